@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cluster.h -- which memory servers form the cluster: a list on the command line, or an INI file.
+ *
+ *	shm:/run/nam/a,shm:/run/nam/b		or	@/etc/nam/cluster.ini
+ *
+ *	[server 0]
+ *	listen = shm:/run/nam/a
+ *	memory = 8G
+ *	region = 1G
+ *	pages = auto
+ *	numa = -1
+ *	rpc_threads = 1
+ */
+#ifndef NAM_COMMON_CLUSTER_H
+#define NAM_COMMON_CLUSTER_H
+
+#include <stdint.h>
+
+#include "error.h"
+#include "gaddr.h"
+
+struct nam_cluster_server {
+	int32_t id;		/* -1: not said (a plain list of addresses) */
+	int32_t line;		/* of the file, for messages; 0 for a list */
+	char listen[128];
+	char memory[32];	/* texts as written; "" where not said */
+	char region[32];
+	char pages[16];
+	char numa[16];
+	char rpc_threads[16];
+};
+
+struct nam_cluster {
+	uint32_t count;
+	struct nam_cluster_server servers[NAM_SERVERS_MAX];
+};
+
+/**
+ * nam_cluster_parse -- read a cluster text: addresses separated by commas, or '@' and a file's name.
+ *
+ * Returns 0; -EINVAL with the place and the remedy in *diag; -errno when the file cannot be read;
+ * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.
+ * *ret_cluster is untouched on failure.
+ */
+int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* "512M", "1G", "4096", "64k" (powers of 1,024) -> bytes.  0 or -EINVAL. */
+int nam_parse_bytes(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
+
+#endif /* NAM_COMMON_CLUSTER_H */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * env.h -- time, randomness and threads, which a simulator must be able to own.
+ *
+ * Nothing outside env.c and the fabric providers asks the operating system for the time, for
+ * entropy, for a thread or for sleep.  A simulator installs its own table with nam_env_install()
+ * before anything else runs.
+ */
+#ifndef NAM_COMMON_ENV_H
+#define NAM_COMMON_ENV_H
+
+#include <stdint.h>
+
+#include "error.h"
+
+struct nam_thread;
+
+typedef void (*nam_thread_fn)(void *arg);
+
+struct nam_env {
+	uint64_t (*now_ns)(void);		/* monotonic */
+	void (*sleep_ns)(uint64_t ns);		/* gives the processor away; may return early */
+	void (*yield)(void);
+	uint64_t (*entropy)(void);
+	int (*thread_start)(const char *name, nam_thread_fn fn, void *arg, struct nam_thread **ret);
+	void (*thread_join)(struct nam_thread *thread);		/* also frees it */
+};
+
+/* Replace the operating system.  NULL puts it back.  Call before any other thread exists. */
+void nam_env_install(const struct nam_env *env);
+
+uint64_t nam_now_ns(void);
+void nam_sleep_ns(uint64_t ns);
+void nam_yield(void);
+uint64_t nam_entropy(void);
+
+/**
+ * nam_thread_start -- run fn(arg) in a thread of its own.
+ *
+ * @name	at most 15 bytes; what top and gdb show
+ *
+ * Returns 0 or -errno; *ret_thread is untouched on failure.
+ */
+int nam_thread_start(const char *name, nam_thread_fn fn, void *arg,
+	struct nam_thread **ret_thread) NAM_MUST_CHECK;
+void nam_thread_join(struct nam_thread *thread);
+
+/*
+ * A small fast generator for workloads, jitter and seeds: SplitMix64 (Steele, Lea, Flood, 2014).
+ * Not for secrets.
+ */
+struct nam_rng {
+	uint64_t state;
+};
+
+static inline struct nam_rng
+nam_rng_seed(uint64_t seed)
+{
+	return (struct nam_rng){ seed };
+}
+
+static inline uint64_t
+nam_rng_next(struct nam_rng *rng)
+{
+	uint64_t z = (rng->state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* Uniform in [0, bound); the bias is below bound / 2^64.  bound == 0 gives 0. */
+static inline uint64_t
+nam_rng_below(struct nam_rng *rng, uint64_t bound)
+{
+	return (uint64_t)((unsigned __int128)nam_rng_next(rng) * bound >> 64);
+}
+
+#endif /* NAM_COMMON_ENV_H */

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fabric.h -- what an RNIC gives you, and nothing more.
+ *
+ * One interface, several providers.  A provider fills a const struct nam_fabric_ops, every slot of it, and
+ * embeds the public structs below as the first member of its own.  Layers above hold the
+ * public structs, read capability bits, and never ask for a provider's name.
+ *
+ *	domain		one per process and provider: devices, registered memory, peers
+ *	cq		completion queue; owned by one thread
+ *	rq		shared receive queue; any number of queue pairs deliver into it
+ *	qp		queue pair: a reliable connection; requests complete in post order
+ *	listener	where a memory server meets its clients
+ *
+ * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
+ * capability bit says so.  A completion is the only proof that a request has taken effect.
+ *
+ * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread.  A domain may be
+ * used from any thread.
+ */
+#ifndef NAM_COMMON_FABRIC_FABRIC_H
+#define NAM_COMMON_FABRIC_FABRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../error.h"
+
+/* What a provider promises beyond the bare minimum. */
+enum nam_fabric_cap {
+	/* A WRITE is visible before a later ATOMIC of the same queue pair. */
+	NAM_CAP_ORDER_WRITE_ATOMIC = 1u << 0,
+	/* A READ sees what an earlier ATOMIC of the same queue pair has done. */
+	NAM_CAP_ORDER_ATOMIC_READ = 1u << 1,
+	/* Aligned 8-byte READs and WRITEs are whole, as is each aligned word of a longer one. */
+	NAM_CAP_WORD8_ATOMIC = 1u << 2,
+	/* Atomics are atomic against the memory server's CPU. */
+	NAM_CAP_ATOMIC_VS_CPU = 1u << 3,
+	/*
+	 * A READ loads its first 64 bytes word by word in ascending order, then the rest except the
+	 * last word in any order, then the last word; and WRITEs of one queue pair become visible in
+	 * post order.  Between those two observers a pair of version words, the rear one written
+	 * first and the front one last, tells a torn image from a whole one.
+	 */
+	NAM_CAP_ORDERED_LOADS = 1u << 4,
+	NAM_CAP_RPC_SRQ = 1u << 5,
+	NAM_CAP_UD = 1u << 6,
+};
+
+enum nam_wr_op {
+	NAM_WR_READ = 1,
+	NAM_WR_WRITE,
+	NAM_WR_CAS,		/* *local = old; remote = swap if old == compare */
+	NAM_WR_FETCH_ADD,	/* *local = old; remote += add (operand in `compare`) */
+	NAM_WR_SEND,
+	/* completions only: */
+	NAM_WC_RECV,		/* a message arrived in a posted receive buffer */
+	NAM_WC_CLOSED,		/* the peer of `qp` is gone; the last completion of that qp */
+};
+
+enum nam_wr_flag {
+	NAM_WR_SIGNALED = 1u << 0,	/* a completion is wanted; failures complete regardless */
+	NAM_WR_INLINE = 1u << 1,	/* WRITE, SEND: payload is copied at post time */
+	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
+};
+
+/* A work request.  One cache line. */
+struct nam_wr {
+	uint8_t op;		/* enum nam_wr_op */
+	uint8_t flags;		/* enum nam_wr_flag */
+	uint16_t reserved;
+	uint32_t bytes;		/* 8 for atomics */
+	uint64_t remote;	/* address inside the registration named by rkey; 8-aligned for atomics */
+	uint32_t rkey;
+	uint32_t lkey;		/* of the registration that holds `local` */
+	void *local;
+	uint64_t compare;
+	uint64_t swap;
+	void *context;		/* comes back in the completion */
+	uint64_t reserved2;
+};
+_Static_assert(sizeof(struct nam_wr) == 64, "a work request is one cache line");
+
+struct nam_qp;
+
+/* A completion. */
+struct nam_wc {
+	void *context;		/* of the request or of the receive buffer */
+	struct nam_qp *qp;
+	int status;		/* 0 or a negative FABRIC code */
+	uint32_t bytes;		/* READ, RECV: payload */
+	uint8_t op;		/* enum nam_wr_op */
+};
+
+struct nam_recv {
+	void *buffer;
+	uint32_t bytes;
+	uint32_t lkey;
+	void *context;
+};
+
+/* A registration: how the local side and the remote side name the same memory. */
+struct nam_mr {
+	void *base;
+	uint64_t bytes;
+	uint32_t lkey;
+	uint32_t rkey;
+	uint64_t remote;	/* what a peer puts into nam_wr.remote for byte 0 */
+	void *provider;
+};
+
+enum nam_mr_rights {
+	NAM_MR_LOCAL = 0,		/* buffers of our own requests */
+	NAM_MR_REMOTE = 1u << 0,	/* peers may READ, WRITE, CAS and FETCH_ADD */
+};
+
+struct nam_fabric_limits {
+	uint32_t caps;			/* enum nam_fabric_cap */
+	uint32_t qp_depth;		/* requests posted and not completed, per qp */
+	uint32_t message_bytes;		/* largest SEND */
+	uint32_t inline_bytes;
+	uint32_t hello_bytes;		/* largest handshake payload, each way */
+};
+
+struct nam_fabric_ops;
+
+struct nam_domain {
+	const struct nam_fabric_ops *ops;
+	struct nam_fabric_limits limits;
+};
+
+struct nam_cq {
+	const struct nam_fabric_ops *ops;
+};
+
+struct nam_rq {
+	const struct nam_fabric_ops *ops;
+};
+
+struct nam_qp {
+	const struct nam_fabric_ops *ops;
+	void *user;			/* the owner's */
+};
+
+struct nam_listener {
+	const struct nam_fabric_ops *ops;
+};
+
+#define NAM_HELLO_BYTES_MAX 48u	/* what InfiniBand's connection manager leaves for us */
+
+struct nam_hello {
+	uint32_t bytes;
+	uint8_t data[NAM_HELLO_BYTES_MAX];
+};
+
+struct nam_qp_options {
+	struct nam_cq *cq;
+	struct nam_rq *rq;
+	void *user;
+};
+
+enum nam_cm_kind {
+	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept or reject `request` */
+};
+
+struct nam_cm_request;
+
+struct nam_cm_event {
+	enum nam_cm_kind kind;
+	struct nam_cm_request *request;
+	struct nam_hello hello;		/* what the client sent */
+	char peer[96];			/* for people: "pid 4711 uid 0", "10.0.0.1:4242" */
+};
+
+struct nam_fabric_ops {
+	const char *name;	/* the part of an address before the first colon: "shm" */
+
+	int (*domain_open)(struct nam_domain **ret, struct nam_diag *diag);
+	/* Everything made from the domain must be gone. */
+	void (*domain_close)(struct nam_domain *domain);
+
+	/*
+	 * Memory.  region_alloc gives memory of the kind that the provider can export (a memfd, for
+	 * shm) already registered for remote access; mr_register registers what the caller has.
+	 */
+	int (*region_alloc)(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
+		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
+	int (*mr_register)(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
+		struct nam_mr *ret, struct nam_diag *diag);
+	void (*mr_release)(struct nam_domain *domain, struct nam_mr *mr);
+
+	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);
+	void (*cq_destroy)(struct nam_cq *cq);
+	/* At most `max` completions; returns their number, 0 when there are none now.  Never waits. */
+	int (*cq_poll)(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
+	/*
+	 * Sleep until something may have completed, or the time is over: a short adaptive spin, then
+	 * the provider's blocking wait.  Spurious returns are allowed.  0 or -ETIMEDOUT.
+	 */
+	int (*cq_wait)(struct nam_cq *cq, uint64_t timeout_ns);
+	/* Make a concurrent or the next cq_wait return.  The one call allowed from another thread. */
+	void (*cq_wake)(struct nam_cq *cq);
+
+	int (*rq_create)(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
+		struct nam_rq **ret);
+	void (*rq_destroy)(struct nam_rq *rq);
+	/* 0 or -NAM_E_FABRIC_FULL; then none was posted. */
+	int (*rq_post)(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
+
+	/*
+	 * Client side.  *reply is what the server answered, on success and on rejection
+	 * (-ECONNREFUSED with reply->bytes > 0).  Bounded: 5 s at most.
+	 */
+	int (*connect)(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
+		const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
+		struct nam_diag *diag);
+	/*
+	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
+	 * broken qp the call succeeds and every request completes with the reason.
+	 */
+	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+	/* Disconnects.  Requests that have not completed never will. */
+	void (*qp_destroy)(struct nam_qp *qp);
+
+	/* Server side. */
+	int (*listen)(struct nam_domain *domain, const char *address, struct nam_listener **ret,
+		struct nam_diag *diag);
+	/* 1 with an event, 0 after the timeout, or a negative code. */
+	int (*listener_poll)(struct nam_listener *listener, uint64_t timeout_ns,
+		struct nam_cm_event *event);
+	/* Make a concurrent or the next listener_poll return.  Allowed in a signal handler. */
+	void (*listener_wake)(struct nam_listener *listener);
+	/*
+	 * The request is consumed either way.  accept may be called while the thread that owns
+	 * options->cq polls it: the provider hands the queue pair over safely.  When the client goes
+	 * away, that cq yields NAM_WC_CLOSED, whereupon its owner calls qp_destroy.
+	 */
+	int (*accept)(struct nam_listener *listener, struct nam_cm_request *request,
+		const struct nam_qp_options *options, const struct nam_hello *reply,
+		struct nam_qp **ret);
+	void (*reject)(struct nam_listener *listener, struct nam_cm_request *request,
+		const struct nam_hello *reply);
+	void (*listener_close)(struct nam_listener *listener);
+};
+
+/**
+ * nam_fabric_find -- the provider for an address "NAME:REST".
+ *
+ * Returns NULL when no such provider is built in; *ret_rest is set on success to the part after the
+ * first colon and may be NULL.
+ */
+const struct nam_fabric_ops *nam_fabric_find(const char *address, const char **ret_rest);
+
+/* The names of all built-in providers, separated by ", "; for messages. */
+const char *nam_fabric_names(void);
+
+#endif /* NAM_COMMON_FABRIC_FABRIC_H */

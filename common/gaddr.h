@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gaddr.h -- remote addresses: one 64-bit word that names a byte of the whole cluster's memory.
+ *
+ *	63            48 47            32 31                              0
+ *	+---------------+---------------+---------------------------------+
+ *	|      tag      |   region id   |  offset in units of 64 bytes    |
+ *	+---------------+---------------+---------------------------------+
+ *
+ * A region id names a slab of one memory server's registered memory.  Which server, and where in
+ * its address space, is the business of the region table (region_table.h), so that a region can be
+ * moved without touching a pointer.  The tag belongs to whoever owns the pointer: the index keeps
+ * the low 16 bits of the generation of the node that it points to.
+ */
+#ifndef NAM_COMMON_GADDR_H
+#define NAM_COMMON_GADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NAM_GADDR_UNIT_BYTES 64u
+#define NAM_REGIONS_MAX 65536u
+/* A memory server's regions have ids from server id * this upwards. */
+#define NAM_REGIONS_PER_SERVER 256u
+#define NAM_SERVERS_MAX (NAM_REGIONS_MAX / NAM_REGIONS_PER_SERVER)
+
+/* A remote address.  raw == 0 is null: byte 0 of region 0 is never handed out. */
+struct nam_gaddr {
+	uint64_t raw;
+};
+
+#define NAM_GADDR_NULL ((struct nam_gaddr){ 0 })
+
+static inline struct nam_gaddr
+nam_gaddr_make(uint16_t region, uint64_t offset_bytes, uint16_t tag)
+{
+	return (struct nam_gaddr){ (uint64_t)tag << 48 | (uint64_t)region << 32 |
+				   (uint32_t)(offset_bytes / NAM_GADDR_UNIT_BYTES) };
+}
+
+static inline uint16_t
+nam_gaddr_region(struct nam_gaddr at)
+{
+	return (uint16_t)(at.raw >> 32);
+}
+
+static inline uint16_t
+nam_gaddr_tag(struct nam_gaddr at)
+{
+	return (uint16_t)(at.raw >> 48);
+}
+
+static inline uint64_t
+nam_gaddr_offset(struct nam_gaddr at)
+{
+	return (uint64_t)(uint32_t)at.raw * NAM_GADDR_UNIT_BYTES;
+}
+
+/* The same place without its tag: what identifies memory, for comparing and hashing. */
+static inline struct nam_gaddr
+nam_gaddr_untagged(struct nam_gaddr at)
+{
+	return (struct nam_gaddr){ at.raw & 0x0000ffffffffffffull };
+}
+
+static inline struct nam_gaddr
+nam_gaddr_tagged(struct nam_gaddr at, uint16_t tag)
+{
+	return (struct nam_gaddr){ nam_gaddr_untagged(at).raw | (uint64_t)tag << 48 };
+}
+
+static inline bool
+nam_gaddr_is_null(struct nam_gaddr at)
+{
+	return at.raw == 0;
+}
+
+static inline bool
+nam_gaddr_same(struct nam_gaddr a, struct nam_gaddr b)
+{
+	return a.raw == b.raw;
+}
+
+#endif /* NAM_COMMON_GADDR_H */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * region_table.h -- where each region lives now: region id -> server, address, key.
+ *
+ * Filled from what the memory servers announce (RPC message REGIONS) and read on every access to
+ * remote memory.  Pointers name regions only, so a region can move without touching a pointer.
+ */
+#ifndef NAM_COMMON_REGION_TABLE_H
+#define NAM_COMMON_REGION_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "gaddr.h"
+
+struct nam_region {
+	uint64_t bytes;		/* 0: no such region */
+	uint64_t remote;	/* nam_wr.remote of byte 0 */
+	uint32_t rkey;
+	uint32_t server;	/* slot in the client's list of servers */
+};
+
+/* Two levels, so that an empty table is small: one block per server id. */
+struct nam_region_table {
+	uint64_t version;
+	struct nam_region *blocks[NAM_SERVERS_MAX];	/* NAM_REGIONS_PER_SERVER each, or NULL */
+};
+
+void nam_region_table_init(struct nam_region_table *table);
+void nam_region_table_free(struct nam_region_table *table);
+
+/* 0, -ENOMEM, -EEXIST (the id is taken), -EINVAL (region of 0 bytes or beyond 256 GiB). */
+int nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
+	const struct nam_region *region) NAM_MUST_CHECK;
+
+/* NULL when no connected server has announced that region. */
+static inline const struct nam_region *
+nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
+{
+	uint16_t id = nam_gaddr_region(at);
+	const struct nam_region *block = table->blocks[id / NAM_REGIONS_PER_SERVER];
+
+	if (!block || !block[id % NAM_REGIONS_PER_SERVER].bytes)
+		return NULL;
+	return &block[id % NAM_REGIONS_PER_SERVER];
+}
+
+#endif /* NAM_COMMON_REGION_TABLE_H */

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rpc.h -- what compute nodes and memory servers say to each other.
+ *
+ * Every message is a struct nam_rpc_header and a body, in one SEND of at most NAM_RPC_BYTES_MAX
+ * bytes.  Everything is little-endian; every reserved byte is zero.  A server answers each request
+ * with exactly one reply that carries the request's id and type.  A decoder checks magic, version and
+ * lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
+ */
+#ifndef NAM_COMMON_RPC_RPC_H
+#define NAM_COMMON_RPC_RPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../error.h"
+
+/* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
+#define NAM_WIRE_VERSION 1u
+#define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
+#define NAM_RPC_BYTES_MAX 4096u
+
+enum nam_rpc_type {
+	NAM_RPC_PING = 1,	/* body echoed */
+	NAM_RPC_REGISTER,	/* server 0: become a client, get an id */
+	NAM_RPC_REGIONS,	/* this server's regions */
+	NAM_RPC_CLIENT_STATE,	/* server 0: is that client alive, who is it */
+	NAM_RPC_ALLOC,		/* blocks of one stride */
+	NAM_RPC_FREE,		/* give blocks back */
+	NAM_RPC_CATALOG_PUT,	/* server 0: name -> superblock, if absent */
+	NAM_RPC_CATALOG_GET,
+	NAM_RPC_CATALOG_LIST,	/* one page of names */
+	NAM_RPC_CATALOG_DROP,
+	NAM_RPC_STATUS,		/* figures of this server */
+	NAM_RPC_TYPES_COUNT
+};
+
+struct nam_rpc_header {
+	uint32_t magic_version;	/* NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION */
+	uint16_t type;		/* enum nam_rpc_type */
+	uint16_t reserved;
+	uint32_t body_bytes;
+	int32_t status;		/* reply: 0 or a negative code; request: 0 */
+	uint64_t id;		/* chosen by the caller, echoed */
+};
+_Static_assert(sizeof(struct nam_rpc_header) == 24, "wire layout");
+
+#define NAM_RPC_BODY_MAX (NAM_RPC_BYTES_MAX - (uint32_t)sizeof(struct nam_rpc_header))
+
+/* The handshake payload of a connecting queue pair, and the answer to it. */
+struct nam_wire_hello {
+	uint32_t magic_version;
+	uint16_t client_id;	/* 0 before REGISTER */
+	uint16_t incarnation;
+	uint32_t flags;		/* 0 */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct nam_wire_hello) == 16, "wire layout");
+
+struct nam_wire_welcome {
+	uint32_t magic_version;	/* the server's own, also in a rejection */
+	int32_t status;		/* 0, or why not */
+	uint32_t server_id;
+	uint32_t regions_count;
+	uint64_t boot;		/* differs after a restart of the server */
+};
+_Static_assert(sizeof(struct nam_wire_welcome) == 24, "wire layout");
+
+struct nam_rpc_register_request {
+	uint64_t pid;
+	char name[48];		/* for people; NUL-terminated */
+};
+
+/*
+ * The connection that REGISTER came over is the client's life line: when it closes, the client is
+ * dead, its id is not given out again for as long as possible, and never with the same incarnation.
+ */
+struct nam_rpc_register_reply {
+	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */
+	uint16_t incarnation;
+	uint32_t reserved;
+	uint64_t epoch_word;	/* gaddr of the global epoch */
+	uint64_t epoch_slots;	/* gaddr of slot 0; slot of a client: + 8 * client_id */
+};
+
+struct nam_rpc_region {
+	uint16_t id;
+	uint16_t reserved;
+	uint32_t rkey;
+	uint64_t remote;
+	uint64_t bytes;
+};
+_Static_assert(sizeof(struct nam_rpc_region) == 24, "wire layout");
+
+struct nam_rpc_regions_request {
+	uint32_t first;
+	uint32_t reserved;
+};
+
+#define NAM_RPC_REGIONS_PER_REPLY 160u
+
+struct nam_rpc_regions_reply {
+	uint32_t total;
+	uint32_t count;
+	struct nam_rpc_region regions[];
+};
+
+struct nam_rpc_client_state_request {
+	uint16_t client_id;
+	uint16_t incarnation;
+	uint32_t reserved;
+};
+
+enum nam_client_state {
+	NAM_CLIENT_UNKNOWN = 0,
+	NAM_CLIENT_ALIVE = 1,
+	NAM_CLIENT_DEAD = 2,
+};
+
+struct nam_rpc_client_state_reply {
+	uint32_t state;		/* enum nam_client_state */
+	uint32_t reserved;
+	uint64_t pid;
+	char name[48];
+};
+
+/*
+ * Blocks never change their stride while the server lives, so a word that was a lock stays a lock
+ * however stale the pointer that leads to it.
+ */
+struct nam_rpc_alloc_request {
+	uint32_t stride;	/* bytes, a multiple of 64 */
+	uint32_t count;		/* blocks wanted; fewer may come, at least one */
+};
+
+#define NAM_RPC_ALLOC_SCATTERED_MAX 480u
+
+struct nam_rpc_alloc_reply {
+	uint64_t run_at;	/* gaddr of a run of fresh blocks, or 0 */
+	uint32_t run_count;	/* blocks in the run, `stride` apart */
+	uint32_t count;		/* recycled blocks that follow */
+	uint64_t blocks[];	/* gaddrs */
+};
+
+struct nam_rpc_free_request {
+	uint32_t stride;
+	uint32_t count;
+	uint64_t blocks[];
+};
+
+#define NAM_INDEX_NAME_BYTES 64u	/* with the NUL */
+
+struct nam_rpc_catalog_request {	/* PUT, GET, DROP */
+	char name[NAM_INDEX_NAME_BYTES];
+	uint64_t superblock;	/* PUT: gaddr */
+};
+
+struct nam_rpc_catalog_entry {	/* reply of GET and DROP; elements of LIST */
+	char name[NAM_INDEX_NAME_BYTES];
+	uint64_t superblock;
+};
+
+struct nam_rpc_catalog_list_request {
+	char after[NAM_INDEX_NAME_BYTES];	/* names greater than this one; "" for all */
+};
+
+struct nam_rpc_catalog_list_reply {
+	uint32_t count;		/* 0: no more */
+	uint32_t reserved;
+	struct nam_rpc_catalog_entry entries[];
+};
+
+struct nam_rpc_status_reply {
+	uint32_t server_id;
+	uint32_t handlers;
+	uint64_t boot;
+	uint64_t pid;
+	uint64_t uptime_ns;
+	uint64_t memory_bytes;		/* all regions */
+	uint64_t carved_bytes;		/* ever handed out */
+	uint64_t free_bytes;		/* carved, then given back */
+	uint64_t page_bytes;
+	uint32_t transparent_huge;
+	uint32_t regions;
+	uint32_t clients;		/* connected client ids (server 0), else 0 */
+	uint32_t connections;
+	uint32_t indexes;
+	uint32_t reserved;
+	uint64_t requests;		/* RPCs answered */
+	char version[32];
+};
+
+/**
+ * nam_rpc_check -- whether a received message is well-formed as far as its header goes.
+ *
+ * Returns 0, -NAM_E_FABRIC_VERSION or -NAM_E_FABRIC_PROTOCOL.
+ */
+int nam_rpc_check(const void *message, size_t bytes);
+
+/* Fill a header for a request or reply. */
+void nam_rpc_header_fill(struct nam_rpc_header *header, uint16_t type, uint64_t id, int32_t status,
+	uint32_t body_bytes);
+
+const char *nam_rpc_type_name(uint16_t type);
+
+#endif /* NAM_COMMON_RPC_RPC_H */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h -- a compute node's connection to the memory servers, and its workers.
+ *
+ * A client is a process's membership in the cluster.  A worker is one thread's share of it: its
+ * queue pairs, completion queue, fibers, buffers and counters.  A worker belongs to the thread that
+ * uses it and is never shared; open one per thread.
+ *
+ * A program may call operations straight from the thread: they return when done.  Or it spawns
+ * fibers, each of which calls the same functions; while one waits for the fabric the others run.
+ */
+#ifndef NAM_COMPUTE_CLIENT_H
+#define NAM_COMPUTE_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../common/counters.h"
+#include "../common/error.h"
+#include "../common/fiber.h"
+
+struct nam_client;
+struct nam_worker;
+
+struct nam_client_options {
+	/* "shm:PATH,shm:PATH": every memory server, in any order; or "@FILE", an INI cluster file */
+	const char *cluster;
+	const char *name;		/* for people: which program this is */
+	uint32_t rpc_timeout_ms;	/* default 2,000 */
+	uint32_t lock_timeout_ms;	/* default 1,000: how long to wait for somebody else's lock */
+	uint32_t fibers_max;		/* per worker, default 64 */
+	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
+};
+
+void nam_client_options_init(struct nam_client_options *options);
+
+/**
+ * nam_client_connect -- join the cluster: connect to every memory server, learn their regions.
+ *
+ * Returns 0, or with a message in *diag:
+ *	-EINVAL				the cluster text is malformed, or a file cannot be read
+ *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
+ *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
+ *	-NAM_E_CLUSTER			two servers with one id, no server with id 0, one server twice
+ *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers or NAM_CLIENTS_MAX clients
+ */
+int nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* All workers must be closed. */
+void nam_client_close(struct nam_client *client);
+
+uint32_t nam_client_servers(const struct nam_client *client);
+uint16_t nam_client_id(const struct nam_client *client);
+/* The provider of the first server's address, "shm". */
+const char *nam_client_fabric(const struct nam_client *client);
+
+/**
+ * nam_worker_open -- a worker for the calling thread.
+ *
+ * Returns 0, -ENOMEM, or a FABRIC code with a message in *diag.
+ * Memory:	about 1.3 MiB, and what the fibers' stacks touch.
+ */
+int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* No fiber may be alive. */
+void nam_worker_close(struct nam_worker *worker);
+
+/**
+ * nam_worker_spawn -- start a fiber that runs fn(arg) once nam_worker_run() is called.
+ *
+ * May be called from a fiber of the same worker.
+ * Returns 0, -ENOMEM, or -NAM_E_LIMIT when fibers_max fibers are alive.
+ */
+int nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg) NAM_MUST_CHECK;
+
+/* Run until every fiber has returned.  Not from a fiber. */
+void nam_worker_run(struct nam_worker *worker);
+
+/* Let other fibers run and completions be taken.  From a plain thread: only the latter. */
+NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
+
+/* The message of the last operation that failed on this worker; "" if it left none. */
+const char *nam_worker_diag(const struct nam_worker *worker);
+
+/* Live counters of this worker; copy them to compare two moments. */
+const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worker,
+	enum nam_op_kind kind);
+
+/* Bytes of memory that this worker has allocated, stacks counted whole. */
+size_t nam_worker_bytes(const struct nam_worker *worker);
+
+struct nam_server_status {
+	char address[128];
+	int rc;				/* 0, or why this server does not answer; then the rest is 0 */
+	uint32_t id;
+	uint32_t handlers;
+	uint32_t regions;
+	uint32_t clients;
+	uint32_t connections;
+	uint32_t indexes;
+	uint64_t pid;
+	uint64_t uptime_ns;
+	uint64_t memory_bytes;
+	uint64_t carved_bytes;		/* ever handed out to clients */
+	uint64_t free_bytes;		/* of those, given back since */
+	uint64_t page_bytes;
+	uint64_t requests;
+	uint32_t transparent_huge;
+	char version[32];
+};
+
+/* Ask server number `slot` (0 .. nam_client_servers() - 1) how it is.  One RPC. */
+NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
+	struct nam_server_status *ret_status) NAM_MUST_CHECK;
+
+#endif /* NAM_COMPUTE_CLIENT_H */

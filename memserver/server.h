@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.h -- a memory server as a library call: pin regions, register them, answer small RPCs.
+ *
+ * The program nam-memserver is a thin main around these calls, so that tests and a simulator can
+ * run memory servers too.
+ */
+#ifndef NAM_MEMSERVER_SERVER_H
+#define NAM_MEMSERVER_SERVER_H
+
+#include <stdint.h>
+
+#include "../common/error.h"
+
+enum nam_pages {
+	NAM_PAGES_AUTO = 0,	/* 2M if the pool has room, else thp, else 4k; says which */
+	NAM_PAGES_4K,
+	NAM_PAGES_THP,
+	NAM_PAGES_2M,
+	NAM_PAGES_1G,
+};
+
+struct nam_server_options {
+	const char *listen;	/* "shm:PATH" */
+	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike any other server's; 0 keeps the catalog */
+	uint64_t memory_bytes;	/* split into regions */
+	uint64_t region_bytes;	/* default 1 GiB; the last region may be smaller */
+	enum nam_pages pages;
+	int numa_node;		/* -1: wherever */
+	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */
+};
+
+struct nam_server;
+
+void nam_server_options_init(struct nam_server_options *options);
+
+/**
+ * nam_server_start -- allocate, register, listen and start the handler threads.
+ *
+ * Returns 0 or a negative code with a message in *diag that names the setting to change:
+ *	-EINVAL				an option is out of its range
+ *	-ENOMEM				the memory, or the huge-page pool, does not suffice
+ *	-NAM_E_FABRIC_ADDRESS_IN_USE	a live memory server is listening there
+ * What an automatic choice chose is in *notice (may be NULL), empty if there was nothing to say.
+ */
+int nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
+	struct nam_diag *notice, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* Serve connections in the calling thread until nam_server_stop().  Returns 0 or a negative code. */
+int nam_server_run(struct nam_server *server);
+
+/* Make nam_server_run() return.  Allowed in a signal handler and from any thread. */
+void nam_server_stop(struct nam_server *server);
+
+/* Joins the handler threads, closes every connection, gives the memory back. */
+void nam_server_destroy(struct nam_server *server);
+
+#endif /* NAM_MEMSERVER_SERVER_H */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nam.h -- everything that a program on a compute node needs: #include <nam/nam.h>. */
+#ifndef NAM_H
+#define NAM_H
+
+#include "common/counters.h"
+#include "common/error.h"
+#include "common/gaddr.h"
+#include "compute/client.h"
+#include "compute/remote.h"
+#include "index/index.h"
+
+#define NAM_VERSION "0.1.0"
+
+#endif /* NAM_H */
