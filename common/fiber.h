@@ -17,6 +17,13 @@
 
 #define NAM_FIBER_FN /* may suspend: hold no host lock and no thread-local address across it */
 
+/* What stack_bytes == 0 means; sanitizers need more. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NAM_FIBER_STACK_BYTES (256u << 10)
+#else
+#define NAM_FIBER_STACK_BYTES (64u << 10)
+#endif
+
 struct nam_fiber;
 
 typedef void (*nam_fiber_fn)(void *arg);

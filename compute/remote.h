@@ -67,6 +67,25 @@ NAM_FIBER_FN int nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, u
 NAM_FIBER_FN int nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
 	uint64_t *ret_old) NAM_MUST_CHECK;
 
+/*
+ * A rolling window, for loops that keep many requests in flight without fibers.  Each request
+ * comes back once, with its context, from nam_async_poll().  Not to be mixed with other operations
+ * of the same worker while requests are outstanding.
+ *
+ * Returns 0, -NAM_E_NOREGION, or -NAM_E_FABRIC_FULL when the queue pair's depth is reached.
+ */
+int nam_async_read(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes,
+	void *context) NAM_MUST_CHECK;
+int nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *local,
+	uint32_t bytes, void *context) NAM_MUST_CHECK;
+int nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *local_old, void *context) NAM_MUST_CHECK;
+int nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
+	uint64_t *local_old, void *context) NAM_MUST_CHECK;
+
+/* The contexts of up to `max` finished requests; returns their number, or the first failure. */
+int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
+
 /**
  * nam_buffer_take -- registered, 64-byte aligned local memory; give it back with nam_buffer_give().
  *
@@ -77,10 +96,15 @@ NAM_FIBER_FN int nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);
 void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 
+/* The tag of a block that nam_alloc() hands out: whether it is fresh, all zeroes, or used before. */
+#define NAM_BLOCK_FRESH 0u
+#define NAM_BLOCK_RECYCLED 1u
+
 /**
  * nam_alloc -- one block of remote memory on the next server in round-robin order.
  *
  * @stride	bytes, a multiple of 64; the kind of block.  Freed blocks serve the same stride again.
+ * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
  *
  * Returns 0, -NAM_E_REMOTE_FULL when no server has room, or a FABRIC code.
  * Suspends:	only when the worker's stock for that server is empty: one RPC.

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compute_internal.h -- the inside of clients and workers, for this room and for index/.
+ *
+ * Who owns what:
+ *	client	connections' addresses, region table, membership, epochs; shared by threads
+ *	worker	everything that the data path touches; one thread
+ *	task	one fiber of a worker, or its plain thread
+ */
+#ifndef NAM_COMPUTE_COMPUTE_INTERNAL_H
+#define NAM_COMPUTE_COMPUTE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "../common/cluster.h"
+#include "../common/env.h"
+#include "../common/fabric/fabric.h"
+#include "../common/fiber.h"
+#include "../common/layout.h"
+#include "../common/region_table.h"
+#include "../common/rpc/rpc.h"
+#include "client.h"
+#include "remote.h"
+
+#define NAM__CACHE_LINE 64
+
+/* ---- client ------------------------------------------------------------------------------- */
+
+struct nam__server {
+	char address[128];
+	const struct nam_fabric_ops *ops;
+	struct nam_domain *domain;	/* shared by the servers of one provider */
+	uint32_t id;
+	uint32_t regions_count;
+	uint64_t boot;
+	atomic_bool dead;		/* seen closed by any worker; never cleared */
+};
+
+#define NAM__LOCAL_EPOCHS 4u		/* window of local epochs in which operations may be active */
+
+struct nam__garbage;			/* epoch.c */
+
+struct nam_client {
+	struct nam_client_options options;
+	char name[48];
+	uint32_t servers_count;
+	struct nam__server *servers;
+	uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
+	uint32_t catalog_slot;		/* of server id 0 */
+	struct nam_domain *domains[4];
+	uint32_t domains_count;
+	uint32_t caps;			/* what every server's provider promises */
+	struct nam_region_table regions;
+
+	uint16_t id;			/* owner in lock words */
+	uint16_t incarnation;
+	atomic_uint lock_sequence;
+	struct nam_gaddr epoch_word;
+	struct nam_gaddr epoch_slot;	/* this client's own */
+	struct nam_gaddr epoch_slots;	/* slot 0 */
+
+	/* epoch.c: the keeper advances these; operations read local_epoch. */
+	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
+	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
+	atomic_bool closing;
+	struct nam_thread *keeper;
+	struct nam_worker *keeper_worker;	/* also the life line: REGISTER went over it */
+	uint64_t remote_epoch_of[NAM__LOCAL_EPOCHS];	/* keeper only */
+	uint64_t oldest_local_epoch;	/* keeper only */
+
+	pthread_mutex_t mutex;		/* workers, garbage */
+	struct nam_worker *workers;
+	struct nam__garbage *garbage;
+
+	struct nam__lock_table *locks;	/* lock.c */
+};
+
+/* ---- worker ------------------------------------------------------------------------------- */
+
+struct nam__task {
+	struct nam_fiber *fiber;
+	struct nam__task *next;		/* ready queue or free list */
+	struct nam__task *made_next;	/* worker->tasks_made */
+	struct nam_op_counters *counters;	/* of the operation under way */
+	uint32_t pending;		/* signalled requests that it waits for */
+	int rc;				/* first failure among them */
+	uint32_t epoch_slot;		/* local epoch & 3 of the operation under way */
+	bool is_thread;			/* the plain thread, not a fiber */
+	void *scratch[4];		/* node buffers, taken on first use */
+	uint32_t scratch_bytes;
+	nam_fiber_fn fn;
+	void *arg;
+	struct nam_worker *worker;
+};
+
+/* What nam_wr.context points to is told apart by its low bits. */
+enum nam__context {
+	NAM__CONTEXT_TASK = 0,		/* a task waits for this request */
+	NAM__CONTEXT_UNSIGNALED = 1,	/* a task's, but only its failure is of interest */
+	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 4-byte aligned */
+	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
+	NAM__CONTEXT_MASK = 3,
+};
+
+struct nam__call;			/* rpc_call.c */
+struct nam__stock;			/* alloc.c */
+struct nam__limbo;			/* epoch.c */
+struct nam__buffer_class {
+	void *free;			/* first of a list through the buffers' first words */
+};
+
+#define NAM__BUFFER_CLASSES 21u		/* 1 B .. 1 MiB */
+#define NAM__RECV_BUFFERS 16u
+
+struct nam_worker {
+	/* data path */
+	struct nam_client *client;
+	struct nam_cq *cq;
+	int (*cq_poll)(struct nam_cq *, struct nam_wc *, unsigned);
+	int (*qp_post)(struct nam_qp *, const struct nam_wr *, unsigned);
+	struct nam_qp **qps;		/* by server slot; NULL once closed */
+	struct nam__task *current;
+	struct nam__task *ready_head, *ready_tail;
+	uint32_t ready_count;
+	bool lkeys_needed;		/* local memory must be registered on this fabric */
+	struct nam__task thread_task;
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+	/* operations under way per local epoch & 3; the keeper reads them */
+	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
+
+	/* control path */
+	struct nam_rq *rq;
+	struct nam__task *tasks_free;
+	struct nam__task *tasks_made;	/* all of them, to be freed */
+	uint32_t tasks_alive;
+	uint32_t polls;			/* since deadlines were looked at */
+	struct nam__call *calls;	/* RPCs waiting for a reply */
+	uint64_t call_ids;
+	void **async_done;		/* contexts that nam_async_poll has not handed out */
+	uint32_t async_done_count;
+	uint32_t async_pending;		/* posted, not handed out */
+	uint32_t async_size;		/* room in async_done, for all that are pending */
+	int async_rc;
+	struct nam__buffer_class buffers[NAM__BUFFER_CLASSES];
+	struct nam__slab *slabs;	/* what the buffers were cut from */
+	struct nam__stock *stocks;
+	uint32_t alloc_next;		/* round robin */
+	struct nam__limbo *limbo;
+	struct nam_rng rng;
+	size_t bytes;
+	struct nam_worker *next;	/* client->workers */
+	struct nam_diag diag;
+};
+
+/* worker.c */
+int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
+	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
+void nam__worker_free(struct nam_worker *worker);
+
+/* Take completions and make tasks ready.  Returns how many completions there were. */
+int nam__poll(struct nam_worker *worker);
+
+/* Wait until the current task's pending requests are done.  Returns its rc and clears it. */
+NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
+
+/* Give way for about `ns`; for back-off.  Runs other fibers, and sleeps if there is none to run. */
+NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
+
+/* client.c: connect this worker's queue pairs, or say which server refused and why. */
+int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* buffer.c */
+void nam__buffers_free(struct nam_worker *worker);
+uint32_t nam__buffer_lkey_find(const struct nam_worker *worker, const void *local);
+
+/* The registration that holds `local`; providers that need none give slabs the lkey 0. */
+static inline uint32_t
+nam__buffer_lkey(const struct nam_worker *worker, const void *local)
+{
+	return worker->lkeys_needed ? nam__buffer_lkey_find(worker, local) : 0;
+}
+
+/* A registered buffer of the current task: number 0 .. 3, at least `bytes` long.  NULL: no memory. */
+void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
+
+void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
+
+/* Post the requests of a slot's queue pair; failures end up in the current task's rc. */
+void nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count);
+
+/* rpc_call.c: what worker.c calls for completions that are not a task's. */
+void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
+void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
+void nam__rpc_check_deadlines(struct nam_worker *worker);
+int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
+
+/* epoch.c */
+int nam__keeper_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__keeper_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
+/* Free `memory` with free() once no operation of this process can be using it. */
+void nam__garbage_add(struct nam_client *client, void *memory);
+/* Blocks in limbo: label them, and put those that nobody can see into the stock. */
+NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
+	NAM_MUST_CHECK;
+void nam__limbo_free(struct nam_worker *worker);
+
+/* alloc.c */
+void nam__stock_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
+NAM_FIBER_FN void nam__stock_return(struct nam_worker *worker);	/* everything, to the servers */
+void nam__stock_free(struct nam_worker *worker);
+
+/*
+ * Every operation of index/ runs between these two: they choose whose counters are charged and keep
+ * what the operation may see from being reused.  No nesting.
+ */
+static inline void
+nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
+{
+	struct nam__task *task = worker->current;
+	struct nam_client *client = worker->client;
+
+	task->counters = &worker->counters[kind];
+	task->counters->ops++;
+	for (;;) {
+		uint64_t epoch = atomic_load_explicit(&client->local_epoch, memory_order_acquire);
+		atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
+
+		atomic_store_explicit(active,
+			atomic_load_explicit(active, memory_order_relaxed) + 1,
+			memory_order_relaxed);
+		task->epoch_slot = epoch % NAM__LOCAL_EPOCHS;
+		/*
+		 * Pairs with the keeper, which raises local_epoch, makes every thread of the
+		 * process pass a full barrier (membarrier), and then reads `active`: either it sees our
+		 * increment, or we see its new epoch here and pin that instead.
+		 */
+		if (atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
+			atomic_thread_fence(memory_order_seq_cst);
+		else
+			atomic_signal_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&client->local_epoch, memory_order_relaxed) == epoch)
+			return;
+		atomic_store_explicit(active,
+			atomic_load_explicit(active, memory_order_relaxed) - 1,
+			memory_order_release);
+	}
+}
+
+static inline void
+nam__op_end(struct nam_worker *worker)
+{
+	struct nam__task *task = worker->current;
+	atomic_uint *active = &worker->active[task->epoch_slot];
+
+	/* Release: whatever the operation read, it has read before the keeper sees it gone. */
+	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
+		memory_order_release);
+	task->counters = &worker->counters[NAM_OP_OTHER];
+}
+
+static inline void
+nam__count_restart(struct nam_worker *worker, enum nam_restart_cause cause)
+{
+	worker->current->counters->restarts[cause]++;
+}
+
+#endif /* NAM_COMPUTE_COMPUTE_INTERNAL_H */

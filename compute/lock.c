@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock.c -- remote lock words, and the queue for them inside one process.
+ *
+ * The queue is a table of slots; a lock word's address picks its slot.  Who holds the slot may go
+ * for the remote word.  On release, if others wait for the slot, the remote word may be left locked and
+ * its value kept in the slot: in custody.  The next holder of the slot either wants the same word
+ * and takes it over, or releases it remotely before it goes for its own.  Waiters never give up
+ * while they wait for a slot, so custody always finds somebody; their wait is bounded because every
+ * holder's work is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/hash.h"
+#include "compute_internal.h"
+#include "lock.h"
+
+#define SLOTS 1024u
+#define HANDOVERS_MAX 16u
+#define SLOT_WAIT_NS 500u
+#define BACKOFF_MIN_NS 500u
+#define BACKOFF_MAX_NS 100000u
+/* A lock word that has not moved for so long: ask whether its owner is alive. */
+#define SUSPECT_NS 20000000ull
+
+struct nam__lock_slot {
+	_Alignas(NAM__CACHE_LINE) atomic_uint held;
+	atomic_uint waiters;
+	/* The rest belongs to who holds the slot. */
+	uint32_t handovers;
+	struct nam_gaddr custody_at;	/* null: nothing in custody */
+	uint64_t custody_word;
+};
+
+struct nam__lock_table {
+	struct nam__lock_slot slots[SLOTS];
+};
+
+int
+nam__lock_table_new(struct nam__lock_table **ret_table)
+{
+	struct nam__lock_table *table = aligned_alloc(NAM__CACHE_LINE, sizeof(*table));
+
+	if (!table)
+		return -ENOMEM;
+	memset(table, 0, sizeof(*table));
+	*ret_table = table;
+	return 0;
+}
+
+void
+nam__lock_table_free(struct nam__lock_table *table)
+{
+	free(table);
+}
+
+/* ---- the slot ----------------------------------------------------------------------------- */
+
+static bool
+slot_try(struct nam__lock_slot *slot)
+{
+	unsigned free_value = 0;
+
+	/* Acquire: pairs with slot_leave, so that handovers and custody are the last holder's. */
+	return atomic_load_explicit(&slot->held, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&slot->held, &free_value, 1,
+		       memory_order_acquire, memory_order_relaxed);
+}
+
+NAM_FIBER_FN static void
+slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
+{
+	if (slot_try(slot))
+		return;
+	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
+	while (!slot_try(slot))
+		nam__pause_await(worker, SLOT_WAIT_NS); /* SUSPENDS */
+	atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
+}
+
+static void
+slot_leave(struct nam__lock_slot *slot)
+{
+	/* Release: pairs with slot_try. */
+	atomic_store_explicit(&slot->held, 0, memory_order_release);
+}
+
+/* Release remotely what the slot keeps in custody for a word that we do not want. */
+NAM_FIBER_FN static int
+custody_release(struct nam_worker *worker, struct nam__lock_slot *slot)
+{
+	uint64_t old, word = slot->custody_word;
+	struct nam_gaddr at = slot->custody_at;
+	int rc;
+
+	slot->custody_at = NAM_GADDR_NULL;
+	rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
+	if (rc)
+		return rc;
+	return old == word ? 0 : -NAM_E_FENCED;
+}
+
+/* ---- the word ----------------------------------------------------------------------------- */
+
+int
+nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
+{
+	struct nam_rpc_client_state_request request = {
+		.client_id = nam_lock_owner(word),
+		.incarnation = nam_lock_incarnation(word),
+	};
+	struct nam_rpc_client_state_reply reply;
+	uint32_t reply_bytes = sizeof(reply);
+	int rc;
+
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
+		sizeof(request), &reply, &reply_bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (reply_bytes != sizeof(reply))
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply.name[sizeof(reply.name) - 1] = '\0';
+	nam_diag_set(&worker->diag, 0, "it is held by client %u, incarnation %u (%s, pid %llu), %s",
+		nam_lock_owner(word), nam_lock_incarnation(word),
+		reply.name[0] ? reply.name : "unknown", (unsigned long long)reply.pid,
+		reply.state == NAM_CLIENT_ALIVE ? "which is alive" : "which died");
+	return reply.state != NAM_CLIENT_ALIVE;
+}
+
+int
+nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
+{
+	int dead = nam__lock_owner_dead(worker, word); /* SUSPENDS */
+	char who[256];
+
+	if (dead < 0)
+		return dead;
+	memcpy(who, worker->diag.text, sizeof(who) - 1);
+	who[sizeof(who) - 1] = '\0';
+	return nam_diag_set(&worker->diag, dead ? -NAM_E_LOCK_ORPHANED : -NAM_E_LOCK_TIMEOUT,
+		"the lock word at region %u offset %llu stays locked: %s", nam_gaddr_region(at),
+		(unsigned long long)nam_gaddr_offset(at), who);
+}
+
+/* One doorbell: CAS the word from free to ours, READ the object.  *old is what the CAS found. */
+NAM_FIBER_FN static int
+try_lock_and_read(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
+	uint32_t bytes, uint64_t *old)
+{
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, worker);
+	nam_batch_cas(&batch, at, 0, NAM_LOCK_FREE, word, old);
+	nam_batch_read(&batch, at, image, bytes);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (rc || *old != NAM_LOCK_FREE)
+		return rc;
+	/* A fabric may let the READ pass the CAS; then the image is not the one we locked. */
+	while (!rc && *(const uint64_t *)image != word) {
+		nam__count_restart(worker, NAM_RESTART_ORDER);
+		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+remote_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
+	uint32_t bytes, uint64_t *old)
+{
+	uint64_t start_ns = 0, moved_ns = 0, last_seen = 0, backoff_ns = BACKOFF_MIN_NS;
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	int rc;
+
+	for (;;) {
+		uint64_t now, seen;
+
+		rc = try_lock_and_read(worker, at, word, image, bytes, old); /* SUSPENDS */
+		seen = *old;
+		if (rc || seen == NAM_LOCK_FREE)
+			return rc;
+		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		now = nam_now_ns();
+		if (!start_ns)
+			start_ns = now;
+		if (seen != last_seen) {
+			last_seen = seen;
+			moved_ns = now;
+		} else if (now - moved_ns > SUSPECT_NS) {
+			moved_ns = now;
+			if (nam__lock_owner_dead(worker, seen) == 1) /* SUSPENDS */
+				return nam__lock_explain(worker, at, seen); /* SUSPENDS */
+		}
+		if (now - start_ns > timeout_ns)
+			return nam__lock_explain(worker, at, seen); /* SUSPENDS */
+		nam__pause_await(worker, backoff_ns / 2 +
+			nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
+		if (backoff_ns < BACKOFF_MAX_NS)
+			backoff_ns *= 2;
+	}
+}
+
+int
+nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image, uint32_t bytes,
+	struct nam__lock *ret_lock)
+{
+	struct nam_client *client = worker->client;
+	struct nam_gaddr place = nam_gaddr_untagged(at);
+	uint32_t number = (uint32_t)(nam_mix64(place.raw) % SLOTS);
+	struct nam__lock_slot *slot = &client->locks->slots[number];
+	uint64_t word, *old = nam_buffer_take(worker, 8);
+	int rc = 0;
+
+	if (!old)
+		return -ENOMEM;
+	slot_enter(worker, slot); /* SUSPENDS */
+	if (!nam_gaddr_is_null(slot->custody_at) && !nam_gaddr_same(slot->custody_at, place)) {
+		rc = custody_release(worker, slot); /* SUSPENDS */
+		if (rc)
+			goto leave_slot;
+	}
+	if (!nam_gaddr_is_null(slot->custody_at)) {
+		word = slot->custody_word;
+		slot->custody_at = NAM_GADDR_NULL;
+		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
+		if (rc) {
+			slot->custody_at = place;
+			custody_release(worker, slot); /* SUSPENDS */
+			goto leave_slot;
+		}
+	} else {
+		slot->handovers = 0;
+		word = nam_lock_word(client->id, client->incarnation,
+			atomic_fetch_add_explicit(&client->lock_sequence, 1, memory_order_relaxed));
+		rc = remote_lock(worker, at, word, image, bytes, old); /* SUSPENDS */
+		if (rc)
+			goto leave_slot;
+	}
+	*ret_lock = (struct nam__lock){ .at = place, .word = word, .old = old, .slot = number };
+	return 0;
+
+leave_slot:
+	slot_leave(slot);
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+int
+nam__unlock_await(struct nam_worker *worker, struct nam_batch *batch, struct nam__lock *lock)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
+	bool hand_over = slot->handovers < HANDOVERS_MAX &&
+			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
+	int rc = 0;
+
+	if (!hand_over) {
+		if (!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
+			rc = nam_batch_await(batch); /* SUSPENDS */
+		nam_batch_cas(batch, lock->at, 0, lock->word, NAM_LOCK_FREE, lock->old);
+	}
+	if (!rc)
+		rc = nam_batch_await(batch); /* SUSPENDS */
+	if (hand_over) {
+		slot->handovers++;
+		slot->custody_at = lock->at;
+		slot->custody_word = lock->word;
+	} else if (!rc && *lock->old != lock->word) {
+		rc = -NAM_E_FENCED;
+	}
+	slot_leave(slot);
+	nam_buffer_give(worker, lock->old, 8);
+	return rc;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock.h -- remote lock words: taken and given back by CAS only, queued for inside the process.
+ *
+ * Threads and fibers of one process that want the same word wait for each other here, not at the
+ * memory server, and hand the remote lock over a bounded number of times.
+ */
+#ifndef NAM_COMPUTE_LOCK_H
+#define NAM_COMPUTE_LOCK_H
+
+#include "remote.h"
+
+struct nam__lock_table;
+
+int nam__lock_table_new(struct nam__lock_table **ret_table) NAM_MUST_CHECK;
+void nam__lock_table_free(struct nam__lock_table *table);
+
+/* A held lock.  Only a lock whose CAS succeeded, or that was handed over, ever gets filled in. */
+struct nam__lock {
+	struct nam_gaddr at;
+	uint64_t word;
+	uint64_t *old;		/* where the CAS that releases it will report */
+	uint32_t slot;
+};
+
+/**
+ * nam__lock_read_await -- lock the word at `at` and READ the object that it begins.
+ *
+ * @image	receives `bytes` bytes as they were after the lock was taken
+ *
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's diag
+ * says who), or a FABRIC code.  Nothing is held on failure.
+ *
+ * Cost:	1 round trip, 1 doorbell: CAS and READ.
+ * Bounded:	lock_timeout_ms of the client.
+ */
+NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
+	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
+
+/**
+ * nam__unlock_await -- await a batch of writes under the lock and release it with the same doorbell.
+ *
+ * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED (the word was not ours any
+ * more: nothing that this client wrote since can be trusted), or a FABRIC code.
+ */
+NAM_FIBER_FN int nam__unlock_await(struct nam_worker *worker, struct nam_batch *batch,
+	struct nam__lock *lock) NAM_MUST_CHECK;
+
+/*
+ * Say who holds a lock word, for an operation that gave up on it: fills the worker's diag and
+ * returns -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.
+ */
+NAM_FIBER_FN int nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
+	NAM_MUST_CHECK;
+
+/* Whether the holder of a lock word is known to be dead.  One RPC.  1, 0 or negative. */
+NAM_FIBER_FN int nam__lock_owner_dead(struct nam_worker *worker, uint64_t word);
+
+#endif /* NAM_COMPUTE_LOCK_H */

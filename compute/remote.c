@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote.c -- remote memory as a batch of requests, one doorbell per memory server, one wait.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute_internal.h"
+
+/* ---- collecting --------------------------------------------------------------------------- */
+
+/* Fill what names the remote side.  Returns the server's slot, or negative. */
+static inline int
+resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offset_bytes,
+	struct nam_wr *wr)
+{
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
+
+	if (!region)
+		return -NAM_E_NOREGION;
+	wr->remote = region->remote + nam_gaddr_offset(at) + offset_bytes;
+	wr->rkey = region->rkey;
+	return (int)region->server;
+}
+
+static inline void
+request_fill(struct nam_wr *wr, uint8_t op, void *local, uint32_t bytes)
+{
+	wr->op = op;
+	wr->flags = 0;
+	wr->reserved = 0;
+	wr->bytes = bytes;
+	wr->lkey = 0;
+	wr->local = local;
+	wr->compare = 0;
+	wr->swap = 0;
+	wr->reserved2 = 0;
+}
+
+static struct nam_wr *
+batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t offset_bytes,
+	void *local, uint32_t bytes)
+{
+	struct nam_wr *wr = &batch->wrs[batch->count];
+	int slot;
+
+	if (batch->rc)
+		return NULL;
+	if (batch->count == NAM_BATCH_MAX) {
+		batch->rc = -NAM_E_LIMIT;
+		return NULL;
+	}
+	request_fill(wr, op, local, bytes);
+	slot = resolve(batch->worker, at, offset_bytes, wr);
+	if (slot < 0) {
+		batch->rc = slot;
+		return NULL;
+	}
+	wr->lkey = nam__buffer_lkey(batch->worker, local);
+	batch->servers[batch->count++] = (uint16_t)slot;
+	return wr;
+}
+
+void
+nam_batch_read(struct nam_batch *batch, struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	if (batch_add(batch, NAM_WR_READ, at, 0, local, bytes))
+		batch->worker->current->counters->bytes_in += bytes;
+}
+
+void
+nam_batch_write(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	const void *local, uint32_t bytes)
+{
+	if (batch_add(batch, NAM_WR_WRITE, at, offset_bytes, (void *)(uintptr_t)local, bytes))
+		batch->worker->current->counters->bytes_out += bytes;
+}
+
+static void
+batch_atomic(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare_or_add, uint64_t swap, uint64_t *local_old)
+{
+	struct nam_wr *wr = batch_add(batch, op, at, offset_bytes, local_old, 8);
+
+	if (!wr)
+		return;
+	wr->compare = compare_or_add;
+	wr->swap = swap;
+	batch->worker->current->counters->bytes_out += 16;
+	batch->worker->current->counters->bytes_in += 8;
+}
+
+void
+nam_batch_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare, uint64_t swap, uint64_t *local_old)
+{
+	batch_atomic(batch, NAM_WR_CAS, at, offset_bytes, compare, swap, local_old);
+}
+
+void
+nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t add, uint64_t *local_old)
+{
+	batch_atomic(batch, NAM_WR_FETCH_ADD, at, offset_bytes, add, 0, local_old);
+}
+
+/* ---- posting ------------------------------------------------------------------------------ */
+
+/* Completions of one queue pair come in order: the last one proves them all. */
+static void
+batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	struct nam__task *task = worker->current;
+
+	for (unsigned i = 0; i + 1 < count; i++)
+		wrs[i].context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
+	wrs[count - 1].context = task;
+	wrs[count - 1].flags |= NAM_WR_SIGNALED;
+	nam__post(worker, slot, wrs, count);
+}
+
+/* The batch touches several servers: gather each one's requests, keeping their order. */
+static void
+batch_post_scattered(struct nam_batch *batch)
+{
+	struct nam_wr run[NAM_BATCH_MAX];
+	bool posted[NAM_BATCH_MAX] = { false };
+
+	for (uint32_t first = 0; first < batch->count; first++) {
+		unsigned count = 0;
+
+		if (posted[first])
+			continue;
+		for (uint32_t i = first; i < batch->count; i++) {
+			if (batch->servers[i] != batch->servers[first])
+				continue;
+			run[count++] = batch->wrs[i];
+			posted[i] = true;
+		}
+		batch_post_run(batch->worker, batch->servers[first], run, count);
+	}
+}
+
+int
+nam_batch_await(struct nam_batch *batch)
+{
+	struct nam_worker *worker = batch->worker;
+	bool one_server = true;
+	int rc;
+
+	if (batch->rc || !batch->count) {
+		rc = batch->rc;
+		nam_batch_init(batch, worker);
+		return rc;
+	}
+	for (uint32_t i = 1; i < batch->count; i++)
+		one_server &= batch->servers[i] == batch->servers[0];
+	if (one_server)
+		batch_post_run(worker, batch->servers[0], batch->wrs, batch->count);
+	else
+		batch_post_scattered(batch);
+	worker->current->counters->round_trips++;
+	rc = nam__task_await(worker); /* SUSPENDS */
+	nam_batch_init(batch, worker);
+	return rc;
+}
+
+/* ---- batches of one ----------------------------------------------------------------------- */
+
+/* Resolve and post one request that the current task waits for. */
+static inline int
+post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
+{
+	struct nam__task *task = worker->current;
+	int slot = resolve(worker, at, 0, wr);
+
+	if (slot < 0)
+		return slot;
+	wr->lkey = nam__buffer_lkey(worker, wr->local);
+	wr->context = task;
+	wr->flags = NAM_WR_SIGNALED;
+	task->counters->round_trips++;
+	nam__post(worker, (uint32_t)slot, wr, 1);
+	return nam__task_await(worker); /* SUSPENDS */
+}
+
+int
+nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_READ, local, bytes);
+	worker->current->counters->bytes_in += bytes;
+	return post_one(worker, at, &wr); /* SUSPENDS */
+}
+
+int
+nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *local, uint32_t bytes)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_WRITE, (void *)(uintptr_t)local, bytes);
+	worker->current->counters->bytes_out += bytes;
+	return post_one(worker, at, &wr); /* SUSPENDS */
+}
+
+static int
+atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_t compare_or_add,
+	uint64_t swap, uint64_t *ret_old)
+{
+	uint64_t *old = nam_buffer_take(worker, 8);
+	struct nam_wr wr;
+	int rc;
+
+	if (!old)
+		return -ENOMEM;
+	request_fill(&wr, op, old, 8);
+	wr.compare = compare_or_add;
+	wr.swap = swap;
+	worker->current->counters->bytes_out += 16;
+	worker->current->counters->bytes_in += 8;
+	rc = post_one(worker, at, &wr); /* SUSPENDS */
+	if (!rc)
+		*ret_old = *old;
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+int
+nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *ret_old)
+{
+	return atomic_await(worker, NAM_WR_CAS, at, compare, swap, ret_old); /* SUSPENDS */
+}
+
+int
+nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add, uint64_t *ret_old)
+{
+	return atomic_await(worker, NAM_WR_FETCH_ADD, at, add, 0, ret_old); /* SUSPENDS */
+}
+
+/* ---- rolling window ----------------------------------------------------------------------- */
+
+static int
+async_grow(struct nam_worker *worker)
+{
+	uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
+	void **done = realloc(worker->async_done, size * sizeof(void *));
+
+	if (!done)
+		return -ENOMEM;
+	worker->async_done = done;
+	worker->async_size = size;
+	return 0;
+}
+
+static inline int
+async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, void *context,
+	uint32_t bytes_in, uint32_t bytes_out)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+	struct nam_qp *qp;
+	int rc, slot = resolve(worker, at, 0, wr);
+
+	if (slot < 0)
+		return slot;
+	qp = worker->qps[slot];
+	if (!qp)
+		return -NAM_E_FABRIC_PEER_DEAD;
+	if (worker->async_pending == worker->async_size) {
+		rc = async_grow(worker);
+		if (rc)
+			return rc;
+	}
+	wr->lkey = nam__buffer_lkey(worker, wr->local);
+	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
+	wr->flags = NAM_WR_SIGNALED;
+	rc = worker->qp_post(qp, wr, 1);
+	if (rc)
+		return rc;
+	worker->async_pending++;
+	counters->ops++;
+	counters->round_trips++;
+	counters->doorbells++;
+	counters->work_requests++;
+	counters->bytes_in += bytes_in;
+	counters->bytes_out += bytes_out;
+	return 0;
+}
+
+int
+nam_async_read(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes,
+	void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_READ, local, bytes);
+	return async_post(worker, at, &wr, context, bytes, 0);
+}
+
+int
+nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *local, uint32_t bytes,
+	void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_WRITE, (void *)(uintptr_t)local, bytes);
+	return async_post(worker, at, &wr, context, 0, bytes);
+}
+
+int
+nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *local_old, void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_CAS, local_old, 8);
+	wr.compare = compare;
+	wr.swap = swap;
+	return async_post(worker, at, &wr, context, 8, 16);
+}
+
+int
+nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
+	uint64_t *local_old, void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_FETCH_ADD, local_old, 8);
+	wr.compare = add;
+	return async_post(worker, at, &wr, context, 8, 16);
+}
+
+int
+nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
+{
+	unsigned count;
+	int rc;
+
+	if (!worker->async_done_count && worker->async_pending)
+		nam__poll(worker);
+	count = worker->async_done_count < max ? worker->async_done_count : max;
+	memcpy(contexts, worker->async_done, count * sizeof(void *));
+	worker->async_done_count -= count;
+	worker->async_pending -= count;
+	memmove(worker->async_done, worker->async_done + count,
+		worker->async_done_count * sizeof(void *));
+	rc = worker->async_rc;
+	if (rc) {
+		worker->async_rc = 0;
+		return rc;
+	}
+	return (int)count;
+}

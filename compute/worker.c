@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.c -- one thread's share of a client: its completion queue, its fibers, and who runs next.
+ *
+ * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
+ * straight to it; when none is ready it polls the completion queue itself, on its own stack, until
+ * a completion makes somebody ready, itself included.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute_internal.h"
+#include "lock.h"
+
+#define POLL_BATCH 16u
+/* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
+#define POLLS_PER_DEADLINE_CHECK 1024u
+#define IDLE_WAIT_NS 10000000ull
+
+/* ---- completions -------------------------------------------------------------------------- */
+
+void
+nam__task_ready(struct nam_worker *worker, struct nam__task *task)
+{
+	task->next = NULL;
+	if (worker->ready_tail)
+		worker->ready_tail->next = task;
+	else
+		worker->ready_head = task;
+	worker->ready_tail = task;
+	worker->ready_count++;
+}
+
+static struct nam__task *
+ready_pop(struct nam_worker *worker)
+{
+	struct nam__task *task = worker->ready_head;
+
+	if (!task)
+		return NULL;
+	worker->ready_head = task->next;
+	if (!worker->ready_head)
+		worker->ready_tail = NULL;
+	worker->ready_count--;
+	return task;
+}
+
+static void
+server_closed(struct nam_worker *worker, struct nam_qp *qp)
+{
+	uint32_t slot = (uint32_t)(uintptr_t)qp->user;
+
+	atomic_store_explicit(&worker->client->servers[slot].dead, true, memory_order_release);
+	worker->qps[slot] = NULL;
+	qp->ops->qp_destroy(qp);
+	nam__rpc_server_closed(worker, slot);
+}
+
+static void
+async_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	if (wc->status && !worker->async_rc)
+		worker->async_rc = wc->status;
+	/* Room was made when the request was posted. */
+	worker->async_done[worker->async_done_count++] =
+		(void *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
+}
+
+static void
+completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	uintptr_t context = (uintptr_t)wc->context;
+
+	if (wc->op == NAM_WC_CLOSED) {
+		server_closed(worker, wc->qp);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
+		struct nam__task *task = (struct nam__task *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+
+		if (wc->status && !task->rc)
+			task->rc = wc->status;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
+		async_completed(worker, wc);
+	} else {
+		nam__rpc_completed(worker, wc);
+	}
+}
+
+int
+nam__poll(struct nam_worker *worker)
+{
+	struct nam_wc wcs[POLL_BATCH];
+	int count = worker->cq_poll(worker->cq, wcs, POLL_BATCH);
+
+	for (int i = 0; i < count; i++) {
+		const struct nam_wc *wc = &wcs[i];
+		struct nam__task *task = wc->context;
+
+		if (((uintptr_t)task & NAM__CONTEXT_MASK) != NAM__CONTEXT_TASK ||
+			wc->op >= NAM_WC_RECV) {
+			completed_rarely(worker, wc);
+			continue;
+		}
+		if (wc->status && !task->rc)
+			task->rc = wc->status;
+		if (--task->pending == 0)
+			nam__task_ready(worker, task);
+	}
+	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK) {
+		worker->polls = 0;
+		if (worker->calls)
+			nam__rpc_check_deadlines(worker);
+	}
+	return count;
+}
+
+/* Nothing is ready and nothing has completed: sleep until that changes, but not for long. */
+static void
+idle(struct nam_worker *worker, uint64_t wait_ns)
+{
+	worker->cq->ops->cq_wait(worker->cq, wait_ns);
+	if (worker->calls)
+		nam__rpc_check_deadlines(worker);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* Leave the current task until somebody makes it ready again. */
+NAM_FIBER_FN static void
+suspend(struct nam_worker *worker)
+{
+	struct nam__task *self = worker->current;
+	struct nam__task *next;
+
+	while (!(next = ready_pop(worker))) {
+		if (nam__poll(worker) == 0 && !worker->ready_head)
+			idle(worker, IDLE_WAIT_NS);
+	}
+	if (next == self)
+		return;
+	worker->current = next;
+	nam_fiber_switch(self->fiber, next->fiber);
+}
+
+int
+nam__task_await(struct nam_worker *worker)
+{
+	struct nam__task *self = worker->current;
+	int rc;
+
+	if (self->pending)
+		suspend(worker); /* SUSPENDS */
+	rc = self->rc;
+	self->rc = 0;
+	return rc;
+}
+
+void
+nam_worker_yield(struct nam_worker *worker)
+{
+	nam__poll(worker);
+	if (!worker->ready_head)
+		return;
+	nam__task_ready(worker, worker->current);
+	suspend(worker); /* SUSPENDS */
+}
+
+void
+nam__pause_await(struct nam_worker *worker, uint64_t ns)
+{
+	uint64_t now = nam_now_ns(), deadline = now + ns;
+
+	do {
+		if (worker->ready_head || nam__poll(worker) > 0)
+			nam_worker_yield(worker); /* SUSPENDS */
+		else if (deadline > now)
+			idle(worker, deadline - now);
+		now = nam_now_ns();
+	} while (now < deadline);
+}
+
+void
+nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	struct nam__task *task = worker->current;
+	struct nam_qp *qp = worker->qps[slot];
+	int rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+
+	/* A full queue pair empties as its requests complete, which needs no other task to run. */
+	while (!rc && (rc = worker->qp_post(qp, wrs, count)) == -NAM_E_FABRIC_FULL) {
+		nam__poll(worker);
+		qp = worker->qps[slot];
+		rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+	}
+	if (rc) {
+		if (!task->rc)
+			task->rc = rc;
+		return;
+	}
+	task->counters->doorbells++;
+	task->counters->work_requests += count;
+	for (unsigned i = 0; i < count; i++)
+		task->pending += wrs[i].flags & NAM_WR_SIGNALED;
+}
+
+/* ---- fibers ------------------------------------------------------------------------------- */
+
+static void
+task_main(void *arg)
+{
+	struct nam__task *task = arg;
+	struct nam_worker *worker = task->worker;
+	struct nam__task *next;
+
+	task->fn(task->arg);
+
+	task->next = worker->tasks_free;
+	worker->tasks_free = task;
+	if (--worker->tasks_alive == 0)
+		nam__task_ready(worker, &worker->thread_task);
+	while (!(next = ready_pop(worker))) {
+		if (nam__poll(worker) == 0 && !worker->ready_head)
+			idle(worker, IDLE_WAIT_NS);
+	}
+	worker->current = next;
+	nam_fiber_exit_to(task->fiber, next->fiber);
+}
+
+int
+nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
+{
+	const struct nam_client_options *options = &worker->client->options;
+	struct nam__task *task = worker->tasks_free;
+	int rc;
+
+	if (worker->tasks_alive >= options->fibers_max)
+		return -NAM_E_LIMIT;
+	if (task) {
+		worker->tasks_free = task->next;
+		nam_fiber_reset(task->fiber, task_main, task);
+	} else {
+		task = calloc(1, sizeof(*task));
+		if (!task)
+			return -ENOMEM;
+		rc = nam_fiber_create(task_main, task, options->stack_bytes, &task->fiber);
+		if (rc) {
+			free(task);
+			return rc;
+		}
+		task->worker = worker;
+		task->counters = &worker->counters[NAM_OP_OTHER];
+		task->made_next = worker->tasks_made;
+		worker->tasks_made = task;
+		worker->bytes += sizeof(*task) +
+				 (options->stack_bytes ? options->stack_bytes : NAM_FIBER_STACK_BYTES);
+	}
+	task->fn = fn;
+	task->arg = arg;
+	worker->tasks_alive++;
+	nam__task_ready(worker, task);
+	return 0;
+}
+
+void
+nam_worker_run(struct nam_worker *worker)
+{
+	if (worker->tasks_alive)
+		suspend(worker); /* SUSPENDS */
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void
+nam__worker_free(struct nam_worker *worker)
+{
+	struct nam__task *task, *next;
+	uint32_t servers_count = worker->client->servers_count;
+
+	for (task = worker->tasks_made; task; task = next) {
+		next = task->made_next;
+		nam_fiber_destroy(task->fiber);
+		free(task);
+	}
+	nam_fiber_destroy(worker->thread_task.fiber);
+	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
+		if (worker->qps[i])
+			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
+	nam__stock_free(worker);
+	if (worker->rq)
+		worker->rq->ops->rq_destroy(worker->rq);
+	if (worker->cq)
+		worker->cq->ops->cq_destroy(worker->cq);
+	nam__buffers_free(worker);
+	free(worker->async_done);
+	free(worker->qps);
+	free(worker);
+}
+
+int
+nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_domain *domain = client->domains[0];
+	struct nam_worker *worker;
+	int rc = -ENOMEM;
+
+	worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
+	if (!worker)
+		return nam_diag_set(diag, rc, "no memory for a worker");
+	memset(worker, 0, sizeof(*worker));
+	worker->client = client;
+	worker->rng = nam_rng_seed(nam_entropy());
+	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
+	worker->bytes = sizeof(*worker);
+	worker->current = &worker->thread_task;
+	worker->thread_task.worker = worker;
+	worker->thread_task.is_thread = true;
+	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
+
+	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
+	if (!worker->qps)
+		goto fail;
+	rc = nam_fiber_adopt(&worker->thread_task.fiber);
+	if (rc)
+		goto fail;
+	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
+		&worker->cq);
+	if (rc)
+		goto fail;
+	rc = domain->ops->rq_create(domain, worker->cq, NAM__RECV_BUFFERS, &worker->rq);
+	if (rc)
+		goto fail;
+	worker->cq_poll = domain->ops->cq_poll;
+	worker->qp_post = domain->ops->qp_post;
+	rc = nam__rpc_post_receives(worker);
+	if (rc)
+		goto fail;
+	rc = nam__connect_qps(worker, diag);
+	if (rc)
+		goto free_worker;
+	*ret_worker = worker;
+	return 0;
+
+fail:
+	nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
+free_worker:
+	nam__worker_free(worker);
+	return rc;
+}
+
+int
+nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_worker *worker;
+	int rc = nam__worker_new(client, &worker, diag);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&client->mutex);
+	worker->next = client->workers;
+	client->workers = worker;
+	pthread_mutex_unlock(&client->mutex);
+	*ret_worker = worker;
+	return 0;
+}
+
+void
+nam_worker_close(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+	struct nam_worker **link;
+
+	nam__limbo_free(worker);
+	nam__stock_return(worker);
+	pthread_mutex_lock(&client->mutex);
+	for (link = &client->workers; *link != worker; link = &(*link)->next)
+		continue;
+	*link = worker->next;
+	pthread_mutex_unlock(&client->mutex);
+	nam__worker_free(worker);
+}
+
+const char *
+nam_worker_diag(const struct nam_worker *worker)
+{
+	return worker->diag.text;
+}
+
+const struct nam_op_counters *
+nam_worker_counters(const struct nam_worker *worker, enum nam_op_kind kind)
+{
+	return &worker->counters[kind];
+}
+
+size_t
+nam_worker_bytes(const struct nam_worker *worker)
+{
+	return worker->bytes;
+}
