@@ -6,10 +6,9 @@
 #include "common/counters.h"
 #include "common/error.h"
 #include "common/gaddr.h"
+#include "common/version.h"
 #include "compute/client.h"
 #include "compute/remote.h"
 #include "index/index.h"
-
-#define NAM_VERSION "0.1.0"
 
 #endif /* NAM_H */

@@ -17,8 +17,24 @@
 
 #define NAM_FIBER_FN /* may suspend: hold no host lock and no thread-local address across it */
 
+/* Who must be told of switches; clang has its own way of saying so. */
+#if defined(__SANITIZE_ADDRESS__)
+#define NAM_FIBER_ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define NAM_FIBER_TSAN 1
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NAM_FIBER_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define NAM_FIBER_TSAN 1
+#endif
+#endif
+
 /* What stack_bytes == 0 means; sanitizers need more. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(NAM_FIBER_ASAN) || defined(NAM_FIBER_TSAN)
 #define NAM_FIBER_STACK_BYTES (256u << 10)
 #else
 #define NAM_FIBER_STACK_BYTES (64u << 10)
@@ -37,8 +53,8 @@ int nam_fiber_adopt(struct nam_fiber **ret_fiber) NAM_MUST_CHECK;
 /**
  * nam_fiber_create -- a fiber that will run fn(arg) when first switched to.
  *
- * @stack_bytes	rounded up to pages; a guard page lies below it.  0 means 64 KiB
- *		(256 KiB under a sanitizer).  Memory is committed as it is touched.
+ * @stack_bytes	rounded up to pages; a guard page lies below it.  0 means
+ *		NAM_FIBER_STACK_BYTES.  Memory is committed as it is touched.
  *
  * fn must not return before it has called nam_fiber_exit_to().
  */

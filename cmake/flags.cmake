@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# How every file of ours is compiled: nam_flags, an interface that targets link and never export.
+
+add_library(nam_flags INTERFACE)
+
+target_compile_features(nam_flags INTERFACE c_std_17)
+set(CMAKE_C_EXTENSIONS ON)
+
+# Defined as empty, so that a file which also defines it does not clash.
+target_compile_definitions(nam_flags INTERFACE _GNU_SOURCE=)
+
+target_compile_options(nam_flags INTERFACE
+	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wpointer-arith
+	-Wvla -Wconversion -Wno-sign-conversion -fno-common
+	# The static and the shared library share their objects; calls among them stay direct.
+	-fno-semantic-interposition)
+
+if(NAM_WERROR)
+	target_compile_options(nam_flags INTERFACE -Werror)
+endif()
+
+if(NAM_SANITIZE)
+	target_compile_options(nam_flags INTERFACE
+		-fsanitize=${NAM_SANITIZE} -fno-sanitize-recover=all)
+	target_link_options(nam_flags INTERFACE -fsanitize=${NAM_SANITIZE})
+endif()
+
+# Coverage feedback for the code under test; only the fuzz programs get libFuzzer's main.
+if(NAM_FUZZ)
+	target_compile_options(nam_flags INTERFACE -fsanitize=fuzzer-no-link)
+	target_link_options(nam_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# A plain `cmake -S . -B build` gets what the preset `release` has.  NDEBUG never: asserts stay on.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_C_FLAGS)
+	target_compile_options(nam_flags INTERFACE -O3 -g)
+endif()
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_MINSIZEREL "${CMAKE_C_FLAGS_MINSIZEREL}")
