@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index_internal.h -- the inside of an index handle, and the protocol that every operation is made
+ * of: read a node, lock a node, write it and unlock.  index/README.md has the invariants.
+ */
+#ifndef NAM_INDEX_INDEX_INTERNAL_H
+#define NAM_INDEX_INDEX_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "../compute/compute_internal.h"
+#include "../compute/lock.h"
+#include "node.h"
+
+struct nam__cache;
+
+struct nam_index {
+	struct nam_client *client;
+	struct nam__geometry g;
+	struct nam__cache *cache;	/* NULL: no budget */
+	bool ordered_loads;		/* of every server's fabric */
+	atomic_bool dropped;
+	_Atomic uint64_t root;		/* tagged gaddr; may lag: moving right from it reaches all */
+	struct nam_gaddr superblock;
+	struct nam_index_options options;
+	char name[NAM_INDEX_NAME_BYTES];
+};
+
+/* An operation looks again at the most so often before it gives up with its last RESTART code. */
+#define NAM__RESTARTS_MAX 1000u
+/* Nodes visited in one go to the right. */
+#define NAM__HOPS_MAX 4096u
+
+/* ---- protocol.c: nodes --------------------------------------------------------------------- */
+
+/* An image, where it came from, and what is held. */
+struct nam__held {
+	struct nam_gaddr at;		/* tagged */
+	uint64_t *image;
+	struct nam__lock lock;
+};
+
+/**
+ * nam__node_read -- READ one node until its image verifies.
+ *
+ * @at		tagged with the low 16 bits of the generation that the pointer promises
+ * @level	the level promised, or -1
+ *
+ * Returns 0; -NAM_E_RESTART_DEAD (dead or another generation, type or level: the pointer is stale);
+ * -NAM_E_RESTART_TORN or -NAM_E_LOCK_ORPHANED after lock_timeout_ms; or a FABRIC code.
+ * An image of a head node is accepted at level 0.
+ */
+NAM_FIBER_FN int nam__node_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr at, int level, uint64_t *image) NAM_MUST_CHECK;
+
+/* Judge an image that has been read: 0, -NAM_E_RESTART_TORN or -NAM_E_RESTART_DEAD. */
+int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	int level) NAM_MUST_CHECK;
+
+/**
+ * nam__read_covering -- the image of the node at `level` that covers a full key.
+ *
+ * Starts from the deepest cached ancestor, else from the root, and moves right where it must.
+ * -NAM_E_RESTART_PARENT when the tree has no such level.
+ */
+NAM_FIBER_FN int nam__read_covering(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, unsigned level, uint64_t *image,
+	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_covering -- the same, locked: held->image (the caller's buffer) is as it was after the lock.
+ */
+NAM_FIBER_FN int nam__lock_covering(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_node -- lock and read one node by its address; the image is judged.
+ */
+NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr at, int level, struct nam__held *held) NAM_MUST_CHECK;
+
+/**
+ * nam__write_unlock -- seal a changed image, WRITE it, release the lock: one doorbell.
+ *
+ * @dirty	entry words that changed; empty: none
+ * @fences	whether sibling or fences changed, too
+ */
+NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *index,
+	struct nam__held *held, struct nam__dirty dirty, bool fences) NAM_MUST_CHECK;
+
+/* The same without the release: the lock stays held. */
+NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
+	struct nam__held *held, struct nam__dirty dirty, bool fences) NAM_MUST_CHECK;
+
+/* Release without a change. */
+NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;
+
+/* Add the WRITE of a whole new node (words 1 ..) to a batch; seals it.  Nobody can see it yet. */
+void nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index,
+	struct nam_gaddr at, uint64_t *image);
+
+/**
+ * nam__node_alloc -- memory for a new node, and the generation it must have.
+ *
+ * @ret_at	tagged with that generation
+ */
+NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_at, uint32_t *ret_generation) NAM_MUST_CHECK;
+
+/* Read the root pointer from the superblock into index->root. */
+NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
+	struct nam_index *index) NAM_MUST_CHECK;
+
+/* The level of the root. */
+NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *index,
+	unsigned *ret_level) NAM_MUST_CHECK;
+
+/* ---- split.c ------------------------------------------------------------------------------- */
+
+/**
+ * nam__split_unlock -- divide a held full node and release it, then name the new one in the parent.
+ *
+ * The held image must be sorted.  @entry_key decides where a leaf that only grows at its end is
+ * divided.  Nothing is held afterwards.  On -NAM_E_REMOTE_FULL the node is unchanged and released.
+ */
+NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *index,
+	struct nam__held *held, const uint64_t *entry_key) NAM_MUST_CHECK;
+
+/**
+ * nam__separator_add -- make the parent at `level` name `child`, whose range begins at `key`.
+ *
+ * Does nothing if the parent does so already, or if the child has died meanwhile.
+ */
+NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, struct nam_gaddr child, unsigned level) NAM_MUST_CHECK;
+
+/* ---- inner_cache.c ------------------------------------------------------------------------- */
+
+struct nam__cache_hop {
+	struct nam_gaddr child;		/* covers the key, as far as the cache knows */
+	unsigned level;			/* of that child */
+};
+
+int nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_t budget_bytes,
+	struct nam__cache **ret_cache) NAM_MUST_CHECK;
+void nam__cache_free(struct nam__cache *cache);
+
+/* The cached leaf pointer for a key, or null.  The hot path. */
+struct nam_gaddr nam__cache_leaf(struct nam__cache *cache, const uint64_t *key);
+
+/* The deepest cached inner node above `level` that covers the key.  False: nothing cached. */
+bool nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
+	struct nam__cache_hop *ret_hop);
+
+/* Remember an inner node's image; replaces an older version of the same node. */
+void nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at);
+
+/* Forget the node at `level` (1 ..) that covers the key. */
+void nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level);
+
+/*
+ * Children of the cached level-1 node that covers `key` (forward), or that covers what lies just
+ * below it (backward), beginning with the child concerned: at most `max` leaf pointers in the order
+ * of the scan.  Returns how many; 0 if not cached.
+ */
+unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
+	struct nam_gaddr *ret_leaves, unsigned max);
+
+void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *ret_stat);
+
+#endif /* NAM_INDEX_INDEX_INTERNAL_H */
