@@ -20,18 +20,49 @@
 #define COLORS_COUNT 8u
 #define COLOR_BYTES 512u
 
+/* Where a new fiber begins.  It must not return: there is nothing to return to. */
 static void
-fiber_main(struct nam_fcontext_transfer transfer)
+fiber_main(struct nam_fiber *previous, struct nam_fiber *self)
 {
-	struct nam_fiber *self = ((struct nam_fiber *)transfer.data)->next;
-
-	nam__fiber_after_arrival(self, transfer);
+	nam__fiber_after_arrival(self, previous);
 	self->fn(self->arg);
-	/* There is nothing to return to: fn has broken its promise to call nam_fiber_exit_to(). */
-	abort();
+	abort();	/* fn has broken its promise to call nam_fiber_exit_to() */
 }
 
-/* The stack that fiber_main gets: the mapping without its guard page and its colour. */
+#ifdef NAM_FIBER_BOOST
+
+static void
+boost_main(struct nam_fcontext_transfer transfer)
+{
+	struct nam_fiber *previous = transfer.data;
+
+	previous->context = transfer.context;
+	fiber_main(previous, previous->next);
+}
+
+static void *
+first_context(char *bottom, size_t bytes)
+{
+	return make_fcontext(bottom + bytes, bytes, boost_main);
+}
+
+#else
+
+/* Looks like a fiber that was about to enter fiber_main, with a null return address and frame. */
+static void *
+first_context(char *bottom, size_t bytes)
+{
+	uintptr_t *words = (uintptr_t *)(bottom + bytes) - 3;
+
+	words[0] = 0;
+	words[1] = (uintptr_t)fiber_main;
+	words[2] = 0;	/* at an address of 8 modulo 16, where the ABI wants a return address */
+	return words;
+}
+
+#endif
+
+/* Give the fiber's stack a context that enters fiber_main. */
 static void
 arm(struct nam_fiber *fiber)
 {
@@ -39,7 +70,7 @@ arm(struct nam_fiber *fiber)
 	char *bottom = (char *)fiber->mapping + guard_bytes;
 	size_t bytes = fiber->mapping_bytes - guard_bytes - fiber->color_bytes;
 
-	fiber->context = make_fcontext(bottom + bytes, bytes, fiber_main);
+	fiber->context = first_context(bottom, bytes);
 #ifdef NAM_FIBER_ASAN
 	/* Frames that were abandoned on the way out have left their red zones behind. */
 	__asan_unpoison_memory_region(bottom, fiber->mapping_bytes - guard_bytes);
@@ -135,7 +166,7 @@ void
 nam_fiber_exit_to(struct nam_fiber *from, struct nam_fiber *to)
 {
 	nam__fiber_before_leave(from, to, true);
-	jump_fcontext(to->context, from);
+	nam__fiber_jump(from, to);
 	abort();	/* somebody switched to a fiber that had exited */
 }
 
