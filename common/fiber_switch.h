@@ -27,6 +27,12 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+/*
+ * TSan counts the calls on each stack; a function that told it of the switch and returned before
+ * the jump would be counted out of the other stack.
+ */
+#define NAM_FIBER_INLINE inline __attribute__((always_inline))
+
 #if !defined(__x86_64__) || defined(__ILP32__)
 #define NAM_FIBER_BOOST 1
 #endif
@@ -66,7 +72,7 @@ extern struct nam_fcontext_transfer jump_fcontext(void *to, void *data);
 extern void *make_fcontext(void *stack_top, size_t stack_bytes,
 	void (*fn)(struct nam_fcontext_transfer));
 
-static inline struct nam_fiber *
+static NAM_FIBER_INLINE struct nam_fiber *
 nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 {
 	struct nam_fcontext_transfer transfer;
@@ -96,7 +102,7 @@ nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
  * a resumed one finds `from`, who jumped to it, in rdi.  All other registers are lost to the
  * compiler, which keeps on the stack what it still needs and no more.
  */
-static inline struct nam_fiber *
+static NAM_FIBER_INLINE struct nam_fiber *
 nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 {
 	__asm__ volatile(
@@ -123,7 +129,7 @@ nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 
 #endif
 
-static inline void
+static NAM_FIBER_INLINE void
 nam__fiber_before_leave(struct nam_fiber *from, struct nam_fiber *to, bool for_good)
 {
 	assert(from != to);
@@ -140,7 +146,7 @@ nam__fiber_before_leave(struct nam_fiber *from, struct nam_fiber *to, bool for_g
 #endif
 }
 
-static inline void
+static NAM_FIBER_INLINE void
 nam__fiber_after_arrival(struct nam_fiber *self, struct nam_fiber *previous)
 {
 	(void)self;
@@ -151,7 +157,7 @@ nam__fiber_after_arrival(struct nam_fiber *self, struct nam_fiber *previous)
 #endif
 }
 
-static inline void
+static NAM_FIBER_INLINE void
 nam__fiber_switch(struct nam_fiber *from, struct nam_fiber *to)
 {
 	nam__fiber_before_leave(from, to, false);
