@@ -58,8 +58,7 @@ struct nam_client {
 	uint16_t incarnation;
 	atomic_uint lock_sequence;
 	struct nam_gaddr epoch_word;
-	struct nam_gaddr epoch_slot;	/* this client's own */
-	struct nam_gaddr epoch_slots;	/* slot 0 */
+	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
 
 	/* epoch.c: the keeper advances these; operations read local_epoch. */
 	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
@@ -69,10 +68,15 @@ struct nam_client {
 	struct nam_worker *keeper_worker;	/* also the life line: REGISTER went over it */
 	uint64_t remote_epoch_of[NAM__LOCAL_EPOCHS];	/* keeper only */
 	uint64_t oldest_local_epoch;	/* keeper only */
+	uint64_t published_epoch;	/* keeper only: what the client's slot holds */
+	uint64_t *keeper_buffer;	/* keeper only: registered, 8 bytes */
+	bool barrier_owed;		/* keeper only: local_epoch was raised, nobody has been told */
+	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
+	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
 	pthread_mutex_t mutex;		/* workers, garbage */
 	struct nam_worker *workers;
-	struct nam__garbage *garbage;
+	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	struct nam__lock_table *locks;	/* lock.c */
 };
@@ -209,6 +213,8 @@ void nam__limbo_free(struct nam_worker *worker);
 /* alloc.c */
 void nam__stock_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 NAM_FIBER_FN void nam__stock_return(struct nam_worker *worker);	/* everything, to the servers */
+/* What the stock holds beyond its own needs goes back to the servers. */
+NAM_FIBER_FN void nam__stock_trim(struct nam_worker *worker);
 void nam__stock_free(struct nam_worker *worker);
 
 /*

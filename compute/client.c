@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c -- joining the cluster: who the memory servers are, what they hold, who we are to them.
+ *
+ * The keeper's worker connects first and learns the servers' ids; the connection that REGISTER
+ * goes over is the client's life line, so that worker stays until the client is closed.  Nothing
+ * that a server says is believed before it has been checked.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute_internal.h"
+#include "lock.h"
+
+#define NO_SLOT UINT16_MAX
+#define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+/* The connection was refused, or never came about: say why, in the error codes of connect. */
+static int
+explain_refusal(const struct nam__server *server, int rc, const struct nam_hello *reply,
+	struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+	char cause[256] = "";
+
+	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
+		memcpy(&welcome, reply->data, sizeof(welcome));
+		if (welcome.magic_version != WIRE_MAGIC_VERSION)
+			return nam_diag_set(diag, -NAM_E_FABRIC_VERSION,
+				"the memory server at %s speaks version %u of the protocol, this "
+				"program "
+				"version %u; install the same release on both sides",
+				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
+		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
+		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
+			server->address, nam_err_text(rc));
+	}
+	if (diag && diag->text[0])
+		snprintf(cause, sizeof(cause), "%.255s", diag->text);
+	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
+		rc = -NAM_E_FABRIC_CONNECT;
+	if (nam_err_is(rc, NAM_E_FABRIC_CONNECT))
+		return nam_diag_set(diag, rc,
+			"no memory server answers at %s%s%s; start one with "
+			"\"nam-memserver --listen "
+			"%s\", or correct the cluster's addresses",
+			server->address, cause[0] ? ": " : "", cause, server->address);
+	return nam_diag_set(diag, rc, "cannot connect to the memory server at %s: %s",
+		server->address, cause[0] ? cause : nam_err_text(rc));
+}
+
+/* The first welcome of a server says who it is; later ones must say the same. */
+static int
+welcome_take(struct nam_client *client, struct nam__server *server,
+	const struct nam_hello *reply, struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+
+	if (reply->bytes < sizeof(welcome))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"what answers at %s is not a memory server: its handshake has %u bytes",
+			server->address, reply->bytes);
+	memcpy(&welcome, reply->data, sizeof(welcome));
+	if (welcome.magic_version != WIRE_MAGIC_VERSION)
+		return explain_refusal(server, -ECONNREFUSED, reply, diag);
+	if (welcome.status || welcome.server_id >= NAM_SERVERS_MAX)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
+			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
+	if (!client->id) {
+		server->id = welcome.server_id;
+		server->boot = welcome.boot;
+		server->regions_count = welcome.regions_count;
+		return 0;
+	}
+	if (welcome.boot != server->boot || welcome.server_id != server->id)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD,
+			"the memory server at %s was restarted since this client connected, and "
+			"its memory "
+			"is gone; connect anew",
+			server->address);
+	return 0;
+}
+
+static int
+connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam_client *client = worker->client;
+	struct nam__server *server = &client->servers[slot];
+	struct nam_wire_hello wire = {
+		.magic_version = WIRE_MAGIC_VERSION,
+		.client_id = client->id,
+		.incarnation = client->incarnation,
+	};
+	struct nam_qp_options options = {
+		.cq = worker->cq,
+		.rq = worker->rq,
+		.user = (void *)(uintptr_t)slot,
+	};
+	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
+	struct nam_diag own = { "" };
+	int rc;
+
+	if (!diag)
+		diag = &own;
+	diag->text[0] = '\0';
+	memcpy(hello.data, &wire, sizeof(wire));
+	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
+		&worker->qps[slot], diag);
+	if (rc) {
+		worker->qps[slot] = NULL;
+		return explain_refusal(server, rc, &reply, diag);
+	}
+	/* If it is not what we want, the queue pair goes with the worker. */
+	return welcome_take(client, server, &reply, diag);
+}
+
+int
+nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag)
+{
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		int rc = connect_qp(worker, slot, diag);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- the servers -------------------------------------------------------------------------- */
+
+static int
+servers_open(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	const struct nam_fabric_ops *ops = NULL;
+	int rc;
+
+	client->servers = calloc(cluster->count, sizeof(*client->servers));
+	if (!client->servers)
+		return nam_diag_set(diag, -ENOMEM, "no memory for %u servers", cluster->count);
+	client->servers_count = cluster->count;
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam__server *server = &client->servers[i];
+
+		memcpy(server->address, cluster->servers[i].listen, sizeof(server->address));
+		server->ops = nam_fabric_find(server->address, NULL);
+		if (!server->ops)
+			return nam_diag_set(diag, -EINVAL,
+				"\"%s\" is not an address: it begins with none of the fabrics that "
+				"this "
+				"program knows (%s) and a colon",
+				server->address, nam_fabric_names());
+		/* A worker has one completion queue, and atomics of two fabrics tear each other. */
+		if (ops && server->ops != ops)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory servers at %s and %s are on different fabrics (%s, "
+				"%s); a "
+				"cluster needs one",
+				client->servers[0].address, server->address, ops->name,
+				server->ops->name);
+		ops = server->ops;
+	}
+	rc = ops->domain_open(&client->domains[0], diag);
+	if (rc)
+		return rc;
+	client->domains_count = 1;
+	client->caps = client->domains[0]->limits.caps;
+	for (uint32_t i = 0; i < cluster->count; i++)
+		client->servers[i].domain = client->domains[0];
+	return 0;
+}
+
+/* Who has which id, once all have said it. */
+static int
+ids_check(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
+		client->slot_of_id[i] = NO_SLOT;
+	for (uint32_t i = 0; i < client->servers_count; i++) {
+		struct nam__server *server = &client->servers[i], *other;
+
+		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory server at %s says that its id is %u, the cluster file "
+				"(line %d) "
+				"says %d; start it with --id %d, or correct the file",
+				server->address, server->id, cluster->servers[i].line,
+				cluster->servers[i].id, cluster->servers[i].id);
+		if (client->slot_of_id[server->id] == NO_SLOT) {
+			client->slot_of_id[server->id] = (uint16_t)i;
+			continue;
+		}
+		other = &client->servers[client->slot_of_id[server->id]];
+		if (other->boot == server->boot)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"%s and %s are one memory server (id %u); name it "
+				"once", other->address,
+				server->address, server->id);
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the memory servers at %s and %s both have the id %u; start one of them "
+			"with "
+			"another --id",
+			other->address, server->address, server->id);
+	}
+	if (client->slot_of_id[0] == NO_SLOT)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"none of the %u memory servers has the id 0; the catalog lives on the "
+			"server with "
+			"id 0; add it to --cluster",
+			client->servers_count);
+	client->catalog_slot = client->slot_of_id[0];
+	return 0;
+}
+
+/* ---- regions ------------------------------------------------------------------------------ */
+
+static int
+region_add(struct nam_client *client, uint32_t slot, const struct nam_rpc_region *wire)
+{
+	struct nam_region region = {
+		.bytes = wire->bytes,
+		.remote = wire->remote,
+		.rkey = wire->rkey,
+		.server = slot,
+	};
+
+	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
+		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
+		wire->remote + wire->bytes < wire->remote)
+		return -NAM_E_FABRIC_PROTOCOL;
+	switch (nam_region_table_add(&client->regions, wire->id, &region)) {
+	case 0:
+		return 0;
+	case -ENOMEM:
+		return -ENOMEM;
+	default:
+		return -NAM_E_FABRIC_PROTOCOL;
+	}
+}
+
+/* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
+NAM_FIBER_FN static int
+regions_page(struct nam_client *client, uint32_t slot, struct nam_rpc_regions_reply *reply,
+	uint32_t *first)
+{
+	struct nam_rpc_regions_request request = { .first = *first };
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc;
+
+	rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
+		reply, &bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (bytes < sizeof(*reply) || reply->total != client->servers[slot].regions_count ||
+		!reply->count || reply->count > NAM_RPC_REGIONS_PER_REPLY ||
+		reply->count > reply->total - *first ||
+		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < reply->count; i++) {
+		rc = region_add(client, slot, &reply->regions[i]);
+		if (rc)
+			return rc;
+	}
+	*first += reply->count;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam_worker *worker = client->keeper_worker;
+	struct nam__server *server = &client->servers[slot];
+	struct nam_rpc_regions_reply *reply;
+	uint32_t first = 0;
+	int rc = 0;
+
+	if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s announces %u regions; 1 .. %u are possible",
+			server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
+	reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	if (!reply)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a message");
+	while (!rc && first < server->regions_count)
+		rc = regions_page(client, slot, reply, &first); /* SUSPENDS */
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	if (rc)
+		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
+			server->address, nam_err_text(rc));
+	return 0;
+}
+
+/* ---- membership --------------------------------------------------------------------------- */
+
+/* Whether `bytes` bytes at `at` are memory of server 0. */
+static bool
+catalog_memory(const struct nam_client *client, struct nam_gaddr at, uint64_t bytes)
+{
+	const struct nam_region *region = nam_region_table_find(&client->regions, at);
+
+	return region && region->server == client->catalog_slot && !nam_gaddr_is_null(at) &&
+	       !nam_gaddr_tag(at) && nam_gaddr_offset(at) <= region->bytes &&
+	       bytes <= region->bytes - nam_gaddr_offset(at);
+}
+
+/* Become a client.  Server 0's regions are known already. */
+NAM_FIBER_FN static int
+register_client(struct nam_client *client, struct nam_diag *diag)
+{
+	const char *address = client->servers[client->catalog_slot].address;
+	struct nam_rpc_register_request request = { .pid = (uint64_t)getpid() };
+	struct nam_rpc_register_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc;
+
+	memcpy(request.name, client->name, sizeof(request.name));
+	rc = nam_rpc_call(client->keeper_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
+		sizeof(request), &reply, &bytes); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_LIMIT))
+		return nam_diag_set(diag, rc,
+			"the memory server at %s has no client id left: %u clients are the most; "
+			"close "
+			"some",
+			address, NAM_CLIENTS_MAX - 1);
+	if (rc)
+		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
+			address, nam_err_text(rc));
+	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
+		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_word }, 8) ||
+		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_slots },
+			8 * NAM_CLIENTS_MAX))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed REGISTER reply", address);
+	client->id = reply.client_id;
+	client->incarnation = reply.incarnation;
+	client->epoch_word.raw = reply.epoch_word;
+	client->epoch_slots.raw = reply.epoch_slots;
+	return 0;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void
+nam_client_options_init(struct nam_client_options *options)
+{
+	*options = (struct nam_client_options){
+		.rpc_timeout_ms = 2000,
+		.lock_timeout_ms = 1000,
+		.fibers_max = 64,
+	};
+}
+
+static struct nam_client *
+client_new(const struct nam_client_options *options)
+{
+	struct nam_client *client = aligned_alloc(_Alignof(struct nam_client), sizeof(*client));
+	struct nam_client_options defaults;
+
+	if (!client)
+		return NULL;
+	nam_client_options_init(&defaults);
+	memset(client, 0, sizeof(*client));
+	client->options = *options;
+	if (!options->rpc_timeout_ms)
+		client->options.rpc_timeout_ms = defaults.rpc_timeout_ms;
+	if (!options->lock_timeout_ms)
+		client->options.lock_timeout_ms = defaults.lock_timeout_ms;
+	if (!options->fibers_max)
+		client->options.fibers_max = defaults.fibers_max;
+	/* The caller's strings need not outlive the call. */
+	snprintf(client->name, sizeof(client->name), "%s",
+		options->name ? options->name : program_invocation_short_name);
+	client->options.name = client->name;
+	client->options.cluster = NULL;
+	pthread_mutex_init(&client->mutex, NULL);
+	nam_region_table_init(&client->regions);
+	return client;
+}
+
+/* Whatever there is of a client, in the reverse order of its making. */
+static void
+client_free(struct nam_client *client)
+{
+	nam__keeper_stop(client);
+	if (client->keeper_worker)
+		nam__worker_free(client->keeper_worker);
+	nam__lock_table_free(client->locks);
+	nam_region_table_free(&client->regions);
+	for (uint32_t i = 0; i < client->domains_count; i++)
+		client->domains[i]->ops->domain_close(client->domains[i]);
+	free(client->servers);
+	pthread_mutex_destroy(&client->mutex);
+	free(client);
+}
+
+/* From addresses to a member of the cluster.  What was made on the way is client_free's. */
+NAM_FIBER_FN static int
+client_join(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	int rc = servers_open(client, cluster, diag);
+
+	if (rc)
+		return rc;
+	rc = nam__worker_new(client, &client->keeper_worker, diag);
+	if (rc)
+		return rc;
+	rc = ids_check(client, cluster, diag);
+	if (rc)
+		return rc;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		rc = regions_learn(client, slot, diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	rc = register_client(client, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__lock_table_new(&client->locks);
+	if (rc)
+		return nam_diag_set(diag, rc, "no memory for the lock table");
+	return nam__keeper_start(client, diag); /* SUSPENDS */
+}
+
+int
+nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+	struct nam_diag *diag)
+{
+	struct nam_cluster *cluster;
+	struct nam_client *client;
+	int rc;
+
+	if (!options->cluster || !options->cluster[0])
+		return nam_diag_set(diag, -EINVAL,
+			"no cluster is named; give the memory servers' addresses "
+			"(\"shm:PATH,shm:PATH\") "
+			"or \"@FILE\"");
+	cluster = calloc(1, sizeof(*cluster));
+	if (!cluster)
+		return nam_diag_set(diag, -ENOMEM, "no memory for the cluster's addresses");
+	rc = nam_cluster_parse(options->cluster, cluster, diag);
+	if (rc)
+		goto free_cluster;
+	client = client_new(options);
+	if (!client) {
+		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
+		goto free_cluster;
+	}
+	rc = client_join(client, cluster, diag);
+	if (rc)
+		client_free(client);
+	else
+		*ret_client = client;
+free_cluster:
+	free(cluster);
+	return rc;
+}
+
+void
+nam_client_close(struct nam_client *client)
+{
+	assert(!client->workers);
+	client_free(client);
+}
+
+uint32_t
+nam_client_servers(const struct nam_client *client)
+{
+	return client->servers_count;
+}
+
+uint16_t
+nam_client_id(const struct nam_client *client)
+{
+	return client->id;
+}
+
+const char *
+nam_client_fabric(const struct nam_client *client)
+{
+	return client->servers[0].ops->name;
+}
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+int
+nam_server_status_get(struct nam_worker *worker, uint32_t slot,
+	struct nam_server_status *ret_status)
+{
+	struct nam_rpc_status_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc;
+
+	if (slot >= worker->client->servers_count)
+		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
+	rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, &reply, &bytes); /* SUSPENDS */
+	if (!rc && bytes != sizeof(reply))
+		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed STATUS reply",
+			worker->client->servers[slot].address);
+	memset(ret_status, 0, sizeof(*ret_status));
+	memcpy(ret_status->address, worker->client->servers[slot].address,
+		sizeof(ret_status->address));
+	ret_status->rc = rc;
+	if (rc)
+		return rc;
+	ret_status->id = reply.server_id;
+	ret_status->handlers = reply.handlers;
+	ret_status->regions = reply.regions;
+	ret_status->clients = reply.clients;
+	ret_status->connections = reply.connections;
+	ret_status->indexes = reply.indexes;
+	ret_status->pid = reply.pid;
+	ret_status->uptime_ns = reply.uptime_ns;
+	ret_status->memory_bytes = reply.memory_bytes;
+	ret_status->carved_bytes = reply.carved_bytes;
+	ret_status->free_bytes = reply.free_bytes;
+	ret_status->page_bytes = reply.page_bytes;
+	ret_status->requests = reply.requests;
+	ret_status->transparent_huge = reply.transparent_huge;
+	memcpy(ret_status->version, reply.version, sizeof(ret_status->version) - 1);
+	return 0;
+}
