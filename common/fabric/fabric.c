@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric.c -- which providers are built in. */
+#include "fabric.h"
+
+#include <string.h>
+
+#include "shm.h"
+
+static const struct nam_fabric_ops *const providers[] = {
+	&nam__shm_ops,
+};
+
+#define PROVIDERS_COUNT (sizeof(providers) / sizeof(providers[0]))
+
+const struct nam_fabric_ops *
+nam_fabric_find(const char *address, const char **ret_rest)
+{
+	const char *colon = strchr(address, ':');
+
+	if (!colon)
+		return NULL;
+	for (size_t i = 0; i < PROVIDERS_COUNT; i++) {
+		const char *name = providers[i]->name;
+
+		if (strlen(name) == (size_t)(colon - address) &&
+			!memcmp(name, address, (size_t)(colon - address))) {
+			if (ret_rest)
+				*ret_rest = colon + 1;
+			return providers[i];
+		}
+	}
+	return NULL;
+}
+
+const char *
+nam_fabric_names(void)
+{
+	return "shm";
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm_poll.c -- the data path: qp_post resolves and prefetches, cq_poll carries out.
+ *
+ * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.
+ *
+ * A faulty request completes with its error and puts its queue pair into the error state, where
+ * every further request completes with that same error, as verbs flush them.
+ */
+#include <string.h>
+
+#include "shm_internal.h"
+
+#define PREFETCH_WHOLE_BYTES 4096u	/* of a longer READ only the first lines: */
+#define PREFETCH_FIRST_BYTES 1024u
+#define PREFETCH_WRITE_BYTES 512u
+
+static inline void
+prefetch_read(const uint8_t *at, uint32_t bytes)
+{
+	const uint8_t *end;
+
+	if (SHM_UNLIKELY(bytes > PREFETCH_WHOLE_BYTES))
+		bytes = PREFETCH_FIRST_BYTES;
+	end = at + bytes;
+	for (at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1)); at < end;
+		at += SHM_CACHE_LINE)
+		__builtin_prefetch(at, 0, 3);
+}
+
+static inline void
+prefetch_write(const uint8_t *at, uint32_t bytes)
+{
+	const uint8_t *end = at + (bytes < PREFETCH_WRITE_BYTES ? bytes : PREFETCH_WRITE_BYTES);
+
+	for (at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1)); at < end;
+		at += SHM_CACHE_LINE)
+		__builtin_prefetch(at, 1, 3);
+}
+
+/* NULL: the request reaches outside the peer's registered memory. */
+static inline uint8_t *
+resolve(const struct shm_qp *qp, const struct nam_wr *wr)
+{
+	const struct shm_region *region;
+
+	if (SHM_UNLIKELY(wr->rkey >= qp->regions_count))
+		return NULL;
+	region = &qp->regions[wr->rkey];
+	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+		return NULL;
+	return region->base + wr->remote;
+}
+
+static void
+post_faulty(struct shm_request *request, int status)
+{
+	request->op = SHM_OP_FAIL;
+	request->status = status;
+}
+
+/* INLINE: the caller may reuse its buffer at once, so take the payload now. */
+static void
+post_inline(struct shm_cq *cq, struct shm_request *request, uint32_t place)
+{
+	uint8_t *kept = cq->inline_data + (size_t)place * SHM_INLINE_BYTES;
+
+	if (request->bytes > SHM_INLINE_BYTES) {
+		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
+		return;
+	}
+	memcpy(kept, request->local, request->bytes);
+	request->local = kept;
+}
+
+static inline void
+post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+{
+	uint32_t place = cq->tail++ & cq->mask;
+	struct shm_request *request = &cq->requests[place];
+	uint8_t *target;
+
+	request->op = wr->op;
+	request->flags = wr->flags;
+	request->posted_op = wr->op;
+	request->bytes = wr->bytes;
+	request->local = wr->local;
+	request->context = wr->context;
+	request->qp = qp;
+	switch (wr->op) {
+	case NAM_WR_READ:
+		target = resolve(qp, wr);
+		if (SHM_UNLIKELY(!target))
+			goto out_of_bounds;
+		request->target = target;
+		prefetch_read(target, wr->bytes);
+		return;
+	case NAM_WR_WRITE:
+		target = resolve(qp, wr);
+		if (SHM_UNLIKELY(!target))
+			goto out_of_bounds;
+		request->target = target;
+		prefetch_write(target, wr->bytes);
+		if (wr->flags & NAM_WR_INLINE)
+			post_inline(cq, request, place);
+		return;
+	case NAM_WR_CAS:
+	case NAM_WR_FETCH_ADD:
+		target = resolve(qp, wr);
+		if (SHM_UNLIKELY(!target || wr->bytes != 8 || ((uintptr_t)target & 7)))
+			goto out_of_bounds;
+		request->target = target;
+		request->compare = wr->compare;
+		request->swap = wr->swap;
+		__builtin_prefetch(target, 1, 3);
+		return;
+	case NAM_WR_SEND:
+		if (wr->bytes > SHM_MESSAGE_BYTES)
+			post_faulty(request, -NAM_E_FABRIC_PROTOCOL);
+		else if (wr->flags & NAM_WR_INLINE)
+			post_inline(cq, request, place);
+		return;
+	default:
+		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
+		return;
+	}
+out_of_bounds:
+	post_faulty(request, -NAM_E_FABRIC_ACCESS);
+}
+
+int
+nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+{
+	struct shm_qp *qp = (struct shm_qp *)pub;
+	struct shm_cq *cq = qp->cq;
+
+	if (SHM_UNLIKELY(cq->tail - cq->head + cq->blocked_count + (uint64_t)count > cq->depth))
+		return -NAM_E_FABRIC_FULL;
+	for (unsigned i = 0; i < count; i++)
+		post_one(cq, qp, &wrs[i]);
+	return 0;
+}
+
+static inline void
+do_cas(const struct shm_request *request)
+{
+	uint64_t old = request->compare;
+
+	(void)__atomic_compare_exchange_n((uint64_t *)request->target, &old, request->swap, 0,
+		__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	memcpy(request->local, &old, 8);
+}
+
+static inline void
+do_fetch_add(const struct shm_request *request)
+{
+	uint64_t old = __atomic_fetch_add((uint64_t *)request->target, request->compare,
+		__ATOMIC_SEQ_CST);
+
+	memcpy(request->local, &old, 8);
+}
+
+int
+nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
+{
+	switch (request->op) {
+	case NAM_WR_READ:
+		cq->copy_read(request->local, request->target, request->bytes);
+		return 0;
+	case NAM_WR_WRITE:
+		cq->copy_write(request->target, request->local, request->bytes);
+		return 0;
+	case NAM_WR_CAS:
+		do_cas(request);
+		return 0;
+	case NAM_WR_FETCH_ADD:
+		do_fetch_add(request);
+		return 0;
+	case SHM_OP_FAIL:
+		return request->status;
+	default:
+		return 0;
+	}
+}
+
+static inline void
+complete(struct nam_wc *wc, const struct shm_request *request, int status)
+{
+	wc->context = request->context;
+	wc->qp = &request->qp->pub;
+	wc->status = status;
+	wc->bytes = request->bytes;
+	wc->op = request->posted_op;
+}
+
+static unsigned
+execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	const uint32_t mask = cq->mask, tail = cq->tail;
+	const shm_copy_fn copy_read = cq->copy_read;
+	uint32_t head = cq->head;
+	unsigned n = 0;
+
+	while (n < max && head != tail) {
+		struct shm_request *request = &cq->requests[head & mask];
+		int status = 0;
+
+		if (SHM_LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
+			copy_read(request->local, request->target, request->bytes);
+		} else if (SHM_LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
+			status = nam__shm_execute(cq, request);
+		} else if (!nam__shm_execute_slow(cq, request, cq->inline_data +
+			(size_t)(head & mask) * SHM_INLINE_BYTES, &status)) {
+			head++;
+			continue;
+		}
+		head++;
+		if (SHM_LIKELY((request->flags & NAM_WR_SIGNALED) || status))
+			complete(&wcs[n++], request, status);
+	}
+	cq->head = head;
+	/* Start over at the front while nothing is pending: those lines are still cached. */
+	if (head == tail)
+		cq->head = cq->tail = 0;
+	return n;
+}
+
+static inline bool
+messages_may_wait(const struct shm_cq *cq)
+{
+	return atomic_load_explicit(&cq->bell->summary, memory_order_relaxed) ||
+		(cq->ready_summary && !cq->starved);
+}
+
+/* Everything but plain one-sided requests. */
+static __attribute__((noinline)) unsigned
+poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0, budget = max;
+
+	if (atomic_load_explicit(&cq->closed_count, memory_order_acquire))
+		nam__shm_notice_closed(cq);
+	/* Leave room for requests, so that neither they nor the messages starve. */
+	if (cq->head != cq->tail) {
+		budget = max / 2;
+		cq->turn = !cq->turn;
+		if (max == 1 && cq->turn)
+			budget = 1;
+	}
+	if (budget && messages_may_wait(cq))
+		n = nam__shm_take_messages(cq, wcs, budget);
+	if (cq->retry && n < max)
+		n += nam__shm_retry_blocked(cq, wcs + n, max - n);
+	return n;
+}
+
+int
+nam__shm_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
+{
+	struct shm_cq *cq = (struct shm_cq *)pub;
+	unsigned n = 0;
+
+	if (SHM_UNLIKELY(messages_may_wait(cq) || cq->retry ||
+		atomic_load_explicit(&cq->closed_count, memory_order_relaxed)))
+		n = poll_events(cq, wcs, max);
+	n += execute_requests(cq, wcs + n, max - n);
+	if (SHM_UNLIKELY(cq->closing != NULL))
+		n += nam__shm_report_closed(cq, wcs + n, max - n);
+	return (int)n;
+}
