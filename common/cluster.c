@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c -- a list of memory servers, or an INI file that describes them. */
+#include "cluster.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+nam_parse_bytes(const char *text, uint64_t *ret_bytes)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	const char *at = text;
+
+	if (*at < '0' || *at > '9')
+		return -EINVAL;
+	for (; *at >= '0' && *at <= '9'; at++) {
+		if (value > (UINT64_MAX - 9) / 10)
+			return -EINVAL;
+		value = value * 10 + (uint64_t)(*at - '0');
+	}
+	switch (*at) {
+	case 'k':
+	case 'K':
+		shift = 10;
+		break;
+	case 'm':
+	case 'M':
+		shift = 20;
+		break;
+	case 'g':
+	case 'G':
+		shift = 30;
+		break;
+	case 't':
+	case 'T':
+		shift = 40;
+		break;
+	default:
+		break;
+	}
+	if (shift)
+		at++;
+	if (*at || value > UINT64_MAX >> shift)
+		return -EINVAL;
+	*ret_bytes = value << shift;
+	return 0;
+}
+
+/* ---- what both forms must hold to --------------------------------------------------------- */
+
+static int
+same_address_twice(const struct nam_cluster *cluster, const char *address, struct nam_diag *diag)
+{
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		if (!strcmp(cluster->servers[i].listen, address))
+			return nam_diag_set(diag, -NAM_E_CLUSTER, "cluster: '%s' is there twice; name "
+				"each memory server once", address);
+	}
+	return 0;
+}
+
+static int
+add_address(struct nam_cluster *cluster, const char *address, size_t length, struct nam_diag *diag)
+{
+	struct nam_cluster_server *server;
+	char text[sizeof(server->listen)];
+	const char *colon = memchr(address, ':', length);
+	int rc;
+
+	if (!colon || colon == address || colon + 1 == address + length)
+		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is not an address; write for "
+			"example shm:/run/nam/a", (int)length, address);
+	if (length >= sizeof(server->listen))
+		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is longer than %zu bytes",
+			(int)length, address, sizeof(server->listen) - 1);
+	if (cluster->count == NAM_SERVERS_MAX)
+		return nam_diag_set(diag, -NAM_E_LIMIT, "cluster: more than %u memory servers",
+			NAM_SERVERS_MAX);
+	memcpy(text, address, length);
+	text[length] = '\0';
+	rc = same_address_twice(cluster, text, diag);
+	if (rc)
+		return rc;
+	server = &cluster->servers[cluster->count++];
+	memset(server, 0, sizeof(*server));
+	server->id = -1;
+	memcpy(server->listen, text, length + 1);
+	return 0;
+}
+
+static int
+parse_list(const char *text, struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	for (;;) {
+		size_t length = strcspn(text, ",");
+		const char *start = text + strspn(text, " \t");
+		size_t lead = (size_t)(start - text);
+		int rc;
+
+		if (lead > length)
+			lead = length;
+		text += lead;
+		length -= lead;
+		while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+			length--;
+		if (!length)
+			return nam_diag_set(diag, -EINVAL, "cluster: an address is missing; write for "
+				"example shm:/run/nam/a,shm:/run/nam/b or @/etc/nam/cluster.ini");
+		rc = add_address(cluster, text, length, diag);
+		if (rc)
+			return rc;
+		text += strcspn(text, ",");
+		if (!*text)
+			return 0;
+		text++;
+	}
+}
+
+/* ---- the file ----------------------------------------------------------------------------- */
+
+struct reader {
+	const char *path;
+	FILE *file;
+	int line;
+	struct nam_cluster *cluster;
+	struct nam_diag *diag;
+	int rc;
+	char section[32];		/* the one that `server` is for */
+	struct nam_cluster_server *server;
+};
+
+static const struct {
+	const char *name;
+	size_t offset;
+	size_t size;
+} keys[] = {
+#define KEY(field)                                                                                  \
+	{ #field, offsetof(struct nam_cluster_server, field),                                       \
+		sizeof(((struct nam_cluster_server *)NULL)->field) }
+	KEY(listen),
+	KEY(memory),
+	KEY(region),
+	KEY(pages),
+	KEY(numa),
+	KEY(rpc_threads),
+#undef KEY
+};
+
+static int
+section_id(const char *section, int32_t *ret_id)
+{
+	char *end;
+	long id;
+
+	if (strncmp(section, "server ", 7) || section[7] < '0' || section[7] > '9')
+		return -EINVAL;
+	id = strtol(section + 7, &end, 10);
+	if (*end || id >= (long)NAM_SERVERS_MAX)
+		return -EINVAL;
+	*ret_id = (int32_t)id;
+	return 0;
+}
+
+static int
+begin_section(struct reader *reader, const char *section, int line)
+{
+	struct nam_cluster *cluster = reader->cluster;
+	int32_t id;
+
+	if (section_id(section, &id))
+		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: section [%s]: write [server N] with "
+			"N from 0 to %u", reader->path, line, section, NAM_SERVERS_MAX - 1);
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		if (cluster->servers[i].id == id)
+			return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] is there "
+				"twice; the first is at line %d", reader->path, line, id,
+				cluster->servers[i].line);
+	}
+	/* An id below NAM_SERVERS_MAX that is not there yet: so there is room. */
+	reader->server = &cluster->servers[cluster->count++];
+	memset(reader->server, 0, sizeof(*reader->server));
+	reader->server->id = id;
+	reader->server->line = line;
+	(void)snprintf(reader->section, sizeof(reader->section), "%s", section);
+	return 0;
+}
+
+static int
+set_key(struct reader *reader, const char *name, const char *value, int line)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		char *field = (char *)reader->server + keys[i].offset;
+
+		if (strcmp(keys[i].name, name))
+			continue;
+		if (*field)
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' is there twice in "
+				"[%s]", reader->path, line, name, reader->section);
+		if (!*value || strlen(value) >= keys[i].size)
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: %s: the value must have 1 "
+				"to %zu bytes", reader->path, line, name, keys[i].size - 1);
+		memcpy(field, value, strlen(value) + 1);
+		return 0;
+	}
+	return nam_diag_set(reader->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, memory, "
+		"region, pages, numa, rpc_threads", reader->path, line, name);
+}
+
+/* For ini_parse_stream: 1 to go on. */
+static int
+handle_key(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reader *reader = arg;
+
+	if (reader->rc)
+		return 0;
+	if (!*section)
+		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' stands before the first "
+			"[server N]", reader->path, reader->line, name);
+	else if (strcmp(section, reader->section))
+		reader->rc = begin_section(reader, section, reader->line);
+	if (!reader->rc)
+		reader->rc = set_key(reader, name, value, reader->line);
+	return reader->rc == 0;
+}
+
+/*
+ * For ini_parse_stream, which does not say at which line it is: so we count.  Leading blanks go,
+ * because inih would take an indented line for more of the value before it.
+ */
+static char *
+read_line(char *text, int size, void *arg)
+{
+	struct reader *reader = arg;
+	size_t blanks;
+
+	if (reader->rc || !fgets(text, size, reader->file))
+		return NULL;
+	reader->line++;
+	if (!strchr(text, '\n') && !feof(reader->file)) {
+		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than %d "
+			"bytes", reader->path, reader->line, size - 2);
+		return NULL;
+	}
+	blanks = strspn(text, " \t");
+	memmove(text, text + blanks, strlen(text + blanks) + 1);
+	return text;
+}
+
+static int
+check_file(struct reader *reader)
+{
+	struct nam_cluster *cluster = reader->cluster;
+
+	if (cluster->count == 0)
+		return nam_diag_set(reader->diag, -EINVAL, "%s: names no memory server; write a section "
+			"[server 0] with listen = shm:PATH", reader->path);
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam_cluster_server *server = &cluster->servers[i];
+
+		if (!*server->listen)
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: [server %d] has no listen = "
+				"ADDRESS", reader->path, server->line, server->id);
+		for (uint32_t j = 0; j < i; j++) {
+			if (!strcmp(cluster->servers[j].listen, server->listen))
+				return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] and "
+					"[server %d] listen at the same address '%s'", reader->path,
+					server->line, cluster->servers[j].id, server->id, server->listen);
+		}
+	}
+	return 0;
+}
+
+static int
+parse_file(const char *path, struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	struct reader reader = { .path = path, .cluster = cluster, .diag = diag };
+	int malformed;
+
+	reader.file = fopen(path, "re");
+	if (!reader.file)
+		return nam_diag_set(diag, -errno, "cluster file '%s': %s", path, strerror(errno));
+	malformed = ini_parse_stream(read_line, &reader, handle_key, &reader);
+	if (!reader.rc && ferror(reader.file))
+		reader.rc = nam_diag_set(diag, -EIO, "cluster file '%s': cannot be read", path);
+	if (!reader.rc && malformed)
+		reader.rc = nam_diag_set(diag, malformed < 0 ? -ENOMEM : -EINVAL,
+			"%s:%d: neither [server N] nor KEY = VALUE", path, malformed);
+	(void)fclose(reader.file);
+	return reader.rc ? reader.rc : check_file(&reader);
+}
+
+int
+nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster, struct nam_diag *diag)
+{
+	struct nam_cluster *cluster = calloc(1, sizeof(*cluster));
+	int rc;
+
+	if (!cluster)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	if (*text == '@')
+		rc = parse_file(text + 1, cluster, diag);
+	else
+		rc = parse_list(text, cluster, diag);
+	if (!rc)
+		*ret_cluster = *cluster;
+	free(cluster);
+	return rc;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* region_table.c -- where each region lives now. */
+#include "region_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGION_BYTES_MAX (256ull << 30)		/* what 32 bits of 64-byte units can address */
+
+void
+nam_region_table_init(struct nam_region_table *table)
+{
+	memset(table, 0, sizeof(*table));
+}
+
+void
+nam_region_table_free(struct nam_region_table *table)
+{
+	for (size_t i = 0; i < NAM_SERVERS_MAX; i++)
+		free(table->blocks[i]);
+	nam_region_table_init(table);
+}
+
+int
+nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
+	const struct nam_region *region)
+{
+	struct nam_region **block = &table->blocks[region_id / NAM_REGIONS_PER_SERVER];
+
+	if (region->bytes == 0 || region->bytes > REGION_BYTES_MAX)
+		return -EINVAL;
+	if (!*block) {
+		*block = calloc(NAM_REGIONS_PER_SERVER, sizeof(**block));
+		if (!*block)
+			return -ENOMEM;
+	}
+	if ((*block)[region_id % NAM_REGIONS_PER_SERVER].bytes)
+		return -EEXIST;
+	(*block)[region_id % NAM_REGIONS_PER_SERVER] = *region;
+	table->version++;
+	return 0;
+}

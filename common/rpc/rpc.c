@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rpc.c -- the envelope of every message. */
+#include "rpc.h"
+
+#include <string.h>
+
+#define MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+int
+nam_rpc_check(const void *message, size_t bytes)
+{
+	struct nam_rpc_header header;
+
+	if (bytes < sizeof(header))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memcpy(&header, message, sizeof(header));
+	if (header.magic_version >> 8 != NAM_RPC_MAGIC)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (header.magic_version != MAGIC_VERSION)
+		return -NAM_E_FABRIC_VERSION;
+	if (header.body_bytes > NAM_RPC_BODY_MAX || header.body_bytes != bytes - sizeof(header))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (header.type == 0 || header.type >= NAM_RPC_TYPES_COUNT || header.reserved != 0 ||
+		header.status > 0)
+		return -NAM_E_FABRIC_PROTOCOL;
+	return 0;
+}
+
+void
+nam_rpc_header_fill(struct nam_rpc_header *header, uint16_t type, uint64_t id, int32_t status,
+	uint32_t body_bytes)
+{
+	*header = (struct nam_rpc_header){
+		.magic_version = MAGIC_VERSION,
+		.type = type,
+		.body_bytes = body_bytes,
+		.status = status,
+		.id = id,
+	};
+}
+
+const char *
+nam_rpc_type_name(uint16_t type)
+{
+	static const char *const names[NAM_RPC_TYPES_COUNT] = {
+		[NAM_RPC_PING] = "PING",
+		[NAM_RPC_REGISTER] = "REGISTER",
+		[NAM_RPC_REGIONS] = "REGIONS",
+		[NAM_RPC_CLIENT_STATE] = "CLIENT_STATE",
+		[NAM_RPC_ALLOC] = "ALLOC",
+		[NAM_RPC_FREE] = "FREE",
+		[NAM_RPC_CATALOG_PUT] = "CATALOG_PUT",
+		[NAM_RPC_CATALOG_GET] = "CATALOG_GET",
+		[NAM_RPC_CATALOG_LIST] = "CATALOG_LIST",
+		[NAM_RPC_CATALOG_DROP] = "CATALOG_DROP",
+		[NAM_RPC_STATUS] = "STATUS",
+	};
+
+	if (type >= NAM_RPC_TYPES_COUNT || !names[type])
+		return "unknown";
+	return names[type];
+}
