@@ -118,13 +118,16 @@ NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *in
 /* ---- split.c ------------------------------------------------------------------------------- */
 
 /**
- * nam__split_unlock -- divide a held full node and release it, then name the new one in the parent.
+ * nam__split_unlock -- divide a held full node, add an entry, release, and name the new node in the
+ * parent.
  *
- * The held image must be sorted.  @entry_key decides where a leaf that only grows at its end is
- * divided.  Nothing is held afterwards.  On -NAM_E_REMOTE_FULL the node is unchanged and released.
+ * @key, @value	the entry that had no room: full key, and payload (leaf) or child (inner node)
+ *
+ * The held image must be sorted and must not hold the entry.  Nothing is held afterwards.  On
+ * -NAM_E_REMOTE_FULL the node is unchanged.
  */
 NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, const uint64_t *entry_key) NAM_MUST_CHECK;
+	struct nam__held *held, const uint64_t *key, uint64_t value) NAM_MUST_CHECK;
 
 /**
  * nam__separator_add -- make the parent at `level` name `child`, whose range begins at `key`.
@@ -133,6 +136,12 @@ NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *
  */
 NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr child, unsigned level) NAM_MUST_CHECK;
+
+/* ---- drop.c -------------------------------------------------------------------------------- */
+
+/* Retire every node of an index that no name leads to any more. */
+NAM_FIBER_FN int nam__index_free_nodes(struct nam_worker *worker,
+	struct nam_index *index) NAM_MUST_CHECK;
 
 /* ---- inner_cache.c ------------------------------------------------------------------------- */
 
@@ -159,9 +168,8 @@ void nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_
 void nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level);
 
 /*
- * Children of the cached level-1 node that covers `key` (forward), or that covers what lies just
- * below it (backward), beginning with the child concerned: at most `max` leaf pointers in the order
- * of the scan.  Returns how many; 0 if not cached.
+ * Children of the cached level-1 node that covers `key`: the one that covers it and those after it
+ * (backward: before it), at most `max`.  Returns how many; 0 if not cached.
  */
 unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max);

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * catalog.c -- indexes by name: create, open, list, drop.
+ *
+ * The memory server with id 0 keeps (name -> superblock).  An index is complete before its name is
+ * entered, so whoever finds the name finds an index.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../common/hash.h"
+#include "index_internal.h"
+
+void
+nam_index_options_init(struct nam_index_options *options)
+{
+	*options = (struct nam_index_options){
+		.design = NAM_DESIGN_FINE,
+		.key_bytes = 8,
+		.unique = true,
+		.node_bytes = 1024,
+		.head_interval = 32,
+	};
+}
+
+static int
+check_name(struct nam_worker *worker, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= NAM_INDEX_NAME_BYTES)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"an index name has 1 to %u bytes; '%.80s' has %zu",
+			NAM_INDEX_NAME_BYTES - 1, name, length);
+	for (size_t i = 0; i < length; i++)
+		if (!isgraph((unsigned char)name[i]))
+			return nam_diag_set(&worker->diag, -EINVAL,
+				"an index name has printable bytes without blanks only; byte %zu of '%s' is not",
+				i + 1, name);
+	return 0;
+}
+
+static int
+check_options(struct nam_worker *worker, const struct nam_index_options *options)
+{
+	struct nam__geometry g;
+
+	if (options->design != NAM_DESIGN_FINE)
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown index design %d",
+			(int)options->design);
+	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"a key size of %u bytes is not between %u and %u", options->key_bytes,
+			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
+	if (nam__geometry_init(&g, options, 0))
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"nodes of %u bytes do not do for keys of %u bytes and a head node every %u leaves: "
+			"a power of two from %u to %u that holds 4 entries is needed",
+			options->node_bytes, options->key_bytes, options->head_interval,
+			NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX);
+	return 0;
+}
+
+/* ---- superblocks -------------------------------------------------------------------------- */
+
+static uint64_t
+superblock_hash(const struct nam_superblock *superblock, struct nam_gaddr at)
+{
+	const size_t from = offsetof(struct nam_superblock, magic);
+
+	return nam_mix64(nam_hash64((const uint8_t *)superblock + from, sizeof(*superblock) - from) ^
+			 nam_mix64(nam_gaddr_untagged(at).raw));
+}
+
+static void
+superblock_fill(struct nam_worker *worker, const struct nam_index_options *options,
+	struct nam_superblock *superblock)
+{
+	const struct nam_client *client = worker->client;
+
+	*superblock = (struct nam_superblock){
+		.magic = NAM_SUPERBLOCK_MAGIC,
+		.format = NAM_SUPERBLOCK_FORMAT,
+		.design = options->design,
+		.seed = nam_entropy(),
+		.key_bytes = options->key_bytes,
+		.node_bytes = options->node_bytes,
+		.unique = options->unique,
+		.head_interval = options->head_interval,
+		.servers_count = client->servers_count,
+	};
+	for (uint32_t i = 0; i < client->servers_count; i++)
+		superblock->servers[client->servers[i].id / 8] |=
+			(uint8_t)(1u << client->servers[i].id % 8);
+}
+
+/* Every byte comes from remote memory: believe none of it before it is checked. */
+static int
+superblock_check(struct nam_worker *worker, const char *name,
+	const struct nam_superblock *superblock, struct nam_gaddr at,
+	struct nam_index_options *ret_options)
+{
+	const struct nam_client *client = worker->client;
+	struct nam_index_options options;
+
+	if (superblock->magic != NAM_SUPERBLOCK_MAGIC ||
+		superblock->image_hash != superblock_hash(superblock, at))
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the superblock of index '%s' does not verify", name);
+	if (superblock->format != NAM_SUPERBLOCK_FORMAT)
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
+			"index '%s' has format %u; this library knows format %u", name,
+			superblock->format, NAM_SUPERBLOCK_FORMAT);
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if ((superblock->servers[id / 8] >> id % 8 & 1) &&
+			client->slot_of_id[id] == UINT16_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
+				"index '%s' has nodes on memory server %u: add that server to the cluster list",
+				name, id);
+	options = (struct nam_index_options){
+		.design = (enum nam_index_design)superblock->design,
+		.key_bytes = superblock->key_bytes,
+		.unique = superblock->unique != 0,
+		.node_bytes = superblock->node_bytes,
+		.head_interval = superblock->head_interval,
+	};
+	if (check_options(worker, &options))
+		return -NAM_E_REMOTE_CORRUPT;
+	*ret_options = options;
+	return 0;
+}
+
+/* ---- create ------------------------------------------------------------------------------- */
+
+/* Write an empty root leaf and the superblock that names it.  Nobody can see either yet. */
+NAM_FIBER_FN static int
+write_empty_tree(struct nam_worker *worker, const struct nam_index_options *options,
+	struct nam_gaddr superblock_at, struct nam_gaddr root_at, uint32_t root_generation)
+{
+	static const struct nam__key lowest;
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	struct nam_index index = { .client = worker->client };
+	uint64_t *image = nam_buffer_take(worker, options->node_bytes);
+	struct nam_batch batch;
+	int rc = -ENOMEM;
+
+	if (!superblock || !image)
+		goto give_buffers;
+	superblock_fill(worker, options, superblock);
+	rc = nam__geometry_init(&index.g, options, superblock->seed);
+	if (rc)
+		goto give_buffers;
+	nam__node_init(&index.g, image, NAM__NODE_LEAF, 0, root_generation, lowest.w, NULL);
+	superblock->root = root_at.raw;
+	superblock->image_hash = superblock_hash(superblock, superblock_at);
+	nam_batch_init(&batch, worker);
+	nam__batch_new_node(&batch, &index, root_at, image);
+	nam_batch_write(&batch, superblock_at, 0, superblock, sizeof(*superblock));
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+
+give_buffers:
+	nam_buffer_give(worker, image, options->node_bytes);
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+NAM_FIBER_FN static int
+catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superblock_at)
+{
+	struct nam_rpc_catalog_request request = { .superblock = superblock_at.raw };
+	uint32_t none = 0;
+
+	memcpy(request.name, name, strlen(name) + 1);
+	return nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
+		sizeof(request), NULL, &none); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+create(struct nam_worker *worker, const char *name, const struct nam_index_options *options)
+{
+	struct nam_gaddr superblock_at, root_at;
+	uint32_t root_generation;
+	struct nam_index index = { .client = worker->client };
+	int rc;
+
+	rc = nam__geometry_init(&index.g, options, 0);
+	if (rc)
+		return rc;
+	rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
+		&superblock_at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	superblock_at = nam_gaddr_untagged(superblock_at);
+	rc = nam__node_alloc(worker, &index, &root_at, &root_generation); /* SUSPENDS */
+	if (rc)
+		goto free_superblock;
+	rc = write_empty_tree(worker, options, superblock_at, root_at,
+		root_generation); /* SUSPENDS */
+	if (rc)
+		goto free_root;
+	rc = catalog_put(worker, name, superblock_at); /* SUSPENDS */
+	if (rc)
+		goto free_root;
+	return 0;
+
+free_root:
+	nam_free_unseen(worker, root_at, index.g.stride);
+free_superblock:
+	nam_free_unseen(worker, superblock_at, NAM_SUPERBLOCK_STRIDE);
+	return rc;
+}
+
+int
+nam_index_create(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options)
+{
+	int rc;
+
+	rc = check_name(worker, name);
+	if (!rc)
+		rc = check_options(worker, options);
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = create(worker, name, options); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+catalog_find(struct nam_worker *worker, uint16_t type, const char *name, struct nam_gaddr *ret_at)
+{
+	struct nam_rpc_catalog_request request = { .superblock = 0 };
+	struct nam_rpc_catalog_entry entry;
+	uint32_t entry_bytes = sizeof(entry);
+	int rc;
+
+	rc = check_name(worker, name);
+	if (rc)
+		return rc;
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
+		&entry, &entry_bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOINDEX)
+		return nam_diag_set(&worker->diag, rc, "there is no index '%s' in the catalog", name);
+	if (rc)
+		return rc;
+	if (entry_bytes != sizeof(entry))
+		return -NAM_E_FABRIC_PROTOCOL;
+	ret_at->raw = entry.superblock;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+open_superblock(struct nam_worker *worker, struct nam_index *index)
+{
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc = -ENOMEM;
+
+	if (!superblock)
+		return rc;
+	rc = nam_read_await(worker, index->superblock, superblock,
+		sizeof(*superblock)); /* SUSPENDS */
+	if (rc)
+		goto give_superblock;
+	if (superblock->state) {
+		rc = nam_diag_set(&worker->diag, -NAM_E_NOINDEX,
+			"index '%s' is being dropped", index->name);
+		goto give_superblock;
+	}
+	rc = superblock_check(worker, index->name, superblock, index->superblock, &index->options);
+	if (rc)
+		goto give_superblock;
+	rc = nam__geometry_init(&index->g, &index->options, superblock->seed);
+	if (!rc)
+		atomic_init(&index->root, superblock->root);
+give_superblock:
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+int
+nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_index **ret_index)
+{
+	struct nam_index *index = calloc(1, sizeof(*index));
+	int rc;
+
+	if (!index)
+		return -ENOMEM;
+	index->client = worker->client;
+	index->ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = catalog_find(worker, NAM_RPC_CATALOG_GET, name, &index->superblock); /* SUSPENDS */
+	if (!rc) {
+		memcpy(index->name, name, strlen(name) + 1);
+		rc = open_superblock(worker, index); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	if (!rc && cache_bytes)
+		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
+	if (rc) {
+		free(index);
+		return rc;
+	}
+	*ret_index = index;
+	return 0;
+}
+
+void
+nam_index_close(struct nam_index *index)
+{
+	if (!index)
+		return;
+	nam__cache_free(index->cache);
+	free(index);
+}
+
+const struct nam_index_options *
+nam_index_properties(const struct nam_index *index)
+{
+	return &index->options;
+}
+
+void
+nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat)
+{
+	if (index->cache) {
+		nam__cache_stat(index->cache, ret_stat);
+		return;
+	}
+	ret_stat->cache_bytes = 0;
+	ret_stat->cache_nodes = 0;
+	ret_stat->cache_budget_bytes = 0;
+	ret_stat->cache_evictions = 0;
+}
+
+/* ---- list, drop --------------------------------------------------------------------------- */
+
+int
+nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
+{
+	struct nam_rpc_catalog_list_request request = { .after = "" };
+	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
+	uint32_t page_bytes;
+	int rc;
+
+	if (!page)
+		return -ENOMEM;
+	do {
+		page_bytes = NAM_RPC_BODY_MAX;
+		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
+			&request, sizeof(request), page, &page_bytes); /* SUSPENDS */
+		if (rc)
+			break;
+		if (page_bytes < sizeof(*page) ||
+			page_bytes - sizeof(*page) != page->count * sizeof(page->entries[0])) {
+			rc = -NAM_E_FABRIC_PROTOCOL;
+			break;
+		}
+		for (uint32_t i = 0; i < page->count && !rc; i++) {
+			memcpy(request.after, page->entries[i].name, sizeof(request.after));
+			request.after[sizeof(request.after) - 1] = '\0';
+			rc = fn(arg, request.after);
+		}
+	} while (!rc && page->count);
+	free(page);
+	return rc;
+}
+
+/* Tell who has the index open: their next look at the superblock ends with -NAM_E_DROPPED. */
+NAM_FIBER_FN static int
+mark_dropped(struct nam_worker *worker, struct nam_gaddr superblock_at)
+{
+	uint64_t *old = nam_buffer_take(worker, 8);
+	struct nam_batch batch;
+	int rc;
+
+	if (!old)
+		return -ENOMEM;
+	nam_batch_init(&batch, worker);
+	nam_batch_cas(&batch, superblock_at, offsetof(struct nam_superblock, state), 0, 1, old);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+int
+nam_index_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_index *index;
+	struct nam_gaddr at;
+	int rc;
+
+	rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	/* Who opens by name from here on finds nothing. */
+	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, &at); /* SUSPENDS */
+	if (!rc)
+		rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
+	if (!rc)
+		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
+	if (!rc)
+		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
+	nam__op_end(worker);
+	nam_index_close(index);
+	return rc;
+}

@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inner_cache.c -- inner nodes kept by the compute node, in a form made for searching.
+ *
+ * What a lookup needs of an inner node is separators and children, so that is what is kept, and
+ * densely, because ten million keys' worth of it should stay in the processor's own caches:
+ *
+ *	level -> top -> chunk -> segment
+ *
+ * A segment is one inner node: its separators cut down to 31 bits each (`slices`, compared by
+ * vectors), its children, and the separators whole, which are read only when slices tie.  Segments of a
+ * level are ordered by low fence in chunks of at most CHUNK_MAX, and chunks in one array, the top.
+ *
+ * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
+ * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
+ * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until no
+ * operation that may have seen it is under way.  A segment is used between two suspensions only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index_internal.h"
+#include "search.h"
+
+#define CHUNK_MAX 64u
+#define SLICE_MAX 0x7ffffffe
+#define SLICE_PAD 0x7fffffff
+#define SLICE_GROUP 16u		/* slices are padded to whole vectors of the widest kind */
+
+struct segment {
+	uint32_t count;
+	uint32_t shift;
+	uint64_t base;			/* word `slice_word` of the first separator */
+	uint32_t slice_word;		/* first word in which separators differ */
+	bool last;			/* no upper bound */
+	_Atomic uint8_t used;		/* since the clock's hand passed */
+	uint64_t version;
+	struct nam_gaddr at;
+	uint64_t *children;		/* behind the slices */
+	uint64_t *separators;		/* behind the children, full words each */
+	uint64_t *high;			/* behind the separators */
+	uint32_t bytes;
+	_Alignas(64) int32_t slices[];
+};
+
+struct chunk {
+	uint32_t count;
+	struct segment *_Atomic segments[CHUNK_MAX];
+	uint64_t lows[];		/* full words each */
+};
+
+struct top {
+	uint32_t count;
+	uint32_t bytes;
+	struct chunk *_Atomic *chunks;	/* behind the lows */
+	uint64_t lows[];
+};
+
+struct nam__cache {
+	const struct nam__geometry *g;
+	struct nam_client *client;
+	struct top *_Atomic levels[NAM__LEVELS_MAX];	/* [0] unused */
+	uint64_t budget_bytes;
+	pthread_mutex_t mutex;		/* changes; what follows, too */
+	uint64_t bytes;
+	uint64_t nodes;
+	uint64_t evictions;
+	uint32_t hand_chunk, hand_slot;
+};
+
+/* ---- searching ---------------------------------------------------------------------------- */
+
+/* Entry whose low is the greatest at or below the key, or -1. */
+static inline int
+floor_of(const struct nam__geometry *g, const uint64_t *lows, uint32_t count, const uint64_t *key)
+{
+	if (g->full_words == 1)
+		return (int)nam__count_below(lows, count, 1, key, 1, true) - 1;
+	return (int)nam__count_below(lows, count, g->full_words, key, g->full_words, true) - 1;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+	!defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define VECTOR_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define VECTOR_CLONES
+#endif
+
+/* Slices at or below `slice`; `padded` is a multiple of SLICE_GROUP. */
+VECTOR_CLONES static unsigned
+count_slices(const int32_t *slices, unsigned padded, int32_t slice)
+{
+	int count = 0;
+
+	for (unsigned i = 0; i < padded; i++)
+		count += slices[i] <= slice;
+	return (unsigned)count;
+}
+
+static inline unsigned
+padded(unsigned count)
+{
+	return (count + SLICE_GROUP - 1) / SLICE_GROUP * SLICE_GROUP;
+}
+
+static inline bool
+segment_covers(const struct nam__geometry *g, const struct segment *segment, const uint64_t *key)
+{
+	return segment->last || nam__key_compare(key, segment->high, g->full_words) < 0;
+}
+
+/* Number of the child that covers the key; the segment must. */
+static inline unsigned
+segment_search(const struct nam__geometry *g, const struct segment *segment, const uint64_t *key)
+{
+	uint64_t distance;
+	int32_t slice;
+	int number;
+
+	for (unsigned i = 0; i < segment->slice_word; i++)
+		if (key[i] != segment->separators[i])
+			return segment->count - 1;	/* beyond every separator */
+	distance = (key[segment->slice_word] - segment->base) >> segment->shift;
+	slice = distance > SLICE_MAX ? SLICE_MAX : (int32_t)distance;
+	number = (int)count_slices(segment->slices, padded(segment->count), slice) - 1;
+	/* A tie of slices says nothing about the keys themselves, unless slices are exact. */
+	while (number > 0 && segment->slices[number] == slice &&
+		nam__key_compare(segment->separators + (unsigned)number * g->full_words, key,
+			g->full_words) > 0)
+		number--;
+	return number < 0 ? 0 : (unsigned)number;
+}
+
+static struct segment *
+find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
+{
+	const struct nam__geometry *g = cache->g;
+	/* Acquire, here and below: pairs with publish(); contents are older than the pointer. */
+	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_acquire);
+	struct segment *segment;
+	struct chunk *chunk;
+	int number;
+
+	if (!top)
+		return NULL;
+	number = floor_of(g, top->lows, top->count, key);
+	if (number < 0)
+		return NULL;
+	chunk = atomic_load_explicit(&top->chunks[number], memory_order_acquire);
+	number = floor_of(g, chunk->lows, chunk->count, key);
+	if (number < 0)
+		return NULL;
+	segment = atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
+	if (!segment_covers(g, segment, key))
+		return NULL;
+	if (!atomic_load_explicit(&segment->used, memory_order_relaxed))
+		atomic_store_explicit(&segment->used, 1, memory_order_relaxed);
+	return segment;
+}
+
+struct nam_gaddr
+nam__cache_leaf(struct nam__cache *cache, const uint64_t *key)
+{
+	struct segment *segment = find_segment(cache, 1, key);
+
+	if (!segment)
+		return NAM_GADDR_NULL;
+	return (struct nam_gaddr){ segment->children[segment_search(cache->g, segment, key)] };
+}
+
+bool
+nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
+	struct nam__cache_hop *ret_hop)
+{
+	for (unsigned above = level + 1; above < NAM__LEVELS_MAX; above++) {
+		struct segment *segment = find_segment(cache, above, key);
+
+		if (!segment)
+			continue;
+		ret_hop->child.raw =
+			segment->children[segment_search(cache->g, segment, key)];
+		ret_hop->level = above - 1;
+		return true;
+	}
+	return false;
+}
+
+unsigned
+nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
+	struct nam_gaddr *ret_leaves, unsigned max)
+{
+	struct segment *segment;
+	int number, step = backward ? -1 : 1;
+	unsigned count = 0;
+
+	segment = find_segment(cache, 1, key);
+	if (!segment)
+		return 0;
+	number = (int)segment_search(cache->g, segment, key);
+	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
+		ret_leaves[count++].raw = segment->children[number];
+	return count;
+}
+
+/* ---- segments ----------------------------------------------------------------------------- */
+
+static void
+segment_slice(const struct nam__geometry *g, struct segment *segment)
+{
+	const uint64_t *first = segment->separators;
+	const uint64_t *last = first + (size_t)(segment->count - 1) * g->full_words;
+	uint64_t span;
+	unsigned word = 0;
+
+	while (word + 1 < g->full_words && first[word] == last[word])
+		word++;
+	span = last[word] - first[word];
+	segment->slice_word = word;
+	segment->base = first[word];
+	segment->shift = 0;
+	while (span >> segment->shift >= SLICE_MAX)
+		segment->shift++;
+	for (unsigned i = 0; i < padded(segment->count); i++)
+		segment->slices[i] = i >= segment->count ? SLICE_PAD
+			: (int32_t)((first[i * g->full_words + word] - segment->base) >>
+				    segment->shift);
+}
+
+static struct segment *
+segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
+{
+	unsigned count = nam__node_count(image);
+	size_t bytes = sizeof(struct segment) + sizeof(int32_t) * padded(count) +
+		       8ul * count * (1 + g->full_words) + 8ul * g->full_words;
+	struct segment *segment;
+
+	bytes = (bytes + 63) / 64 * 64;
+	segment = aligned_alloc(64, bytes);
+	if (!segment)
+		return NULL;
+	segment->count = count;
+	segment->last = nam__node_last(image);
+	atomic_init(&segment->used, 1);
+	segment->version = nam__node_version(image);
+	segment->at = at;
+	segment->bytes = (uint32_t)bytes;
+	segment->children = (uint64_t *)(segment->slices + padded(count));
+	segment->separators = segment->children + count;
+	segment->high = segment->separators + (size_t)count * g->full_words;
+	for (unsigned i = 0; i < count; i++) {
+		const uint64_t *entry = image + g->entries_at + i * g->inner_words;
+
+		memcpy(segment->separators + (size_t)i * g->full_words, entry,
+			8 * g->full_words);
+		segment->children[i] = entry[g->full_words];
+	}
+	memcpy(segment->high, nam__node_high(g, image), 8 * g->full_words);
+	segment_slice(g, segment);
+	return segment;
+}
+
+/* ---- changing (all under the mutex) ------------------------------------------------------- */
+
+static size_t
+chunk_bytes(const struct nam__geometry *g)
+{
+	return sizeof(struct chunk) + 8ul * g->full_words * CHUNK_MAX;
+}
+
+static struct chunk *
+chunk_new(struct nam__cache *cache)
+{
+	struct chunk *chunk = calloc(1, chunk_bytes(cache->g));
+
+	if (chunk)
+		cache->bytes += chunk_bytes(cache->g);
+	return chunk;
+}
+
+static void
+chunk_drop(struct nam__cache *cache, struct chunk *chunk)
+{
+	cache->bytes -= chunk_bytes(cache->g);
+	nam__garbage_add(cache->client, chunk);
+}
+
+static void
+segment_drop(struct nam__cache *cache, struct segment *segment)
+{
+	cache->bytes -= segment->bytes;
+	cache->nodes--;
+	nam__garbage_add(cache->client, segment);
+}
+
+static struct top *
+top_new(struct nam__cache *cache, uint32_t count)
+{
+	size_t width = cache->g->full_words;
+	size_t bytes = sizeof(struct top) + count * (8 * width + sizeof(struct chunk *));
+	struct top *top = calloc(1, bytes);
+
+	if (!top)
+		return NULL;
+	top->count = count;
+	top->bytes = (uint32_t)bytes;
+	top->chunks = (struct chunk *_Atomic *)(top->lows + count * width);
+	cache->bytes += bytes;
+	return top;
+}
+
+static void
+top_drop(struct nam__cache *cache, struct top *top)
+{
+	if (!top)
+		return;
+	cache->bytes -= top->bytes;
+	nam__garbage_add(cache->client, top);
+}
+
+static void
+chunk_set(const struct nam__geometry *g, struct chunk *chunk, uint32_t number, const uint64_t *low,
+	struct segment *segment)
+{
+	memcpy(chunk->lows + (size_t)number * g->full_words, low, 8 * g->full_words);
+	atomic_init(&chunk->segments[number], segment);
+}
+
+static void
+chunk_copy(const struct nam__geometry *g, struct chunk *to, uint32_t to_number,
+	struct chunk *from, uint32_t from_number, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		chunk_set(g, to, to_number + i, from->lows + (from_number + i) * g->full_words,
+			atomic_load_explicit(&from->segments[from_number + i],
+				memory_order_relaxed));
+}
+
+/* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
+static struct chunk *
+chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct segment *segment)
+{
+	const struct nam__geometry *g = cache->g;
+	struct chunk *chunk = chunk_new(cache);
+
+	if (!chunk)
+		return NULL;
+	chunk->count = old->count + 1;
+	chunk_copy(g, chunk, 0, old, 0, number);
+	chunk_set(g, chunk, number, segment->separators, segment);
+	chunk_copy(g, chunk, number + 1, old, number, old->count - number);
+	return chunk;
+}
+
+static void
+publish_top(struct nam__cache *cache, unsigned level, struct top *top)
+{
+	struct top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+
+	/* Release, here and wherever a pointer is replaced: pairs with find_segment(). */
+	atomic_store_explicit(&cache->levels[level], top, memory_order_release);
+	top_drop(cache, old);
+}
+
+/* The level's top with entry `number` replaced by up to two chunks (none: removed). */
+static int
+top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *first,
+	struct chunk *second)
+{
+	struct top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	size_t width = cache->g->full_words;
+	struct chunk *with[2] = { first, second };
+	uint32_t in = 0;
+	struct top *top;
+
+	top = top_new(cache, (old ? old->count - 1 : 0) + !!first + !!second);
+	if (!top)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < (old ? old->count : 1); i++) {
+		if (i != number) {
+			memcpy(top->lows + in * width, old->lows + i * width, 8 * width);
+			atomic_init(&top->chunks[in++], atomic_load_explicit(&old->chunks[i],
+								memory_order_relaxed));
+			continue;
+		}
+		for (unsigned k = 0; k < 2; k++) {
+			if (!with[k])
+				continue;
+			memcpy(top->lows + in * width, with[k]->lows, 8 * width);
+			atomic_init(&top->chunks[in++], with[k]);
+		}
+	}
+	publish_top(cache, level, top);
+	return 0;
+}
+
+/* The chunk is full: publish it as two halves, so that the insertion can be tried again. */
+static int
+chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *chunk)
+{
+	struct chunk *left = chunk_new(cache), *right = chunk_new(cache);
+	int rc = -ENOMEM;
+
+	if (!left || !right)
+		goto free_halves;
+	left->count = chunk->count / 2;
+	right->count = chunk->count - left->count;
+	chunk_copy(cache->g, left, 0, chunk, 0, left->count);
+	chunk_copy(cache->g, right, 0, chunk, left->count, right->count);
+	rc = top_replace(cache, level, number, left, right);
+	if (rc)
+		goto free_halves;
+	chunk_drop(cache, chunk);
+	return 0;
+
+free_halves:
+	cache->bytes -= (!!left + !!right) * chunk_bytes(cache->g);
+	free(left);
+	free(right);
+	return rc;
+}
+
+/* Replace one chunk by a changed copy. */
+static int
+chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *old,
+	struct chunk *chunk)
+{
+	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	size_t width = cache->g->full_words;
+
+	if (chunk->count && !nam__key_compare(chunk->lows, top->lows + number * width,
+				    cache->g->full_words)) {
+		atomic_store_explicit(&top->chunks[number], chunk, memory_order_release);
+	} else {
+		/* Its lowest key changed, or nothing is left in it: the top must say so, too. */
+		int rc = top_replace(cache, level, number, chunk->count ? chunk : NULL, NULL);
+
+		if (rc)
+			return rc;
+		if (!chunk->count)
+			chunk_drop(cache, chunk);
+	}
+	chunk_drop(cache, old);
+	return 0;
+}
+
+static int
+insert_segment(struct nam__cache *cache, unsigned level, struct segment *segment)
+{
+	const struct nam__geometry *g = cache->g;
+
+	for (;;) {
+		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct chunk *chunk, *copy;
+		int in_top, in_chunk, rc;
+
+		if (!top || !top->count) {
+			chunk = chunk_new(cache);
+			if (!chunk)
+				return -ENOMEM;
+			chunk->count = 1;
+			chunk_set(g, chunk, 0, segment->separators, segment);
+			if (top) {
+				atomic_store_explicit(&cache->levels[level], NULL,
+					memory_order_release);
+				top_drop(cache, top);
+			}
+			rc = top_replace(cache, level, 0, chunk, NULL);
+			if (rc) {
+				cache->bytes -= chunk_bytes(g);
+				free(chunk);
+			}
+			return rc;
+		}
+		in_top = floor_of(g, top->lows, top->count, segment->separators);
+		if (in_top < 0)
+			in_top = 0;
+		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+		in_chunk = floor_of(g, chunk->lows, chunk->count, segment->separators);
+		if (chunk->count == CHUNK_MAX) {
+			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
+			if (rc)
+				return rc;
+			continue;
+		}
+		copy = chunk_with(cache, chunk, (uint32_t)(in_chunk + 1), segment);
+		if (!copy)
+			return -ENOMEM;
+		rc = chunk_replace(cache, level, (uint32_t)in_top, chunk, copy);
+		if (rc) {
+			cache->bytes -= chunk_bytes(g);
+			free(copy);
+		}
+		return rc;
+	}
+}
+
+static int
+remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t in_chunk)
+{
+	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+	struct segment *segment =
+		atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
+	struct chunk *copy = chunk_new(cache);
+	int rc;
+
+	if (!copy)
+		return -ENOMEM;
+	copy->count = chunk->count - 1;
+	chunk_copy(cache->g, copy, 0, chunk, 0, in_chunk);
+	chunk_copy(cache->g, copy, in_chunk, chunk, in_chunk + 1, copy->count - in_chunk);
+	rc = chunk_replace(cache, level, in_top, chunk, copy);
+	if (rc) {
+		cache->bytes -= chunk_bytes(cache->g);
+		free(copy);
+		return rc;
+	}
+	segment_drop(cache, segment);
+	return 0;
+}
+
+/* Second chance among the nodes right above the leaves.  False: nothing left to evict. */
+static bool
+evict_one(struct nam__cache *cache)
+{
+	struct top *top = atomic_load_explicit(&cache->levels[1], memory_order_relaxed);
+	uint64_t looks = 2 * cache->nodes + 2;
+
+	if (!top || !top->count)
+		return false;
+	while (looks) {
+		struct chunk *chunk;
+		struct segment *segment;
+
+		if (cache->hand_chunk >= top->count)
+			cache->hand_chunk = cache->hand_slot = 0;
+		chunk = atomic_load_explicit(&top->chunks[cache->hand_chunk], memory_order_relaxed);
+		if (cache->hand_slot >= chunk->count) {
+			cache->hand_chunk++;
+			cache->hand_slot = 0;
+			continue;
+		}
+		segment = atomic_load_explicit(&chunk->segments[cache->hand_slot],
+			memory_order_relaxed);
+		looks--;
+		if (!atomic_exchange_explicit(&segment->used, 0, memory_order_relaxed)) {
+			if (remove_segment(cache, 1, cache->hand_chunk, cache->hand_slot))
+				return false;
+			cache->evictions++;
+			return true;
+		}
+		cache->hand_slot++;
+	}
+	return false;
+}
+
+/* The segment published under exactly this low fence, and where it is. */
+static struct segment *
+find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32_t *ret_in_top,
+	uint32_t *ret_in_chunk)
+{
+	const struct nam__geometry *g = cache->g;
+	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct chunk *chunk;
+	int in_top, in_chunk;
+
+	in_top = top ? floor_of(g, top->lows, top->count, low) : -1;
+	if (in_top < 0)
+		return NULL;
+	chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+	in_chunk = floor_of(g, chunk->lows, chunk->count, low);
+	if (in_chunk < 0)
+		return NULL;
+	*ret_in_top = (uint32_t)in_top;
+	*ret_in_chunk = (uint32_t)in_chunk;
+	return atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
+}
+
+void
+nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
+{
+	const struct nam__geometry *g = cache->g;
+	unsigned level = nam__node_level(image);
+	struct segment *segment, *old;
+	uint32_t in_top, in_chunk;
+
+	if (level == 0 || level >= NAM__LEVELS_MAX || !nam__node_count(image))
+		return;
+	pthread_mutex_lock(&cache->mutex);
+	old = find_exact(cache, level, nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0),
+		&in_top, &in_chunk);
+	if (old && nam__key_compare(old->separators,
+			   nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0), g->full_words))
+		old = NULL;
+	/* Images of one node may arrive out of order, by way of different threads. */
+	if (old && nam_gaddr_same(old->at, at) && old->version >= nam__node_version(image))
+		goto unlock;
+	segment = segment_new(g, image, at);
+	if (!segment)
+		goto unlock;
+	if (old) {
+		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct chunk *chunk =
+			atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+
+		atomic_store_explicit(&chunk->segments[in_chunk], segment, memory_order_release);
+		segment_drop(cache, old);
+	} else if (insert_segment(cache, level, segment)) {
+		free(segment);
+		goto unlock;
+	}
+	cache->bytes += segment->bytes;
+	cache->nodes++;
+	while (cache->bytes > cache->budget_bytes && evict_one(cache))
+		continue;
+unlock:
+	pthread_mutex_unlock(&cache->mutex);
+}
+
+void
+nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level)
+{
+	uint32_t in_top, in_chunk;
+
+	if (!cache || level == 0 || level >= NAM__LEVELS_MAX)
+		return;
+	pthread_mutex_lock(&cache->mutex);
+	/* On -ENOMEM the stale node stays; who stumbles over it again will ask again. */
+	if (find_exact(cache, level, key, &in_top, &in_chunk))
+		remove_segment(cache, level, in_top, in_chunk);
+	pthread_mutex_unlock(&cache->mutex);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+int
+nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_t budget_bytes,
+	struct nam__cache **ret_cache)
+{
+	struct nam__cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache)
+		return -ENOMEM;
+	cache->g = g;
+	cache->client = client;
+	cache->budget_bytes = budget_bytes;
+	pthread_mutex_init(&cache->mutex, NULL);
+	*ret_cache = cache;
+	return 0;
+}
+
+void
+nam__cache_free(struct nam__cache *cache)
+{
+	if (!cache)
+		return;
+	for (unsigned level = 1; level < NAM__LEVELS_MAX; level++) {
+		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+
+		for (uint32_t i = 0; top && i < top->count; i++) {
+			struct chunk *chunk =
+				atomic_load_explicit(&top->chunks[i], memory_order_relaxed);
+
+			for (uint32_t k = 0; k < chunk->count; k++)
+				free(atomic_load_explicit(&chunk->segments[k],
+					memory_order_relaxed));
+			free(chunk);
+		}
+		free(top);
+	}
+	pthread_mutex_destroy(&cache->mutex);
+	free(cache);
+}
+
+void
+nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *ret_stat)
+{
+	struct nam__cache *mutable = (struct nam__cache *)(uintptr_t)cache;
+
+	pthread_mutex_lock(&mutable->mutex);
+	ret_stat->cache_bytes = cache->bytes;
+	ret_stat->cache_nodes = cache->nodes;
+	ret_stat->cache_budget_bytes = cache->budget_bytes;
+	ret_stat->cache_evictions = cache->evictions;
+	pthread_mutex_unlock(&mutable->mutex);
+}

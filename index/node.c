@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node.c -- pure functions on private node images.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../common/hash.h"
+#include "node.h"
+#include "search.h"
+
+/* ---- geometry ----------------------------------------------------------------------------- */
+
+int
+nam__geometry_init(struct nam__geometry *g, const struct nam_index_options *options, uint64_t seed)
+{
+	uint32_t room;
+
+	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
+		return -EINVAL;
+	if (options->node_bytes < NAM_NODE_BYTES_MIN || options->node_bytes > NAM_NODE_BYTES_MAX ||
+		(options->node_bytes & (options->node_bytes - 1)))
+		return -EINVAL;
+	*g = (struct nam__geometry){
+		.key_bytes = options->key_bytes,
+		.key_words = (options->key_bytes + 7) / 8,
+		.node_bytes = options->node_bytes,
+		.node_words = options->node_bytes / 8,
+		.stride = options->node_bytes + NAM_NODE_STAGGER_BYTES,
+		.unique = options->unique,
+		.seed = seed,
+	};
+	g->full_words = g->key_words + !options->unique;
+	g->leaf_words = g->key_words + 1;
+	g->inner_words = g->full_words + 1;
+	g->entries_at = NAM__WORD_LOW + 2 * g->full_words;
+	if (g->node_words < g->entries_at + 1 + 4 * g->inner_words)
+		return -EINVAL;
+	room = g->node_words - g->entries_at - 1;
+	g->leaf_capacity = room / g->leaf_words;
+	g->inner_capacity = room / g->inner_words;
+	g->head_capacity = room;
+	/*
+	 * A long tail makes inserts cheap and scans dear: an insert writes the entry alone, and
+	 * once in tail_max times the whole leaf.
+	 */
+	g->tail_max = g->leaf_capacity / 4;
+	if (g->tail_max > 16)
+		g->tail_max = 16;
+	if (options->head_interval > g->head_capacity)
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- keys --------------------------------------------------------------------------------- */
+
+void
+nam__key_encode(const struct nam__geometry *g, const void *key, uint64_t payload,
+	struct nam__key *ret_key)
+{
+	uint32_t whole = g->key_bytes / 8, rest = g->key_bytes % 8;
+	const uint8_t *bytes = key;
+	uint64_t word;
+
+	for (uint32_t i = 0; i < whole; i++) {
+		memcpy(&word, bytes + 8 * i, 8);
+		ret_key->w[i] = __builtin_bswap64(word);
+	}
+	if (rest) {
+		word = 0;
+		memcpy(&word, bytes + 8 * whole, rest);
+		ret_key->w[whole] = __builtin_bswap64(word);
+	}
+	if (!g->unique)
+		ret_key->w[g->key_words] = payload;
+}
+
+void
+nam__key_decode(const struct nam__geometry *g, const uint64_t *words, void *ret_key)
+{
+	uint32_t whole = g->key_bytes / 8, rest = g->key_bytes % 8;
+	uint8_t *bytes = ret_key;
+	uint64_t word;
+
+	for (uint32_t i = 0; i < whole; i++) {
+		word = __builtin_bswap64(words[i]);
+		memcpy(bytes + 8 * i, &word, 8);
+	}
+	if (rest) {
+		word = __builtin_bswap64(words[whole]);
+		memcpy(bytes + 8 * whole, &word, rest);
+	}
+}
+
+/* ---- images ------------------------------------------------------------------------------- */
+
+void
+nam__node_init(const struct nam__geometry *g, uint64_t *node, unsigned type, unsigned level,
+	uint32_t generation, const uint64_t *low, const uint64_t *high)
+{
+	memset(node, 0, g->node_bytes);
+	node[NAM__WORD_FRONT] = (uint64_t)(type | (high ? 0 : NAM__NODE_LAST)) << 8 | level;
+	node[NAM__WORD_SHAPE] = generation;
+	memcpy(node + NAM__WORD_LOW, low, 8 * g->full_words);
+	if (high)
+		memcpy(node + NAM__WORD_LOW + g->full_words, high, 8 * g->full_words);
+}
+
+uint64_t
+nam__node_hash(const struct nam__geometry *g, const uint64_t *node, struct nam_gaddr at)
+{
+	uint64_t hash = nam_hash64(node + NAM__WORD_FRONT,
+		g->node_bytes - 8 * NAM__WORD_FRONT);
+
+	/* Bound to its index and its place: a stray copy of a node does not verify. */
+	return nam_mix64(hash ^ nam_mix64(nam_gaddr_untagged(at).raw ^ g->seed));
+}
+
+void
+nam__node_seal(const struct nam__geometry *g, uint64_t *node, struct nam_gaddr at)
+{
+	node[NAM__WORD_FRONT] += 1ull << 16;
+	node[g->node_words - 1] = node[NAM__WORD_FRONT];
+	node[NAM__WORD_HASH] = nam__node_hash(g, node, at);
+}
+
+bool
+nam__node_plausible(const struct nam__geometry *g, const uint64_t *node)
+{
+	unsigned count = nam__node_count(node);
+
+	switch (nam__node_type(node)) {
+	case NAM__NODE_LEAF:
+		return count <= g->leaf_capacity && nam__node_sorted(node) <= count;
+	case NAM__NODE_INNER:
+		return count <= g->inner_capacity && (count || nam__node_dead(node));
+	case NAM__NODE_HEAD:
+		return count <= g->head_capacity;
+	default:
+		return false;
+	}
+}
+
+/* ---- searching ---------------------------------------------------------------------------- */
+
+unsigned
+nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key)
+{
+	const uint64_t *entries = node + g->entries_at;
+	unsigned sorted = nam__node_sorted(node);
+
+	/* The common shapes get code of their own: the strides become constants. */
+	if (g->full_words == 1)
+		return nam__count_below(entries, sorted, 2, key, 1, false);
+	if (g->full_words == 2 && g->leaf_words == 2)
+		return nam__count_below(entries, sorted, 2, key, 2, false);
+	return nam__count_below(entries, sorted, g->leaf_words, key, g->full_words, false);
+}
+
+int
+nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key)
+{
+	const uint64_t *entries = node + g->entries_at;
+	unsigned sorted = nam__node_sorted(node), count = nam__node_count(node);
+	unsigned number = nam__leaf_lower_bound(g, node, key);
+
+	if (number < sorted && !nam__key_compare(entries + number * g->leaf_words, key,
+				       g->full_words))
+		return (int)number;
+	for (number = sorted; number < count; number++)
+		if (!nam__key_compare(entries + number * g->leaf_words, key, g->full_words))
+			return (int)number;
+	return -1;
+}
+
+unsigned
+nam__inner_search(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key)
+{
+	const uint64_t *entries = node + g->entries_at;
+	unsigned count = nam__node_count(node), below;
+
+	if (g->full_words == 1)
+		below = nam__count_below(entries, count, 2, key, 1, true);
+	else
+		below = nam__count_below(entries, count, g->inner_words, key, g->full_words, true);
+	return below ? below - 1 : 0;
+}
+
+/* ---- changing leaves ---------------------------------------------------------------------- */
+
+void
+nam__leaf_sort(const struct nam__geometry *g, uint64_t *node)
+{
+	unsigned count = nam__node_count(node), width = g->leaf_words;
+	uint64_t entry[NAM__KEY_WORDS_MAX];
+
+	/* The tail is short: insertion from the right, one binary search and one move for each. */
+	for (unsigned sorted = nam__node_sorted(node); sorted < count; sorted++) {
+		uint64_t *from = nam__leaf_entry(g, node, sorted), *to;
+		unsigned number;
+
+		memcpy(entry, from, 8 * width);
+		nam__node_set_counts(node, count, sorted);
+		number = nam__leaf_lower_bound(g, node, entry);
+		to = nam__leaf_entry(g, node, number);
+		memmove(to + width, to, 8ul * width * (sorted - number));
+		memcpy(to, entry, 8 * width);
+	}
+	nam__node_set_counts(node, count, count);
+}
+
+void
+nam__leaf_add(const struct nam__geometry *g, uint64_t *node, const uint64_t *key_words,
+	uint64_t payload, struct nam__dirty *ret_dirty)
+{
+	unsigned count = nam__node_count(node), sorted = nam__node_sorted(node);
+	uint64_t *entry = nam__leaf_entry(g, node, count);
+
+	memcpy(entry, key_words, 8 * g->key_words);
+	entry[g->key_words] = payload;
+	if (sorted == count && nam__leaf_lower_bound(g, node, key_words) == count)
+		sorted++;
+	nam__node_set_counts(node, count + 1, sorted);
+	if (count + 1 - sorted > g->tail_max) {
+		nam__leaf_sort(g, node);
+		ret_dirty->first = g->entries_at;
+	} else {
+		ret_dirty->first = g->entries_at + count * g->leaf_words;
+	}
+	ret_dirty->end = g->entries_at + (count + 1) * g->leaf_words;
+}
+
+void
+nam__leaf_remove(const struct nam__geometry *g, uint64_t *node, unsigned number,
+	struct nam__dirty *ret_dirty)
+{
+	unsigned count = nam__node_count(node), sorted = nam__node_sorted(node);
+	uint64_t *entry = nam__leaf_entry(g, node, number);
+	uint64_t *end = nam__leaf_entry(g, node, count);
+
+	memmove(entry, entry + g->leaf_words, 8ul * (size_t)(end - entry - g->leaf_words));
+	memset(end - g->leaf_words, 0, 8 * g->leaf_words);
+	nam__node_set_counts(node, count - 1, number < sorted ? sorted - 1 : sorted);
+	ret_dirty->first = (uint32_t)(entry - node);
+	ret_dirty->end = (uint32_t)(end - node);
+}
+
+/* ---- changing inner nodes ----------------------------------------------------------------- */
+
+int
+nam__inner_add(const struct nam__geometry *g, uint64_t *node, const uint64_t *key,
+	struct nam_gaddr child, struct nam__dirty *ret_dirty)
+{
+	unsigned count = nam__node_count(node), width = g->inner_words;
+	unsigned number = nam__inner_search(g, node, key);
+	uint64_t *entry = nam__inner_entry(g, node, number);
+
+	if (!nam__key_compare(entry, key, g->full_words))
+		return -NAM_E_EXISTS;
+	entry += width;
+	memmove(entry + width, entry, 8ul * width * (count - number - 1));
+	memcpy(entry, key, 8 * g->full_words);
+	entry[g->full_words] = child.raw;
+	nam__node_set_counts(node, count + 1, count + 1);
+	ret_dirty->first = (uint32_t)(entry - node);
+	ret_dirty->end = g->entries_at + (count + 1) * width;
+	return 0;
+}
+
+void
+nam__inner_remove(const struct nam__geometry *g, uint64_t *node, unsigned number,
+	struct nam__dirty *ret_dirty)
+{
+	unsigned count = nam__node_count(node), width = g->inner_words;
+	uint64_t *entry = nam__inner_entry(g, node, number);
+
+	memmove(entry, entry + width, 8ul * width * (count - number - 1));
+	memset(nam__inner_entry(g, node, count - 1), 0, 8 * width);
+	nam__node_set_counts(node, count - 1, count - 1);
+	ret_dirty->first = (uint32_t)(entry - node);
+	ret_dirty->end = g->entries_at + count * width;
+}
+
+void
+nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
+	uint32_t generation)
+{
+	bool leaf = nam__node_type(node) == NAM__NODE_LEAF;
+	unsigned count = nam__node_count(node);
+	unsigned width = leaf ? g->leaf_words : g->inner_words;
+	uint64_t *entries = node + g->entries_at;
+	const uint64_t *boundary = entries + at * width;
+
+	nam__node_init(g, right, nam__node_type(node), nam__node_level(node), generation, boundary,
+		nam__node_last(node) ? NULL : nam__node_high(g, node));
+	memcpy(right + g->entries_at, boundary, 8ul * width * (count - at));
+	nam__node_set_counts(right, count - at, count - at);
+	right[NAM__WORD_SIBLING] = node[NAM__WORD_SIBLING];
+
+	memcpy(node + NAM__WORD_LOW + g->full_words, boundary, 8 * g->full_words);
+	memset(entries + at * width, 0, 8ul * width * (count - at));
+	nam__node_set_counts(node, at, at);
+	nam__node_set_type(node, nam__node_type(node));
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol.c -- how nodes are read, locked, written and released.
+ *
+ * Everything here is one-sided: the memory servers' CPUs take no part.
+ */
+#include <errno.h>
+
+#include "index_internal.h"
+
+#define TORN_PAUSE_NS 200u
+#define TORN_PAUSE_MAX_NS 50000u
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+int
+nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	int level)
+{
+	const struct nam__geometry *g = &index->g;
+
+	if (index->ordered_loads) {
+		/* Words of one READ were loaded front first and rear last: see fabric.h. */
+		if (!nam__node_ends_agree(g, image))
+			return -NAM_E_RESTART_TORN;
+	} else if (image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
+		return -NAM_E_RESTART_TORN;
+	}
+	if ((uint16_t)nam__node_generation(image) != nam_gaddr_tag(at) || nam__node_dead(image) ||
+		(level >= 0 && nam__node_level(image) != (unsigned)level))
+		return -NAM_E_RESTART_DEAD;
+	if (!nam__node_plausible(g, image))
+		return -NAM_E_REMOTE_CORRUPT;
+	return 0;
+}
+
+/* Images keep failing to verify: look again with growing pauses, and then at who holds the lock. */
+NAM_FIBER_FN static int
+read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	uint64_t *image)
+{
+	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t pause_ns = TORN_PAUSE_NS;
+	int rc;
+
+	do {
+		nam__count_restart(worker, NAM_RESTART_TORN);
+		nam__pause_await(worker, pause_ns / 2 +
+			nam_rng_below(&worker->rng, pause_ns)); /* SUSPENDS */
+		if (pause_ns < TORN_PAUSE_MAX_NS)
+			pause_ns *= 2;
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__node_judge(index, image, at, level);
+		if (rc != -NAM_E_RESTART_TORN)
+			return rc;
+	} while (nam_now_ns() < deadline);
+
+	if (image[NAM__WORD_LOCK] != NAM_LOCK_FREE)
+		rc = nam__lock_explain(worker, at, image[NAM__WORD_LOCK]); /* SUSPENDS */
+	return rc == -NAM_E_LOCK_ORPHANED ? rc : -NAM_E_RESTART_TORN;
+}
+
+int
+nam__node_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	uint64_t *image)
+{
+	int rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, image, at, level);
+	if (__builtin_expect(rc == -NAM_E_RESTART_TORN, 0))
+		rc = read_torn(worker, index, at, level, image); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_DEAD)
+		nam__count_restart(worker, NAM_RESTART_DEAD);
+	return rc;
+}
+
+/* ---- the root ----------------------------------------------------------------------------- */
+
+int
+nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
+{
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc;
+
+	if (!superblock)
+		return -ENOMEM;
+	rc = nam_read_await(worker, index->superblock, superblock,
+		sizeof(*superblock)); /* SUSPENDS */
+	/* The block may serve another index by now. */
+	if (!rc && (superblock->state || superblock->seed != index->g.seed))
+		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
+		rc = -NAM_E_DROPPED;
+	if (!rc)
+		atomic_store_explicit(&index->root, superblock->root, memory_order_relaxed);
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+int
+nam__root_level(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
+{
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	int rc = -NAM_E_RESTART_DEAD;
+
+	if (!image)
+		return -ENOMEM;
+	for (unsigned tries = 0; rc == -NAM_E_RESTART_DEAD && tries < NAM__RESTARTS_MAX; tries++) {
+		struct nam_gaddr root;
+
+		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		if (rc)
+			break;
+		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+		rc = nam__node_read(worker, index, root, -1, image); /* SUSPENDS */
+	}
+	if (!rc)
+		*ret_level = nam__node_level(image);
+	nam_buffer_give(worker, image, index->g.node_bytes);
+	return rc;
+}
+
+/* ---- walking ------------------------------------------------------------------------------ */
+
+/* Where a walk is: a node's image, and how it got there. */
+struct walk {
+	struct nam_gaddr at;
+	uint64_t *image;
+	int level;		/* -1: the root, whose level is not known before it is read */
+	unsigned hops;		/* to the right, on this level */
+	bool from_cache;	/* the pointer to this level's first node was a cached one */
+};
+
+/* Follow siblings until the image covers the key.  Head nodes on the way are passed through. */
+NAM_FIBER_FN static int
+walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+	int rc;
+
+	while (nam__node_type(walk->image) == NAM__NODE_HEAD ||
+		nam__node_beyond(walk->image, g, key)) {
+		struct nam_gaddr next = nam__node_sibling(walk->image);
+
+		if (nam_gaddr_is_null(next))
+			return -NAM_E_REMOTE_CORRUPT;
+		if (++walk->hops > NAM__HOPS_MAX)
+			return -NAM_E_RESTART_HOPS;
+		nam__count_restart(worker, NAM_RESTART_SIBLING);
+		rc = nam__node_read(worker, index, next, walk->level, walk->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		walk->at = next;
+	}
+	if (nam__node_below(walk->image, g, key))
+		return -NAM_E_RESTART_FENCE;
+	return 0;
+}
+
+/* The pointer to start from, for a target level: the deepest cached ancestor, else the root. */
+NAM_FIBER_FN static int
+walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
+	struct walk *walk)
+{
+	struct nam__cache_hop hop;
+	int rc;
+
+	walk->hops = 0;
+	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
+		walk->at = hop.child;
+		walk->level = (int)hop.level;
+		walk->from_cache = true;
+		return 0;
+	}
+	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	if (nam_gaddr_is_null(walk->at)) {
+		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		if (rc)
+			return rc;
+		walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	}
+	walk->level = -1;
+	walk->from_cache = false;
+	return 0;
+}
+
+/* From an image that covers the key to the pointer one level down. */
+static void
+walk_down(struct nam_index *index, const uint64_t *key, struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+
+	if (index->cache)
+		nam__cache_put(index->cache, walk->image, walk->at);
+	walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
+	walk->level--;
+	walk->hops = 0;
+	walk->from_cache = false;
+}
+
+/* A pointer led nowhere: forget what said so, for the next attempt. */
+static void
+forget_pointer(struct nam_index *index, const uint64_t *key, const struct walk *walk)
+{
+	if (walk->level < 0)
+		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
+	else if (index->cache)
+		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
+}
+
+/*
+ * Moved right from a pointer in the cache: bring the cached parent up to date, and if the parent
+ * itself does not name the node yet (its splitter is slow, or died), name it.
+ */
+NAM_FIBER_FN static void
+refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	const struct walk *found)
+{
+	unsigned level = (unsigned)found->level + 1;
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	struct nam_gaddr at, named;
+	struct nam__key low;
+	int rc;
+
+	if (!image)
+		return;
+	nam__cache_drop(index->cache, key, level);
+	rc = nam__read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
+	if (rc)
+		goto give_image;
+	nam__cache_put(index->cache, image, at);
+	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
+	if (!nam_gaddr_same(named, found->at) && found->hops > 1) {
+		memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
+		rc = nam__separator_add(worker, index, low.w, found->at, level); /* SUSPENDS */
+	}
+give_image:
+	/* Only an improvement: whoever comes next meets the same and tries again. */
+	nam_buffer_give(worker, image, index->g.node_bytes);
+}
+
+int
+nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
+{
+	struct walk walk = { .image = image };
+	int rc = -NAM_E_RESTART;
+
+	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
+		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
+		while (!rc) {
+			rc = nam__node_read(worker, index, walk.at, walk.level,
+				image); /* SUSPENDS */
+			if (rc)
+				break;
+			if (walk.level < 0)
+				walk.level = (int)nam__node_level(image);
+			if (walk.level < (int)level) {
+				/* A root that has since got a parent, or a tree too low. */
+				rc = nam__root_refresh(worker, index); /* SUSPENDS */
+				return rc ? rc : -NAM_E_RESTART_PARENT;
+			}
+			rc = walk_right(worker, index, key, &walk); /* SUSPENDS */
+			if (rc)
+				break;
+			if (walk.level == (int)level) {
+				*ret_at = walk.at;
+				if (walk.hops && walk.from_cache)
+					refresh_parent(worker, index, key, &walk); /* SUSPENDS */
+				return 0;
+			}
+			walk_down(index, key, &walk);
+		}
+		if (!nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_RESTART_TORN)
+			return rc;
+		if (rc == -NAM_E_RESTART_FENCE)
+			nam__count_restart(worker, NAM_RESTART_FENCE);
+		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
+			return -NAM_E_DROPPED;
+		forget_pointer(index, key, &walk);
+		/* Ever longer, so that who is half-way through a change can finish it. */
+		if (tries > 2)
+			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* ---- locking ------------------------------------------------------------------------------ */
+
+int
+nam__unlock(struct nam_worker *worker, struct nam__held *held)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	return nam__unlock_await(worker, &batch, &held->lock); /* SUSPENDS */
+}
+
+int
+nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	struct nam__held *held)
+{
+	int rc, unlock_rc;
+
+	held->at = at;
+	rc = nam__lock_read_await(worker, at, held->image, index->g.node_bytes,
+		&held->lock); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, held->image, at, level);
+	if (!rc)
+		return 0;
+	if (rc == -NAM_E_RESTART_DEAD)
+		nam__count_restart(worker, NAM_RESTART_DEAD);
+	if (rc == -NAM_E_RESTART_TORN)
+		/* Nobody can be writing: we hold the lock. */
+		rc = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the node at region %u offset %llu does not verify under its own lock",
+			nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at));
+	unlock_rc = nam__unlock(worker, held); /* SUSPENDS */
+	return unlock_rc ? unlock_rc : rc;
+}
+
+/* Where a lock attempt should begin: the cached pointer, or the node that a walk finds. */
+NAM_FIBER_FN static int
+locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	struct nam__cache_hop hop;
+
+	if (index->cache && nam__cache_find(index->cache, key, level, &hop) &&
+		hop.level == level) {
+		*ret_at = hop.child;
+		return 0;
+	}
+	return nam__read_covering(worker, index, key, level, image, ret_at); /* SUSPENDS */
+}
+
+int
+nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
+{
+	const struct nam__geometry *g = &index->g;
+	int rc = -NAM_E_RESTART;
+
+	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
+		struct nam_gaddr at;
+		int unlock_rc;
+
+		/* After a miss, walk: that repairs the pointer and finds the node. */
+		if (tries == 0)
+			rc = locate(worker, index, key, level, held->image, &at); /* SUSPENDS */
+		else
+			rc = nam__read_covering(worker, index, key, level, held->image,
+				&at); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__lock_node(worker, index, at, (int)level, held); /* SUSPENDS */
+		if (!rc) {
+			if (nam__node_type(held->image) != NAM__NODE_HEAD &&
+				!nam__node_below(held->image, g, key) &&
+				!nam__node_beyond(held->image, g, key))
+				return 0;
+			rc = -NAM_E_RESTART_FENCE;
+			nam__count_restart(worker, NAM_RESTART_FENCE);
+			unlock_rc = nam__unlock(worker, held); /* SUSPENDS */
+			if (unlock_rc)
+				return unlock_rc;
+		} else if (!nam_err_is(rc, NAM_E_RESTART)) {
+			return rc;
+		}
+		if (tries > 2)
+			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/*
+ * The writes of one image, in the order that readers with ORDERED_LOADS rely on: rear word, body,
+ * and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
+ */
+static void
+batch_image(struct nam_batch *batch, const struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, bool fences)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = held->image;
+	uint32_t rear = g->node_words - 1;
+
+	nam__node_seal(g, image, held->at);
+	nam_batch_write(batch, held->at, 8 * rear, image + rear, 8);
+	if (dirty.end > dirty.first)
+		nam_batch_write(batch, held->at, 8 * dirty.first, image + dirty.first,
+			8 * (dirty.end - dirty.first));
+	nam_batch_write(batch, held->at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
+		fences ? 8 * (g->entries_at - NAM__WORD_SHAPE) : 8);
+	nam_batch_write(batch, held->at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
+}
+
+int
+nam__write_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, bool fences)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	batch_image(&batch, index, held, dirty, fences);
+	return nam__unlock_await(worker, &batch, &held->lock); /* SUSPENDS */
+}
+
+int
+nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, bool fences)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	batch_image(&batch, index, held, dirty, fences);
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+void
+nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	nam__node_seal(&index->g, image, at);
+	nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH,
+		index->g.node_bytes - 8 * NAM__WORD_HASH);
+}
+
+int
+nam__node_alloc(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at,
+	uint32_t *ret_generation)
+{
+	uint32_t generation = 1;
+	struct nam_gaddr at;
+	int rc;
+
+	rc = nam_alloc(worker, index->g.stride, &at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED) {
+		/* Unlike what old pointers promise: one more than the last one here. */
+		uint64_t *words = nam_buffer_take(worker, 64);
+
+		if (!words)
+			return -ENOMEM;
+		rc = nam_read_await(worker, nam_gaddr_untagged(at), words, 64); /* SUSPENDS */
+		generation = (uint32_t)words[NAM__WORD_SHAPE] + 1;
+		nam_buffer_give(worker, words, 64);
+		if (rc) {
+			nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
+			return rc;
+		}
+	}
+	*ret_at = nam_gaddr_tagged(at, (uint16_t)generation);
+	*ret_generation = generation;
+	return 0;
+}
