@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <ini.h>
-#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
