@@ -301,8 +301,7 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 			bytes += client->regions.blocks[i][j].bytes;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"no room for a block of %u bytes: the %u memory servers have %llu MiB in all (%u "
-		"of "
-		"the servers are gone); start them with more --memory, or add servers",
+		"of the servers are gone); start them with more --memory, or add servers",
 		stride, client->servers_count, (unsigned long long)(bytes >> 20), dead_count);
 }
 

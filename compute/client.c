@@ -27,32 +27,27 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 	struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
-	char cause[256] = "";
 
 	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
 		memcpy(&welcome, reply->data, sizeof(welcome));
 		if (welcome.magic_version != WIRE_MAGIC_VERSION)
 			return nam_diag_set(diag, -NAM_E_FABRIC_VERSION,
 				"the memory server at %s speaks version %u of the protocol, this "
-				"program "
-				"version %u; install the same release on both sides",
+				"program version %u; install the same release on both sides",
 				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
 		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
 			server->address, nam_err_text(rc));
 	}
-	if (diag && diag->text[0])
-		snprintf(cause, sizeof(cause), "%.255s", diag->text);
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
 		rc = -NAM_E_FABRIC_CONNECT;
-	if (nam_err_is(rc, NAM_E_FABRIC_CONNECT))
-		return nam_diag_set(diag, rc,
-			"no memory server answers at %s%s%s; start one with "
-			"\"nam-memserver --listen "
-			"%s\", or correct the cluster's addresses",
-			server->address, cause[0] ? ": " : "", cause, server->address);
-	return nam_diag_set(diag, rc, "cannot connect to the memory server at %s: %s",
-		server->address, cause[0] ? cause : nam_err_text(rc));
+	/* The provider knows best what is wrong with the address, if it said anything. */
+	if (diag->text[0])
+		return rc;
+	return nam_diag_set(diag, rc,
+		"cannot connect to the memory server at %s: %s; is it running (nam-memserver "
+		"--listen %s)?",
+		server->address, nam_err_text(rc), server->address);
 }
 
 /* The first welcome of a server says who it is; later ones must say the same. */
@@ -82,8 +77,7 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 	if (welcome.boot != server->boot || welcome.server_id != server->id)
 		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD,
 			"the memory server at %s was restarted since this client connected, and "
-			"its memory "
-			"is gone; connect anew",
+			"its memory is gone; connect anew",
 			server->address);
 	return 0;
 }
@@ -153,15 +147,13 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 		if (!server->ops)
 			return nam_diag_set(diag, -EINVAL,
 				"\"%s\" is not an address: it begins with none of the fabrics that "
-				"this "
-				"program knows (%s) and a colon",
+				"this program knows (%s) and a colon",
 				server->address, nam_fabric_names());
 		/* A worker has one completion queue, and atomics of two fabrics tear each other. */
 		if (ops && server->ops != ops)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory servers at %s and %s are on different fabrics (%s, "
-				"%s); a "
-				"cluster needs one",
+				"%s); a cluster needs one",
 				client->servers[0].address, server->address, ops->name,
 				server->ops->name);
 		ops = server->ops;
@@ -188,8 +180,7 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, struct n
 		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory server at %s says that its id is %u, the cluster file "
-				"(line %d) "
-				"says %d; start it with --id %d, or correct the file",
+				"(line %d) says %d; start it with --id %d, or correct the file",
 				server->address, server->id, cluster->servers[i].line,
 				cluster->servers[i].id, cluster->servers[i].id);
 		if (client->slot_of_id[server->id] == NO_SLOT) {
@@ -204,15 +195,13 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, struct n
 				server->address, server->id);
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"the memory servers at %s and %s both have the id %u; start one of them "
-			"with "
-			"another --id",
+			"with another --id",
 			other->address, server->address, server->id);
 	}
 	if (client->slot_of_id[0] == NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"none of the %u memory servers has the id 0; the catalog lives on the "
-			"server with "
-			"id 0; add it to --cluster",
+			"server with id 0; add it to --cluster",
 			client->servers_count);
 	client->catalog_slot = client->slot_of_id[0];
 	return 0;
@@ -325,8 +314,7 @@ register_client(struct nam_client *client, struct nam_diag *diag)
 	if (nam_err_is(rc, NAM_E_LIMIT))
 		return nam_diag_set(diag, rc,
 			"the memory server at %s has no client id left: %u clients are the most; "
-			"close "
-			"some",
+			"close some",
 			address, NAM_CLIENTS_MAX - 1);
 	if (rc)
 		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
@@ -438,8 +426,7 @@ nam_client_connect(const struct nam_client_options *options, struct nam_client *
 	if (!options->cluster || !options->cluster[0])
 		return nam_diag_set(diag, -EINVAL,
 			"no cluster is named; give the memory servers' addresses "
-			"(\"shm:PATH,shm:PATH\") "
-			"or \"@FILE\"");
+			"(\"shm:PATH,shm:PATH\") or \"@FILE\"");
 	cluster = calloc(1, sizeof(*cluster));
 	if (!cluster)
 		return nam_diag_set(diag, -ENOMEM, "no memory for the cluster's addresses");

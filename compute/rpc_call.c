@@ -256,14 +256,12 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	if (nam_err_is(call->rc, NAM_E_FABRIC_TIMEOUT))
 		return nam_diag_set(&worker->diag, call->rc,
 			"the memory server at %s did not answer %s within %u ms; it may be "
-			"overloaded or "
-			"stopped (rpc_timeout_ms sets the wait)",
+			"overloaded or stopped (rpc_timeout_ms sets the wait)",
 			address, type, worker->client->options.rpc_timeout_ms);
 	if (nam_err_is(call->rc, NAM_E_FABRIC_PEER_DEAD))
 		return nam_diag_set(&worker->diag, call->rc,
 			"the memory server at %s is gone, so %s was not answered; restart the "
-			"memory "
-			"servers and connect anew",
+			"memory servers and connect anew",
 			address, type);
 	if (nam_err_is(call->rc, NAM_E_FABRIC))
 		return nam_diag_set(&worker->diag, call->rc, "%s to the memory server at %s: %s",
