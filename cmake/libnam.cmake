@@ -24,8 +24,16 @@ set_target_properties(nam_shared PROPERTIES
 	SOVERSION 0
 	LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/nam.map)
 
-target_link_libraries(nam_static PUBLIC $<BUILD_INTERFACE:nam_dependencies>)
-target_link_libraries(nam_shared PRIVATE nam_dependencies $<BUILD_INTERFACE:nam_flags>)
+# Outside this tree there are no targets for what we build on, only names.
+target_link_libraries(nam_static
+	PUBLIC $<BUILD_INTERFACE:nam_dependencies>
+	INTERFACE $<INSTALL_INTERFACE:xxhash> $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
+		$<INSTALL_INTERFACE:Threads::Threads>)
+if(context)
+	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:boost_context>)
+endif()
+target_link_libraries(nam_shared PRIVATE $<BUILD_INTERFACE:nam_dependencies>
+	$<BUILD_INTERFACE:nam_flags>)
 target_link_options(nam_shared PRIVATE
 	-Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/nam.map
 	-Wl,--as-needed -Wl,-Bsymbolic-functions)

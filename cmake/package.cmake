@@ -1,1 +1,54 @@
-# to come
+# SPDX-License-Identifier: Apache-2.0
+# What gets installed, in three components: libnam (the shared library), libnam-dev (headers, static
+# library, pkg-config, CMake package) and nam-memserver (the program, and the server as a library).
+
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nam)
+set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/nam)
+
+install(TARGETS nam_shared EXPORT nam
+	LIBRARY COMPONENT libnam NAMELINK_COMPONENT libnam-dev)
+install(TARGETS nam_static EXPORT nam ARCHIVE COMPONENT libnam-dev)
+if(TARGET nam_memserver)
+	# Exported apart, for it may be absent where the rest is installed.
+	install(TARGETS nam_memserver EXPORT nam_memserver ARCHIVE COMPONENT nam-memserver)
+	install(EXPORT nam_memserver NAMESPACE nam:: DESTINATION ${package_dir}
+		COMPONENT nam-memserver FILE namMemserverTargets.cmake)
+	install(FILES memserver/server.h DESTINATION ${include_dir}/memserver
+		COMPONENT nam-memserver)
+endif()
+
+# Public headers keep their rooms, so that they include each other as they do here.
+foreach(header nam.h
+		common/counters.h common/error.h common/fiber.h common/gaddr.h common/version.h
+		common/fabric/fabric.h
+		compute/client.h compute/remote.h
+		index/index.h)
+	cmake_path(GET header PARENT_PATH room)
+	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
+endforeach()
+
+# Relative to where nam.pc lies, so that the tree may be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+	OUTPUT_VARIABLE libdir)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}
+	OUTPUT_VARIABLE includedir)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+	BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
+set(private_libs "-pthread")
+if(context)
+	string(APPEND private_libs " -lboost_context")
+endif()
+configure_file(cmake/nam.pc.in nam.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/nam.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+	COMPONENT libnam-dev)
+
+install(EXPORT nam NAMESPACE nam:: DESTINATION ${package_dir} COMPONENT libnam-dev
+	FILE namTargets.cmake)
+configure_package_config_file(cmake/namConfig.cmake.in namConfig.cmake
+	INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(namConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+	${PROJECT_BINARY_DIR}/namConfig.cmake ${PROJECT_BINARY_DIR}/namConfigVersion.cmake
+	DESTINATION ${package_dir} COMPONENT libnam-dev)

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Install into a temporary prefix; build, link and run programs against that, in all four ways that
+# people do: pkg-config and find_package, shared and static.
+
+set -eu
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+
+say() {
+	printf '\n== %s\n' "$*"
+}
+
+say "install, then move the tree: nothing in it may name where it was"
+cmake --install "$NAM_BUILD_DIR" --prefix "$tmp/first" >/dev/null
+mv "$tmp/first" "$tmp/prefix"
+prefix=$tmp/prefix
+pc=$(find "$prefix" -name nam.pc)
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+find "$prefix" -type f | sed "s|^$prefix|  |" | sort
+if grep -rIl "$tmp/first" "$prefix"; then
+	echo "FAILED: the files above name the first prefix"
+	exit 1
+fi
+
+say "the shared library shows nam_* and nothing else"
+nm -D --defined-only "$libdir/libnam.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' >"$tmp/shown"
+if grep -vE '^nam_[a-z0-9]' "$tmp/shown"; then
+	echo "FAILED: the symbols above must not be visible; see cmake/nam.map"
+	exit 1
+fi
+grep -qx nam_client_connect "$tmp/shown"
+readelf -d "$libdir/libnam.so" | grep -q 'SONAME.*\[libnam\.so\.0\]'
+
+say "every public function that a header declares is there"
+find "$prefix/include/nam" -name '*.h' ! -path '*/memserver/*' -printf '#include <nam/%P>\n' >"$tmp/all.c"
+cc=${CC:-cc}
+$cc -E -P "$tmp/all.c" -I"$prefix/include" | tr '\n' ' ' | tr ';{}' '\n' |
+	grep -vE '\b(static|typedef)\b' | grep -oE '\bnam_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u |
+	comm -23 - <(sort -u "$tmp/shown") >"$tmp/absent"
+if [ -s "$tmp/absent" ]; then
+	cat "$tmp/absent"
+	echo "FAILED: the functions above are declared in an installed header and defined nowhere"
+	exit 1
+fi
+
+warnings="-Wall -Wextra -Werror"
+# shellcheck disable=SC2046,SC2086	# lists of words
+{
+	say "pkg-config, shared"
+	$cc $warnings "$here/consumer.c" $(pkg-config --cflags --libs nam) \
+		-Wl,-rpath,"$libdir" -o "$tmp/consumer"
+	"$tmp/consumer"
+	ldd "$tmp/consumer" | grep -q "libnam.so.0 => $libdir"
+	if ldd "$tmp/consumer" | grep libstdc; then
+		echo "FAILED: a C library must not bring the C++ runtime along"
+		exit 1
+	fi
+
+	say "pkg-config, static"
+	$cc $warnings "$here/consumer.c" $(pkg-config --cflags nam) \
+		$(pkg-config --static --libs nam | sed 's/-lnam\b/-l:libnam.a/') \
+		-o "$tmp/consumer_static"
+	"$tmp/consumer_static"
+	if ldd "$tmp/consumer_static" | grep libnam; then
+		echo "FAILED: linked with the shared library after all"
+		exit 1
+	fi
+
+	say "examples"
+	for example in "$NAM_SOURCE_DIR"/examples/*.c; do
+		[ -e "$example" ] || continue
+		echo "  $(basename "$example")"
+		$cc -std=gnu17 $warnings "$example" $(pkg-config --cflags --libs nam) \
+			-o "$tmp/$(basename "$example" .c)"
+	done
+}
+
+say "find_package, shared and static"
+cmake -S "$here" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$warnings" \
+	>"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+cmake --build "$tmp/build" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+"$tmp/build/consumer"
+"$tmp/build/consumer_static"
+"$tmp/build/server"
