@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * walk.c -- along one level of the tree, from left to right, many nodes per doorbell.
+ *
+ * The siblings decide which nodes there are and in what order (I1).  A parent's children are
+ * merely a good guess at what the siblings will say, and so worth reading ahead.
+ */
+#include <errno.h>
+
+#include "maintain.h"
+
+/* ---- the window ---------------------------------------------------------------------------- */
+
+int
+nam__window_init(struct nam__window *window, struct nam_worker *worker,
+	const struct nam_index *index)
+{
+	window->worker = worker;
+	window->index = index;
+	window->count = 0;
+	window->images = nam_buffer_take(worker, NAM__WINDOW_NODES * index->g.node_bytes);
+	return window->images ? 0 : -ENOMEM;
+}
+
+void
+nam__window_done(struct nam__window *window)
+{
+	nam_buffer_give(window->worker, window->images,
+		NAM__WINDOW_NODES * window->index->g.node_bytes);
+	window->images = NULL;
+}
+
+static uint64_t *
+window_image(struct nam__window *window, unsigned number)
+{
+	return window->images + (size_t)number * window->index->g.node_words;
+}
+
+/* Hints come from images that may be damaged: do not post what the fabric would refuse. */
+static bool
+readable(const struct nam__window *window, struct nam_gaddr at)
+{
+	const struct nam_region *region =
+		nam_region_table_find(&window->worker->client->regions, at);
+	uint64_t offset = nam_gaddr_offset(at);
+
+	return region && !nam_gaddr_is_null(nam_gaddr_untagged(at)) && offset <= region->bytes &&
+	       region->bytes - offset >= window->index->g.node_bytes;
+}
+
+int
+nam__window_read(struct nam__window *window, struct nam_gaddr at, const uint64_t *parent,
+	unsigned entry, uint64_t **ret_image)
+{
+	const struct nam__geometry *g = &window->index->g;
+	struct nam_batch batch;
+	unsigned count = 1;
+	int rc;
+
+	for (unsigned i = 0; i < window->count; i++) {
+		if (nam_gaddr_same(window->at[i], at)) {
+			*ret_image = window_image(window, i);
+			return 0;
+		}
+	}
+	if (!readable(window, at))
+		return -NAM_E_NOREGION;
+	window->at[0] = at;
+	if (parent && nam_gaddr_same(nam__inner_child(g, parent, entry), at)) {
+		for (entry++; entry < nam__node_count(parent) && count < NAM__WINDOW_NODES;
+			entry++) {
+			struct nam_gaddr child = nam__inner_child(g, parent, entry);
+
+			if (readable(window, child))
+				window->at[count++] = child;
+		}
+	}
+	nam_batch_init(&batch, window->worker);
+	for (unsigned i = 0; i < count; i++)
+		nam_batch_read(&batch, window->at[i], window_image(window, i), g->node_bytes);
+	window->count = 0;
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (rc)
+		return rc;
+	window->count = count;
+	*ret_image = window->images;
+	return 0;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+int
+nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,
+	unsigned level)
+{
+	unsigned root_level;
+	int rc;
+
+	memset(walk, 0, sizeof(*walk));
+	walk->worker = worker;
+	walk->index = index;
+	walk->level = level;
+	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (level > root_level)
+		return -NAM_E_RESTART_PARENT;
+	walk->parents_exist = level < root_level;
+	walk->parent = nam_buffer_take(worker, index->g.node_bytes);
+	if (!walk->parent)
+		return -ENOMEM;
+	rc = nam__window_init(&walk->window, worker, index);
+	if (rc)
+		nam_buffer_give(worker, walk->parent, index->g.node_bytes);
+	return rc;
+}
+
+void
+nam__walk_close(struct nam__walk *walk)
+{
+	nam__window_done(&walk->window);
+	nam_buffer_give(walk->worker, walk->parent, walk->index->g.node_bytes);
+}
+
+/* A parent whose children are worth reading ahead from walk->from on, or NULL. */
+NAM_FIBER_FN static const uint64_t *
+walk_parent(struct nam__walk *walk, unsigned *ret_entry)
+{
+	const struct nam__geometry *g = &walk->index->g;
+	struct nam_gaddr at;
+
+	if (!walk->parents_exist)
+		return NULL;
+	if (!walk->parent_valid || nam__node_below(walk->parent, g, walk->from.w) ||
+		nam__node_beyond(walk->parent, g, walk->from.w)) {
+		int rc = nam__read_covering(walk->worker, walk->index, walk->from.w,
+			walk->level + 1, walk->parent, &at); /* SUSPENDS */
+
+		walk->parent_valid = !rc;
+		if (rc)
+			return NULL;	/* one READ per node does it, too */
+	}
+	*ret_entry = nam__inner_search(g, walk->parent, walk->from.w);
+	return walk->parent;
+}
+
+/* The node at walk->next, judged. */
+NAM_FIBER_FN static int
+walk_fetch(struct nam__walk *walk)
+{
+	const uint64_t *parent = NULL;
+	unsigned entry = 0;
+	bool ahead = false;
+	int rc;
+
+	for (unsigned i = 0; i < walk->window.count; i++)
+		ahead |= nam_gaddr_same(walk->window.at[i], walk->next);
+	if (!ahead)
+		parent = walk_parent(walk, &entry); /* SUSPENDS */
+	rc = nam__window_read(&walk->window, walk->next, parent, entry,
+		&walk->image); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_judge(walk->index, walk->image, walk->next, (int)walk->level);
+	if (rc == -NAM_E_RESTART_TORN)
+		rc = nam__node_read(walk->worker, walk->index, walk->next, (int)walk->level,
+			walk->image); /* SUSPENDS */
+	return rc;
+}
+
+/* The pointer led to a dead node, or there is none yet: find who covers walk->from now. */
+NAM_FIBER_FN static int
+walk_find(struct nam__walk *walk)
+{
+	int rc;
+
+	walk->restarts++;
+	walk->window.count = 0;
+	walk->parent_valid = false;
+	walk->again = true;
+	rc = nam__read_covering(walk->worker, walk->index, walk->from.w, walk->level,
+		walk->window.images, &walk->next); /* SUSPENDS */
+	if (rc)
+		return rc;
+	walk->window.at[0] = walk->next;
+	walk->window.count = 1;
+	return 0;
+}
+
+/*
+ * Step over the node just fetched.  False: it was delivered before, under this image or an older
+ * one, or is a head node that may have been.  Between two deliveries such steps are counted, so
+ * that siblings that lead in a circle do not hold us for ever.
+ */
+static bool
+walk_step(struct nam__walk *walk)
+{
+	const struct nam__geometry *g = &walk->index->g;
+	bool head = nam__node_type(walk->image) == NAM__NODE_HEAD;
+	bool known = nam__key_compare(nam__node_low(walk->image), walk->from.w, g->full_words) < 0 ||
+		     (head && (walk->again || walk->was_head));
+
+	walk->at = walk->next;
+	walk->next = nam__node_sibling(walk->image);
+	if (!head) {
+		if (nam__node_last(walk->image))
+			walk->ended = true;
+		else if (!nam__node_beyond(walk->image, g, walk->from.w))
+			memcpy(walk->from.w, nam__node_high(g, walk->image), 8 * g->full_words);
+	}
+	if (known) {
+		walk->restarts++;
+		return false;
+	}
+	walk->was_head = head;
+	walk->again = false;
+	walk->restarts = 0;
+	return true;
+}
+
+int
+nam__walk_next(struct nam__walk *walk)
+{
+	while (!walk->ended) {
+		int rc = 0;
+
+		if (walk->restarts > NAM__RESTARTS_MAX)
+			return -NAM_E_RESTART_HOPS;
+		if (nam_gaddr_is_null(walk->next))
+			rc = walk_find(walk); /* SUSPENDS */
+		if (!rc)
+			rc = walk_fetch(walk); /* SUSPENDS */
+		if (rc == -NAM_E_RESTART_DEAD || rc == -NAM_E_RESTART_FENCE) {
+			walk->next = NAM_GADDR_NULL;
+			continue;
+		}
+		if (rc)
+			return rc;
+		if (walk_step(walk))
+			return 1;
+	}
+	return 0;
+}
