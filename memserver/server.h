@@ -8,6 +8,7 @@
 #ifndef NAM_MEMSERVER_SERVER_H
 #define NAM_MEMSERVER_SERVER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../common/error.h"
@@ -54,5 +55,8 @@ void nam_server_stop(struct nam_server *server);
 
 /* Joins the handler threads, closes every connection, gives the memory back. */
 void nam_server_destroy(struct nam_server *server);
+
+/* For people: "8 GiB in 8 regions of 1 GiB, 2 MiB pages, 1 handler thread". */
+void nam_server_describe(const struct nam_server *server, char *text, size_t size);
 
 #endif /* NAM_MEMSERVER_SERVER_H */

@@ -128,7 +128,7 @@ say_no_answer(const struct handshake *shake, int error)
 			"its directory", path);
 	case EAGAIN:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
-			"did not answer within 5 s; is it stopped or overloaded?", path);
+			"did not answer within 5 s; is it starting, stopped or overloaded?", path);
 	default:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: %s; is that the "
 			"socket of a memory server?", path, strerror(error));

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handler.c -- one thread that answers requests: its own completion queue and receive queue.
+ *
+ * A request and its reply share a buffer's fate: the receive buffer is posted again only when
+ * the reply has been sent.  So there is always a reply buffer for a request that has arrived.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memserver_internal.h"
+
+#define POLL_MAX 32
+#define WAIT_NS 1000000000ull
+#define BUFFER_BYTES ((size_t)2 * NAM_RPC_BYTES_MAX)
+
+struct nam__buffer {
+	uint8_t *request;
+	uint8_t *reply;
+	struct nam__connection *sending;	/* the reply is on its way to */
+};
+
+/* ---- dispatch ----------------------------------------------------------------------------- */
+
+static const struct {
+	nam__service_fn fn;
+	bool catalog_server_only;		/* server 0 */
+} services[NAM_RPC_TYPES_COUNT] = {
+	[NAM_RPC_PING] = { nam__service_ping, false },
+	[NAM_RPC_REGISTER] = { nam__service_register, true },
+	[NAM_RPC_REGIONS] = { nam__service_regions, false },
+	[NAM_RPC_CLIENT_STATE] = { nam__service_client_state, true },
+	[NAM_RPC_ALLOC] = { nam__service_alloc, false },
+	[NAM_RPC_FREE] = { nam__service_free, false },
+	[NAM_RPC_CATALOG_PUT] = { nam__service_catalog_put, true },
+	[NAM_RPC_CATALOG_GET] = { nam__service_catalog_get, true },
+	[NAM_RPC_CATALOG_LIST] = { nam__service_catalog_list, true },
+	[NAM_RPC_CATALOG_DROP] = { nam__service_catalog_drop, true },
+	[NAM_RPC_STATUS] = { nam__service_status, false },
+};
+
+uint32_t
+nam__dispatch(struct nam_server *server, struct nam__connection *connection, const void *message,
+	uint32_t bytes, void *reply)
+{
+	const struct nam_rpc_header *header = message;
+	struct nam_rpc_header *answer = reply;
+	struct nam__exchange exchange = {
+		.server = server,
+		.connection = connection,
+		.body = header + 1,
+		.reply = answer + 1,
+	};
+	int rc;
+
+	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
+		return 0;
+	rc = nam_rpc_check(message, bytes);
+	if (!rc && (header->status || !services[header->type].fn))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc && services[header->type].catalog_server_only && server->options.id != 0)
+		rc = -NAM_E_CLUSTER;
+	if (!rc) {
+		exchange.body_bytes = header->body_bytes;
+		rc = services[header->type].fn(&exchange);
+	}
+	if (rc)
+		exchange.reply_bytes = 0;
+	nam_rpc_header_fill(answer, header->type, header->id, rc, exchange.reply_bytes);
+	return (uint32_t)sizeof(*answer) + exchange.reply_bytes;
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static void
+post_receive(struct nam__handler *handler, struct nam__buffer *buffer)
+{
+	struct nam_recv recv = {
+		.buffer = buffer->request,
+		.bytes = NAM_RPC_BYTES_MAX,
+		.lkey = handler->mr.lkey,
+		.context = buffer,
+	};
+
+	buffer->sending = NULL;
+	/* The queue has room for every buffer. */
+	(void)handler->rq->ops->rq_post(handler->rq, &recv, 1);
+}
+
+static void
+answer(struct nam__handler *handler, const struct nam_wc *wc)
+{
+	struct nam__buffer *buffer = wc->context;
+	struct nam__connection *connection = wc->qp->user;
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.flags = NAM_WR_SIGNALED,
+		.lkey = handler->mr.lkey,
+		.local = buffer->reply,
+		.context = buffer,
+	};
+
+	wr.bytes = nam__dispatch(handler->server, connection, buffer->request, wc->bytes,
+		buffer->reply);
+	/* Only this thread counts. */
+	atomic_store_explicit(&handler->requests,
+		atomic_load_explicit(&handler->requests, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+	buffer->sending = connection;
+	if (wr.bytes == 0 || wc->qp->ops->qp_post(wc->qp, &wr, 1))
+		post_receive(handler, buffer);
+}
+
+static void
+closed(struct nam__handler *handler, struct nam__connection *connection)
+{
+	/* Replies that were on their way to it will never complete. */
+	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
+		if (handler->buffers[i].sending == connection)
+			post_receive(handler, &handler->buffers[i]);
+	}
+	nam__connection_closed(connection);
+}
+
+static void
+handler_main(void *arg)
+{
+	struct nam__handler *handler = arg;
+	struct nam_wc wcs[POLL_MAX];
+
+	while (!atomic_load_explicit(&handler->server->stopping, memory_order_acquire)) {
+		int n = handler->cq->ops->cq_poll(handler->cq, wcs, POLL_MAX);
+
+		for (int i = 0; i < n; i++) {
+			switch (wcs[i].op) {
+			case NAM_WC_RECV:
+				answer(handler, &wcs[i]);
+				break;
+			case NAM_WR_SEND:
+				post_receive(handler, wcs[i].context);
+				break;
+			case NAM_WC_CLOSED:
+				closed(handler, wcs[i].qp->user);
+				break;
+			default:
+				break;
+			}
+		}
+		if (n == 0)
+			(void)handler->cq->ops->cq_wait(handler->cq, WAIT_NS);
+	}
+}
+
+static int
+make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam_diag *diag)
+{
+	size_t bytes = BUFFER_BYTES * NAM__HANDLER_BUFFERS;
+
+	handler->buffers = calloc(NAM__HANDLER_BUFFERS, sizeof(handler->buffers[0]));
+	handler->memory = aligned_alloc(4096, bytes);
+	if (!handler->buffers || !handler->memory)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a handler's buffers");
+	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
+		handler->buffers[i].request = handler->memory + i * BUFFER_BYTES;
+		handler->buffers[i].reply = handler->buffers[i].request + NAM_RPC_BYTES_MAX;
+	}
+	return domain->ops->mr_register(domain, handler->memory, bytes, NAM_MR_LOCAL, &handler->mr,
+		diag);
+}
+
+/* On failure the caller frees what there is. */
+int
+nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsigned number,
+	struct nam_diag *diag)
+{
+	const struct nam_fabric_ops *ops = server->ops;
+	char name[16];
+	int rc;
+
+	handler->server = server;
+	rc = make_buffers(handler, server->domain, diag);
+	if (rc)
+		return rc;
+	rc = ops->cq_create(server->domain, 2 * NAM__HANDLER_BUFFERS, &handler->cq);
+	if (rc)
+		return nam_diag_set(diag, rc, "completion queue: %s", nam_err_text(rc));
+	rc = ops->rq_create(server->domain, handler->cq, NAM__HANDLER_BUFFERS, &handler->rq);
+	if (rc)
+		return nam_diag_set(diag, rc, "receive queue: %s", nam_err_text(rc));
+	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++)
+		post_receive(handler, &handler->buffers[i]);
+	(void)snprintf(name, sizeof(name), "nam-handler-%u", number % 100);
+	rc = nam_thread_start(name, handler_main, handler, &handler->thread);
+	if (rc)
+		return nam_diag_set(diag, rc, "handler thread: %s", nam_err_text(rc));
+	return 0;
+}
+
+void
+nam__handler_stop(struct nam__handler *handler)
+{
+	if (!handler->thread)
+		return;
+	handler->cq->ops->cq_wake(handler->cq);
+	nam_thread_join(handler->thread);
+	handler->thread = NULL;
+}
+
+void
+nam__handler_free(struct nam__handler *handler)
+{
+	if (handler->rq)
+		handler->rq->ops->rq_destroy(handler->rq);
+	if (handler->cq)
+		handler->cq->ops->cq_destroy(handler->cq);
+	if (handler->mr.base)
+		handler->server->ops->mr_release(handler->server->domain, &handler->mr);
+	free(handler->memory);
+	free(handler->buffers);
+}

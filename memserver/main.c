@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- the program nam-memserver. */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "server.h"
+
+enum {
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_ADDRESS_IN_USE = 3,
+	EXIT_NO_MEMORY = 4,
+};
+
+static _Atomic(struct nam_server *) running;
+static volatile sig_atomic_t told_to_end;
+
+static void
+end(int signal_number)
+{
+	struct nam_server *server = atomic_load_explicit(&running, memory_order_acquire);
+
+	(void)signal_number;
+	told_to_end = 1;
+	if (server)
+		nam_server_stop(server);
+}
+
+static int
+catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = end };
+
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
+		return -errno;
+	action.sa_handler = SIG_IGN;
+	return sigaction(SIGPIPE, &action, NULL) ? -errno : 0;
+}
+
+/* Each client takes descriptors; the soft limit is there for programs that use select(). */
+static void
+raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int
+exit_code(int rc)
+{
+	if (rc == -EINVAL)
+		return EXIT_USAGE;
+	if (nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE))
+		return EXIT_ADDRESS_IN_USE;
+	if (rc == -ENOMEM)
+		return EXIT_NO_MEMORY;
+	return EXIT_FAILED;
+}
+
+static int
+say_ready(const struct nam_server *server, const struct nam__options *options)
+{
+	char line[400], what[160];
+	int n;
+
+	nam_server_describe(server, what, sizeof(what));
+	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
+		options->server.id, options->server.listen, what);
+	/* Whoever started us may have closed stdout; that is no reason not to serve. */
+	(void)fputs(line, stdout);
+	(void)fflush(stdout);
+	if (options->ready_fd < 0)
+		return 0;
+	if (write(options->ready_fd, line, (size_t)n) != n) {
+		(void)fprintf(stderr, "nam-memserver: --ready-fd: file descriptor %d: %s\n",
+			options->ready_fd, strerror(errno));
+		return -EIO;
+	}
+	if (options->ready_fd > STDERR_FILENO)
+		close(options->ready_fd);
+	return 0;
+}
+
+static int
+serve(const struct nam__options *options)
+{
+	struct nam_diag notice, diag = { "" };
+	struct nam_server *server;
+	int rc;
+
+	rc = nam_server_start(&options->server, &server, &notice, &diag);
+	if (rc) {
+		(void)fprintf(stderr, "nam-memserver: %s\n",
+			*diag.text ? diag.text : nam_err_text(rc));
+		return exit_code(rc);
+	}
+	if (*notice.text)
+		(void)fprintf(stderr, "nam-memserver: note: %s\n", notice.text);
+	atomic_store_explicit(&running, server, memory_order_release);
+	/* A signal may have come before the handler could see the server. */
+	if (told_to_end)
+		nam_server_stop(server);
+	rc = say_ready(server, options);
+	if (!rc) {
+		rc = nam_server_run(server);
+		if (rc)
+			(void)fprintf(stderr, "nam-memserver: waiting for clients: %s\n",
+				nam_err_text(rc));
+	}
+	atomic_store_explicit(&running, NULL, memory_order_release);
+	nam_server_destroy(server);
+	return rc ? EXIT_FAILED : 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct nam__options options;
+	int rc;
+
+	switch (nam__options_parse(argc, argv, &options)) {
+	case NAM__OPTIONS_RUN:
+		break;
+	case NAM__OPTIONS_EXIT_OK:
+		return fflush(stdout) ? EXIT_FAILED : 0;
+	default:
+		return EXIT_USAGE;
+	}
+	rc = catch_signals();
+	if (rc) {
+		(void)fprintf(stderr, "nam-memserver: signals: %s\n", nam_err_text(rc));
+		return EXIT_FAILED;
+	}
+	raise_descriptor_limit();
+	return serve(&options);
+}

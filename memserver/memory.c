@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory.c -- the regions: which pages they are made of, and whether the host has them.
+ *
+ * Whatever can be known to fail is asked before memory is touched: a kernel that runs out of
+ * memory half-way would rather kill a process than say no.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "memserver_internal.h"
+
+#define SMALL_LOG2 12u
+#define HUGE_LOG2 21u
+#define GIANT_LOG2 30u
+#define SPARE_BYTES (64ull << 20)	/* left to the rest of the host */
+
+const char *
+nam__bytes_text(uint64_t bytes, char *text, size_t size)
+{
+	static const struct {
+		unsigned shift;
+		const char *name;
+	} units[] = { { 40, "TiB" }, { 30, "GiB" }, { 20, "MiB" }, { 10, "KiB" } };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (bytes >> units[i].shift && !(bytes & ((1ull << units[i].shift) - 1))) {
+			(void)snprintf(text, size, "%" PRIu64 " %s", bytes >> units[i].shift,
+				units[i].name);
+			return text;
+		}
+	}
+	(void)snprintf(text, size, "%" PRIu64 " bytes", bytes);
+	return text;
+}
+
+static int
+read_number(const char *path, uint64_t *ret)
+{
+	FILE *file = fopen(path, "re");
+	int n;
+
+	if (!file)
+		return -errno;
+	n = fscanf(file, "%" SCNu64, ret);
+	(void)fclose(file);
+	return n == 1 ? 0 : -EINVAL;
+}
+
+/* Free pages of the pool, on one node or everywhere. */
+static uint64_t
+pool_free(uint32_t page_bytes_log2, int node)
+{
+	uint64_t kib = 1ull << (page_bytes_log2 - 10), pages;
+	char path[128];
+
+	if (node >= 0)
+		(void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/"
+			"hugepages-%" PRIu64 "kB/free_hugepages", node, kib);
+	else
+		(void)snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64
+			"kB/free_hugepages", kib);
+	return read_number(path, &pages) ? 0 : pages;
+}
+
+static bool
+thp_possible(void)
+{
+	char text[128];
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	bool possible;
+
+	if (!file)
+		return false;
+	possible = fgets(text, sizeof(text), file) && !strstr(text, "[never]") &&
+		!strstr(text, "[deny]");
+	(void)fclose(file);
+	return possible;
+}
+
+static uint64_t
+meminfo_available(void)
+{
+	uint64_t kib = UINT64_MAX >> 10;
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+
+	if (!file)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+			break;
+	}
+	(void)fclose(file);
+	return kib << 10;
+}
+
+/* What the control group (version 2) that we are in leaves us. */
+static uint64_t
+cgroup_available(void)
+{
+	char line[256], path[320];
+	uint64_t most, used;
+	size_t length;
+	FILE *file = fopen("/proc/self/cgroup", "re");
+
+	if (!file)
+		return UINT64_MAX;
+	line[0] = '\0';
+	while (fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, "0::/", 4))
+			break;
+		line[0] = '\0';
+	}
+	(void)fclose(file);
+	length = strcspn(line, "\n");
+	if (length < 4)
+		return UINT64_MAX;
+	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.max", (int)(length - 3),
+		line + 3);
+	if (read_number(path, &most))	/* also when it says "max" */
+		return UINT64_MAX;
+	(void)snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/memory.current", (int)(length - 3),
+		line + 3);
+	if (read_number(path, &used))
+		return UINT64_MAX;
+	return most > used ? most - used : 0;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static int
+count_regions(struct nam__memory *memory, const struct nam_server_options *options,
+	struct nam_diag *diag)
+{
+	uint64_t region_bytes = options->region_bytes;
+	char a[32], b[32];
+	uint64_t count;
+
+	if (options->memory_bytes < SPARE_BYTES >> 8 || options->memory_bytes % 4096)
+		return nam_diag_set(diag, -EINVAL, "--memory: %s is not a multiple of 4 KiB of at "
+			"least 256 KiB", nam__bytes_text(options->memory_bytes, a, sizeof(a)));
+	if (region_bytes > options->memory_bytes)
+		region_bytes = options->memory_bytes;
+	if (region_bytes < SPARE_BYTES >> 8 || region_bytes % 4096 || region_bytes > 256ull << 30)
+		return nam_diag_set(diag, -EINVAL, "--region: %s is not a multiple of 4 KiB between "
+			"256 KiB and 256 GiB", nam__bytes_text(region_bytes, a, sizeof(a)));
+	count = (options->memory_bytes + region_bytes - 1) / region_bytes;
+	if (count > NAM_REGIONS_PER_SERVER)
+		return nam_diag_set(diag, -EINVAL, "--memory %s in regions of %s would be %" PRIu64
+			" regions; one server has at most %u: make --region larger",
+			nam__bytes_text(options->memory_bytes, a, sizeof(a)),
+			nam__bytes_text(region_bytes, b, sizeof(b)), count, NAM_REGIONS_PER_SERVER);
+	memory->bytes = options->memory_bytes;
+	memory->region_bytes = region_bytes;
+	memory->count = (uint32_t)count;
+	return 0;
+}
+
+static bool
+multiple_of_pages(const struct nam__memory *memory, uint32_t page_bytes_log2)
+{
+	uint64_t mask = (1ull << page_bytes_log2) - 1;
+
+	return !((memory->bytes | memory->region_bytes) & mask);
+}
+
+static int
+plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
+	uint32_t page_bytes_log2, struct nam_diag *diag)
+{
+	uint64_t needed = memory->bytes >> page_bytes_log2;
+	uint64_t available = pool_free(page_bytes_log2, options->numa_node);
+	const char *name = page_bytes_log2 == GIANT_LOG2 ? "1G" : "2M";
+	char where[64] = "";
+
+	if (!multiple_of_pages(memory, page_bytes_log2))
+		return nam_diag_set(diag, -EINVAL, "--pages %s: --memory and --region must be multiples "
+			"of %s", name, name);
+	if (options->numa_node >= 0)
+		(void)snprintf(where, sizeof(where), " on NUMA node %d", options->numa_node);
+	if (available < needed)
+		return nam_diag_set(diag, -ENOMEM, "--pages %s: %" PRIu64 " huge pages are needed%s "
+			"and %" PRIu64 " are free; set /sys/kernel/mm/hugepages/hugepages-%llukB/"
+			"nr_hugepages to at least %" PRIu64 " more than is in use, or use --pages auto",
+			name, needed, where, available, 1ull << (page_bytes_log2 - 10), needed);
+	memory->page_bytes_log2 = page_bytes_log2;
+	return 0;
+}
+
+static int
+plan_thp(struct nam__memory *memory, struct nam_diag *diag)
+{
+	if (!thp_possible())
+		return nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are off for "
+			"shared memory; write 'advise' to "
+			"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or use --pages auto");
+	memory->page_bytes_log2 = SMALL_LOG2;
+	memory->transparent_huge = 1;
+	return 0;
+}
+
+static void
+plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
+	struct nam_diag *notice)
+{
+	uint64_t pages = (memory->bytes + (1ull << HUGE_LOG2) - 1) >> HUGE_LOG2;
+
+	if (plan_pool(memory, options, HUGE_LOG2, NULL) == 0)
+		return;
+	memory->page_bytes_log2 = SMALL_LOG2;
+	if (thp_possible()) {
+		memory->transparent_huge = 1;
+		(void)nam_diag_set(notice, 0, "--pages auto chose transparent huge pages; for reserved "
+			"ones write at least %" PRIu64 " to "
+			"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", pages);
+		return;
+	}
+	(void)nam_diag_set(notice, 0, "--pages auto chose 4 KiB pages, which make random access "
+		"slower; write at least %" PRIu64 " to "
+		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or 'advise' to "
+		"/sys/kernel/mm/transparent_hugepage/shmem_enabled", pages);
+}
+
+static int
+check_available(const struct nam__memory *memory, struct nam_diag *diag)
+{
+	uint64_t available = meminfo_available(), group = cgroup_available();
+	char text[32];
+
+	if (memory->page_bytes_log2 > SMALL_LOG2)
+		return 0;	/* the pool was asked */
+	if (group < available)
+		available = group;
+	if (memory->bytes <= available && available - memory->bytes >= SPARE_BYTES)
+		return 0;
+	return nam_diag_set(diag, -ENOMEM, "--memory: %s is more than the %" PRIu64 " MiB that %s; "
+		"ask for less, or free some", nam__bytes_text(memory->bytes, text, sizeof(text)),
+		available >> 20, group <= available ? "this control group has left" :
+		"this host has available");
+}
+
+static int
+plan(struct nam__memory *memory, const struct nam_server_options *options, struct nam_diag *notice,
+	struct nam_diag *diag)
+{
+	int rc = count_regions(memory, options, diag);
+
+	if (rc)
+		return rc;
+	switch (options->pages) {
+	case NAM_PAGES_AUTO:
+		plan_auto(memory, options, notice);
+		break;
+	case NAM_PAGES_4K:
+		memory->page_bytes_log2 = SMALL_LOG2;
+		break;
+	case NAM_PAGES_THP:
+		rc = plan_thp(memory, diag);
+		break;
+	case NAM_PAGES_2M:
+		rc = plan_pool(memory, options, HUGE_LOG2, diag);
+		break;
+	case NAM_PAGES_1G:
+		rc = plan_pool(memory, options, GIANT_LOG2, diag);
+		break;
+	default:
+		rc = nam_diag_set(diag, -EINVAL, "--pages: %d is none of auto, 1G, 2M, thp, 4k",
+			(int)options->pages);
+	}
+	return rc ? rc : check_available(memory, diag);
+}
+
+int
+nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
+	const struct nam_server_options *options, struct nam_diag *notice, struct nam_diag *diag)
+{
+	uint64_t left;
+	uint32_t count;
+	int rc;
+
+	memset(memory, 0, sizeof(*memory));
+	rc = plan(memory, options, notice, diag);
+	if (rc)
+		return rc;
+	left = memory->bytes;
+	count = memory->count;
+	for (memory->count = 0; memory->count < count; memory->count++) {
+		uint64_t bytes = left < memory->region_bytes ? left : memory->region_bytes;
+
+		rc = domain->ops->region_alloc(domain, bytes, memory->page_bytes_log2,
+			(int)memory->transparent_huge, options->numa_node,
+			&memory->mrs[memory->count], diag);
+		if (rc) {
+			nam__memory_close(memory, domain);
+			return rc;
+		}
+		left -= bytes;
+	}
+	return 0;
+}
+
+void
+nam__memory_close(struct nam__memory *memory, struct nam_domain *domain)
+{
+	while (memory->count) {
+		memory->count--;
+		domain->ops->mr_release(domain, &memory->mrs[memory->count]);
+	}
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memserver_internal.h -- the inside of a memory server.
+ *
+ *	server		the process: its regions, its handlers, the thread that admits clients
+ *	handler		one thread with its own completion queue and receive queue
+ *	connection	one queue pair of one client; belongs to one handler
+ *	service		what answers one type of request; state under a mutex, held briefly
+ *
+ * Every byte of a request is untrusted.
+ */
+#ifndef NAM_MEMSERVER_MEMSERVER_INTERNAL_H
+#define NAM_MEMSERVER_MEMSERVER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../common/env.h"
+#include "../common/fabric/fabric.h"
+#include "../common/gaddr.h"
+#include "../common/layout.h"
+#include "../common/rpc/rpc.h"
+#include "server.h"
+
+#define NAM__HANDLERS_MAX 64u
+#define NAM__HANDLER_BUFFERS 128u	/* requests that one handler can have under way */
+#define NAM__HANDLER_CONNECTIONS_MAX 1000u
+#define NAM__CATALOG_MAX 4096u
+#define NAM__RUNS_MAX 262144u		/* of one server */
+#define NAM__STRIDES_MAX 256u
+#define NAM__ALLOC_COUNT_MAX 65536u	/* blocks of one request */
+
+/* ---- memory.c ----------------------------------------------------------------------------- */
+
+struct nam__memory {
+	uint64_t bytes;			/* all regions */
+	uint64_t region_bytes;
+	uint32_t count;
+	uint32_t page_bytes_log2;
+	uint32_t transparent_huge;
+	struct nam_mr mrs[NAM_REGIONS_PER_SERVER];
+};
+
+/* Choose the pages, allocate and register every region.  All or nothing. */
+int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
+	const struct nam_server_options *options, struct nam_diag *notice,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
+
+/* "8 GiB", "512 MiB", "4,096 bytes" -> text. */
+const char *nam__bytes_text(uint64_t bytes, char *text, size_t size);
+
+/* ---- services/alloc.c --------------------------------------------------------------------- */
+
+struct nam__run;
+
+struct nam__allocator {
+	pthread_mutex_t mutex;
+	uint32_t first_region_id;
+	uint32_t regions_count;
+	uint32_t runs_count;
+	uint32_t strides_count;
+	uint64_t carved_bytes;
+	uint64_t free_bytes;
+	struct nam__alloc_region {
+		uint64_t bytes;
+		uint64_t next;		/* offset of the first byte that was never handed out */
+		struct nam__run *runs;	/* by offset */
+		uint32_t runs_count;
+		uint32_t runs_size;
+	} *regions;
+	struct nam__stride {
+		uint32_t stride;
+		uint32_t first;		/* link of a run with free blocks, or NAM__LINK_NONE */
+	} strides[NAM__STRIDES_MAX];
+};
+
+/* `bytes` of each region; `reserved` bytes at the start of the first are never handed out. */
+int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
+	const uint64_t *bytes, uint32_t count, uint64_t reserved) NAM_MUST_CHECK;
+void nam__allocator_free(struct nam__allocator *allocator);
+
+/* ---- services/catalog.c ------------------------------------------------------------------- */
+
+struct nam__catalog {
+	pthread_mutex_t mutex;
+	uint32_t count;
+	uint32_t size;
+	struct nam_rpc_catalog_entry *entries;	/* by name */
+};
+
+int nam__catalog_init(struct nam__catalog *catalog) NAM_MUST_CHECK;
+void nam__catalog_free(struct nam__catalog *catalog);
+
+/* ---- services/membership.c ---------------------------------------------------------------- */
+
+struct nam__member {
+	uint16_t incarnation;		/* 0: the id was never given out */
+	bool alive;
+	uint32_t connections;		/* the life line and those that said this id in their hello */
+	uint64_t pid;
+	char name[48];
+};
+
+struct nam__membership {
+	pthread_mutex_t mutex;
+	uint64_t *epoch_slots;		/* in region 0; NULL on servers other than 0 */
+	uint32_t last_id;
+	uint32_t alive_count;
+	struct nam__member *members;	/* NAM_CLIENTS_MAX */
+};
+
+int nam__membership_init(struct nam__membership *membership, uint8_t *meta) NAM_MUST_CHECK;
+void nam__membership_free(struct nam__membership *membership);
+
+struct nam__connection;
+
+/*
+ * A queue pair that claims to be a client's comes: 0, or -NAM_E_FENCED if that client was declared
+ * dead.  And it goes again.
+ */
+int nam__membership_attach(struct nam__membership *membership,
+	struct nam__connection *connection) NAM_MUST_CHECK;
+void nam__membership_detach(struct nam__membership *membership,
+	struct nam__connection *connection);
+
+/* ---- handler.c ---------------------------------------------------------------------------- */
+
+struct nam__connection {
+	struct nam__connection *next, *previous;	/* server->connections */
+	struct nam_qp *qp;
+	struct nam__handler *handler;
+	uint16_t client_id;		/* 0: nobody yet */
+	uint16_t incarnation;
+	bool life_line;			/* REGISTER came over it */
+};
+
+struct nam__buffer;
+
+struct nam__handler {
+	struct nam_server *server;
+	struct nam_cq *cq;
+	struct nam_rq *rq;
+	struct nam_thread *thread;
+	struct nam_mr mr;
+	uint8_t *memory;		/* a request and a reply for each buffer */
+	struct nam__buffer *buffers;
+	_Atomic uint64_t requests;	/* answered */
+	_Atomic uint32_t connections;
+};
+
+int nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsigned number,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* Two steps, so that every handler has stopped before any is freed.  Both accept zeroes. */
+void nam__handler_stop(struct nam__handler *handler);
+void nam__handler_free(struct nam__handler *handler);
+
+/* ---- services ----------------------------------------------------------------------------- */
+
+/* A request and the room for its answer. */
+struct nam__exchange {
+	struct nam_server *server;
+	struct nam__connection *connection;
+	const void *body;		/* 8-byte aligned; stable: it was copied out of the fabric */
+	uint32_t body_bytes;
+	void *reply;			/* NAM_RPC_BODY_MAX bytes, 8-byte aligned */
+	uint32_t reply_bytes;		/* set by the service; ignored when it fails */
+};
+
+typedef int (*nam__service_fn)(struct nam__exchange *exchange);
+
+int nam__service_ping(struct nam__exchange *exchange);
+int nam__service_regions(struct nam__exchange *exchange);
+int nam__service_status(struct nam__exchange *exchange);
+int nam__service_register(struct nam__exchange *exchange);
+int nam__service_client_state(struct nam__exchange *exchange);
+int nam__service_alloc(struct nam__exchange *exchange);
+int nam__service_free(struct nam__exchange *exchange);
+int nam__service_catalog_put(struct nam__exchange *exchange);
+int nam__service_catalog_get(struct nam__exchange *exchange);
+int nam__service_catalog_list(struct nam__exchange *exchange);
+int nam__service_catalog_drop(struct nam__exchange *exchange);
+
+/*
+ * nam__dispatch -- answer one message.
+ *
+ * @message, @bytes	as received
+ * @reply		NAM_RPC_BYTES_MAX bytes
+ *
+ * Returns the length of the reply, or 0 when the message is too broken to be answered.
+ */
+uint32_t nam__dispatch(struct nam_server *server, struct nam__connection *connection,
+	const void *message, uint32_t bytes, void *reply);
+
+/* ---- server.c ----------------------------------------------------------------------------- */
+
+struct nam_server {
+	struct nam_server_options options;
+	char listen[128];
+	const struct nam_fabric_ops *ops;
+	struct nam_domain *domain;
+	struct nam_listener *listener;
+	uint64_t boot;
+	uint64_t started_ns;
+	struct nam__memory memory;
+	struct nam__allocator allocator;
+	struct nam__catalog catalog;
+	struct nam__membership membership;
+	struct nam__handler handlers[NAM__HANDLERS_MAX];
+	uint32_t next_handler;
+	atomic_bool stopping;
+	_Atomic uint32_t connections_count;
+	pthread_mutex_t mutex;		/* connections; held while one is accepted */
+	struct nam__connection *connections;
+};
+
+/* The handler of a connection has seen it close. */
+void nam__connection_closed(struct nam__connection *connection);
+
+static inline uint32_t
+nam__first_region_id(const struct nam_server *server)
+{
+	return server->options.id * NAM_REGIONS_PER_SERVER;
+}
+
+#endif /* NAM_MEMSERVER_MEMSERVER_INTERNAL_H */

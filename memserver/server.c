@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c -- a memory server: its parts put together, and the door where clients come in. */
+#include "server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memserver_internal.h"
+
+#define POLL_NS 1000000000ull
+
+void
+nam_server_options_init(struct nam_server_options *options)
+{
+	*options = (struct nam_server_options){
+		.memory_bytes = 1ull << 30,
+		.region_bytes = 1ull << 30,
+		.pages = NAM_PAGES_AUTO,
+		.numa_node = -1,
+		.rpc_threads = 1,
+	};
+}
+
+/* ---- starting ----------------------------------------------------------------------------- */
+
+static int
+check_options(struct nam_server *server, struct nam_diag *diag)
+{
+	const struct nam_server_options *options = &server->options;
+
+	if (!options->listen || !*options->listen)
+		return nam_diag_set(diag, -EINVAL, "--listen: where to listen is missing; write for "
+			"example --listen shm:/run/nam/server0");
+	if (strlen(options->listen) >= sizeof(server->listen))
+		return nam_diag_set(diag, -EINVAL, "--listen: the address is longer than %zu bytes",
+			sizeof(server->listen) - 1);
+	server->ops = nam_fabric_find(options->listen, NULL);
+	if (!server->ops)
+		return nam_diag_set(diag, -EINVAL, "--listen: '%s' names no fabric; known are: %s; "
+			"write for example shm:/run/nam/server0", options->listen, nam_fabric_names());
+	if (options->id >= NAM_SERVERS_MAX)
+		return nam_diag_set(diag, -EINVAL, "--id: %u is not between 0 and %u", options->id,
+			NAM_SERVERS_MAX - 1);
+	if (options->rpc_threads < 1 || options->rpc_threads > NAM__HANDLERS_MAX)
+		return nam_diag_set(diag, -EINVAL, "--rpc-threads: %u is not between 1 and %u",
+			options->rpc_threads, NAM__HANDLERS_MAX);
+	if (options->numa_node < -1 || options->numa_node > 1023)
+		return nam_diag_set(diag, -EINVAL, "--numa: %d is not a node's number, or -1 for any",
+			options->numa_node);
+	(void)snprintf(server->listen, sizeof(server->listen), "%s", options->listen);
+	server->options.listen = server->listen;
+	return 0;
+}
+
+/* The epoch begins at 1; everything else of fresh memory is zero, as it has to be. */
+static int
+start_services(struct nam_server *server, struct nam_diag *diag)
+{
+	struct nam__memory *memory = &server->memory;
+	uint64_t bytes[NAM_REGIONS_PER_SERVER];
+	uint8_t *meta = NULL;
+	int rc;
+
+	for (uint32_t i = 0; i < memory->count; i++)
+		bytes[i] = memory->mrs[i].bytes;
+	if (server->options.id == 0) {
+		meta = memory->mrs[0].base;
+		__atomic_store_n((uint64_t *)(void *)(meta + NAM_META_EPOCH_OFFSET), 1,
+			__ATOMIC_SEQ_CST);
+	}
+	rc = nam__allocator_init(&server->allocator, nam__first_region_id(server), bytes,
+		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES);
+	if (!rc)
+		rc = nam__catalog_init(&server->catalog);
+	if (!rc)
+		rc = nam__membership_init(&server->membership, meta);
+	if (rc)
+		return nam_diag_set(diag, rc, "services: %s", nam_err_text(rc));
+	return 0;
+}
+
+static int
+start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
+{
+	int rc = check_options(server, diag);
+
+	if (rc)
+		return rc;
+	rc = server->ops->domain_open(&server->domain, diag);
+	if (rc)
+		return rc;
+	/*
+	 * The address first: two servers must not both take the host's memory before one of them
+	 * learns that it came second.  Nobody is answered until nam_server_run().
+	 */
+	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
+	if (rc)
+		return rc;
+	rc = nam__memory_open(&server->memory, server->domain, &server->options, notice, diag);
+	if (rc)
+		return rc;
+	rc = start_services(server, diag);
+	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)
+		rc = nam__handler_start(&server->handlers[i], server, i, diag);
+	return rc;
+}
+
+int
+nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
+	struct nam_diag *notice, struct nam_diag *diag)
+{
+	struct nam_server *server = calloc(1, sizeof(*server));
+	int rc;
+
+	if (notice)
+		notice->text[0] = '\0';
+	if (!server)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	server->options = *options;
+	server->boot = nam_entropy() | 1;
+	server->started_ns = nam_now_ns();
+	rc = -pthread_mutex_init(&server->mutex, NULL);
+	if (rc) {
+		free(server);
+		return nam_diag_set(diag, rc, "mutex: %s", nam_err_text(rc));
+	}
+	rc = start(server, notice, diag);
+	if (rc) {
+		nam_server_destroy(server);
+		return rc;
+	}
+	*ret_server = server;
+	return 0;
+}
+
+/* ---- connections -------------------------------------------------------------------------- */
+
+static void
+link_connection(struct nam_server *server, struct nam__connection *connection)
+{
+	connection->previous = NULL;
+	connection->next = server->connections;
+	if (connection->next)
+		connection->next->previous = connection;
+	server->connections = connection;
+}
+
+static void
+unlink_connection(struct nam_server *server, struct nam__connection *connection)
+{
+	if (connection->previous)
+		connection->previous->next = connection->next;
+	else
+		server->connections = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
+}
+
+/* The next handler in turn that has room; NULL if none has. */
+static struct nam__handler *
+choose_handler(struct nam_server *server)
+{
+	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
+		struct nam__handler *handler = &server->handlers[server->next_handler];
+
+		server->next_handler = (server->next_handler + 1) % server->options.rpc_threads;
+		if (atomic_load_explicit(&handler->connections, memory_order_relaxed) <
+			NAM__HANDLER_CONNECTIONS_MAX)
+			return handler;
+	}
+	return NULL;
+}
+
+static int
+check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret)
+{
+	if (hello->bytes < sizeof(ret->magic_version))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, hello->data, hello->bytes < sizeof(*ret) ? hello->bytes : sizeof(*ret));
+	if (ret->magic_version >> 8 != NAM_RPC_MAGIC)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (ret->magic_version != (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION))
+		return -NAM_E_FABRIC_VERSION;
+	if (hello->bytes != sizeof(*ret) || ret->flags || ret->reserved ||
+		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
+		return -NAM_E_FABRIC_PROTOCOL;
+	return 0;
+}
+
+static void
+welcome_fill(const struct nam_server *server, int status, struct nam_hello *ret)
+{
+	struct nam_wire_welcome welcome = {
+		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
+		.status = status,
+		.server_id = server->options.id,
+		.regions_count = server->memory.count,
+		.boot = server->boot,
+	};
+
+	memset(ret, 0, sizeof(*ret));
+	ret->bytes = sizeof(welcome);
+	memcpy(ret->data, &welcome, sizeof(welcome));
+}
+
+/* Everything that accepting needs; on failure nothing is left behind. */
+static int
+prepare_connection(struct nam_server *server, const struct nam_hello *hello,
+	struct nam__connection **ret)
+{
+	struct nam__connection *connection;
+	struct nam_wire_hello wire;
+	int rc = check_hello(hello, &wire);
+
+	if (rc)
+		return rc;
+	connection = calloc(1, sizeof(*connection));
+	if (!connection)
+		return -ENOMEM;
+	connection->client_id = wire.client_id;
+	connection->incarnation = wire.incarnation;
+	connection->handler = choose_handler(server);
+	rc = connection->handler ? nam__membership_attach(&server->membership, connection) :
+		-NAM_E_LIMIT;
+	if (rc) {
+		free(connection);
+		return rc;
+	}
+	*ret = connection;
+	return 0;
+}
+
+static void
+admit(struct nam_server *server, const struct nam_cm_event *event)
+{
+	struct nam__connection *connection;
+	struct nam_qp_options options;
+	struct nam_hello reply;
+	int rc = prepare_connection(server, &event->hello, &connection);
+
+	welcome_fill(server, rc, &reply);
+	if (rc) {
+		server->ops->reject(server->listener, event->request, &reply);
+		return;
+	}
+	options = (struct nam_qp_options){
+		.cq = connection->handler->cq,
+		.rq = connection->handler->rq,
+		.user = connection,
+	};
+	/*
+	 * The handler may learn that the client is gone again before accept returns: the mutex
+	 * makes it wait until the connection is complete.
+	 */
+	pthread_mutex_lock(&server->mutex);
+	rc = server->ops->accept(server->listener, event->request, &options, &reply,
+		&connection->qp);
+	if (!rc) {
+		link_connection(server, connection);
+		atomic_fetch_add_explicit(&connection->handler->connections, 1,
+			memory_order_relaxed);
+		atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&server->mutex);
+	if (rc) {
+		nam__membership_detach(&server->membership, connection);
+		free(connection);
+	}
+}
+
+void
+nam__connection_closed(struct nam__connection *connection)
+{
+	struct nam_server *server = connection->handler->server;
+
+	pthread_mutex_lock(&server->mutex);
+	unlink_connection(server, connection);
+	pthread_mutex_unlock(&server->mutex);
+	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
+	/* The queue pair first: after it, nothing of the client's is under way. */
+	server->ops->qp_destroy(connection->qp);
+	nam__membership_detach(&server->membership, connection);
+	free(connection);
+}
+
+/* ---- running and ending ------------------------------------------------------------------- */
+
+int
+nam_server_run(struct nam_server *server)
+{
+	while (!atomic_load_explicit(&server->stopping, memory_order_acquire)) {
+		struct nam_cm_event event;
+		int n = server->ops->listener_poll(server->listener, POLL_NS, &event);
+
+		if (n < 0)
+			return n;
+		if (n > 0 && event.kind == NAM_CM_REQUEST)
+			admit(server, &event);
+	}
+	return 0;
+}
+
+void
+nam_server_stop(struct nam_server *server)
+{
+	atomic_store_explicit(&server->stopping, true, memory_order_release);
+	server->ops->listener_wake(server->listener);
+}
+
+void
+nam_server_destroy(struct nam_server *server)
+{
+	if (!server)
+		return;
+	atomic_store_explicit(&server->stopping, true, memory_order_release);
+	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
+		nam__handler_stop(&server->handlers[i]);
+	while (server->connections)
+		nam__connection_closed(server->connections);
+	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
+		nam__handler_free(&server->handlers[i]);
+	nam__membership_free(&server->membership);
+	nam__catalog_free(&server->catalog);
+	nam__allocator_free(&server->allocator);
+	if (server->domain)
+		nam__memory_close(&server->memory, server->domain);
+	if (server->listener)
+		server->ops->listener_close(server->listener);
+	if (server->domain)
+		server->ops->domain_close(server->domain);
+	(void)pthread_mutex_destroy(&server->mutex);
+	free(server);
+}
+
+void
+nam_server_describe(const struct nam_server *server, char *text, size_t size)
+{
+	const struct nam__memory *memory = &server->memory;
+	char total[32], each[32], page[32];
+
+	if (memory->transparent_huge)
+		(void)snprintf(page, sizeof(page), "transparent huge");
+	else
+		(void)nam__bytes_text(1ull << memory->page_bytes_log2, page, sizeof(page));
+	(void)snprintf(text, size, "%s in %u region%s of %s, %s pages, %u handler thread%s",
+		nam__bytes_text(memory->bytes, total, sizeof(total)), memory->count,
+		memory->count == 1 ? "" : "s",
+		nam__bytes_text(memory->region_bytes, each, sizeof(each)), page,
+		server->options.rpc_threads, server->options.rpc_threads == 1 ? "" : "s");
+}

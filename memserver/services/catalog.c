@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* catalog.c -- server 0 knows which index has which superblock: names, sorted, in its own memory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../memserver_internal.h"
+
+#define FIRST_SIZE 16u
+#define LIST_MAX                                                                                    \
+	((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_catalog_list_reply)) /                           \
+		sizeof(struct nam_rpc_catalog_entry))
+
+int
+nam__catalog_init(struct nam__catalog *catalog)
+{
+	memset(catalog, 0, sizeof(*catalog));
+	return -pthread_mutex_init(&catalog->mutex, NULL);
+}
+
+void
+nam__catalog_free(struct nam__catalog *catalog)
+{
+	free(catalog->entries);
+	catalog->entries = NULL;
+	(void)pthread_mutex_destroy(&catalog->mutex);
+}
+
+/* The first entry whose name is not below this one. */
+static uint32_t
+lower_bound(const struct nam__catalog *catalog, const char *name)
+{
+	uint32_t low = 0, high = catalog->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (strcmp(catalog->entries[middle].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool
+is_at(const struct nam__catalog *catalog, uint32_t at, const char *name)
+{
+	return at < catalog->count && !strcmp(catalog->entries[at].name, name);
+}
+
+static int
+check_request(const struct nam__exchange *exchange)
+{
+	const struct nam_rpc_catalog_request *request = exchange->body;
+
+	if (exchange->body_bytes != sizeof(*request) || !request->name[0] ||
+		!memchr(request->name, '\0', sizeof(request->name)))
+		return -NAM_E_FABRIC_PROTOCOL;
+	return 0;
+}
+
+static int
+make_room(struct nam__catalog *catalog)
+{
+	uint32_t size = catalog->size ? catalog->size * 2 : FIRST_SIZE;
+	struct nam_rpc_catalog_entry *entries;
+
+	if (catalog->count < catalog->size)
+		return 0;
+	if (catalog->count == NAM__CATALOG_MAX)
+		return -NAM_E_LIMIT;
+	entries = realloc(catalog->entries, size * sizeof(entries[0]));
+	if (!entries)
+		return -ENOMEM;
+	catalog->entries = entries;
+	catalog->size = size;
+	return 0;
+}
+
+static int
+put(struct nam__catalog *catalog, const struct nam_rpc_catalog_request *request)
+{
+	uint32_t at = lower_bound(catalog, request->name);
+	struct nam_rpc_catalog_entry *entry;
+	int rc;
+
+	if (is_at(catalog, at, request->name))
+		return -NAM_E_INDEX_EXISTS;
+	rc = make_room(catalog);
+	if (rc)
+		return rc;
+	entry = &catalog->entries[at];
+	memmove(entry + 1, entry, (catalog->count - at) * sizeof(*entry));
+	memset(entry, 0, sizeof(*entry));
+	memcpy(entry->name, request->name, strlen(request->name));
+	entry->superblock = request->superblock;
+	catalog->count++;
+	return 0;
+}
+
+int
+nam__service_catalog_put(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_catalog_request *request = exchange->body;
+	struct nam__catalog *catalog = &exchange->server->catalog;
+	int rc = check_request(exchange);
+
+	if (rc)
+		return rc;
+	if (!request->superblock)
+		return -NAM_E_FABRIC_PROTOCOL;
+	pthread_mutex_lock(&catalog->mutex);
+	rc = put(catalog, request);
+	pthread_mutex_unlock(&catalog->mutex);
+	return rc;
+}
+
+/* GET and DROP both answer with the entry. */
+static int
+find(struct nam__exchange *exchange, bool drop)
+{
+	const struct nam_rpc_catalog_request *request = exchange->body;
+	struct nam__catalog *catalog = &exchange->server->catalog;
+	struct nam_rpc_catalog_entry *entry;
+	uint32_t at;
+	int rc = check_request(exchange);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&catalog->mutex);
+	at = lower_bound(catalog, request->name);
+	if (!is_at(catalog, at, request->name)) {
+		rc = -NAM_E_NOINDEX;
+	} else {
+		entry = &catalog->entries[at];
+		memcpy(exchange->reply, entry, sizeof(*entry));
+		exchange->reply_bytes = sizeof(*entry);
+		if (drop) {
+			catalog->count--;
+			memmove(entry, entry + 1, (catalog->count - at) * sizeof(*entry));
+		}
+	}
+	pthread_mutex_unlock(&catalog->mutex);
+	return rc;
+}
+
+int
+nam__service_catalog_get(struct nam__exchange *exchange)
+{
+	return find(exchange, false);
+}
+
+int
+nam__service_catalog_drop(struct nam__exchange *exchange)
+{
+	return find(exchange, true);
+}
+
+int
+nam__service_catalog_list(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_catalog_list_request *request = exchange->body;
+	struct nam_rpc_catalog_list_reply *reply = exchange->reply;
+	struct nam__catalog *catalog = &exchange->server->catalog;
+	uint32_t at, count;
+
+	if (exchange->body_bytes != sizeof(*request) ||
+		!memchr(request->after, '\0', sizeof(request->after)))
+		return -NAM_E_FABRIC_PROTOCOL;
+	pthread_mutex_lock(&catalog->mutex);
+	at = lower_bound(catalog, request->after);
+	if (is_at(catalog, at, request->after))
+		at++;
+	count = catalog->count - at;
+	if (count > LIST_MAX)
+		count = LIST_MAX;
+	reply->count = count;
+	reply->reserved = 0;
+	if (count)
+		memcpy(reply->entries, &catalog->entries[at], count * sizeof(reply->entries[0]));
+	pthread_mutex_unlock(&catalog->mutex);
+	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + count * sizeof(reply->entries[0]));
+	return 0;
+}

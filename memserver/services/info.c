@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c -- services that only tell: PING, REGIONS, STATUS. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../common/version.h"
+#include "../memserver_internal.h"
+
+int
+nam__service_ping(struct nam__exchange *exchange)
+{
+	memcpy(exchange->reply, exchange->body, exchange->body_bytes);
+	exchange->reply_bytes = exchange->body_bytes;
+	return 0;
+}
+
+int
+nam__service_regions(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_regions_request *request = exchange->body;
+	const struct nam__memory *memory = &exchange->server->memory;
+	struct nam_rpc_regions_reply *reply = exchange->reply;
+	uint32_t at;
+
+	if (exchange->body_bytes != sizeof(*request) || request->reserved)
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply->total = memory->count;
+	reply->count = 0;
+	for (at = request->first; at < memory->count; at++) {
+		if (reply->count == NAM_RPC_REGIONS_PER_REPLY)
+			break;
+		reply->regions[reply->count++] = (struct nam_rpc_region){
+			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
+			.rkey = memory->mrs[at].rkey,
+			.remote = memory->mrs[at].remote,
+			.bytes = memory->mrs[at].bytes,
+		};
+	}
+	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
+		reply->count * sizeof(reply->regions[0]));
+	return 0;
+}
+
+int
+nam__service_status(struct nam__exchange *exchange)
+{
+	struct nam_server *server = exchange->server;
+	struct nam_rpc_status_reply *reply = exchange->reply;
+
+	if (exchange->body_bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(reply, 0, sizeof(*reply));
+	reply->server_id = server->options.id;
+	reply->handlers = server->options.rpc_threads;
+	reply->boot = server->boot;
+	reply->pid = (uint64_t)getpid();
+	reply->uptime_ns = nam_now_ns() - server->started_ns;
+	reply->memory_bytes = server->memory.bytes;
+	reply->page_bytes = 1ull << server->memory.page_bytes_log2;
+	reply->transparent_huge = server->memory.transparent_huge;
+	reply->regions = server->memory.count;
+	reply->connections = atomic_load_explicit(&server->connections_count,
+		memory_order_relaxed);
+	for (uint32_t i = 0; i < server->options.rpc_threads; i++)
+		reply->requests += atomic_load_explicit(&server->handlers[i].requests,
+			memory_order_relaxed);
+	pthread_mutex_lock(&server->allocator.mutex);
+	reply->carved_bytes = server->allocator.carved_bytes;
+	reply->free_bytes = server->allocator.free_bytes;
+	pthread_mutex_unlock(&server->allocator.mutex);
+	pthread_mutex_lock(&server->membership.mutex);
+	reply->clients = server->membership.alive_count;
+	pthread_mutex_unlock(&server->membership.mutex);
+	pthread_mutex_lock(&server->catalog.mutex);
+	reply->indexes = server->catalog.count;
+	pthread_mutex_unlock(&server->catalog.mutex);
+	(void)snprintf(reply->version, sizeof(reply->version), "%s", NAM_VERSION);
+	exchange->reply_bytes = sizeof(*reply);
+	return 0;
+}
