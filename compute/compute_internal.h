@@ -169,6 +169,9 @@ int nam__poll(struct nam_worker *worker);
 /* Wait until the current task's pending requests are done.  Returns its rc and clears it. */
 NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
 
+/* Let the ready fibers run, if there are any, without looking for completions. */
+NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
+
 /* Give way for about `ns`; for back-off.  Runs other fibers, and sleeps if there is none to run. */
 NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/fiber_switch.h"
 #include "compute_internal.h"
-#include "lock.h"
 
 #define POLL_BATCH 16u
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
@@ -139,7 +139,7 @@ suspend(struct nam_worker *worker)
 	if (next == self)
 		return;
 	worker->current = next;
-	nam_fiber_switch(self->fiber, next->fiber);
+	nam__fiber_switch(self->fiber, next->fiber);
 }
 
 int
@@ -159,6 +159,12 @@ void
 nam_worker_yield(struct nam_worker *worker)
 {
 	nam__poll(worker);
+	nam__give_way(worker); /* SUSPENDS */
+}
+
+void
+nam__give_way(struct nam_worker *worker)
+{
 	if (!worker->ready_head)
 		return;
 	nam__task_ready(worker, worker->current);

@@ -67,6 +67,10 @@ NAM_FIBER_FN int nam__read_covering(struct nam_worker *worker, struct nam_index 
 	const uint64_t *key, unsigned level, uint64_t *image,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
+/* The leaf pointer that the cache has for a key, or null.  Gives way to ready fibers meanwhile. */
+NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key);
+
 /**
  * nam__lock_covering -- the same, locked: held->image (the caller's buffer) is as it was after the lock.
  */
@@ -154,8 +158,15 @@ int nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uin
 	struct nam__cache **ret_cache) NAM_MUST_CHECK;
 void nam__cache_free(struct nam__cache *cache);
 
-/* The cached leaf pointer for a key, or null.  The hot path. */
-struct nam_gaddr nam__cache_leaf(struct nam__cache *cache, const uint64_t *key);
+/*
+ * The hot path, in two steps, so that the caller can do something else while the cache lines that
+ * the first asks for arrive.  A segment may be kept across suspensions within one operation.
+ */
+struct nam__segment;
+const struct nam__segment *nam__cache_segment(struct nam__cache *cache, const uint64_t *key);
+/* The leaf pointer for the key, or null. */
+struct nam_gaddr nam__segment_leaf(const struct nam__cache *cache,
+	const struct nam__segment *segment, const uint64_t *key);
 
 /* The deepest cached inner node above `level` that covers the key.  False: nothing cached. */
 bool nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,

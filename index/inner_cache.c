@@ -24,28 +24,28 @@
 
 #define CHUNK_MAX 64u
 #define SLICE_MAX 0x7ffffffe
+#define PREFETCH_BYTES_MAX 512u
 #define SLICE_PAD 0x7fffffff
-#define SLICE_GROUP 16u		/* slices are padded to whole vectors of the widest kind */
 
-struct segment {
-	uint32_t count;
-	uint32_t shift;
+/* The first line decides whether the segment covers a key; slices follow on the next lines. */
+struct nam__segment {
 	uint64_t base;			/* word `slice_word` of the first separator */
-	uint32_t slice_word;		/* first word in which separators differ */
+	uint64_t high_first;		/* first word of the high fence */
+	uint32_t count;
+	uint8_t shift;
+	uint8_t slice_word;		/* first word in which separators differ */
 	bool last;			/* no upper bound */
 	_Atomic uint8_t used;		/* since the clock's hand passed */
 	uint64_t version;
 	struct nam_gaddr at;
-	uint64_t *children;		/* behind the slices */
-	uint64_t *separators;		/* behind the children, full words each */
-	uint64_t *high;			/* behind the separators */
+	uint64_t *separators;		/* behind the children, full words each; then the high fence */
 	uint32_t bytes;
-	_Alignas(64) int32_t slices[];
+	_Alignas(64) int32_t slices[];	/* padded; then the children */
 };
 
 struct chunk {
 	uint32_t count;
-	struct segment *_Atomic segments[CHUNK_MAX];
+	struct nam__segment *_Atomic segments[CHUNK_MAX];
 	uint64_t lows[];		/* full words each */
 };
 
@@ -61,6 +61,7 @@ struct nam__cache {
 	struct nam_client *client;
 	struct top *_Atomic levels[NAM__LEVELS_MAX];	/* [0] unused */
 	uint64_t budget_bytes;
+	uint32_t prefetch_bytes;	/* of a segment, for a search */
 	pthread_mutex_t mutex;		/* changes; what follows, too */
 	uint64_t bytes;
 	uint64_t nodes;
@@ -75,43 +76,40 @@ static inline int
 floor_of(const struct nam__geometry *g, const uint64_t *lows, uint32_t count, const uint64_t *key)
 {
 	if (g->full_words == 1)
-		return (int)nam__count_below(lows, count, 1, key, 1, true) - 1;
+		return (int)nam__count_at_most(lows, count, key[0]) - 1;
 	return (int)nam__count_below(lows, count, g->full_words, key, g->full_words, true) - 1;
-}
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-	!defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTOR_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#else
-#define VECTOR_CLONES
-#endif
-
-/* Slices at or below `slice`; `padded` is a multiple of SLICE_GROUP. */
-VECTOR_CLONES static unsigned
-count_slices(const int32_t *slices, unsigned padded, int32_t slice)
-{
-	int count = 0;
-
-	for (unsigned i = 0; i < padded; i++)
-		count += slices[i] <= slice;
-	return (unsigned)count;
 }
 
 static inline unsigned
 padded(unsigned count)
 {
-	return (count + SLICE_GROUP - 1) / SLICE_GROUP * SLICE_GROUP;
+	return (count + NAM__SLICES_GROUP - 1) / NAM__SLICES_GROUP * NAM__SLICES_GROUP;
+}
+
+static inline const uint64_t *
+segment_children(const struct nam__segment *segment)
+{
+	return (const uint64_t *)(segment->slices + padded(segment->count));
+}
+
+static inline const uint64_t *
+segment_high(const struct nam__geometry *g, const struct nam__segment *segment)
+{
+	return segment->separators + (size_t)segment->count * g->full_words;
 }
 
 static inline bool
-segment_covers(const struct nam__geometry *g, const struct segment *segment, const uint64_t *key)
+segment_covers(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
 {
-	return segment->last || nam__key_compare(key, segment->high, g->full_words) < 0;
+	if (segment->last || key[0] < segment->high_first)
+		return true;
+	return g->full_words > 1 && nam__key_compare(key, segment_high(g, segment),
+					    g->full_words) < 0;
 }
 
 /* Number of the child that covers the key; the segment must. */
 static inline unsigned
-segment_search(const struct nam__geometry *g, const struct segment *segment, const uint64_t *key)
+segment_search(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
 {
 	uint64_t distance;
 	int32_t slice;
@@ -122,7 +120,7 @@ segment_search(const struct nam__geometry *g, const struct segment *segment, con
 			return segment->count - 1;	/* beyond every separator */
 	distance = (key[segment->slice_word] - segment->base) >> segment->shift;
 	slice = distance > SLICE_MAX ? SLICE_MAX : (int32_t)distance;
-	number = (int)count_slices(segment->slices, padded(segment->count), slice) - 1;
+	number = (int)nam__count_slices(segment->slices, padded(segment->count), slice) - 1;
 	/* A tie of slices says nothing about the keys themselves, unless slices are exact. */
 	while (number > 0 && segment->slices[number] == slice &&
 		nam__key_compare(segment->separators + (unsigned)number * g->full_words, key,
@@ -131,13 +129,13 @@ segment_search(const struct nam__geometry *g, const struct segment *segment, con
 	return number < 0 ? 0 : (unsigned)number;
 }
 
-static struct segment *
-find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
+/* The segment with the greatest low fence at or below the key; whether it covers it is open. */
+static inline __attribute__((always_inline)) struct nam__segment *
+floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 {
 	const struct nam__geometry *g = cache->g;
-	/* Acquire, here and below: pairs with publish(); contents are older than the pointer. */
+	/* Acquire, here and below: pairs with publish_top(); contents are older than the pointer. */
 	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_acquire);
-	struct segment *segment;
 	struct chunk *chunk;
 	int number;
 
@@ -150,22 +148,52 @@ find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 	number = floor_of(g, chunk->lows, chunk->count, key);
 	if (number < 0)
 		return NULL;
-	segment = atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
+	return atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
+}
+
+/* Whether the segment covers the key; if so, it has been of use. */
+static inline bool
+segment_use(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
+{
+	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
+
 	if (!segment_covers(g, segment, key))
+		return false;
+	if (!atomic_load_explicit(used, memory_order_relaxed))
+		atomic_store_explicit(used, 1, memory_order_relaxed);
+	return true;
+}
+
+static struct nam__segment *
+find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
+{
+	struct nam__segment *segment = floor_segment(cache, level, key);
+
+	return segment && segment_use(cache->g, segment, key) ? segment : NULL;
+}
+
+const struct nam__segment *
+nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
+{
+	struct nam__segment *segment = floor_segment(cache, 1, key);
+
+	if (!segment)
 		return NULL;
-	if (!atomic_load_explicit(&segment->used, memory_order_relaxed))
-		atomic_store_explicit(&segment->used, 1, memory_order_relaxed);
+	/* The first line, and the slices of a segment as large as they come. */
+	for (unsigned at = 0; at < cache->prefetch_bytes; at += 64)
+		__builtin_prefetch((const uint8_t *)segment + at, 0, 3);
 	return segment;
 }
 
 struct nam_gaddr
-nam__cache_leaf(struct nam__cache *cache, const uint64_t *key)
+nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *segment,
+	const uint64_t *key)
 {
-	struct segment *segment = find_segment(cache, 1, key);
-
-	if (!segment)
+	if (!segment_use(cache->g, segment, key))
 		return NAM_GADDR_NULL;
-	return (struct nam_gaddr){ segment->children[segment_search(cache->g, segment, key)] };
+	return (struct nam_gaddr){
+		segment_children(segment)[segment_search(cache->g, segment, key)]
+	};
 }
 
 bool
@@ -173,12 +201,12 @@ nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 	struct nam__cache_hop *ret_hop)
 {
 	for (unsigned above = level + 1; above < NAM__LEVELS_MAX; above++) {
-		struct segment *segment = find_segment(cache, above, key);
+		struct nam__segment *segment = find_segment(cache, above, key);
 
 		if (!segment)
 			continue;
 		ret_hop->child.raw =
-			segment->children[segment_search(cache->g, segment, key)];
+			segment_children(segment)[segment_search(cache->g, segment, key)];
 		ret_hop->level = above - 1;
 		return true;
 	}
@@ -189,7 +217,7 @@ unsigned
 nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max)
 {
-	struct segment *segment;
+	struct nam__segment *segment;
 	int number, step = backward ? -1 : 1;
 	unsigned count = 0;
 
@@ -198,14 +226,14 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 		return 0;
 	number = (int)segment_search(cache->g, segment, key);
 	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
-		ret_leaves[count++].raw = segment->children[number];
+		ret_leaves[count++].raw = segment_children(segment)[number];
 	return count;
 }
 
 /* ---- segments ----------------------------------------------------------------------------- */
 
 static void
-segment_slice(const struct nam__geometry *g, struct segment *segment)
+segment_slice(const struct nam__geometry *g, struct nam__segment *segment)
 {
 	const uint64_t *first = segment->separators;
 	const uint64_t *last = first + (size_t)(segment->count - 1) * g->full_words;
@@ -215,7 +243,7 @@ segment_slice(const struct nam__geometry *g, struct segment *segment)
 	while (word + 1 < g->full_words && first[word] == last[word])
 		word++;
 	span = last[word] - first[word];
-	segment->slice_word = word;
+	segment->slice_word = (uint8_t)word;
 	segment->base = first[word];
 	segment->shift = 0;
 	while (span >> segment->shift >= SLICE_MAX)
@@ -226,13 +254,14 @@ segment_slice(const struct nam__geometry *g, struct segment *segment)
 				    segment->shift);
 }
 
-static struct segment *
+static struct nam__segment *
 segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
 {
 	unsigned count = nam__node_count(image);
-	size_t bytes = sizeof(struct segment) + sizeof(int32_t) * padded(count) +
+	size_t bytes = sizeof(struct nam__segment) + sizeof(int32_t) * padded(count) +
 		       8ul * count * (1 + g->full_words) + 8ul * g->full_words;
-	struct segment *segment;
+	struct nam__segment *segment;
+	uint64_t *children;
 
 	bytes = (bytes + 63) / 64 * 64;
 	segment = aligned_alloc(64, bytes);
@@ -244,17 +273,18 @@ segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gad
 	segment->version = nam__node_version(image);
 	segment->at = at;
 	segment->bytes = (uint32_t)bytes;
-	segment->children = (uint64_t *)(segment->slices + padded(count));
-	segment->separators = segment->children + count;
-	segment->high = segment->separators + (size_t)count * g->full_words;
+	children = (uint64_t *)(segment->slices + padded(count));
+	segment->separators = children + count;
 	for (unsigned i = 0; i < count; i++) {
 		const uint64_t *entry = image + g->entries_at + i * g->inner_words;
 
 		memcpy(segment->separators + (size_t)i * g->full_words, entry,
 			8 * g->full_words);
-		segment->children[i] = entry[g->full_words];
+		children[i] = entry[g->full_words];
 	}
-	memcpy(segment->high, nam__node_high(g, image), 8 * g->full_words);
+	memcpy(segment->separators + (size_t)count * g->full_words, nam__node_high(g, image),
+		8 * g->full_words);
+	segment->high_first = nam__node_high(g, image)[0];
 	segment_slice(g, segment);
 	return segment;
 }
@@ -285,7 +315,7 @@ chunk_drop(struct nam__cache *cache, struct chunk *chunk)
 }
 
 static void
-segment_drop(struct nam__cache *cache, struct segment *segment)
+segment_drop(struct nam__cache *cache, struct nam__segment *segment)
 {
 	cache->bytes -= segment->bytes;
 	cache->nodes--;
@@ -319,7 +349,7 @@ top_drop(struct nam__cache *cache, struct top *top)
 
 static void
 chunk_set(const struct nam__geometry *g, struct chunk *chunk, uint32_t number, const uint64_t *low,
-	struct segment *segment)
+	struct nam__segment *segment)
 {
 	memcpy(chunk->lows + (size_t)number * g->full_words, low, 8 * g->full_words);
 	atomic_init(&chunk->segments[number], segment);
@@ -337,7 +367,7 @@ chunk_copy(const struct nam__geometry *g, struct chunk *to, uint32_t to_number,
 
 /* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
 static struct chunk *
-chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct segment *segment)
+chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct nam__segment *segment)
 {
 	const struct nam__geometry *g = cache->g;
 	struct chunk *chunk = chunk_new(cache);
@@ -444,7 +474,7 @@ chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct 
 }
 
 static int
-insert_segment(struct nam__cache *cache, unsigned level, struct segment *segment)
+insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *segment)
 {
 	const struct nam__geometry *g = cache->g;
 
@@ -499,7 +529,7 @@ remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32
 {
 	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 	struct chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-	struct segment *segment =
+	struct nam__segment *segment =
 		atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
 	struct chunk *copy = chunk_new(cache);
 	int rc;
@@ -530,7 +560,7 @@ evict_one(struct nam__cache *cache)
 		return false;
 	while (looks) {
 		struct chunk *chunk;
-		struct segment *segment;
+		struct nam__segment *segment;
 
 		if (cache->hand_chunk >= top->count)
 			cache->hand_chunk = cache->hand_slot = 0;
@@ -555,7 +585,7 @@ evict_one(struct nam__cache *cache)
 }
 
 /* The segment published under exactly this low fence, and where it is. */
-static struct segment *
+static struct nam__segment *
 find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32_t *ret_in_top,
 	uint32_t *ret_in_chunk)
 {
@@ -581,7 +611,7 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 {
 	const struct nam__geometry *g = cache->g;
 	unsigned level = nam__node_level(image);
-	struct segment *segment, *old;
+	struct nam__segment *segment, *old;
 	uint32_t in_top, in_chunk;
 
 	if (level == 0 || level >= NAM__LEVELS_MAX || !nam__node_count(image))
@@ -644,6 +674,9 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->g = g;
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
+	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) + 4 * padded(g->inner_capacity);
+	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
+		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);
 	*ret_cache = cache;
 	return 0;

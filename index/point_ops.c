@@ -17,21 +17,18 @@
 NAM_FIBER_FN static int
 read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, uint64_t *image)
 {
-	struct nam_gaddr at;
+	struct nam_gaddr at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
 	int rc;
 
-	if (index->cache) {
-		at = nam__cache_leaf(index->cache, key);
-		if (!nam_gaddr_is_null(at)) {
-			rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
-			if (rc)
-				return rc;
-			if (!nam__node_judge(index, image, at, 0) &&
-				nam__node_type(image) == NAM__NODE_LEAF &&
-				!nam__node_below(image, &index->g, key) &&
-				!nam__node_beyond(image, &index->g, key))
-				return 0;
-		}
+	if (!nam_gaddr_is_null(at)) {
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (!nam__node_judge(index, image, at, 0) &&
+			nam__node_type(image) == NAM__NODE_LEAF &&
+			!nam__node_below(image, &index->g, key) &&
+			!nam__node_beyond(image, &index->g, key))
+			return 0;
 	}
 	return nam__read_covering(worker, index, key, 0, image, &at); /* SUSPENDS */
 }

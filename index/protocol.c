@@ -290,6 +290,21 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 	return rc;
 }
 
+struct nam_gaddr
+nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+{
+	const struct nam__segment *segment;
+
+	if (!index->cache)
+		return NAM_GADDR_NULL;
+	segment = nam__cache_segment(index->cache, key);
+	if (!segment)
+		return NAM_GADDR_NULL;
+	/* Other fibers' work covers the time that the segment takes to arrive. */
+	nam__give_way(worker); /* SUSPENDS */
+	return nam__segment_leaf(index->cache, segment, key);
+}
+
 /* ---- locking ------------------------------------------------------------------------------ */
 
 int
@@ -333,7 +348,11 @@ locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, 
 {
 	struct nam__cache_hop hop;
 
-	if (index->cache && nam__cache_find(index->cache, key, level, &hop) &&
+	if (level == 0) {
+		*ret_at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
+		if (!nam_gaddr_is_null(*ret_at))
+			return 0;
+	} else if (index->cache && nam__cache_find(index->cache, key, level, &hop) &&
 		hop.level == level) {
 		*ret_at = hop.child;
 		return 0;

@@ -28,7 +28,8 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 			right = or_equal ? middle[0] <= key[0] : middle[0] < key[0];
 		else
 			right = nam__key_compare(middle, key, words) < (or_equal ? 1 : 0);
-		base = right ? middle : base;
+		/* Arithmetic, because compilers turn a conditional into a branch. */
+		base += half * stride & (0 - (size_t)right);
 		n -= half;
 	}
 	if (words == 1)
@@ -37,5 +38,15 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 		base += nam__key_compare(base, key, words) < (or_equal ? 1 : 0) ? stride : 0;
 	return (unsigned)(base - entries) / stride;
 }
+
+/*
+ * Number of sorted words at or below `key`.  Halves until a few vectors are left, and counts those.
+ */
+unsigned nam__count_at_most(const uint64_t *sorted, unsigned n, uint64_t key);
+
+/* The same for a multiple of NAM__SLICES_GROUP signed halves. */
+unsigned nam__count_slices(const int32_t *sorted, unsigned n, int32_t key);
+
+#define NAM__SLICES_GROUP 16u
 
 #endif /* NAM_INDEX_SEARCH_H */
