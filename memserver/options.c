@@ -131,7 +131,7 @@ convert(const struct nam_cluster_server *texts, const struct nam_cluster_server 
 	const char *file, struct nam_server_options *ret)
 {
 	struct origin origin = { .line = texts->line };
-	long number;
+	long node = ret->numa_node, threads = (long)ret->rpc_threads;
 	int rc = 0;
 
 #define FROM(field, name)                                                                           \
@@ -143,11 +143,12 @@ convert(const struct nam_cluster_server *texts, const struct nam_cluster_server 
 		rc |= parse_size(&origin, texts->region, &ret->region_bytes);
 	if (FROM(pages, "--pages"))
 		rc |= parse_pages(&origin, texts->pages, &ret->pages);
-	if (FROM(numa, "--numa") && !(rc |= parse_number(&origin, texts->numa, -1, 1023, &number)))
-		ret->numa_node = (int)number;
-	if (FROM(rpc_threads, "--rpc-threads") &&
-		!(rc |= parse_number(&origin, texts->rpc_threads, 1, 64, &number)))
-		ret->rpc_threads = (uint32_t)number;
+	if (FROM(numa, "--numa"))
+		rc |= parse_number(&origin, texts->numa, -1, 1023, &node);
+	if (FROM(rpc_threads, "--rpc-threads"))
+		rc |= parse_number(&origin, texts->rpc_threads, 1, 64, &threads);
+	ret->numa_node = (int)node;
+	ret->rpc_threads = (uint32_t)threads;
 #undef FROM
 	return rc ? -EINVAL : 0;
 }
