@@ -12,9 +12,9 @@ if(NAM_TESTS)
 	pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)	# libcmocka-dev
 endif()
 
-# The switch of fibers, where common/fiber_switch.h has none of its own for the processor.  On x86-64
-# it serves one test.  From the archive, two functions in assembly come alone; the shared library would
-# bring the C++ runtime into every process.
+# The switch of fibers, where common/fiber_switch.h has none of its own for the processor.  On
+# x86-64 it serves one test.  From the archive, two functions in assembly come alone; the shared
+# library would bring the C++ runtime into every process.
 find_library(NAM_BOOST_CONTEXT NAMES libboost_context.a boost_context)	# libboost-context-dev
 set(context "")
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -15,8 +15,8 @@ target_compile_options(nam_flags INTERFACE
 	# The static and the shared library share their objects; calls among them stay direct.
 	-fno-semantic-interposition)
 
-# A fiber returns on a stack that another one called from, which shadow stacks forbid; so our objects
-# must not claim to be fit for them.
+# A fiber returns on a stack that another one called from, which shadow stacks forbid; so our
+# objects must not claim to be fit for them.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 	target_compile_options(nam_flags INTERFACE -fcf-protection=none)
 endif()

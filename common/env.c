@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "env.h"
 
+#include "hash.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -60,9 +62,8 @@ os_entropy(void)
 	if (got == (ssize_t)sizeof(word))
 		return word;
 	/* A sandbox forbids getrandom.  Seeds need to differ, not to be secret. */
-	struct nam_rng rng = nam_rng_seed(os_now_ns() ^ (uint64_t)getpid() << 32 ^ (uintptr_t)&word);
-
-	return nam_rng_next(&rng);
+	word = os_now_ns() ^ (uint64_t)getpid() << 32 ^ (uintptr_t)&word;
+	return nam_mix64(word);
 }
 
 static void *

@@ -49,7 +49,7 @@ struct nam_fiber {
 #endif
 #ifdef NAM_FIBER_ASAN
 	void *fake_stack;
-	const void *stack_bottom;	/* as ASan sees it; learned when somebody leaves the stack */
+	const void *stack_bottom;	/* as ASan sees it; learned when somebody leaves */
 	size_t stack_bytes;
 #endif
 #ifdef NAM_FIBER_TSAN

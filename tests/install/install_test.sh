@@ -26,7 +26,8 @@ if grep -rIl "$tmp/first" "$prefix"; then
 fi
 
 say "the shared library shows nam_* and nothing else"
-nm -D --defined-only "$libdir/libnam.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' >"$tmp/shown"
+nm -D --defined-only "$libdir/libnam.so" |
+	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' >"$tmp/shown"
 if grep -vE '^nam_[a-z0-9]' "$tmp/shown"; then
 	echo "FAILED: the symbols above must not be visible; see cmake/nam.map"
 	exit 1
@@ -35,10 +36,13 @@ grep -qx nam_client_connect "$tmp/shown"
 readelf -d "$libdir/libnam.so" | grep -q 'SONAME.*\[libnam\.so\.0\]'
 
 say "every public function that a header declares is there"
-find "$prefix/include/nam" -name '*.h' ! -path '*/memserver/*' -printf '#include <nam/%P>\n' >"$tmp/all.c"
+find "$prefix/include/nam" -name '*.h' ! -path '*/memserver/*' \
+	-printf '#include <nam/%P>\n' >"$tmp/all.c"
 cc=${CC:-cc}
+types='(const|struct|enum|void|int|bool|_Bool|char|unsigned|size_t|u?int[0-9]+_t)'
 $cc -E -P "$tmp/all.c" -I"$prefix/include" | tr '\n' ' ' | tr ';{}' '\n' |
-	grep -vE '\b(static|typedef)\b' | grep -oE '\bnam_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u |
+	grep -E "^ *$types\b[^()=]*\bnam_[a-z0-9_]+ *\(" |
+	grep -oE '\bnam_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u |
 	comm -23 - <(sort -u "$tmp/shown") >"$tmp/absent"
 if [ -s "$tmp/absent" ]; then
 	cat "$tmp/absent"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz_replay.c -- a main for fuzz targets where libFuzzer is not linked: run every file of a corpus.
+ * fuzz_replay.c -- a main for fuzz targets without libFuzzer: runs every file of a corpus.
  *
  * So fuzz targets are compiled in every build, and what the fuzzer once found stays found.  An
  * empty input is always tried.

@@ -158,7 +158,8 @@ switch__ring_of_fibers__LOCALS_SURVIVE(void **state)
 	for (int i = 0; i < RING; i++) {
 		parties[i].limit = 1000 * (i + 1);
 		parties[i].home = home;
-		assert_int_equal(nam_fiber_create(carry_registers, &parties[i], 0, &parties[i].self), 0);
+		assert_int_equal(
+			nam_fiber_create(carry_registers, &parties[i], 0, &parties[i].self), 0);
 	}
 	for (int i = 0; i < RING; i++)
 		parties[i].next = i + 1 < RING ? parties[i + 1].self : home;
@@ -170,7 +171,8 @@ switch__ring_of_fibers__LOCALS_SURVIVE(void **state)
 	for (int i = 0; i < RING; i++) {
 		double limit = parties[i].limit;
 
-		assert_true(parties[i].sum == 12 * (limit + 30) + 12 * (limit * 0.5 + 2.5) + 2 * 66);
+		assert_true(parties[i].sum ==
+			    12 * (limit + 30) + 12 * (limit * 0.5 + 2.5) + 2 * 66);
 		nam_fiber_destroy(parties[i].self);
 	}
 	nam_fiber_destroy(home);
@@ -272,7 +274,8 @@ signal_of_child(nam_fiber_fn fn, int limit)
 		signal(SIGSEGV, SIG_DFL);
 		signal(SIGBUS, SIG_DFL);
 		signal(SIGABRT, SIG_DFL);
-		if (nam_fiber_adopt(&party.home) || nam_fiber_create(fn, &party, 16384, &party.self))
+		if (nam_fiber_adopt(&party.home) ||
+			nam_fiber_create(fn, &party, 16384, &party.self))
 			_exit(99);
 		nam_fiber_switch(party.home, party.self);
 		_exit(0);
@@ -330,7 +333,8 @@ run_party(void *arg)
 	struct party party = { 0 };
 	int *ret_steps = arg;
 
-	if (nam_fiber_adopt(&party.home) || nam_fiber_create(step_until_limit, &party, 0, &party.self))
+	if (nam_fiber_adopt(&party.home) ||
+		nam_fiber_create(step_until_limit, &party, 0, &party.self))
 		return NULL;
 	party.limit = 5000;
 	for (int i = 0; i <= party.limit; i++)

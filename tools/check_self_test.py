@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/check --self-test: one planted violation of each kind, in a small tree that has none."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+# A tree in which nothing is wrong.
+CLEAN = {
+    ".clang-format": None,  # ours
+    "common/error.h": LICENCE + "int nam_fail(int rc);\n",
+    "common/error.c": LICENCE
+    + '#include "error.h"\n\nint\nnam_fail(int rc)\n{\n\tif (rc)\n\t\treturn -rc;\n\treturn 0;\n}\n',
+    "compute/compute_internal.h": LICENCE + '#include "../common/error.h"\n',
+    "compute/worker.c": LICENCE
+    + '#include "compute_internal.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
+    "index/index.h": LICENCE + '#include "../common/error.h"\n',
+    "index/index_internal.h": LICENCE + '#include "../compute/compute_internal.h"\n',
+    "memserver/memory.c": LICENCE + '#include "../common/error.h"\n',
+    "tests/lib/x.sh": "# SPDX-License-Identifier: Apache-2.0\n# shellcheck shell=bash\n"
+    + "cat <<EOF\n    text\nEOF\n",
+}
+
+# (what, file, how its text changes, what the finding must say)
+PLANTS = [
+    ("trailing blank", "common/error.c", lambda t: t.replace("return 0;", "return 0; "), "blanks"),
+    ("no newline at the end", "common/error.c", lambda t: t.rstrip("\n"), "no newline"),
+    (
+        "spaces for indentation",
+        "common/error.c",
+        lambda t: t.replace("\treturn 0;", "        return 0;"),
+        "indented by spaces",
+    ),
+    (
+        "long line",
+        "common/error.c",
+        lambda t: t + "/* " + "x" * 98 + " */\n",
+        "columns",
+    ),
+    ("no licence", "common/error.c", lambda t: t.replace(LICENCE, ""), "no licence line"),
+    ("no licence in a script", "tests/lib/x.sh", lambda t: t.split("\n", 1)[1], "no licence line"),
+    (
+        "machine path",
+        "common/error.c",
+        lambda t: t + "/* see /ho" + "me/someone/x.c */\n",
+        "a path of one machine",
+    ),
+    ("unfinished", "common/error.c", lambda t: t + "/* TO" + "DO: more */\n", "unfinished"),
+    (
+        "brace on the wrong line",
+        "common/error.c",
+        lambda t: t.replace("nam_fail(int rc)\n{", "nam_fail(int rc) {"),
+        "not in our format",
+    ),
+    (
+        "no blank after if",
+        "common/error.c",
+        lambda t: t.replace("if (rc)", "if(rc)"),
+        "not in our format",
+    ),
+    (
+        "include that points up",
+        "common/error.c",
+        lambda t: t.replace('"error.h"', '"error.h"\n#include "../index/index.h"'),
+        "common must not include index/index.h",
+    ),
+    (
+        "memory server includes compute",
+        "memserver/memory.c",
+        lambda t: t + '#include "../compute/compute_internal.h"\n',
+        "memserver must not include compute/",
+    ),
+    (
+        "another room's inside",
+        "memserver/memory.c",
+        lambda t: t + '#include "../index/index_internal.h"\n',
+        "internal to index",
+    ),
+    (
+        "public header includes a private one",
+        "index/index.h",
+        lambda t: t + '#include "index_internal.h"\n',
+        "which is not installed",
+    ),
+    (
+        "verbs outside their provider",
+        "compute/worker.c",
+        lambda t: t + "#include <infiniband/verbs.h>\n",
+        "outside the verbs provider",
+    ),
+    (
+        "header that needs another",
+        "index/index.h",
+        lambda t: t + "int nam_size(size_t bytes);\n",
+        "does not compile alone with",
+    ),
+    (
+        "symbol without prefix",
+        "common/error.c",
+        lambda t: t + "\nint helper(void);\nint\nhelper(void)\n{\n\treturn 0;\n}\n",
+        "helper is visible outside its file",
+    ),
+    ("broken script", "tests/lib/x.sh", lambda t: t + "if true; then\n", "bash cannot parse it"),
+    (
+        "what shellcheck warns of",
+        "tests/lib/x.sh",
+        lambda t: t + 'cd "$1"\n',
+        "Use 'cd ... || exit'",
+    ),
+    ("overlong file", "common/error.c", lambda t: t + "/* */\n" * 800, "split it"),
+]
+
+# Findings that need a tool which not every machine has.
+TOOLS = {"not in our format": "clang-format", "Use 'cd ... || exit'": "shellcheck"}
+
+
+class Planted:
+    """A temporary tree under git."""
+
+    def __init__(self, root, home):
+        self.root = root
+        self.home = home
+        for name, text in CLEAN.items():
+            self.write(name, self.original(name) if text is None else text)
+        subprocess.run(["git", "init", "-q", root], check=True)
+        subprocess.run(["git", "-C", root, "add", "-A"], check=True)
+
+    def original(self, name):
+        with open(os.path.join(self.home, name), encoding="utf-8") as file:
+            return file.read()
+
+    def write(self, name, text):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def build_library(self):
+        """What check_symbols looks at: an archive where a build would have it."""
+        library = os.path.join(self.root, "build", "dev", "lib", "libnam.a")
+        os.makedirs(os.path.dirname(library), exist_ok=True)
+        obj = os.path.join(self.root, "build", "error.o")
+        subprocess.run(
+            ["gcc", "-c", os.path.join(self.root, "common/error.c"), "-o", obj], check=True
+        )
+        if os.path.exists(library):
+            os.remove(library)
+        subprocess.run(["ar", "rc", library, obj], check=True)
+
+
+def self_test(check_tree, home):
+    failures = 0
+    root = tempfile.mkdtemp(prefix="nam-check-")
+    try:
+        tree = Planted(root, home)
+        tree.build_library()
+        for finding in check_tree(root).findings:
+            print(f"FAILED: found in a tree without faults: {finding}")
+            failures += 1
+        for what, name, change, says in PLANTS:
+            tool = TOOLS.get(says)
+            if tool and not shutil.which(tool):
+                print(f"{what}: not tried, for {tool} is not installed")
+                continue
+            tree.write(name, change(CLEAN[name]))
+            if "visible" in says:
+                tree.build_library()
+            findings = check_tree(root).findings
+            hit = [f for f in findings if f[0] == name and f[1] > 0 and says in f[2] + f[3] and f[3]]
+            print(f"{what}: {'found' if hit else 'NOT FOUND'}")
+            failures += not hit
+            tree.write(name, CLEAN[name])
+            if "visible" in says:
+                tree.build_library()
+    finally:
+        shutil.rmtree(root)
+    print(f"{len(PLANTS)} kinds, {failures} failures")
+    return 1 if failures else 0
