@@ -264,6 +264,11 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"there is no server %u, or %u bytes is not a multiple of %u", slot, stride,
 			NAM_GADDR_UNIT_BYTES);
+	/* The blocks of a server that is gone are of no use, even if we have some. */
+	if (!worker->qps[slot])
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
+			"the memory server at %s is gone, and its memory with it",
+			worker->client->servers[slot].address);
 	shelf = shelf_get(worker, slot, stride);
 	if (!shelf)
 		return -ENOMEM;
@@ -342,7 +347,7 @@ nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
 	struct shelf *shelf = shelf_find(worker, slot, stride);
 
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
-	if (!shelf || shelf_empty(shelf))
+	if (!shelf || shelf_empty(shelf) || !worker->qps[slot])
 		return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
 	*ret_at = shelf_pop(shelf, stride);
 	return 0;
