@@ -166,32 +166,39 @@ collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compa
  * holds, and nodes that nobody has seen.  The word of a lock that it held stays in the node, nobody
  * else writes there, and its successor meets that word as everyone does: -NAM_E_LOCK_ORPHANED.
  */
-int
-nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_word)
+NAM_FIBER_FN static int
+collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 {
-	uint64_t word = word_new(worker->client), seen, holder;
+	uint64_t holder, seen;
 	int rc;
 
-	rc = collector_cas(worker, index, 0, word, &seen); /* SUSPENDS */
-	if (rc)
+	rc = collector_cas(worker, index, 0, word, &holder); /* SUSPENDS */
+	if (rc || !holder)
 		return rc;
-	if (!seen) {
-		*ret_word = word;
-		return 0;
-	}
-	rc = nam__lock_owner_dead(worker, seen); /* SUSPENDS */
+	rc = nam__lock_owner_dead(worker, holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
 	if (rc == 0)
-		return nam__lock_explain(worker, index->superblock, seen); /* SUSPENDS */
-	holder = seen;
-	rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
-	if (rc)
-		return rc;
-	if (seen != holder)
 		return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
-	*ret_word = word;
-	return 0;
+	rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
+	if (rc || seen == holder)
+		return rc;
+	return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
+}
+
+int
+nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t patience_ns,
+	uint64_t *ret_word)
+{
+	uint64_t word = word_new(worker->client), start_ns = nam_now_ns();
+	int rc;
+
+	while ((rc = collector_try(worker, index, word)) == -NAM_E_LOCK_TIMEOUT && /* SUSPENDS */
+		nam_now_ns() - start_ns < patience_ns)
+		nam__pause_await(worker, PAUSE_MAX_NS); /* SUSPENDS */
+	if (!rc)
+		*ret_word = word;
+	return rc;
 }
 
 int

@@ -2,12 +2,12 @@
 /*
  * bulk_load.c -- fill an empty index from sorted input.
  *
- *	step 1	lock the root, which is an empty leaf.
+ *	step 1	take the collector's word, and lock the root, which is an empty leaf.
  *	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up, many
  *		with one doorbell; nobody can see them.
  *	step 3	CAS the superblock's root pointer from the old leaf to the new root.
  *	step 4	mark the old leaf dead and unlock it, so that handles which still have its address
- *		look for the root anew; retire it.
+ *		look for the root anew; retire it.  Give the collector's word back.
  *
  * Per pair the work is one call of the source, one comparison with the pair before and one copy;
  * per node, one hash.  Each level has one open node: the spine.  A node is closed when it is full
@@ -485,6 +485,26 @@ done:
 	return rc;
 }
 
+/* Nobody else may retire the old root: not a collector, and not whoever drops the index. */
+NAM_FIBER_FN static int
+load_alone(struct loader *loader, struct nam__held *root, nam_index_source_fn source, void *arg,
+	uint64_t *ret_count)
+{
+	struct nam_worker *worker = loader->worker;
+	struct nam_index *index = loader->index;
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
+	int rc, leave_rc;
+
+	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = root_lock(worker, index, root); /* SUSPENDS */
+	if (!rc)
+		rc = load(loader, root, source, arg, ret_count); /* SUSPENDS */
+	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+	return rc ? rc : leave_rc;
+}
+
 int
 nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source,
 	void *arg, uint32_t fill_percent, uint64_t *ret_count)
@@ -516,9 +536,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	nam_batch_init(&loader->batch, worker);
 
 	nam__op_begin(worker, NAM_OP_BULK_LOAD);
-	rc = root_lock(worker, index, &root); /* SUSPENDS */
-	if (!rc)
-		rc = load(loader, &root, source, arg, ret_count); /* SUSPENDS */
+	rc = load_alone(loader, &root, source, arg, ret_count); /* SUSPENDS */
 	nam__op_end(worker);
 give_image:
 	nam_buffer_give(worker, root.image, g->node_bytes);

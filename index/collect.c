@@ -28,7 +28,7 @@ struct pass {
 	struct nam_worker *worker;
 	struct nam_index *index;
 	struct nam_collect_stat *stat;
-	unsigned level;			/* of the nodes to be merged */
+	unsigned level, root_level;	/* of the nodes to be merged; of the root */
 	uint64_t *parent_image;		/* held */
 	uint64_t *left_image, *right_image, *head_image;	/* held */
 	struct nam__window window;
@@ -375,9 +375,9 @@ level_pass(struct pass *pass)
 	struct nam__walk parents;
 	int rc;
 
-	rc = nam__walk_open(&parents, pass->worker, pass->index, pass->level + 1); /* SUSPENDS */
+	rc = nam__walk_open(&parents, pass->worker, pass->index, pass->level + 1, pass->root_level);
 	if (rc)
-		return rc == -NAM_E_RESTART_PARENT ? 0 : rc;
+		return rc;
 	while ((rc = nam__walk_next(&parents)) > 0) { /* SUSPENDS */
 		struct sight left = { NAM_GADDR_NULL, 0 };
 		unsigned count = nam__node_count(parents.image);
@@ -396,16 +396,15 @@ level_pass(struct pass *pass)
 NAM_FIBER_FN static int
 pass_run(struct pass *pass)
 {
-	unsigned root_level;
 	int rc;
 
-	rc = nam__root_level(pass->worker, pass->index, &root_level); /* SUSPENDS */
+	rc = nam__root_level(pass->worker, pass->index, &pass->root_level); /* SUSPENDS */
 	/* From below: parents that lose children become candidates themselves. */
-	for (pass->level = 0; !rc && pass->level < root_level; pass->level++)
+	for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
 		rc = level_pass(pass); /* SUSPENDS */
 	if (!rc)
 		rc = tolerate(pass, nam__heads_rebuild(pass->worker, pass->index,
-			pass->stat)); /* SUSPENDS */
+			pass->root_level, pass->stat)); /* SUSPENDS */
 	return rc ? rc : pass->orphaned_rc;
 }
 
@@ -415,7 +414,7 @@ pass_as_collector(struct pass *pass)
 	uint64_t word;
 	int rc, leave_rc;
 
-	rc = nam__collector_enter(pass->worker, pass->index, &word); /* SUSPENDS */
+	rc = nam__collector_enter(pass->worker, pass->index, 0, &word); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = pass_run(pass); /* SUSPENDS */

@@ -16,33 +16,73 @@
  * walk itself is inside an operation.
  */
 NAM_FIBER_FN static int
-level_free(struct nam_worker *worker, struct nam_index *index, unsigned level)
+level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,
+	unsigned root_level)
 {
 	struct nam__walk walk;
 	int rc;
 
-	rc = nam__walk_open(&walk, worker, index, level); /* SUSPENDS */
+	rc = nam__walk_open(&walk, worker, index, level, root_level);
 	if (rc)
 		return rc;
 	/* The walk delivers no node twice, so no block is retired twice. */
-	while ((rc = nam__walk_next(&walk)) > 0) /* SUSPENDS */
-		nam_retire(worker, walk.at, index->g.stride);
+	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
+		uint64_t holder = walk.image[NAM__WORD_LOCK];
+		struct nam_gaddr at = walk.at;
+
+		/* A lock that a dead client left never comes free: such a block serves nobody. */
+		if (holder == NAM_LOCK_FREE ||
+			nam__lock_owner_dead(worker, holder) == 0) /* SUSPENDS */
+			nam_retire(worker, at, index->g.stride);
+	}
 	nam__walk_close(&walk);
+	return rc;
+}
+
+/*
+ * The root as it is now that nobody new comes in.  nam__root_level() would not say: for it the
+ * index is gone.
+ */
+NAM_FIBER_FN static int
+last_root(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
+{
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	int rc = -ENOMEM;
+
+	if (!superblock || !image)
+		goto give;
+	rc = nam_read_await(worker, index->superblock, superblock,
+		sizeof(*superblock)); /* SUSPENDS */
+	if (rc)
+		goto give;
+	atomic_store_explicit(&index->root, superblock->root, memory_order_relaxed);
+	rc = nam__node_read(worker, index, (struct nam_gaddr){ superblock->root }, -1,
+		image); /* SUSPENDS */
+	if (!rc)
+		*ret_level = nam__node_level(image);
+give:
+	nam_buffer_give(worker, image, index->g.node_bytes);
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
 }
 
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
 	unsigned root_level;
-	uint64_t word;
 	int rc;
 
-	/* A collector retires nodes, too.  It would come upon those that we have retired. */
-	rc = nam__collector_enter(worker, index, &word); /* SUSPENDS */
+	/*
+	 * Collectors and bulk loads retire nodes, too; they would come upon those that we have
+	 * retired.  So they are kept out for ever: the word stays taken.
+	 */
+	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (!rc)
-		rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
+		rc = last_root(worker, index, &root_level); /* SUSPENDS */
+	/* What a split adds behind the walk stays allocated, and nothing leads to it. */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = level_free(worker, index, level); /* SUSPENDS */
+		rc = level_free(worker, index, level, root_level); /* SUSPENDS */
 	return rc;
 }

@@ -252,12 +252,12 @@ meet_head(struct rebuild *rebuild, const uint64_t *image, struct nam_gaddr at)
 }
 
 NAM_FIBER_FN static int
-rebuild_pass(struct rebuild *rebuild)
+rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 {
 	struct nam__walk walk;
 	int rc;
 
-	rc = nam__walk_open(&walk, rebuild->worker, rebuild->index, 0); /* SUSPENDS */
+	rc = nam__walk_open(&walk, rebuild->worker, rebuild->index, 0, root_level);
 	if (rc)
 		return rc;
 	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
@@ -283,7 +283,7 @@ rebuild_pass(struct rebuild *rebuild)
 
 int
 nam__heads_rebuild(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *stat)
+	unsigned root_level, struct nam_collect_stat *stat)
 {
 	const struct nam__geometry *g = &index->g;
 	struct rebuild rebuild = {
@@ -304,7 +304,7 @@ nam__heads_rebuild(struct nam_worker *worker, struct nam_index *index,
 	rebuild.image = nam_buffer_take(worker, g->node_bytes);
 	rebuild.head_image = nam_buffer_take(worker, g->node_bytes);
 	if (rebuild.hints && rebuild.leaves && rebuild.image && rebuild.head_image)
-		rc = rebuild_pass(&rebuild); /* SUSPENDS */
+		rc = rebuild_pass(&rebuild, root_level); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_RESTART))
 		rc = 0;		/* the chain would not hold still: the next pass goes on */
 	nam_buffer_give(worker, rebuild.head_image, g->node_bytes);

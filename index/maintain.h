@@ -44,19 +44,24 @@ NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *i
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
 
 /**
- * nam__collector_enter -- become the index's one collector.
+ * nam__collector_enter -- become the one who takes nodes out of an index.
  *
+ * @patience_ns	how long to wait for another one to finish
  * @ret_word	for nam__collector_leave()
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag says who), -NAM_E_LOCK_ORPHANED
  * (it died and somebody else was quicker to succeed it), or a FABRIC code.
  */
 NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,
-	uint64_t *ret_word) NAM_MUST_CHECK;
+	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
 	uint64_t word) NAM_MUST_CHECK;
 
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
+
+/* Whether a node can lie there at all.  Pointers may be damaged: do not post what a fabric refuses. */
+bool nam__node_readable(const struct nam_worker *worker, const struct nam_index *index,
+	struct nam_gaddr at);
 
 #define NAM__WINDOW_NODES 16u
 
@@ -106,10 +111,10 @@ struct nam__walk {
 	struct nam__key from;		/* everything below has been delivered */
 };
 
-/* 0, -ENOMEM, or -NAM_E_RESTART_PARENT when the tree has no such level; others as nam__node_read(). */
-NAM_FIBER_FN int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker,
-	struct nam_index *index, unsigned level) NAM_MUST_CHECK;
-/* 1 with walk->image and walk->at, 0 at the end, or negative. */
+/* @root_level	as nam__root_level() said a moment ago; `level` is at most that.  0 or -ENOMEM. */
+int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,
+	unsigned level, unsigned root_level) NAM_MUST_CHECK;
+/* 1 with walk->image and walk->at, 0 at the end, or negative: as nam__node_read(). */
 NAM_FIBER_FN int nam__walk_next(struct nam__walk *walk) NAM_MUST_CHECK;
 void nam__walk_close(struct nam__walk *walk);
 
@@ -140,6 +145,6 @@ nam__head_entry(const struct nam__geometry *g, const uint64_t *node, unsigned nu
  * Adds to ret_stat what it did.  Nodes that are busy are left for the next pass.
  */
 NAM_FIBER_FN int nam__heads_rebuild(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *stat) NAM_MUST_CHECK;
+	unsigned root_level, struct nam_collect_stat *stat) NAM_MUST_CHECK;
 
 #endif /* NAM_INDEX_MAINTAIN_H */

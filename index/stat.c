@@ -27,12 +27,12 @@ count_node(const struct nam_index *index, const struct nam__walk *walk,
 
 NAM_FIBER_FN static int
 count_level(struct nam_worker *worker, struct nam_index *index, unsigned level,
-	struct nam_index_stat *stat)
+	unsigned root_level, struct nam_index_stat *stat)
 {
 	struct nam__walk walk;
 	int rc;
 
-	rc = nam__walk_open(&walk, worker, index, level); /* SUSPENDS */
+	rc = nam__walk_open(&walk, worker, index, level, root_level);
 	if (rc)
 		return rc;
 	while ((rc = nam__walk_next(&walk)) > 0) /* SUSPENDS */
@@ -52,7 +52,7 @@ nam_index_stat(struct nam_worker *worker, struct nam_index *index,
 	nam__op_begin(worker, NAM_OP_VERIFY);
 	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = count_level(worker, index, level, &stat); /* SUSPENDS */
+		rc = count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc)
 		return rc;

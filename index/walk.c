@@ -36,16 +36,15 @@ window_image(struct nam__window *window, unsigned number)
 	return window->images + (size_t)number * window->index->g.node_words;
 }
 
-/* Hints come from images that may be damaged: do not post what the fabric would refuse. */
-static bool
-readable(const struct nam__window *window, struct nam_gaddr at)
+bool
+nam__node_readable(const struct nam_worker *worker, const struct nam_index *index,
+	struct nam_gaddr at)
 {
-	const struct nam_region *region =
-		nam_region_table_find(&window->worker->client->regions, at);
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
 	uint64_t offset = nam_gaddr_offset(at);
 
 	return region && !nam_gaddr_is_null(nam_gaddr_untagged(at)) && offset <= region->bytes &&
-	       region->bytes - offset >= window->index->g.node_bytes;
+	       region->bytes - offset >= index->g.node_bytes;
 }
 
 int
@@ -63,7 +62,7 @@ nam__window_read(struct nam__window *window, struct nam_gaddr at, const uint64_t
 			return 0;
 		}
 	}
-	if (!readable(window, at))
+	if (!nam__node_readable(window->worker, window->index, at))
 		return -NAM_E_NOREGION;
 	window->at[0] = at;
 	if (parent && nam_gaddr_same(nam__inner_child(g, parent, entry), at)) {
@@ -71,7 +70,7 @@ nam__window_read(struct nam__window *window, struct nam_gaddr at, const uint64_t
 			entry++) {
 			struct nam_gaddr child = nam__inner_child(g, parent, entry);
 
-			if (readable(window, child))
+			if (nam__node_readable(window->worker, window->index, child))
 				window->at[count++] = child;
 		}
 	}
@@ -91,20 +90,14 @@ nam__window_read(struct nam__window *window, struct nam_gaddr at, const uint64_t
 
 int
 nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,
-	unsigned level)
+	unsigned level, unsigned root_level)
 {
-	unsigned root_level;
 	int rc;
 
 	memset(walk, 0, sizeof(*walk));
 	walk->worker = worker;
 	walk->index = index;
 	walk->level = level;
-	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
-	if (rc)
-		return rc;
-	if (level > root_level)
-		return -NAM_E_RESTART_PARENT;
 	walk->parents_exist = level < root_level;
 	walk->parent = nam_buffer_take(worker, index->g.node_bytes);
 	if (!walk->parent)
