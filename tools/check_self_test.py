@@ -13,7 +13,8 @@ CLEAN = {
     ".clang-format": None,  # ours
     "common/error.h": LICENCE + "int nam_fail(int rc);\n",
     "common/error.c": LICENCE
-    + '#include "error.h"\n\nint\nnam_fail(int rc)\n{\n\tif (rc)\n\t\treturn -rc;\n\treturn 0;\n}\n',
+    + '#include "error.h"\n\n'
+    + "int\nnam_fail(int rc)\n{\n\tif (rc)\n\t\treturn -rc;\n\treturn 0;\n}\n",
     "compute/compute_internal.h": LICENCE + '#include "../common/error.h"\n',
     "compute/worker.c": LICENCE
     + '#include "compute_internal.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
@@ -169,7 +170,10 @@ def self_test(check_tree, home):
             if "visible" in says:
                 tree.build_library()
             findings = check_tree(root).findings
-            hit = [f for f in findings if f[0] == name and f[1] > 0 and says in f[2] + f[3] and f[3]]
+            hit = any(
+                where == name and line > 0 and remedy and says in found + remedy
+                for where, line, found, remedy in findings
+            )
             print(f"{what}: {'found' if hit else 'NOT FOUND'}")
             failures += not hit
             tree.write(name, CLEAN[name])
