@@ -37,3 +37,6 @@ target_link_libraries(nam_shared PRIVATE $<BUILD_INTERFACE:nam_dependencies>
 target_link_options(nam_shared PRIVATE
 	-Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/nam.map
 	-Wl,--as-needed -Wl,-Bsymbolic-functions)
+if(NOT NAM_SANITIZE)	# whose run-time library comes with the program
+	target_link_options(nam_shared PRIVATE -Wl,--no-undefined)
+endif()
