@@ -236,7 +236,7 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 static void
 admit(struct nam_server *server, const struct nam_cm_event *event)
 {
-	struct nam__connection *connection;
+	struct nam__connection *connection = NULL;
 	struct nam_qp_options options;
 	struct nam_hello reply;
 	int rc = prepare_connection(server, &event->hello, &connection);
