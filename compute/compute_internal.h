@@ -70,7 +70,7 @@ struct nam_client {
 	uint64_t oldest_local_epoch;	/* keeper only */
 	uint64_t published_epoch;	/* keeper only: what the client's slot holds */
 	uint64_t *keeper_buffer;	/* keeper only: registered, 8 bytes */
-	bool barrier_owed;		/* keeper only: local_epoch was raised, nobody has been told */
+	bool barrier_owed;		/* keeper only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 

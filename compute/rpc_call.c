@@ -137,7 +137,7 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 	if (!call || !wc->qp || call->slot != (uint32_t)(uintptr_t)wc->qp->user)
 		return;
 	rc = nam_rpc_check(bytes, wc->bytes);
-	if (!rc && (header->type != call->type || header->status > 0))
+	if (!rc && header->type != call->type)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc)
 		rc = header->status;

@@ -305,7 +305,6 @@ nam_client_connect__id_out_of_range__PROTOCOL(void **state)
 
 /* ---- what servers say about themselves ---------------------------------------------------- */
 
-
 static void
 spoil_regions(struct fake_server *server, const struct nam_rpc_header *request,
 	struct fake_reply *reply)
@@ -348,6 +347,12 @@ spoil_regions(struct fake_server *server, const struct nam_rpc_header *request,
 	case 10:
 		regions->regions[0].remote = UINT64_MAX - 63;
 		break;
+	case 11:
+		regions->regions[2] = regions->regions[1];
+		regions->regions[2].id = 2;
+		regions->count = 3;		/* of 2 */
+		reply->header.body_bytes += (uint32_t)sizeof(struct nam_rpc_region);
+		break;
 	default:
 		reply->header.status = -NAM_E_FABRIC_PROTOCOL;
 	}
@@ -357,7 +362,7 @@ static void
 nam_client_connect__malformed_regions__PROTOCOL(void **state)
 {
 	(void)state;
-	for (int what = 0; what <= 11; what++) {
+	for (int what = 0; what <= 12; what++) {
 		struct fake_server_options options = {
 			.regions_count = 2,
 			.hook = spoil_regions,

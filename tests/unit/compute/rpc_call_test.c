@@ -122,7 +122,8 @@ nam_rpc_call__largest_body__ECHOED(void **state)
 
 	for (uint32_t i = 0; i < sizeof(out); i++)
 		out[i] = (uint8_t)(i * 31);
-	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, out, sizeof(out), in, &bytes),
+	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, out, sizeof(out), in,
+				 &bytes),
 		0);
 	assert_int_equal(bytes, sizeof(out));
 	assert_memory_equal(in, out, sizeof(out));
@@ -142,7 +143,8 @@ nam_rpc_call__body_too_large__LIMIT(void **state)
 	struct fixture *fixture = *state;
 	static uint8_t out[NAM_RPC_BODY_MAX + 1];
 
-	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, out, sizeof(out), NULL, NULL),
+	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, out, sizeof(out), NULL,
+				 NULL),
 		-NAM_E_LIMIT);
 	assert_int_equal(nam_rpc_call(fixture->worker, 1, NAM_RPC_PING, out, 8, NULL, NULL),
 		-NAM_E_LIMIT);
@@ -173,8 +175,8 @@ nam_rpc_call__negative_status__RETURNED_and_outputs_untouched(void **state)
 	uint32_t bytes = sizeof(echo);
 
 	atomic_store(&fixture->mischief, NEGATIVE_STATUS);
-	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, &value, sizeof(value), &echo,
-				 &bytes),
+	assert_int_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_PING, &value, sizeof(value),
+				 &echo, &bytes),
 		-NAM_E_NOTFOUND);
 	assert_int_equal(echo, 77);
 	assert_int_equal(bytes, sizeof(echo));
@@ -185,7 +187,9 @@ nam_rpc_call__negative_status__RETURNED_and_outputs_untouched(void **state)
 static void
 nam_rpc_call__malformed_reply__PROTOCOL(void **state)
 {
-	static const enum mischief cases[] = { WRONG_TYPE, WRONG_MAGIC, POSITIVE_STATUS, CUT_SHORT };
+	static const enum mischief cases[] = {
+		WRONG_TYPE, WRONG_MAGIC, POSITIVE_STATUS, CUT_SHORT
+	};
 	struct fixture *fixture = *state;
 	uint64_t echo = 0;
 

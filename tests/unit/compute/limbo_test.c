@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/compute_internal.h"
+#include "lib/fake_server.h"
+#include "member.h"
+
+static void
+nam_retire__nobody_looks__REUSABLE(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member;
+	struct nam_gaddr at, again;
+
+	(void)state;
+	join(&member, server);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	nam_retire(member.worker, at, STRIDE);
+	assert_int_equal(await_reusable(&member, 1), 1);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &again), 0);
+	assert_int_equal(nam_gaddr_tag(again), NAM_BLOCK_RECYCLED);
+	assert_true(nam_gaddr_same(nam_gaddr_untagged(again), nam_gaddr_untagged(at)));
+	leave(&member);
+	fake_server_stop(server);
+}
+
+static void
+nam_retire__before_advance__NOT_REUSED(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member;
+	struct nam_gaddr at, again;
+
+	(void)state;
+	join(&member, server);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	nam_retire(member.worker, at, STRIDE);
+	for (uint32_t i = 0; i < 100; i++) {
+		assert_int_equal(nam_alloc(member.worker, STRIDE, &again), 0);
+		assert_false(nam_gaddr_same(nam_gaddr_untagged(again), nam_gaddr_untagged(at)));
+	}
+	leave(&member);
+	fake_server_stop(server);
+}
+
+static void
+nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member collector, reader;
+	struct nam_gaddr at;
+	uint64_t reusable, own, since;
+
+	(void)state;
+	join(&collector, server);
+	join(&reader, server);
+	nam__op_begin(reader.worker, NAM_OP_SCAN);
+	assert_int_equal(nam_alloc(collector.worker, STRIDE, &at), 0);
+	nam_retire(collector.worker, at, STRIDE);
+	assert_int_equal(nam__limbo_advance(collector.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	/* The collector's own keeper gets past the label, and it is still not enough. */
+	own = nam_client_id(collector.client);
+	since = nam_now_ns();
+	while (slot_value(server, (uint16_t)own) < 2)
+		patience(since);
+	assert_int_equal(nam__limbo_advance(collector.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	assert_int_equal(slot_value(server, nam_client_id(reader.client)), 1);
+	nam__op_end(reader.worker);
+	await_reusable(&collector, 1);
+	leave(&reader);
+	leave(&collector);
+	fake_server_stop(server);
+}
+
+static void
+nam__limbo_advance__own_operation__NOT_REUSABLE_until_it_ends(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member;
+	struct nam_gaddr at;
+	uint64_t reusable, local;
+
+	(void)state;
+	join(&member, server);
+	nam__op_begin(member.worker, NAM_OP_COLLECT);
+	local = local_epoch(&member);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	nam_retire(member.worker, at, STRIDE);
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	await_local_epoch(&member, local + 1);
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	nam__op_end(member.worker);
+	await_reusable(&member, 1);
+	leave(&member);
+	fake_server_stop(server);
+}
+
+static void
+nam__limbo_advance__one_label_for_all__TWO_ROUND_TRIPS(void **state)
+{
+	struct fake_server *server = start_server();
+	struct nam_op_counters before;
+	struct member member;
+	struct nam_gaddr at;
+	uint64_t reusable;
+
+	(void)state;
+	join(&member, server);
+	for (uint32_t i = 0; i < 200; i++) {
+		assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+		nam_retire(member.worker, at, STRIDE);
+	}
+	before = *nam_worker_counters(member.worker, NAM_OP_OTHER);
+	/* The slot is 1 for now, and so is the label. */
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
+	assert_int_equal(nam_worker_counters(member.worker, NAM_OP_OTHER)->round_trips -
+				 before.round_trips,
+		2);
+	assert_int_equal(atomic_load(fake_server_word(server, NAM_META_EPOCH_OFFSET)), 2);
+	if (reusable < 200)
+		await_reusable(&member, 200 - reusable);
+	/* An empty limbo costs nothing. */
+	before = *nam_worker_counters(member.worker, NAM_OP_OTHER);
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
+	assert_int_equal(reusable, 0);
+	assert_int_equal(nam_worker_counters(member.worker, NAM_OP_OTHER)->round_trips,
+		before.round_trips);
+	leave(&member);
+	fake_server_stop(server);
+}
+
+static void
+nam__limbo_advance__own_slot_zeroed__FENCED(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member;
+	struct nam_gaddr at;
+	uint64_t reusable = 33;
+
+	(void)state;
+	join(&member, server);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	nam_retire(member.worker, at, STRIDE);
+	/* As long as an operation runs, the keeper has nothing new to publish. */
+	nam__op_begin(member.worker, NAM_OP_COLLECT);
+	atomic_store(fake_server_word(server, NAM_META_SLOTS_OFFSET + 8), 0);
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), -NAM_E_FENCED);
+	assert_int_equal(reusable, 33);
+	assert_non_null(strstr(nam_worker_diag(member.worker), "dead"));
+	nam__op_end(member.worker);
+	leave(&member);
+	fake_server_stop(server);
+}
+
+static void
+nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member;
+	struct nam_gaddr at;
+
+	(void)state;
+	join(&member, server);
+	for (uint32_t i = 0; i < 50; i++) {
+		assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+		nam_retire(member.worker, at, STRIDE);
+	}
+	nam_worker_close(member.worker);
+	/* On a host that starves the keeper some may be given up, but none gets lost uncounted. */
+	assert_int_equal(fake_server_blocks_out(server),
+		atomic_load(&member.client->limbo_leaked));
+	nam_client_close(member.client);
+	fake_server_stop(server);
+}
+
+static void
+nam_worker_close__others_still_look__LEAK_COUNTED(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member collector, reader;
+	struct nam_gaddr at;
+
+	(void)state;
+	join(&collector, server);
+	join(&reader, server);
+	nam__op_begin(reader.worker, NAM_OP_SCAN);
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(nam_alloc(collector.worker, STRIDE, &at), 0);
+		nam_retire(collector.worker, at, STRIDE);
+	}
+	nam_worker_close(collector.worker);
+	assert_int_equal(atomic_load(&collector.client->limbo_leaked), 5);
+	assert_int_equal(fake_server_blocks_out(server), 5);
+	nam__op_end(reader.worker);
+	leave(&reader);
+	nam_client_close(collector.client);
+	fake_server_stop(server);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nam_retire__nobody_looks__REUSABLE),
+		cmocka_unit_test(nam_retire__before_advance__NOT_REUSED),
+		cmocka_unit_test(
+			nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends),
+		cmocka_unit_test(nam__limbo_advance__own_operation__NOT_REUSABLE_until_it_ends),
+		cmocka_unit_test(nam__limbo_advance__one_label_for_all__TWO_ROUND_TRIPS),
+		cmocka_unit_test(nam__limbo_advance__own_slot_zeroed__FENCED),
+		cmocka_unit_test(nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER),
+		cmocka_unit_test(nam_worker_close__others_still_look__LEAK_COUNTED),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
