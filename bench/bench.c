@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "progress.h"
+
+volatile int bench_signal;
+
+void
+bench_complain(const char *format, ...)
+{
+	va_list args;
+
+	progress_clear();
+	flockfile(stderr);
+	fputs("nam-bench: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	funlockfile(stderr);
+}
+
+int
+bench_exit_code(int rc)
+{
+	if (!rc)
+		return BENCH_OK;
+	if (nam_err_is(rc, NAM_E_FABRIC))
+		return BENCH_FABRIC;
+	if (nam_err_is(rc, NAM_E_USAGE) || rc == -EINVAL || rc == -NAM_E_NOINDEX ||
+		rc == -NAM_E_INDEX_EXISTS)
+		return BENCH_USAGE;
+	return BENCH_FAILED;
+}
+
+int
+bench_failed(const char *what, int rc, const char *diag)
+{
+	if (diag && *diag)
+		bench_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
+	else
+		bench_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
+	return bench_exit_code(rc);
+}
+
+const char *
+bench_cluster(const char *option, const char *subcommand)
+{
+	const char *cluster = option ? option : getenv("NAM_CLUSTER");
+
+	if (!cluster || !*cluster) {
+		bench_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or @FILE, "
+			"or set NAM_CLUSTER; see nam-bench %s --help", subcommand);
+		return NULL;
+	}
+	return cluster;
+}
+
+int
+bench_connect(const char *cluster, uint32_t fibers, struct nam_client **ret_client)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = cluster;
+	options.name = "nam-bench";
+	if (options.fibers_max < fibers)
+		options.fibers_max = fibers;
+	rc = nam_client_connect(&options, ret_client, &diag);
+	return rc ? bench_failed(cluster, rc, diag.text) : BENCH_OK;
+}
+
+static void
+on_signal(int number)
+{
+	bench_signal = number;
+}
+
+void
+bench_catch_signals(void)
+{
+	/* A second one ends the process in the usual way. */
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}

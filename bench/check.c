@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+/* ---- findings ----------------------------------------------------------------------------- */
+
+uint64_t
+findings_total(const struct findings *findings)
+{
+	return findings->wrong + findings->missing + findings->failed;
+}
+
+static void NAM_PRINTF(2, 0)
+print(struct findings *findings, const char *format, va_list args)
+{
+	unsigned printed = atomic_fetch_add(&findings->printed, 1);
+	char text[512];
+
+	if (printed > FINDINGS_PRINTED_MAX)
+		return;
+	if (printed == FINDINGS_PRINTED_MAX) {
+		bench_complain("more of these are counted and not printed");
+		return;
+	}
+	vsnprintf(text, sizeof(text), format, args);
+	bench_complain("%s", text);
+}
+
+void
+findings_wrong(struct findings *findings, const char *format, ...)
+{
+	va_list args;
+
+	atomic_fetch_add(&findings->wrong, 1);
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+void
+findings_missing(struct findings *findings, uint64_t count, const char *format, ...)
+{
+	va_list args;
+
+	atomic_fetch_add(&findings->missing, count);
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+static void NAM_PRINTF(2, 3)
+print_failure(struct findings *findings, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+void
+findings_failed(struct findings *findings, int rc, const char *what, const char *diag)
+{
+	int expected = 0;
+
+	atomic_fetch_add(&findings->failed, 1);
+	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
+		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
+		atomic_compare_exchange_strong(&findings->fatal, &expected, rc);
+	print_failure(findings, "%s failed: %s (%s)", what, *diag ? diag : nam_err_text(rc),
+		nam_err_name(rc));
+}
+
+/* ---- scans -------------------------------------------------------------------------------- */
+
+/* The first loaded pair whose key is at least `key`. */
+static uint64_t
+first_pair_from(const struct keys *keys, uint64_t key)
+{
+	uint64_t stride_mask = (1ull << keys->stride_shift) - 1;
+	uint64_t base = (key >> keys->stride_shift) + ((key & stride_mask) != 0);
+
+	return base >= keys->bases ? keys->pairs : base << keys->dup_shift;
+}
+
+void
+scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
+	bool dense, uint64_t low, uint64_t high, bool unbounded, bool reverse)
+{
+	*check = (struct scan_check){
+		.keys = keys,
+		.findings = findings,
+		.mask = keys->versions ? KEYS_HASH_MASK : UINT64_MAX,
+		.reverse = reverse,
+		.dense = dense && !reverse && keys->key_bytes == 8 && !keys->dup_shift,
+		.low = low,
+		.high = high,
+		.unbounded = unbounded,
+		.begin = first_pair_from(keys, low),
+		.end = unbounded ? keys->pairs : first_pair_from(keys, high),
+	};
+	if (check->end < check->begin)
+		check->end = check->begin;
+}
+
+/* Loaded pairs first .. end - 1 that no delete may have taken. */
+static uint64_t
+lasting_between(const struct keys *keys, uint64_t first, uint64_t end)
+{
+	return end - first - (keys_victims_below(keys, end) - keys_victims_below(keys, first));
+}
+
+static void
+passed_over(struct scan_check *check, uint64_t first, uint64_t end)
+{
+	uint64_t missing = first < end ? lasting_between(check->keys, first, end) : 0;
+
+	if (missing)
+		findings_missing(check->findings, missing,
+			"scan: %" PRIu64 " loaded pairs are missing between numbers %" PRIu64
+			" and %" PRIu64 " (keys %" PRIu64 " ...)",
+			missing, first, end, keys_loaded(check->keys, first));
+}
+
+/* A pair of the loaded kind: what lies between it and the last one must have been victims. */
+static void
+feed_loaded(struct scan_check *check, uint64_t key, uint64_t payload)
+{
+	const struct keys *keys = check->keys;
+	uint64_t ordinal = keys->dup_shift ? payload >> KEYS_HASH_BITS : 0;
+	uint64_t pair = (key >> keys->stride_shift << keys->dup_shift) + ordinal;
+
+	if (ordinal >> keys->dup_shift || pair >= keys->pairs) {
+		findings_wrong(check->findings, "scan: no pair (%" PRIu64 ", %#" PRIx64
+			") was ever loaded", key, payload);
+		return;
+	}
+	if (pair < check->begin || pair >= check->end)
+		return;		/* out of order or out of range: reported already */
+	if (check->reverse) {
+		passed_over(check, pair + 1, check->end);
+		check->end = pair;
+	} else {
+		passed_over(check, check->begin, pair);
+		check->begin = pair + 1;
+	}
+}
+
+static bool
+in_order(const struct scan_check *check, uint64_t key, uint64_t payload)
+{
+	bool above;
+
+	if (!check->count)
+		return true;
+	above = key != check->last_key ? key > check->last_key
+				       : payload > check->last_payload && check->keys->dup_shift;
+	if (!check->reverse)
+		return above;
+	if (key != check->last_key)
+		return key < check->last_key;
+	return payload < check->last_payload && check->keys->dup_shift;
+}
+
+static void
+feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
+{
+	const struct keys *keys = check->keys;
+	uint64_t key = keys_read(keys, key_bytes);
+	uint64_t ordinals = keys->dup_shift || keys->versions ? KEYS_HASH_MASK : UINT64_MAX;
+
+	if (!keys_prefix_right(keys, key_bytes))
+		findings_wrong(check->findings, "scan: a key does not begin as all keys do");
+	if (!in_order(check, key, payload))
+		findings_wrong(check->findings,
+			"scan: (%" PRIu64 ", %#" PRIx64 ") came after (%" PRIu64 ", %#" PRIx64 ")",
+			key, payload, check->last_key, check->last_payload);
+	if (key < check->low || (!check->unbounded && key >= check->high))
+		findings_wrong(check->findings, "scan: key %" PRIu64 " lies outside [%" PRIu64
+			", %" PRIu64 ")", key, check->low, check->high);
+	if ((payload ^ keys_payload(key, 0)) & ordinals)
+		findings_wrong(check->findings, "scan: key %" PRIu64 " came with payload %#" PRIx64
+			", which nobody wrote; it should be like %#" PRIx64, key, payload,
+			keys_payload(key, 0));
+	else if (!keys_is_inserted(keys, key))
+		feed_loaded(check, key, payload);
+	check->last_key = key;
+	check->last_payload = payload;
+	check->count++;
+}
+
+/* Exactly the next loaded pairs?  Without a branch per entry; who differs is found the slow way. */
+static bool
+feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count)
+{
+	const struct keys *keys = check->keys;
+	uint64_t stride = 1ull << keys->stride_shift;
+	uint64_t key = check->begin << keys->stride_shift;
+	uint64_t differences = 0;
+
+	if (count > check->end - check->begin)
+		return false;
+	for (uint32_t i = 0; i < count; i++, key += stride) {
+		differences |= nam_key_to_u64(entry_keys + 8 * (size_t)i) ^ key;
+		differences |= (payloads[i] ^ keys_hash(key)) & check->mask;
+	}
+	if (differences)
+		return false;
+	check->begin += count;
+	check->count += count;
+	check->last_key = key - stride;
+	check->last_payload = payloads[count - 1];
+	return true;
+}
+
+void
+scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count)
+{
+	if (count && check->dense && feed_dense(check, entry_keys, payloads, count))
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		feed_one(check, entry_keys + (size_t)i * check->keys->key_bytes, payloads[i]);
+}
+
+void
+scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit)
+{
+	if (exhausted)
+		passed_over(check, check->begin, check->end);
+	if (limit && (check->count > limit || (!exhausted && check->count < limit)))
+		findings_wrong(check->findings,
+			"scan: %" PRIu64 " entries came, the limit was %" PRIu64, check->count,
+			limit);
+}

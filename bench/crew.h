@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * crew.h -- the threads of a benchmark: each opens a worker, waits, and runs jobs when all do.
+ *
+ * Threads live as long as the crew, so their workers stay warm from one job to the next.
+ */
+#ifndef NAM_BENCH_CREW_H
+#define NAM_BENCH_CREW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "../nam.h"
+
+struct crew;
+
+struct crew_member {
+	struct crew *crew;
+	unsigned number;		/* 0 .. threads - 1 */
+	struct nam_worker *worker;	/* NULL in a crew without a client */
+	/* Units done in this job: written by this thread, shown by the progress bar. */
+	_Alignas(64) atomic_uint_fast64_t done;
+};
+
+typedef void (*crew_job_fn)(struct crew_member *member, void *arg);
+
+/* Called every 100 ms while a job runs, in the thread that called crew_run(); may be NULL. */
+typedef void (*crew_tick_fn)(void *arg, uint64_t done, double seconds);
+
+/**
+ * crew_start -- threads with a worker each.
+ *
+ * @client	NULL: no workers, for work that needs no cluster
+ *
+ * Returns 0, or what nam_worker_open() or the host said, with a message in *diag.
+ */
+int crew_start(struct nam_client *client, unsigned threads, struct crew **ret_crew,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* Closes the workers and joins the threads. */
+void crew_stop(struct crew *crew);
+
+/* Run fn on every member at once and wait for the last.  Returns the seconds that it took. */
+double crew_run(struct crew *crew, crew_job_fn fn, void *arg, crew_tick_fn tick, void *tick_arg);
+
+unsigned crew_size(const struct crew *crew);
+struct crew_member *crew_member(struct crew *crew, unsigned number);
+
+/* The sum of one operation kind's counters over all workers. */
+void crew_counters(const struct crew *crew, enum nam_op_kind kind, struct nam_op_counters *ret_sum);
+
+#endif /* NAM_BENCH_CREW_H */

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_bench.c -- nam-bench index, from the command line to the report. */
+#include "index_bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "progress.h"
+#include "raw_bench.h"
+
+#define ROUNDS 5u
+#define RAW_SECONDS_MIN 0.1
+#define WARMUP_MIN 100000u
+
+/* ---- setting up --------------------------------------------------------------------------- */
+
+/* What the options come to once this process has an id. */
+static int
+lay_out(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	const double *share = o->workload.share;
+	bool changes = share[OP_INSERT] > 0 || share[OP_UPSERT] > 0 || share[OP_DELETE] > 0;
+	bool victims = share[OP_DELETE] > 0 && o->load != LOAD_NONE;
+
+	if (keys_init(&bench->keys, o->keys, o->dup_shift, o->index.key_bytes,
+		    nam_client_id(bench->client), victims, o->seed)) {
+		bench_complain("--keys: %" PRIu64 " leave no gaps for inserts", o->keys);
+		return BENCH_USAGE;
+	}
+	/* Who ran before on an index that was kept may have updated it, or inserted. */
+	bench->keys.versions = !o->dup_shift && (share[OP_UPDATE] > 0 || share[OP_RMW] > 0 ||
+							share[OP_UPSERT] > 0 ||
+							o->load == LOAD_NONE);
+	bench->dense = !changes && o->load != LOAD_NONE;
+	bench->fibers_count = (uint64_t)o->threads * o->fibers;
+	op_mix_init(&bench->mix, &o->workload);
+	zipf_init(&bench->zipf, o->keys, o->theta);
+	permutation_init(&bench->scatter, o->keys, o->seed + 2);
+	if (o->warmup == UINT64_MAX) {
+		/* Several lookups under each of the lowest inner nodes. */
+		uint64_t fanout = o->index.node_bytes / 16;
+
+		o->warmup = o->keys * 16 / (fanout * fanout);
+		if (o->warmup < WARMUP_MIN)
+			o->warmup = o->keys < WARMUP_MIN ? o->keys : WARMUP_MIN;
+	}
+	return BENCH_OK;
+}
+
+/* An index that was kept: is it of the kind that the options say? */
+static int
+check_properties(const struct index_bench *bench)
+{
+	const struct nam_index_options *is = nam_index_properties(bench->index);
+	const struct nam_index_options *wanted = &bench->options.index;
+
+	if (is->key_bytes != wanted->key_bytes) {
+		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
+			is->key_bytes, is->key_bytes);
+		return BENCH_USAGE;
+	}
+	if (is->unique != wanted->unique) {
+		bench_complain("index '%s' is %s: %s", bench->name,
+			is->unique ? "unique" : "not unique",
+			is->unique ? "leave --non-unique away" : "say --non-unique");
+		return BENCH_USAGE;
+	}
+	return BENCH_OK;
+}
+
+static int
+open_index(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	struct nam_worker *worker = index_worker(bench);
+	int exit_code = BENCH_OK, rc;
+
+	if (o->name)
+		snprintf(bench->name, sizeof(bench->name), "%s", o->name);
+	else
+		snprintf(bench->name, sizeof(bench->name), "nam-bench.%u",
+			nam_client_id(bench->client));
+	if (o->load != LOAD_NONE) {
+		rc = nam_index_create(worker, bench->name, &o->index);
+		if (rc == -NAM_E_INDEX_EXISTS) {
+			bench_complain("index '%s' exists already: use it with --load none, choose "
+				"another --name, or 'namctl index drop %s'", bench->name,
+				bench->name);
+			return BENCH_USAGE;
+		}
+		if (rc)
+			return bench_failed("creating the index", rc, nam_worker_diag(worker));
+		bench->created = true;
+	}
+	rc = nam_index_open(worker, bench->name, o->cache_bytes, &bench->index);
+	if (rc)
+		return bench_failed(bench->name, rc, nam_worker_diag(worker));
+	if (o->load == LOAD_NONE)
+		exit_code = check_properties(bench);
+	o->index = *nam_index_properties(bench->index);
+	return exit_code;
+}
+
+static int
+set_up(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct nam_diag diag = { "" };
+	int exit_code = bench_connect(o->cluster, o->fibers, &bench->client), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = crew_start(bench->client, o->threads, &bench->crew, &diag);
+	if (rc)
+		return bench_failed("starting the threads", rc, diag.text);
+	exit_code = open_index(bench);
+	if (!exit_code)
+		exit_code = lay_out(bench);
+	if (exit_code)
+		return exit_code;
+	rc = index_parts_init(bench);
+	return rc ? bench_failed("preparing the threads", rc, NULL) : BENCH_OK;
+}
+
+static void
+tear_down(struct index_bench *bench)
+{
+	if (bench->index)
+		nam_index_close(bench->index);
+	if (bench->created && !bench->options.keep) {
+		struct nam_worker *worker = index_worker(bench);
+		int rc = nam_index_drop(worker, bench->name); /* SUSPENDS */
+
+		if (rc && !bench->findings.fatal)
+			bench_failed("dropping the index", rc, nam_worker_diag(worker));
+	}
+	crew_stop(bench->crew);
+	index_parts_free(bench);
+	if (bench->client)
+		nam_client_close(bench->client);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double
+median(double *values)
+{
+	qsort(values, ROUNDS, sizeof(*values), compare_doubles);
+	return values[ROUNDS / 2];
+}
+
+static int
+find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
+{
+	double best = 0;
+
+	for (uint32_t depth = 4; depth <= 64; depth *= 2) {
+		double rate;
+		int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth,
+			RAW_SECONDS_MIN, bench->options.seed, &rate);
+
+		if (rc)
+			return rc;
+		if (rate > best) {
+			best = rate;
+			bench->raw_depth = depth;
+		}
+	}
+	return 0;
+}
+
+/* The workload and READs of one node by turns, so that both meet the same moods of the machine. */
+static int
+measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
+{
+	const struct index_bench_options *o = &bench->options;
+	double index_rates[ROUNDS], raw_rates[ROUNDS], ratios[ROUNDS];
+	double raw_seconds = o->ops ? 0.5 : o->seconds / ROUNDS;
+	int rc = find_raw_depth(bench, blocks);
+
+	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
+		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
+		uint64_t ops_before = bench->result->ops;
+		double seconds_before = bench->result->seconds;
+
+		/* The other side has had the caches. */
+		index_warm(bench);
+		index_run(bench, o->ops ? ops ? ops : 1 : 0, o->seconds / ROUNDS);
+		index_rates[i] = (double)(bench->result->ops - ops_before) /
+				 (bench->result->seconds - seconds_before);
+		rc = raw_read_rate(bench->crew, blocks, &bench->findings, bench->raw_depth,
+			raw_seconds, o->seed + i, &raw_rates[i]);
+		ratios[i] = index_rates[i] / raw_rates[i];
+	}
+	if (rc || bench_signal)
+		return rc;
+	bench->raw_ratio = median(ratios);
+	bench->raw_rate = median(raw_rates);
+	bench->index_rate = median(index_rates);
+	return 0;
+}
+
+/* As much memory as the index has, in blocks like its nodes. */
+static int
+measure_with_raw(struct index_bench *bench)
+{
+	struct nam_diag diag = { "" };
+	struct blocks blocks;
+	uint64_t bytes = bench->loaded_stat_known ? bench->loaded_stat.remote_bytes : 256u << 20;
+	int rc = blocks_alloc(index_worker(bench), nam_client_servers(bench->client),
+		bench->options.index.node_bytes, bytes, &blocks, &diag);
+
+	if (rc) {
+		bench_failed("--raw-ratio", rc, diag.text);
+		return rc;
+	}
+	rc = raw_blocks_fill(bench->crew, &blocks, &bench->findings);
+	if (!rc)
+		rc = measure_by_turns(bench, &blocks);
+	blocks_free(&blocks);
+	return rc;
+}
+
+/* Returns 0 or why there is nothing to report. */
+static int
+measure(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct index_collector *collector = NULL;
+	int rc = 0;
+
+	index_warm(bench);
+	if (bench->findings.fatal)
+		return bench->findings.fatal;
+	if (o->collect) {
+		rc = index_collector_start(bench, &collector);
+		if (rc) {
+			bench_failed("starting the collector", rc, NULL);
+			return rc;
+		}
+	}
+	if (o->raw_ratio)
+		rc = measure_with_raw(bench);
+	else
+		index_run(bench, o->ops, o->seconds);
+	index_collector_stop(collector);
+	return rc ? rc : bench->findings.fatal;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int
+take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
+{
+	int rc = nam_index_stat(index_worker(bench), bench->index, stat); /* SUSPENDS */
+
+	if (rc)
+		bench_failed("the index's figures", rc, nam_worker_diag(index_worker(bench)));
+	*known = !rc;
+	return rc;
+}
+
+static int
+run(struct index_bench *bench)
+{
+	int rc = index_load(bench);
+
+	if (!rc && !bench_signal)
+		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
+	if (!rc && !bench_signal)
+		rc = measure(bench);
+	if (!rc && !bench_signal)
+		rc = take_stat(bench, &bench->final_stat, &bench->final_stat_known);
+	if (!rc && !bench_signal && bench->options.verify) {
+		rc = index_verify(bench);
+		if (rc && rc != -EINTR)
+			bench_failed("verifying", rc, nam_worker_diag(index_worker(bench)));
+	}
+	return rc;
+}
+
+int
+index_main(int argc, char **argv)
+{
+	struct index_bench *bench = calloc(1, sizeof(*bench));
+	int exit_code, rc;
+
+	if (!bench)
+		return bench_failed("starting", -ENOMEM, NULL);
+	if (index_options_parse(argc, argv, &bench->options, &exit_code)) {
+		free(bench);
+		return exit_code;
+	}
+	ticks_init();
+	progress_init(bench->options.quiet);
+	bench_catch_signals();
+	exit_code = set_up(bench);
+	if (!exit_code) {
+		/* Whatever went wrong was printed where it happened. */
+		rc = run(bench);
+		exit_code = bench_exit_code(rc);
+		if (bench_signal)
+			exit_code = BENCH_SIGNAL + bench_signal;
+		if (bench->result->ops && index_report(bench) && !exit_code)
+			exit_code = BENCH_FAILED;
+		if (!exit_code && findings_total(&bench->findings))
+			exit_code = BENCH_FAILED;
+	}
+	tear_down(bench);
+	free(bench);
+	return exit_code;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index_bench.h -- the inside of nam-bench index.
+ *
+ *	index_bench.c	set up, load, warm, measure, verify, report, clean up
+ *	index_load.c	fill the index
+ *	index_run.c	the hot loop
+ *	index_verify.c	afterwards: invariants and the whole content
+ *	index_report.c	table and JSON
+ */
+#ifndef NAM_BENCH_INDEX_BENCH_H
+#define NAM_BENCH_INDEX_BENCH_H
+
+#include "check.h"
+#include "crew.h"
+#include "histogram.h"
+#include "index_options.h"
+#include "keys.h"
+#include "ticks.h"
+#include "workload.h"
+
+#define INDEX_SCAN_CAPACITY 256u	/* entries that a scan asks for at a time */
+#define INDEX_SERVERS_SHOWN 64u
+
+/* A fiber of the workload.  It alone inserts and deletes the pairs that are its own. */
+struct bench_fiber {
+	struct index_part *part;
+	uint64_t number;		/* among all fibers of the process */
+	/* Pairs inserted and acknowledged: number, number + fibers, ...  Others read it. */
+	atomic_uint_fast64_t inserted;
+	uint64_t deleted;		/* of those, the first so many are deleted again */
+	uint64_t victims_deleted;
+	uint64_t last;			/* ticks at the end of the last operation */
+	uint64_t warm_at, warm_end;	/* warm-up: lookups to do */
+	uint64_t *payloads;		/* scans */
+	uint8_t *keys;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint8_t key_high[NAM_KEY_BYTES_MAX];
+};
+
+/* One thread's part of the measurement. */
+struct index_part {
+	struct index_bench *bench;
+	struct crew_member *member;
+	struct nam_worker *worker;
+	struct bench_fiber *fibers;
+	struct nam_rng rng;
+	uint64_t remaining;		/* operations not yet begun */
+	uint64_t deadline;		/* ticks */
+	uint64_t done;
+	uint64_t entries;		/* that scans delivered */
+	uint64_t began, ended;		/* ticks */
+	struct histogram latency[OPS_COUNT];
+	/* The halves of read-modify-write. */
+	struct histogram rmw_lookup, rmw_update;
+};
+
+struct index_result {
+	uint64_t ops;
+	uint64_t entries;
+	double seconds;
+	struct histogram all;
+	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+};
+
+struct index_collected {
+	uint64_t passes, merges, nodes_retired, nodes_reusable;
+};
+
+struct index_bench {
+	struct index_bench_options options;
+	struct nam_client *client;
+	struct crew *crew;
+	struct nam_index *index;
+	char name[64];
+	bool created;			/* by us: to be dropped */
+
+	struct keys keys;
+	struct op_mix mix;
+	struct zipf zipf;
+	struct permutation scatter;	/* of loaded pairs, by popularity */
+	uint64_t fibers_count;		/* of the process */
+	struct bench_fiber *fibers;
+	struct index_part *parts;
+	bool dense;			/* nothing but loaded pairs will ever be there */
+
+	struct findings findings;
+	struct index_result *result;
+	uint64_t load_keys;
+	double load_seconds;
+	struct nam_index_stat loaded_stat, final_stat;
+	bool loaded_stat_known, final_stat_known;
+	struct index_collected collected;
+	double raw_rate, index_rate, raw_ratio;	/* --raw-ratio: medians */
+	uint32_t raw_depth;
+	uint64_t violations, verified_entries;
+	bool verified;
+};
+
+/* index_load.c: 0 or what the library said, printed already. */
+int index_load(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* index_run.c */
+int index_parts_init(struct index_bench *bench) NAM_MUST_CHECK;
+void index_parts_free(struct index_bench *bench);
+void index_warm(struct index_bench *bench);
+/* @ops 0: for so many seconds.  Results are added to bench->result. */
+void index_run(struct index_bench *bench, uint64_t ops, double seconds);
+
+/* index_verify.c: findings and violations are counted; 0 or why it could not be done. */
+int index_verify(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* index_collect.c: a collector in the background. */
+struct index_collector;
+int index_collector_start(struct index_bench *bench, struct index_collector **ret) NAM_MUST_CHECK;
+void index_collector_stop(struct index_collector *collector);
+
+/* index_report.c */
+int index_report(struct index_bench *bench) NAM_MUST_CHECK;
+
+static inline struct nam_worker *
+index_worker(struct index_bench *bench)
+{
+	return crew_member(bench->crew, 0)->worker;
+}
+
+#endif /* NAM_BENCH_INDEX_BENCH_H */

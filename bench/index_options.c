@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "index_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "keys.h"
+#include "options.h"
+
+#define SECONDS_DEFAULT 5.0
+
+static const char help[] =
+	"Usage: nam-bench index --cluster CLUSTER [OPTION]...\n"
+	"An index under load.  Every answer is checked against what was loaded.\n"
+	"\n"
+	"What runs:\n"
+	"  --workload W        ycsb-a to ycsb-f, nam-a to nam-d (default nam-a, point lookups)\n"
+	"  --mix SHARES        or shares of lookup, insert, update, upsert, delete, scan and\n"
+	"                      rmw: lookup=95,insert=5\n"
+	"  --distribution D    uniform, zipfian or latest, instead of the workload's own\n"
+	"  --theta X           of zipfian and latest, 0 < X < 1 (default 0.99)\n"
+	"  --selectivity S     scans cover this share of the key space (nam-b: 0.001)\n"
+	"  --scan-length N     or N entries (default 100; ycsb-e: uniform in 1 to N)\n"
+	"  --reverse           scans go downwards\n"
+	"  --ops N             operations in all, or\n"
+	"  --seconds S         how long (default 5)\n"
+	"  --threads N         (default 1)\n"
+	"  --fibers N          per thread (default 16)\n"
+	"  --warmup N          lookups before measuring (default: enough to fill the cache)\n"
+	"  --seed N            (default 1)\n"
+	"On what:\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
+	"  --index DESIGN      fine: one-sided\n"
+	"  --keys N            pairs to load (default 1M)\n"
+	"  --load METHOD       bulk (default), insert, or none: use the index that a run with\n"
+	"                      --keep and the same --keys left behind\n"
+	"  --fill PERCENT      of leaves, by bulk load, 50 to 100 (default 95)\n"
+	"  --key-bytes N       8 (default) to 64\n"
+	"  --non-unique        keys occur more than once:\n"
+	"  --duplicates N      so many times; a power of two up to 4096 (default 4)\n"
+	"  --node-bytes N      power of two, 256 to 16k (default 1k)\n"
+	"  --head-interval N   leaves per head node, 0: none (default 32)\n"
+	"  --cache-mb N        for inner nodes, in MiB (default 64)\n"
+	"  --name NAME         of the index (default: one of its own)\n"
+	"  --keep              do not drop the index at the end\n"
+	"Besides:\n"
+	"  --verify            at the end check the tree's invariants and its whole content\n"
+	"  --collect           a garbage collector works in the background\n"
+	"  --raw-ratio         by turns with READs of one node, and the ratio of their rates\n"
+	"  --json FILE         results as JSON; - for standard output\n"
+	"  --quiet             no progress, no table\n"
+	"  --help              this text\n"
+	"\n"
+	"Exit status: 0 ok; 1 wrong answers, or a failure at run time; 2 usage;\n"
+	"3 the fabric failed; 128 + n ended by signal n.\n";
+
+enum {
+	OPT_WORKLOAD = 256,
+	OPT_MIX,
+	OPT_DISTRIBUTION,
+	OPT_THETA,
+	OPT_SELECTIVITY,
+	OPT_SCAN_LENGTH,
+	OPT_REVERSE,
+	OPT_OPS,
+	OPT_SECONDS,
+	OPT_THREADS,
+	OPT_FIBERS,
+	OPT_WARMUP,
+	OPT_SEED,
+	OPT_CLUSTER,
+	OPT_INDEX,
+	OPT_KEYS,
+	OPT_LOAD,
+	OPT_FILL,
+	OPT_KEY_BYTES,
+	OPT_NON_UNIQUE,
+	OPT_DUPLICATES,
+	OPT_NODE_BYTES,
+	OPT_HEAD_INTERVAL,
+	OPT_CACHE_MB,
+	OPT_NAME,
+	OPT_KEEP,
+	OPT_VERIFY,
+	OPT_COLLECT,
+	OPT_RAW_RATIO,
+	OPT_JSON,
+	OPT_QUIET,
+	OPT_HELP,
+};
+
+static const struct option options_known[] = {
+	{ "workload", required_argument, NULL, OPT_WORKLOAD },
+	{ "mix", required_argument, NULL, OPT_MIX },
+	{ "distribution", required_argument, NULL, OPT_DISTRIBUTION },
+	{ "theta", required_argument, NULL, OPT_THETA },
+	{ "selectivity", required_argument, NULL, OPT_SELECTIVITY },
+	{ "scan-length", required_argument, NULL, OPT_SCAN_LENGTH },
+	{ "reverse", no_argument, NULL, OPT_REVERSE },
+	{ "ops", required_argument, NULL, OPT_OPS },
+	{ "seconds", required_argument, NULL, OPT_SECONDS },
+	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "fibers", required_argument, NULL, OPT_FIBERS },
+	{ "warmup", required_argument, NULL, OPT_WARMUP },
+	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "cluster", required_argument, NULL, OPT_CLUSTER },
+	{ "index", required_argument, NULL, OPT_INDEX },
+	{ "keys", required_argument, NULL, OPT_KEYS },
+	{ "load", required_argument, NULL, OPT_LOAD },
+	{ "fill", required_argument, NULL, OPT_FILL },
+	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
+	{ "non-unique", no_argument, NULL, OPT_NON_UNIQUE },
+	{ "duplicates", required_argument, NULL, OPT_DUPLICATES },
+	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
+	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
+	{ "cache-mb", required_argument, NULL, OPT_CACHE_MB },
+	{ "name", required_argument, NULL, OPT_NAME },
+	{ "keep", no_argument, NULL, OPT_KEEP },
+	{ "verify", no_argument, NULL, OPT_VERIFY },
+	{ "collect", no_argument, NULL, OPT_COLLECT },
+	{ "raw-ratio", no_argument, NULL, OPT_RAW_RATIO },
+	{ "json", required_argument, NULL, OPT_JSON },
+	{ "quiet", no_argument, NULL, OPT_QUIET },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* As given; what depends on other options is settled when all are known. */
+struct given {
+	struct index_bench_options o;
+	const char *workload, *mix, *distribution;
+	double selectivity;
+	uint32_t scan_length;
+	uint32_t duplicates;
+	bool non_unique;
+};
+
+static int
+take_workload(struct given *g, int option, const char *value)
+{
+	switch (option) {
+	case OPT_WORKLOAD:
+		g->workload = value;
+		return 0;
+	case OPT_MIX:
+		g->mix = value;
+		return 0;
+	case OPT_DISTRIBUTION:
+		g->distribution = value;
+		return 0;
+	case OPT_THETA:
+		return option_number("--theta", value, 0.001, 0.999, &g->o.theta);
+	case OPT_SELECTIVITY:
+		return option_number("--selectivity", value, 1e-12, 1, &g->selectivity);
+	case OPT_SCAN_LENGTH:
+		return option_count32("--scan-length", value, 1, 1u << 30, &g->scan_length);
+	case OPT_OPS:
+		return option_count("--ops", value, 1, UINT64_MAX / 2, &g->o.ops);
+	case OPT_SECONDS:
+		return option_number("--seconds", value, 0.001, 1e6, &g->o.seconds);
+	case OPT_THREADS:
+		return option_count32("--threads", value, 1, 1024, &g->o.threads);
+	case OPT_FIBERS:
+		return option_count32("--fibers", value, 1, 1024, &g->o.fibers);
+	case OPT_WARMUP:
+		return option_count("--warmup", value, 0, UINT64_MAX / 2, &g->o.warmup);
+	default:
+		return option_count("--seed", value, 0, UINT64_MAX, &g->o.seed);
+	}
+}
+
+static int
+take_index(struct given *g, int option, const char *value)
+{
+	switch (option) {
+	case OPT_CLUSTER:
+		g->o.cluster = value;
+		return 0;
+	case OPT_INDEX:
+		if (strcmp(value, "fine") != 0)
+			return option_bad_choice("--index", value, "fine");
+		return 0;
+	case OPT_KEYS:
+		return option_count("--keys", value, 1, 1ull << 40, &g->o.keys);
+	case OPT_LOAD:
+		if (!strcmp(value, "bulk"))
+			g->o.load = LOAD_BULK;
+		else if (!strcmp(value, "insert"))
+			g->o.load = LOAD_INSERT;
+		else if (!strcmp(value, "none"))
+			g->o.load = LOAD_NONE;
+		else
+			return option_bad_choice("--load", value, "bulk, insert or none");
+		return 0;
+	case OPT_FILL:
+		return option_count32("--fill", value, 50, 100, &g->o.fill_percent);
+	case OPT_KEY_BYTES:
+		return option_count32("--key-bytes", value, NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX,
+			&g->o.index.key_bytes);
+	case OPT_DUPLICATES:
+		g->non_unique = true;
+		return option_count32("--duplicates", value, 1, 1u << KEYS_DUP_SHIFT_MAX,
+			&g->duplicates);
+	case OPT_NODE_BYTES: {
+		uint64_t bytes;
+
+		if (option_bytes("--node-bytes", value, NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX,
+			    &bytes))
+			return -1;
+		g->o.index.node_bytes = (uint32_t)bytes;
+		return 0;
+	}
+	case OPT_HEAD_INTERVAL:
+		return option_count32("--head-interval", value, 0, 1u << 20,
+			&g->o.index.head_interval);
+	case OPT_CACHE_MB: {
+		uint64_t mb;
+
+		if (option_count("--cache-mb", value, 0, 1u << 20, &mb))
+			return -1;
+		g->o.cache_bytes = mb << 20;
+		return 0;
+	}
+	case OPT_NAME:
+		g->o.name = value;
+		return 0;
+	default:
+		g->o.json = value;
+		return 0;
+	}
+}
+
+static void
+take_flag(struct given *g, int option)
+{
+	switch (option) {
+	case OPT_REVERSE:
+		g->o.reverse = true;
+		break;
+	case OPT_NON_UNIQUE:
+		g->non_unique = true;
+		break;
+	case OPT_KEEP:
+		g->o.keep = true;
+		break;
+	case OPT_VERIFY:
+		g->o.verify = true;
+		break;
+	case OPT_COLLECT:
+		g->o.collect = true;
+		break;
+	case OPT_RAW_RATIO:
+		g->o.raw_ratio = true;
+		break;
+	default:
+		g->o.quiet = true;
+		break;
+	}
+}
+
+static int
+settle_workload(struct given *g)
+{
+	struct workload *workload = &g->o.workload;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (g->workload && g->mix) {
+		bench_complain("--workload and --mix: say one of them");
+		return -1;
+	}
+	if (g->mix)
+		rc = workload_parse_mix(g->mix, workload, &diag);
+	else
+		rc = workload_find(g->workload ? g->workload : "nam-a", workload, &diag);
+	if (rc) {
+		bench_complain("--%s: %s", g->mix ? "mix" : "workload", diag.text);
+		return -1;
+	}
+	if (g->distribution && distribution_find(g->distribution, &workload->distribution))
+		return option_bad_choice("--distribution", g->distribution,
+			"uniform, zipfian or latest");
+	if (g->selectivity > 0 && g->scan_length) {
+		bench_complain("--selectivity and --scan-length: say one of them");
+		return -1;
+	}
+	if (g->scan_length) {
+		workload->scan_length = g->scan_length;
+		workload->selectivity = 0;
+	}
+	if (g->selectivity > 0)
+		workload->selectivity = g->selectivity;
+	return 0;
+}
+
+static int
+settle(struct given *g)
+{
+	struct index_bench_options *o = &g->o;
+
+	if (settle_workload(g))
+		return -1;
+	if (g->non_unique) {
+		if (g->duplicates & (g->duplicates - 1)) {
+			bench_complain("--duplicates: %u is not a power of two", g->duplicates);
+			return -1;
+		}
+		o->index.unique = false;
+		o->dup_shift = (unsigned)__builtin_ctz(g->duplicates);
+		if (o->workload.share[OP_UPDATE] > 0 || o->workload.share[OP_RMW] > 0) {
+			bench_complain("--non-unique: update and rmw replace the one payload of a "
+				"key, so they need a unique index");
+			return -1;
+		}
+	}
+	if (o->load == LOAD_NONE && !o->name) {
+		bench_complain("--load none: which index?  Say --name");
+		return -1;
+	}
+	if (!(o->seconds > 0))
+		o->seconds = SECONDS_DEFAULT;
+	if (o->json && !strcmp(o->json, "-"))
+		o->quiet = true;
+	o->cluster = bench_cluster(o->cluster, "index");
+	return o->cluster ? 0 : -1;
+}
+
+int
+index_options_parse(int argc, char **argv, struct index_bench_options *ret_options, int *ret_exit)
+{
+	struct given given = { .duplicates = 4 };
+	int option;
+
+	nam_index_options_init(&given.o.index);
+	given.o.theta = 0.99;
+	given.o.keys = 1000000;
+	given.o.threads = 1;
+	given.o.fibers = 16;
+	given.o.cache_bytes = 64u << 20;
+	given.o.seed = 1;
+	given.o.warmup = UINT64_MAX;
+
+	*ret_exit = BENCH_USAGE;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+		int rc = 0;
+
+		if (option == OPT_HELP) {
+			fputs(help, stdout);
+			*ret_exit = BENCH_OK;
+			return 1;
+		}
+		if (option == '?' || option == ':') {
+			option_unknown(argc, argv, option);
+			return 1;
+		}
+		if (!optarg)
+			take_flag(&given, option);
+		else if (option <= OPT_SEED)
+			rc = take_workload(&given, option, optarg);
+		else
+			rc = take_index(&given, option, optarg);
+		if (rc)
+			return 1;
+	}
+	if (optind < argc) {
+		bench_complain("what is '%s'?  See nam-bench index --help", argv[optind]);
+		return 1;
+	}
+	if (settle(&given))
+		return 1;
+	*ret_options = given.o;
+	return 0;
+}

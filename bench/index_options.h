@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* index_options.h -- the command line of nam-bench index. */
+#ifndef NAM_BENCH_INDEX_OPTIONS_H
+#define NAM_BENCH_INDEX_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "../nam.h"
+#include "workload.h"
+
+enum load_method {
+	LOAD_BULK,
+	LOAD_INSERT,
+	LOAD_NONE,		/* an index that an earlier run kept */
+};
+
+struct index_bench_options {
+	struct nam_index_options index;
+	struct workload workload;
+	double theta;			/* of Zipf's law */
+	bool reverse;			/* scans go downwards */
+	uint64_t keys;
+	uint64_t ops;			/* 0: by time */
+	double seconds;
+	uint32_t threads;
+	uint32_t fibers;		/* per thread */
+	uint64_t cache_bytes;
+	uint64_t seed;
+	uint64_t warmup;		/* lookups; UINT64_MAX: what it takes to fill the cache */
+	enum load_method load;
+	uint32_t fill_percent;		/* 0: the library's */
+	unsigned dup_shift;		/* non-unique: 2^this pairs share a key */
+	const char *cluster;
+	const char *name;		/* NULL: one of our own */
+	const char *json;
+	bool keep, verify, raw_ratio, collect, quiet;
+};
+
+/* Returns 0, or 1 when the program is to exit with *ret_exit. */
+int index_options_parse(int argc, char **argv, struct index_bench_options *ret_options,
+	int *ret_exit) NAM_MUST_CHECK;
+
+#endif /* NAM_BENCH_INDEX_OPTIONS_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- nam-bench: which benchmark is wanted? */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *text;
+} subcommands[] = {
+	{ "raw", raw_main, "what the fabric itself can do: READ, WRITE, CAS, FETCH_ADD, SEND" },
+	{ "index", index_main, "an index under YCSB's and other mixes, every answer checked" },
+};
+
+#define SUBCOMMANDS_COUNT (sizeof(subcommands) / sizeof(subcommands[0]))
+
+static void
+help(FILE *to)
+{
+	fputs("Usage: nam-bench SUBCOMMAND [OPTION]...\n"
+	      "Measure network-attached memory, and check every answer on the way.\n"
+	      "\n",
+		to);
+	for (size_t i = 0; i < SUBCOMMANDS_COUNT; i++)
+		fprintf(to, "  %-8s %s\n", subcommands[i].name, subcommands[i].text);
+	fputs("\n"
+	      "  --help      this text; with a subcommand, its options\n"
+	      "  --version   the version\n"
+	      "\n"
+	      "Exit status: 0 ok; 1 wrong answers, or a failure at run time; 2 usage;\n"
+	      "3 the fabric failed; 128 + n ended by signal n.\n",
+		to);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 2) {
+		help(stderr);
+		return BENCH_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		help(stdout);
+		return BENCH_OK;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("nam-bench " NAM_VERSION);
+		return BENCH_OK;
+	}
+	for (size_t i = 0; i < SUBCOMMANDS_COUNT; i++)
+		if (!strcmp(argv[1], subcommands[i].name))
+			return subcommands[i].run(argc - 1, argv + 1);
+	bench_complain("there is no benchmark '%s': nam-bench --help lists them", argv[1]);
+	return BENCH_USAGE;
+}
