@@ -38,7 +38,8 @@ void nam_client_options_init(struct nam_client_options *options);
  * nam_client_connect -- join the cluster: connect to every memory server, learn their regions.
  *
  * Returns 0, or with a message in *diag:
- *	-EINVAL				the cluster text is malformed, or a file cannot be read
+ *	-EINVAL				the cluster text is malformed
+ *	-errno				a cluster file cannot be read
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_CLUSTER			two servers with one id, no server with id 0, one server twice
