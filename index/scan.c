@@ -378,7 +378,7 @@ take_leaf(struct nam_cursor *cursor, uint64_t *image)
 NAM_FIBER_FN static int
 next_leaf(struct nam_cursor *cursor)
 {
-	unsigned gaps = 0;
+	unsigned gaps = 0, fills = 0;
 	int rc;
 
 	while (!cursor->done) {
@@ -386,7 +386,8 @@ next_leaf(struct nam_cursor *cursor)
 		uint64_t *image;
 
 		if (cursor->window_at == cursor->window_count) {
-			if (gaps)
+			/* A window without the next leaf came from stale hints, which would give it again. */
+			if (gaps || fills++)
 				rc = fill_window_safely(cursor); /* SUSPENDS */
 			else
 				rc = fill_window(cursor); /* SUSPENDS */
