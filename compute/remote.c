@@ -188,11 +188,31 @@ post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 int
 nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
 {
+	/* The commonest request by far: what a READ does not use is not filled in. */
+	struct nam__task *task = worker->current;
+	struct nam_op_counters *counters = task->counters;
 	struct nam_wr wr;
+	int rc, slot = resolve(worker, at, 0, &wr);
 
-	request_fill(&wr, NAM_WR_READ, local, bytes);
-	worker->current->counters->bytes_in += bytes;
-	return post_one(worker, at, &wr); /* SUSPENDS */
+	if (__builtin_expect(slot < 0 || !worker->qps[slot], 0))
+		return slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+	wr.op = NAM_WR_READ;
+	wr.flags = NAM_WR_SIGNALED;
+	wr.bytes = bytes;
+	wr.local = local;
+	wr.lkey = nam__buffer_lkey(worker, local);
+	wr.context = task;
+	counters->round_trips++;
+	counters->bytes_in += bytes;
+	rc = worker->qp_post(worker->qps[slot], &wr, 1);
+	if (__builtin_expect(rc != 0, 0)) {
+		nam__post(worker, (uint32_t)slot, &wr, 1);
+	} else {
+		counters->doorbells++;
+		counters->work_requests++;
+		task->pending++;
+	}
+	return nam__task_await(worker); /* SUSPENDS */
 }
 
 int

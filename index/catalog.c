@@ -302,6 +302,8 @@ nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 	nam__op_end(worker);
 	if (!rc && cache_bytes)
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
+	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
+			      index->g.key_bytes == 8;
 	if (rc) {
 		free(index);
 		return rc;

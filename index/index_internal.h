@@ -19,6 +19,7 @@ struct nam_index {
 	struct nam__geometry g;
 	struct nam__cache *cache;	/* NULL: no budget */
 	bool ordered_loads;		/* of every server's fabric */
+	bool fast_lookups;		/* see lookup_fast() */
 	atomic_bool dropped;
 	_Atomic uint64_t root;		/* tagged gaddr; may lag: moving right from it reaches all */
 	struct nam_gaddr superblock;
@@ -56,6 +57,25 @@ NAM_FIBER_FN int nam__node_read(struct nam_worker *worker, struct nam_index *ind
 /* Judge an image that has been read: 0, -NAM_E_RESTART_TORN or -NAM_E_RESTART_DEAD. */
 int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	int level) NAM_MUST_CHECK;
+
+/*
+ * Whether an image is a whole leaf, the one that the pointer promised, and covers the key.  The fast
+ * answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
+ */
+static inline bool
+nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	const uint64_t *key)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t front = image[NAM__WORD_FRONT], shape = image[NAM__WORD_SHAPE];
+	const uint64_t type_and_level = (uint64_t)(0xff & ~NAM__NODE_LAST) << 8 | 0xff;
+
+	return index->ordered_loads && front == image[g->node_words - 1] &&
+	       (front & type_and_level) == (uint64_t)NAM__NODE_LEAF << 8 &&
+	       (uint16_t)shape == nam_gaddr_tag(at) && shape >> 48 <= g->leaf_capacity &&
+	       (shape >> 32 & 0xffff) <= shape >> 48 && !nam__node_below(image, g, key) &&
+	       !nam__node_beyond(image, g, key);
+}
 
 /**
  * nam__read_covering -- the image of the node at `level` that covers a full key.

@@ -7,14 +7,15 @@
  *
  *	level -> top -> chunk -> segment
  *
- * A segment is one inner node: its separators cut down to 31 bits each (`slices`, compared by
- * vectors), its children, and the separators whole, which are read only when slices tie.  Segments of a
- * level are ordered by low fence in chunks of at most CHUNK_MAX, and chunks in one array, the top.
+ * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
+ * CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices
+ * (search.h): keys cut down to 16 bits; the keys themselves are read only when slices tie.  The top is
+ * searched from a place that a small table of hints, indexed by the key's leading bits, suggests.
  *
  * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
  * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
  * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until no
- * operation that may have seen it is under way.  A segment is used between two suspensions only.
+ * operation that may have seen it is under way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,29 +23,28 @@
 #include "index_internal.h"
 #include "search.h"
 
-#define CHUNK_MAX 64u
-#define SLICE_MAX 0x7ffffffe
+#define CHUNK_MAX NAM__SLICES_GROUP
+#define HINTS 1024u
 #define PREFETCH_BYTES_MAX 512u
-#define SLICE_PAD 0x7fffffff
 
 /* The first line decides whether the segment covers a key; slices follow on the next lines. */
 struct nam__segment {
-	uint64_t base;			/* word `slice_word` of the first separator */
+	struct nam__slicing slicing;
 	uint64_t high_first;		/* first word of the high fence */
 	uint32_t count;
-	uint8_t shift;
-	uint8_t slice_word;		/* first word in which separators differ */
+	uint32_t bytes;
 	bool last;			/* no upper bound */
 	_Atomic uint8_t used;		/* since the clock's hand passed */
 	uint64_t version;
 	struct nam_gaddr at;
 	uint64_t *separators;		/* behind the children, full words each; then the high fence */
-	uint32_t bytes;
-	_Alignas(64) int32_t slices[];	/* padded; then the children */
+	_Alignas(64) uint16_t slices[];	/* whole groups; then the children */
 };
 
 struct chunk {
+	struct nam__slicing slicing;
 	uint32_t count;
+	_Alignas(64) uint16_t slices[CHUNK_MAX];
 	struct nam__segment *_Atomic segments[CHUNK_MAX];
 	uint64_t lows[];		/* full words each */
 };
@@ -53,6 +53,9 @@ struct top {
 	uint32_t count;
 	uint32_t bytes;
 	struct chunk *_Atomic *chunks;	/* behind the lows */
+	uint64_t hint_base;
+	uint32_t hint_shift;
+	uint32_t hints[HINTS + 1];	/* a chunk at or before the one for keys of that bucket */
 	uint64_t lows[];
 };
 
@@ -62,6 +65,7 @@ struct nam__cache {
 	struct top *_Atomic levels[NAM__LEVELS_MAX];	/* [0] unused */
 	uint64_t budget_bytes;
 	uint32_t prefetch_bytes;	/* of a segment, for a search */
+	nam__sliced_floor_fn sliced_floor;
 	pthread_mutex_t mutex;		/* changes; what follows, too */
 	uint64_t bytes;
 	uint64_t nodes;
@@ -71,25 +75,10 @@ struct nam__cache {
 
 /* ---- searching ---------------------------------------------------------------------------- */
 
-/* Entry whose low is the greatest at or below the key, or -1. */
-static inline int
-floor_of(const struct nam__geometry *g, const uint64_t *lows, uint32_t count, const uint64_t *key)
-{
-	if (g->full_words == 1)
-		return (int)nam__count_at_most(lows, count, key[0]) - 1;
-	return (int)nam__count_below(lows, count, g->full_words, key, g->full_words, true) - 1;
-}
-
-static inline unsigned
-padded(unsigned count)
-{
-	return (count + NAM__SLICES_GROUP - 1) / NAM__SLICES_GROUP * NAM__SLICES_GROUP;
-}
-
 static inline const uint64_t *
 segment_children(const struct nam__segment *segment)
 {
-	return (const uint64_t *)(segment->slices + padded(segment->count));
+	return (const uint64_t *)(segment->slices + nam__slices_padded(segment->count));
 }
 
 static inline const uint64_t *
@@ -99,7 +88,8 @@ segment_high(const struct nam__geometry *g, const struct nam__segment *segment)
 }
 
 static inline bool
-segment_covers(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
+segment_covers(const struct nam__geometry *g, const struct nam__segment *segment,
+	const uint64_t *key)
 {
 	if (segment->last || key[0] < segment->high_first)
 		return true;
@@ -109,24 +99,44 @@ segment_covers(const struct nam__geometry *g, const struct nam__segment *segment
 
 /* Number of the child that covers the key; the segment must. */
 static inline unsigned
-segment_search(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
+segment_search(const struct nam__cache *cache, const struct nam__segment *segment,
+	const uint64_t *key)
 {
-	uint64_t distance;
-	int32_t slice;
-	int number;
+	int number = cache->sliced_floor(&segment->slicing, segment->slices, segment->separators,
+		segment->count, cache->g->full_words, key);
 
-	for (unsigned i = 0; i < segment->slice_word; i++)
-		if (key[i] != segment->separators[i])
-			return segment->count - 1;	/* beyond every separator */
-	distance = (key[segment->slice_word] - segment->base) >> segment->shift;
-	slice = distance > SLICE_MAX ? SLICE_MAX : (int32_t)distance;
-	number = (int)nam__count_slices(segment->slices, padded(segment->count), slice) - 1;
-	/* A tie of slices says nothing about the keys themselves, unless slices are exact. */
-	while (number > 0 && segment->slices[number] == slice &&
-		nam__key_compare(segment->separators + (unsigned)number * g->full_words, key,
-			g->full_words) > 0)
-		number--;
 	return number < 0 ? 0 : (unsigned)number;
+}
+
+/* Number of the chunk with the greatest low at or below the key, or -1. */
+static inline __attribute__((always_inline)) int
+top_floor(const struct nam__geometry *g, const struct top *top, const uint64_t *key)
+{
+	uint64_t distance = key[0] - top->hint_base;
+	uint64_t bucket = key[0] < top->hint_base ? 0 : distance >> top->hint_shift;
+	uint32_t number, end;
+
+	if (bucket >= HINTS)
+		bucket = HINTS - 1;
+	number = top->hints[bucket];
+	end = top->hints[bucket + 1] + 1;	/* chunks that begin in this bucket end here */
+	if (end - number > 8) {
+		number += nam__count_below(top->lows + (size_t)number * g->full_words, end - number,
+			g->full_words, key, g->full_words, true);
+		return (int)number - 1;
+	}
+	while (number < end && nam__key_compare(top->lows + (size_t)number * g->full_words, key,
+				       g->full_words) <= 0)
+		number++;
+	return (int)number - 1;
+}
+
+/* Number of the segment with the greatest low at or below the key, or -1. */
+static inline int
+chunk_floor(const struct nam__cache *cache, const struct chunk *chunk, const uint64_t *key)
+{
+	return cache->sliced_floor(&chunk->slicing, chunk->slices, chunk->lows, chunk->count,
+		cache->g->full_words, key);
 }
 
 /* The segment with the greatest low fence at or below the key; whether it covers it is open. */
@@ -141,11 +151,11 @@ floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 
 	if (!top)
 		return NULL;
-	number = floor_of(g, top->lows, top->count, key);
+	number = top_floor(g, top, key);
 	if (number < 0)
 		return NULL;
 	chunk = atomic_load_explicit(&top->chunks[number], memory_order_acquire);
-	number = floor_of(g, chunk->lows, chunk->count, key);
+	number = chunk_floor(cache, chunk, key);
 	if (number < 0)
 		return NULL;
 	return atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
@@ -192,7 +202,7 @@ nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *seg
 	if (!segment_use(cache->g, segment, key))
 		return NAM_GADDR_NULL;
 	return (struct nam_gaddr){
-		segment_children(segment)[segment_search(cache->g, segment, key)]
+		segment_children(segment)[segment_search(cache, segment, key)]
 	};
 }
 
@@ -206,7 +216,7 @@ nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 		if (!segment)
 			continue;
 		ret_hop->child.raw =
-			segment_children(segment)[segment_search(cache->g, segment, key)];
+			segment_children(segment)[segment_search(cache, segment, key)];
 		ret_hop->level = above - 1;
 		return true;
 	}
@@ -224,7 +234,7 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	segment = find_segment(cache, 1, key);
 	if (!segment)
 		return 0;
-	number = (int)segment_search(cache->g, segment, key);
+	number = (int)segment_search(cache, segment, key);
 	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
 		ret_leaves[count++].raw = segment_children(segment)[number];
 	return count;
@@ -232,33 +242,11 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 
 /* ---- segments ----------------------------------------------------------------------------- */
 
-static void
-segment_slice(const struct nam__geometry *g, struct nam__segment *segment)
-{
-	const uint64_t *first = segment->separators;
-	const uint64_t *last = first + (size_t)(segment->count - 1) * g->full_words;
-	uint64_t span;
-	unsigned word = 0;
-
-	while (word + 1 < g->full_words && first[word] == last[word])
-		word++;
-	span = last[word] - first[word];
-	segment->slice_word = (uint8_t)word;
-	segment->base = first[word];
-	segment->shift = 0;
-	while (span >> segment->shift >= SLICE_MAX)
-		segment->shift++;
-	for (unsigned i = 0; i < padded(segment->count); i++)
-		segment->slices[i] = i >= segment->count ? SLICE_PAD
-			: (int32_t)((first[i * g->full_words + word] - segment->base) >>
-				    segment->shift);
-}
-
 static struct nam__segment *
 segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
 {
 	unsigned count = nam__node_count(image);
-	size_t bytes = sizeof(struct nam__segment) + sizeof(int32_t) * padded(count) +
+	size_t bytes = sizeof(struct nam__segment) + sizeof(uint16_t) * nam__slices_padded(count) +
 		       8ul * count * (1 + g->full_words) + 8ul * g->full_words;
 	struct nam__segment *segment;
 	uint64_t *children;
@@ -273,7 +261,7 @@ segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gad
 	segment->version = nam__node_version(image);
 	segment->at = at;
 	segment->bytes = (uint32_t)bytes;
-	children = (uint64_t *)(segment->slices + padded(count));
+	children = (uint64_t *)(segment->slices + nam__slices_padded(count));
 	segment->separators = children + count;
 	for (unsigned i = 0; i < count; i++) {
 		const uint64_t *entry = image + g->entries_at + i * g->inner_words;
@@ -285,7 +273,7 @@ segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gad
 	memcpy(segment->separators + (size_t)count * g->full_words, nam__node_high(g, image),
 		8 * g->full_words);
 	segment->high_first = nam__node_high(g, image)[0];
-	segment_slice(g, segment);
+	nam__slice(segment->separators, count, g->full_words, &segment->slicing, segment->slices);
 	return segment;
 }
 
@@ -294,16 +282,18 @@ segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gad
 static size_t
 chunk_bytes(const struct nam__geometry *g)
 {
-	return sizeof(struct chunk) + 8ul * g->full_words * CHUNK_MAX;
+	return (sizeof(struct chunk) + 8ul * g->full_words * CHUNK_MAX + 63) / 64 * 64;
 }
 
 static struct chunk *
 chunk_new(struct nam__cache *cache)
 {
-	struct chunk *chunk = calloc(1, chunk_bytes(cache->g));
+	struct chunk *chunk = aligned_alloc(64, chunk_bytes(cache->g));
 
-	if (chunk)
+	if (chunk) {
+		chunk->count = 0;
 		cache->bytes += chunk_bytes(cache->g);
+	}
 	return chunk;
 }
 
@@ -365,6 +355,15 @@ chunk_copy(const struct nam__geometry *g, struct chunk *to, uint32_t to_number,
 				memory_order_relaxed));
 }
 
+/* After its last entry is set. */
+static void
+chunk_finish(const struct nam__geometry *g, struct chunk *chunk, uint32_t count)
+{
+	chunk->count = count;
+	if (count)
+		nam__slice(chunk->lows, count, g->full_words, &chunk->slicing, chunk->slices);
+}
+
 /* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
 static struct chunk *
 chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct nam__segment *segment)
@@ -374,11 +373,35 @@ chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct 
 
 	if (!chunk)
 		return NULL;
-	chunk->count = old->count + 1;
 	chunk_copy(g, chunk, 0, old, 0, number);
 	chunk_set(g, chunk, number, segment->separators, segment);
 	chunk_copy(g, chunk, number + 1, old, number, old->count - number);
+	chunk_finish(g, chunk, old->count + 1);
 	return chunk;
+}
+
+/* After its lows are set: for each bucket of leading bits the last chunk that begins before it. */
+static void
+top_finish(const struct nam__geometry *g, struct top *top)
+{
+	size_t width = g->full_words;
+	uint64_t span;
+	uint32_t number = 0;
+
+	if (!top->count)
+		return;
+	top->hint_base = top->lows[0];
+	span = top->lows[(top->count - 1) * width] - top->hint_base;
+	while (span >> top->hint_shift >= HINTS)
+		top->hint_shift++;
+	for (uint32_t bucket = 0; bucket <= HINTS; bucket++) {
+		while (number + 1 < top->count &&
+			(top->lows[(number + 1) * width] - top->hint_base) >> top->hint_shift <
+				bucket)
+			number++;
+		top->hints[bucket] = number;
+	}
+	top->hints[HINTS] = top->count - 1;
 }
 
 static void
@@ -419,6 +442,7 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct ch
 			atomic_init(&top->chunks[in++], with[k]);
 		}
 	}
+	top_finish(cache->g, top);
 	publish_top(cache, level, top);
 	return 0;
 }
@@ -428,14 +452,15 @@ static int
 chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *chunk)
 {
 	struct chunk *left = chunk_new(cache), *right = chunk_new(cache);
+	uint32_t half = chunk->count / 2;
 	int rc = -ENOMEM;
 
 	if (!left || !right)
 		goto free_halves;
-	left->count = chunk->count / 2;
-	right->count = chunk->count - left->count;
-	chunk_copy(cache->g, left, 0, chunk, 0, left->count);
-	chunk_copy(cache->g, right, 0, chunk, left->count, right->count);
+	chunk_copy(cache->g, left, 0, chunk, 0, half);
+	chunk_copy(cache->g, right, 0, chunk, half, chunk->count - half);
+	chunk_finish(cache->g, left, half);
+	chunk_finish(cache->g, right, chunk->count - half);
 	rc = top_replace(cache, level, number, left, right);
 	if (rc)
 		goto free_halves;
@@ -487,8 +512,8 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			chunk = chunk_new(cache);
 			if (!chunk)
 				return -ENOMEM;
-			chunk->count = 1;
 			chunk_set(g, chunk, 0, segment->separators, segment);
+			chunk_finish(g, chunk, 1);
 			if (top) {
 				atomic_store_explicit(&cache->levels[level], NULL,
 					memory_order_release);
@@ -501,11 +526,11 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			}
 			return rc;
 		}
-		in_top = floor_of(g, top->lows, top->count, segment->separators);
+		in_top = top_floor(g, top, segment->separators);
 		if (in_top < 0)
 			in_top = 0;
 		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-		in_chunk = floor_of(g, chunk->lows, chunk->count, segment->separators);
+		in_chunk = chunk_floor(cache, chunk, segment->separators);
 		if (chunk->count == CHUNK_MAX) {
 			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
 			if (rc)
@@ -536,9 +561,9 @@ remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32
 
 	if (!copy)
 		return -ENOMEM;
-	copy->count = chunk->count - 1;
 	chunk_copy(cache->g, copy, 0, chunk, 0, in_chunk);
-	chunk_copy(cache->g, copy, in_chunk, chunk, in_chunk + 1, copy->count - in_chunk);
+	chunk_copy(cache->g, copy, in_chunk, chunk, in_chunk + 1, chunk->count - in_chunk - 1);
+	chunk_finish(cache->g, copy, chunk->count - 1);
 	rc = chunk_replace(cache, level, in_top, chunk, copy);
 	if (rc) {
 		cache->bytes -= chunk_bytes(cache->g);
@@ -594,11 +619,11 @@ find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32
 	struct chunk *chunk;
 	int in_top, in_chunk;
 
-	in_top = top ? floor_of(g, top->lows, top->count, low) : -1;
+	in_top = top && top->count ? top_floor(g, top, low) : -1;
 	if (in_top < 0)
 		return NULL;
 	chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-	in_chunk = floor_of(g, chunk->lows, chunk->count, low);
+	in_chunk = chunk_floor(cache, chunk, low);
 	if (in_chunk < 0)
 		return NULL;
 	*ret_in_top = (uint32_t)in_top;
@@ -674,7 +699,8 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->g = g;
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
-	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) + 4 * padded(g->inner_capacity);
+	cache->sliced_floor = nam__sliced_floor_choose();
+	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) + 2 * nam__slices_padded(g->inner_capacity);
 	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
 		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);

@@ -162,8 +162,9 @@ nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const uint64
 {
 	const uint64_t *entries = node + g->entries_at;
 	unsigned sorted = nam__node_sorted(node), count = nam__node_count(node);
-	unsigned number = nam__leaf_lower_bound(g, node, key);
+	unsigned number;
 
+	number = nam__leaf_lower_bound(g, node, key);
 	if (number < sorted && !nam__key_compare(entries + number * g->leaf_words, key,
 				       g->full_words))
 		return (int)number;

@@ -7,6 +7,21 @@
 
 #include "node.h"
 
+/* What a search compares is a coin toss: a conditional move, please, and no branch. */
+#ifdef __clang__
+#define NAM__UNPREDICTABLE(x) __builtin_unpredictable(x)
+#else
+#define NAM__UNPREDICTABLE(x) __builtin_expect_with_probability(x, 1, 0.5)
+#endif
+
+static inline __attribute__((always_inline)) bool
+nam__entry_below(const uint64_t *entry, const uint64_t *key, unsigned words, bool or_equal)
+{
+	if (words == 1)
+		return or_equal ? entry[0] <= key[0] : entry[0] < key[0];
+	return nam__key_compare(entry, key, words) < (or_equal ? 1 : 0);
+}
+
 /*
  * Number of the first n entries whose leading key words are below `key` (or_equal: at most `key`).
  * No branch depends on the data, so the processor can go on with other fibers' loads.
@@ -22,31 +37,45 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 	while (n > 1) {
 		unsigned half = n / 2;
 		const uint64_t *middle = base + half * stride;
-		bool right;
 
-		if (words == 1)
-			right = or_equal ? middle[0] <= key[0] : middle[0] < key[0];
-		else
-			right = nam__key_compare(middle, key, words) < (or_equal ? 1 : 0);
-		/* Arithmetic, because compilers turn a conditional into a branch. */
-		base += half * stride & (0 - (size_t)right);
+		base = NAM__UNPREDICTABLE(nam__entry_below(middle, key, words, or_equal)) ? middle
+											  : base;
 		n -= half;
 	}
-	if (words == 1)
-		base += (or_equal ? base[0] <= key[0] : base[0] < key[0]) ? stride : 0;
-	else
-		base += nam__key_compare(base, key, words) < (or_equal ? 1 : 0) ? stride : 0;
+	base += nam__entry_below(base, key, words, or_equal) ? stride : 0;
 	return (unsigned)(base - entries) / stride;
 }
 
 /*
- * Number of sorted words at or below `key`.  Halves until a few vectors are left, and counts those.
+ * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons of
+ * vectors.  What is cut down is the first word in which the keys differ, less the lowest key's.
  */
-unsigned nam__count_at_most(const uint64_t *sorted, unsigned n, uint64_t key);
+#define NAM__SLICES_GROUP 64u
+#define NAM__SLICE_MAX 0xfffeu
+#define NAM__SLICE_PAD 0xffffu	/* fills the last group; above every slice of a key */
 
-/* The same for a multiple of NAM__SLICES_GROUP signed halves. */
-unsigned nam__count_slices(const int32_t *sorted, unsigned n, int32_t key);
+struct nam__slicing {
+	uint64_t base;
+	uint8_t word;
+	uint8_t shift;
+	bool exact;		/* slices tell everything: one word, nothing shifted out */
+};
 
-#define NAM__SLICES_GROUP 16u
+static inline unsigned
+nam__slices_padded(unsigned count)
+{
+	return (count + NAM__SLICES_GROUP - 1) / NAM__SLICES_GROUP * NAM__SLICES_GROUP;
+}
+
+/* Cut `count` >= 1 sorted keys of `words` words down; `slices` has room for whole groups. */
+void nam__slice(const uint64_t *keys, unsigned count, unsigned words,
+	struct nam__slicing *ret_slicing, uint16_t *slices);
+
+/* Number of the last key at or below `key`, or -1. */
+typedef int (*nam__sliced_floor_fn)(const struct nam__slicing *slicing, const uint16_t *slices,
+	const uint64_t *keys, unsigned count, unsigned words, const uint64_t *key);
+
+/* The fastest for this processor. */
+nam__sliced_floor_fn nam__sliced_floor_choose(void);
 
 #endif /* NAM_INDEX_SEARCH_H */

@@ -23,8 +23,19 @@ prefetch_read(const uint8_t *at, uint32_t bytes)
 	if (SHM_UNLIKELY(bytes > PREFETCH_WHOLE_BYTES))
 		bytes = PREFETCH_FIRST_BYTES;
 	end = at + bytes;
-	for (at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1)); at < end;
-		at += SHM_CACHE_LINE)
+	at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1));
+	/* Eight lines a turn: the loop itself would cost as much as what it does. */
+	for (; end - at >= 8 * SHM_CACHE_LINE; at += 8 * SHM_CACHE_LINE) {
+		__builtin_prefetch(at, 0, 3);
+		__builtin_prefetch(at + SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 2 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 3 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 4 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 5 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 6 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 7 * SHM_CACHE_LINE, 0, 3);
+	}
+	for (; at < end; at += SHM_CACHE_LINE)
 		__builtin_prefetch(at, 0, 3);
 }
 
@@ -73,43 +84,26 @@ post_inline(struct shm_cq *cq, struct shm_request *request, uint32_t place)
 	request->local = kept;
 }
 
-static inline void
-post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+/* What is not a READ inside the peer's memory. */
+static __attribute__((noinline)) void
+post_other(struct shm_cq *cq, struct shm_request *request, const struct nam_wr *wr)
 {
-	uint32_t place = cq->tail++ & cq->mask;
-	struct shm_request *request = &cq->requests[place];
-	uint8_t *target;
+	uint32_t place = (uint32_t)(request - cq->requests);
+	uint8_t *target = resolve(request->qp, wr);
 
-	request->op = wr->op;
-	request->flags = wr->flags;
-	request->posted_op = wr->op;
-	request->bytes = wr->bytes;
-	request->local = wr->local;
-	request->context = wr->context;
-	request->qp = qp;
+	request->target = target;
 	switch (wr->op) {
-	case NAM_WR_READ:
-		target = resolve(qp, wr);
-		if (SHM_UNLIKELY(!target))
-			goto out_of_bounds;
-		request->target = target;
-		prefetch_read(target, wr->bytes);
-		return;
 	case NAM_WR_WRITE:
-		target = resolve(qp, wr);
 		if (SHM_UNLIKELY(!target))
-			goto out_of_bounds;
-		request->target = target;
+			break;
 		prefetch_write(target, wr->bytes);
 		if (wr->flags & NAM_WR_INLINE)
 			post_inline(cq, request, place);
 		return;
 	case NAM_WR_CAS:
 	case NAM_WR_FETCH_ADD:
-		target = resolve(qp, wr);
 		if (SHM_UNLIKELY(!target || wr->bytes != 8 || ((uintptr_t)target & 7)))
-			goto out_of_bounds;
-		request->target = target;
+			break;
 		request->compare = wr->compare;
 		request->swap = wr->swap;
 		__builtin_prefetch(target, 1, 3);
@@ -120,12 +114,38 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 		else if (wr->flags & NAM_WR_INLINE)
 			post_inline(cq, request, place);
 		return;
+	case NAM_WR_READ:
+		break;
 	default:
 		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
 		return;
 	}
-out_of_bounds:
 	post_faulty(request, -NAM_E_FABRIC_ACCESS);
+}
+
+static inline void
+post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+{
+	struct shm_request *request = &cq->requests[cq->tail++ & cq->mask];
+	uint32_t bytes = wr->bytes;
+
+	request->op = wr->op;
+	request->flags = wr->flags;
+	request->posted_op = wr->op;
+	request->bytes = bytes;
+	request->local = wr->local;
+	request->context = wr->context;
+	request->qp = qp;
+	if (SHM_LIKELY(wr->op == NAM_WR_READ)) {
+		uint8_t *target = resolve(qp, wr);
+
+		if (SHM_LIKELY(target != NULL)) {
+			request->target = target;
+			prefetch_read(target, bytes);
+			return;
+		}
+	}
+	post_other(cq, request, wr);
 }
 
 int
