@@ -386,7 +386,7 @@ next_leaf(struct nam_cursor *cursor)
 		uint64_t *image;
 
 		if (cursor->window_at == cursor->window_count) {
-			/* A window without the next leaf came from stale hints, which would give it again. */
+			/* A window without the next leaf came from stale hints: do not ask again. */
 			if (gaps || fills++)
 				rc = fill_window_safely(cursor); /* SUSPENDS */
 			else
