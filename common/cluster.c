@@ -19,9 +19,9 @@ nam_parse_bytes(const char *text, uint64_t *ret_bytes)
 	if (*at < '0' || *at > '9')
 		return -EINVAL;
 	for (; *at >= '0' && *at <= '9'; at++) {
-		if (value > (UINT64_MAX - 9) / 10)
+		if (__builtin_mul_overflow(value, 10u, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
 			return -EINVAL;
-		value = value * 10 + (uint64_t)(*at - '0');
 	}
 	switch (*at) {
 	case 'k':

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "common/region_table.h"
+
+static struct nam_region_table table;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	nam_region_table_init(&table);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	nam_region_table_free(&table);
+	return 0;
+}
+
+static void
+find__unknown_region__IS_NULL(void **state)
+{
+	const struct nam_region region = { .bytes = 4096 };
+
+	(void)state;
+	assert_null(nam_region_table_find(&table, nam_gaddr_make(5, 64, 0)));
+	assert_int_equal(nam_region_table_add(&table, 4, &region), 0);
+	/* The same server's block exists now, the region still does not. */
+	assert_null(nam_region_table_find(&table, nam_gaddr_make(5, 64, 0)));
+	assert_null(nam_region_table_find(&table, nam_gaddr_make(65535, 64, 0)));
+}
+
+static void
+find__known_region__IGNORES_OFFSET_AND_TAG(void **state)
+{
+	struct nam_region region = { .bytes = 4096, .remote = 9, .rkey = 8, .server = 7 };
+
+	(void)state;
+	for (uint32_t id = 0; id < NAM_REGIONS_MAX; id += 257) {
+		region.rkey = id;
+		assert_int_equal(nam_region_table_add(&table, (uint16_t)id, &region), 0);
+	}
+	for (uint32_t id = 0; id < NAM_REGIONS_MAX; id += 257) {
+		const struct nam_region *found = nam_region_table_find(&table,
+			nam_gaddr_make((uint16_t)id, 1 << 20, 0xffff));
+
+		assert_non_null(found);
+		assert_int_equal(found->rkey, id);
+		assert_int_equal(found->remote, 9);
+		assert_int_equal(found->server, 7);
+	}
+}
+
+static void
+add__taken_id__IS_EEXIST(void **state)
+{
+	const struct nam_region region = { .bytes = 4096 };
+	uint64_t version = table.version;
+
+	(void)state;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), 0);
+	assert_true(table.version > version);
+	version = table.version;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), -EEXIST);
+	assert_int_equal(table.version, version);
+}
+
+static void
+add__impossible_size__IS_EINVAL(void **state)
+{
+	struct nam_region region = { .bytes = 0 };
+
+	(void)state;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), -EINVAL);
+	region.bytes = (256ull << 30) + 1;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), -EINVAL);
+	region.bytes = 256ull << 30;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(find__unknown_region__IS_NULL),
+		TEST(find__known_region__IGNORES_OFFSET_AND_TAG),
+		TEST(add__taken_id__IS_EEXIST),
+		TEST(add__impossible_size__IS_EINVAL),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
