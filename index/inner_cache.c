@@ -422,10 +422,14 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct ch
 	struct top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 	size_t width = cache->g->full_words;
 	struct chunk *with[2] = { first, second };
-	uint32_t in = 0;
+	uint32_t in = 0, count = (old ? old->count - 1 : 0) + !!first + !!second;
 	struct top *top;
 
-	top = top_new(cache, (old ? old->count - 1 : 0) + !!first + !!second);
+	if (!count) {
+		publish_top(cache, level, NULL);	/* nobody searches in an empty one */
+		return 0;
+	}
+	top = top_new(cache, count);
 	if (!top)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < (old ? old->count : 1); i++) {
