@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commands.c -- status, gc, and all about indexes as a whole. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "namctl.h"
+
+#define VIOLATIONS_PRINTED_MAX 20u
+#define CACHE_BYTES (16u << 20)
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+static const char *
+pages_text(const struct nam_server_status *status)
+{
+	if (status->page_bytes >= 1u << 30)
+		return "1G";
+	if (status->page_bytes >= 2u << 20)
+		return "2M";
+	return status->transparent_huge ? "thp" : "4k";
+}
+
+static void
+print_server(const struct nam_server_status *status)
+{
+	char memory[24], used[24];
+
+	if (status->rc) {
+		printf("%-4s %-30s %s\n", "?", status->address, nam_err_text(status->rc));
+		return;
+	}
+	printf("%-4u %-30s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,
+		ctl_bytes(memory, status->memory_bytes),
+		ctl_bytes(used, status->carved_bytes - status->free_bytes), pages_text(status),
+		status->connections, status->indexes, status->uptime_ns / 1000000000u);
+}
+
+static cJSON *
+json_server(const struct nam_server_status *status)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "address", status->address);
+	cJSON_AddBoolToObject(object, "alive", status->rc == 0);
+	if (status->rc) {
+		cJSON_AddStringToObject(object, "error", nam_err_name(status->rc));
+		return object;
+	}
+	ctl_json_u64(object, "id", status->id);
+	ctl_json_u64(object, "pid", status->pid);
+	cJSON_AddStringToObject(object, "version", status->version);
+	ctl_json_u64(object, "uptime_s", status->uptime_ns / 1000000000u);
+	ctl_json_u64(object, "memory_bytes", status->memory_bytes);
+	ctl_json_u64(object, "carved_bytes", status->carved_bytes);
+	ctl_json_u64(object, "free_bytes", status->free_bytes);
+	cJSON_AddStringToObject(object, "pages", pages_text(status));
+	ctl_json_u64(object, "page_bytes", status->page_bytes);
+	ctl_json_u64(object, "regions", status->regions);
+	ctl_json_u64(object, "handlers", status->handlers);
+	ctl_json_u64(object, "clients", status->clients);
+	ctl_json_u64(object, "connections", status->connections);
+	ctl_json_u64(object, "indexes", status->indexes);
+	ctl_json_u64(object, "requests", status->requests);
+	return object;
+}
+
+int
+ctl_status(struct ctl *ctl, char **args)
+{
+	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *servers = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
+	int exit_code = CTL_OK;
+
+	(void)args;
+	if (!ctl->json)
+		ctl_say(ctl, "%-4s %-30s %9s %9s %5s %8s %7s %8s", "id", "address", "memory",
+			"used", "pages", "connects", "indexes", "up");
+	for (uint32_t slot = 0; slot < nam_client_servers(ctl->client); slot++) {
+		struct nam_server_status status;
+		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
+
+		if (rc) {
+			exit_code = ctl_worker_failed(ctl, "status", rc);
+			status.rc = rc;
+		}
+		if (servers)
+			cJSON_AddItemToArray(servers, json_server(&status));
+		else if (!ctl->quiet)
+			print_server(&status);
+	}
+	if (object)
+		ctl_json_print(object);
+	return exit_code;
+}
+
+/* ---- create, list, drop ------------------------------------------------------------------- */
+
+int
+ctl_index_create(struct ctl *ctl, char **args)
+{
+	int rc = nam_index_create(ctl->worker, args[0], &ctl->create); /* SUSPENDS */
+
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	ctl_say(ctl, "created %s: %s, keys of %u bytes, nodes of %u bytes", args[0],
+		ctl->create.unique ? "unique" : "non-unique", ctl->create.key_bytes,
+		ctl->create.node_bytes);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "index", args[0]);
+		cJSON_AddBoolToObject(object, "unique", ctl->create.unique);
+		ctl_json_u64(object, "key_bytes", ctl->create.key_bytes);
+		ctl_json_u64(object, "node_bytes", ctl->create.node_bytes);
+		ctl_json_u64(object, "head_interval", ctl->create.head_interval);
+		ctl_json_print(object);
+	}
+	return CTL_OK;
+}
+
+static int
+list_one(void *arg, const char *name)
+{
+	if (arg)
+		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
+	else
+		puts(name);
+	return 0;
+}
+
+int
+ctl_index_list(struct ctl *ctl, char **args)
+{
+	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *names = object ? cJSON_AddArrayToObject(object, "indexes") : NULL;
+	int rc = nam_index_list(ctl->worker, list_one, names); /* SUSPENDS */
+
+	(void)args;
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, "listing the indexes", rc);
+	}
+	if (object)
+		ctl_json_print(object);
+	return CTL_OK;
+}
+
+int
+ctl_index_drop(struct ctl *ctl, char **args)
+{
+	int rc = nam_index_drop(ctl->worker, args[0]); /* SUSPENDS */
+
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	ctl_say(ctl, "dropped %s", args[0]);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "dropped", args[0]);
+		ctl_json_print(object);
+	}
+	return CTL_OK;
+}
+
+/* ---- stat --------------------------------------------------------------------------------- */
+
+static double
+bytes_per_entry(const struct nam_index_stat *stat)
+{
+	return stat->entries ? (double)stat->remote_bytes / (double)stat->entries : 0;
+}
+
+static void
+print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
+{
+	const struct nam_index_options *is = nam_index_properties(ctl->index);
+	char bytes[24];
+
+	printf("index            %s\n", ctl->index_name);
+	printf("design           fine, %s\n", is->unique ? "unique" : "non-unique");
+	printf("key bytes        %u\n", is->key_bytes);
+	printf("node bytes       %u\n", is->node_bytes);
+	printf("head interval    %u\n", is->head_interval);
+	printf("entries          %" PRIu64 "\n", stat->entries);
+	printf("height           %u\n", stat->height);
+	printf("leaves           %" PRIu64 ", %.1f %% full\n", stat->leaves, stat->leaf_fill * 100);
+	printf("inner nodes      %" PRIu64 "\n", stat->inner_nodes);
+	printf("head nodes       %" PRIu64 "\n", stat->head_nodes);
+	printf("remote memory    %s", ctl_bytes(bytes, stat->remote_bytes));
+	if (stat->entries)
+		printf(", %.2f bytes per entry", bytes_per_entry(stat));
+	putchar('\n');
+	for (unsigned id = 0; id < 256; id++)
+		if (stat->servers_nodes[id])
+			printf("  on server %-4u %" PRIu64 " nodes\n", id, stat->servers_nodes[id]);
+}
+
+static void
+json_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
+{
+	const struct nam_index_options *is = nam_index_properties(ctl->index);
+	cJSON *object = cJSON_CreateObject();
+	cJSON *servers;
+
+	cJSON_AddStringToObject(object, "index", ctl->index_name);
+	cJSON_AddStringToObject(object, "design", "fine");
+	cJSON_AddBoolToObject(object, "unique", is->unique);
+	ctl_json_u64(object, "key_bytes", is->key_bytes);
+	ctl_json_u64(object, "node_bytes", is->node_bytes);
+	ctl_json_u64(object, "head_interval", is->head_interval);
+	ctl_json_u64(object, "entries", stat->entries);
+	ctl_json_u64(object, "height", stat->height);
+	ctl_json_u64(object, "leaves", stat->leaves);
+	cJSON_AddNumberToObject(object, "leaf_fill", stat->leaf_fill);
+	ctl_json_u64(object, "inner_nodes", stat->inner_nodes);
+	ctl_json_u64(object, "head_nodes", stat->head_nodes);
+	ctl_json_u64(object, "remote_bytes", stat->remote_bytes);
+	cJSON_AddNumberToObject(object, "bytes_per_entry", bytes_per_entry(stat));
+	servers = cJSON_AddObjectToObject(object, "nodes_by_server");
+	for (unsigned id = 0; id < 256; id++) {
+		char name[8];
+
+		if (!stat->servers_nodes[id])
+			continue;
+		snprintf(name, sizeof(name), "%u", id);
+		ctl_json_u64(servers, name, stat->servers_nodes[id]);
+	}
+	ctl_json_print(object);
+}
+
+int
+ctl_index_stat(struct ctl *ctl, char **args)
+{
+	struct nam_index_stat stat;
+	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_index_stat(ctl->worker, ctl->index, &stat); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json)
+		json_stat(ctl, &stat);
+	else
+		print_stat(ctl, &stat);
+	return CTL_OK;
+}
+
+/* ---- verify, gc --------------------------------------------------------------------------- */
+
+struct violations {
+	const struct ctl *ctl;
+	cJSON *list;
+	unsigned printed;
+};
+
+static void
+on_violation(void *arg, unsigned invariant, const char *text)
+{
+	struct violations *violations = arg;
+
+	if (violations->printed++ >= VIOLATIONS_PRINTED_MAX)
+		return;
+	if (violations->list) {
+		cJSON *one = cJSON_CreateObject();
+
+		ctl_json_u64(one, "invariant", invariant);
+		cJSON_AddStringToObject(one, "text", text);
+		cJSON_AddItemToArray(violations->list, one);
+	} else {
+		ctl_say(violations->ctl, "I%u: %s", invariant, text);
+	}
+}
+
+int
+ctl_index_verify(struct ctl *ctl, char **args)
+{
+	struct violations violations = { .ctl = ctl };
+	cJSON *object = NULL;
+	uint64_t count = 0;
+	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
+
+	if (exit_code)
+		return exit_code;
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		cJSON_AddStringToObject(object, "index", args[0]);
+		violations.list = cJSON_AddArrayToObject(object, "violations");
+	}
+	rc = nam_index_verify(ctl->worker, ctl->index, on_violation, &violations,
+		&count); /* SUSPENDS */
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, args[0], rc);
+	}
+	if (count > VIOLATIONS_PRINTED_MAX)
+		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
+	if (count)
+		ctl_say(ctl, "%s: %" PRIu64 " violations of the invariants in index/README.md; if "
+			"nobody was writing meanwhile, the index is damaged: load it anew", args[0],
+			count);
+	else
+		ctl_say(ctl, "%s: every invariant holds", args[0]);
+	if (object) {
+		ctl_json_u64(object, "count", count);
+		ctl_json_print(object);
+	}
+	return count ? CTL_NO : CTL_OK;
+}
+
+int
+ctl_gc(struct ctl *ctl, char **args)
+{
+	struct nam_collect_stat stat;
+	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_index_collect(ctl->worker, ctl->index, &stat); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	ctl_say(ctl, "%s: %" PRIu64 " nodes visited, %" PRIu64 " merges, %" PRIu64
+		" head nodes written, %" PRIu64 " nodes retired, %" PRIu64 " reusable", args[0],
+		stat.nodes_visited, stat.merges, stat.heads_written, stat.nodes_retired,
+		stat.nodes_reusable);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "index", args[0]);
+		ctl_json_u64(object, "nodes_visited", stat.nodes_visited);
+		ctl_json_u64(object, "merges", stat.merges);
+		ctl_json_u64(object, "heads_written", stat.heads_written);
+		ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
+		ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
+		ctl_json_print(object);
+	}
+	return CTL_OK;
+}

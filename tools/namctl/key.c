@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "key.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../nam.h"
+
+int
+key_format_choose(const char *type, uint32_t key_bytes, struct key_format *ret_format,
+	struct nam_diag *diag)
+{
+	struct key_format format = { .bytes = key_bytes };
+
+	if (!type)
+		format.type = key_bytes == 8 ? KEY_U64 : KEY_TEXT;
+	else if (!strcmp(type, "u64"))
+		format.type = KEY_U64;
+	else if (!strcmp(type, "text"))
+		format.type = KEY_TEXT;
+	else if (!strcmp(type, "hex"))
+		format.type = KEY_HEX;
+	else
+		return nam_diag_set(diag, -EINVAL, "--key-type: '%s' is not u64, text or hex",
+			type);
+	*ret_format = format;
+	return 0;
+}
+
+/* Digits only: no sign, no blanks, no more than 64 bits. */
+static int
+parse_u64(const char *text, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9')
+			return -EINVAL;
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+			return -ERANGE;
+	}
+	*ret_value = value;
+	return 0;
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+static int
+parse_hex(const struct key_format *format, const char *text, uint8_t *key, struct nam_diag *diag)
+{
+	size_t digits = strlen(text);
+
+	if (!digits || digits % 2)
+		return nam_diag_set(diag, -EINVAL, "key '%s' has %zu hexadecimal digits, which is "
+			"not a whole number of bytes", text, digits);
+	if (digits / 2 > format->bytes)
+		return nam_diag_set(diag, -EINVAL,
+			"key '%s' has %zu bytes and the index's keys have %u", text, digits / 2,
+			format->bytes);
+	for (size_t i = 0; i < digits; i += 2) {
+		int high = hex_digit(text[i]), low = hex_digit(text[i + 1]);
+
+		if (high < 0 || low < 0)
+			return nam_diag_set(diag, -EINVAL, "key '%s' has characters that are not "
+				"hexadecimal digits", text);
+		key[i / 2] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+int
+key_parse(const struct key_format *format, const char *text, void *ret_key, struct nam_diag *diag)
+{
+	uint8_t *key = ret_key;
+	size_t length = strlen(text);
+	uint64_t value;
+
+	memset(key, 0, format->bytes);
+	switch (format->type) {
+	case KEY_U64:
+		if (parse_u64(text, &value))
+			return nam_diag_set(diag, -EINVAL, "key '%s' is not a whole number from 0 "
+				"to %" PRIu64 "; other keys need --key-type text or hex", text,
+				UINT64_MAX);
+		nam_key_from_u64(value, key + format->bytes - 8);
+		return 0;
+	case KEY_TEXT:
+		if (length > format->bytes)
+			return nam_diag_set(diag, -EINVAL,
+				"key '%s' has %zu bytes and the index's keys have %u", text, length,
+				format->bytes);
+		memcpy(key, text, length);
+		return 0;
+	default:
+		return parse_hex(format, text, key, diag);
+	}
+}
+
+static size_t
+print_text(const struct key_format *format, const uint8_t *key, char *text)
+{
+	size_t length = format->bytes, at = 0;
+
+	while (length > 0 && !key[length - 1])
+		length--;
+	for (size_t i = 0; i < length; i++) {
+		if (key[i] == '\\')
+			at += (size_t)sprintf(text + at, "\\\\");
+		else if (key[i] >= 0x20 && key[i] != 0x7f)
+			text[at++] = (char)key[i];
+		else
+			at += (size_t)sprintf(text + at, "\\x%02x", key[i]);
+	}
+	text[at] = '\0';
+	return at;
+}
+
+size_t
+key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_BYTES])
+{
+	const uint8_t *bytes = key;
+	size_t at = 0;
+
+	switch (format->type) {
+	case KEY_U64:
+		return (size_t)snprintf(text, KEY_TEXT_BYTES, "%" PRIu64,
+			nam_key_to_u64(bytes + format->bytes - 8));
+	case KEY_TEXT:
+		return print_text(format, bytes, text);
+	default:
+		for (uint32_t i = 0; i < format->bytes; i++)
+			at += (size_t)sprintf(text + at, "%02x", bytes[i]);
+		return at;
+	}
+}
+
+int
+payload_parse(const char *text, uint64_t *ret_payload, struct nam_diag *diag)
+{
+	if (parse_u64(text, ret_payload))
+		return nam_diag_set(diag, -EINVAL,
+			"payload '%s' is not a whole number from 0 to %" PRIu64, text, UINT64_MAX);
+	return 0;
+}

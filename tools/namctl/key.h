@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* key.h -- keys and payloads as people write them. */
+#ifndef NAMCTL_KEY_H
+#define NAMCTL_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../common/error.h"
+
+enum key_type {
+	KEY_U64,	/* decimal; big-endian in the last 8 bytes, zeroes before them */
+	KEY_TEXT,	/* the bytes themselves, then zeroes */
+	KEY_HEX,	/* two digits a byte, then zeroes */
+};
+
+struct key_format {
+	enum key_type type;
+	uint32_t bytes;		/* of a key: 8 .. 64 */
+};
+
+/* Room for any key as text: each byte may become \xNN. */
+#define KEY_TEXT_BYTES (4 * 64 + 1)
+
+/**
+ * key_format_choose -- how keys of that size are written.
+ *
+ * @type	"u64", "text", "hex", or NULL: u64 for keys of 8 bytes, else text
+ *
+ * Returns 0, or -EINVAL with a message.
+ */
+int key_format_choose(const char *type, uint32_t key_bytes, struct key_format *ret_format,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/**
+ * key_parse -- text to key.
+ *
+ * @ret_key	format->bytes; may be written to on failure
+ *
+ * Returns 0, or -EINVAL with what is wrong and what is expected.
+ */
+int key_parse(const struct key_format *format, const char *text, void *ret_key,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* Key to text, which key_parse() understands if all bytes are printable.  Returns its length. */
+size_t key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_BYTES]);
+
+/* A decimal number of 64 bits, nothing else.  0, or -EINVAL with a message. */
+int payload_parse(const char *text, uint64_t *ret_payload, struct nam_diag *diag) NAM_MUST_CHECK;
+
+#endif /* NAMCTL_KEY_H */

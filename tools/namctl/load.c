@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c -- pairs from a file: in bulk if the index is empty and they are sorted, else singly. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "namctl.h"
+#include "tsv.h"
+
+#define FIBERS 16u
+#define CACHE_BYTES (64u << 20)
+#define NONE UINT64_MAX
+
+struct load {
+	struct ctl *ctl;
+	const struct tsv *tsv;
+	uint64_t next;			/* pair that nobody has taken yet */
+	uint64_t loaded;
+	uint64_t existed;
+	uint64_t first_existing;	/* pair, or NONE */
+	uint64_t failed_at;		/* pair, or NONE */
+	int rc;				/* of the failure */
+	struct nam_diag diag;
+};
+
+/* ---- in bulk ------------------------------------------------------------------------------ */
+
+static int
+source_next(void *arg, void *key, uint64_t *payload)
+{
+	struct load *load = arg;
+	const struct tsv *tsv = load->tsv;
+
+	if (load->next == tsv->count)
+		return 0;
+	memcpy(key, tsv_key(tsv, load->next), tsv->format.bytes);
+	*payload = tsv->payloads[load->next++];
+	return 1;
+}
+
+/* 1 if there is nothing in the index, 0 if there is, or a negative code. */
+static int
+index_is_empty(struct ctl *ctl)
+{
+	struct nam_range range = { .limit = 1 };
+	struct nam_cursor *cursor;
+	uint64_t payload;
+	uint32_t count = 0;
+	int rc = nam_cursor_open(ctl->worker, ctl->index, &range, &cursor);
+
+	if (rc)
+		return rc;
+	rc = nam_cursor_next(cursor, NULL, &payload, 1, &count); /* SUSPENDS */
+	nam_cursor_close(cursor);
+	return rc ? rc : count == 0;
+}
+
+/* ---- one by one --------------------------------------------------------------------------- */
+
+static void
+load_one(struct load *load, uint64_t number)
+{
+	struct ctl *ctl = load->ctl;
+	const uint8_t *key = tsv_key(load->tsv, number);
+	uint64_t payload = load->tsv->payloads[number];
+	int rc;
+
+	if (ctl->replace)
+		rc = nam_index_upsert(ctl->worker, ctl->index, key, payload); /* SUSPENDS */
+	else
+		rc = nam_index_insert(ctl->worker, ctl->index, key, payload); /* SUSPENDS */
+	if (!rc) {
+		load->loaded++;
+	} else if (rc == -NAM_E_EXISTS) {
+		load->existed++;
+		if (number < load->first_existing)
+			load->first_existing = number;
+	} else if (!load->rc) {
+		load->rc = rc;
+		load->failed_at = number;
+		nam_diag_set(&load->diag, rc, "%s", nam_worker_diag(ctl->worker));
+	}
+}
+
+static void
+load_fiber(void *arg)
+{
+	struct load *load = arg;
+
+	while (load->next < load->tsv->count && !load->rc)
+		load_one(load, load->next++); /* SUSPENDS */
+}
+
+static int
+load_one_by_one(struct load *load)
+{
+	for (unsigned i = 0; i < FIBERS; i++) {
+		int rc = nam_worker_spawn(load->ctl->worker, load_fiber, load);
+
+		if (rc && !i)
+			return rc;
+	}
+	nam_worker_run(load->ctl->worker);
+	return load->rc;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int
+report(const struct load *load, const char *method, const char *file)
+{
+	const struct ctl *ctl = load->ctl;
+
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "index", ctl->index_name);
+		cJSON_AddStringToObject(object, "method", method);
+		ctl_json_u64(object, "lines", load->tsv->count);
+		ctl_json_u64(object, "loaded", load->loaded);
+		ctl_json_u64(object, "existed", load->existed);
+		ctl_json_print(object);
+	}
+	ctl_say(ctl, "%s: %" PRIu64 " of %" PRIu64 " pairs loaded (%s)", ctl->index_name,
+		load->loaded, load->tsv->count, method);
+	if (load->rc) {
+		ctl_complain("%s:%" PRIu64 ": %s (%s); %" PRIu64 " of %" PRIu64
+			" pairs were loaded and stay", file, load->failed_at + 1,
+			load->diag.text[0] ? load->diag.text : nam_err_text(load->rc),
+			nam_err_name(load->rc), load->loaded, load->tsv->count);
+		return ctl_exit_code(load->rc);
+	}
+	if (load->existed) {
+		ctl_complain("%" PRIu64 " %s existed already, the first one in %s:%" PRIu64
+			", and were left as they are; --replace would replace them", load->existed,
+			ctl->unique ? "keys" : "pairs", file, load->first_existing + 1);
+		return CTL_CONFLICT;
+	}
+	return CTL_OK;
+}
+
+static int
+load_pairs(struct ctl *ctl, const struct tsv *tsv, const char *file)
+{
+	struct load load = { .ctl = ctl, .tsv = tsv, .first_existing = NONE, .failed_at = NONE };
+	int rc = tsv->ascending ? index_is_empty(ctl) : 0;
+
+	if (rc < 0)
+		return ctl_worker_failed(ctl, ctl->index_name, rc);
+	if (rc) {
+		rc = nam_index_bulk_load(ctl->worker, ctl->index, source_next, &load,
+			ctl->fill_percent, &load.loaded); /* SUSPENDS */
+		if (!rc)
+			return report(&load, "bulk", file);
+		if (rc != -NAM_E_NOTEMPTY)
+			return ctl_worker_failed(ctl, ctl->index_name, rc);
+		/* Somebody has put something into it since we looked. */
+		load.next = 0;
+	}
+	rc = load_one_by_one(&load);
+	if (rc && !load.rc)
+		return ctl_failed("starting to load", rc, NULL);
+	return report(&load, ctl->replace ? "upsert" : "insert", file);
+}
+
+int
+ctl_load(struct ctl *ctl, char **args)
+{
+	bool from_stdin = !strcmp(args[1], "-");
+	const char *name = from_stdin ? "standard input" : args[1];
+	struct nam_diag diag = { "" };
+	struct tsv tsv;
+	FILE *file;
+	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
+
+	if (exit_code)
+		return exit_code;
+	file = from_stdin ? stdin : fopen(args[1], "re");
+	if (!file) {
+		ctl_complain("%s: %s", args[1], strerror(errno));
+		return CTL_USAGE;
+	}
+	rc = tsv_read(file, name, &ctl->format, ctl->unique, &tsv, &diag);
+	if (!from_stdin)
+		fclose(file);
+	if (rc) {
+		ctl_complain("%s", diag.text);
+		return CTL_USAGE;
+	}
+	exit_code = load_pairs(ctl, &tsv, name);
+	tsv_free(&tsv);
+	return exit_code;
+}

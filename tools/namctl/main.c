@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c -- namctl: look after memory servers and indexes from a shell. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "namctl.h"
+
+static const char help[] =
+	"Usage: namctl --cluster CLUSTER [OPTION]... COMMAND\n"
+	"Look after memory servers and their indexes.  Text in, text out.\n"
+	"\n"
+	"  status                         the memory servers, one line each\n"
+	"  index create NAME              an empty index\n"
+	"        --key-bytes N            size of its keys, 8 (default) to 64\n"
+	"        --non-unique             a key may occur with several payloads\n"
+	"        --node-bytes N           power of two, 256 to 16384 (default 1024)\n"
+	"        --head-interval N        leaves per head node, 0: none (default 32)\n"
+	"  index list                     names, one a line\n"
+	"  index stat NAME                size, height, fill, memory\n"
+	"  index verify NAME              walk the tree, check its invariants\n"
+	"  index drop NAME                give it up, and its memory back\n"
+	"  gc NAME                        one pass of the garbage collector\n"
+	"  load NAME FILE                 lines of KEY<TAB>PAYLOAD; - for standard input.  All\n"
+	"                                 lines are checked before the first one is loaded\n"
+	"        --replace                of keys that exist, replace the payload\n"
+	"        --fill PERCENT           of leaves, when loaded in bulk, 50 to 100 (default 95)\n"
+	"  get NAME KEY                   its payload, or payloads\n"
+	"  put NAME KEY PAYLOAD           add, or replace the payload\n"
+	"        --new                    add only\n"
+	"  delete NAME KEY [PAYLOAD]      non-unique indexes need the payload\n"
+	"  range NAME LOW HIGH            pairs from LOW to HIGH, both included; - leaves an\n"
+	"                                 end open.  KEY<TAB>PAYLOAD, as load wants it\n"
+	"        --limit N                at most N pairs\n"
+	"        --reverse                downwards\n"
+	"\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
+	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex;\n"
+	"                      default u64 for keys of 8 bytes, else text\n"
+	"  --json              results as JSON\n"
+	"  --quiet             no text where the exit status says it all\n"
+	"  --help, --version\n"
+	"\n"
+	"Exit status: 0 done; 1 no: no such key, violations found; 2 usage or malformed input;\n"
+	"3 the fabric failed: no memory server there, or it died; 4 conflict: the index or a key\n"
+	"exists already; 5 no such index; 6 remote memory is full, locked or damaged.\n";
+
+struct command {
+	const char *group;		/* "index", or NULL */
+	const char *name;
+	int (*run)(struct ctl *ctl, char **args);
+	int args_min, args_max;
+	const char *args;
+};
+
+static const struct command commands[] = {
+	{ NULL, "status", ctl_status, 0, 0, "" },
+	{ "index", "create", ctl_index_create, 1, 1, "NAME" },
+	{ "index", "list", ctl_index_list, 0, 0, "" },
+	{ "index", "stat", ctl_index_stat, 1, 1, "NAME" },
+	{ "index", "verify", ctl_index_verify, 1, 1, "NAME" },
+	{ "index", "drop", ctl_index_drop, 1, 1, "NAME" },
+	{ NULL, "gc", ctl_gc, 1, 1, "NAME" },
+	{ NULL, "load", ctl_load, 2, 2, "NAME FILE" },
+	{ NULL, "get", ctl_get, 2, 2, "NAME KEY" },
+	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD" },
+	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]" },
+	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH" },
+};
+
+#define COMMANDS_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+enum {
+	OPT_CLUSTER = 256,
+	OPT_KEY_TYPE,
+	OPT_JSON,
+	OPT_QUIET,
+	OPT_KEY_BYTES,
+	OPT_NON_UNIQUE,
+	OPT_NODE_BYTES,
+	OPT_HEAD_INTERVAL,
+	OPT_REPLACE,
+	OPT_FILL,
+	OPT_NEW,
+	OPT_LIMIT,
+	OPT_REVERSE,
+	OPT_HELP,
+	OPT_VERSION,
+};
+
+static const struct option options_known[] = {
+	{ "cluster", required_argument, NULL, OPT_CLUSTER },
+	{ "key-type", required_argument, NULL, OPT_KEY_TYPE },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "quiet", no_argument, NULL, OPT_QUIET },
+	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
+	{ "non-unique", no_argument, NULL, OPT_NON_UNIQUE },
+	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
+	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
+	{ "replace", no_argument, NULL, OPT_REPLACE },
+	{ "fill", required_argument, NULL, OPT_FILL },
+	{ "new", no_argument, NULL, OPT_NEW },
+	{ "limit", required_argument, NULL, OPT_LIMIT },
+	{ "reverse", no_argument, NULL, OPT_REVERSE },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* ---- command line ------------------------------------------------------------------------- */
+
+/* Which option belongs to which command: saying it elsewhere is a mistake worth telling. */
+static const struct {
+	int option;
+	const char *text;
+	int (*run)(struct ctl *ctl, char **args);
+} belongs[] = {
+	{ OPT_KEY_BYTES, "--key-bytes", ctl_index_create },
+	{ OPT_NON_UNIQUE, "--non-unique", ctl_index_create },
+	{ OPT_NODE_BYTES, "--node-bytes", ctl_index_create },
+	{ OPT_HEAD_INTERVAL, "--head-interval", ctl_index_create },
+	{ OPT_REPLACE, "--replace", ctl_load },
+	{ OPT_FILL, "--fill", ctl_load },
+	{ OPT_NEW, "--new", ctl_put },
+	{ OPT_LIMIT, "--limit", ctl_range },
+	{ OPT_REVERSE, "--reverse", ctl_range },
+};
+
+#define BELONGS_COUNT (sizeof(belongs) / sizeof(belongs[0]))
+
+static int
+take_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *ret_value)
+{
+	struct nam_diag diag;
+	uint64_t value;
+
+	if (payload_parse(text, &value, &diag) || value < min || value > max) {
+		ctl_complain("%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option,
+			text, min, max);
+		return CTL_USAGE;
+	}
+	*ret_value = value;
+	return 0;
+}
+
+static int
+take_number32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *ret_value)
+{
+	uint64_t value;
+
+	if (take_number(option, text, min, max, &value))
+		return CTL_USAGE;
+	*ret_value = (uint32_t)value;
+	return 0;
+}
+
+static int
+take(struct ctl *ctl, int option, const char *value)
+{
+	switch (option) {
+	case OPT_CLUSTER:
+		ctl->cluster = value;
+		return 0;
+	case OPT_KEY_TYPE:
+		ctl->key_type = value;
+		return 0;
+	case OPT_JSON:
+		ctl->json = true;
+		return 0;
+	case OPT_QUIET:
+		ctl->quiet = true;
+		return 0;
+	case OPT_KEY_BYTES:
+		return take_number32("--key-bytes", value, NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX,
+			&ctl->create.key_bytes);
+	case OPT_NON_UNIQUE:
+		ctl->create.unique = false;
+		return 0;
+	case OPT_NODE_BYTES:
+		return take_number32("--node-bytes", value, NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX,
+			&ctl->create.node_bytes);
+	case OPT_HEAD_INTERVAL:
+		return take_number32("--head-interval", value, 0, 1u << 20,
+			&ctl->create.head_interval);
+	case OPT_REPLACE:
+		ctl->replace = true;
+		return 0;
+	case OPT_FILL:
+		return take_number32("--fill", value, 50, 100, &ctl->fill_percent);
+	case OPT_NEW:
+		ctl->only_new = true;
+		return 0;
+	case OPT_LIMIT:
+		return take_number("--limit", value, 1, UINT64_MAX, &ctl->limit);
+	default:
+		ctl->reverse = true;
+		return 0;
+	}
+}
+
+/* The command that the words name; *ret_words is set to how many of them are its name. */
+static const struct command *
+find_command(char **words, int count, int *ret_words)
+{
+	for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+		const struct command *command = &commands[i];
+		int at = 0;
+
+		if (command->group && (count < 2 || strcmp(words[at++], command->group) != 0))
+			continue;
+		if (at < count && !strcmp(words[at], command->name)) {
+			*ret_words = at + 1;
+			return command;
+		}
+	}
+	return NULL;
+}
+
+static const struct command *
+check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
+{
+	const struct command *command;
+	int name_words = 0;
+
+	if (!count) {
+		fputs(help, stderr);
+		return NULL;
+	}
+	command = find_command(words, count, &name_words);
+	if (!command) {
+		if (!strcmp(words[0], "index"))
+			ctl_complain("index %s: say create, list, stat, verify or drop; see namctl "
+				     "--help", count > 1 ? words[1] : "what?");
+		else
+			ctl_complain("there is no command '%s': see namctl --help", words[0]);
+		return NULL;
+	}
+	count -= name_words;
+	if (count < command->args_min || count > command->args_max) {
+		ctl_complain("usage: namctl %s%s%s %s", command->group ? command->group : "",
+			command->group ? " " : "", command->name, command->args);
+		return NULL;
+	}
+	for (size_t i = 0; i < BELONGS_COUNT; i++) {
+		if (options_seen >> (belongs[i].option - OPT_CLUSTER) & 1 &&
+			belongs[i].run != command->run) {
+			ctl_complain("%s does not belong to '%s': see namctl --help",
+				belongs[i].text, command->name);
+			return NULL;
+		}
+	}
+	*ret_args = words + name_words;
+	return command;
+}
+
+/* Returns the command, or NULL when the program is to exit with *ret_exit. */
+static const struct command *
+parse(int argc, char **argv, struct ctl *ctl, char ***ret_args, int *ret_exit)
+{
+	uint64_t seen = 0;
+	int option;
+
+	*ret_exit = CTL_USAGE;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
+		switch (option) {
+		case OPT_HELP:
+			fputs(help, stdout);
+			*ret_exit = CTL_OK;
+			return NULL;
+		case OPT_VERSION:
+			puts("namctl " NAM_VERSION);
+			*ret_exit = CTL_OK;
+			return NULL;
+		case ':':
+			ctl_complain("%s needs a value: see namctl --help", argv[optind - 1]);
+			return NULL;
+		case '?':
+			ctl_complain("there is no option '%s': see namctl --help",
+				argv[optind - 1]);
+			return NULL;
+		default:
+			if (take(ctl, option, optarg))
+				return NULL;
+			seen |= 1ull << (option - OPT_CLUSTER);
+		}
+	}
+	return check_command(argv + optind, argc - optind, seen, ret_args);
+}
+
+/* ---- connection --------------------------------------------------------------------------- */
+
+static int
+join_cluster(struct ctl *ctl)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (!ctl->cluster)
+		ctl->cluster = getenv("NAM_CLUSTER");
+	if (!ctl->cluster || !*ctl->cluster) {
+		ctl_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or @FILE, or "
+			     "set NAM_CLUSTER");
+		return CTL_USAGE;
+	}
+	nam_client_options_init(&options);
+	options.cluster = ctl->cluster;
+	options.name = "namctl";
+	rc = nam_client_connect(&options, &ctl->client, &diag);
+	if (rc)
+		return ctl_failed(ctl->cluster, rc, diag.text);
+	rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
+	return rc ? ctl_failed(ctl->cluster, rc, diag.text) : CTL_OK;
+}
+
+int
+ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
+{
+	const struct nam_index_options *properties;
+	struct nam_diag diag = { "" };
+	int rc = nam_index_open(ctl->worker, name, cache_bytes, &ctl->index); /* SUSPENDS */
+
+	ctl->index_name = name;
+	if (rc == -NAM_E_NOINDEX) {
+		ctl_complain("there is no index '%s': namctl index list shows which there are "
+			     "(NAM_E_NOINDEX)", name);
+		return CTL_NOINDEX;
+	}
+	if (rc)
+		return ctl_worker_failed(ctl, name, rc);
+	properties = nam_index_properties(ctl->index);
+	ctl->unique = properties->unique;
+	if (key_format_choose(ctl->key_type, properties->key_bytes, &ctl->format, &diag)) {
+		ctl_complain("%s", diag.text);
+		return CTL_USAGE;
+	}
+	return CTL_OK;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct ctl ctl = { 0 };
+	const struct command *command;
+	char **args;
+	int exit_code;
+
+	nam_index_options_init(&ctl.create);
+	command = parse(argc, argv, &ctl, &args, &exit_code);
+	if (!command)
+		return exit_code;
+	exit_code = join_cluster(&ctl);
+	if (!exit_code)
+		exit_code = command->run(&ctl, args);
+	if (ctl.index)
+		nam_index_close(ctl.index);
+	if (ctl.worker)
+		nam_worker_close(ctl.worker);
+	if (ctl.client)
+		nam_client_close(ctl.client);
+	if (fflush(stdout) != 0 && !exit_code) {
+		ctl_complain("standard output: %s", strerror(errno));
+		exit_code = CTL_REMOTE;
+	}
+	return exit_code;
+}

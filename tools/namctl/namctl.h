@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * namctl.h -- what namctl's files share.
+ *
+ *	main.c		command line, connection, choice of the command
+ *	commands.c	status, gc, and all about indexes as a whole
+ *	data.c		get, put, delete, range
+ *	load.c		load
+ *	tsv.c		its input
+ *	key.c		keys and payloads as text
+ *	output.c	messages, JSON
+ */
+#ifndef NAMCTL_H
+#define NAMCTL_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../nam.h"
+#include "key.h"
+
+/* In --help and in the man page. */
+enum namctl_exit {
+	CTL_OK = 0,
+	CTL_NO = 1,		/* the honest answer is no: not found, violations found */
+	CTL_USAGE = 2,		/* command line, cluster text or input */
+	CTL_FABRIC = 3,		/* a memory server does not answer, or died */
+	CTL_CONFLICT = 4,	/* an index or a key exists already */
+	CTL_NOINDEX = 5,	/* no index of that name */
+	CTL_REMOTE = 6,		/* remote memory is full, locked or damaged; or this host failed */
+};
+
+struct ctl {
+	const char *cluster;
+	bool json;
+	bool quiet;			/* no text where the exit status says it all */
+	const char *key_type;		/* NULL: by the index's key size */
+	/* of index create */
+	struct nam_index_options create;
+	/* of put, load, range */
+	bool only_new;
+	bool replace;
+	bool reverse;
+	uint64_t limit;
+	uint32_t fill_percent;
+
+	struct nam_client *client;
+	struct nam_worker *worker;
+	/* of the command: opened by ctl_open() */
+	struct nam_index *index;
+	const char *index_name;
+	struct key_format format;
+	bool unique;
+};
+
+/* Commands: arguments after the command's name.  Each returns an exit code. */
+int ctl_status(struct ctl *ctl, char **args);
+int ctl_index_create(struct ctl *ctl, char **args);
+int ctl_index_list(struct ctl *ctl, char **args);
+int ctl_index_drop(struct ctl *ctl, char **args);
+int ctl_index_stat(struct ctl *ctl, char **args);
+int ctl_index_verify(struct ctl *ctl, char **args);
+int ctl_gc(struct ctl *ctl, char **args);
+int ctl_load(struct ctl *ctl, char **args);
+int ctl_get(struct ctl *ctl, char **args);
+int ctl_put(struct ctl *ctl, char **args);
+int ctl_delete(struct ctl *ctl, char **args);
+int ctl_range(struct ctl *ctl, char **args);
+
+/* ---- main.c -------------------------------------------------------------------------------- */
+
+/* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
+int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;
+
+/* ---- output.c ------------------------------------------------------------------------------ */
+
+/* "namctl: MESSAGE" on standard error. */
+void ctl_complain(const char *format, ...) NAM_PRINTF(1, 2);
+
+/* The exit code for what a library call returned. */
+int ctl_exit_code(int rc);
+
+/* A failed library call: complains, with the diag's text if it has one; returns the exit code. */
+int ctl_failed(const char *what, int rc, const char *diag);
+
+/* The same with the worker's diag. */
+int ctl_worker_failed(const struct ctl *ctl, const char *what, int rc);
+
+/* A line on standard output, unless --quiet or --json. */
+void ctl_say(const struct ctl *ctl, const char *format, ...) NAM_PRINTF(2, 3);
+
+/* 64 bits, exactly: cJSON's numbers are doubles. */
+void ctl_json_u64(cJSON *object, const char *name, uint64_t value);
+cJSON *ctl_json_key(const struct key_format *format, const void *key);
+
+/* Print and delete. */
+void ctl_json_print(cJSON *object);
+
+/* "1.50 GiB" */
+char *ctl_bytes(char text[24], uint64_t bytes);
+
+#endif /* NAMCTL_H */

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "namctl.h"
+
+void
+ctl_complain(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("namctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+int
+ctl_exit_code(int rc)
+{
+	switch (rc) {
+	case 0:
+		return CTL_OK;
+	case -NAM_E_NOTFOUND:
+		return CTL_NO;
+	case -NAM_E_NOINDEX:
+	case -NAM_E_DROPPED:
+		return CTL_NOINDEX;
+	case -NAM_E_EXISTS:
+	case -NAM_E_INDEX_EXISTS:
+	case -NAM_E_NOTEMPTY:
+		return CTL_CONFLICT;
+	case -EINVAL:
+		return CTL_USAGE;
+	default:
+		if (nam_err_is(rc, NAM_E_FABRIC))
+			return CTL_FABRIC;
+		if (nam_err_is(rc, NAM_E_USAGE))
+			return CTL_USAGE;
+		return CTL_REMOTE;
+	}
+}
+
+int
+ctl_failed(const char *what, int rc, const char *diag)
+{
+	if (diag && *diag)
+		ctl_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
+	else
+		ctl_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
+	return ctl_exit_code(rc);
+}
+
+int
+ctl_worker_failed(const struct ctl *ctl, const char *what, int rc)
+{
+	return ctl_failed(what, rc, nam_worker_diag(ctl->worker));
+}
+
+void
+ctl_say(const struct ctl *ctl, const char *format, ...)
+{
+	va_list args;
+
+	if (ctl->quiet || ctl->json)
+		return;
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void
+ctl_json_u64(cJSON *object, const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
+}
+
+cJSON *
+ctl_json_key(const struct key_format *format, const void *key)
+{
+	char text[KEY_TEXT_BYTES];
+
+	key_print(format, key, text);
+	return format->type == KEY_U64 ? cJSON_CreateRaw(text) : cJSON_CreateString(text);
+}
+
+void
+ctl_json_print(cJSON *object)
+{
+	char *text = cJSON_Print(object);
+
+	if (text)
+		puts(text);
+	free(text);
+	cJSON_Delete(object);
+}
+
+char *
+ctl_bytes(char text[24], uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	unsigned unit = 0;
+
+	for (; value >= 1024 && unit < 4; unit++)
+		value /= 1024;
+	snprintf(text, 24, "%.*f %s", unit && value < 100 ? 1 : 0, value, units[unit]);
+	return text;
+}
