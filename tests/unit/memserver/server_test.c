@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_test.c -- a whole memory server: its options, its door, and clients that come and go. */
+#include "unit/memserver/server_fixture.h"
+
+#include <errno.h>
+
+#define PATIENCE_NS 30000000000ull
+#define WIRE_HELLO (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+struct client {
+	struct nam_domain *domain;
+	struct nam_cq *cq;
+	struct nam_rq *rq;
+	struct nam_qp *qp;
+	_Alignas(8) uint8_t in[NAM_RPC_BYTES_MAX];
+	_Alignas(8) uint8_t out[NAM_RPC_BYTES_MAX];
+};
+
+static void
+run_main(void *arg)
+{
+	assert_int_equal(nam_server_run(arg), 0);
+}
+
+static int
+setup_running(void **state)
+{
+	struct fixture *f = aligned_alloc(64, (sizeof(*f) + 63) & ~63ul);
+	struct nam_server_options options;
+
+	assert_non_null(f);
+	fixture_options(f, &options);
+	options.rpc_threads = 2;
+	fixture_start(f, &options);
+	*state = f;
+	return 0;
+}
+
+static int
+client_connect_with(struct fixture *f, struct client *client, const struct nam_wire_hello *wire,
+	struct nam_wire_welcome *welcome)
+{
+	const struct nam_fabric_ops *ops = f->server->ops;
+	struct nam_hello hello = { .bytes = sizeof(*wire) }, reply = { 0 };
+	struct nam_qp_options options;
+	int rc;
+
+	memset(client, 0, sizeof(*client));
+	assert_int_equal(ops->domain_open(&client->domain, &f->diag), 0);
+	assert_int_equal(ops->cq_create(client->domain, 64, &client->cq), 0);
+	assert_int_equal(ops->rq_create(client->domain, client->cq, 8, &client->rq), 0);
+	options = (struct nam_qp_options){ client->cq, client->rq, client };
+	memcpy(hello.data, wire, sizeof(*wire));
+	rc = ops->connect(client->domain, f->address, &hello, &options, &reply, &client->qp,
+		&f->diag);
+	if (welcome) {
+		assert_int_equal(reply.bytes, sizeof(*welcome));
+		memcpy(welcome, reply.data, sizeof(*welcome));
+	}
+	return rc;
+}
+
+static void
+client_connect(struct fixture *f, struct client *client)
+{
+	const struct nam_wire_hello wire = { .magic_version = WIRE_HELLO };
+	struct nam_wire_welcome welcome;
+
+	assert_int_equal(client_connect_with(f, client, &wire, &welcome), 0);
+	assert_int_equal(welcome.status, 0);
+	assert_int_equal(welcome.regions_count, 2);
+	assert_true(welcome.boot);
+}
+
+static void
+client_close(struct fixture *f, struct client *client)
+{
+	const struct nam_fabric_ops *ops = f->server->ops;
+
+	ops->qp_destroy(client->qp);
+	ops->rq_destroy(client->rq);
+	ops->cq_destroy(client->cq);
+	ops->domain_close(client->domain);
+}
+
+/* The status of the reply; its body is in client->in. */
+static int
+rpc(struct fixture *f, struct client *client, uint16_t type, const void *body, uint32_t bytes)
+{
+	const struct nam_fabric_ops *ops = f->server->ops;
+	struct nam_rpc_header *request = (struct nam_rpc_header *)(void *)client->out;
+	const struct nam_rpc_header *reply = (const struct nam_rpc_header *)(void *)client->in;
+	struct nam_recv recv = { client->in, sizeof(client->in), 0, client->in };
+	struct nam_wr wr = { .op = NAM_WR_SEND, .local = client->out };
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct nam_wc wc;
+
+	nam_rpc_header_fill(request, type, until, 0, bytes);
+	if (bytes)
+		memcpy(request + 1, body, bytes);
+	wr.bytes = (uint32_t)sizeof(*request) + bytes;
+	assert_int_equal(ops->rq_post(client->rq, &recv, 1), 0);
+	assert_int_equal(ops->qp_post(client->qp, &wr, 1), 0);
+	while (ops->cq_poll(client->cq, &wc, 1) == 0) {
+		(void)ops->cq_wait(client->cq, PATIENCE_NS);
+		assert_true(nam_now_ns() < until);
+	}
+	assert_int_equal(wc.op, NAM_WC_RECV);
+	assert_int_equal(nam_rpc_check(client->in, wc.bytes), 0);
+	assert_true(reply->id == until && reply->type == type);
+	return reply->status;
+}
+
+static const void *
+body_of(const struct client *client)
+{
+	return client->in + sizeof(struct nam_rpc_header);
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+static void
+server__clients_come_and_go__COUNTS_THEM(void **state)
+{
+	struct fixture *f = *state;
+	struct client *clients = aligned_alloc(64, 20 * sizeof(*clients) / 64 * 64 + 64);
+	struct nam_thread *thread;
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	const struct nam_rpc_status_reply *status;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	for (int i = 0; i < 20; i++) {
+		client_connect(f, &clients[i]);
+		assert_int_equal(rpc(f, &clients[i], NAM_RPC_PING, "ping", 4), 0);
+		assert_memory_equal(body_of(&clients[i]), "ping", 4);
+	}
+	status = body_of(&clients[0]);
+	assert_int_equal(rpc(f, &clients[0], NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(status->connections, 20);
+	assert_int_equal(status->handlers, 2);
+	assert_true(status->requests >= 20);
+	for (int i = 1; i < 20; i++)
+		client_close(f, &clients[i]);
+	do {
+		assert_true(nam_now_ns() < until);
+		assert_int_equal(rpc(f, &clients[0], NAM_RPC_STATUS, NULL, 0), 0);
+	} while (status->connections != 1);
+	/* Both handlers have had their share. */
+	assert_true(atomic_load(&f->server->handlers[0].requests) > 0);
+	assert_true(atomic_load(&f->server->handlers[1].requests) > 0);
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+	client_close(f, &clients[0]);
+	free(clients);
+}
+
+static void
+server__registered_client_disconnects__IS_DEAD(void **state)
+{
+	struct fixture *f = *state;
+	struct client life_line, worker;
+	struct nam_thread *thread;
+	struct nam_rpc_register_request request = { .pid = 1, .name = "x" };
+	struct nam_rpc_client_state_request who = { 0 };
+	struct nam_wire_hello wire = { .magic_version = WIRE_HELLO };
+	struct nam_wire_welcome welcome;
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	const struct nam_rpc_client_state_reply *client;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	client_connect(f, &life_line);
+	assert_int_equal(rpc(f, &life_line, NAM_RPC_REGISTER, &request, sizeof(request)), 0);
+	memcpy(&who, body_of(&life_line), 4);
+	wire.client_id = who.client_id;
+	wire.incarnation = who.incarnation;
+	assert_int_equal(client_connect_with(f, &worker, &wire, &welcome), 0);
+	client_close(f, &life_line);
+	client = body_of(&worker);
+	do {
+		assert_true(nam_now_ns() < until);
+		assert_int_equal(rpc(f, &worker, NAM_RPC_CLIENT_STATE, &who, sizeof(who)), 0);
+	} while (client->state == NAM_CLIENT_ALIVE);
+	assert_int_equal(client->state, NAM_CLIENT_DEAD);
+	/* A late connection of the dead client's is turned away, with the reason. */
+	assert_int_equal(client_connect_with(f, &life_line, &wire, &welcome), -ECONNREFUSED);
+	assert_int_equal(welcome.status, -NAM_E_FENCED);
+	client_close(f, &life_line);
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+	client_close(f, &worker);
+}
+
+static void
+server__bad_hello__IS_REJECTED_WITH_THE_REASON(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_wire_hello wires[] = {
+		{ .magic_version = WIRE_HELLO + 1 },
+		{ .magic_version = 1 },
+		{ .magic_version = WIRE_HELLO, .flags = 1 },
+		{ .magic_version = WIRE_HELLO, .reserved = 1 },
+		{ .magic_version = WIRE_HELLO, .client_id = 4096 },
+		{ .magic_version = WIRE_HELLO, .client_id = 9, .incarnation = 1 },
+	};
+	const int statuses[] = { -NAM_E_FABRIC_VERSION, -NAM_E_FABRIC_PROTOCOL,
+		-NAM_E_FABRIC_PROTOCOL, -NAM_E_FABRIC_PROTOCOL, -NAM_E_FABRIC_PROTOCOL,
+		-NAM_E_FENCED };
+	struct nam_thread *thread;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	for (size_t i = 0; i < sizeof(wires) / sizeof(wires[0]); i++) {
+		struct nam_wire_welcome welcome;
+		struct client client;
+
+		assert_int_equal(client_connect_with(f, &client, &wires[i], &welcome),
+			-ECONNREFUSED);
+		assert_int_equal(welcome.status, statuses[i]);
+		assert_int_equal(welcome.magic_version, WIRE_HELLO);
+		client_close(f, &client);
+	}
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+}
+
+static void
+server__memory__IS_REACHED_ONE_SIDED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_regions_request request = { 0, 0 };
+	struct nam_rpc_regions_reply *regions;
+	struct nam_thread *thread;
+	struct client client;
+	uint64_t old = 0;
+
+	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
+	client_connect(f, &client);
+	assert_int_equal(rpc(f, &client, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	regions = malloc(sizeof(*regions) + 2 * sizeof(regions->regions[0]));
+	memcpy(regions, body_of(&client), sizeof(*regions) + 2 * sizeof(regions->regions[0]));
+	for (int i = 0; i < 2; i++) {
+		struct nam_wr wr = { .op = NAM_WR_FETCH_ADD, .flags = NAM_WR_SIGNALED, .bytes = 8,
+			.rkey = regions->regions[i].rkey, .local = &old, .compare = 1,
+			.remote = regions->regions[i].remote + NAM_META_EPOCH_OFFSET };
+		struct nam_wc wc;
+
+		assert_int_equal(f->server->ops->qp_post(client.qp, &wr, 1), 0);
+		assert_int_equal(f->server->ops->cq_poll(client.cq, &wc, 1), 1);
+		assert_int_equal(wc.status, 0);
+		assert_int_equal(old, i == 0);
+		assert_int_equal(__atomic_load_n((uint64_t *)f->server->memory.mrs[i].base +
+			NAM_META_EPOCH_OFFSET / 8, __ATOMIC_SEQ_CST), 1 + (i == 0));
+	}
+	free(regions);
+	nam_server_stop(f->server);
+	nam_thread_join(thread);
+	client_close(f, &client);
+}
+
+static void
+stop__before_run__ENDS_IT_AT_ONCE(void **state)
+{
+	struct fixture *f = *state;
+
+	nam_server_stop(f->server);
+	assert_int_equal(nam_server_run(f->server), 0);
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static void
+start__option_out_of_range__NAMES_IT(void **state)
+{
+	static const struct {
+		struct nam_server_options options;
+		const char *say;
+		int rc;
+	} cases[] = {
+#define BASE .memory_bytes = 1 << 20, .region_bytes = 1 << 20, .numa_node = -1, .rpc_threads = 1
+		{ { BASE, .listen = NULL }, "--listen", -EINVAL },
+		{ { BASE, .listen = "" }, "--listen", -EINVAL },
+		{ { BASE, .listen = "ib:x" }, "'ib:x'", -EINVAL },
+		{ { BASE, .listen = "shm:" }, "path is missing", -EINVAL },
+		{ { BASE, .listen = "shm:/tmp/nam-x", .id = 256 }, "--id", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+			.rpc_threads = 0, .numa_node = -1 }, "--rpc-threads", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+			.rpc_threads = 65, .numa_node = -1 }, "--rpc-threads", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+			.rpc_threads = 1, .numa_node = -2 }, "--numa", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+			.rpc_threads = 1, .numa_node = 900 }, "NUMA node 900", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1000, .region_bytes = 1 << 20,
+			.rpc_threads = 1, .numa_node = -1 }, "--memory", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 30, .region_bytes = 1 << 20,
+			.rpc_threads = 1, .numa_node = -1 }, "--region larger", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1000,
+			.rpc_threads = 1, .numa_node = -1 }, "--region", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
+			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M }, "multiples of 2M",
+			-EINVAL },
+		{ { BASE, .listen = "shm:/tmp/nam-x", .pages = 99 }, "--pages", -EINVAL },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46, .region_bytes = 1ull << 38,
+			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_4K }, "--memory",
+			-ENOMEM },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46, .region_bytes = 1ull << 38,
+			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M }, "nr_hugepages",
+			-ENOMEM },
+#undef BASE
+	};
+	struct nam_diag notice, diag;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct nam_server *server = NULL;
+
+		diag.text[0] = '\0';
+		assert_int_equal(nam_server_start(&cases[i].options, &server, &notice, &diag),
+			cases[i].rc);
+		assert_null(server);
+		if (!strstr(diag.text, cases[i].say))
+			fail_msg("case %zu says '%s'", i, diag.text);
+		assert_int_equal(access("/tmp/nam-x", F_OK), -1);
+	}
+}
+
+static void
+start__same_address_twice__IS_IN_USE(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_server_options options = f->server->options;
+	struct nam_server *second = NULL;
+
+	assert_int_equal(nam_server_start(&options, &second, NULL, &f->diag),
+		-NAM_E_FABRIC_ADDRESS_IN_USE);
+	assert_null(second);
+}
+
+static void
+start__last_region__MAY_BE_SMALLER(void **state)
+{
+	struct nam_server_options options;
+	struct fixture f;
+	char text[160];
+
+	(void)state;
+	fixture_options(&f, &options);
+	options.memory_bytes = 1280 << 10;
+	fixture_start(&f, &options);
+	assert_int_equal(f.server->memory.count, 3);
+	assert_int_equal(f.server->memory.mrs[2].bytes, 256 << 10);
+	nam_server_describe(f.server, text, sizeof(text));
+	assert_string_equal(text, "1280 KiB in 3 regions of 512 KiB, 4 KiB pages, 1 handler thread");
+	nam_server_destroy(f.server);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
+static void
+start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO(void **state)
+{
+	struct nam_server_options options;
+	struct fixture f;
+
+	(void)state;
+	fixture_options(&f, &options);
+	/* Not a multiple of 2 MiB, so there is something to say. */
+	options.pages = NAM_PAGES_AUTO;
+	fixture_start(&f, &options);
+	assert_non_null(strstr(f.notice.text, "--pages auto chose"));
+	nam_server_destroy(f.server);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_running, fixture_teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(server__clients_come_and_go__COUNTS_THEM),
+		TEST(server__registered_client_disconnects__IS_DEAD),
+		TEST(server__bad_hello__IS_REJECTED_WITH_THE_REASON),
+		TEST(server__memory__IS_REACHED_ONE_SIDED),
+		TEST(stop__before_run__ENDS_IT_AT_ONCE),
+		cmocka_unit_test(start__option_out_of_range__NAMES_IT),
+		TEST(start__same_address_twice__IS_IN_USE),
+		cmocka_unit_test(start__last_region__MAY_BE_SMALLER),
+		cmocka_unit_test(start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
