@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../common/env.h"
+#include "../../common/fiber.h"
+#include "../../memserver/server.h"
+
+#define READY_MS 20000u
+#define ARGS_MAX 32u
+
+#if defined(NAM_FIBER_ASAN) || defined(NAM_FIBER_TSAN)
+#define DEFAULT_SCALE 0.1
+#else
+#define DEFAULT_SCALE 1.0
+#endif
+
+void
+test_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fputc('\n', stderr);
+	exit(1);
+}
+
+uint64_t
+test_scaled(uint64_t count)
+{
+	const char *text = getenv("NAM_TEST_SCALE");
+	double scale = text && *text ? strtod(text, NULL) : DEFAULT_SCALE;
+	uint64_t scaled = (uint64_t)((double)count * scale);
+
+	return scaled ? scaled : 1;
+}
+
+/* ---- children ----------------------------------------------------------------------------- */
+
+/* In the new process.  The parent may have died before we asked to be told. */
+static void
+become(const char *const *argv, pid_t parent, int out)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(125);
+	if (dup2(out, STDOUT_FILENO) < 0)
+		_exit(126);
+	execv(argv[0], (char *const *)(uintptr_t)argv);
+	_exit(127);
+}
+
+void
+child_start(struct child *child, const char *const *argv)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		test_die("pipe: %s", strerror(errno));
+	(void)fflush(NULL);
+	child->pid = fork();
+	if (child->pid < 0)
+		test_die("fork: %s", strerror(errno));
+	if (child->pid == 0)
+		become(argv, parent, fds[1]);
+	close(fds[1]);
+	child->out = fds[0];
+}
+
+void
+child_start_self(struct child *child, const char *role, const char *const *args)
+{
+	const char *argv[ARGS_MAX] = { "/proc/self/exe", role };
+	unsigned count = 2;
+
+	for (; *args; args++) {
+		if (count == ARGS_MAX - 1)
+			test_die("too many arguments");
+		argv[count++] = *args;
+	}
+	child_start(child, argv);
+}
+
+static int
+exit_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void
+child_done(struct child *child)
+{
+	child->pid = 0;
+	close(child->out);
+	child->out = -1;
+}
+
+int
+child_wait(struct child *child, unsigned timeout_ms)
+{
+	uint64_t deadline = nam_now_ns() + timeout_ms * 1000000ull;
+	int status;
+
+	for (;;) {
+		pid_t pid = waitpid(child->pid, &status, WNOHANG);
+
+		if (pid < 0)
+			test_die("waitpid: %s", strerror(errno));
+		if (pid == child->pid)
+			break;
+		if (nam_now_ns() >= deadline)
+			return -1;
+		nam_sleep_ns(2000000);
+	}
+	child_done(child);
+	return exit_status(status);
+}
+
+void
+child_signal(const struct child *child, int signal_number)
+{
+	if (kill(child->pid, signal_number))
+		test_die("kill %d: %s", (int)child->pid, strerror(errno));
+}
+
+void
+child_kill(struct child *child)
+{
+	int status;
+
+	if (!child->pid)
+		return;
+	child_signal(child, SIGKILL);
+	if (waitpid(child->pid, &status, 0) != child->pid)
+		test_die("waitpid: %s", strerror(errno));
+	child_done(child);
+}
+
+bool
+child_line(struct child *child, char *line, size_t size, unsigned timeout_ms)
+{
+	uint64_t now = nam_now_ns(), deadline = now + timeout_ms * 1000000ull;
+	size_t length = 0;
+
+	for (; now < deadline; now = nam_now_ns()) {
+		struct pollfd readable = { .fd = child->out, .events = POLLIN };
+		char byte;
+
+		if (poll(&readable, 1, (int)((deadline - now + 999999) / 1000000)) <= 0)
+			continue;
+		if (read(child->out, &byte, 1) != 1)
+			return false;
+		if (byte == '\n') {
+			line[length] = '\0';
+			return true;
+		}
+		if (length + 1 < size)
+			line[length++] = byte;
+	}
+	return false;
+}
+
+/* ---- memory servers that are processes ---------------------------------------------------- */
+
+const char *
+test_program(const char *name)
+{
+	static char path[4096];
+	const char *folder = getenv("NAM_BUILD_DIR");
+
+	if (!folder)
+		test_die("NAM_BUILD_DIR is not set; it names the folder that the project was built in");
+	(void)snprintf(path, sizeof(path), "%s/bin/%s", folder, name);
+	return path;
+}
+
+/* Those of this program that have to be tidied up after; exit() may come at any point. */
+static struct cluster *unfinished;
+
+static void
+finish(void)
+{
+	if (unfinished)
+		cluster_stop(unfinished);
+}
+
+void
+cluster_start_server(struct cluster *cluster, unsigned number)
+{
+	struct child *server = &cluster->servers[number];
+	char id[12], line[512];
+	const char *const argv[] = {
+		test_program("nam-memserver"), "--listen", cluster->addresses[number],
+		"--memory", cluster->memory, "--region", cluster->region, "--pages", "4k",
+		"--id", id, NULL,
+	};
+
+	(void)snprintf(id, sizeof(id), "%u", number);
+	child_start(server, argv);
+	if (!child_line(server, line, sizeof(line), READY_MS))
+		test_die("memory server %u did not get ready: %s", number, argv[0]);
+}
+
+void
+cluster_start(struct cluster *cluster, unsigned count, const char *memory, const char *region)
+{
+	size_t length = 0;
+
+	memset(cluster, 0, sizeof(*cluster));
+	(void)snprintf(cluster->folder, sizeof(cluster->folder), "/tmp/nam-test-XXXXXX");
+	if (!mkdtemp(cluster->folder))
+		test_die("%s: %s", cluster->folder, strerror(errno));
+	cluster->count = count;
+	cluster->memory = memory;
+	cluster->region = region;
+	unfinished = cluster;
+	(void)atexit(finish);
+	for (unsigned i = 0; i < count; i++) {
+		(void)snprintf(cluster->addresses[i], sizeof(cluster->addresses[i]), "shm:%s/%u",
+			cluster->folder, i);
+		length += (size_t)snprintf(cluster->list + length, sizeof(cluster->list) - length,
+			"%s%s", i ? "," : "", cluster->addresses[i]);
+		cluster_start_server(cluster, i);
+	}
+}
+
+void
+cluster_stop(struct cluster *cluster)
+{
+	for (unsigned i = 0; i < cluster->count; i++) {
+		const char *path = cluster->addresses[i] + strlen("shm:");
+		char lock[128];
+
+		child_kill(&cluster->servers[i]);
+		(void)unlink(path);
+		(void)snprintf(lock, sizeof(lock), "%s.lock", path);
+		(void)unlink(lock);
+	}
+	(void)rmdir(cluster->folder);
+	unfinished = NULL;
+}
+
+/* ---- memory servers that are threads ------------------------------------------------------ */
+
+struct local_cluster {
+	char folder[64];
+	char list[CLUSTER_SERVERS_MAX * 96];
+	unsigned count;
+	struct {
+		char address[96];
+		struct nam_server *server;
+		struct nam_thread *thread;
+	} servers[CLUSTER_SERVERS_MAX];
+};
+
+static void
+run_server(void *arg)
+{
+	int rc = nam_server_run(arg);
+
+	if (rc)
+		test_die("a memory server ended: %s", nam_err_text(rc));
+}
+
+struct local_cluster *
+local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes)
+{
+	struct local_cluster *cluster = calloc(1, sizeof(*cluster));
+	size_t length = 0;
+
+	if (!cluster)
+		test_die("no memory");
+	(void)snprintf(cluster->folder, sizeof(cluster->folder), "/tmp/nam-test-XXXXXX");
+	if (!mkdtemp(cluster->folder))
+		test_die("%s: %s", cluster->folder, strerror(errno));
+	cluster->count = count;
+	for (unsigned i = 0; i < count; i++) {
+		struct nam_server_options options;
+		struct nam_diag diag = { "" };
+		char *address = cluster->servers[i].address;
+
+		(void)snprintf(address, sizeof(cluster->servers[i].address), "shm:%s/%u",
+			cluster->folder, i);
+		length += (size_t)snprintf(cluster->list + length, sizeof(cluster->list) - length,
+			"%s%s", i ? "," : "", address);
+		nam_server_options_init(&options);
+		options.listen = address;
+		options.id = i;
+		options.memory_bytes = memory_bytes;
+		options.region_bytes = region_bytes;
+		options.pages = NAM_PAGES_4K;
+		if (nam_server_start(&options, &cluster->servers[i].server, NULL, &diag))
+			test_die("memory server %u: %s", i, diag.text);
+		if (nam_thread_start("memserver", run_server, cluster->servers[i].server,
+			    &cluster->servers[i].thread))
+			test_die("no thread for memory server %u", i);
+	}
+	return cluster;
+}
+
+const char *
+local_cluster_list(const struct local_cluster *cluster)
+{
+	return cluster->list;
+}
+
+const char *
+local_cluster_address(const struct local_cluster *cluster, unsigned number)
+{
+	return cluster->servers[number].address;
+}
+
+void
+local_cluster_stop(struct local_cluster *cluster)
+{
+	for (unsigned i = 0; i < cluster->count; i++) {
+		nam_server_stop(cluster->servers[i].server);
+		nam_thread_join(cluster->servers[i].thread);
+		nam_server_destroy(cluster->servers[i].server);
+	}
+	(void)rmdir(cluster->folder);
+	free(cluster);
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+struct nam_client *
+test_connect(const char *list, const char *name, uint32_t lock_timeout_ms)
+{
+	struct nam_client_options options;
+	struct nam_client *client;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = list;
+	options.name = name;
+	if (lock_timeout_ms)
+		options.lock_timeout_ms = lock_timeout_ms;
+	rc = nam_client_connect(&options, &client, &diag);
+	if (rc)
+		test_die("%s: cannot connect: %s: %s", name, nam_err_name(rc), diag.text);
+	return client;
+}
+
+struct nam_worker *
+test_worker(struct nam_client *client)
+{
+	struct nam_worker *worker;
+	struct nam_diag diag = { "" };
+	int rc = nam_worker_open(client, &worker, &diag);
+
+	if (rc)
+		test_die("cannot open a worker: %s: %s", nam_err_name(rc), diag.text);
+	return worker;
+}

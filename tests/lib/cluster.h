@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cluster.h -- real memory servers for tests: processes of nam-memserver, or threads of the test.
+ *
+ * Whatever goes wrong in here ends the test program with a message.  Processes die with the thread
+ * that started them, whichever way that ends; so start them from the main thread.
+ */
+#ifndef NAM_TESTS_LIB_CLUSTER_H
+#define NAM_TESTS_LIB_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../../common/error.h"
+#include "../../compute/client.h"
+
+#define CLUSTER_SERVERS_MAX 4u
+
+/* Print a message and end the program. */
+void test_die(const char *format, ...) NAM_PRINTF(1, 2) __attribute__((noreturn));
+
+/*
+ * `count` times the factor NAM_TEST_SCALE of the environment, at least 1.  Without it, sanitized
+ * programs do a tenth, and all others everything.
+ */
+uint64_t test_scaled(uint64_t count);
+
+/* ---- children ----------------------------------------------------------------------------- */
+
+struct child {
+	pid_t pid;		/* 0: not running */
+	int out;		/* its standard output */
+};
+
+/* Start a program.  @argv ends with NULL; argv[0] is a path; standard output is a pipe to us. */
+void child_start(struct child *child, const char *const *argv);
+
+/* This program once more: argv[0] is filled in, and goes on to `role`. */
+void child_start_self(struct child *child, const char *role, const char *const *args);
+
+/* Exit status, 128 + signal, or -1 if it has not ended within so many milliseconds. */
+int child_wait(struct child *child, unsigned timeout_ms);
+
+void child_signal(const struct child *child, int signal_number);
+
+/* SIGKILL, and wait.  Nothing to do for one that has been waited for. */
+void child_kill(struct child *child);
+
+/*
+ * What a child wrote, up to a newline, which is cut off.  False at its end, or when nothing comes
+ * within so many milliseconds.
+ */
+bool child_line(struct child *child, char *line, size_t size, unsigned timeout_ms);
+
+/* ---- memory servers that are processes ---------------------------------------------------- */
+
+struct cluster {
+	char folder[64];		/* temporary; removed by cluster_stop() */
+	char addresses[CLUSTER_SERVERS_MAX][96];	/* "shm:..." */
+	char list[CLUSTER_SERVERS_MAX * 96];		/* what --cluster takes */
+	unsigned count;
+	const char *memory, *region;
+	struct child servers[CLUSTER_SERVERS_MAX];
+};
+
+/* @memory, @region: as nam-memserver wants them */
+void cluster_start(struct cluster *cluster, unsigned count, const char *memory,
+	const char *region);
+/* One server, at first or anew after it has ended; waits until it is ready. */
+void cluster_start_server(struct cluster *cluster, unsigned number);
+void cluster_stop(struct cluster *cluster);
+
+/* The path of a program that was built; static. */
+const char *test_program(const char *name);
+
+/* ---- memory servers that are threads ------------------------------------------------------ */
+
+struct local_cluster;
+
+struct local_cluster *local_cluster_start(unsigned count, uint64_t memory_bytes,
+	uint64_t region_bytes);
+const char *local_cluster_list(const struct local_cluster *cluster);
+const char *local_cluster_address(const struct local_cluster *cluster, unsigned number);
+/* All clients must be closed. */
+void local_cluster_stop(struct local_cluster *cluster);
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+/* Defaults, but for what is said here; 0: the default of that, too. */
+struct nam_client *test_connect(const char *list, const char *name, uint32_t lock_timeout_ms);
+struct nam_worker *test_worker(struct nam_client *client);
+
+#endif /* NAM_TESTS_LIB_CLUSTER_H */
