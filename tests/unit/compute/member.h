@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "compute/compute_internal.h"
-#include "lib/fake_server.h"
+#include "../../lib/fake_server.h"
 
 #define STRIDE 1088u
 #define PATIENCE_NS 60000000000ull
