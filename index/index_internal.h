@@ -135,6 +135,13 @@ NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *in
 NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
 
+/*
+ * The root and its level, which belong together: index->root may name another one by the time that
+ * this returns.
+ */
+NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_root, unsigned *ret_level) NAM_MUST_CHECK;
+
 /* The level of the root. */
 NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *index,
 	unsigned *ret_level) NAM_MUST_CHECK;

@@ -83,12 +83,11 @@ separator_grow(struct nam_worker *worker, struct nam_index *index, const uint64_
 	struct nam_gaddr root;
 	int rc;
 
-	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
+	rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 	if (rc || root_level >= level)
 		return rc;
 	if (root_level + 1 < level)
 		return -NAM_E_RESTART_PARENT;	/* levels below have to grow first */
-	root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	rc = grow(worker, index, root, key, child, level); /* SUSPENDS */
 	return rc == -NAM_E_EXISTS ? 0 : rc;
 }
