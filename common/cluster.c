@@ -58,8 +58,8 @@ same_address_twice(const struct nam_cluster *cluster, const char *address, struc
 {
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		if (!strcmp(cluster->servers[i].listen, address))
-			return nam_diag_set(diag, -NAM_E_CLUSTER, "cluster: '%s' is there twice; name "
-				"each memory server once", address);
+			return nam_diag_set(diag, -NAM_E_CLUSTER, "cluster: '%s' is there twice; "
+				"name each memory server once", address);
 	}
 	return 0;
 }
@@ -109,8 +109,9 @@ parse_list(const char *text, struct nam_cluster *cluster, struct nam_diag *diag)
 		while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
 			length--;
 		if (!length)
-			return nam_diag_set(diag, -EINVAL, "cluster: an address is missing; write for "
-				"example shm:/run/nam/a,shm:/run/nam/b or @/etc/nam/cluster.ini");
+			return nam_diag_set(diag, -EINVAL, "cluster: an address is missing; write "
+				"for example shm:/run/nam/a,shm:/run/nam/b or "
+				"@/etc/nam/cluster.ini");
 		rc = add_address(cluster, text, length, diag);
 		if (rc)
 			return rc;
@@ -173,12 +174,12 @@ begin_section(struct reader *reader, const char *section, int line)
 	int32_t id;
 
 	if (section_id(section, &id))
-		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: section [%s]: write [server N] with "
-			"N from 0 to %u", reader->path, line, section, NAM_SERVERS_MAX - 1);
+		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: section [%s]: write [server N] "
+			"with N from 0 to %u", reader->path, line, section, NAM_SERVERS_MAX - 1);
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		if (cluster->servers[i].id == id)
-			return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] is there "
-				"twice; the first is at line %d", reader->path, line, id,
+			return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] is "
+				"there twice; the first is at line %d", reader->path, line, id,
 				cluster->servers[i].line);
 	}
 	/* An id below NAM_SERVERS_MAX that is not there yet: so there is room. */
@@ -202,13 +203,13 @@ set_key(struct reader *reader, const char *name, const char *value, int line)
 			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' is there twice in "
 				"[%s]", reader->path, line, name, reader->section);
 		if (!*value || strlen(value) >= keys[i].size)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: %s: the value must have 1 "
-				"to %zu bytes", reader->path, line, name, keys[i].size - 1);
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: %s: the value must have "
+				"1 to %zu bytes", reader->path, line, name, keys[i].size - 1);
 		memcpy(field, value, strlen(value) + 1);
 		return 0;
 	}
-	return nam_diag_set(reader->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, memory, "
-		"region, pages, numa, rpc_threads", reader->path, line, name);
+	return nam_diag_set(reader->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, "
+		"memory, region, pages, numa, rpc_threads", reader->path, line, name);
 }
 
 /* For ini_parse_stream: 1 to go on. */
@@ -220,8 +221,8 @@ handle_key(void *arg, const char *section, const char *name, const char *value)
 	if (reader->rc)
 		return 0;
 	if (!*section)
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' stands before the first "
-			"[server N]", reader->path, reader->line, name);
+		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' stands before the "
+			"first [server N]", reader->path, reader->line, name);
 	else if (strcmp(section, reader->section))
 		reader->rc = begin_section(reader, section, reader->line);
 	if (!reader->rc)
@@ -243,8 +244,8 @@ read_line(char *text, int size, void *arg)
 		return NULL;
 	reader->line++;
 	if (!strchr(text, '\n') && !feof(reader->file)) {
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than %d "
-			"bytes", reader->path, reader->line, size - 2);
+		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than "
+			"%d bytes", reader->path, reader->line, size - 2);
 		return NULL;
 	}
 	blanks = strspn(text, " \t");
@@ -258,19 +259,20 @@ check_file(struct reader *reader)
 	struct nam_cluster *cluster = reader->cluster;
 
 	if (cluster->count == 0)
-		return nam_diag_set(reader->diag, -EINVAL, "%s: names no memory server; write a section "
-			"[server 0] with listen = shm:PATH", reader->path);
+		return nam_diag_set(reader->diag, -EINVAL, "%s: names no memory server; write a "
+			"section [server 0] with listen = shm:PATH", reader->path);
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		struct nam_cluster_server *server = &cluster->servers[i];
 
 		if (!*server->listen)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: [server %d] has no listen = "
-				"ADDRESS", reader->path, server->line, server->id);
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: [server %d] has no "
+				"listen = ADDRESS", reader->path, server->line, server->id);
 		for (uint32_t j = 0; j < i; j++) {
 			if (!strcmp(cluster->servers[j].listen, server->listen))
-				return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] and "
-					"[server %d] listen at the same address '%s'", reader->path,
-					server->line, cluster->servers[j].id, server->id, server->listen);
+				return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: "
+					"[server %d] and [server %d] listen at the same address "
+					"'%s'", reader->path, server->line, cluster->servers[j].id,
+					server->id, server->listen);
 		}
 	}
 	return 0;

@@ -37,7 +37,7 @@ struct nam_cluster {
 };
 
 /**
- * nam_cluster_parse -- read a cluster text: addresses separated by commas, or '@' and a file's name.
+ * nam_cluster_parse -- read a cluster text: addresses with commas between, or '@' and a file name.
  *
  * Returns 0; -EINVAL with the place and the remedy in *diag; -errno when the file cannot be read;
  * -NAM_E_CLUSTER for one address or one id twice; -NAM_E_LIMIT for too many servers.

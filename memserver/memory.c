@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "memserver_internal.h"
 
@@ -145,8 +146,8 @@ count_regions(struct nam__memory *memory, const struct nam_server_options *optio
 	if (region_bytes > options->memory_bytes)
 		region_bytes = options->memory_bytes;
 	if (region_bytes < SPARE_BYTES >> 8 || region_bytes % 4096 || region_bytes > 256ull << 30)
-		return nam_diag_set(diag, -EINVAL, "--region: %s is not a multiple of 4 KiB between "
-			"256 KiB and 256 GiB", nam__bytes_text(region_bytes, a, sizeof(a)));
+		return nam_diag_set(diag, -EINVAL, "--region: %s is not a multiple of 4 KiB "
+			"between 256 KiB and 256 GiB", nam__bytes_text(region_bytes, a, sizeof(a)));
 	count = (options->memory_bytes + region_bytes - 1) / region_bytes;
 	if (count > NAM_REGIONS_PER_SERVER)
 		return nam_diag_set(diag, -EINVAL, "--memory %s in regions of %s would be %" PRIu64
@@ -177,15 +178,16 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	char where[64] = "";
 
 	if (!multiple_of_pages(memory, page_bytes_log2))
-		return nam_diag_set(diag, -EINVAL, "--pages %s: --memory and --region must be multiples "
-			"of %s", name, name);
+		return nam_diag_set(diag, -EINVAL, "--pages %s: --memory and --region must be "
+			"multiples of %s", name, name);
 	if (options->numa_node >= 0)
 		(void)snprintf(where, sizeof(where), " on NUMA node %d", options->numa_node);
 	if (available < needed)
-		return nam_diag_set(diag, -ENOMEM, "--pages %s: %" PRIu64 " huge pages are needed%s "
-			"and %" PRIu64 " are free; set /sys/kernel/mm/hugepages/hugepages-%llukB/"
-			"nr_hugepages to at least %" PRIu64 " more than is in use, or use --pages auto",
-			name, needed, where, available, 1ull << (page_bytes_log2 - 10), needed);
+		return nam_diag_set(diag, -ENOMEM, "--pages %s: %" PRIu64 " huge pages are "
+			"needed%s and %" PRIu64 " are free; set "
+			"/sys/kernel/mm/hugepages/hugepages-%llukB/nr_hugepages to at least "
+			"%" PRIu64 " more than is in use, or use --pages auto", name, needed,
+			where, available, 1ull << (page_bytes_log2 - 10), needed);
 	memory->page_bytes_log2 = page_bytes_log2;
 	return 0;
 }
@@ -194,8 +196,8 @@ static int
 plan_thp(struct nam__memory *memory, struct nam_diag *diag)
 {
 	if (!thp_possible())
-		return nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are off for "
-			"shared memory; write 'advise' to "
+		return nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are off "
+			"for shared memory; write 'advise' to "
 			"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or use --pages auto");
 	memory->page_bytes_log2 = SMALL_LOG2;
 	memory->transparent_huge = 1;
@@ -213,8 +215,8 @@ plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 	memory->page_bytes_log2 = SMALL_LOG2;
 	if (thp_possible()) {
 		memory->transparent_huge = 1;
-		(void)nam_diag_set(notice, 0, "--pages auto chose transparent huge pages; for reserved "
-			"ones write at least %" PRIu64 " to "
+		(void)nam_diag_set(notice, 0, "--pages auto chose transparent huge pages; for "
+			"reserved ones write at least %" PRIu64 " to "
 			"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", pages);
 		return;
 	}
@@ -243,11 +245,28 @@ check_available(const struct nam__memory *memory, struct nam_diag *diag)
 }
 
 static int
+check_node(int node, struct nam_diag *diag)
+{
+	char path[64];
+
+	if (node < 0)
+		return 0;
+	(void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	/* A host without NUMA has no such folder, and then node 0 is all there is. */
+	if (node == 0 || !access(path, F_OK))
+		return 0;
+	return nam_diag_set(diag, -EINVAL, "--numa: this host has no NUMA node %d; see "
+		"/sys/devices/system/node, or use -1 for any", node);
+}
+
+static int
 plan(struct nam__memory *memory, const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag)
 {
 	int rc = count_regions(memory, options, diag);
 
+	if (!rc)
+		rc = check_node(options->numa_node, diag);
 	if (rc)
 		return rc;
 	switch (options->pages) {

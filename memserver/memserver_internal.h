@@ -100,7 +100,7 @@ void nam__catalog_free(struct nam__catalog *catalog);
 struct nam__member {
 	uint16_t incarnation;		/* 0: the id was never given out */
 	bool alive;
-	uint32_t connections;		/* the life line and those that said this id in their hello */
+	uint32_t connections;		/* the life line, and those whose hello said this id */
 	uint64_t pid;
 	char name[48];
 };
@@ -164,7 +164,7 @@ void nam__handler_free(struct nam__handler *handler);
 struct nam__exchange {
 	struct nam_server *server;
 	struct nam__connection *connection;
-	const void *body;		/* 8-byte aligned; stable: it was copied out of the fabric */
+	const void *body;		/* 8-byte aligned; a copy, so nobody changes it */
 	uint32_t body_bytes;
 	void *reply;			/* NAM_RPC_BODY_MAX bytes, 8-byte aligned */
 	uint32_t reply_bytes;		/* set by the service; ignored when it fails */

@@ -21,12 +21,13 @@ static const char usage[] =
 	"  -l, --listen ADDRESS   where clients connect, for example shm:/run/nam/server0\n"
 	"  -m, --memory SIZE      memory to serve, for example 8G (default 1G)\n"
 	"  -r, --region SIZE      size of each region (default 1G); at most 256 regions\n"
-	"  -p, --pages KIND       auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool has\n"
-	"                         enough free, else thp if it is enabled for shared memory, else 4k)\n"
+	"  -p, --pages KIND       auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool\n"
+	"                         has enough free, else thp if it is enabled for shared memory,\n"
+	"                         else 4k)\n"
 	"  -n, --numa NODE        take the memory from this NUMA node (default -1: from any)\n"
 	"  -t, --rpc-threads N    threads that answer requests, 1 to 64 (default 1)\n"
-	"  -i, --id N             this server's number in the cluster, 0 to 255 (default 0); server 0\n"
-	"                         keeps the catalog and the list of clients\n"
+	"  -i, --id N             this server's number in the cluster, 0 to 255 (default 0);\n"
+	"                         server 0 keeps the catalog and the list of clients\n"
 	"  -c, --config FILE      take what is not said here from section [server N] of FILE\n"
 	"      --ready-fd FD      write a line to this file descriptor when ready, then close it\n"
 	"  -h, --help             show this and exit\n"
@@ -202,8 +203,8 @@ copy_text(const char *option, const char *value, char *to, size_t size)
 	if (!*value)
 		return complain(&(struct origin){ .option = option }, "the value is empty");
 	if (strlen(value) >= size)
-		return complain(&(struct origin){ .option = option }, "'%s' is longer than %zu bytes",
-			value, size - 1);
+		return complain(&(struct origin){ .option = option }, "'%s' is longer than %zu "
+			"bytes", value, size - 1);
 	memcpy(to, value, strlen(value) + 1);
 	return 0;
 }

@@ -31,15 +31,16 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 	const struct nam_server_options *options = &server->options;
 
 	if (!options->listen || !*options->listen)
-		return nam_diag_set(diag, -EINVAL, "--listen: where to listen is missing; write for "
-			"example --listen shm:/run/nam/server0");
+		return nam_diag_set(diag, -EINVAL, "--listen: where to listen is missing; write "
+			"for example --listen shm:/run/nam/server0");
 	if (strlen(options->listen) >= sizeof(server->listen))
 		return nam_diag_set(diag, -EINVAL, "--listen: the address is longer than %zu bytes",
 			sizeof(server->listen) - 1);
 	server->ops = nam_fabric_find(options->listen, NULL);
 	if (!server->ops)
 		return nam_diag_set(diag, -EINVAL, "--listen: '%s' names no fabric; known are: %s; "
-			"write for example shm:/run/nam/server0", options->listen, nam_fabric_names());
+			"write for example shm:/run/nam/server0", options->listen,
+			nam_fabric_names());
 	if (options->id >= NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -EINVAL, "--id: %u is not between 0 and %u", options->id,
 			NAM_SERVERS_MAX - 1);
@@ -47,8 +48,8 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "--rpc-threads: %u is not between 1 and %u",
 			options->rpc_threads, NAM__HANDLERS_MAX);
 	if (options->numa_node < -1 || options->numa_node > 1023)
-		return nam_diag_set(diag, -EINVAL, "--numa: %d is not a node's number, or -1 for any",
-			options->numa_node);
+		return nam_diag_set(diag, -EINVAL, "--numa: %d is not a node's number, or -1 for "
+			"any", options->numa_node);
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", options->listen);
 	server->options.listen = server->listen;
 	return 0;

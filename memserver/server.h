@@ -23,7 +23,7 @@ enum nam_pages {
 
 struct nam_server_options {
 	const char *listen;	/* "shm:PATH" */
-	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike any other server's; 0 keeps the catalog */
+	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike others; 0 keeps the catalog */
 	uint64_t memory_bytes;	/* split into regions */
 	uint64_t region_bytes;	/* default 1 GiB; the last region may be smaller */
 	enum nam_pages pages;
@@ -47,7 +47,7 @@ void nam_server_options_init(struct nam_server_options *options);
 int nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
 	struct nam_diag *notice, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* Serve connections in the calling thread until nam_server_stop().  Returns 0 or a negative code. */
+/* Serve connections in the calling thread until nam_server_stop().  0 or a negative code. */
 int nam_server_run(struct nam_server *server);
 
 /* Make nam_server_run() return.  Allowed in a signal handler and from any thread. */

@@ -2,8 +2,8 @@
 /*
  * fabric.h -- what an RNIC gives you, and nothing more.
  *
- * One interface, several providers.  A provider fills a const struct nam_fabric_ops, every slot of it, and
- * embeds the public structs below as the first member of its own.  Layers above hold the
+ * One interface, several providers.  A provider fills a const struct nam_fabric_ops, every slot of
+ * it, and embeds the public structs below as the first member of its own.  Layers above hold the
  * public structs, read capability bits, and never ask for a provider's name.
  *
  *	domain		one per process and provider: devices, registered memory, peers
@@ -14,6 +14,11 @@
  *
  * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
  * capability bit says so.  A completion is the only proof that a request has taken effect.
+ *
+ * A request that fails (an address outside of registered memory, a dead peer) completes with its
+ * error, signalled or not, and breaks its queue pair: whatever is posted there later completes with
+ * the same error.  A SEND waits until the receiver has room, and what was posted after it on that
+ * queue pair waits too.
  *
  * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread.  A domain may be
  * used from any thread.
@@ -38,8 +43,8 @@ enum nam_fabric_cap {
 	NAM_CAP_ATOMIC_VS_CPU = 1u << 3,
 	/*
 	 * A READ loads its first 64 bytes word by word in ascending order, then the rest except the
-	 * last word in any order, then the last word; and WRITEs of one queue pair become visible in
-	 * post order.  Between those two observers a pair of version words, the rear one written
+	 * last word in any order, then the last word; and WRITEs of one queue pair become visible
+	 * in post order.  Between those two observers a pair of version words, the rear one written
 	 * first and the front one last, tells a torn image from a whole one.
 	 */
 	NAM_CAP_ORDERED_LOADS = 1u << 4,
@@ -60,7 +65,7 @@ enum nam_wr_op {
 
 enum nam_wr_flag {
 	NAM_WR_SIGNALED = 1u << 0,	/* a completion is wanted; failures complete regardless */
-	NAM_WR_INLINE = 1u << 1,	/* WRITE, SEND: payload is copied at post time */
+	NAM_WR_INLINE = 1u << 1,	/* WRITE, SEND up to inline_bytes: copied at post time */
 	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
 };
 
@@ -70,7 +75,7 @@ struct nam_wr {
 	uint8_t flags;		/* enum nam_wr_flag */
 	uint16_t reserved;
 	uint32_t bytes;		/* 8 for atomics */
-	uint64_t remote;	/* address inside the registration named by rkey; 8-aligned for atomics */
+	uint64_t remote;	/* inside the registration named by rkey; 8-aligned for atomics */
 	uint32_t rkey;
 	uint32_t lkey;		/* of the registration that holds `local` */
 	void *local;
@@ -182,6 +187,7 @@ struct nam_fabric_ops {
 	/*
 	 * Memory.  region_alloc gives memory of the kind that the provider can export (a memfd, for
 	 * shm) already registered for remote access; mr_register registers what the caller has.
+	 * A server makes its regions before it accepts anyone.
 	 */
 	int (*region_alloc)(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
@@ -191,14 +197,14 @@ struct nam_fabric_ops {
 
 	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);
 	void (*cq_destroy)(struct nam_cq *cq);
-	/* At most `max` completions; returns their number, 0 when there are none now.  Never waits. */
+	/* At most `max` completions; returns their number, 0 when there are none.  Never waits. */
 	int (*cq_poll)(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 	/*
-	 * Sleep until something may have completed, or the time is over: a short adaptive spin, then
-	 * the provider's blocking wait.  Spurious returns are allowed.  0 or -ETIMEDOUT.
+	 * Sleep until something may have completed, or the time is over: a short adaptive spin,
+	 * then the provider's blocking wait.  Spurious returns are allowed.  0 or -ETIMEDOUT.
 	 */
 	int (*cq_wait)(struct nam_cq *cq, uint64_t timeout_ns);
-	/* Make a concurrent or the next cq_wait return.  The one call allowed from another thread. */
+	/* Make a concurrent or the next cq_wait return.  The one call for other threads. */
 	void (*cq_wake)(struct nam_cq *cq);
 
 	int (*rq_create)(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
@@ -211,9 +217,9 @@ struct nam_fabric_ops {
 	 * Client side.  *reply is what the server answered, on success and on rejection
 	 * (-ECONNREFUSED with reply->bytes > 0).  Bounded: 5 s at most.
 	 */
-	int (*connect)(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
-		const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
-		struct nam_diag *diag);
+	int (*connect)(struct nam_domain *domain, const char *address,
+		const struct nam_hello *hello, const struct nam_qp_options *options,
+		struct nam_hello *reply, struct nam_qp **ret, struct nam_diag *diag);
 	/*
 	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
 	 * broken qp the call succeeds and every request completes with the reason.
@@ -232,8 +238,9 @@ struct nam_fabric_ops {
 	void (*listener_wake)(struct nam_listener *listener);
 	/*
 	 * The request is consumed either way.  accept may be called while the thread that owns
-	 * options->cq polls it: the provider hands the queue pair over safely.  When the client goes
-	 * away, that cq yields NAM_WC_CLOSED, whereupon its owner calls qp_destroy.
+	 * options->cq polls it: the provider hands the queue pair over safely.  When the client
+	 * goes away, that cq yields NAM_WC_CLOSED, whereupon its owner calls qp_destroy: possibly
+	 * before accept has returned, so what the owner needs must hang on options->user.
 	 */
 	int (*accept)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_qp_options *options, const struct nam_hello *reply,

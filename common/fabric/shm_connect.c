@@ -118,14 +118,14 @@ say_no_answer(const struct handshake *shake, int error)
 			"socket; is the memory server running (nam-memserver --listen shm:%s)?",
 			path, path);
 	case ECONNREFUSED:
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is there "
-			"but no memory server listens on it; start it again (nam-memserver --listen "
-			"shm:%s)", path, path);
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is "
+			"there but no memory server listens on it; start it again "
+			"(nam-memserver --listen shm:%s)", path, path);
 	case EACCES:
 	case EPERM:
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: permission denied; "
-			"run as the memory server's user, or give this user access to the socket and "
-			"its directory", path);
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: permission "
+			"denied; run as the memory server's user, or give this user access to "
+			"the socket and its directory", path);
 	case EAGAIN:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
 			"did not answer within 5 s; is it starting, stopped or overloaded?", path);
@@ -143,8 +143,8 @@ open_socket(struct handshake *shake)
 	int rc;
 
 	if (fd < 0)
-		return nam_diag_set(shake->diag, -errno, "shm:%s: socket: %s", shake->address.sun_path,
-			strerror(errno));
+		return nam_diag_set(shake->diag, -errno, "shm:%s: socket: %s",
+			shake->address.sun_path, strerror(errno));
 	shake->qp->fd = fd;
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
@@ -201,9 +201,9 @@ exchange(struct handshake *shake, const struct nam_hello *hello, int fds[2], uns
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
 	if (shake->welcome.version != SHM_VERSION)
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_VERSION, "shm:%s: the memory server "
-			"speaks version %u of the shm handshake and this library version %u; use the "
-			"same release on both sides", shake->address.sun_path, shake->welcome.version,
-			SHM_VERSION);
+			"speaks version %u of the shm handshake and this library version %u; use "
+			"the same release on both sides", shake->address.sun_path,
+			shake->welcome.version, SHM_VERSION);
 	if (got != sizeof(shake->welcome) || shake->welcome.bytes > NAM_HELLO_BYTES_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
 	return 0;
@@ -330,8 +330,8 @@ connect_once(struct handshake *shake, const struct nam_hello *hello,
 		memcpy(reply->data, shake->welcome.data, shake->welcome.bytes);
 	}
 	if (!shake->welcome.accepted) {
-		rc = nam_diag_set(shake->diag, -ECONNREFUSED, "shm:%s: the memory server refused the "
-			"connection", shake->address.sun_path);
+		rc = nam_diag_set(shake->diag, -ECONNREFUSED, "shm:%s: the memory server refused "
+			"the connection", shake->address.sun_path);
 		goto close_all;
 	}
 	rc = set_up(shake, fds, fds_count);
@@ -376,8 +376,8 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 			break;
 	}
 	if (rc == -EAGAIN)
-		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server's regions "
-			"came and went; try again", shake.address.sun_path);
+		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server's "
+			"regions came and went; try again", shake.address.sun_path);
 	if (rc)
 		return rc;
 	*ret = &shake.qp->pub;

@@ -14,7 +14,7 @@
 #include "shm_internal.h"
 
 #define SPIN_NS_MAX 8000u
-#define SPIN_NS_TRY 500u		/* what a wait tries now and then after spinning stopped paying */
+#define SPIN_NS_TRY 500u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
 
 static uint32_t
@@ -266,7 +266,7 @@ nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp)
 void
 nam__shm_cq_publish(struct shm_cq *cq, struct shm_qp *qp)
 {
-	/* Pairs with the acquire in nam__shm_take_messages: the owner sees a finished queue pair. */
+	/* Pairs with the acquire in nam__shm_take_messages: the owner sees it finished. */
 	atomic_store_explicit(&cq->qps[qp->index], qp, memory_order_release);
 }
 
@@ -313,7 +313,8 @@ nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
 		if (kept != i) {
 			cq->blocked[kept] = cq->blocked[i];
 			memcpy(cq->blocked_inline + (size_t)kept * SHM_INLINE_BYTES,
-				cq->blocked_inline + (size_t)i * SHM_INLINE_BYTES, SHM_INLINE_BYTES);
+				cq->blocked_inline + (size_t)i * SHM_INLINE_BYTES,
+				SHM_INLINE_BYTES);
 		}
 		kept++;
 	}

@@ -5,8 +5,8 @@
  * The memory server's regions are memfds that each client domain maps.  One-sided requests are
  * executed by the caller's own CPU: qp_post resolves and prefetches them, cq_poll carries them out
  * in post order.  Messages travel through two rings per queue pair, in a memfd that the server
- * made.  Each cq has a bell: a page with one bit per queue pair and a futex word, which every peer of
- * that cq maps too.
+ * made.  Each cq has a bell: a page with one bit per queue pair and a futex word, which every peer
+ * of that cq maps too.
  *
  * TRUST: whatever lies in a ring or a bell may be changed by the other process at any moment, and
  * that process may die between any two instructions.  So each side keeps its own indexes
@@ -28,93 +28,16 @@
 
 #include "../env.h"
 #include "fabric.h"
+#include "shm_wire.h"
 
-#define SHM_CACHE_LINE 64
-#define SHM_PAGE_BYTES 4096u
 #define SHM_HUGE_BYTES (2ull << 20)
-#define SHM_SLOTS 16u			/* messages in one ring; a power of two */
-#define SHM_MESSAGE_BYTES 4096u
 #define SHM_INLINE_BYTES 128u
-#define SHM_QPS_MAX 1024u		/* queue pairs of one cq */
-#define SHM_BELL_WORDS (SHM_QPS_MAX / 64)
-#define SHM_REGIONS_MAX 256u		/* registrations of one server */
 #define SHM_CQ_DEPTH_MAX 65536u
 #define SHM_QP_DEPTH 1024u
 #define SHM_CONNECT_NS 5000000000ull
 
 #define SHM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHM_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/* ---- shared memory ------------------------------------------------------------------------ */
-
-/* One page, made by the owner of a cq, mapped by the peers of all its queue pairs. */
-struct shm_bell {
-	/* futex: bit 0, the owner sleeps; the rest changes whenever somebody wakes or falls asleep */
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t word;
-	_Alignas(SHM_CACHE_LINE) _Atomic uint64_t summary;	/* bit i: bits[i] may be non-zero */
-	_Alignas(SHM_CACHE_LINE) _Atomic uint64_t bits[SHM_BELL_WORDS];
-};
-_Static_assert(sizeof(struct shm_bell) <= SHM_PAGE_BYTES, "a bell is one page");
-
-struct shm_slot {
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t bytes;
-	_Alignas(SHM_CACHE_LINE) uint8_t data[SHM_MESSAGE_BYTES];
-};
-
-struct shm_ring {
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t tail;		/* sender: messages ever published */
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t head;		/* receiver: messages ever taken */
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t want_space;	/* sender: ring me when there is room */
-	struct shm_slot slots[SHM_SLOTS];
-};
-
-struct shm_rings {
-	struct shm_ring request;	/* client to server */
-	struct shm_ring reply;
-};
-
-/* ---- the handshake, over a SOCK_SEQPACKET socket ------------------------------------------ */
-
-#define SHM_MAGIC 0x6d68736eu		/* "nshm" */
-#define SHM_VERSION 1u
-#define SHM_REGIONS_PER_PACKET 32u
-
-/* Client to server, with one file descriptor: the bell of the client's cq. */
-struct shm_hello {
-	uint32_t magic;
-	uint32_t version;
-	uint64_t known_instance;	/* the server whose regions this domain has mapped, or 0 */
-	uint32_t bell_index;		/* the client's bit in its own bell */
-	uint32_t bytes;
-	uint8_t data[NAM_HELLO_BYTES_MAX];
-};
-
-/* The answer; on success with two file descriptors: the rings, and the bell of the server's cq. */
-struct shm_welcome {
-	uint32_t magic;
-	uint32_t version;
-	uint32_t accepted;
-	uint32_t bell_index;		/* the client's bit in the server's bell */
-	uint64_t instance;
-	uint32_t regions_count;
-	uint32_t regions_follow;	/* 0 when the client has them already */
-	uint32_t bytes;
-	uint32_t reserved;
-	uint8_t data[NAM_HELLO_BYTES_MAX];
-};
-
-struct shm_region_note {
-	uint64_t bytes;
-	uint32_t page_bytes_log2;
-	uint32_t transparent_huge;
-};
-
-/* Then, in as many packets as it takes, the regions with one file descriptor each. */
-struct shm_regions_packet {
-	uint32_t magic;
-	uint32_t count;
-	struct shm_region_note regions[SHM_REGIONS_PER_PACKET];
-};
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -239,10 +162,10 @@ struct shm_cq {
 	uint32_t blocked_count;
 	bool retry;			/* something in `blocked` may be able to go */
 	bool starved;			/* every queue pair in `ready` waits for receive buffers */
-	bool turn;			/* with room for one completion, requests and messages alternate */
+	bool turn;			/* one completion fits: requests and messages alternate */
 	shm_copy_fn copy_read, copy_write;
 	struct shm_bell *bell;
-	_Atomic uint32_t closed_count;	/* length of `closed`; the owner looks at this, not at the list */
+	_Atomic uint32_t closed_count;	/* length of `closed` */
 	_Atomic uint32_t woken;		/* cq_wake was called */
 	struct shm_qp *closing;		/* closed, CLOSED not yet delivered */
 	uint8_t *inline_data;		/* SHM_INLINE_BYTES for each of `requests` */

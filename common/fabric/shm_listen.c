@@ -48,16 +48,16 @@ take_lock(struct shm_listener *listener, struct nam_diag *diag)
 	for (int tries = 0; tries < 16; tries++) {
 		fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0)
-			return nam_diag_set(diag, -errno, "%s: %s; does the directory exist, and may "
-				"this user write there?", listener->lock_path, strerror(errno));
+			return nam_diag_set(diag, -errno, "%s: %s; does the directory exist, and "
+				"may this user write there?", listener->lock_path, strerror(errno));
 		if (flock(fd, LOCK_EX | LOCK_NB)) {
 			int saved = errno;
 
 			close(fd);
 			if (saved == EWOULDBLOCK)
-				return nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE, "shm:%s: another "
-					"memory server is listening there; stop it, or choose another path",
-					listener->address.sun_path);
+				return nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE, "shm:%s: "
+					"another memory server is listening there; stop it, or "
+					"choose another path", listener->address.sun_path);
 			return nam_diag_set(diag, -saved, "%s: flock: %s", listener->lock_path,
 				strerror(saved));
 		}
@@ -84,8 +84,8 @@ clear_path(const struct shm_listener *listener, struct nam_diag *diag)
 		return errno == ENOENT ? 0 : nam_diag_set(diag, -errno, "%s: %s", path,
 			strerror(errno));
 	if (!S_ISSOCK(status.st_mode))
-		return nam_diag_set(diag, -EEXIST, "%s: exists and is not a socket; remove it or choose "
-			"another path", path);
+		return nam_diag_set(diag, -EEXIST, "%s: exists and is not a socket; remove it or "
+			"choose another path", path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return nam_diag_set(diag, -errno, "%s: socket: %s", path, strerror(errno));
@@ -301,7 +301,8 @@ describe_peer(int fd, char *text, size_t size)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
 		(void)snprintf(text, size, "unknown");
 	else
-		(void)snprintf(text, size, "pid %ld uid %lu", (long)who.pid, (unsigned long)who.uid);
+		(void)snprintf(text, size, "pid %ld uid %lu", (long)who.pid,
+			(unsigned long)who.uid);
 }
 
 /* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
@@ -522,8 +523,8 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	/*
 	 * From here on the cq's owner may meet the queue pair, so only the owner may destroy it: a
 	 * failure shows as a queue pair that closes at once.  The watcher comes last, because the
-	 * owner, told of a hang-up, may destroy the queue pair before we return.  (Of its own accord
-	 * it may do so only once we have returned.)
+	 * owner, told of a hang-up, may destroy the queue pair before we return.  (Of its own
+	 * accord it may do so only once we have returned.)
 	 */
 	nam__shm_cq_publish(qp->cq, qp);
 	if (send_welcome(qp, request, reply, rings_fd))

@@ -89,7 +89,8 @@ bind_to_node(void *at, uint64_t bytes, int node, struct nam_diag *diag)
 	if (node < 0)
 		return 0;
 	if (node >= bits)
-		return nam_diag_set(diag, -EINVAL, "NUMA node %d: this host has no such node", node);
+		return nam_diag_set(diag, -EINVAL, "NUMA node %d: this host has no such node",
+			node);
 	mask[(size_t)node / (8 * sizeof(mask[0]))] = 1ul << (size_t)node % (8 * sizeof(mask[0]));
 	if (mbind(at, bytes, MPOL_BIND, mask, (unsigned long)bits + 1, MPOL_MF_MOVE)) {
 		int saved = errno;
@@ -169,8 +170,8 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	int rc;
 
 	if (page_bytes_log2 < 12 || page_bytes_log2 > 34 || bytes == 0 || bytes > 1ull << 40)
-		return nam_diag_set(diag, -EINVAL, "a region of %" PRIu64 " bytes of 2^%u bytes' pages "
-			"is out of range", bytes, page_bytes_log2);
+		return nam_diag_set(diag, -EINVAL, "a region of %" PRIu64 " bytes of 2^%u bytes' "
+			"pages is out of range", bytes, page_bytes_log2);
 	page_bytes = 1ull << page_bytes_log2;
 	mr.bytes = (bytes + page_bytes - 1) & ~(page_bytes - 1);
 	rc = region_file(mr.bytes, page_bytes_log2, &mr.fd);

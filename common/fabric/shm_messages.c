@@ -155,7 +155,9 @@ collect_bell(struct shm_cq *cq)
 
 	if (!atomic_load_explicit(&cq->bell->summary, memory_order_relaxed))
 		return;
-	/* Acquire: pairs with the release in nam__shm_bell_ring, so the rings' tails are current. */
+	/*
+	 * Acquire: pairs with the release in nam__shm_bell_ring, so the rings' tails are current.
+	 */
 	summary = atomic_exchange_explicit(&cq->bell->summary, 0, memory_order_acquire);
 	/* A peer may have written bits that do not exist. */
 	summary &= (1ull << SHM_BELL_WORDS) - 1;

@@ -3,8 +3,8 @@
  * shm_ring.c -- message rings and bells: the parts that two processes share.
  *
  * A sender publishes a message in its ring, sets its bit in the receiver's bell, and wakes the
- * receiver if that sleeps.  Nobody ever waits for the other side, so a process that dies between any
- * two steps leaves at worst its own message undelivered.
+ * receiver if that sleeps.  Nobody ever waits for the other side, so a process that dies between
+ * any two steps leaves at worst its own message undelivered.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -86,7 +86,9 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 	}
 	memcpy(slot->data, data, bytes);
 	atomic_store_explicit(&slot->bytes, bytes, memory_order_relaxed);
-	/* Pairs with the acquire in nam__shm_ring_waiting: the message precedes its announcement. */
+	/*
+	 * Pairs with the acquire in nam__shm_ring_waiting: the message precedes its announcement.
+	 */
 	atomic_store_explicit(&ring->tail, ++qp->out_tail, memory_order_release);
 	nam__shm_bell_ring(qp->peer_bell, qp->peer_index);
 	return 1;

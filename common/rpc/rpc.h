@@ -4,8 +4,8 @@
  *
  * Every message is a struct nam_rpc_header and a body, in one SEND of at most NAM_RPC_BYTES_MAX
  * bytes.  Everything is little-endian; every reserved byte is zero.  A server answers each request
- * with exactly one reply that carries the request's id and type.  A decoder checks magic, version and
- * lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
+ * with exactly one reply that carries the request's id and type.  A decoder checks magic, version
+ * and lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
  */
 #ifndef NAM_COMMON_RPC_RPC_H
 #define NAM_COMMON_RPC_RPC_H

@@ -4,8 +4,8 @@
  *
  * A run is blocks of one stride, and stays so for ever: a block that comes back serves the same
  * stride again, so a word that was a lock stays a lock however stale the pointer that leads to it.
- * For each run we keep one bit per block, set while the block is free; so a block that is given back
- * twice, or that never was one, is noticed.  Bits are made when the first block comes back.
+ * For each run we keep one bit per block, set while the block is free; so a block that is given
+ * back twice, or that never was one, is noticed.  Bits are made when the first block comes back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	allocator->first_region_id = first_region_id;
 	allocator->regions_count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		/* Offset 0 of region 0 is null; that no region hands out its first unit is simpler. */
+		/* Offset 0 of region 0 is null; that no region has one is simpler. */
 		allocator->regions[i].bytes = bytes[i];
 		allocator->regions[i].next = NAM_GADDR_UNIT_BYTES;
 	}

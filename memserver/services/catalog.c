@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalog.c -- server 0 knows which index has which superblock: names, sorted, in its own memory. */
+/* catalog.c -- server 0 knows the superblock of each index: names, sorted, in its own memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -179,8 +179,8 @@ parse__malformed_file__NAMES_FILE_AND_LINE(void **state)
 		{ "[server 0]\nlisten = shm:/a\n[server 1]\nlisten = shm:/b\n[server 0]\n"
 			"memory = 1G\n", -NAM_E_CLUSTER, "[server 0] is there twice" },
 		{ "[server 0]\nlisten = shm:/a\nnot a pair\n", -EINVAL, ":3: neither" },
-		{ "[server 0]\nlisten = shm:/a\nmemory = 12345678901234567890123456789012\n", -EINVAL,
-			":3: memory: the value must have" },
+		{ "[server 0]\nlisten = shm:/a\nmemory = 12345678901234567890123456789012\n",
+			-EINVAL, ":3: memory: the value must have" },
 		{ "[server 0]\nlisten =\n", -EINVAL, ":2: listen: the value must have" },
 	};
 

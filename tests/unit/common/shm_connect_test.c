@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_connect_test.c -- the shm fabric's handshake: who may listen where, who gets in, what is said. */
+/* shm_connect_test.c -- the shm fabric's handshake: who may listen, who gets in, what is said. */
 #include "unit/common/shm_fixture.h"
 
 #include <errno.h>
@@ -233,7 +233,8 @@ listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED(void **state)
 	fds[2] = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	for (int i = 0; i < 3; i++) {
 		client = raw_connect(&f);
-		assert_int_equal(nam__shm_packet_send(client, &hello, sizeof(hello), &fds[i], 1), 0);
+		assert_int_equal(nam__shm_packet_send(client, &hello, sizeof(hello), &fds[i], 1),
+			0);
 		assert_int_equal(f.ops->listener_poll(f.listener, PATIENCE_NS, &event), 1);
 		assert_non_null(strstr(event.peer, "pid"));
 		assert_true(f.ops->accept(f.listener, event.request, &options, NULL, &qp) < 0);

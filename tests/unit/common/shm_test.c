@@ -7,8 +7,8 @@
 static void
 read__after_write__RETURNS_THE_SAME_BYTES_AND_TOUCHES_NO_OTHERS(void **state)
 {
-	static const uint32_t sizes[] = { 0, 1, 2, 7, 8, 9, 15, 16, 56, 63, 64, 65, 72, 120, 127, 128,
-		129, 136, 192, 200, 255, 256, 257, 264, 320, 328, 1000, 1016, 1023, 1024, 1088,
+	static const uint32_t sizes[] = { 0, 1, 2, 7, 8, 9, 15, 16, 56, 63, 64, 65, 72, 120, 127,
+		128, 129, 136, 192, 200, 255, 256, 257, 264, 320, 328, 1000, 1016, 1023, 1024, 1088,
 		4096, 4104, 5000, 65536 };
 	struct fixture *f = *state;
 	uint8_t *out = malloc(70000), *in = malloc(70000);
@@ -390,11 +390,11 @@ region_alloc__nonsense__IS_AN_ERROR_WITH_A_MESSAGE(void **state)
 	assert_true(f->ops->region_alloc(f->server.domain, 4096, 12, 0, 1000, &mr, &f->diag) < 0);
 	assert_non_null(strstr(f->diag.text, "1000"));
 	/* More huge pages than any host that runs tests has. */
-	assert_int_equal(f->ops->region_alloc(f->server.domain, 1ull << 40, 21, 0, -1, &mr, &f->diag),
-		-ENOMEM);
+	assert_int_equal(f->ops->region_alloc(f->server.domain, 1ull << 40, 21, 0, -1, &mr,
+		&f->diag), -ENOMEM);
 	assert_non_null(strstr(f->diag.text, "nr_hugepages"));
-	assert_int_equal(f->ops->mr_register(f->server.domain, &mr, 8, NAM_MR_REMOTE, &mr, &f->diag),
-		-NAM_E_FABRIC_CAPABILITY);
+	assert_int_equal(f->ops->mr_register(f->server.domain, &mr, 8, NAM_MR_REMOTE, &mr,
+		&f->diag), -NAM_E_FABRIC_CAPABILITY);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

@@ -72,8 +72,8 @@ start(char *line, size_t size, const char *more, const char *value)
 		(void)dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
 		close(fds[1]);
-		(void)execlp("nam-memserver", "nam-memserver", "--listen", address, "--memory", "1M",
-			"--pages", "4k", more, value, (char *)NULL);
+		(void)execlp("nam-memserver", "nam-memserver", "--listen", address, "--memory",
+			"1M", "--pages", "4k", more, value, (char *)NULL);
 		_exit(127);
 	}
 	close(fds[1]);

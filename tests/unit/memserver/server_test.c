@@ -296,15 +296,15 @@ start__option_out_of_range__NAMES_IT(void **state)
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1000,
 			.rpc_threads = 1, .numa_node = -1 }, "--region", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
-			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M }, "multiples of 2M",
-			-EINVAL },
+			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M },
+			"multiples of 2M", -EINVAL },
 		{ { BASE, .listen = "shm:/tmp/nam-x", .pages = 99 }, "--pages", -EINVAL },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46, .region_bytes = 1ull << 38,
-			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_4K }, "--memory",
-			-ENOMEM },
-		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46, .region_bytes = 1ull << 38,
-			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M }, "nr_hugepages",
-			-ENOMEM },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
+			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
+			.pages = NAM_PAGES_4K }, "--memory", -ENOMEM },
+		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
+			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
+			.pages = NAM_PAGES_2M }, "nr_hugepages", -ENOMEM },
 #undef BASE
 	};
 	struct nam_diag notice, diag;
@@ -349,7 +349,8 @@ start__last_region__MAY_BE_SMALLER(void **state)
 	assert_int_equal(f.server->memory.count, 3);
 	assert_int_equal(f.server->memory.mrs[2].bytes, 256 << 10);
 	nam_server_describe(f.server, text, sizeof(text));
-	assert_string_equal(text, "1280 KiB in 3 regions of 512 KiB, 4 KiB pages, 1 handler thread");
+	assert_string_equal(text, "1280 KiB in 3 regions of 512 KiB, 4 KiB pages, 1 handler "
+		"thread");
 	nam_server_destroy(f.server);
 	assert_int_equal(rmdir(f.directory), 0);
 }
