@@ -254,6 +254,32 @@ give_image:
 	nam_buffer_give(worker, image, index->g.node_bytes);
 }
 
+/*
+ * The root has been read, and something lies to its right: then there should be a root above it,
+ * unless its split is young.  Without this look, a handle that is older than the tree is high would
+ * walk along the tree's leaves for ever.
+ *
+ * Returns 1 with the walk set back to the new root, 0 to go on, or negative.
+ */
+NAM_FIBER_FN static int
+root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	struct nam_gaddr root;
+	int rc;
+
+	if (!nam__node_beyond(walk->image, &index->g, key))
+		return 0;
+	rc = nam__root_refresh(worker, index); /* SUSPENDS */
+	if (rc)
+		return rc;
+	root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	if (nam_gaddr_same(root, walk->at))
+		return 0;
+	walk->at = root;
+	return 1;
+}
+
 int
 nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
@@ -268,8 +294,16 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 				image); /* SUSPENDS */
 			if (rc)
 				break;
-			if (walk.level < 0)
+			if (walk.level < 0) {
+				rc = root_outgrown(worker, index, key, &walk); /* SUSPENDS */
+				if (rc < 0)
+					return rc;
+				if (rc) {
+					rc = 0;
+					continue;
+				}
 				walk.level = (int)nam__node_level(image);
+			}
 			if (walk.level < (int)level) {
 				/* A root that has since got a parent, or a tree too low. */
 				rc = nam__root_refresh(worker, index); /* SUSPENDS */
