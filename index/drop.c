@@ -81,8 +81,17 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (!rc)
 		rc = last_root(worker, index, &root_level); /* SUSPENDS */
-	/* What a split adds behind the walk stays allocated, and nothing leads to it. */
-	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = level_free(worker, index, level, root_level); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/*
+	 * What a split adds behind the walk stays allocated, and nothing leads to it; so does what
+	 * lies to the right of a node that a dying client left torn.
+	 */
+	for (unsigned level = 0; level <= root_level; level++) {
+		int level_rc = level_free(worker, index, level, root_level); /* SUSPENDS */
+
+		if (!rc)
+			rc = level_rc;
+	}
 	return rc;
 }

@@ -312,6 +312,8 @@ collect__between_random_operations__AGREES_WITH_THE_MODEL(void **state)
 
 #define WRITERS 2u
 #define WRITER_KEYS 2000u
+/* Between the writers' keys lie those that stay: every scan must deliver each of them once. */
+#define PARTIES (WRITERS + 1)
 
 struct writer {
 	struct tree *tree;
@@ -339,7 +341,7 @@ writer_main(void *arg)
 		int rc, expected;
 		uint8_t key[8];
 
-		nam_key_from_u64(number * WRITERS + writer->number, key);
+		nam_key_from_u64(number * PARTIES + writer->number, key);
 		if (dice < (ebb ? 2 : 6)) {
 			rc = nam_index_insert(guest.worker, guest.index, key, number);
 			expected = there[number] ? -NAM_E_EXISTS : 0;
@@ -367,20 +369,73 @@ writer_main(void *arg)
 }
 
 static void
-collect__beside_writers__LOSES_NOTHING(void **state)
+scan_once(struct writer *writer, struct tree_guest *guest, bool reverse)
+{
+	uint64_t keys[64], payloads[64], expected = reverse ? WRITER_KEYS - 1 : 0, seen = 0;
+	struct nam_range range = { .reverse = reverse };
+	struct nam_cursor *cursor;
+	uint32_t count;
+	int rc;
+
+	assert_int_equal(nam_cursor_open(guest->worker, guest->index, &range, &cursor), 0);
+	do {
+		rc = nam_cursor_next(cursor, keys, payloads, 64, &count);
+		for (uint32_t i = 0; !rc && i < count; i++) {
+			uint64_t key = nam_key_to_u64(&keys[i]);
+
+			if (key % PARTIES != WRITERS)
+				continue;
+			if (key / PARTIES != expected || payloads[i] != key)
+				rc = -NAM_E_NOTFOUND;
+			expected += reverse ? -1ull : 1;
+			seen++;
+		}
+	} while (!rc && count);
+	if (!rc && seen != WRITER_KEYS)
+		rc = -NAM_E_NOTFOUND;
+	if (rc)
+		snprintf(writer->failure, sizeof(writer->failure),
+			"%s scan %llu: %s after %llu keys that stay", reverse ? "reverse" : "forward",
+			(unsigned long long)writer->operations, nam_err_name(rc),
+			(unsigned long long)seen);
+	nam_cursor_close(cursor);
+	writer->operations++;
+}
+
+static void
+scanner_main(void *arg)
+{
+	struct writer *writer = arg;
+	struct tree_guest guest;
+
+	tree_guest_come(writer->tree, &guest);
+	while (!atomic_load(writer->stop) && !writer->failure[0])
+		scan_once(writer, &guest, writer->operations % 2);
+	tree_guest_go(&guest);
+}
+
+static void
+collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 {
 	struct nam_index_options options = options_small();
-	struct writer writers[WRITERS];
+	struct writer writers[PARTIES];
 	struct tree *tree = *state;
 	atomic_bool done = false;
 	uint64_t merges = 0, reusable = 0, heads = 0, passes = 0, deadline;
 
 	options.head_interval = 4;
 	tree_create(tree, &options);
-	for (unsigned i = 0; i < WRITERS; i++) {
+	for (uint64_t number = 0; number < WRITER_KEYS; number++) {
+		uint64_t value = number * PARTIES + WRITERS;
+		uint8_t key[8];
+
+		nam_key_from_u64(value, key);
+		assert_int_equal(nam_index_insert(tree->worker, tree->index, key, value), 0);
+	}
+	for (unsigned i = 0; i < PARTIES; i++) {
 		writers[i] = (struct writer){ .tree = tree, .number = i, .stop = &done };
-		assert_int_equal(nam_thread_start("writer", writer_main, &writers[i],
-					 &writers[i].thread), 0);
+		assert_int_equal(nam_thread_start("party", i < WRITERS ? writer_main : scanner_main,
+					 &writers[i], &writers[i].thread), 0);
 	}
 	deadline = nam_now_ns() + 3000000000ull;
 	while (nam_now_ns() < deadline) {
@@ -393,17 +448,19 @@ collect__beside_writers__LOSES_NOTHING(void **state)
 		nam_sleep_ns(1000000);
 	}
 	atomic_store(&done, true);
-	for (unsigned i = 0; i < WRITERS; i++) {
+	for (unsigned i = 0; i < PARTIES; i++)
 		nam_thread_join(writers[i].thread);
+	for (unsigned i = 0; i < PARTIES; i++) {
 		if (writers[i].failure[0])
 			fail_msg("%s", writers[i].failure);
-		assert_true(writers[i].operations > 1000);
+		assert_true(writers[i].operations > (i < WRITERS ? 1000 : 10));
 	}
 	print_message("%llu passes, %llu merges, %llu heads written, %llu nodes reusable, "
-		"%llu operations\n",
+		"%llu operations, %llu scans\n",
 		(unsigned long long)passes, (unsigned long long)merges, (unsigned long long)heads,
 		(unsigned long long)reusable,
-		(unsigned long long)(writers[0].operations + writers[1].operations));
+		(unsigned long long)(writers[0].operations + writers[1].operations),
+		(unsigned long long)writers[WRITERS].operations);
 	assert_true(merges > 20);
 	/* Late separators are found and added by a pass. */
 	(void)collect(tree);
@@ -742,7 +799,7 @@ main(void)
 		cmocka_unit_test(collect__everything_deleted__LEAVES_ONE_LEAF),
 		cmocka_unit_test(collect__any_shape_of_keys__KEEPS_EVERY_PAIR),
 		cmocka_unit_test(collect__between_random_operations__AGREES_WITH_THE_MODEL),
-		cmocka_unit_test(collect__beside_writers__LOSES_NOTHING),
+		cmocka_unit_test(collect__beside_writers_and_a_scanner__LOSES_NOTHING),
 		cmocka_unit_test(collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION),
 		cmocka_unit_test(collect__many_splits__MAKES_HEAD_NODES_AND_FILLS_THEM),
 		cmocka_unit_test(collect__merged_leaves__REMOVES_CROWDED_HEAD_NODES),
