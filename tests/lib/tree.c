@@ -2,109 +2,29 @@
 /*
  * tree.c -- see tree.h.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <setjmp.h>
 
 #include <cmocka.h>
 
-#include "../../memserver/server.h"
 #include "tree.h"
 
-struct tree_server {
-	struct nam_server *server;
-	struct nam_thread *thread;
-	char address[100];
-};
+#define LOCK_TIMEOUT_MS 200u
 
 static void
 die(const char *what, int rc, const char *why)
 {
-	fprintf(stderr, "%s: %s: %s\n", what, nam_err_name(rc), why);
-	abort();
-}
-
-static void
-serve(void *arg)
-{
-	struct tree_server *server = arg;
-	int rc = nam_server_run(server->server);
-
-	if (rc)
-		die("memory server", rc, nam_err_text(rc));
-}
-
-static struct tree_server *
-server_start(const char *directory, unsigned id, uint64_t memory_bytes)
-{
-	struct tree_server *server = calloc(1, sizeof(*server));
-	struct nam_server_options options;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	snprintf(server->address, sizeof(server->address), "shm:%s/%u", directory, id);
-	nam_server_options_init(&options);
-	options.listen = server->address;
-	options.id = id;
-	options.memory_bytes = memory_bytes;
-	options.region_bytes = memory_bytes;
-	options.pages = NAM_PAGES_4K;
-	options.rpc_threads = 1;
-	rc = nam_server_start(&options, &server->server, NULL, &diag);
-	if (rc)
-		die("starting a memory server", rc, diag.text);
-	rc = nam_thread_start("server", serve, server, &server->thread);
-	if (rc)
-		die("starting a thread", rc, nam_err_text(rc));
-	return server;
-}
-
-static void
-server_stop(struct tree_server *server)
-{
-	nam_server_stop(server->server);
-	nam_thread_join(server->thread);
-	nam_server_destroy(server->server);
-	free(server);
-}
-
-static void
-connect_client(const char *cluster, struct nam_client **ret_client, struct nam_worker **ret_worker)
-{
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	nam_client_options_init(&options);
-	options.cluster = cluster;
-	options.name = "test";
-	options.lock_timeout_ms = 200;
-	rc = nam_client_connect(&options, ret_client, &diag);
-	if (!rc)
-		rc = nam_worker_open(*ret_client, ret_worker, &diag);
-	if (rc)
-		die("connecting", rc, diag.text);
+	test_die("%s: %s: %s", what, nam_err_name(rc), why);
 }
 
 void
 tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes)
 {
 	memset(tree, 0, sizeof(*tree));
-	strcpy(tree->directory, "/tmp/nam-tree-XXXXXX");
-	if (!mkdtemp(tree->directory))
-		die("making a directory", -1, tree->directory);
-	for (unsigned i = 0; i < servers; i++) {
-		size_t used = strlen(tree->cluster);
-
-		tree->servers[i] = server_start(tree->directory, i, memory_bytes);
-		snprintf(tree->cluster + used, sizeof(tree->cluster) - used, "%s%s", i ? "," : "",
-			tree->servers[i]->address);
-	}
-	tree->servers_count = servers;
-	connect_client(tree->cluster, &tree->client, &tree->worker);
+	tree->cluster = local_cluster_start(servers, memory_bytes, memory_bytes);
+	tree->client = test_connect(local_cluster_list(tree->cluster), "test", LOCK_TIMEOUT_MS);
+	tree->worker = test_worker(tree->client);
 }
 
 void
@@ -113,13 +33,11 @@ tree_stop(struct tree *tree)
 	nam_index_close(tree->index);
 	nam_worker_close(tree->worker);
 	nam_client_close(tree->client);
-	for (unsigned i = 0; i < tree->servers_count; i++)
-		server_stop(tree->servers[i]);
-	rmdir(tree->directory);
+	local_cluster_stop(tree->cluster);
 }
 
 void
-tree_create(struct tree *tree, const struct nam_index_options *options)
+tree_plant(struct tree *tree, const struct nam_index_options *options)
 {
 	int rc;
 
@@ -138,11 +56,12 @@ tree_create(struct tree *tree, const struct nam_index_options *options)
 }
 
 void
-tree_guest_come(struct tree *tree, struct tree_guest *guest)
+tree_guest_come(const char *list, struct tree_guest *guest)
 {
 	int rc;
 
-	connect_client(tree->cluster, &guest->client, &guest->worker);
+	guest->client = test_connect(list, "guest", LOCK_TIMEOUT_MS);
+	guest->worker = test_worker(guest->client);
 	rc = nam_index_open(guest->worker, TREE_NAME, 16u << 20, &guest->index);
 	if (rc)
 		die("opening", rc, nam_worker_diag(guest->worker));
@@ -154,6 +73,22 @@ tree_guest_go(struct tree_guest *guest)
 	nam_index_close(guest->index);
 	nam_worker_close(guest->worker);
 	nam_client_close(guest->client);
+}
+
+uint64_t
+tree_memory_carved(struct tree *tree)
+{
+	uint64_t carved = 0;
+
+	for (uint32_t slot = 0; slot < nam_client_servers(tree->client); slot++) {
+		struct nam_server_status status;
+		int rc = nam_server_status_get(tree->worker, slot, &status);
+
+		if (rc)
+			die("a server's status", rc, nam_err_text(rc));
+		carved += status.carved_bytes;
+	}
+	return carved;
 }
 
 static void

@@ -7,29 +7,26 @@
 #define NAM_TESTS_LIB_TREE_H
 
 #include "../../index/index_internal.h"
+#include "cluster.h"
 
-#define TREE_SERVERS_MAX 4u
 #define TREE_INVARIANTS 16u
 #define TREE_NAME "tree"
 
-struct tree_server;
-
 struct tree {
-	struct tree_server *servers[TREE_SERVERS_MAX];
-	unsigned servers_count;
-	char directory[64];
-	char cluster[512];
+	struct local_cluster *cluster;
 	struct nam_client *client;
 	struct nam_worker *worker;
 	struct nam_index *index;
 };
 
-/* One server and 64 MiB are plenty for most. */
 void tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes);
 void tree_stop(struct tree *tree);
 
 /* Create TREE_NAME and open it with a cache; an index that is there is dropped first. */
-void tree_create(struct tree *tree, const struct nam_index_options *options);
+void tree_plant(struct tree *tree, const struct nam_index_options *options);
+
+/* Bytes that the memory servers have ever handed out. */
+uint64_t tree_memory_carved(struct tree *tree);
 
 /* Another client with its own worker, and a handle of its own on the index. */
 struct tree_guest {
@@ -38,7 +35,8 @@ struct tree_guest {
 	struct nam_index *index;
 };
 
-void tree_guest_come(struct tree *tree, struct tree_guest *guest);
+/* @list	the cluster, as local_cluster_list() says */
+void tree_guest_come(const char *list, struct tree_guest *guest);
 void tree_guest_go(struct tree_guest *guest);
 
 /* What the verifier found, by invariant. */

@@ -91,20 +91,6 @@ assert_scan(struct tree *tree, struct source expected)
 	free(keys);
 }
 
-static uint64_t
-memory_in_use(struct tree *tree)
-{
-	uint64_t used = 0;
-
-	for (uint32_t slot = 0; slot < tree->servers_count; slot++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(tree->worker, slot, &status), 0);
-		used += status.carved_bytes;
-	}
-	return used;
-}
-
 /* ---- tests --------------------------------------------------------------------------------- */
 
 static int
@@ -132,7 +118,7 @@ bulk_load__empty_input__LEAVES_AN_EMPTY_INDEX(void **state)
 	struct nam_index_stat stat;
 	uint64_t count = 99;
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	assert_int_equal(load(*state, &source, 0, &count), 0);
 	assert_int_equal(count, 0);
 	tree_assert_sound(*state);
@@ -162,7 +148,7 @@ bulk_load__any_size__IS_SOUND_AND_COMPLETE(void **state)
 			uint64_t count = 0;
 
 			options.head_interval = interval;
-			tree_create(tree, &options);
+			tree_plant(tree, &options);
 			assert_int_equal(load(tree, &source, 100, &count), 0);
 			assert_int_equal(count, sizes[i]);
 			tree_assert_sound(tree);
@@ -187,7 +173,7 @@ bulk_load__any_key_size_and_uniqueness__IS_SOUND_AND_COMPLETE(void **state)
 		source.key_bytes = options.key_bytes;
 		source.copies = options.unique ? 1 : 7;
 		again = source;
-		tree_create(tree, &options);
+		tree_plant(tree, &options);
 		assert_int_equal(load(tree, &source, 0, &count), 0);
 		assert_int_equal(count, 3000 * source.copies);
 		tree_assert_sound(tree);
@@ -205,7 +191,7 @@ bulk_load__fill_percent__DECIDES_HOW_FULL_LEAVES_ARE(void **state)
 	for (uint32_t fill = 50; fill <= 100; fill += 10) {
 		struct source source = ascending(50000);
 
-		tree_create(tree, &options);
+		tree_plant(tree, &options);
 		assert_int_equal(load(tree, &source, fill, NULL), 0);
 		assert_int_equal(nam_index_stat(tree->worker, tree->index, &stat), 0);
 		assert_int_equal(stat.entries, 50000);
@@ -222,7 +208,7 @@ bulk_load__fill_percent_out_of_range__EINVAL(void **state)
 	struct nam_index_options options = options_default();
 	struct source source = ascending(10);
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	assert_int_equal(load(*state, &source, 49, NULL), -22);
 	assert_int_equal(load(*state, &source, 101, NULL), -22);
 	assert_int_equal(source.next, 0);
@@ -236,7 +222,7 @@ bulk_load__several_servers__ALL_GET_THEIR_SHARE(void **state)
 	struct tree *tree = *state;
 	struct nam_index_stat stat;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	assert_int_equal(load(tree, &source, 0, NULL), 0);
 	assert_int_equal(nam_index_stat(tree->worker, tree->index, &stat), 0);
 	assert_true(labs((long)stat.servers_nodes[0] - (long)stat.servers_nodes[1]) < 8);
@@ -254,7 +240,7 @@ bulk_load__index_with_an_entry__NOTEMPTY(void **state)
 	uint64_t count = 7;
 	uint8_t key[8];
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	nam_key_from_u64(1, key);
 	assert_int_equal(nam_index_insert(tree->worker, tree->index, key, 1), 0);
 	assert_int_equal(load(tree, &source, 0, &count), -NAM_E_NOTEMPTY);
@@ -276,10 +262,10 @@ bulk_load__unsorted_input__UNSORTED_NAMES_THE_PAIR_AND_LEAVES_NOTHING(void **sta
 	struct source source = ascending(30000);
 	uint64_t used;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	assert_int_equal(load(tree, &source, 0, NULL), 0);
-	tree_create(tree, &options);
-	used = memory_in_use(tree);
+	tree_plant(tree, &options);
+	used = tree_memory_carved(tree);
 	for (unsigned i = 0; i < 5; i++) {
 		source = ascending(30000);
 		source.swap_at = 20000;
@@ -288,7 +274,7 @@ bulk_load__unsorted_input__UNSORTED_NAMES_THE_PAIR_AND_LEAVES_NOTHING(void **sta
 		tree_assert_sound(tree);
 	}
 	/* What the failures took, they took from what the first gave back. */
-	assert_true(memory_in_use(tree) <= used + (8u << 20));
+	assert_true(tree_memory_carved(tree) <= used + (8u << 20));
 	source = ascending(30000);
 	assert_int_equal(load(tree, &source, 0, NULL), 0);
 	tree_assert_sound(tree);
@@ -301,13 +287,13 @@ bulk_load__equal_keys__UNSORTED_WHERE_UNIQUE(void **state)
 	struct source source = ascending(10);
 
 	source.copies = 2;
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	assert_int_equal(load(*state, &source, 0, NULL), -NAM_E_UNSORTED);
 	assert_non_null(strstr(nam_worker_diag(((struct tree *)*state)->worker), "same key"));
 	options.unique = false;
 	source = ascending(10);
 	source.copies = 2;
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	assert_int_equal(load(*state, &source, 0, NULL), 0);
 }
 
@@ -320,7 +306,7 @@ bulk_load__failing_source__ITS_CODE_AND_AN_EMPTY_INDEX(void **state)
 	struct nam_index_stat stat;
 
 	source.fail_at = 4000;
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	assert_int_equal(load(tree, &source, 0, NULL), -5);
 	tree_assert_sound(tree);
 	assert_int_equal(nam_index_stat(tree->worker, tree->index, &stat), 0);
@@ -337,7 +323,7 @@ bulk_load__memory_runs_out__REMOTE_FULL_AND_AN_EMPTY_INDEX(void **state)
 	(void)state;
 
 	tree_start(&tree, 1, 8u << 20);
-	tree_create(&tree, &options);
+	tree_plant(&tree, &options);
 	assert_int_equal(load(&tree, &source, 0, NULL), -NAM_E_REMOTE_FULL);
 	tree_assert_sound(&tree);
 	/* The memory is there again. */
@@ -360,8 +346,8 @@ bulk_load__handle_opened_before__SEES_THE_ENTRIES(void **state)
 	uint64_t payload;
 	uint8_t key[8];
 
-	tree_create(tree, &options);
-	tree_guest_come(tree, &guest);
+	tree_plant(tree, &options);
+	tree_guest_come(local_cluster_list(tree->cluster), &guest);
 	nam_key_from_u64(20, key);
 	assert_int_equal(nam_index_lookup(guest.worker, guest.index, key, &payload),
 		-NAM_E_NOTFOUND);
@@ -389,7 +375,7 @@ bulk_load__many_entries__GATHERS_NODES_IN_BATCHES(void **state)
 	struct nam_index_stat stat;
 	uint64_t nodes;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	before = *nam_worker_counters(tree->worker, NAM_OP_BULK_LOAD);
 	assert_int_equal(load(tree, &source, 0, NULL), 0);
 	after = *nam_worker_counters(tree->worker, NAM_OP_BULK_LOAD);

@@ -168,7 +168,7 @@ collect__empty_index__DOES_NOTHING(void **state)
 	struct nam_index_options options = options_small();
 	struct nam_collect_stat stat;
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	stat = collect(*state);
 	assert_int_equal(stat.merges, 0);
 	assert_int_equal(stat.nodes_retired, 0);
@@ -181,7 +181,7 @@ collect__full_leaves__MERGES_NOTHING_TWICE(void **state)
 	struct nam_index_options options = options_small();
 	struct model model = { 0 };
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 1);
 	(void)collect(*state);
 	tree_assert_sound(*state);
@@ -199,7 +199,7 @@ collect__sparse_leaves__MERGES_ON_EVERY_LEVEL(void **state)
 	struct nam_collect_stat stat;
 	struct model model = { 0 };
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 2);
 	for (uint64_t number = 0; number < MODEL_KEYS; number++)
 		if (number % 10)
@@ -223,7 +223,7 @@ collect__everything_deleted__LEAVES_ONE_LEAF(void **state)
 	struct nam_index_options options = options_small();
 	struct model model = { 0 };
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 3);
 	for (uint64_t number = 0; number < MODEL_KEYS; number++)
 		model_delete(*state, &model, number);
@@ -252,7 +252,7 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 		options.key_bytes = sizes[i / 2];
 		options.unique = i % 2;
 		options.node_bytes = 512;
-		tree_create(tree, &options);
+		tree_plant(tree, &options);
 		for (uint64_t n = 0; n < 3000; n++) {
 			nam_key_from_u64(n / (options.unique ? 1 : 5), key);
 			assert_int_equal(nam_index_insert(tree->worker, tree->index, key, n), 0);
@@ -285,7 +285,7 @@ collect__between_random_operations__AGREES_WITH_THE_MODEL(void **state)
 		struct model model = { 0 };
 
 		options.head_interval = (uint32_t)nam_rng_below(&rng, 6);
-		tree_create(*state, &options);
+		tree_plant(*state, &options);
 		for (unsigned step = 0; step < 20000; step++) {
 			uint64_t number = nam_rng_below(&rng, MODEL_KEYS / (1 + seed % 3));
 			uint64_t dice = nam_rng_below(&rng, 1000);
@@ -333,7 +333,7 @@ writer_main(void *arg)
 	bool *there = calloc(WRITER_KEYS, sizeof(bool));
 	struct tree_guest guest;
 
-	tree_guest_come(writer->tree, &guest);
+	tree_guest_come(local_cluster_list(writer->tree->cluster), &guest);
 	while (!atomic_load(writer->stop) && !writer->failure[0]) {
 		bool ebb = writer->operations / 3000 % 2;
 		uint64_t number = nam_rng_below(&rng, WRITER_KEYS), payload = 0;
@@ -408,7 +408,7 @@ scanner_main(void *arg)
 	struct writer *writer = arg;
 	struct tree_guest guest;
 
-	tree_guest_come(writer->tree, &guest);
+	tree_guest_come(local_cluster_list(writer->tree->cluster), &guest);
 	while (!atomic_load(writer->stop) && !writer->failure[0])
 		scan_once(writer, &guest, writer->operations % 2);
 	tree_guest_go(&guest);
@@ -424,7 +424,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 	uint64_t merges = 0, reusable = 0, heads = 0, passes = 0, deadline;
 
 	options.head_interval = 4;
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	for (uint64_t number = 0; number < WRITER_KEYS; number++) {
 		uint64_t value = number * PARTIES + WRITERS;
 		uint8_t key[8];
@@ -479,7 +479,7 @@ collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION(void **state)
 	uint64_t reusable = 0, retired = 0, image[32];
 	bool reused = false;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	for (unsigned round = 0; round < 6; round++) {
 		fill(tree, &model, round);
 		for (uint64_t number = 0; number < MODEL_KEYS; number++)
@@ -556,7 +556,7 @@ collect__many_splits__MAKES_HEAD_NODES_AND_FILLS_THEM(void **state)
 	struct model model = { 0 };
 	struct heads heads;
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 5);
 	assert_int_equal(heads_of(*state).count, 0);
 	assert_true(collect(*state).heads_written > 0);
@@ -575,7 +575,7 @@ collect__merged_leaves__REMOVES_CROWDED_HEAD_NODES(void **state)
 	struct model model = { 0 };
 	struct heads before, after;
 
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 6);
 	(void)collect(*state);
 	before = heads_of(*state);
@@ -599,7 +599,7 @@ collect__interval_zero__MAKES_NO_HEAD_NODES(void **state)
 	struct model model = { 0 };
 
 	options.head_interval = 0;
-	tree_create(*state, &options);
+	tree_plant(*state, &options);
 	fill(*state, &model, 7);
 	assert_int_equal(collect(*state).heads_written, 0);
 	assert_int_equal(heads_of(*state).count, 0);
@@ -630,7 +630,7 @@ collect__another_collector_lives__LOCK_TIMEOUT(void **state)
 	struct tree *tree = *state;
 	uint64_t word;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	word = nam_lock_word(tree->client->id, tree->client->incarnation, 5);
 	tree_write(tree, tree->index->superblock, COLLECTOR_WORD, &word, 1);
 	assert_int_equal(nam_index_collect(tree->worker, tree->index, &stat), -NAM_E_LOCK_TIMEOUT);
@@ -650,8 +650,8 @@ collect__another_collector_died__SUCCEEDS_IT(void **state)
 	struct tree_guest guest;
 	uint64_t word;
 
-	tree_create(tree, &options);
-	tree_guest_come(tree, &guest);
+	tree_plant(tree, &options);
+	tree_guest_come(local_cluster_list(tree->cluster), &guest);
 	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
 	tree_write(tree, tree->index->superblock, COLLECTOR_WORD, &word, 1);
@@ -672,7 +672,7 @@ collect__locked_nodes__ARE_SKIPPED(void **state)
 	struct nam_gaddr at;
 	uint64_t image[32], word;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	fill(tree, &model, 8);
 	for (uint64_t number = 0; number < MODEL_KEYS; number++)
 		if (number % 10)
@@ -699,12 +699,12 @@ collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 	struct nam_gaddr at;
 	uint64_t image[32], word, leaves;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	fill(tree, &model, 8);
 	for (uint64_t number = 0; number < MODEL_KEYS; number++)
 		if (number % 10)
 			model_delete(tree, &model, number);
-	tree_guest_come(tree, &guest);
+	tree_guest_come(local_cluster_list(tree->cluster), &guest);
 	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
 	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
@@ -734,7 +734,7 @@ collect__missing_separator__IS_ADDED(void **state)
 	uint64_t image[32];
 	struct nam_gaddr at;
 
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	fill(tree, &model, 11);
 	(void)collect(tree);
 	at = tree_node(tree, 9000, 1, image);
@@ -751,20 +751,6 @@ collect__missing_separator__IS_ADDED(void **state)
 
 /* ---- drop ---------------------------------------------------------------------------------- */
 
-static uint64_t
-memory_carved(struct tree *tree)
-{
-	uint64_t carved = 0;
-
-	for (uint32_t slot = 0; slot < tree->servers_count; slot++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(tree->worker, slot, &status), 0);
-		carved += status.carved_bytes;
-	}
-	return carved;
-}
-
 static void
 drop__again_and_again__MEMORY_DOES_NOT_GROW(void **state)
 {
@@ -776,7 +762,7 @@ drop__again_and_again__MEMORY_DOES_NOT_GROW(void **state)
 		struct model model = { 0 };
 		uint64_t reusable;
 
-		tree_create(tree, &options);
+		tree_plant(tree, &options);
 		fill(tree, &model, round);
 		(void)collect(tree);
 		for (unsigned i = 0; i < 50; i++) {
@@ -784,9 +770,9 @@ drop__again_and_again__MEMORY_DOES_NOT_GROW(void **state)
 			nam_sleep_ns(1000000);
 		}
 		if (round == 3)
-			carved = memory_carved(tree);
+			carved = tree_memory_carved(tree);
 	}
-	assert_true(memory_carved(tree) <= carved + (1u << 20));
+	assert_true(tree_memory_carved(tree) <= carved + (1u << 20));
 }
 
 int

@@ -38,7 +38,7 @@ plant(struct tree *tree)
 	nam_index_options_init(&options);
 	options.node_bytes = 8 * NODE_WORDS;
 	options.head_interval = 4;
-	tree_create(tree, &options);
+	tree_plant(tree, &options);
 	assert_int_equal(nam_index_bulk_load(tree->worker, tree->index, source_next, &next, 80,
 				 NULL), 0);
 	tree_assert_sound(tree);
