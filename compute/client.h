@@ -23,11 +23,11 @@ struct nam_client;
 struct nam_worker;
 
 struct nam_client_options {
-	/* "shm:PATH,shm:PATH": every memory server, in any order; or "@FILE", an INI cluster file */
+	/* "shm:PATH,shm:PATH": all memory servers, in any order; or "@FILE", a cluster file */
 	const char *cluster;
 	const char *name;		/* for people: which program this is */
 	uint32_t rpc_timeout_ms;	/* default 2,000 */
-	uint32_t lock_timeout_ms;	/* default 1,000: how long to wait for somebody else's lock */
+	uint32_t lock_timeout_ms;	/* default 1,000: patience with somebody else's lock */
 	uint32_t fibers_max;		/* per worker, default 64 */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 };
@@ -42,7 +42,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-errno				a cluster file cannot be read
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
- *	-NAM_E_CLUSTER			two servers with one id, no server with id 0, one server twice
+ *	-NAM_E_CLUSTER			one id twice, no server with id 0, one server twice
  *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers or NAM_CLIENTS_MAX clients
  */
 int nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
@@ -94,7 +94,7 @@ size_t nam_worker_bytes(const struct nam_worker *worker);
 
 struct nam_server_status {
 	char address[128];
-	int rc;				/* 0, or why this server does not answer; then the rest is 0 */
+	int rc;				/* 0, or why there is no answer; then the rest is 0 */
 	uint32_t id;
 	uint32_t handlers;
 	uint32_t regions;

@@ -38,7 +38,7 @@ struct nam__server {
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
 };
 
-#define NAM__LOCAL_EPOCHS 4u		/* window of local epochs in which operations may be active */
+#define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
 
 struct nam__garbage;			/* epoch.c */
 
@@ -189,7 +189,9 @@ nam__buffer_lkey(const struct nam_worker *worker, const void *local)
 	return worker->lkeys_needed ? nam__buffer_lkey_find(worker, local) : 0;
 }
 
-/* A registered buffer of the current task: number 0 .. 3, at least `bytes` long.  NULL: no memory. */
+/*
+ * A registered buffer of the current task: number 0 .. 3, at least `bytes` long.  NULL: no memory.
+ */
 void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
 
 void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
@@ -242,8 +244,8 @@ nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
 		task->epoch_slot = epoch % NAM__LOCAL_EPOCHS;
 		/*
 		 * Pairs with the keeper, which raises local_epoch, makes every thread of the
-		 * process pass a full barrier (membarrier), and then reads `active`: either it sees our
-		 * increment, or we see its new epoch here and pin that instead.
+		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
+		 * our increment, or we see its new epoch here and pin that instead.
 		 */
 		if (atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
 			atomic_thread_fence(memory_order_seq_cst);

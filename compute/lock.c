@@ -3,11 +3,11 @@
  * lock.c -- remote lock words, and the queue for them inside one process.
  *
  * The queue is a table of slots; a lock word's address picks its slot.  Who holds the slot may go
- * for the remote word.  On release, if others wait for the slot, the remote word may be left locked and
- * its value kept in the slot: in custody.  The next holder of the slot either wants the same word
- * and takes it over, or releases it remotely before it goes for its own.  Waiters never give up
- * while they wait for a slot, so custody always finds somebody; their wait is bounded because every
- * holder's work is.
+ * for the remote word.  On release, if others wait for the slot, the remote word may be left locked
+ * and its value kept in the slot: in custody.  The next holder of the slot either wants the same
+ * word and takes it over, or releases it remotely before it goes for its own.  Waiters never give
+ * up while they wait for a slot, so custody always finds somebody; their wait is bounded because
+ * every holder's work is.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -28,8 +28,8 @@ struct nam__lock {
  *
  * @image	receives `bytes` bytes as they were after the lock was taken
  *
- * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's diag
- * says who), or a FABRIC code.  Nothing is held on failure.
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
+ * diag says who), or a FABRIC code.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.
  * Bounded:	lock_timeout_ms of the client.
@@ -38,7 +38,8 @@ NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gadd
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
 
 /**
- * nam__unlock_await -- await a batch of writes under the lock and release it with the same doorbell.
+ * nam__unlock_await -- await a batch of writes under the lock and release it with the same
+ * doorbell.
  *
  * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED (the word was not ours any
  * more: nothing that this client wrote since can be trusted), or a FABRIC code.

@@ -51,7 +51,7 @@ void nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t 
  *
  * Returns 0, or the first failure:
  *	-NAM_E_NOREGION			an address names no known region
- *	-NAM_E_FABRIC_*			the state of remote memory is unknown for this batch's writes
+ *	-NAM_E_FABRIC_*			it is unknown which of this batch's writes were done
  * Suspends:	yes, once.
  * Cost:	1 round trip, one doorbell per memory server touched.
  */
@@ -96,14 +96,16 @@ int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);
 void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
 
-/* The tag of a block that nam_alloc() hands out: whether it is fresh, all zeroes, or used before. */
+/*
+ * The tag of a block that nam_alloc() hands out: whether it is fresh, all zeroes, or used before.
+ */
 #define NAM_BLOCK_FRESH 0u
 #define NAM_BLOCK_RECYCLED 1u
 
 /**
  * nam_alloc -- one block of remote memory on the next server in round-robin order.
  *
- * @stride	bytes, a multiple of 64; the kind of block.  Freed blocks serve the same stride again.
+ * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
  *
  * Returns 0, -NAM_E_REMOTE_FULL when no server has room, or a FABRIC code.

@@ -75,7 +75,7 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->op == NAM_WC_CLOSED) {
 		server_closed(worker, wc->qp);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
-		struct nam__task *task = (struct nam__task *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
@@ -257,8 +257,9 @@ nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 		task->counters = &worker->counters[NAM_OP_OTHER];
 		task->made_next = worker->tasks_made;
 		worker->tasks_made = task;
-		worker->bytes += sizeof(*task) +
-				 (options->stack_bytes ? options->stack_bytes : NAM_FIBER_STACK_BYTES);
+		worker->bytes += sizeof(*task);
+		worker->bytes += options->stack_bytes ? options->stack_bytes
+						      : NAM_FIBER_STACK_BYTES;
 	}
 	task->fn = fn;
 	task->arg = arg;

@@ -36,8 +36,8 @@ check_name(struct nam_worker *worker, const char *name)
 	for (size_t i = 0; i < length; i++)
 		if (!isgraph((unsigned char)name[i]))
 			return nam_diag_set(&worker->diag, -EINVAL,
-				"an index name has printable bytes without blanks only; byte %zu of '%s' is not",
-				i + 1, name);
+				"an index name has printable bytes without blanks only; byte %zu "
+				"of '%s' is none", i + 1, name);
 	return 0;
 }
 
@@ -55,8 +55,8 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
-			"nodes of %u bytes do not do for keys of %u bytes and a head node every %u leaves: "
-			"a power of two from %u to %u that holds 4 entries is needed",
+			"nodes of %u bytes do not do for keys of %u bytes and a head node every "
+			"%u leaves: a power of two from %u to %u that holds 4 entries is needed",
 			options->node_bytes, options->key_bytes, options->head_interval,
 			NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX);
 	return 0;
@@ -68,9 +68,9 @@ static uint64_t
 superblock_hash(const struct nam_superblock *superblock, struct nam_gaddr at)
 {
 	const size_t from = offsetof(struct nam_superblock, magic);
+	uint64_t hash = nam_hash64((const uint8_t *)superblock + from, sizeof(*superblock) - from);
 
-	return nam_mix64(nam_hash64((const uint8_t *)superblock + from, sizeof(*superblock) - from) ^
-			 nam_mix64(nam_gaddr_untagged(at).raw));
+	return nam_mix64(hash ^ nam_mix64(nam_gaddr_untagged(at).raw));
 }
 
 static void
@@ -116,8 +116,8 @@ superblock_check(struct nam_worker *worker, const char *name,
 		if ((superblock->servers[id / 8] >> id % 8 & 1) &&
 			client->slot_of_id[id] == UINT16_MAX)
 			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
-				"index '%s' has nodes on memory server %u: add that server to the cluster list",
-				name, id);
+				"index '%s' has nodes on memory server %u: add that server to the "
+				"cluster list", name, id);
 	options = (struct nam_index_options){
 		.design = (enum nam_index_design)superblock->design,
 		.key_bytes = superblock->key_bytes,
@@ -245,7 +245,8 @@ catalog_find(struct nam_worker *worker, uint16_t type, const char *name, struct 
 	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
 		&entry, &entry_bytes); /* SUSPENDS */
 	if (rc == -NAM_E_NOINDEX)
-		return nam_diag_set(&worker->diag, rc, "there is no index '%s' in the catalog", name);
+		return nam_diag_set(&worker->diag, rc, "there is no index '%s' in the catalog",
+			name);
 	if (rc)
 		return rc;
 	if (entry_bytes != sizeof(entry))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index.h -- a distributed B-link tree over the memory servers, used by any number of compute nodes.
+ * index.h -- a distributed B-link tree over the memory servers, used by any number of compute
+ * nodes.
  *
  * An index holds pairs (key, payload): keys of a fixed size between 8 and 64 bytes, compared as
  * unsigned big-endian byte strings, payloads of 8 bytes.  In a unique index a key occurs once; in a
@@ -9,8 +10,8 @@
  * Every function takes the calling thread's worker and may be called from its fibers.  An index
  * handle may be shared by all workers of the client that opened it.
  *
- * Design: fine-grained / one-sided (Ziegler et al., SIGMOD 2019, section 4); see index/README.md for what
- * differs and for the invariants.
+ * Design: fine-grained / one-sided (Ziegler et al., SIGMOD 2019, section 4); see index/README.md
+ * for what differs and for the invariants.
  */
 #ifndef NAM_INDEX_INDEX_H
 #define NAM_INDEX_INDEX_H
@@ -37,7 +38,7 @@ struct nam_index_options {
 	enum nam_index_design design;	/* default fine */
 	uint32_t key_bytes;		/* default 8 */
 	bool unique;			/* default true */
-	uint32_t node_bytes;		/* default 1024; a power of two that holds at least 4 entries */
+	uint32_t node_bytes;		/* default 1024; a power of two that holds 4 entries */
 	uint32_t head_interval;		/* leaves per head node, default 32; 0: none */
 };
 
@@ -167,7 +168,7 @@ NAM_FIBER_FN int nam_index_delete_pair(struct nam_worker *worker, struct nam_ind
 
 struct nam_range {
 	const void *low;		/* inclusive; NULL: from the first key */
-	const void *high;		/* exclusive, unless high_inclusive; NULL: to the last key */
+	const void *high;		/* exclusive, or see below; NULL: to the last key */
 	bool high_inclusive;
 	bool reverse;			/* from high to low */
 	uint64_t limit;			/* entries at the most; 0: no limit */
@@ -211,8 +212,8 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  * @ret_count		pairs loaded; may be NULL
  *
  * Returns 0, -NAM_E_NOTEMPTY, -NAM_E_UNSORTED (equal keys count as unsorted in a unique index,
- * equal pairs in any; the diag says which), -NAM_E_REMOTE_FULL, or a FABRIC code; on failure the index stays
- * empty and what was written is given back.
+ * equal pairs in any; the diag says which), -NAM_E_REMOTE_FULL, or a FABRIC code; on failure the
+ * index stays empty and what was written is given back.
  */
 NAM_FIBER_FN int nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,

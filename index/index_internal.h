@@ -21,7 +21,7 @@ struct nam_index {
 	bool ordered_loads;		/* of every server's fabric */
 	bool fast_lookups;		/* see lookup_fast() */
 	atomic_bool dropped;
-	_Atomic uint64_t root;		/* tagged gaddr; may lag: moving right from it reaches all */
+	_Atomic uint64_t root;		/* tagged gaddr; may lag: right of it lies all */
 	struct nam_gaddr superblock;
 	struct nam_index_options options;
 	char name[NAM_INDEX_NAME_BYTES];
@@ -59,8 +59,8 @@ int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct
 	int level) NAM_MUST_CHECK;
 
 /*
- * Whether an image is a whole leaf, the one that the pointer promised, and covers the key.  The fast
- * answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
+ * Whether an image is a whole leaf, the one that the pointer promised, and covers the key.  The
+ * fast answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
  */
 static inline bool
 nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
@@ -92,7 +92,8 @@ NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct
 	const uint64_t *key);
 
 /**
- * nam__lock_covering -- the same, locked: held->image (the caller's buffer) is as it was after the lock.
+ * nam__lock_covering -- the same, locked: held->image (the caller's buffer) is as it was after the
+ * lock.
  */
 NAM_FIBER_FN int nam__lock_covering(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;

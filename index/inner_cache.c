@@ -9,13 +9,14 @@
  *
  * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
  * CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices
- * (search.h): keys cut down to 16 bits; the keys themselves are read only when slices tie.  The top is
- * searched from a place that a small table of hints, indexed by the key's leading bits, suggests.
+ * (search.h): keys cut down to 16 bits; the keys themselves are read only when slices tie.  The top
+ * is searched from a place that a small table of hints, indexed by the key's leading bits,
+ * suggests.
  *
  * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
  * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
- * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until no
- * operation that may have seen it is under way.
+ * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until
+ * no operation that may have seen it is under way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ struct nam__segment {
 	_Atomic uint8_t used;		/* since the clock's hand passed */
 	uint64_t version;
 	struct nam_gaddr at;
-	uint64_t *separators;		/* behind the children, full words each; then the high fence */
+	uint64_t *separators;		/* behind the children, full words; then the high fence */
 	_Alignas(64) uint16_t slices[];	/* whole groups; then the children */
 };
 
@@ -144,7 +145,9 @@ static inline __attribute__((always_inline)) struct nam__segment *
 floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 {
 	const struct nam__geometry *g = cache->g;
-	/* Acquire, here and below: pairs with publish_top(); contents are older than the pointer. */
+	/*
+	 * Acquire, here and below: pairs with publish_top(); contents are older than the pointer.
+	 */
 	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_acquire);
 	struct chunk *chunk;
 	int number;
@@ -366,7 +369,8 @@ chunk_finish(const struct nam__geometry *g, struct chunk *chunk, uint32_t count)
 
 /* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
 static struct chunk *
-chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number, struct nam__segment *segment)
+chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number,
+	struct nam__segment *segment)
 {
 	const struct nam__geometry *g = cache->g;
 	struct chunk *chunk = chunk_new(cache);
@@ -704,7 +708,8 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
 	cache->sliced_floor = nam__sliced_floor_choose();
-	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) + 2 * nam__slices_padded(g->inner_capacity);
+	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) +
+				2 * nam__slices_padded(g->inner_capacity);
 	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
 		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);

@@ -51,7 +51,8 @@ read_leaves(struct nam_worker *worker, struct group *group)
 			? nam__segment_leaf(index->cache, group->segments[i], &group->keys[i])
 			: NAM_GADDR_NULL;
 		if (!nam_gaddr_is_null(group->at[i]))
-			nam_batch_read(&batch, group->at[i], image_of(group, i), index->g.node_bytes);
+			nam_batch_read(&batch, group->at[i], image_of(group, i),
+				index->g.node_bytes);
 	}
 	return nam_batch_await(&batch); /* SUSPENDS */
 }

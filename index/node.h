@@ -5,14 +5,14 @@
  *
  * A node is an array of 64-bit words (common/layout.h has the header):
  *
- *	word 0 lock | 1 hash | 2 front | 3 shape | 4 sibling | low fence | high fence | entries | rear
+ *	lock | hash | front | shape | sibling | low fence | high fence | entries ... | rear
  *
  * A key is kept as words whose numeric order is the byte order of the key: 8 bytes each, the first
  * byte most significant, the last word padded with zero bytes.  The full key is what orders entries
  * and separates nodes: the key in a unique index, key and payload in a non-unique one.
  *
  *	leaf entry	key words, payload
- *	inner entry	full key (lowest in the child), child (tagged gaddr); the first is the low fence
+ *	inner entry	full key, lowest in the child, and child (tagged gaddr)
  *	head entry	tagged gaddr of one of the leaves that follow
  *
  * Inner entries are sorted.  A leaf's first `sorted` entries are; the few after them are not.
@@ -280,8 +280,8 @@ void nam__inner_remove(const struct nam__geometry *g, uint64_t *node, unsigned n
 
 /*
  * Divide a sorted full leaf or inner node: `right` becomes a node of generation `generation` with
- * the upper entries from number `at` on, high fence and sibling of `node`; `node` keeps the rest and
- * ends where `right` begins.  The link from `node` to `right` is the caller's.
+ * the upper entries from number `at` on, high fence and sibling of `node`; `node` keeps the rest
+ * and ends where `right` begins.  The link from `node` to `right` is the caller's.
  */
 void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
 	uint32_t generation);

@@ -56,7 +56,9 @@ smallest_pair(const struct nam__geometry *g, uint64_t *image, const uint64_t *fr
 	return best;
 }
 
-/* Non-unique: the key's pairs may begin in a leaf further right than the one that covers (key, 0). */
+/*
+ * Non-unique: the key's pairs may begin in a leaf further right than the one that covers (key, 0).
+ */
 NAM_FIBER_FN static int
 lookup_pairs(struct nam_worker *worker, struct nam_index *index, struct nam__key *from,
 	uint64_t *ret_payload)

@@ -104,7 +104,8 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 	struct nam_cursor *cursor;
 
 	if (range->low && range->high && memcmp(range->low, range->high, g->key_bytes) > 0)
-		return nam_diag_set(&worker->diag, -EINVAL, "the range's low key is above its high key");
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"the range's low key is above its high key");
 	cursor = nam_buffer_take(worker, sizeof(*cursor));
 	if (!cursor)
 		return -ENOMEM;
@@ -386,7 +387,9 @@ next_leaf(struct nam_cursor *cursor)
 		uint64_t *image;
 
 		if (cursor->window_at == cursor->window_count) {
-			/* A window without the next leaf came from stale hints: do not ask again. */
+			/*
+			 * A window without the next leaf came from stale hints: do not ask again.
+			 */
 			if (gaps || fills++)
 				rc = fill_window_safely(cursor); /* SUSPENDS */
 			else
@@ -425,8 +428,10 @@ static uint32_t
 deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t capacity)
 {
 	const struct nam__geometry *g = &cursor->index->g;
-	uint32_t count = cursor->leaf_end > cursor->leaf_at ? cursor->leaf_end - cursor->leaf_at : 0;
+	uint32_t count = 0;
 
+	if (cursor->leaf_end > cursor->leaf_at)
+		count = cursor->leaf_end - cursor->leaf_at;
 	if (count > capacity)
 		count = capacity;
 	if (cursor->limited && count > cursor->remaining)

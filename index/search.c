@@ -69,7 +69,9 @@ count_avx512(const uint16_t *slices, unsigned count, uint16_t slice)
 	return below;
 }
 
-/* Unsigned a <= b is a - b saturated to 0; bytes of two words' verdicts are gathered into one mask. */
+/*
+ * Unsigned a <= b is a - b saturated to 0; bytes of two words' verdicts are gathered into one mask.
+ */
 __attribute__((target("avx2,popcnt"))) static inline unsigned
 count_avx2(const uint16_t *slices, unsigned count, uint16_t slice)
 {
@@ -78,7 +80,8 @@ count_avx2(const uint16_t *slices, unsigned count, uint16_t slice)
 
 	for (unsigned from = 0; from < count; from += NAM__SLICES_GROUP / 2) {
 		const __m256i *at = (const __m256i *)(const void *)(slices + from);
-		__m256i a = _mm256_cmpeq_epi16(_mm256_subs_epu16(_mm256_loadu_si256(at), pivot), zero);
+		__m256i a = _mm256_cmpeq_epi16(
+			_mm256_subs_epu16(_mm256_loadu_si256(at), pivot), zero);
 		__m256i b = _mm256_cmpeq_epi16(
 			_mm256_subs_epu16(_mm256_loadu_si256(at + 1), pivot), zero);
 
@@ -128,17 +131,17 @@ floor_among_ties(const struct nam__slicing *slicing, const uint16_t *slices, con
 	return number;
 }
 
-#define DEFINE_FLOOR(name, isa)                                                                     \
-	isa static int floor_##name(const struct nam__slicing *slicing, const uint16_t *slices,     \
-		const uint64_t *keys, unsigned count, unsigned words, const uint64_t *key)          \
-	{                                                                                           \
-		uint16_t slice = 0;                                                                 \
-		int number = floor_by_ends(slicing, keys, count, key, &slice);                      \
-                                                                                                    \
-		if (__builtin_expect(number != -2, 0))                                              \
-			return number;                                                              \
-		number = (int)count_##name(slices, count, slice) - 1;                               \
-		return floor_among_ties(slicing, slices, keys, number, words, key, slice);          \
+#define DEFINE_FLOOR(name, isa)									\
+	isa static int floor_##name(const struct nam__slicing *slicing, const uint16_t *slices,	\
+		const uint64_t *keys, unsigned count, unsigned words, const uint64_t *key)	\
+	{											\
+		uint16_t slice = 0;								\
+		int number = floor_by_ends(slicing, keys, count, key, &slice);			\
+												\
+		if (__builtin_expect(number != -2, 0))						\
+			return number;								\
+		number = (int)count_##name(slices, count, slice) - 1;				\
+		return floor_among_ties(slicing, slices, keys, number, words, key, slice);	\
 	}
 
 DEFINE_FLOOR(plain, )

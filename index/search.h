@@ -47,8 +47,8 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 }
 
 /*
- * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons of
- * vectors.  What is cut down is the first word in which the keys differ, less the lowest key's.
+ * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons
+ * of vectors.  What is cut down is the first word in which the keys differ, less the lowest key's.
  */
 #define NAM__SLICES_GROUP 64u
 #define NAM__SLICE_MAX 0xfffeu

@@ -3,8 +3,8 @@
  * split.c -- dividing a node, and naming the new one in its parent.
  *
  *	step 1	WRITE the new right sibling, whole.  Nobody can see it.
- *	step 2	WRITE the left node with its new high fence and sibling, unlock.  Visible: two halves,
- *		one parent entry; readers of the upper half move right.
+ *	step 2	WRITE the left node with its new high fence and sibling, unlock.  Visible: two
+ *		halves, one parent entry; readers of the upper half move right.
  *	step 3	WRITE the separator into the parent.  Late is legal.
  *
  * One lock at a time: the left node's until step 2, the parent's in step 3.
