@@ -452,7 +452,8 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 		nam_thread_join(writers[i].thread);
 	for (unsigned i = 0; i < PARTIES; i++) {
 		if (writers[i].failure[0])
-			fail_msg("%s", writers[i].failure);
+			fail_msg("%s; afterwards %s", writers[i].failure,
+				tree_verify(tree).first);
 		assert_true(writers[i].operations > (i < WRITERS ? 1000 : 10));
 	}
 	print_message("%llu passes, %llu merges, %llu heads written, %llu nodes reusable, "
