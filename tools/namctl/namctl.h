@@ -2,7 +2,8 @@
 /*
  * namctl.h -- what namctl's files share.
  *
- *	main.c		command line, connection, choice of the command
+ *	main.c		command line, choice of the command
+ *	session.c	connection, the index that a command is about
  *	commands.c	status, gc, and all about indexes as a whole
  *	data.c		get, put, delete, range
  *	load.c		load
@@ -68,7 +69,11 @@ int ctl_put(struct ctl *ctl, char **args);
 int ctl_delete(struct ctl *ctl, char **args);
 int ctl_range(struct ctl *ctl, char **args);
 
-/* ---- main.c -------------------------------------------------------------------------------- */
+/* ---- session.c ----------------------------------------------------------------------------- */
+
+/* Join the cluster with one worker.  Returns an exit code; ctl_disconnect() in any case. */
+int ctl_connect(struct ctl *ctl) NAM_MUST_CHECK;
+void ctl_disconnect(struct ctl *ctl);
 
 /* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
 int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;

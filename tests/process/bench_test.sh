@@ -1,0 +1,209 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench from a shell: what it measures, what it notices, and its exit status.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/servers.sh
+. "$here/../lib/servers.sh"
+
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
+expect() {
+	local wanted=$1 status=0
+	shift
+	out=$("$@" 2>"$tmp/err") || status=$?
+	err=$(cat "$tmp/err")
+	[ "$status" -eq "$wanted" ] ||
+		fail "'$*' ended with $status instead of $wanted: $out $err"
+}
+
+says() {
+	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
+}
+
+# json EXPRESSION: must hold of the result r.
+json() {
+	python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert eval(sys.argv[2]), r' \
+		"$out" "${1//$'\n'/ }" 2>"$tmp/python" || fail "$1: $(tail -1 "$tmp/python")"
+}
+
+raw() {
+	expect 0 nam-bench raw --memory 4M --json - "$@"
+	json 'set("workload fabric op bytes depth threads ops seconds ops_per_s errors
+		latency_ns per_op".split()) <= set(r)'
+	json 'r["errors"] == 0 and r["ops"] > 0 and r["ops_per_s"] > 0'
+	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
+}
+
+index() {
+	expect 0 nam-bench index --keys 20000 --ops 20000 --verify --json - "$@"
+	json 'set("workload fabric index memservers threads fibers keys ops seconds ops_per_s
+		errors latency_ns per_op by_operation load memory".split()) <= set(r)'
+	json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == 20000'
+	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
+	json 'all(set("round_trips doorbells work_requests bytes_in bytes_out restarts".split())
+		== set(o["per_op"]) for o in [r] + list(r["by_operation"].values()))'
+}
+
+test_usage() {
+	expect 0 nam-bench --help
+	expect 0 nam-bench raw --help
+	expect 0 nam-bench index --help
+	expect 0 nam-bench --version
+	expect 2 nam-bench
+	expect 2 nam-bench fly
+	says fly
+	expect 2 nam-bench index --workload ycsb-x
+	says ycsb-x
+	expect 2 nam-bench index --mix lookup=95,inssert=5
+	says inssert
+	expect 2 nam-bench index --keys 0
+	expect 2 nam-bench index --frobnicate
+	says frobnicate
+	expect 2 nam-bench index --keys
+	expect 2 nam-bench index stray
+	expect 2 nam-bench index --index hashed
+	expect 2 nam-bench index --non-unique --workload ycsb-a
+	expect 2 nam-bench index --load none
+	expect 2 nam-bench raw --op fly
+	expect 2 nam-bench raw --op cas --bytes 16
+	expect 2 nam-bench raw --bytes 12
+	expect 2 env -u NAM_CLUSTER nam-bench raw
+	says NAM_CLUSTER
+	expect 3 nam-bench index --cluster "shm:$tmp/nobody"
+	says "$tmp/nobody"
+}
+
+test_raw() {
+	local op loop
+	for op in read write cas faa; do
+		for loop in window fibers batch; do
+			raw --op $op --loop $loop --depth 8 --ops 5000
+			json 'r["ops"] == 5000 and r["per_op"]["work_requests"] == 1'
+		done
+	done
+	json 'r["per_op"]["round_trips"] == 0.125'
+	raw --op read --bytes 1024 --depth 16 --threads 2 --ops 10000
+	json 'r["per_op"]["bytes_in"] == 1024 and r["per_op"]["bytes_out"] == 0'
+	raw --op write --bytes 4096 --depth 1 --seconds 0.05
+	raw --op send --ops 2000 --depth 4
+	raw --op memcpy --ops 10000 --depth 4
+	raw --seconds 0.5
+	json 'r["depth"] in (1, 2, 4, 8, 16, 32, 64)'
+	raw --compare --seconds 0.5
+	json 'r["ratio"] > 0 and r["memcpy_ops_per_s"] > 0'
+	expect 0 env -u NAM_CLUSTER nam-bench raw --op memcpy --memory 4M --ops 1000 --depth 4 --quiet
+	[ -z "$out" ] || fail "--quiet printed $out"
+}
+
+test_workloads() {
+	local workload
+	for workload in ycsb-{a,b,c,d,e,f} nam-{a,b,c,d}; do
+		index --workload $workload
+		json "r['workload'] == '$workload'"
+	done
+	index --mix lookup=40,insert=20,delete=20,scan=10,upsert=10 --threads 2 --collect
+	index --mix lookup=30,insert=30,delete=30,scan=10 --non-unique --threads 2
+	index --mix lookup=50,insert=50 --distribution latest --fibers 3
+	index --mix lookup=50,insert=50 --load insert --cache-mb 0 --key-bytes 24
+	index --mix scan=100 --reverse --scan-length 777 --node-bytes 4k
+	index --mix delete=100
+	json 'r["by_operation"]["delete"]["ops"] > 4900'
+	index --workload nam-a --raw-ratio
+	json 'r["raw_ratio"] > 0 and r["per_op"]["round_trips"] < 1.01'
+}
+
+# What was loaded is not what is there: status 1.
+test_wrong_answers() {
+	local run="nam-bench index --keys 1000 --ops 20000 --name kept --quiet"
+
+	expect 0 $run --keep
+	expect 2 $run --keep
+	says "exists already"
+	expect 0 $run --load none
+	expect 2 $run --load none --non-unique
+	expect 2 $run --load none --key-bytes 16
+	expect 0 namctl --quiet put kept "$(namctl range kept - - --limit 1 | cut -f1)" 12345
+	expect 1 $run --load none
+	says "came with payload"
+	says "more of these"
+	expect 0 namctl --quiet delete kept "$(namctl range kept - - --limit 1 --reverse | cut -f1)"
+	expect 1 $run --load none --mix scan=100
+	says "missing"
+	expect 0 namctl --quiet index drop kept
+	expect 1 nam-bench index --keys 1000 --ops 2M --mix insert=100 --quiet
+	says NAM_E_REMOTE_FULL
+	expect 0 namctl index list
+	[ -z "$out" ] || fail "left behind: $out"
+}
+
+# Several processes on one index, each with its own pairs to insert and delete.
+test_processes() {
+	local pids=() pid
+
+	expect 0 nam-bench index --keys 20000 --ops 1 --name shared --keep --quiet
+	for _ in 1 2 3; do
+		nam-bench index --keys 20000 --ops 20000 --name shared --load none --quiet \
+			--mix lookup=40,insert=25,delete=25,scan=10 &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || fail "one of three processes ended with $?"
+	done
+	expect 0 namctl index verify shared
+	expect 0 namctl --quiet index drop shared
+}
+
+test_interrupt() {
+	local pid status=0
+
+	# Job control, or the shell would start it with SIGINT ignored.
+	set -m
+	nam-bench index --keys 20000 --seconds 100 --quiet &
+	pid=$!
+	set +m
+	sleep 1
+	kill -INT $pid
+	wait $pid || status=$?
+	[ $status -eq 130 ] || fail "interrupted: status $status"
+	expect 0 namctl index list
+	[ -z "$out" ] || fail "left behind: $out"
+}
+
+# Memory servers that die end the run within two seconds.
+test_death() {
+	local pid status=0 began
+
+	nam-bench index --keys 20000 --seconds 100 --mix insert=50,delete=50 --quiet \
+		2>"$tmp/err" &
+	pid=$!
+	sleep 1
+	began=$EPOCHREALTIME
+	nam_servers_kill
+	wait $pid || status=$?
+	[ $status -eq 3 ] || fail "servers died: status $status: $(cat "$tmp/err")"
+	awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { exit b - a > 4 }' ||
+		fail "servers died: it took from $began to $EPOCHREALTIME"
+}
+
+nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+export NAM_CLUSTER=$cluster
+test_usage
+test_raw
+test_workloads
+test_wrong_answers
+test_processes
+test_interrupt
+test_death
+[ $failures -eq 0 ] || exit 1
+echo "nam-bench: all as it should be"

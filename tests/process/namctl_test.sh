@@ -1,0 +1,256 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# namctl from a shell: every command, what it prints, and its exit status when things go wrong.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/servers.sh
+. "$here/../lib/servers.sh"
+
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
+expect() {
+	local wanted=$1 status=0
+	shift
+	out=$("$@" 2>"$tmp/err") || status=$?
+	err=$(cat "$tmp/err")
+	[ "$status" -eq "$wanted" ] ||
+		fail "'$*' ended with $status instead of $wanted: $out $err"
+}
+
+says() {
+	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
+}
+
+prints() {
+	[ "$out" = "$1" ] || fail "expected '$1', got '$out'"
+}
+
+test_usage() {
+	expect 0 namctl --help
+	says "Exit status"
+	expect 0 namctl --version
+	expect 2 namctl
+	expect 2 namctl status
+	says "NAM_CLUSTER"
+	expect 2 namctl --cluster "$cluster" frobnicate
+	says "frobnicate"
+	expect 2 namctl --cluster "$cluster" index
+	expect 2 namctl --cluster "$cluster" get only-one-argument
+	says "usage: namctl get NAME KEY"
+	expect 2 namctl --cluster "$cluster" --no-such-option status
+	expect 2 namctl --cluster "$cluster" status --limit 5
+	says "--limit does not belong to 'status'"
+	expect 2 namctl --cluster "$cluster" index create x --key-bytes 7
+	says "from 8 to 64"
+	expect 2 namctl --cluster "not an address" status
+}
+
+test_no_server() {
+	expect 3 namctl --cluster "shm:$tmp/nobody" status
+	says "$tmp/nobody"
+}
+
+test_status() {
+	expect 0 namctl status
+	says "shm:$tmp/server0"
+	says "shm:$tmp/server1"
+	expect 0 namctl --json status
+	python3 -c '
+import json, sys
+servers = json.loads(sys.argv[1])["servers"]
+assert [s["id"] for s in servers] == [0, 1], servers
+assert all(s["alive"] and s["memory_bytes"] == 64 << 20 for s in servers), servers
+' "$out" || fail "status --json: $out"
+}
+
+test_index_commands() {
+	expect 0 namctl index create one
+	expect 4 namctl index create one
+	says "NAM_E_INDEX_EXISTS"
+	expect 0 namctl index create two --non-unique --key-bytes 16 --node-bytes 512
+	expect 0 namctl index list
+	prints $'one\ntwo'
+	expect 0 namctl --json index list
+	says '"two"'
+	expect 0 namctl index stat two
+	says "non-unique"
+	expect 0 namctl --json index stat two
+	says '"key_bytes":	16'
+	expect 0 namctl index verify one
+	expect 0 namctl gc one
+	expect 5 namctl index stat three
+	says "three"
+	expect 5 namctl get three 1
+	expect 5 namctl index drop three
+	expect 0 namctl index drop two
+	expect 0 namctl index drop one
+	expect 0 namctl index list
+	prints ""
+	expect 2 namctl index create "two words"
+}
+
+test_points() {
+	local key
+	namctl --quiet index create points || fail "create points"
+	for key in 5 3 18446744073709551615 0 9; do
+		expect 0 namctl put points $key ${#key}
+	done
+	expect 0 namctl get points 5
+	prints 1
+	expect 0 namctl put points 5 55
+	expect 0 namctl get points 5
+	prints 55
+	expect 4 namctl put --new points 5 66
+	says "exists already"
+	expect 1 namctl get points 4
+	says "no such key"
+	expect 1 namctl --quiet get points 4
+	[ -z "$out$err" ] || fail "--quiet said $out$err"
+	expect 0 namctl --json get points 18446744073709551615
+	says 18446744073709551615
+	expect 2 namctl get points five
+	says "'five' is not a whole number"
+	expect 2 namctl put points 5 -1
+	expect 2 namctl --key-type text get points 123456789
+	says "9 bytes"
+	expect 0 namctl range points - -
+	[ "$(cut -f1 <<<"$out" | tr '\n' ' ')" = "0 3 5 9 18446744073709551615 " ] ||
+		fail "range: $out"
+	expect 0 namctl range points 3 9
+	[ "$(cut -f1 <<<"$out" | tr '\n' ' ')" = "3 5 9 " ] || fail "range 3 9: $out"
+	expect 0 namctl range points 3 9 --reverse --limit 2
+	[ "$(cut -f1 <<<"$out" | tr '\n' ' ')" = "9 5 " ] || fail "range downwards: $out"
+	expect 2 namctl range points 9 3
+	expect 0 namctl --json range points 3 9
+	python3 -c '
+import json, sys
+answer = json.loads(sys.argv[1])
+assert [p["key"] for p in answer["pairs"]] == [3, 5, 9] and answer["count"] == 3, answer
+' "$out" || fail "range --json: $out"
+	expect 0 namctl --json range points 10 11
+	python3 -c 'import json, sys; assert json.loads(sys.argv[1])["pairs"] == []' "$out" ||
+		fail "empty range --json: $out"
+	expect 0 namctl delete points 3
+	expect 1 namctl delete points 3
+	expect 1 namctl delete points 5 999
+	expect 0 namctl delete points 5 55
+	expect 0 namctl index verify points
+	namctl --quiet index drop points
+}
+
+test_text_keys() {
+	namctl --quiet index create words --key-bytes 12 || fail "create words"
+	expect 0 namctl put words pear 1
+	expect 0 namctl put words apple 2
+	expect 0 namctl range words - -
+	prints $'apple\t2\npear\t1'
+	expect 0 namctl --key-type hex range words - - --limit 1
+	prints $'6170706c6500000000000000\t2'
+	expect 2 namctl put words "much too long a key" 3
+	says "12"
+	namctl --quiet index drop words
+}
+
+test_load() {
+	namctl --quiet index create many || fail "create many"
+	seq 1 50000 | awk '{ print $1 * 3 "\t" $1 }' >"$tmp/sorted.tsv"
+	expect 0 namctl load many "$tmp/sorted.tsv"
+	says "50000 of 50000 pairs loaded (bulk)"
+	expect 0 namctl range many - -
+	cmp -s <(echo "$out") "$tmp/sorted.tsv" || fail "what was loaded in bulk differs"
+	seq 1 5000 | awk '{ print ($1 * 7919 % 5000) * 3 + 1 "\t" $1 }' >"$tmp/shuffled.tsv"
+	expect 0 namctl load many "$tmp/shuffled.tsv"
+	says "5000 of 5000 pairs loaded (insert)"
+	expect 0 namctl range many - -
+	cmp -s <(echo "$out") <(sort -n "$tmp/sorted.tsv" "$tmp/shuffled.tsv") ||
+		fail "what was inserted differs"
+	expect 4 namctl load many - < <(printf '7000001\t1\n3\t77\n')
+	says "standard input:2"
+	expect 0 namctl get many 3
+	prints 1
+	expect 0 namctl load --replace many - < <(printf '3\t77\n')
+	expect 0 namctl get many 3
+	prints 77
+	expect 0 namctl --json load --replace many - </dev/null
+	says '"lines":	0'
+	expect 0 namctl index verify many
+	namctl --quiet index drop many
+}
+
+# Nothing of a malformed file is loaded, and the message says where to look.
+test_malformed() {
+	namctl --quiet index create strict || fail "create strict"
+	printf '1\t1\n2\t2\nthree\t3\n' >"$tmp/key.tsv"
+	printf '1\t1\n2 2\n' >"$tmp/tab.tsv"
+	printf '1\t1\n2\t2\r\n' >"$tmp/cr.tsv"
+	expect 2 namctl load strict "$tmp/key.tsv"
+	says "key.tsv:3: "
+	expect 2 namctl load strict "$tmp/tab.tsv"
+	says "tab.tsv:2: there is no tab"
+	expect 2 namctl load strict "$tmp/cr.tsv"
+	says "carriage return"
+	expect 2 namctl load strict "$tmp/no-such-file.tsv"
+	says "no-such-file.tsv"
+	expect 0 namctl range strict - -
+	prints ""
+	namctl --quiet index drop strict
+}
+
+test_non_unique() {
+	namctl --quiet index create multi --non-unique || fail "create multi"
+	for ((i = 0; i < 3000; i++)); do
+		printf '%d\t%d\n' $((i % 3)) $i
+	done >"$tmp/multi.tsv"
+	expect 0 namctl load multi "$tmp/multi.tsv"
+	expect 0 namctl get multi 1
+	[ "$(wc -l <<<"$out")" -eq 1000 ] || fail "get of a key with 1000 payloads"
+	expect 4 namctl put --new multi 1 1
+	expect 0 namctl put multi 1 1
+	expect 2 namctl delete multi 1
+	says "not unique"
+	expect 0 namctl delete multi 1 1
+	expect 1 namctl delete multi 1 1
+	expect 0 namctl index verify multi
+	namctl --quiet index drop multi
+}
+
+# Full memory is status 6, and the index stays empty; a dead server is status 3, soon.
+test_full_and_dead() {
+	namctl --quiet index create big || fail "create big"
+	seq 1 2000000 | awk '{ print $1 "\t" $1 }' >"$tmp/big.tsv"
+	expect 6 timeout 100 namctl load big "$tmp/big.tsv"
+	says NAM_E_REMOTE_FULL
+	expect 0 namctl range big - - --limit 1
+	prints ""
+	nam_servers_kill
+	expect 3 timeout 10 namctl status
+}
+
+nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
+export NAM_CLUSTER=
+test_usage
+test_no_server
+export NAM_CLUSTER=$cluster
+test_status
+test_index_commands
+test_points
+test_text_keys
+test_load
+test_malformed
+test_non_unique
+nam_servers_stop || fail "the servers did not end well"
+rm -f "$tmp"/server*.log
+nam_servers_start 2 --memory 16M --region 8M --pages 4k || exit 1
+test_full_and_dead
+[ $failures -eq 0 ] || exit 1
+echo "namctl: all as it should be"

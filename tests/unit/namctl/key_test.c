@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/namctl/key.h"
+
+static struct key_format
+format_of(const char *type, uint32_t bytes)
+{
+	struct key_format format;
+
+	assert_int_equal(key_format_choose(type, bytes, &format, NULL), 0);
+	return format;
+}
+
+static void
+choose__by_size__U64_FOR_8_BYTES_ELSE_TEXT(void **state)
+{
+	struct nam_diag diag = { "" };
+	struct key_format format;
+
+	(void)state;
+	assert_int_equal(format_of(NULL, 8).type, KEY_U64);
+	assert_int_equal(format_of(NULL, 16).type, KEY_TEXT);
+	assert_int_equal(format_of("hex", 8).type, KEY_HEX);
+	assert_int_equal(key_format_choose("octal", 8, &format, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "octal"));
+}
+
+static void
+parse__u64__BIG_ENDIAN_IN_THE_LAST_8_BYTES(void **state)
+{
+	static const uint8_t expected[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2 };
+	struct key_format format = format_of("u64", 12);
+	uint8_t key[12];
+
+	(void)state;
+	assert_int_equal(key_parse(&format, "258", key, NULL), 0);
+	assert_memory_equal(key, expected, 12);
+}
+
+static void
+parse__bad_numbers__EINVAL(void **state)
+{
+	static const char *const texts[] = { "", "-1", "+1", " 1", "1 ", "1x", "0x10",
+		"18446744073709551616" };
+	struct key_format format = format_of("u64", 8);
+	uint8_t key[8];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (key_parse(&format, texts[i], key, NULL) != -EINVAL)
+			fail_msg("'%s' was taken", texts[i]);
+	assert_int_equal(key_parse(&format, "18446744073709551615", key, NULL), 0);
+}
+
+static void
+parse__text__PADDED_AND_NOT_TOO_LONG(void **state)
+{
+	struct key_format format = format_of("text", 8);
+	struct nam_diag diag = { "" };
+	uint8_t key[8];
+
+	(void)state;
+	assert_int_equal(key_parse(&format, "abc", key, NULL), 0);
+	assert_memory_equal(key, "abc\0\0\0\0\0", 8);
+	assert_int_equal(key_parse(&format, "12345678", key, NULL), 0);
+	assert_int_equal(key_parse(&format, "123456789", key, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "9 bytes"));
+}
+
+static void
+parse__hex__BYTES(void **state)
+{
+	struct key_format format = format_of("hex", 8);
+	uint8_t key[8];
+
+	(void)state;
+	assert_int_equal(key_parse(&format, "00fFA0", key, NULL), 0);
+	assert_memory_equal(key, "\x00\xff\xa0\0\0\0\0\0", 8);
+	assert_int_equal(key_parse(&format, "abc", key, NULL), -EINVAL);
+	assert_int_equal(key_parse(&format, "", key, NULL), -EINVAL);
+	assert_int_equal(key_parse(&format, "zz", key, NULL), -EINVAL);
+	assert_int_equal(key_parse(&format, "112233445566778899", key, NULL), -EINVAL);
+}
+
+static void
+print__each_type__AS_IT_WAS_PARSED(void **state)
+{
+	static const struct {
+		const char *type, *text;
+	} cases[] = { { "u64", "0" }, { "u64", "18446744073709551615" }, { "text", "hello w" },
+		{ "hex", "0123456789abcdef" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct key_format format = format_of(cases[i].type, 8);
+		char text[KEY_TEXT_BYTES];
+		uint8_t key[8];
+
+		assert_int_equal(key_parse(&format, cases[i].text, key, NULL), 0);
+		assert_int_equal(key_print(&format, key, text), strlen(cases[i].text));
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
+static void
+print__bytes_that_are_no_text__ESCAPED(void **state)
+{
+	struct key_format format = format_of("text", 64);
+	char text[KEY_TEXT_BYTES];
+	uint8_t key[64];
+
+	(void)state;
+	memset(key, 1, sizeof(key));
+	assert_int_equal(key_print(&format, key, text), 4 * 64);
+	assert_memory_equal(text, "\\x01\\x01", 8);
+}
+
+static void
+payload__numbers__DECIMAL_ONLY(void **state)
+{
+	struct nam_diag diag = { "" };
+	uint64_t payload;
+
+	(void)state;
+	assert_int_equal(payload_parse("18446744073709551615", &payload, NULL), 0);
+	assert_true(payload == UINT64_MAX);
+	assert_int_equal(payload_parse("12a", &payload, &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "12a"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(choose__by_size__U64_FOR_8_BYTES_ELSE_TEXT),
+		cmocka_unit_test(parse__u64__BIG_ENDIAN_IN_THE_LAST_8_BYTES),
+		cmocka_unit_test(parse__bad_numbers__EINVAL),
+		cmocka_unit_test(parse__text__PADDED_AND_NOT_TOO_LONG),
+		cmocka_unit_test(parse__hex__BYTES),
+		cmocka_unit_test(print__each_type__AS_IT_WAS_PARSED),
+		cmocka_unit_test(print__bytes_that_are_no_text__ESCAPED),
+		cmocka_unit_test(payload__numbers__DECIMAL_ONLY),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c -- membership in the cluster, and the index that a command is about. */
+#include <stdlib.h>
+
+#include "namctl.h"
+
+int
+ctl_connect(struct ctl *ctl)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	if (!ctl->cluster)
+		ctl->cluster = getenv("NAM_CLUSTER");
+	if (!ctl->cluster || !*ctl->cluster) {
+		ctl_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or @FILE, or "
+			     "set NAM_CLUSTER");
+		return CTL_USAGE;
+	}
+	nam_client_options_init(&options);
+	options.cluster = ctl->cluster;
+	options.name = "namctl";
+	rc = nam_client_connect(&options, &ctl->client, &diag);
+	if (rc)
+		return ctl_failed(ctl->cluster, rc, diag.text);
+	rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
+	return rc ? ctl_failed(ctl->cluster, rc, diag.text) : CTL_OK;
+}
+
+int
+ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
+{
+	const struct nam_index_options *properties;
+	struct nam_diag diag = { "" };
+	int rc = nam_index_open(ctl->worker, name, cache_bytes, &ctl->index); /* SUSPENDS */
+
+	ctl->index_name = name;
+	if (rc == -NAM_E_NOINDEX) {
+		ctl_complain("there is no index '%s': namctl index list shows which there are "
+			     "(NAM_E_NOINDEX)", name);
+		return CTL_NOINDEX;
+	}
+	if (rc)
+		return ctl_worker_failed(ctl, name, rc);
+	properties = nam_index_properties(ctl->index);
+	ctl->unique = properties->unique;
+	if (key_format_choose(ctl->key_type, properties->key_bytes, &ctl->format, &diag)) {
+		ctl_complain("%s", diag.text);
+		return CTL_USAGE;
+	}
+	return CTL_OK;
+}
+
+void
+ctl_disconnect(struct ctl *ctl)
+{
+	if (ctl->index)
+		nam_index_close(ctl->index);
+	if (ctl->worker)
+		nam_worker_close(ctl->worker);
+	if (ctl->client)
+		nam_client_close(ctl->client);
+}
