@@ -163,6 +163,11 @@ int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
 void nam__worker_free(struct nam_worker *worker);
 
+/* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
+#define NAM__POLL_BATCH 16u
+
+/* See to one completion, whosoever it is. */
+void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
 

@@ -352,22 +352,45 @@ nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add
 	return async_post(worker, at, &wr, context, 8, 16);
 }
 
+/* What other completions left behind while somebody else polled. */
+static unsigned
+async_take_done(struct nam_worker *worker, void **contexts, unsigned max)
+{
+	unsigned count = worker->async_done_count < max ? worker->async_done_count : max;
+
+	memcpy(contexts, worker->async_done, count * sizeof(void *));
+	worker->async_done_count -= count;
+	memmove(worker->async_done, worker->async_done + count,
+		worker->async_done_count * sizeof(void *));
+	return count;
+}
+
 int
 nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 {
-	unsigned count;
-	int rc;
+	struct nam_wc wcs[NAM__POLL_BATCH];
+	unsigned count = 0;
+	int rc, polled;
 
-	if (!worker->async_done_count && worker->async_pending)
-		nam__poll(worker);
-	count = worker->async_done_count < max ? worker->async_done_count : max;
-	memcpy(contexts, worker->async_done, count * sizeof(void *));
-	worker->async_done_count -= count;
+	if (__builtin_expect(worker->async_done_count > 0, 0)) {
+		count = async_take_done(worker, contexts, max);
+	} else {
+		polled = worker->cq_poll(worker->cq, wcs, max < NAM__POLL_BATCH ? max
+										: NAM__POLL_BATCH);
+		for (int i = 0; i < polled; i++) {
+			uintptr_t context = (uintptr_t)wcs[i].context;
+
+			if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC &&
+				!wcs[i].status && wcs[i].op < NAM_WC_RECV)
+				contexts[count++] =
+					(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+			else
+				nam__completed(worker, &wcs[i]);
+		}
+	}
 	worker->async_pending -= count;
-	memmove(worker->async_done, worker->async_done + count,
-		worker->async_done_count * sizeof(void *));
 	rc = worker->async_rc;
-	if (rc) {
+	if (__builtin_expect(rc != 0, 0)) {
 		worker->async_rc = 0;
 		return rc;
 	}

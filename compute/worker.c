@@ -13,7 +13,6 @@
 #include "../common/fiber_switch.h"
 #include "compute_internal.h"
 
-#define POLL_BATCH 16u
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
 #define POLLS_PER_DEADLINE_CHECK 1024u
 #define IDLE_WAIT_NS 10000000ull
@@ -86,26 +85,29 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	}
 }
 
+void
+nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	struct nam__task *task = wc->context;
+
+	if (((uintptr_t)task & NAM__CONTEXT_MASK) != NAM__CONTEXT_TASK || wc->op >= NAM_WC_RECV) {
+		completed_rarely(worker, wc);
+		return;
+	}
+	if (wc->status && !task->rc)
+		task->rc = wc->status;
+	if (--task->pending == 0)
+		nam__task_ready(worker, task);
+}
+
 int
 nam__poll(struct nam_worker *worker)
 {
-	struct nam_wc wcs[POLL_BATCH];
-	int count = worker->cq_poll(worker->cq, wcs, POLL_BATCH);
+	struct nam_wc wcs[NAM__POLL_BATCH];
+	int count = worker->cq_poll(worker->cq, wcs, NAM__POLL_BATCH);
 
-	for (int i = 0; i < count; i++) {
-		const struct nam_wc *wc = &wcs[i];
-		struct nam__task *task = wc->context;
-
-		if (((uintptr_t)task & NAM__CONTEXT_MASK) != NAM__CONTEXT_TASK ||
-			wc->op >= NAM_WC_RECV) {
-			completed_rarely(worker, wc);
-			continue;
-		}
-		if (wc->status && !task->rc)
-			task->rc = wc->status;
-		if (--task->pending == 0)
-			nam__task_ready(worker, task);
-	}
+	for (int i = 0; i < count; i++)
+		nam__completed(worker, &wcs[i]);
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK) {
 		worker->polls = 0;
 		if (worker->calls)
