@@ -31,13 +31,20 @@ histogram_bucket(uint64_t value)
 	       ((unsigned)(value >> (exponent - HISTOGRAM_SUB_BITS)) & (HISTOGRAM_SUB_COUNT - 1));
 }
 
+/* The same value `count` times. */
+static inline void
+histogram_record_many(struct histogram *histogram, uint64_t value, uint64_t count)
+{
+	histogram->sum += value * count;
+	if (value > histogram->max)
+		histogram->max = value;
+	histogram->buckets[histogram_bucket(value)] += count;
+}
+
 static inline void
 histogram_record(struct histogram *histogram, uint64_t value)
 {
-	histogram->sum += value;
-	if (value > histogram->max)
-		histogram->max = value;
-	histogram->buckets[histogram_bucket(value)]++;
+	histogram_record_many(histogram, value, 1);
 }
 
 /* *sum += *more */

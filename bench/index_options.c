@@ -27,6 +27,8 @@ static const char help[] =
 	"  --seconds S         how long (default 5)\n"
 	"  --threads N         (default 1)\n"
 	"  --fibers N          per thread (default 16)\n"
+	"  --batch N           lookups by nam_index_lookup_many() with N keys a call (default 1:\n"
+	"                      nam_index_lookup())\n"
 	"  --warmup N          lookups before measuring (default: enough to fill the cache)\n"
 	"  --seed N            (default 1)\n"
 	"On what:\n"
@@ -67,6 +69,7 @@ enum {
 	OPT_SECONDS,
 	OPT_THREADS,
 	OPT_FIBERS,
+	OPT_BATCH,
 	OPT_WARMUP,
 	OPT_SEED,
 	OPT_CLUSTER,
@@ -102,6 +105,7 @@ static const struct option options_known[] = {
 	{ "seconds", required_argument, NULL, OPT_SECONDS },
 	{ "threads", required_argument, NULL, OPT_THREADS },
 	{ "fibers", required_argument, NULL, OPT_FIBERS },
+	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "warmup", required_argument, NULL, OPT_WARMUP },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
@@ -163,6 +167,8 @@ take_workload(struct given *g, int option, const char *value)
 		return option_count32("--threads", value, 1, 1024, &g->o.threads);
 	case OPT_FIBERS:
 		return option_count32("--fibers", value, 1, 1024, &g->o.fibers);
+	case OPT_BATCH:
+		return option_count32("--batch", value, 1, INDEX_BATCH_MAX, &g->o.batch);
 	case OPT_WARMUP:
 		return option_count("--warmup", value, 0, UINT64_MAX / 2, &g->o.warmup);
 	default:
@@ -337,6 +343,7 @@ index_options_parse(int argc, char **argv, struct index_bench_options *ret_optio
 	given.o.keys = 1000000;
 	given.o.threads = 1;
 	given.o.fibers = 16;
+	given.o.batch = 1;
 	given.o.cache_bytes = 64u << 20;
 	given.o.seed = 1;
 	given.o.warmup = UINT64_MAX;

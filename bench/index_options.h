@@ -8,6 +8,8 @@
 #include "../nam.h"
 #include "workload.h"
 
+#define INDEX_BATCH_MAX 64u
+
 enum load_method {
 	LOAD_BULK,
 	LOAD_INSERT,
@@ -24,6 +26,7 @@ struct index_bench_options {
 	double seconds;
 	uint32_t threads;
 	uint32_t fibers;		/* per thread */
+	uint32_t batch;			/* keys that one lookup call is asked for */
 	uint64_t cache_bytes;
 	uint64_t seed;
 	uint64_t warmup;		/* lookups; UINT64_MAX: what it takes to fill the cache */

@@ -113,8 +113,11 @@ print_head(const struct index_bench *bench)
 	printf("  cluster     %u memory server%s over %s\n", nam_client_servers(bench->client),
 		nam_client_servers(bench->client) == 1 ? "" : "s",
 		nam_client_fabric(bench->client));
-	printf("  clients     %u thread%s of %u fibers\n", o->threads, o->threads == 1 ? "" : "s",
+	printf("  clients     %u thread%s of %u fibers", o->threads, o->threads == 1 ? "" : "s",
 		o->fibers);
+	if (o->batch > 1)
+		printf(", lookups of %u keys a call", o->batch);
+	putchar('\n');
 	if (bench->load_keys)
 		printf("  loaded      %s pairs %s in %.3g s: %s/s\n",
 			text_count(a, (double)bench->load_keys),
@@ -335,6 +338,7 @@ json_head(cJSON *object, const struct index_bench *bench)
 	report_number(object, "memservers", nam_client_servers(bench->client));
 	report_number(object, "threads", o->threads);
 	report_number(object, "fibers", o->fibers);
+	report_number(object, "batch", o->batch);
 	report_number(object, "keys", (double)o->keys);
 	report_number(object, "key_bytes", o->index.key_bytes);
 	report_number(object, "node_bytes", o->index.node_bytes);

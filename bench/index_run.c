@@ -129,6 +129,38 @@ do_lookup(struct bench_fiber *fiber, const struct item *item)
 		lookup_wrong(bench, item, rc, payload);
 }
 
+/* Several at once; each key's answer is checked like any other. */
+NAM_FIBER_FN static void
+do_lookups(struct bench_fiber *fiber, uint32_t count)
+{
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	struct item items[INDEX_BATCH_MAX];
+	uint64_t payloads[INDEX_BATCH_MAX];
+	int rcs[INDEX_BATCH_MAX], rc;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t *key = fiber->keys + (size_t)i * bench->keys.key_bytes;
+
+		items[i] = item_draw(bench, fiber, &part->rng);
+		if (bench->keys.key_bytes > 8)
+			keys_prepare(&bench->keys, key);
+		keys_write(&bench->keys, items[i].key, key);
+	}
+	rc = nam_index_lookup_many(part->worker, bench->index, fiber->keys, count, payloads,
+		rcs); /* SUSPENDS */
+	if (rc) {
+		failed(fiber, rc, "lookup");
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
+			failed(fiber, rcs[i], "lookup");
+		else if (rcs[i] || !lookup_right(&bench->keys, &items[i], payloads[i]))
+			lookup_wrong(bench, &items[i], rcs[i], payloads[i]);
+	}
+}
+
 NAM_FIBER_FN static void
 do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
 {
@@ -332,15 +364,24 @@ do_rmw(struct bench_fiber *fiber, uint64_t random)
 	histogram_record(&part->rmw_update, ticks_now() - middle);
 }
 
+/* One operation, or one call that is several lookups: *ret_count. */
 NAM_FIBER_FN static inline enum workload_op
-do_op(struct bench_fiber *fiber, uint64_t random)
+do_op(struct bench_fiber *fiber, uint64_t random, uint32_t *ret_count)
 {
 	struct index_part *part = fiber->part;
+	uint32_t batch = part->bench->options.batch;
 	enum workload_op op = op_mix_draw(&part->bench->mix, (uint32_t)random);
 	struct item item;
 
 	switch (op) {
 	case OP_LOOKUP:
+		if (batch > 1) {
+			*ret_count = batch <= part->remaining + 1 ? batch
+								   : (uint32_t)part->remaining + 1;
+			part->remaining -= *ret_count - 1;
+			do_lookups(fiber, *ret_count); /* SUSPENDS */
+			return op;
+		}
 		item = item_draw(part->bench, fiber, &part->rng);
 		do_lookup(fiber, &item); /* SUSPENDS */
 		return op;
@@ -375,14 +416,15 @@ fiber_main(void *arg)
 	fiber->last = ticks_now();
 	while (part->remaining) {
 		enum workload_op op;
+		uint32_t count = 1;
 		uint64_t now;
 
 		part->remaining--;
-		op = do_op(fiber, nam_rng_next(&part->rng)); /* SUSPENDS */
+		op = do_op(fiber, nam_rng_next(&part->rng), &count); /* SUSPENDS */
 		now = ticks_now();
-		histogram_record(&part->latency[op], now - fiber->last);
+		histogram_record_many(&part->latency[op], now - fiber->last, count);
 		fiber->last = now;
-		part->done++;
+		part->done += count;
 		atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
 		if (__builtin_expect(now >= part->deadline || bench_signal ||
 				atomic_load_explicit(&findings->fatal, memory_order_relaxed), 0))

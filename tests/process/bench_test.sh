@@ -102,7 +102,8 @@ test_raw() {
 	json 'r["depth"] in (1, 2, 4, 8, 16, 32, 64)'
 	raw --compare --seconds 0.5
 	json 'r["ratio"] > 0 and r["memcpy_ops_per_s"] > 0'
-	expect 0 env -u NAM_CLUSTER nam-bench raw --op memcpy --memory 4M --ops 1000 --depth 4 --quiet
+	expect 0 env -u NAM_CLUSTER \
+		nam-bench raw --op memcpy --memory 4M --ops 1000 --depth 4 --quiet
 	[ -z "$out" ] || fail "--quiet printed $out"
 }
 
@@ -117,6 +118,8 @@ test_workloads() {
 	index --mix lookup=50,insert=50 --distribution latest --fibers 3
 	index --mix lookup=50,insert=50 --load insert --cache-mb 0 --key-bytes 24
 	index --mix scan=100 --reverse --scan-length 777 --node-bytes 4k
+	index --mix lookup=90,insert=10 --batch 16 --distribution zipfian
+	index --mix lookup=100 --batch 7 --key-bytes 16
 	index --mix delete=100
 	json 'r["by_operation"]["delete"]["ops"] > 4900'
 	index --workload nam-a --raw-ratio

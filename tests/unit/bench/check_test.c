@@ -65,7 +65,8 @@ check(uint64_t low, uint64_t high, bool dense, bool reverse, bool exhausted, uin
 	for (uint32_t at = 0; at < delivery.count; at += 100) {
 		uint32_t count = delivery.count - at < 100 ? delivery.count - at : 100;
 
-		scan_check_feed(&scan, delivery.keys + 8 * (size_t)at, delivery.payloads + at, count);
+		scan_check_feed(&scan, delivery.keys + 8 * (size_t)at, delivery.payloads + at,
+			count);
 	}
 	scan_check_end(&scan, exhausted, limit);
 	assert_int_equal(scan.count, delivery.count);

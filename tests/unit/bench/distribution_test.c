@@ -14,7 +14,8 @@
 static void
 permutation__any_size__BIJECTION(void **state)
 {
-	static const uint64_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 1023, 1024, 1025, 65537 };
+	static const uint64_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 1023, 1024, 1025,
+		65537 };
 
 	(void)state;
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -39,8 +40,8 @@ permutation__any_size__BIJECTION(void **state)
 static void
 permutation__large_sizes__INVERTS(void **state)
 {
-	static const uint64_t sizes[] = { 10000000, 1ull << 40, (1ull << 40) - 1, (1ull << 62) + 12345,
-		UINT64_MAX };
+	static const uint64_t sizes[] = { 10000000, 1ull << 40, (1ull << 40) - 1,
+		(1ull << 62) + 12345, UINT64_MAX };
 	struct nam_rng rng = nam_rng_seed(5);
 
 	(void)state;

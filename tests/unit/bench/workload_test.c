@@ -14,8 +14,8 @@
 static void
 find__every_known_name__SHARES_SUM_TO_ONE(void **state)
 {
-	static const char *const names[] = { "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
-		"nam-a", "nam-b", "nam-c", "nam-d" };
+	static const char *const names[] = { "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e",
+		"ycsb-f", "nam-a", "nam-b", "nam-c", "nam-d" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -76,9 +76,9 @@ parse_mix__any_unit__NORMALISED(void **state)
 static void
 parse_mix__malformed__EINVAL(void **state)
 {
-	static const char *const texts[] = { "", "lookup", "lookup=", "lookup=x", "lookup=5x", "look=5",
-		"lookup=-5", "lookup=5,,", "lookup=5;insert=5", "lookup=0", "lookup=nan", "=5",
-		"lookup=inf" };
+	static const char *const texts[] = { "", "lookup", "lookup=", "lookup=x", "lookup=5x",
+		"look=5", "lookup=-5", "lookup=5,,", "lookup=5;insert=5", "lookup=0", "lookup=nan",
+		"=5", "lookup=inf" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
