@@ -12,6 +12,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* X(name, text): kinds of operation that a worker keeps apart */
 #define NAM_OP_KINDS(X)                                                                             \
 	X(OTHER, "other")                                                                           \
@@ -68,5 +72,9 @@ void nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counte
 
 /* The sum over causes. */
 uint64_t nam_op_counters_restarts(const struct nam_op_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMMON_COUNTERS_H */

@@ -16,6 +16,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define NAM_MUST_CHECK __attribute__((warn_unused_result))
 #define NAM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
@@ -97,5 +101,9 @@ struct nam_diag {
  * @rc		the negative code to return
  */
 int nam_diag_set(struct nam_diag *diag, int rc, const char *format, ...) NAM_PRINTF(3, 4);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMMON_ERROR_H */

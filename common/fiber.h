@@ -15,6 +15,10 @@
 
 #include "error.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define NAM_FIBER_FN /* may suspend: hold no host lock and no thread-local address across it */
 
 /* Who must be told of switches; clang has its own way of saying so. */
@@ -72,5 +76,9 @@ void nam_fiber_exit_to(struct nam_fiber *from, struct nam_fiber *to) __attribute
 
 /* The fiber must not be running.  NULL is allowed. */
 void nam_fiber_destroy(struct nam_fiber *fiber);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMMON_FIBER_H */

@@ -29,13 +29,18 @@ struct nam_gaddr {
 	uint64_t raw;
 };
 
-#define NAM_GADDR_NULL ((struct nam_gaddr){ 0 })
+#ifdef __cplusplus
+#define NAM_GADDR(raw) (nam_gaddr{ raw })
+#else
+#define NAM_GADDR(raw) ((struct nam_gaddr){ raw })
+#endif
+#define NAM_GADDR_NULL NAM_GADDR(0)
 
 static inline struct nam_gaddr
 nam_gaddr_make(uint16_t region, uint64_t offset_bytes, uint16_t tag)
 {
-	return (struct nam_gaddr){ (uint64_t)tag << 48 | (uint64_t)region << 32 |
-				   (uint32_t)(offset_bytes / NAM_GADDR_UNIT_BYTES) };
+	return NAM_GADDR((uint64_t)tag << 48 | (uint64_t)region << 32 |
+		(uint32_t)(offset_bytes / NAM_GADDR_UNIT_BYTES));
 }
 
 static inline uint16_t
@@ -60,13 +65,13 @@ nam_gaddr_offset(struct nam_gaddr at)
 static inline struct nam_gaddr
 nam_gaddr_untagged(struct nam_gaddr at)
 {
-	return (struct nam_gaddr){ at.raw & 0x0000ffffffffffffull };
+	return NAM_GADDR(at.raw & 0x0000ffffffffffffull);
 }
 
 static inline struct nam_gaddr
 nam_gaddr_tagged(struct nam_gaddr at, uint16_t tag)
 {
-	return (struct nam_gaddr){ nam_gaddr_untagged(at).raw | (uint64_t)tag << 48 };
+	return NAM_GADDR(nam_gaddr_untagged(at).raw | (uint64_t)tag << 48);
 }
 
 static inline bool

@@ -19,6 +19,10 @@
 #include "../common/error.h"
 #include "../common/fiber.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct nam_client;
 struct nam_worker;
 
@@ -115,5 +119,9 @@ struct nam_server_status {
 /* Ask server number `slot` (0 .. nam_client_servers() - 1) how it is.  One RPC. */
 NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status) NAM_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMPUTE_CLIENT_H */

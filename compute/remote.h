@@ -18,6 +18,10 @@
 #include "../common/gaddr.h"
 #include "client.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define NAM_BATCH_MAX 40u
 
 /* Lives on the caller's stack. */
@@ -135,5 +139,9 @@ void nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
  */
 NAM_FIBER_FN int nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMPUTE_REMOTE_H */

@@ -22,6 +22,10 @@
 
 #include "../compute/client.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct nam_index;
 struct nam_cursor;
 
@@ -271,5 +275,9 @@ struct nam_collect_stat {
  */
 NAM_FIBER_FN int nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_INDEX_INDEX_H */

@@ -13,6 +13,10 @@
 
 #include "../common/error.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum nam_pages {
 	NAM_PAGES_AUTO = 0,	/* 2M if the pool has room, else thp, else 4k; says which */
 	NAM_PAGES_4K,
@@ -58,5 +62,9 @@ void nam_server_destroy(struct nam_server *server);
 
 /* For people: "8 GiB in 8 regions of 1 GiB, 2 MiB pages, 1 handler thread". */
 void nam_server_describe(const struct nam_server *server, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_MEMSERVER_SERVER_H */

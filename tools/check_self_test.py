@@ -99,6 +99,12 @@ PLANTS = [
         "does not compile alone with",
     ),
     (
+        "public header that is not C++",
+        "index/index.h",
+        lambda t: t + "static inline int\nnam_one(void)\n{\n\treturn (int){ 1 };\n}\n",
+        "does not compile alone with g++",
+    ),
+    (
         "symbol without prefix",
         "common/error.c",
         lambda t: t + "\nint helper(void);\nint\nhelper(void)\n{\n\treturn 0;\n}\n",
@@ -115,7 +121,11 @@ PLANTS = [
 ]
 
 # Findings that need a tool which not every machine has.
-TOOLS = {"not in our format": "clang-format", "Use 'cd ... || exit'": "shellcheck"}
+TOOLS = {
+    "not in our format": "clang-format",
+    "Use 'cd ... || exit'": "shellcheck",
+    "does not compile alone with g++": "g++",
+}
 
 
 class Planted:

@@ -26,10 +26,15 @@
 #ifndef NAM_COMMON_FABRIC_FABRIC_H
 #define NAM_COMMON_FABRIC_FABRIC_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "../error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What a provider promises beyond the bare minimum. */
 enum nam_fabric_cap {
@@ -84,7 +89,7 @@ struct nam_wr {
 	void *context;		/* comes back in the completion */
 	uint64_t reserved2;
 };
-_Static_assert(sizeof(struct nam_wr) == 64, "a work request is one cache line");
+static_assert(sizeof(struct nam_wr) == 64, "a work request is one cache line");
 
 struct nam_qp;
 
@@ -260,5 +265,9 @@ const struct nam_fabric_ops *nam_fabric_find(const char *address, const char **r
 
 /* The names of all built-in providers, separated by ", "; for messages. */
 const char *nam_fabric_names(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NAM_COMMON_FABRIC_FABRIC_H */

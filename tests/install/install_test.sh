@@ -73,6 +73,13 @@ warnings="-Wall -Wextra -Werror"
 		exit 1
 	fi
 
+	say "the same from C++"
+	for standard in c++11 c++20; do
+		${CXX:-c++} -std=$standard $warnings -Wpedantic "$here/consumer.cc" \
+			$(pkg-config --cflags --libs nam) -Wl,-rpath,"$libdir" -o "$tmp/consumer_cxx"
+		"$tmp/consumer_cxx"
+	done
+
 	say "examples"
 	for example in "$NAM_SOURCE_DIR"/examples/*.c; do
 		[ -e "$example" ] || continue
@@ -84,8 +91,9 @@ warnings="-Wall -Wextra -Werror"
 
 say "find_package, shared and static"
 cmake -S "$here" -B "$tmp/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$warnings" \
-	>"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+	-DCMAKE_CXX_FLAGS="$warnings -Wpedantic" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 cmake --build "$tmp/build" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 "$tmp/build/consumer"
 "$tmp/build/consumer_static"
+"$tmp/build/consumer_cxx"
 "$tmp/build/server"

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2034	# for those who source this
 nam_build_packages=(
 	gcc
+	g++
 	libc6-dev
 	cmake
 	ninja-build
