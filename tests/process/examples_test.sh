@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Each example against two memory servers: what it prints, and how it fails.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/servers.sh
+. "$here/../lib/servers.sh"
+
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS EXAMPLE ARGUMENT...: run it; all that it says goes to $out.
+expect() {
+	local wanted=$1 status=0
+	shift
+	out=$(timeout 100 "$@" 2>&1) || status=$?
+	echo "$ $1"
+	echo "$out"
+	[ "$status" -eq "$wanted" ] || fail "$1 ended with $status instead of $wanted"
+}
+
+says() {
+	[[ $out == *"$1"* ]] || fail "'$1' was expected"
+}
+
+test_hello_index() {
+	expect 0 example_hello_index "$cluster"
+	says "key 2 has payload 200"
+	says "key 2 is gone"
+	expect 0 example_hello_index "$cluster"
+	says "key 3 was there already"
+	[ "$(namctl --cluster "$cluster" range hello - -)" = $'1\t100\n3\t300' ] ||
+		fail "hello_index left something else than 1 and 3"
+}
+
+test_fibers_and_scans() {
+	expect 0 example_fibers_and_scans "$cluster"
+	says "age 79: person 3999"
+	says "4000 people, 500 of them in their thirties"
+}
+
+test_many_lookups() {
+	expect 0 example_many_lookups "$cluster"
+	says "1000000 pairs loaded"
+	# 64 keys share 4 round trips, each key reads one node of 1 KiB.
+	grep -qE '^warm cache +64000 lookups: 0\.06[0-9] round trips, .* 10[0-9]{2} bytes' \
+		<<<"$out" || fail "the cost of a lookup with a warm cache"
+}
+
+# Every example says what is wrong and ends with a status of its own.
+test_failures() {
+	local example=$1
+
+	expect 2 "$example"
+	says "usage: $example"
+	expect 1 "$example" "shm:$tmp/nobody"
+	says "connecting: shm:$tmp/nobody"
+}
+
+nam_servers_start 2 --memory 64M --pages 4k || exit 1
+for source in "$here"/../../examples/*.c; do
+	name=$(basename "$source" .c)
+	if ! declare -F "test_$name" >/dev/null; then
+		fail "examples/$name.c has no test here"
+		continue
+	fi
+	"test_$name"
+	test_failures "example_$name"
+done
+# What examples make for themselves they take away again.
+[ "$(namctl --cluster "$cluster" index list)" = hello ] || fail "an example left its index behind"
+nam_servers_stop || fail "the servers did not end well"
+[ $failures -eq 0 ] || exit 1
