@@ -5,9 +5,14 @@
  *	step 1	take the collector's word, and lock the root, which is an empty leaf.
  *	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up, many
  *		with one doorbell; nobody can see them.
- *	step 3	CAS the superblock's root pointer from the old leaf to the new root.
- *	step 4	mark the old leaf dead and unlock it, so that handles which still have its address
- *		look for the root anew; retire it.  Give the collector's word back.
+ *	step 3	mark the old leaf dead, keeping its lock.  Whoever comes to it looks for the root anew,
+ *		and again, until there is one.
+ *	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on the
+ *		pairs are there, all of them, for everyone.
+ *	step 5	unlock the old leaf and retire it; give the collector's word back.
+ *
+ * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
+ * after others have seen it full.
  *
  * Per pair the work is one call of the source, one comparison with the pair before and one copy;
  * per node, one hash.  Each level has one open node: the spine.  A node is closed when it is full
@@ -398,8 +403,19 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;
 }
 
+/* Write the old root as dead, or alive and empty again.  The lock stays held. */
+NAM_FIBER_FN static int
+root_mark(struct loader *loader, struct nam__held *root, bool dead, struct nam_gaddr forward)
+{
+	nam__node_set_type(root->image,
+		NAM__NODE_LEAF | NAM__NODE_LAST | (dead ? NAM__NODE_DEAD : 0));
+	root->image[NAM__WORD_SIBLING] = forward.raw;
+	return nam__write_keep(loader->worker, loader->index, root, (struct nam__dirty){ 0, 0 },
+		true); /* SUSPENDS */
+}
+
 /*
- * Steps 3 and 4.  *ret_published says whether the new nodes can be seen, or may be: then they are
+ * Steps 3 to 5.  *ret_published says whether the new nodes can be seen, or may be: then they are
  * not to be given back.
  */
 NAM_FIBER_FN static int
@@ -411,16 +427,23 @@ root_switch(struct loader *loader, struct nam__held *root, struct nam_gaddr new_
 	uint64_t seen = 0;
 	int rc, unlock_rc;
 
-	rc = nam_cas_await(worker, index->superblock, root->at.raw, new_root.raw,
-		&seen); /* SUSPENDS */
-	*ret_published = rc || seen == root->at.raw;
-	if (rc || seen != root->at.raw) {
-		/* Nobody can have grown the tree under our lock: the superblock serves another one. */
-		unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
-		return rc ? rc : unlock_rc ? unlock_rc : -NAM_E_DROPPED;
+	*ret_published = true;
+	rc = root_mark(loader, root, true, new_root); /* SUSPENDS */
+	if (!rc)
+		rc = nam_cas_await(worker, index->superblock, root->at.raw, new_root.raw,
+			&seen); /* SUSPENDS */
+	if (!rc && seen != root->at.raw) {
+		/* Nobody can have grown the tree under our lock: the index is gone. */
+		*ret_published = false;
+		rc = root_mark(loader, root, false, NAM_GADDR_NULL); /* SUSPENDS */
+		if (!rc)
+			rc = -NAM_E_DROPPED;
 	}
-	atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
-	rc = nam__dead_unlock(worker, index, root, loader->first[0]); /* SUSPENDS */
+	if (!rc)
+		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
+	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
+	if (!rc)
+		rc = unlock_rc;
 	if (!rc)
 		nam_retire(worker, root->at, loader->g->stride);
 	return rc;

@@ -71,7 +71,7 @@ int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
 	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
-	unsigned root_level;
+	unsigned root_level = 0;
 	int rc;
 
 	/*
@@ -81,6 +81,8 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (!rc)
 		rc = last_root(worker, index, &root_level); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_DEAD)
+		return 0;	/* a bulk load died between its steps 3 and 4: there is no tree */
 	if (rc)
 		return rc;
 	/*

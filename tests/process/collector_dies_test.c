@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collector_dies_test.c -- who merges nodes or loads an index is killed at some moment; what it leaves
+ * behind may be refused, but never answers wrongly.
+ *
+ *	process_collector_dies		many moments of each
+ *	process_collector_dies --seed S	other moments
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "index/verify.h"
+#include "lib/tree.h"
+
+#define KEYS 6000u
+#define KEPT 10u		/* one key in so many is not deleted */
+#define READY_MS 20000u
+#define LOAD_KEYS 300000u
+
+static uint64_t seed = 1;
+
+/* ---- those who die ------------------------------------------------------------------------- */
+
+static int
+source_next(void *arg, void *key, uint64_t *payload)
+{
+	uint64_t *left = arg;
+
+	if (!*left)
+		return 0;
+	nam_key_from_u64(LOAD_KEYS - *left, key);
+	*payload = LOAD_KEYS - *left + 1;
+	--*left;
+	return 1;
+}
+
+/* Say who we are, then go about it until the end. */
+static int
+die_at_work(const char *work, const char *list)
+{
+	struct tree_guest guest;
+	int rc = 0;
+
+	tree_guest_come(list, &guest);
+	printf("%u %u\n", guest.client->id, guest.client->incarnation);
+	(void)fflush(stdout);
+	while (!rc && !strcmp(work, "--collect")) {
+		struct nam_collect_stat stat;
+
+		rc = nam_index_collect(guest.worker, guest.index, &stat);
+		if (!rc && !stat.merges && !stat.heads_written)
+			break;
+	}
+	if (!strcmp(work, "--load")) {
+		uint64_t left = LOAD_KEYS;
+
+		rc = nam_index_bulk_load(guest.worker, guest.index, source_next, &left, 0, NULL);
+	}
+	if (rc)
+		(void)fprintf(stderr, "%s: %s: %s\n", work, nam_err_name(rc),
+			nam_worker_diag(guest.worker));
+	nam_sleep_ns(60000000000ull);
+	return 0;
+}
+
+/* Let somebody work for so long, kill it, and wait until the memory servers know. */
+static void
+kill_at_work(struct tree *tree, const char *work, uint64_t after_ns)
+{
+	const char *args[] = { local_cluster_list(tree->cluster), NULL };
+	struct child child = { 0 };
+	unsigned id, incarnation;
+	uint64_t word, deadline;
+	char line[64];
+
+	child_start_self(&child, work, args);
+	if (!child_line(&child, line, sizeof(line), READY_MS) ||
+		sscanf(line, "%u %u", &id, &incarnation) != 2)
+		test_die("the child did not come up");
+	nam_sleep_ns(after_ns);
+	child_kill(&child);
+	word = nam_lock_word((uint16_t)id, (uint16_t)incarnation, 1);
+	deadline = nam_now_ns() + READY_MS * 1000000ull;
+	while (nam__lock_owner_dead(tree->worker, word) != 1) {
+		if (nam_now_ns() > deadline)
+			test_die("the memory servers do not notice that client %u died", id);
+		nam_sleep_ns(1000000);
+	}
+}
+
+/* ---- what is left -------------------------------------------------------------------------- */
+
+struct remains {
+	uint64_t refused;	/* lookups that ended with an honest error */
+	uint64_t locked, torn;
+};
+
+static bool
+honest(int rc)
+{
+	return rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_RESTART_TORN;
+}
+
+/* Of each `kept` keys (0: of all of them none) the first is there, or answers are errors. */
+static void
+check_answers(struct tree *tree, uint64_t keys, uint64_t kept, uint64_t step,
+	struct remains *remains)
+{
+	struct tree_guest guest;
+
+	tree_guest_come(local_cluster_list(tree->cluster), &guest);
+	for (uint64_t n = 0; n < keys; n += step) {
+		uint64_t payload = 0;
+		uint8_t key[8];
+		int rc;
+
+		nam_key_from_u64(n, key);
+		rc = nam_index_lookup(guest.worker, guest.index, key, &payload);
+		if (honest(rc)) {
+			remains->refused++;
+			/* What else lies in this leaf is refused, too; that takes its time. */
+			n += 50 / step * step;
+			continue;
+		}
+		if (rc != (kept && n % kept == 0 ? 0 : -NAM_E_NOTFOUND) || (!rc && payload != n + 1))
+			fail_msg("key %llu: %s, payload %llu; seed %llu", (unsigned long long)n,
+				nam_err_name(rc), (unsigned long long)payload,
+				(unsigned long long)seed);
+	}
+	tree_guest_go(&guest);
+}
+
+/* Locks and torn nodes, and what follows from a merge that was not finished; nothing else. */
+static void
+check_remains(struct tree *tree, struct remains *remains)
+{
+	struct tree_violations violations = tree_verify(tree);
+	uint64_t explained = violations.of[NAM__I_UNLOCKED] + violations.of[NAM__I_WHOLE];
+
+	/* While L' is there and P still names R, R is not in the chain: all of them locked. */
+	if (violations.of[NAM__I_UNLOCKED])
+		explained += violations.of[NAM__I_PARENT];
+	/* A torn node's fences may be new ones, or old ones. */
+	if (violations.of[NAM__I_WHOLE])
+		explained = violations.total;
+	remains->locked += violations.of[NAM__I_UNLOCKED];
+	remains->torn += violations.of[NAM__I_WHOLE];
+	if (violations.total != explained)
+		fail_msg("%llu violations, the first: %s; seed %llu",
+			(unsigned long long)violations.total, violations.first,
+			(unsigned long long)seed);
+}
+
+static void
+plant_sparse(struct tree *tree)
+{
+	struct nam_index_options options;
+
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	options.head_interval = 4;
+	tree_plant(tree, &options);
+	for (uint64_t n = 0; n < KEYS; n++) {
+		uint8_t key[8];
+
+		nam_key_from_u64(n, key);
+		assert_int_equal(nam_index_insert(tree->worker, tree->index, key, n + 1), 0);
+	}
+	for (uint64_t n = 0; n < KEYS; n++) {
+		uint8_t key[8];
+
+		nam_key_from_u64(n, key);
+		if (n % KEPT)
+			assert_int_equal(nam_index_delete(tree->worker, tree->index, key), 0);
+	}
+}
+
+/* Close and drop by name: what cannot be reached stays allocated. */
+static void
+uproot(struct tree *tree)
+{
+	int rc;
+
+	nam_index_close(tree->index);
+	tree->index = NULL;
+	rc = nam_index_drop(tree->worker, TREE_NAME);
+	if (rc && !honest(rc))
+		fail_msg("dropping: %s: %s", nam_err_name(rc), nam_worker_diag(tree->worker));
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void
+collect__killed_at_any_moment__ANSWERS_STAY_RIGHT(void **state)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	struct remains remains = { 0 };
+	uint64_t rounds = test_scaled(40);
+	struct tree tree;
+	(void)state;
+
+	tree_start(&tree, 2, 64u << 20);
+	for (uint64_t round = 0; round < rounds; round++) {
+		struct nam_collect_stat stat;
+		int rc;
+
+		plant_sparse(&tree);
+		kill_at_work(&tree, "--collect", nam_rng_below(&rng, 900000));
+		check_remains(&tree, &remains);
+		check_answers(&tree, KEYS, KEPT, 1, &remains);
+		/* The next collector succeeds the dead one, and does what it can. */
+		rc = nam_index_collect(tree.worker, tree.index, &stat);
+		if (rc && !honest(rc))
+			fail_msg("collecting: %s: %s; seed %llu", nam_err_name(rc),
+				nam_worker_diag(tree.worker), (unsigned long long)seed);
+		check_answers(&tree, KEYS, KEPT, 1, &remains);
+		uproot(&tree);
+	}
+	print_message("%llu rounds: %llu locks left, %llu nodes torn, %llu lookups refused\n",
+		(unsigned long long)rounds, (unsigned long long)remains.locked,
+		(unsigned long long)remains.torn, (unsigned long long)remains.refused);
+	tree_stop(&tree);
+}
+
+static void
+bulk_load__killed_at_any_moment__ALL_OR_NOTHING(void **state)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	struct nam_index_options options;
+	uint64_t rounds = test_scaled(16), full = 0, empty = 0, nothing = 0;
+	struct tree tree;
+	(void)state;
+
+	nam_index_options_init(&options);
+	for (uint64_t round = 0; round < rounds; round++) {
+		struct remains remains = { 0 };
+		struct tree_guest guest;
+		uint64_t payload;
+		uint8_t key[8];
+		int rc;
+
+		/* What a dead loader has written stays allocated: new servers each time. */
+		tree_start(&tree, 2, 16u << 20);
+		tree_plant(&tree, &options);
+		kill_at_work(&tree, "--load", nam_rng_below(&rng, 6000000));
+		tree_guest_come(local_cluster_list(tree.cluster), &guest);
+		nam_key_from_u64(7, key);
+		rc = nam_index_lookup(guest.worker, guest.index, key, &payload);
+		tree_guest_go(&guest);
+		if (rc == 0) {
+			check_answers(&tree, LOAD_KEYS, 1, 97, &remains);
+			check_remains(&tree, &remains);
+			full++;
+		} else if (rc == -NAM_E_NOTFOUND) {
+			check_answers(&tree, LOAD_KEYS, 0, 97, &remains);
+			empty++;
+		} else {
+			assert_int_equal(rc, -NAM_E_RESTART_DEAD);
+			nothing++;
+		}
+		uproot(&tree);
+		tree_stop(&tree);
+	}
+	print_message("%llu rounds: %llu full, %llu empty, %llu without a root\n",
+		(unsigned long long)rounds, (unsigned long long)full, (unsigned long long)empty,
+		(unsigned long long)nothing);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(collect__killed_at_any_moment__ANSWERS_STAY_RIGHT),
+		cmocka_unit_test(bulk_load__killed_at_any_moment__ALL_OR_NOTHING),
+	};
+
+	if (argc == 3 && !strcmp(argv[1], "--seed"))
+		seed = strtoull(argv[2], NULL, 0);
+	else if (argc == 3)
+		return die_at_work(argv[1], argv[2]);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
