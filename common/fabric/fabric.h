@@ -202,7 +202,10 @@ struct nam_fabric_ops {
 
 	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);
 	void (*cq_destroy)(struct nam_cq *cq);
-	/* At most `max` completions; returns their number, 0 when there are none.  Never waits. */
+	/*
+	 * At most `max` completions; returns their number.  There may be more now, unless it
+	 * returns 0.  Never waits.
+	 */
 	int (*cq_poll)(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 	/*
 	 * Sleep until something may have completed, or the time is over: a short adaptive spin,

@@ -7,6 +7,10 @@
  * compiler barriers are all that the order takes; an aligned word never crosses a cache line, so
  * each is whole whatever vector carries it.  Elsewhere NAM_CAP_ORDERED_LOADS is not declared.
  *
+ * While one READ is copied, a later one is prefetched line by line, which keeps the core's few
+ * places for outstanding lines filled without ever queueing for one.  Vectors of 32 bytes do that
+ * better than those of 64, measured on Zen 5.
+ *
  * Under ThreadSanitizer both sides use relaxed atomic words: the races are intended.
  */
 #include <string.h>
@@ -61,6 +65,14 @@ read_plain(void *to, const void *from, uint32_t bytes)
 }
 
 static void
+read_fallback(void *to, const void *from, uint32_t bytes, const void *ahead)
+{
+	for (uint32_t at = 0; at < bytes; at += SHM_CACHE_LINE)
+		__builtin_prefetch((const uint8_t *)ahead + at, 0, 3);
+	read_plain(to, from, bytes);
+}
+
+static void
 write_plain(void *to, const void *from, uint32_t bytes)
 {
 	uint8_t *out = to;
@@ -111,19 +123,23 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
  */
 #define DEFINE_COPIES(name, isa, LINE)                                                              \
 	__attribute__((target(isa))) static void read_##name(void *to, const void *from,            \
-		uint32_t bytes)                                                                     \
+		uint32_t bytes, const void *ahead)                                                  \
 	{                                                                                           \
 		uint8_t *out = to;                                                                  \
-		const uint8_t *in = from;                                                           \
+		const uint8_t *in = from, *next = ahead;                                            \
 		uint32_t at = 64;                                                                   \
                                                                                                     \
 		if (bytes < READ_VECTORS_FROM || (((uintptr_t)in | bytes) & 7)) {                   \
-			read_plain(to, from, bytes);                                                \
+			read_fallback(to, from, bytes, ahead);                                      \
 			return;                                                                     \
 		}                                                                                   \
+		__builtin_prefetch(next, 0, 3);                                                     \
 		read_first_line(out, in);                                                           \
-		for (; at + 64 <= bytes; at += 64)                                                  \
+		for (; at + 64 <= bytes; at += 64) {                                                \
+			__builtin_prefetch(next + at, 0, 3);                                        \
 			LINE(out + at, in + at);                                                    \
+		}                                                                                   \
+		__builtin_prefetch(next + bytes - 1, 0, 3);                                         \
 		if (at < bytes)                                                                     \
 			LINE(out + bytes - 64, in + bytes - 64);                                    \
 		read_last_word(out, in, bytes);                                                     \
@@ -168,23 +184,17 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 		_mm256_storeu_si256(to_ + 1, b_);                                                   \
 	} while (0)
 
-#define LINE_AVX512(out, in) _mm512_storeu_si512((void *)(out), _mm512_loadu_si512((in)))
-
 DEFINE_COPIES(sse2, "sse2", LINE_SSE2)
 DEFINE_COPIES(avx2, "avx2", LINE_AVX2)
-DEFINE_COPIES(avx512, "avx512f", LINE_AVX512)
 
 #endif /* SHM_VECTORS */
 
 void
-nam__shm_copy_choose(shm_copy_fn *ret_read, shm_copy_fn *ret_write)
+nam__shm_copy_choose(shm_read_fn *ret_read, shm_write_fn *ret_write)
 {
 #ifdef SHM_VECTORS
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f")) {
-		*ret_read = read_avx512;
-		*ret_write = write_avx512;
-	} else if (__builtin_cpu_supports("avx2")) {
+	if (__builtin_cpu_supports("avx2")) {
 		*ret_read = read_avx2;
 		*ret_write = write_avx2;
 	} else {
@@ -192,7 +202,7 @@ nam__shm_copy_choose(shm_copy_fn *ret_read, shm_copy_fn *ret_write)
 		*ret_write = write_sse2;
 	}
 #else
-	*ret_read = read_plain;
+	*ret_read = read_fallback;
 	*ret_write = write_plain;
 #endif
 }

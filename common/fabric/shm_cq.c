@@ -298,15 +298,7 @@ nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
 {
 	uint32_t removed = 0, kept = 0, ignored = 0;
 
-	for (uint32_t i = cq->head; i != cq->tail; i++) {
-		struct shm_request *request = &cq->requests[i & cq->mask];
-
-		if (request->qp == qp) {
-			request->qp = &cq->nobody;
-			request->op = SHM_OP_NONE;
-			request->flags = 0;
-		}
-	}
+	nam__shm_requests_forget(cq, qp);
 	for (uint32_t i = 0; i < cq->blocked_count; i++) {
 		if (cq->blocked[i].qp == qp)
 			continue;

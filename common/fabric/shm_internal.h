@@ -118,7 +118,9 @@ enum shm_op {
 	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
 };
 
-typedef void (*shm_copy_fn)(void *to, const void *from, uint32_t bytes);
+/* `ahead` is prefetched meanwhile, `bytes` of it. */
+typedef void (*shm_read_fn)(void *to, const void *from, uint32_t bytes, const void *ahead);
+typedef void (*shm_write_fn)(void *to, const void *from, uint32_t bytes);
 
 struct shm_rq {
 	struct nam_rq pub;
@@ -159,11 +161,14 @@ struct shm_cq {
 	/* one-sided requests; owner thread only */
 	struct shm_request *requests;
 	uint32_t head, tail, mask, depth;
+	uint32_t ahead;			/* the first of `requests` that is not prefetched */
+	uint32_t ahead_lines;		/* prefetched, of requests not yet executed */
 	uint32_t blocked_count;
 	bool retry;			/* something in `blocked` may be able to go */
 	bool starved;			/* every queue pair in `ready` waits for receive buffers */
 	bool turn;			/* one completion fits: requests and messages alternate */
-	shm_copy_fn copy_read, copy_write;
+	shm_read_fn copy_read;
+	shm_write_fn copy_write;
 	struct shm_bell *bell;
 	_Atomic uint32_t closed_count;	/* length of `closed` */
 	_Atomic uint32_t woken;		/* cq_wake was called */
@@ -195,7 +200,7 @@ struct nam_cm_request {
 /* ---- shm_copy.c --------------------------------------------------------------------------- */
 
 /* The fastest copies that keep NAM_CAP_ORDERED_LOADS and NAM_CAP_WORD8_ATOMIC on this CPU. */
-void nam__shm_copy_choose(shm_copy_fn *ret_read, shm_copy_fn *ret_write);
+void nam__shm_copy_choose(shm_read_fn *ret_read, shm_write_fn *ret_write);
 
 /* ---- shm_memory.c ------------------------------------------------------------------------- */
 
@@ -252,6 +257,8 @@ void nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp);
 
 int nam__shm_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 int nam__shm_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
+/* What qp has in cq->requests will do nothing. */
+void nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp);
 
 /* ---- shm_messages.c ----------------------------------------------------------------------- */
 

@@ -2,7 +2,12 @@
 /*
  * shm_poll.c -- the data path: qp_post resolves and prefetches, cq_poll carries out.
  *
- * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.
+ * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.  A core
+ * has room for some tens of outstanding cache lines; a prefetch beyond that holds up whatever comes
+ * after it.  So the prefetches of READs run ahead of their execution by a number of lines: the first
+ * are issued by qp_post, the others by cq_poll, each line together with the copy of a line that
+ * has arrived.  And cq_poll leaves some requests for its next call, so that a caller who keeps a
+ * window full posts more while prefetches are under way.
  *
  * A faulty request completes with its error and puts its queue pair into the error state, where
  * every further request completes with that same error, as verbs flush them.
@@ -14,15 +19,29 @@
 #define PREFETCH_WHOLE_BYTES 4096u	/* of a longer READ only the first lines: */
 #define PREFETCH_FIRST_BYTES 1024u
 #define PREFETCH_WRITE_BYTES 512u
+#define AHEAD_LINES 128u
+#define POLL_ALL_BELOW 4u		/* with fewer requests pending, one poll may execute all */
+
+/* How much of a READ is prefetched. */
+static inline uint32_t
+ahead_bytes(const struct shm_request *request)
+{
+	return SHM_LIKELY(request->bytes <= PREFETCH_WHOLE_BYTES) ? request->bytes :
+		PREFETCH_FIRST_BYTES;
+}
+
+/* What a request counts for in cq->ahead_lines while it is between head and ahead. */
+static inline uint32_t
+ahead_lines(const struct shm_request *request)
+{
+	return request->op == NAM_WR_READ ? ahead_bytes(request) / SHM_CACHE_LINE + 1 : 0;
+}
 
 static inline void
 prefetch_read(const uint8_t *at, uint32_t bytes)
 {
-	const uint8_t *end;
+	const uint8_t *end = at + bytes;
 
-	if (SHM_UNLIKELY(bytes > PREFETCH_WHOLE_BYTES))
-		bytes = PREFETCH_FIRST_BYTES;
-	end = at + bytes;
 	at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1));
 	/* Eight lines a turn: the loop itself would cost as much as what it does. */
 	for (; end - at >= 8 * SHM_CACHE_LINE; at += 8 * SHM_CACHE_LINE) {
@@ -123,16 +142,51 @@ post_other(struct shm_cq *cq, struct shm_request *request, const struct nam_wr *
 	post_faulty(request, -NAM_E_FABRIC_ACCESS);
 }
 
+/* Prefetch the first request that was not yet: a READ, or one that was prefetched by post_other. */
+static inline void
+prefetch_next(struct shm_cq *cq)
+{
+	const struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
+
+	cq->ahead_lines += ahead_lines(request);
+	if (SHM_LIKELY(request->op == NAM_WR_READ))
+		prefetch_read(request->target, ahead_bytes(request));
+}
+
+/*
+ * Keep AHEAD_LINES on their way while `request` is executed.  Returns what is to be prefetched along
+ * with its copy, and is as long: a later READ, or at the least itself, which is cached already.
+ */
+static inline const uint8_t *
+run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t tail)
+{
+	const uint8_t *along = request->target;
+
+	while (cq->ahead != tail && cq->ahead_lines < AHEAD_LINES) {
+		const struct shm_request *next = &cq->requests[cq->ahead & cq->mask];
+
+		if (along == request->target && next != request && next->op == NAM_WR_READ &&
+			request->op == NAM_WR_READ && next->bytes == request->bytes &&
+			next->bytes <= PREFETCH_WHOLE_BYTES) {
+			cq->ahead++;
+			cq->ahead_lines += ahead_lines(next);
+			along = next->target;
+		} else {
+			prefetch_next(cq);
+		}
+	}
+	return along;
+}
+
 static inline void
 post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 {
-	struct shm_request *request = &cq->requests[cq->tail++ & cq->mask];
-	uint32_t bytes = wr->bytes;
+	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
 
 	request->op = wr->op;
 	request->flags = wr->flags;
 	request->posted_op = wr->op;
-	request->bytes = bytes;
+	request->bytes = wr->bytes;
 	request->local = wr->local;
 	request->context = wr->context;
 	request->qp = qp;
@@ -141,10 +195,13 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 
 		if (SHM_LIKELY(target != NULL)) {
 			request->target = target;
-			prefetch_read(target, bytes);
+			if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
+				prefetch_next(cq);
+			cq->tail++;
 			return;
 		}
 	}
+	cq->tail++;
 	post_other(cq, request, wr);
 }
 
@@ -185,7 +242,7 @@ nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
 {
 	switch (request->op) {
 	case NAM_WR_READ:
-		cq->copy_read(request->local, request->target, request->bytes);
+		cq->copy_read(request->local, request->target, request->bytes, request->target);
 		return 0;
 	case NAM_WR_WRITE:
 		cq->copy_write(request->target, request->local, request->bytes);
@@ -217,16 +274,20 @@ static unsigned
 execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	const uint32_t mask = cq->mask, tail = cq->tail;
-	const shm_copy_fn copy_read = cq->copy_read;
+	const shm_read_fn copy_read = cq->copy_read;
 	uint32_t head = cq->head;
 	unsigned n = 0;
 
+	if (tail - head >= POLL_ALL_BELOW && max > (tail - head) / 2)
+		max = (tail - head) / 2;
 	while (n < max && head != tail) {
 		struct shm_request *request = &cq->requests[head & mask];
+		const uint8_t *ahead = run_ahead(cq, request, tail);
 		int status = 0;
 
+		cq->ahead_lines -= ahead_lines(request);
 		if (SHM_LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
-			copy_read(request->local, request->target, request->bytes);
+			copy_read(request->local, request->target, request->bytes, ahead);
 		} else if (SHM_LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
 			status = nam__shm_execute(cq, request);
 		} else if (!nam__shm_execute_slow(cq, request, cq->inline_data +
@@ -241,8 +302,24 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	cq->head = head;
 	/* Start over at the front while nothing is pending: those lines are still cached. */
 	if (head == tail)
-		cq->head = cq->tail = 0;
+		cq->head = cq->tail = cq->ahead = 0;
 	return n;
+}
+
+void
+nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp)
+{
+	for (uint32_t i = cq->head; i != cq->tail; i++) {
+		struct shm_request *request = &cq->requests[i & cq->mask];
+
+		if (request->qp != qp)
+			continue;
+		if (i - cq->head < cq->ahead - cq->head)
+			cq->ahead_lines -= ahead_lines(request);
+		request->qp = &cq->nobody;
+		request->op = SHM_OP_NONE;
+		request->flags = 0;
+	}
 }
 
 static inline bool
