@@ -166,6 +166,28 @@ try_lock_and_read(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	return rc;
 }
 
+/*
+ * Say who holds the word and return that as an error, or 0 if it is ours after all; or
+ * -NAM_E_RESTART_LOCKED if it has changed hands meanwhile.
+ *
+ * A client that has ended may have let go of the word before: between our last look at the word and
+ * the memory server's at the client lies all the time that we may have been kept from running.
+ */
+NAM_FIBER_FN static int
+give_up(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
+	uint32_t bytes, uint64_t *old)
+{
+	uint64_t seen = *old;
+	int why = nam__lock_explain(worker, at, seen), rc; /* SUSPENDS */
+
+	if (why != -NAM_E_LOCK_ORPHANED)
+		return why;
+	rc = try_lock_and_read(worker, at, word, image, bytes, old); /* SUSPENDS */
+	if (rc || *old == NAM_LOCK_FREE)
+		return rc;
+	return *old == seen ? why : -NAM_E_RESTART_LOCKED;
+}
+
 NAM_FIBER_FN static int
 remote_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
 	uint32_t bytes, uint64_t *old)
@@ -175,26 +197,28 @@ remote_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void 
 	int rc;
 
 	for (;;) {
-		uint64_t now, seen;
+		bool suspect = false;
+		uint64_t now;
 
 		rc = try_lock_and_read(worker, at, word, image, bytes, old); /* SUSPENDS */
-		seen = *old;
-		if (rc || seen == NAM_LOCK_FREE)
+		if (rc || *old == NAM_LOCK_FREE)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
 		now = nam_now_ns();
 		if (!start_ns)
 			start_ns = now;
-		if (seen != last_seen) {
-			last_seen = seen;
+		if (*old != last_seen) {
+			last_seen = *old;
 			moved_ns = now;
 		} else if (now - moved_ns > SUSPECT_NS) {
 			moved_ns = now;
-			if (nam__lock_owner_dead(worker, seen) == 1) /* SUSPENDS */
-				return nam__lock_explain(worker, at, seen); /* SUSPENDS */
+			suspect = nam__lock_owner_dead(worker, last_seen) == 1; /* SUSPENDS */
 		}
-		if (now - start_ns > timeout_ns)
-			return nam__lock_explain(worker, at, seen); /* SUSPENDS */
+		if (suspect || now - start_ns > timeout_ns) {
+			rc = give_up(worker, at, word, image, bytes, old); /* SUSPENDS */
+			if (rc != -NAM_E_RESTART_LOCKED)
+				return rc;
+		}
 		nam__pause_await(worker, backoff_ns / 2 +
 			nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
 		if (backoff_ns < BACKOFF_MAX_NS)

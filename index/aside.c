@@ -49,13 +49,25 @@ try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *h
 	return rc;
 }
 
-/* The word did not come free: its holder is dead, or merely has it. */
+/*
+ * The word did not come free: its holder is dead, or merely has it.  Returns 0 if it came free at
+ * the last moment: a holder that has ended may have let go of it before.
+ */
 NAM_FIBER_FN static int
-give_up(struct nam_worker *worker, struct nam_gaddr at, uint64_t seen)
+give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t *cas_old)
 {
-	if (nam__lock_owner_dead(worker, seen) == 1) /* SUSPENDS */
-		return nam__lock_explain(worker, at, seen); /* SUSPENDS */
-	return -NAM_E_RESTART_LOCKED;
+	uint64_t seen = *cas_old;
+	int rc;
+
+	if (nam__lock_owner_dead(worker, seen) != 1) /* SUSPENDS */
+		return -NAM_E_RESTART_LOCKED;
+	rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
+	if (rc || *cas_old == NAM_LOCK_FREE)
+		return rc;
+	if (*cas_old != seen)
+		return -NAM_E_RESTART_LOCKED;
+	return nam__lock_explain(worker, held->at, seen); /* SUSPENDS */
 }
 
 /* CAS until the word is ours, for `patience_ns` or a few tries, whichever is more. */
@@ -74,7 +86,7 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
 		waited_ns = nam_now_ns() - start_ns;
 		if (tries >= TRIES_MIN && (waited_ns >= patience_ns || waited_ns >= suspect_ns)) {
-			rc = give_up(worker, held->at, *cas_old); /* SUSPENDS */
+			rc = give_up(worker, index, held, cas_old); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= patience_ns)
 				return rc;
 			suspect_ns = waited_ns + SUSPECT_NS;
@@ -181,8 +193,14 @@ collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 	if (rc == 0)
 		return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
 	rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
+	if (!rc && seen == NAM_LOCK_FREE) {
+		/* It had left before it ended. */
+		holder = NAM_LOCK_FREE;
+		rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
+	}
 	if (rc || seen == holder)
 		return rc;
+	holder = holder ? holder : seen;
 	return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
 }
 

@@ -40,7 +40,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t *image)
 {
 	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
-	uint64_t pause_ns = TORN_PAUSE_NS;
+	uint64_t pause_ns = TORN_PAUSE_NS, holder;
 	int rc;
 
 	do {
@@ -57,9 +57,17 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 			return rc;
 	} while (nam_now_ns() < deadline);
 
-	if (image[NAM__WORD_LOCK] != NAM_LOCK_FREE)
-		rc = nam__lock_explain(worker, at, image[NAM__WORD_LOCK]); /* SUSPENDS */
-	return rc == -NAM_E_LOCK_ORPHANED ? rc : -NAM_E_RESTART_TORN;
+	holder = image[NAM__WORD_LOCK];
+	if (holder == NAM_LOCK_FREE ||
+		nam__lock_explain(worker, at, holder) != -NAM_E_LOCK_ORPHANED) /* SUSPENDS */
+		return -NAM_E_RESTART_TORN;
+	/* It may have finished, and let go, before it ended. */
+	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, image, at, level);
+	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder ?
+		       -NAM_E_LOCK_ORPHANED : rc;
 }
 
 int
