@@ -12,8 +12,9 @@
  *	step 5	unlock P, then L.
  *	step 6	retire H and R.
  *
- * index/README.md says what others may see after each step, and why P is held throughout.  Only the
- * first of these locks is waited for; the others are tried, and where one is taken there is no merge.
+ * index/README.md says what others may see after each step, and why P is held throughout.  Only
+ * the first of these locks is waited for; the others are tried, and where one is taken there is no
+ * merge.
  */
 #include <errno.h>
 
@@ -456,7 +457,7 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	nam__op_begin(worker, NAM_OP_COLLECT);
 	rc = collect(worker, index, &stat); /* SUSPENDS */
 	nam__op_end(worker);
-	/* Outside the operation, which would keep from being reused what it may have seen itself. */
+	/* Outside the operation, which keeps from being reused what it may have seen itself. */
 	advance_rc = nam__limbo_advance(worker, &stat.nodes_reusable); /* SUSPENDS */
 	if (rc || advance_rc)
 		return rc ? rc : advance_rc;

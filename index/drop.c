@@ -12,8 +12,8 @@
  * The images are left as they are; whoever holds an old pointer sees another generation once the
  * block is in use again.
  *
- * The walk goes on reading nodes that it has retired (parents, as hints).  That is sound because the
- * walk itself is inside an operation.
+ * The walk goes on reading nodes that it has retired (parents, as hints).  That is sound because
+ * the walk itself is inside an operation.
  */
 NAM_FIBER_FN static int
 level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,

@@ -2,9 +2,9 @@
 /*
  * head_node.c -- head nodes: made, and brought up to date by the collector.
  *
- * A head node lies in the chain of leaves and holds the addresses of the leaves that follow, so that a
- * scan can READ many of them with one doorbell.  They are hints; nothing depends on them.  Only the
- * collector writes to a head node that can be seen, under its lock like any other node.
+ * A head node lies in the chain of leaves and holds the addresses of the leaves that follow, so
+ * that a scan can READ many of them with one doorbell.  They are hints; nothing depends on them.
+ * Only the collector writes to a head node that can be seen, under its lock like any other node.
  *
  * The pass walks the chain and looks at one segment at a time: the leaves from one head node to
  * the next.  Writers go on meanwhile, so what the walk has seen is checked again under the lock
@@ -118,7 +118,8 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 {
 	struct nam_worker *worker = rebuild->worker;
 	struct nam_index *index = rebuild->index;
-	struct nam__held leaf = { .image = rebuild->image }, head = { .image = rebuild->head_image };
+	struct nam__held leaf = { .image = rebuild->image };
+	struct nam__held head = { .image = rebuild->head_image };
 	int rc, unlock_rc;
 
 	rc = nam__lock_node(worker, index, rebuild->leaves[rebuild->count - 1], 0,
@@ -204,7 +205,7 @@ segment_divide(struct rebuild *rebuild)
 	rc = head_insert(rebuild, interval, &head); /* SUSPENDS */
 	if (rc < 0 && !busy(rc))
 		return rc;
-	/* Where no head node could be put, go on as if there were one whose hints are of no concern. */
+	/* Where no head node could be put, go on as if there were one, but write nothing to it. */
 	rebuild->head = rc > 0 ? head : NAM_GADDR_NULL;
 	memmove(rebuild->leaves, rebuild->leaves + interval, 8ul * rest);
 	rebuild->count = rest;

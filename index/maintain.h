@@ -36,7 +36,9 @@ NAM_FIBER_FN int nam__aside_unlock(struct nam_worker *worker,
 	struct nam__held *held) NAM_MUST_CHECK;
 
 /**
- * nam__dead_unlock -- mark a node that is held aside dead, with `forward` as its sibling; release it.
+ * nam__dead_unlock -- mark a node that is held aside dead and release it.
+ *
+ * @forward	its sibling from now on: who has its range
  *
  * What follows is the caller's: nam_retire() once no pointer leads to the node.
  */
@@ -59,7 +61,7 @@ NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_inde
 
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
 
-/* Whether a node can lie there at all.  Pointers may be damaged: do not post what a fabric refuses. */
+/* Whether a node can lie there at all.  Do not post for a damaged pointer what a fabric refuses. */
 bool nam__node_readable(const struct nam_worker *worker, const struct nam_index *index,
 	struct nam_gaddr at);
 
@@ -106,7 +108,7 @@ struct nam__walk {
 	bool ended;
 	bool again;			/* found the way anew: what follows may be known already */
 	bool was_head;			/* the node delivered last */
-	unsigned restarts;		/* and steps that delivered nothing, since the last delivery */
+	unsigned restarts;		/* and steps that delivered nothing, since one that did */
 	struct nam_gaddr next;		/* null: to be found by `from` */
 	struct nam__key from;		/* everything below has been delivered */
 };
@@ -120,7 +122,7 @@ void nam__walk_close(struct nam__walk *walk);
 
 /* ---- head_node.c --------------------------------------------------------------------------- */
 
-/* Leaves per head node: the index's interval, or less where a node cannot hold so many addresses. */
+/* Leaves per head node: the index's interval, or less where a node cannot hold so many. */
 static inline unsigned
 nam__head_interval(const struct nam_index *index)
 {

@@ -6,8 +6,8 @@
  * nodes of a level runs the stream of separators of the level above it: both are in the order of
  * keys, so they are compared like two sorted lists, and no more than one node of each is kept.
  *
- * Nothing here trusts an image: whatever is wrong is reported, and the walk goes on where what is left
- * leads to somewhere new.  It ends: every node's low fence must be above the one's before.
+ * Nothing here trusts an image: whatever is wrong is reported, and the walk goes on where what is
+ * left leads to somewhere new.  It ends: every node's low fence must be above the one's before.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ struct names {
 	unsigned level;
 	unsigned entry, count;
 	bool over;		/* no more separators */
-	bool damaged;		/* the level could not be followed to its end: its silence means nothing */
+	bool damaged;		/* not followed to the level's end: its silence means nothing */
 };
 
 /* How far the walk along a level has come. */
@@ -99,7 +99,8 @@ names_peek(struct walk *walk)
 		}
 		if (!first)
 			memcpy(last_low.w, nam__node_low(names->image), 8 * g->full_words);
-		rc = nam_read_await(verifier->worker, at, names->image, g->node_bytes); /* SUSPENDS */
+		rc = nam_read_await(verifier->worker, at, names->image,
+			g->node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
 		if (!names_believable(walk, names->image, at) ||
@@ -137,8 +138,8 @@ names_stray(struct walk *walk)
 	struct nam_gaddr child = names_child(walk);
 
 	nam__violation(&walk->verifier, NAM__I_PARENT,
-		"before this node, a separator names region %u offset %llu, which is not in its place "
-		"on this level",
+		"before this node, a separator names region %u offset %llu, which is not in its "
+		"place on this level",
 		nam_gaddr_region(child), (unsigned long long)nam_gaddr_offset(child));
 }
 
@@ -210,8 +211,9 @@ check_chain(struct walk *walk, const uint64_t *image)
 	else if (order && !chain->nodes)
 		nam__violation(verifier, NAM__I_CHAIN, "the leftmost node's low fence is not zero");
 	else if (order)
-		nam__violation(verifier, NAM__I_CHAIN, "the node's range begins %s the one before it "
-			"ends", order > 0 ? "after" : "before");
+		nam__violation(verifier, NAM__I_CHAIN,
+			"the node's range begins %s the one to its left ends",
+			order > 0 ? "after" : "before");
 	if (head && chain->after_head) {
 		nam__violation(verifier, NAM__I_HEAD, "the head node follows another one");
 		return false;

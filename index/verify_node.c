@@ -10,7 +10,8 @@
 #define NODE_FLAGS_KNOWN (NAM__NODE_TYPE_MASK | NAM__NODE_LAST | NAM__NODE_DEAD)
 
 void
-nam__violation(struct nam__verifier *verifier, enum nam__invariant invariant, const char *format, ...)
+nam__violation(struct nam__verifier *verifier, enum nam__invariant invariant, const char *format,
+	...)
 {
 	char text[320];
 	va_list args;
@@ -133,8 +134,8 @@ check_leaf(struct nam__verifier *verifier, const uint64_t *image)
 
 		check_fences(verifier, image, key, i);
 		if (key[g->key_words - 1] & ((1ull << pad_bits) - 1))
-			nam__violation(verifier, NAM__I_ORDER, "the key of entry %u has no zero padding",
-				i);
+			nam__violation(verifier, NAM__I_ORDER,
+				"the key of entry %u has no zero padding", i);
 	}
 	if (count == sorted)
 		return;

@@ -190,7 +190,8 @@ walk_step(struct nam__walk *walk)
 {
 	const struct nam__geometry *g = &walk->index->g;
 	bool head = nam__node_type(walk->image) == NAM__NODE_HEAD;
-	bool known = nam__key_compare(nam__node_low(walk->image), walk->from.w, g->full_words) < 0 ||
+	const uint64_t *low = nam__node_low(walk->image);
+	bool known = nam__key_compare(low, walk->from.w, g->full_words) < 0 ||
 		     (head && (walk->again || walk->was_head));
 
 	walk->at = walk->next;

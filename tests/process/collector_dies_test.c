@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collector_dies_test.c -- who merges nodes or loads an index is killed at some moment; what it leaves
- * behind may be refused, but never answers wrongly.
+ * collector_dies_test.c -- who merges nodes or loads an index is killed at some moment; what it
+ * leaves behind may be refused, but never answers wrongly.
  *
  *	process_collector_dies		many moments of each
  *	process_collector_dies --seed S	other moments
@@ -126,7 +126,8 @@ check_answers(struct tree *tree, uint64_t keys, uint64_t kept, uint64_t step,
 			n += 50 / step * step;
 			continue;
 		}
-		if (rc != (kept && n % kept == 0 ? 0 : -NAM_E_NOTFOUND) || (!rc && payload != n + 1))
+		if (rc != (kept && n % kept == 0 ? 0 : -NAM_E_NOTFOUND) ||
+			(!rc && payload != n + 1))
 			fail_msg("key %llu: %s, payload %llu; seed %llu", (unsigned long long)n,
 				nam_err_name(rc), (unsigned long long)payload,
 				(unsigned long long)seed);

@@ -7,94 +7,7 @@
 #include <cmocka.h>
 
 #include "index/maintain.h"
-#include "tests/lib/tree.h"
-
-/* ---- a model: which keys there are, and with which payload ---------------------------------- */
-
-#define MODEL_KEYS 6000u
-
-struct model {
-	uint64_t payload[MODEL_KEYS];	/* 0: no such key */
-};
-
-static void
-model_key(uint64_t number, uint8_t *key)
-{
-	nam_key_from_u64(number * 3 + 1, key);
-}
-
-static void
-model_insert(struct tree *tree, struct model *model, uint64_t number, uint64_t payload)
-{
-	int expected = model->payload[number] ? -NAM_E_EXISTS : 0;
-	uint8_t key[8];
-
-	model_key(number, key);
-	assert_int_equal(nam_index_insert(tree->worker, tree->index, key, payload), expected);
-	if (!expected)
-		model->payload[number] = payload;
-}
-
-static void
-model_delete(struct tree *tree, struct model *model, uint64_t number)
-{
-	int expected = model->payload[number] ? 0 : -NAM_E_NOTFOUND;
-	uint8_t key[8];
-
-	model_key(number, key);
-	assert_int_equal(nam_index_delete(tree->worker, tree->index, key), expected);
-	model->payload[number] = 0;
-}
-
-static void
-model_lookup(struct tree *tree, struct model *model, uint64_t number)
-{
-	uint64_t payload = 0;
-	uint8_t key[8];
-	int rc;
-
-	model_key(number, key);
-	rc = nam_index_lookup(tree->worker, tree->index, key, &payload);
-	assert_int_equal(rc, model->payload[number] ? 0 : -NAM_E_NOTFOUND);
-	assert_int_equal(payload, model->payload[number]);
-}
-
-static void
-model_scan(struct tree *tree, struct model *model, bool reverse)
-{
-	uint64_t keys[256], payloads[256], number = reverse ? MODEL_KEYS - 1 : 0;
-	struct nam_range range = { .reverse = reverse };
-	struct nam_cursor *cursor;
-	uint8_t key[8];
-	uint32_t count;
-
-	assert_int_equal(nam_cursor_open(tree->worker, tree->index, &range, &cursor), 0);
-	do {
-		assert_int_equal(nam_cursor_next(cursor, keys, payloads, 256, &count), 0);
-		for (uint32_t i = 0; i < count; i++) {
-			while (number < MODEL_KEYS && !model->payload[number])
-				number += reverse ? -1ull : 1;
-			assert_in_range(number, 0, MODEL_KEYS - 1);
-			model_key(number, key);
-			assert_memory_equal(&keys[i], key, 8);
-			assert_int_equal(payloads[i], model->payload[number]);
-			number += reverse ? -1ull : 1;
-		}
-	} while (count);
-	while (number < MODEL_KEYS && !model->payload[number])
-		number += reverse ? -1ull : 1;
-	assert_true(number >= MODEL_KEYS);
-	nam_cursor_close(cursor);
-}
-
-static void
-model_check(struct tree *tree, struct model *model)
-{
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
-		model_lookup(tree, model, number);
-	model_scan(tree, model, false);
-	model_scan(tree, model, true);
-}
+#include "tests/lib/tree_model.h"
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
@@ -115,61 +28,16 @@ stop(void **state)
 	return 0;
 }
 
-static struct nam_collect_stat
-collect(struct tree *tree)
-{
-	struct nam_collect_stat stat;
-	int rc = nam_index_collect(tree->worker, tree->index, &stat);
-
-	if (rc)
-		fail_msg("%s: %s", nam_err_name(rc), nam_worker_diag(tree->worker));
-	return stat;
-}
-
-static struct nam_index_stat
-stat_of(struct tree *tree)
-{
-	struct nam_index_stat stat;
-
-	assert_int_equal(nam_index_stat(tree->worker, tree->index, &stat), 0);
-	return stat;
-}
-
-static struct nam_index_options
-options_small(void)
-{
-	struct nam_index_options options;
-
-	nam_index_options_init(&options);
-	options.node_bytes = 256;
-	options.head_interval = 8;
-	return options;
-}
-
-/* All of the model's keys, in a random order. */
-static void
-fill(struct tree *tree, struct model *model, uint64_t seed)
-{
-	struct nam_rng rng = nam_rng_seed(seed);
-
-	for (uint64_t i = 0; i < 4 * MODEL_KEYS; i++) {
-		uint64_t number = nam_rng_below(&rng, MODEL_KEYS);
-
-		if (!model->payload[number])
-			model_insert(tree, model, number, i + 1);
-	}
-}
-
 /* ---- tests --------------------------------------------------------------------------------- */
 
 static void
 collect__empty_index__DOES_NOTHING(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct nam_collect_stat stat;
 
 	tree_plant(*state, &options);
-	stat = collect(*state);
+	stat = tree_collect(*state);
 	assert_int_equal(stat.merges, 0);
 	assert_int_equal(stat.nodes_retired, 0);
 	tree_assert_sound(*state);
@@ -178,37 +46,37 @@ collect__empty_index__DOES_NOTHING(void **state)
 static void
 collect__full_leaves__MERGES_NOTHING_TWICE(void **state)
 {
-	struct nam_index_options options = options_small();
-	struct model model = { 0 };
+	struct nam_index_options options = tree_options_small();
+	struct tree_model model = { 0 };
 
 	tree_plant(*state, &options);
-	fill(*state, &model, 1);
-	(void)collect(*state);
+	tree_model_fill(*state, &model, 1);
+	(void)tree_collect(*state);
 	tree_assert_sound(*state);
 	/* A pass leaves nothing for the next one to do. */
-	assert_int_equal(collect(*state).merges, 0);
-	assert_int_equal(collect(*state).heads_written, 0);
-	model_check(*state, &model);
+	assert_int_equal(tree_collect(*state).merges, 0);
+	assert_int_equal(tree_collect(*state).heads_written, 0);
+	tree_model_check(*state, &model);
 }
 
 static void
 collect__sparse_leaves__MERGES_ON_EVERY_LEVEL(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct nam_index_stat before, after;
 	struct nam_collect_stat stat;
-	struct model model = { 0 };
+	struct tree_model model = { 0 };
 
 	tree_plant(*state, &options);
-	fill(*state, &model, 2);
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
+	tree_model_fill(*state, &model, 2);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
 		if (number % 10)
-			model_delete(*state, &model, number);
-	before = stat_of(*state);
-	stat = collect(*state);
-	after = stat_of(*state);
+			tree_model_delete(*state, &model, number);
+	before = tree_stat(*state);
+	stat = tree_collect(*state);
+	after = tree_stat(*state);
 	tree_assert_sound(*state);
-	model_check(*state, &model);
+	tree_model_check(*state, &model);
 	assert_true(after.leaves < before.leaves / 3);
 	assert_true(after.inner_nodes < before.inner_nodes / 2);
 	assert_int_equal(stat.merges,
@@ -220,22 +88,22 @@ collect__sparse_leaves__MERGES_ON_EVERY_LEVEL(void **state)
 static void
 collect__everything_deleted__LEAVES_ONE_LEAF(void **state)
 {
-	struct nam_index_options options = options_small();
-	struct model model = { 0 };
+	struct nam_index_options options = tree_options_small();
+	struct tree_model model = { 0 };
 
 	tree_plant(*state, &options);
-	fill(*state, &model, 3);
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
-		model_delete(*state, &model, number);
+	tree_model_fill(*state, &model, 3);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
+		tree_model_delete(*state, &model, number);
 	/* Nodes meet once their parents have: a pass or two for each level. */
-	for (unsigned pass = 0; pass < 10 && collect(*state).merges; pass++)
+	for (unsigned pass = 0; pass < 10 && tree_collect(*state).merges; pass++)
 		tree_assert_sound(*state);
-	assert_int_equal(stat_of(*state).leaves, 1);
-	assert_int_equal(stat_of(*state).head_nodes, 0);
-	model_check(*state, &model);
-	fill(*state, &model, 4);
+	assert_int_equal(tree_stat(*state).leaves, 1);
+	assert_int_equal(tree_stat(*state).head_nodes, 0);
+	tree_model_check(*state, &model);
+	tree_model_fill(*state, &model, 4);
 	tree_assert_sound(*state);
-	model_check(*state, &model);
+	tree_model_check(*state, &model);
 }
 
 static void
@@ -245,7 +113,7 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 	struct tree *tree = *state;
 
 	for (unsigned i = 0; i < 6; i++) {
-		struct nam_index_options options = options_small();
+		struct nam_index_options options = tree_options_small();
 		uint8_t key[NAM_KEY_BYTES_MAX] = { 0 };
 		uint64_t entries;
 
@@ -263,10 +131,10 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 				assert_int_equal(nam_index_delete_pair(tree->worker, tree->index,
 							 key, n), 0);
 		}
-		entries = stat_of(tree).entries;
-		assert_true(collect(tree).merges > 10);
+		entries = tree_stat(tree).entries;
+		assert_true(tree_collect(tree).merges > 10);
 		tree_assert_sound(tree);
-		assert_int_equal(stat_of(tree).entries, entries);
+		assert_int_equal(tree_stat(tree).entries, entries);
 		for (uint64_t n = 0; n < 3000; n += 7) {
 			nam_key_from_u64(n / (options.unique ? 1 : 5), key);
 			assert_int_equal(nam_index_delete_pair(tree->worker, tree->index, key, n),
@@ -280,31 +148,31 @@ static void
 collect__between_random_operations__AGREES_WITH_THE_MODEL(void **state)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++) {
-		struct nam_index_options options = options_small();
+		struct nam_index_options options = tree_options_small();
 		struct nam_rng rng = nam_rng_seed(seed);
-		struct model model = { 0 };
+		struct tree_model model = { 0 };
 
 		options.head_interval = (uint32_t)nam_rng_below(&rng, 6);
 		tree_plant(*state, &options);
 		for (unsigned step = 0; step < 20000; step++) {
-			uint64_t number = nam_rng_below(&rng, MODEL_KEYS / (1 + seed % 3));
+			uint64_t number = nam_rng_below(&rng, TREE_MODEL_KEYS / (1 + seed % 3));
 			uint64_t dice = nam_rng_below(&rng, 1000);
 			/* Tides: mostly inserts, then mostly deletes. */
 			uint64_t inserts = step / 4000 % 2 ? 250 : 650;
 
 			if (dice < inserts)
-				model_insert(*state, &model, number, step + 1);
+				tree_model_insert(*state, &model, number, step + 1);
 			else if (dice < 900)
-				model_delete(*state, &model, number);
+				tree_model_delete(*state, &model, number);
 			else if (dice < 998)
-				model_lookup(*state, &model, number);
+				tree_model_lookup(*state, &model, number);
 			else
-				(void)collect(*state);
+				(void)tree_collect(*state);
 		}
 		tree_assert_sound(*state);
-		(void)collect(*state);
+		(void)tree_collect(*state);
 		tree_assert_sound(*state);
-		model_check(*state, &model);
+		tree_model_check(*state, &model);
 	}
 }
 
@@ -395,7 +263,8 @@ scan_once(struct writer *writer, struct tree_guest *guest, bool reverse)
 		rc = -NAM_E_NOTFOUND;
 	if (rc)
 		snprintf(writer->failure, sizeof(writer->failure),
-			"%s scan %llu: %s after %llu keys that stay", reverse ? "reverse" : "forward",
+			"%s scan %llu: %s after %llu keys that stay",
+			reverse ? "reverse" : "forward",
 			(unsigned long long)writer->operations, nam_err_name(rc),
 			(unsigned long long)seen);
 	nam_cursor_close(cursor);
@@ -417,7 +286,7 @@ scanner_main(void *arg)
 static void
 collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct writer writers[PARTIES];
 	struct tree *tree = *state;
 	atomic_bool done = false;
@@ -439,7 +308,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 	}
 	deadline = nam_now_ns() + 3000000000ull;
 	while (nam_now_ns() < deadline) {
-		struct nam_collect_stat stat = collect(tree);
+		struct nam_collect_stat stat = tree_collect(tree);
 
 		merges += stat.merges;
 		reusable += stat.nodes_reusable;
@@ -464,7 +333,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 		(unsigned long long)writers[WRITERS].operations);
 	assert_true(merges > 20);
 	/* Late separators are found and added by a pass. */
-	(void)collect(tree);
+	(void)tree_collect(tree);
 	tree_assert_sound(tree);
 }
 
@@ -473,21 +342,21 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 static void
 collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct nam_collect_stat stat;
 	struct tree *tree = *state;
-	struct model model = { 0 };
+	struct tree_model model = { 0 };
 	uint64_t reusable = 0, retired = 0, image[32];
 	bool reused = false;
 
 	tree_plant(tree, &options);
 	for (unsigned round = 0; round < 6; round++) {
-		fill(tree, &model, round);
-		for (uint64_t number = 0; number < MODEL_KEYS; number++)
-			model_delete(tree, &model, number);
+		tree_model_fill(tree, &model, round);
+		for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
+			tree_model_delete(tree, &model, number);
 		/* The clocks of this process need a moment. */
 		for (unsigned i = 0; i < 100 && (i < 3 || reusable < retired); i++) {
-			stat = collect(tree);
+			stat = tree_collect(tree);
 			retired += stat.nodes_retired;
 			reusable += stat.nodes_reusable;
 			nam_sleep_ns(1000000);
@@ -495,115 +364,13 @@ collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION(void **state)
 	}
 	assert_true(retired > 1000);
 	assert_true(reusable > retired / 2);
-	fill(tree, &model, 9);
-	for (uint64_t number = 0; number < MODEL_KEYS; number += 100) {
+	tree_model_fill(tree, &model, 9);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number += 100) {
 		(void)tree_node(tree, number * 3 + 1, 0, image);
 		reused |= nam__node_generation(image) > 1;
 	}
 	assert_true(reused);
 	tree_assert_sound(tree);
-}
-
-/* ---- head nodes ---------------------------------------------------------------------------- */
-
-struct heads {
-	unsigned count, stale, leaves;
-	unsigned longest, shortest;	/* leaves from head node to head node */
-};
-
-/* Walk the leaves and hold every hint against what follows. */
-static struct heads
-heads_of(struct tree *tree)
-{
-	struct heads heads = { .shortest = UINT32_MAX };
-	struct nam_gaddr hints[64];
-	unsigned hints_count = 0, since = 0, root_level;
-	struct nam__walk walk;
-
-	nam__op_begin(tree->worker, NAM_OP_OTHER);
-	assert_int_equal(nam__root_level(tree->worker, tree->index, &root_level), 0);
-	assert_int_equal(nam__walk_open(&walk, tree->worker, tree->index, 0, root_level), 0);
-	while (nam__walk_next(&walk) > 0) {
-		if (nam__node_type(walk.image) == NAM__NODE_HEAD) {
-			heads.count++;
-			heads.stale += hints_count > since;
-			if (since > heads.longest)
-				heads.longest = since;
-			if (since < heads.shortest)
-				heads.shortest = since;
-			since = 0;
-			hints_count = nam__node_count(walk.image);
-			assert_in_range(hints_count, 0, 64);
-			for (unsigned i = 0; i < hints_count; i++)
-				hints[i] = nam__head_entry(&tree->index->g, walk.image, i);
-			continue;
-		}
-		heads.leaves++;
-		if (heads.count && since < hints_count)
-			heads.stale += !nam_gaddr_same(hints[since], walk.at);
-		since++;
-	}
-	if (since > heads.longest)
-		heads.longest = since;
-	nam__walk_close(&walk);
-	nam__op_end(tree->worker);
-	return heads;
-}
-
-static void
-collect__many_splits__MAKES_HEAD_NODES_AND_FILLS_THEM(void **state)
-{
-	struct nam_index_options options = options_small();
-	struct model model = { 0 };
-	struct heads heads;
-
-	tree_plant(*state, &options);
-	fill(*state, &model, 5);
-	assert_int_equal(heads_of(*state).count, 0);
-	assert_true(collect(*state).heads_written > 0);
-	heads = heads_of(*state);
-	assert_true(heads.count >= heads.leaves / 12 - 1);
-	assert_true(heads.longest <= 12);
-	assert_int_equal(heads.stale, 0);
-	tree_assert_sound(*state);
-	assert_int_equal(collect(*state).heads_written, 0);
-}
-
-static void
-collect__merged_leaves__REMOVES_CROWDED_HEAD_NODES(void **state)
-{
-	struct nam_index_options options = options_small();
-	struct model model = { 0 };
-	struct heads before, after;
-
-	tree_plant(*state, &options);
-	fill(*state, &model, 6);
-	(void)collect(*state);
-	before = heads_of(*state);
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
-		if (number % 8)
-			model_delete(*state, &model, number);
-	(void)collect(*state);
-	after = heads_of(*state);
-	assert_true(after.count < before.count / 2);
-	assert_int_equal(after.stale, 0);
-	assert_true(after.shortest >= 4);
-	assert_true(after.longest <= 12);
-	tree_assert_sound(*state);
-	model_check(*state, &model);
-}
-
-static void
-collect__interval_zero__MAKES_NO_HEAD_NODES(void **state)
-{
-	struct nam_index_options options = options_small();
-	struct model model = { 0 };
-
-	options.head_interval = 0;
-	tree_plant(*state, &options);
-	fill(*state, &model, 7);
-	assert_int_equal(collect(*state).heads_written, 0);
-	assert_int_equal(heads_of(*state).count, 0);
 }
 
 /* ---- locks --------------------------------------------------------------------------------- */
@@ -626,7 +393,7 @@ collector_word(struct tree *tree)
 static void
 collect__another_collector_lives__LOCK_TIMEOUT(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct nam_collect_stat stat = { .merges = 77 };
 	struct tree *tree = *state;
 	uint64_t word;
@@ -639,14 +406,14 @@ collect__another_collector_lives__LOCK_TIMEOUT(void **state)
 	assert_int_equal(collector_word(tree), word);
 	word = 0;
 	tree_write(tree, tree->index->superblock, COLLECTOR_WORD, &word, 1);
-	(void)collect(tree);
+	(void)tree_collect(tree);
 	assert_int_equal(collector_word(tree), 0);
 }
 
 static void
 collect__another_collector_died__SUCCEEDS_IT(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
 	struct tree_guest guest;
 	uint64_t word;
@@ -659,7 +426,7 @@ collect__another_collector_died__SUCCEEDS_IT(void **state)
 	/* The memory server has to notice first. */
 	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
 		nam_sleep_ns(1000000);
-	(void)collect(tree);
+	(void)tree_collect(tree);
 	assert_int_equal(collector_word(tree), 0);
 }
 
@@ -667,44 +434,44 @@ collect__another_collector_died__SUCCEEDS_IT(void **state)
 static void
 collect__locked_nodes__ARE_SKIPPED(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
-	struct model model = { 0 };
+	struct tree_model model = { 0 };
 	struct nam_gaddr at;
 	uint64_t image[32], word;
 
 	tree_plant(tree, &options);
-	fill(tree, &model, 8);
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
+	tree_model_fill(tree, &model, 8);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
 		if (number % 10)
-			model_delete(tree, &model, number);
+			tree_model_delete(tree, &model, number);
 	at = tree_node(tree, 9000, 0, image);
 	word = nam_lock_word(tree->client->id, tree->client->incarnation, 5);
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
-	assert_true(collect(tree).merges > 100);
+	assert_true(tree_collect(tree).merges > 100);
 	assert_int_equal(tree_verify(tree).of[9], 1);
 	word = 0;
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
 	tree_assert_sound(tree);
-	model_check(tree, &model);
+	tree_model_check(tree, &model);
 }
 
 static void
 collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
 	struct nam_collect_stat stat;
-	struct model model = { 0 };
+	struct tree_model model = { 0 };
 	struct tree_guest guest;
 	struct nam_gaddr at;
 	uint64_t image[32], word, leaves;
 
 	tree_plant(tree, &options);
-	fill(tree, &model, 8);
-	for (uint64_t number = 0; number < MODEL_KEYS; number++)
+	tree_model_fill(tree, &model, 8);
+	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
 		if (number % 10)
-			model_delete(tree, &model, number);
+			tree_model_delete(tree, &model, number);
 	tree_guest_come(local_cluster_list(tree->cluster), &guest);
 	word = nam_lock_word(guest.client->id, guest.client->incarnation, 5);
 	tree_guest_go(&guest);
@@ -712,32 +479,32 @@ collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 		nam_sleep_ns(1000000);
 	at = tree_node(tree, 9000, 0, image);
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
-	leaves = stat_of(tree).leaves;
+	leaves = tree_stat(tree).leaves;
 	assert_int_equal(nam_index_collect(tree->worker, tree->index, &stat),
 		-NAM_E_LOCK_ORPHANED);
 	assert_non_null(strstr(nam_worker_diag(tree->worker), "died"));
-	assert_true(stat_of(tree).leaves < leaves / 2);
+	assert_true(tree_stat(tree).leaves < leaves / 2);
 	assert_int_equal(collector_word(tree), 0);
 	word = 0;
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
 	tree_assert_sound(tree);
-	model_check(tree, &model);
+	tree_model_check(tree, &model);
 }
 
 /* A splitter died before it named the new node: the pass does it. */
 static void
 collect__missing_separator__IS_ADDED(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
-	struct model model = { 0 };
+	struct tree_model model = { 0 };
 	struct nam__dirty dirty;
 	uint64_t image[32];
 	struct nam_gaddr at;
 
 	tree_plant(tree, &options);
-	fill(tree, &model, 11);
-	(void)collect(tree);
+	tree_model_fill(tree, &model, 11);
+	(void)tree_collect(tree);
 	at = tree_node(tree, 9000, 1, image);
 	assert_true(nam__node_count(image) > 2);
 	nam__inner_remove(&tree->index->g, image, 2, &dirty);
@@ -745,9 +512,9 @@ collect__missing_separator__IS_ADDED(void **state)
 	nam__node_seal(&tree->index->g, image, at);
 	tree_write(tree, at, NAM__WORD_HASH, image + NAM__WORD_HASH, 31);
 	assert_int_equal(tree_verify(tree).of[7], 2);
-	(void)collect(tree);
+	(void)tree_collect(tree);
 	tree_assert_sound(tree);
-	model_check(tree, &model);
+	tree_model_check(tree, &model);
 }
 
 /* ---- drop ---------------------------------------------------------------------------------- */
@@ -755,17 +522,17 @@ collect__missing_separator__IS_ADDED(void **state)
 static void
 drop__again_and_again__MEMORY_DOES_NOT_GROW(void **state)
 {
-	struct nam_index_options options = options_small();
+	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
 	uint64_t carved = 0;
 
 	for (unsigned round = 0; round < 12; round++) {
-		struct model model = { 0 };
+		struct tree_model model = { 0 };
 		uint64_t reusable;
 
 		tree_plant(tree, &options);
-		fill(tree, &model, round);
-		(void)collect(tree);
+		tree_model_fill(tree, &model, round);
+		(void)tree_collect(tree);
 		for (unsigned i = 0; i < 50; i++) {
 			assert_int_equal(nam__limbo_advance(tree->worker, &reusable), 0);
 			nam_sleep_ns(1000000);
@@ -788,9 +555,6 @@ main(void)
 		cmocka_unit_test(collect__between_random_operations__AGREES_WITH_THE_MODEL),
 		cmocka_unit_test(collect__beside_writers_and_a_scanner__LOSES_NOTHING),
 		cmocka_unit_test(collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION),
-		cmocka_unit_test(collect__many_splits__MAKES_HEAD_NODES_AND_FILLS_THEM),
-		cmocka_unit_test(collect__merged_leaves__REMOVES_CROWDED_HEAD_NODES),
-		cmocka_unit_test(collect__interval_zero__MAKES_NO_HEAD_NODES),
 		cmocka_unit_test(collect__another_collector_lives__LOCK_TIMEOUT),
 		cmocka_unit_test(collect__another_collector_died__SUCCEEDS_IT),
 		cmocka_unit_test(collect__locked_nodes__ARE_SKIPPED),
