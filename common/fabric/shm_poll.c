@@ -4,10 +4,10 @@
  *
  * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.  A core
  * has room for some tens of outstanding cache lines; a prefetch beyond that holds up whatever comes
- * after it.  So the prefetches of READs run ahead of their execution by a number of lines: the first
- * are issued by qp_post, the others by cq_poll, each line together with the copy of a line that
- * has arrived.  And cq_poll leaves some requests for its next call, so that a caller who keeps a
- * window full posts more while prefetches are under way.
+ * after it.  So the prefetches of READs run ahead of their execution by a number of lines: the
+ * first are issued by qp_post, the others by cq_poll, each line together with the copy of a line
+ * that has arrived.  And cq_poll leaves some requests for its next call, so that a caller who keeps
+ * a window full posts more while prefetches are under way.
  *
  * A faulty request completes with its error and puts its queue pair into the error state, where
  * every further request completes with that same error, as verbs flush them.
@@ -154,8 +154,8 @@ prefetch_next(struct shm_cq *cq)
 }
 
 /*
- * Keep AHEAD_LINES on their way while `request` is executed.  Returns what is to be prefetched along
- * with its copy, and is as long: a later READ, or at the least itself, which is cached already.
+ * Keep AHEAD_LINES on their way while `request` is executed.  Returns what is to be prefetched
+ * along with its copy, and is as long: a later READ, or at the least itself, cached already.
  */
 static inline const uint8_t *
 run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t tail)
