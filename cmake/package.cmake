@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What gets installed, in three components: libnam (the shared library), libnam-dev (headers, static
-# library, pkg-config, CMake package) and nam-memserver (the program, and the server as a library).
+# What gets installed, in components: libnam (the shared library), libnam-dev (headers, static
+# library, pkg-config, CMake package), nam-memserver (the program, and the server as a library), and
+# one for each of the other programs; programs come with their man pages.
 
 include(CMakePackageConfigHelpers)
 
@@ -27,6 +28,13 @@ foreach(header nam.h
 		index/index.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
+endforeach()
+
+foreach(program nam-memserver nam-bench namctl)
+	if(TARGET ${program})
+		install(FILES docs/man/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+			COMPONENT ${program})
+	endif()
 endforeach()
 
 # Relative to where nam.pc lies, so that the tree may be moved.

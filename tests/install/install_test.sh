@@ -25,6 +25,15 @@ if grep -rIl "$tmp/first" "$prefix"; then
 	exit 1
 fi
 
+say "every program has its man page"
+for program in "$prefix"/bin/*; do
+	page=$(find "$prefix" -path "*/man1/$(basename "$program").1")
+	if [ ! -s "$page" ]; then
+		echo "FAILED: $(basename "$program") is installed and its man page is not"
+		exit 1
+	fi
+done
+
 say "the shared library shows nam_* and nothing else"
 nm -D --defined-only "$libdir/libnam.so" |
 	awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' >"$tmp/shown"
@@ -76,7 +85,8 @@ warnings="-Wall -Wextra -Werror"
 	say "the same from C++"
 	for standard in c++11 c++20; do
 		${CXX:-c++} -std=$standard $warnings -Wpedantic "$here/consumer.cc" \
-			$(pkg-config --cflags --libs nam) -Wl,-rpath,"$libdir" -o "$tmp/consumer_cxx"
+			$(pkg-config --cflags --libs nam) -Wl,-rpath,"$libdir" \
+			-o "$tmp/consumer_cxx"
 		"$tmp/consumer_cxx"
 	done
 
