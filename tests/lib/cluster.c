@@ -324,13 +324,21 @@ local_cluster_address(const struct local_cluster *cluster, unsigned number)
 }
 
 void
+local_cluster_stop_server(struct local_cluster *cluster, unsigned number)
+{
+	if (!cluster->servers[number].server)
+		return;
+	nam_server_stop(cluster->servers[number].server);
+	nam_thread_join(cluster->servers[number].thread);
+	nam_server_destroy(cluster->servers[number].server);
+	cluster->servers[number].server = NULL;
+}
+
+void
 local_cluster_stop(struct local_cluster *cluster)
 {
-	for (unsigned i = 0; i < cluster->count; i++) {
-		nam_server_stop(cluster->servers[i].server);
-		nam_thread_join(cluster->servers[i].thread);
-		nam_server_destroy(cluster->servers[i].server);
-	}
+	for (unsigned i = 0; i < cluster->count; i++)
+		local_cluster_stop_server(cluster, i);
 	(void)rmdir(cluster->folder);
 	free(cluster);
 }

@@ -83,6 +83,8 @@ struct local_cluster *local_cluster_start(unsigned count, uint64_t memory_bytes,
 	uint64_t region_bytes);
 const char *local_cluster_list(const struct local_cluster *cluster);
 const char *local_cluster_address(const struct local_cluster *cluster, unsigned number);
+/* One of them ends; its clients see it die. */
+void local_cluster_stop_server(struct local_cluster *cluster, unsigned number);
 /* All clients must be closed. */
 void local_cluster_stop(struct local_cluster *cluster);
 
