@@ -164,7 +164,7 @@ int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 void nam__worker_free(struct nam_worker *worker);
 
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
-#define NAM__POLL_BATCH 16u
+#define NAM__POLL_BATCH 2u
 
 /* See to one completion, whosoever it is. */
 void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);

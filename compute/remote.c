@@ -8,6 +8,8 @@
 
 #include "compute_internal.h"
 
+#define ASYNC_POLL_MAX 16u
+
 /* ---- collecting --------------------------------------------------------------------------- */
 
 /* Fill what names the remote side.  Returns the server's slot, or negative. */
@@ -368,15 +370,15 @@ async_take_done(struct nam_worker *worker, void **contexts, unsigned max)
 int
 nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 {
-	struct nam_wc wcs[NAM__POLL_BATCH];
+	struct nam_wc wcs[ASYNC_POLL_MAX];
 	unsigned count = 0;
 	int rc, polled;
 
 	if (__builtin_expect(worker->async_done_count > 0, 0)) {
 		count = async_take_done(worker, contexts, max);
 	} else {
-		polled = worker->cq_poll(worker->cq, wcs, max < NAM__POLL_BATCH ? max
-										: NAM__POLL_BATCH);
+		polled = worker->cq_poll(worker->cq, wcs, max < ASYNC_POLL_MAX ? max
+										: ASYNC_POLL_MAX);
 		for (int i = 0; i < polled; i++) {
 			uintptr_t context = (uintptr_t)wcs[i].context;
 

@@ -167,7 +167,7 @@ nam_worker_yield(struct nam_worker *worker)
 void
 nam__give_way(struct nam_worker *worker)
 {
-	if (!worker->ready_head)
+	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
 		return;
 	nam__task_ready(worker, worker->current);
 	suspend(worker); /* SUSPENDS */

@@ -22,25 +22,11 @@
 #include <stdlib.h>
 
 #include "index_internal.h"
-#include "search.h"
+#include "segment.h"
 
 #define CHUNK_MAX NAM__SLICES_GROUP
 #define HINTS 1024u
 #define PREFETCH_BYTES_MAX 512u
-
-/* The first line decides whether the segment covers a key; slices follow on the next lines. */
-struct nam__segment {
-	struct nam__slicing slicing;
-	uint64_t high_first;		/* first word of the high fence */
-	uint32_t count;
-	uint32_t bytes;
-	bool last;			/* no upper bound */
-	_Atomic uint8_t used;		/* since the clock's hand passed */
-	uint64_t version;
-	struct nam_gaddr at;
-	uint64_t *separators;		/* behind the children, full words; then the high fence */
-	_Alignas(64) uint16_t slices[];	/* whole groups; then the children */
-};
 
 struct chunk {
 	struct nam__slicing slicing;
@@ -76,37 +62,17 @@ struct nam__cache {
 
 /* ---- searching ---------------------------------------------------------------------------- */
 
-static inline const uint64_t *
-segment_children(const struct nam__segment *segment)
-{
-	return (const uint64_t *)(segment->slices + nam__slices_padded(segment->count));
-}
-
-static inline const uint64_t *
-segment_high(const struct nam__geometry *g, const struct nam__segment *segment)
-{
-	return segment->separators + (size_t)segment->count * g->full_words;
-}
-
-static inline bool
-segment_covers(const struct nam__geometry *g, const struct nam__segment *segment,
-	const uint64_t *key)
-{
-	if (segment->last || key[0] < segment->high_first)
-		return true;
-	return g->full_words > 1 && nam__key_compare(key, segment_high(g, segment),
-					    g->full_words) < 0;
-}
-
-/* Number of the child that covers the key; the segment must. */
 static inline unsigned
 segment_search(const struct nam__cache *cache, const struct nam__segment *segment,
 	const uint64_t *key)
 {
-	int number = cache->sliced_floor(&segment->slicing, segment->slices, segment->separators,
-		segment->count, cache->g->full_words, key);
+	return nam__segment_search(cache->g, segment, cache->sliced_floor, key);
+}
 
-	return number < 0 ? 0 : (unsigned)number;
+static inline const uint64_t *
+segment_low(const struct nam__segment *segment)
+{
+	return nam__segment_cold(segment)->separators;
 }
 
 /* Number of the chunk with the greatest low at or below the key, or -1. */
@@ -121,6 +87,11 @@ top_floor(const struct nam__geometry *g, const struct top *top, const uint64_t *
 		bucket = HINTS - 1;
 	number = top->hints[bucket];
 	end = top->hints[bucket + 1] + 1;	/* chunks that begin in this bucket end here */
+	if (g->full_words == 1 && end - number <= 8) {
+		while (number < end && top->lows[number] <= key[0])
+			number++;
+		return (int)number - 1;
+	}
 	if (end - number > 8) {
 		number += nam__count_below(top->lows + (size_t)number * g->full_words, end - number,
 			g->full_words, key, g->full_words, true);
@@ -170,7 +141,7 @@ segment_use(const struct nam__geometry *g, const struct nam__segment *segment, c
 {
 	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
 
-	if (!segment_covers(g, segment, key))
+	if (!nam__segment_covers(g, segment, key))
 		return false;
 	if (!atomic_load_explicit(used, memory_order_relaxed))
 		atomic_store_explicit(used, 1, memory_order_relaxed);
@@ -192,9 +163,14 @@ nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
 
 	if (!segment)
 		return NULL;
-	/* The first line, and the slices of a segment as large as they come. */
-	for (unsigned at = 0; at < cache->prefetch_bytes; at += 64)
-		__builtin_prefetch((const uint8_t *)segment + at, 0, 3);
+	for (unsigned at = 0; at < cache->prefetch_bytes; at += 256) {
+		const uint8_t *line = (const uint8_t *)segment + at;
+
+		__builtin_prefetch(line, 0, 3);
+		__builtin_prefetch(line + 64, 0, 3);
+		__builtin_prefetch(line + 128, 0, 3);
+		__builtin_prefetch(line + 192, 0, 3);
+	}
 	return segment;
 }
 
@@ -204,9 +180,7 @@ nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *seg
 {
 	if (!segment_use(cache->g, segment, key))
 		return NAM_GADDR_NULL;
-	return (struct nam_gaddr){
-		segment_children(segment)[segment_search(cache, segment, key)]
-	};
+	return nam__segment_child(segment, segment_search(cache, segment, key));
 }
 
 bool
@@ -218,8 +192,7 @@ nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 
 		if (!segment)
 			continue;
-		ret_hop->child.raw =
-			segment_children(segment)[segment_search(cache, segment, key)];
+		ret_hop->child = nam__segment_child(segment, segment_search(cache, segment, key));
 		ret_hop->level = above - 1;
 		return true;
 	}
@@ -239,45 +212,8 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 		return 0;
 	number = (int)segment_search(cache, segment, key);
 	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
-		ret_leaves[count++].raw = segment_children(segment)[number];
+		ret_leaves[count++] = nam__segment_child(segment, (unsigned)number);
 	return count;
-}
-
-/* ---- segments ----------------------------------------------------------------------------- */
-
-static struct nam__segment *
-segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
-{
-	unsigned count = nam__node_count(image);
-	size_t bytes = sizeof(struct nam__segment) + sizeof(uint16_t) * nam__slices_padded(count) +
-		       8ul * count * (1 + g->full_words) + 8ul * g->full_words;
-	struct nam__segment *segment;
-	uint64_t *children;
-
-	bytes = (bytes + 63) / 64 * 64;
-	segment = aligned_alloc(64, bytes);
-	if (!segment)
-		return NULL;
-	segment->count = count;
-	segment->last = nam__node_last(image);
-	atomic_init(&segment->used, 1);
-	segment->version = nam__node_version(image);
-	segment->at = at;
-	segment->bytes = (uint32_t)bytes;
-	children = (uint64_t *)(segment->slices + nam__slices_padded(count));
-	segment->separators = children + count;
-	for (unsigned i = 0; i < count; i++) {
-		const uint64_t *entry = image + g->entries_at + i * g->inner_words;
-
-		memcpy(segment->separators + (size_t)i * g->full_words, entry,
-			8 * g->full_words);
-		children[i] = entry[g->full_words];
-	}
-	memcpy(segment->separators + (size_t)count * g->full_words, nam__node_high(g, image),
-		8 * g->full_words);
-	segment->high_first = nam__node_high(g, image)[0];
-	nam__slice(segment->separators, count, g->full_words, &segment->slicing, segment->slices);
-	return segment;
 }
 
 /* ---- changing (all under the mutex) ------------------------------------------------------- */
@@ -310,7 +246,7 @@ chunk_drop(struct nam__cache *cache, struct chunk *chunk)
 static void
 segment_drop(struct nam__cache *cache, struct nam__segment *segment)
 {
-	cache->bytes -= segment->bytes;
+	cache->bytes -= nam__segment_cold(segment)->bytes;
 	cache->nodes--;
 	nam__garbage_add(cache->client, segment);
 }
@@ -378,7 +314,7 @@ chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number,
 	if (!chunk)
 		return NULL;
 	chunk_copy(g, chunk, 0, old, 0, number);
-	chunk_set(g, chunk, number, segment->separators, segment);
+	chunk_set(g, chunk, number, segment_low(segment), segment);
 	chunk_copy(g, chunk, number + 1, old, number, old->count - number);
 	chunk_finish(g, chunk, old->count + 1);
 	return chunk;
@@ -520,7 +456,7 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			chunk = chunk_new(cache);
 			if (!chunk)
 				return -ENOMEM;
-			chunk_set(g, chunk, 0, segment->separators, segment);
+			chunk_set(g, chunk, 0, segment_low(segment), segment);
 			chunk_finish(g, chunk, 1);
 			if (top) {
 				atomic_store_explicit(&cache->levels[level], NULL,
@@ -534,11 +470,11 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			}
 			return rc;
 		}
-		in_top = top_floor(g, top, segment->separators);
+		in_top = top_floor(g, top, segment_low(segment));
 		if (in_top < 0)
 			in_top = 0;
 		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-		in_chunk = chunk_floor(cache, chunk, segment->separators);
+		in_chunk = chunk_floor(cache, chunk, segment_low(segment));
 		if (chunk->count == CHUNK_MAX) {
 			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
 			if (rc)
@@ -652,13 +588,14 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	pthread_mutex_lock(&cache->mutex);
 	old = find_exact(cache, level, nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0),
 		&in_top, &in_chunk);
-	if (old && nam__key_compare(old->separators,
+	if (old && nam__key_compare(segment_low(old),
 			   nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0), g->full_words))
 		old = NULL;
 	/* Images of one node may arrive out of order, by way of different threads. */
-	if (old && nam_gaddr_same(old->at, at) && old->version >= nam__node_version(image))
+	if (old && nam_gaddr_same(nam__segment_cold(old)->at, at) &&
+		nam__segment_cold(old)->version >= nam__node_version(image))
 		goto unlock;
-	segment = segment_new(g, image, at);
+	segment = nam__segment_new(g, image, at);
 	if (!segment)
 		goto unlock;
 	if (old) {
@@ -672,7 +609,7 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 		free(segment);
 		goto unlock;
 	}
-	cache->bytes += segment->bytes;
+	cache->bytes += nam__segment_cold(segment)->bytes;
 	cache->nodes++;
 	while (cache->bytes > cache->budget_bytes && evict_one(cache))
 		continue;
@@ -708,8 +645,9 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
 	cache->sliced_floor = nam__sliced_floor_choose();
+	/* Header, slices and narrow children of a node as full as bulk load leaves it. */
 	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) +
-				2 * nam__slices_padded(g->inner_capacity);
+				2 * nam__slices_padded(g->inner_capacity) + 4 * g->inner_capacity;
 	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
 		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);
