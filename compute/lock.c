@@ -30,6 +30,8 @@ struct nam__lock_slot {
 	atomic_uint waiters;
 	/* The rest belongs to who holds the slot. */
 	uint32_t handovers;
+	uint64_t seen_word; /* the foreign lock word seen last; each is used once only */
+	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
 	struct nam_gaddr custody_at;	/* null: nothing in custody */
 	uint64_t custody_word;
 };
@@ -69,15 +71,20 @@ slot_try(struct nam__lock_slot *slot)
 		       memory_order_acquire, memory_order_relaxed);
 }
 
-NAM_FIBER_FN static void
+/* Returns when the wait began, or 0 if there was none. */
+NAM_FIBER_FN static uint64_t
 slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
+	uint64_t start_ns;
+
 	if (slot_try(slot))
-		return;
+		return 0;
+	start_ns = nam_now_ns();
 	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
 	while (!slot_try(slot))
 		nam__pause_await(worker, SLOT_WAIT_NS); /* SUSPENDS */
 	atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
+	return start_ns;
 }
 
 static void
@@ -144,24 +151,35 @@ nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 		(unsigned long long)nam_gaddr_offset(at), who);
 }
 
-/* One doorbell: CAS the word from free to ours, READ the object.  *old is what the CAS found. */
+/* A word that somebody who holds its slot wants. */
+struct attempt {
+	struct nam__lock_slot *slot;
+	struct nam_gaddr at;
+	uint64_t word;			/* what it shall become */
+	uint64_t start_ns; /* when the caller's time began, or 0: with the first look */
+	uint64_t *old;			/* what the last CAS found; registered */
+	void *image;
+	uint32_t bytes;
+};
+
+/* One doorbell: CAS the word from free to ours, READ the object. */
 NAM_FIBER_FN static int
-try_lock_and_read(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
-	uint32_t bytes, uint64_t *old)
+try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 {
 	struct nam_batch batch;
 	int rc;
 
 	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, at, 0, NAM_LOCK_FREE, word, old);
-	nam_batch_read(&batch, at, image, bytes);
+	nam_batch_cas(&batch, attempt->at, 0, NAM_LOCK_FREE, attempt->word, attempt->old);
+	nam_batch_read(&batch, attempt->at, attempt->image, attempt->bytes);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
-	if (rc || *old != NAM_LOCK_FREE)
+	if (rc || *attempt->old != NAM_LOCK_FREE)
 		return rc;
 	/* A fabric may let the READ pass the CAS; then the image is not the one we locked. */
-	while (!rc && *(const uint64_t *)image != word) {
+	while (!rc && *(const uint64_t *)attempt->image != attempt->word) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
-		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
+		rc = nam_read_await(worker, attempt->at, attempt->image,
+			attempt->bytes); /* SUSPENDS */
 	}
 	return rc;
 }
@@ -174,48 +192,57 @@ try_lock_and_read(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
  * the memory server's at the client lies all the time that we may have been kept from running.
  */
 NAM_FIBER_FN static int
-give_up(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
-	uint32_t bytes, uint64_t *old)
+give_up(struct nam_worker *worker, const struct attempt *attempt)
 {
-	uint64_t seen = *old;
-	int why = nam__lock_explain(worker, at, seen), rc; /* SUSPENDS */
+	uint64_t seen = *attempt->old;
+	int why = nam__lock_explain(worker, attempt->at, seen), rc; /* SUSPENDS */
 
 	if (why != -NAM_E_LOCK_ORPHANED)
 		return why;
-	rc = try_lock_and_read(worker, at, word, image, bytes, old); /* SUSPENDS */
-	if (rc || *old == NAM_LOCK_FREE)
+	rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+	if (rc || *attempt->old == NAM_LOCK_FREE)
 		return rc;
-	return *old == seen ? why : -NAM_E_RESTART_LOCKED;
+	return *attempt->old == seen ? why : -NAM_E_RESTART_LOCKED;
+}
+
+/* The word was found locked.  1: its holder is known to be dead; 0: not yet; or negative. */
+NAM_FIBER_FN static int
+suspect(struct nam_worker *worker, struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
+{
+	int dead;
+
+	if (seen != slot->seen_word) {
+		slot->seen_word = seen;
+		slot->seen_since_ns = now;
+	}
+	if (now - slot->seen_since_ns <= SUSPECT_NS)
+		return 0;
+	dead = nam__lock_owner_dead(worker, seen); /* SUSPENDS */
+	if (dead == 0)
+		slot->seen_since_ns = now;
+	return dead;
 }
 
 NAM_FIBER_FN static int
-remote_lock(struct nam_worker *worker, struct nam_gaddr at, uint64_t word, void *image,
-	uint32_t bytes, uint64_t *old)
+remote_lock(struct nam_worker *worker, struct attempt *attempt)
 {
-	uint64_t start_ns = 0, moved_ns = 0, last_seen = 0, backoff_ns = BACKOFF_MIN_NS;
 	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t backoff_ns = BACKOFF_MIN_NS;
 	int rc;
 
 	for (;;) {
-		bool suspect = false;
 		uint64_t now;
 
-		rc = try_lock_and_read(worker, at, word, image, bytes, old); /* SUSPENDS */
-		if (rc || *old == NAM_LOCK_FREE)
+		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+		if (rc || *attempt->old == NAM_LOCK_FREE)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
 		now = nam_now_ns();
-		if (!start_ns)
-			start_ns = now;
-		if (*old != last_seen) {
-			last_seen = *old;
-			moved_ns = now;
-		} else if (now - moved_ns > SUSPECT_NS) {
-			moved_ns = now;
-			suspect = nam__lock_owner_dead(worker, last_seen) == 1; /* SUSPENDS */
-		}
-		if (suspect || now - start_ns > timeout_ns) {
-			rc = give_up(worker, at, word, image, bytes, old); /* SUSPENDS */
+		if (!attempt->start_ns)
+			attempt->start_ns = now;
+		rc = suspect(worker, attempt->slot, *attempt->old, now); /* SUSPENDS */
+		if (rc == 1 || now - attempt->start_ns > timeout_ns) {
+			rc = give_up(worker, attempt); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
 		}
@@ -234,19 +261,25 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	struct nam_gaddr place = nam_gaddr_untagged(at);
 	uint32_t number = (uint32_t)(nam_mix64(place.raw) % SLOTS);
 	struct nam__lock_slot *slot = &client->locks->slots[number];
-	uint64_t word, *old = nam_buffer_take(worker, 8);
+	struct attempt attempt = {
+		.slot = slot,
+		.at = at,
+		.old = nam_buffer_take(worker, 8),
+		.image = image,
+		.bytes = bytes,
+	};
 	int rc = 0;
 
-	if (!old)
+	if (!attempt.old)
 		return -ENOMEM;
-	slot_enter(worker, slot); /* SUSPENDS */
+	attempt.start_ns = slot_enter(worker, slot); /* SUSPENDS */
 	if (!nam_gaddr_is_null(slot->custody_at) && !nam_gaddr_same(slot->custody_at, place)) {
 		rc = custody_release(worker, slot); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
 	}
 	if (!nam_gaddr_is_null(slot->custody_at)) {
-		word = slot->custody_word;
+		attempt.word = slot->custody_word;
 		slot->custody_at = NAM_GADDR_NULL;
 		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
 		if (rc) {
@@ -256,18 +289,23 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 		}
 	} else {
 		slot->handovers = 0;
-		word = nam_lock_word(client->id, client->incarnation,
+		attempt.word = nam_lock_word(client->id, client->incarnation,
 			atomic_fetch_add_explicit(&client->lock_sequence, 1, memory_order_relaxed));
-		rc = remote_lock(worker, at, word, image, bytes, old); /* SUSPENDS */
+		rc = remote_lock(worker, &attempt); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
 	}
-	*ret_lock = (struct nam__lock){ .at = place, .word = word, .old = old, .slot = number };
+	*ret_lock = (struct nam__lock){
+		.at = place,
+		.word = attempt.word,
+		.old = attempt.old,
+		.slot = number,
+	};
 	return 0;
 
 leave_slot:
 	slot_leave(slot);
-	nam_buffer_give(worker, old, 8);
+	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
 }
 
