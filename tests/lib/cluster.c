@@ -182,7 +182,7 @@ test_program(const char *name)
 	const char *folder = getenv("NAM_BUILD_DIR");
 
 	if (!folder)
-		test_die("NAM_BUILD_DIR is not set; it names the folder that the project was built in");
+		test_die("NAM_BUILD_DIR must name the folder that the project was built in");
 	(void)snprintf(path, sizeof(path), "%s/bin/%s", folder, name);
 	return path;
 }

@@ -21,7 +21,7 @@ struct observer {
 	unsigned class;
 	uint64_t ops, ops_done;
 	uint64_t *own[2];		/* this fiber's own words, by number / MODEL_CLASSES */
-	uint64_t *seen[2];		/* newest version seen of each number: no observer goes back */
+	uint64_t *seen[2]; /* newest version seen of each number: no observer goes back */
 	uint64_t *before;		/* of a scan's range */
 	uint8_t *delivered;		/* of a scan's range */
 	unsigned *running;		/* fibers of this worker that still work */
@@ -62,13 +62,14 @@ judge_present(struct observer *self, unsigned t, uint64_t number, uint64_t versi
 			self->seen[t][number] = version;
 	}
 	if (wrong)
-		model_violation("class %u, op %llu, %s: %s entry %llu in version %llu; before %llu%c, "
-			"after %llu%c, seen %llu", self->class,
-			(unsigned long long)self->ops_done, how, table->unique ? "unique" : "pair",
-			(unsigned long long)number, (unsigned long long)version,
-			(unsigned long long)version_of(before), present_in(before) ? '+' : '-',
-			(unsigned long long)version_of(after), present_in(after) ? '+' : '-',
-			(unsigned long long)self->seen[t][number]);
+		model_violation(
+			"class %u, op %llu, %s: %s entry %llu in version %llu; before %llu%c, "
+			"after %llu%c, seen %llu",
+			self->class, (unsigned long long)self->ops_done, how,
+			table->unique ? "unique" : "pair", (unsigned long long)number,
+			(unsigned long long)version, (unsigned long long)version_of(before),
+			present_in(before) ? '+' : '-', (unsigned long long)version_of(after),
+			present_in(after) ? '+' : '-', (unsigned long long)self->seen[t][number]);
 }
 
 static void

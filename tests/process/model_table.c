@@ -14,8 +14,8 @@
 #include "model.h"
 
 /*
- * Small nodes split and merge all the time; large ones hold many writers at once.  Caches: none, one that
- * evicts, one that holds everything.
+ * Small nodes split and merge all the time; large ones hold many writers at once.  Caches: none,
+ * one that evicts, one that holds everything.
  */
 const struct model_shape model_shapes[] = {
 	{ 8, 256, 0, { 2400, 2400 }, 4000 },

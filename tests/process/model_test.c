@@ -2,9 +2,9 @@
 /*
  * model_test.c -- two memory servers, three client processes, two indexes, everything at once.
  *
- * Each of the clients' fibers owns a class of entries, knows exactly what it did to them, and checks
- * everything that it sees of the others' (model.h).  Afterwards the tree must verify, and a scan in
- * each direction must deliver the union of what all fibers know.
+ * Each of the clients' fibers owns a class of entries, knows exactly what it did to them, and
+ * checks everything that it sees of the others' (model.h).  Afterwards the tree must verify, and a
+ * scan in each direction must deliver the union of what all fibers know.
  *
  *	process_model				every shape, with the seed below
  *	process_model --shape N --seed S	one of them, as a failure says
@@ -188,7 +188,8 @@ compare_scan(struct run *run, unsigned t, bool reverse)
 {
 	struct model_table *table = &run->tables[t];
 	struct nam_range range = { .reverse = reverse };
-	uint64_t number = reverse ? table->numbers - 1 : 0, step = reverse ? -1ull : 1ull, entries = 0;
+	uint64_t number = reverse ? table->numbers - 1 : 0, step = reverse ? -1ull : 1ull,
+		 entries = 0;
 	uint8_t *keys = malloc((size_t)SCAN_ROOM * table->key_bytes);
 	uint64_t payloads[SCAN_ROOM];
 	struct nam_cursor *cursor;
@@ -202,12 +203,13 @@ compare_scan(struct run *run, unsigned t, bool reverse)
 		for (uint32_t i = 0; i < count; i++) {
 			uint64_t got, version = 0, expect_version;
 
-			if (!model_recognise(table, keys + (size_t)i * table->key_bytes, payloads[i],
-				    &got, &version))
+			if (!model_recognise(table, keys + (size_t)i * table->key_bytes,
+				    payloads[i], &got, &version))
 				got = table->numbers;
 			expect_version = number < table->numbers ? run->expect[t][number] >> 1 : 0;
 			if (got != number || (table->unique && version != expect_version))
-				model_violation("%s %s: %llu in version %llu instead of %llu in %llu",
+				model_violation(
+					"%s %s: %llu in version %llu instead of %llu in %llu",
 					table->unique ? "unique" : "pairs",
 					reverse ? "reverse scan" : "scan", (unsigned long long)got,
 					(unsigned long long)version, (unsigned long long)number,

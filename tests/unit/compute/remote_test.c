@@ -118,11 +118,14 @@ cas__expected_or_not__SWAPS_OR_LEAVES_AND_TELLS_THE_OLD(void **state)
 		fixture.local[0] = 5;
 		assert_int_equal(nam_write_await(fixture.worker, fixture.blocks[slot],
 					 fixture.local, 8), 0);
-		assert_int_equal(nam_cas_await(fixture.worker, fixture.blocks[slot], 4, 9, &old), 0);
+		assert_int_equal(
+			nam_cas_await(fixture.worker, fixture.blocks[slot], 4, 9, &old), 0);
 		assert_int_equal(old, 5);
-		assert_int_equal(nam_cas_await(fixture.worker, fixture.blocks[slot], 5, 9, &old), 0);
+		assert_int_equal(
+			nam_cas_await(fixture.worker, fixture.blocks[slot], 5, 9, &old), 0);
 		assert_int_equal(old, 5);
-		assert_int_equal(nam_cas_await(fixture.worker, fixture.blocks[slot], 5, 1, &old), 0);
+		assert_int_equal(
+			nam_cas_await(fixture.worker, fixture.blocks[slot], 5, 1, &old), 0);
 		assert_int_equal(old, 9);
 	}
 }
@@ -247,13 +250,15 @@ batch__more_than_it_holds__LIMIT_AND_NOTHING_DONE(void **state)
 
 	(void)state;
 	memset(fixture.local, 0, BLOCK);
-	assert_int_equal(nam_write_await(fixture.worker, fixture.blocks[0], fixture.local, BLOCK), 0);
+	assert_int_equal(
+		nam_write_await(fixture.worker, fixture.blocks[0], fixture.local, BLOCK), 0);
 	memset(fixture.local, 0xff, BLOCK);
 	nam_batch_init(&batch, fixture.worker);
 	for (unsigned i = 0; i <= NAM_BATCH_MAX; i++)
 		nam_batch_write(&batch, fixture.blocks[0], 8 * i, fixture.local, 8);
 	assert_int_equal(nam_batch_await(&batch), -NAM_E_LIMIT);
-	assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[0], fixture.other, BLOCK), 0);
+	assert_int_equal(
+		nam_read_await(fixture.worker, fixture.blocks[0], fixture.other, BLOCK), 0);
 	for (unsigned i = 0; i < BLOCK / 8; i++)
 		assert_int_equal(fixture.other[i], 0);
 	/* The batch is empty again, and of use. */
@@ -278,7 +283,8 @@ batch__unknown_region__NOREGION_AND_NOTHING_DONE(void **state)
 	assert_int_equal(nam_batch_await(&batch), -NAM_E_NOREGION);
 	assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[0], fixture.other, 8), 0);
 	assert_int_equal(fixture.other[0], 0);
-	assert_int_equal(nam_read_await(fixture.worker, nowhere, fixture.other, 8), -NAM_E_NOREGION);
+	assert_int_equal(
+		nam_read_await(fixture.worker, nowhere, fixture.other, 8), -NAM_E_NOREGION);
 	assert_int_equal(nam_cas_await(fixture.worker, nowhere, 0, 1, &old), -NAM_E_NOREGION);
 	assert_int_equal(old, 77);
 }
@@ -314,9 +320,10 @@ async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE(void **state)
 	(void)state;
 	assert_non_null(slots);
 	while (back < REQUESTS) {
-		int rc = posted < REQUESTS ?
-			nam_async_read(fixture.worker, fixture.blocks[posted % 2], fixture.local, 64,
-				&slots[posted]) : -NAM_E_FABRIC_FULL;
+		int rc = posted < REQUESTS
+				 ? nam_async_read(fixture.worker, fixture.blocks[posted % 2],
+					   fixture.local, 64, &slots[posted])
+				 : -NAM_E_FABRIC_FULL;
 
 		if (!rc) {
 			posted++;
@@ -346,8 +353,8 @@ async__all_kinds__TAKE_EFFECT_IN_ORDER(void **state)
 
 	(void)state;
 	fixture.local[0] = 50;
-	assert_int_equal(nam_async_write(fixture.worker, fixture.blocks[0], fixture.local, 8, &mark),
-		0);
+	assert_int_equal(
+		nam_async_write(fixture.worker, fixture.blocks[0], fixture.local, 8, &mark), 0);
 	assert_int_equal(nam_async_fetch_add(fixture.worker, fixture.blocks[0], 4, &olds[0], &mark),
 		0);
 	assert_int_equal(nam_async_cas(fixture.worker, fixture.blocks[0], 54, 60, &olds[1], &mark),
@@ -362,8 +369,9 @@ async__all_kinds__TAKE_EFFECT_IN_ORDER(void **state)
 	assert_int_equal(olds[1], 54);
 	assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[0], fixture.other, 8), 0);
 	assert_int_equal(fixture.other[0], 60);
-	assert_int_equal(nam_async_read(fixture.worker, nam_gaddr_make(5000, 64, 0), fixture.local, 8,
-				 &mark), -NAM_E_NOREGION);
+	assert_int_equal(nam_async_read(fixture.worker, nam_gaddr_make(5000, 64, 0), fixture.local,
+				 8, &mark),
+		-NAM_E_NOREGION);
 }
 
 /* ---- buffers ------------------------------------------------------------------------------ */

@@ -79,7 +79,7 @@ enum layout {
 	LAYOUT_FIRST_WORD,	/* differ in the first word, far apart */
 	LAYOUT_LAST_WORD,	/* differ in the last word only, next to each other */
 	LAYOUT_CLUSTERS,	/* eight neighbours, then a huge gap: slices tie */
-	LAYOUT_BOTH_WORDS,	/* first word and last word: what ties in one differs in the other */
+	LAYOUT_BOTH_WORDS, /* first word and last word: what ties in one differs in the other */
 	LAYOUTS_COUNT
 };
 
@@ -429,7 +429,8 @@ drop__every_node_in_turn__EMPTY_AND_USABLE_AGAIN(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (uint64_t i = 0; i < 300; i++)
-			put_range(fixture, LAYOUT_FIRST_WORD, 1 + (unsigned)(i % 2), 1, i * 4, (i + 1) * 4);
+			put_range(fixture, LAYOUT_FIRST_WORD, 1 + (unsigned)(i % 2), 1, i * 4,
+				(i + 1) * 4);
 		for (uint64_t i = 0; i < 300; i++) {
 			key_make(&fixture->g, LAYOUT_FIRST_WORD, (299 - i) * 4, key);
 			nam__cache_drop(fixture->cache, key, 1 + (unsigned)((299 - i) % 2));
@@ -492,7 +493,8 @@ put__budget_too_small_for_anything__SURVIVES(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 200; i++) {
-		put_range(fixture, LAYOUT_FIRST_WORD, 1 + (unsigned)(i % 3), 1, i * width, (i + 1) * width);
+		put_range(fixture, LAYOUT_FIRST_WORD, 1 + (unsigned)(i % 3), 1, i * width,
+			(i + 1) * width);
 		key_after(&fixture->g, LAYOUT_FIRST_WORD, i * width, key);
 		if (nam__cache_find(fixture->cache, key, 0, &hop))
 			assert_int_equal(hop.child.raw & 0xffffffffffffull,
@@ -529,9 +531,9 @@ put__used_nodes_and_unused_ones__THE_USED_ONES_STAY_LONGER(void **state)
 /* ---- threads ------------------------------------------------------------------------------ */
 
 /*
- * A writer replaces, drops and evicts nodes; readers must only ever get children that some version of
- * the right node named.  Separators are every number or every second one, so an answer is the key's
- * own number or the even one at or below it.
+ * A writer replaces, drops and evicts nodes; readers must only ever get children that some version
+ * of the right node named.  Separators are every number or every second one, so an answer is the
+ * key's own number or the even one at or below it.
  */
 struct race {
 	struct fixture *fixture;

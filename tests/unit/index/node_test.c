@@ -158,9 +158,17 @@ static void
 geometry_init__parameters_out_of_range__EINVAL(void **state)
 {
 	static const struct shape bad[] = {
-		{ 0, 1024, true },  { 7, 1024, true },  { 65, 1024, true },  { 8, 128, true },
-		{ 8, 1000, true },  { 8, 32768, true }, { 8, 0, true },      { 64, 256, true },
-		{ 32, 256, false }, { UINT32_MAX, 1024, true },              { 8, UINT32_MAX, true },
+		{ 0, 1024, true },
+		{ 7, 1024, true },
+		{ 65, 1024, true },
+		{ 8, 128, true },
+		{ 8, 1000, true },
+		{ 8, 32768, true },
+		{ 8, 0, true },
+		{ 64, 256, true },
+		{ 32, 256, false },
+		{ UINT32_MAX, 1024, true },
+		{ 8, UINT32_MAX, true },
 	};
 
 	(void)state;
@@ -183,7 +191,9 @@ geometry_init__every_shape__ENTRIES_FIT_BETWEEN_FENCES_AND_REAR_WORD(void **stat
 	for (uint32_t key_bytes = NAM_KEY_BYTES_MIN; key_bytes <= NAM_KEY_BYTES_MAX; key_bytes++) {
 		for (uint32_t bytes = NAM_NODE_BYTES_MIN; bytes <= NAM_NODE_BYTES_MAX; bytes *= 2) {
 			struct nam_index_options options = {
-				.key_bytes = key_bytes, .node_bytes = bytes, .unique = bytes & 0x555,
+				.key_bytes = key_bytes,
+				.node_bytes = bytes,
+				.unique = bytes & 0x555,
 			};
 			struct nam__geometry g;
 
@@ -691,7 +701,8 @@ halves_check(const struct nam__geometry *g, const uint64_t *whole, uint64_t *lef
 	assert_int_equal(nam__node_sorted(left), at);
 	assert_int_equal(nam__node_sorted(right), count - at);
 	assert_memory_equal(left + g->entries_at, entries, 8ul * at * width);
-	assert_memory_equal(right + g->entries_at, entries + at * width, 8ul * (count - at) * width);
+	assert_memory_equal(
+		right + g->entries_at, entries + at * width, 8ul * (count - at) * width);
 	assert_memory_equal(nam__node_low(left), nam__node_low(whole), 8 * g->full_words);
 	assert_memory_equal(nam__node_high(g, left), entries + at * width, 8 * g->full_words);
 	assert_memory_equal(nam__node_low(right), entries + at * width, 8 * g->full_words);
@@ -760,7 +771,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(geometry_init__parameters_out_of_range__EINVAL),
-		cmocka_unit_test(geometry_init__every_shape__ENTRIES_FIT_BETWEEN_FENCES_AND_REAR_WORD),
+		cmocka_unit_test(
+			geometry_init__every_shape__ENTRIES_FIT_BETWEEN_FENCES_AND_REAR_WORD),
 		cmocka_unit_test(key_encode__random_pairs__ORDER_OF_WORDS_IS_ORDER_OF_BYTES),
 		cmocka_unit_test(key_decode__what_was_encoded__GIVES_THE_SAME_BYTES),
 		cmocka_unit_test(key_from_u64__ascending_integers__GIVES_ASCENDING_KEYS),

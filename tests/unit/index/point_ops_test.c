@@ -181,7 +181,8 @@ changes__extreme_keys__ARE_KEYS_LIKE_OTHERS(void **state)
 			memset(highest, 0xff, sizeof(highest));
 			tree_fill(me.worker, index, 1, 301, 1);
 			assert_int_equal(nam_index_insert(me.worker, index, lowest, 0), 0);
-			assert_int_equal(nam_index_insert(me.worker, index, highest, UINT64_MAX), 0);
+			assert_int_equal(
+				nam_index_insert(me.worker, index, highest, UINT64_MAX), 0);
 			assert_int_equal(nam_index_lookup(me.worker, index, lowest, &payload), 0);
 			assert_int_equal(payload, 0);
 			assert_int_equal(nam_index_lookup(me.worker, index, highest, &payload), 0);

@@ -445,8 +445,8 @@ unlock__lock_stolen_meanwhile__FENCED(void **state)
 /* ---- pointers that have grown old --------------------------------------------------------- */
 
 /*
- * A handle opened on a young tree: what it takes for the root was a leaf.  It must not go on walking
- * along the leaves for ever.
+ * A handle opened on a young tree: what it takes for the root was a leaf.  It must not go on
+ * walking along the leaves for ever.
  */
 static void
 lookup__handle_older_than_the_tree__LEARNS_THE_ROOT(void **state)
@@ -455,7 +455,8 @@ lookup__handle_older_than_the_tree__LEARNS_THE_ROOT(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct nam_index *writer = tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
+		struct nam_index *writer =
+			tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
 		struct nam_index *reader = tree_open(me.worker, writer->name, caches[i]);
 		struct nam_op_counters before;
 		uint64_t payload;
@@ -469,7 +470,7 @@ lookup__handle_older_than_the_tree__LEARNS_THE_ROOT(void **state)
 		for (uint64_t n = 0; n < 3000; n += 100)
 			assert_int_equal(nam_index_lookup(me.worker, reader, tree_key(reader, n),
 						 &payload), 0);
-		/* 30 lookups in a tree of height 4: even without a cache a handful of nodes each. */
+		/* In a tree of height 4: even without a cache a handful of nodes each. */
 		assert_true(nam_worker_counters(me.worker, NAM_OP_LOOKUP)->round_trips -
 				    before.round_trips < 30 * 8);
 		nam_index_close(reader);
@@ -522,7 +523,8 @@ lookup__cache_made_stale_by_merges__IS_REPAIRED(void **state)
 					 &payload), 0);
 	for (uint64_t n = 0; n < 3000; n++)
 		if (n % 20)
-			assert_int_equal(nam_index_delete(me.worker, writer, tree_key(writer, n)), 0);
+			assert_int_equal(
+				nam_index_delete(me.worker, writer, tree_key(writer, n)), 0);
 	for (unsigned pass = 0; pass < 6; pass++) {
 		assert_int_equal(nam_index_collect(me.worker, writer, &stat), 0);
 		merges += stat.merges;

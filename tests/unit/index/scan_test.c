@@ -198,7 +198,10 @@ static void
 cursor__pairs_over_many_leaves__DELIVER_LIKE_A_SORTED_ARRAY(void **state)
 {
 	static const struct tree_options shapes[] = {
-		{ 8, 256, true, 0 }, { 8, 256, true, 4 }, { 13, 512, true, 2 }, { 64, 1024, true, 0 },
+		{ 8, 256, true, 0 },
+		{ 8, 256, true, 4 },
+		{ 13, 512, true, 2 },
+		{ 64, 1024, true, 0 },
 	};
 
 	(void)state;
@@ -280,8 +283,8 @@ cursor__highest_key_inclusive__IS_DELIVERED(void **state)
 	(void)state;
 	memset(highest, 0xff, sizeof(highest));
 	for (unsigned i = 0; i < 4; i++) {
-		struct nam_index *index = tree_new(me.worker, &(struct tree_options){ .pairs = i & 1 },
-			0);
+		struct nam_index *index =
+			tree_new(me.worker, &(struct tree_options){ .pairs = i & 1 }, 0);
 		struct nam_cursor *cursor;
 
 		range.reverse = i & 2;
@@ -346,8 +349,8 @@ cursor__hundred_entries_in_a_warm_tree__TWO_ROUND_TRIPS_ON_AVERAGE(void **state)
 /* ---- stale hints -------------------------------------------------------------------------- */
 
 /*
- * The scanning handle's cache knows the tree as it was; another handle has split or merged all of it
- * since.  Scans must come to an end, with the right entries.
+ * The scanning handle's cache knows the tree as it was; another handle has split or merged all of
+ * it since.  Scans must come to an end, with the right entries.
  */
 static void
 cursor__cache_made_stale_by_splits__DELIVERS_EVERYTHING(void **state)

@@ -63,7 +63,10 @@ static void
 insert__descending_and_shuffled_keys__KEEPS_THE_INVARIANTS(void **state)
 {
 	static const struct tree_options shapes[] = {
-		{ 8, 256, false, 0 }, { 8, 256, true, 0 }, { 13, 256, false, 8 }, { 64, 1024, true, 4 },
+		{ 8, 256, false, 0 },
+		{ 8, 256, true, 0 },
+		{ 13, 256, false, 8 },
+		{ 64, 1024, true, 4 },
 		{ 24, 512, false, 0 },
 	};
 	struct member me = member_join(cluster, "test", 0);
@@ -89,7 +92,8 @@ static void
 insert__equal_keys_only__SPLITS_BETWEEN_PAYLOADS(void **state)
 {
 	struct member me = member_join(cluster, "test", 0);
-	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ .pairs = true }, 1 * MIB);
+	struct nam_index *index =
+		tree_new(me.worker, &(struct tree_options){ .pairs = true }, 1 * MIB);
 	uint64_t payload = 0;
 
 	(void)state;
