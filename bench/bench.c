@@ -9,7 +9,7 @@
 
 #include "progress.h"
 
-volatile int bench_signal;
+atomic_int bench_signal;
 
 void
 bench_complain(const char *format, ...)

@@ -3,6 +3,8 @@
 #ifndef NAM_BENCH_BENCH_H
 #define NAM_BENCH_BENCH_H
 
+#include <stdatomic.h>
+
 #include "../nam.h"
 
 enum bench_exit {
@@ -40,6 +42,6 @@ int bench_connect(const char *cluster, uint32_t fibers,
 void bench_catch_signals(void);
 
 /* The signal that arrived, or 0.  Cheap: asked before every operation. */
-extern volatile int bench_signal;
+extern atomic_int bench_signal;
 
 #endif /* NAM_BENCH_BENCH_H */
