@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Man pages say what --help says: the same options, with the same arguments, and exit statuses.
 
-Needs NAM_BUILD_DIR and NAM_SOURCE_DIR.  If mandoc is installed, it must have nothing to complain of.
+Needs NAM_BUILD_DIR and NAM_SOURCE_DIR.  Where mandoc is installed, it must find nothing wrong.
 """
 
 import os
