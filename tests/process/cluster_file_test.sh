@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# deploy/cluster.ini: memory servers start by it, clients find them by it.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/servers.sh
+. "$here/../lib/servers.sh"
+
+example=$here/../../deploy/cluster.ini
+file=$tmp/cluster.ini
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS TEXT COMMAND...: how it ends and what it says.
+expect() {
+	local wanted=$1 text=$2 status=0 out
+	shift 2
+	out=$(timeout 60 "$@" 2>&1) || status=$?
+	[ "$status" -eq "$wanted" ] || fail "'$*' ended with $status instead of $wanted: $out"
+	[[ $out == *"$text"* ]] || fail "'$*' should say '$text' and says: $out"
+}
+
+# As it lies there: read to its end, where a third server is missing.
+test_example_is_well_formed() {
+	expect 2 "no section [server 2]" nam-memserver --config "$example" --id 2
+}
+
+# The same in a folder of ours, and smaller; what the command line says goes first.
+test_servers_and_clients() {
+	sed "s|shm:/run/nam/|shm:$tmp/|" "$example" >"$file"
+	trap 'nam_servers_kill; nam_temporary_remove' EXIT
+	nam_server_start 1 --config "$file" --memory 64M --pages 4k || fail "server 1"
+	nam_server_start 0 --config "$file" --memory 64M --pages 4k || fail "server 0"
+	expect 0 "64.0 MiB" namctl --cluster "@$file" status
+	expect 0 "created things" namctl --cluster "@$file" index create things
+	expect 0 "" namctl --cluster "@$file" put things 1 11
+	# The file and the list of its addresses are the same cluster.
+	expect 0 "11" namctl --cluster "shm:$tmp/server1,shm:$tmp/server0" get things 1
+	expect 0 "11" env "NAM_CLUSTER=@$file" namctl get things 1
+	expect 3 "listening" nam-memserver --config "$file" --id 0 --memory 64M
+}
+
+test_ids_of_file_and_servers_differ() {
+	sed 's/^\[server 0\]/[server 9]/; s/^\[server 1\]/[server 0]/; s/^\[server 9\]/[server 1]/' \
+		"$file" >"$tmp/swapped.ini"
+	expect 2 "$tmp/server" namctl --cluster "@$tmp/swapped.ini" status
+}
+
+test_mistakes() {
+	local line
+
+	for line in "memory = plenty" "speed = 9" "listen"; do
+		printf '[server 0]\nlisten = shm:%s/x\n%s\n' "$tmp" "$line" >"$tmp/wrong.ini"
+		expect 2 "wrong.ini" nam-memserver --config "$tmp/wrong.ini" --id 0
+	done
+	expect 2 "no-such.ini" nam-memserver --config "$tmp/no-such.ini" --id 0
+}
+
+test_example_is_well_formed
+test_servers_and_clients
+test_ids_of_file_and_servers_differ
+test_mistakes
+nam_servers_stop || fail "the servers did not end well"
+[ $failures -eq 0 ] || exit 1
+echo "cluster file: all as it should be"
