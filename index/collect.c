@@ -16,6 +16,7 @@
  * the first of these locks is waited for; the others are tried, and where one is taken there is no
  * merge.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "maintain.h"
@@ -90,20 +91,6 @@ find_pair(const struct nam__geometry *g, const uint64_t *parent, struct nam_gadd
 	return 0;
 }
 
-/* Whether L leads to R directly, or through a head node.  *ret_head is null in the first case. */
-static bool
-leads_to(const struct nam__geometry *g, const uint64_t *left, struct nam_gaddr right,
-	const uint64_t *right_image, struct nam_gaddr *ret_head)
-{
-	struct nam_gaddr next = nam__node_sibling(left);
-
-	if (nam__node_last(left) || nam__key_compare(nam__node_high(g, left),
-					    nam__node_low(right_image), g->full_words))
-		return false;	/* divided since, and the parent does not know yet */
-	*ret_head = nam_gaddr_same(next, right) ? NAM_GADDR_NULL : next;
-	return !nam_gaddr_is_null(next);
-}
-
 /*
  * Step 1, behind the parent.  1 when all is held and fits, 0 when it does not, or negative; then
  * nothing but the parent is held.
@@ -125,12 +112,15 @@ merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
 		goto unlock_left;
 	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
 		!mergeable(pass, nam__node_count(merge->left.image),
-			nam__node_count(merge->right.image)) ||
-		!leads_to(&index->g, merge->left.image, right_at, merge->right.image, &head_at))
+			nam__node_count(merge->right.image)))
 		goto unlock_right;
-	merge->through_head = !nam_gaddr_is_null(head_at);
+	head_at = nam__node_sibling(merge->left.image);
+	merge->through_head = !nam_gaddr_same(head_at, right_at);
 	if (!merge->through_head)
 		return 1;
+	/* A head node, or else L was divided since, and its parent does not know yet. */
+	if (level || nam_gaddr_is_null(head_at))
+		goto unlock_right;
 	rc = nam__aside_lock(worker, index, head_at, 0, 0, &merge->head); /* SUSPENDS */
 	if (rc)
 		goto unlock_right;
@@ -155,6 +145,7 @@ absorb(const struct nam__geometry *g, uint64_t *left, uint64_t *right)
 	unsigned width = leaf ? g->leaf_words : g->inner_words;
 	unsigned left_count = nam__node_count(left), right_count = nam__node_count(right);
 
+	assert(left_count + right_count <= (leaf ? g->leaf_capacity : g->inner_capacity));
 	if (leaf) {
 		nam__leaf_sort(g, left);
 		nam__leaf_sort(g, right);

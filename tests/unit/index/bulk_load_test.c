@@ -335,6 +335,49 @@ bulk_load__memory_runs_out__REMOTE_FULL_AND_AN_EMPTY_INDEX(void **state)
 	tree_stop(&tree);
 }
 
+struct thief {
+	struct tree *tree;
+	struct source source;
+	uint64_t root;
+};
+
+/* Like the source inside, but puts another root pointer into the superblock at its end. */
+static int
+thief_next(void *arg, void *key, uint64_t *payload)
+{
+	struct thief *thief = arg;
+	int rc = source_next(&thief->source, key, payload);
+
+	if (!rc)
+		tree_write(thief->tree, thief->tree->index->superblock, 0, &thief->root, 1);
+	return rc;
+}
+
+static void
+bulk_load__root_pointer_is_another__DROPPED_AND_UNDONE(void **state)
+{
+	struct nam_index_options options = options_default();
+	struct source source = ascending(100);
+	struct tree *tree = *state;
+	uint64_t root, carved = 0;
+
+	tree_plant(tree, &options);
+	root = atomic_load(&tree->index->root);
+	for (unsigned i = 0; i < 8; i++) {
+		struct thief thief = { tree, ascending(50000), root ^ 64 };
+
+		assert_int_equal(nam_index_bulk_load(tree->worker, tree->index, thief_next, &thief,
+					 0, NULL), -NAM_E_DROPPED);
+		tree_write(tree, tree->index->superblock, 0, &root, 1);
+		tree_assert_sound(tree);
+		if (i == 0)
+			carved = tree_memory_carved(tree);
+	}
+	assert_true(tree_memory_carved(tree) <= carved + (1u << 20));
+	assert_int_equal(load(tree, &source, 0, NULL), 0);
+	tree_assert_sound(tree);
+}
+
 /* A handle that was opened before the load, and thinks that it knows the root. */
 static void
 bulk_load__handle_opened_before__SEES_THE_ENTRIES(void **state)
@@ -403,6 +446,7 @@ main(void)
 		cmocka_unit_test(bulk_load__equal_keys__UNSORTED_WHERE_UNIQUE),
 		cmocka_unit_test(bulk_load__failing_source__ITS_CODE_AND_AN_EMPTY_INDEX),
 		cmocka_unit_test(bulk_load__memory_runs_out__REMOTE_FULL_AND_AN_EMPTY_INDEX),
+		cmocka_unit_test(bulk_load__root_pointer_is_another__DROPPED_AND_UNDONE),
 		cmocka_unit_test(bulk_load__handle_opened_before__SEES_THE_ENTRIES),
 		cmocka_unit_test(bulk_load__many_entries__GATHERS_NODES_IN_BATCHES),
 	};

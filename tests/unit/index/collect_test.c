@@ -337,6 +337,121 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 	tree_assert_sound(tree);
 }
 
+/* ---- beside fibers of the same worker ------------------------------------------------------ */
+
+/*
+ * Fibers change places at every wait for the fabric, so writers get between any two steps of a
+ * merge, and into the same few nodes: much denser than threads.
+ */
+#define FIBERS 8u
+#define FIBER_KEYS 30u
+#define FIBER_STEPS 4000u
+
+struct crowd {
+	struct tree *tree;
+	unsigned working;
+	uint64_t merges;
+	char failure[300];
+};
+
+struct fiber {
+	struct crowd *crowd;
+	struct nam_rng rng;
+	unsigned number;
+	uint64_t payload[FIBER_KEYS];	/* 0: no such key */
+};
+
+static void
+fiber_step(struct fiber *fiber, uint64_t step, uint64_t inserts)
+{
+	struct tree *tree = fiber->crowd->tree;
+	uint64_t number = nam_rng_below(&fiber->rng, FIBER_KEYS), payload = 0;
+	uint64_t dice = nam_rng_below(&fiber->rng, 10), *mine = &fiber->payload[number];
+	int rc, expected;
+	uint8_t key[8];
+
+	nam_key_from_u64(number * FIBERS + fiber->number, key);
+	if (dice < inserts) {
+		rc = nam_index_insert(tree->worker, tree->index, key, step);
+		expected = *mine ? -NAM_E_EXISTS : 0;
+		*mine = *mine ? *mine : step;
+	} else if (dice < 8) {
+		rc = nam_index_delete(tree->worker, tree->index, key);
+		expected = *mine ? 0 : -NAM_E_NOTFOUND;
+		*mine = 0;
+	} else {
+		rc = nam_index_lookup(tree->worker, tree->index, key, &payload);
+		expected = *mine ? 0 : -NAM_E_NOTFOUND;
+		if (!rc && payload != *mine)
+			rc = -NAM_E_REMOTE_CORRUPT;
+	}
+	if (rc != expected && !fiber->crowd->failure[0])
+		snprintf(fiber->crowd->failure, sizeof(fiber->crowd->failure),
+			"fiber %u, step %llu, kind %llu, key %llu: %s instead of %s", fiber->number,
+			(unsigned long long)step, (unsigned long long)dice,
+			(unsigned long long)number, nam_err_name(rc), nam_err_name(expected));
+}
+
+static void
+fiber_main(void *arg)
+{
+	struct fiber *fiber = arg;
+
+	for (uint64_t step = 1; step <= FIBER_STEPS && !fiber->crowd->failure[0]; step++)
+		fiber_step(fiber, step, step / 200 % 2 ? 2 : 6);
+	fiber->crowd->working--;
+}
+
+static void
+fiber_collect(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	while (crowd->working && !crowd->failure[0]) {
+		struct nam_collect_stat stat = { 0 };
+		int rc = nam_index_collect(crowd->tree->worker, crowd->tree->index, &stat);
+
+		crowd->merges += stat.merges;
+		if (rc && !crowd->failure[0])
+			snprintf(crowd->failure, sizeof(crowd->failure), "collect: %s",
+				nam_err_name(rc));
+	}
+}
+
+static void
+collect__beside_fibers__LOSES_NOTHING(void **state)
+{
+	struct nam_index_options options = tree_options_small();
+	struct tree *tree = *state;
+	uint64_t merges = 0;
+
+	for (uint64_t seed = 1; seed <= test_scaled(30); seed++) {
+		struct crowd crowd = { .tree = tree, .working = FIBERS };
+		struct fiber fibers[FIBERS];
+
+		options.head_interval = (uint32_t)(seed % 9);
+		tree_plant(tree, &options);
+		for (unsigned i = 0; i < FIBERS; i++) {
+			fibers[i] = (struct fiber){ .crowd = &crowd, .number = i,
+				.rng = nam_rng_seed(seed * FIBERS + i) };
+			assert_int_equal(nam_worker_spawn(tree->worker, fiber_main, &fibers[i]), 0);
+		}
+		assert_int_equal(nam_worker_spawn(tree->worker, fiber_collect, &crowd), 0);
+		nam_worker_run(tree->worker);
+		if (crowd.failure[0])
+			fail_msg("seed %llu: %s", (unsigned long long)seed, crowd.failure);
+		merges += crowd.merges;
+		(void)tree_collect(tree);
+		tree_assert_sound(tree);
+		for (unsigned i = 0; i < FIBERS; i++)
+			for (uint64_t n = 0; n < 10; n++)
+				fiber_step(&fibers[i], 1, 0);
+		assert_string_equal(crowd.failure, "");
+	}
+	print_message("%llu merges\n", (unsigned long long)merges);
+	assert_true(merges > 100);
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 static void
@@ -554,6 +669,7 @@ main(void)
 		cmocka_unit_test(collect__any_shape_of_keys__KEEPS_EVERY_PAIR),
 		cmocka_unit_test(collect__between_random_operations__AGREES_WITH_THE_MODEL),
 		cmocka_unit_test(collect__beside_writers_and_a_scanner__LOSES_NOTHING),
+		cmocka_unit_test(collect__beside_fibers__LOSES_NOTHING),
 		cmocka_unit_test(collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION),
 		cmocka_unit_test(collect__another_collector_lives__LOCK_TIMEOUT),
 		cmocka_unit_test(collect__another_collector_died__SUCCEEDS_IT),
