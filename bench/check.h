@@ -51,9 +51,9 @@ check_mask(const struct keys *keys)
 struct scan_check {
 	const struct keys *keys;
 	struct findings *findings;
-	uint64_t mask;
+	uint64_t mask;		/* bits of a payload that its key determines */
 	bool reverse;
-	bool dense;		/* nothing but loaded pairs can be there: the quick way */
+	bool dense;		/* so far, nothing but loaded pairs: the quick way */
 	uint64_t low, high;	/* the range, as integers: low <= key < high */
 	bool unbounded;		/* ... or without the upper end */
 	uint64_t begin, end;	/* loaded pairs in the range that have not been passed yet */
@@ -62,12 +62,10 @@ struct scan_check {
 };
 
 /*
- * @keys	may change while scans run only in what the kinds of pairs allow
- * @dense	no victims, no inserts, by nobody
  * @unbounded	the range has no upper end; `high` is ignored
  */
 void scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
-	bool dense, uint64_t low, uint64_t high, bool unbounded, bool reverse);
+	uint64_t low, uint64_t high, bool unbounded, bool reverse);
 
 /* The next entries as nam_cursor_next() delivered them. */
 void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,

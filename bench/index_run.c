@@ -311,8 +311,7 @@ scan_range(struct bench_fiber *fiber, struct nam_range *range, struct scan_check
 	keys_write(keys, high, fiber->key_high);
 	range->low = fiber->key;
 	range->high = unbounded ? NULL : fiber->key_high;
-	scan_check_begin(check, keys, &bench->findings, bench->dense, low, high, unbounded,
-		reverse);
+	scan_check_begin(check, keys, &bench->findings, low, high, unbounded, reverse);
 }
 
 NAM_FIBER_FN static void

@@ -113,7 +113,7 @@ check_content(struct index_bench *bench)
 	uint32_t count = 0;
 	int rc;
 
-	scan_check_begin(&check, &bench->keys, &bench->findings, bench->dense, 0, 0, true, false);
+	scan_check_begin(&check, &bench->keys, &bench->findings, 0, 0, true, false);
 	rc = nam_cursor_open(index_worker(bench), bench->index, &range, &cursor);
 	if (rc)
 		return rc;

@@ -26,29 +26,9 @@ keys_init(struct keys *keys, uint64_t pairs, unsigned dup_shift, uint32_t key_by
 		.key_bytes = key_bytes,
 		.writer = writer,
 	};
+	memset(keys->prefix, '0', sizeof(keys->prefix));
+	memcpy(keys->prefix, "user", 4);
 	permutation_init(&keys->gaps, bases, seed);
 	permutation_init(&keys->order, keys->victims_count ? keys->victims_count : 1, seed + 1);
 	return 0;
-}
-
-static void
-prefix_write(uint32_t bytes, uint8_t *buffer)
-{
-	memset(buffer, '0', bytes);
-	memcpy(buffer, "user", bytes < 4 ? bytes : 4);
-}
-
-void
-keys_prepare(const struct keys *keys, uint8_t *buffer)
-{
-	prefix_write(keys->key_bytes - 8, buffer);
-}
-
-bool
-keys_prefix_right(const struct keys *keys, const uint8_t *buffer)
-{
-	uint8_t prefix[NAM_KEY_BYTES_MAX];
-
-	prefix_write(keys->key_bytes - 8, prefix);
-	return !memcmp(prefix, buffer, keys->key_bytes - 8);
 }

@@ -23,6 +23,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "../index/index.h"
 #include "distribution.h"
@@ -41,6 +42,7 @@ struct keys {
 	uint32_t key_bytes;
 	uint16_t writer;		/* this process */
 	bool versions;			/* updates happen: the upper 16 bits may be anything */
+	uint8_t prefix[NAM_KEY_BYTES_MAX];	/* of every key */
 	struct permutation gaps;	/* of bases */
 	struct permutation order;	/* of victims */
 };
@@ -65,10 +67,13 @@ keys_loaded(const struct keys *keys, uint64_t pair)
 	return (pair >> keys->dup_shift) << keys->stride_shift;
 }
 
+#define KEYS_HASH_FACTOR 0x9e3779b97f4a7c15ull
+#define KEYS_HASH_SALT 0x5a5a5a5a00000000ull
+
 static inline uint64_t
 keys_hash(uint64_t key)
 {
-	return (key * 0x9e3779b97f4a7c15ull ^ 0x5a5a5a5a00000000ull) >> (64 - KEYS_HASH_BITS);
+	return (key * KEYS_HASH_FACTOR ^ KEYS_HASH_SALT) >> (64 - KEYS_HASH_BITS);
 }
 
 static inline uint64_t
@@ -157,7 +162,11 @@ keys_inserted_number(const struct keys *keys, uint64_t key, uint64_t ordinal)
 /* ---- bytes -------------------------------------------------------------------------------- */
 
 /* Everything but the integer; once per buffer. */
-void keys_prepare(const struct keys *keys, uint8_t *buffer);
+static inline void
+keys_prepare(const struct keys *keys, uint8_t *buffer)
+{
+	memcpy(buffer, keys->prefix, keys->key_bytes - 8);
+}
 
 static inline void
 keys_write(const struct keys *keys, uint64_t key, uint8_t *buffer)
@@ -172,6 +181,10 @@ keys_read(const struct keys *keys, const uint8_t *buffer)
 }
 
 /* Whether the bytes before the integer are what they were written as. */
-bool keys_prefix_right(const struct keys *keys, const uint8_t *buffer);
+static inline bool
+keys_prefix_right(const struct keys *keys, const uint8_t *buffer)
+{
+	return keys->key_bytes == 8 || !memcmp(keys->prefix, buffer, keys->key_bytes - 8);
+}
 
 #endif /* NAM_BENCH_KEYS_H */

@@ -56,11 +56,11 @@ deliver_inserted(uint64_t number)
 
 /* Feed what was delivered, in pieces, to a scan of loaded pairs low .. high - 1. */
 static uint64_t
-check(uint64_t low, uint64_t high, bool dense, bool reverse, bool exhausted, uint64_t limit)
+check(uint64_t low, uint64_t high, bool reverse, bool exhausted, uint64_t limit)
 {
 	struct scan_check scan;
 
-	scan_check_begin(&scan, &keys, &findings, dense, keys_loaded(&keys, low),
+	scan_check_begin(&scan, &keys, &findings, keys_loaded(&keys, low),
 		keys_loaded(&keys, high), high >= keys.pairs, reverse);
 	for (uint32_t at = 0; at < delivery.count; at += 100) {
 		uint32_t count = delivery.count - at < 100 ? delivery.count - at : 100;
@@ -78,8 +78,7 @@ scan__complete__NO_FINDING(void **state)
 {
 	(void)state;
 	deliver(100, 900);
-	assert_int_equal(check(100, 900, true, false, true, 0), 0);
-	assert_int_equal(check(100, 900, false, false, true, 0), 0);
+	assert_int_equal(check(100, 900, false, true, 0), 0);
 }
 
 static void
@@ -87,7 +86,7 @@ scan__whole_index__NO_FINDING(void **state)
 {
 	(void)state;
 	deliver(0, 1000);
-	assert_int_equal(check(0, 1000, true, false, true, 0), 0);
+	assert_int_equal(check(0, 1000, false, true, 0), 0);
 }
 
 static void
@@ -95,7 +94,7 @@ scan__limit_reached__NO_FINDING(void **state)
 {
 	(void)state;
 	deliver(100, 150);
-	assert_int_equal(check(100, 1000, true, false, false, 50), 0);
+	assert_int_equal(check(100, 1000, false, false, 50), 0);
 }
 
 static void
@@ -103,7 +102,7 @@ scan__limit_not_reached_at_the_end__NO_FINDING(void **state)
 {
 	(void)state;
 	deliver(990, 1000);
-	assert_int_equal(check(990, 1000, true, false, true, 50), 0);
+	assert_int_equal(check(990, 1000, false, true, 50), 0);
 }
 
 static void
@@ -111,8 +110,8 @@ scan__too_few_or_too_many__WRONG(void **state)
 {
 	(void)state;
 	deliver(100, 150);
-	assert_int_equal(check(100, 1000, true, false, false, 51), 1);
-	assert_int_equal(check(100, 1000, true, false, false, 49), 2);
+	assert_int_equal(check(100, 1000, false, false, 51), 1);
+	assert_int_equal(check(100, 1000, false, false, 49), 2);
 }
 
 static void
@@ -121,7 +120,7 @@ scan__hole_in_the_middle__MISSING_IS_COUNTED(void **state)
 	(void)state;
 	deliver(100, 200);
 	deliver(203, 300);
-	assert_int_equal(check(100, 300, true, false, true, 0), 3);
+	assert_int_equal(check(100, 300, false, true, 0), 3);
 	assert_int_equal(findings.missing, 3);
 }
 
@@ -130,14 +129,14 @@ scan__ends_too_early__MISSING_IS_COUNTED(void **state)
 {
 	(void)state;
 	deliver(100, 200);
-	assert_int_equal(check(100, 210, true, false, true, 0), 10);
+	assert_int_equal(check(100, 210, false, true, 0), 10);
 }
 
 static void
 scan__nothing_though_something_is_there__MISSING(void **state)
 {
 	(void)state;
-	assert_int_equal(check(5, 7, true, false, true, 0), 2);
+	assert_int_equal(check(5, 7, false, true, 0), 2);
 }
 
 static void
@@ -146,7 +145,7 @@ scan__delivered_twice__WRONG(void **state)
 	(void)state;
 	deliver(100, 200);
 	deliver(199, 300);
-	assert_true(check(100, 300, true, false, true, 0) > 0);
+	assert_true(check(100, 300, false, true, 0) > 0);
 	assert_int_equal(findings.missing, 0);
 }
 
@@ -155,10 +154,10 @@ scan__outside_the_range__WRONG(void **state)
 {
 	(void)state;
 	deliver(99, 300);
-	assert_int_equal(check(100, 300, true, false, true, 0), 1);
+	assert_int_equal(check(100, 300, false, true, 0), 1);
 	findings.wrong = 0;
 	deliver(300, 301);
-	assert_true(check(99, 300, true, false, true, 0) > 0);
+	assert_true(check(99, 300, false, true, 0) > 0);
 }
 
 static void
@@ -167,7 +166,7 @@ scan__payload_that_nobody_wrote__WRONG(void **state)
 	(void)state;
 	deliver(100, 200);
 	delivery.payloads[42] ^= 1;
-	assert_true(check(100, 200, true, false, true, 0) > 0);
+	assert_true(check(100, 200, false, true, 0) > 0);
 	assert_true(findings.wrong > 0);
 }
 
@@ -177,10 +176,10 @@ scan__version_in_the_payload__RIGHT_ONLY_IF_THERE_ARE_UPDATES(void **state)
 	(void)state;
 	deliver(100, 200);
 	delivery.payloads[42] |= 7ull << KEYS_HASH_BITS;
-	assert_true(check(100, 200, true, false, true, 0) > 0);
+	assert_true(check(100, 200, false, true, 0) > 0);
 	findings.wrong = findings.missing = 0;
 	keys.versions = true;
-	assert_int_equal(check(100, 200, true, false, true, 0), 0);
+	assert_int_equal(check(100, 200, false, true, 0), 0);
 }
 
 static void
@@ -194,7 +193,7 @@ scan__inserted_pairs_between__NO_FINDING(void **state)
 	deliver(100, 151);
 	deliver_inserted(number);
 	deliver(151, 200);
-	assert_int_equal(check(100, 200, false, false, true, 0), 0);
+	assert_int_equal(check(100, 200, false, true, 0), 0);
 }
 
 static void
@@ -205,7 +204,7 @@ scan__victims_gone_or_not__NO_FINDING(void **state)
 	for (uint64_t i = 100; i < 200; i++)
 		if (!keys_is_victim(&keys, i) || i % 8 == 3)
 			deliver(i, i + 1);
-	assert_int_equal(check(100, 200, false, false, true, 0), 0);
+	assert_int_equal(check(100, 200, false, true, 0), 0);
 }
 
 static void
@@ -215,7 +214,7 @@ scan__hole_among_victims__MISSING_IS_COUNTED(void **state)
 	assert_int_equal(keys_init(&keys, 1000, 0, 8, 7, true, 3), 0);
 	deliver(100, 120);
 	deliver(128, 200);
-	assert_int_equal(check(100, 200, false, false, true, 0), 6);
+	assert_int_equal(check(100, 200, false, true, 0), 6);
 }
 
 static void
@@ -224,8 +223,8 @@ scan__downwards__NO_FINDING_AND_HOLES_FOUND(void **state)
 	(void)state;
 	for (uint64_t i = 200; i > 100; i--)
 		deliver(i - 1, i);
-	assert_int_equal(check(100, 200, true, true, true, 0), 0);
-	assert_int_equal(check(98, 202, true, true, true, 0), 4);
+	assert_int_equal(check(100, 200, true, true, 0), 0);
+	assert_int_equal(check(98, 202, true, true, 0), 4);
 }
 
 static void
@@ -233,7 +232,7 @@ scan__upwards_though_downwards_was_asked__WRONG(void **state)
 {
 	(void)state;
 	deliver(100, 200);
-	assert_true(check(100, 200, true, true, true, 0) > 0);
+	assert_true(check(100, 200, true, true, 0) > 0);
 }
 
 static void
@@ -242,11 +241,11 @@ scan__duplicates__ORDER_AND_COMPLETENESS_BY_PAIR(void **state)
 	(void)state;
 	assert_int_equal(keys_init(&keys, 1000, 2, 8, 7, false, 3), 0);
 	deliver(100, 200);
-	assert_int_equal(check(100, 200, false, false, true, 0), 0);
+	assert_int_equal(check(100, 200, false, true, 0), 0);
 	delivery.count = 0;
 	deliver(100, 150);
 	deliver(151, 200);
-	assert_int_equal(check(100, 200, false, false, true, 0), 1);
+	assert_int_equal(check(100, 200, false, true, 0), 1);
 }
 
 static void
