@@ -450,8 +450,9 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	nam__op_end(worker);
 	/* Outside the operation, which keeps from being reused what it may have seen itself. */
 	advance_rc = nam__limbo_advance(worker, &stat.nodes_reusable); /* SUSPENDS */
-	if (rc || advance_rc)
-		return rc ? rc : advance_rc;
-	*ret_stat = stat;
-	return 0;
+	if (!rc)
+		rc = advance_rc;
+	if (!rc || rc == -NAM_E_LOCK_ORPHANED)
+		*ret_stat = stat;
+	return rc;
 }

@@ -270,8 +270,9 @@ struct nam_collect_stat {
  * nam_index_collect -- one pass of the garbage collector: merge sparse neighbours, rebuild head
  * nodes, and make memory reusable that no client can be looking at any more.
  *
- * One collector per index at a time: -NAM_E_LOCK_TIMEOUT when another one is at work,
- * -NAM_E_LOCK_ORPHANED when it died.  Other operations go on meanwhile.
+ * One collector per index at a time: -NAM_E_LOCK_TIMEOUT when another one is at work.
+ * -NAM_E_LOCK_ORPHANED when locks of a client that died kept some nodes from being looked after;
+ * all others were, and *ret_stat is set even so.  Other operations go on meanwhile.
  */
 NAM_FIBER_FN int nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
