@@ -83,6 +83,19 @@ bytes_per_entry(const struct nam_index_stat *stat)
 	return stat->entries ? (double)stat->remote_bytes / (double)stat->entries : 0;
 }
 
+/* --raw-ratio: bytes that the workload moves per byte that raw READs move. */
+static double
+bandwidth_ratio(const struct index_bench *bench)
+{
+	struct nam_op_counters sum;
+	struct per_op per_op;
+
+	counters_sum(bench, &sum);
+	per_op = per_op_of(&sum, (double)bench->result->ops);
+	return (per_op.bytes_in + per_op.bytes_out) / bench->options.index.node_bytes *
+	       bench->raw_ratio;
+}
+
 /* ---- table -------------------------------------------------------------------------------- */
 
 static void
@@ -232,9 +245,10 @@ print_results(struct index_bench *bench)
 		text_ns(d, latency.p99), text_ns(e, latency.p999));
 	printf("  max %s\n", text_ns(a, latency.max));
 	if (bench->raw_ratio > 0)
-		printf("  raw READs   %s/s of %u bytes at depth %u; workload / raw = %.3f\n",
+		printf("  raw READs   %s/s of %u bytes at depth %u\n"
+		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
 			text_count(a, bench->raw_rate), bench->options.index.node_bytes,
-			bench->raw_depth, bench->raw_ratio);
+			bench->raw_depth, bench->raw_ratio, bandwidth_ratio(bench));
 	print_operations(bench);
 	if (bench->collected.passes)
 		printf("  collector   %" PRIu64 " passes, %" PRIu64 " merges, %" PRIu64
@@ -382,6 +396,7 @@ json_results(struct index_bench *bench)
 		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
 		report_number(object, "raw_read_depth", bench->raw_depth);
 		report_number(object, "raw_ratio", bench->raw_ratio);
+		report_number(object, "raw_bytes_ratio", bandwidth_ratio(bench));
 	}
 	json_memory(object, bench);
 	if (bench->verified) {
