@@ -5,8 +5,8 @@
  * An entry's number is its place in the order of a scan.  Its writer counts versions of it; a
  * version is either present or absent.  Before a change the writer announces the version in
  * `started`, after it in `done`, in memory that all processes share.  So an observer who looks at
- * `done` first and at `started` last knows which versions it may have seen: an exact one if the two agree, whoever
- * the writer is.
+ * `done` first and at `started` last knows which versions it may have seen: an exact one if the
+ * two agree, whoever the writer is.
  */
 #ifndef NAM_TESTS_PROCESS_MODEL_H
 #define NAM_TESTS_PROCESS_MODEL_H

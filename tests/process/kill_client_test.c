@@ -1,0 +1,1019 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kill_client_test.c -- clients that die while they write, and what is left to the others.
+ *
+ * What a client was told is done stays done.  A lock that it held makes changes to that one node
+ * fail, soon and by name; everything else goes on.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/env.h"
+#include "index/index_internal.h"
+#include "lib/cluster.h"
+#include "nam.h"
+
+#define INDEX "shared"
+#define LOCK_MS 500u
+#define BOUND_NS (LOCK_MS * 1000000ull + 1000000000ull)	/* what the project promises */
+#define NUMBERS 400000ull
+#define CLASSES 8u			/* of numbers; 0: there before anybody dies */
+#define SURVIVOR 1u
+#define LATE 2u				/* the coordinator's, after the deaths */
+#define VICTIM 3u			/* and those after it */
+#define VICTIMS 2u
+#define VICTIM_FIBERS 8u
+#define ROUNDS 32u
+#define DEAD_MAX 256u
+
+static uint64_t
+payload_of(uint64_t number)
+{
+	return number * 1000003 + 7;
+}
+
+static int
+insert(struct nam_worker *worker, struct nam_index *index, uint64_t number)
+{
+	uint8_t key[8];
+
+	nam_key_from_u64(number, key);
+	return nam_index_insert(worker, index, key, payload_of(number)); /* SUSPENDS */
+}
+
+static int
+lookup(struct nam_worker *worker, struct nam_index *index, uint64_t number, uint64_t *ret_payload)
+{
+	uint8_t key[8];
+
+	nam_key_from_u64(number, key);
+	return nam_index_lookup(worker, index, key, ret_payload); /* SUSPENDS */
+}
+
+static struct nam_index *
+open_index(struct nam_worker *worker, uint64_t cache_bytes)
+{
+	struct nam_index *index;
+	int rc = nam_index_open(worker, INDEX, cache_bytes, &index);
+
+	if (rc)
+		test_die("opening: %s (%s)", nam_err_name(rc), nam_worker_diag(worker));
+	return index;
+}
+
+/* Number `i` of a class, spread over the whole tree. */
+static uint64_t
+number_of(unsigned class, uint64_t i)
+{
+	return i * 7919 % (NUMBERS / CLASSES) * CLASSES + class;
+}
+
+/* ---- the victim: inserts, and says so ----------------------------------------------------- */
+
+struct inserter {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	unsigned class;
+	uint64_t next, step;
+};
+
+static void
+insert_for_ever(void *arg)
+{
+	struct inserter *self = arg;
+
+	for (;; self->next += self->step) {
+		uint64_t number = number_of(self->class, self->next);
+		int rc = insert(self->worker, self->index, number); /* SUSPENDS */
+
+		/* Others have died before us. */
+		if (rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_EXISTS)
+			continue;
+		if (rc)
+			test_die(
+				"victim: %s (%s)", nam_err_name(rc), nam_worker_diag(self->worker));
+		if (write(STDOUT_FILENO, &number, sizeof(number)) != sizeof(number))
+			exit(0);
+	}
+}
+
+/* Arguments: cluster, class, where to begin. */
+static int
+victim_main(char **argv)
+{
+	struct nam_client *client = test_connect(argv[0], "victim", LOCK_MS);
+	struct nam_worker *worker = test_worker(client);
+	struct nam_index *index = open_index(worker, 64u << 10);
+	struct inserter inserters[VICTIM_FIBERS];
+
+	for (unsigned i = 0; i < VICTIM_FIBERS; i++) {
+		inserters[i] = (struct inserter){ worker, index, (unsigned)atoi(argv[1]),
+			strtoull(argv[2], NULL, 10) + i, VICTIM_FIBERS };
+		if (nam_worker_spawn(worker, insert_for_ever, &inserters[i]))
+			test_die("no fiber");
+	}
+	nam_worker_run(worker); /* SUSPENDS */
+	return 1;
+}
+
+/* ---- the survivor: changes, looks and scans all the while --------------------------------- */
+
+struct survivor {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	bool *present;			/* of its own class, by number / CLASSES */
+	bool stopping;
+	uint64_t ops, orphaned, torn, slowest_ns;
+	long long dead[DEAD_MAX];	/* pids that failures named */
+	unsigned dead_count, wrong;
+};
+
+static void
+survivor_wrong(struct survivor *self, const char *what, int rc)
+{
+	(void)fprintf(stderr, "survivor: %s: %s (%s)\n", what, nam_err_name(rc),
+		nam_worker_diag(self->worker));
+	if (++self->wrong > 10)
+		test_die("survivor: too much is wrong");
+}
+
+/* A failure must be that of an orphaned lock, and say whose it is. */
+static void
+survivor_excuse(struct survivor *self, const char *what, int rc)
+{
+	const char *pid = strstr(nam_worker_diag(self->worker), "pid ");
+	long long dead = pid ? atoll(pid + 4) : 0;
+
+	if (rc != -NAM_E_LOCK_ORPHANED || !dead ||
+		!strstr(nam_worker_diag(self->worker), "client ")) {
+		survivor_wrong(self, what, rc);
+		return;
+	}
+	self->orphaned++;
+	for (unsigned i = 0; i < self->dead_count; i++)
+		if (self->dead[i] == dead)
+			return;
+	if (self->dead_count < DEAD_MAX)
+		self->dead[self->dead_count++] = dead;
+}
+
+static void
+survivor_change(struct survivor *self, uint64_t i)
+{
+	uint64_t number = number_of(SURVIVOR, i);
+	bool *present = &self->present[number / CLASSES];
+	uint8_t key[8];
+	int rc, expect = 0;
+
+	nam_key_from_u64(number, key);
+	if (i % 5 == 4) {
+		rc = nam_index_delete(self->worker, self->index, key); /* SUSPENDS */
+		expect = *present ? 0 : -NAM_E_NOTFOUND;
+	} else {
+		rc = insert(self->worker, self->index, number); /* SUSPENDS */
+		expect = *present ? -NAM_E_EXISTS : 0;
+	}
+	if (rc != expect)
+		survivor_excuse(self, "change", rc);
+	else if (!rc)
+		*present = i % 5 != 4;
+}
+
+static void
+survivor_lookup(struct survivor *self, uint64_t i)
+{
+	uint64_t number = number_of(i % 2 ? SURVIVOR : 0, i / 7), payload = 0;
+	bool present = number % CLASSES == 0 || self->present[number / CLASSES];
+	int rc = lookup(self->worker, self->index, number, &payload); /* SUSPENDS */
+
+	if (rc == -NAM_E_LOCK_ORPHANED) {
+		self->torn++;
+		survivor_excuse(self, "lookup", rc);
+	} else if (rc != (present ? 0 : -NAM_E_NOTFOUND) ||
+		(!rc && payload != payload_of(number))) {
+		survivor_wrong(self, "lookup", rc);
+	}
+}
+
+static void
+survivor_scan(struct survivor *self, uint64_t i)
+{
+	uint64_t from = number_of(0, i), last = 0, payloads[50];
+	uint8_t low[8], keys[50 * 8];
+	struct nam_range range = { .low = low, .limit = 50 };
+	struct nam_cursor *cursor;
+	uint32_t count = 0;
+	int rc;
+
+	nam_key_from_u64(from, low);
+	if (nam_cursor_open(self->worker, self->index, &range, &cursor))
+		test_die("no cursor");
+	rc = nam_cursor_next(cursor, keys, payloads, 50, &count); /* SUSPENDS */
+	nam_cursor_close(cursor);
+	if (rc) {
+		survivor_excuse(self, "scan", rc);
+		return;
+	}
+	for (uint32_t k = 0; k < count; k++) {
+		uint64_t number = nam_key_to_u64(keys + 8 * k);
+
+		if (payloads[k] != payload_of(number) || number < from || (k && number <= last) ||
+			(k == 0 && number != from))
+			survivor_wrong(self, "scan's order or payload", 0);
+		last = number;
+	}
+}
+
+static void
+survive(void *arg)
+{
+	struct survivor *self = arg;
+
+	for (uint64_t i = 0; !self->stopping; i++, self->ops++) {
+		uint64_t start_ns = nam_now_ns(), took_ns;
+
+		switch (i % 4) {
+		case 0:
+		case 1:
+			survivor_change(self, i / 2); /* SUSPENDS */
+			break;
+		case 2:
+			survivor_lookup(self, i); /* SUSPENDS */
+			break;
+		default:
+			survivor_scan(self, i); /* SUSPENDS */
+		}
+		took_ns = nam_now_ns() - start_ns;
+		if (took_ns > self->slowest_ns)
+			self->slowest_ns = took_ns;
+	}
+}
+
+static void
+wait_for_the_end(void *arg)
+{
+	struct survivor *self = arg;
+	char byte;
+
+	(void)fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+	while (read(STDIN_FILENO, &byte, 1) < 0)
+		nam__pause_await(self->worker, 1000000); /* SUSPENDS */
+	self->stopping = true;
+}
+
+/* Arguments: cluster.  Ends when its standard input does, and then prints what it knows. */
+static int
+survivor_main(char **argv)
+{
+	struct nam_client *client = test_connect(argv[0], "survivor", LOCK_MS);
+	struct survivor self = { .worker = test_worker(client) };
+
+	self.index = open_index(self.worker, 1u << 20);
+	self.present = calloc(NUMBERS / CLASSES, sizeof(bool));
+	if (!self.present || nam_worker_spawn(self.worker, survive, &self) ||
+		nam_worker_spawn(self.worker, wait_for_the_end, &self))
+		test_die("no memory");
+	nam_worker_run(self.worker); /* SUSPENDS */
+	printf("ops %llu orphaned %llu torn %llu slowest_ms %llu wrong %u\n",
+		(unsigned long long)self.ops, (unsigned long long)self.orphaned,
+		(unsigned long long)self.torn, (unsigned long long)self.slowest_ns / 1000000,
+		self.wrong);
+	for (unsigned i = 0; i < self.dead_count; i++)
+		printf("dead %lld\n", self.dead[i]);
+	for (uint64_t i = 0; i < NUMBERS / CLASSES; i++)
+		if (self.present[i])
+			printf("present %llu\n", (unsigned long long)(i * CLASSES + SURVIVOR));
+	free(self.present);
+	nam_index_close(self.index);
+	nam_worker_close(self.worker);
+	nam_client_close(client);
+	return self.wrong || self.slowest_ns > BOUND_NS;
+}
+
+/* ---- the locker: dies with one particular lock in its hands ------------------------------- */
+
+/* Arguments: cluster, number, level, "torn" or "whole". */
+static int
+locker_main(char **argv)
+{
+	struct nam_client *client = test_connect(argv[0], "locker", LOCK_MS);
+	struct nam_worker *worker = test_worker(client);
+	struct nam_index *index = open_index(worker, 0);
+	struct nam__held held = { .image = nam_buffer_take(worker, index->g.node_bytes) };
+	unsigned level = (unsigned)atoi(argv[2]);
+	struct nam__key full;
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(strtoull(argv[1], NULL, 10), key);
+	nam__key_encode(&index->g, key, 0, &full);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__read_covering(worker, index, full.w, level, held.image, &held.at); /* SUSPENDS */
+	if (!rc)
+		rc = nam__lock_node(worker, index, held.at, (int)level, &held); /* SUSPENDS */
+	if (rc)
+		test_die("locker: %s (%s)", nam_err_name(rc), nam_worker_diag(worker));
+	if (!strcmp(argv[3], "torn")) {
+		/* The first WRITE of a change, and no more. */
+		uint32_t rear = index->g.node_words - 1;
+		struct nam_batch batch;
+
+		held.image[rear] += 1ull << 16;
+		nam_batch_init(&batch, worker);
+		nam_batch_write(&batch, held.at, 8 * rear, held.image + rear, 8);
+		if (nam_batch_await(&batch)) /* SUSPENDS */
+			test_die("locker: cannot write");
+	}
+	printf("locked %u\n", nam_client_id(client));
+	(void)fflush(stdout);
+	(void)raise(SIGKILL);
+	return 1;
+}
+
+/* ---- the coordinator ---------------------------------------------------------------------- */
+
+struct fixture {
+	struct cluster cluster;
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_index *index;
+	uint64_t base; /* numbers of class 0 that are there, from number_of(0, 0) on */
+};
+
+static struct fixture fixture;
+
+static int
+start(void **state)
+{
+	(void)state;
+	cluster_start(&fixture.cluster, 2, "64M", "16M");
+	fixture.client = test_connect(fixture.cluster.list, "coordinator", LOCK_MS);
+	fixture.worker = test_worker(fixture.client);
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	nam_worker_close(fixture.worker);
+	nam_client_close(fixture.client);
+	cluster_stop(&fixture.cluster);
+	return 0;
+}
+
+static void
+tree_begin(uint64_t base)
+{
+	struct nam_index_options options;
+
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	options.head_interval = 8;
+	assert_int_equal(nam_index_create(fixture.worker, INDEX, &options), 0);
+	fixture.index = open_index(fixture.worker, 1u << 20);
+	fixture.base = base;
+	for (uint64_t i = 0; i < base; i++)
+		assert_int_equal(insert(fixture.worker, fixture.index, number_of(0, i)), 0);
+}
+
+/* A node that is torn for ever cannot be given back, nor what only it leads to: then drop says so. */
+static void
+tree_end(bool torn)
+{
+	int rc;
+
+	nam_index_close(fixture.index);
+	rc = nam_index_drop(fixture.worker, INDEX);
+	assert_true(rc == 0 || (torn && rc == -NAM_E_LOCK_ORPHANED));
+}
+
+/* What dead clients may leave behind: missing separators, held locks, and here and there a torn node. */
+struct damage {
+	bool torn_allowed;
+	unsigned locks, separators, torn, others;
+};
+
+static void
+note_violation(void *arg, unsigned invariant, const char *text)
+{
+	struct damage *damage = arg;
+
+	switch (invariant) {
+	case 2:
+		damage->torn++;
+		break;
+	case 7:
+		damage->separators++;
+		break;
+	case 9:
+		damage->locks++;
+		break;
+	default:
+		if (!damage->torn_allowed)
+			print_error("I%u: %s\n", invariant, text);
+		damage->others++;
+	}
+}
+
+static struct damage
+tree_verify(bool torn_allowed)
+{
+	struct damage damage = { .torn_allowed = torn_allowed };
+	uint64_t violations;
+
+	assert_int_equal(nam_index_verify(fixture.worker, fixture.index, note_violation, &damage,
+				 &violations), 0);
+	/* A torn node's contents cannot be believed, so what depends on it is reported as well. */
+	if (!damage.torn)
+		assert_int_equal(damage.others, 0);
+	if (!torn_allowed)
+		assert_int_equal(damage.torn, 0);
+	return damage;
+}
+
+/* ---- killed at random moments ------------------------------------------------------------- */
+
+/* What was acknowledged, by number. */
+static uint8_t acknowledged[NUMBERS];
+
+static void
+read_acknowledgements(struct child *victim)
+{
+	uint64_t number;
+	ssize_t got;
+
+	while ((got = read(victim->out, &number, sizeof(number))) == sizeof(number)) {
+		assert_true(number < NUMBERS);
+		acknowledged[number] = 1;
+	}
+	assert_int_equal(got, 0);
+}
+
+/* A round: victims begin, are seen to work, and die. */
+static void
+kill_round(unsigned round, struct nam_rng *rng, long long *pids)
+{
+	struct child victims[VICTIMS];
+
+	for (unsigned i = 0; i < VICTIMS; i++) {
+		char class[12], begin[24];
+		const char *const args[] = { fixture.cluster.list, class, begin, NULL };
+
+		(void)snprintf(class, sizeof(class), "%u",
+			VICTIM + (round * VICTIMS + i) % (CLASSES - VICTIM));
+		(void)snprintf(begin, sizeof(begin), "%u", round * 1000);
+		child_start_self(&victims[i], "victim", args);
+		pids[i] = victims[i].pid;
+	}
+	for (unsigned i = 0; i < VICTIMS; i++) {
+		uint64_t number;
+
+		assert_int_equal(read(victims[i].out, &number, sizeof(number)), sizeof(number));
+		acknowledged[number] = 1;
+	}
+	nam_sleep_ns(nam_rng_below(rng, 15000000));
+	for (unsigned i = 0; i < VICTIMS; i++) {
+		child_signal(&victims[i], SIGKILL);
+		read_acknowledgements(&victims[i]);
+		assert_int_equal(child_wait(&victims[i], 10000), 128 + SIGKILL);
+	}
+}
+
+static void
+start_survivor(struct child *survivor, int *ret_in)
+{
+	const char *const args[] = { fixture.cluster.list, NULL };
+	int saved = dup(STDIN_FILENO), fds[2];
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_true(dup2(fds[0], STDIN_FILENO) >= 0);
+	child_start_self(survivor, "survivor", args);
+	assert_true(dup2(saved, STDIN_FILENO) >= 0);
+	close(saved);
+	close(fds[0]);
+	*ret_in = fds[1];
+}
+
+/* Its summary, whose pids must be those of victims, and its entries, which count as acknowledged. */
+static void
+end_survivor(struct child *survivor, int in, const long long *pids, unsigned pids_count)
+{
+	unsigned long long ops = 0, orphaned, torn, slowest_ms, wrong = 1, number;
+	char line[256];
+	int status;
+
+	close(in);
+	while (child_line(survivor, line, sizeof(line), 60000)) {
+		long long dead;
+
+		if (sscanf(line, "ops %llu orphaned %llu torn %llu slowest_ms %llu wrong %llu",
+			    &ops, &orphaned, &torn, &slowest_ms, &wrong) == 5) {
+			print_message("survivor: %s\n", line);
+		} else if (sscanf(line, "dead %lld", &dead) == 1) {
+			bool known = false;
+
+			for (unsigned i = 0; i < pids_count; i++)
+				known |= pids[i] == dead;
+			assert_true(known);
+		} else if (sscanf(line, "present %llu", &number) == 1 && number < NUMBERS) {
+			acknowledged[number] = 1;
+		} else {
+			fail_msg("survivor said: %s", line);
+		}
+	}
+	status = child_wait(survivor, 10000);
+	assert_int_equal(status, 0);
+	assert_int_equal(wrong, 0);
+	assert_true(ops > 100);
+	assert_true(slowest_ms <= BOUND_NS / 1000000);
+}
+
+/* Each must be there, or be out of reach behind a node that its writer left torn. */
+static unsigned
+check_acknowledged(void)
+{
+	unsigned checked = 0, torn = 0;
+
+	for (uint64_t number = 0; number < NUMBERS; number++) {
+		uint64_t payload = 0;
+		int rc;
+
+		if (!acknowledged[number])
+			continue;
+		checked++;
+		/* A torn node costs lock_timeout_ms each time. */
+		if (torn > 20)
+			continue;
+		rc = lookup(fixture.worker, fixture.index, number, &payload);
+		torn += rc == -NAM_E_LOCK_ORPHANED;
+		if (rc == -NAM_E_LOCK_ORPHANED)
+			continue;
+		if (rc)
+			print_error("%llu: %s\n", (unsigned long long)number, nam_err_name(rc));
+		assert_int_equal(rc, 0);
+		assert_int_equal(payload, payload_of(number));
+	}
+	print_message("%u acknowledged entries, %u of them in torn nodes\n", checked, torn);
+	return torn;
+}
+
+/* Whatever is delivered is in order and somebody's; what was acknowledged is delivered. */
+static void
+check_scan(bool reverse, bool torn)
+{
+	struct nam_range range = { .reverse = reverse };
+	uint8_t keys[200 * 8];
+	uint64_t payloads[200], next = reverse ? NUMBERS - 1 : 0;
+	struct nam_cursor *cursor;
+	uint32_t count;
+	int rc;
+
+	assert_int_equal(nam_cursor_open(fixture.worker, fixture.index, &range, &cursor), 0);
+	while (!(rc = nam_cursor_next(cursor, keys, payloads, 200, &count)) && count) {
+		for (uint32_t i = 0; i < count; i++) {
+			uint64_t number = nam_key_to_u64(keys + 8 * i);
+
+			assert_true(number < NUMBERS);
+			assert_int_equal(payloads[i], payload_of(number));
+			assert_true(reverse ? number <= next : number >= next);
+			for (; next != number; next += reverse ? -1ull : 1)
+				assert_false(acknowledged[next]);
+			next += reverse ? -1ull : 1;
+		}
+	}
+	nam_cursor_close(cursor);
+	if (torn && rc == -NAM_E_LOCK_ORPHANED)
+		return;
+	assert_int_equal(rc, 0);
+	for (; next < NUMBERS; next += reverse ? -1ull : 1)
+		assert_false(acknowledged[next]);
+}
+
+/* Changes work, or name the dead who is in their way, and soon. */
+static void
+check_changes(const long long *pids, unsigned pids_count)
+{
+	unsigned good = 0, orphaned = 0;
+
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t number = number_of(LATE, i), start_ns = nam_now_ns();
+		int rc = insert(fixture.worker, fixture.index, number);
+		const char *pid = strstr(nam_worker_diag(fixture.worker), "pid ");
+		bool known = false;
+
+		assert_true(nam_now_ns() - start_ns < BOUND_NS);
+		good += rc == 0;
+		if (!rc)
+			continue;
+		assert_int_equal(rc, -NAM_E_LOCK_ORPHANED);
+		orphaned++;
+		assert_non_null(pid);
+		for (unsigned k = 0; k < pids_count; k++)
+			known |= pids[k] == atoll(pid + 4);
+		assert_true(known);
+	}
+	print_message("%u inserts worked, %u met a dead client's lock\n", good, orphaned);
+	assert_true(good > 50);
+}
+
+static void
+clients__killed_in_loops_of_inserts__WHAT_WAS_ACKNOWLEDGED_STAYS(void **state)
+{
+	unsigned rounds = (unsigned)test_scaled(ROUNDS), torn;
+	struct nam_rng rng = nam_rng_seed(nam_entropy());
+	long long pids[ROUNDS * 32];
+	struct damage damage;
+	struct child survivor;
+	int in;
+
+	(void)state;
+	if (rounds > ROUNDS * 16)
+		rounds = ROUNDS * 16;
+	print_message("seed %llu\n", (unsigned long long)rng.state);
+	/* All of class 0, so that every scan and half of the survivor's lookups know what to expect. */
+	tree_begin(NUMBERS / CLASSES);
+	for (uint64_t i = 0; i < fixture.base; i++)
+		acknowledged[number_of(0, i)] = 1;
+	start_survivor(&survivor, &in);
+	for (unsigned round = 0; round < rounds; round++)
+		kill_round(round, &rng, pids + round * VICTIMS);
+	end_survivor(&survivor, in, pids, rounds * VICTIMS);
+
+	torn = check_acknowledged();
+	damage = tree_verify(true);
+	print_message("left behind: %u locks, %u missing separators, %u torn nodes\n", damage.locks,
+		damage.separators, damage.torn);
+	check_scan(false, torn || damage.torn);
+	check_scan(true, torn || damage.torn);
+	check_changes(pids, rounds * VICTIMS);
+	tree_end(torn || damage.torn);
+}
+
+/* ---- killed with one particular lock in their hands --------------------------------------- */
+
+struct dead {
+	unsigned id;
+	long long pid;
+	uint64_t low, high;		/* numbers that the node covers: [low, high) */
+};
+
+static unsigned
+height(void)
+{
+	struct nam_index_stat stat;
+
+	assert_int_equal(nam_index_stat(fixture.worker, fixture.index, &stat), 0);
+	return stat.height;
+}
+
+static void
+lock_and_die(uint64_t number, unsigned level, const char *how, struct dead *ret_dead)
+{
+	uint64_t *image = nam_buffer_take(fixture.worker, fixture.index->g.node_bytes);
+	char number_text[24], level_text[12], line[64];
+	const char *const args[] = { fixture.cluster.list, number_text, level_text, how, NULL };
+	struct nam_gaddr at;
+	struct child locker;
+	uint64_t key;
+
+	nam_key_from_u64(number, &key);
+	key = __builtin_bswap64(key);
+	nam__op_begin(fixture.worker, NAM_OP_OTHER);
+	assert_int_equal(nam__read_covering(fixture.worker, fixture.index, &key, level, image, &at),
+		0);
+	nam__op_end(fixture.worker);
+	ret_dead->low = *nam__node_low(image);
+	ret_dead->high = nam__node_last(image) ? UINT64_MAX :
+						 *nam__node_high(&fixture.index->g, image);
+	nam_buffer_give(fixture.worker, image, fixture.index->g.node_bytes);
+	(void)snprintf(number_text, sizeof(number_text), "%llu", (unsigned long long)number);
+	(void)snprintf(level_text, sizeof(level_text), "%u", level);
+	child_start_self(&locker, "locker", args);
+	ret_dead->pid = locker.pid;
+	assert_true(child_line(&locker, line, sizeof(line), 20000));
+	assert_int_equal(sscanf(line, "locked %u", &ret_dead->id), 1);
+	assert_int_equal(child_wait(&locker, 20000), 128 + SIGKILL);
+}
+
+static void
+expect_orphan(int rc, uint64_t start_ns, const struct dead *dead)
+{
+	char text[64];
+
+	assert_int_equal(rc, -NAM_E_LOCK_ORPHANED);
+	assert_true(nam_now_ns() - start_ns < BOUND_NS);
+	(void)snprintf(text, sizeof(text), "client %u,", dead->id);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), text));
+	(void)snprintf(text, sizeof(text), "(locker, pid %lld)", dead->pid);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), text));
+}
+
+static void
+expect_changes_to_fail(uint64_t number, const struct dead *dead)
+{
+	uint64_t start_ns = nam_now_ns();
+	uint8_t key[8];
+
+	nam_key_from_u64(number, key);
+	expect_orphan(insert(fixture.worker, fixture.index, number + LATE), start_ns, dead);
+	start_ns = nam_now_ns();
+	expect_orphan(nam_index_upsert(fixture.worker, fixture.index, key, 1), start_ns, dead);
+	start_ns = nam_now_ns();
+	expect_orphan(nam_index_update(fixture.worker, fixture.index, key, 1), start_ns, dead);
+	start_ns = nam_now_ns();
+	expect_orphan(nam_index_delete(fixture.worker, fixture.index, key), start_ns, dead);
+}
+
+/* Insert numbers of class LATE, all over the tree but not in [low, high). */
+static void
+insert_elsewhere(const struct dead *dead, unsigned count)
+{
+	for (uint64_t i = 0; count; i++) {
+		uint64_t number = number_of(LATE, i * 11);
+
+		if (number >= dead->low && number < dead->high)
+			continue;
+		assert_int_equal(insert(fixture.worker, fixture.index, number), 0);
+		acknowledged[number] = 1;
+		count--;
+	}
+}
+
+static void
+tree_begin_acknowledged(uint64_t base)
+{
+	memset(acknowledged, 0, sizeof(acknowledged));
+	tree_begin(base);
+	for (uint64_t i = 0; i < base; i++)
+		acknowledged[number_of(0, i)] = 1;
+}
+
+/* Operators look after the tree meanwhile: neither may hang, nor do harm. */
+static void
+collect_around(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t start_ns = nam_now_ns();
+		struct nam_collect_stat stat;
+		int rc = nam_index_collect(fixture.worker, fixture.index, &stat);
+
+		assert_true(rc == 0 || rc == -NAM_E_LOCK_ORPHANED);
+		assert_true(nam_now_ns() - start_ns < 3 * BOUND_NS);
+	}
+}
+
+static void
+client__dies_with_a_leaf_locked__ONLY_CHANGES_TO_IT_FAIL(void **state)
+{
+	struct dead dead;
+	struct damage damage;
+
+	(void)state;
+	tree_begin_acknowledged(2000);
+	lock_and_die(number_of(0, 500), 0, "whole", &dead);
+	expect_changes_to_fail(number_of(0, 500), &dead);
+	assert_int_equal(check_acknowledged(), 0);
+	insert_elsewhere(&dead, 500);
+	check_scan(false, false);
+	check_scan(true, false);
+	collect_around();
+	assert_int_equal(check_acknowledged(), 0);
+	check_scan(false, false);
+	damage = tree_verify(false);
+	assert_int_equal(damage.locks, 1);
+	assert_int_equal(damage.separators, 0);
+	expect_changes_to_fail(number_of(0, 500), &dead);
+	tree_end(false);
+}
+
+static void
+die_above_the_leaves(unsigned level)
+{
+	struct dead dead;
+	unsigned inserted = 0;
+
+	lock_and_die(number_of(0, 500), level, "whole", &dead);
+	/* Below the locked node leaves change and divide as ever; only its separators come late. */
+	for (uint64_t number = dead.low / CLASSES * CLASSES + CLASSES + LATE;
+		number < dead.high && number < NUMBERS && inserted < 400; number += CLASSES) {
+		uint64_t start_ns = nam_now_ns();
+
+		assert_int_equal(insert(fixture.worker, fixture.index, number), 0);
+		assert_true(nam_now_ns() - start_ns < BOUND_NS);
+		acknowledged[number] = 1;
+		inserted++;
+	}
+	assert_true(inserted >= 100);
+	assert_int_equal(check_acknowledged(), 0);
+	check_scan(false, false);
+	check_scan(true, false);
+	collect_around();
+	assert_int_equal(check_acknowledged(), 0);
+	check_scan(true, false);
+	assert_int_equal(tree_verify(false).locks, 1);
+}
+
+static void
+client__dies_with_a_parent_locked__LEAVES_BELOW_GO_ON(void **state)
+{
+	(void)state;
+	tree_begin_acknowledged(2000);
+	die_above_the_leaves(1);
+	tree_end(false);
+}
+
+static void
+client__dies_with_the_root_locked__TREE_GOES_ON(void **state)
+{
+	(void)state;
+	tree_begin_acknowledged(2000);
+	die_above_the_leaves(height() - 1);
+	tree_end(false);
+}
+
+/* A tree of one leaf, locked: what cannot be changed can still be read. */
+static void
+client__dies_with_the_only_leaf_locked__READS_GO_ON(void **state)
+{
+	struct dead dead;
+
+	(void)state;
+	tree_begin_acknowledged(5);
+	lock_and_die(number_of(0, 0), 0, "whole", &dead);
+	expect_changes_to_fail(number_of(0, 0), &dead);
+	assert_int_equal(check_acknowledged(), 0);
+	check_scan(false, false);
+	check_scan(true, false);
+	tree_end(false);
+}
+
+static void
+client__dies_in_the_middle_of_a_write__ONLY_THAT_NODE_IS_LOST(void **state)
+{
+	struct nam_index_stat stat;
+	uint64_t start_ns, payload = 0;
+	struct damage damage;
+	struct dead dead;
+
+	(void)state;
+	tree_begin_acknowledged(2000);
+	lock_and_die(number_of(0, 500), 0, "torn", &dead);
+	start_ns = nam_now_ns();
+	expect_orphan(lookup(fixture.worker, fixture.index, number_of(0, 500), &payload), start_ns,
+		&dead);
+	expect_changes_to_fail(number_of(0, 500), &dead);
+	insert_elsewhere(&dead, 500);
+	for (uint64_t number = 0; number < NUMBERS; number++) {
+		if (!acknowledged[number] || (number >= dead.low && number < dead.high))
+			continue;
+		assert_int_equal(lookup(fixture.worker, fixture.index, number, &payload), 0);
+		assert_int_equal(payload, payload_of(number));
+	}
+	check_scan(false, true);
+	check_scan(true, true);
+	damage = tree_verify(true);
+	assert_true(damage.torn >= 1);
+	start_ns = nam_now_ns();
+	(void)!nam_index_stat(fixture.worker, fixture.index, &stat);
+	assert_true(nam_now_ns() - start_ns < 3 * BOUND_NS);
+	collect_around();
+	tree_end(true);
+}
+
+/* Several threads with many fibers each run into the dead client's lock at once. */
+struct crowd {
+	struct nam_client *client;
+	uint64_t number, slowest_ns;
+	unsigned wrong;
+};
+
+struct crowd_fiber {
+	struct crowd *crowd;
+	struct nam_worker *worker;
+	struct nam_index *index;
+};
+
+static void
+crowd_insert(void *arg)
+{
+	struct crowd_fiber *self = arg;
+	struct crowd *crowd = self->crowd;
+	uint64_t start_ns = nam_now_ns(), took_ns;
+	int rc = insert(self->worker, self->index, crowd->number + LATE); /* SUSPENDS */
+
+	took_ns = nam_now_ns() - start_ns;
+	crowd->wrong += rc != -NAM_E_LOCK_ORPHANED;
+	if (took_ns > crowd->slowest_ns)
+		crowd->slowest_ns = took_ns;
+}
+
+static void
+crowd_main(void *arg)
+{
+	struct crowd *crowd = arg;
+	struct nam_worker *worker = test_worker(crowd->client);
+	struct crowd_fiber fibers[32];
+	struct nam_index *index = open_index(worker, 0);
+
+	for (unsigned i = 0; i < 32; i++) {
+		fibers[i] = (struct crowd_fiber){ crowd, worker, index };
+		if (nam_worker_spawn(worker, crowd_insert, &fibers[i]))
+			test_die("no fiber");
+	}
+	nam_worker_run(worker); /* SUSPENDS */
+	nam_index_close(index);
+	nam_worker_close(worker);
+}
+
+static void
+client__dies_with_what_many_want__ALL_FAIL_IN_BOUNDED_TIME(void **state)
+{
+	struct nam_thread *threads[2];
+	struct crowd crowds[2];
+	struct dead dead;
+
+	(void)state;
+	tree_begin_acknowledged(2000);
+	lock_and_die(number_of(0, 500), 0, "whole", &dead);
+	for (unsigned i = 0; i < 2; i++) {
+		crowds[i] = (struct crowd){ fixture.client, number_of(0, 500), 0, 0 };
+		assert_int_equal(nam_thread_start("crowd", crowd_main, &crowds[i], &threads[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		nam_thread_join(threads[i]);
+		assert_int_equal(crowds[i].wrong, 0);
+		assert_true(crowds[i].slowest_ns < BOUND_NS);
+	}
+	tree_end(false);
+}
+
+/* The dead hold back nobody's memory: their epochs end with their connections. */
+static void
+client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **state)
+{
+	uint64_t deadline = nam_now_ns() + 10000000000ull, reusable = 0;
+	long long pids[VICTIMS];
+	struct nam_rng rng = nam_rng_seed(1);
+
+	(void)state;
+	tree_begin_acknowledged(3000);
+	kill_round(0, &rng, pids);
+	for (uint64_t number = 0; number < NUMBERS; number++) {
+		uint8_t key[8];
+		int rc;
+
+		if (!acknowledged[number])
+			continue;
+		nam_key_from_u64(number, key);
+		rc = nam_index_delete(fixture.worker, fixture.index, key);
+		assert_true(rc == 0 || rc == -NAM_E_LOCK_ORPHANED);
+	}
+	while (!reusable && nam_now_ns() < deadline) {
+		struct nam_collect_stat stat = { .nodes_reusable = 0 };
+		int rc = nam_index_collect(fixture.worker, fixture.index, &stat);
+
+		assert_true(rc == 0 || rc == -NAM_E_LOCK_ORPHANED);
+		reusable += stat.nodes_reusable;
+		nam_sleep_ns(20000000);
+	}
+	assert_true(reusable > 0);
+	tree_end(false);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(clients__killed_in_loops_of_inserts__WHAT_WAS_ACKNOWLEDGED_STAYS),
+		cmocka_unit_test(client__dies_with_a_leaf_locked__ONLY_CHANGES_TO_IT_FAIL),
+		cmocka_unit_test(client__dies_with_a_parent_locked__LEAVES_BELOW_GO_ON),
+		cmocka_unit_test(client__dies_with_the_root_locked__TREE_GOES_ON),
+		cmocka_unit_test(client__dies_with_the_only_leaf_locked__READS_GO_ON),
+		cmocka_unit_test(client__dies_in_the_middle_of_a_write__ONLY_THAT_NODE_IS_LOST),
+		cmocka_unit_test(client__dies_with_what_many_want__ALL_FAIL_IN_BOUNDED_TIME),
+		cmocka_unit_test(
+			client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME),
+	};
+
+	if (argc > 4 && !strcmp(argv[1], "victim"))
+		return victim_main(argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "survivor"))
+		return survivor_main(argv + 2);
+	if (argc > 5 && !strcmp(argv[1], "locker"))
+		return locker_main(argv + 2);
+	if (argc == 2)
+		cmocka_set_test_filter(argv[1]);	/* "client__dies*" */
+	return cmocka_run_group_tests(tests, start, stop);
+}
