@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bench.h"
+
 #define BLOCKS_MIN 1000u
 #define BLOCK_HEADER_UNITS 1u
 #define HUGE_BYTES (2ull << 20)
@@ -60,7 +62,8 @@ room_left(struct nam_worker *worker, uint32_t servers, uint64_t *ret_bytes)
 
 		if (rc)
 			return rc;
-		left = status.memory_bytes - status.carved_bytes;
+		/* What was given back may be of another stride; then the server says so later. */
+		left = status.memory_bytes - status.carved_bytes + status.free_bytes;
 		if (left < bytes)
 			bytes = left;
 	}
@@ -91,7 +94,7 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 	struct blocks *ret_blocks, struct nam_diag *diag)
 {
 	struct blocks blocks = { .bytes = bytes, .stride = raw_stride(bytes), .worker = worker };
-	uint64_t room, wanted;
+	uint64_t asked = memory_bytes, room, wanted;
 	int rc = room_left(worker, servers, &room);
 
 	if (rc)
@@ -121,6 +124,11 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 		blocks_free(&blocks);
 		return rc;
 	}
+	/* So little may fit into the processor's caches, and that would be another measurement. */
+	if (blocks.count * blocks.stride < asked / 2)
+		bench_complain("only %llu MiB of remote memory were to be had, not %llu",
+			(unsigned long long)(blocks.count * blocks.stride) >> 20,
+			(unsigned long long)asked >> 20);
 	*ret_blocks = blocks;
 	return 0;
 }
