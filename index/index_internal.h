@@ -196,6 +196,11 @@ const struct nam__segment *nam__cache_segment(struct nam__cache *cache, const ui
 struct nam_gaddr nam__segment_leaf(const struct nam__cache *cache,
 	const struct nam__segment *segment, const uint64_t *key);
 
+/* Leaf pointers for up to NAM__CACHE_GROUP_MAX one-word keys; null where the cache knows none. */
+#define NAM__CACHE_GROUP_MAX 16u
+void nam__cache_leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
+	struct nam_gaddr *ret_leaves);
+
 /* The deepest cached inner node above `level` that covers the key.  False: nothing cached. */
 bool nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 	struct nam__cache_hop *ret_hop);

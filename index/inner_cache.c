@@ -156,6 +156,22 @@ find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 	return segment && segment_use(cache->g, segment, key) ? segment : NULL;
 }
 
+/* Four lines a turn: the loop itself would cost as much as what it does.  NULL is harmless. */
+static inline void
+prefetch_lines(const void *from, size_t bytes)
+{
+	const uint8_t *line = from, *end = line + bytes;
+
+	for (; end - line > 192; line += 256) {
+		__builtin_prefetch(line, 0, 3);
+		__builtin_prefetch(line + 64, 0, 3);
+		__builtin_prefetch(line + 128, 0, 3);
+		__builtin_prefetch(line + 192, 0, 3);
+	}
+	for (; line < end; line += 64)
+		__builtin_prefetch(line, 0, 3);
+}
+
 const struct nam__segment *
 nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
 {
@@ -163,14 +179,7 @@ nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
 
 	if (!segment)
 		return NULL;
-	for (unsigned at = 0; at < cache->prefetch_bytes; at += 256) {
-		const uint8_t *line = (const uint8_t *)segment + at;
-
-		__builtin_prefetch(line, 0, 3);
-		__builtin_prefetch(line + 64, 0, 3);
-		__builtin_prefetch(line + 128, 0, 3);
-		__builtin_prefetch(line + 192, 0, 3);
-	}
+	prefetch_lines(segment, cache->prefetch_bytes);
 	return segment;
 }
 
@@ -181,6 +190,44 @@ nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *seg
 	if (!segment_use(cache->g, segment, key))
 		return NAM_GADDR_NULL;
 	return nam__segment_child(segment, segment_search(cache, segment, key));
+}
+
+/*
+ * One pass over the group for each thing that has to be fetched before the next can be looked for:
+ * chunks, places in them, segments, children.  The misses of a pass overlap with one another.
+ */
+void
+nam__cache_leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
+	struct nam_gaddr *ret_leaves)
+{
+	const struct nam__geometry *g = cache->g;
+	struct top *top = atomic_load_explicit(&cache->levels[1], memory_order_acquire);
+	const struct chunk *chunks[NAM__CACHE_GROUP_MAX];
+	struct nam__segment *const _Atomic *places[NAM__CACHE_GROUP_MAX];
+	const struct nam__segment *segments[NAM__CACHE_GROUP_MAX];
+
+	for (unsigned i = 0; i < count; i++) {
+		int number = top ? top_floor(g, top, &keys[i]) : -1;
+
+		chunks[i] = number < 0 ? NULL : atomic_load_explicit(&top->chunks[number],
+						       memory_order_acquire);
+		prefetch_lines(chunks[i], sizeof(struct nam__slicing) + sizeof(uint32_t) +
+						  sizeof(chunks[i]->slices));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		int number = chunks[i] ? chunk_floor(cache, chunks[i], &keys[i]) : -1;
+
+		places[i] = number < 0 ? NULL : &chunks[i]->segments[number];
+		prefetch_lines(places[i], 1);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		segments[i] = places[i] ? atomic_load_explicit(places[i], memory_order_acquire)
+					: NULL;
+		prefetch_lines(segments[i], cache->prefetch_bytes);
+	}
+	for (unsigned i = 0; i < count; i++)
+		ret_leaves[i] = segments[i] ? nam__segment_leaf(cache, segments[i], &keys[i])
+					    : NAM_GADDR_NULL;
 }
 
 bool

@@ -11,14 +11,13 @@
 #include "index_internal.h"
 #include "search.h"
 
-#define GROUP_MAX 16u
+#define GROUP_MAX NAM__CACHE_GROUP_MAX
 
 struct group {
 	struct nam_index *index;
 	uint32_t count;
 	uint64_t *images;		/* GROUP_MAX nodes */
 	uint64_t keys[GROUP_MAX];
-	const struct nam__segment *segments[GROUP_MAX];
 	struct nam_gaddr at[GROUP_MAX];	/* null: the cache does not know */
 };
 
@@ -28,36 +27,30 @@ image_of(const struct group *group, uint32_t number)
 	return group->images + (size_t)number * group->index->g.node_words;
 }
 
-/* Step 1: which cached node; its lines are on their way when this returns. */
+/* Step 1: which leaves. */
 static void
-find_segments(struct group *group, const uint8_t *keys)
+find_leaves(struct group *group, const uint8_t *keys)
 {
-	for (uint32_t i = 0; i < group->count; i++) {
+	for (uint32_t i = 0; i < group->count; i++)
 		group->keys[i] = nam_key_to_u64(keys + 8 * i);
-		group->segments[i] = nam__cache_segment(group->index->cache, &group->keys[i]);
-	}
+	nam__cache_leaf_group(group->index->cache, group->keys, group->count, group->at);
 }
 
-/* Step 2: which leaf.  Step 3: one READ each, one wait for all. */
+/* Step 2: one READ each, one wait for all. */
 NAM_FIBER_FN static int
 read_leaves(struct nam_worker *worker, struct group *group)
 {
-	struct nam_index *index = group->index;
 	struct nam_batch batch;
 
 	nam_batch_init(&batch, worker);
-	for (uint32_t i = 0; i < group->count; i++) {
-		group->at[i] = group->segments[i]
-			? nam__segment_leaf(index->cache, group->segments[i], &group->keys[i])
-			: NAM_GADDR_NULL;
+	for (uint32_t i = 0; i < group->count; i++)
 		if (!nam_gaddr_is_null(group->at[i]))
 			nam_batch_read(&batch, group->at[i], image_of(group, i),
-				index->g.node_bytes);
-	}
+				group->index->g.node_bytes);
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
-/* Step 4: the payload, if the image is what the pointer promised; else 1: go the long way. */
+/* Step 3: the payload, if the image is what the pointer promised; else 1: go the long way. */
 static int
 search_leaf(const struct group *group, uint32_t number, uint64_t *ret_payload)
 {
@@ -87,7 +80,7 @@ lookup_group(struct nam_worker *worker, struct group *group, const uint8_t *keys
 
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	worker->counters[NAM_OP_LOOKUP].ops += group->count - 1;
-	find_segments(group, keys);
+	find_leaves(group, keys);
 	rc = read_leaves(worker, group); /* SUSPENDS */
 	for (uint32_t i = 0; i < group->count && !rc; i++)
 		ret_rcs[i] = search_leaf(group, i, &ret_payloads[i]);
