@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kill_client.h -- what the coordinator of kill_client_test.c and its children agree on. */
+#ifndef NAM_TESTS_PROCESS_KILL_CLIENT_H
+#define NAM_TESTS_PROCESS_KILL_CLIENT_H
+
+#include <stdint.h>
+
+#include "nam.h"
+
+#define INDEX "shared"
+#define LOCK_MS 500u
+#define BOUND_NS (LOCK_MS * 1000000ull + 1000000000ull)	/* what the project promises */
+#define NUMBERS 400000ull
+#define CLASSES 8u			/* of numbers; 0: there before anybody dies */
+#define SURVIVOR 1u
+#define LATE 2u				/* the coordinator's, after the deaths */
+#define VICTIM 3u			/* and those after it */
+
+uint64_t payload_of(uint64_t number);
+/* Number `i` of a class, spread over the whole tree. */
+uint64_t number_of(unsigned class, uint64_t i);
+
+int insert(struct nam_worker *worker, struct nam_index *index, uint64_t number);
+int lookup(struct nam_worker *worker, struct nam_index *index, uint64_t number,
+	uint64_t *ret_payload);
+struct nam_index *open_index(struct nam_worker *worker, uint64_t cache_bytes);
+
+/*
+ * The children: a victim inserts and says so until it is killed; the survivor changes, looks and
+ * scans all the while; the locker kills itself with one particular lock in its hands.
+ */
+int victim_main(char **argv);
+int survivor_main(char **argv);
+int locker_main(char **argv);
+
+#endif /* NAM_TESTS_PROCESS_KILL_CLIENT_H */

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kill_server_test.c -- memory servers that die or stop answering under clients with many fibers.
+ *
+ * Every operation ends, with an error of the fabric, within two seconds; afterwards a new server
+ * takes the dead one's place.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/env.h"
+#include "common/rpc/rpc.h"
+#include "lib/cluster.h"
+#include "nam.h"
+
+#define INDEX "doomed"
+#define CLIENTS 3u
+#define THREADS 2u
+#define FIBERS 12u
+#define KEYS 5000u
+#define RPC_MS 2000u			/* the default of rpc_timeout_ms */
+#define BOUND_NS 2000000000ull		/* what the project promises after a death */
+/* A stopped server is noticed by the timeout of RPCs; on busy processors a little later. */
+#define STOPPED_NS (RPC_MS * 1000000ull + 1500000000ull)
+
+/* ---- the client: loops until the fabric fails --------------------------------------------- */
+
+struct loop {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	unsigned kind, number;
+	uint64_t ops, slowest_ns, ended_ns;
+	int rc;
+};
+
+static int
+step_lookup(struct loop *self, struct nam_rng *rng)
+{
+	uint64_t payload;
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(nam_rng_below(rng, KEYS), key);
+	rc = nam_index_lookup(self->worker, self->index, key, &payload); /* SUSPENDS */
+	return rc == -NAM_E_NOTFOUND ? 0 : rc;
+}
+
+static int
+step_insert(struct loop *self, struct nam_rng *rng)
+{
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(nam_rng_next(rng), key);
+	rc = nam_index_insert(self->worker, self->index, key, 1); /* SUSPENDS */
+	return rc == -NAM_E_EXISTS ? 0 : rc;
+}
+
+static int
+step_scan(struct loop *self, struct nam_rng *rng)
+{
+	struct nam_range range = { .limit = 300, .reverse = nam_rng_below(rng, 2) };
+	uint64_t payloads[100];
+	struct nam_cursor *cursor;
+	uint32_t count;
+	int rc = nam_cursor_open(self->worker, self->index, &range, &cursor);
+
+	if (rc)
+		return rc;
+	do
+		rc = nam_cursor_next(cursor, NULL, payloads, 100, &count); /* SUSPENDS */
+	while (!rc && count);
+	nam_cursor_close(cursor);
+	return rc;
+}
+
+static int
+step_rpc(struct loop *self, struct nam_rng *rng)
+{
+	struct nam_server_status status;
+
+	return nam_server_status_get(self->worker, (uint32_t)nam_rng_below(rng, 2),
+		&status); /* SUSPENDS */
+}
+
+/* Long messages, of which no two are the same. */
+static int
+step_ping(struct loop *self, struct nam_rng *rng)
+{
+	uint32_t bytes = (uint32_t)nam_rng_below(rng, NAM_RPC_BODY_MAX), back = NAM_RPC_BODY_MAX;
+	uint8_t sent[NAM_RPC_BODY_MAX], echo[NAM_RPC_BODY_MAX];
+	int rc;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		sent[i] = (uint8_t)(i + bytes + self->number);
+	rc = nam_rpc_call(self->worker, (uint32_t)nam_rng_below(rng, 2), NAM_RPC_PING, sent, bytes,
+		echo, &back); /* SUSPENDS */
+	if (!rc && (back != bytes || memcmp(sent, echo, bytes) != 0))
+		test_die("a PING was not echoed");
+	return rc;
+}
+
+static int (*const steps[])(struct loop *, struct nam_rng *) = { step_lookup, step_insert,
+	step_scan, step_rpc, step_ping };
+#define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+static void
+loop_until_it_breaks(void *arg)
+{
+	struct loop *self = arg;
+	struct nam_rng rng = nam_rng_seed(self->number);
+
+	while (!self->rc) {
+		uint64_t start_ns = nam_now_ns(), took_ns;
+
+		self->rc = steps[self->kind](self, &rng); /* SUSPENDS */
+		took_ns = nam_now_ns() - start_ns;
+		if (took_ns > self->slowest_ns)
+			self->slowest_ns = took_ns;
+		self->ops++;
+	}
+	self->ended_ns = nam_now_ns();
+}
+
+struct crew {
+	struct nam_client *client;
+	struct nam_index *index;
+	unsigned number;
+	struct loop loops[FIBERS];
+};
+
+static void
+crew_main(void *arg)
+{
+	struct crew *crew = arg;
+	struct nam_worker *worker = test_worker(crew->client);
+
+	for (unsigned i = 0; i < FIBERS; i++) {
+		crew->loops[i] = (struct loop){ .worker = worker, .index = crew->index,
+			.kind = i % STEPS, .number = crew->number * FIBERS + i };
+		if (nam_worker_spawn(worker, loop_until_it_breaks, &crew->loops[i]))
+			test_die("no fiber");
+	}
+	nam_worker_run(worker); /* SUSPENDS */
+	nam_worker_close(worker);
+}
+
+/* Arguments: cluster, cache bytes.  Prints "ready", and a line for each fiber when it has ended. */
+static int
+client_main(char **argv)
+{
+	struct nam_client *client = test_connect(argv[0], "doomed", 0);
+	struct nam_worker *worker = test_worker(client);
+	struct nam_thread *threads[THREADS];
+	struct crew crews[THREADS];
+	struct nam_index *index;
+
+	if (nam_index_open(worker, INDEX, strtoull(argv[1], NULL, 10), &index))
+		test_die("cannot open: %s", nam_worker_diag(worker));
+	for (unsigned i = 0; i < THREADS; i++) {
+		crews[i].client = client;
+		crews[i].index = index;
+		crews[i].number = (unsigned)getpid() * THREADS + i;
+		if (nam_thread_start("doomed", crew_main, &crews[i], &threads[i]))
+			test_die("no thread");
+	}
+	printf("ready\n");
+	(void)fflush(stdout);
+	for (unsigned i = 0; i < THREADS; i++)
+		nam_thread_join(threads[i]);
+	for (unsigned i = 0; i < THREADS * FIBERS; i++) {
+		const struct loop *loop = &crews[i / FIBERS].loops[i % FIBERS];
+
+		printf("loop %u ops %llu slowest %llu ended %llu rc %d\n", loop->kind,
+			(unsigned long long)loop->ops, (unsigned long long)loop->slowest_ns,
+			(unsigned long long)loop->ended_ns, loop->rc);
+	}
+	(void)fflush(stdout);
+	nam_index_close(index);
+	nam_worker_close(worker);
+	nam_client_close(client);
+	return 0;
+}
+
+/* ---- the coordinator ---------------------------------------------------------------------- */
+
+static struct cluster cluster;
+
+static int
+start(void **state)
+{
+	(void)state;
+	cluster_start(&cluster, 2, "256M", "32M");
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	cluster_stop(&cluster);
+	return 0;
+}
+
+static void
+fill_index(void)
+{
+	struct nam_client *client = test_connect(cluster.list, "coordinator", 0);
+	struct nam_worker *worker = test_worker(client);
+	struct nam_index_options options;
+	struct nam_index *index;
+
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	options.head_interval = 8;
+	assert_int_equal(nam_index_create(worker, INDEX, &options), 0);
+	assert_int_equal(nam_index_open(worker, INDEX, 1u << 20, &index), 0);
+	for (uint64_t n = 0; n < KEYS; n++) {
+		uint8_t key[8];
+
+		nam_key_from_u64(n, key);
+		assert_int_equal(nam_index_insert(worker, index, key, n), 0);
+	}
+	nam_index_close(index);
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+static void
+start_clients(struct child clients[CLIENTS])
+{
+	static const char *const caches[CLIENTS] = { "0", "16384", "4194304" };
+	char line[64];
+
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		const char *const args[] = { cluster.list, caches[i], NULL };
+
+		child_start_self(&clients[i], "client", args);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		assert_true(child_line(&clients[i], line, sizeof(line), 20000));
+		assert_string_equal(line, "ready");
+	}
+}
+
+/* Every fiber of every client has ended with an error of the fabric, so long after `since_ns`. */
+static void
+end_clients(struct child clients[CLIENTS], uint64_t since_ns, uint64_t bound_ns)
+{
+	unsigned long long ops, slowest, ended, last = 0, total = 0;
+	char line[160];
+	unsigned kind;
+	int rc;
+
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		unsigned loops = 0;
+
+		while (child_line(&clients[i], line, sizeof(line), 30000)) {
+			assert_int_equal(
+				sscanf(line, "loop %u ops %llu slowest %llu ended %llu rc %d",
+					&kind, &ops, &slowest, &ended, &rc),
+				5);
+			if (!nam_err_is(rc, NAM_E_FABRIC))
+				print_error("%s: %s\n", line, nam_err_name(rc));
+			assert_true(nam_err_is(rc, NAM_E_FABRIC));
+			assert_true(ended < since_ns + bound_ns);
+			assert_true(slowest < bound_ns);
+			last = ended > last ? ended : last;
+			total += ops;
+			loops++;
+		}
+		assert_int_equal(loops, THREADS * FIBERS);
+		/* And the rest of the client's end does not hang either. */
+		assert_int_equal(child_wait(&clients[i], 10000), 0);
+	}
+	assert_true(total > CLIENTS * THREADS * FIBERS);
+	print_message("%llu operations, the last one ended %llu ms after\n", total,
+		last > since_ns ? (last - since_ns) / 1000000 : 0);
+}
+
+static void
+kill_under_load(unsigned number)
+{
+	struct child clients[CLIENTS];
+	uint64_t killed_ns;
+	struct stat status;
+
+	fill_index();
+	for (unsigned round = 0; round < test_scaled(5); round++) {
+		const char *path = cluster.addresses[number] + strlen("shm:");
+
+		start_clients(clients);
+		nam_sleep_ns(100000000 + 10000000 * round);
+		killed_ns = nam_now_ns();
+		child_kill(&cluster.servers[number]);
+		end_clients(clients, killed_ns, BOUND_NS);
+
+		/* Its socket is still there, and in nobody's way. */
+		assert_int_equal(stat(path, &status), 0);
+		assert_true(S_ISSOCK(status.st_mode));
+		/* Nothing of the index is left without one of its servers: both begin anew. */
+		child_kill(&cluster.servers[1 - number]);
+		cluster_start_server(&cluster, 0);
+		cluster_start_server(&cluster, 1);
+		fill_index();
+	}
+	child_kill(&cluster.servers[0]);
+	child_kill(&cluster.servers[1]);
+	cluster_start_server(&cluster, 0);
+	cluster_start_server(&cluster, 1);
+}
+
+static void
+server__killed_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR(void **state)
+{
+	(void)state;
+	kill_under_load(1);
+}
+
+static void
+catalog_server__killed_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR(void **state)
+{
+	(void)state;
+	kill_under_load(0);
+}
+
+static void
+both_servers__killed_at_once__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR(void **state)
+{
+	struct child clients[CLIENTS];
+	uint64_t killed_ns;
+
+	(void)state;
+	fill_index();
+	start_clients(clients);
+	nam_sleep_ns(100000000);
+	killed_ns = nam_now_ns();
+	child_kill(&cluster.servers[0]);
+	child_kill(&cluster.servers[1]);
+	end_clients(clients, killed_ns, BOUND_NS);
+	cluster_start_server(&cluster, 0);
+	cluster_start_server(&cluster, 1);
+}
+
+/* SIGTERM: the server says good-bye, which for its clients is the same. */
+static void
+server__ends_in_good_order_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR(void **state)
+{
+	struct child clients[CLIENTS];
+	uint64_t ended_ns;
+
+	(void)state;
+	fill_index();
+	start_clients(clients);
+	nam_sleep_ns(100000000);
+	ended_ns = nam_now_ns();
+	child_signal(&cluster.servers[1], SIGTERM);
+	assert_int_equal(child_wait(&cluster.servers[1], 10000), 0);
+	end_clients(clients, ended_ns, BOUND_NS + (nam_now_ns() - ended_ns));
+	assert_int_equal(access(cluster.addresses[1] + strlen("shm:"), F_OK), -1);
+	child_kill(&cluster.servers[0]);
+	cluster_start_server(&cluster, 0);
+	cluster_start_server(&cluster, 1);
+}
+
+/* ---- a server that stops answering -------------------------------------------------------- */
+
+struct patient {
+	struct nam_worker *worker;
+	uint64_t took_ns;
+	uint32_t slot;
+	int rc;
+};
+
+static void
+ask_once(void *arg)
+{
+	struct patient *self = arg;
+	struct nam_server_status status;
+	uint64_t start_ns = nam_now_ns();
+
+	self->rc = nam_server_status_get(self->worker, self->slot, &status); /* SUSPENDS */
+	self->took_ns = nam_now_ns() - start_ns;
+}
+
+/* Many at once, more than the ring and the receive queue have room for. */
+static void
+ask(struct nam_worker *worker, uint32_t slot, unsigned fibers, int expect)
+{
+	struct patient patients[48];
+
+	for (unsigned i = 0; i < fibers; i++) {
+		patients[i] = (struct patient){ worker, 0, slot, 0 };
+		assert_int_equal(nam_worker_spawn(worker, ask_once, &patients[i]), 0);
+	}
+	nam_worker_run(worker);
+	for (unsigned i = 0; i < fibers; i++) {
+		assert_int_equal(patients[i].rc, expect);
+		assert_true(patients[i].took_ns < STOPPED_NS);
+	}
+}
+
+static void
+server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
+{
+	struct nam_client *client = test_connect(cluster.list, "patient", 0);
+	struct nam_worker *worker = test_worker(client);
+	struct nam_server_status status;
+
+	(void)state;
+	ask(worker, 1, 48, 0);
+	child_signal(&cluster.servers[1], SIGSTOP);
+	ask(worker, 1, 1, -NAM_E_FABRIC_TIMEOUT);
+	assert_non_null(strstr(nam_worker_diag(worker), cluster.addresses[1]));
+	ask(worker, 1, 48, -NAM_E_FABRIC_TIMEOUT);
+	/* The other one answers all the while. */
+	ask(worker, 0, 48, 0);
+	child_signal(&cluster.servers[1], SIGCONT);
+	/* What was asked in vain is answered too late, and must not be mistaken for anything. */
+	for (unsigned i = 0; i < 20; i++) {
+		ask(worker, 1, 20, 0);
+		assert_int_equal(nam_server_status_get(worker, 1, &status), 0);
+		assert_int_equal(status.id, 1);
+		assert_int_equal(status.pid, cluster.servers[1].pid);
+	}
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+/* One-sided operations need no answer from it. */
+static void
+server__stopped__LOOKUPS_GO_ON(void **state)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_index *index;
+	uint64_t payload;
+
+	(void)state;
+	fill_index();
+	client = test_connect(cluster.list, "patient", 0);
+	worker = test_worker(client);
+	assert_int_equal(nam_index_open(worker, INDEX, 0, &index), 0);
+	child_signal(&cluster.servers[0], SIGSTOP);
+	child_signal(&cluster.servers[1], SIGSTOP);
+	for (uint64_t n = 0; n < KEYS; n++) {
+		uint8_t key[8];
+
+		nam_key_from_u64(n, key);
+		assert_int_equal(nam_index_lookup(worker, index, key, &payload), 0);
+		assert_int_equal(payload, n);
+		assert_int_equal(nam_index_update(worker, index, key, n + 1), 0);
+	}
+	child_signal(&cluster.servers[0], SIGCONT);
+	child_signal(&cluster.servers[1], SIGCONT);
+	nam_index_close(index);
+	assert_int_equal(nam_index_drop(worker, INDEX), 0);
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+static void
+server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR(void **state)
+{
+	struct nam_client_options options;
+	struct nam_client *client;
+	struct nam_diag diag = { "" };
+	uint64_t start_ns;
+	int rc;
+
+	(void)state;
+	child_signal(&cluster.servers[1], SIGSTOP);
+	nam_client_options_init(&options);
+	options.cluster = cluster.list;
+	start_ns = nam_now_ns();
+	rc = nam_client_connect(&options, &client, &diag);
+	child_signal(&cluster.servers[1], SIGCONT);
+	assert_true(nam_err_is(rc, NAM_E_FABRIC));
+	assert_true(nam_now_ns() - start_ns < 7000000000ull);	/* fabric.h: 5 s at most */
+	assert_non_null(strstr(diag.text, cluster.addresses[1]));
+	client = test_connect(cluster.list, "later", 0);
+	nam_client_close(client);
+}
+
+/* ---- a new one in its place --------------------------------------------------------------- */
+
+static void
+server__killed_and_started_again__OLD_CLIENTS_ARE_TOLD_AND_NEW_ONES_WORK(void **state)
+{
+	struct nam_client *old = test_connect(cluster.list, "old", 0), *fresh;
+	struct nam_worker *worker = test_worker(old), *another;
+	uint64_t deadline = nam_now_ns() + BOUND_NS;
+	struct nam_server_status status;
+	struct nam_diag diag = { "" };
+	int rc = 0;
+
+	(void)state;
+	child_kill(&cluster.servers[1]);
+	cluster_start_server(&cluster, 1);
+	while (!rc && nam_now_ns() < deadline)
+		rc = nam_server_status_get(worker, 1, &status);
+	assert_true(nam_err_is(rc, NAM_E_FABRIC));
+	/* The old client's pointers mean nothing to the new server. */
+	rc = nam_worker_open(old, &another, &diag);
+	assert_true(nam_err_is(rc, NAM_E_FABRIC));
+	assert_true(strlen(diag.text) > 0);
+	fresh = test_connect(cluster.list, "fresh", 0);
+	another = test_worker(fresh);
+	assert_int_equal(nam_server_status_get(another, 1, &status), 0);
+	assert_int_equal(status.carved_bytes, 0);
+	nam_worker_close(another);
+	nam_client_close(fresh);
+	nam_worker_close(worker);
+	nam_client_close(old);
+	child_kill(&cluster.servers[0]);
+	cluster_start_server(&cluster, 0);
+	fill_index();
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			server__killed_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR),
+		cmocka_unit_test(
+			catalog_server__killed_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR),
+		cmocka_unit_test(
+			both_servers__killed_at_once__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR),
+		cmocka_unit_test(
+			server__ends_in_good_order_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR),
+		cmocka_unit_test(server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON),
+		cmocka_unit_test(server__stopped__LOOKUPS_GO_ON),
+		cmocka_unit_test(server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR),
+		cmocka_unit_test(
+			server__killed_and_started_again__OLD_CLIENTS_ARE_TOLD_AND_NEW_ONES_WORK),
+	};
+
+	if (argc > 3 && !strcmp(argv[1], "client"))
+		return client_main(argv + 2);
+	if (argc == 2)
+		cmocka_set_test_filter(argv[1]);	/* "server__stopped*" */
+	return cmocka_run_group_tests(tests, start, stop);
+}
