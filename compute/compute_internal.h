@@ -103,9 +103,10 @@ struct nam__task {
 enum nam__context {
 	NAM__CONTEXT_TASK = 0,		/* a task waits for this request */
 	NAM__CONTEXT_UNSIGNALED = 1,	/* a task's, but only its failure is of interest */
-	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 4-byte aligned */
+	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 8-byte aligned */
 	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
-	NAM__CONTEXT_MASK = 3,
+	NAM__CONTEXT_FLIGHT = 4,	/* one of several READs that a task takes one by one */
+	NAM__CONTEXT_MASK = 7,
 };
 
 struct nam__call;			/* rpc_call.c */
@@ -174,6 +175,23 @@ int nam__poll(struct nam_worker *worker);
 /* Wait until the current task's pending requests are done.  Returns its rc and clears it. */
 NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
 
+/* Leave the current task until nam__task_ready() is called for it. */
+NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
+
+/* Fill what names the remote side of a request.  The server's slot, or negative. */
+static inline int
+nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offset_bytes,
+	struct nam_wr *wr)
+{
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
+
+	if (!region)
+		return -NAM_E_NOREGION;
+	wr->remote = region->remote + nam_gaddr_offset(at) + offset_bytes;
+	wr->rkey = region->rkey;
+	return (int)region->server;
+}
+
 /* Let the ready fibers run, if there are any, without looking for completions. */
 NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
 
@@ -182,6 +200,36 @@ NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 
 /* client.c: connect this worker's queue pairs, or say which server refused and why. */
 int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * flights.c: a rolling window of READs that one task keeps in flight, taking each as it completes.
+ * Lives on the task's stack, which must not be left before everything in flight has been taken.
+ */
+#define NAM__FLIGHTS_MAX 16u
+
+struct nam__flight {
+	struct nam__flights *flights;
+};
+
+struct nam__flights {
+	struct nam__task *task;
+	uint32_t in_flight;		/* posted, not yet taken */
+	uint32_t done_count;		/* completed, not yet taken */
+	bool waiting;			/* the task is suspended until something completes */
+	int rc;				/* first failure */
+	uint8_t done[NAM__FLIGHTS_MAX];	/* numbers of flights */
+	struct nam__flight each[NAM__FLIGHTS_MAX];
+};
+
+void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
+/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
+void nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+	struct nam_gaddr at, void *local, uint32_t bytes);
+/* The number of a flight that is done; flights->rc says whether all went well.  in_flight > 0. */
+NAM_FIBER_FN unsigned nam__flights_take(struct nam_worker *worker, struct nam__flights *flights);
+/* For worker.c. */
+void nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
+	const struct nam_wc *wc);
 
 /* buffer.c */
 void nam__buffers_free(struct nam_worker *worker);

@@ -12,20 +12,6 @@
 
 /* ---- collecting --------------------------------------------------------------------------- */
 
-/* Fill what names the remote side.  Returns the server's slot, or negative. */
-static inline int
-resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offset_bytes,
-	struct nam_wr *wr)
-{
-	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
-
-	if (!region)
-		return -NAM_E_NOREGION;
-	wr->remote = region->remote + nam_gaddr_offset(at) + offset_bytes;
-	wr->rkey = region->rkey;
-	return (int)region->server;
-}
-
 static inline void
 request_fill(struct nam_wr *wr, uint8_t op, void *local, uint32_t bytes)
 {
@@ -54,7 +40,7 @@ batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t off
 		return NULL;
 	}
 	request_fill(wr, op, local, bytes);
-	slot = resolve(batch->worker, at, offset_bytes, wr);
+	slot = nam__resolve(batch->worker, at, offset_bytes, wr);
 	if (slot < 0) {
 		batch->rc = slot;
 		return NULL;
@@ -175,7 +161,7 @@ static inline int
 post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 {
 	struct nam__task *task = worker->current;
-	int slot = resolve(worker, at, 0, wr);
+	int slot = nam__resolve(worker, at, 0, wr);
 
 	if (slot < 0)
 		return slot;
@@ -194,7 +180,7 @@ nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 	struct nam__task *task = worker->current;
 	struct nam_op_counters *counters = task->counters;
 	struct nam_wr wr;
-	int rc, slot = resolve(worker, at, 0, &wr);
+	int rc, slot = nam__resolve(worker, at, 0, &wr);
 
 	if (__builtin_expect(slot < 0 || !worker->qps[slot], 0))
 		return slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
@@ -283,7 +269,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_qp *qp;
-	int rc, slot = resolve(worker, at, 0, wr);
+	int rc, slot = nam__resolve(worker, at, 0, wr);
 
 	if (slot < 0)
 		return slot;

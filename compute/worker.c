@@ -78,6 +78,9 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT) {
+		nam__flights_completed(worker,
+			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
 		async_completed(worker, wc);
 	} else {
@@ -127,9 +130,8 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Leave the current task until somebody makes it ready again. */
-NAM_FIBER_FN static void
-suspend(struct nam_worker *worker)
+void
+nam__suspend(struct nam_worker *worker)
 {
 	struct nam__task *self = worker->current;
 	struct nam__task *next;
@@ -151,7 +153,7 @@ nam__task_await(struct nam_worker *worker)
 	int rc;
 
 	if (self->pending)
-		suspend(worker); /* SUSPENDS */
+		nam__suspend(worker); /* SUSPENDS */
 	rc = self->rc;
 	self->rc = 0;
 	return rc;
@@ -170,7 +172,7 @@ nam__give_way(struct nam_worker *worker)
 	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
 		return;
 	nam__task_ready(worker, worker->current);
-	suspend(worker); /* SUSPENDS */
+	nam__suspend(worker); /* SUSPENDS */
 }
 
 void
@@ -274,7 +276,7 @@ void
 nam_worker_run(struct nam_worker *worker)
 {
 	if (worker->tasks_alive)
-		suspend(worker); /* SUSPENDS */
+		nam__suspend(worker); /* SUSPENDS */
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

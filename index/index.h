@@ -128,7 +128,7 @@ NAM_FIBER_FN int nam_index_lookup(struct nam_worker *worker, struct nam_index *i
 	const void *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
 /**
- * nam_index_lookup_many -- look up many keys; their READs share round trips.
+ * nam_index_lookup_many -- look up many keys in a pipeline.
  *
  * @keys	count * key_bytes bytes
  * @ret_payloads	[count]; element i is set where ret_rcs[i] is 0
@@ -136,7 +136,7 @@ NAM_FIBER_FN int nam_index_lookup(struct nam_worker *worker, struct nam_index *i
  *
  * Returns 0, -ENOMEM, or a FABRIC code, after which no element means anything.
  *
- * Cost:	per 16 keys 1 round trip, 1 doorbell per memory server touched, 16 * node_bytes in,
+ * Cost:	1 round trip and node_bytes in for each key, up to 16 of them under way at a time,
  *		with a warm cache.  The quickest way to look up more than one key.
  */
 NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index,

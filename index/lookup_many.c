@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup_many.c -- look-ups in groups: all READs of a group share one wait.
+ * lookup_many.c -- many look-ups at a time, in a pipeline of two stages.
  *
- * The steps of the single look-up (point_ops.c), each taken for the whole group before the next, so
- * that the misses of one key's step overlap with the work of the others', and what is paid per wait
- * (a switch of fibers, a doorbell, a poll) is paid once.
+ *	the cache	is searched for a group of keys at a time, so that the misses of one key's
+ *			search overlap with those of the others'
+ *	the leaves	are READ through a rolling window: each that arrives is searched, and the next
+ *			is posted in its place
+ *
+ * A key that the quick way does not answer (unknown to the cache, a leaf that has been divided, …)
+ * is looked up again by the single look-up, once nothing is in flight any more.
  */
 #include <errno.h>
 
@@ -13,55 +17,81 @@
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 
-struct group {
+struct pipeline {
+	struct nam_worker *worker;
 	struct nam_index *index;
+	const uint8_t *keys;		/* the caller's, of all */
+	uint64_t *ret_payloads;
+	int *ret_rcs;
 	uint32_t count;
-	uint64_t *images;		/* GROUP_MAX nodes */
-	uint64_t keys[GROUP_MAX];
-	struct nam_gaddr at[GROUP_MAX];	/* null: the cache does not know */
+
+	uint32_t grouped;		/* keys that the cache has been searched for */
+	uint32_t posted;		/* of those, keys that were posted or given up */
+	uint64_t group_keys[GROUP_MAX];
+	struct nam_gaddr group_at[GROUP_MAX];
+
+	uint64_t *images;		/* NAM__FLIGHTS_MAX nodes; flight i reads into image i */
+	struct nam_gaddr at[NAM__FLIGHTS_MAX];
+	uint64_t flight_keys[NAM__FLIGHTS_MAX];
+	uint32_t positions[NAM__FLIGHTS_MAX];	/* in the caller's arrays */
+	uint32_t again;			/* keys for the single look-up; their rc is AGAIN */
+	struct nam__flights flights;
 };
 
-static uint64_t *
-image_of(const struct group *group, uint32_t number)
+#define AGAIN 1
+
+static inline uint64_t *
+image_of(const struct pipeline *p, unsigned flight)
 {
-	return group->images + (size_t)number * group->index->g.node_words;
+	return p->images + (size_t)flight * p->index->g.node_words;
 }
 
-/* Step 1: which leaves. */
+/* The next group of keys, as far as the cache knows them. */
 static void
-find_leaves(struct group *group, const uint8_t *keys)
+search_cache(struct pipeline *p)
 {
-	for (uint32_t i = 0; i < group->count; i++)
-		group->keys[i] = nam_key_to_u64(keys + 8 * i);
-	nam__cache_leaf_group(group->index->cache, group->keys, group->count, group->at);
+	uint32_t count = p->count - p->grouped < GROUP_MAX ? p->count - p->grouped : GROUP_MAX;
+
+	for (uint32_t i = 0; i < count; i++)
+		p->group_keys[i] = nam_key_to_u64(p->keys + 8ul * (p->grouped + i));
+	nam__cache_leaf_group(p->index->cache, p->group_keys, count, p->group_at);
+	p->grouped += count;
 }
 
-/* Step 2: one READ each, one wait for all. */
-NAM_FIBER_FN static int
-read_leaves(struct nam_worker *worker, struct group *group)
+/* Post the READ for the next key that the cache knows; false when there are no more keys. */
+static bool
+post_next(struct pipeline *p, unsigned flight)
 {
-	struct nam_batch batch;
+	while (p->posted < p->count) {
+		uint32_t in_group = p->posted % GROUP_MAX;
 
-	nam_batch_init(&batch, worker);
-	for (uint32_t i = 0; i < group->count; i++)
-		if (!nam_gaddr_is_null(group->at[i]))
-			nam_batch_read(&batch, group->at[i], image_of(group, i),
-				group->index->g.node_bytes);
-	return nam_batch_await(&batch); /* SUSPENDS */
+		if (p->posted == p->grouped)
+			search_cache(p);
+		if (!nam_gaddr_is_null(p->group_at[in_group])) {
+			p->at[flight] = p->group_at[in_group];
+			p->flight_keys[flight] = p->group_keys[in_group];
+			p->positions[flight] = p->posted++;
+			nam__flights_read(p->worker, &p->flights, flight, p->at[flight],
+				image_of(p, flight), p->index->g.node_bytes);
+			return true;
+		}
+		p->ret_rcs[p->posted++] = AGAIN;
+		p->again++;
+	}
+	return false;
 }
 
-/* Step 3: the payload, if the image is what the pointer promised; else 1: go the long way. */
+/* The payload, if the image is what the pointer promised. */
 static int
-search_leaf(const struct group *group, uint32_t number, uint64_t *ret_payload)
+search_leaf(const struct pipeline *p, unsigned flight, uint64_t *ret_payload)
 {
-	const uint64_t *image = image_of(group, number);
-	const uint64_t *entries = image + group->index->g.entries_at;
+	const uint64_t *image = image_of(p, flight);
+	const uint64_t *entries = image + p->index->g.entries_at;
 	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image), entry;
-	uint64_t key = group->keys[number];
+	uint64_t key = p->flight_keys[flight];
 
-	if (nam_gaddr_is_null(group->at[number]) ||
-		!nam__leaf_fits(group->index, image, group->at[number], &key))
-		return 1;
+	if (!nam__leaf_fits(p->index, image, p->at[flight], &key))
+		return AGAIN;
 	entry = nam__count_below(entries, sorted, 2, &key, 1, false);
 	if (entry == sorted || entries[2 * entry] != key)
 		for (entry = sorted; entry < count && entries[2 * entry] != key; entry++)
@@ -72,55 +102,69 @@ search_leaf(const struct group *group, uint32_t number, uint64_t *ret_payload)
 	return 0;
 }
 
+/* Run the pipeline dry.  After a failure nothing more is posted, and what is in flight is awaited. */
 NAM_FIBER_FN static int
-lookup_group(struct nam_worker *worker, struct group *group, const uint8_t *keys,
-	uint64_t *ret_payloads, int *ret_rcs)
+run(struct pipeline *p)
 {
-	int rc;
+	for (unsigned flight = 0; flight < NAM__FLIGHTS_MAX; flight++)
+		if (!post_next(p, flight))
+			break;
+	while (p->flights.in_flight) {
+		unsigned flight = nam__flights_take(p->worker, &p->flights); /* SUSPENDS */
+		uint32_t position = p->positions[flight];
 
-	nam__op_begin(worker, NAM_OP_LOOKUP);
-	worker->counters[NAM_OP_LOOKUP].ops += group->count - 1;
-	find_leaves(group, keys);
-	rc = read_leaves(worker, group); /* SUSPENDS */
-	for (uint32_t i = 0; i < group->count && !rc; i++)
-		ret_rcs[i] = search_leaf(group, i, &ret_payloads[i]);
-	nam__op_end(worker);
-	if (rc)
-		return rc;
-	for (uint32_t i = 0; i < group->count; i++) {
-		if (ret_rcs[i] <= 0)
+		if (p->flights.rc)
 			continue;
-		worker->counters[NAM_OP_LOOKUP].ops--;	/* counted again */
-		ret_rcs[i] = nam_index_lookup(worker, group->index, keys + 8 * i,
-			&ret_payloads[i]); /* SUSPENDS */
+		p->ret_rcs[position] = search_leaf(p, flight, &p->ret_payloads[position]);
+		p->again += p->ret_rcs[position] == AGAIN;
+		post_next(p, flight);
 	}
-	return 0;
+	return p->flights.rc;
+}
+
+NAM_FIBER_FN static void
+look_up_singly(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+	uint32_t count, bool all, uint64_t *ret_payloads, int *ret_rcs)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (all || ret_rcs[i] == AGAIN)
+			ret_rcs[i] = nam_index_lookup(worker, index,
+				keys + (size_t)i * index->g.key_bytes,
+				&ret_payloads[i]); /* SUSPENDS */
 }
 
 int
 nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
-	uint32_t key_bytes = index->g.key_bytes, done = 0;
-	struct group group = { .index = index };
-	const uint8_t *key = keys;
-	int rc = 0;
+	struct pipeline p;
+	int rc;
 
 	if (!index->fast_lookups) {
-		for (; done < count; done++)
-			ret_rcs[done] = nam_index_lookup(worker, index, key + done * key_bytes,
-				&ret_payloads[done]); /* SUSPENDS */
+		look_up_singly(worker, index, keys, count, true, ret_payloads,
+			ret_rcs); /* SUSPENDS */
 		return 0;
 	}
-	group.images = nam_buffer_take(worker, GROUP_MAX * index->g.node_bytes);
-	if (!group.images)
+	p.images = nam_buffer_take(worker, NAM__FLIGHTS_MAX * index->g.node_bytes);
+	if (!p.images)
 		return -ENOMEM;
-	while (done < count && !rc) {
-		group.count = count - done < GROUP_MAX ? count - done : GROUP_MAX;
-		rc = lookup_group(worker, &group, key + 8 * done, ret_payloads + done,
-			ret_rcs + done); /* SUSPENDS */
-		done += group.count;
-	}
-	nam_buffer_give(worker, group.images, GROUP_MAX * index->g.node_bytes);
+	p.worker = worker;
+	p.index = index;
+	p.keys = keys;
+	p.ret_payloads = ret_payloads;
+	p.ret_rcs = ret_rcs;
+	p.count = count;
+	p.grouped = p.posted = p.again = 0;
+	nam__flights_init(&p.flights, worker);
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = run(&p); /* SUSPENDS */
+	/* Those that are looked up again are counted again. */
+	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1 - p.again;
+	nam__op_end(worker);
+	nam_buffer_give(worker, p.images, NAM__FLIGHTS_MAX * index->g.node_bytes);
+	if (!rc && p.again)
+		look_up_singly(worker, index, keys, count, false, ret_payloads,
+			ret_rcs); /* SUSPENDS */
 	return rc;
 }
