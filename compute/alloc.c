@@ -321,6 +321,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	uint32_t servers_count = worker->client->servers_count;
 	bool asked[NAM_SERVERS_MAX] = { false };
 	uint32_t dead_count = 0;
+	uint64_t reusable = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < 2 * servers_count; i++) {
@@ -337,6 +338,17 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	}
 	if (dead_count == servers_count)
 		return rc;
+	/* Perhaps nobody can see any more what this worker has retired. */
+	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
+		for (uint32_t slot = 0; slot < servers_count; slot++) {
+			struct shelf *shelf = shelf_find(worker, slot, stride);
+
+			if (!shelf || shelf_empty(shelf) || !worker->qps[slot])
+				continue;
+			*ret_at = shelf_pop(shelf, stride);
+			return 0;
+		}
+	}
 	return explain_full(worker, stride, dead_count);
 }
 

@@ -202,10 +202,10 @@ NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
- * flights.c: a rolling window of READs that one task keeps in flight, taking each as it completes.
- * Lives on the task's stack, which must not be left before everything in flight has been taken.
+ * flights.c: READs that one task keeps in flight, taking each as it completes.  They must all have
+ * been taken before the struct and their buffers go away.
  */
-#define NAM__FLIGHTS_MAX 16u
+#define NAM__FLIGHTS_MAX 32u
 
 struct nam__flight {
 	struct nam__flights *flights;
@@ -225,6 +225,9 @@ void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
 /* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
 void nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes);
+/* Post flights 0 .. count - 1 into consecutive images: one round trip, a doorbell per server. */
+void nam__flights_read_all(struct nam_worker *worker, struct nam__flights *flights,
+	const struct nam_gaddr *at, void *images, unsigned count, uint32_t bytes);
 /* The number of a flight that is done; flights->rc says whether all went well.  in_flight > 0. */
 NAM_FIBER_FN unsigned nam__flights_take(struct nam_worker *worker, struct nam__flights *flights);
 /* For worker.c. */

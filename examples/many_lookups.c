@@ -7,7 +7,7 @@
  *	example_many_lookups shm:/tmp/nam0,shm:/tmp/nam1
  *
  * Counters are exact, and the same on every fabric.  With inner nodes in the cache a lookup reads
- * one leaf; looked up in groups, many keys share a round trip.
+ * one leaf; looked up together, the leaves of many keys are under way at a time.
  */
 #include <inttypes.h>
 #include <stdio.h>

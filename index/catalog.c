@@ -11,6 +11,7 @@
 
 #include "../common/hash.h"
 #include "index_internal.h"
+#include "maintain.h"
 
 void
 nam_index_options_init(struct nam_index_options *options)
@@ -55,10 +56,10 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
-			"nodes of %u bytes do not do for keys of %u bytes and a head node every "
-			"%u leaves: a power of two from %u to %u that holds 4 entries is needed",
-			options->node_bytes, options->key_bytes, options->head_interval,
-			NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX);
+			"nodes of %u bytes do not do for keys of %u bytes: a power of two from %u to "
+			"%u that holds 4 entries is needed",
+			options->node_bytes, options->key_bytes, NAM_NODE_BYTES_MIN,
+			NAM_NODE_BYTES_MAX);
 	return 0;
 }
 
@@ -396,20 +397,31 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
 	struct nam_gaddr at;
-	int rc;
+	uint64_t word;
+	int rc, leave_rc;
 
 	rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
+	/* Collectors and bulk loads take nodes out, too: wait for them, and keep them out for ever. */
+	rc = nam__collector_enter(worker, index,
+		worker->client->options.lock_timeout_ms * 1000000ull, &word); /* SUSPENDS */
+	if (rc)
+		goto end_operation;
 	/* Who opens by name from here on finds nothing. */
 	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, &at); /* SUSPENDS */
-	if (!rc)
-		rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
+	if (rc) {
+		leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+		(void)leave_rc;		/* the first failure is the one to tell */
+		goto end_operation;
+	}
+	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
 	if (!rc)
 		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
+end_operation:
 	nam__op_end(worker);
 	nam_index_close(index);
 	return rc;

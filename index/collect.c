@@ -66,7 +66,11 @@ tolerate(struct pass *pass, int rc)
 		pass->orphaned_rc = rc;
 		return 0;
 	}
-	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ? 0 : rc;
+	/* Memory that is full is the very reason to go on: names and head nodes can wait. */
+	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
+			       rc == -NAM_E_REMOTE_FULL ?
+		       0 :
+		       rc;
 }
 
 /* ---- merging ------------------------------------------------------------------------------- */

@@ -70,17 +70,10 @@ give:
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
-	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
 	unsigned root_level = 0;
 	int rc;
 
-	/*
-	 * Collectors and bulk loads retire nodes, too; they would come upon those that we have
-	 * retired.  So they are kept out for ever: the word stays taken.
-	 */
-	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
-	if (!rc)
-		rc = last_root(worker, index, &root_level); /* SUSPENDS */
+	rc = last_root(worker, index, &root_level); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
 		return 0;	/* a bulk load died between its steps 3 and 4: there is no tree */
 	if (rc)

@@ -58,7 +58,7 @@ static bool
 busy(int rc)
 {
 	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_LOCK_TIMEOUT ||
-	       rc == -NAM_E_LOCK_ORPHANED;
+	       rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_REMOTE_FULL;
 }
 
 /*

@@ -43,7 +43,8 @@ struct nam_index_options {
 	uint32_t key_bytes;		/* default 8 */
 	bool unique;			/* default true */
 	uint32_t node_bytes;		/* default 1024; a power of two that holds 4 entries */
-	uint32_t head_interval;		/* leaves per head node, default 32; 0: none */
+	uint32_t head_interval;		/* leaves per head node, or as many as it can name; default
+					 * 32; 0: no head nodes */
 };
 
 void nam_index_options_init(struct nam_index_options *options);
@@ -201,7 +202,8 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
 NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
 	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
 
-void nam_cursor_close(struct nam_cursor *cursor);
+/* Waits for READs that are still under way. */
+NAM_FIBER_FN void nam_cursor_close(struct nam_cursor *cursor);
 
 /*
  * The next pair of sorted input: 1 with *key (key_bytes) and *payload filled, 0 at the end, or a

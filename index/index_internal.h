@@ -171,7 +171,10 @@ NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index 
 
 /* ---- drop.c -------------------------------------------------------------------------------- */
 
-/* Retire every node of an index that no name leads to any more. */
+/*
+ * Retire every node of an index that no name leads to any more.  The caller is its collector, for
+ * ever: others would come upon the nodes retired here.
+ */
 NAM_FIBER_FN int nam__index_free_nodes(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
 

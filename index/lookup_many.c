@@ -16,6 +16,7 @@
 #include "search.h"
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
+#define IN_FLIGHT_MAX 16u		/* at most NAM__FLIGHTS_MAX */
 
 struct pipeline {
 	struct nam_worker *worker;
@@ -30,10 +31,10 @@ struct pipeline {
 	uint64_t group_keys[GROUP_MAX];
 	struct nam_gaddr group_at[GROUP_MAX];
 
-	uint64_t *images;		/* NAM__FLIGHTS_MAX nodes; flight i reads into image i */
-	struct nam_gaddr at[NAM__FLIGHTS_MAX];
-	uint64_t flight_keys[NAM__FLIGHTS_MAX];
-	uint32_t positions[NAM__FLIGHTS_MAX];	/* in the caller's arrays */
+	uint64_t *images;		/* IN_FLIGHT_MAX nodes; flight i reads into image i */
+	struct nam_gaddr at[IN_FLIGHT_MAX];
+	uint64_t flight_keys[IN_FLIGHT_MAX];
+	uint32_t positions[IN_FLIGHT_MAX];	/* in the caller's arrays */
 	uint32_t again;			/* keys for the single look-up; their rc is AGAIN */
 	struct nam__flights flights;
 };
@@ -106,7 +107,7 @@ search_leaf(const struct pipeline *p, unsigned flight, uint64_t *ret_payload)
 NAM_FIBER_FN static int
 run(struct pipeline *p)
 {
-	for (unsigned flight = 0; flight < NAM__FLIGHTS_MAX; flight++)
+	for (unsigned flight = 0; flight < IN_FLIGHT_MAX; flight++)
 		if (!post_next(p, flight))
 			break;
 	while (p->flights.in_flight) {
@@ -145,7 +146,7 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 			ret_rcs); /* SUSPENDS */
 		return 0;
 	}
-	p.images = nam_buffer_take(worker, NAM__FLIGHTS_MAX * index->g.node_bytes);
+	p.images = nam_buffer_take(worker, IN_FLIGHT_MAX * index->g.node_bytes);
 	if (!p.images)
 		return -ENOMEM;
 	p.worker = worker;
@@ -162,7 +163,7 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 	/* Those that are looked up again are counted again. */
 	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1 - p.again;
 	nam__op_end(worker);
-	nam_buffer_give(worker, p.images, NAM__FLIGHTS_MAX * index->g.node_bytes);
+	nam_buffer_give(worker, p.images, IN_FLIGHT_MAX * index->g.node_bytes);
 	if (!rc && p.again)
 		look_up_singly(worker, index, keys, count, false, ret_payloads,
 			ret_rcs); /* SUSPENDS */

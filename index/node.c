@@ -47,8 +47,6 @@ nam__geometry_init(struct nam__geometry *g, const struct nam_index_options *opti
 	g->tail_max = g->leaf_capacity / 4;
 	if (g->tail_max > 16)
 		g->tail_max = 16;
-	if (options->head_interval > g->head_capacity)
-		return -EINVAL;
 	return 0;
 }
 

@@ -18,7 +18,7 @@
 
 #include "index_internal.h"
 
-#define WINDOW_MAX 32u			/* at most NAM_BATCH_MAX */
+#define WINDOW_MAX NAM__FLIGHTS_MAX
 #define WINDOW_BYTES_MAX (64u << 10)
 
 struct nam_cursor {
@@ -37,6 +37,8 @@ struct nam_cursor {
 	uint32_t window_next;		/* how many leaves the next window will ask for */
 	uint32_t window_count;
 	uint32_t window_at;		/* image being looked at */
+	uint32_t arrived;		/* bit i: image i is there; the others are on their way */
+	struct nam__flights flights;
 	struct nam_gaddr addresses[WINDOW_MAX];
 	struct nam_gaddr chain;		/* sibling of the last leaf that counted; forward only */
 
@@ -117,6 +119,7 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 		cursor->window_max = WINDOW_MAX;
 	range_set(cursor, range);
 	cursor->window_next = first_window(cursor);
+	nam__flights_init(&cursor->flights, worker);
 	cursor->images = nam_buffer_take(worker, cursor->window_max * g->node_bytes);
 	if (!cursor->images) {
 		nam_buffer_give(worker, cursor, sizeof(*cursor));
@@ -125,18 +128,6 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 	worker->counters[NAM_OP_SCAN].ops++;
 	*ret_cursor = cursor;
 	return 0;
-}
-
-void
-nam_cursor_close(struct nam_cursor *cursor)
-{
-	struct nam_worker *worker;
-
-	if (!cursor)
-		return;
-	worker = cursor->worker;
-	nam_buffer_give(worker, cursor->images, cursor->window_max * cursor->index->g.node_bytes);
-	nam_buffer_give(worker, cursor, sizeof(*cursor));
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */
@@ -251,17 +242,38 @@ find_addresses(struct nam_cursor *cursor, const uint64_t *key)
 
 /* ---- windows ------------------------------------------------------------------------------ */
 
-NAM_FIBER_FN static int
-read_window(struct nam_cursor *cursor)
+/*
+ * One doorbell per memory server and one round trip for the window; but each leaf is taken as soon
+ * as it is there, while those behind it are still on their way.
+ */
+static void
+post_window(struct nam_cursor *cursor)
 {
-	struct nam_worker *worker = cursor->worker;
-	struct nam_batch batch;
+	cursor->arrived = 0;
+	nam__flights_read_all(cursor->worker, &cursor->flights, cursor->addresses, cursor->images,
+		cursor->window_count, cursor->index->g.node_bytes);
+}
 
-	nam_batch_init(&batch, worker);
-	for (uint32_t i = 0; i < cursor->window_count; i++)
-		nam_batch_read(&batch, cursor->addresses[i], image_of(cursor, i),
-			cursor->index->g.node_bytes);
-	return nam_batch_await(&batch); /* SUSPENDS */
+NAM_FIBER_FN static int
+await_image(struct nam_cursor *cursor, uint32_t number)
+{
+	int rc;
+
+	while (!(cursor->arrived >> number & 1))
+		cursor->arrived |= 1u << nam__flights_take(cursor->worker,
+					   &cursor->flights); /* SUSPENDS */
+	rc = cursor->flights.rc;
+	return rc;
+}
+
+/* What is on its way must have come before its buffer can be used for something else. */
+NAM_FIBER_FN static void
+drain_window(struct nam_cursor *cursor)
+{
+	while (cursor->flights.in_flight)
+		nam__flights_take(cursor->worker, &cursor->flights); /* SUSPENDS */
+	cursor->flights.rc = 0;
+	cursor->window_at = cursor->window_count = 0;
 }
 
 /* The next window, from the bound on. */
@@ -271,21 +283,21 @@ fill_window(struct nam_cursor *cursor)
 	struct nam__key key;
 	int rc;
 
-	cursor->window_at = 0;
+	drain_window(cursor); /* SUSPENDS */
 	if (!next_key(cursor, &key)) {
-		cursor->window_count = 0;
 		cursor->done = true;
 		return 0;
 	}
 	rc = find_addresses(cursor, key.w); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
+	cursor->arrived = ~0u;
 	if (rc == 0)
-		rc = read_window(cursor); /* SUSPENDS */
+		post_window(cursor);
 	cursor->chain = NAM_GADDR_NULL;
 	cursor->window_next = 2 * cursor->window_next < cursor->window_max ? 2 * cursor->window_next
 									   : cursor->window_max;
-	return rc < 0 ? rc : 0;
+	return 0;
 }
 
 /* Hints led elsewhere: the leaf at the bound by the safe way, as a window of one. */
@@ -294,13 +306,13 @@ fill_window_safely(struct nam_cursor *cursor)
 {
 	struct nam__key key;
 
-	cursor->window_at = 0;
-	cursor->window_count = 0;
+	drain_window(cursor); /* SUSPENDS */
 	if (!next_key(cursor, &key)) {
 		cursor->done = true;
 		return 0;
 	}
 	cursor->window_count = 1;
+	cursor->arrived = ~0u;
 	return nam__read_covering(cursor->worker, cursor->index, key.w, 0, image_of(cursor, 0),
 		&cursor->addresses[0]); /* SUSPENDS */
 }
@@ -398,6 +410,11 @@ next_leaf(struct nam_cursor *cursor)
 				return rc;
 			continue;
 		}
+		rc = await_image(cursor, cursor->window_at); /* SUSPENDS */
+		if (rc) {
+			drain_window(cursor); /* SUSPENDS */
+			return rc;
+		}
 		at = cursor->addresses[cursor->window_at];
 		image = image_of(cursor, cursor->window_at);
 		switch (fit_of(cursor, image, at)) {
@@ -411,7 +428,7 @@ next_leaf(struct nam_cursor *cursor)
 		case FIT_GAP:
 			/* What comes after the gap is read again: a gap is rare. */
 			nam__count_restart(cursor->worker, NAM_RESTART_HINT);
-			cursor->window_at = cursor->window_count = 0;
+			drain_window(cursor); /* SUSPENDS */
 			if (++gaps > NAM__RESTARTS_MAX)
 				return -NAM_E_RESTART;
 			break;
@@ -423,7 +440,36 @@ next_leaf(struct nam_cursor *cursor)
 
 /* ---- delivering --------------------------------------------------------------------------- */
 
-/* Copy entries of the current leaf; returns how many. */
+/* The common case, in a form that compilers turn into vectors. */
+static void
+copy_pairs(const uint64_t *restrict entries, uint32_t count, uint8_t *restrict keys,
+	uint64_t *restrict payloads)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t big = __builtin_bswap64(entries[2ul * i]);
+
+		memcpy(keys + 8ul * i, &big, 8);
+		payloads[i] = entries[2ul * i + 1];
+	}
+}
+
+static void
+copy_entries(const struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t count)
+{
+	const struct nam__geometry *g = &cursor->index->g;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t number = cursor->reverse ? cursor->leaf_end - 1 - i : cursor->leaf_at + i;
+		const uint64_t *entry = nam__leaf_entry(g, cursor->leaf, number);
+
+		if (keys)
+			nam__key_decode(g, entry, keys + (size_t)i * g->key_bytes);
+		if (payloads)
+			payloads[i] = entry[g->key_words];
+	}
+}
+
+/* Deliver entries of the current leaf; returns how many. */
 static uint32_t
 deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t capacity)
 {
@@ -436,15 +482,13 @@ deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t c
 		count = capacity;
 	if (cursor->limited && count > cursor->remaining)
 		count = (uint32_t)cursor->remaining;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t number = cursor->reverse ? --cursor->leaf_end : cursor->leaf_at++;
-		const uint64_t *entry = nam__leaf_entry(g, cursor->leaf, number);
-
-		if (keys)
-			nam__key_decode(g, entry, keys + (size_t)i * g->key_bytes);
-		if (payloads)
-			payloads[i] = entry[g->key_words];
-	}
+	if (g->key_bytes == 8 && !cursor->reverse && keys && payloads)
+		copy_pairs(nam__leaf_entry(g, cursor->leaf, cursor->leaf_at), count, keys,
+			payloads);
+	else
+		copy_entries(cursor, keys, payloads, count);
+	cursor->leaf_at += cursor->reverse ? 0 : count;
+	cursor->leaf_end -= cursor->reverse ? count : 0;
 	cursor->remaining -= cursor->limited ? count : 0;
 	return count;
 }
@@ -486,4 +530,17 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 	/* After a failure with entries in hand: they are good, and the next call meets it again. */
 	*ret_count = count;
 	return 0;
+}
+
+void
+nam_cursor_close(struct nam_cursor *cursor)
+{
+	struct nam_worker *worker;
+
+	if (!cursor)
+		return;
+	worker = cursor->worker;
+	drain_window(cursor); /* SUSPENDS */
+	nam_buffer_give(worker, cursor->images, cursor->window_max * cursor->index->g.node_bytes);
+	nam_buffer_give(worker, cursor, sizeof(*cursor));
 }

@@ -292,20 +292,15 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 	return rc ? rc : check_available(memory, diag);
 }
 
-int
-nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
-	const struct nam_server_options *options, struct nam_diag *notice, struct nam_diag *diag)
+/* Allocate what was planned; all or nothing. */
+static int
+allocate(struct nam__memory *memory, struct nam_domain *domain,
+	const struct nam_server_options *options, struct nam_diag *diag)
 {
-	uint64_t left;
-	uint32_t count;
+	uint64_t left = memory->bytes;
+	uint32_t count = memory->count;
 	int rc;
 
-	memset(memory, 0, sizeof(*memory));
-	rc = plan(memory, options, notice, diag);
-	if (rc)
-		return rc;
-	left = memory->bytes;
-	count = memory->count;
 	for (memory->count = 0; memory->count < count; memory->count++) {
 		uint64_t bytes = left < memory->region_bytes ? left : memory->region_bytes;
 
@@ -319,6 +314,31 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 		left -= bytes;
 	}
 	return 0;
+}
+
+int
+nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
+	const struct nam_server_options *options, struct nam_diag *notice, struct nam_diag *diag)
+{
+	struct nam_server_options again = *options;
+	int rc;
+
+	memset(memory, 0, sizeof(*memory));
+	rc = plan(memory, options, notice, diag);
+	if (!rc)
+		rc = allocate(memory, domain, options, diag);
+	if (!rc || options->pages != NAM_PAGES_AUTO || memory->page_bytes_log2 == SMALL_LOG2)
+		return rc;
+	/* Somebody else has taken the huge pages since they were counted. */
+	again.pages = NAM_PAGES_4K;
+	memset(memory, 0, sizeof(*memory));
+	rc = plan(memory, &again, NULL, diag);
+	if (!rc)
+		rc = allocate(memory, domain, &again, diag);
+	if (!rc)
+		nam_diag_set(notice, 0, "--pages auto chose 4 KiB pages, which make random access "
+			"slower, because the huge pages were taken meanwhile");
+	return rc;
 }
 
 void

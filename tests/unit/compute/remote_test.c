@@ -313,7 +313,7 @@ static void
 async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE(void **state)
 {
 	enum { REQUESTS = 20000 };
-	uint32_t *slots = calloc(REQUESTS, sizeof(*slots));
+	uint64_t *slots = calloc(REQUESTS, sizeof(*slots));
 	unsigned posted = 0, back = 0, full = 0;
 	void *contexts[32];
 
@@ -334,7 +334,7 @@ async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE(void **state)
 		rc = nam_async_poll(fixture.worker, contexts, 32);
 		assert_true(rc >= 0 && rc <= 32);
 		for (int i = 0; i < rc; i++)
-			++*(uint32_t *)contexts[i];
+			++*(uint64_t *)contexts[i];
 		back += (unsigned)rc;
 	}
 	assert_true(full > 0);
