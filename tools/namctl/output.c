@@ -36,6 +36,9 @@ ctl_exit_code(int rc)
 	case -NAM_E_NOTEMPTY:
 		return CTL_CONFLICT;
 	case -EINVAL:
+	case -ENOENT:	/* a cluster file */
+	case -EACCES:
+	case -EISDIR:
 		return CTL_USAGE;
 	default:
 		if (nam_err_is(rc, NAM_E_FABRIC))
