@@ -184,6 +184,20 @@ geometry_init__parameters_out_of_range__EINVAL(void **state)
 	}
 }
 
+/* A head node names as many leaves as it can: the default interval does for any node. */
+static void
+geometry_init__more_leaves_than_a_head_node_can_name__ACCEPTED(void **state)
+{
+	struct nam_index_options options;
+	struct nam__geometry g;
+
+	(void)state;
+	nam_index_options_init(&options);
+	options.node_bytes = NAM_NODE_BYTES_MIN;
+	assert_int_equal(nam__geometry_init(&g, &options, SEED), 0);
+	assert_true(g.head_capacity < options.head_interval);
+}
+
 static void
 geometry_init__every_shape__ENTRIES_FIT_BETWEEN_FENCES_AND_REAR_WORD(void **state)
 {
@@ -771,6 +785,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(geometry_init__parameters_out_of_range__EINVAL),
+		cmocka_unit_test(
+			geometry_init__more_leaves_than_a_head_node_can_name__ACCEPTED),
 		cmocka_unit_test(
 			geometry_init__every_shape__ENTRIES_FIT_BETWEEN_FENCES_AND_REAR_WORD),
 		cmocka_unit_test(key_encode__random_pairs__ORDER_OF_WORDS_IS_ORDER_OF_BYTES),
