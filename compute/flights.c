@@ -107,15 +107,16 @@ nam__flights_read_all(struct nam_worker *worker, struct nam__flights *flights,
 	for (unsigned first = 0; first < count; first++) {
 		unsigned in_run = 0;
 
+		if (posted >> first & 1)
+			continue;
 		for (unsigned i = first; i < count; i++) {
-			if (posted >> i & 1 || slots[i] != slots[first])
+			if (slots[i] != slots[first])
 				continue;
 			posted |= 1u << i;
 			numbers[in_run] = (uint8_t)i;
 			run[in_run++] = wrs[i];
 		}
-		if (in_run)
-			post_run(worker, flights, slots[first], run, numbers, in_run);
+		post_run(worker, flights, slots[first], run, numbers, in_run);
 	}
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "index_internal.h"
+#include "pairs.h"
 
 #define WINDOW_MAX NAM__FLIGHTS_MAX
 #define WINDOW_BYTES_MAX (64u << 10)
@@ -39,6 +40,7 @@ struct nam_cursor {
 	uint32_t window_at;		/* image being looked at */
 	uint32_t arrived;		/* bit i: image i is there; the others are on their way */
 	struct nam__flights flights;
+	nam__pairs_copy_fn copy_pairs;
 	struct nam_gaddr addresses[WINDOW_MAX];
 	struct nam_gaddr chain;		/* sibling of the last leaf that counted; forward only */
 
@@ -120,6 +122,7 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 	range_set(cursor, range);
 	cursor->window_next = first_window(cursor);
 	nam__flights_init(&cursor->flights, worker);
+	cursor->copy_pairs = nam__pairs_copy_choose();
 	cursor->images = nam_buffer_take(worker, cursor->window_max * g->node_bytes);
 	if (!cursor->images) {
 		nam_buffer_give(worker, cursor, sizeof(*cursor));
@@ -354,7 +357,12 @@ fit_of(const struct nam_cursor *cursor, const uint64_t *image, struct nam_gaddr 
 static uint32_t
 entries_below(const struct nam_cursor *cursor, const uint64_t *image, const uint64_t *key)
 {
-	return nam__leaf_lower_bound(&cursor->index->g, image, key);
+	const struct nam__geometry *g = &cursor->index->g;
+
+	/* From leaf to leaf the bound is the low fence. */
+	if (!nam__key_compare(key, nam__node_low(image), g->full_words))
+		return 0;
+	return nam__leaf_lower_bound(g, image, key);
 }
 
 /* Begin to deliver from an image that counts, and move the bound past it. */
@@ -440,19 +448,6 @@ next_leaf(struct nam_cursor *cursor)
 
 /* ---- delivering --------------------------------------------------------------------------- */
 
-/* The common case, in a form that compilers turn into vectors. */
-static void
-copy_pairs(const uint64_t *restrict entries, uint32_t count, uint8_t *restrict keys,
-	uint64_t *restrict payloads)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t big = __builtin_bswap64(entries[2ul * i]);
-
-		memcpy(keys + 8ul * i, &big, 8);
-		payloads[i] = entries[2ul * i + 1];
-	}
-}
-
 static void
 copy_entries(const struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t count)
 {
@@ -483,7 +478,7 @@ deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t c
 	if (cursor->limited && count > cursor->remaining)
 		count = (uint32_t)cursor->remaining;
 	if (g->key_bytes == 8 && !cursor->reverse && keys && payloads)
-		copy_pairs(nam__leaf_entry(g, cursor->leaf, cursor->leaf_at), count, keys,
+		cursor->copy_pairs(nam__leaf_entry(g, cursor->leaf, cursor->leaf_at), count, keys,
 			payloads);
 	else
 		copy_entries(cursor, keys, payloads, count);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pairs.c -- what a scan spends its time on: swapping bytes and sorting words into two arrays.
+ */
+#include "pairs.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#define VECTORS 1
+#include <immintrin.h>
+#endif
+
+static void
+copy_plain(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *ret_payloads)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t big = __builtin_bswap64(entries[2ul * i]);
+
+		memcpy(ret_keys + 8ul * i, &big, 8);
+		ret_payloads[i] = entries[2ul * i + 1];
+	}
+}
+
+#ifdef VECTORS
+
+/* Four entries a turn: two vectors of (key, payload, key, payload) become one of each. */
+__attribute__((target("avx2"))) static void
+copy_avx2(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *ret_payloads)
+{
+	const __m256i swap = _mm256_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7,
+		8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+	uint32_t i = 0;
+
+	for (; i + 4 <= count; i += 4) {
+		const __m256i *from = (const __m256i *)(const void *)(entries + 2ul * i);
+		__m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
+		/* Unpacking works in halves: words come out as 0, 2, 1, 3. */
+		__m256i keys = _mm256_permute4x64_epi64(_mm256_unpacklo_epi64(a, b), 0xd8);
+		__m256i payloads = _mm256_permute4x64_epi64(_mm256_unpackhi_epi64(a, b), 0xd8);
+
+		_mm256_storeu_si256((__m256i *)(void *)(ret_keys + 8ul * i),
+			_mm256_shuffle_epi8(keys, swap));
+		_mm256_storeu_si256((__m256i *)(void *)(ret_payloads + i), payloads);
+	}
+	copy_plain(entries + 2ul * i, count - i, ret_keys + 8ul * i, ret_payloads + i);
+}
+
+#endif
+
+nam__pairs_copy_fn
+nam__pairs_copy_choose(void)
+{
+#ifdef VECTORS
+	if (__builtin_cpu_supports("avx2"))
+		return copy_avx2;
+#endif
+	return copy_plain;
+}
