@@ -21,13 +21,13 @@
 /*
  * The meta page: the first bytes of region 0 of server 0.
  *
- * offset	size	field		written by			a one-sided reader may assume
- * 0		64	reserved	nobody (null is here)		zero
- * 64		8	epoch		FETCH_ADD, CAS of collectors	monotone
- * 128		8 * 4096 slots		WRITE by the client it belongs	0: in no epoch; else the oldest
- *					to; the server's CPU zeroes a	epoch that the client may still
- *					dead client's slot after its	be in.  Whole words.
- *					connections are gone
+ * offset size	field	written by			a one-sided reader may assume
+ * 0	64	-	nobody: null is here		zero
+ * 64	8	epoch	FETCH_ADD of collectors		monotone
+ * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
+ *			slot it is; the server's CPU	that the client may still be in.  Whole
+ *			zeroes a dead client's, after	words.  4,096 of them.
+ *			its connections are gone
  */
 #define NAM_META_EPOCH_OFFSET 64u
 #define NAM_META_SLOTS_OFFSET 128u
@@ -36,14 +36,14 @@
 /*
  * The superblock of an index: one block, found by name through the catalog of server 0.
  *
- * offset size	field		written by				a one-sided reader may assume
- * 0	8	root		CAS by who grew the tree		a tagged gaddr; was the root once:
- *									moving right from it reaches all
- * 8	8	collector	CAS by the collector			0, or a lock word (below)
- * 16	8	state		CAS 0 -> 1 by who drops the index	1: dropped
- * 24	8	image_hash	the creator, before the catalog names	hash of bytes 32 .. 127 mixed
- *				the superblock; constant		with the address
- * 32	96	the rest	same					constant
+ * offset size	field		written by			a one-sided reader may assume
+ * 0	8	root		CAS by who grew the tree	a tagged gaddr; was the root once:
+ *								from it on to the right lies all
+ * 8	8	collector	CAS by the collector		0, or a lock word (below)
+ * 16	8	state		CAS 0 -> 1 by who drops it	1: dropped
+ * 24	8	image_hash	the creator, once, before	hash of bytes 32 .. 127 mixed with
+ *				the catalog names the block	the address
+ * 32	96	the rest	same				constant
  */
 struct nam_superblock {
 	uint64_t root;
@@ -100,19 +100,19 @@ nam_lock_incarnation(uint64_t word)
  * The header of an index node.  After it: low fence, high fence (key_stride bytes each), the
  * entries, and in the node's last 8 bytes the rear copy of `front`.
  *
- * offset size	field		written by			a one-sided reader may assume
- * 0	8	lock		CAS only			nothing: readers ignore it
- * 8	8	hash		WRITE under the lock		matches words 2 .. of the same image,
- *								or the image is torn
- * 16	8	front		WRITE under the lock, last	version:48 | type:8 | level:8; the
- *								version grows by 1 per image
- * 24	8	shape		WRITE under the lock		count:16 | sorted:16 | generation:32
- * 32	8	sibling		WRITE under the lock		tagged gaddr of the node to the right,
- *								or null; in a dead node, of the node
- *								that took over its key range
- * end-8 8	rear		WRITE under the lock, first	equals front, or the image is torn
+ * offset size	field	written by			a one-sided reader may assume
+ * 0	8	lock	CAS only			nothing: readers ignore it
+ * 8	8	hash	WRITE under the lock		matches words 2 .. of the same image, or
+ *							the image is torn
+ * 16	8	front	WRITE under the lock, last	version:48 | type:8 | level:8; the
+ *							version grows by 1 per image
+ * 24	8	shape	WRITE under the lock		count:16 | sorted:16 | generation:32
+ * 32	8	sibling	WRITE under the lock		tagged gaddr of the node to the right, or
+ *							null; in a dead node, of the node that
+ *							took over its key range
+ * end-8 8	rear	WRITE under the lock, first	equals front, or the image is torn
  *
- * On a fabric with ORDERED_LOADS front == rear proves a whole image; on any other only the hash does.
+ * On a fabric with ORDERED_LOADS front == rear proves a whole image; on others only the hash does.
  */
 struct nam_node_header {
 	uint64_t lock;

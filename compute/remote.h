@@ -73,8 +73,8 @@ NAM_FIBER_FN int nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr
 
 /*
  * A rolling window, for loops that keep many requests in flight without fibers.  Each request
- * comes back once, with its context, a pointer to something 8-byte aligned, from nam_async_poll().  Not to be mixed with other operations
- * of the same worker while requests are outstanding.
+ * comes back once, with its context (a pointer to something 8-byte aligned), from nam_async_poll().
+ * Not to be mixed with other operations of the same worker while requests are outstanding.
  *
  * Returns 0, -NAM_E_NOREGION, or -NAM_E_FABRIC_FULL when the queue pair's depth is reached.
  */

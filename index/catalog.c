@@ -56,8 +56,8 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
-			"nodes of %u bytes do not do for keys of %u bytes: a power of two from %u to "
-			"%u that holds 4 entries is needed",
+			"nodes of %u bytes do not do for keys of %u bytes: a power of two from "
+			"%u to %u that holds 4 entries is needed",
 			options->node_bytes, options->key_bytes, NAM_NODE_BYTES_MIN,
 			NAM_NODE_BYTES_MAX);
 	return 0;
@@ -404,7 +404,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	/* Collectors and bulk loads take nodes out, too: wait for them, and keep them out for ever. */
+	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
 	rc = nam__collector_enter(worker, index,
 		worker->client->options.lock_timeout_ms * 1000000ull, &word); /* SUSPENDS */
 	if (rc)

@@ -4,8 +4,8 @@
  *
  *	the cache	is searched for a group of keys at a time, so that the misses of one key's
  *			search overlap with those of the others'
- *	the leaves	are READ through a rolling window: each that arrives is searched, and the next
- *			is posted in its place
+ *	the leaves	are READ through a rolling window: each that arrives is searched, and the
+ *			next is posted in its place
  *
  * A key that the quick way does not answer (unknown to the cache, a leaf that has been divided, …)
  * is looked up again by the single look-up, once nothing is in flight any more.
@@ -103,7 +103,7 @@ search_leaf(const struct pipeline *p, unsigned flight, uint64_t *ret_payload)
 	return 0;
 }
 
-/* Run the pipeline dry.  After a failure nothing more is posted, and what is in flight is awaited. */
+/* Run the pipeline dry.  After a failure nothing more is posted, and what is out is awaited. */
 NAM_FIBER_FN static int
 run(struct pipeline *p)
 {

@@ -52,7 +52,8 @@ struct nam__segment *
 nam__segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
 {
 	unsigned count = nam__node_count(image);
-	size_t hot_max = sizeof(struct nam__segment) + 2ul * nam__slices_padded(count) + 8ul * count;
+	size_t hot_max = sizeof(struct nam__segment) + 2ul * nam__slices_padded(count) +
+			 8ul * count;
 	size_t cold = sizeof(struct nam__segment_cold) + 8ul * (count + 1) * g->full_words;
 	struct nam__segment_cold *tail;
 	struct nam__segment *segment;

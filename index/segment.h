@@ -10,8 +10,8 @@
  * A search reads header, slices and children, which lie together and are prefetched together; the
  * cold part only when slices tie.
  *
- * Narrow children: 24 bits of offset, in units of 64 bytes, and the number of an upper half (tag and
- * region) in the header.  Regions of up to 1 GiB, and a node's children have few upper halves.
+ * Narrow children: 24 bits of offset, in units of 64 bytes, and the number of an upper half (tag
+ * and region) in the header.  Regions of up to 1 GiB, and a node's children have few upper halves.
  */
 #ifndef NAM_INDEX_SEGMENT_H
 #define NAM_INDEX_SEGMENT_H
