@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -376,6 +377,18 @@ server__ends_in_good_order_under_load__EVERY_OPERATION_ENDS_WITH_A_FABRIC_ERROR(
 
 /* ---- a server that stops answering -------------------------------------------------------- */
 
+/* Returns when all of its threads have stopped. */
+static void
+stop_server(unsigned number)
+{
+	int status;
+
+	child_signal(&cluster.servers[number], SIGSTOP);
+	assert_int_equal(waitpid(cluster.servers[number].pid, &status, WUNTRACED),
+		cluster.servers[number].pid);
+	assert_true(WIFSTOPPED(status));
+}
+
 struct patient {
 	struct nam_worker *worker;
 	uint64_t took_ns;
@@ -420,7 +433,7 @@ server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 
 	(void)state;
 	ask(worker, 1, 48, 0);
-	child_signal(&cluster.servers[1], SIGSTOP);
+	stop_server(1);
 	ask(worker, 1, 1, -NAM_E_FABRIC_TIMEOUT);
 	assert_non_null(strstr(nam_worker_diag(worker), cluster.addresses[1]));
 	ask(worker, 1, 48, -NAM_E_FABRIC_TIMEOUT);
@@ -452,8 +465,8 @@ server__stopped__LOOKUPS_GO_ON(void **state)
 	client = test_connect(cluster.list, "patient", 0);
 	worker = test_worker(client);
 	assert_int_equal(nam_index_open(worker, INDEX, 0, &index), 0);
-	child_signal(&cluster.servers[0], SIGSTOP);
-	child_signal(&cluster.servers[1], SIGSTOP);
+	stop_server(0);
+	stop_server(1);
 	for (uint64_t n = 0; n < KEYS; n++) {
 		uint8_t key[8];
 
@@ -480,7 +493,7 @@ server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR(void **state)
 	int rc;
 
 	(void)state;
-	child_signal(&cluster.servers[1], SIGSTOP);
+	stop_server(1);
 	nam_client_options_init(&options);
 	options.cluster = cluster.list;
 	start_ns = nam_now_ns();
