@@ -81,7 +81,8 @@ test_memserver_places() {
 	local long
 
 	long=$tmp/$(printf 'long%.0s' {1..40})
-	expect 1 "$tmp/no/such/folder" nam-memserver --listen "shm:$tmp/no/such/folder/x" --memory 64M
+	expect 1 "$tmp/no/such/folder" \
+		nam-memserver --listen "shm:$tmp/no/such/folder/x" --memory 64M
 	expect 2 "longer" nam-memserver --listen "shm:$long" --memory 64M
 	echo precious >"$tmp/file"
 	expect 1 "not a socket" nam-memserver --listen "shm:$tmp/file" --memory 64M
@@ -90,9 +91,10 @@ test_memserver_places() {
 
 test_memserver_memory() {
 	# More than any host has; and huge pages that the pool does not hold.
-	expect 4 "--memory" nam-memserver --listen "shm:$tmp/x" --memory 32T --region 256G --pages 4k
-	if [ "$(cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages 2>/dev/null || echo 0)" \
-		-lt 64 ]; then
+	expect 4 "--memory" \
+		nam-memserver --listen "shm:$tmp/x" --memory 32T --region 256G --pages 4k
+	local pool=/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages
+	if [ "$(cat $pool 2>/dev/null || echo 0)" -lt 64 ]; then
 		expect 4 "hugepages" nam-memserver --listen "shm:$tmp/x" --memory 64G --pages 1G
 	fi
 	expect 2 "--numa" nam-memserver --listen "shm:$tmp/x" --memory 64M --numa 900
@@ -168,7 +170,8 @@ test_wrong_addresses() {
 
 # No server 0; one server under two names; two servers with one id; ids unlike the file's.
 test_ids() {
-	nam-memserver --listen "shm:$tmp/twin" --id 1 --memory 64M --pages 4k >"$tmp/twin.log" 2>&1 &
+	nam-memserver --listen "shm:$tmp/twin" --id 1 --memory 64M --pages 4k \
+		>"$tmp/twin.log" 2>&1 &
 	fake_pids+=($!)
 	nam_servers_start 2 --memory 64M --region 32M --pages 4k || fail "servers"
 	for ((i = 0; i < 200; i++)); do
@@ -253,7 +256,8 @@ test_full_memory() {
 	says "--memory"
 	# A leaf may have found room to be divided and its parent none: that separator is late (I7),
 	# which is legal, and made good by the collector when there is room again.
-	out=$(namctl index verify full 2>&1 </dev/null) || [[ $out == *"I7: "* ]] || fail "verify: $out"
+	out=$(namctl index verify full 2>&1 </dev/null) || [[ $out == *"I7: "* ]] ||
+		fail "verify: $out"
 	! grep -q '^I[^7]' <<<"$out" || fail "verify: $out"
 	expect 0 "1" namctl get full 1
 	entries=$(namctl range full - - | wc -l)
@@ -264,7 +268,8 @@ test_full_memory() {
 	namctl range full - - | cut -f 1 | head -n 250 | while read -r key; do
 		namctl --quiet delete full "$key" || echo "$key"
 	done >"$tmp/undeleted"
-	[ ! -s "$tmp/undeleted" ] || fail "keys that cannot be deleted: $(head -n 3 "$tmp/undeleted")"
+	[ ! -s "$tmp/undeleted" ] ||
+		fail "keys that cannot be deleted: $(head -n 3 "$tmp/undeleted")"
 	# Once to merge, once to name with what that gave back.
 	expect 0 "" namctl gc full
 	expect 0 "" namctl gc full

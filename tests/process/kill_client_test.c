@@ -34,7 +34,7 @@ struct fixture {
 	struct nam_client *client;
 	struct nam_worker *worker;
 	struct nam_index *index;
-	uint64_t base;			/* numbers of class 0 that are there, from number_of(0, 0) on */
+	uint64_t base;			/* numbers of class 0 that are there, from the first on */
 };
 
 static struct fixture fixture;

@@ -570,7 +570,7 @@ lock__many_fibers_want_an_orphan__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 }
 
 static void
-lock__many_fibers_want_what_a_living_client_keeps__ALL_FAIL_IN_BOUNDED_TIME(void **state)
+lock__many_fibers_want_what_a_client_keeps__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 {
 	struct hopeful hopefuls[16];
 	struct nam_gaddr at = object_new();
@@ -668,7 +668,7 @@ main(void)
 		cmocka_unit_test(lock__holder_died__ORPHANED_NAMES_IT),
 		cmocka_unit_test(lock__many_fibers_want_an_orphan__ALL_FAIL_IN_BOUNDED_TIME),
 		cmocka_unit_test(
-			lock__many_fibers_want_what_a_living_client_keeps__ALL_FAIL_IN_BOUNDED_TIME),
+			lock__many_fibers_want_what_a_client_keeps__ALL_FAIL_IN_BOUNDED_TIME),
 		cmocka_unit_test(lock__holder_lets_go_and_leaves__NEVER_AN_ORPHAN),
 	};
 
