@@ -366,8 +366,15 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 			break;
 		}
 		for (uint32_t i = 0; i < page->count && !rc; i++) {
-			memcpy(request.after, page->entries[i].name, sizeof(request.after));
-			request.after[sizeof(request.after) - 1] = '\0';
+			struct nam_rpc_catalog_entry *entry = &page->entries[i];
+
+			entry->name[sizeof(entry->name) - 1] = '\0';
+			/* Names ascend, or the list would never end. */
+			if (strcmp(entry->name, request.after) <= 0) {
+				rc = -NAM_E_FABRIC_PROTOCOL;
+				break;
+			}
+			memcpy(request.after, entry->name, sizeof(request.after));
 			rc = fn(arg, request.after);
 		}
 	} while (!rc && page->count);
