@@ -20,6 +20,8 @@ nam_server_start() {
 		echo "memory server $id is running already" >&2
 		return 1
 	fi
+	# Emptied here: the server is started in the background, and an earlier one was ready, too.
+	: >"$log"
 	nam-memserver --listen "$address" --id "$id" "$@" >"$log" 2>&1 </dev/null &
 	nam_server_pids[id]=$!
 	for ((waited = 0; waited < 300; waited++)); do
