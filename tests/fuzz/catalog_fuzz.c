@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * catalog_fuzz.c -- superblocks, and what the catalog's server answers, as the client reads them.
+ *
+ * input	which decoder, flags, bytes
+ */
+#include "fuzz_input.h"
+
+/* Answers come from the input. */
+#define nam_rpc_call fuzz_rpc_call
+#include "index/catalog.c"
+#undef nam_rpc_call
+
+static struct fuzz_input answers, again;
+static bool repeating;		/* a server that says the same for ever */
+
+/* Status 0 and a body that fits; after the input's end failures, or all of it again. */
+int
+fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
+{
+	uint32_t bytes;
+
+	if (!answers.left && repeating)
+		answers = again;
+	bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
+	(void)worker;
+	(void)slot;
+	(void)type;
+	(void)body;
+	(void)body_bytes;
+	if (!answers.left)
+		return -NAM_E_FABRIC_TIMEOUT;
+	/* As rpc_call.c does: a body that is too long is refused, and a shorter one says so. */
+	if (bytes > (ret_bytes ? *ret_bytes : 0))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (bytes && ret_body)
+		fuzz_take(&answers, ret_body, bytes);
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return 0;
+}
+
+static int
+hear_name(void *arg, const char *name)
+{
+	unsigned *names = arg;
+
+	if (strlen(name) >= NAM_INDEX_NAME_BYTES)
+		abort();
+	/* A server that repeats itself must not keep us for ever. */
+	if (++*names > 100000)
+		abort();
+	return 0;
+}
+
+static void
+try_superblock(struct nam_worker *worker, struct fuzz_input *input)
+{
+	struct nam_superblock *superblock = fuzz_memory(sizeof(*superblock));
+	const struct nam_gaddr at = nam_gaddr_make(0, 4096, 0);
+	struct nam_index_options options;
+	struct nam__geometry g;
+	uint8_t flags = fuzz_u8(input);
+
+	fuzz_take(input, superblock, sizeof(*superblock));
+	if (flags & 1)
+		superblock->magic = NAM_SUPERBLOCK_MAGIC;
+	if (flags & 2)
+		superblock->format = NAM_SUPERBLOCK_FORMAT;
+	if (flags & 4)
+		memset(superblock->servers, 0, sizeof(superblock->servers));
+	if (flags & 8)
+		superblock->image_hash = superblock_hash(superblock, at);
+	/* What is accepted must do as a geometry. */
+	if (superblock_check(worker, "name", superblock, at, &options) == 0 &&
+		nam__geometry_init(&g, &options, superblock->seed))
+		abort();
+	free(superblock);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static struct nam_worker worker;
+	static struct nam_client client;
+	struct fuzz_input input = { data, bytes };
+	struct nam_gaddr at;
+	unsigned names = 0, which;
+
+	for (unsigned i = 1; i < NAM_SERVERS_MAX; i++)
+		client.slot_of_id[i] = UINT16_MAX;
+	client.servers_count = 1;
+	worker.client = &client;
+	which = fuzz_u8(&input);
+	repeating = which & 128;
+	switch (which % 3) {
+	case 0:
+		try_superblock(&worker, &input);
+		break;
+	case 1:
+		answers = again = input;
+		(void)!nam_index_list(&worker, hear_name, &names);
+		break;
+	default:
+		answers = again = input;
+		(void)!catalog_find(&worker, NAM_RPC_CATALOG_GET, "name", &at);
+	}
+	return 0;
+}

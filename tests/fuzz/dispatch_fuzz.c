@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dispatch_fuzz.c -- requests to a memory server, whole messages, one after the other.
+ *
+ * input	which server, then messages: flags, length, bytes
+ * flags	whether the envelope is put right, so that the services are reached; which
+ *		connection asks; whether it closes
+ */
+#include "fuzz_input.h"
+#include "memserver/memserver_internal.h"
+
+#define CONNECTIONS 3u
+
+enum flag {
+	FLAG_MAGIC = 1,
+	FLAG_LENGTH = 2,
+	FLAG_TYPE = 4,
+	FLAG_CLOSE = 8,
+};
+
+struct fixture {
+	struct nam_server server;
+	struct nam__connection connections[CONNECTIONS];
+	_Alignas(8) uint8_t meta[NAM_META_BYTES];
+};
+
+static struct fixture *
+fixture_new(uint32_t id)
+{
+	static const uint64_t regions[] = { 1u << 20, 1u << 18 };
+	struct fixture *fixture = fuzz_memory(sizeof(*fixture));
+	struct nam_server *server = &fixture->server;
+
+	server->options.id = id;
+	server->options.rpc_threads = 1;
+	server->memory.count = 2;
+	server->memory.bytes = regions[0] + regions[1];
+	for (unsigned i = 0; i < 2; i++)
+		server->memory.mrs[i].bytes = regions[i];
+	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
+		    NAM_META_BYTES) ||
+		nam__catalog_init(&server->catalog) ||
+		nam__membership_init(&server->membership, id ? NULL : fixture->meta))
+		abort();
+	return fixture;
+}
+
+static void
+fixture_free(struct fixture *fixture)
+{
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		nam__membership_detach(&fixture->server.membership, &fixture->connections[i]);
+	nam__allocator_free(&fixture->server.allocator);
+	nam__catalog_free(&fixture->server.catalog);
+	nam__membership_free(&fixture->server.membership);
+	free(fixture);
+}
+
+/* One message, in memory of exactly its length. */
+static void
+ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
+	struct fuzz_input *input, uint32_t bytes)
+{
+	uint8_t *message = fuzz_memory(bytes), *reply = fuzz_memory(NAM_RPC_BYTES_MAX);
+	struct nam_rpc_header header;
+	uint32_t answered;
+
+	fuzz_take(input, message, bytes);
+	if (bytes >= sizeof(header)) {
+		memcpy(&header, message, sizeof(header));
+		if (flags & FLAG_MAGIC) {
+			header.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION;
+			header.reserved = 0;
+			header.status = 0;
+		}
+		if (flags & FLAG_LENGTH)
+			header.body_bytes = bytes - (uint32_t)sizeof(header);
+		if (flags & FLAG_TYPE)
+			header.type = (uint16_t)(1 + header.type % (NAM_RPC_TYPES_COUNT - 1));
+		memcpy(message, &header, sizeof(header));
+	}
+	answered = nam__dispatch(&fixture->server, connection, message, bytes, reply);
+	if (answered > NAM_RPC_BYTES_MAX || (answered && answered < sizeof(header)))
+		abort();
+	/* What a server says must be well-formed, whatever it was asked. */
+	if (answered && header.type && header.type < NAM_RPC_TYPES_COUNT && !header.reserved &&
+		nam_rpc_check(reply, answered))
+		abort();
+	free(message);
+	free(reply);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_input input = { data, bytes };
+	struct fixture *fixture = fixture_new(fuzz_u8(&input) % 2);
+
+	for (unsigned messages = 0; input.left && messages < 200; messages++) {
+		unsigned flags = fuzz_u8(&input);
+		struct nam__connection *connection =
+			&fixture->connections[(flags >> 4) % CONNECTIONS];
+		uint32_t length = fuzz_u16(&input) % (NAM_RPC_BYTES_MAX + 1);
+
+		ask(fixture, connection, flags, &input, length);
+		if (flags & FLAG_CLOSE) {
+			nam__membership_detach(&fixture->server.membership, connection);
+			memset(connection, 0, sizeof(*connection));
+		}
+	}
+	fixture_free(fixture);
+	return 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * join_fuzz.c -- what memory servers tell a client that joins: welcomes, regions, REGISTER, STATUS.
+ *
+ * input	which decoder, bytes
+ */
+#include "fuzz_input.h"
+
+/* Answers come from the input; buffers are exactly as long as was asked for. */
+#define nam_rpc_call fuzz_rpc_call
+#define nam_buffer_take fuzz_buffer_take
+#define nam_buffer_give fuzz_buffer_give
+#include "compute/client.c"
+#undef nam_rpc_call
+#undef nam_buffer_take
+#undef nam_buffer_give
+
+static struct fuzz_input answers;
+
+void *
+fuzz_buffer_take(struct nam_worker *worker, uint32_t bytes)
+{
+	(void)worker;
+	return fuzz_memory(bytes);
+}
+
+void
+fuzz_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
+{
+	(void)worker;
+	(void)bytes;
+	free(buffer);
+}
+
+int
+fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
+{
+	uint32_t bytes = fuzz_u16(&answers) % (NAM_RPC_BODY_MAX + 1);
+
+	(void)worker;
+	(void)slot;
+	(void)type;
+	(void)body;
+	(void)body_bytes;
+	if (!answers.left)
+		return -NAM_E_FABRIC_TIMEOUT;
+	if (bytes > (ret_bytes ? *ret_bytes : 0))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (bytes && ret_body)
+		fuzz_take(&answers, ret_body, bytes);
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return 0;
+}
+
+/* Whatever regions were believed, addresses in them must be found, and no others. */
+static void
+look_regions_up(const struct nam_client *client)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned id = 0; id < NAM_REGIONS_MAX; id += 7) {
+		const struct nam_region *region = nam_region_table_find(
+			&client->regions, nam_gaddr_make((uint16_t)id, 64, 0));
+
+		if (region)
+			bytes += region->bytes;
+	}
+	if (bytes && !client->servers_count)
+		abort();
+}
+
+static void
+try_welcome(struct nam_client *client, struct fuzz_input *input)
+{
+	struct nam_hello reply = { .bytes = fuzz_u8(input) % (NAM_HELLO_BYTES_MAX + 1) };
+	struct nam_diag diag = { "" };
+
+	client->id = fuzz_u8(input) & 1;
+	fuzz_take(input, reply.data, reply.bytes);
+	(void)!welcome_take(client, &client->servers[0], &reply, &diag);
+	(void)explain_refusal(&client->servers[0], -ECONNREFUSED, &reply, &diag);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_input input = { data, bytes };
+	struct nam_client_options options;
+	struct nam_server_status status;
+	struct nam_worker *worker = fuzz_memory(sizeof(*worker));
+	struct nam_diag diag = { "" };
+	struct nam_client *client;
+	unsigned which = fuzz_u8(&input);
+
+	nam_client_options_init(&options);
+	client = client_new(&options);
+	if (!client)
+		abort();
+	client->servers_count = 2;
+	client->servers = fuzz_memory(2 * sizeof(*client->servers));
+	client->servers[0].id = fuzz_u8(&input);
+	client->servers[0].regions_count = fuzz_u16(&input) % 300;
+	client->keeper_worker = worker;
+	worker->client = client;
+	if (which % 4 == 0)
+		try_welcome(client, &input);
+	answers = input;
+	if (which % 4 == 1)
+		(void)!regions_learn(client, 0, &diag);
+	if (which % 4 == 2 && !regions_learn(client, 0, &diag))
+		(void)!register_client(client, &diag);
+	if (which % 4 == 3)
+		(void)!nam_server_status_get(worker, 0, &status);
+	look_regions_up(client);
+	client->keeper_worker = NULL;
+	client_free(client);
+	free(worker);
+	return 0;
+}
