@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -141,12 +142,16 @@ struct crew {
 	struct loop loops[FIBERS];
 };
 
+/* Crews that have connected: only then may a server die under them. */
+static atomic_uint crews_connected;
+
 static void
 crew_main(void *arg)
 {
 	struct crew *crew = arg;
 	struct nam_worker *worker = test_worker(crew->client);
 
+	atomic_fetch_add(&crews_connected, 1);
 	for (unsigned i = 0; i < FIBERS; i++) {
 		crew->loops[i] = (struct loop){ .worker = worker, .index = crew->index,
 			.kind = i % STEPS, .number = crew->number * FIBERS + i };
@@ -176,6 +181,8 @@ client_main(char **argv)
 		if (nam_thread_start("doomed", crew_main, &crews[i], &threads[i]))
 			test_die("no thread");
 	}
+	while (atomic_load(&crews_connected) < THREADS)
+		nam_sleep_ns(1000000);
 	printf("ready\n");
 	(void)fflush(stdout);
 	for (unsigned i = 0; i < THREADS; i++)
