@@ -656,7 +656,7 @@ client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **stat
 	(void)state;
 	tree_begin_acknowledged(3000);
 	kill_round(0, &rng, pids);
-	/* Once in a while a victim dies in the middle of a WRITE; that is another test's business. */
+	/* A victim that dies in the middle of a WRITE, now and then, is another test's business. */
 	while (tree_verify(true).torn) {
 		tree_end(true);
 		tree_begin_acknowledged(3000);
