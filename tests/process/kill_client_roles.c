@@ -15,6 +15,7 @@
 
 #define VICTIM_FIBERS 8u
 #define DEAD_MAX 256u
+#define SURVIVOR_WARM 100u		/* operations before it counts as being at work */
 
 uint64_t
 payload_of(uint64_t number)
@@ -235,6 +236,10 @@ survive(void *arg)
 		took_ns = nam_now_ns() - start_ns;
 		if (took_ns > self->slowest_ns)
 			self->slowest_ns = took_ns;
+		if (i == SURVIVOR_WARM) {
+			printf("at work\n");
+			(void)fflush(stdout);
+		}
 	}
 }
 

@@ -182,6 +182,7 @@ start_survivor(struct child *survivor, int *ret_in)
 {
 	const char *const args[] = { fixture.cluster.list, NULL };
 	int saved = dup(STDIN_FILENO), fds[2];
+	char line[64];
 
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_true(dup2(fds[0], STDIN_FILENO) >= 0);
@@ -190,6 +191,8 @@ start_survivor(struct child *survivor, int *ret_in)
 	close(saved);
 	close(fds[0]);
 	*ret_in = fds[1];
+	assert_true(child_line(survivor, line, sizeof(line), 60000));
+	assert_string_equal(line, "at work");
 }
 
 /* Its summary, whose pids must be those of victims, and its entries: they are acknowledged. */
@@ -327,6 +330,8 @@ clients__killed_in_loops_of_inserts__WHAT_WAS_ACKNOWLEDGED_STAYS(void **state)
 	(void)state;
 	if (rounds > ROUNDS * 16)
 		rounds = ROUNDS * 16;
+	if (rounds < 5)
+		rounds = 5;
 	print_message("seed %llu\n", (unsigned long long)rng.state);
 	/* All of class 0, so that scans and half of the survivor's lookups know what to expect. */
 	tree_begin(NUMBERS / CLASSES);
