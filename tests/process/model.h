@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/env.h"
 #include "nam.h"
 
 #define MODEL_PROCESSES 3u
@@ -69,6 +70,41 @@ bool model_recognise(const struct model_table *table, const uint8_t *key, uint64
 /* Complain, with what it takes to repeat it; too many complaints end the program. */
 void model_violation(const char *format, ...) NAM_PRINTF(1, 2);
 unsigned model_violations(void);
+
+/* One fiber of a client: writes its own class of entries and looks at everybody's. */
+struct observer {
+	struct nam_worker *worker;
+	struct model_table *tables;
+	struct nam_rng rng;
+	unsigned class;
+	uint64_t ops, ops_done;
+	uint64_t *own[2];		/* this fiber's own words, by number / MODEL_CLASSES */
+	uint64_t *seen[2]; /* newest version seen of each number: no observer goes back */
+	uint64_t *before;		/* of a scan's range */
+	uint8_t *delivered;		/* of a scan's range */
+	unsigned *running;		/* fibers of this worker that still work */
+};
+
+static inline uint64_t
+model_version(uint64_t word)
+{
+	return word >> 1;
+}
+
+static inline bool
+model_present(uint64_t word)
+{
+	return word & 1;
+}
+
+/* A return code other than the expected one is a violation. */
+void model_judge_code(struct observer *self, int rc, int expect, const char *how);
+
+/* model_observe.c: each looks once, at entries of anybody's, and judges what it saw. */
+void model_lookup_unique(struct observer *self);
+void model_lookup_pairs(struct observer *self);
+void model_lookup_many(struct observer *self, unsigned t);
+void model_scan(struct observer *self, unsigned t);
 
 /* The client's main: runs the fibers of process `process` and writes what they know to a file. */
 int model_client(int argc, char **argv);

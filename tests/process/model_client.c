@@ -10,90 +10,7 @@
 #include "lib/cluster.h"
 #include "model.h"
 
-#define RANGE_MAX 300u			/* numbers in a scan's range, if it is not a key's pairs */
-#define CHUNK_MAX 64u			/* entries taken from a cursor at a time */
 #define LOCK_TIMEOUT_MS 20000u		/* sanitized, on busy processors, holders may be slow */
-
-struct observer {
-	struct nam_worker *worker;
-	struct model_table *tables;
-	struct nam_rng rng;
-	unsigned class;
-	uint64_t ops, ops_done;
-	uint64_t *own[2];		/* this fiber's own words, by number / MODEL_CLASSES */
-	uint64_t *seen[2]; /* newest version seen of each number: no observer goes back */
-	uint64_t *before;		/* of a scan's range */
-	uint8_t *delivered;		/* of a scan's range */
-	unsigned *running;		/* fibers of this worker that still work */
-};
-
-/* ---- judging ------------------------------------------------------------------------------ */
-
-static uint64_t
-version_of(uint64_t word)
-{
-	return word >> 1;
-}
-
-static bool
-present_in(uint64_t word)
-{
-	return word & 1;
-}
-
-/*
- * An entry was seen, in this version, by somebody who found `before` in the entry's `done` word and
- * now finds out what `started` says.
- */
-static void
-judge_present(struct observer *self, unsigned t, uint64_t number, uint64_t version,
-	uint64_t before, const char *how)
-{
-	const struct model_table *table = &self->tables[t];
-	uint64_t after = atomic_load(&table->started[number]);
-	bool wrong = before == after && !present_in(after);
-
-	if (table->unique) {
-		wrong |= version < version_of(before) || version > version_of(after) ||
-			 version < self->seen[t][number] ||
-			 (version == version_of(before) && !present_in(before)) ||
-			 (version == version_of(after) && !present_in(after));
-		if (self->seen[t][number] < version)
-			self->seen[t][number] = version;
-	}
-	if (wrong)
-		model_violation(
-			"class %u, op %llu, %s: %s entry %llu in version %llu; before %llu%c, "
-			"after %llu%c, seen %llu",
-			self->class, (unsigned long long)self->ops_done, how,
-			table->unique ? "unique" : "pair", (unsigned long long)number,
-			(unsigned long long)version, (unsigned long long)version_of(before),
-			present_in(before) ? '+' : '-', (unsigned long long)version_of(after),
-			present_in(after) ? '+' : '-', (unsigned long long)self->seen[t][number]);
-}
-
-static void
-judge_absent(struct observer *self, unsigned t, uint64_t number, uint64_t before, const char *how)
-{
-	const struct model_table *table = &self->tables[t];
-
-	if (!present_in(before) || atomic_load(&table->started[number]) != before)
-		return;
-	model_violation("class %u, op %llu, %s: %s entry %llu in version %llu is missing",
-		self->class, (unsigned long long)self->ops_done, how,
-		table->unique ? "unique" : "pair", (unsigned long long)number,
-		(unsigned long long)version_of(before));
-}
-
-static void
-judge_code(struct observer *self, int rc, int expect, const char *how)
-{
-	if (rc == expect)
-		return;
-	model_violation("class %u, op %llu, %s: %s instead of %s (%s)", self->class,
-		(unsigned long long)self->ops_done, how, nam_err_name(rc), nam_err_name(expect),
-		nam_worker_diag(self->worker));
-}
 
 /* ---- changing ----------------------------------------------------------------------------- */
 
@@ -152,7 +69,7 @@ do_change(struct observer *self, unsigned t, enum change change)
 	struct model_table *table = &self->tables[t];
 	uint64_t which = nam_rng_below(&self->rng, table->numbers / MODEL_CLASSES);
 	uint64_t number = which * MODEL_CLASSES + self->class, *own = &self->own[t][which];
-	uint64_t version = version_of(*own) + 1, word, payload;
+	uint64_t version = model_version(*own) + 1, word, payload;
 	uint8_t key[NAM_KEY_BYTES_MAX];
 	bool changes;
 	int expect;
@@ -160,7 +77,7 @@ do_change(struct observer *self, unsigned t, enum change change)
 	/* A non-unique index has no updates, and any payload there makes another pair. */
 	if (!table->unique && (change == UPDATE || change == DELETE_WRONG_PAIR))
 		change = DELETE;
-	expect = change_expect(table, change, present_in(*own), &changes);
+	expect = change_expect(table, change, model_present(*own), &changes);
 	word = version << 1 | (change != DELETE);
 	payload = model_payload(table, number, version);
 	if (change == DELETE_WRONG_PAIR)
@@ -168,205 +85,12 @@ do_change(struct observer *self, unsigned t, enum change change)
 	model_key(table, number, key);
 	if (changes)
 		atomic_store(&table->started[number], word);
-	judge_code(self, change_do(self, table, change, key, payload), expect,
+	model_judge_code(self, change_do(self, table, change, key, payload), expect,
 		change_names[change]); /* SUSPENDS */
 	if (!changes)
 		return;
 	*own = word;
 	atomic_store(&table->done[number], word);
-}
-
-/* ---- observing ---------------------------------------------------------------------------- */
-
-static void
-do_lookup_unique(struct observer *self)
-{
-	struct model_table *table = &self->tables[0];
-	uint64_t number = nam_rng_below(&self->rng, table->numbers), found, version;
-	uint64_t payload = 0, before;
-	uint8_t key[NAM_KEY_BYTES_MAX];
-	int rc;
-
-	if (nam_rng_below(&self->rng, 2))
-		number = number / MODEL_CLASSES * MODEL_CLASSES + self->class;
-	model_key(table, number, key);
-	before = atomic_load(&table->done[number]);
-	rc = nam_index_lookup(self->worker, table->index, key, &payload); /* SUSPENDS */
-	if (rc == -NAM_E_NOTFOUND)
-		judge_absent(self, 0, number, before, "lookup");
-	else if (rc)
-		judge_code(self, rc, 0, "lookup");
-	else if (!model_recognise(table, key, payload, &found, &version) || found != number)
-		model_violation("class %u: lookup of %llu gave payload %llx", self->class,
-			(unsigned long long)number, (unsigned long long)payload);
-	else
-		judge_present(self, 0, number, version, before, "lookup");
-}
-
-/* The smallest of a key's pairs: nothing below it may have been there all the time. */
-static void
-do_lookup_pairs(struct observer *self)
-{
-	struct model_table *table = &self->tables[1];
-	uint64_t keys = table->numbers / table->per_key;
-	uint64_t first = nam_rng_below(&self->rng, keys) * table->per_key;
-	uint64_t end = first + table->per_key, smallest = first, payload = 0, found, version;
-	uint64_t before = 0;
-	uint8_t key[NAM_KEY_BYTES_MAX];
-	int rc;
-
-	for (; smallest < end; smallest++) {
-		before = atomic_load(&table->done[smallest]);
-		if (present_in(before))
-			break;
-	}
-	model_key(table, first, key);
-	rc = nam_index_lookup(self->worker, table->index, key, &payload); /* SUSPENDS */
-	if (rc == -NAM_E_NOTFOUND) {
-		if (smallest < end)
-			judge_absent(self, 1, smallest, before, "lookup of pairs");
-		return;
-	}
-	if (rc) {
-		judge_code(self, rc, 0, "lookup of pairs");
-	} else if (!model_recognise(table, key, payload, &found, &version) || found < first ||
-		found >= end) {
-		model_violation("class %u: lookup of pairs gave payload %llx", self->class,
-			(unsigned long long)payload);
-	} else if (smallest < found) {
-		judge_absent(self, 1, smallest, before, "lookup of pairs, smaller");
-	}
-}
-
-/* ---- scanning ----------------------------------------------------------------------------- */
-
-struct scan {
-	unsigned t;
-	uint64_t first, end;		/* numbers of the range */
-	uint64_t limit, count;
-	bool reverse, high_inclusive;
-	uint64_t last;			/* number delivered last */
-};
-
-static void
-scan_choose(struct observer *self, struct scan *scan)
-{
-	const struct model_table *table = &self->tables[scan->t];
-	uint64_t keys = table->numbers / table->per_key, from, most;
-
-	/* Whole keys: the range of a non-unique index begins and ends between them. */
-	most = table->unique ? RANGE_MAX : 2;
-	from = nam_rng_below(&self->rng, keys);
-	scan->first = from * table->per_key;
-	scan->end = (from + 1 + nam_rng_below(&self->rng, most)) * table->per_key;
-	if (scan->end > table->numbers)
-		scan->end = table->numbers;
-	scan->reverse = nam_rng_below(&self->rng, 2);
-	scan->high_inclusive = nam_rng_below(&self->rng, 2);
-	scan->limit = nam_rng_below(&self->rng, 2) ? 0 : 1 + nam_rng_below(&self->rng, 200);
-	scan->count = 0;
-}
-
-static int
-scan_open(struct observer *self, const struct scan *scan, struct nam_cursor **ret_cursor)
-{
-	const struct model_table *table = &self->tables[scan->t];
-	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX];
-	struct nam_range range = {
-		.low = low,
-		.high = high,
-		.high_inclusive = scan->high_inclusive,
-		.reverse = scan->reverse,
-		.limit = scan->limit,
-	};
-
-	model_key(table, scan->first, low);
-	if (scan->high_inclusive)
-		model_key(table, scan->end - 1, high);
-	else if (scan->end < table->numbers)
-		model_key(table, scan->end, high);
-	else
-		range.high = NULL;
-	if (!scan->first && scan->reverse)
-		range.low = NULL;
-	return nam_cursor_open(self->worker, table->index, &range, ret_cursor);
-}
-
-/* One entry as a cursor delivered it. */
-static void
-scan_entry(struct observer *self, struct scan *scan, const uint8_t *key, uint64_t payload)
-{
-	struct model_table *table = &self->tables[scan->t];
-	const char *how = scan->reverse ? "reverse scan" : "scan";
-	uint64_t number, version;
-
-	if (!model_recognise(table, key, payload, &number, &version) || number < scan->first ||
-		number >= scan->end) {
-		model_violation("class %u: a %s of %llu .. %llu delivered payload %llx",
-			self->class, how, (unsigned long long)scan->first,
-			(unsigned long long)scan->end, (unsigned long long)payload);
-		return;
-	}
-	if (scan->count && (scan->reverse ? number >= scan->last : number <= scan->last))
-		model_violation("class %u: a %s delivered %llu after %llu", self->class, how,
-			(unsigned long long)number, (unsigned long long)scan->last);
-	scan->last = number;
-	scan->count++;
-	self->delivered[number - scan->first] = 1;
-	judge_present(self, scan->t, number, version, self->before[number - scan->first], how);
-}
-
-/* What was in the range throughout, and not beyond where a limit ended the scan, was delivered. */
-static void
-scan_judge_rest(struct observer *self, const struct scan *scan)
-{
-	uint64_t first = scan->first, end = scan->end;
-	bool limited = scan->limit && scan->count == scan->limit;
-
-	if (scan->limit && scan->count > scan->limit)
-		model_violation("class %u: %llu entries despite a limit of %llu", self->class,
-			(unsigned long long)scan->count, (unsigned long long)scan->limit);
-	if (limited && scan->reverse)
-		first = scan->last;
-	else if (limited)
-		end = scan->last;
-	for (uint64_t number = first; number < end; number++)
-		if (!self->delivered[number - scan->first])
-			judge_absent(self, scan->t, number, self->before[number - scan->first],
-				scan->reverse ? "reverse scan" : "scan");
-}
-
-static void
-do_scan(struct observer *self, unsigned t)
-{
-	struct model_table *table = &self->tables[t];
-	uint32_t count, room = 1 + (uint32_t)nam_rng_below(&self->rng, CHUNK_MAX);
-	struct scan scan = { .t = t };
-	uint8_t keys[CHUNK_MAX * NAM_KEY_BYTES_MAX];
-	uint64_t payloads[CHUNK_MAX];
-	struct nam_cursor *cursor;
-	int rc;
-
-	scan_choose(self, &scan);
-	for (uint64_t i = 0; i < scan.end - scan.first; i++) {
-		self->before[i] = atomic_load(&table->done[scan.first + i]);
-		self->delivered[i] = 0;
-	}
-	rc = scan_open(self, &scan, &cursor);
-	if (rc) {
-		judge_code(self, rc, 0, "opening a cursor");
-		return;
-	}
-	do {
-		count = 0;
-		rc = nam_cursor_next(cursor, keys, payloads, room, &count); /* SUSPENDS */
-		for (uint32_t i = 0; !rc && i < count; i++)
-			scan_entry(self, &scan, keys + (size_t)i * table->key_bytes, payloads[i]);
-	} while (!rc && count);
-	nam_cursor_close(cursor);
-	judge_code(self, rc, 0, "scan");
-	if (!rc)
-		scan_judge_rest(self, &scan);
 }
 
 /* ---- fibers ------------------------------------------------------------------------------- */
@@ -399,12 +123,14 @@ observe(void *arg)
 
 		if (roll < 60)
 			do_some_change(self, t); /* SUSPENDS */
+		else if (roll < 65)
+			model_lookup_many(self, t); /* SUSPENDS */
 		else if (roll < 80 && t == 0)
-			do_lookup_unique(self); /* SUSPENDS */
+			model_lookup_unique(self); /* SUSPENDS */
 		else if (roll < 80)
-			do_lookup_pairs(self); /* SUSPENDS */
+			model_lookup_pairs(self); /* SUSPENDS */
 		else if (roll < 90)
-			do_scan(self, t); /* SUSPENDS */
+			model_scan(self, t); /* SUSPENDS */
 		else
 			nam_worker_yield(self->worker); /* SUSPENDS */
 	}
