@@ -31,6 +31,7 @@
 #define THREADS 2u
 #define FIBERS 12u
 #define KEYS 5000u
+#define WRITTEN_KEYS 1000000u
 #define RPC_MS 2000u			/* the default of rpc_timeout_ms */
 #define BOUND_NS 2000000000ull		/* what the project promises after a death */
 /* A stopped server is noticed by the timeout of RPCs; on busy processors a little later. */
@@ -58,15 +59,18 @@ step_lookup(struct loop *self, struct nam_rng *rng)
 	return rc == -NAM_E_NOTFOUND ? 0 : rc;
 }
 
+/* In or out again: however late the server dies, its memory has not filled up before. */
 static int
-step_insert(struct loop *self, struct nam_rng *rng)
+step_write(struct loop *self, struct nam_rng *rng)
 {
 	uint8_t key[8];
 	int rc;
 
-	nam_key_from_u64(nam_rng_next(rng), key);
+	nam_key_from_u64(nam_rng_below(rng, WRITTEN_KEYS), key);
 	rc = nam_index_insert(self->worker, self->index, key, 1); /* SUSPENDS */
-	return rc == -NAM_E_EXISTS ? 0 : rc;
+	if (rc == -NAM_E_EXISTS)
+		rc = nam_index_delete(self->worker, self->index, key); /* SUSPENDS */
+	return rc == -NAM_E_NOTFOUND ? 0 : rc;
 }
 
 static int
@@ -113,7 +117,7 @@ step_ping(struct loop *self, struct nam_rng *rng)
 	return rc;
 }
 
-static int (*const steps[])(struct loop *, struct nam_rng *) = { step_lookup, step_insert,
+static int (*const steps[])(struct loop *, struct nam_rng *) = { step_lookup, step_write,
 	step_scan, step_rpc, step_ping };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 
