@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c -- the payload of one key.
+ */
+#include <errno.h>
+
+#include "index_internal.h"
+#include "search.h"
+
+#define SCRATCH_LEAF 0u
+
+/*
+ * The leaf that covers a full key.  With a warm cache one READ and no more; whatever is not as the
+ * cache says goes the long way.
+ */
+NAM_FIBER_FN static int
+read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, uint64_t *image)
+{
+	struct nam_gaddr at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
+	int rc;
+
+	if (!nam_gaddr_is_null(at)) {
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (nam__leaf_fits(index, image, at, key))
+			return 0;
+		if (!nam__node_judge(index, image, at, 0) &&
+			nam__node_type(image) == NAM__NODE_LEAF &&
+			!nam__node_below(image, &index->g, key) &&
+			!nam__node_beyond(image, &index->g, key))
+			return 0;
+	}
+	return nam__read_covering(worker, index, key, 0, image, &at); /* SUSPENDS */
+}
+
+/* The smallest pair with the key in an image, beginning at `from`: its entry, or NULL. */
+static const uint64_t *
+smallest_pair(const struct nam__geometry *g, uint64_t *image, const uint64_t *from)
+{
+	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image);
+	unsigned number = nam__leaf_lower_bound(g, image, from);
+	const uint64_t *best = number < sorted ? nam__leaf_entry(g, image, number) : NULL;
+
+	for (number = sorted; number < count; number++) {
+		const uint64_t *entry = nam__leaf_entry(g, image, number);
+
+		if (nam__key_compare(entry, from, g->full_words) >= 0 &&
+			(!best || nam__key_compare(entry, best, g->full_words) < 0))
+			best = entry;
+	}
+	if (best && nam__key_compare(best, from, g->key_words))
+		return NULL;
+	return best;
+}
+
+/*
+ * Non-unique: the key's pairs may begin in a leaf further right than the one that covers (key, 0).
+ */
+NAM_FIBER_FN static int
+lookup_pairs(struct nam_worker *worker, struct nam_index *index, struct nam__key *from,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	const uint64_t *entry, *high;
+	int rc;
+
+	if (!image)
+		return -ENOMEM;
+	for (unsigned hops = 0; hops < NAM__HOPS_MAX; hops++) {
+		rc = read_leaf(worker, index, from->w, image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		entry = smallest_pair(g, image, from->w);
+		if (entry) {
+			*ret_payload = entry[g->key_words];
+			return 0;
+		}
+		high = nam__node_high(g, image);
+		if (nam__node_last(image) || nam__key_compare(high, from->w, g->key_words) > 0)
+			return -NAM_E_NOTFOUND;
+		memcpy(from->w, high, 8 * g->full_words);
+	}
+	return -NAM_E_RESTART_HOPS;
+}
+
+NAM_FIBER_FN static int
+lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	int rc, number;
+
+	if (!image)
+		return -ENOMEM;
+	rc = read_leaf(worker, index, key, image); /* SUSPENDS */
+	if (rc)
+		return rc;
+	number = nam__leaf_find(g, image, key);
+	if (number < 0)
+		return -NAM_E_NOTFOUND;
+	*ret_payload = nam__leaf_entry(g, image, (unsigned)number)[g->key_words];
+	return 0;
+}
+
+/*
+ * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
+ * ORDERED_LOADS.  In one piece, since each call would cost a few percent.  Positive: not that case
+ * after all, ask lookup_unique().
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload)
+{
+	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
+	const struct nam__segment *segment;
+	const uint64_t *entries;
+	unsigned count, sorted, number;
+	struct nam_gaddr at;
+	int rc;
+
+	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
+		return 1;
+	segment = nam__cache_segment(index->cache, &key);
+	if (!segment)
+		return 1;
+	nam__give_way(worker); /* SUSPENDS */
+	at = nam__segment_leaf(index->cache, segment, &key);
+	if (nam_gaddr_is_null(at))
+		return 1;
+	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (!nam__leaf_fits(index, image, at, &key))
+		return 1;
+
+	entries = image + index->g.entries_at;
+	count = nam__node_count(image);
+	sorted = nam__node_sorted(image);
+	number = nam__count_below(entries, sorted, 2, &key, 1, false);
+	if (number == sorted || entries[2 * number] != key)
+		for (number = sorted; number < count && entries[2 * number] != key; number++)
+			continue;
+	if (number == count)
+		return -NAM_E_NOTFOUND;
+	*ret_payload = entries[2 * number + 1];
+	return 0;
+}
+
+int
+nam_index_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t *ret_payload)
+{
+	struct nam__key full;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = lookup_fast(worker, index, nam_key_to_u64(key), ret_payload); /* SUSPENDS */
+	if (__builtin_expect(rc > 0, 0)) {
+		nam__key_encode(&index->g, key, 0, &full);
+		if (index->g.unique)
+			rc = lookup_unique(worker, index, full.w, ret_payload); /* SUSPENDS */
+		else
+			rc = lookup_pairs(worker, index, &full, ret_payload); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	return rc;
+}
