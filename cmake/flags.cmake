@@ -21,6 +21,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 	target_compile_options(nam_flags INTERFACE -fcf-protection=none)
 endif()
 
+if(NAM_SIM_POINTS)
+	target_compile_definitions(nam_flags INTERFACE NAM_SIM_POINTS=1)
+endif()
+
 if(NAM_WERROR)
 	target_compile_options(nam_flags INTERFACE -Werror)
 endif()

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guard.h -- the checks that the protocols stand on, each with a switch for tests.
+ *
+ * A guard that no test misses is not needed or not tested.  So each is written
+ *
+ *	if (NAM_GUARD(NODE_HASH) && hash != expected)
+ *		return -NAM_E_RESTART_TORN;
+ *
+ * where NAM_GUARD(...) is constant true, unless the build has NAM_SIM_POINTS: then it is a bit that
+ * nam_guard_off("node-hash") clears, and the simulator must find what goes wrong without it.
+ */
+#ifndef NAM_COMMON_GUARD_H
+#define NAM_COMMON_GUARD_H
+
+#include <stdint.h>
+
+/* X(name, text, what it keeps out) */
+#define NAM_GUARDS(X)                                                                               \
+	X(NODE_HASH, "node-hash", "torn images of nodes")                                           \
+	X(NODE_ENDS, "node-ends", "torn images, where loads are ordered")                           \
+	X(GENERATION, "generation", "nodes that were reused under a pointer")                       \
+	X(NODE_TYPE, "node-type", "nodes that are not what a pointer promised")                     \
+	X(FENCE_LOW, "fence-low", "keys that lie left of the node")                                 \
+	X(FENCE_HIGH, "fence-high", "keys that moved right")                                        \
+	X(DEAD_NODE, "dead-node", "work on nodes that were taken out")                              \
+	X(LOCK_CAS, "lock-cas", "two writers of one node")                                          \
+	X(UNLOCK_OWNER, "unlock-owner", "the release of somebody else's lock")                      \
+	X(UNLOCK_CAS, "unlock-cas", "a release that overtakes the WRITEs before it")                \
+	X(UNLOCK_ORDER, "unlock-order", "a release before its WRITEs are done")                     \
+	X(READ_PASSED_CAS, "read-passed-cas", "an image from before the lock was taken")            \
+	X(SIBLING_FIRST, "sibling-first", "a left half whose right half is not there yet")          \
+	X(ROOT_CAS, "root-cas", "two roots")                                                        \
+	X(SEPARATOR_LOCK, "separator-lock", "separators lost to a concurrent change")               \
+	X(EPOCH_WAIT, "epoch-wait", "the reuse of what somebody may be looking at")                 \
+	X(EPOCH_PIN, "epoch-pin", "a published epoch later than an operation")                      \
+	X(UNLINK_FIRST, "unlink-first", "retired nodes that pointers still lead to")                \
+	X(HEAD_HINT, "head-hint", "leaves that a scan skips or repeats after a stale hint")         \
+	X(SCAN_FENCE, "scan-fence", "gaps and overlaps between the leaves of a scan")               \
+	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
+	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")
+
+enum nam_guard {
+#define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,
+	NAM_GUARDS(NAM_GUARD_ENUM)
+#undef NAM_GUARD_ENUM
+	NAM_GUARDS_COUNT
+};
+_Static_assert(NAM_GUARDS_COUNT <= 64, "one bit each");
+
+/* The name by which tests know it, or NULL beyond the last. */
+const char *nam_guard_name(unsigned guard);
+
+/* 0; -ENOENT: no such guard; -ENOTSUP: this build's guards cannot be turned off. */
+int nam_guard_off(const char *name);
+void nam_guards_on(void);
+
+#ifdef NAM_SIM_POINTS
+extern uint64_t nam__guards_off;	/* bit i: guard i; set before any other thread exists */
+#define NAM_GUARD(name) (!(nam__guards_off >> NAM_GUARD_##name & 1))
+#else
+#define NAM_GUARD(name) 1
+#endif
+
+#endif /* NAM_COMMON_GUARD_H */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * race.h -- named places between the steps of a change, where a simulator may hold a thread up.
+ *
+ * A race point stands where others may see a change half done, or where what was learned is about
+ * to be used.  It is nothing at all unless the build has NAM_SIM_POINTS; then it calls the hook,
+ * if there is one, which may suspend the calling thread: hold no host lock across it.
+ */
+#ifndef NAM_COMMON_RACE_H
+#define NAM_COMMON_RACE_H
+
+#ifdef NAM_SIM_POINTS
+
+typedef void (*nam_race_fn)(const char *name);
+
+/* Set before any other thread exists; NULL: points do nothing. */
+extern nam_race_fn nam_race_hook;
+
+/* @name	"split.sibling_written": the operation, a dot, what has just been done */
+static inline void
+nam_race_point(const char *name)
+{
+	if (nam_race_hook)
+		nam_race_hook(name);
+}
+
+#else
+
+#define nam_race_point(name) ((void)0)
+
+#endif
+
+#endif /* NAM_COMMON_RACE_H */
