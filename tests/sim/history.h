@@ -117,14 +117,17 @@ size_t sim_history_call_scan(struct sim_history *history, uint32_t client, uint3
 void sim_history_return_scan(struct sim_history *history, size_t op, int rc,
 	const struct sim_entry *entries, size_t count, uint64_t now_ns);
 
-/* What is known of an operation's effect. */
+/*
+ * What is known of an operation's effect.  Unknown: it is open, or the fabric failed, or the client
+ * was fenced; then it took effect at any time after the call, even after the return, for a late
+ * WRITE knows no returns; or never.
+ */
 enum sim_outcome {
-	SIM_DONE,		/* rc 0: it did what it was asked to */
-	SIM_EXISTS,		/* it changed nothing, and saw the key (or pair) */
-	SIM_NOTFOUND,		/* it changed nothing, and saw that the key (or pair) is not there */
-	SIM_NOTHING,		/* it changed nothing, and says nothing: no room, a lock, restarts */
-	SIM_UNKNOWN,		/* open, or the fabric failed, or fenced: whenever after the call,
-				 * even after the return, for a late WRITE knows no returns; or never */
+	SIM_DONE,	/* rc 0: it did what it was asked to */
+	SIM_EXISTS,	/* it changed nothing, and saw the key, or the pair */
+	SIM_NOTFOUND,	/* it changed nothing, and saw that the key, or the pair, is not there */
+	SIM_NOTHING,	/* it changed nothing, and says nothing: no room, a lock, restarts */
+	SIM_UNKNOWN,
 };
 enum sim_outcome sim_op_outcome(const struct sim_op *op);
 
