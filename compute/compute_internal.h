@@ -116,6 +116,27 @@ struct nam__buffer_class {
 	void *free;			/* first of a list through the buffers' first words */
 };
 
+/*
+ * Tasks that wait to be told where to READ.  The search is cheaper for several keys at a time, as
+ * the cache misses of each overlap with the others', so worker.c lets some gather before it calls
+ * `run`, which posts their READs or makes them ready, and empties the list.
+ */
+#define NAM__GATHER_MAX 16u
+
+struct nam__gathered {
+	struct nam__task *task;
+	void *local;			/* where the READ goes */
+	struct nam_gaddr *ret_at;	/* what is READ, or null: nothing was posted */
+};
+
+struct nam__gather {
+	void (*run)(struct nam_worker *worker);
+	void *subject;			/* what they have in common */
+	uint32_t count;
+	uint64_t keys[NAM__GATHER_MAX];
+	struct nam__gathered each[NAM__GATHER_MAX];
+};
+
 #define NAM__BUFFER_CLASSES 21u		/* 1 B .. 1 MiB */
 #define NAM__RECV_BUFFERS 16u
 
@@ -130,6 +151,8 @@ struct nam_worker {
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
+	uint32_t gather_enough;		/* so many do not wait for more */
+	struct nam__gather gather;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 	/* operations under way per local epoch & 3; the keeper reads them */
@@ -191,6 +214,10 @@ nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offs
 	wr->rkey = region->rkey;
 	return (int)region->server;
 }
+
+/* Post a READ that `task` waits for, which is not the current one; a failure makes it ready. */
+void nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at,
+	void *local, uint32_t bytes);
 
 /* Let the ready fibers run, if there are any, without looking for completions. */
 NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);

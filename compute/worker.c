@@ -130,16 +130,30 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
+/* The task that runs next; waits until there is one. */
+static inline struct nam__task *
+next_task(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam__task *next;
+
+	while (!(next = ready_pop(worker))) {
+		/* Those that gathered wait for more only while something else is under way. */
+		if (gather->count && (gather->count >= worker->gather_enough ||
+			(nam__poll(worker) == 0 && !worker->ready_head)))
+			gather->run(worker);
+		else if (!gather->count && nam__poll(worker) == 0 && !worker->ready_head)
+			idle(worker, IDLE_WAIT_NS);
+	}
+	return next;
+}
+
 void
 nam__suspend(struct nam_worker *worker)
 {
 	struct nam__task *self = worker->current;
-	struct nam__task *next;
+	struct nam__task *next = next_task(worker);
 
-	while (!(next = ready_pop(worker))) {
-		if (nam__poll(worker) == 0 && !worker->ready_head)
-			idle(worker, IDLE_WAIT_NS);
-	}
 	if (next == self)
 		return;
 	worker->current = next;
@@ -169,6 +183,9 @@ nam_worker_yield(struct nam_worker *worker)
 void
 nam__give_way(struct nam_worker *worker)
 {
+	/* Who gives way over and over must not hold up those that wait for nobody to be ready. */
+	if (worker->gather.count)
+		worker->gather.run(worker);
 	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
 		return;
 	nam__task_ready(worker, worker->current);
@@ -181,7 +198,7 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 	uint64_t now = nam_now_ns(), deadline = now + ns;
 
 	do {
-		if (worker->ready_head || nam__poll(worker) > 0)
+		if (worker->ready_head || worker->gather.count || nam__poll(worker) > 0)
 			nam_worker_yield(worker); /* SUSPENDS */
 		else if (deadline > now)
 			idle(worker, deadline - now);
@@ -213,7 +230,51 @@ nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned
 		task->pending += wrs[i].flags & NAM_WR_SIGNALED;
 }
 
+void
+nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *local,
+	uint32_t bytes)
+{
+	/* Like nam_read_await(): what a READ does not use is not filled in. */
+	struct nam_op_counters *counters = task->counters;
+	struct nam_wr wr;
+	int slot = nam__resolve(worker, at, 0, &wr), rc = slot;
+
+	wr.op = NAM_WR_READ;
+	wr.flags = NAM_WR_SIGNALED;
+	wr.bytes = bytes;
+	wr.local = local;
+	wr.lkey = nam__buffer_lkey(worker, local);
+	wr.context = task;
+	counters->round_trips++;
+	counters->bytes_in += bytes;
+	while (__builtin_expect(slot >= 0, 1)) {
+		struct nam_qp *qp = worker->qps[slot];
+
+		rc = qp ? worker->qp_post(qp, &wr, 1) : -NAM_E_FABRIC_PEER_DEAD;
+		if (__builtin_expect(rc != -NAM_E_FABRIC_FULL, 1))
+			break;
+		/* It empties as its requests complete. */
+		nam__poll(worker);
+	}
+	if (__builtin_expect(rc < 0, 0)) {
+		task->rc = rc;
+		nam__task_ready(worker, task);
+		return;
+	}
+	counters->doorbells++;
+	counters->work_requests++;
+	task->pending++;
+}
+
 /* ---- fibers ------------------------------------------------------------------------------- */
+
+/* Half of the tasks gather while the READs of the other half are on their way. */
+static void
+tasks_alive_set(struct nam_worker *worker, uint32_t count)
+{
+	worker->tasks_alive = count;
+	worker->gather_enough = count / 2 < NAM__GATHER_MAX ? count / 2 : NAM__GATHER_MAX;
+}
 
 static void
 task_main(void *arg)
@@ -226,12 +287,10 @@ task_main(void *arg)
 
 	task->next = worker->tasks_free;
 	worker->tasks_free = task;
-	if (--worker->tasks_alive == 0)
+	tasks_alive_set(worker, worker->tasks_alive - 1);
+	if (worker->tasks_alive == 0)
 		nam__task_ready(worker, &worker->thread_task);
-	while (!(next = ready_pop(worker))) {
-		if (nam__poll(worker) == 0 && !worker->ready_head)
-			idle(worker, IDLE_WAIT_NS);
-	}
+	next = next_task(worker);
 	worker->current = next;
 	nam_fiber_exit_to(task->fiber, next->fiber);
 }
@@ -267,7 +326,7 @@ nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
 	}
 	task->fn = fn;
 	task->arg = arg;
-	worker->tasks_alive++;
+	tasks_alive_set(worker, worker->tasks_alive + 1);
 	nam__task_ready(worker, task);
 	return 0;
 }

@@ -105,6 +105,49 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	return 0;
 }
 
+/* nam__gather.run: where the leaves of all these keys are, by one search, and READ them. */
+static void
+read_gathered(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam_index *index = gather->subject;
+	struct nam_gaddr at[NAM__GATHER_MAX];
+	unsigned count = gather->count;
+
+	nam__cache_leaf_group(index->cache, gather->keys, count, at);
+	gather->count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct nam__gathered *one = &gather->each[i];
+
+		*one->ret_at = at[i];
+		if (nam_gaddr_is_null(at[i]))
+			nam__task_ready(worker, one->task);
+		else
+			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
+	}
+}
+
+/* Wait in company for the leaf that the cache has for a key; *ret_at is null if it has none. */
+NAM_FIBER_FN static inline int
+read_in_company(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *image,
+	struct nam_gaddr *ret_at)
+{
+	struct nam__task *self = worker->current;
+	struct nam__gather *gather = &worker->gather;
+	int rc;
+
+	if (gather->count == NAM__GATHER_MAX || (gather->count && gather->subject != index))
+		gather->run(worker);
+	gather->run = read_gathered;
+	gather->subject = index;
+	gather->keys[gather->count] = key;
+	gather->each[gather->count++] = (struct nam__gathered){ self, image, ret_at };
+	nam__suspend(worker); /* SUSPENDS */
+	rc = self->rc;
+	self->rc = 0;
+	return rc;
+}
+
 /*
  * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
  * ORDERED_LOADS.  In one piece, since each call would cost a few percent.  Positive: not that case
@@ -114,7 +157,6 @@ NAM_FIBER_FN static inline __attribute__((always_inline)) int
 lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload)
 {
 	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
-	const struct nam__segment *segment;
 	const uint64_t *entries;
 	unsigned count, sorted, number;
 	struct nam_gaddr at;
@@ -122,17 +164,10 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
 		return 1;
-	segment = nam__cache_segment(index->cache, &key);
-	if (!segment)
-		return 1;
-	nam__give_way(worker); /* SUSPENDS */
-	at = nam__segment_leaf(index->cache, segment, &key);
-	if (nam_gaddr_is_null(at))
-		return 1;
-	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+	rc = read_in_company(worker, index, key, image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (!nam__leaf_fits(index, image, at, &key))
+	if (nam_gaddr_is_null(at) || !nam__leaf_fits(index, image, at, &key))
 		return 1;
 
 	entries = image + index->g.entries_at;
