@@ -125,8 +125,8 @@ struct nam__buffer_class {
 
 struct nam__gathered {
 	struct nam__task *task;
-	void *local;			/* where the READ goes */
-	struct nam_gaddr *ret_at;	/* what is READ, or null: nothing was posted */
+	void *local;			/* where the READ goes; NULL: none is wanted */
+	struct nam_gaddr *ret_at;	/* null: unknown, and nothing was posted */
 };
 
 struct nam__gather {

@@ -87,7 +87,7 @@ NAM_FIBER_FN int nam__read_covering(struct nam_worker *worker, struct nam_index 
 	const uint64_t *key, unsigned level, uint64_t *image,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
-/* The leaf pointer that the cache has for a key, or null.  Gives way to ready fibers meanwhile. */
+/* lookup.c: the leaf pointer that the cache has for a key, or null. */
 NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key);
 

@@ -9,6 +9,77 @@
 
 #define SCRATCH_LEAF 0u
 
+/* ---- where the leaf is -------------------------------------------------------------------- */
+
+/* nam__gather.run: where the leaves of all these keys are, by one search; and READ them. */
+static void
+read_gathered(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam_index *index = gather->subject;
+	struct nam_gaddr at[NAM__GATHER_MAX];
+	unsigned count = gather->count;
+
+	nam__cache_leaf_group(index->cache, gather->keys, count, at);
+	gather->count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct nam__gathered *one = &gather->each[i];
+
+		*one->ret_at = at[i];
+		if (nam_gaddr_is_null(at[i]) || !one->local)
+			nam__task_ready(worker, one->task);
+		else
+			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
+	}
+}
+
+/*
+ * Wait in company for the leaf that the cache has for a key; *ret_at is null if it has none.
+ * With an image to READ it into, wait for that, too.
+ */
+NAM_FIBER_FN static inline int
+find_in_company(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *image,
+	struct nam_gaddr *ret_at)
+{
+	struct nam__task *self = worker->current;
+	struct nam__gather *gather = &worker->gather;
+	int rc;
+
+	if (gather->count == NAM__GATHER_MAX || (gather->count && gather->subject != index))
+		gather->run(worker);
+	gather->run = read_gathered;
+	gather->subject = index;
+	gather->keys[gather->count] = key;
+	gather->each[gather->count++] = (struct nam__gathered){ self, image, ret_at };
+	nam__suspend(worker); /* SUSPENDS */
+	rc = self->rc;
+	self->rc = 0;
+	return rc;
+}
+
+struct nam_gaddr
+nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+{
+	const struct nam__segment *segment;
+	struct nam_gaddr at;
+
+	if (!index->cache)
+		return NAM_GADDR_NULL;
+	if (index->g.full_words == 1) {
+		/* Nothing is posted, so nothing fails. */
+		(void)find_in_company(worker, index, key[0], NULL, &at); /* SUSPENDS */
+		return at;
+	}
+	segment = nam__cache_segment(index->cache, key);
+	if (!segment)
+		return NAM_GADDR_NULL;
+	/* Other fibers' work covers the time that the segment takes to arrive. */
+	nam__give_way(worker); /* SUSPENDS */
+	return nam__segment_leaf(index->cache, segment, key);
+}
+
+/* ---- one by one --------------------------------------------------------------------------- */
+
 /*
  * The leaf that covers a full key.  With a warm cache one READ and no more; whatever is not as the
  * cache says goes the long way.
@@ -105,48 +176,7 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	return 0;
 }
 
-/* nam__gather.run: where the leaves of all these keys are, by one search, and READ them. */
-static void
-read_gathered(struct nam_worker *worker)
-{
-	struct nam__gather *gather = &worker->gather;
-	struct nam_index *index = gather->subject;
-	struct nam_gaddr at[NAM__GATHER_MAX];
-	unsigned count = gather->count;
-
-	nam__cache_leaf_group(index->cache, gather->keys, count, at);
-	gather->count = 0;
-	for (unsigned i = 0; i < count; i++) {
-		const struct nam__gathered *one = &gather->each[i];
-
-		*one->ret_at = at[i];
-		if (nam_gaddr_is_null(at[i]))
-			nam__task_ready(worker, one->task);
-		else
-			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
-	}
-}
-
-/* Wait in company for the leaf that the cache has for a key; *ret_at is null if it has none. */
-NAM_FIBER_FN static inline int
-read_in_company(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *image,
-	struct nam_gaddr *ret_at)
-{
-	struct nam__task *self = worker->current;
-	struct nam__gather *gather = &worker->gather;
-	int rc;
-
-	if (gather->count == NAM__GATHER_MAX || (gather->count && gather->subject != index))
-		gather->run(worker);
-	gather->run = read_gathered;
-	gather->subject = index;
-	gather->keys[gather->count] = key;
-	gather->each[gather->count++] = (struct nam__gathered){ self, image, ret_at };
-	nam__suspend(worker); /* SUSPENDS */
-	rc = self->rc;
-	self->rc = 0;
-	return rc;
-}
+/* ---- quickly ------------------------------------------------------------------------------ */
 
 /*
  * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
@@ -164,7 +194,7 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
 		return 1;
-	rc = read_in_company(worker, index, key, image, &at); /* SUSPENDS */
+	rc = find_in_company(worker, index, key, image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (nam_gaddr_is_null(at) || !nam__leaf_fits(index, image, at, &key))

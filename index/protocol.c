@@ -342,21 +342,6 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 	return rc;
 }
 
-struct nam_gaddr
-nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
-{
-	const struct nam__segment *segment;
-
-	if (!index->cache)
-		return NAM_GADDR_NULL;
-	segment = nam__cache_segment(index->cache, key);
-	if (!segment)
-		return NAM_GADDR_NULL;
-	/* Other fibers' work covers the time that the segment takes to arrive. */
-	nam__give_way(worker); /* SUSPENDS */
-	return nam__segment_leaf(index->cache, segment, key);
-}
-
 /* ---- locking ------------------------------------------------------------------------------ */
 
 int
