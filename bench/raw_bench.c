@@ -13,10 +13,11 @@
 #include "text.h"
 #include "ticks.h"
 
-#define DEPTHS_COUNT 7u
-#define ROUNDS 5u
+#define DEPTHS_COUNT 10u
+#define DEPTH_PASSES 2u
+#define ROUNDS 15u		/* short ones: moods of a shared machine last longer */
 
-static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 16, 32, 64 };
+static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 64 };
 
 struct raw_bench {
 	struct raw_options options;
@@ -66,35 +67,50 @@ measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, d
 	return rc ? rc : bench->findings.fatal;
 }
 
-/* Every depth for a moment; the best one goes to *ret_depth. */
+/* One pass over all depths; the best rate of each so far stays in rates[]. */
 static int
-find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
+try_depths(struct raw_bench *bench, enum raw_op op, uint32_t depth_max, double *rates)
 {
-	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
-										   : 64;
-	double best = 0, seconds = bench->options.seconds / 8;
+	double seconds = bench->options.seconds / 8;
 	struct raw_result *result = malloc(sizeof(*result));
 	int rc = result ? 0 : -ENOMEM;
 
 	if (seconds > 0.25)
 		seconds = 0.25;
-	if (!bench->options.quiet)
-		printf("%s: requests per second at depth\n", raw_op_names[op]);
-	for (unsigned i = 0; i < DEPTHS_COUNT && !rc; i++) {
-		char rate[TEXT_BYTES];
-
-		if (depths[i] > depth_max)
-			continue;
-		rc = measure(bench, op, depths[i], 0, seconds, result);
-		if (!rc && !bench->options.quiet)
-			printf("  %3u  %8s/s\n", depths[i], text_count(rate, result->ops_per_s));
-		if (!rc && result->ops_per_s > best) {
-			best = result->ops_per_s;
-			*ret_depth = depths[i];
-		}
+	for (unsigned i = 0; i < DEPTHS_COUNT && depths[i] <= depth_max && !rc; i++) {
+		rc = measure(bench, op, depths[i], 0, seconds / DEPTH_PASSES, result);
+		if (!rc && result->ops_per_s > rates[i])
+			rates[i] = result->ops_per_s;
 	}
 	free(result);
 	return rc;
+}
+
+/* Every depth for a moment, more than once; the best one goes to *ret_depth. */
+static int
+find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
+{
+	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
+										   : 64;
+	double rates[DEPTHS_COUNT] = { 0 };
+	unsigned best = 0;
+	int rc = 0;
+
+	for (unsigned pass = 0; pass < DEPTH_PASSES && !rc; pass++)
+		rc = try_depths(bench, op, depth_max, rates);
+	if (rc)
+		return rc;
+	if (!bench->options.quiet)
+		printf("%s: requests per second at depth\n", raw_op_names[op]);
+	for (unsigned i = 0; i < DEPTHS_COUNT && depths[i] <= depth_max; i++) {
+		char rate[TEXT_BYTES];
+
+		best = rates[i] > rates[best] ? i : best;
+		if (!bench->options.quiet)
+			printf("  %3u  %8s/s\n", depths[i], text_count(rate, rates[i]));
+	}
+	*ret_depth = depths[best];
+	return 0;
 }
 
 static int

@@ -5,7 +5,11 @@
 #include "../common/rpc/rpc.h"
 #include "raw_run.h"
 
-#define POLL_MAX 64u
+/*
+ * Few at a time: each finished request is replaced while the copies of those behind it are still
+ * to be made, so that new prefetches are spread over the work instead of coming in bursts.
+ */
+#define POLL_MAX 4u
 #define PREFETCH_LINES_MAX 64u
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 

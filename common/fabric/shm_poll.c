@@ -19,7 +19,7 @@
 #define PREFETCH_WHOLE_BYTES 4096u	/* of a longer READ only the first lines: */
 #define PREFETCH_FIRST_BYTES 1024u
 #define PREFETCH_WRITE_BYTES 512u
-#define AHEAD_LINES 128u
+#define AHEAD_LINES 160u
 #define POLL_ALL_BELOW 4u		/* with fewer requests pending, one poll may execute all */
 
 /* How much of a READ is prefetched. */
