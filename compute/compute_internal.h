@@ -150,6 +150,7 @@ struct nam_worker {
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
+	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	uint32_t gather_enough;		/* so many do not wait for more */
 	struct nam__gather gather;

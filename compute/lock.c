@@ -15,9 +15,11 @@
 
 #include "../common/hash.h"
 #include "compute_internal.h"
+#include "doorbell.h"
 #include "lock.h"
 
 #define SLOTS 1024u
+#define SEQUENCES_TAKEN 256u
 #define HANDOVERS_MAX 16u
 #define SLOT_WAIT_NS 500u
 #define BACKOFF_MIN_NS 500u
@@ -151,6 +153,23 @@ nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 		(unsigned long long)nam_gaddr_offset(at), who);
 }
 
+/*
+ * A lock word that this client has never used.  Workers take numbers from the client many at a
+ * time: an atomic increment per lock would wait for all stores before it, remote ones among them.
+ */
+static uint64_t
+word_new(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+
+	if (worker->lock_sequence == worker->lock_sequence_end) {
+		worker->lock_sequence = atomic_fetch_add_explicit(&client->lock_sequence,
+			SEQUENCES_TAKEN, memory_order_relaxed);
+		worker->lock_sequence_end = worker->lock_sequence + SEQUENCES_TAKEN;
+	}
+	return nam_lock_word(client->id, client->incarnation, worker->lock_sequence++);
+}
+
 /* A word that somebody who holds its slot wants. */
 struct attempt {
 	struct nam__lock_slot *slot;
@@ -166,13 +185,13 @@ struct attempt {
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 {
-	struct nam_batch batch;
+	struct nam__doorbell doorbell;
 	int rc;
 
-	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, attempt->at, 0, NAM_LOCK_FREE, attempt->word, attempt->old);
-	nam_batch_read(&batch, attempt->at, attempt->image, attempt->bytes);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	nam__doorbell_init(&doorbell, worker, attempt->at);
+	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, attempt->word, attempt->old);
+	nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
+	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
 	if (rc || *attempt->old != NAM_LOCK_FREE)
 		return rc;
 	/* A fabric may let the READ pass the CAS; then the image is not the one we locked. */
@@ -289,8 +308,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 		}
 	} else {
 		slot->handovers = 0;
-		attempt.word = nam_lock_word(client->id, client->incarnation,
-			atomic_fetch_add_explicit(&client->lock_sequence, 1, memory_order_relaxed));
+		attempt.word = word_new(worker);
 		rc = remote_lock(worker, &attempt); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
@@ -310,20 +328,21 @@ leave_slot:
 }
 
 int
-nam__unlock_await(struct nam_worker *worker, struct nam_batch *batch, struct nam__lock *lock)
+nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 {
+	struct nam_worker *worker = doorbell->worker;
 	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
 	bool hand_over = slot->handovers < HANDOVERS_MAX &&
 			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
 	int rc = 0;
 
-	if (!hand_over) {
+	if (__builtin_expect(!hand_over, 1)) {
 		if (!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
-			rc = nam_batch_await(batch); /* SUSPENDS */
-		nam_batch_cas(batch, lock->at, 0, lock->word, NAM_LOCK_FREE, lock->old);
+			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+		nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
 	}
 	if (!rc)
-		rc = nam_batch_await(batch); /* SUSPENDS */
+		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
 	if (hand_over) {
 		slot->handovers++;
 		slot->custody_at = lock->at;

@@ -11,6 +11,7 @@
 #include "remote.h"
 
 struct nam__lock_table;
+struct nam__doorbell;			/* doorbell.h */
 
 int nam__lock_table_new(struct nam__lock_table **ret_table) NAM_MUST_CHECK;
 void nam__lock_table_free(struct nam__lock_table *table);
@@ -38,13 +39,14 @@ NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gadd
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
 
 /**
- * nam__unlock_await -- await a batch of writes under the lock and release it with the same
- * doorbell.
+ * nam__unlock_await -- await writes under the lock and release it with the same doorbell.
+ *
+ * @doorbell	of the lock's own object; with the writes, or empty; room for one request more
  *
  * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED (the word was not ours any
  * more: nothing that this client wrote since can be trusted), or a FABRIC code.
  */
-NAM_FIBER_FN int nam__unlock_await(struct nam_worker *worker, struct nam_batch *batch,
+NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 	struct nam__lock *lock) NAM_MUST_CHECK;
 
 /*

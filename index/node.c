@@ -155,6 +155,20 @@ nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *node, const
 	return nam__count_below(entries, sorted, g->leaf_words, key, g->full_words, false);
 }
 
+/* Keys of one word: the strides become constants, a comparison one instruction. */
+static int
+leaf_find_word(const uint64_t *entries, unsigned sorted, unsigned count, uint64_t key)
+{
+	unsigned number = nam__count_below(entries, sorted, 2, &key, 1, false);
+
+	if (number < sorted && entries[2 * number] == key)
+		return (int)number;
+	for (number = sorted; number < count; number++)
+		if (entries[2 * number] == key)
+			return (int)number;
+	return -1;
+}
+
 int
 nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key)
 {
@@ -162,6 +176,8 @@ nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const uint64
 	unsigned sorted = nam__node_sorted(node), count = nam__node_count(node);
 	unsigned number;
 
+	if (g->full_words == 1)
+		return leaf_find_word(entries, sorted, count, key[0]);
 	number = nam__leaf_lower_bound(g, node, key);
 	if (number < sorted && !nam__key_compare(entries + number * g->leaf_words, key,
 				       g->full_words))
@@ -215,7 +231,8 @@ nam__leaf_add(const struct nam__geometry *g, uint64_t *node, const uint64_t *key
 	unsigned count = nam__node_count(node), sorted = nam__node_sorted(node);
 	uint64_t *entry = nam__leaf_entry(g, node, count);
 
-	memcpy(entry, key_words, 8 * g->key_words);
+	for (unsigned i = 0; i < g->key_words; i++)
+		entry[i] = key_words[i];
 	entry[g->key_words] = payload;
 	if (sorted == count && nam__leaf_lower_bound(g, node, key_words) == count)
 		sorted++;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "../compute/doorbell.h"
 #include "index_internal.h"
 
 #define TORN_PAUSE_NS 200u
@@ -347,17 +348,36 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 int
 nam__unlock(struct nam_worker *worker, struct nam__held *held)
 {
-	struct nam_batch batch;
+	struct nam__doorbell doorbell;
 
-	nam_batch_init(&batch, worker);
-	return nam__unlock_await(worker, &batch, &held->lock); /* SUSPENDS */
+	nam__doorbell_init(&doorbell, worker, held->at);
+	return nam__unlock_await(&doorbell, &held->lock); /* SUSPENDS */
+}
+
+/* Held, but the image is not what the pointer promised: let go, and say why. */
+NAM_FIBER_FN static int
+lock_refuse(struct nam_worker *worker, struct nam__held *held, int why)
+{
+	int rc;
+
+	if (why == -NAM_E_RESTART_DEAD)
+		nam__count_restart(worker, NAM_RESTART_DEAD);
+	if (why == -NAM_E_RESTART_FENCE)
+		nam__count_restart(worker, NAM_RESTART_FENCE);
+	if (why == -NAM_E_RESTART_TORN)
+		/* Nobody can be writing: we hold the lock. */
+		why = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the node at region %u offset %llu does not verify under its own lock",
+			nam_gaddr_region(held->at), (unsigned long long)nam_gaddr_offset(held->at));
+	rc = nam__unlock(worker, held); /* SUSPENDS */
+	return rc ? rc : why;
 }
 
 int
 nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
 	struct nam__held *held)
 {
-	int rc, unlock_rc;
+	int rc;
 
 	held->at = at;
 	rc = nam__lock_read_await(worker, at, held->image, index->g.node_bytes,
@@ -365,17 +385,31 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	if (rc)
 		return rc;
 	rc = nam__node_judge(index, held->image, at, level);
-	if (!rc)
-		return 0;
-	if (rc == -NAM_E_RESTART_DEAD)
-		nam__count_restart(worker, NAM_RESTART_DEAD);
-	if (rc == -NAM_E_RESTART_TORN)
-		/* Nobody can be writing: we hold the lock. */
-		rc = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
-			"the node at region %u offset %llu does not verify under its own lock",
-			nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at));
-	unlock_rc = nam__unlock(worker, held); /* SUSPENDS */
-	return unlock_rc ? unlock_rc : rc;
+	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
+}
+
+/*
+ * The same for a node that covers the key.  What is expected, a leaf where the cache said, is told
+ * by one look; anything else is judged in full.
+ */
+NAM_FIBER_FN static int
+lock_node_covering(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	const uint64_t *key, unsigned level, struct nam__held *held)
+{
+	const struct nam__geometry *g = &index->g;
+	int rc;
+
+	held->at = at;
+	rc = nam__lock_read_await(worker, at, held->image, g->node_bytes,
+		&held->lock); /* SUSPENDS */
+	if (rc || (level == 0 && nam__leaf_fits(index, held->image, at, key)))
+		return rc;
+	rc = nam__node_judge(index, held->image, at, (int)level);
+	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
+			   nam__node_below(held->image, g, key) ||
+			   nam__node_beyond(held->image, g, key)))
+		rc = -NAM_E_RESTART_FENCE;
+	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }
 
 /* Where a lock attempt should begin: the cached pointer, or the node that a walk finds. */
@@ -401,12 +435,10 @@ int
 nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, struct nam__held *held)
 {
-	const struct nam__geometry *g = &index->g;
 	int rc = -NAM_E_RESTART;
 
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		struct nam_gaddr at;
-		int unlock_rc;
 
 		/* After a miss, walk: that repairs the pointer and finds the node. */
 		if (tries == 0)
@@ -416,20 +448,9 @@ nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uin
 				&at); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = nam__lock_node(worker, index, at, (int)level, held); /* SUSPENDS */
-		if (!rc) {
-			if (nam__node_type(held->image) != NAM__NODE_HEAD &&
-				!nam__node_below(held->image, g, key) &&
-				!nam__node_beyond(held->image, g, key))
-				return 0;
-			rc = -NAM_E_RESTART_FENCE;
-			nam__count_restart(worker, NAM_RESTART_FENCE);
-			unlock_rc = nam__unlock(worker, held); /* SUSPENDS */
-			if (unlock_rc)
-				return unlock_rc;
-		} else if (!nam_err_is(rc, NAM_E_RESTART)) {
+		rc = lock_node_covering(worker, index, at, key, level, held); /* SUSPENDS */
+		if (!rc || !nam_err_is(rc, NAM_E_RESTART))
 			return rc;
-		}
 		if (tries > 2)
 			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
 	}
@@ -442,8 +463,8 @@ nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uin
  * The writes of one image, in the order that readers with ORDERED_LOADS rely on: rear word, body,
  * and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
  */
-static void
-batch_image(struct nam_batch *batch, const struct nam_index *index, struct nam__held *held,
+static inline void
+ring_image(struct nam__doorbell *doorbell, const struct nam_index *index, struct nam__held *held,
 	struct nam__dirty dirty, bool fences)
 {
 	const struct nam__geometry *g = &index->g;
@@ -451,35 +472,35 @@ batch_image(struct nam_batch *batch, const struct nam_index *index, struct nam__
 	uint32_t rear = g->node_words - 1;
 
 	nam__node_seal(g, image, held->at);
-	nam_batch_write(batch, held->at, 8 * rear, image + rear, 8);
+	nam__doorbell_write(doorbell, 8 * rear, image + rear, 8);
 	if (dirty.end > dirty.first)
-		nam_batch_write(batch, held->at, 8 * dirty.first, image + dirty.first,
+		nam__doorbell_write(doorbell, 8 * dirty.first, image + dirty.first,
 			8 * (dirty.end - dirty.first));
-	nam_batch_write(batch, held->at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
+	nam__doorbell_write(doorbell, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
 		fences ? 8 * (g->entries_at - NAM__WORD_SHAPE) : 8);
-	nam_batch_write(batch, held->at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
+	nam__doorbell_write(doorbell, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
 }
 
 int
 nam__write_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	struct nam__dirty dirty, bool fences)
 {
-	struct nam_batch batch;
+	struct nam__doorbell doorbell;
 
-	nam_batch_init(&batch, worker);
-	batch_image(&batch, index, held, dirty, fences);
-	return nam__unlock_await(worker, &batch, &held->lock); /* SUSPENDS */
+	nam__doorbell_init(&doorbell, worker, held->at);
+	ring_image(&doorbell, index, held, dirty, fences);
+	return nam__unlock_await(&doorbell, &held->lock); /* SUSPENDS */
 }
 
 int
 nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	struct nam__dirty dirty, bool fences)
 {
-	struct nam_batch batch;
+	struct nam__doorbell doorbell;
 
-	nam_batch_init(&batch, worker);
-	batch_image(&batch, index, held, dirty, fences);
-	return nam_batch_await(&batch); /* SUSPENDS */
+	nam__doorbell_init(&doorbell, worker, held->at);
+	ring_image(&doorbell, index, held, dirty, fences);
+	return nam__doorbell_await(&doorbell); /* SUSPENDS */
 }
 
 void

@@ -22,6 +22,7 @@
 #include "common/env.h"
 #include "common/hash.h"
 #include "compute/compute_internal.h"
+#include "compute/doorbell.h"
 #include "compute/lock.h"
 #include "lib/cluster.h"
 
@@ -164,10 +165,10 @@ object_pair(bool same_slot, struct nam_gaddr pair[2])
 static int
 unlock(struct nam_worker *by, struct nam__lock *lock)
 {
-	struct nam_batch batch;
+	struct nam__doorbell doorbell;
 
-	nam_batch_init(&batch, by);
-	return nam__unlock_await(by, &batch, lock); /* SUSPENDS */
+	nam__doorbell_init(&doorbell, by, lock->at);
+	return nam__unlock_await(&doorbell, lock); /* SUSPENDS */
 }
 
 static int
@@ -242,8 +243,8 @@ unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES);
 	struct nam_gaddr at = object_new();
+	struct nam__doorbell doorbell;
 	struct nam__lock lock;
-	struct nam_batch batch;
 
 	(void)state;
 	for (uint64_t i = 1; i < 50; i++) {
@@ -251,10 +252,10 @@ unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE(void **state)
 		assert_int_equal(image[1], i - 1);
 		image[1] = i;
 		image[31] = i * 3;
-		nam_batch_init(&batch, worker);
-		nam_batch_write(&batch, at, 8 * 31, image + 31, 8);
-		nam_batch_write(&batch, at, 8, image + 1, 8);
-		assert_int_equal(nam__unlock_await(worker, &batch, &lock), 0);
+		nam__doorbell_init(&doorbell, worker, at);
+		nam__doorbell_write(&doorbell, 8 * 31, image + 31, 8);
+		nam__doorbell_write(&doorbell, 8, image + 1, 8);
+		assert_int_equal(nam__unlock_await(&doorbell, &lock), 0);
 		assert_int_equal(object_word(at, 0), NAM_LOCK_FREE);
 		assert_int_equal(object_word(at, 1), i);
 		assert_int_equal(object_word(at, 31), i * 3);
@@ -298,8 +299,8 @@ increment(void *arg)
 
 	for (unsigned i = 0; i < self->rounds && !self->rc; i++) {
 		struct nam_gaddr at = self->at[i % 2];
+		struct nam__doorbell doorbell;
 		struct nam__lock lock;
-		struct nam_batch batch;
 
 		self->rc = nam__lock_read_await(self->worker, at, image, OBJECT_BYTES,
 			&lock); /* SUSPENDS */
@@ -310,13 +311,13 @@ increment(void *arg)
 		/* Half of it while others may look, half of it with the release. */
 		image[1]++;
 		image[2]++;
-		nam_batch_init(&batch, self->worker);
-		nam_batch_write(&batch, at, 8, image + 1, 8);
+		nam__doorbell_init(&doorbell, self->worker, at);
+		nam__doorbell_write(&doorbell, 8, image + 1, 8);
 		if (!self->rc)
-			self->rc = nam_batch_await(&batch); /* SUSPENDS */
-		nam_batch_write(&batch, at, 16, image + 2, 8);
+			self->rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+		nam__doorbell_write(&doorbell, 16, image + 2, 8);
 		if (!self->rc)
-			self->rc = nam__unlock_await(self->worker, &batch, &lock); /* SUSPENDS */
+			self->rc = nam__unlock_await(&doorbell, &lock); /* SUSPENDS */
 	}
 	nam_buffer_give(self->worker, image, OBJECT_BYTES);
 }
