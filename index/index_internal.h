@@ -178,7 +178,7 @@ NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index 
 NAM_FIBER_FN int nam__index_free_nodes(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
 
-/* ---- inner_cache.c ------------------------------------------------------------------------- */
+/* ---- cache_search.c, inner_cache.c --------------------------------------------------------- */
 
 struct nam__cache_hop {
 	struct nam_gaddr child;		/* covers the key, as far as the cache knows */

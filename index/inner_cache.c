@@ -1,73 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inner_cache.c -- inner nodes kept by the compute node, in a form made for searching.
- *
- * What a lookup needs of an inner node is separators and children, so that is what is kept, and
- * densely, because ten million keys' worth of it should stay in the processor's own caches:
- *
- *	level -> top -> chunk -> segment
- *
- * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
- * CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices
- * (search.h): keys cut down to 16 bits; the keys themselves are read only when slices tie.  The top
- * is searched from a place that a small table of hints, indexed by the key's leading bits,
- * suggests.
- *
- * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
- * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
- * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until
- * no operation that may have seen it is under way.
+ * inner_cache.c -- inner nodes kept by the compute node: remembering and forgetting them.  What the
+ * cache looks like: cache_internal.h.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "index_internal.h"
-#include "segment.h"
+#include "cache_internal.h"
 
-#define CHUNK_MAX NAM__SLICES_GROUP
-#define HINTS 1024u
 #define PREFETCH_BYTES_MAX 512u
-
-struct chunk {
-	struct nam__slicing slicing;
-	uint32_t count;
-	_Alignas(64) uint16_t slices[CHUNK_MAX];
-	struct nam__segment *_Atomic segments[CHUNK_MAX];
-	uint64_t lows[];		/* full words each */
-};
-
-struct top {
-	uint32_t count;
-	uint32_t bytes;
-	struct chunk *_Atomic *chunks;	/* behind the lows */
-	uint64_t hint_base;
-	uint32_t hint_shift;
-	uint32_t hints[HINTS + 1];	/* a chunk at or before the one for keys of that bucket */
-	uint64_t lows[];
-};
-
-struct nam__cache {
-	const struct nam__geometry *g;
-	struct nam_client *client;
-	struct top *_Atomic levels[NAM__LEVELS_MAX];	/* [0] unused */
-	uint64_t budget_bytes;
-	uint32_t prefetch_bytes;	/* of a segment, for a search */
-	nam__sliced_floor_fn sliced_floor;
-	pthread_mutex_t mutex;		/* changes; what follows, too */
-	uint64_t bytes;
-	uint64_t nodes;
-	uint64_t evictions;
-	uint32_t hand_chunk, hand_slot;
-};
-
-/* ---- searching ---------------------------------------------------------------------------- */
-
-static inline unsigned
-segment_search(const struct nam__cache *cache, const struct nam__segment *segment,
-	const uint64_t *key)
-{
-	return nam__segment_search(cache->g, segment, cache->sliced_floor, key);
-}
 
 static inline const uint64_t *
 segment_low(const struct nam__segment *segment)
@@ -75,206 +16,18 @@ segment_low(const struct nam__segment *segment)
 	return nam__segment_cold(segment)->separators;
 }
 
-/* Number of the chunk with the greatest low at or below the key, or -1. */
-static inline __attribute__((always_inline)) int
-top_floor(const struct nam__geometry *g, const struct top *top, const uint64_t *key)
-{
-	uint64_t distance = key[0] - top->hint_base;
-	uint64_t bucket = key[0] < top->hint_base ? 0 : distance >> top->hint_shift;
-	uint32_t number, end;
-
-	if (bucket >= HINTS)
-		bucket = HINTS - 1;
-	number = top->hints[bucket];
-	end = top->hints[bucket + 1] + 1;	/* chunks that begin in this bucket end here */
-	if (g->full_words == 1 && end - number <= 8) {
-		while (number < end && top->lows[number] <= key[0])
-			number++;
-		return (int)number - 1;
-	}
-	if (end - number > 8) {
-		number += nam__count_below(top->lows + (size_t)number * g->full_words, end - number,
-			g->full_words, key, g->full_words, true);
-		return (int)number - 1;
-	}
-	while (number < end && nam__key_compare(top->lows + (size_t)number * g->full_words, key,
-				       g->full_words) <= 0)
-		number++;
-	return (int)number - 1;
-}
-
-/* Number of the segment with the greatest low at or below the key, or -1. */
-static inline int
-chunk_floor(const struct nam__cache *cache, const struct chunk *chunk, const uint64_t *key)
-{
-	return cache->sliced_floor(&chunk->slicing, chunk->slices, chunk->lows, chunk->count,
-		cache->g->full_words, key);
-}
-
-/* The segment with the greatest low fence at or below the key; whether it covers it is open. */
-static inline __attribute__((always_inline)) struct nam__segment *
-floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
-{
-	const struct nam__geometry *g = cache->g;
-	/*
-	 * Acquire, here and below: pairs with publish_top(); contents are older than the pointer.
-	 */
-	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_acquire);
-	struct chunk *chunk;
-	int number;
-
-	if (!top)
-		return NULL;
-	number = top_floor(g, top, key);
-	if (number < 0)
-		return NULL;
-	chunk = atomic_load_explicit(&top->chunks[number], memory_order_acquire);
-	number = chunk_floor(cache, chunk, key);
-	if (number < 0)
-		return NULL;
-	return atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
-}
-
-/* Whether the segment covers the key; if so, it has been of use. */
-static inline bool
-segment_use(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
-{
-	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
-
-	if (!nam__segment_covers(g, segment, key))
-		return false;
-	if (!atomic_load_explicit(used, memory_order_relaxed))
-		atomic_store_explicit(used, 1, memory_order_relaxed);
-	return true;
-}
-
-static struct nam__segment *
-find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
-{
-	struct nam__segment *segment = floor_segment(cache, level, key);
-
-	return segment && segment_use(cache->g, segment, key) ? segment : NULL;
-}
-
-/* Four lines a turn: the loop itself would cost as much as what it does.  NULL is harmless. */
-static inline void
-prefetch_lines(const void *from, size_t bytes)
-{
-	const uint8_t *line = from, *end = line + bytes;
-
-	for (; end - line > 192; line += 256) {
-		__builtin_prefetch(line, 0, 3);
-		__builtin_prefetch(line + 64, 0, 3);
-		__builtin_prefetch(line + 128, 0, 3);
-		__builtin_prefetch(line + 192, 0, 3);
-	}
-	for (; line < end; line += 64)
-		__builtin_prefetch(line, 0, 3);
-}
-
-const struct nam__segment *
-nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
-{
-	struct nam__segment *segment = floor_segment(cache, 1, key);
-
-	if (!segment)
-		return NULL;
-	prefetch_lines(segment, cache->prefetch_bytes);
-	return segment;
-}
-
-struct nam_gaddr
-nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *segment,
-	const uint64_t *key)
-{
-	if (!segment_use(cache->g, segment, key))
-		return NAM_GADDR_NULL;
-	return nam__segment_child(segment, segment_search(cache, segment, key));
-}
-
-/*
- * One pass over the group for each thing that has to be fetched before the next can be looked for:
- * chunks, places in them, segments, children.  The misses of a pass overlap with one another.
- */
-void
-nam__cache_leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
-	struct nam_gaddr *ret_leaves)
-{
-	const struct nam__geometry *g = cache->g;
-	struct top *top = atomic_load_explicit(&cache->levels[1], memory_order_acquire);
-	const struct chunk *chunks[NAM__CACHE_GROUP_MAX];
-	struct nam__segment *const _Atomic *places[NAM__CACHE_GROUP_MAX];
-	const struct nam__segment *segments[NAM__CACHE_GROUP_MAX];
-
-	for (unsigned i = 0; i < count; i++) {
-		int number = top ? top_floor(g, top, &keys[i]) : -1;
-
-		chunks[i] = number < 0 ? NULL : atomic_load_explicit(&top->chunks[number],
-						       memory_order_acquire);
-		prefetch_lines(chunks[i], sizeof(struct nam__slicing) + sizeof(uint32_t) +
-						  sizeof(chunks[i]->slices));
-	}
-	for (unsigned i = 0; i < count; i++) {
-		int number = chunks[i] ? chunk_floor(cache, chunks[i], &keys[i]) : -1;
-
-		places[i] = number < 0 ? NULL : &chunks[i]->segments[number];
-		prefetch_lines(places[i], 1);
-	}
-	for (unsigned i = 0; i < count; i++) {
-		segments[i] = places[i] ? atomic_load_explicit(places[i], memory_order_acquire)
-					: NULL;
-		prefetch_lines(segments[i], cache->prefetch_bytes);
-	}
-	for (unsigned i = 0; i < count; i++)
-		ret_leaves[i] = segments[i] ? nam__segment_leaf(cache, segments[i], &keys[i])
-					    : NAM_GADDR_NULL;
-}
-
-bool
-nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
-	struct nam__cache_hop *ret_hop)
-{
-	for (unsigned above = level + 1; above < NAM__LEVELS_MAX; above++) {
-		struct nam__segment *segment = find_segment(cache, above, key);
-
-		if (!segment)
-			continue;
-		ret_hop->child = nam__segment_child(segment, segment_search(cache, segment, key));
-		ret_hop->level = above - 1;
-		return true;
-	}
-	return false;
-}
-
-unsigned
-nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
-	struct nam_gaddr *ret_leaves, unsigned max)
-{
-	struct nam__segment *segment;
-	int number, step = backward ? -1 : 1;
-	unsigned count = 0;
-
-	segment = find_segment(cache, 1, key);
-	if (!segment)
-		return 0;
-	number = (int)segment_search(cache, segment, key);
-	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
-		ret_leaves[count++] = nam__segment_child(segment, (unsigned)number);
-	return count;
-}
-
 /* ---- changing (all under the mutex) ------------------------------------------------------- */
 
 static size_t
 chunk_bytes(const struct nam__geometry *g)
 {
-	return (sizeof(struct chunk) + 8ul * g->full_words * CHUNK_MAX + 63) / 64 * 64;
+	return (sizeof(struct nam__chunk) + 8ul * g->full_words * NAM__CHUNK_MAX + 63) / 64 * 64;
 }
 
-static struct chunk *
+static struct nam__chunk *
 chunk_new(struct nam__cache *cache)
 {
-	struct chunk *chunk = aligned_alloc(64, chunk_bytes(cache->g));
+	struct nam__chunk *chunk = aligned_alloc(64, chunk_bytes(cache->g));
 
 	if (chunk) {
 		chunk->count = 0;
@@ -284,7 +37,7 @@ chunk_new(struct nam__cache *cache)
 }
 
 static void
-chunk_drop(struct nam__cache *cache, struct chunk *chunk)
+chunk_drop(struct nam__cache *cache, struct nam__chunk *chunk)
 {
 	cache->bytes -= chunk_bytes(cache->g);
 	nam__garbage_add(cache->client, chunk);
@@ -298,24 +51,24 @@ segment_drop(struct nam__cache *cache, struct nam__segment *segment)
 	nam__garbage_add(cache->client, segment);
 }
 
-static struct top *
+static struct nam__top *
 top_new(struct nam__cache *cache, uint32_t count)
 {
 	size_t width = cache->g->full_words;
-	size_t bytes = sizeof(struct top) + count * (8 * width + sizeof(struct chunk *));
-	struct top *top = calloc(1, bytes);
+	size_t bytes = sizeof(struct nam__top) + count * (8 * width + sizeof(struct nam__chunk *));
+	struct nam__top *top = calloc(1, bytes);
 
 	if (!top)
 		return NULL;
 	top->count = count;
 	top->bytes = (uint32_t)bytes;
-	top->chunks = (struct chunk *_Atomic *)(top->lows + count * width);
+	top->chunks = (struct nam__chunk *_Atomic *)(top->lows + count * width);
 	cache->bytes += bytes;
 	return top;
 }
 
 static void
-top_drop(struct nam__cache *cache, struct top *top)
+top_drop(struct nam__cache *cache, struct nam__top *top)
 {
 	if (!top)
 		return;
@@ -324,7 +77,8 @@ top_drop(struct nam__cache *cache, struct top *top)
 }
 
 static void
-chunk_set(const struct nam__geometry *g, struct chunk *chunk, uint32_t number, const uint64_t *low,
+chunk_set(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t number,
+	const uint64_t *low,
 	struct nam__segment *segment)
 {
 	memcpy(chunk->lows + (size_t)number * g->full_words, low, 8 * g->full_words);
@@ -332,8 +86,8 @@ chunk_set(const struct nam__geometry *g, struct chunk *chunk, uint32_t number, c
 }
 
 static void
-chunk_copy(const struct nam__geometry *g, struct chunk *to, uint32_t to_number,
-	struct chunk *from, uint32_t from_number, uint32_t count)
+chunk_copy(const struct nam__geometry *g, struct nam__chunk *to, uint32_t to_number,
+	struct nam__chunk *from, uint32_t from_number, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		chunk_set(g, to, to_number + i, from->lows + (from_number + i) * g->full_words,
@@ -343,7 +97,7 @@ chunk_copy(const struct nam__geometry *g, struct chunk *to, uint32_t to_number,
 
 /* After its last entry is set. */
 static void
-chunk_finish(const struct nam__geometry *g, struct chunk *chunk, uint32_t count)
+chunk_finish(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t count)
 {
 	chunk->count = count;
 	if (count)
@@ -351,12 +105,12 @@ chunk_finish(const struct nam__geometry *g, struct chunk *chunk, uint32_t count)
 }
 
 /* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
-static struct chunk *
-chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number,
+static struct nam__chunk *
+chunk_with(struct nam__cache *cache, struct nam__chunk *old, uint32_t number,
 	struct nam__segment *segment)
 {
 	const struct nam__geometry *g = cache->g;
-	struct chunk *chunk = chunk_new(cache);
+	struct nam__chunk *chunk = chunk_new(cache);
 
 	if (!chunk)
 		return NULL;
@@ -369,7 +123,7 @@ chunk_with(struct nam__cache *cache, struct chunk *old, uint32_t number,
 
 /* After its lows are set: for each bucket of leading bits the last chunk that begins before it. */
 static void
-top_finish(const struct nam__geometry *g, struct top *top)
+top_finish(const struct nam__geometry *g, struct nam__top *top)
 {
 	size_t width = g->full_words;
 	uint64_t span;
@@ -379,22 +133,22 @@ top_finish(const struct nam__geometry *g, struct top *top)
 		return;
 	top->hint_base = top->lows[0];
 	span = top->lows[(top->count - 1) * width] - top->hint_base;
-	while (span >> top->hint_shift >= HINTS)
+	while (span >> top->hint_shift >= NAM__HINTS)
 		top->hint_shift++;
-	for (uint32_t bucket = 0; bucket <= HINTS; bucket++) {
+	for (uint32_t bucket = 0; bucket <= NAM__HINTS; bucket++) {
 		while (number + 1 < top->count &&
 			(top->lows[(number + 1) * width] - top->hint_base) >> top->hint_shift <
 				bucket)
 			number++;
 		top->hints[bucket] = number;
 	}
-	top->hints[HINTS] = top->count - 1;
+	top->hints[NAM__HINTS] = top->count - 1;
 }
 
 static void
-publish_top(struct nam__cache *cache, unsigned level, struct top *top)
+publish_top(struct nam__cache *cache, unsigned level, struct nam__top *top)
 {
-	struct top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 
 	/* Release, here and wherever a pointer is replaced: pairs with find_segment(). */
 	atomic_store_explicit(&cache->levels[level], top, memory_order_release);
@@ -403,14 +157,14 @@ publish_top(struct nam__cache *cache, unsigned level, struct top *top)
 
 /* The level's top with entry `number` replaced by up to two chunks (none: removed). */
 static int
-top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *first,
-	struct chunk *second)
+top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *first,
+	struct nam__chunk *second)
 {
-	struct top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 	size_t width = cache->g->full_words;
-	struct chunk *with[2] = { first, second };
+	struct nam__chunk *with[2] = { first, second };
 	uint32_t in = 0, count = (old ? old->count - 1 : 0) + !!first + !!second;
-	struct top *top;
+	struct nam__top *top;
 
 	if (!count) {
 		publish_top(cache, level, NULL);	/* nobody searches in an empty one */
@@ -440,9 +194,9 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct ch
 
 /* The chunk is full: publish it as two halves, so that the insertion can be tried again. */
 static int
-chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *chunk)
+chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *chunk)
 {
-	struct chunk *left = chunk_new(cache), *right = chunk_new(cache);
+	struct nam__chunk *left = chunk_new(cache), *right = chunk_new(cache);
 	uint32_t half = chunk->count / 2;
 	int rc = -ENOMEM;
 
@@ -467,10 +221,10 @@ free_halves:
 
 /* Replace one chunk by a changed copy. */
 static int
-chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct chunk *old,
-	struct chunk *chunk)
+chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *old,
+	struct nam__chunk *chunk)
 {
-	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 	size_t width = cache->g->full_words;
 
 	if (chunk->count && !nam__key_compare(chunk->lows, top->lows + number * width,
@@ -495,8 +249,9 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 	const struct nam__geometry *g = cache->g;
 
 	for (;;) {
-		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-		struct chunk *chunk, *copy;
+		struct nam__top *top =
+			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct nam__chunk *chunk, *copy;
 		int in_top, in_chunk, rc;
 
 		if (!top || !top->count) {
@@ -517,12 +272,12 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			}
 			return rc;
 		}
-		in_top = top_floor(g, top, segment_low(segment));
+		in_top = nam__top_floor(g, top, segment_low(segment));
 		if (in_top < 0)
 			in_top = 0;
 		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-		in_chunk = chunk_floor(cache, chunk, segment_low(segment));
-		if (chunk->count == CHUNK_MAX) {
+		in_chunk = nam__chunk_floor(cache, chunk, segment_low(segment));
+		if (chunk->count == NAM__CHUNK_MAX) {
 			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
 			if (rc)
 				return rc;
@@ -543,11 +298,11 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 static int
 remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t in_chunk)
 {
-	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-	struct chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
 	struct nam__segment *segment =
 		atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
-	struct chunk *copy = chunk_new(cache);
+	struct nam__chunk *copy = chunk_new(cache);
 	int rc;
 
 	if (!copy)
@@ -569,13 +324,13 @@ remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32
 static bool
 evict_one(struct nam__cache *cache)
 {
-	struct top *top = atomic_load_explicit(&cache->levels[1], memory_order_relaxed);
+	struct nam__top *top = atomic_load_explicit(&cache->levels[1], memory_order_relaxed);
 	uint64_t looks = 2 * cache->nodes + 2;
 
 	if (!top || !top->count)
 		return false;
 	while (looks) {
-		struct chunk *chunk;
+		struct nam__chunk *chunk;
 		struct nam__segment *segment;
 
 		if (cache->hand_chunk >= top->count)
@@ -606,15 +361,15 @@ find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32
 	uint32_t *ret_in_chunk)
 {
 	const struct nam__geometry *g = cache->g;
-	struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-	struct chunk *chunk;
+	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__chunk *chunk;
 	int in_top, in_chunk;
 
-	in_top = top && top->count ? top_floor(g, top, low) : -1;
+	in_top = top && top->count ? nam__top_floor(g, top, low) : -1;
 	if (in_top < 0)
 		return NULL;
 	chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-	in_chunk = chunk_floor(cache, chunk, low);
+	in_chunk = nam__chunk_floor(cache, chunk, low);
 	if (in_chunk < 0)
 		return NULL;
 	*ret_in_top = (uint32_t)in_top;
@@ -646,8 +401,9 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	if (!segment)
 		goto unlock;
 	if (old) {
-		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-		struct chunk *chunk =
+		struct nam__top *top =
+			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct nam__chunk *chunk =
 			atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
 
 		atomic_store_explicit(&chunk->segments[in_chunk], segment, memory_order_release);
@@ -692,9 +448,13 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
 	cache->sliced_floor = nam__sliced_floor_choose();
-	/* Header, slices and narrow children of a node as full as bulk load leaves it. */
-	cache->prefetch_bytes = (uint32_t)sizeof(struct nam__segment) +
-				2 * nam__slices_padded(g->inner_capacity) + 4 * g->inner_capacity;
+	cache->leaf_group = nam__leaf_group_choose();
+	cache->slices_bytes = (uint32_t)sizeof(struct nam__segment) +
+			      2 * nam__slices_padded(g->inner_capacity);
+	/* Narrow children of a node as full as bulk load leaves it. */
+	cache->prefetch_bytes = cache->slices_bytes + 4 * g->inner_capacity;
+	if (cache->slices_bytes > PREFETCH_BYTES_MAX)
+		cache->slices_bytes = PREFETCH_BYTES_MAX;
 	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
 		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);
@@ -708,10 +468,11 @@ nam__cache_free(struct nam__cache *cache)
 	if (!cache)
 		return;
 	for (unsigned level = 1; level < NAM__LEVELS_MAX; level++) {
-		struct top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct nam__top *top =
+			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 
 		for (uint32_t i = 0; top && i < top->count; i++) {
-			struct chunk *chunk =
+			struct nam__chunk *chunk =
 				atomic_load_explicit(&top->chunks[i], memory_order_relaxed);
 
 			for (uint32_t k = 0; k < chunk->count; k++)

@@ -68,6 +68,13 @@ nam__segment_high(const struct nam__geometry *g, const struct nam__segment *segm
 	return nam__segment_cold(segment)->separators + (size_t)segment->count * g->full_words;
 }
 
+static inline const void *
+nam__segment_child_place(const struct nam__segment *segment, unsigned number)
+{
+	return (const uint8_t *)(segment->slices + nam__slices_padded(segment->count)) +
+	       (segment->narrow ? 4ul : 8ul) * number;
+}
+
 static inline struct nam_gaddr
 nam__segment_child(const struct nam__segment *segment, unsigned number)
 {
