@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "shm.h"
+#include "sim.h"
 
 static const struct nam_fabric_ops *const providers[] = {
 	&nam__shm_ops,
+	&nam__sim_ops,
 };
 
 #define PROVIDERS_COUNT (sizeof(providers) / sizeof(providers[0]))
@@ -35,5 +37,5 @@ nam_fabric_find(const char *address, const char **ret_rest)
 const char *
 nam_fabric_names(void)
 {
-	return "shm";
+	return "shm, sim";
 }

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim_post.c -- from a work request to a message: its shape, its place among the others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_internal.h"
+
+#define CHUNK_MESSAGES 64u
+#define POST_NS 60u
+#define REQUEST_NS 15u
+#define LEAD_BYTES 64u		/* of NAM_CAP_ORDERED_LOADS */
+#define TAIL_BYTES 8u
+
+struct chunk {
+	struct chunk *next;
+	struct sim_message messages[CHUNK_MESSAGES];
+};
+
+struct sim_message *
+nam__sim_message_new(void)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_message *message = sim->free_messages;
+
+	if (!message) {
+		struct chunk *chunk = nam__sim_alloc(sizeof(*chunk));
+
+		chunk->next = sim->chunks;
+		sim->chunks = chunk;
+		for (unsigned i = 0; i < CHUNK_MESSAGES; i++) {
+			chunk->messages[i].next = sim->free_messages;
+			sim->free_messages = &chunk->messages[i];
+		}
+		message = sim->free_messages;
+	}
+	sim->free_messages = message->next;
+	return message;
+}
+
+void
+nam__sim_message_free(struct sim_message *message)
+{
+	nam__sim_unplan(&message->event);
+	free(message->owned);
+	message->owned = NULL;
+	message->next = nam__sim.free_messages;
+	nam__sim.free_messages = message;
+}
+
+void
+nam__sim_messages_end(void)
+{
+	while (nam__sim.chunks) {
+		struct chunk *chunk = nam__sim.chunks;
+
+		nam__sim.chunks = chunk->next;
+		for (unsigned i = 0; i < CHUNK_MESSAGES; i++)
+			free(chunk->messages[i].owned);
+		free(chunk);
+	}
+	nam__sim.free_messages = NULL;
+}
+
+/* ---- shape -------------------------------------------------------------------------------- */
+
+static uint32_t
+common_divisor(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Upwards, downwards, from somewhere round to there, or all over the place. */
+static void
+shuffle(struct sim_message *message)
+{
+	uint32_t n = message->middle;
+	uint64_t dice;
+
+	message->factor = 1;
+	message->shift = 0;
+	if (n < 2)
+		return;
+	dice = nam_rng_next(&nam__sim.chance);
+	switch (dice % 8) {
+	case 0:
+		break;
+	case 1:
+		message->factor = n - 1;
+		message->shift = n - 1;
+		break;
+	case 2:
+		message->shift = (uint32_t)(dice >> 8) % n;
+		break;
+	default:
+		message->shift = (uint32_t)(dice >> 8) % n;
+		message->factor = 1 + (uint32_t)(dice >> 40) % n;
+		while (common_divisor(message->factor, n) != 1)
+			message->factor++;
+	}
+}
+
+void
+nam__sim_shape(struct sim_message *message)
+{
+	const uint32_t step = nam__sim.options.step_bytes;
+	bool ordered = message->op == NAM_WR_READ && (nam__sim.caps & NAM_CAP_ORDERED_LOADS);
+	uint32_t lead = 0, tail = 0, rest;
+
+	message->lead = 0;
+	message->middle = 0;
+	message->first_bytes = 0;
+	if (message->class == SIM_ATOMIC || message->class == SIM_SEND || !message->bytes) {
+		message->steps = 1;
+		return;
+	}
+	if (ordered && message->bytes > LEAD_BYTES + TAIL_BYTES) {
+		lead = LEAD_BYTES;
+		tail = TAIL_BYTES;
+		message->lead = lead / step;
+	} else if (ordered) {
+		/* Word by word; what is left of one comes last. */
+		message->lead = message->bytes / TAIL_BYTES;
+		lead = message->lead * TAIL_BYTES;
+		tail = message->bytes - lead;
+	}
+	rest = message->bytes - lead - tail;
+	if (rest) {
+		uint32_t first = step - (uint32_t)((message->remote + lead) % step);
+
+		message->first_bytes = first < rest ? first : rest;
+		message->middle = 1 + (rest - message->first_bytes + step - 1) / step;
+	}
+	message->steps = message->lead + message->middle + (tail ? 1 : 0);
+	shuffle(message);
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+void
+nam__sim_message_add(struct sim_qp *qp, struct sim_message *message)
+{
+	const struct sim *sim = &nam__sim;
+	bool fence = message->flags & NAM_WR_FENCE;
+
+	message->qp = qp;
+	message->next = NULL;
+	message->prev = qp->tail;
+	if (qp->tail)
+		qp->tail->next = message;
+	else
+		qp->head = message;
+	qp->tail = message;
+	qp->outstanding++;
+	message->holders = 0;
+	for (unsigned earlier = 0; earlier < SIM_CLASSES; earlier++)
+		if (sim->order[earlier][message->class] ||
+			(fence && (earlier == SIM_READ || earlier == SIM_ATOMIC)))
+			message->holders += qp->unfinished[earlier];
+	qp->unfinished[message->class]++;
+	if (message->holders) {
+		message->state = SIM_HELD;
+		qp->held++;
+		return;
+	}
+	message->state = SIM_STEPS;
+	nam__sim_plan(&message->event, message->earliest_ns);
+}
+
+/* ---- the doorbell ------------------------------------------------------------------------- */
+
+static enum sim_class
+class_of(uint8_t op)
+{
+	switch (op) {
+	case NAM_WR_READ:
+		return SIM_READ;
+	case NAM_WR_WRITE:
+		return SIM_WRITE;
+	case NAM_WR_SEND:
+		return SIM_SEND;
+	default:
+		return SIM_ATOMIC;
+	}
+}
+
+static void
+direct(struct sim_message *message)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->directed.thread || sim->directed.thread != sim->current ||
+		(sim->directed.op && sim->directed.op != message->op))
+		return;
+	if (sim->directed.before_step) {
+		message->pause_step = sim->directed.before_step;
+		message->pause_ns = sim->directed.delay_ns;
+	} else {
+		message->earliest_ns += sim->directed.delay_ns;
+	}
+	sim->directed.thread = NULL;
+}
+
+/* What may go wrong with it. */
+static void
+misfortune(struct sim_message *message)
+{
+	struct sim *sim = &nam__sim;
+	const struct nam_sim_faults *faults = &sim->options.faults;
+
+	message->passes = 1;
+	message->break_step = UINT32_MAX;
+	if (message->op == NAM_WR_READ && nam__sim_drawn(&sim->faults, faults->read_twice)) {
+		sim->counts.faults++;
+		message->passes = 2;
+	}
+	if (nam__sim_drawn(&sim->faults, faults->break_qp)) {
+		sim->counts.faults++;
+		message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
+	}
+}
+
+static int
+check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
+{
+	if (class_of(wr->op) == SIM_ATOMIC && (wr->bytes != 8 || wr->remote % 8))
+		return -NAM_E_FABRIC_ACCESS;
+	if (wr->op == NAM_WR_SEND)
+		return wr->bytes > qp->domain->pub.limits.message_bytes ? -NAM_E_FABRIC_PROTOCOL :
+			0;
+	if (!nam__sim_local_valid(qp->domain, wr))
+		return -NAM_E_FABRIC_ACCESS;
+	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
+}
+
+static void
+post_one(struct sim_qp *qp, const struct nam_wr *wr)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_message *message = nam__sim_message_new();
+
+	message->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
+	message->id = ++sim->message_ids;
+	message->op = wr->op;
+	message->flags = wr->flags;
+	message->class = (uint8_t)class_of(wr->op);
+	message->bytes = wr->bytes;
+	message->remote = wr->remote;
+	message->local = wr->local;
+	message->context = wr->context;
+	message->compare = wr->compare;
+	message->swap = wr->swap;
+	message->done = 0;
+	message->pause_ns = 0;
+	message->target = qp->peer && wr->op != NAM_WR_SEND ?
+		nam__sim_resolve(qp->peer->domain, wr->rkey, wr->remote, wr->bytes) : NULL;
+	message->status = check(qp, wr, message->target);
+	if ((wr->flags & NAM_WR_INLINE) && wr->bytes <= SIM_INLINE_BYTES &&
+		(wr->op == NAM_WR_WRITE || wr->op == NAM_WR_SEND)) {
+		memcpy(message->inline_data, wr->local, wr->bytes);
+		message->local = message->inline_data;
+	}
+	nam__sim_shape(message);
+	misfortune(message);
+	nam__sim_cost(message);
+	direct(message);
+	sim->counts.messages++;
+	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,
+		"m%llu q%u posts %s%s%s of %u bytes at %llx", (unsigned long long)message->id,
+		qp->id, nam__sim_op_name(wr->op), wr->flags & NAM_WR_SIGNALED ? "" : " unsignalled",
+		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes,
+		(unsigned long long)wr->remote);
+	nam__sim_message_add(qp, message);
+	if (qp->error)
+		nam__sim_flush(qp, message, qp->error);
+}
+
+int
+nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+{
+	struct sim_qp *qp = (struct sim_qp *)pub;
+
+	nam__sim_work(POST_NS + REQUEST_NS * count);
+	if (qp->outstanding + count > SIM_QP_DEPTH ||
+		qp->cq->outstanding + count > qp->cq->depth)
+		return -NAM_E_FABRIC_FULL;
+	qp->cq->outstanding += count;
+	for (unsigned i = 0; i < count; i++)
+		post_one(qp, &wrs[i]);
+	return 0;
+}
