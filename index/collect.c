@@ -141,22 +141,26 @@ unlock_left:
 	return unlock_rc ? unlock_rc : rc;
 }
 
-/* L's image takes over R's entries, high fence and sibling. */
+/*
+ * L's image takes over R's entries, high fence and sibling.  R's image stays as it is in remote
+ * memory, where only words of its header will be written: the hash covers all of it.
+ */
 static void
-absorb(const struct nam__geometry *g, uint64_t *left, uint64_t *right)
+absorb(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
 {
 	bool leaf = nam__node_type(left) == NAM__NODE_LEAF;
 	unsigned width = leaf ? g->leaf_words : g->inner_words;
 	unsigned left_count = nam__node_count(left), right_count = nam__node_count(right);
+	unsigned count = left_count + right_count;
 
-	assert(left_count + right_count <= (leaf ? g->leaf_capacity : g->inner_capacity));
-	if (leaf) {
+	assert(count <= (leaf ? g->leaf_capacity : g->inner_capacity));
+	if (leaf)
 		nam__leaf_sort(g, left);
-		nam__leaf_sort(g, right);
-	}
 	memcpy(left + g->entries_at + left_count * width, right + g->entries_at,
 		8ul * width * right_count);
-	nam__node_set_counts(left, left_count + right_count, left_count + right_count);
+	nam__node_set_counts(left, count, leaf ? left_count + nam__node_sorted(right) : count);
+	if (leaf)
+		nam__leaf_sort(g, left);
 	memcpy(left + NAM__WORD_LOW + g->full_words, nam__node_high(g, right), 8 * g->full_words);
 	nam__node_set_type(left, nam__node_type_and_flags(right));
 	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
