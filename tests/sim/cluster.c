@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c -- see cluster.h. */
+#include "cluster.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AWAIT_NS 100000u
+#define LOCK_TIMEOUT_MS 50u
+
+void
+sim_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fputc('\n', stderr);
+	exit(2);
+}
+
+static void
+server_main(void *arg)
+{
+	struct sim_server *self = arg;
+	struct nam_server_options options;
+	struct nam_server *server;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_server_options_init(&options);
+	options.listen = self->address;
+	options.id = self->id;
+	options.memory_bytes = self->cluster->memory_bytes;
+	options.region_bytes = self->cluster->memory_bytes;
+	options.pages = NAM_PAGES_4K;
+	options.rpc_threads = self->cluster->handlers;
+	rc = nam_server_start(&options, &server, NULL, &diag);
+	if (rc)
+		sim_die("%s: %s", self->address, diag.text);
+	self->server = server;
+	rc = nam_server_run(server);
+	self->server = NULL;
+	if (rc && !nam_sim_ghost())
+		sim_die("%s: %s", self->address, nam_err_text(rc));
+	nam_server_destroy(server);
+}
+
+void
+sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handlers,
+	uint64_t memory_bytes)
+{
+	memset(cluster, 0, sizeof(*cluster));
+	cluster->handlers = handlers;
+	cluster->memory_bytes = memory_bytes;
+	for (cluster->count = 0; cluster->count < servers; cluster->count++) {
+		struct sim_server *server = &cluster->servers[cluster->count];
+		size_t length = strlen(cluster->list);
+
+		server->cluster = cluster;
+		server->id = cluster->count;
+		(void)snprintf(server->address, sizeof(server->address), "sim:server%u",
+			server->id);
+		(void)snprintf(cluster->list + length, sizeof(cluster->list) - length, "%s%s",
+			length ? "," : "", server->address);
+		if (nam_sim_process_start(server->address + 4, server_main, server,
+			    &server->process))
+			sim_die("cannot start %s", server->address);
+	}
+}
+
+void
+sim_cluster_await(const struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->count; i++)
+		while (!cluster->servers[i].server &&
+			nam_sim_process_alive(cluster->servers[i].process))
+			nam_sleep_ns(AWAIT_NS);
+}
+
+void
+sim_cluster_stop(struct sim_cluster *cluster)
+{
+	for (uint32_t i = 0; i < cluster->count; i++)
+		if (cluster->servers[i].server &&
+			nam_sim_process_alive(cluster->servers[i].process))
+			nam_server_stop(cluster->servers[i].server);
+}
+
+struct nam_client *
+sim_client(const struct sim_cluster *cluster, const char *name)
+{
+	struct nam_client_options options;
+	struct nam_client *client = NULL;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = cluster->list;
+	options.name = name;
+	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
+	options.stack_bytes = 0;
+	rc = nam_client_connect(&options, &client, &diag);
+	if (!rc)
+		return client;
+	if (!nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC))
+		sim_die("%s: %s", name, diag.text);
+	return NULL;
+}
+
+struct nam_worker *
+sim_worker(struct nam_client *client)
+{
+	struct nam_worker *worker = NULL;
+	struct nam_diag diag = { "" };
+	int rc = nam_worker_open(client, &worker, &diag);
+
+	if (!rc)
+		return worker;
+	if (!nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC))
+		sim_die("worker: %s", diag.text);
+	return NULL;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cluster.h -- simulated memory servers, and what simulated clients need to find them.
+ *
+ * Whatever goes wrong in here ends the program with a message.
+ */
+#ifndef NAM_TESTS_SIM_CLUSTER_H
+#define NAM_TESTS_SIM_CLUSTER_H
+
+#include "../../common/fabric/sim.h"
+#include "../../compute/client.h"
+#include "../../index/index.h"
+#include "../../memserver/server.h"
+
+#define SIM_SERVERS_MAX 8u
+
+struct sim_server {
+	struct sim_cluster *cluster;
+	struct nam_sim_process *process;
+	struct nam_server *server;	/* NULL before it is ready and after it has ended */
+	char address[32];
+	uint32_t id;
+};
+
+struct sim_cluster {
+	struct sim_server servers[SIM_SERVERS_MAX];
+	uint32_t count;
+	uint32_t handlers;
+	uint64_t memory_bytes;
+	char list[SIM_SERVERS_MAX * 32];	/* for nam_client_options.cluster */
+};
+
+/* Print a message and end the program. */
+void sim_die(const char *format, ...) NAM_PRINTF(1, 2) __attribute__((noreturn));
+
+/* Between nam_sim_begin() and nam_sim_run().  The struct must live until then. */
+void sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handlers,
+	uint64_t memory_bytes);
+/* From a simulated thread: until all of them listen. */
+void sim_cluster_await(const struct sim_cluster *cluster);
+/* From a simulated thread, once all clients have left. */
+void sim_cluster_stop(struct sim_cluster *cluster);
+
+/* From a simulated thread.  A ghost, or who finds a server dead, gets NULL. */
+struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
+struct nam_worker *sim_worker(struct nam_client *client);
+
+#endif /* NAM_TESTS_SIM_CLUSTER_H */

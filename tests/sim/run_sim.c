@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_sim.c -- simulated runs from the command line; see README.md beside it. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../common/guard.h"
+#include "cluster.h"
+#include "scenario.h"
+
+#ifndef NAM_SIM_COMMIT
+#define NAM_SIM_COMMIT "unknown"
+#endif
+
+struct request {
+	struct sim_scenario scenario;
+	uint64_t seeds;
+	bool quiet;
+	const char *json;
+	char line[1024];		/* the options, to be repeated */
+};
+
+static const char usage[] =
+	"usage: run_sim [option...]\n"
+	"  --profile strict|verbs|weak   what the fabric promises (verbs)\n"
+	"  --seed N, --seeds N           the first seed (1), and how many (1)\n"
+	"  --steps 8|64                  bytes of a micro-step (64)\n"
+	"  --servers N, --handlers N     memory servers, handler threads of each\n"
+	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
+	"                                fibers of each, operations of each\n"
+	"  --keys N, --node-bytes N, --head-interval N, --cache BYTES\n"
+	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
+	"                                lookups, scans\n"
+	"  --no-collector                no garbage collector beside them\n"
+	"  --faults NAME=N,...           late, read_twice, break_qp, preempt, race, rnr (in a\n"
+	"                                million), clock_ppm; or `all'\n"
+	"  --kills N, --server-kills N, --stalls N   processes that this befalls\n"
+	"  --guard-off NAME              turn a guard off (common/guard.h)\n"
+	"  --no-history                  record nothing: for speed\n"
+	"  --json FILE                   the last run's history\n"
+	"  --trace                       every event to standard output\n"
+	"  --quiet                       print only what fails\n";
+
+static uint64_t
+number(const char *text)
+{
+	char *end;
+	unsigned long long value = strtoull(text, &end, 0);
+
+	if (end == text || *end)
+		sim_die("'%s' is not a number\n%s", text, usage);
+	return value;
+}
+
+static void
+set_profile(struct request *request, const char *name)
+{
+	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
+		if (!strcmp(nam_sim_profile_name(i), name)) {
+			request->scenario.sim.profile = (enum nam_sim_profile)i;
+			return;
+		}
+	}
+	sim_die("'%s' is no profile\n%s", name, usage);
+}
+
+static void
+set_mix(struct request *request, const char *text)
+{
+	struct sim_mix *mix = &request->scenario.mix;
+
+	if (sscanf(text, "%u,%u,%u,%u,%u,%u", &mix->insert, &mix->upsert, &mix->update,
+		    &mix->delete, &mix->lookup, &mix->scan) != 6)
+		sim_die("'%s' is not six numbers\n%s", text, usage);
+}
+
+static void
+set_faults(struct request *request, const char *text)
+{
+	struct nam_sim_faults *faults = &request->scenario.sim.faults;
+	const struct {
+		const char *name;
+		uint32_t *rate;
+		uint32_t usual;
+	} known[] = {
+		{ "late", &faults->late, 10000 },
+		{ "read_twice", &faults->read_twice, 10000 },
+		{ "break_qp", &faults->break_qp, 0 },
+		{ "preempt", &faults->preempt, 5000 },
+		{ "race", &faults->race, 100000 },
+		{ "rnr", &faults->rnr, 50000 },
+		{ "clock_ppm", &faults->clock_ppm, 1000 },
+	};
+	char copy[256], *rest = copy, *part;
+
+	(void)snprintf(copy, sizeof(copy), "%s", text);
+	while ((part = strsep(&rest, ","))) {
+		char *value = strchr(part, '=');
+		bool found = false;
+
+		if (value)
+			*value++ = '\0';
+		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+			if (strcmp(part, "all") && strcmp(part, known[i].name))
+				continue;
+			*known[i].rate = value ? (uint32_t)number(value) : known[i].usual;
+			found = true;
+		}
+		if (!found)
+			sim_die("'%s' is no fault\n%s", part, usage);
+	}
+}
+
+enum {
+	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
+	OPT_WORKERS, OPT_FIBERS, OPT_OPS, OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE,
+	OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
+	OPT_GUARD_OFF, OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
+};
+
+static const struct option options[] = {
+	{ "profile", required_argument, NULL, OPT_PROFILE },
+	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "seeds", required_argument, NULL, OPT_SEEDS },
+	{ "steps", required_argument, NULL, OPT_STEPS },
+	{ "servers", required_argument, NULL, OPT_SERVERS },
+	{ "handlers", required_argument, NULL, OPT_HANDLERS },
+	{ "clients", required_argument, NULL, OPT_CLIENTS },
+	{ "workers", required_argument, NULL, OPT_WORKERS },
+	{ "fibers", required_argument, NULL, OPT_FIBERS },
+	{ "ops", required_argument, NULL, OPT_OPS },
+	{ "keys", required_argument, NULL, OPT_KEYS },
+	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
+	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
+	{ "cache", required_argument, NULL, OPT_CACHE },
+	{ "mix", required_argument, NULL, OPT_MIX },
+	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
+	{ "faults", required_argument, NULL, OPT_FAULTS },
+	{ "kills", required_argument, NULL, OPT_KILLS },
+	{ "server-kills", required_argument, NULL, OPT_SERVER_KILLS },
+	{ "stalls", required_argument, NULL, OPT_STALLS },
+	{ "guard-off", required_argument, NULL, OPT_GUARD_OFF },
+	{ "no-history", no_argument, NULL, OPT_NO_HISTORY },
+	{ "json", required_argument, NULL, OPT_JSON },
+	{ "trace", no_argument, NULL, OPT_TRACE },
+	{ "quiet", no_argument, NULL, OPT_QUIET },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ NULL, 0, NULL, 0 },
+};
+
+static uint32_t *
+small_number(struct sim_scenario *scenario, int option)
+{
+	switch (option) {
+	case OPT_STEPS:
+		return &scenario->sim.step_bytes;
+	case OPT_SERVERS:
+		return &scenario->servers;
+	case OPT_HANDLERS:
+		return &scenario->handlers;
+	case OPT_CLIENTS:
+		return &scenario->clients;
+	case OPT_WORKERS:
+		return &scenario->workers;
+	case OPT_FIBERS:
+		return &scenario->fibers;
+	case OPT_OPS:
+		return &scenario->ops;
+	case OPT_KEYS:
+		return &scenario->keys;
+	case OPT_NODE_BYTES:
+		return &scenario->node_bytes;
+	case OPT_HEAD_INTERVAL:
+		return &scenario->head_interval;
+	case OPT_KILLS:
+		return &scenario->kills;
+	case OPT_SERVER_KILLS:
+		return &scenario->server_kills;
+	case OPT_STALLS:
+		return &scenario->stalls;
+	default:
+		return NULL;
+	}
+}
+
+static void
+guard_off(const char *name)
+{
+	int rc = nam_guard_off(name);
+
+	if (rc)
+		sim_die("%s: %s", name, rc == -2 ? "there is no such guard" :
+			"this build's guards cannot be turned off (-DNAM_SIM_POINTS=ON)");
+}
+
+/* Everything but the seeds belongs to the line that repeats a run. */
+static void
+remember(struct request *request, int option, const char *value)
+{
+	size_t length = strlen(request->line);
+	const char *name = NULL;
+
+	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_QUIET ||
+		option == OPT_TRACE || option == OPT_JSON)
+		return;
+	for (const struct option *o = options; o->name; o++)
+		if (o->val == option)
+			name = o->name;
+	(void)snprintf(request->line + length, sizeof(request->line) - length, " --%s%s%s", name,
+		value ? " " : "", value ? value : "");
+}
+
+static void
+set_other(struct request *request, int option)
+{
+	switch (option) {
+	case OPT_PROFILE:
+		set_profile(request, optarg);
+		break;
+	case OPT_SEED:
+		request->scenario.sim.seed = number(optarg);
+		break;
+	case OPT_SEEDS:
+		request->seeds = number(optarg);
+		break;
+	case OPT_CACHE:
+		request->scenario.cache_bytes = number(optarg);
+		break;
+	case OPT_MIX:
+		set_mix(request, optarg);
+		break;
+	case OPT_NO_COLLECTOR:
+		request->scenario.collector = false;
+		break;
+	case OPT_FAULTS:
+		set_faults(request, optarg);
+		break;
+	case OPT_GUARD_OFF:
+		guard_off(optarg);
+		break;
+	case OPT_NO_HISTORY:
+		request->scenario.record = false;
+		break;
+	case OPT_JSON:
+		request->json = optarg;
+		break;
+	case OPT_TRACE:
+		request->scenario.sim.trace = stdout;
+		break;
+	case OPT_QUIET:
+		request->quiet = true;
+		break;
+	case OPT_HELP:
+		(void)fputs(usage, stdout);
+		exit(0);
+	default:
+		sim_die("%s", usage);
+	}
+}
+
+static void
+parse(int argc, char **argv, struct request *request)
+{
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		uint32_t *field = small_number(&request->scenario, option);
+
+		if (field)
+			*field = (uint32_t)number(optarg);
+		else
+			set_other(request, option);
+		remember(request, option, optarg);
+	}
+	if (optind != argc)
+		sim_die("%s", usage);
+	if (request->scenario.servers < 1 || request->scenario.servers > SIM_SERVERS_MAX ||
+		!request->scenario.clients || !request->scenario.workers ||
+		!request->scenario.fibers || request->scenario.fibers > 64 ||
+		!request->scenario.keys)
+		sim_die("out of range\n%s", usage);
+	if (request->scenario.keys > 1000)
+		request->scenario.memory_bytes += 512ull * request->scenario.keys;
+}
+
+static void
+write_history(const struct request *request, const struct sim_history *history)
+{
+	FILE *file = fopen(request->json, "w");
+
+	if (!file)
+		sim_die("%s cannot be written", request->json);
+	sim_history_write_json(history, file);
+	if (fclose(file))
+		sim_die("%s cannot be written", request->json);
+}
+
+/* Real time: how fast the simulator is.  Nothing simulated sees it. */
+static double
+real_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void
+report(const struct request *request, const struct sim_result *outcome, double seconds)
+{
+	const struct nam_sim_options *sim = &request->scenario.sim;
+
+	if (!request->quiet)
+		printf("%s seed %llu: %llu ops (%llu refused), %.3f ms virtual, %llu messages, "
+			"%llu steps, %llu switches, %llu faults, %llu entries left, fingerprint "
+			"%016llx, %.0f ops/s\n", nam_sim_profile_name(sim->profile),
+			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
+			(unsigned long long)outcome->refused, 1e-6 * (double)outcome->virtual_ns,
+			(unsigned long long)outcome->counts.messages,
+			(unsigned long long)outcome->counts.steps,
+			(unsigned long long)outcome->counts.switches,
+			(unsigned long long)outcome->counts.faults,
+			(unsigned long long)outcome->entries,
+			(unsigned long long)outcome->fingerprint,
+			(double)outcome->ops / seconds);
+	if (outcome->failed)
+		printf("FAILED: %s\ncommit %s; again: run_sim --seed %llu%s\n", outcome->why,
+			NAM_SIM_COMMIT, (unsigned long long)sim->seed, request->line);
+	(void)fflush(stdout);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct request request = { .seeds = 1 };
+	uint64_t failures = 0;
+
+	sim_scenario_init(&request.scenario);
+	parse(argc, argv, &request);
+	for (uint64_t i = 0; i < request.seeds; i++, request.scenario.sim.seed++) {
+		struct sim_result outcome;
+		struct sim_history history;
+		double start = real_seconds();
+
+		sim_history_init(&history);
+		outcome = sim_scenario_run(&request.scenario, &history);
+		report(&request, &outcome, real_seconds() - start);
+		failures += outcome.failed;
+		if (request.json)
+			write_history(&request, &history);
+		sim_history_free(&history);
+	}
+	if (request.seeds > 1)
+		printf("%llu seeds, %llu failed\n", (unsigned long long)request.seeds,
+			(unsigned long long)failures);
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario.c -- see scenario.h. */
+#include "scenario.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster.h"
+
+#define INDEX_NAME "simulated"
+#define SCAN_ENTRIES_MAX 64u
+#define POLL_NS 200000u
+#define COLLECT_PAUSE_NS 100000u
+#define SETTLE_NS 50000000u
+#define MISFORTUNE_DELAY_NS 30000u
+#define STALL_NS 40000000u
+#define DIRECTOR 0u		/* its number as a client of the history */
+
+struct actor;
+
+struct stage {
+	const struct sim_scenario *scenario;
+	struct sim_result *outcome;
+	struct sim_history *history;
+	struct sim_cluster cluster;
+	struct actor *actors;
+	bool leaving;			/* all clients are done: the collector shall end */
+	uint64_t planned;		/* operations, if nobody dies */
+	uint64_t called;		/* so far */
+	struct {
+		uint64_t at;		/* operations called by then */
+		uint32_t kind;		/* enum misfortune */
+	} *misfortunes;
+	uint32_t misfortunes_count, misfortunes_next;
+};
+
+enum misfortune { KILL_CLIENT, KILL_SERVER, STALL };
+
+/* A client process. */
+struct actor {
+	struct stage *stage;
+	struct nam_sim_process *process;
+	struct nam_client *client;
+	struct nam_index *index;
+	uint32_t number;		/* from 1; DIRECTOR is 0 */
+	uint32_t sessions;
+};
+
+struct session {
+	struct actor *actor;
+	struct nam_worker *worker;
+	struct nam_rng rng;
+	uint32_t number;
+	uint64_t writes;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+fail(struct stage *stage, const char *format, ...)
+{
+	va_list args;
+
+	if (stage->outcome->failed)
+		return;
+	stage->outcome->failed = true;
+	va_start(args, format);
+	(void)vsnprintf(stage->outcome->why, sizeof(stage->outcome->why), format, args);
+	va_end(args);
+}
+
+/* ---- what befalls processes --------------------------------------------------------------- */
+
+static void
+resume(void *arg)
+{
+	nam_sim_process_resume(arg);
+}
+
+static void
+befall(void *arg)
+{
+	struct stage *stage = arg;
+	const struct sim_scenario *scenario = stage->scenario;
+	uint32_t kind = stage->misfortunes[stage->misfortunes_next++].kind;
+	struct nam_sim_process *victim;
+	uint64_t dice = nam_sim_random();
+
+	if (kind == KILL_SERVER) {
+		victim = stage->cluster.servers[dice % scenario->servers].process;
+	} else {
+		victim = stage->actors[1 + dice % scenario->clients].process;
+		if (nam_sim_process_ended(victim))
+			return;
+	}
+	if (kind != STALL) {
+		nam_sim_process_kill(victim);
+		return;
+	}
+	nam_sim_process_stall(victim);
+	if (nam_sim_call_after(1 + nam_sim_random() % STALL_NS, resume, victim))
+		abort();
+}
+
+/* An operation is about to be called: perhaps it is time. */
+static void
+tick(struct stage *stage)
+{
+	uint32_t planned = stage->misfortunes_next;
+
+	stage->called++;
+	for (; planned < stage->misfortunes_count &&
+		stage->misfortunes[planned].at == stage->called; planned++)
+		if (nam_sim_call_after(nam_sim_random() % MISFORTUNE_DELAY_NS, befall, stage))
+			abort();
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+static void
+plan_misfortunes(struct stage *stage)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	uint32_t count = scenario->kills + scenario->server_kills + scenario->stalls;
+
+	stage->misfortunes = calloc(count + 1, sizeof(stage->misfortunes[0]));
+	if (!stage->misfortunes)
+		abort();
+	stage->misfortunes_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		stage->misfortunes[i].at = 1 + nam_sim_random() % stage->planned;
+		stage->misfortunes[i].kind = i < scenario->kills ? KILL_CLIENT :
+			i < scenario->kills + scenario->server_kills ? KILL_SERVER : STALL;
+	}
+	qsort(stage->misfortunes, count, sizeof(stage->misfortunes[0]), compare_times);
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+static enum sim_kind
+choose(const struct sim_mix *mix, struct nam_rng *rng)
+{
+	const uint32_t shares[] = { mix->insert, mix->upsert, mix->update, mix->delete,
+		mix->lookup, mix->scan };
+	static const enum sim_kind kinds[] = { SIM_INSERT, SIM_UPSERT, SIM_UPDATE, SIM_DELETE,
+		SIM_LOOKUP, SIM_SCAN };
+	uint64_t dice = nam_rng_below(rng, 100);
+
+	for (unsigned i = 0; i < 6; i++) {
+		if (dice < shares[i])
+			return kinds[i];
+		dice -= shares[i];
+	}
+	return SIM_LOOKUP;
+}
+
+static int
+point(struct session *session, enum sim_kind kind, const uint8_t *key, uint64_t *payload)
+{
+	struct nam_index *index = session->actor->index;
+
+	switch (kind) {
+	case SIM_INSERT:
+		return nam_index_insert(session->worker, index, key, *payload);
+	case SIM_UPSERT:
+		return nam_index_upsert(session->worker, index, key, *payload);
+	case SIM_UPDATE:
+		return nam_index_update(session->worker, index, key, *payload);
+	case SIM_DELETE:
+		return nam_index_delete(session->worker, index, key);
+	default:
+		return nam_index_lookup(session->worker, index, key, payload);
+	}
+}
+
+static int
+do_point(struct session *session, enum sim_kind kind, uint64_t number)
+{
+	struct stage *stage = session->actor->stage;
+	uint64_t payload = (uint64_t)session->number << 32 | ++session->writes;
+	uint8_t key[8];
+	size_t op = 0;
+	int rc;
+
+	nam_key_from_u64(number, key);
+	if (stage->scenario->record)
+		op = sim_history_call(stage->history, session->actor->number, session->number,
+			kind, number, payload, nam_sim_now_ns());
+	rc = point(session, kind, key, &payload);
+	if (stage->scenario->record && !nam_sim_ghost())
+		sim_history_return(stage->history, op, rc, payload, nam_sim_now_ns());
+	return rc;
+}
+
+static int
+scan(struct session *session, const struct sim_range *range, struct sim_entry *entries,
+	uint32_t room, uint32_t *ret_count)
+{
+	uint8_t low[8], high[8], keys[16 * 8];
+	struct nam_range wanted = {
+		.low = range->has_low ? low : NULL,
+		.high = range->has_high ? high : NULL,
+		.high_inclusive = range->high_inclusive,
+		.reverse = range->reverse,
+		.limit = range->limit,
+	};
+	uint64_t payloads[16];
+	struct nam_cursor *cursor;
+	uint32_t count = 0, got;
+	int rc;
+
+	nam_key_from_u64(range->low, low);
+	nam_key_from_u64(range->high, high);
+	rc = nam_cursor_open(session->worker, session->actor->index, &wanted, &cursor);
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		for (uint32_t i = 0; !rc && i < got; i++) {
+			if (count == room)
+				sim_die("a scan delivered more than %u entries", room);
+			entries[count].key = nam_key_to_u64(keys + (size_t)8 * i);
+			entries[count++].payload = payloads[i];
+		}
+	} while (!rc && got);
+	nam_cursor_close(cursor);
+	*ret_count = count;
+	return rc;
+}
+
+static int
+do_scan(struct session *session, const struct sim_range *range, uint32_t room, uint32_t *ret_count)
+{
+	struct stage *stage = session->actor->stage;
+	struct sim_entry *entries = calloc(room, sizeof(*entries));
+	uint32_t count = 0;
+	size_t op = 0;
+	int rc;
+
+	if (!entries)
+		abort();
+	if (stage->scenario->record)
+		op = sim_history_call_scan(stage->history, session->actor->number,
+			session->number, range, nam_sim_now_ns());
+	rc = scan(session, range, entries, room, &count);
+	if (stage->scenario->record && !nam_sim_ghost())
+		sim_history_return_scan(stage->history, op, rc, entries, count, nam_sim_now_ns());
+	free(entries);
+	*ret_count = count;
+	return rc;
+}
+
+static int
+do_some_scan(struct session *session)
+{
+	uint32_t keys = session->actor->stage->scenario->keys, count;
+	struct sim_range range = {
+		.low = nam_rng_below(&session->rng, keys),
+		.has_low = true,
+		.has_high = true,
+		.high_inclusive = nam_rng_below(&session->rng, 2),
+		.reverse = nam_rng_below(&session->rng, 4) == 0,
+	};
+
+	range.high = range.low + nam_rng_below(&session->rng, SCAN_ENTRIES_MAX - 1);
+	return do_scan(session, &range, SCAN_ENTRIES_MAX, &count);
+}
+
+/* Whether the session can go on after such a result. */
+static bool
+judge(struct session *session, enum sim_kind kind, uint64_t key, int rc)
+{
+	struct stage *stage = session->actor->stage;
+
+	if (nam_sim_ghost())
+		return false;
+	stage->outcome->ops++;
+	if (!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_EXISTS)
+		return true;
+	stage->outcome->refused++;
+	if (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED))
+		return false;
+	if (nam_err_is(rc, NAM_E_RESTART) || nam_err_is(rc, NAM_E_LOCK_TIMEOUT) ||
+		nam_err_is(rc, NAM_E_LOCK_ORPHANED))
+		return true;
+	nam_sim_note("operation %d of key %llu returned %s", (int)kind, (unsigned long long)key,
+		nam_err_name(rc));
+	fail(stage, "operation %d of key %llu returned %s (last said: %s)", (int)kind,
+		(unsigned long long)key, nam_err_name(rc), nam_worker_diag(session->worker));
+	return false;
+}
+
+static void
+session_main(void *arg)
+{
+	struct session *session = arg;
+	struct stage *stage = session->actor->stage;
+	const struct sim_scenario *scenario = stage->scenario;
+
+	for (uint32_t i = 0; i < scenario->ops && !nam_sim_ghost(); i++) {
+		enum sim_kind kind = choose(&scenario->mix, &session->rng);
+		uint64_t key = nam_rng_below(&session->rng, scenario->keys);
+		int rc;
+
+		tick(stage);
+		rc = kind == SIM_SCAN ? do_some_scan(session) : do_point(session, kind, key);
+		if (!judge(session, kind, key, rc))
+			break;
+	}
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+static void
+work(struct actor *actor, struct nam_worker *worker)
+{
+	uint32_t fibers = actor->stage->scenario->fibers;
+	struct session *sessions = calloc(fibers, sizeof(*sessions));
+
+	if (!sessions)
+		abort();
+	for (uint32_t i = 0; i < fibers; i++) {
+		sessions[i].actor = actor;
+		sessions[i].worker = worker;
+		sessions[i].rng = nam_rng_seed(nam_sim_random());
+		sessions[i].number = actor->number << 16 | ++actor->sessions;
+		if (nam_worker_spawn(worker, session_main, &sessions[i]))
+			sim_die("cannot spawn a fiber");
+	}
+	nam_worker_run(worker);
+	free(sessions);
+}
+
+static bool
+open_index(struct actor *actor, struct nam_worker *worker)
+{
+	int rc = nam_index_open(worker, INDEX_NAME, actor->stage->scenario->cache_bytes,
+		&actor->index);
+
+	if (!rc)
+		return true;
+	if (!nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC))
+		fail(actor->stage, "opening the index: %s", nam_err_name(rc));
+	return false;
+}
+
+static void
+thread_main(void *arg)
+{
+	struct actor *actor = arg;
+	struct nam_worker *worker = sim_worker(actor->client);
+
+	if (!worker)
+		return;
+	work(actor, worker);
+	nam_worker_close(worker);
+}
+
+static void
+client_main(void *arg)
+{
+	struct actor *actor = arg;
+	uint32_t count = actor->stage->scenario->workers - 1, started = 0;
+	struct nam_thread **threads = calloc(count + 1, sizeof(*threads));
+	struct nam_worker *worker = NULL;
+
+	if (!threads)
+		abort();
+	actor->client = sim_client(&actor->stage->cluster, "client");
+	if (actor->client)
+		worker = sim_worker(actor->client);
+	if (!worker || !open_index(actor, worker))
+		goto leave;
+	for (; started < count; started++)
+		if (nam_thread_start("worker", thread_main, actor, &threads[started]))
+			sim_die("cannot start a thread");
+	work(actor, worker);
+	for (uint32_t i = 0; i < started; i++)
+		nam_thread_join(threads[i]);
+	nam_index_close(actor->index);
+leave:
+	if (worker)
+		nam_worker_close(worker);
+	if (actor->client)
+		nam_client_close(actor->client);
+	free(threads);
+}
+
+static void
+collector_main(void *arg)
+{
+	struct actor *actor = arg;
+	struct nam_worker *worker = NULL;
+	struct nam_collect_stat stat;
+	int rc = 0;
+
+	actor->client = sim_client(&actor->stage->cluster, "collector");
+	if (actor->client)
+		worker = sim_worker(actor->client);
+	if (!worker || !open_index(actor, worker))
+		goto leave;
+	while (!actor->stage->leaving && !nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC)) {
+		rc = nam_index_collect(worker, actor->index, &stat);
+		if (rc && !nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC) &&
+			!nam_err_is(rc, NAM_E_RESTART) && !nam_err_is(rc, NAM_E_LOCK_TIMEOUT) &&
+			!nam_err_is(rc, NAM_E_LOCK_ORPHANED))
+			fail(actor->stage, "the collector: %s", nam_err_name(rc));
+		nam_sleep_ns(COLLECT_PAUSE_NS);
+	}
+	nam_index_close(actor->index);
+leave:
+	if (worker)
+		nam_worker_close(worker);
+	if (actor->client)
+		nam_client_close(actor->client);
+}
+
+/* ---- the director ------------------------------------------------------------------------- */
+
+static void
+create(struct stage *stage, struct actor *director, struct nam_worker *worker)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	struct nam_index_options options;
+	uint8_t key[8];
+	int rc;
+
+	nam_index_options_init(&options);
+	options.node_bytes = scenario->node_bytes;
+	options.head_interval = scenario->head_interval;
+	rc = nam_index_create(worker, INDEX_NAME, &options);
+	if (rc)
+		sim_die("creating the index: %s", nam_worker_diag(worker));
+	if (!open_index(director, worker))
+		sim_die("the index cannot be opened");
+	for (uint64_t number = 0; number < scenario->keys; number += 2) {
+		nam_key_from_u64(number, key);
+		rc = nam_index_insert(worker, director->index, key, number + 1);
+		if (rc)
+			sim_die("loading: %s", nam_err_name(rc));
+		if (scenario->record)
+			sim_history_load(stage->history, number, number + 1);
+	}
+}
+
+static void
+start(struct stage *stage)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+
+	for (uint32_t i = 1; i <= scenario->clients + scenario->collector; i++) {
+		struct actor *actor = &stage->actors[i];
+		bool collects = i > scenario->clients;
+
+		actor->stage = stage;
+		actor->number = i;
+		if (nam_sim_process_start(collects ? "collector" : "client",
+			    collects ? collector_main : client_main, actor, &actor->process))
+			sim_die("cannot start a client");
+	}
+}
+
+static void
+await(struct stage *stage)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+
+	for (uint32_t i = 1; i <= scenario->clients; i++)
+		while (!nam_sim_process_ended(stage->actors[i].process))
+			nam_sleep_ns(POLL_NS);
+	stage->leaving = true;
+	if (scenario->collector)
+		while (!nam_sim_process_ended(stage->actors[scenario->clients + 1].process))
+			nam_sleep_ns(POLL_NS);
+	/* What the dead have left on its way arrives. */
+	nam_sleep_ns(SETTLE_NS);
+}
+
+static void
+violated(void *arg, unsigned invariant, const char *text)
+{
+	struct stage *stage = arg;
+
+	nam_sim_note("violation of I%u: %s", invariant, text);
+	fail(stage, "I%u: %s", invariant, text);
+}
+
+static void
+check(struct stage *stage, struct actor *director, struct nam_worker *worker)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	struct sim_range everything = { .has_low = false };
+	struct session session = {
+		.actor = director,
+		.worker = worker,
+		.number = 1,
+	};
+	uint32_t count = 0;
+	int rc;
+
+	if (scenario->server_kills)
+		return;
+	/* Who dies leaves nodes locked, and changes half done. */
+	if (!scenario->kills) {
+		rc = nam_index_verify(worker, director->index, violated, stage,
+			&stage->outcome->violations);
+		if (rc)
+			fail(stage, "the verifier: %s", nam_err_name(rc));
+	}
+	rc = do_scan(&session, &everything, 2 * scenario->keys + 1, &count);
+	if (rc && !scenario->kills)
+		fail(stage, "the last scan: %s", nam_err_name(rc));
+	stage->outcome->entries = count;
+}
+
+static void
+director_main(void *arg)
+{
+	struct stage *stage = arg;
+	struct actor *director = &stage->actors[DIRECTOR];
+	struct nam_worker *worker;
+
+	director->stage = stage;
+	sim_cluster_await(&stage->cluster);
+	director->client = sim_client(&stage->cluster, "director");
+	worker = director->client ? sim_worker(director->client) : NULL;
+	if (!worker)
+		sim_die("the director cannot connect");
+	create(stage, director, worker);
+	start(stage);
+	await(stage);
+	check(stage, director, worker);
+	nam_index_close(director->index);
+	nam_worker_close(worker);
+	nam_client_close(director->client);
+	stage->outcome->virtual_ns = nam_sim_now_ns();
+	sim_cluster_stop(&stage->cluster);
+}
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+void
+sim_scenario_init(struct sim_scenario *scenario)
+{
+	*scenario = (struct sim_scenario){
+		.mix = { 20, 15, 10, 25, 25, 5 },
+		.servers = 2,
+		.handlers = 1,
+		.clients = 3,
+		.workers = 1,
+		.fibers = 4,
+		.ops = 100,
+		.keys = 150,
+		.node_bytes = 256,
+		.head_interval = 4,
+		.cache_bytes = 1u << 20,
+		.memory_bytes = 8u << 20,
+		.collector = true,
+		.record = true,
+	};
+	nam_sim_options_init(&scenario->sim);
+}
+
+struct sim_result
+sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *history)
+{
+	struct sim_result outcome = { 0 };
+	struct stage stage = {
+		.scenario = scenario,
+		.outcome = &outcome,
+		.history = history,
+		.planned = (uint64_t)scenario->clients * scenario->workers * scenario->fibers *
+			scenario->ops,
+	};
+
+	stage.actors = calloc(scenario->clients + 2, sizeof(*stage.actors));
+	if (!stage.actors || nam_sim_begin(&scenario->sim))
+		sim_die("the simulation cannot begin");
+	plan_misfortunes(&stage);
+	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
+		scenario->memory_bytes);
+	if (nam_sim_process_start("director", director_main, &stage, NULL))
+		sim_die("cannot start the director");
+	outcome.rc = nam_sim_run();
+	if (outcome.rc)
+		fail(&stage, "the run: %s after %llu ns", nam_err_name(outcome.rc),
+			(unsigned long long)nam_sim_now_ns());
+	outcome.fingerprint = nam_sim_fingerprint();
+	outcome.counts = nam_sim_counted();
+	nam_sim_end();
+	free(stage.misfortunes);
+	free(stage.actors);
+	return outcome;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scenario.h -- one simulated run: servers, clients that do everything at once to one index, a
+ * collector, what befalls them, and what is checked at the end.
+ */
+#ifndef NAM_TESTS_SIM_SCENARIO_H
+#define NAM_TESTS_SIM_SCENARIO_H
+
+#include "../../common/fabric/sim.h"
+#include "history.h"
+
+/* Shares of 100. */
+struct sim_mix {
+	uint32_t insert, upsert, update, delete, lookup, scan;
+};
+
+struct sim_scenario {
+	struct nam_sim_options sim;
+	struct sim_mix mix;
+	uint32_t servers, handlers;
+	uint32_t clients, workers, fibers;	/* processes; threads of each; fibers of each */
+	uint32_t ops;				/* of each fiber */
+	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */
+	uint32_t node_bytes, head_interval;
+	uint64_t cache_bytes, memory_bytes;
+	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
+	bool collector;
+	bool record;				/* a history, for the checkers */
+};
+
+struct sim_result {
+	int rc;				/* of nam_sim_run() */
+	bool failed;
+	char why[512];			/* the first reason */
+	uint64_t violations;		/* that the verifier counted */
+	uint64_t fingerprint;
+	uint64_t ops, refused;		/* done; ended by an error of fabric, lock or restart */
+	uint64_t virtual_ns;
+	uint64_t entries;		/* left in the index */
+	struct nam_sim_counts counts;
+};
+
+void sim_scenario_init(struct sim_scenario *scenario);
+
+/* Run it.  @history must have been initialised; it is filled if the scenario says so. */
+struct sim_result sim_scenario_run(const struct sim_scenario *scenario,
+	struct sim_history *history);
+
+#endif /* NAM_TESTS_SIM_SCENARIO_H */
