@@ -198,7 +198,7 @@ sim_op_text(const struct sim_history *history, size_t number, char text[SIM_OP_T
 	return text;
 }
 
-/* ---- JSON lines --------------------------------------------------------------------------- */
+/* ---- JSON lines ------------------------------------------------------------------------------ */
 
 static void
 write_json_scan(const struct sim_history *history, const struct sim_scan *scan, FILE *file)

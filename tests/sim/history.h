@@ -142,4 +142,18 @@ const char *sim_op_text(const struct sim_history *history, size_t op,
 /* One JSON object per operation and line, in the order of calls; scans with their entries. */
 void sim_history_write_json(const struct sim_history *history, FILE *file);
 
+/**
+ * sim_history_write_plain -- the text that public checkers of transactions read.
+ *
+ * Lines r(key,value,session,txn) and w(key,value,session,txn); transaction -1 was aborted; every
+ * operation is a transaction of its own, as is every entry of a scan, for a scan is no snapshot.
+ * Transaction 0 of session 0 is the loader's and writes every key's first value.  To be absent is
+ * a value as well: 2^63 + n, and a delete writes a new one.  Payloads must be unique and below
+ * 2^63; the index is a unique one; the text knows no times.
+ *
+ * Returns how many operations could not be said: those that see only that a key exists, and
+ * those that see it absent when it is not clear which delete was the last.
+ */
+size_t sim_history_write_plain(const struct sim_history *history, FILE *file);
+
 #endif /* NAM_TESTS_SIM_HISTORY_H */
