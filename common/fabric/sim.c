@@ -27,9 +27,13 @@ nam__sim_alloc(size_t bytes)
 }
 
 bool
-nam__sim_drawn(struct nam_rng *rng, uint32_t per_million)
+nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
 {
-	return per_million && nam_rng_below(rng, 1000000) < per_million;
+	if (!per_million || process->spared || nam_rng_below(&nam__sim.faults, 1000000) >=
+		per_million)
+		return false;
+	nam__sim.counts.faults++;
+	return true;
 }
 
 /* ---- who runs next ------------------------------------------------------------------------ */
@@ -322,7 +326,7 @@ race_point(const char *name)
 	SIM_EVENT(SIM_WHAT_RACE, sim->current->id, strlen(name), "race point %s", name);
 	if (sim->on_race)
 		sim->on_race(name);
-	if (nam__sim_drawn(&sim->faults, sim->options.faults.race))
+	if (nam__sim_drawn(sim->current->process, sim->options.faults.race))
 		(void)nam__sim_wait(nam__sim_here() +
 			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
 }
@@ -575,6 +579,12 @@ nam_sim_process_resume(struct nam_sim_process *process)
 		if (!thread->event.place)
 			nam__sim_plan(&thread->event, nam__sim_here());
 	}
+}
+
+void
+nam_sim_process_spare(struct nam_sim_process *process)
+{
+	process->spared = true;
 }
 
 bool

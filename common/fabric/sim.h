@@ -118,6 +118,8 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
+/* Its messages and threads meet none of the faults that are drawn: for who looks on. */
+void nam_sim_process_spare(struct nam_sim_process *process);
 /* Neither killed nor a ghost. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */

@@ -18,7 +18,7 @@
 #define ANSWER_SPREAD_NS 256u
 
 void
-nam__sim_cost(struct sim_message *message)
+nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
 	uint64_t dice = nam_rng_next(&sim->chance);
@@ -34,9 +34,7 @@ nam__sim_cost(struct sim_message *message)
 		message->step_ns = CRAWL_STEP_NS;
 	dice >>= 5;
 	message->answer_ns = ANSWER_NS + (uint32_t)(dice % ANSWER_SPREAD_NS);
-	if (nam__sim_drawn(&sim->faults, sim->options.faults.late)) {
-		sim->counts.faults++;
+	if (nam__sim_drawn(process, sim->options.faults.late))
 		way += nam_rng_below(&sim->faults, sim->options.faults.late_ns + 1);
-	}
 	message->earliest_ns = nam__sim_here() + way;
 }

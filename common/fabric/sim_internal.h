@@ -82,6 +82,7 @@ struct nam_sim_process {
 	uint32_t id;
 	uint32_t threads_alive;
 	enum sim_state state;
+	bool spared;
 	char name[SIM_NAME_BYTES];
 };
 
@@ -294,7 +295,8 @@ void nam__sim_wake(struct sim_thread *thread, uint64_t delay_ns);
 /* Virtual time of a moment that is so far away on the calling process's clock. */
 uint64_t nam__sim_after(uint64_t local_ns);
 void *nam__sim_alloc(size_t bytes);	/* zeroed; aborts without memory */
-bool nam__sim_drawn(struct nam_rng *rng, uint32_t per_million);
+/* Throw the dice for a fault that is about a process. */
+bool nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million);
 
 static inline void
 nam__sim_work(uint64_t ns)
@@ -360,7 +362,7 @@ void nam__sim_shape(struct sim_message *message);
 /* Append to a queue pair's list; it is planned at once or held back by earlier ones. */
 void nam__sim_message_add(struct sim_qp *qp, struct sim_message *message);
 /* Times of a message: when it sets out, how long a step takes, how long the answer. */
-void nam__sim_cost(struct sim_message *message);
+void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process);
 /* A message's event. */
 void nam__sim_message_due(struct sim_message *message);
 /* Everything from `first` on completes with `error`, as it is. */

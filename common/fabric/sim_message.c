@@ -261,7 +261,7 @@ send_due(struct sim_message *message)
 		nam__sim_qp_broken(message->qp);
 		return;
 	}
-	if (nam__sim_drawn(&nam__sim.faults, nam__sim.options.faults.rnr)) {
+	if (nam__sim_drawn(to->domain->process, nam__sim.options.faults.rnr)) {
 		nam__sim_plan(&message->event,
 			nam__sim.now + nam_rng_below(&nam__sim.faults, RNR_NS));
 		return;

@@ -208,21 +208,17 @@ direct(struct sim_message *message)
 
 /* What may go wrong with it. */
 static void
-misfortune(struct sim_message *message)
+misfortune(struct sim_message *message, const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
 	const struct nam_sim_faults *faults = &sim->options.faults;
 
 	message->passes = 1;
 	message->break_step = UINT32_MAX;
-	if (message->op == NAM_WR_READ && nam__sim_drawn(&sim->faults, faults->read_twice)) {
-		sim->counts.faults++;
+	if (message->op == NAM_WR_READ && nam__sim_drawn(process, faults->read_twice))
 		message->passes = 2;
-	}
-	if (nam__sim_drawn(&sim->faults, faults->break_qp)) {
-		sim->counts.faults++;
+	if (nam__sim_drawn(process, faults->break_qp))
 		message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
-	}
 }
 
 static int
@@ -242,8 +238,11 @@ static void
 post_one(struct sim_qp *qp, const struct nam_wr *wr)
 {
 	struct sim *sim = &nam__sim;
+	const struct nam_sim_process *process = qp->domain->process;
 	struct sim_message *message = nam__sim_message_new();
 
+	if (qp->peer && qp->peer->domain->process->spared)
+		process = qp->peer->domain->process;
 	message->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
 	message->id = ++sim->message_ids;
 	message->op = wr->op;
@@ -266,8 +265,8 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		message->local = message->inline_data;
 	}
 	nam__sim_shape(message);
-	misfortune(message);
-	nam__sim_cost(message);
+	misfortune(message, process);
+	nam__sim_cost(message, process);
 	direct(message);
 	sim->counts.messages++;
 	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,

@@ -85,6 +85,16 @@ nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp)
 	cq->tail = kept;
 }
 
+/* Requests that were posted after the end was noticed, and before anybody was told, come first. */
+static bool
+is_last(const struct sim_cq *cq, const struct nam_wc *closed)
+{
+	for (uint32_t i = cq->head; i != cq->tail; i++)
+		if (cq->ring[i & cq->mask].qp == closed->qp)
+			return false;
+	return true;
+}
+
 int
 nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
@@ -93,13 +103,18 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	struct sim_thread *self = sim->current;
 	unsigned count = 0;
 
-	if (nam__sim_drawn(&sim->faults, sim->options.faults.preempt)) {
-		sim->counts.faults++;
+	if (nam__sim_drawn(self->process, sim->options.faults.preempt))
 		(void)nam__sim_wait(nam__sim_here() +
 			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
+	while (count < max && cq->head != cq->tail) {
+		struct nam_wc *wc = &wcs[count];
+
+		*wc = cq->ring[cq->head++ & cq->mask];
+		if (wc->op == NAM_WC_CLOSED && !is_last(cq, wc))
+			cq->ring[cq->tail++ & cq->mask] = *wc;
+		else
+			count++;
 	}
-	while (count < max && cq->head != cq->tail)
-		wcs[count++] = cq->ring[cq->head++ & cq->mask];
 	self->debt_ns += POLL_NS + COMPLETION_NS * count;
 	if (count) {
 		self->idle_polls = 0;

@@ -314,7 +314,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 	if (!request->quiet)
 		printf("%s seed %llu: %llu ops (%llu refused), %.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, fingerprint "
-			"%016llx, %.0f ops/s\n", nam_sim_profile_name(sim->profile),
+			"%016llx, %llu keys undecided, %.0f ops/s\n", nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
 			(unsigned long long)outcome->refused, 1e-6 * (double)outcome->virtual_ns,
 			(unsigned long long)outcome->counts.messages,
@@ -323,6 +323,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.faults,
 			(unsigned long long)outcome->entries,
 			(unsigned long long)outcome->fingerprint,
+			(unsigned long long)outcome->undecided,
 			(double)outcome->ops / seconds);
 	if (outcome->failed)
 		printf("FAILED: %s\ncommit %s; again: run_sim --seed %llu%s\n", outcome->why,
@@ -337,6 +338,7 @@ main(int argc, char **argv)
 	uint64_t failures = 0;
 
 	sim_scenario_init(&request.scenario);
+	request.scenario.findings = stdout;
 	parse(argc, argv, &request);
 	for (uint64_t i = 0; i < request.seeds; i++, request.scenario.sim.seed++) {
 		struct sim_result outcome;

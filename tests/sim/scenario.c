@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "linearizable.h"
+#include "scan_check.h"
 
 #define INDEX_NAME "simulated"
 #define SCAN_ENTRIES_MAX 64u
@@ -500,20 +502,21 @@ check(struct stage *stage, struct actor *director, struct nam_worker *worker)
 		.worker = worker,
 		.number = 1,
 	};
+	bool dies = scenario->kills || scenario->sim.faults.break_qp;
 	uint32_t count = 0;
 	int rc;
 
 	if (scenario->server_kills)
 		return;
 	/* Who dies leaves nodes locked, and changes half done. */
-	if (!scenario->kills) {
+	if (!dies) {
 		rc = nam_index_verify(worker, director->index, violated, stage,
 			&stage->outcome->violations);
 		if (rc)
 			fail(stage, "the verifier: %s", nam_err_name(rc));
 	}
 	rc = do_scan(&session, &everything, 2 * scenario->keys + 1, &count);
-	if (rc && !scenario->kills)
+	if (rc && !dies)
 		fail(stage, "the last scan: %s", nam_err_name(rc));
 	stage->outcome->entries = count;
 }
@@ -526,6 +529,7 @@ director_main(void *arg)
 	struct nam_worker *worker;
 
 	director->stage = stage;
+	nam_sim_process_spare(nam_sim_self());
 	sim_cluster_await(&stage->cluster);
 	director->client = sim_client(&stage->cluster, "director");
 	worker = director->client ? sim_worker(director->client) : NULL;
@@ -566,6 +570,23 @@ sim_scenario_init(struct sim_scenario *scenario)
 	nam_sim_options_init(&scenario->sim);
 }
 
+/* What the clients were told, against what can have been. */
+static void
+check_history(struct stage *stage)
+{
+	struct sim_findings findings = sim_findings_to(stage->scenario->findings);
+	struct sim_linearizable_options options;
+
+	sim_linearizable_options_init(&options);
+	sim_check_scans(stage->history, true, &findings);
+	sim_check_linearizable(stage->history, &options, &findings);
+	stage->outcome->contradictions = findings.violations;
+	stage->outcome->undecided = findings.undecided;
+	if (findings.violations)
+		fail(stage, "the history contradicts itself in %llu places",
+			(unsigned long long)findings.violations);
+}
+
 struct sim_result
 sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *history)
 {
@@ -593,6 +614,8 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	outcome.fingerprint = nam_sim_fingerprint();
 	outcome.counts = nam_sim_counted();
 	nam_sim_end();
+	if (scenario->record && !outcome.rc)
+		check_history(&stage);
 	free(stage.misfortunes);
 	free(stage.actors);
 	return outcome;

@@ -25,7 +25,8 @@ struct sim_scenario {
 	uint64_t cache_bytes, memory_bytes;
 	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
 	bool collector;
-	bool record;				/* a history, for the checkers */
+	bool record;				/* a history, and check it */
+	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };
 
 struct sim_result {
@@ -33,6 +34,8 @@ struct sim_result {
 	bool failed;
 	char why[512];			/* the first reason */
 	uint64_t violations;		/* that the verifier counted */
+	uint64_t contradictions;	/* that the checkers of the history counted */
+	uint64_t undecided;		/* keys that they gave up */
 	uint64_t fingerprint;
 	uint64_t ops, refused;		/* done; ended by an error of fabric, lock or restart */
 	uint64_t virtual_ns;
