@@ -181,20 +181,31 @@ struct attempt {
 	uint32_t bytes;
 };
 
-/* One doorbell: CAS the word from free to ours, READ the object. */
+/*
+ * One doorbell: CAS the word from free to ours, READ the object.
+ *
+ * Where a READ may pass an ATOMIC, part of it may: the lock word read after the CAS, and other
+ * words before it, when the last holder had not yet written them.  Together they can be one whole
+ * image of the past.  So there the READ waits for the CAS.
+ */
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 {
+	bool in_order = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
 	struct nam__doorbell doorbell;
 	int rc;
 
 	nam__doorbell_init(&doorbell, worker, attempt->at);
 	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, attempt->word, attempt->old);
-	nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
+	if (in_order)
+		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
 	if (rc || *attempt->old != NAM_LOCK_FREE)
 		return rc;
-	/* A fabric may let the READ pass the CAS; then the image is not the one we locked. */
+	if (!in_order)
+		rc = nam_read_await(worker, attempt->at, attempt->image,
+			attempt->bytes); /* SUSPENDS */
+	/* Whatever the fabric promises: an image without our lock is not the one we locked. */
 	while (!rc && *(const uint64_t *)attempt->image != attempt->word) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		rc = nam_read_await(worker, attempt->at, attempt->image,

@@ -27,19 +27,26 @@ word_new(struct nam_client *client)
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-/* One doorbell: CAS free -> word, READ the node.  *ret_seen is what the CAS found. */
+/*
+ * One doorbell: CAS free -> word, READ the node.  *cas_old is what the CAS found.  Where a READ may
+ * pass an ATOMIC, in part even, it waits for the CAS: see compute/lock.c.
+ */
 NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t *cas_old)
 {
+	bool in_order = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
 	uint32_t node_bytes = index->g.node_bytes;
 	struct nam_batch batch;
 	int rc;
 
 	nam_batch_init(&batch, worker);
 	nam_batch_cas(&batch, held->at, 0, NAM_LOCK_FREE, held->lock.word, cas_old);
-	nam_batch_read(&batch, held->at, held->image, node_bytes);
+	if (in_order)
+		nam_batch_read(&batch, held->at, held->image, node_bytes);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
+		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
 	/* A READ that overtook its CAS saw the node before it was ours. */
 	while (!rc && *cas_old == NAM_LOCK_FREE &&
 		held->image[NAM__WORD_LOCK] != held->lock.word) {
