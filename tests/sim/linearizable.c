@@ -5,40 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
 #include "tests/sim/facts.h"
+#include "tests/sim/states.h"
 
-#define SLOTS 128u		/* operations under way on one key at a time */
-#define WORDS (SLOTS / 64)
-#define NO_STATE UINT32_MAX
 #define TOLD_OPS 24u		/* lines of a violation */
-
-struct bits {
-	uint64_t words[WORDS];
-};
-
-/* One state that the key may be in. */
-struct state {
-	uint64_t value;		/* 0 if absent */
-	bool present;
-	struct bits done;	/* of those that will return, which took effect */
-	struct bits used;	/* of those that may never have happened, which did */
-	uint32_t next;		/* in the same bucket */
-};
-
-/* States without duplicates, and without one that another is better than. */
-struct states {
-	struct state *states;
-	uint32_t count;
-	uint32_t room;
-	uint32_t *buckets;
-	uint32_t mask;
-};
 
 /* The facts of one key that are under way, by slot. */
 struct slots {
-	const struct sim_fact *facts[SLOTS];
-	struct bits taken;
+	const struct sim_fact *facts[SIM_SLOTS];
+	struct sim_bits taken;
 	uint32_t end;		/* no slot at or above it is taken */
 };
 
@@ -48,12 +23,23 @@ struct search {
 	size_t states_max;
 	struct slots sure;
 	struct slots maybe;
-	struct states now;
-	struct states next;
-	struct states seen;
+	struct sim_states now;
+	struct sim_states next;
+	struct sim_states seen;
 	const struct sim_fact **ends;	/* facts in the order of their ends */
-	size_t ends_room;
+	struct sight *sights;		/* ascending by value */
+	size_t sights_count;
+	uint64_t *seen_until;		/* by fact of the unit, of the value that it leaves */
+	size_t room;			/* of these three */
+	const struct sim_fact *base;	/* the unit's first fact */
+	uint64_t moment;		/* the end that is being explained */
 	const struct sim_fact *quiet;	/* the first called since nothing was under way */
+};
+
+/* Until when somebody looks for a value. */
+struct sight {
+	uint64_t value;
+	uint64_t until;
 };
 
 enum verdict {
@@ -62,47 +48,18 @@ enum verdict {
 	UNDECIDED,
 };
 
-/* ---- bits ------------------------------------------------------------------------------------ */
-
-static bool
-bits_have(const struct bits *bits, uint32_t bit)
-{
-	return bits->words[bit / 64] >> bit % 64 & 1;
-}
-
-static void
-bits_set(struct bits *bits, uint32_t bit)
-{
-	bits->words[bit / 64] |= 1ull << bit % 64;
-}
-
-static void
-bits_clear(struct bits *bits, uint32_t bit)
-{
-	bits->words[bit / 64] &= ~(1ull << bit % 64);
-}
-
-static bool
-bits_subset(const struct bits *a, const struct bits *b)
-{
-	for (uint32_t i = 0; i < WORDS; i++)
-		if (a->words[i] & ~b->words[i])
-			return false;
-	return true;
-}
-
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* SLOTS if all are taken. */
+/* SIM_SLOTS if all are taken. */
 static uint32_t
 slots_take(struct slots *slots, const struct sim_fact *fact)
 {
 	uint32_t slot = 0;
 
-	while (slot < SLOTS && bits_have(&slots->taken, slot))
+	while (slot < SIM_SLOTS && sim_bits_have(&slots->taken, slot))
 		slot++;
-	if (slot < SLOTS) {
-		bits_set(&slots->taken, slot);
+	if (slot < SIM_SLOTS) {
+		sim_bits_set(&slots->taken, slot);
 		slots->facts[slot] = fact;
 		if (slot >= slots->end)
 			slots->end = slot + 1;
@@ -113,8 +70,8 @@ slots_take(struct slots *slots, const struct sim_fact *fact)
 static void
 slots_free(struct slots *slots, uint32_t slot)
 {
-	bits_clear(&slots->taken, slot);
-	while (slots->end > 0 && !bits_have(&slots->taken, slots->end - 1))
+	sim_bits_clear(&slots->taken, slot);
+	while (slots->end > 0 && !sim_bits_have(&slots->taken, slots->end - 1))
 		slots->end--;
 }
 
@@ -123,91 +80,16 @@ slots_find(const struct slots *slots, const struct sim_fact *fact)
 {
 	uint32_t slot = 0;
 
-	while (!bits_have(&slots->taken, slot) || slots->facts[slot] != fact)
+	while (!sim_bits_have(&slots->taken, slot) || slots->facts[slot] != fact)
 		slot++;
 	return slot;
-}
-
-/* ---- sets of states -------------------------------------------------------------------------- */
-
-static void
-states_rehash(struct states *set)
-{
-	free(set->buckets);
-	set->mask = 2 * set->room - 1;
-	set->buckets = sim_alloc(2 * set->room, sizeof(*set->buckets));
-	memset(set->buckets, 0xff, 2 * set->room * sizeof(*set->buckets));
-}
-
-static uint32_t
-state_bucket(const struct states *set, const struct state *state)
-{
-	uint64_t hash = nam_mix64(state->value + state->present);
-
-	for (uint32_t i = 0; i < WORDS; i++)
-		hash = nam_mix64(hash ^ state->done.words[i]);
-	return (uint32_t)hash & set->mask;
-}
-
-static void
-states_grow(struct states *set)
-{
-	set->room = set->room ? 2 * set->room : 16;
-	set->states = realloc(set->states, set->room * sizeof(*set->states));
-	if (!set->states)
-		abort();
-	states_rehash(set);
-	for (uint32_t i = 0; i < set->count; i++) {
-		uint32_t bucket = state_bucket(set, &set->states[i]);
-
-		set->states[i].next = set->buckets[bucket];
-		set->buckets[bucket] = i;
-	}
-}
-
-static void
-states_clear(struct states *set)
-{
-	for (uint32_t i = 0; i < set->count; i++)
-		set->buckets[state_bucket(set, &set->states[i])] = NO_STATE;
-	set->count = 0;
-}
-
-static void
-states_free(struct states *set)
-{
-	free(set->states);
-	free(set->buckets);
-}
-
-/* Whether it is new and no better one was there. */
-static bool
-states_add(struct states *set, const struct state *state)
-{
-	uint32_t bucket;
-
-	if (set->count == set->room)
-		states_grow(set);
-	bucket = state_bucket(set, state);
-	for (uint32_t i = set->buckets[bucket]; i != NO_STATE; i = set->states[i].next) {
-		const struct state *other = &set->states[i];
-
-		if (other->value == state->value && other->present == state->present &&
-				memcmp(&other->done, &state->done, sizeof(state->done)) == 0 &&
-				bits_subset(&other->used, &state->used))
-			return false;
-	}
-	set->states[set->count] = *state;
-	set->states[set->count].next = set->buckets[bucket];
-	set->buckets[bucket] = set->count++;
-	return true;
 }
 
 /* ---- what a key does ------------------------------------------------------------------------- */
 
 /* Whether a fact may happen in this state. */
 static bool
-may_happen(const struct state *state, const struct sim_fact *fact)
+may_happen(const struct sim_state *state, const struct sim_fact *fact)
 {
 	bool equal = state->present && state->value == fact->value;
 
@@ -231,23 +113,24 @@ may_happen(const struct state *state, const struct sim_fact *fact)
 }
 
 static void
-change(struct state *state, const struct sim_fact *fact)
+change(const struct search *search, struct sim_state *state, const struct sim_fact *fact)
 {
 	state->present = fact->what == SIM_ADD || fact->what == SIM_PUT ||
 		fact->what == SIM_REPLACE;
 	state->value = state->present ? fact->value : 0;
+	state->seen_until = search->seen_until[fact - search->base];
 }
 
 /* All observations under way that this state explains are done with. */
 static void
-observe(const struct search *search, struct state *state)
+observe(const struct search *search, struct sim_state *state)
 {
 	for (uint32_t slot = 0; slot < search->sure.end; slot++) {
 		const struct sim_fact *fact = search->sure.facts[slot];
 
-		if (bits_have(&search->sure.taken, slot) && !sim_what_changes(fact->what) &&
-				!bits_have(&state->done, slot) && may_happen(state, fact))
-			bits_set(&state->done, slot);
+		if (sim_bits_have(&search->sure.taken, slot) && !sim_what_changes(fact->what) &&
+				!sim_bits_have(&state->done, slot) && may_happen(state, fact))
+			sim_bits_set(&state->done, slot);
 	}
 }
 
@@ -255,53 +138,70 @@ observe(const struct search *search, struct state *state)
 
 /* A state in which wanted took effect goes on to the next return; others are looked at further. */
 static void
-reach(struct search *search, struct state *state, uint32_t wanted)
+reach(struct search *search, struct sim_state *state, uint32_t wanted)
 {
+	state->dull = state->present && state->seen_until < search->moment;
 	observe(search, state);
-	if (bits_have(&state->done, wanted)) {
-		bits_clear(&state->done, wanted);
-		states_add(&search->next, state);
+	if (sim_bits_have(&state->done, wanted)) {
+		sim_bits_clear(&state->done, wanted);
+		sim_states_add(&search->next, state);
 	} else {
-		states_add(&search->seen, state);
+		sim_states_add(&search->seen, state);
 	}
+}
+
+/*
+ * Of changes that may never have happened, and so never must, one is as good as another if they are
+ * of one kind and nobody looks for their values any more.
+ */
+static bool
+is_like_others(const struct search *search, const struct sim_fact *fact)
+{
+	return fact->what == SIM_REMOVE || (fact->what != SIM_REMOVE_VALUE &&
+		search->seen_until[fact - search->base] < search->moment);
+}
+
+/* Whether one like it was tried before. */
+static bool
+was_tried(const struct search *search, const struct sim_fact *fact, uint32_t *tried)
+{
+	bool was = is_like_others(search, fact) && *tried >> fact->what & 1;
+
+	if (is_like_others(search, fact))
+		*tried |= 1u << fact->what;
+	return was;
 }
 
 /* Every change under way that may come next in this state. */
 static void
-step(struct search *search, const struct state *from, uint32_t wanted)
+step(struct search *search, const struct sim_state *from, uint32_t wanted)
 {
-	struct state before = *from;	/* the array moves */
+	struct sim_state before = *from;	/* the array moves */
+	uint32_t tried = 0;
 
 	for (uint32_t slot = 0; slot < search->sure.end; slot++) {
 		const struct sim_fact *fact = search->sure.facts[slot];
-		struct state after = before;
+		struct sim_state after = before;
 
-		if (!bits_have(&search->sure.taken, slot) || bits_have(&before.done, slot) ||
+		if (!sim_bits_have(&search->sure.taken, slot) ||
+				sim_bits_have(&before.done, slot) ||
 				!sim_what_changes(fact->what) || !may_happen(&before, fact))
 			continue;
-		change(&after, fact);
-		bits_set(&after.done, slot);
+		change(search, &after, fact);
+		sim_bits_set(&after.done, slot);
 		reach(search, &after, wanted);
 	}
 	for (uint32_t slot = 0; slot < search->maybe.end; slot++) {
 		const struct sim_fact *fact = search->maybe.facts[slot];
-		struct state after = before;
+		struct sim_state after = before;
 
-		if (bits_have(&before.used, slot) || !may_happen(&before, fact))
+		if (sim_bits_have(&before.used, slot) || !may_happen(&before, fact) ||
+				was_tried(search, fact, &tried))
 			continue;
-		change(&after, fact);
-		bits_set(&after.used, slot);
+		change(search, &after, fact);
+		sim_bits_set(&after.used, slot);
 		reach(search, &after, wanted);
 	}
-}
-
-static void
-states_swap(struct states *a, struct states *b)
-{
-	struct states other = *a;
-
-	*a = *b;
-	*b = other;
 }
 
 /* False if too many are under way. */
@@ -312,19 +212,33 @@ begin(struct search *search, const struct sim_fact *fact)
 
 	if (search->sure.end == 0)
 		search->quiet = fact;
-	if (slots_take(sure ? &search->sure : &search->maybe, fact) == SLOTS)
+	if (slots_take(sure ? &search->sure : &search->maybe, fact) == SIM_SLOTS)
 		return false;
 	if (sim_what_changes(fact->what))
 		return true;
-	states_clear(&search->next);
+	sim_states_clear(&search->next);
 	for (uint32_t i = 0; i < search->now.count; i++) {
-		struct state state = search->now.states[i];
+		struct sim_state state = search->now.states[i];
 
 		observe(search, &state);
-		states_add(&search->next, &state);
+		sim_states_add(&search->next, &state);
 	}
-	states_swap(&search->now, &search->next);
+	sim_states_swap(&search->now, &search->next);
 	return true;
+}
+
+/* The search goes on with these; those that turned out worse are left behind. */
+static void
+go_on(struct search *search)
+{
+	if (search->next.worse > 0) {
+		sim_states_clear(&search->seen);
+		for (uint32_t i = 0; i < search->next.count; i++)
+			if (!search->next.states[i].worse)
+				sim_states_add(&search->seen, &search->next.states[i]);
+		sim_states_swap(&search->next, &search->seen);
+	}
+	sim_states_swap(&search->now, &search->next);
 }
 
 /* What returned took effect before now. */
@@ -333,20 +247,22 @@ finish(struct search *search, const struct sim_fact *fact)
 {
 	uint32_t slot = slots_find(&search->sure, fact);
 
-	states_clear(&search->next);
-	states_clear(&search->seen);
+	search->moment = fact->end;
+	sim_states_clear(&search->next);
+	sim_states_clear(&search->seen);
 	for (uint32_t i = 0; i < search->now.count; i++) {
-		struct state state = search->now.states[i];
+		struct sim_state state = search->now.states[i];
 
 		reach(search, &state, slot);
 	}
 	for (uint32_t i = 0; i < search->seen.count; i++) {
 		if (search->seen.count + search->next.count > search->states_max)
 			return UNDECIDED;
-		step(search, &search->seen.states[i], slot);
+		if (!search->seen.states[i].worse)
+			step(search, &search->seen.states[i], slot);
 	}
 	slots_free(&search->sure, slot);
-	states_swap(&search->now, &search->next);
+	go_on(search);
 	return search->now.count == 0 ? UNEXPLAINED : EXPLAINED;
 }
 
@@ -365,11 +281,6 @@ sort_ends(struct search *search, const struct sim_fact *facts, size_t count)
 	size_t ends = 0;
 	bool sorted = true;
 
-	if (count > search->ends_room) {
-		free(search->ends);
-		search->ends_room = 2 * count;
-		search->ends = sim_alloc(search->ends_room, sizeof(search->ends[0]));
-	}
 	for (size_t i = 0; i < count; i++) {
 		if (facts[i].end == SIM_NEVER)
 			continue;
@@ -381,20 +292,81 @@ sort_ends(struct search *search, const struct sim_fact *facts, size_t count)
 	return ends;
 }
 
+static int
+compare_sights(const void *a, const void *b)
+{
+	const struct sight *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	return x->until < y->until ? -1 : x->until > y->until;
+}
+
+/* 0: nobody ever looks for that value. */
+static uint64_t
+sight_until(const struct search *search, uint64_t value)
+{
+	size_t low = 0, high = search->sights_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (search->sights[middle].value <= value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && search->sights[low - 1].value == value ?
+		search->sights[low - 1].until : 0;
+}
+
+/* For each change, until when somebody looks for its value. */
+static void
+look_ahead(struct search *search, const struct sim_fact *facts, size_t count)
+{
+	search->sights_count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (facts[i].what == SIM_SEE_VALUE || facts[i].what == SIM_SEE_OTHER ||
+				facts[i].what == SIM_REMOVE_VALUE)
+			search->sights[search->sights_count++] =
+				(struct sight){ facts[i].value, facts[i].end };
+	qsort(search->sights, search->sights_count, sizeof(search->sights[0]), compare_sights);
+	for (size_t i = 0; i < count; i++)
+		search->seen_until[i] = sight_until(search, facts[i].value);
+}
+
+static void
+make_room(struct search *search, size_t count)
+{
+	if (count <= search->room)
+		return;
+	free(search->ends);
+	free(search->sights);
+	free(search->seen_until);
+	search->room = 2 * count;
+	search->ends = sim_alloc(search->room, sizeof(search->ends[0]));
+	search->sights = sim_alloc(search->room, sizeof(search->sights[0]));
+	search->seen_until = sim_alloc(search->room, sizeof(search->seen_until[0]));
+}
+
 /* *ret_fact: what could not be explained, or where the search was given up. */
 static enum verdict
 search_unit(struct search *search, size_t unit, const struct sim_fact **ret_fact)
 {
 	const struct sim_fact *facts = search->facts->facts + search->facts->first[unit];
 	size_t count = search->facts->first[unit + 1] - search->facts->first[unit];
-	size_t ends = sort_ends(search, facts, count), called = 0;
-	struct state absent = { .present = false };
+	struct sim_state absent = { .present = false };
+	size_t ends, called = 0;
 
+	make_room(search, count);
+	ends = sort_ends(search, facts, count);
+	look_ahead(search, facts, count);
 	search->unit = unit;
-	search->sure.taken = search->maybe.taken = (struct bits){ { 0 } };
+	search->base = facts;
+	search->sure.taken = search->maybe.taken = (struct sim_bits){ { 0 } };
 	search->sure.end = search->maybe.end = 0;
-	states_clear(&search->now);
-	states_add(&search->now, &absent);
+	sim_states_clear(&search->now);
+	sim_states_add(&search->now, &absent);
 	for (size_t ended = 0; ended < ends; ended++) {
 		enum verdict verdict;
 
@@ -428,11 +400,11 @@ tell_unit(const struct search *search, FILE *file)
 static void
 tell_states(const struct search *search, FILE *file)
 {
-	const struct states *before = &search->next;
+	const struct sim_states *before = &search->next;
 
 	fputs("  it could be", file);
 	for (uint32_t i = 0; i < before->count && i < 8; i++) {
-		const struct state *state = &before->states[i];
+		const struct sim_state *state = &before->states[i];
 
 		fputs(i ? ", or " : " ", file);
 		if (state->present)
@@ -548,9 +520,11 @@ sim_check_linearizable(const struct sim_history *history,
 			break;
 		}
 	}
-	states_free(&search.now);
-	states_free(&search.next);
-	states_free(&search.seen);
+	sim_states_free(&search.now);
+	sim_states_free(&search.next);
+	sim_states_free(&search.seen);
 	free(search.ends);
+	free(search.sights);
+	free(search.seen_until);
 	sim_facts_free(&facts);
 }

@@ -10,8 +10,9 @@
  * operation that returns needs that (Wing and Gong, 1993; Lowe, 2017).  Observations take effect as
  * soon as they can, for they change nothing; changes that may never have happened only where
  * nothing else explains what was seen: of two states that differ in that alone, the one that used
- * fewer is kept.  Where nothing is under way a state is a value, so work is linear in the usual
- * case and exponential only in the changes of one key that overlap.
+ * fewer is kept.  Values that nobody looks for any more count as one.  Where nothing is under way a
+ * state is a value, so work is linear in the usual case, and exponential only in the changes of one
+ * key that overlap.
  */
 #ifndef NAM_TESTS_SIM_LINEARIZABLE_H
 #define NAM_TESTS_SIM_LINEARIZABLE_H

@@ -5,6 +5,7 @@
 #include "tests/sim/linearizable.h"
 
 static bool unique = true;
+static struct generator generator;
 
 static struct sim_findings
 check(void)
@@ -75,6 +76,20 @@ linearizable__overlapping_writes_seen_in_either_order__ACCEPTED(void **state)
 		returns(a, 0, 0);
 		returns(b, 0, 0);
 		looks_up(last, last);
+	}
+	assert_true_history();
+}
+
+static void
+linearizable__overlapping_writes_of_which_one_is_ruled_out__ACCEPTED(void **state)
+{
+	(void)state;
+	for (uint64_t other = 1; other <= 2; other++) {
+		size_t a = call(SIM_UPSERT, other, 1), b = call(SIM_UPSERT, other, 2);
+
+		returns(a, 0, 0);
+		returns(b, 0, 0);
+		does(SIM_DELETE_PAIR, other, other, -NAM_E_NOTFOUND);
 	}
 	assert_true_history();
 }
@@ -257,6 +272,18 @@ linearizable__two_scans_that_disagree_on_an_order__REJECTED(void **state)
 	sim_history_return_scan(&history, scan, 0, &old, 1, 0);
 	returns(write, 0, 0);
 	assert_false_history();
+}
+
+/* Hundreds of changes that may still happen must not multiply. */
+static void
+linearizable__many_faults_on_few_keys__DECIDED(void **state)
+{
+	(void)state;
+	generator = (struct generator){ .seed = 5, .ops = 20000, .keys = 10, .sessions = 16,
+		.faults_percent = 4 };
+	sim_history_free(&history);
+	generate(&generator, &history);
+	assert_true_history();
 }
 
 static void
@@ -494,8 +521,6 @@ linearizable_pairs__small_random_histories__TRUE_ONES_ACCEPTED(void **state)
 
 /* ---- long ------------------------------------------------------------------------------------ */
 
-static struct generator generator;
-
 static void
 generate_with(uint64_t seed, enum lie lie)
 {
@@ -546,6 +571,7 @@ main(void)
 		TEST(linearizable__nothing__ACCEPTED),
 		TEST(linearizable__one_after_another__ACCEPTED),
 		TEST(linearizable__overlapping_writes_seen_in_either_order__ACCEPTED),
+		TEST(linearizable__overlapping_writes_of_which_one_is_ruled_out__ACCEPTED),
 		TEST(linearizable__a_dead_clients_write_seen_much_later__ACCEPTED),
 		TEST(linearizable__a_dead_clients_delete_makes_room_for_an_insert__ACCEPTED),
 		TEST(linearizable__a_fabric_error_whose_write_comes_late__ACCEPTED),
@@ -561,6 +587,7 @@ main(void)
 		TEST(linearizable__a_write_refused_for_lack_of_room_that_is_seen__REJECTED),
 		TEST(linearizable__a_dead_clients_insert_used_twice__REJECTED),
 		TEST(linearizable__two_scans_that_disagree_on_an_order__REJECTED),
+		TEST(linearizable__many_faults_on_few_keys__DECIDED),
 		TEST(linearizable__too_many_states__UNDECIDED),
 		TEST(linearizable_pairs__one_after_another__ACCEPTED),
 		TEST(linearizable_pairs__not_the_smallest_payload__REJECTED),
