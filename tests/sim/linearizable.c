@@ -338,12 +338,12 @@ look_ahead(struct search *search, const struct sim_fact *facts, size_t count)
 static void
 make_room(struct search *search, size_t count)
 {
-	if (count <= search->room)
+	if (count < search->room)
 		return;
 	free(search->ends);
 	free(search->sights);
 	free(search->seen_until);
-	search->room = 2 * count;
+	search->room = 2 * count + 1;
 	search->ends = sim_alloc(search->room, sizeof(search->ends[0]));
 	search->sights = sim_alloc(search->room, sizeof(search->sights[0]));
 	search->seen_until = sim_alloc(search->room, sizeof(search->seen_until[0]));
