@@ -256,9 +256,9 @@ tell(const struct check *check, const struct view *view, struct sim_entry entry,
 	fprintf(file, "(%" PRIu64 ", %" PRIu64 ") %s\n", entry.key, entry.payload, what);
 }
 
-/* Every change of the unit, as the evidence. */
+/* The unit's last changes that were called before the scan returned, as the evidence. */
 static void
-tell_changes(const struct check *check, size_t unit)
+tell_changes(const struct check *check, const struct view *view, size_t unit)
 {
 	const struct sim_facts *facts = &check->facts;
 	FILE *file = check->findings->file;
@@ -268,11 +268,12 @@ tell_changes(const struct check *check, size_t unit)
 	if (!file || check->findings->violations > check->findings->told_max)
 		return;
 	for (size_t i = end; i > first && told < 12; i--) {
-		if (sim_what_changes(facts->facts[i - 1].what)) {
-			fprintf(file, "    %s\n", sim_op_text(facts->history,
-				facts->facts[i - 1].op, text));
-			told++;
-		}
+		const struct sim_fact *fact = &facts->facts[i - 1];
+
+		if (!sim_what_changes(fact->what) || order(fact->call) >= view->end)
+			continue;
+		fprintf(file, "    %s\n", sim_op_text(facts->history, fact->op, text));
+		told++;
 	}
 }
 
@@ -318,10 +319,10 @@ check_delivered(const struct check *check, const struct view *view, struct sim_e
 		tell(check, view, entry, "was invented: nothing ever wrote this key");
 	} else if (!possibly_had(times, entry.payload, view->call, view->end)) {
 		tell(check, view, entry, "was invented: that payload was not there at the time");
-		tell_changes(check, unit);
+		tell_changes(check, view, unit);
 	} else if (certainly_absent(times, view->call, view->end)) {
 		tell(check, view, entry, "was invented: the key was absent at the time");
-		tell_changes(check, unit);
+		tell_changes(check, view, unit);
 	}
 }
 
@@ -355,7 +356,7 @@ check_missing(const struct check *check, const struct view *view, const struct s
 				!certainly_present(&check->times[unit], view->call, view->end))
 			continue;
 		tell(check, view, facts->units[unit], "is missing: it was there throughout");
-		tell_changes(check, unit);
+		tell_changes(check, view, unit);
 	}
 }
 

@@ -239,8 +239,11 @@ scan__with_an_overwritten_payload__REJECTED(void **state)
 	(void)state;
 	does(SIM_UPDATE, 20, 201, 0);
 	SCAN(range(20, 30), { 20, 200 });
+	does(SIM_UPDATE, 20, 202, 0);
 	assert_int_equal(check(), 1);
 	assert_told("(20, 200) was invented: that payload was not there at the time");
+	assert_told("update(20, 201)");
+	assert_null(strstr(told, "update(20, 202)"));
 }
 
 static void
