@@ -16,7 +16,7 @@
 struct request {
 	struct sim_scenario scenario;
 	uint64_t seeds;
-	bool quiet;
+	bool quiet, vary;
 	const char *json;
 	char line[1024];		/* the options, to be repeated */
 };
@@ -25,6 +25,7 @@ static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak   what the fabric promises (verbs)\n"
 	"  --seed N, --seeds N           the first seed (1), and how many (1)\n"
+	"  --vary                        all of the following by the seed, instead\n"
 	"  --steps 8|64                  bytes of a micro-step (64)\n"
 	"  --servers N, --handlers N     memory servers, handler threads of each\n"
 	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
@@ -115,7 +116,7 @@ set_faults(struct request *request, const char *text)
 enum {
 	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
 	OPT_WORKERS, OPT_FIBERS, OPT_OPS, OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE,
-	OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
+	OPT_VARY, OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
 	OPT_GUARD_OFF, OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
 };
 
@@ -135,6 +136,7 @@ static const struct option options[] = {
 	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
 	{ "cache", required_argument, NULL, OPT_CACHE },
 	{ "mix", required_argument, NULL, OPT_MIX },
+	{ "vary", no_argument, NULL, OPT_VARY },
 	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
 	{ "faults", required_argument, NULL, OPT_FAULTS },
 	{ "kills", required_argument, NULL, OPT_KILLS },
@@ -230,6 +232,9 @@ set_other(struct request *request, int option)
 	case OPT_MIX:
 		set_mix(request, optarg);
 		break;
+	case OPT_VARY:
+		request->vary = true;
+		break;
 	case OPT_NO_COLLECTOR:
 		request->scenario.collector = false;
 		break;
@@ -314,7 +319,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 	if (!request->quiet)
 		printf("%s seed %llu: %llu ops (%llu refused), %.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, fingerprint "
-			"%016llx, %llu keys undecided, %.0f ops/s\n", nam_sim_profile_name(sim->profile),
+			"%016llx, %llu keys undecided, %.0f ops/s\n",
+			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
 			(unsigned long long)outcome->refused, 1e-6 * (double)outcome->virtual_ns,
 			(unsigned long long)outcome->counts.messages,
@@ -345,6 +351,8 @@ main(int argc, char **argv)
 		struct sim_history history;
 		double start = real_seconds();
 
+		if (request.vary)
+			sim_scenario_vary(&request.scenario);
 		sim_history_init(&history);
 		outcome = sim_scenario_run(&request.scenario, &history);
 		report(&request, &outcome, real_seconds() - start);

@@ -45,6 +45,12 @@ struct sim_result {
 
 void sim_scenario_init(struct sim_scenario *scenario);
 
+/*
+ * Choose everything but profile and seed by the seed: how many of what, the mix, sizes, faults, and
+ * whom they befall.
+ */
+void sim_scenario_vary(struct sim_scenario *scenario);
+
 /* Run it.  @history must have been initialised; it is filled if the scenario says so. */
 struct sim_result sim_scenario_run(const struct sim_scenario *scenario,
 	struct sim_history *history);
