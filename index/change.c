@@ -25,10 +25,8 @@ leaf_insert(struct nam_worker *worker, struct nam_index *index, struct nam__held
 	const struct nam__geometry *g = &index->g;
 	struct nam__dirty dirty;
 
-	if (nam__node_count(held->image) == g->leaf_capacity) {
-		nam__leaf_sort(g, held->image);
+	if (nam__node_count(held->image) == g->leaf_capacity)
 		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
-	}
 	nam__leaf_add(g, held->image, key, payload, &dirty);
 	return nam__write_unlock(worker, index, held, dirty, false); /* SUSPENDS */
 }

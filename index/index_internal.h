@@ -155,8 +155,8 @@ NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *in
  *
  * @key, @value	the entry that had no room: full key, and payload (leaf) or child (inner node)
  *
- * The held image must be sorted and must not hold the entry.  Nothing is held afterwards.  On
- * -NAM_E_REMOTE_FULL the node is unchanged.
+ * The held image must not hold the entry.  Nothing is held afterwards.  On -NAM_E_REMOTE_FULL the
+ * node is unchanged.
  */
 NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, const uint64_t *key, uint64_t value) NAM_MUST_CHECK;

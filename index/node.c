@@ -203,11 +203,11 @@ nam__inner_search(const struct nam__geometry *g, const uint64_t *node, const uin
 
 /* ---- changing leaves ---------------------------------------------------------------------- */
 
-void
+unsigned
 nam__leaf_sort(const struct nam__geometry *g, uint64_t *node)
 {
-	unsigned count = nam__node_count(node), width = g->leaf_words;
-	uint64_t entry[NAM__KEY_WORDS_MAX];
+	unsigned count = nam__node_count(node), width = g->leaf_words, first = count;
+	uint64_t entry[NAM__KEY_WORDS_MAX + 1];
 
 	/* The tail is short: insertion from the right, one binary search and one move for each. */
 	for (unsigned sorted = nam__node_sorted(node); sorted < count; sorted++) {
@@ -217,11 +217,16 @@ nam__leaf_sort(const struct nam__geometry *g, uint64_t *node)
 		memcpy(entry, from, 8 * width);
 		nam__node_set_counts(node, count, sorted);
 		number = nam__leaf_lower_bound(g, node, entry);
+		if (number == sorted)
+			continue;
+		if (number < first)
+			first = number;
 		to = nam__leaf_entry(g, node, number);
 		memmove(to + width, to, 8ul * width * (sorted - number));
 		memcpy(to, entry, 8 * width);
 	}
 	nam__node_set_counts(node, count, count);
+	return first;
 }
 
 void
@@ -299,22 +304,38 @@ nam__inner_remove(const struct nam__geometry *g, uint64_t *node, unsigned number
 
 void
 nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
-	uint32_t generation)
+	uint32_t generation, struct nam__dirty *ret_dirty)
 {
 	bool leaf = nam__node_type(node) == NAM__NODE_LEAF;
-	unsigned count = nam__node_count(node);
+	unsigned count = nam__node_count(node), first = at;
 	unsigned width = leaf ? g->leaf_words : g->inner_words;
-	uint64_t *entries = node + g->entries_at;
-	const uint64_t *boundary = entries + at * width;
+	uint64_t *entries = node + g->entries_at, *upper = right + g->entries_at;
 
-	nam__node_init(g, right, nam__node_type(node), nam__node_level(node), generation, boundary,
-		nam__node_last(node) ? NULL : nam__node_high(g, node));
-	memcpy(right + g->entries_at, boundary, 8ul * width * (count - at));
-	nam__node_set_counts(right, count - at, count - at);
+	/* All entries in order, then those of the left half back to where they belong. */
+	memcpy(upper, entries, 8ul * width * count);
+	if (leaf) {
+		right[NAM__WORD_SHAPE] = node[NAM__WORD_SHAPE];
+		first = nam__leaf_sort(g, right);
+		if (first > at)
+			first = at;
+		memcpy(entries + first * width, upper + first * width, 8ul * width * (at - first));
+	}
+	ret_dirty->first = g->entries_at + first * width;
+	ret_dirty->end = g->entries_at + at * width;
+
+	memcpy(right + NAM__WORD_LOW, upper + at * width, 8 * g->full_words);
+	memmove(upper, upper + at * width, 8ul * width * (count - at));
+	memset(upper + (count - at) * width, 0,
+		8ul * (g->node_words - g->entries_at - (count - at) * width));
+	right[NAM__WORD_LOCK] = NAM_LOCK_FREE;
+	right[NAM__WORD_HASH] = 0;
+	right[NAM__WORD_FRONT] = node[NAM__WORD_FRONT] & 0xffff;	/* version 0 */
+	right[NAM__WORD_SHAPE] = generation;
 	right[NAM__WORD_SIBLING] = node[NAM__WORD_SIBLING];
+	memcpy(right + NAM__WORD_LOW + g->full_words, nam__node_high(g, node), 8 * g->full_words);
+	nam__node_set_counts(right, count - at, count - at);
 
-	memcpy(node + NAM__WORD_LOW + g->full_words, boundary, 8 * g->full_words);
-	memset(entries + at * width, 0, 8ul * width * (count - at));
+	memcpy(node + NAM__WORD_LOW + g->full_words, nam__node_low(right), 8 * g->full_words);
 	nam__node_set_counts(node, at, at);
 	nam__node_set_type(node, nam__node_type(node));
 }

@@ -249,8 +249,8 @@ int nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const ui
 unsigned nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *node,
 	const uint64_t *key);
 
-/* Bring all entries into order. */
-void nam__leaf_sort(const struct nam__geometry *g, uint64_t *node);
+/* Bring all entries into order.  Returns the number of the first that has moved; count: none. */
+unsigned nam__leaf_sort(const struct nam__geometry *g, uint64_t *node);
 
 /* Words [first, end) of an image that a change touched, fences and counts apart. */
 struct nam__dirty {
@@ -279,11 +279,13 @@ void nam__inner_remove(const struct nam__geometry *g, uint64_t *node, unsigned n
 	struct nam__dirty *ret_dirty);
 
 /*
- * Divide a sorted full leaf or inner node: `right` becomes a node of generation `generation` with
- * the upper entries from number `at` on, high fence and sibling of `node`; `node` keeps the rest
- * and ends where `right` begins.  The link from `node` to `right` is the caller's.
+ * Divide a leaf, sorted or not, or an inner node: `right` becomes a node of generation `generation`
+ * with the upper entries from number `at` (> 0) of the order on, high fence and sibling of `node`;
+ * `node` keeps the rest, sorted, and ends where `right` begins.  The link from `node` to `right` is
+ * the caller's.  What lies behind the last entry of `node` stays as it was, so that no more than
+ * *ret_dirty has to be written, and the header.
  */
 void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
-	uint32_t generation);
+	uint32_t generation, struct nam__dirty *ret_dirty);
 
 #endif /* NAM_INDEX_NODE_H */

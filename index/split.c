@@ -174,6 +174,22 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 
 /* ---- dividing ----------------------------------------------------------------------------- */
 
+/* Whether a key lies above all entries of a node, whose order is not known. */
+static bool
+above_all(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
+{
+	bool leaf = nam__node_type(image) == NAM__NODE_LEAF;
+
+	for (unsigned i = nam__node_count(image); i-- > 0;) {
+		const uint64_t *entry = leaf ? nam__leaf_entry(g, image, i)
+					     : nam__inner_entry(g, image, i);
+
+		if (nam__key_compare(key, entry, g->full_words) <= 0)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Where to divide: in the middle; but the last node of its level, when it grows at its end, keeps
  * all but one entry, so that ascending loads leave full nodes behind.
@@ -181,32 +197,39 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 static unsigned
 division_point(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
 {
-	bool leaf = nam__node_type(image) == NAM__NODE_LEAF;
 	unsigned count = nam__node_count(image);
-	const uint64_t *last = leaf ? nam__leaf_entry(g, image, count - 1)
-				    : nam__inner_entry(g, image, count - 1);
 
-	if (nam__node_last(image) && nam__key_compare(key, last, g->full_words) > 0)
+	if (nam__node_last(image) && above_all(g, image, key))
 		return count - 1;
 	return count / 2;
 }
 
-/* Add the entry to the half that covers it. */
+/*
+ * Add the entry to the half that covers it.  *dirty, of the left half, grows if that is the one:
+ * the right half is written whole.
+ */
 static void
 add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right, const uint64_t *key,
-	uint64_t value)
+	uint64_t value, struct nam__dirty *dirty)
 {
 	uint64_t *half = nam__key_compare(key, nam__node_low(right), g->full_words) < 0 ? left
 											: right;
-	struct nam__dirty dirty;
+	struct nam__dirty added;
 	int rc = 0;
 
 	if (nam__node_type(half) == NAM__NODE_LEAF)
-		nam__leaf_add(g, half, key, value, &dirty);
+		nam__leaf_add(g, half, key, value, &added);
 	else
-		rc = nam__inner_add(g, half, key, (struct nam_gaddr){ value }, &dirty);
+		rc = nam__inner_add(g, half, key, (struct nam_gaddr){ value }, &added);
 	assert(!rc);	/* the caller has looked: the entry is not there */
 	(void)rc;
+	if (half == right)
+		return;
+	/* Both end near the last entry: what lies between them is next to nothing. */
+	if (added.first < dirty->first)
+		dirty->first = added.first;
+	if (added.end > dirty->end)
+		dirty->end = added.end;
 }
 
 /* What a failure to reach the parent comes to: the split itself is done and legal (I1). */
@@ -228,6 +251,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	unsigned level = nam__node_level(held->image);
 	struct nam__key separator;
 	struct nam_gaddr right_at;
+	struct nam__dirty dirty;
 	struct nam_batch batch;
 	uint32_t generation;
 	int rc = -ENOMEM, unlock_rc;
@@ -239,8 +263,9 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		goto unlock;
 
 	/* Step 1. */
-	nam__node_divide(g, held->image, division_point(g, held->image, key), right, generation);
-	add_to_half(g, held->image, right, key, value);
+	nam__node_divide(g, held->image, division_point(g, held->image, key), right, generation,
+		&dirty);
+	add_to_half(g, held->image, right, key, value, &dirty);
 	memcpy(separator.w, nam__node_low(right), 8 * g->full_words);
 	nam_batch_init(&batch, worker);
 	nam__batch_new_node(&batch, index, right_at, right);
@@ -248,10 +273,9 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	if (rc)
 		goto free_right;
 
-	/* Step 2: entries may have been brought into order, so all are written. */
+	/* Step 2.  What the right half took over stays in the left one, behind its last entry. */
 	held->image[NAM__WORD_SIBLING] = right_at.raw;
-	rc = nam__write_unlock(worker, index, held,
-		(struct nam__dirty){ g->entries_at, g->node_words - 1 }, true); /* SUSPENDS */
+	rc = nam__write_unlock(worker, index, held, dirty, true); /* SUSPENDS */
 	worker->current->counters->splits++;
 	if (index->cache && level > 0 && !rc) {
 		nam__cache_put(index->cache, held->image, held->at);

@@ -66,8 +66,7 @@ read_leaf(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
 	else if (count < g->leaf_capacity)
 		nam__leaf_add(g, image, key, sum, &dirty);
 	if (nam__node_count(image) == g->leaf_capacity) {
-		nam__leaf_sort(g, image);
-		nam__node_divide(g, image, g->leaf_capacity / 2, right, 1);
+		nam__node_divide(g, image, g->leaf_capacity / 2, right, 1, &dirty);
 		nam__node_seal(g, right, NAM_GADDR_NULL);
 	}
 	nam__node_seal(g, image, NAM_GADDR_NULL);

@@ -627,7 +627,7 @@ inner__random_changes__ANSWERS_LIKE_A_MODEL(void **state)
 
 /* ---- dividing ----------------------------------------------------------------------------- */
 
-/* The halves of `whole` meet at its entry `at`. */
+/* The halves of `whole`, in order, meet at its entry `at`. */
 static void
 halves_check(const struct nam__geometry *g, const uint64_t *whole, uint64_t *left, uint64_t *right,
 	unsigned at)
@@ -658,21 +658,45 @@ halves_check(const struct nam__geometry *g, const uint64_t *whole, uint64_t *lef
 	assert_int_equal(nam__node_generation(right), 555);
 	assert_int_equal(nam__node_generation(left), nam__node_generation(whole));
 	assert_int_equal(nam__node_version(left), nam__node_version(whole));
-	for (uint32_t i = g->entries_at + at * width; i < g->node_words - 1; i++)
-		assert_int_equal(left[i], 0);
+	assert_int_equal(nam__node_version(right), 0);
+	assert_int_equal(right[NAM__WORD_LOCK], NAM_LOCK_FREE);
+	for (uint32_t i = g->entries_at + (count - at) * width; i < g->node_words; i++)
+		assert_int_equal(right[i], 0);
+}
+
+/* `remote`, with the dirty words and the header written over it, is the left half word by word. */
+static void
+half_check_dirty(const struct nam__geometry *g, const uint64_t *remote, const uint64_t *left,
+	struct nam__dirty dirty, unsigned at)
+{
+	unsigned width = nam__node_type(left) == NAM__NODE_LEAF ? g->leaf_words : g->inner_words;
+
+	assert_true(dirty.first >= g->entries_at && dirty.first <= dirty.end);
+	assert_int_equal(dirty.end, g->entries_at + at * width);
+	for (uint32_t i = g->entries_at; i < g->node_words; i++)
+		if (i < dirty.first || i >= dirty.end)
+			assert_int_equal(left[i], remote[i]);
+	if (nam__node_sorted(remote) == nam__node_count(remote))
+		assert_int_equal(dirty.first, dirty.end);
 }
 
 static void
-divide_everywhere(const struct nam__geometry *g, const uint64_t *whole)
+divide_everywhere(const struct nam__geometry *g, const uint64_t *node)
 {
-	uint64_t left[NODE_WORDS_MAX], right[NODE_WORDS_MAX];
-	unsigned count = nam__node_count(whole);
+	uint64_t left[NODE_WORDS_MAX], right[NODE_WORDS_MAX], whole[NODE_WORDS_MAX];
+	unsigned count = nam__node_count(node);
 
+	memcpy(whole, node, g->node_bytes);
+	if (nam__node_type(node) == NAM__NODE_LEAF)
+		nam__leaf_sort(g, whole);
 	for (unsigned at = 1; at < count; at += 1 + count / 16) {
-		memcpy(left, whole, g->node_bytes);
+		struct nam__dirty dirty;
+
+		memcpy(left, node, g->node_bytes);
 		memset(right, 0xee, g->node_bytes);
-		nam__node_divide(g, left, at, right, 555);
+		nam__node_divide(g, left, at, right, 555, &dirty);
 		halves_check(g, whole, left, right, at);
+		half_check_dirty(g, node, left, dirty, at);
 	}
 }
 
@@ -695,6 +719,7 @@ node_divide__full_nodes__SHARE_ENTRIES_AND_FENCES(void **state)
 		node[NAM__WORD_SIBLING] = 0x123456789ull;
 		while (model->count < g.leaf_capacity)
 			leaf_step(model, node, &rng);
+		divide_everywhere(&g, node);
 		nam__leaf_sort(&g, node);
 		divide_everywhere(&g, node);
 

@@ -285,6 +285,7 @@ split_without_separator(struct member *me, struct nam_index *index, uint64_t num
 	struct nam__held held = { .image = nam_buffer_take(me->worker, index->g.node_bytes) };
 	uint64_t *right = nam_buffer_take(me->worker, index->g.node_bytes);
 	struct nam_gaddr right_at;
+	struct nam__dirty dirty;
 	struct nam_batch batch;
 	uint32_t generation;
 	struct nam__key key;
@@ -293,15 +294,13 @@ split_without_separator(struct member *me, struct nam_index *index, uint64_t num
 	nam__op_begin(me->worker, NAM_OP_OTHER);
 	assert_int_equal(nam__lock_covering(me->worker, index, key.w, 0, &held), 0);
 	assert_int_equal(nam__node_alloc(me->worker, index, &right_at, &generation), 0);
-	nam__leaf_sort(&index->g, held.image);
-	nam__node_divide(&index->g, held.image, nam__node_count(held.image) / 2, right, generation);
+	nam__node_divide(&index->g, held.image, nam__node_count(held.image) / 2, right, generation,
+		&dirty);
 	nam_batch_init(&batch, me->worker);
 	nam__batch_new_node(&batch, index, right_at, right);
 	assert_int_equal(nam_batch_await(&batch), 0);
 	held.image[NAM__WORD_SIBLING] = right_at.raw;
-	assert_int_equal(nam__write_unlock(me->worker, index, &held,
-				 (struct nam__dirty){ index->g.entries_at,
-					 index->g.node_words - 1 }, true), 0);
+	assert_int_equal(nam__write_unlock(me->worker, index, &held, dirty, true), 0);
 	nam__op_end(me->worker);
 	nam_buffer_give(me->worker, right, index->g.node_bytes);
 	nam_buffer_give(me->worker, held.image, index->g.node_bytes);
