@@ -238,6 +238,42 @@ lock_read__again_and_again__NEVER_THE_SAME_WORD(void **state)
 	nam_buffer_give(worker, image, OBJECT_BYTES);
 }
 
+static int
+by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Each draws its numbers many at a time: more than two such draws of both. */
+static void
+lock_read__two_workers_by_turns__NEVER_THE_SAME_WORD(void **state)
+{
+	enum { LOCKS = 1500 };
+	struct nam_worker *workers[2] = { worker, test_worker(client) };
+	uint64_t *images[2], *words = malloc(LOCKS * sizeof(*words));
+	struct nam_gaddr at = object_new();
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		images[i] = nam_buffer_take(workers[i], OBJECT_BYTES);
+	for (unsigned i = 0; i < LOCKS; i++) {
+		struct nam__lock lock;
+
+		assert_int_equal(nam__lock_read_await(workers[i % 2], at, images[i % 2],
+					 OBJECT_BYTES, &lock), 0);
+		words[i] = lock.word;
+		assert_int_equal(unlock(workers[i % 2], &lock), 0);
+	}
+	qsort(words, LOCKS, sizeof(*words), by_value);
+	for (unsigned i = 1; i < LOCKS; i++)
+		assert_int_not_equal(words[i - 1], words[i]);
+	free(words);
+	nam_buffer_give(worker, images[0], OBJECT_BYTES);
+	nam_worker_close(workers[1]);
+}
+
 static void
 unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE(void **state)
 {
@@ -658,6 +694,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lock_read__free_word__LOCKED_AND_READ_IN_ONE_ROUND_TRIP),
 		cmocka_unit_test(lock_read__again_and_again__NEVER_THE_SAME_WORD),
+		cmocka_unit_test(lock_read__two_workers_by_turns__NEVER_THE_SAME_WORD),
 		cmocka_unit_test(unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE),
 		cmocka_unit_test(unlock__word_is_not_ours_any_more__FENCED_AND_LEFT_ALONE),
 		cmocka_unit_test(lock__fibers_threads_and_clients_want_one_word__ONE_AT_A_TIME),
