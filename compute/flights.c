@@ -3,6 +3,8 @@
  * flights.c -- READs that one task keeps in flight and takes one by one, so that what it does with
  * each overlaps with the way of the others.
  */
+#include <limits.h>
+
 #include "compute_internal.h"
 
 void
@@ -10,19 +12,19 @@ nam__flights_init(struct nam__flights *flights, struct nam_worker *worker)
 {
 	flights->task = worker->current;
 	flights->in_flight = 0;
-	flights->done_count = 0;
+	flights->done = 0;
 	flights->waiting = false;
 	flights->rc = 0;
 	for (unsigned i = 0; i < NAM__FLIGHTS_MAX; i++)
 		flights->each[i].flights = flights;
 }
 
-static void
+static inline void
 landed(struct nam__flights *flights, unsigned number, int status)
 {
-	if (status && !flights->rc)
+	if (__builtin_expect(status && !flights->rc, 0))
 		flights->rc = status;
-	flights->done[flights->done_count++] = (uint8_t)number;
+	flights->done |= 1u << number;
 }
 
 void
@@ -91,45 +93,95 @@ nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsig
 }
 
 void
-nam__flights_read_all(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam_gaddr *at, void *images, unsigned count, uint32_t bytes)
+nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
+	const struct nam__flight_ring *ring, unsigned first, unsigned count)
 {
-	struct nam_wr wrs[NAM__FLIGHTS_MAX], run[NAM__FLIGHTS_MAX];
+	struct nam_wr run[NAM__FLIGHTS_MAX];
 	uint8_t numbers[NAM__FLIGHTS_MAX];
-	int slots[NAM__FLIGHTS_MAX];
-	uint32_t posted = 0;		/* bit i: flight i */
+	uint32_t left = count < 32 ? (1u << count) - 1 : UINT32_MAX;	/* bit i: first + i */
 
-	for (unsigned i = 0; i < count; i++)
-		slots[i] = fill(worker, flights, i, at[i], (uint8_t *)images + (size_t)i * bytes,
-			bytes, &wrs[i]);
 	flights->in_flight += count;
 	worker->current->counters->round_trips++;
-	for (unsigned first = 0; first < count; first++) {
+	/* A turn for each server: the first of those left, and whatever else is on the same. */
+	while (left) {
+		int slot = INT_MIN;
 		unsigned in_run = 0;
 
-		if (posted >> first & 1)
-			continue;
-		for (unsigned i = first; i < count; i++) {
-			if (slots[i] != slots[first])
+		for (uint32_t rest = left; rest; rest &= rest - 1) {
+			unsigned i = (unsigned)__builtin_ctz(rest);
+			unsigned number = (first + i) & (ring->size - 1);
+			int its_slot = fill(worker, flights, number, ring->at[number],
+				(uint8_t *)ring->images + (size_t)number * ring->bytes,
+				ring->bytes, &run[in_run]);
+
+			if (slot == INT_MIN)
+				slot = its_slot;
+			if (its_slot != slot)
 				continue;
-			posted |= 1u << i;
-			numbers[in_run] = (uint8_t)i;
-			run[in_run++] = wrs[i];
+			left &= ~(1u << i);
+			numbers[in_run++] = (uint8_t)number;
 		}
-		post_run(worker, flights, slots[first], run, numbers, in_run);
+		post_run(worker, flights, slot, run, numbers, in_run);
 	}
+}
+
+/* With more in flight than this, completions are taken one by one. */
+#define FLIGHTS_FEW 8u
+
+/*
+ * Take a completion, mostly a flight.  What is done with each overlaps with the misses of those
+ * behind it, and if there are many that is best when they are taken one by one.
+ */
+static inline int
+poll_flight(struct nam_worker *worker, const struct nam__flights *flights)
+{
+	struct nam_wc wc;
+	uintptr_t context;
+
+	/* nam__poll() watches the deadlines of calls, too. */
+	if (flights->in_flight <= FLIGHTS_FEW || __builtin_expect(worker->calls != NULL, 0))
+		return nam__poll(worker);
+	if (worker->cq_poll(worker->cq, &wc, 1) == 0)
+		return 0;
+	context = (uintptr_t)wc.context;
+	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wc.op < NAM_WC_RECV)
+		nam__flights_completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK),
+			&wc);
+	else
+		nam__completed(worker, &wc);
+	return 1;
 }
 
 unsigned
 nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
 {
+	unsigned number;
+
 	flights->task = worker->current;
-	if (!flights->done_count)
+	if (!flights->done)
 		nam__poll(worker);
-	if (!flights->done_count) {
+	while (!flights->done) {
 		flights->waiting = true;
 		nam__suspend(worker); /* SUSPENDS */
 	}
+	number = (unsigned)__builtin_ctz(flights->done);
+	flights->done &= flights->done - 1;
 	flights->in_flight--;
-	return flights->done[--flights->done_count];
+	return number;
+}
+
+void
+nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
+{
+	flights->task = worker->current;
+	while (!(flights->done >> number & 1)) {
+		if (poll_flight(worker, flights) > 0 && !worker->ready_head)
+			continue;
+		if (flights->done >> number & 1)
+			break;
+		flights->waiting = true;
+		nam__suspend(worker); /* SUSPENDS */
+	}
+	flights->done &= ~(1u << number);
+	flights->in_flight--;
 }
