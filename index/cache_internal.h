@@ -98,7 +98,8 @@ nam__top_floor(const struct nam__geometry *g, const struct nam__top *top, const 
 
 /* Number of the segment with the greatest low at or below the key, or -1. */
 static inline int
-nam__chunk_floor(const struct nam__cache *cache, const struct nam__chunk *chunk, const uint64_t *key)
+nam__chunk_floor(const struct nam__cache *cache, const struct nam__chunk *chunk,
+	const uint64_t *key)
 {
 	return cache->sliced_floor(&chunk->slicing, chunk->slices, chunk->lows, chunk->count,
 		cache->g->full_words, key);

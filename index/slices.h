@@ -103,8 +103,8 @@ nam__floor_by_ends(const struct nam__slicing *slicing, const uint64_t *keys, uns
 
 /* A tie of slices says nothing about the keys themselves. */
 static inline __attribute__((always_inline)) int
-nam__floor_among_ties(const struct nam__slicing *slicing, const uint16_t *slices, const uint64_t *keys,
-	int number, unsigned words, const uint64_t *key, uint16_t slice)
+nam__floor_among_ties(const struct nam__slicing *slicing, const uint16_t *slices,
+	const uint64_t *keys, int number, unsigned words, const uint64_t *key, uint16_t slice)
 {
 	if (slicing->exact)
 		return number;
