@@ -30,6 +30,15 @@ foreach(header nam.h
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()
 
+# Simulated networks: found beside the program's folder, so here, too.
+if(TARGET nam-bench)
+	install(DIRECTORY deploy/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/nam
+		COMPONENT nam-bench FILES_MATCHING PATTERN "*.ini")
+endif()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/nam)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/deploy/profiles ${PROJECT_BINARY_DIR}/share/nam/profiles
+	SYMBOLIC)
+
 foreach(program nam-memserver nam-bench namctl)
 	if(TARGET ${program})
 		install(FILES docs/man/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1

@@ -238,7 +238,8 @@ env_now_ns(void)
 
 	if (!thread || !thread->process)
 		return nam__sim.now;
-	thread->debt_ns += CLOCK_CALL_NS;
+	if (!nam__sim.options.network)
+		thread->debt_ns += CLOCK_CALL_NS;
 	return local_time(thread->process, nam__sim_here());
 }
 
@@ -431,7 +432,8 @@ nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 	process->id = ++sim->ids;
 	(void)snprintf(process->name, sizeof(process->name), "%s", name);
 	/* No two machines have been up for equally long. */
-	process->clock_base_ns = nam_rng_below(&sim->chance, 1ull << 50);
+	process->clock_base_ns = sim->options.network ? 1000000000 :
+		nam_rng_below(&sim->chance, 1ull << 50);
 	process->clock_ppm = ppm ? (int64_t)nam_rng_below(&sim->chance, 2 * ppm + 1) - ppm : 0;
 	*sim->processes_end = process;
 	sim->processes_end = &process->next;
@@ -520,6 +522,7 @@ nam_sim_end(void)
 	}
 	nam__sim_connect_end();
 	nam__sim_messages_end();
+	nam__sim_nics_end();
 	free(sim->heap);
 	sim->heap = NULL;
 	sim->active = false;
@@ -527,6 +530,42 @@ nam_sim_end(void)
 	nam_race_hook = NULL;
 #endif
 	nam_env_install(NULL);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+void
+nam_sim_process_place(struct nam_sim_process *process, uint32_t machine)
+{
+	process->machine = machine + 1;
+}
+
+void
+nam_sim_work(uint64_t ns)
+{
+	nam__sim_work(ns);
+}
+
+void
+nam_sim_gate_wait(struct nam_sim_gate *gate)
+{
+	nam__sim.current->next_waiting = gate->waiting;
+	gate->waiting = nam__sim.current;
+	(void)nam__sim_wait(SIM_NEVER);
+}
+
+void
+nam_sim_gate_open(struct nam_sim_gate *gate)
+{
+	struct sim_thread *thread = gate->waiting;
+
+	gate->waiting = NULL;
+	while (thread) {
+		struct sim_thread *next = thread->next_waiting;
+
+		nam__sim_wake(thread, 0);
+		thread = next;
+	}
 }
 
 /* ---- directing ---------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@
 
 #include "../env.h"
 #include "fabric.h"
+#include "sim_network.h"
 
 struct nam_sim_process;
 
@@ -69,6 +70,12 @@ struct nam_sim_options {
 	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
 	struct nam_sim_faults faults;
 	FILE *trace;			/* every event as a line of text, or NULL */
+	/*
+	 * NULL: times are drawn so that everything meets everything.  Else they are those of this
+	 * network and of its machines, and requests are carried out whole: to measure, not to
+	 * search for mistakes.  Must outlive the simulation.
+	 */
+	const struct nam_sim_network *network;
 };
 
 struct nam_sim_counts {
@@ -106,6 +113,21 @@ int nam_sim_run(void) NAM_MUST_CHECK;
 
 /* Give everything back, env.h too. */
 void nam_sim_end(void);
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+/* Processes of one machine share its network card; each has its own otherwise.  Before it runs. */
+void nam_sim_process_place(struct nam_sim_process *process, uint32_t machine);
+
+/* The calling thread computes for so long. */
+void nam_sim_work(uint64_t ns);
+
+/* Where threads wait for each other: as a condition variable that needs no mutex. */
+struct nam_sim_gate {
+	struct sim_thread *waiting;
+};
+void nam_sim_gate_wait(struct nam_sim_gate *gate);
+void nam_sim_gate_open(struct nam_sim_gate *gate);	/* everybody who waits goes on */
 
 /* ---- directing ---------------------------------------------------------------------------- */
 

@@ -156,6 +156,7 @@ nam__sim_listen(struct nam_domain *pub, const char *address, struct nam_listener
 		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
 	listener->pub.ops = pub->ops;
 	listener->domain = (struct sim_domain *)pub;
+	listener->domain->process->serves = true;
 	(void)snprintf(listener->name, sizeof(listener->name), "%s", name);
 	listener->next = nam__sim.listeners;
 	nam__sim.listeners = listener;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_cost.c -- how long a message takes: the one place that knows.
+ * sim_cost.c -- how long a message takes where no network says (then sim_nic.c does).
  *
  * Times are drawn so that everything meets everything: mostly the microseconds of a real network,
  * sometimes long enough that many other operations pass between two steps.
@@ -21,9 +21,13 @@ void
 nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
-	uint64_t dice = nam_rng_next(&sim->chance);
-	uint64_t way = WAY_NS + dice % WAY_SPREAD_NS;
+	uint64_t dice, way;
 
+	message->step_ns = 0;
+	if (sim->options.network)
+		return;
+	dice = nam_rng_next(&sim->chance);
+	way = WAY_NS + dice % WAY_SPREAD_NS;
 	dice >>= 9;
 	if (dice % SLOW_ONE_IN == 0)
 		way += (dice >> 4) % SLOW_SPREAD_NS;

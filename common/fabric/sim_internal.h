@@ -57,6 +57,7 @@ struct sim_thread {
 	void *arg;
 	uint64_t debt_ns;		/* of work since it went on */
 	uint64_t earliest_ns;		/* when that work is done */
+	struct sim_thread *next_waiting;	/* at a gate */
 	uint32_t id;
 	uint32_t idle_polls;		/* cq_polls in a row that returned nothing */
 	bool started, done, waits, woken;
@@ -77,12 +78,16 @@ struct nam_sim_process {
 	struct nam_sim_process *next;	/* in the order of starting */
 	struct sim_thread *threads;
 	struct sim_domain *domains;
+	struct sim_nic *nic;		/* NULL: no network, or nothing sent yet */
 	uint64_t clock_base_ns;
 	int64_t clock_ppm;
 	uint32_t id;
 	uint32_t threads_alive;
 	enum sim_state state;
+	uint32_t machine;		/* 0: its own */
+	uint32_t port;			/* of its card */
 	bool spared;
+	bool serves;			/* has listened: a memory server */
 	char name[SIM_NAME_BYTES];
 };
 
@@ -133,6 +138,17 @@ struct sim_rq {
 
 enum sim_class { SIM_READ, SIM_WRITE, SIM_ATOMIC, SIM_SEND, SIM_CLASSES };
 
+/* With a network: what a card knows of a queue pair. */
+struct sim_flow {
+	struct sim_nic *nic;
+	struct sim_message *blocked;	/* the first that has not been sent, with all after it */
+	uint64_t arrived_ns;		/* the last at the other side: nothing overtakes it */
+	uint32_t number;		/* of the card's queue pairs */
+	uint32_t in_flight;
+	uint32_t fetching;		/* READs and atomics in flight */
+	uint8_t port;
+};
+
 struct sim_qp {
 	struct nam_qp pub;
 	struct sim_event event;		/* its peer's end is noticed */
@@ -146,6 +162,7 @@ struct sim_qp {
 	uint32_t outstanding;
 	uint32_t unfinished[SIM_CLASSES];	/* not yet carried out */
 	uint32_t held;			/* messages that wait for earlier ones */
+	struct sim_flow flow;		/* with a network */
 	uint32_t id;
 	int error;
 	bool closed;			/* CLOSED is in the completion queue */
@@ -186,6 +203,9 @@ struct sim_message {
 	int status;
 	uint8_t op, flags, class, state;
 	uint8_t passes;			/* left, READ */
+	bool in_flight;			/* with a network: sent and not answered */
+	bool served;			/* ... the other side's card has had it */
+	bool received;			/* ... and so has its own */
 	uint8_t inline_data[SIM_INLINE_BYTES];
 };
 
@@ -260,6 +280,7 @@ struct sim {
 	} directed;
 	uint32_t ids;			/* threads, processes, queues: one series */
 	void (*on_race)(const char *name);
+	struct sim_nic *nics;
 	/* sim_trace.c */
 	uint64_t fingerprint;
 	struct nam_sim_counts counts;
@@ -370,6 +391,19 @@ void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
 /* What may be completed is. */
 void nam__sim_complete(struct sim_qp *qp);
 void nam__sim_messages_end(void);
+
+/* ---- sim_nic.c: only with a network, but for the first and the last ------------------------- */
+
+void nam__sim_flow_begin(struct sim_flow *flow, struct nam_sim_process *process);
+/* Send a message, or keep it back until it may go. */
+void nam__sim_send(struct sim_qp *qp, struct sim_message *message);
+/* Whether it may be carried out now; else it has been planned anew. */
+bool nam__sim_serve(struct sim_message *message);
+/* Whether the answer is there now; else it has been planned anew. */
+bool nam__sim_receive(struct sim_message *message);
+/* It is no longer in flight. */
+void nam__sim_settle(struct sim_message *message);
+void nam__sim_nics_end(void);
 
 /* ---- sim_qp.c ----------------------------------------------------------------------------- */
 

@@ -52,6 +52,7 @@ nam__sim_complete(struct sim_qp *qp)
 void
 nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error)
 {
+	qp->flow.blocked = NULL;
 	for (struct sim_message *message = first; message; message = message->next) {
 		if (message->state == SIM_DONE)
 			continue;
@@ -101,13 +102,15 @@ carried_out(struct sim_message *message)
 		(unsigned long long)message->id);
 	qp->unfinished[message->class]--;
 	message->state = SIM_ANSWER;
-	if (qp->held)
+	if (qp->held && !nam__sim.options.network)
 		release(message);
 	if (!nam__sim_first(answered)) {
 		nam__sim_plan(&message->event, answered);
 		return;
 	}
 	nam__sim.now = answered;
+	if (nam__sim.options.network && !nam__sim_receive(message))
+		return;
 	message->state = SIM_DONE;
 	nam__sim_complete(qp);
 }
@@ -296,6 +299,8 @@ nam__sim_message_due(struct sim_message *message)
 	struct sim_qp *qp = message->qp;
 
 	if (message->state == SIM_ANSWER) {
+		if (nam__sim.options.network && !nam__sim_receive(message))
+			return;
 		message->state = SIM_DONE;
 		nam__sim_complete(qp);
 		return;
@@ -304,6 +309,8 @@ nam__sim_message_due(struct sim_message *message)
 	if (qp->cut || !qp->peer)
 		return;
 	message->state = SIM_STEPS;
+	if (nam__sim.options.network && !nam__sim_serve(message))
+		return;
 	if (message->status) {
 		qp->error = message->status;
 		nam__sim_flush(qp, message, message->status);

@@ -41,6 +41,8 @@ void
 nam__sim_message_free(struct sim_message *message)
 {
 	nam__sim_unplan(&message->event);
+	if (message->in_flight)
+		nam__sim_settle(message);
 	free(message->owned);
 	message->owned = NULL;
 	message->next = nam__sim.free_messages;
@@ -119,6 +121,14 @@ nam__sim_shape(struct sim_message *message)
 		message->steps = 1;
 		return;
 	}
+	if (nam__sim.options.network) {
+		message->first_bytes = message->bytes;
+		message->middle = 1;
+		message->steps = 1;
+		message->factor = 1;
+		message->shift = 0;
+		return;
+	}
 	if (ordered && message->bytes > LEAD_BYTES + TAIL_BYTES) {
 		lead = LEAD_BYTES;
 		tail = TAIL_BYTES;
@@ -158,6 +168,11 @@ nam__sim_message_add(struct sim_qp *qp, struct sim_message *message)
 	qp->tail = message;
 	qp->outstanding++;
 	message->holders = 0;
+	if (sim->options.network) {
+		qp->unfinished[message->class]++;
+		nam__sim_send(qp, message);
+		return;
+	}
 	for (unsigned earlier = 0; earlier < SIM_CLASSES; earlier++)
 		if (sim->order[earlier][message->class] ||
 			(fence && (earlier == SIM_READ || earlier == SIM_ATOMIC)))
@@ -279,12 +294,26 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		nam__sim_flush(qp, message, qp->error);
 }
 
+/* What a processor spends; a memory server's requests are paid for as a whole. */
+static uint64_t
+post_cost(const struct sim_qp *qp, unsigned count)
+{
+	const struct nam_sim_network *network = nam__sim.options.network;
+
+	if (!network)
+		return POST_NS + REQUEST_NS * count;
+	if (qp->domain->process->serves)
+		return 0;
+	return (uint64_t)(count == 1 ? network->post_ns :
+		network->doorbell_ns + network->batched_post_ns * count);
+}
+
 int
 nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
 	struct sim_qp *qp = (struct sim_qp *)pub;
 
-	nam__sim_work(POST_NS + REQUEST_NS * count);
+	nam__sim_work(post_cost(qp, count));
 	if (qp->outstanding + count > SIM_QP_DEPTH ||
 		qp->cq->outstanding + count > qp->cq->depth)
 		return -NAM_E_FABRIC_FULL;

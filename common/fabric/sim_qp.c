@@ -31,6 +31,7 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 	qp->cq = (struct sim_cq *)options->cq;
 	qp->rq = (struct sim_rq *)options->rq;
 	qp->id = ++nam__sim.ids;
+	nam__sim_flow_begin(&qp->flow, domain->process);
 	qp->next = domain->qps;
 	domain->qps = qp;
 	return qp;
@@ -102,7 +103,7 @@ leave_remains(struct sim_qp *qp)
 	struct sim_qp *remains;
 	uint64_t kept, delay_ns;
 
-	if (!qp->head || !qp->peer || qp->cut)
+	if (!qp->head || !qp->peer || qp->cut || sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
 	delay_ns = nam_rng_below(&sim->faults, nam_rng_below(&sim->faults, 2) ? 2000 :

@@ -10,6 +10,7 @@
 #define IDLE_POLL_NS 100u
 #define IDLE_POLLS_MAX 2u
 #define WAKE_NS 50u
+#define SPIN_NS 1000u		/* with a network: what completes ends it */
 #define RNR_RETRY_NS 1000u
 
 /* ---- completion queues -------------------------------------------------------------------- */
@@ -64,7 +65,7 @@ nam__sim_cq_push(struct sim_cq *cq, const struct nam_wc *wc)
 		ring_grow(cq);
 	cq->ring[cq->tail++ & cq->mask] = *wc;
 	if (cq->waiter)
-		nam__sim_wake(cq->waiter, WAKE_NS);
+		nam__sim_wake(cq->waiter, nam__sim.options.network ? 0 : WAKE_NS);
 }
 
 /*
@@ -95,6 +96,35 @@ is_last(const struct sim_cq *cq, const struct nam_wc *closed)
 	return true;
 }
 
+/* The others come so far, too, so that what has arrived meanwhile is seen. */
+static void
+catch_up(struct sim_thread *self)
+{
+	uint64_t here = nam__sim_here();
+
+	if (nam__sim_first(here)) {
+		nam__sim.now = here;
+		self->debt_ns = 0;
+	} else {
+		(void)nam__sim_wait(here);
+	}
+}
+
+static uint64_t
+poll_cost(const struct sim_thread *self, const struct nam_wc *wcs, unsigned count)
+{
+	const struct nam_sim_network *network = nam__sim.options.network;
+	unsigned received = 0;
+
+	if (!network)
+		return POLL_NS + COMPLETION_NS * count;
+	if (!self->process->serves)
+		return (uint64_t)(count ? network->completion_ns * count : network->poll_ns);
+	for (unsigned i = 0; i < count; i++)
+		received += wcs[i].op == NAM_WC_RECV;
+	return (uint64_t)(network->rpc_ns * received);
+}
+
 int
 nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
@@ -106,6 +136,8 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	if (nam__sim_drawn(self->process, sim->options.faults.preempt))
 		(void)nam__sim_wait(nam__sim_here() +
 			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
+	if (sim->options.network && self->debt_ns)
+		catch_up(self);
 	while (count < max && cq->head != cq->tail) {
 		struct nam_wc *wc = &wcs[count];
 
@@ -115,13 +147,14 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		else
 			count++;
 	}
-	self->debt_ns += POLL_NS + COMPLETION_NS * count;
+	self->debt_ns += poll_cost(self, wcs, count);
 	if (count) {
 		self->idle_polls = 0;
 	} else if (++self->idle_polls >= IDLE_POLLS_MAX) {
 		/* Whoever spins must let the others come so far. */
 		cq->waiter = self;
-		(void)nam__sim_wait(nam__sim_here() + IDLE_POLL_NS);
+		(void)nam__sim_wait(nam__sim_here() +
+			(sim->options.network ? SPIN_NS : IDLE_POLL_NS));
 		cq->waiter = NULL;
 	}
 	return (int)count;
