@@ -24,7 +24,7 @@
 
 #include "sim_internal.h"
 
-#define PS 1000u		/* moments are in picoseconds: the times of rates are no whole nanoseconds */
+#define PS 1000u		/* in a nanosecond: moments are kept in picoseconds */
 #define SMALL_BYTES 64u		/* within the round trip */
 
 /* All in picoseconds, but bytes. */
