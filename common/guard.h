@@ -24,19 +24,20 @@
 	X(FENCE_LOW, "fence-low", "keys that lie left of the node")                                 \
 	X(FENCE_HIGH, "fence-high", "keys that moved right")                                        \
 	X(DEAD_NODE, "dead-node", "work on nodes that were taken out")                              \
+	X(CHILD_ALIVE, "child-alive", "separators of nodes that were taken out")                    \
 	X(LOCK_CAS, "lock-cas", "two writers of one node")                                          \
-	X(UNLOCK_OWNER, "unlock-owner", "the release of somebody else's lock")                      \
 	X(UNLOCK_CAS, "unlock-cas", "a release that overtakes the WRITEs before it")                \
 	X(UNLOCK_ORDER, "unlock-order", "a release before its WRITEs are done")                     \
 	X(READ_PASSED_CAS, "read-passed-cas", "an image from before the lock was taken")            \
 	X(SIBLING_FIRST, "sibling-first", "a left half whose right half is not there yet")          \
 	X(ROOT_CAS, "root-cas", "two roots")                                                        \
-	X(SEPARATOR_LOCK, "separator-lock", "separators lost to a concurrent change")               \
+	X(MERGE_SIBLING, "merge-sibling", "the loss of a node between two that are merged")         \
+	X(MERGE_ROOM, "merge-room", "merges of more than fits")                                     \
+	X(HEAD_PLACE, "head-place", "the loss of a leaf where a head node comes or goes")           \
 	X(EPOCH_WAIT, "epoch-wait", "the reuse of what somebody may be looking at")                 \
 	X(EPOCH_PIN, "epoch-pin", "a published epoch later than an operation")                      \
-	X(UNLINK_FIRST, "unlink-first", "retired nodes that pointers still lead to")                \
-	X(HEAD_HINT, "head-hint", "leaves that a scan skips or repeats after a stale hint")         \
-	X(SCAN_FENCE, "scan-fence", "gaps and overlaps between the leaves of a scan")               \
+	X(SCAN_GAP, "scan-gap", "leaves that a scan skips after a stale hint")                      \
+	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")
 

@@ -207,6 +207,7 @@ shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shel
 			worker->client->servers[slot].address);
 		goto give_reply;
 	}
+	nam_race_point("alloc.asked");
 	rc = shelf_reserve(worker, shelf, reply->count);
 	if (rc)
 		goto give_reply;

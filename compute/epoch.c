@@ -227,6 +227,7 @@ keeper_tick(struct nam_client *client)
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? client->remote_epoch_of[local % NAM__LOCAL_EPOCHS] :
 		      *client->keeper_buffer;
+	nam_race_point("keeper.epoch_read");
 	local = local_epoch_advance(client, remote);
 
 	pthread_mutex_lock(&client->mutex);
@@ -236,7 +237,9 @@ keeper_tick(struct nam_client *client)
 	pthread_mutex_unlock(&client->mutex);
 	garbage_free(garbage);
 
-	remote = client->remote_epoch_of[client->oldest_local_epoch % NAM__LOCAL_EPOCHS];
+	nam_race_point("keeper.oldest_found");
+	remote = client->remote_epoch_of[(NAM_GUARD(EPOCH_PIN) ? client->oldest_local_epoch :
+						 local) % NAM__LOCAL_EPOCHS];
 	/*
 	 * A failed WRITE is tried again at the next tick; until then the slot holds an older time,
 	 * which makes others wait longer and nothing worse.
@@ -440,7 +443,8 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 {
 	uint32_t count = 0;
 
-	while (count < limbo->labelled && limbo->blocks[count].label < oldest) {
+	while (count < limbo->labelled &&
+		(!NAM_GUARD(EPOCH_WAIT) || limbo->blocks[count].label < oldest)) {
 		const struct retired *block = &limbo->blocks[count++];
 
 		nam__stock_put(worker, (struct nam_gaddr){ block->at }, block->stride);
@@ -462,10 +466,12 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 		goto done;
 	limbo->advancing = true;
 	rc = limbo_label(worker, limbo); /* SUSPENDS */
+	nam_race_point("limbo.labelled");
 	if (!rc)
 		rc = oldest_published(worker, &oldest); /* SUSPENDS */
 	if (!rc)
 		reusable = limbo_release(worker, limbo, oldest);
+	nam_race_point("limbo.released");
 	limbo->advancing = false;
 	if (reusable)
 		nam__stock_trim(worker); /* SUSPENDS */

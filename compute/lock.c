@@ -191,7 +191,8 @@ struct attempt {
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 {
-	bool in_order = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
+	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
+			!NAM_GUARD(READ_PASSED_CAS);
 	struct nam__doorbell doorbell;
 	int rc;
 
@@ -200,13 +201,16 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (in_order)
 		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+	if (!NAM_GUARD(LOCK_CAS))
+		*attempt->old = NAM_LOCK_FREE;
 	if (rc || *attempt->old != NAM_LOCK_FREE)
 		return rc;
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	/* Whatever the fabric promises: an image without our lock is not the one we locked. */
-	while (!rc && *(const uint64_t *)attempt->image != attempt->word) {
+	while (!rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+		*(const uint64_t *)attempt->image != attempt->word) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
@@ -324,6 +328,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 		if (rc)
 			goto leave_slot;
 	}
+	nam_race_point("lock.taken");
 	*ret_lock = (struct nam__lock){
 		.at = place,
 		.word = attempt.word,
@@ -348,9 +353,15 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	int rc = 0;
 
 	if (__builtin_expect(!hand_over, 1)) {
-		if (!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
+		if (NAM_GUARD(UNLOCK_ORDER) &&
+			!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
 			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
-		nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
+		if (NAM_GUARD(UNLOCK_CAS)) {
+			nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
+		} else {
+			*lock->old = NAM_LOCK_FREE;
+			nam__doorbell_write(doorbell, 0, lock->old, 8);
+		}
 	}
 	if (!rc)
 		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
@@ -358,9 +369,10 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		slot->handovers++;
 		slot->custody_at = lock->at;
 		slot->custody_word = lock->word;
-	} else if (!rc && *lock->old != lock->word) {
+	} else if (!rc && NAM_GUARD(UNLOCK_CAS) && *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;
 	}
+	nam_race_point("lock.released");
 	slot_leave(slot);
 	nam_buffer_give(worker, lock->old, 8);
 	return rc;

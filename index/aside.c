@@ -35,7 +35,8 @@ NAM_FIBER_FN static int
 try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	uint64_t *cas_old)
 {
-	bool in_order = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
+	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
+			!NAM_GUARD(READ_PASSED_CAS);
 	uint32_t node_bytes = index->g.node_bytes;
 	struct nam_batch batch;
 	int rc;
@@ -45,10 +46,13 @@ try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *h
 	if (in_order)
 		nam_batch_read(&batch, held->at, held->image, node_bytes);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!NAM_GUARD(LOCK_CAS))
+		*cas_old = NAM_LOCK_FREE;
 	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
 		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
 	/* A READ that overtook its CAS saw the node before it was ours. */
-	while (!rc && *cas_old == NAM_LOCK_FREE &&
+	while (!rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+		*cas_old == NAM_LOCK_FREE &&
 		held->image[NAM__WORD_LOCK] != held->lock.word) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
@@ -192,12 +196,13 @@ collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 	int rc;
 
 	rc = collector_cas(worker, index, 0, word, &holder); /* SUSPENDS */
-	if (rc || !holder)
+	if (rc || !holder || !NAM_GUARD(COLLECTOR_WORD))
 		return rc;
 	rc = nam__lock_owner_dead(worker, holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
-	if (rc == 0)
+	nam_race_point("collector.owner_asked");
+	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
 		return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
 	rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
 	if (!rc && seen == NAM_LOCK_FREE) {

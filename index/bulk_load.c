@@ -430,6 +430,7 @@ root_switch(struct loader *loader, struct nam__held *root, struct nam_gaddr new_
 
 	*ret_published = true;
 	rc = root_mark(loader, root, true, new_root); /* SUSPENDS */
+	nam_race_point("load.old_root_dead");
 	if (!rc)
 		rc = nam_cas_await(worker, index->superblock, root->at.raw, new_root.raw,
 			&seen); /* SUSPENDS */
@@ -440,6 +441,7 @@ root_switch(struct loader *loader, struct nam__held *root, struct nam_gaddr new_
 		if (!rc)
 			rc = -NAM_E_DROPPED;
 	}
+	nam_race_point("load.root_switched");
 	if (!rc)
 		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
 	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
@@ -495,6 +497,7 @@ load(struct loader *loader, struct nam__held *root, nam_index_source_fn source, 
 	rc = spine_close(loader, &new_root); /* SUSPENDS */
 	if (rc)
 		goto unlock_root;
+	nam_race_point("load.built");
 	rc = root_switch(loader, root, new_root, &published); /* SUSPENDS */
 	goto done;
 
@@ -523,6 +526,7 @@ load_alone(struct loader *loader, struct nam__held *root, nam_index_source_fn so
 	if (rc)
 		return rc;
 	rc = root_lock(worker, index, root); /* SUSPENDS */
+	nam_race_point("load.root_locked");
 	if (!rc)
 		rc = load(loader, root, source, arg, ret_count); /* SUSPENDS */
 	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */

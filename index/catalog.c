@@ -200,6 +200,7 @@ create(struct nam_worker *worker, const char *name, const struct nam_index_optio
 		root_generation); /* SUSPENDS */
 	if (rc)
 		goto free_root;
+	nam_race_point("create.written");
 	rc = catalog_put(worker, name, superblock_at); /* SUSPENDS */
 	if (rc)
 		goto free_root;
@@ -298,6 +299,7 @@ nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = catalog_find(worker, NAM_RPC_CATALOG_GET, name, &index->superblock); /* SUSPENDS */
 	if (!rc) {
+		nam_race_point("open.found");
 		memcpy(index->name, name, strlen(name) + 1);
 		rc = open_superblock(worker, index); /* SUSPENDS */
 	}
@@ -416,6 +418,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		worker->client->options.lock_timeout_ms * 1000000ull, &word); /* SUSPENDS */
 	if (rc)
 		goto end_operation;
+	nam_race_point("drop.alone");
 	/* Who opens by name from here on finds nothing. */
 	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, &at); /* SUSPENDS */
 	if (rc) {
@@ -423,7 +426,9 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		(void)leave_rc;		/* the first failure is the one to tell */
 		goto end_operation;
 	}
+	nam_race_point("drop.unnamed");
 	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
+	nam_race_point("drop.marked");
 	if (!rc)
 		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
 	if (!rc)

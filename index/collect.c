@@ -115,11 +115,12 @@ merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
 	if (rc)
 		goto unlock_left;
 	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
-		!mergeable(pass, nam__node_count(merge->left.image),
-			nam__node_count(merge->right.image)))
+		(NAM_GUARD(MERGE_ROOM) && !mergeable(pass, nam__node_count(merge->left.image),
+						  nam__node_count(merge->right.image))))
 		goto unlock_right;
 	head_at = nam__node_sibling(merge->left.image);
-	merge->through_head = !nam_gaddr_same(head_at, right_at);
+	merge->through_head = !nam_gaddr_same(head_at, right_at) &&
+			      (NAM_GUARD(MERGE_SIBLING) || nam_gaddr_is_null(head_at));
 	if (!merge->through_head)
 		return 1;
 	/* A head node, or else L was divided since, and its parent does not know yet. */
@@ -179,6 +180,7 @@ merge_write(struct pass *pass, struct merge *merge)
 	rc = nam__write_keep(pass->worker, pass->index, &merge->left, dirty, true); /* SUSPENDS */
 	if (rc)
 		return rc;
+	nam_race_point("merge.left_written");
 	nam__inner_remove(g, merge->parent.image, merge->entry, &dirty);
 	return nam__write_keep(pass->worker, pass->index, &merge->parent, dirty,
 		false); /* SUSPENDS */
@@ -194,6 +196,7 @@ merge_bury(struct pass *pass, struct merge *merge)
 	if (merge->through_head)
 		rc = nam__dead_unlock(worker, pass->index, &merge->head,
 			nam__node_sibling(merge->head.image)); /* SUSPENDS */
+	nam_race_point("merge.head_buried");
 	right_rc = nam__dead_unlock(worker, pass->index, &merge->right,
 		merge->left.at); /* SUSPENDS */
 	return rc ? rc : right_rc;
@@ -230,11 +233,14 @@ merge_held(struct pass *pass, struct merge *merge)
 		left_rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
 		return rc;
 	}
+	nam_race_point("merge.parent_written");
 	merge_remember(pass, merge);
 	rc = merge_bury(pass, merge); /* SUSPENDS */
+	nam_race_point("merge.buried");
 	left_rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
 	if (rc || left_rc)
 		return rc ? rc : left_rc;
+	nam_race_point("merge.left_unlocked");
 	if (merge->through_head) {
 		nam_retire(pass->worker, merge->head.at, stride);
 		pass->stat->nodes_retired++;
@@ -266,9 +272,11 @@ merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_
 		&merge.parent); /* SUSPENDS */
 	if (rc)
 		return tolerate(pass, rc);
+	nam_race_point("merge.parent_locked");
 	merge.entry = find_pair(&pass->index->g, merge.parent.image, left_at, right_at);
 	if (merge.entry)
 		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
+	nam_race_point("merge.locked");
 	if (locked > 0)
 		rc = merge_held(pass, &merge); /* SUSPENDS */
 	else

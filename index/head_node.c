@@ -85,7 +85,8 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	rc = nam__lock_node(worker, index, rebuild->leaves[at - 1], 0, &leaf); /* SUSPENDS */
 	if (rc)
 		goto free_head;
-	if (!nam_gaddr_same(nam__node_sibling(leaf.image), next) || nam__node_last(leaf.image))
+	if (NAM_GUARD(HEAD_PLACE) && (!nam_gaddr_same(nam__node_sibling(leaf.image), next) ||
+			nam__node_last(leaf.image)))
 		goto unlock_leaf;
 	nam__head_init(g, rebuild->head_image, generation, nam__node_high(g, leaf.image), next);
 	head_fill(g, rebuild->head_image, rebuild->leaves + at, rebuild->count - at);
@@ -94,11 +95,13 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (rc)
 		goto unlock_leaf;
+	nam_race_point("head.written");
 	leaf.image[NAM__WORD_SIBLING] = head.raw;
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
 		true); /* SUSPENDS */
 	if (rc)
 		return rc;	/* the leaf may lead to it */
+	nam_race_point("head.linked");
 	rebuild->stat->heads_written++;
 	*ret_head = head;
 	return 1;
@@ -126,7 +129,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 		&leaf); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (!nam_gaddr_same(nam__node_sibling(leaf.image), at))
+	if (NAM_GUARD(HEAD_PLACE) && !nam_gaddr_same(nam__node_sibling(leaf.image), at))
 		goto unlock_leaf;
 	rc = nam__aside_lock(worker, index, at, 0, 0, &head); /* SUSPENDS */
 	if (rc)
@@ -139,10 +142,12 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 		unlock_rc = nam__aside_unlock(worker, &head); /* SUSPENDS */
 		return rc ? rc : unlock_rc;
 	}
+	nam_race_point("head.unlinked");
 	rc = nam__dead_unlock(worker, index, &head,
 		nam__node_sibling(head.image)); /* SUSPENDS */
 	if (rc)
 		return rc;
+	nam_race_point("head.buried");
 	nam_retire(worker, at, index->g.stride);
 	rebuild->stat->nodes_retired++;
 	return 1;
@@ -164,6 +169,7 @@ head_rewrite(struct rebuild *rebuild, unsigned count)
 		&head); /* SUSPENDS */
 	if (rc)
 		return rc;
+	nam_race_point("head.locked");
 	count = head_fill(g, head.image, rebuild->leaves, count);
 	rc = nam__write_unlock(rebuild->worker, rebuild->index, &head,
 		(struct nam__dirty){ g->entries_at, g->entries_at + count }, false); /* SUSPENDS */

@@ -68,13 +68,18 @@ nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_
 {
 	const struct nam__geometry *g = &index->g;
 	uint64_t front = image[NAM__WORD_FRONT], shape = image[NAM__WORD_SHAPE];
-	const uint64_t type_and_level = (uint64_t)(0xff & ~NAM__NODE_LAST) << 8 | 0xff;
+	const unsigned flags = NAM__NODE_LAST | NAM__NODE_DEAD;
+	const uint64_t type_and_level =
+		(NAM_GUARD(NODE_TYPE) ? (0xff & ~flags) << 8 | 0xff : 0) |
+		(NAM_GUARD(DEAD_NODE) ? NAM__NODE_DEAD << 8 : 0);
 
-	return index->ordered_loads && front == image[g->node_words - 1] &&
-	       (front & type_and_level) == (uint64_t)NAM__NODE_LEAF << 8 &&
-	       (uint16_t)shape == nam_gaddr_tag(at) && shape >> 48 <= g->leaf_capacity &&
-	       (shape >> 32 & 0xffff) <= shape >> 48 && !nam__node_below(image, g, key) &&
-	       !nam__node_beyond(image, g, key);
+	return index->ordered_loads &&
+	       (!NAM_GUARD(NODE_ENDS) || front == image[g->node_words - 1]) &&
+	       (front & type_and_level) == ((uint64_t)NAM__NODE_LEAF << 8 & type_and_level) &&
+	       (!NAM_GUARD(GENERATION) || (uint16_t)shape == nam_gaddr_tag(at)) &&
+	       shape >> 48 <= g->leaf_capacity && (shape >> 32 & 0xffff) <= shape >> 48 &&
+	       (!NAM_GUARD(FENCE_LOW) || !nam__node_below(image, g, key)) &&
+	       (!NAM_GUARD(FENCE_HIGH) || !nam__node_beyond(image, g, key));
 }
 
 /**

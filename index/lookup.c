@@ -98,8 +98,8 @@ read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 			return 0;
 		if (!nam__node_judge(index, image, at, 0) &&
 			nam__node_type(image) == NAM__NODE_LEAF &&
-			!nam__node_below(image, &index->g, key) &&
-			!nam__node_beyond(image, &index->g, key))
+			!(NAM_GUARD(FENCE_LOW) && nam__node_below(image, &index->g, key)) &&
+			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))
 			return 0;
 	}
 	return nam__read_covering(worker, index, key, 0, image, &at); /* SUSPENDS */

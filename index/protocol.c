@@ -22,13 +22,16 @@ nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam
 
 	if (index->ordered_loads) {
 		/* Words of one READ were loaded front first and rear last: see fabric.h. */
-		if (!nam__node_ends_agree(g, image))
+		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))
 			return -NAM_E_RESTART_TORN;
-	} else if (image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
+	} else if (NAM_GUARD(NODE_HASH) &&
+		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
 		return -NAM_E_RESTART_TORN;
 	}
-	if ((uint16_t)nam__node_generation(image) != nam_gaddr_tag(at) || nam__node_dead(image) ||
-		(level >= 0 && nam__node_level(image) != (unsigned)level))
+	if ((NAM_GUARD(GENERATION) &&
+		    (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at)) ||
+		(NAM_GUARD(DEAD_NODE) && nam__node_dead(image)) ||
+		(NAM_GUARD(NODE_TYPE) && level >= 0 && nam__node_level(image) != (unsigned)level))
 		return -NAM_E_RESTART_DEAD;
 	if (!nam__node_plausible(g, image))
 		return -NAM_E_REMOTE_CORRUPT;
@@ -163,7 +166,7 @@ walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	int rc;
 
 	while (nam__node_type(walk->image) == NAM__NODE_HEAD ||
-		nam__node_beyond(walk->image, g, key)) {
+		(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(walk->image, g, key))) {
 		struct nam_gaddr next = nam__node_sibling(walk->image);
 
 		if (nam_gaddr_is_null(next))
@@ -176,7 +179,7 @@ walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 			return rc;
 		walk->at = next;
 	}
-	if (nam__node_below(walk->image, g, key))
+	if (NAM_GUARD(FENCE_LOW) && nam__node_below(walk->image, g, key))
 		return -NAM_E_RESTART_FENCE;
 	return 0;
 }
@@ -406,8 +409,8 @@ lock_node_covering(struct nam_worker *worker, struct nam_index *index, struct na
 		return rc;
 	rc = nam__node_judge(index, held->image, at, (int)level);
 	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
-			   nam__node_below(held->image, g, key) ||
-			   nam__node_beyond(held->image, g, key)))
+			   (NAM_GUARD(FENCE_LOW) && nam__node_below(held->image, g, key)) ||
+			   (NAM_GUARD(FENCE_HIGH) && nam__node_beyond(held->image, g, key))))
 		rc = -NAM_E_RESTART_FENCE;
 	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }
@@ -530,6 +533,7 @@ nam__node_alloc(struct nam_worker *worker, struct nam_index *index, struct nam_g
 		if (!words)
 			return -ENOMEM;
 		rc = nam_read_await(worker, nam_gaddr_untagged(at), words, 64); /* SUSPENDS */
+		nam_race_point("alloc.generation_read");
 		generation = (uint32_t)words[NAM__WORD_SHAPE] + 1;
 		nam_buffer_give(worker, words, 64);
 		if (rc) {

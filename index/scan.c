@@ -99,19 +99,20 @@ fit_of(const struct nam_cursor *cursor, const uint64_t *image, struct nam_gaddr 
 	if (!cursor->reverse && nam__leaf_fits(cursor->index, image, at, bound))
 		return FIT_COUNTS;
 	if (nam__node_judge(cursor->index, image, at, 0) ||
-		nam__node_type(image) != NAM__NODE_LEAF)
+		(NAM_GUARD(NODE_TYPE) && nam__node_type(image) != NAM__NODE_LEAF))
 		return FIT_GAP;
 	if (!cursor->reverse) {
 		if (nam__node_beyond(image, g, bound))
-			return FIT_PASSED;
-		return nam__node_below(image, g, bound) ? FIT_GAP : FIT_COUNTS;
+			return NAM_GUARD(SCAN_PASSED) ? FIT_PASSED : FIT_COUNTS;
+		return NAM_GUARD(SCAN_GAP) && nam__node_below(image, g, bound) ? FIT_GAP :
+			FIT_COUNTS;
 	}
 	/* In reverse the bound is the exclusive upper end: low < bound <= high. */
 	if (cursor->unbounded)
-		return nam__node_last(image) ? FIT_COUNTS : FIT_GAP;
+		return nam__node_last(image) || !NAM_GUARD(SCAN_GAP) ? FIT_COUNTS : FIT_GAP;
 	if (nam__key_compare(nam__node_low(image), bound, g->full_words) >= 0)
-		return FIT_PASSED;
-	if (!nam__node_last(image) &&
+		return NAM_GUARD(SCAN_PASSED) ? FIT_PASSED : FIT_COUNTS;
+	if (NAM_GUARD(SCAN_GAP) && !nam__node_last(image) &&
 		nam__key_compare(nam__node_high(g, image), bound, g->full_words) < 0)
 		return FIT_GAP;
 	return FIT_COUNTS;

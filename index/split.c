@@ -53,10 +53,12 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (rc)
 		goto free_node;
+	nam_race_point("root.written");
 	rc = nam_cas_await(worker, index->superblock, old_root.raw, at.raw, &seen); /* SUSPENDS */
 	if (rc)
 		goto give_image;	/* it may be the root now */
-	if (seen != old_root.raw) {
+	nam_race_point("root.switched");
+	if (NAM_GUARD(ROOT_CAS) && seen != old_root.raw) {
 		atomic_store_explicit(&index->root, seen, memory_order_relaxed);
 		rc = -NAM_E_EXISTS;
 		goto free_node;
@@ -107,8 +109,8 @@ child_alive(struct nam_worker *worker, struct nam_gaddr child)
 	if (!words)
 		return -ENOMEM;
 	rc = nam_read_await(worker, child, words, 64); /* SUSPENDS */
-	if (!rc && !nam__node_dead(words) &&
-		(uint16_t)nam__node_generation(words) == nam_gaddr_tag(child))
+	if (!rc && (!NAM_GUARD(CHILD_ALIVE) || (!nam__node_dead(words) &&
+			(uint16_t)nam__node_generation(words) == nam_gaddr_tag(child))))
 		rc = 1;
 	nam_buffer_give(worker, words, 64);
 	return rc;
@@ -126,7 +128,9 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 
 	if (!nam__key_compare(nam__inner_entry(g, parent->image, number), key, g->full_words))
 		return nam__unlock(worker, parent); /* SUSPENDS */
+	nam_race_point("separator.locked");
 	alive = child_alive(worker, child); /* SUSPENDS */
+	nam_race_point("separator.child_seen");
 	if (alive <= 0) {
 		rc = nam__unlock(worker, parent); /* SUSPENDS */
 		return alive < 0 ? alive : rc;
@@ -137,6 +141,7 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	if (rc)
 		return rc;
 	rc = nam__write_unlock(worker, index, parent, dirty, false); /* SUSPENDS */
+	nam_race_point("separator.written");
 	if (!rc && index->cache)
 		nam__cache_put(index->cache, parent->image, parent->at);
 	return rc;
@@ -263,20 +268,26 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		goto unlock;
 
 	/* Step 1. */
+	nam_race_point("split.allocated");
 	nam__node_divide(g, held->image, division_point(g, held->image, key), right, generation,
 		&dirty);
 	add_to_half(g, held->image, right, key, value, &dirty);
 	memcpy(separator.w, nam__node_low(right), 8 * g->full_words);
 	nam_batch_init(&batch, worker);
 	nam__batch_new_node(&batch, index, right_at, right);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (NAM_GUARD(SIBLING_FIRST))
+		rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (rc)
 		goto free_right;
+	nam_race_point("split.sibling_written");
 
 	/* Step 2.  What the right half took over stays in the left one, behind its last entry. */
 	held->image[NAM__WORD_SIBLING] = right_at.raw;
 	rc = nam__write_unlock(worker, index, held, dirty, true); /* SUSPENDS */
 	worker->current->counters->splits++;
+	nam_race_point("split.left_written");
+	if (!NAM_GUARD(SIBLING_FIRST) && !rc)
+		rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (index->cache && level > 0 && !rc) {
 		nam__cache_put(index->cache, held->image, held->at);
 		nam__cache_put(index->cache, right, right_at);
