@@ -347,6 +347,7 @@ nam_sim_options_init(struct nam_sim_options *options)
 		.seed = 1,
 		.profile = NAM_SIM_VERBS,
 		.step_bytes = 64,
+		.slowness = 1,
 		.limit_ns = 3600ull * 1000000000,
 		.faults = {
 			.late_ns = 200000,
@@ -399,7 +400,8 @@ nam_sim_begin(const struct nam_sim_options *options)
 		return -EBUSY;
 	if (options->profile >= NAM_SIM_PROFILES_COUNT ||
 		(options->step_bytes != 8 && options->step_bytes != 64) ||
-		options->faults.clock_ppm > 100000)
+		options->faults.clock_ppm > 100000 || !options->slowness ||
+		options->slowness > 1000000)
 		return -EINVAL;
 	memset(sim, 0, sizeof(*sim));
 	sim->active = true;

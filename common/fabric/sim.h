@@ -67,6 +67,11 @@ struct nam_sim_options {
 	uint64_t seed;
 	enum nam_sim_profile profile;
 	uint32_t step_bytes;		/* 8 or 64 */
+	/*
+	 * Messages take so many times as long, which makes all else short in comparison: time-outs,
+	 * back-offs, the ticks of a keeper.  1 is about an RNIC.
+	 */
+	uint32_t slowness;
 	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
 	struct nam_sim_faults faults;
 	FILE *trace;			/* every event as a line of text, or NULL */

@@ -27,6 +27,7 @@ static const char usage[] =
 	"  --seed N, --seeds N           the first seed (1), and how many (1)\n"
 	"  --vary                        all of the following by the seed, instead\n"
 	"  --steps 8|64                  bytes of a micro-step (64)\n"
+	"  --slowness N                  messages take N times as long (1)\n"
 	"  --servers N, --handlers N     memory servers, handler threads of each\n"
 	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
 	"                                fibers of each, operations of each\n"
@@ -114,7 +115,7 @@ set_faults(struct request *request, const char *text)
 }
 
 enum {
-	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
+	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
 	OPT_WORKERS, OPT_FIBERS, OPT_OPS, OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE,
 	OPT_VARY, OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
 	OPT_GUARD_OFF, OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
@@ -125,6 +126,7 @@ static const struct option options[] = {
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "seeds", required_argument, NULL, OPT_SEEDS },
 	{ "steps", required_argument, NULL, OPT_STEPS },
+	{ "slowness", required_argument, NULL, OPT_SLOWNESS },
 	{ "servers", required_argument, NULL, OPT_SERVERS },
 	{ "handlers", required_argument, NULL, OPT_HANDLERS },
 	{ "clients", required_argument, NULL, OPT_CLIENTS },
@@ -157,6 +159,8 @@ small_number(struct sim_scenario *scenario, int option)
 	switch (option) {
 	case OPT_STEPS:
 		return &scenario->sim.step_bytes;
+	case OPT_SLOWNESS:
+		return &scenario->sim.slowness;
 	case OPT_SERVERS:
 		return &scenario->servers;
 	case OPT_HANDLERS:

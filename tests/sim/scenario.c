@@ -589,7 +589,7 @@ rate(struct nam_rng *rng, uint32_t most)
 static void
 vary_faults(struct nam_sim_faults *faults, struct nam_rng *rng)
 {
-	faults->late = rate(rng, 50000);
+	faults->late = rate(rng, 300000);
 	faults->late_ns = 1ull << between(rng, 12, 22);
 	faults->read_twice = rate(rng, 100000);
 	faults->preempt = rate(rng, 20000);
@@ -610,12 +610,14 @@ sim_scenario_vary(struct sim_scenario *scenario)
 
 	scenario->sim.step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
 	vary_faults(&scenario->sim.faults, &rng);
+	/* So that nodes are reused within the run. */
+	scenario->sim.slowness = nam_rng_below(&rng, 2) ? 1 : 1u << between(&rng, 0, 8);
 	scenario->servers = between(&rng, 1, 3);
 	scenario->handlers = between(&rng, 1, 2);
 	scenario->clients = between(&rng, 1, 5);
 	scenario->workers = between(&rng, 1, 2);
 	scenario->fibers = between(&rng, 1, 6);
-	scenario->ops = 1000 / (scenario->clients * scenario->workers * scenario->fibers) + 1;
+	scenario->ops = 2000 / (scenario->clients * scenario->workers * scenario->fibers) + 1;
 	scenario->keys = 8u << between(&rng, 0, 6);
 	mix->insert = between(&rng, 5, 25);
 	mix->upsert = between(&rng, 0, 20);
