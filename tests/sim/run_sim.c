@@ -35,6 +35,9 @@ static const char usage[] =
 	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
 	"                                lookups, scans\n"
 	"  --no-collector                no garbage collector beside them\n"
+	"  --collects N                  of 1000 operations, so many passes of the collector\n"
+	"  --tide N                      after N operations the index shrinks, after N more it\n"
+	"                                grows again\n"
 	"  --faults NAME=N,...           late, read_twice, break_qp, preempt, race, rnr (in a\n"
 	"                                million), clock_ppm; or `all'\n"
 	"  --kills N, --server-kills N, --stalls N   processes that this befalls\n"
@@ -115,7 +118,7 @@ set_faults(struct request *request, const char *text)
 }
 
 enum {
-	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
+	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_TIDE, OPT_COLLECTS, OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
 	OPT_WORKERS, OPT_FIBERS, OPT_OPS, OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE,
 	OPT_VARY, OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
 	OPT_GUARD_OFF, OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
@@ -140,6 +143,8 @@ static const struct option options[] = {
 	{ "mix", required_argument, NULL, OPT_MIX },
 	{ "vary", no_argument, NULL, OPT_VARY },
 	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
+	{ "collects", required_argument, NULL, OPT_COLLECTS },
+	{ "tide", required_argument, NULL, OPT_TIDE },
 	{ "faults", required_argument, NULL, OPT_FAULTS },
 	{ "kills", required_argument, NULL, OPT_KILLS },
 	{ "server-kills", required_argument, NULL, OPT_SERVER_KILLS },
@@ -179,6 +184,10 @@ small_number(struct sim_scenario *scenario, int option)
 		return &scenario->node_bytes;
 	case OPT_HEAD_INTERVAL:
 		return &scenario->head_interval;
+	case OPT_TIDE:
+		return &scenario->tide;
+	case OPT_COLLECTS:
+		return &scenario->collects;
 	case OPT_KILLS:
 		return &scenario->kills;
 	case OPT_SERVER_KILLS:
@@ -322,7 +331,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 
 	if (!request->quiet)
 		printf("%s seed %llu: %llu ops (%llu refused), %.3f ms virtual, %llu messages, "
-			"%llu steps, %llu switches, %llu faults, %llu entries left, fingerprint "
+			"%llu steps, %llu switches, %llu faults, %llu entries left, "
+			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
 			"%016llx, %llu keys undecided, %.0f ops/s\n",
 			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
@@ -332,6 +342,9 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.switches,
 			(unsigned long long)outcome->counts.faults,
 			(unsigned long long)outcome->entries,
+			(unsigned long long)outcome->merges,
+			(unsigned long long)outcome->retired,
+			(unsigned long long)outcome->reused,
 			(unsigned long long)outcome->fingerprint,
 			(unsigned long long)outcome->undecided,
 			(double)outcome->ops / seconds);

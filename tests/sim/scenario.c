@@ -17,6 +17,7 @@
 #define SETTLE_NS 50000000u
 #define MISFORTUNE_DELAY_NS 30000u
 #define STALL_NS 40000000u
+#define REFUSED_MAX 5u		/* of one session: what the dead have locked costs a time-out each */
 #define DIRECTOR 0u		/* its number as a client of the history */
 
 struct actor;
@@ -55,6 +56,7 @@ struct session {
 	struct nam_rng rng;
 	uint32_t number;
 	uint64_t writes;
+	uint32_t refused;
 };
 
 static void __attribute__((format(printf, 2, 3)))
@@ -143,6 +145,20 @@ plan_misfortunes(struct stage *stage)
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
+
+/* What an operation is instead when the tide is going out, or coming in. */
+static enum sim_kind
+turn(const struct stage *stage, struct nam_rng *rng, enum sim_kind kind)
+{
+	uint32_t tide = stage->scenario->tide;
+	bool ebb = tide && stage->called / tide % 2;
+
+	if (!tide || nam_rng_below(rng, 8) == 0)
+		return kind;
+	if (ebb)
+		return kind == SIM_INSERT || kind == SIM_UPSERT ? SIM_DELETE : kind;
+	return kind == SIM_DELETE ? SIM_INSERT : kind;
+}
 
 static enum sim_kind
 choose(const struct sim_mix *mix, struct nam_rng *rng)
@@ -285,6 +301,7 @@ judge(struct session *session, enum sim_kind kind, uint64_t key, int rc)
 	if (!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_EXISTS)
 		return true;
 	stage->outcome->refused++;
+	session->refused++;
 	if (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED))
 		return false;
 	if (nam_err_is(rc, NAM_E_RESTART) || nam_err_is(rc, NAM_E_LOCK_TIMEOUT) ||
@@ -297,6 +314,26 @@ judge(struct session *session, enum sim_kind kind, uint64_t key, int rc)
 	return false;
 }
 
+/* Whether the collector's result is one that may be. */
+static int
+collect(struct actor *actor, struct nam_worker *worker)
+{
+	struct sim_result *outcome = actor->stage->outcome;
+	struct nam_collect_stat stat = { 0 };
+	int rc = nam_index_collect(worker, actor->index, &stat);
+
+	if (nam_sim_ghost())
+		return rc;
+	outcome->merges += stat.merges;
+	outcome->retired += stat.nodes_retired;
+	outcome->reused += stat.nodes_reusable;
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_RESTART) &&
+		!nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_err_is(rc, NAM_E_LOCK_ORPHANED) &&
+		!nam_err_is(rc, NAM_E_FENCED))
+		fail(actor->stage, "the collector: %s", nam_err_name(rc));
+	return rc;
+}
+
 static void
 session_main(void *arg)
 {
@@ -304,12 +341,17 @@ session_main(void *arg)
 	struct stage *stage = session->actor->stage;
 	const struct sim_scenario *scenario = stage->scenario;
 
-	for (uint32_t i = 0; i < scenario->ops && !nam_sim_ghost(); i++) {
-		enum sim_kind kind = choose(&scenario->mix, &session->rng);
+	for (uint32_t i = 0; i < scenario->ops && session->refused < REFUSED_MAX &&
+		!nam_sim_ghost(); i++) {
+		enum sim_kind kind = turn(stage, &session->rng,
+			choose(&scenario->mix, &session->rng));
 		uint64_t key = nam_rng_below(&session->rng, scenario->keys);
 		int rc;
 
 		tick(stage);
+		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
+			nam_err_is(collect(session->actor, session->worker), NAM_E_FABRIC))
+			break;
 		rc = kind == SIM_SCAN ? do_some_scan(session) : do_point(session, kind, key);
 		if (!judge(session, kind, key, rc))
 			break;
@@ -398,7 +440,6 @@ collector_main(void *arg)
 {
 	struct actor *actor = arg;
 	struct nam_worker *worker = NULL;
-	struct nam_collect_stat stat;
 	int rc = 0;
 
 	actor->client = sim_client(&actor->stage->cluster, "collector");
@@ -407,11 +448,7 @@ collector_main(void *arg)
 	if (!worker || !open_index(actor, worker))
 		goto leave;
 	while (!actor->stage->leaving && !nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC)) {
-		rc = nam_index_collect(worker, actor->index, &stat);
-		if (rc && !nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC) &&
-			!nam_err_is(rc, NAM_E_RESTART) && !nam_err_is(rc, NAM_E_LOCK_TIMEOUT) &&
-			!nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-			fail(actor->stage, "the collector: %s", nam_err_name(rc));
+		rc = collect(actor, worker);
 		nam_sleep_ns(COLLECT_PAUSE_NS);
 	}
 	nam_index_close(actor->index);
@@ -618,6 +655,7 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->workers = between(&rng, 1, 2);
 	scenario->fibers = between(&rng, 1, 6);
 	scenario->ops = 2000 / (scenario->clients * scenario->workers * scenario->fibers) + 1;
+	scenario->tide = nam_rng_below(&rng, 4) ? between(&rng, 100, 600) : 0;
 	scenario->keys = 8u << between(&rng, 0, 6);
 	mix->insert = between(&rng, 5, 25);
 	mix->upsert = between(&rng, 0, 20);
@@ -629,6 +667,7 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->head_interval = between(&rng, 0, 2) * between(&rng, 1, 4);
 	scenario->cache_bytes = nam_rng_below(&rng, 3) ? 1u << between(&rng, 10, 20) : 0;
 	scenario->collector = nam_rng_below(&rng, 4) != 0;
+	scenario->collects = between(&rng, 0, 2) ? between(&rng, 1, 20) : 0;
 	scenario->kills = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
 	scenario->server_kills = between(&rng, 0, 11) ? 0 : 1;
 	scenario->stalls = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);

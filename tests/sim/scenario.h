@@ -20,11 +20,17 @@ struct sim_scenario {
 	uint32_t servers, handlers;
 	uint32_t clients, workers, fibers;	/* processes; threads of each; fibers of each */
 	uint32_t ops;				/* of each fiber */
+	/*
+	 * After so many operations of all clients together, most that add pairs take them away
+	 * instead, and after as many more they add again: so the tree shrinks and grows.  0: never.
+	 */
+	uint32_t tide;
 	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */
 	uint32_t node_bytes, head_interval;
 	uint64_t cache_bytes, memory_bytes;
 	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
-	bool collector;
+	bool collector;				/* a process of its own that does nothing else */
+	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	bool record;				/* a history, and check it */
 	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };
@@ -40,6 +46,7 @@ struct sim_result {
 	uint64_t ops, refused;		/* done; ended by an error of fabric, lock or restart */
 	uint64_t virtual_ns;
 	uint64_t entries;		/* left in the index */
+	uint64_t merges, retired, reused;	/* nodes, by collectors */
 	struct nam_sim_counts counts;
 };
 
