@@ -16,7 +16,7 @@
 struct request {
 	struct sim_scenario scenario;
 	uint64_t seeds;
-	bool quiet, vary;
+	bool quiet, vary, twice;
 	const char *json;
 	char line[1024];		/* the options, to be repeated */
 };
@@ -24,7 +24,7 @@ struct request {
 static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak   what the fabric promises (verbs)\n"
-	"  --seed N, --seeds N           the first seed (1), and how many (1)\n"
+	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
 	"  --vary                        all of the following by the seed, instead\n"
 	"  --steps 8|64                  bytes of a micro-step (64)\n"
 	"  --slowness N                  messages take N times as long (1)\n"
@@ -45,6 +45,7 @@ static const char usage[] =
 	"  --no-history                  record nothing: for speed\n"
 	"  --json FILE                   the last run's history\n"
 	"  --trace                       every event to standard output\n"
+	"  --twice                       each seed twice: it must be the same run\n"
 	"  --quiet                       print only what fails\n";
 
 static uint64_t
@@ -118,10 +119,11 @@ set_faults(struct request *request, const char *text)
 }
 
 enum {
-	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_TIDE, OPT_COLLECTS, OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS,
-	OPT_WORKERS, OPT_FIBERS, OPT_OPS, OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE,
-	OPT_VARY, OPT_MIX, OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS,
-	OPT_GUARD_OFF, OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
+	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_TWICE, OPT_TIDE, OPT_COLLECTS,
+	OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS, OPT_WORKERS, OPT_FIBERS, OPT_OPS,
+	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
+	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
+	OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
 };
 
 static const struct option options[] = {
@@ -152,6 +154,7 @@ static const struct option options[] = {
 	{ "guard-off", required_argument, NULL, OPT_GUARD_OFF },
 	{ "no-history", no_argument, NULL, OPT_NO_HISTORY },
 	{ "json", required_argument, NULL, OPT_JSON },
+	{ "twice", no_argument, NULL, OPT_TWICE },
 	{ "trace", no_argument, NULL, OPT_TRACE },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -216,8 +219,8 @@ remember(struct request *request, int option, const char *value)
 	size_t length = strlen(request->line);
 	const char *name = NULL;
 
-	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_QUIET ||
-		option == OPT_TRACE || option == OPT_JSON)
+	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_TWICE ||
+		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON)
 		return;
 	for (const struct option *o = options; o->name; o++)
 		if (o->val == option)
@@ -234,7 +237,8 @@ set_other(struct request *request, int option)
 		set_profile(request, optarg);
 		break;
 	case OPT_SEED:
-		request->scenario.sim.seed = number(optarg);
+		request->scenario.sim.seed = strcmp(optarg, "random") ? number(optarg) :
+			nam_entropy() % 1000000000;
 		break;
 	case OPT_SEEDS:
 		request->seeds = number(optarg);
@@ -265,6 +269,9 @@ set_other(struct request *request, int option)
 		break;
 	case OPT_TRACE:
 		request->scenario.sim.trace = stdout;
+		break;
+	case OPT_TWICE:
+		request->twice = true;
 		break;
 	case OPT_QUIET:
 		request->quiet = true;
@@ -354,32 +361,59 @@ report(const struct request *request, const struct sim_result *outcome, double s
 	(void)fflush(stdout);
 }
 
+static struct sim_result
+run_seed(const struct request *request)
+{
+	struct sim_result outcome, again;
+	struct sim_history history;
+	double start = real_seconds();
+
+	sim_history_init(&history);
+	outcome = sim_scenario_run(&request->scenario, &history);
+	report(request, &outcome, real_seconds() - start);
+	if (request->json)
+		write_history(request, &history);
+	sim_history_free(&history);
+	if (!request->twice)
+		return outcome;
+	sim_history_init(&history);
+	again = sim_scenario_run(&request->scenario, &history);
+	sim_history_free(&history);
+	if (again.fingerprint != outcome.fingerprint ||
+		again.counts.events != outcome.counts.events) {
+		printf("FAILED: seed %llu is two different runs\n",
+			(unsigned long long)request->scenario.sim.seed);
+		outcome.failed = true;
+	}
+	return outcome;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct request request = { .seeds = 1 };
-	uint64_t failures = 0;
+	uint64_t failures = 0, ops = 0, first;
+	double start;
 
 	sim_scenario_init(&request.scenario);
 	request.scenario.findings = stdout;
 	parse(argc, argv, &request);
+	first = request.scenario.sim.seed;
+	start = real_seconds();
 	for (uint64_t i = 0; i < request.seeds; i++, request.scenario.sim.seed++) {
 		struct sim_result outcome;
-		struct sim_history history;
-		double start = real_seconds();
 
 		if (request.vary)
 			sim_scenario_vary(&request.scenario);
-		sim_history_init(&history);
-		outcome = sim_scenario_run(&request.scenario, &history);
-		report(&request, &outcome, real_seconds() - start);
+		outcome = run_seed(&request);
 		failures += outcome.failed;
-		if (request.json)
-			write_history(&request, &history);
-		sim_history_free(&history);
+		ops += outcome.ops;
 	}
 	if (request.seeds > 1)
-		printf("%llu seeds, %llu failed\n", (unsigned long long)request.seeds,
+		printf("%s seeds %llu .. %llu: %llu operations, %.0f per second, %llu seeds "
+			"failed\n", nam_sim_profile_name(request.scenario.sim.profile),
+			(unsigned long long)first, (unsigned long long)(first + request.seeds - 1),
+			(unsigned long long)ops, (double)ops / (real_seconds() - start),
 			(unsigned long long)failures);
 	return failures ? 1 : 0;
 }

@@ -17,7 +17,7 @@
 #define SETTLE_NS 50000000u
 #define MISFORTUNE_DELAY_NS 30000u
 #define STALL_NS 40000000u
-#define REFUSED_MAX 5u		/* of one session: what the dead have locked costs a time-out each */
+#define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define DIRECTOR 0u		/* its number as a client of the history */
 
 struct actor;
