@@ -37,7 +37,7 @@ static const char help[] =
 	"  --keys N            pairs to load (default 1M)\n"
 	"  --load METHOD       bulk (default), insert, or none: use the index that a run with\n"
 	"                      --keep and the same --keys left behind\n"
-	"  --fill PERCENT      of leaves, by bulk load, 50 to 100 (default 95)\n"
+	"  --fill PERCENT      of leaves, by bulk load, 50 to 100 (default 92)\n"
 	"  --key-bytes N       8 (default) to 64\n"
 	"  --non-unique        keys occur more than once:\n"
 	"  --duplicates N      so many times; a power of two up to 4096 (default 4)\n"

@@ -23,7 +23,7 @@
 
 #include "maintain.h"
 
-#define FILL_DEFAULT 95u
+#define FILL_DEFAULT 92u
 #define FILL_MIN 50u
 #define FILL_MAX 100u
 #define BATCH_NODES 32u

@@ -214,7 +214,7 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
 /**
  * nam_index_bulk_load -- fill an empty index from sorted input.
  *
- * @fill_percent	of each leaf, 50 .. 100; 0 means 95
+ * @fill_percent	of each leaf, 50 .. 100; 0 means 92
  * @ret_count		pairs loaded; may be NULL
  *
  * Returns 0, -NAM_E_NOTEMPTY, -NAM_E_UNSORTED (equal keys count as unsorted in a unique index,

@@ -15,15 +15,19 @@ nam__slice(const uint64_t *keys, unsigned count, unsigned words, struct nam__sli
 	while (word + 1 < words && keys[word] == last[word])
 		word++;
 	span = last[word] - keys[word];
-	while (span >> shift >= NAM__SLICE_MAX)
-		shift++;
+	/* The smallest shift that leaves less than NAM__SLICE_MAX. */
+	if (span >= NAM__SLICE_MAX)
+		shift = 64 - 16 - (unsigned)__builtin_clzll(span);
+	shift += span >> shift >= NAM__SLICE_MAX;
 	*ret_slicing = (struct nam__slicing){
 		.base = keys[word],
 		.word = (uint8_t)word,
 		.shift = (uint8_t)shift,
 		.exact = words == 1 && shift == 0,
 	};
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count && words == 1; i++)
+		slices[i] = (uint16_t)((keys[i] - keys[0]) >> shift);
+	for (unsigned i = 0; i < count && words > 1; i++)
 		slices[i] = (uint16_t)((keys[(size_t)i * words + word] - keys[word]) >> shift);
 	for (unsigned i = count; i < nam__slices_padded(count); i++)
 		slices[i] = NAM__SLICE_PAD;

@@ -74,9 +74,13 @@ nam__segment_new(const struct nam__geometry *g, const uint64_t *image, struct na
 	tail->version = nam__node_version(image);
 	tail->at = at;
 	tail->bytes = (nam__segment_hot_bytes(segment) + cold + 63) / 64 * 64;
-	for (unsigned i = 0; i < count; i++)
-		memcpy(tail->separators + (size_t)i * g->full_words,
-			nam__inner_entry(g, (uint64_t *)(uintptr_t)image, i), 8 * g->full_words);
+	if (g->full_words == 1)
+		for (unsigned i = 0; i < count; i++)
+			tail->separators[i] = image[g->entries_at + 2 * i];
+	else
+		for (unsigned i = 0; i < count; i++)
+			memcpy(tail->separators + (size_t)i * g->full_words,
+				image + g->entries_at + i * g->inner_words, 8 * g->full_words);
 	memcpy(tail->separators + (size_t)count * g->full_words, nam__node_high(g, image),
 		8 * g->full_words);
 	nam__slice(tail->separators, count, g->full_words, &segment->slicing, segment->slices);

@@ -26,7 +26,7 @@ static const char help[] =
 	"  load NAME FILE                 lines of KEY<TAB>PAYLOAD; - for standard input.  All\n"
 	"                                 lines are checked before the first one is loaded\n"
 	"        --replace                of keys that exist, replace the payload\n"
-	"        --fill PERCENT           of leaves, when loaded in bulk, 50 to 100 (default 95)\n"
+	"        --fill PERCENT           of leaves, when loaded in bulk, 50 to 100 (default 92)\n"
 	"  get NAME KEY                   its payload, or payloads\n"
 	"  put NAME KEY PAYLOAD           add, or replace the payload\n"
 	"        --new                    add only\n"
