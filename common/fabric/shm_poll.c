@@ -201,7 +201,7 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 			return;
 		}
 	}
-	/* post_other() prefetches by itself: a READ behind this request need not wait for a poll. */
+	/* post_other() prefetches by itself; a READ behind this need not wait for a poll. */
 	if (cq->ahead == cq->tail)
 		cq->ahead++;
 	cq->tail++;
