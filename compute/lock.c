@@ -365,11 +365,15 @@ nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	}
 	if (!rc)
 		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
-	if (hand_over) {
+	/*
+	 * After a failure some of the writes may be missing, or still on their way: the node stays
+	 * locked, for whoever got it next would find it torn, or have its own writes torn.
+	 */
+	if (hand_over && !rc) {
 		slot->handovers++;
 		slot->custody_at = lock->at;
 		slot->custody_word = lock->word;
-	} else if (!rc && NAM_GUARD(UNLOCK_CAS) && *lock->old != lock->word) {
+	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;
 	}
 	nam_race_point("lock.released");
