@@ -9,6 +9,13 @@
 #include "cluster.h"
 #include "scenario.h"
 
+/* A run can be repeated by the same kind of build only. */
+#ifdef NAM_SIM_POINTS
+#define KIND_OF_BUILD "with NAM_SIM_POINTS"
+#else
+#define KIND_OF_BUILD "without NAM_SIM_POINTS"
+#endif
+
 #ifndef NAM_SIM_COMMIT
 #define NAM_SIM_COMMIT "unknown"
 #endif
@@ -356,8 +363,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->undecided,
 			(double)outcome->ops / seconds);
 	if (outcome->failed)
-		printf("FAILED: %s\ncommit %s; again: run_sim --seed %llu%s\n", outcome->why,
-			NAM_SIM_COMMIT, (unsigned long long)sim->seed, request->line);
+		printf("FAILED: %s\ncommit %s " KIND_OF_BUILD "; again: run_sim --seed %llu%s\n",
+			outcome->why, NAM_SIM_COMMIT, (unsigned long long)sim->seed, request->line);
 	(void)fflush(stdout);
 }
 

@@ -17,6 +17,7 @@
 #define SETTLE_NS 50000000u
 #define MISFORTUNE_DELAY_NS 30000u
 #define STALL_NS 40000000u
+#define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define DIRECTOR 0u		/* its number as a client of the history */
 
@@ -289,6 +290,17 @@ do_some_scan(struct session *session)
 	return do_scan(session, &range, SCAN_ENTRIES_MAX, &count);
 }
 
+/* No operation may take longer, whatever befalls it: every loop is bounded. */
+static void
+check_progress(struct session *session, enum sim_kind kind, uint64_t since_ns)
+{
+	uint64_t took_ns = nam_sim_now_ns() - since_ns;
+
+	if (took_ns > OPERATION_NS_MAX && !nam_sim_ghost())
+		fail(session->actor->stage, "operation %d took %llu ns", (int)kind,
+			(unsigned long long)took_ns);
+}
+
 /* Whether the session can go on after such a result. */
 static bool
 judge(struct session *session, enum sim_kind kind, uint64_t key, int rc)
@@ -345,14 +357,16 @@ session_main(void *arg)
 		!nam_sim_ghost(); i++) {
 		enum sim_kind kind = turn(stage, &session->rng,
 			choose(&scenario->mix, &session->rng));
-		uint64_t key = nam_rng_below(&session->rng, scenario->keys);
+		uint64_t key = nam_rng_below(&session->rng, scenario->keys), since_ns;
 		int rc;
 
 		tick(stage);
 		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
 			nam_err_is(collect(session->actor, session->worker), NAM_E_FABRIC))
 			break;
+		since_ns = nam_sim_now_ns();
 		rc = kind == SIM_SCAN ? do_some_scan(session) : do_point(session, kind, key);
+		check_progress(session, kind, since_ns);
 		if (!judge(session, kind, key, rc))
 			break;
 	}
