@@ -11,11 +11,25 @@
 
 #define TICK_NS 100000000ull
 
-struct crew {
+/* A client and its threads, which are members first, first + 1, ... */
+struct team {
+	struct crew *crew;
 	struct nam_client *client;
+	unsigned first;
+	unsigned started;
+};
+
+struct crew {
 	unsigned size;
+	unsigned threads;		/* of each client */
+	unsigned teams_count;
+	struct team *teams;
 	struct crew_member *members;
-	struct nam_thread **threads;
+	struct nam_thread **handles;
+	struct crew_others others;
+	bool simulated;			/* then gates are what conditions are otherwise */
+	struct nam_sim_gate called_gate, finished_gate;
+	unsigned teams_alive;		/* that others run */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t called;		/* a job, or the end */
@@ -28,23 +42,71 @@ struct crew {
 	struct nam_diag diag;
 };
 
+/* ---- waiting for each other --------------------------------------------------------------- */
+
+/* Of simulated threads only one runs at a time, until it waits: no mutex then. */
+static void
+lock(struct crew *crew)
+{
+	if (!crew->simulated)
+		pthread_mutex_lock(&crew->mutex);
+}
+
+static void
+unlock(struct crew *crew)
+{
+	if (!crew->simulated)
+		pthread_mutex_unlock(&crew->mutex);
+}
+
+static void
+wait_called(struct crew *crew)
+{
+	if (crew->simulated)
+		nam_sim_gate_wait(&crew->called_gate);
+	else
+		pthread_cond_wait(&crew->called, &crew->mutex);
+}
+
+static void
+wait_finished(struct crew *crew)
+{
+	if (crew->simulated)
+		nam_sim_gate_wait(&crew->finished_gate);
+	else
+		pthread_cond_wait(&crew->finished, &crew->mutex);
+}
+
+/* So many more have done their part, or failed to. */
+static void
+finished(struct crew *crew, unsigned count, int rc, const struct nam_diag *diag)
+{
+	lock(crew);
+	if (rc && !crew->rc) {
+		crew->rc = rc;
+		crew->diag = *diag;
+	}
+	crew->running -= count;
+	if (crew->running == 0 && crew->simulated)
+		nam_sim_gate_open(&crew->finished_gate);
+	else if (crew->running == 0)
+		pthread_cond_signal(&crew->finished);
+	unlock(crew);
+}
+
+/* ---- members ------------------------------------------------------------------------------ */
+
 static void
 member_open(struct crew_member *member)
 {
 	struct crew *crew = member->crew;
+	struct nam_client *client = crew->teams[member->number / crew->threads].client;
 	struct nam_diag diag = { "" };
 	int rc = 0;
 
-	if (crew->client)
-		rc = nam_worker_open(crew->client, &member->worker, &diag);
-	pthread_mutex_lock(&crew->mutex);
-	if (rc && !crew->rc) {
-		crew->rc = rc;
-		crew->diag = diag;
-	}
-	if (--crew->running == 0)
-		pthread_cond_signal(&crew->finished);
-	pthread_mutex_unlock(&crew->mutex);
+	if (client)
+		rc = nam_worker_open(client, &member->worker, &diag);
+	finished(crew, 1, rc, &diag);
 }
 
 static void
@@ -58,19 +120,16 @@ member_main(void *arg)
 	for (;;) {
 		crew_job_fn fn;
 
-		pthread_mutex_lock(&crew->mutex);
+		lock(crew);
 		while (crew->generation == seen)
-			pthread_cond_wait(&crew->called, &crew->mutex);
+			wait_called(crew);
 		seen = crew->generation;
 		fn = crew->fn;
-		pthread_mutex_unlock(&crew->mutex);
+		unlock(crew);
 		if (!fn)
 			break;
 		fn(member, crew->arg);
-		pthread_mutex_lock(&crew->mutex);
-		if (--crew->running == 0)
-			pthread_cond_signal(&crew->finished);
-		pthread_mutex_unlock(&crew->mutex);
+		finished(crew, 1, 0, NULL);
 	}
 	if (member->worker)
 		nam_worker_close(member->worker);
@@ -79,13 +138,16 @@ member_main(void *arg)
 static void
 call(struct crew *crew, crew_job_fn fn, void *arg)
 {
-	pthread_mutex_lock(&crew->mutex);
+	lock(crew);
 	crew->fn = fn;
 	crew->arg = arg;
 	crew->running = crew->size;
 	crew->generation++;
-	pthread_cond_broadcast(&crew->called);
-	pthread_mutex_unlock(&crew->mutex);
+	if (crew->simulated)
+		nam_sim_gate_open(&crew->called_gate);
+	else
+		pthread_cond_broadcast(&crew->called);
+	unlock(crew);
 }
 
 static uint64_t
@@ -104,13 +166,13 @@ wait_all(struct crew *crew, crew_tick_fn tick, void *tick_arg)
 {
 	uint64_t begin_ns = nam_now_ns();
 
-	pthread_mutex_lock(&crew->mutex);
+	lock(crew);
 	while (crew->running) {
 		struct timespec until;
 		uint64_t until_ns;
 
-		if (!tick) {
-			pthread_cond_wait(&crew->finished, &crew->mutex);
+		if (!tick || crew->simulated) {
+			wait_finished(crew);
 			continue;
 		}
 		until_ns = nam_now_ns() + TICK_NS;
@@ -122,7 +184,7 @@ wait_all(struct crew *crew, crew_tick_fn tick, void *tick_arg)
 		tick(tick_arg, done_sum(crew), (double)(nam_now_ns() - begin_ns) * 1e-9);
 		pthread_mutex_lock(&crew->mutex);
 	}
-	pthread_mutex_unlock(&crew->mutex);
+	unlock(crew);
 }
 
 double
@@ -138,24 +200,37 @@ crew_run(struct crew *crew, crew_job_fn fn, void *arg, crew_tick_fn tick, void *
 	return (double)(nam_now_ns() - begin_ns) * 1e-9;
 }
 
+/* ---- life --------------------------------------------------------------------------------- */
+
+static void
+crew_free(struct crew *crew)
+{
+	free(crew->members);
+	free(crew->handles);
+	free(crew->teams);
+	free(crew);
+}
+
 static int
-crew_alloc(struct nam_client *client, unsigned threads, struct crew **ret_crew)
+crew_alloc(unsigned clients, unsigned threads, struct crew **ret_crew)
 {
 	struct crew *crew = calloc(1, sizeof(*crew));
+	size_t size = (size_t)clients * threads;
 	pthread_condattr_t monotonic;
 
 	if (!crew)
 		return -ENOMEM;
-	crew->client = client;
-	crew->threads = calloc(threads, sizeof(struct nam_thread *));
-	crew->members = aligned_alloc(64, threads * sizeof(struct crew_member));
-	if (!crew->threads || !crew->members) {
-		free(crew->members);
-		free(crew->threads);
-		free(crew);
+	crew->handles = calloc(size, sizeof(struct nam_thread *));
+	crew->members = aligned_alloc(64, size * sizeof(struct crew_member));
+	crew->teams = calloc(clients, sizeof(struct team));
+	if (!crew->handles || !crew->members || !crew->teams) {
+		crew_free(crew);
 		return -ENOMEM;
 	}
-	memset(crew->members, 0, threads * sizeof(struct crew_member));
+	memset(crew->members, 0, size * sizeof(struct crew_member));
+	crew->threads = threads;
+	crew->teams_count = clients;
+	crew->simulated = nam_sim_self() != NULL;
 	pthread_mutex_init(&crew->mutex, NULL);
 	pthread_cond_init(&crew->called, NULL);
 	pthread_condattr_init(&monotonic);
@@ -166,34 +241,103 @@ crew_alloc(struct nam_client *client, unsigned threads, struct crew **ret_crew)
 	return 0;
 }
 
-int
-crew_start(struct nam_client *client, unsigned threads, struct crew **ret_crew,
-	struct nam_diag *diag)
+static void
+team_start(struct team *team)
 {
-	struct crew *crew;
-	int rc = crew_alloc(client, threads, &crew);
+	struct crew *crew = team->crew;
+	struct nam_diag diag;
 
-	if (rc)
-		return nam_diag_set(diag, rc, "no memory for %u threads", threads);
-	crew->running = threads;
-	for (unsigned i = 0; i < threads; i++) {
+	for (unsigned i = 0; i < crew->threads; i++) {
+		unsigned number = team->first + i;
 		char name[24];
+		int rc;
 
-		crew->members[i].crew = crew;
-		crew->members[i].number = i;
-		snprintf(name, sizeof(name), "bench-%u", i);
-		rc = nam_thread_start(name, member_main, &crew->members[i], &crew->threads[i]);
+		snprintf(name, sizeof(name), "bench-%u", number);
+		rc = nam_thread_start(name, member_main, &crew->members[number],
+			&crew->handles[number]);
 		if (rc) {
-			pthread_mutex_lock(&crew->mutex);
-			crew->running -= threads - i;
-			pthread_mutex_unlock(&crew->mutex);
-			nam_diag_set(&crew->diag, rc, "thread %u could not be started: %s", i,
+			(void)nam_diag_set(&diag, rc, "thread %u could not be started: %s", number,
 				nam_err_text(rc));
-			crew->rc = rc;
+			finished(crew, crew->threads - i, rc, &diag);
 			break;
 		}
+		lock(crew);
 		crew->size++;
+		unlock(crew);
+		team->started++;
 	}
+}
+
+static void
+team_join(struct team *team)
+{
+	for (unsigned i = 0; i < team->started; i++)
+		nam_thread_join(team->crew->handles[team->first + i]);
+}
+
+/* A simulated client's life. */
+static void
+team_main(void *arg)
+{
+	struct team *team = arg;
+	struct crew *crew = team->crew;
+	struct nam_diag diag = { "it could not connect" };
+
+	if (crew->others.connect(crew->others.arg, &team->client)) {
+		finished(crew, crew->threads, -NAM_E_FABRIC_CONNECT, &diag);
+	} else {
+		team_start(team);
+		team_join(team);
+		nam_client_close(team->client);
+	}
+	if (--crew->teams_alive == 0)
+		nam_sim_gate_open(&crew->finished_gate);
+}
+
+static void
+teams_start(struct crew *crew)
+{
+	struct nam_diag diag;
+
+	for (unsigned i = 0; i < crew->teams_count; i++) {
+		struct team *team = &crew->teams[i];
+		int rc;
+
+		team->crew = crew;
+		team->first = i * crew->threads;
+		if (i == 0) {
+			team_start(team);
+			continue;
+		}
+		rc = simulation_client(crew->others.simulation, i, team_main, team);
+		if (rc) {
+			(void)nam_diag_set(&diag, rc, "client %u could not be started", i);
+			finished(crew, (crew->teams_count - i) * crew->threads, rc, &diag);
+			break;
+		}
+		crew->teams_alive++;
+	}
+}
+
+int
+crew_start_simulated(struct nam_client *client, unsigned threads, const struct crew_others *others,
+	struct crew **ret_crew, struct nam_diag *diag)
+{
+	unsigned clients = others ? others->clients : 1;
+	struct crew *crew;
+	int rc = crew_alloc(clients, threads, &crew);
+
+	if (rc)
+		return nam_diag_set(diag, rc, "no memory for %u threads", clients * threads);
+	if (others)
+		crew->others = *others;
+	crew->teams[0].client = client;
+	crew->running = clients * threads;
+	for (unsigned i = 0; i < clients * threads; i++) {
+		crew->members[i].crew = crew;
+		crew->members[i].number = i;
+	}
+	teams_start(crew);
 	wait_all(crew, NULL, NULL);
 	if (crew->rc) {
 		rc = crew->rc;
@@ -206,20 +350,26 @@ crew_start(struct nam_client *client, unsigned threads, struct crew **ret_crew,
 	return 0;
 }
 
+int
+crew_start(struct nam_client *client, unsigned threads, struct crew **ret_crew,
+	struct nam_diag *diag)
+{
+	return crew_start_simulated(client, threads, NULL, ret_crew, diag);
+}
+
 void
 crew_stop(struct crew *crew)
 {
 	if (!crew)
 		return;
 	call(crew, NULL, NULL);
-	for (unsigned i = 0; i < crew->size; i++)
-		nam_thread_join(crew->threads[i]);
+	team_join(&crew->teams[0]);
+	while (crew->teams_alive)
+		nam_sim_gate_wait(&crew->finished_gate);
 	pthread_cond_destroy(&crew->called);
 	pthread_cond_destroy(&crew->finished);
 	pthread_mutex_destroy(&crew->mutex);
-	free(crew->members);
-	free(crew->threads);
-	free(crew);
+	crew_free(crew);
 }
 
 unsigned

@@ -37,17 +37,20 @@ lay_out(struct index_bench *bench)
 							share[OP_UPSERT] > 0 ||
 							o->load == LOAD_NONE);
 	bench->dense = !changes && o->load != LOAD_NONE;
-	bench->fibers_count = (uint64_t)o->threads * o->fibers;
+	bench->fibers_count = (uint64_t)index_threads(bench) * o->fibers;
 	op_mix_init(&bench->mix, &o->workload);
 	zipf_init(&bench->zipf, o->keys, o->theta);
 	permutation_init(&bench->scatter, o->keys, o->seed + 2);
 	if (o->warmup == UINT64_MAX) {
 		/* Several lookups under each of the lowest inner nodes. */
-		uint64_t fanout = o->index.node_bytes / 16;
+		uint64_t fanout = o->index.node_bytes / 16, least = WARMUP_MIN;
 
-		o->warmup = o->keys * 16 / (fanout * fanout);
-		if (o->warmup < WARMUP_MIN)
-			o->warmup = o->keys < WARMUP_MIN ? o->keys : WARMUP_MIN;
+		/* Simulated, there is nothing but the cache to be warmed, but of each client. */
+		if (bench->network)
+			least = 16 * fanout;
+		o->warmup = o->keys * (bench->network ? 4 : 16) / (fanout * fanout);
+		if (o->warmup < least)
+			o->warmup = o->keys < least ? o->keys : least;
 	}
 	return BENCH_OK;
 }
@@ -107,15 +110,25 @@ open_index(struct index_bench *bench)
 }
 
 static int
+connect_client(void *arg, struct nam_client **ret_client)
+{
+	const struct index_bench *bench = arg;
+
+	return bench_connect(bench->options.cluster, bench->options.fibers, ret_client);
+}
+
+static int
 set_up(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
+	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
 	struct nam_diag diag = { "" };
-	int exit_code = bench_connect(o->cluster, o->fibers, &bench->client), rc;
+	int exit_code = connect_client(bench, &bench->client), rc;
 
 	if (exit_code)
 		return exit_code;
-	rc = crew_start(bench->client, o->threads, &bench->crew, &diag);
+	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
+		&bench->crew, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
 	exit_code = open_index(bench);
@@ -130,6 +143,7 @@ set_up(struct index_bench *bench)
 static void
 tear_down(struct index_bench *bench)
 {
+	index_others_close(bench);
 	if (bench->index)
 		nam_index_close(bench->index);
 	if (bench->created && !bench->options.keep) {
@@ -276,8 +290,14 @@ take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
 static int
 run(struct index_bench *bench)
 {
-	int rc = index_load(bench);
+	int rc = 0;
 
+	if (bench->options.load == LOAD_INSERT)
+		rc = index_others_open(bench);
+	if (!rc)
+		rc = index_load(bench);
+	if (!rc && !bench_signal)
+		rc = index_others_open(bench);
 	if (!rc && !bench_signal)
 		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
 	if (!rc && !bench_signal)
@@ -292,22 +312,12 @@ run(struct index_bench *bench)
 	return rc;
 }
 
-int
-index_main(int argc, char **argv)
+/* Everything but the options. */
+static int
+run_all(struct index_bench *bench)
 {
-	struct index_bench *bench = calloc(1, sizeof(*bench));
-	int exit_code, rc;
+	int exit_code = set_up(bench), rc;
 
-	if (!bench)
-		return bench_failed("starting", -ENOMEM, NULL);
-	if (index_options_parse(argc, argv, &bench->options, &exit_code)) {
-		free(bench);
-		return exit_code;
-	}
-	ticks_init();
-	progress_init(bench->options.quiet);
-	bench_catch_signals();
-	exit_code = set_up(bench);
 	if (!exit_code) {
 		/* Whatever went wrong was printed where it happened. */
 		rc = run(bench);
@@ -320,6 +330,46 @@ index_main(int argc, char **argv)
 			exit_code = BENCH_FAILED;
 	}
 	tear_down(bench);
+	return exit_code;
+}
+
+/* The first client of a simulated cluster. */
+static int
+run_simulated(void *arg, struct simulation *simulation)
+{
+	struct index_bench *bench = arg;
+
+	bench->simulation = simulation;
+	bench->network = simulation_network(simulation);
+	bench->options.cluster = simulation_cluster(simulation);
+	return run_all(bench);
+}
+
+int
+index_main(int argc, char **argv)
+{
+	struct index_bench *bench = calloc(1, sizeof(*bench));
+	struct index_bench_options *o;
+	int exit_code;
+
+	if (!bench)
+		return bench_failed("starting", -ENOMEM, NULL);
+	if (index_options_parse(argc, argv, &bench->options, &exit_code)) {
+		free(bench);
+		return exit_code;
+	}
+	o = &bench->options;
+	bench_catch_signals();
+	if (simulation_wanted(o->cluster)) {
+		/* Time is the simulation's: neither ticks nor progress of ours. */
+		progress_init(true);
+		exit_code = simulation_run(o->cluster, o->memservers, o->seed, run_simulated,
+			bench);
+	} else {
+		ticks_init();
+		progress_init(o->quiet);
+		exit_code = run_all(bench);
+	}
 	free(bench);
 	return exit_code;
 }

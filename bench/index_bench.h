@@ -3,6 +3,7 @@
  * index_bench.h -- the inside of nam-bench index.
  *
  *	index_bench.c	set up, load, warm, measure, verify, report, clean up
+ *	index_clients.c	simulated clients beside the first
  *	index_load.c	fill the index
  *	index_run.c	the hot loop
  *	index_verify.c	afterwards: invariants and the whole content
@@ -43,6 +44,7 @@ struct index_part {
 	struct index_bench *bench;
 	struct crew_member *member;
 	struct nam_worker *worker;
+	struct nam_index *index;	/* as its client has opened it */
 	struct bench_fiber *fibers;
 	struct nam_rng rng;
 	uint64_t remaining;		/* operations not yet begun */
@@ -73,6 +75,9 @@ struct index_bench {
 	struct nam_client *client;
 	struct crew *crew;
 	struct nam_index *index;
+	struct simulation *simulation;	/* NULL: a real cluster */
+	const struct nam_sim_network *network;	/* its, or NULL */
+	struct nam_index **others;	/* [clients]: the index of each client but the first */
 	char name[64];
 	bool created;			/* by us: to be dropped */
 
@@ -98,6 +103,10 @@ struct index_bench {
 	bool verified;
 };
 
+/* Simulated clients beside the first open the index, and close it. */
+int index_others_open(struct index_bench *bench) NAM_MUST_CHECK;
+void index_others_close(struct index_bench *bench);
+
 /* index_load.c: 0 or what the library said, printed already. */
 int index_load(struct index_bench *bench) NAM_MUST_CHECK;
 
@@ -118,6 +127,21 @@ void index_collector_stop(struct index_collector *collector);
 
 /* index_report.c */
 int index_report(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* Threads of all clients. */
+static inline uint32_t
+index_threads(const struct index_bench *bench)
+{
+	return bench->options.threads * bench->options.clients;
+}
+
+static inline struct nam_index *
+index_of_member(const struct index_bench *bench, const struct crew_member *member)
+{
+	uint32_t client = member->number / bench->options.threads;
+
+	return client ? bench->others[client] : bench->index;
+}
 
 static inline struct nam_worker *
 index_worker(struct index_bench *bench)

@@ -31,6 +31,8 @@ source_next(void *arg, void *key, uint64_t *payload)
 		keys_prepare(keys, key);
 	keys_write(keys, keys_loaded(keys, pair), key);
 	*payload = keys_loaded_payload(keys, pair);
+	if (source->bench->network)
+		simulation_work(source->bench->network, source->bench->network->entry_ns);
 	source->next++;
 	return 1;
 }
@@ -67,7 +69,7 @@ insert_main(void *arg)
 		int rc;
 
 		keys_write(keys, keys_loaded(keys, pair), fiber->key);
-		rc = nam_index_insert(part->worker, bench->index, fiber->key,
+		rc = nam_index_insert(part->worker, part->index, fiber->key,
 			keys_loaded_payload(keys, pair)); /* SUSPENDS */
 		if (rc)
 			findings_failed(&bench->findings, rc, "loading by insert",
@@ -87,6 +89,7 @@ insert_job(struct crew_member *member, void *arg)
 
 	part->member = member;
 	part->worker = member->worker;
+	part->index = index_of_member(bench, member);
 	part->done = 0;
 	for (uint32_t i = 0; i < bench->options.fibers; i++) {
 		int rc = nam_worker_spawn(part->worker, insert_main, &part->fibers[i]);

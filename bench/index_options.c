@@ -7,8 +7,12 @@
 #include "bench.h"
 #include "keys.h"
 #include "options.h"
+#include "simulation.h"
 
 #define SECONDS_DEFAULT 5.0
+#define SECONDS_SIMULATED 0.005
+#define MEMSERVERS_DEFAULT 2u
+#define CLIENTS_MAX 4000u
 
 static const char help[] =
 	"Usage: nam-bench index --cluster CLUSTER [OPTION]...\n"
@@ -24,7 +28,7 @@ static const char help[] =
 	"  --scan-length N     or N entries (default 100; ycsb-e: uniform in 1 to N)\n"
 	"  --reverse           scans go downwards\n"
 	"  --ops N             operations in all, or\n"
-	"  --seconds S         how long (default 5)\n"
+	"  --seconds S         how long (default 5; simulated: 0.005)\n"
 	"  --threads N         (default 1)\n"
 	"  --fibers N          per thread (default 16)\n"
 	"  --batch N           lookups by nam_index_lookup_many() with N keys a call (default 1:\n"
@@ -32,7 +36,12 @@ static const char help[] =
 	"  --warmup N          lookups before measuring (default: enough to fill the cache)\n"
 	"  --seed N            (default 1)\n"
 	"On what:\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
+	"                      sim:PROFILE: a simulated cluster, on the network cards and\n"
+	"                      processors of connectx3, connect-ib, connectx4, connectx5,\n"
+	"                      connectx6, shm, or of a file\n"
+	"  --memservers N      of it, 1 to 64 (default 2)\n"
+	"  --clients N         of it: processes of --threads each, 1 to 4000 (default 1)\n"
 	"  --index DESIGN      fine: one-sided\n"
 	"  --keys N            pairs to load (default 1M)\n"
 	"  --load METHOD       bulk (default), insert, or none: use the index that a run with\n"
@@ -73,6 +82,8 @@ enum {
 	OPT_WARMUP,
 	OPT_SEED,
 	OPT_CLUSTER,
+	OPT_MEMSERVERS,
+	OPT_CLIENTS,
 	OPT_INDEX,
 	OPT_KEYS,
 	OPT_LOAD,
@@ -109,6 +120,8 @@ static const struct option options_known[] = {
 	{ "warmup", required_argument, NULL, OPT_WARMUP },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
+	{ "memservers", required_argument, NULL, OPT_MEMSERVERS },
+	{ "clients", required_argument, NULL, OPT_CLIENTS },
 	{ "index", required_argument, NULL, OPT_INDEX },
 	{ "keys", required_argument, NULL, OPT_KEYS },
 	{ "load", required_argument, NULL, OPT_LOAD },
@@ -183,6 +196,11 @@ take_index(struct given *g, int option, const char *value)
 	case OPT_CLUSTER:
 		g->o.cluster = value;
 		return 0;
+	case OPT_MEMSERVERS:
+		return option_count32("--memservers", value, 1, SIMULATION_MEMSERVERS_MAX,
+			&g->o.memservers);
+	case OPT_CLIENTS:
+		return option_count32("--clients", value, 1, CLIENTS_MAX, &g->o.clients);
 	case OPT_INDEX:
 		if (strcmp(value, "fine") != 0)
 			return option_bad_choice("--index", value, "fine");
@@ -300,6 +318,31 @@ settle_workload(struct given *g)
 	return 0;
 }
 
+/* What is only of a simulated cluster, and what not. */
+static int
+settle_cluster(struct index_bench_options *o)
+{
+	bool simulated = simulation_wanted(o->cluster);
+
+	if (!simulated && (o->memservers || o->clients)) {
+		bench_complain("%s: only with --cluster sim:PROFILE; real ones are started by "
+			"themselves", o->memservers ? "--memservers" : "--clients");
+		return -1;
+	}
+	if (simulated && (o->keep || o->load == LOAD_NONE)) {
+		bench_complain("%s: a simulated cluster ends with the run",
+			o->keep ? "--keep" : "--load none");
+		return -1;
+	}
+	if (!o->memservers)
+		o->memservers = MEMSERVERS_DEFAULT;
+	if (!o->clients)
+		o->clients = 1;
+	if (!(o->seconds > 0))
+		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
+	return 0;
+}
+
 static int
 settle(struct given *g)
 {
@@ -324,12 +367,12 @@ settle(struct given *g)
 		bench_complain("--load none: which index?  Say --name");
 		return -1;
 	}
-	if (!(o->seconds > 0))
-		o->seconds = SECONDS_DEFAULT;
+	o->cluster = bench_cluster(o->cluster, "index");
+	if (!o->cluster || settle_cluster(o))
+		return -1;
 	if (o->json && !strcmp(o->json, "-"))
 		o->quiet = true;
-	o->cluster = bench_cluster(o->cluster, "index");
-	return o->cluster ? 0 : -1;
+	return 0;
 }
 
 int

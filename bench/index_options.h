@@ -24,7 +24,8 @@ struct index_bench_options {
 	uint64_t keys;
 	uint64_t ops;			/* 0: by time */
 	double seconds;
-	uint32_t threads;
+	uint32_t memservers, clients;	/* simulated */
+	uint32_t threads;		/* per client */
 	uint32_t fibers;		/* per thread */
 	uint32_t batch;			/* keys that one lookup call is asked for */
 	uint64_t cache_bytes;

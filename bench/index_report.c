@@ -104,7 +104,14 @@ print_head(const struct index_bench *bench)
 	const struct index_bench_options *o = &bench->options;
 	char a[TEXT_BYTES], b[TEXT_BYTES];
 
-	report_heading("index");
+	if (bench->network) {
+		char heading[64];
+
+		snprintf(heading, sizeof(heading), "index, simulated: %s", bench->network->name);
+		report_heading(heading);
+	} else {
+		report_heading("index");
+	}
 	printf("  workload    %s (", o->workload.name);
 	for (int op = 0, first = 1; op < OPS_COUNT; op++) {
 		if (!(o->workload.share[op] > 0))
@@ -126,8 +133,10 @@ print_head(const struct index_bench *bench)
 	printf("  cluster     %u memory server%s over %s\n", nam_client_servers(bench->client),
 		nam_client_servers(bench->client) == 1 ? "" : "s",
 		nam_client_fabric(bench->client));
-	printf("  clients     %u thread%s of %u fibers", o->threads, o->threads == 1 ? "" : "s",
-		o->fibers);
+	printf("  clients     ");
+	if (bench->network)
+		printf("%u of ", o->clients);
+	printf("%u thread%s of %u fibers", o->threads, o->threads == 1 ? "" : "s", o->fibers);
 	if (o->batch > 1)
 		printf(", lookups of %u keys a call", o->batch);
 	putchar('\n');
@@ -198,7 +207,7 @@ print_servers(struct index_bench *bench)
 		printf("  server %-4u %s of %s in use", status.id,
 			text_bytes(a, (double)(status.carved_bytes - status.free_bytes)),
 			text_bytes(b, (double)status.memory_bytes));
-		beyond = private_bytes(status.pid);
+		beyond = bench->network ? 0 : private_bytes(status.pid);
 		if (beyond)
 			printf(", its process %s beyond that", text_bytes(c, (double)beyond));
 		putchar('\n');
@@ -334,7 +343,9 @@ json_memory(cJSON *object, struct index_bench *bench)
 		report_number(server, "carved_bytes", (double)status.carved_bytes);
 		report_number(server, "free_bytes", (double)status.free_bytes);
 		report_number(server, "page_bytes", (double)status.page_bytes);
-		report_number(server, "process_bytes", (double)private_bytes(status.pid));
+		if (!bench->network)
+			report_number(server, "process_bytes",
+				(double)private_bytes(status.pid));
 		cJSON_AddItemToArray(servers, server);
 	}
 }
@@ -350,6 +361,10 @@ json_head(cJSON *object, const struct index_bench *bench)
 	cJSON_AddStringToObject(object, "index", "fine");
 	cJSON_AddBoolToObject(object, "unique", o->index.unique);
 	report_number(object, "memservers", nam_client_servers(bench->client));
+	cJSON_AddBoolToObject(object, "simulated", bench->network != NULL);
+	if (bench->network)
+		cJSON_AddStringToObject(object, "profile", bench->network->name);
+	report_number(object, "clients", o->clients);
 	report_number(object, "threads", o->threads);
 	report_number(object, "fibers", o->fibers);
 	report_number(object, "batch", o->batch);

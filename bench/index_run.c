@@ -79,6 +79,14 @@ item_draw(const struct index_bench *bench, struct bench_fiber *fiber, struct nam
 	}
 }
 
+/* What the profile of a simulated cluster says of an operation; otherwise nothing. */
+static inline void
+work(const struct index_bench *bench)
+{
+	if (__builtin_expect(bench->network != NULL, 0))
+		simulation_work(bench->network, bench->network->operation_ns);
+}
+
 /* ---- point operations --------------------------------------------------------------------- */
 
 static void
@@ -118,8 +126,9 @@ do_lookup(struct bench_fiber *fiber, const struct item *item)
 	uint64_t payload = 0;
 	int rc;
 
+	work(bench);
 	keys_write(&bench->keys, item->key, fiber->key);
-	rc = nam_index_lookup(fiber->part->worker, bench->index, fiber->key,
+	rc = nam_index_lookup(fiber->part->worker, fiber->part->index, fiber->key,
 		&payload); /* SUSPENDS */
 	if (__builtin_expect(!rc && lookup_right(&bench->keys, item, payload), 1))
 		return;
@@ -147,7 +156,9 @@ do_lookups(struct bench_fiber *fiber, uint32_t count)
 			keys_prepare(&bench->keys, key);
 		keys_write(&bench->keys, items[i].key, key);
 	}
-	rc = nam_index_lookup_many(part->worker, bench->index, fiber->keys, count, payloads,
+	if (__builtin_expect(bench->network != NULL, 0))
+		simulation_work(bench->network, bench->network->batched_operation_ns * count);
+	rc = nam_index_lookup_many(part->worker, part->index, fiber->keys, count, payloads,
 		rcs); /* SUSPENDS */
 	if (rc) {
 		failed(fiber, rc, "lookup");
@@ -167,8 +178,9 @@ do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
 	struct index_bench *bench = fiber->part->bench;
 	int rc;
 
+	work(bench);
 	keys_write(&bench->keys, item->key, fiber->key);
-	rc = nam_index_update(fiber->part->worker, bench->index, fiber->key,
+	rc = nam_index_update(fiber->part->worker, fiber->part->index, fiber->key,
 		keys_payload(item->key, version & 0xffff)); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
 		findings_missing(&bench->findings, 1, "update: key %" PRIu64 " was not found",
@@ -187,13 +199,14 @@ do_insert(struct bench_fiber *fiber, bool upsert)
 	uint64_t payload, key;
 	int rc;
 
+	work(bench);
 	key = keys_inserted(&bench->keys, n * bench->fibers_count + fiber->number, &payload);
 	keys_write(&bench->keys, key, fiber->key);
 	if (upsert)
-		rc = nam_index_upsert(part->worker, bench->index, fiber->key,
+		rc = nam_index_upsert(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
 	else
-		rc = nam_index_insert(part->worker, bench->index, fiber->key,
+		rc = nam_index_insert(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
 	if (!rc)
 		/* Release: pairs with item_latest(). */
@@ -217,11 +230,12 @@ do_upsert(struct bench_fiber *fiber, uint32_t random)
 		do_insert(fiber, true); /* SUSPENDS */
 		return;
 	}
+	work(bench);
 	item = item_draw(bench, fiber, &part->rng);
 	if (!bench->keys.dup_shift)
 		item.payload = keys_payload(item.key, random >> 16);
 	keys_write(&bench->keys, item.key, fiber->key);
-	rc = nam_index_upsert(part->worker, bench->index, fiber->key, item.payload); /* SUSPENDS */
+	rc = nam_index_upsert(part->worker, part->index, fiber->key, item.payload); /* SUSPENDS */
 	if (rc)
 		failed(fiber, rc, "upsert");
 }
@@ -254,11 +268,12 @@ do_delete(struct bench_fiber *fiber)
 		do_insert(fiber, false); /* SUSPENDS */
 		return OP_INSERT;
 	}
+	work(bench);
 	keys_write(keys, key, fiber->key);
 	if (bench->options.index.unique)
-		rc = nam_index_delete(part->worker, bench->index, fiber->key); /* SUSPENDS */
+		rc = nam_index_delete(part->worker, part->index, fiber->key); /* SUSPENDS */
 	else
-		rc = nam_index_delete_pair(part->worker, bench->index, fiber->key,
+		rc = nam_index_delete_pair(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
 		findings_missing(&bench->findings, 1, "delete: key %" PRIu64 " was not found", key);
@@ -324,8 +339,9 @@ do_scan(struct bench_fiber *fiber)
 	bool exhausted = false;
 	int rc;
 
+	work(part->bench);
 	scan_range(fiber, &range, &check);
-	rc = nam_cursor_open(part->worker, part->bench->index, &range, &cursor);
+	rc = nam_cursor_open(part->worker, part->index, &range, &cursor);
 	if (rc) {
 		failed(fiber, rc, "opening a scan");
 		return;
@@ -335,6 +351,9 @@ do_scan(struct bench_fiber *fiber)
 
 		rc = nam_cursor_next(cursor, fiber->keys, fiber->payloads, INDEX_SCAN_CAPACITY,
 			&count); /* SUSPENDS */
+		if (part->bench->network)
+			simulation_work(part->bench->network,
+				part->bench->network->entry_ns * count);
 		if (!rc && count)
 			scan_check_feed(&check, fiber->keys, fiber->payloads, count);
 		exhausted = !count;
@@ -462,10 +481,11 @@ phase_main(struct crew_member *member, void *arg)
 	const struct phase *phase = arg;
 	struct index_bench *bench = phase->bench;
 	struct index_part *part = &bench->parts[member->number];
-	uint64_t threads = bench->options.threads;
+	uint64_t threads = index_threads(bench);
 
 	part->member = member;
 	part->worker = member->worker;
+	part->index = index_of_member(bench, member);
 	part->done = 0;
 	part->remaining = UINT64_MAX;
 	if (phase->ops)
@@ -499,10 +519,12 @@ index_warm(struct index_bench *bench)
 {
 	struct phase phase = { bench, warm_main, 0, 1e9 };
 	uint64_t n = bench->options.warmup;
+	uint64_t count = bench->fibers_count / bench->options.clients;
 
+	/* Every client has a cache of its own. */
 	for (uint64_t i = 0; i < bench->fibers_count; i++) {
-		bench->fibers[i].warm_at = n * i / bench->fibers_count;
-		bench->fibers[i].warm_end = n * (i + 1) / bench->fibers_count;
+		bench->fibers[i].warm_at = n * (i % count) / count;
+		bench->fibers[i].warm_end = n * (i % count + 1) / count;
 	}
 	if (n)
 		crew_run(bench->crew, phase_main, &phase, NULL, NULL);
@@ -519,7 +541,7 @@ collect_results(struct index_bench *bench)
 	struct index_result *result = bench->result;
 	uint64_t began = UINT64_MAX, ended = 0;
 
-	for (unsigned t = 0; t < bench->options.threads; t++) {
+	for (unsigned t = 0; t < index_threads(bench); t++) {
 		struct index_part *part = &bench->parts[t];
 
 		result->ops += part->done;
@@ -567,7 +589,7 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 int
 index_parts_init(struct index_bench *bench)
 {
-	uint32_t threads = bench->options.threads, fibers = bench->options.fibers;
+	uint32_t threads = index_threads(bench), fibers = bench->options.fibers;
 	uint32_t key_bytes = bench->keys.key_bytes;
 
 	bench->parts = calloc(threads, sizeof(struct index_part));

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../memserver/server.h"
+#include "bench.h"
+
+#define PREFIX "sim:"
+#define ADDRESS_BYTES 24u
+#define AWAIT_NS 100000u
+/* Address space, not memory: what nobody writes takes none. */
+#define MEMORY_BYTES (8ull << 30)
+#define REGION_BYTES (1ull << 30)
+
+struct memserver {
+	struct simulation *simulation;
+	struct nam_server *server;	/* NULL before it is ready and after it has ended */
+	unsigned id;
+	bool failed;
+	char address[ADDRESS_BYTES];
+};
+
+struct simulation {
+	struct nam_sim_network network;
+	struct memserver memservers[SIMULATION_MEMSERVERS_MAX];
+	unsigned count;
+	unsigned machines;		/* of memory servers: those of clients come after them */
+	char cluster[SIMULATION_MEMSERVERS_MAX * ADDRESS_BYTES];
+	int (*fn)(void *arg, struct simulation *simulation);
+	void *arg;
+	int exit_code;
+};
+
+bool
+simulation_wanted(const char *cluster)
+{
+	return !strncmp(cluster, PREFIX, strlen(PREFIX));
+}
+
+const char *
+simulation_cluster(const struct simulation *simulation)
+{
+	return simulation->cluster;
+}
+
+const struct nam_sim_network *
+simulation_network(const struct simulation *simulation)
+{
+	return &simulation->network;
+}
+
+unsigned
+simulation_memservers(const struct simulation *simulation)
+{
+	return simulation->count;
+}
+
+/* ---- memory servers ----------------------------------------------------------------------- */
+
+static void
+memserver_main(void *arg)
+{
+	struct memserver *self = arg;
+	struct nam_server_options options;
+	struct nam_server *server;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_server_options_init(&options);
+	options.listen = self->address;
+	options.id = self->id;
+	options.memory_bytes = MEMORY_BYTES;
+	options.region_bytes = REGION_BYTES;
+	options.pages = NAM_PAGES_4K;
+	options.rpc_threads = (uint32_t)self->simulation->network.rpc_threads;
+	rc = nam_server_start(&options, &server, NULL, &diag);
+	if (rc) {
+		self->failed = true;
+		(void)bench_failed(self->address, rc, diag.text);
+		return;
+	}
+	self->server = server;
+	rc = nam_server_run(server);
+	self->server = NULL;
+	if (rc)
+		(void)bench_failed(self->address, rc, NULL);
+	nam_server_destroy(server);
+}
+
+static int
+memservers_start(struct simulation *simulation, unsigned count)
+{
+	unsigned each = (unsigned)simulation->network.memservers_per_machine;
+	char *list = simulation->cluster;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct memserver *memserver = &simulation->memservers[i];
+		struct nam_sim_process *process;
+		int rc;
+
+		memserver->simulation = simulation;
+		memserver->id = i;
+		(void)snprintf(memserver->address, ADDRESS_BYTES, PREFIX "memserver%u", i);
+		list += sprintf(list, "%s%s", i ? "," : "", memserver->address);
+		rc = nam_sim_process_start(memserver->address + strlen(PREFIX), memserver_main,
+			memserver, &process);
+		if (rc)
+			return rc;
+		nam_sim_process_place(process, i / each);
+	}
+	simulation->count = count;
+	simulation->machines = (count + each - 1) / each;
+	return 0;
+}
+
+/* Until all of them listen; false if one cannot. */
+static bool
+memservers_await(const struct simulation *simulation)
+{
+	for (unsigned i = 0; i < simulation->count; i++) {
+		while (!simulation->memservers[i].server && !simulation->memservers[i].failed)
+			nam_sleep_ns(AWAIT_NS);
+		if (simulation->memservers[i].failed)
+			return false;
+	}
+	return true;
+}
+
+static void
+memservers_stop(const struct simulation *simulation)
+{
+	for (unsigned i = 0; i < simulation->count; i++)
+		if (simulation->memservers[i].server)
+			nam_server_stop(simulation->memservers[i].server);
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+static void
+place_client(const struct simulation *simulation, unsigned number,
+	struct nam_sim_process *process)
+{
+	unsigned each = (unsigned)simulation->network.clients_per_machine;
+
+	nam_sim_process_place(process, simulation->machines + number / each);
+}
+
+int
+simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn fn, void *arg)
+{
+	struct nam_sim_process *process;
+	char name[24];
+	int rc;
+
+	(void)snprintf(name, sizeof(name), "client%u", number);
+	rc = nam_sim_process_start(name, fn, arg, &process);
+	if (!rc)
+		place_client(simulation, number, process);
+	return rc;
+}
+
+static void
+first_main(void *arg)
+{
+	struct simulation *simulation = arg;
+
+	simulation->exit_code = BENCH_FAILED;
+	if (memservers_await(simulation))
+		simulation->exit_code = simulation->fn(simulation->arg, simulation);
+	memservers_stop(simulation);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int
+run(struct simulation *simulation, unsigned memservers, uint64_t seed)
+{
+	struct nam_sim_options options;
+	int rc;
+
+	nam_sim_options_init(&options);
+	options.seed = seed;
+	options.network = &simulation->network;
+	options.profile = simulation->network.strict ? NAM_SIM_STRICT : NAM_SIM_VERBS;
+	options.limit_ns = UINT64_MAX / 2;
+	rc = nam_sim_begin(&options);
+	if (rc)
+		return bench_failed("the simulation", rc, NULL);
+	rc = memservers_start(simulation, memservers);
+	if (!rc)
+		rc = simulation_client(simulation, 0, first_main, simulation);
+	if (!rc)
+		rc = nam_sim_run();
+	if (rc)
+		simulation->exit_code = bench_failed("the simulation", rc, NULL);
+	nam_sim_end();
+	return simulation->exit_code;
+}
+
+int
+simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
+	int (*fn)(void *arg, struct simulation *simulation), void *arg)
+{
+	struct simulation *simulation = calloc(1, sizeof(*simulation));
+	struct nam_diag diag = { "" };
+	int exit_code = BENCH_USAGE;
+
+	if (!simulation)
+		return bench_failed("the simulation", -ENOMEM, NULL);
+	simulation->fn = fn;
+	simulation->arg = arg;
+	if (nam_sim_network_read(cluster + strlen(PREFIX), &simulation->network, &diag))
+		bench_complain("--cluster %s: %s", cluster, diag.text);
+	else
+		exit_code = run(simulation, memservers, seed);
+	free(simulation);
+	return exit_code;
+}

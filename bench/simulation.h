@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simulation.h -- --cluster sim:PROFILE: memory servers and clients that run in this process, on
+ * the machines and the network of a profile, in virtual time.
+ */
+#ifndef NAM_BENCH_SIMULATION_H
+#define NAM_BENCH_SIMULATION_H
+
+#include <stdbool.h>
+
+#include "../common/fabric/sim.h"
+
+#define SIMULATION_MEMSERVERS_MAX 64u
+
+struct simulation;
+
+/* Whether that is a cluster to be simulated. */
+bool simulation_wanted(const char *cluster);
+
+/**
+ * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation).
+ *
+ * @cluster	"sim:" and a profile's name or path
+ *
+ * fn is the first client; simulation_client() starts others, which must have ended when it returns.
+ * Complains itself.  Returns fn's exit code, or another if the simulation itself fails.
+ */
+int simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
+	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
+
+/* For nam_client_options.cluster. */
+const char *simulation_cluster(const struct simulation *simulation);
+const struct nam_sim_network *simulation_network(const struct simulation *simulation);
+unsigned simulation_memservers(const struct simulation *simulation);
+
+/* Client number 1, 2, ...: a process that runs fn(arg), on the machine that is its turn. */
+int simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn fn,
+	void *arg) NAM_MUST_CHECK;
+
+/* The calling thread computes, if there is a simulation: for what a profile says of operations. */
+static inline void
+simulation_work(const struct nam_sim_network *network, double ns)
+{
+	if (__builtin_expect(network != NULL, 0))
+		nam_sim_work((uint64_t)(ns + 0.5));
+}
+
+#endif /* NAM_BENCH_SIMULATION_H */
