@@ -185,7 +185,7 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 	nam_sim_options_init(&options);
 	options.seed = seed;
 	options.network = &simulation->network;
-	options.profile = simulation->network.strict ? NAM_SIM_STRICT : NAM_SIM_VERBS;
+	options.profile = simulation->network.strict > 0 ? NAM_SIM_STRICT : NAM_SIM_VERBS;
 	options.limit_ns = UINT64_MAX / 2;
 	rc = nam_sim_begin(&options);
 	if (rc)

@@ -25,6 +25,12 @@ if grep -rIl "$tmp/first" "$prefix"; then
 	exit 1
 fi
 
+say "nam-bench finds the profiles of simulated networks where it was moved to"
+if ! (cd / && "$prefix/bin/nam-bench" index --cluster sim:connect-ib --keys 1k --ops 100 --quiet); then
+	echo "FAILED: the installed nam-bench cannot simulate"
+	exit 1
+fi
+
 say "every program has its man page"
 for program in "$prefix"/bin/*; do
 	page=$(find "$prefix" -path "*/man1/$(basename "$program").1")
