@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* litmus.c -- see litmus.h. */
+#include "litmus.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct litmus litmus;
+
+void
+litmus_fail(const char *format, ...)
+{
+	va_list args;
+
+	if (litmus.failed)
+		return;
+	litmus.failed = true;
+	va_start(args, format);
+	(void)vsnprintf(litmus.why, sizeof(litmus.why), format, args);
+	va_end(args);
+}
+
+void
+litmus_await_for(enum flag flag, uint64_t patience_ns)
+{
+	for (uint64_t i = 0; !litmus.flags[flag] && i < patience_ns / LITMUS_POLL_NS; i++)
+		nam_sleep_ns(LITMUS_POLL_NS);
+}
+
+void
+litmus_await(enum flag flag)
+{
+	litmus_await_for(flag, LITMUS_PATIENCE_NS);
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+int
+litmus_try_insert(struct actor *self, uint64_t number)
+{
+	uint8_t key[8];
+
+	nam_key_from_u64(number, key);
+	return nam_index_insert(self->worker, self->index, key, number + 1);
+}
+
+void
+litmus_insert(struct actor *self, uint64_t number)
+{
+	int rc = litmus_try_insert(self, number);
+
+	if (rc && !nam_sim_ghost())
+		litmus_fail("litmus_insert(%llu): %s", (unsigned long long)number, nam_err_name(rc));
+}
+
+void
+litmus_delete_range(struct actor *self, uint64_t first, uint64_t last)
+{
+	uint8_t key[8];
+
+	for (uint64_t number = first; number <= last; number += 10) {
+		int rc;
+
+		nam_key_from_u64(number, key);
+		rc = nam_index_delete(self->worker, self->index, key);
+		if (rc)
+			litmus_fail("delete(%llu): %s", (unsigned long long)number,
+				nam_err_name(rc));
+	}
+}
+
+void
+litmus_expect(struct actor *self, uint64_t number, int expected)
+{
+	uint64_t payload = 0;
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(number, key);
+	rc = nam_index_lookup(self->worker, self->index, key, &payload);
+	if (rc != expected || (!rc && payload != number + 1))
+		litmus_fail("lookup(%llu): %s, %llu", (unsigned long long)number, nam_err_name(rc),
+			(unsigned long long)payload);
+}
+
+void
+litmus_expect_range(struct actor *self, uint64_t first, uint64_t last, int expected)
+{
+	for (uint64_t number = first; number <= last; number += 10)
+		litmus_expect(self, number, expected);
+}
+
+uint64_t
+litmus_collect(struct actor *self)
+{
+	struct nam_collect_stat stat = { 0 };
+	int rc = nam_index_collect(self->worker, self->index, &stat);
+
+	if (rc && !nam_err_is(rc, NAM_E_RESTART) && !nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
+		litmus_fail("collect: %s", nam_err_name(rc));
+	return stat.nodes_reusable;
+}
+
+/* Until what was taken out may be used again, or it is clear that somebody is in the way. */
+void
+litmus_collect_until_reusable(struct actor *self)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		if (litmus_collect(self))
+			return;
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	}
+}
+
+static void
+violated(void *arg, unsigned invariant, const char *text)
+{
+	(void)arg;
+	litmus_fail("I%u: %s", invariant, text);
+}
+
+void
+litmus_verify(struct actor *self)
+{
+	uint64_t violations;
+	int rc = nam_index_verify(self->worker, self->index, violated, NULL, &violations);
+
+	if (rc)
+		litmus_fail("the verifier: %s", nam_err_name(rc));
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static void
+on_race(const char *name)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct actor *actor = &litmus.actors[litmus.scene->held[i].who];
+
+		if (litmus.scene->held[i].point && !strcmp(litmus.scene->held[i].point, name) &&
+			litmus.flags[READY] && nam_sim_self() == actor->process)
+			litmus.scene->held[i].fn(actor);
+	}
+}
+
+static bool
+come(struct actor *self)
+{
+	int rc = 0;
+
+	self->client = sim_client(&litmus.cluster, "actor");
+	self->worker = self->client ? sim_worker(self->client) : NULL;
+	if (self->worker && self->who != DIRECTOR)
+		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
+	return self->worker && !rc;
+}
+
+static void
+go(struct actor *self)
+{
+	nam_index_close(self->index);
+	if (self->worker)
+		nam_worker_close(self->worker);
+	if (self->client)
+		nam_client_close(self->client);
+}
+
+static void
+actor_main(void *arg)
+{
+	struct actor *self = arg;
+
+	if (come(self))
+		litmus.scene->act[self->who](self);
+	else
+		litmus_fail("an actor cannot come");
+	go(self);
+}
+
+static void
+plant(struct actor *self)
+{
+	struct nam_index_options options;
+	int rc;
+
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	options.head_interval = 0;
+	rc = nam_index_create(self->worker, LITMUS_INDEX, &options);
+	if (!rc)
+		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
+	if (rc)
+		sim_die("the index: %s", nam_worker_diag(self->worker));
+	for (uint64_t i = 0; i < litmus.scene->loaded; i++)
+		litmus_insert(self, 10 * i);
+}
+
+static void
+director_main(void *arg)
+{
+	struct actor *self = arg;
+
+	sim_cluster_await(&litmus.cluster);
+	if (!come(self))
+		sim_die("the director cannot come");
+	plant(self);
+	litmus.flags[READY] = true;
+	for (unsigned i = A; i < LITMUS_ACTORS; i++) {
+		litmus.actors[i] = (struct actor){ .who = (enum who)i };
+		if (litmus.scene->act[i] &&
+			nam_sim_process_start("actor", actor_main, &litmus.actors[i],
+				&litmus.actors[i].process))
+			sim_die("an actor cannot be started");
+	}
+	for (unsigned i = A; i < LITMUS_ACTORS; i++)
+		while (litmus.actors[i].process && !nam_sim_process_ended(litmus.actors[i].process))
+			nam_sleep_ns(LITMUS_POLL_NS);
+	if (litmus.scene->act[DIRECTOR])
+		litmus.scene->act[DIRECTOR](self);
+	go(self);
+	sim_cluster_stop(&litmus.cluster);
+}
+
+void
+litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed)
+{
+	struct nam_sim_options options;
+	int rc;
+
+	nam_sim_options_init(&options);
+	options.seed = seed;
+	options.profile = profile;
+	options.step_bytes = 8;
+	memset(&litmus, 0, sizeof(litmus));
+	litmus.scene = scene;
+	if (nam_sim_begin(&options))
+		sim_die("the simulation cannot begin");
+	nam_sim_on_race(on_race);
+	sim_cluster_start(&litmus.cluster, 1, 1, 8u << 20);
+	litmus.actors[DIRECTOR] = (struct actor){ .who = DIRECTOR };
+	if (nam_sim_process_start("director", director_main, &litmus.actors[DIRECTOR],
+		    &litmus.actors[DIRECTOR].process))
+		sim_die("the director cannot be started");
+	rc = nam_sim_run();
+	if (rc)
+		litmus_fail("the run: %s", nam_err_name(rc));
+	nam_sim_end();
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus.h -- the stage of directed schedules: one memory server, a director and up to three
+ * clients with a worker each, who wait for each other at race points.
+ *
+ * Eleven entries to a leaf: keys 0, 10 .. 430 fill the leaves 0 .. 100, 110 .. 210, 220 .. 320 and
+ * 330 .. 430.  Inserting 111 and 112 divides the second; its right half begins at 160.
+ */
+#ifndef NAM_TESTS_SIM_LITMUS_H
+#define NAM_TESTS_SIM_LITMUS_H
+
+#include "cluster.h"
+
+#define LITMUS_INDEX "litmus"
+#define LITMUS_LOADED 44u
+#define LITMUS_POLL_NS 20000u
+#define LITMUS_PATIENCE_NS 400000000ull
+#define LITMUS_SHORT_NS 30000000ull
+#define LITMUS_TICKS_NS 15000000u	/* a keeper looks at its clocks every 10 ms */
+#define LITMUS_ACTORS 4u
+
+enum who { DIRECTOR, A, B, C };
+
+/* What the actors tell each other. */
+enum flag { READY, ONE, TWO, THREE, FOUR, INSERTED, SEEN, FLAGS };
+
+struct actor {
+	enum who who;
+	struct nam_sim_process *process;
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_index *index;
+};
+
+struct scene {
+	const char *name;
+	uint32_t loaded;		/* keys that are there at the beginning */
+	void (*act[LITMUS_ACTORS])(struct actor *self);	/* DIRECTOR: at the end; NULL: no such */
+	struct {
+		const char *point;
+		enum who who;
+		void (*fn)(struct actor *self);	/* each time that this actor comes there */
+	} held[3];
+};
+
+struct litmus {
+	const struct scene *scene;
+	struct sim_cluster cluster;
+	struct actor actors[LITMUS_ACTORS];
+	bool flags[FLAGS];
+	bool failed;
+	char why[300];
+};
+
+extern struct litmus litmus;
+
+/* Run a scene; litmus.failed and litmus.why say what came of it. */
+void litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed);
+
+/* What follows is for actors. */
+void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
+void litmus_await_for(enum flag flag, uint64_t patience_ns);
+void litmus_await(enum flag flag);
+int litmus_try_insert(struct actor *self, uint64_t number);
+/* The payload of a key is the number after it; whatever does not succeed fails the scene. */
+void litmus_insert(struct actor *self, uint64_t number);
+/* Every tenth number from first to last. */
+void litmus_delete_range(struct actor *self, uint64_t first, uint64_t last);
+void litmus_expect(struct actor *self, uint64_t number, int expected);
+void litmus_expect_range(struct actor *self, uint64_t first, uint64_t last, int expected);
+uint64_t litmus_collect(struct actor *self);
+/* Until what was taken out may be used again, or it is clear that somebody is in the way. */
+void litmus_collect_until_reusable(struct actor *self);
+void litmus_verify(struct actor *self);
+
+#endif /* NAM_TESTS_SIM_LITMUS_H */
