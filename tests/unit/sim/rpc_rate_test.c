@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rpc_rate_test.c -- simulated memory servers answer as many requests as their processors can:
+ * production servers and clients on a network, each handler thread busy for a profile's time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/fabric/sim.h"
+#include "compute/client.h"
+#include "memserver/server.h"
+
+#define CLIENTS 16u
+#define RPC_NS 10000u
+#define BEGIN_NS 50000000u	/* everybody has joined */
+#define MEASURED_NS 10000000u
+
+static struct {
+	struct nam_server *server;
+	uint32_t handlers;
+	uint64_t answered;
+	unsigned running;
+} world;
+
+static void
+server_main(void *arg)
+{
+	struct nam_server_options options;
+	struct nam_server *server;
+
+	(void)arg;
+	nam_server_options_init(&options);
+	options.listen = "sim:server";
+	options.memory_bytes = 16u << 20;
+	options.region_bytes = 16u << 20;
+	options.pages = NAM_PAGES_4K;
+	options.rpc_threads = world.handlers;
+	if (nam_server_start(&options, &server, NULL, NULL))
+		abort();
+	world.server = server;
+	if (nam_server_run(server))
+		abort();
+	nam_server_destroy(server);
+}
+
+static void
+client_main(void *arg)
+{
+	struct nam_client_options options;
+	struct nam_server_status status;
+	struct nam_client *client;
+	struct nam_worker *worker;
+
+	(void)arg;
+	while (!world.server)
+		nam_sleep_ns(100000);
+	nam_client_options_init(&options);
+	options.cluster = "sim:server";
+	options.name = "rpc-rate";
+	if (nam_client_connect(&options, &client, NULL) || nam_worker_open(client, &worker, NULL))
+		abort();
+	if (nam_sim_now_ns() >= BEGIN_NS)
+		abort();
+	nam_sleep_ns(BEGIN_NS - nam_sim_now_ns());
+	while (nam_sim_now_ns() < BEGIN_NS + MEASURED_NS) {
+		if (nam_server_status_get(worker, 0, &status))
+			abort();
+		world.answered++;
+	}
+	nam_worker_close(worker);
+	nam_client_close(client);
+	if (--world.running == 0)
+		nam_server_stop(world.server);
+}
+
+/* Requests answered per millisecond of virtual time. */
+static double
+rate(uint32_t handlers, double rpc_ns)
+{
+	struct nam_sim_network network;
+	struct nam_sim_options options;
+	struct nam_diag diag = { "" };
+
+	memset(&world, 0, sizeof(world));
+	world.handlers = handlers;
+	world.running = CLIENTS;
+	if (nam_sim_network_read("connect-ib", &network, &diag))
+		fail_msg("%s", diag.text);
+	network.rpc_ns = rpc_ns;
+	nam_sim_options_init(&options);
+	options.network = &network;
+	assert_int_equal(nam_sim_begin(&options), 0);
+	assert_int_equal(nam_sim_process_start("server", server_main, NULL, NULL), 0);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		assert_int_equal(nam_sim_process_start("client", client_main, NULL, NULL), 0);
+	assert_int_equal(nam_sim_run(), 0);
+	nam_sim_end();
+	return (double)world.answered * 1e6 / MEASURED_NS;
+}
+
+static void
+one_handler__ANSWERS_ONE_AT_A_TIME(void **state)
+{
+	double one = rate(1, RPC_NS);
+
+	(void)state;
+	print_message("one handler of 10 us: %.1f requests a millisecond\n", one);
+	assert_true(one > 90 && one < 110);
+}
+
+static void
+more_handlers__ANSWER_MORE(void **state)
+{
+	double one = rate(1, RPC_NS), four = rate(4, RPC_NS);
+
+	(void)state;
+	print_message("four handlers: %.1f requests a millisecond, one: %.1f\n", four, one);
+	/* Each client's connections, of which one is idle, go to the handlers by turns. */
+	assert_true(four > 1.8 * one && four < 4.2 * one);
+}
+
+static void
+faster_handlers__LEAVE_THE_NETWORK_TO_WAIT_FOR(void **state)
+{
+	double fast = rate(8, 1);
+
+	(void)state;
+	/* 16 clients, two messages of 1.6 us there and back. */
+	assert_true(fast > 3000 && fast < 16e3 / 1.6);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_handler__ANSWERS_ONE_AT_A_TIME),
+		cmocka_unit_test(more_handlers__ANSWER_MORE),
+		cmocka_unit_test(faster_handlers__LEAVE_THE_NETWORK_TO_WAIT_FOR),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
