@@ -360,7 +360,8 @@ nam_sim_options_init(struct nam_sim_options *options)
 const char *
 nam_sim_profile_name(unsigned profile)
 {
-	static const char *const names[NAM_SIM_PROFILES_COUNT] = { "strict", "verbs", "weak" };
+	static const char *const names[NAM_SIM_PROFILES_COUNT] = { "strict", "verbs", "weak",
+		"routed" };
 
 	return profile < NAM_SIM_PROFILES_COUNT ? names[profile] : NULL;
 }
@@ -376,13 +377,15 @@ rules(struct sim *sim)
 		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
 		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
+		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
 	};
 	bool in_order = sim->options.profile != NAM_SIM_WEAK;
 
 	sim->caps = caps[sim->options.profile];
 	for (unsigned b = 0; b < SIM_CLASSES; b++)
 		sim->order[SIM_SEND][b] = true;
-	sim->order[SIM_WRITE][SIM_WRITE] = in_order;
+	sim->order[SIM_WRITE][SIM_WRITE] = in_order && sim->options.profile != NAM_SIM_ROUTED;
 	sim->order[SIM_WRITE][SIM_SEND] = in_order;
 	sim->order[SIM_WRITE][SIM_READ] = in_order;
 	sim->order[SIM_WRITE][SIM_ATOMIC] = sim->caps & NAM_CAP_ORDER_WRITE_ATOMIC;

@@ -43,10 +43,12 @@ enum nam_sim_profile {
 	NAM_SIM_VERBS,
 	/* Nothing between requests but that a SEND is not overtaken; words of 8 bytes are whole. */
 	NAM_SIM_WEAK,
+	/* An RNIC whose packets take many ways: as verbs, but WRITEs overtake each other. */
+	NAM_SIM_ROUTED,
 	NAM_SIM_PROFILES_COUNT
 };
 
-/* "strict", "verbs", "weak"; NULL beyond. */
+/* "strict", "verbs", "weak", "routed"; NULL beyond. */
 const char *nam_sim_profile_name(unsigned profile);
 
 /* How often things go wrong, in a million; times in nanoseconds of virtual time. */

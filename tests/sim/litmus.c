@@ -50,7 +50,8 @@ litmus_insert(struct actor *self, uint64_t number)
 	int rc = litmus_try_insert(self, number);
 
 	if (rc && !nam_sim_ghost())
-		litmus_fail("litmus_insert(%llu): %s", (unsigned long long)number, nam_err_name(rc));
+		litmus_fail("insert(%llu): %s", (unsigned long long)number,
+			nam_err_name(rc));
 }
 
 void

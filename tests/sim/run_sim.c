@@ -30,7 +30,7 @@ struct request {
 
 static const char usage[] =
 	"usage: run_sim [option...]\n"
-	"  --profile strict|verbs|weak   what the fabric promises (verbs)\n"
+	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
 	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
 	"  --vary                        all of the following by the seed, instead\n"
 	"  --steps 8|64                  bytes of a micro-step (64)\n"

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# mutations.sh RUN_SIM LITMUS_TEST [GUARD]: every guard of common/guard.h turned off; see mutations.
+
+set -u
+here=$(dirname "${BASH_SOURCE[0]}")
+run_sim=$1
+litmus=$2
+only=${3:-}
+runs=0
+failed=0
+
+# run SEED GUARDS ARGUMENT...: 0 if all was well.
+run() {
+	local seed=$1 guards=$2 program=$3 guard
+	shift 3
+	if [ "$program" = litmus ]; then
+		# shellcheck disable=SC2086
+		timeout 20 "$litmus" "$1" "$2" "$seed" "${@:3}" $guards 2>&1
+		return
+	fi
+	for guard in $guards; do
+		set -- --guard-off "$guard" "$@"
+	done
+	timeout 20 "$run_sim" --quiet --seed "$seed" "$@" 2>&1
+}
+
+# What was violated, in one line.
+reason() {
+	grep -m 1 -E 'FAILED|Assertion' <<<"$1" | sed -E 's/.*FAILED: //; s/.*(Assertion .*)/\1/' |
+		cut -c 1-120
+}
+
+"$run_sim" --guard-off lock-cas --ops 0 --quiet >/dev/null 2>&1 || exit 77 # no switches here
+while read -r guard seeds program arguments; do
+	case $guard in
+	'' | '#'*)
+		continue
+		;;
+	esac
+	[ -z "$only" ] || [ "$only" = "$guard" ] || continue
+	runs=$((runs + 1))
+	read -ra words <<<"$arguments"
+	found=
+	for ((seed = 1; seed <= seeds; seed++)); do
+		if ! said=$(run "$seed" "$guard" "$program" ${words[@]+"${words[@]}"}); then
+			found=$seed
+			break
+		fi
+	done
+	if [ -z "$found" ]; then
+		echo "$guard: nothing found in $seeds seeds: $program $arguments"
+		failed=$((failed + 1))
+	elif ! control=$(run "$seed" '' "$program" ${words[@]+"${words[@]}"}); then
+		echo "$guard: seed $seed fails with the guard, too: $(reason "$control")"
+		failed=$((failed + 1))
+	else
+		echo "$guard: seed $found of $seeds: $(reason "$said")"
+	fi
+done <"$here/mutations"
+# A guard without a line is not tested.
+while read -r guard; do
+	if ! grep -q "^$guard[[:space:]]" "$here/mutations"; then
+		echo "$guard: no line in $here/mutations"
+		failed=$((failed + 1))
+	fi
+done < <(sed -nE 's/^\tX\([A-Z_]+, "([a-z-]+)".*/\1/p' "$here/../../common/guard.h")
+echo "$runs guards turned off, $failed not missed"
+[ "$runs" -gt 0 ] && [ "$failed" -eq 0 ]
