@@ -6,6 +6,7 @@
  * stack, and a run of fresh ones.  Blocks never change their stride, so the shelves never mix.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,14 +302,18 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 {
 	const struct nam_client *client = worker->client;
 	uint64_t bytes = 0;
+	char dead[48] = "";
 
+	if (dead_count)
+		(void)snprintf(dead, sizeof(dead), " (%u of the servers are gone)", dead_count);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		for (uint32_t j = 0; client->regions.blocks[i] && j < NAM_REGIONS_PER_SERVER; j++)
 			bytes += client->regions.blocks[i][j].bytes;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
-		"no room for a block of %u bytes: the %u memory servers have %llu MiB in all (%u "
-		"of the servers are gone); start them with more --memory, or add servers",
-		stride, client->servers_count, (unsigned long long)(bytes >> 20), dead_count);
+		"no room for a block of %u bytes: the %u memory servers have %llu MiB in all%s, "
+		"and what was once cut into blocks of another size stays so; start them with more "
+		"--memory, add servers, or restart them to begin anew",
+		stride, client->servers_count, (unsigned long long)(bytes >> 20), dead);
 }
 
 /*

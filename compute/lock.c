@@ -114,7 +114,7 @@ custody_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 /* ---- the word ----------------------------------------------------------------------------- */
 
 int
-nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
+nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_holder *ret_holder)
 {
 	struct nam_rpc_client_state_request request = {
 		.client_id = nam_lock_owner(word),
@@ -130,27 +130,27 @@ nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
 		return rc;
 	if (reply_bytes != sizeof(reply))
 		return -NAM_E_FABRIC_PROTOCOL;
-	reply.name[sizeof(reply.name) - 1] = '\0';
-	nam_diag_set(&worker->diag, 0, "it is held by client %u, incarnation %u (%s, pid %llu), %s",
-		nam_lock_owner(word), nam_lock_incarnation(word),
-		reply.name[0] ? reply.name : "unknown", (unsigned long long)reply.pid,
-		reply.state == NAM_CLIENT_ALIVE ? "which is alive" : "which died");
-	return reply.state != NAM_CLIENT_ALIVE;
+	ret_holder->word = word;
+	ret_holder->pid = reply.pid;
+	ret_holder->dead = reply.state != NAM_CLIENT_ALIVE;
+	static_assert(sizeof(ret_holder->name) >= sizeof(reply.name), "names fit");
+	memcpy(ret_holder->name, reply.name, sizeof(reply.name));
+	ret_holder->name[sizeof(reply.name) - 1] = '\0';
+	return ret_holder->dead;
 }
 
 int
-nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
+nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
+	const struct nam__lock_holder *holder)
 {
-	int dead = nam__lock_owner_dead(worker, word); /* SUSPENDS */
-	char who[256];
-
-	if (dead < 0)
-		return dead;
-	memcpy(who, worker->diag.text, sizeof(who) - 1);
-	who[sizeof(who) - 1] = '\0';
-	return nam_diag_set(&worker->diag, dead ? -NAM_E_LOCK_ORPHANED : -NAM_E_LOCK_TIMEOUT,
-		"the lock word at region %u offset %llu stays locked: %s", nam_gaddr_region(at),
-		(unsigned long long)nam_gaddr_offset(at), who);
+	return nam_diag_set(&worker->diag,
+		holder->dead ? -NAM_E_LOCK_ORPHANED : -NAM_E_LOCK_TIMEOUT,
+		"the lock word at region %u offset %llu stays locked: it is held by client %u, "
+		"incarnation %u (%s, pid %llu), %s",
+		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
+		nam_lock_owner(holder->word), nam_lock_incarnation(holder->word),
+		holder->name[0] ? holder->name : "unknown", (unsigned long long)holder->pid,
+		holder->dead ? "which died" : "which is alive");
 }
 
 /*
@@ -229,14 +229,19 @@ NAM_FIBER_FN static int
 give_up(struct nam_worker *worker, const struct attempt *attempt)
 {
 	uint64_t seen = *attempt->old;
-	int why = nam__lock_explain(worker, attempt->at, seen), rc; /* SUSPENDS */
+	struct nam__lock_holder holder;
+	int rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
 
-	if (why != -NAM_E_LOCK_ORPHANED)
-		return why;
-	rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
-	if (rc || *attempt->old == NAM_LOCK_FREE)
+	if (rc < 0)
 		return rc;
-	return *attempt->old == seen ? why : -NAM_E_RESTART_LOCKED;
+	if (holder.dead) {
+		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+		if (rc || *attempt->old == NAM_LOCK_FREE)
+			return rc;
+		if (*attempt->old != seen)
+			return -NAM_E_RESTART_LOCKED;
+	}
+	return nam__lock_blame(worker, attempt->at, &holder);
 }
 
 /* The word was found locked.  1: its holder is known to be dead; 0: not yet; or negative. */

@@ -49,14 +49,33 @@ NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gadd
 NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 	struct nam__lock *lock) NAM_MUST_CHECK;
 
-/*
- * Say who holds a lock word, for an operation that gave up on it: fills the worker's diag and
- * returns -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.
- */
-NAM_FIBER_FN int nam__lock_explain(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
-	NAM_MUST_CHECK;
+/* The client that a lock word names, as the first memory server knows it. */
+struct nam__lock_holder {
+	uint64_t word;
+	uint64_t pid;
+	bool dead;
+	char name[48];
+};
 
-/* Whether the holder of a lock word is known to be dead.  One RPC.  1, 0 or negative. */
-NAM_FIBER_FN int nam__lock_owner_dead(struct nam_worker *worker, uint64_t word);
+/* One RPC.  1: the holder is known to be dead; 0: it is not; or negative. */
+NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
+	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
+
+/* The same for who needs no more than that. */
+NAM_FIBER_FN static inline int
+nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
+{
+	struct nam__lock_holder holder;
+
+	return nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+}
+
+/*
+ * For an operation that gives up on a lock: fills the worker's diag and returns
+ * -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.  Last of all: other
+ * fibers' failures use the same diag.
+ */
+int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
+	const struct nam__lock_holder *holder) NAM_MUST_CHECK;
 
 #endif /* NAM_COMPUTE_LOCK_H */

@@ -45,11 +45,28 @@ ready_pop(struct nam_worker *worker)
 	return task;
 }
 
+/* What those whose operations fail will be told. */
+static void
+note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
+{
+	const char *address = worker->client->servers[(uintptr_t)qp->user].address;
+
+	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
+		nam_diag_set(&worker->diag, status,
+			"the memory server at %s is gone, and its memory with it; restart it and "
+			"connect anew", address);
+	else
+		nam_diag_set(&worker->diag, status,
+			"the connection to the memory server at %s failed: %s; connect anew",
+			address, nam_err_text(status));
+}
+
 static void
 server_closed(struct nam_worker *worker, struct nam_qp *qp)
 {
 	uint32_t slot = (uint32_t)(uintptr_t)qp->user;
 
+	note_failure(worker, qp, -NAM_E_FABRIC_PEER_DEAD);
 	atomic_store_explicit(&worker->client->servers[slot].dead, true, memory_order_release);
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
@@ -71,6 +88,8 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	uintptr_t context = (uintptr_t)wc->context;
 
+	if (wc->status)
+		note_failure(worker, wc->qp, wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
 		server_closed(worker, wc->qp);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
@@ -97,8 +116,10 @@ nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
 		completed_rarely(worker, wc);
 		return;
 	}
-	if (wc->status && !task->rc)
-		task->rc = wc->status;
+	if (__builtin_expect(wc->status, 0)) {
+		note_failure(worker, wc->qp, wc->status);
+		task->rc = task->rc ? task->rc : wc->status;
+	}
 	if (--task->pending == 0)
 		nam__task_ready(worker, task);
 }

@@ -69,16 +69,17 @@ give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *he
 	uint64_t *cas_old)
 {
 	uint64_t seen = *cas_old;
+	struct nam__lock_holder holder;
 	int rc;
 
-	if (nam__lock_owner_dead(worker, seen) != 1) /* SUSPENDS */
+	if (nam__lock_holder_ask(worker, seen, &holder) != 1) /* SUSPENDS */
 		return -NAM_E_RESTART_LOCKED;
 	rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
 	if (rc || *cas_old == NAM_LOCK_FREE)
 		return rc;
 	if (*cas_old != seen)
 		return -NAM_E_RESTART_LOCKED;
-	return nam__lock_explain(worker, held->at, seen); /* SUSPENDS */
+	return nam__lock_blame(worker, held->at, &holder);
 }
 
 /* CAS until the word is ours, for `patience_ns` or a few tries, whichever is more. */
@@ -192,28 +193,30 @@ collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compa
 NAM_FIBER_FN static int
 collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 {
-	uint64_t holder, seen;
+	struct nam__lock_holder holder;
+	uint64_t held, seen;
 	int rc;
 
-	rc = collector_cas(worker, index, 0, word, &holder); /* SUSPENDS */
-	if (rc || !holder || !NAM_GUARD(COLLECTOR_WORD))
+	rc = collector_cas(worker, index, 0, word, &held); /* SUSPENDS */
+	if (rc || !held || !NAM_GUARD(COLLECTOR_WORD))
 		return rc;
-	rc = nam__lock_owner_dead(worker, holder); /* SUSPENDS */
+	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
 	nam_race_point("collector.owner_asked");
 	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
-		return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
-	rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
+		return nam__lock_blame(worker, index->superblock, &holder);
+	rc = collector_cas(worker, index, held, word, &seen); /* SUSPENDS */
 	if (!rc && seen == NAM_LOCK_FREE) {
 		/* It had left before it ended. */
-		holder = NAM_LOCK_FREE;
-		rc = collector_cas(worker, index, holder, word, &seen); /* SUSPENDS */
+		held = NAM_LOCK_FREE;
+		rc = collector_cas(worker, index, held, word, &seen); /* SUSPENDS */
 	}
-	if (rc || seen == holder)
+	if (rc || seen == held)
 		return rc;
-	holder = holder ? holder : seen;
-	return nam__lock_explain(worker, index->superblock, holder); /* SUSPENDS */
+	/* Somebody else has come first: ask who. */
+	rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
+	return rc < 0 ? rc : nam__lock_blame(worker, index->superblock, &holder);
 }
 
 int

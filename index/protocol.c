@@ -44,7 +44,8 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	uint64_t *image)
 {
 	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
-	uint64_t pause_ns = TORN_PAUSE_NS, holder;
+	uint64_t pause_ns = TORN_PAUSE_NS;
+	struct nam__lock_holder holder;
 	int rc;
 
 	do {
@@ -61,17 +62,16 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 			return rc;
 	} while (nam_now_ns() < deadline);
 
-	holder = image[NAM__WORD_LOCK];
-	if (holder == NAM_LOCK_FREE ||
-		nam__lock_explain(worker, at, holder) != -NAM_E_LOCK_ORPHANED) /* SUSPENDS */
+	if (image[NAM__WORD_LOCK] == NAM_LOCK_FREE ||
+		nam__lock_holder_ask(worker, image[NAM__WORD_LOCK], &holder) != 1) /* SUSPENDS */
 		return -NAM_E_RESTART_TORN;
 	/* It may have finished, and let go, before it ended. */
 	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = nam__node_judge(index, image, at, level);
-	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder ?
-		       -NAM_E_LOCK_ORPHANED : rc;
+	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder.word ?
+		       nam__lock_blame(worker, at, &holder) : rc;
 }
 
 int
