@@ -24,6 +24,7 @@
 	X(FENCE_LOW, "fence-low", "keys that lie left of the node")                                 \
 	X(FENCE_HIGH, "fence-high", "keys that moved right")                                        \
 	X(DEAD_NODE, "dead-node", "work on nodes that were taken out")                              \
+	X(NEW_NODE_ORDER, "new-node-order", "halves of nodes in blocks used again")                 \
 	X(CHILD_ALIVE, "child-alive", "separators of nodes that were taken out")                    \
 	X(LOCK_CAS, "lock-cas", "two writers of one node")                                          \
 	X(UNLOCK_CAS, "unlock-cas", "a release that overtakes the WRITEs before it")                \

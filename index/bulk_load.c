@@ -132,7 +132,10 @@ node_send(struct loader *loader, struct open_node *node)
 	nam__batch_new_node(&loader->batch, loader->index, node->at, node->image);
 	loader->images[loader->images_count++] = node->image;
 	node->image = NULL;
-	return loader->images_count == BATCH_NODES ? flush(loader) : 0; /* SUSPENDS */
+	/* A node takes up to three requests. */
+	if (loader->images_count < BATCH_NODES && loader->batch.count + 3 <= NAM_BATCH_MAX)
+		return 0;
+	return flush(loader); /* SUSPENDS */
 }
 
 /* ---- inner levels -------------------------------------------------------------------------- */

@@ -141,7 +141,10 @@ write_empty_tree(struct nam_worker *worker, const struct nam_index_options *opti
 {
 	static const struct nam__key lowest;
 	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
-	struct nam_index index = { .client = worker->client };
+	struct nam_index index = {
+		.client = worker->client,
+		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
+	};
 	uint64_t *image = nam_buffer_take(worker, options->node_bytes);
 	struct nam_batch batch;
 	int rc = -ENOMEM;

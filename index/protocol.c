@@ -510,9 +510,24 @@ void
 nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, struct nam_gaddr at,
 	uint64_t *image)
 {
+	uint32_t generation = nam__node_generation(image), rear = index->g.node_words - 1;
+
+	/* Versions of one life of a block are not those of another. */
+	image[NAM__WORD_FRONT] += (uint64_t)(generation - 1) << 32;
 	nam__node_seal(&index->g, image, at);
-	nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH,
-		index->g.node_bytes - 8 * NAM__WORD_HASH);
+	if (generation == 1 || !index->ordered_loads || !NAM_GUARD(NEW_NODE_ORDER)) {
+		nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH,
+			index->g.node_bytes - 8 * NAM__WORD_HASH);
+		return;
+	}
+	/*
+	 * Whoever has an old pointer in its cache may look at a block that is being used again, and
+	 * must not take half of either node for a whole one: in the order of ring_image().
+	 */
+	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
+	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
+		8 * (rear - NAM__WORD_SHAPE));
+	nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
 }
 
 int

@@ -268,6 +268,41 @@ look_afresh(struct actor *self)
 	litmus.flags[SEEN] = true;
 }
 
+/* The new node is being written where the cache of C still sees the old one. */
+static void
+write_reused_by_halves(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		write_by_halves(self);
+}
+
+static void
+look_by_cache(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect(self, 200, 0);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	for (uint64_t number = 161; number <= 165; number++)
+		litmus_expect(self, number, 0);
+	litmus.flags[INSERTED] = true;
+}
+
+static void
+look_at_the_end(struct actor *self)
+{
+	litmus_await(INSERTED);
+	litmus_expect(self, 165, 0);
+}
+
+static void
+end_halved(struct actor *self)
+{
+	for (uint64_t number = 161; number <= 166; number++)
+		litmus_expect(self, number, 0);
+	litmus_verify(self);
+}
+
 static void
 reuse_far(struct actor *self)
 {
@@ -466,6 +501,9 @@ static const struct scene scenes[] = {
 	{ "reused_near", LITMUS_LOADED,
 		{ end_reused, look_afresh, reuse_near, insert_by_cache },
 		{ { "split.sibling_written", B, hold_unpublished } } },
+	{ "reused_by_halves", LITMUS_LOADED,
+		{ end_halved, look_at_the_end, reuse_near, look_by_cache },
+		{ { "split.allocated", B, write_reused_by_halves } } },
 	{ "reused_far", LITMUS_LOADED,
 		{ end_reused, look_afresh, reuse_far, insert_by_cache },
 		{ { 0 } } },

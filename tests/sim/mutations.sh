@@ -60,7 +60,7 @@ while read -r guard seeds program arguments; do
 done <"$here/mutations"
 # A guard without a line is not tested.
 while read -r guard; do
-	if ! grep -q "^$guard[[:space:]]" "$here/mutations"; then
+	if ! grep -q "^${guard}[[:space:]]" "$here/mutations"; then
 		echo "$guard: no line in $here/mutations"
 		failed=$((failed + 1))
 	fi
