@@ -17,7 +17,7 @@ endif()
 # library would bring the C++ runtime into every process.
 find_library(NAM_BOOST_CONTEXT NAMES libboost_context.a boost_context)	# libboost-context-dev
 set(context "")
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+if(NAM_FIBER_BOOST OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 	if(NOT NAM_BOOST_CONTEXT)
 		message(FATAL_ERROR "boost_context was not found: install libboost-context-dev")
 	endif()

@@ -33,7 +33,7 @@
  */
 #define NAM_FIBER_INLINE inline __attribute__((always_inline))
 
-#if !defined(__x86_64__) || defined(__ILP32__)
+#if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(NAM_FIBER_BOOST)
 #define NAM_FIBER_BOOST 1
 #endif
 

@@ -17,7 +17,19 @@
 #include "lock.h"
 
 #define NO_SLOT UINT16_MAX
+/* What no layer above asks for again. */
+#define CAPS_NEEDED (NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ)
 #define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+int
+nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag)
+{
+	if ((caps & CAPS_NEEDED) == CAPS_NEEDED)
+		return 0;
+	return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
+		"the fabric %s lacks %s, which every protocol here stands on", fabric,
+		caps & NAM_CAP_RPC_SRQ ? "whole words of 8 bytes" : "shared receive queues");
+}
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
@@ -163,6 +175,9 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 		return rc;
 	client->domains_count = 1;
 	client->caps = client->domains[0]->limits.caps;
+	rc = nam__caps_check(client->caps, ops->name, diag);
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < cluster->count; i++)
 		client->servers[i].domain = client->domains[0];
 	return 0;

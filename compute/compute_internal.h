@@ -228,6 +228,9 @@ NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
 /* Give way for about `ns`; for back-off.  Runs other fibers, and sleeps if there is none to run. */
 NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 
+/* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
+int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
+
 /* client.c: connect this worker's queue pairs, or say which server refused and why. */
 int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 

@@ -266,7 +266,7 @@ struct nam_fabric_ops {
  */
 const struct nam_fabric_ops *nam_fabric_find(const char *address, const char **ret_rest);
 
-/* The names of all built-in providers, separated by ", "; for messages. */
+/* The names of the providers that an address may name, separated by ", "; for messages. */
 const char *nam_fabric_names(void);
 
 #ifdef __cplusplus

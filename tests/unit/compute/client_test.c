@@ -527,6 +527,21 @@ nam_server_status_get__dead_server__ADDRESS_AND_REASON(void **state)
 	nam_client_close(client);
 }
 
+static void
+caps_check__a_bit_is_missing__REFUSED_BY_NAME(void **state)
+{
+	const uint32_t enough = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ;
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	assert_int_equal(nam__caps_check(enough, "toy", &diag), 0);
+	assert_int_equal(nam__caps_check(NAM_CAP_WORD8_ATOMIC, "toy", &diag),
+		-NAM_E_FABRIC_CAPABILITY);
+	assert_non_null(strstr(diag.text, "toy lacks shared receive queues"));
+	assert_int_equal(nam__caps_check(NAM_CAP_RPC_SRQ, "toy", &diag), -NAM_E_FABRIC_CAPABILITY);
+	assert_non_null(strstr(diag.text, "whole words"));
+}
+
 int
 main(void)
 {
@@ -552,6 +567,7 @@ main(void)
 		cmocka_unit_test(nam_worker_open__server_restarted__PEER_DEAD),
 		cmocka_unit_test(nam_server_status_get__living_server__FIGURES),
 		cmocka_unit_test(nam_server_status_get__dead_server__ADDRESS_AND_REASON),
+		cmocka_unit_test(caps_check__a_bit_is_missing__REFUSED_BY_NAME),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
