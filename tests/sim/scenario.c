@@ -8,6 +8,7 @@
 
 #include "cluster.h"
 #include "linearizable.h"
+#include "memory.h"
 #include "scan_check.h"
 
 #define INDEX_NAME "simulated"
@@ -30,6 +31,7 @@ struct stage {
 	struct sim_cluster cluster;
 	struct actor *actors;
 	bool leaving;			/* all clients are done: the collector shall end */
+	uint64_t given_up;		/* blocks, by workers that were closed */
 	uint64_t planned;		/* operations, if nobody dies */
 	uint64_t called;		/* so far */
 	struct {
@@ -420,6 +422,17 @@ thread_main(void *arg)
 }
 
 static void
+leave(struct actor *actor, struct nam_worker *worker)
+{
+	if (worker)
+		nam_worker_close(worker);
+	if (!actor->client)
+		return;
+	actor->stage->given_up += sim_memory_given_up(actor->client);
+	nam_client_close(actor->client);
+}
+
+static void
 client_main(void *arg)
 {
 	struct actor *actor = arg;
@@ -442,10 +455,7 @@ client_main(void *arg)
 		nam_thread_join(threads[i]);
 	nam_index_close(actor->index);
 leave:
-	if (worker)
-		nam_worker_close(worker);
-	if (actor->client)
-		nam_client_close(actor->client);
+	leave(actor, worker);
 	free(threads);
 }
 
@@ -467,10 +477,7 @@ collector_main(void *arg)
 	}
 	nam_index_close(actor->index);
 leave:
-	if (worker)
-		nam_worker_close(worker);
-	if (actor->client)
-		nam_client_close(actor->client);
+	leave(actor, worker);
 }
 
 /* ---- the director ------------------------------------------------------------------------- */
@@ -572,6 +579,48 @@ check(struct stage *stage, struct actor *director, struct nam_worker *worker)
 	stage->outcome->entries = count;
 }
 
+/* Whether nothing befell anybody that leaves changes half done. */
+static bool
+undisturbed(const struct sim_scenario *scenario)
+{
+	return !scenario->kills && !scenario->server_kills && !scenario->sim.faults.break_qp;
+}
+
+/* Every block is in the index, free, or known to be given up. */
+static void
+check_memory(struct stage *stage, struct actor *director, struct nam_worker *worker)
+{
+	struct sim_memory memory;
+	int64_t lost;
+	int rc = sim_memory_count(worker, director->index, &memory);
+
+	if (rc) {
+		fail(stage, "counting blocks: %s", nam_err_name(rc));
+		return;
+	}
+	lost = sim_memory_lost(&memory, stage->given_up);
+	stage->outcome->given_up = stage->given_up;
+	stage->outcome->lost = lost;
+	if (lost > 0)
+		fail(stage, "leak: %lld blocks are neither in the index nor free",
+			(long long)lost);
+	else if (lost < 0)
+		fail(stage, "leak: %lld blocks are free and in the index", (long long)-lost);
+}
+
+/* The worker that has worked gives back what it had in stock; another one counts. */
+static struct nam_worker *
+replace_worker(struct stage *stage, struct actor *director, struct nam_worker *worker)
+{
+	sim_memory_lose(worker, director->index, stage->scenario->leaks);
+	nam_worker_close(worker);
+	stage->given_up += sim_memory_given_up(director->client);
+	worker = sim_worker(director->client);
+	if (!worker)
+		sim_die("the director cannot connect again");
+	return worker;
+}
+
 static void
 director_main(void *arg)
 {
@@ -590,6 +639,10 @@ director_main(void *arg)
 	start(stage);
 	await(stage);
 	check(stage, director, worker);
+	if (undisturbed(stage->scenario)) {
+		worker = replace_worker(stage, director, worker);
+		check_memory(stage, director, worker);
+	}
 	nam_index_close(director->index);
 	nam_worker_close(worker);
 	nam_client_close(director->client);

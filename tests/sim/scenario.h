@@ -31,6 +31,7 @@ struct sim_scenario {
 	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
+	uint32_t leaks;				/* blocks that the director loses on purpose */
 	bool record;				/* a history, and check it */
 	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };
@@ -47,6 +48,8 @@ struct sim_result {
 	uint64_t virtual_ns;
 	uint64_t entries;		/* left in the index */
 	uint64_t merges, retired, reused;	/* nodes, by collectors */
+	uint64_t given_up;		/* blocks, by closed workers in their limbo */
+	int64_t lost;			/* blocks that are nowhere, if nobody died */
 	struct nam_sim_counts counts;
 };
 

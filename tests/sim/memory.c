@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c -- see memory.h. */
+#include "memory.h"
+
+#include "../../common/layout.h"
+#include "../../compute/compute_internal.h"
+#include "../../index/index_internal.h"
+
+int
+sim_memory_count(struct nam_worker *worker, struct nam_index *index, struct sim_memory *ret_memory)
+{
+	struct sim_memory memory = { 0 };
+	struct nam_server_status status;
+	struct nam_index_stat stat;
+	int rc = nam_index_stat(worker, index, &stat); /* SUSPENDS */
+
+	for (uint32_t slot = 0; !rc && slot < worker->client->servers_count; slot++) {
+		rc = nam_server_status_get(worker, slot, &status); /* SUSPENDS */
+		memory.out_bytes += status.carved_bytes - status.free_bytes;
+	}
+	if (rc)
+		return rc;
+	memory.reached_bytes = stat.remote_bytes + NAM_SUPERBLOCK_STRIDE;
+	memory.stride = index->g.stride;
+	*ret_memory = memory;
+	return 0;
+}
+
+int64_t
+sim_memory_lost(const struct sim_memory *memory, uint64_t given_up)
+{
+	int64_t bytes = (int64_t)(memory->out_bytes - memory->reached_bytes -
+		given_up * memory->stride);
+
+	/* Part of a block is as wrong as a whole one. */
+	if (bytes % memory->stride)
+		bytes += bytes < 0 ? -(int64_t)memory->stride : (int64_t)memory->stride;
+	return bytes / memory->stride;
+}
+
+uint64_t
+sim_memory_given_up(struct nam_client *client)
+{
+	return atomic_load_explicit(&client->limbo_leaked, memory_order_relaxed);
+}
+
+void
+sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32_t count)
+{
+	struct nam_gaddr at;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (nam_alloc(worker, index->g.stride, &at)) /* SUSPENDS */
+			sim_die("there is no block to lose");
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory.h -- remote memory, block by block: what was handed out must be somewhere.
+ */
+#ifndef NAM_TESTS_SIM_MEMORY_H
+#define NAM_TESTS_SIM_MEMORY_H
+
+#include "cluster.h"
+
+struct sim_memory {
+	uint64_t out_bytes;		/* carved by the servers, and not given back */
+	uint64_t reached_bytes;		/* the index: its nodes, head nodes and superblock */
+	uint32_t stride;		/* of a node */
+};
+
+/*
+ * Take stock.  Nobody else may be at work, and all workers but this one, which must not have
+ * allocated anything, must be closed: then stocks and limbo are empty but for what closed workers
+ * have given up.  There must be one index.
+ */
+int sim_memory_count(struct nam_worker *worker, struct nam_index *index,
+	struct sim_memory *ret_memory) NAM_MUST_CHECK;
+
+/*
+ * Blocks lost, beside the @given_up of sim_memory_given_up(); negative: so many blocks are both
+ * free and part of the index.
+ */
+int64_t sim_memory_lost(const struct sim_memory *memory, uint64_t given_up);
+
+/* Blocks that a client's workers gave up in their limbo when they were closed. */
+uint64_t sim_memory_given_up(struct nam_client *client);
+
+/* Lose some blocks of the size of the index's nodes: so that tests see it noticed. */
+void sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32_t count);
+
+#endif /* NAM_TESTS_SIM_MEMORY_H */
