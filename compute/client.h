@@ -29,33 +29,46 @@ struct nam_worker;
 struct nam_client_options {
 	/* "shm:PATH,shm:PATH": all memory servers, in any order; or "@FILE", a cluster file */
 	const char *cluster;
-	const char *name;		/* for people: which program this is */
+	const char *name;		/* for people: which program this is; NULL: argv[0] */
 	uint32_t rpc_timeout_ms;	/* default 2,000 */
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with somebody else's lock */
 	uint32_t fibers_max;		/* per worker, default 64 */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 };
 
+/* The defaults above; no cluster.  0 in a number later means the default, too. */
 void nam_client_options_init(struct nam_client_options *options);
 
 /**
  * nam_client_connect -- join the cluster: connect to every memory server, learn their regions.
  *
+ * @options	its strings need not outlive the call
+ *
  * Returns 0, or with a message in *diag:
- *	-EINVAL				the cluster text is malformed
+ *	-EINVAL				the cluster text is malformed, or names no known fabric
  *	-errno				a cluster file cannot be read
+ *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
- *	-NAM_E_CLUSTER			one id twice, no server with id 0, one server twice
- *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers or NAM_CLIENTS_MAX clients
+ *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
+ *	-NAM_E_FABRIC_*			a memory server went away meanwhile, or talks nonsense
+ *	-NAM_E_CLUSTER			one id twice, no server with id 0, one server twice, two
+ *					fabrics; or ids other than in the cluster file
+ *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers, or as many clients as
+ *					there are ids: 4,095
+ *
+ * Cost:	one connection and one RPC or more to each memory server; 1 RPC, 1 READ and 1 WRITE
+ *		to join; a thread of its own.  While connected, a READ of 8 bytes every 10 ms.
  */
 int nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* All workers must be closed. */
+/* All workers must be closed, and all handles.  Ends the membership: server 0 sees it go. */
 void nam_client_close(struct nam_client *client);
 
+/* Number of memory servers; slots are 0 .. this - 1, in the order of the cluster text. */
 uint32_t nam_client_servers(const struct nam_client *client);
+/* What server 0 calls this client: 1 .. 4,095. */
 uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
@@ -63,20 +76,32 @@ const char *nam_client_fabric(const struct nam_client *client);
 /**
  * nam_worker_open -- a worker for the calling thread.
  *
- * Returns 0, -ENOMEM, or a FABRIC code with a message in *diag.
- * Memory:	about 1.3 MiB, and what the fibers' stacks touch.
+ * Returns 0, or with a message in *diag:
+ *	-ENOMEM
+ *	-NAM_E_FENCED			this client was declared dead: connect anew
+ *	-NAM_E_FABRIC_PEER_DEAD		a memory server was restarted since: its memory is gone
+ *	-NAM_E_FABRIC_*			a memory server does not answer, or has no room for more
+ *
+ * Cost:	one connection to each memory server.
+ * Memory:	0.3 MiB at first; buffers, rings and the fibers' stacks come as they are touched.
  */
 int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* No fiber may be alive. */
+/*
+ * No fiber may be alive and no cursor open.  Gives the stock of blocks back to the servers; waits
+ * up to 200 ms until what this worker retired can be reused, then leaves it.
+ */
 void nam_worker_close(struct nam_worker *worker);
 
 /**
  * nam_worker_spawn -- start a fiber that runs fn(arg) once nam_worker_run() is called.
  *
- * May be called from a fiber of the same worker.
+ * May be called from a fiber of the same worker.  A fiber ends when fn returns.
+ *
  * Returns 0, -ENOMEM, or -NAM_E_LIMIT when fibers_max fibers are alive.
+ * Cost:	an allocation and a stack the first time; those of fibers that have ended are used
+ *		again.
  */
 int nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg) NAM_MUST_CHECK;
 
@@ -86,7 +111,10 @@ void nam_worker_run(struct nam_worker *worker);
 /* Let other fibers run and completions be taken.  From a plain thread: only the latter. */
 NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
 
-/* The message of the last operation that failed on this worker; "" if it left none. */
+/*
+ * The last message that a failing operation left on this worker; "" if none ever did.  Codes that
+ * say all there is, like -NAM_E_NOTFOUND, leave none, and an older message stands.
+ */
 const char *nam_worker_diag(const struct nam_worker *worker);
 
 /* Live counters of this worker; copy them to compare two moments. */
@@ -116,7 +144,17 @@ struct nam_server_status {
 	char version[32];
 };
 
-/* Ask server number `slot` (0 .. nam_client_servers() - 1) how it is.  One RPC. */
+/**
+ * nam_server_status_get -- ask a memory server how it is.
+ *
+ * @slot	0 .. nam_client_servers() - 1
+ * @ret_status	its address and rc are set even if there is no answer; all else is 0 then
+ *
+ * Returns 0, -EINVAL (no such slot; *ret_status is untouched), -ENOMEM, or a FABRIC code.
+ *
+ * Suspends:	yes.
+ * Cost:	1 RPC.
+ */
 NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status) NAM_MUST_CHECK;
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define NAM_BATCH_MAX 40u
+#define NAM_BATCH_MAX 40u	/* requests */
 
 /* Lives on the caller's stack. */
 struct nam_batch {
@@ -41,7 +41,14 @@ nam_batch_init(struct nam_batch *batch, struct nam_worker *worker)
 	batch->rc = 0;
 }
 
-/* Each adds one request; errors (an unknown region, a full batch) surface in nam_batch_await(). */
+/*
+ * Each adds one request; errors (an unknown region, a full batch) surface in nam_batch_await().
+ * `local` and `local_old` must stay until that returns.  A READ begins at the block's first byte,
+ * the others offset_bytes behind it; atomics are on 8-byte aligned words, and local_old is told
+ * what the word was.
+ *
+ * Cost:	nothing yet; READ: `bytes` in.  WRITE: `bytes` out.  Atomics: 16 out, 8 in.
+ */
 void nam_batch_read(struct nam_batch *batch, struct nam_gaddr at, void *local, uint32_t bytes);
 void nam_batch_write(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
 	const void *local, uint32_t bytes);
@@ -54,14 +61,30 @@ void nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t 
  * nam_batch_await -- post what was collected, wait for all of it, and empty the batch.
  *
  * Returns 0, or the first failure:
- *	-NAM_E_NOREGION			an address names no known region
- *	-NAM_E_FABRIC_*			it is unknown which of this batch's writes were done
+ *	-NAM_E_NOREGION			an address names no known region; nothing was posted
+ *	-NAM_E_LIMIT			more than NAM_BATCH_MAX requests; nothing was posted
+ *	-NAM_E_FABRIC_ACCESS		beyond the end of a region; that connection is broken now
+ *	-NAM_E_FABRIC_*			the server is gone, or the connection broke
+ * After a FABRIC code it is unknown which of this batch's writes were done, and what was READ means
+ * nothing.
  * Suspends:	yes, once.
- * Cost:	1 round trip, one doorbell per memory server touched.
+ * Cost:	1 round trip, one doorbell per memory server touched; nothing if the batch is empty.
  */
 NAM_FIBER_FN int nam_batch_await(struct nam_batch *batch) NAM_MUST_CHECK;
 
-/* Batches of one. */
+/**
+ * nam_read_await, nam_write_await, nam_cas_await, nam_fetch_add_await -- batches of one.
+ *
+ * @local	from nam_buffer_take(); untouched by others until the call returns
+ * @ret_old	what the word was, anywhere in memory; the CAS took effect if it equals `compare`.
+ *		Set on success only
+ *
+ * Returns 0 or a negative code, as nam_batch_await(); the atomics also -ENOMEM.  After a FABRIC
+ * code it is unknown whether a write or an atomic took effect, and `local` means nothing.
+ *
+ * Suspends:	yes, once.
+ * Cost:	1 round trip, 1 doorbell, 1 request; bytes as those of the batch.
+ */
 NAM_FIBER_FN int nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local,
 	uint32_t bytes) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *local,
@@ -71,12 +94,22 @@ NAM_FIBER_FN int nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, u
 NAM_FIBER_FN int nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
 	uint64_t *ret_old) NAM_MUST_CHECK;
 
-/*
- * A rolling window, for loops that keep many requests in flight without fibers.  Each request
- * comes back once, with its context (a pointer to something 8-byte aligned), from nam_async_poll().
+/**
+ * nam_async_read, nam_async_write, nam_async_cas, nam_async_fetch_add -- a rolling window, for
+ * loops that keep many requests in flight without fibers.
+ *
+ * @context	a pointer to something 8-byte aligned; nam_async_poll() gives it back, once
+ *
  * Not to be mixed with other operations of the same worker while requests are outstanding.
  *
- * Returns 0, -NAM_E_NOREGION, or -NAM_E_FABRIC_FULL when the queue pair's depth is reached.
+ * Returns 0 or a negative code, and then nothing was posted:
+ *	-NAM_E_NOREGION			the address names no known region
+ *	-NAM_E_FABRIC_FULL		the queue pair's depth is reached: poll first
+ *	-NAM_E_FABRIC_PEER_DEAD		the server is gone
+ *	-ENOMEM				to remember one more request
+ *
+ * Suspends:	no.
+ * Cost:	each counts as an operation of 1 round trip, 1 doorbell, 1 request; bytes as above.
  */
 int nam_async_read(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes,
 	void *context) NAM_MUST_CHECK;
@@ -87,15 +120,28 @@ int nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compa
 int nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
 	uint64_t *local_old, void *context) NAM_MUST_CHECK;
 
-/* The contexts of up to `max` finished requests; returns their number, or the first failure. */
+/**
+ * nam_async_poll -- the contexts of up to `max` requests that have finished.
+ *
+ * Returns their number, 0 if none has; or, once, the FABRIC code of the first request that failed:
+ * then stop, for contexts that were to come with the same call are lost, and which request it was
+ * is not told.
+ *
+ * Suspends:	no; runs nobody else.
+ * Cost:	one look at the completion queue, 16 completions at the most.
+ */
 int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
 
 /**
  * nam_buffer_take -- registered, 64-byte aligned local memory; give it back with nam_buffer_give().
  *
- * @bytes	1 .. 1 MiB; rounded up to a power of two
+ * @bytes	1 .. 1 MiB; rounded up to a power of two.  Give back with the same figure
  *
- * Returns NULL when the host has no memory.  Cost: a list pop once warm.
+ * The worker's own: give it back on the same worker, and before that is closed.  What it holds at
+ * first is anything.
+ *
+ * Returns NULL when the host has no memory, or for more than 1 MiB.
+ * Cost:	a list pop once warm; else from a slab of 256 KiB, or of its own size if larger.
  */
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);
 void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
@@ -112,19 +158,34 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  * @stride	bytes, a multiple of 64; the kind of block: freed ones serve the same stride again
  * @ret_at	tagged NAM_BLOCK_FRESH or NAM_BLOCK_RECYCLED
  *
- * Returns 0, -NAM_E_REMOTE_FULL when no server has room, or a FABRIC code.
- * Suspends:	only when the worker's stock for that server is empty: one RPC.
+ * Returns 0 or a negative code:
+ *	-EINVAL			the stride, or no such slot
+ *	-NAM_E_REMOTE_FULL	no server that is alive has room; the diag has figures
+ *	-NAM_E_LIMIT		a server has blocks of 256 other strides
+ *	-NAM_E_FABRIC_*		a server does not answer, or all are gone
+ *	-ENOMEM			on this host
+ *
+ * Suspends:	only when the worker's stock for that server is empty.
+ * Cost:	nothing from stock; else one RPC for 16, 32, ... 1,024 blocks, 1 MiB at the most.
  */
 NAM_FIBER_FN int nam_alloc(struct nam_worker *worker, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
-/* The same on a chosen server: slot 0 .. nam_client_servers() - 1. */
+/* The same on that server and no other: slot 0 .. nam_client_servers() - 1. */
 NAM_FIBER_FN int nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
-/* Give a block back at once: only for blocks that no one else has ever seen. */
+/*
+ * Give a block back at once: only for blocks that no one else has ever seen.  It goes to this
+ * worker's stock.  Cost: none remote.
+ */
 void nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 
-/* Give a block back once every client has left the current epoch (epoch.h). */
+/*
+ * Give a block back once every client has left the current epoch: only after the WRITE or atomic
+ * that took it out of everybody's sight has completed.  Cost: none remote, and at first none at
+ * all; nam_index_collect() looks what can be used again, and so does nam_alloc() when no server has
+ * room.  See compute/README.md, "Retiring, and the two clocks".
+ */
 void nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 
 /**
@@ -133,9 +194,15 @@ void nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
  * @type	enum nam_rpc_type
  * @ret_body	room for the reply's body; @ret_bytes in: its size, out: bytes received
  *
- * Returns the reply's status, or -NAM_E_FABRIC_{TIMEOUT,PEER_DEAD,PROTOCOL}.
+ * Returns the reply's status, and outputs are set if that is 0; or
+ *	-NAM_E_LIMIT			no such slot, or body_bytes is more than a message takes
+ *	-NAM_E_FABRIC_TIMEOUT		no reply within rpc_timeout_ms; the request may yet be done
+ *	-NAM_E_FABRIC_PEER_DEAD		the server is gone; the request may have been done
+ *	-NAM_E_FABRIC_PROTOCOL		the reply is malformed, or larger than there is room for
+ *	-ENOMEM				for the message
+ *
  * Suspends:	yes.  Bounded by rpc_timeout_ms.
- * Cost:	1 round trip, 1 SEND each way.
+ * Cost:	1 round trip, 1 SEND each way; 24 bytes of header and the body out, and in.
  */
 NAM_FIBER_FN int nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes) NAM_MUST_CHECK;
