@@ -6,34 +6,73 @@
 
 #include "maintain.h"
 
+/* The images of a walk belong to the walk; this is for the node in hand. */
+struct reaper {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	struct nam__held held;
+};
+
 /*
- * A node is retired, not freed: operations that began before the index was dropped may still be in
- * it, and read it whole until they have left.  Those that begin later find the superblock's state.
- * The images are left as they are; whoever holds an old pointer sees another generation once the
- * block is in use again.
+ * Mark one node dead, under its lock, and retire it.
  *
- * The walk goes on reading nodes that it has retired (parents, as hints).  That is sound because
- * the walk itself is inside an operation.
+ * Dead: clients whose cache still leads here have not heard that the index is gone.  Without the
+ * mark they would go on writing, and one of them might be at it when the block gets its next owner;
+ * with it they find, under the lock, that there is nothing to write, ask the superblock, and learn.
+ * Retired, not freed: whoever reads the node now may do so until its operation ends.
  */
 NAM_FIBER_FN static int
-level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,
-	unsigned root_level)
+node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
 {
+	const struct nam__geometry *g = &reaper->index->g;
+	struct nam__held *held = &reaper->held;
+	int rc;
+
+	rc = nam__aside_lock(reaper->worker, reaper->index, walk->at, (int)walk->level, patience_ns,
+		held); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/* Split since the walk read it: what it gave away comes next. */
+	if (nam__node_version(held->image) != nam__node_version(walk->image) &&
+		nam__node_type(held->image) != NAM__NODE_HEAD) {
+		walk->next = nam__node_sibling(held->image);
+		walk->ended = nam__node_last(held->image);
+		if (!walk->ended)
+			memcpy(walk->from.w, nam__node_high(g, held->image), 8 * g->full_words);
+	}
+	rc = nam__dead_unlock(reaper->worker, reaper->index, held,
+		nam__node_sibling(held->image)); /* SUSPENDS */
+	if (!rc)
+		nam_retire(reaper->worker, walk->at, g->stride);
+	return rc;
+}
+
+/*
+ * All nodes of a level, from left to right, so that dead ones lie behind the walk; and levels from
+ * below, so that the way to a level is there until the level is done.
+ *
+ * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it
+ * is and is lost: its block serves nobody, and does nobody harm.
+ */
+NAM_FIBER_FN static int
+level_free(struct reaper *reaper, unsigned level, unsigned root_level)
+{
+	struct nam_client *client = reaper->worker->client;
+	uint64_t patience_ns = client->options.lock_timeout_ms * 1000000ull;
 	struct nam__walk walk;
 	int rc;
 
-	rc = nam__walk_open(&walk, worker, index, level, root_level);
+	rc = nam__walk_open(&walk, reaper->worker, reaper->index, level, root_level);
 	if (rc)
 		return rc;
 	/* The walk delivers no node twice, so no block is retired twice. */
 	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
-		uint64_t holder = walk.image[NAM__WORD_LOCK];
-		struct nam_gaddr at = walk.at;
-
-		/* A lock that a dead client left never comes free: such a block serves nobody. */
-		if (holder == NAM_LOCK_FREE ||
-			nam__lock_owner_dead(worker, holder) == 0) /* SUSPENDS */
-			nam_retire(worker, at, index->g.stride);
+		rc = node_free(reaper, &walk, patience_ns); /* SUSPENDS */
+		if (nam_err_is(rc, NAM_E_FABRIC))
+			break;
+		/* Who does not let go of one node will not let go of many: do not wait each time. */
+		if (rc)
+			patience_ns = 0;
 	}
 	nam__walk_close(&walk);
 	return rc;
@@ -70,6 +109,7 @@ give:
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
+	struct reaper reaper = { .worker = worker, .index = index };
 	unsigned root_level = 0;
 	int rc;
 
@@ -78,15 +118,16 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 		return 0;	/* a bulk load died between its steps 3 and 4: there is no tree */
 	if (rc)
 		return rc;
-	/*
-	 * What a split adds behind the walk stays allocated, and nothing leads to it; so does what
-	 * lies to the right of a node that a dying client left torn.
-	 */
+	reaper.held.image = nam_buffer_take(worker, index->g.node_bytes);
+	if (!reaper.held.image)
+		return -ENOMEM;
+	/* What lies to the right of a node that a dying client left torn stays allocated. */
 	for (unsigned level = 0; level <= root_level; level++) {
-		int level_rc = level_free(worker, index, level, root_level); /* SUSPENDS */
+		int level_rc = level_free(&reaper, level, root_level); /* SUSPENDS */
 
 		if (!rc)
 			rc = level_rc;
 	}
+	nam_buffer_give(worker, reaper.held.image, index->g.node_bytes);
 	return rc;
 }

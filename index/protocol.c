@@ -340,8 +340,13 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 			return -NAM_E_DROPPED;
 		forget_pointer(index, key, &walk);
 		/* Ever longer, so that who is half-way through a change can finish it. */
-		if (tries > 2)
+		if (tries > 2) {
 			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+			/* An index that is being dropped is dead from its leaves up. */
+			rc = nam__root_refresh(worker, index); /* SUSPENDS */
+			if (rc)
+				return rc;
+		}
 	}
 	return rc;
 }

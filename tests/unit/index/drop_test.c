@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a dropped index is to clients that still have it open, their caches warm. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "index/index_internal.h"
+#include "lib/index_fixture.h"
+
+#define MIB (1ull << 20)
+#define KEYS 4000u
+
+static struct local_cluster *cluster;
+static struct member dropper, other;
+
+static int
+start(void **state)
+{
+	(void)state;
+	cluster = local_cluster_start(2, 2 * MIB, 1 * MIB);
+	dropper = member_join(cluster, "dropper", 200);
+	other = member_join(cluster, "other", 200);
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	member_leave(&other);
+	member_leave(&dropper);
+	local_cluster_stop(cluster);
+	return 0;
+}
+
+static struct nam_index *
+open_warm(const char *name)
+{
+	struct nam_index *index = tree_open(other.worker, name, 1 * MIB);
+	uint64_t payload;
+
+	for (uint64_t n = 0; n < KEYS; n++)
+		assert_int_equal(nam_index_lookup(other.worker, index, tree_key(index, n),
+					 &payload), 0);
+	return index;
+}
+
+/* Every kind of point operation; the cache says where each key's leaf was. */
+static void
+assert_gone(struct nam_index *index, uint64_t n)
+{
+	const void *key = tree_key(index, n);
+	uint64_t payload;
+
+	assert_int_equal(nam_index_upsert(other.worker, index, key, 1), -NAM_E_DROPPED);
+	assert_int_equal(nam_index_insert(other.worker, index, key, 1), -NAM_E_DROPPED);
+	assert_int_equal(nam_index_update(other.worker, index, key, 1), -NAM_E_DROPPED);
+	assert_int_equal(nam_index_delete(other.worker, index, key), -NAM_E_DROPPED);
+	assert_int_equal(nam_index_lookup(other.worker, index, key, &payload), -NAM_E_DROPPED);
+}
+
+static void
+drop__another_client_has_a_warm_cache__ITS_OPERATIONS_SAY_DROPPED(void **state)
+{
+	struct nam_index *index, *warm;
+
+	(void)state;
+	index = tree_new(dropper.worker, &(struct tree_options){ .node_bytes = 256 }, 0);
+	tree_fill(dropper.worker, index, 0, KEYS, 1);
+	warm = open_warm(index->name);
+	assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
+	for (uint64_t n = 0; n < KEYS; n += KEYS / 7)
+		assert_gone(warm, n);
+	nam_index_close(warm);
+	nam_index_close(index);
+}
+
+/* Blocks of the dropped index serve the next one, while the other client goes on with the first. */
+static void
+drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 6; round++) {
+		struct tree_options options = { .node_bytes = 256 };
+		struct nam_index *index = tree_new(dropper.worker, &options, 0), *warm, *next;
+
+		tree_fill(dropper.worker, index, 0, KEYS, 1);
+		warm = open_warm(index->name);
+		assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
+		nam_index_close(index);
+
+		next = tree_new(dropper.worker, &options, 0);
+		for (uint64_t n = 0; n < KEYS; n++) {
+			assert_int_equal(nam_index_insert(dropper.worker, next, tree_key(next, n),
+						 n), 0);
+			assert_int_not_equal(nam_index_upsert(other.worker, warm,
+						     tree_key(warm, n), round), 0);
+		}
+		tree_check(dropper.worker, next, KEYS);
+		assert_int_equal(nam_index_drop(dropper.worker, next->name), 0);
+		nam_index_close(next);
+		nam_index_close(warm);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(drop__another_client_has_a_warm_cache__ITS_OPERATIONS_SAY_DROPPED),
+		cmocka_unit_test(drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
