@@ -70,7 +70,7 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 		rc = node_free(reaper, &walk, patience_ns); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC))
 			break;
-		/* Who does not let go of one node will not let go of many: do not wait each time. */
+		/* Who keeps one node may keep many: do not wait each time. */
 		if (rc)
 			patience_ns = 0;
 	}
