@@ -2,6 +2,8 @@
 /* memory.c -- see memory.h. */
 #include "memory.h"
 
+#include <stdlib.h>
+
 #include "../../common/layout.h"
 #include "../../compute/compute_internal.h"
 #include "../../index/index_internal.h"
@@ -52,4 +54,38 @@ sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32
 	for (uint32_t i = 0; i < count; i++)
 		if (nam_alloc(worker, index->g.stride, &at)) /* SUSPENDS */
 			sim_die("there is no block to lose");
+}
+
+void
+sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32_t spare,
+	struct sim_ballast *ret_ballast)
+{
+	struct sim_ballast ballast = { NULL, 0 };
+	uint32_t size = 0;
+	struct nam_gaddr at;
+
+	while (nam_alloc(worker, index->g.stride, &at) == 0) { /* SUSPENDS */
+		if (ballast.count == size) {
+			size = size ? 2 * size : 64;
+			ballast.blocks = realloc(ballast.blocks, size * sizeof(at));
+			if (!ballast.blocks)
+				abort();
+		}
+		ballast.blocks[ballast.count++] = at;
+	}
+	while (spare-- && ballast.count)
+		nam_free_unseen(worker, nam_gaddr_untagged(ballast.blocks[--ballast.count]),
+			index->g.stride);
+	/* For whoever asks. */
+	nam__stock_return(worker); /* SUSPENDS */
+	*ret_ballast = ballast;
+}
+
+void
+sim_memory_give(struct nam_worker *worker, const struct nam_index *index,
+	struct sim_ballast *ballast)
+{
+	while (ballast->count)
+		nam_free_unseen(worker, nam_gaddr_untagged(ballast->blocks[--ballast->count]),
+			index->g.stride);
 }

@@ -33,4 +33,18 @@ uint64_t sim_memory_given_up(struct nam_client *client);
 /* Lose some blocks of the size of the index's nodes: so that tests see it noticed. */
 void sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32_t count);
 
+struct sim_ballast {
+	struct nam_gaddr *blocks;
+	uint32_t count;
+};
+
+/*
+ * Take all memory of all servers, in blocks of the size of the index's nodes, but for about @spare
+ * of them; and give it back, to the stock of this worker.
+ */
+void sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32_t spare,
+	struct sim_ballast *ret_ballast);
+void sim_memory_give(struct nam_worker *worker, const struct nam_index *index,
+	struct sim_ballast *ballast);
+
 #endif /* NAM_TESTS_SIM_MEMORY_H */

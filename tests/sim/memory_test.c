@@ -85,6 +85,24 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	assert_non_null(strstr(outcome.why, "leak: 3 blocks"));
 }
 
+static void
+sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.memory_bytes = 1u << 20;
+	scenario.spare = 8;
+	scenario.ops = 300;
+	scenario.keys = 400;
+	outcome = run(&scenario);
+	assert_false(outcome.failed);
+	assert_true(outcome.full > 0);
+	assert_int_equal(outcome.lost, 0);
+}
+
 int
 main(void)
 {
@@ -94,6 +112,7 @@ main(void)
 		cmocka_unit_test(sim_memory_lost__free_and_reached__NEGATIVE),
 		cmocka_unit_test(sim_scenario_run__nothing_lost__PASSES),
 		cmocka_unit_test(sim_scenario_run__blocks_lost__LEAK),
+		cmocka_unit_test(sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

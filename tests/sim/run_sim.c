@@ -39,6 +39,9 @@ static const char usage[] =
 	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
 	"                                fibers of each, operations of each\n"
 	"  --keys N, --node-bytes N, --head-interval N, --cache BYTES\n"
+	"  --memory BYTES                of each server\n"
+	"  --spare N                     only N blocks of it are left once all is loaded, so that\n"
+	"                                inserts are refused for lack of memory\n"
 	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
 	"                                lookups, scans\n"
 	"  --no-collector                no garbage collector beside them\n"
@@ -130,7 +133,8 @@ enum {
 	OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS, OPT_WORKERS, OPT_FIBERS, OPT_OPS,
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
-	OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP,
+	OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
+	OPT_SPARE,
 };
 
 static const struct option options[] = {
@@ -149,6 +153,8 @@ static const struct option options[] = {
 	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
 	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
 	{ "cache", required_argument, NULL, OPT_CACHE },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "spare", required_argument, NULL, OPT_SPARE },
 	{ "mix", required_argument, NULL, OPT_MIX },
 	{ "vary", no_argument, NULL, OPT_VARY },
 	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
@@ -198,6 +204,8 @@ small_number(struct sim_scenario *scenario, int option)
 		return &scenario->tide;
 	case OPT_COLLECTS:
 		return &scenario->collects;
+	case OPT_SPARE:
+		return &scenario->spare;
 	case OPT_KILLS:
 		return &scenario->kills;
 	case OPT_SERVER_KILLS:
@@ -252,6 +260,9 @@ set_other(struct request *request, int option)
 		break;
 	case OPT_CACHE:
 		request->scenario.cache_bytes = number(optarg);
+		break;
+	case OPT_MEMORY:
+		request->scenario.memory_bytes = number(optarg);
 		break;
 	case OPT_MIX:
 		set_mix(request, optarg);
@@ -344,13 +355,15 @@ report(const struct request *request, const struct sim_result *outcome, double s
 	const struct nam_sim_options *sim = &request->scenario.sim;
 
 	if (!request->quiet)
-		printf("%s seed %llu: %llu ops (%llu refused), %.3f ms virtual, %llu messages, "
+		printf("%s seed %llu: %llu ops (%llu refused, %llu for lack of memory), "
+			"%.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, "
 			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
 			"%016llx, %llu keys undecided, %.0f ops/s\n",
 			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
-			(unsigned long long)outcome->refused, 1e-6 * (double)outcome->virtual_ns,
+			(unsigned long long)outcome->refused,
+			(unsigned long long)outcome->full, 1e-6 * (double)outcome->virtual_ns,
 			(unsigned long long)outcome->counts.messages,
 			(unsigned long long)outcome->counts.steps,
 			(unsigned long long)outcome->counts.switches,

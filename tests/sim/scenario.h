@@ -28,6 +28,7 @@ struct sim_scenario {
 	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */
 	uint32_t node_bytes, head_interval;
 	uint64_t cache_bytes, memory_bytes;
+	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
 	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
@@ -48,6 +49,7 @@ struct sim_result {
 	uint64_t virtual_ns;
 	uint64_t entries;		/* left in the index */
 	uint64_t merges, retired, reused;	/* nodes, by collectors */
+	uint64_t full;			/* of those refused: there was no memory left */
 	uint64_t given_up;		/* blocks, by closed workers in their limbo */
 	int64_t lost;			/* blocks that are nowhere, if nobody died */
 	struct nam_sim_counts counts;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vary.c -- what a run is unless told otherwise, and what it is by its seed. */
+#include "scenario.h"
+
+/* The least that a memory server takes with room for what is loaded; and plenty. */
+#define SMALL_BYTES (1ull << 20)
+#define LARGE_BYTES (8ull << 20)
+
+void
+sim_scenario_init(struct sim_scenario *scenario)
+{
+	*scenario = (struct sim_scenario){
+		.mix = { 20, 15, 10, 25, 25, 5 },
+		.servers = 2,
+		.handlers = 1,
+		.clients = 3,
+		.workers = 1,
+		.fibers = 4,
+		.ops = 100,
+		.keys = 150,
+		.node_bytes = 256,
+		.head_interval = 4,
+		.cache_bytes = 1u << 20,
+		.memory_bytes = LARGE_BYTES,
+		.collector = true,
+		.record = true,
+	};
+	nam_sim_options_init(&scenario->sim);
+}
+
+/* A whole number from `low` to `high`. */
+static uint32_t
+between(struct nam_rng *rng, uint32_t low, uint32_t high)
+{
+	return low + (uint32_t)nam_rng_below(rng, high - low + 1);
+}
+
+/* Not at all, or at a rate between 1 and `most`, of whatever magnitude. */
+static uint32_t
+rate(struct nam_rng *rng, uint32_t most)
+{
+	uint32_t top = most >> between(rng, 0, 12);
+
+	return nam_rng_below(rng, 2) ? 1 + (uint32_t)nam_rng_below(rng, top ? top : 1) : 0;
+}
+
+static void
+vary_faults(struct nam_sim_faults *faults, struct nam_rng *rng)
+{
+	faults->late = rate(rng, 300000);
+	faults->late_ns = 1ull << between(rng, 12, 22);
+	faults->read_twice = rate(rng, 100000);
+	faults->preempt = rate(rng, 20000);
+	faults->race = rate(rng, 500000);
+	faults->pause_ns = 1ull << between(rng, 12, 20);
+	faults->rnr = rate(rng, 200000);
+	faults->clock_ppm = rate(rng, 50000);
+	faults->detect_ns = 1ull << between(rng, 14, 24);
+	faults->break_qp = between(rng, 0, 7) ? 0 : between(rng, 1, 100);
+}
+
+/* A few blocks beside what is loaded, or as much as anybody wants. */
+static void
+vary_memory(struct sim_scenario *scenario, struct nam_rng *rng)
+{
+	scenario->spare = between(rng, 0, 7) ? 0 : 1 + between(rng, 0, 4) * scenario->keys / 32;
+	scenario->memory_bytes = scenario->spare ? SMALL_BYTES : LARGE_BYTES;
+}
+
+void
+sim_scenario_vary(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x7661727900000000ull);
+	static const uint32_t node_bytes[] = { 256, 256, 256, 512, 1024 };
+	struct sim_mix *mix = &scenario->mix;
+
+	scenario->sim.step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
+	vary_faults(&scenario->sim.faults, &rng);
+	/* So that nodes are reused within the run. */
+	scenario->sim.slowness = nam_rng_below(&rng, 2) ? 1 : 1u << between(&rng, 0, 8);
+	scenario->servers = between(&rng, 1, 3);
+	scenario->handlers = between(&rng, 1, 2);
+	scenario->clients = between(&rng, 1, 5);
+	scenario->workers = between(&rng, 1, 2);
+	scenario->fibers = between(&rng, 1, 6);
+	scenario->ops = 2000 / (scenario->clients * scenario->workers * scenario->fibers) + 1;
+	scenario->tide = nam_rng_below(&rng, 4) ? between(&rng, 100, 600) : 0;
+	scenario->keys = 8u << between(&rng, 0, 6);
+	mix->insert = between(&rng, 5, 25);
+	mix->upsert = between(&rng, 0, 20);
+	mix->update = between(&rng, 0, 15);
+	mix->delete = between(&rng, 5, 25);
+	mix->scan = between(&rng, 0, 10);
+	mix->lookup = 100 - mix->insert - mix->upsert - mix->update - mix->delete - mix->scan;
+	scenario->node_bytes = node_bytes[between(&rng, 0, 4)];
+	scenario->head_interval = between(&rng, 0, 2) * between(&rng, 1, 4);
+	scenario->cache_bytes = nam_rng_below(&rng, 3) ? 1u << between(&rng, 10, 20) : 0;
+	scenario->collector = nam_rng_below(&rng, 4) != 0;
+	scenario->collects = between(&rng, 0, 2) ? between(&rng, 1, 20) : 0;
+	scenario->kills = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
+	scenario->server_kills = between(&rng, 0, 11) ? 0 : 1;
+	scenario->stalls = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
+	vary_memory(scenario, &rng);
+}
