@@ -2,8 +2,9 @@
 /*
  * fiber.h -- stacks that are switched by hand, so that code which waits reads from top to bottom.
  *
- * The switch is Boost.Context's jump_fcontext.  ASan and TSan are told of every switch.  Who runs
- * next is not decided here: compute/worker.c owns a run queue per thread.
+ * The switch is ours on x86-64 and Boost.Context's elsewhere, or with -DNAM_FIBER_BOOST=ON.  ASan
+ * and TSan are told of every switch.  Who runs next is not decided here: compute/worker.c owns a
+ * run queue per thread.
  *
  * A function that may switch is marked NAM_FIBER_FN, and the line of each call to one ends with
  * a SUSPENDS comment.  What was learned about shared state before a suspension is hearsay after it.
