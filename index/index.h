@@ -132,9 +132,10 @@ const struct nam_index_options *nam_index_properties(const struct nam_index *ind
 /**
  * nam_index_drop -- take the name out of the catalog and give the nodes back.
  *
- * Close other handles first.  Through one that is still open operations go on seeing the old nodes
- * until they look at the superblock again, at the latest when a node's memory is used for something
- * else; from then on they fail with -NAM_E_DROPPED.  What they change before that is lost.
+ * Close other handles first.  Through one that is still open operations go on until they meet a
+ * node that is gone; from then on they fail with -NAM_E_DROPPED.  What they changed is gone, too.
+ * Nodes that others keep locked, dead clients above all, are left as they are, and their memory is
+ * lost until the servers end.
  *
  * Returns 0 or a negative code:
  *	-EINVAL, -NAM_E_NOINDEX, -NAM_E_CLUSTER		as nam_index_open()
@@ -142,7 +143,7 @@ const struct nam_index_options *nam_index_properties(const struct nam_index *ind
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
  * Suspends:	yes, for as long as it takes to visit all nodes.
- * Cost:	8 round trips; about 1 more per 6 nodes of 1 KiB, each READ once.
+ * Cost:	8 round trips; 3 for each node, and 1 more for about 8 nodes of 1 KiB.
  */
 NAM_FIBER_FN int nam_index_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
 
