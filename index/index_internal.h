@@ -137,6 +137,12 @@ void nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index,
 NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_at, uint32_t *ret_generation) NAM_MUST_CHECK;
 
+/*
+ * Whether somebody who restarts has made no progress for lock_timeout_ms.  @since_ns is 0 at first
+ * and after each progress; the clock starts with the next call.
+ */
+bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);
+
 /* Read the root pointer from the superblock into index->root. */
 NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;

@@ -109,6 +109,7 @@ struct nam__walk {
 	bool again;			/* found the way anew: what follows may be known already */
 	bool was_head;			/* the node delivered last */
 	unsigned restarts;		/* and steps that delivered nothing, since one that did */
+	uint64_t stuck_since_ns;	/* 0: not since then */
 	struct nam_gaddr next;		/* null: to be found by `from` */
 	struct nam__key from;		/* everything below has been delivered */
 };

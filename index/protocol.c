@@ -11,6 +11,8 @@
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
+/* So often a walk is tried again, however long that takes. */
+#define TRIES_MIN 16u
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
@@ -292,11 +294,22 @@ root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	return 1;
 }
 
+bool
+nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
+{
+	uint64_t now = nam_now_ns();
+
+	if (!*since_ns)
+		*since_ns = now;
+	return now - *since_ns > worker->client->options.lock_timeout_ms * 1000000ull;
+}
+
 int
 nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
 {
 	struct walk walk = { .image = image };
+	uint64_t since_ns = 0;
 	int rc = -NAM_E_RESTART;
 
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
@@ -339,13 +352,18 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
 			return -NAM_E_DROPPED;
 		forget_pointer(index, key, &walk);
+		/* Who was stopped itself has seen little in all that time: hence the tries. */
+		if (nam__patience_over(worker, &since_ns) && tries > TRIES_MIN)
+			return rc;
 		/* Ever longer, so that who is half-way through a change can finish it. */
 		if (tries > 2) {
+			int root_rc;
+
 			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
 			/* An index that is being dropped is dead from its leaves up. */
-			rc = nam__root_refresh(worker, index); /* SUSPENDS */
-			if (rc)
-				return rc;
+			root_rc = nam__root_refresh(worker, index); /* SUSPENDS */
+			if (root_rc)
+				return root_rc;
 		}
 	}
 	return rc;

@@ -9,6 +9,9 @@
 
 #include "maintain.h"
 
+/* So often the way is looked for anew, however long that takes. */
+#define FINDS_MIN 2u
+
 /* ---- the window ---------------------------------------------------------------------------- */
 
 int
@@ -130,8 +133,11 @@ walk_parent(struct nam__walk *walk, unsigned *ret_entry)
 			walk->level + 1, walk->parent, &at); /* SUSPENDS */
 
 		walk->parent_valid = !rc;
+		/* One READ per node does it, too; and it took long to see that there is none. */
+		if (rc && rc != -NAM_E_RESTART_PARENT)
+			walk->parents_exist = false;
 		if (rc)
-			return NULL;	/* one READ per node does it, too */
+			return NULL;
 	}
 	*ret_entry = nam__inner_search(g, walk->parent, walk->from.w);
 	return walk->parent;
@@ -209,6 +215,7 @@ walk_step(struct nam__walk *walk)
 	walk->was_head = head;
 	walk->again = false;
 	walk->restarts = 0;
+	walk->stuck_since_ns = 0;
 	return true;
 }
 
@@ -226,6 +233,10 @@ nam__walk_next(struct nam__walk *walk)
 			rc = walk_fetch(walk); /* SUSPENDS */
 		if (rc == -NAM_E_RESTART_DEAD || rc == -NAM_E_RESTART_FENCE) {
 			walk->next = NAM_GADDR_NULL;
+			/* Who was stopped itself has seen little in all that time. */
+			if (nam__patience_over(walk->worker, &walk->stuck_since_ns) &&
+				walk->restarts > FINDS_MIN)
+				return rc;
 			continue;
 		}
 		if (rc)
