@@ -161,6 +161,119 @@ test_text_keys() {
 	namctl --quiet index drop words
 }
 
+# Any byte may be in a key: what range prints, load reads, and JSON is JSON.
+test_strange_keys() {
+	namctl --quiet index create strange --key-bytes 16 || fail "create strange"
+	namctl --quiet index create again --key-bytes 16 || fail "create again"
+	for ((i = 0; i < 256; i++)); do
+		printf '61%02x\t%d\n61%02x62\t%d\n' $i $i $i $((i + 1000))
+	done >"$tmp/strange.tsv"
+	printf '5c783431\t1\n00\t2\n' >>"$tmp/strange.tsv"
+	expect 0 namctl --key-type hex load strange "$tmp/strange.tsv"
+	namctl range strange - - >"$tmp/strange.text"
+	expect 0 namctl load again "$tmp/strange.text"
+	cmp -s <(namctl --key-type hex range strange - -) \
+		<(namctl --key-type hex range again - -) ||
+		fail "the pairs of a range, loaded again, differ"
+	expect 0 namctl put again 'a\\b' 7
+	expect 0 namctl --key-type hex get again 615c62
+	prints 7
+	expect 0 namctl get again 'a\x5cb'
+	prints 7
+	expect 2 namctl get again 'a\b'
+	says "backslash"
+	namctl --json range strange - - >"$tmp/strange.json"
+	python3 -c '
+import json, sys
+answer = json.load(open(sys.argv[1], encoding="utf-8"))
+assert len(answer["pairs"]) == answer["count"] == 514, answer["count"]
+' "$tmp/strange.json" 2>"$tmp/python" || fail "range --json: $(tail -1 "$tmp/python")"
+	expect 2 namctl --key-type u64 range strange - -
+	says "--key-type text or hex"
+	expect 2 namctl --key-type u64 --json range strange - -
+	namctl --quiet index drop strange
+	namctl --quiet index drop again
+}
+
+# Told to end, load finishes what it has begun, says so, and leaves no lock behind.
+test_load_is_told_to_end() {
+	local signal number status pid i
+	namctl --quiet index create ended || fail "create ended"
+	seq 1 1500000 | awk '{ print $1 * 7 "\t" $1 }' >"$tmp/ascending.tsv"
+	tac "$tmp/ascending.tsv" >"$tmp/descending.tsv"
+	for signal in TERM HUP; do
+		number=$(kill -l $signal)
+		namctl load ended "$tmp/descending.tsv" >"$tmp/load.out" 2>"$tmp/err" &
+		pid=$!
+		for ((i = 0; i < 500; i++)); do
+			[ -z "$(namctl range ended - - --limit 1)" ] || break
+			sleep 0.01
+		done
+		kill -$signal $pid
+		status=0
+		wait $pid || status=$?
+		out=$(cat "$tmp/load.out") err=$(cat "$tmp/err")
+		[ $status -eq $((128 + number)) ] || fail "load ended with $status: $out $err"
+		says "ended by signal $number: "
+		expect 0 namctl index verify ended
+		out=$(namctl range ended - - | wc -l) err=$(cat "$tmp/load.out")
+		says " $out of 1500000 pairs loaded"
+		namctl --quiet index drop ended
+		namctl --quiet index create ended
+	done
+	namctl --quiet index drop ended
+}
+
+# In bulk the same, and the index stays empty.  It is quick, even with nodes so small, so it may
+# take several attempts.
+test_bulk_load_is_told_to_end() {
+	local attempt i pid status before
+	head -800000 "$tmp/ascending.tsv" >"$tmp/bulk.tsv"
+	for ((attempt = 0; attempt < 20; attempt++)); do
+		namctl --quiet index create ended \
+			--key-bytes 16 --node-bytes 256 || fail "create ended"
+		before=$(memory_taken)
+		namctl load ended --key-type u64 "$tmp/bulk.tsv" \
+			>"$tmp/load.out" 2>"$tmp/load.err" &
+		pid=$!
+		for ((i = 0; i < 500; i++)); do
+			[ "$(memory_taken)" = "$before" ] || break
+		done
+		kill -TERM $pid 2>"$tmp/kill"
+		status=0
+		wait $pid || status=$?
+		out=$(cat "$tmp/load.out") err=$(cat "$tmp/load.err")
+		expect 0 namctl index verify ended
+		grep -q ": 0 of" "$tmp/load.out" && break
+		namctl --quiet index drop ended
+	done
+	out=$(cat "$tmp/load.out") err=$(cat "$tmp/load.err")
+	[ $status -eq 143 ] || fail "bulk load ended with $status: $out $err"
+	says "ended by signal 15: 0 of 800000 pairs"
+	expect 0 namctl range ended - -
+	prints ""
+	expect 0 namctl put ended 1 1
+	namctl --quiet index drop ended
+}
+
+# How much memory has been handed out, by all servers.
+memory_taken() {
+	namctl --json status | grep -E 'carved_bytes|free_bytes' | tr -d '\n'
+}
+
+test_output_is_full() {
+	[ -w /dev/full ] || return 0
+	namctl --quiet index create full || fail "create full"
+	seq 1 5000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load full - || fail "load full"
+	for words in "--help" "--version" "status" "--json status" "range full - -" "get full 5" \
+		"index list"; do
+		# shellcheck disable=SC2086
+		expect 1 sh -c 'namctl "$@" >/dev/full' sh $words
+		says "standard output cannot be written"
+	done
+	namctl --quiet index drop full
+}
+
 test_load() {
 	namctl --quiet index create many || fail "create many"
 	seq 1 50000 | awk '{ print $1 * 3 "\t" $1 }' >"$tmp/sorted.tsv"
@@ -245,7 +358,11 @@ test_status
 test_index_commands
 test_points
 test_text_keys
+test_strange_keys
 test_load
+test_load_is_told_to_end
+test_bulk_load_is_told_to_end
+test_output_is_full
 test_malformed
 test_non_unique
 nam_servers_stop || fail "the servers did not end well"

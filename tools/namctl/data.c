@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.c -- get, put, delete, range: one pair or a run of them. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +94,7 @@ get_all(struct ctl *ctl, const void *key, cJSON *payloads, uint64_t *ret_count)
 			print_payload(ctl, payloads, found[i]);
 		if (!rc)
 			*ret_count += count;
-	} while (!rc && count);
+	} while (!rc && count && !ctl_signal);
 	nam_cursor_close(cursor);
 	return rc;
 }
@@ -227,6 +228,7 @@ take_end(const struct ctl *ctl, const char *text, uint8_t *key, const void **ret
 	return CTL_OK;
 }
 
+/* -ERANGE: a key does not fit --key-type; what was before it has been printed. */
 static int
 print_range(struct ctl *ctl, struct nam_cursor *cursor, uint64_t *ret_count)
 {
@@ -237,12 +239,17 @@ print_range(struct ctl *ctl, struct nam_cursor *cursor, uint64_t *ret_count)
 
 	do {
 		rc = nam_cursor_next(cursor, keys, payloads, BATCH, &count); /* SUSPENDS */
-		for (uint32_t i = 0; !rc && i < count; i++)
-			print_pair(ctl, keys + (size_t)i * ctl->format.bytes, payloads[i],
-				!total && !i);
-		if (!rc)
-			total += count;
-	} while (!rc && count && !ferror(stdout));
+		for (uint32_t i = 0; !rc && i < count; i++) {
+			const uint8_t *key = keys + (size_t)i * ctl->format.bytes;
+
+			if (!key_fits(&ctl->format, key)) {
+				rc = -ERANGE;
+				break;
+			}
+			print_pair(ctl, key, payloads[i], !total);
+			total++;
+		}
+	} while (!rc && count && !ferror(stdout) && !ctl_signal);
 	*ret_count = total;
 	return rc;
 }
@@ -277,5 +284,10 @@ ctl_range(struct ctl *ctl, char **args)
 	if (ctl->json)
 		printf("\n\t],\n\t\"count\": %" PRIu64 "\n}\n", count);
 	nam_cursor_close(cursor);
+	if (rc == -ERANGE) {
+		ctl_complain("range: after %" PRIu64 " pairs comes one of more than 64 bits, which "
+			     "u64 cannot show; use --key-type text or hex", count);
+		return CTL_USAGE;
+	}
 	return rc ? ctl_worker_failed(ctl, "range", rc) : CTL_OK;
 }

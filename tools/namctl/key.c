@@ -83,11 +83,41 @@ parse_hex(const struct key_format *format, const char *text, uint8_t *key, struc
 	return 0;
 }
 
+/*
+ * As print_text() writes: a backslash stands before another one, or before x and two digits.
+ */
+static int
+parse_text(const struct key_format *format, const char *text, uint8_t *key, struct nam_diag *diag)
+{
+	const char *from = text;
+	size_t length = 0;
+
+	for (; *from; length++) {
+		uint8_t byte = (uint8_t)*from++;
+
+		if (byte == '\\' && from[0] == '\\') {
+			from++;
+		} else if (byte == '\\') {
+			if (from[0] != 'x' || hex_digit(from[1]) < 0 || hex_digit(from[2]) < 0)
+				return nam_diag_set(diag, -EINVAL, "key '%s': after a backslash "
+					"comes another one, or x and two hexadecimal digits", text);
+			byte = (uint8_t)(hex_digit(from[1]) << 4 | hex_digit(from[2]));
+			from += 3;
+		}
+		if (length < format->bytes)
+			key[length] = byte;
+	}
+	if (length > format->bytes)
+		return nam_diag_set(diag, -EINVAL,
+			"key '%s' has %zu bytes and the index's keys have %u", text, length,
+			format->bytes);
+	return 0;
+}
+
 int
 key_parse(const struct key_format *format, const char *text, void *ret_key, struct nam_diag *diag)
 {
 	uint8_t *key = ret_key;
-	size_t length = strlen(text);
 	uint64_t value;
 
 	memset(key, 0, format->bytes);
@@ -100,31 +130,63 @@ key_parse(const struct key_format *format, const char *text, void *ret_key, stru
 		nam_key_from_u64(value, key + format->bytes - 8);
 		return 0;
 	case KEY_TEXT:
-		if (length > format->bytes)
-			return nam_diag_set(diag, -EINVAL,
-				"key '%s' has %zu bytes and the index's keys have %u", text, length,
-				format->bytes);
-		memcpy(key, text, length);
-		return 0;
+		return parse_text(format, text, key, diag);
 	default:
 		return parse_hex(format, text, key, diag);
 	}
 }
 
+/*
+ * How many bytes the character of UTF-8 at the beginning has, 0 if there is none: neither overlong
+ * forms, nor surrogates, nor what lies beyond Unicode, for readers of JSON refuse these.
+ */
+static size_t
+utf8_length(const uint8_t *bytes, size_t room)
+{
+	uint8_t first = bytes[0], low = 0x80, high = 0xbf;
+	size_t length;
+
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (length > room)
+		return 0;
+	if (first == 0xe0)
+		low = 0xa0;
+	else if (first == 0xed)
+		high = 0x9f;
+	else if (first == 0xf0)
+		low = 0x90;
+	else if (first == 0xf4)
+		high = 0x8f;
+	for (size_t i = 1; i < length; i++, low = 0x80, high = 0xbf) {
+		if (bytes[i] < low || bytes[i] > high)
+			return 0;
+	}
+	return length;
+}
+
+/* Zero bytes at the end are not written, but for one when there is nothing else. */
 static size_t
 print_text(const struct key_format *format, const uint8_t *key, char *text)
 {
-	size_t length = format->bytes, at = 0;
+	size_t length = format->bytes, at = 0, taken;
 
-	while (length > 0 && !key[length - 1])
+	while (length > 1 && !key[length - 1])
 		length--;
-	for (size_t i = 0; i < length; i++) {
-		if (key[i] == '\\')
+	for (size_t i = 0; i < length; i += taken) {
+		taken = utf8_length(key + i, length - i);
+		if (key[i] == '\\') {
 			at += (size_t)sprintf(text + at, "\\\\");
-		else if (key[i] >= 0x20 && key[i] != 0x7f)
-			text[at++] = (char)key[i];
-		else
+		} else if (!taken || key[i] < 0x20 || key[i] == 0x7f) {
 			at += (size_t)sprintf(text + at, "\\x%02x", key[i]);
+			taken = 1;
+		} else {
+			memcpy(text + at, key + i, taken);
+			at += taken;
+		}
 	}
 	text[at] = '\0';
 	return at;
@@ -147,6 +209,18 @@ key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_B
 			at += (size_t)sprintf(text + at, "%02x", bytes[i]);
 		return at;
 	}
+}
+
+bool
+key_fits(const struct key_format *format, const void *key)
+{
+	const uint8_t *bytes = key;
+
+	for (uint32_t i = 0; format->type == KEY_U64 && i + 8 < format->bytes; i++) {
+		if (bytes[i])
+			return false;
+	}
+	return true;
 }
 
 int

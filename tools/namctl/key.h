@@ -3,6 +3,7 @@
 #ifndef NAMCTL_KEY_H
 #define NAMCTL_KEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +11,7 @@
 
 enum key_type {
 	KEY_U64,	/* decimal; big-endian in the last 8 bytes, zeroes before them */
-	KEY_TEXT,	/* the bytes themselves, then zeroes */
+	KEY_TEXT,	/* the bytes themselves, or \\ and \xNN, then zeroes */
 	KEY_HEX,	/* two digits a byte, then zeroes */
 };
 
@@ -42,8 +43,14 @@ int key_format_choose(const char *type, uint32_t key_bytes, struct key_format *r
 int key_parse(const struct key_format *format, const char *text, void *ret_key,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* Key to text, which key_parse() understands if all bytes are printable.  Returns its length. */
+/*
+ * Key to text, UTF-8 whatever the key is: key_parse() makes the same key of it, if key_fits().
+ * Returns its length.
+ */
 size_t key_print(const struct key_format *format, const void *key, char text[KEY_TEXT_BYTES]);
+
+/* Whether the key can be written so: not with KEY_U64 if it is above 64 bits. */
+bool key_fits(const struct key_format *format, const void *key);
 
 /* A decimal number of 64 bits, nothing else.  0, or -EINVAL with a message. */
 int payload_parse(const char *text, uint64_t *ret_payload, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -32,6 +32,8 @@ source_next(void *arg, void *key, uint64_t *payload)
 	struct load *load = arg;
 	const struct tsv *tsv = load->tsv;
 
+	if (ctl_signal)
+		return -EINTR;
 	if (load->next == tsv->count)
 		return 0;
 	memcpy(key, tsv_key(tsv, load->next), tsv->format.bytes);
@@ -88,7 +90,7 @@ load_fiber(void *arg)
 {
 	struct load *load = arg;
 
-	while (load->next < load->tsv->count && !load->rc)
+	while (load->next < load->tsv->count && !load->rc && !ctl_signal)
 		load_one(load, load->next++); /* SUSPENDS */
 }
 
@@ -108,6 +110,21 @@ load_one_by_one(struct load *load)
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int
+report_failure(const struct load *load, const char *file)
+{
+	/* What a dead memory server held has gone with it. */
+	bool stay = !nam_err_is(load->rc, NAM_E_FABRIC);
+
+	ctl_complain("%s:%" PRIu64 ": %s (%s); %" PRIu64 " of %" PRIu64 " pairs %s", file,
+		load->failed_at + 1,
+		load->diag.text[0] ? load->diag.text : nam_err_text(load->rc),
+		nam_err_name(load->rc), load->loaded, load->tsv->count,
+		stay ? "were loaded and stay" :
+		"had been loaded until then; whether they are still there, namctl status tells");
+	return ctl_exit_code(load->rc);
+}
+
+static int
 report(const struct load *load, const char *method, const char *file)
 {
 	const struct ctl *ctl = load->ctl;
@@ -124,13 +141,12 @@ report(const struct load *load, const char *method, const char *file)
 	}
 	ctl_say(ctl, "%s: %" PRIu64 " of %" PRIu64 " pairs loaded (%s)", ctl->index_name,
 		load->loaded, load->tsv->count, method);
-	if (load->rc) {
-		ctl_complain("%s:%" PRIu64 ": %s (%s); %" PRIu64 " of %" PRIu64
-			" pairs were loaded and stay", file, load->failed_at + 1,
-			load->diag.text[0] ? load->diag.text : nam_err_text(load->rc),
-			nam_err_name(load->rc), load->loaded, load->tsv->count);
-		return ctl_exit_code(load->rc);
-	}
+	if (load->rc)
+		return report_failure(load, file);
+	if (ctl_signal)
+		ctl_complain("ended by signal %d: %" PRIu64 " of %" PRIu64
+			" pairs were loaded and stay", (int)ctl_signal, load->loaded,
+			load->tsv->count);
 	if (load->existed) {
 		ctl_complain("%" PRIu64 " %s existed already, the first one in %s:%" PRIu64
 			", and were left as they are; --replace would replace them", load->existed,
@@ -151,7 +167,7 @@ load_pairs(struct ctl *ctl, const struct tsv *tsv, const char *file)
 	if (rc) {
 		rc = nam_index_bulk_load(ctl->worker, ctl->index, source_next, &load,
 			ctl->fill_percent, &load.loaded); /* SUSPENDS */
-		if (!rc)
+		if (!rc || (rc == -EINTR && ctl_signal))
 			return report(&load, "bulk", file);
 		if (rc != -NAM_E_NOTEMPTY)
 			return ctl_worker_failed(ctl, ctl->index_name, rc);
@@ -188,6 +204,7 @@ ctl_load(struct ctl *ctl, char **args)
 		ctl_complain("%s", diag.text);
 		return CTL_USAGE;
 	}
+	ctl_catch_signals();
 	exit_code = load_pairs(ctl, &tsv, name);
 	tsv_free(&tsv);
 	return exit_code;

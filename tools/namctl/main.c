@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- namctl: look after memory servers and indexes from a shell. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +44,8 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 done; 1 no: no such key, violations found; 2 usage or malformed input;\n"
 	"3 the fabric failed: no memory server there, or it died; 4 conflict: the index or a key\n"
-	"exists already; 5 no such index; 6 remote memory is full, locked or damaged.\n";
+	"exists already; 5 no such index; 6 remote memory is full, locked or damaged;\n"
+	"128 + n ended by signal n.\n";
 
 struct command {
 	const char *group;		/* "index", or NULL */
@@ -53,21 +53,26 @@ struct command {
 	int (*run)(struct ctl *ctl, char **args);
 	int args_min, args_max;
 	const char *args;
+	bool finishes;			/* takes locks, so a signal must not end it half-way */
 };
 
+/*
+ * Whoever reads pairs adds separators that it finds missing, and locks a node for that.  load takes
+ * care of itself, because until it has read its input it may be ended like any other program.
+ */
 static const struct command commands[] = {
-	{ NULL, "status", ctl_status, 0, 0, "" },
-	{ "index", "create", ctl_index_create, 1, 1, "NAME" },
-	{ "index", "list", ctl_index_list, 0, 0, "" },
-	{ "index", "stat", ctl_index_stat, 1, 1, "NAME" },
-	{ "index", "verify", ctl_index_verify, 1, 1, "NAME" },
-	{ "index", "drop", ctl_index_drop, 1, 1, "NAME" },
-	{ NULL, "gc", ctl_gc, 1, 1, "NAME" },
-	{ NULL, "load", ctl_load, 2, 2, "NAME FILE" },
-	{ NULL, "get", ctl_get, 2, 2, "NAME KEY" },
-	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD" },
-	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]" },
-	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH" },
+	{ NULL, "status", ctl_status, 0, 0, "", false },
+	{ "index", "create", ctl_index_create, 1, 1, "NAME", true },
+	{ "index", "list", ctl_index_list, 0, 0, "", false },
+	{ "index", "stat", ctl_index_stat, 1, 1, "NAME", false },
+	{ "index", "verify", ctl_index_verify, 1, 1, "NAME", false },
+	{ "index", "drop", ctl_index_drop, 1, 1, "NAME", true },
+	{ NULL, "gc", ctl_gc, 1, 1, "NAME", true },
+	{ NULL, "load", ctl_load, 2, 2, "NAME FILE", false },
+	{ NULL, "get", ctl_get, 2, 2, "NAME KEY", true },
+	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD", true },
+	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]", true },
+	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH", true },
 };
 
 #define COMMANDS_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -268,11 +273,11 @@ parse(int argc, char **argv, struct ctl *ctl, char ***ret_args, int *ret_exit)
 		switch (option) {
 		case OPT_HELP:
 			fputs(help, stdout);
-			*ret_exit = CTL_OK;
+			*ret_exit = ctl_flush(CTL_OK);
 			return NULL;
 		case OPT_VERSION:
 			puts("namctl " NAM_VERSION);
-			*ret_exit = CTL_OK;
+			*ret_exit = ctl_flush(CTL_OK);
 			return NULL;
 		case ':':
 			ctl_complain("%s needs a value: see namctl --help", argv[optind - 1]);
@@ -305,12 +310,12 @@ main(int argc, char **argv)
 	if (!command)
 		return exit_code;
 	exit_code = ctl_connect(&ctl);
+	if (!exit_code && command->finishes)
+		ctl_catch_signals();
 	if (!exit_code)
 		exit_code = command->run(&ctl, args);
 	ctl_disconnect(&ctl);
-	if (fflush(stdout) != 0 && !exit_code) {
-		ctl_complain("standard output: %s", strerror(errno));
-		exit_code = CTL_REMOTE;
-	}
-	return exit_code;
+	if (ctl_signal)
+		exit_code = 128 + (int)ctl_signal;
+	return ctl_flush(exit_code);
 }

@@ -3,6 +3,7 @@
  * namctl.h -- what namctl's files share.
  *
  *	main.c		command line, choice of the command
+ *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	status, gc, and all about indexes as a whole
  *	data.c		get, put, delete, range
@@ -15,6 +16,7 @@
 #define NAMCTL_H
 
 #include <cjson/cJSON.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,7 +26,7 @@
 /* In --help and in the man page. */
 enum namctl_exit {
 	CTL_OK = 0,
-	CTL_NO = 1,		/* the honest answer is no: not found, violations found */
+	CTL_NO = 1,		/* no: not found, violations found; or the answer was not written */
 	CTL_USAGE = 2,		/* command line, cluster text or input */
 	CTL_FABRIC = 3,		/* a memory server does not answer, or died */
 	CTL_CONFLICT = 4,	/* an index or a key exists already */
@@ -69,6 +71,14 @@ int ctl_put(struct ctl *ctl, char **args);
 int ctl_delete(struct ctl *ctl, char **args);
 int ctl_range(struct ctl *ctl, char **args);
 
+/* ---- signals.c ----------------------------------------------------------------------------- */
+
+/* The signal that asks us to end, or 0.  Operations under way are finished, none is begun. */
+extern volatile sig_atomic_t ctl_signal;
+
+/* From here on INT, TERM and HUP only set ctl_signal; a second one kills. */
+void ctl_catch_signals(void);
+
 /* ---- session.c ----------------------------------------------------------------------------- */
 
 /* Join the cluster with one worker.  Returns an exit code; ctl_disconnect() in any case. */
@@ -101,6 +111,9 @@ cJSON *ctl_json_key(const struct key_format *format, const void *key);
 
 /* Print and delete. */
 void ctl_json_print(cJSON *object);
+
+/* Write out what is left of standard output; exit_code, or CTL_NO if output was lost. */
+int ctl_flush(int exit_code);
 
 /* "1.50 GiB" */
 char *ctl_bytes(char text[24], uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "namctl.h"
 
@@ -105,6 +106,18 @@ ctl_json_print(cJSON *object)
 		puts(text);
 	free(text);
 	cJSON_Delete(object);
+}
+
+int
+ctl_flush(int exit_code)
+{
+	bool lost = ferror(stdout) != 0;	/* earlier: the reason is not known any more */
+
+	if (fflush(stdout) == 0 && !lost)
+		return exit_code;
+	fprintf(stderr, "namctl: standard output cannot be written%s%s\n", lost ? "" : ": ",
+		lost ? "" : strerror(errno));
+	return exit_code ? exit_code : CTL_NO;
 }
 
 char *

@@ -124,6 +124,94 @@ print__bytes_that_are_no_text__ESCAPED(void **state)
 	assert_memory_equal(text, "\\x01\\x01", 8);
 }
 
+/* Every byte at every place of a key that has something before and behind it. */
+static void
+print__any_byte__TEXT_THAT_PARSES_TO_THE_SAME_KEY(void **state)
+{
+	static const char *const keys[] = { "aaaaaaaa", "a\\bc", "\\x41", "\\\\", "\xc3\xa4",
+		"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\x80", "a\xe2\x82", "" };
+	static const char *const types[] = { "text", "hex" };
+
+	(void)state;
+	for (size_t t = 0; t < 2 * sizeof(keys) / sizeof(keys[0]); t++) {
+		struct key_format format = format_of(types[t % 2], 8);
+
+		for (unsigned i = 0; i < 8 * 256; i++) {
+			char text[KEY_TEXT_BYTES];
+			uint8_t key[8] = { 0 }, again[8];
+
+			memcpy(key, keys[t / 2], strlen(keys[t / 2]));
+			key[i / 256] = (uint8_t)i;
+			(void)key_print(&format, key, text);
+			assert_true(*text);
+			assert_null(strpbrk(text, "\t\n\r"));
+			assert_int_equal(key_parse(&format, text, again, NULL), 0);
+			assert_memory_equal(again, key, 8);
+		}
+	}
+}
+
+static void
+print__not_utf8__ESCAPED(void **state)
+{
+	static const struct {
+		const char *key, *text;
+	} cases[] = {
+		{ "a\\b", "a\\\\b" },
+		{ "gr\xc3\xbcn", "gr\xc3\xbcn" },
+		{ "\xf0\x9f\x8c\xb2", "\xf0\x9f\x8c\xb2" },
+		{ "\xff\xfe", "\\xff\\xfe" },
+		{ "\xc3", "\\xc3" },
+		{ "\xc0\x80", "\\xc0\\x80" },
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
+		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
+		{ "", "\\x00" },
+	};
+	struct key_format format = format_of("text", 8);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[KEY_TEXT_BYTES];
+		uint8_t key[8] = { 0 };
+
+		memcpy(key, cases[i].key, strlen(cases[i].key));
+		assert_int_equal(key_print(&format, key, text), strlen(cases[i].text));
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
+static void
+parse__stray_backslash__EINVAL(void **state)
+{
+	static const char *const texts[] = { "\\", "a\\b", "\\x", "\\x4", "\\xg0", "\\n",
+		"\\\\\\" };
+	struct key_format format = format_of("text", 8);
+	struct nam_diag diag = { "" };
+	uint8_t key[8];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (key_parse(&format, texts[i], key, &diag) != -EINVAL)
+			fail_msg("'%s' was taken", texts[i]);
+		assert_non_null(strstr(diag.text, "backslash"));
+	}
+}
+
+static void
+fits__u64__UP_TO_64_BITS(void **state)
+{
+	uint8_t key[12] = { 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	struct key_format number = format_of("u64", 12), text = format_of("text", 12);
+
+	(void)state;
+	assert_true(key_fits(&number, key));
+	key[3] = 1;
+	assert_false(key_fits(&number, key));
+	assert_true(key_fits(&text, key));
+	number = format_of("u64", 8);
+	assert_true(key_fits(&number, key + 4));
+}
+
 static void
 payload__numbers__DECIMAL_ONLY(void **state)
 {
@@ -148,6 +236,10 @@ main(void)
 		cmocka_unit_test(parse__hex__BYTES),
 		cmocka_unit_test(print__each_type__AS_IT_WAS_PARSED),
 		cmocka_unit_test(print__bytes_that_are_no_text__ESCAPED),
+		cmocka_unit_test(print__any_byte__TEXT_THAT_PARSES_TO_THE_SAME_KEY),
+		cmocka_unit_test(print__not_utf8__ESCAPED),
+		cmocka_unit_test(parse__stray_backslash__EINVAL),
+		cmocka_unit_test(fits__u64__UP_TO_64_BITS),
 		cmocka_unit_test(payload__numbers__DECIMAL_ONLY),
 	};
 
