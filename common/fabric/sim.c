@@ -626,6 +626,16 @@ nam_sim_process_resume(struct nam_sim_process *process)
 }
 
 void
+nam_sim_process_slow(struct nam_sim_process *process, uint32_t times)
+{
+	nam__sim.counts.faults++;
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1000 + (uint64_t)times,
+		"process p%u (%s) is %u times as slow as others", process->id, process->name,
+		times);
+	process->slowness = times;
+}
+
+void
 nam_sim_process_spare(struct nam_sim_process *process)
 {
 	process->spared = true;

@@ -147,6 +147,11 @@ void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
 void nam_sim_process_stall(struct nam_sim_process *process);
 void nam_sim_process_resume(struct nam_sim_process *process);
+/*
+ * From now on its messages take `times` as long, and it is as slow to see to what arrives: a memory
+ * server on a busy machine.  1: as fast as the others.  With a cost profile only the latter.
+ */
+void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Its messages and threads meet none of the faults that are drawn: for who looks on. */
 void nam_sim_process_spare(struct nam_sim_process *process);
 /* Neither killed nor a ghost. */

@@ -18,7 +18,8 @@
 #define ANSWER_SPREAD_NS 256u
 
 void
-nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process)
+nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process,
+	uint32_t slowness)
 {
 	struct sim *sim = &nam__sim;
 	uint64_t dice, way;
@@ -38,9 +39,10 @@ nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process
 		message->step_ns = CRAWL_STEP_NS;
 	dice >>= 5;
 	message->answer_ns = ANSWER_NS + (uint32_t)(dice % ANSWER_SPREAD_NS);
-	way *= sim->options.slowness;
-	message->step_ns *= sim->options.slowness;
-	message->answer_ns *= sim->options.slowness;
+	slowness *= sim->options.slowness;
+	way *= slowness;
+	message->step_ns *= slowness;
+	message->answer_ns *= slowness;
 	if (nam__sim_drawn(process, sim->options.faults.late))
 		way += nam_rng_below(&sim->faults, sim->options.faults.late_ns + 1);
 	message->earliest_ns = nam__sim_here() + way;

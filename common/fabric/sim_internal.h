@@ -86,6 +86,7 @@ struct nam_sim_process {
 	enum sim_state state;
 	uint32_t machine;		/* 0: its own */
 	uint32_t port;			/* of its card */
+	uint32_t slowness;		/* 0, 1: as fast as the others */
 	bool spared;
 	bool serves;			/* has listened: a memory server */
 	char name[SIM_NAME_BYTES];
@@ -383,7 +384,8 @@ void nam__sim_shape(struct sim_message *message);
 /* Append to a queue pair's list; it is planned at once or held back by earlier ones. */
 void nam__sim_message_add(struct sim_qp *qp, struct sim_message *message);
 /* Times of a message: when it sets out, how long a step takes, how long the answer. */
-void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process);
+void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process,
+	uint32_t slowness);
 /* A message's event. */
 void nam__sim_message_due(struct sim_message *message);
 /* Everything from `first` on completes with `error`, as it is. */

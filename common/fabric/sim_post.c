@@ -221,6 +221,17 @@ direct(struct sim_message *message)
 	sim->directed.thread = NULL;
 }
 
+/* A message is as slow as the slower of its ends. */
+static uint32_t
+slowness_of(const struct sim_qp *qp)
+{
+	uint32_t here = qp->domain->process->slowness;
+	uint32_t there = qp->peer ? qp->peer->domain->process->slowness : 1;
+	uint32_t slower = here > there ? here : there;
+
+	return slower ? slower : 1;
+}
+
 /* What may go wrong with it. */
 static void
 misfortune(struct sim_message *message, const struct nam_sim_process *process)
@@ -281,7 +292,7 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 	}
 	nam__sim_shape(message);
 	misfortune(message, process);
-	nam__sim_cost(message, process);
+	nam__sim_cost(message, process, slowness_of(qp));
 	direct(message);
 	sim->counts.messages++;
 	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,

@@ -6,6 +6,7 @@
 #include "sim_internal.h"
 
 #define POLL_NS 40u
+#define SLOW_POLL_NS 100u	/* what a look at its queue takes a process, times its slowness */
 #define COMPLETION_NS 30u
 #define IDLE_POLL_NS 100u
 #define IDLE_POLLS_MAX 2u
@@ -136,6 +137,8 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	if (nam__sim_drawn(self->process, sim->options.faults.preempt))
 		(void)nam__sim_wait(nam__sim_here() +
 			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
+	if (self->process->slowness > 1)
+		(void)nam__sim_wait(nam__sim_here() + SLOW_POLL_NS * self->process->slowness);
 	if (sim->options.network && self->debt_ns)
 		catch_up(self);
 	while (count < max && cq->head != cq->tail) {

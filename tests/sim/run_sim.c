@@ -40,6 +40,7 @@ static const char usage[] =
 	"                                fibers of each, operations of each\n"
 	"  --keys N, --node-bytes N, --head-interval N, --cache BYTES\n"
 	"  --memory BYTES                of each server\n"
+	"  --slow-server N               one memory server is N times as slow as the others\n"
 	"  --spare N                     only N blocks of it are left once all is loaded, so that\n"
 	"                                inserts are refused for lack of memory\n"
 	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
@@ -134,7 +135,7 @@ enum {
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
-	OPT_SPARE,
+	OPT_SLOW_SERVER, OPT_SPARE,
 };
 
 static const struct option options[] = {
@@ -154,6 +155,7 @@ static const struct option options[] = {
 	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
 	{ "cache", required_argument, NULL, OPT_CACHE },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "slow-server", required_argument, NULL, OPT_SLOW_SERVER },
 	{ "spare", required_argument, NULL, OPT_SPARE },
 	{ "mix", required_argument, NULL, OPT_MIX },
 	{ "vary", no_argument, NULL, OPT_VARY },
@@ -204,6 +206,8 @@ small_number(struct sim_scenario *scenario, int option)
 		return &scenario->tide;
 	case OPT_COLLECTS:
 		return &scenario->collects;
+	case OPT_SLOW_SERVER:
+		return &scenario->slow_server;
 	case OPT_SPARE:
 		return &scenario->spare;
 	case OPT_KILLS:

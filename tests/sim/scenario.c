@@ -673,6 +673,17 @@ replace_worker(struct stage *stage, struct actor *director, struct nam_worker *w
 	return worker;
 }
 
+/* One memory server, the same one each time, becomes slow, or as fast as the others again. */
+static void
+slow_down(struct stage *stage, uint32_t times)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	uint64_t number = scenario->sim.seed % scenario->servers;
+
+	if (scenario->slow_server)
+		nam_sim_process_slow(stage->cluster.servers[number].process, times);
+}
+
 static void
 director_main(void *arg)
 {
@@ -690,8 +701,10 @@ director_main(void *arg)
 	create(stage, director, worker);
 	if (stage->scenario->spare)
 		sim_memory_take(worker, director->index, stage->scenario->spare, &stage->ballast);
+	slow_down(stage, stage->scenario->slow_server);
 	start(stage);
 	await(stage);
+	slow_down(stage, 1);
 	check(stage, director, worker);
 	if (undisturbed(stage->scenario)) {
 		if (stage->scenario->spare && !stage->given_up)

@@ -28,6 +28,7 @@ struct sim_scenario {
 	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */
 	uint32_t node_bytes, head_interval;
 	uint64_t cache_bytes, memory_bytes;
+	uint32_t slow_server;			/* one of them is so many times as slow; 0: none */
 	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
 	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
 	bool collector;				/* a process of its own that does nothing else */

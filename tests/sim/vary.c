@@ -101,4 +101,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->server_kills = between(&rng, 0, 11) ? 0 : 1;
 	scenario->stalls = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
 	vary_memory(scenario, &rng);
+	scenario->slow_server = between(&rng, 0, 5) ? 0 : 2u << between(&rng, 0, 6);
 }
