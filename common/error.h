@@ -57,6 +57,7 @@ extern "C" {
 	X(FENCED, 5305, REMOTE, "this client was declared dead and has lost its locks")             \
 	X(NOREGION, 5306, REMOTE, "a pointer names a region that no connected server has")          \
 	X(DROPPED, 5307, REMOTE, "the index was dropped")                                           \
+	X(LOST, 5308, REMOTE, "a memory server was restarted, and part of the index is gone")       \
 	X(USAGE, 5400, NONE, "the request makes no sense here")                                     \
 	X(KEY_BYTES, 5401, USAGE, "the key size does not match the index")                          \
 	X(UNSORTED, 5402, USAGE, "the input is not sorted")                                         \

@@ -44,6 +44,8 @@
  * 24	8	image_hash	the creator, once, before	hash of bytes 32 .. 127 mixed with
  *				the catalog names the block	the address
  * 32	96	the rest	same				constant
+ * 128	2048	boots[id]	same				what each memory server of `servers` said
+ *								of its life then; 0 for the others
  */
 struct nam_superblock {
 	uint64_t root;
@@ -59,15 +61,18 @@ struct nam_superblock {
 	uint32_t unique;		/* 0 or 1 */
 	uint32_t head_interval;		/* leaves from head node to head node; 0: no head nodes */
 	uint32_t servers_count;		/* memory servers at creation */
-	uint32_t reserved[5];
+	uint32_t reserved;
+	uint64_t boots_hash;		/* of boots[], which follows this struct in the block */
+	uint32_t reserved2[2];
 	uint8_t servers[32];		/* bit i: server id i holds nodes of this index */
 };
 _Static_assert(sizeof(struct nam_superblock) == 128, "remote layout");
 _Static_assert(offsetof(struct nam_superblock, magic) == 32, "remote layout");
+_Static_assert(offsetof(struct nam_superblock, boots_hash) == 80, "remote layout");
 
 #define NAM_SUPERBLOCK_MAGIC 0x314b4c42534d414eull	/* "NAMSBLK1" */
-#define NAM_SUPERBLOCK_FORMAT 1u
-#define NAM_SUPERBLOCK_STRIDE 128u
+#define NAM_SUPERBLOCK_FORMAT 2u
+#define NAM_SUPERBLOCK_STRIDE (128u + 8u * NAM_SERVERS_MAX)
 
 /*
  * A lock word: 0 is free, otherwise who holds it.

@@ -74,12 +74,23 @@ superblock_hash(const struct nam_superblock *superblock, struct nam_gaddr at)
 	return nam_mix64(hash ^ nam_mix64(nam_gaddr_untagged(at).raw));
 }
 
+/* What memory holds of an index's block. */
+struct block {
+	struct nam_superblock head;
+	uint64_t boots[NAM_SERVERS_MAX];
+};
+static_assert(sizeof(struct block) == NAM_SUPERBLOCK_STRIDE, "remote layout");
+
 static void
 superblock_fill(struct nam_worker *worker, const struct nam_index_options *options,
-	struct nam_superblock *superblock)
+	struct block *block)
 {
 	const struct nam_client *client = worker->client;
+	struct nam_superblock *superblock = &block->head;
 
+	memset(block->boots, 0, sizeof(block->boots));
+	for (uint32_t i = 0; i < client->servers_count; i++)
+		block->boots[client->servers[i].id] = client->servers[i].boot;
 	*superblock = (struct nam_superblock){
 		.magic = NAM_SUPERBLOCK_MAGIC,
 		.format = NAM_SUPERBLOCK_FORMAT,
@@ -90,6 +101,7 @@ superblock_fill(struct nam_worker *worker, const struct nam_index_options *optio
 		.unique = options->unique,
 		.head_interval = options->head_interval,
 		.servers_count = client->servers_count,
+		.boots_hash = nam_hash64(block->boots, sizeof(block->boots)),
 	};
 	for (uint32_t i = 0; i < client->servers_count; i++)
 		superblock->servers[client->servers[i].id / 8] |=
@@ -132,6 +144,27 @@ superblock_check(struct nam_worker *worker, const char *name,
 	return 0;
 }
 
+/*
+ * Memory servers forget all when they end.  Pointers to one that has come back lead nowhere, or to
+ * nodes of other indexes.  The superblock has been checked.
+ */
+static int
+boots_check(struct nam_worker *worker, const char *name, const struct block *block)
+{
+	const struct nam_client *client = worker->client;
+
+	if (block->head.boots_hash != nam_hash64(block->boots, sizeof(block->boots)))
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the superblock of index '%s' does not verify", name);
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if ((block->head.servers[id / 8] >> id % 8 & 1) &&
+			client->servers[client->slot_of_id[id]].boot != block->boots[id])
+			return nam_diag_set(&worker->diag, -NAM_E_LOST,
+				"memory server %u was restarted since index '%s' was made, and "
+				"part of the index is gone; drop it and load it anew", id, name);
+	return 0;
+}
+
 /* ---- create ------------------------------------------------------------------------------- */
 
 /* Write an empty root leaf and the superblock that names it.  Nobody can see either yet. */
@@ -140,7 +173,7 @@ write_empty_tree(struct nam_worker *worker, const struct nam_index_options *opti
 	struct nam_gaddr superblock_at, struct nam_gaddr root_at, uint32_t root_generation)
 {
 	static const struct nam__key lowest;
-	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	struct block *block = nam_buffer_take(worker, sizeof(*block));
 	struct nam_index index = {
 		.client = worker->client,
 		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
@@ -149,23 +182,23 @@ write_empty_tree(struct nam_worker *worker, const struct nam_index_options *opti
 	struct nam_batch batch;
 	int rc = -ENOMEM;
 
-	if (!superblock || !image)
+	if (!block || !image)
 		goto give_buffers;
-	superblock_fill(worker, options, superblock);
-	rc = nam__geometry_init(&index.g, options, superblock->seed);
+	superblock_fill(worker, options, block);
+	rc = nam__geometry_init(&index.g, options, block->head.seed);
 	if (rc)
 		goto give_buffers;
 	nam__node_init(&index.g, image, NAM__NODE_LEAF, 0, root_generation, lowest.w, NULL);
-	superblock->root = root_at.raw;
-	superblock->image_hash = superblock_hash(superblock, superblock_at);
+	block->head.root = root_at.raw;
+	block->head.image_hash = superblock_hash(&block->head, superblock_at);
 	nam_batch_init(&batch, worker);
 	nam__batch_new_node(&batch, &index, root_at, image);
-	nam_batch_write(&batch, superblock_at, 0, superblock, sizeof(*superblock));
+	nam_batch_write(&batch, superblock_at, 0, block, sizeof(*block));
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 
 give_buffers:
 	nam_buffer_give(worker, image, options->node_bytes);
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	nam_buffer_give(worker, block, sizeof(*block));
 	return rc;
 }
 
@@ -260,36 +293,43 @@ catalog_find(struct nam_worker *worker, uint16_t type, const char *name, struct 
 	return 0;
 }
 
+/* With *ret_lost, an index part of which is gone can be opened, too: to be dropped. */
 NAM_FIBER_FN static int
-open_superblock(struct nam_worker *worker, struct nam_index *index)
+open_superblock(struct nam_worker *worker, struct nam_index *index, bool *ret_lost)
 {
-	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	struct block *block = nam_buffer_take(worker, sizeof(*block));
+	const struct nam_superblock *superblock = &block->head;
 	int rc = -ENOMEM;
 
-	if (!superblock)
+	if (!block)
 		return rc;
-	rc = nam_read_await(worker, index->superblock, superblock,
-		sizeof(*superblock)); /* SUSPENDS */
+	rc = nam_read_await(worker, index->superblock, block, sizeof(*block)); /* SUSPENDS */
 	if (rc)
-		goto give_superblock;
+		goto give_block;
 	if (superblock->state) {
 		rc = nam_diag_set(&worker->diag, -NAM_E_NOINDEX,
 			"index '%s' is being dropped", index->name);
-		goto give_superblock;
+		goto give_block;
 	}
 	rc = superblock_check(worker, index->name, superblock, index->superblock, &index->options);
 	if (rc)
-		goto give_superblock;
-	rc = nam__geometry_init(&index->g, &index->options, superblock->seed);
+		goto give_block;
+	rc = boots_check(worker, index->name, block);
+	if (rc == -NAM_E_LOST && ret_lost) {
+		*ret_lost = true;
+		rc = 0;
+	}
+	if (!rc)
+		rc = nam__geometry_init(&index->g, &index->options, superblock->seed);
 	if (!rc)
 		atomic_init(&index->root, superblock->root);
-give_superblock:
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
+give_block:
+	nam_buffer_give(worker, block, sizeof(*block));
 	return rc;
 }
 
-int
-nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+NAM_FIBER_FN static int
+open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool *ret_lost,
 	struct nam_index **ret_index)
 {
 	struct nam_index *index = calloc(1, sizeof(*index));
@@ -304,7 +344,7 @@ nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 	if (!rc) {
 		nam_race_point("open.found");
 		memcpy(index->name, name, strlen(name) + 1);
-		rc = open_superblock(worker, index); /* SUSPENDS */
+		rc = open_superblock(worker, index, ret_lost); /* SUSPENDS */
 	}
 	nam__op_end(worker);
 	if (!rc && cache_bytes)
@@ -317,6 +357,13 @@ nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 	}
 	*ret_index = index;
 	return 0;
+}
+
+int
+nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_index **ret_index)
+{
+	return open_index(worker, name, cache_bytes, NULL, ret_index); /* SUSPENDS */
 }
 
 void
@@ -409,10 +456,11 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
 	struct nam_gaddr at;
+	bool lost = false;
 	uint64_t word;
 	int rc, leave_rc;
 
-	rc = nam_index_open(worker, name, 0, &index); /* SUSPENDS */
+	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
@@ -432,12 +480,18 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	nam_race_point("drop.unnamed");
 	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
 	nam_race_point("drop.marked");
-	if (!rc)
+	/* Pointers of what is left may lead to nodes of other indexes: follow none. */
+	if (!rc && !lost)
 		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 end_operation:
 	nam__op_end(worker);
 	nam_index_close(index);
+	if (!rc && lost)
+		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
+			"index '%s' was dropped, but a memory server was restarted since it was "
+			"made: its nodes on the others cannot be found, and stay allocated until "
+			"those servers start anew", name);
 	return rc;
 }

@@ -115,10 +115,11 @@ NAM_FIBER_FN int nam_index_create(struct nam_worker *worker, const char *name,
  *	-NAM_E_NOINDEX		no index of that name, or it is being dropped
  *	-NAM_E_REMOTE_CORRUPT	what the catalog names is not a superblock
  *	-NAM_E_CLUSTER		the index has nodes on a server that this client does not know
+ *	-NAM_E_LOST		a memory server was restarted since the index was made
  *	-NAM_E_FABRIC_VERSION	the index was made by a library with another format
  *
  * Suspends:	yes.
- * Cost:	2 round trips: one RPC, one READ of 128 bytes.  The cache fills as it is used.
+ * Cost:	2 round trips: one RPC, one READ of 2,176 bytes.  The cache fills as it is used.
  */
 NAM_FIBER_FN int nam_index_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_index **ret_index) NAM_MUST_CHECK;
@@ -140,6 +141,8 @@ const struct nam_index_options *nam_index_properties(const struct nam_index *ind
  * Returns 0 or a negative code:
  *	-EINVAL, -NAM_E_NOINDEX, -NAM_E_CLUSTER		as nam_index_open()
  *	-NAM_E_LOCK_TIMEOUT	a collector or a bulk load is at work; nothing was changed
+ *	-NAM_E_LOST		the name is gone; a memory server was restarted since the index was
+ *				made, so its nodes could not be found and stay allocated
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
  * Suspends:	yes, for as long as it takes to visit all nodes.
