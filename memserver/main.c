@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "options.h"
@@ -17,6 +18,9 @@ enum {
 	EXIT_ADDRESS_IN_USE = 3,
 	EXIT_NO_MEMORY = 4,
 };
+
+#define ADDRESS_TRIES 20
+#define ADDRESS_PAUSE_NS 50000000
 
 static _Atomic(struct nam_server *) running;
 static volatile sig_atomic_t told_to_end;
@@ -40,8 +44,11 @@ catch_signals(void)
 	sigemptyset(&action.sa_mask);
 	if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
 		return -errno;
+	/* A limit of file sizes counts for our memory, too: an error that we can name. */
 	action.sa_handler = SIG_IGN;
-	return sigaction(SIGPIPE, &action, NULL) ? -errno : 0;
+	if (sigaction(SIGPIPE, &action, NULL) || sigaction(SIGXFSZ, &action, NULL))
+		return -errno;
+	return 0;
 }
 
 /* Each client takes descriptors; the soft limit is there for programs that use select(). */
@@ -93,13 +100,42 @@ say_ready(const struct nam_server *server, const struct nam__options *options)
 }
 
 static int
-serve(const struct nam__options *options)
+is_told_to_end(void)
+{
+	return told_to_end;
+}
+
+/*
+ * A server that was killed keeps its address until the kernel has taken its memory back, and
+ * whoever starts it anew should not have to know: so an address in use gets a little time.
+ */
+static int
+start(const struct nam__options *options, struct nam_server **ret_server, struct nam_diag *notice,
+	struct nam_diag *diag)
+{
+	const struct timespec pause = { .tv_nsec = ADDRESS_PAUSE_NS };
+	int rc = nam_server_start(&options->server, ret_server, notice, diag);
+
+	for (int i = 0; i < ADDRESS_TRIES && nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE); i++) {
+		if (told_to_end)
+			return -ECANCELED;
+		(void)nanosleep(&pause, NULL);
+		rc = nam_server_start(&options->server, ret_server, notice, diag);
+	}
+	return rc;
+}
+
+static int
+serve(struct nam__options *options)
 {
 	struct nam_diag notice, diag = { "" };
 	struct nam_server *server;
 	int rc;
 
-	rc = nam_server_start(&options->server, &server, &notice, &diag);
+	options->server.cancelled = is_told_to_end;
+	rc = start(options, &server, &notice, &diag);
+	if (told_to_end && (rc == -ECANCELED || rc == -EINTR))
+		return 0;
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: %s\n",
 			*diag.text ? diag.text : nam_err_text(rc));
@@ -111,7 +147,8 @@ serve(const struct nam__options *options)
 	/* A signal may have come before the handler could see the server. */
 	if (told_to_end)
 		nam_server_stop(server);
-	rc = say_ready(server, options);
+	else
+		rc = say_ready(server, options);
 	if (!rc) {
 		rc = nam_server_run(server);
 		if (rc)

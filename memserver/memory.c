@@ -304,6 +304,10 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 	for (memory->count = 0; memory->count < count; memory->count++) {
 		uint64_t bytes = left < memory->region_bytes ? left : memory->region_bytes;
 
+		if (options->cancelled && options->cancelled()) {
+			nam__memory_close(memory, domain);
+			return nam_diag_set(diag, -ECANCELED, "told to end while starting");
+		}
 		rc = domain->ops->region_alloc(domain, bytes, memory->page_bytes_log2,
 			(int)memory->transparent_huge, options->numa_node,
 			&memory->mrs[memory->count], diag);
@@ -327,7 +331,8 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	rc = plan(memory, options, notice, diag);
 	if (!rc)
 		rc = allocate(memory, domain, options, diag);
-	if (!rc || options->pages != NAM_PAGES_AUTO || memory->page_bytes_log2 == SMALL_LOG2)
+	if (!rc || rc == -ECANCELED || options->pages != NAM_PAGES_AUTO ||
+		memory->page_bytes_log2 == SMALL_LOG2)
 		return rc;
 	/* Somebody else has taken the huge pages since they were counted. */
 	again.pages = NAM_PAGES_4K;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../common/version.h"
 
@@ -154,6 +155,43 @@ convert(const struct nam_cluster_server *texts, const struct nam_cluster_server 
 	return rc ? -EINVAL : 0;
 }
 
+/* Where the socket is to be: a folder that exists, and no folder itself. */
+static int
+check_path(const struct origin *origin, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+	struct stat status;
+
+	if (!*path)
+		return complain(origin, "'shm:' has no path; write for example "
+			"shm:/run/nam/server0");
+	if (!stat(path, &status) && S_ISDIR(status.st_mode))
+		return complain(origin, "'%s' is a folder; name a socket in it, for example "
+			"shm:%s/server0", path, path);
+	if (!slash || slash == path)
+		return 0;
+	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+	if (stat(folder, &status) ? errno == ENOENT || errno == ENOTDIR : !S_ISDIR(status.st_mode))
+		return complain(origin, "shm:%s: there is no folder '%s'; make it, or choose "
+			"another path", path, folder);
+	return 0;
+}
+
+static int
+check_listen(const struct origin *origin, const char *address)
+{
+	if (strchr(address, ','))
+		return complain(origin, "'%s': a memory server listens at one address; start one "
+			"for each", address);
+	if (!strncmp(address, "sim:", 4))
+		return complain(origin, "'%s': simulated memory servers are started by whoever "
+			"simulates, as in nam-bench index --cluster sim:PROFILE", address);
+	if (!strncmp(address, "shm:", 4))
+		return check_path(origin, address + 4);
+	return 0;
+}
+
 /* Fill what the command line leaves open from [server id] of a file. */
 static int
 read_config(const char *file, uint32_t id, struct nam_cluster_server *texts)
@@ -260,6 +298,7 @@ take_option(struct command_line *line, int option)
 enum nam__options_result
 nam__options_parse(int argc, char **argv, struct nam__options *ret)
 {
+	struct origin origin = { .option = "--listen", .key = "listen" };
 	struct command_line line = { .ready_fd = -1 };
 	int option;
 
@@ -299,5 +338,9 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret)
 			"--listen shm:/run/nam/server0");
 		return NAM__OPTIONS_EXIT_USAGE;
 	}
+	origin.file = *line.said.listen ? NULL : line.config;
+	origin.line = ret->texts.line;
+	if (check_listen(&origin, ret->texts.listen))
+		return NAM__OPTIONS_EXIT_USAGE;
 	return NAM__OPTIONS_RUN;
 }

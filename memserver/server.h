@@ -33,6 +33,7 @@ struct nam_server_options {
 	enum nam_pages pages;
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */
+	int (*cancelled)(void);	/* asked between regions: nonzero ends the start; may be NULL */
 };
 
 struct nam_server;
@@ -45,6 +46,7 @@ void nam_server_options_init(struct nam_server_options *options);
  * Returns 0 or a negative code with a message in *diag that names the setting to change:
  *	-EINVAL				an option is out of its range
  *	-ENOMEM				the memory, or the huge-page pool, does not suffice
+ *	-ECANCELED			options->cancelled() said so
  *	-NAM_E_FABRIC_ADDRESS_IN_USE	a live memory server is listening there
  * What an automatic choice chose is in *notice (may be NULL), empty if there was nothing to say.
  */

@@ -81,7 +81,7 @@ test_memserver_places() {
 	local long
 
 	long=$tmp/$(printf 'long%.0s' {1..40})
-	expect 1 "$tmp/no/such/folder" \
+	expect 2 "$tmp/no/such/folder" \
 		nam-memserver --listen "shm:$tmp/no/such/folder/x" --memory 64M
 	expect 2 "longer" nam-memserver --listen "shm:$long" --memory 64M
 	echo precious >"$tmp/file"

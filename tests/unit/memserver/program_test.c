@@ -13,6 +13,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static char directory[64];
@@ -133,6 +135,12 @@ program__bad_usage__EXITS_2_AND_SAYS_WHAT(void **state)
 		{ "--listen shm:/tmp/x --id -1", "--id: '-1'" },
 		{ "--listen shm:/tmp/x --ready-fd 77", "--ready-fd: file descriptor 77" },
 		{ "--listen nonesuch:/tmp/x", "'nonesuch:/tmp/x'" },
+		{ "--listen sim:strict", "nam-bench" },
+		{ "--listen shm:/tmp/x,shm:/tmp/y", "one address" },
+		{ "--listen shm:/tmp", "'/tmp' is a folder" },
+		{ "--listen shm:", "no path" },
+		{ "--listen shm:/nonexistent/x", "no folder '/nonexistent'" },
+		{ "--listen shm:/dev/null/x", "no folder '/dev/null'" },
 		{ "--config /nonexistent.ini", "/nonexistent.ini" },
 	};
 	char text[4096];
@@ -161,13 +169,69 @@ program__not_enough_memory__EXITS_4(void **state)
 }
 
 static void
-program__unusable_path__EXITS_1(void **state)
+program__path_of_a_file__EXITS_1_AND_LEAVES_IT(void **state)
 {
-	char text[4096];
+	char text[4096], arguments[256];
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
 
 	(void)state;
-	assert_int_equal(run("-l shm:/nonexistent/x -m 1M", text, sizeof(text)), 1);
-	assert_non_null(strstr(text, "/nonexistent/x"));
+	assert_true(fd >= 0);
+	close(fd);
+	(void)snprintf(arguments, sizeof(arguments), "-l %s -m 1M -p 4k", address);
+	assert_int_equal(run(arguments, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "is not a socket"));
+	assert_int_equal(unlink(path), 0);
+}
+
+/* The limit counts for the memory that is served; without it SIGXFSZ would kill. */
+static void
+program__limit_of_file_sizes__EXITS_1_AND_SAYS_SO(void **state)
+{
+	char text[4096], arguments[256];
+	struct rlimit before, limit;
+	int code;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = 65536;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	(void)snprintf(arguments, sizeof(arguments), "-l %s -m 1M -p 4k", address);
+	code = run(arguments, text, sizeof(text));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	if (code != 1 || !strstr(text, "nam-memserver: "))
+		fail_msg("exits %d and says '%s'", code, text);
+}
+
+/* The socket is there before the memory is. */
+static void
+program__terminated_while_starting__EXITS_0_AND_IS_NEVER_READY(void **state)
+{
+	char out[512];
+	int fds[2];
+	ssize_t n;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)dup2(fds[1], STDOUT_FILENO);
+		close(fds[0]);
+		close(fds[1]);
+		(void)execlp("nam-memserver", "nam-memserver", "--listen", address, "--memory",
+			"256M", "--region", "1M", "--pages", "4k", (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	while (access(path, F_OK) && !waitpid(pid, NULL, WNOHANG))
+		usleep(100);
+	assert_int_equal(end(pid, SIGTERM), 0);
+	n = read(fds[0], out, sizeof(out) - 1);
+	assert_int_equal(n, 0);
+	close(fds[0]);
+	assert_int_equal(access(path, F_OK), -1);
 }
 
 static void
@@ -213,6 +277,38 @@ program__killed__IS_REPLACED_BY_THE_NEXT(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(access(path, F_OK), 0);
 	pid = start(line, sizeof(line), "--id", "0");
+	assert_int_equal(end(pid, SIGTERM), 0);
+}
+
+/* As of a server that was killed, while the kernel takes its memory back. */
+static void
+program__address_in_use_for_a_moment__WAITS(void **state)
+{
+	char line[512], lock[128];
+	int fds[2], status;
+	pid_t holder, pid;
+	char byte;
+
+	(void)state;
+	(void)snprintf(lock, sizeof(lock), "%s.lock", path);
+	assert_int_equal(pipe(fds), 0);
+	holder = fork();
+	assert_true(holder >= 0);
+	if (holder == 0) {
+		int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+		if (fd < 0 || flock(fd, LOCK_EX) || write(fds[1], "", 1) != 1)
+			_exit(1);
+		usleep(300000);
+		_exit(0);
+	}
+	assert_int_equal(read(fds[0], &byte, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	pid = start(line, sizeof(line), "--id", "0");
+	assert_int_equal(waitpid(holder, &status, 0), holder);
+	assert_int_equal(status, 0);
+	assert_non_null(strstr(line, "ready"));
 	assert_int_equal(end(pid, SIGTERM), 0);
 }
 
@@ -277,10 +373,13 @@ main(void)
 		TEST(program__help_and_version__EXIT_0),
 		TEST(program__bad_usage__EXITS_2_AND_SAYS_WHAT),
 		TEST(program__not_enough_memory__EXITS_4),
-		TEST(program__unusable_path__EXITS_1),
+		TEST(program__path_of_a_file__EXITS_1_AND_LEAVES_IT),
+		TEST(program__limit_of_file_sizes__EXITS_1_AND_SAYS_SO),
+		TEST(program__terminated_while_starting__EXITS_0_AND_IS_NEVER_READY),
 		TEST(program__terminated__EXITS_0_AND_REMOVES_ITS_SOCKET),
 		TEST(program__address_in_use__EXITS_3),
 		TEST(program__killed__IS_REPLACED_BY_THE_NEXT),
+		TEST(program__address_in_use_for_a_moment__WAITS),
 		TEST(program__ready_fd__GETS_A_LINE),
 		TEST(program__config__FILLS_WHAT_THE_COMMAND_LINE_LEAVES_OPEN),
 	};
