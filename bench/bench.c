@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "progress.h"
 
@@ -89,7 +90,23 @@ bench_catch_signals(void)
 {
 	/* A second one ends the process in the usual way. */
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction before;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	/* Under nohup it stays ignored. */
+	if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
+}
+
+int
+bench_flush(int exit_code)
+{
+	bool lost = ferror(stdout) != 0;	/* earlier: the reason is not known any more */
+
+	if (fflush(stdout) == 0 && !lost)
+		return exit_code;
+	bench_complain("standard output cannot be written%s%s", lost ? "" : ": ",
+		lost ? "" : strerror(errno));
+	return exit_code ? exit_code : BENCH_FAILED;
 }

@@ -41,6 +41,9 @@ int bench_connect(const char *cluster, uint32_t fibers,
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */
 void bench_catch_signals(void);
 
+/* Write out what is left of standard output; exit_code, or BENCH_FAILED if output was lost. */
+int bench_flush(int exit_code);
+
 /* The signal that arrived, or 0.  Cheap: asked before every operation. */
 extern atomic_int bench_signal;
 

@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "keys.h"
 #include "options.h"
+#include "report.h"
 #include "simulation.h"
 
 #define SECONDS_DEFAULT 5.0
@@ -350,6 +351,10 @@ settle(struct given *g)
 
 	if (settle_workload(g))
 		return -1;
+	if (o->ops && o->seconds > 0) {
+		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
 	if (g->non_unique) {
 		if (g->duplicates & (g->duplicates - 1)) {
 			bench_complain("--duplicates: %u is not a power of two", g->duplicates);
@@ -369,6 +374,8 @@ settle(struct given *g)
 	}
 	o->cluster = bench_cluster(o->cluster, "index");
 	if (!o->cluster || settle_cluster(o))
+		return -1;
+	if (o->json && report_check(o->json))
 		return -1;
 	if (o->json && !strcmp(o->json, "-"))
 		o->quiet = true;

@@ -43,15 +43,15 @@ main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		help(stdout);
-		return BENCH_OK;
+		return bench_flush(BENCH_OK);
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		puts("nam-bench " NAM_VERSION);
-		return BENCH_OK;
+		return bench_flush(BENCH_OK);
 	}
 	for (size_t i = 0; i < SUBCOMMANDS_COUNT; i++)
 		if (!strcmp(argv[1], subcommands[i].name))
-			return subcommands[i].run(argc - 1, argv + 1);
+			return bench_flush(subcommands[i].run(argc - 1, argv + 1));
 	bench_complain("there is no benchmark '%s': nam-bench --help lists them", argv[1]);
 	return BENCH_USAGE;
 }

@@ -7,6 +7,7 @@
 #include "../common/rpc/rpc.h"
 #include "bench.h"
 #include "options.h"
+#include "report.h"
 
 static const char help[] =
 	"Usage: nam-bench raw --cluster CLUSTER [OPTION]...\n"
@@ -159,6 +160,10 @@ settle(struct raw_options *o)
 	}
 	if (o->compare)
 		o->op = RAW_READ;
+	if (o->ops && o->seconds > 0) {
+		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
 	if (!(o->seconds > 0))
 		o->seconds = 2;
 	if (o->op != RAW_MEMCPY || o->cluster) {
@@ -166,6 +171,8 @@ settle(struct raw_options *o)
 		if (!o->cluster)
 			return -1;
 	}
+	if (o->json && report_check(o->json))
+		return -1;
 	if (o->json && !strcmp(o->json, "-"))
 		o->quiet = true;
 	return 0;

@@ -110,6 +110,28 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 }
 
 int
+report_check(const char *path)
+{
+	bool existed;
+	FILE *file;
+	int rc;
+
+	if (!strcmp(path, "-"))
+		return 0;
+	existed = access(path, F_OK) == 0;
+	file = fopen(path, "ae");
+	if (!file) {
+		rc = -errno;
+		bench_complain("--json: %s cannot be written: %s", path, strerror(-rc));
+		return rc;
+	}
+	fclose(file);
+	if (!existed)
+		unlink(path);
+	return 0;
+}
+
+int
 report_write(const cJSON *object, const char *path)
 {
 	char *text = cJSON_Print(object);

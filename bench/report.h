@@ -40,6 +40,13 @@ void counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters
 void report_number(cJSON *object, const char *name, double value);
 
 /**
+ * report_check -- see before a run whether report_write() will be able to write the file.
+ *
+ * Changes nothing that is in it.  Complains itself.  Returns 0 or a negative code.
+ */
+int report_check(const char *path) NAM_MUST_CHECK;
+
+/**
  * report_write -- write the object to a file, or to standard output if it is called "-".
  *
  * Complains itself.  Returns 0 or a negative code.

@@ -78,6 +78,25 @@ test_usage() {
 	expect 2 nam-bench raw --op fly
 	expect 2 nam-bench raw --op cas --bytes 16
 	expect 2 nam-bench raw --bytes 12
+	expect 2 nam-bench index --ops 10 --seconds 1
+	says "say one of them"
+	expect 2 nam-bench raw --ops 10 --seconds 1
+	says "say one of them"
+	# Before the run, not after it; and what is in a file stays until there is something better.
+	expect 2 nam-bench index --seconds 100 --json "$tmp/no/such/folder.json"
+	says "no/such/folder.json cannot be written"
+	expect 2 nam-bench raw --seconds 100 --json "$tmp"
+	echo kept >"$tmp/kept.json"
+	expect 3 nam-bench index --cluster "shm:$tmp/nobody" --json "$tmp/kept.json"
+	[ "$(cat "$tmp/kept.json")" = kept ] || fail "--json emptied its file and failed"
+	expect 3 nam-bench index --cluster "shm:$tmp/nobody" --json "$tmp/new.json"
+	[ ! -e "$tmp/new.json" ] || fail "--json left an empty file"
+	if [ -w /dev/full ]; then
+		expect 1 sh -c 'nam-bench --help >/dev/full'
+		says "standard output cannot be written"
+		expect 1 sh -c 'nam-bench raw --memory 4M --ops 100 >/dev/full'
+		says "standard output cannot be written"
+	fi
 	expect 2 env -u NAM_CLUSTER nam-bench raw
 	says NAM_CLUSTER
 	expect 3 nam-bench index --cluster "shm:$tmp/nobody"
@@ -168,19 +187,22 @@ test_processes() {
 }
 
 test_interrupt() {
-	local pid status=0
+	local pid status signal
 
-	# Job control, or the shell would start it with SIGINT ignored.
-	set -m
-	nam-bench index --keys 20000 --seconds 100 --quiet &
-	pid=$!
-	set +m
-	sleep 1
-	kill -INT $pid
-	wait $pid || status=$?
-	[ $status -eq 130 ] || fail "interrupted: status $status"
-	expect 0 namctl index list
-	[ -z "$out" ] || fail "left behind: $out"
+	for signal in INT HUP; do
+		# Job control, or the shell would start it with SIGINT ignored.
+		set -m
+		nam-bench index --keys 20000 --seconds 100 --quiet &
+		pid=$!
+		set +m
+		sleep 1
+		kill -$signal $pid
+		status=0
+		wait $pid || status=$?
+		[ $status -eq $((128 + $(kill -l $signal))) ] || fail "$signal: status $status"
+		expect 0 namctl index list
+		[ -z "$out" ] || fail "left behind: $out"
+	done
 }
 
 # Memory servers that die end the run within two seconds.
