@@ -298,6 +298,8 @@ test_load() {
 	says '"lines":	0'
 	expect 0 namctl index verify many
 	namctl --quiet index drop many
+	expect 0 namctl status
+	says "cut into blocks, free for nodes of their sizes only"
 }
 
 # Nothing of a malformed file is loaded, and the message says where to look.
