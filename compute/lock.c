@@ -24,6 +24,10 @@
 #define SLOT_WAIT_NS 500u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 100000u
+/* No more counts between two looks at a word: who was kept from running has not been waiting. */
+#define LOOK_MAX_NS 10000000ull
+/* But nobody waits longer than so many times lock_timeout_ms, whatever moves. */
+#define TIMEOUTS_MAX 8u
 /* A lock word that has not moved for so long: ask whether its owner is alive. */
 #define SUSPECT_NS 20000000ull
 
@@ -34,6 +38,8 @@ struct nam__lock_slot {
 	uint32_t handovers;
 	uint64_t seen_word; /* the foreign lock word seen last; each is used once only */
 	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
+	uint64_t looked_ns;	/* when it was seen last */
+	uint64_t waited_ns;	/* it has stayed, in time during which we ran */
 	struct nam_gaddr custody_at;	/* null: nothing in custody */
 	uint64_t custody_word;
 };
@@ -244,16 +250,42 @@ give_up(struct nam_worker *worker, const struct attempt *attempt)
 	return nam__lock_blame(worker, attempt->at, &holder);
 }
 
-/* The word was found locked.  1: its holder is known to be dead; 0: not yet; or negative. */
+/* The word was found locked: note for how long it has been the same. */
+static void
+look(struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
+{
+	uint64_t since_ns = now - slot->looked_ns;
+
+	slot->looked_ns = now;
+	if (seen == slot->seen_word) {
+		slot->waited_ns += since_ns < LOOK_MAX_NS ? since_ns : LOOK_MAX_NS;
+		return;
+	}
+	slot->seen_word = seen;
+	slot->seen_since_ns = now;
+	slot->waited_ns = 0;
+}
+
+/*
+ * Whether the caller's time is up.  A word that changes is progress, and not the caller's fault.
+ * Who got the slot from somebody who saw the same word has waited together with that one.
+ */
+static bool
+time_is_up(const struct nam_worker *worker, const struct attempt *attempt, uint64_t now)
+{
+	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t waited_ns = now - attempt->start_ns;
+
+	return waited_ns > TIMEOUTS_MAX * timeout_ns ||
+	       (waited_ns > timeout_ns && attempt->slot->waited_ns > timeout_ns);
+}
+
+/* 1: the word's holder is known to be dead; 0: not yet; or negative. */
 NAM_FIBER_FN static int
 suspect(struct nam_worker *worker, struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
 {
 	int dead;
 
-	if (seen != slot->seen_word) {
-		slot->seen_word = seen;
-		slot->seen_since_ns = now;
-	}
 	if (now - slot->seen_since_ns <= SUSPECT_NS)
 		return 0;
 	dead = nam__lock_owner_dead(worker, seen); /* SUSPENDS */
@@ -265,7 +297,6 @@ suspect(struct nam_worker *worker, struct nam__lock_slot *slot, uint64_t seen, u
 NAM_FIBER_FN static int
 remote_lock(struct nam_worker *worker, struct attempt *attempt)
 {
-	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	uint64_t backoff_ns = BACKOFF_MIN_NS;
 	int rc;
 
@@ -279,8 +310,9 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		now = nam_now_ns();
 		if (!attempt->start_ns)
 			attempt->start_ns = now;
+		look(attempt->slot, *attempt->old, now);
 		rc = suspect(worker, attempt->slot, *attempt->old, now); /* SUSPENDS */
-		if (rc == 1 || now - attempt->start_ns > timeout_ns) {
+		if (rc == 1 || time_is_up(worker, attempt, now)) {
 			rc = give_up(worker, attempt); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;

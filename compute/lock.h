@@ -33,7 +33,7 @@ struct nam__lock {
  * diag says who), or a FABRIC code.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.
- * Bounded:	lock_timeout_ms of the client.
+ * Bounded:	lock_timeout_ms of the client with one and the same holder; 8 times that with many.
  */
 NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;

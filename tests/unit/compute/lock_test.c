@@ -540,6 +540,77 @@ lock__holder_lives__TIMEOUT_NAMES_IT(void **state)
 	nam_buffer_give(worker, image, OBJECT_BYTES);
 }
 
+/* Others take the lock again and again, and never is it free when we look. */
+struct relay {
+	struct holder *holder;
+	unsigned turns;
+};
+
+static void *
+relay_main(void *arg)
+{
+	const struct relay *relay = arg;
+	struct nam_worker *by = relay->holder->worker;
+	uint64_t *word = nam_buffer_take(by, 8);
+
+	for (unsigned i = 0; i < relay->turns; i++) {
+		nam_sleep_ns(20000000);
+		*word = nam_lock_word(by->client->id, by->client->incarnation, 1000000 + i);
+		assert_int_equal(nam_write_await(by, relay->holder->lock.at, word, 8), 0);
+	}
+	*word = NAM_LOCK_FREE;
+	assert_int_equal(nam_write_await(by, relay->holder->lock.at, word, 8), 0);
+	nam_buffer_give(by, word, 8);
+	return NULL;
+}
+
+/* What the lock says while it changes hands so often; *ret_took_ns says after how long. */
+static int
+lock_in_relay(unsigned turns, uint64_t *ret_took_ns)
+{
+	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), start_ns;
+	struct nam_gaddr at = object_new();
+	struct holder holder;
+	struct relay relay = { &holder, turns };
+	struct nam__lock lock;
+	pthread_t thread;
+	int rc;
+
+	hold(&holder, "relay", at);
+	assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
+	start_ns = nam_now_ns();
+	rc = nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock);
+	*ret_took_ns = nam_now_ns() - start_ns;
+	pthread_join(thread, NULL);
+	if (!rc)
+		assert_int_equal(unlock(worker, &lock), 0);
+	assert_int_equal(unlock(holder.worker, &holder.lock), -NAM_E_FENCED);
+	leave(&holder);
+	nam_buffer_give(worker, image, OBJECT_BYTES);
+	return rc;
+}
+
+static void
+lock__changes_hands_for_long__LOCKED_IN_THE_END(void **state)
+{
+	uint64_t took_ns;
+
+	(void)state;
+	assert_int_equal(lock_in_relay(3 * TIMEOUT_MS / 20, &took_ns), 0);
+	assert_true(took_ns > 2 * TIMEOUT_MS * 1000000ull);
+}
+
+static void
+lock__changes_hands_for_ever__TIMEOUT_AFTER_EIGHT(void **state)
+{
+	uint64_t took_ns;
+
+	(void)state;
+	assert_int_equal(lock_in_relay(12 * TIMEOUT_MS / 20, &took_ns), -NAM_E_LOCK_TIMEOUT);
+	assert_true(took_ns >= 8 * TIMEOUT_MS * 1000000ull);
+	assert_true(took_ns < 8 * TIMEOUT_MS * 1000000ull + SLACK_NS);
+}
+
 static void
 lock__holder_died__ORPHANED_NAMES_IT(void **state)
 {
@@ -703,6 +774,8 @@ main(void)
 		cmocka_unit_test(lock__two_words_apart__ONE_AT_A_TIME),
 		cmocka_unit_test(lock__fibers_of_one_worker__HAND_IT_OVER),
 		cmocka_unit_test(lock__holder_lives__TIMEOUT_NAMES_IT),
+		cmocka_unit_test(lock__changes_hands_for_long__LOCKED_IN_THE_END),
+		cmocka_unit_test(lock__changes_hands_for_ever__TIMEOUT_AFTER_EIGHT),
 		cmocka_unit_test(lock__holder_died__ORPHANED_NAMES_IT),
 		cmocka_unit_test(lock__many_fibers_want_an_orphan__ALL_FAIL_IN_BOUNDED_TIME),
 		cmocka_unit_test(
