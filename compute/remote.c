@@ -188,8 +188,13 @@ nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 	struct nam_wr wr;
 	int rc, slot = nam__resolve(worker, at, 0, &wr);
 
-	if (__builtin_expect(slot < 0 || !worker->qps[slot], 0))
-		return slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+	if (__builtin_expect(slot < 0, 0))
+		return slot;
+	if (__builtin_expect(!worker->qps[slot], 0)) {
+		/* Nothing to wait for; but who tries again must not starve others. */
+		nam_worker_yield(worker); /* SUSPENDS */
+		return -NAM_E_FABRIC_PEER_DEAD;
+	}
 	wr.op = NAM_WR_READ;
 	wr.flags = NAM_WR_SIGNALED;
 	wr.bytes = bytes;

@@ -187,8 +187,10 @@ nam__task_await(struct nam_worker *worker)
 	struct nam__task *self = worker->current;
 	int rc;
 
-	if (self->pending)
+	if (__builtin_expect(self->pending != 0, 1))
 		nam__suspend(worker); /* SUSPENDS */
+	else if (self->rc)
+		nam_worker_yield(worker); /* SUSPENDS: who tries again must not starve others */
 	rc = self->rc;
 	self->rc = 0;
 	return rc;
