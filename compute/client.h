@@ -72,6 +72,11 @@ uint32_t nam_client_servers(const struct nam_client *client);
 uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
+/*
+ * Remote blocks that its workers gave up, and that stay allocated: when a worker was closed, some
+ * other client's operation had been looking at them for two seconds and more.
+ */
+uint64_t nam_client_blocks_lost(const struct nam_client *client);
 
 /**
  * nam_worker_open -- a worker for the calling thread.

@@ -27,7 +27,7 @@
 #define TICK_NS 10000000ull
 #define GARBAGE_PER_CHUNK 62u
 #define LIMBO_PAUSE_NS 2000000ull
-#define LIMBO_CLOSE_NS 200000000ull
+#define LIMBO_CLOSE_NS 2000000000ull
 
 /* ---- local memory ------------------------------------------------------------------------- */
 
@@ -503,4 +503,10 @@ nam__limbo_free(struct nam_worker *worker)
 	free(limbo->blocks);
 	free(limbo);
 	worker->limbo = NULL;
+}
+
+uint64_t
+nam_client_blocks_lost(const struct nam_client *client)
+{
+	return atomic_load_explicit(&client->limbo_leaked, memory_order_relaxed);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/env.h"
 #include "compute/compute_internal.h"
 #include "lib/fake_server.h"
 #include "member.h"
@@ -184,6 +186,38 @@ nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER(void **state)
 	fake_server_stop(server);
 }
 
+static void *
+end_operation_late(void *arg)
+{
+	nam_sleep_ns(500000000);
+	nam__op_end(arg);
+	return NULL;
+}
+
+static void
+nam_worker_close__others_look_for_half_a_second__NOTHING_LOST(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member collector, reader;
+	struct nam_gaddr at;
+	pthread_t thread;
+
+	(void)state;
+	join(&collector, server);
+	join(&reader, server);
+	nam__op_begin(reader.worker, NAM_OP_SCAN);
+	assert_int_equal(nam_alloc(collector.worker, STRIDE, &at), 0);
+	nam_retire(collector.worker, at, STRIDE);
+	assert_int_equal(pthread_create(&thread, NULL, end_operation_late, reader.worker), 0);
+	nam_worker_close(collector.worker);
+	pthread_join(thread, NULL);
+	assert_int_equal(nam_client_blocks_lost(collector.client), 0);
+	assert_int_equal(fake_server_blocks_out(server), 0);
+	leave(&reader);
+	nam_client_close(collector.client);
+	fake_server_stop(server);
+}
+
 static void
 nam_worker_close__others_still_look__LEAK_COUNTED(void **state)
 {
@@ -200,7 +234,7 @@ nam_worker_close__others_still_look__LEAK_COUNTED(void **state)
 		nam_retire(collector.worker, at, STRIDE);
 	}
 	nam_worker_close(collector.worker);
-	assert_int_equal(atomic_load(&collector.client->limbo_leaked), 5);
+	assert_int_equal(nam_client_blocks_lost(collector.client), 5);
 	assert_int_equal(fake_server_blocks_out(server), 5);
 	nam__op_end(reader.worker);
 	leave(&reader);
@@ -220,6 +254,7 @@ main(void)
 		cmocka_unit_test(nam__limbo_advance__one_label_for_all__TWO_ROUND_TRIPS),
 		cmocka_unit_test(nam__limbo_advance__own_slot_zeroed__FENCED),
 		cmocka_unit_test(nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER),
+		cmocka_unit_test(nam_worker_close__others_look_for_half_a_second__NOTHING_LOST),
 		cmocka_unit_test(nam_worker_close__others_still_look__LEAK_COUNTED),
 	};
 
