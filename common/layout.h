@@ -44,8 +44,8 @@
  * 24	8	image_hash	the creator, once, before	hash of bytes 32 .. 127 mixed with
  *				the catalog names the block	the address
  * 32	96	the rest	same				constant
- * 128	2048	boots[id]	same				what each memory server of `servers` said
- *								of its life then; 0 for the others
+ * 128	2048	boots[id]	same				of which life of each server
+ *								these are; else 0
  */
 struct nam_superblock {
 	uint64_t root;
