@@ -217,29 +217,30 @@ merge_remember(struct pass *pass, const struct merge *merge)
 	nam__cache_put(cache, merge->parent.image, merge->parent.at);
 }
 
-/* Steps 2 to 6, with everything held.  Nothing is, afterwards, but the parent. */
+/*
+ * Steps 2 to 6, with everything held.  Nothing is, afterwards, but the parent.
+ *
+ * When a write fails its connection is broken, but those to other servers may not be.  Half a merge
+ * must not be written to, so its nodes stay locked, as if we had died: R while P may name it, for
+ * the chain passes it by already; and L while an old copy of P may lead to an R that is not dead.
+ */
 NAM_FIBER_FN static int
 merge_held(struct pass *pass, struct merge *merge)
 {
 	uint32_t stride = pass->index->g.stride;
-	int rc, left_rc;
+	int rc;
 
 	rc = merge_write(pass, merge); /* SUSPENDS */
-	if (rc) {
-		/* Unlocks may reach servers that are still there.  Failures add nothing to `rc`. */
-		if (merge->through_head)
-			left_rc = nam__aside_unlock(pass->worker, &merge->head); /* SUSPENDS */
-		left_rc = nam__aside_unlock(pass->worker, &merge->right); /* SUSPENDS */
-		left_rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
+	if (rc)
 		return rc;
-	}
 	nam_race_point("merge.parent_written");
 	merge_remember(pass, merge);
 	rc = merge_bury(pass, merge); /* SUSPENDS */
 	nam_race_point("merge.buried");
-	left_rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
-	if (rc || left_rc)
-		return rc ? rc : left_rc;
+	if (!rc)
+		rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
+	if (rc)
+		return rc;
 	nam_race_point("merge.left_unlocked");
 	if (merge->through_head) {
 		nam_retire(pass->worker, merge->head.at, stride);
