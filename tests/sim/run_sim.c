@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_sim.c -- simulated runs from the command line; see README.md beside it. */
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../common/guard.h"
 #include "cluster.h"
@@ -24,7 +26,7 @@ struct request {
 	struct sim_scenario scenario;
 	uint64_t seeds;
 	bool quiet, vary, twice;
-	const char *json;
+	const char *json, *plain;
 	char line[1024];		/* the options, to be repeated */
 };
 
@@ -54,7 +56,7 @@ static const char usage[] =
 	"  --kills N, --server-kills N, --stalls N   processes that this befalls\n"
 	"  --guard-off NAME              turn a guard off (common/guard.h)\n"
 	"  --no-history                  record nothing: for speed\n"
-	"  --json FILE                   the last run's history\n"
+	"  --json FILE, --plain FILE     the last run's history\n"
 	"  --trace                       every event to standard output\n"
 	"  --twice                       each seed twice: it must be the same run\n"
 	"  --quiet                       print only what fails\n";
@@ -134,7 +136,7 @@ enum {
 	OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS, OPT_WORKERS, OPT_FIBERS, OPT_OPS,
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
-	OPT_NO_HISTORY, OPT_JSON, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
+	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
 	OPT_SLOW_SERVER, OPT_SPARE,
 };
 
@@ -169,6 +171,7 @@ static const struct option options[] = {
 	{ "guard-off", required_argument, NULL, OPT_GUARD_OFF },
 	{ "no-history", no_argument, NULL, OPT_NO_HISTORY },
 	{ "json", required_argument, NULL, OPT_JSON },
+	{ "plain", required_argument, NULL, OPT_PLAIN },
 	{ "twice", no_argument, NULL, OPT_TWICE },
 	{ "trace", no_argument, NULL, OPT_TRACE },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
@@ -239,7 +242,8 @@ remember(struct request *request, int option, const char *value)
 	const char *name = NULL;
 
 	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_TWICE ||
-		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON)
+		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON ||
+		option == OPT_PLAIN)
 		return;
 	for (const struct option *o = options; o->name; o++)
 		if (o->val == option)
@@ -289,6 +293,9 @@ set_other(struct request *request, int option)
 	case OPT_JSON:
 		request->json = optarg;
 		break;
+	case OPT_PLAIN:
+		request->plain = optarg;
+		break;
 	case OPT_TRACE:
 		request->scenario.sim.trace = stdout;
 		break;
@@ -332,15 +339,48 @@ parse(int argc, char **argv, struct request *request)
 }
 
 static void
-write_history(const struct request *request, const struct sim_history *history)
+write_history(const char *path, bool json, const struct sim_history *history)
 {
-	FILE *file = fopen(request->json, "w");
+	FILE *file = fopen(path, "w");
+	size_t unsaid;
 
 	if (!file)
-		sim_die("%s cannot be written", request->json);
-	sim_history_write_json(history, file);
+		sim_die("%s cannot be written", path);
+	if (json) {
+		sim_history_write_json(history, file);
+	} else {
+		unsaid = sim_history_write_plain(history, file);
+		(void)fprintf(stderr, "%s: %zu operations cannot be said there\n", path, unsaid);
+	}
 	if (fclose(file))
-		sim_die("%s cannot be written", request->json);
+		sim_die("%s cannot be written", path);
+}
+
+/* How to repeat the run under way: for runs that end without getting to say so themselves. */
+static char repeat[1200];
+
+static void
+ended_by(int signal_number)
+{
+	(void)!write(STDOUT_FILENO, repeat, strlen(repeat));
+	(void)signal(signal_number, SIG_DFL);
+	(void)raise(signal_number);
+}
+
+static void
+prepare_repeat(const struct request *request)
+{
+	static const int signals[] = { SIGABRT, SIGTERM,
+#ifndef __SANITIZE_ADDRESS__	/* which has more to say of these than we have */
+		SIGSEGV, SIGBUS, SIGFPE,
+#endif
+	};
+
+	(void)snprintf(repeat, sizeof(repeat),
+		"ENDED by a signal\ncommit %s " KIND_OF_BUILD "; again: run_sim --seed %llu%s\n",
+		NAM_SIM_COMMIT, (unsigned long long)request->scenario.sim.seed, request->line);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		(void)signal(signals[i], ended_by);
 }
 
 /* Real time: how fast the simulator is.  Nothing simulated sees it. */
@@ -363,7 +403,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, "
 			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
-			"%016llx, %llu keys undecided, %.0f ops/s\n",
+			"%016llx, %llu keys undecided",
 			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
 			(unsigned long long)outcome->refused,
@@ -377,8 +417,12 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->retired,
 			(unsigned long long)outcome->reused,
 			(unsigned long long)outcome->fingerprint,
-			(unsigned long long)outcome->undecided,
-			(double)outcome->ops / seconds);
+			(unsigned long long)outcome->undecided);
+	/* A trace is the same each time, byte for byte: no real time in it. */
+	if (!request->quiet && !sim->trace)
+		printf(", %.0f ops/s", (double)outcome->ops / seconds);
+	if (!request->quiet)
+		puts("");
 	if (outcome->failed)
 		printf("FAILED: %s\ncommit %s " KIND_OF_BUILD "; again: run_sim --seed %llu%s\n",
 			outcome->why, NAM_SIM_COMMIT, (unsigned long long)sim->seed, request->line);
@@ -392,11 +436,14 @@ run_seed(const struct request *request)
 	struct sim_history history;
 	double start = real_seconds();
 
+	prepare_repeat(request);
 	sim_history_init(&history);
 	outcome = sim_scenario_run(&request->scenario, &history);
 	report(request, &outcome, real_seconds() - start);
 	if (request->json)
-		write_history(request, &history);
+		write_history(request->json, true, &history);
+	if (request->plain)
+		write_history(request->plain, false, &history);
 	sim_history_free(&history);
 	if (!request->twice)
 		return outcome;

@@ -42,6 +42,7 @@ struct stage {
 		uint64_t at;		/* operations called by then */
 		uint32_t kind;		/* enum misfortune */
 	} *misfortunes;
+	uint32_t misfortunes_planned;		/* those before it will befall, or have */
 	uint32_t misfortunes_count, misfortunes_next;
 };
 
@@ -116,11 +117,11 @@ befall(void *arg)
 static void
 tick(struct stage *stage)
 {
-	uint32_t planned = stage->misfortunes_next;
+	uint32_t *planned = &stage->misfortunes_planned;
 
 	stage->called++;
-	for (; planned < stage->misfortunes_count &&
-		stage->misfortunes[planned].at == stage->called; planned++)
+	for (; *planned < stage->misfortunes_count &&
+		stage->misfortunes[*planned].at <= stage->called; ++*planned)
 		if (nam_sim_call_after(nam_sim_random() % MISFORTUNE_DELAY_NS, befall, stage))
 			abort();
 }
