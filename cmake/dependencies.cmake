@@ -4,7 +4,7 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
-pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)	# libxxhash-dev
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)	# libxxhash-dev: its header only
 pkg_check_modules(numa REQUIRED IMPORTED_TARGET numa)		# libnuma-dev
 pkg_check_modules(inih REQUIRED IMPORTED_TARGET inih)		# libinih-dev
 pkg_check_modules(cjson IMPORTED_TARGET libcjson)		# libcjson-dev, for the programs
@@ -25,5 +25,6 @@ if(NAM_FIBER_BOOST OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$
 endif()
 
 add_library(nam_dependencies INTERFACE)
+target_include_directories(nam_dependencies SYSTEM INTERFACE ${xxhash_INCLUDE_DIRS})
 target_link_libraries(nam_dependencies INTERFACE
-	PkgConfig::xxhash PkgConfig::numa PkgConfig::inih ${context} Threads::Threads)
+	PkgConfig::numa PkgConfig::inih ${context} Threads::Threads)

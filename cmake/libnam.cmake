@@ -27,7 +27,7 @@ set_target_properties(nam_shared PROPERTIES
 # Outside this tree there are no targets for what we build on, only names.
 target_link_libraries(nam_static
 	PUBLIC $<BUILD_INTERFACE:nam_dependencies>
-	INTERFACE $<INSTALL_INTERFACE:xxhash> $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
+	INTERFACE $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
 		$<INSTALL_INTERFACE:Threads::Threads>)
 if(context)
 	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:boost_context>)

@@ -2,6 +2,9 @@
 /*
  * hash.h -- XXH3-64, the vetted hash that node images carry (PROTOCOLS: a home-made one accepts
  * torn images, and 32 bits are too few).  The widest vector unit is chosen at run time.
+ *
+ * It is compiled in, from xxhash.h, once for each vector unit (hash_*.c).  So who links libnam.a
+ * needs no libxxhash, whose archive lacks the part that chooses.
  */
 #ifndef NAM_COMMON_HASH_H
 #define NAM_COMMON_HASH_H
@@ -10,6 +13,15 @@
 #include <stdint.h>
 
 uint64_t nam_hash64(const void *data, size_t bytes);
+
+typedef uint64_t (*nam_hash64_fn)(const void *data, size_t bytes);
+
+/* The variant for a vector unit; NULL where this processor, or this build, has none. */
+nam_hash64_fn nam__hash64_variant(const char *vector);
+
+/* Only for hash.c: not every processor can run these. */
+uint64_t nam__hash64_avx2(const void *data, size_t bytes);
+uint64_t nam__hash64_avx512(const void *data, size_t bytes);
 
 /* A bijective mix of one word (the finaliser of MurmurHash3); for tables and for combining. */
 static inline uint64_t

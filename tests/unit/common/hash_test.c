@@ -45,6 +45,30 @@ hash64__every_length_to_2048__SAME_AS_SCALAR_CODE(void **state)
 }
 
 static void
+hash64_variant__every_length_to_2048__SAME(void **state)
+{
+	static const char *const vectors[] = { "baseline", "avx2", "avx512" };
+	uint8_t data[2048 + 7];
+	unsigned compared = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)nam_mix64(i);
+	for (int v = 0; v < 3; v++) {
+		nam_hash64_fn variant = nam__hash64_variant(vectors[v]);
+
+		for (size_t bytes = 0; variant && bytes <= 2048; bytes++) {
+			const uint8_t *at = data + bytes % 8;
+
+			assert_true(variant(at, bytes) == XXH3_64bits(at, bytes));
+		}
+		compared += variant != NULL;
+	}
+	assert_in_range(compared, 1, 3);
+	assert_null(nam__hash64_variant("mmx"));
+}
+
+static void
 hash64__one_bit__OTHER_HASH(void **state)
 {
 	uint8_t data[1024] = { 0 };
@@ -77,6 +101,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hash64__published_vectors__EQUAL),
 		cmocka_unit_test(hash64__every_length_to_2048__SAME_AS_SCALAR_CODE),
+		cmocka_unit_test(hash64_variant__every_length_to_2048__SAME),
 		cmocka_unit_test(hash64__one_bit__OTHER_HASH),
 		cmocka_unit_test(mix64__words__BIJECTIVE_AND_SPREAD),
 	};
