@@ -140,7 +140,7 @@ nam_fiber_create(nam_fiber_fn fn, void *arg, size_t stack_bytes, struct nam_fibe
 		return rc;
 	}
 	/* Small stacks, if anyone wants them, keep what they asked for. */
-	if (fiber->mapping_bytes >= 8u * COLORS_COUNT * COLOR_BYTES)
+	if (fiber->mapping_bytes >= 6u * COLORS_COUNT * COLOR_BYTES)
 		fiber->color_bytes = atomic_fetch_add_explicit(&created, 1, memory_order_relaxed) %
 				     COLORS_COUNT * COLOR_BYTES;
 	nam_fiber_reset(fiber, fn, arg);

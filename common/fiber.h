@@ -38,11 +38,15 @@ extern "C" {
 #endif
 #endif
 
-/* What stack_bytes == 0 means; sanitizers need more. */
+/*
+ * What stack_bytes == 0 means; sanitizers need more.  The library itself takes 12 KiB at the
+ * most, and 6 for points and scans; the rest is for who calls it, printf() and signal handlers
+ * included.
+ */
 #if defined(NAM_FIBER_ASAN) || defined(NAM_FIBER_TSAN)
 #define NAM_FIBER_STACK_BYTES (256u << 10)
 #else
-#define NAM_FIBER_STACK_BYTES (64u << 10)
+#define NAM_FIBER_STACK_BYTES (24u << 10)
 #endif
 
 struct nam_fiber;

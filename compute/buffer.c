@@ -10,7 +10,7 @@
 
 #include "compute_internal.h"
 
-#define SLAB_BYTES (256u << 10)
+#define SLAB_BYTES (128u << 10)
 
 struct nam__slab {
 	struct nam__slab *next;
@@ -55,6 +55,21 @@ free_slab:
 	return NULL;
 }
 
+/* The slab with the least room that is enough: small buffers fill what large ones leave over. */
+static struct nam__slab *
+slab_with_room(const struct nam_worker *worker, size_t size)
+{
+	struct nam__slab *best = NULL;
+
+	for (struct nam__slab *slab = worker->slabs; slab; slab = slab->next) {
+		size_t room = slab->bytes - slab->used;
+
+		if (room >= size && (!best || room < best->bytes - best->used))
+			best = slab;
+	}
+	return best;
+}
+
 void *
 nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 {
@@ -72,12 +87,11 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 		list->free = *(void **)buffer;
 		return buffer;
 	}
-	slab = worker->slabs;
-	if (!slab || slab->bytes - slab->used < size) {
+	slab = slab_with_room(worker, size);
+	if (!slab)
 		slab = slab_new(worker, size > SLAB_BYTES ? size : SLAB_BYTES);
-		if (!slab)
-			return NULL;
-	}
+	if (!slab)
+		return NULL;
 	buffer = slab->base + slab->used;
 	slab->used += size;
 	return buffer;

@@ -128,6 +128,9 @@ NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) 
 /* Add the WRITE of a whole new node (words 1 ..) to a batch; seals it.  Nobody can see it yet. */
 void nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index,
 	struct nam_gaddr at, uint64_t *image);
+/* The same at once: a batch on the stack for each node and parent that is split is too much. */
+NAM_FIBER_FN int nam__new_node_await(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr at, uint64_t *image) NAM_MUST_CHECK;
 
 /**
  * nam__node_alloc -- memory for a new node, and the generation it must have.

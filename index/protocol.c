@@ -554,6 +554,17 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 }
 
 int
+nam__new_node_await(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	nam__batch_new_node(&batch, index, at, image);
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+int
 nam__node_alloc(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at,
 	uint32_t *ret_generation)
 {

@@ -30,7 +30,6 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	const struct nam__geometry *g = &index->g;
 	uint64_t *image = nam_buffer_take(worker, g->node_bytes), *entry, seen;
 	struct nam__dirty dirty;
-	struct nam_batch batch;
 	uint32_t generation;
 	struct nam_gaddr at;
 	int rc;
@@ -48,9 +47,7 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	rc = nam__inner_add(g, image, key, right, &dirty);
 	if (rc)
 		goto free_node;
-	nam_batch_init(&batch, worker);
-	nam__batch_new_node(&batch, index, at, image);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	rc = nam__new_node_await(worker, index, at, image); /* SUSPENDS */
 	if (rc)
 		goto free_node;
 	nam_race_point("root.written");
@@ -257,7 +254,6 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	struct nam__key separator;
 	struct nam_gaddr right_at;
 	struct nam__dirty dirty;
-	struct nam_batch batch;
 	uint32_t generation;
 	int rc = -ENOMEM, unlock_rc;
 
@@ -273,10 +269,8 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		&dirty);
 	add_to_half(g, held->image, right, key, value, &dirty);
 	memcpy(separator.w, nam__node_low(right), 8 * g->full_words);
-	nam_batch_init(&batch, worker);
-	nam__batch_new_node(&batch, index, right_at, right);
 	if (NAM_GUARD(SIBLING_FIRST))
-		rc = nam_batch_await(&batch); /* SUSPENDS */
+		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
 	if (rc)
 		goto free_right;
 	nam_race_point("split.sibling_written");
@@ -287,7 +281,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	worker->current->counters->splits++;
 	nam_race_point("split.left_written");
 	if (!NAM_GUARD(SIBLING_FIRST) && !rc)
-		rc = nam_batch_await(&batch); /* SUSPENDS */
+		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
 	if (index->cache && level > 0 && !rc) {
 		nam__cache_put(index->cache, held->image, held->at);
 		nam__cache_put(index->cache, right, right_at);
