@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# cases.sh [--verbose] CASE...: run test cases one after the other; on descriptor 3 a line for each
+# goes to tests/softroce/run, "case NAME passed|failed|skipped".
+#
+# A case is a script with 0 for passed and 77 for skipped.  It has a minute, or what a line
+# "# timeout: SECONDS" of its says, and must leave no process behind.
+
+set -u
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/lib/processes.sh
+. "$here/../lib/processes.sh"
+TAIL_LINES=60
+
+verbose=
+if [ "${1:-}" = --verbose ]; then
+	verbose=yes
+	shift
+fi
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+
+# In the guest a control group knows all descendants at once; elsewhere we look for our mark.
+group=/sys/fs/cgroup/case.$$
+if [ -z "${NAM_SOFTROCE_GUEST:-}" ] || ! mkdir "$group" 2>/dev/null; then
+	group=
+fi
+mark=NAM_SOFTROCE_CASE=$$
+
+# Runs a case; its output goes to the log.
+run_case() {
+	local seconds
+
+	seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
+	(
+		[ -z "$group" ] || echo $BASHPID >"$group/cgroup.procs"
+		exec env "$mark" timeout -k 5 "${seconds:-60}" bash "$here/cases/$1" \
+			</dev/null 2>&1 3>&-
+	) | if [ -n "$verbose" ]; then tee "$log"; else cat >"$log"; fi
+	return "${PIPESTATUS[0]}"
+}
+
+# Fails, and says so, if the case has left processes running.
+end_processes() {
+	local pid
+
+	if [ -z "$group" ]; then
+		nam_end_processes "$mark"
+		return
+	fi
+	[ -s "$group/cgroup.procs" ] || [ -n "$(<"$group/cgroup.procs")" ] || return 0
+	while read -r pid; do
+		echo "left running: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
+	done <"$group/cgroup.procs"
+	echo 1 >"$group/cgroup.kill"
+	return 1
+}
+
+failures=0
+for name in "$@"; do
+	begin=${EPOCHREALTIME/./}
+	run_case "$name"
+	status=$?
+	case $status in
+	0) outcome=passed ;;
+	77) outcome=skipped ;;
+	*) outcome=failed ;;
+	esac
+	end_processes >>"$log" || outcome=failed
+	tenths=$(((${EPOCHREALTIME/./} - begin) / 100000))
+	printf '%-8s %-32s %4d.%d s\n' "$outcome" "$name" $((tenths / 10)) $((tenths % 10))
+	if [ "$outcome" = failed ]; then
+		failures=$((failures + 1))
+		case $status in
+		124 | 137) echo "  ended by its timeout" ;;
+		*) echo "  exit status $status" ;;
+		esac
+		[ -n "$verbose" ] || tail -n $TAIL_LINES "$log" | sed 's/^/  | /'
+	elif [ -z "$verbose" ]; then
+		# What was measured, and why it was skipped.
+		sed -n 's/^\(figure\|skip\) /  \1 /p' "$log"
+	fi
+	echo "case $name $outcome" >&3
+done
+[ -z "$group" ] || rmdir "$group"
+[ $failures -eq 0 ]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# lib.sh -- for test cases: who the hosts are, servers, figures.
+#
+# The hosts are variables, set by tests/softroce/run: NAM_LEFT, NAM_RIGHT and NAM_ALONE are IPv4
+# addresses, NAM_LEFT_DEVICE the RDMA device, NAM_LEFT_GID the index of the address's GID there,
+# NAM_LEFT_WIRE the interface, and so on.  With --host all three are the same device.
+
+set -u
+set -o pipefail
+tmp=
+# shellcheck source=tests/lib/temporary.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/temporary.sh"
+
+fail() {
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+skip() {
+	echo "skip $*"
+	exit 77
+}
+
+# figure NAME VALUE UNIT: a line for people and for programs.
+figure() {
+	echo "figure $1 $2 $3"
+}
+
+# need_wire: the case delays, loses or cuts what is between the hosts.
+need_wire() {
+	[ -n "${NAM_LEFT_WIRE:-}" ] || skip "the hosts have no wire that is ours"
+}
+
+server_pid=
+
+# serve COMMAND...: in the background, with its output in $tmp/server.
+serve() {
+	"$@" >"$tmp/server" 2>&1 </dev/null &
+	server_pid=$!
+}
+
+# await SECONDS COMMAND...: until it succeeds.
+await() {
+	local end=$((SECONDS + $1))
+	shift
+	while ! "$@"; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# tcp_listening PORT: whether somebody listens there.
+tcp_listening() {
+	grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf '%04X' "$1") [0-9A-F]+:0000 0A " \
+		/proc/net/tcp /proc/net/tcp6
+}
+
+# cm_listening PORT: the same for rdma_cm.
+cm_listening() {
+	rdma resource show cm_id 2>/dev/null | grep -q "state LISTEN.*:$1 "
+}
+
+# await_server COMMAND...: until it listens; ends the case if it does not.
+await_server() {
+	local end=$((SECONDS + 20))
+
+	while kill -0 "$server_pid" 2>/dev/null && [ $SECONDS -lt $end ]; do
+		"$@" && return
+		sleep 0.1
+	done
+	cat "$tmp/server" >&2
+	fail "the server does not listen: $*"
+}
+
+# end_server: by itself, with 0.
+end_server() {
+	if ! wait "$server_pid"; then
+		cat "$tmp/server" >&2
+		fail "the server has failed"
+	fi
+	server_pid=
+}
+
+# at_exit: neither a server nor a file remains.
+at_exit() {
+	[ -z "$server_pid" ] || kill -KILL "$server_pid" 2>/dev/null
+	nam_temporary_remove
+}
+trap at_exit EXIT
