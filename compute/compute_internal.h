@@ -218,6 +218,18 @@ nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offs
 	return (int)region->server;
 }
 
+/*
+ * What a request is, in one store: a provider loads it whole, and a load of what was stored in
+ * pieces waits until they have left for the cache.
+ */
+static inline __attribute__((always_inline)) void
+nam__wr_begin(struct nam_wr *wr, uint8_t op, uint8_t flags)
+{
+	wr->op = op;
+	wr->flags = flags;
+	wr->reserved = 0;
+}
+
 /* Post a READ that `task` waits for, which is not the current one; a failure makes it ready. */
 void nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at,
 	void *local, uint32_t bytes);

@@ -70,8 +70,7 @@ static inline int
 fill(struct nam_worker *worker, struct nam__flights *flights, unsigned number, struct nam_gaddr at,
 	void *local, uint32_t bytes, struct nam_wr *wr)
 {
-	wr->op = NAM_WR_READ;
-	wr->flags = NAM_WR_SIGNALED;
+	nam__wr_begin(wr, NAM_WR_READ, NAM_WR_SIGNALED);
 	wr->bytes = bytes;
 	wr->local = local;
 	wr->lkey = nam__buffer_lkey(worker, local);

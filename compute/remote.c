@@ -14,12 +14,10 @@
 /* ---- collecting --------------------------------------------------------------------------- */
 
 /* All that a request needs but who waits for it.  Only atomics have operands. */
-static inline void
-request_fill(struct nam_wr *wr, uint8_t op, void *local, uint32_t bytes)
+static inline __attribute__((always_inline)) void
+request_fill(struct nam_wr *wr, uint8_t op, uint8_t flags, void *local, uint32_t bytes)
 {
-	wr->op = op;
-	wr->flags = 0;
-	wr->reserved = 0;
+	nam__wr_begin(wr, op, flags);
 	wr->bytes = bytes;
 	wr->local = local;
 }
@@ -43,7 +41,7 @@ batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t off
 		batch->rc = slot;
 		return NULL;
 	}
-	request_fill(wr, op, local, bytes);
+	request_fill(wr, op, 0, local, bytes);
 	wr->lkey = nam__buffer_lkey(batch->worker, local);
 	batch->servers[batch->count++] = (uint16_t)slot;
 	return wr;
@@ -173,7 +171,6 @@ post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 		return slot;
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = task;
-	wr->flags = NAM_WR_SIGNALED;
 	task->counters->round_trips++;
 	nam__post(worker, (uint32_t)slot, wr, 1);
 	return nam__task_await(worker); /* SUSPENDS */
@@ -195,8 +192,7 @@ nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 		nam_worker_yield(worker); /* SUSPENDS */
 		return -NAM_E_FABRIC_PEER_DEAD;
 	}
-	wr.op = NAM_WR_READ;
-	wr.flags = NAM_WR_SIGNALED;
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
 	wr.bytes = bytes;
 	wr.local = local;
 	wr.lkey = nam__buffer_lkey(worker, local);
@@ -219,7 +215,7 @@ nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 {
 	struct nam_wr wr;
 
-	request_fill(&wr, NAM_WR_WRITE, (void *)(uintptr_t)local, bytes);
+	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
 	worker->current->counters->bytes_out += bytes;
 	return post_one(worker, at, &wr); /* SUSPENDS */
 }
@@ -234,7 +230,7 @@ atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_
 
 	if (!old)
 		return -ENOMEM;
-	request_fill(&wr, op, old, 8);
+	request_fill(&wr, op, NAM_WR_SIGNALED, old, 8);
 	nam__wr_operands(&wr, compare_or_add, swap);
 	worker->current->counters->bytes_out += 16;
 	worker->current->counters->bytes_in += 8;
@@ -293,7 +289,6 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	}
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
-	wr->flags = NAM_WR_SIGNALED;
 	rc = worker->qp_post(qp, wr, 1);
 	if (rc)
 		return rc;
@@ -313,7 +308,7 @@ nam_async_read(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 {
 	struct nam_wr wr;
 
-	request_fill(&wr, NAM_WR_READ, local, bytes);
+	request_fill(&wr, NAM_WR_READ, NAM_WR_SIGNALED, local, bytes);
 	return async_post(worker, at, &wr, context, bytes, 0);
 }
 
@@ -323,7 +318,7 @@ nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 {
 	struct nam_wr wr;
 
-	request_fill(&wr, NAM_WR_WRITE, (void *)(uintptr_t)local, bytes);
+	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
 	return async_post(worker, at, &wr, context, 0, bytes);
 }
 
@@ -333,7 +328,7 @@ nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, 
 {
 	struct nam_wr wr;
 
-	request_fill(&wr, NAM_WR_CAS, local_old, 8);
+	request_fill(&wr, NAM_WR_CAS, NAM_WR_SIGNALED, local_old, 8);
 	nam__wr_operands(&wr, compare, swap);
 	return async_post(worker, at, &wr, context, 8, 16);
 }
@@ -344,7 +339,7 @@ nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add
 {
 	struct nam_wr wr;
 
-	request_fill(&wr, NAM_WR_FETCH_ADD, local_old, 8);
+	request_fill(&wr, NAM_WR_FETCH_ADD, NAM_WR_SIGNALED, local_old, 8);
 	nam__wr_operands(&wr, add, 0);
 	return async_post(worker, at, &wr, context, 8, 16);
 }

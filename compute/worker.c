@@ -262,8 +262,7 @@ nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gadd
 	struct nam_wr wr;
 	int slot = nam__resolve(worker, at, 0, &wr), rc = slot;
 
-	wr.op = NAM_WR_READ;
-	wr.flags = NAM_WR_SIGNALED;
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
 	wr.bytes = bytes;
 	wr.local = local;
 	wr.lkey = nam__buffer_lkey(worker, local);

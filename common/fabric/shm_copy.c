@@ -9,7 +9,8 @@
  *
  * While one READ is copied, a later one is prefetched line by line, which keeps the core's few
  * places for outstanding lines filled without ever queueing for one.  Vectors of 32 bytes do that
- * better than those of 64, measured on Zen 5.
+ * better than those of 64 on Zen 5; on Sapphire Rapids, whose memory is further away, those of 64
+ * are faster by a twentieth: half as many stores wait behind the loads.
  *
  * Under ThreadSanitizer both sides use relaxed atomic words: the races are intended.
  */
@@ -184,8 +185,12 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 		_mm256_storeu_si256(to_ + 1, b_);                                                   \
 	} while (0)
 
+#define LINE_AVX512(out, in)                                                                        \
+	_mm512_storeu_si512((void *)(out), _mm512_loadu_si512((const void *)(in)))
+
 DEFINE_COPIES(sse2, "sse2", LINE_SSE2)
 DEFINE_COPIES(avx2, "avx2", LINE_AVX2)
+DEFINE_COPIES(avx512, "avx512f", LINE_AVX512)
 
 #endif /* SHM_VECTORS */
 
@@ -194,7 +199,10 @@ nam__shm_copy_choose(shm_read_fn *ret_read, shm_write_fn *ret_write)
 {
 #ifdef SHM_VECTORS
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx2")) {
+	if (__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f")) {
+		*ret_read = read_avx512;
+		*ret_write = write_avx512;
+	} else if (__builtin_cpu_supports("avx2")) {
 		*ret_read = read_avx2;
 		*ret_write = write_avx2;
 	} else {
