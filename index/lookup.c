@@ -4,8 +4,7 @@
  */
 #include <errno.h>
 
-#include "index_internal.h"
-#include "search.h"
+#include "leaf_lookup.h"
 
 #define SCRATCH_LEAF 0u
 
@@ -180,37 +179,23 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 
 /*
  * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
- * ORDERED_LOADS.  In one piece, since each call would cost a few percent.  Positive: not that case
- * after all, ask lookup_unique().
+ * ORDERED_LOADS.  NAM__LOOK_CLOSELY: not that case after all, ask lookup_unique().
  */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload)
 {
 	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
-	const uint64_t *entries;
-	unsigned count, sorted, number;
 	struct nam_gaddr at;
 	int rc;
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
-		return 1;
+		return NAM__LOOK_CLOSELY;
 	rc = find_in_company(worker, index, key, image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (nam_gaddr_is_null(at) || !nam__leaf_fits(index, image, at, &key))
-		return 1;
-
-	entries = image + index->g.entries_at;
-	count = nam__node_count(image);
-	sorted = nam__node_sorted(image);
-	number = nam__count_below(entries, sorted, 2, &key, 1, false);
-	if (number == sorted || entries[2 * number] != key)
-		for (number = sorted; number < count && entries[2 * number] != key; number++)
-			continue;
-	if (number == count)
-		return -NAM_E_NOTFOUND;
-	*ret_payload = entries[2 * number + 1];
-	return 0;
+	if (nam_gaddr_is_null(at))
+		return NAM__LOOK_CLOSELY;
+	return nam__leaf_lookup(index, image, at, key, ret_payload);
 }
 
 int

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 #include "index_internal.h"
-#include "search.h"
+#include "leaf_lookup.h"
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 #define IN_FLIGHT_MAX 16u		/* at most NAM__FLIGHTS_MAX */
@@ -39,7 +39,7 @@ struct pipeline {
 	struct nam__flights flights;
 };
 
-#define AGAIN 1
+#define AGAIN NAM__LOOK_CLOSELY
 
 static inline uint64_t *
 image_of(const struct pipeline *p, unsigned flight)
@@ -82,27 +82,6 @@ post_next(struct pipeline *p, unsigned flight)
 	return false;
 }
 
-/* The payload, if the image is what the pointer promised. */
-static int
-search_leaf(const struct pipeline *p, unsigned flight, uint64_t *ret_payload)
-{
-	const uint64_t *image = image_of(p, flight);
-	const uint64_t *entries = image + p->index->g.entries_at;
-	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image), entry;
-	uint64_t key = p->flight_keys[flight];
-
-	if (!nam__leaf_fits(p->index, image, p->at[flight], &key))
-		return AGAIN;
-	entry = nam__count_below(entries, sorted, 2, &key, 1, false);
-	if (entry == sorted || entries[2 * entry] != key)
-		for (entry = sorted; entry < count && entries[2 * entry] != key; entry++)
-			continue;
-	if (entry == count)
-		return -NAM_E_NOTFOUND;
-	*ret_payload = entries[2 * entry + 1];
-	return 0;
-}
-
 /* Run the pipeline dry.  After a failure nothing more is posted, and what is out is awaited. */
 NAM_FIBER_FN static int
 run(struct pipeline *p)
@@ -116,7 +95,8 @@ run(struct pipeline *p)
 
 		if (p->flights.rc)
 			continue;
-		p->ret_rcs[position] = search_leaf(p, flight, &p->ret_payloads[position]);
+		p->ret_rcs[position] = nam__leaf_lookup(p->index, image_of(p, flight),
+			p->at[flight], p->flight_keys[flight], &p->ret_payloads[position]);
 		p->again += p->ret_rcs[position] == AGAIN;
 		post_next(p, flight);
 	}
