@@ -166,7 +166,8 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  *	-ENOMEM			on this host
  *
  * Suspends:	only when the worker's stock for that server is empty.
- * Cost:	nothing from stock; else one RPC for 16, 32, ... 1,024 blocks, 1 MiB at the most.
+ * Cost:	nothing from stock; else one RPC for 16 blocks, then 32, ... 1,024, of each server
+ *		and stride; for no more than begin within 1 MiB.
  */
 NAM_FIBER_FN int nam_alloc(struct nam_worker *worker, uint32_t stride,
 	struct nam_gaddr *ret_at) NAM_MUST_CHECK;

@@ -26,9 +26,11 @@
  * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
  *
  * COST is in round trips, one wait for the fabric each, and bytes as counters.h counts them, with a
- * cache that knows all inner nodes unless a line says otherwise.  A fabric without
- * NAM_CAP_ORDER_ATOMIC_READ needs one more round trip for each lock that is taken, one without
- * NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is released after WRITEs.
+ * cache that knows all inner nodes, while nobody else is at work, unless a line says otherwise.
+ * Without a cache, and in a tree of one leaf, a change begins with a lookup: that takes as many
+ * round trips more as the tree is high.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more
+ * for each lock that is taken, one without NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is
+ * released after WRITEs.  tests/sim/cost_*_test.c assert all of it.
  */
 #ifndef NAM_INDEX_INDEX_H
 #define NAM_INDEX_INDEX_H
@@ -98,8 +100,8 @@ nam_key_to_u64(const void *key)
  *	-NAM_E_FABRIC_*		it is unknown whether the index was made
  *
  * Suspends:	yes.
- * Cost:	2 round trips: one batch of WRITEs, one RPC.  RPCs for blocks when the stock is
- *		empty, and 1 for a block that was used before.
+ * Cost:	2 round trips: one batch of WRITEs, one RPC.  1 RPC more for each of two blocks
+ *		when there are none in stock, and 1 READ if that of the root was used before.
  */
 NAM_FIBER_FN int nam_index_create(struct nam_worker *worker, const char *name,
 	const struct nam_index_options *options) NAM_MUST_CHECK;
@@ -146,7 +148,8 @@ const struct nam_index_options *nam_index_properties(const struct nam_index *ind
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
  * Suspends:	yes, for as long as it takes to visit all nodes.
- * Cost:	8 round trips; 3 for each node, and 1 more for about 8 nodes of 1 KiB.
+ * Cost:	7 round trips, 3 for each node, and a walk along each level, without a cache:
+ *		nam_index_stat() says what those are.  About 3.2 for each node of 1 KiB.
  */
 NAM_FIBER_FN int nam_index_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
 
@@ -216,9 +219,11 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  *
  * Suspends:	yes, holding the leaf's remote lock.
  * Cost:	2 round trips, 2 doorbells with a warm cache and no split; node_bytes + 16 in, 80
- *		out for keys of 8 bytes.  2 round trips as well when the pair is there.  6 with a
- *		split, 7 where the parent is the root; and more when blocks have to be asked for,
- *		a block was used before, or the parent is full, too.
+ *		out for keys of 8 bytes.  2 round trips as well when the pair is there.
+ *		With a split 6; 4 more for each full node above the leaf, which is split, too; and
+ *		1 more where the last parent is the root, 8 more where the root is split and the
+ *		tree grows.  Each new node takes 1 more if its block was used before, and an RPC
+ *		if there is none in stock.
  * Progress:	writers of one process queue for a leaf; those of several back off.  A lock is held
  *		for one round trip, three in a split.
  * Source:	Ziegler et al., section 4.2; Lehman and Yao for splits; differs: index/README.md, D1
@@ -263,8 +268,8 @@ NAM_FIBER_FN int nam_index_update(struct nam_worker *worker, struct nam_index *i
  *
  * Suspends:	yes, holding the leaf's remote lock.
  * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in; 64 out, and the entries from this
- *		one to the end of the leaf, for those behind it move up.
- *		2 round trips also without such a key.
+ *		one to the end of the leaf, for those behind it move up.  2 round trips also
+ *		without such a key.
  */
 NAM_FIBER_FN int nam_index_delete(struct nam_worker *worker, struct nam_index *index,
 	const void *key) NAM_MUST_CHECK;
@@ -317,11 +322,14 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
  * Suspends:	yes, but READs of the next window are on their way while entries are delivered.
  * Cost:	over the whole scan 1 round trip and one doorbell per server for each window of
  *		leaves, node_bytes in for each leaf.  With a limit the first window has as many
- *		leaves as the limit suggests, at most 32 and 64 KiB; without one it has 4.  The next
- *		is posted when half of what was asked for is used up.  So a scan of n > 32 leaves of
- *		1 KiB with a limit takes 1 + ceil((n - 32) / 16), and waits for the first only.  In
- *		reverse, and without a cache, windows end with the parent or the head node, and the
- *		next waits.
+ *		leaves as the limit suggests, at most 32 and 64 KiB; without one it has 4, and each
+ *		next one up to twice as many.  The next is posted when half of what was asked for is
+ *		used up.  So a scan of n > 32 leaves of 1 KiB with a limit takes
+ *		1 + ceil((n - 32) / 16), and waits for the first only.  In reverse windows end with
+ *		the parent, and the next waits.
+ *		Without a cache windows end so, too.  The way down to the first parent is READ, and
+ *		in reverse to each; forward, leaves behind it are READ one by one up to the first
+ *		head node, and then 1 head node and a window of its leaves by turns.
  * Source:	Ziegler et al., section 4.3 (head nodes); differs: index/README.md, D7.
  */
 NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
@@ -360,8 +368,8 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  * Suspends:	yes, holding the root's remote lock and the collector's word; `source` may suspend,
  *		too.
  * Cost:	1 round trip per 32 new nodes and 7 besides; every node is written once.  An RPC for
- *		up to 1,024 blocks.  Blocks that were used before take 1 more each, and go 13 at a
- *		time where the fabric has NAM_CAP_ORDERED_LOADS.
+ *		16, 32, ... 1,024 blocks: see nam_alloc().  Blocks that were used before take 1 more
+ *		each, and go 13 at a time where the fabric has NAM_CAP_ORDERED_LOADS.
  */
 NAM_FIBER_FN int nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,
@@ -390,8 +398,10 @@ struct nam_index_stat {
  * Returns 0, or a negative code of those that all functions have.
  *
  * Suspends:	yes.  Nothing is held.
- * Cost:	READs every node once, 16 to a round trip but for the ends of parents and for head
- *		nodes, and inner nodes once more: about 1 round trip per 8 nodes of 1 KiB.
+ * Cost:	2 round trips, and a walk along each level: 1 for its first node, 1 for each node of
+ *		the level above, and 1 for every 16 children that this names, or less at its end;
+ *		1 for each head node, behind which the 16 begin anew.  About 1 round trip per 8
+ *		nodes of 1 KiB.  Without a cache first nodes and parents take a way from the root.
  */
 NAM_FIBER_FN int nam_index_stat(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
@@ -414,7 +424,8 @@ typedef void (*nam_index_violation_fn)(void *arg, unsigned invariant, const char
  * FABRIC code.
  *
  * Suspends:	yes.  Nothing is held.
- * Cost:	as nam_index_stat().
+ * Cost:	3 round trips; 1 for each inner node, and 1 for every 16 children that it names, or
+ *		less at its end; 1 for each head node, behind which the 16 begin anew.
  */
 NAM_FIBER_FN int nam_index_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
@@ -442,9 +453,12 @@ struct nam_collect_stat {
  *
  * Suspends:	yes, holding at most one parent's lock and those of two neighbours and a head node
  *		under it, and the collector's word.
- * Cost:	READs every node but the root twice, about 1 round trip per 5 nodes of 1 KiB; 9 for
- *		a merge, 12 through a head node; 2 at the end if anything waits to be reused, one of
- *		them a READ of 32 KiB.
+ * Cost:	4 round trips.  Walks as those of nam_index_stat() along all levels but the leaves',
+ *		and 1 for every 16 children that a parent names; with head nodes a walk along the
+ *		leaves, too.  About 1 per 5 nodes of 1 KiB, without head nodes per 13.
+ *		9 for a merge, 12 through a head node; 3 for a new head node, 2 for one that is
+ *		written anew, 5 for one that is taken out.  At the end 1 READ of 32 KiB if anything
+ *		waits to be reused, and 1 before it if that was retired since the last pass.
  * Source:	Lanin and Shasha, 1986; differs: index/README.md, D4.
  */
 NAM_FIBER_FN int nam_index_collect(struct nam_worker *worker, struct nam_index *index,
