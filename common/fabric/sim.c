@@ -36,6 +36,17 @@ nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
 	return true;
 }
 
+void
+nam__sim_pause(const char *fault, const char *where)
+{
+	struct sim *sim = &nam__sim;
+	uint64_t pause_ns = nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1);
+
+	SIM_EVENT(SIM_WHAT_FAULT, sim->current->id, pause_ns, "fault %s: %s takes %llu ns", fault,
+		where, (unsigned long long)pause_ns);
+	(void)nam__sim_wait(nam__sim_here() + pause_ns);
+}
+
 /* ---- who runs next ------------------------------------------------------------------------ */
 
 /* False if the thread's process does not run just now. */
@@ -328,8 +339,7 @@ race_point(const char *name)
 	if (sim->on_race)
 		sim->on_race(name);
 	if (nam__sim_drawn(sim->current->process, sim->options.faults.race))
-		(void)nam__sim_wait(nam__sim_here() +
-			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
+		nam__sim_pause("race", name);
 }
 
 void
@@ -583,7 +593,7 @@ nam_sim_process_kill(struct nam_sim_process *process)
 	if (nam__sim_is_gone(process))
 		return;
 	sim->counts.faults++;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 0, "process p%u (%s) is killed", process->id,
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 0, "fault kill: process p%u (%s)", process->id,
 		process->name);
 	process->state = SIM_DEAD;
 	sim->threads_alive -= process->threads_alive;
@@ -603,7 +613,7 @@ nam_sim_process_stall(struct nam_sim_process *process)
 	if (process->state != SIM_RUNS)
 		return;
 	nam__sim.counts.faults++;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1, "process p%u (%s) stalls", process->id,
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1, "fault stall: process p%u (%s)", process->id,
 		process->name);
 	process->state = SIM_STALLED;
 }
@@ -630,8 +640,8 @@ nam_sim_process_slow(struct nam_sim_process *process, uint32_t times)
 {
 	nam__sim.counts.faults++;
 	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1000 + (uint64_t)times,
-		"process p%u (%s) is %u times as slow as others", process->id, process->name,
-		times);
+		"fault slow: process p%u (%s) is %u times as slow as others", process->id,
+		process->name, times);
 	process->slowness = times;
 }
 

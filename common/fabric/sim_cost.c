@@ -22,7 +22,7 @@ nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process
 	uint32_t slowness)
 {
 	struct sim *sim = &nam__sim;
-	uint64_t dice, way;
+	uint64_t dice, way, late_ns = 0;
 
 	message->step_ns = 0;
 	if (sim->options.network)
@@ -43,7 +43,12 @@ nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process
 	way *= slowness;
 	message->step_ns *= slowness;
 	message->answer_ns *= slowness;
-	if (nam__sim_drawn(process, sim->options.faults.late))
-		way += nam_rng_below(&sim->faults, sim->options.faults.late_ns + 1);
-	message->earliest_ns = nam__sim_here() + way;
+	if (nam__sim_drawn(process, sim->options.faults.late)) {
+		late_ns = nam_rng_below(&sim->faults, sim->options.faults.late_ns + 1);
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, late_ns,
+			"fault late: m%llu %s sets out %llu ns late",
+			(unsigned long long)message->id, nam__sim_op_name(message->op),
+			(unsigned long long)late_ns);
+	}
+	message->earliest_ns = nam__sim_here() + way + late_ns;
 }

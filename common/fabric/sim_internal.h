@@ -319,6 +319,8 @@ uint64_t nam__sim_after(uint64_t local_ns);
 void *nam__sim_alloc(size_t bytes);	/* zeroed; aborts without memory */
 /* Throw the dice for a fault that is about a process. */
 bool nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million);
+/* The calling thread is held up, as the dice have said; the trace tells why, and at what. */
+void nam__sim_pause(const char *fault, const char *where);
 
 static inline void
 nam__sim_work(uint64_t ns)

@@ -190,8 +190,12 @@ step_later(struct sim_message *message)
 			return false;
 		/* A retried READ is carried out again, and its answer is the one that counts. */
 		message->done = 0;
-		nam__sim_plan(&message->event, nam__sim.now +
-			nam_rng_below(&nam__sim.faults, SECOND_PASS_NS));
+		next = nam__sim.now + nam_rng_below(&nam__sim.faults, SECOND_PASS_NS);
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, next,
+			"fault read_twice: m%llu READ is carried out again in %llu ns",
+			(unsigned long long)message->id,
+			(unsigned long long)(next - nam__sim.now));
+		nam__sim_plan(&message->event, next);
 		return true;
 	}
 	next = nam__sim.now + message->step_ns;
@@ -240,6 +244,7 @@ atomic_due(struct sim_message *message)
 	if (message->op == NAM_WR_CAS)
 		fresh = old == message->compare ? message->swap : old;
 	memcpy(message->target, &fresh, 8);
+	message->done = 1;
 	if (message->local)
 		memcpy(message->local, &old, 8);
 	nam__sim.counts.steps++;
@@ -265,11 +270,18 @@ send_due(struct sim_message *message)
 		return;
 	}
 	if (nam__sim_drawn(to->domain->process, nam__sim.options.faults.rnr)) {
-		nam__sim_plan(&message->event,
-			nam__sim.now + nam_rng_below(&nam__sim.faults, RNR_NS));
+		uint64_t retry = nam__sim.now + nam_rng_below(&nam__sim.faults, RNR_NS);
+
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, retry,
+			"fault rnr: m%llu SEND finds q%u not ready and comes again in %llu ns",
+			(unsigned long long)message->id, to->id,
+			(unsigned long long)(retry - nam__sim.now));
+		nam__sim_plan(&message->event, retry);
 		return;
 	}
 	if (!to->rq || !nam__sim_rq_take(to->rq, &recv)) {
+		SIM_EVENT(SIM_WHAT_RECV, message->id, 0, "m%llu SEND waits for a buffer at q%u",
+			(unsigned long long)message->id, to->id);
 		message->state = SIM_RNR;
 		if (to->rq)
 			nam__sim_rq_wait(to->rq, message);

@@ -212,6 +212,10 @@ direct(struct sim_message *message)
 	if (!sim->directed.thread || sim->directed.thread != sim->current ||
 		(sim->directed.op && sim->directed.op != message->op))
 		return;
+	SIM_EVENT(SIM_WHAT_FAULT, message->id, sim->directed.delay_ns,
+		"fault directed: m%llu %s waits %llu ns before step %u",
+		(unsigned long long)message->id, nam__sim_op_name(message->op),
+		(unsigned long long)sim->directed.delay_ns, sim->directed.before_step);
 	if (sim->directed.before_step) {
 		message->pause_step = sim->directed.before_step;
 		message->pause_ns = sim->directed.delay_ns;
@@ -243,8 +247,13 @@ misfortune(struct sim_message *message, const struct nam_sim_process *process)
 	message->break_step = UINT32_MAX;
 	if (message->op == NAM_WR_READ && nam__sim_drawn(process, faults->read_twice))
 		message->passes = 2;
-	if (nam__sim_drawn(process, faults->break_qp))
-		message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
+	if (!nam__sim_drawn(process, faults->break_qp))
+		return;
+	message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
+	SIM_EVENT(SIM_WHAT_FAULT, message->id, message->break_step,
+		"fault break_qp: m%llu %s breaks its queue pair after %u of %u steps",
+		(unsigned long long)message->id, nam__sim_op_name(message->op),
+		message->break_step, message->steps);
 }
 
 static int
@@ -290,16 +299,16 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		memcpy(message->inline_data, wr->local, wr->bytes);
 		message->local = message->inline_data;
 	}
-	nam__sim_shape(message);
-	misfortune(message, process);
-	nam__sim_cost(message, process, slowness_of(qp));
-	direct(message);
 	sim->counts.messages++;
 	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,
 		"m%llu q%u posts %s%s%s of %u bytes at %llx", (unsigned long long)message->id,
 		qp->id, nam__sim_op_name(wr->op), wr->flags & NAM_WR_SIGNALED ? "" : " unsignalled",
 		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes,
 		(unsigned long long)wr->remote);
+	nam__sim_shape(message);
+	misfortune(message, process);
+	nam__sim_cost(message, process, slowness_of(qp));
+	direct(message);
 	nam__sim_message_add(qp, message);
 	if (qp->error)
 		nam__sim_flush(qp, message, qp->error);

@@ -119,8 +119,10 @@ leave_remains(struct sim_qp *qp)
 		if (message->op == NAM_WR_READ || message->state > SIM_STEPS || message->status ||
 			(!in_order && nam_rng_below(&sim->faults, 2)))
 			continue;
-		SIM_EVENT(SIM_WHAT_FAULT, message->id, remains->id, "m%llu is still on its way "
-			"as q%u", (unsigned long long)message->id, remains->id);
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, remains->id,
+			"fault zombie: m%llu %s goes on as q%u in %llu ns, from step %u of %u",
+			(unsigned long long)message->id, nam__sim_op_name(message->op), remains->id,
+			(unsigned long long)delay_ns, message->done, message->steps);
 		nam__sim_message_add(remains, clone(message, delay_ns));
 	}
 	if (!remains->head) {
@@ -181,9 +183,22 @@ freeze(struct sim_qp *qp)
 	qp->cut = true;
 }
 
+/* How far each request has come. */
+static void
+tell_applied(const struct sim_qp *qp)
+{
+	for (const struct sim_message *message = qp->head; message; message = message->next)
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, message->done,
+			"fault cut: m%llu %s of q%u was carried out for %u of %u steps",
+			(unsigned long long)message->id, nam__sim_op_name(message->op), qp->id,
+			message->state >= SIM_ANSWER && !message->status ? message->steps :
+			message->done, message->steps);
+}
+
 void
 nam__sim_qp_orphan(struct sim_qp *qp)
 {
+	tell_applied(qp);
 	leave_remains(qp);
 	freeze(qp);
 	remains_free(qp);	/* the memory that they were on their way to is gone */
@@ -197,7 +212,8 @@ nam__sim_qp_orphan(struct sim_qp *qp)
 void
 nam__sim_qp_broken(struct sim_qp *qp)
 {
-	SIM_EVENT(SIM_WHAT_FAULT, qp->id, 3, "q%u breaks", qp->id);
+	SIM_EVENT(SIM_WHAT_FAULT, qp->id, 3, "fault break: q%u breaks", qp->id);
+	tell_applied(qp);
 	leave_remains(qp);
 	freeze(qp);
 	/* Remains have no owner who could notice. */

@@ -135,8 +135,7 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	unsigned count = 0;
 
 	if (nam__sim_drawn(self->process, sim->options.faults.preempt))
-		(void)nam__sim_wait(nam__sim_here() +
-			nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1));
+		nam__sim_pause("preempt", "cq_poll");
 	if (self->process->slowness > 1)
 		(void)nam__sim_wait(nam__sim_here() + SLOW_POLL_NS * self->process->slowness);
 	if (sim->options.network && self->debt_ns)
