@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../../index/index_internal.h"
+
 struct litmus litmus;
 
 void
@@ -35,13 +37,25 @@ litmus_await(enum flag flag)
 
 /* ---- operations --------------------------------------------------------------------------- */
 
+static const char *const names[LITMUS_ACTORS] = { "director", "A", "B", "C" };
+
+/* What an operation came to, for the trace. */
+static int
+told(const struct actor *self, const char *what, uint64_t number, int rc)
+{
+	nam_sim_note("%s: %s(%llu): %s", names[self->who], what, (unsigned long long)number,
+		nam_err_name(rc));
+	return rc;
+}
+
 int
 litmus_try_insert(struct actor *self, uint64_t number)
 {
 	uint8_t key[8];
 
 	nam_key_from_u64(number, key);
-	return nam_index_insert(self->worker, self->index, key, number + 1);
+	return told(self, "insert", number,
+		nam_index_insert(self->worker, self->index, key, number + 1));
 }
 
 void
@@ -63,25 +77,37 @@ litmus_delete_range(struct actor *self, uint64_t first, uint64_t last)
 		int rc;
 
 		nam_key_from_u64(number, key);
-		rc = nam_index_delete(self->worker, self->index, key);
+		rc = told(self, "delete", number,
+			nam_index_delete(self->worker, self->index, key));
 		if (rc)
 			litmus_fail("delete(%llu): %s", (unsigned long long)number,
 				nam_err_name(rc));
 	}
 }
 
-void
-litmus_expect(struct actor *self, uint64_t number, int expected)
+int
+litmus_try_lookup(struct actor *self, uint64_t number)
 {
 	uint64_t payload = 0;
 	uint8_t key[8];
 	int rc;
 
 	nam_key_from_u64(number, key);
-	rc = nam_index_lookup(self->worker, self->index, key, &payload);
-	if (rc != expected || (!rc && payload != number + 1))
+	rc = told(self, "lookup", number,
+		nam_index_lookup(self->worker, self->index, key, &payload));
+	if (!rc && payload != number + 1)
 		litmus_fail("lookup(%llu): %s, %llu", (unsigned long long)number, nam_err_name(rc),
 			(unsigned long long)payload);
+	return rc;
+}
+
+void
+litmus_expect(struct actor *self, uint64_t number, int expected)
+{
+	int rc = litmus_try_lookup(self, number);
+
+	if (rc != expected)
+		litmus_fail("lookup(%llu): %s", (unsigned long long)number, nam_err_name(rc));
 }
 
 void
@@ -97,6 +123,7 @@ litmus_collect(struct actor *self)
 	struct nam_collect_stat stat = { 0 };
 	int rc = nam_index_collect(self->worker, self->index, &stat);
 
+	(void)told(self, "collect, merges", stat.merges, rc);
 	if (rc && !nam_err_is(rc, NAM_E_RESTART) && !nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
 		litmus_fail("collect: %s", nam_err_name(rc));
 	return stat.nodes_reusable;
@@ -130,6 +157,40 @@ litmus_verify(struct actor *self)
 		litmus_fail("the verifier: %s", nam_err_name(rc));
 }
 
+struct nam_gaddr
+litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word)
+{
+	uint64_t *image = nam_buffer_take(self->worker, self->index->g.node_bytes);
+	struct nam_gaddr at = NAM_GADDR_NULL;
+	struct nam__key key;
+	uint8_t bytes[8];
+	int rc;
+
+	if (!image)
+		sim_die("no memory");
+	nam_key_from_u64(number, bytes);
+	nam__key_encode(&self->index->g, bytes, 0, &key);
+	nam__op_begin(self->worker, NAM_OP_OTHER);
+	rc = nam__read_covering(self->worker, self->index, key.w, 0, image, &at);
+	nam__op_end(self->worker);
+	if (rc)
+		litmus_fail("reading a leaf: %s", nam_err_name(rc));
+	if (ret_lock_word)
+		*ret_lock_word = rc ? 0 : image[NAM__WORD_LOCK];
+	nam_buffer_give(self->worker, image, self->index->g.node_bytes);
+	return at;
+}
+
+uint32_t
+litmus_server_of(const struct actor *self, struct nam_gaddr at)
+{
+	const struct nam_region *region = nam_region_table_find(&self->client->regions, at);
+
+	if (!region)
+		sim_die("a pointer leads nowhere");
+	return region->server;
+}
+
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static void
@@ -138,9 +199,12 @@ on_race(const char *name)
 	for (unsigned i = 0; i < 3; i++) {
 		struct actor *actor = &litmus.actors[litmus.scene->held[i].who];
 
-		if (litmus.scene->held[i].point && !strcmp(litmus.scene->held[i].point, name) &&
-			litmus.flags[READY] && nam_sim_self() == actor->process)
-			litmus.scene->held[i].fn(actor);
+		if (!litmus.scene->held[i].point || strcmp(litmus.scene->held[i].point, name) ||
+			!litmus.flags[READY] || nam_sim_self() != actor->process)
+			continue;
+		nam_sim_note("%s is held at %s", names[actor->who], name);
+		litmus.scene->held[i].fn(actor);
+		nam_sim_note("%s goes on from %s", names[actor->who], name);
 	}
 }
 
@@ -209,7 +273,7 @@ director_main(void *arg)
 	for (unsigned i = A; i < LITMUS_ACTORS; i++) {
 		litmus.actors[i] = (struct actor){ .who = (enum who)i };
 		if (litmus.scene->act[i] &&
-			nam_sim_process_start("actor", actor_main, &litmus.actors[i],
+			nam_sim_process_start(names[i], actor_main, &litmus.actors[i],
 				&litmus.actors[i].process))
 			sim_die("an actor cannot be started");
 	}
@@ -225,6 +289,13 @@ director_main(void *arg)
 void
 litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed)
 {
+	litmus_perform_on(scene, profile, seed, 1, NULL);
+}
+
+void
+litmus_perform_on(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed,
+	uint32_t servers, FILE *trace)
+{
 	struct nam_sim_options options;
 	int rc;
 
@@ -232,12 +303,13 @@ litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t
 	options.seed = seed;
 	options.profile = profile;
 	options.step_bytes = 8;
+	options.trace = trace;
 	memset(&litmus, 0, sizeof(litmus));
 	litmus.scene = scene;
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");
 	nam_sim_on_race(on_race);
-	sim_cluster_start(&litmus.cluster, 1, 1, 8u << 20);
+	sim_cluster_start(&litmus.cluster, servers, 1, 8u << 20);
 	litmus.actors[DIRECTOR] = (struct actor){ .who = DIRECTOR };
 	if (nam_sim_process_start("director", director_main, &litmus.actors[DIRECTOR],
 		    &litmus.actors[DIRECTOR].process))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus.h -- the stage of directed schedules: one memory server, a director and up to three
- * clients with a worker each, who wait for each other at race points.
+ * litmus.h -- the stage of directed schedules: memory servers, a director and up to three clients
+ * with a worker each, who wait for each other at race points.
  *
  * Eleven entries to a leaf: keys 0, 10 .. 430 fill the leaves 0 .. 100, 110 .. 210, 220 .. 320 and
  * 330 .. 430.  Inserting 111 and 112 divides the second; its right half begins at 160.
@@ -9,6 +9,7 @@
 #ifndef NAM_TESTS_SIM_LITMUS_H
 #define NAM_TESTS_SIM_LITMUS_H
 
+#include "../../common/gaddr.h"
 #include "cluster.h"
 
 #define LITMUS_INDEX "litmus"
@@ -43,6 +44,18 @@ struct scene {
 	} held[3];
 };
 
+/* A scene of litmus_test, and where it is set. */
+struct litmus_case {
+	struct scene scene;
+	const char *text;		/* what happens */
+	uint32_t servers;
+};
+
+/* Each ends with one whose scene has no name. */
+extern const struct litmus_case litmus_tree_cases[];
+extern const struct litmus_case litmus_image_cases[];
+extern const struct litmus_case litmus_failure_cases[];
+
 struct litmus {
 	const struct scene *scene;
 	struct sim_cluster cluster;
@@ -56,6 +69,9 @@ extern struct litmus litmus;
 
 /* Run a scene; litmus.failed and litmus.why say what came of it. */
 void litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed);
+/* The same with that many memory servers.  @trace may be NULL. */
+void litmus_perform_on(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed,
+	uint32_t servers, FILE *trace);
 
 /* What follows is for actors. */
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
@@ -64,6 +80,7 @@ void litmus_await(enum flag flag);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
 void litmus_insert(struct actor *self, uint64_t number);
+int litmus_try_lookup(struct actor *self, uint64_t number);
 /* Every tenth number from first to last. */
 void litmus_delete_range(struct actor *self, uint64_t first, uint64_t last);
 void litmus_expect(struct actor *self, uint64_t number, int expected);
@@ -72,5 +89,9 @@ uint64_t litmus_collect(struct actor *self);
 /* Until what was taken out may be used again, or it is clear that somebody is in the way. */
 void litmus_collect_until_reusable(struct actor *self);
 void litmus_verify(struct actor *self);
+/* Where the leaf that covers a key is; its lock word, unless NULL. */
+struct nam_gaddr litmus_leaf_of(struct actor *self, uint64_t number, uint64_t *ret_lock_word);
+/* The memory server, by slot, on which a block lies. */
+uint32_t litmus_server_of(const struct actor *self, struct nam_gaddr at);
 
 #endif /* NAM_TESTS_SIM_LITMUS_H */

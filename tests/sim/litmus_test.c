@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_test.c -- directed schedules: two or three clients, held up at race points until the
- * others have done what is awkward.
- *
- *	litmus_test				every scene, in every profile, with several seeds
- *	litmus_test SCENE PROFILE SEED [GUARD...]	one run with guards turned off; 1: it failed
+ * others have done what is awkward.  Usage: below.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,565 +9,247 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../common/guard.h"
-#include "../../common/race.h"
-#include "../../index/index_internal.h"
 #include "litmus.h"
 
 #define SEEDS 5u
+#define CASES_MAX 32u
 
-static void
-raise_three(void *arg)
-{
-	(void)arg;
-	litmus.flags[THREE] = true;
-}
+#ifndef NAM_SIM_COMMIT
+#define NAM_SIM_COMMIT "unknown"
+#endif
 
-/* ---- split -------------------------------------------------------------------------------- */
+static const char usage[] =
+	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"
+	"                                          and without the guards that it would miss\n"
+	"       sim_litmus_test SCENE PROFILE SEED [GUARD...] [--trace]\n"
+	"                                          one run, with guards turned off\n"
+	"       sim_litmus_test --list             the scenes, and what happens in them\n"
+	"  PROFILE   strict, verbs, weak or routed: what the fabric promises\n"
+	"  GUARD     a name of common/guard.h\n"
+	"  --trace   every event to standard output\n"
+	"Exit status: 0, or 1 if the scene failed, or 2 if there is no such run.\n";
 
-static void
-divide(struct actor *self)
-{
-	litmus_insert(self, 111);
-	litmus_insert(self, 112);
-	litmus.flags[FOUR] = true;
-}
-
-static void
-hold_divided(struct actor *self)
-{
-	(void)self;
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, LITMUS_SHORT_NS * 8);
-}
-
-static void
-warm_and_look(struct actor *self)
-{
-	litmus_expect_range(self, 0, 430, 0);
-	litmus.flags[THREE] = true;
-	litmus_await(ONE);
-	/* The separator is not there yet, neither in the parent nor in the cache. */
-	litmus_expect_range(self, 110, 210, 0);
-	litmus_expect_range(self, 115, 215, -NAM_E_NOTFOUND);
-	litmus.flags[TWO] = true;
-	litmus_await(FOUR);
-	litmus_expect_range(self, 110, 210, 0);
-}
-
-static void
-divide_when_warm(struct actor *self)
-{
-	litmus_await(THREE);
-	divide(self);
-}
-
-static void
-end_whole(struct actor *self)
-{
-	litmus_expect_range(self, 0, 430, 0);
-	litmus_expect_range(self, 5, 435, -NAM_E_NOTFOUND);
-	litmus_verify(self);
-}
-
-static void
-die(struct actor *self)
-{
-	litmus.flags[ONE] = true;
-	nam_sim_process_kill(self->process);
-}
-
-static void
-look_after_death(struct actor *self)
-{
-	litmus_await(ONE);
-	nam_sleep_ns(LITMUS_TICKS_NS);
-	litmus_expect_range(self, 0, 430, 0);
-}
-
-/* ---- growth: two clients at the same level ------------------------------------------------- */
-
-static void
-grow_slowly(struct actor *self)
-{
-	for (uint64_t number = 0; number <= 120; number += 10)
-		litmus_insert(self, number);
-}
-
-static void
-grow_meanwhile(struct actor *self)
-{
-	litmus_await(ONE);
-	litmus_insert(self, 1);
-	litmus_insert(self, 2);
-	litmus.flags[TWO] = true;
-}
-
-static void
-end_grown(struct actor *self)
-{
-	litmus_expect_range(self, 0, 120, 0);
-	litmus_verify(self);
-}
-
-/* ---- merge ---------------------------------------------------------------------------------- */
-
-static void
-empty_and_collect(struct actor *self)
-{
-	litmus_await(ONE);
-	litmus_delete_range(self, 160, 210);
-	for (unsigned i = 0; i < 3; i++)
-		(void)litmus_collect(self);
-	litmus.flags[TWO] = true;
-}
-
-static void
-end_without_right_half(struct actor *self)
-{
-	litmus_expect_range(self, 0, 150, 0);
-	litmus_expect_range(self, 160, 210, -NAM_E_NOTFOUND);
-	litmus_expect_range(self, 220, 430, 0);
-	litmus_verify(self);
-}
-
-static void
-divide_under_merge(struct actor *self)
-{
-	litmus_await(ONE);
-	divide(self);
-}
-
-static void
-raise_two(struct actor *self)
-{
-	(void)self;
-	litmus.flags[TWO] = true;
-}
-
-static void
-merge_slowly(struct actor *self)
-{
-	litmus_delete_range(self, 220, 320);
-	(void)litmus_collect(self);
-}
-
-static void
-hold_briefly(struct actor *self)
-{
-	(void)self;
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, LITMUS_SHORT_NS);
-}
-
-static void
-end_merged(struct actor *self)
-{
-	litmus_expect_range(self, 0, 210, 0);
-	litmus_expect_range(self, 330, 430, 0);
-	litmus_verify(self);
-}
-
-/* ---- reuse while somebody is looking ------------------------------------------------------- */
-
-static void
-reuse_under_eyes(struct actor *self)
-{
-	litmus_await(ONE);
-	litmus_delete_range(self, 160, 210);
-	(void)litmus_collect(self);
-	litmus_collect_until_reusable(self);
-	litmus.flags[TWO] = true;
-	litmus_await(FOUR);
-	litmus_insert(self, 221);
-	litmus_insert(self, 222);
-}
-
-/* B is about to write a new node where the old one was: stop in the middle of it. */
-static void
-write_by_halves(struct actor *self)
-{
-	(void)self;
-	nam_sim_delay_next(NAM_WR_WRITE, 16, 3000000);
-	if (nam_sim_call_after(1500000, raise_three, NULL))
-		abort();
-}
-
-/* A holds the parent, and is about to see whether its new node is alive. */
-static void
-hold_before_look(struct actor *self)
-{
-	(void)self;
-	litmus.flags[FOUR] = true;
-	litmus_await_for(THREE, LITMUS_SHORT_NS);
-}
-
-static void
-divide_only(struct actor *self)
-{
-	litmus_insert(self, 111);
-	litmus_insert(self, 112);
-}
-
-/* ---- reuse under a cached pointer ---------------------------------------------------------- */
-
-static void
-retire_and_reuse(struct actor *self)
-{
-	divide_only(self);
-	litmus.flags[ONE] = true;
-	litmus_await(TWO);
-	litmus_delete_range(self, 160, 210);
-	(void)litmus_collect(self);
-	litmus_collect_until_reusable(self);
-}
-
-static void
-reuse_near(struct actor *self)
-{
-	retire_and_reuse(self);
-	litmus.flags[FOUR] = true;
-	for (uint64_t number = 161; number <= 166; number++)
-		litmus_insert(self, number);
-}
-
-static void
-hold_unpublished(struct actor *self)
-{
-	(void)self;
-	if (!litmus.flags[FOUR])
-		return;
-	litmus.flags[THREE] = true;
-	nam_sleep_ns(10000000);
-}
-
-static void
-insert_by_cache(struct actor *self)
-{
-	litmus_await(ONE);
-	litmus_expect(self, 200, 0);
-	litmus.flags[TWO] = true;
-	litmus_await(THREE);
-	litmus_insert(self, 170);
-	litmus.flags[INSERTED] = true;
-	litmus_await(SEEN);
-}
-
-/* Another client, which knows nothing of old pointers, must see it. */
-static void
-look_afresh(struct actor *self)
-{
-	litmus_await(INSERTED);
-	litmus_expect(self, 170, 0);
-	litmus.flags[SEEN] = true;
-}
-
-/* The new node is being written where the cache of C still sees the old one. */
-static void
-write_reused_by_halves(struct actor *self)
-{
-	if (litmus.flags[FOUR])
-		write_by_halves(self);
-}
-
-static void
-look_by_cache(struct actor *self)
-{
-	litmus_await(ONE);
-	litmus_expect(self, 200, 0);
-	litmus.flags[TWO] = true;
-	litmus_await(THREE);
-	for (uint64_t number = 161; number <= 165; number++)
-		litmus_expect(self, number, 0);
-	litmus.flags[INSERTED] = true;
-}
-
-static void
-look_at_the_end(struct actor *self)
-{
-	litmus_await(INSERTED);
-	litmus_expect(self, 165, 0);
-}
-
-static void
-end_halved(struct actor *self)
-{
-	for (uint64_t number = 161; number <= 166; number++)
-		litmus_expect(self, number, 0);
-	litmus_verify(self);
-}
-
-static void
-reuse_far(struct actor *self)
-{
-	retire_and_reuse(self);
-	litmus_insert(self, 331);
-	litmus_insert(self, 332);
-	litmus.flags[THREE] = true;
-}
-
-static void
-end_reused(struct actor *self)
-{
-	litmus_expect(self, 170, 0);
-	litmus_verify(self);
-}
-
-/* ---- drop beside a collector --------------------------------------------------------------- */
-
-static void
-renew(struct actor *self, bool create)
-{
-	struct nam_index_options options;
-	int rc = 0;
-
-	nam_index_close(self->index);
-	self->index = NULL;
-	nam_index_options_init(&options);
-	options.node_bytes = 256;
-	options.head_interval = 0;
-	if (create)
-		rc = nam_index_create(self->worker, LITMUS_INDEX, &options);
-	if (!rc)
-		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
-	if (rc)
-		sim_die("the new index: %s", nam_worker_diag(self->worker));
-}
-
-static void
-fill(struct actor *self, uint64_t from)
-{
-	litmus_collect_until_reusable(self);
-	for (uint64_t number = from; number < 4000; number += 20)
-		litmus_insert(self, number);
-}
-
-static void
-drop_meanwhile(struct actor *self)
-{
-	int rc;
-
-	litmus_await(ONE);
-	rc = nam_index_drop(self->worker, LITMUS_INDEX);
-	if (rc)
-		litmus_fail("drop: %s", nam_err_name(rc));
-	litmus.flags[TWO] = true;
-	litmus_await(THREE);
-	renew(self, true);
-	litmus.flags[FOUR] = true;
-	fill(self, 0);
-}
-
-static void
-merge_meanwhile(struct actor *self)
-{
-	struct nam_collect_stat stat;
-	int rc;
-
-	litmus_delete_range(self, 220, 320);
-	rc = nam_index_collect(self->worker, self->index, &stat);
-	(void)rc;	/* the index may be gone */
-	litmus.flags[THREE] = true;
-	litmus_await(FOUR);
-	renew(self, false);
-	fill(self, 10);
-}
-
-static void
-end_renewed(struct actor *self)
-{
-	renew(self, false);
-	litmus_expect_range(self, 0, 3990, 0);
-	litmus_verify(self);
-}
-
-/* ---- torn, and aborted ---------------------------------------------------------------------- */
-
-/* Entries of the leaf move to and fro while half of it has been read. */
-static void
-move_entries(struct actor *self)
-{
-	litmus_await(ONE);
-	while (!litmus.flags[TWO]) {
-		litmus_delete_range(self, 110, 110);
-		nam_sleep_ns(LITMUS_POLL_NS);
-		litmus_insert(self, 110);
-		nam_sleep_ns(LITMUS_POLL_NS);
-	}
-}
-
-static void
-read_by_halves(struct actor *self)
-{
-	litmus_expect_range(self, 120, 210, 0);
-	litmus.flags[ONE] = true;
-	for (unsigned i = 0; i < 5; i++) {
-		for (uint64_t number = 120; number <= 210; number += 10) {
-			nam_sim_delay_next(NAM_WR_READ, 12, 7 * LITMUS_POLL_NS);
-			litmus_expect(self, number, 0);
-		}
-	}
-	litmus.flags[TWO] = true;
-}
-
-static uint64_t
-lock_word_of(struct actor *self, uint64_t number)
-{
-	uint64_t *image = nam_buffer_take(self->worker, self->index->g.node_bytes), word = 0;
-	struct nam_gaddr at;
-	struct nam__key key;
-	uint8_t bytes[8];
-	int rc;
-
-	nam_key_from_u64(number, bytes);
-	nam__key_encode(&self->index->g, bytes, 0, &key);
-	nam__op_begin(self->worker, NAM_OP_OTHER);
-	rc = nam__read_covering(self->worker, self->index, key.w, 0, image, &at);
-	nam__op_end(self->worker);
-	if (rc)
-		litmus_fail("reading a leaf: %s", nam_err_name(rc));
-	else
-		word = image[NAM__WORD_LOCK];
-	nam_buffer_give(self->worker, image, self->index->g.node_bytes);
-	return word;
-}
-
-static void
-hold_long(struct actor *self)
-{
-	(void)self;
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, LITMUS_PATIENCE_NS);
-}
-
-static void
-abort_locking(struct actor *self)
-{
-	uint64_t word;
-	int rc;
-
-	litmus_await(ONE);
-	word = lock_word_of(self, 150);
-	for (unsigned i = 0; i < 2; i++) {
-		rc = litmus_try_insert(self, 151);
-		if (rc != -NAM_E_LOCK_TIMEOUT)
-			litmus_fail("insert under another's lock: %s", nam_err_name(rc));
-		if (!word || lock_word_of(self, 150) != word)
-			litmus_fail("the lock of another is gone");
-	}
-	litmus.flags[TWO] = true;
-}
-
-static void
-insert_one(struct actor *self)
-{
-	litmus_insert(self, 111);
-}
-
-/* ---- the scenes ------------------------------------------------------------------------------ */
-
-static const struct scene scenes[] = {
-	{ "torn_node", LITMUS_LOADED,
-		{ end_whole, move_entries, read_by_halves }, { { 0 } } },
-	{ "stale_parent", LITMUS_LOADED,
-		{ end_whole, divide_when_warm, warm_and_look },
-		{ { "split.left_written", A, hold_divided } } },
-	{ "aborted_lock", LITMUS_LOADED,
-		{ end_whole, insert_one, abort_locking },
-		{ { "lock.taken", A, hold_long } } },
-	{ "splitter_dies", LITMUS_LOADED,
-		{ NULL, divide_only, look_after_death },
-		{ { "split.left_written", A, die } } },
-	{ "two_growths", 0, { end_grown, grow_slowly, grow_meanwhile },
-		{ { "root.written", A, hold_briefly } } },
-	{ "late_separator", LITMUS_LOADED,
-		{ end_without_right_half, divide_only, empty_and_collect },
-		{ { "split.left_written", A, hold_divided } } },
-	{ "split_under_merge", LITMUS_LOADED,
-		{ end_merged, divide_under_merge, merge_slowly },
-		{ { "merge.parent_locked", B, hold_briefly },
-			{ "split.left_written", A, raise_two } } },
-	{ "reused_under_eyes", LITMUS_LOADED,
-		{ end_without_right_half, divide_only, reuse_under_eyes },
-		{ { "split.left_written", A, hold_divided },
-			{ "separator.locked", A, hold_before_look },
-			{ "split.allocated", B, write_by_halves } } },
-	{ "reused_near", LITMUS_LOADED,
-		{ end_reused, look_afresh, reuse_near, insert_by_cache },
-		{ { "split.sibling_written", B, hold_unpublished } } },
-	{ "reused_by_halves", LITMUS_LOADED,
-		{ end_halved, look_at_the_end, reuse_near, look_by_cache },
-		{ { "split.allocated", B, write_reused_by_halves } } },
-	{ "reused_far", LITMUS_LOADED,
-		{ end_reused, look_afresh, reuse_far, insert_by_cache },
-		{ { 0 } } },
-	{ "drop_under_merge", LITMUS_LOADED,
-		{ end_renewed, drop_meanwhile, merge_meanwhile },
-		{ { "merge.locked", B, hold_briefly } } },
+/* Scenes that fail, with one of the seeds, if a guard is off. */
+static const struct missed {
+	const char *scene;
+	enum nam_sim_profile profile;
+	const char *guard;
+} missed[] = {
+	{ "torn_node", NAM_SIM_STRICT, "node-ends" },
+	{ "torn_node", NAM_SIM_VERBS, "node-hash" },
+	{ "torn_inside", NAM_SIM_VERBS, "node-hash" },
+	{ "torn_inside", NAM_SIM_WEAK, "node-hash" },
+	{ "torn_inside", NAM_SIM_ROUTED, "node-hash" },
+	{ "absent_neighbour", NAM_SIM_STRICT, "node-ends" },
+	{ "absent_neighbour", NAM_SIM_VERBS, "node-hash" },
+	{ "absent_neighbour", NAM_SIM_WEAK, "node-hash" },
+	{ "absent_neighbour", NAM_SIM_VERBS, "fence-high" },
+	{ "read_in_parts", NAM_SIM_WEAK, "read-passed-cas" },
 };
-#define SCENES (sizeof(scenes) / sizeof(scenes[0]))
+#define MISSED (sizeof(missed) / sizeof(missed[0]))
 
-/* ---- tests ----------------------------------------------------------------------------------  */
+static const struct litmus_case *
+case_at(size_t number)
+{
+	static const struct litmus_case *const all[] = { litmus_image_cases, litmus_tree_cases,
+		litmus_failure_cases };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		for (const struct litmus_case *one = all[i]; one->scene.name; one++)
+			if (!number--)
+				return one;
+	return NULL;
+}
+
+static const struct litmus_case *
+case_find(const char *name)
+{
+	const struct litmus_case *one;
+
+	for (size_t i = 0; (one = case_at(i)); i++)
+		if (!strcmp(one->scene.name, name))
+			return one;
+	sim_die("'%s' is no scene; --list tells which there are", name);
+}
+
+/* ---- one run -------------------------------------------------------------------------------- */
+
+struct run {
+	const struct litmus_case *what;
+	enum nam_sim_profile profile;
+	uint64_t seed;
+	const char *guards;		/* those that are off, each after a blank */
+	FILE *trace;
+};
+
+/* How to repeat the run under way, also if it ends without getting to say so itself. */
+static char repeat[700];
 
 static void
-scene__every_profile_and_seed__HOLDS(void **state)
+ended_by(int signal_number)
 {
-	const struct scene *scene = *state;
+	(void)!write(STDOUT_FILENO, repeat, strlen(repeat));
+	(void)signal(signal_number, SIG_DFL);
+	(void)raise(signal_number);
+}
 
-	for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
-		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-			litmus_perform(scene, (enum nam_sim_profile)profile, seed);
-			if (litmus.failed)
-				fail_msg("%s %s %llu: %s", scene->name,
-					nam_sim_profile_name(profile), (unsigned long long)seed,
-					litmus.why);
-		}
-	}
+static void
+perform(const struct run *run)
+{
+	static const int signals[] = { SIGABRT, SIGTERM,
+#ifndef __SANITIZE_ADDRESS__	/* which has more to say of these than we have */
+		SIGSEGV, SIGBUS, SIGFPE,
+#endif
+	};
+	const char *profile = nam_sim_profile_name(run->profile), *name = run->what->scene.name;
+	unsigned long long seed = run->seed;
+
+	(void)snprintf(repeat, sizeof(repeat),
+		"scene %s, profile %s, seed %llu, guards off:%s, commit " NAM_SIM_COMMIT "\n"
+		"again: sim_litmus_test %s %s %llu%s\n", name, profile, seed,
+		*run->guards ? run->guards : " none", name, profile, seed, run->guards);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		(void)signal(signals[i], ended_by);
+	litmus_perform_on(&run->what->scene, run->profile, run->seed, run->what->servers,
+		run->trace);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		(void)signal(signals[i], SIG_DFL);
+}
+
+static unsigned
+profile_find(const char *name)
+{
+	unsigned profile = 0;
+
+	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(name, nam_sim_profile_name(profile)))
+		profile++;
+	if (profile == NAM_SIM_PROFILES_COUNT)
+		sim_die("'%s' is no profile\n%s", name, usage);
+	return profile;
 }
 
 static int
 perform_one(int argc, char **argv)
 {
-	unsigned profile = 0;
+	struct run run = {
+		.what = case_find(argv[1]),
+		.profile = (enum nam_sim_profile)profile_find(argv[2]),
+	};
+	char guards[400] = "", *end;
 
-	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(argv[2], nam_sim_profile_name(profile)))
-		profile++;
-	if (profile == NAM_SIM_PROFILES_COUNT)
-		sim_die("'%s' is no profile", argv[2]);
-	for (int i = 4; i < argc; i++)
+	run.seed = strtoull(argv[3], &end, 0);
+	if (end == argv[3] || *end)
+		sim_die("'%s' is no seed\n%s", argv[3], usage);
+	for (int i = 4; i < argc; i++) {
+		size_t length = strlen(guards);
+
+		if (!strcmp(argv[i], "--trace")) {
+			run.trace = stdout;
+			continue;
+		}
 		if (nam_guard_off(argv[i]))
 			sim_die("'%s' is no guard", argv[i]);
-	for (size_t i = 0; i < SCENES; i++) {
-		if (strcmp(scenes[i].name, argv[1]))
-			continue;
-		litmus_perform(&scenes[i], (enum nam_sim_profile)profile,
-			strtoull(argv[3], NULL, 0));
-		if (litmus.failed)
-			printf("FAILED: %s\n", litmus.why);
-		return litmus.failed;
+		(void)snprintf(guards + length, sizeof(guards) - length, " %s", argv[i]);
 	}
-	sim_die("'%s' is no scene", argv[1]);
+	run.guards = guards;
+	perform(&run);
+	if (litmus.failed)
+		printf("FAILED: %s\n%s", litmus.why, repeat);
+	return litmus.failed;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static void
+scene__every_profile_and_seed__HOLDS(void **state)
+{
+	struct run run = { .what = *state, .guards = "" };
+
+	for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
+		run.profile = (enum nam_sim_profile)profile;
+		for (run.seed = 1; run.seed <= SEEDS; run.seed++) {
+			perform(&run);
+			if (litmus.failed)
+				fail_msg("%s\n%s", litmus.why, repeat);
+		}
+	}
+}
+
+static void
+scene__guard_off__FAILS(void **state)
+{
+	const struct missed *missing = *state;
+	struct run run = { .what = case_find(missing->scene), .profile = missing->profile };
+	bool failed = false;
+	char guard[40];
+
+	(void)snprintf(guard, sizeof(guard), " %s", missing->guard);
+	run.guards = guard;
+	assert_int_equal(nam_guard_off(missing->guard), 0);
+	for (run.seed = 1; !failed && run.seed <= SEEDS; run.seed++) {
+		perform(&run);
+		failed = litmus.failed;
+	}
+	nam_guards_on();
+	if (!failed)
+		fail_msg("nobody missed the guard\n%s", repeat);
+}
+
+static int
+list(void)
+{
+	const struct litmus_case *one;
+
+	for (size_t i = 0; (one = case_at(i)); i++)
+		printf("%-18s %s\n", one->scene.name, one->text);
+	return 0;
+}
+
+static int
+test_all(void)
+{
+	static char names[MISSED][80];
+	struct CMUnitTest tests[CASES_MAX + MISSED];
+	size_t count = 0;
+
+	for (const struct litmus_case *one; count < CASES_MAX && (one = case_at(count)); count++)
+		tests[count] = (struct CMUnitTest){ .name = one->scene.name,
+			.test_func = scene__every_profile_and_seed__HOLDS,
+			.initial_state = (void *)(uintptr_t)one };
+	if (case_at(count))
+		sim_die("there are more than %u scenes", CASES_MAX);
+	for (size_t i = 0; i < MISSED; i++, count++) {
+		(void)snprintf(names[i], sizeof(names[i]), "%s in %s without %s", missed[i].scene,
+			nam_sim_profile_name(missed[i].profile), missed[i].guard);
+		tests[count] = (struct CMUnitTest){ .name = names[i],
+			.test_func = scene__guard_off__FAILS,
+			.initial_state = (void *)(uintptr_t)&missed[i] };
+	}
+	return _cmocka_run_group_tests("litmus", tests, count, NULL, NULL);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct CMUnitTest tests[SCENES];
-
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		(void)fputs(usage, stdout);
+		return 0;
+	}
+	if (argc == 2 && !strcmp(argv[1], "--list"))
+		return list();
 #ifndef NAM_SIM_POINTS
-	(void)argc;
-	(void)argv;
 	puts("no race points in this build: -DNAM_SIM_POINTS=ON");
 	return 77;
 #endif
 	if (argc > 3)
 		return perform_one(argc, argv);
-	for (size_t i = 0; i < SCENES; i++)
-		tests[i] = (struct CMUnitTest){ .name = scenes[i].name,
-			.test_func = scene__every_profile_and_seed__HOLDS,
-			.initial_state = (void *)(uintptr_t)&scenes[i] };
-	return _cmocka_run_group_tests("litmus", tests, SCENES, NULL, NULL);
+	if (argc > 1)
+		sim_die("%s", usage);
+	return test_all();
 }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_failures.c -- scenes about what is left behind: by connections that break, and by nodes
+ * that were taken out.
+ */
+#include <stdlib.h>
+
+#include "../../index/index_internal.h"
+#include "litmus.h"
+
+/* About when WRITEs that are posted now are carried out. */
+#define BREAK_NS 300u
+#define BREAK_SPREAD_NS 900u
+
+/* ---- a node that was taken out has entries that are not in order ----------------------------- */
+
+/* The third leaf has few entries, the last of them out of order, when it goes into the second. */
+static void
+merge_unsorted(struct actor *self)
+{
+	struct nam_collect_stat stat = { 0 };
+	int rc;
+
+	litmus_await(ONE);
+	litmus_delete_range(self, 130, 210);
+	litmus_delete_range(self, 220, 290);
+	litmus_insert(self, 225);
+	rc = nam_index_collect(self->worker, self->index, &stat);
+	if (rc || stat.merges != 1)
+		litmus_fail("collect: %s, %llu merges", nam_err_name(rc),
+			(unsigned long long)stat.merges);
+	litmus.flags[TWO] = true;
+}
+
+/* By a cached pointer to the node that is gone: whole, and dead. */
+static void
+look_for_what_moved(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	litmus_expect(self, 225, 0);
+	litmus_expect_range(self, 300, 320, 0);
+}
+
+static void
+end_unsorted(struct actor *self)
+{
+	litmus_expect_range(self, 0, 120, 0);
+	litmus_expect_range(self, 130, 290, -NAM_E_NOTFOUND);
+	litmus_expect(self, 225, 0);
+	litmus_expect_range(self, 300, 430, 0);
+	litmus_verify(self);
+}
+
+/* ---- a lock whose holder's writes failed ----------------------------------------------------- */
+
+static void
+break_connection(void *arg)
+{
+	struct actor *self = arg;
+
+	if (self->worker->qps[0])
+		nam_sim_qp_break(self->worker->qps[0]);
+}
+
+/* A's first worker holds the lock, its second one waits for it in the process's queue. */
+static void
+hold_then_break(struct actor *self)
+{
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+	nam_sleep_ns(LITMUS_POLL_NS);
+	if (nam_sim_call_after(BREAK_NS + nam_sim_random() % BREAK_SPREAD_NS, break_connection,
+		    self))
+		abort();
+}
+
+static void
+insert_second(void *arg)
+{
+	struct actor *self = arg;
+	struct actor second = *self;
+	int rc;
+
+	second.worker = sim_worker(self->client);
+	if (!second.worker)
+		sim_die("the second worker cannot come");
+	litmus_await(ONE);
+	litmus.flags[TWO] = true;
+	rc = litmus_try_insert(&second, 165);
+	if (rc == -NAM_E_REMOTE_CORRUPT)
+		litmus_fail("insert(165): %s", nam_worker_diag(second.worker));
+	litmus.flags[INSERTED] = !rc;
+	nam_worker_close(second.worker);
+}
+
+static void
+insert_twice(struct actor *self)
+{
+	struct nam_thread *thread;
+
+	if (nam_thread_start("second", insert_second, self, &thread))
+		sim_die("a thread cannot be started");
+	(void)litmus_try_insert(self, 115);	/* its connection breaks, or has just been used */
+	nam_thread_join(thread);
+	litmus.flags[THREE] = true;
+}
+
+/* Another client: what was acknowledged is there. */
+static void
+look_for_second(struct actor *self)
+{
+	litmus_await(THREE);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	if (litmus.flags[INSERTED])
+		litmus_expect(self, 165, 0);
+}
+
+/* ---- a merge whose connection breaks --------------------------------------------------------- */
+
+/* A leaf behind another one, and on another server than its parent, the root. */
+static uint64_t
+leaf_apart(struct actor *self)
+{
+	struct nam_gaddr root = NAM_GADDR_NULL;
+	unsigned level;
+	int rc;
+
+	nam__op_begin(self->worker, NAM_OP_OTHER);
+	rc = nam__root_find(self->worker, self->index, &root, &level);
+	nam__op_end(self->worker);
+	if (rc || level != 1)
+		sim_die("the tree has grown otherwise");
+	for (uint64_t first = 110; first <= 330; first += 110)
+		if (litmus_server_of(self, litmus_leaf_of(self, first, NULL)) !=
+			litmus_server_of(self, root))
+			return first;
+	sim_die("all leaves are where the root is");
+}
+
+static uint64_t apart;			/* the first key of the leaf that B empties */
+
+static void
+merge_half(struct actor *self)
+{
+	struct nam_collect_stat stat;
+	int rc;
+
+	apart = leaf_apart(self);
+	litmus_delete_range(self, apart, apart + 100);
+	rc = nam_index_collect(self->worker, self->index, &stat);
+	if (!nam_err_is(rc, NAM_E_FABRIC))
+		litmus_fail("collect: %s", nam_err_name(rc));
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+}
+
+/* The left node has been written, the parent has not: now it cannot be any more. */
+static void
+break_before_parent(struct actor *self)
+{
+	struct nam_gaddr root = { atomic_load(&self->index->root) };
+	uint32_t server = litmus_server_of(self, root);
+
+	if (self->worker->qps[server])
+		nam_sim_qp_break(self->worker->qps[server]);
+}
+
+static uint64_t
+scanned(struct actor *self, uint64_t first, uint64_t last)
+{
+	uint8_t low[8], high[8];
+	struct nam_range range = { .low = low, .high = high, .high_inclusive = true };
+	struct nam_cursor *cursor;
+	uint32_t got = 1;
+	uint64_t count = 0;
+	int rc;
+
+	nam_key_from_u64(first, low);
+	nam_key_from_u64(last, high);
+	rc = nam_cursor_open(self->worker, self->index, &range, &cursor);
+	if (rc)
+		sim_die("no memory");
+	while (!rc && got) {
+		uint64_t payloads[16];
+
+		rc = nam_cursor_next(cursor, NULL, payloads, 16, &got);
+		count += rc ? 0 : got;
+	}
+	nam_cursor_close(cursor);
+	if (rc)
+		litmus_fail("scan: %s", nam_err_name(rc));
+	return count;
+}
+
+/* Into the node that the chain passes by, but that the parent still names: not at all, or seen. */
+static void
+insert_after_half(struct actor *self)
+{
+	litmus_await(ONE);
+	if (!litmus_try_insert(self, apart + 5) &&
+		scanned(self, apart - 110, apart + 100) != LITMUS_LOADED / 4 + 1)
+		litmus_fail("an acknowledged insert is not in the chain");
+	litmus.flags[TWO] = true;
+}
+
+/* ---- the scenes ------------------------------------------------------------------------------ */
+
+const struct litmus_case litmus_failure_cases[] = {
+	{ { "merged_unsorted", LITMUS_LOADED, { end_unsorted, merge_unsorted, look_for_what_moved },
+			{ { 0 } } },
+		"a cached pointer leads to a dead node whose entries were out of order", 1 },
+	{ { "failed_writes", LITMUS_LOADED, { NULL, insert_twice, look_for_second },
+			{ { "lock.taken", A, hold_then_break } } },
+		"a holder's connection breaks as it writes, and a sibling thread waits", 1 },
+	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
+			{ { "merge.left_written", B, break_before_parent } } },
+		"a collector's connection breaks between the left node and the parent", 2 },
+	{ { 0 }, NULL, 0 },
+};
