@@ -332,6 +332,29 @@ name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
 	return 0;
 }
 
+/*
+ * Nobody names what lies to the right of the root: it was divided when there was no memory for a
+ * node above it.  Make one, now that there may be.
+ */
+NAM_FIBER_FN static int
+grow_forgotten(struct pass *pass)
+{
+	struct nam_worker *worker = pass->worker;
+	struct nam_index *index = pass->index;
+	struct nam_gaddr root;
+	int rc;
+
+	rc = nam__root_read(worker, index, &root, pass->left_image); /* SUSPENDS */
+	if (rc)
+		return rc;
+	pass->root_level = nam__node_level(pass->left_image);
+	if (nam__node_last(pass->left_image))
+		return 0;
+	pass->level = pass->root_level;
+	rc = name_forgotten(pass, pass->left_image, NULL); /* SUSPENDS */
+	return rc ? rc : nam__root_level(worker, index, &pass->root_level); /* SUSPENDS */
+}
+
 /* ---- the pass ------------------------------------------------------------------------------ */
 
 /* Where a child's range ends according to its parent; NULL: nowhere. */
@@ -407,7 +430,7 @@ pass_run(struct pass *pass)
 {
 	int rc;
 
-	rc = nam__root_level(pass->worker, pass->index, &pass->root_level); /* SUSPENDS */
+	rc = grow_forgotten(pass); /* SUSPENDS */
 	/* From below: parents that lose children become candidates themselves. */
 	for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
 		rc = level_pass(pass); /* SUSPENDS */

@@ -156,6 +156,9 @@ NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
  */
 NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, unsigned *ret_level) NAM_MUST_CHECK;
+/* The same with the whole image. */
+NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;
 
 /* The level of the root. */
 NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *index,

@@ -116,26 +116,37 @@ nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
 }
 
 int
-nam__root_find(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
-	unsigned *ret_level)
+nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
+	uint64_t *image)
 {
-	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
-	struct nam_gaddr root = NAM_GADDR_NULL;
 	int rc = -NAM_E_RESTART_DEAD;
 
-	if (!image)
-		return -ENOMEM;
 	for (unsigned tries = 0; rc == -NAM_E_RESTART_DEAD && tries < NAM__RESTARTS_MAX; tries++) {
+		struct nam_gaddr root;
+
 		rc = nam__root_refresh(worker, index); /* SUSPENDS */
 		if (rc)
 			break;
 		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 		rc = nam__node_read(worker, index, root, -1, image); /* SUSPENDS */
+		if (!rc)
+			*ret_root = root;
 	}
-	if (!rc) {
-		*ret_root = root;
+	return rc;
+}
+
+int
+nam__root_find(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
+	unsigned *ret_level)
+{
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	int rc;
+
+	if (!image)
+		return -ENOMEM;
+	rc = nam__root_read(worker, index, ret_root, image); /* SUSPENDS */
+	if (!rc)
 		*ret_level = nam__node_level(image);
-	}
 	nam_buffer_give(worker, image, index->g.node_bytes);
 	return rc;
 }

@@ -12,6 +12,7 @@
 
 #include "common/env.h"
 #include "index/index_internal.h"
+#include "index/verify.h"
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
@@ -280,7 +281,7 @@ separator_add__child_of_another_generation__IS_NOT_NAMED(void **state)
  * entries stay reachable, and the next one that moves right twice names the new node.
  */
 static void
-split_without_separator(struct member *me, struct nam_index *index, uint64_t number)
+split_without_separator(struct member *me, struct nam_index *index, uint64_t number, unsigned level)
 {
 	struct nam__held held = { .image = nam_buffer_take(me->worker, index->g.node_bytes) };
 	uint64_t *right = nam_buffer_take(me->worker, index->g.node_bytes);
@@ -292,7 +293,7 @@ split_without_separator(struct member *me, struct nam_index *index, uint64_t num
 
 	nam__key_encode(&index->g, tree_key(index, number), 0, &key);
 	nam__op_begin(me->worker, NAM_OP_OTHER);
-	assert_int_equal(nam__lock_covering(me->worker, index, key.w, 0, &held), 0);
+	assert_int_equal(nam__lock_covering(me->worker, index, key.w, level, &held), 0);
 	assert_int_equal(nam__node_alloc(me->worker, index, &right_at, &generation), 0);
 	nam__node_divide(&index->g, held.image, nam__node_count(held.image) / 2, right, generation,
 		&dirty);
@@ -321,7 +322,7 @@ lookup__splits_whose_separators_are_missing__FINDS_EVERYTHING(void **state)
 		assert_int_equal(nam_index_lookup(me.worker, cached, tree_key(index, n),
 					 &payload), 0);
 	for (uint64_t n = 0; n < 300; n += 3)
-		split_without_separator(&me, index, n);
+		split_without_separator(&me, index, n, 0);
 	for (unsigned round = 0; round < 2; round++) {
 		for (uint64_t n = 0; n < 300; n++) {
 			assert_int_equal(nam_index_lookup(me.worker, round ? cached : index,
@@ -335,6 +336,46 @@ lookup__splits_whose_separators_are_missing__FINDS_EVERYTHING(void **state)
 	tree_check(me.worker, index, 350);
 	nam_index_close(cached);
 	nam_index_close(index);
+	member_leave(&me);
+}
+
+static void
+count_named(void *arg, unsigned invariant, const char *text)
+{
+	uint64_t *named = arg;
+
+	(void)text;
+	assert_int_equal(invariant, NAM__I_NAMED);
+	++*named;
+}
+
+/* The root was divided, more than once, and there was no memory for a parent: the tree grows. */
+static void
+collect__root_was_divided__GROWS_THE_TREE(void **state)
+{
+	struct member me = member_join(cluster, "test", 0);
+	struct nam_collect_stat stat;
+
+	(void)state;
+	for (unsigned level = 0; level < 3; level++) {
+		struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
+		uint64_t entries[] = { 9, 80, 800 }, named = 0, violations;
+		unsigned height;
+
+		tree_fill(me.worker, index, 0, entries[level], 1);
+		assert_int_equal(nam__root_level(me.worker, index, &height), 0);
+		assert_int_equal(height, level);
+		split_without_separator(&me, index, 0, level);
+		split_without_separator(&me, index, entries[level] - 1, level);
+		assert_int_equal(nam_index_verify(me.worker, index, count_named, &named,
+			&violations), 0);
+		assert_int_equal(named, 2);
+		assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
+		tree_check(me.worker, index, entries[level]);
+		assert_int_equal(nam__root_level(me.worker, index, &height), 0);
+		assert_int_equal(height, level + 1);
+		nam_index_close(index);
+	}
 	member_leave(&me);
 }
 
@@ -386,8 +427,8 @@ separator_add__two_nodes_without_a_level_above__IT_GROWS_ONCE(void **state)
 		};
 
 		tree_fill(me.worker, index, 0, capacity, 1);
-		split_without_separator(&me, index, 0);
-		split_without_separator(&me, index, capacity - 1);
+		split_without_separator(&me, index, 0, 0);
+		split_without_separator(&me, index, capacity - 1, 0);
 		for (unsigned i = 0; i < 2; i++)
 			assert_int_equal(nam_worker_spawn(me.worker, name_late, &namers[i]), 0);
 		nam_worker_run(me.worker);
@@ -451,6 +492,7 @@ main(void)
 		cmocka_unit_test(separator_add__named_already__CHANGES_NOTHING),
 		cmocka_unit_test(separator_add__child_of_another_generation__IS_NOT_NAMED),
 		cmocka_unit_test(lookup__splits_whose_separators_are_missing__FINDS_EVERYTHING),
+		cmocka_unit_test(collect__root_was_divided__GROWS_THE_TREE),
 		cmocka_unit_test(separator_add__two_nodes_without_a_level_above__IT_GROWS_ONCE),
 		cmocka_unit_test(insert__memory_full__REMOTE_FULL_AND_NOTHING_CHANGED),
 	};
