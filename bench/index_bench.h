@@ -52,6 +52,7 @@ struct index_part {
 	uint64_t done;
 	uint64_t entries;		/* that scans delivered */
 	uint64_t began, ended;		/* ticks */
+	uint64_t cpu_ns;
 	struct histogram latency[OPS_COUNT];
 	/* The halves of read-modify-write. */
 	struct histogram rmw_lookup, rmw_update;
@@ -60,7 +61,7 @@ struct index_part {
 struct index_result {
 	uint64_t ops;
 	uint64_t entries;
-	double seconds;
+	double seconds, cpu_seconds;
 	struct histogram all;
 	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];

@@ -395,6 +395,9 @@ json_results(struct index_bench *bench)
 	json_head(object, bench);
 	report_number(object, "ops", (double)result->ops);
 	report_number(object, "seconds", result->seconds);
+	/* Of the host: it says nothing of a simulation. */
+	if (!bench->network)
+		report_number(object, "cpu_seconds", result->cpu_seconds);
 	report_number(object, "ops_per_s", ops_per_s(bench));
 	if (result->entries) {
 		report_number(object, "entries_scanned", (double)result->entries);

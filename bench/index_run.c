@@ -492,6 +492,7 @@ phase_main(struct crew_member *member, void *arg)
 		part->remaining = phase->ops / threads + (member->number < phase->ops % threads);
 	part->deadline = phase->ops ? UINT64_MAX
 				    : ticks_now() + ticks_from_ns(phase->seconds * 1e9);
+	part->cpu_ns = ticks_cpu_ns();
 	part->began = ticks_now();
 	for (uint32_t i = 0; i < bench->options.fibers; i++) {
 		int rc = nam_worker_spawn(part->worker, phase->fn, &part->fibers[i]);
@@ -503,6 +504,7 @@ phase_main(struct crew_member *member, void *arg)
 	}
 	nam_worker_run(part->worker);
 	part->ended = ticks_now();
+	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
 }
 
 static void
@@ -546,6 +548,7 @@ collect_results(struct index_bench *bench)
 
 		result->ops += part->done;
 		result->entries += part->entries;
+		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
 		for (int op = 0; op < OPS_COUNT; op++) {
 			histogram_merge(&result->all, &part->latency[op]);
 			histogram_merge(&result->latency[op], &part->latency[op]);

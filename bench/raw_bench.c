@@ -368,6 +368,7 @@ json_results(const struct raw_bench *bench)
 		cJSON_AddStringToObject(object, "copied_from_pages", bench->arena.pages);
 	report_number(object, "ops", (double)result->ops);
 	report_number(object, "seconds", result->seconds);
+	report_number(object, "cpu_seconds", result->cpu_seconds);
 	report_number(object, "ops_per_s", result->ops_per_s);
 	report_number(object, "errors", (double)findings_total(&bench->findings));
 	cJSON_AddItemToObject(object, "latency_ns", report_latency(&result->latency));

@@ -63,6 +63,7 @@ part_run(struct raw_part *part)
 {
 	const struct raw_spec *spec = part->spec;
 
+	part->cpu_ns = ticks_cpu_ns();
 	part->began = ticks_now();
 	if (spec->op == RAW_MEMCPY)
 		raw_loop_copy(part);
@@ -73,6 +74,7 @@ part_run(struct raw_part *part)
 	else
 		raw_loop_window(part);
 	part->ended = ticks_now();
+	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
 }
 
 static void
@@ -114,6 +116,7 @@ result_collect(struct crew *crew, const struct raw_job *job, struct raw_result *
 		const struct raw_part *part = &job->parts[i];
 
 		result->ops += part->done;
+		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
 		histogram_merge(&result->latency, &part->latency);
 		began = part->began < began ? part->began : began;
 		ended = part->ended > ended ? part->ended : ended;

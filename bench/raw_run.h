@@ -56,7 +56,7 @@ struct raw_spec {
 
 struct raw_result {
 	uint64_t ops;
-	double seconds;
+	double seconds, cpu_seconds;
 	double ops_per_s;
 	struct histogram latency;	/* sampled, in ticks */
 	struct nam_op_counters counters;
@@ -98,6 +98,7 @@ struct raw_part {
 	uint64_t done;
 	uint64_t deadline;		/* ticks; UINT64_MAX: none */
 	uint64_t began, ended;		/* ticks */
+	uint64_t cpu_ns;
 	struct raw_slot *slots;		/* depth */
 	struct histogram latency;
 	int rc;				/* -ENOMEM */

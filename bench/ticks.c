@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ticks.h"
 
+#include <time.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -38,6 +40,16 @@ ticks_init(void)
 		ns_end = nam_now_ns();
 	while (ns_end - ns < CALIBRATION_NS);
 	ns_per_tick = (double)(ns_end - ns) / (double)(ticks_now() - ticks);
+}
+
+uint64_t
+ticks_cpu_ns(void)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now))
+		return 0;
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 double
