@@ -362,6 +362,7 @@ nam_sim_options_init(struct nam_sim_options *options)
 		.faults = {
 			.late_ns = 200000,
 			.pause_ns = 50000,
+			.stall_ns = 40000000,
 			.detect_ns = 2000000,
 		},
 	};
@@ -593,6 +594,10 @@ nam_sim_process_kill(struct nam_sim_process *process)
 	if (nam__sim_is_gone(process))
 		return;
 	sim->counts.faults++;
+	if (process->serves)
+		sim->counts.server_kills++;
+	else
+		sim->counts.kills++;
 	SIM_EVENT(SIM_WHAT_FAULT, process->id, 0, "fault kill: process p%u (%s)", process->id,
 		process->name);
 	process->state = SIM_DEAD;
@@ -613,6 +618,7 @@ nam_sim_process_stall(struct nam_sim_process *process)
 	if (process->state != SIM_RUNS)
 		return;
 	nam__sim.counts.faults++;
+	nam__sim.counts.stalls++;
 	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1, "fault stall: process p%u (%s)", process->id,
 		process->name);
 	process->state = SIM_STALLED;

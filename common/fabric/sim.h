@@ -56,12 +56,16 @@ struct nam_sim_faults {
 	uint32_t late;		/* messages that set out late, by up to late_ns */
 	uint32_t read_twice;	/* READs carried out a second time; the second counts */
 	uint32_t break_qp;	/* messages with which their queue pair breaks */
+	uint32_t kill;		/* messages with which their sender dies; not a memory server's */
+	uint32_t kill_server;	/* messages with which the memory server that they go to dies */
+	uint32_t stall;		/* messages with which their sender stops, for up to stall_ns */
 	uint32_t preempt;	/* polls at which the operating system takes the thread away */
 	uint32_t race;		/* race points that are stretched */
 	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
 	uint32_t clock_ppm;	/* clocks run fast or slow by up to so much */
 	uint64_t late_ns;
 	uint64_t pause_ns;	/* preempt and race: the longest pause */
+	uint64_t stall_ns;
 	uint64_t detect_ns;	/* until a peer's end is noticed, at the most */
 };
 
@@ -90,7 +94,10 @@ struct nam_sim_counts {
 	uint64_t messages;		/* requests posted */
 	uint64_t steps;			/* micro-steps */
 	uint64_t switches;		/* from thread to thread */
-	uint64_t faults;		/* drawn or directed */
+	uint64_t faults;		/* drawn or directed, of these too: */
+	uint64_t broken;		/* queue pairs, but for those of the dead */
+	uint64_t kills, server_kills;	/* processes that were not memory servers, or were */
+	uint64_t stalls;
 };
 
 void nam_sim_options_init(struct nam_sim_options *options);

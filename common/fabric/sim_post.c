@@ -256,6 +256,62 @@ misfortune(struct sim_message *message, const struct nam_sim_process *process)
 		message->break_step, message->steps);
 }
 
+static void
+kill_due(void *arg)
+{
+	if (!nam_sim_process_ended(arg))
+		nam_sim_process_kill(arg);
+}
+
+static void
+resume_due(void *arg)
+{
+	nam_sim_process_resume(arg);
+}
+
+static void
+stall_due(void *arg)
+{
+	struct sim *sim = &nam__sim;
+
+	if (nam_sim_process_ended(arg))
+		return;
+	nam_sim_process_stall(arg);
+	if (nam_sim_call_after(1 + nam_rng_below(&sim->faults, sim->options.faults.stall_ns + 1),
+		    resume_due, arg))
+		abort();
+}
+
+/* Between two of the message's steps, before them or after. */
+static void
+meanwhile(const struct sim_message *message, void (*fn)(void *process), void *process)
+{
+	struct sim *sim = &nam__sim;
+	uint64_t now = nam__sim_here(), way = message->earliest_ns > now ?
+		message->earliest_ns - now : 0;
+	uint64_t takes = way + (uint64_t)message->steps * message->step_ns + message->answer_ns;
+
+	if (nam_sim_call_after(nam_rng_below(&sim->faults, takes + takes / 2 + 1), fn, process))
+		abort();
+}
+
+/* Whom it takes with it. */
+static void
+disaster(const struct sim_qp *qp, const struct sim_message *message,
+	const struct nam_sim_process *process)
+{
+	const struct nam_sim_faults *faults = &nam__sim.options.faults;
+
+	if (qp->domain->process->serves)
+		return;
+	if (nam__sim_drawn(process, faults->kill))
+		meanwhile(message, kill_due, qp->domain->process);
+	if (nam__sim_drawn(process, faults->stall))
+		meanwhile(message, stall_due, qp->domain->process);
+	if (qp->peer && nam__sim_drawn(process, faults->kill_server))
+		meanwhile(message, kill_due, qp->peer->domain->process);
+}
+
 static int
 check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 {
@@ -308,6 +364,7 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 	nam__sim_shape(message);
 	misfortune(message, process);
 	nam__sim_cost(message, process, slowness_of(qp));
+	disaster(qp, message, process);
 	direct(message);
 	nam__sim_message_add(qp, message);
 	if (qp->error)

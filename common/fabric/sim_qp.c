@@ -219,6 +219,7 @@ nam__sim_qp_broken(struct sim_qp *qp)
 	/* Remains have no owner who could notice. */
 	if (!qp->domain)
 		return;
+	nam__sim.counts.broken++;
 	qp->error = -NAM_E_FABRIC_PEER_DEAD;
 	nam__sim_qp_close_later(qp);
 	if (qp->peer) {
