@@ -74,7 +74,8 @@ uint16_t nam_client_id(const struct nam_client *client);
 const char *nam_client_fabric(const struct nam_client *client);
 /*
  * Remote blocks that its workers gave up, and that stay allocated: when a worker was closed, some
- * other client's operation had been looking at them for two seconds and more.
+ * other client's operation had been looking at them for two seconds and more; or when an index was
+ * dropped, others kept them locked.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 

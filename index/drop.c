@@ -70,9 +70,11 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 		rc = node_free(reaper, &walk, patience_ns); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC))
 			break;
+		if (!rc)
+			continue;
+		atomic_fetch_add_explicit(&client->limbo_leaked, 1, memory_order_relaxed);
 		/* Who keeps one node may keep many: do not wait each time. */
-		if (rc)
-			patience_ns = 0;
+		patience_ns = 0;
 	}
 	nam__walk_close(&walk);
 	return rc;
@@ -106,27 +108,60 @@ give:
 	return rc;
 }
 
+/*
+ * Take the root away, so that the tree does not grow any more.  False: it has grown since
+ * last_root() looked, by a root that somebody had already written.
+ */
+NAM_FIBER_FN static int
+root_take(struct nam_worker *worker, struct nam_index *index, bool *ret_taken)
+{
+	uint64_t root = atomic_load_explicit(&index->root, memory_order_relaxed), seen = 0;
+	int rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
+
+	*ret_taken = rc || seen == root;
+	return rc;
+}
+
+/* What lies to the right of a node that a dying client left torn stays allocated. */
+NAM_FIBER_FN static int
+levels_free(struct reaper *reaper, unsigned first, unsigned root_level)
+{
+	int rc = 0;
+
+	for (unsigned level = first; level <= root_level; level++) {
+		int level_rc = level_free(reaper, level, root_level); /* SUSPENDS */
+
+		if (!rc)
+			rc = level_rc;
+	}
+	return rc;
+}
+
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
 	struct reaper reaper = { .worker = worker, .index = index };
-	unsigned root_level = 0;
-	int rc;
+	unsigned root_level = 0, first = 0;
+	bool taken = false;
+	int rc = 0, step_rc;
 
-	rc = last_root(worker, index, &root_level); /* SUSPENDS */
-	if (rc == -NAM_E_RESTART_DEAD)
-		return 0;	/* a bulk load died between its steps 3 and 4: there is no tree */
-	if (rc)
-		return rc;
 	reaper.held.image = nam_buffer_take(worker, index->g.node_bytes);
 	if (!reaper.held.image)
 		return -ENOMEM;
-	/* What lies to the right of a node that a dying client left torn stays allocated. */
-	for (unsigned level = 0; level <= root_level; level++) {
-		int level_rc = level_free(&reaper, level, root_level); /* SUSPENDS */
-
+	while (!taken) {
+		step_rc = last_root(worker, index, &root_level); /* SUSPENDS */
+		/* Dead: a bulk load died between its steps 3 and 4, and there is no tree. */
+		if (!rc && step_rc != -NAM_E_RESTART_DEAD)
+			rc = step_rc;
+		if (step_rc)
+			break;
+		step_rc = levels_free(&reaper, first, root_level); /* SUSPENDS */
 		if (!rc)
-			rc = level_rc;
+			rc = step_rc;
+		first = root_level + 1;
+		step_rc = root_take(worker, index, &taken); /* SUSPENDS */
+		if (!rc)
+			rc = step_rc;
 	}
 	nam_buffer_give(worker, reaper.held.image, index->g.node_bytes);
 	return rc;

@@ -104,8 +104,9 @@ nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
 		return -ENOMEM;
 	rc = nam_read_await(worker, index->superblock, superblock,
 		sizeof(*superblock)); /* SUSPENDS */
-	/* The block may serve another index by now. */
-	if (!rc && (superblock->state || superblock->seed != index->g.seed))
+	/* A drop takes the root away last; and the block may serve another index by now. */
+	if (!rc && (superblock->state || !superblock->root ||
+			   superblock->seed != index->g.seed))
 		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
 	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
 		rc = -NAM_E_DROPPED;

@@ -55,6 +55,11 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	if (rc)
 		goto give_image;	/* it may be the root now */
 	nam_race_point("root.switched");
+	if (!seen) {
+		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+		rc = -NAM_E_DROPPED;
+		goto free_node;
+	}
 	if (NAM_GUARD(ROOT_CAS) && seen != old_root.raw) {
 		atomic_store_explicit(&index->root, seen, memory_order_relaxed);
 		rc = -NAM_E_EXISTS;
