@@ -51,14 +51,29 @@ static const char usage[] =
 	"  --collects N                  of 1000 operations, so many passes of the collector\n"
 	"  --tide N                      after N operations the index shrinks, after N more it\n"
 	"                                grows again\n"
-	"  --faults NAME=N,...           late, read_twice, break_qp, preempt, race, rnr (in a\n"
-	"                                million), clock_ppm; or `all'\n"
-	"  --kills N, --server-kills N, --stalls N   processes that this befalls\n"
+	"  --bulk PERCENT                load in bulk, nodes so full, and not by inserts\n"
+	"  --temporary                   another index is made, loaded, used and dropped\n"
+	"                                meanwhile\n"
+	"  --faults NAME[=N],...         what goes wrong, N times in a million of its unit:\n"
+	"      late          messages    that set out late\n"
+	"      read_twice    READs       that are carried out twice\n"
+	"      break_qp      messages    with which their queue pair breaks\n"
+	"      kill          messages    with which the client that sent them dies, or collector\n"
+	"      kill_server   messages    with which the memory server that they go to dies\n"
+	"      stall         messages    with which their sender stops for a time\n"
+	"      preempt       polls       at which a thread loses the processor\n"
+	"      race          race points that take long\n"
+	"      rnr           SENDs       that find the receiver not ready\n"
+	"      clock_ppm     ns          that clocks run fast or slow, at the most\n"
+	"                                without N a usual rate; `all' names all of them\n"
+	"  --kills N, --server-kills N, --stalls N   so many processes beside them that die or\n"
+	"                                stop, each after an operation that is drawn\n"
 	"  --guard-off NAME              turn a guard off (common/guard.h)\n"
 	"  --no-history                  record nothing: for speed\n"
 	"  --json FILE, --plain FILE     the last run's history\n"
 	"  --trace                       every event to standard output\n"
 	"  --twice                       each seed twice: it must be the same run\n"
+	"  --points                      at the end, how often each race point was reached\n"
 	"  --quiet                       print only what fails\n";
 
 static uint64_t
@@ -105,7 +120,10 @@ set_faults(struct request *request, const char *text)
 	} known[] = {
 		{ "late", &faults->late, 10000 },
 		{ "read_twice", &faults->read_twice, 10000 },
-		{ "break_qp", &faults->break_qp, 0 },
+		{ "break_qp", &faults->break_qp, 20 },
+		{ "kill", &faults->kill, 50 },
+		{ "kill_server", &faults->kill_server, 5 },
+		{ "stall", &faults->stall, 200 },
 		{ "preempt", &faults->preempt, 5000 },
 		{ "race", &faults->race, 100000 },
 		{ "rnr", &faults->rnr, 50000 },
@@ -131,13 +149,45 @@ set_faults(struct request *request, const char *text)
 	}
 }
 
+/* ---- race points, by name ----------------------------------------------------------------- */
+
+#define POINTS_MAX 256u
+
+static struct {
+	const char *name;
+	uint64_t reached;
+} points[POINTS_MAX];
+
+static void
+point_reached(const char *name)
+{
+	for (unsigned i = 0; i < POINTS_MAX; i++) {
+		if (!points[i].name)
+			points[i].name = name;
+		if (!strcmp(points[i].name, name)) {
+			points[i].reached++;
+			return;
+		}
+	}
+	sim_die("more than %u race points", POINTS_MAX);
+}
+
+static void
+points_print(void)
+{
+	for (unsigned i = 0; i < POINTS_MAX && points[i].name; i++)
+		printf("point %s %llu\n", points[i].name, (unsigned long long)points[i].reached);
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
 enum {
 	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_TWICE, OPT_TIDE, OPT_COLLECTS,
 	OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS, OPT_WORKERS, OPT_FIBERS, OPT_OPS,
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
-	OPT_SLOW_SERVER, OPT_SPARE,
+	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS,
 };
 
 static const struct option options[] = {
@@ -159,6 +209,8 @@ static const struct option options[] = {
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "slow-server", required_argument, NULL, OPT_SLOW_SERVER },
 	{ "spare", required_argument, NULL, OPT_SPARE },
+	{ "bulk", required_argument, NULL, OPT_BULK },
+	{ "temporary", no_argument, NULL, OPT_TEMPORARY },
 	{ "mix", required_argument, NULL, OPT_MIX },
 	{ "vary", no_argument, NULL, OPT_VARY },
 	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
@@ -174,6 +226,7 @@ static const struct option options[] = {
 	{ "plain", required_argument, NULL, OPT_PLAIN },
 	{ "twice", no_argument, NULL, OPT_TWICE },
 	{ "trace", no_argument, NULL, OPT_TRACE },
+	{ "points", no_argument, NULL, OPT_POINTS },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -213,6 +266,8 @@ small_number(struct sim_scenario *scenario, int option)
 		return &scenario->slow_server;
 	case OPT_SPARE:
 		return &scenario->spare;
+	case OPT_BULK:
+		return &scenario->bulk;
 	case OPT_KILLS:
 		return &scenario->kills;
 	case OPT_SERVER_KILLS:
@@ -243,7 +298,7 @@ remember(struct request *request, int option, const char *value)
 
 	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_TWICE ||
 		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON ||
-		option == OPT_PLAIN)
+		option == OPT_PLAIN || option == OPT_POINTS)
 		return;
 	for (const struct option *o = options; o->name; o++)
 		if (o->val == option)
@@ -301,6 +356,12 @@ set_other(struct request *request, int option)
 		break;
 	case OPT_TWICE:
 		request->twice = true;
+		break;
+	case OPT_TEMPORARY:
+		request->scenario.temporary = true;
+		break;
+	case OPT_POINTS:
+		request->scenario.on_race = point_reached;
 		break;
 	case OPT_QUIET:
 		request->quiet = true;
@@ -403,7 +464,10 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, "
 			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
-			"%016llx, %llu keys undecided",
+			"%016llx, %llu keys undecided; "
+			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
+			"%llu loads, %llu drops, longest operation %.3f ms, pass %.3f ms; "
+			"verified: %s; %llu keys unreadable; blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
 			(unsigned long long)outcome->refused,
@@ -417,7 +481,15 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->retired,
 			(unsigned long long)outcome->reused,
 			(unsigned long long)outcome->fingerprint,
-			(unsigned long long)outcome->undecided);
+			(unsigned long long)outcome->undecided,
+			(unsigned long long)outcome->counts.kills,
+			(unsigned long long)outcome->counts.stalls,
+			(unsigned long long)outcome->counts.server_kills,
+			(unsigned long long)outcome->counts.broken,
+			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
+			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
+			outcome->verified, (unsigned long long)outcome->unreadable,
+			outcome->counted);
 	/* A trace is the same each time, byte for byte: no real time in it. */
 	if (!request->quiet && !sim->trace)
 		printf(", %.0f ops/s", (double)outcome->ops / seconds);
@@ -486,5 +558,7 @@ main(int argc, char **argv)
 			(unsigned long long)first, (unsigned long long)(first + request.seeds - 1),
 			(unsigned long long)ops, (double)ops / (real_seconds() - start),
 			(unsigned long long)failures);
+	if (request.scenario.on_race)
+		points_print();
 	return failures ? 1 : 0;
 }

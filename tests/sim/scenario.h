@@ -30,10 +30,16 @@ struct sim_scenario {
 	uint64_t cache_bytes, memory_bytes;
 	uint32_t slow_server;			/* one of them is so many times as slow; 0: none */
 	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
-	uint32_t kills, server_kills, stalls;	/* processes that this befalls */
+	/* So many processes that this befalls, beside those that sim.faults draws. */
+	uint32_t kills, server_kills, stalls;
+	uint32_t bulk;				/* percent of a node; 0: loaded by inserts */
+	bool temporary;				/* another index is made, loaded and dropped */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t leaks;				/* blocks that the director loses on purpose */
+	/* So long one message of an operation, or of a collector's pass, takes on purpose. */
+	uint64_t hang_ns, hang_pass_ns;
+	void (*on_race)(const char *name);	/* called at each race point; NULL: nobody */
 	bool record;				/* a history, and check it */
 	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };
@@ -52,7 +58,12 @@ struct sim_result {
 	uint64_t merges, retired, reused;	/* nodes, by collectors */
 	uint64_t full;			/* of those refused: there was no memory left */
 	uint64_t given_up;		/* blocks, by closed workers in their limbo */
-	int64_t lost;			/* blocks that are nowhere, if nobody died */
+	int64_t lost;			/* blocks that are nowhere; negative: at two places */
+	uint64_t unreadable;		/* keys, at the end, for what died left */
+	uint64_t loads, drops;		/* of the temporary index */
+	uint32_t collectors;		/* one after the other */
+	uint64_t operation_ns, pass_ns;	/* the longest */
+	char verified[96], counted[64];	/* how much of the index, and of the memory */
 	struct nam_sim_counts counts;
 };
 

@@ -59,6 +59,21 @@ vary_faults(struct nam_sim_faults *faults, struct nam_rng *rng)
 	faults->break_qp = between(rng, 0, 7) ? 0 : between(rng, 1, 100);
 }
 
+/* Deaths and stalls: a client posts some thousands of messages. */
+static void
+vary_disasters(struct sim_scenario *scenario, struct nam_rng *rng)
+{
+	struct nam_sim_faults *faults = &scenario->sim.faults;
+
+	faults->kill = between(rng, 0, 3) ? 0 : between(rng, 1, 300);
+	faults->kill_server = between(rng, 0, 15) ? 0 : between(rng, 1, 100);
+	faults->stall = between(rng, 0, 3) ? 0 : between(rng, 1, 1000);
+	faults->stall_ns = 1ull << between(rng, 16, 25);
+	scenario->kills = between(rng, 0, 5) ? 0 : between(rng, 1, 2);
+	scenario->server_kills = between(rng, 0, 23) ? 0 : 1;
+	scenario->stalls = between(rng, 0, 5) ? 0 : between(rng, 1, 2);
+}
+
 /* A few blocks beside what is loaded, or as much as anybody wants. */
 static void
 vary_memory(struct sim_scenario *scenario, struct nam_rng *rng)
@@ -93,13 +108,14 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	mix->scan = between(&rng, 0, 10);
 	mix->lookup = 100 - mix->insert - mix->upsert - mix->update - mix->delete - mix->scan;
 	scenario->node_bytes = node_bytes[between(&rng, 0, 4)];
-	scenario->head_interval = between(&rng, 0, 2) * between(&rng, 1, 4);
+	scenario->head_interval = between(&rng, 0, 2) * between(&rng, 1, 8);
 	scenario->cache_bytes = nam_rng_below(&rng, 3) ? 1u << between(&rng, 10, 20) : 0;
 	scenario->collector = nam_rng_below(&rng, 4) != 0;
 	scenario->collects = between(&rng, 0, 2) ? between(&rng, 1, 20) : 0;
-	scenario->kills = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
-	scenario->server_kills = between(&rng, 0, 11) ? 0 : 1;
-	scenario->stalls = between(&rng, 0, 2) ? 0 : between(&rng, 1, 2);
+	vary_disasters(scenario, &rng);
 	vary_memory(scenario, &rng);
 	scenario->slow_server = between(&rng, 0, 5) ? 0 : 2u << between(&rng, 0, 6);
+	scenario->bulk = between(&rng, 0, 1) ? 0 : between(&rng, 50, 100);
+	/* It would need memory that nobody has. */
+	scenario->temporary = !scenario->spare && between(&rng, 0, 3) == 0;
 }

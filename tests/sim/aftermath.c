@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* aftermath.c -- what is looked at after a run: contents, memory, and what clients were told. */
+#include "linearizable.h"
+#include "scan_check.h"
+#include "stage.h"
+
+#define RECOVERY_PASSES 20u
+#define RECOVERY_PAUSE_NS 20000000u
+
+/*
+ * The contents, as one more scan of the history; and where the dead have left something that cannot
+ * be read, key by key, so that all the others are known even so.
+ */
+static void
+check_contents(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct sim_range everything = { .has_low = false };
+	struct sim_session session = {
+		.actor = &stage->actors[SIM_DIRECTOR],
+		.worker = worker,
+		.number = 1,
+	};
+	uint32_t count = 0, keys = stage->scenario->keys;
+	int rc = sim_do_scan(&session, &everything, 2 * keys + 1, &count);
+
+	stage->outcome->entries = count;
+	if (!rc)
+		return;
+	if (!sim_disturbed()) {
+		sim_fail(stage, "the last scan: %s", nam_err_name(rc));
+		return;
+	}
+	stage->outcome->entries = 0;
+	for (uint64_t key = 0; key < keys; key++) {
+		rc = sim_do_point(&session, SIM_LOOKUP, key);
+		if (!rc)
+			stage->outcome->entries++;
+		else if (rc != -NAM_E_NOTFOUND)
+			stage->outcome->unreadable++;
+		if (rc && rc != -NAM_E_NOTFOUND && !sim_explained(session.actor, rc))
+			sim_fail(stage, "the last lookup of key %llu: %s",
+				(unsigned long long)key, nam_err_name(rc));
+	}
+}
+
+/*
+ * Where memory was scarce: once everything is deleted and collected, there is room for half of what
+ * there was.  (Not for all: leaves that are filled anew may be fuller or emptier than they were.)
+ */
+static void
+recover(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
+	uint32_t keys = stage->scenario->keys;
+	uint8_t key[8];
+	int rc;
+
+	for (uint64_t number = 0; number < keys; number++) {
+		nam_key_from_u64(number, key);
+		rc = nam_index_delete(worker, director->index, key);
+		if (rc && rc != -NAM_E_NOTFOUND)
+			sim_fail(stage, "deleting all: %s", nam_err_name(rc));
+	}
+	for (uint32_t i = 0; i < RECOVERY_PASSES; i++) {
+		(void)sim_collect(director, worker);
+		nam_sleep_ns(RECOVERY_PAUSE_NS);
+	}
+	for (uint64_t number = 0; number < stage->outcome->entries / 2; number++) {
+		nam_key_from_u64(number, key);
+		rc = nam_index_insert(worker, director->index, key, number);
+		if (rc)
+			sim_fail(stage, "inserting %llu of %llu once there was room: %s",
+				(unsigned long long)number,
+				(unsigned long long)stage->outcome->entries, nam_err_name(rc));
+	}
+	sim_remains_verify(stage, worker);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static void
+say_counted(struct sim_result *outcome, const char *what)
+{
+	(void)snprintf(outcome->counted, sizeof(outcome->counted), "%s", what);
+}
+
+/* Every block is in the index, free, or known to be given up; and never two of these. */
+static void
+check_memory(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct sim_result *outcome = stage->outcome;
+	struct sim_memory memory;
+	int rc = sim_memory_count(worker, stage->actors[SIM_DIRECTOR].index, &memory);
+
+	if (rc) {
+		if (!sim_disturbed())
+			sim_fail(stage, "counting blocks: %s", nam_err_name(rc));
+		say_counted(outcome, "not: part of the index cannot be read");
+		return;
+	}
+	outcome->given_up = stage->given_up;
+	outcome->lost = sim_memory_lost(&memory, stage->given_up);
+	if (outcome->lost < 0)
+		sim_fail(stage, "leak: %lld blocks are free and in the index",
+			(long long)-outcome->lost);
+	if (sim_disturbed() || stage->temporary.kept) {
+		(void)snprintf(outcome->counted, sizeof(outcome->counted),
+			"%lld blocks lost with the dead", (long long)outcome->lost);
+		return;
+	}
+	say_counted(outcome, "all");
+	if (outcome->lost > 0)
+		sim_fail(stage, "leak: %lld blocks are neither in the index nor free",
+			(long long)outcome->lost);
+}
+
+/* The worker that has worked gives back what it had in stock; another one counts. */
+static struct nam_worker *
+replace_worker(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
+
+	sim_memory_lose(worker, director->index, stage->scenario->leaks);
+	nam_worker_close(worker);
+	stage->given_up += sim_memory_given_up(director->client);
+	worker = sim_worker(director->client);
+	if (!worker)
+		sim_die("the director cannot connect again");
+	return worker;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+void
+sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
+{
+	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
+
+	if (stage->scenario->temporary)
+		sim_temporary_clear(director, *worker);
+	sim_remains_verify(stage, *worker);
+	check_contents(stage, *worker);
+	if (nam_sim_counted().server_kills) {
+		say_counted(stage->outcome, "not: a memory server is dead");
+		return;
+	}
+	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
+		recover(stage, *worker);
+	sim_memory_give(*worker, director->index, &stage->ballast);
+	*worker = replace_worker(stage, *worker);
+	check_memory(stage, *worker);
+}
+
+void
+sim_aftermath_history(struct sim_stage *stage)
+{
+	struct sim_findings findings = sim_findings_to(stage->scenario->findings);
+	struct sim_linearizable_options options;
+
+	sim_linearizable_options_init(&options);
+	sim_check_scans(stage->history, true, &findings);
+	sim_check_linearizable(stage->history, &options, &findings);
+	stage->outcome->contradictions = findings.violations;
+	stage->outcome->undecided = findings.undecided;
+	if (findings.violations)
+		sim_fail(stage, "the history contradicts itself in %llu places",
+			(unsigned long long)findings.violations);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * misfortune.c -- what befalls processes, and what that explains.
+ *
+ * What has a rate is drawn by the simulator, message by message.  Here are those of which there
+ * shall be so many in a run, each after some operation that is drawn.
+ */
+#include <stdlib.h>
+
+#include "stage.h"
+
+#define DELAY_NS 30000u
+
+enum misfortune { KILL_CLIENT, KILL_SERVER, STALL };
+
+static void
+resume(void *arg)
+{
+	nam_sim_process_resume(arg);
+}
+
+static struct nam_sim_process *
+victim_choose(const struct sim_stage *stage, uint32_t kind)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	uint64_t dice = nam_sim_random();
+
+	if (kind == KILL_SERVER)
+		return stage->cluster.servers[dice % scenario->servers].process;
+	return stage->actors[1 + dice % (stage->actors_count - 1)].process;
+}
+
+static void
+befall(void *arg)
+{
+	struct sim_stage *stage = arg;
+	uint32_t kind = stage->misfortunes[stage->misfortunes_next++].kind;
+	struct nam_sim_process *victim = victim_choose(stage, kind);
+
+	if (nam_sim_process_ended(victim))
+		return;
+	if (kind != STALL) {
+		nam_sim_process_kill(victim);
+		return;
+	}
+	nam_sim_process_stall(victim);
+	if (nam_sim_call_after(1 + nam_sim_random() % stage->scenario->sim.faults.stall_ns, resume,
+		    victim))
+		abort();
+}
+
+void
+sim_misfortunes_tick(struct sim_stage *stage)
+{
+	uint32_t *planned = &stage->misfortunes_planned;
+
+	stage->called++;
+	for (; *planned < stage->misfortunes_count &&
+		stage->misfortunes[*planned].at <= stage->called; ++*planned)
+		if (nam_sim_call_after(nam_sim_random() % DELAY_NS, befall, stage))
+			abort();
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+	const struct sim_misfortune *left = a, *right = b;
+
+	return left->at < right->at ? -1 : left->at > right->at;
+}
+
+void
+sim_misfortunes_plan(struct sim_stage *stage)
+{
+	const struct sim_scenario *scenario = stage->scenario;
+	uint32_t count = scenario->kills + scenario->server_kills + scenario->stalls;
+
+	stage->misfortunes = calloc(count + 1, sizeof(stage->misfortunes[0]));
+	if (!stage->misfortunes)
+		abort();
+	stage->misfortunes_count = count;
+	for (uint32_t i = 0; i < count; i++) {
+		stage->misfortunes[i].at = 1 + nam_sim_random() % stage->planned;
+		stage->misfortunes[i].kind = i < scenario->kills ? KILL_CLIENT :
+			i < scenario->kills + scenario->server_kills ? KILL_SERVER : STALL;
+	}
+	qsort(stage->misfortunes, count, sizeof(stage->misfortunes[0]), compare_times);
+}
+
+bool
+sim_disturbed(void)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+
+	return counts.kills || counts.server_kills || counts.broken;
+}
+
+bool
+sim_explained(struct sim_actor *actor, int rc)
+{
+	/* A server may be so slow that it seems not to answer. */
+	bool waited = nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
+
+	if (nam_err_is(rc, NAM_E_RESTART) || nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
+		return true;
+	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
+		return sim_disturbed();
+	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
+		return false;
+	actor->troubled = true;
+	return waited || sim_disturbed();
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remains.c -- the verifier after a run, and what of its findings those explain who died at work
+ * or whom the fabric failed.
+ *
+ * They leave locks: one for an operation, a few for a collector, and its word.  Only under such a
+ * lock may an image be torn or half of a merge be missing, and where the chain is torn the walk
+ * along its level ends.  A separator may be late.  All else is as it must be after any run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../compute/compute_internal.h"
+#include "../../index/verify.h"
+#include "stage.h"
+
+struct finding {
+	unsigned invariant;
+	uint32_t region, level;
+	unsigned long long offset;
+	char text[400];
+};
+
+struct remains {
+	struct sim_stage *stage;
+	struct nam_worker *worker;
+	struct finding *findings;
+	uint32_t count, size;
+	uint32_t locks;			/* of nodes that a walk comes to */
+	uint32_t words;			/* of collectors */
+	uint32_t torn, late;
+};
+
+static void
+found(void *arg, unsigned invariant, const char *text)
+{
+	struct remains *remains = arg;
+	struct finding *finding;
+
+	nam_sim_note("violation of I%u: %s", invariant, text);
+	if (remains->count == remains->size) {
+		remains->size = remains->size ? 2 * remains->size : 16;
+		remains->findings = realloc(remains->findings,
+			remains->size * sizeof(*remains->findings));
+		if (!remains->findings)
+			abort();
+	}
+	finding = &remains->findings[remains->count++];
+	*finding = (struct finding){ .invariant = invariant };
+	(void)snprintf(finding->text, sizeof(finding->text), "%s", text);
+	if (sscanf(text, "region %u offset %llu level %u", &finding->region, &finding->offset,
+		    &finding->level) != 3)
+		sim_die("the verifier names no place: %s", text);
+}
+
+/* Whether somebody left the lock who is dead, or whom the fabric failed. */
+static bool
+left_by(const struct sim_stage *stage, uint32_t owner, uint32_t incarnation)
+{
+	for (uint32_t i = 1; i < stage->actors_count; i++) {
+		const struct sim_actor *actor = &stage->actors[i];
+
+		if (actor->id == owner && actor->incarnation == incarnation)
+			return actor->troubled || !nam_sim_process_alive(actor->process);
+	}
+	return false;
+}
+
+static bool
+lock_explained(struct remains *remains, const struct finding *finding)
+{
+	const char *owner = strstr(finding->text, "client ");
+	unsigned id, incarnation;
+
+	if (!owner || sscanf(owner, "client %u, incarnation %u", &id, &incarnation) != 2)
+		sim_die("the verifier names no owner: %s", finding->text);
+	if (strstr(finding->text, "is collecting"))
+		remains->words++;
+	else
+		remains->locks++;
+	return left_by(remains->stage, id, incarnation);
+}
+
+/* Whether the node there is locked; every such lock is looked at by itself. */
+static bool
+locked(struct remains *remains, uint32_t region, uint64_t offset)
+{
+	struct nam_gaddr at = nam_gaddr_make((uint16_t)region, offset, 0);
+	uint64_t *word = nam_buffer_take(remains->worker, 8);
+	bool is;
+
+	if (!word)
+		abort();
+	*word = NAM_LOCK_FREE;
+	is = !nam_read_await(remains->worker, at, word, 8) && *word != NAM_LOCK_FREE; /* SUSPENDS */
+	nam_buffer_give(remains->worker, word, 8);
+	return is;
+}
+
+/* A separator names a node that has left the chain, or the chain passes it by: half a merge. */
+static bool
+stray_explained(struct remains *remains, const struct finding *finding)
+{
+	const char *child = strstr(finding->text, "a separator names ");
+	unsigned long long offset;
+	unsigned region;
+
+	return child && sscanf(child, "a separator names region %u offset %llu", &region,
+			&offset) == 2 && locked(remains, region, offset);
+}
+
+/* Once the walk has come to a torn image, what it meets next need not fit. */
+static bool
+after_torn(const struct remains *remains, const struct finding *finding)
+{
+	for (const struct finding *f = remains->findings; f < finding; f++)
+		if (f->invariant == NAM__I_WHOLE && f->level == finding->level)
+			return true;
+	return false;
+}
+
+static bool
+explained(struct remains *remains, const struct finding *finding)
+{
+	switch (finding->invariant) {
+	case NAM__I_UNLOCKED:
+		return lock_explained(remains, finding);
+	case NAM__I_NAMED:
+		remains->late++;
+		return true;
+	case NAM__I_SUPERBLOCK:
+		return false;
+	case NAM__I_WHOLE:
+		remains->torn++;
+		break;
+	case NAM__I_PARENT:
+		if (stray_explained(remains, finding))
+			return true;
+		break;
+	case NAM__I_CHAIN:
+	case NAM__I_HEAD:
+		if (after_torn(remains, finding))
+			return true;
+		break;
+	default:
+		break;
+	}
+	return locked(remains, finding->region, finding->offset);
+}
+
+/* What all who left something can have held. */
+static uint32_t
+locks_max(const struct sim_stage *stage)
+{
+	uint32_t each = stage->scenario->collects ? SIM_COLLECTORS_LOCKS : SIM_SESSIONS_LOCKS;
+	uint32_t most = 0;
+
+	for (uint32_t i = 1; i < stage->actors_count; i++)
+		if (stage->actors[i].troubled || !nam_sim_process_alive(stage->actors[i].process))
+			most += i > stage->scenario->clients ? SIM_COLLECTORS_LOCKS :
+				each * stage->actors[i].sessions;
+	return most;
+}
+
+static void
+judge(struct remains *remains)
+{
+	struct sim_stage *stage = remains->stage;
+
+	for (uint32_t i = 0; i < remains->count; i++) {
+		const struct finding *finding = &remains->findings[i];
+
+		/*
+		 * A separator is late if there was no memory for a parent.  Whoever moves right
+		 * adds it; the collector does not where the root itself has a sibling.
+		 */
+		if (stage->scenario->spare && finding->invariant == NAM__I_NAMED)
+			continue;
+		if (!sim_disturbed() || !explained(remains, finding))
+			sim_fail(stage, "I%u: %s", finding->invariant, finding->text);
+	}
+	if (remains->locks > locks_max(stage))
+		sim_fail(stage, "%u nodes are locked; those who can have left locks held %u",
+			remains->locks, locks_max(stage));
+	if (remains->words > 1)
+		sim_fail(stage, "%u collectors' words", remains->words);
+}
+
+void
+sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct sim_result *outcome = stage->outcome;
+	struct remains remains = { .stage = stage, .worker = worker };
+	int rc = nam_index_verify(worker, stage->actors[SIM_DIRECTOR].index, found, &remains,
+		&outcome->violations);
+
+	judge(&remains);
+	if (rc) {
+		if (!nam_err_is(rc, NAM_E_FABRIC) || !nam_sim_counted().server_kills)
+			sim_fail(stage, "the verifier: %s", nam_err_name(rc));
+		(void)snprintf(outcome->verified, sizeof(outcome->verified),
+			"up to the first node on a dead server");
+	} else if (!sim_disturbed()) {
+		(void)snprintf(outcome->verified, sizeof(outcome->verified), "whole");
+	} else {
+		(void)snprintf(outcome->verified, sizeof(outcome->verified),
+			"but for %u locks left, %u torn nodes, %u late separators", remains.locks,
+			remains.torn, remains.late);
+	}
+	free(remains.findings);
+}

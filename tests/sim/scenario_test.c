@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scenario_test.c -- runs see what was planted in them, and misfortunes befall whom they may. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "scenario.h"
+
+#define SEEDS 20u
+
+static struct sim_result
+run(const struct sim_scenario *scenario)
+{
+	struct sim_history history;
+	struct sim_result outcome;
+
+	sim_history_init(&history);
+	outcome = sim_scenario_run(scenario, &history);
+	sim_history_free(&history);
+	return outcome;
+}
+
+static void
+sim_scenario_run__operation_hangs__NO_PROGRESS(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.hang_ns = 21000000000ull;
+	outcome = run(&scenario);
+	assert_true(outcome.failed);
+	assert_non_null(strstr(outcome.why, "no progress"));
+	scenario.hang_ns = 15000000000ull;
+	outcome = run(&scenario);
+	assert_false(outcome.failed);
+	assert_true(outcome.operation_ns >= scenario.hang_ns);
+}
+
+static void
+sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.hang_pass_ns = 61000000000ull;
+	outcome = run(&scenario);
+	assert_true(outcome.failed);
+	assert_non_null(strstr(outcome.why, "no progress: a pass of the collector"));
+}
+
+static void
+sim_scenario_run__operation_never_ends__ETIMEDOUT(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.sim.limit_ns = 2000000000;
+	scenario.hang_ns = 2 * scenario.sim.limit_ns;
+	outcome = run(&scenario);
+	assert_true(outcome.failed);
+	assert_int_equal(outcome.rc, -ETIMEDOUT);
+}
+
+/* Rates: over some seeds each kind befalls somebody, and nothing is wrong afterwards. */
+static void
+sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
+{
+	uint64_t kills = 0, server_kills = 0, stalls = 0, broken = 0;
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.sim.faults.kill = 100;
+	scenario.sim.faults.kill_server = 20;
+	scenario.sim.faults.stall = 200;
+	scenario.sim.faults.break_qp = 50;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct sim_result outcome;
+
+		scenario.sim.seed = seed;
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		kills += outcome.counts.kills;
+		server_kills += outcome.counts.server_kills;
+		stalls += outcome.counts.stalls;
+		broken += outcome.counts.broken;
+	}
+	assert_true(kills > 0);
+	assert_true(server_kills > 0);
+	assert_true(stalls > 0);
+	assert_true(broken > 0);
+}
+
+/* With one client and many passes most of those who die are collectors. */
+static void
+sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
+{
+	struct sim_scenario scenario;
+	uint32_t collectors = 0;
+	uint64_t merges = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.sim.faults.kill = 300;
+	scenario.tide = 100;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct sim_result outcome;
+
+		scenario.sim.seed = seed;
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		collectors += outcome.collectors;
+		merges += outcome.merges;
+	}
+	assert_true(collectors > SEEDS);
+	assert_true(merges > 0);
+}
+
+/* In bulk or by inserts: the same pairs, which the history checks. */
+static void
+sim_scenario_run__loaded_in_bulk__PASSES(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.bulk = 100;
+	scenario.ops = 0;
+	outcome = run(&scenario);
+	assert_false(outcome.failed);
+	assert_int_equal(outcome.entries, scenario.keys / 2);
+	scenario.ops = 100;
+	assert_false(run(&scenario).failed);
+}
+
+static void
+sim_scenario_run__temporary_index__LOADED_and_DROPPED_and_nothing_lost(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.temporary = true;
+	outcome = run(&scenario);
+	assert_string_equal(outcome.why, "");
+	assert_true(outcome.loads > 0);
+	assert_true(outcome.drops > 0);
+	assert_string_equal(outcome.counted, "all");
+	assert_int_equal(outcome.lost, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sim_scenario_run__operation_hangs__NO_PROGRESS),
+		cmocka_unit_test(sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS),
+		cmocka_unit_test(sim_scenario_run__operation_never_ends__ETIMEDOUT),
+		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall),
+		cmocka_unit_test(sim_scenario_run__collector_dies__ANOTHER_goes_on),
+		cmocka_unit_test(sim_scenario_run__loaded_in_bulk__PASSES),
+		cmocka_unit_test(
+			sim_scenario_run__temporary_index__LOADED_and_DROPPED_and_nothing_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c -- what one fiber of a client does, and what it is told. */
+#include <stdlib.h>
+
+#include "stage.h"
+
+#define SCAN_ENTRIES_MAX 64u
+#define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
+#define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes */
+#define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
+#define HANG_PASS 3u
+
+/* What an operation is instead when the tide is going out, or coming in. */
+static enum sim_kind
+turn(const struct sim_stage *stage, struct nam_rng *rng, enum sim_kind kind)
+{
+	uint32_t tide = stage->scenario->tide;
+	bool ebb = tide && stage->called / tide % 2;
+
+	if (!tide || nam_rng_below(rng, 8) == 0)
+		return kind;
+	if (ebb)
+		return kind == SIM_INSERT || kind == SIM_UPSERT ? SIM_DELETE : kind;
+	return kind == SIM_DELETE ? SIM_INSERT : kind;
+}
+
+static enum sim_kind
+choose(const struct sim_mix *mix, struct nam_rng *rng)
+{
+	const uint32_t shares[] = { mix->insert, mix->upsert, mix->update, mix->delete,
+		mix->lookup, mix->scan };
+	static const enum sim_kind kinds[] = { SIM_INSERT, SIM_UPSERT, SIM_UPDATE, SIM_DELETE,
+		SIM_LOOKUP, SIM_SCAN };
+	uint64_t dice = nam_rng_below(rng, 100);
+
+	for (unsigned i = 0; i < 6; i++) {
+		if (dice < shares[i])
+			return kinds[i];
+		dice -= shares[i];
+	}
+	return SIM_LOOKUP;
+}
+
+static int
+point(struct sim_session *session, enum sim_kind kind, const uint8_t *key, uint64_t *payload)
+{
+	struct nam_index *index = session->actor->index;
+
+	switch (kind) {
+	case SIM_INSERT:
+		return nam_index_insert(session->worker, index, key, *payload);
+	case SIM_UPSERT:
+		return nam_index_upsert(session->worker, index, key, *payload);
+	case SIM_UPDATE:
+		return nam_index_update(session->worker, index, key, *payload);
+	case SIM_DELETE:
+		return nam_index_delete(session->worker, index, key);
+	default:
+		return nam_index_lookup(session->worker, index, key, payload);
+	}
+}
+
+int
+sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
+{
+	struct sim_stage *stage = session->actor->stage;
+	uint64_t payload = (uint64_t)session->number << 32 | ++session->writes;
+	uint8_t key[8];
+	size_t op = 0;
+	int rc;
+
+	nam_key_from_u64(number, key);
+	if (stage->scenario->record)
+		op = sim_history_call(stage->history, session->actor->number, session->number,
+			kind, number, payload, nam_sim_now_ns());
+	rc = point(session, kind, key, &payload);
+	if (stage->scenario->record && !nam_sim_ghost())
+		sim_history_return(stage->history, op, rc, payload, nam_sim_now_ns());
+	return rc;
+}
+
+static int
+scan(struct sim_session *session, const struct sim_range *range, struct sim_entry *entries,
+	uint32_t room, uint32_t *ret_count)
+{
+	uint8_t low[8], high[8], keys[16 * 8];
+	struct nam_range wanted = {
+		.low = range->has_low ? low : NULL,
+		.high = range->has_high ? high : NULL,
+		.high_inclusive = range->high_inclusive,
+		.reverse = range->reverse,
+		.limit = range->limit,
+	};
+	uint64_t payloads[16];
+	struct nam_cursor *cursor;
+	uint32_t count = 0, got;
+	int rc;
+
+	nam_key_from_u64(range->low, low);
+	nam_key_from_u64(range->high, high);
+	rc = nam_cursor_open(session->worker, session->actor->index, &wanted, &cursor);
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		for (uint32_t i = 0; !rc && i < got; i++) {
+			if (count == room)
+				sim_die("a scan delivered more than %u entries", room);
+			entries[count].key = nam_key_to_u64(keys + (size_t)8 * i);
+			entries[count++].payload = payloads[i];
+		}
+	} while (!rc && got);
+	nam_cursor_close(cursor);
+	*ret_count = count;
+	return rc;
+}
+
+int
+sim_do_scan(struct sim_session *session, const struct sim_range *range, uint32_t room,
+	uint32_t *ret_count)
+{
+	struct sim_stage *stage = session->actor->stage;
+	struct sim_entry *entries = calloc(room, sizeof(*entries));
+	uint32_t count = 0;
+	size_t op = 0;
+	int rc;
+
+	if (!entries)
+		abort();
+	if (stage->scenario->record)
+		op = sim_history_call_scan(stage->history, session->actor->number,
+			session->number, range, nam_sim_now_ns());
+	rc = scan(session, range, entries, room, &count);
+	if (stage->scenario->record && !nam_sim_ghost())
+		sim_history_return_scan(stage->history, op, rc, entries, count, nam_sim_now_ns());
+	free(entries);
+	*ret_count = count;
+	return rc;
+}
+
+static int
+do_some_scan(struct sim_session *session)
+{
+	uint32_t keys = session->actor->stage->scenario->keys, count;
+	struct sim_range range = {
+		.low = nam_rng_below(&session->rng, keys),
+		.has_low = true,
+		.has_high = true,
+		.high_inclusive = nam_rng_below(&session->rng, 2),
+		.reverse = nam_rng_below(&session->rng, 4) == 0,
+	};
+
+	range.high = range.low + nam_rng_below(&session->rng, SCAN_ENTRIES_MAX - 1);
+	return sim_do_scan(session, &range, SCAN_ENTRIES_MAX, &count);
+}
+
+/* Every loop is bounded, whatever befalls who is in it. */
+void
+sim_check_progress(struct sim_actor *actor, const char *what, bool operation, uint64_t since_ns)
+{
+	struct sim_result *outcome = actor->stage->outcome;
+	uint64_t *longest_ns = operation ? &outcome->operation_ns : &outcome->pass_ns;
+	uint64_t took_ns = nam_sim_now_ns() - since_ns;
+
+	if (nam_sim_ghost())
+		return;
+	if (took_ns > *longest_ns)
+		*longest_ns = took_ns;
+	if (took_ns > (operation ? OPERATION_NS_MAX : PASS_NS_MAX))
+		sim_fail(actor->stage, "no progress: %s took %llu ns", what,
+			(unsigned long long)took_ns);
+}
+
+/* Whether the session can go on after such a result. */
+static bool
+judge(struct sim_session *session, enum sim_kind kind, uint64_t key, int rc)
+{
+	struct sim_stage *stage = session->actor->stage;
+
+	if (nam_sim_ghost())
+		return false;
+	stage->outcome->ops++;
+	if (!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_EXISTS)
+		return true;
+	stage->outcome->refused++;
+	/* Only what adds pairs may need memory, and only if there is little of it. */
+	if (nam_err_is(rc, NAM_E_REMOTE_FULL) && stage->scenario->spare &&
+		(kind == SIM_INSERT || kind == SIM_UPSERT)) {
+		stage->outcome->full++;
+		return true;
+	}
+	session->refused++;
+	if (sim_explained(session->actor, rc))
+		return !nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED);
+	nam_sim_note("operation %d of key %llu returned %s", (int)kind, (unsigned long long)key,
+		nam_err_name(rc));
+	sim_fail(stage, "operation %d of key %llu returned %s (last said: %s)", (int)kind,
+		(unsigned long long)key, nam_err_name(rc), nam_worker_diag(session->worker));
+	return false;
+}
+
+int
+sim_collect(struct sim_actor *actor, struct nam_worker *worker)
+{
+	const struct sim_scenario *scenario = actor->stage->scenario;
+	struct sim_result *outcome = actor->stage->outcome;
+	struct nam_collect_stat stat = { 0 };
+	uint64_t since_ns = nam_sim_now_ns();
+	int rc;
+
+	if (scenario->hang_pass_ns && ++actor->stage->passes == HANG_PASS)
+		nam_sim_delay_next(0, 0, scenario->hang_pass_ns);
+	rc = nam_index_collect(worker, actor->index, &stat);
+	if (nam_sim_ghost())
+		return rc;
+	sim_check_progress(actor, "a pass of the collector", false, since_ns);
+	outcome->merges += stat.merges;
+	outcome->retired += stat.nodes_retired;
+	outcome->reused += stat.nodes_reusable;
+	if (rc && !sim_explained(actor, rc) &&
+		!(nam_err_is(rc, NAM_E_REMOTE_FULL) && scenario->spare))
+		sim_fail(actor->stage, "the collector: %s", nam_err_name(rc));
+	return rc;
+}
+
+void
+sim_session_main(void *arg)
+{
+	static const char *const names[] = { [SIM_INSERT] = "an insert", [SIM_UPSERT] =
+		"an upsert", [SIM_UPDATE] = "an update", [SIM_DELETE] = "a delete",
+		[SIM_LOOKUP] = "a lookup", [SIM_SCAN] = "a scan" };
+	struct sim_session *session = arg;
+	struct sim_stage *stage = session->actor->stage;
+	const struct sim_scenario *scenario = stage->scenario;
+
+	for (uint32_t i = 0; i < scenario->ops && session->refused < REFUSED_MAX &&
+		!nam_sim_ghost(); i++) {
+		enum sim_kind kind = turn(stage, &session->rng,
+			choose(&scenario->mix, &session->rng));
+		uint64_t key = nam_rng_below(&session->rng, scenario->keys), since_ns;
+		int rc;
+
+		sim_misfortunes_tick(stage);
+		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
+			nam_err_is(sim_collect(session->actor, session->worker), NAM_E_FABRIC))
+			break;
+		since_ns = nam_sim_now_ns();
+		if (scenario->hang_ns && stage->called == stage->planned / 2)
+			nam_sim_delay_next(0, 0, scenario->hang_ns);
+		rc = kind == SIM_SCAN ? do_some_scan(session) : sim_do_point(session, kind, key);
+		sim_check_progress(session->actor, names[kind], true, since_ns);
+		if (!judge(session, kind, key, rc))
+			break;
+	}
+}

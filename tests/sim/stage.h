@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stage.h -- what the parts of a scenario share: the stage, who is on it, and what may be said of
+ * it while the run is under way.
+ */
+#ifndef NAM_TESTS_SIM_STAGE_H
+#define NAM_TESTS_SIM_STAGE_H
+
+#include "cluster.h"
+#include "memory.h"
+#include "scenario.h"
+
+#define SIM_INDEX "simulated"
+#define SIM_DIRECTOR 0u			/* its number as a client of the history */
+#define SIM_COLLECTORS_MAX 12u		/* one after the other, as they die */
+#define SIM_SESSIONS_LOCKS 1u		/* that an operation holds at the most */
+#define SIM_COLLECTORS_LOCKS 4u		/* that a pass of the collector does */
+
+struct sim_stage;
+
+/* A process that is neither the director nor a memory server. */
+struct sim_actor {
+	struct sim_stage *stage;
+	struct nam_sim_process *process;
+	struct nam_client *client;
+	struct nam_index *index;
+	uint32_t number;		/* its place in stage->actors */
+	uint32_t sessions;
+	uint32_t id, incarnation;	/* in lock words, once connected */
+	bool troubled;			/* the fabric failed it: it may have left locks behind */
+};
+
+struct sim_session {
+	struct sim_actor *actor;
+	struct nam_worker *worker;
+	struct nam_rng rng;
+	uint32_t number;
+	uint64_t writes;
+	uint32_t refused;
+};
+
+struct sim_misfortune {
+	uint64_t at;			/* operations called by then */
+	uint32_t kind;			/* misfortune.c */
+};
+
+struct sim_stage {
+	const struct sim_scenario *scenario;
+	struct sim_result *outcome;
+	struct sim_history *history;
+	struct sim_cluster cluster;
+	struct sim_actor *actors;	/* the director; clients; the others as they start */
+	uint32_t actors_count, collectors;
+	struct sim_actor *collector;	/* the latest; NULL: none yet */
+	bool leaving;			/* all clients are done: the others shall end */
+	struct sim_ballast ballast;	/* what the director has taken so that little is left */
+	uint64_t given_up;		/* blocks, by workers that were closed */
+	uint64_t planned;		/* operations, if nobody dies */
+	uint64_t called;		/* so far */
+	uint64_t passes;		/* of the collector's process */
+	struct sim_misfortune *misfortunes;
+	uint32_t misfortunes_planned;	/* those before it will befall, or have */
+	uint32_t misfortunes_count, misfortunes_next;
+	uint64_t loaded;		/* pairs, by the director */
+	struct {			/* temporary.c: pairs of the load under way or done */
+		uint64_t round, pairs;
+		bool kept;		/* a drop left nodes that others kept locked */
+	} temporary;
+};
+
+/* ---- scenario.c --------------------------------------------------------------------------- */
+
+/* The run has failed; the first reason counts. */
+void sim_fail(struct sim_stage *stage, const char *format, ...) NAM_PRINTF(2, 3);
+
+/* ---- misfortune.c ------------------------------------------------------------------------- */
+
+void sim_misfortunes_plan(struct sim_stage *stage);
+/* An operation is about to be called: perhaps it is time. */
+void sim_misfortunes_tick(struct sim_stage *stage);
+
+/* Whether anything has broken or died by now that leaves changes half done. */
+bool sim_disturbed(void);
+
+/*
+ * Whether a code is one that misfortunes explain: those of the fabric and of locks of the dead
+ * only if there were any.  Notes that the actor may have left something behind.
+ */
+bool sim_explained(struct sim_actor *actor, int rc);
+
+/* ---- session.c ---------------------------------------------------------------------------- */
+
+/* The main function of a fiber; @arg a struct sim_session. */
+void sim_session_main(void *arg);
+
+/* Enter it into the history, if there is one. */
+int sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number);
+int sim_do_scan(struct sim_session *session, const struct sim_range *range, uint32_t room,
+	uint32_t *ret_count);
+
+/* A pass of the collector, which must end in time, and with a code that may be. */
+int sim_collect(struct sim_actor *actor, struct nam_worker *worker);
+
+/* Nothing may take longer: a pass over a whole tree, or (`operation`) anything else. */
+void sim_check_progress(struct sim_actor *actor, const char *what, bool operation,
+	uint64_t since_ns);
+
+/* ---- actors.c ----------------------------------------------------------------------------- */
+
+/* Start the clients, the collector and who else there is. */
+void sim_actors_start(struct sim_stage *stage);
+/* Until the clients have ended, then the others; collectors that die are replaced meanwhile. */
+void sim_actors_await(struct sim_stage *stage);
+
+/* A client and a worker.  NULL for a ghost, or if a memory server is dead. */
+struct nam_worker *sim_actor_connect(struct sim_actor *actor, const char *name);
+/* @worker may be NULL. */
+void sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker);
+bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
+
+/* ---- temporary.c: an index that comes and goes -------------------------------------------- */
+
+/* Who makes it, loads it and drops it, again and again; and who uses it meanwhile. */
+void sim_temporary_maker(void *arg);
+void sim_temporary_visitor(void *arg);
+/* Drop what a maker has left behind. */
+void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
+
+/* ---- aftermath.c -------------------------------------------------------------------------- */
+
+/* Look at what the run has left.  The worker may be replaced. */
+void sim_aftermath(struct sim_stage *stage, struct nam_worker **worker);
+/* What the clients were told, against what can have been. */
+void sim_aftermath_history(struct sim_stage *stage);
+
+/* ---- remains.c ---------------------------------------------------------------------------- */
+
+/*
+ * Verify the index, and fail for each violation that nobody's end explains.  Afterwards
+ * outcome->verified says how much was seen.
+ */
+void sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker);
+
+#endif /* NAM_TESTS_SIM_STAGE_H */

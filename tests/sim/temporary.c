@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * temporary.c -- an index that is made, loaded in bulk, looked at, and dropped, again and again,
+ * while the clients work on theirs; and a visitor who uses it meanwhile.
+ *
+ * The maker's pairs have even keys and never change.  So for each life of the index, its round:
+ * the pairs appear all at once; whoever holds a handle sees all of them from then on, until he is
+ * told that the index is gone; and he never sees another round's.  The visitor's keys are odd.
+ * Whether all blocks came back is seen at the end of the run, with those of the other index.
+ */
+#include "stage.h"
+
+#define NAME "temporary"
+#define PAUSE_NS 50000u
+#define VISITS 40u			/* operations through one handle */
+#define FILL_MIN 50u
+#define ROUNDS_MAX 1000u		/* fit into payloads */
+#define VISITORS_ROUND 0xffffu
+
+struct source {
+	uint64_t round, pairs, next;
+};
+
+static uint64_t
+payload_of(uint64_t round, uint64_t key)
+{
+	return round << 48 | key;
+}
+
+static int
+source_next(void *arg, void *key, uint64_t *payload)
+{
+	struct source *source = arg;
+
+	if (source->next == source->pairs)
+		return 0;
+	nam_key_from_u64(2 * source->next, key);
+	*payload = payload_of(source->round, 2 * source->next);
+	source->next++;
+	return 1;
+}
+
+/* Whether the actor can go on after such a result, which is no success. */
+static bool
+goes_on(struct sim_actor *actor, const char *what, int rc)
+{
+	if (nam_sim_ghost())
+		return false;
+	if (!sim_explained(actor, rc))
+		sim_fail(actor->stage, "the temporary index: %s: %s", what, nam_err_name(rc));
+	return !nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED);
+}
+
+/* ---- the maker ---------------------------------------------------------------------------- */
+
+/* All of the maker's pairs, in order, and perhaps some of the visitor's between them. */
+static void
+check_pair(struct sim_stage *stage, uint64_t key, uint64_t payload, uint64_t *expected)
+{
+	if (key % 2 && payload == payload_of(VISITORS_ROUND, key))
+		return;
+	if (key != *expected)
+		sim_fail(stage, "the temporary index, round %llu: key %llu where %llu should be",
+			(unsigned long long)stage->temporary.round, (unsigned long long)key,
+			(unsigned long long)*expected);
+	else if (payload != payload_of(stage->temporary.round, key))
+		sim_fail(stage, "the temporary index, round %llu: key %llu has %llx",
+			(unsigned long long)stage->temporary.round, (unsigned long long)key,
+			(unsigned long long)payload);
+	*expected = key + 2;
+}
+
+static int
+check_contents(struct sim_actor *actor, struct nam_worker *worker, struct nam_index *index)
+{
+	struct sim_stage *stage = actor->stage;
+	uint64_t payloads[16], expected = 0;
+	struct nam_cursor *cursor;
+	struct nam_range all = { 0 };
+	uint8_t keys[16 * 8];
+	uint32_t got = 0;
+	int rc = nam_cursor_open(worker, index, &all, &cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		for (uint32_t i = 0; !rc && i < got && !nam_sim_ghost(); i++)
+			check_pair(stage, nam_key_to_u64(keys + (size_t)8 * i), payloads[i],
+				&expected);
+	} while (!rc && got);
+	nam_cursor_close(cursor);
+	if (!rc && expected != 2 * stage->temporary.pairs && !nam_sim_ghost())
+		sim_fail(stage, "the temporary index, round %llu: ends before key %llu of %llu",
+			(unsigned long long)stage->temporary.round, (unsigned long long)expected,
+			(unsigned long long)(2 * stage->temporary.pairs));
+	return rc;
+}
+
+/* False: others keep the maker from it, or the fabric has failed. */
+static bool
+load(struct sim_actor *actor, struct nam_worker *worker, struct nam_index *index)
+{
+	struct sim_stage *stage = actor->stage;
+	uint64_t since_ns = nam_sim_now_ns(), count = 0;
+	uint32_t fill = FILL_MIN + (uint32_t)(nam_sim_random() % 51);
+	struct source source = { stage->temporary.round, stage->temporary.pairs, 0 };
+	int rc = nam_index_bulk_load(worker, index, source_next, &source, fill, &count);
+
+	sim_check_progress(actor, "a bulk load", false, since_ns);
+	if (!rc && count != stage->temporary.pairs && !nam_sim_ghost())
+		sim_fail(stage, "the temporary index: %llu pairs loaded of %llu",
+			(unsigned long long)count, (unsigned long long)stage->temporary.pairs);
+	if (!rc)
+		rc = check_contents(actor, worker, index);
+	if (rc)
+		return goes_on(actor, "bulk load", rc);
+	stage->outcome->loads++;
+	return !nam_sim_ghost();
+}
+
+/* A collector of the visitor's may be at work: then another time. */
+static bool
+drop(struct sim_actor *actor, struct nam_worker *worker)
+{
+	uint64_t since_ns = nam_sim_now_ns(), given_up = sim_memory_given_up(actor->client);
+	int rc;
+
+	do {
+		rc = nam_index_drop(worker, NAME);
+		if (!rc)
+			actor->stage->outcome->drops++;
+		else if (!goes_on(actor, "drop", rc))
+			return false;
+	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_ghost());
+	/* And what the keeper of a lock has added to such a node since, nobody knows. */
+	if (sim_memory_given_up(actor->client) > given_up)
+		actor->stage->temporary.kept = true;
+	sim_check_progress(actor, "a drop", false, since_ns);
+	return true;
+}
+
+/* One life of the index.  False: the maker cannot go on. */
+static bool
+make(struct sim_actor *actor, struct nam_worker *worker)
+{
+	struct sim_stage *stage = actor->stage;
+	const struct sim_scenario *scenario = stage->scenario;
+	struct nam_index_options options;
+	struct nam_index *index;
+	bool goes = true;
+	int rc;
+
+	nam_index_options_init(&options);
+	options.node_bytes = scenario->node_bytes;
+	options.head_interval = scenario->head_interval;
+	stage->temporary.round++;
+	stage->temporary.pairs = 1 + nam_sim_random() % scenario->keys;
+	rc = nam_index_create(worker, NAME, &options);
+	if (rc)
+		return goes_on(actor, "create", rc);
+	rc = nam_index_open(worker, NAME, scenario->cache_bytes, &index);
+	if (rc)
+		return goes_on(actor, "open", rc);
+	if (nam_sim_random() % 2)
+		nam_sleep_ns(nam_sim_random() % PAUSE_NS);
+	goes = load(actor, worker, index);
+	nam_index_close(index);
+	if (!goes)
+		return false;
+	nam_sleep_ns(nam_sim_random() % (20 * PAUSE_NS));
+	return drop(actor, worker);
+}
+
+void
+sim_temporary_maker(void *arg)
+{
+	struct sim_actor *actor = arg;
+	struct nam_worker *worker = sim_actor_connect(actor, "maker");
+
+	actor->sessions = 1;
+	while (worker && !actor->stage->leaving && !nam_sim_ghost() &&
+		actor->stage->temporary.round < ROUNDS_MAX)
+		if (!make(actor, worker))
+			break;
+	sim_actor_leave(actor, worker);
+}
+
+void
+sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker)
+{
+	int rc = nam_index_drop(worker, NAME);
+
+	if (rc == -NAM_E_NOINDEX)
+		return;
+	if (!sim_disturbed() && !director->stage->outcome->failed)
+		sim_fail(director->stage, "the temporary index was left behind, dropping it: %s",
+			nam_err_name(rc));
+}
+
+/* ---- the visitor -------------------------------------------------------------------------- */
+
+struct visit {
+	struct sim_actor *actor;
+	struct nam_worker *worker;
+	struct nam_index *index;
+	struct nam_rng rng;
+	uint64_t round;			/* of the pairs that it has seen; 0: of none */
+	uint64_t pairs;			/* of that round */
+};
+
+/* One of the maker's pairs. */
+static int
+look(struct visit *visit)
+{
+	struct sim_stage *stage = visit->actor->stage;
+	uint64_t most = visit->round ? visit->pairs : stage->scenario->keys;
+	uint64_t number = 2 * nam_rng_below(&visit->rng, most), payload = 0;
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(number, key);
+	rc = nam_index_lookup(visit->worker, visit->index, key, &payload);
+	if (nam_sim_ghost())
+		return rc;
+	if (!rc && !visit->round) {
+		visit->round = payload >> 48;
+		visit->pairs = number / 2 + 1;
+		if (visit->round == stage->temporary.round)
+			visit->pairs = stage->temporary.pairs;
+	}
+	if (!rc && payload != payload_of(visit->round, number))
+		sim_fail(stage, "the temporary index, round %llu: key %llu has %llx",
+			(unsigned long long)visit->round, (unsigned long long)number,
+			(unsigned long long)payload);
+	else if (rc == -NAM_E_NOTFOUND && visit->round)
+		sim_fail(stage, "the temporary index, round %llu of %llu: key %llu is not there",
+			(unsigned long long)visit->round,
+			(unsigned long long)stage->temporary.round, (unsigned long long)number);
+	return rc;
+}
+
+static int
+visit_once(struct visit *visit)
+{
+	uint64_t dice = nam_rng_below(&visit->rng, 8), since_ns = nam_sim_now_ns(), number;
+	struct nam_collect_stat stat;
+	uint8_t key[8];
+	int rc;
+
+	/* What is empty can be loaded: so nothing is added before something was seen. */
+	if (!visit->round || dice < 4) {
+		rc = look(visit);
+	} else if (dice == 7) {
+		rc = nam_index_collect(visit->worker, visit->index, &stat);
+		sim_check_progress(visit->actor, "a pass over a temporary index", false, since_ns);
+		return rc;
+	} else {
+		number = 2 * nam_rng_below(&visit->rng, visit->pairs) + 1;
+		nam_key_from_u64(number, key);
+		rc = dice == 4 ? nam_index_delete(visit->worker, visit->index, key) :
+			nam_index_insert(visit->worker, visit->index, key,
+				payload_of(VISITORS_ROUND, number));
+	}
+	sim_check_progress(visit->actor, "an operation on a temporary index", true, since_ns);
+	return rc;
+}
+
+/* Through one handle.  False: the visitor cannot go on. */
+static bool
+stay(struct visit *visit)
+{
+	visit->round = 0;
+	for (uint32_t i = 0; i < VISITS && !visit->actor->stage->leaving; i++) {
+		int rc = visit_once(visit);
+
+		if (nam_sim_ghost())
+			return false;
+		if (nam_err_is(rc, NAM_E_DROPPED))
+			break;
+		if (rc && rc != -NAM_E_NOTFOUND && rc != -NAM_E_EXISTS &&
+			!goes_on(visit->actor, "a visit", rc))
+			return false;
+	}
+	return true;
+}
+
+void
+sim_temporary_visitor(void *arg)
+{
+	struct visit visit = { .actor = arg };
+	struct sim_stage *stage = visit.actor->stage;
+	bool goes = true;
+
+	visit.worker = sim_actor_connect(visit.actor, "visitor");
+	visit.actor->sessions = 1;
+	visit.rng = nam_rng_seed(nam_sim_random());
+	while (visit.worker && goes && !stage->leaving && !nam_sim_ghost()) {
+		int rc = nam_index_open(visit.worker, NAME, stage->scenario->cache_bytes,
+			&visit.index);
+
+		if (!rc) {
+			goes = stay(&visit);
+			nam_index_close(visit.index);
+		} else if (rc != -NAM_E_NOINDEX) {
+			goes = goes_on(visit.actor, "opening", rc);
+		}
+		nam_sleep_ns(1 + nam_rng_below(&visit.rng, PAUSE_NS));
+	}
+	sim_actor_leave(visit.actor, visit.worker);
+}
