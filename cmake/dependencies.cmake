@@ -12,6 +12,20 @@ if(NAM_TESTS)
 	pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)	# libcmocka-dev
 endif()
 
+# InfiniBand, RoCE and Soft-RoCE.  Whoever has no such network builds without.
+set(verbs "")
+if(NAM_VERBS)
+	pkg_check_modules(ibverbs IMPORTED_TARGET libibverbs)	# libibverbs-dev
+	pkg_check_modules(rdmacm IMPORTED_TARGET librdmacm)	# librdmacm-dev
+	if(ibverbs_FOUND AND rdmacm_FOUND)
+		set(verbs PkgConfig::rdmacm PkgConfig::ibverbs)
+	else()
+		message(WARNING "The fabric 'verbs' is left out: libibverbs and librdmacm were not "
+			"found.  Install libibverbs-dev and librdmacm-dev, or configure with "
+			"-DNAM_VERBS=OFF")
+	endif()
+endif()
+
 # The switch of fibers, where common/fiber_switch.h has none of its own for the processor.  On
 # x86-64 it serves one test.  From the archive, two functions in assembly come alone; the shared
 # library would bring the C++ runtime into every process.
@@ -27,4 +41,7 @@ endif()
 add_library(nam_dependencies INTERFACE)
 target_include_directories(nam_dependencies SYSTEM INTERFACE ${xxhash_INCLUDE_DIRS})
 target_link_libraries(nam_dependencies INTERFACE
-	PkgConfig::numa PkgConfig::inih ${context} Threads::Threads)
+	PkgConfig::numa PkgConfig::inih ${verbs} ${context} Threads::Threads)
+if(verbs)
+	target_compile_definitions(nam_dependencies INTERFACE NAM_VERBS=1)
+endif()

@@ -29,6 +29,9 @@ target_link_libraries(nam_static
 	PUBLIC $<BUILD_INTERFACE:nam_dependencies>
 	INTERFACE $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
 		$<INSTALL_INTERFACE:Threads::Threads>)
+if(verbs)	# namConfig.cmake makes it, for a wholly static program needs every driver
+	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:nam::verbs>)
+endif()
 if(context)
 	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:boost_context>)
 endif()

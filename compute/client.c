@@ -144,6 +144,7 @@ nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag)
 static int
 servers_open(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
 {
+	const struct nam_fabric_options fabric = { .address = cluster->servers[0].listen };
 	const struct nam_fabric_ops *ops = NULL;
 	int rc;
 
@@ -170,7 +171,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 				server->ops->name);
 		ops = server->ops;
 	}
-	rc = ops->domain_open(&client->domains[0], diag);
+	rc = ops->domain_open(&fabric, &client->domains[0], diag);
 	if (rc)
 		return rc;
 	client->domains_count = 1;

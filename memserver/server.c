@@ -86,10 +86,18 @@ static int
 start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
 	int rc = check_options(server, diag);
+	const struct nam_fabric_options fabric = {
+		.address = server->listen,
+		.listens = 1,
+		.device = server->options.device,
+		.gid_index = server->options.gid_index,
+		.mtu = server->options.mtu,
+		.notice = server->options.notice,
+	};
 
 	if (rc)
 		return rc;
-	rc = server->ops->domain_open(&server->domain, diag);
+	rc = server->ops->domain_open(&fabric, &server->domain, diag);
 	if (rc)
 		return rc;
 	/*

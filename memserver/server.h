@@ -26,7 +26,7 @@ enum nam_pages {
 };
 
 struct nam_server_options {
-	const char *listen;	/* "shm:PATH" */
+	const char *listen;	/* "shm:PATH", "verbs:HOST:PORT" */
 	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike others; 0 keeps the catalog */
 	uint64_t memory_bytes;	/* split into regions */
 	uint64_t region_bytes;	/* default 1 GiB; the last region may be smaller */
@@ -34,6 +34,9 @@ struct nam_server_options {
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */
 	int (*cancelled)(void);	/* asked between regions: nonzero ends the start; may be NULL */
+	/* For fabrics with devices; NULL leaves each to the fabric: common/fabric/fabric.h. */
+	const char *device, *gid_index, *mtu;
+	void (*notice)(const char *text);	/* what an operator should hear of; any thread */
 };
 
 struct nam_server;

@@ -6,10 +6,16 @@
 
 #include "shm.h"
 #include "sim.h"
+#ifdef NAM_VERBS
+#include "verbs.h"
+#endif
 
 static const struct nam_fabric_ops *const providers[] = {
 	&nam__shm_ops,
 	&nam__sim_ops,
+#ifdef NAM_VERBS
+	&nam__verbs_ops,
+#endif
 };
 
 #define PROVIDERS_COUNT (sizeof(providers) / sizeof(providers[0]))
@@ -38,5 +44,9 @@ const char *
 nam_fabric_names(void)
 {
 	/* "sim" exists only inside a simulation, which nobody who mistypes an address is in. */
-	return "shm";
+#ifdef NAM_VERBS
+	return "shm, verbs";
+#else
+	return "shm; this program was built without verbs";
+#endif
 }

@@ -182,10 +182,27 @@ struct nam_cm_event {
 	char peer[96];			/* for people: "pid 4711 uid 0", "10.0.0.1:4242" */
 };
 
+/*
+ * What a domain is opened for, and what its user says about devices.  Everything may be left out:
+ * then the environment says it (NAM_DEVICE, NAM_GID_INDEX, NAM_MTU), or the provider finds out.
+ * Providers without devices ignore it.
+ */
+struct nam_fabric_options {
+	const char *address;	/* where the domain will listen, or whom it will call first */
+	int listens;
+	const char *device;	/* as in `ibv_devices` */
+	const char *gid_index;	/* of the address that connections come from, or are awaited at */
+	const char *mtu;	/* bytes of a packet's payload: 256, 512, 1024, 2048, 4096 */
+	/* What an operator should hear of: a port that went down.  From any thread. */
+	void (*notice)(const char *text);
+};
+
 struct nam_fabric_ops {
 	const char *name;	/* the part of an address before the first colon: "shm" */
 
-	int (*domain_open)(struct nam_domain **ret, struct nam_diag *diag);
+	/* `options` may be NULL, and is not kept. */
+	int (*domain_open)(const struct nam_fabric_options *options, struct nam_domain **ret,
+		struct nam_diag *diag);
 	/* Everything made from the domain must be gone. */
 	void (*domain_close)(struct nam_domain *domain);
 

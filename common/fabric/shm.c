@@ -14,11 +14,13 @@
 #endif
 
 static int
-domain_open(struct nam_domain **ret, struct nam_diag *diag)
+domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+	struct nam_diag *diag)
 {
 	struct shm_domain *domain = calloc(1, sizeof(*domain));
 	int rc;
 
+	(void)options;
 	if (!domain)
 		return nam_diag_set(diag, -ENOMEM, "shm: no memory");
 	domain->pub.ops = &nam__shm_ops;

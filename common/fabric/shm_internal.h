@@ -30,7 +30,6 @@
 #include "fabric.h"
 #include "shm_wire.h"
 
-#define SHM_HUGE_BYTES (2ull << 20)
 #define SHM_INLINE_BYTES 128u
 #define SHM_CQ_DEPTH_MAX 65536u
 #define SHM_QP_DEPTH 1024u

@@ -4,140 +4,20 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <numaif.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pages.h"
 #include "shm_internal.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef MFD_HUGE_SHIFT
-#define MFD_HUGE_SHIFT 26
-#endif
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* Page tables for more small pages than this are better built as pages are touched. */
 #define POPULATE_SMALL_BYTES_MAX (16ull << 30)
-
-/*
- * Map a shared file at an address that huge pages can back: a multiple of their size.  NULL with
- * errno on failure.
- */
-static void *
-map_aligned(int fd, uint64_t bytes, bool transparent_huge)
-{
-	uint8_t *reserved, *at;
-	void *mapped;
-	size_t slack, spare;
-
-	if (!transparent_huge) {
-		mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		return mapped == MAP_FAILED ? NULL : mapped;
-	}
-	reserved = mmap(NULL, bytes + SHM_HUGE_BYTES, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (reserved == MAP_FAILED)
-		return NULL;
-	slack = (size_t)(-(uintptr_t)reserved & (SHM_HUGE_BYTES - 1));
-	at = reserved + slack;
-	mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-	if (mapped == MAP_FAILED) {
-		int saved = errno;
-
-		(void)munmap(reserved, bytes + SHM_HUGE_BYTES);
-		errno = saved;
-		return NULL;
-	}
-	if (slack)
-		(void)munmap(reserved, slack);
-	/* What lies between the end of the last page and the end of the reservation. */
-	bytes = (bytes + SHM_PAGE_BYTES - 1) & ~(uint64_t)(SHM_PAGE_BYTES - 1);
-	spare = SHM_HUGE_BYTES - slack;
-	if (spare >= SHM_PAGE_BYTES)
-		(void)munmap(at + bytes, spare & ~(size_t)(SHM_PAGE_BYTES - 1));
-	return at;
-}
-
-/* Give every page its memory now, so that a lack of it is an error code and not a SIGBUS. */
-static int
-populate(int fd, void *at, uint64_t bytes)
-{
-	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno != EINVAL)
-		return errno == EFAULT || errno == EHWPOISON ? -ENOMEM : -errno;
-	/* Kernels before 5.14. */
-	while (fallocate(fd, 0, 0, (off_t)bytes)) {
-		if (errno != EINTR)
-			return errno == ENOSPC ? -ENOMEM : -errno;
-	}
-	return 0;
-}
-
-static int
-bind_to_node(void *at, uint64_t bytes, int node, struct nam_diag *diag)
-{
-	unsigned long mask[16] = { 0 };
-	const int bits = (int)(sizeof(mask) * 8);
-
-	if (node < 0)
-		return 0;
-	if (node >= bits)
-		return nam_diag_set(diag, -EINVAL, "NUMA node %d: this host has no such node",
-			node);
-	mask[(size_t)node / (8 * sizeof(mask[0]))] = 1ul << (size_t)node % (8 * sizeof(mask[0]));
-	if (mbind(at, bytes, MPOL_BIND, mask, (unsigned long)bits + 1, MPOL_MF_MOVE)) {
-		int saved = errno;
-
-		return nam_diag_set(diag, -saved, "NUMA node %d: cannot bind memory to it: %s",
-			node, strerror(saved));
-	}
-	return 0;
-}
-
-static int
-say_no_memory(struct nam_diag *diag, int rc, uint64_t bytes, uint32_t page_bytes_log2, int node)
-{
-	uint64_t page_bytes = 1ull << page_bytes_log2;
-	char where[32] = "";
-
-	if (node >= 0)
-		(void)snprintf(where, sizeof(where), " on NUMA node %d", node);
-	if (page_bytes > SHM_PAGE_BYTES && (rc == -ENOMEM || rc == -ENOSPC))
-		return nam_diag_set(diag, -ENOMEM, "a region of %" PRIu64 " bytes needs %" PRIu64
-			" free huge pages of %" PRIu64 " KiB%s; raise "
-			"/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/nr_hugepages",
-			bytes, (bytes + page_bytes - 1) / page_bytes, page_bytes >> 10, where,
-			page_bytes >> 10);
-	return nam_diag_set(diag, rc, "a region of %" PRIu64 " bytes of %" PRIu64
-		" KiB pages%s: %s", bytes, page_bytes >> 10, where, nam_err_text(rc));
-}
-
-static int
-region_file(uint64_t bytes, uint32_t page_bytes_log2, int *ret_fd)
-{
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd, rc;
-
-	if (page_bytes_log2 > 12)
-		flags |= MFD_HUGETLB | page_bytes_log2 << MFD_HUGE_SHIFT;
-	fd = memfd_create("nam-region", flags);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)) {
-		rc = -errno;
-		close(fd);
-		return rc;
-	}
-	*ret_fd = fd;
-	return 0;
-}
 
 static int
 remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index)
@@ -160,44 +40,30 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
-	struct shm_mr mr = {
-		.fd = -1,
+	struct nam__pages pages = {
+		.bytes = bytes,
+		.page_bytes_log2 = page_bytes_log2,
+		.transparent_huge = transparent_huge,
+		.numa_node = numa_node,
+		.near_node = -1,
+	};
+	struct shm_mr mr;
+	uint32_t index;
+	int rc = nam__pages_alloc(&pages, diag);
+
+	if (rc)
+		return rc;
+	mr = (struct shm_mr){
+		.fd = pages.fd,
+		.base = pages.base,
+		.bytes = pages.bytes,
 		.page_bytes_log2 = page_bytes_log2,
 		.transparent_huge = transparent_huge ? 1 : 0,
 	};
-	uint64_t page_bytes;
-	uint32_t index;
-	int rc;
-
-	if (page_bytes_log2 < 12 || page_bytes_log2 > 34 || bytes == 0 || bytes > 1ull << 40)
-		return nam_diag_set(diag, -EINVAL, "a region of %" PRIu64 " bytes of 2^%u bytes' "
-			"pages is out of range", bytes, page_bytes_log2);
-	page_bytes = 1ull << page_bytes_log2;
-	mr.bytes = (bytes + page_bytes - 1) & ~(page_bytes - 1);
-	rc = region_file(mr.bytes, page_bytes_log2, &mr.fd);
-	if (rc)
-		return say_no_memory(diag, rc, bytes, page_bytes_log2, numa_node);
-	mr.base = map_aligned(mr.fd, mr.bytes, mr.transparent_huge);
-	if (!mr.base) {
-		rc = say_no_memory(diag, -errno, bytes, page_bytes_log2, numa_node);
-		goto close_file;
-	}
-	if (mr.transparent_huge && madvise(mr.base, mr.bytes, MADV_HUGEPAGE)) {
-		rc = nam_diag_set(diag, -errno, "this kernel has no transparent huge pages");
-		goto unmap;
-	}
-	rc = bind_to_node(mr.base, mr.bytes, numa_node, diag);
-	if (rc)
-		goto unmap;
-	rc = populate(mr.fd, mr.base, mr.bytes);
-	if (rc) {
-		rc = say_no_memory(diag, rc, bytes, page_bytes_log2, numa_node);
-		goto unmap;
-	}
 	rc = remember(domain, &mr, &index);
 	if (rc) {
 		rc = nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX);
-		goto unmap;
+		goto free_pages;
 	}
 	*ret = (struct nam_mr){
 		.base = mr.base,
@@ -209,9 +75,8 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	};
 	return 0;
 
-unmap:
+free_pages:
 	(void)munmap(mr.base, mr.bytes);
-close_file:
 	close(mr.fd);
 	return rc;
 }
@@ -273,7 +138,7 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 	rc = check_file(fd, note->bytes);
 	if (rc)
 		return rc;
-	at = map_aligned(fd, note->bytes, note->transparent_huge);
+	at = nam__pages_map(fd, note->bytes, note->transparent_huge);
 	if (!at)
 		return -errno;
 	/* Both are for speed only: our own page tables, with huge entries where they can be. */

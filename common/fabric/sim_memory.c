@@ -10,11 +10,13 @@
 #define REGION_SPACING_LOG2 40u
 
 static int
-domain_open(struct nam_domain **ret, struct nam_diag *diag)
+domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+	struct nam_diag *diag)
 {
 	struct sim_thread *thread = nam__sim.current;
 	struct sim_domain *domain;
 
+	(void)options;
 	if (!thread || !thread->process)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
 			"sim: there is no simulation; this fabric exists inside of one only");

@@ -40,7 +40,7 @@ open_once(void)
 
 	if (domain)
 		return;
-	if (ops->domain_open(&domain, NULL) || ops->cq_create(domain, 64, &queues.cq) ||
+	if (ops->domain_open(NULL, &domain, NULL) || ops->cq_create(domain, 64, &queues.cq) ||
 		ops->rq_create(domain, queues.cq, 8, &queues.rq))
 		abort();
 }

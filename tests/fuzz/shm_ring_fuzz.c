@@ -49,7 +49,7 @@ fixture_open(struct fixture *fixture, bool accepted)
 	struct nam_qp_options options;
 
 	memset(fixture, 0, sizeof(*fixture));
-	if (!domain && ops->domain_open(&domain, NULL))
+	if (!domain && ops->domain_open(NULL, &domain, NULL))
 		abort();
 	if (ops->cq_create(domain, 32, &fixture->cq) ||
 		ops->rq_create(domain, fixture->cq, RECVS, &fixture->rq))

@@ -412,7 +412,7 @@ fake_server_start(const struct fake_server_options *options)
 		atomic_fetch_add(&number, 1));
 	server->ops = nam_fabric_find(server->address, NULL);
 	must(server->ops != NULL, "finding the provider");
-	must(!server->ops->domain_open(&server->domain, &diag), "domain_open");
+	must(!server->ops->domain_open(NULL, &server->domain, &diag), "domain_open");
 	must(!server->ops->cq_create(server->domain, 4096, &server->cq), "cq_create");
 	must(!server->ops->rq_create(server->domain, server->cq, RECVS, &server->rq), "rq_create");
 	memory_set_up(server);

@@ -13,6 +13,8 @@ nam_build_packages=(
 	python3
 	libxxhash-dev
 	libnuma-dev
+	libibverbs-dev
+	librdmacm-dev
 	libinih-dev
 	libcjson-dev
 	libcmocka-dev

@@ -120,7 +120,7 @@ call(const char *address)
 	struct nam_qp *qp = NULL;
 	int rc;
 
-	if (!ops || ops->domain_open(&domain, &diag) ||
+	if (!ops || ops->domain_open(NULL, &domain, &diag) ||
 		ops->cq_create(domain, 16, &options.cq) ||
 		ops->rq_create(domain, options.cq, 4, &options.rq))
 		test_die("cannot open the fabric of %s", address);

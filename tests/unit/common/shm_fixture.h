@@ -78,7 +78,7 @@ acceptor_main(void *arg)
 static inline void
 side_open(struct fixture *f, struct side *side, uint32_t cq_depth, uint32_t rq_depth)
 {
-	assert_int_equal(f->ops->domain_open(&side->domain, &f->diag), 0);
+	assert_int_equal(f->ops->domain_open(NULL, &side->domain, &f->diag), 0);
 	assert_int_equal(f->ops->cq_create(side->domain, cq_depth, &side->cq), 0);
 	assert_int_equal(f->ops->rq_create(side->domain, side->cq, rq_depth, &side->rq), 0);
 }

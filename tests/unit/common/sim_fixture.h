@@ -101,7 +101,7 @@ server_main(void *arg)
 	struct nam_cm_event event;
 	struct nam_diag diag;
 
-	assert_int_equal(ops()->domain_open(&domain, &diag), 0);
+	assert_int_equal(ops()->domain_open(NULL, &domain, &diag), 0);
 	assert_int_equal(ops()->region_alloc(domain, REGION_BYTES, 12, 0, -1, &world->region,
 				 &diag), 0);
 	world->memory = world->region.base;
@@ -143,7 +143,7 @@ end_open(struct world *world, struct end *end)
 
 	memset(end, 0, sizeof(*end));
 	end->world = world;
-	assert_int_equal(ops()->domain_open(&end->domain, &diag), 0);
+	assert_int_equal(ops()->domain_open(NULL, &end->domain, &diag), 0);
 	assert_int_equal(ops()->mr_register(end->domain, end->local, LOCAL_BYTES, NAM_MR_LOCAL,
 				 &end->mr, &diag), 0);
 	assert_int_equal(ops()->cq_create(end->domain, 64, &end->cq), 0);

@@ -67,7 +67,7 @@ server_main(void *arg)
 	unsigned count = 0;
 
 	(void)arg;
-	if (nam__sim_ops.domain_open(&domain, NULL) ||
+	if (nam__sim_ops.domain_open(NULL, &domain, NULL) ||
 		domain->ops->region_alloc(domain, REGION_BYTES, 12, 0, -1, &world.region, NULL) ||
 		domain->ops->cq_create(domain, 1024, &options.cq) ||
 		domain->ops->listen(domain, "sim:server", &listener, NULL))
@@ -199,7 +199,7 @@ client_open(struct client *client)
 	client->rng = nam_rng_seed(nam_sim_random());
 	while (!world.listening)
 		nam_sleep_ns(10000);
-	if (nam__sim_ops.domain_open(&client->domain, NULL) ||
+	if (nam__sim_ops.domain_open(NULL, &client->domain, NULL) ||
 		client->domain->ops->cq_create(client->domain, 4096, &client->cq) ||
 		client->domain->ops->mr_register(client->domain, buffers, sizeof(buffers),
 			NAM_MR_LOCAL, &client->mr, NULL))

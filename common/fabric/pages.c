@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pages.c -- memory for regions: pages of a kind, on a node, all of them there. */
+#include "pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MFD_HUGE_SHIFT
+#define MFD_HUGE_SHIFT 26
+#endif
+
+#define HUGE_BYTES (2ull << 20)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* Huge pages can back an address that is a multiple of their size. */
+void *
+nam__pages_map(int fd, uint64_t bytes, bool transparent_huge)
+{
+	uint8_t *reserved, *at;
+	void *mapped;
+	size_t slack, spare;
+
+	if (!transparent_huge) {
+		mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return mapped == MAP_FAILED ? NULL : mapped;
+	}
+	reserved = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (reserved == MAP_FAILED)
+		return NULL;
+	slack = (size_t)(-(uintptr_t)reserved & (HUGE_BYTES - 1));
+	at = reserved + slack;
+	mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (mapped == MAP_FAILED) {
+		int saved = errno;
+
+		(void)munmap(reserved, bytes + HUGE_BYTES);
+		errno = saved;
+		return NULL;
+	}
+	if (slack)
+		(void)munmap(reserved, slack);
+	/* What lies between the end of the last page and the end of the reservation. */
+	bytes = (bytes + NAM__PAGE_BYTES - 1) & ~(uint64_t)(NAM__PAGE_BYTES - 1);
+	spare = HUGE_BYTES - slack;
+	if (spare >= NAM__PAGE_BYTES)
+		(void)munmap(at + bytes, spare & ~(size_t)(NAM__PAGE_BYTES - 1));
+	return at;
+}
+
+/* Give every page its memory now, so that a lack of it is an error code and not a SIGBUS. */
+static int
+populate(int fd, void *at, uint64_t bytes)
+{
+	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return errno == EFAULT || errno == EHWPOISON ? -ENOMEM : -errno;
+	/* Kernels before 5.14. */
+	while (fallocate(fd, 0, 0, (off_t)bytes)) {
+		if (errno != EINTR)
+			return errno == ENOSPC ? -ENOMEM : -errno;
+	}
+	return 0;
+}
+
+static int
+bind_to_node(const struct nam__pages *pages, struct nam_diag *diag)
+{
+	int node = pages->numa_node < 0 ? pages->near_node : pages->numa_node;
+	unsigned long mask[16] = { 0 };
+	const int bits = (int)(sizeof(mask) * 8);
+
+	if (node < 0)
+		return 0;
+	if (node >= bits)
+		return nam_diag_set(diag, -EINVAL, "NUMA node %d: this host has no such node",
+			node);
+	mask[(size_t)node / (8 * sizeof(mask[0]))] = 1ul << (size_t)node % (8 * sizeof(mask[0]));
+	if (pages->numa_node < 0) {
+		(void)mbind(pages->base, pages->bytes, MPOL_PREFERRED, mask,
+			(unsigned long)bits + 1, 0);
+		return 0;
+	}
+	if (mbind(pages->base, pages->bytes, MPOL_BIND, mask, (unsigned long)bits + 1,
+		MPOL_MF_MOVE)) {
+		int saved = errno;
+
+		return nam_diag_set(diag, -saved, "NUMA node %d: cannot bind memory to it: %s",
+			node, strerror(saved));
+	}
+	return 0;
+}
+
+static int
+say_no_memory(struct nam_diag *diag, int rc, uint64_t bytes, uint32_t page_bytes_log2, int node)
+{
+	uint64_t page_bytes = 1ull << page_bytes_log2;
+	char where[32] = "";
+
+	if (node >= 0)
+		(void)snprintf(where, sizeof(where), " on NUMA node %d", node);
+	if (page_bytes > NAM__PAGE_BYTES && (rc == -ENOMEM || rc == -ENOSPC))
+		return nam_diag_set(diag, -ENOMEM, "a region of %" PRIu64 " bytes needs %" PRIu64
+			" free huge pages of %" PRIu64 " KiB%s; raise "
+			"/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/nr_hugepages",
+			bytes, (bytes + page_bytes - 1) / page_bytes, page_bytes >> 10, where,
+			page_bytes >> 10);
+	return nam_diag_set(diag, rc, "a region of %" PRIu64 " bytes of %" PRIu64
+		" KiB pages%s: %s", bytes, page_bytes >> 10, where, nam_err_text(rc));
+}
+
+static int
+region_file(uint64_t bytes, uint32_t page_bytes_log2, int *ret_fd)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd, rc;
+
+	if (page_bytes_log2 > 12)
+		flags |= MFD_HUGETLB | page_bytes_log2 << MFD_HUGE_SHIFT;
+	fd = memfd_create("nam-region", flags);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int
+nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag)
+{
+	uint64_t asked = pages->bytes, page_bytes;
+	uint32_t log2 = pages->page_bytes_log2;
+	int rc;
+
+	if (log2 < 12 || log2 > 34 || asked == 0 || asked > 1ull << 40)
+		return nam_diag_set(diag, -EINVAL, "a region of %" PRIu64 " bytes of 2^%u bytes' "
+			"pages is out of range", asked, log2);
+	page_bytes = 1ull << log2;
+	pages->bytes = (asked + page_bytes - 1) & ~(page_bytes - 1);
+	rc = region_file(pages->bytes, log2, &pages->fd);
+	if (rc)
+		return say_no_memory(diag, rc, asked, log2, pages->numa_node);
+	pages->base = nam__pages_map(pages->fd, pages->bytes, pages->transparent_huge);
+	if (!pages->base) {
+		rc = say_no_memory(diag, -errno, asked, log2, pages->numa_node);
+		goto close_file;
+	}
+	if (pages->transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
+		rc = nam_diag_set(diag, -errno, "this kernel has no transparent huge pages");
+		goto unmap;
+	}
+	rc = bind_to_node(pages, diag);
+	if (rc)
+		goto unmap;
+	rc = populate(pages->fd, pages->base, pages->bytes);
+	if (rc) {
+		rc = say_no_memory(diag, rc, asked, log2, pages->numa_node);
+		goto unmap;
+	}
+	return 0;
+
+unmap:
+	(void)munmap(pages->base, pages->bytes);
+close_file:
+	close(pages->fd);
+	return rc;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pages.h -- the memory that regions are made of: a sealed memfd of small, transparent-huge or huge
+ * pages, on a NUMA node, with all its pages there.
+ *
+ * Mapped shared, whoever exports it: a fork() copies nothing of it, so a child cannot make the
+ * kernel move pages away from under a device.
+ */
+#ifndef NAM_COMMON_FABRIC_PAGES_H
+#define NAM_COMMON_FABRIC_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../error.h"
+
+#define NAM__PAGE_BYTES 4096u
+
+struct nam__pages {
+	int fd;			/* the caller closes it */
+	uint8_t *base;
+	uint64_t bytes;		/* rounded up to whole pages */
+	/* asked for */
+	uint32_t page_bytes_log2;
+	bool transparent_huge;
+	int numa_node;		/* only this one; -1: any */
+	int near_node;		/* if it is any, then best this one; -1: no matter */
+};
+
+/* Fill fd, base and bytes; what was asked for, and bytes, are in *pages already. */
+int nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* Map such a file again.  NULL with errno on failure. */
+void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge);
+
+#endif /* NAM_COMMON_FABRIC_PAGES_H */

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_watch.c -- noticing that a peer is gone, or that the device is in trouble.
+ *
+ * A peer that ends, or is killed, has its connections closed by its kernel, and rdma_cm says so.
+ * Requests under way to a host that is gone run out of retries.  But a connection on which nothing
+ * is under way would never notice; so each domain's watcher sends a WRITE of no bytes now and then
+ * where nothing else was sent.  Its completion is for the owner to take; until it does, the watcher
+ * sends no more, so that an owner who never polls has one of them at the most.
+ *
+ * The mutex keeps a queue pair alive while the watcher looks at it.  Events hold it, too:
+ * destroying an id or a queue pair waits until they are acknowledged.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "verbs_internal.h"
+
+#define TICK_NS 250000000ull
+#define CLIENT_IDLE_NS 500000000ull	/* somebody may be waiting for an answer */
+#define SERVER_IDLE_NS 5000000000ull	/* only what a dead client holds is at stake */
+
+int
+nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag)
+{
+	struct verbs_watch *watch = &domain->watch;
+	int rc;
+
+	rc = nam__verbs_channel_create(&watch->channel, diag);
+	if (rc)
+		return rc;
+	watch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watch->stop_fd < 0) {
+		rc = -errno;
+		goto destroy_channel;
+	}
+	rc = -pthread_mutex_init(&watch->mutex, NULL);
+	if (rc)
+		goto close_stop;
+	return 0;
+
+close_stop:
+	close(watch->stop_fd);
+destroy_channel:
+	rdma_destroy_event_channel(watch->channel);
+	return nam_diag_set(diag, rc, "verbs: %s", nam_err_text(rc));
+}
+
+void
+nam__verbs_watch_free(struct verbs_domain *domain)
+{
+	struct verbs_watch *watch = &domain->watch;
+	uint64_t one = 1;
+
+	if (watch->thread) {
+		while (write(watch->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+		nam_thread_join(watch->thread);
+	}
+	(void)pthread_mutex_destroy(&watch->mutex);
+	close(watch->stop_fd);
+	rdma_destroy_event_channel(watch->channel);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static void
+closed(struct verbs_qp *qp, int status)
+{
+	pthread_mutex_lock(&qp->domain->watch.mutex);
+	if (qp->watched)
+		nam__verbs_cq_closed(qp->cq, qp, status);
+	pthread_mutex_unlock(&qp->domain->watch.mutex);
+}
+
+static void
+take_cm_events(struct verbs_domain *domain)
+{
+	struct rdma_cm_event *event;
+
+	while (!rdma_get_cm_event(domain->watch.channel, &event)) {
+		switch (event->event) {
+		case RDMA_CM_EVENT_DISCONNECTED:
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		case RDMA_CM_EVENT_UNREACHABLE:
+		case RDMA_CM_EVENT_REJECTED:
+		case RDMA_CM_EVENT_CONNECT_ERROR:
+		case RDMA_CM_EVENT_ADDR_CHANGE:
+			closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			break;
+		default:
+			break;
+		}
+		(void)rdma_ack_cm_event(event);
+	}
+}
+
+static void NAM_PRINTF(2, 3)
+tell(const struct verbs_domain *domain, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (!domain->notice)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	domain->notice(text);
+}
+
+/* Every connection, or those of one completion queue. */
+static void
+close_all(struct verbs_domain *domain, const struct ibv_cq *of)
+{
+	pthread_mutex_lock(&domain->watch.mutex);
+	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+		if (!of || qp->qp->send_cq == of || qp->qp->recv_cq == of)
+			nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+	}
+	pthread_mutex_unlock(&domain->watch.mutex);
+}
+
+static void
+take_async_event(struct verbs_domain *domain, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		closed(event->element.qp->qp_context, -NAM_E_FABRIC);
+		break;
+	case IBV_EVENT_CQ_ERR:
+		tell(domain, "verbs: %s: a completion queue failed; its connections are closed",
+			domain->device);
+		close_all(domain, event->element.cq);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		tell(domain, "verbs: %s: the device failed; all connections are closed",
+			domain->device);
+		close_all(domain, NULL);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		/* Who is cut off by it shows when each connection is tried. */
+		tell(domain, "verbs: %s: port %d is down; connections that it carries end unless "
+			"it comes back at once", domain->device, event->element.port_num);
+		domain->watch.urgent = true;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		tell(domain, "verbs: %s: port %d is up", domain->device, event->element.port_num);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		tell(domain, "verbs: %s: a receive queue failed; its connections are closed",
+			domain->device);
+		close_all(domain, NULL);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		tell(domain, "verbs: %s: a receive queue has run low: clients send faster than "
+			"their messages are answered, and wait; more handler threads may help",
+			domain->device);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+take_async_events(struct verbs_domain *domain)
+{
+	struct ibv_async_event event;
+
+	while (!ibv_get_async_event(domain->verbs, &event)) {
+		take_async_event(domain, &event);
+		ibv_ack_async_event(&event);
+	}
+}
+
+/* ---- idle connections ---------------------------------------------------------------------- */
+
+static void
+try_peer(struct verbs_qp *qp, uint64_t now)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = nam__verbs_wr_id(qp, 0) | VERBS_KEEP_ALIVE,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	qp->tried_ns = now;
+	/* Pairs with the release in cq_poll: the place in the device's queue is free again. */
+	if (atomic_load_explicit(&qp->dead, memory_order_relaxed) ||
+		atomic_exchange_explicit(&qp->trying, true, memory_order_acquire))
+		return;
+	/* Libraries of devices lock their send queues, so the owner may post meanwhile. */
+	if (ibv_post_send(qp->qp, &wr, &bad))
+		atomic_store_explicit(&qp->trying, false, memory_order_relaxed);
+}
+
+static void
+try_idle(struct verbs_domain *domain)
+{
+	uint64_t now = nam_now_ns();
+
+	pthread_mutex_lock(&domain->watch.mutex);
+	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+		uint32_t posts = atomic_load_explicit(&qp->posts, memory_order_relaxed);
+		uint64_t idle_ns = qp->accepted ? SERVER_IDLE_NS : CLIENT_IDLE_NS;
+
+		if (posts != qp->seen_posts && !domain->watch.urgent) {
+			qp->seen_posts = posts;
+			qp->tried_ns = now;
+		} else if (domain->watch.urgent || now - qp->tried_ns >= idle_ns) {
+			try_peer(qp, now);
+		}
+	}
+	domain->watch.urgent = false;
+	pthread_mutex_unlock(&domain->watch.mutex);
+}
+
+static void
+watch_main(void *arg)
+{
+	struct verbs_domain *domain = arg;
+	struct pollfd ready[3] = {
+		{ .fd = domain->watch.stop_fd, .events = POLLIN },
+		{ .fd = domain->watch.channel->fd, .events = POLLIN },
+		{ .fd = domain->verbs->async_fd, .events = POLLIN },
+	};
+	uint64_t next = nam_now_ns() + TICK_NS;
+
+	for (;;) {
+		uint64_t now = nam_now_ns();
+		int n = poll(ready, 3, now >= next ? 0 : (int)((next - now) / 1000000) + 1);
+
+		if (n > 0 && ready[0].revents)
+			return;
+		if (n > 0 && ready[1].revents)
+			take_cm_events(domain);
+		if (n > 0 && ready[2].revents)
+			take_async_events(domain);
+		if (nam_now_ns() >= next || domain->watch.urgent) {
+			try_idle(domain);
+			next = nam_now_ns() + TICK_NS;
+		}
+	}
+}
+
+/* ---- who is watched ------------------------------------------------------------------------ */
+
+int
+nam__verbs_watch_add(struct verbs_qp *qp)
+{
+	struct verbs_watch *watch = &qp->domain->watch;
+	int rc = 0;
+
+	pthread_mutex_lock(&watch->mutex);
+	if (!watch->thread)
+		rc = nam_thread_start("nam-verbs", watch_main, qp->domain, &watch->thread);
+	if (!rc) {
+		qp->watched = true;
+		qp->tried_ns = nam_now_ns();
+		qp->watch_previous = NULL;
+		qp->watch_next = watch->qps;
+		if (watch->qps)
+			watch->qps->watch_previous = qp;
+		watch->qps = qp;
+	}
+	pthread_mutex_unlock(&watch->mutex);
+	/* Waits for events of the old channel that somebody still holds. */
+	if (!rc && rdma_migrate_id(qp->id, watch->channel)) {
+		rc = -errno;
+		nam__verbs_watch_remove(qp);
+	}
+	return rc;
+}
+
+void
+nam__verbs_watch_remove(struct verbs_qp *qp)
+{
+	struct verbs_watch *watch = &qp->domain->watch;
+
+	pthread_mutex_lock(&watch->mutex);
+	if (qp->watched) {
+		if (qp->watch_next)
+			qp->watch_next->watch_previous = qp->watch_previous;
+		if (qp->watch_previous)
+			qp->watch_previous->watch_next = qp->watch_next;
+		else
+			watch->qps = qp->watch_next;
+		qp->watched = false;
+	}
+	pthread_mutex_unlock(&watch->mutex);
+}
