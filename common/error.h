@@ -30,7 +30,6 @@ extern "C" {
 	X(RESTART_FENCE, 5002, RESTART, "a key lies outside the node that a pointer led to")        \
 	X(RESTART_DEAD, 5003, RESTART, "a pointer led to a dead or reused node")                    \
 	X(RESTART_LOCKED, 5004, RESTART, "a node is locked")                                        \
-	X(RESTART_ORDER, 5005, RESTART, "a READ overtook the CAS before it")                        \
 	X(RESTART_HOPS, 5006, RESTART, "too many nodes were visited without an answer")             \
 	X(RESTART_PARENT, 5007, RESTART, "a parent does not name its child yet")                    \
 	X(ABORT, 5100, NONE, "the operation changed nothing")                                       \

@@ -96,7 +96,7 @@ int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 
 /*
  * No fiber may be alive and no cursor open.  Gives the stock of blocks back to the servers; waits
- * up to 200 ms until what this worker retired can be reused, then leaves it.
+ * up to two seconds until what this worker retired can be reused, then leaves it.
  */
 void nam_worker_close(struct nam_worker *worker);
 
@@ -118,8 +118,9 @@ void nam_worker_run(struct nam_worker *worker);
 NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
 
 /*
- * The last message that a failing operation left on this worker; "" if none ever did.  Codes that
- * say all there is, like -NAM_E_NOTFOUND, leave none, and an older message stands.
+ * The last message that a failing operation left on this worker; "" if none ever did.  Nothing else
+ * changes it: it outlives operations that succeed, for those of other fibers may come before its
+ * reader; and codes that say all there is, like -NAM_E_NOTFOUND, leave none.
  */
 const char *nam_worker_diag(const struct nam_worker *worker);
 

@@ -122,6 +122,7 @@ test_points() {
 	says "'five' is not a whole number"
 	expect 2 namctl put points 5 -1
 	expect 2 namctl --key-type text get points 123456789
+	says "has 9 bytes and the index's keys have 8 (NAM_E_KEY_BYTES)"
 	says "9 bytes"
 	expect 0 namctl range points - -
 	[ "$(cut -f1 <<<"$out" | tr '\n' ' ')" = "0 3 5 9 18446744073709551615 " ] ||
@@ -339,6 +340,25 @@ test_non_unique() {
 	namctl --quiet index drop multi
 }
 
+# A memory server that comes back is empty: what had nodes there can be dropped, and no more.
+test_lost() {
+	namctl --quiet index create wide || fail "create wide"
+	seq 1 5000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load wide - || fail "load wide"
+	kill -KILL "${nam_server_pids[1]}"
+	wait "${nam_server_pids[1]}" 2>/dev/null
+	unset "nam_server_pids[1]"
+	nam_server_start 1 --memory 64M --region 32M --pages 4k || fail "server 1 again"
+	expect 6 namctl get wide 1
+	says NAM_E_LOST
+	expect 0 namctl --json index drop wide
+	says "cannot be found, and stay allocated"
+	python3 -c '
+import json, sys
+assert json.loads(sys.argv[1]) == {"dropped": "wide", "nodes_left": True, "blocks_lost": 0}
+' "$out" || fail "index drop --json: $out"
+	expect 5 namctl index drop wide
+}
+
 # Full memory is status 6, and the index stays empty; a dead server is status 3, soon.
 test_full_and_dead() {
 	namctl --quiet index create big || fail "create big"
@@ -367,6 +387,7 @@ test_bulk_load_is_told_to_end
 test_output_is_full
 test_malformed
 test_non_unique
+test_lost
 nam_servers_stop || fail "the servers did not end well"
 rm -f "$tmp"/server*.log
 nam_servers_start 2 --memory 16M --region 8M --pages 4k || exit 1

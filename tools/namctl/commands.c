@@ -154,18 +154,39 @@ ctl_index_list(struct ctl *ctl, char **args)
 	return CTL_OK;
 }
 
+/* Memory that nobody can use before the servers end is worth a word, but no failure. */
+static uint64_t
+say_blocks_lost(struct ctl *ctl, const char *name)
+{
+	uint64_t lost = ctl_blocks_lost(ctl);
+
+	if (lost)
+		ctl_complain("%s: %" PRIu64 " blocks could not be given back, because somebody "
+			"kept them locked or in view; they stay allocated until the memory servers "
+			"end", name, lost);
+	return lost;
+}
+
 int
 ctl_index_drop(struct ctl *ctl, char **args)
 {
 	int rc = nam_index_drop(ctl->worker, args[0]); /* SUSPENDS */
+	bool unnamed_only = rc == -NAM_E_LOST;	/* which is as much as could be done */
+	uint64_t lost;
 
-	if (rc)
+	if (rc && !unnamed_only)
 		return ctl_worker_failed(ctl, args[0], rc);
-	ctl_say(ctl, "dropped %s", args[0]);
+	if (unnamed_only)
+		ctl_complain("%s", nam_worker_diag(ctl->worker));
+	else
+		ctl_say(ctl, "dropped %s", args[0]);
+	lost = say_blocks_lost(ctl, args[0]);
 	if (ctl->json) {
 		cJSON *object = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(object, "dropped", args[0]);
+		cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
+		ctl_json_u64(object, "blocks_lost", lost);
 		ctl_json_print(object);
 	}
 	return CTL_OK;
@@ -348,6 +369,7 @@ ctl_gc(struct ctl *ctl, char **args)
 {
 	struct nam_collect_stat stat;
 	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
+	uint64_t lost;
 
 	if (exit_code)
 		return exit_code;
@@ -358,6 +380,7 @@ ctl_gc(struct ctl *ctl, char **args)
 		" head nodes written, %" PRIu64 " nodes retired, %" PRIu64 " reusable", args[0],
 		stat.nodes_visited, stat.merges, stat.heads_written, stat.nodes_retired,
 		stat.nodes_reusable);
+	lost = say_blocks_lost(ctl, args[0]);
 	if (ctl->json) {
 		cJSON *object = cJSON_CreateObject();
 
@@ -367,6 +390,7 @@ ctl_gc(struct ctl *ctl, char **args)
 		ctl_json_u64(object, "heads_written", stat.heads_written);
 		ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
 		ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
+		ctl_json_u64(object, "blocks_lost", lost);
 		ctl_json_print(object);
 	}
 	return CTL_OK;

@@ -16,15 +16,12 @@ static int
 open_and_parse(struct ctl *ctl, char **args, void *key)
 {
 	struct nam_diag diag = { "" };
-	int exit_code = ctl_open(ctl, args[0], 0);
+	int exit_code = ctl_open(ctl, args[0], 0), rc;
 
 	if (exit_code)
 		return exit_code;
-	if (key_parse(&ctl->format, args[1], key, &diag)) {
-		ctl_complain("%s", diag.text);
-		return CTL_USAGE;
-	}
-	return CTL_OK;
+	rc = key_parse(&ctl->format, args[1], key, &diag);
+	return rc ? ctl_failed(ctl->index_name, rc, diag.text) : CTL_OK;
 }
 
 static int
@@ -216,14 +213,14 @@ static int
 take_end(const struct ctl *ctl, const char *text, uint8_t *key, const void **ret_end)
 {
 	struct nam_diag diag = { "" };
+	int rc;
 
 	*ret_end = NULL;
 	if (!strcmp(text, "-"))
 		return CTL_OK;
-	if (key_parse(&ctl->format, text, key, &diag)) {
-		ctl_complain("%s", diag.text);
-		return CTL_USAGE;
-	}
+	rc = key_parse(&ctl->format, text, key, &diag);
+	if (rc)
+		return ctl_failed(ctl->index_name, rc, diag.text);
 	*ret_end = key;
 	return CTL_OK;
 }

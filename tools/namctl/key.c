@@ -69,7 +69,7 @@ parse_hex(const struct key_format *format, const char *text, uint8_t *key, struc
 		return nam_diag_set(diag, -EINVAL, "key '%s' has %zu hexadecimal digits, which is "
 			"not a whole number of bytes", text, digits);
 	if (digits / 2 > format->bytes)
-		return nam_diag_set(diag, -EINVAL,
+		return nam_diag_set(diag, -NAM_E_KEY_BYTES,
 			"key '%s' has %zu bytes and the index's keys have %u", text, digits / 2,
 			format->bytes);
 	for (size_t i = 0; i < digits; i += 2) {
@@ -108,7 +108,7 @@ parse_text(const struct key_format *format, const char *text, uint8_t *key, stru
 			key[length] = byte;
 	}
 	if (length > format->bytes)
-		return nam_diag_set(diag, -EINVAL,
+		return nam_diag_set(diag, -NAM_E_KEY_BYTES,
 			"key '%s' has %zu bytes and the index's keys have %u", text, length,
 			format->bytes);
 	return 0;

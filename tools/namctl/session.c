@@ -52,6 +52,17 @@ ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
 	return CTL_OK;
 }
 
+uint64_t
+ctl_blocks_lost(struct ctl *ctl)
+{
+	if (ctl->index)
+		nam_index_close(ctl->index);
+	ctl->index = NULL;
+	nam_worker_close(ctl->worker);
+	ctl->worker = NULL;
+	return nam_client_blocks_lost(ctl->client);
+}
+
 void
 ctl_disconnect(struct ctl *ctl)
 {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -106,12 +107,64 @@ drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
 	}
 }
 
+/* A node that somebody keeps locked is not given back, and counted. */
+static void
+drop__a_node_is_locked__ITS_BLOCK_IS_LOST(void **state)
+{
+	struct nam_index *index = tree_new(dropper.worker, &(struct tree_options){ 0 }, 0);
+	struct nam_index *locker = tree_open(other.worker, index->name, 0);
+	struct nam__held held = { .image = nam_buffer_take(other.worker, index->g.node_bytes) };
+	struct nam__key key;
+
+	(void)state;
+	tree_fill(dropper.worker, index, 0, KEYS, 1);
+	nam__key_encode(&index->g, tree_key(index, KEYS / 2), 0, &key);
+	nam__op_begin(other.worker, NAM_OP_OTHER);
+	assert_int_equal(nam__lock_covering(other.worker, locker, key.w, 0, &held), 0);
+	nam__op_end(other.worker);
+	assert_int_equal(nam_client_blocks_lost(dropper.client), 0);
+	assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
+	assert_int_equal(nam_client_blocks_lost(dropper.client), 1);
+	assert_int_equal(nam__unlock(other.worker, &held), 0);
+	nam_buffer_give(other.worker, held.image, index->g.node_bytes);
+	nam_index_close(locker);
+	nam_index_close(index);
+}
+
+/* Others of the worker's fibers may succeed before the message is read, so it stays. */
+static void
+worker_diag__after_success_and_plain_codes__STAYS(void **state)
+{
+	struct nam_index *index = tree_new(dropper.worker, &(struct tree_options){ 0 }, 0), *none;
+	struct nam_worker *fresh;
+	uint64_t payload;
+
+	(void)state;
+	assert_int_equal(nam_worker_open(dropper.client, &fresh, NULL), 0);
+	tree_fill(fresh, index, 0, 10, 1);
+	assert_int_equal(nam_index_lookup(fresh, index, tree_key(index, 99), &payload),
+		-NAM_E_NOTFOUND);
+	assert_string_equal(nam_worker_diag(fresh), "");
+	assert_int_equal(nam_index_open(fresh, "nowhere", 0, &none), -NAM_E_NOINDEX);
+	assert_non_null(strstr(nam_worker_diag(fresh), "'nowhere'"));
+	assert_int_equal(nam_index_lookup(fresh, index, tree_key(index, 5), &payload), 0);
+	assert_int_equal(nam_index_lookup(fresh, index, tree_key(index, 99), &payload),
+		-NAM_E_NOTFOUND);
+	assert_non_null(strstr(nam_worker_diag(fresh), "'nowhere'"));
+	assert_int_equal(nam_index_open(fresh, "elsewhere", 0, &none), -NAM_E_NOINDEX);
+	assert_non_null(strstr(nam_worker_diag(fresh), "'elsewhere'"));
+	nam_worker_close(fresh);
+	nam_index_close(index);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(drop__another_client_has_a_warm_cache__ITS_OPERATIONS_SAY_DROPPED),
 		cmocka_unit_test(drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT),
+		cmocka_unit_test(drop__a_node_is_locked__ITS_BLOCK_IS_LOST),
+		cmocka_unit_test(worker_diag__after_success_and_plain_codes__STAYS),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

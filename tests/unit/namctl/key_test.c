@@ -72,7 +72,7 @@ parse__text__PADDED_AND_NOT_TOO_LONG(void **state)
 	assert_int_equal(key_parse(&format, "abc", key, NULL), 0);
 	assert_memory_equal(key, "abc\0\0\0\0\0", 8);
 	assert_int_equal(key_parse(&format, "12345678", key, NULL), 0);
-	assert_int_equal(key_parse(&format, "123456789", key, &diag), -EINVAL);
+	assert_int_equal(key_parse(&format, "123456789", key, &diag), -NAM_E_KEY_BYTES);
 	assert_non_null(strstr(diag.text, "9 bytes"));
 }
 
@@ -88,7 +88,8 @@ parse__hex__BYTES(void **state)
 	assert_int_equal(key_parse(&format, "abc", key, NULL), -EINVAL);
 	assert_int_equal(key_parse(&format, "", key, NULL), -EINVAL);
 	assert_int_equal(key_parse(&format, "zz", key, NULL), -EINVAL);
-	assert_int_equal(key_parse(&format, "112233445566778899", key, NULL), -EINVAL);
+	assert_int_equal(key_parse(&format, "112233445566778899", key, NULL),
+		-NAM_E_KEY_BYTES);
 }
 
 static void
