@@ -55,6 +55,51 @@ test_usage() {
 	expect 2 namctl --cluster "not an address" status
 }
 
+# A machine with one RDMA device, or as much of it as is kept.
+plant_machine() {
+	local port=$tmp/machine/sys/class/infiniband/mlx5_0/ports/1
+
+	rm -rf "$tmp/machine"
+	mkdir -p "$port/gids" "$port/gid_attrs/types" "$port/gid_attrs/ndevs" \
+		"$tmp/machine/sys/class/infiniband_verbs/uverbs0" \
+		"$tmp/machine/sys/class/misc/rdma_cm" "$tmp/machine/dev/infiniband" \
+		"$tmp/machine/proc/self"
+	echo Ethernet >"$port/link_layer"
+	echo "4: ACTIVE" >"$port/state"
+	echo 0000:0000:0000:0000:0000:ffff:0a00:0001 >"$port/gids/0"
+	echo "RoCE v2" >"$port/gid_attrs/types/0"
+	echo eth7 >"$port/gid_attrs/ndevs/0"
+	echo mlx5_0 >"$tmp/machine/sys/class/infiniband_verbs/uverbs0/ibdev"
+	touch "$tmp/machine/dev/infiniband/uverbs0" "$tmp/machine/dev/infiniband/rdma_cm"
+	echo "Max locked memory unlimited unlimited bytes" >"$tmp/machine/proc/self/limits"
+}
+
+test_doctor() {
+	expect 0 namctl doctor shm
+	says "shm (processes on this host): usable"
+	expect 2 namctl doctor carrier-pigeon
+	says "carrier-pigeon"
+	expect 2 namctl --cluster "$cluster" status --root "$tmp"
+	plant_machine
+	expect 0 namctl doctor verbs --root "$tmp/machine"
+	says "GID 0        10.0.0.1, RoCE v2"
+	expect 0 namctl --quiet doctor verbs --root "$tmp/machine"
+	prints ""
+	expect 0 namctl --json doctor verbs --root "$tmp/machine"
+	python3 -c 'import json, sys; sys.exit(not json.load(sys.stdin)["fabrics"][0]["usable"])' \
+		<<<"$out" || fail "wrong JSON: $out"
+	echo "1: DOWN" >"$tmp/machine/sys/class/infiniband/mlx5_0/ports/1/state"
+	expect 1 namctl doctor verbs --root "$tmp/machine"
+	says "ip link set eth7 up"
+	expect 0 namctl doctor --root "$tmp/machine"
+	plant_machine
+	rm -r "$tmp/machine/sys/class/misc"
+	expect 1 namctl doctor verbs --root "$tmp/machine"
+	says "modprobe rdma_ucm"
+	expect 1 namctl doctor verbs --root "$tmp/nothing"
+	says "there is no RDMA device"
+}
+
 test_no_server() {
 	expect 3 namctl --cluster "shm:$tmp/nobody" status
 	says "$tmp/nobody"
@@ -374,6 +419,7 @@ test_full_and_dead() {
 nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
 export NAM_CLUSTER=
 test_usage
+test_doctor
 test_no_server
 export NAM_CLUSTER=$cluster
 test_status

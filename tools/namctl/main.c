@@ -34,6 +34,9 @@ static const char help[] =
 	"                                 end open.  KEY<TAB>PAYLOAD, as load wants it\n"
 	"        --limit N                at most N pairs\n"
 	"        --reverse                downwards\n"
+	"  doctor [FABRIC]                what this machine has for shm and for verbs, what is\n"
+	"                                 missing and what to do; needs no cluster\n"
+	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
 	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex;\n"
@@ -42,10 +45,10 @@ static const char help[] =
 	"  --quiet             no text where the exit status says it all\n"
 	"  --help, --version\n"
 	"\n"
-	"Exit status: 0 done; 1 no: no such key, violations found; 2 usage or malformed input;\n"
-	"3 the fabric failed: no memory server there, or it died; 4 conflict: the index or a key\n"
-	"exists already; 5 no such index; 6 remote memory is full, locked or damaged;\n"
-	"128 + n ended by signal n.\n";
+	"Exit status: 0 done; 1 no: no such key, violations found, fabric not usable; 2 usage or\n"
+	"malformed input; 3 the fabric failed: no memory server there, or it died; 4 conflict:\n"
+	"the index or a key exists already; 5 no such index; 6 remote memory is full, locked or\n"
+	"damaged; 128 + n ended by signal n.\n";
 
 struct command {
 	const char *group;		/* "index", or NULL */
@@ -54,6 +57,7 @@ struct command {
 	int args_min, args_max;
 	const char *args;
 	bool finishes;			/* takes locks, so a signal must not end it half-way */
+	bool alone;			/* needs no cluster */
 };
 
 /*
@@ -61,18 +65,19 @@ struct command {
  * care of itself, because until it has read its input it may be ended like any other program.
  */
 static const struct command commands[] = {
-	{ NULL, "status", ctl_status, 0, 0, "", false },
-	{ "index", "create", ctl_index_create, 1, 1, "NAME", true },
-	{ "index", "list", ctl_index_list, 0, 0, "", false },
-	{ "index", "stat", ctl_index_stat, 1, 1, "NAME", false },
-	{ "index", "verify", ctl_index_verify, 1, 1, "NAME", false },
-	{ "index", "drop", ctl_index_drop, 1, 1, "NAME", true },
-	{ NULL, "gc", ctl_gc, 1, 1, "NAME", true },
-	{ NULL, "load", ctl_load, 2, 2, "NAME FILE", false },
-	{ NULL, "get", ctl_get, 2, 2, "NAME KEY", true },
-	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD", true },
-	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]", true },
-	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH", true },
+	{ NULL, "status", ctl_status, 0, 0, "", false, false },
+	{ "index", "create", ctl_index_create, 1, 1, "NAME", true, false },
+	{ "index", "list", ctl_index_list, 0, 0, "", false, false },
+	{ "index", "stat", ctl_index_stat, 1, 1, "NAME", false, false },
+	{ "index", "verify", ctl_index_verify, 1, 1, "NAME", false, false },
+	{ "index", "drop", ctl_index_drop, 1, 1, "NAME", true, false },
+	{ NULL, "gc", ctl_gc, 1, 1, "NAME", true, false },
+	{ NULL, "load", ctl_load, 2, 2, "NAME FILE", false, false },
+	{ NULL, "get", ctl_get, 2, 2, "NAME KEY", true, false },
+	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD", true, false },
+	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]", true, false },
+	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH", true, false },
+	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]", false, true },
 };
 
 #define COMMANDS_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -91,6 +96,7 @@ enum {
 	OPT_NEW,
 	OPT_LIMIT,
 	OPT_REVERSE,
+	OPT_ROOT,
 	OPT_HELP,
 	OPT_VERSION,
 };
@@ -109,6 +115,7 @@ static const struct option options_known[] = {
 	{ "new", no_argument, NULL, OPT_NEW },
 	{ "limit", required_argument, NULL, OPT_LIMIT },
 	{ "reverse", no_argument, NULL, OPT_REVERSE },
+	{ "root", required_argument, NULL, OPT_ROOT },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -131,6 +138,7 @@ static const struct {
 	{ OPT_NEW, "--new", ctl_put },
 	{ OPT_LIMIT, "--limit", ctl_range },
 	{ OPT_REVERSE, "--reverse", ctl_range },
+	{ OPT_ROOT, "--root", ctl_doctor },
 };
 
 #define BELONGS_COUNT (sizeof(belongs) / sizeof(belongs[0]))
@@ -199,6 +207,9 @@ take(struct ctl *ctl, int option, const char *value)
 		return 0;
 	case OPT_LIMIT:
 		return take_number("--limit", value, 1, UINT64_MAX, &ctl->limit);
+	case OPT_ROOT:
+		ctl->root = value;
+		return 0;
 	default:
 		ctl->reverse = true;
 		return 0;
@@ -309,7 +320,7 @@ main(int argc, char **argv)
 	command = parse(argc, argv, &ctl, &args, &exit_code);
 	if (!command)
 		return exit_code;
-	exit_code = ctl_connect(&ctl);
+	exit_code = command->alone ? CTL_OK : ctl_connect(&ctl);
 	if (!exit_code && command->finishes)
 		ctl_catch_signals();
 	if (!exit_code)

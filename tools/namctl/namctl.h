@@ -9,6 +9,9 @@
  *	data.c		get, put, delete, range
  *	load.c		load
  *	tsv.c		its input
+ *	doctor.c	doctor
+ *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
+ *	examine.c	what it lacks
  *	key.c		keys and payloads as text
  *	output.c	messages, JSON
  */
@@ -39,6 +42,7 @@ struct ctl {
 	bool json;
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */
+	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	/* of index create */
 	struct nam_index_options create;
 	/* of put, load, range */
@@ -58,6 +62,7 @@ struct ctl {
 };
 
 /* Commands: arguments after the command's name.  Each returns an exit code. */
+int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
 int ctl_index_list(struct ctl *ctl, char **args);
