@@ -239,6 +239,10 @@ atomic_due(struct sim_message *message)
 {
 	uint64_t old, fresh;
 
+	if (message->break_step == 0) {
+		nam__sim_qp_broken(message->qp);
+		return;
+	}
 	memcpy(&old, message->target, 8);
 	fresh = old + message->compare;
 	if (message->op == NAM_WR_CAS)
@@ -252,7 +256,7 @@ atomic_due(struct sim_message *message)
 		(unsigned long long)message->id, nam__sim_op_name(message->op),
 		(unsigned long long)message->remote, (unsigned long long)old,
 		(unsigned long long)fresh);
-	if (message->break_step <= 1)
+	if (message->break_step == 1)
 		nam__sim_qp_broken(message->qp);
 	else
 		carried_out(message);

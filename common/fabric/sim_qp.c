@@ -78,6 +78,7 @@ clone(const struct sim_message *message, uint64_t delay_ns)
 	copy->flags &= (uint8_t)~NAM_WR_SIGNALED;
 	copy->owned = NULL;
 	copy->context = NULL;
+	copy->break_step = UINT32_MAX;	/* what breaks is broken */
 	copy->earliest_ns = nam__sim_here() + delay_ns;
 	if (copy->class == SIM_ATOMIC) {
 		copy->local = NULL;
@@ -116,7 +117,9 @@ leave_remains(struct sim_qp *qp)
 		if ((in_order && !kept--) ||
 			((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD))
 			break;
+		/* An atomic that has been carried out is not carried out again. */
 		if (message->op == NAM_WR_READ || message->state > SIM_STEPS || message->status ||
+			(message->class == SIM_ATOMIC && message->done) ||
 			(!in_order && nam_rng_below(&sim->faults, 2)))
 			continue;
 		SIM_EVENT(SIM_WHAT_FAULT, message->id, remains->id,

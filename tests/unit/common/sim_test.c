@@ -281,6 +281,49 @@ qp_break__requests_under_way__FAIL_THEN_CLOSED_ON_BOTH_SIDES(void **state)
 	free(world);
 }
 
+/* Long after the break: how often has the request been carried out? */
+static void
+count_additions(void *arg)
+{
+	struct world *world = arg;
+
+	world->hits |= 1u << word(world->memory, 0);
+	world->done = true;
+}
+
+static void
+fetch_add_body(struct world *world)
+{
+	struct end *end = &world->ends[0];
+	struct nam_wr wr;
+
+	open_one(world);
+	wr = request(end, NAM_WR_FETCH_ADD, 0, 0, 8);
+	wr.compare = 1;
+	post(end, &wr, 1);
+	assert_int_equal(next(end).status, -NAM_E_FABRIC_PEER_DEAD);
+	assert_int_equal(nam_sim_call_after(10000000, count_additions, world), 0);
+	nam_sleep_ns(20000000);
+	end_close(end);
+}
+
+static void
+qp_break__fetch_add__CARRIED_OUT_ONCE_OR_NOT_AT_ALL(void **state)
+{
+	struct world *world = world_new(fetch_add_body);
+	unsigned outcomes = 0;
+
+	(void)state;
+	world->options.faults = (struct nam_sim_faults){ .break_qp = 1000000 };
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		world_run(world, seed);
+		assert_int_equal(world->rc, 0);
+		outcomes |= world->hits;
+	}
+	assert_int_equal(outcomes, 1u << 0 | 1u << 1);
+	free(world);
+}
+
 /* How much of a WRITE has arrived: 0, 64, or something between. */
 static void
 look_after_kill(void *arg)
@@ -614,6 +657,7 @@ main(void)
 		cmocka_unit_test(post__more_than_fits__FULL_AND_NONE_POSTED),
 		cmocka_unit_test(send__no_receive_posted__WAITS_AND_WITH_IT_WHAT_FOLLOWS),
 		cmocka_unit_test(qp_break__requests_under_way__FAIL_THEN_CLOSED_ON_BOTH_SIDES),
+		cmocka_unit_test(qp_break__fetch_add__CARRIED_OUT_ONCE_OR_NOT_AT_ALL),
 		cmocka_unit_test(process_kill__in_the_middle_of_a_write__NOTHING_ALL_OR_PART),
 		cmocka_unit_test(process_kill__server_destroyed_its_queue_pair__NO_ZOMBIES),
 		cmocka_unit_test(process_kill__server__REQUESTS_FAIL_THEN_CLOSED),
