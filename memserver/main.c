@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,10 +79,35 @@ exit_code(int rc)
 	return EXIT_FAILED;
 }
 
+/*
+ * Tell the service manager, if one has started us: systemd's sd_notify(3), which is a datagram to
+ * the socket in NOTIFY_SOCKET.  Nobody there is no reason not to serve.
+ */
+static void
+notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t length = path ? strlen(path) : 0;
+	int fd;
+
+	if (!length || length >= sizeof(to.sun_path) || (*path != '/' && *path != '@'))
+		return;
+	memcpy(to.sun_path, path, length);
+	if (*path == '@')	/* an abstract address */
+		to.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	(void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+	close(fd);
+}
+
 static int
 say_ready(const struct nam_server *server, const struct nam__options *options)
 {
-	char line[400], what[160];
+	char line[400], what[160], state[440];
 	int n;
 
 	nam_server_describe(server, what, sizeof(what));
@@ -87,6 +116,8 @@ say_ready(const struct nam_server *server, const struct nam__options *options)
 	/* Whoever started us may have closed stdout; that is no reason not to serve. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);
+	(void)snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", line);
+	notify(state);
 	if (options->ready_fd < 0)
 		return 0;
 	if (write(options->ready_fd, line, (size_t)n) != n) {
@@ -155,6 +186,7 @@ serve(struct nam__options *options)
 			(void)fprintf(stderr, "nam-memserver: waiting for clients: %s\n",
 				nam_err_text(rc));
 	}
+	notify("STOPPING=1");
 	atomic_store_explicit(&running, NULL, memory_order_release);
 	nam_server_destroy(server);
 	return rc ? EXIT_FAILED : 0;
