@@ -82,9 +82,48 @@ end_server() {
 	server_pid=
 }
 
+memory_server_pids=()	# by id
+
+# memory_server ID PORT OPTION...: one of the left host's; returns when it is ready.
+memory_server() {
+	local id=$1 log=$tmp/memory_server$1 address=verbs:$NAM_LEFT:$2 end=$((SECONDS + 20))
+	shift 2
+	: >"$log"
+	nam-memserver --id "$id" --listen "$address" "$@" >"$log" 2>&1 </dev/null &
+	memory_server_pids[id]=$!
+	while kill -0 "${memory_server_pids[id]}" 2>/dev/null && [ $SECONDS -lt $end ]; do
+		! grep -q " ready " "$log" || return 0
+		sleep 0.1
+	done
+	fail "memory server $id does not get ready: $(cat "$log")"
+}
+
+# cluster OPTION...: two memory servers on the left host; its clients are the right one.
+cluster() {
+	memory_server 0 7100 "$@"
+	memory_server 1 7101 "$@"
+	export NAM_CLUSTER=verbs:$NAM_LEFT:7100,verbs:$NAM_LEFT:7101
+}
+
+# end_cluster: as an operator would.
+end_cluster() {
+	local id
+
+	for id in "${!memory_server_pids[@]}"; do
+		kill -TERM "${memory_server_pids[id]}"
+		wait "${memory_server_pids[id]}" ||
+			fail "memory server $id has ended badly: $(cat "$tmp/memory_server$id")"
+		unset "memory_server_pids[id]"
+	done
+}
+
 # at_exit: neither a server nor a file remains.
 at_exit() {
-	[ -z "$server_pid" ] || kill -KILL "$server_pid" 2>/dev/null
+	local pid
+
+	for pid in $server_pid "${memory_server_pids[@]}"; do
+		kill -KILL "$pid" 2>/dev/null
+	done
 	nam_temporary_remove
 }
 trap at_exit EXIT
