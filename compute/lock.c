@@ -159,6 +159,20 @@ nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 		holder->dead ? "which died" : "which is alive");
 }
 
+int
+nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
+{
+	uint64_t seen;
+	int rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &seen); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	return nam_diag_set(&worker->diag, seen == word ? -NAM_E_FABRIC_PROTOCOL : -NAM_E_FENCED,
+		"the lock word at region %u offset %llu was taken, and %u READs did not show it%s",
+		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
+		NAM__LOCK_READS_MAX, seen == word ? "" : ": somebody else has overwritten it");
+}
+
 /*
  * A lock word that this client has never used.  Workers take numbers from the client many at a
  * time: an atomic increment per lock would wait for all stores before it, remote ones among them.
@@ -215,9 +229,11 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	/* Whatever the fabric promises: an image without our lock is not the one we locked. */
-	while (!rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
-		*(const uint64_t *)attempt->image != attempt->word) {
+	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
+		if (reads >= NAM__LOCK_READS_MAX)
+			return nam__lock_unseen(worker, attempt->at, attempt->word); /* SUSPENDS */
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
 	}

@@ -10,6 +10,9 @@
 
 #include "remote.h"
 
+/* READs at the most until an image shows the lock word that it has been taken with. */
+#define NAM__LOCK_READS_MAX 1000u
+
 struct nam__lock_table;
 struct nam__doorbell;			/* doorbell.h */
 
@@ -30,7 +33,8 @@ struct nam__lock {
  * @image	receives `bytes` bytes as they were after the lock was taken
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
- * diag says who), or a FABRIC code.  Nothing is held on failure.
+ * diag says who), -NAM_E_FENCED (somebody else overwrote the word just taken), or a FABRIC code:
+ * PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.
  * Bounded:	lock_timeout_ms of the client with one and the same holder; 8 times that with many.
@@ -48,6 +52,16 @@ NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gadd
  */
 NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
 	struct nam__lock *lock) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_unseen -- give back a lock that was taken and that no image has shown since.
+ *
+ * Nothing has been written under it.  Returns -NAM_E_FENCED (the word was not ours any more), or
+ * -NAM_E_FABRIC_PROTOCOL (it was: READs that come after a CAS do not show what it did) or another
+ * FABRIC code; with a diag.
+ */
+NAM_FIBER_FN int nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at,
+	uint64_t word) NAM_MUST_CHECK;
 
 /* The client that a lock word names, as the first memory server knows it. */
 struct nam__lock_holder {

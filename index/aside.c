@@ -51,10 +51,12 @@ try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *h
 	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
 		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
 	/* A READ that overtook its CAS saw the node before it was ours. */
-	while (!rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*cas_old == NAM_LOCK_FREE &&
-		held->image[NAM__WORD_LOCK] != held->lock.word) {
+		held->image[NAM__WORD_LOCK] != held->lock.word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
+		if (reads >= NAM__LOCK_READS_MAX)
+			return nam__lock_unseen(worker, held->at, held->lock.word); /* SUSPENDS */
 		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
 	}
 	return rc;

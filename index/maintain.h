@@ -24,7 +24,8 @@
  * @held	`image` is the caller's; filled in on success only
  *
  * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag says
- * who); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); or a FABRIC code.
+ * who); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (somebody else
+ * overwrote the word just taken); or a FABRIC code.
  * Nothing is held on failure.
  */
 NAM_FIBER_FN int nam__aside_lock(struct nam_worker *worker, struct nam_index *index,

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "index/index_internal.h"
+#include "index/maintain.h"
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
@@ -442,6 +442,105 @@ unlock__lock_stolen_meanwhile__FENCED(void **state)
 	fixture_close(&fixture);
 }
 
+/* ---- a fabric that never shows the lock --------------------------------------------------- */
+
+/*
+ * What the worker polls instead: each completion finds the image as it was before the CAS.  The
+ * tenth one lets a thief in, if there is one.
+ */
+static struct {
+	int (*cq_poll)(struct nam_cq *, struct nam_wc *, unsigned);
+	uint64_t *image;
+	unsigned completions;
+	struct nam_worker *thief;
+	struct nam_gaddr at;
+	uint64_t *stolen;
+} blind;
+
+static int
+blind_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	int count = blind.cq_poll(cq, wcs, max);
+
+	if (count <= 0)
+		return count;
+	blind.image[NAM__WORD_LOCK] = NAM_LOCK_FREE;
+	if (++blind.completions == 10 && blind.thief &&
+		nam_write_await(blind.thief, blind.at, blind.stolen, 8))
+		abort();
+	return count;
+}
+
+/* One look at the leaf by a worker that polls so, by the queue or beside it. */
+static int
+lock_blindly(struct fixture *fixture, bool aside, struct nam_worker *thief)
+{
+	struct nam__held held = { .image = fixture->image };
+	int rc;
+
+	blind.cq_poll = me.worker->cq_poll;
+	blind.image = fixture->image;
+	blind.completions = 0;
+	blind.thief = thief;
+	blind.at = nam_gaddr_untagged(fixture->leaf);
+	nam__op_begin(me.worker, NAM_OP_OTHER);
+	me.worker->cq_poll = blind_poll;
+	if (aside)
+		rc = nam__aside_lock(me.worker, fixture->index, fixture->leaf, 0, 0,
+			&held); /* SUSPENDS */
+	else
+		rc = nam__lock_node(me.worker, fixture->index, fixture->leaf, 0,
+			&held); /* SUSPENDS */
+	me.worker->cq_poll = blind.cq_poll;
+	nam__op_end(me.worker);
+	return rc;
+}
+
+static void
+lock__no_image_ever_shows_it__FABRIC_PROTOCOL_AND_NOTHING_HELD(void **state)
+{
+	struct fixture fixture;
+
+	(void)state;
+	fixture_open(&fixture, 100);
+	for (unsigned aside = 0; aside < 2; aside++) {
+		struct nam_op_counters before = *nam_worker_counters(me.worker, NAM_OP_OTHER), now;
+
+		assert_int_equal(lock_blindly(&fixture, aside, NULL), -NAM_E_FABRIC_PROTOCOL);
+		assert_non_null(strstr(nam_worker_diag(me.worker), "did not show it"));
+		now = *nam_worker_counters(me.worker, NAM_OP_OTHER);
+		assert_int_equal(now.restarts[NAM_RESTART_ORDER] -
+				 before.restarts[NAM_RESTART_ORDER], NAM__LOCK_READS_MAX);
+		assert_int_equal(now.round_trips - before.round_trips, NAM__LOCK_READS_MAX + 1);
+		assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), NAM_LOCK_FREE);
+	}
+	tree_fill(me.worker, fixture.index, 100, 200, 1);
+	tree_check(me.worker, fixture.index, 200);
+	fixture_close(&fixture);
+}
+
+static void
+lock__stolen_before_an_image_shows_it__FENCED(void **state)
+{
+	struct member thief = member_join(cluster, "thief", 0);
+	struct fixture fixture;
+
+	(void)state;
+	fixture_open(&fixture, 100);
+	blind.stolen = nam_buffer_take(thief.worker, 8);
+	*blind.stolen = nam_lock_word(99, 9, 9);
+	for (unsigned aside = 0; aside < 2; aside++) {
+		assert_int_equal(lock_blindly(&fixture, aside, thief.worker), -NAM_E_FENCED);
+		assert_non_null(strstr(nam_worker_diag(me.worker), "overwritten"));
+		/* And the thief's lock is still his. */
+		assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), nam_lock_word(99, 9, 9));
+		leaf_poke(&fixture, NAM__WORD_LOCK, NAM_LOCK_FREE);
+	}
+	nam_buffer_give(thief.worker, blind.stolen, 8);
+	member_leave(&thief);
+	fixture_close(&fixture);
+}
+
 /* ---- pointers that have grown old --------------------------------------------------------- */
 
 /*
@@ -588,6 +687,8 @@ main(void)
 		cmocka_unit_test(lock_node__stale_pointer__RESTART_DEAD_AND_NOTHING_HELD),
 		cmocka_unit_test(write_unlock__one_entry__NEXT_VERSION_WHOLE_AND_FREE),
 		cmocka_unit_test(unlock__lock_stolen_meanwhile__FENCED),
+		cmocka_unit_test(lock__no_image_ever_shows_it__FABRIC_PROTOCOL_AND_NOTHING_HELD),
+		cmocka_unit_test(lock__stolen_before_an_image_shows_it__FENCED),
 		cmocka_unit_test(lookup__handle_older_than_the_tree__LEARNS_THE_ROOT),
 		cmocka_unit_test(lookup__cache_made_stale_by_splits__IS_REPAIRED),
 		cmocka_unit_test(lookup__cache_made_stale_by_merges__IS_REPAIRED),
