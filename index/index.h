@@ -329,7 +329,8 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
  *		the parent, and the next waits.
  *		Without a cache windows end so, too.  The way down to the first parent is READ, and
  *		in reverse to each; forward, leaves behind it are READ one by one up to the first
- *		head node, and then 1 head node and a window of its leaves by turns.
+ *		head node, and then 1 head node and a window of its leaves by turns; and near the
+ *		far end a way down to each parent again, which says where that is.
  * Source:	Ziegler et al., section 4.3 (head nodes); differs: index/README.md, D7.
  */
 NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,

@@ -45,6 +45,7 @@ range_set(struct nam_cursor *cursor, const struct nam_range *range)
 	cursor->unbounded = !has_high;
 	cursor->bound = range->reverse ? high : low;
 	cursor->stop = range->reverse ? low : high;
+	cursor->begin = low.w[0];
 	cursor->limited = range->limit > 0;
 	cursor->remaining = range->limit;
 	if (has_high && nam__key_compare(low.w, high.w, g->full_words) >= 0)

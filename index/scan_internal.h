@@ -18,6 +18,7 @@ struct nam_cursor {
 	struct nam_index *index;
 	struct nam__key bound;		/* delivered up to here */
 	struct nam__key stop;		/* the far end; exclusive forward, inclusive in reverse */
+	uint64_t begin;			/* forward: first word of where the range begins */
 	bool unbounded;			/* forward: no far end.  reverse: `bound` is infinite */
 	bool reverse;
 	bool done;

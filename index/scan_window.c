@@ -8,11 +8,14 @@
  *
  * Where addresses come from, cheapest first:
  *	1. children of the cached level-1 node, and of the one behind it
- *	2. forward: the head node that the last leaf's sibling pointer leads to
+ *	2. forward: the head node that the last leaf's sibling pointer leads to, if the far end of
+ *	   the range is not near
  *	3. a level-1 node read for the purpose
+ * By separators, that is by 1 and 3, they are cut at the far end of the range, either way.
  * They are hints, whose age does not matter: scan.c looks at what they lead to.  Windows posted
  * ahead use the first kind only, because it can be had without waiting.
  */
+#include "maintain.h"
 #include "scan_internal.h"
 
 #define RING_BYTES_MAX (64u << 10)
@@ -146,6 +149,25 @@ hints_settle(struct nam_cursor *cursor)
 		(void)nam__cache_segment(index->cache, cursor->hints_key.w);
 }
 
+/*
+ * In reverse hints lead down to the first leaf of their parent at the most.  How many of `count`,
+ * taken for `key`, are not beyond the low end of the range?  All, if nobody knows any more.
+ */
+static uint32_t
+hints_in_reverse(const struct nam_cursor *cursor, const uint64_t *key, uint32_t count)
+{
+	const struct nam_index *index = cursor->index;
+	const struct nam__segment *segment = nam__cache_segment(index->cache, key);
+	unsigned first, last;
+
+	if (count < 2 || !segment || !nam__segment_covers(&index->g, segment, key))
+		return count;
+	first = nam__segment_search(&index->g, segment, cursor->sliced_floor, key);
+	/* The end lies at or below the key, so it is covered unless it lies below all children. */
+	last = nam__segment_search(&index->g, segment, cursor->sliced_floor, cursor->stop.w);
+	return first - last < count - 1 ? first - last + 1 : count;
+}
+
 /* More hints from the cache, for leaves from `key` on; at most `wanted`. */
 static void
 hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted)
@@ -161,6 +183,8 @@ hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted
 		wanted = NAM__SCAN_HINTS_MAX - left;
 	count = nam__cache_leaves(cursor->index->cache, key, cursor->reverse,
 		cursor->hints + left, wanted);
+	if (cursor->reverse)
+		count = hints_in_reverse(cursor, key, count);
 	cursor->hints_end += count;
 	cursor->hints_go_on = false;
 	/* A short scan with a limit has what it needs; others want to know how to go on. */
@@ -172,6 +196,18 @@ hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted
 	/* Hints beyond the end of the range must not be followed; else it can wait. */
 	if (!cursor->unbounded)
 		hints_settle(cursor);
+}
+
+/* Whether the range does not go on beyond the fence that a cursor comes to next. */
+static bool
+ends_at_fence(const struct nam_cursor *cursor, const uint64_t *fence)
+{
+	int order;
+
+	if (!cursor->reverse && cursor->unbounded)
+		return false;
+	order = nam__key_compare(fence, cursor->stop.w, cursor->index->g.full_words);
+	return cursor->reverse ? order <= 0 : order >= 0;
 }
 
 /* Addresses from a level-1 node that is read for the purpose; a tree of one leaf has none. */
@@ -196,9 +232,15 @@ hints_from_parent(struct nam_cursor *cursor, const uint64_t *key)
 	if (index->cache)
 		nam__cache_put(index->cache, image, at);
 	number = (int)nam__inner_search(g, image, key);
-	for (; number >= 0 && number < (int)nam__node_count(image) &&
-		cursor->hints_end < NAM__SCAN_HINTS_MAX; number += step)
+	while (cursor->hints_end < NAM__SCAN_HINTS_MAX) {
+		int fence = cursor->reverse ? number : number + 1;
+
 		cursor->hints[cursor->hints_end++] = nam__inner_child(g, image, (unsigned)number);
+		number += step;
+		if (number < 0 || number >= (int)nam__node_count(image) ||
+			ends_at_fence(cursor, nam__inner_entry(g, image, (unsigned)fence)))
+			break;
+	}
 	return 0;
 }
 
@@ -231,6 +273,20 @@ hints_from_head(struct nam_cursor *cursor)
 	return 0;
 }
 
+/*
+ * Whether the far end is likely to lie beyond all that a head node names, by the leaves so far.  If
+ * not, a parent is asked: a head node has addresses only, and cannot say which is the last.
+ */
+static bool
+end_is_far(const struct nam_cursor *cursor)
+{
+	uint64_t here = cursor->bound.w[0];
+	double done = (double)(here - cursor->begin), left = (double)(cursor->stop.w[0] - here);
+
+	return cursor->unbounded || left * (double)cursor->leaves_seen >
+		2.0 * done * nam__head_interval(cursor->index);
+}
+
 /* Fill `hints`.  1: a leaf is there, too. */
 NAM_FIBER_FN static int
 find_hints(struct nam_cursor *cursor, const uint64_t *key)
@@ -241,7 +297,7 @@ find_hints(struct nam_cursor *cursor, const uint64_t *key)
 		hints_from_cache(cursor, key, leaves_wanted(cursor));
 	if (cursor->hints_end)
 		return 0;
-	if (!nam_gaddr_is_null(cursor->chain)) {
+	if (!nam_gaddr_is_null(cursor->chain) && end_is_far(cursor)) {
 		rc = hints_from_head(cursor); /* SUSPENDS */
 		if (rc || cursor->hints_end)
 			return rc;

@@ -358,6 +358,14 @@ act_scans_in_reverse(struct cost_stage *stage)
 	window = WINDOW_FIRST;
 	count = windows(54, &window) + 3 * windows(55, &window);
 	scan(stage, "all in reverse", (struct scan){ 12000, 12001, 0, true }, 219, count, 0);
+	/* No leaf beyond the low end, in the parent of which there are 36 more. */
+	window = WINDOW_FIRST;
+	count = windows(54, &window) + windows(55, &window) + windows(55, &window) +
+		windows(183 - 164, &window);
+	scan(stage, "10,000 of a range in reverse", (struct scan){ 12000, 10000, 0, true }, 183,
+		count, 0);
+	scan(stage, "100 of a range in reverse", (struct scan){ 12000, 100, 0, true }, 3, 1, 0);
+	scan(stage, "1 of a range in reverse", (struct scan){ 12000, 1, 0, true }, 1, 1, 0);
 }
 
 static void
@@ -393,6 +401,43 @@ act_scans_uncached(struct cost_stage *stage)
 	scan(stage, "10,000 in reverse without a cache", part, 183 + 4 * 2, count, 0);
 }
 
+/*
+ * What ends at a key reads no leaf beyond it.  Forward: a way down to the first parent; the leaves
+ * up to the first head node; two head nodes; then the end is near, and the parents of leaves 128
+ * and 165 say where it is.
+ */
+static void
+act_ranges_uncached(struct cost_stage *stage)
+{
+	uint64_t window = WINDOW_FIRST, count;
+
+	count = 2 + windows(55, &window) + (64 - 55) + 2 * (1 + windows(32, &window)) +
+		2 + windows(165 - 128, &window) + 2 + windows(182 - 165, &window);
+	scan(stage, "10,000 of a range without a cache", (struct scan){ 0, 10000, 0, false },
+		182 + 2 + 3 * 2, count, 0);
+	scan(stage, "100 of a range without a cache", (struct scan){ 0, 100, 0, false }, 2 + 2,
+		2 + 1, 0);
+	window = WINDOW_FIRST;
+	count = 4 * 2 + windows(54, &window) + windows(55, &window) + windows(55, &window) +
+		windows(183 - 164, &window);
+	scan(stage, "10,000 of a range in reverse without a cache",
+		(struct scan){ 12000, 10000, 0, true }, 183 + 4 * 2, count, 0);
+	scan(stage, "100 of a range in reverse without a cache",
+		(struct scan){ 12000, 100, 0, true }, 3 + 2, 2 + 1, 0);
+}
+
+static void
+scan__range_and_no_cache__NOTHING_BEYOND_THE_END(void **state)
+{
+	struct cost_stage stage;
+
+	(void)state;
+	cost_stage_init(&stage, act_ranges_uncached);
+	stage.pairs = 15000;
+	stage.cache_bytes = 0;
+	play(&stage);
+}
+
 static void
 scan__no_cache__WINDOWS_END_WITH_THE_HEAD_NODE(void **state)
 {
@@ -419,6 +464,7 @@ main(void)
 		cmocka_unit_test(scan__two_servers__A_DOORBELL_FOR_EACH),
 		cmocka_unit_test(scan__reverse__WINDOWS_END_WITH_THE_PARENT),
 		cmocka_unit_test(scan__no_cache__WINDOWS_END_WITH_THE_HEAD_NODE),
+		cmocka_unit_test(scan__range_and_no_cache__NOTHING_BEYOND_THE_END),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
