@@ -117,7 +117,7 @@ struct verbs_cq {
 	struct verbs_rq *rqs;
 	uint32_t depth;
 	uint32_t outstanding;		/* of all queue pairs */
-	uint32_t spin_ns, waits;
+	uint32_t spin_ns;
 	bool armed;
 	bool stashed;
 	struct ibv_wc stash;

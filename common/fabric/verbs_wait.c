@@ -2,6 +2,10 @@
 /*
  * verbs_wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
  *
+ * It spins for as long as that has lately paid: a sleep that turned out short makes the next spin
+ * long enough for it, a spin in vain makes the next one shorter, down to none.  Beyond the first
+ * microseconds it offers the processor to others, who may be a software NIC.
+ *
  * A completion that came before its ibv_cq was armed raises no event, so each is looked at once
  * more between arming and sleeping.  What that look takes out is kept for cq_poll.
  */
@@ -11,9 +15,9 @@
 
 #include "verbs_internal.h"
 
-#define SPIN_NS_MAX 20000u
-#define SPIN_NS_TRY 1000u		/* what is tried now and then once spinning did not pay */
-#define SPIN_TRY_EVERY 64u		/* a power of two */
+#define SPIN_NS_MAX 300000u
+#define SPIN_NS_MIN 1000u
+#define SPIN_ALONE_NS 10000u		/* before others are let in between two looks */
 #define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
 
 static bool
@@ -38,25 +42,32 @@ has_work(struct verbs_cq *cq)
 	return false;
 }
 
-/* Spin as long as it has lately paid to.  True if work came. */
+static uint32_t
+spin_bounded(uint64_t ns)
+{
+	return ns < SPIN_NS_MAX ? (uint32_t)ns : SPIN_NS_MAX;
+}
+
+/* True if work came. */
 static bool
 spin(struct verbs_cq *cq, uint64_t timeout_ns)
 {
-	uint64_t until;
+	uint64_t begin = nam_now_ns(), now = begin;
+	uint64_t until = begin + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
 
-	if (cq->spin_ns == 0) {
-		if (++cq->waits % SPIN_TRY_EVERY)
-			return false;
-		cq->spin_ns = SPIN_NS_TRY;
-	}
-	until = nam_now_ns() + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
-	do {
+	while (now < until) {
 		if (has_work(cq)) {
-			cq->spin_ns = cq->spin_ns * 2 < SPIN_NS_MAX ? cq->spin_ns * 2 : SPIN_NS_MAX;
+			/* Twice what it took is enough the next time, too. */
+			cq->spin_ns = (3 * cq->spin_ns + spin_bounded(2 * (now - begin))) / 4;
+			if (cq->spin_ns < SPIN_NS_MIN)
+				cq->spin_ns = SPIN_NS_MIN;
 			return true;
 		}
-	} while (nam_now_ns() < until);
-	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
+		if (now - begin > SPIN_ALONE_NS)
+			nam_yield();
+		now = nam_now_ns();
+	}
+	cq->spin_ns = cq->spin_ns <= SPIN_NS_MIN ? 0 : cq->spin_ns / 2;
 	return false;
 }
 
@@ -94,8 +105,8 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 		{ .fd = cq->channel->fd, .events = POLLIN },
 		{ .fd = cq->wake_fd, .events = POLLIN },
 	};
+	uint64_t begin = nam_now_ns(), count;
 	struct timespec timeout;
-	uint64_t count;
 	int n;
 
 	if (cq->broken && timeout_ns > BROKEN_NS)
@@ -107,8 +118,12 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 	n = ppoll(ready, 2, &timeout, NULL);
 	if (n == 0)
 		return -ETIMEDOUT;
-	if (n > 0 && ready[0].revents)
+	if (n > 0 && ready[0].revents) {
 		take_events(cq);
+		count = nam_now_ns() - begin;
+		if (count < SPIN_NS_MAX && cq->spin_ns < 2 * count)
+			cq->spin_ns = spin_bounded(2 * count);
+	}
 	if (n > 0 && ready[1].revents)
 		(void)!read(cq->wake_fd, &count, sizeof(count));
 	return 0;
@@ -118,6 +133,7 @@ int
 nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 {
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
+	uint64_t count;
 	int rc = 0;
 
 	if (has_work(cq) || spin(cq, timeout_ns))
@@ -129,7 +145,8 @@ nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	rc = has_work(cq) ? 0 : sleep_for(cq, timeout_ns);
 out:
 	/* Pairs with the release in nam__verbs_cq_wake: what came before it is seen now. */
-	(void)atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire);
+	if (atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire))
+		(void)!read(cq->wake_fd, &count, sizeof(count));
 	return rc;
 }
 

@@ -197,6 +197,24 @@ finish(void)
 		cluster_stop(unfinished);
 }
 
+/*
+ * An address for memory server `number`: a socket in `folder`, or, where NAM_TEST_FABRIC is for
+ * example verbs:10.0.0.1:0, a port of its own on that host.
+ */
+static void
+address_choose(const char *folder, unsigned number, char *address, size_t size)
+{
+	static unsigned ports;
+	const char *fabric = getenv("NAM_TEST_FABRIC");
+	size_t length = fabric ? strlen(fabric) : 0;
+
+	if (length > 2 && !strcmp(fabric + length - 2, ":0"))
+		(void)snprintf(address, size, "%.*s:%u", (int)(length - 2), fabric,
+			10000 + ((unsigned)getpid() * 64 + ports++) % 20000);
+	else
+		(void)snprintf(address, size, "shm:%s/%u", folder, number);
+}
+
 void
 cluster_start_server(struct cluster *cluster, unsigned number)
 {
@@ -229,8 +247,8 @@ cluster_start(struct cluster *cluster, unsigned count, const char *memory, const
 	unfinished = cluster;
 	(void)atexit(finish);
 	for (unsigned i = 0; i < count; i++) {
-		(void)snprintf(cluster->addresses[i], sizeof(cluster->addresses[i]), "shm:%s/%u",
-			cluster->folder, i);
+		address_choose(cluster->folder, i, cluster->addresses[i],
+			sizeof(cluster->addresses[i]));
 		length += (size_t)snprintf(cluster->list + length, sizeof(cluster->list) - length,
 			"%s%s", i ? "," : "", cluster->addresses[i]);
 		cluster_start_server(cluster, i);
@@ -245,6 +263,8 @@ cluster_stop(struct cluster *cluster)
 		char lock[128];
 
 		child_kill(&cluster->servers[i]);
+		if (strncmp(cluster->addresses[i], "shm:", 4))
+			continue;
 		(void)unlink(path);
 		(void)snprintf(lock, sizeof(lock), "%s.lock", path);
 		(void)unlink(lock);
@@ -292,8 +312,7 @@ local_cluster_start(unsigned count, uint64_t memory_bytes, uint64_t region_bytes
 		struct nam_diag diag = { "" };
 		char *address = cluster->servers[i].address;
 
-		(void)snprintf(address, sizeof(cluster->servers[i].address), "shm:%s/%u",
-			cluster->folder, i);
+		address_choose(cluster->folder, i, address, sizeof(cluster->servers[i].address));
 		length += (size_t)snprintf(cluster->list + length, sizeof(cluster->list) - length,
 			"%s%s", i ? "," : "", address);
 		nam_server_options_init(&options);

@@ -6,15 +6,27 @@
 #	nam_servers_start 2 --memory 64M --region 16M
 #	namctl status "$cluster"
 #	nam_servers_stop
+#
+# They listen at sockets there, or, where NAM_TEST_FABRIC is for example verbs:10.0.0.1:0, at ports
+# of that host.
 
 cluster=		# what clients connect to
 nam_server_pids=()	# by server id
 
 # shellcheck disable=SC2154	# tmp is from temporary.sh
 
+# nam_server_address ID
+nam_server_address() {
+	case ${NAM_TEST_FABRIC:-shm} in
+	*:0) echo "${NAM_TEST_FABRIC%:0}:$((10000 + $$ % 1000 * 20 + $1))" ;;
+	*) echo "shm:$tmp/server$1" ;;
+	esac
+}
+
 # nam_server_start ID OPTION...: returns once it is ready; prints its log if it does not get there.
 nam_server_start() {
-	local id=$1 log=$tmp/server$1.log address=shm:$tmp/server$1 waited
+	local id=$1 log=$tmp/server$1.log address waited
+	address=$(nam_server_address "$1")
 	shift
 	if [ -n "${nam_server_pids[id]:-}" ]; then
 		echo "memory server $id is running already" >&2
@@ -49,7 +61,7 @@ nam_servers_start() {
 	cluster=
 	for ((id = 0; id < count; id++)); do
 		nam_server_start "$id" "$@" || return 1
-		cluster+=${cluster:+,}shm:$tmp/server$id
+		cluster+=${cluster:+,}$(nam_server_address "$id")
 	done
 }
 
