@@ -40,6 +40,12 @@ end(int signal_number)
 		nam_server_stop(server);
 }
 
+static void
+say_notice(const char *text)
+{
+	(void)fprintf(stderr, "nam-memserver: note: %s\n", text);
+}
+
 static int
 catch_signals(void)
 {
@@ -164,6 +170,7 @@ serve(struct nam__options *options)
 	int rc;
 
 	options->server.cancelled = is_told_to_end;
+	options->server.notice = say_notice;
 	rc = start(options, &server, &notice, &diag);
 	if (told_to_end && (rc == -ECANCELED || rc == -EINTR))
 		return 0;

@@ -29,6 +29,9 @@ static const char usage[] =
 	"  -t, --rpc-threads N    threads that answer requests, 1 to 64 (default 1)\n"
 	"  -i, --id N             this server's number in the cluster, 0 to 255 (default 0);\n"
 	"                         server 0 keeps the catalog and the list of clients\n"
+	"      --device NAME      over verbs: the RDMA device, if the address does not say it\n"
+	"      --gid-index N      ... which of its GIDs clients connect to, with 0.0.0.0\n"
+	"      --mtu BYTES        ... of packets, if not what the path has: 256 to 4096\n"
 	"  -c, --config FILE      take what is not said here from section [server N] of FILE\n"
 	"      --ready-fd FD      write a line to this file descriptor when ready, then close it\n"
 	"  -h, --help             show this and exit\n"
@@ -39,6 +42,9 @@ static const char usage[] =
 	"3 the address is in use, 4 not enough memory or huge pages.\n";
 
 #define READY_FD 1000
+#define DEVICE 1001
+#define GID_INDEX 1002
+#define MTU 1003
 
 static const struct option long_options[] = {
 	{ "listen", required_argument, NULL, 'l' },
@@ -49,6 +55,9 @@ static const struct option long_options[] = {
 	{ "rpc-threads", required_argument, NULL, 't' },
 	{ "id", required_argument, NULL, 'i' },
 	{ "config", required_argument, NULL, 'c' },
+	{ "device", required_argument, NULL, DEVICE },
+	{ "gid-index", required_argument, NULL, GID_INDEX },
+	{ "mtu", required_argument, NULL, MTU },
 	{ "ready-fd", required_argument, NULL, READY_FD },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -250,6 +259,7 @@ copy_text(const char *option, const char *value, char *to, size_t size)
 struct command_line {
 	struct nam_cluster_server said;
 	const char *config;
+	const char *device, *gid_index, *mtu;
 	uint32_t id;
 	int ready_fd;
 };
@@ -279,6 +289,15 @@ take_option(struct command_line *line, int option)
 			sizeof(said->rpc_threads));
 	case 'c':
 		line->config = optarg;
+		return 0;
+	case DEVICE:
+		line->device = optarg;
+		return 0;
+	case GID_INDEX:
+		line->gid_index = optarg;
+		return 0;
+	case MTU:
+		line->mtu = optarg;
 		return 0;
 	case 'i':
 		rc = parse_number(&id, optarg, 0, NAM_SERVERS_MAX - 1, &number);
@@ -331,6 +350,9 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret)
 	nam_server_options_init(&ret->server);
 	ret->server.id = line.id;
 	ret->server.listen = ret->texts.listen;
+	ret->server.device = line.device;
+	ret->server.gid_index = line.gid_index;
+	ret->server.mtu = line.mtu;
 	if (convert(&ret->texts, &line.said, line.config, &ret->server))
 		return NAM__OPTIONS_EXIT_USAGE;
 	if (!*ret->texts.listen) {
