@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "litmus.h"
+#include "memory.h"
 
 static void
 raise_three(void *arg)
@@ -372,6 +373,55 @@ end_renewed(struct actor *self)
 	litmus_verify(self);
 }
 
+/* ---- drop beside growth -------------------------------------------------------------------- */
+
+static void
+grow_until_dropped(struct actor *self)
+{
+	int rc = 0;
+
+	for (uint64_t number = 0; number <= 120 && !rc; number += 10)
+		rc = litmus_try_insert(self, number);
+	if (rc && rc != -NAM_E_DROPPED)
+		litmus_fail("insert beside a drop: %s", nam_err_name(rc));
+}
+
+static void
+drop_under_growth(struct actor *self)
+{
+	int rc;
+
+	litmus_await(ONE);
+	rc = nam_index_drop(self->worker, LITMUS_INDEX);
+	if (rc)
+		litmus_fail("drop: %s", nam_err_name(rc));
+	litmus.flags[TWO] = true;
+}
+
+/* All blocks are in a new index, or free. */
+static void
+end_all_accounted(struct actor *self)
+{
+	struct sim_memory memory;
+	int64_t lost;
+	int rc;
+
+	if (!litmus.flags[TWO])
+		litmus_fail("nobody has grown the tree");
+	renew(self, true);
+	/* What this worker has in stock is given back; another one counts. */
+	nam_worker_close(self->worker);
+	self->worker = sim_worker(self->client);
+	if (!self->worker)
+		sim_die("no memory");
+	rc = sim_memory_count(self->worker, self->index, &memory);
+	if (rc)
+		sim_die("counting blocks: %s", nam_err_name(rc));
+	lost = sim_memory_lost(&memory, sim_memory_given_up(self->client));
+	if (lost)
+		litmus_fail("%lld blocks are neither in an index nor free", (long long)lost);
+}
+
 /* ---- aborted -------------------------------------------------------------------------------- */
 
 static uint64_t
@@ -457,5 +507,8 @@ const struct litmus_case litmus_tree_cases[] = {
 	{ { "drop_under_merge", LITMUS_LOADED, { end_renewed, drop_meanwhile, merge_meanwhile },
 			{ { "merge.locked", B, hold_briefly } } },
 		"an index is dropped while a collector is at work", 1 },
+	{ { "drop_under_growth", 0, { end_all_accounted, grow_until_dropped, drop_under_growth },
+			{ { "root.written", A, hold_long } } },
+		"an index is dropped while a client is about to put a root on top", 1 },
 	{ { 0 }, NULL, 0 },
 };
