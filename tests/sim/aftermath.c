@@ -76,6 +76,21 @@ recover(struct sim_stage *stage, struct nam_worker *worker)
 	sim_remains_verify(stage, worker);
 }
 
+/*
+ * Nodes that were divided without memory for a parent: once there is some, a pass of the collector
+ * names them all.
+ */
+static void
+repair(struct sim_stage *stage, struct nam_worker *worker)
+{
+	int rc = sim_collect(&stage->actors[SIM_DIRECTOR], worker);
+
+	if (rc)
+		sim_fail(stage, "a pass once there was room: %s", nam_err_name(rc));
+	stage->roomy = true;
+	sim_remains_verify(stage, worker);
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 static void
@@ -138,6 +153,8 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 
 	if (stage->scenario->temporary)
 		sim_temporary_clear(director, *worker);
+	if (stage->scenario->stray)
+		sim_remains_stray(stage, *worker);
 	sim_remains_verify(stage, *worker);
 	check_contents(stage, *worker);
 	if (nam_sim_counted().server_kills) {
@@ -147,6 +164,8 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
 		recover(stage, *worker);
 	sim_memory_give(*worker, director->index, &stage->ballast);
+	if (stage->scenario->spare && !sim_disturbed())
+		repair(stage, *worker);
 	*worker = replace_worker(stage, *worker);
 	check_memory(stage, *worker);
 }

@@ -37,6 +37,7 @@ struct sim_scenario {
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t leaks;				/* blocks that the director loses on purpose */
+	bool stray;				/* the director leaves the root locked on purpose */
 	/* So long one message of an operation, or of a collector's pass, takes on purpose. */
 	uint64_t hang_ns, hang_pass_ns;
 	void (*on_race)(const char *name);	/* called at each race point; NULL: nobody */

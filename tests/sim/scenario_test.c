@@ -102,6 +102,33 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 	assert_true(broken > 0);
 }
 
+/* A lock that nobody's end explains is no more in order where others have died. */
+static void
+sim_scenario_run__stray_lock__FAILS_with_I9(void **state)
+{
+	struct sim_scenario scenario;
+	struct sim_result outcome;
+	unsigned disturbed = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.stray = true;
+	outcome = run(&scenario);
+	assert_true(outcome.failed);
+	assert_non_null(strstr(outcome.why, "I9: region"));
+	scenario.kills = 1;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		scenario.sim.seed = seed;
+		outcome = run(&scenario);
+		if (!outcome.counts.kills)
+			continue;
+		disturbed++;
+		assert_true(outcome.failed);
+		assert_non_null(strstr(outcome.why, "I9: region"));
+	}
+	assert_true(disturbed > 0);
+}
+
 /* With one client and many passes most of those who die are collectors. */
 static void
 sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
@@ -170,6 +197,7 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS),
 		cmocka_unit_test(sim_scenario_run__operation_never_ends__ETIMEDOUT),
 		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall),
+		cmocka_unit_test(sim_scenario_run__stray_lock__FAILS_with_I9),
 		cmocka_unit_test(sim_scenario_run__collector_dies__ANOTHER_goes_on),
 		cmocka_unit_test(sim_scenario_run__loaded_in_bulk__PASSES),
 		cmocka_unit_test(

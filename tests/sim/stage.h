@@ -54,6 +54,7 @@ struct sim_stage {
 	struct sim_actor *collector;	/* the latest; NULL: none yet */
 	bool leaving;			/* all clients are done: the others shall end */
 	struct sim_ballast ballast;	/* what the director has taken so that little is left */
+	bool roomy;			/* it has been given back, and a pass has been made since */
 	uint64_t given_up;		/* blocks, by workers that were closed */
 	uint64_t planned;		/* operations, if nobody dies */
 	uint64_t called;		/* so far */
@@ -134,6 +135,9 @@ void sim_aftermath(struct sim_stage *stage, struct nam_worker **worker);
 void sim_aftermath_history(struct sim_stage *stage);
 
 /* ---- remains.c ---------------------------------------------------------------------------- */
+
+/* Leave the root locked by somebody who lives, if nobody else has: so that tests see it noticed. */
+void sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker);
 
 /*
  * Verify the index, and fail for each violation that nobody's end explains.  Afterwards
