@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * damage_tool.c -- indexes with something wrong, for scripts.
+ *
+ *	damage_tool CLUSTER INDEX hold		locks the root until its standard input ends
+ *	damage_tool CLUSTER INDEX lock		leaves it locked
+ *	damage_tool CLUSTER INDEX separator	takes the last separator out of it
+ *	damage_tool CLUSTER INDEX hash		spoils its hash
+ *
+ * Prints "done" when it is so.  Nobody else may be at work.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "index/index_internal.h"
+#include "lib/cluster.h"
+
+static int
+damage(struct nam_worker *worker, struct nam_index *index, const char *how)
+{
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes), seen;
+	uint64_t word = nam_lock_word(index->client->id, index->client->incarnation, 1u << 20);
+	struct nam_gaddr root;
+	char byte;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__root_read(worker, index, &root, image);
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	root = nam_gaddr_untagged(root);
+	if (!strcmp(how, "hash") || !strcmp(how, "separator")) {
+		unsigned count = nam__node_count(image) - 1;
+
+		if (!strcmp(how, "separator"))
+			nam__node_set_counts(image, count, count);
+		nam__node_seal(&index->g, image, root);
+		if (!strcmp(how, "hash"))
+			image[NAM__WORD_HASH]++;
+		return nam_write_await(worker, root, image, index->g.node_bytes);
+	}
+	rc = nam_cas_await(worker, root, NAM_LOCK_FREE, word, &seen);
+	if (rc || strcmp(how, "hold"))
+		return rc;
+	puts("done");
+	(void)fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		continue;
+	return nam_cas_await(worker, root, word, NAM_LOCK_FREE, &seen);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_index *index;
+	int rc;
+
+	if (argc != 4)
+		test_die("usage: damage_tool CLUSTER INDEX hold|lock|separator|hash");
+	client = test_connect(argv[1], "damage", 0);
+	worker = test_worker(client);
+	rc = nam_index_open(worker, argv[2], 0, &index);
+	if (rc)
+		test_die("%s: %s", argv[2], nam_worker_diag(worker));
+	rc = damage(worker, index, argv[3]);
+	if (rc)
+		test_die("%s: %s", argv[3], nam_err_text(rc));
+	if (strcmp(argv[3], "hold"))
+		puts("done");
+	nam_index_close(index);
+	nam_worker_close(worker);
+	nam_client_close(client);
+	return 0;
+}

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# namctl where something is wrong: what verify makes of it, signals while it waits for a lock, and a
+# memory server that dies under a load.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$NAM_BUILD_DIR/tests:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/servers.sh
+. "$here/../lib/servers.sh"
+
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
+expect() {
+	local wanted=$1 status=0
+	shift
+	out=$("$@" 2>"$tmp/err") || status=$?
+	err=$(cat "$tmp/err")
+	[ "$status" -eq "$wanted" ] ||
+		fail "'$*' ended with $status instead of $wanted: $out $err"
+}
+
+says() {
+	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
+}
+
+# damaged NAME [HOW]: an index of two levels with something wrong.
+damaged() {
+	namctl --quiet index create "$1" || fail "create $1"
+	seq 1 500 | awk '{ print $1 "\t" $1 }' | namctl --quiet load "$1" - || fail "load $1"
+	[ $# -eq 1 ] || damage_tool "$cluster" "$1" "$2" >/dev/null || fail "damage $1"
+}
+
+test_verdicts() {
+	damaged whole
+	expect 0 namctl index verify whole
+	says "whole: every invariant holds"
+	damaged late separator
+	expect 1 namctl index verify late
+	says "I7: region"
+	says "late: the pairs are all right, but 1 separators are late, which costs "
+	says "which costs time and no more; whoever passes there next adds them"
+	damaged locked lock
+	expect 1 namctl index verify locked
+	says "I9: region"
+	says "locked: the pairs are all right, but 1 locks are set and 0 separators are late; if "
+	says "if nobody was writing meanwhile, somebody died of it, and the locked nodes can be read"
+	says "save the pairs with namctl range, drop the index and load it anew"
+	damaged spoilt hash
+	expect 1 namctl index verify spoilt
+	says "I2: region"
+	says "violations of the invariants in index/README.md; if nobody was writing"
+	says "meanwhile, the index is damaged: load it anew"
+	expect 1 namctl --json index verify spoilt
+	says '"damaged":	true'
+	expect 1 namctl --json index verify locked
+	says '"damaged":	false'
+}
+
+# A command that is told to end while it waits for a lock finishes what it has begun.
+test_signals() {
+	local signal key=0 holder pid status
+	namctl --quiet index create held || fail "create held"
+	mkfifo "$tmp/pipe"
+	for signal in INT TERM; do
+		key=$((key + 1))
+		damage_tool "$cluster" held hold <"$tmp/pipe" >"$tmp/held" &
+		holder=$!
+		exec 9>"$tmp/pipe"
+		until grep -q 'done' "$tmp/held"; do sleep 0.01; done
+		# The shell has its background commands ignore SIGINT.
+		env --default-signal=$signal namctl put held $key 7 >"$tmp/out" 2>&1 9>&- &
+		pid=$!
+		sleep 0.4
+		kill -$signal $pid
+		exec 9>&-
+		wait $holder || fail "the holder ended with $?"
+		status=0
+		wait $pid || status=$?
+		[ $status -eq $((128 + $(kill -l $signal))) ] ||
+			fail "put ended with $status: $(cat "$tmp/out")"
+		expect 0 namctl get held $key
+		says 7
+	done
+	expect 0 namctl index verify held
+}
+
+# Whoever reads no further ends a range, which leaves nothing behind.
+test_reader_goes() {
+	local statuses
+	damaged read
+	seq 1000 60000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load read - || fail "load read"
+	env --default-signal=PIPE namctl range read - - 2>"$tmp/err" | head -n 1 >"$tmp/out"
+	statuses=("${PIPESTATUS[@]}")
+	[ "${statuses[0]}" -eq 141 ] || fail "range ended with ${statuses[0]}: $(cat "$tmp/err")"
+	[ "$(cat "$tmp/out")" = $'1\t1' ] || fail "range printed $(cat "$tmp/out")"
+	expect 0 namctl index verify read
+}
+
+test_server_dies_under_load() {
+	local pid status=0 i
+	namctl --quiet index create dying || fail "create dying"
+	seq 1 1000000 | awk '{ print $1 * 7 "\t" $1 }' | tac >"$tmp/pairs"
+	namctl load dying "$tmp/pairs" >"$tmp/out" 2>"$tmp/load.err" &
+	pid=$!
+	for ((i = 0; i < 500; i++)); do
+		[ -z "$(namctl range dying - - --limit 1)" ] || break
+		sleep 0.01
+	done
+	kill -KILL "${nam_server_pids[1]}"
+	wait "${nam_server_pids[1]}" 2>/dev/null
+	unset "nam_server_pids[1]"
+	wait $pid || status=$?
+	out=$(cat "$tmp/out") err=$(cat "$tmp/load.err")
+	[ $status -eq 3 ] || fail "the load ended with $status: $out $err"
+	says "$tmp/pairs:"
+	says " of 1000000 pairs had been loaded until then; whether they are still there,"
+	says "namctl status tells"
+}
+
+nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
+export NAM_CLUSTER=$cluster
+test_verdicts
+test_signals
+test_reader_goes
+test_server_dies_under_load
+[ $failures -eq 0 ] || exit 1
+echo "namctl: all as it should be"
