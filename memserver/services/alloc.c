@@ -215,7 +215,8 @@ alloc(struct nam__allocator *allocator, const struct nam_rpc_alloc_request *requ
 	reply->run_at = 0;
 	reply->run_count = 0;
 	reply->count = take_recycled(allocator, list, reply->blocks, most);
-	if (reply->count < request->count)
+	/* Less than was asked for, rather than carve while there are blocks that came back. */
+	if (reply->count < request->count && list->first == NAM__LINK_NONE)
 		reply->run_count = carve(allocator, request->stride, request->count - reply->count,
 			&reply->run_at);
 	return reply->count || reply->run_count ? 0 : -NAM_E_REMOTE_FULL;

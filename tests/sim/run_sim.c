@@ -542,6 +542,12 @@ main(int argc, char **argv)
 	request.scenario.findings = stdout;
 	parse(argc, argv, &request);
 	first = request.scenario.sim.seed;
+	/* Who is stopped before the end has said what to repeat. */
+	if (request.seeds > 1) {
+		printf("%s seeds from %llu on\n", nam_sim_profile_name(request.scenario.sim.profile),
+			(unsigned long long)first);
+		fflush(stdout);
+	}
 	start = real_seconds();
 	for (uint64_t i = 0; i < request.seeds; i++, request.scenario.sim.seed++) {
 		struct sim_result outcome;
