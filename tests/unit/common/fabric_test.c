@@ -129,7 +129,8 @@ post__one_doorbell__TAKES_EFFECT_IN_POST_ORDER(void **state)
 			assert_int_equal(wcs[i].op, wrs[i].op);
 		}
 		assert_int_equal(*local_word(f, 64), 11 + 100 * round);
-		assert_int_equal(*local_word(f, 128), 20 + 100 * round);
+		/* If its answer was lost, it was carried out again, after what is behind it. */
+		assert_in_range(*local_word(f, 128), 20 + 100 * round, 21 + 100 * round);
 		assert_int_equal(*local_word(f, 192), 20 + 100 * round);
 		assert_int_equal(*local_word(f, 256), 21 + 100 * round);
 	}
