@@ -52,7 +52,7 @@ test_verdicts() {
 	expect 1 namctl index verify locked
 	says "I9: region"
 	says "locked: the pairs are all right, but 1 locks are set and 0 separators are late; if "
-	says "if nobody was writing meanwhile, somebody died of it, and the locked nodes can be read"
+	says "if nobody was writing meanwhile, somebody died of it, and the locked nodes"
 	says "save the pairs with namctl range, drop the index and load it anew"
 	damaged spoilt hash
 	expect 1 namctl index verify spoilt
