@@ -544,7 +544,8 @@ main(int argc, char **argv)
 	first = request.scenario.sim.seed;
 	/* Who is stopped before the end has said what to repeat. */
 	if (request.seeds > 1) {
-		printf("%s seeds from %llu on\n", nam_sim_profile_name(request.scenario.sim.profile),
+		printf("%s seeds from %llu on\n",
+			nam_sim_profile_name(request.scenario.sim.profile),
 			(unsigned long long)first);
 		fflush(stdout);
 	}
