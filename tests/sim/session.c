@@ -7,6 +7,7 @@
 #define SCAN_ENTRIES_MAX 64u
 #define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
 #define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes */
+#define LOOKUPS_MANY 12u
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
 
@@ -76,6 +77,37 @@ sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
 	rc = point(session, kind, key, &payload);
 	if (stage->scenario->record && !nam_sim_ghost())
 		sim_history_return(stage->history, op, rc, payload, nam_sim_now_ns());
+	return rc;
+}
+
+/* Keys from `first` on, in one call; each counts as a lookup of its own. */
+static int
+do_many_lookups(struct sim_session *session, uint64_t first)
+{
+	struct sim_stage *stage = session->actor->stage;
+	uint64_t payloads[LOOKUPS_MANY] = { 0 };
+	uint8_t keys[8 * LOOKUPS_MANY];
+	size_t ops[LOOKUPS_MANY] = { 0 };
+	int rcs[LOOKUPS_MANY], rc, all;
+
+	for (uint32_t i = 0; i < LOOKUPS_MANY; i++) {
+		uint64_t number = (first + i) % stage->scenario->keys;
+
+		nam_key_from_u64(number, keys + (size_t)8 * i);
+		if (stage->scenario->record)
+			ops[i] = sim_history_call(stage->history, session->actor->number,
+				session->number, SIM_LOOKUP, number, 0, nam_sim_now_ns());
+	}
+	all = nam_index_lookup_many(session->worker, session->actor->index, keys, LOOKUPS_MANY,
+		payloads, rcs);
+	rc = all;
+	for (uint32_t i = 0; i < LOOKUPS_MANY; i++) {
+		if (!all && rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
+			rc = rcs[i];
+		if (stage->scenario->record && !nam_sim_ghost())
+			sim_history_return(stage->history, ops[i], all ? all : rcs[i], payloads[i],
+				nam_sim_now_ns());
+	}
 	return rc;
 }
 
@@ -151,6 +183,8 @@ do_some_scan(struct sim_session *session)
 	};
 
 	range.high = range.low + nam_rng_below(&session->rng, SCAN_ENTRIES_MAX - 1);
+	if (range.low % 4 == 0)
+		range.limit = 1 + range.high % SCAN_ENTRIES_MAX;
 	return sim_do_scan(session, &range, SCAN_ENTRIES_MAX, &count);
 }
 
@@ -247,7 +281,12 @@ sim_session_main(void *arg)
 		since_ns = nam_sim_now_ns();
 		if (scenario->hang_ns && stage->called == stage->planned / 2)
 			nam_sim_delay_next(0, 0, scenario->hang_ns);
-		rc = kind == SIM_SCAN ? do_some_scan(session) : sim_do_point(session, kind, key);
+		if (kind == SIM_SCAN)
+			rc = do_some_scan(session);
+		else if (kind == SIM_LOOKUP && i % 4 == 3 && scenario->record)
+			rc = do_many_lookups(session, key);
+		else
+			rc = sim_do_point(session, kind, key);
 		sim_check_progress(session->actor, names[kind], true, since_ns);
 		if (!judge(session, kind, key, rc))
 			break;
