@@ -200,6 +200,8 @@ sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker)
 		rc = nam_cas_await(worker, nam_gaddr_untagged(root), NAM_LOCK_FREE,
 			nam_lock_word((uint16_t)director->id, (uint16_t)director->incarnation, 1),
 			&seen); /* SUSPENDS */
+	/* It may be locked by somebody who died. */
+	stage->outcome->strayed = !rc && seen == NAM_LOCK_FREE;
 	if (rc && !sim_disturbed())
 		sim_die("there is no root to lock: %s", nam_err_name(rc));
 }

@@ -47,6 +47,7 @@ struct sim_scenario {
 
 struct sim_result {
 	int rc;				/* of nam_sim_run() */
+	bool strayed;			/* `stray` found the root unlocked */
 	bool failed;
 	char why[512];			/* the first reason */
 	uint64_t violations;		/* that the verifier counted */
