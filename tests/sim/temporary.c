@@ -46,7 +46,7 @@ goes_on(struct sim_actor *actor, const char *what, int rc)
 {
 	if (nam_sim_ghost())
 		return false;
-	/* Who waits for the lock of a dead client holds up the reuse of what is dropped meanwhile. */
+	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
 	if (nam_err_is(rc, NAM_E_REMOTE_FULL) && sim_disturbed()) {
 		nam_sleep_ns(20 * PAUSE_NS);
 		return true;

@@ -83,6 +83,67 @@ nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends(void *
 	fake_server_stop(server);
 }
 
+struct labelling {
+	struct member *member;
+	struct nam_gaddr late;		/* retired while a label is on its way */
+	uint64_t reusable;
+	bool asked;			/* for the label */
+};
+
+static void
+label_main(void *arg)
+{
+	struct labelling *labelling = arg;
+
+	labelling->asked = true;
+	assert_int_equal(nam__limbo_advance(labelling->member->worker, &labelling->reusable),
+		0); /* SUSPENDS */
+	labelling->asked = false;
+}
+
+static void
+retire_main(void *arg)
+{
+	struct labelling *labelling = arg;
+
+	assert_true(labelling->asked);
+	nam_retire(labelling->member->worker, labelling->late, STRIDE);
+}
+
+static void
+nam_retire__while_a_label_is_on_its_way__IS_YOUNGER_THAN_IT(void **state)
+{
+	struct fake_server *server = start_server();
+	struct member member, reader;
+	struct labelling labelling = { .member = &member };
+	struct nam_gaddr at;
+	uint64_t reusable, since;
+
+	(void)state;
+	join(&member, server);
+	join(&reader, server);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &labelling.late), 0);
+	nam_retire(member.worker, at, STRIDE);
+	assert_int_equal(nam_worker_spawn(member.worker, label_main, &labelling), 0);
+	assert_int_equal(nam_worker_spawn(member.worker, retire_main, &labelling), 0);
+	nam_worker_run(member.worker);
+
+	/* The reader begins after the label; it may know of the second block, not of the first. */
+	since = nam_now_ns();
+	while (slot_value(server, nam_client_id(reader.client)) < 2 ||
+		slot_value(server, nam_client_id(member.client)) < 2)
+		patience(since);
+	nam__op_begin(reader.worker, NAM_OP_SCAN);
+	assert_int_equal(nam__limbo_advance(member.worker, &reusable), 0);
+	assert_int_equal(labelling.reusable + reusable, 1);
+	nam__op_end(reader.worker);
+	await_reusable(&member, 1);
+	leave(&reader);
+	leave(&member);
+	fake_server_stop(server);
+}
+
 static void
 nam__limbo_advance__own_operation__NOT_REUSABLE_until_it_ends(void **state)
 {
@@ -250,6 +311,7 @@ main(void)
 		cmocka_unit_test(nam_retire__before_advance__NOT_REUSED),
 		cmocka_unit_test(
 			nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends),
+		cmocka_unit_test(nam_retire__while_a_label_is_on_its_way__IS_YOUNGER_THAN_IT),
 		cmocka_unit_test(nam__limbo_advance__own_operation__NOT_REUSABLE_until_it_ends),
 		cmocka_unit_test(nam__limbo_advance__one_label_for_all__TWO_ROUND_TRIPS),
 		cmocka_unit_test(nam__limbo_advance__own_slot_zeroed__FENCED),
