@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/run, with a cmake and a ctest that only wait: one at a time in a build folder, and what it
+# started ends with it, even if it is killed.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+run=$here/../run
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+mkdir "$tmp/bin"
+printf '#!/bin/bash\n' >"$tmp/bin/cmake"
+# A test of it, in a session of its own as a daemon has it, waits for the file "go".
+cat >"$tmp/bin/ctest" <<'END'
+#!/bin/bash
+tmp=$(dirname "$0")/..
+setsid sleep 600 &
+echo $! >"$tmp/test.pid"
+echo $$ >"$tmp/ctest.pid"
+until [ -e "$tmp/go" ]; do sleep 0.05; done
+kill %1
+echo "1/1 Test #1: some/test ....   Passed    0.01 sec"
+END
+chmod +x "$tmp/bin/cmake" "$tmp/bin/ctest"
+PATH=$tmp/bin:$PATH
+
+# wait_for CONDITION...: for at most 30 s.
+wait_for() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	fail "waited in vain for: $*"
+	return 1
+}
+
+has_ended() {
+	[ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+}
+
+"$run" --build-dir "$tmp/build" >"$tmp/first.log" 2>&1 </dev/null &
+first=$!
+wait_for test -s "$tmp/ctest.pid" || { cat "$tmp/first.log" >&2; exit 1; }
+ctest=$(cat "$tmp/ctest.pid")
+test=$(cat "$tmp/test.pid")
+
+out=$("$run" --build-dir "$tmp/build" 2>&1) && fail "a second run was let in"
+[[ $out == *"tests/run with process id $first is at work"* ]] || fail "who is there? $out"
+
+kill -KILL $first
+wait $first 2>/dev/null
+wait_for has_ended "$ctest" || kill -KILL "$ctest"
+wait_for has_ended "$test" || kill -KILL "$test"
+
+touch "$tmp/go"
+out=$("$run" --build-dir "$tmp/build" 2>&1) || fail "the next run: $out"
+[[ $out == *"1 passed, 0 failed, 0 skipped" ]] || fail "the next run: $out"
+
+[ $failures -eq 0 ]
