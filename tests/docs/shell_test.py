@@ -28,7 +28,8 @@ def checked(line, text):
     """The block, each line with a test of its status; then what must hold after it."""
     parts = []
     for number, command in enumerate(text.splitlines(), line):
-        parts.append(f"{command}\n[ $? -eq 0 ] || {{ echo 'FAILED: line {number}' >&2; exit 1; }}\n")
+        parts.append(f"{command}\n")
+        parts.append(f"[ $? -eq 0 ] || {{ echo 'FAILED: line {number}' >&2; exit 1; }}\n")
     parts.append('wait "$first" && wait "$second" || { echo "FAILED: servers" >&2; exit 1; }\n')
     parts.append('[ ! -e "$folder" ] || { echo "FAILED: $folder is left" >&2; exit 1; }\n')
     return "".join(parts)
