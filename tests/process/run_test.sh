@@ -63,5 +63,7 @@ wait_for has_ended "$test" || kill -KILL "$test"
 touch "$tmp/go"
 out=$("$run" --build-dir "$tmp/build" 2>&1) || fail "the next run: $out"
 [[ $out == *"1 passed, 0 failed, 0 skipped" ]] || fail "the next run: $out"
+# Its watcher has the lock until it has looked around.
+flock "$tmp/build/tests-run.lock" true
 
 [ $failures -eq 0 ]
