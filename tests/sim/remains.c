@@ -14,8 +14,6 @@
 #include "../../index/verify.h"
 #include "stage.h"
 
-#define SLOWNESS_LATE 64u	/* from so many times as slow on, waits may be in vain */
-
 struct finding {
 	unsigned invariant;
 	uint32_t region, level;
@@ -164,17 +162,6 @@ locks_max(const struct sim_stage *stage)
 	return most;
 }
 
-/*
- * A separator is late if there was no memory for a parent, or if whoever divided a node has waited
- * for the parent in vain, as happens where messages take very long.
- */
-static bool
-may_be_late(const struct sim_stage *stage)
-{
-	return (stage->scenario->spare && !stage->roomy) || stage->scenario->slow_server > 1 ||
-	       stage->scenario->sim.slowness >= SLOWNESS_LATE;
-}
-
 static void
 judge(struct remains *remains)
 {
@@ -183,10 +170,10 @@ judge(struct remains *remains)
 	for (uint32_t i = 0; i < remains->count; i++) {
 		const struct finding *finding = &remains->findings[i];
 
-		if (finding->invariant == NAM__I_NAMED && may_be_late(stage)) {
-			remains->late++;
+		/* A separator is late if there was no memory for a parent. */
+		if (stage->scenario->spare && !stage->roomy &&
+			finding->invariant == NAM__I_NAMED)
 			continue;
-		}
 		if (!sim_disturbed() || !explained(remains, finding))
 			sim_fail(stage, "I%u: %s", finding->invariant, finding->text);
 	}
