@@ -188,7 +188,9 @@ assert [p["key"] for p in answer["pairs"]] == [3, 5, 9] and answer["count"] == 3
 		fail "empty range --json: $out"
 	expect 0 namctl delete points 3
 	expect 1 namctl delete points 3
+	says "3: no such key"
 	expect 1 namctl delete points 5 999
+	says "5: no such pair: the key is not there, or not with payload 999 (NAM_E_NOTFOUND)"
 	expect 0 namctl delete points 5 55
 	expect 0 namctl index verify points
 	namctl --quiet index drop points
@@ -202,6 +204,10 @@ test_text_keys() {
 	prints $'apple\t2\npear\t1'
 	expect 0 namctl --key-type hex range words - - --limit 1
 	prints $'6170706c6500000000000000\t2'
+	expect 0 namctl --key-type hex get words 6170706c6500000000000000
+	prints 2
+	expect 2 namctl --key-type hex get words 6170706c65
+	says "has 5 bytes and the index's keys have 12: write 24 hexadecimal digits"
 	expect 2 namctl put words "much too long a key" 3
 	says "12"
 	namctl --quiet index drop words
@@ -211,10 +217,14 @@ test_text_keys() {
 test_strange_keys() {
 	namctl --quiet index create strange --key-bytes 16 || fail "create strange"
 	namctl --quiet index create again --key-bytes 16 || fail "create again"
-	for ((i = 0; i < 256; i++)); do
-		printf '61%02x\t%d\n61%02x62\t%d\n' $i $i $i $((i + 1000))
+	{
+		for ((i = 0; i < 256; i++)); do
+			printf '61%02x\t%d\n61%02x62\t%d\n' $i $i $i $((i + 1000))
+		done
+		printf '5c783431\t1\n00\t2\n'
+	} | while IFS=$'\t' read -r key payload; do
+		printf '%s%0*d\t%d\n' "$key" $((32 - ${#key})) 0 "$payload"
 	done >"$tmp/strange.tsv"
-	printf '5c783431\t1\n00\t2\n' >>"$tmp/strange.tsv"
 	expect 0 namctl --key-type hex load strange "$tmp/strange.tsv"
 	namctl range strange - - >"$tmp/strange.text"
 	expect 0 namctl load again "$tmp/strange.text"
@@ -222,7 +232,7 @@ test_strange_keys() {
 		<(namctl --key-type hex range again - -) ||
 		fail "the pairs of a range, loaded again, differ"
 	expect 0 namctl put again 'a\\b' 7
-	expect 0 namctl --key-type hex get again 615c62
+	expect 0 namctl --key-type hex get again 615c6200000000000000000000000000
 	prints 7
 	expect 0 namctl get again 'a\x5cb'
 	prints 7
@@ -381,6 +391,7 @@ test_non_unique() {
 	says "not unique"
 	expect 0 namctl delete multi 1 1
 	expect 1 namctl delete multi 1 1
+	says "1: no such pair"
 	expect 0 namctl index verify multi
 	namctl --quiet index drop multi
 }

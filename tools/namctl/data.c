@@ -51,11 +51,17 @@ answer(const struct ctl *ctl, const char *verb, const void *key, bool done)
 	ctl_json_print(object);
 }
 
+/* @payload	if it is the pair that is not there, else NULL: then the key is not */
 static int
-say_not_found(const struct ctl *ctl, const char *what)
+say_not_found(const struct ctl *ctl, const char *key, const char *payload)
 {
-	if (!ctl->quiet && !ctl->json)
-		ctl_complain("%s: no such key (NAM_E_NOTFOUND)", what);
+	if (ctl->quiet || ctl->json)
+		return CTL_NO;
+	if (payload)
+		ctl_complain("%s: no such pair: the key is not there, or not with payload %s "
+			     "(NAM_E_NOTFOUND)", key, payload);
+	else
+		ctl_complain("%s: no such key (NAM_E_NOTFOUND)", key);
 	return CTL_NO;
 }
 
@@ -128,7 +134,7 @@ ctl_get(struct ctl *ctl, char **args)
 	}
 	if (object)
 		ctl_json_print(object);
-	return count ? CTL_OK : say_not_found(ctl, args[1]);
+	return count ? CTL_OK : say_not_found(ctl, args[1], NULL);
 }
 
 /* ---- put, delete -------------------------------------------------------------------------- */
@@ -184,7 +190,7 @@ ctl_delete(struct ctl *ctl, char **args)
 	if (rc && rc != -NAM_E_NOTFOUND)
 		return ctl_worker_failed(ctl, args[1], rc);
 	answer(ctl, "deleted", key, !rc);
-	return rc ? say_not_found(ctl, args[1]) : CTL_OK;
+	return rc ? say_not_found(ctl, args[1], args[2]) : CTL_OK;
 }
 
 /* ---- range -------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 enum key_type {
 	KEY_U64,	/* decimal; big-endian in the last 8 bytes, zeroes before them */
 	KEY_TEXT,	/* the bytes themselves, or \\ and \xNN, then zeroes */
-	KEY_HEX,	/* two digits a byte, then zeroes */
+	KEY_HEX,	/* two digits for each of its bytes */
 };
 
 struct key_format {
@@ -38,7 +38,9 @@ int key_format_choose(const char *type, uint32_t key_bytes, struct key_format *r
  *
  * @ret_key	format->bytes; may be written to on failure
  *
- * Returns 0, or -EINVAL with what is wrong and what is expected.
+ * Returns 0, or with what is wrong and what is expected in *diag:
+ *	-EINVAL			it is not written as the format says
+ *	-NAM_E_KEY_BYTES	it is longer than the index's keys, or, in hex, shorter
  */
 int key_parse(const struct key_format *format, const char *text, void *ret_key,
 	struct nam_diag *diag) NAM_MUST_CHECK;

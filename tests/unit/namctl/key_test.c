@@ -83,13 +83,27 @@ parse__hex__BYTES(void **state)
 	uint8_t key[8];
 
 	(void)state;
-	assert_int_equal(key_parse(&format, "00fFA0", key, NULL), 0);
-	assert_memory_equal(key, "\x00\xff\xa0\0\0\0\0\0", 8);
+	assert_int_equal(key_parse(&format, "00fFA0000000000a", key, NULL), 0);
+	assert_memory_equal(key, "\x00\xff\xa0\0\0\0\0\x0a", 8);
 	assert_int_equal(key_parse(&format, "abc", key, NULL), -EINVAL);
 	assert_int_equal(key_parse(&format, "", key, NULL), -EINVAL);
-	assert_int_equal(key_parse(&format, "zz", key, NULL), -EINVAL);
-	assert_int_equal(key_parse(&format, "112233445566778899", key, NULL),
-		-NAM_E_KEY_BYTES);
+	assert_int_equal(key_parse(&format, "zzzzzzzzzzzzzzzz", key, NULL), -EINVAL);
+}
+
+static void
+parse__hex_of_another_length__KEY_BYTES(void **state)
+{
+	static const char *const texts[] = { "00", "11223344556677", "112233445566778899" };
+	struct key_format format = format_of("hex", 8);
+	struct nam_diag diag = { "" };
+	uint8_t key[8];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (key_parse(&format, texts[i], key, &diag) != -NAM_E_KEY_BYTES)
+			fail_msg("'%s' was taken", texts[i]);
+		assert_non_null(strstr(diag.text, "write 16 hexadecimal digits"));
+	}
 }
 
 static void
@@ -235,6 +249,7 @@ main(void)
 		cmocka_unit_test(parse__bad_numbers__EINVAL),
 		cmocka_unit_test(parse__text__PADDED_AND_NOT_TOO_LONG),
 		cmocka_unit_test(parse__hex__BYTES),
+		cmocka_unit_test(parse__hex_of_another_length__KEY_BYTES),
 		cmocka_unit_test(print__each_type__AS_IT_WAS_PARSED),
 		cmocka_unit_test(print__bytes_that_are_no_text__ESCAPED),
 		cmocka_unit_test(print__any_byte__TEXT_THAT_PARSES_TO_THE_SAME_KEY),
