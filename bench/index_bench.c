@@ -60,7 +60,8 @@ static int
 check_properties(const struct index_bench *bench)
 {
 	const struct nam_index_options *is = nam_index_properties(bench->index);
-	const struct nam_index_options *wanted = &bench->options.index;
+	const struct index_bench_options *o = &bench->options;
+	const struct nam_index_options *wanted = &o->index;
 
 	if (is->key_bytes != wanted->key_bytes) {
 		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
@@ -71,6 +72,16 @@ check_properties(const struct index_bench *bench)
 		bench_complain("index '%s' is %s: %s", bench->name,
 			is->unique ? "unique" : "not unique",
 			is->unique ? "leave --non-unique away" : "say --non-unique");
+		return BENCH_USAGE;
+	}
+	if (o->node_bytes_said && is->node_bytes != wanted->node_bytes) {
+		bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
+			bench->name, is->node_bytes);
+		return BENCH_USAGE;
+	}
+	if (o->head_interval_said && is->head_interval != wanted->head_interval) {
+		bench_complain("index '%s' has %u leaves per head node: leave --head-interval away",
+			bench->name, is->head_interval);
 		return BENCH_USAGE;
 	}
 	return BENCH_OK;

@@ -46,7 +46,8 @@ static const char help[] =
 	"  --index DESIGN      fine: one-sided\n"
 	"  --keys N            pairs to load (default 1M)\n"
 	"  --load METHOD       bulk (default), insert, or none: use the index that a run with\n"
-	"                      --keep and the same --keys left behind\n"
+	"                      --keep and the same --keys left behind; an option that\n"
+	"                      contradicts what it has is an error\n"
 	"  --fill PERCENT      of leaves, by bulk load, 50 to 100 (default 92)\n"
 	"  --key-bytes N       8 (default) to 64\n"
 	"  --non-unique        keys occur more than once:\n"
@@ -234,9 +235,11 @@ take_index(struct given *g, int option, const char *value)
 			    &bytes))
 			return -1;
 		g->o.index.node_bytes = (uint32_t)bytes;
+		g->o.node_bytes_said = true;
 		return 0;
 	}
 	case OPT_HEAD_INTERVAL:
+		g->o.head_interval_said = true;
 		return option_count32("--head-interval", value, 0, 1u << 20,
 			&g->o.index.head_interval);
 	case OPT_CACHE_MB: {
@@ -370,6 +373,12 @@ settle(struct given *g)
 	}
 	if (o->load == LOAD_NONE && !o->name) {
 		bench_complain("--load none: which index?  Say --name");
+		return -1;
+	}
+	if (o->fill_percent && o->load != LOAD_BULK) {
+		bench_complain("--fill: only with --load bulk; %s", o->load == LOAD_NONE ?
+			"the index is there already, with leaves as full as they are" :
+			"inserts leave leaves as full as splits make them");
 		return -1;
 	}
 	o->cluster = bench_cluster(o->cluster, "index");

@@ -34,6 +34,7 @@ struct index_bench_options {
 	enum load_method load;
 	uint32_t fill_percent;		/* 0: the library's */
 	unsigned dup_shift;		/* non-unique: 2^this pairs share a key */
+	bool node_bytes_said, head_interval_said;	/* on the command line */
 	const char *cluster;
 	const char *name;		/* NULL: one of our own */
 	const char *json;

@@ -65,9 +65,10 @@ workload_find(const char *name, struct workload *ret_workload, struct nam_diag *
 		"or say --mix", name);
 }
 
-/* "lookup=95" */
+/* "lookup=95"; *seen has a bit for each operation that came before. */
 static int
-parse_share(const char *item, size_t length, struct workload *workload, struct nam_diag *diag)
+parse_share(const char *item, size_t length, unsigned *seen, struct workload *workload,
+	struct nam_diag *diag)
 {
 	const char *equals = memchr(item, '=', length);
 	char *end;
@@ -85,7 +86,11 @@ parse_share(const char *item, size_t length, struct workload *workload, struct n
 
 		if (strlen(name) == (size_t)(equals - item) &&
 			!strncmp(name, item, (size_t)(equals - item))) {
-			workload->share[op] += share;
+			if (*seen & 1u << op)
+				return nam_diag_set(diag, -EINVAL,
+					"'%s' is said twice: give each operation one share", name);
+			*seen |= 1u << op;
+			workload->share[op] = share;
 			return 0;
 		}
 	}
@@ -98,11 +103,12 @@ int
 workload_parse_mix(const char *text, struct workload *ret_workload, struct nam_diag *diag)
 {
 	struct workload workload = { .name = "mix", .scan_length = SCAN_LENGTH_DEFAULT };
+	unsigned seen = 0;
 	double sum = 0;
 
 	for (const char *item = text; *item;) {
 		size_t length = strcspn(item, ",");
-		int rc = parse_share(item, length, &workload, diag);
+		int rc = parse_share(item, length, &seen, &workload, diag);
 
 		if (rc)
 			return rc;

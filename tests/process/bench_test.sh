@@ -67,6 +67,8 @@ test_usage() {
 	says ycsb-x
 	expect 2 nam-bench index --mix lookup=95,inssert=5
 	says inssert
+	expect 2 nam-bench index --mix lookup=50,insert=10,lookup=50
+	says "'lookup' is said twice"
 	expect 2 nam-bench index --keys 0
 	expect 2 nam-bench index --frobnicate
 	says frobnicate
@@ -75,6 +77,7 @@ test_usage() {
 	expect 2 nam-bench index --index hashed
 	expect 2 nam-bench index --non-unique --workload ycsb-a
 	expect 2 nam-bench index --load none
+	expect 2 nam-bench index --load insert --fill 70
 	expect 2 nam-bench raw --op fly
 	expect 2 nam-bench raw --op cas --bytes 16
 	expect 2 nam-bench raw --bytes 12
@@ -155,6 +158,13 @@ test_wrong_answers() {
 	expect 0 $run --load none
 	expect 2 $run --load none --non-unique
 	expect 2 $run --load none --key-bytes 16
+	expect 2 $run --load none --node-bytes 512
+	says "has nodes of 1024 bytes"
+	expect 2 $run --load none --head-interval 0
+	says "has 32 leaves per head node"
+	expect 0 $run --load none --node-bytes 1k --head-interval 32 --key-bytes 8
+	expect 2 $run --load none --fill 70
+	says "--fill: only with --load bulk"
 	expect 0 namctl --quiet put kept "$(namctl range kept - - --limit 1 | cut -f1)" 12345
 	expect 1 $run --load none
 	says "came with payload"

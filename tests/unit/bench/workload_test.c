@@ -78,7 +78,7 @@ parse_mix__malformed__EINVAL(void **state)
 {
 	static const char *const texts[] = { "", "lookup", "lookup=", "lookup=x", "lookup=5x",
 		"look=5", "lookup=-5", "lookup=5,,", "lookup=5;insert=5", "lookup=0", "lookup=nan",
-		"=5", "lookup=inf" };
+		"=5", "lookup=inf", "lookup=50,insert=1,lookup=50", "scan=0,scan=1" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
