@@ -377,9 +377,8 @@ nam_sim_profile_name(unsigned profile)
 	return profile < NAM_SIM_PROFILES_COUNT ? names[profile] : NULL;
 }
 
-/* What PROFILES promise beyond their bits is in the table of PROTOCOLS: WRITEs in order. */
-static void
-rules(struct sim *sim)
+uint32_t
+nam_sim_profile_caps(unsigned profile)
 {
 	static const uint32_t caps[NAM_SIM_PROFILES_COUNT] = {
 		[NAM_SIM_STRICT] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
@@ -391,9 +390,17 @@ rules(struct sim *sim)
 		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
 	};
+
+	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
+}
+
+/* What PROFILES promise beyond their bits is in the table of PROTOCOLS: WRITEs in order. */
+static void
+rules(struct sim *sim)
+{
 	bool in_order = sim->options.profile != NAM_SIM_WEAK;
 
-	sim->caps = caps[sim->options.profile];
+	sim->caps = nam_sim_profile_caps(sim->options.profile);
 	for (unsigned b = 0; b < SIM_CLASSES; b++)
 		sim->order[SIM_SEND][b] = true;
 	sim->order[SIM_WRITE][SIM_WRITE] = in_order && sim->options.profile != NAM_SIM_ROUTED;

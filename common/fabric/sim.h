@@ -50,6 +50,8 @@ enum nam_sim_profile {
 
 /* "strict", "verbs", "weak", "routed"; NULL beyond. */
 const char *nam_sim_profile_name(unsigned profile);
+/* The bits of enum nam_fabric_cap that a profile promises; 0 beyond. */
+uint32_t nam_sim_profile_caps(unsigned profile);
 
 /* How often things go wrong, in a million; times in nanoseconds of virtual time. */
 struct nam_sim_faults {

@@ -231,6 +231,32 @@ probe_inline(const struct verbs_domain *domain)
 	return bytes;
 }
 
+int
+nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct nam_diag *diag)
+{
+	if (attr->atomic_cap == IBV_ATOMIC_NONE)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
+			"atomic operations (compare and swap, fetch and add), which every lock "
+			"here is made of; use another device (--device, NAM_DEVICE)", device);
+	if (attr->max_srq < 1 || attr->max_srq_wr < 1)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
+			"shared receive queues; use another device (--device, NAM_DEVICE)",
+			device);
+	return 0;
+}
+
+/*
+ * InfiniBand's rules for a reliable connection order WRITE before ATOMIC and ATOMIC before READ,
+ * whatever the device; whether atomics hold against the CPU is the device's to say.
+ */
+uint32_t
+nam__verbs_caps(const struct ibv_device_attr *attr)
+{
+	return NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_WORD8_ATOMIC |
+		NAM_CAP_RPC_SRQ |
+		(attr->atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0);
+}
+
 static int
 query(struct verbs_domain *domain, struct nam_diag *diag)
 {
@@ -242,15 +268,9 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 	if (rc)
 		return nam_diag_set(diag, rc, "verbs: %s: cannot be asked what it can do: %s",
 			domain->device, nam_err_text(rc));
-	if (attr.atomic_cap == IBV_ATOMIC_NONE)
-		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
-			"atomic operations (compare and swap, fetch and add), which every lock "
-			"here is made of; use another device (--device, NAM_DEVICE)",
-			domain->device);
-	if (attr.max_srq < 1 || attr.max_srq_wr < 1)
-		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
-			"shared receive queues; use another device (--device, NAM_DEVICE)",
-			domain->device);
+	rc = nam__verbs_usable(domain->device, &attr, diag);
+	if (rc)
+		return rc;
 	for (uint8_t i = 1; i <= attr.phys_port_cnt; i++) {
 		memset(&port, 0, sizeof(port));
 		if (!ibv_query_port(domain->verbs, i, &port) && port.max_msg_sz > longest)
@@ -262,9 +282,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 	domain->cqes_max = (uint32_t)attr.max_cqe;
 	domain->numa_node = read_numa_node(domain->device);
 	domain->pub.limits = (struct nam_fabric_limits){
-		.caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ |
-			(attr.atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0),
+		.caps = nam__verbs_caps(&attr),
 		/* One place is the watcher's. */
 		.qp_depth = lesser(VERBS_QP_DEPTH, (uint64_t)attr.max_qp_wr - 1),
 		.message_bytes = lesser(VERBS_MESSAGE_BYTES, domain->longest),

@@ -203,6 +203,11 @@ int nam__verbs_nonblocking(int fd) NAM_MUST_CHECK;
 int nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__verbs_device_close(struct verbs_domain *domain);
+/* 0, or why a device of these attributes cannot be used, and what to do. */
+int nam__verbs_usable(const char *device, const struct ibv_device_attr *attr,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* What such a device promises: enum nam_fabric_cap. */
+uint32_t nam__verbs_caps(const struct ibv_device_attr *attr);
 int nam__verbs_channel_create(struct rdma_event_channel **ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;
 /* Wait for the next event on a channel; -ETIMEDOUT at `until_ns`.  The caller acks it. */

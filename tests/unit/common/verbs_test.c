@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs_test.c -- what of the verbs provider needs no device: addresses, failures, messages. */
+/*
+ * verbs_test.c -- what of the verbs provider needs no device: addresses, failures, messages; and
+ * what devices promise.  Tests of a real device (NAM_DEVICE names one) are skipped without it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +17,7 @@
 #include <errno.h>
 #include <netdb.h>
 
+#include "common/fabric/sim.h"
 #include "common/fabric/verbs.h"
 #include "common/fabric/verbs_internal.h"
 
@@ -147,19 +151,126 @@ domain_open__overrides_that_make_no_sense__ARE_NAMED(void **state)
 	assert_non_null(strstr(diag.text, "--mtu"));
 }
 
+static bool
+device_present(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool present = list && list[0];
+
+	if (list)
+		ibv_free_device_list(list);
+	return present;
+}
+
+/* A device as most are. */
+static struct ibv_device_attr
+usual_device(void)
+{
+	return (struct ibv_device_attr){
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_srq = 960,
+		.max_srq_wr = 16384,
+	};
+}
+
+/* What protocols were tried against in the simulator is what a device gives them: no less. */
+static void
+caps__of_a_usual_device__ARE_THOSE_OF_THE_SIMULATORS_VERBS(void **state)
+{
+	const struct ibv_device_attr attr = usual_device();
+
+	(void)state;
+	assert_string_equal(nam_sim_profile_name(NAM_SIM_VERBS), nam__verbs_ops.name);
+	assert_int_equal(nam__verbs_caps(&attr), nam_sim_profile_caps(NAM_SIM_VERBS));
+}
+
+static void
+caps__atomics_that_hold_against_the_cpu__ARE_ONE_BIT_MORE(void **state)
+{
+	struct ibv_device_attr attr = usual_device();
+
+	(void)state;
+	attr.atomic_cap = IBV_ATOMIC_GLOB;
+	assert_int_equal(nam__verbs_caps(&attr),
+		nam_sim_profile_caps(NAM_SIM_VERBS) | NAM_CAP_ATOMIC_VS_CPU);
+}
+
+static void
+usable__devices_with_all_that_it_takes__ARE(void **state)
+{
+	struct ibv_device_attr attr = usual_device();
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	assert_int_equal(nam__verbs_usable("mlx5_0", &attr, &diag), 0);
+	attr.atomic_cap = IBV_ATOMIC_GLOB;
+	assert_int_equal(nam__verbs_usable("mlx5_0", &attr, &diag), 0);
+	assert_string_equal(diag.text, "");
+}
+
+static void
+usable__no_atomics__IS_REFUSED_WITH_A_REASON(void **state)
+{
+	struct ibv_device_attr attr = usual_device();
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	attr.atomic_cap = IBV_ATOMIC_NONE;
+	assert_int_equal(nam__verbs_usable("efa_0", &attr, &diag), -NAM_E_FABRIC_CAPABILITY);
+	assert_non_null(strstr(diag.text, "efa_0 has no atomic operations"));
+	assert_non_null(strstr(diag.text, "--device"));
+}
+
+static void
+usable__no_shared_receive_queues__IS_REFUSED_WITH_A_REASON(void **state)
+{
+	struct ibv_device_attr attr = usual_device();
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	attr.max_srq = 0;
+	assert_int_equal(nam__verbs_usable("siw0", &attr, &diag), -NAM_E_FABRIC_CAPABILITY);
+	assert_non_null(strstr(diag.text, "siw0 has no shared receive queues"));
+	attr = usual_device();
+	attr.max_srq_wr = 0;
+	assert_int_equal(nam__verbs_usable("siw0", &attr, &diag), -NAM_E_FABRIC_CAPABILITY);
+}
+
+/* The same of a real one. */
+static void
+domain_open__a_device__PROMISES_WHAT_THE_SIMULATOR_ASSUMES(void **state)
+{
+	struct nam_diag diag = { "" };
+	struct nam_domain *domain;
+	struct ibv_device_attr attr;
+	int rc;
+
+	(void)state;
+	if (!device_present())
+		skip();
+	rc = nam__verbs_ops.domain_open(NULL, &domain, &diag);
+	if (rc)
+		print_error("%s\n", diag.text);
+	assert_int_equal(rc, 0);
+	assert_int_equal(ibv_query_device(((struct verbs_domain *)domain)->verbs, &attr), 0);
+	print_message("device %s: capability bits %#x, atomic_cap %d\n",
+		((struct verbs_domain *)domain)->device, domain->limits.caps, attr.atomic_cap);
+	assert_int_equal(domain->limits.caps, nam_sim_profile_caps(NAM_SIM_VERBS) |
+		(attr.atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0));
+	assert_int_equal(domain->limits.hello_bytes, NAM_HELLO_BYTES_MAX);
+	assert_true(domain->limits.qp_depth >= 1 && domain->limits.message_bytes >= 4096);
+	nam__verbs_ops.domain_close(domain);
+}
+
 /* On hosts that have a device there is nothing to be said. */
 static void
 domain_open__no_device__SAYS_WHAT_TO_DO(void **state)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	bool present = list && list[0];
 	struct nam_diag diag = { "" };
 	struct nam_domain *domain;
 
 	(void)state;
-	if (list)
-		ibv_free_device_list(list);
-	if (present)
+	if (device_present())
 		skip();
 	assert_int_equal(nam__verbs_ops.domain_open(NULL, &domain, &diag),
 		-NAM_E_FABRIC_CAPABILITY);
@@ -188,6 +299,12 @@ main(void)
 		cmocka_unit_test(hello__packed_and_padded__IS_UNPACKED_AGAIN),
 		cmocka_unit_test(hello__not_ours__IS_REFUSED),
 		cmocka_unit_test(domain_open__overrides_that_make_no_sense__ARE_NAMED),
+		cmocka_unit_test(caps__of_a_usual_device__ARE_THOSE_OF_THE_SIMULATORS_VERBS),
+		cmocka_unit_test(caps__atomics_that_hold_against_the_cpu__ARE_ONE_BIT_MORE),
+		cmocka_unit_test(usable__devices_with_all_that_it_takes__ARE),
+		cmocka_unit_test(usable__no_atomics__IS_REFUSED_WITH_A_REASON),
+		cmocka_unit_test(usable__no_shared_receive_queues__IS_REFUSED_WITH_A_REASON),
+		cmocka_unit_test(domain_open__a_device__PROMISES_WHAT_THE_SIMULATOR_ASSUMES),
 		cmocka_unit_test(domain_open__no_device__SAYS_WHAT_TO_DO),
 		cmocka_unit_test(find__verbs__IS_BUILT_IN),
 	};
