@@ -5,6 +5,7 @@
 
 #include "common/counters.h"
 #include "common/error.h"
+#include "common/exit.h"
 #include "common/gaddr.h"
 #include "common/version.h"
 #include "compute/client.h"

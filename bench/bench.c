@@ -28,26 +28,13 @@ bench_complain(const char *format, ...)
 }
 
 int
-bench_exit_code(int rc)
-{
-	if (!rc)
-		return BENCH_OK;
-	if (nam_err_is(rc, NAM_E_FABRIC))
-		return BENCH_FABRIC;
-	if (nam_err_is(rc, NAM_E_USAGE) || rc == -EINVAL || rc == -NAM_E_NOINDEX ||
-		rc == -NAM_E_INDEX_EXISTS)
-		return BENCH_USAGE;
-	return BENCH_FAILED;
-}
-
-int
 bench_failed(const char *what, int rc, const char *diag)
 {
 	if (diag && *diag)
 		bench_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
 	else
 		bench_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
-	return bench_exit_code(rc);
+	return nam_exit_code(rc);
 }
 
 const char *
@@ -76,7 +63,7 @@ bench_connect(const char *cluster, uint32_t fibers, struct nam_client **ret_clie
 	if (options.fibers_max < fibers)
 		options.fibers_max = fibers;
 	rc = nam_client_connect(&options, ret_client, &diag);
-	return rc ? bench_failed(cluster, rc, diag.text) : BENCH_OK;
+	return rc ? bench_failed(cluster, rc, diag.text) : NAM_EXIT_OK;
 }
 
 static void
@@ -108,5 +95,5 @@ bench_flush(int exit_code)
 		return exit_code;
 	bench_complain("standard output cannot be written%s%s", lost ? "" : ": ",
 		lost ? "" : strerror(errno));
-	return exit_code ? exit_code : BENCH_FAILED;
+	return exit_code ? exit_code : NAM_EXIT_NO;
 }

@@ -7,22 +7,11 @@
 
 #include "../nam.h"
 
-enum bench_exit {
-	BENCH_OK = 0,
-	BENCH_FAILED = 1,	/* a wrong or missing answer, or a failure at run time */
-	BENCH_USAGE = 2,	/* the command line, or a cluster that does not fit it */
-	BENCH_FABRIC = 3,	/* a memory server does not answer, or died */
-	BENCH_SIGNAL = 128,	/* plus the number of the signal that ended the run early */
-};
-
 int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way. */
 void bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
-
-/* The exit code for what a library call returned. */
-int bench_exit_code(int rc);
 
 /* A failed library call: complains with the diag's text if it has one.  Returns the exit code. */
 int bench_failed(const char *what, int rc, const char *diag);
@@ -41,7 +30,7 @@ int bench_connect(const char *cluster, uint32_t fibers,
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */
 void bench_catch_signals(void);
 
-/* Write out what is left of standard output; exit_code, or BENCH_FAILED if output was lost. */
+/* Write out what is left of standard output; exit_code, or NAM_EXIT_NO if output was lost. */
 int bench_flush(int exit_code);
 
 /* The signal that arrived, or 0.  Cheap: asked before every operation. */

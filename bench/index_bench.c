@@ -30,7 +30,7 @@ lay_out(struct index_bench *bench)
 	if (keys_init(&bench->keys, o->keys, o->dup_shift, o->index.key_bytes,
 		    nam_client_id(bench->client), victims, o->seed)) {
 		bench_complain("--keys: %" PRIu64 " leave no gaps for inserts", o->keys);
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	/* Who ran before on an index that was kept may have updated it, or inserted. */
 	bench->keys.versions = !o->dup_shift && (share[OP_UPDATE] > 0 || share[OP_RMW] > 0 ||
@@ -52,7 +52,7 @@ lay_out(struct index_bench *bench)
 		if (o->warmup < least)
 			o->warmup = o->keys < least ? o->keys : least;
 	}
-	return BENCH_OK;
+	return NAM_EXIT_OK;
 }
 
 /* An index that was kept: is it of the kind that the options say? */
@@ -66,25 +66,25 @@ check_properties(const struct index_bench *bench)
 	if (is->key_bytes != wanted->key_bytes) {
 		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
 			is->key_bytes, is->key_bytes);
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	if (is->unique != wanted->unique) {
 		bench_complain("index '%s' is %s: %s", bench->name,
 			is->unique ? "unique" : "not unique",
 			is->unique ? "leave --non-unique away" : "say --non-unique");
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	if (o->node_bytes_said && is->node_bytes != wanted->node_bytes) {
 		bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
 			bench->name, is->node_bytes);
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	if (o->head_interval_said && is->head_interval != wanted->head_interval) {
 		bench_complain("index '%s' has %u leaves per head node: leave --head-interval away",
 			bench->name, is->head_interval);
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
-	return BENCH_OK;
+	return NAM_EXIT_OK;
 }
 
 static int
@@ -92,7 +92,7 @@ open_index(struct index_bench *bench)
 {
 	struct index_bench_options *o = &bench->options;
 	struct nam_worker *worker = index_worker(bench);
-	int exit_code = BENCH_OK, rc;
+	int exit_code = NAM_EXIT_OK, rc;
 
 	if (o->name)
 		snprintf(bench->name, sizeof(bench->name), "%s", o->name);
@@ -105,7 +105,7 @@ open_index(struct index_bench *bench)
 			bench_complain("index '%s' exists already: use it with --load none, choose "
 				"another --name, or 'namctl index drop %s'", bench->name,
 				bench->name);
-			return BENCH_USAGE;
+			return NAM_EXIT_CONFLICT;
 		}
 		if (rc)
 			return bench_failed("creating the index", rc, nam_worker_diag(worker));
@@ -148,7 +148,7 @@ set_up(struct index_bench *bench)
 	if (exit_code)
 		return exit_code;
 	rc = index_parts_init(bench);
-	return rc ? bench_failed("preparing the threads", rc, NULL) : BENCH_OK;
+	return rc ? bench_failed("preparing the threads", rc, NULL) : NAM_EXIT_OK;
 }
 
 static void
@@ -332,13 +332,13 @@ run_all(struct index_bench *bench)
 	if (!exit_code) {
 		/* Whatever went wrong was printed where it happened. */
 		rc = run(bench);
-		exit_code = bench_exit_code(rc);
+		exit_code = nam_exit_code(rc);
 		if (bench_signal)
-			exit_code = BENCH_SIGNAL + bench_signal;
+			exit_code = NAM_EXIT_SIGNAL + bench_signal;
 		if (bench->result->ops && index_report(bench) && !exit_code)
-			exit_code = BENCH_FAILED;
+			exit_code = NAM_EXIT_NO;
 		if (!exit_code && findings_total(&bench->findings))
-			exit_code = BENCH_FAILED;
+			exit_code = NAM_EXIT_NO;
 	}
 	tear_down(bench);
 	return exit_code;

@@ -65,8 +65,7 @@ static const char help[] =
 	"  --quiet             no progress, no table\n"
 	"  --help              this text\n"
 	"\n"
-	"Exit status: 0 ok; 1 wrong answers, or a failure at run time; 2 usage;\n"
-	"3 the fabric failed; 128 + n ended by signal n.\n";
+	NAM_EXIT_HELP;
 
 enum {
 	OPT_WORKLOAD = 256,
@@ -407,14 +406,14 @@ index_options_parse(int argc, char **argv, struct index_bench_options *ret_optio
 	given.o.seed = 1;
 	given.o.warmup = UINT64_MAX;
 
-	*ret_exit = BENCH_USAGE;
+	*ret_exit = NAM_EXIT_USAGE;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		int rc = 0;
 
 		if (option == OPT_HELP) {
 			fputs(help, stdout);
-			*ret_exit = BENCH_OK;
+			*ret_exit = NAM_EXIT_OK;
 			return 1;
 		}
 		if (option == '?' || option == ':') {

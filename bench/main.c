@@ -29,8 +29,7 @@ help(FILE *to)
 	      "  --help      this text; with a subcommand, its options\n"
 	      "  --version   the version\n"
 	      "\n"
-	      "Exit status: 0 ok; 1 wrong answers, or a failure at run time; 2 usage;\n"
-	      "3 the fabric failed; 128 + n ended by signal n.\n",
+	      NAM_EXIT_HELP,
 		to);
 }
 
@@ -39,19 +38,19 @@ main(int argc, char **argv)
 {
 	if (argc < 2) {
 		help(stderr);
-		return BENCH_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		help(stdout);
-		return bench_flush(BENCH_OK);
+		return bench_flush(NAM_EXIT_OK);
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		puts("nam-bench " NAM_VERSION);
-		return bench_flush(BENCH_OK);
+		return bench_flush(NAM_EXIT_OK);
 	}
 	for (size_t i = 0; i < SUBCOMMANDS_COUNT; i++)
 		if (!strcmp(argv[1], subcommands[i].name))
 			return bench_flush(subcommands[i].run(argc - 1, argv + 1));
 	bench_complain("there is no benchmark '%s': nam-bench --help lists them", argv[1]);
-	return BENCH_USAGE;
+	return NAM_EXIT_USAGE;
 }

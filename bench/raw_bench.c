@@ -281,7 +281,7 @@ set_up(struct raw_bench *bench)
 	if (!bench->result)
 		return bench_failed("preparing the results", -ENOMEM, NULL);
 	bench->copies = bench->result + 1;
-	return BENCH_OK;
+	return NAM_EXIT_OK;
 }
 
 static void
@@ -438,15 +438,15 @@ raw_main(int argc, char **argv)
 	if (!exit_code) {
 		rc = run(&bench);
 		if (rc == -EINTR)
-			exit_code = BENCH_SIGNAL + bench_signal;
+			exit_code = NAM_EXIT_SIGNAL + bench_signal;
 		else if (rc && rc == bench.findings.fatal)
-			exit_code = bench_exit_code(rc);	/* printed when it happened */
+			exit_code = nam_exit_code(rc);	/* printed when it happened */
 		else if (rc)
 			exit_code = bench_failed("measuring", rc, NULL);
 		if (rc != -EINTR && report(&bench) && !exit_code)
-			exit_code = BENCH_FAILED;
+			exit_code = NAM_EXIT_NO;
 		if (!exit_code && findings_total(&bench.findings))
-			exit_code = BENCH_FAILED;
+			exit_code = NAM_EXIT_NO;
 	}
 	tear_down(&bench);
 	return exit_code;

@@ -31,8 +31,7 @@ static const char help[] =
 	"  --quiet             no progress, no table\n"
 	"  --help              this text\n"
 	"\n"
-	"Exit status: 0 ok; 1 wrong answers, or a failure at run time; 2 usage;\n"
-	"3 the fabric failed; 128 + n ended by signal n.\n";
+	NAM_EXIT_HELP;
 
 enum {
 	OPT_CLUSTER = 256,
@@ -185,12 +184,12 @@ raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *r
 		.pages = "thp" };
 	int option;
 
-	*ret_exit = BENCH_USAGE;
+	*ret_exit = NAM_EXIT_USAGE;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		if (option == OPT_HELP) {
 			fputs(help, stdout);
-			*ret_exit = BENCH_OK;
+			*ret_exit = NAM_EXIT_OK;
 			return 1;
 		}
 		if (option == '?' || option == ':') {

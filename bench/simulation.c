@@ -168,7 +168,7 @@ first_main(void *arg)
 {
 	struct simulation *simulation = arg;
 
-	simulation->exit_code = BENCH_FAILED;
+	simulation->exit_code = NAM_EXIT_REMOTE;
 	if (memservers_await(simulation))
 		simulation->exit_code = simulation->fn(simulation->arg, simulation);
 	memservers_stop(simulation);
@@ -207,7 +207,7 @@ simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
 {
 	struct simulation *simulation = calloc(1, sizeof(*simulation));
 	struct nam_diag diag = { "" };
-	int exit_code = BENCH_USAGE;
+	int exit_code = NAM_EXIT_USAGE;
 
 	if (!simulation)
 		return bench_failed("the simulation", -ENOMEM, NULL);

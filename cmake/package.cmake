@@ -22,7 +22,8 @@ endif()
 
 # Public headers keep their rooms, so that they include each other as they do here.
 foreach(header nam.h
-		common/counters.h common/error.h common/fiber.h common/gaddr.h common/version.h
+		common/counters.h common/error.h common/exit.h common/fiber.h common/gaddr.h
+		common/version.h
 		common/fabric/fabric.h
 		compute/client.h compute/remote.h
 		index/index.h)

@@ -240,8 +240,14 @@ read_line(char *text, int size, void *arg)
 	struct reader *reader = arg;
 	size_t blanks;
 
-	if (reader->rc || !fgets(text, size, reader->file))
+	if (reader->rc)
 		return NULL;
+	if (!fgets(text, size, reader->file)) {
+		if (ferror(reader->file))	/* a folder, for example */
+			reader->rc = nam_diag_set(reader->diag, -errno,
+				"cluster file '%s': %s", reader->path, strerror(errno));
+		return NULL;
+	}
 	reader->line++;
 	if (!strchr(text, '\n') && !feof(reader->file)) {
 		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than "
@@ -288,8 +294,6 @@ parse_file(const char *path, struct nam_cluster *cluster, struct nam_diag *diag)
 	if (!reader.file)
 		return nam_diag_set(diag, -errno, "cluster file '%s': %s", path, strerror(errno));
 	malformed = ini_parse_stream(read_line, &reader, handle_key, &reader);
-	if (!reader.rc && ferror(reader.file))
-		reader.rc = nam_diag_set(diag, -EIO, "cluster file '%s': cannot be read", path);
 	if (!reader.rc && malformed)
 		reader.rc = nam_diag_set(diag, malformed < 0 ? -ENOMEM : -EINVAL,
 			"%s:%d: neither [server N] nor KEY = VALUE", path, malformed);

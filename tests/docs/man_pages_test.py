@@ -21,6 +21,9 @@ PAGES = {
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"]},
 }
 
+# Their exit statuses are those of common/exit.h.
+ALIKE = ["namctl", "nam-bench"]
+
 failures = 0
 
 
@@ -101,6 +104,20 @@ def check_page(program, parts):
     print(f"{program}: {count} options")
 
 
+def check_statuses():
+    """Programs that fail alike end alike, and say so in the same words."""
+    helps, pages = set(), set()
+    for program in ALIKE:
+        for words in PAGES[program].values():
+            text = help_text(program, words)
+            helps.add(text[text.index("Exit status") :])
+        with open(os.path.join(MAN, program + ".1"), encoding="utf-8") as file:
+            man = file.read()
+        pages.add(re.search(r"^\.Sh EXIT STATUS\n(.*?)^\.El", man, re.M | re.S).group(1))
+    if len(helps) != 1 or len(pages) != 1:
+        fail(f"{' and '.join(ALIKE)} have other exit statuses, or other words for them")
+
+
 def check_lint():
     if not shutil.which("mandoc"):
         print("mandoc is not installed: the markup was not checked")
@@ -117,5 +134,6 @@ def check_lint():
 
 for name, divided in PAGES.items():
     check_page(name, divided)
+check_statuses()
 check_lint()
 sys.exit(1 if failures else 0)

@@ -153,7 +153,7 @@ test_wrong_answers() {
 	local run="nam-bench index --keys 1000 --ops 20000 --name kept --quiet"
 
 	expect 0 $run --keep
-	expect 2 $run --keep
+	expect 4 $run --keep
 	says "exists already"
 	expect 0 $run --load none
 	expect 2 $run --load none --non-unique
@@ -173,7 +173,7 @@ test_wrong_answers() {
 	expect 1 $run --load none --mix scan=100
 	says "missing"
 	expect 0 namctl --quiet index drop kept
-	expect 1 nam-bench index --keys 1000 --ops 2M --mix insert=100 --quiet
+	expect 6 nam-bench index --keys 1000 --ops 2M --mix insert=100 --quiet
 	says NAM_E_REMOTE_FULL
 	expect 0 namctl index list
 	[ -z "$out" ] || fail "left behind: $out"

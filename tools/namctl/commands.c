@@ -78,7 +78,7 @@ ctl_status(struct ctl *ctl, char **args)
 {
 	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
 	cJSON *servers = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
-	int exit_code = CTL_OK;
+	int exit_code = NAM_EXIT_OK;
 
 	(void)args;
 	if (!ctl->json)
@@ -124,7 +124,7 @@ ctl_index_create(struct ctl *ctl, char **args)
 		ctl_json_u64(object, "head_interval", ctl->create.head_interval);
 		ctl_json_print(object);
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 static int
@@ -151,7 +151,7 @@ ctl_index_list(struct ctl *ctl, char **args)
 	}
 	if (object)
 		ctl_json_print(object);
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 /* Memory that nobody can use before the servers end is worth a word, but no failure. */
@@ -189,7 +189,7 @@ ctl_index_drop(struct ctl *ctl, char **args)
 		ctl_json_u64(object, "blocks_lost", lost);
 		ctl_json_print(object);
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 /* ---- stat --------------------------------------------------------------------------------- */
@@ -273,7 +273,7 @@ ctl_index_stat(struct ctl *ctl, char **args)
 		json_stat(ctl, &stat);
 	else
 		print_stat(ctl, &stat);
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 /* ---- verify, gc --------------------------------------------------------------------------- */
@@ -361,7 +361,7 @@ ctl_index_verify(struct ctl *ctl, char **args)
 			count > violations.late + violations.locks);
 		ctl_json_print(object);
 	}
-	return count ? CTL_NO : CTL_OK;
+	return count ? NAM_EXIT_NO : NAM_EXIT_OK;
 }
 
 int
@@ -393,5 +393,5 @@ ctl_gc(struct ctl *ctl, char **args)
 		ctl_json_u64(object, "blocks_lost", lost);
 		ctl_json_print(object);
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }

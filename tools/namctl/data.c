@@ -21,7 +21,7 @@ open_and_parse(struct ctl *ctl, char **args, void *key)
 	if (exit_code)
 		return exit_code;
 	rc = key_parse(&ctl->format, args[1], key, &diag);
-	return rc ? ctl_failed(ctl->index_name, rc, diag.text) : CTL_OK;
+	return rc ? ctl_failed(ctl->index_name, rc, diag.text) : NAM_EXIT_OK;
 }
 
 static int
@@ -31,9 +31,9 @@ take_payload(const char *text, uint64_t *ret_payload)
 
 	if (payload_parse(text, ret_payload, &diag)) {
 		ctl_complain("%s", diag.text);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 /* An answer about one pair. */
@@ -56,13 +56,13 @@ static int
 say_not_found(const struct ctl *ctl, const char *key, const char *payload)
 {
 	if (ctl->quiet || ctl->json)
-		return CTL_NO;
+		return NAM_EXIT_NO;
 	if (payload)
 		ctl_complain("%s: no such pair: the key is not there, or not with payload %s "
 			     "(NAM_E_NOTFOUND)", key, payload);
 	else
 		ctl_complain("%s: no such key (NAM_E_NOTFOUND)", key);
-	return CTL_NO;
+	return NAM_EXIT_NO;
 }
 
 /* ---- get ---------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ ctl_get(struct ctl *ctl, char **args)
 	}
 	if (object)
 		ctl_json_print(object);
-	return count ? CTL_OK : say_not_found(ctl, args[1], NULL);
+	return count ? NAM_EXIT_OK : say_not_found(ctl, args[1], NULL);
 }
 
 /* ---- put, delete -------------------------------------------------------------------------- */
@@ -158,12 +158,12 @@ ctl_put(struct ctl *ctl, char **args)
 	if (rc == -NAM_E_EXISTS) {
 		ctl_complain("%s: %s exists already; put it without --new to replace it "
 			     "(NAM_E_EXISTS)", args[1], ctl->unique ? "the key" : "the pair");
-		return CTL_CONFLICT;
+		return NAM_EXIT_CONFLICT;
 	}
 	if (rc)
 		return ctl_worker_failed(ctl, args[1], rc);
 	answer(ctl, "put", key, true);
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 int
@@ -173,7 +173,7 @@ ctl_delete(struct ctl *ctl, char **args)
 	uint64_t payload = 0;
 	int exit_code, rc;
 
-	exit_code = args[2] ? take_payload(args[2], &payload) : CTL_OK;
+	exit_code = args[2] ? take_payload(args[2], &payload) : NAM_EXIT_OK;
 	if (!exit_code)
 		exit_code = open_and_parse(ctl, args, key);
 	if (exit_code)
@@ -181,7 +181,7 @@ ctl_delete(struct ctl *ctl, char **args)
 	if (!args[2] && !ctl->unique) {
 		ctl_complain("%s is not unique: say which of the key's payloads; namctl get shows "
 			     "them", ctl->index_name);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	if (args[2])
 		rc = nam_index_delete_pair(ctl->worker, ctl->index, key, payload); /* SUSPENDS */
@@ -190,7 +190,7 @@ ctl_delete(struct ctl *ctl, char **args)
 	if (rc && rc != -NAM_E_NOTFOUND)
 		return ctl_worker_failed(ctl, args[1], rc);
 	answer(ctl, "deleted", key, !rc);
-	return rc ? say_not_found(ctl, args[1], args[2]) : CTL_OK;
+	return rc ? say_not_found(ctl, args[1], args[2]) : NAM_EXIT_OK;
 }
 
 /* ---- range -------------------------------------------------------------------------------- */
@@ -223,12 +223,12 @@ take_end(const struct ctl *ctl, const char *text, uint8_t *key, const void **ret
 
 	*ret_end = NULL;
 	if (!strcmp(text, "-"))
-		return CTL_OK;
+		return NAM_EXIT_OK;
 	rc = key_parse(&ctl->format, text, key, &diag);
 	if (rc)
 		return ctl_failed(ctl->index_name, rc, diag.text);
 	*ret_end = key;
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 /* -ERANGE: a key does not fit --key-type; what was before it has been printed. */
@@ -276,7 +276,7 @@ ctl_range(struct ctl *ctl, char **args)
 	if (range.low && range.high && memcmp(low, high, ctl->format.bytes) > 0) {
 		ctl_complain("range: %s comes after %s; say the lower end first, and --reverse to "
 			     "go downwards", args[1], args[2]);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	rc = nam_cursor_open(ctl->worker, ctl->index, &range, &cursor);
 	if (rc)
@@ -290,7 +290,7 @@ ctl_range(struct ctl *ctl, char **args)
 	if (rc == -ERANGE) {
 		ctl_complain("range: after %" PRIu64 " pairs comes one of more than 64 bits, which "
 			     "u64 cannot show; use --key-type text or hex", count);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
-	return rc ? ctl_worker_failed(ctl, "range", rc) : CTL_OK;
+	return rc ? ctl_worker_failed(ctl, "range", rc) : NAM_EXIT_OK;
 }

@@ -285,7 +285,7 @@ ctl_doctor(struct ctl *ctl, char **args)
 		known |= !strcmp(only, fabrics[i].name);
 	if (!known) {
 		ctl_complain("doctor: there is no fabric '%s'; say shm or verbs", only);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	machine = malloc(sizeof(*machine));
 	if (!machine)
@@ -300,5 +300,5 @@ ctl_doctor(struct ctl *ctl, char **args)
 	else if (!ctl->quiet)
 		print_text(machine, &findings, only);
 	free(machine);
-	return usable(&findings, only) ? CTL_OK : CTL_NO;
+	return usable(&findings, only) ? NAM_EXIT_OK : NAM_EXIT_NO;
 }

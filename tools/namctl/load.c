@@ -121,7 +121,7 @@ report_failure(const struct load *load, const char *file)
 		nam_err_name(load->rc), load->loaded, load->tsv->count,
 		stay ? "were loaded and stay" :
 		"had been loaded until then; whether they are still there, namctl status tells");
-	return ctl_exit_code(load->rc);
+	return nam_exit_code(load->rc);
 }
 
 static int
@@ -151,9 +151,9 @@ report(const struct load *load, const char *method, const char *file)
 		ctl_complain("%" PRIu64 " %s existed already, the first one in %s:%" PRIu64
 			", and were left as they are; --replace would replace them", load->existed,
 			ctl->unique ? "keys" : "pairs", file, load->first_existing + 1);
-		return CTL_CONFLICT;
+		return NAM_EXIT_CONFLICT;
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 static int
@@ -195,14 +195,14 @@ ctl_load(struct ctl *ctl, char **args)
 	file = from_stdin ? stdin : fopen(args[1], "re");
 	if (!file) {
 		ctl_complain("%s: %s", args[1], strerror(errno));
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	rc = tsv_read(file, name, &ctl->format, ctl->unique, &tsv, &diag);
 	if (!from_stdin)
 		fclose(file);
 	if (rc) {
 		ctl_complain("%s", diag.text);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	ctl_catch_signals();
 	exit_code = load_pairs(ctl, &tsv, name);

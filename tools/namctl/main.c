@@ -45,10 +45,7 @@ static const char help[] =
 	"  --quiet             no text where the exit status says it all\n"
 	"  --help, --version\n"
 	"\n"
-	"Exit status: 0 done; 1 no: no such key, violations found, fabric not usable; 2 usage or\n"
-	"malformed input; 3 the fabric failed: no memory server there, or it died; 4 conflict:\n"
-	"the index or a key exists already; 5 no such index; 6 remote memory is full, locked or\n"
-	"damaged; 128 + n ended by signal n.\n";
+	NAM_EXIT_HELP;
 
 struct command {
 	const char *group;		/* "index", or NULL */
@@ -152,7 +149,7 @@ take_number(const char *option, const char *text, uint64_t min, uint64_t max, ui
 	if (payload_parse(text, &value, &diag) || value < min || value > max) {
 		ctl_complain("%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option,
 			text, min, max);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	*ret_value = value;
 	return 0;
@@ -164,7 +161,7 @@ take_number32(const char *option, const char *text, uint32_t min, uint32_t max, 
 	uint64_t value;
 
 	if (take_number(option, text, min, max, &value))
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	*ret_value = (uint32_t)value;
 	return 0;
 }
@@ -278,17 +275,17 @@ parse(int argc, char **argv, struct ctl *ctl, char ***ret_args, int *ret_exit)
 	uint64_t seen = 0;
 	int option;
 
-	*ret_exit = CTL_USAGE;
+	*ret_exit = NAM_EXIT_USAGE;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
 		switch (option) {
 		case OPT_HELP:
 			fputs(help, stdout);
-			*ret_exit = ctl_flush(CTL_OK);
+			*ret_exit = ctl_flush(NAM_EXIT_OK);
 			return NULL;
 		case OPT_VERSION:
 			puts("namctl " NAM_VERSION);
-			*ret_exit = ctl_flush(CTL_OK);
+			*ret_exit = ctl_flush(NAM_EXIT_OK);
 			return NULL;
 		case ':':
 			ctl_complain("%s needs a value: see namctl --help", argv[optind - 1]);
@@ -320,13 +317,13 @@ main(int argc, char **argv)
 	command = parse(argc, argv, &ctl, &args, &exit_code);
 	if (!command)
 		return exit_code;
-	exit_code = command->alone ? CTL_OK : ctl_connect(&ctl);
+	exit_code = command->alone ? NAM_EXIT_OK : ctl_connect(&ctl);
 	if (!exit_code && command->finishes)
 		ctl_catch_signals();
 	if (!exit_code)
 		exit_code = command->run(&ctl, args);
 	ctl_disconnect(&ctl);
 	if (ctl_signal)
-		exit_code = 128 + (int)ctl_signal;
+		exit_code = NAM_EXIT_SIGNAL + (int)ctl_signal;
 	return ctl_flush(exit_code);
 }

@@ -26,17 +26,6 @@
 #include "../../nam.h"
 #include "key.h"
 
-/* In --help and in the man page. */
-enum namctl_exit {
-	CTL_OK = 0,
-	CTL_NO = 1,		/* no: not found, violations found; or the answer was not written */
-	CTL_USAGE = 2,		/* command line, cluster text or input */
-	CTL_FABRIC = 3,		/* a memory server does not answer, or died */
-	CTL_CONFLICT = 4,	/* an index or a key exists already */
-	CTL_NOINDEX = 5,	/* no index of that name */
-	CTL_REMOTE = 6,		/* remote memory is full, locked or damaged; or this host failed */
-};
-
 struct ctl {
 	const char *cluster;
 	bool json;
@@ -61,7 +50,7 @@ struct ctl {
 	bool unique;
 };
 
-/* Commands: arguments after the command's name.  Each returns an exit code. */
+/* Commands: arguments after the command's name.  Each returns one of enum nam_exit. */
 int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
@@ -104,9 +93,6 @@ int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_C
 /* "namctl: MESSAGE" on standard error. */
 void ctl_complain(const char *format, ...) NAM_PRINTF(1, 2);
 
-/* The exit code for what a library call returned. */
-int ctl_exit_code(int rc);
-
 /* A failed library call: complains, with the diag's text if it has one; returns the exit code. */
 int ctl_failed(const char *what, int rc, const char *diag);
 
@@ -123,7 +109,7 @@ cJSON *ctl_json_key(const struct key_format *format, const void *key);
 /* Print and delete. */
 void ctl_json_print(cJSON *object);
 
-/* Write out what is left of standard output; exit_code, or CTL_NO if output was lost. */
+/* Write out what is left of standard output; exit_code, or NAM_EXIT_NO if output was lost. */
 int ctl_flush(int exit_code);
 
 /* "1.50 GiB" */

@@ -22,42 +22,13 @@ ctl_complain(const char *format, ...)
 }
 
 int
-ctl_exit_code(int rc)
-{
-	switch (rc) {
-	case 0:
-		return CTL_OK;
-	case -NAM_E_NOTFOUND:
-		return CTL_NO;
-	case -NAM_E_NOINDEX:
-	case -NAM_E_DROPPED:
-		return CTL_NOINDEX;
-	case -NAM_E_EXISTS:
-	case -NAM_E_INDEX_EXISTS:
-	case -NAM_E_NOTEMPTY:
-		return CTL_CONFLICT;
-	case -EINVAL:
-	case -ENOENT:	/* a cluster file */
-	case -EACCES:
-	case -EISDIR:
-		return CTL_USAGE;
-	default:
-		if (nam_err_is(rc, NAM_E_FABRIC))
-			return CTL_FABRIC;
-		if (nam_err_is(rc, NAM_E_USAGE))
-			return CTL_USAGE;
-		return CTL_REMOTE;
-	}
-}
-
-int
 ctl_failed(const char *what, int rc, const char *diag)
 {
 	if (diag && *diag)
 		ctl_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
 	else
 		ctl_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
-	return ctl_exit_code(rc);
+	return nam_exit_code(rc);
 }
 
 int
@@ -117,7 +88,7 @@ ctl_flush(int exit_code)
 		return exit_code;
 	fprintf(stderr, "namctl: standard output cannot be written%s%s\n", lost ? "" : ": ",
 		lost ? "" : strerror(errno));
-	return exit_code ? exit_code : CTL_NO;
+	return exit_code ? exit_code : NAM_EXIT_NO;
 }
 
 char *

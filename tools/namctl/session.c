@@ -16,7 +16,7 @@ ctl_connect(struct ctl *ctl)
 	if (!ctl->cluster || !*ctl->cluster) {
 		ctl_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or @FILE, or "
 			     "set NAM_CLUSTER");
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
 	nam_client_options_init(&options);
 	options.cluster = ctl->cluster;
@@ -25,7 +25,7 @@ ctl_connect(struct ctl *ctl)
 	if (rc)
 		return ctl_failed(ctl->cluster, rc, diag.text);
 	rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
-	return rc ? ctl_failed(ctl->cluster, rc, diag.text) : CTL_OK;
+	return rc ? ctl_failed(ctl->cluster, rc, diag.text) : NAM_EXIT_OK;
 }
 
 int
@@ -39,7 +39,7 @@ ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
 	if (rc == -NAM_E_NOINDEX) {
 		ctl_complain("there is no index '%s': namctl index list shows which there are "
 			     "(NAM_E_NOINDEX)", name);
-		return CTL_NOINDEX;
+		return NAM_EXIT_NOINDEX;
 	}
 	if (rc)
 		return ctl_worker_failed(ctl, name, rc);
@@ -47,9 +47,9 @@ ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
 	ctl->unique = properties->unique;
 	if (key_format_choose(ctl->key_type, properties->key_bytes, &ctl->format, &diag)) {
 		ctl_complain("%s", diag.text);
-		return CTL_USAGE;
+		return NAM_EXIT_USAGE;
 	}
-	return CTL_OK;
+	return NAM_EXIT_OK;
 }
 
 uint64_t

@@ -209,7 +209,7 @@ parse__missing_file__IS_THE_HOSTS_ERROR(void **state)
 	assert_int_equal(parse("@/nonexistent/cluster.ini"), -ENOENT);
 	assert_non_null(strstr(diag.text, "/nonexistent/cluster.ini"));
 	assert_int_equal(parse("@"), -ENOENT);
-	assert_int_equal(parse("@/tmp"), -EIO);
+	assert_int_equal(parse("@/tmp"), -EISDIR);
 }
 
 int
