@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# script.sh -- what every test script begins with: programs in PATH, a folder $tmp of its own, memory
-# servers (servers.sh), and words for how commands must end and what they must say.
+# script.sh -- what every test script begins with: programs in PATH, a folder $tmp of its own, what
+# starts memory servers (servers.sh), and words for how commands must end and what they must say.
 #
 #	set -u
 #	# shellcheck source=tests/lib/script.sh

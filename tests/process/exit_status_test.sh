@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What ends namctl and nam-bench ends them alike: one cause, one exit status, as common/exit.h has it.
+# One cause, one exit status: what ends namctl and nam-bench ends them alike, as in common/exit.h.
 
 set -u
 # shellcheck source=tests/lib/script.sh
