@@ -30,10 +30,12 @@ bench_complain(const char *format, ...)
 int
 bench_failed(const char *what, int rc, const char *diag)
 {
-	if (diag && *diag)
-		bench_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
+	const char *text = diag && *diag ? diag : nam_err_text(rc);
+
+	if (what)
+		bench_complain("%s: %s (%s)", what, text, nam_err_name(rc));
 	else
-		bench_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
+		bench_complain("%s (%s)", text, nam_err_name(rc));
 	return nam_exit_code(rc);
 }
 
@@ -63,7 +65,7 @@ bench_connect(const char *cluster, uint32_t fibers, struct nam_client **ret_clie
 	if (options.fibers_max < fibers)
 		options.fibers_max = fibers;
 	rc = nam_client_connect(&options, ret_client, &diag);
-	return rc ? bench_failed(cluster, rc, diag.text) : NAM_EXIT_OK;
+	return rc ? bench_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
 }
 
 static void

@@ -13,7 +13,11 @@ int index_main(int argc, char **argv);
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way. */
 void bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
 
-/* A failed library call: complains with the diag's text if it has one.  Returns the exit code. */
+/*
+ * A failed library call: complains with the diag's text if it has one.  Returns the exit code.
+ *
+ * @what	what it was about; NULL if the text names it
+ */
 int bench_failed(const char *what, int rc, const char *diag);
 
 /* --cluster, else the environment's NAM_CLUSTER, else NULL after a complaint. */

@@ -184,9 +184,10 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	return 0;
 }
 
-/* Who has which id, once all have said it. */
+/* Who has which id, once all have said it.  @text: "@FILE" where the cluster says ids. */
 static int
-ids_check(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+ids_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
 {
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		client->slot_of_id[i] = NO_SLOT;
@@ -195,9 +196,9 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, struct n
 
 		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
-				"the memory server at %s says that its id is %u, the cluster file "
+				"the memory server at %s says that its id is %u, cluster file '%s' "
 				"(line %d) says %d; start it with --id %d, or correct the file",
-				server->address, server->id, cluster->servers[i].line,
+				server->address, server->id, text + 1, cluster->servers[i].line,
 				cluster->servers[i].id, cluster->servers[i].id);
 		if (client->slot_of_id[server->id] == NO_SLOT) {
 			client->slot_of_id[server->id] = (uint16_t)i;
@@ -405,7 +406,8 @@ client_free(struct nam_client *client)
 
 /* From addresses to a member of the cluster.  What was made on the way is client_free's. */
 NAM_FIBER_FN static int
-client_join(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
 {
 	int rc = servers_open(client, cluster, diag);
 
@@ -414,7 +416,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, struct
 	rc = nam__worker_new(client, &client->keeper_worker, diag);
 	if (rc)
 		return rc;
-	rc = ids_check(client, cluster, diag);
+	rc = ids_check(client, cluster, text, diag);
 	if (rc)
 		return rc;
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
@@ -431,12 +433,12 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, struct
 	return nam__keeper_start(client, diag); /* SUSPENDS */
 }
 
-int
-nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+/* What the options name, on the heap. */
+static int
+cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag)
 {
 	struct nam_cluster *cluster;
-	struct nam_client *client;
 	int rc;
 
 	if (!options->cluster || !options->cluster[0])
@@ -448,13 +450,28 @@ nam_client_connect(const struct nam_client_options *options, struct nam_client *
 		return nam_diag_set(diag, -ENOMEM, "no memory for the cluster's addresses");
 	rc = nam_cluster_parse(options->cluster, cluster, diag);
 	if (rc)
-		goto free_cluster;
+		free(cluster);
+	else
+		*ret_cluster = cluster;
+	return rc;
+}
+
+int
+nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+	struct nam_diag *diag)
+{
+	struct nam_cluster *cluster;
+	struct nam_client *client;
+	int rc = cluster_read(options, &cluster, diag);
+
+	if (rc)
+		return rc;
 	client = client_new(options);
 	if (!client) {
 		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
 		goto free_cluster;
 	}
-	rc = client_join(client, cluster, diag);
+	rc = client_join(client, cluster, options->cluster, diag);
 	if (rc)
 		client_free(client);
 	else
@@ -491,41 +508,111 @@ nam_client_fabric(const struct nam_client *client)
 
 /* ---- status ------------------------------------------------------------------------------- */
 
+NAM_FIBER_FN static int
+status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
+{
+	uint32_t bytes = sizeof(*ret_reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, ret_reply,
+		&bytes); /* SUSPENDS */
+
+	if (!rc && bytes != sizeof(*ret_reply))
+		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed STATUS reply",
+			worker->client->servers[slot].address);
+	return rc;
+}
+
+/* @reply	looked at only if there was one: rc is 0 */
+static void
+status_fill(const char *address, int rc, const struct nam_rpc_status_reply *reply,
+	struct nam_server_status *status)
+{
+	memset(status, 0, sizeof(*status));
+	(void)snprintf(status->address, sizeof(status->address), "%s", address);
+	status->rc = rc;
+	if (rc)
+		return;
+	status->id = reply->server_id;
+	status->handlers = reply->handlers;
+	status->regions = reply->regions;
+	status->clients = reply->clients;
+	status->connections = reply->connections;
+	status->indexes = reply->indexes;
+	status->pid = reply->pid;
+	status->uptime_ns = reply->uptime_ns;
+	status->memory_bytes = reply->memory_bytes;
+	status->carved_bytes = reply->carved_bytes;
+	status->free_bytes = reply->free_bytes;
+	status->page_bytes = reply->page_bytes;
+	status->requests = reply->requests;
+	status->transparent_huge = reply->transparent_huge;
+	memcpy(status->version, reply->version, sizeof(status->version) - 1);
+}
+
 int
 nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status)
 {
 	struct nam_rpc_status_reply reply;
-	uint32_t bytes = sizeof(reply);
 	int rc;
 
 	if (slot >= worker->client->servers_count)
 		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
-	rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, &reply, &bytes); /* SUSPENDS */
-	if (!rc && bytes != sizeof(reply))
-		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s sent a malformed STATUS reply",
-			worker->client->servers[slot].address);
-	memset(ret_status, 0, sizeof(*ret_status));
-	memcpy(ret_status->address, worker->client->servers[slot].address,
-		sizeof(ret_status->address));
-	ret_status->rc = rc;
+	rc = status_ask(worker, slot, &reply); /* SUSPENDS */
+	status_fill(worker->client->servers[slot].address, rc, &reply, ret_status);
+	return rc;
+}
+
+/* Connect to the one memory server, ask, and leave: without an id, for nothing is locked. */
+static int
+status_alone(const struct nam_client_options *options, const struct nam_cluster *one,
+	struct nam_server_status *ret_status, struct nam_diag *diag)
+{
+	struct nam_client *client = client_new(options);
+	struct nam_rpc_status_reply reply;
+	int rc;
+
+	if (!client)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
+	rc = servers_open(client, one, diag);
+	if (!rc)
+		rc = nam__worker_new(client, &client->keeper_worker, diag);
+	if (!rc) {
+		rc = status_ask(client->keeper_worker, 0, &reply);
+		if (rc)
+			(void)nam_diag_set(diag, rc, "%s",
+				nam_worker_diag(client->keeper_worker));
+	}
+	client_free(client);
+	status_fill(one->servers[0].listen, rc, &reply, ret_status);
+	return rc;
+}
+
+int
+nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
+	struct nam_diag *diag)
+{
+	struct nam_cluster *cluster;
+	uint32_t count;
+	int rc = cluster_read(options, &cluster, diag);
+
 	if (rc)
 		return rc;
-	ret_status->id = reply.server_id;
-	ret_status->handlers = reply.handlers;
-	ret_status->regions = reply.regions;
-	ret_status->clients = reply.clients;
-	ret_status->connections = reply.connections;
-	ret_status->indexes = reply.indexes;
-	ret_status->pid = reply.pid;
-	ret_status->uptime_ns = reply.uptime_ns;
-	ret_status->memory_bytes = reply.memory_bytes;
-	ret_status->carved_bytes = reply.carved_bytes;
-	ret_status->free_bytes = reply.free_bytes;
-	ret_status->page_bytes = reply.page_bytes;
-	ret_status->requests = reply.requests;
-	ret_status->transparent_huge = reply.transparent_huge;
-	memcpy(ret_status->version, reply.version, sizeof(ret_status->version) - 1);
-	return 0;
+	count = cluster->count;
+	cluster->count = 1;	/* one after the other, each in the first place */
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam_server_status status;
+		struct nam_diag own = { "" };
+
+		cluster->servers[0] = cluster->servers[i];
+		rc = status_alone(options, cluster, &status, &own);
+		if (rc == -ENOMEM || rc == -EINVAL) {	/* that is not the memory server's */
+			(void)nam_diag_set(diag, rc, "%s", own.text);
+			break;
+		}
+		fn(arg, &status, own.text);
+		rc = 0;
+	}
+	free(cluster);
+	return rc;
 }

@@ -168,6 +168,28 @@ struct nam_server_status {
 NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status) NAM_MUST_CHECK;
 
+/* @text	"", or what a person needs to know if status->rc is not 0 */
+typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *status,
+	const char *text);
+
+/**
+ * nam_cluster_status -- ask every memory server how it is, without joining: some may be dead.
+ *
+ * @options	as for nam_client_connect()
+ * @fn		called for each one, in the order of the cluster text
+ *
+ * Returns 0 if all were asked: what came of it is in each status->rc.  Or, with a message in *diag,
+ * as nam_client_connect():
+ *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; nobody was asked
+ *	-ENOMEM						not all were asked
+ *
+ * Whether those that answer form a cluster is for nam_client_connect() to say.
+ *
+ * Cost:	one connection and 1 RPC to each memory server, one after the other.
+ */
+int nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -262,19 +262,21 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	};
 	/*
 	 * The handler may learn that the client is gone again before accept returns: the mutex
-	 * makes it wait until the connection is complete.
+	 * makes it wait until the connection is complete.  Counted first, so that whoever asks over
+	 * a connection counts as one.
 	 */
+	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
 	pthread_mutex_lock(&server->mutex);
 	rc = server->ops->accept(server->listener, event->request, &options, &reply,
 		&connection->qp);
-	if (!rc) {
+	if (!rc)
 		link_connection(server, connection);
-		atomic_fetch_add_explicit(&connection->handler->connections, 1,
-			memory_order_relaxed);
-		atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
-	}
 	pthread_mutex_unlock(&server->mutex);
 	if (rc) {
+		atomic_fetch_sub_explicit(&connection->handler->connections, 1,
+			memory_order_relaxed);
+		atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
 		nam__membership_detach(&server->membership, connection);
 		free(connection);
 	}

@@ -154,6 +154,7 @@ test_cluster_texts() {
 		"shm:$tmp/a,shm:$tmp/a" "verbs:host:1" "shm:$tmp/a, tcp:host:1"; do
 		expect 2 "" namctl --cluster "$text" status
 		[ -n "$out" ] || fail "nothing was said about the cluster '$text'"
+		expect 2 "" namctl --cluster "$text" index list
 	done
 	expect 2 "" namctl --cluster "shm:$tmp/$(printf 'x%.0s' {1..200})" status
 }

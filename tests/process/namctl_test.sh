@@ -31,6 +31,11 @@ says() {
 	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
 }
 
+# Nobody wants to read an address twice in front of a message.
+prints_once() {
+	[ "$(grep -o "$1" <<<"$err" | wc -l)" -eq 1 ] || fail "'$1' was expected once in: $err"
+}
+
 prints() {
 	[ "$out" = "$1" ] || fail "expected '$1', got '$out'"
 }
@@ -403,6 +408,22 @@ test_lost() {
 	kill -KILL "${nam_server_pids[1]}"
 	wait "${nam_server_pids[1]}" 2>/dev/null
 	unset "nam_server_pids[1]"
+	# status shows who lives, whoever that is; nothing else works.
+	expect 3 namctl status
+	grep -q "^0  *shm:$tmp/server0 .* 64.0 MiB" <<<"$out" || fail "no living server in: $out"
+	grep -q "^? *shm:$tmp/server1 *dead: no memory server answers" <<<"$out" ||
+		fail "no dead server in: $out"
+	prints_once "shm:$tmp/server1: "
+	expect 3 namctl --cluster "shm:$tmp/server1,shm:$tmp/server0" --json status
+	python3 -c '
+import json, sys
+servers = json.loads(sys.argv[1])["servers"]
+assert [s["alive"] for s in servers] == [False, True], servers
+assert servers[0]["error"] == "NAM_E_FABRIC_CONNECT" and servers[0]["message"], servers
+assert servers[1]["memory_bytes"] == 64 << 20, servers
+' "$out" || fail "status --json: $out"
+	expect 3 namctl index list
+	prints_once "shm:$tmp/server1: "
 	nam_server_start 1 --memory 64M --region 32M --pages 4k || fail "server 1 again"
 	expect 6 namctl get wide 1
 	says NAM_E_LOST

@@ -25,13 +25,21 @@ pages_text(const struct nam_server_status *status)
 	return status->transparent_huge ? "thp" : "4k";
 }
 
+static bool
+is_dead(int rc)
+{
+	return nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
+	       nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
+}
+
 static void
 print_server(const struct nam_server_status *status)
 {
 	char memory[24], used[24];
 
 	if (status->rc) {
-		printf("%-4s %-30s %s\n", "?", status->address, nam_err_text(status->rc));
+		printf("%-4s %-30s %s: %s\n", "?", status->address,
+			is_dead(status->rc) ? "dead" : "unusable", nam_err_text(status->rc));
 		return;
 	}
 	printf("%-4u %-30s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,
@@ -45,7 +53,7 @@ print_server(const struct nam_server_status *status)
 }
 
 static cJSON *
-json_server(const struct nam_server_status *status)
+json_server(const struct nam_server_status *status, const char *text)
 {
 	cJSON *object = cJSON_CreateObject();
 
@@ -53,6 +61,7 @@ json_server(const struct nam_server_status *status)
 	cJSON_AddBoolToObject(object, "alive", status->rc == 0);
 	if (status->rc) {
 		cJSON_AddStringToObject(object, "error", nam_err_name(status->rc));
+		cJSON_AddStringToObject(object, "message", text);
 		return object;
 	}
 	ctl_json_u64(object, "id", status->id);
@@ -73,30 +82,57 @@ json_server(const struct nam_server_status *status)
 	return object;
 }
 
+struct servers {
+	const struct ctl *ctl;
+	cJSON *list;			/* NULL: as text */
+	unsigned count;
+	int exit_code;			/* of the first that does not answer */
+};
+
+static void
+on_server(void *arg, const struct nam_server_status *status, const char *text)
+{
+	struct servers *servers = arg;
+
+	if (!servers->count++)
+		ctl_say(servers->ctl, "%-4s %-30s %9s %9s %5s %8s %7s %8s", "id", "address",
+			"memory", "used", "pages", "connects", "indexes", "up");
+	if (status->rc) {
+		int exit_code = ctl_failed(NULL, status->rc, text);
+
+		if (!servers->exit_code)
+			servers->exit_code = exit_code;
+	}
+	if (servers->list)
+		cJSON_AddItemToArray(servers->list, json_server(status, text));
+	else if (!servers->ctl->quiet)
+		print_server(status);
+}
+
+/* Each memory server is asked by itself, so that those are seen which live. */
 int
 ctl_status(struct ctl *ctl, char **args)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	cJSON *servers = object ? cJSON_AddArrayToObject(object, "servers") : NULL;
-	int exit_code = NAM_EXIT_OK;
+	struct servers servers = { .ctl = ctl };
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	cJSON *object = NULL;
+	int exit_code = ctl_client_options(ctl, &options), rc;
 
 	(void)args;
-	if (!ctl->json)
-		ctl_say(ctl, "%-4s %-30s %9s %9s %5s %8s %7s %8s", "id", "address", "memory",
-			"used", "pages", "connects", "indexes", "up");
-	for (uint32_t slot = 0; slot < nam_client_servers(ctl->client); slot++) {
-		struct nam_server_status status;
-		int rc = nam_server_status_get(ctl->worker, slot, &status); /* SUSPENDS */
-
-		if (rc) {
-			exit_code = ctl_worker_failed(ctl, "status", rc);
-			status.rc = rc;
-		}
-		if (servers)
-			cJSON_AddItemToArray(servers, json_server(&status));
-		else if (!ctl->quiet)
-			print_server(&status);
+	if (exit_code)
+		return exit_code;
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		servers.list = cJSON_AddArrayToObject(object, "servers");
 	}
+	rc = nam_cluster_status(&options, on_server, &servers, &diag);
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_failed(NULL, rc, diag.text);
+	}
+	/* All live: are they one cluster? */
+	exit_code = servers.exit_code ? servers.exit_code : ctl_connect(ctl);
 	if (object)
 		ctl_json_print(object);
 	return exit_code;

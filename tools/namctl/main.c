@@ -54,7 +54,7 @@ struct command {
 	int args_min, args_max;
 	const char *args;
 	bool finishes;			/* takes locks, so a signal must not end it half-way */
-	bool alone;			/* needs no cluster */
+	bool alone;			/* does not join a cluster, or not at once */
 };
 
 /*
@@ -62,7 +62,7 @@ struct command {
  * care of itself, because until it has read its input it may be ended like any other program.
  */
 static const struct command commands[] = {
-	{ NULL, "status", ctl_status, 0, 0, "", false, false },
+	{ NULL, "status", ctl_status, 0, 0, "", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME", true, false },
 	{ "index", "list", ctl_index_list, 0, 0, "", false, false },
 	{ "index", "stat", ctl_index_stat, 1, 1, "NAME", false, false },

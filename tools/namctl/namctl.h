@@ -75,6 +75,9 @@ void ctl_catch_signals(void);
 
 /* ---- session.c ----------------------------------------------------------------------------- */
 
+/* What --cluster or the environment says.  Returns an exit code. */
+int ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options) NAM_MUST_CHECK;
+
 /* Join the cluster with one worker.  Returns an exit code; ctl_disconnect() in any case. */
 int ctl_connect(struct ctl *ctl) NAM_MUST_CHECK;
 void ctl_disconnect(struct ctl *ctl);
@@ -93,7 +96,11 @@ int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_C
 /* "namctl: MESSAGE" on standard error. */
 void ctl_complain(const char *format, ...) NAM_PRINTF(1, 2);
 
-/* A failed library call: complains, with the diag's text if it has one; returns the exit code. */
+/*
+ * A failed library call: complains, with the diag's text if it has one; returns the exit code.
+ *
+ * @what	what it was about; NULL, or left away, if the text names it
+ */
 int ctl_failed(const char *what, int rc, const char *diag);
 
 /* The same with the worker's diag. */

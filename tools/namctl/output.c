@@ -21,13 +21,27 @@ ctl_complain(const char *format, ...)
 	fputc('\n', stderr);
 }
 
+/* Whether the text has the name in quotes. */
+static bool
+names(const char *text, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+		if (at > text && at[-1] == '\'' && at[length] == '\'')
+			return true;
+	return false;
+}
+
 int
 ctl_failed(const char *what, int rc, const char *diag)
 {
-	if (diag && *diag)
-		ctl_complain("%s: %s (%s)", what, diag, nam_err_name(rc));
+	const char *text = diag && *diag ? diag : nam_err_text(rc);
+
+	if (!what || names(text, what))
+		ctl_complain("%s (%s)", text, nam_err_name(rc));
 	else
-		ctl_complain("%s: %s (%s)", what, nam_err_text(rc), nam_err_name(rc));
+		ctl_complain("%s: %s (%s)", what, text, nam_err_name(rc));
 	return nam_exit_code(rc);
 }
 

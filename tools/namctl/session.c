@@ -5,12 +5,8 @@
 #include "namctl.h"
 
 int
-ctl_connect(struct ctl *ctl)
+ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int rc;
-
 	if (!ctl->cluster)
 		ctl->cluster = getenv("NAM_CLUSTER");
 	if (!ctl->cluster || !*ctl->cluster) {
@@ -18,14 +14,25 @@ ctl_connect(struct ctl *ctl)
 			     "set NAM_CLUSTER");
 		return NAM_EXIT_USAGE;
 	}
-	nam_client_options_init(&options);
-	options.cluster = ctl->cluster;
-	options.name = "namctl";
+	nam_client_options_init(ret_options);
+	ret_options->cluster = ctl->cluster;
+	ret_options->name = "namctl";
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_connect(struct ctl *ctl)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int exit_code = ctl_client_options(ctl, &options), rc;
+
+	if (exit_code)
+		return exit_code;
 	rc = nam_client_connect(&options, &ctl->client, &diag);
-	if (rc)
-		return ctl_failed(ctl->cluster, rc, diag.text);
-	rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
-	return rc ? ctl_failed(ctl->cluster, rc, diag.text) : NAM_EXIT_OK;
+	if (!rc)
+		rc = nam_worker_open(ctl->client, &ctl->worker, &diag);
+	return rc ? ctl_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
 }
 
 int

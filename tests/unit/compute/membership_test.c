@@ -51,6 +51,85 @@ nam_server_status_get__real_servers__FIGURES(void **state)
 	local_cluster_stop(cluster);
 }
 
+struct answers {
+	unsigned count, alive;
+	int rc[4];
+	char text[4][480];
+	struct nam_server_status status[4];
+};
+
+static void
+take_answer(void *arg, const struct nam_server_status *status, const char *text)
+{
+	struct answers *answers = arg;
+
+	assert_true(answers->count < 4);
+	answers->rc[answers->count] = status->rc;
+	answers->status[answers->count] = *status;
+	snprintf(answers->text[answers->count], sizeof(answers->text[0]), "%s", text);
+	answers->alive += !status->rc;
+	answers->count++;
+}
+
+/* The first one has the catalog: without it nobody can join. */
+static void
+nam_cluster_status__one_is_dead__THE_OTHERS_FIGURES(void **state)
+{
+	struct local_cluster *cluster = local_cluster_start(3, MEMORY_BYTES, REGION_BYTES);
+	struct nam_client_options options;
+	struct answers answers = { 0 };
+	struct nam_diag diag;
+
+	(void)state;
+	nam_client_options_init(&options);
+	options.cluster = local_cluster_list(cluster);
+	assert_int_equal(nam_cluster_status(&options, take_answer, &answers, &diag), 0);
+	assert_int_equal(answers.count, 3);
+	assert_int_equal(answers.alive, 3);
+	local_cluster_stop_server(cluster, 0);
+	memset(&answers, 0, sizeof(answers));
+	assert_int_equal(nam_cluster_status(&options, take_answer, &answers, &diag), 0);
+	assert_int_equal(answers.count, 3);
+	assert_int_equal(answers.rc[0], -NAM_E_FABRIC_CONNECT);
+	assert_string_equal(answers.status[0].address, local_cluster_address(cluster, 0));
+	assert_non_null(strstr(answers.text[0], local_cluster_address(cluster, 0)));
+	assert_int_equal(answers.status[0].memory_bytes, 0);
+	for (unsigned i = 1; i < 3; i++) {
+		assert_int_equal(answers.rc[i], 0);
+		assert_int_equal(answers.status[i].id, i);
+		assert_string_equal(answers.status[i].address, local_cluster_address(cluster, i));
+		assert_int_equal(answers.status[i].memory_bytes, MEMORY_BYTES);
+		assert_int_equal(answers.status[i].clients, 0);
+		assert_true(answers.status[i].connections >= 1);
+		assert_string_equal(answers.text[i], "");
+	}
+	local_cluster_stop(cluster);
+}
+
+static void
+nam_cluster_status__malformed_cluster__NOBODY_IS_ASKED(void **state)
+{
+	static const struct {
+		const char *cluster;
+		int rc;
+	} cases[] = { { "nonsense", -EINVAL }, { "", -EINVAL }, { "@/nonexistent", -ENOENT },
+		{ "shm:/a,shm:/a", -NAM_E_CLUSTER }, { "pigeon:1", -EINVAL } };
+	struct nam_client_options options;
+	struct answers answers = { 0 };
+
+	(void)state;
+	nam_client_options_init(&options);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct nam_diag diag = { "" };
+
+		options.cluster = cases[i].cluster;
+		assert_int_equal(nam_cluster_status(&options, take_answer, &answers, &diag),
+			cases[i].rc);
+		assert_true(diag.text[0]);
+	}
+	assert_int_equal(answers.count, 0);
+}
+
 static void
 nam_worker_close__real_servers__EVERY_BLOCK_GIVEN_BACK(void **state)
 {
@@ -282,6 +361,8 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nam_server_status_get__real_servers__FIGURES),
+		cmocka_unit_test(nam_cluster_status__one_is_dead__THE_OTHERS_FIGURES),
+		cmocka_unit_test(nam_cluster_status__malformed_cluster__NOBODY_IS_ASKED),
 		cmocka_unit_test(nam_worker_close__real_servers__EVERY_BLOCK_GIVEN_BACK),
 		cmocka_unit_test(nam_alloc__fresh_blocks__ALL_ZEROES),
 		cmocka_unit_test(nam_alloc__real_servers_full__REMOTE_FULL_and_usable_again),
