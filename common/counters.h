@@ -61,6 +61,7 @@ struct nam_op_counters {
 	uint64_t bytes_in;
 	uint64_t bytes_out;
 	uint64_t splits;
+	uint64_t late_separators;	/* splits whose new node was left for a collector to name */
 	uint64_t restarts[NAM_RESTART_CAUSES_COUNT];
 };
 

@@ -29,6 +29,7 @@ struct shelf {
 	uint64_t *recycled;		/* a stack of gaddrs */
 	uint32_t recycled_count, recycled_size;
 	uint32_t skips;			/* the server was full: how often yet to pass it by */
+	uint32_t unsure;		/* blocks of RPCs without an answer, so far or for good */
 	bool refilling;			/* one task asks, the others wait */
 	struct nam__task *waiters;
 };
@@ -197,8 +198,11 @@ shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shel
 
 	if (!reply)
 		return -ENOMEM;
+	shelf->unsure += request.count;
 	rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, &request, sizeof(request), reply,
 		&reply_bytes); /* SUSPENDS */
+	if (!nam_err_is(rc, NAM_E_FABRIC))
+		shelf->unsure -= request.count;
 	if (rc)
 		goto give_reply;
 	rc = reply_check(worker, slot, &request, reply, reply_bytes);
@@ -397,7 +401,10 @@ shelf_return(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct s
 		request->count = excess < BLOCKS_PER_FREE ? excess : BLOCKS_PER_FREE;
 		for (uint32_t i = 0; i < request->count; i++)
 			request->blocks[i] = nam_gaddr_untagged(shelf_pop(shelf, stride)).raw;
+		shelf->unsure += request->count;
 		rc = blocks_free(worker, slot, request); /* SUSPENDS */
+		if (!rc)
+			shelf->unsure -= request->count;
 	}
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 }
@@ -429,6 +436,26 @@ void
 nam__stock_trim(struct nam_worker *worker)
 {
 	stock_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
+}
+
+void
+nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure)
+{
+	const struct nam__stock *stock = worker->stocks;
+	uint64_t kept = 0, unsure = 0;
+
+	for (uint32_t i = 0; stock && i < stock->count; i++) {
+		uint64_t stride = stock->strides[i].stride;
+
+		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+			const struct shelf *shelf = &stock->strides[i].shelves[slot];
+
+			kept += stride * (shelf->recycled_count + shelf->run_left);
+			unsure += stride * shelf->unsure;
+		}
+	}
+	*ret_stock = kept;
+	*ret_unsure = unsure;
 }
 
 void

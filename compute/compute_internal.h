@@ -74,6 +74,8 @@ struct nam_client {
 	uint64_t *keeper_buffer;	/* keeper only: registered, 8 bytes */
 	bool barrier_owed;		/* keeper only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
+	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
+	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
 	pthread_mutex_t mutex;		/* workers, garbage */
@@ -328,6 +330,9 @@ void nam__garbage_add(struct nam_client *client, void *memory);
 NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	NAM_MUST_CHECK;
 void nam__limbo_free(struct nam_worker *worker);
+uint64_t nam__limbo_bytes(const struct nam_worker *worker);
+/* Note that a remote block was given up. */
+void nam__block_leaked(struct nam_client *client, uint32_t stride);
 
 /* alloc.c */
 void nam__stock_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
@@ -335,6 +340,8 @@ NAM_FIBER_FN void nam__stock_return(struct nam_worker *worker);	/* everything, t
 /* What the stock holds beyond its own needs goes back to the servers. */
 NAM_FIBER_FN void nam__stock_trim(struct nam_worker *worker);
 void nam__stock_free(struct nam_worker *worker);
+/* What is in stock; and what RPCs without an answer, yet or for good, move or have moved. */
+void nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure);
 
 /*
  * Every operation of index/ runs between these two: they choose whose counters are charged and keep

@@ -365,13 +365,20 @@ limbo_reserve(struct nam_worker *worker, struct nam__limbo *limbo)
 }
 
 void
+nam__block_leaked(struct nam_client *client, uint32_t stride)
+{
+	atomic_fetch_add_explicit(&client->limbo_leaked, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&client->bytes_leaked, stride, memory_order_relaxed);
+}
+
+void
 nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 {
 	struct nam__limbo *limbo = limbo_get(worker);
 
 	if (!limbo || limbo_reserve(worker, limbo)) {
 		/* Reusing it now would be wrong, and there is nowhere to note it. */
-		atomic_fetch_add_explicit(&worker->client->limbo_leaked, 1, memory_order_relaxed);
+		nam__block_leaked(worker->client, stride);
 		return;
 	}
 	limbo->blocks[limbo->count++] = (struct retired){ nam_gaddr_untagged(at).raw, 0, stride };
@@ -498,11 +505,22 @@ nam__limbo_free(struct nam_worker *worker)
 		if (limbo->count)
 			nam_sleep_ns(LIMBO_PAUSE_NS);
 	}
-	atomic_fetch_add_explicit(&worker->client->limbo_leaked, limbo->count,
-		memory_order_relaxed);
+	for (uint32_t i = 0; i < limbo->count; i++)
+		nam__block_leaked(worker->client, limbo->blocks[i].stride);
 	free(limbo->blocks);
 	free(limbo);
 	worker->limbo = NULL;
+}
+
+uint64_t
+nam__limbo_bytes(const struct nam_worker *worker)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; limbo && i < limbo->count; i++)
+		bytes += limbo->blocks[i].stride;
+	return bytes;
 }
 
 uint64_t

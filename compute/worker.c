@@ -459,10 +459,13 @@ void
 nam_worker_close(struct nam_worker *worker)
 {
 	struct nam_client *client = worker->client;
+	uint64_t kept, unsure;
 	struct nam_worker **link;
 
 	nam__limbo_free(worker);
 	nam__stock_return(worker);
+	nam__stock_bytes(worker, &kept, &unsure);
+	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
 	pthread_mutex_lock(&client->mutex);
 	for (link = &client->workers; *link != worker; link = &(*link)->next)
 		continue;

@@ -72,7 +72,7 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 			break;
 		if (!rc)
 			continue;
-		atomic_fetch_add_explicit(&client->limbo_leaked, 1, memory_order_relaxed);
+		nam__block_leaked(client, reaper->index->g.stride);
 		/* Who keeps one node may keep many: do not wait each time. */
 		patience_ns = 0;
 	}

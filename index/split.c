@@ -241,12 +241,13 @@ add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right, cons
 
 /* What a failure to reach the parent comes to: the split itself is done and legal (I1). */
 static int
-forgive_late_separator(int rc)
+forgive_late_separator(struct nam_worker *worker, int rc)
 {
-	if (nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_REMOTE_FULL ||
-		rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_LOCK_ORPHANED)
-		return 0;
-	return rc;
+	if (!nam_err_is(rc, NAM_E_RESTART) && rc != -NAM_E_REMOTE_FULL &&
+		rc != -NAM_E_LOCK_TIMEOUT && rc != -NAM_E_LOCK_ORPHANED)
+		return rc;
+	worker->current->counters->late_separators++;
+	return 0;
 }
 
 int
@@ -294,7 +295,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	/* Step 3. */
 	if (!rc)
-		rc = forgive_late_separator(nam__separator_add(worker, index, separator.w,
+		rc = forgive_late_separator(worker, nam__separator_add(worker, index, separator.w,
 			right_at, level + 1)); /* SUSPENDS */
 	nam_buffer_give(worker, right, g->node_bytes);
 	return rc;

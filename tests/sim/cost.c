@@ -48,6 +48,7 @@ counters_subtract(struct nam_op_counters *from, const struct nam_op_counters *wh
 	from->bytes_in -= what->bytes_in;
 	from->bytes_out -= what->bytes_out;
 	from->splits -= what->splits;
+	from->late_separators -= what->late_separators;
 	for (unsigned i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		from->restarts[i] -= what->restarts[i];
 }

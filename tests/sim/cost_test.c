@@ -43,6 +43,7 @@ end(struct actor *self, enum nam_op_kind kind, struct nam_op_counters before, en
 		.bytes_in = now->bytes_in - before.bytes_in,
 		.bytes_out = now->bytes_out - before.bytes_out,
 		.splits = now->splits - before.splits,
+		.late_separators = now->late_separators - before.late_separators,
 	};
 }
 
