@@ -23,14 +23,25 @@ sim_actor_connect(struct sim_actor *actor, const char *name)
 }
 
 void
+sim_actor_close(struct sim_actor *actor, struct nam_worker *worker)
+{
+	sim_losses_worker(actor, worker);
+	nam_worker_close(worker);
+}
+
+void
 sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker)
 {
+	struct nam_client *client = actor->client;
+
 	if (worker)
-		nam_worker_close(worker);
-	if (!actor->client)
+		sim_actor_close(actor, worker);
+	if (!client)
 		return;
-	actor->stage->given_up += sim_memory_given_up(actor->client);
-	nam_client_close(actor->client);
+	sim_losses_client(actor);
+	/* If it dies as it leaves there is nothing to be seen there any more. */
+	actor->client = NULL;
+	nam_client_close(client);
 }
 
 bool
@@ -77,7 +88,7 @@ thread_main(void *arg)
 	if (!worker)
 		return;
 	work(actor, worker);
-	nam_worker_close(worker);
+	sim_actor_close(actor, worker);
 }
 
 static void

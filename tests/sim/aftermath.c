@@ -77,8 +77,8 @@ recover(struct sim_stage *stage, struct nam_worker *worker)
 }
 
 /*
- * Nodes that were divided without memory for a parent: once there is some, a pass of the collector
- * names them all.
+ * Nodes that were divided without memory for a parent, or while others kept the parent locked for
+ * too long: now a pass of the collector names them all.
  */
 static void
 repair(struct sim_stage *stage, struct nam_worker *worker)
@@ -86,8 +86,8 @@ repair(struct sim_stage *stage, struct nam_worker *worker)
 	int rc = sim_collect(&stage->actors[SIM_DIRECTOR], worker);
 
 	if (rc)
-		sim_fail(stage, "a pass once there was room: %s", nam_err_name(rc));
-	stage->roomy = true;
+		sim_fail(stage, "a pass for what was left: %s", nam_err_name(rc));
+	stage->repaired = true;
 	sim_remains_verify(stage, worker);
 }
 
@@ -105,6 +105,8 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct sim_result *outcome = stage->outcome;
 	struct sim_memory memory;
+	struct sim_losses losses;
+	int64_t least, most;
 	int rc = sim_memory_count(worker, stage->actors[SIM_DIRECTOR].index, &memory);
 
 	if (rc) {
@@ -113,20 +115,26 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 		say_counted(outcome, "not: part of the index cannot be read");
 		return;
 	}
-	outcome->given_up = stage->given_up;
+	losses = sim_losses(stage);
+	least = (int64_t)(losses.least / memory.stride);
+	most = (int64_t)((losses.most + memory.stride - 1) / memory.stride);
+	outcome->given_up = stage->given_up / memory.stride;
 	outcome->lost = sim_memory_lost(&memory, stage->given_up);
+	if (most)
+		(void)snprintf(outcome->counted, sizeof(outcome->counted),
+			"%lld lost with the dead, who had %lld to %lld",
+			(long long)outcome->lost, (long long)least, (long long)most);
+	else
+		say_counted(outcome, "all");
 	if (outcome->lost < 0)
 		sim_fail(stage, "leak: %lld blocks are free and in the index",
 			(long long)-outcome->lost);
-	if (sim_disturbed() || stage->temporary.kept) {
-		(void)snprintf(outcome->counted, sizeof(outcome->counted),
-			"%lld blocks lost with the dead", (long long)outcome->lost);
-		return;
-	}
-	say_counted(outcome, "all");
-	if (outcome->lost > 0)
-		sim_fail(stage, "leak: %lld blocks are neither in the index nor free",
-			(long long)outcome->lost);
+	else if (outcome->lost < least)
+		sim_fail(stage, "leak: the dead had %lld blocks, of which %lld are in use again",
+			(long long)least, (long long)(least - outcome->lost));
+	else if (outcome->lost > most)
+		sim_fail(stage, "leak: %lld blocks are neither in the index nor free%s",
+			(long long)(outcome->lost - most), most ? ", nor lost with the dead" : "");
 }
 
 /* The worker that has worked gives back what it had in stock; another one counts. */
@@ -136,7 +144,7 @@ replace_worker(struct sim_stage *stage, struct nam_worker *worker)
 	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
 
 	sim_memory_lose(worker, director->index, stage->scenario->leaks);
-	nam_worker_close(worker);
+	sim_actor_close(director, worker);
 	stage->given_up += sim_memory_given_up(director->client);
 	worker = sim_worker(director->client);
 	if (!worker)
@@ -164,7 +172,7 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
 		recover(stage, *worker);
 	sim_memory_give(*worker, director->index, &stage->ballast);
-	if (stage->scenario->spare && !sim_disturbed())
+	if ((stage->scenario->spare || stage->outcome->late) && !sim_disturbed())
 		repair(stage, *worker);
 	*worker = replace_worker(stage, *worker);
 	check_memory(stage, *worker);

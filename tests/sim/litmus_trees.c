@@ -26,6 +26,21 @@ divide(struct actor *self)
 }
 
 static void
+divide_only(struct actor *self)
+{
+	litmus_insert(self, 111);
+	litmus_insert(self, 112);
+}
+
+static void
+hold_long(struct actor *self)
+{
+	(void)self;
+	litmus.flags[ONE] = true;
+	litmus_await_for(TWO, LITMUS_PATIENCE_NS);
+}
+
+static void
 hold_divided(struct actor *self)
 {
 	(void)self;
@@ -75,6 +90,45 @@ look_after_death(struct actor *self)
 	litmus_await(ONE);
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	litmus_expect_range(self, 0, 430, 0);
+}
+
+/* ---- a parent that is locked for longer than anybody waits --------------------------------- */
+
+static void
+divide_without_parent(struct actor *self)
+{
+	uint64_t late;
+
+	litmus_await(ONE);
+	litmus_insert(self, 221);
+	litmus_insert(self, 222);
+	late = nam_worker_counters(self->worker, NAM_OP_INSERT)->late_separators;
+	if (late != 1)
+		litmus_fail("%llu separators are late", (unsigned long long)late);
+	litmus.flags[TWO] = true;
+}
+
+static void
+late_only(void *arg, unsigned invariant, const char *text)
+{
+	(void)arg;
+	if (invariant != 7)
+		litmus_fail("I%u: %s", invariant, text);
+}
+
+/* Nobody has named the new node, and nothing else is wrong; a pass of the collector names it. */
+static void
+end_named(struct actor *self)
+{
+	uint64_t violations = 0;
+	int rc = nam_index_verify(self->worker, self->index, late_only, NULL, &violations);
+
+	if (rc || violations != 1)
+		litmus_fail("the verifier: %s, %llu separators missing", nam_err_name(rc),
+			(unsigned long long)violations);
+	(void)litmus_collect(self);
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_verify(self);
 }
 
 /* ---- growth: two clients at the same level ------------------------------------------------- */
@@ -192,13 +246,6 @@ hold_before_look(struct actor *self)
 	(void)self;
 	litmus.flags[FOUR] = true;
 	litmus_await_for(THREE, LITMUS_SHORT_NS);
-}
-
-static void
-divide_only(struct actor *self)
-{
-	litmus_insert(self, 111);
-	litmus_insert(self, 112);
 }
 
 /* ---- reuse under a cached pointer ---------------------------------------------------------- */
@@ -434,14 +481,6 @@ lock_word_of(struct actor *self, uint64_t number)
 }
 
 static void
-hold_long(struct actor *self)
-{
-	(void)self;
-	litmus.flags[ONE] = true;
-	litmus_await_for(TWO, LITMUS_PATIENCE_NS);
-}
-
-static void
 abort_locking(struct actor *self)
 {
 	uint64_t word;
@@ -477,6 +516,9 @@ const struct litmus_case litmus_tree_cases[] = {
 	{ { "splitter_dies", LITMUS_LOADED, { NULL, divide_only, look_after_death },
 			{ { "split.left_written", A, die } } },
 		"after the left half has been written, before the separator", 1 },
+	{ { "parent_kept", LITMUS_LOADED, { end_named, divide_only, divide_without_parent },
+			{ { "separator.locked", A, hold_long } } },
+		"a parent is locked for longer than a splitter waits: a collector names", 1 },
 	{ { "two_growths", 0, { end_grown, grow_slowly, grow_meanwhile },
 			{ { "root.written", A, hold_briefly } } },
 		"two clients put a root above the same node", 1 },

@@ -31,8 +31,7 @@ sim_memory_count(struct nam_worker *worker, struct nam_index *index, struct sim_
 int64_t
 sim_memory_lost(const struct sim_memory *memory, uint64_t given_up)
 {
-	int64_t bytes = (int64_t)(memory->out_bytes - memory->reached_bytes -
-		given_up * memory->stride);
+	int64_t bytes = (int64_t)(memory->out_bytes - memory->reached_bytes - given_up);
 
 	/* Part of a block is as wrong as a whole one. */
 	if (bytes % memory->stride)
@@ -43,7 +42,7 @@ sim_memory_lost(const struct sim_memory *memory, uint64_t given_up)
 uint64_t
 sim_memory_given_up(struct nam_client *client)
 {
-	return atomic_load_explicit(&client->limbo_leaked, memory_order_relaxed);
+	return atomic_load_explicit(&client->bytes_leaked, memory_order_relaxed);
 }
 
 void

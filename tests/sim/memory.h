@@ -22,12 +22,12 @@ int sim_memory_count(struct nam_worker *worker, struct nam_index *index,
 	struct sim_memory *ret_memory) NAM_MUST_CHECK;
 
 /*
- * Blocks lost, beside the @given_up of sim_memory_given_up(); negative: so many blocks are both
- * free and part of the index.
+ * Blocks lost, beside the @given_up bytes of sim_memory_given_up(); negative: so many blocks are
+ * both free and part of the index.
  */
 int64_t sim_memory_lost(const struct sim_memory *memory, uint64_t given_up);
 
-/* Blocks that a client's workers gave up in their limbo when they were closed. */
+/* Bytes of blocks that a client's workers gave up in their limbo when they were closed. */
 uint64_t sim_memory_given_up(struct nam_client *client);
 
 /* Lose some blocks of the size of the index's nodes: so that tests see it noticed. */

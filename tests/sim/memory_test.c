@@ -11,6 +11,8 @@
 #include "memory.h"
 #include "scenario.h"
 
+#define SEEDS 10u
+
 static struct sim_result
 run(struct sim_scenario *scenario)
 {
@@ -29,7 +31,7 @@ sim_memory_lost__all_books_agree__NONE(void **state)
 	struct sim_memory memory = { .out_bytes = 1280, .reached_bytes = 768, .stride = 256 };
 
 	(void)state;
-	assert_int_equal(sim_memory_lost(&memory, 2), 0);
+	assert_int_equal(sim_memory_lost(&memory, 512), 0);
 }
 
 static void
@@ -39,9 +41,9 @@ sim_memory_lost__more_out_than_reached__SO_MANY(void **state)
 
 	(void)state;
 	assert_int_equal(sim_memory_lost(&memory, 0), 2);
-	assert_int_equal(sim_memory_lost(&memory, 1), 1);
+	assert_int_equal(sim_memory_lost(&memory, 256), 1);
 	memory.out_bytes += 64;
-	assert_int_equal(sim_memory_lost(&memory, 2), 1);
+	assert_int_equal(sim_memory_lost(&memory, 512), 1);
 }
 
 static void
@@ -51,7 +53,7 @@ sim_memory_lost__free_and_reached__NEGATIVE(void **state)
 
 	(void)state;
 	assert_int_equal(sim_memory_lost(&memory, 0), -1);
-	assert_int_equal(sim_memory_lost(&memory, 1), -2);
+	assert_int_equal(sim_memory_lost(&memory, 256), -2);
 }
 
 static void
@@ -85,6 +87,47 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	assert_non_null(strstr(outcome.why, "leak: 3 blocks"));
 }
 
+/* What the dead had in stock is lost with them, and nothing else. */
+static void
+sim_scenario_run__clients_die__THEIR_STOCK_is_lost(void **state)
+{
+	struct sim_scenario scenario;
+	uint64_t lost = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.kills = 2;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		lost += (uint64_t)outcome.lost;
+	}
+	assert_true(lost > 0);
+}
+
+static void
+sim_scenario_run__more_lost_than_the_dead_had__LEAK(void **state)
+{
+	struct sim_scenario scenario;
+	unsigned found = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.kills = 2;
+	scenario.leaks = 100;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		if (!outcome.counts.kills || !strncmp(outcome.counted, "not:", 4))
+			continue;
+		assert_true(outcome.failed);
+		assert_non_null(strstr(outcome.why, "free, nor lost with the dead"));
+		found++;
+	}
+	assert_true(found > 0);
+}
+
 static void
 sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost(void **state)
 {
@@ -112,6 +155,8 @@ main(void)
 		cmocka_unit_test(sim_memory_lost__free_and_reached__NEGATIVE),
 		cmocka_unit_test(sim_scenario_run__nothing_lost__PASSES),
 		cmocka_unit_test(sim_scenario_run__blocks_lost__LEAK),
+		cmocka_unit_test(sim_scenario_run__clients_die__THEIR_STOCK_is_lost),
+		cmocka_unit_test(sim_scenario_run__more_lost_than_the_dead_had__LEAK),
 		cmocka_unit_test(sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost),
 	};
 

@@ -107,6 +107,20 @@ sim_explained(struct sim_actor *actor, int rc)
 		return sim_disturbed();
 	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
 		return false;
+	if (!actor->troubled)
+		nam_sim_note("actor %u is troubled by %s", actor->number,
+			nam_err_name(rc));
 	actor->troubled = true;
 	return waited || sim_disturbed();
+}
+
+bool
+sim_full_explained(const struct sim_stage *stage, int rc)
+{
+	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
+		return false;
+	if (stage->scenario->spare)
+		return true;
+	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
+	return stage->scenario->temporary && sim_disturbed() && sim_losses_explain_full(stage);
 }

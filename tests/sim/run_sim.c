@@ -467,7 +467,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%016llx, %llu keys undecided; "
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu loads, %llu drops, longest operation %.3f ms, pass %.3f ms; "
-			"verified: %s; %llu keys unreadable; blocks counted: %s",
+			"verified: %s; %llu separators late, %llu keys unreadable; "
+			"blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
 			(unsigned long long)sim->seed, (unsigned long long)outcome->ops,
 			(unsigned long long)outcome->refused,
@@ -488,7 +489,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.broken,
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
-			outcome->verified, (unsigned long long)outcome->unreadable,
+			outcome->verified, (unsigned long long)outcome->late,
+			(unsigned long long)outcome->unreadable,
 			outcome->counted);
 	/* A trace is the same each time, byte for byte: no real time in it. */
 	if (!request->quiet && !sim->trace)

@@ -61,11 +61,12 @@ struct sim_result {
 	uint64_t full;			/* of those refused: there was no memory left */
 	uint64_t given_up;		/* blocks, by closed workers in their limbo */
 	int64_t lost;			/* blocks that are nowhere; negative: at two places */
+	uint64_t late;			/* separators that were missed */
 	uint64_t unreadable;		/* keys, at the end, for what died left */
 	uint64_t loads, drops;		/* of the temporary index */
 	uint32_t collectors;		/* one after the other */
 	uint64_t operation_ns, pass_ns;	/* the longest */
-	char verified[96], counted[64];	/* how much of the index, and of the memory */
+	char verified[96], counted[96];	/* how much of the index, and of the memory */
 	struct nam_sim_counts counts;
 };
 

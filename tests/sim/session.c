@@ -217,9 +217,8 @@ judge(struct sim_session *session, enum sim_kind kind, uint64_t key, int rc)
 	if (!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_EXISTS)
 		return true;
 	stage->outcome->refused++;
-	/* Only what adds pairs may need memory, and only if there is little of it. */
-	if (nam_err_is(rc, NAM_E_REMOTE_FULL) && stage->scenario->spare &&
-		(kind == SIM_INSERT || kind == SIM_UPSERT)) {
+	/* Only what adds pairs may need memory. */
+	if ((kind == SIM_INSERT || kind == SIM_UPSERT) && sim_full_explained(stage, rc)) {
 		stage->outcome->full++;
 		return true;
 	}
@@ -251,8 +250,7 @@ sim_collect(struct sim_actor *actor, struct nam_worker *worker)
 	outcome->merges += stat.merges;
 	outcome->retired += stat.nodes_retired;
 	outcome->reused += stat.nodes_reusable;
-	if (rc && !sim_explained(actor, rc) &&
-		!(nam_err_is(rc, NAM_E_REMOTE_FULL) && scenario->spare))
+	if (rc && !sim_full_explained(actor->stage, rc) && !sim_explained(actor, rc))
 		sim_fail(actor->stage, "the collector: %s", nam_err_name(rc));
 	return rc;
 }

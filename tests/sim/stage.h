@@ -28,6 +28,7 @@ struct sim_actor {
 	uint32_t sessions;
 	uint32_t id, incarnation;	/* in lock words, once connected */
 	bool troubled;			/* the fabric failed it: it may have left locks behind */
+	bool makes, visits;		/* the maker of temporary.c, and its visitor */
 };
 
 struct sim_session {
@@ -54,8 +55,11 @@ struct sim_stage {
 	struct sim_actor *collector;	/* the latest; NULL: none yet */
 	bool leaving;			/* all clients are done: the others shall end */
 	struct sim_ballast ballast;	/* what the director has taken so that little is left */
-	bool roomy;			/* it has been given back, and a pass has been made since */
-	uint64_t given_up;		/* blocks, by workers that were closed */
+	bool repaired;			/* it has been given back, and a pass has been made since */
+	uint64_t given_up;		/* bytes, by workers that were closed */
+	uint64_t unsure;		/* bytes that such may have lost with their connections */
+	uint64_t late;			/* separators that such left to others */
+	uint64_t splits;		/* by such, of the index that stays */
 	uint64_t planned;		/* operations, if nobody dies */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
@@ -65,7 +69,9 @@ struct sim_stage {
 	uint64_t loaded;		/* pairs, by the director */
 	struct {			/* temporary.c: pairs of the load under way or done */
 		uint64_t round, pairs;
-		bool kept;		/* a drop left nodes that others kept locked */
+		uint64_t added;		/* pairs beside them, at the most */
+		uint64_t leaf_pairs;	/* half of what a leaf has room for */
+		uint64_t lost_most;	/* bytes that drops have left behind */
 	} temporary;
 };
 
@@ -88,6 +94,9 @@ bool sim_disturbed(void);
  * only if there were any.  Notes that the actor may have left something behind.
  */
 bool sim_explained(struct sim_actor *actor, int rc);
+
+/* Whether there may be no memory just now. */
+bool sim_full_explained(const struct sim_stage *stage, int rc);
 
 /* ---- session.c ---------------------------------------------------------------------------- */
 
@@ -115,6 +124,8 @@ void sim_actors_await(struct sim_stage *stage);
 
 /* A client and a worker.  NULL for a ghost, or if a memory server is dead. */
 struct nam_worker *sim_actor_connect(struct sim_actor *actor, const char *name);
+/* What the worker has counted is noted. */
+void sim_actor_close(struct sim_actor *actor, struct nam_worker *worker);
 /* @worker may be NULL. */
 void sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker);
 bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
@@ -124,6 +135,8 @@ bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
 /* Who makes it, loads it and drops it, again and again; and who uses it meanwhile. */
 void sim_temporary_maker(void *arg);
 void sim_temporary_visitor(void *arg);
+/* What all that there can be of the index takes. */
+uint64_t sim_temporary_bytes_most(const struct sim_stage *stage);
 /* Drop what a maker has left behind. */
 void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
 
@@ -133,6 +146,28 @@ void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
 void sim_aftermath(struct sim_stage *stage, struct nam_worker **worker);
 /* What the clients were told, against what can have been. */
 void sim_aftermath_history(struct sim_stage *stage);
+
+/* ---- losses.c ----------------------------------------------------------------------------- */
+
+struct sim_losses {
+	uint64_t least, most;		/* bytes */
+};
+
+/* A worker is about to be closed; a client is, and its workers have been. */
+void sim_losses_worker(struct sim_actor *actor, struct nam_worker *worker);
+void sim_losses_client(struct sim_actor *actor);
+/* A drop has left part of the temporary index. */
+void sim_losses_temporary(struct sim_stage *stage);
+
+/* What the dead, and whom the fabric failed, have taken with them, beside stage->given_up. */
+struct sim_losses sim_losses(const struct sim_stage *stage);
+/* So many separators may be late: those that splits left to others, or could not see to. */
+uint64_t sim_losses_late(const struct sim_stage *stage);
+/*
+ * Whether memory is full of what is in stock somewhere, or retired and not yet reusable, or lost
+ * with the dead: whatever else is used is no more than the trees can take.
+ */
+bool sim_losses_explain_full(const struct sim_stage *stage);
 
 /* ---- remains.c ---------------------------------------------------------------------------- */
 

@@ -8,6 +8,8 @@
  * told that the index is gone; and he never sees another round's.  The visitor's keys are odd.
  * Whether all blocks came back is seen at the end of the run, with those of the other index.
  */
+#include "../../common/layout.h"
+#include "../../index/index_internal.h"
 #include "stage.h"
 
 #define NAME "temporary"
@@ -46,8 +48,7 @@ goes_on(struct sim_actor *actor, const char *what, int rc)
 {
 	if (nam_sim_ghost())
 		return false;
-	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
-	if (nam_err_is(rc, NAM_E_REMOTE_FULL) && sim_disturbed()) {
+	if (sim_full_explained(actor->stage, rc)) {
 		nam_sleep_ns(20 * PAUSE_NS);
 		return true;
 	}
@@ -139,8 +140,8 @@ drop(struct sim_actor *actor, struct nam_worker *worker)
 			return false;
 	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_ghost());
 	/* And what the keeper of a lock has added to such a node since, nobody knows. */
-	if (sim_memory_given_up(actor->client) > given_up)
-		actor->stage->temporary.kept = true;
+	if (rc || sim_memory_given_up(actor->client) > given_up)
+		sim_losses_temporary(actor->stage);
 	sim_check_progress(actor, "a drop", false, since_ns);
 	return true;
 }
@@ -167,6 +168,8 @@ make(struct sim_actor *actor, struct nam_worker *worker)
 	rc = nam_index_open(worker, NAME, scenario->cache_bytes, &index);
 	if (rc)
 		return goes_on(actor, "open", rc);
+	stage->temporary.leaf_pairs = index->g.leaf_capacity / 2;
+	stage->temporary.added = 0;
 	if (nam_sim_random() % 2)
 		nam_sleep_ns(nam_sim_random() % PAUSE_NS);
 	goes = load(actor, worker, index);
@@ -184,6 +187,7 @@ sim_temporary_maker(void *arg)
 	struct nam_worker *worker = sim_actor_connect(actor, "maker");
 
 	actor->sessions = 1;
+	actor->makes = true;
 	while (worker && !actor->stage->leaving && !nam_sim_ghost() &&
 		actor->stage->temporary.round < ROUNDS_MAX)
 		if (!make(actor, worker))
@@ -191,13 +195,33 @@ sim_temporary_maker(void *arg)
 	sim_actor_leave(actor, worker);
 }
 
+/*
+ * A loaded leaf is half full at the least.  It may be divided once before that takes as many
+ * inserts as half a leaf has, and one more where the last leaf of all stays full.  There are fewer
+ * inner nodes than leaves, and no more head nodes.  The last visit may be to what a drop has left.
+ */
+uint64_t
+sim_temporary_bytes_most(const struct sim_stage *stage)
+{
+	uint64_t each = stage->temporary.leaf_pairs, leaves;
+
+	if (!each)
+		return NAM_SUPERBLOCK_STRIDE + stage->actors[SIM_DIRECTOR].index->g.stride;
+	leaves = 2 * (stage->temporary.pairs / each + 1) +
+		2 * ((stage->temporary.added + VISITS) / each + 1);
+	return NAM_SUPERBLOCK_STRIDE + 3 * leaves * stage->actors[SIM_DIRECTOR].index->g.stride;
+}
+
 void
 sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker)
 {
+	uint64_t given_up = sim_memory_given_up(director->client);
 	int rc = nam_index_drop(worker, NAME);
 
 	if (rc == -NAM_E_NOINDEX)
 		return;
+	if (rc || sim_memory_given_up(director->client) > given_up)
+		sim_losses_temporary(director->stage);
 	if (!sim_disturbed() && !director->stage->outcome->failed)
 		sim_fail(director->stage, "the temporary index was left behind, dropping it: %s",
 			nam_err_name(rc));
@@ -262,6 +286,7 @@ visit_once(struct visit *visit)
 		return rc;
 	} else {
 		number = 2 * nam_rng_below(&visit->rng, visit->pairs) + 1;
+		visit->actor->stage->temporary.added += dice != 4;
 		nam_key_from_u64(number, key);
 		rc = dice == 4 ? nam_index_delete(visit->worker, visit->index, key) :
 			nam_index_insert(visit->worker, visit->index, key,
@@ -299,6 +324,7 @@ sim_temporary_visitor(void *arg)
 
 	visit.worker = sim_actor_connect(visit.actor, "visitor");
 	visit.actor->sessions = 1;
+	visit.actor->visits = true;
 	visit.rng = nam_rng_seed(nam_sim_random());
 	while (visit.worker && goes && !stage->leaving && !nam_sim_ghost()) {
 		int rc = nam_index_open(visit.worker, NAME, stage->scenario->cache_bytes,
