@@ -347,6 +347,7 @@ grow_forgotten(struct pass *pass)
 	rc = nam__root_read(worker, index, &root, pass->left_image); /* SUSPENDS */
 	if (rc)
 		return rc;
+	pass->stat->nodes_visited++;	/* all others are somebody's children */
 	pass->root_level = nam__node_level(pass->left_image);
 	if (nam__node_last(pass->left_image))
 		return 0;

@@ -268,8 +268,9 @@ rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 	if (rc)
 		return rc;
 	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
-		rebuild->stat->nodes_visited++;
+		/* Leaves have been visited as children of their parents. */
 		if (nam__node_type(walk.image) == NAM__NODE_HEAD) {
+			rebuild->stat->nodes_visited++;
 			rc = meet_head(rebuild, walk.image, walk.at); /* SUSPENDS */
 			if (rc)
 				break;

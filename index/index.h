@@ -432,7 +432,7 @@ NAM_FIBER_FN int nam_index_verify(struct nam_worker *worker, struct nam_index *i
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
 
 struct nam_collect_stat {
-	uint64_t nodes_visited;
+	uint64_t nodes_visited;		/* each once: leaves, inner nodes, head nodes */
 	uint64_t merges;
 	uint64_t heads_written;		/* new or rewritten */
 	uint64_t nodes_retired;		/* handed to limbo */

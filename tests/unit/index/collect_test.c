@@ -59,6 +59,28 @@ collect__full_leaves__MERGES_NOTHING_TWICE(void **state)
 	tree_model_check(*state, &model);
 }
 
+/* With head nodes and without: what there is to see is seen once. */
+static void
+collect__nothing_to_do__VISITS_EACH_NODE_ONCE(void **state)
+{
+	for (unsigned heads = 0; heads < 2; heads++) {
+		struct nam_index_options options = tree_options_small();
+		struct tree_model model = { 0 };
+		struct nam_index_stat is;
+
+		if (!heads)
+			options.head_interval = 0;
+		tree_plant(*state, &options);
+		assert_int_equal(tree_collect(*state).nodes_visited, 1);
+		tree_model_fill(*state, &model, 4);
+		(void)tree_collect(*state);
+		is = tree_stat(*state);
+		assert_int_equal(is.head_nodes > 0, heads);
+		assert_int_equal(tree_collect(*state).nodes_visited,
+			is.leaves + is.inner_nodes + is.head_nodes);
+	}
+}
+
 static void
 collect__sparse_leaves__MERGES_ON_EVERY_LEVEL(void **state)
 {
@@ -664,6 +686,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collect__empty_index__DOES_NOTHING),
 		cmocka_unit_test(collect__full_leaves__MERGES_NOTHING_TWICE),
+		cmocka_unit_test(collect__nothing_to_do__VISITS_EACH_NODE_ONCE),
 		cmocka_unit_test(collect__sparse_leaves__MERGES_ON_EVERY_LEVEL),
 		cmocka_unit_test(collect__everything_deleted__LEAVES_ONE_LEAF),
 		cmocka_unit_test(collect__any_shape_of_keys__KEEPS_EVERY_PAIR),
