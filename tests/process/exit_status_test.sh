@@ -51,6 +51,99 @@ test_full() {
 	prints ""
 }
 
+# signalled NUMBER SECONDS COMMAND...: sets $status to how it ended when told to after so long.  Not
+# by the shell: a child of its that a signal finds before its exec runs our trap and cleans up.
+signalled() {
+	status=$(python3 -c '
+import signal, subprocess, sys, time
+
+def as_from_a_terminal():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+with open(sys.argv[1], "w") as said:
+    child = subprocess.Popen(sys.argv[4:], stdout=said, stderr=said, preexec_fn=as_from_a_terminal)
+    time.sleep(float(sys.argv[3]))
+    child.send_signal(int(sys.argv[2]))
+    status = child.wait()
+print(status if status >= 0 else 128 - status)
+' "$tmp/signalled" "$@")
+}
+
+# seconds COMMAND...: how long it takes, in $took.
+seconds() {
+	local began=$EPOCHREALTIME
+	"$@" >/dev/null 2>&1 || fail "'$*' ended with $?"
+	took=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
+}
+
+# at_any_moment COMMAND...: told to end at some moment, it does, with the status that says so, or it
+# was done before; $after then puts things right.  Some must have been told in time.
+at_any_moment() {
+	local signal number i told=0
+
+	seconds "$@"
+	$after
+	for signal in INT TERM; do
+		number=$(kill -l $signal)
+		for ((i = 0; i < 4; i++)); do
+			signalled "$number" \
+				"$(awk -v t="$took" -v i=$i 'BEGIN { print t * i / 3 }')" "$@"
+			case $status in
+			0) ;;
+			$((128 + number))) told=$((told + 1)) ;;
+			*) fail "'$*', told to end by $signal, ended with $status:" \
+				"$(cat "$tmp/signalled")" ;;
+			esac
+			$after
+		done
+	done
+	[ $told -ge 2 ] || fail "'$*' was never told to end in time"
+}
+
+put_back() {
+	expect 0 namctl put many 7 7
+}
+
+drop_brief() {
+	namctl --quiet index drop brief 2>/dev/null
+	[[ $? == [05] ]] || fail "an index whose creation was interrupted cannot be dropped"
+}
+
+create_brief() {
+	drop_brief
+	expect 0 namctl index create brief
+	expect 0 namctl load brief "$tmp/brief.tsv"
+}
+
+# Nothing stays locked, damaged or allocated.
+test_signals() {
+	local after
+
+	seq 1 20000 | awk '{ print $1 "\t" $1 }' >"$tmp/many.tsv"
+	head -2000 "$tmp/many.tsv" >"$tmp/brief.tsv"
+	expect 0 namctl index create many
+	expect 0 namctl load many "$tmp/many.tsv"
+	after=:
+	at_any_moment namctl get many 5
+	at_any_moment namctl index stat many
+	at_any_moment namctl index verify many
+	at_any_moment namctl gc many
+	after=put_back
+	at_any_moment namctl delete many 7
+	expect 0 namctl get many 5
+	prints 5
+	expect 0 namctl index verify many
+	after=drop_brief
+	at_any_moment namctl index create brief
+	create_brief
+	after=create_brief
+	at_any_moment namctl index drop brief
+	expect 0 namctl index drop brief
+	expect 0 namctl index drop many
+	expect 0 namctl --json status
+	json 'all(s["carved_bytes"] == s["free_bytes"] for s in r["servers"])'
+}
+
 # A memory server that has died: at the beginning, and under way.
 test_dead() {
 	local pid status=0
@@ -71,6 +164,7 @@ export NAM_CLUSTER=$cluster
 test_cluster
 test_indexes
 test_wrong
+test_signals
 test_full
 test_dead
 finish "exit statuses: the same for the same causes"
