@@ -113,11 +113,12 @@ nam__verbs_status(enum ibv_wc_status status)
 }
 
 void
-nam__verbs_hello_pack(const struct nam_hello *hello, struct verbs_hello *ret)
+nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	ret->magic = VERBS_MAGIC;
 	ret->version = VERBS_VERSION;
+	ret->mtu = mtu;
 	if (!hello || hello->bytes > NAM_HELLO_BYTES_MAX)
 		return;
 	ret->bytes = (uint8_t)hello->bytes;
@@ -125,7 +126,7 @@ nam__verbs_hello_pack(const struct nam_hello *hello, struct verbs_hello *ret)
 }
 
 int
-nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret)
+nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret, uint8_t *ret_mtu)
 {
 	struct verbs_hello hello;
 
@@ -138,7 +139,21 @@ nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret)
 		return -NAM_E_FABRIC_VERSION;
 	ret->bytes = hello.bytes;
 	memcpy(ret->data, hello.data, hello.bytes);
+	if (ret_mtu)
+		*ret_mtu = hello.mtu <= IBV_MTU_4096 ? hello.mtu : 0;
 	return 0;
+}
+
+uint8_t
+nam__verbs_mtu(uint8_t path, uint8_t own, uint8_t peers)
+{
+	uint8_t mtu = path;
+
+	if (own && own < mtu)
+		mtu = own;
+	if (peers && peers < mtu)
+		mtu = peers;
+	return mtu;
 }
 
 int

@@ -53,7 +53,7 @@ take_rejection(const struct attempt *attempt, const struct rdma_cm_event *event)
 			"%s)?", attempt->address, attempt->address);
 	case REASON_CONSUMER:
 		if (attempt->reply && nam__verbs_hello_unpack(event->param.conn.private_data,
-			event->param.conn.private_data_len, attempt->reply))
+			event->param.conn.private_data_len, attempt->reply, NULL))
 			attempt->reply->bytes = 0;
 		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused "
 			"the connection", attempt->address);
@@ -69,7 +69,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 {
 	struct nam_hello reply;
 	int rc = nam__verbs_hello_unpack(event->param.conn.private_data,
-		event->param.conn.private_data_len, &reply);
+		event->param.conn.private_data_len, &reply, &attempt->qp->mtu);
 
 	if (rc)
 		return nam_diag_set(attempt->diag, rc, "%s: what answers there is not a memory "
@@ -154,7 +154,7 @@ shake_hands(struct attempt *attempt, const struct nam_hello *hello,
 	};
 	int rc;
 
-	nam__verbs_hello_pack(hello, &ours);
+	nam__verbs_hello_pack(hello, (uint8_t)attempt->domain->mtu, &ours);
 	rc = nam__verbs_qp_init(attempt->qp);
 	if (rc)
 		return say(attempt, rc, "queue pair");

@@ -159,6 +159,20 @@ nam__verbs_rq_destroy(struct nam_rq *pub)
 	free(rq);
 }
 
+/*
+ * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked for once,
+ * when half of them are there: a queue that keeps running low would fill the log.
+ */
+static void
+watch_level(struct verbs_rq *rq)
+{
+	struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
+
+	rq->watched = true;
+	if (attr.srq_limit)
+		(void)ibv_modify_srq(rq->srq, &attr, IBV_SRQ_LIMIT);
+}
+
 int
 nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
 {
@@ -186,6 +200,8 @@ nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned co
 			return -NAM_E_FABRIC_FULL;
 		rq->free_count--;
 	}
+	if (VERBS_UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2)
+		watch_level(rq);
 	return 0;
 }
 
@@ -211,7 +227,7 @@ nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp)
 	pthread_mutex_unlock(&cq->mutex);
 }
 
-void
+bool
 nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
 {
 	bool first;
@@ -228,6 +244,7 @@ nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
 	pthread_mutex_unlock(&cq->mutex);
 	if (first)
 		nam__verbs_cq_wake(&cq->pub);
+	return first;
 }
 
 void

@@ -273,8 +273,12 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 		return rc;
 	for (uint8_t i = 1; i <= attr.phys_port_cnt; i++) {
 		memset(&port, 0, sizeof(port));
-		if (!ibv_query_port(domain->verbs, i, &port) && port.max_msg_sz > longest)
+		if (ibv_query_port(domain->verbs, i, &port))
+			continue;
+		if (port.max_msg_sz > longest)
 			longest = port.max_msg_sz;
+		if (port.active_mtu > domain->port_mtu)
+			domain->port_mtu = port.active_mtu;
 	}
 	domain->longest = longest ? longest : 1u << 20;
 	domain->reads_out = (uint8_t)lesser((uint64_t)attr.max_qp_init_rd_atom, 255);
@@ -318,6 +322,17 @@ take_mtu(struct verbs_domain *domain, const struct nam_fabric_options *options,
 		return nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: '%s' is none of 256, 512, "
 			"1024, 2048, 4096", text);
 	return 0;
+}
+
+static int
+check_mtu(const struct verbs_domain *domain, struct nam_diag *diag)
+{
+	if (!domain->mtu || !domain->port_mtu || domain->mtu <= domain->port_mtu)
+		return 0;
+	return nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: packets of %u bytes are more than the "
+		"%u that %s carries; raise the MTU of its network interface (`ip link set ... mtu "
+		"...`) on every machine and switch between, or leave the option out",
+		128u << domain->mtu, 128u << domain->port_mtu, domain->device);
 }
 
 /* The address behind a GID is what makes rdma_cm choose that GID. */
@@ -423,6 +438,8 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 		goto close_device;
 	}
 	rc = query(domain, diag);
+	if (!rc)
+		rc = check_mtu(domain, diag);
 	if (!rc)
 		rc = take_gid(domain, options, diag);
 	if (!rc)

@@ -34,11 +34,11 @@
 #define VERBS_MESSAGE_BYTES (1u << 30)
 #define VERBS_CONNECT_NS 4500000000ull
 /*
- * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, seven times.  Devices may take
- * up to four times as long: a dead peer is noticed within 0.5 to 2.2 s.
+ * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.  Devices may take
+ * up to four times as long: a dead peer is noticed within 0.5 to 1.9 s.
  */
 #define VERBS_ACK_TIMEOUT 14u
-#define VERBS_RETRIES 7u
+#define VERBS_RETRIES 6u		/* rxe takes 7 for "for ever" */
 #define VERBS_RNR_FOREVER 7u
 #define VERBS_RNR_TIMER 12u		/* 0.64 ms between attempts */
 #define VERBS_FLUSH_NS 1000000000ull	/* how long a device may take to hand requests back */
@@ -51,14 +51,20 @@
 /* ---- the handshake: private data of rdma_cm, both ways --------------------------------------- */
 
 #define VERBS_MAGIC 0x6e76u
-#define VERBS_VERSION 1u
+#define VERBS_VERSION 2u
 
-/* The connection manager pads private data, so the length travels inside. */
+/*
+ * The connection manager pads private data, so the length travels inside.  Both ends have to cut
+ * messages into packets of one size, and an override is known to its own end only: so a client says
+ * what it was told, and the memory server what holds.
+ */
 struct verbs_hello {
 	uint16_t magic;
 	uint8_t version;
 	uint8_t bytes;
 	uint8_t data[NAM_HELLO_BYTES_MAX];
+	uint8_t mtu;			/* enum ibv_mtu; 0: no wish */
+	uint8_t reserved[3];
 };
 _Static_assert(sizeof(struct verbs_hello) <= 56, "what a REQ of rdma_cm leaves us");
 
@@ -75,6 +81,7 @@ struct verbs_watch {
 	struct nam_thread *thread;	/* started with the first queue pair */
 	struct verbs_qp *qps;
 	bool urgent;			/* look after all connections now */
+	uint64_t ports_down;		/* a bit for each */
 };
 
 struct verbs_domain {
@@ -87,6 +94,7 @@ struct verbs_domain {
 	uint32_t cqes_max;
 	int numa_node;			/* the device's, or -1 */
 	enum ibv_mtu mtu;		/* 0: what rdma_cm says */
+	enum ibv_mtu port_mtu;		/* the largest of any port */
 	struct sockaddr_storage source;	/* family 0: what the route says */
 	void (*notice)(const char *text);
 	struct verbs_watch watch;
@@ -106,6 +114,7 @@ struct verbs_rq {
 	struct nam_recv *slots;		/* by wr_id */
 	uint32_t *free;
 	uint32_t free_count;
+	bool watched;			/* the device says when it runs low, once */
 };
 
 struct verbs_cq {
@@ -144,6 +153,7 @@ struct verbs_qp {
 	uint32_t inline_bytes;
 	uint32_t serial;		/* in wr_id: numbers of queue pairs are used again */
 	uint32_t number;
+	uint8_t mtu;			/* enum ibv_mtu; at first the peer's wish */
 	_Atomic uint32_t posts;		/* counts, so that the watcher sees traffic */
 	/* end of life; owner */
 	bool broken;			/* in cq->broken */
@@ -170,6 +180,7 @@ struct verbs_qp {
 struct nam_cm_request {
 	struct rdma_cm_id *id;
 	uint8_t reads_out, reads_in;
+	uint8_t mtu;			/* the client's wish */
 };
 
 /* ---- wr_id of sends ------------------------------------------------------------------------ */
@@ -192,9 +203,15 @@ int nam__verbs_resolve(const char *address, bool passive, struct addrinfo **ret,
 void nam__verbs_address_text(const struct sockaddr *at, char *text, size_t size);
 /* What a completion's status means, as a negative code. */
 int nam__verbs_status(enum ibv_wc_status status);
-/* A hello and what is sent of it; the second returns -NAM_E_FABRIC_PROTOCOL for what is none. */
-void nam__verbs_hello_pack(const struct nam_hello *hello, struct verbs_hello *ret);
-int nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret) NAM_MUST_CHECK;
+/*
+ * A hello and what is sent of it; the second returns -NAM_E_FABRIC_PROTOCOL for what is none.
+ * *ret_mtu is the other side's word, or 0 for what is no enum ibv_mtu; it may be NULL.
+ */
+void nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret);
+int nam__verbs_hello_unpack(const void *data, size_t bytes, struct nam_hello *ret,
+	uint8_t *ret_mtu) NAM_MUST_CHECK;
+/* The smallest of what was said; 0 says nothing. */
+uint8_t nam__verbs_mtu(uint8_t path, uint8_t own, uint8_t peers);
 /* Make a file descriptor return at once when there is nothing. */
 int nam__verbs_nonblocking(int fd) NAM_MUST_CHECK;
 
@@ -238,8 +255,8 @@ void nam__verbs_rq_destroy(struct nam_rq *rq);
 int nam__verbs_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
 /* Any thread: there is a new queue pair; its completions may come from now on. */
 void nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp);
-/* Any thread: the peer of qp is gone, or the queue pair is. */
-void nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status);
+/* Any thread: the peer of qp is gone, or the queue pair is.  True if that is news. */
+bool nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status);
 /* Owner: take note of both. */
 void nam__verbs_cq_news(struct verbs_cq *cq);
 struct verbs_qp *nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number);
@@ -271,6 +288,8 @@ void nam__verbs_qp_destroy(struct nam_qp *qp);
 
 int nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__verbs_watch_free(struct verbs_domain *domain);
+/* The watcher: what the device says of itself, or of what was made on it. */
+void nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event *event);
 /* From here on the watcher hears what the connection manager says of qp. */
 int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
 /* After this the watcher does not know qp any more. */

@@ -154,16 +154,18 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 	const struct verbs_domain *domain = listener->domain;
 	struct nam_cm_request *request;
 	struct nam_hello hello;
+	uint8_t mtu;
 
 	/* Listening everywhere means on every device; our memory is registered with one. */
 	if (nam__verbs_hello_unpack(from->param.conn.private_data,
-		from->param.conn.private_data_len, &hello) || !from->id->verbs ||
+		from->param.conn.private_data_len, &hello, &mtu) || !from->id->verbs ||
 		strcmp(ibv_get_device_name(from->id->verbs->device), domain->device))
 		return false;
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return false;
 	request->id = from->id;
+	request->mtu = mtu;
 	request->reads_out = least(from->param.conn.initiator_depth, domain->reads_out);
 	request->reads_in = least(from->param.conn.responder_resources, domain->reads_in);
 	*to = (struct nam_cm_event){
@@ -235,7 +237,7 @@ nam__verbs_reject(struct nam_listener *listener, struct nam_cm_request *request,
 	struct verbs_hello ours;
 
 	(void)listener;
-	nam__verbs_hello_pack(reply, &ours);
+	nam__verbs_hello_pack(reply, 0, &ours);
 	(void)rdma_reject(request->id, &ours, sizeof(ours));
 	(void)rdma_destroy_id(request->id);
 	free(request);
@@ -263,11 +265,11 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		rc = -EINVAL;
 		goto refuse;
 	}
-	nam__verbs_hello_pack(reply, &ours);
 	rc = nam__verbs_qp_create(domain, options, request->id, &qp, NULL);
 	if (rc)
 		goto refuse;
 	qp->accepted = true;
+	qp->mtu = request->mtu;
 	rc = nam__verbs_qp_init(qp);
 	if (!rc)
 		rc = nam__verbs_qp_start(qp, request);
@@ -275,6 +277,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		rc = nam__verbs_watch_add(qp);
 	if (rc)
 		goto destroy_qp;
+	nam__verbs_hello_pack(reply, qp->mtu, &ours);
 	param.qp_num = qp->number;
 	*ret = &qp->pub;
 	/*
@@ -286,7 +289,7 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	pthread_mutex_lock(&domain->watch.mutex);
 	nam__verbs_cq_join(qp->cq, qp);
 	if (rdma_accept(request->id, &param))
-		nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+		(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	pthread_mutex_unlock(&domain->watch.mutex);
 	free(request);
 	return 0;

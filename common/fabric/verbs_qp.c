@@ -99,8 +99,8 @@ nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *request)
 
 	if (rdma_init_qp_attr(qp->id, &attr, &mask))
 		return -errno;
-	if (qp->domain->mtu)
-		attr.path_mtu = qp->domain->mtu;
+	qp->mtu = nam__verbs_mtu((uint8_t)attr.path_mtu, (uint8_t)qp->domain->mtu, qp->mtu);
+	attr.path_mtu = qp->mtu;
 	if (request)
 		attr.max_dest_rd_atomic = request->reads_in;
 	attr.min_rnr_timer = VERBS_RNR_TIMER;

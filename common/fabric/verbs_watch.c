@@ -68,13 +68,17 @@ nam__verbs_watch_free(struct verbs_domain *domain)
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-static void
+/* True if it was not known before. */
+static bool
 closed(struct verbs_qp *qp, int status)
 {
+	bool first = false;
+
 	pthread_mutex_lock(&qp->domain->watch.mutex);
 	if (qp->watched)
-		nam__verbs_cq_closed(qp->cq, qp, status);
+		first = nam__verbs_cq_closed(qp->cq, qp, status);
 	pthread_mutex_unlock(&qp->domain->watch.mutex);
+	return first;
 }
 
 static void
@@ -90,7 +94,7 @@ take_cm_events(struct verbs_domain *domain)
 		case RDMA_CM_EVENT_REJECTED:
 		case RDMA_CM_EVENT_CONNECT_ERROR:
 		case RDMA_CM_EVENT_ADDR_CHANGE:
-			closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
 			break;
 		default:
 			break;
@@ -113,55 +117,75 @@ tell(const struct verbs_domain *domain, const char *format, ...)
 	domain->notice(text);
 }
 
-/* Every connection, or those of one completion queue. */
+/* Every connection, or those that stand on one completion queue or one receive queue. */
 static void
-close_all(struct verbs_domain *domain, const struct ibv_cq *of)
+close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
 {
 	pthread_mutex_lock(&domain->watch.mutex);
 	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
-		if (!of || qp->qp->send_cq == of || qp->qp->recv_cq == of)
-			nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+		if (cq ? qp->qp->send_cq == cq || qp->qp->recv_cq == cq :
+			!srq || qp->qp->srq == srq)
+			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
 	pthread_mutex_unlock(&domain->watch.mutex);
 }
 
-static void
-take_async_event(struct verbs_domain *domain, const struct ibv_async_event *event)
+/* True if that is news: some drivers say it twice. */
+static bool
+port_changes(struct verbs_domain *domain, int port, bool down)
+{
+	uint64_t bit = 1ull << (port & 63);
+
+	if (down == !!(domain->watch.ports_down & bit))
+		return false;
+	domain->watch.ports_down ^= bit;
+	return true;
+}
+
+void
+nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		closed(event->element.qp->qp_context, -NAM_E_FABRIC);
+		/* A device may have several words for one failure. */
+		if (closed(event->element.qp->qp_context, -NAM_E_FABRIC))
+			tell(domain, "verbs: %s: a queue pair failed (%s); its connection is "
+				"closed", domain->device, ibv_event_type_str(event->event_type));
 		break;
 	case IBV_EVENT_CQ_ERR:
 		tell(domain, "verbs: %s: a completion queue failed; its connections are closed",
 			domain->device);
-		close_all(domain, event->element.cq);
+		close_all(domain, event->element.cq, NULL);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
 		tell(domain, "verbs: %s: the device failed; all connections are closed",
 			domain->device);
-		close_all(domain, NULL);
+		close_all(domain, NULL, NULL);
 		break;
 	case IBV_EVENT_PORT_ERR:
 		/* Who is cut off by it shows when each connection is tried. */
-		tell(domain, "verbs: %s: port %d is down; connections that it carries end unless "
-			"it comes back at once", domain->device, event->element.port_num);
+		if (port_changes(domain, event->element.port_num, true))
+			tell(domain, "verbs: %s: port %d is down; connections that it carries end "
+				"unless it comes back at once", domain->device,
+				event->element.port_num);
 		domain->watch.urgent = true;
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
-		tell(domain, "verbs: %s: port %d is up", domain->device, event->element.port_num);
+		if (port_changes(domain, event->element.port_num, false))
+			tell(domain, "verbs: %s: port %d is up again", domain->device,
+				event->element.port_num);
 		break;
 	case IBV_EVENT_SRQ_ERR:
 		tell(domain, "verbs: %s: a receive queue failed; its connections are closed",
 			domain->device);
-		close_all(domain, NULL);
+		close_all(domain, NULL, event->element.srq);
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		tell(domain, "verbs: %s: a receive queue has run low: clients send faster than "
-			"their messages are answered, and wait; more handler threads may help",
-			domain->device);
+			"their messages are answered, and wait; more handler threads may help "
+			"(--rpc-threads); this is said once", domain->device);
 		break;
 	default:
 		break;
@@ -174,7 +198,7 @@ take_async_events(struct verbs_domain *domain)
 	struct ibv_async_event event;
 
 	while (!ibv_get_async_event(domain->verbs, &event)) {
-		take_async_event(domain, &event);
+		nam__verbs_watch_event(domain, &event);
 		ibv_ack_async_event(&event);
 	}
 }

@@ -99,19 +99,40 @@ static void
 hello__packed_and_padded__IS_UNPACKED_AGAIN(void **state)
 {
 	struct nam_hello in = { .bytes = NAM_HELLO_BYTES_MAX }, out;
-	uint8_t padded[196] = { 0 };
+	uint8_t padded[196] = { 0 }, mtu = 0;
 	struct verbs_hello packed;
 
 	(void)state;
 	memset(in.data, 7, sizeof(in.data));
-	nam__verbs_hello_pack(&in, &packed);
+	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
 	memcpy(padded, &packed, sizeof(packed));
-	assert_int_equal(nam__verbs_hello_unpack(padded, sizeof(padded), &out), 0);
+	assert_int_equal(nam__verbs_hello_unpack(padded, sizeof(padded), &out, &mtu), 0);
+	assert_int_equal(mtu, IBV_MTU_512);
 	assert_int_equal(out.bytes, in.bytes);
 	assert_memory_equal(out.data, in.data, in.bytes);
-	nam__verbs_hello_pack(NULL, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out), 0);
+	nam__verbs_hello_pack(NULL, 0, &packed);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &mtu), 0);
+	assert_int_equal(mtu, 0);
 	assert_int_equal(out.bytes, 0);
+}
+
+static void
+mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
+{
+	struct nam_hello out;
+	struct verbs_hello packed;
+	uint8_t mtu = 9;
+
+	(void)state;
+	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, 0, 0), IBV_MTU_1024);
+	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_256, 0), IBV_MTU_256);
+	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, 0, IBV_MTU_512), IBV_MTU_512);
+	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_512, IBV_MTU_256), IBV_MTU_256);
+	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_2048), IBV_MTU_1024);
+	/* What a peer says is bounded before it is believed. */
+	nam__verbs_hello_pack(NULL, 200, &packed);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &mtu), 0);
+	assert_int_equal(mtu, 0);
 }
 
 static void
@@ -122,19 +143,19 @@ hello__not_ours__IS_REFUSED(void **state)
 	struct verbs_hello packed;
 
 	(void)state;
-	nam__verbs_hello_pack(&in, &packed);
-	assert_int_equal(nam__verbs_hello_unpack(NULL, 56, &out), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed) - 1, &out),
+	nam__verbs_hello_pack(&in, IBV_MTU_512, &packed);
+	assert_int_equal(nam__verbs_hello_unpack(NULL, 56, &out, NULL), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed) - 1, &out, NULL),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = NAM_HELLO_BYTES_MAX + 1;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
 		-NAM_E_FABRIC_PROTOCOL);
 	packed.bytes = 1;
 	packed.version++;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
 		-NAM_E_FABRIC_VERSION);
 	packed.magic = 0;
-	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out),
+	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, NULL),
 		-NAM_E_FABRIC_PROTOCOL);
 }
 
@@ -297,6 +318,7 @@ main(void)
 		cmocka_unit_test(resolve__bad_addresses__SAY_WHAT_IS_WRONG),
 		cmocka_unit_test(status__of_completions__BECOMES_OUR_CODES),
 		cmocka_unit_test(hello__packed_and_padded__IS_UNPACKED_AGAIN),
+		cmocka_unit_test(mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID),
 		cmocka_unit_test(hello__not_ours__IS_REFUSED),
 		cmocka_unit_test(domain_open__overrides_that_make_no_sense__ARE_NAMED),
 		cmocka_unit_test(caps__of_a_usual_device__ARE_THOSE_OF_THE_SIMULATORS_VERBS),
