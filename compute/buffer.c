@@ -39,8 +39,9 @@ slab_new(struct nam_worker *worker, size_t bytes)
 	if (slab->base == MAP_FAILED)
 		goto free_slab;
 	slab->domain = worker->client->domains[0];
+	/* Too low a limit is for the user to mend, so the reason is kept. */
 	if (slab->domain->ops->mr_register(slab->domain, slab->base, bytes, NAM_MR_LOCAL, &slab->mr,
-		    NULL))
+		    &worker->diag))
 		goto unmap;
 	slab->next = worker->slabs;
 	worker->slabs = slab;

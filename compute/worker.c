@@ -433,7 +433,10 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	return 0;
 
 fail:
-	nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
+	if (worker->diag.text[0])
+		nam_diag_set(diag, rc, "%s", worker->diag.text);
+	else
+		nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
 free_worker:
 	nam__worker_free(worker);
 	return rc;
