@@ -32,6 +32,17 @@ need_wire() {
 	[ -n "${NAM_LEFT_WIRE:-}" ] || skip "the hosts have no wire that is ours"
 }
 
+# cut: whatever the hosts send each other is lost, and nobody is told; mend: no longer.
+cut() {
+	tc qdisc add dev "$NAM_LEFT_WIRE" root netem loss 100% || fail "netem on $NAM_LEFT_WIRE"
+	tc qdisc add dev "$NAM_RIGHT_WIRE" root netem loss 100% || fail "netem on $NAM_RIGHT_WIRE"
+}
+
+mend() {
+	tc qdisc del dev "$NAM_LEFT_WIRE" root
+	tc qdisc del dev "$NAM_RIGHT_WIRE" root
+} 2>/dev/null
+
 server_pid=
 
 # serve COMMAND...: in the background, with its output in $tmp/server.
