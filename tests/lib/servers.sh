@@ -23,6 +23,14 @@ nam_server_address() {
 	esac
 }
 
+# nam_server_nobody: an address at which no memory server is.
+nam_server_nobody() {
+	case ${NAM_TEST_FABRIC:-shm} in
+	*:0) echo "${NAM_TEST_FABRIC%:0}:9" ;;
+	*) echo "shm:$tmp/nobody" ;;
+	esac
+}
+
 # nam_server_start ID OPTION...: returns once it is ready; prints its log if it does not get there.
 nam_server_start() {
 	local id=$1 log=$tmp/server$1.log address waited

@@ -90,9 +90,9 @@ test_usage() {
 	says "no/such/folder.json cannot be written"
 	expect 2 nam-bench raw --seconds 100 --json "$tmp"
 	echo kept >"$tmp/kept.json"
-	expect 3 nam-bench index --cluster "shm:$tmp/nobody" --json "$tmp/kept.json"
+	expect 3 nam-bench index --cluster "$(nam_server_nobody)" --json "$tmp/kept.json"
 	[ "$(cat "$tmp/kept.json")" = kept ] || fail "--json emptied its file and failed"
-	expect 3 nam-bench index --cluster "shm:$tmp/nobody" --json "$tmp/new.json"
+	expect 3 nam-bench index --cluster "$(nam_server_nobody)" --json "$tmp/new.json"
 	[ ! -e "$tmp/new.json" ] || fail "--json left an empty file"
 	if [ -w /dev/full ]; then
 		expect 1 sh -c 'nam-bench --help >/dev/full'
@@ -102,8 +102,8 @@ test_usage() {
 	fi
 	expect 2 env -u NAM_CLUSTER nam-bench raw
 	says NAM_CLUSTER
-	expect 3 nam-bench index --cluster "shm:$tmp/nobody"
-	says "$tmp/nobody"
+	expect 3 nam-bench index --cluster "$(nam_server_nobody)"
+	says "$(nam_server_nobody)"
 }
 
 test_raw() {

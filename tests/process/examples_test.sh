@@ -61,8 +61,8 @@ test_failures() {
 
 	expect 2 "$example"
 	says "usage: $example"
-	expect 1 "$example" "shm:$tmp/nobody"
-	says "connecting: shm:$tmp/nobody"
+	expect 1 "$example" "$(nam_server_nobody)"
+	says "connecting: $(nam_server_nobody)"
 }
 
 nam_servers_start 2 --memory 64M --pages 4k || exit 1

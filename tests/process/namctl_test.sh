@@ -106,14 +106,14 @@ test_doctor() {
 }
 
 test_no_server() {
-	expect 3 namctl --cluster "shm:$tmp/nobody" status
-	says "$tmp/nobody"
+	expect 3 namctl --cluster "$(nam_server_nobody)" status
+	says "$(nam_server_nobody)"
 }
 
 test_status() {
 	expect 0 namctl status
-	says "shm:$tmp/server0"
-	says "shm:$tmp/server1"
+	says "$(nam_server_address 0)"
+	says "$(nam_server_address 1)"
 	expect 0 namctl --json status
 	python3 -c '
 import json, sys
