@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.h -- named places between the steps of a change, where a simulator may hold a thread up.
+ * race.h -- named places between the steps of a change, where a simulator may hold a thread up; and
+ * places where it may let something fail.
  *
  * A race point stands where others may see a change half done, or where what was learned is about
  * to be used.  It is nothing at all unless the build has NAM_SIM_POINTS; then it calls the hook,
@@ -8,6 +9,8 @@
  */
 #ifndef NAM_COMMON_RACE_H
 #define NAM_COMMON_RACE_H
+
+#include <stdbool.h>
 
 #ifdef NAM_SIM_POINTS
 
@@ -24,9 +27,22 @@ nam_race_point(const char *name)
 		nam_race_hook(name);
 }
 
+typedef bool (*nam_fault_fn)(const char *name);
+
+/* Set before any other thread exists; NULL: nothing fails. */
+extern nam_fault_fn nam_fault_hook;
+
+/* Whether what is about to be asked for shall be refused; may not suspend. */
+static inline bool
+nam_fault_point(const char *name)
+{
+	return nam_fault_hook && nam_fault_hook(name);
+}
+
 #else
 
 #define nam_race_point(name) ((void)0)
+#define nam_fault_point(name) false
 
 #endif
 

@@ -198,6 +198,9 @@ shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shel
 
 	if (!reply)
 		return -ENOMEM;
+	rc = -NAM_E_REMOTE_FULL;
+	if (nam_fault_point("alloc.full"))
+		goto give_reply;
 	shelf->unsure += request.count;
 	rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, &request, sizeof(request), reply,
 		&reply_bytes); /* SUSPENDS */

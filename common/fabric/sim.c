@@ -342,6 +342,19 @@ race_point(const char *name)
 		nam__sim_pause("race", name);
 }
 
+static bool __attribute__((unused))
+fault_point(const char *name)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->current || !sim->current->process ||
+		!nam__sim_drawn(sim->current->process, sim->options.faults.full))
+		return false;
+	sim->counts.full++;
+	SIM_EVENT(SIM_WHAT_FAULT, sim->current->id, strlen(name), "fault full: %s", name);
+	return true;
+}
+
 void
 nam_sim_on_race(void (*fn)(const char *name))
 {
@@ -436,6 +449,7 @@ nam_sim_begin(const struct nam_sim_options *options)
 	nam_env_install(&sim_env);
 #ifdef NAM_SIM_POINTS
 	nam_race_hook = race_point;
+	nam_fault_hook = fault_point;
 #endif
 	return 0;
 }
@@ -551,6 +565,7 @@ nam_sim_end(void)
 	sim->active = false;
 #ifdef NAM_SIM_POINTS
 	nam_race_hook = NULL;
+	nam_fault_hook = NULL;
 #endif
 	nam_env_install(NULL);
 }

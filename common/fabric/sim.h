@@ -64,6 +64,9 @@ struct nam_sim_faults {
 	uint32_t preempt;	/* polls at which the operating system takes the thread away */
 	uint32_t race;		/* race points that are stretched */
 	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
+	uint32_t full;		/* refills of a stock that are refused for lack of memory */
+	uint32_t slow;		/* messages with which the memory server becomes slow, or quick */
+	uint32_t zombie;	/* WRITEs under way at their sender's end that arrive late */
 	uint32_t clock_ppm;	/* clocks run fast or slow by up to so much */
 	uint64_t late_ns;
 	uint64_t pause_ns;	/* preempt and race: the longest pause */
@@ -100,6 +103,9 @@ struct nam_sim_counts {
 	uint64_t broken;		/* queue pairs, but for those of the dead */
 	uint64_t kills, server_kills;	/* processes that were not memory servers, or were */
 	uint64_t stalls;
+	uint64_t full;			/* refills that were refused though there was memory */
+	uint64_t slowed;		/* times that a memory server became slow */
+	uint64_t zombies;		/* WRITEs that arrived for being drawn, after their end */
 };
 
 void nam_sim_options_init(struct nam_sim_options *options);

@@ -168,6 +168,7 @@ struct sim_qp {
 	int error;
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
+	uint64_t zombies_ns;		/* its peer's end is not noticed before that */
 };
 
 enum sim_message_state {
@@ -207,6 +208,7 @@ struct sim_message {
 	bool in_flight;			/* with a network: sent and not answered */
 	bool served;			/* ... the other side's card has had it */
 	bool received;			/* ... and so has its own */
+	bool zombie;			/* arrives late, after its sender's end */
 	uint8_t inline_data[SIM_INLINE_BYTES];
 };
 

@@ -282,6 +282,19 @@ stall_due(void *arg)
 		abort();
 }
 
+/* By a power of two, or as fast as the others again. */
+static void
+slow_due(void *arg)
+{
+	struct nam_sim_process *process = arg;
+	bool slow = process->slowness <= 1;
+
+	if (nam_sim_process_ended(process))
+		return;
+	nam__sim.counts.slowed += slow;
+	nam_sim_process_slow(process, slow ? 2u << nam_rng_below(&nam__sim.faults, 7) : 1);
+}
+
 /* Between two of the message's steps, before them or after. */
 static void
 meanwhile(const struct sim_message *message, void (*fn)(void *process), void *process)
@@ -310,6 +323,8 @@ disaster(const struct sim_qp *qp, const struct sim_message *message,
 		meanwhile(message, stall_due, qp->domain->process);
 	if (qp->peer && nam__sim_drawn(process, faults->kill_server))
 		meanwhile(message, kill_due, qp->peer->domain->process);
+	if (qp->peer && nam__sim_drawn(process, faults->slow))
+		meanwhile(message, slow_due, qp->peer->domain->process);
 }
 
 static int

@@ -92,6 +92,46 @@ clone(const struct sim_message *message, uint64_t delay_ns)
 	return copy;
 }
 
+static bool
+is_under_way(const struct sim_message *message)
+{
+	return message->state <= SIM_STEPS && !message->status &&
+	       !((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD);
+}
+
+/* Draw who arrives late.  Returns up to which message at least all go on, counted from 1, or 0. */
+static uint64_t
+draw_zombies(const struct sim_qp *qp)
+{
+	const struct nam_sim_process *process = qp->domain ? qp->domain->process : NULL;
+	uint64_t number = 0, last = 0;
+
+	for (struct sim_message *message = qp->head; message; message = message->next) {
+		number++;
+		message->zombie = process && message->op == NAM_WR_WRITE &&
+			is_under_way(message) &&
+			nam__sim_drawn(process, nam__sim.options.faults.zombie);
+		if (message->zombie)
+			last = number;
+	}
+	return last;
+}
+
+/* Nobody notices the end before a zombie has arrived: else its queue pair would be gone. */
+static uint64_t
+zombie_delay(const struct sim_qp *qp)
+{
+	const struct nam_sim_faults *faults = &nam__sim.options.faults;
+	uint64_t delay_ns = nam_rng_below(&nam__sim.faults, 2 * faults->detect_ns +
+		faults->late_ns + 1);
+	uint64_t arrives_ns = nam__sim_here() + delay_ns;
+
+	nam__sim.counts.zombies++;
+	if (arrives_ns > qp->peer->zombies_ns)
+		qp->peer->zombies_ns = arrives_ns;
+	return delay_ns;
+}
+
 /*
  * Leave remains of what is under way.  Where requests are kept in order they arrive up to some
  * point and no further; elsewhere each of them arrives or does not.
@@ -102,17 +142,22 @@ leave_remains(struct sim_qp *qp)
 	struct sim *sim = &nam__sim;
 	bool in_order = sim->options.profile != NAM_SIM_WEAK;
 	struct sim_qp *remains;
-	uint64_t kept, delay_ns;
+	uint64_t kept, delay_ns, zombies;
 
 	if (!qp->head || !qp->peer || qp->cut || sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
+	zombies = draw_zombies(qp);
+	if (kept < zombies)
+		kept = zombies;
 	delay_ns = nam_rng_below(&sim->faults, nam_rng_below(&sim->faults, 2) ? 2000 :
 		2 * sim->options.faults.detect_ns + 1);
 	remains = nam__sim_alloc(sizeof(*remains));
 	remains->peer = qp->peer;
 	remains->id = ++sim->ids;
 	for (const struct sim_message *message = qp->head; message; message = message->next) {
+		uint64_t late_ns;
+
 		/* What waited for an answer has not set out. */
 		if ((in_order && !kept--) ||
 			((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD))
@@ -120,13 +165,14 @@ leave_remains(struct sim_qp *qp)
 		/* An atomic that has been carried out is not carried out again. */
 		if (message->op == NAM_WR_READ || message->state > SIM_STEPS || message->status ||
 			(message->class == SIM_ATOMIC && message->done) ||
-			(!in_order && nam_rng_below(&sim->faults, 2)))
+			(!in_order && !message->zombie && nam_rng_below(&sim->faults, 2)))
 			continue;
+		late_ns = message->zombie ? zombie_delay(qp) : delay_ns;
 		SIM_EVENT(SIM_WHAT_FAULT, message->id, remains->id,
 			"fault zombie: m%llu %s goes on as q%u in %llu ns, from step %u of %u",
 			(unsigned long long)message->id, nam__sim_op_name(message->op), remains->id,
-			(unsigned long long)delay_ns, message->done, message->steps);
-		nam__sim_message_add(remains, clone(message, delay_ns));
+			(unsigned long long)late_ns, message->done, message->steps);
+		nam__sim_message_add(remains, clone(message, late_ns));
 	}
 	if (!remains->head) {
 		free(remains);
@@ -142,15 +188,17 @@ void
 nam__sim_qp_close_later(struct sim_qp *qp)
 {
 	struct sim *sim = &nam__sim;
-	uint64_t spread = sim->options.faults.detect_ns;
+	uint64_t spread = sim->options.faults.detect_ns, noticed_ns;
 
 	if (qp->closed || qp->event.place)
 		return;
 	/* Mostly at once, as when the peer's system tells; sometimes by silence. */
 	if (nam_rng_below(&sim->chance, 4))
 		spread = spread < 20000 ? spread : 20000;
-	nam__sim_plan(&qp->event, nam__sim_here() + NOTICE_NS +
-		nam_rng_below(&sim->chance, spread + 1));
+	noticed_ns = nam__sim_here() + NOTICE_NS + nam_rng_below(&sim->chance, spread + 1);
+	if (noticed_ns < qp->zombies_ns + NOTICE_NS)
+		noticed_ns = qp->zombies_ns + NOTICE_NS;
+	nam__sim_plan(&qp->event, noticed_ns);
 }
 
 void

@@ -21,7 +21,8 @@ check_contents(struct sim_stage *stage, struct nam_worker *worker)
 		.number = 1,
 	};
 	uint32_t count = 0, keys = stage->scenario->keys;
-	int rc = sim_do_scan(&session, &everything, 2 * keys + 1, &count);
+	int rc = sim_do_scan(&session, &everything, 2 * sim_pairs_most(stage->scenario, keys) + 1,
+		&count);
 
 	stage->outcome->entries = count;
 	if (!rc)
@@ -43,6 +44,24 @@ check_contents(struct sim_stage *stage, struct nam_worker *worker)
 	}
 }
 
+static void
+delete_all(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct nam_index *index = stage->actors[SIM_DIRECTOR].index;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	int rc;
+
+	for (uint64_t i = 0; i < sim_pairs_most(stage->scenario, stage->scenario->keys); i++) {
+		sim_key_from_number(stage->scenario,
+			stage->scenario->pairs ? i / SIM_PAYLOADS : i, key);
+		rc = stage->scenario->pairs ?
+			nam_index_delete_pair(worker, index, key, 1 + i % SIM_PAYLOADS) :
+			nam_index_delete(worker, index, key);
+		if (rc && rc != -NAM_E_NOTFOUND)
+			sim_fail(stage, "deleting all: %s", nam_err_name(rc));
+	}
+}
+
 /*
  * Where memory was scarce: once everything is deleted and collected, there is room for half of what
  * there was.  (Not for all: leaves that are filled anew may be fuller or emptier than they were.)
@@ -51,22 +70,16 @@ static void
 recover(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
-	uint32_t keys = stage->scenario->keys;
-	uint8_t key[8];
+	uint8_t key[NAM_KEY_BYTES_MAX];
 	int rc;
 
-	for (uint64_t number = 0; number < keys; number++) {
-		nam_key_from_u64(number, key);
-		rc = nam_index_delete(worker, director->index, key);
-		if (rc && rc != -NAM_E_NOTFOUND)
-			sim_fail(stage, "deleting all: %s", nam_err_name(rc));
-	}
+	delete_all(stage, worker);
 	for (uint32_t i = 0; i < RECOVERY_PASSES; i++) {
 		(void)sim_collect(director, worker);
 		nam_sleep_ns(RECOVERY_PAUSE_NS);
 	}
 	for (uint64_t number = 0; number < stage->outcome->entries / 2; number++) {
-		nam_key_from_u64(number, key);
+		sim_key_from_number(stage->scenario, number, key);
 		rc = nam_index_insert(worker, director->index, key, number);
 		if (rc)
 			sim_fail(stage, "inserting %llu of %llu once there was room: %s",
@@ -185,7 +198,8 @@ sim_aftermath_history(struct sim_stage *stage)
 	struct sim_linearizable_options options;
 
 	sim_linearizable_options_init(&options);
-	sim_check_scans(stage->history, true, &findings);
+	options.unique = !stage->scenario->pairs;
+	sim_check_scans(stage->history, options.unique, &findings);
 	sim_check_linearizable(stage->history, &options, &findings);
 	stage->outcome->contradictions = findings.violations;
 	stage->outcome->undecided = findings.undecided;

@@ -15,14 +15,11 @@
 #include <unistd.h>
 
 #include "../../common/guard.h"
+#include "commit.h"
 #include "litmus.h"
 
 #define SEEDS 5u
 #define CASES_MAX 32u
-
-#ifndef NAM_SIM_COMMIT
-#define NAM_SIM_COMMIT "unknown"
-#endif
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"

@@ -119,7 +119,7 @@ sim_full_explained(const struct sim_stage *stage, int rc)
 {
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		return false;
-	if (stage->scenario->spare)
+	if (stage->scenario->spare || stage->scenario->sim.faults.full)
 		return true;
 	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
 	return stage->scenario->temporary && sim_disturbed() && sim_losses_explain_full(stage);

@@ -9,6 +9,7 @@
 
 #include "../../common/guard.h"
 #include "cluster.h"
+#include "commit.h"
 #include "scenario.h"
 
 /* A run can be repeated by the same kind of build only. */
@@ -16,10 +17,6 @@
 #define KIND_OF_BUILD "with NAM_SIM_POINTS"
 #else
 #define KIND_OF_BUILD "without NAM_SIM_POINTS"
-#endif
-
-#ifndef NAM_SIM_COMMIT
-#define NAM_SIM_COMMIT "unknown"
 #endif
 
 struct request {
@@ -41,6 +38,9 @@ static const char usage[] =
 	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
 	"                                fibers of each, operations of each\n"
 	"  --keys N, --node-bytes N, --head-interval N, --cache BYTES\n"
+	"  --key-bytes N                 of each key, 8 to 64 (8)\n"
+	"  --pairs                       the index is not unique: each key up to four times\n"
+	"  --delete-pairs                deletes name the payload, too\n"
 	"  --memory BYTES                of each server\n"
 	"  --slow-server N               one memory server is N times as slow as the others\n"
 	"  --spare N                     only N blocks of it are left once all is loaded, so that\n"
@@ -64,6 +64,10 @@ static const char usage[] =
 	"      preempt       polls       at which a thread loses the processor\n"
 	"      race          race points that take long\n"
 	"      rnr           SENDs       that find the receiver not ready\n"
+	"      full          refills     of a stock that find no memory, though there is\n"
+	"      slow          messages    with which the memory server that they go to becomes\n"
+	"                                slow, or as fast as the others again\n"
+	"      zombie        WRITEs      under way as their sender ends that arrive, and late\n"
 	"      clock_ppm     ns          that clocks run fast or slow, at the most\n"
 	"                                without N a usual rate; `all' names all of them\n"
 	"  --kills N, --server-kills N, --stalls N   so many processes beside them that die or\n"
@@ -128,6 +132,9 @@ set_faults(struct request *request, const char *text)
 		{ "race", &faults->race, 100000 },
 		{ "rnr", &faults->rnr, 50000 },
 		{ "clock_ppm", &faults->clock_ppm, 1000 },
+		{ "full", &faults->full, 50000 },
+		{ "slow", &faults->slow, 100 },
+		{ "zombie", &faults->zombie, 500000 },
 	};
 	char copy[256], *rest = copy, *part;
 
@@ -187,7 +194,8 @@ enum {
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
-	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS,
+	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES, OPT_PAIRS,
+	OPT_DELETE_PAIRS,
 };
 
 static const struct option options[] = {
@@ -211,6 +219,9 @@ static const struct option options[] = {
 	{ "spare", required_argument, NULL, OPT_SPARE },
 	{ "bulk", required_argument, NULL, OPT_BULK },
 	{ "temporary", no_argument, NULL, OPT_TEMPORARY },
+	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
+	{ "pairs", no_argument, NULL, OPT_PAIRS },
+	{ "delete-pairs", no_argument, NULL, OPT_DELETE_PAIRS },
 	{ "mix", required_argument, NULL, OPT_MIX },
 	{ "vary", no_argument, NULL, OPT_VARY },
 	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
@@ -274,6 +285,8 @@ small_number(struct sim_scenario *scenario, int option)
 		return &scenario->server_kills;
 	case OPT_STALLS:
 		return &scenario->stalls;
+	case OPT_KEY_BYTES:
+		return &scenario->key_bytes;
 	default:
 		return NULL;
 	}
@@ -360,6 +373,12 @@ set_other(struct request *request, int option)
 	case OPT_TEMPORARY:
 		request->scenario.temporary = true;
 		break;
+	case OPT_PAIRS:
+		request->scenario.pairs = true;
+		break;
+	case OPT_DELETE_PAIRS:
+		request->scenario.delete_pairs = true;
+		break;
 	case OPT_POINTS:
 		request->scenario.on_race = point_reached;
 		break;
@@ -393,7 +412,9 @@ parse(int argc, char **argv, struct request *request)
 	if (request->scenario.servers < 1 || request->scenario.servers > SIM_SERVERS_MAX ||
 		!request->scenario.clients || !request->scenario.workers ||
 		!request->scenario.fibers || request->scenario.fibers > 64 ||
-		!request->scenario.keys)
+		!request->scenario.keys || request->scenario.key_bytes < NAM_KEY_BYTES_MIN ||
+		request->scenario.key_bytes > NAM_KEY_BYTES_MAX ||
+		(request->scenario.pairs && request->plain))
 		sim_die("out of range\n%s", usage);
 	if (request->scenario.keys > 1000)
 		request->scenario.memory_bytes += 512ull * request->scenario.keys;
@@ -466,6 +487,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
 			"%016llx, %llu keys undecided; "
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
+			"%llu zombies, %llu refills refused, %llu times a server slow, "
 			"%llu loads, %llu drops, longest operation %.3f ms, pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
@@ -487,6 +509,9 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.stalls,
 			(unsigned long long)outcome->counts.server_kills,
 			(unsigned long long)outcome->counts.broken,
+			(unsigned long long)outcome->counts.zombies,
+			(unsigned long long)outcome->counts.full,
+			(unsigned long long)outcome->counts.slowed,
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,

@@ -31,11 +31,11 @@ next_pair(void *arg, void *key, uint64_t *payload)
 
 	if (number >= stage->scenario->keys)
 		return 0;
-	nam_key_from_u64(number, key);
-	*payload = number + 1;
+	sim_key_from_number(stage->scenario, number, key);
+	*payload = sim_payload_loaded(stage->scenario, number);
 	stage->loaded++;
 	if (stage->scenario->record)
-		sim_history_load(stage->history, number, number + 1);
+		sim_history_load(stage->history, number, *payload);
 	return 1;
 }
 
@@ -43,8 +43,8 @@ static void
 load(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct nam_index *index = stage->actors[SIM_DIRECTOR].index;
+	uint8_t key[NAM_KEY_BYTES_MAX];
 	uint64_t payload;
-	uint8_t key[8];
 	int rc = 0;
 
 	if (stage->scenario->bulk)
@@ -65,6 +65,8 @@ create(struct sim_stage *stage, struct nam_worker *worker)
 	int rc;
 
 	nam_index_options_init(&options);
+	options.key_bytes = scenario->key_bytes;
+	options.unique = !scenario->pairs;
 	options.node_bytes = scenario->node_bytes;
 	options.head_interval = scenario->head_interval;
 	rc = nam_index_create(worker, SIM_INDEX, &options);
@@ -73,6 +75,14 @@ create(struct sim_stage *stage, struct nam_worker *worker)
 	if (!sim_actor_open(&stage->actors[SIM_DIRECTOR], worker))
 		sim_die("the index cannot be opened");
 	load(stage, worker);
+}
+
+/* All that the dice have made slow are as fast as ever. */
+static void
+speed_up(struct sim_stage *stage)
+{
+	for (uint32_t i = 0; stage->scenario->sim.faults.slow && i < stage->cluster.count; i++)
+		nam_sim_process_slow(stage->cluster.servers[i].process, 1);
 }
 
 /* One memory server, the same one each time, becomes slow, or as fast as the others again. */
@@ -106,6 +116,7 @@ director_main(void *arg)
 	sim_actors_start(stage);
 	sim_actors_await(stage);
 	slow_down(stage, 1);
+	speed_up(stage);
 	sim_aftermath(stage, &worker);
 	nam_index_close(director->index);
 	nam_worker_close(worker);

@@ -26,6 +26,9 @@ struct sim_scenario {
 	 */
 	uint32_t tide;
 	uint32_t keys;				/* 0 .. keys - 1; every other one is loaded */
+	uint32_t key_bytes;			/* 8 .. 64 */
+	bool pairs;				/* the index is not unique */
+	bool delete_pairs;			/* deletes name payloads, too, as with pairs */
 	uint32_t node_bytes, head_interval;
 	uint64_t cache_bytes, memory_bytes;
 	uint32_t slow_server;			/* one of them is so many times as slow; 0: none */

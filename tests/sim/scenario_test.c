@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../../common/guard.h"
 #include "scenario.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -114,6 +115,95 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 	assert_true(broken > 0);
 }
 
+/* The same of what nobody dies of. */
+static void
+sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall(void **state)
+{
+	uint64_t full = 0, slowed = 0, zombies = 0, refused = 0;
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.sim.faults.full = 500000;
+	scenario.sim.faults.slow = 200;
+	scenario.sim.faults.zombie = 500000;
+	scenario.sim.faults.kill = 200;
+	scenario.sim.faults.break_qp = 50;
+	scenario.ops = 300;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		full += outcome.counts.full;
+		slowed += outcome.counts.slowed;
+		zombies += outcome.counts.zombies;
+		refused += outcome.full;
+	}
+	assert_true(slowed > 0);
+	assert_true(zombies > 0);
+#ifdef NAM_SIM_POINTS
+	assert_true(full > 0);
+	assert_true(refused > 0);
+#else
+	assert_int_equal(full + refused, 0);
+#endif
+}
+
+/* ---- keys and pairs ----------------------------------------------------------------------- */
+
+static const struct shape {
+	uint32_t key_bytes, node_bytes;
+	bool pairs, delete_pairs;
+} shapes[] = {
+	{ 8, 256, true, false },
+	{ 8, 256, false, true },
+	{ 13, 256, false, false },
+	{ 16, 256, true, false },
+	{ 24, 512, false, true },
+	{ 64, 1024, true, false },
+};
+
+static void
+sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct sim_scenario scenario;
+
+		sim_scenario_init(&scenario);
+		scenario.key_bytes = shapes[i].key_bytes;
+		scenario.node_bytes = shapes[i].node_bytes;
+		scenario.pairs = shapes[i].pairs;
+		scenario.delete_pairs = shapes[i].delete_pairs;
+		scenario.tide = 200;
+		for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
+			scenario.sim.profile = (enum nam_sim_profile)profile;
+			assert_string_equal(run(&scenario).why, "");
+		}
+	}
+}
+
+#ifdef NAM_SIM_POINTS
+/* Without a guard the history of pairs contradicts itself, as that of keys does. */
+static void
+sim_scenario_run__guard_is_off__PAIRS_contradict(void **state)
+{
+	struct sim_scenario scenario;
+	uint64_t contradictions = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.key_bytes = 16;
+	scenario.pairs = true;
+	assert_int_equal(nam_guard_off("node-hash"), 0);
+	for (scenario.sim.seed = 1; scenario.sim.seed <= 5 * SEEDS && !contradictions;
+		scenario.sim.seed++)
+		contradictions += run(&scenario).contradictions;
+	nam_guards_on();
+	assert_true(contradictions > 0);
+}
+#endif
+
 /* A lock that nobody's end explains is no more in order where others have died. */
 static void
 sim_scenario_run__stray_lock__FAILS_with_I9(void **state)
@@ -209,6 +299,12 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS),
 		cmocka_unit_test(sim_scenario_run__operation_never_ends__ETIMEDOUT),
 		cmocka_unit_test(sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall),
+		cmocka_unit_test(
+			sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall),
+		cmocka_unit_test(sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES),
+#ifdef NAM_SIM_POINTS
+		cmocka_unit_test(sim_scenario_run__guard_is_off__PAIRS_contradict),
+#endif
 		cmocka_unit_test(sim_scenario_run__stray_lock__FAILS_with_I9),
 		cmocka_unit_test(sim_scenario_run__collector_dies__ANOTHER_goes_on),
 		cmocka_unit_test(sim_scenario_run__loaded_in_bulk__PASSES),

@@ -56,21 +56,56 @@ point(struct sim_session *session, enum sim_kind kind, const uint8_t *key, uint6
 		return nam_index_update(session->worker, index, key, *payload);
 	case SIM_DELETE:
 		return nam_index_delete(session->worker, index, key);
+	case SIM_DELETE_PAIR:
+		return nam_index_delete_pair(session->worker, index, key, *payload);
 	default:
 		return nam_index_lookup(session->worker, index, key, payload);
 	}
+}
+
+/* Where deletes have to name pairs they do, and there are no updates. */
+static enum sim_kind
+kind_of(const struct sim_scenario *scenario, enum sim_kind kind)
+{
+	if ((kind == SIM_DELETE && (scenario->pairs || scenario->delete_pairs)) ||
+		(kind == SIM_UPDATE && scenario->pairs))
+		return SIM_DELETE_PAIR;
+	return kind;
+}
+
+/*
+ * In a unique index each payload is written once, and whoever deletes a pair tries, by turns, that
+ * of his last one, whose key this then is, and one that nobody has.
+ */
+static uint64_t
+payload_for(struct sim_session *session, enum sim_kind kind, uint64_t *number)
+{
+	uint64_t unlike = (uint64_t)session->number << 32 | ++session->writes;
+
+	if (session->actor->stage->scenario->pairs)
+		return 1 + nam_rng_below(&session->rng, SIM_PAYLOADS);
+	if (kind == SIM_INSERT || kind == SIM_UPSERT || kind == SIM_UPDATE) {
+		session->last_key = *number;
+		session->last_payload = unlike;
+	} else if (kind == SIM_DELETE_PAIR && session->last_payload) {
+		*number = session->last_key;
+		return session->writes % 4 ? session->last_payload : unlike;
+	}
+	return unlike;
 }
 
 int
 sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
 {
 	struct sim_stage *stage = session->actor->stage;
-	uint64_t payload = (uint64_t)session->number << 32 | ++session->writes;
-	uint8_t key[8];
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint64_t payload;
 	size_t op = 0;
 	int rc;
 
-	nam_key_from_u64(number, key);
+	kind = kind_of(stage->scenario, kind);
+	payload = payload_for(session, kind, &number);
+	sim_key_from_number(stage->scenario, number, key);
 	if (stage->scenario->record)
 		op = sim_history_call(stage->history, session->actor->number, session->number,
 			kind, number, payload, nam_sim_now_ns());
@@ -86,14 +121,15 @@ do_many_lookups(struct sim_session *session, uint64_t first)
 {
 	struct sim_stage *stage = session->actor->stage;
 	uint64_t payloads[LOOKUPS_MANY] = { 0 };
-	uint8_t keys[8 * LOOKUPS_MANY];
+	uint8_t keys[NAM_KEY_BYTES_MAX * LOOKUPS_MANY];
 	size_t ops[LOOKUPS_MANY] = { 0 };
 	int rcs[LOOKUPS_MANY], rc, all;
 
 	for (uint32_t i = 0; i < LOOKUPS_MANY; i++) {
 		uint64_t number = (first + i) % stage->scenario->keys;
 
-		nam_key_from_u64(number, keys + (size_t)8 * i);
+		sim_key_from_number(stage->scenario, number,
+			keys + (size_t)stage->scenario->key_bytes * i);
 		if (stage->scenario->record)
 			ops[i] = sim_history_call(stage->history, session->actor->number,
 				session->number, SIM_LOOKUP, number, 0, nam_sim_now_ns());
@@ -115,7 +151,8 @@ static int
 scan(struct sim_session *session, const struct sim_range *range, struct sim_entry *entries,
 	uint32_t room, uint32_t *ret_count)
 {
-	uint8_t low[8], high[8], keys[16 * 8];
+	const struct sim_scenario *scenario = session->actor->stage->scenario;
+	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX], keys[16 * NAM_KEY_BYTES_MAX];
 	struct nam_range wanted = {
 		.low = range->has_low ? low : NULL,
 		.high = range->has_high ? high : NULL,
@@ -128,8 +165,8 @@ scan(struct sim_session *session, const struct sim_range *range, struct sim_entr
 	uint32_t count = 0, got;
 	int rc;
 
-	nam_key_from_u64(range->low, low);
-	nam_key_from_u64(range->high, high);
+	sim_key_from_number(scenario, range->low, low);
+	sim_key_from_number(scenario, range->high, high);
 	rc = nam_cursor_open(session->worker, session->actor->index, &wanted, &cursor);
 	if (rc)
 		return rc;
@@ -138,7 +175,8 @@ scan(struct sim_session *session, const struct sim_range *range, struct sim_entr
 		for (uint32_t i = 0; !rc && i < got; i++) {
 			if (count == room)
 				sim_die("a scan delivered more than %u entries", room);
-			entries[count].key = nam_key_to_u64(keys + (size_t)8 * i);
+			entries[count].key = sim_key_to_number(scenario,
+				keys + (size_t)scenario->key_bytes * i);
 			entries[count++].payload = payloads[i];
 		}
 	} while (!rc && got);
@@ -185,7 +223,8 @@ do_some_scan(struct sim_session *session)
 	range.high = range.low + nam_rng_below(&session->rng, SCAN_ENTRIES_MAX - 1);
 	if (range.low % 4 == 0)
 		range.limit = 1 + range.high % SCAN_ENTRIES_MAX;
-	return sim_do_scan(session, &range, SCAN_ENTRIES_MAX, &count);
+	return sim_do_scan(session, &range,
+		sim_pairs_most(session->actor->stage->scenario, SCAN_ENTRIES_MAX), &count);
 }
 
 /* Every loop is bounded, whatever befalls who is in it. */

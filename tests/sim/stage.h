@@ -37,6 +37,7 @@ struct sim_session {
 	struct nam_rng rng;
 	uint32_t number;
 	uint64_t writes;
+	uint64_t last_key, last_payload;	/* what it has written last */
 	uint32_t refused;
 };
 
@@ -97,6 +98,18 @@ bool sim_explained(struct sim_actor *actor, int rc);
 
 /* Whether there may be no memory just now. */
 bool sim_full_explained(const struct sim_stage *stage, int rc);
+
+/* ---- keys.c: numbers as keys and payloads --------------------------------------------------- */
+
+#define SIM_PAYLOADS 4u			/* of a key, in a non-unique index: 1 .. 4 */
+
+/* In the order of numbers; what comes between first and last byte is all over the place. */
+void sim_key_from_number(const struct sim_scenario *scenario, uint64_t number, void *ret_key);
+uint64_t sim_key_to_number(const struct sim_scenario *scenario, const void *key);
+/* What is loaded with a key. */
+uint64_t sim_payload_loaded(const struct sim_scenario *scenario, uint64_t number);
+/* Pairs that there can be of so many keys. */
+uint32_t sim_pairs_most(const struct sim_scenario *scenario, uint32_t keys);
 
 /* ---- session.c ---------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@ sim_scenario_init(struct sim_scenario *scenario)
 		.fibers = 4,
 		.ops = 100,
 		.keys = 150,
+		.key_bytes = 8,
 		.node_bytes = 256,
 		.head_interval = 4,
 		.cache_bytes = 1u << 20,
@@ -82,6 +83,38 @@ vary_memory(struct sim_scenario *scenario, struct nam_rng *rng)
 	scenario->memory_bytes = scenario->spare ? SMALL_BYTES : LARGE_BYTES;
 }
 
+/* The least that holds four entries of it, and fences. */
+static uint32_t
+node_bytes_for(const struct sim_scenario *scenario)
+{
+	if (scenario->key_bytes + 8 * scenario->pairs > 24)
+		return 1024;
+	return scenario->key_bytes > 8 ? 512 : 256;
+}
+
+/*
+ * By another stream of the seed than all the rest: so seeds from before, where nothing of this is
+ * drawn, are the runs that they were.
+ */
+static void
+vary_more(struct sim_scenario *scenario)
+{
+	static const uint32_t key_bytes[] = { 8, 8, 16, 16, 24, 64 };
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6d6f726500000000ull);
+	struct nam_sim_faults *faults = &scenario->sim.faults;
+	bool unlike = between(&rng, 0, 3) == 0;
+
+	scenario->key_bytes = unlike ? key_bytes[between(&rng, 0, 5)] : 8;
+	scenario->pairs = unlike && between(&rng, 0, 1);
+	scenario->delete_pairs = unlike && between(&rng, 0, 1);
+	if (scenario->node_bytes < node_bytes_for(scenario))
+		scenario->node_bytes = node_bytes_for(scenario);
+	/* Of some hundred refills, some thousand messages, some WRITEs of the dead. */
+	faults->full = between(&rng, 0, 7) ? 0 : rate(&rng, 500000);
+	faults->slow = between(&rng, 0, 7) ? 0 : between(&rng, 1, 1000);
+	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
+}
+
 void
 sim_scenario_vary(struct sim_scenario *scenario)
 {
@@ -118,4 +151,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->bulk = between(&rng, 0, 1) ? 0 : between(&rng, 50, 100);
 	/* It would need memory that nobody has. */
 	scenario->temporary = !scenario->spare && between(&rng, 0, 3) == 0;
+	vary_more(scenario);
 }
