@@ -240,7 +240,8 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 {
 	const struct raw_options *options = &bench->options;
 	bool remote = options->op != RAW_MEMCPY && options->op != RAW_SEND;
-	uint64_t count = options->memory_bytes / raw_stride(options->bytes);
+	uint64_t local = options->memory_bytes ? options->memory_bytes : BLOCKS_DEFAULT_BYTES;
+	uint64_t count = local / raw_stride(options->bytes);
 	int rc = ask_pages(bench);
 
 	if (!rc && remote) {

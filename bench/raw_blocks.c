@@ -94,11 +94,17 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 	struct blocks *ret_blocks, struct nam_diag *diag)
 {
 	struct blocks blocks = { .bytes = bytes, .stride = raw_stride(bytes), .worker = worker };
-	uint64_t asked = memory_bytes, room, wanted;
+	uint64_t asked = memory_bytes ? memory_bytes : BLOCKS_DEFAULT_BYTES, room, wanted;
 	int rc = room_left(worker, servers, &room);
 
 	if (rc)
 		return nam_diag_set(diag, rc, "%s", nam_worker_diag(worker));
+	/*
+	 * What is cut into blocks of this size serves no other: of what nobody has asked for by
+	 * name, most is left to indexes that are made later.
+	 */
+	if (!memory_bytes)
+		memory_bytes = room / 4 < asked ? room / 4 : asked;
 	/* Leave some for whoever shares the servers with us. */
 	room -= room / 8;
 	if (memory_bytes > room)
@@ -126,7 +132,8 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 	}
 	/* So little may fit into the processor's caches, and that would be another measurement. */
 	if (blocks.count * blocks.stride < asked / 2)
-		bench_complain("only %llu MiB of remote memory were to be had, not %llu",
+		bench_complain("only %llu MiB of remote memory are used, not %llu; --memory says "
+			"how much",
 			(unsigned long long)(blocks.count * blocks.stride) >> 20,
 			(unsigned long long)asked >> 20);
 	*ret_blocks = blocks;

@@ -15,6 +15,8 @@
 
 #include "../nam.h"
 
+#define BLOCKS_DEFAULT_BYTES (512ull << 20)
+
 /* Blocks that lie one behind the other, `stride` apart. */
 struct block_run {
 	struct nam_gaddr at;	/* behind the line that is left alone */
@@ -62,7 +64,8 @@ blocks_at(const struct blocks *blocks, uint64_t block)
 /**
  * blocks_alloc -- blocks from every server in equal shares.
  *
- * @memory_bytes	of remote memory; less if the servers have less, but at least 1,000 blocks
+ * @memory_bytes	of remote memory; less if the servers have less, but at least 1,000 blocks;
+ *			0: a quarter of what they have left, at the most BLOCKS_DEFAULT_BYTES
  *
  * Returns 0, -NAM_E_REMOTE_FULL with a message in *diag, -ENOMEM, or a FABRIC code.
  */

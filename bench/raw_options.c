@@ -23,7 +23,8 @@ static const char help[] =
 	"  --ops N             how many in all, or\n"
 	"  --seconds S         how long (default 2)\n"
 	"  --threads N         (default 1)\n"
-	"  --memory SIZE       of remote memory to touch (default 512M, or what fits)\n"
+	"  --memory SIZE       of remote memory to touch (default 512M, or a quarter of\n"
+	"                      what is left: blocks of one size serve no other later\n"
 	"  --compare           --op read and memcpy by turns, and the ratio of their rates\n"
 	"  --pages KIND        memcpy without a cluster: 2M, thp or 4k (default thp)\n"
 	"  --seed N            of the random blocks (default 1)\n"
@@ -180,8 +181,7 @@ settle(struct raw_options *o)
 int
 raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *ret_exit)
 {
-	struct raw_options options = { .threads = 1, .memory_bytes = 512ull << 20, .seed = 1,
-		.pages = "thp" };
+	struct raw_options options = { .threads = 1, .seed = 1, .pages = "thp" };
 	int option;
 
 	*ret_exit = NAM_EXIT_USAGE;

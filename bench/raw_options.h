@@ -13,7 +13,7 @@ struct raw_options {
 	uint64_t ops;		/* 0: by time */
 	double seconds;
 	uint32_t threads;
-	uint64_t memory_bytes;
+	uint64_t memory_bytes;		/* 0: not said */
 	uint64_t seed;
 	const char *pages;	/* of copies without a cluster */
 	const char *cluster;

@@ -107,7 +107,7 @@ test_usage() {
 }
 
 test_raw() {
-	local op loop
+	local op loop bytes
 	for op in read write cas faa; do
 		for loop in window fibers batch; do
 			raw --op $op --loop $loop --depth 8 --ops 5000
@@ -122,6 +122,12 @@ test_raw() {
 	raw --op memcpy --ops 10000 --depth 4
 	raw --seconds 0.5
 	json 'r["depth"] in (1, 2, 4, 8, 12, 16, 20, 24, 32, 64)'
+	# Unless told otherwise it leaves room: what it gives back serves its own size only.
+	for bytes in 8192 4096; do
+		expect 0 nam-bench raw --ops 100 --depth 4 --bytes $bytes --json -
+		json 'r["memory_bytes"] <= 16 << 20'
+	done
+	expect 0 nam-bench index --keys 100k --ops 1 --quiet
 	raw --compare --seconds 0.5
 	json 'r["ratio"] > 0 and r["memcpy_ops_per_s"] > 0'
 	expect 0 env -u NAM_CLUSTER \
