@@ -32,7 +32,7 @@ struct nam_client_options {
 	const char *name;		/* for people: which program this is; NULL: argv[0] */
 	uint32_t rpc_timeout_ms;	/* default 2,000 */
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with somebody else's lock */
-	uint32_t fibers_max;		/* per worker, default 64 */
+	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 };
 
@@ -129,7 +129,8 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
 	enum nam_op_kind kind);
 
 /*
- * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers.
+ * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers,
+ * and up to 64 KiB more for each fiber above 64.
  * What the fabric's provider needs for its queues comes on top: with shm, 0.2 MiB a memory server.
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);

@@ -58,13 +58,14 @@ signalled() {
 import signal, subprocess, sys, time
 
 def as_from_a_terminal():
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+	signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 with open(sys.argv[1], "w") as said:
-    child = subprocess.Popen(sys.argv[4:], stdout=said, stderr=said, preexec_fn=as_from_a_terminal)
-    time.sleep(float(sys.argv[3]))
-    child.send_signal(int(sys.argv[2]))
-    status = child.wait()
+	child = subprocess.Popen(sys.argv[4:], stdout=said, stderr=said,
+		preexec_fn=as_from_a_terminal)
+	time.sleep(float(sys.argv[3]))
+	child.send_signal(int(sys.argv[2]))
+	status = child.wait()
 print(status if status >= 0 else 128 - status)
 ' "$tmp/signalled" "$@")
 }

@@ -383,17 +383,19 @@ worker_open__many_at_once__EACH_HAS_ITS_OWN_QUEUES(void **state)
 }
 
 static void
-worker_bytes__after_some_work__STAY_WITHIN_FOUR_MIB(void **state)
+worker_bytes__64_fibers_that_read__WITHIN_FOUR_MIB(void **state)
 {
 	struct nam_worker *own = test_worker(client);
-	struct party parties[16];
+	struct party parties[64];
 
 	(void)state;
-	for (unsigned i = 0; i < 16; i++) {
+	for (unsigned i = 0; i < 64; i++) {
 		parties[i] = (struct party){ own, i, 20, 0, NULL, NULL, 0 };
 		assert_int_equal(nam_worker_spawn(own, read_often, &parties[i]), 0);
 	}
 	nam_worker_run(own);
+	for (unsigned i = 0; i < 64; i++)
+		assert_int_equal(parties[i].done, 20);
 #if !defined(NAM_FIBER_ASAN) && !defined(NAM_FIBER_TSAN)
 	assert_true(nam_worker_bytes(own) <= 4 * MIB);
 #endif
@@ -415,7 +417,7 @@ main(void)
 		cmocka_unit_test(pause__of_one_fiber__LETS_OTHERS_RUN),
 		cmocka_unit_test(workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER),
 		cmocka_unit_test(worker_open__many_at_once__EACH_HAS_ITS_OWN_QUEUES),
-		cmocka_unit_test(worker_bytes__after_some_work__STAY_WITHIN_FOUR_MIB),
+		cmocka_unit_test(worker_bytes__64_fibers_that_read__WITHIN_FOUR_MIB),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
