@@ -127,9 +127,12 @@ struct nam__buffer_class {
  */
 #define NAM__GATHER_MAX 16u
 
+struct nam__lock;			/* lock.h */
+
 struct nam__gathered {
 	struct nam__task *task;
 	void *local;			/* where the READ goes; NULL: none is wanted */
+	struct nam__lock *lock;		/* NULL, or lock what is READ: see nam__lock_post() */
 	struct nam_gaddr *ret_at;	/* null: unknown, and nothing was posted */
 };
 
@@ -312,8 +315,17 @@ void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
 
 void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
 
-/* Post the requests of a slot's queue pair; failures end up in the current task's rc. */
-void nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count);
+/*
+ * Post the requests of a slot's queue pair for a task that waits for them; failures end up in its
+ * rc.
+ */
+void nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
+	struct nam_wr *wrs, unsigned count);
+static inline void
+nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	nam__post_for(worker, worker->current, slot, wrs, count);
+}
 
 /* rpc_call.c: what worker.c calls for completions that are not a task's. */
 void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);

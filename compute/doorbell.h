@@ -19,25 +19,35 @@
 /* Lives on the stack of the task that waits for it.  Requests take effect like a batch's. */
 struct nam__doorbell {
 	struct nam_worker *worker;
+	struct nam__task *task;		/* who waits */
 	uint64_t remote;		/* of the object's first byte */
 	uint32_t rkey;
 	int server;			/* slot, or negative: the address names no known region */
-	uint32_t count;
-	uint32_t bytes_in, bytes_out;
+	uint32_t bytes_in;
+	uint32_t count;			/* apart: as neighbours, both sums would be one vector */
+	uint32_t bytes_out;
 	struct nam_wr wrs[NAM__DOORBELL_MAX];
 };
 
 static inline __attribute__((always_inline)) void
-nam__doorbell_init(struct nam__doorbell *doorbell, struct nam_worker *worker, struct nam_gaddr at)
+nam__doorbell_init_for(struct nam__doorbell *doorbell, struct nam_worker *worker,
+	struct nam__task *task, struct nam_gaddr at)
 {
 	struct nam_wr resolved = { 0 };
 
 	doorbell->worker = worker;
+	doorbell->task = task;
 	doorbell->count = 0;
 	doorbell->bytes_in = doorbell->bytes_out = 0;
 	doorbell->server = nam__resolve(worker, at, 0, &resolved);
 	doorbell->remote = resolved.remote;
 	doorbell->rkey = resolved.rkey;
+}
+
+static inline __attribute__((always_inline)) void
+nam__doorbell_init(struct nam__doorbell *doorbell, struct nam_worker *worker, struct nam_gaddr at)
+{
+	nam__doorbell_init_for(doorbell, worker, worker->current, at);
 }
 
 static inline __attribute__((always_inline)) struct nam_wr *
@@ -47,15 +57,13 @@ nam__doorbell_add(struct nam__doorbell *doorbell, uint8_t op, uint32_t offset_by
 	struct nam_wr *wr = &doorbell->wrs[doorbell->count++];
 
 	assert(doorbell->count <= NAM__DOORBELL_MAX);
-	wr->op = op;
-	wr->flags = 0;
-	wr->reserved = 0;
+	nam__wr_begin(wr, op, 0);
 	wr->bytes = bytes;
 	wr->remote = doorbell->remote + offset_bytes;
 	wr->rkey = doorbell->rkey;
 	wr->lkey = nam__buffer_lkey(doorbell->worker, local);
 	wr->local = local;
-	wr->context = (void *)((uintptr_t)doorbell->worker->current | NAM__CONTEXT_UNSIGNALED);
+	wr->context = (void *)((uintptr_t)doorbell->task | NAM__CONTEXT_UNSIGNALED);
 	return wr;
 }
 
@@ -99,25 +107,19 @@ nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_
 	doorbell->bytes_in += 8;
 }
 
-/**
- * nam__doorbell_await -- post what was collected, wait for all of it, and empty the doorbell.
- *
- * Returns 0, -NAM_E_NOREGION, or -NAM_E_FABRIC_*: it is unknown which of the writes were done.
- * Cost: 1 round trip, 1 doorbell; nothing if it is empty.
+/*
+ * Post what was collected and empty the doorbell; its task will be made ready.  Not if it is empty,
+ * or if the address names no known region.
  */
-NAM_FIBER_FN static inline __attribute__((always_inline)) int
-nam__doorbell_await(struct nam__doorbell *doorbell)
+static inline __attribute__((always_inline)) void
+nam__doorbell_post(struct nam__doorbell *doorbell)
 {
 	struct nam_worker *worker = doorbell->worker;
-	struct nam__task *task = worker->current;
+	struct nam__task *task = doorbell->task;
 	struct nam_op_counters *counters = task->counters;
 	uint32_t count = doorbell->count;
 	struct nam_qp *qp;
 
-	if (__builtin_expect(doorbell->server < 0, 0))
-		return doorbell->server;
-	if (!count)
-		return 0;
 	/* Completions of one queue pair come in order: the last one proves them all. */
 	doorbell->wrs[count - 1].context = task;
 	doorbell->wrs[count - 1].flags = NAM_WR_SIGNALED;
@@ -129,13 +131,29 @@ nam__doorbell_await(struct nam__doorbell *doorbell)
 	qp = worker->qps[doorbell->server];
 	if (__builtin_expect(!qp || worker->qp_post(qp, doorbell->wrs, count), 0)) {
 		/* Waits for room, or says what is wrong. */
-		nam__post(worker, (uint32_t)doorbell->server, doorbell->wrs, count);
+		nam__post_for(worker, task, (uint32_t)doorbell->server, doorbell->wrs, count);
 	} else {
 		counters->doorbells++;
 		counters->work_requests += count;
 		task->pending++;
 	}
-	return nam__task_await(worker); /* SUSPENDS */
+}
+
+/**
+ * nam__doorbell_await -- post what was collected, wait for all of it, and empty the doorbell.
+ *
+ * Returns 0, -NAM_E_NOREGION, or -NAM_E_FABRIC_*: it is unknown which of the writes were done.
+ * Cost: 1 round trip, 1 doorbell; nothing if it is empty.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+nam__doorbell_await(struct nam__doorbell *doorbell)
+{
+	if (__builtin_expect(doorbell->server < 0, 0))
+		return doorbell->server;
+	if (!doorbell->count)
+		return 0;
+	nam__doorbell_post(doorbell);
+	return nam__task_await(doorbell->worker); /* SUSPENDS */
 }
 
 #endif /* NAM_COMPUTE_DOORBELL_H */

@@ -13,14 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/hash.h"
-#include "compute_internal.h"
-#include "doorbell.h"
-#include "lock.h"
+#include "lock_slot.h"
 
-#define SLOTS 1024u
-#define SEQUENCES_TAKEN 256u
-#define HANDOVERS_MAX 16u
 #define SLOT_WAIT_NS 500u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 100000u
@@ -30,23 +24,6 @@
 #define TIMEOUTS_MAX 8u
 /* A lock word that has not moved for so long: ask whether its owner is alive. */
 #define SUSPECT_NS 20000000ull
-
-struct nam__lock_slot {
-	_Alignas(NAM__CACHE_LINE) atomic_uint held;
-	atomic_uint waiters;
-	/* The rest belongs to who holds the slot. */
-	uint32_t handovers;
-	uint64_t seen_word; /* the foreign lock word seen last; each is used once only */
-	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
-	uint64_t looked_ns;	/* when it was seen last */
-	uint64_t waited_ns;	/* it has stayed, in time during which we ran */
-	struct nam_gaddr custody_at;	/* null: nothing in custody */
-	uint64_t custody_word;
-};
-
-struct nam__lock_table {
-	struct nam__lock_slot slots[SLOTS];
-};
 
 int
 nam__lock_table_new(struct nam__lock_table **ret_table)
@@ -68,38 +45,20 @@ nam__lock_table_free(struct nam__lock_table *table)
 
 /* ---- the slot ----------------------------------------------------------------------------- */
 
-static bool
-slot_try(struct nam__lock_slot *slot)
-{
-	unsigned free_value = 0;
-
-	/* Acquire: pairs with slot_leave, so that handovers and custody are the last holder's. */
-	return atomic_load_explicit(&slot->held, memory_order_relaxed) == 0 &&
-	       atomic_compare_exchange_strong_explicit(&slot->held, &free_value, 1,
-		       memory_order_acquire, memory_order_relaxed);
-}
-
 /* Returns when the wait began, or 0 if there was none. */
 NAM_FIBER_FN static uint64_t
 slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
 	uint64_t start_ns;
 
-	if (slot_try(slot))
+	if (nam__lock_slot_try(slot))
 		return 0;
 	start_ns = nam_now_ns();
 	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
-	while (!slot_try(slot))
+	while (!nam__lock_slot_try(slot))
 		nam__pause_await(worker, SLOT_WAIT_NS); /* SUSPENDS */
 	atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
 	return start_ns;
-}
-
-static void
-slot_leave(struct nam__lock_slot *slot)
-{
-	/* Release: pairs with slot_try. */
-	atomic_store_explicit(&slot->held, 0, memory_order_release);
 }
 
 /* Release remotely what the slot keeps in custody for a word that we do not want. */
@@ -171,23 +130,6 @@ nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 		"the lock word at region %u offset %llu was taken, and %u READs did not show it%s",
 		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
 		NAM__LOCK_READS_MAX, seen == word ? "" : ": somebody else has overwritten it");
-}
-
-/*
- * A lock word that this client has never used.  Workers take numbers from the client many at a
- * time: an atomic increment per lock would wait for all stores before it, remote ones among them.
- */
-static uint64_t
-word_new(struct nam_worker *worker)
-{
-	struct nam_client *client = worker->client;
-
-	if (worker->lock_sequence == worker->lock_sequence_end) {
-		worker->lock_sequence = atomic_fetch_add_explicit(&client->lock_sequence,
-			SEQUENCES_TAKEN, memory_order_relaxed);
-		worker->lock_sequence_end = worker->lock_sequence + SEQUENCES_TAKEN;
-	}
-	return nam_lock_word(client->id, client->incarnation, worker->lock_sequence++);
 }
 
 /* A word that somebody who holds its slot wants. */
@@ -346,7 +288,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 {
 	struct nam_client *client = worker->client;
 	struct nam_gaddr place = nam_gaddr_untagged(at);
-	uint32_t number = (uint32_t)(nam_mix64(place.raw) % SLOTS);
+	uint32_t number = nam__lock_slot_number(place);
 	struct nam__lock_slot *slot = &client->locks->slots[number];
 	struct attempt attempt = {
 		.slot = slot,
@@ -376,7 +318,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 		}
 	} else {
 		slot->handovers = 0;
-		attempt.word = word_new(worker);
+		attempt.word = nam__lock_word_new(worker);
 		rc = remote_lock(worker, &attempt); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
@@ -391,46 +333,31 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	return 0;
 
 leave_slot:
-	slot_leave(slot);
+	nam__lock_slot_leave(slot);
 	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
 }
 
 int
+nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc)
+{
+	/* Taken, but the READ did not show it: give it back, for whoever comes next. */
+	if (!rc && *lock->old == NAM_LOCK_FREE) {
+		nam__count_restart(worker, NAM_RESTART_ORDER);
+		rc = nam_cas_await(worker, lock->at, lock->word, NAM_LOCK_FREE,
+			lock->old); /* SUSPENDS */
+		if (!rc && *lock->old != lock->word)
+			rc = -NAM_E_FENCED;
+	} else if (!rc) {
+		nam__count_restart(worker, NAM_RESTART_LOCKED);
+	}
+	nam__lock_slot_leave(&worker->client->locks->slots[lock->slot]);
+	nam_buffer_give(worker, lock->old, 8);
+	return rc ? rc : 1;
+}
+
+int
 nam__unlock_await(struct nam__doorbell *doorbell, struct nam__lock *lock)
 {
-	struct nam_worker *worker = doorbell->worker;
-	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
-	bool hand_over = slot->handovers < HANDOVERS_MAX &&
-			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
-	int rc = 0;
-
-	if (__builtin_expect(!hand_over, 1)) {
-		if (NAM_GUARD(UNLOCK_ORDER) &&
-			!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
-			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
-		if (NAM_GUARD(UNLOCK_CAS)) {
-			nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
-		} else {
-			*lock->old = NAM_LOCK_FREE;
-			nam__doorbell_write(doorbell, 0, lock->old, 8);
-		}
-	}
-	if (!rc)
-		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
-	/*
-	 * After a failure some of the writes may be missing, or still on their way: the node stays
-	 * locked, for whoever got it next would find it torn, or have its own writes torn.
-	 */
-	if (hand_over && !rc) {
-		slot->handovers++;
-		slot->custody_at = lock->at;
-		slot->custody_word = lock->word;
-	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && *lock->old != lock->word) {
-		rc = -NAM_E_FENCED;
-	}
-	nam_race_point("lock.released");
-	slot_leave(slot);
-	nam_buffer_give(worker, lock->old, 8);
-	return rc;
+	return nam__unlock_quickly(doorbell, lock); /* SUSPENDS */
 }

@@ -42,6 +42,13 @@ struct nam__lock {
 NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
 
+/*
+ * For nam__lock_posted(): let go of what a lock that was not got still holds.  1, or the reason why
+ * the fabric failed.
+ */
+NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock,
+	int rc) NAM_MUST_CHECK;
+
 /**
  * nam__unlock_await -- await writes under the lock and release it with the same doorbell.
  *

@@ -230,9 +230,9 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 }
 
 void
-nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, struct nam_wr *wrs,
+	unsigned count)
 {
-	struct nam__task *task = worker->current;
 	struct nam_qp *qp = worker->qps[slot];
 	int rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
 

@@ -158,7 +158,8 @@ nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam_
 	nam__node_set_type(held->image, nam__node_type_and_flags(held->image) | NAM__NODE_DEAD);
 	held->image[NAM__WORD_SIBLING] = forward.raw;
 	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
-	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 }, true); /* SUSPENDS */
+	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
+		NAM__HEADER_FENCES); /* SUSPENDS */
 	return rc ? rc : nam__aside_unlock(worker, held); /* SUSPENDS */
 }
 

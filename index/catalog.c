@@ -351,6 +351,8 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
 	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
 			      index->g.key_bytes == 8;
+	index->fast_changes = index->fast_lookups &&
+			      (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
 	if (rc) {
 		free(index);
 		return rc;

@@ -4,7 +4,8 @@
  */
 #include <errno.h>
 
-#include "index_internal.h"
+#include "company.h"
+#include "image_write.h"
 
 #define SCRATCH_LEAF 0u
 
@@ -18,90 +19,119 @@ leaf_refuse(struct nam_worker *worker, struct nam__held *held, int why)
 	return rc ? rc : why;
 }
 
-NAM_FIBER_FN static int
-leaf_insert(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	const uint64_t *key, uint64_t payload)
-{
-	const struct nam__geometry *g = &index->g;
+/* What a change comes to, on the private image of the leaf. */
+struct outcome {
+	int refused;			/* not 0: nothing changes; 1: it is so already */
+	bool split;			/* there is no room */
 	struct nam__dirty dirty;
+	enum nam__header_part part;
+};
 
-	if (nam__node_count(held->image) == g->leaf_capacity)
-		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
-	nam__leaf_add(g, held->image, key, payload, &dirty);
-	return nam__write_unlock(worker, index, held, dirty, false); /* SUSPENDS */
-}
-
-NAM_FIBER_FN static int
-leaf_replace(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	unsigned number, uint64_t payload)
+static inline void
+leaf_put(const struct nam__geometry *g, uint64_t *image, unsigned number, uint64_t payload,
+	struct outcome *outcome)
 {
-	const struct nam__geometry *g = &index->g;
-	uint64_t *entry = nam__leaf_entry(g, held->image, number);
-	struct nam__dirty dirty;
+	uint64_t *entry = nam__leaf_entry(g, image, number);
 
 	entry[g->key_words] = payload;
-	dirty.first = (uint32_t)(entry + g->key_words - held->image);
-	dirty.end = dirty.first + 1;
-	return nam__write_unlock(worker, index, held, dirty, false); /* SUSPENDS */
+	outcome->dirty.first = (uint32_t)(entry + g->key_words - image);
+	outcome->dirty.end = outcome->dirty.first + 1;
+	outcome->part = NAM__HEADER_FRONT;
 }
 
-NAM_FIBER_FN static int
-leaf_delete(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	unsigned number)
+static inline void
+leaf_change(const struct nam__geometry *g, uint64_t *image, enum nam_op_kind kind,
+	const uint64_t *key, uint64_t payload, struct outcome *outcome)
 {
-	struct nam__dirty dirty;
+	int number = nam__leaf_find(g, image, key);
 
-	nam__leaf_remove(&index->g, held->image, number, &dirty);
-	return nam__write_unlock(worker, index, held, dirty, false); /* SUSPENDS */
-}
-
-NAM_FIBER_FN static int
-leaf_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
-	const uint64_t *key, uint64_t payload)
-{
-	struct nam__held held = {
-		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
-	};
-	int rc, number;
-
-	if (!held.image)
-		return -ENOMEM;
-	rc = nam__lock_covering(worker, index, key, 0, &held); /* SUSPENDS */
-	if (rc)
-		return rc;
-	number = nam__leaf_find(&index->g, held.image, key);
-	switch (kind) {
-	case NAM_OP_INSERT:
-	case NAM_OP_UPSERT:
-		if (number < 0)
-			return leaf_insert(worker, index, &held, key, payload); /* SUSPENDS */
-		if (kind == NAM_OP_INSERT)
-			return leaf_refuse(worker, &held, -NAM_E_EXISTS); /* SUSPENDS */
-		if (!index->g.unique)
-			return leaf_refuse(worker, &held, 0); /* SUSPENDS */
-		break;
-	case NAM_OP_UPDATE:
-	case NAM_OP_DELETE:
-	default:
-		if (number < 0)
-			return leaf_refuse(worker, &held, -NAM_E_NOTFOUND); /* SUSPENDS */
-		if (kind == NAM_OP_DELETE)
-			return leaf_delete(worker, index, &held, (unsigned)number); /* SUSPENDS */
-		break;
+	outcome->refused = 0;
+	outcome->split = false;
+	outcome->part = NAM__HEADER_COUNTS;
+	if (number < 0) {
+		if (kind != NAM_OP_INSERT && kind != NAM_OP_UPSERT)
+			outcome->refused = -NAM_E_NOTFOUND;
+		else if (nam__node_count(image) == g->leaf_capacity)
+			outcome->split = true;
+		else
+			nam__leaf_add(g, image, key, payload, &outcome->dirty);
+	} else if (kind == NAM_OP_INSERT) {
+		outcome->refused = -NAM_E_EXISTS;
+	} else if (kind == NAM_OP_DELETE) {
+		nam__leaf_remove(g, image, (unsigned)number, &outcome->dirty);
+	} else if (!g->unique) {
+		outcome->refused = 1;	/* an upsert of a pair that is there */
+	} else {
+		leaf_put(g, image, (unsigned)number, payload, outcome);
 	}
-	return leaf_replace(worker, index, &held, (unsigned)number, payload); /* SUSPENDS */
+}
+
+/* The leaf is held; release it with or without the change. */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	const uint64_t *key, uint64_t payload, struct nam__held *held)
+{
+	struct outcome outcome;
+
+	leaf_change(&index->g, held->image, kind, key, payload, &outcome);
+	if (__builtin_expect(outcome.refused, 0))
+		return leaf_refuse(worker, held,
+			outcome.refused < 0 ? outcome.refused : 0); /* SUSPENDS */
+	if (__builtin_expect(outcome.split, 0))
+		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
+	return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
+		outcome.part); /* SUSPENDS */
+}
+
+/*
+ * The case that everything is made for, as lookup_fast() has it: find the leaf in company, and what
+ * is found is locked and READ at once.  0: held; 1: not that case after all, ask slowly.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__held *held)
+{
+	int rc;
+
+	if (!index->fast_changes)
+		return 1;
+	held->lock.old = nam_buffer_take(worker, 8);
+	if (!held->lock.old)
+		return -ENOMEM;
+	rc = nam__find_in_company(worker, index, key[0], held->image, &held->lock,
+		&held->at); /* SUSPENDS */
+	if (__builtin_expect(nam_gaddr_is_null(held->at), 0)) {
+		nam_buffer_give(worker, held->lock.old, 8);
+		return 1;
+	}
+	rc = nam__lock_posted(worker, held->image, &held->lock, rc); /* SUSPENDS */
+	if (__builtin_expect(rc != 0 || nam__leaf_fits(index, held->image, held->at, key), 1))
+		return rc;
+	rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
+	return nam_err_is(rc, NAM_E_RESTART)
+		       ? nam__lock_walked(worker, index, key, 0, held) /* SUSPENDS */
+		       : rc;
 }
 
 NAM_FIBER_FN static int
 change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
 	uint64_t payload)
 {
+	struct nam__held held = {
+		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
+	};
 	struct nam__key full;
 	int rc;
 
+	if (!held.image)
+		return -ENOMEM;
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, kind);
-	rc = leaf_change(worker, index, kind, full.w, payload); /* SUSPENDS */
+	rc = lock_fast(worker, index, full.w, &held); /* SUSPENDS */
+	if (__builtin_expect(rc > 0, 0))
+		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
+	if (__builtin_expect(!rc, 1))
+		rc = change_held(worker, index, kind, full.w, payload, &held); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }
@@ -151,6 +181,7 @@ delete_pair_unique(struct nam_worker *worker, struct nam_index *index, const uin
 {
 	const struct nam__geometry *g = &index->g;
 	struct nam__held held = { .image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes) };
+	struct nam__dirty dirty;
 	int rc, number;
 
 	if (!held.image)
@@ -162,7 +193,8 @@ delete_pair_unique(struct nam_worker *worker, struct nam_index *index, const uin
 	if (number < 0 ||
 		nam__leaf_entry(g, held.image, (unsigned)number)[g->key_words] != payload)
 		return leaf_refuse(worker, &held, -NAM_E_NOTFOUND); /* SUSPENDS */
-	return leaf_delete(worker, index, &held, (unsigned)number); /* SUSPENDS */
+	nam__leaf_remove(g, held.image, (unsigned)number, &dirty);
+	return nam__write_unlock(worker, index, &held, dirty, NAM__HEADER_COUNTS); /* SUSPENDS */
 }
 
 int

@@ -177,13 +177,14 @@ merge_write(struct pass *pass, struct merge *merge)
 
 	absorb(g, merge->left.image, merge->right.image);
 	dirty = (struct nam__dirty){ g->entries_at, g->node_words - 1 };
-	rc = nam__write_keep(pass->worker, pass->index, &merge->left, dirty, true); /* SUSPENDS */
+	rc = nam__write_keep(pass->worker, pass->index, &merge->left, dirty,
+		NAM__HEADER_FENCES); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam_race_point("merge.left_written");
 	nam__inner_remove(g, merge->parent.image, merge->entry, &dirty);
 	return nam__write_keep(pass->worker, pass->index, &merge->parent, dirty,
-		false); /* SUSPENDS */
+		NAM__HEADER_COUNTS); /* SUSPENDS */
 }
 
 /* Step 4: no pointer but old copies leads to these any more. */

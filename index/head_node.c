@@ -98,7 +98,7 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	nam_race_point("head.written");
 	leaf.image[NAM__WORD_SIBLING] = head.raw;
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
-		true); /* SUSPENDS */
+		NAM__HEADER_FENCES); /* SUSPENDS */
 	if (rc)
 		return rc;	/* the leaf may lead to it */
 	nam_race_point("head.linked");
@@ -137,7 +137,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 	/* First out of the chain, then dead: no reader is sent to a dead node. */
 	leaf.image[NAM__WORD_SIBLING] = head.image[NAM__WORD_SIBLING];
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
-		true); /* SUSPENDS */
+		NAM__HEADER_FENCES); /* SUSPENDS */
 	if (rc) {
 		unlock_rc = nam__aside_unlock(worker, &head); /* SUSPENDS */
 		return rc ? rc : unlock_rc;
@@ -172,7 +172,8 @@ head_rewrite(struct rebuild *rebuild, unsigned count)
 	nam_race_point("head.locked");
 	count = head_fill(g, head.image, rebuild->leaves, count);
 	rc = nam__write_unlock(rebuild->worker, rebuild->index, &head,
-		(struct nam__dirty){ g->entries_at, g->entries_at + count }, false); /* SUSPENDS */
+		(struct nam__dirty){ g->entries_at, g->entries_at + count },
+		NAM__HEADER_COUNTS); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rebuild->stat->heads_written++;

@@ -254,7 +254,7 @@ NAM_FIBER_FN int nam_index_upsert(struct nam_worker *worker, struct nam_index *i
  * After any other code it is unknown which payload the key has.
  *
  * Suspends:	yes, holding the leaf's remote lock.
- * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in, 72 out.  Also without such a key.
+ * Cost:	2 round trips, 2 doorbells; node_bytes + 16 in, 64 out.  Also without such a key.
  */
 NAM_FIBER_FN int nam_index_update(struct nam_worker *worker, struct nam_index *index,
 	const void *key, uint64_t payload) NAM_MUST_CHECK;

@@ -20,6 +20,7 @@ struct nam_index {
 	struct nam__cache *cache;	/* NULL: no budget */
 	bool ordered_loads;		/* of every server's fabric */
 	bool fast_lookups;		/* see lookup_fast() */
+	bool fast_changes;		/* see lock_fast() */
 	atomic_bool dropped;
 	_Atomic uint64_t root;		/* tagged gaddr; may lag: right of it lies all */
 	struct nam_gaddr superblock;
@@ -103,24 +104,43 @@ NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct
 NAM_FIBER_FN int nam__lock_covering(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 
+/* The same for who knows that the cached pointer is no good: it walks to the node first. */
+NAM_FIBER_FN int nam__lock_walked(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
+
+/*
+ * Judge what is held: 0, or it is let go and that was -NAM_E_RESTART_FENCE or _DEAD: not the node
+ * at `level` that covers the key; or another code.
+ */
+NAM_FIBER_FN int nam__held_covers(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
+
 /**
  * nam__lock_node -- lock and read one node by its address; the image is judged.
  */
 NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, int level, struct nam__held *held) NAM_MUST_CHECK;
 
+/* What of a node's header a change has touched beside hash and front; each includes the last. */
+enum nam__header_part {
+	NAM__HEADER_FRONT,
+	NAM__HEADER_COUNTS,
+	NAM__HEADER_FENCES,		/* and the sibling */
+};
+
 /**
  * nam__write_unlock -- seal a changed image, WRITE it, release the lock: one doorbell.
  *
  * @dirty	entry words that changed; empty: none
- * @fences	whether sibling or fences changed, too
  */
 NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, struct nam__dirty dirty, bool fences) NAM_MUST_CHECK;
+	struct nam__held *held, struct nam__dirty dirty,
+	enum nam__header_part part) NAM_MUST_CHECK;
 
 /* The same without the release: the lock stays held. */
 NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, struct nam__dirty dirty, bool fences) NAM_MUST_CHECK;
+	struct nam__held *held, struct nam__dirty dirty,
+	enum nam__header_part part) NAM_MUST_CHECK;
 
 /* Release without a change. */
 NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;

@@ -4,15 +4,15 @@
  */
 #include <errno.h>
 
+#include "company.h"
 #include "leaf_lookup.h"
 
 #define SCRATCH_LEAF 0u
 
 /* ---- where the leaf is -------------------------------------------------------------------- */
 
-/* nam__gather.run: where the leaves of all these keys are, by one search; and READ them. */
-static void
-read_gathered(struct nam_worker *worker)
+void
+nam__gathered_run(struct nam_worker *worker)
 {
 	struct nam__gather *gather = &worker->gather;
 	struct nam_index *index = gather->subject;
@@ -25,35 +25,16 @@ read_gathered(struct nam_worker *worker)
 		const struct nam__gathered *one = &gather->each[i];
 
 		*one->ret_at = at[i];
-		if (nam_gaddr_is_null(at[i]) || !one->local)
+		if (nam_gaddr_is_null(at[i]) || !one->local) {
 			nam__task_ready(worker, one->task);
-		else
+		} else if (!one->lock) {
 			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
+		} else if (!nam__lock_post(worker, one->task, at[i], one->local,
+				   index->g.node_bytes, one->lock)) {
+			*one->ret_at = NAM_GADDR_NULL;
+			nam__task_ready(worker, one->task);
+		}
 	}
-}
-
-/*
- * Wait in company for the leaf that the cache has for a key; *ret_at is null if it has none.
- * With an image to READ it into, wait for that, too.
- */
-NAM_FIBER_FN static inline int
-find_in_company(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *image,
-	struct nam_gaddr *ret_at)
-{
-	struct nam__task *self = worker->current;
-	struct nam__gather *gather = &worker->gather;
-	int rc;
-
-	if (gather->count == NAM__GATHER_MAX || (gather->count && gather->subject != index))
-		gather->run(worker);
-	gather->run = read_gathered;
-	gather->subject = index;
-	gather->keys[gather->count] = key;
-	gather->each[gather->count++] = (struct nam__gathered){ self, image, ret_at };
-	nam__suspend(worker); /* SUSPENDS */
-	rc = self->rc;
-	self->rc = 0;
-	return rc;
 }
 
 struct nam_gaddr
@@ -66,7 +47,7 @@ nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint6
 		return NAM_GADDR_NULL;
 	if (index->g.full_words == 1) {
 		/* Nothing is posted, so nothing fails. */
-		(void)find_in_company(worker, index, key[0], NULL, &at); /* SUSPENDS */
+		(void)nam__find_in_company(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
 		return at;
 	}
 	segment = nam__cache_segment(index->cache, key);
@@ -190,7 +171,7 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
 		return NAM__LOOK_CLOSELY;
-	rc = find_in_company(worker, index, key, image, &at); /* SUSPENDS */
+	rc = nam__find_in_company(worker, index, key, image, NULL, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (nam_gaddr_is_null(at))

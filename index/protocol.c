@@ -6,8 +6,7 @@
  */
 #include <errno.h>
 
-#include "../compute/doorbell.h"
-#include "index_internal.h"
+#include "image_write.h"
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
@@ -426,23 +425,17 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }
 
-/*
- * The same for a node that covers the key.  What is expected, a leaf where the cache said, is told
- * by one look; anything else is judged in full.
- */
-NAM_FIBER_FN static int
-lock_node_covering(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
-	const uint64_t *key, unsigned level, struct nam__held *held)
+int
+nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
 {
 	const struct nam__geometry *g = &index->g;
 	int rc;
 
-	held->at = at;
-	rc = nam__lock_read_await(worker, at, held->image, g->node_bytes,
-		&held->lock); /* SUSPENDS */
-	if (rc || (level == 0 && nam__leaf_fits(index, held->image, at, key)))
-		return rc;
-	rc = nam__node_judge(index, held->image, at, (int)level);
+	/* What is expected, a leaf where the cache said, is told by one look. */
+	if (level == 0 && nam__leaf_fits(index, held->image, held->at, key))
+		return 0;
+	rc = nam__node_judge(index, held->image, held->at, (int)level);
 	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
 			   (NAM_GUARD(FENCE_LOW) && nam__node_below(held->image, g, key)) ||
 			   (NAM_GUARD(FENCE_HIGH) && nam__node_beyond(held->image, g, key))))
@@ -469,24 +462,27 @@ locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, 
 	return nam__read_covering(worker, index, key, level, image, ret_at); /* SUSPENDS */
 }
 
-int
-nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	unsigned level, struct nam__held *held)
+NAM_FIBER_FN static int
+lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, unsigned tries, struct nam__held *held)
 {
 	int rc = -NAM_E_RESTART;
 
-	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
-		struct nam_gaddr at;
-
+	for (; tries < NAM__RESTARTS_MAX; tries++) {
 		/* After a miss, walk: that repairs the pointer and finds the node. */
 		if (tries == 0)
-			rc = locate(worker, index, key, level, held->image, &at); /* SUSPENDS */
+			rc = locate(worker, index, key, level, held->image,
+				&held->at); /* SUSPENDS */
 		else
 			rc = nam__read_covering(worker, index, key, level, held->image,
-				&at); /* SUSPENDS */
+				&held->at); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = lock_node_covering(worker, index, at, key, level, held); /* SUSPENDS */
+		rc = nam__lock_read_await(worker, held->at, held->image, index->g.node_bytes,
+			&held->lock); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__held_covers(worker, index, key, level, held); /* SUSPENDS */
 		if (!rc || !nam_err_is(rc, NAM_E_RESTART))
 			return rc;
 		if (tries > 2)
@@ -495,49 +491,37 @@ nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uin
 	return rc;
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
-
-/*
- * The writes of one image, in the order that readers with ORDERED_LOADS rely on: rear word, body,
- * and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
- */
-static inline void
-ring_image(struct nam__doorbell *doorbell, const struct nam_index *index, struct nam__held *held,
-	struct nam__dirty dirty, bool fences)
+int
+nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
 {
-	const struct nam__geometry *g = &index->g;
-	uint64_t *image = held->image;
-	uint32_t rear = g->node_words - 1;
-
-	nam__node_seal(g, image, held->at);
-	nam__doorbell_write(doorbell, 8 * rear, image + rear, 8);
-	if (dirty.end > dirty.first)
-		nam__doorbell_write(doorbell, 8 * dirty.first, image + dirty.first,
-			8 * (dirty.end - dirty.first));
-	nam__doorbell_write(doorbell, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
-		fences ? 8 * (g->entries_at - NAM__WORD_SHAPE) : 8);
-	nam__doorbell_write(doorbell, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
+	return lock_covering(worker, index, key, level, 0, held); /* SUSPENDS */
 }
 
 int
-nam__write_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	struct nam__dirty dirty, bool fences)
+nam__lock_walked(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
 {
-	struct nam__doorbell doorbell;
+	return lock_covering(worker, index, key, level, 1, held); /* SUSPENDS */
+}
 
-	nam__doorbell_init(&doorbell, worker, held->at);
-	ring_image(&doorbell, index, held, dirty, fences);
-	return nam__unlock_await(&doorbell, &held->lock); /* SUSPENDS */
+/* ---- writing ------------------------------------------------------------------------------ */
+
+int
+nam__write_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, enum nam__header_part part)
+{
+	return nam__write_unlock_quickly(worker, index, held, dirty, part); /* SUSPENDS */
 }
 
 int
 nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
-	struct nam__dirty dirty, bool fences)
+	struct nam__dirty dirty, enum nam__header_part part)
 {
 	struct nam__doorbell doorbell;
 
 	nam__doorbell_init(&doorbell, worker, held->at);
-	ring_image(&doorbell, index, held, dirty, fences);
+	nam__image_ring(&doorbell, index, held, dirty, part);
 	return nam__doorbell_await(&doorbell); /* SUSPENDS */
 }
 
@@ -557,7 +541,7 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 	}
 	/*
 	 * Whoever has an old pointer in its cache may look at a block that is being used again, and
-	 * must not take half of either node for a whole one: in the order of ring_image().
+	 * must not take half of either node for a whole one: in the order of nam__image_ring().
 	 */
 	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
 	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,

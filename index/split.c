@@ -142,7 +142,7 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	rc = nam__inner_add(g, parent->image, key, child, &dirty);
 	if (rc)
 		return rc;
-	rc = nam__write_unlock(worker, index, parent, dirty, false); /* SUSPENDS */
+	rc = nam__write_unlock(worker, index, parent, dirty, NAM__HEADER_COUNTS); /* SUSPENDS */
 	nam_race_point("separator.written");
 	if (!rc && index->cache)
 		nam__cache_put(index->cache, parent->image, parent->at);
@@ -283,7 +283,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	/* Step 2.  What the right half took over stays in the left one, behind its last entry. */
 	held->image[NAM__WORD_SIBLING] = right_at.raw;
-	rc = nam__write_unlock(worker, index, held, dirty, true); /* SUSPENDS */
+	rc = nam__write_unlock(worker, index, held, dirty, NAM__HEADER_FENCES); /* SUSPENDS */
 	worker->current->counters->splits++;
 	nam_race_point("split.left_written");
 	if (!NAM_GUARD(SIBLING_FIRST) && !rc)

@@ -103,29 +103,19 @@ post_inline(struct shm_cq *cq, struct shm_request *request, uint32_t place)
 	request->local = kept;
 }
 
-/* What is not a READ inside the peer's memory. */
+/* SENDs, and what is faulty or unusual of the others. */
 static __attribute__((noinline)) void
 post_other(struct shm_cq *cq, struct shm_request *request, const struct nam_wr *wr)
 {
 	uint32_t place = (uint32_t)(request - cq->requests);
-	uint8_t *target = resolve(request->qp, wr);
 
-	request->target = target;
 	switch (wr->op) {
 	case NAM_WR_WRITE:
-		if (SHM_UNLIKELY(!target))
+		if (!request->target)
 			break;
-		prefetch_write(target, wr->bytes);
+		prefetch_write(request->target, wr->bytes);
 		if (wr->flags & NAM_WR_INLINE)
 			post_inline(cq, request, place);
-		return;
-	case NAM_WR_CAS:
-	case NAM_WR_FETCH_ADD:
-		if (SHM_UNLIKELY(!target || wr->bytes != 8 || ((uintptr_t)target & 7)))
-			break;
-		request->compare = wr->compare;
-		request->swap = wr->swap;
-		__builtin_prefetch(target, 1, 3);
 		return;
 	case NAM_WR_SEND:
 		if (wr->bytes > SHM_MESSAGE_BYTES)
@@ -134,12 +124,38 @@ post_other(struct shm_cq *cq, struct shm_request *request, const struct nam_wr *
 			post_inline(cq, request, place);
 		return;
 	case NAM_WR_READ:
+	case NAM_WR_CAS:
+	case NAM_WR_FETCH_ADD:
 		break;
 	default:
 		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
 		return;
 	}
 	post_faulty(request, -NAM_E_FABRIC_ACCESS);
+}
+
+/* True: a short WRITE or an atomic, as it should be, and its one line or two are prefetched. */
+static inline bool
+post_short(struct shm_request *request, const struct nam_wr *wr)
+{
+	uint8_t *target = request->target;
+
+	if (SHM_UNLIKELY(!target))
+		return false;
+	if (wr->op == NAM_WR_WRITE) {
+		if (SHM_UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
+			return false;
+		__builtin_prefetch(target, 1, 3);
+		__builtin_prefetch(target + wr->bytes - !!wr->bytes, 1, 3);
+		return true;
+	}
+	if (SHM_UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
+		    ((uintptr_t)target & 7)))
+		return false;
+	request->compare = wr->compare;
+	request->swap = wr->swap;
+	__builtin_prefetch(target, 1, 3);
+	return true;
 }
 
 /* Prefetch the first request that was not yet: a READ, or one that was prefetched by post_other. */
@@ -190,22 +206,19 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	request->local = wr->local;
 	request->context = wr->context;
 	request->qp = qp;
-	if (SHM_LIKELY(wr->op == NAM_WR_READ)) {
-		uint8_t *target = resolve(qp, wr);
-
-		if (SHM_LIKELY(target != NULL)) {
-			request->target = target;
-			if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
-				prefetch_next(cq);
-			cq->tail++;
-			return;
-		}
+	request->target = resolve(qp, wr);
+	if (SHM_LIKELY(wr->op == NAM_WR_READ && request->target)) {
+		if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
+			prefetch_next(cq);
+		cq->tail++;
+		return;
 	}
-	/* post_other() prefetches by itself; a READ behind this need not wait for a poll. */
+	/* These are prefetched at once; a READ behind this need not wait for a poll. */
 	if (cq->ahead == cq->tail)
 		cq->ahead++;
 	cq->tail++;
-	post_other(cq, request, wr);
+	if (SHM_UNLIKELY(!post_short(request, wr)))
+		post_other(cq, request, wr);
 }
 
 int
@@ -240,6 +253,23 @@ do_fetch_add(const struct shm_request *request)
 	memcpy(request->local, &old, 8);
 }
 
+/* A WRITE of one or two whole words; false: it is something else. */
+static inline bool
+write_words(const struct shm_request *request)
+{
+	uint64_t *to = (uint64_t *)request->target, words[2];
+
+	if (((uintptr_t)to & 7) || (request->bytes != 8 && request->bytes != 16))
+		return false;
+	memcpy(words, request->local, 8);
+	__atomic_store_n(to, words[0], __ATOMIC_RELAXED);
+	if (request->bytes == 8)
+		return true;
+	memcpy(words + 1, (const uint8_t *)request->local + 8, 8);
+	__atomic_store_n(to + 1, words[1], __ATOMIC_RELAXED);
+	return true;
+}
+
 int
 nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
 {
@@ -248,7 +278,9 @@ nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
 		cq->copy_read(request->local, request->target, request->bytes, request->target);
 		return 0;
 	case NAM_WR_WRITE:
-		cq->copy_write(request->target, request->local, request->bytes);
+		/* Most are a word or two: without a call. */
+		if (!write_words(request))
+			cq->copy_write(request->target, request->local, request->bytes);
 		return 0;
 	case NAM_WR_CAS:
 		do_cas(request);

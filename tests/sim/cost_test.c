@@ -136,7 +136,8 @@ operations__in_order__COST_WHAT_THE_README_SAYS(void **state)
 		assert_cost(LOOKUP, 1, 1, NODE_BYTES, 0);
 		assert_cost(ABSENT, 1, 1, NODE_BYTES, 0);
 		assert_cost(SCAN, 1, 1, NODE_BYTES, 0);
-		assert_cost(UPDATE, 2, 7, image, IMAGE_BYTES + 8 + 2 * ATOMIC_OUT);
+		/* The counts stay as they were. */
+		assert_cost(UPDATE, 2, 6, image, IMAGE_BYTES + 2 * ATOMIC_OUT);
 		assert_cost(INSERT, 2, 7, image, IMAGE_BYTES + 16 + 2 * ATOMIC_OUT);
 		assert_cost(DELETE, 2, 7, image, IMAGE_BYTES + 16 + 2 * ATOMIC_OUT);
 		/* Leaf and parent, the way to the parent, and a look at the child. */
@@ -152,7 +153,7 @@ operations__nothing_in_order__WAIT_BEFORE_EACH_ATOMIC_AND_AFTER(void **state)
 	measure_in(NAM_SIM_WEAK);
 	assert_cost(LOOKUP, 1, 1, NODE_BYTES, 0);
 	assert_cost(SCAN, 1, 1, NODE_BYTES, 0);
-	assert_cost(UPDATE, 4, 7, NODE_BYTES + 2 * ATOMIC_IN, IMAGE_BYTES + 8 + 2 * ATOMIC_OUT);
+	assert_cost(UPDATE, 4, 6, NODE_BYTES + 2 * ATOMIC_IN, IMAGE_BYTES + 2 * ATOMIC_OUT);
 }
 
 int

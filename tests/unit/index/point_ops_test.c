@@ -367,7 +367,7 @@ update_and_delete__warm_cache__TWO_ROUND_TRIPS(void **state)
 	cost = cost_since(NAM_OP_UPDATE, &before);
 	assert_int_equal(cost.round_trips, 2000);
 	/* Payload, rear, shape, hash and front, and the atomics. */
-	assert_int_equal(cost.bytes_out, 1000 * (8 + 8 + 8 + 16 + 16 + 16));
+	assert_int_equal(cost.bytes_out, 1000 * (8 + 8 + 16 + 16 + 16));
 	before = *nam_worker_counters(me.worker, NAM_OP_DELETE);
 	for (uint64_t n = 0; n < 1000; n++)
 		assert_int_equal(nam_index_delete(me.worker, index, tree_key(index, n * 4)), 0);

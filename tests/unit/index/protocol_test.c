@@ -408,10 +408,12 @@ write_unlock__one_entry__NEXT_VERSION_WHOLE_AND_FREE(void **state)
 	dirty.first = (uint32_t)(entry + 1 - held.image);
 	dirty.end = dirty.first + 1;
 	/* The first image is written and the lock kept, the second is written and the lock not. */
-	assert_int_equal(nam__write_keep(me.worker, fixture.index, &held, dirty, false), 0);
+	assert_int_equal(nam__write_keep(me.worker, fixture.index, &held, dirty,
+				 NAM__HEADER_COUNTS), 0);
 	assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), held.lock.word);
 	entry[1] = 0xfedcba;
-	assert_int_equal(nam__write_unlock(me.worker, fixture.index, &held, dirty, false), 0);
+	assert_int_equal(nam__write_unlock(me.worker, fixture.index, &held, dirty,
+				 NAM__HEADER_COUNTS), 0);
 	nam__op_end(me.worker);
 	assert_int_equal(read_leaf(&fixture, fixture.leaf, 0), 0);
 	assert_int_equal(nam__node_version(fixture.image), version + 2);

@@ -301,7 +301,8 @@ split_without_separator(struct member *me, struct nam_index *index, uint64_t num
 	nam__batch_new_node(&batch, index, right_at, right);
 	assert_int_equal(nam_batch_await(&batch), 0);
 	held.image[NAM__WORD_SIBLING] = right_at.raw;
-	assert_int_equal(nam__write_unlock(me->worker, index, &held, dirty, true), 0);
+	assert_int_equal(nam__write_unlock(me->worker, index, &held, dirty,
+				 NAM__HEADER_FENCES), 0);
 	nam__op_end(me->worker);
 	nam_buffer_give(me->worker, right, index->g.node_bytes);
 	nam_buffer_give(me->worker, held.image, index->g.node_bytes);
