@@ -47,6 +47,7 @@ nam_fabric_names(void)
 #ifdef NAM_VERBS
 	return "shm, verbs";
 #else
-	return "shm; this program was built without verbs";
+	return "shm; verbs was left out of this program: install libibverbs-dev and librdmacm-dev "
+		"and build anew with -DNAM_VERBS=ON";
 #endif
 }

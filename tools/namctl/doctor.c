@@ -291,9 +291,13 @@ ctl_doctor(struct ctl *ctl, char **args)
 	if (!machine)
 		return ctl_failed("doctor", -ENOMEM, NULL);
 	machine_read(ctl->root ? ctl->root : "", machine);
-	/* The library knows of the devices of this machine only. */
-	if (!ctl->root)
+	/* The library knows of the devices of this machine only, and this program runs here. */
+	if (!ctl->root) {
 		machine_ask_verbs(machine);
+#ifndef NAM_VERBS
+		machine->verbs_left_out = true;
+#endif
+	}
 	doctor_examine(machine, &findings);
 	if (ctl->json)
 		print_json(machine, &findings, only);

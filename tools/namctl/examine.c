@@ -179,6 +179,9 @@ examine_verbs(const struct machine *machine, struct findings *findings)
 {
 	bool good = false;
 
+	if (machine->verbs_left_out)
+		find(findings, verbs, FINDING_MISSING, "install libibverbs-dev and librdmacm-dev, "
+			"and build anew with -DNAM_VERBS=ON", "verbs was left out of this program");
 	if (!machine->devices) {
 		find(findings, verbs, FINDING_MISSING, "load the driver of the network card, or "
 			"make a software one: modprobe rdma_rxe && rdma link add rxe0 type rxe "

@@ -72,6 +72,7 @@ struct machine_node {
 struct machine {
 	unsigned devices;
 	struct machine_device device[MACHINE_DEVICES_MAX];
+	bool verbs_left_out;		/* of this program */
 	bool verbs_loaded;		/* ib_uverbs */
 	bool cm_loaded;			/* rdma_ucm */
 	bool cm_usable;			/* /dev/infiniband/rdma_cm may be opened by us */

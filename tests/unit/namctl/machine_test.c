@@ -281,6 +281,7 @@ examine__one_lack_each__MISSING_WITH_ITS_REMEDY(void **state)
 		assert_false(doctor_usable(&findings, "verbs"));                                    \
 		assert_true(doctor_usable(&findings, "shm"));                                       \
 	} while (0)
+	LACKS(other->verbs_left_out = true, "-DNAM_VERBS=ON");
 	LACKS(other->devices = 0, "rdma link add");
 	LACKS(other->verbs_loaded = false, "modprobe ib_uverbs");
 	LACKS(other->cm_loaded = false, "modprobe rdma_ucm");
