@@ -142,7 +142,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 {
 	struct nam_worker *worker = doorbell->worker;
 	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
-	bool hand_over = slot->handovers < NAM__LOCK_HANDOVERS_MAX &&
+	bool hand_over = (slot->handovers < NAM__LOCK_HANDOVERS_MAX || !NAM_GUARD(HANDOVERS)) &&
 			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
 	int rc = 0;
 

@@ -119,6 +119,51 @@ look_for_second(struct actor *self)
 		litmus_expect(self, 165, 0);
 }
 
+/* ---- a lock that stays in one process ------------------------------------------------------- */
+
+#define HOGS 3u
+
+static void
+hog(void *arg)
+{
+	struct actor mine = *(struct actor *)arg;
+	uint8_t key[8];
+
+	mine.worker = sim_worker(mine.client);
+	if (!mine.worker)
+		sim_die("another worker cannot come");
+	nam_key_from_u64(115, key);
+	while (!litmus.flags[TWO]) {
+		int rc = nam_index_upsert(mine.worker, mine.index, key, 116);
+
+		if (rc)
+			litmus_fail("a busy upsert: %s", nam_err_name(rc));
+		litmus.flags[ONE] = true;
+	}
+	nam_worker_close(mine.worker);
+}
+
+/* There is always somebody who waits for the lock: it could go round here for ever. */
+static void
+hog_together(struct actor *self)
+{
+	struct nam_thread *threads[HOGS];
+
+	for (unsigned i = 0; i < HOGS; i++)
+		if (nam_thread_start("hog", hog, self, &threads[i]))
+			sim_die("a thread cannot be started");
+	for (unsigned i = 0; i < HOGS; i++)
+		nam_thread_join(threads[i]);
+}
+
+static void
+insert_beside_hogs(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 165);
+	litmus.flags[TWO] = true;
+}
+
 /* ---- a merge whose connection breaks --------------------------------------------------------- */
 
 /* A leaf behind another one, and on another server than its parent, the root. */
@@ -216,6 +261,8 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "failed_writes", LITMUS_LOADED, { NULL, insert_twice, look_for_second },
 			{ { "lock.taken", A, hold_then_break } } },
 		"a holder's connection breaks as it writes, and a sibling thread waits", 1 },
+	{ { "hogged_lock", LITMUS_LOADED, { NULL, hog_together, insert_beside_hogs }, { { 0 } } },
+		"workers of one process hand a lock on, and another process wants it", 1 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2 },
