@@ -41,7 +41,8 @@
 	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
-	X(HANDOVERS, "handovers", "a process that never lets go of a lock")
+	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
+	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

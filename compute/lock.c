@@ -234,7 +234,7 @@ time_is_up(const struct nam_worker *worker, const struct attempt *attempt, uint6
 	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	uint64_t waited_ns = now - attempt->start_ns;
 
-	return waited_ns > TIMEOUTS_MAX * timeout_ns ||
+	return (NAM_GUARD(LOCK_PATIENCE) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
 	       (waited_ns > timeout_ns && attempt->slot->waited_ns > timeout_ns);
 }
 

@@ -164,6 +164,49 @@ insert_beside_hogs(struct actor *self)
 	litmus.flags[TWO] = true;
 }
 
+/* ---- a lock that is never free, and never the same ------------------------------------------ */
+
+#define RESTLESS_NS 5000000u
+#define RESTLESS_TIMES 200u
+#define PATIENCE_NS 450000000u	/* eight times lock_timeout_ms, and something */
+
+/* As if many clients took turns, of whom each is there before us. */
+static void
+pass_on(struct actor *self)
+{
+	struct nam_gaddr at = nam_gaddr_untagged(litmus_leaf_of(self, 150, NULL));
+	uint64_t word = NAM_LOCK_FREE, next = NAM_LOCK_FREE, seen;
+	int rc = 0;
+
+	for (uint32_t i = 1; !rc && i <= RESTLESS_TIMES && !litmus.flags[TWO]; i++) {
+		next = nam_lock_word(self->client->id, self->client->incarnation, i);
+		rc = nam_cas_await(self->worker, at, word, next, &seen);
+		if (rc || seen != word)
+			sim_die("somebody else has taken the lock");
+		word = next;
+		litmus.flags[ONE] = true;
+		nam_sleep_ns(RESTLESS_NS);
+	}
+	rc = nam_cas_await(self->worker, at, word, NAM_LOCK_FREE, &seen);
+	if (rc || seen != word)
+		litmus_fail("the lock of another is gone");
+}
+
+static void
+give_up_waiting(struct actor *self)
+{
+	uint64_t since_ns;
+	int rc;
+
+	litmus_await(ONE);
+	since_ns = nam_sim_now_ns();
+	rc = litmus_try_insert(self, 151);
+	litmus.flags[TWO] = true;
+	if (rc != -NAM_E_LOCK_TIMEOUT || nam_sim_now_ns() - since_ns > PATIENCE_NS)
+		litmus_fail("insert(151): %s after %llu ns", nam_err_name(rc),
+			(unsigned long long)(nam_sim_now_ns() - since_ns));
+}
+
 /* ---- a merge whose connection breaks --------------------------------------------------------- */
 
 /* A leaf behind another one, and on another server than its parent, the root. */
@@ -263,6 +306,8 @@ const struct litmus_case litmus_failure_cases[] = {
 		"a holder's connection breaks as it writes, and a sibling thread waits", 1 },
 	{ { "hogged_lock", LITMUS_LOADED, { NULL, hog_together, insert_beside_hogs }, { { 0 } } },
 		"workers of one process hand a lock on, and another process wants it", 1 },
+	{ { "restless_lock", LITMUS_LOADED, { NULL, pass_on, give_up_waiting }, { { 0 } } },
+		"a lock changes hands and is never free: who waits gives up", 1 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2 },
