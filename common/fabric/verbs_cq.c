@@ -328,5 +328,5 @@ nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
 	}
 	if (cq->last == qp)
 		cq->last = NULL;
-	cq->outstanding -= nam__sends_count(&qp->sends);
+	cq->outstanding -= nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 }

@@ -14,6 +14,7 @@
 
 #include "verbs_internal.h"
 
+#define VENDOR_RXE 0xffffffu		/* Soft-RoCE says this, and nobody else may */
 #define FIND_NS 4000000000ull
 #define ASK_MS 200
 
@@ -283,6 +284,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 	domain->longest = longest ? longest : 1u << 20;
 	domain->reads_out = (uint8_t)lesser((uint64_t)attr.max_qp_init_rd_atom, 255);
 	domain->reads_in = (uint8_t)lesser((uint64_t)attr.max_qp_rd_atom, 255);
+	domain->soft = attr.vendor_id == VENDOR_RXE;
 	domain->cqes_max = (uint32_t)attr.max_cqe;
 	domain->numa_node = read_numa_node(domain->device);
 	domain->pub.limits = (struct nam_fabric_limits){

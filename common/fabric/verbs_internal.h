@@ -84,12 +84,21 @@ struct verbs_watch {
 	uint64_t ports_down;		/* a bit for each */
 };
 
+/* What nam__verbs_qp_post has taken and the device must not have yet: see verbs_hold.c. */
+struct verbs_hold {
+	struct nam_wr *wrs;		/* NULL: this device may have all at once */
+	uint8_t *inlined;		/* what was to be copied when it was posted */
+	uint32_t mask;
+	uint32_t head, tail;		/* they wrap around */
+};
+
 struct verbs_domain {
 	struct nam_domain pub;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	char device[IBV_SYSFS_NAME_MAX];
 	uint8_t reads_out, reads_in;	/* READs and ATOMICs under way, ours and a peer's */
+	bool soft;			/* Soft-RoCE: see verbs_hold.c */
 	uint64_t longest;		/* bytes of one request */
 	uint32_t cqes_max;
 	int numa_node;			/* the device's, or -1 */
@@ -150,6 +159,7 @@ struct verbs_qp {
 	struct verbs_cq *cq;
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
+	struct verbs_hold hold;		/* owner */
 	uint32_t inline_bytes;
 	uint32_t serial;		/* in wr_id: numbers of queue pairs are used again */
 	uint32_t number;
@@ -272,8 +282,25 @@ void nam__verbs_cq_wake(struct nam_cq *cq);
 
 int nam__verbs_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 int nam__verbs_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
+/* Owner: to the device, whatever is under way.  There is room. */
+void nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count);
 /* Owner: nothing more goes out; what is under way will be handed back. */
 void nam__verbs_qp_break(struct verbs_qp *qp, int status);
+
+/* ---- verbs_hold.c -------------------------------------------------------------------------- */
+
+int nam__verbs_hold_init(struct verbs_qp *qp) NAM_MUST_CHECK;
+void nam__verbs_hold_free(struct verbs_qp *qp);
+/* Owner, of a queue pair with a hold: push what may go, keep the rest. */
+void nam__verbs_hold_post(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count);
+/* Owner: push what may go now; all of it once the queue pair is broken. */
+void nam__verbs_hold_release(struct verbs_qp *qp);
+
+static inline uint32_t
+nam__verbs_hold_count(const struct verbs_qp *qp)
+{
+	return qp->hold.tail - qp->hold.head;
+}
 
 /* ---- verbs_qp.c ---------------------------------------------------------------------------- */
 

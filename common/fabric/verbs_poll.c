@@ -56,7 +56,7 @@ fill(const struct verbs_qp *qp, const struct nam_wr *wr, uint32_t position,
 	/* A length of 0 means 2 GiB to some devices. */
 	to->num_sge = wr->bytes ? 1 : 0;
 	to->send_flags = (wr->flags & NAM_WR_SIGNALED ? IBV_SEND_SIGNALED : 0) |
-		(wr->flags & NAM_WR_FENCE ? IBV_SEND_FENCE : 0);
+		(wr->flags & NAM_WR_FENCE && !qp->hold.wrs ? IBV_SEND_FENCE : 0);
 	to->wr.rdma.remote_addr = wr->remote;
 	to->wr.rdma.rkey = wr->rkey;
 	switch (wr->op) {
@@ -113,19 +113,14 @@ ring(struct verbs_qp *qp, uint32_t position, unsigned count)
 	nam__verbs_qp_break(qp, qp->sends.refused);
 }
 
-int
-nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+static inline void
+push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
-	struct verbs_qp *qp = (struct verbs_qp *)pub;
 	struct verbs_sends *sends = &qp->sends;
 	struct verbs_cq *cq = qp->cq;
 	uint32_t first = sends->tail;
 	unsigned n = 0;
 
-	if (VERBS_UNLIKELY(nam__sends_count(sends) + (uint64_t)count > sends->depth ||
-		cq->outstanding + (uint64_t)count > cq->depth))
-		return -NAM_E_FABRIC_FULL;
-	cq->outstanding += count;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t position = nam__sends_add(sends, &wrs[i]);
 		int status;
@@ -148,6 +143,28 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		ring(qp, first, n);
 	if (VERBS_UNLIKELY(!nam__sends_open(sends)))
 		mark_broken(qp);
+}
+
+void
+nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	push(qp, wrs, count);
+}
+
+int
+nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+{
+	struct verbs_qp *qp = (struct verbs_qp *)pub;
+	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
+
+	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
+		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))
+		return -NAM_E_FABRIC_FULL;
+	qp->cq->outstanding += count;
+	if (VERBS_LIKELY(!qp->hold.wrs))
+		push(qp, wrs, count);
+	else
+		nam__verbs_hold_post(qp, wrs, count);
 	/* The watcher wants to know that there was traffic; only this thread counts. */
 	atomic_store_explicit(&qp->posts,
 		atomic_load_explicit(&qp->posts, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -201,6 +218,8 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max, bool may_cl
 		struct verbs_qp *qp = *at;
 		const struct verbs_sent *sent;
 
+		if (nam__verbs_hold_count(qp))
+			nam__verbs_hold_release(qp);
 		while (n < max && (sent = nam__sends_next_failed(&qp->sends))) {
 			complete(&wcs[n++], qp, sent, qp->sends.error);
 			cq->outstanding--;
@@ -269,6 +288,8 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 		if (from->status) {
 			nam__verbs_qp_break(qp, nam__verbs_status(from->status));
 			failed(qp);
+		} else if (nam__verbs_hold_count(qp)) {
+			nam__verbs_hold_release(qp);
 		}
 		return false;
 	}
@@ -281,10 +302,11 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	}
 	sent = nam__sends_succeeded(&qp->sends, position);
 	cq->outstanding -= qp->sends.head - head;
-	if (!sent)
-		return false;
-	complete(to, qp, sent, 0);
-	return true;
+	if (sent)
+		complete(to, qp, sent, 0);
+	if (VERBS_UNLIKELY(nam__verbs_hold_count(qp)))
+		nam__verbs_hold_release(qp);
+	return sent != NULL;
 }
 
 /* One receive.  True if *to was filled. */

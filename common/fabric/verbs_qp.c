@@ -63,7 +63,9 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	rc = nam__sends_init(&qp->sends, qp->cq->depth < depth ? qp->cq->depth : depth);
 	if (rc)
 		goto free_qp;
-	rc = create_device_qp(qp, (struct verbs_rq *)options->rq, diag);
+	rc = nam__verbs_hold_init(qp);
+	if (!rc)
+		rc = create_device_qp(qp, (struct verbs_rq *)options->rq, diag);
 	if (rc)
 		goto free_sends;
 	qp->id = id;
@@ -72,6 +74,7 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	return 0;
 
 free_sends:
+	nam__verbs_hold_free(qp);
 	nam__sends_free(&qp->sends);
 free_qp:
 	free(qp);
@@ -132,6 +135,7 @@ nam__verbs_qp_destroy(struct nam_qp *pub)
 	(void)rdma_disconnect(qp->id);
 	(void)ibv_destroy_qp(qp->qp);
 	(void)rdma_destroy_id(qp->id);
+	nam__verbs_hold_free(qp);
 	nam__sends_free(&qp->sends);
 	free(qp);
 }

@@ -22,6 +22,26 @@ nam__sends_free(struct verbs_sends *sends)
 	sends->sent = NULL;
 }
 
+unsigned
+nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr *wrs, unsigned count,
+	bool plain)
+{
+	uint32_t before = nam__sends_count(sends);
+
+	/* Those fail whatever they are. */
+	if (!nam__sends_open(sends))
+		return count;
+	plain |= sends->plain - sends->head - 1 < before;
+	for (unsigned i = 0; i < count; i++) {
+		if (plain && (wrs[i].op == NAM_WR_CAS || wrs[i].op == NAM_WR_FETCH_ADD))
+			return i;
+		if ((wrs[i].flags & NAM_WR_FENCE) && before + i)
+			return i;
+		plain |= wrs[i].op == NAM_WR_WRITE || wrs[i].op == NAM_WR_SEND;
+	}
+	return count;
+}
+
 void
 nam__sends_refuse(struct verbs_sends *sends, int status)
 {

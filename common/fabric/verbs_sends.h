@@ -36,6 +36,7 @@ struct verbs_sends {
 	uint32_t done;		/* meaningful once error is set */
 	uint32_t given;
 	uint32_t tail;
+	uint32_t plain;		/* behind the newest WRITE or SEND */
 	int error;		/* what whoever is not reported yet completes with */
 	int refused;		/* what the request at `given` will complete with, if not 0 */
 };
@@ -71,6 +72,8 @@ nam__sends_add(struct verbs_sends *sends, const struct nam_wr *wr)
 	};
 	if (nam__sends_open(sends))
 		sends->given = sends->tail;
+	if (wr->op == NAM_WR_WRITE || wr->op == NAM_WR_SEND)
+		sends->plain = sends->tail;
 	return position;
 }
 
@@ -88,6 +91,13 @@ nam__sends_succeeded(struct verbs_sends *sends, uint32_t position)
 	sends->head = position + 1;
 	return sent->wanted ? sent : NULL;
 }
+
+/*
+ * How many of these may be added now if no ATOMIC may be under way behind a WRITE or SEND, nor a
+ * fenced request behind any other.  `plain`: there is a WRITE under way that is not ours.
+ */
+unsigned nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr *wrs,
+	unsigned count, bool plain);
 
 /* The newest request, never given to the device, fails with `status`; so do all later ones. */
 void nam__sends_refuse(struct verbs_sends *sends, int status);

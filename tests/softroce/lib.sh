@@ -32,16 +32,31 @@ need_wire() {
 	[ -n "${NAM_LEFT_WIRE:-}" ] || skip "the hosts have no wire that is ours"
 }
 
-# cut: whatever the hosts send each other is lost, and nobody is told; mend: no longer.
-cut() {
-	tc qdisc add dev "$NAM_LEFT_WIRE" root netem loss 100% || fail "netem on $NAM_LEFT_WIRE"
-	tc qdisc add dev "$NAM_RIGHT_WIRE" root netem loss 100% || fail "netem on $NAM_RIGHT_WIRE"
+# wire NETEM...: both ways.
+wire() {
+	local end
+
+	for end in "$NAM_LEFT_WIRE" "$NAM_RIGHT_WIRE"; do
+		tc qdisc replace dev "$end" root netem "$@" || fail "tc: no netem $* on $end"
+	done
 }
 
+# cut: whatever the hosts send each other is lost, and nobody is told.
+cut() {
+	wire loss 100%
+}
+
+# mend: the wire as it was.
 mend() {
 	tc qdisc del dev "$NAM_LEFT_WIRE" root
 	tc qdisc del dev "$NAM_RIGHT_WIRE" root
+	true
 } 2>/dev/null
+
+# counter DEVICE NAME: one of the driver's, of its port 1.
+counter() {
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"
+}
 
 server_pid=
 

@@ -231,6 +231,24 @@ take(struct fixture *f, struct nam_cq *cq, struct nam_wc *wcs, unsigned count)
 	}
 }
 
+static inline uint8_t *
+remote(const struct fixture *f, uint64_t at)
+{
+	return (uint8_t *)f->mr.base + at;
+}
+
+static inline uint64_t
+remote_word(const struct fixture *f, uint64_t at)
+{
+	return __atomic_load_n((uint64_t *)(void *)remote(f, at), __ATOMIC_SEQ_CST);
+}
+
+static inline uint64_t *
+local_word(const struct fixture *f, uint64_t at)
+{
+	return (uint64_t *)(void *)(f->client.local + at);
+}
+
 /* One request of the client's own buffer at `from`, unsignalled. */
 static inline struct nam_wr
 wr_of(const struct fixture *f, uint8_t op, uint64_t at, uint64_t from, uint32_t bytes)

@@ -13,24 +13,6 @@
 
 #define MIB (1u << 20)
 
-static uint8_t *
-remote(const struct fixture *f, uint64_t at)
-{
-	return (uint8_t *)f->mr.base + at;
-}
-
-static uint64_t
-remote_word(const struct fixture *f, uint64_t at)
-{
-	return __atomic_load_n((uint64_t *)(void *)remote(f, at), __ATOMIC_SEQ_CST);
-}
-
-static uint64_t *
-local_word(const struct fixture *f, uint64_t at)
-{
-	return (uint64_t *)(void *)(f->client.local + at);
-}
-
 /* ---- effects ------------------------------------------------------------------------------ */
 
 static void
@@ -61,40 +43,6 @@ read__after_write__RETURNS_THE_SAME_BYTES_AND_TOUCHES_NO_OTHERS(void **state)
 	}
 }
 
-static void
-cas__equal_and_different__SWAPS_AND_DOES_NOT(void **state)
-{
-	struct fixture *f = *state;
-	struct nam_wr wr = wr_of(f, NAM_WR_CAS, 128, 0, 8);
-
-	*(uint64_t *)(void *)remote(f, 128) = 5;
-	wr.compare = 5;
-	wr.swap = 6;
-	assert_int_equal(run(f, f->qp, wr), 0);
-	assert_int_equal(*local_word(f, 0), 5);
-	assert_int_equal(remote_word(f, 128), 6);
-	wr.swap = 7;
-	assert_int_equal(run(f, f->qp, wr), 0);
-	assert_int_equal(*local_word(f, 0), 6);
-	assert_int_equal(remote_word(f, 128), 6);
-}
-
-static void
-fetch_add__wraps__RETURNS_THE_OLD_VALUE(void **state)
-{
-	struct fixture *f = *state;
-	struct nam_wr wr = wr_of(f, NAM_WR_FETCH_ADD, 8, 0, 8);
-
-	*(uint64_t *)(void *)remote(f, 8) = UINT64_MAX;
-	wr.compare = 3;
-	assert_int_equal(run(f, f->qp, wr), 0);
-	assert_true(*local_word(f, 0) == UINT64_MAX);
-	assert_int_equal(remote_word(f, 8), 2);
-}
-
-/* ---- order -------------------------------------------------------------------------------- */
-
-/* WRITE 11; CAS 11 to 20; READ; FETCH_ADD 1; READ: each sees the ones before, as the bits say. */
 static void
 post__one_doorbell__TAKES_EFFECT_IN_POST_ORDER(void **state)
 {
@@ -289,104 +237,6 @@ post__unknown_operation__COMPLETES_WITH_CAPABILITY(void **state)
 	assert_int_equal(wcs[1].status, -NAM_E_FABRIC_CAPABILITY);
 	assert_int_equal(wcs[1].op, 77);
 	assert_int_equal(remote_word(f, 0), 1);
-}
-
-/* ---- several clients ---------------------------------------------------------------------- */
-
-#define ADDS 1000u
-
-struct adder {
-	struct fixture *f;
-	struct nam_thread *thread;
-	struct side side;
-	struct nam_qp *qp;
-	bool failed;
-};
-
-/* cmocka's assertions belong to the main thread. */
-static bool
-finish(struct fixture *f, struct nam_cq *cq, unsigned count)
-{
-	uint64_t until = nam_now_ns() + PATIENCE_NS;
-	struct nam_wc wcs[8];
-
-	while (count) {
-		int n = f->ops->cq_poll(cq, wcs, 8);
-
-		for (int i = 0; i < n; i++) {
-			if (wcs[i].status)
-				return false;
-		}
-		count -= (unsigned)n;
-		if (!n)
-			(void)f->ops->cq_wait(cq, 100000000);
-		if (nam_now_ns() > until)
-			return false;
-	}
-	return true;
-}
-
-static void
-adder_main(void *arg)
-{
-	struct adder *adder = arg;
-	struct fixture *f = adder->f;
-	uint64_t *olds = (uint64_t *)(void *)adder->side.local;
-	struct nam_wr wrs[8];
-
-	for (unsigned i = 0; i < ADDS && !adder->failed; i += 8) {
-		for (unsigned j = 0; j < 8; j++) {
-			wrs[j] = wr_of(f, NAM_WR_FETCH_ADD, 0, 0, 8);
-			wrs[j].local = &olds[j];
-			wrs[j].lkey = adder->side.local_mr.lkey;
-			wrs[j].compare = 1;
-			wrs[j].flags = NAM_WR_SIGNALED;
-		}
-		adder->failed = f->ops->qp_post(adder->qp, wrs, 8) ||
-			!finish(f, adder->side.cq, 8);
-	}
-	/* The same with a CAS loop, on another word. */
-	for (unsigned i = 0; i < ADDS / 4 && !adder->failed; i++) {
-		uint64_t guess = 0;
-
-		olds[0] = 0;
-		do {
-			guess = olds[0];
-			wrs[0] = wr_of(f, NAM_WR_CAS, 64, 0, 8);
-			wrs[0].local = &olds[0];
-			wrs[0].lkey = adder->side.local_mr.lkey;
-			wrs[0].compare = guess;
-			wrs[0].swap = guess + 1;
-			wrs[0].flags = NAM_WR_SIGNALED;
-			adder->failed = f->ops->qp_post(adder->qp, wrs, 1) ||
-				!finish(f, adder->side.cq, 1);
-		} while (olds[0] != guess && !adder->failed);
-	}
-}
-
-static void
-atomics__of_two_clients__LOSE_NOTHING(void **state)
-{
-	struct fixture *f = *state;
-	struct adder adders[2] = { { .f = f }, { .f = f } };
-
-	for (unsigned i = 0; i < 2; i++) {
-		side_open(f, &adders[i].side, 0);
-		adders[i].qp = fixture_connect(f, &adders[i].side);
-	}
-	(void)fixture_accepted(f, 2);
-	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(nam_thread_start("adder", adder_main, &adders[i],
-			&adders[i].thread), 0);
-	for (unsigned i = 0; i < 2; i++)
-		nam_thread_join(adders[i].thread);
-	assert_false(adders[0].failed || adders[1].failed);
-	assert_int_equal(remote_word(f, 0), 2 * ADDS);
-	assert_int_equal(remote_word(f, 64), 2 * (ADDS / 4));
-	for (unsigned i = 0; i < 2; i++) {
-		f->ops->qp_destroy(adders[i].qp);
-		side_close(f, &adders[i].side);
-	}
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
@@ -767,8 +617,6 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(read__after_write__RETURNS_THE_SAME_BYTES_AND_TOUCHES_NO_OTHERS),
-		TEST(cas__equal_and_different__SWAPS_AND_DOES_NOT),
-		TEST(fetch_add__wraps__RETURNS_THE_OLD_VALUE),
 		TEST(post__one_doorbell__TAKES_EFFECT_IN_POST_ORDER),
 		TEST(post__more_than_the_depth__IS_REFUSED_WHOLE),
 		TEST(post__only_unsignaled__MAKES_ROOM_AND_REPORTS_NOTHING),
@@ -776,7 +624,6 @@ main(int argc, char **argv)
 		TEST(post__outside_of_registered_memory__COMPLETES_WITH_ACCESS_AND_BREAKS_THE_QP),
 		TEST(post__a_failure_in_a_chain__REPORTS_IT_AND_ALL_BEHIND_IT),
 		TEST(post__unknown_operation__COMPLETES_WITH_CAPABILITY),
-		TEST(atomics__of_two_clients__LOSE_NOTHING),
 		TEST(send__many_sizes__ARRIVE_WHOLE_AND_IN_ORDER),
 		TEST(send__as_long_as_the_limit_allows__ARRIVES),
 		TEST(send__to_an_empty_receive_queue__WAITS),

@@ -216,6 +216,60 @@ take_back__part_of_a_chain__FAILS_THAT_PART(void **state)
 	assert_null(nam__sends_next_failed(&sends));
 }
 
+/* ---- what may go ---------------------------------------------------------------------------- */
+
+static unsigned
+may_go(bool plain, const char *ops)
+{
+	struct nam_wr wrs[8] = { 0 };
+	unsigned count = 0;
+
+	for (; ops[count]; count++) {
+		wrs[count].op = ops[count] == 'w' ? NAM_WR_WRITE : ops[count] == 's' ? NAM_WR_SEND :
+			ops[count] == 'c' ? NAM_WR_CAS : ops[count] == 'a' ? NAM_WR_FETCH_ADD :
+			NAM_WR_READ;
+		wrs[count].flags = ops[count] == 'f' ? NAM_WR_FENCE : 0;
+	}
+	return nam__sends_may_go(&sends, wrs, count, plain);
+}
+
+static void
+may_go__atomics_behind_writes__MUST_WAIT_FOR_THEM(void **state)
+{
+	const struct nam_wr write = { .op = NAM_WR_WRITE }, read = { .op = NAM_WR_READ };
+	uint32_t written;
+
+	(void)state;
+	assert_int_equal(may_go(false, "carcw"), 5);
+	assert_int_equal(may_go(false, "wwrcw"), 3);
+	assert_int_equal(may_go(false, "sa"), 1);
+	assert_int_equal(may_go(true, "rwc"), 2);
+	written = nam__sends_add(&sends, &write);
+	(void)nam__sends_add(&sends, &read);
+	assert_int_equal(may_go(false, "rc"), 1);
+	assert_int_equal(may_go(false, "a"), 0);
+	(void)nam__sends_succeeded(&sends, written);
+	assert_int_equal(may_go(false, "rc"), 2);
+	/* Of a queue pair that is broken, all go: to fail in their turn. */
+	(void)nam__sends_add(&sends, &write);
+	nam__sends_break(&sends, -NAM_E_FABRIC);
+	assert_int_equal(may_go(true, "cfc"), 3);
+}
+
+static void
+may_go__fenced__MUST_WAIT_FOR_ALL(void **state)
+{
+	uint32_t last;
+
+	(void)state;
+	assert_int_equal(may_go(false, "fr"), 2);
+	assert_int_equal(may_go(false, "rf"), 1);
+	last = post(0, 0);
+	assert_int_equal(may_go(false, "f"), 0);
+	(void)nam__sends_succeeded(&sends, last);
+	assert_int_equal(may_go(false, "f"), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -232,6 +286,8 @@ main(void)
 		TEST(refuse__after_others__FAILS_WHEN_THEY_ARE_DONE),
 		TEST(refuse__and_an_earlier_one_fails__THE_EARLIER_REASON_COUNTS),
 		TEST(take_back__part_of_a_chain__FAILS_THAT_PART),
+		TEST(may_go__atomics_behind_writes__MUST_WAIT_FOR_THEM),
+		TEST(may_go__fenced__MUST_WAIT_FOR_ALL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
