@@ -438,7 +438,7 @@ static int
 cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag)
 {
-	struct nam_cluster *cluster;
+	struct nam_cluster *cluster = NULL;
 	int rc;
 
 	if (!options->cluster || !options->cluster[0])
@@ -460,7 +460,7 @@ int
 nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
-	struct nam_cluster *cluster;
+	struct nam_cluster *cluster = NULL;
 	struct nam_client *client;
 	int rc = cluster_read(options, &cluster, diag);
 
@@ -592,7 +592,7 @@ int
 nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag)
 {
-	struct nam_cluster *cluster;
+	struct nam_cluster *cluster = NULL;
 	uint32_t count;
 	int rc = cluster_read(options, &cluster, diag);
 
