@@ -29,6 +29,7 @@
 	X(LOCK_CAS, "lock-cas", "two writers of one node")                                          \
 	X(UNLOCK_CAS, "unlock-cas", "a release that overtakes the WRITEs before it")                \
 	X(UNLOCK_ORDER, "unlock-order", "a release before its WRITEs are done")                     \
+	X(UNLOCK_OWNER, "unlock-owner", "success after another took the lock away")                 \
 	X(READ_PASSED_CAS, "read-passed-cas", "an image from before the lock was taken")            \
 	X(SIBLING_FIRST, "sibling-first", "a left half whose right half is not there yet")          \
 	X(ROOT_CAS, "root-cas", "two roots")                                                        \

@@ -167,7 +167,8 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		slot->handovers++;
 		slot->custody_at = lock->at;
 		slot->custody_word = lock->word;
-	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && *lock->old != lock->word) {
+	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && NAM_GUARD(UNLOCK_OWNER) &&
+		   *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;
 	}
 	nam_race_point("lock.released");

@@ -207,6 +207,51 @@ give_up_waiting(struct actor *self)
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }
 
+/* ---- a lock that is taken away -------------------------------------------------------------- */
+
+static void
+hold_for_thief(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+}
+
+/* What it wrote since, nobody can trust; so it must not be told that all is well. */
+static void
+insert_without_lock(struct actor *self)
+{
+	int rc = litmus_try_insert(self, 115);
+
+	if (rc != -NAM_E_FENCED)
+		litmus_fail("insert(115): %s, though its lock was taken away", nam_err_name(rc));
+	litmus.flags[THREE] = true;
+}
+
+/* As whoever finds a holder dead, and is wrong. */
+static void
+steal(struct actor *self)
+{
+	uint64_t mine = nam_lock_word(self->client->id, self->client->incarnation, 1), word, seen;
+	struct nam_gaddr at;
+	int rc;
+
+	litmus_await(ONE);
+	at = nam_gaddr_untagged(litmus_leaf_of(self, 115, &word));
+	if (nam_lock_owner(word) != litmus.actors[A].client->id)
+		sim_die("the lock is not where it was expected");
+	rc = nam_cas_await(self->worker, at, word, mine, &seen);
+	if (rc || seen != word)
+		sim_die("the lock cannot be taken away");
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	rc = nam_cas_await(self->worker, at, mine, NAM_LOCK_FREE, &seen);
+	if (rc || seen != mine)
+		litmus_fail("who lost its lock let go of that of another");
+}
+
 /* ---- a merge whose connection breaks --------------------------------------------------------- */
 
 /* A leaf behind another one, and on another server than its parent, the root. */
@@ -308,6 +353,9 @@ const struct litmus_case litmus_failure_cases[] = {
 		"workers of one process hand a lock on, and another process wants it", 1 },
 	{ { "restless_lock", LITMUS_LOADED, { NULL, pass_on, give_up_waiting }, { { 0 } } },
 		"a lock changes hands and is never free: who waits gives up", 1 },
+	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
+			{ { "lock.taken", A, hold_for_thief } } },
+		"a holder's lock is taken away: it is told, and leaves the lock of the other", 1 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2 },
