@@ -110,9 +110,9 @@ test_server_dies_under_load() {
 	namctl --quiet index create dying || fail "create dying"
 	seq 1 1000000 | awk '{ print $1 * 7 "\t" $1 }' | tac >"$tmp/pairs"
 	namctl load dying "$tmp/pairs" >"$tmp/out" 2>"$tmp/load.err" &
+	pid=$!
 	# It stands still while others look: on a slow machine it would be done before they had.
 	# With a thousand pairs both memory servers have leaves; with one, nobody misses the other.
-	# a thousand pairs both memory servers have leaves; with one, nobody would miss the other.
 	for ((i = 0; i < 600; i++)); do
 		sleep 0.05
 		kill -STOP $pid
