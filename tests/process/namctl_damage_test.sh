@@ -117,7 +117,7 @@ test_reader_goes() {
 test_server_dies_under_load() {
 	local pid status=0 i
 	namctl --quiet index create dying || fail "create dying"
-	# All over the place: in order, all of them go to one leaf, and its memory server might live.
+	# All over the place: in order they go to one leaf, whose memory server might live on.
 	seq 1 1000000 | awk '{ print $1 * 7919 % 1000003 "\t" $1 }' >"$tmp/pairs"
 	namctl load dying "$tmp/pairs" >"$tmp/out" 2>"$tmp/load.err" &
 	pid=$!
