@@ -21,6 +21,12 @@ nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam
 {
 	const struct nam__geometry *g = &index->g;
 
+	/*
+	 * First of all, and of torn images, too: a block that serves another index by now never
+	 * verifies here, however often it is read, and its generation changes with each life alone.
+	 */
+	if (NAM_GUARD(GENERATION) && (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at))
+		return -NAM_E_RESTART_DEAD;
 	if (index->ordered_loads) {
 		/* Words of one READ were loaded front first and rear last: see fabric.h. */
 		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))
@@ -29,9 +35,7 @@ nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam
 		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
 		return -NAM_E_RESTART_TORN;
 	}
-	if ((NAM_GUARD(GENERATION) &&
-		    (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at)) ||
-		(NAM_GUARD(DEAD_NODE) && nam__node_dead(image)) ||
+	if ((NAM_GUARD(DEAD_NODE) && nam__node_dead(image)) ||
 		(NAM_GUARD(NODE_TYPE) && level >= 0 && nam__node_level(image) != (unsigned)level))
 		return -NAM_E_RESTART_DEAD;
 	if (!nam__node_plausible(g, image))

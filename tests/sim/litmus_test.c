@@ -51,6 +51,9 @@ static const struct missed {
 	{ "stolen_lock", NAM_SIM_STRICT, "unlock-owner" },
 	{ "stolen_lock", NAM_SIM_WEAK, "unlock-owner" },
 	{ "stolen_lock", NAM_SIM_VERBS, "unlock-cas" },
+	{ "reused_elsewhere", NAM_SIM_STRICT, "generation" },
+	{ "reused_elsewhere", NAM_SIM_VERBS, "generation" },
+	{ "locked_elsewhere", NAM_SIM_WEAK, "generation" },
 };
 #define MISSED (sizeof(missed) / sizeof(missed[0]))
 

@@ -251,9 +251,8 @@ hold_before_look(struct actor *self)
 /* ---- reuse under a cached pointer ---------------------------------------------------------- */
 
 static void
-retire_and_reuse(struct actor *self)
+retire(struct actor *self)
 {
-	divide_only(self);
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 	litmus_delete_range(self, 160, 210);
@@ -264,7 +263,8 @@ retire_and_reuse(struct actor *self)
 static void
 reuse_near(struct actor *self)
 {
-	retire_and_reuse(self);
+	divide_only(self);
+	retire(self);
 	litmus.flags[FOUR] = true;
 	for (uint64_t number = 161; number <= 166; number++)
 		litmus_insert(self, number);
@@ -339,10 +339,66 @@ end_halved(struct actor *self)
 static void
 reuse_far(struct actor *self)
 {
-	retire_and_reuse(self);
+	divide_only(self);
+	retire(self);
 	litmus_insert(self, 331);
 	litmus_insert(self, 332);
 	litmus.flags[THREE] = true;
+}
+
+/* The block becomes the root of another index, whose nodes never verify as nodes of this one. */
+static void
+reuse_elsewhere(struct actor *self)
+{
+	struct nam_index *index = self->index;
+	struct nam_index_options options;
+	struct nam_gaddr old, now;
+	int rc;
+
+	divide_only(self);
+	old = litmus_leaf_of(self, 200, NULL);
+	retire(self);
+	nam_index_options_init(&options);
+	options.node_bytes = 256;
+	rc = nam_index_create(self->worker, "other", &options);
+	if (!rc)
+		rc = nam_index_open(self->worker, "other", 0, &self->index);
+	if (rc)
+		sim_die("the other index: %s", nam_worker_diag(self->worker));
+	litmus_insert(self, 200);
+	now = litmus_leaf_of(self, 200, NULL);
+	if (!nam_gaddr_same(nam_gaddr_untagged(old), nam_gaddr_untagged(now)))
+		litmus_fail("the other index has not got the block");
+	nam_index_close(self->index);
+	self->index = index;
+	litmus.flags[THREE] = true;
+}
+
+static void
+look_and_insert_by_cache(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect(self, 200, 0);
+	litmus_expect(self, 190, 0);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	litmus_expect(self, 200, -NAM_E_NOTFOUND);
+	litmus_insert(self, 170);
+	litmus.flags[INSERTED] = true;
+	litmus_await(SEEN);
+}
+
+static void
+insert_first_by_cache(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_expect(self, 200, 0);
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	litmus_insert(self, 170);
+	litmus_expect(self, 200, -NAM_E_NOTFOUND);
+	litmus.flags[INSERTED] = true;
+	litmus_await(SEEN);
 }
 
 static void
@@ -546,6 +602,14 @@ const struct litmus_case litmus_tree_cases[] = {
 	{ { "reused_far", LITMUS_LOADED, { end_reused, look_afresh, reuse_far, insert_by_cache },
 			{ { 0 } } },
 		"a block under a cached pointer is used again, for other keys", 1 },
+	{ { "reused_elsewhere", LITMUS_LOADED,
+			{ end_reused, look_afresh, reuse_elsewhere, look_and_insert_by_cache },
+			{ { 0 } } },
+		"a block under a cached pointer is used again by another index, and read", 1 },
+	{ { "locked_elsewhere", LITMUS_LOADED,
+			{ end_reused, look_afresh, reuse_elsewhere, insert_first_by_cache },
+			{ { 0 } } },
+		"a block under a cached pointer is used again by another index, and locked", 1 },
 	{ { "drop_under_merge", LITMUS_LOADED, { end_renewed, drop_meanwhile, merge_meanwhile },
 			{ { "merge.locked", B, hold_briefly } } },
 		"an index is dropped while a collector is at work", 1 },
