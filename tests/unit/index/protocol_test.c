@@ -191,10 +191,32 @@ node_judge__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
 	fixture.index->ordered_loads = false;
 	assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0), 0);
 	for (uint32_t word = 1; word < fixture.index->g.node_words; word++) {
-		fixture.image[word] ^= 1ull << (word % 64);
+		/* Of the shape, the counts: the generation is the next test's. */
+		unsigned bit = word == NAM__WORD_SHAPE ? 35 : word % 64;
+
+		fixture.image[word] ^= 1ull << bit;
 		assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0),
 			-NAM_E_RESTART_TORN);
-		fixture.image[word] ^= 1ull << (word % 64);
+		fixture.image[word] ^= 1ull << bit;
+	}
+	fixture_close(&fixture);
+}
+
+/* As a block looks that serves another index by now, whose seed is another. */
+static void
+node_judge__other_generation_and_no_hash_of_ours__RESTART_DEAD(void **state)
+{
+	struct fixture fixture;
+
+	(void)state;
+	fixture_open(&fixture, 100);
+	fixture.index->ordered_loads = false;
+	fixture.image[NAM__WORD_HASH] ^= 1;
+	for (unsigned bit = 0; bit < 16; bit++) {
+		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
+		assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0),
+			-NAM_E_RESTART_DEAD);
+		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
 	}
 	fixture_close(&fixture);
 }
@@ -681,6 +703,7 @@ main(void)
 		cmocka_unit_test(node_read__address_outside_of_memory__NOREGION_OR_ACCESS),
 		cmocka_unit_test(node_read__impossible_counts_in_a_whole_image__REMOTE_CORRUPT),
 		cmocka_unit_test(node_judge__any_word_changed__TORN_WHERE_THE_HASH_DECIDES),
+		cmocka_unit_test(node_judge__other_generation_and_no_hash_of_ours__RESTART_DEAD),
 		cmocka_unit_test(node_read__torn_for_a_moment__WAITS_FOR_THE_WHOLE_IMAGE),
 		cmocka_unit_test(node_read__torn_for_ever__RESTART_TORN_IN_BOUNDED_TIME),
 		cmocka_unit_test(node_read__torn_by_a_client_that_died__LOCK_ORPHANED_NAMES_IT),
