@@ -340,6 +340,13 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
 }
 
+/* Whose memory a queue pair leads to; 0: nobody's any more. */
+static unsigned
+peer_id(const struct sim_qp *qp)
+{
+	return qp->peer && qp->peer->domain ? qp->peer->domain->process->id : 0;
+}
+
 static void
 post_one(struct sim_qp *qp, const struct nam_wr *wr)
 {
@@ -372,9 +379,9 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 	}
 	sim->counts.messages++;
 	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,
-		"m%llu q%u posts %s%s%s of %u bytes at %llx", (unsigned long long)message->id,
+		"m%llu q%u posts %s%s%s of %u bytes at p%u:%llx", (unsigned long long)message->id,
 		qp->id, nam__sim_op_name(wr->op), wr->flags & NAM_WR_SIGNALED ? "" : " unsignalled",
-		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes,
+		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes, peer_id(qp),
 		(unsigned long long)wr->remote);
 	nam__sim_shape(message);
 	misfortune(message, process);

@@ -229,7 +229,7 @@ sim_history_write_json(const struct sim_history *history, FILE *file)
 
 		fprintf(file, "{\"op\":%zu,\"kind\":\"%s\"", i, kinds[op->kind]);
 		if (op->client == SIM_LOADER)
-			fputs(",\"client\":\"loader\"", file);
+			fputs(",\"client\":\"loader\",\"session\":0", file);
 		else
 			fprintf(file, ",\"client\":%" PRIu32 ",\"session\":%" PRIu32, op->client,
 				op->session);

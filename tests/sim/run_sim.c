@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_sim.c -- simulated runs from the command line; see README.md beside it. */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -84,10 +86,13 @@ static uint64_t
 number(const char *text)
 {
 	char *end;
-	unsigned long long value = strtoull(text, &end, 0);
+	unsigned long long value;
 
-	if (end == text || *end)
-		sim_die("'%s' is not a number\n%s", text, usage);
+	errno = 0;
+	value = strtoull(text, &end, 0);
+	if (end == text || *end || errno || strchr(text, '-'))
+		sim_die("'%s' is no whole number from 0 to 2^64 - 1; --help tells what there is",
+			text);
 	return value;
 }
 
@@ -100,7 +105,7 @@ set_profile(struct request *request, const char *name)
 			return;
 		}
 	}
-	sim_die("'%s' is no profile\n%s", name, usage);
+	sim_die("--profile %s: there are strict, verbs, weak and routed", name);
 }
 
 static void
@@ -110,7 +115,10 @@ set_mix(struct request *request, const char *text)
 
 	if (sscanf(text, "%u,%u,%u,%u,%u,%u", &mix->insert, &mix->upsert, &mix->update,
 		    &mix->delete, &mix->lookup, &mix->scan) != 6)
-		sim_die("'%s' is not six numbers\n%s", text, usage);
+		sim_die("--mix %s is not six numbers", text);
+	if ((uint64_t)mix->insert + mix->upsert + mix->update + mix->delete + mix->lookup +
+			mix->scan != 100)
+		sim_die("--mix %s is not 100 percent in all", text);
 }
 
 static void
@@ -148,11 +156,14 @@ set_faults(struct request *request, const char *text)
 		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 			if (strcmp(part, "all") && strcmp(part, known[i].name))
 				continue;
+			if (value && number(value) > 1000000)
+				sim_die("--faults %s=%s is more than a million in a million", part,
+					value);
 			*known[i].rate = value ? (uint32_t)number(value) : known[i].usual;
 			found = true;
 		}
 		if (!found)
-			sim_die("'%s' is no fault\n%s", part, usage);
+			sim_die("--faults %s: there is no such fault; --help names them", part);
 	}
 }
 
@@ -243,53 +254,78 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static uint32_t *
-small_number(struct sim_scenario *scenario, int option)
+/* Options that are a number of the scenario's, and what it may be. */
+static const struct {
+	int option;
+	size_t field;
+	uint32_t low, high;
+} small_numbers[] = {
+	{ OPT_SLOWNESS, offsetof(struct sim_scenario, sim.slowness), 1, 1000000 },
+	{ OPT_SERVERS, offsetof(struct sim_scenario, servers), 1, SIM_SERVERS_MAX },
+	{ OPT_HANDLERS, offsetof(struct sim_scenario, handlers), 1, 64 },
+	{ OPT_CLIENTS, offsetof(struct sim_scenario, clients), 1, 1000 },
+	{ OPT_WORKERS, offsetof(struct sim_scenario, workers), 1, 64 },
+	{ OPT_FIBERS, offsetof(struct sim_scenario, fibers), 1, 64 },
+	{ OPT_OPS, offsetof(struct sim_scenario, ops), 0, 100000000 },
+	{ OPT_KEYS, offsetof(struct sim_scenario, keys), 1, 100000000 },
+	{ OPT_KEY_BYTES, offsetof(struct sim_scenario, key_bytes), NAM_KEY_BYTES_MIN,
+		NAM_KEY_BYTES_MAX },
+	{ OPT_NODE_BYTES, offsetof(struct sim_scenario, node_bytes), NAM_NODE_BYTES_MIN,
+		NAM_NODE_BYTES_MAX },
+	{ OPT_HEAD_INTERVAL, offsetof(struct sim_scenario, head_interval), 0, 1000000 },
+	{ OPT_TIDE, offsetof(struct sim_scenario, tide), 0, 100000000 },
+	{ OPT_COLLECTS, offsetof(struct sim_scenario, collects), 0, 1000 },
+	{ OPT_SLOW_SERVER, offsetof(struct sim_scenario, slow_server), 0, 1000000 },
+	{ OPT_SPARE, offsetof(struct sim_scenario, spare), 0, 1000000 },
+	{ OPT_BULK, offsetof(struct sim_scenario, bulk), 50, 100 },
+	{ OPT_KILLS, offsetof(struct sim_scenario, kills), 0, 1000 },
+	{ OPT_SERVER_KILLS, offsetof(struct sim_scenario, server_kills), 0, 1000 },
+	{ OPT_STALLS, offsetof(struct sim_scenario, stalls), 0, 1000 },
+	{ OPT_STEPS, offsetof(struct sim_scenario, sim.step_bytes), 8, 64 },
+};
+#define SMALL_NUMBERS (sizeof(small_numbers) / sizeof(small_numbers[0]))
+
+static const char *
+option_name(int option)
 {
-	switch (option) {
-	case OPT_STEPS:
-		return &scenario->sim.step_bytes;
-	case OPT_SLOWNESS:
-		return &scenario->sim.slowness;
-	case OPT_SERVERS:
-		return &scenario->servers;
-	case OPT_HANDLERS:
-		return &scenario->handlers;
-	case OPT_CLIENTS:
-		return &scenario->clients;
-	case OPT_WORKERS:
-		return &scenario->workers;
-	case OPT_FIBERS:
-		return &scenario->fibers;
-	case OPT_OPS:
-		return &scenario->ops;
-	case OPT_KEYS:
-		return &scenario->keys;
-	case OPT_NODE_BYTES:
-		return &scenario->node_bytes;
-	case OPT_HEAD_INTERVAL:
-		return &scenario->head_interval;
-	case OPT_TIDE:
-		return &scenario->tide;
-	case OPT_COLLECTS:
-		return &scenario->collects;
-	case OPT_SLOW_SERVER:
-		return &scenario->slow_server;
-	case OPT_SPARE:
-		return &scenario->spare;
-	case OPT_BULK:
-		return &scenario->bulk;
-	case OPT_KILLS:
-		return &scenario->kills;
-	case OPT_SERVER_KILLS:
-		return &scenario->server_kills;
-	case OPT_STALLS:
-		return &scenario->stalls;
-	case OPT_KEY_BYTES:
-		return &scenario->key_bytes;
-	default:
-		return NULL;
+	for (const struct option *o = options; o->name; o++)
+		if (o->val == option)
+			return o->name;
+	return "";
+}
+
+/* False: it is another kind of option. */
+static bool
+set_small_number(struct sim_scenario *scenario, int option, const char *text)
+{
+	for (size_t i = 0; i < SMALL_NUMBERS; i++) {
+		uint64_t value;
+
+		if (small_numbers[i].option != option)
+			continue;
+		value = number(text);
+		if (value < small_numbers[i].low || value > small_numbers[i].high ||
+			(option == OPT_NODE_BYTES && (value & (value - 1))))
+			sim_die("--%s %s: %s from %u to %u is needed", option_name(option), text,
+				option == OPT_NODE_BYTES ? "a power of two" : "a number",
+				small_numbers[i].low, small_numbers[i].high);
+		if (option == OPT_STEPS && value != 8 && value != 64)
+			sim_die("--steps %s: 8 or 64 is needed", text);
+		*(uint32_t *)(void *)((char *)scenario + small_numbers[i].field) = (uint32_t)value;
+		return true;
 	}
+	return false;
+}
+
+/* That it cannot be written is to be known before the run, not after it. */
+static const char *
+writable(const char *path)
+{
+	FILE *file = fopen(path, "a");
+
+	if (!file || fclose(file))
+		sim_die("%s cannot be written: %s", path, strerror(errno));
+	return path;
 }
 
 static void
@@ -307,17 +343,13 @@ static void
 remember(struct request *request, int option, const char *value)
 {
 	size_t length = strlen(request->line);
-	const char *name = NULL;
 
 	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_TWICE ||
 		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON ||
 		option == OPT_PLAIN || option == OPT_POINTS)
 		return;
-	for (const struct option *o = options; o->name; o++)
-		if (o->val == option)
-			name = o->name;
-	(void)snprintf(request->line + length, sizeof(request->line) - length, " --%s%s%s", name,
-		value ? " " : "", value ? value : "");
+	(void)snprintf(request->line + length, sizeof(request->line) - length, " --%s%s%s",
+		option_name(option), value ? " " : "", value ? value : "");
 }
 
 static void
@@ -333,6 +365,8 @@ set_other(struct request *request, int option)
 		break;
 	case OPT_SEEDS:
 		request->seeds = number(optarg);
+		if (!request->seeds)
+			sim_die("--seeds 0 is no run");
 		break;
 	case OPT_CACHE:
 		request->scenario.cache_bytes = number(optarg);
@@ -359,10 +393,10 @@ set_other(struct request *request, int option)
 		request->scenario.record = false;
 		break;
 	case OPT_JSON:
-		request->json = optarg;
+		request->json = writable(optarg);
 		break;
 	case OPT_PLAIN:
-		request->plain = optarg;
+		request->plain = writable(optarg);
 		break;
 	case OPT_TRACE:
 		request->scenario.sim.trace = stdout;
@@ -399,23 +433,14 @@ parse(int argc, char **argv, struct request *request)
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		uint32_t *field = small_number(&request->scenario, option);
-
-		if (field)
-			*field = (uint32_t)number(optarg);
-		else
+		if (!set_small_number(&request->scenario, option, optarg))
 			set_other(request, option);
 		remember(request, option, optarg);
 	}
 	if (optind != argc)
 		sim_die("%s", usage);
-	if (request->scenario.servers < 1 || request->scenario.servers > SIM_SERVERS_MAX ||
-		!request->scenario.clients || !request->scenario.workers ||
-		!request->scenario.fibers || request->scenario.fibers > 64 ||
-		!request->scenario.keys || request->scenario.key_bytes < NAM_KEY_BYTES_MIN ||
-		request->scenario.key_bytes > NAM_KEY_BYTES_MAX ||
-		(request->scenario.pairs && request->plain))
-		sim_die("out of range\n%s", usage);
+	if (request->scenario.pairs && request->plain)
+		sim_die("--plain knows one value for a key, and --pairs has several: take --json");
 	if (request->scenario.keys > 1000)
 		request->scenario.memory_bytes += 512ull * request->scenario.keys;
 }

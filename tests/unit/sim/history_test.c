@@ -100,7 +100,7 @@ write_json__one_of_each__ONE_LINE_EACH(void **state)
 
 	write_json();
 
-	assert_text("{\"op\":0,\"kind\":\"insert\",\"client\":\"loader\",\"key\":8,"
+	assert_text("{\"op\":0,\"kind\":\"insert\",\"client\":\"loader\",\"session\":0,\"key\":8,"
 		"\"payload\":80,\"call_ns\":0,\"return_ns\":0,\"rc\":\"0\"}\n"
 		"{\"op\":1,\"kind\":\"insert\",\"client\":1,\"session\":1,\"key\":7,\"payload\":70,"
 		"\"call_ns\":20,\"return_ns\":30,\"rc\":\"0\"}\n"

@@ -379,10 +379,14 @@ static void
 atomics__one_put_in_ten__COST_AS_KNOWN(void **state)
 {
 	struct nam_sim_network cib = network("connect-ib"), cx3 = network("connectx3");
+	double is;
 
 	(void)state;
 	assert_between("connect-ib: 10 % PUTs of two atomics cost, %", loss_by_puts(&cib), 31, 31);
-	assert_between("connectx3: ..., as this model has it", loss_by_puts(&cx3), 51, 51);
+	is = loss_by_puts(&cx3);
+	print_message("%-62s %7.2f (51 by this model; 72 is known: see above)\n",
+		"connectx3: ...", is);
+	assert_true(is >= 0.9 * 51 && is <= 1.1 * 51);
 	cx3.read.in_per_us = 26;
 	cx3.write.in_per_us = 35;
 	assert_between("connectx3 with 26 M READs and 35 M WRITEs a second: ...",
