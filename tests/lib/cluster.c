@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,44 @@ test_scaled(uint64_t count)
 	uint64_t scaled = (uint64_t)((double)count * scale);
 
 	return scaled ? scaled : 1;
+}
+
+uint64_t
+test_scaled_least(uint64_t count, uint64_t least)
+{
+	uint64_t scaled = test_scaled(count);
+
+	return scaled < least ? least : scaled;
+}
+
+uint64_t
+test_memory(uint64_t bytes)
+{
+	uint64_t least = 16u << 20, scaled = test_scaled_least(bytes, least) & ~0xfffffull;
+
+	return bytes < least || scaled > bytes ? bytes : scaled;
+}
+
+uint64_t
+test_bound_ns(uint64_t ns)
+{
+	const char *text = getenv("NAM_TEST_SLOWNESS");
+
+	return text && *text ? (uint64_t)((double)ns * strtod(text, NULL)) : ns;
+}
+
+void
+test_address(const char *path, char *ret, size_t size)
+{
+	static atomic_uint ports;
+	const char *fabric = getenv("NAM_TEST_FABRIC");
+	size_t length = fabric ? strlen(fabric) : 0;
+
+	if (length > 2 && !strcmp(fabric + length - 2, ":0"))
+		(void)snprintf(ret, size, "%.*s:%u", (int)(length - 2), fabric,
+			10000 + ((unsigned)getpid() * 64 + atomic_fetch_add(&ports, 1)) % 20000);
+	else
+		(void)snprintf(ret, size, "shm:%s", path);
 }
 
 /* ---- children ----------------------------------------------------------------------------- */
@@ -197,35 +236,27 @@ finish(void)
 		cluster_stop(unfinished);
 }
 
-/*
- * An address for memory server `number`: a socket in `folder`, or, where NAM_TEST_FABRIC is for
- * example verbs:10.0.0.1:0, a port of its own on that host.
- */
 static void
 address_choose(const char *folder, unsigned number, char *address, size_t size)
 {
-	static unsigned ports;
-	const char *fabric = getenv("NAM_TEST_FABRIC");
-	size_t length = fabric ? strlen(fabric) : 0;
+	char path[96];
 
-	if (length > 2 && !strcmp(fabric + length - 2, ":0"))
-		(void)snprintf(address, size, "%.*s:%u", (int)(length - 2), fabric,
-			10000 + ((unsigned)getpid() * 64 + ports++) % 20000);
-	else
-		(void)snprintf(address, size, "shm:%s/%u", folder, number);
+	(void)snprintf(path, sizeof(path), "%s/%u", folder, number);
+	test_address(path, address, size);
 }
 
 void
 cluster_start_server(struct cluster *cluster, unsigned number)
 {
 	struct child *server = &cluster->servers[number];
-	char id[12], line[512];
+	char id[12], memory[24], line[512];
 	const char *const argv[] = {
 		test_program("nam-memserver"), "--listen", cluster->addresses[number],
-		"--memory", cluster->memory, "--region", cluster->region, "--pages", "4k",
-		"--id", id, NULL,
+		"--memory", memory, "--region", cluster->region, "--pages", "4k", "--id", id, NULL,
 	};
 
+	(void)snprintf(memory, sizeof(memory), "%lluM",
+		(unsigned long long)(test_memory(cluster->memory_mib << 20) >> 20));
 	(void)snprintf(id, sizeof(id), "%u", number);
 	child_start(server, argv);
 	if (!child_line(server, line, sizeof(line), READY_MS))
@@ -233,7 +264,7 @@ cluster_start_server(struct cluster *cluster, unsigned number)
 }
 
 void
-cluster_start(struct cluster *cluster, unsigned count, const char *memory, const char *region)
+cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib, const char *region)
 {
 	size_t length = 0;
 
@@ -242,7 +273,7 @@ cluster_start(struct cluster *cluster, unsigned count, const char *memory, const
 	if (!mkdtemp(cluster->folder))
 		test_die("%s: %s", cluster->folder, strerror(errno));
 	cluster->count = count;
-	cluster->memory = memory;
+	cluster->memory_mib = memory_mib;
 	cluster->region = region;
 	unfinished = cluster;
 	(void)atexit(finish);

@@ -26,6 +26,23 @@ void test_die(const char *format, ...) NAM_PRINTF(1, 2) __attribute__((noreturn)
  * programs do a tenth, and all others everything.
  */
 uint64_t test_scaled(uint64_t count);
+/* The same, but no fewer than a test needs to mean anything. */
+uint64_t test_scaled_least(uint64_t count, uint64_t least);
+
+/* Memory of a server for what test_scaled() leaves: at least 16 MiB, or what it was. */
+uint64_t test_memory(uint64_t bytes);
+
+/*
+ * A time within which something must have happened, times the factor NAM_TEST_SLOWNESS of the
+ * environment, where the machine is an emulated one; without it as it is.
+ */
+uint64_t test_bound_ns(uint64_t ns);
+
+/*
+ * An address that nobody has yet: a port of the host in NAM_TEST_FABRIC, for example
+ * verbs:10.0.0.1:0, and without it the socket @path.
+ */
+void test_address(const char *path, char *ret, size_t size);
 
 /* ---- children ----------------------------------------------------------------------------- */
 
@@ -61,12 +78,13 @@ struct cluster {
 	char addresses[CLUSTER_SERVERS_MAX][96];	/* "shm:..." */
 	char list[CLUSTER_SERVERS_MAX * 96];		/* what --cluster takes */
 	unsigned count;
-	const char *memory, *region;
+	uint64_t memory_mib;
+	const char *region;
 	struct child servers[CLUSTER_SERVERS_MAX];
 };
 
-/* @memory, @region: as nam-memserver wants them */
-void cluster_start(struct cluster *cluster, unsigned count, const char *memory,
+/* @memory_mib: of which test_memory() says how much; @region: as nam-memserver wants it */
+void cluster_start(struct cluster *cluster, unsigned count, uint64_t memory_mib,
 	const char *region);
 /* One server, at first or anew after it has ended; waits until it is ready. */
 void cluster_start_server(struct cluster *cluster, unsigned number);

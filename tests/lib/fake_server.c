@@ -8,6 +8,7 @@
 
 #include "../../common/env.h"
 #include "../../common/gaddr.h"
+#include "cluster.h"
 
 #define RECVS 64u
 #define QPS_MAX 64u
@@ -395,7 +396,9 @@ fake_server_start(const struct fake_server_options *options)
 {
 	static atomic_uint number;
 	struct fake_server *server = calloc(1, sizeof(*server));
+	struct nam_fabric_options fabric = { .listens = 1 };
 	struct nam_diag diag = { "" };
+	char path[64];
 
 	must(server != NULL, "calloc");
 	server->options = *options;
@@ -408,11 +411,12 @@ fake_server_start(const struct fake_server_options *options)
 		server->options.regions_count = 1;
 	if (!options->regions_per_page)
 		server->options.regions_per_page = NAM_RPC_REGIONS_PER_REPLY;
-	snprintf(server->address, sizeof(server->address), "shm:/tmp/nam-fake-%d-%u", getpid(),
-		atomic_fetch_add(&number, 1));
+	snprintf(path, sizeof(path), "/tmp/nam-fake-%d-%u", getpid(), atomic_fetch_add(&number, 1));
+	test_address(path, server->address, sizeof(server->address));
+	fabric.address = server->address;
 	server->ops = nam_fabric_find(server->address, NULL);
 	must(server->ops != NULL, "finding the provider");
-	must(!server->ops->domain_open(NULL, &server->domain, &diag), "domain_open");
+	must(!server->ops->domain_open(&fabric, &server->domain, &diag), diag.text);
 	must(!server->ops->cq_create(server->domain, 4096, &server->cq), "cq_create");
 	must(!server->ops->rq_create(server->domain, server->cq, RECVS, &server->rq), "rq_create");
 	memory_set_up(server);

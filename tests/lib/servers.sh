@@ -31,6 +31,12 @@ nam_server_nobody() {
 	esac
 }
 
+# nam_scaled COUNT LEAST: COUNT times the factor NAM_TEST_SCALE, and no fewer than LEAST.
+nam_scaled() {
+	awk -v n="$1" -v least="$2" -v scale="${NAM_TEST_SCALE:-1}" \
+		'BEGIN { n *= scale; printf "%d\n", n < least ? least : n }'
+}
+
 # nam_server_start ID OPTION...: returns once it is ready; prints its log if it does not get there.
 nam_server_start() {
 	local id=$1 log=$tmp/server$1.log address waited

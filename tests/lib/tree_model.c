@@ -10,6 +10,12 @@
 
 #include "tree_model.h"
 
+uint64_t
+tree_model_keys(void)
+{
+	return test_scaled_least(TREE_MODEL_KEYS_MAX, TREE_MODEL_KEYS_MAX / 10);
+}
+
 static void
 tree_model_key(uint64_t number, uint8_t *key)
 {

@@ -9,12 +9,17 @@
 
 #include "tree.h"
 
-#define TREE_MODEL_KEYS 6000u
+#define TREE_MODEL_KEYS_MAX 6000u
+/* How many there are this time. */
+#define TREE_MODEL_KEYS tree_model_keys()
 
 /* Which of the keys are there, and with which payload. */
 struct tree_model {
-	uint64_t payload[TREE_MODEL_KEYS];	/* 0: no such key */
+	uint64_t payload[TREE_MODEL_KEYS_MAX];	/* 0: no such key */
 };
+
+/* As many as NAM_TEST_SCALE leaves of them. */
+uint64_t tree_model_keys(void);
 
 /* Each does to the tree what it does to the model, and expects the model's answer. */
 void tree_model_insert(struct tree *tree, struct tree_model *model, uint64_t number,

@@ -16,12 +16,12 @@
 #include "index/verify.h"
 #include "lib/tree.h"
 
-#define KEYS 6000u
+#define KEYS test_scaled_least(6000, 1000)
 #define KEPT 10u		/* one key in so many is not deleted */
 #define READY_MS 20000u
-#define LOAD_KEYS 300000u
 
 static uint64_t seed = 1;
+static uint64_t load_keys;	/* of an index that somebody dies in loading */
 
 /* ---- those who die ------------------------------------------------------------------------- */
 
@@ -32,8 +32,8 @@ source_next(void *arg, void *key, uint64_t *payload)
 
 	if (!*left)
 		return 0;
-	nam_key_from_u64(LOAD_KEYS - *left, key);
-	*payload = LOAD_KEYS - *left + 1;
+	nam_key_from_u64(load_keys - *left, key);
+	*payload = load_keys - *left + 1;
 	--*left;
 	return 1;
 }
@@ -56,7 +56,7 @@ die_at_work(const char *work, const char *list)
 			break;
 	}
 	if (!strcmp(work, "--load")) {
-		uint64_t left = LOAD_KEYS;
+		uint64_t left = load_keys;
 
 		rc = nam_index_bulk_load(guest.worker, guest.index, source_next, &left, 0, NULL);
 	}
@@ -210,7 +210,7 @@ collect__killed_at_any_moment__ANSWERS_STAY_RIGHT(void **state)
 		int rc;
 
 		plant_sparse(&tree);
-		kill_at_work(&tree, "--collect", nam_rng_below(&rng, 900000));
+		kill_at_work(&tree, "--collect", nam_rng_below(&rng, test_bound_ns(900000)));
 		check_remains(&tree, &remains);
 		check_answers(&tree, KEYS, KEPT, 1, &remains);
 		/* The next collector succeeds the dead one, and does what it can. */
@@ -247,17 +247,17 @@ bulk_load__killed_at_any_moment__ALL_OR_NOTHING(void **state)
 		/* What a dead loader has written stays allocated: new servers each time. */
 		tree_start(&tree, 2, 16u << 20);
 		tree_plant(&tree, &options);
-		kill_at_work(&tree, "--load", nam_rng_below(&rng, 6000000));
+		kill_at_work(&tree, "--load", nam_rng_below(&rng, test_bound_ns(6000000)));
 		tree_guest_come(local_cluster_list(tree.cluster), &guest);
 		nam_key_from_u64(7, key);
 		rc = nam_index_lookup(guest.worker, guest.index, key, &payload);
 		tree_guest_go(&guest);
 		if (rc == 0) {
-			check_answers(&tree, LOAD_KEYS, 1, 97, &remains);
+			check_answers(&tree, load_keys, 1, 97, &remains);
 			check_remains(&tree, &remains);
 			full++;
 		} else if (rc == -NAM_E_NOTFOUND) {
-			check_answers(&tree, LOAD_KEYS, 0, 97, &remains);
+			check_answers(&tree, load_keys, 0, 97, &remains);
 			empty++;
 		} else {
 			assert_int_equal(rc, -NAM_E_RESTART_DEAD);
@@ -279,6 +279,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(bulk_load__killed_at_any_moment__ALL_OR_NOTHING),
 	};
 
+	load_keys = test_scaled_least(300000, 20000);
 	if (argc == 3 && !strcmp(argv[1], "--seed"))
 		seed = strtoull(argv[2], NULL, 0);
 	else if (argc == 3)

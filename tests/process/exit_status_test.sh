@@ -16,9 +16,9 @@ test_cluster() {
 		expect 2 nam-bench index --cluster "$bad" "${small[@]}"
 		expect 2 nam-bench raw --cluster "$bad" --ops 100
 	done
-	expect 3 namctl --cluster "shm:$tmp/nobody" status
-	expect 3 nam-bench index --cluster "shm:$tmp/nobody" "${small[@]}"
-	expect 3 nam-bench raw --cluster "shm:$tmp/nobody" --ops 100
+	expect 3 namctl --cluster "$(nam_server_nobody)" status
+	expect 3 nam-bench index --cluster "$(nam_server_nobody)" "${small[@]}"
+	expect 3 nam-bench raw --cluster "$(nam_server_nobody)" --ops 100
 }
 
 test_indexes() {
@@ -42,11 +42,11 @@ test_wrong() {
 
 test_full() {
 	expect 0 namctl index create full
-	seq 1 1000000 | awk '{ print $1 "\t" $1 }' >"$tmp/full.tsv"
+	seq 1 "$full" | awk '{ print $1 "\t" $1 }' >"$tmp/full.tsv"
 	expect 6 namctl load full "$tmp/full.tsv"
 	expect 0 namctl index drop full
-	expect 6 nam-bench index --keys 1M --ops 1 --quiet
-	expect 6 nam-bench index --keys 1000 --ops 2M --mix insert=100 --quiet
+	expect 6 nam-bench index --keys "$full" --ops 1 --quiet
+	expect 6 nam-bench index --keys 1000 --ops $((2 * full)) --mix insert=100 --quiet
 	expect 0 namctl index list
 	prints ""
 }
@@ -120,8 +120,8 @@ create_brief() {
 test_signals() {
 	local after
 
-	seq 1 20000 | awk '{ print $1 "\t" $1 }' >"$tmp/many.tsv"
-	head -2000 "$tmp/many.tsv" >"$tmp/brief.tsv"
+	seq 1 "$(nam_scaled 20000 1000)" | awk '{ print $1 "\t" $1 }' >"$tmp/many.tsv"
+	head -"$(nam_scaled 2000 500)" "$tmp/many.tsv" >"$tmp/brief.tsv"
 	expect 0 namctl index create many
 	expect 0 namctl load many "$tmp/many.tsv"
 	after=:
@@ -160,7 +160,10 @@ test_dead() {
 	expect 3 nam-bench raw --ops 100
 }
 
-nam_servers_start 2 --memory 8M --region 4M --pages 4k || exit 1
+# More pairs than there is memory for.
+full=$(nam_scaled 1000000 125000)
+memory=$(nam_scaled 8192 1024)
+nam_servers_start 2 --memory "${memory}k" --region $((memory / 2))k --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_cluster
 test_indexes

@@ -5,17 +5,22 @@
 
 #include <stdint.h>
 
+#include "../lib/cluster.h"
 #include "nam.h"
 
 #define INDEX "shared"
 #define LOCK_MS 500u
-#define BOUND_NS (LOCK_MS * 1000000ull + 1000000000ull)	/* what the project promises */
-#define NUMBERS 400000ull
+/* What the project promises. */
+#define BOUND_NS test_bound_ns(LOCK_MS * 1000000ull + 1000000000ull)
+#define NUMBERS_MAX 400000u
+#define NUMBERS numbers()
 #define CLASSES 8u			/* of numbers; 0: there before anybody dies */
 #define SURVIVOR 1u
 #define LATE 2u				/* the coordinator's, after the deaths */
 #define VICTIM 3u			/* and those after it */
 
+/* How many there are, in all classes. */
+uint64_t numbers(void);
 uint64_t payload_of(uint64_t number);
 /* Number `i` of a class, spread over the whole tree. */
 uint64_t number_of(unsigned class, uint64_t i);

@@ -18,6 +18,16 @@
 #define SURVIVOR_WARM 100u		/* operations before it counts as being at work */
 
 uint64_t
+numbers(void)
+{
+	static _Atomic uint64_t known;
+
+	if (!known)
+		known = test_scaled_least(NUMBERS_MAX, 40000) / CLASSES * CLASSES;
+	return known < NUMBERS_MAX ? known : NUMBERS_MAX;
+}
+
+uint64_t
 payload_of(uint64_t number)
 {
 	return number * 1000003 + 7;

@@ -43,7 +43,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&fixture.cluster, 2, "64M", "16M");
+	cluster_start(&fixture.cluster, 2, 64, "16M");
 	fixture.client = test_connect(fixture.cluster.list, "coordinator", LOCK_MS);
 	fixture.worker = test_worker(fixture.client);
 	return 0;
@@ -132,7 +132,7 @@ tree_verify(bool torn_allowed)
 /* ---- killed at random moments ------------------------------------------------------------- */
 
 /* What was acknowledged, by number. */
-static uint8_t acknowledged[NUMBERS];
+static uint8_t acknowledged[NUMBERS_MAX];
 
 static void
 read_acknowledgements(struct child *victim)

@@ -30,12 +30,13 @@
 #define CLIENTS 3u
 #define THREADS 2u
 #define FIBERS 12u
-#define KEYS 5000u
+#define KEYS test_scaled_least(5000, 500)
 #define WRITTEN_KEYS 1000000u
 #define RPC_MS 2000u			/* the default of rpc_timeout_ms */
-#define BOUND_NS 2000000000ull		/* what the project promises after a death */
+/* What the project promises after a death. */
+#define BOUND_NS test_bound_ns(2000000000)
 /* A stopped server is noticed by the timeout of RPCs; on busy processors a little later. */
-#define STOPPED_NS (RPC_MS * 1000000ull + 1500000000ull)
+#define STOPPED_NS test_bound_ns(RPC_MS * 1000000ull + 1500000000ull)
 
 /* ---- the client: loops until the fabric fails --------------------------------------------- */
 
@@ -213,7 +214,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&cluster, 2, "256M", "32M");
+	cluster_start(&cluster, 2, 256, "32M");
 	return 0;
 }
 

@@ -17,8 +17,8 @@
 #include "lib/cluster.h"
 #include "nam.h"
 
-#define KEYS 20000u
-#define BOUND_NS 2000000000ull
+#define KEYS test_scaled_least(20000, 1000)
+#define BOUND_NS test_bound_ns(2000000000)
 #define CTL_REMOTE 6			/* namctl(1): remote memory is not as it should be */
 
 static struct cluster cluster;
@@ -67,7 +67,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&cluster, 2, "64M", "16M");
+	cluster_start(&cluster, 2, 64, "16M");
 	join();
 	make("old");
 	leave();
@@ -94,7 +94,7 @@ namctl(const char *command, const char *name, const char *key)
 	struct child child;
 
 	child_start(&child, argv);
-	return child_wait(&child, 10000);
+	return child_wait(&child, (unsigned)(test_bound_ns(10000000000) / 1000000));
 }
 
 static void

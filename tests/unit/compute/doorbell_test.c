@@ -156,16 +156,18 @@ doorbell__address_of_no_region__NOREGION_AND_NOTHING_POSTED(void **state)
 
 struct one_of_many {
 	struct nam_worker *worker;
+	uint64_t number;
 	uint64_t *old;
 	int rc;
 };
 
+/* Each expects those before it to have been there; whoever comes out of turn tries again. */
 static void
 add_one(void *arg)
 {
 	struct one_of_many *self = arg;
 	struct nam__doorbell doorbell;
-	uint64_t seen = 0;
+	uint64_t seen = self->number;
 
 	do {
 		nam__doorbell_init(&doorbell, self->worker, blocks[0]);
@@ -195,7 +197,7 @@ doorbell__more_fibers_than_the_queue_pair_has_room__ALL_ARE_DONE(void **state)
 	assert_int_equal(nam_client_connect(&options, &many, NULL), 0);
 	by = test_worker(many);
 	for (unsigned i = 0; i < CROWD; i++) {
-		crowd[i] = (struct one_of_many){ by, nam_buffer_take(by, 8), -EBUSY };
+		crowd[i] = (struct one_of_many){ by, i, nam_buffer_take(by, 8), -EBUSY };
 		assert_int_equal(nam_worker_spawn(by, add_one, &crowd[i]), 0);
 	}
 	nam_worker_run(by);

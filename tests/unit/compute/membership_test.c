@@ -158,8 +158,10 @@ nam_worker_close__real_servers__EVERY_BLOCK_GIVEN_BACK(void **state)
 static void
 nam_alloc__fresh_blocks__ALL_ZEROES(void **state)
 {
-	struct local_cluster *cluster = local_cluster_start(2, MEMORY_BYTES, REGION_BYTES);
 	static const uint8_t zeroes[STRIDE];
+	/* More than one region's worth, so that both regions of each server are met. */
+	uint64_t count = test_scaled(40000), region = (count * STRIDE / 2 * 3 / 4) & ~4095ull;
+	struct local_cluster *cluster = local_cluster_start(2, 2 * region, region);
 	struct member member;
 	struct nam_gaddr at;
 	uint8_t *block;
@@ -167,8 +169,7 @@ nam_alloc__fresh_blocks__ALL_ZEROES(void **state)
 	(void)state;
 	join_real(&member, cluster);
 	block = nam_buffer_take(member.worker, STRIDE);
-	/* More than one region's worth, so that both regions of each server are met. */
-	for (uint32_t i = 0; i < 40000; i++) {
+	for (uint64_t i = 0; i < count; i++) {
 		assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
 		assert_int_equal(nam_gaddr_tag(at), NAM_BLOCK_FRESH);
 		assert_int_equal(nam_read_await(member.worker, at, block, STRIDE), 0);

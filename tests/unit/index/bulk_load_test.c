@@ -147,6 +147,8 @@ bulk_load__any_size__IS_SOUND_AND_COMPLETE(void **state)
 			struct source source = ascending(sizes[i]);
 			uint64_t count = 0;
 
+			if (sizes[i] > test_scaled_least(20000, 1331))
+				continue;
 			options.head_interval = interval;
 			tree_plant(tree, &options);
 			assert_int_equal(load(tree, &source, 100, &count), 0);
@@ -165,8 +167,8 @@ bulk_load__any_key_size_and_uniqueness__IS_SOUND_AND_COMPLETE(void **state)
 	struct tree *tree = *state;
 
 	for (unsigned i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
-		struct source source = ascending(3000), again;
-		uint64_t count;
+		struct source source = ascending(test_scaled_least(3000, 600)), again;
+		uint64_t keys = source.end, count;
 
 		options.key_bytes = sizes[i / 2];
 		options.unique = i % 2;
@@ -175,7 +177,7 @@ bulk_load__any_key_size_and_uniqueness__IS_SOUND_AND_COMPLETE(void **state)
 		again = source;
 		tree_plant(tree, &options);
 		assert_int_equal(load(tree, &source, 0, &count), 0);
-		assert_int_equal(count, 3000 * source.copies);
+		assert_int_equal(count, keys * source.copies);
 		tree_assert_sound(tree);
 		assert_scan(tree, again);
 	}
@@ -189,12 +191,13 @@ bulk_load__fill_percent__DECIDES_HOW_FULL_LEAVES_ARE(void **state)
 	struct nam_index_stat stat;
 
 	for (uint32_t fill = 50; fill <= 100; fill += 10) {
-		struct source source = ascending(50000);
+		uint64_t keys = test_scaled_least(50000, 10000);
+		struct source source = ascending(keys);
 
 		tree_plant(tree, &options);
 		assert_int_equal(load(tree, &source, fill, NULL), 0);
 		assert_int_equal(nam_index_stat(tree->worker, tree->index, &stat), 0);
-		assert_int_equal(stat.entries, 50000);
+		assert_int_equal(stat.entries, keys);
 		assert_true(stat.leaf_fill > fill / 100.0 - 0.03);
 		assert_true(stat.leaf_fill <= fill / 100.0 + 0.001);
 		assert_int_equal(stat.remote_bytes, tree->index->g.stride *
@@ -218,7 +221,7 @@ static void
 bulk_load__several_servers__ALL_GET_THEIR_SHARE(void **state)
 {
 	struct nam_index_options options = options_default();
-	struct source source = ascending(100000);
+	struct source source = ascending(test_scaled_least(100000, 20000));
 	struct tree *tree = *state;
 	struct nam_index_stat stat;
 
@@ -359,12 +362,12 @@ bulk_load__root_pointer_is_another__DROPPED_AND_UNDONE(void **state)
 	struct nam_index_options options = options_default();
 	struct source source = ascending(100);
 	struct tree *tree = *state;
-	uint64_t root, carved = 0;
+	uint64_t root, carved = 0, keys = test_scaled_least(50000, 10000);
 
 	tree_plant(tree, &options);
 	root = atomic_load(&tree->index->root);
 	for (unsigned i = 0; i < 8; i++) {
-		struct thief thief = { tree, ascending(50000), root ^ 64 };
+		struct thief thief = { tree, ascending(keys), root ^ 64 };
 
 		assert_int_equal(nam_index_bulk_load(tree->worker, tree->index, thief_next, &thief,
 					 0, NULL), -NAM_E_DROPPED);

@@ -132,6 +132,7 @@ static void
 collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 {
 	static const uint32_t sizes[] = { 8, 12, 40 };
+	uint64_t pairs = test_scaled_least(3000, 600);
 	struct tree *tree = *state;
 
 	for (unsigned i = 0; i < 6; i++) {
@@ -143,11 +144,11 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 		options.unique = i % 2;
 		options.node_bytes = 512;
 		tree_plant(tree, &options);
-		for (uint64_t n = 0; n < 3000; n++) {
+		for (uint64_t n = 0; n < pairs; n++) {
 			nam_key_from_u64(n / (options.unique ? 1 : 5), key);
 			assert_int_equal(nam_index_insert(tree->worker, tree->index, key, n), 0);
 		}
-		for (uint64_t n = 0; n < 3000; n++) {
+		for (uint64_t n = 0; n < pairs; n++) {
 			nam_key_from_u64(n / (options.unique ? 1 : 5), key);
 			if (n % 7)
 				assert_int_equal(nam_index_delete_pair(tree->worker, tree->index,
@@ -157,7 +158,7 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 		assert_true(tree_collect(tree).merges > 10);
 		tree_assert_sound(tree);
 		assert_int_equal(tree_stat(tree).entries, entries);
-		for (uint64_t n = 0; n < 3000; n += 7) {
+		for (uint64_t n = 0; n < pairs; n += 7) {
 			nam_key_from_u64(n / (options.unique ? 1 : 5), key);
 			assert_int_equal(nam_index_delete_pair(tree->worker, tree->index, key, n),
 				0);
@@ -169,18 +170,20 @@ collect__any_shape_of_keys__KEEPS_EVERY_PAIR(void **state)
 static void
 collect__between_random_operations__AGREES_WITH_THE_MODEL(void **state)
 {
-	for (uint64_t seed = 1; seed <= 12; seed++) {
+	uint64_t steps = test_scaled_least(20000, 3000);
+
+	for (uint64_t seed = 1; seed <= test_scaled_least(12, 2); seed++) {
 		struct nam_index_options options = tree_options_small();
 		struct nam_rng rng = nam_rng_seed(seed);
 		struct tree_model model = { 0 };
 
 		options.head_interval = (uint32_t)nam_rng_below(&rng, 6);
 		tree_plant(*state, &options);
-		for (unsigned step = 0; step < 20000; step++) {
+		for (uint64_t step = 0; step < steps; step++) {
 			uint64_t number = nam_rng_below(&rng, TREE_MODEL_KEYS / (1 + seed % 3));
 			uint64_t dice = nam_rng_below(&rng, 1000);
 			/* Tides: mostly inserts, then mostly deletes. */
-			uint64_t inserts = step / 4000 % 2 ? 250 : 650;
+			uint64_t inserts = step / (steps / 5) % 2 ? 250 : 650;
 
 			if (dice < inserts)
 				tree_model_insert(*state, &model, number, step + 1);
@@ -201,7 +204,7 @@ collect__between_random_operations__AGREES_WITH_THE_MODEL(void **state)
 /* ---- beside others ------------------------------------------------------------------------- */
 
 #define WRITERS 2u
-#define WRITER_KEYS 2000u
+#define WRITER_KEYS test_scaled_least(2000, 200)
 /* Between the writers' keys lie those that stay: every scan must deliver each of them once. */
 #define PARTIES (WRITERS + 1)
 
@@ -210,7 +213,7 @@ struct writer {
 	struct nam_thread *thread;
 	unsigned number;
 	atomic_bool *stop;
-	uint64_t operations;
+	_Atomic uint64_t operations;
 	char failure[300];
 };
 
@@ -220,13 +223,14 @@ writer_main(void *arg)
 {
 	struct writer *writer = arg;
 	struct nam_rng rng = nam_rng_seed(100 + writer->number);
-	bool *there = calloc(WRITER_KEYS, sizeof(bool));
+	uint64_t keys = WRITER_KEYS, tide = test_scaled_least(3000, 300);
+	bool *there = calloc(keys, sizeof(bool));
 	struct tree_guest guest;
 
 	tree_guest_come(local_cluster_list(writer->tree->cluster), &guest);
 	while (!atomic_load(writer->stop) && !writer->failure[0]) {
-		bool ebb = writer->operations / 3000 % 2;
-		uint64_t number = nam_rng_below(&rng, WRITER_KEYS), payload = 0;
+		bool ebb = writer->operations / tide % 2;
+		uint64_t number = nam_rng_below(&rng, keys), payload = 0;
 		uint64_t dice = nam_rng_below(&rng, 10);
 		int rc, expected;
 		uint8_t key[8];
@@ -305,6 +309,19 @@ scanner_main(void *arg)
 	tree_guest_go(&guest);
 }
 
+#define BESIDE_NS 3000000000ull
+#define MERGES test_scaled_least(20, 2)
+
+static bool
+all_did_something(const struct writer *writers)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < PARTIES; i++)
+		all &= writers[i].operations > (i < WRITERS ? 1000 : 10);
+	return all;
+}
+
 static void
 collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 {
@@ -312,7 +329,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 	struct writer writers[PARTIES];
 	struct tree *tree = *state;
 	atomic_bool done = false;
-	uint64_t merges = 0, reusable = 0, heads = 0, passes = 0, deadline;
+	uint64_t merges = 0, reusable = 0, heads = 0, passes = 0, start_ns;
 
 	options.head_interval = 4;
 	tree_plant(tree, &options);
@@ -328,8 +345,10 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 		assert_int_equal(nam_thread_start("party", i < WRITERS ? writer_main : scanner_main,
 					 &writers[i], &writers[i].thread), 0);
 	}
-	deadline = nam_now_ns() + 3000000000ull;
-	while (nam_now_ns() < deadline) {
+	start_ns = nam_now_ns();
+	while (nam_now_ns() < start_ns + BESIDE_NS ||
+		(nam_now_ns() < start_ns + test_bound_ns(BESIDE_NS) &&
+			(merges <= MERGES || !all_did_something(writers)))) {
 		struct nam_collect_stat stat = tree_collect(tree);
 
 		merges += stat.merges;
@@ -345,15 +364,15 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
 		if (writers[i].failure[0])
 			fail_msg("%s; afterwards %s", writers[i].failure,
 				tree_verify(tree).first);
-		assert_true(writers[i].operations > (i < WRITERS ? 1000 : 10));
 	}
+	assert_true(all_did_something(writers));
 	print_message("%llu passes, %llu merges, %llu heads written, %llu nodes reusable, "
 		"%llu operations, %llu scans\n",
 		(unsigned long long)passes, (unsigned long long)merges, (unsigned long long)heads,
 		(unsigned long long)reusable,
 		(unsigned long long)(writers[0].operations + writers[1].operations),
 		(unsigned long long)writers[WRITERS].operations);
-	assert_true(merges > 20);
+	assert_true(merges > MERGES);
 	/* Late separators are found and added by a pass. */
 	(void)tree_collect(tree);
 	tree_assert_sound(tree);
@@ -367,7 +386,7 @@ collect__beside_writers_and_a_scanner__LOSES_NOTHING(void **state)
  */
 #define FIBERS 8u
 #define FIBER_KEYS 30u
-#define FIBER_STEPS 4000u
+#define FIBER_STEPS test_scaled_least(4000, 250)
 
 struct crowd {
 	struct tree *tree;
@@ -445,9 +464,9 @@ collect__beside_fibers__LOSES_NOTHING(void **state)
 {
 	struct nam_index_options options = tree_options_small();
 	struct tree *tree = *state;
-	uint64_t merges = 0;
+	uint64_t merges = 0, seeds = test_scaled_least(30, 2);
 
-	for (uint64_t seed = 1; seed <= test_scaled(30); seed++) {
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct crowd crowd = { .tree = tree, .working = FIBERS };
 		struct fiber fibers[FIBERS];
 
@@ -471,7 +490,7 @@ collect__beside_fibers__LOSES_NOTHING(void **state)
 		assert_string_equal(crowd.failure, "");
 	}
 	print_message("%llu merges\n", (unsigned long long)merges);
-	assert_true(merges > 100);
+	assert_true(merges > 100 * seeds / 30 * FIBER_STEPS / 4000);
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -499,7 +518,7 @@ collect__retired_nodes__COME_BACK_WITH_A_NEW_GENERATION(void **state)
 			nam_sleep_ns(1000000);
 		}
 	}
-	assert_true(retired > 1000);
+	assert_true(retired > TREE_MODEL_KEYS / 6);
 	assert_true(reusable > retired / 2);
 	tree_model_fill(tree, &model, 9);
 	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number += 100) {
@@ -582,10 +601,10 @@ collect__locked_nodes__ARE_SKIPPED(void **state)
 	for (uint64_t number = 0; number < TREE_MODEL_KEYS; number++)
 		if (number % 10)
 			tree_model_delete(tree, &model, number);
-	at = tree_node(tree, 9000, 0, image);
+	at = tree_node(tree, 3 * (TREE_MODEL_KEYS / 2), 0, image);
 	word = nam_lock_word(tree->client->id, tree->client->incarnation, 5);
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
-	assert_true(tree_collect(tree).merges > 100);
+	assert_true(tree_collect(tree).merges > TREE_MODEL_KEYS / 60);
 	assert_int_equal(tree_verify(tree).of[9], 1);
 	word = 0;
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
@@ -614,7 +633,7 @@ collect__lock_of_a_dead_client__ORPHANED_AFTER_THE_REST_IS_DONE(void **state)
 	tree_guest_go(&guest);
 	for (unsigned i = 0; i < 1000 && nam__lock_owner_dead(tree->worker, word) != 1; i++)
 		nam_sleep_ns(1000000);
-	at = tree_node(tree, 9000, 0, image);
+	at = tree_node(tree, 3 * (TREE_MODEL_KEYS / 2), 0, image);
 	tree_write(tree, at, NAM__WORD_LOCK, &word, 1);
 	leaves = tree_stat(tree).leaves;
 	assert_int_equal(nam_index_collect(tree->worker, tree->index, &stat),
@@ -642,7 +661,7 @@ collect__missing_separator__IS_ADDED(void **state)
 	tree_plant(tree, &options);
 	tree_model_fill(tree, &model, 11);
 	(void)tree_collect(tree);
-	at = tree_node(tree, 9000, 1, image);
+	at = tree_node(tree, 3 * (TREE_MODEL_KEYS / 2), 1, image);
 	assert_true(nam__node_count(image) > 2);
 	nam__inner_remove(&tree->index->g, image, 2, &dirty);
 	nam__inner_remove(&tree->index->g, image, 1, &dirty);
@@ -663,7 +682,7 @@ drop__again_and_again__MEMORY_DOES_NOT_GROW(void **state)
 	struct tree *tree = *state;
 	uint64_t carved = 0;
 
-	for (unsigned round = 0; round < 12; round++) {
+	for (unsigned round = 0; round < test_scaled_least(12, 6); round++) {
 		struct tree_model model = { 0 };
 		uint64_t reusable;
 

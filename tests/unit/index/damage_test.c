@@ -13,10 +13,10 @@
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
-#define KEYS 4000u
+#define KEYS test_scaled_least(4000, 400)
 #define LOCK_MS 100u
 /* A few times LOCK_MS, on processors that others use, too. */
-#define BOUND_NS 2000000000ull
+#define BOUND_NS test_bound_ns(2000000000)
 
 static struct local_cluster *cluster;
 static struct member me;

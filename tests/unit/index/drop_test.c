@@ -12,7 +12,7 @@
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
-#define KEYS 4000u
+#define KEYS test_scaled_least(4000, 800)
 
 static struct local_cluster *cluster;
 static struct member dropper, other;
@@ -84,7 +84,7 @@ static void
 drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < 6; round++) {
+	for (unsigned round = 0; round < test_scaled_least(6, 2); round++) {
 		struct tree_options options = { .node_bytes = 256 };
 		struct nam_index *index = tree_new(dropper.worker, &options, 0), *warm, *next;
 

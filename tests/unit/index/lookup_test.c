@@ -12,9 +12,9 @@
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
-#define KEYS 3000u		/* even ones are there */
+#define KEYS test_scaled_least(3000, 600)	/* even ones are there */
 #define FIBERS 50u		/* more than can gather */
-#define LOOKUPS 400u
+#define LOOKUPS test_scaled_least(400, 40)
 #define YIELDS_MAX 1000000u
 
 static struct local_cluster *cluster;
@@ -24,7 +24,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	me = member_join(cluster, "test", 200);
 	return 0;
 }

@@ -24,7 +24,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	me = member_join(cluster, "test", 200);
 	return 0;
 }
@@ -169,6 +169,7 @@ static void
 changes__extreme_keys__ARE_KEYS_LIKE_OTHERS(void **state)
 {
 	static const uint32_t key_bytes[] = { 8, 9, 13, 16, 64 };
+	uint64_t keys = test_scaled_least(300, 130);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(key_bytes) / sizeof(key_bytes[0]); i++) {
@@ -179,7 +180,7 @@ changes__extreme_keys__ARE_KEYS_LIKE_OTHERS(void **state)
 			uint64_t payload = 0;
 
 			memset(highest, 0xff, sizeof(highest));
-			tree_fill(me.worker, index, 1, 301, 1);
+			tree_fill(me.worker, index, 1, keys + 1, 1);
 			assert_int_equal(nam_index_insert(me.worker, index, lowest, 0), 0);
 			assert_int_equal(
 				nam_index_insert(me.worker, index, highest, UINT64_MAX), 0);
@@ -187,11 +188,11 @@ changes__extreme_keys__ARE_KEYS_LIKE_OTHERS(void **state)
 			assert_int_equal(payload, 0);
 			assert_int_equal(nam_index_lookup(me.worker, index, highest, &payload), 0);
 			assert_int_equal(payload, UINT64_MAX);
-			tree_check(me.worker, index, 302);
+			tree_check(me.worker, index, keys + 2);
 			assert_int_equal(nam_index_delete_pair(me.worker, index, highest,
 						 UINT64_MAX), 0);
 			assert_int_equal(nam_index_delete_pair(me.worker, index, lowest, 0), 0);
-			tree_check(me.worker, index, 300);
+			tree_check(me.worker, index, keys);
 			nam_index_close(index);
 		}
 	}
@@ -204,14 +205,14 @@ pairs__of_one_key_over_many_leaves__SMALLEST_IS_FOUND(void **state)
 {
 	static const struct tree_options shape = { .pairs = true, .node_bytes = 256 };
 	struct nam_index *index = tree_new(me.worker, &shape, 1 * MIB);
-	uint64_t payload = 0;
+	uint64_t payload = 0, pairs = test_scaled(10) < 10 ? 100 : 300;
 
 	(void)state;
-	for (uint64_t i = 0; i < 300; i++)
+	for (uint64_t i = 0; i < pairs; i++)
 		for (uint64_t n = 2; n <= 6; n += 2)
 			assert_int_equal(nam_index_insert(me.worker, index, tree_key(index, n),
-						 100 + i * 7 % 300), 0);
-	for (uint64_t i = 0; i < 299; i++) {
+						 100 + i * 7 % pairs), 0);
+	for (uint64_t i = 0; i < pairs - 1; i++) {
 		for (uint64_t n = 1; n <= 7; n++) {
 			payload = UNTOUCHED;
 			assert_int_equal(lookup(index, n, &payload), n % 2 ? -NAM_E_NOTFOUND : 0);
@@ -274,6 +275,9 @@ cost_since(enum nam_op_kind kind, const struct nam_op_counters *before)
 	};
 }
 
+/* Operations of which the cost is counted. */
+#define COSTED test_scaled_least(1000, 300)
+
 /* A tree of 1 KiB nodes with room in every leaf, and a cache that knows all of it. */
 static struct nam_index *
 warm_tree(uint64_t keys)
@@ -292,19 +296,19 @@ warm_tree(uint64_t keys)
 static void
 lookup__warm_cache__ONE_ROUND_TRIP_AND_ONE_NODE(void **state)
 {
-	struct nam_index *index = warm_tree(3000);
+	struct nam_index *index = warm_tree(3 * COSTED);
 	struct nam_op_counters before = *nam_worker_counters(me.worker, NAM_OP_LOOKUP), cost;
 	uint64_t payload;
 
 	(void)state;
-	for (uint64_t n = 0; n < 12000; n++)
+	for (uint64_t n = 0; n < 12 * COSTED; n++)
 		assert_int_equal(lookup(index, n, &payload), n % 4 ? -NAM_E_NOTFOUND : 0);
 	cost = cost_since(NAM_OP_LOOKUP, &before);
-	assert_int_equal(cost.ops, 12000);
-	assert_int_equal(cost.round_trips, 12000);
-	assert_int_equal(cost.doorbells, 12000);
-	assert_int_equal(cost.work_requests, 12000);
-	assert_int_equal(cost.bytes_in, 12000 * 1024);
+	assert_int_equal(cost.ops, 12 * COSTED);
+	assert_int_equal(cost.round_trips, 12 * COSTED);
+	assert_int_equal(cost.doorbells, 12 * COSTED);
+	assert_int_equal(cost.work_requests, 12 * COSTED);
+	assert_int_equal(cost.bytes_in, 12 * COSTED * 1024);
 	assert_int_equal(cost.bytes_out, 0);
 	nam_index_close(index);
 }
@@ -312,7 +316,7 @@ lookup__warm_cache__ONE_ROUND_TRIP_AND_ONE_NODE(void **state)
 static void
 lookup__no_cache__ONE_ROUND_TRIP_PER_LEVEL(void **state)
 {
-	struct nam_index *warm = warm_tree(3000);
+	struct nam_index *warm = warm_tree(3 * COSTED);
 	struct nam_index *index = tree_open(me.worker, warm->name, 0);
 	struct nam_op_counters before, cost;
 	struct nam_index_stat stat;
@@ -322,11 +326,11 @@ lookup__no_cache__ONE_ROUND_TRIP_PER_LEVEL(void **state)
 	assert_int_equal(nam_index_stat(me.worker, index, &stat), 0);
 	assert_int_equal(lookup(index, 0, &payload), 0);
 	before = *nam_worker_counters(me.worker, NAM_OP_LOOKUP);
-	for (uint64_t n = 0; n < 1000; n++)
+	for (uint64_t n = 0; n < COSTED; n++)
 		assert_int_equal(lookup(index, n * 12, &payload), 0);
 	cost = cost_since(NAM_OP_LOOKUP, &before);
-	assert_int_equal(cost.round_trips, 1000 * stat.height);
-	assert_int_equal(cost.bytes_in, 1000 * stat.height * 1024);
+	assert_int_equal(cost.round_trips, COSTED * stat.height);
+	assert_int_equal(cost.bytes_in, COSTED * stat.height * 1024);
 	nam_index_close(index);
 	nam_index_close(warm);
 }
@@ -334,11 +338,11 @@ lookup__no_cache__ONE_ROUND_TRIP_PER_LEVEL(void **state)
 static void
 insert__warm_cache_and_no_split__TWO_ROUND_TRIPS(void **state)
 {
-	struct nam_index *index = warm_tree(3000);
+	struct nam_index *index = warm_tree(3 * COSTED);
 	struct nam_op_counters before, cost, total = { 0 };
 
 	(void)state;
-	for (uint64_t n = 0; n < 1000; n++) {
+	for (uint64_t n = 0; n < COSTED; n++) {
 		before = *nam_worker_counters(me.worker, NAM_OP_INSERT);
 		tree_fill(me.worker, index, n * 12 + 1, n * 12 + 2, 1);
 		cost = cost_since(NAM_OP_INSERT, &before);
@@ -349,7 +353,7 @@ insert__warm_cache_and_no_split__TWO_ROUND_TRIPS(void **state)
 		assert_int_equal(cost.bytes_in, 1024 + 8 + 8);
 		nam_op_counters_add(&total, &cost);
 	}
-	assert_true(total.ops > 900);
+	assert_true(total.ops > COSTED * 9 / 10);
 	assert_true(total.bytes_out / total.ops <= 200);
 	nam_index_close(index);
 }
@@ -357,22 +361,22 @@ insert__warm_cache_and_no_split__TWO_ROUND_TRIPS(void **state)
 static void
 update_and_delete__warm_cache__TWO_ROUND_TRIPS(void **state)
 {
-	struct nam_index *index = warm_tree(1000);
+	struct nam_index *index = warm_tree(COSTED);
 	struct nam_op_counters before, cost;
 
 	(void)state;
 	before = *nam_worker_counters(me.worker, NAM_OP_UPDATE);
-	for (uint64_t n = 0; n < 1000; n++)
+	for (uint64_t n = 0; n < COSTED; n++)
 		assert_int_equal(nam_index_update(me.worker, index, tree_key(index, n * 4), n), 0);
 	cost = cost_since(NAM_OP_UPDATE, &before);
-	assert_int_equal(cost.round_trips, 2000);
+	assert_int_equal(cost.round_trips, 2 * COSTED);
 	/* Payload, rear, shape, hash and front, and the atomics. */
-	assert_int_equal(cost.bytes_out, 1000 * (8 + 8 + 16 + 16 + 16));
+	assert_int_equal(cost.bytes_out, COSTED * (8 + 8 + 16 + 16 + 16));
 	before = *nam_worker_counters(me.worker, NAM_OP_DELETE);
-	for (uint64_t n = 0; n < 1000; n++)
+	for (uint64_t n = 0; n < COSTED; n++)
 		assert_int_equal(nam_index_delete(me.worker, index, tree_key(index, n * 4)), 0);
 	cost = cost_since(NAM_OP_DELETE, &before);
-	assert_int_equal(cost.round_trips, 2000);
+	assert_int_equal(cost.round_trips, 2 * COSTED);
 	nam_index_close(index);
 }
 
@@ -491,14 +495,14 @@ list__more_names_than_a_page_has__ALL_OF_THEM_ONCE(void **state)
 static void
 create_and_drop__again_and_again__MEMORY_COMES_BACK(void **state)
 {
-	uint64_t carved[2] = { 0, 0 };
+	uint64_t carved[2] = { 0, 0 }, keys = test_scaled_least(2000, 300);
 
 	(void)state;
-	for (unsigned round = 0; round < 12; round++) {
+	for (unsigned round = 0; round < test_scaled_least(12, 6); round++) {
 		struct member passing = member_join(cluster, "passing", 0);
 		struct nam_index *index = tree_new(passing.worker, &(struct tree_options){ 0 }, 0);
 
-		for (uint64_t n = 0; n < 2000; n++)
+		for (uint64_t n = 0; n < keys; n++)
 			assert_int_equal(nam_index_insert(passing.worker, index, tree_key(index, n),
 						 n), 0);
 		assert_int_equal(nam_index_drop(passing.worker, index->name), 0);

@@ -15,6 +15,9 @@
 
 #define MIB (1ull << 20)
 #define ROOM 128u
+#define QUERIES ((unsigned)test_scaled_least(150, 15))
+#define KEYS_PRIME (test_scaled(10) < 10 ? 307ul : 1009ul)
+#define KEYS test_scaled_least(3000, 600)	/* of trees that others change */
 
 static struct local_cluster *cluster;
 static struct member me;
@@ -23,7 +26,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	me = member_join(cluster, "test", 200);
 	return 0;
 }
@@ -188,8 +191,8 @@ cursor__random_ranges__DELIVER_LIKE_A_SORTED_ARRAY(void **state)
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
 		struct model model;
 
-		model_build(&model, &shapes[s], caches[s % 3], 1009, 3, 1);
-		queries_at_random(&model, s, 150);
+		model_build(&model, &shapes[s], caches[s % 3], KEYS_PRIME, 3, 1);
+		queries_at_random(&model, s, QUERIES);
 		model_free(&model);
 	}
 }
@@ -208,8 +211,8 @@ cursor__pairs_over_many_leaves__DELIVER_LIKE_A_SORTED_ARRAY(void **state)
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
 		struct model model;
 
-		model_build(&model, &shapes[s], s % 2 * MIB, 11, 5, 101);
-		queries_at_random(&model, 50 + s, 150);
+		model_build(&model, &shapes[s], s % 2 * MIB, test_scaled_least(11, 5), 5, 101);
+		queries_at_random(&model, 50 + s, QUERIES);
 		model_free(&model);
 	}
 }
@@ -223,15 +226,15 @@ cursor__after_the_collector_wrote_head_nodes__DELIVERS_THE_SAME(void **state)
 	struct model model;
 
 	(void)state;
-	model_build(&model, &(struct tree_options){ 8, 256, false, 6 }, MIB, 1009, 3, 1);
+	model_build(&model, &(struct tree_options){ 8, 256, false, 6 }, MIB, KEYS_PRIME, 3, 1);
 	assert_int_equal(nam_index_collect(me.worker, model.index, &stat), 0);
 	assert_true(stat.heads_written > 0);
-	queries_at_random(&model, 7, 150);
+	queries_at_random(&model, 7, QUERIES);
 	cold = tree_open(me.worker, model.index->name, 0);
 	nam_index_close(model.index);
 	model.index = cold;
-	queries_at_random(&model, 8, 150);
-	tree_check(me.worker, model.index, 1009);
+	queries_at_random(&model, 8, QUERIES);
+	tree_check(me.worker, model.index, KEYS_PRIME);
 	model_free(&model);
 }
 
@@ -326,15 +329,15 @@ cursor__hundred_entries_in_a_warm_tree__TWO_ROUND_TRIPS_ON_AVERAGE(void **state)
 {
 	struct nam_op_counters before;
 	struct model model;
-	uint64_t payload, scans = 0;
+	uint64_t payload, scans = 0, keys = test_scaled(10) < 10 ? 1999 : 9973;
 
 	(void)state;
-	model_build(&model, &(struct tree_options){ 8, 1024, false, 16 }, 4 * MIB, 9973, 1, 1);
-	for (uint64_t n = 0; n < 9973; n++)
+	model_build(&model, &(struct tree_options){ 8, 1024, false, 16 }, 4 * MIB, keys, 1, 1);
+	for (uint64_t n = 0; n < keys; n++)
 		assert_int_equal(nam_index_lookup(me.worker, model.index, tree_key(model.index, n),
 					 &payload), 0);
 	before = *nam_worker_counters(me.worker, NAM_OP_SCAN);
-	for (uint64_t n = 0; n + 100 < 9973; n += 97, scans++) {
+	for (uint64_t n = 0; n + 100 < keys; n += 97, scans++) {
 		struct query query = { .has_low = true, .low = n, .limit = 100, .room = 100,
 			.reverse = false };
 
@@ -357,22 +360,22 @@ cursor__cache_made_stale_by_splits__DELIVERS_EVERYTHING(void **state)
 {
 	for (unsigned reverse = 0; reverse < 2; reverse++) {
 		struct nam_index *writer = tree_new(me.worker, &(struct tree_options){ 0 }, MIB);
-		struct model model = { .count = 3000 };
+		struct model model = { .count = KEYS };
 		uint64_t payload;
 
 		(void)state;
-		model.entries = malloc(3000 * sizeof(struct entry));
+		model.entries = malloc(KEYS * sizeof(struct entry));
 		model.index = tree_open(me.worker, writer->name, MIB);
-		tree_fill(me.worker, writer, 0, 3000, 10);
-		for (uint64_t n = 0; n < 3000; n += 10)
+		tree_fill(me.worker, writer, 0, KEYS, 10);
+		for (uint64_t n = 0; n < KEYS; n += 10)
 			assert_int_equal(nam_index_lookup(me.worker, model.index,
 						 tree_key(model.index, n), &payload), 0);
-		for (uint64_t n = 0; n < 3000; n += 10)
+		for (uint64_t n = 0; n < KEYS; n += 10)
 			tree_fill(me.worker, writer, n + 1, n + 10, 1);
-		for (uint64_t n = 0; n < 3000; n++)
+		for (uint64_t n = 0; n < KEYS; n++)
 			model.entries[n] = (struct entry){ n, n * 10 + 1 };
 		query_check(&model, &(struct query){ .reverse = reverse, .room = 50 });
-		queries_at_random(&model, reverse, 50);
+		queries_at_random(&model, reverse, QUERIES / 3);
 		nam_index_close(writer);
 		model_free(&model);
 	}
@@ -388,14 +391,14 @@ cursor__cache_made_stale_by_merges__DELIVERS_EVERYTHING(void **state)
 		struct nam_collect_stat stat;
 
 		(void)state;
-		model.entries = malloc(3000 * sizeof(struct entry));
+		model.entries = malloc(KEYS * sizeof(struct entry));
 		model.index = tree_open(me.worker, writer->name, MIB);
-		tree_fill(me.worker, writer, 0, 3000, 1);
-		for (uint64_t n = 0; n < 3000; n++)
+		tree_fill(me.worker, writer, 0, KEYS, 1);
+		for (uint64_t n = 0; n < KEYS; n++)
 			model.entries[model.count++] = (struct entry){ n, n * 10 + 1 };
 		query_check(&model, &(struct query){ .reverse = reverse, .room = 50 });
 		model.count = 0;
-		for (uint64_t n = 0; n < 3000; n++)
+		for (uint64_t n = 0; n < KEYS; n++)
 			if (n % 25)
 				assert_int_equal(nam_index_delete(me.worker, writer,
 							 tree_key(writer, n)), 0);
@@ -404,7 +407,7 @@ cursor__cache_made_stale_by_merges__DELIVERS_EVERYTHING(void **state)
 		for (unsigned pass = 0; pass < 6; pass++)
 			assert_int_equal(nam_index_collect(me.worker, writer, &stat), 0);
 		query_check(&model, &(struct query){ .reverse = reverse, .room = 50 });
-		queries_at_random(&model, reverse, 50);
+		queries_at_random(&model, reverse, QUERIES / 3);
 		nam_index_close(writer);
 		model_free(&model);
 	}
@@ -415,18 +418,18 @@ static void
 cursor__tree_changes_between_two_calls__STEADY_ENTRIES_EXACTLY_ONCE(void **state)
 {
 	(void)state;
-	for (unsigned round = 0; round < 20; round++) {
+	for (unsigned round = 0; round < test_scaled_least(20, 4); round++) {
 		struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 },
 			round % 2 * MIB);
 		struct nam_range range = { .reverse = round % 4 >= 2 };
 		struct nam_rng rng = nam_rng_seed(round);
 		struct nam_collect_stat stat;
 		struct nam_cursor *cursor;
-		uint64_t steady = 0, last = 0;
+		uint64_t steady = 0, last = 0, top = test_scaled_least(500, 100) * 4;
 		uint32_t count;
 
 		/* Every fourth number stays; the others come and go. */
-		tree_fill(me.worker, index, 0, 2000, 4);
+		tree_fill(me.worker, index, 0, top, 4);
 		assert_int_equal(nam_cursor_open(me.worker, index, &range, &cursor), 0);
 		for (;;) {
 			uint8_t keys[40 * 8];
@@ -446,7 +449,7 @@ cursor__tree_changes_between_two_calls__STEADY_ENTRIES_EXACTLY_ONCE(void **state
 				steady += n % 4 == 0;
 			}
 			for (unsigned i = 0; i < 100; i++) {
-				uint64_t n = nam_rng_below(&rng, 2000);
+				uint64_t n = nam_rng_below(&rng, top);
 				int rc = 0;
 
 				if (n % 4 == 0)
@@ -460,7 +463,7 @@ cursor__tree_changes_between_two_calls__STEADY_ENTRIES_EXACTLY_ONCE(void **state
 			if (nam_rng_below(&rng, 4) == 0)
 				assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
 		}
-		assert_int_equal(steady, 500);
+		assert_int_equal(steady, top / 4);
 		nam_cursor_close(cursor);
 		nam_index_close(index);
 	}

@@ -18,6 +18,8 @@
 #define PAIRS 20000u
 #define PER_LEAF 57u			/* 95 % of 60 */
 #define ROOM 256u
+/* From one distance ahead of a cursor to the next. */
+#define STEP (test_scaled(9) < 9 ? 27u : 9u)
 
 static struct local_cluster *cluster;
 static struct member me;
@@ -26,7 +28,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	me = member_join(cluster, "test", 200);
 	return 0;
 }
@@ -207,7 +209,7 @@ static void
 cursor__splits_under_two_windows__STEADY_ENTRIES_EXACTLY_ONCE(void **state)
 {
 	(void)state;
-	for (unsigned ahead = 2; ahead < 60; ahead += 9) {
+	for (unsigned ahead = 2; ahead < 60; ahead += STEP) {
 		struct nam_index *index = loaded_tree();
 		struct nam_index *writer = tree_open(me.worker, index->name, MIB);
 		struct nam_cursor *cursor = cursor_at(me.worker, index, &(struct nam_range){ 0 });
@@ -240,7 +242,7 @@ static void
 cursor__merges_under_two_windows__STEADY_ENTRIES_EXACTLY_ONCE(void **state)
 {
 	(void)state;
-	for (unsigned ahead = 2; ahead < 60; ahead += 9) {
+	for (unsigned ahead = 2; ahead < 60; ahead += STEP) {
 		struct nam_index *index = loaded_tree();
 		struct nam_index *writer = tree_open(me.worker, index->name, MIB);
 		struct nam_cursor *cursor = cursor_at(me.worker, index, &(struct nam_range){ 0 });
@@ -336,7 +338,7 @@ cursor_close__two_windows_under_way__WAITS_FOR_THEM(void **state)
 static void
 cursor__server_dead_under_two_windows__SAYS_SO_AND_CLOSES(void **state)
 {
-	struct local_cluster *doomed = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	struct local_cluster *doomed = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	struct member survivor = me;
 	struct nam_cursor *cursor;
 	struct nam_index *index;

@@ -23,7 +23,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	return 0;
 }
 
@@ -51,10 +51,11 @@ insert__ascending_keys__LEAVES_FULL_NODES_BEHIND(void **state)
 {
 	struct member me = member_join(cluster, "test", 0);
 	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
+	uint64_t keys = test_scaled_least(2000, 600);
 
 	(void)state;
-	tree_fill(me.worker, index, 0, 2000, 1);
-	tree_check(me.worker, index, 2000);
+	tree_fill(me.worker, index, 0, keys, 1);
+	tree_check(me.worker, index, keys);
 	assert_true(stat_of(me.worker, index).leaf_fill > 0.85);
 	nam_index_close(index);
 	member_leave(&me);
@@ -71,18 +72,19 @@ insert__descending_and_shuffled_keys__KEEPS_THE_INVARIANTS(void **state)
 		{ 24, 512, false, 0 },
 	};
 	struct member me = member_join(cluster, "test", 0);
+	uint64_t keys = test_scaled(10) < 10 ? 307 : 1009;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct nam_index *down = tree_new(me.worker, &shapes[i], 1 * MIB);
 		struct nam_index *shuffled = tree_new(me.worker, &shapes[i], 0);
 
-		for (uint64_t n = 1000; n-- > 0;)
+		for (uint64_t n = keys; n-- > 0;)
 			tree_fill(me.worker, down, n, n + 1, 1);
-		tree_check(me.worker, down, 1000);
-		for (uint64_t n = 0; n < 1009; n++)
-			tree_fill(me.worker, shuffled, n * 123 % 1009, n * 123 % 1009 + 1, 1);
-		tree_check(me.worker, shuffled, 1009);
+		tree_check(me.worker, down, keys);
+		for (uint64_t n = 0; n < keys; n++)
+			tree_fill(me.worker, shuffled, n * 123 % keys, n * 123 % keys + 1, 1);
+		tree_check(me.worker, shuffled, keys);
 		nam_index_close(down);
 		nam_index_close(shuffled);
 	}
@@ -447,7 +449,9 @@ separator_add__two_nodes_without_a_level_above__IT_GROWS_ONCE(void **state)
 static void
 insert__memory_full__REMOTE_FULL_AND_NOTHING_CHANGED(void **state)
 {
-	struct local_cluster *small = local_cluster_start(2, 512u << 10, 256u << 10);
+	bool brief = test_scaled(10) < 10;
+	struct local_cluster *small =
+		local_cluster_start(brief ? 1 : 2, (brief ? 256u : 512u) << 10, 256u << 10);
 	struct member me = member_join(small, "test", 0);
 	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
 	uint64_t n, full = 0, payload;

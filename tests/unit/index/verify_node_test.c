@@ -37,7 +37,7 @@ verify__any_flipped_bit__I2(void **state)
 
 	victim_plant(*state);
 	/* Any word but the lock, which is not part of the image, of nodes on every level. */
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < test_scaled_least(200, 10); i++) {
 		struct victim victim = victim_of(*state, 10 + nam_rng_below(&rng, 10 * VICTIM_KEYS),
 			(unsigned)nam_rng_below(&rng, 3));
 
@@ -83,7 +83,7 @@ verify__garbage__I2_AND_AN_END(void **state)
 	struct nam_rng rng = nam_rng_seed(2);
 
 	victim_plant(*state);
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < test_scaled_least(200, 10); i++) {
 		struct victim victim = victim_of(*state, 10 + nam_rng_below(&rng, 10 * VICTIM_KEYS),
 			(unsigned)nam_rng_below(&rng, 3));
 		unsigned first = 1 + (unsigned)nam_rng_below(&rng, VICTIM_NODE_WORDS - 1);
@@ -103,7 +103,7 @@ verify__sealed_garbage__IS_SURVIVED(void **state)
 	struct nam_rng rng = nam_rng_seed(3);
 
 	victim_plant(*state);
-	for (unsigned i = 0; i < 1000; i++) {
+	for (unsigned i = 0; i < test_scaled_least(1000, 20); i++) {
 		struct victim victim = victim_of(*state, 10 + nam_rng_below(&rng, 10 * VICTIM_KEYS),
 			(unsigned)nam_rng_below(&rng, 3));
 

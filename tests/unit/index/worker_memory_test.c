@@ -16,8 +16,9 @@
 
 #define MIB (1ull << 20)
 #define FIBERS 64u
-#define KEYS_EACH 200u
+#define KEYS_EACH ((unsigned)test_scaled_least(200, 20))
 #define LOADED 20000u
+#define SCANNED test_scaled_least(10000, 4000)
 #define OURS_OF_A_STACK (12u << 10)
 
 static struct local_cluster *cluster;
@@ -27,7 +28,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, 64 * MIB, 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
 	me = member_join(cluster, "test", 1000);
 	return 0;
 }
@@ -77,7 +78,7 @@ change_much(struct job *job)
 static int
 scan_long(struct job *job)
 {
-	struct nam_range range = { .limit = 10000 };
+	struct nam_range range = { .limit = SCANNED };
 	uint64_t payloads[100];
 	struct nam_cursor *cursor;
 	uint32_t count = 0;
@@ -87,7 +88,7 @@ scan_long(struct job *job)
 		return rc;
 	do {
 		rc = nam_cursor_next(cursor, NULL, payloads, 100, &count); /* SUSPENDS */
-		if (job->scanned < 5000 && job->scanned + count >= 5000) {
+		if (job->scanned < SCANNED / 2 && job->scanned + count >= SCANNED / 2) {
 			++*job->at_the_scan;
 			while (*job->at_the_scan < FIBERS)
 				nam_worker_yield(me.worker); /* SUSPENDS */
@@ -152,6 +153,19 @@ stack_depth(const struct nam_fiber *fiber)
 	return (size_t)(end - low);
 }
 
+/* What all of them scan: numbers from 0 on. */
+static int
+source_next(void *arg, void *key, uint64_t *payload)
+{
+	uint64_t *number = arg;
+
+	if (*number == LOADED)
+		return 0;
+	nam_key_from_u64(*number, key);
+	*payload = (*number)++ * 10 + 1;
+	return 1;
+}
+
 static struct nam_index *
 work_with_all_fibers(uint32_t node_bytes)
 {
@@ -159,8 +173,9 @@ work_with_all_fibers(uint32_t node_bytes)
 	struct nam_index *index = tree_new(me.worker, &options, 8 * MIB);
 	struct job jobs[FIBERS];
 	unsigned at_the_scan = 0;
+	uint64_t loaded = 0;
 
-	tree_fill(me.worker, index, 0, LOADED, 1);
+	assert_int_equal(nam_index_bulk_load(me.worker, index, source_next, &loaded, 95, NULL), 0);
 	for (unsigned i = 0; i < FIBERS; i++) {
 		jobs[i] = (struct job){ index, i, &at_the_scan, 0, 0 };
 		assert_int_equal(nam_worker_spawn(me.worker, job_main, &jobs[i]), 0);
@@ -168,7 +183,7 @@ work_with_all_fibers(uint32_t node_bytes)
 	nam_worker_run(me.worker);
 	for (unsigned i = 0; i < FIBERS; i++) {
 		assert_int_equal(jobs[i].rc, 0);
-		assert_int_equal(jobs[i].scanned, 10000);
+		assert_int_equal(jobs[i].scanned, SCANNED);
 	}
 	return index;
 }
