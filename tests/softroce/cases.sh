@@ -4,7 +4,8 @@
 # goes to tests/softroce/run, "case NAME passed|failed|skipped".
 #
 # A case is a script with 0 for passed and 77 for skipped.  It has a minute, or what a line
-# "# timeout: SECONDS" of its says, and must leave no process behind.
+# "# timeout: SECONDS" of its says, and must leave no process behind.  Or it is a line of the file
+# tests beside this one: a test of tests/run, with memory servers over verbs.
 
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -26,16 +27,35 @@ if [ -z "${NAM_SOFTROCE_GUEST:-}" ] || ! mkdir "$group" 2>/dev/null; then
 	group=
 fi
 mark=NAM_SOFTROCE_CASE=$$
+# What tests take for soon, times this, under emulation.
+slowness=${NAM_SOFTROCE_GUEST:+10}
+
+# Sets $command and $seconds, which it may take.
+compose() {
+	local program=()
+
+	if [ -e "$here/cases/$1" ]; then
+		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
+		command=(bash "$here/cases/$1")
+		return
+	fi
+	read -r seconds scale < <(sed -nE "s|^$1[[:space:]]+([0-9]+)[[:space:]]+([0-9.]+).*|\1 \2|p" \
+		"$here/tests")
+	program=("$NAM_BUILD_DIR/tests/${1/\//_}_test")
+	[[ $1 != process/* ]] || program=("${program%_test}")
+	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
+	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"
+		"NAM_TEST_SLOWNESS=$slowness" "${program[@]}")
+}
 
 # Runs a case; its output goes to the log.
 run_case() {
-	local seconds
+	local command seconds scale
 
-	seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
+	compose "$1"
 	(
 		[ -z "$group" ] || echo $BASHPID >"$group/cgroup.procs"
-		exec env "$mark" timeout -k 5 "${seconds:-60}" bash "$here/cases/$1" \
-			</dev/null 2>&1 3>&-
+		exec env "$mark" timeout -k 5 "${seconds:-60}" "${command[@]}" </dev/null 2>&1 3>&-
 	) | if [ -n "$verbose" ]; then tee "$log"; else cat >"$log"; fi
 	return "${PIPESTATUS[0]}"
 }
@@ -75,7 +95,8 @@ for name in "$@"; do
 		124 | 137) echo "  ended by its timeout" ;;
 		*) echo "  exit status $status" ;;
 		esac
-		[ -n "$verbose" ] || tail -n $TAIL_LINES "$log" | sed 's/^/  | /'
+		[ -n "$verbose" ] || grep -vF '[       OK ]' "$log" | tail -n $TAIL_LINES |
+			sed 's/^/  | /'
 	elif [ -z "$verbose" ]; then
 		# What was measured, and why it was skipped.
 		sed -n 's/^\(figure\|skip\) /  \1 /p' "$log"
