@@ -11,7 +11,13 @@
 
 #include "verbs_internal.h"
 
-#define STALE_TRIES 4
+#define TRIES 4
+/*
+ * How long the first attempt waits for an answer, and by how much longer each next one does.  The
+ * connection manager itself asks again after 4.6 s: one lost packet would take all our time.
+ */
+#define ANSWER_NS 1000000000ull
+#define ANSWER_MORE_NS 500000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: nobody has that port */
 #define REASON_STALE 10		/* the number of our queue pair was another's just now */
 #define REASON_CONSUMER 28	/* the memory server itself said no */
@@ -209,6 +215,28 @@ destroy_channel:
 	return rc;
 }
 
+/* To one address: again after silence, while there is time. */
+static int
+connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
+	const struct nam_hello *hello, const struct nam_qp_options *options)
+{
+	int rc = -ETIMEDOUT;
+
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		uint64_t until_ns = nam_now_ns() + ANSWER_NS + tries * ANSWER_MORE_NS;
+
+		attempt->until_ns = until_ns < end_ns && tries < TRIES - 1 ? until_ns : end_ns;
+		rc = connect_once(attempt, at, hello, options);
+		/* A number of a queue pair that is used again too early: another one, then. */
+		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
+			break;
+	}
+	if (rc == -EAGAIN)
+		rc = nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server "
+			"takes this process for one that has ended; try again", attempt->address);
+	return rc;
+}
+
 int
 nam__verbs_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
@@ -217,10 +245,10 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	struct attempt attempt = {
 		.domain = (struct verbs_domain *)domain,
 		.address = address,
-		.until_ns = nam_now_ns() + VERBS_CONNECT_NS,
 		.reply = reply,
 		.diag = diag,
 	};
+	uint64_t end_ns = nam_now_ns() + VERBS_CONNECT_NS;
 	struct addrinfo *list;
 	int rc = nam__verbs_resolve(address, false, &list, diag);
 
@@ -229,17 +257,9 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	if (reply)
 		reply->bytes = 0;
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
-		/* A number of a queue pair that is used again too early: another one, then. */
-		for (int tries = 0; tries < STALE_TRIES; tries++) {
-			rc = connect_once(&attempt, at, hello, options);
-			if (rc != -EAGAIN)
-				break;
-		}
-		if (rc == -EAGAIN)
-			rc = nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server "
-				"takes this process for one that has ended; try again", address);
+		rc = connect_to(&attempt, at, end_ns, hello, options);
 		/* A name may have addresses that lead nowhere before one that does. */
-		if (!rc || rc == -ECONNREFUSED || nam_now_ns() >= attempt.until_ns)
+		if (!rc || rc == -ECONNREFUSED || nam_now_ns() >= end_ns)
 			break;
 	}
 	freeaddrinfo(list);

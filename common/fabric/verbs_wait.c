@@ -15,7 +15,7 @@
 
 #include "verbs_internal.h"
 
-#define SPIN_NS_MAX 300000u
+#define SPIN_NS_MAX 1000000u
 #define SPIN_NS_MIN 1000u
 #define SPIN_ALONE_NS 10000u		/* before others are let in between two looks */
 #define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
