@@ -13,11 +13,10 @@
 
 #define TRIES 4
 /*
- * How long the first attempt waits for an answer, and by how much longer each next one does.  The
- * connection manager itself asks again after 4.6 s: one lost packet would take all our time.
+ * How long an attempt waits for an answer, while there is time for another.  The connection manager
+ * itself asks again after 4.6 s: one lost packet would take all our time.
  */
-#define ANSWER_NS 1000000000ull
-#define ANSWER_MORE_NS 500000000ull
+#define ANSWER_NS 2000000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: nobody has that port */
 #define REASON_STALE 10		/* the number of our queue pair was another's just now */
 #define REASON_CONSUMER 28	/* the memory server itself said no */
@@ -223,9 +222,10 @@ connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
 	int rc = -ETIMEDOUT;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
-		uint64_t until_ns = nam_now_ns() + ANSWER_NS + tries * ANSWER_MORE_NS;
+		uint64_t now = nam_now_ns();
 
-		attempt->until_ns = until_ns < end_ns && tries < TRIES - 1 ? until_ns : end_ns;
+		/* The last attempt has what is left, which is more. */
+		attempt->until_ns = now + 2 * ANSWER_NS < end_ns ? now + ANSWER_NS : end_ns;
 		rc = connect_once(attempt, at, hello, options);
 		/* A number of a queue pair that is used again too early: another one, then. */
 		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
