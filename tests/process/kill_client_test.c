@@ -654,7 +654,7 @@ client__dies_with_what_many_want__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 static void
 client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **state)
 {
-	uint64_t deadline = nam_now_ns() + 10000000000ull, reusable = 0;
+	uint64_t deadline, reusable = 0;
 	long long pids[VICTIMS];
 	struct nam_rng rng = nam_rng_seed(1);
 
@@ -677,6 +677,7 @@ client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **stat
 		rc = nam_index_delete(fixture.worker, fixture.index, key);
 		assert_true(rc == 0 || rc == -NAM_E_LOCK_ORPHANED);
 	}
+	deadline = nam_now_ns() + test_bound_ns(10000000000ull);
 	while (!reusable && nam_now_ns() < deadline) {
 		struct nam_collect_stat stat = { .nodes_reusable = 0 };
 		int rc = nam_index_collect(fixture.worker, fixture.index, &stat);

@@ -115,10 +115,11 @@ test_reader_goes() {
 }
 
 test_server_dies_under_load() {
-	local pid status=0 i
+	local pid status=0 i count
+	count=$(nam_scaled 1000000 60000)
 	namctl --quiet index create dying || fail "create dying"
 	# All over the place: in order they go to one leaf, whose memory server might live on.
-	seq 1 1000000 | awk '{ print $1 * 7919 % 1000003 "\t" $1 }' >"$tmp/pairs"
+	seq 1 "$count" | awk '{ print $1 * 7919 % 1000003 "\t" $1 }' >"$tmp/pairs"
 	namctl load dying "$tmp/pairs" >"$tmp/out" 2>"$tmp/load.err" &
 	pid=$!
 	# It stands still while others look: on a slow machine it would be done before they had.
@@ -138,11 +139,12 @@ test_server_dies_under_load() {
 	out=$(cat "$tmp/out") err=$(cat "$tmp/load.err")
 	[ $status -eq 3 ] || fail "the load ended with $status: $out $err"
 	says "$tmp/pairs:"
-	says " of 1000000 pairs had been loaded until then; whether they are still there,"
+	says " of $count pairs had been loaded until then; whether they are still there,"
 	says "namctl status tells"
 }
 
-nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
+memory=$(nam_scaled 64 16)
+nam_servers_start 2 --memory "${memory}M" --region $((memory / 2))M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_verdicts
 test_signals

@@ -119,8 +119,8 @@ test_status() {
 import json, sys
 servers = json.loads(sys.argv[1])["servers"]
 assert [s["id"] for s in servers] == [0, 1], servers
-assert all(s["alive"] and s["memory_bytes"] == 64 << 20 for s in servers), servers
-' "$out" || fail "status --json: $out"
+assert all(s["alive"] and s["memory_bytes"] == int(sys.argv[2]) << 20 for s in servers), servers
+' "$out" "$megabytes" || fail "status --json: $out"
 }
 
 test_index_commands() {
@@ -260,7 +260,7 @@ assert len(answer["pairs"]) == answer["count"] == 514, answer["count"]
 test_load_is_told_to_end() {
 	local signal number status pid i
 	namctl --quiet index create ended || fail "create ended"
-	seq 1 1500000 | awk '{ print $1 * 7 "\t" $1 }' >"$tmp/ascending.tsv"
+	seq 1 "$long" | awk '{ print $1 * 7 "\t" $1 }' >"$tmp/ascending.tsv"
 	tac "$tmp/ascending.tsv" >"$tmp/descending.tsv"
 	for signal in TERM HUP; do
 		number=$(kill -l $signal)
@@ -278,7 +278,7 @@ test_load_is_told_to_end() {
 		says "ended by signal $number: "
 		expect 0 namctl index verify ended
 		out=$(namctl range ended - - | wc -l) err=$(cat "$tmp/load.out")
-		says " $out of 1500000 pairs loaded"
+		says " $out of $long pairs loaded"
 		namctl --quiet index drop ended
 		namctl --quiet index create ended
 	done
@@ -289,7 +289,7 @@ test_load_is_told_to_end() {
 # take several attempts.
 test_bulk_load_is_told_to_end() {
 	local attempt i pid status before
-	head -800000 "$tmp/ascending.tsv" >"$tmp/bulk.tsv"
+	head -"$bulk" "$tmp/ascending.tsv" >"$tmp/bulk.tsv"
 	for ((attempt = 0; attempt < 20; attempt++)); do
 		namctl --quiet index create ended \
 			--key-bytes 16 --node-bytes 256 || fail "create ended"
@@ -310,7 +310,7 @@ test_bulk_load_is_told_to_end() {
 	done
 	out=$(cat "$tmp/load.out") err=$(cat "$tmp/load.err")
 	[ $status -eq 143 ] || fail "bulk load ended with $status: $out $err"
-	says "ended by signal 15: 0 of 800000 pairs"
+	says "ended by signal 15: 0 of $bulk pairs"
 	expect 0 namctl range ended - -
 	prints ""
 	expect 0 namctl put ended 1 1
@@ -403,6 +403,9 @@ test_non_unique() {
 
 # A memory server that comes back is empty: what had nodes there can be dropped, and no more.
 test_lost() {
+	local first second
+	first=$(nam_server_address 0)
+	second=$(nam_server_address 1)
 	namctl --quiet index create wide || fail "create wide"
 	seq 1 5000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load wide - || fail "load wide"
 	kill -KILL "${nam_server_pids[1]}"
@@ -410,21 +413,21 @@ test_lost() {
 	unset "nam_server_pids[1]"
 	# status shows who lives, whoever that is; nothing else works.
 	expect 3 namctl status
-	grep -q "^0  *shm:$tmp/server0 .* 64.0 MiB" <<<"$out" || fail "no living server in: $out"
-	grep -q "^? *shm:$tmp/server1 *dead: no memory server answers" <<<"$out" ||
+	grep -q "^0  *$first .* $megabytes.0 MiB" <<<"$out" || fail "no living server in: $out"
+	grep -q "^? *$second *dead: no memory server answers" <<<"$out" ||
 		fail "no dead server in: $out"
-	prints_once "shm:$tmp/server1: "
-	expect 3 namctl --cluster "shm:$tmp/server1,shm:$tmp/server0" --json status
+	prints_once "$second: "
+	expect 3 namctl --cluster "$second,$first" --json status
 	python3 -c '
 import json, sys
 servers = json.loads(sys.argv[1])["servers"]
 assert [s["alive"] for s in servers] == [False, True], servers
 assert servers[0]["error"] == "NAM_E_FABRIC_CONNECT" and servers[0]["message"], servers
-assert servers[1]["memory_bytes"] == 64 << 20, servers
-' "$out" || fail "status --json: $out"
+assert servers[1]["memory_bytes"] == int(sys.argv[2]) << 20, servers
+' "$out" "$megabytes" || fail "status --json: $out"
 	expect 3 namctl index list
-	prints_once "shm:$tmp/server1: "
-	nam_server_start 1 --memory 64M --region 32M --pages 4k || fail "server 1 again"
+	prints_once "$second: "
+	nam_server_start 1 "${memory[@]}" || fail "server 1 again"
 	expect 6 namctl get wide 1
 	says NAM_E_LOST
 	expect 0 namctl --json index drop wide
@@ -439,7 +442,7 @@ assert json.loads(sys.argv[1]) == {"dropped": "wide", "nodes_left": True, "block
 # Full memory is status 6, and the index stays empty; a dead server is status 3, soon.
 test_full_and_dead() {
 	namctl --quiet index create big || fail "create big"
-	seq 1 2000000 | awk '{ print $1 "\t" $1 }' >"$tmp/big.tsv"
+	seq 1 "$full" | awk '{ print $1 "\t" $1 }' >"$tmp/big.tsv"
 	expect 6 timeout 100 namctl load big "$tmp/big.tsv"
 	says NAM_E_REMOTE_FULL
 	expect 0 namctl range big - - --limit 1
@@ -448,7 +451,13 @@ test_full_and_dead() {
 	expect 3 timeout 10 namctl status
 }
 
-nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
+# Pairs of a load that is told to end, of one in bulk, and more than there is memory for.
+long=$(nam_scaled 1500000 220000)
+bulk=$(nam_scaled 800000 200000)
+full=$(nam_scaled 2000000 500000)
+megabytes=$(nam_scaled 64 16)
+memory=(--memory "${megabytes}M" --region $((megabytes / 2))M --pages 4k)
+nam_servers_start 2 "${memory[@]}" || exit 1
 export NAM_CLUSTER=
 test_usage
 test_doctor
@@ -468,7 +477,7 @@ test_non_unique
 test_lost
 nam_servers_stop || fail "the servers did not end well"
 rm -f "$tmp"/server*.log
-nam_servers_start 2 --memory 16M --region 8M --pages 4k || exit 1
+nam_servers_start 2 --memory $((megabytes / 4))M --region $((megabytes / 8))M --pages 4k || exit 1
 test_full_and_dead
 [ $failures -eq 0 ] || exit 1
 echo "namctl: all as it should be"
