@@ -65,37 +65,53 @@ test_verdicts() {
 	says '"damaged":	false'
 }
 
-# catches PID SIGNAL: whether the process has a handler for it.
+# catches PID NUMBER: whether the process has a handler for that signal.
 catches() {
-	local caught
-	caught=$(sed -n 's/^SigCgt:\t*//p' "/proc/$1/status" 2>/dev/null)
-	(( 0x${caught:-0} >> ($(kill -l "$2") - 1) & 1 ))
+	local name value caught=0
+	while read -r name value; do
+		[ "$name" != SigCgt: ] || caught=$value
+	done <"/proc/$1/status"
+	(( 0x$caught >> ($2 - 1) & 1 ))
+} 2>/dev/null
+
+# put_is_told SIGNAL KEY PAUSE: so long after it has a handler; until then the key's leaf is locked.
+# Sets $status to how it ended.
+put_is_told() {
+	local number holder pid
+	number=$(kill -l "$1")
+	damage_tool "$cluster" held hold <"$tmp/pipe" >"$tmp/held" &
+	holder=$!
+	exec 9>"$tmp/pipe"
+	until grep -q 'done' "$tmp/held"; do sleep 0.01; done
+	# The shell has its background commands ignore SIGINT.
+	env --default-signal="$1" namctl put held "$2" 7 >"$tmp/out" 2>&1 9>&- &
+	pid=$!
+	# Before that it dies of the signal, and has begun nothing.
+	until catches $pid "$number" || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+	sleep "$3"
+	kill -"$1" $pid 2>/dev/null
+	exec 9>&-
+	wait $holder || fail "the holder ended with $?"
+	status=0
+	wait $pid || status=$?
 }
 
 # A command that is told to end while it waits for a lock finishes what it has begun.
 test_signals() {
-	local signal key=0 holder pid status
+	local signal key=0 status pause ended
 	namctl --quiet index create held || fail "create held"
 	mkfifo "$tmp/pipe"
 	for signal in INT TERM; do
-		key=$((key + 1))
-		damage_tool "$cluster" held hold <"$tmp/pipe" >"$tmp/held" &
-		holder=$!
-		exec 9>"$tmp/pipe"
-		until grep -q 'done' "$tmp/held"; do sleep 0.01; done
-		# The shell has its background commands ignore SIGINT.
-		env --default-signal=$signal namctl put held $key 7 >"$tmp/out" 2>&1 9>&- &
-		pid=$!
-		# Before that it dies of the signal, and has begun nothing.
-		until catches $pid $signal || ! kill -0 $pid; do sleep 0.01; done
-		sleep 0.4
-		kill -$signal $pid
-		exec 9>&-
-		wait $holder || fail "the holder ended with $?"
-		status=0
-		wait $pid || status=$?
-		[ $status -eq $((128 + $(kill -l $signal))) ] ||
-			fail "put ended with $status: $(cat "$tmp/out")"
+		ended=$((128 + $(kill -l $signal)))
+		# After one of them it is waiting, and has not given up after its second: on a slow
+		# machine it takes longer to begin, and so does the sleep.
+		for pause in 0.4 0.2 0.8 0 1.2 1.6 2; do
+			key=$((key + 1))
+			put_is_told $signal $key $pause
+			[ "$status" -ne $ended ] || ! namctl --quiet get held $key >"$tmp/out2" ||
+				break
+		done
+		[ "$status" -eq $ended ] || fail "put ended with $status: $(cat "$tmp/out")"
 		expect 0 namctl get held $key
 		says 7
 	done
