@@ -62,6 +62,7 @@ struct nam_op_counters {
 	uint64_t bytes_out;
 	uint64_t splits;
 	uint64_t late_separators;	/* splits whose new node was left for a collector to name */
+	uint64_t cache_misses;		/* leaves that were wanted and not in the cache */
 	uint64_t restarts[NAM_RESTART_CAUSES_COUNT];
 };
 

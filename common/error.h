@@ -61,6 +61,7 @@ extern "C" {
 	X(KEY_BYTES, 5401, USAGE, "the key size does not match the index")                          \
 	X(UNSORTED, 5402, USAGE, "the input is not sorted")                                         \
 	X(CLUSTER, 5403, USAGE, "the memory servers do not form a cluster")                         \
+	X(PARTITION, 5405, USAGE, "a key came to a memory server that does not keep it")            \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

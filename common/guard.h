@@ -43,7 +43,15 @@
 	X(COLLECTOR_WORD, "collector-word", "two collectors in one index")                          \
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
-	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")
+	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
+	X(LOCAL_VERSION, "local-version", "halves of nodes that a memory server searches")          \
+	X(LOCAL_DEAD, "local-dead", "work on such nodes that were merged away")                     \
+	X(LOCAL_EPOCH, "local-epoch", "the reuse of such nodes while they are looked at")           \
+	X(PART_ROUTE, "part-route", "keys in parts of an index that are not theirs")                \
+	X(LOAD_EMPTY, "load-empty", "the loss of what is in a part that is loaded")                 \
+	X(LOAD_ALONE, "load-alone", "changes of a part that is being loaded")                       \
+	X(LOAD_WAIT, "load-wait", "changes that were under way when a load began")                  \
+	X(STALE_NAME, "stale-name", "names of leaves that died, which lead there for ever")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

@@ -61,7 +61,7 @@ struct nam_superblock {
 	uint32_t unique;		/* 0 or 1 */
 	uint32_t head_interval;		/* leaves from head node to head node; 0: no head nodes */
 	uint32_t servers_count;		/* memory servers at creation */
-	uint32_t reserved;
+	uint32_t partitioning;		/* enum nam_partitioning; 0: one tree for all keys */
 	uint64_t boots_hash;		/* of boots[], which follows this struct in the block */
 	uint32_t reserved2[2];
 	uint8_t servers[32];		/* bit i: server id i holds nodes of this index */

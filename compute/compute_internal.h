@@ -113,7 +113,8 @@ enum nam__context {
 	NAM__CONTEXT_MASK = 7,
 };
 
-struct nam__call;			/* rpc_call.c */
+struct nam__call;
+struct nam__message;			/* rpc_call.c */
 struct nam__stock;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
 struct nam__buffer_class {
@@ -326,6 +327,35 @@ nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned
 {
 	nam__post_for(worker, worker->current, slot, wrs, count);
 }
+
+/*
+ * rpc_call.c: a request under way.  It belongs to who began it and must stay where it is until it
+ * has been awaited.
+ */
+struct nam__call {
+	struct nam__call *next;		/* worker->calls */
+	uint64_t id;
+	uint64_t deadline_ns;
+	struct nam__task *task;		/* that awaits it, or NULL */
+	struct nam_op_counters *counters;
+	struct nam__message *message;	/* NULL once the SEND has completed */
+	void *body;			/* where the reply's body goes */
+	uint32_t body_size;		/* room there */
+	uint32_t body_bytes;		/* of the reply */
+	uint32_t slot;
+	int rc;
+	uint16_t type;
+	bool done;
+};
+
+/*
+ * As nam_rpc_call(), in two steps, so that several can be under way: 0, or it has not begun.  The
+ * wait, for one or several, is the caller's to count as a round trip.
+ */
+int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *call,
+	uint32_t *ret_bytes) NAM_MUST_CHECK;
 
 /* rpc_call.c: what worker.c calls for completions that are not a task's. */
 void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);

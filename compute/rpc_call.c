@@ -11,34 +11,19 @@
 #include "compute_internal.h"
 
 /* The context of a SEND or of a receive buffer, itself a worker's buffer. */
-struct message {
+struct nam__message {
 	uint8_t *bytes;			/* NAM_RPC_BYTES_MAX of them, registered */
 	uint32_t lkey;
 	bool is_receive;
 	struct nam__call *call;		/* SEND: NULL once the call has ended */
 };
 
-struct nam__call {
-	struct nam__call *next;		/* worker->calls */
-	uint64_t id;
-	uint64_t deadline_ns;
-	struct nam__task *task;
-	struct nam_op_counters *counters;
-	struct message *message;	/* NULL once the SEND has completed */
-	void *body;			/* where the reply's body goes */
-	uint32_t body_size;		/* room there */
-	uint32_t body_bytes;		/* of the reply */
-	uint32_t slot;
-	int rc;
-	uint16_t type;
-};
-
 /* ---- messages ----------------------------------------------------------------------------- */
 
-static struct message *
+static struct nam__message *
 message_new(struct nam_worker *worker)
 {
-	struct message *message = nam_buffer_take(worker, sizeof(*message));
+	struct nam__message *message = nam_buffer_take(worker, sizeof(*message));
 
 	if (!message)
 		return NULL;
@@ -53,14 +38,14 @@ message_new(struct nam_worker *worker)
 }
 
 static void
-message_free(struct nam_worker *worker, struct message *message)
+message_free(struct nam_worker *worker, struct nam__message *message)
 {
 	nam_buffer_give(worker, message->bytes, NAM_RPC_BYTES_MAX);
 	nam_buffer_give(worker, message, sizeof(*message));
 }
 
 static int
-receive_post(struct nam_worker *worker, struct message *message)
+receive_post(struct nam_worker *worker, struct nam__message *message)
 {
 	struct nam_recv recv = {
 		.buffer = message->bytes,
@@ -76,7 +61,7 @@ int
 nam__rpc_post_receives(struct nam_worker *worker)
 {
 	for (unsigned i = 0; i < NAM__RECV_BUFFERS; i++) {
-		struct message *message = message_new(worker);
+		struct nam__message *message = message_new(worker);
 		int rc;
 
 		if (!message)
@@ -105,6 +90,9 @@ call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 	if (call->message)
 		call->message->call = NULL;
 	call->rc = rc;
+	call->done = true;
+	if (!call->task)
+		return;
 	call->task->pending = 0;
 	nam__task_ready(worker, call->task);
 }
@@ -155,7 +143,7 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 void
 nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc)
 {
-	struct message *message = (struct message *)((uintptr_t)wc->context &
+	struct nam__message *message = (struct nam__message *)((uintptr_t)wc->context &
 						     ~(uintptr_t)NAM__CONTEXT_MASK);
 
 	if (message->is_receive) {
@@ -239,7 +227,6 @@ message_post(struct nam_worker *worker, struct nam__call *call, uint32_t bytes)
 	}
 	if (rc)
 		return rc;
-	call->counters->round_trips++;
 	call->counters->doorbells++;
 	call->counters->work_requests++;
 	call->counters->bytes_out += bytes;
@@ -270,50 +257,72 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 }
 
 int
-nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
-	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
+nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size)
 {
-	struct nam__call call = {
+	*call = (struct nam__call){
 		.id = ++worker->call_ids,
-		.task = worker->current,
 		.counters = worker->current->counters,
 		.body = ret_body,
-		.body_size = ret_bytes ? *ret_bytes : 0,
+		.body_size = ret_size,
 		.slot = slot,
 		.type = type,
 	};
-	int rc;
-
 	if (slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
 		return -NAM_E_LIMIT;
 	if (server_dead(worker, slot)) {
-		call.rc = -NAM_E_FABRIC_PEER_DEAD;
-		return call_explain(worker, &call);
+		call->rc = -NAM_E_FABRIC_PEER_DEAD;
+		return call_explain(worker, call);
 	}
-	call.message = message_new(worker);
-	if (!call.message)
+	call->message = message_new(worker);
+	if (!call->message)
 		return -ENOMEM;
-	call.message->call = &call;
-	nam_rpc_header_fill((struct nam_rpc_header *)(void *)call.message->bytes, type, call.id, 0,
-		body_bytes);
+	call->message->call = call;
+	nam_rpc_header_fill((struct nam_rpc_header *)(void *)call->message->bytes, type, call->id,
+		0, body_bytes);
 	if (body_bytes)
-		memcpy(call.message->bytes + sizeof(struct nam_rpc_header), body, body_bytes);
-	call.deadline_ns = nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
+		memcpy(call->message->bytes + sizeof(struct nam_rpc_header), body, body_bytes);
+	call->deadline_ns = nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
 
-	call.rc = message_post(worker, &call, (uint32_t)sizeof(struct nam_rpc_header) + body_bytes);
-	if (call.rc) {
-		message_free(worker, call.message);
-		return call_explain(worker, &call);
+	call->rc = message_post(worker, call, (uint32_t)sizeof(struct nam_rpc_header) + body_bytes);
+	if (call->rc) {
+		message_free(worker, call->message);
+		return call_explain(worker, call);
 	}
-	call.next = worker->calls;
-	worker->calls = &call;
-	call.task->pending = 1;
-	rc = nam__task_await(worker); /* SUSPENDS */
-	if (!call.rc)
-		call.rc = rc;
-	if (call.rc)
-		return call_explain(worker, &call);
-	if (ret_bytes)
-		*ret_bytes = call.body_bytes;
+	call->next = worker->calls;
+	worker->calls = call;
 	return 0;
+}
+
+int
+nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
+{
+	int rc = 0;
+
+	if (!call->done) {
+		call->task = worker->current;
+		call->task->pending = 1;
+		rc = nam__task_await(worker); /* SUSPENDS */
+	}
+	if (!call->rc)
+		call->rc = rc;
+	if (call->rc)
+		return call_explain(worker, call);
+	if (ret_bytes)
+		*ret_bytes = call->body_bytes;
+	return 0;
+}
+
+int
+nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
+{
+	struct nam__call call;
+	int rc = nam__rpc_begin(worker, &call, slot, type, body, body_bytes, ret_body,
+		ret_bytes ? *ret_bytes : 0);
+
+	if (rc)
+		return rc;
+	call.counters->round_trips++;
+	return nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
 }

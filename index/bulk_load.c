@@ -14,296 +14,27 @@
  * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
  * after others have seen it full.
  *
- * Per pair the work is one call of the source, one comparison with the pair before and one copy;
- * per node, one hash.  Each level has one open node: the spine.  A node is closed when it is full
- * and its successor begins, because only then are its high fence and its sibling known.
+ * loader.c has step 2.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "maintain.h"
+#include "hybrid.h"
+#include "loader.h"
 
 #define FILL_DEFAULT 92u
 #define FILL_MIN 50u
 #define FILL_MAX 100u
-#define BATCH_NODES 32u
-
-/* The open node of a level. */
-struct open_node {
-	uint64_t *image;		/* NULL: the level does not exist */
-	struct nam_gaddr at;
-	unsigned count;
-};
-
-struct loader {
-	struct nam_worker *worker;
-	struct nam_index *index;
-	const struct nam__geometry *g;
-	unsigned leaf_target, inner_target, head_interval;
-
-	struct open_node spine[NAM__LEVELS_MAX];
-	struct nam_gaddr first[NAM__LEVELS_MAX];	/* leftmost node of each level */
-	struct open_node head;		/* the last head node, while its leaves are being built */
-	uint64_t leaves;
-
-	/* Closed nodes on their way; their images must rest until the doorbell's work is done. */
-	struct nam_batch batch;
-	uint64_t *images[BATCH_NODES];
-	unsigned images_count;
-	uint64_t *idle[BATCH_NODES];	/* images whose nodes have arrived, for the next ones */
-	unsigned idle_count;
-
-	/* Every address taken, to be given back on failure. */
-	uint64_t *taken;
-	size_t taken_count, taken_size;
-};
-
-/* ---- images and addresses ------------------------------------------------------------------ */
-
-static uint64_t *
-image_take(struct loader *loader)
-{
-	if (loader->idle_count)
-		return loader->idle[--loader->idle_count];
-	return nam_buffer_take(loader->worker, loader->g->node_bytes);
-}
-
-static int
-taken_reserve(struct loader *loader)
-{
-	size_t size = loader->taken_size ? 2 * loader->taken_size : 1024;
-	uint64_t *taken;
-
-	if (loader->taken_count < loader->taken_size)
-		return 0;
-	taken = realloc(loader->taken, size * sizeof(*taken));
-	if (!taken)
-		return -ENOMEM;
-	loader->taken = taken;
-	loader->taken_size = size;
-	return 0;
-}
-
-/* An image and a place for a new node; nothing is taken on failure. */
-NAM_FIBER_FN static int
-node_take(struct loader *loader, struct open_node *node, uint32_t *ret_generation)
-{
-	uint64_t *image;
-	int rc = taken_reserve(loader);
-
-	if (rc)
-		return rc;
-	image = image_take(loader);
-	if (!image)
-		return -ENOMEM;
-	rc = nam__node_alloc(loader->worker, loader->index, &node->at,
-		ret_generation); /* SUSPENDS */
-	if (rc) {
-		nam_buffer_give(loader->worker, image, loader->g->node_bytes);
-		return rc;
-	}
-	loader->taken[loader->taken_count++] = node->at.raw;
-	node->image = image;
-	node->count = 0;
-	return 0;
-}
-
-/* Ring the doorbell for what is closed and wait; then the images are idle. */
-NAM_FIBER_FN static int
-flush(struct loader *loader)
-{
-	int rc = nam_batch_await(&loader->batch); /* SUSPENDS */
-
-	while (loader->images_count) {
-		uint64_t *image = loader->images[--loader->images_count];
-
-		if (loader->idle_count < BATCH_NODES)
-			loader->idle[loader->idle_count++] = image;
-		else
-			nam_buffer_give(loader->worker, image, loader->g->node_bytes);
-	}
-	return rc;
-}
-
-/* A node has got everything: seal it and send it off.  Its image is the batch's from here on. */
-NAM_FIBER_FN static int
-node_send(struct loader *loader, struct open_node *node)
-{
-	nam__batch_new_node(&loader->batch, loader->index, node->at, node->image);
-	loader->images[loader->images_count++] = node->image;
-	node->image = NULL;
-	/* A node takes up to three requests. */
-	if (loader->images_count < BATCH_NODES && loader->batch.count + 3 <= NAM_BATCH_MAX)
-		return 0;
-	return flush(loader); /* SUSPENDS */
-}
-
-/* ---- inner levels -------------------------------------------------------------------------- */
-
-static void
-inner_append(const struct nam__geometry *g, struct open_node *node, const uint64_t *key,
-	struct nam_gaddr child)
-{
-	uint64_t *entry = nam__inner_entry(g, node->image, node->count++);
-
-	memcpy(entry, key, 8 * g->full_words);
-	entry[g->full_words] = child.raw;
-	nam__node_set_counts(node->image, node->count, node->count);
-}
-
-/* Give a node its right neighbour: no longer the last of its level. */
-static void
-node_link(const struct nam__geometry *g, uint64_t *image, const uint64_t *high,
-	struct nam_gaddr sibling)
-{
-	nam__node_set_type(image, nam__node_type(image));
-	memcpy(image + NAM__WORD_LOW + g->full_words, high, 8 * g->full_words);
-	image[NAM__WORD_SIBLING] = sibling.raw;
-}
-
-/* Begin a level: its first node names the first node of the level below. */
-NAM_FIBER_FN static int
-level_begin(struct loader *loader, unsigned level)
-{
-	static const struct nam__key lowest;
-	struct open_node *node = &loader->spine[level];
-	uint32_t generation;
-	int rc = node_take(loader, node, &generation); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	loader->first[level] = node->at;
-	nam__node_init(loader->g, node->image, NAM__NODE_INNER, level, generation, lowest.w, NULL);
-	inner_append(loader->g, node, lowest.w, loader->first[level - 1]);
-	return 0;
-}
-
-/*
- * Inner nodes do not go into the cache as they are made: until step 3 a lookup must not find its
- * way to what may yet be taken back.
- *
- * Name a child whose range begins at `key` at `level`, and at the levels above where that begins a
- * new node.
- */
-NAM_FIBER_FN static int
-inner_add(struct loader *loader, unsigned level, const uint64_t *key, struct nam_gaddr child)
-{
-	for (;; level++) {
-		struct open_node *node, next;
-		uint32_t generation;
-		int rc;
-
-		if (level == NAM__LEVELS_MAX)
-			return -NAM_E_LIMIT;
-		node = &loader->spine[level];
-		if (!node->image) {
-			rc = level_begin(loader, level); /* SUSPENDS */
-			if (rc)
-				return rc;
-		}
-		if (node->count < loader->inner_target) {
-			inner_append(loader->g, node, key, child);
-			return 0;
-		}
-		rc = node_take(loader, &next, &generation); /* SUSPENDS */
-		if (rc)
-			return rc;
-		node_link(loader->g, node->image, key, next.at);
-		rc = node_send(loader, node); /* SUSPENDS */
-		*node = next;
-		if (rc)
-			return rc;
-		nam__node_init(loader->g, node->image, NAM__NODE_INNER, level, generation, key,
-			NULL);
-		inner_append(loader->g, node, key, child);
-		child = node->at;
-	}
-}
-
-/* ---- leaves and head nodes ----------------------------------------------------------------- */
-
-/* All leaves that a head node has room for are known by now, or there are no more. */
-NAM_FIBER_FN static int
-head_close(struct loader *loader)
-{
-	if (!loader->head.image)
-		return 0;
-	nam__node_set_counts(loader->head.image, loader->head.count, loader->head.count);
-	return node_send(loader, &loader->head); /* SUSPENDS */
-}
-
-/* Put a head node before the leaf `leaf`, whose range begins at `low`. */
-NAM_FIBER_FN static int
-head_begin(struct loader *loader, const uint64_t *low, struct nam_gaddr leaf)
-{
-	uint32_t generation;
-	int rc = head_close(loader); /* SUSPENDS */
-
-	if (!rc)
-		rc = node_take(loader, &loader->head, &generation); /* SUSPENDS */
-	if (!rc)
-		nam__head_init(loader->g, loader->head.image, generation, low, leaf);
-	return rc;
-}
-
-static void
-leaf_close(const struct nam__geometry *g, struct open_node *leaf, const uint64_t *high,
-	struct nam_gaddr sibling)
-{
-	nam__node_set_counts(leaf->image, leaf->count, leaf->count);
-	if (high)
-		node_link(g, leaf->image, high, sibling);
-}
-
-/* Begin a leaf at `low`, closing the one before it and naming the new one in its parent. */
-NAM_FIBER_FN static int
-leaf_begin(struct loader *loader, const uint64_t *low)
-{
-	const struct nam__geometry *g = loader->g;
-	struct open_node *open = &loader->spine[0], next;
-	struct nam_gaddr sibling;
-	uint32_t generation;
-	int rc = node_take(loader, &next, &generation); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	nam__node_init(g, next.image, NAM__NODE_LEAF, 0, generation, low, NULL);
-	sibling = next.at;
-	if (loader->leaves) {
-		if (loader->head_interval && loader->leaves % loader->head_interval == 0) {
-			rc = head_begin(loader, low, next.at); /* SUSPENDS */
-			if (rc)
-				goto give_image;
-			sibling = loader->head.at;
-		}
-		leaf_close(g, open, low, sibling);
-		rc = node_send(loader, open); /* SUSPENDS */
-		if (rc)
-			goto give_image;
-	} else {
-		loader->first[0] = next.at;
-	}
-	*open = next;
-	if (loader->head.image)
-		loader->head.image[g->entries_at + loader->head.count++] = open->at.raw;
-	/* The first leaf of all is named when its level's parent begins. */
-	if (loader->leaves++)
-		return inner_add(loader, 1, low, open->at); /* SUSPENDS */
-	return 0;
-
-give_image:
-	nam_buffer_give(loader->worker, next.image, g->node_bytes);
-	return rc;
-}
 
 /* ---- the input ----------------------------------------------------------------------------- */
 
-static int
-unsorted(struct loader *loader, uint64_t pair, int order)
+int
+nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
+	int order)
 {
-	return nam_diag_set(&loader->worker->diag, -NAM_E_UNSORTED,
+	return nam_diag_set(&worker->diag, -NAM_E_UNSORTED,
 		"pair %llu of the input %s pair %llu; %s", (unsigned long long)pair + 1,
-		order ? "belongs before" : loader->g->unique ? "has the same key as" : "equals",
+		order ? "belongs before" : g->unique ? "has the same key as" : "equals",
 		(unsigned long long)pair,
 		order ? "sort the input by key and, in a non-unique index, by payload"
 		      : "each may occur once only");
@@ -311,60 +42,30 @@ unsorted(struct loader *loader, uint64_t pair, int order)
 
 /* Step 2: read the source to its end. */
 NAM_FIBER_FN static int
-input_load(struct loader *loader, nam_index_source_fn source, void *arg, uint64_t *ret_count)
+input_load(struct nam__loader *loader, nam_index_source_fn source, void *arg, uint64_t *ret_count)
 {
 	const struct nam__geometry *g = loader->g;
-	struct open_node *leaf = &loader->spine[0];
 	static const struct nam__key lowest;
 	struct nam__key keys[2] = { 0 }, *key = &keys[0], *last = &keys[1];
 	uint8_t bytes[NAM_KEY_BYTES_MAX];
-	uint64_t payload = 0, pairs = 0;
+	uint64_t payload = 0;
 	int rc;
 
 	while ((rc = source(arg, bytes, &payload)) > 0) {
 		struct nam__key *swap = last;
-		uint64_t *entry;
 		int order;
 
 		nam__key_encode(g, bytes, payload, key);
-		order = pairs ? nam__key_compare(last->w, key->w, g->full_words) : -1;
+		order = loader->pairs ? nam__key_compare(last->w, key->w, g->full_words) : -1;
 		if (order >= 0)
-			return unsorted(loader, pairs, order);
-		if (leaf->count == loader->leaf_target || !pairs) {
-			rc = leaf_begin(loader, pairs ? key->w : lowest.w); /* SUSPENDS */
-			if (rc)
-				return rc;
-		}
-		entry = nam__leaf_entry(g, leaf->image, leaf->count++);
-		for (uint32_t i = 0; i < g->key_words; i++)
-			entry[i] = key->w[i];
-		entry[g->key_words] = payload;
-		pairs++;
+			return nam__load_unsorted(loader->worker, g, loader->pairs, order);
+		rc = nam__loader_add(loader, key->w, payload, lowest.w); /* SUSPENDS */
+		if (rc)
+			return rc;
 		last = key;
 		key = swap;
 	}
-	*ret_count = pairs;
-	return rc;
-}
-
-/* The input is at its end: every open node is the last of its level. */
-NAM_FIBER_FN static int
-spine_close(struct loader *loader, struct nam_gaddr *ret_root)
-{
-	unsigned level = 0;
-	int rc;
-
-	leaf_close(loader->g, &loader->spine[0], NULL, NAM_GADDR_NULL);
-	*ret_root = loader->spine[0].at;
-	rc = node_send(loader, &loader->spine[0]); /* SUSPENDS */
-	for (level = 1; !rc && level < NAM__LEVELS_MAX && loader->spine[level].image; level++) {
-		*ret_root = loader->spine[level].at;
-		rc = node_send(loader, &loader->spine[level]); /* SUSPENDS */
-	}
-	if (!rc)
-		rc = head_close(loader); /* SUSPENDS */
-	if (!rc)
-		rc = flush(loader); /* SUSPENDS */
+	*ret_count = loader->pairs;
 	return rc;
 }
 
@@ -409,7 +110,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 
 /* Write the old root as dead, or alive and empty again.  The lock stays held. */
 NAM_FIBER_FN static int
-root_mark(struct loader *loader, struct nam__held *root, bool dead, struct nam_gaddr forward)
+root_mark(struct nam__loader *loader, struct nam__held *root, bool dead, struct nam_gaddr forward)
 {
 	nam__node_set_type(root->image,
 		NAM__NODE_LEAF | NAM__NODE_LAST | (dead ? NAM__NODE_DEAD : 0));
@@ -423,7 +124,7 @@ root_mark(struct loader *loader, struct nam__held *root, bool dead, struct nam_g
  * not to be given back.
  */
 NAM_FIBER_FN static int
-root_switch(struct loader *loader, struct nam__held *root, struct nam_gaddr new_root,
+root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr new_root,
 	bool *ret_published)
 {
 	struct nam_worker *worker = loader->worker;
@@ -457,36 +158,9 @@ root_switch(struct loader *loader, struct nam__held *root, struct nam_gaddr new_
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static unsigned
-target(uint32_t capacity, uint32_t fill_percent)
-{
-	unsigned entries = capacity * fill_percent / 100;
-
-	return entries < 2 ? 2 : entries;
-}
-
-/* Give the images back and, if nobody has seen them, the nodes. */
-static void
-loader_done(struct loader *loader, bool published)
-{
-	uint32_t node_bytes = loader->g->node_bytes;
-
-	for (size_t i = 0; !published && i < loader->taken_count; i++)
-		nam_free_unseen(loader->worker, (struct nam_gaddr){ loader->taken[i] },
-			loader->g->stride);
-	free(loader->taken);
-	while (loader->images_count)
-		nam_buffer_give(loader->worker, loader->images[--loader->images_count], node_bytes);
-	while (loader->idle_count)
-		nam_buffer_give(loader->worker, loader->idle[--loader->idle_count], node_bytes);
-	for (unsigned level = 0; level < NAM__LEVELS_MAX; level++)
-		nam_buffer_give(loader->worker, loader->spine[level].image, node_bytes);
-	nam_buffer_give(loader->worker, loader->head.image, node_bytes);
-}
-
 /* The root is held, and is not afterwards. */
 NAM_FIBER_FN static int
-load(struct loader *loader, struct nam__held *root, nam_index_source_fn source, void *arg,
+load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source, void *arg,
 	uint64_t *ret_count)
 {
 	struct nam_gaddr new_root;
@@ -497,7 +171,7 @@ load(struct loader *loader, struct nam__held *root, nam_index_source_fn source, 
 	rc = input_load(loader, source, arg, &count); /* SUSPENDS */
 	if (rc || !count)
 		goto unlock_root;
-	rc = spine_close(loader, &new_root); /* SUSPENDS */
+	rc = nam__loader_close(loader, &new_root); /* SUSPENDS */
 	if (rc)
 		goto unlock_root;
 	nam_race_point("load.built");
@@ -509,7 +183,7 @@ unlock_root:
 	if (!rc)
 		rc = unlock_rc;
 done:
-	loader_done(loader, published);
+	nam__loader_done(loader, published);
 	if (!rc && ret_count)
 		*ret_count = count;
 	return rc;
@@ -517,8 +191,8 @@ done:
 
 /* Nobody else may retire the old root: not a collector, and not whoever drops the index. */
 NAM_FIBER_FN static int
-load_alone(struct loader *loader, struct nam__held *root, nam_index_source_fn source, void *arg,
-	uint64_t *ret_count)
+load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source,
+	void *arg, uint64_t *ret_count)
 {
 	struct nam_worker *worker = loader->worker;
 	struct nam_index *index = loader->index;
@@ -542,7 +216,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 {
 	const struct nam__geometry *g = &index->g;
 	struct nam__held root;
-	struct loader *loader;
+	struct nam__loader *loader;
 	int rc;
 
 	if (!fill_percent)
@@ -551,20 +225,21 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"fill percentage %u: it must be between %u and %u, or 0 for %u",
 			fill_percent, FILL_MIN, FILL_MAX, FILL_DEFAULT);
+	if (index->options.design != NAM_DESIGN_FINE) {
+		nam__op_begin(worker, NAM_OP_BULK_LOAD);
+		rc = (index->leaves ? nam__hybrid_bulk_load : nam__coarse_bulk_load)(worker, index,
+			source, arg, fill_percent, ret_count); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
 	/* A batch is large, and fibers' stacks are small. */
-	loader = calloc(1, sizeof(*loader));
+	loader = malloc(sizeof(*loader));
 	root.image = nam_buffer_take(worker, g->node_bytes);
 	if (!loader || !root.image) {
 		rc = -ENOMEM;
 		goto give_image;
 	}
-	loader->worker = worker;
-	loader->index = index;
-	loader->g = g;
-	loader->leaf_target = target(g->leaf_capacity, fill_percent);
-	loader->inner_target = target(g->inner_capacity, fill_percent);
-	loader->head_interval = nam__head_interval(index);
-	nam_batch_init(&loader->batch, worker);
+	nam__loader_init(loader, worker, index, fill_percent);
 
 	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	rc = load_alone(loader, &root, source, arg, ret_count); /* SUSPENDS */

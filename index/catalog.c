@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "../common/hash.h"
+#include "hybrid.h"
 #include "index_internal.h"
 #include "maintain.h"
 
@@ -18,6 +19,7 @@ nam_index_options_init(struct nam_index_options *options)
 {
 	*options = (struct nam_index_options){
 		.design = NAM_DESIGN_FINE,
+		.partitioning = NAM_PARTITION_HASH,
 		.key_bytes = 8,
 		.unique = true,
 		.node_bytes = 1024,
@@ -47,7 +49,7 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 {
 	struct nam__geometry g;
 
-	if (options->design != NAM_DESIGN_FINE)
+	if (options->design < NAM_DESIGN_FINE || options->design > NAM_DESIGN_HYBRID)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown index design %d",
 			(int)options->design);
 	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
@@ -83,7 +85,7 @@ static_assert(sizeof(struct block) == NAM_SUPERBLOCK_STRIDE, "remote layout");
 
 static void
 superblock_fill(struct nam_worker *worker, const struct nam_index_options *options,
-	struct block *block)
+	uint64_t seed, struct block *block)
 {
 	const struct nam_client *client = worker->client;
 	struct nam_superblock *superblock = &block->head;
@@ -95,7 +97,8 @@ superblock_fill(struct nam_worker *worker, const struct nam_index_options *optio
 		.magic = NAM_SUPERBLOCK_MAGIC,
 		.format = NAM_SUPERBLOCK_FORMAT,
 		.design = options->design,
-		.seed = nam_entropy(),
+		.seed = seed,
+		.partitioning = options->design == NAM_DESIGN_FINE ? 0 : options->partitioning,
 		.key_bytes = options->key_bytes,
 		.node_bytes = options->node_bytes,
 		.unique = options->unique,
@@ -133,6 +136,7 @@ superblock_check(struct nam_worker *worker, const char *name,
 				"cluster list", name, id);
 	options = (struct nam_index_options){
 		.design = (enum nam_index_design)superblock->design,
+		.partitioning = (enum nam_partitioning)superblock->partitioning,
 		.key_bytes = superblock->key_bytes,
 		.unique = superblock->unique != 0,
 		.node_bytes = superblock->node_bytes,
@@ -184,7 +188,7 @@ write_empty_tree(struct nam_worker *worker, const struct nam_index_options *opti
 
 	if (!block || !image)
 		goto give_buffers;
-	superblock_fill(worker, options, block);
+	superblock_fill(worker, options, nam_entropy(), block);
 	rc = nam__geometry_init(&index.g, options, block->head.seed);
 	if (rc)
 		goto give_buffers;
@@ -202,6 +206,24 @@ give_buffers:
 	return rc;
 }
 
+/* The superblock of an index in parts, whose trees are there already. */
+NAM_FIBER_FN static int
+write_superblock(struct nam_worker *worker, const struct nam_index_options *options,
+	struct nam_gaddr superblock_at, uint64_t tree, struct nam_gaddr first_leaf)
+{
+	struct block *block = nam_buffer_take(worker, sizeof(*block));
+	int rc;
+
+	if (!block)
+		return -ENOMEM;
+	superblock_fill(worker, options, tree, block);
+	block->head.root = first_leaf.raw;
+	block->head.image_hash = superblock_hash(&block->head, superblock_at);
+	rc = nam_write_await(worker, superblock_at, block, sizeof(*block)); /* SUSPENDS */
+	nam_buffer_give(worker, block, sizeof(*block));
+	return rc;
+}
+
 NAM_FIBER_FN static int
 catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superblock_at)
 {
@@ -211,6 +233,48 @@ catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superb
 	memcpy(request.name, name, strlen(name) + 1);
 	return nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
 		sizeof(request), NULL, &none); /* SUSPENDS */
+}
+
+/* Trees before the superblock, and that before the name: whoever finds one finds what it names. */
+NAM_FIBER_FN static int
+create_in_parts(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options)
+{
+	bool hybrid = options->design == NAM_DESIGN_HYBRID;
+	uint32_t count = worker->client->servers_count;
+	struct nam_gaddr at, *leaves = calloc(count, sizeof(*leaves));
+	uint64_t tree = nam_entropy() | 1;
+	int rc;
+
+	if (!leaves)
+		return -ENOMEM;
+	rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
+		&at); /* SUSPENDS */
+	if (rc)
+		goto free_leaves;
+	at = nam_gaddr_untagged(at);
+	if (hybrid)
+		rc = nam__hybrid_create(worker, name, tree, options, leaves); /* SUSPENDS */
+	else
+		rc = nam__parts_create(worker, name, tree, options, NULL); /* SUSPENDS */
+	if (rc)
+		goto free_superblock;
+	rc = write_superblock(worker, options, at, tree, leaves[0]); /* SUSPENDS */
+	nam_race_point("create.written");
+	if (!rc) {
+		rc = catalog_put(worker, name, at); /* SUSPENDS */
+		/* Where it is unknown whether the name is there, it must lead to an index. */
+		if (!rc || nam_err_is(rc, NAM_E_FABRIC))
+			goto free_leaves;
+	}
+	nam__parts_uncreate(worker, tree, count); /* SUSPENDS */
+	if (hybrid)
+		nam__hybrid_uncreate(worker, options, leaves, count);
+free_superblock:
+	nam_free_unseen(worker, at, NAM_SUPERBLOCK_STRIDE);
+free_leaves:
+	free(leaves);
+	return rc;
 }
 
 NAM_FIBER_FN static int
@@ -238,9 +302,9 @@ create(struct nam_worker *worker, const char *name, const struct nam_index_optio
 		goto free_root;
 	nam_race_point("create.written");
 	rc = catalog_put(worker, name, superblock_at); /* SUSPENDS */
-	if (rc)
-		goto free_root;
-	return 0;
+	/* Where it is unknown whether the name is there, it must lead to an index. */
+	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
+		return rc;
 
 free_root:
 	nam_free_unseen(worker, root_at, index.g.stride);
@@ -258,10 +322,13 @@ nam_index_create(struct nam_worker *worker, const char *name,
 	rc = check_name(worker, name);
 	if (!rc)
 		rc = check_options(worker, options);
+	if (!rc && options->design != NAM_DESIGN_FINE)
+		rc = nam__parts_check(worker, options);
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = create(worker, name, options); /* SUSPENDS */
+	rc = options->design == NAM_DESIGN_FINE ? create(worker, name, options) /* SUSPENDS */
+		: create_in_parts(worker, name, options); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }
@@ -321,11 +388,24 @@ open_superblock(struct nam_worker *worker, struct nam_index *index, bool *ret_lo
 	}
 	if (!rc)
 		rc = nam__geometry_init(&index->g, &index->options, superblock->seed);
-	if (!rc)
+	if (!rc) {
 		atomic_init(&index->root, superblock->root);
+		index->tree = superblock->seed;
+		index->servers_count = superblock->servers_count;
+		memcpy(index->servers, superblock->servers, sizeof(index->servers));
+	}
 give_block:
 	nam_buffer_give(worker, block, sizeof(*block));
 	return rc;
+}
+
+void
+nam__index_choose_ways(struct nam_index *index)
+{
+	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
+			      index->g.key_bytes == 8;
+	index->fast_changes = index->fast_lookups &&
+			      (index->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
 }
 
 NAM_FIBER_FN static int
@@ -346,15 +426,16 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 		memcpy(index->name, name, strlen(name) + 1);
 		rc = open_superblock(worker, index, ret_lost); /* SUSPENDS */
 	}
+	if (!rc && index->options.design != NAM_DESIGN_FINE)
+		rc = nam__parts_open(worker, index, ret_lost != NULL); /* SUSPENDS */
 	nam__op_end(worker);
-	if (!rc && cache_bytes)
+	if (!rc && index->options.design == NAM_DESIGN_HYBRID)
+		rc = nam__hybrid_open(index, cache_bytes);
+	if (!rc && cache_bytes && index->options.design == NAM_DESIGN_FINE)
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
-	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
-			      index->g.key_bytes == 8;
-	index->fast_changes = index->fast_lookups &&
-			      (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
+	nam__index_choose_ways(index);
 	if (rc) {
-		free(index);
+		nam_index_close(index);
 		return rc;
 	}
 	*ret_index = index;
@@ -374,6 +455,8 @@ nam_index_close(struct nam_index *index)
 	if (!index)
 		return;
 	nam__cache_free(index->cache);
+	nam__hybrid_close(index);
+	nam__parts_free(index->parts);
 	free(index);
 }
 
@@ -386,6 +469,10 @@ nam_index_properties(const struct nam_index *index)
 void
 nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat)
 {
+	if (index->leaves) {
+		nam__hybrid_cache_stat(index, ret_stat);
+		return;
+	}
 	if (index->cache) {
 		nam__cache_stat(index->cache, ret_stat);
 		return;
@@ -453,11 +540,28 @@ mark_dropped(struct nam_worker *worker, struct nam_gaddr superblock_at)
 	return rc;
 }
 
+/*
+ * Memory servers tell who still asks for the trees that they are gone.  Of a hybrid index its
+ * leaves are killed first, for whose sake nobody asks; but not if a server has lost some: pointers
+ * of what is left may lead to nodes of other indexes.
+ */
+NAM_FIBER_FN static int
+free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
+{
+	int rc = 0, drop_rc;
+
+	if (index->leaves && !lost)
+		rc = nam__hybrid_free_leaves(worker, index); /* SUSPENDS */
+	drop_rc = nam__parts_drop(worker, index); /* SUSPENDS */
+	return rc ? rc : drop_rc;
+}
+
 int
 nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
 	struct nam_gaddr at;
+	enum nam_index_design design;
 	bool lost = false;
 	uint64_t word;
 	int rc, leave_rc;
@@ -465,6 +569,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
 	if (rc)
 		return rc;
+	design = index->options.design;
 	nam__op_begin(worker, NAM_OP_OTHER);
 	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
 	rc = nam__collector_enter(worker, index,
@@ -483,14 +588,16 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
 	nam_race_point("drop.marked");
 	/* Pointers of what is left may lead to nodes of other indexes: follow none. */
-	if (!rc && !lost)
+	if (!rc && design != NAM_DESIGN_FINE)
+		rc = free_parts(worker, index, lost); /* SUSPENDS */
+	else if (!rc && !lost)
 		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 end_operation:
 	nam__op_end(worker);
 	nam_index_close(index);
-	if (!rc && lost)
+	if (!rc && lost && design != NAM_DESIGN_COARSE)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
 			"made: its nodes on the others cannot be found, and stay allocated until "

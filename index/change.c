@@ -4,8 +4,10 @@
  */
 #include <errno.h>
 
+#include "hybrid.h"
 #include "company.h"
 #include "image_write.h"
+#include "leaf_change.h"
 
 #define SCRATCH_LEAF 0u
 
@@ -19,61 +21,14 @@ leaf_refuse(struct nam_worker *worker, struct nam__held *held, int why)
 	return rc ? rc : why;
 }
 
-/* What a change comes to, on the private image of the leaf. */
-struct outcome {
-	int refused;			/* not 0: nothing changes; 1: it is so already */
-	bool split;			/* there is no room */
-	struct nam__dirty dirty;
-	enum nam__header_part part;
-};
-
-static inline void
-leaf_put(const struct nam__geometry *g, uint64_t *image, unsigned number, uint64_t payload,
-	struct outcome *outcome)
-{
-	uint64_t *entry = nam__leaf_entry(g, image, number);
-
-	entry[g->key_words] = payload;
-	outcome->dirty.first = (uint32_t)(entry + g->key_words - image);
-	outcome->dirty.end = outcome->dirty.first + 1;
-	outcome->part = NAM__HEADER_FRONT;
-}
-
-static inline void
-leaf_change(const struct nam__geometry *g, uint64_t *image, enum nam_op_kind kind,
-	const uint64_t *key, uint64_t payload, struct outcome *outcome)
-{
-	int number = nam__leaf_find(g, image, key);
-
-	outcome->refused = 0;
-	outcome->split = false;
-	outcome->part = NAM__HEADER_COUNTS;
-	if (number < 0) {
-		if (kind != NAM_OP_INSERT && kind != NAM_OP_UPSERT)
-			outcome->refused = -NAM_E_NOTFOUND;
-		else if (nam__node_count(image) == g->leaf_capacity)
-			outcome->split = true;
-		else
-			nam__leaf_add(g, image, key, payload, &outcome->dirty);
-	} else if (kind == NAM_OP_INSERT) {
-		outcome->refused = -NAM_E_EXISTS;
-	} else if (kind == NAM_OP_DELETE) {
-		nam__leaf_remove(g, image, (unsigned)number, &outcome->dirty);
-	} else if (!g->unique) {
-		outcome->refused = 1;	/* an upsert of a pair that is there */
-	} else {
-		leaf_put(g, image, (unsigned)number, payload, outcome);
-	}
-}
-
 /* The leaf is held; release it with or without the change. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
 	const uint64_t *key, uint64_t payload, struct nam__held *held)
 {
-	struct outcome outcome;
+	struct nam__leaf_outcome outcome;
 
-	leaf_change(&index->g, held->image, kind, key, payload, &outcome);
+	nam__leaf_change(&index->g, held->image, kind, key, payload, &outcome);
 	if (__builtin_expect(outcome.refused, 0))
 		return leaf_refuse(worker, held,
 			outcome.refused < 0 ? outcome.refused : 0); /* SUSPENDS */
@@ -113,6 +68,14 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		       : rc;
 }
 
+/* What a memory server calls it. */
+static const enum nam_rpc_tree_point points[NAM_OP_KINDS_COUNT] = {
+	[NAM_OP_INSERT] = NAM_RPC_TREE_INSERT,
+	[NAM_OP_UPSERT] = NAM_RPC_TREE_UPSERT,
+	[NAM_OP_UPDATE] = NAM_RPC_TREE_UPDATE,
+	[NAM_OP_DELETE] = NAM_RPC_TREE_DELETE,
+};
+
 NAM_FIBER_FN static int
 change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
 	uint64_t payload)
@@ -125,9 +88,16 @@ change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind
 
 	if (!held.image)
 		return -ENOMEM;
+	index = nam__leaves_of(index, key);
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, kind);
 	rc = lock_fast(worker, index, full.w, &held); /* SUSPENDS */
+	if (__builtin_expect(rc > 0, 0) && index->options.design == NAM_DESIGN_COARSE) {
+		rc = nam__coarse_change(worker, index, points[kind], full.w,
+			payload); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
 	if (__builtin_expect(rc > 0, 0))
 		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
 	if (__builtin_expect(!rc, 1))
@@ -206,9 +176,14 @@ nam_index_delete_pair(struct nam_worker *worker, struct nam_index *index, const 
 
 	if (!index->g.unique)
 		return change(worker, index, NAM_OP_DELETE, key, payload); /* SUSPENDS */
+	index = nam__leaves_of(index, key);
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, NAM_OP_DELETE);
-	rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
+	if (index->options.design == NAM_DESIGN_COARSE)
+		rc = nam__coarse_change(worker, index, NAM_RPC_TREE_DELETE_PAIR, full.w,
+			payload); /* SUSPENDS */
+	else
+		rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }

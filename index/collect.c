@@ -19,7 +19,9 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "hybrid.h"
 #include "maintain.h"
+#include "upper.h"
 
 /* Neighbours are merged if together they fill no more than this. */
 #define MERGE_PERCENT 60u
@@ -167,6 +169,16 @@ absorb(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
 	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
 }
 
+/* Hybrid: step 3 comes last, for a memory server keeps the names. */
+NAM_FIBER_FN static int
+merge_unname(struct pass *pass, const struct merge *merge)
+{
+	struct nam__key name;
+
+	memcpy(name.w, nam__node_low(merge->right.image), 8 * pass->index->g.full_words);
+	return nam__upper_remove(pass->worker, pass->index, name.w, merge->right.at); /* SUSPENDS */
+}
+
 /* Steps 2 and 3.  On failure the fabric is broken, and everything is still held. */
 NAM_FIBER_FN static int
 merge_write(struct pass *pass, struct merge *merge)
@@ -182,6 +194,8 @@ merge_write(struct pass *pass, struct merge *merge)
 	if (rc)
 		return rc;
 	nam_race_point("merge.left_written");
+	if (pass->index->upper)
+		return 0;
 	nam__inner_remove(g, merge->parent.image, merge->entry, &dirty);
 	return nam__write_keep(pass->worker, pass->index, &merge->parent, dirty,
 		NAM__HEADER_COUNTS); /* SUSPENDS */
@@ -215,7 +229,10 @@ merge_remember(struct pass *pass, const struct merge *merge)
 		nam__cache_drop(cache, nam__node_low(merge->right.image), pass->level);
 		nam__cache_put(cache, merge->left.image, merge->left.at);
 	}
-	nam__cache_put(cache, merge->parent.image, merge->parent.at);
+	if (pass->index->upper)
+		nam__cache_drop(cache, nam__node_low(merge->right.image), 1);
+	else
+		nam__cache_put(cache, merge->parent.image, merge->parent.at);
 }
 
 /*
@@ -229,7 +246,7 @@ NAM_FIBER_FN static int
 merge_held(struct pass *pass, struct merge *merge)
 {
 	uint32_t stride = pass->index->g.stride;
-	int rc;
+	int rc, name_rc = 0;
 
 	rc = merge_write(pass, merge); /* SUSPENDS */
 	if (rc)
@@ -238,8 +255,13 @@ merge_held(struct pass *pass, struct merge *merge)
 	merge_remember(pass, merge);
 	rc = merge_bury(pass, merge); /* SUSPENDS */
 	nam_race_point("merge.buried");
+	if (!rc && pass->index->upper)
+		name_rc = merge_unname(pass, merge); /* SUSPENDS */
 	if (!rc)
 		rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
+	/* A name that is there yet goes with the first who needs it; the block is lost. */
+	if (!rc)
+		rc = name_rc;
 	if (rc)
 		return rc;
 	nam_race_point("merge.left_unlocked");
@@ -270,6 +292,13 @@ merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_
 	};
 	int rc, locked = 0, unlock_rc;
 
+	if (pass->index->upper) {
+		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
+		nam_race_point("merge.locked");
+		rc = locked > 0 ? merge_held(pass, &merge) : tolerate(pass, locked); /* SUSPENDS */
+		*ret_count = nam__node_count(merge.left.image);
+		return rc ? rc : locked > 0;
+	}
 	rc = nam__lock_node(pass->worker, pass->index, parent_at, (int)pass->level + 1,
 		&merge.parent); /* SUSPENDS */
 	if (rc)
@@ -427,11 +456,43 @@ level_pass(struct pass *pass)
 	return tolerate(pass, rc);
 }
 
+/* Hybrid: all leaves, as a memory server names them. */
+NAM_FIBER_FN static int
+leaves_pass(struct pass *pass)
+{
+	const struct nam__geometry *g = &pass->index->g;
+	struct nam__key from = { { 0 } };
+	uint64_t *names = nam_buffer_take(pass->worker, g->node_bytes);
+	int rc = 0;
+
+	if (!names)
+		return -ENOMEM;
+	do {
+		struct sight left = { NAM_GADDR_NULL, 0 };
+		struct nam_gaddr at;
+
+		rc = nam__upper_read(pass->worker, pass->index, from.w, names, &at); /* SUSPENDS */
+		for (unsigned entry = 0; !rc && entry < nam__node_count(names); entry++)
+			rc = visit_child(pass, names, at, entry, &left); /* SUSPENDS */
+		memcpy(from.w, nam__node_high(g, names), 8 * g->full_words);
+	} while (!rc && !nam__node_last(names));
+	nam_buffer_give(pass->worker, names, g->node_bytes);
+	return tolerate(pass, rc);
+}
+
 NAM_FIBER_FN static int
 pass_run(struct pass *pass)
 {
 	int rc;
 
+	if (pass->index->upper) {
+		pass->root_level = 1;
+		rc = leaves_pass(pass); /* SUSPENDS */
+		if (!rc)
+			rc = tolerate(pass, nam__heads_rebuild(pass->worker, pass->index, 1,
+				pass->stat)); /* SUSPENDS */
+		return rc ? rc : pass->orphaned_rc;
+	}
 	rc = grow_forgotten(pass); /* SUSPENDS */
 	/* From below: parents that lose children become candidates themselves. */
 	for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
@@ -487,7 +548,14 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat stat = { 0 };
 	int rc, advance_rc;
 
+	if (index->leaves)
+		return nam__hybrid_collect(worker, index, ret_stat); /* SUSPENDS */
 	nam__op_begin(worker, NAM_OP_COLLECT);
+	if (index->options.design == NAM_DESIGN_COARSE) {
+		rc = nam__coarse_collect(worker, index, ret_stat); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
 	rc = collect(worker, index, &stat); /* SUSPENDS */
 	nam__op_end(worker);
 	/* Outside the operation, which keeps from being reused what it may have seen itself. */

@@ -138,6 +138,20 @@ levels_free(struct reaper *reaper, unsigned first, unsigned root_level)
 }
 
 int
+nam__leaves_free(struct nam_worker *worker, struct nam_index *index)
+{
+	struct reaper reaper = { .worker = worker, .index = index };
+	int rc;
+
+	reaper.held.image = nam_buffer_take(worker, index->g.node_bytes);
+	if (!reaper.held.image)
+		return -ENOMEM;
+	rc = level_free(&reaper, 0, 1); /* SUSPENDS */
+	nam_buffer_give(worker, reaper.held.image, index->g.node_bytes);
+	return rc;
+}
+
+int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
 	struct reaper reaper = { .worker = worker, .index = index };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index.h -- a distributed B-link tree over the memory servers, used by any number of compute
- * nodes.
+ * index.h -- distributed B-link trees over the memory servers, used by any number of compute nodes.
  *
  * An index holds pairs (key, payload): keys of a fixed size between 8 and 64 bytes, compared as
  * unsigned big-endian byte strings, payloads of 8 bytes.  In a unique index a key occurs once; in a
@@ -10,8 +9,8 @@
  * Every function takes the calling thread's worker and may be called from its fibers.  An index
  * handle may be shared by all workers of the client that opened it.
  *
- * Design: fine-grained / one-sided (Ziegler et al., SIGMOD 2019, section 4); see index/README.md
- * for what differs and for the invariants.
+ * Designs: fine-grained, coarse-grained and hybrid (Ziegler et al., SIGMOD 2019, sections 3 to 5);
+ * see index/README.md for what differs and for the invariants.
  *
  * ERRORS: every function that may suspend may also return
  *	-ENOMEM			this host has no memory left
@@ -23,6 +22,7 @@
  *	-NAM_E_DROPPED		it was dropped: close the handle
  *	-NAM_E_LOCK_ORPHANED	a node was being written by a client that died; the diag names it
  *	-NAM_E_RESTART_*	a bounded number of attempts met something else under way each time
+ *	-NAM_E_PARTITION	its parts are not those of when it was opened: close the handle
  * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
  *
  * COST is in round trips, one wait for the fabric each, and bytes as counters.h counts them, with a
@@ -31,6 +31,11 @@
  * round trips more as the tree is high.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more
  * for each lock that is taken, one without NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is
  * released after WRITEs.  tests/sim/cost_*_test.c assert all of it.
+ *
+ * Costs are those of the fine-grained design.  Coarse: 1 RPC for each point operation; a scan 1 for
+ * each page of a part, 4,072 bytes, the next one on its way while one is delivered; stat and verify
+ * 1 for 256 nodes.  Hybrid: as fine, but all that is above leaves is an RPC: 1 where the cache does
+ * not know the leaf, 1 to report a split and 1 READ, 1 for a merge.
  */
 #ifndef NAM_INDEX_INDEX_H
 #define NAM_INDEX_INDEX_H
@@ -48,8 +53,19 @@ extern "C" {
 struct nam_index;
 struct nam_cursor;
 
+/* Where the work is done; index/README.md compares them. */
 enum nam_index_design {
-	NAM_DESIGN_FINE = 1,
+	NAM_DESIGN_FINE = 1,		/* one tree over all memory servers; compute does it all */
+	NAM_DESIGN_COARSE = 2,		/* a tree on each memory server, which does it all */
+	NAM_DESIGN_HYBRID = 3,		/* leaves as fine; each memory server says where those of
+					 * its part of the keys are */
+};
+
+/* Coarse and hybrid: which memory server keeps a key. */
+enum nam_partitioning {
+	NAM_PARTITION_RANGE = 1,	/* each a range of keys */
+	NAM_PARTITION_HASH = 2,
+	NAM_PARTITION_ROUND_ROBIN = 3,	/* successive numbers (the key's last 8 bytes) in turn */
 };
 
 #define NAM_KEY_BYTES_MIN 8u
@@ -59,6 +75,12 @@ enum nam_index_design {
 
 struct nam_index_options {
 	enum nam_index_design design;	/* default fine */
+	enum nam_partitioning partitioning;	/* not fine: default hash */
+	/*
+	 * By range: where the parts of the second, third, ... memory server begin, in the order of
+	 * their ids: one key less than there are servers, ascending.  Else NULL.
+	 */
+	const void *bounds;
 	uint32_t key_bytes;		/* default 8 */
 	bool unique;			/* default true */
 	uint32_t node_bytes;		/* default 1024; a power of two that holds 4 entries */
@@ -116,7 +138,8 @@ NAM_FIBER_FN int nam_index_create(struct nam_worker *worker, const char *name,
  *	-EINVAL			not a name
  *	-NAM_E_NOINDEX		no index of that name, or it is being dropped
  *	-NAM_E_REMOTE_CORRUPT	what the catalog names is not a superblock
- *	-NAM_E_CLUSTER		the index has nodes on a server that this client does not know
+ *	-NAM_E_CLUSTER		the index has nodes on a server that this client does not know; or
+ *				what the servers keep of it does not fit together
  *	-NAM_E_LOST		a memory server was restarted since the index was made
  *	-NAM_E_FABRIC_VERSION	the index was made by a library with another format
  *
@@ -351,7 +374,8 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  * @fill_percent	of each node, 50 .. 100; 0 means 92
  * @ret_count		pairs loaded; may be NULL
  *
- * The pairs appear all at once, at the end.
+ * The pairs appear all at once, at the end; in parts, each part's at once, one shortly after the
+ * other.
  *
  * Returns 0 or a negative code.  The index is as empty as before, and what was written is given
  * back, after

@@ -10,9 +10,11 @@
 
 #include "../compute/compute_internal.h"
 #include "../compute/lock.h"
+#include "leaf_change.h"
 #include "node.h"
 
 struct nam__cache;
+struct nam__parts;
 
 struct nam_index {
 	struct nam_client *client;
@@ -25,8 +27,25 @@ struct nam_index {
 	_Atomic uint64_t root;		/* tagged gaddr; may lag: right of it lies all */
 	struct nam_gaddr superblock;
 	struct nam_index_options options;
+	struct nam__parts *parts;	/* coarse, hybrid: who keeps what; else NULL */
+	uint64_t tree;			/* coarse, hybrid: the trees' number on memory servers */
+	struct nam_index **leaves;	/* hybrid: the handle of each part's leaves; else NULL */
+	bool upper;			/* such a handle: a memory server has the levels above */
+	uint32_t upper_slot;		/* that memory server */
+	uint32_t upper_part;		/* the number of the part */
+	uint32_t servers_count;		/* memory servers when the index was made, and which */
+	uint8_t servers[NAM_SERVERS_MAX / 8];
 	char name[NAM_INDEX_NAME_BYTES];
 };
+
+/* What index.h calls a cursor begins with this, whatever the index's design. */
+struct nam_cursor {
+	struct nam_index *index;
+	struct nam_worker *worker;
+};
+
+/* Which of the quick ways are open to a handle, once all else is known. */
+void nam__index_choose_ways(struct nam_index *index);
 
 /* An operation looks again at the most so often before it gives up with its last RESTART code. */
 #define NAM__RESTARTS_MAX 1000u
@@ -120,13 +139,6 @@ NAM_FIBER_FN int nam__held_covers(struct nam_worker *worker, struct nam_index *i
  */
 NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, int level, struct nam__held *held) NAM_MUST_CHECK;
-
-/* What of a node's header a change has touched beside hash and front; each includes the last. */
-enum nam__header_part {
-	NAM__HEADER_FRONT,
-	NAM__HEADER_COUNTS,
-	NAM__HEADER_FENCES,		/* and the sibling */
-};
 
 /**
  * nam__write_unlock -- seal a changed image, WRITE it, release the lock: one doorbell.

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "hybrid.h"
 #include "company.h"
 #include "leaf_lookup.h"
 
@@ -186,11 +187,15 @@ nam_index_lookup(struct nam_worker *worker, struct nam_index *index, const void 
 	struct nam__key full;
 	int rc;
 
+	index = nam__leaves_of(index, key);
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	rc = lookup_fast(worker, index, nam_key_to_u64(key), ret_payload); /* SUSPENDS */
 	if (__builtin_expect(rc > 0, 0)) {
 		nam__key_encode(&index->g, key, 0, &full);
-		if (index->g.unique)
+		if (index->options.design == NAM_DESIGN_COARSE)
+			rc = nam__coarse_lookup(worker, index, full.w,
+				ret_payload); /* SUSPENDS */
+		else if (index->g.unique)
 			rc = lookup_unique(worker, index, full.w, ret_payload); /* SUSPENDS */
 		else
 			rc = lookup_pairs(worker, index, &full, ret_payload); /* SUSPENDS */

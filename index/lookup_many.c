@@ -12,10 +12,12 @@
  */
 #include <errno.h>
 
+#include "hybrid.h"
 #include "index_internal.h"
 #include "leaf_lookup.h"
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
+#define COARSE_KEYS_MAX 4096u		/* looked up in one go */
 #define IN_FLIGHT_MAX 16u		/* at most NAM__FLIGHTS_MAX */
 
 struct pipeline {
@@ -114,6 +116,23 @@ look_up_singly(struct nam_worker *worker, struct nam_index *index, const uint8_t
 				&ret_payloads[i]); /* SUSPENDS */
 }
 
+NAM_FIBER_FN static int
+look_up_coarse(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
+{
+	int rc = 0;
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1;
+	for (uint32_t i = 0; i < count && !rc; i += COARSE_KEYS_MAX)
+		rc = nam__coarse_lookup_many(worker, index,
+			keys + (size_t)i * index->g.key_bytes,
+			count - i < COARSE_KEYS_MAX ? count - i : COARSE_KEYS_MAX,
+			ret_payloads + i, ret_rcs + i); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}
+
 int
 nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
@@ -121,6 +140,12 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 	struct pipeline p;
 	int rc;
 
+	if (index->options.design == NAM_DESIGN_COARSE)
+		return look_up_coarse(worker, index, keys, count, ret_payloads,
+			ret_rcs); /* SUSPENDS */
+	if (index->leaves)
+		return nam__hybrid_lookup_many(worker, index, keys, count, ret_payloads,
+			ret_rcs); /* SUSPENDS */
 	if (!index->fast_lookups) {
 		look_up_singly(worker, index, keys, count, true, ret_payloads,
 			ret_rcs); /* SUSPENDS */

@@ -60,6 +60,24 @@ NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_inde
 NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
 	uint64_t word) NAM_MUST_CHECK;
 
+/* ---- stat.c -------------------------------------------------------------------------------- */
+
+/* Add the nodes of a level. */
+NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *index,
+	unsigned level, unsigned root_level, struct nam_index_stat *stat) NAM_MUST_CHECK;
+
+/* ---- drop.c -------------------------------------------------------------------------------- */
+
+/* Kill and retire all leaves of a handle that has only leaves: see nam__index_free_nodes(). */
+NAM_FIBER_FN int nam__leaves_free(struct nam_worker *worker,
+	struct nam_index *index) NAM_MUST_CHECK;
+
+/* ---- bulk_load.c --------------------------------------------------------------------------- */
+
+/* Say which pair of sorted input, from 0 on, is not above (`order` 0: equals) the one before it. */
+int nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
+	int order);
+
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
 
 /* Whether a node can lie there at all.  Do not post for a damaged pointer what a fabric refuses. */

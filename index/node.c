@@ -2,6 +2,7 @@
 /*
  * node.c -- pure functions on private node images.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,26 +12,23 @@
 
 /* ---- geometry ----------------------------------------------------------------------------- */
 
-int
-nam__geometry_init(struct nam__geometry *g, const struct nam_index_options *options, uint64_t seed)
+/* All that follows from key and node. */
+static int
+geometry_fill(struct nam__geometry *g, uint32_t key_bytes, bool unique, uint32_t node_bytes,
+	uint64_t seed)
 {
 	uint32_t room;
 
-	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
-		return -EINVAL;
-	if (options->node_bytes < NAM_NODE_BYTES_MIN || options->node_bytes > NAM_NODE_BYTES_MAX ||
-		(options->node_bytes & (options->node_bytes - 1)))
-		return -EINVAL;
 	*g = (struct nam__geometry){
-		.key_bytes = options->key_bytes,
-		.key_words = (options->key_bytes + 7) / 8,
-		.node_bytes = options->node_bytes,
-		.node_words = options->node_bytes / 8,
-		.stride = options->node_bytes + NAM_NODE_STAGGER_BYTES,
-		.unique = options->unique,
+		.key_bytes = key_bytes,
+		.key_words = (key_bytes + 7) / 8,
+		.node_bytes = node_bytes,
+		.node_words = node_bytes / 8,
+		.stride = node_bytes + NAM_NODE_STAGGER_BYTES,
+		.unique = unique,
 		.seed = seed,
 	};
-	g->full_words = g->key_words + !options->unique;
+	g->full_words = g->key_words + !unique;
 	g->leaf_words = g->key_words + 1;
 	g->inner_words = g->full_words + 1;
 	g->entries_at = NAM__WORD_LOW + 2 * g->full_words;
@@ -48,6 +46,26 @@ nam__geometry_init(struct nam__geometry *g, const struct nam_index_options *opti
 	if (g->tail_max > 16)
 		g->tail_max = 16;
 	return 0;
+}
+
+int
+nam__geometry_init(struct nam__geometry *g, const struct nam_index_options *options, uint64_t seed)
+{
+	if (options->key_bytes < NAM_KEY_BYTES_MIN || options->key_bytes > NAM_KEY_BYTES_MAX)
+		return -EINVAL;
+	if (options->node_bytes < NAM_NODE_BYTES_MIN || options->node_bytes > NAM_NODE_BYTES_MAX ||
+		(options->node_bytes & (options->node_bytes - 1)))
+		return -EINVAL;
+	return geometry_fill(g, options->key_bytes, options->unique, options->node_bytes, seed);
+}
+
+void
+nam__geometry_names(struct nam__geometry *g, const struct nam__geometry *of, uint32_t node_bytes)
+{
+	int rc = geometry_fill(g, 8 * of->full_words, true, node_bytes, 0);
+
+	assert(!rc);	/* four inner entries fit into a node of the index, and into this */
+	(void)rc;
 }
 
 /* ---- keys --------------------------------------------------------------------------------- */
@@ -338,4 +356,54 @@ nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uin
 	memcpy(node + NAM__WORD_LOW + g->full_words, nam__node_low(right), 8 * g->full_words);
 	nam__node_set_counts(node, at, at);
 	nam__node_set_type(node, nam__node_type(node));
+}
+
+/* Whether a key lies above all entries of a node, whose order is not known. */
+static bool
+above_all(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
+{
+	bool leaf = nam__node_type(image) == NAM__NODE_LEAF;
+
+	for (unsigned i = nam__node_count(image); i-- > 0;) {
+		const uint64_t *entry = leaf ? nam__leaf_entry(g, image, i)
+					     : nam__inner_entry(g, image, i);
+
+		if (nam__key_compare(key, entry, g->full_words) <= 0)
+			return false;
+	}
+	return true;
+}
+
+unsigned
+nam__division_point(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
+{
+	unsigned count = nam__node_count(image);
+
+	if (nam__node_last(image) && above_all(g, image, key))
+		return count - 1;
+	return count / 2;
+}
+
+void
+nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
+	const uint64_t *key, uint64_t value, struct nam__dirty *dirty)
+{
+	uint64_t *half = nam__key_compare(key, nam__node_low(right), g->full_words) < 0 ? left
+											: right;
+	struct nam__dirty added;
+	int rc = 0;
+
+	if (nam__node_type(half) == NAM__NODE_LEAF)
+		nam__leaf_add(g, half, key, value, &added);
+	else
+		rc = nam__inner_add(g, half, key, (struct nam_gaddr){ value }, &added);
+	assert(!rc);	/* the caller has looked: the entry is not there */
+	(void)rc;
+	if (half == right)
+		return;
+	/* Both end near the last entry: what lies between them is next to nothing. */
+	if (added.first < dirty->first)
+		dirty->first = added.first;
+	if (added.end > dirty->end)
+		dirty->end = added.end;
 }

@@ -76,6 +76,13 @@ struct nam__geometry {
 int nam__geometry_init(struct nam__geometry *geometry, const struct nam_index_options *options,
 	uint64_t seed) NAM_MUST_CHECK;
 
+/*
+ * The geometry of a local tree (local_tree.h) that names nodes of another one by their full keys:
+ * nodes of the smaller of the two sizes hold what an inner node of that size does.
+ */
+void nam__geometry_names(struct nam__geometry *geometry, const struct nam__geometry *of,
+	uint32_t node_bytes);
+
 /* ---- header ------------------------------------------------------------------------------- */
 
 static inline unsigned
@@ -287,5 +294,18 @@ void nam__inner_remove(const struct nam__geometry *g, uint64_t *node, unsigned n
  */
 void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
 	uint32_t generation, struct nam__dirty *ret_dirty);
+
+/*
+ * Where to divide: in the middle; but the last node of its level, when it grows at its end, keeps
+ * all but one entry, so that ascending loads leave full nodes behind.
+ */
+unsigned nam__division_point(const struct nam__geometry *g, uint64_t *node, const uint64_t *key);
+
+/*
+ * Add an entry to the half that covers it, once a node is divided.  *dirty, of the left half, grows
+ * if that is the one: the right half is written whole.
+ */
+void nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
+	const uint64_t *key, uint64_t value, struct nam__dirty *dirty);
 
 #endif /* NAM_INDEX_NODE_H */

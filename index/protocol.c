@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "image_write.h"
+#include "upper.h"
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
@@ -172,6 +173,8 @@ struct walk {
 	int level;		/* -1: the root, whose level is not known before it is read */
 	unsigned hops;		/* to the right, on this level */
 	bool from_cache;	/* the pointer to this level's first node was a cached one */
+	bool from_upper;	/* or a memory server's, under this name */
+	struct nam__key name;
 };
 
 /* Follow siblings until the image covers the key.  Head nodes on the way are passed through. */
@@ -201,6 +204,31 @@ walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	return 0;
 }
 
+/* Hybrid: a memory server says with which leaf to begin. */
+NAM_FIBER_FN static int
+walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam_gaddr at;
+	unsigned number;
+	int rc;
+
+	rc = index->cache ? nam__upper_read(worker, index, key, walk->image, &at) /* SUSPENDS */
+		: nam__upper_read_child(worker, index, key, walk->image, &at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (index->cache)
+		nam__cache_put(index->cache, walk->image, at);
+	number = nam__inner_search(g, walk->image, key);
+	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
+	walk->at = nam__inner_child(g, walk->image, number);
+	walk->level = 0;
+	walk->from_cache = false;
+	walk->from_upper = true;
+	return 0;
+}
+
 /* The pointer to start from, for a target level: the deepest cached ancestor, else the root. */
 NAM_FIBER_FN static int
 walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
@@ -210,12 +238,19 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	int rc;
 
 	walk->hops = 0;
+	walk->from_upper = false;
 	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
 		walk->at = hop.child;
 		walk->level = (int)hop.level;
 		walk->from_cache = true;
+		if (level == 0 && walk->level != 0)
+			worker->current->counters->cache_misses++;
 		return 0;
 	}
+	if (index->cache && level == 0)
+		worker->current->counters->cache_misses++;
+	if (index->upper)
+		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
 	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	if (nam_gaddr_is_null(walk->at)) {
 		rc = nam__root_refresh(worker, index); /* SUSPENDS */
@@ -243,13 +278,18 @@ walk_down(struct nam_index *index, const uint64_t *key, struct walk *walk)
 }
 
 /* A pointer led nowhere: forget what said so, for the next attempt. */
-static void
-forget_pointer(struct nam_index *index, const uint64_t *key, const struct walk *walk)
+NAM_FIBER_FN static int
+forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	const struct walk *walk)
 {
 	if (walk->level < 0)
 		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
 	else if (index->cache)
 		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
+	/* The memory server would say the same again. */
+	if (NAM_GUARD(STALE_NAME) && walk->from_upper && !walk->hops)
+		return nam__upper_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
+	return 0;
 }
 
 /*
@@ -325,8 +365,11 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 {
 	struct walk walk = { .image = image };
 	uint64_t since_ns = 0;
-	int rc = -NAM_E_RESTART;
+	int rc = -NAM_E_RESTART, forget_rc;
 
+	if (index->upper && level)
+		return level > 1 ? -NAM_E_RESTART_PARENT :
+			nam__upper_read(worker, index, key, image, ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
 		while (!rc) {
@@ -366,7 +409,9 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 			nam__count_restart(worker, NAM_RESTART_FENCE);
 		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
 			return -NAM_E_DROPPED;
-		forget_pointer(index, key, &walk);
+		forget_rc = forget_pointer(worker, index, key, &walk); /* SUSPENDS */
+		if (forget_rc)
+			return forget_rc;
 		/* Who was stopped itself has seen little in all that time: hence the tries. */
 		if (nam__patience_over(worker, &since_ns) && tries > TRIES_MIN)
 			return rc;

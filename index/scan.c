@@ -28,9 +28,9 @@ successor(const struct nam__geometry *g, struct nam__key *key)
 }
 
 static void
-range_set(struct nam_cursor *cursor, const struct nam_range *range)
+range_set(struct nam__scan *cursor, const struct nam_range *range)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 	struct nam__key low = { { 0 } }, high = { { 0 } };
 	bool has_high = range->high != NULL;
 
@@ -53,21 +53,18 @@ range_set(struct nam_cursor *cursor, const struct nam_range *range)
 }
 
 int
-nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
-	struct nam_cursor **ret_cursor)
+nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
+	struct nam__scan **ret_scan)
 {
 	const struct nam__geometry *g = &index->g;
-	struct nam_cursor *cursor;
+	struct nam__scan *cursor;
 
-	if (range->low && range->high && memcmp(range->low, range->high, g->key_bytes) > 0)
-		return nam_diag_set(&worker->diag, -EINVAL,
-			"the range's low key is above its high key");
 	cursor = nam_buffer_take(worker, sizeof(*cursor));
 	if (!cursor)
 		return -ENOMEM;
-	memset(cursor, 0, offsetof(struct nam_cursor, flights));
-	cursor->worker = worker;
-	cursor->index = index;
+	memset(cursor, 0, offsetof(struct nam__scan, flights));
+	cursor->head.worker = worker;
+	cursor->head.index = index;
 	range_set(cursor, range);
 	nam__scan_window_init(cursor);
 	nam__flights_init(&cursor->flights, worker);
@@ -78,8 +75,7 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 		nam_buffer_give(worker, cursor, sizeof(*cursor));
 		return -ENOMEM;
 	}
-	worker->counters[NAM_OP_SCAN].ops++;
-	*ret_cursor = cursor;
+	*ret_scan = cursor;
 	return 0;
 }
 
@@ -92,14 +88,14 @@ enum fit {
 };
 
 static enum fit
-fit_of(const struct nam_cursor *cursor, const uint64_t *image, struct nam_gaddr at)
+fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr at)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 	const uint64_t *bound = cursor->bound.w;
 
-	if (!cursor->reverse && nam__leaf_fits(cursor->index, image, at, bound))
+	if (!cursor->reverse && nam__leaf_fits(cursor->head.index, image, at, bound))
 		return FIT_COUNTS;
-	if (nam__node_judge(cursor->index, image, at, 0) ||
+	if (nam__node_judge(cursor->head.index, image, at, 0) ||
 		(NAM_GUARD(NODE_TYPE) && nam__node_type(image) != NAM__NODE_LEAF))
 		return FIT_GAP;
 	if (!cursor->reverse) {
@@ -121,9 +117,9 @@ fit_of(const struct nam_cursor *cursor, const uint64_t *image, struct nam_gaddr 
 
 /* Sorted entries of the current leaf that lie below a full key. */
 static uint32_t
-entries_below(const struct nam_cursor *cursor, const uint64_t *image, const uint64_t *key)
+entries_below(const struct nam__scan *cursor, const uint64_t *image, const uint64_t *key)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 
 	/* From leaf to leaf the bound is the low fence. */
 	if (!nam__key_compare(key, nam__node_low(image), g->full_words))
@@ -133,9 +129,9 @@ entries_below(const struct nam_cursor *cursor, const uint64_t *image, const uint
 
 /* Begin to deliver from an image that counts, and move the bound past it. */
 static void
-take_leaf(struct nam_cursor *cursor, uint64_t *image)
+take_leaf(struct nam__scan *cursor, uint64_t *image)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 	bool ends;
 
 	if (nam__node_sorted(image) != nam__node_count(image))
@@ -169,7 +165,7 @@ take_leaf(struct nam_cursor *cursor, uint64_t *image)
 
 /* Make `leaf` the next leaf with the bound in it; or find that the range is done. */
 NAM_FIBER_FN static int
-next_leaf(struct nam_cursor *cursor)
+next_leaf(struct nam__scan *cursor)
 {
 	unsigned gaps = 0, fills = 0;
 	int rc;
@@ -210,7 +206,7 @@ next_leaf(struct nam_cursor *cursor)
 			break;
 		case FIT_GAP:
 			/* What comes after the gap is read again: a gap is rare. */
-			nam__count_restart(cursor->worker, NAM_RESTART_HINT);
+			nam__count_restart(cursor->head.worker, NAM_RESTART_HINT);
 			nam__scan_drain(cursor); /* SUSPENDS */
 			if (++gaps > NAM__RESTARTS_MAX)
 				return -NAM_E_RESTART;
@@ -223,9 +219,9 @@ next_leaf(struct nam_cursor *cursor)
 /* ---- delivering --------------------------------------------------------------------------- */
 
 static void
-copy_entries(const struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t count)
+copy_entries(const struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t count)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t number = cursor->reverse ? cursor->leaf_end - 1 - i : cursor->leaf_at + i;
@@ -240,9 +236,9 @@ copy_entries(const struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads,
 
 /* Deliver entries of the current leaf; returns how many. */
 static uint32_t
-deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t capacity)
+deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t capacity)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 	uint32_t count = 0;
 
 	if (cursor->leaf_end > cursor->leaf_at)
@@ -263,15 +259,12 @@ deliver(struct nam_cursor *cursor, uint8_t *keys, uint64_t *payloads, uint32_t c
 }
 
 int
-nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
+nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
-	struct nam_worker *worker = cursor->worker;
-	uint32_t key_bytes = cursor->index->g.key_bytes, count = 0;
+	uint32_t key_bytes = cursor->head.index->g.key_bytes, count = 0;
 	int rc = 0;
 
-	nam__op_begin(worker, NAM_OP_SCAN);
-	worker->counters[NAM_OP_SCAN].ops--;	/* counted when the cursor was opened */
 	while (count < capacity) {
 		if (cursor->leaf) {
 			count += deliver(cursor, keys ? (uint8_t *)keys + (size_t)count * key_bytes
@@ -293,7 +286,6 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 		if (rc)
 			break;
 	}
-	nam__op_end(worker);
 	if (rc && !count)
 		return rc;
 	/* After a failure with entries in hand: they are good, and the next call meets it again. */
@@ -302,14 +294,11 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 }
 
 void
-nam_cursor_close(struct nam_cursor *cursor)
+nam__scan_close(struct nam__scan *cursor)
 {
-	struct nam_worker *worker;
+	struct nam_worker *worker = cursor->head.worker;
 
-	if (!cursor)
-		return;
-	worker = cursor->worker;
 	nam__scan_drain(cursor); /* SUSPENDS */
-	nam_buffer_give(worker, cursor->images, cursor->ring * cursor->index->g.node_bytes);
+	nam_buffer_give(worker, cursor->images, cursor->ring * cursor->head.index->g.node_bytes);
 	nam_buffer_give(worker, cursor, sizeof(*cursor));
 }

@@ -13,9 +13,8 @@
 #define NAM__SCAN_RING_MAX NAM__FLIGHTS_MAX
 #define NAM__SCAN_HINTS_MAX 64u
 
-struct nam_cursor {
-	struct nam_worker *worker;
-	struct nam_index *index;
+struct nam__scan {
+	struct nam_cursor head;
 	struct nam__key bound;		/* delivered up to here */
 	struct nam__key stop;		/* the far end; exclusive forward, inclusive in reverse */
 	uint64_t begin;			/* forward: first word of where the range begins */
@@ -57,15 +56,15 @@ struct nam_cursor {
 };
 
 static inline uint32_t
-nam__scan_slot(const struct nam_cursor *cursor, uint32_t leaf)
+nam__scan_slot(const struct nam__scan *cursor, uint32_t leaf)
 {
 	return leaf & (cursor->ring - 1);
 }
 
 static inline uint64_t *
-nam__scan_image(const struct nam_cursor *cursor, uint32_t slot)
+nam__scan_image(const struct nam__scan *cursor, uint32_t slot)
 {
-	return cursor->images + (size_t)slot * cursor->index->g.node_words;
+	return cursor->images + (size_t)slot * cursor->head.index->g.node_words;
 }
 
 /* A full key out of an image; mostly one word, and then not worth a call. */
@@ -78,28 +77,36 @@ nam__scan_key_copy(const struct nam__geometry *g, const uint64_t *words, struct 
 		memcpy(ret_key->w, words, 8 * g->full_words);
 }
 
+/* ---- scan.c: what cursor.c calls for a fine-grained index ---------------------------------- */
+
+int nam__scan_open(struct nam_worker *worker, struct nam_index *index,
+	const struct nam_range *range, struct nam__scan **ret_scan) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads,
+	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
+NAM_FIBER_FN void nam__scan_close(struct nam__scan *cursor);
+
 /* ---- scan_window.c ------------------------------------------------------------------------- */
 
 /* Choose the size of the ring, and of the first window. */
-void nam__scan_window_init(struct nam_cursor *cursor);
+void nam__scan_window_init(struct nam__scan *cursor);
 /* What is on its way must have come before its buffer can be used for something else. */
-NAM_FIBER_FN void nam__scan_drain(struct nam_cursor *cursor);
+NAM_FIBER_FN void nam__scan_drain(struct nam__scan *cursor);
 /* Ask for more leaves, if it is known where they are. */
-void nam__scan_ask(struct nam_cursor *cursor);
+void nam__scan_ask(struct nam__scan *cursor);
 /* The next window, from the bound on; may find that the range is done. */
-NAM_FIBER_FN int nam__scan_fill(struct nam_cursor *cursor) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__scan_fill(struct nam__scan *cursor) NAM_MUST_CHECK;
 /* Hints led elsewhere: the leaf at the bound by the safe way, as a window of one. */
-NAM_FIBER_FN int nam__scan_fill_safely(struct nam_cursor *cursor) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__scan_fill_safely(struct nam__scan *cursor) NAM_MUST_CHECK;
 
 /* Wait until leaf `next` is there. */
 NAM_FIBER_FN static inline int
-nam__scan_await(struct nam_cursor *cursor)
+nam__scan_await(struct nam__scan *cursor)
 {
 	if (cursor->next_is_here) {
 		cursor->next_is_here = false;
 		return 0;
 	}
-	nam__flights_await(cursor->worker, &cursor->flights,
+	nam__flights_await(cursor->head.worker, &cursor->flights,
 		nam__scan_slot(cursor, cursor->next)); /* SUSPENDS */
 	return cursor->flights.rc;
 }

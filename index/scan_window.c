@@ -26,10 +26,10 @@
 
 /* Leaves that a limit is expected to take, when nothing is known of them yet. */
 static uint32_t
-limit_leaves(const struct nam_cursor *cursor)
+limit_leaves(const struct nam__scan *cursor)
 {
 	/* Leaves are rarely full: count on two thirds, and on starting in the middle of one. */
-	uint64_t capacity = cursor->index->g.leaf_capacity;
+	uint64_t capacity = cursor->head.index->g.leaf_capacity;
 	uint64_t leaves = cursor->remaining / (capacity * 2 / 3 + 1) + 2;
 
 	/* A second window does no harm to a long scan: what full leaves would take comes first. */
@@ -40,7 +40,7 @@ limit_leaves(const struct nam_cursor *cursor)
 
 /* Leaves to ask for beyond those in the ring, by what the leaves so far have held. */
 static uint32_t
-leaves_wanted(const struct nam_cursor *cursor)
+leaves_wanted(const struct nam__scan *cursor)
 {
 	uint32_t in_ring = cursor->posted - cursor->next;
 	uint64_t leaves;
@@ -58,9 +58,9 @@ leaves_wanted(const struct nam_cursor *cursor)
 }
 
 void
-nam__scan_window_init(struct nam_cursor *cursor)
+nam__scan_window_init(struct nam__scan *cursor)
 {
-	uint32_t ring = RING_BYTES_MAX / cursor->index->g.node_bytes, leaves = UINT32_MAX;
+	uint32_t ring = RING_BYTES_MAX / cursor->head.index->g.node_bytes, leaves = UINT32_MAX;
 
 	if (ring > NAM__SCAN_RING_MAX)
 		ring = NAM__SCAN_RING_MAX;
@@ -79,9 +79,9 @@ nam__scan_window_init(struct nam_cursor *cursor)
 
 /* The full key whose leaf comes next: the bound, or in reverse what lies just below it. */
 static bool
-next_key(const struct nam_cursor *cursor, struct nam__key *ret_key)
+next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
 {
-	const struct nam__geometry *g = &cursor->index->g;
+	const struct nam__geometry *g = &cursor->head.index->g;
 	unsigned i = g->full_words;
 
 	*ret_key = cursor->bound;
@@ -100,7 +100,7 @@ next_key(const struct nam_cursor *cursor, struct nam__key *ret_key)
 }
 
 static void
-hints_forget(struct nam_cursor *cursor)
+hints_forget(struct nam__scan *cursor)
 {
 	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;
 	cursor->hints_go_on = false;
@@ -111,9 +111,9 @@ hints_forget(struct nam_cursor *cursor)
  * them beyond the end of the range?
  */
 static void
-hints_settle(struct nam_cursor *cursor)
+hints_settle(struct nam__scan *cursor)
 {
-	const struct nam_index *index = cursor->index;
+	const struct nam_index *index = cursor->head.index;
 	const struct nam__geometry *g = &index->g;
 	const uint64_t *key = cursor->hints_key.w, *separators;
 	const struct nam__segment *segment = nam__cache_segment(index->cache, key);
@@ -154,9 +154,9 @@ hints_settle(struct nam_cursor *cursor)
  * taken for `key`, are not beyond the low end of the range?  All, if nobody knows any more.
  */
 static uint32_t
-hints_in_reverse(const struct nam_cursor *cursor, const uint64_t *key, uint32_t count)
+hints_in_reverse(const struct nam__scan *cursor, const uint64_t *key, uint32_t count)
 {
-	const struct nam_index *index = cursor->index;
+	const struct nam_index *index = cursor->head.index;
 	const struct nam__segment *segment = nam__cache_segment(index->cache, key);
 	unsigned first, last;
 
@@ -170,7 +170,7 @@ hints_in_reverse(const struct nam_cursor *cursor, const uint64_t *key, uint32_t 
 
 /* More hints from the cache, for leaves from `key` on; at most `wanted`. */
 static void
-hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted)
+hints_from_cache(struct nam__scan *cursor, const uint64_t *key, uint32_t wanted)
 {
 	uint32_t left = cursor->hints_end - cursor->hints_at, count;
 
@@ -181,7 +181,7 @@ hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted
 	cursor->hints_end = left;
 	if (wanted > NAM__SCAN_HINTS_MAX - left)
 		wanted = NAM__SCAN_HINTS_MAX - left;
-	count = nam__cache_leaves(cursor->index->cache, key, cursor->reverse,
+	count = nam__cache_leaves(cursor->head.index->cache, key, cursor->reverse,
 		cursor->hints + left, wanted);
 	if (cursor->reverse)
 		count = hints_in_reverse(cursor, key, count);
@@ -191,7 +191,7 @@ hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted
 	if (!count || cursor->reverse || (cursor->unbounded && cursor->short_scan))
 		return;
 	if (key != cursor->hints_key.w)
-		nam__scan_key_copy(&cursor->index->g, key, &cursor->hints_key);
+		nam__scan_key_copy(&cursor->head.index->g, key, &cursor->hints_key);
 	cursor->hints_unsettled = count;
 	/* Hints beyond the end of the range must not be followed; else it can wait. */
 	if (!cursor->unbounded)
@@ -200,28 +200,28 @@ hints_from_cache(struct nam_cursor *cursor, const uint64_t *key, uint32_t wanted
 
 /* Whether the range does not go on beyond the fence that a cursor comes to next. */
 static bool
-ends_at_fence(const struct nam_cursor *cursor, const uint64_t *fence)
+ends_at_fence(const struct nam__scan *cursor, const uint64_t *fence)
 {
 	int order;
 
 	if (!cursor->reverse && cursor->unbounded)
 		return false;
-	order = nam__key_compare(fence, cursor->stop.w, cursor->index->g.full_words);
+	order = nam__key_compare(fence, cursor->stop.w, cursor->head.index->g.full_words);
 	return cursor->reverse ? order <= 0 : order >= 0;
 }
 
 /* Addresses from a level-1 node that is read for the purpose; a tree of one leaf has none. */
 NAM_FIBER_FN static int
-hints_from_parent(struct nam_cursor *cursor, const uint64_t *key)
+hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 {
-	struct nam_index *index = cursor->index;
+	struct nam_index *index = cursor->head.index;
 	const struct nam__geometry *g = &index->g;
 	uint64_t *image = nam__scan_image(cursor, 0);
 	int number, step = cursor->reverse ? -1 : 1;
 	struct nam_gaddr at;
 	int rc;
 
-	rc = nam__read_covering(cursor->worker, index, key, 1, image, &at); /* SUSPENDS */
+	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_PARENT) {
 		cursor->hints[0].raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 		cursor->hints_end = 1;
@@ -249,14 +249,14 @@ hints_from_parent(struct nam_cursor *cursor, const uint64_t *key)
  * and is there already.
  */
 NAM_FIBER_FN static int
-hints_from_head(struct nam_cursor *cursor)
+hints_from_head(struct nam__scan *cursor)
 {
-	struct nam_index *index = cursor->index;
+	struct nam_index *index = cursor->head.index;
 	uint64_t *image = nam__scan_image(cursor, 0);
 	uint32_t count;
 	int rc;
 
-	rc = nam__node_read(cursor->worker, index, cursor->chain, 0, image); /* SUSPENDS */
+	rc = nam__node_read(cursor->head.worker, index, cursor->chain, 0, image); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_RESTART))
 		return 0;
 	if (rc)
@@ -278,22 +278,22 @@ hints_from_head(struct nam_cursor *cursor)
  * not, a parent is asked: a head node has addresses only, and cannot say which is the last.
  */
 static bool
-end_is_far(const struct nam_cursor *cursor)
+end_is_far(const struct nam__scan *cursor)
 {
 	uint64_t here = cursor->bound.w[0];
 	double done = (double)(here - cursor->begin), left = (double)(cursor->stop.w[0] - here);
 
 	return cursor->unbounded || left * (double)cursor->leaves_seen >
-		2.0 * done * nam__head_interval(cursor->index);
+		2.0 * done * nam__head_interval(cursor->head.index);
 }
 
 /* Fill `hints`.  1: a leaf is there, too. */
 NAM_FIBER_FN static int
-find_hints(struct nam_cursor *cursor, const uint64_t *key)
+find_hints(struct nam__scan *cursor, const uint64_t *key)
 {
 	int rc;
 
-	if (cursor->index->cache)
+	if (cursor->head.index->cache)
 		hints_from_cache(cursor, key, leaves_wanted(cursor));
 	if (cursor->hints_end)
 		return 0;
@@ -308,10 +308,10 @@ find_hints(struct nam_cursor *cursor, const uint64_t *key)
 /* ---- windows ------------------------------------------------------------------------------ */
 
 void
-nam__scan_drain(struct nam_cursor *cursor)
+nam__scan_drain(struct nam__scan *cursor)
 {
 	while (cursor->flights.in_flight)
-		nam__flights_take(cursor->worker, &cursor->flights); /* SUSPENDS */
+		nam__flights_take(cursor->head.worker, &cursor->flights); /* SUSPENDS */
 	cursor->flights.rc = 0;
 	cursor->next = cursor->posted = cursor->refill_at = 0;
 	cursor->next_is_here = false;
@@ -320,12 +320,12 @@ nam__scan_drain(struct nam_cursor *cursor)
 
 /* Post a window of hints; there are some, and room for them. */
 static void
-post_window(struct nam_cursor *cursor, uint32_t count)
+post_window(struct nam__scan *cursor, uint32_t count)
 {
 	const struct nam__flight_ring ring = {
 		.at = cursor->addresses,
 		.images = cursor->images,
-		.bytes = cursor->index->g.node_bytes,
+		.bytes = cursor->head.index->g.node_bytes,
 		.size = cursor->ring,
 	};
 
@@ -333,7 +333,7 @@ post_window(struct nam_cursor *cursor, uint32_t count)
 		cursor->addresses[nam__scan_slot(cursor, cursor->posted + i)] =
 			cursor->hints[cursor->hints_at + i];
 	cursor->hints_at += count;
-	nam__flights_read_ring(cursor->worker, &cursor->flights, &ring,
+	nam__flights_read_ring(cursor->head.worker, &cursor->flights, &ring,
 		nam__scan_slot(cursor, cursor->posted), count);
 	cursor->posted += count;
 	cursor->refill_at = cursor->short_scan ? 0 : (cursor->posted - cursor->next) / 2;
@@ -342,7 +342,7 @@ post_window(struct nam_cursor *cursor, uint32_t count)
 }
 
 void
-nam__scan_ask(struct nam_cursor *cursor)
+nam__scan_ask(struct nam__scan *cursor)
 {
 	uint32_t in_ring = cursor->posted - cursor->next, count = cursor->ring - in_ring, wanted;
 
@@ -370,7 +370,7 @@ nam__scan_ask(struct nam_cursor *cursor)
 }
 
 int
-nam__scan_fill(struct nam_cursor *cursor)
+nam__scan_fill(struct nam__scan *cursor)
 {
 	struct nam__key key;
 	int rc;
@@ -394,7 +394,7 @@ nam__scan_fill(struct nam_cursor *cursor)
 }
 
 int
-nam__scan_fill_safely(struct nam_cursor *cursor)
+nam__scan_fill_safely(struct nam__scan *cursor)
 {
 	struct nam__key key;
 	int rc;
@@ -404,7 +404,7 @@ nam__scan_fill_safely(struct nam_cursor *cursor)
 		cursor->done = true;
 		return 0;
 	}
-	rc = nam__read_covering(cursor->worker, cursor->index, key.w, 0,
+	rc = nam__read_covering(cursor->head.worker, cursor->head.index, key.w, 0,
 		nam__scan_image(cursor, 0), &cursor->addresses[0]); /* SUSPENDS */
 	if (rc)
 		return rc;

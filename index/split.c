@@ -9,10 +9,10 @@
  *
  * One lock at a time: the left node's until step 2, the parent's in step 3.
  */
-#include <assert.h>
 #include <errno.h>
 
 #include "index_internal.h"
+#include "upper.h"
 
 /* ---- growing ------------------------------------------------------------------------------ */
 
@@ -153,9 +153,12 @@ int
 nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr child, unsigned level)
 {
-	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	uint64_t *image;
 	int rc = -NAM_E_RESTART;
 
+	if (index->upper)
+		return nam__upper_add(worker, index, key, child); /* SUSPENDS */
+	image = nam_buffer_take(worker, index->g.node_bytes);
 	if (!image)
 		return -ENOMEM;
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
@@ -180,64 +183,6 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 }
 
 /* ---- dividing ----------------------------------------------------------------------------- */
-
-/* Whether a key lies above all entries of a node, whose order is not known. */
-static bool
-above_all(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
-{
-	bool leaf = nam__node_type(image) == NAM__NODE_LEAF;
-
-	for (unsigned i = nam__node_count(image); i-- > 0;) {
-		const uint64_t *entry = leaf ? nam__leaf_entry(g, image, i)
-					     : nam__inner_entry(g, image, i);
-
-		if (nam__key_compare(key, entry, g->full_words) <= 0)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Where to divide: in the middle; but the last node of its level, when it grows at its end, keeps
- * all but one entry, so that ascending loads leave full nodes behind.
- */
-static unsigned
-division_point(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
-{
-	unsigned count = nam__node_count(image);
-
-	if (nam__node_last(image) && above_all(g, image, key))
-		return count - 1;
-	return count / 2;
-}
-
-/*
- * Add the entry to the half that covers it.  *dirty, of the left half, grows if that is the one:
- * the right half is written whole.
- */
-static void
-add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right, const uint64_t *key,
-	uint64_t value, struct nam__dirty *dirty)
-{
-	uint64_t *half = nam__key_compare(key, nam__node_low(right), g->full_words) < 0 ? left
-											: right;
-	struct nam__dirty added;
-	int rc = 0;
-
-	if (nam__node_type(half) == NAM__NODE_LEAF)
-		nam__leaf_add(g, half, key, value, &added);
-	else
-		rc = nam__inner_add(g, half, key, (struct nam_gaddr){ value }, &added);
-	assert(!rc);	/* the caller has looked: the entry is not there */
-	(void)rc;
-	if (half == right)
-		return;
-	/* Both end near the last entry: what lies between them is next to nothing. */
-	if (added.first < dirty->first)
-		dirty->first = added.first;
-	if (added.end > dirty->end)
-		dirty->end = added.end;
-}
 
 /* What a failure to reach the parent comes to: the split itself is done and legal (I1). */
 static int
@@ -271,9 +216,9 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	/* Step 1. */
 	nam_race_point("split.allocated");
-	nam__node_divide(g, held->image, division_point(g, held->image, key), right, generation,
-		&dirty);
-	add_to_half(g, held->image, right, key, value, &dirty);
+	nam__node_divide(g, held->image, nam__division_point(g, held->image, key), right,
+		generation, &dirty);
+	nam__add_to_half(g, held->image, right, key, value, &dirty);
 	memcpy(separator.w, nam__node_low(right), 8 * g->full_words);
 	if (NAM_GUARD(SIBLING_FIRST))
 		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "hybrid.h"
 #include "maintain.h"
 
 static void
@@ -25,8 +26,8 @@ count_node(const struct nam_index *index, const struct nam__walk *walk,
 	stat->servers_nodes[nam_gaddr_region(walk->at) / NAM_REGIONS_PER_SERVER]++;
 }
 
-NAM_FIBER_FN static int
-count_level(struct nam_worker *worker, struct nam_index *index, unsigned level,
+NAM_FIBER_FN int
+nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned level,
 	unsigned root_level, struct nam_index_stat *stat)
 {
 	struct nam__walk walk;
@@ -49,10 +50,17 @@ nam_index_stat(struct nam_worker *worker, struct nam_index *index,
 	unsigned root_level = 0;
 	int rc;
 
+	if (index->leaves)
+		return nam__hybrid_stat(worker, index, ret_stat); /* SUSPENDS */
 	nam__op_begin(worker, NAM_OP_VERIFY);
+	if (index->options.design == NAM_DESIGN_COARSE) {
+		rc = nam__coarse_stat(worker, index, ret_stat); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
 	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
+		rc = nam__count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc)
 		return rc;

@@ -11,6 +11,8 @@
  */
 #include <errno.h>
 
+#include "hybrid.h"
+#include "upper.h"
 #include "verify.h"
 
 #define TORN_RETRIES 3u
@@ -20,6 +22,7 @@
 struct names {
 	uint64_t *image;	/* the node whose separators come next */
 	struct nam_gaddr next;	/* the node after it, before which `image` is used up */
+	bool asked;		/* hybrid: `image` has come from the memory server */
 	unsigned level;
 	unsigned entry, count;
 	bool over;		/* no more separators */
@@ -56,6 +59,7 @@ names_begin(struct walk *walk, unsigned level)
 	names->next = walk->leftmost[level];
 	names->entry = 0;
 	names->count = 0;
+	names->asked = false;
 	names->over = false;
 	names->damaged = false;
 }
@@ -69,6 +73,32 @@ names_believable(const struct walk *walk, const uint64_t *image, struct nam_gadd
 	       image[NAM__WORD_HASH] == nam__node_hash(g, image, at) &&
 	       nam__node_type(image) == NAM__NODE_INNER &&
 	       nam__node_level(image) == walk->names.level && nam__node_plausible(g, image);
+}
+
+/* Hybrid: the names behind those that the memory server has said. */
+NAM_FIBER_FN static int
+names_ask(struct walk *walk)
+{
+	const struct nam__geometry *g = &walk->verifier.index->g;
+	struct names *names = &walk->names;
+	struct nam__key from = { { 0 } };
+	struct nam_gaddr at;
+	int rc;
+
+	if (names->asked && nam__node_last(names->image)) {
+		names->over = true;
+		return 0;
+	}
+	if (names->asked)
+		memcpy(from.w, nam__node_high(g, names->image), 8 * g->full_words);
+	rc = nam__upper_read(walk->verifier.worker, walk->verifier.index, from.w, names->image,
+		&at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	names->asked = true;
+	names->count = nam__node_count(names->image);
+	names->entry = nam__inner_search(g, names->image, from.w);
+	return 0;
 }
 
 /*
@@ -88,6 +118,12 @@ names_peek(struct walk *walk)
 		struct nam_gaddr at = names->next;
 		int rc;
 
+		if (verifier->index->upper) {
+			rc = names_ask(walk); /* SUSPENDS */
+			if (rc)
+				return rc;
+			continue;
+		}
 		if (nam_gaddr_is_null(at)) {
 			names->over = true;
 			break;
@@ -414,11 +450,31 @@ root_find(struct walk *walk)
 	return 1;
 }
 
+/* Hybrid: the chain of a part's leaves, beside the names that the memory server has for them. */
+NAM_FIBER_FN static int
+leaves_verify(struct walk *walk)
+{
+	int rc;
+
+	walk->root_level = 1;
+	names_begin(walk, 1);
+	rc = names_peek(walk); /* SUSPENDS */
+	if (rc)
+		return rc;
+	walk->leftmost[0] = names_child(walk);
+	return level_verify(walk, 0); /* SUSPENDS */
+}
+
 NAM_FIBER_FN static int
 tree_verify(struct walk *walk)
 {
-	int rc = superblock_verify(walk); /* SUSPENDS */
+	int rc = 0;
 
+	/* Parts have one superblock. */
+	if (!walk->verifier.index->upper_part)
+		rc = superblock_verify(walk); /* SUSPENDS */
+	if (!rc && walk->verifier.index->upper)
+		return leaves_verify(walk); /* SUSPENDS */
 	if (!rc)
 		rc = root_find(walk); /* SUSPENDS */
 	if (rc <= 0)
@@ -447,6 +503,16 @@ nam_index_verify(struct nam_worker *worker, struct nam_index *index,
 	};
 	int rc = -ENOMEM;
 
+	if (index->leaves)
+		return nam__hybrid_verify(worker, index, violation, arg,
+			ret_violations); /* SUSPENDS */
+	if (index->options.design == NAM_DESIGN_COARSE) {
+		nam__op_begin(worker, NAM_OP_VERIFY);
+		rc = nam__coarse_verify(worker, index, violation, arg,
+			ret_violations); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
 	walk.verifier.sorted = nam_buffer_take(worker, node_bytes);
 	walk.names.image = nam_buffer_take(worker, node_bytes);
 	if (!walk.verifier.sorted || !walk.names.image)

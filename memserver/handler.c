@@ -39,6 +39,15 @@ static const struct {
 	[NAM_RPC_CATALOG_LIST] = { nam__service_catalog_list, true },
 	[NAM_RPC_CATALOG_DROP] = { nam__service_catalog_drop, true },
 	[NAM_RPC_STATUS] = { nam__service_status, false },
+	[NAM_RPC_TREE_CREATE] = { nam__service_tree_create, false },
+	[NAM_RPC_TREE_DESCRIBE] = { nam__service_tree_describe, false },
+	[NAM_RPC_TREE_DROP] = { nam__service_tree_drop, false },
+	[NAM_RPC_TREE_POINT] = { nam__service_tree_point, false },
+	[NAM_RPC_TREE_SCAN] = { nam__service_tree_scan, false },
+	[NAM_RPC_TREE_LOAD] = { nam__service_tree_load, false },
+	[NAM_RPC_TREE_WALK] = { nam__service_tree_walk, false },
+	[NAM_RPC_TREE_COLLECT] = { nam__service_tree_collect, false },
+	[NAM_RPC_TREE_FLOOR] = { nam__service_tree_floor, false },
 };
 
 uint32_t
@@ -148,6 +157,7 @@ handler_main(void *arg)
 				break;
 			}
 		}
+		nam__trees_idle(handler->server);
 		if (n == 0)
 			(void)handler->cq->ops->cq_wait(handler->cq, WAIT_NS);
 	}
@@ -160,7 +170,8 @@ make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam
 
 	handler->buffers = calloc(NAM__HANDLER_BUFFERS, sizeof(handler->buffers[0]));
 	handler->memory = aligned_alloc(4096, bytes);
-	if (!handler->buffers || !handler->memory)
+	handler->scratch = malloc(NAM__TREE_SCRATCH_BYTES);
+	if (!handler->buffers || !handler->memory || !handler->scratch)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a handler's buffers");
 	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
 		handler->buffers[i].request = handler->memory + i * BUFFER_BYTES;
@@ -218,5 +229,6 @@ nam__handler_free(struct nam__handler *handler)
 	if (handler->mr.base)
 		handler->server->ops->mr_release(handler->server->domain, &handler->mr);
 	free(handler->memory);
+	free(handler->scratch);
 	free(handler->buffers);
 }

@@ -83,6 +83,12 @@ int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_
 	const uint64_t *bytes, uint32_t count, uint64_t reserved) NAM_MUST_CHECK;
 void nam__allocator_free(struct nam__allocator *allocator);
 
+/* For the server itself: up to `count` blocks; returns how many.  And back. */
+uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
+	uint64_t *ret_blocks, uint32_t count);
+void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,
+	const uint64_t *blocks, uint32_t count);
+
 /* ---- services/catalog.c ------------------------------------------------------------------- */
 
 struct nam__catalog {
@@ -94,6 +100,34 @@ struct nam__catalog {
 
 int nam__catalog_init(struct nam__catalog *catalog) NAM_MUST_CHECK;
 void nam__catalog_free(struct nam__catalog *catalog);
+
+/* ---- trees.c ------------------------------------------------------------------------------ */
+
+#define NAM__TREES_SLOTS (2 * NAM__CATALOG_MAX)
+#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__local_scratch_bytes() of any tree */
+
+struct nam__tree;
+struct nam__tree_limbo;
+struct nam__connection;
+struct nam__handler;
+
+struct nam__trees {
+	_Atomic(struct nam__tree *) *slots;	/* by number; read without a lock */
+	_Atomic uint64_t clock;		/* from 1 on: see trees.h */
+	pthread_mutex_t mutex;		/* of what follows, and of changes of the slots */
+	_Atomic uint32_t count;
+	_Atomic uint32_t dropped_count;
+	struct nam__tree_limbo *dropped;	/* oldest first */
+};
+
+int nam__trees_init(struct nam__trees *trees) NAM_MUST_CHECK;
+/* Nobody may be at work.  Accepts zeroes. */
+void nam__trees_free(struct nam__trees *trees);
+/* Loads that came over it are over. */
+void nam__trees_connection_closed(struct nam__trees *trees,
+	const struct nam__connection *connection);
+/* To be called between requests: frees dropped trees that nobody works on any more. */
+void nam__trees_idle(struct nam_server *server);
 
 /* ---- services/membership.c ---------------------------------------------------------------- */
 
@@ -148,6 +182,8 @@ struct nam__handler {
 	struct nam_mr mr;
 	uint8_t *memory;		/* a request and a reply for each buffer */
 	struct nam__buffer *buffers;
+	uint64_t *scratch;		/* for work on trees */
+	_Atomic uint64_t began;		/* work on a tree, at that count of the clock; or 0 */
 	_Atomic uint64_t requests;	/* answered */
 	_Atomic uint32_t connections;
 };
@@ -183,6 +219,15 @@ int nam__service_catalog_put(struct nam__exchange *exchange);
 int nam__service_catalog_get(struct nam__exchange *exchange);
 int nam__service_catalog_list(struct nam__exchange *exchange);
 int nam__service_catalog_drop(struct nam__exchange *exchange);
+int nam__service_tree_create(struct nam__exchange *exchange);
+int nam__service_tree_describe(struct nam__exchange *exchange);
+int nam__service_tree_drop(struct nam__exchange *exchange);
+int nam__service_tree_point(struct nam__exchange *exchange);
+int nam__service_tree_scan(struct nam__exchange *exchange);
+int nam__service_tree_load(struct nam__exchange *exchange);
+int nam__service_tree_walk(struct nam__exchange *exchange);
+int nam__service_tree_collect(struct nam__exchange *exchange);
+int nam__service_tree_floor(struct nam__exchange *exchange);
 
 /*
  * nam__dispatch -- answer one message.
@@ -209,6 +254,7 @@ struct nam_server {
 	struct nam__allocator allocator;
 	struct nam__catalog catalog;
 	struct nam__membership membership;
+	struct nam__trees trees;
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler;
 	atomic_bool stopping;

@@ -77,6 +77,8 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 		rc = nam__catalog_init(&server->catalog);
 	if (!rc)
 		rc = nam__membership_init(&server->membership, meta);
+	if (!rc)
+		rc = nam__trees_init(&server->trees);
 	if (rc)
 		return nam_diag_set(diag, rc, "services: %s", nam_err_text(rc));
 	return 0;
@@ -295,6 +297,7 @@ nam__connection_closed(struct nam__connection *connection)
 	/* The queue pair first: after it, nothing of the client's is under way. */
 	server->ops->qp_destroy(connection->qp);
 	nam__membership_detach(&server->membership, connection);
+	nam__trees_connection_closed(&server->trees, connection);
 	free(connection);
 }
 
@@ -334,6 +337,7 @@ nam_server_destroy(struct nam_server *server)
 		nam__connection_closed(server->connections);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_free(&server->handlers[i]);
+	nam__trees_free(&server->trees);
 	nam__membership_free(&server->membership);
 	nam__catalog_free(&server->catalog);
 	nam__allocator_free(&server->allocator);

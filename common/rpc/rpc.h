@@ -32,6 +32,15 @@ enum nam_rpc_type {
 	NAM_RPC_CATALOG_LIST,	/* one page of names */
 	NAM_RPC_CATALOG_DROP,
 	NAM_RPC_STATUS,		/* figures of this server */
+	NAM_RPC_TREE_CREATE,	/* a tree that the server searches: tree_rpc.h */
+	NAM_RPC_TREE_DESCRIBE,
+	NAM_RPC_TREE_DROP,
+	NAM_RPC_TREE_POINT,
+	NAM_RPC_TREE_SCAN,
+	NAM_RPC_TREE_LOAD,
+	NAM_RPC_TREE_WALK,
+	NAM_RPC_TREE_COLLECT,
+	NAM_RPC_TREE_FLOOR,
 	NAM_RPC_TYPES_COUNT
 };
 

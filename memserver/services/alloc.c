@@ -222,6 +222,30 @@ alloc(struct nam__allocator *allocator, const struct nam_rpc_alloc_request *requ
 	return reply->count || reply->run_count ? 0 : -NAM_E_REMOTE_FULL;
 }
 
+uint32_t
+nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, uint64_t *ret_blocks,
+	uint32_t count)
+{
+	struct nam__stride *list;
+	uint64_t run_at;
+	uint32_t n = 0, carved = 0;
+
+	pthread_mutex_lock(&allocator->mutex);
+	list = stride_of(allocator, stride, true);
+	if (list)
+		n = take_recycled(allocator, list, ret_blocks, count);
+	if (list && n < count)
+		carved = carve(allocator, stride, count - n, &run_at);
+	pthread_mutex_unlock(&allocator->mutex);
+	for (uint32_t i = 0; i < carved; i++) {
+		struct nam_gaddr first = { run_at };
+
+		ret_blocks[n++] = nam_gaddr_make(nam_gaddr_region(first),
+			nam_gaddr_offset(first) + (uint64_t)i * stride, 0).raw;
+	}
+	return n;
+}
+
 static bool
 stride_valid(uint32_t stride)
 {
@@ -398,4 +422,19 @@ nam__service_free(struct nam__exchange *exchange)
 	pthread_mutex_unlock(&allocator->mutex);
 	exchange->reply_bytes = 0;
 	return rc;
+}
+
+void
+nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uint64_t *blocks,
+	uint32_t count)
+{
+	struct nam__stride *list;
+
+	pthread_mutex_lock(&allocator->mutex);
+	list = stride_of(allocator, stride, false);
+	/* What cannot be noted for want of memory stays allocated. */
+	for (uint32_t i = 0; list && i < count; i++)
+		if (!put_back(allocator, blocks[i], stride))
+			list_run_of(allocator, list, blocks[i]);
+	pthread_mutex_unlock(&allocator->mutex);
 }

@@ -16,12 +16,14 @@ enum flag {
 	FLAG_LENGTH = 2,
 	FLAG_TYPE = 4,
 	FLAG_CLOSE = 8,
+	FLAG_TREE = 0x80,		/* the body begins with a number below 256: of a tree */
 };
 
 struct fixture {
 	struct nam_server server;
 	struct nam__connection connections[CONNECTIONS];
 	_Alignas(8) uint8_t meta[NAM_META_BYTES];
+	_Alignas(64) uint8_t memory[1u << 20 | 1u << 18];
 };
 
 static struct fixture *
@@ -36,11 +38,17 @@ fixture_new(uint32_t id)
 	server->memory.count = 2;
 	server->memory.bytes = regions[0] + regions[1];
 	for (unsigned i = 0; i < 2; i++)
-		server->memory.mrs[i].bytes = regions[i];
+		server->memory.mrs[i] = (struct nam_mr){
+			.base = fixture->memory + (i ? regions[0] : 0),
+			.bytes = regions[i],
+		};
+	server->handlers[0].server = server;
+	server->handlers[0].scratch = fuzz_memory(NAM__TREE_SCRATCH_BYTES);
 	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
 		    NAM_META_BYTES) ||
 		nam__catalog_init(&server->catalog) ||
-		nam__membership_init(&server->membership, id ? NULL : fixture->meta))
+		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
+		nam__trees_init(&server->trees))
 		abort();
 	return fixture;
 }
@@ -50,6 +58,8 @@ fixture_free(struct fixture *fixture)
 {
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		nam__membership_detach(&fixture->server.membership, &fixture->connections[i]);
+	nam__trees_free(&fixture->server.trees);
+	free(fixture->server.handlers[0].scratch);
 	nam__allocator_free(&fixture->server.allocator);
 	nam__catalog_free(&fixture->server.catalog);
 	nam__membership_free(&fixture->server.membership);
@@ -79,6 +89,9 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 			header.type = (uint16_t)(1 + header.type % (NAM_RPC_TYPES_COUNT - 1));
 		memcpy(message, &header, sizeof(header));
 	}
+	if ((flags & FLAG_TREE) && bytes >= sizeof(header) + 8)
+		memset(message + sizeof(header) + 1, 0, 7);
+	connection->handler = &fixture->server.handlers[0];
 	answered = nam__dispatch(&fixture->server, connection, message, bytes, reply);
 	if (answered > NAM_RPC_BYTES_MAX || (answered && answered < sizeof(header)))
 		abort();
@@ -103,8 +116,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		uint32_t length = fuzz_u16(&input) % (NAM_RPC_BYTES_MAX + 1);
 
 		ask(fixture, connection, flags, &input, length);
+		nam__trees_idle(&fixture->server);
 		if (flags & FLAG_CLOSE) {
 			nam__membership_detach(&fixture->server.membership, connection);
+			nam__trees_connection_closed(&fixture->server.trees, connection);
 			memset(connection, 0, sizeof(*connection));
 		}
 	}

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "../../compute/compute_internal.h"
+
 struct member
 member_join(const struct local_cluster *cluster, const char *name, uint32_t lock_timeout_ms)
 {
@@ -40,6 +42,7 @@ tree_create(struct nam_worker *worker, const struct tree_options *wanted)
 	options.node_bytes = wanted->node_bytes ? wanted->node_bytes : 256;
 	options.unique = !wanted->pairs;
 	options.head_interval = wanted->head_interval;
+	tree_design_set(nam_client_servers(worker->client), &options);
 	(void)snprintf(name, sizeof(name), "tree-%u", trees++);
 	assert_int_equal(nam_index_create(worker, name, &options), 0);
 	return name;
@@ -69,8 +72,7 @@ tree_key(const struct nam_index *index, uint64_t number)
 	uint32_t bytes = nam_index_properties(index)->key_bytes;
 	uint8_t *key = keys[next++ % 4];
 
-	memset(key, 0x33, bytes);
-	nam_key_from_u64(number, key + bytes - 8);
+	tree_key_fill(key, bytes, number);
 	return key;
 }
 

@@ -12,6 +12,7 @@
 
 #include "../../index/index.h"
 #include "cluster.h"
+#include "design.h"
 
 /* A client with one worker. */
 struct member {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "design.h"
 #include "tree.h"
 
 /* Machines that run tests are busy: a holder may not get its turn for long. */
@@ -41,6 +42,7 @@ tree_stop(struct tree *tree)
 void
 tree_plant(struct tree *tree, const struct nam_index_options *options)
 {
+	struct nam_index_options designed;
 	int rc;
 
 	if (tree->index) {
@@ -50,7 +52,9 @@ tree_plant(struct tree *tree, const struct nam_index_options *options)
 		if (rc)
 			die("dropping", rc, nam_worker_diag(tree->worker));
 	}
-	rc = nam_index_create(tree->worker, TREE_NAME, options);
+	designed = *options;
+	tree_design_set(nam_client_servers(tree->client), &designed);
+	rc = nam_index_create(tree->worker, TREE_NAME, &designed);
 	if (!rc)
 		rc = nam_index_open(tree->worker, TREE_NAME, 16u << 20, &tree->index);
 	if (rc)

@@ -32,7 +32,7 @@ slowness=${NAM_SOFTROCE_GUEST:+10}
 
 # Sets $command and $seconds, which it may take.
 compose() {
-	local program=()
+	local program=() design=
 
 	if [ -e "$here/cases/$1" ]; then
 		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
@@ -41,11 +41,17 @@ compose() {
 	fi
 	read -r seconds scale < <(sed -nE "s|^$1[[:space:]]+([0-9]+)[[:space:]]+([0-9.]+).*|\1 \2|p" \
 		"$here/tests")
+	# index/scan_hybrid_range: index/scan with this design.
+	if [[ $1 =~ ^(.*)_(coarse|hybrid)_(hash|range|round-robin)$ ]]; then
+		set -- "${BASH_REMATCH[1]}"
+		design=${BASH_REMATCH[2]}:${BASH_REMATCH[3]}
+	fi
 	program=("$NAM_BUILD_DIR/tests/${1/\//_}_test")
 	[[ $1 != process/* ]] || program=("${program%_test}")
 	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
 	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"
-		"NAM_TEST_SLOWNESS=$slowness" "${program[@]}")
+		"NAM_TEST_SLOWNESS=$slowness" ${design:+"NAM_TEST_DESIGN=$design"}
+		"${program[@]}")
 }
 
 # Runs a case; its output goes to the log.

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/design.h"
 #include "tests/lib/tree.h"
 
 /* ---- sources ------------------------------------------------------------------------------- */
@@ -17,6 +18,7 @@ struct source {
 	uint32_t key_bytes;
 	uint64_t fail_at;		/* other than 0: fail there with -EIO */
 	uint64_t swap_at;		/* other than 0: this pair and the next change places */
+	uint64_t below;			/* so much below: `step` begins with key 0 */
 };
 
 static int
@@ -35,7 +37,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	else if (source->swap_at && source->swap_at == value)
 		value--;
 	memset(bytes, 0, source->key_bytes);
-	nam_key_from_u64((value + 1) * source->step, bytes + source->key_bytes - 8);
+	nam_key_from_u64((value + 1) * source->step - source->below, bytes + source->key_bytes - 8);
 	*payload = source->copies > 1 ? source->copy : (value + 1) * source->step;
 	if (++source->copy >= source->copies) {
 		source->copy = 0;
@@ -155,6 +157,36 @@ bulk_load__any_size__IS_SOUND_AND_COMPLETE(void **state)
 			assert_int_equal(count, sizes[i]);
 			tree_assert_sound(tree);
 			assert_scan(tree, ascending(sizes[i]));
+		}
+	}
+}
+
+/* Nothing lies to the left of it. */
+static void
+bulk_load__lowest_key_of_all__IS_SOUND_AND_COMPLETE(void **state)
+{
+	static const uint64_t sizes[] = { 1, 2, 3, 2000 };
+	struct tree *tree = *state;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (uint32_t copies = 1; copies <= 7; copies += 6) {
+			struct nam_index_options options = options_default();
+			struct source source = ascending(sizes[i]), again;
+			uint64_t count;
+
+			source.below = source.step;
+			source.copies = copies;
+			again = source;
+			options.node_bytes = 256;
+			options.unique = copies == 1;
+			tree_plant(tree, &options);
+			assert_int_equal(load(tree, &source, 100, &count), 0);
+			assert_int_equal(count, sizes[i] * copies);
+			tree_assert_sound(tree);
+			assert_scan(tree, again);
+			assert_int_equal(nam_index_insert(tree->worker, tree->index,
+						 "\0\0\0\0\0\0\0\1", 7), 0);
+			tree_assert_sound(tree);
 		}
 	}
 }
@@ -437,22 +469,29 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bulk_load__empty_input__LEAVES_AN_EMPTY_INDEX),
 		cmocka_unit_test(bulk_load__any_size__IS_SOUND_AND_COMPLETE),
+		cmocka_unit_test(bulk_load__lowest_key_of_all__IS_SOUND_AND_COMPLETE),
 		cmocka_unit_test(bulk_load__any_key_size_and_uniqueness__IS_SOUND_AND_COMPLETE),
-		cmocka_unit_test(bulk_load__fill_percent__DECIDES_HOW_FULL_LEAVES_ARE),
 		cmocka_unit_test(bulk_load__fill_percent_out_of_range__EINVAL),
-		cmocka_unit_test(bulk_load__several_servers__ALL_GET_THEIR_SHARE),
 		cmocka_unit_test(bulk_load__index_with_an_entry__NOTEMPTY),
 		cmocka_unit_test(
 			bulk_load__unsorted_input__UNSORTED_NAMES_THE_PAIR_AND_LEAVES_NOTHING),
 		cmocka_unit_test(bulk_load__equal_keys__UNSORTED_WHERE_UNIQUE),
 		cmocka_unit_test(bulk_load__failing_source__ITS_CODE_AND_AN_EMPTY_INDEX),
 		cmocka_unit_test(bulk_load__memory_runs_out__REMOTE_FULL_AND_AN_EMPTY_INDEX),
-		cmocka_unit_test(bulk_load__root_pointer_is_another__DROPPED_AND_UNDONE),
 		cmocka_unit_test(bulk_load__handle_opened_before__SEES_THE_ENTRIES),
 		cmocka_unit_test(bulk_load__many_entries__GATHERS_NODES_IN_BATCHES),
 	};
+	/* What the fine-grained design alone promises. */
+	const struct CMUnitTest fine[] = {
+		cmocka_unit_test(bulk_load__empty_input__LEAVES_AN_EMPTY_INDEX),
+		cmocka_unit_test(bulk_load__fill_percent__DECIDES_HOW_FULL_LEAVES_ARE),
+		cmocka_unit_test(bulk_load__root_pointer_is_another__DROPPED_AND_UNDONE),
+		cmocka_unit_test(bulk_load__several_servers__ALL_GET_THEIR_SHARE),
+	};
+	int failed = cmocka_run_group_tests(tests, start, stop);
 
-	return cmocka_run_group_tests(tests, start, stop);
+	if (tree_is_fine())
+		failed += cmocka_run_group_tests(fine, start, stop);
+	return failed;
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "index/index_internal.h"
+#include "lib/design.h"
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
@@ -47,6 +48,41 @@ open_warm(const char *name)
 		assert_int_equal(nam_index_lookup(other.worker, index, tree_key(index, n),
 					 &payload), 0);
 	return index;
+}
+
+static uint64_t
+memory_free(void)
+{
+	struct nam_server_status status;
+	uint64_t bytes = 0;
+
+	for (uint32_t slot = 0; slot < dropper.client->servers_count; slot++) {
+		assert_int_equal(nam_server_status_get(dropper.worker, slot, &status), 0);
+		bytes += status.carved_bytes - status.free_bytes;
+	}
+	return bytes;
+}
+
+/* Blocks come from a worker's stock, and go back there. */
+static void
+create__name_is_taken__LEAVES_NOTHING_BEHIND(void **state)
+{
+	struct nam_index_options options;
+	const char *name;
+	uint64_t before;
+
+	(void)state;
+	nam_index_options_init(&options);
+	options.node_bytes = 1024;
+	tree_design_set(dropper.client->servers_count, &options);
+	name = tree_create(dropper.worker, &(struct tree_options){ .node_bytes = 1024 });
+	assert_int_equal(nam_index_create(dropper.worker, name, &options), -NAM_E_INDEX_EXISTS);
+	before = memory_free();
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(nam_index_create(dropper.worker, name, &options),
+			-NAM_E_INDEX_EXISTS);
+	assert_int_equal(memory_free(), before);
+	assert_int_equal(nam_index_drop(dropper.worker, name), 0);
 }
 
 /* Every kind of point operation; the cache says where each key's leaf was. */
@@ -161,11 +197,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(create__name_is_taken__LEAVES_NOTHING_BEHIND),
 		cmocka_unit_test(drop__another_client_has_a_warm_cache__ITS_OPERATIONS_SAY_DROPPED),
 		cmocka_unit_test(drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT),
-		cmocka_unit_test(drop__a_node_is_locked__ITS_BLOCK_IS_LOST),
 		cmocka_unit_test(worker_diag__after_success_and_plain_codes__STAYS),
 	};
+	/* What the fine-grained design alone promises. */
+	const struct CMUnitTest fine[] = {
+		cmocka_unit_test(drop__a_node_is_locked__ITS_BLOCK_IS_LOST),
+	};
+	int failed = cmocka_run_group_tests(tests, start, stop);
 
-	return cmocka_run_group_tests(tests, start, stop);
+	if (tree_is_fine())
+		failed += cmocka_run_group_tests(fine, start, stop);
+	return failed;
 }

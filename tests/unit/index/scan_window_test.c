@@ -108,12 +108,14 @@ take(struct nam_index *index, struct nam_cursor *cursor, uint32_t room, uint64_t
 static void
 take_until_two_windows(struct nam_index *index, struct nam_cursor *cursor, uint64_t *next)
 {
+	const struct nam__scan *scan = (struct nam__scan *)cursor;
+
 	for (unsigned i = 0; i < 100; i++) {
 		uint64_t trips = me.worker->counters[NAM_OP_SCAN].round_trips;
 
 		assert_int_equal(take(index, cursor, PER_LEAF, next), PER_LEAF);
 		if (me.worker->counters[NAM_OP_SCAN].round_trips > trips && i &&
-			cursor->flights.in_flight > cursor->ring / 2)
+			scan->flights.in_flight > scan->ring / 2)
 			return;
 	}
 	fail_msg("no window was ever posted ahead");
@@ -290,17 +292,18 @@ cursor__hints_that_lead_elsewhere__ARE_READ_ANEW(void **state)
 	(void)state;
 	for (unsigned kind = 0; kind < 3; kind++) {
 		struct nam_cursor *cursor = cursor_at(me.worker, index, &(struct nam_range){ 0 });
+		struct nam__scan *scan = (struct nam__scan *)cursor;
 		uint64_t before, next = 0;
 
 		take_until_two_windows(index, cursor, &next);
-		assert_true(cursor->hints_end > cursor->hints_at + 2);
+		assert_true(scan->hints_end > scan->hints_at + 2);
 		before = me.worker->counters[NAM_OP_SCAN].restarts[NAM_RESTART_HINT];
 		if (kind == 0)
-			cursor->hints[cursor->hints_at] = cursor->hints[cursor->hints_end - 1];
+			scan->hints[scan->hints_at] = scan->hints[scan->hints_end - 1];
 		else if (kind == 1)
-			cursor->hints[cursor->hints_at].raw ^= 1ull << 48;
+			scan->hints[scan->hints_at].raw ^= 1ull << 48;
 		else
-			cursor->hints[cursor->hints_at] = index->superblock;
+			scan->hints[scan->hints_at] = index->superblock;
 		take_rest(index, cursor, &next);
 		assert_true(me.worker->counters[NAM_OP_SCAN].restarts[NAM_RESTART_HINT] > before);
 		nam_cursor_close(cursor);
@@ -314,9 +317,10 @@ cursor_close__two_windows_under_way__WAITS_FOR_THEM(void **state)
 {
 	struct nam_index *index = loaded_tree();
 	struct nam_cursor *cursor = cursor_at(me.worker, index, &(struct nam_range){ 0 });
-	uint32_t bytes = cursor->ring * index->g.node_bytes;
+	struct nam__scan *scan = (struct nam__scan *)cursor;
+	uint32_t bytes = scan->ring * index->g.node_bytes;
 	uint64_t next = 0, payload;
-	uint8_t *images = (uint8_t *)cursor->images, *buffer;
+	uint8_t *images = (uint8_t *)scan->images, *buffer;
 
 	(void)state;
 	take_until_two_windows(index, cursor, &next);
@@ -359,7 +363,7 @@ cursor__server_dead_under_two_windows__SAYS_SO_AND_CLOSES(void **state)
 		nam_sleep_ns(2000000);
 	}
 	assert_int_equal(rc, -NAM_E_FABRIC_PEER_DEAD);
-	assert_int_equal(cursor->flights.in_flight, 0);
+	assert_int_equal(((struct nam__scan *)cursor)->flights.in_flight, 0);
 	assert_int_equal(nam_cursor_next(cursor, keys, payloads, ROOM, &count),
 		-NAM_E_FABRIC_PEER_DEAD);
 	nam_cursor_close(cursor);

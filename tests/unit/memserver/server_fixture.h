@@ -56,6 +56,8 @@ fixture_start(struct fixture *f, const struct nam_server_options *options)
 {
 	if (nam_server_start(options, &f->server, &f->notice, &f->diag))
 		fail_msg("%s", f->diag.text);
+	/* It has nothing to do: we do it in its place. */
+	f->connection.handler = &f->server->handlers[0];
 }
 
 static inline int
@@ -98,6 +100,7 @@ call_over(struct fixture *f, struct nam__connection *connection, uint16_t type, 
 	const struct nam_rpc_header *reply = (const struct nam_rpc_header *)(void *)f->reply;
 	uint32_t bytes;
 
+	connection->handler = &f->server->handlers[0];
 	nam_rpc_header_fill(request, type, 4711, 0, body_bytes);
 	if (body_bytes)
 		memcpy(request + 1, body, body_bytes);

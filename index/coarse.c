@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coarse.c -- lookups and changes in a coarse-grained index: one request, one reply.
+ */
+#include <errno.h>
+
+#include "coarse.h"
+
+#define CALLS_MAX 8u			/* of a lookup of many keys, under way at a time */
+#define LOOKUPS_MAX 128u		/* of one request */
+
+struct request {
+	struct nam_rpc_tree_point_request head;
+	uint64_t pair[NAM__KEY_WORDS_MAX + 1];
+};
+
+struct reply {
+	struct nam_rpc_tree_point_reply head;
+	struct nam_rpc_tree_point_result result;
+};
+
+NAM_FIBER_FN static int
+ask(struct nam_worker *worker, uint32_t slot, const struct request *request, unsigned key_words,
+	struct reply *reply)
+{
+	uint32_t bytes = sizeof(*reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_TREE_POINT, request,
+		(uint32_t)sizeof(request->head) + 8 * (key_words + 1), reply,
+		&bytes); /* SUSPENDS */
+
+	if (!rc && (bytes != sizeof(*reply) || reply->head.count != 1))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	return rc;
+}
+
+int
+nam__tree_lookup(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
+	const uint64_t *key, unsigned key_words, uint64_t *ret_payload)
+{
+	struct request request = {
+		.head = { .tree = index->tree, .kind = NAM_RPC_TREE_LOOKUP, .count = 1 },
+	};
+	struct reply reply;
+	int rc;
+
+	memcpy(request.pair, key, 8 * key_words);
+	rc = ask(worker, slot, &request, key_words, &reply); /* SUSPENDS */
+	if (!rc)
+		rc = (int)reply.result.status;
+	if (!rc)
+		*ret_payload = reply.result.payload;
+	return rc;
+}
+
+int
+nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	return nam__tree_lookup(worker, index, index->parts->slots[nam__part_of(index, key)], key,
+		index->g.key_words, ret_payload); /* SUSPENDS */
+}
+
+int
+nam__tree_change(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
+	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload)
+{
+	struct request request = {
+		.head = { .tree = index->tree, .kind = (uint16_t)kind, .count = 1 },
+	};
+	struct reply reply;
+	uint64_t since_ns = 0;
+	int rc;
+
+	memcpy(request.pair, key, 8 * key_words);
+	request.pair[key_words] = payload;
+	for (unsigned tries = 0;; tries++) {
+		rc = ask(worker, slot, &request, key_words, &reply); /* SUSPENDS */
+		if (!rc)
+			return (int)reply.result.status;
+		if (rc != -NAM_E_RESTART_LOCKED)
+			return rc;
+		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		if (nam__patience_over(worker, &since_ns))
+			return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
+				"index '%s' is being loaded by another client", index->name);
+		nam__pause_await(worker, tries < 100 ? tries * 1000ull : 100000); /* SUSPENDS */
+	}
+}
+
+int
+nam__coarse_change(struct nam_worker *worker, struct nam_index *index,
+	enum nam_rpc_tree_point kind, const uint64_t *key, uint64_t payload)
+{
+	return nam__tree_change(worker, index, index->parts->slots[nam__part_of(index, key)],
+		kind, key, index->g.key_words, payload); /* SUSPENDS */
+}
+
+/* ---- many ---------------------------------------------------------------------------------- */
+
+/* Some of the keys, all of one part, on their way. */
+struct flight {
+	struct nam__call call;
+	bool under_way;
+	uint32_t count;
+	uint32_t positions[LOOKUPS_MAX];
+	struct nam_rpc_tree_point_request *request;
+	struct nam_rpc_tree_point_reply *reply;
+};
+
+struct many {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	const uint8_t *keys;
+	uint64_t *ret_payloads;
+	int *ret_rcs;
+	int rc;				/* the first failure of the fabric */
+	struct flight flights[CALLS_MAX];
+};
+
+NAM_FIBER_FN static void
+flight_land(struct many *many, struct flight *flight)
+{
+	uint32_t bytes = 0;
+	int rc;
+
+	if (!flight->under_way)
+		return;
+	flight->under_way = false;
+	rc = nam__rpc_await(many->worker, &flight->call, &bytes); /* SUSPENDS */
+	if (!rc && (bytes != sizeof(*flight->reply) +
+				    flight->count * sizeof(flight->reply->results[0]) ||
+			   flight->reply->count != flight->count))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < flight->count && !rc; i++) {
+		uint32_t position = flight->positions[i];
+
+		many->ret_rcs[position] = (int)flight->reply->results[i].status;
+		if (!many->ret_rcs[position])
+			many->ret_payloads[position] = flight->reply->results[i].payload;
+	}
+	if (!many->rc)
+		many->rc = rc;
+	flight->count = 0;
+}
+
+static void
+flight_start(struct many *many, struct flight *flight, uint32_t part)
+{
+	uint32_t words = many->index->g.key_words + 1;
+	int rc;
+
+	*flight->request = (struct nam_rpc_tree_point_request){
+		.tree = many->index->tree,
+		.kind = NAM_RPC_TREE_LOOKUP,
+		.count = (uint16_t)flight->count,
+	};
+	rc = nam__rpc_begin(many->worker, &flight->call, many->index->parts->slots[part],
+		NAM_RPC_TREE_POINT, flight->request,
+		(uint32_t)sizeof(*flight->request) + 8 * words * flight->count, flight->reply,
+		NAM_RPC_BODY_MAX);
+	if (rc) {
+		if (!many->rc)
+			many->rc = rc;
+		flight->count = 0;
+		return;
+	}
+	many->worker->current->counters->round_trips++;
+	flight->under_way = true;
+}
+
+/* Flight i collects keys of the parts i, i + CALLS_MAX, ...: those of one at a time. */
+NAM_FIBER_FN static void
+look_up_part(struct many *many, uint32_t part, const uint32_t *parts, uint32_t count)
+{
+	const struct nam__geometry *g = &many->index->g;
+	struct flight *flight = &many->flights[part % CALLS_MAX];
+	uint32_t most = NAM_RPC_TREE_POINTS_MAX(g->key_words);
+
+	if (most > LOOKUPS_MAX)
+		most = LOOKUPS_MAX;
+	flight_land(many, flight); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !many->rc; i++) {
+		uint64_t *pair;
+		struct nam__key key;
+
+		if (parts[i] != part)
+			continue;
+		if (flight->count == most) {
+			flight_start(many, flight, part);
+			flight_land(many, flight); /* SUSPENDS */
+		}
+		pair = flight->request->pairs + flight->count * (size_t)(g->key_words + 1);
+		nam__key_encode(g, many->keys + (size_t)i * g->key_bytes, 0, &key);
+		memcpy(pair, key.w, 8 * g->key_words);
+		pair[g->key_words] = 0;
+		flight->positions[flight->count++] = i;
+	}
+	if (flight->count && !many->rc)
+		flight_start(many, flight, part);
+}
+
+int
+nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
+{
+	struct many *many = nam_buffer_take(worker, sizeof(*many));
+	uint8_t *messages = nam_buffer_take(worker, 2 * CALLS_MAX * NAM_RPC_BYTES_MAX);
+	uint32_t *parts = nam_buffer_take(worker, count * (uint32_t)sizeof(*parts));
+	struct nam__key key;
+	int rc = -ENOMEM;
+
+	if (!many || !messages || !parts)
+		goto give;
+	many->worker = worker;
+	many->index = index;
+	many->keys = keys;
+	many->ret_payloads = ret_payloads;
+	many->ret_rcs = ret_rcs;
+	many->rc = 0;
+	for (unsigned i = 0; i < CALLS_MAX; i++) {
+		many->flights[i].under_way = false;
+		many->flights[i].count = 0;
+		many->flights[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
+		many->flights[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		nam__key_encode(&index->g, keys + (size_t)i * index->g.key_bytes, 0, &key);
+		parts[i] = nam__part_of(index, key.w);
+	}
+	for (uint32_t part = 0; part < index->parts->count && !many->rc; part++)
+		look_up_part(many, part, parts, count); /* SUSPENDS */
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		flight_land(many, &many->flights[i]); /* SUSPENDS */
+	rc = many->rc;
+give:
+	nam_buffer_give(worker, parts, count * (uint32_t)sizeof(*parts));
+	nam_buffer_give(worker, messages, 2 * CALLS_MAX * NAM_RPC_BYTES_MAX);
+	nam_buffer_give(worker, many, sizeof(*many));
+	return rc;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parts.c -- the parts of an index: one on each memory server, in the order of their ids.
+ *
+ * Each memory server knows what its part is; who opens the index asks them all, and believes them
+ * only if what they say fits together.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "coarse.h"
+#include "partition.h"
+
+/* ---- what a part is ------------------------------------------------------------------------ */
+
+int
+nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
+{
+	uint32_t bounds = worker->client->servers_count - 1;
+	const uint8_t *keys = options->bounds;
+
+	switch (options->partitioning) {
+	case NAM_PARTITION_RANGE:
+		break;
+	case NAM_PARTITION_HASH:
+	case NAM_PARTITION_ROUND_ROBIN:
+		if (!keys)
+			return 0;
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"bounds are for partitioning by range only");
+	default:
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown partitioning %d: by range, "
+			"hash and round robin are known", (int)options->partitioning);
+	}
+	if (!keys && bounds)
+		return nam_diag_set(&worker->diag, -EINVAL, "partitioning by range needs bounds: "
+			"with %u memory servers %u keys, where the second and later parts begin",
+			bounds + 1, bounds);
+	for (uint32_t i = 1; i < bounds; i++)
+		if (memcmp(keys + (size_t)(i - 1) * options->key_bytes,
+			    keys + (size_t)i * options->key_bytes, options->key_bytes) >= 0)
+			return nam_diag_set(&worker->diag, -EINVAL,
+				"the bounds of the parts do not ascend: number %u is not above the "
+				"one before", i + 1);
+	return 0;
+}
+
+void
+nam__parts_describe(const struct nam__geometry *g, const struct nam_index_options *options,
+	uint32_t number, uint32_t count, struct nam_rpc_tree_part *ret_part)
+{
+	const uint8_t *bounds = options->bounds;
+	struct nam__key key = { { 0 } };
+
+	*ret_part = (struct nam_rpc_tree_part){
+		.partitioning = options->partitioning,
+		.number = number,
+		.parts = count,
+	};
+	if (options->partitioning != NAM_PARTITION_RANGE)
+		return;
+	if (number) {
+		nam__key_encode(g, bounds + (size_t)(number - 1) * g->key_bytes, 0, &key);
+		memcpy(ret_part->low, key.w, 8 * g->key_words);
+	}
+	if (number + 1 < count) {
+		nam__key_encode(g, bounds + (size_t)number * g->key_bytes, 0, &key);
+		memcpy(ret_part->next, key.w, 8 * g->key_words);
+	}
+}
+
+uint32_t
+nam__part_of(const struct nam_index *index, const uint64_t *key)
+{
+	const struct nam__parts *parts = index->parts;
+	const struct nam__geometry *g = &index->g;
+	uint32_t low = 0;
+
+	switch (parts->partitioning) {
+	case NAM_PARTITION_HASH:
+		return nam__part_of_hash(key, g->key_words, parts->count);
+	case NAM_PARTITION_ROUND_ROBIN:
+		return nam__part_of_number(key, g->key_words, g->key_bytes, parts->count);
+	default:
+		for (uint32_t high = parts->count; high - low > 1;) {
+			uint32_t middle = low + (high - low) / 2;
+
+			if (nam__key_compare(parts->lows + (size_t)middle * g->key_words, key,
+				    g->key_words) <= 0)
+				low = middle;
+			else
+				high = middle;
+		}
+		return low;
+	}
+}
+
+/* The slots of a client's memory servers in the order of their ids. */
+static void
+slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if (client->slot_of_id[id] != UINT16_MAX)
+			ret_slots[count++] = client->slot_of_id[id];
+}
+
+/* ---- making and dropping ------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+tree_request(struct nam_worker *worker, uint32_t slot, uint16_t type, uint64_t tree)
+{
+	struct nam_rpc_tree_request request = { .tree = tree };
+	uint32_t none = 0;
+
+	return nam_rpc_call(worker, slot, type, &request, sizeof(request), NULL,
+		&none); /* SUSPENDS */
+}
+
+void
+nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, uint32_t count)
+{
+	uint16_t slots[NAM_SERVERS_MAX];
+
+	slots_in_order(worker->client, slots);
+	while (count--) {
+		int rc = tree_request(worker, slots[count], NAM_RPC_TREE_DROP, tree); /* SUSPENDS */
+
+		(void)rc;	/* who cannot be asked keeps an empty tree without a name */
+	}
+}
+
+int
+nam__parts_create(struct nam_worker *worker, const char *name, uint64_t tree,
+	const struct nam_index_options *options, const struct nam_gaddr *leaves)
+{
+	const struct nam_client *client = worker->client;
+	uint32_t count = client->servers_count, made;
+	struct nam_rpc_tree_create_request request = {
+		.tree = tree,
+		.key_bytes = options->key_bytes,
+		.node_bytes = options->node_bytes,
+		.unique = options->unique,
+	};
+	uint16_t slots[NAM_SERVERS_MAX];
+	struct nam__geometry g;
+	int rc = nam__geometry_init(&g, options, 0);
+
+	slots_in_order(client, slots);
+	for (made = 0; made < count && !rc; made++) {
+		uint32_t none = 0;
+
+		nam__parts_describe(&g, options, made, count, &request.part);
+		request.leaf = leaves ? leaves[made].raw : 0;
+		rc = nam_rpc_call(worker, slots[made], NAM_RPC_TREE_CREATE, &request,
+			sizeof(request), NULL, &none); /* SUSPENDS */
+	}
+	if (!rc)
+		return 0;
+	/* It is unknown whether the last one was made. */
+	nam__parts_uncreate(worker, tree, made); /* SUSPENDS */
+	if (rc == -NAM_E_REMOTE_FULL)
+		return nam_diag_set(&worker->diag, rc,
+			"a memory server has no room for its part of index '%s'", name);
+	return rc;
+}
+
+int
+nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < index->parts->count; i++) {
+		int drop_rc = tree_request(worker, index->parts->slots[i], NAM_RPC_TREE_DROP,
+			index->tree); /* SUSPENDS */
+
+		/* Gone already: with a server's earlier life, or with who died as it dropped it. */
+		if (!rc && drop_rc != -NAM_E_DROPPED)
+			rc = drop_rc;
+	}
+	return rc;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+void
+nam__parts_free(struct nam__parts *parts)
+{
+	if (!parts)
+		return;
+	free(parts->lows);
+	free(parts->bounds);
+	free(parts);
+}
+
+static int
+misfit(struct nam_worker *worker, const struct nam_index *index, uint32_t slot, const char *what)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
+		"index '%s': what the memory server at %s keeps is %s; drop the index and load it "
+		"anew", index->name, worker->client->servers[slot].address, what);
+}
+
+/* Its part is not there: so it is with an index that was dropped since its name was found. */
+NAM_FIBER_FN static int
+part_missing(struct nam_worker *worker, const struct nam_index *index, uint32_t slot)
+{
+	struct nam_superblock *head = nam_buffer_take(worker, sizeof(*head));
+	bool dropped;
+	int rc;
+
+	if (!head)
+		return -ENOMEM;
+	rc = nam_read_await(worker, index->superblock, head, sizeof(*head)); /* SUSPENDS */
+	dropped = !rc && head->state;
+	nam_buffer_give(worker, head, sizeof(*head));
+	if (rc)
+		return rc;
+	if (dropped)
+		return nam_diag_set(&worker->diag, -NAM_E_NOINDEX, "index '%s' is being dropped",
+			index->name);
+	return misfit(worker, index, slot, "nothing, though it should be a part");
+}
+
+static int
+check_part(struct nam_worker *worker, const struct nam_index *index, uint32_t number,
+	const struct nam_rpc_tree_describe_reply *reply)
+{
+	const struct nam__parts *parts = index->parts;
+	const struct nam_index_options *options = &index->options;
+	uint32_t slot = parts->slots[number];
+
+	if (reply->key_bytes != options->key_bytes || reply->node_bytes != options->node_bytes ||
+		reply->unique != options->unique ||
+		reply->leaves != (options->design == NAM_DESIGN_HYBRID))
+		return misfit(worker, index, slot, "of another kind");
+	if (reply->part.partitioning != parts->partitioning || reply->part.parts != parts->count ||
+		reply->part.number != number)
+		return misfit(worker, index, slot, "partitioned in another way");
+	return 0;
+}
+
+/* A part begins where the one before it ends. */
+static int
+take_bounds(struct nam_worker *worker, struct nam_index *index, uint32_t number,
+	const struct nam_rpc_tree_part *part, uint64_t *end)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam__parts *parts = index->parts;
+
+	if (parts->partitioning != NAM_PARTITION_RANGE)
+		return 0;
+	if (nam__key_compare(part->low, end, g->key_words))
+		return misfit(worker, index, parts->slots[number],
+			"another range than the others leave to it");
+	memcpy(parts->lows + (size_t)number * g->key_words, part->low, 8 * g->key_words);
+	memcpy(end, part->next, 8 * g->key_words);
+	if (number)
+		nam__key_decode(g, part->low, parts->bounds + (size_t)(number - 1) * g->key_bytes);
+	return 0;
+}
+
+static int
+parts_new(struct nam_index *index)
+{
+	uint32_t count = index->client->servers_count;
+	struct nam__parts *parts = calloc(1, sizeof(*parts));
+
+	if (!parts)
+		return -ENOMEM;
+	index->parts = parts;
+	parts->partitioning = index->options.partitioning;
+	parts->lows = calloc(count, 8 * (size_t)index->g.key_words);
+	parts->bounds = calloc(count, index->g.key_bytes);
+	if (!parts->lows || !parts->bounds)
+		return -ENOMEM;
+	return 0;
+}
+
+int
+nam__parts_open(struct nam_worker *worker, struct nam_index *index, bool to_drop)
+{
+	struct nam_rpc_tree_request request = { .tree = index->tree };
+	struct nam_rpc_tree_describe_reply reply;
+	struct nam__key end = { { 0 } };
+	int rc = parts_new(index);
+
+	if (rc)
+		return rc;
+	index->parts->count = index->servers_count;
+	for (uint32_t id = 0, number = 0; id < NAM_SERVERS_MAX; id++)
+		if (index->servers[id / 8] >> id % 8 & 1)
+			index->parts->slots[number++] = index->client->slot_of_id[id];
+	for (uint32_t number = 0; number < index->parts->count && !rc && !to_drop; number++) {
+		uint32_t bytes = sizeof(reply), slot = index->parts->slots[number];
+
+		rc = nam_rpc_call(worker, slot, NAM_RPC_TREE_DESCRIBE, &request, sizeof(request),
+			&reply, &bytes); /* SUSPENDS */
+		if (rc == -NAM_E_DROPPED)
+			rc = part_missing(worker, index, slot); /* SUSPENDS */
+		else if (!rc && bytes != sizeof(reply))
+			rc = -NAM_E_FABRIC_PROTOCOL;
+		if (!rc)
+			rc = check_part(worker, index, number, &reply);
+		if (!rc)
+			rc = take_bounds(worker, index, number, &reply.part, end.w);
+	}
+	if (!rc && index->parts->partitioning == NAM_PARTITION_RANGE)
+		index->options.bounds = index->parts->bounds;
+	return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * upper.h -- the upper levels of one part of a hybrid index, which a memory server searches: what a
+ * compute node asks instead of reading inner nodes.
+ *
+ * A part is a handle of its own, whose leaves are those of a fine-grained tree and whose levels
+ * above are here (index->upper).  Whatever the memory server says is a hint, as an inner node's
+ * image is: leaves tell by their fences whether it was right.
+ */
+#ifndef NAM_INDEX_UPPER_H
+#define NAM_INDEX_UPPER_H
+
+#include "index_internal.h"
+
+/**
+ * nam__upper_read -- the level-1 node that covers a full key, as an image like an inner node's.
+ *
+ * @ret_at	where the memory server keeps it: not to be read
+ *
+ * Cost:	1 RPC.
+ */
+NAM_FIBER_FN int nam__upper_read(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+
+/* The same without the child's neighbours, for who would not keep them. */
+NAM_FIBER_FN int nam__upper_read_child(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+
+/**
+ * nam__upper_add -- report a leaf whose range begins at a full key, written already.
+ *
+ * Does nothing if a leaf is named there already, or if this one has died meanwhile.
+ */
+NAM_FIBER_FN int nam__upper_add(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
+
+/* Take exactly this name away, if it is there, of a leaf that is dead. */
+NAM_FIBER_FN int nam__upper_remove(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
+
+#endif /* NAM_INDEX_UPPER_H */

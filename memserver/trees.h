@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trees.h -- the trees that this server searches itself: parts of coarse-grained indexes, and the
+ * upper levels of hybrid ones.
+ *
+ * Handlers search and change a tree side by side and never wait for each other but for the moment
+ * in which a node is written.  The table of trees is read without a lock; it changes under the
+ * mutex.  What is taken out, a node or a whole tree, waits in limbo until every handler that was at
+ * work then has answered: each says at which count of the clock it has begun.
+ */
+#ifndef NAM_MEMSERVER_TREES_H
+#define NAM_MEMSERVER_TREES_H
+
+#include "../index/local_tree.h"
+#include "../index/partition.h"
+#include "memserver_internal.h"
+
+#define NAM__TREE_STOCK 16u		/* blocks that a tree takes at a time */
+
+/* What was taken out and may still be looked at. */
+struct nam__tree_limbo {
+	struct nam__tree_limbo *next;
+	uint64_t clock;			/* free once every handler has begun later */
+	struct nam__tree *tree;		/* all of it, if there is no block */
+	void *block;
+};
+
+struct nam__tree {
+	uint64_t id;
+	struct nam_server *server;
+	uint32_t stride;
+	bool leaves;			/* of a hybrid index */
+	struct nam_index_options options;	/* of the index */
+	struct nam__geometry index_g;
+	struct nam_rpc_tree_part part;
+	struct nam__geometry g;		/* of the tree: another if it names leaves */
+	struct nam__local_tree *local;
+
+	/* A load under way refuses other changes.  What follows its number is the loader's own. */
+	_Atomic uint64_t load;		/* its number, or 0 */
+	_Atomic(const struct nam__connection *) loader;
+	uint64_t load_clock;		/* who began before may not have seen it */
+	struct nam__local_tree *filling;	/* NULL before the tree was found empty */
+	struct nam__key load_last;
+	bool load_any;
+
+	pthread_mutex_t mutex;		/* of what follows */
+	uint32_t stock_count;
+	void *stock[NAM__TREE_STOCK];
+	struct nam__tree_limbo *limbo, *limbo_last;	/* of nodes; oldest first */
+	uint64_t reusable;		/* nodes that have left limbo since somebody asked */
+};
+
+/* What a handler sees between these two is not given to others. */
+void nam__trees_work_begin(struct nam__handler *handler);
+void nam__trees_work_end(struct nam__handler *handler);
+
+/* All that was taken out at counts below this one can be seen by nobody. */
+uint64_t nam__trees_work_oldest(const struct nam_server *server);
+
+/* The count at which something was taken out; later ones begin with the next. */
+uint64_t nam__trees_tick(struct nam_server *server);
+
+/* Between begin and end. */
+struct nam__tree *nam__trees_find(struct nam__trees *trees, uint64_t id);
+
+/* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT. */
+int nam__trees_enter(struct nam__trees *trees, struct nam__tree *tree) NAM_MUST_CHECK;
+/* Out of everybody's sight, and freed when nobody is at work on it: 0, -NAM_E_DROPPED, -ENOMEM. */
+int nam__trees_drop(struct nam_server *server, uint64_t id) NAM_MUST_CHECK;
+
+int nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_request *request,
+	uint64_t *scratch, struct nam__tree **ret_tree) NAM_MUST_CHECK;
+/* Nobody may be at work on it; NULL is nothing. */
+void nam__tree_free(struct nam__tree *tree);
+
+/* An empty one of the tree's shape, in its memory. */
+int nam__tree_local_new(struct nam__tree *tree, struct nam__local_tree **ret_local) NAM_MUST_CHECK;
+
+/* Nodes that have become reusable since the last call. */
+uint64_t nam__tree_reusable(struct nam__tree *tree);
+
+uint64_t nam__tree_address_of(const struct nam__tree *tree, const void *node);
+
+/* End a load, and what it has filled.  For its connection's handler. */
+void nam__tree_load_over(struct nam__tree *tree);
+
+#endif /* NAM_MEMSERVER_TREES_H */
