@@ -570,6 +570,19 @@ nam_sim_end(void)
 	nam_env_install(NULL);
 }
 
+void
+nam__sim_catch_up(struct sim_thread *self)
+{
+	uint64_t here = nam__sim_here();
+
+	if (nam__sim_first(here)) {
+		nam__sim.now = here;
+		self->debt_ns = 0;
+	} else {
+		(void)nam__sim_wait(here);
+	}
+}
+
 /* ---- measuring ---------------------------------------------------------------------------- */
 
 void
@@ -677,6 +690,12 @@ void
 nam_sim_process_spare(struct nam_sim_process *process)
 {
 	process->spared = true;
+}
+
+void
+nam_sim_refuse_refills(uint32_t per_million)
+{
+	nam__sim.options.faults.full = per_million;
 }
 
 bool

@@ -92,6 +92,12 @@ struct nam_sim_options {
 	 * search for mistakes.  Must outlive the simulation.
 	 */
 	const struct nam_sim_network *network;
+	/*
+	 * With a network: what a memory server's processor was busy with for a message that it
+	 * sends, beyond network->rpc_ns for each that it receives.  NULL: nothing.
+	 */
+	uint64_t (*serve_ns)(void *arg, const void *message, uint32_t bytes);
+	void *serve_arg;
 };
 
 struct nam_sim_counts {
@@ -169,6 +175,8 @@ void nam_sim_process_resume(struct nam_sim_process *process);
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 /* Its messages and threads meet none of the faults that are drawn: for who looks on. */
 void nam_sim_process_spare(struct nam_sim_process *process);
+/* From now on so many refills in a million find no memory: faults.full. */
+void nam_sim_refuse_refills(uint32_t per_million);
 /* Neither killed nor a ghost. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */

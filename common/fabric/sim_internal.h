@@ -324,6 +324,9 @@ bool nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
 /* The calling thread is held up, as the dice have said; the trace tells why, and at what. */
 void nam__sim_pause(const char *fault, const char *where);
 
+/* The others come as far as the calling thread, so that what happens meanwhile is seen. */
+void nam__sim_catch_up(struct sim_thread *self);
+
 static inline void
 nam__sim_work(uint64_t ns)
 {

@@ -55,6 +55,8 @@ static const struct key {
 	KEY("cpu", "completion", completion_ns, 0, NS_MAX),
 	KEY("cpu", "rpc", rpc_ns, 0, NS_MAX),
 	KEY("cpu", "rpc_threads", rpc_threads, 1, 64),
+	KEY("cpu", "node", node_ns, 0, NS_MAX),
+	KEY("cpu", "pair", pair_ns, 0, NS_MAX),
 	KEY("cpu", "operation", operation_ns, 0, NS_MAX),
 	KEY("cpu", "batched_operation", batched_operation_ns, 0, NS_MAX),
 	KEY("cpu", "entry", entry_ns, 0, NS_MAX),

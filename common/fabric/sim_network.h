@@ -50,6 +50,8 @@ struct nam_sim_network {
 	double completion_ns;
 	double rpc_ns;			/* memory server: a request, all in all */
 	double rpc_threads;		/* memory server: handler threads */
+	double node_ns;			/* memory server: for each node of a tree on the way down */
+	double pair_ns;			/* memory server: for each pair of a page of a scan */
 	double operation_ns;		/* the library and its caller, for each operation */
 	double batched_operation_ns;	/* ... of nam_index_lookup_many() */
 	double entry_ns;		/* ... for each entry of a scan */

@@ -393,16 +393,29 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		nam__sim_flush(qp, message, qp->error);
 }
 
-/* What a processor spends; a memory server's requests are paid for as a whole. */
+/* What a memory server was busy with for what it sends. */
 static uint64_t
-post_cost(const struct sim_qp *qp, unsigned count)
+serve_cost(const struct nam_wr *wrs, unsigned count)
+{
+	const struct nam_sim_options *options = &nam__sim.options;
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; options->serve_ns && i < count; i++)
+		if (wrs[i].op == NAM_WR_SEND)
+			ns += options->serve_ns(options->serve_arg, wrs[i].local, wrs[i].bytes);
+	return ns;
+}
+
+/* What a processor spends; for a memory server the rest was paid when the request came. */
+static uint64_t
+post_cost(const struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	const struct nam_sim_network *network = nam__sim.options.network;
 
 	if (!network)
 		return POST_NS + REQUEST_NS * count;
 	if (qp->domain->process->serves)
-		return 0;
+		return serve_cost(wrs, count);
 	return (uint64_t)(count == 1 ? network->post_ns :
 		network->doorbell_ns + network->batched_post_ns * count);
 }
@@ -412,7 +425,10 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
 	struct sim_qp *qp = (struct sim_qp *)pub;
 
-	nam__sim_work(post_cost(qp, count));
+	nam__sim_work(post_cost(qp, wrs, count));
+	/* It is long busy with one request: its card is not taken from others ahead of time. */
+	if (qp->domain->process->serves && nam__sim.options.network && nam__sim.current->debt_ns)
+		nam__sim_catch_up(nam__sim.current);
 	if (qp->outstanding + count > SIM_QP_DEPTH ||
 		qp->cq->outstanding + count > qp->cq->depth)
 		return -NAM_E_FABRIC_FULL;

@@ -97,20 +97,6 @@ is_last(const struct sim_cq *cq, const struct nam_wc *closed)
 	return true;
 }
 
-/* The others come so far, too, so that what has arrived meanwhile is seen. */
-static void
-catch_up(struct sim_thread *self)
-{
-	uint64_t here = nam__sim_here();
-
-	if (nam__sim_first(here)) {
-		nam__sim.now = here;
-		self->debt_ns = 0;
-	} else {
-		(void)nam__sim_wait(here);
-	}
-}
-
 static uint64_t
 poll_cost(const struct sim_thread *self, const struct nam_wc *wcs, unsigned count)
 {
@@ -139,7 +125,7 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	if (self->process->slowness > 1)
 		(void)nam__sim_wait(nam__sim_here() + SLOW_POLL_NS * self->process->slowness);
 	if (sim->options.network && self->debt_ns)
-		catch_up(self);
+		nam__sim_catch_up(self);
 	while (count < max && cq->head != cq->tail) {
 		struct nam_wc *wc = &wcs[count];
 

@@ -27,7 +27,9 @@ check_contents(struct sim_stage *stage, struct nam_worker *worker)
 	stage->outcome->entries = count;
 	if (!rc)
 		return;
-	if (!sim_disturbed()) {
+	/* Nobody leaves anything half done in a tree that a memory server changes itself. */
+	if (!sim_disturbed() ||
+		(!sim_one_sided(stage->scenario) && !nam_sim_counted().server_kills)) {
 		sim_fail(stage, "the last scan: %s", nam_err_name(rc));
 		return;
 	}
@@ -70,6 +72,9 @@ static void
 recover(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
+	uint64_t half = stage->outcome->entries / 2, keys = stage->scenario->keys;
+	/* Memory servers that search have each the room that they had. */
+	bool spread = !sim_one_sided(stage->scenario) && half && half < keys;
 	uint8_t key[NAM_KEY_BYTES_MAX];
 	int rc;
 
@@ -78,8 +83,8 @@ recover(struct sim_stage *stage, struct nam_worker *worker)
 		(void)sim_collect(director, worker);
 		nam_sleep_ns(RECOVERY_PAUSE_NS);
 	}
-	for (uint64_t number = 0; number < stage->outcome->entries / 2; number++) {
-		sim_key_from_number(stage->scenario, number, key);
+	for (uint64_t number = 0; number < half; number++) {
+		sim_key_from_number(stage->scenario, spread ? number * keys / half : number, key);
 		rc = nam_index_insert(worker, director->index, key, number);
 		if (rc)
 			sim_fail(stage, "inserting %llu of %llu once there was room: %s",
@@ -112,6 +117,28 @@ say_counted(struct sim_result *outcome, const char *what)
 	(void)snprintf(outcome->counted, sizeof(outcome->counted), "%s", what);
 }
 
+/*
+ * What memory servers keep of trees: those of the index, as it was walked along, and of others
+ * only if who makes them was kept from dropping them.
+ */
+static void
+check_trees(struct sim_stage *stage, struct sim_memory *memory)
+{
+	struct sim_trees trees;
+
+	sim_trees_count(stage, &trees);
+	if (trees.index_nodes != memory->served_nodes)
+		sim_fail(stage, "the trees of the index have %llu nodes, and a walk came to %llu",
+			(unsigned long long)trees.index_nodes,
+			(unsigned long long)memory->served_nodes);
+	if (trees.dropped)
+		sim_fail(stage, "%u trees that were dropped are not freed", trees.dropped);
+	if (trees.nameless_bytes > 0 && !sim_losses_nameless(stage))
+		sim_fail(stage, "%u trees that no name leads to, %llu bytes", trees.nameless,
+			(unsigned long long)trees.nameless_bytes);
+	memory->reached_bytes += trees.kept_bytes + trees.nameless_bytes;
+}
+
 /* Every block is in the index, free, or known to be given up; and never two of these. */
 static void
 check_memory(struct sim_stage *stage, struct nam_worker *worker)
@@ -128,6 +155,8 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 		say_counted(outcome, "not: part of the index cannot be read");
 		return;
 	}
+	if (sim_in_parts(stage->scenario))
+		check_trees(stage, &memory);
 	losses = sim_losses(stage);
 	least = (int64_t)(losses.least / memory.stride);
 	most = (int64_t)((losses.most + memory.stride - 1) / memory.stride);

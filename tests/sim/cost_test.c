@@ -104,10 +104,11 @@ measure(struct actor *self)
 static void
 measure_in(enum nam_sim_profile profile)
 {
-	static const struct scene scene = { "cost", LITMUS_LOADED, { NULL, measure }, { { 0 } } };
+	static const struct litmus_case what = {
+		{ "cost", LITMUS_LOADED, { NULL, measure }, { { 0 } } }, NULL, 1, 0 };
 
 	memset(costs, 0, sizeof(costs));
-	litmus_perform(&scene, profile, 1);
+	litmus_perform(&what, profile, 1, NULL);
 	if (litmus.failed)
 		fail_msg("%s", litmus.why);
 }

@@ -7,6 +7,8 @@
 
 #include "../../index/index_internal.h"
 
+#define HANDLERS 16u
+
 struct litmus litmus;
 
 void
@@ -37,7 +39,8 @@ litmus_await(enum flag flag)
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-static const char *const names[LITMUS_ACTORS] = { "director", "A", "B", "C" };
+static const char *const names[LITMUS_ACTORS + 1] = { "director", "A", "B", "C",
+	"the server" };
 
 /* What an operation came to, for the trace. */
 static int
@@ -245,12 +248,28 @@ actor_main(void *arg)
 static void
 plant(struct actor *self)
 {
+	static const enum nam_partitioning partitionings[] = {
+		[LITMUS_COARSE_RANGE] = NAM_PARTITION_RANGE,
+		[LITMUS_COARSE_HASH] = NAM_PARTITION_HASH,
+		[LITMUS_COARSE_ROUND_ROBIN] = NAM_PARTITION_ROUND_ROBIN,
+		[LITMUS_HYBRID_HASH] = NAM_PARTITION_HASH,
+	};
 	struct nam_index_options options;
+	uint8_t bound[NAM_KEY_BYTES_MAX];
 	int rc;
 
 	nam_index_options_init(&options);
 	options.node_bytes = 256;
 	options.head_interval = 0;
+	if (litmus.design) {
+		options.design = litmus.design < LITMUS_HYBRID_HASH ? NAM_DESIGN_COARSE :
+			NAM_DESIGN_HYBRID;
+		options.partitioning = partitionings[litmus.design];
+	}
+	/* Two memory servers. */
+	nam_key_from_u64(5 * LITMUS_LOADED, bound);
+	if (litmus.design == LITMUS_COARSE_RANGE)
+		options.bounds = bound;
 	rc = nam_index_create(self->worker, LITMUS_INDEX, &options);
 	if (!rc)
 		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
@@ -287,14 +306,8 @@ director_main(void *arg)
 }
 
 void
-litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed)
-{
-	litmus_perform_on(scene, profile, seed, 1, NULL);
-}
-
-void
-litmus_perform_on(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed,
-	uint32_t servers, FILE *trace)
+litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
+	FILE *trace)
 {
 	struct nam_sim_options options;
 	int rc;
@@ -305,11 +318,16 @@ litmus_perform_on(const struct scene *scene, enum nam_sim_profile profile, uint6
 	options.step_bytes = 8;
 	options.trace = trace;
 	memset(&litmus, 0, sizeof(litmus));
-	litmus.scene = scene;
+	litmus.scene = &what->scene;
+	litmus.design = what->design;
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");
 	nam_sim_on_race(on_race);
-	sim_cluster_start(&litmus.cluster, servers, 1, 8u << 20);
+	/* So that who waits in a handler keeps nobody else waiting. */
+	sim_cluster_start(&litmus.cluster, what->servers, what->design ? HANDLERS : 1,
+		8u << 20);
+	litmus.actors[SERVER] = (struct actor){ .who = SERVER,
+		.process = litmus.cluster.servers[what->servers - 1].process };
 	litmus.actors[DIRECTOR] = (struct actor){ .who = DIRECTOR };
 	if (nam_sim_process_start("director", director_main, &litmus.actors[DIRECTOR],
 		    &litmus.actors[DIRECTOR].process))

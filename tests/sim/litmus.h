@@ -20,7 +20,8 @@
 #define LITMUS_TICKS_NS 15000000u	/* a keeper looks at its clocks every 10 ms */
 #define LITMUS_ACTORS 4u
 
-enum who { DIRECTOR, A, B, C };
+/* SERVER, the last of the memory servers, is held only. */
+enum who { DIRECTOR, A, B, C, SERVER };
 
 /* What the actors tell each other. */
 enum flag { READY, ONE, TWO, THREE, FOUR, INSERTED, SEEN, FLAGS };
@@ -44,34 +45,41 @@ struct scene {
 	} held[3];
 };
 
+enum litmus_design {
+	LITMUS_FINE,
+	LITMUS_COARSE_RANGE, LITMUS_COARSE_HASH, LITMUS_COARSE_ROUND_ROBIN,
+	LITMUS_HYBRID_HASH,
+};
+
 /* A scene of litmus_test, and where it is set. */
 struct litmus_case {
 	struct scene scene;
 	const char *text;		/* what happens */
 	uint32_t servers;
+	enum litmus_design design;
 };
 
 /* Each ends with one whose scene has no name. */
 extern const struct litmus_case litmus_tree_cases[];
 extern const struct litmus_case litmus_image_cases[];
 extern const struct litmus_case litmus_failure_cases[];
+extern const struct litmus_case litmus_server_cases[];
 
 struct litmus {
 	const struct scene *scene;
 	struct sim_cluster cluster;
-	struct actor actors[LITMUS_ACTORS];
+	struct actor actors[LITMUS_ACTORS + 1];
 	bool flags[FLAGS];
+	enum litmus_design design;
 	bool failed;
 	char why[300];
 };
 
 extern struct litmus litmus;
 
-/* Run a scene; litmus.failed and litmus.why say what came of it. */
-void litmus_perform(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed);
-/* The same with that many memory servers.  @trace may be NULL. */
-void litmus_perform_on(const struct scene *scene, enum nam_sim_profile profile, uint64_t seed,
-	uint32_t servers, FILE *trace);
+/* Run a scene; litmus.failed and litmus.why say what came of it.  @trace may be NULL. */
+void litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
+	FILE *trace);
 
 /* What follows is for actors. */
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);

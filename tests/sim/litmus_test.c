@@ -19,7 +19,7 @@
 #include "litmus.h"
 
 #define SEEDS 5u
-#define CASES_MAX 32u
+#define CASES_MAX 48u
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"
@@ -54,6 +54,7 @@ static const struct missed {
 	{ "reused_elsewhere", NAM_SIM_STRICT, "generation" },
 	{ "reused_elsewhere", NAM_SIM_VERBS, "generation" },
 	{ "locked_elsewhere", NAM_SIM_WEAK, "generation" },
+	{ "late_name", NAM_SIM_VERBS, "child-alive" },
 };
 #define MISSED (sizeof(missed) / sizeof(missed[0]))
 
@@ -61,7 +62,7 @@ static const struct litmus_case *
 case_at(size_t number)
 {
 	static const struct litmus_case *const all[] = { litmus_image_cases, litmus_tree_cases,
-		litmus_failure_cases };
+		litmus_failure_cases, litmus_server_cases };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct litmus_case *one = all[i]; one->scene.name; one++)
@@ -119,8 +120,7 @@ perform(const struct run *run)
 		*run->guards ? run->guards : " none", name, profile, seed, run->guards);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		(void)signal(signals[i], ended_by);
-	litmus_perform_on(&run->what->scene, run->profile, run->seed, run->what->servers,
-		run->trace);
+	litmus_perform(run->what, run->profile, run->seed, run->trace);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		(void)signal(signals[i], SIG_DFL);
 }

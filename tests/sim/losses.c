@@ -91,7 +91,8 @@ struct sim_losses
 sim_losses(const struct sim_stage *stage)
 {
 	struct sim_losses losses = { .most = stage->unsure + stage->temporary.lost_most };
-	uint32_t stride = stage->actors[SIM_DIRECTOR].index->g.stride;
+	bool one_sided = sim_one_sided(stage->scenario);
+	uint32_t stride = sim_memory_stride(stage->actors[SIM_DIRECTOR].index);
 
 	for (uint32_t i = 1; i < stage->actors_count; i++) {
 		const struct sim_actor *actor = &stage->actors[i];
@@ -99,7 +100,9 @@ sim_losses(const struct sim_stage *stage)
 
 		if (!failed(actor))
 			continue;
-		losses.most += (uint64_t)actor->sessions * HAND_BLOCKS * stride;
+		/* Memory servers do that themselves. */
+		if (one_sided)
+			losses.most += (uint64_t)actor->sessions * HAND_BLOCKS * stride;
 		if (actor->makes)
 			losses.most += sim_temporary_bytes_most(stage);
 		if (nam_sim_process_alive(actor->process))
@@ -109,6 +112,15 @@ sim_losses(const struct sim_stage *stage)
 		losses.most += holding.kept + holding.unsure;
 	}
 	return losses;
+}
+
+bool
+sim_losses_nameless(const struct sim_stage *stage)
+{
+	for (uint32_t i = 1; i < stage->actors_count; i++)
+		if (stage->actors[i].makes && failed(&stage->actors[i]))
+			return true;
+	return false;
 }
 
 uint64_t

@@ -8,6 +8,12 @@
 #include "../../compute/compute_internal.h"
 #include "../../index/index_internal.h"
 
+uint32_t
+sim_memory_stride(const struct nam_index *index)
+{
+	return index->options.design == NAM_DESIGN_COARSE ? index->g.node_bytes : index->g.stride;
+}
+
 int
 sim_memory_count(struct nam_worker *worker, struct nam_index *index, struct sim_memory *ret_memory)
 {
@@ -23,7 +29,11 @@ sim_memory_count(struct nam_worker *worker, struct nam_index *index, struct sim_
 	if (rc)
 		return rc;
 	memory.reached_bytes = stat.remote_bytes + NAM_SUPERBLOCK_STRIDE;
-	memory.stride = index->g.stride;
+	if (index->options.design != NAM_DESIGN_FINE)
+		memory.served_nodes = stat.inner_nodes;
+	if (index->options.design == NAM_DESIGN_COARSE)
+		memory.served_nodes += stat.leaves;
+	memory.stride = sim_memory_stride(index);
 	*ret_memory = memory;
 	return 0;
 }
@@ -51,7 +61,7 @@ sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32
 	struct nam_gaddr at;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (nam_alloc(worker, index->g.stride, &at)) /* SUSPENDS */
+		if (nam_alloc(worker, sim_memory_stride(index), &at)) /* SUSPENDS */
 			sim_die("there is no block to lose");
 }
 
@@ -60,10 +70,10 @@ sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32
 	struct sim_ballast *ret_ballast)
 {
 	struct sim_ballast ballast = { NULL, 0 };
-	uint32_t size = 0;
+	uint32_t size = 0, stride = sim_memory_stride(index);
 	struct nam_gaddr at;
 
-	while (nam_alloc(worker, index->g.stride, &at) == 0) { /* SUSPENDS */
+	while (nam_alloc(worker, stride, &at) == 0) { /* SUSPENDS */
 		if (ballast.count == size) {
 			size = size ? 2 * size : 64;
 			ballast.blocks = realloc(ballast.blocks, size * sizeof(at));
@@ -74,7 +84,7 @@ sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32
 	}
 	while (spare-- && ballast.count)
 		nam_free_unseen(worker, nam_gaddr_untagged(ballast.blocks[--ballast.count]),
-			index->g.stride);
+			stride);
 	/* For whoever asks. */
 	nam__stock_return(worker); /* SUSPENDS */
 	*ret_ballast = ballast;
@@ -86,5 +96,5 @@ sim_memory_give(struct nam_worker *worker, const struct nam_index *index,
 {
 	while (ballast->count)
 		nam_free_unseen(worker, nam_gaddr_untagged(ballast->blocks[--ballast->count]),
-			index->g.stride);
+			sim_memory_stride(index));
 }

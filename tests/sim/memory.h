@@ -10,13 +10,18 @@
 struct sim_memory {
 	uint64_t out_bytes;		/* carved by the servers, and not given back */
 	uint64_t reached_bytes;		/* the index: its nodes, head nodes and superblock */
+	uint64_t served_nodes;		/* those of its nodes that memory servers search */
 	uint32_t stride;		/* of a node */
 };
+
+/* Bytes of a block that is a node of the index. */
+uint32_t sim_memory_stride(const struct nam_index *index);
 
 /*
  * Take stock.  Nobody else may be at work, and all workers but this one, which must not have
  * allocated anything, must be closed: then stocks and limbo are empty but for what closed workers
- * have given up.  There must be one index.
+ * have given up, and those of trees that memory servers search (design.c).  There must be one
+ * index.
  */
 int sim_memory_count(struct nam_worker *worker, struct nam_index *index,
 	struct sim_memory *ret_memory) NAM_MUST_CHECK;

@@ -66,10 +66,14 @@ sim_scenario_run__nothing_lost__PASSES(void **state)
 	sim_scenario_init(&scenario);
 	scenario.tide = 200;
 	scenario.sim.slowness = 64;
-	outcome = run(&scenario);
-	assert_false(outcome.failed);
-	assert_true(outcome.reused > 0);
-	assert_int_equal(outcome.lost, 0);
+	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
+		scenario.design = (enum nam_index_design)i;
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		assert_true(outcome.reused > 0);
+		assert_string_equal(outcome.counted, "all");
+		assert_int_equal(outcome.lost, 0);
+	}
 }
 
 static void
@@ -81,10 +85,13 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.leaks = 3;
-	outcome = run(&scenario);
-	assert_true(outcome.failed);
-	assert_int_equal(outcome.lost, 3);
-	assert_non_null(strstr(outcome.why, "leak: 3 blocks"));
+	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
+		scenario.design = (enum nam_index_design)i;
+		outcome = run(&scenario);
+		assert_true(outcome.failed);
+		assert_int_equal(outcome.lost, 3);
+		assert_non_null(strstr(outcome.why, "leak: 3 blocks"));
+	}
 }
 
 /* What the dead had in stock is lost with them, and nothing else. */
@@ -104,6 +111,27 @@ sim_scenario_run__clients_die__THEIR_STOCK_is_lost(void **state)
 		lost += (uint64_t)outcome.lost;
 	}
 	assert_true(lost > 0);
+}
+
+/* Nor do they have any, where memory servers do it all. */
+static void
+sim_scenario_run__clients_of_a_coarse_index_die__NOTHING_is_lost(void **state)
+{
+	struct sim_scenario scenario;
+	uint64_t kills = 0;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.design = NAM_DESIGN_COARSE;
+	scenario.kills = 2;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		assert_string_equal(outcome.counted, "all");
+		kills += outcome.counts.kills;
+	}
+	assert_true(kills > 0);
 }
 
 static void
@@ -140,10 +168,13 @@ sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost(void **state)
 	scenario.spare = 8;
 	scenario.ops = 300;
 	scenario.keys = 400;
-	outcome = run(&scenario);
-	assert_false(outcome.failed);
-	assert_true(outcome.full > 0);
-	assert_int_equal(outcome.lost, 0);
+	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
+		scenario.design = (enum nam_index_design)i;
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		assert_true(outcome.full > 0);
+		assert_int_equal(outcome.lost, 0);
+	}
 }
 
 int
@@ -156,6 +187,7 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__nothing_lost__PASSES),
 		cmocka_unit_test(sim_scenario_run__blocks_lost__LEAK),
 		cmocka_unit_test(sim_scenario_run__clients_die__THEIR_STOCK_is_lost),
+		cmocka_unit_test(sim_scenario_run__clients_of_a_coarse_index_die__NOTHING_is_lost),
 		cmocka_unit_test(sim_scenario_run__more_lost_than_the_dead_had__LEAK),
 		cmocka_unit_test(sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost),
 	};

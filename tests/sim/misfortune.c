@@ -103,8 +103,9 @@ sim_explained(struct sim_actor *actor, int rc)
 
 	if (nam_err_is(rc, NAM_E_RESTART) || nam_err_is(rc, NAM_E_LOCK_TIMEOUT))
 		return true;
+	/* The dead leave no locks in trees that memory servers change. */
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
-		return sim_disturbed();
+		return sim_one_sided(actor->stage->scenario) && sim_disturbed();
 	if (!nam_err_is(rc, NAM_E_FABRIC) && !nam_err_is(rc, NAM_E_FENCED))
 		return false;
 	if (!actor->troubled)
@@ -122,5 +123,6 @@ sim_full_explained(const struct sim_stage *stage, int rc)
 	if (stage->scenario->spare || stage->scenario->sim.faults.full)
 		return true;
 	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
-	return stage->scenario->temporary && sim_disturbed() && sim_losses_explain_full(stage);
+	return sim_one_sided(stage->scenario) && stage->scenario->temporary && sim_disturbed() &&
+	       sim_losses_explain_full(stage);
 }

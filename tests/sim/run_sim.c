@@ -33,6 +33,8 @@ static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
 	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
+	"  --design fine|coarse|hybrid   where the work is done; without it --vary draws it\n"
+	"  --partition hash|range|round-robin   not fine: which server keeps a key; the same\n"
 	"  --vary                        all of the following by the seed, instead\n"
 	"  --steps 8|64                  bytes of a micro-step (64)\n"
 	"  --slowness N                  messages take N times as long (1)\n"
@@ -106,6 +108,36 @@ set_profile(struct request *request, const char *name)
 		}
 	}
 	sim_die("--profile %s: there are strict, verbs, weak and routed", name);
+}
+
+static void
+set_design(struct request *request, const char *name)
+{
+	if (!strcmp(name, "fine"))
+		request->scenario.design = NAM_DESIGN_FINE;
+	else if (!strcmp(name, "coarse"))
+		request->scenario.design = NAM_DESIGN_COARSE;
+	else if (!strcmp(name, "hybrid"))
+		request->scenario.design = NAM_DESIGN_HYBRID;
+	else
+		sim_die("--design %s: there are fine, coarse and hybrid", name);
+	request->scenario.design_given = true;
+}
+
+static void
+set_partitioning(struct request *request, const char *name)
+{
+	static const char *const names[] = { [NAM_PARTITION_RANGE] = "range",
+		[NAM_PARTITION_HASH] = "hash", [NAM_PARTITION_ROUND_ROBIN] = "round-robin" };
+
+	for (unsigned i = NAM_PARTITION_RANGE; i <= NAM_PARTITION_ROUND_ROBIN; i++) {
+		if (strcmp(names[i], name))
+			continue;
+		request->scenario.partitioning = (enum nam_partitioning)i;
+		request->scenario.partitioning_given = true;
+		return;
+	}
+	sim_die("--partition %s: there are hash, range and round-robin", name);
 }
 
 static void
@@ -206,11 +238,13 @@ enum {
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
 	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES, OPT_PAIRS,
-	OPT_DELETE_PAIRS,
+	OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
 };
 
 static const struct option options[] = {
 	{ "profile", required_argument, NULL, OPT_PROFILE },
+	{ "design", required_argument, NULL, OPT_DESIGN },
+	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "seeds", required_argument, NULL, OPT_SEEDS },
 	{ "steps", required_argument, NULL, OPT_STEPS },
@@ -358,6 +392,12 @@ set_other(struct request *request, int option)
 	switch (option) {
 	case OPT_PROFILE:
 		set_profile(request, optarg);
+		break;
+	case OPT_DESIGN:
+		set_design(request, optarg);
+		break;
+	case OPT_PARTITION:
+		set_partitioning(request, optarg);
 		break;
 	case OPT_SEED:
 		request->scenario.sim.seed = strcmp(optarg, "random") ? number(optarg) :

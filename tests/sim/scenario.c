@@ -61,6 +61,7 @@ static void
 create(struct sim_stage *stage, struct nam_worker *worker)
 {
 	const struct sim_scenario *scenario = stage->scenario;
+	uint8_t bounds[SIM_BOUNDS_BYTES];
 	struct nam_index_options options;
 	int rc;
 
@@ -69,6 +70,7 @@ create(struct sim_stage *stage, struct nam_worker *worker)
 	options.unique = !scenario->pairs;
 	options.node_bytes = scenario->node_bytes;
 	options.head_interval = scenario->head_interval;
+	sim_design_set(scenario, scenario->keys, sim_key_from_number, bounds, &options);
 	rc = nam_index_create(worker, SIM_INDEX, &options);
 	if (rc)
 		sim_die("creating the index: %s", nam_worker_diag(worker));
@@ -96,6 +98,14 @@ slow_down(struct sim_stage *stage, uint32_t times)
 		nam_sim_process_slow(stage->cluster.servers[number].process, times);
 }
 
+/* Memory servers refuse room to trees of their own: only to those who can be told so. */
+static void
+refuse(const struct sim_stage *stage, bool now)
+{
+	if (sim_in_parts(stage->scenario))
+		nam_sim_refuse_refills(now ? stage->scenario->sim.faults.full : 0);
+}
+
 static void
 director_main(void *arg)
 {
@@ -109,12 +119,15 @@ director_main(void *arg)
 	worker = sim_actor_connect(director, "director");
 	if (!worker)
 		sim_die("the director cannot connect");
+	refuse(stage, false);
 	create(stage, worker);
 	if (stage->scenario->spare)
 		sim_memory_take(worker, director->index, stage->scenario->spare, &stage->ballast);
 	slow_down(stage, stage->scenario->slow_server);
+	refuse(stage, true);
 	sim_actors_start(stage);
 	sim_actors_await(stage);
+	refuse(stage, false);
 	slow_down(stage, 1);
 	speed_up(stage);
 	sim_aftermath(stage, &worker);

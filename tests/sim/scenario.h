@@ -7,6 +7,7 @@
 #define NAM_TESTS_SIM_SCENARIO_H
 
 #include "../../common/fabric/sim.h"
+#include "../../index/index.h"
 #include "history.h"
 
 /* Shares of 100. */
@@ -17,6 +18,9 @@ struct sim_mix {
 struct sim_scenario {
 	struct nam_sim_options sim;
 	struct sim_mix mix;
+	enum nam_index_design design;		/* of all indexes */
+	enum nam_partitioning partitioning;	/* not fine */
+	bool design_given, partitioning_given;	/* not to be varied */
 	uint32_t servers, handlers;
 	uint32_t clients, workers, fibers;	/* processes; threads of each; fibers of each */
 	uint32_t ops;				/* of each fiber */

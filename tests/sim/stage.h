@@ -72,6 +72,7 @@ struct sim_stage {
 		uint64_t round, pairs;
 		uint64_t added;		/* pairs beside them, at the most */
 		uint64_t leaf_pairs;	/* half of what a leaf has room for */
+		uint64_t whole;		/* the last round whose load has returned */
 		uint64_t lost_most;	/* bytes that drops have left behind */
 	} temporary;
 };
@@ -110,6 +111,33 @@ uint64_t sim_key_to_number(const struct sim_scenario *scenario, const void *key)
 uint64_t sim_payload_loaded(const struct sim_scenario *scenario, uint64_t number);
 /* Pairs that there can be of so many keys. */
 uint32_t sim_pairs_most(const struct sim_scenario *scenario, uint32_t keys);
+
+/* ---- design.c: what indexes of a run are, and what memory servers keep of them --------------- */
+
+/* A part on each memory server: not fine. */
+bool sim_in_parts(const struct sim_scenario *scenario);
+/* Clients change leaves themselves: not coarse. */
+bool sim_one_sided(const struct sim_scenario *scenario);
+
+/* From number to key. */
+typedef void (*sim_key_fn)(const struct sim_scenario *scenario, uint64_t number, void *ret_key);
+#define SIM_BOUNDS_BYTES (SIM_SERVERS_MAX * NAM_KEY_BYTES_MAX)
+
+/* The design of the run for an index of so many keys.  @bounds must live until it is made. */
+void sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn key,
+	uint8_t bounds[SIM_BOUNDS_BYTES], struct nam_index_options *options);
+
+/* What memory servers keep that search trees themselves. */
+struct sim_trees {
+	uint64_t index_nodes;
+	uint64_t nameless_bytes;	/* of trees that no name leads to */
+	uint32_t nameless;
+	uint32_t dropped;		/* trees that wait until nobody is at work on them */
+	uint64_t kept_bytes;		/* blocks in stock or in limbo, of all of these */
+};
+
+/* Everybody else must have left.  Waits until handlers have seen to trees that were dropped. */
+void sim_trees_count(const struct sim_stage *stage, struct sim_trees *ret_trees);
 
 /* ---- session.c ---------------------------------------------------------------------------- */
 
@@ -174,6 +202,8 @@ void sim_losses_temporary(struct sim_stage *stage);
 
 /* What the dead, and whom the fabric failed, have taken with them, beside stage->given_up. */
 struct sim_losses sim_losses(const struct sim_stage *stage);
+/* Whether trees may be left that no name leads to: of a temporary index that was not dropped. */
+bool sim_losses_nameless(const struct sim_stage *stage);
 /* So many separators may be late: those that splits left to others, or could not see to. */
 uint64_t sim_losses_late(const struct sim_stage *stage);
 /*

@@ -9,6 +9,7 @@
  * Whether all blocks came back is seen at the end of the run, with those of the other index.
  */
 #include "../../common/layout.h"
+#include "../../index/coarse.h"
 #include "../../index/index_internal.h"
 #include "stage.h"
 
@@ -117,6 +118,8 @@ load(struct sim_actor *actor, struct nam_worker *worker, struct nam_index *index
 	if (!rc && count != stage->temporary.pairs && !nam_sim_ghost())
 		sim_fail(stage, "the temporary index: %llu pairs loaded of %llu",
 			(unsigned long long)count, (unsigned long long)stage->temporary.pairs);
+	if (!rc && !nam_sim_ghost())
+		stage->temporary.whole = stage->temporary.round;
 	if (!rc)
 		rc = check_contents(actor, worker, index);
 	if (rc)
@@ -146,12 +149,20 @@ drop(struct sim_actor *actor, struct nam_worker *worker)
 	return true;
 }
 
+static void
+key_of(const struct sim_scenario *scenario, uint64_t number, void *ret_key)
+{
+	(void)scenario;
+	nam_key_from_u64(number, ret_key);
+}
+
 /* One life of the index.  False: the maker cannot go on. */
 static bool
 make(struct sim_actor *actor, struct nam_worker *worker)
 {
 	struct sim_stage *stage = actor->stage;
 	const struct sim_scenario *scenario = stage->scenario;
+	uint8_t bounds[SIM_BOUNDS_BYTES];
 	struct nam_index_options options;
 	struct nam_index *index;
 	bool goes = true;
@@ -160,6 +171,7 @@ make(struct sim_actor *actor, struct nam_worker *worker)
 	nam_index_options_init(&options);
 	options.node_bytes = scenario->node_bytes;
 	options.head_interval = scenario->head_interval;
+	sim_design_set(scenario, 2ull * scenario->keys, key_of, bounds, &options);
 	stage->temporary.round++;
 	stage->temporary.pairs = 1 + nam_sim_random() % scenario->keys;
 	rc = nam_index_create(worker, NAME, &options);
@@ -205,6 +217,9 @@ sim_temporary_bytes_most(const struct sim_stage *stage)
 {
 	uint64_t each = stage->temporary.leaf_pairs, leaves;
 
+	/* Its trees are counted where they are. */
+	if (!sim_one_sided(stage->scenario))
+		return NAM_SUPERBLOCK_STRIDE;
 	if (!each)
 		return NAM_SUPERBLOCK_STRIDE + stage->actors[SIM_DIRECTOR].index->g.stride;
 	leaves = 2 * (stage->temporary.pairs / each + 1) +
@@ -235,8 +250,42 @@ struct visit {
 	struct nam_index *index;
 	struct nam_rng rng;
 	uint64_t round;			/* of the pairs that it has seen; 0: of none */
+	uint32_t part;			/* the last of the parts that it has seen pairs of */
 	uint64_t pairs;			/* of that round */
 };
+
+/* Parts of a coarse-grained index appear one after the other. */
+static uint32_t
+part_of(const struct visit *visit, uint64_t number)
+{
+	struct nam__key key;
+	uint8_t bytes[8];
+
+	if (!sim_in_parts(visit->actor->stage->scenario))
+		return 0;
+	nam_key_from_u64(number, bytes);
+	nam__key_encode(&visit->index->g, bytes, 0, &key);
+	return nam__part_of(visit->index, key.w);
+}
+
+/*
+ * Load what somebody else has loaded, and be told so: the maker's first part may be empty, but not
+ * all of them.
+ */
+static int
+load_too(struct visit *visit)
+{
+	uint64_t since_ns = nam_sim_now_ns();
+	struct source source = { VISITORS_ROUND, visit->pairs, 0 };
+	int rc = nam_index_bulk_load(visit->worker, visit->index, source_next, &source, FILL_MIN,
+		NULL);
+
+	sim_check_progress(visit->actor, "a second bulk load", false, since_ns);
+	if (!rc && !nam_sim_ghost())
+		sim_fail(visit->actor->stage, "the temporary index, round %llu: is loaded twice",
+			(unsigned long long)visit->round);
+	return rc == -NAM_E_NOTEMPTY ? 0 : rc;
+}
 
 /* One of the maker's pairs. */
 static int
@@ -245,6 +294,8 @@ look(struct visit *visit)
 	struct sim_stage *stage = visit->actor->stage;
 	uint64_t most = visit->round ? visit->pairs : stage->scenario->keys;
 	uint64_t number = 2 * nam_rng_below(&visit->rng, most), payload = 0;
+	bool whole = stage->temporary.whole >= visit->round;
+	uint32_t part = part_of(visit, number);
 	uint8_t key[8];
 	int rc;
 
@@ -262,10 +313,51 @@ look(struct visit *visit)
 		sim_fail(stage, "the temporary index, round %llu: key %llu has %llx",
 			(unsigned long long)visit->round, (unsigned long long)number,
 			(unsigned long long)payload);
-	else if (rc == -NAM_E_NOTFOUND && visit->round)
+	else if (rc == -NAM_E_NOTFOUND && visit->round && (whole || part <= visit->part))
 		sim_fail(stage, "the temporary index, round %llu of %llu: key %llu is not there",
 			(unsigned long long)visit->round,
 			(unsigned long long)stage->temporary.round, (unsigned long long)number);
+	if (!rc && part > visit->part)
+		visit->part = part;
+	return rc;
+}
+
+/* From end to end, while it may be dropped: the round's pairs, and all if they are whole. */
+static int
+scan_all(struct visit *visit)
+{
+	struct sim_stage *stage = visit->actor->stage;
+	bool whole = stage->temporary.whole >= visit->round;
+	uint64_t payloads[16], last = 0, count = 0, found = 0;
+	struct nam_cursor *cursor;
+	struct nam_range all = { 0 };
+	uint8_t keys[16 * 8];
+	uint32_t got = 0;
+	int rc = nam_cursor_open(visit->worker, visit->index, &all, &cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		for (uint32_t i = 0; !rc && i < got && !nam_sim_ghost(); i++, count++) {
+			uint64_t key = nam_key_to_u64(keys + (size_t)8 * i);
+
+			if ((count && key <= last) || payloads[i] !=
+				payload_of(key % 2 ? VISITORS_ROUND : visit->round, key))
+				sim_fail(stage, "the temporary index, round %llu: a scan has %llx "
+					"for key %llu, behind %llu",
+					(unsigned long long)visit->round,
+					(unsigned long long)payloads[i], (unsigned long long)key,
+					(unsigned long long)last);
+			last = key;
+			found += key % 2 == 0;
+		}
+	} while (!rc && got);
+	nam_cursor_close(cursor);
+	if (!rc && whole && found < visit->pairs && !nam_sim_ghost())
+		sim_fail(stage, "the temporary index, round %llu: a scan has %llu of %llu pairs",
+			(unsigned long long)visit->round, (unsigned long long)found,
+			(unsigned long long)visit->pairs);
 	return rc;
 }
 
@@ -278,12 +370,16 @@ visit_once(struct visit *visit)
 	int rc;
 
 	/* What is empty can be loaded: so nothing is added before something was seen. */
-	if (!visit->round || dice < 4) {
+	if (visit->round && dice == 3 && sim_in_parts(visit->actor->stage->scenario)) {
+		rc = scan_all(visit);
+	} else if (!visit->round || dice < 4) {
 		rc = look(visit);
 	} else if (dice == 7) {
 		rc = nam_index_collect(visit->worker, visit->index, &stat);
 		sim_check_progress(visit->actor, "a pass over a temporary index", false, since_ns);
 		return rc;
+	} else if (dice == 6 && sim_in_parts(visit->actor->stage->scenario)) {
+		return load_too(visit);
 	} else {
 		number = 2 * nam_rng_below(&visit->rng, visit->pairs) + 1;
 		visit->actor->stage->temporary.added += dice != 4;
@@ -301,6 +397,7 @@ static bool
 stay(struct visit *visit)
 {
 	visit->round = 0;
+	visit->part = 0;
 	for (uint32_t i = 0; i < VISITS && !visit->actor->stage->leaving; i++) {
 		int rc = visit_once(visit);
 

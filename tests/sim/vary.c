@@ -11,6 +11,8 @@ sim_scenario_init(struct sim_scenario *scenario)
 {
 	*scenario = (struct sim_scenario){
 		.mix = { 20, 15, 10, 25, 25, 5 },
+		.design = NAM_DESIGN_FINE,
+		.partitioning = NAM_PARTITION_HASH,
 		.servers = 2,
 		.handlers = 1,
 		.clients = 3,
@@ -92,6 +94,25 @@ node_bytes_for(const struct sim_scenario *scenario)
 	return scenario->key_bytes > 8 ? 512 : 256;
 }
 
+/* Handlers that meet in a tree, and not always in the same order. */
+static void
+vary_design(struct sim_scenario *scenario, struct nam_rng *rng)
+{
+	static const enum nam_index_design designs[] = { NAM_DESIGN_COARSE, NAM_DESIGN_HYBRID,
+		NAM_DESIGN_FINE, NAM_DESIGN_FINE, NAM_DESIGN_FINE };
+	uint32_t design = between(rng, 0, 4);
+	uint32_t partitioning = between(rng, NAM_PARTITION_RANGE, NAM_PARTITION_ROUND_ROBIN);
+	uint32_t handlers = between(rng, 2, 3);
+
+	if (!scenario->design_given)
+		scenario->design = designs[design];
+	if (scenario->design == NAM_DESIGN_FINE)
+		return;
+	scenario->handlers = handlers;
+	if (!scenario->partitioning_given)
+		scenario->partitioning = (enum nam_partitioning)partitioning;
+}
+
 /*
  * By another stream of the seed than all the rest: so seeds from before, where nothing of this is
  * drawn, are the runs that they were.
@@ -113,6 +134,7 @@ vary_more(struct sim_scenario *scenario)
 	faults->full = between(&rng, 0, 7) ? 0 : rate(&rng, 500000);
 	faults->slow = between(&rng, 0, 7) ? 0 : between(&rng, 1, 1000);
 	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
+	vary_design(scenario, &rng);
 }
 
 void
