@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "index_design.h"
 #include "progress.h"
 #include "raw_bench.h"
 
@@ -18,13 +19,12 @@
 
 /* ---- setting up --------------------------------------------------------------------------- */
 
-/* What the options come to once this process has an id. */
+/* Which pairs there are, once this process has an id. */
 static int
-lay_out(struct index_bench *bench)
+lay_out_keys(struct index_bench *bench)
 {
 	struct index_bench_options *o = &bench->options;
 	const double *share = o->workload.share;
-	bool changes = share[OP_INSERT] > 0 || share[OP_UPSERT] > 0 || share[OP_DELETE] > 0;
 	bool victims = share[OP_DELETE] > 0 && o->load != LOAD_NONE;
 
 	if (keys_init(&bench->keys, o->keys, o->dup_shift, o->index.key_bytes,
@@ -36,6 +36,17 @@ lay_out(struct index_bench *bench)
 	bench->keys.versions = !o->dup_shift && (share[OP_UPDATE] > 0 || share[OP_RMW] > 0 ||
 							share[OP_UPSERT] > 0 ||
 							o->load == LOAD_NONE);
+	return NAM_EXIT_OK;
+}
+
+/* What else the options come to. */
+static void
+lay_out(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	const double *share = o->workload.share;
+	bool changes = share[OP_INSERT] > 0 || share[OP_UPSERT] > 0 || share[OP_DELETE] > 0;
+
 	bench->dense = !changes && o->load != LOAD_NONE;
 	bench->fibers_count = (uint64_t)index_threads(bench) * o->fibers;
 	op_mix_init(&bench->mix, &o->workload);
@@ -51,8 +62,9 @@ lay_out(struct index_bench *bench)
 		o->warmup = o->keys * (bench->network ? 4 : 16) / (fanout * fanout);
 		if (o->warmup < least)
 			o->warmup = o->keys < least ? o->keys : least;
+		if (bench->network && !o->cache_bytes)
+			o->warmup = 0;
 	}
-	return NAM_EXIT_OK;
 }
 
 /* An index that was kept: is it of the kind that the options say? */
@@ -63,6 +75,17 @@ check_properties(const struct index_bench *bench)
 	const struct index_bench_options *o = &bench->options;
 	const struct nam_index_options *wanted = &o->index;
 
+	if (o->design_said && is->design != wanted->design) {
+		bench_complain("index '%s' is %s: leave --design away", bench->name,
+			index_design_name(is->design));
+		return NAM_EXIT_USAGE;
+	}
+	if (o->partitioning_said && strcmp(index_partitioning_name(is),
+					    index_partitioning_name(wanted)) != 0) {
+		bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
+			bench->name, index_design_name(is->design), index_partitioning_name(is));
+		return NAM_EXIT_USAGE;
+	}
 	if (is->key_bytes != wanted->key_bytes) {
 		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
 			is->key_bytes, is->key_bytes);
@@ -87,6 +110,29 @@ check_properties(const struct index_bench *bench)
 	return NAM_EXIT_OK;
 }
 
+/* By range: where parts begin, for nam_index_create().  An exit code. */
+static int
+set_bounds(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	uint32_t servers = nam_client_servers(bench->client);
+
+	if (o->shares_count && o->shares_count != servers) {
+		bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
+			servers);
+		return NAM_EXIT_USAGE;
+	}
+	if (o->index.design == NAM_DESIGN_FINE ||
+		o->index.partitioning != NAM_PARTITION_RANGE || servers < 2)
+		return NAM_EXIT_OK;
+	bench->bounds = malloc((size_t)servers * o->index.key_bytes);
+	if (!bench->bounds)
+		return bench_failed("starting", -ENOMEM, NULL);
+	index_bounds(&bench->keys, o->shares_count ? o->shares : NULL, servers, bench->bounds);
+	o->index.bounds = bench->bounds;
+	return NAM_EXIT_OK;
+}
+
 static int
 open_index(struct index_bench *bench)
 {
@@ -100,6 +146,9 @@ open_index(struct index_bench *bench)
 		snprintf(bench->name, sizeof(bench->name), "nam-bench.%u",
 			nam_client_id(bench->client));
 	if (o->load != LOAD_NONE) {
+		exit_code = set_bounds(bench);
+		if (exit_code)
+			return exit_code;
 		rc = nam_index_create(worker, bench->name, &o->index);
 		if (rc == -NAM_E_INDEX_EXISTS) {
 			bench_complain("index '%s' exists already: use it with --load none, choose "
@@ -142,11 +191,12 @@ set_up(struct index_bench *bench)
 		&bench->crew, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
-	exit_code = open_index(bench);
+	exit_code = lay_out_keys(bench);
 	if (!exit_code)
-		exit_code = lay_out(bench);
+		exit_code = open_index(bench);
 	if (exit_code)
 		return exit_code;
+	lay_out(bench);
 	rc = index_parts_init(bench);
 	return rc ? bench_failed("preparing the threads", rc, NULL) : NAM_EXIT_OK;
 }
@@ -168,6 +218,7 @@ tear_down(struct index_bench *bench)
 	index_parts_free(bench);
 	if (bench->client)
 		nam_client_close(bench->client);
+	free(bench->bounds);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
@@ -298,6 +349,17 @@ take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
 	return rc;
 }
 
+/* Of a tree, as many as memory servers search. */
+static uint32_t
+levels_of_servers(const struct index_bench *bench)
+{
+	uint32_t height = bench->loaded_stat.height;
+
+	if (bench->options.index.design == NAM_DESIGN_COARSE)
+		return height;
+	return bench->options.index.design == NAM_DESIGN_HYBRID && height ? height - 1 : 0;
+}
+
 static int
 run(struct index_bench *bench)
 {
@@ -311,6 +373,8 @@ run(struct index_bench *bench)
 		rc = index_others_open(bench);
 	if (!rc && !bench_signal)
 		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
+	if (!rc && bench->simulation)
+		simulation_levels(bench->simulation, levels_of_servers(bench));
 	if (!rc && !bench_signal)
 		rc = measure(bench);
 	if (!rc && !bench_signal)
@@ -356,6 +420,21 @@ run_simulated(void *arg, struct simulation *simulation)
 	return run_all(bench);
 }
 
+static int
+simulate(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct simulation_options options = {
+		.cluster = o->cluster,
+		.memservers = o->memservers,
+		.rpc_threads = o->rpc_threads,
+		.colocate = o->colocate,
+		.seed = o->seed,
+	};
+
+	return simulation_run(&options, run_simulated, bench);
+}
+
 int
 index_main(int argc, char **argv)
 {
@@ -374,8 +453,7 @@ index_main(int argc, char **argv)
 	if (simulation_wanted(o->cluster)) {
 		/* Time is the simulation's: neither ticks nor progress of ours. */
 		progress_init(true);
-		exit_code = simulation_run(o->cluster, o->memservers, o->seed, run_simulated,
-			bench);
+		exit_code = simulate(bench);
 	} else {
 		ticks_init();
 		progress_init(o->quiet);

@@ -81,6 +81,7 @@ struct index_bench {
 	struct nam_index **others;	/* [clients]: the index of each client but the first */
 	char name[64];
 	bool created;			/* by us: to be dropped */
+	uint8_t *bounds;		/* of its parts, as they were asked for; NULL: none */
 
 	struct keys keys;
 	struct op_mix mix;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "index_design.h"
 #include "keys.h"
 #include "options.h"
 #include "report.h"
@@ -14,13 +15,15 @@
 #define SECONDS_SIMULATED 0.005
 #define MEMSERVERS_DEFAULT 2u
 #define CLIENTS_MAX 4000u
+#define RPC_THREADS_MAX 64u
 
 static const char help[] =
 	"Usage: nam-bench index --cluster CLUSTER [OPTION]...\n"
 	"An index under load.  Every answer is checked against what was loaded.\n"
 	"\n"
 	"What runs:\n"
-	"  --workload W        ycsb-a to ycsb-f, nam-a to nam-d (default nam-a, point lookups)\n"
+	"  --workload W        ycsb-a to ycsb-f, nam-a to nam-d (default nam-a, point lookups);\n"
+	"                      tree-a to tree-d are other names of the latter\n"
 	"  --mix SHARES        or shares of lookup, insert, update, upsert, delete, scan and\n"
 	"                      rmw: lookup=95,insert=5\n"
 	"  --distribution D    uniform, zipfian or latest, instead of the workload's own\n"
@@ -44,7 +47,15 @@ static const char help[] =
 	"                      connectx6, shm, or of a file\n"
 	"  --memservers N      of it, 1 to 64 (default 2)\n"
 	"  --clients N         of it: processes of --threads each, 1 to 4000 (default 1)\n"
-	"  --index DESIGN      fine: one-sided\n"
+	"  --rpc-threads N     of it: handler threads of a memory server, 1 to 64 (default: the\n"
+	"                      profile's)\n"
+	"  --colocate          of it: clients on the machines of the memory servers, by turns\n"
+	"  --design DESIGN     fine: one tree over all memory servers, one-sided (default);\n"
+	"                      coarse: a tree on each memory server, which searches it; hybrid:\n"
+	"                      leaves as fine, what is above them as coarse\n"
+	"  --partition HOW     of coarse and hybrid: range (default), hash or round-robin\n"
+	"  --shares LIST       by range: per cent of the loaded keys that each memory server\n"
+	"                      keeps: 80,12,5,3 (default: all alike)\n"
 	"  --keys N            pairs to load (default 1M)\n"
 	"  --load METHOD       bulk (default), insert, or none: use the index that a run with\n"
 	"                      --keep and the same --keys left behind; an option that\n"
@@ -55,7 +66,7 @@ static const char help[] =
 	"  --duplicates N      so many times; a power of two up to 4096 (default 4)\n"
 	"  --node-bytes N      power of two, 256 to 16k (default 1k)\n"
 	"  --head-interval N   leaves per head node, 0: none (default 32)\n"
-	"  --cache-mb N        for inner nodes, in MiB (default 64)\n"
+	"  --cache-mb N        for inner nodes, in MiB (default 64); 0.25 is as good\n"
 	"  --name NAME         of the index (default: one of its own)\n"
 	"  --keep              do not drop the index at the end\n"
 	"Besides:\n"
@@ -86,7 +97,10 @@ enum {
 	OPT_CLUSTER,
 	OPT_MEMSERVERS,
 	OPT_CLIENTS,
-	OPT_INDEX,
+	OPT_RPC_THREADS,
+	OPT_DESIGN,
+	OPT_PARTITION,
+	OPT_SHARES,
 	OPT_KEYS,
 	OPT_LOAD,
 	OPT_FILL,
@@ -97,6 +111,7 @@ enum {
 	OPT_HEAD_INTERVAL,
 	OPT_CACHE_MB,
 	OPT_NAME,
+	OPT_COLOCATE,
 	OPT_KEEP,
 	OPT_VERIFY,
 	OPT_COLLECT,
@@ -124,7 +139,11 @@ static const struct option options_known[] = {
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
 	{ "memservers", required_argument, NULL, OPT_MEMSERVERS },
 	{ "clients", required_argument, NULL, OPT_CLIENTS },
-	{ "index", required_argument, NULL, OPT_INDEX },
+	{ "rpc-threads", required_argument, NULL, OPT_RPC_THREADS },
+	{ "colocate", no_argument, NULL, OPT_COLOCATE },
+	{ "design", required_argument, NULL, OPT_DESIGN },
+	{ "partition", required_argument, NULL, OPT_PARTITION },
+	{ "shares", required_argument, NULL, OPT_SHARES },
 	{ "keys", required_argument, NULL, OPT_KEYS },
 	{ "load", required_argument, NULL, OPT_LOAD },
 	{ "fill", required_argument, NULL, OPT_FILL },
@@ -203,10 +222,17 @@ take_index(struct given *g, int option, const char *value)
 			&g->o.memservers);
 	case OPT_CLIENTS:
 		return option_count32("--clients", value, 1, CLIENTS_MAX, &g->o.clients);
-	case OPT_INDEX:
-		if (strcmp(value, "fine") != 0)
-			return option_bad_choice("--index", value, "fine");
-		return 0;
+	case OPT_RPC_THREADS:
+		return option_count32("--rpc-threads", value, 1, RPC_THREADS_MAX,
+			&g->o.rpc_threads);
+	case OPT_DESIGN:
+		g->o.design_said = true;
+		return index_design_parse(value, &g->o.index.design);
+	case OPT_PARTITION:
+		g->o.partitioning_said = true;
+		return index_partitioning_parse(value, &g->o.index.partitioning);
+	case OPT_SHARES:
+		return index_shares_parse(value, &g->o);
 	case OPT_KEYS:
 		return option_count("--keys", value, 1, 1ull << 40, &g->o.keys);
 	case OPT_LOAD:
@@ -243,11 +269,12 @@ take_index(struct given *g, int option, const char *value)
 		return option_count32("--head-interval", value, 0, 1u << 20,
 			&g->o.index.head_interval);
 	case OPT_CACHE_MB: {
-		uint64_t mb;
+		double mb;
 
-		if (option_count("--cache-mb", value, 0, 1u << 20, &mb))
+		if (option_number("--cache-mb", value, 0, 1u << 20, &mb))
 			return -1;
-		g->o.cache_bytes = mb << 20;
+		g->o.cache_bytes = (uint64_t)(mb * (1u << 20) + 0.5);
+		g->o.cache_said = true;
 		return 0;
 	}
 	case OPT_NAME:
@@ -268,6 +295,9 @@ take_flag(struct given *g, int option)
 		break;
 	case OPT_NON_UNIQUE:
 		g->non_unique = true;
+		break;
+	case OPT_COLOCATE:
+		g->o.colocate = true;
 		break;
 	case OPT_KEEP:
 		g->o.keep = true;
@@ -328,9 +358,11 @@ settle_cluster(struct index_bench_options *o)
 {
 	bool simulated = simulation_wanted(o->cluster);
 
-	if (!simulated && (o->memservers || o->clients)) {
+	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate)) {
 		bench_complain("%s: only with --cluster sim:PROFILE; real ones are started by "
-			"themselves", o->memservers ? "--memservers" : "--clients");
+			"themselves", o->memservers ? "--memservers" :
+				      o->clients ? "--clients" :
+				      o->rpc_threads ? "--rpc-threads" : "--colocate");
 		return -1;
 	}
 	if (simulated && (o->keep || o->load == LOAD_NONE)) {
@@ -340,6 +372,11 @@ settle_cluster(struct index_bench_options *o)
 	}
 	if (!o->memservers)
 		o->memservers = MEMSERVERS_DEFAULT;
+	if (simulated && o->shares_count && o->shares_count != o->memservers) {
+		bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
+			o->memservers);
+		return -1;
+	}
 	if (!o->clients)
 		o->clients = 1;
 	if (!(o->seconds > 0))
@@ -381,6 +418,8 @@ settle(struct given *g)
 			"inserts leave leaves as full as splits make them");
 		return -1;
 	}
+	if (index_design_settle(o))
+		return -1;
 	o->cluster = bench_cluster(o->cluster, "index");
 	if (!o->cluster || settle_cluster(o))
 		return -1;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "../common/gaddr.h"
 #include "../nam.h"
 #include "workload.h"
 
@@ -25,6 +26,8 @@ struct index_bench_options {
 	uint64_t ops;			/* 0: by time */
 	double seconds;
 	uint32_t memservers, clients;	/* simulated */
+	uint32_t rpc_threads;		/* of each memory server; simulated; 0: the profile's */
+	bool colocate;			/* clients on the machines of memory servers; simulated */
 	uint32_t threads;		/* per client */
 	uint32_t fibers;		/* per thread */
 	uint32_t batch;			/* keys that one lookup call is asked for */
@@ -34,7 +37,11 @@ struct index_bench_options {
 	enum load_method load;
 	uint32_t fill_percent;		/* 0: the library's */
 	unsigned dup_shift;		/* non-unique: 2^this pairs share a key */
-	bool node_bytes_said, head_interval_said;	/* on the command line */
+	/* By range: per cent of the loaded keys that each memory server keeps; none: all alike. */
+	double shares[NAM_SERVERS_MAX];
+	uint32_t shares_count;
+	/* On the command line. */
+	bool node_bytes_said, head_interval_said, design_said, partitioning_said, cache_said;
 	const char *cluster;
 	const char *name;		/* NULL: one of our own */
 	const char *json;

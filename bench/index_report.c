@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "index_bench.h"
+#include "index_design.h"
 #include "report.h"
 #include "text.h"
 
@@ -99,6 +100,17 @@ bandwidth_ratio(const struct index_bench *bench)
 /* ---- table -------------------------------------------------------------------------------- */
 
 static void
+print_parts(const struct index_bench_options *o)
+{
+	if (o->index.design == NAM_DESIGN_FINE)
+		return;
+	printf("  parts       by %s", index_partitioning_name(&o->index));
+	for (uint32_t i = 0; i < o->shares_count; i++)
+		printf("%s%g", i ? "/" : ", ", o->shares[i]);
+	printf("%s\n", o->shares_count ? " % of the loaded keys" : "");
+}
+
+static void
 print_head(const struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
@@ -127,12 +139,16 @@ print_head(const struct index_bench *bench)
 		printf("  scans       %s%u entries%s\n",
 			o->workload.scan_uniform ? "1 to " : "", o->workload.scan_length,
 			o->reverse ? ", downwards" : "");
-	printf("  index       fine, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
-		o->index.unique ? "unique" : "non-unique", o->index.key_bytes, o->index.node_bytes,
-		text_bytes(a, (double)o->cache_bytes));
-	printf("  cluster     %u memory server%s over %s\n", nam_client_servers(bench->client),
+	printf("  index       %s, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
+		index_design_name(o->index.design), o->index.unique ? "unique" : "non-unique",
+		o->index.key_bytes, o->index.node_bytes, text_bytes(a, (double)o->cache_bytes));
+	print_parts(o);
+	printf("  cluster     %u memory server%s over %s", nam_client_servers(bench->client),
 		nam_client_servers(bench->client) == 1 ? "" : "s",
 		nam_client_fabric(bench->client));
+	if (bench->network)
+		printf(", of %.0f handler threads each", bench->network->rpc_threads);
+	putchar('\n');
 	printf("  clients     ");
 	if (bench->network)
 		printf("%u of ", o->clients);
@@ -147,6 +163,13 @@ print_head(const struct index_bench *bench)
 			text_count(b, (double)bench->load_keys / bench->load_seconds));
 }
 
+/* Decimal places that leave a blank before the number in a column of six. */
+static int
+places(double value)
+{
+	return value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+}
+
 static void
 print_row(const char *name, double ops, const struct histogram *histogram,
 	const struct per_op *per_op)
@@ -154,10 +177,11 @@ print_row(const char *name, double ops, const struct histogram *histogram,
 	struct latency_ns latency = latency_of(histogram);
 	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES];
 
-	printf("  %-7s%8s%9s%9s%9s%6.2f%6.2f%6.2f%9.1f%8.1f\n", name, text_count(a, ops),
+	printf("  %-7s%8s%9s%9s%9s%6.*f%6.*f%6.*f%9.1f%8.1f\n", name, text_count(a, ops),
 		text_ns(b, latency.p50), text_ns(c, latency.p99), text_ns(d, latency.max),
-		per_op->round_trips, per_op->doorbells, per_op->work_requests, per_op->bytes_in,
-		per_op->bytes_out);
+		places(per_op->round_trips), per_op->round_trips, places(per_op->doorbells),
+		per_op->doorbells, places(per_op->work_requests), per_op->work_requests,
+		per_op->bytes_in, per_op->bytes_out);
 }
 
 static void
@@ -187,6 +211,8 @@ print_operations(const struct index_bench *bench)
 			printf(", %s %" PRIu64,
 				nam_restart_cause_name((enum nam_restart_cause)cause),
 				sum.restarts[cause]);
+	if (bench->options.cache_bytes)
+		printf("; leaves not in the cache %" PRIu64, sum.cache_misses);
 	putchar('\n');
 }
 
@@ -229,7 +255,7 @@ print_memory(struct index_bench *bench)
 		       "height %u\n", bytes_per_entry(stat), text_count(a, (double)stat->entries),
 			text_bytes(b, (double)stat->remote_bytes), stat->leaf_fill * 100,
 			stat->height);
-	if (bench->final_stat_known)
+	if (bench->final_stat_known && bench->options.index.design != NAM_DESIGN_COARSE)
 		printf("  cache       %s for %" PRIu64 " inner nodes\n",
 			text_bytes(a, (double)stat->cache_bytes), stat->cache_nodes);
 	printf("  worker      %s\n", text_bytes(a, (double)nam_worker_bytes(index_worker(bench))));
@@ -307,6 +333,7 @@ json_restarts(cJSON *object, const struct nam_op_counters *sum)
 		report_number(causes, nam_restart_cause_name((enum nam_restart_cause)cause),
 			(double)sum->restarts[cause]);
 	report_number(object, "splits", (double)sum->splits);
+	report_number(object, "cache_misses", (double)sum->cache_misses);
 }
 
 static void
@@ -358,12 +385,25 @@ json_head(cJSON *object, const struct index_bench *bench)
 
 	cJSON_AddStringToObject(object, "workload", o->workload.name);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
-	cJSON_AddStringToObject(object, "index", "fine");
+	cJSON_AddStringToObject(object, "design", index_design_name(o->index.design));
+	cJSON_AddStringToObject(object, "partitioning", index_partitioning_name(&o->index));
+	if (o->shares_count) {
+		cJSON *shares = cJSON_AddArrayToObject(object, "shares");
+
+		for (uint32_t i = 0; i < o->shares_count; i++)
+			cJSON_AddItemToArray(shares, cJSON_CreateNumber(o->shares[i]));
+	}
 	cJSON_AddBoolToObject(object, "unique", o->index.unique);
 	report_number(object, "memservers", nam_client_servers(bench->client));
 	cJSON_AddBoolToObject(object, "simulated", bench->network != NULL);
 	if (bench->network)
 		cJSON_AddStringToObject(object, "profile", bench->network->name);
+	if (bench->network) {
+		report_number(object, "rpc_threads", bench->network->rpc_threads);
+		cJSON_AddBoolToObject(object, "colocated", o->colocate);
+	}
+	if (o->workload.share[OP_SCAN] > 0 && o->workload.selectivity > 0)
+		report_number(object, "selectivity", o->workload.selectivity);
 	report_number(object, "clients", o->clients);
 	report_number(object, "threads", o->threads);
 	report_number(object, "fibers", o->fibers);
@@ -371,7 +411,7 @@ json_head(cJSON *object, const struct index_bench *bench)
 	report_number(object, "keys", (double)o->keys);
 	report_number(object, "key_bytes", o->index.key_bytes);
 	report_number(object, "node_bytes", o->index.node_bytes);
-	report_number(object, "cache_mb", (double)(o->cache_bytes >> 20));
+	report_number(object, "cache_mb", (double)o->cache_bytes / (1u << 20));
 	cJSON_AddStringToObject(object, "distribution",
 		distribution_names[o->workload.distribution]);
 	report_number(object, "seed", (double)o->seed);

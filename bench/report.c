@@ -105,6 +105,8 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 	sum->bytes_in -= less->bytes_in;
 	sum->bytes_out -= less->bytes_out;
 	sum->splits -= less->splits;
+	sum->late_separators -= less->late_separators;
+	sum->cache_misses -= less->cache_misses;
 	for (int i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		sum->restarts[i] -= less->restarts[i];
 }

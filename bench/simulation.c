@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/rpc/tree_rpc.h"
 #include "../memserver/server.h"
 #include "bench.h"
 
@@ -29,6 +30,8 @@ struct simulation {
 	struct memserver memservers[SIMULATION_MEMSERVERS_MAX];
 	unsigned count;
 	unsigned machines;		/* of memory servers: those of clients come after them */
+	bool colocate;
+	uint32_t levels;		/* of a tree, that a memory server searches */
 	char cluster[SIMULATION_MEMSERVERS_MAX * ADDRESS_BYTES];
 	int (*fn)(void *arg, struct simulation *simulation);
 	void *arg;
@@ -138,6 +141,48 @@ memservers_stop(const struct simulation *simulation)
 			nam_server_stop(simulation->memservers[i].server);
 }
 
+void
+simulation_levels(struct simulation *simulation, uint32_t levels)
+{
+	simulation->levels = levels;
+}
+
+/*
+ * What a memory server did for a reply, beyond what each request takes: trees that it searched,
+ * pairs that it copied.
+ */
+static uint64_t
+serve_ns(void *arg, const void *message, uint32_t bytes)
+{
+	const struct simulation *simulation = arg;
+	const struct nam_sim_network *network = &simulation->network;
+	const struct nam_rpc_header *header = message;
+	const void *body = header + 1;
+	double search_ns = simulation->levels * network->node_ns;
+
+	if (bytes < sizeof(*header) || header->status || !header->body_bytes)
+		return 0;
+	switch (header->type) {
+	case NAM_RPC_TREE_POINT: {
+		const struct nam_rpc_tree_point_reply *reply = body;
+
+		return (uint64_t)((double)reply->count * search_ns);
+	}
+	case NAM_RPC_TREE_SCAN: {
+		const struct nam_rpc_tree_scan_reply *reply = body;
+
+		return (uint64_t)(search_ns + reply->count * network->pair_ns);
+	}
+	case NAM_RPC_TREE_FLOOR: {
+		const struct nam_rpc_tree_floor_reply *reply = body;
+
+		return (uint64_t)(search_ns + reply->count * network->pair_ns);
+	}
+	default:
+		return 0;
+	}
+}
+
 /* ---- clients ------------------------------------------------------------------------------ */
 
 static void
@@ -146,7 +191,8 @@ place_client(const struct simulation *simulation, unsigned number,
 {
 	unsigned each = (unsigned)simulation->network.clients_per_machine;
 
-	nam_sim_process_place(process, simulation->machines + number / each);
+	nam_sim_process_place(process, simulation->colocate ? number % simulation->machines :
+		simulation->machines + number / each);
 }
 
 int
@@ -187,6 +233,8 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 	options.network = &simulation->network;
 	options.profile = simulation->network.strict > 0 ? NAM_SIM_STRICT : NAM_SIM_VERBS;
 	options.limit_ns = UINT64_MAX / 2;
+	options.serve_ns = serve_ns;
+	options.serve_arg = simulation;
 	rc = nam_sim_begin(&options);
 	if (rc)
 		return bench_failed("the simulation", rc, NULL);
@@ -202,7 +250,7 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 }
 
 int
-simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
+simulation_run(const struct simulation_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg)
 {
 	struct simulation *simulation = calloc(1, sizeof(*simulation));
@@ -213,10 +261,14 @@ simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
 		return bench_failed("the simulation", -ENOMEM, NULL);
 	simulation->fn = fn;
 	simulation->arg = arg;
-	if (nam_sim_network_read(cluster + strlen(PREFIX), &simulation->network, &diag))
-		bench_complain("--cluster %s: %s", cluster, diag.text);
-	else
-		exit_code = run(simulation, memservers, seed);
+	simulation->colocate = options->colocate;
+	if (nam_sim_network_read(options->cluster + strlen(PREFIX), &simulation->network, &diag)) {
+		bench_complain("--cluster %s: %s", options->cluster, diag.text);
+	} else {
+		if (options->rpc_threads)
+			simulation->network.rpc_threads = options->rpc_threads;
+		exit_code = run(simulation, options->memservers, options->seed);
+	}
 	free(simulation);
 	return exit_code;
 }

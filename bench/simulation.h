@@ -17,16 +17,28 @@ struct simulation;
 /* Whether that is a cluster to be simulated. */
 bool simulation_wanted(const char *cluster);
 
+struct simulation_options {
+	const char *cluster;		/* "sim:" and a profile's name or path */
+	unsigned memservers;
+	unsigned rpc_threads;		/* handler threads of each; 0: the profile's */
+	bool colocate;			/* clients run on the memory servers' machines, by turns */
+	uint64_t seed;
+};
+
 /**
  * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation).
- *
- * @cluster	"sim:" and a profile's name or path
  *
  * fn is the first client; simulation_client() starts others, which must have ended when it returns.
  * Complains itself.  Returns fn's exit code, or another if the simulation itself fails.
  */
-int simulation_run(const char *cluster, unsigned memservers, uint64_t seed,
+int simulation_run(const struct simulation_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
+
+/*
+ * From now on a memory server that searches a tree is busy for so many nodes each time, as long as
+ * the profile says of one.  Before, a request takes it what any other does.
+ */
+void simulation_levels(struct simulation *simulation, uint32_t levels);
 
 /* For nam_client_options.cluster. */
 const char *simulation_cluster(const struct simulation *simulation);

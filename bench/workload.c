@@ -37,6 +37,11 @@ static const struct {
 	{ "nam-b", "scan=100", DISTRIBUTION_UNIFORM, 0.001, 0, 0 },
 	{ "nam-c", "lookup=95,insert=5", DISTRIBUTION_UNIFORM, 0, 0, 0 },
 	{ "nam-d", "lookup=50,insert=50", DISTRIBUTION_UNIFORM, 0, 0, 0 },
+	/* The same, by the names of that paper's figures. */
+	{ "tree-a", "lookup=100", DISTRIBUTION_UNIFORM, 0, 0, 0 },
+	{ "tree-b", "scan=100", DISTRIBUTION_UNIFORM, 0.001, 0, 0 },
+	{ "tree-c", "lookup=95,insert=5", DISTRIBUTION_UNIFORM, 0, 0, 0 },
+	{ "tree-d", "lookup=50,insert=50", DISTRIBUTION_UNIFORM, 0, 0, 0 },
 };
 
 #define SCAN_LENGTH_DEFAULT 100u
@@ -61,8 +66,8 @@ workload_find(const char *name, struct workload *ret_workload, struct nam_diag *
 		return 0;
 	}
 	return nam_diag_set(diag, -EINVAL,
-		"there is no workload '%s': choose one of ycsb-a to ycsb-f and nam-a to nam-d, "
-		"or say --mix", name);
+		"there is no workload '%s': choose one of ycsb-a to ycsb-f, nam-a to nam-d and "
+		"tree-a to tree-d, or say --mix", name);
 }
 
 /* "lookup=95"; *seen has a bit for each operation that came before. */

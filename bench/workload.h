@@ -46,7 +46,8 @@ struct workload {
 };
 
 /**
- * workload_find -- one of ycsb-a .. ycsb-f and nam-a .. nam-d, as their papers define them.
+ * workload_find -- one of ycsb-a .. ycsb-f, nam-a .. nam-d and tree-a .. tree-d, as their papers
+ * define them.
  *
  * Returns 0, or -EINVAL with the known names in *diag.
  */

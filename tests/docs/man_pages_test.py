@@ -18,7 +18,8 @@ MAN = os.path.join(os.environ["NAM_SOURCE_DIR"], "docs", "man")
 PAGES = {
     "nam-memserver": {None: []},
     "namctl": {None: []},
-    "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"]},
+    "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
+                  "nam-bench figure": ["figure"]},
 }
 
 # Their exit statuses are those of common/exit.h.

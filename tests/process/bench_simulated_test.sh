@@ -87,6 +87,47 @@ full=$(rate)
 expect 0 --cluster sim:connect-ib --memservers 4 --clients 40 --fibers 2 --keys 20k --json -
 [ "$(rate)" -gt $((3 * full / 2)) ] || fail "four memory servers: $(rate), one: $full a second"
 
+# ---- designs
+coarse='--cluster sim:connect-ib --design coarse --cache-mb 0 --fibers 1'
+hybrid=${coarse/coarse/hybrid}
+for how in range hash round-robin; do
+	for design in "$coarse" "$hybrid"; do
+		expect 0 $design --partition $how --clients 3 --keys 5k --ops 1500 --verify \
+			--mix insert=20,delete=20,lookup=20,upsert=20,scan=20 --json -
+		json 'r["errors"] == 0 and r["violations"] == 0 and r["partitioning"] == "'$how'"'
+	done
+done
+# Leaves are READ: one level less is searched.
+expect 0 $hybrid --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 --json -
+json '0.95 < r["ops_per_s"] * (150 + 250 * (r["memory"]["height"] - 1) + 30) * 1e-9 < 1.01'
+# Handler threads are busy as long as the profile says: 150 ns for a request, 250 for each node on
+# the way down, 30 for a pair of a page of 254.
+for threads in 1 4; do
+	expect 0 $coarse --memservers 1 --rpc-threads $threads --clients 60 --keys 20k \
+		--seconds 0.002 --json -
+	json 'r["rpc_threads"] == '$threads' and r["per_op"]["round_trips"] == 1'
+	json '0.95 < r["ops_per_s"] * (150 + 250 * r["memory"]["height"]) * 1e-9 /
+		'$threads' < 1.01'
+done
+expect 0 $coarse --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --json - \
+	--workload tree-b --selectivity 0.0127 --ops 600
+json '0.85 < r["entries_per_s"] / 254 * (150 + 250 * r["memory"]["height"] + 254 * 30) * 1e-9
+	< 1.05'
+# Two of four memory servers' processors: what the others keep is little.
+expect 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
+	--json -
+even=$(rate)
+expect 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
+	--shares 80,12,5,3 --json -
+json 'r["shares"] == [80, 12, 5, 3]'
+[ "$even" -gt $((5 * $(rate) / 2)) ] || fail "even: $even a second, skewed: $(rate)"
+expect 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --verify --json -
+json 'r["colocated"] is True and r["errors"] == 0'
+expect 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k --json -
+json 'r["cache_mb"] == 0.5 and r["per_op"]["round_trips"] < 1.05'
+expect 2 --cluster sim:connect-ib --rpc-threads 0
+says '--rpc-threads'
+
 # ---- mistakes
 expect 2 --cluster sim:connectx99
 says "there is no profile 'connectx99': connectx3, connect-ib"

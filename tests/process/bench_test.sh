@@ -47,8 +47,9 @@ raw() {
 
 index() {
 	expect 0 nam-bench index --keys "$some" --ops "$some" --verify --json - "$@"
-	json 'set("workload fabric index memservers threads fibers keys ops seconds ops_per_s
-		errors latency_ns per_op by_operation load memory".split()) <= set(r)'
+	json 'set("workload fabric design partitioning memservers threads fibers keys ops
+		seconds ops_per_s errors latency_ns per_op by_operation load
+		memory".split()) <= set(r)'
 	json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == '"$some"''
 	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
 	json 'all(set("round_trips doorbells work_requests bytes_in bytes_out restarts".split())
@@ -74,7 +75,7 @@ test_usage() {
 	says frobnicate
 	expect 2 nam-bench index --keys
 	expect 2 nam-bench index stray
-	expect 2 nam-bench index --index hashed
+	expect 2 nam-bench index --design hashed
 	expect 2 nam-bench index --non-unique --workload ycsb-a
 	expect 2 nam-bench index --load none
 	expect 2 nam-bench index --load insert --fill 70

@@ -2,6 +2,7 @@
 /* commands.c -- status, gc, and all about indexes as a whole. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "namctl.h"
@@ -143,17 +144,29 @@ ctl_status(struct ctl *ctl, char **args)
 int
 ctl_index_create(struct ctl *ctl, char **args)
 {
-	int rc = nam_index_create(ctl->worker, args[0], &ctl->create); /* SUSPENDS */
+	bool fine = ctl->create.design == NAM_DESIGN_FINE;
+	uint8_t *bounds;
+	int exit_code = ctl_parts_settle(ctl, &bounds), rc;
 
+	if (exit_code)
+		return exit_code;
+	rc = nam_index_create(ctl->worker, args[0], &ctl->create); /* SUSPENDS */
+	free(bounds);
+	ctl->create.bounds = NULL;
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
-	ctl_say(ctl, "created %s: %s, keys of %u bytes, nodes of %u bytes", args[0],
+	ctl_say(ctl, "created %s: %s%s%s, %s, keys of %u bytes, nodes of %u bytes", args[0],
+		ctl_design_name(&ctl->create), fine ? "" : " by ",
+		fine ? "" : ctl_partitioning_name(&ctl->create),
 		ctl->create.unique ? "unique" : "non-unique", ctl->create.key_bytes,
 		ctl->create.node_bytes);
 	if (ctl->json) {
 		cJSON *object = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(object, "index", args[0]);
+		cJSON_AddStringToObject(object, "design", ctl_design_name(&ctl->create));
+		cJSON_AddStringToObject(object, "partitioning",
+			ctl_partitioning_name(&ctl->create));
 		cJSON_AddBoolToObject(object, "unique", ctl->create.unique);
 		ctl_json_u64(object, "key_bytes", ctl->create.key_bytes);
 		ctl_json_u64(object, "node_bytes", ctl->create.node_bytes);
@@ -243,15 +256,19 @@ print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	char bytes[24];
 
 	printf("index            %s\n", ctl->index_name);
-	printf("design           fine, %s\n", is->unique ? "unique" : "non-unique");
+	printf("design           %s, %s\n", ctl_design_name(is),
+		is->unique ? "unique" : "non-unique");
+	ctl_parts_print(ctl);
 	printf("key bytes        %u\n", is->key_bytes);
 	printf("node bytes       %u\n", is->node_bytes);
-	printf("head interval    %u\n", is->head_interval);
+	if (is->design != NAM_DESIGN_COARSE)
+		printf("head interval    %u\n", is->head_interval);
 	printf("entries          %" PRIu64 "\n", stat->entries);
 	printf("height           %u\n", stat->height);
 	printf("leaves           %" PRIu64 ", %.1f %% full\n", stat->leaves, stat->leaf_fill * 100);
 	printf("inner nodes      %" PRIu64 "\n", stat->inner_nodes);
-	printf("head nodes       %" PRIu64 "\n", stat->head_nodes);
+	if (is->design != NAM_DESIGN_COARSE)
+		printf("head nodes       %" PRIu64 "\n", stat->head_nodes);
 	printf("remote memory    %s", ctl_bytes(bytes, stat->remote_bytes));
 	if (stat->entries)
 		printf(", %.2f bytes per entry", bytes_per_entry(stat));
@@ -269,7 +286,7 @@ json_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	cJSON *servers;
 
 	cJSON_AddStringToObject(object, "index", ctl->index_name);
-	cJSON_AddStringToObject(object, "design", "fine");
+	ctl_parts_json(ctl, object);
 	cJSON_AddBoolToObject(object, "unique", is->unique);
 	ctl_json_u64(object, "key_bytes", is->key_bytes);
 	ctl_json_u64(object, "node_bytes", is->node_bytes);

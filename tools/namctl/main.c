@@ -17,8 +17,15 @@ static const char help[] =
 	"        --non-unique             a key may occur with several payloads\n"
 	"        --node-bytes N           power of two, 256 to 16384 (default 1024)\n"
 	"        --head-interval N        leaves per head node, 0: none (default 32)\n"
+	"        --design DESIGN          fine (default): one tree over all memory servers;\n"
+	"                                 coarse: a tree on each; hybrid: leaves as fine, what is\n"
+	"                                 above them as coarse\n"
+	"        --partition HOW          of coarse and hybrid: range, hash (default) or\n"
+	"                                 round-robin\n"
+	"        --bounds KEYS            by range: KEY,KEY,...: where the parts of the second,\n"
+	"                                 third, ... memory server begin\n"
 	"  index list                     names, one a line\n"
-	"  index stat NAME                size, height, fill, memory\n"
+	"  index stat NAME                design, parts, size, height, fill, memory\n"
 	"  index verify NAME              walk the tree, check its invariants\n"
 	"  index drop NAME                give it up, and its memory back\n"
 	"  gc NAME                        one pass of the garbage collector\n"
@@ -88,6 +95,9 @@ enum {
 	OPT_NON_UNIQUE,
 	OPT_NODE_BYTES,
 	OPT_HEAD_INTERVAL,
+	OPT_DESIGN,
+	OPT_PARTITION,
+	OPT_BOUNDS,
 	OPT_REPLACE,
 	OPT_FILL,
 	OPT_NEW,
@@ -107,6 +117,9 @@ static const struct option options_known[] = {
 	{ "non-unique", no_argument, NULL, OPT_NON_UNIQUE },
 	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
 	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
+	{ "design", required_argument, NULL, OPT_DESIGN },
+	{ "partition", required_argument, NULL, OPT_PARTITION },
+	{ "bounds", required_argument, NULL, OPT_BOUNDS },
 	{ "replace", no_argument, NULL, OPT_REPLACE },
 	{ "fill", required_argument, NULL, OPT_FILL },
 	{ "new", no_argument, NULL, OPT_NEW },
@@ -130,6 +143,9 @@ static const struct {
 	{ OPT_NON_UNIQUE, "--non-unique", ctl_index_create },
 	{ OPT_NODE_BYTES, "--node-bytes", ctl_index_create },
 	{ OPT_HEAD_INTERVAL, "--head-interval", ctl_index_create },
+	{ OPT_DESIGN, "--design", ctl_index_create },
+	{ OPT_PARTITION, "--partition", ctl_index_create },
+	{ OPT_BOUNDS, "--bounds", ctl_index_create },
 	{ OPT_REPLACE, "--replace", ctl_load },
 	{ OPT_FILL, "--fill", ctl_load },
 	{ OPT_NEW, "--new", ctl_put },
@@ -191,7 +207,16 @@ take(struct ctl *ctl, int option, const char *value)
 	case OPT_NODE_BYTES:
 		return take_number32("--node-bytes", value, NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX,
 			&ctl->create.node_bytes);
+	case OPT_DESIGN:
+		return ctl_design_parse(value, &ctl->create.design);
+	case OPT_PARTITION:
+		ctl->partitioning_said = true;
+		return ctl_partitioning_parse(value, &ctl->create.partitioning);
+	case OPT_BOUNDS:
+		ctl->bounds = value;
+		return 0;
 	case OPT_HEAD_INTERVAL:
+		ctl->head_interval_said = true;
 		return take_number32("--head-interval", value, 0, 1u << 20,
 			&ctl->create.head_interval);
 	case OPT_REPLACE:

@@ -6,6 +6,7 @@
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	status, gc, and all about indexes as a whole
+ *	design.c	an index's design and its parts
  *	data.c		get, put, delete, range
  *	load.c		load
  *	tsv.c		its input
@@ -34,6 +35,8 @@ struct ctl {
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
 	/* of index create */
 	struct nam_index_options create;
+	const char *bounds;		/* NULL: not said */
+	bool partitioning_said, head_interval_said;
 	/* of put, load, range */
 	bool only_new;
 	bool replace;
@@ -90,6 +93,28 @@ uint64_t ctl_blocks_lost(struct ctl *ctl);
 
 /* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
 int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;
+
+/* ---- design.c ------------------------------------------------------------------------------ */
+
+/* Each returns an exit code, and complains itself. */
+int ctl_design_parse(const char *text, enum nam_index_design *ret_design) NAM_MUST_CHECK;
+int ctl_partitioning_parse(const char *text,
+	enum nam_partitioning *ret_partitioning) NAM_MUST_CHECK;
+
+/* "fine", "coarse" or "hybrid"; "range", "hash", "round-robin", or "none" without parts. */
+const char *ctl_design_name(const struct nam_index_options *options);
+const char *ctl_partitioning_name(const struct nam_index_options *options);
+
+/*
+ * Do design, partitioning and bounds of ctl->create fit together, and the cluster?
+ *
+ * @ret_bounds	for the caller to free once the index is made
+ */
+int ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds) NAM_MUST_CHECK;
+
+/* Of ctl->index: lines, or members. */
+void ctl_parts_print(const struct ctl *ctl);
+void ctl_parts_json(const struct ctl *ctl, cJSON *object);
 
 /* ---- output.c ------------------------------------------------------------------------------ */
 

@@ -15,7 +15,8 @@ static void
 find__every_known_name__SHARES_SUM_TO_ONE(void **state)
 {
 	static const char *const names[] = { "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e",
-		"ycsb-f", "nam-a", "nam-b", "nam-c", "nam-d" };
+		"ycsb-f", "nam-a", "nam-b", "nam-c", "nam-d", "tree-a", "tree-b",
+		"tree-c", "tree-d" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* figure_plan.c -- which experiments there are, and the points of each. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figure.h"
+
+#define NODE_BYTES 1024.0
+#define PAPER_KEYS 100e6	/* figure 3 is table 1's */
+#define PAPER_BYTES_PER_S 50e9
+#define PAPER_AMPLIFICATION 10.0
+#define ROUNDS 3.0		/* scans that each client does at least */
+
+const char *const figure_designs[FIGURE_DESIGNS] = { "coarse", "fine", "hybrid" };
+
+enum { COARSE, FINE, HYBRID };
+
+/* Workloads A, and B with three selectivities. */
+#define CASES_A_B(skewed)                                                                           \
+	.cases_count = 4,                                                                           \
+	.cases = {                                                                                  \
+		{ "tree-a", 0, skewed },                                                            \
+		{ "tree-b", 0.001, skewed },                                                        \
+		{ "tree-b", 0.01, skewed },                                                         \
+		{ "tree-b", 0.1, skewed },                                                          \
+	}
+#define ALL .fine = true, .coarse = true, .hybrid = true
+
+const struct figure figures[] = {
+	{ .name = "tree-3", .paper = "figure 3", .title = "highest throughput by the model",
+		.x = X_MEMSERVERS, .y = Y_RATE, .fine = true, .coarse = true, .model_only = true,
+		.cases_count = 2,
+		.cases = { { "tree-b", 0.001, false }, { "tree-b", 0.001, true } } },
+	{ .name = "tree-7", .paper = "figure 7", .title = "throughput, skewed data",
+		.x = X_CLIENTS, .y = Y_RATE, ALL, CASES_A_B(true) },
+	{ .name = "tree-8", .paper = "figure 8", .title = "throughput, uniform data",
+		.x = X_CLIENTS, .y = Y_RATE, ALL, CASES_A_B(false) },
+	{ .name = "tree-9", .paper = "figure 9", .title = "network utilisation, skewed data",
+		.x = X_CLIENTS, .y = Y_BYTES, ALL, CASES_A_B(true) },
+	{ .name = "tree-10", .paper = "figure 10", .title = "data sizes, uniform data",
+		.x = X_KEYS, .y = Y_RATE, .clients = 240, ALL, .cases_count = 2,
+		.cases = { { "tree-a", 0, false }, { "tree-b", 0.1, false } } },
+	{ .name = "tree-11", .paper = "figure 11", .title = "numbers of memory servers",
+		.x = X_MEMSERVERS, .y = Y_RATE, .clients = 120, ALL, .cases_count = 4,
+		.cases = { { "tree-a", 0, true }, { "tree-b", 0.01, true },
+			{ "tree-a", 0, false }, { "tree-b", 0.01, false } } },
+	{ .name = "tree-12", .paper = "figure 12", .title = "workloads with inserts, uniform data",
+		.x = X_CLIENTS, .y = Y_RATE, ALL, .cases_count = 2,
+		.cases = { { "tree-c", 0, false }, { "tree-d", 0, false } } },
+	{ .name = "tree-13", .paper = "figure 13", .title = "latency, skewed data",
+		.x = X_CLIENTS, .y = Y_LATENCY, ALL, CASES_A_B(true) },
+	{ .name = "tree-14", .paper = "figure 14", .title = "latency, uniform data",
+		.x = X_CLIENTS, .y = Y_LATENCY, ALL, CASES_A_B(false) },
+	{ .name = "tree-15", .paper = "figure 15", .title = "co-location, uniform data",
+		.x = X_COLOCATED, .y = Y_RATE, .clients = 80, ALL, CASES_A_B(false) },
+	{ .name = "tree-cache", .paper = "appendix A.4", .title = "caches of compute nodes",
+		.x = X_CACHE, .y = Y_RATE, .clients = 240, .fine = true, .hybrid = true,
+		.cases_count = 4,
+		.cases = { { "tree-a", 0, false }, { "tree-b", 0.001, false },
+			{ "tree-c", 0, false }, { "tree-d", 0, false } } },
+};
+
+const size_t figures_count = sizeof(figures) / sizeof(figures[0]);
+
+const struct figure *
+figure_find(const char *name)
+{
+	for (size_t i = 0; i < figures_count; i++)
+		if (!strcmp(figures[i].name, name))
+			return &figures[i];
+	return NULL;
+}
+
+void
+figure_case_text(const struct figure_case *which, char text[FIGURE_TEXT_BYTES])
+{
+	const char *data = which->skewed ? "skewed" : "uniform";
+
+	switch (which->workload[strlen(which->workload) - 1]) {
+	case 'a':
+		snprintf(text, FIGURE_TEXT_BYTES, "A: point queries, %s data", data);
+		break;
+	case 'b':
+		snprintf(text, FIGURE_TEXT_BYTES, "B: range queries of %g %%, %s data",
+			which->selectivity * 100, data);
+		break;
+	case 'c':
+		snprintf(text, FIGURE_TEXT_BYTES, "C: 95 %% point queries, 5 %% inserts");
+		break;
+	default:
+		snprintf(text, FIGURE_TEXT_BYTES, "D: 50 %% point queries, 50 %% inserts");
+	}
+}
+
+/*
+ * The paper's for four memory servers and for two.  Otherwise as there the first has 80 per cent,
+ * and the others less and less.
+ */
+void
+figure_shares(unsigned memservers, char text[FIGURE_SHARES_BYTES])
+{
+	double sum = 0;
+	int at = 0;
+
+	text[0] = '\0';
+	if (memservers == 2)
+		strcpy(text, "80,20");
+	if (memservers == 4)
+		strcpy(text, "80,12,5,3");
+	if (memservers < 2 || text[0])
+		return;
+	for (unsigned i = 1; i < memservers; i++)
+		sum += 1.0 / (i * i);
+	at = sprintf(text, "80");
+	for (unsigned i = 1; i < memservers; i++)
+		at += sprintf(text + at, ",%.5g", 20 / sum / (i * i));
+}
+
+/* ---- points -------------------------------------------------------------------------------- */
+
+static struct figure_list
+x_values(const struct figure *figure, const struct figure_options *o)
+{
+	static const struct figure_list clients = { 7, { 20, 40, 80, 120, 160, 200, 240 } };
+	static const struct figure_list few_clients = { 2, { 4, 8 } };
+	static const struct figure_list real_clients = { 3, { 1, 2, 4 } };
+	static const struct figure_list memservers = { 4, { 1, 2, 4, 8 } };
+	static const struct figure_list few_memservers = { 2, { 1, 2 } };
+	static const struct figure_list model_memservers = { 6, { 2, 4, 8, 16, 32, 64 } };
+	static const struct figure_list caches = { 7, { 0, 0.03, 0.06, 0.12, 0.25, 0.5, 1 } };
+	static const struct figure_list colocated = { 2, { 0, 1 } };
+	struct figure_list keys = { 3, { (double)(o->keys / 10), (double)o->keys,
+		(double)o->keys * 10 } };
+	struct figure_list list;
+
+	switch (figure->x) {
+	case X_CLIENTS:
+		return o->clients.count ? o->clients : !o->simulated ? real_clients :
+			o->quick ? few_clients : clients;
+	case X_MEMSERVERS:
+		return figure->model_only ? model_memservers : o->memservers.count ? o->memservers :
+			o->quick ? few_memservers : memservers;
+	case X_KEYS:
+		keys.count = o->quick ? 2 : 3;
+		return keys;
+	case X_CACHE:
+		/* Inner nodes take a third of a byte a key. */
+		list = caches;
+		for (unsigned i = 0; i < list.count; i++)
+			list.values[i] *= (double)o->keys / 1e6;
+		if (o->quick) {
+			list.values[1] = list.values[list.count - 1];
+			list.count = 2;
+		}
+		return list;
+	default:
+		return colocated;
+	}
+}
+
+static unsigned
+last_of(const struct figure_list *list, unsigned otherwise)
+{
+	return list->count ? (unsigned)list->values[list->count - 1] : otherwise;
+}
+
+static void
+set_model(const struct figure_options *o, struct figure_point *point)
+{
+	const struct figure_case *which = &point->figure->cases[point->which];
+	bool paper = point->figure->model_only;
+	struct figure_model_input input = {
+		.fine = point->design == FINE,
+		.hashed = !strcmp(point->partitioning, "hash"),
+		.skewed = which->skewed && point->memservers > 1,
+		.memservers = point->memservers,
+		.bytes_per_s = paper ? PAPER_BYTES_PER_S : figure_port_bytes_per_s(&o->network),
+		.node_bytes = NODE_BYTES,
+		.keys = paper ? PAPER_KEYS : (double)point->keys,
+		.selectivity = which->selectivity,
+		.amplification = paper ? PAPER_AMPLIFICATION : 1,
+	};
+	struct figure_model model = { 0 };
+
+	if (o->simulated || paper)
+		figure_model(&input, &model);
+	/* Long enough for some scans of each client. */
+	point->seconds = o->seconds;
+	if (model.known && which->selectivity > 0 &&
+		point->seconds < ROUNDS * point->clients / model.ops_per_s)
+		point->seconds = ROUNDS * point->clients / model.ops_per_s;
+	model.known = model.known && point->design != HYBRID && !point->colocated &&
+		!(point->cache_mb > 0) &&
+		(which->selectivity > 0 || !strcmp(which->workload, "tree-a"));
+	point->model = model;
+}
+
+static void
+add(struct figure_points *points, const struct figure *figure, const struct figure_options *o,
+	unsigned which, unsigned design, const char *partitioning, double x)
+{
+	struct figure_point *point = &points->points[points->count++];
+	unsigned clients = o->simulated ? figure->clients : 2;
+
+	if (o->quick)
+		clients = 8;
+	*point = (struct figure_point){
+		.figure = figure,
+		.which = which,
+		.design = design,
+		.partitioning = partitioning,
+		.x = x,
+		.keys = o->keys,
+		.memservers = o->simulated ? last_of(&o->memservers, o->quick ? 2 : 4) :
+					     o->real_memservers,
+		.clients = last_of(&o->clients, clients),
+	};
+	switch (figure->x) {
+	case X_CLIENTS:
+		point->clients = (unsigned)x;
+		break;
+	case X_KEYS:
+		point->keys = (uint64_t)x;
+		break;
+	case X_MEMSERVERS:
+		point->memservers = (unsigned)x;
+		break;
+	case X_CACHE:
+		point->cache_mb = x;
+		break;
+	case X_COLOCATED:
+		point->colocated = x > 0;
+		break;
+	}
+	set_model(o, point);
+}
+
+int
+figure_plan(const struct figure *figure, const struct figure_options *o, struct figure_points *ret)
+{
+	const bool wanted[FIGURE_DESIGNS] = { figure->coarse, figure->fine, figure->hybrid };
+	struct figure_list xs = x_values(figure, o);
+
+	ret->count = 0;
+	ret->points = calloc((size_t)figure->cases_count * (FIGURE_DESIGNS + 1) * xs.count,
+		sizeof(*ret->points));
+	if (!ret->points)
+		return -ENOMEM;
+	for (unsigned which = 0; which < figure->cases_count; which++) {
+		for (unsigned design = 0; design < FIGURE_DESIGNS; design++) {
+			if (!wanted[design] || (!o->designs[design] && !figure->model_only))
+				continue;
+			for (unsigned i = 0; i < xs.count; i++)
+				add(ret, figure, o, which, design,
+					design == FINE ? "none" : "range", xs.values[i]);
+			if (!figure->model_only || design != COARSE)
+				continue;
+			for (unsigned i = 0; i < xs.count; i++)
+				add(ret, figure, o, which, design, "hash", xs.values[i]);
+		}
+	}
+	return 0;
+}

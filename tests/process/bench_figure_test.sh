@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench figure: CSV with all that is promised, plots where there is gnuplot, what is said where
+# there is none, and mistakes.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PATH=${NAM_BUILD_DIR:?}/bin:$PATH
+# shellcheck source=tests/lib/temporary.sh
+. "$here/../lib/temporary.sh"
+unset NAM_PROFILES NAM_CLUSTER
+
+failures=0
+
+fail() {
+	echo "FAILED: $*" >&2
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
+expect() {
+	local wanted=$1 status=0
+	shift
+	out=$("$@" 2>"$tmp/err") || status=$?
+	err=$(cat "$tmp/err")
+	[ "$status" -eq "$wanted" ] ||
+		fail "'$*' ended with $status instead of $wanted: $out $err"
+}
+
+says() {
+	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
+}
+
+# csv FIGURE EXPRESSION: must hold of its rows r, each a dictionary; n() makes a number.
+csv() {
+	python3 -c '
+import csv, sys
+r = list(csv.DictReader(open(sys.argv[1])))
+n = float
+assert eval(sys.argv[2]), r[:4]
+' "$tmp/out/$1.csv" "${2//$'\n'/ }" 2>"$tmp/python" || fail "$1: $2: $(tail -1 "$tmp/python")"
+}
+
+# Programs but for gnuplot, which may be installed or not.
+mkdir "$tmp/bin"
+ln -s "$NAM_BUILD_DIR/bin/nam-bench" "$tmp/bin/"
+without="env PATH=$tmp/bin $NAM_BUILD_DIR/bin/nam-bench figure"
+
+# ---- a figure, as two designs make it; without gnuplot
+expect 0 $without tree-7 --quick --designs coarse,fine --out "$tmp/out" --seed 7
+says 'tree-7 (figure 7), simulated: connect-ib: throughput, skewed data'
+says 'A: point queries, skewed data'
+says 'there is no gnuplot, so there is no plot'
+[ ! -e "$tmp/out/tree-7.png" ] || fail "a plot without gnuplot"
+csv tree-7 'set(r[0]) == set("figure design partitioning workload selectivity skew keys memservers
+	handler_threads clients cache_mb colocated height ops_per_s p50_ns p99_ns round_trips_per_op
+	bytes_in_per_op bytes_out_per_op bytes_per_s model_bytes_per_s model_bytes_per_op
+	model_ops_per_s source profile seed".split())'
+csv tree-7 'len(r) == 16 and set(i["cache_mb"] for i in r) == {"0"} and
+	all(i["source"] == "simulated" and i["profile"] == "connect-ib" and
+	i["seed"] == "7" and i["keys"] == "20000" and i["memservers"] == "2" for i in r)'
+csv tree-7 'set(i["skew"] for i in r) == {"80/20"}'
+csv tree-7 'sorted((i["design"], i["partitioning"], i["clients"]) for i in r if
+	i["workload"] == "tree-a") == [("coarse", "range", "4"), ("coarse", "range", "8"),
+	("fine", "none", "4"), ("fine", "none", "8")]'
+csv tree-7 'sorted(set(i["selectivity"] for i in r)) == ["", "0.001", "0.01", "0.1"]'
+# One round trip by RPC, as many as the tree is high one-sided, without a cache.
+csv tree-7 'all(n(i["round_trips_per_op"]) == (1 if i["design"] == "coarse" else n(i["height"]))
+	and n(i["ops_per_s"]) > 0 and 0 < n(i["p50_ns"]) <= n(i["p99_ns"])
+	and i["handler_threads"] == "10" for i in r if i["workload"] == "tree-a")'
+# What skew leaves of two memory servers: the model.
+csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "coarse") == {6.8e9}'
+csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "fine") == {13.6e9}'
+csv tree-7 'all(abs(n(i["model_ops_per_s"]) * n(i["model_bytes_per_op"]) /
+	n(i["model_bytes_per_s"]) - 1) < 1e-4 for i in r)'
+expect 1 $without tree-7 --quick --designs fine --clients 2 --out "$tmp/out" --plot --quiet
+says 'install gnuplot-nox'
+[ -z "$out" ] || fail "--quiet printed $out"
+
+# ---- table 1 and figure 3 of the paper: 4 levels of 1 KiB, and 0.1 % of 2.4 M leaves
+expect 0 $without tree-3 --out "$tmp/out"
+csv tree-3 'all(i["source"] == "model" and i["ops_per_s"] == "" for i in r)'
+csv tree-3 'len(r) == 36 and [n(i["model_ops_per_s"]) // 1000 for i in r if i["design"] == "fine"
+	and i["memservers"] == "64" and i["skew"] == "uniform"] == [1331]'
+csv tree-3 'len(set(i["model_ops_per_s"] for i in r if i["partitioning"] == "range" and
+	i["skew"] != "uniform")) == 1'
+
+# ---- inserts, caches: fine alone; what the library or the cluster refuses is left out
+expect 0 $without tree-12 tree-cache --quick --designs fine --clients 4 --out "$tmp/out"
+csv tree-12 'set(i["workload"] for i in r) == {"tree-c", "tree-d"} and len(r) == 2'
+csv tree-12 'all(i["model_ops_per_s"] == "" for i in r)'
+csv tree-cache '[n(i["round_trips_per_op"]) for i in r if i["workload"] == "tree-a"] ==
+	[n(r[0]["height"]), 1]'
+sed 's/^\[cpu\]/[cpu]\nno_such_key = 1/' "$NAM_SOURCE_DIR/deploy/profiles/shm.ini" >"$tmp/odd.ini"
+expect 2 $without tree-8 --quick --cluster "sim:$tmp/odd.ini" --out "$tmp/out"
+says "there is no 'no_such_key'"
+expect 3 $without tree-8 --quick --cluster shm:/nowhere/at/all --out "$tmp/out"
+says 'fine is left out: '
+
+# ---- with gnuplot: here one that looks whether it could
+printf '#!/bin/sh\ntest -s "$1" && : >tree-8.svg && : >tree-8.png\n' >"$tmp/bin/gnuplot"
+printf '#!/bin/sh\nexit 3\n' >"$tmp/bin/gnuplot-broken"
+chmod +x "$tmp/bin/gnuplot" "$tmp/bin/gnuplot-broken"
+expect 0 env PATH="$tmp/bin:/usr/bin:/bin" nam-bench figure tree-8 --quick --designs fine \
+	--clients 2 --out "$tmp/out" --plot
+[ -e "$tmp/out/tree-8.svg" ] || fail "gnuplot was not asked"
+grep -q 'simulated, profile connect-ib' "$tmp/out/tree-8.gp" || fail "the plot hides what it is"
+mv "$tmp/bin/gnuplot-broken" "$tmp/bin/gnuplot"
+expect 1 env PATH="$tmp/bin:/usr/bin:/bin" nam-bench figure tree-3 --out "$tmp/out"
+says 'gnuplot could not draw'
+rm "$tmp/bin/gnuplot"
+if command -v gnuplot >/dev/null; then
+	rm "$tmp/out/tree-8".*
+	expect 0 nam-bench figure tree-8 --quick --designs fine --clients 2,4 --out "$tmp/out" \
+		--plot
+	head -c 8 "$tmp/out/tree-8.png" | grep -q PNG || fail "no PNG"
+	grep -q '</svg>' "$tmp/out/tree-8.svg" || fail "no SVG"
+fi
+
+# ---- told to end, it ends what it has begun
+nam-bench figure tree-8 --seconds 1000 --out "$tmp/out" --quiet 2>"$tmp/err" &
+pid=$!
+until pgrep -P $pid >"$tmp/children"; do
+	kill -0 $pid || break
+done
+kill -TERM $pid
+status=0
+wait $pid || status=$?
+[ "$status" -eq 143 ] || fail "told to end: $status, $(cat "$tmp/err")"
+while read -r child; do
+	[ ! -e "/proc/$child" ] || fail "process $child goes on"
+done <"$tmp/children"
+
+# ---- mistakes
+expect 2 nam-bench figure
+says 'which figure?'
+expect 2 nam-bench figure tree-99
+says "there is no figure 'tree-99'"
+expect 2 nam-bench figure tree-8 --designs coarse,bushy
+says "--designs: 'bushy' is not known"
+expect 2 nam-bench figure tree-8 --clients 4,many
+says "--clients: 'many' is not a whole number"
+expect 2 nam-bench figure tree-11 --cluster shm:/nowhere
+says 'tree-11: only with --cluster sim:PROFILE'
+expect 2 nam-bench figure tree-8 --cluster shm:/nowhere --memservers 4
+says '--memservers: only with --cluster sim:PROFILE'
+echo >"$tmp/file"
+expect 2 nam-bench figure tree-3 --out "$tmp/file"
+says 'it is no folder'
+
+[ "$failures" -eq 0 ] || exit 1

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* design.c -- an index's design and its parts as people write them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "namctl.h"
+
+struct word {
+	const char *name;
+	int value;
+};
+
+static const struct word designs[] = {
+	{ "fine", NAM_DESIGN_FINE },
+	{ "coarse", NAM_DESIGN_COARSE },
+	{ "hybrid", NAM_DESIGN_HYBRID },
+	{ NULL, 0 },
+};
+
+static const struct word partitionings[] = {
+	{ "range", NAM_PARTITION_RANGE },
+	{ "hash", NAM_PARTITION_HASH },
+	{ "round-robin", NAM_PARTITION_ROUND_ROBIN },
+	{ NULL, 0 },
+};
+
+static int
+word_find(const struct word *words, const char *name, int *ret_value)
+{
+	for (; words->name; words++) {
+		if (!strcmp(words->name, name)) {
+			*ret_value = words->value;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static const char *
+word_name(const struct word *words, int value)
+{
+	while (words->name && words->value != value)
+		words++;
+	return words->name ? words->name : "?";
+}
+
+int
+ctl_design_parse(const char *text, enum nam_index_design *ret_design)
+{
+	int value;
+
+	if (word_find(designs, text, &value)) {
+		ctl_complain("--design: '%s' is not known; choose fine, coarse or hybrid", text);
+		return NAM_EXIT_USAGE;
+	}
+	*ret_design = (enum nam_index_design)value;
+	return 0;
+}
+
+int
+ctl_partitioning_parse(const char *text, enum nam_partitioning *ret_partitioning)
+{
+	int value;
+
+	if (word_find(partitionings, text, &value)) {
+		ctl_complain("--partition: '%s' is not known; choose range, hash or round-robin",
+			text);
+		return NAM_EXIT_USAGE;
+	}
+	*ret_partitioning = (enum nam_partitioning)value;
+	return 0;
+}
+
+const char *
+ctl_design_name(const struct nam_index_options *options)
+{
+	return word_name(designs, options->design);
+}
+
+const char *
+ctl_partitioning_name(const struct nam_index_options *options)
+{
+	if (options->design == NAM_DESIGN_FINE)
+		return "none";
+	return word_name(partitionings, options->partitioning);
+}
+
+/* ---- bounds -------------------------------------------------------------------------------- */
+
+/* "KEY,KEY,...": as many as there are memory servers, less one.  The caller frees *ret_bounds. */
+static int
+bounds_parse(const struct ctl *ctl, const struct key_format *format, uint8_t **ret_bounds)
+{
+	uint32_t wanted = nam_client_servers(ctl->client) - 1, count = 0;
+	char *copy = strdup(ctl->bounds), *next = copy, *text;
+	uint8_t *bounds = malloc((size_t)(wanted ? wanted : 1) * format->bytes);
+	struct nam_diag diag = { "" };
+	int exit_code = NAM_EXIT_OK;
+
+	if (!copy || !bounds) {
+		exit_code = ctl_failed("--bounds", -ENOMEM, NULL);
+		goto out;
+	}
+	for (; (text = strsep(&next, ",")); count++) {
+		if (count >= wanted)
+			continue;
+		if (key_parse(format, text, bounds + (size_t)count * format->bytes, &diag)) {
+			ctl_complain("--bounds: %s", diag.text);
+			exit_code = NAM_EXIT_USAGE;
+			goto out;
+		}
+	}
+	if (count != wanted) {
+		ctl_complain("--bounds: %u keys for %u memory servers: say %u, where the parts of "
+			"the second and later ones begin", count, wanted + 1, wanted);
+		exit_code = NAM_EXIT_USAGE;
+	}
+out:
+	free(copy);
+	if (exit_code)
+		free(bounds);
+	else
+		*ret_bounds = bounds;
+	return exit_code;
+}
+
+static int
+refuse(const char *option, const char *why)
+{
+	ctl_complain("%s: %s", option, why);
+	return NAM_EXIT_USAGE;
+}
+
+int
+ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
+{
+	struct nam_index_options *create = &ctl->create;
+	struct nam_diag diag = { "" };
+	struct key_format format;
+	int exit_code;
+
+	*ret_bounds = NULL;
+	if (create->design == NAM_DESIGN_FINE)
+		return ctl->bounds ? refuse("--bounds", "a fine-grained index has no parts") :
+			ctl->partitioning_said ? refuse("--partition",
+				"a fine-grained index has no parts") : NAM_EXIT_OK;
+	if (create->design == NAM_DESIGN_COARSE && ctl->head_interval_said)
+		return refuse("--head-interval", "a coarse-grained index has no head nodes");
+	if (ctl->bounds && ctl->partitioning_said && create->partitioning != NAM_PARTITION_RANGE)
+		return refuse("--bounds", "only with --partition range");
+	if (ctl->bounds)
+		create->partitioning = NAM_PARTITION_RANGE;
+	else
+		return NAM_EXIT_OK;
+	if (key_format_choose(ctl->key_type, create->key_bytes, &format, &diag)) {
+		ctl_complain("%s", diag.text);
+		return NAM_EXIT_USAGE;
+	}
+	exit_code = bounds_parse(ctl, &format, ret_bounds);
+	create->bounds = *ret_bounds;
+	return exit_code;
+}
+
+/* ---- what an index is ---------------------------------------------------------------------- */
+
+void
+ctl_parts_print(const struct ctl *ctl)
+{
+	const struct nam_index_options *is = nam_index_properties(ctl->index);
+	const uint8_t *bounds = is->bounds;
+	char text[KEY_TEXT_BYTES];
+
+	if (is->design == NAM_DESIGN_FINE)
+		return;
+	printf("parts            by %s\n", ctl_partitioning_name(is));
+	for (uint32_t i = 0; bounds && i + 1 < nam_client_servers(ctl->client); i++) {
+		key_print(&ctl->format, bounds + (size_t)i * is->key_bytes, text);
+		printf("  part %-9u from %s\n", i + 1, text);
+	}
+}
+
+void
+ctl_parts_json(const struct ctl *ctl, cJSON *object)
+{
+	const struct nam_index_options *is = nam_index_properties(ctl->index);
+	const uint8_t *bounds = is->bounds;
+	cJSON *list;
+
+	cJSON_AddStringToObject(object, "design", ctl_design_name(is));
+	cJSON_AddStringToObject(object, "partitioning", ctl_partitioning_name(is));
+	if (is->design == NAM_DESIGN_FINE || !bounds)
+		return;
+	list = cJSON_AddArrayToObject(object, "bounds");
+	for (uint32_t i = 0; i + 1 < nam_client_servers(ctl->client); i++)
+		cJSON_AddItemToArray(list,
+			ctl_json_key(&ctl->format, bounds + (size_t)i * is->key_bytes));
+}
