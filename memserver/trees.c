@@ -13,9 +13,7 @@
 void
 nam__trees_work_begin(struct nam__handler *handler)
 {
-	struct nam__trees *trees = &handler->server->trees;
-
-	uint64_t clock = atomic_load_explicit(&trees->clock, memory_order_relaxed);
+	uint64_t clock = atomic_load_explicit(&handler->server->trees.clock, memory_order_relaxed);
 
 	nam_race_point("trees.clock_read");
 	atomic_store_explicit(&handler->began, clock, memory_order_relaxed);
