@@ -56,7 +56,7 @@ line_begins(const struct figure *figure, const struct figure_points *points, siz
 			continue;
 		ret->measured |= points->points[i].done || figure->model_only;
 		ret->model |= points->points[i].model.known && !figure->model_only &&
-			figure->y == Y_RATE;
+			figure->y == Y_RATE && figure->x != X_CACHE && figure->x != X_COLOCATED;
 	}
 	return true;
 }
@@ -112,11 +112,11 @@ write_axes(FILE *file, const struct figure *figure)
 	fprintf(file, "set format y '%s'\nset grid ytics lc '#dddddd' lt 1\nset border 3\n"
 		"set tics nomirror out\nset offsets graph 0.03, graph 0.03, 0, 0\n",
 		figure->y == Y_LATENCY ? "%.0s %cs" : "%.1s %c");
-	if (figure->y == Y_LATENCY || figure->model_only)
+	if (figure->y == Y_LATENCY || figure->model_only || figure->x == X_KEYS)
 		fputs("set logscale y\n", file);
 	else
 		fputs("set yrange [0:*]\n", file);
-	if (figure->x == X_CLIENTS)
+	if (figure->x == X_CLIENTS || figure->x == X_CACHE)
 		fputs("set xrange [0:*]\n", file);
 	if (figure->x == X_KEYS)
 		fputs("set logscale x\nset format x '%.0s %c'\n", file);
