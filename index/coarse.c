@@ -9,46 +9,62 @@
 #define CALLS_MAX 8u			/* of a lookup of many keys, under way at a time */
 #define LOOKUPS_MAX 128u		/* of one request */
 
-struct request {
+/* A request for one pair, and the reply to it. */
+union request {
 	struct nam_rpc_tree_point_request head;
-	uint64_t pair[NAM__KEY_WORDS_MAX + 1];
+	uint8_t bytes[sizeof(struct nam_rpc_tree_point_request) + 8 * (NAM__KEY_WORDS_MAX + 1)];
 };
 
-struct reply {
+union reply {
 	struct nam_rpc_tree_point_reply head;
-	struct nam_rpc_tree_point_result result;
+	uint8_t bytes[sizeof(struct nam_rpc_tree_point_reply) +
+		sizeof(struct nam_rpc_tree_point_result)];
 };
 
-NAM_FIBER_FN static int
-ask(struct nam_worker *worker, uint32_t slot, const struct request *request, unsigned key_words,
-	struct reply *reply)
+static void
+request_fill(union request *request, uint64_t tree, enum nam_rpc_tree_point kind,
+	const uint64_t *key, unsigned key_words, uint64_t payload)
 {
-	uint32_t bytes = sizeof(*reply);
+	request->head = (struct nam_rpc_tree_point_request){
+		.tree = tree,
+		.kind = (uint16_t)kind,
+		.count = 1,
+	};
+	memcpy(request->head.pairs, key, 8 * key_words);
+	request->head.pairs[key_words] = payload;
+}
+
+/* What came of the one pair: 0 or a negative code, of the request's or the pair's. */
+NAM_FIBER_FN static int
+ask(struct nam_worker *worker, uint32_t slot, const union request *request, unsigned key_words,
+	uint64_t *ret_payload)
+{
+	union reply reply;
+	uint32_t bytes = sizeof(reply);
 	int rc = nam_rpc_call(worker, slot, NAM_RPC_TREE_POINT, request,
-		(uint32_t)sizeof(request->head) + 8 * (key_words + 1), reply,
+		(uint32_t)sizeof(request->head) + 8 * (key_words + 1), &reply,
 		&bytes); /* SUSPENDS */
 
-	if (!rc && (bytes != sizeof(*reply) || reply->head.count != 1))
+	if (!rc && (bytes != sizeof(reply) || reply.head.count != 1))
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	return rc;
+	if (rc)
+		return rc;
+	*ret_payload = reply.head.results[0].payload;
+	return (int)reply.head.results[0].status;
 }
 
 int
 nam__tree_lookup(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
 	const uint64_t *key, unsigned key_words, uint64_t *ret_payload)
 {
-	struct request request = {
-		.head = { .tree = index->tree, .kind = NAM_RPC_TREE_LOOKUP, .count = 1 },
-	};
-	struct reply reply;
+	union request request;
+	uint64_t payload = 0;
 	int rc;
 
-	memcpy(request.pair, key, 8 * key_words);
-	rc = ask(worker, slot, &request, key_words, &reply); /* SUSPENDS */
+	request_fill(&request, index->tree, NAM_RPC_TREE_LOOKUP, key, key_words, 0);
+	rc = ask(worker, slot, &request, key_words, &payload); /* SUSPENDS */
 	if (!rc)
-		rc = (int)reply.result.status;
-	if (!rc)
-		*ret_payload = reply.result.payload;
+		*ret_payload = payload;
 	return rc;
 }
 
@@ -64,19 +80,14 @@ int
 nam__tree_change(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
 	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload)
 {
-	struct request request = {
-		.head = { .tree = index->tree, .kind = (uint16_t)kind, .count = 1 },
-	};
-	struct reply reply;
-	uint64_t since_ns = 0;
+	union request request;
+	uint64_t since_ns = 0, none;
 	int rc;
 
-	memcpy(request.pair, key, 8 * key_words);
-	request.pair[key_words] = payload;
+	request_fill(&request, index->tree, kind, key, key_words, payload);
 	for (unsigned tries = 0;; tries++) {
-		rc = ask(worker, slot, &request, key_words, &reply); /* SUSPENDS */
-		if (!rc)
-			return (int)reply.result.status;
+		rc = ask(worker, slot, &request, key_words, &none); /* SUSPENDS */
+		/* Only the request as a whole is refused so. */
 		if (rc != -NAM_E_RESTART_LOCKED)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
