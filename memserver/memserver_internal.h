@@ -256,7 +256,7 @@ struct nam_server {
 	struct nam__membership membership;
 	struct nam__trees trees;
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
-	uint32_t next_handler;
+	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;
 	_Atomic uint32_t connections_count;
 	pthread_mutex_t mutex;		/* connections; held while one is accepted */

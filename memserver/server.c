@@ -169,14 +169,20 @@ unlink_connection(struct nam_server *server, struct nam__connection *connection)
 		connection->next->previous = connection->previous;
 }
 
-/* The next handler in turn that has room; NULL if none has. */
+/*
+ * The next handler in turn that has room; NULL if none has.  Who has no id yet takes turns apart:
+ * of a client's connections the first is idle most of the time, and if it took a turn of the
+ * others, the busy ones of clients that come one by one would all go to every second handler.
+ */
 static struct nam__handler *
-choose_handler(struct nam_server *server)
+choose_handler(struct nam_server *server, bool has_id)
 {
-	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
-		struct nam__handler *handler = &server->handlers[server->next_handler];
+	uint32_t *next = &server->next_handler[has_id];
 
-		server->next_handler = (server->next_handler + 1) % server->options.rpc_threads;
+	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
+		struct nam__handler *handler = &server->handlers[*next];
+
+		*next = (*next + 1) % server->options.rpc_threads;
 		if (atomic_load_explicit(&handler->connections, memory_order_relaxed) <
 			NAM__HANDLER_CONNECTIONS_MAX)
 			return handler;
@@ -233,7 +239,7 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 		return -ENOMEM;
 	connection->client_id = wire.client_id;
 	connection->incarnation = wire.incarnation;
-	connection->handler = choose_handler(server);
+	connection->handler = choose_handler(server, wire.client_id != 0);
 	rc = connection->handler ? nam__membership_attach(&server->membership, connection) :
 		-NAM_E_LIMIT;
 	if (rc) {
