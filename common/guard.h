@@ -51,7 +51,8 @@
 	X(LOAD_EMPTY, "load-empty", "the loss of what is in a part that is loaded")                 \
 	X(LOAD_ALONE, "load-alone", "changes of a part that is being loaded")                       \
 	X(LOAD_WAIT, "load-wait", "changes that were under way when a load began")                  \
-	X(STALE_NAME, "stale-name", "names of leaves that died, which lead there for ever")
+	X(STALE_NAME, "stale-name", "names of leaves that died, which lead there for ever")         \
+	X(NAMED_LAST, "named-last", "names of nodes that their left halves still take for theirs")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

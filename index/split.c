@@ -195,6 +195,15 @@ forgive_late_separator(struct nam_worker *worker, int rc)
 	return 0;
 }
 
+/* Step 3. */
+NAM_FIBER_FN static int
+name_right(struct nam_worker *worker, struct nam_index *index, const struct nam__key *separator,
+	struct nam_gaddr right_at, unsigned level)
+{
+	return forgive_late_separator(worker, nam__separator_add(worker, index, separator->w,
+		right_at, level + 1)); /* SUSPENDS */
+}
+
 int
 nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
 	const uint64_t *key, uint64_t value)
@@ -224,6 +233,10 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
 	if (rc)
 		goto free_right;
+	if (!NAM_GUARD(NAMED_LAST))
+		rc = name_right(worker, index, &separator, right_at, level); /* SUSPENDS */
+	if (rc)
+		goto free_right;
 	nam_race_point("split.sibling_written");
 
 	/* Step 2.  What the right half took over stays in the left one, behind its last entry. */
@@ -238,10 +251,8 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		nam__cache_put(index->cache, right, right_at);
 	}
 
-	/* Step 3. */
-	if (!rc)
-		rc = forgive_late_separator(worker, nam__separator_add(worker, index, separator.w,
-			right_at, level + 1)); /* SUSPENDS */
+	if (NAM_GUARD(NAMED_LAST) && !rc)
+		rc = name_right(worker, index, &separator, right_at, level); /* SUSPENDS */
 	nam_buffer_give(worker, right, g->node_bytes);
 	return rc;
 

@@ -55,6 +55,10 @@ static const struct missed {
 	{ "reused_elsewhere", NAM_SIM_VERBS, "generation" },
 	{ "locked_elsewhere", NAM_SIM_WEAK, "generation" },
 	{ "late_name", NAM_SIM_VERBS, "child-alive" },
+	{ "early_name", NAM_SIM_STRICT, "named-last" },
+	{ "early_name", NAM_SIM_VERBS, "named-last" },
+	{ "early_separator", NAM_SIM_STRICT, "named-last" },
+	{ "early_separator", NAM_SIM_VERBS, "named-last" },
 };
 #define MISSED (sizeof(missed) / sizeof(missed[0]))
 

@@ -92,6 +92,53 @@ look_after_death(struct actor *self)
 	litmus_expect_range(self, 0, 430, 0);
 }
 
+/* ---- a right half that the left one does not lead to yet ------------------------------------ */
+
+static void
+hold_unlinked(struct actor *self)
+{
+	(void)self;
+	litmus.flags[ONE] = true;
+	litmus_await_for(TWO, LITMUS_SHORT_NS);
+}
+
+static void
+divide_slowly(struct actor *self)
+{
+	litmus_await(THREE);
+	divide_only(self);
+}
+
+/* Without a cache: by the name, if there is one, else by the left half, which is locked. */
+static void
+insert_by_name(struct actor *self)
+{
+	litmus_await(ONE);
+	litmus_insert(self, 205);
+	litmus.flags[FOUR] = true;
+}
+
+/* By the names of before. */
+static void
+look_by_left_half(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus.flags[THREE] = true;
+	litmus_await(FOUR);
+	litmus_expect(self, 205, 0);
+	litmus.flags[TWO] = true;
+}
+
+static void
+end_divided(struct actor *self)
+{
+	litmus_expect_range(self, 0, 430, 0);
+	litmus_expect(self, 111, 0);
+	litmus_expect(self, 112, 0);
+	litmus_expect(self, 205, 0);
+	litmus_verify(self);
+}
+
 /* ---- a parent that is locked for longer than anybody waits --------------------------------- */
 
 static void
@@ -587,6 +634,14 @@ const struct litmus_case litmus_tree_cases[] = {
 			{ { "split.left_written", A, hold_divided } } },
 		"hybrid: the new leaf is merged away before its splitter names it", 1,
 		LITMUS_HYBRID_HASH },
+	{ { "early_separator", LITMUS_LOADED,
+			{ end_divided, divide_slowly, insert_by_name, look_by_left_half },
+			{ { "split.sibling_written", A, hold_unlinked } } },
+		"others look for a right half that its left half does not lead to yet", 1, 0 },
+	{ { "early_name", LITMUS_LOADED,
+			{ end_divided, divide_slowly, insert_by_name, look_by_left_half },
+			{ { "split.sibling_written", A, hold_unlinked } } },
+		"hybrid: the same for the right half of a leaf", 1, LITMUS_HYBRID_HASH },
 	{ { "split_under_merge", LITMUS_LOADED, { end_merged, divide_under_merge, merge_slowly },
 			{ { "merge.parent_locked", B, hold_briefly },
 				{ "split.left_written", A, raise_two } } },
