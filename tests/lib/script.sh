@@ -44,10 +44,44 @@ prints() {
 	[ "$out" = "$1" ] || fail "expected '$1', got '$out'"
 }
 
-# json EXPRESSION: of Python, must hold of its output r.
+# A Python that stays, for to start one takes longer than most commands that are tested.
+python_start() {
+	coproc python_server {
+		exec python3 -c '
+import csv, json, sys
+n = float
+pending = b""
+while True:
+	while pending.count(b"\0") < 3:
+		more = sys.stdin.buffer.read1(1 << 16)
+		if not more:
+			sys.exit()
+		pending += more
+	kind, text, expression, pending = pending.split(b"\0", 3)
+	try:
+		r = (json.loads(text) if kind == b"json" else
+			list(csv.DictReader(text.decode().splitlines())))
+		answer = str(eval(expression.decode()))
+	except Exception as error:
+		answer = repr(error)
+	print(" ".join(answer.split()), flush=True)
+'
+	}
+}
+
+# python KIND EXPRESSION: with r for what the last command printed, KIND is json, or csv: its rows;
+# n() makes a number of text.  Sets $value.
+python() {
+	[ -n "${python_server_PID:-}" ] || python_start
+	value=
+	printf '%s\0%s\0%s\0' "$1" "$out" "${2//$'\n'/ }" >&"${python_server[1]}"
+	read -r value <&"${python_server[0]}" || fail "$2: Python has ended"
+}
+
+# json EXPRESSION: must hold of the JSON r.
 json() {
-	python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert eval(sys.argv[2]), r' \
-		"$out" "${1//$'\n'/ }" 2>"$tmp/python" || fail "$1: $(tail -1 "$tmp/python")"
+	python json "bool($1)"
+	[ "$value" = True ] || fail "$1: $value, of $out"
 }
 
 # finish TEXT: ends the script; TEXT is what there is to say if nothing has failed.

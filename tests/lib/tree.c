@@ -12,7 +12,7 @@
 #include "tree.h"
 
 /* Machines that run tests are busy: a holder may not get its turn for long. */
-#define LOCK_TIMEOUT_MS 5000u
+uint32_t tree_lock_timeout_ms = 5000;
 
 static void
 die(const char *what, int rc, const char *why)
@@ -26,7 +26,8 @@ tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes)
 	memset(tree, 0, sizeof(*tree));
 	memory_bytes = test_memory(memory_bytes);
 	tree->cluster = local_cluster_start(servers, memory_bytes, memory_bytes);
-	tree->client = test_connect(local_cluster_list(tree->cluster), "test", LOCK_TIMEOUT_MS);
+	tree->client = test_connect(local_cluster_list(tree->cluster), "test",
+		tree_lock_timeout_ms);
 	tree->worker = test_worker(tree->client);
 }
 
@@ -66,7 +67,7 @@ tree_guest_come(const char *list, struct tree_guest *guest)
 {
 	int rc;
 
-	guest->client = test_connect(list, "guest", LOCK_TIMEOUT_MS);
+	guest->client = test_connect(list, "guest", tree_lock_timeout_ms);
 	guest->worker = test_worker(guest->client);
 	rc = nam_index_open(guest->worker, TREE_NAME, 16u << 20, &guest->index);
 	if (rc)

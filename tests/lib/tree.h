@@ -19,6 +19,9 @@ struct tree {
 	struct nam_index *index;
 };
 
+/* Patience of those who connect from now on; for tests in which all other holders are dead. */
+extern uint32_t tree_lock_timeout_ms;
+
 void tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes);
 void tree_stop(struct tree *tree);
 

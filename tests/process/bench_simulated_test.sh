@@ -4,141 +4,125 @@
 # is the same for the same seed; more machines do more.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 unset NAM_PROFILES NAM_CLUSTER
 
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
+# simulate STATUS ARGUMENT...: of nam-bench index.
+simulate() {
+	expect "$1" nam-bench index "${@:2}"
 }
 
-# expect STATUS ARGUMENT...: nam-bench index; its output goes to $out, its messages to $err.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$(nam-bench index "$@" 2>"$tmp/err") || status=$?
-	err=$(cat "$tmp/err")
-	[ "$status" -eq "$wanted" ] ||
-		fail "'$*' ended with $status instead of $wanted: $out $err"
-}
-
-says() {
-	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
-}
-
-# json EXPRESSION: must hold of the result r.
-json() {
-	python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert eval(sys.argv[2]), r' \
-		"$out" "${1//$'\n'/ }" 2>"$tmp/python" || fail "$1: $(tail -1 "$tmp/python")"
-}
-
+# Sets $rate.
 rate() {
-	python3 -c 'import json, sys; print(int(json.loads(sys.argv[1])["ops_per_s"]))' "$out"
+	python json 'int(r["ops_per_s"])'
+	rate=$value
 }
 
 # ---- what is printed
-expect 0 --cluster sim:connect-ib --memservers 2 --clients 3 --keys 20k --ops 3k
+simulate 0 --cluster sim:connect-ib --memservers 2 --clients 3 --keys 20k --ops 3k
 says 'simulated: connect-ib'
 says '3 of 1 thread of 16 fibers'
-expect 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
+simulate 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
 	--ops 4k --json -
 json 'r["simulated"] is True and r["profile"] == "connectx6" and r["memservers"] == 3'
 json 'r["clients"] == 4 and r["threads"] == 2 and r["ops"] == 4000 and r["errors"] == 0'
 json '0.999 < r["per_op"]["round_trips"] < 1.05'
 first=$out
-expect 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
+simulate 0 --cluster sim:connectx6 --memservers 3 --clients 4 --threads 2 --fibers 2 --keys 20k \
 	--ops 4k --json -
 [ "$first" = "$out" ] || fail "one seed, two results: $first $out"
 
 # ---- every workload
 for workload in ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f nam-a nam-b nam-c nam-d; do
-	expect 0 --cluster sim:connectx4 --clients 3 --workload $workload --keys 5k --ops 1500 \
+	simulate 0 --cluster sim:connectx4 --clients 3 --workload $workload --keys 5k --ops 1500 \
 		--fibers 4 --verify --json -
 	json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == 1500'
 done
-expect 0 --cluster sim:connect-ib --clients 4 --keys 5k --ops 8k --load insert --collect --verify \
+simulate 0 --cluster sim:connect-ib --clients 4 --keys 5k --ops 8k --load insert --collect --verify \
 	--mix insert=25,delete=25,lookup=20,upsert=20,scan=10 --threads 2 --json -
 json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == 8000'
-expect 0 --cluster sim:connectx5 --clients 2 --keys 20k --batch 16 --fibers 2 --ops 2k --json -
+simulate 0 --cluster sim:connectx5 --clients 2 --keys 20k --batch 16 --fibers 2 --ops 2k --json -
 json 'r["errors"] == 0 and r["ops"] == 2000'
-expect 0 --cluster sim:connect-ib --keys 20k --raw-ratio --ops 2k --json -
+simulate 0 --cluster sim:connect-ib --keys 20k --raw-ratio --ops 2k --json -
 json 'r["errors"] == 0 and 0 < r["raw_ratio"] < 1.5'
 for profile in connectx3 shm; do
-	expect 0 --cluster sim:$profile --clients 2 --keys 20k --ops 2k --json -
+	simulate 0 --cluster sim:$profile --clients 2 --keys 20k --ops 2k --json -
 	json 'r["errors"] == 0'
 done
 
 # ---- ratios that only the network explains: a lone fiber waits, many do not; one server is full
-expect 0 --cluster sim:connect-ib --memservers 1 --clients 1 --fibers 1 --keys 20k --json -
-lone=$(rate)
+simulate 0 --cluster sim:connect-ib --memservers 1 --clients 1 --fibers 1 --keys 20k --json -
+rate
+lone=$rate
 # A round trip of 1.9 us, a KiB on its way, and the processor's share.
 [ "$lone" -gt 350000 ] && [ "$lone" -lt 500000 ] || fail "a lone fiber: $lone a second"
-expect 0 --cluster sim:connect-ib --memservers 1 --clients 1 --keys 20k --json -
-[ "$(rate)" -gt $((4 * lone)) ] || fail "16 fibers: $(rate) a second, one: $lone"
-expect 0 --cluster sim:connect-ib --memservers 1 --clients 40 --fibers 2 --keys 20k --json -
-full=$(rate)
+simulate 0 --cluster sim:connect-ib --memservers 1 --clients 1 --keys 20k --json -
+rate
+[ "$rate" -gt $((4 * lone)) ] || fail "16 fibers: $rate a second, one: $lone"
+simulate 0 --cluster sim:connect-ib --memservers 1 --clients 40 --fibers 2 --keys 20k --json -
+rate
+full=$rate
 # 6.8 GB/s of 1,024 bytes and 30 of header.
 [ "$full" -gt 6000000 ] && [ "$full" -lt 6500000 ] || fail "a full port: $full a second"
-expect 0 --cluster sim:connect-ib --memservers 4 --clients 40 --fibers 2 --keys 20k --json -
-[ "$(rate)" -gt $((3 * full / 2)) ] || fail "four memory servers: $(rate), one: $full a second"
+simulate 0 --cluster sim:connect-ib --memservers 4 --clients 40 --fibers 2 --keys 20k --json -
+rate
+[ "$rate" -gt $((3 * full / 2)) ] || fail "four memory servers: $rate, one: $full a second"
 
 # ---- designs
 coarse='--cluster sim:connect-ib --design coarse --cache-mb 0 --fibers 1'
 hybrid=${coarse/coarse/hybrid}
 for how in range hash round-robin; do
 	for design in "$coarse" "$hybrid"; do
-		expect 0 $design --partition $how --clients 3 --keys 5k --ops 1500 --verify \
+		simulate 0 $design --partition $how --clients 3 --keys 5k --ops 1500 --verify \
 			--mix insert=20,delete=20,lookup=20,upsert=20,scan=20 --json -
 		json 'r["errors"] == 0 and r["violations"] == 0 and r["partitioning"] == "'$how'"'
 	done
 done
 # Leaves are READ: one level less is searched.
-expect 0 $hybrid --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 --json -
+simulate 0 $hybrid --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 --json -
 json '0.95 < r["ops_per_s"] * (150 + 250 * (r["memory"]["height"] - 1) + 30) * 1e-9 < 1.01'
 # Handler threads are busy as long as the profile says: 150 ns for a request, 250 for each node on
 # the way down, 30 for a pair of a page of 254.
 for threads in 1 4; do
-	expect 0 $coarse --memservers 1 --rpc-threads $threads --clients 60 --keys 20k \
+	simulate 0 $coarse --memservers 1 --rpc-threads $threads --clients 60 --keys 20k \
 		--seconds 0.002 --json -
 	json 'r["rpc_threads"] == '$threads' and r["per_op"]["round_trips"] == 1'
 	json '0.95 < r["ops_per_s"] * (150 + 250 * r["memory"]["height"]) * 1e-9 /
 		'$threads' < 1.01'
 done
-expect 0 $coarse --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --json - \
+simulate 0 $coarse --memservers 1 --rpc-threads 1 --clients 60 --keys 20k --json - \
 	--workload tree-b --selectivity 0.0127 --ops 600
 json '0.85 < r["entries_per_s"] / 254 * (150 + 250 * r["memory"]["height"] + 254 * 30) * 1e-9
 	< 1.05'
 # Two of four memory servers' processors: what the others keep is little.
-expect 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
+simulate 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
 	--json -
-even=$(rate)
-expect 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
+rate
+even=$rate
+simulate 0 $coarse --memservers 4 --rpc-threads 1 --clients 60 --keys 20k --seconds 0.002 \
 	--shares 80,12,5,3 --json -
 json 'r["shares"] == [80, 12, 5, 3]'
-[ "$even" -gt $((5 * $(rate) / 2)) ] || fail "even: $even a second, skewed: $(rate)"
-expect 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --verify --json -
+rate
+[ "$even" -gt $((5 * rate / 2)) ] || fail "even: $even a second, skewed: $rate"
+simulate 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --verify --json -
 json 'r["colocated"] is True and r["errors"] == 0'
-expect 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k --json -
+simulate 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k --json -
 json 'r["cache_mb"] == 0.5 and r["per_op"]["round_trips"] < 1.05'
-expect 2 --cluster sim:connect-ib --rpc-threads 0
+simulate 2 --cluster sim:connect-ib --rpc-threads 0
 says '--rpc-threads'
 
 # ---- mistakes
-expect 2 --cluster sim:connectx99
+simulate 2 --cluster sim:connectx99
 says "there is no profile 'connectx99': connectx3, connect-ib"
-expect 2 --cluster sim:connect-ib --keep
+simulate 2 --cluster sim:connect-ib --keep
 says 'a simulated cluster ends with the run'
-expect 2 --cluster sim:connect-ib --load none --name x
+simulate 2 --cluster sim:connect-ib --load none --name x
 says 'a simulated cluster ends with the run'
-expect 2 --cluster shm:/nowhere --clients 3
+simulate 2 --cluster shm:/nowhere --clients 3
 says '--clients: only with --cluster sim:PROFILE'
 printf '[cpu]\nspeed = 3\n' >"$tmp/odd.ini"
-expect 2 --cluster "sim:$tmp/odd.ini"
+simulate 2 --cluster "sim:$tmp/odd.ini"
 says "odd.ini:2: there is no 'speed' in [cpu]"
 
-[ "$failures" -eq 0 ] || exit 1
+finish "simulated clusters: all as they should be"

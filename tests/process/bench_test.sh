@@ -3,39 +3,8 @@
 # nam-bench from a shell: what it measures, what it notices, and its exit status.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$("$@" 2>"$tmp/err") || status=$?
-	err=$(cat "$tmp/err")
-	[ "$status" -eq "$wanted" ] ||
-		fail "'$*' ended with $status instead of $wanted: $out $err"
-}
-
-says() {
-	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
-}
-
-# json EXPRESSION: must hold of the result r.
-json() {
-	python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert eval(sys.argv[2]), r' \
-		"$out" "${1//$'\n'/ }" 2>"$tmp/python" || fail "$1: $(tail -1 "$tmp/python")"
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
 raw() {
 	expect 0 nam-bench raw --memory 4M --json - "$@"
@@ -254,5 +223,4 @@ test_wrong_answers
 test_processes
 test_interrupt
 test_death
-[ $failures -eq 0 ] || exit 1
-echo "nam-bench: all as it should be"
+finish "nam-bench: all as it should be"

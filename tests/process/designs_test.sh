@@ -4,40 +4,9 @@
 # each partitioning; what makes no sense is refused by name.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 unset NAM_PROFILES
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$("$@" 2>"$tmp/err") || status=$?
-	err=$(cat "$tmp/err")
-	[ "$status" -eq "$wanted" ] ||
-		fail "'$*' ended with $status instead of $wanted: $out $err"
-}
-
-says() {
-	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
-}
-
-# json EXPRESSION: must hold of the result r.
-json() {
-	python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert eval(sys.argv[2]), r' \
-		"$out" "${1//$'\n'/ }" 2>"$tmp/python" || fail "$1: $(tail -1 "$tmp/python")"
-}
 
 test_namctl() {
 	expect 0 namctl index create plain
@@ -204,4 +173,4 @@ export NAM_CLUSTER=$cluster
 test_namctl
 test_bench
 nam_servers_stop || fail "the servers did not end well"
-[ $failures -eq 0 ] || exit 1
+finish "designs: all as they should be"

@@ -3,41 +3,12 @@
 # namctl from a shell: every command, what it prints, and its exit status when things go wrong.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$("$@" 2>"$tmp/err") || status=$?
-	err=$(cat "$tmp/err")
-	[ "$status" -eq "$wanted" ] ||
-		fail "'$*' ended with $status instead of $wanted: $out $err"
-}
-
-says() {
-	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
 # Nobody wants to read an address twice in front of a message.
 prints_once() {
 	[ "$(grep -o "$1" <<<"$err" | wc -l)" -eq 1 ] || fail "'$1' was expected once in: $err"
-}
-
-prints() {
-	[ "$out" = "$1" ] || fail "expected '$1', got '$out'"
 }
 
 test_usage() {
@@ -91,8 +62,7 @@ test_doctor() {
 	expect 0 namctl --quiet doctor verbs --root "$tmp/machine"
 	prints ""
 	expect 0 namctl --json doctor verbs --root "$tmp/machine"
-	python3 -c 'import json, sys; sys.exit(not json.load(sys.stdin)["fabrics"][0]["usable"])' \
-		<<<"$out" || fail "wrong JSON: $out"
+	json 'r["fabrics"][0]["usable"]'
 	echo "1: DOWN" >"$tmp/machine/sys/class/infiniband/mlx5_0/ports/1/state"
 	expect 1 namctl doctor verbs --root "$tmp/machine"
 	says "ip link set eth7 up"
@@ -115,12 +85,8 @@ test_status() {
 	says "$(nam_server_address 0)"
 	says "$(nam_server_address 1)"
 	expect 0 namctl --json status
-	python3 -c '
-import json, sys
-servers = json.loads(sys.argv[1])["servers"]
-assert [s["id"] for s in servers] == [0, 1], servers
-assert all(s["alive"] and s["memory_bytes"] == int(sys.argv[2]) << 20 for s in servers), servers
-' "$out" "$megabytes" || fail "status --json: $out"
+	json '[s["id"] for s in r["servers"]] == [0, 1]'
+	json "all(s['alive'] and s['memory_bytes'] == $megabytes << 20 for s in r['servers'])"
 }
 
 test_index_commands() {
@@ -183,14 +149,9 @@ test_points() {
 	[ "$(cut -f1 <<<"$out" | tr '\n' ' ')" = "9 5 " ] || fail "range downwards: $out"
 	expect 2 namctl range points 9 3
 	expect 0 namctl --json range points 3 9
-	python3 -c '
-import json, sys
-answer = json.loads(sys.argv[1])
-assert [p["key"] for p in answer["pairs"]] == [3, 5, 9] and answer["count"] == 3, answer
-' "$out" || fail "range --json: $out"
+	json '[p["key"] for p in r["pairs"]] == [3, 5, 9] and r["count"] == 3'
 	expect 0 namctl --json range points 10 11
-	python3 -c 'import json, sys; assert json.loads(sys.argv[1])["pairs"] == []' "$out" ||
-		fail "empty range --json: $out"
+	json 'r["pairs"] == []'
 	expect 0 namctl delete points 3
 	expect 1 namctl delete points 3
 	says "3: no such key"
@@ -243,12 +204,8 @@ test_strange_keys() {
 	prints 7
 	expect 2 namctl get again 'a\b'
 	says "backslash"
-	namctl --json range strange - - >"$tmp/strange.json"
-	python3 -c '
-import json, sys
-answer = json.load(open(sys.argv[1], encoding="utf-8"))
-assert len(answer["pairs"]) == answer["count"] == 514, answer["count"]
-' "$tmp/strange.json" 2>"$tmp/python" || fail "range --json: $(tail -1 "$tmp/python")"
+	expect 0 namctl --json range strange - -
+	json 'len(r["pairs"]) == r["count"] == 514'
 	expect 2 namctl --key-type u64 range strange - -
 	says "--key-type text or hex"
 	expect 2 namctl --key-type u64 --json range strange - -
@@ -418,13 +375,9 @@ test_lost() {
 		fail "no dead server in: $out"
 	prints_once "$second: "
 	expect 3 namctl --cluster "$second,$first" --json status
-	python3 -c '
-import json, sys
-servers = json.loads(sys.argv[1])["servers"]
-assert [s["alive"] for s in servers] == [False, True], servers
-assert servers[0]["error"] == "NAM_E_FABRIC_CONNECT" and servers[0]["message"], servers
-assert servers[1]["memory_bytes"] == int(sys.argv[2]) << 20, servers
-' "$out" "$megabytes" || fail "status --json: $out"
+	json '[s["alive"] for s in r["servers"]] == [False, True]'
+	json 'r["servers"][0]["error"] == "NAM_E_FABRIC_CONNECT" and r["servers"][0]["message"]'
+	json "r['servers'][1]['memory_bytes'] == $megabytes << 20"
 	expect 3 namctl index list
 	prints_once "$second: "
 	nam_server_start 1 "${memory[@]}" || fail "server 1 again"
@@ -432,10 +385,7 @@ assert servers[1]["memory_bytes"] == int(sys.argv[2]) << 20, servers
 	says NAM_E_LOST
 	expect 0 namctl --json index drop wide
 	says "cannot be found, and stay allocated"
-	python3 -c '
-import json, sys
-assert json.loads(sys.argv[1]) == {"dropped": "wide", "nodes_left": True, "blocks_lost": 0}
-' "$out" || fail "index drop --json: $out"
+	json 'r == {"dropped": "wide", "nodes_left": True, "blocks_lost": 0}'
 	expect 5 namctl index drop wide
 }
 
@@ -479,5 +429,4 @@ nam_servers_stop || fail "the servers did not end well"
 rm -f "$tmp"/server*.log
 nam_servers_start 2 --memory $((megabytes / 4))M --region $((megabytes / 8))M --pages 4k || exit 1
 test_full_and_dead
-[ $failures -eq 0 ] || exit 1
-echo "namctl: all as it should be"
+finish "namctl: all as it should be"
