@@ -84,6 +84,8 @@ struct figure_result {
 	double ops_per_s, p50_ns, p99_ns;
 	double round_trips, bytes_in, bytes_out;
 	double memservers, rpc_threads, height;
+	bool cached;
+	double hits, stale;		/* shares of the leaves that were wanted */
 };
 
 struct figure_point {

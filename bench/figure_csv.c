@@ -36,13 +36,17 @@ write_result(FILE *file, const struct figure_point *point)
 	const struct figure_result *result = &point->result;
 
 	if (!point->done) {
-		fputs(",,,,,,,,", file);
+		fputs(",,,,,,,,,,", file);
 		return;
 	}
 	fprintf(file, ",%.0f,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g", result->height,
 		result->ops_per_s, result->p50_ns, result->p99_ns, result->round_trips,
 		result->bytes_in, result->bytes_out,
 		result->ops_per_s * (result->bytes_in + result->bytes_out));
+	if (result->cached)
+		fprintf(file, ",%.6g,%.6g", result->hits, result->stale);
+	else
+		fputs(",,", file);
 }
 
 static void
@@ -105,6 +109,7 @@ figure_csv(const struct figure *figure, const struct figure_options *o,
 	fputs("figure,design,partitioning,workload,selectivity,skew,keys,memservers,"
 	      "handler_threads,clients,cache_mb,colocated,height,ops_per_s,p50_ns,p99_ns,"
 	      "round_trips_per_op,bytes_in_per_op,bytes_out_per_op,bytes_per_s,"
+	      "cache_hit_rate,cache_stale_rate,"
 	      "model_bytes_per_s,model_bytes_per_op,model_ops_per_s,source,profile,seed\n", file);
 	for (size_t i = 0; i < points->count; i++)
 		write_point(file, o, &points->points[i]);

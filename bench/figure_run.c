@@ -261,6 +261,8 @@ result_read(const char *text, struct figure_result *ret)
 	const cJSON *latency = cJSON_GetObjectItemCaseSensitive(object, "latency_ns");
 	const cJSON *per_op = cJSON_GetObjectItemCaseSensitive(object, "per_op");
 	const cJSON *memory = cJSON_GetObjectItemCaseSensitive(object, "memory");
+	const cJSON *cache = cJSON_GetObjectItemCaseSensitive(object, "cache");
+	double wanted = number(cache, "hits") + number(cache, "misses") + number(cache, "stale");
 
 	if (!object)
 		return -EINVAL;
@@ -274,6 +276,9 @@ result_read(const char *text, struct figure_result *ret)
 		.memservers = number(object, "memservers"),
 		.rpc_threads = number(object, "rpc_threads"),
 		.height = number(memory, "height"),
+		.cached = wanted > 0,
+		.hits = wanted > 0 ? number(cache, "hits") / wanted : 0,
+		.stale = wanted > 0 ? number(cache, "stale") / wanted : 0,
 	};
 	cJSON_Delete(object);
 	return ret->ops_per_s > 0 ? 0 : -EINVAL;

@@ -97,6 +97,22 @@ bandwidth_ratio(const struct index_bench *bench)
 	       bench->raw_ratio;
 }
 
+/* A coarse-grained index has no cache, whatever its budget. */
+static bool
+has_cache(const struct index_bench *bench)
+{
+	return bench->options.cache_bytes && bench->options.index.design != NAM_DESIGN_COARSE;
+}
+
+/* Leaves that were where the cache said, of all that were wanted. */
+static double
+hit_rate(const struct nam_op_counters *sum)
+{
+	uint64_t wanted = sum->cache_hits + sum->cache_misses + sum->cache_stale;
+
+	return wanted ? (double)sum->cache_hits / (double)wanted : 0;
+}
+
 /* ---- table -------------------------------------------------------------------------------- */
 
 static void
@@ -211,9 +227,10 @@ print_operations(const struct index_bench *bench)
 			printf(", %s %" PRIu64,
 				nam_restart_cause_name((enum nam_restart_cause)cause),
 				sum.restarts[cause]);
-	if (bench->options.cache_bytes)
-		printf("; leaves not in the cache %" PRIu64, sum.cache_misses);
 	putchar('\n');
+	if (has_cache(bench))
+		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
+			hit_rate(&sum) * 100, sum.cache_hits, sum.cache_misses, sum.cache_stale);
 }
 
 static void
@@ -337,6 +354,17 @@ json_restarts(cJSON *object, const struct nam_op_counters *sum)
 }
 
 static void
+json_cache(cJSON *object, const struct nam_op_counters *sum)
+{
+	cJSON *cache = cJSON_AddObjectToObject(object, "cache");
+
+	report_number(cache, "hits", (double)sum->cache_hits);
+	report_number(cache, "misses", (double)sum->cache_misses);
+	report_number(cache, "stale", (double)sum->cache_stale);
+	report_number(cache, "hit_rate", hit_rate(sum));
+}
+
+static void
 json_memory(cJSON *object, struct index_bench *bench)
 {
 	cJSON *memory = cJSON_AddObjectToObject(object, "memory");
@@ -450,6 +478,8 @@ json_results(struct index_bench *bench)
 	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
 	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
 	json_restarts(object, &sum);
+	if (has_cache(bench))
+		json_cache(object, &sum);
 	if (bench->raw_ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
 		report_number(object, "raw_read_depth", bench->raw_depth);

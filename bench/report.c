@@ -106,7 +106,9 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 	sum->bytes_out -= less->bytes_out;
 	sum->splits -= less->splits;
 	sum->late_separators -= less->late_separators;
+	sum->cache_hits -= less->cache_hits;
 	sum->cache_misses -= less->cache_misses;
+	sum->cache_stale -= less->cache_stale;
 	for (int i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		sum->restarts[i] -= less->restarts[i];
 }

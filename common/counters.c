@@ -36,12 +36,14 @@ nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counters *m
 	sum->bytes_out += more->bytes_out;
 	sum->splits += more->splits;
 	sum->late_separators += more->late_separators;
+	sum->cache_hits += more->cache_hits;
 	sum->cache_misses += more->cache_misses;
+	sum->cache_stale += more->cache_stale;
 	for (unsigned i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		sum->restarts[i] += more->restarts[i];
 }
 /* A field that was added to the struct and forgotten above would vanish from every report. */
-_Static_assert(sizeof(struct nam_op_counters) == (9 + NAM_RESTART_CAUSES_COUNT) * sizeof(uint64_t),
+_Static_assert(sizeof(struct nam_op_counters) == (11 + NAM_RESTART_CAUSES_COUNT) * sizeof(uint64_t),
 	"add the new field to nam_op_counters_add");
 
 uint64_t

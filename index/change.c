@@ -60,8 +60,10 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		return 1;
 	}
 	rc = nam__lock_posted(worker, held->image, &held->lock, rc); /* SUSPENDS */
-	if (__builtin_expect(rc != 0 || nam__leaf_fits(index, held->image, held->at, key), 1))
+	if (__builtin_expect(rc != 0 || nam__leaf_fits(index, held->image, held->at, key), 1)) {
+		worker->current->counters->cache_hits += !rc;
 		return rc;
+	}
 	rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
 	return nam_err_is(rc, NAM_E_RESTART)
 		       ? nam__lock_walked(worker, index, key, 0, held) /* SUSPENDS */

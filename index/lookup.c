@@ -75,13 +75,14 @@ read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
-		if (nam__leaf_fits(index, image, at, key))
-			return 0;
-		if (!nam__node_judge(index, image, at, 0) &&
+		if (nam__leaf_fits(index, image, at, key) ||
+			(!nam__node_judge(index, image, at, 0) &&
 			nam__node_type(image) == NAM__NODE_LEAF &&
 			!(NAM_GUARD(FENCE_LOW) && nam__node_below(image, &index->g, key)) &&
-			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))
+			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))) {
+			worker->current->counters->cache_hits++;
 			return 0;
+		}
 	}
 	return nam__read_covering(worker, index, key, 0, image, &at); /* SUSPENDS */
 }
@@ -177,7 +178,9 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 		return rc;
 	if (nam_gaddr_is_null(at))
 		return NAM__LOOK_CLOSELY;
-	return nam__leaf_lookup(index, image, at, key, ret_payload);
+	rc = nam__leaf_lookup(index, image, at, key, ret_payload);
+	worker->current->counters->cache_hits += rc != NAM__LOOK_CLOSELY;
+	return rc;
 }
 
 int

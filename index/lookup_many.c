@@ -167,6 +167,8 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 	rc = run(&p); /* SUSPENDS */
 	/* Those that are looked up again are counted again. */
 	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1 - p.again;
+	if (!rc)
+		worker->counters[NAM_OP_LOOKUP].cache_hits += (uint64_t)count - p.again;
 	nam__op_end(worker);
 	nam_buffer_give(worker, p.images, IN_FLIGHT_MAX * index->g.node_bytes);
 	if (!rc && p.again)

@@ -243,12 +243,8 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 		walk->at = hop.child;
 		walk->level = (int)hop.level;
 		walk->from_cache = true;
-		if (level == 0 && walk->level != 0)
-			worker->current->counters->cache_misses++;
 		return 0;
 	}
-	if (index->cache && level == 0)
-		worker->current->counters->cache_misses++;
 	if (index->upper)
 		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
 	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
@@ -349,6 +345,32 @@ root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t
 	return 1;
 }
 
+/*
+ * What the cache was worth to who wants a leaf, once for each walk: where it said nothing of it as
+ * the walk began, a miss.  Who has READ the leaf without a walk counts for himself.
+ */
+static void
+count_beginning(struct nam_worker *worker, const struct nam_index *index, unsigned level,
+	const struct walk *walk)
+{
+	if (index->cache && !level && !(walk->from_cache && !walk->level))
+		worker->current->counters->cache_misses++;
+}
+
+/* Where it said something: was it so? */
+static void
+count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bool found)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+
+	if (level || walk->level || !walk->from_cache)
+		return;
+	if (found && !walk->hops)
+		counters->cache_hits++;
+	else
+		counters->cache_stale++;
+}
+
 bool
 nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
 {
@@ -372,6 +394,8 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 			nam__upper_read(worker, index, key, image, ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
+		if (!tries)
+			count_beginning(worker, index, level, &walk);
 		while (!rc) {
 			rc = nam__node_read(worker, index, walk.at, walk.level,
 				image); /* SUSPENDS */
@@ -397,6 +421,7 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 				break;
 			if (walk.level == (int)level) {
 				*ret_at = walk.at;
+				count_end(worker, level, &walk, true);
 				if (walk.hops && walk.from_cache)
 					refresh_parent(worker, index, key, &walk); /* SUSPENDS */
 				return 0;
@@ -405,6 +430,7 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 		}
 		if (!nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_RESTART_TORN)
 			return rc;
+		count_end(worker, level, &walk, false);
 		if (rc == -NAM_E_RESTART_FENCE)
 			nam__count_restart(worker, NAM_RESTART_FENCE);
 		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
@@ -495,10 +521,11 @@ nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint6
 /* Where a lock attempt should begin: the cached pointer, or the node that a walk finds. */
 NAM_FIBER_FN static int
 locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
-	uint64_t *image, struct nam_gaddr *ret_at)
+	uint64_t *image, struct nam_gaddr *ret_at, bool *ret_cached)
 {
 	struct nam__cache_hop hop;
 
+	*ret_cached = true;
 	if (level == 0) {
 		*ret_at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
 		if (!nam_gaddr_is_null(*ret_at))
@@ -508,6 +535,7 @@ locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, 
 		*ret_at = hop.child;
 		return 0;
 	}
+	*ret_cached = false;
 	return nam__read_covering(worker, index, key, level, image, ret_at); /* SUSPENDS */
 }
 
@@ -515,13 +543,14 @@ NAM_FIBER_FN static int
 lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, unsigned tries, struct nam__held *held)
 {
+	bool cached = false;
 	int rc = -NAM_E_RESTART;
 
 	for (; tries < NAM__RESTARTS_MAX; tries++) {
 		/* After a miss, walk: that repairs the pointer and finds the node. */
 		if (tries == 0)
 			rc = locate(worker, index, key, level, held->image,
-				&held->at); /* SUSPENDS */
+				&held->at, &cached); /* SUSPENDS */
 		else
 			rc = nam__read_covering(worker, index, key, level, held->image,
 				&held->at); /* SUSPENDS */
@@ -532,6 +561,8 @@ lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t
 		if (rc)
 			return rc;
 		rc = nam__held_covers(worker, index, key, level, held); /* SUSPENDS */
+		/* If it does not, the walk will tell. */
+		worker->current->counters->cache_hits += !rc && !tries && !level && cached;
 		if (!rc || !nam_err_is(rc, NAM_E_RESTART))
 			return rc;
 		if (tries > 2)

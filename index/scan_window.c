@@ -187,6 +187,7 @@ hints_from_cache(struct nam__scan *cursor, const uint64_t *key, uint32_t wanted)
 		count = hints_in_reverse(cursor, key, count);
 	cursor->hints_end += count;
 	cursor->hints_go_on = false;
+	cursor->head.worker->current->counters->cache_hits += count != 0;
 	/* A short scan with a limit has what it needs; others want to know how to go on. */
 	if (!count || cursor->reverse || (cursor->unbounded && cursor->short_scan))
 		return;
@@ -221,6 +222,7 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	struct nam_gaddr at;
 	int rc;
 
+	cursor->head.worker->current->counters->cache_misses += index->cache != NULL;
 	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_PARENT) {
 		cursor->hints[0].raw = atomic_load_explicit(&index->root, memory_order_relaxed);

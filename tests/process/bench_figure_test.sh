@@ -28,8 +28,8 @@ says 'there is no gnuplot, so there is no plot'
 [ ! -e "$tmp/out/tree-7.png" ] || fail "a plot without gnuplot"
 csv tree-7 'set(r[0]) == set("figure design partitioning workload selectivity skew keys memservers
 	handler_threads clients cache_mb colocated height ops_per_s p50_ns p99_ns round_trips_per_op
-	bytes_in_per_op bytes_out_per_op bytes_per_s model_bytes_per_s model_bytes_per_op
-	model_ops_per_s source profile seed".split())'
+	bytes_in_per_op bytes_out_per_op bytes_per_s cache_hit_rate cache_stale_rate
+	model_bytes_per_s model_bytes_per_op model_ops_per_s source profile seed".split())'
 csv tree-7 'len(r) == 16 and set(i["cache_mb"] for i in r) == {"0"} and
 	all(i["source"] == "simulated" and i["profile"] == "connect-ib" and
 	i["seed"] == "7" and i["keys"] == "20000" and i["memservers"] == "2" for i in r)'
@@ -65,6 +65,13 @@ csv tree-12 'set(i["workload"] for i in r) == {"tree-c", "tree-d"} and len(r) ==
 csv tree-12 'all(i["model_ops_per_s"] == "" for i in r)'
 csv tree-cache '[n(i["round_trips_per_op"]) for i in r if i["workload"] == "tree-a"] ==
 	[n(r[0]["height"]), 1]'
+# A cache that knows all is right about everything, as long as nobody inserts.
+csv tree-cache '[i["cache_hit_rate"] + i["cache_stale_rate"] for i in r if n(i["cache_mb"]) == 0] ==
+	[""] * 4'
+csv tree-cache '[(n(i["cache_hit_rate"]), n(i["cache_stale_rate"])) for i in r if
+	i["workload"] in ("tree-a", "tree-b") and n(i["cache_mb"])] == [(1, 0)] * 2'
+csv tree-cache 'all(0.5 < n(i["cache_hit_rate"]) <= 1 and 0 <= n(i["cache_stale_rate"]) < 0.5 and
+	n(i["cache_hit_rate"]) + n(i["cache_stale_rate"]) <= 1 for i in r if n(i["cache_mb"]))'
 sed 's/^\[cpu\]/[cpu]\nno_such_key = 1/' "$NAM_SOURCE_DIR/deploy/profiles/shm.ini" >"$tmp/odd.ini"
 expect 2 $without tree-8 --quick --cluster "sim:$tmp/odd.ini" --out "$tmp/out"
 says "there is no 'no_such_key'"

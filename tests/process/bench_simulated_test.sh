@@ -109,6 +109,28 @@ simulate 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --ve
 json 'r["colocated"] is True and r["errors"] == 0'
 simulate 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k --json -
 json 'r["cache_mb"] == 0.5 and r["per_op"]["round_trips"] < 1.05'
+# ---- what a cache was worth: all is there and so; leaves are divided; no room; none
+json 'r["cache"] == {"hits": 1000, "misses": 0, "stale": 0, "hit_rate": 1}'
+for design in fine hybrid; do
+	for batch in 1 8; do
+		simulate 0 --cluster sim:connect-ib --design $design --clients 2 --keys 20k \
+			--batch $batch --cache-mb 1 --ops 16k --workload nam-d --json -
+		json 'r["cache"]["stale"] > 0 and r["cache"]["hits"] > 12000 and 16000 ==
+			sum(r["cache"][i] for i in ("hits", "misses", "stale"))'
+		json 'r["restarts"]["sibling"] + r["restarts"]["fence"] > 0'
+	done
+	simulate 0 --cluster sim:connect-ib --design $design --clients 2 --keys 200k --fibers 1 \
+		--cache-mb 0.05 --ops 2k --json -
+	json 'r["cache"]["misses"] > 200 < r["cache"]["hits"] and r["cache"]["stale"] == 0 and
+		r["cache"]["hits"] + r["cache"]["misses"] == 2000'
+	json 'abs(r["cache"]["hit_rate"] - r["cache"]["hits"] / 2000) < 1e-5'
+done
+simulate 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k
+says 'cache hits 100.00 %: 1000; misses 0; stale 0'
+simulate 0 --cluster sim:connect-ib --design coarse --clients 2 --keys 20k --ops 1k --json -
+json '"cache" not in r'
+simulate 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0 --ops 1k --json -
+json '"cache" not in r'
 simulate 2 --cluster sim:connect-ib --rpc-threads 0
 says '--rpc-threads'
 

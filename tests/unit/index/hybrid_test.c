@@ -110,7 +110,9 @@ lookup__warm_cache__ONE_READ_AND_NO_RPC(void **state)
 	assert_int_equal(counters->round_trips - before.round_trips, KEYS);
 	assert_int_equal(counters->bytes_in - before.bytes_in, KEYS * 256);
 	assert_int_equal(counters->bytes_out - before.bytes_out, 0);
+	assert_int_equal(counters->cache_hits - before.cache_hits, KEYS);
 	assert_int_equal(counters->cache_misses - before.cache_misses, 0);
+	assert_int_equal(counters->cache_stale - before.cache_stale, 0);
 	unmake(index);
 }
 
@@ -130,6 +132,8 @@ lookup__no_cache__ONE_RPC_AND_ONE_READ(void **state)
 	assert_int_equal(counters->round_trips - before.round_trips, 2 * KEYS);
 	/* A header, 96 bytes and a name. */
 	assert_int_equal(counters->bytes_in - before.bytes_in, KEYS * (256 + 24 + 96 + 16));
+	assert_int_equal(counters->cache_hits, before.cache_hits);
+	assert_int_equal(counters->cache_misses, before.cache_misses);
 	unmake(index);
 }
 
@@ -180,6 +184,7 @@ collect__beside_a_warm_cache__STALE_ADDRESSES_DO_NO_HARM(void **state)
 	/* Its cache leads to leaves that are dead. */
 	assert_all_there(&other, warm, 20);
 	assert_true(nam_worker_counters(other.worker, NAM_OP_LOOKUP)->restarts[NAM_RESTART_DEAD]);
+	assert_true(nam_worker_counters(other.worker, NAM_OP_LOOKUP)->cache_stale);
 	tree_fill(other.worker, warm, 1, KEYS, 20);
 	tree_check(me.worker, index, KEYS / 10);
 	nam_index_close(warm);
