@@ -171,3 +171,10 @@ nam_thread_join(struct nam_thread *thread)
 {
 	env->thread_join(thread);
 }
+
+void
+nam_answered(const void *reply, uint32_t bytes)
+{
+	if (env->answered)
+		env->answered(reply, bytes);
+}

@@ -24,6 +24,8 @@ struct nam_env {
 	uint64_t (*entropy)(void);
 	int (*thread_start)(const char *name, nam_thread_fn fn, void *arg, struct nam_thread **ret);
 	void (*thread_join)(struct nam_thread *thread);		/* also frees it */
+	/* For simulators, or NULL: see nam_answered(). */
+	void (*answered)(const void *reply, uint32_t bytes);
 };
 
 /* Replace the operating system.  NULL puts it back.  Call before any other thread exists. */
@@ -44,6 +46,12 @@ uint64_t nam_entropy(void);
 int nam_thread_start(const char *name, nam_thread_fn fn, void *arg,
 	struct nam_thread **ret_thread) NAM_MUST_CHECK;
 void nam_thread_join(struct nam_thread *thread);
+
+/*
+ * A memory server has answered a request that it found in its memory, so that no provider heard of
+ * it: a simulator lets the calling thread pay for that.
+ */
+void nam_answered(const void *reply, uint32_t bytes);
 
 /*
  * A small fast generator for workloads, jitter and seeds: SplitMix64 (Steele, Lea, Flood, 2014).

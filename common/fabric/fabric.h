@@ -156,6 +156,8 @@ struct nam_listener {
 	const struct nam_fabric_ops *ops;
 };
 
+#define NAM_SHARE_BYTES_MAX (1u << 20)
+
 #define NAM_HELLO_BYTES_MAX 48u	/* what InfiniBand's connection manager leaves for us */
 
 struct nam_hello {
@@ -167,6 +169,11 @@ struct nam_qp_options {
 	struct nam_cq *cq;
 	struct nam_rq *rq;
 	void *user;
+	/*
+	 * Memory from share_alloc that the peer reaches over this queue pair, or NULL.  It belongs
+	 * to this queue pair only, and outlives it.
+	 */
+	const struct nam_mr *share;
 };
 
 enum nam_cm_kind {
@@ -215,6 +222,13 @@ struct nam_fabric_ops {
 		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
 	int (*mr_register)(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 		struct nam_mr *ret, struct nam_diag *diag);
+	/*
+	 * Zeroed memory, at most NAM_SHARE_BYTES_MAX, that the peer of one queue pair may READ and
+	 * WRITE, on either side: mailboxes.  The peer has to be told ret->remote and ret->rkey.
+	 */
+	int (*share_alloc)(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+		struct nam_diag *diag);
+	/* Of any of these three. */
 	void (*mr_release)(struct nam_domain *domain, struct nam_mr *mr);
 
 	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);

@@ -68,6 +68,7 @@ const struct nam_fabric_ops nam__shm_ops = {
 	.domain_close = domain_close,
 	.region_alloc = nam__shm_region_alloc,
 	.mr_register = nam__shm_mr_register,
+	.share_alloc = nam__shm_share_alloc,
 	.mr_release = nam__shm_mr_release,
 	.cq_create = nam__shm_cq_create,
 	.cq_destroy = nam__shm_cq_destroy,

@@ -104,6 +104,7 @@ struct handshake {
 	struct shm_qp *qp;
 	struct sockaddr_un address;
 	struct shm_welcome welcome;
+	const struct nam_mr *share;
 	struct nam_diag *diag;
 };
 
@@ -170,8 +171,9 @@ receive_failed(const struct handshake *shake, int rc)
 
 /* Send our hello, receive the welcome with the descriptors of the rings and the server's bell. */
 static int
-exchange(struct handshake *shake, const struct nam_hello *hello, int fds[2], unsigned *fds_count)
+exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], unsigned *fds_count)
 {
+	const int own_fds[2] = { shake->qp->cq->bell_fd, nam__shm_share_fd(shake->share) };
 	struct shm_hello out = {
 		.magic = SHM_MAGIC,
 		.version = SHM_VERSION,
@@ -186,11 +188,12 @@ exchange(struct handshake *shake, const struct nam_hello *hello, int fds[2], uns
 		return nam_diag_set(shake->diag, -EINVAL, "hello of %u bytes", out.bytes);
 	if (hello)
 		memcpy(out.data, hello->data, out.bytes);
-	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), &shake->qp->cq->bell_fd, 1);
+	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), own_fds,
+		own_fds[1] < 0 ? 1 : 2);
 	if (rc)
 		return say_no_answer(shake, -rc);
 	rc = nam__shm_packet_recv(shake->qp->fd, &shake->welcome, sizeof(shake->welcome), &got, fds,
-		2, fds_count);
+		3, fds_count);
 	if (rc)
 		return receive_failed(shake, rc);
 	if (got == 0)
@@ -269,13 +272,13 @@ receive_regions(struct handshake *shake)
 }
 
 static int
-set_up(struct handshake *shake, const int fds[2], unsigned fds_count)
+set_up(struct handshake *shake, const int fds[3], unsigned fds_count)
 {
 	struct shm_qp *qp = shake->qp;
 	void *rings, *bell;
 	int rc;
 
-	if (fds_count != 2 || shake->welcome.bell_index >= SHM_QPS_MAX)
+	if (fds_count < 2 || shake->welcome.bell_index >= SHM_QPS_MAX)
 		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
 	rc = nam__shm_file_map(fds[0], sizeof(struct shm_rings), &rings);
 	if (rc)
@@ -288,6 +291,11 @@ set_up(struct handshake *shake, const int fds[2], unsigned fds_count)
 		return receive_failed(shake, rc);
 	qp->peer_bell = bell;
 	qp->peer_index = shake->welcome.bell_index;
+	if (fds_count == 3) {
+		rc = nam__shm_share_map(fds[2], &qp->share);
+		if (rc)
+			return receive_failed(shake, rc);
+	}
 	if (shake->welcome.regions_follow) {
 		rc = receive_regions(shake);
 		if (rc)
@@ -307,7 +315,7 @@ connect_once(struct handshake *shake, const struct nam_hello *hello,
 	const struct nam_qp_options *options, struct nam_hello *reply)
 {
 	unsigned fds_count = 0;
-	int fds[2];
+	int fds[3];
 	int rc;
 
 	rc = nam__shm_qp_create(shake->domain, options, &shake->qp);
@@ -359,7 +367,11 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
 	struct nam_diag *diag)
 {
-	struct handshake shake = { .domain = (struct shm_domain *)domain, .diag = diag };
+	struct handshake shake = {
+		.domain = (struct shm_domain *)domain,
+		.share = options->share,
+		.diag = diag,
+	};
 	int rc = nam__shm_address(address, &shake.address, diag);
 
 	if (rc)
@@ -380,6 +392,7 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 			"regions came and went; try again", shake.address.sun_path);
 	if (rc)
 		return rc;
+	nam__shm_share_sent(options->share);
 	*ret = &shake.qp->pub;
 	return 0;
 }

@@ -150,6 +150,7 @@ struct shm_qp {
 	struct shm_domain *domain;
 	struct shm_peer *peer;
 	struct shm_rings *rings;
+	struct shm_region share;	/* of the peer; base is NULL if it has none for us */
 	int fd;
 	uint32_t watched;		/* slot in domain->watch, or UINT32_MAX */
 	struct shm_qp *next_closed;	/* cq->closed (cq mutex), then cq->closing (owner) */
@@ -193,6 +194,7 @@ struct shm_cq {
 struct nam_cm_request {
 	int fd;
 	int bell_fd;
+	int share_fd;		/* -1: none */
 	struct shm_hello hello;
 };
 
@@ -208,6 +210,13 @@ int nam__shm_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t pa
 	NAM_MUST_CHECK;
 int nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* The descriptor to be sent, or -1 for no share; and once the peer has it. */
+int nam__shm_share_fd(const struct nam_mr *share);
+void nam__shm_share_sent(const struct nam_mr *share);
+/* Map the share that a peer sent.  The descriptor stays the caller's. */
+int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
 void nam__shm_mr_release(struct nam_domain *domain, struct nam_mr *mr);
 /* Map a region that a server sent.  The descriptor stays the caller's. */
 int nam__shm_region_map(int fd, const struct shm_region_note *note,

@@ -313,12 +313,12 @@ hear(struct shm_listener *listener, uint32_t slot, struct nam_cm_event *event)
 	struct shm_hello hello;
 	unsigned fds_count = 0;
 	size_t got = 0;
-	int bell_fd = -1, fd, rc;
+	int fds[2], fd, rc;
 
 	if (slot >= GREETED_MAX || listener->greeted[slot].fd < 0)
 		return 0;
 	fd = listener->greeted[slot].fd;
-	rc = nam__shm_packet_recv(fd, &hello, sizeof(hello), &got, &bell_fd, 1, &fds_count);
+	rc = nam__shm_packet_recv(fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
 	if (rc == -EAGAIN)
 		return 0;
 	if (rc || got < 8 || hello.magic != SHM_MAGIC)
@@ -327,13 +327,18 @@ hear(struct shm_listener *listener, uint32_t slot, struct nam_cm_event *event)
 		refuse_version(fd);
 		goto drop;
 	}
-	if (got != sizeof(hello) || fds_count != 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
+	if (got != sizeof(hello) || fds_count < 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
 		hello.bell_index >= SHM_QPS_MAX)
 		goto drop;
 	request = malloc(sizeof(*request));
 	if (!request)
 		goto drop;
-	*request = (struct nam_cm_request){ .fd = fd, .bell_fd = bell_fd, .hello = hello };
+	*request = (struct nam_cm_request){
+		.fd = fd,
+		.bell_fd = fds[0],
+		.share_fd = fds_count == 2 ? fds[1] : -1,
+		.hello = hello,
+	};
 	memset(event, 0, sizeof(*event));
 	event->kind = NAM_CM_REQUEST;
 	event->request = request;
@@ -347,8 +352,8 @@ hear(struct shm_listener *listener, uint32_t slot, struct nam_cm_event *event)
 	return 1;
 
 drop:
-	if (!rc && fds_count)
-		close(bell_fd);
+	if (!rc)
+		nam__shm_close_all(fds, fds_count);
 	drop_greeted(listener, slot);
 	return 0;
 }
@@ -407,6 +412,8 @@ request_free(struct nam_cm_request *request)
 	if (request->fd >= 0)
 		close(request->fd);
 	close(request->bell_fd);
+	if (request->share_fd >= 0)
+		close(request->share_fd);
 	free(request);
 }
 
@@ -457,7 +464,7 @@ send_regions(struct shm_domain *domain, int fd)
 
 static int
 send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const struct nam_hello *reply,
-	int rings_fd)
+	int rings_fd, int share_fd)
 {
 	struct shm_domain *domain = qp->domain;
 	struct shm_welcome welcome = {
@@ -468,7 +475,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 		.instance = domain->instance,
 		.regions_follow = request->hello.known_instance != domain->instance,
 	};
-	int fds[2] = { rings_fd, qp->cq->bell_fd };
+	int fds[3] = { rings_fd, qp->cq->bell_fd, share_fd };
 	int rc;
 
 	pthread_mutex_lock(&domain->mutex);
@@ -478,7 +485,7 @@ send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const stru
 		welcome.bytes = reply->bytes;
 		memcpy(welcome.data, reply->data, reply->bytes);
 	}
-	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, 2);
+	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, share_fd < 0 ? 2 : 3);
 	if (rc == 0 && welcome.regions_follow)
 		rc = send_regions(domain, qp->fd);
 	return rc;
@@ -506,6 +513,11 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 		goto destroy_qp;
 	qp->peer_bell = bell;
 	qp->peer_index = request->hello.bell_index;
+	if (request->share_fd >= 0) {
+		rc = nam__shm_share_map(request->share_fd, &qp->share);
+		if (rc)
+			goto destroy_qp;
+	}
 	rc = nam__shm_file_create("nam-rings", sizeof(struct shm_rings), &rings_fd, &rings);
 	if (rc)
 		goto destroy_qp;
@@ -527,9 +539,10 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	 * accord it may do so only once we have returned.)
 	 */
 	nam__shm_cq_publish(qp->cq, qp);
-	if (send_welcome(qp, request, reply, rings_fd))
+	if (send_welcome(qp, request, reply, rings_fd, nam__shm_share_fd(options->share)))
 		(void)shutdown(qp->fd, SHUT_RDWR);
 	close(rings_fd);
+	nam__shm_share_sent(options->share);
 	rc = nam__shm_watch_add(&listener->domain->watch, qp);
 	if (rc)
 		nam__shm_cq_closed(qp->cq, qp);

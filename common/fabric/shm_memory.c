@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -93,6 +94,86 @@ nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint
 	return 0;
 }
 
+/* ---- shares ------------------------------------------------------------------------------- */
+
+int
+nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct shm_mr *mr;
+	void *base;
+	int rc;
+
+	(void)domain;
+	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
+		return nam_diag_set(diag, -EINVAL, "shm: a share of %llu bytes",
+			(unsigned long long)bytes);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	mr->bytes = (bytes + SHM_PAGE_BYTES - 1) / SHM_PAGE_BYTES * SHM_PAGE_BYTES;
+	rc = nam__shm_file_create("nam-share", mr->bytes, &mr->fd, &base);
+	if (rc) {
+		free(mr);
+		return nam_diag_set(diag, rc, "shm: a share of %llu bytes: %s",
+			(unsigned long long)bytes, nam_err_text(rc));
+	}
+	mr->base = base;
+	*ret = (struct nam_mr){
+		.base = base,
+		.bytes = bytes,
+		.rkey = SHM_SHARE_KEY,
+		.provider = mr,
+	};
+	return 0;
+}
+
+int
+nam__shm_share_fd(const struct nam_mr *share)
+{
+	return share ? ((const struct shm_mr *)share->provider)->fd : -1;
+}
+
+void
+nam__shm_share_sent(const struct nam_mr *share)
+{
+	struct shm_mr *mr = share ? share->provider : NULL;
+
+	if (!mr || mr->fd < 0)
+		return;
+	close(mr->fd);
+	mr->fd = -1;
+}
+
+int
+nam__shm_share_map(int fd, struct shm_region *ret)
+{
+	struct stat status;
+	void *at = NULL;
+	int rc;
+
+	if (fstat(fd, &status))
+		return -errno;
+	if (status.st_size <= 0 || status.st_size > NAM_SHARE_BYTES_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__shm_file_map(fd, (size_t)status.st_size, &at);
+	if (rc)
+		return rc;
+	*ret = (struct shm_region){ at, (uint64_t)status.st_size };
+	return 0;
+}
+
+/* ---- the end of a registration ------------------------------------------------------------ */
+
+static void
+share_free(struct shm_mr *mr)
+{
+	(void)munmap(mr->base, mr->bytes);
+	if (mr->fd >= 0)
+		close(mr->fd);
+	free(mr);
+}
+
 void
 nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 {
@@ -102,6 +183,11 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 
 	if (!mr)
 		return;
+	if (mr < domain->mrs || mr >= domain->mrs + SHM_REGIONS_MAX) {
+		share_free(mr);
+		pub_mr->provider = NULL;
+		return;
+	}
 	/* The slot stays taken: a key is never given to other memory. */
 	pthread_mutex_lock(&domain->mutex);
 	old = *mr;

@@ -74,9 +74,12 @@ resolve(const struct shm_qp *qp, const struct nam_wr *wr)
 {
 	const struct shm_region *region;
 
-	if (SHM_UNLIKELY(wr->rkey >= qp->regions_count))
+	if (SHM_LIKELY(wr->rkey < qp->regions_count))
+		region = &qp->regions[wr->rkey];
+	else if (wr->rkey == SHM_SHARE_KEY && qp->share.base)
+		region = &qp->share;
+	else
 		return NULL;
-	region = &qp->regions[wr->rkey];
 	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return NULL;
 	return region->base + wr->remote;

@@ -50,6 +50,8 @@ nam__shm_qp_destroy(struct nam_qp *pub)
 		(void)munmap(qp->peer_bell, SHM_PAGE_BYTES);
 	if (qp->rings)
 		(void)munmap(qp->rings, sizeof(*qp->rings));
+	if (qp->share.base)
+		nam__shm_region_unmap(&qp->share);
 	if (qp->peer)
 		nam__shm_peer_put(qp->domain, qp->peer);
 	free(qp);

@@ -18,6 +18,7 @@
 #define SHM_MESSAGE_BYTES 4096u
 #define SHM_QPS_MAX 1024u		/* queue pairs of one cq */
 #define SHM_BELL_WORDS (SHM_QPS_MAX / 64)
+#define SHM_SHARE_KEY UINT32_MAX	/* of the share of a queue pair's peer */
 #define SHM_REGIONS_MAX 256u		/* registrations of one server */
 
 /* ---- shared memory ------------------------------------------------------------------------ */
@@ -54,7 +55,10 @@ struct shm_rings {
 #define SHM_VERSION 1u
 #define SHM_REGIONS_PER_PACKET 32u
 
-/* Client to server, with one file descriptor: the bell of the client's cq. */
+/*
+ * Client to server, with one file descriptor: the bell of the client's cq; or with two: the
+ * client's share for this queue pair.
+ */
 struct shm_hello {
 	uint32_t magic;
 	uint32_t version;
@@ -64,7 +68,10 @@ struct shm_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
-/* The answer; on success with two file descriptors: the rings, and the bell of the server's cq. */
+/*
+ * The answer; on success with two file descriptors: the rings, and the bell of the server's cq; or
+ * with three: the server's share for this queue pair.
+ */
 struct shm_welcome {
 	uint32_t magic;
 	uint32_t version;

@@ -302,6 +302,20 @@ env_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_threa
 	return rc;
 }
 
+/* What was found in memory costs a memory server what a message does. */
+static void
+env_answered(const void *reply, uint32_t bytes)
+{
+	const struct nam_sim_options *options = &nam__sim.options;
+
+	if (!options->network)
+		return;
+	nam__sim_work((uint64_t)options->network->rpc_ns);
+	if (options->serve_ns)
+		nam__sim_work(options->serve_ns(options->serve_arg, reply, bytes));
+	nam__sim_catch_up(nam__sim.current);
+}
+
 static void
 env_thread_join(struct nam_thread *handle)
 {
@@ -324,6 +338,7 @@ static const struct nam_env sim_env = {
 	.entropy = env_entropy,
 	.thread_start = env_thread_start,
 	.thread_join = env_thread_join,
+	.answered = env_answered,
 };
 
 /* ---- race points -------------------------------------------------------------------------- */

@@ -127,6 +127,7 @@ struct sim_cq {
 	uint32_t outstanding;		/* requests posted and not completed */
 	uint32_t id;
 	bool woken;
+	bool polled;			/* its waiter spins, and may be looking at memory, too */
 };
 
 struct sim_rq {
@@ -352,6 +353,8 @@ nam__sim_is_gone(const struct nam_sim_process *process)
 int nam__sim_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;
+int nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 int nam__sim_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__sim_mr_release(struct nam_domain *domain, struct nam_mr *mr);

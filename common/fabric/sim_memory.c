@@ -107,6 +107,16 @@ nam__sim_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 }
 
 int
+nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
+		return nam_diag_set(diag, -EINVAL, "sim: a share of %llu bytes",
+			(unsigned long long)bytes);
+	return nam__sim_region_alloc(domain, bytes, 12, 0, -1, ret, diag);
+}
+
+int
 nam__sim_mr_register(struct nam_domain *pub, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag)
 {
@@ -168,6 +178,7 @@ const struct nam_fabric_ops nam__sim_ops = {
 	.domain_close = domain_close,
 	.region_alloc = nam__sim_region_alloc,
 	.mr_register = nam__sim_mr_register,
+	.share_alloc = nam__sim_share_alloc,
 	.mr_release = nam__sim_mr_release,
 	.cq_create = nam__sim_cq_create,
 	.cq_destroy = nam__sim_cq_destroy,

@@ -100,6 +100,10 @@ carried_out(struct sim_message *message)
 
 	SIM_EVENT(SIM_WHAT_DONE, message->id, 0, "m%llu is carried out",
 		(unsigned long long)message->id);
+	/* Who polls its memory sees a WRITE at once. */
+	if (nam__sim.options.network && message->op == NAM_WR_WRITE && qp->peer &&
+		qp->peer->cq->polled && qp->peer->cq->waiter)
+		nam__sim_wake(qp->peer->cq->waiter, 0);
 	qp->unfinished[message->class]--;
 	message->state = SIM_ANSWER;
 	if (qp->held && !nam__sim.options.network)

@@ -11,7 +11,7 @@
 #define IDLE_POLL_NS 100u
 #define IDLE_POLLS_MAX 2u
 #define WAKE_NS 50u
-#define SPIN_NS 1000u		/* with a network: what completes ends it */
+#define SPIN_NS 1000u		/* with a network: what completes, or is written to us, ends it */
 #define RNR_RETRY_NS 1000u
 
 /* ---- completion queues -------------------------------------------------------------------- */
@@ -141,8 +141,10 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	} else if (++self->idle_polls >= IDLE_POLLS_MAX) {
 		/* Whoever spins must let the others come so far. */
 		cq->waiter = self;
+		cq->polled = true;
 		(void)nam__sim_wait(nam__sim_here() +
 			(sim->options.network ? SPIN_NS : IDLE_POLL_NS));
+		cq->polled = false;
 		cq->waiter = NULL;
 	}
 	return (int)count;

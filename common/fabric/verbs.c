@@ -55,6 +55,7 @@ const struct nam_fabric_ops nam__verbs_ops = {
 	.domain_close = domain_close,
 	.region_alloc = nam__verbs_region_alloc,
 	.mr_register = nam__verbs_mr_register,
+	.share_alloc = nam__verbs_share_alloc,
 	.mr_release = nam__verbs_mr_release,
 	.cq_create = nam__verbs_cq_create,
 	.cq_destroy = nam__verbs_cq_destroy,

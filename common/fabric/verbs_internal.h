@@ -250,6 +250,8 @@ int nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain
 int nam__verbs_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;
+int nam__verbs_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 int nam__verbs_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr);

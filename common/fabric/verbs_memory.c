@@ -99,6 +99,31 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 }
 
 int
+nam__verbs_share_alloc(struct nam_domain *pub, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct verbs_region *region;
+	void *base;
+	int rc;
+
+	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
+		return nam_diag_set(diag, -EINVAL, "verbs: a share of %" PRIu64 " bytes", bytes);
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return nam_diag_set(diag, -errno, "verbs: a share of %" PRIu64 " bytes: %s", bytes,
+			nam_err_text(-errno));
+	rc = register_memory((struct verbs_domain *)pub, base, bytes, REMOTE_ACCESS, ret, diag);
+	if (rc) {
+		(void)munmap(base, bytes);
+		return rc;
+	}
+	region = ret->provider;
+	region->pages = base;
+	region->bytes = bytes;
+	return 0;
+}
+
+int
 nam__verbs_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag)
 {

@@ -146,17 +146,28 @@ record_join(struct nam_thread *thread)
 	joined = thread;
 }
 
+static uint32_t answered_bytes;
+
+static void
+record_answered(const void *reply, uint32_t bytes)
+{
+	(void)reply;
+	answered_bytes = bytes;
+}
+
 static void
 env_install__own_table__ASKED_INSTEAD_OF_THE_SYSTEM(void **state)
 {
 	static const struct nam_env mine = { fixed_now, record_sleep, record_yield, fixed_entropy,
-		refuse_thread, record_join };
+		refuse_thread, record_join, record_answered };
 	struct nam_thread *untouched = (struct nam_thread *)&yields;
 	struct nam_thread *thread = untouched;
 
 	(void)state;
 	nam_env_install(&mine);
 	assert_int_equal(nam_now_ns(), 42);
+	nam_answered(NULL, 24);
+	assert_int_equal(answered_bytes, 24);
 	nam_sleep_ns(10);
 	nam_yield();
 	assert_int_equal(slept_ns, 10);
