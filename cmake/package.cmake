@@ -25,6 +25,7 @@ foreach(header nam.h
 		common/counters.h common/error.h common/exit.h common/fiber.h common/gaddr.h
 		common/version.h
 		common/fabric/fabric.h
+		common/rpc/carrier.h
 		compute/client.h compute/remote.h
 		index/index.h)
 	cmake_path(GET header PARENT_PATH room)

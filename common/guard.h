@@ -52,7 +52,10 @@
 	X(LOAD_ALONE, "load-alone", "changes of a part that is being loaded")                       \
 	X(LOAD_WAIT, "load-wait", "changes that were under way when a load began")                  \
 	X(STALE_NAME, "stale-name", "names of leaves that died, which lead there for ever")         \
-	X(NAMED_LAST, "named-last", "names of nodes that their left halves still take for theirs")
+	X(NAMED_LAST, "named-last", "names of nodes that their left halves still take for theirs")  \
+	X(FRAME_END, "frame-end", "messages in mailboxes of which a part is not there yet")         \
+	X(FRAME_NUMBER, "frame-number", "messages in mailboxes that have been seen before")         \
+	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

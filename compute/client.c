@@ -110,12 +110,24 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		.user = (void *)(uintptr_t)slot,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
+	struct nam_wire_mailbox_hello mailbox;
 	struct nam_diag own = { "" };
 	int rc;
 
 	if (!diag)
 		diag = &own;
 	diag->text[0] = '\0';
+	/* The life line, and who has no id yet, needs but a few requests. */
+	if (client->id && client->options.carrier > NAM_CARRIER_SRQ) {
+		rc = nam__postbox_new(worker, slot, &mailbox, &worker->postboxes[slot]);
+		if (rc)
+			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
+				"write to: %s", server->address, nam_err_text(rc));
+		wire.flags = NAM_HELLO_MAILBOX;
+		memcpy(hello.data + hello.bytes, &mailbox, sizeof(mailbox));
+		hello.bytes += (uint32_t)sizeof(mailbox);
+		options.share = &worker->postboxes[slot]->mr;
+	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
 		&worker->qps[slot], diag);
@@ -124,7 +136,11 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		return explain_refusal(server, rc, &reply, diag);
 	}
 	/* If it is not what we want, the queue pair goes with the worker. */
-	return welcome_take(client, server, &reply, diag);
+	rc = welcome_take(client, server, &reply, diag);
+	if (!rc && wire.flags && nam__postbox_welcome(worker->postboxes[slot], &reply))
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
+			"mailbox for us; use the carrier srq", server->address);
+	return rc;
 }
 
 int
@@ -358,6 +374,8 @@ nam_client_options_init(struct nam_client_options *options)
 		.rpc_timeout_ms = 2000,
 		.lock_timeout_ms = 1000,
 		.fibers_max = 64,
+		.frame_bytes = NAM_FRAME_BYTES_MAX,
+		.fetch_bytes = 256,
 	};
 }
 
@@ -378,6 +396,12 @@ client_new(const struct nam_client_options *options)
 		client->options.lock_timeout_ms = defaults.lock_timeout_ms;
 	if (!options->fibers_max)
 		client->options.fibers_max = defaults.fibers_max;
+	if (!options->frame_bytes)
+		client->options.frame_bytes = defaults.frame_bytes;
+	if (!options->fetch_bytes)
+		client->options.fetch_bytes = defaults.fetch_bytes;
+	if (client->options.fetch_bytes > client->options.frame_bytes)
+		client->options.fetch_bytes = client->options.frame_bytes;
 	/* The caller's strings need not outlive the call. */
 	snprintf(client->name, sizeof(client->name), "%s",
 		options->name ? options->name : program_invocation_short_name);
@@ -456,14 +480,47 @@ cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_
 	return rc;
 }
 
+/* Which carrier is meant, and whether it can be had. */
+static int
+carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
+{
+	const char *name = getenv("NAM_CARRIER");
+
+	if (options->carrier >= NAM_CARRIERS_COUNT)
+		return nam_diag_set(diag, -EINVAL, "there is no carrier %d", options->carrier);
+	if (options->frame_bytes && (options->frame_bytes % 64 ||
+		options->frame_bytes < NAM_FRAME_BYTES_MIN ||
+		options->frame_bytes > NAM_FRAME_BYTES_MAX))
+		return nam_diag_set(diag, -EINVAL, "frames of %u bytes: they take a multiple of "
+			"64 from %u to %u", options->frame_bytes, NAM_FRAME_BYTES_MIN,
+			NAM_FRAME_BYTES_MAX);
+	if (options->fetch_bytes && (options->fetch_bytes < NAM_FRAME_OVERHEAD ||
+		options->fetch_bytes > NAM_FRAME_BYTES_MAX))
+		return nam_diag_set(diag, -EINVAL, "a fetch of %u bytes: it takes %u to %u",
+			options->fetch_bytes, NAM_FRAME_OVERHEAD, NAM_FRAME_BYTES_MAX);
+	if (options->carrier != NAM_CARRIER_DEFAULT)
+		return 0;
+	options->carrier = NAM_CARRIER_SRQ;
+	if (!name || !*name)
+		return 0;
+	if (nam_carrier_find(name) < 0)
+		return nam_diag_set(diag, -EINVAL, "NAM_CARRIER in the environment is '%s'; known "
+			"are srq, mailbox and fetch", name);
+	options->carrier = (enum nam_carrier)nam_carrier_find(name);
+	return 0;
+}
+
 int
-nam_client_connect(const struct nam_client_options *options, struct nam_client **ret_client,
+nam_client_connect(const struct nam_client_options *asked, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
+	struct nam_client_options settled = *asked, *options = &settled;
 	struct nam_cluster *cluster = NULL;
 	struct nam_client *client;
-	int rc = cluster_read(options, &cluster, diag);
+	int rc = carrier_settle(options, diag);
 
+	if (!rc)
+		rc = cluster_read(options, &cluster, diag);
 	if (rc)
 		return rc;
 	client = client_new(options);

@@ -18,6 +18,7 @@
 #include "../common/counters.h"
 #include "../common/error.h"
 #include "../common/fiber.h"
+#include "../common/rpc/carrier.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,11 @@ struct nam_client_options {
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with somebody else's lock */
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
+	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
+	enum nam_carrier carrier;	/* default: NAM_CARRIER of the environment, or srq */
+	uint32_t frame_bytes;		/* mailbox, fetch: default 4,160, which all fit in */
+	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
+	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */
@@ -45,7 +51,8 @@ void nam_client_options_init(struct nam_client_options *options);
  * @options	its strings need not outlive the call
  *
  * Returns 0, or with a message in *diag:
- *	-EINVAL				the cluster text is malformed, or names no known fabric
+ *	-EINVAL				the cluster text is malformed, or names no known fabric;
+ *					there is no such carrier; bytes out of range
  *	-errno				a cluster file cannot be read
  *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer

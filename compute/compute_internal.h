@@ -22,6 +22,7 @@
 #include "../common/layout.h"
 #include "../common/race.h"
 #include "../common/region_table.h"
+#include "../common/rpc/frame.h"
 #include "../common/rpc/rpc.h"
 #include "client.h"
 #include "remote.h"
@@ -110,6 +111,7 @@ enum nam__context {
 	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 8-byte aligned */
 	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
 	NAM__CONTEXT_FLIGHT = 4,	/* one of several READs that a task takes one by one */
+	NAM__CONTEXT_LETTER = 5,	/* of a postbox */
 	NAM__CONTEXT_MASK = 7,
 };
 
@@ -158,6 +160,7 @@ struct nam_worker {
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
+	uint32_t letters_waiting;	/* nobody will tell when their replies have come */
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	uint32_t gather_enough;		/* so many do not wait for more */
@@ -174,6 +177,8 @@ struct nam_worker {
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	struct nam__call *calls;	/* RPCs waiting for a reply */
+	struct nam__postbox **postboxes;	/* by server slot; NULL: everything goes by SEND */
+	struct nam_frame *frame;	/* a copy of a reply that came to a postbox */
 	uint64_t call_ids;
 	void **async_done;		/* contexts that nam_async_poll has not handed out */
 	uint32_t async_done_count;
@@ -339,6 +344,7 @@ struct nam__call {
 	struct nam__task *task;		/* that awaits it, or NULL */
 	struct nam_op_counters *counters;
 	struct nam__message *message;	/* NULL once the SEND has completed */
+	struct nam__letter *letter;	/* NULL unless it went by a postbox, which still waits */
 	void *body;			/* where the reply's body goes */
 	uint32_t body_size;		/* room there */
 	uint32_t body_bytes;		/* of the reply */
@@ -362,6 +368,69 @@ void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
 void nam__rpc_check_deadlines(struct nam_worker *worker);
 int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
+
+/* A message of that server's, wherever it was found: it ends the call that it answers, if any. */
+void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes);
+/* Take the call off the list and let its task go on. */
+void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
+
+/*
+ * postbox.c: a connection's side of the memory server's mailbox (common/rpc/frame.h).  A letter is
+ * a request on its way, from its WRITE until the reply has been taken.
+ */
+struct nam__letter {
+	struct nam__postbox *box;
+	struct nam__call *call;		/* NULL once it has ended */
+	struct nam_op_counters *counters;
+	enum { NAM__LETTER_FREE, NAM__LETTER_WRITING, NAM__LETTER_WAITING, NAM__LETTER_FETCHING }
+		state;
+	bool fetch;			/* the reply stays at the memory server */
+	bool rang;			/* for it, so the memory server rings back */
+	uint32_t number;
+	uint32_t fetches;		/* READs that looked for the reply */
+	uint32_t here;			/* bytes of the reply's frame that have been READ */
+	uint32_t wanted;		/* ... that are to be */
+	uint64_t written_ns;		/* the request was there */
+	uint64_t due_ns;		/* when to look again */
+};
+
+struct nam__postbox {
+	struct nam_worker *worker;
+	struct nam_domain *domain;
+	struct nam_mr mr;		/* our share: the word, replies; requests; what was READ */
+	struct nam_wire_mailbox_welcome server;
+	uint32_t slot;
+	uint32_t fetch_bytes;		/* 0: replies are never fetched */
+	uint32_t sent, taken;		/* numbers of the last letters posted, and done with */
+	uint32_t waiting;		/* letters in that state, and one for a ring that is owed */
+	uint32_t rung;			/* the last turn of the memory server's that we rang for */
+	bool ring_owed;
+	bool reply;			/* the memory server is slow: it is to reply by WRITE */
+	uint32_t slow, quick;		/* letters in a row */
+	struct nam__letter letters[NAM_FRAMES];
+	struct nam__letter ring;	/* stands for its SEND */
+};
+
+/* A share for a connection about to be made, and what to say of it in the hello. */
+int nam__postbox_new(struct nam_worker *worker, uint32_t slot,
+	struct nam_wire_mailbox_hello *ret_hello, struct nam__postbox **ret_box) NAM_MUST_CHECK;
+/* What the memory server answered: 0 or -NAM_E_FABRIC_PROTOCOL. */
+int nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply) NAM_MUST_CHECK;
+/* The queue pair has been destroyed.  Accepts NULL. */
+void nam__postbox_free(struct nam__postbox *box);
+/*
+ * Post a request.  0; -EAGAIN: it is too long, or all places are taken, so it must go by SEND; or a
+ * failure.
+ */
+int nam__postbox_post(struct nam__postbox *box, struct nam__call *call, uint16_t type,
+	const void *body, uint32_t body_bytes) NAM_MUST_CHECK;
+void nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
+/* The memory server has rung back.  Accepts NULL. */
+void nam__postbox_rung(struct nam__postbox *box);
+/* Look for replies, if worker->letters_waiting.  Returns how many there were. */
+int nam__postboxes_poll(struct nam_worker *worker);
+/* How long the worker may sleep, at most wait_ns, before it looks again. */
+uint64_t nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
 
 /* epoch.c */
 int nam__keeper_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;

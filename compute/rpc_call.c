@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpc_call.c -- one request, one reply, over SEND and the worker's shared receive queue.
+ * rpc_call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way
+ * of a postbox (postbox.c).
  *
  * A call lives on its caller's stack until the reply, the deadline or the server's end; a message
  * lives in registered memory until its completion.  Either may end first: each unhooks the other.
@@ -78,9 +79,8 @@ nam__rpc_post_receives(struct nam_worker *worker)
 
 /* ---- the ends of a call ------------------------------------------------------------------- */
 
-/* Take the call off the list and let its task go on. */
-static void
-call_end(struct nam_worker *worker, struct nam__call *call, int rc)
+void
+nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 {
 	struct nam__call **link = &worker->calls;
 
@@ -89,6 +89,8 @@ call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 	*link = call->next;
 	if (call->message)
 		call->message->call = NULL;
+	if (call->letter)
+		call->letter->call = NULL;
 	call->rc = rc;
 	call->done = true;
 	if (!call->task)
@@ -108,23 +110,23 @@ call_find(const struct nam_worker *worker, uint64_t id)
 }
 
 /*
- * A message has arrived.  Late replies to calls that have ended, and messages that answer nothing,
- * are dropped: then the deadline speaks.
+ * Late replies to calls that have ended, and messages that answer nothing, are dropped: then the
+ * deadline speaks.
  */
-static void
-reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *bytes)
+void
+nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes)
 {
-	const struct nam_rpc_header *header = (const void *)bytes;
+	const struct nam_rpc_header *header = message;
 	struct nam__call *call;
 	int rc;
 
-	if (wc->bytes < sizeof(*header))
+	if (bytes < sizeof(*header))
 		return;
 	call = call_find(worker, header->id);
-	/* An id is only as good as the queue pair that it came over. */
-	if (!call || !wc->qp || call->slot != (uint32_t)(uintptr_t)wc->qp->user)
+	/* An id is only as good as the connection that it came over. */
+	if (!call || call->slot != slot)
 		return;
-	rc = nam_rpc_check(bytes, wc->bytes);
+	rc = nam_rpc_check(message, bytes);
 	if (!rc && header->type != call->type)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc)
@@ -136,8 +138,23 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 		if (header->body_bytes)
 			memcpy(call->body, header + 1, header->body_bytes);
 	}
-	call->counters->bytes_in += wc->bytes;
-	call_end(worker, call, rc);
+	nam__call_end(worker, call, rc);
+}
+
+/* A message has arrived: for whom, says its id. */
+static void
+reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *bytes)
+{
+	const struct nam_rpc_header *header = (const void *)bytes;
+	struct nam__call *call = wc->bytes < sizeof(*header) ? NULL : call_find(worker, header->id);
+
+	if (wc->qp && wc->bytes == NAM_RING_BYTES)
+		nam__postbox_rung(worker->postboxes[(uintptr_t)wc->qp->user]);
+	if (!call || !wc->qp)
+		return;
+	if (call->slot == (uint32_t)(uintptr_t)wc->qp->user)
+		call->counters->bytes_in += wc->bytes;
+	nam__rpc_reply(worker, (uint32_t)(uintptr_t)wc->qp->user, bytes, wc->bytes);
 }
 
 void
@@ -161,7 +178,7 @@ nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc)
 	if (message->call) {
 		message->call->message = NULL;
 		if (wc->status)
-			call_end(worker, message->call, wc->status);
+			nam__call_end(worker, message->call, wc->status);
 	}
 	message_free(worker, message);
 }
@@ -174,7 +191,7 @@ nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
 		if (call->slot == slot)
-			call_end(worker, call, -NAM_E_FABRIC_PEER_DEAD);
+			nam__call_end(worker, call, -NAM_E_FABRIC_PEER_DEAD);
 	}
 }
 
@@ -187,7 +204,7 @@ nam__rpc_check_deadlines(struct nam_worker *worker)
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
 		if (call->deadline_ns <= now)
-			call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
+			nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
 	}
 }
 
@@ -274,6 +291,17 @@ nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot,
 		call->rc = -NAM_E_FABRIC_PEER_DEAD;
 		return call_explain(worker, call);
 	}
+	call->deadline_ns = nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
+	if (worker->postboxes[slot]) {
+		int rc = nam__postbox_post(worker->postboxes[slot], call, type, body, body_bytes);
+
+		if (!rc)
+			goto begun;
+		if (rc != -EAGAIN) {
+			call->rc = rc;
+			return call_explain(worker, call);
+		}
+	}
 	call->message = message_new(worker);
 	if (!call->message)
 		return -ENOMEM;
@@ -282,13 +310,12 @@ nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot,
 		0, body_bytes);
 	if (body_bytes)
 		memcpy(call->message->bytes + sizeof(struct nam_rpc_header), body, body_bytes);
-	call->deadline_ns = nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
-
 	call->rc = message_post(worker, call, (uint32_t)sizeof(struct nam_rpc_header) + body_bytes);
 	if (call->rc) {
 		message_free(worker, call->message);
 		return call_explain(worker, call);
 	}
+begun:
 	call->next = worker->calls;
 	worker->calls = call;
 	return 0;

@@ -71,6 +71,8 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	nam__rpc_server_closed(worker, slot);
+	nam__postbox_free(worker->postboxes[slot]);
+	worker->postboxes[slot] = NULL;
 }
 
 static void
@@ -102,6 +104,8 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
 		async_completed(worker, wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_LETTER) {
+		nam__postbox_completed(worker, wc);
 	} else {
 		nam__rpc_completed(worker, wc);
 	}
@@ -132,6 +136,8 @@ nam__poll(struct nam_worker *worker)
 
 	for (int i = 0; i < count; i++)
 		nam__completed(worker, &wcs[i]);
+	if (__builtin_expect(worker->letters_waiting != 0, 0))
+		count += nam__postboxes_poll(worker);
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK) {
 		worker->polls = 0;
 		if (worker->calls)
@@ -144,7 +150,10 @@ nam__poll(struct nam_worker *worker)
 static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
 {
-	worker->cq->ops->cq_wait(worker->cq, wait_ns);
+	if (worker->letters_waiting)
+		wait_ns = nam__postboxes_patience(worker, wait_ns);
+	if (wait_ns)
+		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	if (worker->calls)
 		nam__rpc_check_deadlines(worker);
 }
@@ -377,6 +386,8 @@ nam__worker_free(struct nam_worker *worker)
 	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
 		if (worker->qps[i])
 			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
+	for (uint32_t i = 0; worker->postboxes && i < servers_count; i++)
+		nam__postbox_free(worker->postboxes[i]);
 	nam__stock_free(worker);
 	if (worker->rq)
 		worker->rq->ops->rq_destroy(worker->rq);
@@ -385,6 +396,8 @@ nam__worker_free(struct nam_worker *worker)
 	nam__buffers_free(worker);
 	free(worker->async_done);
 	free(worker->qps);
+	free(worker->postboxes);
+	free(worker->frame);
 	free(worker);
 }
 
@@ -409,7 +422,8 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
 
 	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
-	if (!worker->qps)
+	worker->postboxes = calloc(client->servers_count, sizeof(struct nam__postbox *));
+	if (!worker->qps || !worker->postboxes)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)

@@ -15,12 +15,7 @@
 #define POLL_MAX 32
 #define WAIT_NS 1000000000ull
 #define BUFFER_BYTES ((size_t)2 * NAM_RPC_BYTES_MAX)
-
-struct nam__buffer {
-	uint8_t *request;
-	uint8_t *reply;
-	struct nam__connection *sending;	/* the reply is on its way to */
-};
+#define BUFFERS_BYTES (BUFFER_BYTES * NAM__HANDLER_BUFFERS)
 
 /* ---- dispatch ----------------------------------------------------------------------------- */
 
@@ -98,6 +93,24 @@ post_receive(struct nam__handler *handler, struct nam__buffer *buffer)
 	(void)handler->rq->ops->rq_post(handler->rq, &recv, 1);
 }
 
+void
+nam__handler_count(struct nam__handler *handler)
+{
+	/* Only this thread counts. */
+	atomic_store_explicit(&handler->requests,
+		atomic_load_explicit(&handler->requests, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+}
+
+void
+nam__handler_buffer_done(struct nam__handler *handler, struct nam__buffer *buffer)
+{
+	if (buffer->request)
+		post_receive(handler, buffer);
+	else
+		buffer->sending = NULL;
+}
+
 static void
 answer(struct nam__handler *handler, const struct nam_wc *wc)
 {
@@ -111,12 +124,14 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 		.context = buffer,
 	};
 
+	if (connection->mailbox && wc->bytes == NAM_RING_BYTES) {
+		nam__mailbox_rung(connection);
+		post_receive(handler, buffer);
+		return;
+	}
 	wr.bytes = nam__dispatch(handler->server, connection, buffer->request, wc->bytes,
 		buffer->reply);
-	/* Only this thread counts. */
-	atomic_store_explicit(&handler->requests,
-		atomic_load_explicit(&handler->requests, memory_order_relaxed) + 1,
-		memory_order_relaxed);
+	nam__handler_count(handler);
 	buffer->sending = connection;
 	if (wr.bytes == 0 || wc->qp->ops->qp_post(wc->qp, &wr, 1))
 		post_receive(handler, buffer);
@@ -126,9 +141,9 @@ static void
 closed(struct nam__handler *handler, struct nam__connection *connection)
 {
 	/* Replies that were on their way to it will never complete. */
-	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
+	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS + NAM__HANDLER_SPARES; i++) {
 		if (handler->buffers[i].sending == connection)
-			post_receive(handler, &handler->buffers[i]);
+			nam__handler_buffer_done(handler, &handler->buffers[i]);
 	}
 	nam__connection_closed(connection);
 }
@@ -142,13 +157,19 @@ handler_main(void *arg)
 	while (!atomic_load_explicit(&handler->server->stopping, memory_order_acquire)) {
 		int n = handler->cq->ops->cq_poll(handler->cq, wcs, POLL_MAX);
 
+		bool busy = false;
+
 		for (int i = 0; i < n; i++) {
+			busy |= wcs[i].op != NAM_WR_WRITE;
 			switch (wcs[i].op) {
 			case NAM_WC_RECV:
 				answer(handler, &wcs[i]);
 				break;
 			case NAM_WR_SEND:
-				post_receive(handler, wcs[i].context);
+				nam__handler_buffer_done(handler, wcs[i].context);
+				break;
+			case NAM_WR_WRITE:
+				nam__mailbox_completed(&wcs[i]);
 				break;
 			case NAM_WC_CLOSED:
 				closed(handler, wcs[i].qp->user);
@@ -157,8 +178,11 @@ handler_main(void *arg)
 				break;
 			}
 		}
+		busy |= nam__mailboxes_look(handler);
 		nam__trees_idle(handler->server);
-		if (n == 0)
+		if (busy)
+			nam__mailboxes_busy(handler);
+		else if (nam__mailboxes_rest(handler) && n == 0)
 			(void)handler->cq->ops->cq_wait(handler->cq, WAIT_NS);
 	}
 }
@@ -166,17 +190,22 @@ handler_main(void *arg)
 static int
 make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam_diag *diag)
 {
-	size_t bytes = BUFFER_BYTES * NAM__HANDLER_BUFFERS;
+	size_t bytes = BUFFERS_BYTES + (size_t)NAM__HANDLER_SPARES * NAM_RPC_BYTES_MAX;
 
-	handler->buffers = calloc(NAM__HANDLER_BUFFERS, sizeof(handler->buffers[0]));
+	handler->buffers = calloc(NAM__HANDLER_BUFFERS + NAM__HANDLER_SPARES,
+		sizeof(handler->buffers[0]));
 	handler->memory = aligned_alloc(4096, bytes);
 	handler->scratch = malloc(NAM__TREE_SCRATCH_BYTES);
-	if (!handler->buffers || !handler->memory || !handler->scratch)
+	handler->frame = malloc(NAM_FRAME_BYTES_MAX);
+	if (!handler->buffers || !handler->memory || !handler->scratch || !handler->frame)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a handler's buffers");
 	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
 		handler->buffers[i].request = handler->memory + i * BUFFER_BYTES;
 		handler->buffers[i].reply = handler->buffers[i].request + NAM_RPC_BYTES_MAX;
 	}
+	for (uint32_t i = 0; i < NAM__HANDLER_SPARES; i++)
+		handler->buffers[NAM__HANDLER_BUFFERS + i].reply = handler->memory + BUFFERS_BYTES +
+			(size_t)i * NAM_RPC_BYTES_MAX;
 	return domain->ops->mr_register(domain, handler->memory, bytes, NAM_MR_LOCAL, &handler->mr,
 		diag);
 }
@@ -229,6 +258,7 @@ nam__handler_free(struct nam__handler *handler)
 	if (handler->mr.base)
 		handler->server->ops->mr_release(handler->server->domain, &handler->mr);
 	free(handler->memory);
+	free(handler->frame);
 	free(handler->scratch);
 	free(handler->buffers);
 }

@@ -22,11 +22,13 @@
 #include "../common/fabric/fabric.h"
 #include "../common/gaddr.h"
 #include "../common/layout.h"
+#include "../common/rpc/frame.h"
 #include "../common/rpc/rpc.h"
 #include "server.h"
 
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests that one handler can have under way */
+#define NAM__HANDLER_SPARES 8u		/* replies to requests in mailboxes that fit in no frame */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
@@ -170,9 +172,15 @@ struct nam__connection {
 	uint16_t client_id;		/* 0: nobody yet */
 	uint16_t incarnation;
 	bool life_line;			/* REGISTER came over it */
+	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 };
 
-struct nam__buffer;
+/* What a SEND of ours and a receive buffer have in common. */
+struct nam__buffer {
+	uint8_t *request;		/* NULL: a spare, for replies to requests in mailboxes */
+	uint8_t *reply;
+	struct nam__connection *sending;	/* the reply is on its way to */
+};
 
 struct nam__handler {
 	struct nam_server *server;
@@ -186,13 +194,67 @@ struct nam__handler {
 	_Atomic uint64_t began;		/* work on a tree, at that count of the clock; or 0 */
 	_Atomic uint64_t requests;	/* answered */
 	_Atomic uint32_t connections;
+	/* mailbox.c */
+	_Atomic(struct nam__mailbox *) arrivals;	/* of connections just accepted */
+	struct nam__mailbox *mailboxes;
+	struct nam_frame *frame;	/* a copy of the request that is being answered */
+	uint64_t looked_ns;		/* when all mailboxes were last looked at */
+	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
+	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
+	bool announced;			/* everybody knew that it goes to sleep, then it looked */
 };
+
+/* A request has been answered. */
+void nam__handler_count(struct nam__handler *handler);
+/* A reply has left its buffer, or never will. */
+void nam__handler_buffer_done(struct nam__handler *handler, struct nam__buffer *buffer);
 
 int nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsigned number,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Two steps, so that every handler has stopped before any is freed.  Both accept zeroes. */
 void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
+
+/* ---- mailbox.c ---------------------------------------------------------------------------- */
+
+/* What is known of a place in the rings; and one more, for the word in the client's share. */
+struct nam__mail {
+	struct nam__mailbox *box;
+	enum { NAM__MAIL_IDLE, NAM__MAIL_WAITS, NAM__MAIL_WRITING } state;
+	uint32_t bytes;			/* of the reply's frame */
+};
+
+struct nam__mailbox {
+	struct nam__mailbox *next;	/* handler->arrivals or ->mailboxes */
+	struct nam__connection *connection;
+	struct nam_mr mr;		/* our share: requests, replies, the word's next value */
+	struct nam_wire_mailbox_hello client;
+	uint32_t number;		/* of the last request taken */
+	uint32_t waiting;		/* replies that the queue pair had no room for */
+	bool told;			/* the client knows that it must ring */
+	bool rung;			/* it did, and wants to hear that it was answered */
+	struct nam__buffer ring;	/* stands for our SEND of that */
+	struct nam__mail mails[NAM_FRAMES + 1];
+};
+
+int nam__mailbox_open(struct nam__connection *connection,
+	const struct nam_wire_mailbox_hello *client) NAM_MUST_CHECK;
+/* Once the connection is complete: its handler will look at it. */
+void nam__mailbox_start(struct nam__connection *connection);
+/* By the handler, before the queue pair is destroyed; and the memory, after that. */
+void nam__mailbox_stop(struct nam__connection *connection);
+void nam__mailbox_free(struct nam__connection *connection);
+
+/* Answer what has come; whether there was anything. */
+bool nam__mailboxes_look(struct nam__handler *handler);
+/* One of our WRITEs has completed. */
+void nam__mailbox_completed(const struct nam_wc *wc);
+/* The client has rung. */
+void nam__mailbox_rung(struct nam__connection *connection);
+/* There was something to do. */
+void nam__mailboxes_busy(struct nam__handler *handler);
+/* There was nothing to do: whether the handler may sleep now. */
+bool nam__mailboxes_rest(struct nam__handler *handler);
 
 /* ---- services ----------------------------------------------------------------------------- */
 

@@ -190,9 +190,13 @@ choose_handler(struct nam_server *server, bool has_id)
 	return NULL;
 }
 
+/* @ret_mailbox	all zeroes unless the client wants one */
 static int
-check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret)
+check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
+	struct nam_wire_mailbox_hello *ret_mailbox)
 {
+	uint32_t bytes = sizeof(*ret);
+
 	if (hello->bytes < sizeof(ret->magic_version))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(ret, 0, sizeof(*ret));
@@ -201,14 +205,25 @@ check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (ret->magic_version != (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION))
 		return -NAM_E_FABRIC_VERSION;
-	if (hello->bytes != sizeof(*ret) || ret->flags || ret->reserved ||
+	memset(ret_mailbox, 0, sizeof(*ret_mailbox));
+	if (ret->flags == NAM_HELLO_MAILBOX)
+		bytes += (uint32_t)sizeof(*ret_mailbox);
+	if (hello->bytes != bytes || ret->flags > NAM_HELLO_MAILBOX || ret->reserved ||
 		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (!ret->flags)
+		return 0;
+	memcpy(ret_mailbox, hello->data + sizeof(*ret), sizeof(*ret_mailbox));
+	if (ret_mailbox->frame_bytes < NAM_FRAME_BYTES_MIN || ret_mailbox->frame_bytes % 64 ||
+		ret_mailbox->frame_bytes > NAM_FRAME_BYTES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
 
+/* @connection	NULL: a rejection */
 static void
-welcome_fill(const struct nam_server *server, int status, struct nam_hello *ret)
+welcome_fill(const struct nam_server *server, int status, const struct nam__connection *connection,
+	struct nam_hello *ret)
 {
 	struct nam_wire_welcome welcome = {
 		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
@@ -221,6 +236,17 @@ welcome_fill(const struct nam_server *server, int status, struct nam_hello *ret)
 	memset(ret, 0, sizeof(*ret));
 	ret->bytes = sizeof(welcome);
 	memcpy(ret->data, &welcome, sizeof(welcome));
+	if (connection && connection->mailbox) {
+		const struct nam__mailbox *box = connection->mailbox;
+		const struct nam_wire_mailbox_welcome mailbox = {
+			.remote = box->mr.remote,
+			.rkey = box->mr.rkey,
+			.frame_bytes = box->client.frame_bytes,
+		};
+
+		memcpy(ret->data + ret->bytes, &mailbox, sizeof(mailbox));
+		ret->bytes += (uint32_t)sizeof(mailbox);
+	}
 }
 
 /* Everything that accepting needs; on failure nothing is left behind. */
@@ -229,8 +255,9 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 	struct nam__connection **ret)
 {
 	struct nam__connection *connection;
+	struct nam_wire_mailbox_hello mailbox;
 	struct nam_wire_hello wire;
-	int rc = check_hello(hello, &wire);
+	int rc = check_hello(hello, &wire, &mailbox);
 
 	if (rc)
 		return rc;
@@ -242,6 +269,11 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 	connection->handler = choose_handler(server, wire.client_id != 0);
 	rc = connection->handler ? nam__membership_attach(&server->membership, connection) :
 		-NAM_E_LIMIT;
+	if (!rc && wire.flags) {
+		rc = nam__mailbox_open(connection, &mailbox);
+		if (rc)
+			nam__membership_detach(&server->membership, connection);
+	}
 	if (rc) {
 		free(connection);
 		return rc;
@@ -258,7 +290,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	struct nam_hello reply;
 	int rc = prepare_connection(server, &event->hello, &connection);
 
-	welcome_fill(server, rc, &reply);
+	welcome_fill(server, rc, connection, &reply);
 	if (rc) {
 		server->ops->reject(server->listener, event->request, &reply);
 		return;
@@ -267,6 +299,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 		.cq = connection->handler->cq,
 		.rq = connection->handler->rq,
 		.user = connection,
+		.share = connection->mailbox ? &connection->mailbox->mr : NULL,
 	};
 	/*
 	 * The handler may learn that the client is gone again before accept returns: the mutex
@@ -278,14 +311,17 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	pthread_mutex_lock(&server->mutex);
 	rc = server->ops->accept(server->listener, event->request, &options, &reply,
 		&connection->qp);
-	if (!rc)
+	if (!rc) {
 		link_connection(server, connection);
+		nam__mailbox_start(connection);
+	}
 	pthread_mutex_unlock(&server->mutex);
 	if (rc) {
 		atomic_fetch_sub_explicit(&connection->handler->connections, 1,
 			memory_order_relaxed);
 		atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
 		nam__membership_detach(&server->membership, connection);
+		nam__mailbox_free(connection);
 		free(connection);
 	}
 }
@@ -300,8 +336,10 @@ nam__connection_closed(struct nam__connection *connection)
 	pthread_mutex_unlock(&server->mutex);
 	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
+	nam__mailbox_stop(connection);
 	/* The queue pair first: after it, nothing of the client's is under way. */
 	server->ops->qp_destroy(connection->qp);
+	nam__mailbox_free(connection);
 	nam__membership_detach(&server->membership, connection);
 	nam__trees_connection_closed(&server->trees, connection);
 	free(connection);

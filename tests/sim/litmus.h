@@ -64,6 +64,7 @@ extern const struct litmus_case litmus_tree_cases[];
 extern const struct litmus_case litmus_image_cases[];
 extern const struct litmus_case litmus_failure_cases[];
 extern const struct litmus_case litmus_server_cases[];
+extern const struct litmus_case litmus_mail_cases[];
 
 struct litmus {
 	const struct scene *scene;

@@ -33,6 +33,7 @@ static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
 	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
+	"  --carrier srq|mailbox|fetch   how requests travel; without it --vary draws it\n"
 	"  --design fine|coarse|hybrid   where the work is done; without it --vary draws it\n"
 	"  --partition hash|range|round-robin   not fine: which server keeps a key; the same\n"
 	"  --vary                        all of the following by the seed, instead\n"
@@ -238,11 +239,12 @@ enum {
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
 	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES, OPT_PAIRS,
-	OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
+	OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
 };
 
 static const struct option options[] = {
 	{ "profile", required_argument, NULL, OPT_PROFILE },
+	{ "carrier", required_argument, NULL, OPT_CARRIER },
 	{ "design", required_argument, NULL, OPT_DESIGN },
 	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "seed", required_argument, NULL, OPT_SEED },
@@ -392,6 +394,12 @@ set_other(struct request *request, int option)
 	switch (option) {
 	case OPT_PROFILE:
 		set_profile(request, optarg);
+		break;
+	case OPT_CARRIER:
+		if (nam_carrier_find(optarg) < 0)
+			sim_die("--carrier %s: there are srq, mailbox and fetch", optarg);
+		request->scenario.carrier = (enum nam_carrier)nam_carrier_find(optarg);
+		request->scenario.carrier_given = true;
 		break;
 	case OPT_DESIGN:
 		set_design(request, optarg);

@@ -161,6 +161,9 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	sim_misfortunes_plan(&stage);
 	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
 		scenario->memory_bytes);
+	stage.cluster.carrier = scenario->carrier;
+	stage.cluster.frame_bytes = scenario->frame_bytes;
+	stage.cluster.fetch_bytes = scenario->fetch_bytes;
 	if (nam_sim_process_start("director", director_main, &stage, NULL))
 		sim_die("cannot start the director");
 	outcome.rc = nam_sim_run();

@@ -113,6 +113,18 @@ vary_design(struct sim_scenario *scenario, struct nam_rng *rng)
 		scenario->partitioning = (enum nam_partitioning)partitioning;
 }
 
+/* Frames that hold all, or few, and fetches that are too short for most replies. */
+static void
+vary_carrier(struct sim_scenario *scenario, struct nam_rng *rng)
+{
+	uint32_t carrier = between(rng, NAM_CARRIER_SRQ, NAM_CARRIERS_COUNT - 1);
+
+	if (!scenario->carrier_given)
+		scenario->carrier = (enum nam_carrier)carrier;
+	scenario->frame_bytes = between(rng, 0, 1) ? 0 : 64 * between(rng, 2, 8);
+	scenario->fetch_bytes = between(rng, 0, 1) ? 0 : 8 * between(rng, 3, 32);
+}
+
 /*
  * By another stream of the seed than all the rest: so seeds from before, where nothing of this is
  * drawn, are the runs that they were.
@@ -135,6 +147,7 @@ vary_more(struct sim_scenario *scenario)
 	faults->slow = between(&rng, 0, 7) ? 0 : between(&rng, 1, 1000);
 	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
 	vary_design(scenario, &rng);
+	vary_carrier(scenario, &rng);
 }
 
 void

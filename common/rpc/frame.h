@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame.h -- a message in memory that the other side polls or READs, and what lies around it.
+ *
+ * A connection with mailboxes has two shares (fabric.h): the memory server's, with a ring of
+ * request frames that the client WRITEs and a ring of reply frames that it may READ; and the
+ * client's, with a word and a ring of reply frames that the memory server WRITEs.  Request number
+ * s, counted from 1, lies in place s % NAM_FRAMES of the first ring, and its reply in that place of
+ * the others.  A client does not use a place again before it has taken the reply.
+ *
+ *	offset	size	field	written by	who reads it may assume
+ *	0	8	front	with the frame	new-message indicator: a number other than the one
+ *						that is due is an old message
+ *	8	8	pace	with the frame	reply: nanoseconds since the memory server had
+ *						looked for requests before; request: 0
+ *	16	bytes	message	with the frame	nothing, before `end` has been checked
+ *	behind	8	end	with the frame	completion indicator: a hash of all before it, so
+ *						it vouches for every byte, whatever their order
+ *
+ * front: number:32 | bytes:16 | flags:16.  The message is filled up to a multiple of 8 with zeroes.
+ * An empty one says that the reply, if there is one, comes by SEND: it was too long for a frame.
+ *
+ * The word in the client's share is of the memory server's "turns": it goes to sleep after turn n,
+ * and wants to be rung.  The client WRITEs its request, waits for the completion, then looks at the
+ * word; the memory server WRITEs the word, waits for the completion, then looks for requests.  So
+ * one of them sees the other.  To ring is to SEND a message of 8 bytes, once for each turn.  Waking
+ * up takes longer than a client likes to spin, so the memory server rings back once it has replied.
+ */
+#ifndef NAM_COMMON_RPC_FRAME_H
+#define NAM_COMMON_RPC_FRAME_H
+
+#include <stdint.h>
+
+#include "../guard.h"
+#include "carrier.h"
+#include "rpc.h"
+
+#define NAM_FRAMES 8u			/* in a ring */
+#define NAM_FRAME_OVERHEAD 24u
+#define NAM_FRAME_HEADER_BYTES 16u
+#define NAM_FRAME_BYTES_MIN 128u
+/* What any message fits in; frames are multiples of 64 bytes. */
+#define NAM_FRAME_BYTES_MAX ((NAM_RPC_BYTES_MAX + NAM_FRAME_OVERHEAD + 63u) / 64 * 64)
+#define NAM_RING_BYTES 8u		/* of the message that wakes a memory server */
+
+enum nam_frame_flag {
+	NAM_FRAME_FETCH = 1,		/* request: leave the reply where it is */
+};
+
+struct nam_frame {
+	uint64_t front;
+	uint64_t pace;
+	uint8_t message[];
+};
+_Static_assert(sizeof(struct nam_frame) == NAM_FRAME_HEADER_BYTES, "wire layout");
+
+static inline uint32_t
+nam_frame_place(uint32_t number)
+{
+	return number % NAM_FRAMES;
+}
+
+/* Bytes of a frame with so many bytes of message. */
+static inline uint32_t
+nam_frame_bytes(uint32_t message_bytes)
+{
+	return NAM_FRAME_OVERHEAD + (message_bytes + 7) / 8 * 8;
+}
+
+/* The client's share: the word in a line of its own, reply frames, then its own business. */
+#define NAM_SHARE_WORD_BYTES 64u
+
+static inline uint64_t
+nam_share_reply_at(uint32_t number, uint32_t frame_bytes)
+{
+	return NAM_SHARE_WORD_BYTES + (uint64_t)nam_frame_place(number) * frame_bytes;
+}
+
+/* The memory server's share. */
+static inline uint64_t
+nam_mailbox_request_at(uint32_t number, uint32_t frame_bytes)
+{
+	return (uint64_t)nam_frame_place(number) * frame_bytes;
+}
+
+static inline uint64_t
+nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
+{
+	return (uint64_t)(NAM_FRAMES + nam_frame_place(number)) * frame_bytes;
+}
+
+/* What follows a struct nam_wire_hello whose flags say NAM_HELLO_MAILBOX. */
+#define NAM_HELLO_MAILBOX 1u
+
+struct nam_wire_mailbox_hello {
+	uint64_t remote;	/* the client's share */
+	uint32_t rkey;
+	uint32_t frame_bytes;
+};
+_Static_assert(sizeof(struct nam_wire_mailbox_hello) == 16, "wire layout");
+
+/* What follows a struct nam_wire_welcome to that, unless it is a rejection. */
+struct nam_wire_mailbox_welcome {
+	uint64_t remote;	/* the memory server's share */
+	uint32_t rkey;
+	uint32_t frame_bytes;	/* as in the hello */
+};
+_Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 16, "wire layout");
+
+/**
+ * nam_frame_seal -- put the message that lies at frame->message into its frame.
+ *
+ * @frame	room for nam_frame_bytes(bytes); the bytes up to the next multiple of 8 are cleared
+ *
+ * The front word is stored last: a reader on this host that loads it with acquire sees the rest.
+ */
+void nam_frame_seal(struct nam_frame *frame, uint32_t number, uint32_t bytes, uint16_t flags,
+	uint64_t pace);
+
+/* Whether the frame may be number `number`: a load, and no proof. */
+static inline int
+nam_frame_is_new(const struct nam_frame *frame, uint32_t number)
+{
+	uint64_t front = __atomic_load_n(&frame->front, __ATOMIC_ACQUIRE);
+
+	return NAM_GUARD(FRAME_NUMBER) ? (uint32_t)front == number : front != 0;
+}
+
+/**
+ * nam_frame_check -- whether a copy of a frame is message number `number`, whole.
+ *
+ * @frame	nobody else's to change
+ * @size	how much of it there is
+ *
+ * Returns 0, with the message's length and the flags; -EAGAIN if it is another message's, or not
+ * yet all there; -NAM_E_LIMIT if it is longer than `size`, with the length that it claims.
+ */
+int nam_frame_check(const struct nam_frame *frame, uint32_t size, uint32_t number,
+	uint32_t *ret_bytes, uint16_t *ret_flags) NAM_MUST_CHECK;
+
+/**
+ * nam_frame_take -- the same for a frame in memory that others write meanwhile.
+ *
+ * @frame_bytes	of the ring's frames
+ * @copy	NAM_FRAME_BYTES_MAX bytes, 8-byte aligned; where the message is then
+ *
+ * Returns 0 or -EAGAIN.
+ */
+int nam_frame_take(const struct nam_frame *frame, uint32_t frame_bytes, uint32_t number,
+	struct nam_frame *copy, uint32_t *ret_bytes, uint16_t *ret_flags) NAM_MUST_CHECK;
+
+#endif /* NAM_COMMON_RPC_FRAME_H */

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * postbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
+ *
+ * Replies are either WRITTEN into our share, which nobody tells us of: nam__poll() looks.  Or they
+ * stay at the memory server and are fetched: one READ takes what says whether the reply is there,
+ * together with the first fetch_bytes of it, and a second READ the rest of a longer one.
+ *
+ * A fetch that comes too early was in vain, so when a memory server has been slow a few times in a
+ * row we ask it to reply by WRITE, and for fetches again once its replies say that it has become
+ * quick.
+ *
+ * Who waits for a reply knows that it will come, or that the time will be out; so it spins a while
+ * and then naps, longer the longer it has waited.  Memory servers, who may wait for ever, are rung,
+ * and ring back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute_internal.h"
+
+#define SPIN_NS 8000u
+#define NAP_NS_MAX 500000u
+#define RUNG_NAP_NS 2000000u		/* a ring back may have found no room */
+#define FETCHES_AT_ONCE 3u		/* before we begin to leave time between them */
+#define SLOW_NS 10000u			/* a reply that was not there by then is slow */
+#define QUICK_NS 5000u
+#define SLOW_IN_A_ROW 3u
+#define QUICK_IN_A_ROW 8u
+
+/* ---- our share ---------------------------------------------------------------------------- */
+
+static inline uint8_t *
+ring_at(const struct nam__postbox *box, unsigned ring, uint32_t number)
+{
+	return (uint8_t *)box->mr.base + NAM_SHARE_WORD_BYTES +
+		(size_t)(ring * NAM_FRAMES + nam_frame_place(number)) * box->server.frame_bytes;
+}
+
+static inline struct nam_frame *
+reply_of(const struct nam__letter *letter)
+{
+	return (struct nam_frame *)(void *)ring_at(letter->box, 0, letter->number);
+}
+
+static inline struct nam_frame *
+request_of(const struct nam__letter *letter)
+{
+	return (struct nam_frame *)(void *)ring_at(letter->box, 1, letter->number);
+}
+
+static inline uint8_t *
+fetched_of(const struct nam__letter *letter)
+{
+	return ring_at(letter->box, 2, letter->number);
+}
+
+int
+nam__postbox_new(struct nam_worker *worker, uint32_t slot, struct nam_wire_mailbox_hello *ret_hello,
+	struct nam__postbox **ret_box)
+{
+	const struct nam_client_options *options = &worker->client->options;
+	struct nam_domain *domain = worker->client->servers[slot].domain;
+	struct nam__postbox *box;
+	uint64_t bytes = NAM_SHARE_WORD_BYTES + (uint64_t)3 * NAM_FRAMES * options->frame_bytes;
+	int rc;
+
+	if (!worker->frame)
+		worker->frame = malloc(NAM_FRAME_BYTES_MAX);
+	box = calloc(1, sizeof(*box));
+	if (!box || !worker->frame) {
+		free(box);
+		return -ENOMEM;
+	}
+	rc = domain->ops->share_alloc(domain, bytes, &box->mr, &worker->diag);
+	if (rc) {
+		free(box);
+		return rc;
+	}
+	box->worker = worker;
+	box->domain = domain;
+	box->slot = slot;
+	box->server.frame_bytes = options->frame_bytes;
+	box->fetch_bytes = options->carrier == NAM_CARRIER_FETCH ? options->fetch_bytes : 0;
+	for (unsigned i = 0; i < NAM_FRAMES; i++)
+		box->letters[i].box = box;
+	box->ring.box = box;
+	worker->bytes += bytes;
+	*ret_hello = (struct nam_wire_mailbox_hello){
+		.remote = box->mr.remote,
+		.rkey = box->mr.rkey,
+		.frame_bytes = options->frame_bytes,
+	};
+	*ret_box = box;
+	return 0;
+}
+
+int
+nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply)
+{
+	struct nam_wire_mailbox_welcome welcome;
+	uint32_t offset = (uint32_t)sizeof(struct nam_wire_welcome);
+
+	if (reply->bytes != offset + sizeof(welcome))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memcpy(&welcome, reply->data + offset, sizeof(welcome));
+	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
+		return -NAM_E_FABRIC_PROTOCOL;
+	box->server = welcome;
+	return 0;
+}
+
+void
+nam__postbox_free(struct nam__postbox *box)
+{
+	if (!box)
+		return;
+	box->worker->letters_waiting -= box->waiting;
+	box->worker->bytes -= box->mr.bytes;
+	box->domain->ops->mr_release(box->domain, &box->mr);
+	free(box);
+}
+
+/* ---- states of a letter ------------------------------------------------------------------- */
+
+static inline void
+waiting_add(struct nam__postbox *box, uint32_t count)
+{
+	box->waiting += count;
+	box->worker->letters_waiting += count;
+}
+
+static void
+letter_wait(struct nam__letter *letter, uint64_t due_ns)
+{
+	letter->due_ns = due_ns;
+	if (letter->state != NAM__LETTER_WAITING)
+		waiting_add(letter->box, 1);
+	letter->state = NAM__LETTER_WAITING;
+}
+
+static void
+letter_stop_waiting(struct nam__letter *letter)
+{
+	if (letter->state == NAM__LETTER_WAITING)
+		waiting_add(letter->box, UINT32_MAX);
+}
+
+/* Its place is free; the ring's end moves on over all that are. */
+static void
+letter_free(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_FREE;
+	if (letter->call)
+		letter->call->letter = NULL;
+	letter->call = NULL;
+	while (box->taken != box->sent &&
+		box->letters[nam_frame_place(box->taken + 1)].state == NAM__LETTER_FREE)
+		box->taken++;
+}
+
+static void
+letter_fail(struct nam__letter *letter, int rc)
+{
+	struct nam__call *call = letter->call;
+
+	letter_free(letter);
+	if (call)
+		nam__call_end(letter->box->worker, call, rc);
+}
+
+/* The reply is in worker->frame.  None: it comes by SEND. */
+static void
+letter_answered(struct nam__letter *letter, uint32_t bytes)
+{
+	struct nam__postbox *box = letter->box;
+
+	letter_free(letter);
+	if (bytes)
+		nam__rpc_reply(box->worker, box->slot, box->worker->frame->message, bytes);
+}
+
+/* ---- fetching ----------------------------------------------------------------------------- */
+
+/* Change the way of replies when this one was like the last ones. */
+static void
+learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
+{
+	struct nam__postbox *box = letter->box;
+
+	if (!box->fetch_bytes || box->worker->client->options.fetch_always)
+		return;
+	if (letter->fetch) {
+		box->slow = waited_ns > SLOW_NS && letter->fetches > 2 ? box->slow + 1 : 0;
+		if (box->slow < SLOW_IN_A_ROW)
+			return;
+		box->reply = true;
+		box->quick = 0;
+	} else {
+		box->quick = pace_ns < QUICK_NS ? box->quick + 1 : 0;
+		if (box->quick < QUICK_IN_A_ROW)
+			return;
+		box->reply = false;
+		box->slow = 0;
+	}
+}
+
+/* READ what is wanted and not yet here. */
+static void
+fetch_post(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_worker *worker = box->worker;
+	struct nam_wr wr = {
+		.op = NAM_WR_READ,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = letter->wanted - letter->here,
+		.remote = box->server.remote + letter->here +
+			nam_mailbox_reply_at(letter->number, box->server.frame_bytes),
+		.rkey = box->server.rkey,
+		.lkey = box->mr.lkey,
+		.local = fetched_of(letter) + letter->here,
+		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+	};
+	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
+		-NAM_E_FABRIC_PEER_DEAD;
+
+	if (rc == -NAM_E_FABRIC_FULL) {
+		letter_wait(letter, 0);
+		return;
+	}
+	if (rc) {
+		letter_fail(letter, rc);
+		return;
+	}
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_FETCHING;
+	letter->counters->round_trips++;
+	letter->counters->doorbells++;
+	letter->counters->work_requests++;
+	letter->counters->bytes_in += wr.bytes;
+}
+
+static void
+fetch_begin(struct nam__letter *letter)
+{
+	letter->here = 0;
+	letter->wanted = letter->box->fetch_bytes;
+	letter->fetches++;
+	fetch_post(letter);
+}
+
+static void
+fetch_completed(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_frame *frame = box->worker->frame;
+	uint64_t waited_ns = nam_now_ns() - letter->written_ns;
+	uint32_t bytes;
+	uint16_t flags;
+	int rc;
+
+	letter->here = letter->wanted;
+	memcpy(frame, fetched_of(letter), letter->here);
+	rc = nam_frame_check(frame, letter->here, letter->number, &bytes, &flags);
+	if (!rc) {
+		learn(letter, waited_ns, 0);
+		letter_answered(letter, bytes);
+	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
+		letter->wanted = nam_frame_bytes(bytes);
+		fetch_post(letter);
+	} else if (letter->fetches < FETCHES_AT_ONCE && !letter->rang) {
+		fetch_begin(letter);
+	} else {
+		uint64_t nap_ns = waited_ns / 4;
+
+		letter_wait(letter, letter->written_ns + waited_ns +
+			(nap_ns < NAP_NS_MAX ? nap_ns : NAP_NS_MAX));
+	}
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+/*
+ * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
+ * Whether we did.
+ */
+static bool
+ring(struct nam__postbox *box, struct nam_op_counters *counters)
+{
+	struct nam_worker *worker = box->worker;
+	uint64_t *word = box->mr.base;
+	uint32_t turn = (uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.bytes = NAM_RING_BYTES,
+		.lkey = box->mr.lkey,
+		.local = word,
+		.context = (void *)((uintptr_t)&box->ring | NAM__CONTEXT_LETTER),
+	};
+	bool owed;
+
+	if (turn == box->rung)
+		return false;
+	if (NAM_RING_BYTES <= box->domain->limits.inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	owed = worker->qps[box->slot] &&
+		worker->qp_post(worker->qps[box->slot], &wr, 1) == -NAM_E_FABRIC_FULL;
+	if (owed != box->ring_owed)
+		waiting_add(box, owed ? 1 : UINT32_MAX);
+	box->ring_owed = owed;
+	if (owed)
+		return false;
+	box->rung = turn;
+	counters->doorbells++;
+	counters->work_requests++;
+	counters->bytes_out += NAM_RING_BYTES;
+	return true;
+}
+
+void
+nam__postbox_rung(struct nam__postbox *box)
+{
+	for (unsigned i = 0; box && i < NAM_FRAMES; i++) {
+		box->letters[i].rang = false;
+		box->letters[i].due_ns = 0;
+	}
+}
+
+int
+nam__postbox_post(struct nam__postbox *box, struct nam__call *call, uint16_t type, const void *body,
+	uint32_t body_bytes)
+{
+	struct nam_worker *worker = box->worker;
+	uint32_t bytes = (uint32_t)sizeof(struct nam_rpc_header) + body_bytes;
+	struct nam__letter *letter = &box->letters[nam_frame_place(box->sent + 1)];
+	bool fetch = box->fetch_bytes && !box->reply;
+	struct nam_frame *frame;
+	struct nam_wr wr;
+	int rc;
+
+	if (nam_frame_bytes(bytes) > box->server.frame_bytes ||
+		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
+		return -EAGAIN;
+	letter->number = box->sent + 1;
+	frame = request_of(letter);
+	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, type, call->id, 0,
+		body_bytes);
+	if (body_bytes)
+		memcpy(frame->message + sizeof(struct nam_rpc_header), body, body_bytes);
+	nam_frame_seal(frame, letter->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
+	wr = (struct nam_wr){
+		.op = NAM_WR_WRITE,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = nam_frame_bytes(bytes),
+		.remote = box->server.remote +
+			nam_mailbox_request_at(letter->number, box->server.frame_bytes),
+		.rkey = box->server.rkey,
+		.lkey = box->mr.lkey,
+		.local = frame,
+		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+	};
+	if (wr.bytes <= box->domain->limits.inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	rc = worker->qp_post(worker->qps[box->slot], &wr, 1);
+	if (rc)
+		return rc == -NAM_E_FABRIC_FULL ? -EAGAIN : rc;
+	box->sent++;
+	letter->state = NAM__LETTER_WRITING;
+	letter->fetch = fetch;
+	letter->fetches = 0;
+	letter->call = call;
+	letter->counters = call->counters;
+	call->letter = letter;
+	call->counters->doorbells++;
+	call->counters->work_requests++;
+	call->counters->bytes_out += wr.bytes;
+	return 0;
+}
+
+static void
+request_written(struct nam__letter *letter)
+{
+	letter->written_ns = nam_now_ns();
+	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
+	atomic_thread_fence(memory_order_seq_cst);
+	letter->rang = ring(letter->box, letter->counters);
+	if (letter->fetch)
+		fetch_begin(letter);
+	else
+		letter_wait(letter, 0);
+}
+
+void
+nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	struct nam__letter *letter = (void *)((uintptr_t)wc->context &
+		~(uintptr_t)NAM__CONTEXT_MASK);
+
+	(void)worker;
+	if (letter == &letter->box->ring)
+		return;
+	if (wc->status)
+		letter_fail(letter, wc->status);
+	else if (wc->op == NAM_WR_WRITE)
+		request_written(letter);
+	else
+		fetch_completed(letter);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* Whether it was answered. */
+static bool
+letter_look(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_frame *copy = box->worker->frame;
+	uint32_t bytes;
+	uint16_t flags;
+
+	if (letter->fetch) {
+		if (!letter->due_ns || nam_now_ns() >= letter->due_ns) {
+			/* Not at all begun, or with nothing to show for it. */
+			if (letter->here == letter->wanted)
+				fetch_begin(letter);
+			else
+				fetch_post(letter);
+		}
+		return false;
+	}
+	if (!nam_frame_is_new(reply_of(letter), letter->number) ||
+		nam_frame_take(reply_of(letter), box->server.frame_bytes, letter->number, copy,
+			&bytes, &flags))
+		return false;
+	letter->counters->bytes_in += nam_frame_bytes(bytes);
+	learn(letter, 0, copy->pace);
+	letter_answered(letter, bytes);
+	return true;
+}
+
+int
+nam__postboxes_poll(struct nam_worker *worker)
+{
+	int count = 0;
+
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		struct nam__postbox *box = worker->postboxes[slot];
+
+		if (!box || !box->waiting)
+			continue;
+		if (box->ring_owed)
+			(void)ring(box, worker->current->counters);
+		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
+			struct nam__letter *letter = &box->letters[nam_frame_place(number)];
+
+			if (letter->state == NAM__LETTER_WAITING)
+				count += letter_look(letter);
+		}
+	}
+	return count;
+}
+
+static uint64_t
+letter_patience(const struct nam__letter *letter, uint64_t now)
+{
+	uint64_t waited_ns = now - letter->written_ns;
+
+	if (letter->rang)
+		return RUNG_NAP_NS;
+	if (letter->fetch)
+		return letter->due_ns > now ? letter->due_ns - now : 0;
+	if (waited_ns < SPIN_NS)
+		return 0;
+	return waited_ns / 4 < NAP_NS_MAX ? waited_ns / 4 : NAP_NS_MAX;
+}
+
+uint64_t
+nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
+{
+	uint64_t now = nam_now_ns();
+
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		const struct nam__postbox *box = worker->postboxes[slot];
+
+		if (!box || !box->waiting)
+			continue;
+		if (box->ring_owed)
+			return 0;
+		for (unsigned i = 0; i < NAM_FRAMES; i++) {
+			uint64_t patience_ns = wait_ns;
+
+			if (box->letters[i].state == NAM__LETTER_WAITING)
+				patience_ns = letter_patience(&box->letters[i], now);
+			if (patience_ns < wait_ns)
+				wait_ns = patience_ns;
+		}
+	}
+	return wait_ns;
+}

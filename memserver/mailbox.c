@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mailbox.c -- requests that clients WRITE into our memory, and their replies (common/rpc/frame.h).
+ *
+ * The handler looks at the one place of each connection where the next request is due.  It answers
+ * a copy: the client may go on writing.  The reply is put into its place, and WRITTEN to the client
+ * unless that wants to fetch it.
+ *
+ * Nobody tells the handler that a WRITE has arrived, so it must not sleep while one may come that
+ * is not followed by a ring.  When spinning no longer pays it tells every client that does not know
+ * yet, waits until they all have been told, looks once more, and only then sleeps.  Who rings is
+ * told again next time; who has nothing to ask has been told for good, and costs nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memserver_internal.h"
+
+#define SPIN_NS_MAX 20000u
+#define SPIN_NS_MIN 1250u
+#define TURN NAM_FRAMES			/* of box->mails: the word in the client's share */
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static uint64_t *
+turn_of(const struct nam__mailbox *box)
+{
+	return (uint64_t *)(void *)((uint8_t *)box->mr.base +
+		(size_t)2 * NAM_FRAMES * box->client.frame_bytes);
+}
+
+int
+nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client)
+{
+	struct nam_server *server = connection->handler->server;
+	uint64_t bytes = (uint64_t)2 * NAM_FRAMES * client->frame_bytes + sizeof(uint64_t);
+	struct nam__mailbox *box = calloc(1, sizeof(*box));
+	struct nam_diag diag;
+	int rc;
+
+	if (!box)
+		return -ENOMEM;
+	rc = server->ops->share_alloc(server->domain, bytes, &box->mr, &diag);
+	if (rc) {
+		free(box);
+		return rc;
+	}
+	box->connection = connection;
+	box->client = *client;
+	for (unsigned i = 0; i <= TURN; i++)
+		box->mails[i].box = box;
+	connection->mailbox = box;
+	return 0;
+}
+
+void
+nam__mailbox_start(struct nam__connection *connection)
+{
+	struct nam__handler *handler = connection->handler;
+	struct nam__mailbox *box = connection->mailbox;
+
+	if (!box)
+		return;
+	box->next = atomic_load_explicit(&handler->arrivals, memory_order_relaxed);
+	/* Release: pairs with the handler, which takes them all. */
+	while (!atomic_compare_exchange_weak_explicit(&handler->arrivals, &box->next, box,
+		memory_order_release, memory_order_relaxed))
+		continue;
+	/* It may be asleep, and this client has not been told. */
+	handler->cq->ops->cq_wake(handler->cq);
+}
+
+static void
+take_arrivals(struct nam__handler *handler)
+{
+	struct nam__mailbox *box, *next;
+
+	if (!atomic_load_explicit(&handler->arrivals, memory_order_relaxed))
+		return;
+	for (box = atomic_exchange_explicit(&handler->arrivals, NULL, memory_order_acquire); box;
+		box = next) {
+		next = box->next;
+		box->next = handler->mailboxes;
+		handler->mailboxes = box;
+		handler->announced = false;
+		handler->spin_ns = SPIN_NS_MAX;
+	}
+}
+
+void
+nam__mailbox_stop(struct nam__connection *connection)
+{
+	struct nam__handler *handler = connection->handler;
+	struct nam__mailbox **link = &handler->mailboxes;
+
+	if (!connection->mailbox)
+		return;
+	take_arrivals(handler);
+	while (*link != connection->mailbox)
+		link = &(*link)->next;
+	*link = connection->mailbox->next;
+}
+
+void
+nam__mailbox_free(struct nam__connection *connection)
+{
+	struct nam_server *server = connection->handler->server;
+
+	if (!connection->mailbox)
+		return;
+	server->ops->mr_release(server->domain, &connection->mailbox->mr);
+	free(connection->mailbox);
+	connection->mailbox = NULL;
+}
+
+/* ---- replies ------------------------------------------------------------------------------ */
+
+/* WRITE what lies in a place of ours into that of the client's share. */
+static void
+mail_post(struct nam__mail *mail)
+{
+	struct nam__mailbox *box = mail->box;
+	struct nam_qp *qp = box->connection->qp;
+	uint32_t place = (uint32_t)(mail - box->mails), frame_bytes = box->client.frame_bytes;
+	struct nam_wr wr = {
+		.op = NAM_WR_WRITE,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = mail->bytes,
+		.rkey = box->client.rkey,
+		.lkey = box->mr.lkey,
+		.context = mail,
+	};
+
+	if (place == TURN) {
+		wr.local = turn_of(box);
+		wr.remote = box->client.remote;
+	} else {
+		wr.local = (uint8_t *)box->mr.base + nam_mailbox_reply_at(place, frame_bytes);
+		wr.remote = box->client.remote + nam_share_reply_at(place, frame_bytes);
+	}
+	if (wr.bytes <= box->connection->handler->server->domain->limits.inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	if (mail->state == NAM__MAIL_WAITS)
+		box->waiting--;
+	if (qp->ops->qp_post(qp, &wr, 1)) {
+		mail->state = NAM__MAIL_WAITS;
+		box->waiting++;
+	} else {
+		mail->state = NAM__MAIL_WRITING;
+	}
+}
+
+void
+nam__mailbox_completed(const struct nam_wc *wc)
+{
+	struct nam__mail *mail = wc->context;
+
+	/* If it failed, the connection will close. */
+	mail->state = NAM__MAIL_IDLE;
+}
+
+static void
+waiting_post(struct nam__mailbox *box)
+{
+	for (unsigned i = 0; i <= TURN && box->waiting; i++)
+		if (box->mails[i].state == NAM__MAIL_WAITS)
+			mail_post(&box->mails[i]);
+}
+
+static struct nam__buffer *
+spare_find(struct nam__handler *handler)
+{
+	for (uint32_t i = 0; i < NAM__HANDLER_SPARES; i++)
+		if (!handler->buffers[NAM__HANDLER_BUFFERS + i].sending)
+			return &handler->buffers[NAM__HANDLER_BUFFERS + i];
+	return NULL;
+}
+
+/* Too long for a frame, whose place says so: by SEND.  If that fails, the client's time is out. */
+static void
+spare_send(struct nam__handler *handler, struct nam__connection *connection,
+	struct nam__buffer *spare, uint32_t bytes)
+{
+	struct nam_qp *qp = connection->qp;
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = bytes,
+		.lkey = handler->mr.lkey,
+		.local = spare->reply,
+		.context = spare,
+	};
+
+	if (!qp->ops->qp_post(qp, &wr, 1))
+		spare->sending = connection;
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+/* If there is no room for it, the client will find out by itself. */
+static void
+ring_back(struct nam__mailbox *box)
+{
+	struct nam_qp *qp = box->connection->qp;
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.bytes = NAM_RING_BYTES,
+		.lkey = box->mr.lkey,
+		.local = turn_of(box),
+		.context = &box->ring,
+	};
+
+	if (wr.bytes <= box->connection->handler->server->domain->limits.inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	box->rung = false;
+	(void)qp->ops->qp_post(qp, &wr, 1);
+}
+
+/* Answer the request that is in handler->frame. */
+static void
+answer(struct nam__handler *handler, struct nam__mailbox *box, struct nam__buffer *spare,
+	uint32_t request_bytes, uint16_t flags)
+{
+	uint32_t frame_bytes = box->client.frame_bytes;
+	struct nam__mail *mail = &box->mails[nam_frame_place(box->number)];
+	struct nam_frame *frame = (void *)((uint8_t *)box->mr.base +
+		nam_mailbox_reply_at(box->number, frame_bytes));
+	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
+		request_bytes, spare->reply);
+
+	nam_answered(spare->reply, bytes);
+	nam__handler_count(handler);
+	if (nam_frame_bytes(bytes) > frame_bytes) {
+		spare_send(handler, box->connection, spare, bytes);
+		bytes = 0;
+	}
+	memcpy(frame->message, spare->reply, bytes);
+	nam_frame_seal(frame, box->number, bytes, 0, nam_now_ns() - handler->looked_ns);
+	mail->bytes = nam_frame_bytes(bytes);
+	if (!(flags & NAM_FRAME_FETCH))
+		mail_post(mail);
+}
+
+/* Whether there was a request. */
+static bool
+look(struct nam__handler *handler, struct nam__mailbox *box)
+{
+	uint32_t next = box->number + 1, bytes;
+	const struct nam_frame *frame = (const void *)((const uint8_t *)box->mr.base +
+		nam_mailbox_request_at(next, box->client.frame_bytes));
+	struct nam__buffer *spare;
+	uint16_t flags;
+
+	if (box->waiting)
+		waiting_post(box);
+	/* The reply before the last from this place must have left it. */
+	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state)
+		return false;
+	spare = spare_find(handler);
+	if (!spare || nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes,
+		&flags))
+		return false;
+	box->number = next;
+	answer(handler, box, spare, bytes, flags);
+	return true;
+}
+
+bool
+nam__mailboxes_look(struct nam__handler *handler)
+{
+	bool any = false;
+	uint64_t now;
+
+	take_arrivals(handler);
+	if (!handler->mailboxes)
+		return false;
+	now = nam_now_ns();
+	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
+		any |= look(handler, box);
+		/* What it rang for was there before the ring, and has been answered. */
+		if (box->rung)
+			ring_back(box);
+	}
+	handler->looked_ns = now;
+	return any;
+}
+
+/* ---- sleep -------------------------------------------------------------------------------- */
+
+void
+nam__mailbox_rung(struct nam__connection *connection)
+{
+	connection->mailbox->told = false;
+	connection->mailbox->rung = true;
+}
+
+/* Whether everybody has been told that we go to sleep. */
+static bool
+announce(struct nam__handler *handler)
+{
+	bool all = true;
+
+	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
+		struct nam__mail *mail = &box->mails[TURN];
+
+		if (!box->told && !mail->state) {
+			box->told = true;
+			++*turn_of(box);
+			mail->bytes = sizeof(uint64_t);
+			mail_post(mail);
+		}
+		all &= mail->state == NAM__MAIL_IDLE && !box->waiting;
+	}
+	return all;
+}
+
+void
+nam__mailboxes_busy(struct nam__handler *handler)
+{
+	/* Something came while we spun: that pays. */
+	if (handler->idle_ns && handler->spin_ns < SPIN_NS_MAX)
+		handler->spin_ns *= 2;
+	handler->idle_ns = 0;
+	handler->announced = false;
+}
+
+bool
+nam__mailboxes_rest(struct nam__handler *handler)
+{
+	uint64_t now;
+
+	if (!handler->mailboxes)
+		return true;
+	if (handler->announced) {
+		/* ... and has looked since, in vain. */
+		handler->announced = false;
+		handler->idle_ns = 0;
+		if (handler->spin_ns > SPIN_NS_MIN)
+			handler->spin_ns /= 2;
+		return true;
+	}
+	now = nam_now_ns();
+	if (!handler->idle_ns)
+		handler->idle_ns = now;
+	if (now - handler->idle_ns < handler->spin_ns)
+		return false;
+	handler->announced = announce(handler);
+	/* Pairs with that of a client on this host: it sees the word, or we see its request. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return false;
+}

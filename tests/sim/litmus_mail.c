@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_mail.c -- scenes about messages in mailboxes: more requests at a time than a ring has
+ * places, each of which must be carried out once, and answered with what it asked for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../compute/compute_internal.h"
+#include "litmus.h"
+
+#define CALLERS 12u			/* more than NAM_FRAMES */
+#define CALLS 25u
+#define BODY_BYTES_MAX 600u
+#define TIMEOUT_MS 20u			/* many times what a call takes */
+
+struct caller {
+	struct nam_worker *worker;
+	uint32_t number;
+};
+
+/* Any bytes, and every eighth of them says whose they are. */
+static uint32_t
+body_fill(const struct caller *caller, uint32_t call, uint8_t *body)
+{
+	uint32_t bytes = 8 + (uint32_t)(nam_sim_random() % (BODY_BYTES_MAX - 8));
+
+	for (uint32_t i = 0; i < bytes; i++)
+		body[i] = (uint8_t)(i % 8 ? nam_sim_random() : caller->number << 5 ^ call);
+	return bytes;
+}
+
+static void
+call_often(void *arg)
+{
+	struct caller *caller = arg;
+	uint8_t out[BODY_BYTES_MAX], in[BODY_BYTES_MAX];
+
+	for (uint32_t i = 0; i < CALLS && !litmus.failed; i++) {
+		uint32_t bytes = body_fill(caller, i, out), got = sizeof(in);
+		int rc = nam_rpc_call(caller->worker, 0, NAM_RPC_PING, out, bytes, in, &got);
+
+		if (rc)
+			litmus_fail("call %u of caller %u: %s", i, caller->number,
+				nam_err_name(rc));
+		else if (got != bytes || memcmp(in, out, bytes))
+			litmus_fail("call %u of caller %u: a reply to something else", i,
+				caller->number);
+		/* Long enough for a memory server to go to sleep, now and then. */
+		if (nam_sim_random() % 16 == 0)
+			nam__pause_await(caller->worker, nam_sim_random() % 60000);
+	}
+}
+
+static uint64_t
+requests_answered(struct nam_worker *worker)
+{
+	struct nam_server_status status;
+	int rc = nam_server_status_get(worker, 0, &status);
+
+	if (rc)
+		litmus_fail("status: %s", nam_err_name(rc));
+	return status.requests;
+}
+
+static void
+call_from_many(enum nam_carrier carrier)
+{
+	struct caller callers[CALLERS];
+	struct nam_client *client;
+	struct nam_worker *worker;
+	uint64_t before, after;
+
+	litmus.cluster.carrier = carrier;
+	litmus.cluster.fetch_bytes = 256;	/* some replies are longer */
+	client = sim_client(&litmus.cluster, "mail");
+	worker = client ? sim_worker(client) : NULL;
+	if (client)
+		client->options.rpc_timeout_ms = TIMEOUT_MS;
+	if (!worker)
+		sim_die("a worker with mailboxes cannot come");
+	before = requests_answered(worker);
+	for (uint32_t i = 0; i < CALLERS; i++) {
+		callers[i] = (struct caller){ worker, i };
+		if (nam_worker_spawn(worker, call_often, &callers[i]))
+			sim_die("no fiber");
+	}
+	nam_worker_run(worker);
+	after = requests_answered(worker);
+	/* The first status was not yet counted when it was asked for. */
+	if (after - before != CALLERS * CALLS + 1)
+		litmus_fail("%u calls, and %llu were carried out", CALLERS * CALLS,
+			(unsigned long long)(after - before - 1));
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+static void
+call_by_mailbox(struct actor *self)
+{
+	(void)self;
+	call_from_many(NAM_CARRIER_MAILBOX);
+}
+
+static void
+call_and_fetch(struct actor *self)
+{
+	(void)self;
+	call_from_many(NAM_CARRIER_FETCH);
+}
+
+const struct litmus_case litmus_mail_cases[] = {
+	{ { "crowded_mailbox", 0, { NULL, call_by_mailbox }, { { 0 } } },
+		"more requests than a mailbox has places, replies by WRITE", 1, LITMUS_FINE },
+	{ { "crowded_fetch", 0, { NULL, call_and_fetch }, { { 0 } } },
+		"the same, and replies are fetched", 1, LITMUS_FINE },
+	{ { 0 }, NULL, 0, 0 },
+};
