@@ -263,8 +263,8 @@ shelf_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct s
 	return rc;
 }
 
-int
-nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
+NAM_FIBER_FN static int
+alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	struct shelf *shelf;
 	int rc;
@@ -343,7 +343,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 		if (asked[slot] || (i < servers_count && skip_full(worker, slot, stride)))
 			continue;
 		asked[slot] = true;
-		rc = nam_alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+		rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD))
 			dead_count++;
 		else if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
@@ -363,6 +363,28 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 		}
 	}
 	return explain_full(worker, stride, dead_count);
+}
+
+int
+nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
+{
+	uint64_t reusable = 0;
+	struct shelf *shelf;
+	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
+
+	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
+		return rc;
+	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
+		shelf = shelf_find(worker, slot, stride);
+		if (shelf && !shelf_empty(shelf)) {
+			*ret_at = shelf_pop(shelf, stride);
+			return 0;
+		}
+	}
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
+		"the memory server at %s has no room for a block of %u bytes, whatever room others "
+		"have, and it has to be there; start it with more --memory",
+		worker->client->servers[slot].address, stride);
 }
 
 int

@@ -341,7 +341,7 @@ struct nam__call {
 	struct nam__call *next;		/* worker->calls */
 	uint64_t id;
 	uint64_t deadline_ns;
-	struct nam__task *task;		/* that awaits it, or NULL */
+	struct nam__task *task;		/* that awaits it, until the deadline; or NULL */
 	struct nam_op_counters *counters;
 	struct nam__message *message;	/* NULL once the SEND has completed */
 	struct nam__letter *letter;	/* NULL unless it went by a postbox, which still waits */
@@ -356,7 +356,7 @@ struct nam__call {
 
 /*
  * As nam_rpc_call(), in two steps, so that several can be under way: 0, or it has not begun.  The
- * wait, for one or several, is the caller's to count as a round trip.
+ * wait, for one or several, is the caller's to count as a round trip.  Time runs from await on.
  */
 int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;

@@ -160,7 +160,7 @@ void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);
  *
  * Returns 0 or a negative code:
  *	-EINVAL			the stride, or no such slot
- *	-NAM_E_REMOTE_FULL	no server that is alive has room; the diag has figures
+ *	-NAM_E_REMOTE_FULL	no living server has room, or that one has none; the diag says more
  *	-NAM_E_LIMIT		a server has blocks of 256 other strides
  *	-NAM_E_FABRIC_*		a server does not answer, or all are gone
  *	-ENOMEM			on this host

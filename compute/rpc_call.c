@@ -203,7 +203,7 @@ nam__rpc_check_deadlines(struct nam_worker *worker)
 
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
-		if (call->deadline_ns <= now)
+		if (call->task && call->deadline_ns <= now)
 			nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
 	}
 }
@@ -216,6 +216,12 @@ server_dead(const struct nam_worker *worker, uint32_t slot)
 	/* Acquire: pairs with the worker that saw the connection close. */
 	return !worker->qps[slot] ||
 	       atomic_load_explicit(&worker->client->servers[slot].dead, memory_order_acquire);
+}
+
+static uint64_t
+timeout_at(const struct nam_worker *worker)
+{
+	return nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
 }
 
 static int
@@ -291,7 +297,7 @@ nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot,
 		call->rc = -NAM_E_FABRIC_PEER_DEAD;
 		return call_explain(worker, call);
 	}
-	call->deadline_ns = nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
+	call->deadline_ns = timeout_at(worker);
 	if (worker->postboxes[slot]) {
 		int rc = nam__postbox_post(worker->postboxes[slot], call, type, body, body_bytes);
 
@@ -327,6 +333,8 @@ nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_
 	int rc = 0;
 
 	if (!call->done) {
+		/* Who did something else in between has not waited yet, nor perhaps polled. */
+		call->deadline_ns = timeout_at(worker);
 		call->task = worker->current;
 		call->task->pending = 1;
 		rc = nam__task_await(worker); /* SUSPENDS */

@@ -138,7 +138,8 @@ nam__poll(struct nam_worker *worker)
 		nam__completed(worker, &wcs[i]);
 	if (__builtin_expect(worker->letters_waiting != 0, 0))
 		count += nam__postboxes_poll(worker);
-	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK) {
+	/* Not while there may be more: a reply that lies there has come in time. */
+	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
 		worker->polls = 0;
 		if (worker->calls)
 			nam__rpc_check_deadlines(worker);
@@ -154,7 +155,8 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 		wait_ns = nam__postboxes_patience(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
-	if (worker->calls)
+	/* It may have been this host that stood still, and not the memory server. */
+	if (worker->calls && nam__poll(worker) == 0)
 		nam__rpc_check_deadlines(worker);
 }
 

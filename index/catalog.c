@@ -563,7 +563,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	struct nam_gaddr at;
 	enum nam_index_design design;
 	bool lost = false;
-	uint64_t word;
+	uint64_t word, reusable;
 	int rc, leave_rc;
 
 	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
@@ -597,6 +597,9 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 end_operation:
 	nam__op_end(worker);
 	nam_index_close(index);
+	/* This operation looks at nothing any more.  Who makes and drops can go on for ever. */
+	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
+		reusable = 0;	/* another time */
 	if (!rc && lost && design != NAM_DESIGN_COARSE)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "

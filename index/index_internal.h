@@ -33,6 +33,7 @@ struct nam_index {
 	bool upper;			/* such a handle: a memory server has the levels above */
 	uint32_t upper_slot;		/* that memory server */
 	uint32_t upper_part;		/* the number of the part */
+	atomic_bool upper_full;		/* it seems to have no room for names */
 	uint32_t servers_count;		/* memory servers when the index was made, and which */
 	uint8_t servers[NAM_SERVERS_MAX / 8];
 	char name[NAM_INDEX_NAME_BYTES];
@@ -51,6 +52,8 @@ void nam__index_choose_ways(struct nam_index *index);
 #define NAM__RESTARTS_MAX 1000u
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
+/* So many leaves in a row that nobody has named: somebody has met a memory server without room. */
+#define NAM__HOPS_MANY 8u
 
 /* ---- protocol.c: nodes --------------------------------------------------------------------- */
 

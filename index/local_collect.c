@@ -122,7 +122,7 @@ nam__local_collect(struct nam__local_tree *tree, uint64_t *scratch, unsigned lev
 	*ret_collected = (struct nam__local_collected){ .more = true };
 	(void)nam__local_read(tree, root, scratch);
 	ret_collected->height = nam__node_level(scratch) + 1;
-	if (level + 1 >= ret_collected->height) {
+	if (level >= ret_collected->height - 1) {
 		ret_collected->more = false;
 		return;
 	}

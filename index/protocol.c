@@ -193,6 +193,8 @@ walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 			return -NAM_E_REMOTE_CORRUPT;
 		if (++walk->hops > NAM__HOPS_MAX)
 			return -NAM_E_RESTART_HOPS;
+		if (walk->hops == NAM__HOPS_MANY && walk->level == 0 && index->upper)
+			atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
 		nam__count_restart(worker, NAM_RESTART_SIBLING);
 		rc = nam__node_read(worker, index, next, walk->level, walk->image); /* SUSPENDS */
 		if (rc)

@@ -219,6 +219,12 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	if (!right)
 		goto unlock;
+	if (__builtin_expect(level == 0 && index->upper &&
+		atomic_load_explicit(&index->upper_full, memory_order_relaxed), 0)) {
+		rc = nam__upper_room(worker, index, held, right); /* SUSPENDS */
+		if (rc)
+			goto unlock;
+	}
 	rc = nam__node_alloc(worker, index, &right_at, &generation); /* SUSPENDS */
 	if (rc)
 		goto unlock;

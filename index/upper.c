@@ -154,6 +154,10 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 			return rc;
 	}
 	nam_race_point("upper.named");
+	if (rc == -NAM_E_REMOTE_FULL)
+		atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
+	else if (!rc && atomic_load_explicit(&index->upper_full, memory_order_relaxed))
+		atomic_store_explicit(&index->upper_full, false, memory_order_relaxed);
 	if (rc > 0)
 		return 0;	/* others name and bury leaves here all the time: late is legal */
 	if (rc || !NAM_GUARD(CHILD_ALIVE))
@@ -166,6 +170,45 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 	if (rc)
 		return rc < 0 ? rc : 0;
 	return nam__upper_remove(worker, index, key, leaf); /* SUSPENDS */
+}
+
+/* The next leaf to the right, past head nodes: 0 with its address and image, or 1: no more. */
+NAM_FIBER_FN static int
+right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	struct nam_gaddr at = nam__node_sibling(held->image);
+	int rc = 0;
+
+	if (nam__node_last(held->image))
+		return 1;
+	for (unsigned hops = 0; hops < NAM__HOPS_MANY; hops++) {
+		rc = nam__node_read(worker, index, at, 0, image); /* SUSPENDS */
+		if (rc || nam__node_type(image) != NAM__NODE_HEAD)
+			break;
+		at = nam__node_sibling(image);
+	}
+	*ret_at = at;
+	return rc;
+}
+
+int
+nam__upper_room(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
+	uint64_t *image)
+{
+	const struct nam_client *client = worker->client;
+	struct nam_gaddr right;
+	int rc;
+
+	rc = nam__upper_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
+	if (!rc && !right_neighbour(worker, index, held, image, &right)) /* SUSPENDS */
+		rc = nam__upper_add(worker, index, nam__node_low(image), right); /* SUSPENDS */
+	if (rc != -NAM_E_REMOTE_FULL)
+		return 0;
+	return nam_diag_set(&worker->diag, rc,
+		"the memory server at %s keeps the names of these leaves and has no room for more, "
+		"whatever room others have: start it with more --memory, or delete pairs, collect, "
+		"and try again", client->servers[index->upper_slot].address);
 }
 
 int

@@ -34,6 +34,22 @@ NAM_FIBER_FN int nam__upper_read_child(struct nam_worker *worker, struct nam_ind
 NAM_FIBER_FN int nam__upper_add(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
 
+/**
+ * nam__upper_room -- whether a leaf may divide although its memory server had no room for names.
+ *
+ * A split whose report is refused is legal; but one next to another would leave row upon row of
+ * leaves without names, through which everybody has to walk.  So a leaf may divide only if it is
+ * named, and its right neighbour is: both are reported, which helps if there is room by now.
+ *
+ * @held	the leaf
+ * @image	scratch
+ *
+ * Returns 0, or -NAM_E_REMOTE_FULL: no.  Other failures to find out mean yes.
+ * Cost: up to 4 RPCs and 6 READs, while the leaf is locked; only when memory is full.
+ */
+NAM_FIBER_FN int nam__upper_room(struct nam_worker *worker, struct nam_index *index,
+	const struct nam__held *held, uint64_t *image) NAM_MUST_CHECK;
+
 /* Take exactly this name away, if it is there, of a leaf that is dead. */
 NAM_FIBER_FN int nam__upper_remove(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;

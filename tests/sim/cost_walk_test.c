@@ -98,7 +98,7 @@ verify_cost(const struct tree *tree)
 static uint64_t
 drop_cost(const struct tree *tree)
 {
-	uint64_t count = 8 + 3 * tree->all;
+	uint64_t count = 10 + 3 * tree->all;
 
 	for (unsigned level = 0; level < tree->root_level; level++) {
 		unsigned above = tree->root_level - level;

@@ -33,6 +33,33 @@ nam_retire__nobody_looks__REUSABLE(void **state)
 	fake_server_stop(server);
 }
 
+/* Memory that is full may be full of what this worker has retired. */
+static void
+nam_alloc_on__full_but_for_what_was_retired__REUSED(void **state)
+{
+	struct fake_server_options options = { .memory_bytes = 256u << 10 };
+	struct fake_server *server = fake_server_start(&options);
+	uint64_t since = nam_now_ns();
+	struct nam_gaddr all[4096], at;
+	struct member member;
+	uint32_t count = 0;
+
+	(void)state;
+	join(&member, server);
+	while (count < 4096 && nam_alloc_on(member.worker, 0, STRIDE, &all[count]) == 0)
+		count++;
+	assert_in_range(count, 2, 4095);
+	assert_non_null(strstr(nam_worker_diag(member.worker), "--memory"));
+	for (uint32_t i = 0; i < count; i++)
+		nam_retire(member.worker, all[i], STRIDE);
+	while (nam_alloc_on(member.worker, 0, STRIDE, &at))
+		patience(since);
+	for (uint32_t i = 1; i < count; i++)
+		assert_int_equal(nam_alloc_on(member.worker, 0, STRIDE, &at), 0);
+	leave(&member);
+	fake_server_stop(server);
+}
+
 static void
 nam_retire__before_advance__NOT_REUSED(void **state)
 {
@@ -308,6 +335,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nam_retire__nobody_looks__REUSABLE),
+		cmocka_unit_test(nam_alloc_on__full_but_for_what_was_retired__REUSED),
 		cmocka_unit_test(nam_retire__before_advance__NOT_REUSED),
 		cmocka_unit_test(
 			nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends),

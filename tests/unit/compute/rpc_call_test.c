@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "compute/compute_internal.h"
+#include "lib/cluster.h"
 #include "lib/fake_server.h"
 
 /* What the hook does to replies of PING; set before the call, read in the server's thread. */
@@ -256,6 +257,23 @@ nam_rpc_call__no_reply__TIMEOUT(void **state)
 	assert_null(fixture->worker->calls);
 }
 
+/* Whoever does something else between asking and waiting has waited for nobody yet. */
+static void
+nam__rpc_await__long_after_the_call_began__REPLY_TAKEN(void **state)
+{
+	struct fixture *fixture = *state;
+	uint32_t bytes = sizeof(uint64_t);
+	uint64_t timeout_ns = test_bound_ns(1000000000), value = 7, echo = 0;
+	struct nam__call call;
+
+	fixture->client->options.rpc_timeout_ms = (uint32_t)(timeout_ns / 1000000);
+	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
+		sizeof(value), &echo, sizeof(echo)), 0);
+	nam_sleep_ns(timeout_ns + timeout_ns / 10);
+	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), 0);
+	assert_int_equal(echo, 7);
+}
+
 static void
 nam_rpc_call__reply_to_unknown_id__DROPPED_and_TIMEOUT(void **state)
 {
@@ -400,6 +418,7 @@ main(void)
 		TEST(nam_rpc_call__reply_larger_than_room__PROTOCOL),
 		TEST(nam_rpc_call__reply_sent_twice__SECOND_DROPPED),
 		TEST(nam_rpc_call__no_reply__TIMEOUT),
+		TEST(nam__rpc_await__long_after_the_call_began__REPLY_TAKEN),
 		TEST(nam_rpc_call__reply_to_unknown_id__DROPPED_and_TIMEOUT),
 		TEST(nam_rpc_call__late_replies__DROPPED_and_next_calls_right),
 		TEST(nam_rpc_call__server_closes__PEER_DEAD_and_then_at_once),

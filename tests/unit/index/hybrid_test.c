@@ -324,6 +324,60 @@ create_and_drop__again_and_again__MEMORY_COMES_BACK(void **state)
 	}
 }
 
+/*
+ * The memory server that names a part's leaves is full and the other one is not.  Leaves that
+ * nobody could name must not pile up, for all who look for a key there walk through them.
+ */
+static void
+insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)
+{
+	struct nam_index *index = make("narrow", 0);
+	struct member hoarder = member_join(cluster, "hoarder", 200);
+	uint32_t slot = index->leaves[0]->upper_slot, most = 0;
+	const uint64_t keys = test_scaled_least(20000, 6000);
+	uint64_t refused = 0, violations = 0, payload;
+	static struct nam_gaddr hoard[32 * MIB / 256];
+	static bool there[20000];
+	uint32_t hoarded = 0;	/* in blocks of the kind that memory servers make nodes of */
+	int rc;
+
+	(void)state;
+	while (nam_alloc_on(hoarder.worker, slot, index->g.node_bytes, &hoard[hoarded]) == 0)
+		hoarded++;
+	for (uint64_t n = 0; n < keys; n++) {
+		rc = nam_index_insert(me.worker, index, tree_key(index, n), n);
+		there[n] = rc == 0;
+		if (rc && !refused++)
+			assert_non_null(strstr(nam_worker_diag(me.worker), "--memory"));
+		if (rc)
+			assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	}
+	assert_in_range(refused, 1, keys / 2 + keys / 10);
+	assert_int_equal(nam_index_verify(me.worker, index, NULL, NULL, &violations), 0);
+	assert_in_range(violations, 0, 4);
+	for (uint64_t n = 0; n < keys; n++) {
+		struct nam_op_counters before = other.worker->current->counters[0];
+		uint64_t hops;
+
+		assert_int_equal(lookup(&other, index, n, &payload),
+			there[n] ? 0 : -NAM_E_NOTFOUND);
+		hops = other.worker->current->counters->restarts[NAM_RESTART_SIBLING] -
+			before.restarts[NAM_RESTART_SIBLING];
+		most = hops > most ? (uint32_t)hops : most;
+	}
+	assert_in_range(most, 0, 4);
+	/* With room again all is as it should be. */
+	while (hoarded > 0)
+		nam_free_unseen(hoarder.worker, hoard[--hoarded], index->g.node_bytes);
+	member_leave(&hoarder);
+	for (uint64_t n = 0; n < keys; n++)
+		if (!there[n])
+			assert_int_equal(nam_index_insert(me.worker, index, tree_key(index, n), n),
+				0);
+	tree_check(me.worker, index, keys);
+	unmake(index);
+}
+
 int
 main(void)
 {
@@ -337,6 +391,8 @@ main(void)
 			leaf__that_nobody_has_reported__IS_FOUND_AND_NAMED_BY_THE_COLLECTOR),
 		cmocka_unit_test(report__of_a_leaf_that_has_died__IS_TAKEN_BACK),
 		cmocka_unit_test(create_and_drop__again_and_again__MEMORY_COMES_BACK),
+		/* Last: what it cuts memory into stays so. */
+		cmocka_unit_test(insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

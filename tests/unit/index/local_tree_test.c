@@ -4,6 +4,7 @@
  * threads, and without memory.
  */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -394,6 +395,33 @@ delete__most_of_it_then_collect__FEW_NODES_AND_THE_REST_IS_THERE(void **state)
 	fixture_close(&fixture);
 }
 
+/* Levels come from messages. */
+static void
+collect__level_that_no_tree_has__NOTHING_DONE(void **state)
+{
+	static const unsigned levels[] = { 3, 64, INT_MAX, UINT_MAX - 1, UINT_MAX };
+	struct nam__local_collected collected;
+	struct nam__key lowest = { { 0 } };
+	struct fixture fixture;
+
+	(void)state;
+	fixture_open(&fixture, 8, true, 0);
+	for (uint64_t number = 0; number < 4; number++) {
+		struct nam__key key = key_of(&fixture, number, 0);
+
+		assert_int_equal(nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+			key.w, 64 + number), 0);
+	}
+	for (unsigned i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		nam__local_collect(fixture.tree, fixture.scratch, levels[i], lowest.w, 8,
+			&collected);
+		assert_int_equal(collected.height, 1);
+		assert_int_equal(collected.nodes, 0);
+		assert_false(collected.more);
+	}
+	fixture_close(&fixture);
+}
+
 static void
 delete_pair__another_payload__NOTFOUND_AND_KEPT(void **state)
 {
@@ -634,6 +662,7 @@ main(void)
 		cmocka_unit_test(insert__ascending__FULL_LEAVES_AND_SEVERAL_LEVELS),
 		cmocka_unit_test(insert__no_memory__REMOTE_FULL_AND_NOTHING_CHANGED),
 		cmocka_unit_test(delete__most_of_it_then_collect__FEW_NODES_AND_THE_REST_IS_THERE),
+		cmocka_unit_test(collect__level_that_no_tree_has__NOTHING_DONE),
 		cmocka_unit_test(delete_pair__another_payload__NOTFOUND_AND_KEPT),
 		cmocka_unit_test(publish__into_an_empty_tree_only__NODES_AS_FULL_AS_ASKED),
 #ifdef NAM_SIM_POINTS
