@@ -12,6 +12,7 @@ static const struct {
 } subcommands[] = {
 	{ "raw", raw_main, "what the fabric itself can do: READ, WRITE, CAS, FETCH_ADD, SEND" },
 	{ "index", index_main, "an index under YCSB's and other mixes, every answer checked" },
+	{ "rpc", rpc_main, "requests to memory servers, by each of the ways that they can travel" },
 	{ "figure", figure_main, "experiments of a paper, on a simulated cluster: CSV and plots" },
 };
 

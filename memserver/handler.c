@@ -43,6 +43,7 @@ static const struct {
 	[NAM_RPC_TREE_WALK] = { nam__service_tree_walk, false },
 	[NAM_RPC_TREE_COLLECT] = { nam__service_tree_collect, false },
 	[NAM_RPC_TREE_FLOOR] = { nam__service_tree_floor, false },
+	[NAM_RPC_ECHO] = { nam__service_echo, false },
 };
 
 uint32_t

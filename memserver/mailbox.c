@@ -17,8 +17,10 @@
 
 #include "memserver_internal.h"
 
-#define SPIN_NS_MAX 20000u
+#define SPIN_NS_MAX 100000u		/* as long as replies may queue in a card */
 #define SPIN_NS_MIN 1250u
+#define HOT_NS 20000u			/* of that, without giving the processor away */
+#define NAP_NS 2000u
 #define TURN NAM_FRAMES			/* of box->mails: the word in the client's share */
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -343,8 +345,11 @@ nam__mailboxes_rest(struct nam__handler *handler)
 	now = nam_now_ns();
 	if (!handler->idle_ns)
 		handler->idle_ns = now;
-	if (now - handler->idle_ns < handler->spin_ns)
+	if (now - handler->idle_ns < handler->spin_ns) {
+		if (now - handler->idle_ns >= HOT_NS)
+			(void)handler->cq->ops->cq_wait(handler->cq, NAP_NS);
 		return false;
+	}
 	handler->announced = announce(handler);
 	/* Pairs with that of a client on this host: it sees the word, or we see its request. */
 	atomic_thread_fence(memory_order_seq_cst);

@@ -271,6 +271,7 @@ struct nam__exchange {
 typedef int (*nam__service_fn)(struct nam__exchange *exchange);
 
 int nam__service_ping(struct nam__exchange *exchange);
+int nam__service_echo(struct nam__exchange *exchange);
 int nam__service_regions(struct nam__exchange *exchange);
 int nam__service_status(struct nam__exchange *exchange);
 int nam__service_register(struct nam__exchange *exchange);

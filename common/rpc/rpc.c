@@ -63,6 +63,7 @@ nam_rpc_type_name(uint16_t type)
 		[NAM_RPC_TREE_WALK] = "TREE_WALK",
 		[NAM_RPC_TREE_COLLECT] = "TREE_COLLECT",
 		[NAM_RPC_TREE_FLOOR] = "TREE_FLOOR",
+		[NAM_RPC_ECHO] = "ECHO",
 	};
 
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])

@@ -41,6 +41,7 @@ enum nam_rpc_type {
 	NAM_RPC_TREE_WALK,
 	NAM_RPC_TREE_COLLECT,
 	NAM_RPC_TREE_FLOOR,
+	NAM_RPC_ECHO,		/* as many bytes as are asked for: to measure with */
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -90,6 +91,12 @@ struct nam_rpc_register_reply {
 	uint32_t reserved;
 	uint64_t epoch_word;	/* gaddr of the global epoch */
 	uint64_t epoch_slots;	/* gaddr of slot 0; slot of a client: + 8 * client_id */
+};
+
+/* Any bytes may follow.  Byte i of the reply is (uint8_t)(seed + i). */
+struct nam_rpc_echo_request {
+	uint32_t reply_bytes;	/* at most NAM_RPC_BODY_MAX */
+	uint32_t seed;
 };
 
 struct nam_rpc_region {

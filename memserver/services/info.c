@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c -- services that only tell: PING, REGIONS, STATUS. */
+/* info.c -- services that only tell: PING, ECHO, REGIONS, STATUS. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +12,20 @@ nam__service_ping(struct nam__exchange *exchange)
 {
 	memcpy(exchange->reply, exchange->body, exchange->body_bytes);
 	exchange->reply_bytes = exchange->body_bytes;
+	return 0;
+}
+
+int
+nam__service_echo(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_echo_request *request = exchange->body;
+	uint8_t *reply = exchange->reply;
+
+	if (exchange->body_bytes < sizeof(*request) || request->reply_bytes > NAM_RPC_BODY_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < request->reply_bytes; i++)
+		reply[i] = (uint8_t)(request->seed + i);
+	exchange->reply_bytes = request->reply_bytes;
 	return 0;
 }
 

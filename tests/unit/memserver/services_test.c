@@ -97,6 +97,24 @@ ping__any_body__IS_ECHOED(void **state)
 }
 
 static void
+echo__any_length__ITS_BYTES_and_too_many_PROTOCOL(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_echo_request request = { 100, 250 };
+	const uint8_t *reply = reply_body(f);
+
+	assert_int_equal(call(f, NAM_RPC_ECHO, &request, sizeof(request)), 0);
+	assert_int_equal(f->reply_bytes, 100);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(reply[i], (250 + i) & 0xff);
+	request.reply_bytes = NAM_RPC_BODY_MAX;
+	assert_int_equal(call(f, NAM_RPC_ECHO, &request, sizeof(request)), 0);
+	request.reply_bytes = NAM_RPC_BODY_MAX + 1;
+	assert_int_equal(call(f, NAM_RPC_ECHO, &request, sizeof(request)), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(call(f, NAM_RPC_ECHO, &request, 7), -NAM_E_FABRIC_PROTOCOL);
+}
+
+static void
 regions__from_any_start__TELLS_THE_REST(void **state)
 {
 	struct fixture *f = *state;
@@ -378,6 +396,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(dispatch__catalog_server_only__IS_CLUSTER_ELSEWHERE,
 			setup_3, fixture_teardown),
 		TEST(ping__any_body__IS_ECHOED),
+		TEST(echo__any_length__ITS_BYTES_and_too_many_PROTOCOL),
 		TEST(regions__from_any_start__TELLS_THE_REST),
 		TEST(status__asked__TELLS_WHAT_THE_SERVER_IS),
 		TEST(catalog__put_get_drop__AGREE),

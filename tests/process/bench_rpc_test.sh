@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench rpc: by each carrier, on real memory servers and on a simulated card of which the rates
+# are known, where fetching beats replies by WRITE as it did for those who measured it.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+
+# simulate ARGUMENT...: the card of RFP.
+simulate() {
+	expect 0 nam-bench rpc --cluster sim:connectx3 --seconds 0.0005 --json - "$@"
+	json 'r["errors"] == 0'
+}
+
+# Sets $rate.
+rate() {
+	python json 'int(r["ops_per_s"])'
+	rate=$value
+}
+
+# ---- the memory server's card sends 2.11 M/s, and serves 11.26 M/s
+for carrier in srq mailbox; do
+	simulate --clients 35 --carrier $carrier
+	json '1.95e6 < r["ops_per_s"] < 2.15e6 and r["per_op"]["round_trips"] == 1'
+done
+rate
+reply=$rate
+simulate --clients 35 --carrier fetch
+json '2 <= r["per_op"]["round_trips"] < 2.02 and r["ops_per_s"] < 5.65e6'
+rate
+[ $((rate * 10)) -ge $((reply * 24)) ] || fail "fetch $rate/s, replies by WRITE $reply/s"
+
+# ---- a reply that one fetch does not hold takes another
+simulate --clients 35 --carrier fetch --reply-bytes 64 --fetch-bytes 80
+json '3 <= r["per_op"]["round_trips"] < 3.02'
+simulate --clients 35 --carrier fetch --reply-bytes 128 --fetch-bytes 176
+json '2 <= r["per_op"]["round_trips"] < 2.02'
+
+# ---- what makes no sense
+expect 2 nam-bench rpc --cluster sim:connectx3 --carrier pigeon
+says 'pigeon'
+expect 2 nam-bench rpc --cluster sim:connectx3 --frame-bytes 200
+says '64'
+expect 2 nam-bench rpc --cluster shm:/nowhere --clients 2
+says 'simulated'
+NAM_CARRIER=pigeon expect 2 nam-bench rpc --cluster sim:connectx3
+says 'NAM_CARRIER'
