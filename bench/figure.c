@@ -184,6 +184,10 @@ settle(struct figure_options *o)
 {
 	struct nam_diag diag = { "" };
 
+	if (!o->cluster[0]) {
+		bench_complain("--cluster: it is empty; say sim:PROFILE, or where memory servers are");
+		return -1;
+	}
 	o->simulated = simulation_wanted(o->cluster);
 	if (o->simulated && nam_sim_network_read(o->cluster + strlen("sim:"), &o->network, &diag)) {
 		bench_complain("--cluster %s: %s", o->cluster, diag.text);

@@ -6,11 +6,13 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "../common/env.h"
 #include "bench.h"
 #include "figure.h"
 #include "text.h"
@@ -230,7 +232,7 @@ draw(const struct figure *figure, const struct figure_options *o)
 	char *args[] = { program, script, NULL };
 	posix_spawn_file_actions_t actions;
 	int status, rc;
-	pid_t pid;
+	pid_t pid, ended;
 
 	snprintf(script, sizeof(script), "%s.gp", figure->name);
 	if (posix_spawn_file_actions_init(&actions))
@@ -241,9 +243,14 @@ draw(const struct figure *figure, const struct figure_options *o)
 	posix_spawn_file_actions_destroy(&actions);
 	if (rc)
 		return -rc;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
+	while ((ended = waitpid(pid, &status, WNOHANG)) != pid) {
+		if (ended < 0 && errno != EINTR)
 			return -errno;
+		/* Told to end: it is not worth waiting for. */
+		if (bench_signal)
+			(void)kill(pid, SIGKILL);
+		nam_sleep_ns(5000000);
+	}
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EIO;
 }
 
@@ -272,10 +279,12 @@ figure_plot(const struct figure *figure, const struct figure_options *o,
 	if (rc == -ENOENT)
 		bench_complain("%s: there is no gnuplot, so there is no plot; install gnuplot-nox, "
 			"and 'gnuplot %s.gp' in %s draws it", figure->name, figure->name, o->out);
-	else if (rc == -EIO)
+	else if (rc == -EIO && !bench_signal)
 		bench_complain("%s: gnuplot could not draw %s", figure->name, path);
-	else if (rc)
+	else if (rc && rc != -EIO)
 		bench_complain("gnuplot: %s", strerror(-rc));
+	if (bench_signal)
+		return NAM_EXIT_SIGNAL + bench_signal;
 	if (rc == -ENOENT && !o->plot)
 		return NAM_EXIT_OK;
 	return rc ? NAM_EXIT_NO : NAM_EXIT_OK;

@@ -336,6 +336,19 @@ enter(struct nam__trees *trees, struct nam__tree *tree)
 	}
 }
 
+/*
+ * Nothing lies behind a row's last tree, so what is gone at its end is empty: or else a server that
+ * sees trees come and go would look through the whole table for those that are not there.
+ */
+static void
+clear_end(struct nam__trees *trees, uint32_t at)
+{
+	while (trees->slots[at] == GONE && !trees->slots[(at + 1) % NAM__TREES_SLOTS]) {
+		atomic_store_explicit(&trees->slots[at], NULL, memory_order_relaxed);
+		at = (at + NAM__TREES_SLOTS - 1) % NAM__TREES_SLOTS;
+	}
+}
+
 /* Under the mutex. */
 static struct nam__tree *
 tree_take_out(struct nam__trees *trees, uint64_t id)
@@ -349,6 +362,7 @@ tree_take_out(struct nam__trees *trees, uint64_t id)
 		if (tree == GONE || tree->id != id)
 			continue;
 		atomic_store_explicit(slot, GONE, memory_order_release);
+		clear_end(trees, slot_of(id, probe));
 		trees->count--;
 		return tree;
 	}

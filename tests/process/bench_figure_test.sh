@@ -99,22 +99,33 @@ if command -v gnuplot >/dev/null; then
 fi
 
 # ---- told to end, it ends what it has begun
-nam-bench figure tree-8 --seconds 1000 --out "$tmp/out" --quiet 2>"$tmp/err" &
-pid=$!
-until pgrep -P $pid >"$tmp/children"; do
-	kill -0 $pid || break
-done
-kill -TERM $pid
-status=0
-wait $pid || status=$?
-[ "$status" -eq 143 ] || fail "told to end: $status, $(cat "$tmp/err")"
-while read -r child; do
-	[ ! -e "/proc/$child" ] || fail "process $child goes on"
-done <"$tmp/children"
+# ends_all COMMAND...: so does a nam-bench figure whose child has not ended.
+ends_all() {
+	local pid status=0 child
+
+	"$@" 2>"$tmp/err" &
+	pid=$!
+	until pgrep -P $pid >"$tmp/children"; do
+		kill -0 $pid || break
+	done
+	kill -TERM $pid
+	wait $pid || status=$?
+	[ "$status" -eq 143 ] || fail "'$*' told to end: $status, $(cat "$tmp/err")"
+	while read -r child; do
+		[ ! -e "/proc/$child" ] || fail "'$*': process $child goes on"
+	done <"$tmp/children"
+}
+ends_all nam-bench figure tree-8 --seconds 1000 --out "$tmp/out" --quiet
+printf '#!/bin/sh\nexec sleep 100\n' >"$tmp/bin/gnuplot"
+chmod +x "$tmp/bin/gnuplot"
+PATH="$tmp/bin:$PATH" ends_all nam-bench figure tree-3 --out "$tmp/out" --quiet
+rm "$tmp/bin/gnuplot"
 
 # ---- mistakes
 expect 2 nam-bench figure
 says 'which figure?'
+expect 2 nam-bench figure tree-3 --cluster ""
+says "--cluster: it is empty"
 expect 2 nam-bench figure tree-99
 says "there is no figure 'tree-99'"
 expect 2 nam-bench figure tree-8 --designs coarse,bushy
