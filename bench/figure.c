@@ -185,7 +185,7 @@ settle(struct figure_options *o)
 	struct nam_diag diag = { "" };
 
 	if (!o->cluster[0]) {
-		bench_complain("--cluster: it is empty; say sim:PROFILE, or where memory servers are");
+		bench_complain("--cluster: it is empty; say sim:PROFILE, or who serves memory");
 		return -1;
 	}
 	o->simulated = simulation_wanted(o->cluster);
