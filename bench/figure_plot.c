@@ -149,7 +149,7 @@ write_line(FILE *file, const struct figure *figure, const struct line *line, siz
 			name);
 	if (line->model) {
 		fprintf(file, "%s \\\n  $line%zu using 1:4 with lines lw 1.5 dt '-' lc '%s' "
-			"title '%s, model'", *first ? "" : ",", at, colour, name);
+			"title '%s, model of 2.3'", *first ? "" : ",", at, colour, name);
 		*first = false;
 	}
 }
