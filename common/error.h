@@ -62,6 +62,7 @@ extern "C" {
 	X(UNSORTED, 5402, USAGE, "the input is not sorted")                                         \
 	X(CLUSTER, 5403, USAGE, "the memory servers do not form a cluster")                         \
 	X(PARTITION, 5405, USAGE, "a key came to a memory server that does not keep it")            \
+	X(DESIGN, 5406, USAGE, "the index is of another design or partitioning")                    \
 	X(LIMIT, 5404, USAGE, "a limit of the library was reached")
 
 enum nam_error {

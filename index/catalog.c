@@ -14,6 +14,8 @@
 #include "index_internal.h"
 #include "maintain.h"
 
+#define HEAD_INTERVAL 32u
+
 void
 nam_index_options_init(struct nam_index_options *options)
 {
@@ -23,7 +25,7 @@ nam_index_options_init(struct nam_index_options *options)
 		.key_bytes = 8,
 		.unique = true,
 		.node_bytes = 1024,
-		.head_interval = 32,
+		.head_interval = HEAD_INTERVAL,
 	};
 }
 
@@ -56,6 +58,20 @@ check_options(struct nam_worker *worker, const struct nam_index_options *options
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"a key size of %u bytes is not between %u and %u", options->key_bytes,
 			NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX);
+	if (options->design == NAM_DESIGN_FINE && options->bounds)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"bounds are of no use to a fine-grained index, which has no parts: "
+			"leave them out, or choose another design");
+	if (options->design == NAM_DESIGN_FINE && options->partitioning &&
+		options->partitioning != NAM_PARTITION_HASH)
+		return nam_diag_set(&worker->diag, -EINVAL, "partitioning %d is of no use to a "
+			"fine-grained index, which has no parts: leave it at the default, or "
+			"choose another design", (int)options->partitioning);
+	if (options->design == NAM_DESIGN_COARSE && options->head_interval &&
+		options->head_interval != HEAD_INTERVAL)
+		return nam_diag_set(&worker->diag, -EINVAL, "a head interval of %u is of no use to "
+			"a coarse-grained index, which has no head nodes: leave it at the default, "
+			"or say 0", options->head_interval);
 	if (nam__geometry_init(&g, options, 0))
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"nodes of %u bytes do not do for keys of %u bytes: a power of two from "
@@ -102,7 +118,7 @@ superblock_fill(struct nam_worker *worker, const struct nam_index_options *optio
 		.key_bytes = options->key_bytes,
 		.node_bytes = options->node_bytes,
 		.unique = options->unique,
-		.head_interval = options->head_interval,
+		.head_interval = options->design == NAM_DESIGN_COARSE ? 0 : options->head_interval,
 		.servers_count = client->servers_count,
 		.boots_hash = nam_hash64(block->boots, sizeof(block->boots)),
 	};
@@ -229,10 +245,18 @@ catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superb
 {
 	struct nam_rpc_catalog_request request = { .superblock = superblock_at.raw };
 	uint32_t none = 0;
+	int rc;
 
 	memcpy(request.name, name, strlen(name) + 1);
-	return nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
 		sizeof(request), NULL, &none); /* SUSPENDS */
+	if (rc == -NAM_E_INDEX_EXISTS)
+		return nam_diag_set(&worker->diag, rc, "there is an index '%s' already: open it, "
+			"drop it, or choose another name", name);
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop an index before "
+			"'%s' is made", name);
+	return rc;
 }
 
 /* Trees before the superblock, and that before the name: whoever finds one finds what it names. */
@@ -464,6 +488,31 @@ const struct nam_index_options *
 nam_index_properties(const struct nam_index *index)
 {
 	return &index->options;
+}
+
+int
+nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
+	const struct nam_index_options *expected)
+{
+	static const char *const designs[] = { "of an unknown design", "fine-grained",
+		"coarse-grained", "hybrid" };
+	const struct nam_index_options *is = &index->options;
+
+	if (expected->key_bytes && expected->key_bytes != is->key_bytes)
+		return nam_diag_set(&worker->diag, -NAM_E_KEY_BYTES, "index '%s' has keys of %u "
+			"bytes, not of %u: open another, or drop it and make it anew", index->name,
+			is->key_bytes, expected->key_bytes);
+	if (expected->design && expected->design != is->design)
+		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' is %s, not %s: open "
+			"another, or drop it and make it anew", index->name,
+			designs[is->design & 3],
+			designs[expected->design > 3u ? 0 : expected->design]);
+	if (is->design != NAM_DESIGN_FINE && expected->partitioning &&
+		expected->partitioning != is->partitioning)
+		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' has partitioning %d, "
+			"not %d: open another, or drop it and make it anew", index->name,
+			(int)is->partitioning, (int)expected->partitioning);
+	return 0;
 }
 
 void

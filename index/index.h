@@ -75,17 +75,18 @@ enum nam_partitioning {
 
 struct nam_index_options {
 	enum nam_index_design design;	/* default fine */
-	enum nam_partitioning partitioning;	/* not fine: default hash */
+	enum nam_partitioning partitioning;	/* default hash; of fine nothing else */
 	/*
 	 * By range: where the parts of the second, third, ... memory server begin, in the order of
-	 * their ids: one key less than there are servers, ascending.  Else NULL.
+	 * their ids: one key less than there are servers, ascending, the first above the lowest
+	 * key there is.  Else, and of fine, NULL.
 	 */
 	const void *bounds;
 	uint32_t key_bytes;		/* default 8 */
 	bool unique;			/* default true */
 	uint32_t node_bytes;		/* default 1024; a power of two that holds 4 entries */
 	uint32_t head_interval;		/* leaves per head node, or as many as it can name; default
-					 * 32; 0: no head nodes */
+					 * 32; 0: no head nodes; of coarse one of these */
 };
 
 /* The defaults above. */
@@ -152,8 +153,23 @@ NAM_FIBER_FN int nam_index_open(struct nam_worker *worker, const char *name, uin
 /* No operation may be under way and no cursor open.  Frees the cache; touches nothing remote. */
 void nam_index_close(struct nam_index *index);
 
-/* What the index was created with. */
+/* What the index was created with.  Of coarse the head interval is 0, of fine the partitioning. */
 const struct nam_index_options *nam_index_properties(const struct nam_index *index);
+
+/**
+ * nam_index_expect -- whether an index is what its user takes it for: nam_index_open() opens any.
+ *
+ * @expected	design, partitioning and key_bytes, of which those that are 0 do not matter, nor
+ *		partitioning where the index has no parts; nothing else of it is looked at
+ *
+ * Returns 0 or a negative code; the diag says what the index is:
+ *	-NAM_E_DESIGN		it is of another design or partitioning
+ *	-NAM_E_KEY_BYTES	its keys have another size
+ *
+ * Cost:	nothing remote.
+ */
+int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
+	const struct nam_index_options *expected) NAM_MUST_CHECK;
 
 /**
  * nam_index_drop -- take the name out of the catalog and give the nodes back.

@@ -14,6 +14,15 @@
 
 /* ---- what a part is ------------------------------------------------------------------------ */
 
+static bool
+is_lowest(const uint8_t *key, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		if (key[i])
+			return false;
+	return true;
+}
+
 int
 nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
 {
@@ -37,6 +46,10 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 		return nam_diag_set(&worker->diag, -EINVAL, "partitioning by range needs bounds: "
 			"with %u memory servers %u keys, where the second and later parts begin",
 			bounds + 1, bounds);
+	if (bounds && is_lowest(keys, options->key_bytes))
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"the bounds of the parts begin with the lowest key there is, so nothing "
+			"would lie in the first part: say where the second one begins");
 	for (uint32_t i = 1; i < bounds; i++)
 		if (memcmp(keys + (size_t)(i - 1) * options->key_bytes,
 			    keys + (size_t)i * options->key_bytes, options->key_bytes) >= 0)

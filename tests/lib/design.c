@@ -33,12 +33,14 @@ tree_design_set(uint32_t servers, struct nam_index_options *options)
 		return;
 	if (!partitioning || servers > SERVERS_MAX)
 		test_die("NAM_TEST_DESIGN: %s, %u memory servers", name, servers);
-	if (!strncmp(name, "coarse:", 7))
+	if (!strncmp(name, "coarse:", 7)) {
 		options->design = NAM_DESIGN_COARSE;
-	else if (!strncmp(name, "hybrid:", 7))
+		options->head_interval = 0;
+	} else if (!strncmp(name, "hybrid:", 7)) {
 		options->design = NAM_DESIGN_HYBRID;
-	else
+	} else {
 		test_die("NAM_TEST_DESIGN: no design %s", name);
+	}
 	if (!strcmp(partitioning, ":hash"))
 		options->partitioning = NAM_PARTITION_HASH;
 	else if (!strcmp(partitioning, ":round-robin"))

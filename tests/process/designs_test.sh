@@ -38,6 +38,17 @@ test_namctl() {
 	expect 0 namctl --json index stat parts
 	json 'r["entries"] == 5 and len(r["nodes_by_server"]) == 3'
 
+	# What was made, as it is told later; a coarse-grained index has no head nodes to space.
+	expect 0 namctl --json index create told --design coarse --bounds 100,2000
+	json 'r["partitioning"] == "range" and r["bounds"] == [100, 2000]'
+	json '"head_interval" not in r'
+	expect 0 namctl --json index stat told
+	json 'r["bounds"] == [100, 2000] and "head_interval" not in r'
+	expect 0 namctl --json index create named --design hybrid
+	json 'r["partitioning"] == "hash" and "bounds" not in r and r["head_interval"] == 32'
+	expect 0 namctl index drop told
+	expect 0 namctl index drop named
+
 	expect 0 namctl index create words --design coarse --key-bytes 16 --bounds 'h,m\x2cn'
 	expect 0 namctl --json index stat words
 	json 'r["bounds"] == ["h", "m,n"]'
@@ -78,6 +89,8 @@ test_namctl() {
 	says '--bounds: 1 keys for 3 memory servers: say 2'
 	expect 2 namctl index create x --design coarse --bounds 5,6,7
 	says '--bounds: 3 keys for 3 memory servers: say 2'
+	expect 2 namctl index create x --design coarse --bounds 0,5
+	says 'nothing would lie in the first part'
 	expect 2 namctl index create x --design coarse --bounds 6,5
 	says 'do not ascend'
 	expect 2 namctl index create x --design coarse --bounds 5,six

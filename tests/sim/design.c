@@ -35,6 +35,8 @@ sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn ke
 	options->design = scenario->design;
 	if (!sim_in_parts(scenario))
 		return;
+	if (scenario->design == NAM_DESIGN_COARSE)
+		options->head_interval = 0;
 	options->partitioning = scenario->partitioning;
 	if (scenario->partitioning != NAM_PARTITION_RANGE)
 		return;

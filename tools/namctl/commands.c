@@ -151,10 +151,10 @@ ctl_index_create(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	rc = nam_index_create(ctl->worker, args[0], &ctl->create); /* SUSPENDS */
-	free(bounds);
-	ctl->create.bounds = NULL;
-	if (rc)
-		return ctl_worker_failed(ctl, args[0], rc);
+	if (rc) {
+		exit_code = ctl_worker_failed(ctl, args[0], rc);
+		goto free_bounds;
+	}
 	ctl_say(ctl, "created %s: %s%s%s, %s, keys of %u bytes, nodes of %u bytes", args[0],
 		ctl_design_name(&ctl->create), fine ? "" : " by ",
 		fine ? "" : ctl_partitioning_name(&ctl->create),
@@ -164,16 +164,18 @@ ctl_index_create(struct ctl *ctl, char **args)
 		cJSON *object = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(object, "index", args[0]);
-		cJSON_AddStringToObject(object, "design", ctl_design_name(&ctl->create));
-		cJSON_AddStringToObject(object, "partitioning",
-			ctl_partitioning_name(&ctl->create));
+		ctl_parts_json(ctl, &ctl->create, object);
 		cJSON_AddBoolToObject(object, "unique", ctl->create.unique);
 		ctl_json_u64(object, "key_bytes", ctl->create.key_bytes);
 		ctl_json_u64(object, "node_bytes", ctl->create.node_bytes);
-		ctl_json_u64(object, "head_interval", ctl->create.head_interval);
+		if (ctl->create.design != NAM_DESIGN_COARSE)
+			ctl_json_u64(object, "head_interval", ctl->create.head_interval);
 		ctl_json_print(object);
 	}
-	return NAM_EXIT_OK;
+free_bounds:
+	free(bounds);
+	ctl->create.bounds = NULL;
+	return exit_code;
 }
 
 static int
@@ -286,11 +288,12 @@ json_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	cJSON *servers;
 
 	cJSON_AddStringToObject(object, "index", ctl->index_name);
-	ctl_parts_json(ctl, object);
+	ctl_parts_json(ctl, is, object);
 	cJSON_AddBoolToObject(object, "unique", is->unique);
 	ctl_json_u64(object, "key_bytes", is->key_bytes);
 	ctl_json_u64(object, "node_bytes", is->node_bytes);
-	ctl_json_u64(object, "head_interval", is->head_interval);
+	if (is->design != NAM_DESIGN_COARSE)
+		ctl_json_u64(object, "head_interval", is->head_interval);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_u64(object, "height", stat->height);
 	ctl_json_u64(object, "leaves", stat->leaves);

@@ -158,6 +158,7 @@ ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
 		ctl_complain("%s", diag.text);
 		return NAM_EXIT_USAGE;
 	}
+	ctl->format = format;
 	exit_code = bounds_parse(ctl, &format, ret_bounds);
 	create->bounds = *ret_bounds;
 	return exit_code;
@@ -182,9 +183,8 @@ ctl_parts_print(const struct ctl *ctl)
 }
 
 void
-ctl_parts_json(const struct ctl *ctl, cJSON *object)
+ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON *object)
 {
-	const struct nam_index_options *is = nam_index_properties(ctl->index);
 	const uint8_t *bounds = is->bounds;
 	cJSON *list;
 

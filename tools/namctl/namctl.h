@@ -114,7 +114,7 @@ int ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds) NAM_MUST_CHECK;
 
 /* Of ctl->index: lines, or members. */
 void ctl_parts_print(const struct ctl *ctl);
-void ctl_parts_json(const struct ctl *ctl, cJSON *object);
+void ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON *object);
 
 /* ---- output.c ------------------------------------------------------------------------------ */
 

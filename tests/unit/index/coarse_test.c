@@ -109,6 +109,9 @@ create__bounds_that_are_none__EINVAL_SAYS_WHY(void **state)
 	assert_non_null(strstr(nam_worker_diag(me.worker), "2 keys"));
 	options.bounds = twice;
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "lowest key"));
+	twice[7] = twice[15] = 1;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "do not ascend"));
 	options.partitioning = NAM_PARTITION_HASH;
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
@@ -117,6 +120,69 @@ create__bounds_that_are_none__EINVAL_SAYS_WHY(void **state)
 	options.partitioning = (enum nam_partitioning)9;
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "partitioning 9"));
+}
+
+static void
+create__what_the_design_has_not__EINVAL_SAYS_WHY(void **state)
+{
+	struct nam_index_options options = options_by(NAM_PARTITION_HASH);
+	uint8_t bounds[16] = { 1, [8] = 2 };
+
+	(void)state;
+	options.head_interval = 8;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "no head nodes"));
+	nam_index_options_init(&options);
+	options.bounds = bounds;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "bounds are of no use"));
+	options.bounds = NULL;
+	options.partitioning = NAM_PARTITION_RANGE;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "leave it at the default"));
+}
+
+/* An older message beside a new code would be a lie. */
+static void
+diag__failure_after_failure__IS_THAT_OF_THE_LAST(void **state)
+{
+	struct nam_index *index = make("twice", NAM_PARTITION_HASH);
+	struct nam_index_options options = options_by(NAM_PARTITION_HASH);
+	struct nam_range range = { .low = "b2345678", .high = "a2345678" };
+	struct nam_cursor *cursor;
+
+	(void)state;
+	options.key_bytes = 1;
+	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
+	options.key_bytes = 8;
+	assert_int_equal(nam_index_create(me.worker, "twice", &options), -NAM_E_INDEX_EXISTS);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "'twice' already"));
+	assert_int_equal(nam_cursor_open(me.worker, index, &range, &cursor), -EINVAL);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "above its high key"));
+	unmake(index);
+}
+
+static void
+expect__another_design__CODES_AND_DIAGS(void **state)
+{
+	struct nam_index *index = make("as-it-is", NAM_PARTITION_HASH);
+	struct nam_index_options expected = options_by(NAM_PARTITION_HASH);
+
+	(void)state;
+	assert_int_equal(nam_index_properties(index)->head_interval, 0);
+	assert_int_equal(nam_index_expect(me.worker, index, &expected), 0);
+	expected.design = NAM_DESIGN_HYBRID;
+	assert_int_equal(nam_index_expect(me.worker, index, &expected), -NAM_E_DESIGN);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "is coarse-grained, not hybrid"));
+	expected = (struct nam_index_options){ .partitioning = NAM_PARTITION_RANGE };
+	assert_int_equal(nam_index_expect(me.worker, index, &expected), -NAM_E_DESIGN);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "partitioning 2, not 1"));
+	expected = (struct nam_index_options){ .key_bytes = 16 };
+	assert_int_equal(nam_index_expect(me.worker, index, &expected), -NAM_E_KEY_BYTES);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "keys of 8 bytes, not of 16"));
+	expected = (struct nam_index_options){ .key_bytes = 0 };
+	assert_int_equal(nam_index_expect(me.worker, index, &expected), 0);
+	unmake(index);
 }
 
 static void
@@ -275,8 +341,10 @@ source_next(void *arg, void *key, uint64_t *payload)
 		uint64_t found;
 
 		source->insert_rc = insert(&other, source->index, source->end + 5);
+		assert_non_null(strstr(nam_worker_diag(other.worker), "is being loaded"));
 		source->load_rc = nam_index_bulk_load(other.worker, source->index, source_next,
 			&more, 0, NULL);
+		assert_non_null(strstr(nam_worker_diag(other.worker), "is being loaded"));
 		assert_int_equal(lookup(&other, source->index, 0, &found), -NAM_E_NOTFOUND);
 	}
 	nam_key_from_u64(source->next, key);
@@ -429,6 +497,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(create__bounds_that_are_none__EINVAL_SAYS_WHY),
+		cmocka_unit_test(create__what_the_design_has_not__EINVAL_SAYS_WHY),
+		cmocka_unit_test(diag__failure_after_failure__IS_THAT_OF_THE_LAST),
+		cmocka_unit_test(expect__another_design__CODES_AND_DIAGS),
 		cmocka_unit_test(open__by_range__TELLS_ITS_BOUNDS),
 		cmocka_unit_test(keys__of_three_ranges__LIE_ON_THEIR_SERVERS),
 		cmocka_unit_test(keys__by_hash_or_in_turn__SPREAD_EVENLY),
