@@ -228,6 +228,9 @@ print_operations(const struct index_bench *bench)
 				nam_restart_cause_name((enum nam_restart_cause)cause),
 				sum.restarts[cause]);
 	putchar('\n');
+	if (sum.local_reads)
+		printf("  local READs %" PRIu64 ": copies of the own host's memory\n",
+			sum.local_reads);
 	if (has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
 			hit_rate(&sum) * 100, sum.cache_hits, sum.cache_misses, sum.cache_stale);

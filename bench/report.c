@@ -65,6 +65,7 @@ per_op_of(const struct nam_op_counters *counters, double ops)
 		.bytes_in = (double)counters->bytes_in / ops,
 		.bytes_out = (double)counters->bytes_out / ops,
 		.restarts = (double)nam_op_counters_restarts(counters) / ops,
+		.local_reads = (double)counters->local_reads / ops,
 	};
 }
 
@@ -78,6 +79,7 @@ per_op_sum(const struct per_op *a, const struct per_op *b)
 		.bytes_in = a->bytes_in + b->bytes_in,
 		.bytes_out = a->bytes_out + b->bytes_out,
 		.restarts = a->restarts + b->restarts,
+		.local_reads = a->local_reads + b->local_reads,
 	};
 }
 
@@ -92,6 +94,7 @@ report_per_op(const struct per_op *per_op)
 	report_number(object, "bytes_in", per_op->bytes_in);
 	report_number(object, "bytes_out", per_op->bytes_out);
 	report_number(object, "restarts", per_op->restarts);
+	report_number(object, "local_reads", per_op->local_reads);
 	return object;
 }
 
@@ -106,6 +109,7 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 	sum->bytes_out -= less->bytes_out;
 	sum->splits -= less->splits;
 	sum->late_separators -= less->late_separators;
+	sum->local_reads -= less->local_reads;
 	sum->cache_hits -= less->cache_hits;
 	sum->cache_misses -= less->cache_misses;
 	sum->cache_stale -= less->cache_stale;

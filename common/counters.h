@@ -5,7 +5,9 @@
  * A round trip is one wait for the fabric, however many requests it waits for.  A doorbell is one
  * post to one queue pair.  Bytes out are the payload of WRITE and SEND and 16 for each atomic;
  * bytes in are the payload of READ and of received messages and 8 for each atomic.  Headers of a
- * particular network are not counted, so the figures are the same on every fabric.
+ * particular network are not counted, so the figures are the same on every fabric.  A READ that the
+ * processor carries out by itself, since the memory is its own machine's, is a local read and
+ * nothing else: no round trip, no doorbell, no bytes.
  */
 #ifndef NAM_COMMON_COUNTERS_H
 #define NAM_COMMON_COUNTERS_H
@@ -62,6 +64,7 @@ struct nam_op_counters {
 	uint64_t bytes_out;
 	uint64_t splits;
 	uint64_t late_separators;	/* splits whose new node was left for a collector to name */
+	uint64_t local_reads;		/* of memory of the own machine: none of the above */
 	uint64_t cache_hits;		/* leaves that were where the cache said */
 	uint64_t cache_misses;		/* leaves that were wanted and not in the cache */
 	uint64_t cache_stale;		/* leaves that were no longer where the cache said */

@@ -55,7 +55,8 @@
 	X(NAMED_LAST, "named-last", "names of nodes that their left halves still take for theirs")  \
 	X(FRAME_END, "frame-end", "messages in mailboxes of which a part is not there yet")         \
 	X(FRAME_NUMBER, "frame-number", "messages in mailboxes that have been seen before")         \
-	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")
+	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")             \
+	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

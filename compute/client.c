@@ -108,6 +108,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		.cq = worker->cq,
 		.rq = worker->rq,
 		.user = (void *)(uintptr_t)slot,
+		.local = server->local,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
 	struct nam_wire_mailbox_hello mailbox;
@@ -421,6 +422,7 @@ client_free(struct nam_client *client)
 		nam__worker_free(client->keeper_worker);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
+	nam__local_close(client);
 	for (uint32_t i = 0; i < client->domains_count; i++)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	free(client->servers);
@@ -451,6 +453,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	rc = register_client(client, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
+	nam__local_open(client); /* SUSPENDS */
 	rc = nam__lock_table_new(&client->locks);
 	if (rc)
 		return nam_diag_set(diag, rc, "no memory for the lock table");

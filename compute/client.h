@@ -40,6 +40,11 @@ struct nam_client_options {
 	uint32_t frame_bytes;		/* mailbox, fetch: default 4,160, which all fit in */
 	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
+	/*
+	 * Go through the network even to memory of the own host; so does NAM_LOCAL_ACCESS=0 in the
+	 * environment.  Else READs of it are copies by the processor, where the fabric allows.
+	 */
+	int no_local;
 };
 
 /* The defaults above; no cluster.  0 in a number later means the default, too. */

@@ -39,6 +39,7 @@ struct nam__server {
 	uint32_t regions_count;
 	uint64_t boot;
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
+	struct nam_local *local;	/* how to READ its memory without a network; or NULL */
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
@@ -97,6 +98,7 @@ struct nam__task {
 	int rc;				/* first failure among them */
 	uint32_t epoch_slot;		/* local epoch & 3 of the operation under way */
 	bool is_thread;			/* the plain thread, not a fiber */
+	bool local;			/* it has READ locally and not given way since */
 	void *scratch[4];		/* node buffers, taken on first use */
 	uint32_t scratch_bytes;
 	nam_fiber_fn fn;
@@ -257,6 +259,10 @@ int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NA
 /* client.c: connect this worker's queue pairs, or say which server refused and why. */
 int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* local.c: find out which servers' memory is this host's, for connections made from now on. */
+NAM_FIBER_FN void nam__local_open(struct nam_client *client);
+void nam__local_close(struct nam_client *client);
+
 /*
  * flights.c: READs that one task keeps in flight, taking each as it completes.  They must all have
  * been taken before the struct and their buffers go away.
@@ -272,6 +278,7 @@ struct nam__flights {
 	uint32_t in_flight;		/* posted, not yet taken */
 	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
 	bool waiting;			/* the task is suspended until something completes */
+	bool local;			/* some were done at once: others have their turn first */
 	int rc;				/* first failure */
 	struct nam__flight each[NAM__FLIGHTS_MAX];
 };
@@ -323,15 +330,24 @@ void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
 
 /*
  * Post the requests of a slot's queue pair for a task that waits for them; failures end up in its
- * rc.
+ * rc.  True if they were local, and are done: no round trip, then.
  */
-void nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
+bool nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
 	struct nam_wr *wrs, unsigned count);
-static inline void
+static inline bool
 nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
 {
-	nam__post_for(worker, worker->current, slot, wrs, count);
+	return nam__post_for(worker, worker->current, slot, wrs, count);
 }
+
+/*
+ * What qp_post said was not 0: those of a task are local, or they are posted anew or fail.  True if
+ * they were local.
+ */
+bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
+	unsigned count, int rc);
+/* READs were local, and their bytes had been counted. */
+void nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count);
 
 /*
  * rpc_call.c: a request under way.  It belongs to who began it and must stay where it is until it

@@ -14,6 +14,7 @@ nam__flights_init(struct nam__flights *flights, struct nam_worker *worker)
 	flights->in_flight = 0;
 	flights->done = 0;
 	flights->waiting = false;
+	flights->local = false;
 	flights->rc = 0;
 	for (unsigned i = 0; i < NAM__FLIGHTS_MAX; i++)
 		flights->each[i].flights = flights;
@@ -40,8 +41,11 @@ nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
 	}
 }
 
-/* Post one server's share; failures are met when the flights are taken. */
-static inline void
+/*
+ * Post one server's share; failures are met when the flights are taken.  False if they have landed
+ * already, as local READs.
+ */
+static inline bool
 post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, struct nam_wr *wrs,
 	const uint8_t *numbers, unsigned count)
 {
@@ -57,13 +61,29 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
 		/* A full queue pair empties as its requests complete. */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));
 	for (unsigned i = 0; rc && i < count; i++)
-		landed(flights, numbers[i], rc);
+		landed(flights, numbers[i], rc < 0 ? rc : 0);
+	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
+		flights->local = true;
+		counters->local_reads += count;
+		return false;
+	}
 	if (rc)
-		return;
+		return true;
 	counters->doorbells++;
 	counters->work_requests += count;
 	for (unsigned i = 0; i < count; i++)
 		counters->bytes_in += wrs[i].bytes;
+	return true;
+}
+
+/* Who finds all landed has not waited for anything: the others have their turn. */
+NAM_FIBER_FN static inline void
+let_others(struct nam_worker *worker, struct nam__flights *flights)
+{
+	if (__builtin_expect(flights->local, 0)) {
+		flights->local = false;
+		nam_worker_yield(worker); /* SUSPENDS */
+	}
 }
 
 static inline int
@@ -87,8 +107,8 @@ nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsig
 	int slot = fill(worker, flights, number, at, local, bytes, &wr);
 
 	flights->in_flight++;
-	worker->current->counters->round_trips++;
-	post_run(worker, flights, slot, &wr, &as_byte, 1);
+	worker->current->counters->round_trips +=
+		post_run(worker, flights, slot, &wr, &as_byte, 1);
 }
 
 void
@@ -98,9 +118,9 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 	struct nam_wr run[NAM__FLIGHTS_MAX];
 	uint8_t numbers[NAM__FLIGHTS_MAX];
 	uint32_t left = count < 32 ? (1u << count) - 1 : UINT32_MAX;	/* bit i: first + i */
+	bool sent = !count;
 
 	flights->in_flight += count;
-	worker->current->counters->round_trips++;
 	/* A turn for each server: the first of those left, and whatever else is on the same. */
 	while (left) {
 		int slot = INT_MIN;
@@ -120,8 +140,9 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 			left &= ~(1u << i);
 			numbers[in_run++] = (uint8_t)number;
 		}
-		post_run(worker, flights, slot, run, numbers, in_run);
+		sent |= post_run(worker, flights, slot, run, numbers, in_run);
 	}
+	worker->current->counters->round_trips += sent;
 }
 
 /* With more in flight than this, completions are taken one by one. */
@@ -157,6 +178,7 @@ nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
 	unsigned number;
 
 	flights->task = worker->current;
+	let_others(worker, flights); /* SUSPENDS */
 	if (!flights->done)
 		nam__poll(worker);
 	while (!flights->done) {
@@ -173,6 +195,7 @@ void
 nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
 {
 	flights->task = worker->current;
+	let_others(worker, flights); /* SUSPENDS */
 	while (!(flights->done >> number & 1)) {
 		if (poll_flight(worker, flights) > 0 && !worker->ready_head)
 			continue;

@@ -92,32 +92,37 @@ nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offse
 
 /* ---- posting ------------------------------------------------------------------------------ */
 
-/* Completions of one queue pair come in order: the last one proves them all. */
-static inline void
+/*
+ * Completions of one queue pair come in order: the last one proves them all.  False if they were
+ * READs that needed no network.
+ */
+static inline bool
 batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
 {
 	struct nam__task *task = worker->current;
 	struct nam_qp *qp = worker->qps[slot];
+	int rc;
 
 	for (unsigned i = 0; i + 1 < count; i++)
 		wrs[i].context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
 	wrs[count - 1].context = task;
 	wrs[count - 1].flags |= NAM_WR_SIGNALED;
-	if (__builtin_expect(!qp || worker->qp_post(qp, wrs, count), 0)) {
-		nam__post(worker, slot, wrs, count);	/* waits for room, or says what is wrong */
-		return;
-	}
+	rc = qp ? worker->qp_post(qp, wrs, count) : -NAM_E_FABRIC_PEER_DEAD;
+	/* Waits for room, or says what is wrong. */
+	if (__builtin_expect(rc != 0, 0))
+		return !nam__posted_otherwise(worker, slot, wrs, count, rc);
 	task->counters->doorbells++;
 	task->counters->work_requests += count;
 	task->pending++;
+	return true;
 }
 
 /* The batch touches several servers: gather each one's requests, keeping their order. */
-static __attribute__((noinline)) void
+static __attribute__((noinline)) bool
 batch_post_scattered(struct nam_batch *batch)
 {
 	struct nam_wr run[NAM_BATCH_MAX];
-	bool posted[NAM_BATCH_MAX] = { false };
+	bool posted[NAM_BATCH_MAX] = { false }, sent = false;
 
 	for (uint32_t first = 0; first < batch->count; first++) {
 		unsigned count = 0;
@@ -130,15 +135,16 @@ batch_post_scattered(struct nam_batch *batch)
 			run[count++] = batch->wrs[i];
 			posted[i] = true;
 		}
-		batch_post_run(batch->worker, batch->servers[first], run, count);
+		sent |= batch_post_run(batch->worker, batch->servers[first], run, count);
 	}
+	return sent;
 }
 
 int
 nam_batch_await(struct nam_batch *batch)
 {
 	struct nam_worker *worker = batch->worker;
-	bool one_server = true;
+	bool one_server = true, sent;
 	int rc;
 
 	if (__builtin_expect(batch->rc || !batch->count, 0)) {
@@ -149,10 +155,10 @@ nam_batch_await(struct nam_batch *batch)
 	for (uint32_t i = 1; i < batch->count; i++)
 		one_server &= batch->servers[i] == batch->servers[0];
 	if (__builtin_expect(one_server, 1))
-		batch_post_run(worker, batch->servers[0], batch->wrs, batch->count);
+		sent = batch_post_run(worker, batch->servers[0], batch->wrs, batch->count);
 	else
-		batch_post_scattered(batch);
-	worker->current->counters->round_trips++;
+		sent = batch_post_scattered(batch);
+	worker->current->counters->round_trips += sent;
 	rc = nam__task_await(worker); /* SUSPENDS */
 	nam_batch_init(batch, worker);
 	return rc;
@@ -201,7 +207,8 @@ nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 	counters->bytes_in += bytes;
 	rc = worker->qp_post(worker->qps[slot], &wr, 1);
 	if (__builtin_expect(rc != 0, 0)) {
-		nam__post(worker, (uint32_t)slot, &wr, 1);
+		if (nam__posted_otherwise(worker, (uint32_t)slot, &wr, 1, rc))
+			counters->round_trips--;
 	} else {
 		counters->doorbells++;
 		counters->work_requests++;
@@ -290,10 +297,17 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
 	rc = worker->qp_post(qp, wr, 1);
-	if (rc)
+	if (rc < 0)
 		return rc;
 	worker->async_pending++;
 	counters->ops++;
+	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
+		/* Done, and handed out like any other. */
+		counters->local_reads++;
+		worker->current->local = true;
+		worker->async_done[worker->async_done_count++] = context;
+		return 0;
+	}
 	counters->round_trips++;
 	counters->doorbells++;
 	counters->work_requests++;
@@ -365,6 +379,11 @@ nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 	int rc, polled;
 
 	if (__builtin_expect(worker->async_done_count > 0, 0)) {
+		/* If none of ours ever comes from the queue, others' still do. */
+		if (worker->current->local) {
+			worker->current->local = false;
+			nam__poll(worker);
+		}
 		count = async_take_done(worker, contexts, max);
 	} else {
 		polled = worker->cq_poll(worker->cq, wcs, max < ASYNC_POLL_MAX ? max

@@ -198,10 +198,13 @@ nam__task_await(struct nam_worker *worker)
 	struct nam__task *self = worker->current;
 	int rc;
 
-	if (__builtin_expect(self->pending != 0, 1))
+	if (__builtin_expect(self->pending != 0, 1)) {
 		nam__suspend(worker); /* SUSPENDS */
-	else if (self->rc)
-		nam_worker_yield(worker); /* SUSPENDS: who tries again must not starve others */
+	} else if (self->rc || self->local) {
+		/* Who tries again, or never has to wait, must not starve others. */
+		self->local = false;
+		nam_worker_yield(worker); /* SUSPENDS */
+	}
 	rc = self->rc;
 	self->rc = 0;
 	return rc;
@@ -241,6 +244,25 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 }
 
 void
+nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
+{
+	task->local = true;
+	task->counters->local_reads += count;
+	for (unsigned i = 0; i < count; i++)
+		task->counters->bytes_in -= wrs[i].bytes;
+}
+
+bool
+nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count,
+	int rc)
+{
+	if (rc != NAM_POSTED_LOCAL)
+		return nam__post(worker, slot, wrs, count);
+	nam__count_local(worker->current, wrs, count);
+	return true;
+}
+
+bool
 nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, struct nam_wr *wrs,
 	unsigned count)
 {
@@ -253,15 +275,20 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 		qp = worker->qps[slot];
 		rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
 	}
+	if (rc == NAM_POSTED_LOCAL) {
+		nam__count_local(task, wrs, count);
+		return true;
+	}
 	if (rc) {
 		if (!task->rc)
 			task->rc = rc;
-		return;
+		return false;
 	}
 	task->counters->doorbells++;
 	task->counters->work_requests += count;
 	for (unsigned i = 0; i < count; i++)
 		task->pending += wrs[i].flags & NAM_WR_SIGNALED;
+	return false;
 }
 
 void
@@ -289,8 +316,13 @@ nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gadd
 		/* It empties as its requests complete. */
 		nam__poll(worker);
 	}
-	if (__builtin_expect(rc < 0, 0)) {
-		task->rc = rc;
+	if (__builtin_expect(rc != 0, 0)) {
+		if (rc == NAM_POSTED_LOCAL) {
+			nam__count_local(task, &wr, 1);
+			counters->round_trips--;
+		} else {
+			task->rc = rc;
+		}
 		nam__task_ready(worker, task);
 		return;
 	}

@@ -44,6 +44,7 @@ static const struct {
 	[NAM_RPC_TREE_COLLECT] = { nam__service_tree_collect, false },
 	[NAM_RPC_TREE_FLOOR] = { nam__service_tree_floor, false },
 	[NAM_RPC_ECHO] = { nam__service_echo, false },
+	[NAM_RPC_LOCAL] = { nam__service_local, false },
 };
 
 uint32_t

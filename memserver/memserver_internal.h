@@ -20,6 +20,7 @@
 
 #include "../common/env.h"
 #include "../common/fabric/fabric.h"
+#include "../common/fabric/local.h"
 #include "../common/gaddr.h"
 #include "../common/layout.h"
 #include "../common/rpc/frame.h"
@@ -291,6 +292,7 @@ int nam__service_tree_load(struct nam__exchange *exchange);
 int nam__service_tree_walk(struct nam__exchange *exchange);
 int nam__service_tree_collect(struct nam__exchange *exchange);
 int nam__service_tree_floor(struct nam__exchange *exchange);
+int nam__service_local(struct nam__exchange *exchange);
 
 /*
  * nam__dispatch -- answer one message.
@@ -314,6 +316,7 @@ struct nam_server {
 	uint64_t boot;
 	uint64_t started_ns;
 	struct nam__memory memory;
+	struct nam__proof proof;	/* fd -1: regions are no files, or there is no page */
 	struct nam__allocator allocator;
 	struct nam__catalog catalog;
 	struct nam__membership membership;

@@ -112,6 +112,9 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 	rc = nam__memory_open(&server->memory, server->domain, &server->options, notice, diag);
 	if (rc)
 		return rc;
+	/* Without it nobody has local access, which is no reason not to serve. */
+	if (server->domain->limits.regions_are_files)
+		(void)!nam__proof_open(&server->proof);
 	rc = start_services(server, diag);
 	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)
 		rc = nam__handler_start(&server->handlers[i], server, i, diag);
@@ -130,6 +133,7 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 	if (!server)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
 	server->options = *options;
+	server->proof.fd = -1;
 	server->boot = nam_entropy() | 1;
 	server->started_ns = nam_now_ns();
 	rc = -pthread_mutex_init(&server->mutex, NULL);
@@ -387,6 +391,7 @@ nam_server_destroy(struct nam_server *server)
 	nam__allocator_free(&server->allocator);
 	if (server->domain)
 		nam__memory_close(&server->memory, server->domain);
+	nam__proof_close(&server->proof);
 	if (server->listener)
 		server->ops->listener_close(server->listener);
 	if (server->domain)

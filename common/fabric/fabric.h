@@ -117,6 +117,7 @@ struct nam_mr {
 	uint32_t rkey;
 	uint64_t remote;	/* what a peer puts into nam_wr.remote for byte 0 */
 	void *provider;
+	int fd;			/* limits.regions_are_files: its file, open as long; else -1 */
 };
 
 enum nam_mr_rights {
@@ -130,6 +131,8 @@ struct nam_fabric_limits {
 	uint32_t message_bytes;		/* largest SEND */
 	uint32_t inline_bytes;
 	uint32_t hello_bytes;		/* largest handshake payload, each way */
+	/* Processes of one host can map each other's regions: see local.h. */
+	uint32_t regions_are_files;
 };
 
 struct nam_fabric_ops;
@@ -165,6 +168,8 @@ struct nam_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
+struct nam_local;			/* local.h */
+
 struct nam_qp_options {
 	struct nam_cq *cq;
 	struct nam_rq *rq;
@@ -174,7 +179,15 @@ struct nam_qp_options {
 	 * to this queue pair only, and outlives it.
 	 */
 	const struct nam_mr *share;
+	/*
+	 * Client side: READs may be local.  NULL: never.  A provider whose regions are no files
+	 * knows by itself what is near.  Must outlive the queue pair.
+	 */
+	const struct nam_local *local;
 };
+
+/* What qp_post says of READs that it has carried out by itself. */
+#define NAM_POSTED_LOCAL 1
 
 enum nam_cm_kind {
 	NAM_CM_REQUEST = 1,	/* a client asks to connect: accept or reject `request` */
@@ -262,6 +275,12 @@ struct nam_fabric_ops {
 	/*
 	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
 	 * broken qp the call succeeds and every request completes with the reason.
+	 *
+	 * NAM_POSTED_LOCAL: all requests were READs of memory that is near, the processor has
+	 * copied it, and no completion will come.  Only on a queue pair that was connected with
+	 * options->local, that is not broken, and on which nothing else is under way: so a READ
+	 * still sees whatever was posted before it.  WRITEs and atomics are never local, as those
+	 * of a card need not be atomic against a processor's.
 	 */
 	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 	/* Disconnects.  Requests that have not completed never will. */

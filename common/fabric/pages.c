@@ -23,14 +23,15 @@
 
 /* Huge pages can back an address that is a multiple of their size. */
 void *
-nam__pages_map(int fd, uint64_t bytes, bool transparent_huge)
+nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 {
+	const int rights = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	uint8_t *reserved, *at;
 	void *mapped;
 	size_t slack, spare;
 
 	if (!transparent_huge) {
-		mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		mapped = mmap(NULL, bytes, rights, MAP_SHARED, fd, 0);
 		return mapped == MAP_FAILED ? NULL : mapped;
 	}
 	reserved = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
@@ -39,7 +40,7 @@ nam__pages_map(int fd, uint64_t bytes, bool transparent_huge)
 		return NULL;
 	slack = (size_t)(-(uintptr_t)reserved & (HUGE_BYTES - 1));
 	at = reserved + slack;
-	mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	mapped = mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (mapped == MAP_FAILED) {
 		int saved = errno;
 
@@ -154,7 +155,8 @@ nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag)
 	rc = region_file(pages->bytes, log2, &pages->fd);
 	if (rc)
 		return say_no_memory(diag, rc, asked, log2, pages->numa_node);
-	pages->base = nam__pages_map(pages->fd, pages->bytes, pages->transparent_huge);
+	pages->base = nam__pages_map(pages->fd, pages->bytes, pages->transparent_huge,
+		true);
 	if (!pages->base) {
 		rc = say_no_memory(diag, -errno, asked, log2, pages->numa_node);
 		goto close_file;

@@ -31,6 +31,6 @@ struct nam__pages {
 int nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Map such a file again.  NULL with errno on failure. */
-void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge);
+void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable);
 
 #endif /* NAM_COMMON_FABRIC_PAGES_H */

@@ -28,6 +28,7 @@
 
 #include "../env.h"
 #include "fabric.h"
+#include "shm_copy.h"
 #include "shm_wire.h"
 
 #define SHM_INLINE_BYTES 128u
@@ -117,10 +118,6 @@ enum shm_op {
 	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
 };
 
-/* `ahead` is prefetched meanwhile, `bytes` of it. */
-typedef void (*shm_read_fn)(void *to, const void *from, uint32_t bytes, const void *ahead);
-typedef void (*shm_write_fn)(void *to, const void *from, uint32_t bytes);
-
 struct shm_rq {
 	struct nam_rq pub;
 	struct shm_cq *cq;
@@ -197,11 +194,6 @@ struct nam_cm_request {
 	int share_fd;		/* -1: none */
 	struct shm_hello hello;
 };
-
-/* ---- shm_copy.c --------------------------------------------------------------------------- */
-
-/* The fastest copies that keep NAM_CAP_ORDERED_LOADS and NAM_CAP_WORD8_ATOMIC on this CPU. */
-void nam__shm_copy_choose(shm_read_fn *ret_read, shm_write_fn *ret_write);
 
 /* ---- shm_memory.c ------------------------------------------------------------------------- */
 

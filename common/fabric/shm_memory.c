@@ -73,6 +73,7 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 		.rkey = index,
 		.remote = 0,
 		.provider = &domain->mrs[index],
+		.fd = -1,
 	};
 	return 0;
 
@@ -90,7 +91,7 @@ nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint
 	if (rights & NAM_MR_REMOTE)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
 			"shm: other processes can reach only memory from region_alloc");
-	*ret = (struct nam_mr){ .base = base, .bytes = bytes };
+	*ret = (struct nam_mr){ .base = base, .bytes = bytes, .fd = -1 };
 	return 0;
 }
 
@@ -224,7 +225,7 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 	rc = check_file(fd, note->bytes);
 	if (rc)
 		return rc;
-	at = nam__pages_map(fd, note->bytes, note->transparent_huge);
+	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
 	if (!at)
 		return -errno;
 	/* Both are for speed only: our own page tables, with huge entries where they can be. */

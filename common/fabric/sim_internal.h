@@ -100,6 +100,7 @@ struct sim_mr {
 	uint64_t remote;
 	uint32_t rights;
 	bool mapped;			/* ours: region_alloc */
+	bool share;			/* ... share_alloc: READ by the card only */
 };
 
 struct sim_qp;
@@ -167,6 +168,7 @@ struct sim_qp {
 	struct sim_flow flow;		/* with a network */
 	uint32_t id;
 	int error;
+	bool local;			/* READs may be copies, if the peer is near */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
 	uint64_t zombies_ns;		/* its peer's end is not noticed before that */
@@ -361,6 +363,9 @@ void nam__sim_mr_release(struct nam_domain *domain, struct nam_mr *mr);
 /* Where a peer's address lies, or NULL. */
 uint8_t *nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
 	uint32_t bytes);
+/* The same of a region, or NULL: what a processor of its machine may look at. */
+uint8_t *nam__sim_resolve_region(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
+	uint32_t bytes);
 /* Whether local memory is registered, where the profile wants that. */
 bool nam__sim_local_valid(const struct sim_domain *domain, const struct nam_wr *wr);
 
@@ -396,6 +401,8 @@ void nam__sim_message_add(struct sim_qp *qp, struct sim_message *message);
 /* Times of a message: when it sets out, how long a step takes, how long the answer. */
 void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *process,
 	uint32_t slowness);
+/* One step of a READ or WRITE: number message->done. */
+void nam__sim_step(struct sim_message *message);
 /* A message's event. */
 void nam__sim_message_due(struct sim_message *message);
 /* Everything from `first` on completes with `error`, as it is. */
@@ -403,6 +410,11 @@ void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
 /* What may be completed is. */
 void nam__sim_complete(struct sim_qp *qp);
 void nam__sim_messages_end(void);
+
+/* ---- sim_local.c -------------------------------------------------------------------------- */
+
+/* Carry out READs of the own machine's memory; false: they have to be sent like any others. */
+bool nam__sim_local_read(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
 
 /* ---- sim_nic.c: only with a network, but for the first and the last ------------------------- */
 
@@ -479,7 +491,7 @@ void nam__sim_trace(const char *format, ...) NAM_PRINTF(1, 2);
 enum sim_what {
 	SIM_WHAT_POST = 1, SIM_WHAT_STEP, SIM_WHAT_DONE, SIM_WHAT_COMPLETE, SIM_WHAT_RUN,
 	SIM_WHAT_WAKE, SIM_WHAT_CLOSE, SIM_WHAT_CONNECT, SIM_WHAT_PROCESS, SIM_WHAT_FAULT,
-	SIM_WHAT_RACE, SIM_WHAT_NOTE, SIM_WHAT_ATOMIC, SIM_WHAT_RECV,
+	SIM_WHAT_RACE, SIM_WHAT_NOTE, SIM_WHAT_ATOMIC, SIM_WHAT_RECV, SIM_WHAT_LOCAL,
 };
 
 const char *nam__sim_op_name(unsigned op);

@@ -78,6 +78,7 @@ mr_add(struct sim_domain *domain, const struct sim_mr *mr, struct nam_mr *ret)
 		.rkey = (index + 1) << 8 | KEY_STRANGE,
 		.remote = domain->mrs[index].remote,
 		.provider = (void *)(uintptr_t)(index + 1),
+		.fd = -1,
 	};
 	return 0;
 }
@@ -110,10 +111,15 @@ int
 nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
 {
+	int rc;
+
 	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
 		return nam_diag_set(diag, -EINVAL, "sim: a share of %llu bytes",
 			(unsigned long long)bytes);
-	return nam__sim_region_alloc(domain, bytes, 12, 0, -1, ret, diag);
+	rc = nam__sim_region_alloc(domain, bytes, 12, 0, -1, ret, diag);
+	if (!rc)
+		((struct sim_domain *)domain)->mrs[(uintptr_t)ret->provider - 1].share = true;
+	return rc;
 }
 
 int
@@ -155,6 +161,15 @@ nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote
 		remote - mr->remote > mr->bytes || bytes > mr->bytes - (remote - mr->remote))
 		return NULL;
 	return mr->base + (remote - mr->remote);
+}
+
+uint8_t *
+nam__sim_resolve_region(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
+	uint32_t bytes)
+{
+	uint8_t *at = nam__sim_resolve(domain, rkey, remote, bytes);
+
+	return at && !domain->mrs[(rkey >> 8) - 1].share ? at : NULL;
 }
 
 bool

@@ -167,8 +167,8 @@ copy(void *to, const void *from, uint32_t bytes)
 		memcpy(to, from, bytes);
 }
 
-static void
-step(struct sim_message *message)
+void
+nam__sim_step(struct sim_message *message)
 {
 	uint32_t offset, bytes;
 
@@ -227,7 +227,7 @@ steps_due(struct sim_message *message)
 			return;
 		}
 		if (message->bytes)
-			step(message);
+			nam__sim_step(message);
 		message->done++;
 		if (step_later(message))
 			return;

@@ -53,6 +53,7 @@ static const struct key {
 	KEY("cpu", "doorbell", doorbell_ns, 0, NS_MAX),
 	KEY("cpu", "poll", poll_ns, 0, NS_MAX),
 	KEY("cpu", "completion", completion_ns, 0, NS_MAX),
+	KEY("cpu", "copy_kib", copy_ns_per_kib, 0, NS_MAX),
 	KEY("cpu", "rpc", rpc_ns, 0, NS_MAX),
 	KEY("cpu", "rpc_threads", rpc_threads, 1, 64),
 	KEY("cpu", "node", node_ns, 0, NS_MAX),

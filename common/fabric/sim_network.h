@@ -48,6 +48,7 @@ struct nam_sim_network {
 	double doorbell_ns;		/* ... and that doorbell */
 	double poll_ns;			/* which found nothing */
 	double completion_ns;
+	double copy_ns_per_kib;		/* a READ of the memory of its own machine */
 	double rpc_ns;			/* memory server: a request, all in all */
 	double rpc_threads;		/* memory server: handler threads */
 	double node_ns;			/* memory server: for each node of a tree on the way down */

@@ -30,6 +30,7 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 	qp->domain = domain;
 	qp->cq = (struct sim_cq *)options->cq;
 	qp->rq = (struct sim_rq *)options->rq;
+	qp->local = options->local != NULL;
 	qp->id = ++nam__sim.ids;
 	nam__sim_flow_begin(&qp->flow, domain->process);
 	qp->next = domain->qps;

@@ -294,6 +294,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 		.message_bytes = lesser(VERBS_MESSAGE_BYTES, domain->longest),
 		.inline_bytes = probe_inline(domain),
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
+		.regions_are_files = 1,
 	};
 	return 0;
 }

@@ -27,6 +27,8 @@
 
 #include "../env.h"
 #include "fabric.h"
+#include "local.h"
+#include "shm_copy.h"
 #include "verbs_sends.h"
 
 #define VERBS_QP_DEPTH 1024u		/* if the device has as much */
@@ -160,6 +162,8 @@ struct verbs_qp {
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
 	struct verbs_hold hold;		/* owner */
+	const struct nam_local *local;	/* NULL: no READ is local */
+	shm_read_fn copy;
 	uint32_t inline_bytes;
 	uint32_t serial;		/* in wr_id: numbers of queue pairs are used again */
 	uint32_t number;

@@ -18,6 +18,7 @@
 struct verbs_region {
 	struct ibv_mr *mr;
 	uint8_t *pages;		/* NULL: the caller's */
+	int fd;			/* -1: they are no file */
 	uint64_t bytes;
 };
 
@@ -50,6 +51,7 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 
 	if (!region)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
+	region->fd = -1;
 	errno = 0;
 	region->mr = ibv_reg_mr(domain->pd, base, bytes, access);
 	if (!region->mr) {
@@ -65,6 +67,7 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 		.rkey = region->mr->rkey,
 		.remote = (uintptr_t)base,
 		.provider = region,
+		.fd = -1,
 	};
 	return 0;
 }
@@ -86,15 +89,17 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 
 	if (rc)
 		return rc;
-	close(pages.fd);
 	rc = register_memory(domain, pages.base, pages.bytes, REMOTE_ACCESS, ret, diag);
 	if (rc) {
 		(void)munmap(pages.base, pages.bytes);
+		close(pages.fd);
 		return rc;
 	}
 	region = ret->provider;
 	region->pages = pages.base;
 	region->bytes = pages.bytes;
+	/* For processes of this host: see struct nam_local. */
+	region->fd = ret->fd = pages.fd;
 	return 0;
 }
 
@@ -140,8 +145,11 @@ nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr)
 	if (!region)
 		return;
 	(void)ibv_dereg_mr(region->mr);
-	if (region->pages)
+	if (region->pages) {
 		(void)munmap(region->pages, region->bytes);
+		if (region->fd >= 0)
+			close(region->fd);
+	}
 	free(region);
 	mr->provider = NULL;
 }

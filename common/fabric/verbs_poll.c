@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "../guard.h"
 #include "verbs_internal.h"
 
 #define POLL_BATCH 32
@@ -151,12 +152,60 @@ nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count
 	push(qp, wrs, count);
 }
 
+/* ---- READs of this host's memory ----------------------------------------------------------- */
+
+/* Where the processor finds what a request asks for, or NULL. */
+static inline const uint8_t *
+local_source(const struct nam_local *local, const struct nam_wr *wr)
+{
+	if (wr->op != NAM_WR_READ)
+		return NULL;
+	for (uint32_t i = 0; i < local->count; i++) {
+		const struct nam_local_region *region = &local->regions[i];
+		uint64_t offset = wr->remote - region->remote;
+
+		if (region->rkey == wr->rkey && offset <= region->bytes &&
+			wr->bytes <= region->bytes - offset)
+			return region->base + offset;
+	}
+	return NULL;
+}
+
+/*
+ * The processor's copy is ordered behind nothing that the device has under way, and the memory of
+ * a peer that is gone must not be read for longer than it takes to hear of that: whatever is not as
+ * simple as can be goes to the device.
+ */
+static bool
+read_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	const uint8_t *source = NULL, *next;
+
+	if ((NAM_GUARD(LOCAL_ORDER) &&
+		nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp)) ||
+		!nam__sends_open(&qp->sends) || qp->broken || qp->closing || qp->over ||
+		atomic_load_explicit(&qp->cq->news, memory_order_acquire))
+		return false;
+	for (unsigned i = count; i--;) {
+		source = local_source(qp->local, &wrs[i]);
+		if (!source)
+			return false;
+	}
+	for (unsigned i = 0; i < count; i++, source = next) {
+		next = i + 1 < count ? local_source(qp->local, &wrs[i + 1]) : source;
+		qp->copy(wrs[i].local, source, wrs[i].bytes, next);
+	}
+	return true;
+}
+
 int
 nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 
+	if (VERBS_UNLIKELY(qp->local != NULL) && read_locally(qp, wrs, count))
+		return NAM_POSTED_LOCAL;
 	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
 		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))
 		return -NAM_E_FABRIC_FULL;

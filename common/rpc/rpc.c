@@ -64,6 +64,7 @@ nam_rpc_type_name(uint16_t type)
 		[NAM_RPC_TREE_COLLECT] = "TREE_COLLECT",
 		[NAM_RPC_TREE_FLOOR] = "TREE_FLOOR",
 		[NAM_RPC_ECHO] = "ECHO",
+		[NAM_RPC_LOCAL] = "LOCAL",
 	};
 
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])

@@ -42,6 +42,7 @@ enum nam_rpc_type {
 	NAM_RPC_TREE_COLLECT,
 	NAM_RPC_TREE_FLOOR,
 	NAM_RPC_ECHO,		/* as many bytes as are asked for: to measure with */
+	NAM_RPC_LOCAL,		/* how a process of the same host maps the regions */
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -204,6 +205,18 @@ struct nam_rpc_status_reply {
 	uint32_t reserved;
 	uint64_t requests;		/* RPCs answered */
 	char version[32];
+};
+
+struct nam_rpc_local_request {
+	uint64_t nonce;		/* to be written where only who maps the server's files sees it */
+};
+
+struct nam_rpc_local_reply {
+	char boot_id[40];	/* of the server's kernel, as text with a NUL */
+	uint64_t pid;
+	int32_t proof;		/* descriptor of the page with nonces; -1: no such access */
+	uint32_t count;
+	int32_t files[];	/* descriptors of the regions, in the order of their ids; or -1 */
 };
 
 /**

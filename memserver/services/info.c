@@ -57,6 +57,30 @@ nam__service_regions(struct nam__exchange *exchange)
 }
 
 int
+nam__service_local(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_local_request *request = exchange->body;
+	struct nam_server *server = exchange->server;
+	struct nam_rpc_local_reply *reply = exchange->reply;
+
+	if (exchange->body_bytes != sizeof(*request))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(reply, 0, sizeof(*reply));
+	reply->proof = server->proof.fd;
+	if (reply->proof >= 0) {
+		nam__proof_write(&server->proof, request->nonce);
+		nam__boot_id(reply->boot_id);
+		reply->pid = (uint64_t)getpid();
+		reply->count = server->memory.count;
+	}
+	for (uint32_t i = 0; i < reply->count; i++)
+		reply->files[i] = server->memory.mrs[i].fd;
+	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
+		reply->count * sizeof(reply->files[0]));
+	return 0;
+}
+
+int
 nam__service_status(struct nam__exchange *exchange)
 {
 	struct nam_server *server = exchange->server;

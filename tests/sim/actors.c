@@ -164,8 +164,12 @@ sim_actors_start(struct sim_stage *stage)
 {
 	const struct sim_scenario *scenario = stage->scenario;
 
-	for (uint32_t i = 0; i < scenario->clients; i++)
-		(void)start(stage, "client", client_main);
+	for (uint32_t i = 0; i < scenario->clients; i++) {
+		struct sim_actor *actor = start(stage, "client", client_main);
+
+		if (i < scenario->near)
+			nam_sim_process_place(actor->process, i % scenario->servers);
+	}
 	if (scenario->collector)
 		start_collector(stage);
 	if (scenario->temporary) {

@@ -49,6 +49,7 @@ counters_subtract(struct nam_op_counters *from, const struct nam_op_counters *wh
 	from->bytes_out -= what->bytes_out;
 	from->splits -= what->splits;
 	from->late_separators -= what->late_separators;
+	from->local_reads -= what->local_reads;
 	for (unsigned i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
 		from->restarts[i] -= what->restarts[i];
 }
@@ -88,6 +89,7 @@ cost_end(struct cost_stage *stage, enum nam_op_kind kind, const char *what,
 	compare(stage, what, "round trips", spent.round_trips, expected->round_trips + more);
 	compare(stage, what, "doorbells", spent.doorbells,
 		(expected->doorbells ? expected->doorbells : expected->round_trips) + more);
+	compare(stage, what, "local reads", spent.local_reads, expected->local_reads);
 	if (expected->requests)
 		compare(stage, what, "requests", spent.work_requests, expected->requests);
 	if (expected->bytes_in || expected->bytes_out) {
@@ -241,6 +243,9 @@ perform(struct cost_stage *stage)
 	sim_cluster_start(&stage->cluster, stage->servers ? stage->servers : 1, 1, MEMORY_BYTES);
 	if (nam_sim_process_start("client", client_main, stage, &process))
 		sim_die("the client cannot be started");
+	nam_sim_process_place(process, 0);
+	for (uint32_t i = 0; i < stage->near; i++)
+		nam_sim_process_place(stage->cluster.servers[i].process, 0);
 	rc = nam_sim_run();
 	if (rc)
 		cost_fail(stage, "the run: %s", nam_err_name(rc));

@@ -27,11 +27,13 @@ struct cost {
 	uint64_t requests;	/* 0: not said */
 	uint64_t bytes_in, bytes_out;	/* both 0: not said */
 	uint64_t ops;		/* 0: 1, or not said of NAM_OP_OTHER */
+	uint64_t local_reads;
 };
 
 struct cost_stage {
 	struct nam_index_options options;
 	uint32_t servers;	/* 0: 1 */
+	uint32_t near;		/* the first so many are on the client's machine */
 	uint64_t pairs;		/* loaded at the beginning; 0: the index is empty */
 	uint32_t fill_percent;
 	uint32_t pairs_of_a_key;	/* not unique: 0: 1 */

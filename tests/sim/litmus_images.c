@@ -193,6 +193,54 @@ change_meanwhile(struct actor *self)
 	}
 }
 
+/* ---- a READ by the processor, behind an atomic of the card ----------------------------------- */
+
+#define ADDS 40u
+#define STRIDE 64u
+
+/* The client is on the machine of the memory server, and does not wait for what it adds. */
+static void
+add_and_read(struct actor *self)
+{
+	struct nam_worker *worker = self->worker;
+	bool ordered = worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ;
+	const struct nam_op_counters *counters = nam_worker_counters(worker, NAM_OP_OTHER);
+	uint64_t *words = nam_buffer_take(worker, STRIDE), before = counters->local_reads;
+	struct nam_gaddr at;
+	void *done[2];
+
+	nam_sim_process_place(self->process, 0);
+	nam_sim_process_place(litmus.actors[SERVER].process, 0);
+	if (!words || nam_alloc(worker, STRIDE, &at)) {
+		litmus_fail("no memory");
+		return;
+	}
+	at = nam_gaddr_untagged(at);
+	memset(words, 0, STRIDE);
+	if (nam_write_await(worker, at, words, STRIDE))
+		litmus_fail("the WRITE failed");
+	for (uint64_t i = 1; i <= ADDS && !litmus.failed; i++) {
+		if (nam_async_fetch_add(worker, at, 1, &words[0], &words[0]) ||
+			nam_async_read(worker, at, &words[1], 8, &words[1]))
+			litmus_fail("a request was refused");
+		for (int count = 0, n; count < 2; count += n)
+			if ((n = nam_async_poll(worker, done, 2)) < 0) {
+				litmus_fail("a request failed: %s", nam_err_name(n));
+				return;
+			}
+		if (ordered && words[1] != i)
+			litmus_fail("a READ behind %llu atomics saw %llu of them",
+				(unsigned long long)i, (unsigned long long)words[1]);
+		/* Alone, it needs no card. */
+		if (nam_read_await(worker, at, &words[1], 8) || words[1] != i)
+			litmus_fail("a READ by itself saw %llu of %llu atomics",
+				(unsigned long long)words[1], (unsigned long long)i);
+	}
+	if (counters->local_reads < before + ADDS)
+		litmus_fail("%llu local READs", (unsigned long long)counters->local_reads - before);
+	nam_buffer_give(worker, words, STRIDE);
+}
+
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_image_cases[] = {
@@ -208,5 +256,7 @@ const struct litmus_case litmus_image_cases[] = {
 	{ { "read_in_parts", LITMUS_LOADED, { end_whole, change_slowly, change_meanwhile },
 			{ { 0 } } },
 		"of the READ behind a CAS some is carried out before it", 1, 0 },
+	{ { "near_memory", 0, { NULL, add_and_read }, { { 0 } } },
+		"a client on the memory server's machine READs behind its own atomics", 1, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -48,6 +48,7 @@ static const char usage[] =
 	"  --delete-pairs                deletes name the payload, too\n"
 	"  --memory BYTES                of each server\n"
 	"  --slow-server N               one memory server is N times as slow as the others\n"
+	"  --near N                      so many clients are on machines of memory servers\n"
 	"  --spare N                     only N blocks of it are left once all is loaded, so that\n"
 	"                                inserts are refused for lack of memory\n"
 	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
@@ -238,8 +239,8 @@ enum {
 	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
-	OPT_SLOW_SERVER, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES, OPT_PAIRS,
-	OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
+	OPT_SLOW_SERVER, OPT_NEAR, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES,
+	OPT_PAIRS, OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
 };
 
 static const struct option options[] = {
@@ -263,6 +264,7 @@ static const struct option options[] = {
 	{ "cache", required_argument, NULL, OPT_CACHE },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "slow-server", required_argument, NULL, OPT_SLOW_SERVER },
+	{ "near", required_argument, NULL, OPT_NEAR },
 	{ "spare", required_argument, NULL, OPT_SPARE },
 	{ "bulk", required_argument, NULL, OPT_BULK },
 	{ "temporary", no_argument, NULL, OPT_TEMPORARY },
@@ -312,6 +314,7 @@ static const struct {
 	{ OPT_TIDE, offsetof(struct sim_scenario, tide), 0, 100000000 },
 	{ OPT_COLLECTS, offsetof(struct sim_scenario, collects), 0, 1000 },
 	{ OPT_SLOW_SERVER, offsetof(struct sim_scenario, slow_server), 0, 1000000 },
+	{ OPT_NEAR, offsetof(struct sim_scenario, near), 0, 1000 },
 	{ OPT_SPARE, offsetof(struct sim_scenario, spare), 0, 1000000 },
 	{ OPT_BULK, offsetof(struct sim_scenario, bulk), 50, 100 },
 	{ OPT_KILLS, offsetof(struct sim_scenario, kills), 0, 1000 },

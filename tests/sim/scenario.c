@@ -124,6 +124,8 @@ director_main(void *arg)
 	if (stage->scenario->spare)
 		sim_memory_take(worker, director->index, stage->scenario->spare, &stage->ballast);
 	slow_down(stage, stage->scenario->slow_server);
+	for (uint32_t i = 0; i < stage->scenario->near && i < stage->cluster.count; i++)
+		nam_sim_process_place(stage->cluster.servers[i].process, i);
 	refuse(stage, true);
 	sim_actors_start(stage);
 	sim_actors_await(stage);

@@ -39,6 +39,7 @@ struct sim_scenario {
 	uint32_t node_bytes, head_interval;
 	uint64_t cache_bytes, memory_bytes;
 	uint32_t slow_server;			/* one of them is so many times as slow; 0: none */
+	uint32_t near;		/* the first so many clients are on machines of memory servers */
 	uint32_t spare;				/* blocks left once all is loaded; 0: plenty */
 	/* So many processes that this befalls, beside those that sim.faults draws. */
 	uint32_t kills, server_kills, stalls;

@@ -148,6 +148,7 @@ vary_more(struct sim_scenario *scenario)
 	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
 	vary_design(scenario, &rng);
 	vary_carrier(scenario, &rng);
+	scenario->near = between(&rng, 0, 7) ? 0 : between(&rng, 1, 5);
 }
 
 void

@@ -30,6 +30,9 @@ mark=NAM_SOFTROCE_CASE=$$
 # What tests take for soon, times this, under emulation.
 slowness=${NAM_SOFTROCE_GUEST:+10}
 
+# All hosts are one kernel, and what is tested is the network: but for the case `near`.
+export NAM_LOCAL_ACCESS=0
+
 # Sets $command and $seconds, which it may take.
 compose() {
 	local program=() design=

@@ -61,7 +61,7 @@ acceptor_main(void *arg)
 	const struct nam_hello reply = { .bytes = 5, .data = "hello" };
 
 	while (!atomic_load(&f->stop)) {
-		struct nam_qp_options options = { f->server.cq, f->server.rq, NULL, NULL };
+		struct nam_qp_options options = { .cq = f->server.cq, .rq = f->server.rq };
 		struct nam_cm_event event;
 		unsigned n;
 
@@ -150,7 +150,7 @@ static inline struct nam_qp *
 fixture_connect(struct fixture *f, struct side *side)
 {
 	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
-	struct nam_qp_options options = { side->cq, side->rq, NULL, NULL };
+	struct nam_qp_options options = { .cq = side->cq, .rq = side->rq };
 	struct nam_hello reply;
 	struct nam_qp *qp;
 	int rc = f->ops->connect(side->domain, f->address, &hello, &options, &reply, &qp, &f->diag);

@@ -383,7 +383,7 @@ connect__refused__HANDS_OVER_THE_REASON(void **state)
 {
 	const struct nam_hello hello = { .bytes = 2, .data = "no" };
 	struct fixture *f = *state;
-	struct nam_qp_options options = { f->client.cq, f->client.rq, NULL, NULL };
+	struct nam_qp_options options = { .cq = f->client.cq, .rq = f->client.rq };
 	struct nam_hello reply;
 	struct nam_qp *qp;
 
@@ -398,7 +398,7 @@ connect__nobody_there__FAILS_IN_TIME_WITH_A_MESSAGE(void **state)
 {
 	const struct nam_hello hello = { .bytes = 2, .data = "hi" };
 	struct fixture *f = *state;
-	struct nam_qp_options options = { f->client.cq, f->client.rq, NULL, NULL };
+	struct nam_qp_options options = { .cq = f->client.cq, .rq = f->client.rq };
 	uint64_t begin = nam_now_ns();
 	struct nam_hello reply;
 	struct nam_qp *qp;

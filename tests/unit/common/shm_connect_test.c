@@ -13,7 +13,7 @@ static int
 try_connect(struct fixture *f, const char *address, const char *say, struct nam_hello *reply)
 {
 	struct nam_hello hello = { .bytes = (uint32_t)strlen(say) };
-	struct nam_qp_options options = { f->client.cq, f->client.rq, NULL, NULL };
+	struct nam_qp_options options = { .cq = f->client.cq, .rq = f->client.rq };
 	struct nam_qp *qp = NULL;
 	int rc;
 
@@ -224,7 +224,7 @@ listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED(void **state)
 	(void)state;
 	fixture_path(&f);
 	side_open(&f, &f.server, 8, 8);
-	options = (struct nam_qp_options){ f.server.cq, f.server.rq, NULL, NULL };
+	options = (struct nam_qp_options){ .cq = f.server.cq, .rq = f.server.rq };
 	assert_int_equal(f.ops->listen(f.server.domain, f.address, &f.listener, &f.diag), 0);
 	fds[0] = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fds[0], SHM_PAGE_BYTES), 0);

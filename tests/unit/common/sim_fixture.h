@@ -94,7 +94,7 @@ static inline void
 server_main(void *arg)
 {
 	struct world *world = arg;
-	struct nam_qp_options options = { NULL, NULL, NULL, NULL };
+	struct nam_qp_options options = { 0 };
 	struct nam_hello reply = { .bytes = 3, .data = "yes" };
 	struct nam_listener *listener;
 	struct nam_domain *domain;

@@ -63,7 +63,7 @@ static void
 refused_body(struct world *world)
 {
 	struct end *end = &world->ends[0];
-	struct nam_qp_options options = { NULL, NULL, NULL, NULL };
+	struct nam_qp_options options = { 0 };
 	struct nam_hello reply;
 	struct nam_diag diag;
 

@@ -337,7 +337,7 @@ static void
 connect__to_a_host_that_vanished__FAILS_IN_TIME_WITH_A_MESSAGE(void **state)
 {
 	struct fixture *f = *state;
-	struct nam_qp_options options = { f->client.cq, f->client.rq, NULL, NULL };
+	struct nam_qp_options options = { .cq = f->client.cq, .rq = f->client.rq };
 	uint64_t begin = nam_now_ns(), took_ns;
 	struct nam_hello reply;
 	struct nam_qp *qp;

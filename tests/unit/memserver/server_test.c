@@ -49,7 +49,8 @@ client_connect_with(struct fixture *f, struct client *client, const struct nam_w
 	assert_int_equal(ops->domain_open(NULL, &client->domain, &f->diag), 0);
 	assert_int_equal(ops->cq_create(client->domain, 64, &client->cq), 0);
 	assert_int_equal(ops->rq_create(client->domain, client->cq, 8, &client->rq), 0);
-	options = (struct nam_qp_options){ client->cq, client->rq, client, NULL };
+	options = (struct nam_qp_options){ .cq = client->cq, .rq = client->rq,
+		.user = client };
 	memcpy(hello.data, wire, sizeof(*wire));
 	rc = ops->connect(client->domain, f->address, &hello, &options, &reply, &client->qp,
 		&f->diag);

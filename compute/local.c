@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * local.c -- co-location: which memory servers' memory this host's processor can read by itself.
+ *
+ * Without an answer, or the right to look, there is none: READs go through the network as ever, and
+ * nothing fails.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/fabric/local.h"
+#include "compute_internal.h"
+
+_Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
+	"one text");
+
+static bool
+wanted(const struct nam_client *client)
+{
+	const char *text = getenv("NAM_LOCAL_ACCESS");
+
+	return !client->options.no_local && !(text && !strcmp(text, "0"));
+}
+
+static void
+unmap(struct nam_local *local)
+{
+	for (uint32_t i = 0; local && i < local->count; i++)
+		nam__local_unmap(local->regions[i].base, local->regions[i].bytes);
+	free(local);
+}
+
+/* Map one region of a server, if it is there.  It is believed later, or never. */
+static void
+map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
+	const struct nam_rpc_local_reply *reply, struct nam_local *local)
+{
+	uint32_t id = server->id * NAM_REGIONS_PER_SERVER + number;
+	const struct nam_region *region = nam_region_table_find(&client->regions,
+		nam_gaddr_make((uint16_t)id, 0, 0));
+	struct nam_local_region *to = &local->regions[local->count];
+
+	if (!region || reply->files[number] < 0 ||
+		nam__local_map(reply->pid, reply->files[number], region->bytes, &to->base))
+		return;
+	to->remote = region->remote;
+	to->bytes = region->bytes;
+	to->rkey = region->rkey;
+	local->count++;
+}
+
+/*
+ * Map what the server's process has, and see then that it is the server: the number that it was
+ * told over the network is there.  The process was the same all the while, for it had it.
+ */
+static struct nam_local *
+map_server(const struct nam_client *client, const struct nam__server *server,
+	const struct nam_rpc_local_reply *reply, uint64_t nonce)
+{
+	char own[NAM__BOOT_ID_BYTES];
+	struct nam_local *local;
+
+	nam__boot_id(own);
+	if (!own[0] || memcmp(own, reply->boot_id, sizeof(own)))
+		return NULL;
+	local = calloc(1, sizeof(*local) + reply->count * sizeof(local->regions[0]));
+	if (!local)
+		return NULL;
+	for (uint32_t i = 0; i < reply->count; i++)
+		map_region(client, server, i, reply, local);
+	if (local->count && !nam__local_prove(reply->pid, reply->proof, nonce))
+		return local;
+	unmap(local);
+	return NULL;
+}
+
+/* Ask a server whose regions are files. */
+NAM_FIBER_FN static struct nam_local *
+ask_server(struct nam_client *client, uint32_t slot)
+{
+	struct nam_worker *worker = client->keeper_worker;
+	const struct nam__server *server = &client->servers[slot];
+	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
+	struct nam_rpc_local_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	struct nam_local *local = NULL;
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc;
+
+	if (!reply)
+		return NULL;
+	rc = nam_rpc_call(worker, slot, NAM_RPC_LOCAL, &request, sizeof(request), reply,
+		&bytes); /* SUSPENDS */
+	if (!rc && bytes >= sizeof(*reply) && reply->proof >= 0 &&
+		reply->count == server->regions_count &&
+		bytes == sizeof(*reply) + reply->count * sizeof(reply->files[0]))
+		local = map_server(client, server, reply, request.nonce);
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	return local;
+}
+
+void
+nam__local_open(struct nam_client *client)
+{
+	if (!wanted(client))
+		return;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		struct nam__server *server = &client->servers[slot];
+
+		/* Otherwise the provider knows what is near. */
+		if (server->domain->limits.regions_are_files)
+			server->local = ask_server(client, slot); /* SUSPENDS */
+		else
+			server->local = calloc(1, sizeof(*server->local));
+	}
+}
+
+void
+nam__local_close(struct nam_client *client)
+{
+	for (uint32_t slot = 0; client->servers && slot < client->servers_count; slot++)
+		unmap(client->servers[slot].local);
+}
