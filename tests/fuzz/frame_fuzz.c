@@ -37,8 +37,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		frame_bytes = NAM_FRAME_BYTES_MAX;
 	place = fuzz_memory(frame_bytes);
 	if (sealed & 1) {
-		uint32_t length = fuzz_u16(&input) % (frame_bytes - NAM_FRAME_OVERHEAD - 7);
+		uint32_t most = frame_bytes - NAM_FRAME_OVERHEAD, length;
 
+		/* Nobody seals what is no message. */
+		if (most > NAM_RPC_BYTES_MAX)
+			most = NAM_RPC_BYTES_MAX;
+		length = fuzz_u16(&input) % (most + 1);
 		fuzz_take(&input, place->message, length);
 		nam_frame_seal(place, number, length, sealed & 2, sealed);
 		if (sealed & 4)
