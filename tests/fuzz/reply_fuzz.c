@@ -24,6 +24,7 @@ struct fixture {
 	struct nam__call calls[CALLS];
 	struct nam_op_counters counters;
 	struct nam_qp qps[2];
+	struct nam__postbox *postboxes[2];	/* none: replies come by SEND */
 };
 
 static void
@@ -65,6 +66,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!fixture)
 		abort();
 	memset(fixture, 0, sizeof(*fixture));
+	fixture->worker.postboxes = fixture->postboxes;
 	for (unsigned i = 0; i < CALLS; i++) {
 		/* Replies may not write beyond the room that the caller has. */
 		rooms[i] = fuzz_memory(i * ROOM);
