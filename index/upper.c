@@ -172,24 +172,27 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 	return nam__upper_remove(worker, index, key, leaf); /* SUSPENDS */
 }
 
-/* The next leaf to the right, past head nodes: 0 with its address and image, or 1: no more. */
+/* The next leaf to the right, past head nodes: 0 with its address and image, or 1: none there. */
 NAM_FIBER_FN static int
 right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
 	uint64_t *image, struct nam_gaddr *ret_at)
 {
 	struct nam_gaddr at = nam__node_sibling(held->image);
-	int rc = 0;
 
 	if (nam__node_last(held->image))
 		return 1;
 	for (unsigned hops = 0; hops < NAM__HOPS_MANY; hops++) {
-		rc = nam__node_read(worker, index, at, 0, image); /* SUSPENDS */
-		if (rc || nam__node_type(image) != NAM__NODE_HEAD)
-			break;
+		int rc = nam__node_read(worker, index, at, 0, image); /* SUSPENDS */
+
+		if (rc)
+			return rc;
+		if (nam__node_type(image) != NAM__NODE_HEAD) {
+			*ret_at = at;
+			return 0;
+		}
 		at = nam__node_sibling(image);
 	}
-	*ret_at = at;
-	return rc;
+	return 1;
 }
 
 int
