@@ -118,6 +118,7 @@ enum nam__context {
 };
 
 struct nam__call;
+struct nam__passives;
 struct nam__message;			/* rpc_call.c */
 struct nam__stock;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
@@ -179,6 +180,7 @@ struct nam_worker {
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	struct nam__call *calls;	/* RPCs waiting for a reply */
+	struct nam__passives **passives;	/* by server slot; NULL: there were none */
 	struct nam__postbox **postboxes;	/* by server slot; NULL: everything goes by SEND */
 	struct nam_frame *frame;	/* a copy of a reply that came to a postbox */
 	uint64_t call_ids;
@@ -365,8 +367,10 @@ struct nam__call {
 	uint32_t body_size;		/* room there */
 	uint32_t body_bytes;		/* of the reply */
 	uint32_t slot;
+	uint32_t acknowledged;		/* passive requests, when it began */
 	int rc;
 	uint16_t type;
+	bool by_send;			/* whatever the carrier */
 	bool done;
 };
 
@@ -378,6 +382,32 @@ int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t s
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *call,
 	uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+/* A call that follows all passive requests so far, as does its reply what is said of them. */
+NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+/* Send a request that nobody waits for.  0, with its id, or as nam_rpc_call(). */
+int nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
+
+/*
+ * rpc_passive.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
+ * carried out, failed or not; the others may have been.
+ */
+struct nam__passives {
+	uint32_t sent, acknowledged;
+	uint32_t failed;		/* of those acknowledged */
+	int rc;				/* the first failure that nobody has been told of */
+	struct {
+		uint64_t id;
+		bool failed;		/* said so itself */
+	} each[NAM_PASSIVES_MAX];
+};
+
+/* A reply has come over the connection; to `call`, unless NULL. */
+void nam__passives_hear(struct nam__passives *passives, const struct nam_rpc_header *header,
+	const struct nam__call *call);
+/* The connection has ended.  Accepts NULL. */
+void nam__passives_closed(struct nam__passives *passives);
 
 /* rpc_call.c: what worker.c calls for completions that are not a task's. */
 void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
@@ -435,11 +465,13 @@ int nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply
 /* The queue pair has been destroyed.  Accepts NULL. */
 void nam__postbox_free(struct nam__postbox *box);
 /*
- * Post a request.  0; -EAGAIN: it is too long, or all places are taken, so it must go by SEND; or a
- * failure.
+ * Take a place for a request, and fill in what posts it; false: it is too long, or all places are
+ * taken, so it must go by SEND.
  */
-int nam__postbox_post(struct nam__postbox *box, struct nam__call *call, uint16_t type,
-	const void *body, uint32_t body_bytes) NAM_MUST_CHECK;
+bool nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
+	uint32_t body_bytes, struct nam_wr *ret_wr);
+/* It was not posted after all.  The last taken goes first. */
+void nam__postbox_unwrite(struct nam__letter *letter);
 void nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
 /* The memory server has rung back.  Accepts NULL. */
 void nam__postbox_rung(struct nam__postbox *box);

@@ -331,29 +331,26 @@ nam__postbox_rung(struct nam__postbox *box)
 	}
 }
 
-int
-nam__postbox_post(struct nam__postbox *box, struct nam__call *call, uint16_t type, const void *body,
-	uint32_t body_bytes)
+bool
+nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
+	uint32_t body_bytes, struct nam_wr *ret_wr)
 {
-	struct nam_worker *worker = box->worker;
 	uint32_t bytes = (uint32_t)sizeof(struct nam_rpc_header) + body_bytes;
 	struct nam__letter *letter = &box->letters[nam_frame_place(box->sent + 1)];
 	bool fetch = box->fetch_bytes && !box->reply;
 	struct nam_frame *frame;
-	struct nam_wr wr;
-	int rc;
 
 	if (nam_frame_bytes(bytes) > box->server.frame_bytes ||
 		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
-		return -EAGAIN;
-	letter->number = box->sent + 1;
+		return false;
+	letter->number = ++box->sent;
 	frame = request_of(letter);
-	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, type, call->id, 0,
-		body_bytes);
+	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, call->type, call->id,
+		0, body_bytes);
 	if (body_bytes)
 		memcpy(frame->message + sizeof(struct nam_rpc_header), body, body_bytes);
 	nam_frame_seal(frame, letter->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
-	wr = (struct nam_wr){
+	*ret_wr = (struct nam_wr){
 		.op = NAM_WR_WRITE,
 		.flags = NAM_WR_SIGNALED,
 		.bytes = nam_frame_bytes(bytes),
@@ -364,22 +361,23 @@ nam__postbox_post(struct nam__postbox *box, struct nam__call *call, uint16_t typ
 		.local = frame,
 		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
 	};
-	if (wr.bytes <= box->domain->limits.inline_bytes)
-		wr.flags |= NAM_WR_INLINE;
-	rc = worker->qp_post(worker->qps[box->slot], &wr, 1);
-	if (rc)
-		return rc == -NAM_E_FABRIC_FULL ? -EAGAIN : rc;
-	box->sent++;
+	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
+		ret_wr->flags |= NAM_WR_INLINE;
 	letter->state = NAM__LETTER_WRITING;
 	letter->fetch = fetch;
 	letter->fetches = 0;
 	letter->call = call;
 	letter->counters = call->counters;
 	call->letter = letter;
-	call->counters->doorbells++;
-	call->counters->work_requests++;
-	call->counters->bytes_out += wr.bytes;
-	return 0;
+	return true;
+}
+
+void
+nam__postbox_unwrite(struct nam__letter *letter)
+{
+	letter->box->sent--;
+	letter->state = NAM__LETTER_FREE;
+	letter->call = NULL;
 }
 
 static void

@@ -208,6 +208,74 @@ void nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 NAM_FIBER_FN int nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes) NAM_MUST_CHECK;
 
+#define NAM_CALLS_MAX 32u	/* in one nam_rpc_call_many() */
+
+/* A request, and what comes of it. */
+struct nam_call {
+	uint32_t slot;		/* the memory server */
+	uint16_t type;		/* enum nam_rpc_type */
+	uint32_t body_bytes;
+	const void *body;
+	void *reply;		/* room for the reply's body */
+	uint32_t reply_size;	/* of that room */
+	uint32_t reply_bytes;	/* out, if rc is 0: received */
+	int rc;			/* out: as of nam_rpc_call() */
+};
+
+/**
+ * nam_rpc_call_many -- several requests, to one or more memory servers, and wait for all replies.
+ *
+ * Nothing is promised of the order in which they are carried out.
+ *
+ * Returns 0 if each was answered with status 0; else the first rc in the order of `calls` that is
+ * not 0, and each call's own says what came of it; or, and then none was sent:
+ *	-NAM_E_LIMIT	more than NAM_CALLS_MAX, no such slot, or a type 0
+ *	-ENOMEM
+ *
+ * Suspends:	yes.  Bounded by rpc_timeout_ms, for all of them together.
+ * Cost:	1 round trip, 1 doorbell for each memory server, 1 message each way for each
+ *		request.  With the carrier `fetch`, the READs of nam_rpc_call() for each on top.
+ */
+NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls,
+	unsigned count) NAM_MUST_CHECK;
+
+#define NAM_PASSIVES_MAX 32u	/* not acknowledged, of a worker and a memory server */
+
+/**
+ * nam_rpc_tell -- a request without a reply of its own: do not wait until it is carried out.
+ *
+ * Those to one memory server are carried out in their order, each once.  Requests that are waited
+ * for may overtake them.  That they have been carried out is said by whatever reply comes next; a
+ * failure is kept until nam_rpc_settle() returns it.  When the connection ends, those without an
+ * acknowledgement may or may not have been carried out.
+ *
+ * @type, @body	as for nam_rpc_call(); what a reply would have said beyond a status is lost
+ *
+ * Returns 0 once it has been sent, whatever came of earlier ones; or, and then it never will be:
+ *	-NAM_E_LIMIT, -ENOMEM, -NAM_E_FABRIC_PEER_DEAD	as nam_rpc_call()
+ *	-NAM_E_FABRIC_TIMEOUT	there was no room for it within rpc_timeout_ms, or no answer
+ *	-NAM_E_FABRIC_PROTOCOL	the memory server does not acknowledge what it answers
+ *
+ * Suspends:	only if NAM_PASSIVES_MAX are not acknowledged.
+ * Cost:	1 doorbell, 1 SEND of 24 bytes and the body; no round trip, nothing comes back.  If
+ *		as many as there may be are not acknowledged, nam_rpc_settle()'s on top.
+ */
+NAM_FIBER_FN int nam_rpc_tell(struct nam_worker *worker, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes) NAM_MUST_CHECK;
+
+/**
+ * nam_rpc_settle -- wait until all that this worker has told the memory server is carried out.
+ *
+ * Returns 0 if all that was told since the last time went well; or
+ *	the status of the first that failed
+ *	-NAM_E_LIMIT		no such slot
+ *	-NAM_E_FABRIC_*		as nam_rpc_tell(); it is unknown what was carried out
+ *
+ * Suspends:	yes, unless all is acknowledged.
+ * Cost:	nothing if all is acknowledged; else 1 round trip, 1 SEND of 24 bytes each way.
+ */
+NAM_FIBER_FN int nam_rpc_settle(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -124,9 +124,13 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 		return;
 	call = call_find(worker, header->id);
 	/* An id is only as good as the connection that it came over. */
-	if (!call || call->slot != slot)
+	if (call && call->slot != slot)
 		return;
 	rc = nam_rpc_check(message, bytes);
+	if (!rc && worker->passives[slot])
+		nam__passives_hear(worker->passives[slot], header, call);
+	if (!call)
+		return;
 	if (!rc && header->type != call->type)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc)
@@ -150,9 +154,9 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 
 	if (wc->qp && wc->bytes == NAM_RING_BYTES)
 		nam__postbox_rung(worker->postboxes[(uintptr_t)wc->qp->user]);
-	if (!call || !wc->qp)
+	if (!wc->qp)
 		return;
-	if (call->slot == (uint32_t)(uintptr_t)wc->qp->user)
+	if (call && call->slot == (uint32_t)(uintptr_t)wc->qp->user)
 		call->counters->bytes_in += wc->bytes;
 	nam__rpc_reply(worker, (uint32_t)(uintptr_t)wc->qp->user, bytes, wc->bytes);
 }
@@ -224,35 +228,84 @@ timeout_at(const struct nam_worker *worker)
 	return nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
 }
 
+/* A SEND; its message is freed by the completion, or by whoever does not post it. */
 static int
-message_post(struct nam_worker *worker, struct nam__call *call, uint32_t bytes)
+send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header *header,
+	const void *body, struct nam__message **ret_message, struct nam_wr *ret_wr)
 {
-	struct nam_domain *domain = worker->client->servers[call->slot].domain;
-	struct nam_wr wr = {
+	struct nam__message *message = message_new(worker);
+
+	if (!message)
+		return -ENOMEM;
+	memcpy(message->bytes, header, sizeof(*header));
+	if (header->body_bytes)
+		memcpy(message->bytes + sizeof(*header), body, header->body_bytes);
+	*ret_wr = (struct nam_wr){
 		.op = NAM_WR_SEND,
 		.flags = NAM_WR_SIGNALED,
-		.bytes = bytes,
-		.lkey = call->message->lkey,
-		.local = call->message->bytes,
-		.context = (void *)((uintptr_t)call->message | NAM__CONTEXT_MESSAGE),
+		.bytes = (uint32_t)sizeof(*header) + header->body_bytes,
+		.lkey = message->lkey,
+		.local = message->bytes,
+		.context = (void *)((uintptr_t)message | NAM__CONTEXT_MESSAGE),
 	};
+	if (ret_wr->bytes <= worker->client->servers[slot].domain->limits.inline_bytes)
+		ret_wr->flags |= NAM_WR_INLINE;
+	*ret_message = message;
+	return 0;
+}
+
+/* How `call` gets to its memory server: by its mailbox, or else by SEND. */
+static int
+request_make(struct nam_worker *worker, struct nam__call *call, const void *body,
+	uint32_t body_bytes, struct nam_wr *ret_wr)
+{
+	struct nam__postbox *box = worker->postboxes[call->slot];
+	struct nam_rpc_header header;
 	int rc;
 
-	if (bytes <= domain->limits.inline_bytes)
-		wr.flags |= NAM_WR_INLINE;
+	if (box && !call->by_send && nam__postbox_write(box, call, body, body_bytes, ret_wr))
+		return 0;
+	nam_rpc_header_fill(&header, call->type, call->id, 0, body_bytes);
+	rc = send_make(worker, call->slot, &header, body, &call->message, ret_wr);
+	if (!rc)
+		call->message->call = call;
+	return rc;
+}
+/* It was not posted, nor was any that was made after it. */
+static void
+request_unmake(struct nam_worker *worker, struct nam__call *call)
+{
+	/* With a connection its postbox has ended. */
+	if (call->letter && worker->postboxes[call->slot])
+		nam__postbox_unwrite(call->letter);
+	call->letter = NULL;
+	if (call->message)
+		message_free(worker, call->message);
+	call->message = NULL;
+}
+
+/* One doorbell for requests to one memory server. */
+static int
+requests_post(struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count,
+	uint64_t deadline_ns)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+	int rc;
+
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	while ((rc = worker->qp_post(worker->qps[call->slot], &wr, 1)) == -NAM_E_FABRIC_FULL) {
+	while ((rc = worker->qp_post(worker->qps[slot], wrs, count)) == -NAM_E_FABRIC_FULL) {
 		nam__poll(worker);
-		if (nam_now_ns() >= call->deadline_ns)
+		if (nam_now_ns() >= deadline_ns)
 			return -NAM_E_FABRIC_TIMEOUT;
-		if (server_dead(worker, call->slot))
+		if (server_dead(worker, slot))
 			return -NAM_E_FABRIC_PEER_DEAD;
 	}
 	if (rc)
 		return rc;
-	call->counters->doorbells++;
-	call->counters->work_requests++;
-	call->counters->bytes_out += bytes;
+	counters->doorbells++;
+	counters->work_requests += count;
+	for (unsigned i = 0; i < count; i++)
+		counters->bytes_out += wrs[i].bytes;
 	return 0;
 }
 
@@ -279,73 +332,133 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
+/* Zero but for what the caller has filled in: make the request, or say why not. */
+static int
+call_make(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes,
+	struct nam_wr *ret_wr)
+{
+	if (call->slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
+		return -NAM_E_LIMIT;
+	call->id = ++worker->call_ids;
+	call->counters = worker->current->counters;
+	if (server_dead(worker, call->slot)) {
+		call->rc = -NAM_E_FABRIC_PEER_DEAD;
+		return call_explain(worker, call);
+	}
+	if (worker->passives[call->slot])
+		call->acknowledged = worker->passives[call->slot]->acknowledged;
+	return request_make(worker, call, body, body_bytes, ret_wr);
+}
+
+/* Post what was made for calls[0 .. count - 1], to one memory server. */
+static int
+calls_post(struct nam_worker *worker, struct nam__call *const *calls, const struct nam_wr *wrs,
+	unsigned count)
+{
+	uint64_t deadline_ns = timeout_at(worker);
+	int rc = requests_post(worker, calls[0]->slot, wrs, count, deadline_ns);
+
+	if (rc) {
+		for (unsigned i = count; i-- > 0;) {
+			request_unmake(worker, calls[i]);
+			calls[i]->rc = rc;
+		}
+		return call_explain(worker, calls[0]);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		calls[i]->deadline_ns = deadline_ns;
+		calls[i]->next = worker->calls;
+		worker->calls = calls[i];
+	}
+	return 0;
+}
+
+static int
+begin(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes)
+{
+	struct nam_wr wr;
+	int rc = call_make(worker, call, body, body_bytes, &wr);
+
+	return rc ? rc : calls_post(worker, &call, &wr, 1);
+}
+
 int
 nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size)
 {
 	*call = (struct nam__call){
-		.id = ++worker->call_ids,
-		.counters = worker->current->counters,
 		.body = ret_body,
 		.body_size = ret_size,
 		.slot = slot,
 		.type = type,
 	};
-	if (slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
-		return -NAM_E_LIMIT;
-	if (server_dead(worker, slot)) {
-		call->rc = -NAM_E_FABRIC_PEER_DEAD;
-		return call_explain(worker, call);
-	}
-	call->deadline_ns = timeout_at(worker);
-	if (worker->postboxes[slot]) {
-		int rc = nam__postbox_post(worker->postboxes[slot], call, type, body, body_bytes);
-
-		if (!rc)
-			goto begun;
-		if (rc != -EAGAIN) {
-			call->rc = rc;
-			return call_explain(worker, call);
-		}
-	}
-	call->message = message_new(worker);
-	if (!call->message)
-		return -ENOMEM;
-	call->message->call = call;
-	nam_rpc_header_fill((struct nam_rpc_header *)(void *)call->message->bytes, type, call->id,
-		0, body_bytes);
-	if (body_bytes)
-		memcpy(call->message->bytes + sizeof(struct nam_rpc_header), body, body_bytes);
-	call->rc = message_post(worker, call, (uint32_t)sizeof(struct nam_rpc_header) + body_bytes);
-	if (call->rc) {
-		message_free(worker, call->message);
-		return call_explain(worker, call);
-	}
-begun:
-	call->next = worker->calls;
-	worker->calls = call;
-	return 0;
+	return begin(worker, call, body, body_bytes);
 }
 
 int
-nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
+nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot)
+{
+	struct nam__call call = { .slot = slot, .type = NAM_RPC_PING, .by_send = true };
+	int rc = begin(worker, &call, NULL, 0);
+
+	if (rc)
+		return rc;
+	call.counters->round_trips++;
+	return nam__rpc_await(worker, &call, NULL); /* SUSPENDS */
+}
+
+int
+nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, uint64_t *ret_id)
+{
+	struct nam__call named = { .slot = slot, .type = type };
+	struct nam__message *message;
+	struct nam_rpc_header header;
+	struct nam_wr wr;
+	int rc;
+
+	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
+	header.passive = NAM_RPC_PASSIVE;
+	named.rc = server_dead(worker, slot) ? -NAM_E_FABRIC_PEER_DEAD : 0;
+	if (named.rc)
+		return call_explain(worker, &named);
+	rc = send_make(worker, slot, &header, body, &message, &wr);
+	if (rc)
+		return rc;
+	*ret_id = ++worker->call_ids;
+	named.rc = requests_post(worker, slot, &wr, 1, timeout_at(worker));
+	if (named.rc) {
+		message_free(worker, message);
+		return call_explain(worker, &named);
+	}
+	return 0;
+}
+
+NAM_FIBER_FN static int
+await_until(struct nam_worker *worker, struct nam__call *call, uint64_t deadline_ns)
 {
 	int rc = 0;
 
 	if (!call->done) {
-		/* Who did something else in between has not waited yet, nor perhaps polled. */
-		call->deadline_ns = timeout_at(worker);
+		call->deadline_ns = deadline_ns;
 		call->task = worker->current;
 		call->task->pending = 1;
 		rc = nam__task_await(worker); /* SUSPENDS */
 	}
 	if (!call->rc)
 		call->rc = rc;
-	if (call->rc)
-		return call_explain(worker, call);
-	if (ret_bytes)
+	return call->rc ? call_explain(worker, call) : 0;
+}
+
+int
+nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
+{
+	/* Who did something else in between has not waited yet, nor perhaps polled. */
+	int rc = await_until(worker, call, timeout_at(worker)); /* SUSPENDS */
+
+	if (!rc && ret_bytes)
 		*ret_bytes = call->body_bytes;
-	return 0;
+	return rc;
 }
 
 int
@@ -360,4 +473,79 @@ nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void
 		return rc;
 	call.counters->round_trips++;
 	return nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
+}
+
+/* ---- several ------------------------------------------------------------------------------ */
+
+struct many {
+	struct nam__call calls[NAM_CALLS_MAX];
+	struct nam__call *together[NAM_CALLS_MAX];
+	struct nam_wr wrs[NAM_CALLS_MAX];
+};
+
+/* Those from number `first` on that go where it goes, with one doorbell; whether any was posted. */
+static bool
+many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,
+	unsigned count)
+{
+	unsigned made = 0;
+
+	for (unsigned i = first; i < count; i++) {
+		struct nam__call *call = &many->calls[i];
+
+		if (calls[i].slot != calls[first].slot || call->type)
+			continue;
+		*call = (struct nam__call){
+			.body = calls[i].reply,
+			.body_size = calls[i].reply_size,
+			.slot = calls[i].slot,
+			.type = calls[i].type,
+		};
+		call->rc = call_make(worker, call, calls[i].body, calls[i].body_bytes,
+			&many->wrs[made]);
+		call->done = call->rc != 0;
+		if (!call->done)
+			many->together[made++] = call;
+	}
+	if (!made)
+		return false;
+	if (!calls_post(worker, many->together, many->wrs, made))
+		return true;
+	for (unsigned i = 0; i < made; i++)
+		many->together[i]->done = true;
+	return false;
+}
+
+int
+nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned count)
+{
+	struct many *many;
+	bool waits = false;
+	uint64_t deadline_ns;
+	int rc = 0;
+
+	if (count > NAM_CALLS_MAX)
+		return -NAM_E_LIMIT;
+	for (unsigned i = 0; i < count; i++)
+		if (!calls[i].type || calls[i].slot >= worker->client->servers_count)
+			return -NAM_E_LIMIT;
+	many = nam_buffer_take(worker, sizeof(*many));
+	if (!many)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++)
+		many->calls[i].type = 0;
+	for (unsigned i = 0; i < count; i++)
+		if (!many->calls[i].type)
+			waits |= many_begin(worker, many, calls, i, count);
+	worker->current->counters->round_trips += waits;
+	deadline_ns = timeout_at(worker);
+	for (unsigned i = 0; i < count; i++) {
+		calls[i].rc = await_until(worker, &many->calls[i], deadline_ns); /* SUSPENDS */
+		if (!calls[i].rc)
+			calls[i].reply_bytes = many->calls[i].body_bytes;
+		else if (!rc)
+			rc = calls[i].rc;
+	}
+	nam_buffer_give(worker, many, sizeof(*many));
+	return rc;
 }

@@ -71,6 +71,7 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	nam__rpc_server_closed(worker, slot);
+	nam__passives_closed(worker->passives[slot]);
 	nam__postbox_free(worker->postboxes[slot]);
 	worker->postboxes[slot] = NULL;
 }
@@ -422,6 +423,8 @@ nam__worker_free(struct nam_worker *worker)
 			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
 	for (uint32_t i = 0; worker->postboxes && i < servers_count; i++)
 		nam__postbox_free(worker->postboxes[i]);
+	for (uint32_t i = 0; worker->passives && i < servers_count; i++)
+		free(worker->passives[i]);
 	nam__stock_free(worker);
 	if (worker->rq)
 		worker->rq->ops->rq_destroy(worker->rq);
@@ -431,6 +434,7 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker->async_done);
 	free(worker->qps);
 	free(worker->postboxes);
+	free(worker->passives);
 	free(worker->frame);
 	free(worker);
 }
@@ -457,7 +461,8 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 
 	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
 	worker->postboxes = calloc(client->servers_count, sizeof(struct nam__postbox *));
-	if (!worker->qps || !worker->postboxes)
+	worker->passives = calloc(client->servers_count, sizeof(struct nam__passives *));
+	if (!worker->qps || !worker->postboxes || !worker->passives)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)

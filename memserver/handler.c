@@ -64,7 +64,8 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
 		return 0;
 	rc = nam_rpc_check(message, bytes);
-	if (!rc && (header->status || !services[header->type].fn))
+	if (!rc && (header->status || header->passive & ~NAM_RPC_PASSIVE ||
+			   !services[header->type].fn))
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc && services[header->type].catalog_server_only && server->options.id != 0)
 		rc = -NAM_E_CLUSTER;
@@ -74,7 +75,15 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	}
 	if (rc)
 		exchange.reply_bytes = 0;
+	if (header->passive == NAM_RPC_PASSIVE) {
+		connection->passive_done++;
+		connection->passive_failed += rc != 0;
+		/* Later replies will say so. */
+		if (!rc)
+			return 0;
+	}
 	nam_rpc_header_fill(answer, header->type, header->id, rc, exchange.reply_bytes);
+	answer->passive = nam_rpc_passive(connection->passive_done, connection->passive_failed);
 	return (uint32_t)sizeof(*answer) + exchange.reply_bytes;
 }
 

@@ -173,6 +173,8 @@ struct nam__connection {
 	uint16_t client_id;		/* 0: nobody yet */
 	uint16_t incarnation;
 	bool life_line;			/* REGISTER came over it */
+	uint32_t passive_done;		/* passive requests, failed or not */
+	uint32_t passive_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 };
 
@@ -300,7 +302,8 @@ int nam__service_local(struct nam__exchange *exchange);
  * @message, @bytes	as received
  * @reply		NAM_RPC_BYTES_MAX bytes
  *
- * Returns the length of the reply, or 0 when the message is too broken to be answered.
+ * Returns the length of the reply, or 0 when the message is too broken to be answered, or needs no
+ * answer.
  */
 uint32_t nam__dispatch(struct nam_server *server, struct nam__connection *connection,
 	const void *message, uint32_t bytes, void *reply);

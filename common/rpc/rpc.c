@@ -20,8 +20,7 @@ nam_rpc_check(const void *message, size_t bytes)
 		return -NAM_E_FABRIC_VERSION;
 	if (header.body_bytes > NAM_RPC_BODY_MAX || header.body_bytes != bytes - sizeof(header))
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (header.type == 0 || header.type >= NAM_RPC_TYPES_COUNT || header.reserved != 0 ||
-		header.status > 0)
+	if (header.type == 0 || header.type >= NAM_RPC_TYPES_COUNT || header.status > 0)
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }

@@ -6,6 +6,11 @@
  * bytes.  Everything is little-endian; every reserved byte is zero.  A server answers each request
  * with exactly one reply that carries the request's id and type.  A decoder checks magic, version
  * and lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
+ *
+ * A passive request is answered only if it fails.  That it was carried out is said by the replies
+ * that come later over the same connection, whatever they answer: each says how many passive
+ * requests of the connection had been carried out when it was written, and how many of them had
+ * failed.
  */
 #ifndef NAM_COMMON_RPC_RPC_H
 #define NAM_COMMON_RPC_RPC_H
@@ -49,12 +54,21 @@ enum nam_rpc_type {
 struct nam_rpc_header {
 	uint32_t magic_version;	/* NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION */
 	uint16_t type;		/* enum nam_rpc_type */
-	uint16_t reserved;
+	uint16_t passive;	/* request: 0 or NAM_RPC_PASSIVE; reply: nam_rpc_passive() */
 	uint32_t body_bytes;
 	int32_t status;		/* reply: 0 or a negative code; request: 0 */
 	uint64_t id;		/* chosen by the caller, echoed */
 };
 _Static_assert(sizeof(struct nam_rpc_header) == 24, "wire layout");
+
+#define NAM_RPC_PASSIVE 0x100u
+
+/* Both counted modulo 256: those carried out, failed or not, and of these the failed. */
+static inline uint16_t
+nam_rpc_passive(uint32_t done, uint32_t failed)
+{
+	return (uint16_t)((done & 0xffu) | (failed & 0xffu) << 8);
+}
 
 #define NAM_RPC_BODY_MAX (NAM_RPC_BYTES_MAX - (uint32_t)sizeof(struct nam_rpc_header))
 

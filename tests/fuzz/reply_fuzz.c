@@ -24,6 +24,7 @@ struct fixture {
 	struct nam__call calls[CALLS];
 	struct nam_op_counters counters;
 	struct nam_qp qps[2];
+	struct nam__passives passive, *passives[2];	/* of one connection */
 	struct nam__postbox *postboxes[2];	/* none: replies come by SEND */
 };
 
@@ -48,7 +49,6 @@ hear(struct fixture *fixture, struct fuzz_input *input, unsigned flags, uint32_t
 		if (flags & FLAG_ID) {
 			header.id = 1 + header.id % CALLS;
 			header.type = NAM_RPC_PING;
-			header.reserved = 0;
 		}
 		memcpy(message, &header, sizeof(header));
 	}
@@ -67,6 +67,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	memset(fixture, 0, sizeof(*fixture));
 	fixture->worker.postboxes = fixture->postboxes;
+	fixture->worker.passives = fixture->passives;
+	fixture->passives[0] = &fixture->passive;
+	fixture->passive.sent = 300;
+	fixture->passive.acknowledged = 300 - NAM_PASSIVES_MAX;
+	for (unsigned i = 0; i < NAM_PASSIVES_MAX; i++)
+		fixture->passive.each[i].id = i % CALLS;
 	for (unsigned i = 0; i < CALLS; i++) {
 		/* Replies may not write beyond the room that the caller has. */
 		rooms[i] = fuzz_memory(i * ROOM);

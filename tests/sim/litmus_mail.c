@@ -109,10 +109,102 @@ call_and_fetch(struct actor *self)
 	call_from_many(NAM_CARRIER_FETCH);
 }
 
+/* ---- requests that nobody waits for ------------------------------------------------------- */
+
+#define TELL_ROUNDS 60u
+
+/* Whether the one that fails is among them is for the settling to find out. */
+static void
+tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
+{
+	const struct nam_rpc_catalog_request nobody = { .name = "nobody" };
+	uint32_t count = 1 + (uint32_t)(nam_sim_random() % 6);
+
+	for (uint32_t i = 0; i < count; i++) {
+		int rc = wrong && !i ? nam_rpc_tell(worker, slot, NAM_RPC_CATALOG_GET, &nobody,
+			sizeof(nobody)) : nam_rpc_tell(worker, slot, NAM_RPC_PING, NULL, 0);
+
+		if (rc)
+			litmus_fail("a request that nobody waits for: %s", nam_err_name(rc));
+		++*told;
+	}
+}
+
+static void
+tell_rounds(struct nam_worker *worker, uint32_t *told)
+{
+	for (uint32_t i = 0; i < TELL_ROUNDS && !litmus.failed; i++) {
+		bool wrong = nam_sim_random() % 2;
+		struct nam_call calls[3] = { { .type = NAM_RPC_PING }, { .type = NAM_RPC_PING },
+			{ .type = NAM_RPC_PING } };
+		int rc;
+
+		tell_some(worker, 0, wrong, told);
+		rc = nam_rpc_call_many(worker, calls, 1 + (unsigned)(nam_sim_random() % 3));
+		if (rc)
+			litmus_fail("calls among them: %s", nam_err_name(rc));
+		rc = nam_rpc_settle(worker, 0);
+		if (rc != (wrong ? -NAM_E_NOINDEX : 0))
+			litmus_fail("round %u, %s that fails, settles with %s", i,
+				wrong ? "with one" : "without any", nam_err_name(rc));
+	}
+}
+
+static void
+tell_and_call(enum nam_carrier carrier)
+{
+	uint64_t before, after;
+	struct nam_client *client;
+	struct nam_worker *worker;
+	uint32_t told = 0;
+
+	litmus.cluster.carrier = carrier;
+	client = sim_client(&litmus.cluster, "mail");
+	worker = client ? sim_worker(client) : NULL;
+	if (client)
+		client->options.rpc_timeout_ms = TIMEOUT_MS;
+	if (!worker)
+		sim_die("a worker with mailboxes cannot come");
+	tell_rounds(worker, &told);
+	/* From here on each request is a round trip, or nobody waits for it. */
+	before = requests_answered(worker);
+	for (told = 0; told < 200;)
+		tell_some(worker, 0, false, &told);
+	if (nam_rpc_settle(worker, 0))
+		litmus_fail("they do not settle");
+	after = requests_answered(worker);
+	/* One to settle whenever there are as many as there may be, and in the end. */
+	if (after - before < told + 2 + told / NAM_PASSIVES_MAX - 1 ||
+		after - before > told + 2 + told / NAM_PASSIVES_MAX)
+		litmus_fail("%u were told, and %llu carried out", told,
+			(unsigned long long)(after - before));
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+static void
+tell_by_mailbox(struct actor *self)
+{
+	(void)self;
+	tell_and_call(NAM_CARRIER_MAILBOX);
+}
+
+static void
+tell_and_fetch(struct actor *self)
+{
+	(void)self;
+	tell_and_call(NAM_CARRIER_FETCH);
+}
+
 const struct litmus_case litmus_mail_cases[] = {
 	{ { "crowded_mailbox", 0, { NULL, call_by_mailbox }, { { 0 } } },
 		"more requests than a mailbox has places, replies by WRITE", 1, LITMUS_FINE },
 	{ { "crowded_fetch", 0, { NULL, call_and_fetch }, { { 0 } } },
+		"the same, and replies are fetched", 1, LITMUS_FINE },
+	{ { "told_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
+		"requests that nobody waits for, some fail; calls by mailbox tell of them", 1,
+		LITMUS_FINE },
+	{ { "told_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c -- what one fiber of a client does, and what it is told. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "../../index/coarse.h"
 #include "stage.h"
 
 #define SCAN_ENTRIES_MAX 64u
 #define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
 #define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes */
 #define LOOKUPS_MANY 12u
+#define CHANGES_MANY 3u
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
 
@@ -113,6 +116,98 @@ sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
 	if (stage->scenario->record && !nam_sim_ghost())
 		sim_history_return(stage->history, op, rc, payload, nam_sim_now_ns());
 	return rc;
+}
+
+/* What asks the memory server that has the key, by hand. */
+union by_hand {
+	struct nam_rpc_tree_point_request head;
+	uint64_t words[4 + NAM__KEY_WORDS_MAX];
+};
+
+static void
+by_hand_fill(struct sim_session *session, enum sim_kind kind, const uint8_t *key,
+	uint64_t payload, union by_hand *request, struct nam_call *ret_call)
+{
+	static const uint16_t kinds[] = { [SIM_INSERT] = NAM_RPC_TREE_INSERT,
+		[SIM_UPSERT] = NAM_RPC_TREE_UPSERT, [SIM_UPDATE] = NAM_RPC_TREE_UPDATE,
+		[SIM_DELETE] = NAM_RPC_TREE_DELETE };
+	const struct nam_index *index = session->actor->index;
+	struct nam__key words;
+
+	nam__key_encode(&index->g, key, 0, &words);
+	request->head = (struct nam_rpc_tree_point_request){
+		.tree = index->tree,
+		.kind = kinds[kind],
+		.count = 1,
+	};
+	memcpy(request->head.pairs, words.w, 8 * index->g.key_words);
+	request->head.pairs[index->g.key_words] = kind == SIM_DELETE ? 0 : payload;
+	*ret_call = (struct nam_call){
+		.slot = index->parts->slots[nam__part_of(index, words.w)],
+		.type = NAM_RPC_TREE_POINT,
+		.body = request,
+		.body_bytes = (uint32_t)sizeof(request->head) + 8 * (index->g.key_words + 1),
+	};
+}
+
+/* Where memory servers search: changes of keys side by side in one go, or one that is only told. */
+static int
+do_by_hand(struct sim_session *session, enum sim_kind kind, uint64_t first)
+{
+	struct {
+		uint64_t count;
+		struct nam_rpc_tree_point_result result;
+	} replies[CHANGES_MANY];
+	struct sim_stage *stage = session->actor->stage;
+	bool tell = kind == SIM_UPSERT && first % 2 &&
+		!stage->scenario->sim.faults.full && !stage->scenario->spare;
+	union by_hand requests[CHANGES_MANY];
+	struct nam_call calls[CHANGES_MANY];
+	uint64_t payloads[CHANGES_MANY], number;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint32_t count = tell ? 1 : CHANGES_MANY;
+	size_t ops[CHANGES_MANY] = { 0 };
+	int rc;
+
+	for (uint32_t i = 0; i < count; i++) {
+		number = (first + i) % stage->scenario->keys;
+		payloads[i] = payload_for(session, kind, &number);
+		sim_key_from_number(stage->scenario, number, key);
+		by_hand_fill(session, kind, key, payloads[i], &requests[i], &calls[i]);
+		calls[i].reply = &replies[i];
+		calls[i].reply_size = sizeof(replies[i]);
+		ops[i] = sim_history_call(stage->history, session->actor->number, session->number,
+			kind, number, payloads[i], nam_sim_now_ns());
+	}
+	if (tell) {
+		rc = nam_rpc_tell(session->worker, calls[0].slot, calls[0].type, calls[0].body,
+			calls[0].body_bytes);
+		if (!rc)
+			rc = nam_rpc_settle(session->worker, calls[0].slot);
+		calls[0].rc = rc;
+		replies[0].result.status = 0;
+	} else {
+		rc = nam_rpc_call_many(session->worker, calls, count);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		int one = calls[i].rc ? calls[i].rc : (int)replies[i].result.status;
+
+		if (!rc && one && one != -NAM_E_NOTFOUND && one != -NAM_E_EXISTS)
+			rc = one;
+		if (!nam_sim_ghost())
+			sim_history_return(stage->history, ops[i], one, payloads[i],
+				nam_sim_now_ns());
+	}
+	return rc;
+}
+
+static bool
+by_hand_can(const struct sim_session *session, enum sim_kind kind)
+{
+	const struct sim_scenario *scenario = session->actor->stage->scenario;
+
+	return scenario->design == NAM_DESIGN_COARSE && scenario->record && !scenario->pairs &&
+	       kind != SIM_LOOKUP && kind != SIM_SCAN && kind_of(scenario, kind) == kind;
 }
 
 /* Keys from `first` on, in one call; each counts as a lookup of its own. */
@@ -322,6 +417,8 @@ sim_session_main(void *arg)
 			rc = do_some_scan(session);
 		else if (kind == SIM_LOOKUP && i % 4 == 3 && scenario->record)
 			rc = do_many_lookups(session, key);
+		else if (i % 4 == 1 && by_hand_can(session, kind))
+			rc = do_by_hand(session, kind, key);
 		else
 			rc = sim_do_point(session, kind, key);
 		sim_check_progress(session->actor, names[kind], true, since_ns);
