@@ -228,9 +228,9 @@ print_operations(const struct index_bench *bench)
 				nam_restart_cause_name((enum nam_restart_cause)cause),
 				sum.restarts[cause]);
 	putchar('\n');
-	if (sum.local_reads)
-		printf("  local READs %" PRIu64 ": copies of the own host's memory\n",
-			sum.local_reads);
+	if (sum.local_reads || sum.local_calls)
+		printf("  local READs %" PRIu64 ", requests %" PRIu64
+			": copies within the own host\n", sum.local_reads, sum.local_calls);
 	if (has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
 			hit_rate(&sum) * 100, sum.cache_hits, sum.cache_misses, sum.cache_stale);

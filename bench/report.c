@@ -66,6 +66,7 @@ per_op_of(const struct nam_op_counters *counters, double ops)
 		.bytes_out = (double)counters->bytes_out / ops,
 		.restarts = (double)nam_op_counters_restarts(counters) / ops,
 		.local_reads = (double)counters->local_reads / ops,
+		.local_calls = (double)counters->local_calls / ops,
 	};
 }
 
@@ -80,6 +81,7 @@ per_op_sum(const struct per_op *a, const struct per_op *b)
 		.bytes_out = a->bytes_out + b->bytes_out,
 		.restarts = a->restarts + b->restarts,
 		.local_reads = a->local_reads + b->local_reads,
+		.local_calls = a->local_calls + b->local_calls,
 	};
 }
 
@@ -95,6 +97,7 @@ report_per_op(const struct per_op *per_op)
 	report_number(object, "bytes_out", per_op->bytes_out);
 	report_number(object, "restarts", per_op->restarts);
 	report_number(object, "local_reads", per_op->local_reads);
+	report_number(object, "local_calls", per_op->local_calls);
 	return object;
 }
 
@@ -110,6 +113,7 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 	sum->splits -= less->splits;
 	sum->late_separators -= less->late_separators;
 	sum->local_reads -= less->local_reads;
+	sum->local_calls -= less->local_calls;
 	sum->cache_hits -= less->cache_hits;
 	sum->cache_misses -= less->cache_misses;
 	sum->cache_stale -= less->cache_stale;

@@ -24,13 +24,14 @@ cJSON *report_latency(const struct histogram *histogram);
 /* What one operation cost on average. */
 struct per_op {
 	double round_trips, doorbells, work_requests, bytes_in, bytes_out, restarts, local_reads;
+	double local_calls;
 };
 
 /* @ops	what to divide by; 0 gives zeroes */
 struct per_op per_op_of(const struct nam_op_counters *counters, double ops);
 struct per_op per_op_sum(const struct per_op *a, const struct per_op *b);
 
-/* {round_trips doorbells work_requests bytes_in bytes_out restarts local_reads} */
+/* {round_trips doorbells work_requests bytes_in bytes_out restarts local_reads local_calls} */
 cJSON *report_per_op(const struct per_op *per_op);
 
 /* *sum -= *less, field by field. */

@@ -37,6 +37,7 @@ nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counters *m
 	sum->splits += more->splits;
 	sum->late_separators += more->late_separators;
 	sum->local_reads += more->local_reads;
+	sum->local_calls += more->local_calls;
 	sum->cache_hits += more->cache_hits;
 	sum->cache_misses += more->cache_misses;
 	sum->cache_stale += more->cache_stale;
@@ -44,7 +45,7 @@ nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counters *m
 		sum->restarts[i] += more->restarts[i];
 }
 /* A field that was added to the struct and forgotten above would vanish from every report. */
-_Static_assert(sizeof(struct nam_op_counters) == (12 + NAM_RESTART_CAUSES_COUNT) * sizeof(uint64_t),
+_Static_assert(sizeof(struct nam_op_counters) == (13 + NAM_RESTART_CAUSES_COUNT) * sizeof(uint64_t),
 	"add the new field to nam_op_counters_add");
 
 uint64_t

@@ -94,11 +94,21 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 	return 0;
 }
 
+/* Where nothing else was said, messages within a machine do without its network card. */
+static enum nam_carrier
+carrier_to(const struct nam_client *client, const struct nam__server *server)
+{
+	if (client->options.carrier != NAM_CARRIER_DEFAULT)
+		return client->options.carrier;
+	return server->near ? NAM_CARRIER_FETCH : NAM_CARRIER_SRQ;
+}
+
 static int
 connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 {
 	struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
+	enum nam_carrier carrier = carrier_to(client, server);
 	struct nam_wire_hello wire = {
 		.magic_version = WIRE_MAGIC_VERSION,
 		.client_id = client->id,
@@ -119,8 +129,8 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		diag = &own;
 	diag->text[0] = '\0';
 	/* The life line, and who has no id yet, needs but a few requests. */
-	if (client->id && client->options.carrier > NAM_CARRIER_SRQ) {
-		rc = nam__postbox_new(worker, slot, &mailbox, &worker->postboxes[slot]);
+	if (client->id && carrier > NAM_CARRIER_SRQ) {
+		rc = nam__postbox_new(worker, slot, carrier, &mailbox, &worker->postboxes[slot]);
 		if (rc)
 			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
 				"write to: %s", server->address, nam_err_text(rc));
@@ -138,7 +148,8 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	}
 	/* If it is not what we want, the queue pair goes with the worker. */
 	rc = welcome_take(client, server, &reply, diag);
-	if (!rc && wire.flags && nam__postbox_welcome(worker->postboxes[slot], &reply))
+	if (!rc && wire.flags && nam__postbox_welcome(worker->postboxes[slot],
+			worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
 			"mailbox for us; use the carrier srq", server->address);
 	return rc;
@@ -503,7 +514,6 @@ carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
 			options->fetch_bytes, NAM_FRAME_OVERHEAD, NAM_FRAME_BYTES_MAX);
 	if (options->carrier != NAM_CARRIER_DEFAULT)
 		return 0;
-	options->carrier = NAM_CARRIER_SRQ;
 	if (!name || !*name)
 		return 0;
 	if (nam_carrier_find(name) < 0)

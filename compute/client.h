@@ -36,13 +36,14 @@ struct nam_client_options {
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
-	enum nam_carrier carrier;	/* default: NAM_CARRIER of the environment, or srq */
+	enum nam_carrier carrier;	/* default: NAM_CARRIER of the environment, or see below */
 	uint32_t frame_bytes;		/* mailbox, fetch: default 4,160, which all fit in */
 	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*
 	 * Go through the network even to memory of the own host; so does NAM_LOCAL_ACCESS=0 in the
-	 * environment.  Else READs of it are copies by the processor, where the fabric allows.
+	 * environment.  Else READs of it are copies by the processor, where the fabric allows, and
+	 * there requests go by the carrier fetch, which is copies, too.  All others go by srq.
 	 */
 	int no_local;
 };

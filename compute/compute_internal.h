@@ -17,6 +17,7 @@
 #include "../common/cluster.h"
 #include "../common/env.h"
 #include "../common/fabric/fabric.h"
+#include "../common/fabric/local.h"
 #include "../common/fiber.h"
 #include "../common/guard.h"
 #include "../common/layout.h"
@@ -40,6 +41,7 @@ struct nam__server {
 	uint64_t boot;
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
 	struct nam_local *local;	/* how to READ its memory without a network; or NULL */
+	bool near;			/* it is in this machine, and not by way of the fabric */
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
@@ -371,12 +373,14 @@ struct nam__call {
 	int rc;
 	uint16_t type;
 	bool by_send;			/* whatever the carrier */
+	bool local;			/* it left without the network */
 	bool done;
 };
 
 /*
  * As nam_rpc_call(), in two steps, so that several can be under way: 0, or it has not begun.  The
- * wait, for one or several, is the caller's to count as a round trip.  Time runs from await on.
+ * wait, for one or several, is the caller's to count as a round trip, unless all are local.  Time
+ * runs from await on.
  */
 int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;
@@ -447,6 +451,8 @@ struct nam__postbox {
 	struct nam_wire_mailbox_welcome server;
 	uint32_t slot;
 	uint32_t fetch_bytes;		/* 0: replies are never fetched */
+	struct nam_local_share share;	/* the memory server's, if it is a file of this host */
+	bool near;			/* it is in this machine: requests and fetches are copies */
 	uint32_t sent, taken;		/* numbers of the last letters posted, and done with */
 	uint32_t waiting;		/* letters in that state, and one for a ring that is owed */
 	uint32_t rung;			/* the last turn of the memory server's that we rang for */
@@ -458,10 +464,11 @@ struct nam__postbox {
 };
 
 /* A share for a connection about to be made, and what to say of it in the hello. */
-int nam__postbox_new(struct nam_worker *worker, uint32_t slot,
+int nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
 	struct nam_wire_mailbox_hello *ret_hello, struct nam__postbox **ret_box) NAM_MUST_CHECK;
-/* What the memory server answered: 0 or -NAM_E_FABRIC_PROTOCOL. */
-int nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply) NAM_MUST_CHECK;
+/* What the memory server answered over this queue pair: 0 or -NAM_E_FABRIC_PROTOCOL. */
+int nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp,
+	const struct nam_hello *reply) NAM_MUST_CHECK;
 /* The queue pair has been destroyed.  Accepts NULL. */
 void nam__postbox_free(struct nam__postbox *box);
 /*
@@ -472,6 +479,8 @@ bool nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const 
 	uint32_t body_bytes, struct nam_wr *ret_wr);
 /* It was not posted after all.  The last taken goes first. */
 void nam__postbox_unwrite(struct nam__letter *letter);
+/* It is there. */
+void nam__postbox_written(struct nam__letter *letter);
 void nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
 /* The memory server has rung back.  Accepts NULL. */
 void nam__postbox_rung(struct nam__postbox *box);

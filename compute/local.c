@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/fabric/local.h"
 #include "compute_internal.h"
 
 _Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
@@ -43,6 +42,7 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 	if (!region || reply->files[number] < 0 ||
 		nam__local_map(reply->pid, reply->files[number], region->bytes, &to->base))
 		return;
+	local->pid = reply->pid;
 	to->remote = region->remote;
 	to->bytes = region->bytes;
 	to->rkey = region->rkey;
@@ -106,11 +106,15 @@ nam__local_open(struct nam_client *client)
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
 		struct nam__server *server = &client->servers[slot];
 
-		/* Otherwise the provider knows what is near. */
-		if (server->domain->limits.regions_are_files)
+		if (server->domain->limits.regions_are_files) {
 			server->local = ask_server(client, slot); /* SUSPENDS */
-		else
-			server->local = calloc(1, sizeof(*server->local));
+			server->near = server->local != NULL;
+			continue;
+		}
+		/* Otherwise the provider knows what is near. */
+		server->local = calloc(1, sizeof(*server->local));
+		server->near = server->local && server->ops->is_near &&
+			server->ops->is_near(server->domain, server->address);
 	}
 }
 

@@ -10,6 +10,9 @@
  * row we ask it to reply by WRITE, and for fetches again once its replies say that it has become
  * quick.
  *
+ * A memory server in this machine is not asked to WRITE anything: requests are copied into its
+ * share, and replies from there, where we look as long as they are not there.
+ *
  * Who waits for a reply knows that it will come, or that the time will be out; so it spins a while
  * and then naps, longer the longer it has waited.  Memory servers, who may wait for ever, are rung,
  * and ring back.
@@ -23,6 +26,7 @@
 #define SPIN_NS 8000u
 #define NAP_NS_MAX 500000u
 #define RUNG_NAP_NS 2000000u		/* a ring back may have found no room */
+#define LATE_NS 200000u			/* it may be asleep all the same */
 #define FETCHES_AT_ONCE 3u		/* before we begin to leave time between them */
 #define SLOW_NS 10000u			/* a reply that was not there by then is slow */
 #define QUICK_NS 5000u
@@ -57,8 +61,8 @@ fetched_of(const struct nam__letter *letter)
 }
 
 int
-nam__postbox_new(struct nam_worker *worker, uint32_t slot, struct nam_wire_mailbox_hello *ret_hello,
-	struct nam__postbox **ret_box)
+nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
+	struct nam_wire_mailbox_hello *ret_hello, struct nam__postbox **ret_box)
 {
 	const struct nam_client_options *options = &worker->client->options;
 	struct nam_domain *domain = worker->client->servers[slot].domain;
@@ -82,7 +86,7 @@ nam__postbox_new(struct nam_worker *worker, uint32_t slot, struct nam_wire_mailb
 	box->domain = domain;
 	box->slot = slot;
 	box->server.frame_bytes = options->frame_bytes;
-	box->fetch_bytes = options->carrier == NAM_CARRIER_FETCH ? options->fetch_bytes : 0;
+	box->fetch_bytes = carrier == NAM_CARRIER_FETCH ? options->fetch_bytes : 0;
 	for (unsigned i = 0; i < NAM_FRAMES; i++)
 		box->letters[i].box = box;
 	box->ring.box = box;
@@ -96,8 +100,26 @@ nam__postbox_new(struct nam_worker *worker, uint32_t slot, struct nam_wire_mailb
 	return 0;
 }
 
+/* If the memory server's share is a file of this host, requests need no network. */
+static void
+share_map(struct nam__postbox *box, struct nam_qp *qp)
+{
+	const struct nam_local *local = box->worker->client->servers[box->slot].local;
+	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
+
+	/* The connection lives, so the process is the one that has proved itself. */
+	if (!qp->ops->qp_share_near || !local || box->server.file < 0 ||
+		nam__local_map_share(local->pid, box->server.file, bytes, &box->share.base))
+		return;
+	box->share.remote = box->server.remote;
+	box->share.rkey = box->server.rkey;
+	box->share.bytes = bytes;
+	qp->ops->qp_share_near(qp, &box->share);
+	box->near = true;
+}
+
 int
-nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply)
+nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
 {
 	struct nam_wire_mailbox_welcome welcome;
 	uint32_t offset = (uint32_t)sizeof(struct nam_wire_welcome);
@@ -108,6 +130,8 @@ nam__postbox_welcome(struct nam__postbox *box, const struct nam_hello *reply)
 	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
 	box->server = welcome;
+	box->near = !qp->ops->qp_share_near && box->worker->client->servers[box->slot].near;
+	share_map(box, qp);
 	return 0;
 }
 
@@ -119,6 +143,8 @@ nam__postbox_free(struct nam__postbox *box)
 	box->worker->letters_waiting -= box->waiting;
 	box->worker->bytes -= box->mr.bytes;
 	box->domain->ops->mr_release(box->domain, &box->mr);
+	if (box->share.base)
+		nam__local_unmap(box->share.base, box->share.bytes);
 	free(box);
 }
 
@@ -192,7 +218,7 @@ learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
 {
 	struct nam__postbox *box = letter->box;
 
-	if (!box->fetch_bytes || box->worker->client->options.fetch_always)
+	if (!box->fetch_bytes || box->near || box->worker->client->options.fetch_always)
 		return;
 	if (letter->fetch) {
 		box->slow = waited_ns > SLOW_NS && letter->fetches > 2 ? box->slow + 1 : 0;
@@ -208,6 +234,8 @@ learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
 		box->slow = 0;
 	}
 }
+
+static void fetch_completed(struct nam__letter *letter);
 
 /* READ what is wanted and not yet here. */
 static void
@@ -233,12 +261,16 @@ fetch_post(struct nam__letter *letter)
 		letter_wait(letter, 0);
 		return;
 	}
-	if (rc) {
+	if (rc < 0) {
 		letter_fail(letter, rc);
 		return;
 	}
 	letter_stop_waiting(letter);
 	letter->state = NAM__LETTER_FETCHING;
+	if (rc == NAM_POSTED_LOCAL) {
+		fetch_completed(letter);
+		return;
+	}
 	letter->counters->round_trips++;
 	letter->counters->doorbells++;
 	letter->counters->work_requests++;
@@ -273,10 +305,10 @@ fetch_completed(struct nam__letter *letter)
 	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
 		letter->wanted = nam_frame_bytes(bytes);
 		fetch_post(letter);
-	} else if (letter->fetches < FETCHES_AT_ONCE && !letter->rang) {
+	} else if (letter->fetches < FETCHES_AT_ONCE && !letter->rang && !box->near) {
 		fetch_begin(letter);
 	} else {
-		uint64_t nap_ns = waited_ns / 4;
+		uint64_t nap_ns = box->near && waited_ns < SPIN_NS ? 0 : waited_ns / 4;
 
 		letter_wait(letter, letter->written_ns + waited_ns +
 			(nap_ns < NAP_NS_MAX ? nap_ns : NAP_NS_MAX));
@@ -366,6 +398,7 @@ nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void 
 	letter->state = NAM__LETTER_WRITING;
 	letter->fetch = fetch;
 	letter->fetches = 0;
+	letter->here = letter->wanted = 0;
 	letter->call = call;
 	letter->counters = call->counters;
 	call->letter = letter;
@@ -380,14 +413,14 @@ nam__postbox_unwrite(struct nam__letter *letter)
 	letter->call = NULL;
 }
 
-static void
-request_written(struct nam__letter *letter)
+void
+nam__postbox_written(struct nam__letter *letter)
 {
 	letter->written_ns = nam_now_ns();
 	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
 	atomic_thread_fence(memory_order_seq_cst);
 	letter->rang = ring(letter->box, letter->counters);
-	if (letter->fetch)
+	if (letter->fetch && !letter->box->near)
 		fetch_begin(letter);
 	else
 		letter_wait(letter, 0);
@@ -405,14 +438,14 @@ nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->status)
 		letter_fail(letter, wc->status);
 	else if (wc->op == NAM_WR_WRITE)
-		request_written(letter);
+		nam__postbox_written(letter);
 	else
 		fetch_completed(letter);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Whether it was answered. */
+/* Whether it has come to its end. */
 static bool
 letter_look(struct nam__letter *letter)
 {
@@ -421,6 +454,9 @@ letter_look(struct nam__letter *letter)
 	uint32_t bytes;
 	uint16_t flags;
 
+	/* The word may have come later than its completion said, and nobody else wakes it up. */
+	if (!letter->rang && nam_now_ns() - letter->written_ns >= LATE_NS)
+		letter->rang = ring(box, letter->counters);
 	if (letter->fetch) {
 		if (!letter->due_ns || nam_now_ns() >= letter->due_ns) {
 			/* Not at all begun, or with nothing to show for it. */
@@ -429,7 +465,8 @@ letter_look(struct nam__letter *letter)
 			else
 				fetch_post(letter);
 		}
-		return false;
+		/* What is in this machine has been fetched by now. */
+		return letter->state == NAM__LETTER_FREE;
 	}
 	if (!nam_frame_is_new(reply_of(letter), letter->number) ||
 		nam_frame_take(reply_of(letter), box->server.frame_bytes, letter->number, copy,

@@ -284,7 +284,7 @@ request_unmake(struct nam_worker *worker, struct nam__call *call)
 	call->message = NULL;
 }
 
-/* One doorbell for requests to one memory server. */
+/* One doorbell for requests to one memory server: 0, NAM_POSTED_LOCAL, or a failure. */
 static int
 requests_post(struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count,
 	uint64_t deadline_ns)
@@ -300,6 +300,8 @@ requests_post(struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs
 		if (server_dead(worker, slot))
 			return -NAM_E_FABRIC_PEER_DEAD;
 	}
+	if (rc == NAM_POSTED_LOCAL)
+		counters->local_calls += count;
 	if (rc)
 		return rc;
 	counters->doorbells++;
@@ -358,7 +360,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 	uint64_t deadline_ns = timeout_at(worker);
 	int rc = requests_post(worker, calls[0]->slot, wrs, count, deadline_ns);
 
-	if (rc) {
+	if (rc < 0) {
 		for (unsigned i = count; i-- > 0;) {
 			request_unmake(worker, calls[i]);
 			calls[i]->rc = rc;
@@ -369,6 +371,9 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		calls[i]->deadline_ns = deadline_ns;
 		calls[i]->next = worker->calls;
 		worker->calls = calls[i];
+		calls[i]->local = rc == NAM_POSTED_LOCAL;
+		if (calls[i]->local)
+			nam__postbox_written(calls[i]->letter);
 	}
 	return 0;
 }
@@ -471,7 +476,8 @@ nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void
 
 	if (rc)
 		return rc;
-	call.counters->round_trips++;
+	if (!call.local)
+		call.counters->round_trips++;
 	return nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
 }
 
@@ -483,7 +489,7 @@ struct many {
 	struct nam_wr wrs[NAM_CALLS_MAX];
 };
 
-/* Those from number `first` on that go where it goes, with one doorbell; whether any was posted. */
+/* Those from number `first` on that go where it goes, with one doorbell; whether that is far. */
 static bool
 many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,
 	unsigned count)
@@ -510,7 +516,7 @@ many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls,
 	if (!made)
 		return false;
 	if (!calls_post(worker, many->together, many->wrs, made))
-		return true;
+		return !many->together[0]->local;
 	for (unsigned i = 0; i < made; i++)
 		many->together[i]->done = true;
 	return false;

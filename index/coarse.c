@@ -175,7 +175,8 @@ flight_start(struct many *many, struct flight *flight, uint32_t part)
 		flight->count = 0;
 		return;
 	}
-	many->worker->current->counters->round_trips++;
+	if (!flight->call.local)
+		many->worker->current->counters->round_trips++;
 	flight->under_way = true;
 }
 

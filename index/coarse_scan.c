@@ -131,7 +131,7 @@ page_take(struct nam__merge *merge, struct nam__stream *stream)
 		rc = page_ask(merge, stream);
 	if (rc)
 		return rc;
-	if (!stream->call.done)
+	if (!stream->call.done && !stream->call.local)
 		merge->head.worker->current->counters->round_trips++;
 	stream->under_way = false;
 	rc = nam__rpc_await(merge->head.worker, &stream->call, &bytes); /* SUSPENDS */

@@ -83,7 +83,8 @@ send_pairs(struct nam__tree_load *load)
 			8 * (load->key_words + 1) * load->count, NULL, 0);
 	load->under_way = !rc;
 	load->count = 0;
-	load->worker->current->counters->round_trips++;
+	if (!load->call.local)
+		load->worker->current->counters->round_trips++;
 	return rc;
 }
 

@@ -36,7 +36,7 @@ int
 nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client)
 {
 	struct nam_server *server = connection->handler->server;
-	uint64_t bytes = (uint64_t)2 * NAM_FRAMES * client->frame_bytes + sizeof(uint64_t);
+	uint64_t bytes = nam_mailbox_bytes(client->frame_bytes);
 	struct nam__mailbox *box = calloc(1, sizeof(*box));
 	struct nam_diag diag;
 	int rc;

@@ -246,6 +246,7 @@ welcome_fill(const struct nam_server *server, int status, const struct nam__conn
 			.remote = box->mr.remote,
 			.rkey = box->mr.rkey,
 			.frame_bytes = box->client.frame_bytes,
+			.file = server->domain->limits.regions_are_files ? box->mr.fd : -1,
 		};
 
 		memcpy(ret->data + ret->bytes, &mailbox, sizeof(mailbox));

@@ -169,6 +169,7 @@ struct nam_hello {
 };
 
 struct nam_local;			/* local.h */
+struct nam_local_share;
 
 struct nam_qp_options {
 	struct nam_cq *cq;
@@ -180,13 +181,13 @@ struct nam_qp_options {
 	 */
 	const struct nam_mr *share;
 	/*
-	 * Client side: READs may be local.  NULL: never.  A provider whose regions are no files
+	 * Client side: requests may be local.  NULL: never.  A provider whose regions are no files
 	 * knows by itself what is near.  Must outlive the queue pair.
 	 */
 	const struct nam_local *local;
 };
 
-/* What qp_post says of READs that it has carried out by itself. */
+/* What qp_post says of requests that it has carried out by itself. */
 #define NAM_POSTED_LOCAL 1
 
 enum nam_cm_kind {
@@ -276,13 +277,25 @@ struct nam_fabric_ops {
 	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
 	 * broken qp the call succeeds and every request completes with the reason.
 	 *
-	 * NAM_POSTED_LOCAL: all requests were READs of memory that is near, the processor has
-	 * copied it, and no completion will come.  Only on a queue pair that was connected with
-	 * options->local, that is not broken, and on which nothing else is under way: so a READ
-	 * still sees whatever was posted before it.  WRITEs and atomics are never local, as those
-	 * of a card need not be atomic against a processor's.
+	 * NAM_POSTED_LOCAL: all requests were READs or WRITEs of the peer's share, or READs of
+	 * regions, and that is near; the processor has copied, and no completion will come.  Only
+	 * on a queue pair that was connected with options->local and that is not broken.  READs of
+	 * regions only if nothing else is under way on it, so that they still see whatever was
+	 * posted before; what is done to the share is not ordered with all else.  WRITEs into
+	 * regions, and atomics, are never local, as those of a card need not be atomic against a
+	 * processor's.
 	 */
 	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+	/*
+	 * Client side, where regions are files: the peer's share is near.  *share must outlive the
+	 * queue pair.  NULL elsewhere.
+	 */
+	void (*qp_share_near)(struct nam_qp *qp, const struct nam_local_share *share);
+	/*
+	 * Where regions are no files: whether who listens there has memory that is near, in other
+	 * words, whether requests to it may be local.  NULL: never.
+	 */
+	int (*is_near)(struct nam_domain *domain, const char *address);
 	/* Disconnects.  Requests that have not completed never will. */
 	void (*qp_destroy)(struct nam_qp *qp);
 

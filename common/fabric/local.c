@@ -66,7 +66,7 @@ nam__boot_id(char *ret_text)
 
 /* Only memory files are opened: to open a device or a pipe may have effects. */
 static int
-file_open(uint64_t pid, int number, uint64_t bytes)
+file_open(uint64_t pid, int number, uint64_t bytes, bool writable)
 {
 	char path[64], link[64] = "";
 	struct stat stat;
@@ -77,7 +77,7 @@ file_open(uint64_t pid, int number, uint64_t bytes)
 		return -errno;
 	if (strncmp(link, MEMFD_LINK, strlen(MEMFD_LINK)))
 		return -EACCES;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;
 	/* What cannot shrink never faults. */
@@ -88,10 +88,10 @@ file_open(uint64_t pid, int number, uint64_t bytes)
 	return rc;
 }
 
-int
-nam__local_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
+static int
+map(uint64_t pid, int number, uint64_t bytes, bool writable, uint8_t **ret)
 {
-	int fd = file_open(pid, number, bytes);
+	int fd = file_open(pid, number, bytes, writable);
 	struct stat stat;
 	void *at;
 	int rc = 0;
@@ -100,13 +100,30 @@ nam__local_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
 		return fd;
 	/* Of transparent huge pages, if it has them; a file of huge pages aligns itself. */
 	at = nam__pages_map(fd, bytes,
-		!fstat(fd, &stat) && stat.st_blksize <= (blksize_t)NAM__PAGE_BYTES, false);
+		!fstat(fd, &stat) && stat.st_blksize <= (blksize_t)NAM__PAGE_BYTES, writable);
 	if (!at)
 		rc = errno ? -errno : -ENOMEM;
 	close(fd);
 	if (!rc)
 		*ret = at;
 	return rc;
+}
+
+int
+nam__local_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
+{
+	uint8_t *at;
+	int rc = map(pid, number, bytes, false, &at);
+
+	if (!rc)
+		*ret = at;
+	return rc;
+}
+
+int
+nam__local_map_share(uint64_t pid, int number, uint64_t bytes, uint8_t **ret)
+{
+	return map(pid, number, bytes, true, ret);
 }
 
 void

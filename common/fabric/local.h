@@ -27,8 +27,17 @@ struct nam_local_region {
 };
 
 struct nam_local {
+	uint64_t pid;			/* whose */
 	uint32_t count;
 	struct nam_local_region regions[];
+};
+
+/* The same of the share that is for us alone, which we may write, too. */
+struct nam_local_share {
+	uint64_t remote;
+	uint64_t bytes;
+	uint32_t rkey;
+	uint8_t *base;			/* NULL: it is not near */
 };
 
 #define NAM__BOOT_ID_BYTES 40u
@@ -52,6 +61,8 @@ void nam__boot_id(char *ret_text);
  * is no sealed memory file of that size is not touched.
  */
 int nam__local_map(uint64_t pid, int fd, uint64_t bytes, const uint8_t **ret) NAM_MUST_CHECK;
+/* The same, to be written as well. */
+int nam__local_map_share(uint64_t pid, int fd, uint64_t bytes, uint8_t **ret) NAM_MUST_CHECK;
 void nam__local_unmap(const uint8_t *base, uint64_t bytes);
 /* Whether that process has been told the number. */
 int nam__local_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;

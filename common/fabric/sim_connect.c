@@ -51,6 +51,19 @@ request_free(struct nam_cm_request *request)
 
 /* ---- the client --------------------------------------------------------------------------- */
 
+int
+nam__sim_is_near(struct nam_domain *pub, const char *address)
+{
+	const struct nam_sim_process *process = ((const struct sim_domain *)pub)->process;
+	const struct sim_listener *listener = NULL;
+	const char *name;
+
+	if (!name_of(address, &name, NULL))
+		listener = listener_find(name);
+	return listener && process->machine &&
+		listener->domain->process->machine == process->machine;
+}
+
 static struct nam_cm_request *
 ask(struct sim_listener *listener, struct sim_qp *qp, const struct nam_hello *hello)
 {

@@ -100,7 +100,7 @@ struct sim_mr {
 	uint64_t remote;
 	uint32_t rights;
 	bool mapped;			/* ours: region_alloc */
-	bool share;			/* ... share_alloc: READ by the card only */
+	bool share;			/* ... share_alloc: one peer may write it */
 };
 
 struct sim_qp;
@@ -168,7 +168,7 @@ struct sim_qp {
 	struct sim_flow flow;		/* with a network */
 	uint32_t id;
 	int error;
-	bool local;			/* READs may be copies, if the peer is near */
+	bool local;			/* requests may be copies, if the peer is near */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
 	uint64_t zombies_ns;		/* its peer's end is not noticed before that */
@@ -363,9 +363,8 @@ void nam__sim_mr_release(struct nam_domain *domain, struct nam_mr *mr);
 /* Where a peer's address lies, or NULL. */
 uint8_t *nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
 	uint32_t bytes);
-/* The same of a region, or NULL: what a processor of its machine may look at. */
-uint8_t *nam__sim_resolve_region(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
-	uint32_t bytes);
+/* Whether it is a share's, if it is one: a processor of its machine may write that. */
+bool nam__sim_is_share(const struct sim_domain *domain, uint32_t rkey);
 /* Whether local memory is registered, where the profile wants that. */
 bool nam__sim_local_valid(const struct sim_domain *domain, const struct nam_wr *wr);
 
@@ -405,6 +404,8 @@ void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *pr
 void nam__sim_step(struct sim_message *message);
 /* A message's event. */
 void nam__sim_message_due(struct sim_message *message);
+/* A WRITE has arrived: who polls its memory sees it at once. */
+void nam__sim_polled(const struct sim_qp *qp);
 /* Everything from `first` on completes with `error`, as it is. */
 void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
 /* What may be completed is. */
@@ -413,8 +414,8 @@ void nam__sim_messages_end(void);
 
 /* ---- sim_local.c -------------------------------------------------------------------------- */
 
-/* Carry out READs of the own machine's memory; false: they have to be sent like any others. */
-bool nam__sim_local_read(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
+/* Carry out what is about the own machine's memory; false: it has to be sent like all else. */
+bool nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count);
 
 /* ---- sim_nic.c: only with a network, but for the first and the last ------------------------- */
 
@@ -453,6 +454,7 @@ int nam__sim_listen(struct nam_domain *domain, const char *address, struct nam_l
 int nam__sim_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
 	struct nam_cm_event *event);
 void nam__sim_listener_wake(struct nam_listener *listener);
+int nam__sim_is_near(struct nam_domain *domain, const char *address);
 int nam__sim_accept(struct nam_listener *listener, struct nam_cm_request *request,
 	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret);
 void nam__sim_reject(struct nam_listener *listener, struct nam_cm_request *request,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim_local.c -- READs of the memory of one's own machine: the processor's copies, which no card
- * and no port has a part in.
+ * sim_local.c -- READs of the memory of one's own machine, and WRITEs into a share there: the
+ * processor's copies, which no card and no port has a part in.
  *
- * Where there is no network, a copy is cut into steps like a READ that is sent, and others run
+ * Where there is no network, a copy is cut into steps like a request that is sent, and others run
  * between some of them: it may be as torn.  With a network it takes the time that the profile says
  * and is whole, as all requests are there.
  */
@@ -16,7 +16,7 @@
 #define PAUSE_SPREAD_NS 1024u
 #define KIB 1024u
 
-/* Whether what is posted now may be local: the peer is near, and nothing is there to overtake. */
+/* Whether what is posted now may be local. */
 static bool
 is_near(const struct sim_qp *qp)
 {
@@ -26,15 +26,20 @@ is_near(const struct sim_qp *qp)
 		qp->peer->domain->process->machine != process->machine ||
 		nam__sim_is_gone(process))
 		return false;
-	return !NAM_GUARD(LOCAL_ORDER) || !qp->outstanding;
+	return true;
 }
 
 static uint8_t *
 target_of(const struct sim_qp *qp, const struct nam_wr *wr)
 {
-	if (wr->op != NAM_WR_READ || !nam__sim_local_valid(qp->domain, wr))
+	if ((wr->op != NAM_WR_READ && wr->op != NAM_WR_WRITE) ||
+		!nam__sim_local_valid(qp->domain, wr))
 		return NULL;
-	return nam__sim_resolve_region(qp->peer->domain, wr->rkey, wr->remote, wr->bytes);
+	/* Nothing that was posted before is overtaken, but for what frames in a share are about. */
+	if (!nam__sim_is_share(qp->peer->domain, wr->rkey) && (wr->op == NAM_WR_WRITE ||
+		(NAM_GUARD(LOCAL_ORDER) && qp->outstanding)))
+		return NULL;
+	return nam__sim_resolve(qp->peer->domain, wr->rkey, wr->remote, wr->bytes);
 }
 
 /* Others run for a while, or not.  Whether the memory is still there. */
@@ -63,7 +68,7 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 	message->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
 	message->id = ++nam__sim.message_ids;
 	message->op = wr->op;
-	message->class = SIM_READ;
+	message->class = wr->op == NAM_WR_READ ? SIM_READ : SIM_WRITE;
 	message->bytes = wr->bytes;
 	message->remote = wr->remote;
 	message->local = wr->local;
@@ -71,20 +76,22 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 	message->done = 0;
 	message->in_flight = false;
 	SIM_EVENT(SIM_WHAT_LOCAL, message->id, wr->remote ^ wr->bytes,
-		"m%llu q%u reads %u bytes of its own machine at p%u:%llx",
-		(unsigned long long)message->id, qp->id, wr->bytes, qp->peer->domain->process->id,
-		(unsigned long long)wr->remote);
+		"m%llu q%u %s %u bytes of its own machine at p%u:%llx",
+		(unsigned long long)message->id, qp->id, nam__sim_op_name(wr->op), wr->bytes,
+		qp->peer->domain->process->id, (unsigned long long)wr->remote);
 	nam__sim_shape(message);
 	for (; there && wr->bytes && message->done < message->steps; message->done++) {
 		nam__sim_step(message);
 		there = step_pause(qp, wr);
 	}
 	nam__sim_message_free(message);
+	if (there && nam__sim.options.network && wr->op == NAM_WR_WRITE)
+		nam__sim_polled(qp->peer);
 	return there;
 }
 
 bool
-nam__sim_local_read(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
+nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
 	const struct nam_sim_network *network = nam__sim.options.network;
 	uint64_t kib = 0;

@@ -163,13 +163,12 @@ nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote
 	return mr->base + (remote - mr->remote);
 }
 
-uint8_t *
-nam__sim_resolve_region(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
-	uint32_t bytes)
+bool
+nam__sim_is_share(const struct sim_domain *domain, uint32_t rkey)
 {
-	uint8_t *at = nam__sim_resolve(domain, rkey, remote, bytes);
+	uint32_t index = (rkey >> 8) - 1;
 
-	return at && !domain->mrs[(rkey >> 8) - 1].share ? at : NULL;
+	return index < domain->mrs_count && domain->mrs[index].share;
 }
 
 bool
@@ -205,6 +204,7 @@ const struct nam_fabric_ops nam__sim_ops = {
 	.rq_post = nam__sim_rq_post,
 	.connect = nam__sim_connect,
 	.qp_post = nam__sim_qp_post,
+	.is_near = nam__sim_is_near,
 	.qp_destroy = nam__sim_qp_destroy,
 	.listen = nam__sim_listen,
 	.listener_poll = nam__sim_listener_poll,

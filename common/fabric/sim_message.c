@@ -91,6 +91,13 @@ release(const struct sim_message *message)
 	}
 }
 
+void
+nam__sim_polled(const struct sim_qp *qp)
+{
+	if (qp->cq->polled && qp->cq->waiter)
+		nam__sim_wake(qp->cq->waiter, 0);
+}
+
 /* The last step has been done: what it held back may go, and the answer sets out. */
 static void
 carried_out(struct sim_message *message)
@@ -100,10 +107,8 @@ carried_out(struct sim_message *message)
 
 	SIM_EVENT(SIM_WHAT_DONE, message->id, 0, "m%llu is carried out",
 		(unsigned long long)message->id);
-	/* Who polls its memory sees a WRITE at once. */
-	if (nam__sim.options.network && message->op == NAM_WR_WRITE && qp->peer &&
-		qp->peer->cq->polled && qp->peer->cq->waiter)
-		nam__sim_wake(qp->peer->cq->waiter, 0);
+	if (nam__sim.options.network && message->op == NAM_WR_WRITE && qp->peer)
+		nam__sim_polled(qp->peer);
 	qp->unfinished[message->class]--;
 	message->state = SIM_ANSWER;
 	if (qp->held && !nam__sim.options.network)

@@ -425,7 +425,7 @@ nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
 	struct sim_qp *qp = (struct sim_qp *)pub;
 
-	if (qp->local && nam__sim_local_read(qp, wrs, count))
+	if (qp->local && nam__sim_local_copy(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
 	nam__sim_work(post_cost(qp, wrs, count));
 	/* It is long busy with one request: its card is not taken from others ahead of time. */

@@ -67,6 +67,7 @@ const struct nam_fabric_ops nam__verbs_ops = {
 	.rq_post = nam__verbs_rq_post,
 	.connect = nam__verbs_connect,
 	.qp_post = nam__verbs_qp_post,
+	.qp_share_near = nam__verbs_qp_share_near,
 	.qp_destroy = nam__verbs_qp_destroy,
 	.listen = nam__verbs_listen,
 	.listener_poll = nam__verbs_listener_poll,

@@ -162,8 +162,10 @@ struct verbs_qp {
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
 	struct verbs_hold hold;		/* owner */
-	const struct nam_local *local;	/* NULL: no READ is local */
+	const struct nam_local *local;	/* NULL: nothing is local */
+	const struct nam_local_share *share;	/* the peer's, if it is near */
 	shm_read_fn copy;
+	shm_write_fn copy_out;
 	uint32_t inline_bytes;
 	uint32_t serial;		/* in wr_id: numbers of queue pairs are used again */
 	uint32_t number;
@@ -287,6 +289,7 @@ void nam__verbs_cq_wake(struct nam_cq *cq);
 /* ---- verbs_poll.c -------------------------------------------------------------------------- */
 
 int nam__verbs_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+void nam__verbs_qp_share_near(struct nam_qp *qp, const struct nam_local_share *share);
 int nam__verbs_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 /* Owner: to the device, whatever is under way.  There is room. */
 void nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count);

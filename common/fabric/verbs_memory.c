@@ -14,11 +14,11 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |                \
 		IBV_ACCESS_REMOTE_ATOMIC)
 
-/* A registration that region_alloc also made the memory of. */
+/* A registration, and perhaps the memory that was made for it. */
 struct verbs_region {
 	struct ibv_mr *mr;
 	uint8_t *pages;		/* NULL: the caller's */
-	int fd;			/* -1: they are no file */
+	int fd;			/* theirs */
 	uint64_t bytes;
 };
 
@@ -51,7 +51,6 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 
 	if (!region)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
-	region->fd = -1;
 	errno = 0;
 	region->mr = ibv_reg_mr(domain->pd, base, bytes, access);
 	if (!region->mr) {
@@ -72,6 +71,29 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 	return 0;
 }
 
+/* Memory that is a file, so that processes of this host can map it: see struct nam_local. */
+static int
+pages_alloc(struct verbs_domain *domain, struct nam__pages *pages, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct verbs_region *region;
+	int rc = nam__pages_alloc(pages, diag);
+
+	if (rc)
+		return rc;
+	rc = register_memory(domain, pages->base, pages->bytes, REMOTE_ACCESS, ret, diag);
+	if (rc) {
+		(void)munmap(pages->base, pages->bytes);
+		close(pages->fd);
+		return rc;
+	}
+	region = ret->provider;
+	region->pages = pages->base;
+	region->bytes = pages->bytes;
+	region->fd = ret->fd = pages->fd;
+	return 0;
+}
+
 int
 nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_bytes_log2,
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
@@ -84,48 +106,21 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 		.numa_node = numa_node,
 		.near_node = domain->numa_node,
 	};
-	struct verbs_region *region;
-	int rc = nam__pages_alloc(&pages, diag);
 
-	if (rc)
-		return rc;
-	rc = register_memory(domain, pages.base, pages.bytes, REMOTE_ACCESS, ret, diag);
-	if (rc) {
-		(void)munmap(pages.base, pages.bytes);
-		close(pages.fd);
-		return rc;
-	}
-	region = ret->provider;
-	region->pages = pages.base;
-	region->bytes = pages.bytes;
-	/* For processes of this host: see struct nam_local. */
-	region->fd = ret->fd = pages.fd;
-	return 0;
+	return pages_alloc(domain, &pages, ret, diag);
 }
 
 int
 nam__verbs_share_alloc(struct nam_domain *pub, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
 {
-	struct verbs_region *region;
-	void *base;
-	int rc;
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	struct nam__pages pages = { .bytes = bytes, .page_bytes_log2 = 12, .numa_node = -1,
+		.near_node = domain->numa_node };
 
 	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
 		return nam_diag_set(diag, -EINVAL, "verbs: a share of %" PRIu64 " bytes", bytes);
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (base == MAP_FAILED)
-		return nam_diag_set(diag, -errno, "verbs: a share of %" PRIu64 " bytes: %s", bytes,
-			nam_err_text(-errno));
-	rc = register_memory((struct verbs_domain *)pub, base, bytes, REMOTE_ACCESS, ret, diag);
-	if (rc) {
-		(void)munmap(base, bytes);
-		return rc;
-	}
-	region = ret->provider;
-	region->pages = base;
-	region->bytes = bytes;
-	return 0;
+	return pages_alloc(domain, &pages, ret, diag);
 }
 
 int
@@ -147,8 +142,7 @@ nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr)
 	(void)ibv_dereg_mr(region->mr);
 	if (region->pages) {
 		(void)munmap(region->pages, region->bytes);
-		if (region->fd >= 0)
-			close(region->fd);
+		close(region->fd);
 	}
 	free(region);
 	mr->provider = NULL;

@@ -152,21 +152,32 @@ nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count
 	push(qp, wrs, count);
 }
 
-/* ---- READs of this host's memory ----------------------------------------------------------- */
+/* ---- this host's memory --------------------------------------------------------------------- */
 
-/* Where the processor finds what a request asks for, or NULL. */
+/* Where so many bytes at `offset` of one of `size` are, or NULL. */
 static inline const uint8_t *
-local_source(const struct nam_local *local, const struct nam_wr *wr)
+inside(const uint8_t *base, uint64_t size, uint64_t offset, uint32_t bytes)
 {
-	if (wr->op != NAM_WR_READ)
-		return NULL;
-	for (uint32_t i = 0; i < local->count; i++) {
-		const struct nam_local_region *region = &local->regions[i];
-		uint64_t offset = wr->remote - region->remote;
+	return base && offset <= size && bytes <= size - offset ? base + offset : NULL;
+}
 
-		if (region->rkey == wr->rkey && offset <= region->bytes &&
-			wr->bytes <= region->bytes - offset)
-			return region->base + offset;
+/* Where the processor finds what a request is about, or NULL. */
+static inline const uint8_t *
+local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
+{
+	const struct nam_local_share *share = qp->share;
+
+	if (share && share->rkey == wr->rkey && (wr->op == NAM_WR_READ || wr->op == NAM_WR_WRITE))
+		return inside(share->base, share->bytes, wr->remote - share->remote, wr->bytes);
+	if (wr->op != NAM_WR_READ || !alone)
+		return NULL;
+	for (uint32_t i = 0; i < qp->local->count; i++) {
+		const struct nam_local_region *region = &qp->local->regions[i];
+		const uint8_t *at = inside(region->base, region->bytes,
+			wr->remote - region->remote, wr->bytes);
+
+		if (region->rkey == wr->rkey && at)
+			return at;
 	}
 	return NULL;
 }
@@ -174,28 +185,41 @@ local_source(const struct nam_local *local, const struct nam_wr *wr)
 /*
  * The processor's copy is ordered behind nothing that the device has under way, and the memory of
  * a peer that is gone must not be read for longer than it takes to hear of that: whatever is not as
- * simple as can be goes to the device.
+ * simple as can be goes to the device.  Frames in a share say themselves which they are.
  */
 static bool
-read_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
+copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
-	const uint8_t *source = NULL, *next;
+	const uint8_t *target = NULL, *next;
+	bool alone = !NAM_GUARD(LOCAL_ORDER) ||
+		!(nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp));
 
-	if ((NAM_GUARD(LOCAL_ORDER) &&
-		nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp)) ||
-		!nam__sends_open(&qp->sends) || qp->broken || qp->closing || qp->over ||
+	if (!nam__sends_open(&qp->sends) || qp->broken || qp->closing || qp->over ||
 		atomic_load_explicit(&qp->cq->news, memory_order_acquire))
 		return false;
 	for (unsigned i = count; i--;) {
-		source = local_source(qp->local, &wrs[i]);
-		if (!source)
+		target = local_target(qp, &wrs[i], alone);
+		if (!target)
 			return false;
 	}
-	for (unsigned i = 0; i < count; i++, source = next) {
-		next = i + 1 < count ? local_source(qp->local, &wrs[i + 1]) : source;
-		qp->copy(wrs[i].local, source, wrs[i].bytes, next);
+	for (unsigned i = 0; i < count; i++, target = next) {
+		next = i + 1 < count ? local_target(qp, &wrs[i + 1], alone) : target;
+		if (wrs[i].op == NAM_WR_READ)
+			qp->copy(wrs[i].local, target, wrs[i].bytes, next);
+		else	/* only the share is ever written, whose base is no constant */
+			qp->copy_out((uint8_t *)(uintptr_t)target, wrs[i].local, wrs[i].bytes);
 	}
 	return true;
+}
+
+void
+nam__verbs_qp_share_near(struct nam_qp *pub, const struct nam_local_share *share)
+{
+	struct verbs_qp *qp = (struct verbs_qp *)pub;
+
+	/* Who may not copy regions may not copy this. */
+	if (qp->local)
+		qp->share = share;
 }
 
 int
@@ -204,7 +228,7 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 	uint64_t under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 
-	if (VERBS_UNLIKELY(qp->local != NULL) && read_locally(qp, wrs, count))
+	if (VERBS_UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
 	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
 		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))

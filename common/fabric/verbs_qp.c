@@ -60,10 +60,8 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	qp->domain = domain;
 	qp->cq = (struct verbs_cq *)options->cq;
 	if (options->local && options->local->count) {
-		shm_write_fn none;
-
 		qp->local = options->local;
-		nam__shm_copy_choose(&qp->copy, &none);
+		nam__shm_copy_choose(&qp->copy, &qp->copy_out);
 	}
 	qp->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
 	rc = nam__sends_init(&qp->sends, qp->cq->depth < depth ? qp->cq->depth : depth);

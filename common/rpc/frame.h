@@ -104,8 +104,16 @@ struct nam_wire_mailbox_welcome {
 	uint64_t remote;	/* the memory server's share */
 	uint32_t rkey;
 	uint32_t frame_bytes;	/* as in the hello */
+	int32_t file;		/* the share's descriptor, see RPC LOCAL; -1: it is no file */
+	uint32_t zero;
 };
-_Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 16, "wire layout");
+_Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 24, "wire layout");
+
+static inline uint64_t
+nam_mailbox_bytes(uint32_t frame_bytes)
+{
+	return (uint64_t)2 * NAM_FRAMES * frame_bytes + sizeof(uint64_t);
+}
 
 /**
  * nam_frame_seal -- put the message that lies at frame->message into its frame.

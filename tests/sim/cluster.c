@@ -102,7 +102,7 @@ sim_client(const struct sim_cluster *cluster, const char *name)
 	options.name = name;
 	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
 	options.stack_bytes = 0;
-	options.carrier = cluster->carrier ? cluster->carrier : NAM_CARRIER_SRQ;
+	options.carrier = cluster->carrier;
 	options.frame_bytes = cluster->frame_bytes;
 	options.fetch_bytes = cluster->fetch_bytes;
 	rc = nam_client_connect(&options, &client, &diag);

@@ -28,7 +28,7 @@ struct sim_cluster {
 	uint32_t handlers;
 	uint64_t memory_bytes;
 	char list[SIM_SERVERS_MAX * 32];	/* for nam_client_options.cluster */
-	/* Of clients that come from now on; as in struct nam_client_options, but 0: srq. */
+	/* Of clients that come from now on; as in struct nam_client_options. */
 	enum nam_carrier carrier;
 	uint32_t frame_bytes, fetch_bytes;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cost_local_test.c -- what operations cost a client on the machine of a memory server: READs of
- * its memory are copies, and all the rest goes the way of everybody.
+ * its memory are copies, so are requests to it, and all the rest goes the way of everybody.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,6 +166,63 @@ lookup_many__near__A_COPY_EACH(void **state)
 	play(1, 1, COST_CACHE_BYTES, act_lookup_many);
 }
 
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void
+act_coarse(struct cost_stage *stage)
+{
+	const struct cost one = { .local_calls = 1 };
+	struct nam_range range = { .limit = PAIRS };
+	struct nam_op_counters spent;
+	struct nam_cursor *cursor;
+	uint64_t payload, seen = 0;
+	uint8_t key[8];
+	uint32_t got;
+
+	nam_key_from_u64(5000, key);
+	cost_begin(stage);
+	cost_expect(stage, "lookup",
+		nam_index_lookup(stage->worker, stage->index, key, &payload), 0);
+	cost_end(stage, NAM_OP_LOOKUP, "a lookup in a coarse-grained index", &one);
+	cost_begin(stage);
+	cost_expect(stage, "upsert", nam_index_upsert(stage->worker, stage->index, key, 7), 0);
+	cost_end(stage, NAM_OP_UPSERT, "an upsert in a coarse-grained index", &one);
+	cost_begin(stage);
+	cost_expect(stage, "scan",
+		nam_cursor_open(stage->worker, stage->index, &range, &cursor), 0);
+	do {
+		uint64_t keys[100], payloads[100];
+
+		got = 0;
+		cost_expect(stage, "scan", nam_cursor_next(cursor, keys, payloads, 100,
+			&got), 0);
+		seen += got;
+	} while (got);
+	nam_cursor_close(cursor);
+	spent = cost_spent(stage);
+	if (seen != PAIRS || spent.round_trips || spent.doorbells || !spent.local_calls)
+		cost_fail(stage, "a scan of %llu pairs made %llu round trips, %llu doorbells, "
+			"%llu local requests", (unsigned long long)seen,
+			(unsigned long long)spent.round_trips, (unsigned long long)spent.doorbells,
+			(unsigned long long)spent.local_calls);
+}
+
+static void
+coarse__near__NO_MESSAGE(void **state)
+{
+	struct cost_stage stage;
+	const char *why;
+
+	(void)state;
+	cost_stage_init(&stage, act_coarse);
+	stage.options.design = NAM_DESIGN_COARSE;
+	stage.servers = stage.near = 1;
+	stage.pairs = PAIRS;
+	why = cost_play(&stage);
+	if (why)
+		fail_msg("%s", why);
+}
+
 /* ---- near and far --------------------------------------------------------------------------- */
 
 static void
@@ -246,6 +303,7 @@ main(void)
 		cmocka_unit_test(insert__near__ALL_BY_THE_CARD),
 		cmocka_unit_test(scan__near__NO_ROUND_TRIP),
 		cmocka_unit_test(lookup_many__near__A_COPY_EACH),
+		cmocka_unit_test(coarse__near__NO_MESSAGE),
 		cmocka_unit_test(batch__near_and_far__ONLY_READS_ALONE_ARE_COPIES),
 		cmocka_unit_test(lookup__far__A_ROUND_TRIP),
 		cmocka_unit_test(lookup__near_but_told_not_to__A_ROUND_TRIP),

@@ -63,8 +63,9 @@ requests_answered(struct nam_worker *worker)
 	return status.requests;
 }
 
+/* @local	how many of the calls went within the machine, at the least */
 static void
-call_from_many(enum nam_carrier carrier)
+call_from_many(enum nam_carrier carrier, uint64_t local)
 {
 	struct caller callers[CALLERS];
 	struct nam_client *client;
@@ -87,6 +88,9 @@ call_from_many(enum nam_carrier carrier)
 	}
 	nam_worker_run(worker);
 	after = requests_answered(worker);
+	if (nam_worker_counters(worker, NAM_OP_OTHER)->local_calls < local)
+		litmus_fail("%llu calls were local", (unsigned long long)
+			nam_worker_counters(worker, NAM_OP_OTHER)->local_calls);
 	/* The first status was not yet counted when it was asked for. */
 	if (after - before != CALLERS * CALLS + 1)
 		litmus_fail("%u calls, and %llu were carried out", CALLERS * CALLS,
@@ -99,14 +103,23 @@ static void
 call_by_mailbox(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_MAILBOX);
+	call_from_many(NAM_CARRIER_MAILBOX, 0);
 }
 
 static void
 call_and_fetch(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_FETCH);
+	call_from_many(NAM_CARRIER_FETCH, 0);
+}
+
+static void
+call_next_door(struct actor *self)
+{
+	nam_sim_process_place(self->process, 0);
+	nam_sim_process_place(litmus.actors[SERVER].process, 0);
+	/* What lies behind a ring goes by the card. */
+	call_from_many(NAM_CARRIER_DEFAULT, CALLERS * CALLS / 2);
 }
 
 /* ---- requests that nobody waits for ------------------------------------------------------- */
@@ -206,5 +219,8 @@ const struct litmus_case litmus_mail_cases[] = {
 		LITMUS_FINE },
 	{ { "told_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
+	{ { "crowded_next_door", 0, { NULL, call_next_door }, { { 0 } } },
+		"the same within a machine, where a processor copies requests and replies", 1,
+		LITMUS_FINE },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -113,12 +113,17 @@ vary_design(struct sim_scenario *scenario, struct nam_rng *rng)
 		scenario->partitioning = (enum nam_partitioning)partitioning;
 }
 
-/* Frames that hold all, or few, and fetches that are too short for most replies. */
+/*
+ * Frames that hold all, or few, and fetches that are too short for most replies.  Where nothing is
+ * said messages go by srq, but within a machine.
+ */
 static void
 vary_carrier(struct sim_scenario *scenario, struct nam_rng *rng)
 {
 	uint32_t carrier = between(rng, NAM_CARRIER_SRQ, NAM_CARRIERS_COUNT - 1);
 
+	if (carrier == NAM_CARRIER_SRQ)
+		carrier = NAM_CARRIER_DEFAULT;
 	if (!scenario->carrier_given)
 		scenario->carrier = (enum nam_carrier)carrier;
 	scenario->frame_bytes = between(rng, 0, 1) ? 0 : 64 * between(rng, 2, 8);
