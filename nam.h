@@ -11,5 +11,6 @@
 #include "compute/client.h"
 #include "compute/remote.h"
 #include "index/index.h"
+#include "kv/kv.h"
 
 #endif /* NAM_H */

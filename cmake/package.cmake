@@ -27,7 +27,8 @@ foreach(header nam.h
 		common/fabric/fabric.h
 		common/rpc/carrier.h
 		compute/client.h compute/remote.h
-		index/index.h)
+		index/index.h
+		kv/kv.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()

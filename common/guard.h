@@ -57,7 +57,9 @@
 	X(FRAME_NUMBER, "frame-number", "messages in mailboxes that have been seen before")         \
 	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")             \
 	X(PASSIVE_FAILED, "passive-failed", "failures of passive requests that are never told")     \
-	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")
+	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
+	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
+	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory by who is at work on it")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

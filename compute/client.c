@@ -608,6 +608,7 @@ status_fill(const char *address, int rc, const struct nam_rpc_status_reply *repl
 	status->clients = reply->clients;
 	status->connections = reply->connections;
 	status->indexes = reply->indexes;
+	status->stores = reply->stores;
 	status->pid = reply->pid;
 	status->uptime_ns = reply->uptime_ns;
 	status->memory_bytes = reply->memory_bytes;

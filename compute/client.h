@@ -166,6 +166,7 @@ struct nam_server_status {
 	uint64_t requests;
 	uint32_t transparent_huge;
 	char version[32];
+	uint32_t stores;
 };
 
 /**

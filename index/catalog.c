@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "../common/hash.h"
+#include "../common/rpc/kv_rpc.h"
 #include "hybrid.h"
 #include "index_internal.h"
 #include "maintain.h"
@@ -251,8 +252,8 @@ catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superb
 	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
 		sizeof(request), NULL, &none); /* SUSPENDS */
 	if (rc == -NAM_E_INDEX_EXISTS)
-		return nam_diag_set(&worker->diag, rc, "there is an index '%s' already: open it, "
-			"drop it, or choose another name", name);
+		return nam_diag_set(&worker->diag, rc, "there is an index or a store '%s' already: "
+			"open it, drop it, or choose another name", name);
 	if (rc == -NAM_E_LIMIT)
 		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop an index before "
 			"'%s' is made", name);
@@ -359,10 +360,12 @@ nam_index_create(struct nam_worker *worker, const char *name,
 
 /* ---- open --------------------------------------------------------------------------------- */
 
+/* @expected	DROP: the superblock that the name must lead to; else null */
 NAM_FIBER_FN static int
-catalog_find(struct nam_worker *worker, uint16_t type, const char *name, struct nam_gaddr *ret_at)
+catalog_find(struct nam_worker *worker, uint16_t type, const char *name,
+	struct nam_gaddr expected, struct nam_gaddr *ret_at)
 {
-	struct nam_rpc_catalog_request request = { .superblock = 0 };
+	struct nam_rpc_catalog_request request = { .superblock = expected.raw };
 	struct nam_rpc_catalog_entry entry;
 	uint32_t entry_bytes = sizeof(entry);
 	int rc;
@@ -380,6 +383,10 @@ catalog_find(struct nam_worker *worker, uint16_t type, const char *name, struct 
 		return rc;
 	if (entry_bytes != sizeof(entry))
 		return -NAM_E_FABRIC_PROTOCOL;
+	if (nam_catalog_kv_store(entry.superblock))
+		return nam_diag_set(&worker->diag, -NAM_E_KIND,
+			"'%s' is a key-value store and no index: choose another name, or use the "
+			"store", name);
 	ret_at->raw = entry.superblock;
 	return 0;
 }
@@ -444,7 +451,8 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 	index->client = worker->client;
 	index->ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = catalog_find(worker, NAM_RPC_CATALOG_GET, name, &index->superblock); /* SUSPENDS */
+	rc = catalog_find(worker, NAM_RPC_CATALOG_GET, name, (struct nam_gaddr){ 0 },
+		&index->superblock); /* SUSPENDS */
 	if (!rc) {
 		nam_race_point("open.found");
 		memcpy(index->name, name, strlen(name) + 1);
@@ -565,7 +573,8 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 				break;
 			}
 			memcpy(request.after, entry->name, sizeof(request.after));
-			rc = fn(arg, request.after);
+			if (!nam_catalog_kv_store(entry->superblock))
+				rc = fn(arg, request.after);
 		}
 	} while (!rc && page->count);
 	free(page);
@@ -627,7 +636,8 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		goto end_operation;
 	nam_race_point("drop.alone");
 	/* Who opens by name from here on finds nothing. */
-	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, &at); /* SUSPENDS */
+	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, index->superblock,
+		&at); /* SUSPENDS */
 	if (rc) {
 		leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 		(void)leave_rc;		/* the first failure is the one to tell */

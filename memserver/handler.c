@@ -45,6 +45,13 @@ static const struct {
 	[NAM_RPC_TREE_FLOOR] = { nam__service_tree_floor, false },
 	[NAM_RPC_ECHO] = { nam__service_echo, false },
 	[NAM_RPC_LOCAL] = { nam__service_local, false },
+	[NAM_RPC_KV_CREATE] = { nam__service_kv_create, false },
+	[NAM_RPC_KV_DESCRIBE] = { nam__service_kv_describe, false },
+	[NAM_RPC_KV_DROP] = { nam__service_kv_drop, false },
+	[NAM_RPC_KV_GET] = { nam__service_kv_get, false },
+	[NAM_RPC_KV_PUT] = { nam__service_kv_put, false },
+	[NAM_RPC_KV_DELETE] = { nam__service_kv_delete, false },
+	[NAM_RPC_KV_GET_MANY] = { nam__service_kv_get_many, false },
 };
 
 uint32_t
@@ -191,6 +198,7 @@ handler_main(void *arg)
 		}
 		busy |= nam__mailboxes_look(handler);
 		nam__trees_idle(handler->server);
+		nam__stores_idle(handler->server);
 		if (busy)
 			nam__mailboxes_busy(handler);
 		else if (nam__mailboxes_rest(handler) && n == 0)

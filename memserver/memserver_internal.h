@@ -132,6 +132,26 @@ void nam__trees_connection_closed(struct nam__trees *trees,
 /* To be called between requests: frees dropped trees that nobody works on any more. */
 void nam__trees_idle(struct nam_server *server);
 
+/* ---- stores.c ----------------------------------------------------------------------------- */
+
+#define NAM__STORES_MAX 256u
+
+struct nam__store;
+
+struct nam__stores {
+	_Atomic(struct nam__store *) slots[NAM__STORES_MAX];	/* read without a lock */
+	_Atomic uint32_t slots_used;	/* slots behind these never were */
+	pthread_mutex_t mutex;		/* of changes of the slots, and of what follows */
+	_Atomic uint32_t dropped_count;
+	struct nam__store *dropped;	/* oldest first */
+};
+
+int nam__stores_init(struct nam__stores *stores) NAM_MUST_CHECK;
+/* Nobody may be at work.  Accepts zeroes. */
+void nam__stores_free(struct nam__stores *stores);
+/* To be called between requests: frees dropped stores that nobody works on any more. */
+void nam__stores_idle(struct nam_server *server);
+
 /* ---- services/membership.c ---------------------------------------------------------------- */
 
 struct nam__member {
@@ -194,7 +214,7 @@ struct nam__handler {
 	uint8_t *memory;		/* a request and a reply for each buffer */
 	struct nam__buffer *buffers;
 	uint64_t *scratch;		/* for work on trees */
-	_Atomic uint64_t began;		/* work on a tree, at that count of the clock; or 0 */
+	_Atomic uint64_t began;		/* work on a tree or store, at that count of the clock */
 	_Atomic uint64_t requests;	/* answered */
 	_Atomic uint32_t connections;
 	/* mailbox.c */
@@ -295,6 +315,13 @@ int nam__service_tree_walk(struct nam__exchange *exchange);
 int nam__service_tree_collect(struct nam__exchange *exchange);
 int nam__service_tree_floor(struct nam__exchange *exchange);
 int nam__service_local(struct nam__exchange *exchange);
+int nam__service_kv_create(struct nam__exchange *exchange);
+int nam__service_kv_describe(struct nam__exchange *exchange);
+int nam__service_kv_drop(struct nam__exchange *exchange);
+int nam__service_kv_get(struct nam__exchange *exchange);
+int nam__service_kv_put(struct nam__exchange *exchange);
+int nam__service_kv_delete(struct nam__exchange *exchange);
+int nam__service_kv_get_many(struct nam__exchange *exchange);
 
 /*
  * nam__dispatch -- answer one message.
@@ -324,6 +351,7 @@ struct nam_server {
 	struct nam__catalog catalog;
 	struct nam__membership membership;
 	struct nam__trees trees;
+	struct nam__stores stores;
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;

@@ -79,6 +79,8 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 		rc = nam__membership_init(&server->membership, meta);
 	if (!rc)
 		rc = nam__trees_init(&server->trees);
+	if (!rc)
+		rc = nam__stores_init(&server->stores);
 	if (rc)
 		return nam_diag_set(diag, rc, "services: %s", nam_err_text(rc));
 	return 0;
@@ -386,6 +388,7 @@ nam_server_destroy(struct nam_server *server)
 		nam__connection_closed(server->connections);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_free(&server->handlers[i]);
+	nam__stores_free(&server->stores);
 	nam__trees_free(&server->trees);
 	nam__membership_free(&server->membership);
 	nam__catalog_free(&server->catalog);

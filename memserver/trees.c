@@ -53,8 +53,8 @@ nam__trees_tick(struct nam_server *server)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void *
-block_at(const struct nam_server *server, uint64_t raw)
+void *
+nam__block_at(const struct nam_server *server, uint64_t raw)
 {
 	struct nam_gaddr at = { raw };
 	uint32_t region = nam_gaddr_region(at) - nam__first_region_id(server);
@@ -90,7 +90,7 @@ stock_fill(struct nam__tree *tree)
 		NAM__TREE_STOCK);
 
 	while (count)
-		tree->stock[tree->stock_count++] = block_at(tree->server, blocks[--count]);
+		tree->stock[tree->stock_count++] = nam__block_at(tree->server, blocks[--count]);
 }
 
 static void

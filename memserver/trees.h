@@ -80,6 +80,9 @@ int nam__tree_local_new(struct nam__tree *tree, struct nam__local_tree **ret_loc
 /* Nodes that have become reusable since the last call. */
 uint64_t nam__tree_reusable(struct nam__tree *tree);
 
+/* Where a block of this server's allocator lies. */
+void *nam__block_at(const struct nam_server *server, uint64_t raw);
+
 uint64_t nam__tree_address_of(const struct nam__tree *tree, const void *node);
 
 /* End a load, and what it has filled.  For its connection's handler. */

@@ -64,6 +64,13 @@ nam_rpc_type_name(uint16_t type)
 		[NAM_RPC_TREE_FLOOR] = "TREE_FLOOR",
 		[NAM_RPC_ECHO] = "ECHO",
 		[NAM_RPC_LOCAL] = "LOCAL",
+		[NAM_RPC_KV_CREATE] = "KV_CREATE",
+		[NAM_RPC_KV_DESCRIBE] = "KV_DESCRIBE",
+		[NAM_RPC_KV_DROP] = "KV_DROP",
+		[NAM_RPC_KV_GET] = "KV_GET",
+		[NAM_RPC_KV_PUT] = "KV_PUT",
+		[NAM_RPC_KV_DELETE] = "KV_DELETE",
+		[NAM_RPC_KV_GET_MANY] = "KV_GET_MANY",
 	};
 
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])

@@ -48,6 +48,13 @@ enum nam_rpc_type {
 	NAM_RPC_TREE_FLOOR,
 	NAM_RPC_ECHO,		/* as many bytes as are asked for: to measure with */
 	NAM_RPC_LOCAL,		/* how a process of the same host maps the regions */
+	NAM_RPC_KV_CREATE,	/* a part of a key-value store: kv_rpc.h */
+	NAM_RPC_KV_DESCRIBE,
+	NAM_RPC_KV_DROP,
+	NAM_RPC_KV_GET,
+	NAM_RPC_KV_PUT,
+	NAM_RPC_KV_DELETE,
+	NAM_RPC_KV_GET_MANY,
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -183,7 +190,11 @@ struct nam_rpc_free_request {
 
 struct nam_rpc_catalog_request {	/* PUT, GET, DROP */
 	char name[NAM_INDEX_NAME_BYTES];
-	uint64_t superblock;	/* PUT: gaddr */
+	/*
+	 * PUT: gaddr of an index's superblock; of a key-value store nam_catalog_kv().  DROP: 0, or
+	 * what the name must lead to, or else it is as if it were not there.
+	 */
+	uint64_t superblock;
 };
 
 struct nam_rpc_catalog_entry {	/* reply of GET and DROP; elements of LIST */
@@ -216,7 +227,7 @@ struct nam_rpc_status_reply {
 	uint32_t clients;		/* connected client ids (server 0), else 0 */
 	uint32_t connections;
 	uint32_t indexes;
-	uint32_t reserved;
+	uint32_t stores;		/* key-value ones; both in the catalog (server 0), else 0 */
 	uint64_t requests;		/* RPCs answered */
 	char version[32];
 };

@@ -130,7 +130,8 @@ find(struct nam__exchange *exchange, bool drop)
 		return rc;
 	pthread_mutex_lock(&catalog->mutex);
 	at = lower_bound(catalog, request->name);
-	if (!is_at(catalog, at, request->name)) {
+	if (!is_at(catalog, at, request->name) || (drop && request->superblock &&
+			request->superblock != catalog->entries[at].superblock)) {
 		rc = -NAM_E_NOINDEX;
 	} else {
 		entry = &catalog->entries[at];

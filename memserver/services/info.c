@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../common/rpc/kv_rpc.h"
 #include "../../common/version.h"
 #include "../memserver_internal.h"
 
@@ -111,7 +112,9 @@ nam__service_status(struct nam__exchange *exchange)
 	reply->clients = server->membership.alive_count;
 	pthread_mutex_unlock(&server->membership.mutex);
 	pthread_mutex_lock(&server->catalog.mutex);
-	reply->indexes = server->catalog.count;
+	for (uint32_t i = 0; i < server->catalog.count; i++)
+		reply->stores += nam_catalog_kv_store(server->catalog.entries[i].superblock) != 0;
+	reply->indexes = server->catalog.count - reply->stores;
 	pthread_mutex_unlock(&server->catalog.mutex);
 	(void)snprintf(reply->version, sizeof(reply->version), "%s", NAM_VERSION);
 	exchange->reply_bytes = sizeof(*reply);

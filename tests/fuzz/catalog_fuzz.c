@@ -104,7 +104,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		break;
 	default:
 		answers = again = input;
-		(void)!catalog_find(&worker, NAM_RPC_CATALOG_GET, "name", &at);
+		(void)!catalog_find(&worker, NAM_RPC_CATALOG_GET, "name",
+			(struct nam_gaddr){ 0 }, &at);
 	}
 	return 0;
 }

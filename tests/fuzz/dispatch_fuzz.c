@@ -16,7 +16,8 @@ enum flag {
 	FLAG_LENGTH = 2,
 	FLAG_TYPE = 4,
 	FLAG_CLOSE = 8,
-	FLAG_TREE = 0x80,		/* the body begins with a number below 256: of a tree */
+	FLAG_TREE = 0x80,		/* the body begins with a number below 256: of a tree,
+					 * or a key-value store */
 };
 
 struct fixture {
@@ -48,7 +49,7 @@ fixture_new(uint32_t id)
 		    NAM_META_BYTES) ||
 		nam__catalog_init(&server->catalog) ||
 		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
-		nam__trees_init(&server->trees))
+		nam__trees_init(&server->trees) || nam__stores_init(&server->stores))
 		abort();
 	return fixture;
 }
@@ -58,6 +59,7 @@ fixture_free(struct fixture *fixture)
 {
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		nam__membership_detach(&fixture->server.membership, &fixture->connections[i]);
+	nam__stores_free(&fixture->server.stores);
 	nam__trees_free(&fixture->server.trees);
 	free(fixture->server.handlers[0].scratch);
 	nam__allocator_free(&fixture->server.allocator);
@@ -117,6 +119,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 		ask(fixture, connection, flags, &input, length);
 		nam__trees_idle(&fixture->server);
+		nam__stores_idle(&fixture->server);
 		if (flags & FLAG_CLOSE) {
 			nam__membership_detach(&fixture->server.membership, connection);
 			nam__trees_connection_closed(&fixture->server.trees, connection);

@@ -65,6 +65,7 @@ extern const struct litmus_case litmus_image_cases[];
 extern const struct litmus_case litmus_failure_cases[];
 extern const struct litmus_case litmus_server_cases[];
 extern const struct litmus_case litmus_mail_cases[];
+extern const struct litmus_case litmus_kv_cases[];
 
 struct litmus {
 	const struct scene *scene;

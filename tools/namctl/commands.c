@@ -79,6 +79,7 @@ json_server(const struct nam_server_status *status, const char *text)
 	ctl_json_u64(object, "clients", status->clients);
 	ctl_json_u64(object, "connections", status->connections);
 	ctl_json_u64(object, "indexes", status->indexes);
+	ctl_json_u64(object, "stores", status->stores);
 	ctl_json_u64(object, "requests", status->requests);
 	return object;
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kv_rpc.h -- requests to key-value stores: a part of each lies on each memory server.
+ *
+ * A store is named by a number that its creator drew at random; the catalog leads from a name to
+ * it.  Keys and values are any bytes; which memory server keeps a key, kv/place.h says.
+ *
+ * Whoever asks for a store that is not there is told -NAM_E_DROPPED; who brings a key that another
+ * memory server keeps, -NAM_E_PARTITION.
+ */
+#ifndef NAM_COMMON_RPC_KV_RPC_H
+#define NAM_COMMON_RPC_KV_RPC_H
+
+#include "rpc.h"
+
+#define NAM_RPC_KV_KEY_BYTES_MAX 255u	/* a length is one byte, in messages and in memory */
+#define NAM_RPC_KV_VALUE_BYTES_MAX 3800u	/* with any key it fits into one message */
+#define NAM_RPC_KV_PARTITIONS_MAX 1024u		/* of one memory server */
+
+/*
+ * What the catalog has in the place of a superblock's address: a tag that no superblock has, and
+ * the store's number.
+ */
+#define NAM_CATALOG_KV_TAG 1ull
+
+static inline uint64_t
+nam_catalog_kv(uint64_t store)
+{
+	return NAM_CATALOG_KV_TAG << 48 | store;
+}
+
+/* The store's number, or 0: an index. */
+static inline uint64_t
+nam_catalog_kv_store(uint64_t entry)
+{
+	return entry >> 48 == NAM_CATALOG_KV_TAG ? entry & 0xffffffffffffull : 0;
+}
+
+struct nam_rpc_kv_create_request {
+	uint64_t store;			/* 1 .. 2^48 - 1 */
+	uint64_t memory_bytes;		/* on this memory server */
+	uint32_t mode;			/* enum nam_kv_mode */
+	uint32_t partitions;		/* on each memory server */
+	uint32_t servers;		/* memory servers of the store, */
+	uint32_t number;		/* of which this is number 0 .. servers - 1 */
+};
+
+struct nam_rpc_kv_request {	/* DESCRIBE, DROP */
+	uint64_t store;
+};
+
+struct nam_rpc_kv_describe_reply {
+	uint64_t memory_bytes;		/* on this memory server */
+	uint32_t mode;
+	uint32_t partitions;
+	uint32_t servers;
+	uint32_t number;
+	uint64_t keys;
+	uint64_t bytes;			/* of keys and values */
+	uint64_t used_bytes;		/* of the memory that is for them, */
+	uint64_t room_bytes;		/* which is this much */
+	uint64_t hits, misses;
+	uint64_t puts, deletes;		/* that were done */
+	uint64_t evictions;
+	uint64_t refusals;		/* for want of room */
+};
+
+/*
+ * GET, PUT, DELETE: the key, and for PUT the value behind it.  The reply to GET is the value and
+ * nothing else.
+ */
+struct nam_rpc_kv_key_request {
+	uint64_t store;
+	uint16_t key_bytes;		/* 1 .. NAM_RPC_KV_KEY_BYTES_MAX */
+	uint16_t value_bytes;		/* PUT; else 0 */
+	uint32_t reserved;
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct nam_rpc_kv_key_request) == 16, "wire layout");
+_Static_assert(sizeof(struct nam_rpc_kv_key_request) + NAM_RPC_KV_KEY_BYTES_MAX +
+	NAM_RPC_KV_VALUE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any pair fits into a message");
+
+/* GET_MANY: so many keys, each behind a byte that says its length. */
+struct nam_rpc_kv_many_request {
+	uint64_t store;
+	uint32_t count;			/* 1 .. */
+	uint32_t reserved;
+	uint8_t bytes[];
+};
+
+/* One after the other, without gaps: this, and the value behind it if the status is 0. */
+struct nam_rpc_kv_many_result {
+	int32_t status;
+	uint32_t value_bytes;
+};
+
+/* Those of the first `count` keys, at least one: as many as fit. */
+struct nam_rpc_kv_many_reply {
+	uint32_t count;
+	uint32_t reserved;
+	uint8_t bytes[];
+};
+_Static_assert(sizeof(struct nam_rpc_kv_many_reply) + sizeof(struct nam_rpc_kv_many_result) +
+	NAM_RPC_KV_VALUE_BYTES_MAX <= NAM_RPC_BODY_MAX, "any value fits into a message");
+
+#endif /* NAM_COMMON_RPC_KV_RPC_H */

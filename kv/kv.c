@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv.c -- one request, one reply: get, put, delete. */
+#include <errno.h>
+#include <string.h>
+
+#include "kv_internal.h"
+#include "place.h"
+
+/* A request without a value, and one with any. */
+union request {
+	struct nam_rpc_kv_key_request head;
+	uint8_t bytes[sizeof(struct nam_rpc_kv_key_request) + NAM_KV_KEY_BYTES_MAX];
+};
+
+static int
+key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes)
+{
+	if (key_bytes >= 1 && key_bytes <= NAM_KV_KEY_BYTES_MAX)
+		return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a key of %u bytes; keys "
+		"have 1 to %u", kv->name, key_bytes, NAM_KV_KEY_BYTES_MAX);
+}
+
+static uint32_t
+slot_of(const struct nam_kv *kv, const void *key, uint32_t key_bytes)
+{
+	return kv->slots[nam__kv_place(kv->store, key, key_bytes, kv->servers,
+		kv->options.partitions).server];
+}
+
+static uint32_t
+request_fill(struct nam_rpc_kv_key_request *request, const struct nam_kv *kv, const void *key,
+	uint32_t key_bytes, uint32_t value_bytes)
+{
+	*request = (struct nam_rpc_kv_key_request){
+		.store = kv->store,
+		.key_bytes = (uint16_t)key_bytes,
+		.value_bytes = (uint16_t)value_bytes,
+	};
+	memcpy(request->bytes, key, key_bytes);
+	return (uint32_t)sizeof(*request) + key_bytes + value_bytes;
+}
+
+int
+nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
+	void *value, uint32_t size, uint32_t *ret_bytes)
+{
+	uint32_t bytes = NAM_KV_VALUE_BYTES_MAX;
+	union request request;
+	uint8_t *reply = value;
+	int rc = key_check(worker, kv, key_bytes);
+
+	if (rc)
+		return rc;
+	/* Else what is too long for the caller's room would be nobody's. */
+	if (size < bytes)
+		reply = nam_buffer_take(worker, bytes);
+	if (!reply)
+		return -ENOMEM;
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_GET, &request,
+		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes); /* SUSPENDS */
+	nam__op_end(worker);
+	if (!rc && bytes > size)
+		rc = nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, "
+			"and room for %u", kv->name, bytes, size);
+	if (!rc)
+		*ret_bytes = bytes;
+	if (reply != value) {
+		if (!rc && bytes)
+			memcpy(value, reply, bytes);
+		nam_buffer_give(worker, reply, NAM_KV_VALUE_BYTES_MAX);
+	}
+	return rc;
+}
+
+int
+nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes,
+	const void *value, uint32_t value_bytes)
+{
+	struct nam_rpc_kv_key_request *request;
+	uint32_t none = 0, bytes;
+	int rc = key_check(worker, kv, key_bytes);
+
+	if (rc)
+		return rc;
+	if (value_bytes > NAM_KV_VALUE_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes; "
+			"values have up to %u, what one message takes", kv->name, value_bytes,
+			NAM_KV_VALUE_BYTES_MAX);
+	request = nam_buffer_take(worker, NAM_RPC_BYTES_MAX);
+	if (!request)
+		return -ENOMEM;
+	bytes = request_fill(request, kv, key, key_bytes, value_bytes);
+	if (value_bytes)
+		memcpy(request->bytes + key_bytes, value, value_bytes);
+	nam__op_begin(worker, NAM_OP_UPSERT);
+	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_PUT, request, bytes,
+		NULL, &none); /* SUSPENDS */
+	nam__op_end(worker);
+	nam_buffer_give(worker, request, NAM_RPC_BYTES_MAX);
+	if (rc == -NAM_E_REMOTE_FULL)
+		return nam_diag_set(&worker->diag, rc, "store '%s' has no room for a pair of %u "
+			"bytes where its key belongs: delete others, or make a larger store",
+			kv->name, key_bytes + value_bytes);
+	return rc;
+}
+
+int
+nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32_t key_bytes)
+{
+	union request request;
+	uint32_t none = 0;
+	int rc = key_check(worker, kv, key_bytes);
+
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_DELETE);
+	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_DELETE, &request,
+		request_fill(&request.head, kv, key, key_bytes, 0), NULL, &none); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_internal.h -- what an open key-value store is to this room. */
+#ifndef NAM_KV_KV_INTERNAL_H
+#define NAM_KV_KV_INTERNAL_H
+
+#include "../common/rpc/kv_rpc.h"
+#include "../compute/compute_internal.h"
+#include "kv.h"
+
+struct nam_kv {
+	struct nam_client *client;
+	char name[NAM_INDEX_NAME_BYTES];
+	uint64_t store;
+	struct nam_kv_options options;
+	uint32_t servers;
+	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
+};
+
+#endif /* NAM_KV_KV_INTERNAL_H */

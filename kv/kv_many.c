@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kv_many.c -- many keys at once: a request for each memory server, side by side.
+ *
+ * A memory server answers as many keys of a request as fit into its reply, in their order; those
+ * that are left go out again in the next round.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "kv_internal.h"
+#include "place.h"
+
+#define FLIGHTS_MAX 8u			/* requests under way at a time */
+#define ITEMS_MAX 1024u			/* looked at at a time */
+#define KEYS_MAX 255u			/* of one request */
+#define ANSWERED UINT16_MAX		/* in the place of a memory server's number */
+
+struct flight {
+	struct nam__call call;
+	bool under_way;
+	uint32_t count;
+	uint16_t positions[KEYS_MAX];
+	struct nam_rpc_kv_many_request *request;
+	struct nam_rpc_kv_many_reply *reply;
+};
+
+struct many {
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+	struct nam_kv_item *items;
+	uint32_t count;
+	uint32_t left;			/* items without an answer */
+	int rc;				/* the first failure */
+	uint16_t servers[ITEMS_MAX];	/* of each item; or ANSWERED */
+	struct flight flights[FLIGHTS_MAX];
+};
+
+/* Put the keys of a memory server into a request, as many as fit. */
+static uint32_t
+request_fill(struct many *many, struct flight *flight, uint32_t server)
+{
+	const uint32_t room = NAM_RPC_BODY_MAX - (uint32_t)sizeof(*flight->request);
+	uint8_t *to = flight->request->bytes;
+	uint32_t at = 0;
+
+	flight->count = 0;
+	for (uint32_t i = 0; i < many->count && flight->count < KEYS_MAX; i++) {
+		const struct nam_kv_item *item = &many->items[i];
+
+		if (many->servers[i] != server)
+			continue;
+		if (room - at < 1 + item->key_bytes)
+			break;
+		to[at] = (uint8_t)item->key_bytes;
+		memcpy(to + at + 1, item->key, item->key_bytes);
+		at += 1 + item->key_bytes;
+		flight->positions[flight->count++] = (uint16_t)i;
+	}
+	*flight->request = (struct nam_rpc_kv_many_request){
+		.store = many->kv->store,
+		.count = flight->count,
+	};
+	return (uint32_t)sizeof(*flight->request) + at;
+}
+
+static void
+flight_start(struct many *many, struct flight *flight, uint32_t server)
+{
+	uint32_t bytes = request_fill(many, flight, server);
+	int rc;
+
+	if (!flight->count)
+		return;
+	rc = nam__rpc_begin(many->worker, &flight->call, many->kv->slots[server],
+		NAM_RPC_KV_GET_MANY, flight->request, bytes, flight->reply, NAM_RPC_BODY_MAX);
+	if (rc) {
+		many->rc = rc;
+		return;
+	}
+	if (!flight->call.local)
+		many->worker->current->counters->round_trips++;
+	flight->under_way = true;
+}
+
+static void
+answer(struct many *many, struct nam_kv_item *item, const struct nam_rpc_kv_many_result *result,
+	const uint8_t *value)
+{
+	item->rc = result->status;
+	if (!item->rc && result->value_bytes > item->size)
+		item->rc = nam_diag_set(&many->worker->diag, -NAM_E_LIMIT, "store '%s': a value of "
+			"%u bytes, and room for %u", many->kv->name, result->value_bytes,
+			item->size);
+	if (item->rc)
+		return;
+	if (result->value_bytes)
+		memcpy(item->value, value, result->value_bytes);
+	item->value_bytes = result->value_bytes;
+}
+
+/* Every byte comes from a peer. */
+static int
+reply_take(struct many *many, struct flight *flight, uint32_t bytes)
+{
+	const struct nam_rpc_kv_many_reply *reply = flight->reply;
+	uint32_t left = bytes - (uint32_t)sizeof(*reply);
+	const uint8_t *from = reply->bytes;
+
+	if (bytes < sizeof(*reply) || !reply->count || reply->count > flight->count)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < reply->count; i++) {
+		struct nam_rpc_kv_many_result result;
+
+		if (left < sizeof(result))
+			return -NAM_E_FABRIC_PROTOCOL;
+		memcpy(&result, from, sizeof(result));
+		left -= (uint32_t)sizeof(result);
+		from += sizeof(result);
+		if (result.status > 0 || result.value_bytes > (result.status ? 0 : left))
+			return -NAM_E_FABRIC_PROTOCOL;
+		answer(many, &many->items[flight->positions[i]], &result, from);
+		many->servers[flight->positions[i]] = ANSWERED;
+		many->left--;
+		left -= result.value_bytes;
+		from += result.value_bytes;
+	}
+	return left ? -NAM_E_FABRIC_PROTOCOL : 0;
+}
+
+NAM_FIBER_FN static void
+flight_land(struct many *many, struct flight *flight)
+{
+	uint32_t bytes = 0;
+	int rc;
+
+	if (!flight->under_way)
+		return;
+	flight->under_way = false;
+	rc = nam__rpc_await(many->worker, &flight->call, &bytes); /* SUSPENDS */
+	if (!rc)
+		rc = reply_take(many, flight, bytes);
+	if (rc && !many->rc)
+		many->rc = rc;
+}
+
+/* A request to each memory server that has not said all, as many at a time as there may be. */
+NAM_FIBER_FN static void
+round_await(struct many *many)
+{
+	uint32_t flights = many->kv->servers < FLIGHTS_MAX ? many->kv->servers : FLIGHTS_MAX;
+
+	for (uint32_t first = 0; first < many->kv->servers && !many->rc; first += flights) {
+		for (uint32_t i = 0; i < flights && first + i < many->kv->servers && !many->rc; i++)
+			flight_start(many, &many->flights[i], first + i);
+		for (uint32_t i = 0; i < flights; i++)
+			flight_land(many, &many->flights[i]); /* SUSPENDS */
+	}
+}
+
+/* Which memory server each key is for.  One that is no key has its answer. */
+static void
+items_begin(struct many *many)
+{
+	const struct nam_kv *kv = many->kv;
+
+	many->left = many->count;
+	for (uint32_t i = 0; i < many->count; i++) {
+		struct nam_kv_item *item = &many->items[i];
+
+		if (item->key_bytes < 1 || item->key_bytes > NAM_KV_KEY_BYTES_MAX) {
+			item->rc = nam_diag_set(&many->worker->diag, -NAM_E_LIMIT,
+				"store '%s': a key of %u bytes; keys have 1 to %u", kv->name,
+				item->key_bytes, NAM_KV_KEY_BYTES_MAX);
+			many->servers[i] = ANSWERED;
+			many->left--;
+			continue;
+		}
+		many->servers[i] = (uint16_t)nam__kv_place(kv->store, item->key, item->key_bytes,
+			kv->servers, kv->options.partitions).server;
+	}
+}
+
+int
+nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *items,
+	uint32_t count)
+{
+	uint32_t flights = kv->servers < FLIGHTS_MAX ? kv->servers : FLIGHTS_MAX;
+	struct many *many = nam_buffer_take(worker, sizeof(*many));
+	uint8_t *messages = nam_buffer_take(worker, 2 * flights * NAM_RPC_BYTES_MAX);
+	int rc = -ENOMEM;
+
+	if (!many || !messages)
+		goto give;
+	*many = (struct many){ .worker = worker, .kv = kv };
+	for (uint32_t i = 0; i < flights; i++) {
+		many->flights[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
+		many->flights[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
+	}
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	worker->current->counters->ops += count ? count - 1 : 0;
+	for (uint32_t at = 0; at < count && !many->rc; at += many->count) {
+		many->items = items + at;
+		many->count = count - at < ITEMS_MAX ? count - at : ITEMS_MAX;
+		items_begin(many);
+		while (many->left && !many->rc)
+			round_await(many); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	rc = many->rc;
+give:
+	nam_buffer_give(worker, messages, 2 * flights * NAM_RPC_BYTES_MAX);
+	nam_buffer_give(worker, many, sizeof(*many));
+	return rc;
+}

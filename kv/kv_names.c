@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kv_names.c -- stores by name: create, open, drop, list; and their figures.
+ *
+ * The catalog leads from a name to a number; each memory server knows the store of that number, or
+ * does not.  A store is there before its name is, and the name is gone before the store goes.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kv_internal.h"
+#include "partition.h"
+
+#define MEMORY_BYTES (64ull << 20)
+#define PARTITIONS 16u
+
+_Static_assert(NAM_KV_KEY_BYTES_MAX == NAM_RPC_KV_KEY_BYTES_MAX, "as messages have it");
+_Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_VALUE_BYTES_MAX, "as messages have it");
+_Static_assert(NAM_KV_PARTITIONS_MAX == NAM_RPC_KV_PARTITIONS_MAX, "as messages have it");
+_Static_assert(NAM_KV_PARTITION_BYTES_MIN == NAM__KV_CHUNKS_MIN * NAM__KV_CHUNK_BYTES,
+	"as memory servers have it");
+
+void
+nam_kv_options_init(struct nam_kv_options *options)
+{
+	*options = (struct nam_kv_options){
+		.mode = NAM_KV_CACHE,
+		.memory_bytes = MEMORY_BYTES,
+	};
+}
+
+static int
+check_name(struct nam_worker *worker, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= NAM_INDEX_NAME_BYTES)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"a store's name has 1 to %u bytes; '%.80s' has %zu",
+			NAM_INDEX_NAME_BYTES - 1, name, length);
+	for (size_t i = 0; i < length; i++)
+		if (!isgraph((unsigned char)name[i]))
+			return nam_diag_set(&worker->diag, -EINVAL,
+				"a store's name has printable bytes without blanks only; byte %zu "
+				"of '%s' is none", i + 1, name);
+	return 0;
+}
+
+/* The slots of a client's memory servers in the order of their ids. */
+static void
+slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if (client->slot_of_id[id] != UINT16_MAX)
+			ret_slots[count++] = client->slot_of_id[id];
+}
+
+/* ---- create -------------------------------------------------------------------------------- */
+
+/* @ret_request	what each memory server is asked for, but for its number */
+static int
+options_settle(struct nam_worker *worker, const struct nam_kv_options *options,
+	struct nam_rpc_kv_create_request *ret_request)
+{
+	uint32_t servers = worker->client->servers_count, partitions = options->partitions;
+	uint64_t bytes = options->memory_bytes / servers;
+
+	if (options->mode != NAM_KV_CACHE && options->mode != NAM_KV_STORE)
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown mode %d of a store: cache "
+			"and store are known", (int)options->mode);
+	if (partitions > NAM_KV_PARTITIONS_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "%u partitions are more than %u",
+			partitions, NAM_KV_PARTITIONS_MAX);
+	if (bytes < (uint64_t)NAM_KV_PARTITION_BYTES_MIN * (partitions ? partitions : 1))
+		return nam_diag_set(&worker->diag, -EINVAL, "%llu bytes are too few: %u memory "
+			"servers with %u partitions each need %llu at least",
+			(unsigned long long)options->memory_bytes, servers,
+			partitions ? partitions : 1,
+			(unsigned long long)NAM_KV_PARTITION_BYTES_MIN * servers *
+				(partitions ? partitions : 1));
+	if (!partitions)
+		partitions = bytes / NAM_KV_PARTITION_BYTES_MIN < PARTITIONS ?
+			(uint32_t)(bytes / NAM_KV_PARTITION_BYTES_MIN) : PARTITIONS;
+	*ret_request = (struct nam_rpc_kv_create_request){
+		.store = nam_entropy() >> 16 | 1,
+		.memory_bytes = bytes / NAM__KV_CHUNK_BYTES * NAM__KV_CHUNK_BYTES,
+		.mode = options->mode,
+		.partitions = partitions,
+		.servers = servers,
+	};
+	return 0;
+}
+
+NAM_FIBER_FN static int
+store_drop(struct nam_worker *worker, uint64_t store, const uint16_t *slots, uint32_t count)
+{
+	struct nam_rpc_kv_request request = { store };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t none = 0;
+		int drop_rc = nam_rpc_call(worker, slots[i], NAM_RPC_KV_DROP, &request,
+			sizeof(request), NULL, &none); /* SUSPENDS */
+
+		/* Gone already: with a server's earlier life, or with who died as it dropped it. */
+		if (!rc && drop_rc != -NAM_E_DROPPED)
+			rc = drop_rc;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+store_create(struct nam_worker *worker, const char *name,
+	struct nam_rpc_kv_create_request *request, const uint16_t *slots)
+{
+	int rc = 0, drop_rc;
+
+	for (request->number = 0; request->number < request->servers && !rc; request->number++) {
+		uint32_t none = 0;
+
+		rc = nam_rpc_call(worker, slots[request->number], NAM_RPC_KV_CREATE, request,
+			sizeof(*request), NULL, &none); /* SUSPENDS */
+	}
+	if (!rc)
+		return 0;
+	/* It is unknown whether the last one was made; who cannot be asked keeps it, nameless. */
+	drop_rc = store_drop(worker, request->store, slots, request->number); /* SUSPENDS */
+	(void)drop_rc;
+	if (rc == -NAM_E_REMOTE_FULL)
+		return nam_diag_set(&worker->diag, rc, "a memory server has not the %llu bytes "
+			"left that are its part of store '%s': make it smaller, or the memory "
+			"servers larger", (unsigned long long)request->memory_bytes, name);
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "a memory server has as many stores as it "
+			"can have, 256: drop one before '%s' is made", name);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+name_put(struct nam_worker *worker, const char *name, uint64_t store)
+{
+	struct nam_rpc_catalog_request request = { .superblock = nam_catalog_kv(store) };
+	uint32_t none = 0;
+	int rc;
+
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
+		sizeof(request), NULL, &none); /* SUSPENDS */
+	if (rc == -NAM_E_INDEX_EXISTS)
+		return nam_diag_set(&worker->diag, rc, "there is a store or an index '%s' already: "
+			"drop it, or choose another name", name);
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
+			"'%s' is made", name);
+	return rc;
+}
+
+int
+nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_options *options)
+{
+	struct nam_rpc_kv_create_request request;
+	uint16_t slots[NAM_SERVERS_MAX];
+	int rc = check_name(worker, name), drop_rc;
+
+	if (!rc)
+		rc = options_settle(worker, options, &request);
+	if (rc)
+		return rc;
+	slots_in_order(worker->client, slots);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = store_create(worker, name, &request, slots); /* SUSPENDS */
+	nam_race_point("kv.created");
+	if (!rc) {
+		rc = name_put(worker, name, request.store); /* SUSPENDS */
+		/* Where it is unknown whether the name is there, it must lead to a store. */
+		if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
+			drop_rc = store_drop(worker, request.store, slots,
+				request.servers); /* SUSPENDS */
+			(void)drop_rc;		/* as above */
+		}
+	}
+	nam__op_end(worker);
+	return rc;
+}
+
+/* ---- open ---------------------------------------------------------------------------------- */
+
+/* @expected	DROP: what the name must lead to */
+NAM_FIBER_FN static int
+name_find(struct nam_worker *worker, uint16_t type, const char *name, uint64_t expected,
+	uint64_t *ret_store)
+{
+	struct nam_rpc_catalog_request request = { .superblock = expected };
+	struct nam_rpc_catalog_entry entry;
+	uint32_t bytes = sizeof(entry);
+	int rc = check_name(worker, name);
+
+	if (rc)
+		return rc;
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
+		&entry, &bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOINDEX)
+		return nam_diag_set(&worker->diag, rc, "there is no store '%s' in the catalog",
+			name);
+	if (rc)
+		return rc;
+	if (bytes != sizeof(entry))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (!nam_catalog_kv_store(entry.superblock))
+		return nam_diag_set(&worker->diag, -NAM_E_KIND,
+			"'%s' is an index and no key-value store: choose another name, or use the "
+			"index", name);
+	*ret_store = nam_catalog_kv_store(entry.superblock);
+	return 0;
+}
+
+NAM_FIBER_FN static int
+describe(struct nam_worker *worker, uint32_t slot, uint64_t store,
+	struct nam_rpc_kv_describe_reply *ret_reply)
+{
+	struct nam_rpc_kv_request request = { store };
+	uint32_t bytes = sizeof(*ret_reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_KV_DESCRIBE, &request, sizeof(request),
+		ret_reply, &bytes); /* SUSPENDS */
+
+	return !rc && bytes != sizeof(*ret_reply) ? -NAM_E_FABRIC_PROTOCOL : rc;
+}
+
+/* What one memory server keeps must be what the others leave to it. */
+static int
+check_part(struct nam_worker *worker, const struct nam_kv *kv, uint32_t number,
+	const struct nam_rpc_kv_describe_reply *part)
+{
+	const struct nam_kv_options *o = &kv->options;
+
+	if (part->servers != kv->servers || part->number != number)
+		return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
+			"store '%s' lies on %u memory servers, and the cluster text names %u, or "
+			"others: name those that it was made on", kv->name, part->servers,
+			kv->servers);
+	if (!part->partitions || part->partitions > NAM_KV_PARTITIONS_MAX ||
+		(number && (part->partitions != o->partitions || part->mode != o->mode)))
+		return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
+			"store '%s': what the memory server at %s keeps is no part of it; drop it",
+			kv->name, worker->client->servers[kv->slots[number]].address);
+	return 0;
+}
+
+NAM_FIBER_FN static int
+open_parts(struct nam_worker *worker, struct nam_kv *kv)
+{
+	for (uint32_t i = 0; i < kv->servers; i++) {
+		struct nam_rpc_kv_describe_reply part;
+		int rc = describe(worker, kv->slots[i], kv->store, &part); /* SUSPENDS */
+
+		if (rc == -NAM_E_DROPPED)
+			return nam_diag_set(&worker->diag, -NAM_E_LOST,
+				"the memory server at %s has nothing of store '%s': it was "
+				"restarted, or the store is being dropped; drop it, and make it "
+				"anew", worker->client->servers[kv->slots[i]].address, kv->name);
+		if (!rc)
+			rc = check_part(worker, kv, i, &part);
+		if (rc)
+			return rc;
+		kv->options.mode = (enum nam_kv_mode)part.mode;
+		kv->options.partitions = part.partitions;
+		kv->options.memory_bytes += part.memory_bytes;
+	}
+	return 0;
+}
+
+int
+nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
+{
+	struct nam_kv *kv = calloc(1, sizeof(*kv));
+	int rc;
+
+	if (!kv)
+		return -ENOMEM;
+	kv->client = worker->client;
+	kv->servers = worker->client->servers_count;
+	slots_in_order(worker->client, kv->slots);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &kv->store); /* SUSPENDS */
+	if (!rc) {
+		memcpy(kv->name, name, strlen(name) + 1);
+		rc = open_parts(worker, kv); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	if (rc)
+		nam_kv_close(kv);
+	else
+		*ret_kv = kv;
+	return rc;
+}
+
+void
+nam_kv_close(struct nam_kv *kv)
+{
+	free(kv);
+}
+
+const struct nam_kv_options *
+nam_kv_properties(const struct nam_kv *kv)
+{
+	return &kv->options;
+}
+
+/* ---- drop, list, stat ---------------------------------------------------------------------- */
+
+int
+nam_kv_drop(struct nam_worker *worker, const char *name)
+{
+	uint16_t slots[NAM_SERVERS_MAX];
+	uint64_t store, dropped;
+	int rc;
+
+	slots_in_order(worker->client, slots);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &store); /* SUSPENDS */
+	nam_race_point("kv.drop_found");
+	/* Another store of that name, made meanwhile, is not ours to drop. */
+	if (!rc)
+		rc = name_find(worker, NAM_RPC_CATALOG_DROP, name, nam_catalog_kv(store),
+			&dropped); /* SUSPENDS */
+	nam_race_point("kv.unnamed");
+	if (!rc)
+		rc = store_drop(worker, store, slots, worker->client->servers_count); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}
+
+int
+nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void *arg)
+{
+	struct nam_rpc_catalog_list_request request = { .after = "" };
+	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
+	int rc;
+
+	if (!page)
+		return -ENOMEM;
+	do {
+		uint32_t bytes = NAM_RPC_BODY_MAX;
+
+		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
+			&request, sizeof(request), page, &bytes); /* SUSPENDS */
+		if (!rc && (bytes < sizeof(*page) ||
+			bytes - sizeof(*page) != page->count * sizeof(page->entries[0])))
+			rc = -NAM_E_FABRIC_PROTOCOL;
+		for (uint32_t i = 0; !rc && i < page->count; i++) {
+			struct nam_rpc_catalog_entry *entry = &page->entries[i];
+
+			entry->name[sizeof(entry->name) - 1] = '\0';
+			/* Names ascend, or the list would never end. */
+			if (strcmp(entry->name, request.after) <= 0)
+				rc = -NAM_E_FABRIC_PROTOCOL;
+			memcpy(request.after, entry->name, sizeof(request.after));
+			if (!rc && nam_catalog_kv_store(entry->superblock))
+				rc = fn(arg, request.after);
+		}
+	} while (!rc && page->count);
+	free(page);
+	return rc;
+}
+
+int
+nam_kv_stat(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_stat *ret_stat)
+{
+	struct nam_kv_stat stat = { .servers = kv->servers };
+	int rc = 0;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	for (uint32_t i = 0; i < kv->servers && !rc; i++) {
+		struct nam_rpc_kv_describe_reply part;
+
+		rc = describe(worker, kv->slots[i], kv->store, &part); /* SUSPENDS */
+		if (rc)
+			break;
+		stat.keys += part.keys;
+		stat.bytes += part.bytes;
+		stat.used_bytes += part.used_bytes;
+		stat.room_bytes += part.room_bytes;
+		stat.hits += part.hits;
+		stat.misses += part.misses;
+		stat.puts += part.puts;
+		stat.deletes += part.deletes;
+		stat.evictions += part.evictions;
+		stat.refusals += part.refusals;
+	}
+	nam__op_end(worker);
+	if (!rc)
+		*ret_stat = stat;
+	return rc;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cost_kv_test.c -- what kv.h says that its functions cost, by each carrier, in every profile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "../../common/rpc/frame.h"
+#include "../../kv/kv.h"
+#include "cost.h"
+
+#define FETCH_BYTES 128u
+#define KEY_BYTES 16u
+#define REQUEST_BYTES (40u + KEY_BYTES)
+#define REPLY_BYTES 24u
+#define SERVERS 2u
+#define ITEMS 20u
+
+struct kv_stage {
+	struct cost_stage *stage;
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+	enum nam_carrier carrier;
+	uint8_t key[KEY_BYTES], value[1000];
+};
+
+static int
+do_get_small(struct kv_stage *s)
+{
+	uint32_t bytes;
+
+	return nam_kv_get(s->worker, s->kv, s->key, KEY_BYTES, s->value, 32, &bytes);
+}
+
+static int
+do_get_large(struct kv_stage *s)
+{
+	uint32_t bytes;
+
+	s->key[0] = 1;
+	return nam_kv_get(s->worker, s->kv, s->key, KEY_BYTES, s->value, 1000, &bytes);
+}
+
+static int
+do_get_none(struct kv_stage *s)
+{
+	s->key[0] = 3;
+	return do_get_small(s);
+}
+
+static int
+do_put(struct kv_stage *s)
+{
+	return nam_kv_put(s->worker, s->kv, s->key, KEY_BYTES, s->value, 32);
+}
+
+static int
+do_delete(struct kv_stage *s)
+{
+	s->key[0] = 3;
+	return nam_kv_delete(s->worker, s->kv, s->key, KEY_BYTES);
+}
+
+/* Of many calls, for a message may be late, or a memory server asleep: some cost what is said. */
+static void
+cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enum nam_op_kind kind,
+	int expected_rc, uint32_t out, uint32_t in)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, kind);
+	const bool fetch = s->carrier == NAM_CARRIER_FETCH, srq = s->carrier == NAM_CARRIER_SRQ;
+	const bool long_reply = fetch && nam_frame_bytes(in) > FETCH_BYTES;
+	const uint64_t trips = 1u + fetch + long_reply;
+	const uint64_t bytes_out = srq ? out : nam_frame_bytes(out);
+	const uint64_t bytes_in = srq ? in : fetch && !long_reply ? FETCH_BYTES :
+		nam_frame_bytes(in);
+	struct nam_op_counters before;
+
+	for (unsigned i = 0; i < 70; i++) {
+		before = *live;
+		memset(s->key, 0, KEY_BYTES);
+		cost_expect(s->stage, what, fn(s), expected_rc);
+		if (live->ops - before.ops != 1)
+			cost_fail(s->stage, "%s: not one operation", what);
+		if (live->round_trips - before.round_trips == trips &&
+			live->doorbells - before.doorbells == trips &&
+			live->work_requests - before.work_requests == trips &&
+			live->bytes_in - before.bytes_in == bytes_in &&
+			live->bytes_out - before.bytes_out == bytes_out)
+			return;
+	}
+	cost_fail(s->stage, "%s by %s: %llu round trips, %llu bytes in, %llu out", what,
+		nam_carrier_name(s->carrier),
+		(unsigned long long)(live->round_trips - before.round_trips),
+		(unsigned long long)(live->bytes_in - before.bytes_in),
+		(unsigned long long)(live->bytes_out - before.bytes_out));
+}
+
+/* A request to each memory server, whatever the number of keys. */
+static void
+cost_of_many(struct kv_stage *s)
+{
+	const struct nam_op_counters *live = nam_worker_counters(s->worker, NAM_OP_LOOKUP);
+	struct nam_kv_item items[ITEMS];
+	uint8_t keys[ITEMS][KEY_BYTES] = { { 0 } };
+	struct nam_op_counters before;
+
+	for (uint8_t i = 0; i < ITEMS; i++) {
+		keys[i][1] = i;
+		items[i] = (struct nam_kv_item){ .key = keys[i], .key_bytes = KEY_BYTES };
+	}
+	before = *live;
+	cost_expect(s->stage, "get_many", nam_kv_get_many(s->worker, s->kv, items, ITEMS), 0);
+	if (live->round_trips - before.round_trips != SERVERS ||
+		live->work_requests - before.work_requests != SERVERS ||
+		live->bytes_out - before.bytes_out != SERVERS * 40 + ITEMS * (1 + KEY_BYTES) ||
+		live->bytes_in - before.bytes_in != SERVERS * 32 + ITEMS * 8 + 32)
+		cost_fail(s->stage, "get_many: %llu round trips, %llu bytes in, %llu out",
+			(unsigned long long)(live->round_trips - before.round_trips),
+			(unsigned long long)(live->bytes_in - before.bytes_in),
+			(unsigned long long)(live->bytes_out - before.bytes_out));
+}
+
+static void
+play_by(struct cost_stage *stage, enum nam_carrier carrier)
+{
+	struct kv_stage s = { .stage = stage, .carrier = carrier };
+	struct nam_kv_options options;
+	struct nam_client *client;
+
+	stage->cluster.carrier = carrier;
+	stage->cluster.fetch_bytes = FETCH_BYTES;
+	client = sim_client(&stage->cluster, "kv");
+	s.worker = client ? sim_worker(client) : NULL;
+	if (!s.worker) {
+		cost_fail(stage, "no worker");
+		return;
+	}
+	client->options.fetch_always = 1;
+	nam_kv_options_init(&options);
+	options.memory_bytes = SERVERS * 2 * NAM_KV_PARTITION_BYTES_MIN;
+	cost_expect(stage, "create", nam_kv_create(s.worker, "kv", &options), 0);
+	cost_expect(stage, "open", nam_kv_open(s.worker, "kv", &s.kv), 0);
+	s.key[0] = 1;
+	cost_expect(stage, "put", nam_kv_put(s.worker, s.kv, s.key, KEY_BYTES, s.value, 1000), 0);
+	cost_of(&s, "put", do_put, NAM_OP_UPSERT, 0, REQUEST_BYTES + 32, REPLY_BYTES);
+	cost_of(&s, "get", do_get_small, NAM_OP_LOOKUP, 0, REQUEST_BYTES, REPLY_BYTES + 32);
+	cost_of(&s, "get of 1,000", do_get_large, NAM_OP_LOOKUP, 0, REQUEST_BYTES,
+		REPLY_BYTES + 1000);
+	cost_of(&s, "get of nothing", do_get_none, NAM_OP_LOOKUP, -NAM_E_NOTFOUND, REQUEST_BYTES,
+		REPLY_BYTES);
+	cost_of(&s, "delete", do_delete, NAM_OP_DELETE, -NAM_E_NOTFOUND, REQUEST_BYTES,
+		REPLY_BYTES);
+	if (carrier == NAM_CARRIER_SRQ)
+		cost_of_many(&s);
+	nam_kv_close(s.kv);
+	cost_expect(stage, "drop", nam_kv_drop(s.worker, "kv"), 0);
+	nam_worker_close(s.worker);
+	nam_client_close(client);
+}
+
+static void
+act(struct cost_stage *stage)
+{
+	play_by(stage, NAM_CARRIER_SRQ);
+	play_by(stage, NAM_CARRIER_MAILBOX);
+	play_by(stage, NAM_CARRIER_FETCH);
+}
+
+static void
+nam_kv__by_each_carrier__COST_EXACT(void **state)
+{
+	struct cost_stage stage;
+	const char *why;
+
+	(void)state;
+	cost_stage_init(&stage, act);
+	stage.servers = SERVERS;
+	why = cost_play(&stage);
+	if (why)
+		fail_msg("%s", why);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nam_kv__by_each_carrier__COST_EXACT),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv_service_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
+#include "unit/memserver/server_fixture.h"
+
+#include "common/rpc/kv_rpc.h"
+#include "kv/kv.h"
+#include "kv/place.h"
+
+#define STORE 4711u
+
+static struct nam_rpc_kv_create_request
+creation(void)
+{
+	return (struct nam_rpc_kv_create_request){
+		.store = STORE,
+		.memory_bytes = 4 * NAM_KV_PARTITION_BYTES_MIN,
+		.mode = NAM_KV_STORE,
+		.partitions = 4,
+		.servers = 1,
+	};
+}
+
+static void
+create(struct fixture *f)
+{
+	struct nam_rpc_kv_create_request request = creation();
+
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
+}
+
+static int
+drop(struct fixture *f)
+{
+	struct nam_rpc_kv_request request = { STORE };
+
+	return call(f, NAM_RPC_KV_DROP, &request, sizeof(request));
+}
+
+/* A request for a key, with so many bytes behind its head. */
+static int
+ask(struct fixture *f, uint16_t type, uint16_t key_bytes, uint16_t value_bytes, uint32_t behind)
+{
+	struct nam_rpc_kv_key_request *request;
+	uint8_t body[NAM_RPC_BODY_MAX] __attribute__((aligned(8))) = { 0 };
+
+	request = (void *)body;
+	request->store = STORE;
+	request->key_bytes = key_bytes;
+	request->value_bytes = value_bytes;
+	memset(request->bytes, 'k', behind);
+	return call(f, type, body, (uint32_t)sizeof(*request) + behind);
+}
+
+static void
+create__malformed__PROTOCOL_AND_NOTHING_TAKEN(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_kv_create_request request = creation();
+
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request) - 1),
+		-NAM_E_FABRIC_PROTOCOL);
+#define BAD(field, value)                                                                           \
+	request = creation();                                                                       \
+	request.field = (value);                                                                    \
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),                     \
+		-NAM_E_FABRIC_PROTOCOL)
+	BAD(store, 0);
+	BAD(store, 1ull << 48);
+	BAD(mode, 0);
+	BAD(mode, 3);
+	BAD(partitions, 0);
+	BAD(partitions, NAM_KV_PARTITIONS_MAX + 1);
+	BAD(partitions, 5);
+	BAD(servers, 0);
+	BAD(servers, 257);
+	BAD(number, 1);
+#undef BAD
+	request = creation();
+	request.memory_bytes = UINT64_MAX;
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),
+		-NAM_E_REMOTE_FULL);
+	request.memory_bytes = 1 << 20;
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),
+		-NAM_E_REMOTE_FULL);
+	assert_int_equal(f->server->allocator.carved_bytes, f->server->allocator.free_bytes);
+	create(f);
+	request = creation();
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),
+		-NAM_E_INDEX_EXISTS);
+	assert_int_equal(drop(f), 0);
+	assert_int_equal(drop(f), -NAM_E_DROPPED);
+}
+
+static void
+create__as_many_as_there_can_be__LIMIT_AND_EACH_IS_FOUND(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_kv_create_request request = creation();
+	struct nam_rpc_kv_request one = { 0 };
+	uint32_t made = 0;
+
+	/* What there is no memory for does not count. */
+	request.memory_bytes = NAM_KV_PARTITION_BYTES_MIN;
+	request.partitions = 1;
+	for (uint64_t id = 1; id <= 20; id++) {
+		request.store = id;
+		made += !call(f, NAM_RPC_KV_CREATE, &request, sizeof(request));
+	}
+	assert_true(made > 5 && made < 16);
+	for (one.store = 1; one.store <= made; one.store++) {
+		assert_int_equal(call(f, NAM_RPC_KV_DESCRIBE, &one, sizeof(one)), 0);
+		assert_int_equal(call(f, NAM_RPC_KV_DROP, &one, sizeof(one)), 0);
+		assert_int_equal(call(f, NAM_RPC_KV_DESCRIBE, &one, sizeof(one)), -NAM_E_DROPPED);
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		request.store = 100 + i;
+		nam__stores_idle(f->server);
+		assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
+		one.store = request.store;
+		assert_int_equal(call(f, NAM_RPC_KV_DROP, &one, sizeof(one)), 0);
+	}
+}
+
+static void
+key__malformed__PROTOCOL(void **state)
+{
+	static const uint16_t types[] = { NAM_RPC_KV_GET, NAM_RPC_KV_PUT, NAM_RPC_KV_DELETE };
+	struct fixture *f = *state;
+
+	create(f);
+	for (unsigned i = 0; i < 3; i++) {
+		uint16_t type = types[i];
+		uint16_t value = type == NAM_RPC_KV_PUT ? 9 : 0;
+
+		assert_int_equal(ask(f, type, 0, value, value), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(ask(f, type, 256, value, 256 + value), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(ask(f, type, 10, value, 9 + value), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(ask(f, type, 10, value, 11 + value), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(ask(f, type, 10, UINT16_MAX, 10), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(ask(f, type, UINT16_MAX, value, 10), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(call(f, type, "1234567", 8), -NAM_E_FABRIC_PROTOCOL);
+	}
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 10, 1, 11), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 10, 3801, 3811), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 255, 3800, 4055), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 255, 0, 255), 0);
+	assert_int_equal(f->reply_bytes, 3800);
+	assert_int_equal(ask(f, NAM_RPC_KV_DELETE, 255, 0, 255), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 255, 0, 255), -NAM_E_NOTFOUND);
+	assert_int_equal(drop(f), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 255, 0, 255), -NAM_E_DROPPED);
+}
+
+static void
+key__of_another_memory_server__PARTITION(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_kv_create_request request = creation();
+	uint8_t key[3] = { 'k', 'k', 'k' };
+
+	request.servers = 2;
+	request.number = !nam__kv_place(STORE, key, 3, 2, request.partitions).server;
+	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 3, 1, 4), -NAM_E_PARTITION);
+	assert_int_equal(ask(f, NAM_RPC_KV_GET, 3, 0, 3), -NAM_E_PARTITION);
+	assert_int_equal(ask(f, NAM_RPC_KV_DELETE, 3, 0, 3), -NAM_E_PARTITION);
+	assert_int_equal(drop(f), 0);
+}
+
+static void
+many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT(void **state)
+{
+	struct fixture *f = *state;
+	const struct nam_rpc_kv_many_reply *reply = reply_body(f);
+	struct {
+		struct nam_rpc_kv_many_request head;
+		uint8_t bytes[16];
+	} many = { { STORE, 3, 0 }, { 2, 'k', 'k', 1, 'k', 3, 'k', 'k', 'k' } };
+	const uint32_t head = sizeof(many.head), all = head + 9;
+
+	create(f);
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), 0);
+	assert_int_equal(reply->count, 3);
+	assert_int_equal(f->reply_bytes, 8 + 3 * 8);
+	for (uint32_t bytes = 8; bytes < sizeof(many); bytes++)
+		if (bytes != all)
+			assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, bytes),
+				-NAM_E_FABRIC_PROTOCOL);
+	for (uint32_t count = 0; count < 10; count++) {
+		many.head.count = count;
+		assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all),
+			count == 3 ? 0 : -NAM_E_FABRIC_PROTOCOL);
+	}
+	many.head.count = UINT32_MAX;
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), -NAM_E_FABRIC_PROTOCOL);
+	many.head.count = 3;
+	many.bytes[0] = 0;
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), -NAM_E_FABRIC_PROTOCOL);
+	many.bytes[0] = 2;
+	/* Two such values are more than a message. */
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 1, 3000, 3001), 0);
+	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 3, 3000, 3003), 0);
+	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), 0);
+	assert_int_equal(reply->count, 2);
+	assert_int_equal(f->reply_bytes, 8 + 2 * 8 + 3000);
+	assert_int_equal(drop(f), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(create__malformed__PROTOCOL_AND_NOTHING_TAKEN,
+			fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			create__as_many_as_there_can_be__LIMIT_AND_EACH_IS_FOUND, fixture_setup,
+			fixture_teardown),
+		cmocka_unit_test_setup_teardown(key__malformed__PROTOCOL, fixture_setup,
+			fixture_teardown),
+		cmocka_unit_test_setup_teardown(key__of_another_memory_server__PARTITION,
+			fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT, fixture_setup,
+			fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
