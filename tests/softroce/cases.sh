@@ -35,7 +35,7 @@ export NAM_LOCAL_ACCESS=0
 
 # Sets $command and $seconds, which it may take.
 compose() {
-	local program=() design=
+	local program=() design= carrier=
 
 	if [ -e "$here/cases/$1" ]; then
 		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
@@ -49,11 +49,18 @@ compose() {
 		set -- "${BASH_REMATCH[1]}"
 		design=${BASH_REMATCH[2]}:${BASH_REMATCH[3]}
 	fi
+	# compute/worker_fetch: compute/worker with this carrier; of an index, a coarse-grained one.
+	if [[ $1 =~ ^(.*)_(mailbox|fetch)$ ]]; then
+		set -- "${BASH_REMATCH[1]}"
+		carrier=${BASH_REMATCH[2]}
+		[[ $1 != index/* ]] || design=coarse:hash
+	fi
 	program=("$NAM_BUILD_DIR/tests/${1/\//_}_test")
 	[[ $1 != process/* ]] || program=("${program%_test}")
 	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
 	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"
 		"NAM_TEST_SLOWNESS=$slowness" ${design:+"NAM_TEST_DESIGN=$design"}
+		${carrier:+"NAM_CARRIER=$carrier"}
 		"${program[@]}")
 }
 
