@@ -35,7 +35,7 @@ export NAM_LOCAL_ACCESS=0
 
 # Sets $command and $seconds, which it may take.
 compose() {
-	local program=() design= carrier=
+	local program=() design='' carrier=''
 
 	if [ -e "$here/cases/$1" ]; then
 		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
