@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fetch_test.c -- replies are fetched from a memory server that is quick, and written by one that
+ * is slow: a production server and client on a network, while the server's processor changes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/fabric/sim.h"
+#include "compute/compute_internal.h"
+#include "memserver/server.h"
+
+#define QUICK_RPC_NS 500u
+#define SLOW_RPC_NS 60000u
+#define CALLS 20u
+/* A few in a row, before and after the first that is like them. */
+#define CALLS_TO_NOTICE 12u
+
+static struct {
+	struct nam_sim_network network;
+	struct nam_server *server;
+	struct nam_worker *worker;
+	bool always;
+	bool done;
+} world;
+
+static void
+server_main(void *arg)
+{
+	struct nam_server_options options;
+	struct nam_server *server;
+
+	(void)arg;
+	nam_server_options_init(&options);
+	options.listen = "sim:server";
+	options.memory_bytes = 16u << 20;
+	options.region_bytes = 16u << 20;
+	options.pages = NAM_PAGES_4K;
+	if (nam_server_start(&options, &server, NULL, NULL))
+		abort();
+	world.server = server;
+	if (nam_server_run(server))
+		abort();
+	nam_server_destroy(server);
+}
+
+/* Round trips of so many requests. */
+static uint64_t
+ping(unsigned count)
+{
+	const struct nam_op_counters *counters = nam_worker_counters(world.worker, NAM_OP_OTHER);
+	uint64_t before = counters->round_trips;
+
+	for (unsigned i = 0; i < count; i++)
+		if (nam_rpc_call(world.worker, 0, NAM_RPC_PING, NULL, 0, NULL, NULL))
+			abort();
+	return counters->round_trips - before;
+}
+
+/* Whether the memory server is to write its replies. */
+static bool
+written(void)
+{
+	return world.worker->postboxes[0]->reply;
+}
+
+static void
+change_speed(void)
+{
+	world.network.rpc_ns = QUICK_RPC_NS;
+	(void)ping(1);
+	assert_int_equal(ping(CALLS), 2 * CALLS);
+	assert_false(written());
+	world.network.rpc_ns = SLOW_RPC_NS;
+	for (unsigned i = 0; i < CALLS_TO_NOTICE && !written(); i++)
+		assert_true(ping(1) > 2);
+	if (world.always) {
+		assert_false(written());
+		return;
+	}
+	assert_true(written());
+	assert_int_equal(ping(CALLS), CALLS);
+	assert_true(written());
+	world.network.rpc_ns = QUICK_RPC_NS;
+	for (unsigned i = 0; i < CALLS_TO_NOTICE && written(); i++)
+		(void)ping(1);
+	assert_false(written());
+	assert_int_equal(ping(CALLS), 2 * CALLS);
+}
+
+static void
+client_main(void *arg)
+{
+	struct nam_client_options options;
+	struct nam_client *client;
+
+	(void)arg;
+	while (!world.server)
+		nam_sleep_ns(100000);
+	nam_client_options_init(&options);
+	options.cluster = "sim:server";
+	options.carrier = NAM_CARRIER_FETCH;
+	options.fetch_always = world.always;
+	if (nam_client_connect(&options, &client, NULL) ||
+		nam_worker_open(client, &world.worker, NULL))
+		abort();
+	change_speed();
+	world.done = true;
+	nam_worker_close(world.worker);
+	nam_client_close(client);
+	nam_server_stop(world.server);
+}
+
+static void
+run(bool always)
+{
+	struct nam_sim_options options;
+	struct nam_diag diag = { "" };
+
+	memset(&world, 0, sizeof(world));
+	world.always = always;
+	if (nam_sim_network_read("connect-ib", &world.network, &diag))
+		fail_msg("%s", diag.text);
+	nam_sim_options_init(&options);
+	options.network = &world.network;
+	assert_int_equal(nam_sim_begin(&options), 0);
+	assert_int_equal(nam_sim_process_start("server", server_main, NULL, NULL), 0);
+	assert_int_equal(nam_sim_process_start("client", client_main, NULL, NULL), 0);
+	assert_int_equal(nam_sim_run(), 0);
+	nam_sim_end();
+	assert_true(world.done);
+}
+
+static void
+fetch__memory_server_becomes_slow_and_quick_again__WRITES_REPLIES_MEANWHILE(void **state)
+{
+	(void)state;
+	run(false);
+}
+
+static void
+fetch_always__memory_server_becomes_slow__FETCHES_ALL_THE_SAME(void **state)
+{
+	(void)state;
+	run(true);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			fetch__memory_server_becomes_slow_and_quick_again__WRITES_REPLIES_MEANWHILE),
+		cmocka_unit_test(fetch_always__memory_server_becomes_slow__FETCHES_ALL_THE_SAME),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
