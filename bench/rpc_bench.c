@@ -1,330 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rpc_bench.c -- nam-bench rpc: requests to memory servers, whatever carries them. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "../common/rpc/frame.h"
+#include "../common/rpc/rpc.h"
 #include "bench.h"
-#include "check.h"
-#include "crew.h"
-#include "progress.h"
-#include "report.h"
-#include "rpc_options.h"
-#include "text.h"
-#include "ticks.h"
+#include "requests.h"
 
-struct rpc_bench {
-	struct rpc_options options;
-	struct simulation *simulation;	/* NULL: a real cluster */
-	struct nam_client *client;
-	struct crew *crew;
-	struct rpc_part *parts;		/* of each member */
-	struct findings findings;
-	struct nam_op_counters counters;
-	struct histogram latency;
-	uint64_t ops;
-	double seconds;
-};
-
-/* One thread's share. */
-struct rpc_part {
-	struct rpc_bench *bench;
-	struct crew_member *member;
-	uint64_t remaining, done, deadline, began, ended;
+struct room {
+	uint32_t bytes;			/* of the reply */
 	uint32_t seed;
-	struct histogram latency;
+	uint8_t request[NAM_RPC_BODY_MAX], reply[NAM_RPC_BODY_MAX];
 };
-
-/* ---- measuring ---------------------------------------------------------------------------- */
 
 static void
-reply_check(struct rpc_part *part, const uint8_t *reply, uint32_t bytes, uint32_t seed)
+prepare(struct requests_part *part, void *arg)
 {
+	struct room *room = arg;
+	struct nam_rpc_echo_request echo = { part->bench->options.reply_bytes,
+		(uint32_t)part->number };
+
+	room->seed = echo.seed;
+	room->bytes = sizeof(room->reply);
+	memcpy(room->request, &echo, sizeof(echo));
+}
+
+NAM_FIBER_FN static int
+ask(struct requests_part *part, void *arg)
+{
+	struct room *room = arg;
+
+	return nam_rpc_call(part->member->worker,
+		room->seed % nam_client_servers(part->bench->client), NAM_RPC_ECHO, room->request,
+		part->bench->options.bytes, room->reply, &room->bytes); /* SUSPENDS */
+}
+
+static void
+check(struct requests_part *part, void *arg)
+{
+	const struct room *room = arg;
 	uint32_t expected = part->bench->options.reply_bytes;
 
-	for (uint32_t i = 0; i < bytes && bytes == expected; i++)
-		if (reply[i] != (uint8_t)(seed + i))
+	for (uint32_t i = 0; i < room->bytes && room->bytes == expected; i++)
+		if (room->reply[i] != (uint8_t)(room->seed + i))
 			expected = UINT32_MAX;
-	if (bytes != expected)
+	if (room->bytes != expected)
 		findings_wrong(&part->bench->findings, "a reply of %u bytes is not the one to "
-			"request %u", bytes, seed);
+			"request %u", room->bytes, room->seed);
 }
 
 static void
-call_main(void *arg)
+print(const struct requests *bench)
 {
-	struct rpc_part *part = arg;
-	struct rpc_bench *bench = part->bench;
-	const struct rpc_options *o = &bench->options;
-	uint8_t request[NAM_RPC_BODY_MAX] = { 0 }, reply[NAM_RPC_BODY_MAX];
-	uint32_t servers = nam_client_servers(bench->client);
-
-	while (part->remaining && ticks_now() < part->deadline && !bench_signal &&
-		!bench->findings.fatal) {
-		struct nam_rpc_echo_request echo = { o->reply_bytes, part->seed++ };
-		uint32_t bytes = sizeof(reply);
-		uint64_t began = ticks_now();
-		int rc;
-
-		part->remaining--;
-		memcpy(request, &echo, sizeof(echo));
-		rc = nam_rpc_call(part->member->worker, echo.seed % servers, NAM_RPC_ECHO, request,
-			o->bytes, reply, &bytes); /* SUSPENDS */
-		if (rc) {
-			findings_failed(&bench->findings, rc, "a request",
-				nam_worker_diag(part->member->worker));
-			bench->findings.fatal = rc;
-			return;
-		}
-		part->ended = ticks_now();
-		histogram_record(&part->latency, part->ended - began);
-		reply_check(part, reply, bytes, echo.seed);
-		part->done++;
-	}
+	printf("  bodies      of %u bytes, and %u back\n", bench->options.bytes,
+		bench->options.reply_bytes);
 }
 
 static void
-job_main(struct crew_member *member, void *arg)
+json(const struct requests *bench, cJSON *object)
 {
-	struct rpc_bench *bench = arg;
-	const struct rpc_options *o = &bench->options;
-	struct rpc_part *part = &bench->parts[member->number];
-	int rc = 0;
-
-	part->bench = bench;
-	part->member = member;
-	part->seed = member->number;
-	part->remaining = o->ops ? (o->ops + crew_size(bench->crew) - 1) / crew_size(bench->crew) :
-		UINT64_MAX;
-	part->began = part->ended = ticks_now();
-	part->deadline = o->ops ? UINT64_MAX : part->began + ticks_from_ns(o->seconds * 1e9);
-	if (o->fibers == 1) {
-		call_main(part);
-		return;
-	}
-	for (uint32_t i = 0; i < o->fibers && !rc; i++)
-		rc = nam_worker_spawn(member->worker, call_main, part);
-	if (rc)
-		bench->findings.fatal = rc;
-	nam_worker_run(member->worker);
-}
-
-static void
-measure(struct rpc_bench *bench)
-{
-	struct nam_op_counters before;
-	uint64_t began = UINT64_MAX, ended = 0;
-
-	crew_counters(bench->crew, NAM_OP_OTHER, &before);
-	crew_run(bench->crew, job_main, bench, NULL, NULL);
-	crew_counters(bench->crew, NAM_OP_OTHER, &bench->counters);
-	counters_subtract(&bench->counters, &before);
-	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
-		const struct rpc_part *part = &bench->parts[i];
-
-		bench->ops += part->done;
-		histogram_merge(&bench->latency, &part->latency);
-		began = part->began < began ? part->began : began;
-		ended = part->ended > ended ? part->ended : ended;
-	}
-	bench->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
-}
-
-/* ---- reporting ---------------------------------------------------------------------------- */
-
-static double
-rate_of(const struct rpc_bench *bench)
-{
-	return bench->seconds > 0 ? (double)bench->ops / bench->seconds : 0;
-}
-
-static void
-print_results(const struct rpc_bench *bench)
-{
-	const struct rpc_options *o = &bench->options;
-	struct latency_ns latency = latency_of(&bench->latency);
-	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
-	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES], e[TEXT_BYTES];
-
-	report_heading("rpc");
-	printf("  requests    %s, bodies of %u bytes and %u back, %u client%s of %u thread%s of %u "
-	       "fiber%s\n", nam_carrier_name(o->carrier), o->bytes, o->reply_bytes, o->clients,
-		o->clients == 1 ? "" : "s", o->threads, o->threads == 1 ? "" : "s", o->fibers,
-		o->fibers == 1 ? "" : "s");
-	printf("  rate        %s/s\n", text_count(a, rate_of(bench)));
-	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  max %s\n", text_ns(a, latency.mean),
-		text_ns(b, latency.p50), text_ns(c, latency.p90), text_ns(d, latency.p99),
-		text_ns(e, latency.max));
-	printf("  per request round trips %.3f  work requests %.3f  bytes in %.1f  out %.1f\n",
-		per_op.round_trips, per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
-	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
-}
-
-static int
-report(const struct rpc_bench *bench)
-{
-	const struct rpc_options *o = &bench->options;
-	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
-	cJSON *object;
-	int rc;
-
-	if (!o->quiet)
-		print_results(bench);
-	if (!o->json)
-		return 0;
-	object = cJSON_CreateObject();
-	cJSON_AddStringToObject(object, "workload", "rpc");
-	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
-	cJSON_AddStringToObject(object, "carrier", nam_carrier_name(o->carrier));
-	report_number(object, "bytes", o->bytes);
-	report_number(object, "reply_bytes", o->reply_bytes);
-	report_number(object, "fetch_bytes", o->fetch_bytes);
-	report_number(object, "clients", o->clients);
-	report_number(object, "threads", o->threads);
-	report_number(object, "fibers", o->fibers);
-	report_number(object, "memservers", nam_client_servers(bench->client));
-	report_number(object, "ops", (double)bench->ops);
-	report_number(object, "seconds", bench->seconds);
-	report_number(object, "ops_per_s", rate_of(bench));
-	report_number(object, "errors", (double)findings_total(&bench->findings));
-	cJSON_AddItemToObject(object, "latency_ns", report_latency(&bench->latency));
-	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
-	rc = report_write(object, o->json);
-	cJSON_Delete(object);
-	return rc;
-}
-
-/* ---- the whole ---------------------------------------------------------------------------- */
-
-static int
-connect_client(void *arg, struct nam_client **ret_client)
-{
-	const struct rpc_bench *bench = arg;
-	const struct rpc_options *o = &bench->options;
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	nam_client_options_init(&options);
-	options.cluster = o->cluster;
-	options.name = "nam-bench";
-	options.carrier = o->carrier;
-	options.frame_bytes = o->frame_bytes;
-	options.fetch_bytes = o->fetch_bytes;
-	options.fetch_always = o->fetch_always;
-	if (options.fibers_max < o->fibers)
-		options.fibers_max = o->fibers;
-	/* A body and its reply lie on the stack. */
-	options.stack_bytes = 64u << 10;
-	rc = nam_client_connect(&options, ret_client, &diag);
-	return rc ? bench_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
-}
-
-static int
-set_up(struct rpc_bench *bench)
-{
-	const struct rpc_options *o = &bench->options;
-	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
-	struct nam_diag diag = { "" };
-	int exit_code = connect_client(bench, &bench->client), rc;
-
-	if (exit_code)
-		return exit_code;
-	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
-		&bench->crew, &diag);
-	if (rc)
-		return bench_failed("starting the threads", rc, diag.text);
-	bench->parts = calloc(crew_size(bench->crew), sizeof(*bench->parts));
-	return bench->parts ? NAM_EXIT_OK : bench_failed("starting", -ENOMEM, NULL);
-}
-
-static int
-run_all(struct rpc_bench *bench)
-{
-	int exit_code = set_up(bench);
-
-	if (!exit_code) {
-		measure(bench);
-		exit_code = nam_exit_code(bench->findings.fatal);
-		if (bench_signal)
-			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		if (bench->ops && report(bench) && !exit_code)
-			exit_code = NAM_EXIT_NO;
-		if (!exit_code && findings_total(&bench->findings))
-			exit_code = NAM_EXIT_NO;
-	}
-	if (bench->crew)
-		crew_stop(bench->crew);
-	if (bench->client)
-		nam_client_close(bench->client);
-	free(bench->parts);
-	return exit_code;
-}
-
-static int
-run_simulated(void *arg, struct simulation *simulation)
-{
-	struct rpc_bench *bench = arg;
-
-	bench->simulation = simulation;
-	bench->options.cluster = simulation_cluster(simulation);
-	return run_all(bench);
-}
-
-/* The environment's, if no option says one: so that the report can name it. */
-static int
-choose_carrier(struct rpc_options *o)
-{
-	const char *name = getenv("NAM_CARRIER");
-
-	if (o->carrier)
-		return 0;
-	o->carrier = NAM_CARRIER_SRQ;
-	if (!name || !*name)
-		return 0;
-	if (nam_carrier_find(name) < 0) {
-		bench_complain("NAM_CARRIER in the environment is '%s'; known are srq, mailbox "
-			"and fetch", name);
-		return -EINVAL;
-	}
-	o->carrier = (enum nam_carrier)nam_carrier_find(name);
-	return 0;
+	report_number(object, "bytes", bench->options.bytes);
+	report_number(object, "reply_bytes", bench->options.reply_bytes);
 }
 
 int
 rpc_main(int argc, char **argv)
 {
-	struct rpc_bench *bench = calloc(1, sizeof(*bench));
-	struct rpc_options *o;
-	int exit_code;
+	static const struct requests_kind kind = {
+		.name = "rpc",
+		.room_bytes = sizeof(struct room),
+		.prepare = prepare,
+		.ask = ask,
+		.check = check,
+		.print = print,
+		.json = json,
+	};
 
-	if (!bench)
-		return bench_failed("starting", -ENOMEM, NULL);
-	o = &bench->options;
-	if (rpc_options_parse(argc, argv, o, &exit_code)) {
-		free(bench);
-		return exit_code;
-	}
-	bench_catch_signals();
-	if (choose_carrier(o)) {
-		exit_code = NAM_EXIT_USAGE;
-	} else if (simulation_wanted(o->cluster)) {
-		struct simulation_options options = {
-			.cluster = o->cluster,
-			.memservers = o->memservers,
-			.rpc_threads = o->rpc_threads,
-			.seed = o->seed,
-		};
-
-		progress_init(true);
-		exit_code = simulation_run(&options, run_simulated, bench);
-	} else {
-		ticks_init();
-		progress_init(true);
-		exit_code = run_all(bench);
-	}
-	free(bench);
-	return exit_code;
+	return requests_main(&kind, argc, argv);
 }

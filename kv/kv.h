@@ -74,7 +74,7 @@ void nam_kv_options_init(struct nam_kv_options *options);
  *	-NAM_E_LIMIT		the catalog is full, or a memory server has 256 stores
  *
  * Suspends:	yes.
- * Cost:	1 RPC to each memory server, one after the other, and 1 to the catalog's.
+ * Cost:	1 RPC to each memory server, one after the other, and 2 to the catalog's.
  */
 NAM_FIBER_FN int nam_kv_create(struct nam_worker *worker, const char *name,
 	const struct nam_kv_options *options) NAM_MUST_CHECK;

@@ -59,6 +59,36 @@ slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
 			ret_slots[count++] = client->slot_of_id[id];
 }
 
+/* @expected	DROP: what the name must lead to */
+NAM_FIBER_FN static int
+name_find(struct nam_worker *worker, uint16_t type, const char *name, uint64_t expected,
+	uint64_t *ret_store)
+{
+	struct nam_rpc_catalog_request request = { .superblock = expected };
+	struct nam_rpc_catalog_entry entry;
+	uint32_t bytes = sizeof(entry);
+	int rc = check_name(worker, name);
+
+	if (rc)
+		return rc;
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
+		&entry, &bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOINDEX)
+		return nam_diag_set(&worker->diag, rc, "there is no store '%s' in the catalog",
+			name);
+	if (rc)
+		return rc;
+	if (bytes != sizeof(entry))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (!nam_catalog_kv_store(entry.superblock))
+		return nam_diag_set(&worker->diag, -NAM_E_KIND,
+			"'%s' is an index and no key-value store: choose another name, or use the "
+			"index", name);
+	*ret_store = nam_catalog_kv_store(entry.superblock);
+	return 0;
+}
+
 /* ---- create -------------------------------------------------------------------------------- */
 
 /* @ret_request	what each memory server is asked for, but for its number */
@@ -140,6 +170,13 @@ store_create(struct nam_worker *worker, const char *name,
 	return rc;
 }
 
+static int
+name_taken(struct nam_worker *worker, const char *name)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_INDEX_EXISTS, "there is a store or an index '%s' "
+		"already: drop it, or choose another name", name);
+}
+
 NAM_FIBER_FN static int
 name_put(struct nam_worker *worker, const char *name, uint64_t store)
 {
@@ -151,8 +188,7 @@ name_put(struct nam_worker *worker, const char *name, uint64_t store)
 	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
 		sizeof(request), NULL, &none); /* SUSPENDS */
 	if (rc == -NAM_E_INDEX_EXISTS)
-		return nam_diag_set(&worker->diag, rc, "there is a store or an index '%s' already: "
-			"drop it, or choose another name", name);
+		return name_taken(worker, name);
 	if (rc == -NAM_E_LIMIT)
 		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
 			"'%s' is made", name);
@@ -164,6 +200,7 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 {
 	struct nam_rpc_kv_create_request request;
 	uint16_t slots[NAM_SERVERS_MAX];
+	uint64_t taken;
 	int rc = check_name(worker, name), drop_rc;
 
 	if (!rc)
@@ -172,7 +209,11 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 		return rc;
 	slots_in_order(worker->client, slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = store_create(worker, name, &request, slots); /* SUSPENDS */
+	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &taken); /* SUSPENDS */
+	if (!rc || rc == -NAM_E_KIND)
+		rc = name_taken(worker, name);
+	else if (rc == -NAM_E_NOINDEX)
+		rc = store_create(worker, name, &request, slots); /* SUSPENDS */
 	nam_race_point("kv.created");
 	if (!rc) {
 		rc = name_put(worker, name, request.store); /* SUSPENDS */
@@ -188,36 +229,6 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 }
 
 /* ---- open ---------------------------------------------------------------------------------- */
-
-/* @expected	DROP: what the name must lead to */
-NAM_FIBER_FN static int
-name_find(struct nam_worker *worker, uint16_t type, const char *name, uint64_t expected,
-	uint64_t *ret_store)
-{
-	struct nam_rpc_catalog_request request = { .superblock = expected };
-	struct nam_rpc_catalog_entry entry;
-	uint32_t bytes = sizeof(entry);
-	int rc = check_name(worker, name);
-
-	if (rc)
-		return rc;
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
-		&entry, &bytes); /* SUSPENDS */
-	if (rc == -NAM_E_NOINDEX)
-		return nam_diag_set(&worker->diag, rc, "there is no store '%s' in the catalog",
-			name);
-	if (rc)
-		return rc;
-	if (bytes != sizeof(entry))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (!nam_catalog_kv_store(entry.superblock))
-		return nam_diag_set(&worker->diag, -NAM_E_KIND,
-			"'%s' is an index and no key-value store: choose another name, or use the "
-			"index", name);
-	*ret_store = nam_catalog_kv_store(entry.superblock);
-	return 0;
-}
 
 NAM_FIBER_FN static int
 describe(struct nam_worker *worker, uint32_t slot, uint64_t store,

@@ -19,7 +19,7 @@ PAGES = {
     "nam-memserver": {None: []},
     "namctl": {None: []},
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
-                  "nam-bench rpc": ["rpc"],
+                  "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"],
                   "nam-bench figure": ["figure"]},
 }
 

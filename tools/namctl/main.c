@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c -- namctl: look after memory servers and indexes from a shell. */
+/* main.c -- namctl: look after memory servers, indexes and stores from a shell. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static const char help[] =
 	"Usage: namctl --cluster CLUSTER [OPTION]... COMMAND\n"
-	"Look after memory servers and their indexes.  Text in, text out.\n"
+	"Look after memory servers, indexes and stores.  Text in, text out.\n"
 	"\n"
 	"  status                         the memory servers, one line each\n"
 	"  index create NAME              an empty index\n"
@@ -41,13 +41,26 @@ static const char help[] =
 	"                                 end open.  KEY<TAB>PAYLOAD, as load wants it\n"
 	"        --limit N                at most N pairs\n"
 	"        --reverse                downwards\n"
+	"  kv create NAME                 an empty key-value store\n"
+	"        --mode MODE              cache (default): what finds no room evicts others;\n"
+	"                                 store: what finds no room is refused\n"
+	"        --memory SIZE            of all memory servers together (default 64M)\n"
+	"        --partitions N           of each memory server, 1 to 1024 (default 16, or as\n"
+	"                                 many as the memory allows)\n"
+	"  kv list                        names, one a line\n"
+	"  kv stat NAME                   pairs, memory, hits, misses, evictions\n"
+	"  kv get NAME KEY                its value\n"
+	"  kv put NAME KEY VALUE          add, or replace the value; -: from standard input\n"
+	"  kv delete NAME KEY             take it out\n"
+	"  kv drop NAME                   give the store up, and its memory back\n"
 	"  doctor [FABRIC]                what this machine has for shm and for verbs, what is\n"
 	"                                 missing and what to do; needs no cluster\n"
 	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
 	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex\n"
-	"                      (all bytes); default u64 for keys of 8 bytes, else text\n"
+	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv:\n"
+	"                      text (default) or hex, and values alike\n"
 	"  --json              results as JSON\n"
 	"  --quiet             no text where the exit status says it all\n"
 	"  --help, --version\n"
@@ -81,6 +94,13 @@ static const struct command commands[] = {
 	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD", true, false },
 	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]", true, false },
 	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH", true, false },
+	{ "kv", "create", ctl_kv_create, 1, 1, "NAME", true, false },
+	{ "kv", "list", ctl_kv_list, 0, 0, "", false, false },
+	{ "kv", "stat", ctl_kv_stat, 1, 1, "NAME", false, false },
+	{ "kv", "get", ctl_kv_get, 2, 2, "NAME KEY", false, false },
+	{ "kv", "put", ctl_kv_put, 3, 3, "NAME KEY VALUE", false, false },
+	{ "kv", "delete", ctl_kv_delete, 2, 2, "NAME KEY", false, false },
+	{ "kv", "drop", ctl_kv_drop, 1, 1, "NAME", true, false },
 	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]", false, true },
 };
 
@@ -104,6 +124,9 @@ enum {
 	OPT_LIMIT,
 	OPT_REVERSE,
 	OPT_ROOT,
+	OPT_MODE,
+	OPT_MEMORY,
+	OPT_PARTITIONS,
 	OPT_HELP,
 	OPT_VERSION,
 };
@@ -126,6 +149,9 @@ static const struct option options_known[] = {
 	{ "limit", required_argument, NULL, OPT_LIMIT },
 	{ "reverse", no_argument, NULL, OPT_REVERSE },
 	{ "root", required_argument, NULL, OPT_ROOT },
+	{ "mode", required_argument, NULL, OPT_MODE },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "partitions", required_argument, NULL, OPT_PARTITIONS },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -152,6 +178,9 @@ static const struct {
 	{ OPT_LIMIT, "--limit", ctl_range },
 	{ OPT_REVERSE, "--reverse", ctl_range },
 	{ OPT_ROOT, "--root", ctl_doctor },
+	{ OPT_MODE, "--mode", ctl_kv_create },
+	{ OPT_MEMORY, "--memory", ctl_kv_create },
+	{ OPT_PARTITIONS, "--partitions", ctl_kv_create },
 };
 
 #define BELONGS_COUNT (sizeof(belongs) / sizeof(belongs[0]))
@@ -232,6 +261,13 @@ take(struct ctl *ctl, int option, const char *value)
 	case OPT_ROOT:
 		ctl->root = value;
 		return 0;
+	case OPT_MODE:
+		return ctl_kv_mode_parse(value, &ctl->kv_create.mode);
+	case OPT_MEMORY:
+		return ctl_kv_memory_parse(value, &ctl->kv_create.memory_bytes);
+	case OPT_PARTITIONS:
+		return take_number32("--partitions", value, 1, NAM_KV_PARTITIONS_MAX,
+			&ctl->kv_create.partitions);
 	default:
 		ctl->reverse = true;
 		return 0;
@@ -271,6 +307,9 @@ check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
 		if (!strcmp(words[0], "index"))
 			ctl_complain("index %s: say create, list, stat, verify or drop; see namctl "
 				     "--help", count > 1 ? words[1] : "what?");
+		else if (!strcmp(words[0], "kv"))
+			ctl_complain("kv %s: say create, list, stat, get, put, delete or drop; see "
+				     "namctl --help", count > 1 ? words[1] : "what?");
 		else
 			ctl_complain("there is no command '%s': see namctl --help", words[0]);
 		return NULL;
@@ -339,6 +378,7 @@ main(int argc, char **argv)
 	int exit_code;
 
 	nam_index_options_init(&ctl.create);
+	nam_kv_options_init(&ctl.kv_create);
 	command = parse(argc, argv, &ctl, &args, &exit_code);
 	if (!command)
 		return exit_code;

@@ -10,6 +10,7 @@
  *	data.c		get, put, delete, range
  *	load.c		load
  *	tsv.c		its input
+ *	kv.c		all about key-value stores
  *	doctor.c	doctor
  *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
  *	examine.c	what it lacks
@@ -37,6 +38,7 @@ struct ctl {
 	struct nam_index_options create;
 	const char *bounds;		/* NULL: not said */
 	bool partitioning_said, head_interval_said;
+	struct nam_kv_options kv_create;	/* of kv create */
 	/* of put, load, range */
 	bool only_new;
 	bool replace;
@@ -48,6 +50,7 @@ struct ctl {
 	struct nam_worker *worker;
 	/* of the command: opened by ctl_open() */
 	struct nam_index *index;
+	struct nam_kv *kv;
 	const char *index_name;
 	struct key_format format;
 	bool unique;
@@ -67,6 +70,16 @@ int ctl_get(struct ctl *ctl, char **args);
 int ctl_put(struct ctl *ctl, char **args);
 int ctl_delete(struct ctl *ctl, char **args);
 int ctl_range(struct ctl *ctl, char **args);
+int ctl_kv_create(struct ctl *ctl, char **args);
+int ctl_kv_list(struct ctl *ctl, char **args);
+int ctl_kv_stat(struct ctl *ctl, char **args);
+int ctl_kv_drop(struct ctl *ctl, char **args);
+int ctl_kv_get(struct ctl *ctl, char **args);
+int ctl_kv_put(struct ctl *ctl, char **args);
+int ctl_kv_delete(struct ctl *ctl, char **args);
+/* An option of kv create.  Each returns an exit code, and complains itself. */
+int ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode) NAM_MUST_CHECK;
+int ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
 
 /* ---- signals.c ----------------------------------------------------------------------------- */
 

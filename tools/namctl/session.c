@@ -75,6 +75,7 @@ ctl_disconnect(struct ctl *ctl)
 {
 	if (ctl->index)
 		nam_index_close(ctl->index);
+	nam_kv_close(ctl->kv);
 	if (ctl->worker)
 		nam_worker_close(ctl->worker);
 	if (ctl->client)

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * requests.h -- closed loops of requests to memory servers, by each carrier: what nam-bench rpc and
+ * kv have in common.
+ */
+#ifndef NAM_BENCH_REQUESTS_H
+#define NAM_BENCH_REQUESTS_H
+
+#include "check.h"
+#include "crew.h"
+#include "histogram.h"
+#include "report.h"
+#include "requests_options.h"
+
+struct requests;
+struct requests_part;
+
+/* What is asked. */
+struct requests_kind {
+	const char *name;		/* the subcommand */
+	size_t room_bytes;		/* of a fiber's request and reply: what `room` is */
+	int (*begin)(struct requests *bench);	/* an exit code; complains itself; or NULL */
+	void (*end)(struct requests *bench);	/* or NULL */
+	/* Before the time is taken, a request; and afterwards. */
+	void (*prepare)(struct requests_part *part, void *room);
+	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *room);
+	void (*check)(struct requests_part *part, void *room);
+	void (*print)(const struct requests *bench);	/* a line about it */
+	void (*json)(const struct requests *bench, cJSON *object);
+};
+
+struct requests {
+	const struct requests_kind *kind;
+	struct requests_options options;
+	struct simulation *simulation;	/* NULL: a real cluster */
+	struct nam_client *client;
+	struct crew *crew;
+	struct requests_part *parts;	/* of each member */
+	struct findings findings;
+	struct nam_op_counters counters;
+	struct histogram latency;
+	uint64_t ops;
+	double seconds;
+	/* kv */
+	char name[32];
+	struct zipf zipf;
+};
+
+/* One thread's share. */
+struct requests_part {
+	struct requests *bench;
+	struct crew_member *member;
+	struct nam_rng rng;
+	struct nam_kv *kv;
+	uint64_t number;		/* of its requests, so far */
+	uint64_t remaining, done, deadline, began, ended;
+	struct histogram latency;
+};
+
+/* The whole of a subcommand. */
+int requests_main(const struct requests_kind *kind, int argc, char **argv);
+
+#endif /* NAM_BENCH_REQUESTS_H */

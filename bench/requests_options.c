@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "requests_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../common/rpc/frame.h"
+#include "../kv/kv.h"
+#include "bench.h"
+#include "options.h"
+#include "report.h"
+#include "simulation.h"
+
+#define SECONDS_DEFAULT 2.0
+#define SECONDS_SIMULATED 0.002
+#define KEYS_DEFAULT 100000u
+#define KEYS_SIMULATED 10000u
+#define MIXED_FETCHED 512u		/* as the paper does */
+
+static const char rpc_help[] =
+	"Usage: nam-bench rpc --cluster CLUSTER [OPTION]...\n"
+	"Requests to memory servers, closed loop: every reply is checked.\n"
+	"\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
+	"                      sim:PROFILE: a simulated cluster\n"
+	"  --carrier CARRIER   srq, mailbox or fetch (default: the environment's NAM_CARRIER,\n"
+	"                      else srq)\n"
+	"  --bytes N           of a request's body, 8 to 4072 (default 32)\n"
+	"  --reply-bytes N     of a reply's body, 0 to 4072 (default 32)\n"
+	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
+	"                      are not the body's (default: as many as this reply takes)\n"
+	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"
+	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+	"  --threads N         (default 1)\n"
+	"  --fibers N          of each thread, a request each (default 1)\n"
+	"  --ops N             how many in all, or\n"
+	"  --seconds S         how long (default 2; simulated: 0.002)\n"
+	"  --clients N         simulated: processes, each with its threads (default 1)\n"
+	"  --memservers N      simulated (default 1)\n"
+	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	"  --seed N            of the simulation (default 1)\n"
+	"  --json FILE         results as JSON; - for standard output\n"
+	"  --quiet             no table\n"
+	"  --help              this text\n"
+	"\n"
+	NAM_EXIT_HELP;
+
+static const char kv_help[] =
+	"Usage: nam-bench kv --cluster CLUSTER [OPTION]...\n"
+	"A key-value store that memory servers keep, closed loop: it is made, filled, read and\n"
+	"written, and dropped.  Keys have 16 bytes; every value is checked.\n"
+	"\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
+	"                      sim:PROFILE: a simulated cluster\n"
+	"  --carrier CARRIER   srq, mailbox or fetch (default: the environment's NAM_CARRIER,\n"
+	"                      else srq)\n"
+	"  --get-percent P     of operations that read, 0 to 100; the others write (default 95)\n"
+	"  --distribution D    of the keys that are asked for: uniform (default) or zipfian,\n"
+	"                      with a parameter of 0.99\n"
+	"  --value-bytes N     0 to 3800 (default 32); mixed: 1 to 899, 43 on average, as the\n"
+	"                      texts were of which the RFP paper tells\n"
+	"  --keys N            (default 100k; simulated: 10k)\n"
+	"  --partitions N      of each memory server, 1 to 1024 (default 16)\n"
+	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
+	"                      are not the value's (default: as many as a value takes; mixed:\n"
+	"                      560)\n"
+	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"
+	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+	"  --threads N         (default 1)\n"
+	"  --fibers N          of each thread, a request each (default 1)\n"
+	"  --ops N             how many in all, or\n"
+	"  --seconds S         how long (default 2; simulated: 0.002)\n"
+	"  --clients N         simulated: processes, each with its threads (default 1)\n"
+	"  --memservers N      simulated (default 1)\n"
+	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	"  --seed N            (default 1)\n"
+	"  --json FILE         results as JSON; - for standard output\n"
+	"  --quiet             no table\n"
+	"  --help              this text\n"
+	"\n"
+	NAM_EXIT_HELP;
+
+enum {
+	OPT_CLUSTER = 256, OPT_CARRIER, OPT_BYTES, OPT_REPLY_BYTES, OPT_FETCH_BYTES,
+	OPT_FRAME_BYTES, OPT_ALWAYS, OPT_THREADS, OPT_FIBERS, OPT_OPS, OPT_SECONDS, OPT_CLIENTS,
+	OPT_MEMSERVERS, OPT_RPC_THREADS, OPT_SEED, OPT_JSON, OPT_QUIET, OPT_HELP,
+	OPT_GET_PERCENT, OPT_DISTRIBUTION, OPT_VALUE_BYTES, OPT_KEYS, OPT_PARTITIONS,
+};
+
+#define COMMON_OPTIONS                                                                              \
+	{ "cluster", required_argument, NULL, OPT_CLUSTER },                                        \
+	{ "carrier", required_argument, NULL, OPT_CARRIER },                                        \
+	{ "fetch-bytes", required_argument, NULL, OPT_FETCH_BYTES },                                \
+	{ "frame-bytes", required_argument, NULL, OPT_FRAME_BYTES },                                \
+	{ "always", no_argument, NULL, OPT_ALWAYS },                                                \
+	{ "threads", required_argument, NULL, OPT_THREADS },                                        \
+	{ "fibers", required_argument, NULL, OPT_FIBERS },                                          \
+	{ "ops", required_argument, NULL, OPT_OPS },                                                \
+	{ "seconds", required_argument, NULL, OPT_SECONDS },                                        \
+	{ "clients", required_argument, NULL, OPT_CLIENTS },                                        \
+	{ "memservers", required_argument, NULL, OPT_MEMSERVERS },                                  \
+	{ "rpc-threads", required_argument, NULL, OPT_RPC_THREADS },                                \
+	{ "seed", required_argument, NULL, OPT_SEED },                                              \
+	{ "json", required_argument, NULL, OPT_JSON },                                              \
+	{ "quiet", no_argument, NULL, OPT_QUIET },                                                  \
+	{ "help", no_argument, NULL, OPT_HELP },                                                    \
+	{ NULL, 0, NULL, 0 }
+
+static const struct option rpc_known[] = {
+	{ "bytes", required_argument, NULL, OPT_BYTES },
+	{ "reply-bytes", required_argument, NULL, OPT_REPLY_BYTES },
+	COMMON_OPTIONS,
+};
+
+static const struct option kv_known[] = {
+	{ "get-percent", required_argument, NULL, OPT_GET_PERCENT },
+	{ "distribution", required_argument, NULL, OPT_DISTRIBUTION },
+	{ "value-bytes", required_argument, NULL, OPT_VALUE_BYTES },
+	{ "keys", required_argument, NULL, OPT_KEYS },
+	{ "partitions", required_argument, NULL, OPT_PARTITIONS },
+	COMMON_OPTIONS,
+};
+
+static int
+take_carrier(struct requests_options *o, const char *value)
+{
+	int carrier = nam_carrier_find(value);
+
+	if (carrier < 0)
+		return option_bad_choice("--carrier", value, "srq, mailbox or fetch");
+	o->carrier = (enum nam_carrier)carrier;
+	return 0;
+}
+
+static int
+take_distribution(struct requests_options *o, const char *value)
+{
+	o->zipfian = !strcmp(value, "zipfian");
+	return o->zipfian || !strcmp(value, "uniform") ? 0 :
+		option_bad_choice("--distribution", value, "uniform or zipfian");
+}
+
+static int
+take_value_bytes(struct requests_options *o, const char *value)
+{
+	o->mixed = !strcmp(value, "mixed");
+	if (o->mixed)
+		return 0;
+	return option_count32("--value-bytes", value, 0, NAM_KV_VALUE_BYTES_MAX, &o->value_bytes);
+}
+
+static int
+take_kv(struct requests_options *o, int option, const char *value)
+{
+	switch (option) {
+	case OPT_GET_PERCENT:
+		return option_number("--get-percent", value, 0, 100, &o->get_percent);
+	case OPT_DISTRIBUTION:
+		return take_distribution(o, value);
+	case OPT_VALUE_BYTES:
+		return take_value_bytes(o, value);
+	case OPT_KEYS:
+		return option_count("--keys", value, 1, 1ull << 32, &o->keys);
+	default:
+		return option_count32("--partitions", value, 1, NAM_KV_PARTITIONS_MAX,
+			&o->partitions);
+	}
+}
+
+static int
+take(struct requests_options *o, int option, const char *value)
+{
+	switch (option) {
+	case OPT_CLUSTER:
+		o->cluster = value;
+		return 0;
+	case OPT_CARRIER:
+		return take_carrier(o, value);
+	case OPT_BYTES:
+		return option_count32("--bytes", value, sizeof(struct nam_rpc_echo_request),
+			NAM_RPC_BODY_MAX, &o->bytes);
+	case OPT_REPLY_BYTES:
+		return option_count32("--reply-bytes", value, 0, NAM_RPC_BODY_MAX,
+			&o->reply_bytes);
+	case OPT_FETCH_BYTES:
+		return option_count32("--fetch-bytes", value, NAM_FRAME_OVERHEAD,
+			NAM_FRAME_BYTES_MAX, &o->fetch_bytes);
+	case OPT_FRAME_BYTES:
+		return option_count32("--frame-bytes", value, NAM_FRAME_BYTES_MIN,
+			NAM_FRAME_BYTES_MAX, &o->frame_bytes);
+	case OPT_ALWAYS:
+		o->fetch_always = true;
+		return 0;
+	case OPT_THREADS:
+		return option_count32("--threads", value, 1, 1024, &o->threads);
+	case OPT_FIBERS:
+		return option_count32("--fibers", value, 1, 1024, &o->fibers);
+	case OPT_OPS:
+		return option_count("--ops", value, 1, UINT64_MAX / 2, &o->ops);
+	case OPT_SECONDS:
+		return option_number("--seconds", value, 0.00001, 1e6, &o->seconds);
+	case OPT_CLIENTS:
+		return option_count32("--clients", value, 1, 1000, &o->clients);
+	case OPT_MEMSERVERS:
+		return option_count32("--memservers", value, 1, SIMULATION_MEMSERVERS_MAX,
+			&o->memservers);
+	case OPT_RPC_THREADS:
+		return option_count32("--rpc-threads", value, 1, 64, &o->rpc_threads);
+	case OPT_SEED:
+		return option_count("--seed", value, 0, UINT64_MAX, &o->seed);
+	case OPT_JSON:
+		o->json = value;
+		return 0;
+	case OPT_QUIET:
+		o->quiet = true;
+		return 0;
+	default:
+		return take_kv(o, option, value);
+	}
+}
+
+/* How much of a reply's body one fetch is to hold. */
+static uint32_t
+body_bytes(const struct requests_options *o)
+{
+	if (strcmp(o->subcommand, "kv") != 0)
+		return o->reply_bytes;
+	return o->mixed ? MIXED_FETCHED : o->value_bytes;
+}
+
+/* What one option cannot know of the others. */
+static int
+settle(struct requests_options *o)
+{
+	bool simulated;
+
+	o->cluster = bench_cluster(o->cluster, o->subcommand);
+	if (!o->cluster)
+		return -1;
+	simulated = simulation_wanted(o->cluster);
+	if (!simulated && (o->clients || o->memservers || o->rpc_threads)) {
+		bench_complain("--clients, --memservers, --rpc-threads: only of a simulated "
+			"cluster; say --cluster sim:PROFILE, or start more of nam-bench");
+		return -1;
+	}
+	if (o->ops && o->seconds > 0) {
+		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
+	if (o->frame_bytes % 64) {
+		bench_complain("--frame-bytes: %u is not a multiple of 64", o->frame_bytes);
+		return -1;
+	}
+	if (!(o->seconds > 0))
+		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
+	o->clients += !o->clients;
+	o->memservers += !o->memservers;
+	if (!o->fetch_bytes)
+		o->fetch_bytes = nam_frame_bytes((uint32_t)sizeof(struct nam_rpc_header) +
+			body_bytes(o));
+	if (!o->keys)
+		o->keys = simulated ? KEYS_SIMULATED : KEYS_DEFAULT;
+	if (o->json && report_check(o->json))
+		return -1;
+	if (o->json && !strcmp(o->json, "-"))
+		o->quiet = true;
+	return 0;
+}
+
+int
+requests_options_parse(const char *subcommand, int argc, char **argv,
+	struct requests_options *ret_options, int *ret_exit)
+{
+	bool kv = !strcmp(subcommand, "kv");
+	struct requests_options options = {
+		.subcommand = subcommand, .bytes = 32, .reply_bytes = 32, .threads = 1,
+		.fibers = 1, .seed = 1, .get_percent = 95, .value_bytes = 32,
+	};
+	int option;
+
+	*ret_exit = NAM_EXIT_USAGE;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":", kv ? kv_known : rpc_known, NULL)) != -1) {
+		if (option == OPT_HELP) {
+			fputs(kv ? kv_help : rpc_help, stdout);
+			*ret_exit = NAM_EXIT_OK;
+			return 1;
+		}
+		if (option == '?' || option == ':') {
+			option_unknown(argc, argv, option);
+			return 1;
+		}
+		if (take(&options, option, optarg))
+			return 1;
+	}
+	if (optind < argc) {
+		bench_complain("what is '%s'?  See nam-bench %s --help", argv[optind], subcommand);
+		return 1;
+	}
+	if (settle(&options))
+		return 1;
+	*ret_options = options;
+	return 0;
+}

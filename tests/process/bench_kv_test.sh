@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench kv: by each carrier, on real memory servers and on a simulated card, where fetching
+# beats replies by WRITE as it did for those who measured it, whatever is asked for.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+
+test_bench() {
+	local carrier
+
+	for carrier in srq mailbox fetch; do
+		expect 0 nam-bench kv --carrier $carrier --keys 2k --ops "$(nam_scaled 4000 400)" \
+			--value-bytes mixed --distribution zipfian --get-percent 50 --threads 2 \
+			--fibers 4 --json -
+		json 'r["workload"] == "kv" and r["errors"] == 0 and r["value_bytes"] == "mixed" and
+			r["carrier"] == "'$carrier'" and r["ops"] > 0'
+		expect 0 namctl kv list
+		prints ""
+	done
+	expect 2 nam-bench kv --distribution bell
+	says "'bell' is not known"
+	expect 2 nam-bench kv --value-bytes 3801
+	says 3800
+	expect 2 nam-bench kv --bytes 3
+	says '--bytes'
+}
+
+# Sets $rate.
+simulate() {
+	expect 0 nam-bench kv --cluster sim:connectx3 --seconds 0.0003 --json - "$@"
+	json 'r["errors"] == 0'
+	python json 'int(r["ops_per_s"])'
+	rate=$value
+}
+
+# The memory server's card sends 2.11 M/s, and serves 11.26 M/s.
+test_simulated() {
+	local share distribution reply
+
+	for share in 95 50 5; do
+		for distribution in uniform zipfian; do
+			set -- --get-percent $share --distribution $distribution --clients 35
+			simulate "$@" --carrier mailbox
+			json '1.9e6 < r["ops_per_s"] < 2.15e6 and r["per_op"]["round_trips"] == 1'
+			reply=$rate
+			simulate "$@" --carrier fetch
+			json '2 <= r["per_op"]["round_trips"] <= 2.02'
+			[ $((rate * 10)) -ge $((reply * 24)) ] ||
+				fail "$*: fetch $rate/s, replies by WRITE $reply/s"
+		done
+	done
+	# A value that one fetch does not hold takes another.
+	simulate --clients 35 --carrier fetch --get-percent 100 --value-bytes 64 --fetch-bytes 80
+	json '3 <= r["per_op"]["round_trips"] <= 3.02'
+	simulate --clients 35 --carrier fetch --get-percent 100 --value-bytes 128 --fetch-bytes 176
+	json '2 <= r["per_op"]["round_trips"] <= 2.02'
+}
+
+test_simulated
+nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+export NAM_CLUSTER=$cluster
+test_bench
+nam_servers_stop || fail "the servers did not end well"
+finish "nam-bench kv: all as it should be"

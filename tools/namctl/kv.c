@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kv.c -- key-value stores: all about them, and about their pairs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "namctl.h"
+
+#define VALUE_TEXT_BYTES (2 * NAM_KV_VALUE_BYTES_MAX + 1)
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+int
+ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode)
+{
+	if (!strcmp(text, "cache"))
+		*ret_mode = NAM_KV_CACHE;
+	else if (!strcmp(text, "store"))
+		*ret_mode = NAM_KV_STORE;
+	else {
+		ctl_complain("--mode: '%s' is neither cache nor store", text);
+		return NAM_EXIT_USAGE;
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "kMGT";
+	uint64_t value = 0;
+	const char *at = text, *unit;
+	unsigned shift = 0;
+
+	while (*at >= '0' && *at <= '9' && value < UINT64_MAX >> 8)
+		value = value * 10 + (uint64_t)(*at++ - '0');
+	unit = *at ? strchr(units, *at) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		at++;
+	}
+	if (at == text || *at || !value || value > UINT64_MAX >> 8 >> shift) {
+		ctl_complain("--memory: '%s' is not a size; write for example 64M", text);
+		return NAM_EXIT_USAGE;
+	}
+	*ret_bytes = value << shift;
+	return NAM_EXIT_OK;
+}
+
+/* ---- bytes as text ------------------------------------------------------------------------- */
+
+static bool
+is_hex(const struct ctl *ctl)
+{
+	return ctl->key_type && !strcmp(ctl->key_type, "hex");
+}
+
+static int
+check_key_type(const struct ctl *ctl)
+{
+	if (!ctl->key_type || is_hex(ctl) || !strcmp(ctl->key_type, "text"))
+		return NAM_EXIT_OK;
+	ctl_complain("--key-type: '%s' is not text or hex, as keys of stores are written",
+		ctl->key_type);
+	return NAM_EXIT_USAGE;
+}
+
+/* An argument's bytes, in place. */
+static int
+take_bytes(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t length = strlen(text);
+
+	*ret_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+	if (!is_hex(ctl))
+		return NAM_EXIT_OK;
+	for (size_t i = 0; i < length; i++) {
+		const char *digit = strchr(digits, text[i] >= 'A' && text[i] <= 'F' ?
+			text[i] - 'A' + 'a' : text[i]);
+
+		if (!digit || length % 2) {
+			ctl_complain("'%s' is not two hexadecimal digits for each byte", text);
+			return NAM_EXIT_USAGE;
+		}
+		if (i % 2)
+			text[i / 2] = (char)(text[i / 2] | (digit - digits));
+		else
+			text[i / 2] = (char)((digit - digits) << 4);
+	}
+	*ret_bytes /= 2;
+	return NAM_EXIT_OK;
+}
+
+static void
+hex_print(const uint8_t *bytes, uint32_t count, char text[VALUE_TEXT_BYTES])
+{
+	for (uint32_t i = 0; i < count; i++)
+		(void)snprintf(text + (size_t)2 * i, 3, "%02x", bytes[i]);
+	text[(size_t)2 * count] = '\0';
+}
+
+/* Whether a string may have them: UTF-8 without a zero, in its shortest form. */
+static bool
+is_utf8(const uint8_t *bytes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		static const uint32_t least[] = { 1, 0x80, 0x800, 0x10000 };
+		uint8_t first = bytes[i];
+		unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+		uint32_t code = more ? first & (0x3fu >> more) : first;
+
+		if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || more > count - 1 - i)
+			return false;
+		for (unsigned k = 0; k < more; k++) {
+			if ((bytes[++i] & 0xc0) != 0x80)
+				return false;
+			code = code << 6 | (bytes[i] & 0x3f);
+		}
+		if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+			return false;
+	}
+	return true;
+}
+
+/* NAME, or NAME_hex. */
+static void
+json_bytes(cJSON *object, const char *name, const uint8_t *bytes, uint32_t count, bool hex)
+{
+	char text[VALUE_TEXT_BYTES], hex_name[32];
+
+	if (hex || !is_utf8(bytes, count)) {
+		(void)snprintf(hex_name, sizeof(hex_name), "%s_hex", name);
+		hex_print(bytes, count, text);
+		cJSON_AddStringToObject(object, hex_name, text);
+		return;
+	}
+	memcpy(text, bytes, count);
+	text[count] = '\0';
+	cJSON_AddStringToObject(object, name, text);
+}
+
+/* ---- stores -------------------------------------------------------------------------------- */
+
+static const char *
+mode_name(const struct nam_kv_options *options)
+{
+	return options->mode == NAM_KV_CACHE ? "cache" : "store";
+}
+
+static int
+open_store(struct ctl *ctl, const char *name)
+{
+	int rc = nam_kv_open(ctl->worker, name, &ctl->kv); /* SUSPENDS */
+
+	if (rc == -NAM_E_NOINDEX) {
+		ctl_complain("there is no store '%s': namctl kv list shows which there are "
+			     "(NAM_E_NOINDEX)", name);
+		return NAM_EXIT_NOINDEX;
+	}
+	return rc ? ctl_worker_failed(ctl, name, rc) : NAM_EXIT_OK;
+}
+
+int
+ctl_kv_create(struct ctl *ctl, char **args)
+{
+	const struct nam_kv_options *is;
+	char bytes[24];
+	int exit_code, rc = nam_kv_create(ctl->worker, args[0], &ctl->kv_create); /* SUSPENDS */
+
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	exit_code = open_store(ctl, args[0]); /* SUSPENDS */
+	if (exit_code)
+		return exit_code;
+	is = nam_kv_properties(ctl->kv);
+	ctl_say(ctl, "created %s: %s, %s in %u partitions on each of %u memory servers", args[0],
+		mode_name(is), ctl_bytes(bytes, is->memory_bytes), is->partitions,
+		nam_client_servers(ctl->client));
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "store", args[0]);
+		cJSON_AddStringToObject(object, "mode", mode_name(is));
+		ctl_json_u64(object, "memory_bytes", is->memory_bytes);
+		ctl_json_u64(object, "partitions", is->partitions);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
+static int
+list_one(void *arg, const char *name)
+{
+	if (arg)
+		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
+	else
+		puts(name);
+	return 0;
+}
+
+int
+ctl_kv_list(struct ctl *ctl, char **args)
+{
+	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *names = object ? cJSON_AddArrayToObject(object, "stores") : NULL;
+	int rc = nam_kv_list(ctl->worker, list_one, names); /* SUSPENDS */
+
+	(void)args;
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, "listing the stores", rc);
+	}
+	if (object)
+		ctl_json_print(object);
+	return NAM_EXIT_OK;
+}
+
+static void
+print_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *stat)
+{
+	const struct nam_kv_options *is = nam_kv_properties(ctl->kv);
+	char used[24], room[24], memory[24];
+
+	printf("store            %s\n", name);
+	printf("mode             %s\n", mode_name(is));
+	printf("memory           %s: %u partitions on each of %u memory servers\n",
+		ctl_bytes(memory, is->memory_bytes), is->partitions, stat->servers);
+	printf("pairs            %" PRIu64 ", %" PRIu64 " bytes\n", stat->keys, stat->bytes);
+	printf("used             %s of %s\n", ctl_bytes(used, stat->used_bytes),
+		ctl_bytes(room, stat->room_bytes));
+	printf("hits             %" PRIu64 "\n", stat->hits);
+	printf("misses           %" PRIu64 "\n", stat->misses);
+	printf("puts             %" PRIu64 "\n", stat->puts);
+	printf("deletes          %" PRIu64 "\n", stat->deletes);
+	printf("evictions        %" PRIu64 "\n", stat->evictions);
+	printf("refusals         %" PRIu64 "\n", stat->refusals);
+}
+
+static void
+json_stat(const struct ctl *ctl, const char *name, const struct nam_kv_stat *stat)
+{
+	const struct nam_kv_options *is = nam_kv_properties(ctl->kv);
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "store", name);
+	cJSON_AddStringToObject(object, "mode", mode_name(is));
+	ctl_json_u64(object, "memory_bytes", is->memory_bytes);
+	ctl_json_u64(object, "partitions", is->partitions);
+	ctl_json_u64(object, "servers", stat->servers);
+	ctl_json_u64(object, "keys", stat->keys);
+	ctl_json_u64(object, "bytes", stat->bytes);
+	ctl_json_u64(object, "used_bytes", stat->used_bytes);
+	ctl_json_u64(object, "room_bytes", stat->room_bytes);
+	ctl_json_u64(object, "hits", stat->hits);
+	ctl_json_u64(object, "misses", stat->misses);
+	ctl_json_u64(object, "puts", stat->puts);
+	ctl_json_u64(object, "deletes", stat->deletes);
+	ctl_json_u64(object, "evictions", stat->evictions);
+	ctl_json_u64(object, "refusals", stat->refusals);
+	ctl_json_print(object);
+}
+
+int
+ctl_kv_stat(struct ctl *ctl, char **args)
+{
+	struct nam_kv_stat stat;
+	int exit_code = open_store(ctl, args[0]), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_kv_stat(ctl->worker, ctl->kv, &stat); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json)
+		json_stat(ctl, args[0], &stat);
+	else
+		print_stat(ctl, args[0], &stat);
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_kv_drop(struct ctl *ctl, char **args)
+{
+	int rc = nam_kv_drop(ctl->worker, args[0]); /* SUSPENDS */
+
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	ctl_say(ctl, "dropped %s", args[0]);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "dropped", args[0]);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
+/* ---- pairs --------------------------------------------------------------------------------- */
+
+/* Open the store and read the key. */
+static int
+begin(struct ctl *ctl, char **args, uint32_t *ret_key_bytes)
+{
+	int exit_code = check_key_type(ctl);
+
+	if (!exit_code)
+		exit_code = take_bytes(ctl, args[1], ret_key_bytes);
+	return exit_code ? exit_code : open_store(ctl, args[0]); /* SUSPENDS */
+}
+
+static cJSON *
+json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "store", args[0]);
+	json_bytes(object, "key", (const uint8_t *)args[1],
+		key_bytes <= NAM_KV_KEY_BYTES_MAX ? key_bytes : 0, is_hex(ctl));
+	return object;
+}
+
+static int
+not_found(const struct ctl *ctl, char **args, uint32_t key_bytes)
+{
+	cJSON *object;
+
+	if (ctl->json) {
+		object = json_pair(ctl, args, key_bytes);
+		cJSON_AddBoolToObject(object, "found", false);
+		ctl_json_print(object);
+	} else if (!ctl->quiet) {
+		ctl_complain("no such key (NAM_E_NOTFOUND)");
+	}
+	return NAM_EXIT_NO;
+}
+
+int
+ctl_kv_get(struct ctl *ctl, char **args)
+{
+	uint8_t value[NAM_KV_VALUE_BYTES_MAX];
+	char text[VALUE_TEXT_BYTES];
+	uint32_t key_bytes, bytes = 0;
+	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_kv_get(ctl->worker, ctl->kv, args[1], key_bytes, value, sizeof(value),
+		&bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOTFOUND)
+		return not_found(ctl, args, key_bytes);
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json) {
+		cJSON *object = json_pair(ctl, args, key_bytes);
+
+		cJSON_AddBoolToObject(object, "found", true);
+		ctl_json_u64(object, "bytes", bytes);
+		json_bytes(object, "value", value, bytes, is_hex(ctl));
+		ctl_json_print(object);
+	} else if (is_hex(ctl)) {
+		hex_print(value, bytes, text);
+		ctl_say(ctl, "%s", text);
+	} else if (!ctl->quiet) {
+		(void)fwrite(value, 1, bytes, stdout);
+		putchar('\n');
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_kv_put(struct ctl *ctl, char **args)
+{
+	char input[NAM_KV_VALUE_BYTES_MAX + 1], *value = args[2];
+	uint32_t key_bytes, bytes;
+	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	if (!strcmp(args[2], "-")) {
+		value = input;
+		bytes = (uint32_t)fread(input, 1, sizeof(input), stdin);
+		if (ferror(stdin)) {
+			ctl_complain("-: standard input cannot be read");
+			return NAM_EXIT_USAGE;
+		}
+	} else {
+		exit_code = take_bytes(ctl, value, &bytes);
+		if (exit_code)
+			return exit_code;
+	}
+	rc = nam_kv_put(ctl->worker, ctl->kv, args[1], key_bytes, value, bytes); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json) {
+		cJSON *object = json_pair(ctl, args, key_bytes);
+
+		ctl_json_u64(object, "bytes", bytes);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_kv_delete(struct ctl *ctl, char **args)
+{
+	uint32_t key_bytes;
+	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_kv_delete(ctl->worker, ctl->kv, args[1], key_bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOTFOUND)
+		return not_found(ctl, args, key_bytes);
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json) {
+		cJSON *object = json_pair(ctl, args, key_bytes);
+
+		cJSON_AddBoolToObject(object, "found", true);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
