@@ -138,14 +138,14 @@ run(bool always)
 }
 
 static void
-fetch__memory_server_becomes_slow_and_quick_again__WRITES_REPLIES_MEANWHILE(void **state)
+fetch__slow_and_quick_again__REPLIES_WRITTEN_MEANWHILE(void **state)
 {
 	(void)state;
 	run(false);
 }
 
 static void
-fetch_always__memory_server_becomes_slow__FETCHES_ALL_THE_SAME(void **state)
+fetch_always__slow__FETCHES_ALL_THE_SAME(void **state)
 {
 	(void)state;
 	run(true);
@@ -155,9 +155,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			fetch__memory_server_becomes_slow_and_quick_again__WRITES_REPLIES_MEANWHILE),
-		cmocka_unit_test(fetch_always__memory_server_becomes_slow__FETCHES_ALL_THE_SAME),
+		cmocka_unit_test(fetch__slow_and_quick_again__REPLIES_WRITTEN_MEANWHILE),
+		cmocka_unit_test(fetch_always__slow__FETCHES_ALL_THE_SAME),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
