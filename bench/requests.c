@@ -268,8 +268,8 @@ choose_carrier(struct requests_options *o)
 	if (!name || !*name)
 		return 0;
 	if (nam_carrier_find(name) < 0) {
-		bench_complain("NAM_CARRIER in the environment is '%s'; known are srq, mailbox "
-			"and fetch", name);
+		bench_complain("NAM_CARRIER in the environment is '%s'; known are srq, mailbox, "
+			"fetch and datagram", name);
 		return -EINVAL;
 	}
 	o->carrier = (enum nam_carrier)nam_carrier_find(name);

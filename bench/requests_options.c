@@ -23,8 +23,8 @@ static const char rpc_help[] =
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
 	"                      sim:PROFILE: a simulated cluster\n"
-	"  --carrier CARRIER   srq, mailbox or fetch (default: the environment's NAM_CARRIER,\n"
-	"                      else srq)\n"
+	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"
+	"                      NAM_CARRIER, else srq)\n"
 	"  --bytes N           of a request's body, 8 to 4072 (default 32)\n"
 	"  --reply-bytes N     of a reply's body, 0 to 4072 (default 32)\n"
 	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
@@ -52,8 +52,8 @@ static const char kv_help[] =
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
 	"                      sim:PROFILE: a simulated cluster\n"
-	"  --carrier CARRIER   srq, mailbox or fetch (default: the environment's NAM_CARRIER,\n"
-	"                      else srq)\n"
+	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"
+	"                      NAM_CARRIER, else srq)\n"
 	"  --get-percent P     of operations that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the keys that are asked for: uniform (default) or zipfian,\n"
 	"                      with a parameter of 0.99\n"
@@ -127,7 +127,7 @@ take_carrier(struct requests_options *o, const char *value)
 	int carrier = nam_carrier_find(value);
 
 	if (carrier < 0)
-		return option_bad_choice("--carrier", value, "srq, mailbox or fetch");
+		return option_bad_choice("--carrier", value, "srq, mailbox, fetch or datagram");
 	o->carrier = (enum nam_carrier)carrier;
 	return 0;
 }

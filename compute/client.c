@@ -121,7 +121,6 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		.local = server->local,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
-	struct nam_wire_mailbox_hello mailbox;
 	struct nam_diag own = { "" };
 	int rc;
 
@@ -130,13 +129,11 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	diag->text[0] = '\0';
 	/* The life line, and who has no id yet, needs but a few requests. */
 	if (client->id && carrier > NAM_CARRIER_SRQ) {
-		rc = nam__postbox_new(worker, slot, carrier, &mailbox, &worker->postboxes[slot]);
+		rc = nam__postbox_new(worker, slot, carrier, &hello, &wire.flags,
+			&worker->postboxes[slot]);
 		if (rc)
 			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
 				"write to: %s", server->address, nam_err_text(rc));
-		wire.flags = NAM_HELLO_MAILBOX;
-		memcpy(hello.data + hello.bytes, &mailbox, sizeof(mailbox));
-		hello.bytes += (uint32_t)sizeof(mailbox);
 		options.share = &worker->postboxes[slot]->mr;
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
@@ -207,6 +204,10 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	rc = nam__caps_check(client->caps, ops->name, diag);
 	if (rc)
 		return rc;
+	if (client->options.carrier == NAM_CARRIER_DATAGRAM && !(client->caps & NAM_CAP_UD))
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
+			"the fabric %s has no datagrams, so requests cannot travel by the carrier "
+			"datagram; there are srq, mailbox and fetch", ops->name);
 	for (uint32_t i = 0; i < cluster->count; i++)
 		client->servers[i].domain = client->domains[0];
 	return 0;
@@ -518,7 +519,7 @@ carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
 		return 0;
 	if (nam_carrier_find(name) < 0)
 		return nam_diag_set(diag, -EINVAL, "NAM_CARRIER in the environment is '%s'; known "
-			"are srq, mailbox and fetch", name);
+			"are srq, mailbox, fetch and datagram", name);
 	options->carrier = (enum nam_carrier)nam_carrier_find(name);
 	return 0;
 }

@@ -116,6 +116,7 @@ enum nam__context {
 	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
 	NAM__CONTEXT_FLIGHT = 4,	/* one of several READs that a task takes one by one */
 	NAM__CONTEXT_LETTER = 5,	/* of a postbox */
+	NAM__CONTEXT_DATAGRAM = 6,	/* a buffer for one */
 	NAM__CONTEXT_MASK = 7,
 };
 
@@ -165,6 +166,7 @@ struct nam_worker {
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
+	uint32_t closing_count;
 	uint32_t letters_waiting;	/* nobody will tell when their replies have come */
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
@@ -177,6 +179,7 @@ struct nam_worker {
 
 	/* control path */
 	struct nam_rq *rq;
+	struct nam_qp **closing;	/* their ends have been noticed, and not seen to */
 	struct nam__task *tasks_free;
 	struct nam__task *tasks_made;	/* all of them, to be freed */
 	uint32_t tasks_alive;
@@ -185,6 +188,9 @@ struct nam_worker {
 	struct nam__passives **passives;	/* by server slot; NULL: there were none */
 	struct nam__postbox **postboxes;	/* by server slot; NULL: everything goes by SEND */
 	struct nam_frame *frame;	/* a copy of a reply that came to a postbox */
+	struct nam_rq *datagram_rq;	/* NULL without lanes */
+	uint8_t *datagrams;
+	struct nam_mr datagrams_mr;
 	uint64_t call_ids;
 	void **async_done;		/* contexts that nam_async_poll has not handed out */
 	uint32_t async_done_count;
@@ -210,8 +216,16 @@ void nam__worker_free(struct nam_worker *worker);
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u
 
-/* See to one completion, whosoever it is. */
+/* See to one completion, whosoever it is; and, after some, to connections that have ended. */
 void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
+void nam__closings_end(struct nam_worker *worker);
+static inline void
+nam__closings_see_to(struct nam_worker *worker)
+{
+	if (__builtin_expect(worker->closing_count != 0, 0))
+		nam__closings_end(worker);
+}
+
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
 
@@ -435,6 +449,9 @@ struct nam__letter {
 	enum { NAM__LETTER_FREE, NAM__LETTER_WRITING, NAM__LETTER_WAITING, NAM__LETTER_FETCHING }
 		state;
 	bool fetch;			/* the reply stays at the memory server */
+	bool answered;			/* lane: while the request has not left yet */
+	uint16_t tries;			/* lane: that it was written again */
+	uint32_t bytes;			/* lane: of the message */
 	bool rang;			/* for it, so the memory server rings back */
 	uint32_t number;
 	uint32_t fetches;		/* READs that looked for the reply */
@@ -442,6 +459,7 @@ struct nam__letter {
 	uint32_t wanted;		/* ... that are to be */
 	uint64_t written_ns;		/* the request was there */
 	uint64_t due_ns;		/* when to look again */
+	uint64_t first_ns;		/* lane: the first try had left */
 };
 
 struct nam__postbox {
@@ -455,6 +473,8 @@ struct nam__postbox {
 	bool near;			/* it is in this machine: requests and fetches are copies */
 	uint32_t sent, taken;		/* numbers of the last letters posted, and done with */
 	uint32_t waiting;		/* letters in that state, and one for a ring that is owed */
+	struct nam_qp *lane;		/* NULL unless the carrier is datagram */
+	uint64_t takes_ns;		/* ... what a call usually does */
 	uint32_t rung;			/* the last turn of the memory server's that we rang for */
 	bool ring_owed;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
@@ -463,9 +483,13 @@ struct nam__postbox {
 	struct nam__letter ring;	/* stands for its SEND */
 };
 
-/* A share for a connection about to be made, and what to say of it in the hello. */
+/*
+ * A share for a connection about to be made, and a lane if the carrier wants one; appends what the
+ * memory server has to know to its hello.  0, with the hello's flags, or why not.
+ */
 int nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
-	struct nam_wire_mailbox_hello *ret_hello, struct nam__postbox **ret_box) NAM_MUST_CHECK;
+	struct nam_hello *hello, uint32_t *ret_flags, struct nam__postbox **ret_box)
+	NAM_MUST_CHECK;
 /* What the memory server answered over this queue pair: 0 or -NAM_E_FABRIC_PROTOCOL. */
 int nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp,
 	const struct nam_hello *reply) NAM_MUST_CHECK;
@@ -488,6 +512,33 @@ void nam__postbox_rung(struct nam__postbox *box);
 int nam__postboxes_poll(struct nam_worker *worker);
 /* How long the worker may sleep, at most wait_ns, before it looks again. */
 uint64_t nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
+
+/*
+ * The states of a letter, for postbox.c and datagram.c: it waits until `due_ns`, or for its reply;
+ * its place is free; its call, if it still has one, fails.
+ */
+void nam__letter_wait(struct nam__letter *letter, uint64_t due_ns);
+void nam__letter_free(struct nam__letter *letter);
+void nam__letter_fail(struct nam__letter *letter, int rc);
+void nam__letter_writing(struct nam__letter *letter);
+/* Where its request lies. */
+struct nam_frame *nam__letter_request(const struct nam__letter *letter);
+/* What posts that. */
+void nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr);
+/*
+ * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
+ * Whether we did.
+ */
+bool nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters);
+
+/* datagram.c: the same over a lane.  Buffers for replies, before the first lane is made. */
+int nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__datagrams_close(struct nam_worker *worker);
+/* A request has left. */
+void nam__datagram_left(struct nam__letter *letter);
+/* One that waits: its time may be over. */
+void nam__datagram_look(struct nam__letter *letter);
+void nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc);
 
 /* epoch.c */
 int nam__keeper_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;

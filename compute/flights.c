@@ -169,6 +169,7 @@ poll_flight(struct nam_worker *worker, const struct nam__flights *flights)
 			&wc);
 	else
 		nam__completed(worker, &wc);
+	nam__closings_see_to(worker);
 	return 1;
 }
 

@@ -48,8 +48,8 @@ reply_of(const struct nam__letter *letter)
 	return (struct nam_frame *)(void *)ring_at(letter->box, 0, letter->number);
 }
 
-static inline struct nam_frame *
-request_of(const struct nam__letter *letter)
+struct nam_frame *
+nam__letter_request(const struct nam__letter *letter)
 {
 	return (struct nam_frame *)(void *)ring_at(letter->box, 1, letter->number);
 }
@@ -60,16 +60,47 @@ fetched_of(const struct nam__letter *letter)
 	return ring_at(letter->box, 2, letter->number);
 }
 
+static void
+append(struct nam_hello *hello, const void *what, uint32_t bytes)
+{
+	memcpy(hello->data + hello->bytes, what, bytes);
+	hello->bytes += bytes;
+}
+
+/* The end of the lane, whose name goes into the hello. */
+static int
+lane_new(struct nam_worker *worker, struct nam__postbox *box, struct nam_hello *hello)
+{
+	const struct nam_qp_options options = {
+		.cq = worker->cq,
+		.rq = worker->datagram_rq,
+		.user = (void *)(uintptr_t)box->slot,
+	};
+	uint64_t name;
+	int rc = box->domain->ops->lane_create(box->domain, &options, &name, &box->lane);
+
+	if (rc) {
+		box->lane = NULL;
+		return rc;
+	}
+	append(hello, &name, sizeof(name));
+	return 0;
+}
+
 int
 nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
-	struct nam_wire_mailbox_hello *ret_hello, struct nam__postbox **ret_box)
+	struct nam_hello *hello, uint32_t *ret_flags, struct nam__postbox **ret_box)
 {
 	const struct nam_client_options *options = &worker->client->options;
 	struct nam_domain *domain = worker->client->servers[slot].domain;
 	struct nam__postbox *box;
+	struct nam_wire_mailbox_hello mailbox = { .frame_bytes = options->frame_bytes };
 	uint64_t bytes = NAM_SHARE_WORD_BYTES + (uint64_t)3 * NAM_FRAMES * options->frame_bytes;
-	int rc;
+	bool lane = carrier == NAM_CARRIER_DATAGRAM;
+	int rc = lane ? nam__datagrams_open(worker, &worker->diag) : 0;
 
+	if (rc)
+		return rc;
 	if (!worker->frame)
 		worker->frame = malloc(NAM_FRAME_BYTES_MAX);
 	box = calloc(1, sizeof(*box));
@@ -91,11 +122,15 @@ nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carr
 		box->letters[i].box = box;
 	box->ring.box = box;
 	worker->bytes += bytes;
-	*ret_hello = (struct nam_wire_mailbox_hello){
-		.remote = box->mr.remote,
-		.rkey = box->mr.rkey,
-		.frame_bytes = options->frame_bytes,
-	};
+	mailbox.remote = box->mr.remote;
+	mailbox.rkey = box->mr.rkey;
+	append(hello, &mailbox, sizeof(mailbox));
+	rc = lane ? lane_new(worker, box, hello) : 0;
+	if (rc) {
+		nam__postbox_free(box);
+		return rc;
+	}
+	*ret_flags = NAM_HELLO_MAILBOX | (lane ? NAM_HELLO_LANE : 0);
 	*ret_box = box;
 	return 0;
 }
@@ -118,6 +153,16 @@ share_map(struct nam__postbox *box, struct nam_qp *qp)
 	box->near = true;
 }
 
+/* A lane's memory server is never near: its name stands where that would say its file. */
+static int
+lane_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
+{
+	struct nam_wire_lane_welcome welcome;
+
+	memcpy(&welcome, reply->data + sizeof(struct nam_wire_welcome), sizeof(welcome));
+	return box->domain->ops->lane_join(box->lane, qp, welcome.lane);
+}
+
 int
 nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
 {
@@ -130,6 +175,8 @@ nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct n
 	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
 	box->server = welcome;
+	if (box->lane)
+		return lane_welcome(box, qp, reply);
 	box->near = !qp->ops->qp_share_near && box->worker->client->servers[box->slot].near;
 	share_map(box, qp);
 	return 0;
@@ -140,6 +187,8 @@ nam__postbox_free(struct nam__postbox *box)
 {
 	if (!box)
 		return;
+	if (box->lane)
+		box->lane->ops->qp_destroy(box->lane);
 	box->worker->letters_waiting -= box->waiting;
 	box->worker->bytes -= box->mr.bytes;
 	box->domain->ops->mr_release(box->domain, &box->mr);
@@ -157,8 +206,8 @@ waiting_add(struct nam__postbox *box, uint32_t count)
 	box->worker->letters_waiting += count;
 }
 
-static void
-letter_wait(struct nam__letter *letter, uint64_t due_ns)
+void
+nam__letter_wait(struct nam__letter *letter, uint64_t due_ns)
 {
 	letter->due_ns = due_ns;
 	if (letter->state != NAM__LETTER_WAITING)
@@ -173,9 +222,16 @@ letter_stop_waiting(struct nam__letter *letter)
 		waiting_add(letter->box, UINT32_MAX);
 }
 
+void
+nam__letter_writing(struct nam__letter *letter)
+{
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_WRITING;
+}
+
 /* Its place is free; the ring's end moves on over all that are. */
-static void
-letter_free(struct nam__letter *letter)
+void
+nam__letter_free(struct nam__letter *letter)
 {
 	struct nam__postbox *box = letter->box;
 
@@ -189,12 +245,12 @@ letter_free(struct nam__letter *letter)
 		box->taken++;
 }
 
-static void
-letter_fail(struct nam__letter *letter, int rc)
+void
+nam__letter_fail(struct nam__letter *letter, int rc)
 {
 	struct nam__call *call = letter->call;
 
-	letter_free(letter);
+	nam__letter_free(letter);
 	if (call)
 		nam__call_end(letter->box->worker, call, rc);
 }
@@ -205,7 +261,7 @@ letter_answered(struct nam__letter *letter, uint32_t bytes)
 {
 	struct nam__postbox *box = letter->box;
 
-	letter_free(letter);
+	nam__letter_free(letter);
 	if (bytes)
 		nam__rpc_reply(box->worker, box->slot, box->worker->frame->message, bytes);
 }
@@ -258,11 +314,11 @@ fetch_post(struct nam__letter *letter)
 		-NAM_E_FABRIC_PEER_DEAD;
 
 	if (rc == -NAM_E_FABRIC_FULL) {
-		letter_wait(letter, 0);
+		nam__letter_wait(letter, 0);
 		return;
 	}
 	if (rc < 0) {
-		letter_fail(letter, rc);
+		nam__letter_fail(letter, rc);
 		return;
 	}
 	letter_stop_waiting(letter);
@@ -310,19 +366,15 @@ fetch_completed(struct nam__letter *letter)
 	} else {
 		uint64_t nap_ns = box->near && waited_ns < SPIN_NS ? 0 : waited_ns / 4;
 
-		letter_wait(letter, letter->written_ns + waited_ns +
+		nam__letter_wait(letter, letter->written_ns + waited_ns +
 			(nap_ns < NAP_NS_MAX ? nap_ns : NAP_NS_MAX));
 	}
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-/*
- * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
- * Whether we did.
- */
-static bool
-ring(struct nam__postbox *box, struct nam_op_counters *counters)
+bool
+nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters)
 {
 	struct nam_worker *worker = box->worker;
 	uint64_t *word = box->mr.base;
@@ -357,10 +409,30 @@ ring(struct nam__postbox *box, struct nam_op_counters *counters)
 void
 nam__postbox_rung(struct nam__postbox *box)
 {
-	for (unsigned i = 0; box && i < NAM_FRAMES; i++) {
+	for (unsigned i = 0; box && !box->lane && i < NAM_FRAMES; i++) {
 		box->letters[i].rang = false;
 		box->letters[i].due_ns = 0;
 	}
+}
+
+void
+nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr)
+{
+	const struct nam__postbox *box = letter->box;
+
+	*ret_wr = (struct nam_wr){
+		.op = NAM_WR_WRITE,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = nam_frame_bytes(letter->bytes),
+		.remote = box->server.remote +
+			nam_mailbox_request_at(letter->number, box->server.frame_bytes),
+		.rkey = box->server.rkey,
+		.lkey = box->mr.lkey,
+		.local = nam__letter_request(letter),
+		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+	};
+	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
+		ret_wr->flags |= NAM_WR_INLINE;
 }
 
 bool
@@ -376,29 +448,20 @@ nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void 
 		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
 		return false;
 	letter->number = ++box->sent;
-	frame = request_of(letter);
+	frame = nam__letter_request(letter);
 	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, call->type, call->id,
 		0, body_bytes);
 	if (body_bytes)
 		memcpy(frame->message + sizeof(struct nam_rpc_header), body, body_bytes);
 	nam_frame_seal(frame, letter->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
-	*ret_wr = (struct nam_wr){
-		.op = NAM_WR_WRITE,
-		.flags = NAM_WR_SIGNALED,
-		.bytes = nam_frame_bytes(bytes),
-		.remote = box->server.remote +
-			nam_mailbox_request_at(letter->number, box->server.frame_bytes),
-		.rkey = box->server.rkey,
-		.lkey = box->mr.lkey,
-		.local = frame,
-		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
-	};
-	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
-		ret_wr->flags |= NAM_WR_INLINE;
+	letter->bytes = bytes;
+	nam__letter_write(letter, ret_wr);
 	letter->state = NAM__LETTER_WRITING;
 	letter->fetch = fetch;
 	letter->fetches = 0;
 	letter->here = letter->wanted = 0;
+	letter->answered = false;
+	letter->tries = 0;
 	letter->call = call;
 	letter->counters = call->counters;
 	call->letter = letter;
@@ -419,11 +482,13 @@ nam__postbox_written(struct nam__letter *letter)
 	letter->written_ns = nam_now_ns();
 	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
 	atomic_thread_fence(memory_order_seq_cst);
-	letter->rang = ring(letter->box, letter->counters);
+	letter->rang = nam__postbox_ring(letter->box, letter->counters);
 	if (letter->fetch && !letter->box->near)
 		fetch_begin(letter);
+	else if (letter->box->lane)
+		nam__datagram_left(letter);
 	else
-		letter_wait(letter, 0);
+		nam__letter_wait(letter, 0);
 }
 
 void
@@ -436,7 +501,7 @@ nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
 	if (letter == &letter->box->ring)
 		return;
 	if (wc->status)
-		letter_fail(letter, wc->status);
+		nam__letter_fail(letter, wc->status);
 	else if (wc->op == NAM_WR_WRITE)
 		nam__postbox_written(letter);
 	else
@@ -454,9 +519,13 @@ letter_look(struct nam__letter *letter)
 	uint32_t bytes;
 	uint16_t flags;
 
+	if (box->lane) {
+		nam__datagram_look(letter);
+		return letter->state == NAM__LETTER_FREE;
+	}
 	/* The word may have come later than its completion said, and nobody else wakes it up. */
 	if (!letter->rang && nam_now_ns() - letter->written_ns >= LATE_NS)
-		letter->rang = ring(box, letter->counters);
+		letter->rang = nam__postbox_ring(box, letter->counters);
 	if (letter->fetch) {
 		if (!letter->due_ns || nam_now_ns() >= letter->due_ns) {
 			/* Not at all begun, or with nothing to show for it. */
@@ -489,7 +558,7 @@ nam__postboxes_poll(struct nam_worker *worker)
 		if (!box || !box->waiting)
 			continue;
 		if (box->ring_owed)
-			(void)ring(box, worker->current->counters);
+			(void)nam__postbox_ring(box, worker->current->counters);
 		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
 			struct nam__letter *letter = &box->letters[nam_frame_place(number)];
 
@@ -505,9 +574,9 @@ letter_patience(const struct nam__letter *letter, uint64_t now)
 {
 	uint64_t waited_ns = now - letter->written_ns;
 
-	if (letter->rang)
+	if (letter->rang && !letter->box->lane)
 		return RUNG_NAP_NS;
-	if (letter->fetch)
+	if (letter->fetch || letter->box->lane)
 		return letter->due_ns > now ? letter->due_ns - now : 0;
 	if (waited_ns < SPIN_NS)
 		return 0;

@@ -398,6 +398,7 @@ nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 			else
 				nam__completed(worker, &wcs[i]);
 		}
+		nam__closings_see_to(worker);
 	}
 	worker->async_pending -= count;
 	rc = worker->async_rc;

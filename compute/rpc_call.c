@@ -284,16 +284,21 @@ request_unmake(struct nam_worker *worker, struct nam__call *call)
 	call->message = NULL;
 }
 
-/* One doorbell for requests to one memory server: 0, NAM_POSTED_LOCAL, or a failure. */
+/*
+ * One doorbell for requests to one memory server, over its lane or not: 0, NAM_POSTED_LOCAL, or a
+ * failure.
+ */
 static int
-requests_post(struct nam_worker *worker, uint32_t slot, const struct nam_wr *wrs, unsigned count,
-	uint64_t deadline_ns)
+requests_post(struct nam_worker *worker, uint32_t slot, bool lane, const struct nam_wr *wrs,
+	unsigned count)
 {
 	struct nam_op_counters *counters = worker->current->counters;
+	uint64_t deadline_ns = timeout_at(worker);
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	while ((rc = worker->qp_post(worker->qps[slot], wrs, count)) == -NAM_E_FABRIC_FULL) {
+	while ((rc = worker->qp_post(lane ? worker->postboxes[slot]->lane : worker->qps[slot], wrs,
+			count)) == -NAM_E_FABRIC_FULL) {
 		nam__poll(worker);
 		if (nam_now_ns() >= deadline_ns)
 			return -NAM_E_FABRIC_TIMEOUT;
@@ -352,13 +357,18 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 	return request_make(worker, call, body, body_bytes, ret_wr);
 }
 
-/* Post what was made for calls[0 .. count - 1], to one memory server. */
+static inline bool
+by_lane(const struct nam__call *call)
+{
+	return call->letter && call->letter->box->lane;
+}
+
+/* Post what was made for calls[0 .. count - 1], to one memory server and in one way. */
 static int
 calls_post(struct nam_worker *worker, struct nam__call *const *calls, const struct nam_wr *wrs,
 	unsigned count)
 {
-	uint64_t deadline_ns = timeout_at(worker);
-	int rc = requests_post(worker, calls[0]->slot, wrs, count, deadline_ns);
+	int rc = requests_post(worker, calls[0]->slot, by_lane(calls[0]), wrs, count);
 
 	if (rc < 0) {
 		for (unsigned i = count; i-- > 0;) {
@@ -368,7 +378,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		return call_explain(worker, calls[0]);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		calls[i]->deadline_ns = deadline_ns;
+		calls[i]->deadline_ns = timeout_at(worker);
 		calls[i]->next = worker->calls;
 		worker->calls = calls[i];
 		calls[i]->local = rc == NAM_POSTED_LOCAL;
@@ -431,7 +441,7 @@ nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, c
 	if (rc)
 		return rc;
 	*ret_id = ++worker->call_ids;
-	named.rc = requests_post(worker, slot, &wr, 1, timeout_at(worker));
+	named.rc = requests_post(worker, slot, false, &wr, 1);
 	if (named.rc) {
 		message_free(worker, message);
 		return call_explain(worker, &named);
@@ -489,12 +499,30 @@ struct many {
 	struct nam_wr wrs[NAM_CALLS_MAX];
 };
 
-/* Those from number `first` on that go where it goes, with one doorbell; whether that is far. */
+/* Post some that were made; whether that is far. */
+static bool
+many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned count)
+{
+	if (!count)
+		return false;
+	if (!calls_post(worker, many->together + first, many->wrs + first, count))
+		return !many->together[first]->local;
+	for (unsigned i = first; i < first + count; i++)
+		many->together[i]->done = true;
+	return false;
+}
+
+/*
+ * Those from number `first` on that go where it goes, with one doorbell; whether that is far.  If
+ * some go over a lane and others do not, that is two.
+ */
 static bool
 many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,
 	unsigned count)
 {
-	unsigned made = 0;
+	unsigned made = 0, others = NAM_CALLS_MAX, at;
+	struct nam_wr wr;
+	bool waits;
 
 	for (unsigned i = first; i < count; i++) {
 		struct nam__call *call = &many->calls[i];
@@ -507,19 +535,16 @@ many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls,
 			.slot = calls[i].slot,
 			.type = calls[i].type,
 		};
-		call->rc = call_make(worker, call, calls[i].body, calls[i].body_bytes,
-			&many->wrs[made]);
+		call->rc = call_make(worker, call, calls[i].body, calls[i].body_bytes, &wr);
 		call->done = call->rc != 0;
-		if (!call->done)
-			many->together[made++] = call;
+		if (call->done)
+			continue;
+		at = by_lane(call) ? --others : made++;
+		many->wrs[at] = wr;
+		many->together[at] = call;
 	}
-	if (!made)
-		return false;
-	if (!calls_post(worker, many->together, many->wrs, made))
-		return !many->together[0]->local;
-	for (unsigned i = 0; i < made; i++)
-		many->together[i]->done = true;
-	return false;
+	waits = many_post(worker, many, 0, made);
+	return many_post(worker, many, others, NAM_CALLS_MAX - others) || waits;
 }
 
 int

@@ -94,7 +94,8 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->status)
 		note_failure(worker, wc->qp, wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
-		server_closed(worker, wc->qp);
+		/* There may be completions of its lane in hand. */
+		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
 		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
 
@@ -107,6 +108,8 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 		async_completed(worker, wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_LETTER) {
 		nam__postbox_completed(worker, wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_DATAGRAM) {
+		nam__datagram_completed(worker, wc);
 	} else {
 		nam__rpc_completed(worker, wc);
 	}
@@ -129,6 +132,13 @@ nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
 		nam__task_ready(worker, task);
 }
 
+void
+nam__closings_end(struct nam_worker *worker)
+{
+	while (worker->closing_count)
+		server_closed(worker, worker->closing[--worker->closing_count]);
+}
+
 int
 nam__poll(struct nam_worker *worker)
 {
@@ -137,6 +147,7 @@ nam__poll(struct nam_worker *worker)
 
 	for (int i = 0; i < count; i++)
 		nam__completed(worker, &wcs[i]);
+	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->letters_waiting != 0, 0))
 		count += nam__postboxes_poll(worker);
 	/* Not while there may be more: a reply that lies there has come in time. */
@@ -426,6 +437,7 @@ nam__worker_free(struct nam_worker *worker)
 	for (uint32_t i = 0; worker->passives && i < servers_count; i++)
 		free(worker->passives[i]);
 	nam__stock_free(worker);
+	nam__datagrams_close(worker);
 	if (worker->rq)
 		worker->rq->ops->rq_destroy(worker->rq);
 	if (worker->cq)
@@ -434,6 +446,7 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker->async_done);
 	free(worker->qps);
 	free(worker->postboxes);
+	free(worker->closing);
 	free(worker->passives);
 	free(worker->frame);
 	free(worker);
@@ -462,7 +475,8 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
 	worker->postboxes = calloc(client->servers_count, sizeof(struct nam__postbox *));
 	worker->passives = calloc(client->servers_count, sizeof(struct nam__passives *));
-	if (!worker->qps || !worker->postboxes || !worker->passives)
+	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
+	if (!worker->qps || !worker->postboxes || !worker->passives || !worker->closing)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)

@@ -189,13 +189,14 @@ handler_main(void *arg)
 			case NAM_WR_WRITE:
 				nam__mailbox_completed(&wcs[i]);
 				break;
-			case NAM_WC_CLOSED:
-				closed(handler, wcs[i].qp->user);
-				break;
 			default:
 				break;
 			}
 		}
+		/* Last, as there may be others of a lane that ends with its connection. */
+		for (int i = 0; i < n; i++)
+			if (wcs[i].op == NAM_WC_CLOSED)
+				closed(handler, wcs[i].qp->user);
 		busy |= nam__mailboxes_look(handler);
 		nam__trees_idle(handler->server);
 		nam__stores_idle(handler->server);

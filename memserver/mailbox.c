@@ -32,8 +32,25 @@ turn_of(const struct nam__mailbox *box)
 		(size_t)2 * NAM_FRAMES * box->client.frame_bytes);
 }
 
+static int
+lane_open(struct nam__connection *connection, struct nam__mailbox *box)
+{
+	struct nam_domain *domain = connection->handler->server->domain;
+	const struct nam_qp_options options = {
+		.cq = connection->handler->cq,
+		.user = connection,
+		.share = &box->mr,
+	};
+	int rc = domain->ops->lane_create(domain, &options, &box->lane_name, &box->lane);
+
+	if (rc)
+		box->lane = NULL;
+	return rc;
+}
+
 int
-nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client)
+nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client,
+	bool lane)
 {
 	struct nam_server *server = connection->handler->server;
 	uint64_t bytes = nam_mailbox_bytes(client->frame_bytes);
@@ -53,7 +70,10 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	for (unsigned i = 0; i <= TURN; i++)
 		box->mails[i].box = box;
 	connection->mailbox = box;
-	return 0;
+	rc = lane ? lane_open(connection, box) : 0;
+	if (rc)
+		nam__mailbox_free(connection);
+	return rc;
 }
 
 void
@@ -90,6 +110,14 @@ take_arrivals(struct nam__handler *handler)
 	}
 }
 
+static void
+lane_close(struct nam__mailbox *box)
+{
+	if (box->lane)
+		box->lane->ops->qp_destroy(box->lane);
+	box->lane = NULL;
+}
+
 void
 nam__mailbox_stop(struct nam__connection *connection)
 {
@@ -102,6 +130,7 @@ nam__mailbox_stop(struct nam__connection *connection)
 	while (*link != connection->mailbox)
 		link = &(*link)->next;
 	*link = connection->mailbox->next;
+	lane_close(connection->mailbox);
 }
 
 void
@@ -111,6 +140,7 @@ nam__mailbox_free(struct nam__connection *connection)
 
 	if (!connection->mailbox)
 		return;
+	lane_close(connection->mailbox);
 	server->ops->mr_release(server->domain, &connection->mailbox->mr);
 	free(connection->mailbox);
 	connection->mailbox = NULL;
@@ -170,8 +200,8 @@ waiting_post(struct nam__mailbox *box)
 			mail_post(&box->mails[i]);
 }
 
-static struct nam__buffer *
-spare_find(struct nam__handler *handler)
+struct nam__buffer *
+nam__spare_find(struct nam__handler *handler)
 {
 	for (uint32_t i = 0; i < NAM__HANDLER_SPARES; i++)
 		if (!handler->buffers[NAM__HANDLER_BUFFERS + i].sending)
@@ -179,9 +209,8 @@ spare_find(struct nam__handler *handler)
 	return NULL;
 }
 
-/* Too long for a frame, whose place says so: by SEND.  If that fails, the client's time is out. */
-static void
-spare_send(struct nam__handler *handler, struct nam__connection *connection,
+void
+nam__spare_send(struct nam__handler *handler, struct nam__connection *connection,
 	struct nam__buffer *spare, uint32_t bytes)
 {
 	struct nam_qp *qp = connection->qp;
@@ -234,7 +263,7 @@ answer(struct nam__handler *handler, struct nam__mailbox *box, struct nam__buffe
 	nam_answered(spare->reply, bytes);
 	nam__handler_count(handler);
 	if (nam_frame_bytes(bytes) > frame_bytes) {
-		spare_send(handler, box->connection, spare, bytes);
+		nam__spare_send(handler, box->connection, spare, bytes);
 		bytes = 0;
 	}
 	memcpy(frame->message, spare->reply, bytes);
@@ -256,10 +285,12 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 
 	if (box->waiting)
 		waiting_post(box);
+	if (box->lane)
+		return nam__lane_look(handler, box);
 	/* The reply before the last from this place must have left it. */
 	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state)
 		return false;
-	spare = spare_find(handler);
+	spare = nam__spare_find(handler);
 	if (!spare || nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes,
 		&flags))
 		return false;

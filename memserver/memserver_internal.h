@@ -245,6 +245,10 @@ struct nam__mail {
 	struct nam__mailbox *box;
 	enum { NAM__MAIL_IDLE, NAM__MAIL_WAITS, NAM__MAIL_WRITING } state;
 	uint32_t bytes;			/* of the reply's frame */
+	/* With a lane, of the last request from here: its front word, its number, our SEND. */
+	uint64_t front;
+	uint32_t number;
+	struct nam__buffer sent;
 };
 
 struct nam__mailbox {
@@ -254,6 +258,8 @@ struct nam__mailbox {
 	struct nam_wire_mailbox_hello client;
 	uint32_t number;		/* of the last request taken */
 	uint32_t waiting;		/* replies that the queue pair had no room for */
+	struct nam_qp *lane;		/* NULL: requests come over the queue pair */
+	uint64_t lane_name;
 	bool told;			/* the client knows that it must ring */
 	bool rung;			/* it did, and wants to hear that it was answered */
 	struct nam__buffer ring;	/* stands for our SEND of that */
@@ -261,7 +267,7 @@ struct nam__mailbox {
 };
 
 int nam__mailbox_open(struct nam__connection *connection,
-	const struct nam_wire_mailbox_hello *client) NAM_MUST_CHECK;
+	const struct nam_wire_mailbox_hello *client, bool lane) NAM_MUST_CHECK;
 /* Once the connection is complete: its handler will look at it. */
 void nam__mailbox_start(struct nam__connection *connection);
 /* By the handler, before the queue pair is destroyed; and the memory, after that. */
@@ -278,6 +284,17 @@ void nam__mailbox_rung(struct nam__connection *connection);
 void nam__mailboxes_busy(struct nam__handler *handler);
 /* There was nothing to do: whether the handler may sleep now. */
 bool nam__mailboxes_rest(struct nam__handler *handler);
+
+/* A buffer for a reply, or NULL. */
+struct nam__buffer *nam__spare_find(struct nam__handler *handler);
+/*
+ * Too long for a frame, or for a datagram: by SEND.  If that fails, the client's time is out.
+ */
+void nam__spare_send(struct nam__handler *handler, struct nam__connection *connection,
+	struct nam__buffer *spare, uint32_t bytes);
+
+/* datagram.c: answer what has come over the box's lane; whether there was anything. */
+bool nam__lane_look(struct nam__handler *handler, struct nam__mailbox *box);
 
 /* ---- services ----------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
  *	cq		completion queue; owned by one thread
  *	rq		shared receive queue; any number of queue pairs deliver into it
  *	qp		queue pair: a reliable connection; requests complete in post order
+ *	lane		queue pairs beside one of them, that may lose what they carry
  *	listener	where a memory server meets its clients
  *
  * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
@@ -54,7 +55,7 @@ enum nam_fabric_cap {
 	 */
 	NAM_CAP_ORDERED_LOADS = 1u << 4,
 	NAM_CAP_RPC_SRQ = 1u << 5,
-	NAM_CAP_UD = 1u << 6,
+	NAM_CAP_UD = 1u << 6,		/* there are lanes: see lane_create */
 };
 
 enum nam_wr_op {
@@ -133,7 +134,11 @@ struct nam_fabric_limits {
 	uint32_t hello_bytes;		/* largest handshake payload, each way */
 	/* Processes of one host can map each other's regions: see local.h. */
 	uint32_t regions_are_files;
+	uint32_t datagram_bytes;	/* largest SEND over a lane; 0: there are none */
 };
+
+/* What a SEND over a lane leaves free before it in the receiver's buffer. */
+#define NAM_DATAGRAM_HEADROOM 40u
 
 struct nam_fabric_ops;
 
@@ -299,6 +304,23 @@ struct nam_fabric_ops {
 	/* Disconnects.  Requests that have not completed never will. */
 	void (*qp_destroy)(struct nam_qp *qp);
 
+	/*
+	 * One end of a lane, which lies beside a queue pair that connects the same domains; only
+	 * with NAM_CAP_UD, else -NAM_E_FABRIC_CAPABILITY.  The client WRITEs over it into the share
+	 * of the other end's options, the memory server SENDs to the rq of those, and nobody does
+	 * anything else.  What it carries may be lost, in part, too; arrive late, twice, or in
+	 * another order; and a completion says no more than that its buffer may be used again.  A
+	 * SEND that finds no buffer is lost.  Of an end nobody is told: it ends with the queue pair
+	 * beside it.
+	 *
+	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it
+	 * has the queue pair; what is posted before is lost, and so is what arrives before the
+	 * other end has been joined.  qp_post and qp_destroy take lanes; destroy them first.
+	 */
+	int (*lane_create)(struct nam_domain *domain, const struct nam_qp_options *options,
+		uint64_t *ret_name, struct nam_qp **ret);
+	int (*lane_join)(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
+
 	/* Server side. */
 	int (*listen)(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 		struct nam_diag *diag);
@@ -320,6 +342,11 @@ struct nam_fabric_ops {
 		const struct nam_hello *reply);
 	void (*listener_close)(struct nam_listener *listener);
 };
+
+/* For providers without NAM_CAP_UD. */
+int nam_fabric_no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret);
+int nam_fabric_no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
 
 /**
  * nam_fabric_find -- the provider for an address "NAME:REST".

@@ -413,10 +413,10 @@ nam_sim_profile_caps(unsigned profile)
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
 			NAM_CAP_RPC_SRQ,
 		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
-		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
+		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
 		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ,
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
 	};
 
 	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
@@ -711,6 +711,13 @@ void
 nam_sim_refuse_refills(uint32_t per_million)
 {
 	nam__sim.options.faults.full = per_million;
+}
+
+void
+nam_sim_lose(uint32_t lose, uint32_t twice)
+{
+	nam__sim.options.faults.lose = lose;
+	nam__sim.options.faults.twice = twice;
 }
 
 bool

@@ -66,6 +66,8 @@ struct nam_sim_faults {
 	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
 	uint32_t full;		/* refills of a stock that are refused for lack of memory */
 	uint32_t slow;		/* messages with which the memory server becomes slow, or quick */
+	uint32_t lose;		/* messages over lanes that are lost, some of them in part */
+	uint32_t twice;		/* messages over lanes that arrive twice */
 	uint32_t zombie;	/* WRITEs under way at their sender's end that arrive late */
 	uint32_t clock_ppm;	/* clocks run fast or slow by up to so much */
 	uint64_t late_ns;
@@ -111,6 +113,7 @@ struct nam_sim_counts {
 	uint64_t stalls;
 	uint64_t full;			/* refills that were refused though there was memory */
 	uint64_t slowed;		/* times that a memory server became slow */
+	uint64_t lost, twice;		/* messages over lanes */
 	uint64_t zombies;		/* WRITEs that arrived for being drawn, after their end */
 };
 
@@ -177,6 +180,8 @@ void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
 void nam_sim_process_spare(struct nam_sim_process *process);
 /* From now on so many refills in a million find no memory: faults.full. */
 void nam_sim_refuse_refills(uint32_t per_million);
+/* From now on: faults.lose and faults.twice. */
+void nam_sim_lose(uint32_t lose, uint32_t twice);
 /* Neither killed nor a ghost. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */

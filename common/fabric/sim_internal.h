@@ -168,6 +168,8 @@ struct sim_qp {
 	struct sim_flow flow;		/* with a network */
 	uint32_t id;
 	int error;
+	bool lane;			/* may lose things; without a domain: what is under way */
+	struct sim_qp *transit;		/* lane: what has left it; one of the peer's remains */
 	bool local;			/* requests may be copies, if the peer is near */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
@@ -402,6 +404,8 @@ void nam__sim_cost(struct sim_message *message, const struct nam_sim_process *pr
 	uint32_t slowness);
 /* One step of a READ or WRITE: number message->done. */
 void nam__sim_step(struct sim_message *message);
+/* The last step has been done: what it held back may go, and the answer sets out. */
+void nam__sim_carried_out(struct sim_message *message);
 /* A message's event. */
 void nam__sim_message_due(struct sim_message *message);
 /* A WRITE has arrived: who polls its memory sees it at once. */
@@ -443,6 +447,17 @@ void nam__sim_qp_orphan(struct sim_qp *qp);
 void nam__sim_qp_broken(struct sim_qp *qp);
 /* Whose memory its messages touch: the queue pair on the other side, or NULL. */
 struct sim_qp *nam__sim_qp_target(const struct sim_qp *qp);
+
+/* A message that goes on by itself, with the bytes as they are now. */
+struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t delay_ns);
+
+/* ---- sim_lane.c --------------------------------------------------------------------------- */
+
+int nam__sim_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret);
+int nam__sim_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
+/* A message has left, or is lost. */
+void nam__sim_lane_due(struct sim_message *message);
 
 /* ---- sim_connect.c ------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 
 #define KEY_STRANGE 0x5au	/* keys and addresses look like nothing that a caller could guess */
 #define REGION_SPACING_LOG2 40u
+#define SIM_DATAGRAM_BYTES 1024u	/* what RoCE has where nobody has asked for more */
 
 static int
 domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
@@ -30,6 +31,7 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 		.message_bytes = 4096,
 		.inline_bytes = SIM_INLINE_BYTES,
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
+		.datagram_bytes = nam__sim.caps & NAM_CAP_UD ? SIM_DATAGRAM_BYTES : 0,
 	};
 	domain->id = ++nam__sim.ids;
 	domain->process = thread->process;
@@ -206,6 +208,8 @@ const struct nam_fabric_ops nam__sim_ops = {
 	.qp_post = nam__sim_qp_post,
 	.is_near = nam__sim_is_near,
 	.qp_destroy = nam__sim_qp_destroy,
+	.lane_create = nam__sim_lane_create,
+	.lane_join = nam__sim_lane_join,
 	.listen = nam__sim_listen,
 	.listener_poll = nam__sim_listener_poll,
 	.listener_wake = nam__sim_listener_wake,

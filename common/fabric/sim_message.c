@@ -98,9 +98,8 @@ nam__sim_polled(const struct sim_qp *qp)
 		nam__sim_wake(qp->cq->waiter, 0);
 }
 
-/* The last step has been done: what it held back may go, and the answer sets out. */
-static void
-carried_out(struct sim_message *message)
+void
+nam__sim_carried_out(struct sim_message *message)
 {
 	struct sim_qp *qp = message->qp;
 	uint64_t answered = nam__sim.now + message->answer_ns;
@@ -240,7 +239,7 @@ steps_due(struct sim_message *message)
 	if (message->break_step == message->steps)
 		nam__sim_qp_broken(message->qp);
 	else
-		carried_out(message);
+		nam__sim_carried_out(message);
 }
 
 static void
@@ -268,7 +267,28 @@ atomic_due(struct sim_message *message)
 	if (message->break_step == 1)
 		nam__sim_qp_broken(message->qp);
 	else
-		carried_out(message);
+		nam__sim_carried_out(message);
+}
+
+/* One that finds no buffer is lost. */
+static void
+datagram_due(struct sim_message *message, struct sim_qp *to)
+{
+	struct nam_wc wc = { .qp = &to->pub, .bytes = message->bytes, .op = NAM_WC_RECV };
+	struct nam_recv recv;
+
+	if (to->rq && nam__sim_rq_take(to->rq, &recv)) {
+		SIM_EVENT(SIM_WHAT_RECV, message->id, to->id, "m%llu arrives at lane q%u",
+			(unsigned long long)message->id, to->id);
+		wc.context = recv.context;
+		if (message->bytes + NAM_DATAGRAM_HEADROOM > recv.bytes)
+			wc.status = -NAM_E_FABRIC_PROTOCOL;
+		else
+			memcpy((uint8_t *)recv.buffer + NAM_DATAGRAM_HEADROOM, message->local,
+				message->bytes);
+		nam__sim_cq_push(to->cq, &wc);
+	}
+	nam__sim_carried_out(message);
 }
 
 static void
@@ -280,6 +300,10 @@ send_due(struct sim_message *message)
 
 	if (message->break_step <= 1) {
 		nam__sim_qp_broken(message->qp);
+		return;
+	}
+	if (message->qp->lane) {
+		datagram_due(message, to);
 		return;
 	}
 	if (nam__sim_drawn(to->domain->process, nam__sim.options.faults.rnr)) {
@@ -314,7 +338,7 @@ send_due(struct sim_message *message)
 		message->qp->error = wc.status;
 		nam__sim_flush(message->qp, message, wc.status);
 	} else {
-		carried_out(message);
+		nam__sim_carried_out(message);
 	}
 }
 
@@ -328,6 +352,11 @@ nam__sim_message_due(struct sim_message *message)
 			return;
 		message->state = SIM_DONE;
 		nam__sim_complete(qp);
+		return;
+	}
+	if (qp->lane && qp->domain && !qp->cut &&
+		(!nam__sim.options.network || message->status || !qp->peer)) {
+		nam__sim_lane_due(message);
 		return;
 	}
 	/* Nobody is there any more: it stays until that is noticed. */

@@ -238,7 +238,8 @@ slowness_of(const struct sim_qp *qp)
 
 /* What may go wrong with it. */
 static void
-misfortune(struct sim_message *message, const struct nam_sim_process *process)
+misfortune(struct sim_message *message, const struct sim_qp *qp,
+	const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
 	const struct nam_sim_faults *faults = &sim->options.faults;
@@ -247,7 +248,7 @@ misfortune(struct sim_message *message, const struct nam_sim_process *process)
 	message->break_step = UINT32_MAX;
 	if (message->op == NAM_WR_READ && nam__sim_drawn(process, faults->read_twice))
 		message->passes = 2;
-	if (!nam__sim_drawn(process, faults->break_qp))
+	if (qp->lane || !nam__sim_drawn(process, faults->break_qp))
 		return;
 	message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
 	SIM_EVENT(SIM_WHAT_FAULT, message->id, message->break_step,
@@ -333,8 +334,8 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 	if (class_of(wr->op) == SIM_ATOMIC && (wr->bytes != 8 || wr->remote % 8))
 		return -NAM_E_FABRIC_ACCESS;
 	if (wr->op == NAM_WR_SEND)
-		return wr->bytes > qp->domain->pub.limits.message_bytes ? -NAM_E_FABRIC_PROTOCOL :
-			0;
+		return wr->bytes > (qp->lane ? qp->domain->pub.limits.datagram_bytes :
+			qp->domain->pub.limits.message_bytes) ? -NAM_E_FABRIC_PROTOCOL : 0;
 	if (!nam__sim_local_valid(qp->domain, wr))
 		return -NAM_E_FABRIC_ACCESS;
 	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
@@ -384,7 +385,7 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes, peer_id(qp),
 		(unsigned long long)wr->remote);
 	nam__sim_shape(message);
-	misfortune(message, process);
+	misfortune(message, qp, process);
 	nam__sim_cost(message, process, slowness_of(qp));
 	disaster(qp, message, process);
 	direct(message);

@@ -59,6 +59,8 @@ messages_free(struct sim_qp *qp)
 static void
 remains_free(struct sim_qp *qp)
 {
+	if (qp->peer)
+		qp->peer->transit = NULL;
 	while (qp->remains) {
 		struct sim_qp *remains = qp->remains;
 
@@ -68,9 +70,8 @@ remains_free(struct sim_qp *qp)
 	}
 }
 
-/* A message that goes on by itself, with the bytes as they are now. */
-static struct sim_message *
-clone(const struct sim_message *message, uint64_t delay_ns)
+struct sim_message *
+nam__sim_clone(const struct sim_message *message, uint64_t delay_ns)
 {
 	struct sim_message *copy = nam__sim_message_new();
 
@@ -145,7 +146,7 @@ leave_remains(struct sim_qp *qp)
 	struct sim_qp *remains;
 	uint64_t kept, delay_ns, zombies;
 
-	if (!qp->head || !qp->peer || qp->cut || sim->options.network)
+	if (qp->lane || !qp->head || !qp->peer || qp->cut || sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
 	zombies = draw_zombies(qp);
@@ -173,7 +174,7 @@ leave_remains(struct sim_qp *qp)
 			"fault zombie: m%llu %s goes on as q%u in %llu ns, from step %u of %u",
 			(unsigned long long)message->id, nam__sim_op_name(message->op), remains->id,
 			(unsigned long long)late_ns, message->done, message->steps);
-		nam__sim_message_add(remains, clone(message, late_ns));
+		nam__sim_message_add(remains, nam__sim_clone(message, late_ns));
 	}
 	if (!remains->head) {
 		free(remains);
@@ -191,7 +192,8 @@ nam__sim_qp_close_later(struct sim_qp *qp)
 	struct sim *sim = &nam__sim;
 	uint64_t spread = sim->options.faults.detect_ns, noticed_ns;
 
-	if (qp->closed || qp->event.place)
+	/* Who has a lane is not told. */
+	if (qp->lane || qp->closed || qp->event.place)
 		return;
 	/* Mostly at once, as when the peer's system tells; sometimes by silence. */
 	if (nam_rng_below(&sim->chance, 4))
@@ -254,7 +256,7 @@ nam__sim_qp_orphan(struct sim_qp *qp)
 	leave_remains(qp);
 	freeze(qp);
 	remains_free(qp);	/* the memory that they were on their way to is gone */
-	if (!qp->peer)
+	if (!qp->peer || qp->lane)
 		return;
 	freeze(qp->peer);
 	if (!nam__sim_is_gone(qp->peer->domain->process))
@@ -300,7 +302,9 @@ nam__sim_qp_destroy(struct nam_qp *pub)
 		leave_remains(qp);
 	messages_free(qp);
 	remains_free(qp);
-	if (qp->peer) {
+	if (qp->peer && qp->lane) {
+		qp->peer->peer = NULL;
+	} else if (qp->peer) {
 		freeze(qp->peer);
 		qp->peer->peer = NULL;
 		if (!nam__sim_is_gone(qp->peer->domain->process))

@@ -254,7 +254,7 @@ uint32_t
 nam__verbs_caps(const struct ibv_device_attr *attr)
 {
 	return NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_WORD8_ATOMIC |
-		NAM_CAP_RPC_SRQ |
+		NAM_CAP_RPC_SRQ | NAM_CAP_UD |
 		(attr->atomic_cap == IBV_ATOMIC_GLOB ? NAM_CAP_ATOMIC_VS_CPU : 0);
 }
 
@@ -296,6 +296,12 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.regions_are_files = 1,
 	};
+	/* iWARP has neither UC nor UD. */
+	if (domain->verbs->device->transport_type != IBV_TRANSPORT_IB)
+		domain->pub.limits.caps &= ~(uint32_t)NAM_CAP_UD;
+	else
+		domain->pub.limits.datagram_bytes = lesser(VERBS_DATAGRAM_BYTES,
+			128u << (domain->mtu ? domain->mtu : domain->port_mtu));
 	return 0;
 }
 

@@ -47,6 +47,8 @@
 #define VERBS_HASH 1024u		/* a power of two */
 #define VERBS_BATCH 32u
 
+#define VERBS_DATAGRAM_BYTES 1024u	/* with that much RoCE ports come */
+
 #define VERBS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VERBS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -171,6 +173,15 @@ struct verbs_qp {
 	uint32_t number;
 	uint8_t mtu;			/* enum ibv_mtu; at first the peer's wish */
 	_Atomic uint32_t posts;		/* counts, so that the watcher sees traffic */
+	/* verbs_lane.c; of a lane's two queue pairs one is the lane, the other its companion */
+	struct verbs_qp *companion;
+	struct verbs_qp *front;		/* of a companion */
+	struct ibv_ah *ah;		/* to the one that receives */
+	uint64_t name;
+	uint32_t peer_number, peer_key;
+	bool lane;
+	bool receives;			/* a client's: the companion is UD */
+	bool ready;			/* joined */
 	/* end of life; owner */
 	bool broken;			/* in cq->broken */
 	bool closing;			/* CLOSED is to be reported when all else is */
@@ -319,6 +330,14 @@ int nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_option
 int nam__verbs_qp_init(struct verbs_qp *qp) NAM_MUST_CHECK;
 int nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *request) NAM_MUST_CHECK;
 void nam__verbs_qp_destroy(struct nam_qp *qp);
+
+/* ---- verbs_lane.c -------------------------------------------------------------------------- */
+
+int nam__verbs_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret) NAM_MUST_CHECK;
+int nam__verbs_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
+	NAM_MUST_CHECK;
+void nam__verbs_lane_destroy(struct verbs_qp *lane);
 
 /* ---- verbs_watch.c ------------------------------------------------------------------------- */
 

@@ -27,7 +27,8 @@ check(const struct verbs_qp *qp, const struct nam_wr *wr)
 	case NAM_WR_READ:
 		break;
 	case NAM_WR_SEND:
-		if (wr->bytes > qp->domain->pub.limits.message_bytes)
+		if (wr->bytes > (qp->lane ? qp->domain->pub.limits.datagram_bytes :
+			qp->domain->pub.limits.message_bytes))
 			return -NAM_E_FABRIC_PROTOCOL;
 		/* fall through */
 	case NAM_WR_WRITE:
@@ -74,6 +75,11 @@ fill(const struct verbs_qp *qp, const struct nam_wr *wr, uint32_t position,
 		to->opcode = wr->op == NAM_WR_SEND ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
 		if (wr->bytes <= qp->inline_bytes && wr->bytes)
 			to->send_flags |= IBV_SEND_INLINE;
+		if (VERBS_UNLIKELY(qp->ah != NULL)) {
+			to->wr.ud.ah = qp->ah;
+			to->wr.ud.remote_qpn = qp->peer_number;
+			to->wr.ud.remote_qkey = qp->peer_key;
+		}
 		return;
 	}
 	to->wr.atomic.remote_addr = wr->remote;
@@ -230,6 +236,9 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 
 	if (VERBS_UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
+	/* Nothing arrives before both ends are joined, and nothing has to. */
+	if (VERBS_UNLIKELY(qp->lane && !qp->ready))
+		return -NAM_E_FABRIC_FULL;
 	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
 		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))
 		return -NAM_E_FABRIC_FULL;
@@ -264,7 +273,8 @@ nam__verbs_qp_break(struct verbs_qp *qp, int status)
 static void
 failed(struct verbs_qp *qp)
 {
-	if (qp->accepted || nam_err_is(qp->sends.error, NAM_E_FABRIC_PEER_DEAD))
+	if (!qp->lane &&
+		(qp->accepted || nam_err_is(qp->sends.error, NAM_E_FABRIC_PEER_DEAD)))
 		qp->closing = true;
 	qp->flush_until_ns = nam_now_ns() + VERBS_FLUSH_NS;
 	mark_broken(qp);
@@ -391,6 +401,15 @@ take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 	struct nam_recv recv = rq->slots[slot];
 
 	rq->free[rq->free_count++] = slot;
+	if (VERBS_UNLIKELY(qp && qp->front) && !from->status) {
+		*to = (struct nam_wc){
+			.context = recv.context,
+			.qp = &qp->front->pub,
+			.bytes = from->byte_len - NAM_DATAGRAM_HEADROOM,
+			.op = NAM_WC_RECV,
+		};
+		return true;
+	}
 	if (VERBS_LIKELY(!from->status && qp && !qp->over)) {
 		*to = (struct nam_wc){
 			.context = recv.context,
@@ -402,7 +421,7 @@ take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 	}
 	/* The buffer is its owner's again only with a message in it: back into the queue. */
 	(void)nam__verbs_rq_post(&rq->pub, &recv, 1);
-	if (qp && from->status && from->status != IBV_WC_WR_FLUSH_ERR) {
+	if (qp && !qp->lane && from->status && from->status != IBV_WC_WR_FLUSH_ERR) {
 		qp->closing = true;
 		nam__verbs_qp_break(qp, nam__verbs_status(from->status));
 	}

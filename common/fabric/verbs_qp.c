@@ -133,6 +133,10 @@ nam__verbs_qp_destroy(struct nam_qp *pub)
 
 	if (!qp)
 		return;
+	if (qp->lane) {
+		nam__verbs_lane_destroy(qp);
+		return;
+	}
 	nam__verbs_watch_remove(qp);
 	nam__verbs_cq_forget(qp->cq, qp);
 	/* Fails if the other side was first. */

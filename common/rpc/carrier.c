@@ -8,6 +8,7 @@ static const char *const names[NAM_CARRIERS_COUNT] = {
 	[NAM_CARRIER_SRQ] = "srq",
 	[NAM_CARRIER_MAILBOX] = "mailbox",
 	[NAM_CARRIER_FETCH] = "fetch",
+	[NAM_CARRIER_DATAGRAM] = "datagram",
 };
 
 const char *

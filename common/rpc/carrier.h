@@ -12,10 +12,11 @@ enum nam_carrier {
 	NAM_CARRIER_SRQ = 1,		/* SEND there and back, over shared receive queues */
 	NAM_CARRIER_MAILBOX = 2,	/* WRITE there and back, into memory that is polled */
 	NAM_CARRIER_FETCH = 3,		/* WRITE there; the reply stays, and the client READs it */
+	NAM_CARRIER_DATAGRAM = 4,	/* WRITE there, SEND back; what is lost is tried again */
 	NAM_CARRIERS_COUNT
 };
 
-/* "srq", "mailbox", "fetch"; NULL for what is none. */
+/* "srq", "mailbox", "fetch", "datagram"; NULL for what is none. */
 const char *nam_carrier_name(enum nam_carrier carrier);
 
 /* The carrier of that name, or -EINVAL. */

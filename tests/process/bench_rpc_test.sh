@@ -21,7 +21,7 @@ rate() {
 }
 
 # ---- the memory server's card sends 2.11 M/s, and serves 11.26 M/s
-for carrier in srq mailbox; do
+for carrier in srq datagram mailbox; do
 	simulate --clients 35 --carrier $carrier
 	json '1.95e6 < r["ops_per_s"] < 2.15e6 and r["per_op"]["round_trips"] == 1'
 done
@@ -39,6 +39,8 @@ simulate --clients 35 --carrier fetch --reply-bytes 128 --fetch-bytes 176
 json '2 <= r["per_op"]["round_trips"] < 2.02'
 
 # ---- what makes no sense
+expect 1 nam-bench rpc --cluster shm:/nowhere --carrier datagram
+says 'datagram'
 expect 2 nam-bench rpc --cluster sim:connectx3 --carrier pigeon
 says 'pigeon'
 expect 2 nam-bench rpc --cluster sim:connectx3 --frame-bytes 200

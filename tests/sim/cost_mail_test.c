@@ -146,6 +146,8 @@ act_batches(struct cost_stage *stage)
 	cost_of_batch(stage, NAM_CARRIER_SRQ, &once);
 	cost_of_batch(stage, NAM_CARRIER_MAILBOX, &once);
 	cost_of_batch(stage, NAM_CARRIER_FETCH, &fetch);
+	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD)
+		cost_of_batch(stage, NAM_CARRIER_DATAGRAM, &once);
 }
 
 static void
@@ -173,6 +175,8 @@ act(struct cost_stage *stage)
 	/* The WRITE, and the READ that takes status and body. */
 	const struct cost fetch = { .round_trips = 2, .requests = 2, .bytes_in = FETCH_BYTES,
 		.bytes_out = nam_frame_bytes(small) };
+	const struct cost datagram_large = { .round_trips = 1, .requests = 1, .bytes_in = large,
+		.bytes_out = nam_frame_bytes(large) };
 	/* And the READ of the rest. */
 	const struct cost fetch_large = { .round_trips = 3, .requests = 3,
 		.bytes_in = nam_frame_bytes(large), .bytes_out = nam_frame_bytes(large) };
@@ -180,6 +184,11 @@ act(struct cost_stage *stage)
 	cost_of(stage, NAM_CARRIER_SRQ, 32, &srq);
 	cost_of(stage, NAM_CARRIER_MAILBOX, 32, &mailbox);
 	cost_of(stage, NAM_CARRIER_FETCH, 32, &fetch);
+	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD) {
+		cost_of(stage, NAM_CARRIER_DATAGRAM, 32, &mailbox);
+		/* The reply is longer than a datagram, and comes by SEND. */
+		cost_of(stage, NAM_CARRIER_DATAGRAM, 1000, &datagram_large);
+	}
 	cost_of(stage, NAM_CARRIER_FETCH, 1000, &fetch_large);
 }
 

@@ -319,6 +319,7 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	options.trace = trace;
 	memset(&litmus, 0, sizeof(litmus));
 	litmus.scene = &what->scene;
+	litmus.profile = profile;
 	litmus.design = what->design;
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");

@@ -69,6 +69,7 @@ extern const struct litmus_case litmus_kv_cases[];
 
 struct litmus {
 	const struct scene *scene;
+	enum nam_sim_profile profile;
 	struct sim_cluster cluster;
 	struct actor actors[LITMUS_ACTORS + 1];
 	bool flags[FLAGS];

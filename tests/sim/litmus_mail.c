@@ -13,10 +13,13 @@
 #define CALLS 25u
 #define BODY_BYTES_MAX 600u
 #define TIMEOUT_MS 20u			/* many times what a call takes */
+#define LONG_MS 2000u			/* and what one takes that is lost a few times */
 
 struct caller {
 	struct nam_worker *worker;
 	uint32_t number;
+	uint32_t given_up;
+	bool gives_up;			/* which is no failure */
 };
 
 /* Any bytes, and every eighth of them says whose they are. */
@@ -40,7 +43,9 @@ call_often(void *arg)
 		uint32_t bytes = body_fill(caller, i, out), got = sizeof(in);
 		int rc = nam_rpc_call(caller->worker, 0, NAM_RPC_PING, out, bytes, in, &got);
 
-		if (rc)
+		if (caller->gives_up && nam_err_is(rc, NAM_E_FABRIC_TIMEOUT))
+			caller->given_up++;
+		else if (rc)
 			litmus_fail("call %u of caller %u: %s", i, caller->number,
 				nam_err_name(rc));
 		else if (got != bytes || memcmp(in, out, bytes))
@@ -65,8 +70,11 @@ requests_answered(struct nam_worker *worker)
 
 /* @local	how many of the calls went within the machine, at the least */
 static void
-call_from_many(enum nam_carrier carrier, uint64_t local)
+call_from_many(enum nam_carrier carrier, uint64_t local, uint32_t timeout_ms, bool gives_up)
 {
+	/* Who gives up is to do so with all places, and not go by SEND. */
+	const uint32_t count = gives_up ? NAM_FRAMES : CALLERS;
+	uint32_t given_up = 0;
 	struct caller callers[CALLERS];
 	struct nam_client *client;
 	struct nam_worker *worker;
@@ -77,24 +85,27 @@ call_from_many(enum nam_carrier carrier, uint64_t local)
 	client = sim_client(&litmus.cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
 	if (client)
-		client->options.rpc_timeout_ms = TIMEOUT_MS;
+		client->options.rpc_timeout_ms = timeout_ms;
 	if (!worker)
 		sim_die("a worker with mailboxes cannot come");
 	before = requests_answered(worker);
-	for (uint32_t i = 0; i < CALLERS; i++) {
-		callers[i] = (struct caller){ worker, i };
+	for (uint32_t i = 0; i < count; i++) {
+		callers[i] = (struct caller){ worker, i, 0, gives_up };
 		if (nam_worker_spawn(worker, call_often, &callers[i]))
 			sim_die("no fiber");
 	}
 	nam_worker_run(worker);
+	for (uint32_t i = 0; i < count; i++)
+		given_up += callers[i].given_up;
+	client->options.rpc_timeout_ms = LONG_MS;
 	after = requests_answered(worker);
 	if (nam_worker_counters(worker, NAM_OP_OTHER)->local_calls < local)
 		litmus_fail("%llu calls were local", (unsigned long long)
 			nam_worker_counters(worker, NAM_OP_OTHER)->local_calls);
 	/* The first status was not yet counted when it was asked for. */
-	if (after - before != CALLERS * CALLS + 1)
-		litmus_fail("%u calls, and %llu were carried out", CALLERS * CALLS,
-			(unsigned long long)(after - before - 1));
+	if (after - before > count * CALLS + 1 || after - before + given_up < count * CALLS + 1)
+		litmus_fail("%u calls, %u given up, and %llu were carried out", count * CALLS,
+			given_up, (unsigned long long)(after - before - 1));
 	nam_worker_close(worker);
 	nam_client_close(client);
 }
@@ -103,14 +114,14 @@ static void
 call_by_mailbox(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_MAILBOX, 0);
+	call_from_many(NAM_CARRIER_MAILBOX, 0, TIMEOUT_MS, false);
 }
 
 static void
 call_and_fetch(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_FETCH, 0);
+	call_from_many(NAM_CARRIER_FETCH, 0, TIMEOUT_MS, false);
 }
 
 static void
@@ -119,7 +130,32 @@ call_next_door(struct actor *self)
 	nam_sim_process_place(self->process, 0);
 	nam_sim_process_place(litmus.actors[SERVER].process, 0);
 	/* What lies behind a ring goes by the card. */
-	call_from_many(NAM_CARRIER_DEFAULT, CALLERS * CALLS / 2);
+	call_from_many(NAM_CARRIER_DEFAULT, CALLERS * CALLS / 2, TIMEOUT_MS, false);
+}
+
+/* Where there are none, mailboxes will do. */
+static bool
+lanes_are(void)
+{
+	return nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD;
+}
+
+static void
+call_over_lane(struct actor *self)
+{
+	(void)self;
+	nam_sim_lose(200000, 200000);
+	call_from_many(lanes_are() ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_MAILBOX, 0, LONG_MS,
+		false);
+}
+
+static void
+call_and_give_up(struct actor *self)
+{
+	(void)self;
+	nam_sim_lose(400000, 300000);
+	call_from_many(lanes_are() ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_MAILBOX, 0,
+		lanes_are() ? 1 : TIMEOUT_MS, lanes_are());
 }
 
 /* ---- requests that nobody waits for ------------------------------------------------------- */
@@ -214,6 +250,12 @@ const struct litmus_case litmus_mail_cases[] = {
 		"more requests than a mailbox has places, replies by WRITE", 1, LITMUS_FINE },
 	{ { "crowded_fetch", 0, { NULL, call_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
+	{ { "crowded_lane", 0, { NULL, call_over_lane }, { { 0 } } },
+		"the same over a lane that loses and doubles a fifth of what it carries", 1,
+		LITMUS_FINE },
+	{ { "given_up_lane", 0, { NULL, call_and_give_up }, { { 0 } } },
+		"callers give up after a few tries, and their places are used again", 1,
+		LITMUS_FINE },
 	{ { "told_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
 		"requests that nobody waits for, some fail; calls by mailbox tell of them", 1,
 		LITMUS_FINE },

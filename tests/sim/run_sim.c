@@ -33,7 +33,8 @@ static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
 	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
-	"  --carrier srq|mailbox|fetch   how requests travel; without it --vary draws it\n"
+	"  --carrier srq|mailbox|fetch|datagram   how requests travel; without it --vary draws\n"
+	"                                it; strict has no datagrams\n"
 	"  --design fine|coarse|hybrid   where the work is done; without it --vary draws it\n"
 	"  --partition hash|range|round-robin   not fine: which server keeps a key; the same\n"
 	"  --vary                        all of the following by the seed, instead\n"
@@ -73,6 +74,7 @@ static const char usage[] =
 	"      full          refills     of a stock that find no memory, though there is\n"
 	"      slow          messages    with which the memory server that they go to becomes\n"
 	"                                slow, or as fast as the others again\n"
+	"      lose, twice   messages    over lanes that are lost, or arrive twice\n"
 	"      zombie        WRITEs      under way as their sender ends that arrive, and late\n"
 	"      clock_ppm     ns          that clocks run fast or slow, at the most\n"
 	"                                without N a usual rate; `all' names all of them\n"
@@ -176,6 +178,8 @@ set_faults(struct request *request, const char *text)
 		{ "clock_ppm", &faults->clock_ppm, 1000 },
 		{ "full", &faults->full, 50000 },
 		{ "slow", &faults->slow, 100 },
+		{ "lose", &faults->lose, 100000 },
+		{ "twice", &faults->twice, 100000 },
 		{ "zombie", &faults->zombie, 500000 },
 	};
 	char copy[256], *rest = copy, *part;
@@ -400,7 +404,7 @@ set_other(struct request *request, int option)
 		break;
 	case OPT_CARRIER:
 		if (nam_carrier_find(optarg) < 0)
-			sim_die("--carrier %s: there are srq, mailbox and fetch", optarg);
+			sim_die("--carrier %s: there are srq, mailbox, fetch and datagram", optarg);
 		request->scenario.carrier = (enum nam_carrier)nam_carrier_find(optarg);
 		request->scenario.carrier_given = true;
 		break;

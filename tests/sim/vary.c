@@ -120,7 +120,9 @@ vary_design(struct sim_scenario *scenario, struct nam_rng *rng)
 static void
 vary_carrier(struct sim_scenario *scenario, struct nam_rng *rng)
 {
-	uint32_t carrier = between(rng, NAM_CARRIER_SRQ, NAM_CARRIERS_COUNT - 1);
+	bool lanes = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
+	uint32_t carrier = between(rng, NAM_CARRIER_SRQ, lanes ? NAM_CARRIER_DATAGRAM :
+		NAM_CARRIER_FETCH);
 
 	if (carrier == NAM_CARRIER_SRQ)
 		carrier = NAM_CARRIER_DEFAULT;
@@ -150,6 +152,8 @@ vary_more(struct sim_scenario *scenario)
 	/* Of some hundred refills, some thousand messages, some WRITEs of the dead. */
 	faults->full = between(&rng, 0, 7) ? 0 : rate(&rng, 500000);
 	faults->slow = between(&rng, 0, 7) ? 0 : between(&rng, 1, 1000);
+	faults->lose = between(&rng, 0, 3) ? rate(&rng, 100000) : rate(&rng, 500000);
+	faults->twice = rate(&rng, 300000);
 	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
 	vary_design(scenario, &rng);
 	vary_carrier(scenario, &rng);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * datagram.c -- requests that come over a lane, and replies that go over it: either may be lost,
+ * late, doubled or overtaken (common/rpc/frame.h).
+ *
+ * What a place has seen last says what to do with what lies there: a higher number is carried out,
+ * and its reply kept; the same number with a higher try was not answered, as far as its client
+ * knows, so the reply goes out once more; all else is of the past.  A reply is not overwritten
+ * before it has left, and a longer one than a datagram holds goes over the connection, which does
+ * not lose it.
+ */
+#include <string.h>
+
+#include "memserver_internal.h"
+
+static struct nam_frame *
+reply_of(const struct nam__mailbox *box, uint32_t place)
+{
+	return (void *)((uint8_t *)box->mr.base +
+		nam_mailbox_reply_at(place, box->client.frame_bytes));
+}
+
+/* If there is no room for it, the client will ask again. */
+static void
+reply_send(struct nam__mailbox *box, struct nam__mail *mail, uint32_t place)
+{
+	const struct nam_fabric_limits *limits = &box->connection->handler->server->domain->limits;
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = mail->bytes,
+		.lkey = box->mr.lkey,
+		.local = reply_of(box, place),
+		.context = &mail->sent,
+	};
+
+	if (wr.bytes <= limits->inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	if (!box->lane->ops->qp_post(box->lane, &wr, 1))
+		mail->sent.sending = box->connection;
+}
+
+static void
+carry_out(struct nam__handler *handler, struct nam__mailbox *box, struct nam__buffer *spare,
+	uint32_t place, uint32_t request_bytes)
+{
+	const struct nam_fabric_limits *limits = &handler->server->domain->limits;
+	struct nam__mail *mail = &box->mails[place];
+	struct nam_frame *frame = reply_of(box, place);
+	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
+		request_bytes, spare->reply);
+
+	nam_answered(spare->reply, bytes);
+	nam__handler_count(handler);
+	mail->bytes = 0;
+	if (!bytes)
+		return;
+	if (nam_frame_bytes(bytes) > limits->datagram_bytes ||
+		nam_frame_bytes(bytes) > box->client.frame_bytes) {
+		nam__spare_send(handler, box->connection, spare, bytes);
+		return;
+	}
+	memcpy(frame->message, spare->reply, bytes);
+	nam_frame_seal(frame, mail->number, bytes, 0, 0);
+	mail->bytes = nam_frame_bytes(bytes);
+	reply_send(box, mail, place);
+}
+
+static bool
+place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place)
+{
+	const struct nam_frame *frame = (const void *)((const uint8_t *)box->mr.base +
+		nam_mailbox_request_at(place, box->client.frame_bytes));
+	uint64_t front = __atomic_load_n(&frame->front, __ATOMIC_ACQUIRE);
+	struct nam__mail *mail = &box->mails[place];
+	uint32_t number = (uint32_t)front, bytes;
+	int32_t ahead = (int32_t)(number - mail->number);
+	struct nam__buffer *spare;
+	uint16_t flags;
+
+	if (front == mail->front || !front || nam_frame_place(number) != place ||
+		mail->sent.sending || (NAM_GUARD(LANE_ONCE) && ahead < 0))
+		return false;
+	spare = nam__spare_find(handler);
+	if (!spare || nam_frame_take(frame, box->client.frame_bytes, number, handler->frame,
+		&bytes, &flags))
+		return false;
+	if (NAM_GUARD(LANE_ONCE) && !ahead) {
+		if (nam_frame_try(flags) <= nam_frame_try((uint16_t)(mail->front >> 48)))
+			return false;
+		mail->front = handler->frame->front;
+		if (mail->bytes)
+			reply_send(box, mail, place);
+		return true;
+	}
+	mail->front = handler->frame->front;
+	mail->number = number;
+	carry_out(handler, box, spare, place, bytes);
+	return true;
+}
+
+bool
+nam__lane_look(struct nam__handler *handler, struct nam__mailbox *box)
+{
+	bool any = false;
+
+	for (uint32_t place = 0; place < NAM_FRAMES; place++)
+		any |= place_look(handler, box, place);
+	return any;
+}
