@@ -20,12 +20,14 @@
 #define SECONDS_REAL 1.0
 #define JOBS_MAX 64u
 #define CLUSTER_DEFAULT "sim:connect-ib"
+#define CLUSTER_RFP "sim:connectx3"
 #define OUT_DEFAULT "figures"
 
 static const char help_head[] =
 	"Usage: nam-bench figure FIGURE... [OPTION]...\n"
-	"Experiments of Ziegler et al. (SIGMOD 2019) with the designs that the library knows, on\n"
-	"a simulated cluster: a CSV file for each, plots by gnuplot, and tables.\n"
+	"Experiments of Ziegler et al. (SIGMOD 2019) with the designs of an index (tree-*), and\n"
+	"of Su et al. (RFP, EuroSys 2017) with a key-value store by each carrier (rfp-*), on\n"
+	"simulated clusters: a CSV file for each, plots by gnuplot, and tables.\n"
 	"\n";
 
 static const char help_options[] =
@@ -41,8 +43,9 @@ static const char help_options[] =
 	"  --memservers LIST   likewise (default 1,2,4,8; elsewhere 4)\n"
 	"  --rpc-threads N     handler threads of a memory server, 1 to 64 (default: the\n"
 	"                      profile's)\n"
-	"  --cluster CLUSTER   sim:PROFILE (default sim:connect-ib); or a real one: clients are\n"
-	"                      threads of one process then, 1, 2 and 4 by default\n"
+	"  --cluster CLUSTER   sim:PROFILE (default sim:connect-ib; of rfp-*: sim:connectx3); or\n"
+	"                      a real one: clients are threads of one process then, 1, 2 and 4\n"
+	"                      by default\n"
 	"  --jobs N            points at a time (default 2; real clusters: 1)\n"
 	"  --seed N            (default 1)\n"
 	"  --quick             few small points: to see that it works\n"
@@ -180,19 +183,27 @@ take(struct figure_options *o, int option, const char *value)
 }
 
 static int
-settle(struct figure_options *o)
+network_read(struct figure_options *o)
 {
 	struct nam_diag diag = { "" };
 
-	if (!o->cluster[0]) {
+	if (!o->simulated ||
+		!nam_sim_network_read(o->cluster + strlen("sim:"), &o->network, &diag))
+		return 0;
+	bench_complain("--cluster %s: %s", o->cluster, diag.text);
+	return -1;
+}
+
+static int
+settle(struct figure_options *o)
+{
+	if (o->cluster && !o->cluster[0]) {
 		bench_complain("--cluster: it is empty; say sim:PROFILE, or who serves memory");
 		return -1;
 	}
-	o->simulated = simulation_wanted(o->cluster);
-	if (o->simulated && nam_sim_network_read(o->cluster + strlen("sim:"), &o->network, &diag)) {
-		bench_complain("--cluster %s: %s", o->cluster, diag.text);
+	o->simulated = !o->cluster || simulation_wanted(o->cluster);
+	if (o->cluster && network_read(o))
 		return -1;
-	}
 	if (!o->simulated && (o->memservers.count || o->rpc_threads)) {
 		bench_complain("%s: only with --cluster sim:PROFILE; real ones are started by "
 			"themselves", o->memservers.count ? "--memservers" : "--rpc-threads");
@@ -206,6 +217,13 @@ settle(struct figure_options *o)
 	if (!o->jobs)
 		o->jobs = o->simulated ? 2 : 1;
 	return 0;
+}
+
+static bool
+needs_simulation(const struct figure *figure)
+{
+	return !figure->model_only && (figure->x == X_MEMSERVERS || figure->x == X_COLOCATED ||
+		figure->x == X_RPC_THREADS);
 }
 
 /* The names come first in argv[optind]; "all" stands for all of them. */
@@ -226,8 +244,7 @@ check_names(int count, char **names, const struct figure_options *o)
 				"them", names[i]);
 			return -1;
 		}
-		if (!o->simulated && (figure->x == X_MEMSERVERS || figure->x == X_COLOCATED) &&
-			!figure->model_only) {
+		if (!o->simulated && needs_simulation(figure)) {
 			bench_complain("%s: only with --cluster sim:PROFILE", figure->name);
 			return -1;
 		}
@@ -241,9 +258,7 @@ is_named(const struct figure *figure, int count, char **names, const struct figu
 	for (int i = 0; i < count; i++) {
 		if (!strcmp(names[i], figure->name))
 			return true;
-		if (!strcmp(names[i], "all") && (o->simulated || figure->model_only ||
-						  (figure->x != X_MEMSERVERS &&
-							  figure->x != X_COLOCATED)))
+		if (!strcmp(names[i], "all") && (o->simulated || !needs_simulation(figure)))
 			return true;
 	}
 	return false;
@@ -257,7 +272,6 @@ parse(int argc, char **argv, struct figure_options *o, int *ret_exit)
 
 	*o = (struct figure_options){
 		.out = OUT_DEFAULT,
-		.cluster = CLUSTER_DEFAULT,
 		.seed = 1,
 		.designs = { true, true, true },
 	};
@@ -293,11 +307,19 @@ make_folder(const char *path)
 }
 
 static int
-do_figure(const struct figure *figure, const struct figure_options *o)
+do_figure(const struct figure *figure, const struct figure_options *all)
 {
+	struct figure_options own = *all;
+	const struct figure_options *o = &own;
 	struct figure_points points;
-	int exit_code, other;
-	int rc = figure_plan(figure, o, &points);
+	int exit_code, other, rc;
+
+	if (!own.cluster) {
+		own.cluster = figure->requests ? CLUSTER_RFP : CLUSTER_DEFAULT;
+		if (network_read(&own))
+			return NAM_EXIT_USAGE;
+	}
+	rc = figure_plan(figure, o, &points);
 
 	if (rc)
 		return bench_failed(figure->name, rc, NULL);
@@ -318,9 +340,24 @@ static bool
 needs_cluster(int count, char **names, const struct figure_options *o)
 {
 	for (size_t i = 0; i < figures_count; i++)
-		if (is_named(&figures[i], count, names, o) && !figures[i].model_only)
+		if (is_named(&figures[i], count, names, o) && !figures[i].model_only &&
+			!(figures[i].requests && o->simulated))
 			return true;
 	return false;
+}
+
+/* Which designs there are is asked of the cluster of their figures. */
+static int
+probe(struct figure_options *o)
+{
+	const char *said = o->cluster;
+	int exit_code;
+
+	if (!said)
+		o->cluster = CLUSTER_DEFAULT;
+	exit_code = figure_probe(o);
+	o->cluster = said;
+	return exit_code;
 }
 
 int
@@ -340,7 +377,7 @@ figure_main(int argc, char **argv)
 	bench_catch_signals();
 	progress_init(o.quiet);
 	if (needs_cluster(count, names, &o))
-		exit_code = figure_probe(&o);
+		exit_code = probe(&o);
 	for (size_t i = 0; i < figures_count && (exit_code == NAM_EXIT_OK ||
 						 exit_code == NAM_EXIT_NO); i++) {
 		int one;

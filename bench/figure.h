@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * figure.h -- the inside of nam-bench figure: each experiment of Ziegler et al. (SIGMOD 2019),
- * section 6 and appendix A, by one command.
+ * figure.h -- the inside of nam-bench figure: experiments by one command each, of Ziegler et al.
+ * (SIGMOD 2019), section 6 and appendix A, with indexes; and of Su et al. (RFP, EuroSys 2017),
+ * section V, with key-value stores.
  *
  *	figure.c	command line; one figure after the other
  *	figure_plan.c	which experiments there are, and the points of each
- *	figure_run.c	points: nam-bench index for each, some at a time
+ *	figure_run.c	points: nam-bench index or kv for each, some at a time
  *	figure_model.c	the analytic model of section 2.3
  *	figure_csv.c	all that is known of each point, and tables to look at
  *	figure_plot.c	a script for gnuplot, SVG and PNG
@@ -32,7 +33,7 @@ struct figure_list {
 
 struct figure_options {
 	const char *out;		/* a folder */
-	const char *cluster;		/* "sim:PROFILE", or a real one */
+	const char *cluster;		/* "sim:PROFILE", or a real one; NULL: each figure's own */
 	bool simulated;
 	struct nam_sim_network network;	/* simulated */
 	uint64_t keys;
@@ -48,7 +49,11 @@ struct figure_options {
 
 /* ---- plan ---------------------------------------------------------------------------------- */
 
-enum figure_x { X_CLIENTS, X_KEYS, X_MEMSERVERS, X_CACHE, X_COLOCATED };
+enum figure_x {
+	X_CLIENTS, X_KEYS, X_MEMSERVERS, X_CACHE, X_COLOCATED,
+	/* of requests */
+	X_RPC_THREADS, X_GET_PERCENT, X_VALUE_BYTES,
+};
 
 enum figure_y { Y_RATE, Y_BYTES, Y_LATENCY };
 
@@ -57,6 +62,10 @@ struct figure_case {
 	const char *workload;		/* "tree-a", ... */
 	double selectivity;		/* 0: no scans */
 	bool skewed;			/* 80/12/5/3 */
+	/* Of requests: */
+	const char *text;		/* the panel's title */
+	bool zipfian, mixed;
+	unsigned fetch_bytes;		/* 0: what a value takes */
 };
 
 struct figure {
@@ -64,7 +73,9 @@ struct figure {
 	enum figure_x x;
 	enum figure_y y;
 	unsigned clients;		/* where they are not x */
-	bool fine, coarse, hybrid;	/* designs that are compared */
+	bool fine, coarse, hybrid;	/* designs that are compared; of requests: */
+	bool requests;			/* nam-bench kv; designs are carriers, see figure_line() */
+	bool fetch_only;
 	bool model_only;
 	unsigned cases_count;
 	struct figure_case cases[FIGURE_CASES_MAX];
@@ -95,7 +106,7 @@ struct figure_point {
 	const char *partitioning;
 	double x;
 	uint64_t keys;
-	unsigned memservers, clients;
+	unsigned memservers, clients, rpc_threads;
 	double cache_mb, seconds;
 	bool colocated;
 	struct figure_model model;
@@ -109,6 +120,9 @@ struct figure_points {
 };
 
 extern const char *const figure_designs[FIGURE_DESIGNS];
+
+/* A design's name, or a carrier's. */
+const char *figure_line(const struct figure *figure, unsigned design);
 
 const struct figure *figure_find(const char *name);
 

@@ -92,6 +92,38 @@ write_point(FILE *file, const struct figure_options *o, const struct figure_poin
 		o->simulated && !figure->model_only ? o->network.name : "", o->seed);
 }
 
+static void
+write_request_point(FILE *file, const struct figure_options *o, const struct figure_point *point)
+{
+	const struct figure *figure = point->figure;
+	const struct figure_case *which = &figure->cases[point->which];
+	const struct figure_result *result = &point->result;
+
+	fprintf(file, "%s,%s,%g,%s,", figure->name, figure_line(figure, point->design),
+		figure->x == X_GET_PERCENT ? point->x : 95,
+		which->zipfian ? "zipfian" : "uniform");
+	if (which->mixed)
+		fputs("mixed", file);
+	else
+		fprintf(file, "%g", figure->x == X_VALUE_BYTES ? point->x : 32);
+	if (which->fetch_bytes)
+		fprintf(file, ",%u", which->fetch_bytes);
+	else
+		fputc(',', file);
+	fprintf(file, ",%u,", point->memservers);
+	if (o->simulated)
+		fprintf(file, "%u", point->rpc_threads ? point->rpc_threads : o->rpc_threads ?
+			o->rpc_threads : (unsigned)o->network.rpc_threads);
+	fprintf(file, ",%u", point->clients);
+	if (point->done)
+		fprintf(file, ",%.6g,%.6g,%.6g,%.6g,%.6g,%.6g", result->ops_per_s, result->p50_ns,
+			result->p99_ns, result->round_trips, result->bytes_in, result->bytes_out);
+	else
+		fputs(",,,,,,", file);
+	fprintf(file, ",%s,%s,%" PRIu64 "\n", o->simulated ? "simulated" : "measured",
+		o->simulated ? o->network.name : "", o->seed);
+}
+
 int
 figure_csv(const struct figure *figure, const struct figure_options *o,
 	const struct figure_points *points)
@@ -106,13 +138,22 @@ figure_csv(const struct figure *figure, const struct figure_options *o,
 		bench_complain("%s: %s", path, strerror(errno));
 		return NAM_EXIT_USAGE;
 	}
-	fputs("figure,design,partitioning,workload,selectivity,skew,keys,memservers,"
-	      "handler_threads,clients,cache_mb,colocated,height,ops_per_s,p50_ns,p99_ns,"
-	      "round_trips_per_op,bytes_in_per_op,bytes_out_per_op,bytes_per_s,"
-	      "cache_hit_rate,cache_stale_rate,"
-	      "model_bytes_per_s,model_bytes_per_op,model_ops_per_s,source,profile,seed\n", file);
-	for (size_t i = 0; i < points->count; i++)
-		write_point(file, o, &points->points[i]);
+	if (figure->requests)
+		fputs("figure,carrier,get_percent,distribution,value_bytes,fetch_bytes,memservers,"
+		      "handler_threads,clients,ops_per_s,p50_ns,p99_ns,round_trips_per_op,"
+		      "bytes_in_per_op,bytes_out_per_op,source,profile,seed\n", file);
+	else
+		fputs("figure,design,partitioning,workload,selectivity,skew,keys,memservers,"
+		      "handler_threads,clients,cache_mb,colocated,height,ops_per_s,p50_ns,p99_ns,"
+		      "round_trips_per_op,bytes_in_per_op,bytes_out_per_op,bytes_per_s,"
+		      "cache_hit_rate,cache_stale_rate,model_bytes_per_s,model_bytes_per_op,"
+		      "model_ops_per_s,source,profile,seed\n", file);
+	for (size_t i = 0; i < points->count; i++) {
+		if (figure->requests)
+			write_request_point(file, o, &points->points[i]);
+		else
+			write_point(file, o, &points->points[i]);
+	}
 	lost = ferror(file) != 0;
 	if (fclose(file) || lost) {
 		bench_complain("%s: it could not be written", path);
@@ -140,6 +181,15 @@ print_x(const struct figure *figure, double x)
 		break;
 	case X_CACHE:
 		printf("  %6.3g MiB of cache ", x);
+		break;
+	case X_RPC_THREADS:
+		printf("  %6.0f handlers     ", x);
+		break;
+	case X_GET_PERCENT:
+		printf("  %6.0f %% GET        ", x);
+		break;
+	case X_VALUE_BYTES:
+		printf("  %6.0f bytes        ", x);
 		break;
 	default:
 		printf("  %-19s", x > 0 ? "co-located" : "apart");
@@ -196,7 +246,7 @@ print_case(const struct figure *figure, const struct figure_points *points, unsi
 	figure_case_text(&figure->cases[which], text);
 	printf("\n  %s\n%21s", text, "");
 	for (unsigned design = 0; design < FIGURE_DESIGNS; design++)
-		printf("%22s", figure_designs[design]);
+		printf("%22s", figure_line(figure, design));
 	if (figure->model_only)
 		printf("%22s", "coarse by hash");
 	putchar('\n');

@@ -14,6 +14,9 @@
 #define ROUNDS 3.0		/* scans that each client does at least */
 
 const char *const figure_designs[FIGURE_DESIGNS] = { "coarse", "fine", "hybrid" };
+static const char *const carriers[FIGURE_DESIGNS] = { "srq", "mailbox", "fetch" };
+#define FETCH 2u
+#define RFP_CLIENTS 35u		/* of the paper's peak */
 
 enum { COARSE, FINE, HYBRID };
 
@@ -60,7 +63,45 @@ const struct figure figures[] = {
 		.cases_count = 4,
 		.cases = { { "tree-a", 0, false }, { "tree-b", 0.001, false },
 			{ "tree-c", 0, false }, { "tree-d", 0, false } } },
+	{ .name = "rfp-4a", .paper = "figure 4 (a)", .title = "handler threads",
+		.x = X_RPC_THREADS, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
+	{ .name = "rfp-4", .paper = "figure 4 (b)", .title = "clients",
+		.x = X_CLIENTS, .y = Y_RATE, .requests = true,
+		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
+	{ .name = "rfp-5", .paper = "figure 5", .title = "latency",
+		.x = X_CLIENTS, .y = Y_LATENCY, .requests = true,
+		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
+	{ .name = "rfp-6", .paper = "figure 6", .title = "shares of GET, uniform keys",
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.cases_count = 1, .cases = { { .text = "values of 32 bytes" } } },
+	{ .name = "rfp-7", .paper = "figure 7", .title = "lengths of values",
+		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.cases_count = 1,
+		.cases = { { .text = "95 % GET; a fetch holds 32 bytes", .fetch_bytes = 80 } } },
+	{ .name = "rfp-8", .paper = "figure 8", .title = "sizes of a fetch",
+		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.fetch_only = true, .cases_count = 3,
+		.cases = { { .text = "95 % GET; a fetch holds 32 bytes", .fetch_bytes = 80 },
+			{ .text = "95 % GET; a fetch holds 128 bytes", .fetch_bytes = 176 },
+			{ .text = "95 % GET; a fetch holds 512 bytes", .fetch_bytes = 560 } } },
+	{ .name = "rfp-9", .paper = "figure 9", .title = "shares of GET, skewed keys",
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.cases_count = 1,
+		.cases = { { .text = "values of 32 bytes, zipfian 0.99", .zipfian = true } } },
+	{ .name = "rfp-10", .paper = "figure 10",
+		.title = "mixed lengths, in the place of the paper's texts",
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.cases_count = 1,
+		.cases = { { .text = "values of 1 to 899 bytes, 43 on average; a fetch holds 512",
+			.mixed = true, .fetch_bytes = 560 } } },
 };
+
+const char *
+figure_line(const struct figure *figure, unsigned design)
+{
+	return figure->requests ? carriers[design] : figure_designs[design];
+}
 
 const size_t figures_count = sizeof(figures) / sizeof(figures[0]);
 
@@ -77,6 +118,11 @@ void
 figure_case_text(const struct figure_case *which, char text[FIGURE_TEXT_BYTES])
 {
 	const char *data = which->skewed ? "skewed" : "uniform";
+
+	if (which->text) {
+		snprintf(text, FIGURE_TEXT_BYTES, "%s", which->text);
+		return;
+	}
 
 	switch (which->workload[strlen(which->workload) - 1]) {
 	case 'a':
@@ -130,13 +176,29 @@ x_values(const struct figure *figure, const struct figure_options *o)
 	static const struct figure_list few_memservers = { 2, { 1, 2 } };
 	static const struct figure_list model_memservers = { 6, { 2, 4, 8, 16, 32, 64 } };
 	static const struct figure_list caches = { 7, { 0, 0.03, 0.06, 0.12, 0.25, 0.5, 1 } };
+	static const struct figure_list rfp_clients = { 8, { 1, 7, 14, 21, 28, 35, 70, 112 } };
+	static const struct figure_list few_rfp_clients = { 2, { 4, 35 } };
+	static const struct figure_list threads = { 7, { 1, 2, 4, 6, 8, 10, 16 } };
+	static const struct figure_list few_threads = { 2, { 1, 4 } };
+	static const struct figure_list shares = { 5, { 5, 25, 50, 75, 95 } };
+	static const struct figure_list few_shares = { 2, { 5, 95 } };
+	static const struct figure_list values = { 6, { 32, 64, 128, 256, 512, 1024 } };
+	static const struct figure_list few_values = { 2, { 32, 64 } };
 	static const struct figure_list colocated = { 2, { 0, 1 } };
 	struct figure_list keys = { 3, { (double)(o->keys / 10), (double)o->keys,
 		(double)o->keys * 10 } };
 	struct figure_list list;
 
 	switch (figure->x) {
+	case X_RPC_THREADS:
+		return o->quick ? few_threads : threads;
+	case X_GET_PERCENT:
+		return o->quick ? few_shares : shares;
+	case X_VALUE_BYTES:
+		return o->quick ? few_values : values;
 	case X_CLIENTS:
+		if (figure->requests && o->simulated && !o->clients.count)
+			return o->quick ? few_rfp_clients : rfp_clients;
 		return o->clients.count ? o->clients : !o->simulated ? real_clients :
 			o->quick ? few_clients : clients;
 	case X_MEMSERVERS:
@@ -233,8 +295,33 @@ add(struct figure_points *points, const struct figure *figure, const struct figu
 	case X_COLOCATED:
 		point->colocated = x > 0;
 		break;
+	case X_RPC_THREADS:
+		point->rpc_threads = (unsigned)x;
+		break;
+	case X_GET_PERCENT:
+	case X_VALUE_BYTES:
+		break;
 	}
-	set_model(o, point);
+	if (!figure->requests) {
+		set_model(o, point);
+		return;
+	}
+	/* One memory server, as there. */
+	point->memservers = o->simulated ? last_of(&o->memservers, 1) : o->real_memservers;
+	if (figure->x != X_CLIENTS)
+		point->clients = last_of(&o->clients, o->simulated ? figure->clients : 4);
+	point->seconds = o->seconds;
+}
+
+static void
+plan_requests(const struct figure *figure, const struct figure_options *o,
+	const struct figure_list *xs, struct figure_points *ret)
+{
+	for (unsigned which = 0; which < figure->cases_count; which++)
+		for (unsigned carrier = figure->fetch_only ? FETCH : 0; carrier < FIGURE_DESIGNS;
+			carrier++)
+			for (unsigned i = 0; i < xs->count; i++)
+				add(ret, figure, o, which, carrier, "none", xs->values[i]);
 }
 
 int
@@ -248,6 +335,10 @@ figure_plan(const struct figure *figure, const struct figure_options *o, struct 
 		sizeof(*ret->points));
 	if (!ret->points)
 		return -ENOMEM;
+	if (figure->requests) {
+		plan_requests(figure, o, &xs, ret);
+		return 0;
+	}
 	for (unsigned which = 0; which < figure->cases_count; which++) {
 		for (unsigned design = 0; design < FIGURE_DESIGNS; design++) {
 			if (!wanted[design] || (!o->designs[design] && !figure->model_only))

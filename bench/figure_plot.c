@@ -102,6 +102,9 @@ write_axes(FILE *file, const struct figure *figure)
 		[X_MEMSERVERS] = "memory servers",
 		[X_CACHE] = "cache of each client, MiB",
 		[X_COLOCATED] = "",
+		[X_RPC_THREADS] = "handler threads",
+		[X_GET_PERCENT] = "GET, per cent",
+		[X_VALUE_BYTES] = "bytes of a value",
 	};
 	static const char *const y_labels[] = {
 		[Y_RATE] = "operations/s",
@@ -122,7 +125,7 @@ write_axes(FILE *file, const struct figure *figure)
 		fputs("set xrange [0:*]\n", file);
 	if (figure->x == X_KEYS)
 		fputs("set logscale x\nset format x '%.0s %c'\n", file);
-	if (figure->x == X_MEMSERVERS)
+	if (figure->x == X_MEMSERVERS || figure->x == X_VALUE_BYTES)
 		fputs("set logscale x 2\n", file);
 	if (figure->x == X_COLOCATED)
 		fputs("set xrange [-0.4:1.4]\nset xtics ('apart' 0, 'co-located' 1)\n", file);
@@ -133,7 +136,7 @@ static void
 write_line(FILE *file, const struct figure *figure, const struct line *line, size_t at,
 	bool *first)
 {
-	const char *name = figure_designs[line->design], *colour = colours[line->design];
+	const char *name = figure_line(figure, line->design), *colour = colours[line->design];
 	bool hash = !strcmp(line->partitioning, "hash"), latency = figure->y == Y_LATENCY;
 
 	if (line->measured) {
@@ -179,7 +182,8 @@ write_title(FILE *file, const struct figure *figure, const struct figure_options
 {
 	char keys[TEXT_BYTES];
 
-	fprintf(file, "Ziegler et al. (SIGMOD 2019), %s: %s\\n", figure->paper, figure->title);
+	fprintf(file, "%s, %s: %s\\n", figure->requests ? "Su et al. (RFP, EuroSys 2017)" :
+		"Ziegler et al. (SIGMOD 2019)", figure->paper, figure->title);
 	if (figure->model_only) {
 		fputs("the model of its section 2.3, z = 10", file);
 		return;
@@ -188,7 +192,7 @@ write_title(FILE *file, const struct figure *figure, const struct figure_options
 		fprintf(file, "simulated, profile %s", o->network.name);
 	else
 		fputs("measured", file);
-	if (figure->x != X_KEYS)
+	if (figure->x != X_KEYS && !figure->requests)
 		fprintf(file, ", %s keys", text_count(keys, (double)o->keys));
 	if (figure->x != X_MEMSERVERS && points->count)
 		fprintf(file, ", %u memory servers", points->points[0].memservers);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * figure_run.c -- points: nam-bench index for each, some at a time, and what it says as JSON.
+ * figure_run.c -- points: nam-bench index, or kv, for each, some at a time, and what it says as
+ * JSON.
  *
  * Figures share points, and what differs only in what an index does not have, such as the shares of
  * a fine-grained one, is the same run: each command line runs once.
@@ -73,9 +74,9 @@ say_cluster(struct command *command, const struct figure_options *o,
 	say(command, "%u", point->memservers);
 	say(command, "--clients");
 	say(command, "%u", point->clients);
-	if (o->rpc_threads) {
+	if (o->rpc_threads || point->rpc_threads) {
 		say(command, "--rpc-threads");
-		say(command, "%u", o->rpc_threads);
+		say(command, "%u", point->rpc_threads ? point->rpc_threads : o->rpc_threads);
 	}
 	if (point->colocated)
 		say(command, "--colocate");
@@ -105,6 +106,29 @@ say_index(struct command *command, const struct figure_point *point)
 }
 
 static void
+say_requests(struct command *command, const struct figure_point *point)
+{
+	const struct figure *figure = point->figure;
+	const struct figure_case *which = &figure->cases[point->which];
+
+	say(command, "--carrier");
+	say(command, "%s", figure_line(figure, point->design));
+	say(command, "--get-percent");
+	say(command, "%g", figure->x == X_GET_PERCENT ? point->x : 95);
+	say(command, "--distribution");
+	say(command, "%s", which->zipfian ? "zipfian" : "uniform");
+	say(command, "--value-bytes");
+	if (which->mixed)
+		say(command, "mixed");
+	else
+		say(command, "%g", figure->x == X_VALUE_BYTES ? point->x : 32);
+	if (which->fetch_bytes) {
+		say(command, "--fetch-bytes");
+		say(command, "%u", which->fetch_bytes);
+	}
+}
+
+static void
 command_of(const struct figure_options *o, const struct figure_point *point,
 	struct command *ret)
 {
@@ -112,11 +136,15 @@ command_of(const struct figure_options *o, const struct figure_point *point,
 
 	memset(ret, 0, sizeof(*ret));
 	say(ret, "nam-bench");
-	say(ret, "index");
+	say(ret, "%s", point->figure->requests ? "kv" : "index");
 	say_cluster(ret, o, point);
-	say_index(ret, point);
-	say(ret, "--workload");
-	say(ret, "%s", which->workload);
+	if (point->figure->requests) {
+		say_requests(ret, point);
+	} else {
+		say_index(ret, point);
+		say(ret, "--workload");
+		say(ret, "%s", which->workload);
+	}
 	if (which->selectivity > 0) {
 		say(ret, "--selectivity");
 		say(ret, "%g", which->selectivity);

@@ -98,6 +98,23 @@ if command -v gnuplot >/dev/null; then
 	grep -q '</svg>' "$tmp/out/tree-8.svg" || fail "no SVG"
 fi
 
+# ---- a key-value store by each carrier, on the card of who fetched first
+expect 0 nam-bench figure rfp-4a rfp-6 rfp-8 rfp-9 rfp-10 --quick --out "$tmp/out"
+says 'rfp-6 (figure 6), simulated: connectx3: shares of GET, uniform keys'
+csv rfp-6 'len(r) == 6 and set(i["carrier"] for i in r) == {"srq", "mailbox", "fetch"} and
+	all(i["clients"] == "35" and i["profile"] == "connectx3" for i in r)'
+csv rfp-9 'set(i["distribution"] for i in r) == {"zipfian"} and set(i["get_percent"] for i in r) ==
+	{"5", "95"}'
+csv rfp-4a 'sorted(set(i["handler_threads"] for i in r)) == ["1", "4"]'
+csv rfp-10 'set(i["value_bytes"] for i in r) == {"mixed"} and
+	all(2 <= n(i["round_trips_per_op"]) <= 2.02 for i in r if i["carrier"] == "fetch")'
+# 95 % of the requests are GETs of 64 bytes: of them the smallest fetch takes another READ.
+csv rfp-8 '[(i["fetch_bytes"], i["value_bytes"], round(n(i["round_trips_per_op"]), 1))
+	for i in r] == [("80", "32", 2), ("80", "64", 2.9), ("176", "32", 2), ("176", "64", 2),
+	("560", "32", 2), ("560", "64", 2)]'
+expect 2 nam-bench figure rfp-4a --cluster shm:/nowhere
+says 'rfp-4a: only with --cluster sim:PROFILE'
+
 # ---- told to end, it ends what it has begun
 # ends_all COMMAND...: so does a nam-bench figure whose child has not ended.
 ends_all() {

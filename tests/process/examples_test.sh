@@ -41,6 +41,28 @@ test_hello_index() {
 		fail "hello_index left something else than 1 and 3"
 }
 
+test_small_cache() {
+	expect 0 example_small_cache "$cluster"
+	says "20 pages were made for 60 requests"
+	says "/page/none: no such key"
+	says "/page/3: <h1>/page/3</h1>"
+	expect 0 example_small_cache "$cluster"
+	says "0 pages were made for 60 requests"
+	[ "$(namctl --cluster "$cluster" kv get pages /page/7)" = '<h1>/page/7</h1>' ] ||
+		fail "small_cache left no page 7"
+}
+
+test_small_cache() {
+	expect 0 example_small_cache "$cluster"
+	says "20 pages were made for 60 requests"
+	says "/page/none: no such key"
+	says "/page/3: <h1>/page/3</h1>"
+	expect 0 example_small_cache "$cluster"
+	says "0 pages were made for 60 requests"
+	[ "$(namctl --cluster "$cluster" kv get pages /page/7)" = '<h1>/page/7</h1>' ] ||
+		fail "small_cache left no page 7"
+}
+
 test_fibers_and_scans() {
 	expect 0 example_fibers_and_scans "$cluster"
 	says "age 79: person 3999"

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * small_cache.c -- a cache in front of something slow, in the memory of other machines.
+ *
+ *	nam-memserver --id 0 --listen shm:/tmp/nam0 --memory 64M &
+ *	nam-memserver --id 1 --listen shm:/tmp/nam1 --memory 64M &
+ *	example_small_cache shm:/tmp/nam0,shm:/tmp/nam1
+ *
+ * Run it twice: the second time everything is in the cache already, for it outlives who made it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <nam/nam.h>
+
+#define PAGES 20u
+
+static int
+failed(const char *what, int rc, const char *diag)
+{
+	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
+	return rc;
+}
+
+/* What takes long: a page that is made anew each time. */
+static uint32_t
+render(const char *path, char *page, size_t size)
+{
+	return (uint32_t)snprintf(page, size, "<h1>%s</h1>", path);
+}
+
+/* From the cache, or made and then put there. */
+static int
+page_get(struct nam_worker *worker, struct nam_kv *cache, const char *path, char *page,
+	uint32_t size, unsigned *made)
+{
+	uint32_t bytes;
+	int rc = nam_kv_get(worker, cache, path, (uint32_t)strlen(path), page, size - 1, &bytes);
+
+	if (nam_err_is(rc, NAM_E_NOTFOUND)) {
+		bytes = render(path, page, size);
+		rc = nam_kv_put(worker, cache, path, (uint32_t)strlen(path), page, bytes);
+		++*made;
+	}
+	if (!rc)
+		page[bytes] = '\0';
+	return rc;
+}
+
+/* Several at once: a message to each memory server. */
+static int
+several(struct nam_worker *worker, struct nam_kv *cache)
+{
+	static const char *const paths[] = { "/page/3", "/page/none", "/page/1" };
+	struct nam_kv_item items[3];
+	char pages[3][64];
+	int rc;
+
+	for (unsigned i = 0; i < 3; i++)
+		items[i] = (struct nam_kv_item){ .key = paths[i],
+			.key_bytes = (uint32_t)strlen(paths[i]), .value = pages[i],
+			.size = sizeof(pages[i]) };
+	rc = nam_kv_get_many(worker, cache, items, 3);
+	if (rc)
+		return failed("get_many", rc, nam_worker_diag(worker));
+	for (unsigned i = 0; i < 3; i++)
+		if (items[i].rc)
+			printf("%s: %s\n", paths[i], nam_err_text(items[i].rc));
+		else
+			printf("%s: %.*s\n", paths[i], (int)items[i].value_bytes, pages[i]);
+	return 0;
+}
+
+static int
+use(struct nam_worker *worker, struct nam_kv *cache)
+{
+	unsigned made = 0;
+	struct nam_kv_stat stat;
+	int rc;
+
+	for (unsigned i = 0; i < 3 * PAGES; i++) {
+		char path[32], page[64], expected[64];
+
+		snprintf(path, sizeof(path), "/page/%u", i % PAGES);
+		rc = page_get(worker, cache, path, page, sizeof(page), &made);
+		if (rc)
+			return failed("a page", rc, nam_worker_diag(worker));
+		render(path, expected, sizeof(expected));
+		if (strcmp(page, expected) != 0)
+			return failed("a page", -NAM_E_REMOTE_CORRUPT, "");
+	}
+	printf("%u pages were made for %u requests\n", made, 3 * PAGES);
+	rc = nam_kv_stat(worker, cache, &stat);
+	if (rc)
+		return failed("stat", rc, nam_worker_diag(worker));
+	printf("%u pages are in the cache, %u evicted so far\n", (unsigned)stat.keys,
+		(unsigned)stat.evictions);
+	return several(worker, cache);
+}
+
+/* Whoever comes first makes the cache; everybody opens it by its name. */
+static int
+open_cache(struct nam_worker *worker, const char *name, struct nam_kv **ret_cache)
+{
+	struct nam_kv_options options;
+	int rc;
+
+	nam_kv_options_init(&options);
+	options.memory_bytes = 8 << 20;
+	rc = nam_kv_create(worker, name, &options);
+	if (rc && !nam_err_is(rc, NAM_E_INDEX_EXISTS))
+		return failed("create", rc, nam_worker_diag(worker));
+	rc = nam_kv_open(worker, name, ret_cache);
+	return rc ? failed("open", rc, nam_worker_diag(worker)) : 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_kv *cache;
+	int rc;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s shm:PATH,shm:PATH\n", argv[0]);
+		return 2;
+	}
+	nam_client_options_init(&options);
+	options.cluster = argv[1];
+	options.name = "small_cache";
+	rc = nam_client_connect(&options, &client, &diag);
+	if (rc) {
+		failed("connecting", rc, diag.text);
+		return 1;
+	}
+	rc = nam_worker_open(client, &worker, &diag);
+	if (rc) {
+		failed("opening a worker", rc, diag.text);
+		goto close_client;
+	}
+	rc = open_cache(worker, "pages", &cache);
+	if (!rc) {
+		rc = use(worker, cache);
+		nam_kv_close(cache);
+	}
+	nam_worker_close(worker);
+close_client:
+	nam_client_close(client);
+	return rc ? 1 : 0;
+}
