@@ -20,14 +20,19 @@ static const char *const carriers[FIGURE_DESIGNS] = { "srq", "mailbox", "fetch" 
 
 enum { COARSE, FINE, HYBRID };
 
+#define TREE(w, s, skew)                                                                            \
+	{                                                                                           \
+		.workload = (w), .selectivity = (s), .skewed = (skew)                               \
+	}
+
 /* Workloads A, and B with three selectivities. */
 #define CASES_A_B(skewed)                                                                           \
 	.cases_count = 4,                                                                           \
 	.cases = {                                                                                  \
-		{ "tree-a", 0, skewed },                                                            \
-		{ "tree-b", 0.001, skewed },                                                        \
-		{ "tree-b", 0.01, skewed },                                                         \
-		{ "tree-b", 0.1, skewed },                                                          \
+		TREE("tree-a", 0, skewed),                                                            \
+		TREE("tree-b", 0.001, skewed),                                                        \
+		TREE("tree-b", 0.01, skewed),                                                         \
+		TREE("tree-b", 0.1, skewed),                                                          \
 	}
 #define ALL .fine = true, .coarse = true, .hybrid = true
 
@@ -35,7 +40,7 @@ const struct figure figures[] = {
 	{ .name = "tree-3", .paper = "figure 3", .title = "highest throughput by the model",
 		.x = X_MEMSERVERS, .y = Y_RATE, .fine = true, .coarse = true, .model_only = true,
 		.cases_count = 2,
-		.cases = { { "tree-b", 0.001, false }, { "tree-b", 0.001, true } } },
+		.cases = { TREE("tree-b", 0.001, false), TREE("tree-b", 0.001, true) } },
 	{ .name = "tree-7", .paper = "figure 7", .title = "throughput, skewed data",
 		.x = X_CLIENTS, .y = Y_RATE, ALL, CASES_A_B(true) },
 	{ .name = "tree-8", .paper = "figure 8", .title = "throughput, uniform data",
@@ -44,14 +49,14 @@ const struct figure figures[] = {
 		.x = X_CLIENTS, .y = Y_BYTES, ALL, CASES_A_B(true) },
 	{ .name = "tree-10", .paper = "figure 10", .title = "data sizes, uniform data",
 		.x = X_KEYS, .y = Y_RATE, .clients = 240, ALL, .cases_count = 2,
-		.cases = { { "tree-a", 0, false }, { "tree-b", 0.1, false } } },
+		.cases = { TREE("tree-a", 0, false), TREE("tree-b", 0.1, false) } },
 	{ .name = "tree-11", .paper = "figure 11", .title = "numbers of memory servers",
 		.x = X_MEMSERVERS, .y = Y_RATE, .clients = 120, ALL, .cases_count = 4,
-		.cases = { { "tree-a", 0, true }, { "tree-b", 0.01, true },
-			{ "tree-a", 0, false }, { "tree-b", 0.01, false } } },
+		.cases = { TREE("tree-a", 0, true), TREE("tree-b", 0.01, true),
+			TREE("tree-a", 0, false), TREE("tree-b", 0.01, false) } },
 	{ .name = "tree-12", .paper = "figure 12", .title = "workloads with inserts, uniform data",
 		.x = X_CLIENTS, .y = Y_RATE, ALL, .cases_count = 2,
-		.cases = { { "tree-c", 0, false }, { "tree-d", 0, false } } },
+		.cases = { TREE("tree-c", 0, false), TREE("tree-d", 0, false) } },
 	{ .name = "tree-13", .paper = "figure 13", .title = "latency, skewed data",
 		.x = X_CLIENTS, .y = Y_LATENCY, ALL, CASES_A_B(true) },
 	{ .name = "tree-14", .paper = "figure 14", .title = "latency, uniform data",
@@ -61,8 +66,8 @@ const struct figure figures[] = {
 	{ .name = "tree-cache", .paper = "appendix A.4", .title = "caches of compute nodes",
 		.x = X_CACHE, .y = Y_RATE, .clients = 240, .fine = true, .hybrid = true,
 		.cases_count = 4,
-		.cases = { { "tree-a", 0, false }, { "tree-b", 0.001, false },
-			{ "tree-c", 0, false }, { "tree-d", 0, false } } },
+		.cases = { TREE("tree-a", 0, false), TREE("tree-b", 0.001, false),
+			TREE("tree-c", 0, false), TREE("tree-d", 0, false) } },
 	{ .name = "rfp-4a", .paper = "figure 4 (a)", .title = "handler threads",
 		.x = X_RPC_THREADS, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
 		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },

@@ -374,7 +374,8 @@ run_alone(const struct command *command, struct figure_result *ret, char why[256
 int
 figure_probe(struct figure_options *o)
 {
-	static const struct figure any = { .cases_count = 1, .cases = { { "tree-a", 0, false } } };
+	static const struct figure any = { .cases_count = 1,
+		.cases = { { .workload = "tree-a" } } };
 	bool one = false;
 
 	for (unsigned design = 0; design < FIGURE_DESIGNS; design++) {

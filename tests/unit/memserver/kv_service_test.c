@@ -172,12 +172,15 @@ many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT(void **state)
 {
 	struct fixture *f = *state;
 	const struct nam_rpc_kv_many_reply *reply = reply_body(f);
-	struct {
+	union {
 		struct nam_rpc_kv_many_request head;
-		uint8_t bytes[16];
-	} many = { { STORE, 3, 0 }, { 2, 'k', 'k', 1, 'k', 3, 'k', 'k', 'k' } };
-	const uint32_t head = sizeof(many.head), all = head + 9;
+		uint8_t bytes[sizeof(struct nam_rpc_kv_many_request) + 16];
+	} many = { .head = { STORE, 3, 0 } };
+	static const uint8_t keys[] = { 2, 'k', 'k', 1, 'k', 3, 'k', 'k', 'k' };
+	const uint32_t all = sizeof(many.head) + sizeof(keys);
 
+	memset(many.head.bytes, 0, 16);
+	memcpy(many.head.bytes, keys, sizeof(keys));
 	create(f);
 	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), 0);
 	assert_int_equal(reply->count, 3);
@@ -194,9 +197,9 @@ many__malformed__PROTOCOL_and_what_does_not_fit_IS_LEFT(void **state)
 	many.head.count = UINT32_MAX;
 	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), -NAM_E_FABRIC_PROTOCOL);
 	many.head.count = 3;
-	many.bytes[0] = 0;
+	many.head.bytes[0] = 0;
 	assert_int_equal(call(f, NAM_RPC_KV_GET_MANY, &many, all), -NAM_E_FABRIC_PROTOCOL);
-	many.bytes[0] = 2;
+	many.head.bytes[0] = 2;
 	/* Two such values are more than a message. */
 	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 1, 3000, 3001), 0);
 	assert_int_equal(ask(f, NAM_RPC_KV_PUT, 3, 3000, 3003), 0);
