@@ -503,8 +503,8 @@ bool nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const 
 	uint32_t body_bytes, struct nam_wr *ret_wr);
 /* It was not posted after all.  The last taken goes first. */
 void nam__postbox_unwrite(struct nam__letter *letter);
-/* It is there. */
-void nam__postbox_written(struct nam__letter *letter);
+/* The processor has copied it. */
+void nam__postbox_written_locally(struct nam__letter *letter);
 void nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
 /* The memory server has rung back.  Accepts NULL. */
 void nam__postbox_rung(struct nam__postbox *box);

@@ -5,10 +5,13 @@
  * Without an answer, or the right to look, there is none: READs go through the network as ever, and
  * nothing fails.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute_internal.h"
+
+#define TRIES 4u
 
 _Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
 	"one text");
@@ -49,53 +52,74 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 	local->count++;
 }
 
+/* Whether the server's processor is ours, and its card, behind which others' WRITEs come. */
+static bool
+same_host(const struct nam__server *server, const struct nam_rpc_local_reply *reply)
+{
+	char own[NAM__BOOT_ID_BYTES];
+
+	nam__boot_id(own);
+	return own[0] && !memcmp(own, reply->boot_id, sizeof(own)) &&
+		reply->device == server->domain->limits.device;
+}
+
 /*
  * Map what the server's process has, and see then that it is the server: the number that it was
  * told over the network is there.  The process was the same all the while, for it had it.
+ * Returns 0, -ESTALE if the number is not there, or what failed.
  */
-static struct nam_local *
-map_server(const struct nam_client *client, const struct nam__server *server,
+static int
+map_server(struct nam_client *client, struct nam__server *server,
 	const struct nam_rpc_local_reply *reply, uint64_t nonce)
 {
-	char own[NAM__BOOT_ID_BYTES];
-	struct nam_local *local;
-
-	nam__boot_id(own);
-	if (!own[0] || memcmp(own, reply->boot_id, sizeof(own)))
-		return NULL;
-	local = calloc(1, sizeof(*local) + reply->count * sizeof(local->regions[0]));
-	if (!local)
-		return NULL;
-	for (uint32_t i = 0; i < reply->count; i++)
-		map_region(client, server, i, reply, local);
-	if (local->count && !nam__local_prove(reply->pid, reply->proof, nonce))
-		return local;
-	unmap(local);
-	return NULL;
-}
-
-/* Ask a server whose regions are files. */
-NAM_FIBER_FN static struct nam_local *
-ask_server(struct nam_client *client, uint32_t slot)
-{
-	struct nam_worker *worker = client->keeper_worker;
-	const struct nam__server *server = &client->servers[slot];
-	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
-	struct nam_rpc_local_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	struct nam_local *local = NULL;
-	uint32_t bytes = NAM_RPC_BODY_MAX;
+	struct nam_local *local = calloc(1,
+		sizeof(*local) + reply->count * sizeof(local->regions[0]));
 	int rc;
 
+	if (!local)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < reply->count; i++)
+		map_region(client, server, i, reply, local);
+	rc = local->count ? nam__local_prove(reply->pid, reply->proof, nonce) : -EACCES;
+	if (rc)
+		unmap(local);
+	else
+		server->local = local;
+	return rc;
+}
+
+/* Ask a server whose regions are files, once: as map_server(). */
+NAM_FIBER_FN static int
+ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply *reply)
+{
+	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
+	struct nam__server *server = &client->servers[slot];
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_LOCAL, &request,
+		sizeof(request), reply, &bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (bytes < sizeof(*reply) || reply->proof < 0 || reply->count != server->regions_count ||
+		bytes != sizeof(*reply) + reply->count * sizeof(reply->files[0]) ||
+		!same_host(server, reply))
+		return -EACCES;
+	return map_server(client, server, reply, request.nonce);
+}
+
+NAM_FIBER_FN static void
+find_server(struct nam_client *client, uint32_t slot)
+{
+	struct nam_rpc_local_reply *reply = nam_buffer_take(client->keeper_worker,
+		NAM_RPC_BODY_MAX);
+	int rc = -ESTALE;
+
 	if (!reply)
-		return NULL;
-	rc = nam_rpc_call(worker, slot, NAM_RPC_LOCAL, &request, sizeof(request), reply,
-		&bytes); /* SUSPENDS */
-	if (!rc && bytes >= sizeof(*reply) && reply->proof >= 0 &&
-		reply->count == server->regions_count &&
-		bytes == sizeof(*reply) + reply->count * sizeof(reply->files[0]))
-		local = map_server(client, server, reply, request.nonce);
-	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
-	return local;
+		return;
+	/* Another client may have been told a number for the same word. */
+	for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = ask_server(client, slot, reply); /* SUSPENDS */
+	nam_buffer_give(client->keeper_worker, reply, NAM_RPC_BODY_MAX);
 }
 
 void
@@ -107,7 +131,7 @@ nam__local_open(struct nam_client *client)
 		struct nam__server *server = &client->servers[slot];
 
 		if (server->domain->limits.regions_are_files) {
-			server->local = ask_server(client, slot); /* SUSPENDS */
+			find_server(client, slot); /* SUSPENDS */
 			server->near = server->local != NULL;
 			continue;
 		}

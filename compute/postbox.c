@@ -261,6 +261,11 @@ letter_answered(struct nam__letter *letter, uint32_t bytes)
 {
 	struct nam__postbox *box = letter->box;
 
+	/* Half of it has been local. */
+	if (!bytes && letter->call && letter->call->local) {
+		letter->counters->local_calls--;
+		letter->counters->round_trips++;
+	}
 	nam__letter_free(letter);
 	if (bytes)
 		nam__rpc_reply(box->worker, box->slot, box->worker->frame->message, bytes);
@@ -476,8 +481,8 @@ nam__postbox_unwrite(struct nam__letter *letter)
 	letter->call = NULL;
 }
 
-void
-nam__postbox_written(struct nam__letter *letter)
+static void
+request_written(struct nam__letter *letter)
 {
 	letter->written_ns = nam_now_ns();
 	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
@@ -492,6 +497,15 @@ nam__postbox_written(struct nam__letter *letter)
 }
 
 void
+nam__postbox_written_locally(struct nam__letter *letter)
+{
+	/* Else the reply comes by the card: a round trip. */
+	letter->call->local = letter->fetch;
+	letter->counters->local_calls += letter->fetch;
+	request_written(letter);
+}
+
+void
 nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	struct nam__letter *letter = (void *)((uintptr_t)wc->context &
@@ -503,7 +517,7 @@ nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->status)
 		nam__letter_fail(letter, wc->status);
 	else if (wc->op == NAM_WR_WRITE)
-		nam__postbox_written(letter);
+		request_written(letter);
 	else
 		fetch_completed(letter);
 }

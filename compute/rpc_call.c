@@ -305,8 +305,6 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool lane, const struct 
 		if (server_dead(worker, slot))
 			return -NAM_E_FABRIC_PEER_DEAD;
 	}
-	if (rc == NAM_POSTED_LOCAL)
-		counters->local_calls += count;
 	if (rc)
 		return rc;
 	counters->doorbells++;
@@ -381,9 +379,8 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		calls[i]->deadline_ns = timeout_at(worker);
 		calls[i]->next = worker->calls;
 		worker->calls = calls[i];
-		calls[i]->local = rc == NAM_POSTED_LOCAL;
-		if (calls[i]->local)
-			nam__postbox_written(calls[i]->letter);
+		if (rc == NAM_POSTED_LOCAL)
+			nam__postbox_written_locally(calls[i]->letter);
 	}
 	return 0;
 }

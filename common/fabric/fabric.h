@@ -134,6 +134,7 @@ struct nam_fabric_limits {
 	uint32_t hello_bytes;		/* largest handshake payload, each way */
 	/* Processes of one host can map each other's regions: see local.h. */
 	uint32_t regions_are_files;
+	uint64_t device;		/* a number that no other device has; 0: there is none */
 	uint32_t datagram_bytes;	/* largest SEND over a lane; 0: there are none */
 };
 

@@ -40,14 +40,22 @@ nam__proof_close(struct nam__proof *proof)
 		return;
 	(void)munmap(proof->words, PROOF_BYTES);
 	close(proof->fd);
+	proof->fd = -1;
 	proof->words = NULL;
+}
+
+/* Odd numbers, so that none is what an empty word holds. */
+static inline uint64_t
+word_of(uint64_t nonce)
+{
+	return nonce / 2 % NAM__PROOF_WORDS;
 }
 
 void
 nam__proof_write(struct nam__proof *proof, uint64_t nonce)
 {
 	/* Seen by who maps it after the answer has arrived: system calls lie between. */
-	__atomic_store_n(&proof->words[nonce % NAM__PROOF_WORDS], nonce, __ATOMIC_RELEASE);
+	__atomic_store_n(&proof->words[word_of(nonce)], nonce, __ATOMIC_RELEASE);
 }
 
 void
@@ -70,7 +78,7 @@ file_open(uint64_t pid, int number, uint64_t bytes, bool writable)
 {
 	char path[64], link[64] = "";
 	struct stat stat;
-	int fd, rc = -EACCES;
+	int fd, seals, rc = -EACCES;
 
 	(void)snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fd/%d", pid, number);
 	if (readlink(path, link, sizeof(link) - 1) < 0)
@@ -81,8 +89,9 @@ file_open(uint64_t pid, int number, uint64_t bytes, bool writable)
 	if (fd < 0)
 		return -errno;
 	/* What cannot shrink never faults. */
-	if (!fstat(fd, &stat) && stat.st_size >= 0 && (uint64_t)stat.st_size >= bytes &&
-		(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &stat) && stat.st_size >= 0 &&
+		(uint64_t)stat.st_size >= bytes)
 		return fd;
 	close(fd);
 	return rc;
@@ -143,7 +152,7 @@ nam__local_prove(uint64_t pid, int proof_fd, uint64_t nonce)
 	if (rc)
 		return rc;
 	words = (const uint64_t *)(const void *)base;
-	word = __atomic_load_n(&words[nonce % NAM__PROOF_WORDS], __ATOMIC_ACQUIRE);
+	word = __atomic_load_n(&words[word_of(nonce)], __ATOMIC_ACQUIRE);
 	nam__local_unmap(base, PROOF_BYTES);
 	return word == nonce ? 0 : -ESTALE;
 }

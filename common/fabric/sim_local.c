@@ -114,5 +114,8 @@ nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 		if (!copy(qp, &wrs[i]))
 			return false;
 	}
+	/* Who copies does not spin. */
+	if (network)
+		nam__sim.current->idle_polls = 0;
 	return true;
 }

@@ -10,6 +10,7 @@
 #define COMPLETION_NS 30u
 #define IDLE_POLL_NS 100u
 #define IDLE_POLLS_MAX 2u
+#define NETWORK_IDLE_POLLS_MAX 4u	/* who copies locally polls in between */
 #define WAKE_NS 50u
 #define SPIN_NS 1000u		/* with a network: what completes, or is written to us, ends it */
 #define RNR_RETRY_NS 1000u
@@ -138,7 +139,8 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	self->debt_ns += poll_cost(self, wcs, count);
 	if (count) {
 		self->idle_polls = 0;
-	} else if (++self->idle_polls >= IDLE_POLLS_MAX) {
+	} else if (++self->idle_polls >=
+		(sim->options.network ? NETWORK_IDLE_POLLS_MAX : IDLE_POLLS_MAX)) {
 		/* Whoever spins must let the others come so far. */
 		cq->waiter = self;
 		cq->polled = true;

@@ -295,6 +295,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 		.inline_bytes = probe_inline(domain),
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.regions_are_files = 1,
+		.device = attr.node_guid,
 	};
 	/* iWARP has neither UC nor UD. */
 	if (domain->verbs->device->transport_type != IBV_TRANSPORT_IB)

@@ -239,6 +239,7 @@ struct nam_rpc_local_request {
 struct nam_rpc_local_reply {
 	char boot_id[40];	/* of the server's kernel, as text with a NUL */
 	uint64_t pid;
+	uint64_t device;	/* limits.device */
 	int32_t proof;		/* descriptor of the page with nonces; -1: no such access */
 	uint32_t count;
 	int32_t files[];	/* descriptors of the regions, in the order of their ids; or -1 */

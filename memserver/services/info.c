@@ -72,6 +72,7 @@ nam__service_local(struct nam__exchange *exchange)
 		nam__proof_write(&server->proof, request->nonce);
 		nam__boot_id(reply->boot_id);
 		reply->pid = (uint64_t)getpid();
+		reply->device = server->domain->limits.device;
 		reply->count = server->memory.count;
 	}
 	for (uint32_t i = 0; i < reply->count; i++)
