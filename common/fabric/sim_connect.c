@@ -56,7 +56,7 @@ nam__sim_is_near(struct nam_domain *pub, const char *address)
 {
 	const struct nam_sim_process *process = ((const struct sim_domain *)pub)->process;
 	const struct sim_listener *listener = NULL;
-	const char *name;
+	const char *name = NULL;
 
 	if (!name_of(address, &name, NULL))
 		listener = listener_find(name);
