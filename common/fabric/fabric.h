@@ -344,11 +344,6 @@ struct nam_fabric_ops {
 	void (*listener_close)(struct nam_listener *listener);
 };
 
-/* For providers without NAM_CAP_UD. */
-int nam_fabric_no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret);
-int nam_fabric_no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
-
 /**
  * nam_fabric_find -- the provider for an address "NAME:REST".
  *
