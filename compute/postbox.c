@@ -440,6 +440,21 @@ nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr)
 		ret_wr->flags |= NAM_WR_INLINE;
 }
 
+/*
+ * A memory server in this machine that said that it goes to sleep: to copy a request and then ring
+ * takes more messages than to send the request, which wakes it up as well.  Once.
+ */
+static bool
+wake_by_send(struct nam__postbox *box)
+{
+	uint32_t turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
+
+	if (!box->near || turn == box->rung)
+		return false;
+	box->rung = turn;
+	return true;
+}
+
 bool
 nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
 	uint32_t body_bytes, struct nam_wr *ret_wr)
@@ -450,7 +465,8 @@ nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void 
 	struct nam_frame *frame;
 
 	if (nam_frame_bytes(bytes) > box->server.frame_bytes ||
-		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
+		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES) ||
+		wake_by_send(box))
 		return false;
 	letter->number = ++box->sent;
 	frame = nam__letter_request(letter);

@@ -147,6 +147,7 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 		post_receive(handler, buffer);
 		return;
 	}
+	nam__mailbox_woken(connection);
 	wr.bytes = nam__dispatch(handler->server, connection, buffer->request, wc->bytes,
 		buffer->reply);
 	nam__handler_count(handler);

@@ -328,6 +328,13 @@ nam__mailbox_rung(struct nam__connection *connection)
 	connection->mailbox->rung = true;
 }
 
+void
+nam__mailbox_woken(struct nam__connection *connection)
+{
+	if (connection->mailbox)
+		connection->mailbox->told = false;
+}
+
 /* Whether everybody has been told that we go to sleep. */
 static bool
 announce(struct nam__handler *handler)

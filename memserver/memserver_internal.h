@@ -280,6 +280,8 @@ bool nam__mailboxes_look(struct nam__handler *handler);
 void nam__mailbox_completed(const struct nam_wc *wc);
 /* The client has rung. */
 void nam__mailbox_rung(struct nam__connection *connection);
+/* A request of its came as a message, which may have been for want of a ring. */
+void nam__mailbox_woken(struct nam__connection *connection);
 /* There was something to do. */
 void nam__mailboxes_busy(struct nam__handler *handler);
 /* There was nothing to do: whether the handler may sleep now. */

@@ -207,20 +207,57 @@ act_coarse(struct cost_stage *stage)
 			(unsigned long long)spent.local_calls);
 }
 
+/* Longer than a memory server waits for more to do. */
+#define IDLE_NS 5000000u
+
 static void
-coarse__near__NO_MESSAGE(void **state)
+act_asleep(struct cost_stage *stage)
+{
+	const struct cost message = { .round_trips = 1 }, copies = { .local_calls = 1 };
+	uint64_t payload;
+	uint8_t key[8];
+
+	nam_key_from_u64(5000, key);
+	for (unsigned i = 0; i < 3; i++) {
+		nam_sleep_ns(IDLE_NS);
+		cost_begin(stage);
+		cost_expect(stage, "lookup",
+			nam_index_lookup(stage->worker, stage->index, key, &payload), 0);
+		cost_end(stage, NAM_OP_LOOKUP, "a lookup that wakes the memory server", &message);
+		cost_begin(stage);
+		cost_expect(stage, "lookup",
+			nam_index_lookup(stage->worker, stage->index, key, &payload), 0);
+		cost_end(stage, NAM_OP_LOOKUP, "a lookup behind it", &copies);
+	}
+}
+
+static void
+play_coarse(void (*act)(struct cost_stage *stage))
 {
 	struct cost_stage stage;
 	const char *why;
 
-	(void)state;
-	cost_stage_init(&stage, act_coarse);
+	cost_stage_init(&stage, act);
 	stage.options.design = NAM_DESIGN_COARSE;
 	stage.servers = stage.near = 1;
 	stage.pairs = PAIRS;
 	why = cost_play(&stage);
 	if (why)
 		fail_msg("%s", why);
+}
+
+static void
+coarse__near__NO_MESSAGE(void **state)
+{
+	(void)state;
+	play_coarse(act_coarse);
+}
+
+static void
+coarse__near_and_asleep__WOKEN_BY_ONE_MESSAGE(void **state)
+{
+	(void)state;
+	play_coarse(act_asleep);
 }
 
 /* ---- near and far --------------------------------------------------------------------------- */
@@ -304,6 +341,7 @@ main(void)
 		cmocka_unit_test(scan__near__NO_ROUND_TRIP),
 		cmocka_unit_test(lookup_many__near__A_COPY_EACH),
 		cmocka_unit_test(coarse__near__NO_MESSAGE),
+		cmocka_unit_test(coarse__near_and_asleep__WOKEN_BY_ONE_MESSAGE),
 		cmocka_unit_test(batch__near_and_far__ONLY_READS_ALONE_ARE_COPIES),
 		cmocka_unit_test(lookup__far__A_ROUND_TRIP),
 		cmocka_unit_test(lookup__near_but_told_not_to__A_ROUND_TRIP),
