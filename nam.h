@@ -12,5 +12,6 @@
 #include "compute/remote.h"
 #include "index/index.h"
 #include "kv/kv.h"
+#include "txn/records.h"
 
 #endif /* NAM_H */

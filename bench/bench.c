@@ -53,7 +53,8 @@ bench_cluster(const char *option, const char *subcommand)
 }
 
 int
-bench_connect(const char *cluster, uint32_t fibers, struct nam_client **ret_client)
+bench_connect(const char *cluster, enum nam_carrier carrier, uint32_t fibers,
+	struct nam_client **ret_client)
 {
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
@@ -62,6 +63,7 @@ bench_connect(const char *cluster, uint32_t fibers, struct nam_client **ret_clie
 	nam_client_options_init(&options);
 	options.cluster = cluster;
 	options.name = "nam-bench";
+	options.carrier = carrier;
 	if (options.fibers_max < fibers)
 		options.fibers_max = fibers;
 	rc = nam_client_connect(&options, ret_client, &diag);

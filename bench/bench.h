@@ -5,12 +5,14 @@
 
 #include <stdatomic.h>
 
+#include "../common/rpc/carrier.h"
 #include "../nam.h"
 
 int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);
 int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
+int ramp_main(int argc, char **argv);
 int figure_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way. */
@@ -31,7 +33,7 @@ const char *bench_cluster(const char *option, const char *subcommand);
  *
  * Complains itself.  Returns an exit code.
  */
-int bench_connect(const char *cluster, uint32_t fibers,
+int bench_connect(const char *cluster, enum nam_carrier carrier, uint32_t fibers,
 	struct nam_client **ret_client) NAM_MUST_CHECK;
 
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */

@@ -174,7 +174,8 @@ connect_client(void *arg, struct nam_client **ret_client)
 {
 	const struct index_bench *bench = arg;
 
-	return bench_connect(bench->options.cluster, bench->options.fibers, ret_client);
+	return bench_connect(bench->options.cluster, bench->options.carrier,
+		bench->options.fibers, ret_client);
 }
 
 static int

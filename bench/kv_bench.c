@@ -128,7 +128,9 @@ end(struct requests *bench)
 	struct nam_worker *worker = bench->parts[0].member->worker;
 	int rc = bench->name[0] ? nam_kv_drop(worker, bench->name) : 0; /* SUSPENDS */
 
-	if (rc)
+	if (rc == -NAM_E_NOINDEX)
+		bench_complain("%s: somebody has dropped it", bench->name);
+	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);
 	for (unsigned i = 0; i < crew_size(bench->crew); i++)

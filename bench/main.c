@@ -13,6 +13,7 @@ static const struct {
 	{ "raw", raw_main, "what the fabric itself can do: READ, WRITE, CAS, FETCH_ADD, SEND" },
 	{ "index", index_main, "an index under YCSB's and other mixes, every answer checked" },
 	{ "rpc", rpc_main, "requests to memory servers, by each of the ways that they can travel" },
+	{ "ramp", ramp_main, "transactions over records, every read checked for halves of some" },
 	{ "kv", kv_main, "a key-value store, by each of those ways, every value checked" },
 	{ "figure", figure_main, "experiments of a paper, on a simulated cluster: CSV and plots" },
 };

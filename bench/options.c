@@ -105,6 +105,17 @@ option_bad_choice(const char *option, const char *text, const char *choices)
 	return -EINVAL;
 }
 
+int
+option_carrier(const char *text, enum nam_carrier *ret_carrier)
+{
+	int carrier = nam_carrier_find(text);
+
+	if (carrier < 0)
+		return option_bad_choice("--carrier", text, "srq, mailbox, fetch or datagram");
+	*ret_carrier = (enum nam_carrier)carrier;
+	return 0;
+}
+
 void
 option_unknown(int argc, char **argv, int result)
 {

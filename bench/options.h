@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "../common/error.h"
+#include "../common/rpc/carrier.h"
 
 /* Whole numbers; "10M" and "64k" are powers of 1,000 here, since they count things. */
 int option_count(const char *option, const char *text, uint64_t min, uint64_t max,
@@ -24,6 +25,9 @@ int option_bytes(const char *option, const char *text, uint64_t min, uint64_t ma
 
 int option_number(const char *option, const char *text, double min, double max,
 	double *ret_value) NAM_MUST_CHECK;
+
+/* --carrier. */
+int option_carrier(const char *text, enum nam_carrier *ret_carrier) NAM_MUST_CHECK;
 
 /* Complain about a word that is none of `choices` ("a, b or c").  Returns -EINVAL. */
 int option_bad_choice(const char *option, const char *text, const char *choices);

@@ -268,7 +268,8 @@ set_up(struct raw_bench *bench)
 	int exit_code, rc;
 
 	if (bench->options.cluster) {
-		exit_code = bench_connect(bench->options.cluster, RAW_DEPTH_MAX, &bench->client);
+		exit_code = bench_connect(bench->options.cluster, NAM_CARRIER_DEFAULT,
+			RAW_DEPTH_MAX, &bench->client);
 		if (exit_code)
 			return exit_code;
 	}

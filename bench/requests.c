@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.c -- what nam-bench rpc and kv have in common. */
+/* requests.c -- what nam-bench rpc, kv and ramp have in common. */
 #include "requests.h"
 
 #include <errno.h>
@@ -24,6 +24,7 @@ fiber_main(void *arg)
 	void *room = calloc(1, bench->kind->room_bytes);
 
 	if (!room) {
+		findings_failed(&bench->findings, -ENOMEM, "starting a fiber", "");
 		bench->findings.fatal = -ENOMEM;
 		return;
 	}
@@ -70,8 +71,11 @@ job_main(struct crew_member *member, void *arg)
 	}
 	for (uint32_t i = 0; i < o->fibers && !rc; i++)
 		rc = nam_worker_spawn(member->worker, fiber_main, part);
-	if (rc)
+	if (rc) {
+		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
+			"--fibers take less memory and fewer mappings (vm.max_map_count)");
 		bench->findings.fatal = rc;
+	}
 	nam_worker_run(member->worker);
 }
 
@@ -117,6 +121,12 @@ rate_of(const struct requests *bench)
 	return bench->seconds > 0 ? (double)bench->ops / bench->seconds : 0;
 }
 
+static const char *
+carrier_name(const struct requests_options *o)
+{
+	return o->ramp_carrier ? o->ramp_carrier : nam_carrier_name(o->carrier);
+}
+
 static void
 print_results(const struct requests *bench)
 {
@@ -128,7 +138,7 @@ print_results(const struct requests *bench)
 	report_heading(o->subcommand);
 	bench->kind->print(bench);
 	printf("  requests    %s, %u client%s of %u thread%s of %u fiber%s\n",
-		nam_carrier_name(o->carrier), o->clients, o->clients == 1 ? "" : "s", o->threads,
+		carrier_name(o), o->clients, o->clients == 1 ? "" : "s", o->threads,
 		o->threads == 1 ? "" : "s", o->fibers, o->fibers == 1 ? "" : "s");
 	printf("  rate        %s/s\n", text_count(a, rate_of(bench)));
 	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  max %s\n", text_ns(a, latency.mean),
@@ -154,7 +164,7 @@ report(const struct requests *bench)
 	object = cJSON_CreateObject();
 	cJSON_AddStringToObject(object, "workload", o->subcommand);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
-	cJSON_AddStringToObject(object, "carrier", nam_carrier_name(o->carrier));
+	cJSON_AddStringToObject(object, "carrier", carrier_name(o));
 	bench->kind->json(bench, object);
 	report_number(object, "fetch_bytes", o->fetch_bytes);
 	report_number(object, "clients", o->clients);

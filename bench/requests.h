@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requests.h -- closed loops of requests to memory servers, by each carrier: what nam-bench rpc and
- * kv have in common.
+ * requests.h -- closed loops of requests to memory servers, by each carrier: what nam-bench rpc, kv
+ * and ramp have in common.
  */
 #ifndef NAM_BENCH_REQUESTS_H
 #define NAM_BENCH_REQUESTS_H
@@ -41,7 +41,7 @@ struct requests {
 	struct histogram latency;
 	uint64_t ops;
 	double seconds;
-	/* kv */
+	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
 };
@@ -52,6 +52,8 @@ struct requests_part {
 	struct crew_member *member;
 	struct nam_rng rng;
 	struct nam_kv *kv;
+	struct nam_records *records;
+	uint64_t fractured;		/* transactions that read half of another */
 	uint64_t number;		/* of its requests, so far */
 	uint64_t remaining, done, deadline, began, ended;
 	struct histogram latency;

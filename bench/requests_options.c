@@ -80,19 +80,56 @@ static const char kv_help[] =
 	"\n"
 	NAM_EXIT_HELP;
 
+static const char ramp_help[] =
+	"Usage: nam-bench ramp --cluster CLUSTER [OPTION]...\n"
+	"Transactions over records (RAMP), closed loop: a store is made, loaded, read and\n"
+	"written, and dropped.  Every value is checked, and whether half of a transaction was\n"
+	"read.\n"
+	"\n"
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
+	"                      sim:PROFILE: a simulated cluster\n"
+	"  --algorithm A       fast (default), small or hybrid; none: not read atomic\n"
+	"  --carrier C         onesided (default): prepare and commit by WRITE and CAS, get by\n"
+	"                      READ; star: get by READ, put by requests in mailboxes; plus: both\n"
+	"                      by those; message: both by SEND.  small, hybrid and none go by\n"
+	"                      plus and message\n"
+	"  --transaction-size N  records, 1 to 32 (default 4)\n"
+	"  --read-ratio P      of transactions that read, 0 to 100; the others write (default 95)\n"
+	"  --distribution D    of the records: uniform (default) or zipfian, with a parameter of\n"
+	"                      0.99\n"
+	"  --value-bytes N     8 to 4096 (default 32)\n"
+	"  --keys N            (default 100k; simulated: 10k)\n"
+	"  --threads N         (default 1)\n"
+	"  --fibers N          of each thread, a transaction each (default 1)\n"
+	"  --ops N             transactions in all, or\n"
+	"  --seconds S         how long (default 2; simulated: 0.002)\n"
+	"  --clients N         simulated: processes, each with its threads (default 1)\n"
+	"  --memservers N      simulated (default 1)\n"
+	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	"  --seed N            (default 1)\n"
+	"  --json FILE         results as JSON; - for standard output\n"
+	"  --quiet             no table\n"
+	"  --help              this text\n"
+	"\n"
+	NAM_EXIT_HELP;
+
 enum {
 	OPT_CLUSTER = 256, OPT_CARRIER, OPT_BYTES, OPT_REPLY_BYTES, OPT_FETCH_BYTES,
 	OPT_FRAME_BYTES, OPT_ALWAYS, OPT_THREADS, OPT_FIBERS, OPT_OPS, OPT_SECONDS, OPT_CLIENTS,
 	OPT_MEMSERVERS, OPT_RPC_THREADS, OPT_SEED, OPT_JSON, OPT_QUIET, OPT_HELP,
 	OPT_GET_PERCENT, OPT_DISTRIBUTION, OPT_VALUE_BYTES, OPT_KEYS, OPT_PARTITIONS,
+	OPT_ALGORITHM, OPT_RAMP_CARRIER, OPT_TRANSACTION_SIZE, OPT_READ_RATIO,
+	OPT_RAMP_VALUE_BYTES,
 };
 
-#define COMMON_OPTIONS                                                                              \
-	{ "cluster", required_argument, NULL, OPT_CLUSTER },                                        \
+#define CARRIER_OPTIONS                                                                             \
 	{ "carrier", required_argument, NULL, OPT_CARRIER },                                        \
 	{ "fetch-bytes", required_argument, NULL, OPT_FETCH_BYTES },                                \
 	{ "frame-bytes", required_argument, NULL, OPT_FRAME_BYTES },                                \
-	{ "always", no_argument, NULL, OPT_ALWAYS },                                                \
+	{ "always", no_argument, NULL, OPT_ALWAYS }
+
+#define COMMON_OPTIONS                                                                              \
+	{ "cluster", required_argument, NULL, OPT_CLUSTER },                                        \
 	{ "threads", required_argument, NULL, OPT_THREADS },                                        \
 	{ "fibers", required_argument, NULL, OPT_FIBERS },                                          \
 	{ "ops", required_argument, NULL, OPT_OPS },                                                \
@@ -109,6 +146,7 @@ enum {
 static const struct option rpc_known[] = {
 	{ "bytes", required_argument, NULL, OPT_BYTES },
 	{ "reply-bytes", required_argument, NULL, OPT_REPLY_BYTES },
+	CARRIER_OPTIONS,
 	COMMON_OPTIONS,
 };
 
@@ -118,19 +156,30 @@ static const struct option kv_known[] = {
 	{ "value-bytes", required_argument, NULL, OPT_VALUE_BYTES },
 	{ "keys", required_argument, NULL, OPT_KEYS },
 	{ "partitions", required_argument, NULL, OPT_PARTITIONS },
+	CARRIER_OPTIONS,
 	COMMON_OPTIONS,
 };
 
-static int
-take_carrier(struct requests_options *o, const char *value)
-{
-	int carrier = nam_carrier_find(value);
+static const struct option ramp_known[] = {
+	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
+	{ "carrier", required_argument, NULL, OPT_RAMP_CARRIER },
+	{ "transaction-size", required_argument, NULL, OPT_TRANSACTION_SIZE },
+	{ "read-ratio", required_argument, NULL, OPT_READ_RATIO },
+	{ "distribution", required_argument, NULL, OPT_DISTRIBUTION },
+	{ "value-bytes", required_argument, NULL, OPT_RAMP_VALUE_BYTES },
+	{ "keys", required_argument, NULL, OPT_KEYS },
+	COMMON_OPTIONS,
+};
 
-	if (carrier < 0)
-		return option_bad_choice("--carrier", value, "srq, mailbox, fetch or datagram");
-	o->carrier = (enum nam_carrier)carrier;
-	return 0;
-}
+static const struct {
+	const char *name;
+	const char *help;
+	const struct option *known;
+} subcommands[] = {
+	{ "rpc", rpc_help, rpc_known },
+	{ "kv", kv_help, kv_known },
+	{ "ramp", ramp_help, ramp_known },
+};
 
 static int
 take_distribution(struct requests_options *o, const char *value)
@@ -146,7 +195,68 @@ take_value_bytes(struct requests_options *o, const char *value)
 	o->mixed = !strcmp(value, "mixed");
 	if (o->mixed)
 		return 0;
+	if (*value < '0' || *value > '9')
+		return option_bad_choice("--value-bytes", value, "mixed, or a number");
 	return option_count32("--value-bytes", value, 0, NAM_KV_VALUE_BYTES_MAX, &o->value_bytes);
+}
+
+static int
+take_algorithm(struct requests_options *o, const char *value)
+{
+	static const char *const names[] = { "fast", "small", "hybrid", "none" };
+
+	for (unsigned i = 0; i < 4; i++) {
+		if (strcmp(value, names[i]) != 0)
+			continue;
+		o->algorithm = (enum nam_ramp)(NAM_RAMP_FAST + (int)i);
+		return 0;
+	}
+	return option_bad_choice("--algorithm", value, "fast, small, hybrid or none");
+}
+
+static int
+take_ramp_carrier(struct requests_options *o, const char *value)
+{
+	static const struct {
+		const char *name;
+		enum nam_carrier carrier;
+		bool star, onesided;
+	} carriers[] = {
+		{ "message", NAM_CARRIER_SRQ, false, false },
+		{ "plus", NAM_CARRIER_MAILBOX, false, false },
+		{ "star", NAM_CARRIER_MAILBOX, true, false },
+		{ "onesided", NAM_CARRIER_SRQ, true, true },
+	};
+
+	for (unsigned i = 0; i < 4; i++) {
+		if (strcmp(value, carriers[i].name) != 0)
+			continue;
+		o->ramp_carrier = carriers[i].name;
+		o->carrier = carriers[i].carrier;
+		o->star = carriers[i].star;
+		o->onesided = carriers[i].onesided;
+		return 0;
+	}
+	return option_bad_choice("--carrier", value, "message, plus, star or onesided");
+}
+
+static int
+take_ramp(struct requests_options *o, int option, const char *value)
+{
+	switch (option) {
+	case OPT_ALGORITHM:
+		return take_algorithm(o, value);
+	case OPT_RAMP_CARRIER:
+		return take_ramp_carrier(o, value);
+	case OPT_TRANSACTION_SIZE:
+		return option_count32("--transaction-size", value, 1, NAM_RECORDS_MAX,
+			&o->transaction_size);
+	case OPT_READ_RATIO:
+		return option_number("--read-ratio", value, 0, 100, &o->get_percent);
+	default:
+		return option_count32("--value-bytes", value, 8, BENCH_RAMP_VALUE_BYTES_MAX,
+			&o->value_bytes);
+	}
 }
 
 static int
@@ -161,9 +271,11 @@ take_kv(struct requests_options *o, int option, const char *value)
 		return take_value_bytes(o, value);
 	case OPT_KEYS:
 		return option_count("--keys", value, 1, 1ull << 32, &o->keys);
-	default:
+	case OPT_PARTITIONS:
 		return option_count32("--partitions", value, 1, NAM_KV_PARTITIONS_MAX,
 			&o->partitions);
+	default:
+		return take_ramp(o, option, value);
 	}
 }
 
@@ -175,7 +287,7 @@ take(struct requests_options *o, int option, const char *value)
 		o->cluster = value;
 		return 0;
 	case OPT_CARRIER:
-		return take_carrier(o, value);
+		return option_carrier(value, &o->carrier);
 	case OPT_BYTES:
 		return option_count32("--bytes", value, sizeof(struct nam_rpc_echo_request),
 			NAM_RPC_BODY_MAX, &o->bytes);
@@ -247,6 +359,12 @@ settle(struct requests_options *o)
 		bench_complain("--ops and --seconds: say one of them");
 		return -1;
 	}
+	if (o->star && o->algorithm != NAM_RAMP_FAST) {
+		bench_complain("--carrier %s goes with --algorithm fast only: who reads by "
+			"address, or commits by CAS, finds no version by its timestamp; say plus "
+			"or message", o->ramp_carrier);
+		return -1;
+	}
 	if (o->frame_bytes % 64) {
 		bench_complain("--frame-bytes: %u is not a multiple of 64", o->frame_bytes);
 		return -1;
@@ -255,7 +373,7 @@ settle(struct requests_options *o)
 		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
 	o->clients += !o->clients;
 	o->memservers += !o->memservers;
-	if (!o->fetch_bytes)
+	if (!o->fetch_bytes && !o->ramp_carrier)
 		o->fetch_bytes = nam_frame_bytes((uint32_t)sizeof(struct nam_rpc_header) +
 			body_bytes(o));
 	if (!o->keys)
@@ -271,18 +389,23 @@ int
 requests_options_parse(const char *subcommand, int argc, char **argv,
 	struct requests_options *ret_options, int *ret_exit)
 {
-	bool kv = !strcmp(subcommand, "kv");
 	struct requests_options options = {
 		.subcommand = subcommand, .bytes = 32, .reply_bytes = 32, .threads = 1,
 		.fibers = 1, .seed = 1, .get_percent = 95, .value_bytes = 32,
+		.transaction_size = 4, .algorithm = NAM_RAMP_FAST,
 	};
+	unsigned which = 0;
 	int option;
 
 	*ret_exit = NAM_EXIT_USAGE;
+	while (strcmp(subcommand, subcommands[which].name) != 0)
+		which++;
+	if (!strcmp(subcommand, "ramp") && take_ramp_carrier(&options, "onesided"))
+		return 1;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", kv ? kv_known : rpc_known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":", subcommands[which].known, NULL)) != -1) {
 		if (option == OPT_HELP) {
-			fputs(kv ? kv_help : rpc_help, stdout);
+			fputs(subcommands[which].help, stdout);
 			*ret_exit = NAM_EXIT_OK;
 			return 1;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests_options.h -- the command lines of nam-bench rpc and kv. */
+/* requests_options.h -- the command lines of nam-bench rpc, kv and ramp. */
 #ifndef NAM_BENCH_REQUESTS_OPTIONS_H
 #define NAM_BENCH_REQUESTS_OPTIONS_H
 
@@ -8,9 +8,12 @@
 
 #include "../common/rpc/carrier.h"
 #include "../common/error.h"
+#include "../txn/records.h"
+
+#define BENCH_RAMP_VALUE_BYTES_MAX 4096u
 
 struct requests_options {
-	const char *subcommand;		/* "rpc" or "kv" */
+	const char *subcommand;		/* "rpc", "kv" or "ramp" */
 	const char *cluster;
 	const char *json;		/* NULL: none */
 	enum nam_carrier carrier;
@@ -25,13 +28,18 @@ struct requests_options {
 	double seconds;
 	uint64_t seed;
 	bool quiet;
-	/* kv */
+	/* kv, ramp */
 	double get_percent;
 	bool zipfian;
 	bool mixed;			/* lengths of values: as the RFP paper's texts; else */
 	uint32_t value_bytes;
 	uint64_t keys;
 	uint32_t partitions;		/* 0: the default */
+	/* ramp */
+	enum nam_ramp algorithm;
+	const char *ramp_carrier;	/* "message", "plus", "star" or "onesided"; else NULL */
+	bool star, onesided;		/* what that means, beside `carrier` */
+	uint32_t transaction_size;
 };
 
 /* 0, or 1 with what the program exits with. */

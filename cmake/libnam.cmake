@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# libnam, the client library: common, compute, index and kv; once static, once shared.
+# libnam, the client library: common, compute, index, kv and txn; once static, once shared.
 
 set(objects "")
-foreach(room common compute index kv)
+foreach(room common compute index kv txn)
 	if(TARGET nam_${room}_objects)
 		list(APPEND objects $<TARGET_OBJECTS:nam_${room}_objects>)
 	endif()

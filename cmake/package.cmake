@@ -28,7 +28,8 @@ foreach(header nam.h
 		common/rpc/carrier.h
 		compute/client.h compute/remote.h
 		index/index.h
-		kv/kv.h)
+		kv/kv.h
+		txn/records.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()

@@ -29,7 +29,9 @@ extern "C" {
 	X(SCAN, "scan")                                                                             \
 	X(BULK_LOAD, "bulk_load")                                                                   \
 	X(COLLECT, "collect")                                                                       \
-	X(VERIFY, "verify")
+	X(VERIFY, "verify")                                                                         \
+	X(GET_ALL, "get_all")                                                                       \
+	X(PUT_ALL, "put_all")
 
 enum nam_op_kind {
 #define NAM_OP_KIND_ENUM(name, text) NAM_OP_##name,
@@ -46,7 +48,10 @@ enum nam_op_kind {
 	X(DEAD, "dead")			/* dead or reused node */                                   \
 	X(LOCKED, "locked")		/* the lock was taken */                                    \
 	X(ORDER, "order")		/* a READ overtook its CAS */                               \
-	X(HINT, "hint")			/* a scan's address hint was stale */
+	X(HINT, "hint")			/* a scan's address hint was stale */                       \
+	X(SUPERSEDED, "superseded")	/* a cached version is not the latest */                    \
+	X(FRACTURED, "fractured")	/* another record's version asks for a newer one */         \
+	X(OUTRUN, "outrun")		/* somebody else's commit came first */
 
 enum nam_restart_cause {
 #define NAM_RESTART_ENUM(name, text) NAM_RESTART_##name,

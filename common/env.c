@@ -32,6 +32,15 @@ os_now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t
+os_wall_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 static void
 os_sleep_ns(uint64_t ns)
 {
@@ -120,6 +129,7 @@ os_thread_join(struct nam_thread *thread)
 
 static const struct nam_env os_env = {
 	.now_ns = os_now_ns,
+	.wall_ns = os_wall_ns,
 	.sleep_ns = os_sleep_ns,
 	.yield = os_yield,
 	.entropy = os_entropy,
@@ -140,6 +150,12 @@ uint64_t
 nam_now_ns(void)
 {
 	return env->now_ns();
+}
+
+uint64_t
+nam_wall_ns(void)
+{
+	return env->wall_ns();
 }
 
 void

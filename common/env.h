@@ -19,6 +19,7 @@ typedef void (*nam_thread_fn)(void *arg);
 
 struct nam_env {
 	uint64_t (*now_ns)(void);		/* monotonic */
+	uint64_t (*wall_ns)(void);		/* since 1970, about the same on every host */
 	void (*sleep_ns)(uint64_t ns);		/* gives the processor away; may return early */
 	void (*yield)(void);
 	uint64_t (*entropy)(void);
@@ -32,6 +33,7 @@ struct nam_env {
 void nam_env_install(const struct nam_env *env);
 
 uint64_t nam_now_ns(void);
+uint64_t nam_wall_ns(void);
 void nam_sleep_ns(uint64_t ns);
 void nam_yield(void);
 uint64_t nam_entropy(void);

@@ -61,7 +61,17 @@
 	X(LANE_NUMBER, "lane-number", "replies to requests that were given up")                     \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
-	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory by who is at work on it")
+	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory by who is at work on it")      \
+	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
+	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \
+	X(SUPERSEDED, "superseded", "versions that are not the latest, by cached addresses")        \
+	X(SECOND_ROUND, "second-round", "half of a transaction")                                    \
+	X(PREPARE_FIRST, "prepare-first", "commits of what is not all prepared")                    \
+	X(COMMIT_FORWARD, "commit-forward", "commits that go back in time")                         \
+	X(VERSION_LATELY, "version-lately", "the same, by a timestamp that was learned long ago")    \
+	X(CLAIM_FIRST, "claim-first", "versions that were replaced and look like the latest")       \
+	X(LATE_CLAIM, "late-claim", "the same, of versions that came too late")                     \
+	X(VERSION_WAIT, "version-wait", "the reuse of versions that somebody may still ask for")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

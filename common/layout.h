@@ -128,6 +128,78 @@ struct nam_node_header {
 };
 _Static_assert(sizeof(struct nam_node_header) == 40, "remote layout");
 
+/*
+ * A record store: its superblock, found by name through the catalog of server 0.  Heads of records
+ * are found through an index, "<name>.keys", from the 16 bytes that nam__record_id() makes of keys.
+ */
+struct nam_records_superblock {
+	uint64_t image_hash;		/* of what follows, mixed with the address */
+	uint64_t magic;			/* NAM_RECORDS_MAGIC */
+	uint64_t store;			/* a random number: it is in every version */
+	uint16_t format;		/* NAM_RECORDS_FORMAT */
+	uint8_t algorithm;		/* enum nam_ramp */
+	uint8_t commit;			/* enum nam_records_commit */
+	uint32_t servers_count;		/* memory servers at creation */
+	uint8_t servers[32];		/* bit i: records lie on server id i */
+};
+_Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
+
+#define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
+#define NAM_RECORDS_FORMAT 1u
+
+/*
+ * The head of a record: 64 bytes.
+ *
+ * offset size	field	written by			a one-sided reader may assume
+ * 0	8	latest	CAS by who commits; or by the	0: there was never a version; else the
+ *			memory server's CPU, where	address of the latest that is committed, the
+ *			the superblock says so		tag says its length in units of 64 bytes
+ * 8	8	others	that CPU, or nobody		nothing
+ * 16	8	swept	that CPU, or nobody		nothing
+ */
+#define NAM_RECORD_HEAD_BYTES 64u
+
+/*
+ * A version of a record: this, what it says of its siblings (the other records of the transaction),
+ * the key, the value.
+ *
+ * offset size	field		written by			a one-sided reader may assume
+ * 0	8	current		WRITE by who makes it, with	its timestamp: as far as this word
+ *				the rest; then CAS to 0 by who	goes, nothing newer is committed
+ *				has seen a newer one committed,
+ *				or the CPU stores what is none
+ * 8	8	previous	that CPU, or nobody		nothing
+ * 16	8	hash		WRITE by who makes it, before	matches the bytes from 24 on and
+ *				anybody knows its address	the address, or it is torn
+ * 24	-	the rest	same				constant until the block is reused
+ */
+struct nam_version {
+	uint64_t current;
+	uint64_t previous;		/* for memory servers that look for versions by timestamp */
+	uint64_t hash;
+	uint64_t timestamp;		/* unique: microseconds:52 | client id:12 */
+	uint64_t store;			/* whose version this is */
+	uint64_t head;			/* gaddr of the record's head */
+	uint64_t key_id;		/* the first half of nam__record_id() */
+	uint32_t value_bytes;
+	uint16_t about_bytes;		/* of what it says of the transaction's other records */
+	uint8_t key_bytes;
+	uint8_t deleted;		/* 1: there is no value, the record was deleted */
+};
+_Static_assert(sizeof(struct nam_version) == 64, "remote layout");
+
+/* RAMP_FAST: what else the transaction wrote, where it lies since before any was committed. */
+struct nam_version_sibling {
+	uint64_t key_id;
+	uint64_t head;
+	uint64_t at;			/* of the version; tag: length */
+};
+
+/* RAMP_HYBRID: the same as a set of keys: 4 bits each of 256. */
+struct nam_version_filter {
+	uint64_t bits[4];
+};
+
 /* Nodes are this much further apart than they are long: NICs serialise atomics by the low 12
  * address bits, and lock words at 1 KiB strides would fall into four slots of 4,096. */
 #define NAM_NODE_STAGGER_BYTES 64u

@@ -37,7 +37,7 @@ struct nam_client_options {
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
 	enum nam_carrier carrier;	/* default: NAM_CARRIER of the environment, or see below */
-	uint32_t frame_bytes;		/* mailbox, fetch: default 4,160, which all fit in */
+	uint32_t frame_bytes;		/* all but srq: default 4,160, which all fit in */
 	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*

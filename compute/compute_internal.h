@@ -45,6 +45,12 @@ struct nam__server {
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
+/*
+ * What an operation has seen in use is not reused during operations that begin up to so many local
+ * epochs later: nam__seen_lately().
+ */
+#define NAM__EPOCH_MEMORY 2u
+#define NAM__EPOCHS_NOTED 8u	/* a power of two, at least the sum of both */
 
 struct nam__garbage;			/* epoch.c */
 
@@ -63,6 +69,7 @@ struct nam_client {
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
 	atomic_uint lock_sequence;
+	atomic_uint_fast64_t transaction_us;	/* txn/: time of the last timestamp given or seen */
 	struct nam_gaddr epoch_word;
 	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
 
@@ -72,7 +79,7 @@ struct nam_client {
 	atomic_bool closing;
 	struct nam_thread *keeper;
 	struct nam_worker *keeper_worker;	/* also the life line: REGISTER went over it */
-	uint64_t remote_epoch_of[NAM__LOCAL_EPOCHS];	/* keeper only */
+	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* keeper only */
 	uint64_t oldest_local_epoch;	/* keeper only */
 	uint64_t published_epoch;	/* keeper only: what the client's slot holds */
 	uint64_t *keeper_buffer;	/* keeper only: registered, 8 bytes */
@@ -98,7 +105,7 @@ struct nam__task {
 	struct nam_op_counters *counters;	/* of the operation under way */
 	uint32_t pending;		/* signalled requests that it waits for */
 	int rc;				/* first failure among them */
-	uint32_t epoch_slot;		/* local epoch & 3 of the operation under way */
+	uint64_t epoch;			/* local epoch of the operation under way */
 	bool is_thread;			/* the plain thread, not a fiber */
 	bool local;			/* it has READ locally and not given way since */
 	void *scratch[4];		/* node buffers, taken on first use */
@@ -153,7 +160,7 @@ struct nam__gather {
 	struct nam__gathered each[NAM__GATHER_MAX];
 };
 
-#define NAM__BUFFER_CLASSES 21u		/* 1 B .. 1 MiB */
+#define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
 #define NAM__RECV_BUFFERS 16u
 
 struct nam_worker {
@@ -548,6 +555,8 @@ void nam__garbage_add(struct nam_client *client, void *memory);
 /* Blocks in limbo: label them, and put those that nobody can see into the stock. */
 NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	NAM_MUST_CHECK;
+/* Whether it is worth its cost, for who retires and has no collector to do it. */
+bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 /* Note that a remote block was given up. */
@@ -581,7 +590,7 @@ nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
 		atomic_store_explicit(active,
 			atomic_load_explicit(active, memory_order_relaxed) + 1,
 			memory_order_relaxed);
-		task->epoch_slot = epoch % NAM__LOCAL_EPOCHS;
+		task->epoch = epoch;
 		/*
 		 * Pairs with the keeper, which raises local_epoch, makes every thread of the
 		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
@@ -603,12 +612,22 @@ static inline void
 nam__op_end(struct nam_worker *worker)
 {
 	struct nam__task *task = worker->current;
-	atomic_uint *active = &worker->active[task->epoch_slot];
+	atomic_uint *active = &worker->active[task->epoch % NAM__LOCAL_EPOCHS];
 
 	/* Release: whatever the operation read, it has read before the keeper sees it gone. */
 	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
 		memory_order_release);
 	task->counters = &worker->counters[NAM_OP_OTHER];
+}
+
+/*
+ * Whether remote blocks that an operation of local epoch `epoch` saw in use, not taken out of sight
+ * yet, cannot be reused before the operation under way ends.
+ */
+static inline bool
+nam__seen_lately(const struct nam_worker *worker, uint64_t epoch)
+{
+	return worker->current->epoch - epoch <= NAM__EPOCH_MEMORY;
 }
 
 static inline void

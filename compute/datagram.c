@@ -151,12 +151,13 @@ static void
 reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *reply, uint32_t size)
 {
 	struct nam__postbox *box = worker->postboxes[slot];
-	uint32_t number = (uint32_t)reply->front, bytes;
+	uint32_t number, bytes;
 	struct nam__letter *letter;
 	uint16_t flags;
 
 	if (!box || size < NAM_FRAME_OVERHEAD)
 		return;
+	number = (uint32_t)reply->front;
 	letter = &box->letters[nam_frame_place(number)];
 	if (letter->state == NAM__LETTER_FREE || letter->answered ||
 		(NAM_GUARD(LANE_NUMBER) && letter->number != number) ||

@@ -12,8 +12,9 @@
  *		worker that retired them
  *
  * An operation pins the local clock only, which costs no round trip.  The keeper remembers what the
- * remote clock showed before each local epoch began, and publishes that of the oldest local epoch
- * still pinned: a time at or before every operation of this process.
+ * remote clock showed before each local epoch began, and publishes that of a local epoch a little
+ * older than the oldest still pinned: a time before every operation of this process, and before
+ * what those remember of blocks that they saw shortly before.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -27,6 +28,8 @@
 #define TICK_NS 10000000ull
 #define GARBAGE_PER_CHUNK 62u
 #define LIMBO_PAUSE_NS 2000000ull
+#define LIMBO_DUE 512u				/* blocks without a label, */
+#define LIMBO_DUE_BYTES (4u << 20)		/* or bytes of them */
 #define LIMBO_CLOSE_NS 2000000000ull
 
 /* ---- local memory ------------------------------------------------------------------------- */
@@ -163,6 +166,12 @@ oldest_pinned(const struct nam_client *client, uint64_t local)
 	return epoch;
 }
 
+static uint64_t *
+remote_epoch_of(struct nam_client *client, uint64_t local)
+{
+	return &client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+}
+
 /* Start a new local epoch if there is a reason and the window has room.  Returns local_epoch. */
 static uint64_t
 local_epoch_advance(struct nam_client *client, uint64_t remote)
@@ -175,11 +184,11 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 	 * Counters are kept modulo the window: the new epoch's must not be in use by an operation
 	 * that began NAM__LOCAL_EPOCHS epochs ago.
 	 */
-	if ((client->garbage || remote != client->remote_epoch_of[local % NAM__LOCAL_EPOCHS]) &&
+	if ((client->garbage || remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
 		client->oldest_local_epoch + NAM__LOCAL_EPOCHS - 2 >= local) {
 		local++;
 		/* Read before the local epoch began: every operation in it is at least so young. */
-		client->remote_epoch_of[local % NAM__LOCAL_EPOCHS] = remote;
+		*remote_epoch_of(client, local) = remote;
 		/* Release: pairs with nam__op_begin; and see nam__garbage_add. */
 		atomic_store_explicit(&client->local_epoch, local, memory_order_release);
 		client->barrier_owed = true;
@@ -225,8 +234,7 @@ keeper_tick(struct nam_client *client)
 
 	rc = epoch_read(client); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
-	remote = rc ? client->remote_epoch_of[local % NAM__LOCAL_EPOCHS] :
-		      *client->keeper_buffer;
+	remote = rc ? *remote_epoch_of(client, local) : *client->keeper_buffer;
 	nam_race_point("keeper.epoch_read");
 	local = local_epoch_advance(client, remote);
 
@@ -238,8 +246,9 @@ keeper_tick(struct nam_client *client)
 	garbage_free(garbage);
 
 	nam_race_point("keeper.oldest_found");
-	remote = client->remote_epoch_of[(NAM_GUARD(EPOCH_PIN) ? client->oldest_local_epoch :
-						 local) % NAM__LOCAL_EPOCHS];
+	/* What operations saw a little earlier they may still believe: nam__seen_lately(). */
+	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
+		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
 	/*
 	 * A failed WRITE is tried again at the next tick; until then the slot holds an older time,
 	 * which makes others wait longer and nothing worse.
@@ -277,7 +286,7 @@ clocks_start(struct nam_client *client)
 	/* 0 in a slot means: in no epoch. */
 	if (!remote)
 		return -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; i < NAM__LOCAL_EPOCHS; i++)
+	for (uint32_t i = 0; i < NAM__EPOCHS_NOTED; i++)
 		client->remote_epoch_of[i] = remote;
 	client->oldest_local_epoch = NAM__LOCAL_EPOCHS;
 	atomic_store_explicit(&client->local_epoch, NAM__LOCAL_EPOCHS, memory_order_release);
@@ -333,6 +342,7 @@ struct retired {
 struct nam__limbo {
 	struct retired *blocks;		/* labelled ones first, in order */
 	uint32_t labelled, count, size;
+	uint64_t unlabelled_bytes;
 	bool advancing;			/* a task is at it; others need not */
 };
 
@@ -382,6 +392,7 @@ nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 		return;
 	}
 	limbo->blocks[limbo->count++] = (struct retired){ nam_gaddr_untagged(at).raw, 0, stride };
+	limbo->unlabelled_bytes += stride;
 }
 
 /*
@@ -406,8 +417,10 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 	rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1, &epoch); /* SUSPENDS */
 	if (rc)
 		return rc;
-	for (; limbo->labelled < upto; limbo->labelled++)
+	for (; limbo->labelled < upto; limbo->labelled++) {
 		limbo->blocks[limbo->labelled].label = epoch;
+		limbo->unlabelled_bytes -= limbo->blocks[limbo->labelled].stride;
+	}
 	return 0;
 }
 
@@ -460,6 +473,15 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 	limbo->count -= count;
 	memmove(limbo->blocks, limbo->blocks + count, limbo->count * sizeof(*limbo->blocks));
 	return count;
+}
+
+bool
+nam__limbo_due(const struct nam_worker *worker)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+
+	return limbo && !limbo->advancing && (limbo->count - limbo->labelled >= LIMBO_DUE ||
+		limbo->unlabelled_bytes >= LIMBO_DUE_BYTES);
 }
 
 int

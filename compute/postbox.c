@@ -455,6 +455,19 @@ wake_by_send(struct nam__postbox *box)
 	return true;
 }
 
+/*
+ * The longest frame of a request.  Over a lane it is one packet: of several any may be lost, and
+ * there are devices that take nothing more after that.
+ */
+static inline uint32_t
+longest(const struct nam__postbox *box)
+{
+	uint32_t datagram_bytes = box->domain->limits.datagram_bytes;
+
+	return box->lane && datagram_bytes < box->server.frame_bytes ? datagram_bytes :
+		box->server.frame_bytes;
+}
+
 bool
 nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
 	uint32_t body_bytes, struct nam_wr *ret_wr)
@@ -464,7 +477,7 @@ nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void 
 	bool fetch = box->fetch_bytes && !box->reply;
 	struct nam_frame *frame;
 
-	if (nam_frame_bytes(bytes) > box->server.frame_bytes ||
+	if (nam_frame_bytes(bytes) > longest(box) ||
 		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES) ||
 		wake_by_send(box))
 		return false;

@@ -135,12 +135,12 @@ int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
 /**
  * nam_buffer_take -- registered, 64-byte aligned local memory; give it back with nam_buffer_give().
  *
- * @bytes	1 .. 1 MiB; rounded up to a power of two.  Give back with the same figure
+ * @bytes	1 .. 2 MiB; rounded up to a power of two.  Give back with the same figure
  *
  * The worker's own: give it back on the same worker, and before that is closed.  What it holds at
  * first is anything.
  *
- * Returns NULL when the host has no memory, or for more than 1 MiB.
+ * Returns NULL when the host has no memory, or for more than 2 MiB.
  * Cost:	a list pop once warm; else from a slab of 256 KiB, or of its own size if larger.
  */
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);

@@ -5,12 +5,11 @@
  * The memory server with id 0 keeps (name -> superblock).  An index is complete before its name is
  * entered, so whoever finds the name finds an index.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "../common/hash.h"
-#include "../common/rpc/kv_rpc.h"
+#include "../compute/names.h"
 #include "hybrid.h"
 #include "index_internal.h"
 #include "maintain.h"
@@ -28,23 +27,6 @@ nam_index_options_init(struct nam_index_options *options)
 		.node_bytes = 1024,
 		.head_interval = HEAD_INTERVAL,
 	};
-}
-
-static int
-check_name(struct nam_worker *worker, const char *name)
-{
-	size_t length = strlen(name);
-
-	if (length == 0 || length >= NAM_INDEX_NAME_BYTES)
-		return nam_diag_set(&worker->diag, -EINVAL,
-			"an index name has 1 to %u bytes; '%.80s' has %zu",
-			NAM_INDEX_NAME_BYTES - 1, name, length);
-	for (size_t i = 0; i < length; i++)
-		if (!isgraph((unsigned char)name[i]))
-			return nam_diag_set(&worker->diag, -EINVAL,
-				"an index name has printable bytes without blanks only; byte %zu "
-				"of '%s' is none", i + 1, name);
-	return 0;
 }
 
 static int
@@ -241,25 +223,6 @@ write_superblock(struct nam_worker *worker, const struct nam_index_options *opti
 	return rc;
 }
 
-NAM_FIBER_FN static int
-catalog_put(struct nam_worker *worker, const char *name, struct nam_gaddr superblock_at)
-{
-	struct nam_rpc_catalog_request request = { .superblock = superblock_at.raw };
-	uint32_t none = 0;
-	int rc;
-
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
-		sizeof(request), NULL, &none); /* SUSPENDS */
-	if (rc == -NAM_E_INDEX_EXISTS)
-		return nam_diag_set(&worker->diag, rc, "there is an index or a store '%s' already: "
-			"open it, drop it, or choose another name", name);
-	if (rc == -NAM_E_LIMIT)
-		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop an index before "
-			"'%s' is made", name);
-	return rc;
-}
-
 /* Trees before the superblock, and that before the name: whoever finds one finds what it names. */
 NAM_FIBER_FN static int
 create_in_parts(struct nam_worker *worker, const char *name,
@@ -287,7 +250,7 @@ create_in_parts(struct nam_worker *worker, const char *name,
 	rc = write_superblock(worker, options, at, tree, leaves[0]); /* SUSPENDS */
 	nam_race_point("create.written");
 	if (!rc) {
-		rc = catalog_put(worker, name, at); /* SUSPENDS */
+		rc = nam__name_put(worker, NAM_CATALOG_INDEX, name, at.raw); /* SUSPENDS */
 		/* Where it is unknown whether the name is there, it must lead to an index. */
 		if (!rc || nam_err_is(rc, NAM_E_FABRIC))
 			goto free_leaves;
@@ -326,7 +289,7 @@ create(struct nam_worker *worker, const char *name, const struct nam_index_optio
 	if (rc)
 		goto free_root;
 	nam_race_point("create.written");
-	rc = catalog_put(worker, name, superblock_at); /* SUSPENDS */
+	rc = nam__name_put(worker, NAM_CATALOG_INDEX, name, superblock_at.raw); /* SUSPENDS */
 	/* Where it is unknown whether the name is there, it must lead to an index. */
 	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
 		return rc;
@@ -344,7 +307,7 @@ nam_index_create(struct nam_worker *worker, const char *name,
 {
 	int rc;
 
-	rc = check_name(worker, name);
+	rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 	if (!rc)
 		rc = check_options(worker, options);
 	if (!rc && options->design != NAM_DESIGN_FINE)
@@ -359,37 +322,6 @@ nam_index_create(struct nam_worker *worker, const char *name,
 }
 
 /* ---- open --------------------------------------------------------------------------------- */
-
-/* @expected	DROP: the superblock that the name must lead to; else null */
-NAM_FIBER_FN static int
-catalog_find(struct nam_worker *worker, uint16_t type, const char *name,
-	struct nam_gaddr expected, struct nam_gaddr *ret_at)
-{
-	struct nam_rpc_catalog_request request = { .superblock = expected.raw };
-	struct nam_rpc_catalog_entry entry;
-	uint32_t entry_bytes = sizeof(entry);
-	int rc;
-
-	rc = check_name(worker, name);
-	if (rc)
-		return rc;
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
-		&entry, &entry_bytes); /* SUSPENDS */
-	if (rc == -NAM_E_NOINDEX)
-		return nam_diag_set(&worker->diag, rc, "there is no index '%s' in the catalog",
-			name);
-	if (rc)
-		return rc;
-	if (entry_bytes != sizeof(entry))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (nam_catalog_kv_store(entry.superblock))
-		return nam_diag_set(&worker->diag, -NAM_E_KIND,
-			"'%s' is a key-value store and no index: choose another name, or use the "
-			"store", name);
-	ret_at->raw = entry.superblock;
-	return 0;
-}
 
 /* With *ret_lost, an index part of which is gone can be opened, too: to be dropped. */
 NAM_FIBER_FN static int
@@ -451,8 +383,8 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 	index->client = worker->client;
 	index->ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = catalog_find(worker, NAM_RPC_CATALOG_GET, name, (struct nam_gaddr){ 0 },
-		&index->superblock); /* SUSPENDS */
+	rc = nam__name_find(worker, NAM_CATALOG_INDEX, name,
+		&index->superblock.raw); /* SUSPENDS */
 	if (!rc) {
 		nam_race_point("open.found");
 		memcpy(index->name, name, strlen(name) + 1);
@@ -545,40 +477,7 @@ nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_s
 int
 nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 {
-	struct nam_rpc_catalog_list_request request = { .after = "" };
-	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
-	uint32_t page_bytes;
-	int rc;
-
-	if (!page)
-		return -ENOMEM;
-	do {
-		page_bytes = NAM_RPC_BODY_MAX;
-		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
-			&request, sizeof(request), page, &page_bytes); /* SUSPENDS */
-		if (rc)
-			break;
-		if (page_bytes < sizeof(*page) ||
-			page_bytes - sizeof(*page) != page->count * sizeof(page->entries[0])) {
-			rc = -NAM_E_FABRIC_PROTOCOL;
-			break;
-		}
-		for (uint32_t i = 0; i < page->count && !rc; i++) {
-			struct nam_rpc_catalog_entry *entry = &page->entries[i];
-
-			entry->name[sizeof(entry->name) - 1] = '\0';
-			/* Names ascend, or the list would never end. */
-			if (strcmp(entry->name, request.after) <= 0) {
-				rc = -NAM_E_FABRIC_PROTOCOL;
-				break;
-			}
-			memcpy(request.after, entry->name, sizeof(request.after));
-			if (!nam_catalog_kv_store(entry->superblock))
-				rc = fn(arg, request.after);
-		}
-	} while (!rc && page->count);
-	free(page);
-	return rc;
+	return nam__names_list(worker, NAM_CATALOG_INDEX, fn, arg); /* SUSPENDS */
 }
 
 /* Tell who has the index open: their next look at the superblock ends with -NAM_E_DROPPED. */
@@ -618,7 +517,6 @@ int
 nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
-	struct nam_gaddr at;
 	enum nam_index_design design;
 	bool lost = false;
 	uint64_t word, reusable;
@@ -636,8 +534,8 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		goto end_operation;
 	nam_race_point("drop.alone");
 	/* Who opens by name from here on finds nothing. */
-	rc = catalog_find(worker, NAM_RPC_CATALOG_DROP, name, index->superblock,
-		&at); /* SUSPENDS */
+	rc = nam__name_take(worker, NAM_CATALOG_INDEX, name,
+		index->superblock.raw); /* SUSPENDS */
 	if (rc) {
 		leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 		(void)leave_rc;		/* the first failure is the one to tell */

@@ -22,7 +22,8 @@
  * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
  *
  * COST is in requests (RPC).  One takes 1 round trip by the carriers srq and mailbox, 2 by fetch,
- * and 3 by fetch if the reply is longer than it fetches at once: client.h.
+ * and 3 by fetch if the reply is longer than it fetches at once; by datagram 1, and 1 more for each
+ * loss: client.h.
  */
 #ifndef NAM_KV_KV_H
 #define NAM_KV_KV_H
@@ -51,7 +52,8 @@ struct nam_kv_options {
 	enum nam_kv_mode mode;		/* default cache */
 	/*
 	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
-	 * 48 bytes of key and value and 64 for each 52 more; tables take a seventeenth of it all.
+	 * 48 bytes of key and value and 64 for each 52 more; tables take a seventeenth of it all,
+	 * and of each partition 32 KiB at the least.
 	 */
 	uint64_t memory_bytes;
 	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */
@@ -108,7 +110,7 @@ const struct nam_kv_options *nam_kv_properties(const struct nam_kv *kv);
  *	-NAM_E_NOINDEX		somebody else has dropped it meanwhile, too
  *
  * Suspends:	yes.
- * Cost:	2 RPCs to the catalog's memory server, 1 to each.
+ * Cost:	2 RPCs to the catalog's memory server, 2 to each.
  */
 NAM_FIBER_FN int nam_kv_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
 

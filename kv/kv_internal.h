@@ -16,4 +16,7 @@ struct nam_kv {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 };
 
+/* kv.c: the same code, with a diag for those that are of the store. */
+int nam__kv_told(struct nam_worker *worker, const struct nam_kv *kv, int rc);
+
 #endif /* NAM_KV_KV_INTERNAL_H */

@@ -5,11 +5,11 @@
  * The catalog leads from a name to a number; each memory server knows the store of that number, or
  * does not.  A store is there before its name is, and the name is gone before the store goes.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../compute/names.h"
 #include "kv_internal.h"
 #include "partition.h"
 
@@ -29,64 +29,6 @@ nam_kv_options_init(struct nam_kv_options *options)
 		.mode = NAM_KV_CACHE,
 		.memory_bytes = MEMORY_BYTES,
 	};
-}
-
-static int
-check_name(struct nam_worker *worker, const char *name)
-{
-	size_t length = strlen(name);
-
-	if (length == 0 || length >= NAM_INDEX_NAME_BYTES)
-		return nam_diag_set(&worker->diag, -EINVAL,
-			"a store's name has 1 to %u bytes; '%.80s' has %zu",
-			NAM_INDEX_NAME_BYTES - 1, name, length);
-	for (size_t i = 0; i < length; i++)
-		if (!isgraph((unsigned char)name[i]))
-			return nam_diag_set(&worker->diag, -EINVAL,
-				"a store's name has printable bytes without blanks only; byte %zu "
-				"of '%s' is none", i + 1, name);
-	return 0;
-}
-
-/* The slots of a client's memory servers in the order of their ids. */
-static void
-slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
-{
-	uint32_t count = 0;
-
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		if (client->slot_of_id[id] != UINT16_MAX)
-			ret_slots[count++] = client->slot_of_id[id];
-}
-
-/* @expected	DROP: what the name must lead to */
-NAM_FIBER_FN static int
-name_find(struct nam_worker *worker, uint16_t type, const char *name, uint64_t expected,
-	uint64_t *ret_store)
-{
-	struct nam_rpc_catalog_request request = { .superblock = expected };
-	struct nam_rpc_catalog_entry entry;
-	uint32_t bytes = sizeof(entry);
-	int rc = check_name(worker, name);
-
-	if (rc)
-		return rc;
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
-		&entry, &bytes); /* SUSPENDS */
-	if (rc == -NAM_E_NOINDEX)
-		return nam_diag_set(&worker->diag, rc, "there is no store '%s' in the catalog",
-			name);
-	if (rc)
-		return rc;
-	if (bytes != sizeof(entry))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (!nam_catalog_kv_store(entry.superblock))
-		return nam_diag_set(&worker->diag, -NAM_E_KIND,
-			"'%s' is an index and no key-value store: choose another name, or use the "
-			"index", name);
-	*ret_store = nam_catalog_kv_store(entry.superblock);
-	return 0;
 }
 
 /* ---- create -------------------------------------------------------------------------------- */
@@ -170,53 +112,30 @@ store_create(struct nam_worker *worker, const char *name,
 	return rc;
 }
 
-static int
-name_taken(struct nam_worker *worker, const char *name)
-{
-	return nam_diag_set(&worker->diag, -NAM_E_INDEX_EXISTS, "there is a store or an index '%s' "
-		"already: drop it, or choose another name", name);
-}
-
-NAM_FIBER_FN static int
-name_put(struct nam_worker *worker, const char *name, uint64_t store)
-{
-	struct nam_rpc_catalog_request request = { .superblock = nam_catalog_kv(store) };
-	uint32_t none = 0;
-	int rc;
-
-	memcpy(request.name, name, strlen(name) + 1);
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
-		sizeof(request), NULL, &none); /* SUSPENDS */
-	if (rc == -NAM_E_INDEX_EXISTS)
-		return name_taken(worker, name);
-	if (rc == -NAM_E_LIMIT)
-		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
-			"'%s' is made", name);
-	return rc;
-}
-
 int
 nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_options *options)
 {
 	struct nam_rpc_kv_create_request request;
 	uint16_t slots[NAM_SERVERS_MAX];
 	uint64_t taken;
-	int rc = check_name(worker, name), drop_rc;
+	int rc = nam__name_check(worker, NAM_CATALOG_KV, name), drop_rc;
 
 	if (!rc)
 		rc = options_settle(worker, options, &request);
 	if (rc)
 		return rc;
-	slots_in_order(worker->client, slots);
+	nam__slots_in_order(worker->client, slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &taken); /* SUSPENDS */
+	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &taken); /* SUSPENDS */
+	/* Before anything is made that would have to be undone. */
 	if (!rc || rc == -NAM_E_KIND)
-		rc = name_taken(worker, name);
+		rc = nam_diag_set(&worker->diag, -NAM_E_INDEX_EXISTS, "the name '%s' is taken "
+			"already: open what has it, drop that, or choose another name", name);
 	else if (rc == -NAM_E_NOINDEX)
 		rc = store_create(worker, name, &request, slots); /* SUSPENDS */
 	nam_race_point("kv.created");
 	if (!rc) {
-		rc = name_put(worker, name, request.store); /* SUSPENDS */
+		rc = nam__name_put(worker, NAM_CATALOG_KV, name, request.store); /* SUSPENDS */
 		/* Where it is unknown whether the name is there, it must lead to a store. */
 		if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
 			drop_rc = store_drop(worker, request.store, slots,
@@ -295,9 +214,9 @@ nam_kv_open(struct nam_worker *worker, const char *name, struct nam_kv **ret_kv)
 		return -ENOMEM;
 	kv->client = worker->client;
 	kv->servers = worker->client->servers_count;
-	slots_in_order(worker->client, kv->slots);
+	nam__slots_in_order(worker->client, kv->slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &kv->store); /* SUSPENDS */
+	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &kv->store); /* SUSPENDS */
 	if (!rc) {
 		memcpy(kv->name, name, strlen(name) + 1);
 		rc = open_parts(worker, kv); /* SUSPENDS */
@@ -324,21 +243,47 @@ nam_kv_properties(const struct nam_kv *kv)
 
 /* ---- drop, list, stat ---------------------------------------------------------------------- */
 
+/*
+ * Whether the cluster text names the memory servers of the store: on others something would stay
+ * that no name leads to.  Servers that are gone, or have lost their parts, do not say.
+ */
+NAM_FIBER_FN static int
+check_servers(struct nam_worker *worker, const char *name, uint64_t store, const uint16_t *slots)
+{
+	uint32_t servers = worker->client->servers_count;
+
+	for (uint32_t i = 0; i < servers; i++) {
+		struct nam_rpc_kv_describe_reply part;
+		int rc = describe(worker, slots[i], store, &part); /* SUSPENDS */
+
+		if (rc == -NAM_E_DROPPED || nam_err_is(rc, NAM_E_FABRIC))
+			continue;
+		if (rc)
+			return rc;
+		if (part.servers != servers)
+			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s' lies on %u "
+				"memory servers, and the cluster text names %u: name those that it "
+				"was made on", name, part.servers, servers);
+	}
+	return 0;
+}
+
 int
 nam_kv_drop(struct nam_worker *worker, const char *name)
 {
 	uint16_t slots[NAM_SERVERS_MAX];
-	uint64_t store, dropped;
+	uint64_t store;
 	int rc;
 
-	slots_in_order(worker->client, slots);
+	nam__slots_in_order(worker->client, slots);
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = name_find(worker, NAM_RPC_CATALOG_GET, name, 0, &store); /* SUSPENDS */
+	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &store); /* SUSPENDS */
+	if (!rc)
+		rc = check_servers(worker, name, store, slots); /* SUSPENDS */
 	nam_race_point("kv.drop_found");
 	/* Another store of that name, made meanwhile, is not ours to drop. */
 	if (!rc)
-		rc = name_find(worker, NAM_RPC_CATALOG_DROP, name, nam_catalog_kv(store),
-			&dropped); /* SUSPENDS */
+		rc = nam__name_take(worker, NAM_CATALOG_KV, name, store); /* SUSPENDS */
 	nam_race_point("kv.unnamed");
 	if (!rc)
 		rc = store_drop(worker, store, slots, worker->client->servers_count); /* SUSPENDS */
@@ -349,34 +294,7 @@ nam_kv_drop(struct nam_worker *worker, const char *name)
 int
 nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void *arg)
 {
-	struct nam_rpc_catalog_list_request request = { .after = "" };
-	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
-	int rc;
-
-	if (!page)
-		return -ENOMEM;
-	do {
-		uint32_t bytes = NAM_RPC_BODY_MAX;
-
-		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
-			&request, sizeof(request), page, &bytes); /* SUSPENDS */
-		if (!rc && (bytes < sizeof(*page) ||
-			bytes - sizeof(*page) != page->count * sizeof(page->entries[0])))
-			rc = -NAM_E_FABRIC_PROTOCOL;
-		for (uint32_t i = 0; !rc && i < page->count; i++) {
-			struct nam_rpc_catalog_entry *entry = &page->entries[i];
-
-			entry->name[sizeof(entry->name) - 1] = '\0';
-			/* Names ascend, or the list would never end. */
-			if (strcmp(entry->name, request.after) <= 0)
-				rc = -NAM_E_FABRIC_PROTOCOL;
-			memcpy(request.after, entry->name, sizeof(request.after));
-			if (!rc && nam_catalog_kv_store(entry->superblock))
-				rc = fn(arg, request.after);
-		}
-	} while (!rc && page->count);
-	free(page);
-	return rc;
+	return nam__names_list(worker, NAM_CATALOG_KV, fn, arg); /* SUSPENDS */
 }
 
 int

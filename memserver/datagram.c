@@ -41,26 +41,26 @@ reply_send(struct nam__mailbox *box, struct nam__mail *mail, uint32_t place)
 }
 
 static void
-carry_out(struct nam__handler *handler, struct nam__mailbox *box, struct nam__buffer *spare,
-	uint32_t place, uint32_t request_bytes)
+carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place,
+	uint32_t request_bytes)
 {
 	const struct nam_fabric_limits *limits = &handler->server->domain->limits;
 	struct nam__mail *mail = &box->mails[place];
 	struct nam_frame *frame = reply_of(box, place);
 	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
-		request_bytes, spare->reply);
+		request_bytes, handler->reply);
 
-	nam_answered(spare->reply, bytes);
+	nam_answered(handler->reply, bytes);
 	nam__handler_count(handler);
 	mail->bytes = 0;
 	if (!bytes)
 		return;
 	if (nam_frame_bytes(bytes) > limits->datagram_bytes ||
 		nam_frame_bytes(bytes) > box->client.frame_bytes) {
-		nam__spare_send(handler, box->connection, spare, bytes);
+		nam__spare_send(box, bytes);
 		return;
 	}
-	memcpy(frame->message, spare->reply, bytes);
+	memcpy(frame->message, handler->reply, bytes);
 	nam_frame_seal(frame, mail->number, bytes, 0, 0);
 	mail->bytes = nam_frame_bytes(bytes);
 	reply_send(box, mail, place);
@@ -75,14 +75,12 @@ place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t plac
 	struct nam__mail *mail = &box->mails[place];
 	uint32_t number = (uint32_t)front, bytes;
 	int32_t ahead = (int32_t)(number - mail->number);
-	struct nam__buffer *spare;
 	uint16_t flags;
 
 	if (front == mail->front || !front || nam_frame_place(number) != place ||
-		mail->sent.sending || (NAM_GUARD(LANE_ONCE) && ahead < 0))
+		mail->sent.sending || box->spare.sending || (NAM_GUARD(LANE_ONCE) && ahead < 0))
 		return false;
-	spare = nam__spare_find(handler);
-	if (!spare || nam_frame_take(frame, box->client.frame_bytes, number, handler->frame,
+	if (nam_frame_take(frame, box->client.frame_bytes, number, handler->frame,
 		&bytes, &flags))
 		return false;
 	if (NAM_GUARD(LANE_ONCE) && !ahead) {
@@ -95,7 +93,7 @@ place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t plac
 	}
 	mail->front = handler->frame->front;
 	mail->number = number;
-	carry_out(handler, box, spare, place, bytes);
+	carry_out(handler, box, place, bytes);
 	return true;
 }
 

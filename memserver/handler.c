@@ -52,6 +52,9 @@ static const struct {
 	[NAM_RPC_KV_PUT] = { nam__service_kv_put, false },
 	[NAM_RPC_KV_DELETE] = { nam__service_kv_delete, false },
 	[NAM_RPC_KV_GET_MANY] = { nam__service_kv_get_many, false },
+	[NAM_RPC_RECORDS_GET] = { nam__service_records_get, false },
+	[NAM_RPC_RECORDS_PREPARE] = { nam__service_records_prepare, false },
+	[NAM_RPC_RECORDS_COMMIT] = { nam__service_records_commit, false },
 };
 
 uint32_t
@@ -160,7 +163,7 @@ static void
 closed(struct nam__handler *handler, struct nam__connection *connection)
 {
 	/* Replies that were on their way to it will never complete. */
-	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS + NAM__HANDLER_SPARES; i++) {
+	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
 		if (handler->buffers[i].sending == connection)
 			nam__handler_buffer_done(handler, &handler->buffers[i]);
 	}
@@ -211,24 +214,20 @@ handler_main(void *arg)
 static int
 make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam_diag *diag)
 {
-	size_t bytes = BUFFERS_BYTES + (size_t)NAM__HANDLER_SPARES * NAM_RPC_BYTES_MAX;
-
-	handler->buffers = calloc(NAM__HANDLER_BUFFERS + NAM__HANDLER_SPARES,
-		sizeof(handler->buffers[0]));
-	handler->memory = aligned_alloc(4096, bytes);
+	handler->buffers = calloc(NAM__HANDLER_BUFFERS, sizeof(handler->buffers[0]));
+	handler->memory = aligned_alloc(4096, BUFFERS_BYTES);
 	handler->scratch = malloc(NAM__TREE_SCRATCH_BYTES);
 	handler->frame = malloc(NAM_FRAME_BYTES_MAX);
-	if (!handler->buffers || !handler->memory || !handler->scratch || !handler->frame)
+	handler->reply = malloc(NAM_RPC_BYTES_MAX);
+	if (!handler->buffers || !handler->memory || !handler->scratch || !handler->frame ||
+		!handler->reply)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a handler's buffers");
 	for (uint32_t i = 0; i < NAM__HANDLER_BUFFERS; i++) {
 		handler->buffers[i].request = handler->memory + i * BUFFER_BYTES;
 		handler->buffers[i].reply = handler->buffers[i].request + NAM_RPC_BYTES_MAX;
 	}
-	for (uint32_t i = 0; i < NAM__HANDLER_SPARES; i++)
-		handler->buffers[NAM__HANDLER_BUFFERS + i].reply = handler->memory + BUFFERS_BYTES +
-			(size_t)i * NAM_RPC_BYTES_MAX;
-	return domain->ops->mr_register(domain, handler->memory, bytes, NAM_MR_LOCAL, &handler->mr,
-		diag);
+	return domain->ops->mr_register(domain, handler->memory, BUFFERS_BYTES, NAM_MR_LOCAL,
+		&handler->mr, diag);
 }
 
 /* On failure the caller frees what there is. */
@@ -280,6 +279,7 @@ nam__handler_free(struct nam__handler *handler)
 		handler->server->ops->mr_release(handler->server->domain, &handler->mr);
 	free(handler->memory);
 	free(handler->frame);
+	free(handler->reply);
 	free(handler->scratch);
 	free(handler->buffers);
 }

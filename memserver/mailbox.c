@@ -53,7 +53,7 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	bool lane)
 {
 	struct nam_server *server = connection->handler->server;
-	uint64_t bytes = nam_mailbox_bytes(client->frame_bytes);
+	uint64_t bytes = nam_mailbox_bytes(client->frame_bytes) + NAM_RPC_BYTES_MAX;
 	struct nam__mailbox *box = calloc(1, sizeof(*box));
 	struct nam_diag diag;
 	int rc;
@@ -67,6 +67,7 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	}
 	box->connection = connection;
 	box->client = *client;
+	box->spare.reply = (uint8_t *)box->mr.base + nam_mailbox_bytes(client->frame_bytes);
 	for (unsigned i = 0; i <= TURN; i++)
 		box->mails[i].box = box;
 	connection->mailbox = box;
@@ -200,31 +201,22 @@ waiting_post(struct nam__mailbox *box)
 			mail_post(&box->mails[i]);
 }
 
-struct nam__buffer *
-nam__spare_find(struct nam__handler *handler)
-{
-	for (uint32_t i = 0; i < NAM__HANDLER_SPARES; i++)
-		if (!handler->buffers[NAM__HANDLER_BUFFERS + i].sending)
-			return &handler->buffers[NAM__HANDLER_BUFFERS + i];
-	return NULL;
-}
-
 void
-nam__spare_send(struct nam__handler *handler, struct nam__connection *connection,
-	struct nam__buffer *spare, uint32_t bytes)
+nam__spare_send(struct nam__mailbox *box, uint32_t bytes)
 {
-	struct nam_qp *qp = connection->qp;
+	struct nam_qp *qp = box->connection->qp;
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
 		.flags = NAM_WR_SIGNALED,
 		.bytes = bytes,
-		.lkey = handler->mr.lkey,
-		.local = spare->reply,
-		.context = spare,
+		.lkey = box->mr.lkey,
+		.local = box->spare.reply,
+		.context = &box->spare,
 	};
 
+	memcpy(box->spare.reply, box->connection->handler->reply, bytes);
 	if (!qp->ops->qp_post(qp, &wr, 1))
-		spare->sending = connection;
+		box->spare.sending = box->connection;
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
@@ -250,23 +242,23 @@ ring_back(struct nam__mailbox *box)
 
 /* Answer the request that is in handler->frame. */
 static void
-answer(struct nam__handler *handler, struct nam__mailbox *box, struct nam__buffer *spare,
-	uint32_t request_bytes, uint16_t flags)
+answer(struct nam__handler *handler, struct nam__mailbox *box, uint32_t request_bytes,
+	uint16_t flags)
 {
 	uint32_t frame_bytes = box->client.frame_bytes;
 	struct nam__mail *mail = &box->mails[nam_frame_place(box->number)];
 	struct nam_frame *frame = (void *)((uint8_t *)box->mr.base +
 		nam_mailbox_reply_at(box->number, frame_bytes));
 	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
-		request_bytes, spare->reply);
+		request_bytes, handler->reply);
 
-	nam_answered(spare->reply, bytes);
+	nam_answered(handler->reply, bytes);
 	nam__handler_count(handler);
 	if (nam_frame_bytes(bytes) > frame_bytes) {
-		nam__spare_send(handler, box->connection, spare, bytes);
+		nam__spare_send(box, bytes);
 		bytes = 0;
 	}
-	memcpy(frame->message, spare->reply, bytes);
+	memcpy(frame->message, handler->reply, bytes);
 	nam_frame_seal(frame, box->number, bytes, 0, nam_now_ns() - handler->looked_ns);
 	mail->bytes = nam_frame_bytes(bytes);
 	if (!(flags & NAM_FRAME_FETCH))
@@ -280,22 +272,20 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 	uint32_t next = box->number + 1, bytes;
 	const struct nam_frame *frame = (const void *)((const uint8_t *)box->mr.base +
 		nam_mailbox_request_at(next, box->client.frame_bytes));
-	struct nam__buffer *spare;
 	uint16_t flags;
 
 	if (box->waiting)
 		waiting_post(box);
 	if (box->lane)
 		return nam__lane_look(handler, box);
-	/* The reply before the last from this place must have left it. */
-	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state)
+	/* The reply before the last from this place must have left it, and one too long for it. */
+	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state ||
+		box->spare.sending)
 		return false;
-	spare = nam__spare_find(handler);
-	if (!spare || nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes,
-		&flags))
+	if (nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes, &flags))
 		return false;
 	box->number = next;
-	answer(handler, box, spare, bytes, flags);
+	answer(handler, box, bytes, flags);
 	return true;
 }
 

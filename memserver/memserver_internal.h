@@ -25,11 +25,11 @@
 #include "../common/layout.h"
 #include "../common/rpc/frame.h"
 #include "../common/rpc/rpc.h"
+#include "../txn/local_records.h"
 #include "server.h"
 
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests that one handler can have under way */
-#define NAM__HANDLER_SPARES 8u		/* replies to requests in mailboxes that fit in no frame */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
@@ -200,7 +200,7 @@ struct nam__connection {
 
 /* What a SEND of ours and a receive buffer have in common. */
 struct nam__buffer {
-	uint8_t *request;		/* NULL: a spare, for replies to requests in mailboxes */
+	uint8_t *request;		/* NULL: a mailbox's, which nobody posts */
 	uint8_t *reply;
 	struct nam__connection *sending;	/* the reply is on its way to */
 };
@@ -221,6 +221,7 @@ struct nam__handler {
 	_Atomic(struct nam__mailbox *) arrivals;	/* of connections just accepted */
 	struct nam__mailbox *mailboxes;
 	struct nam_frame *frame;	/* a copy of the request that is being answered */
+	uint8_t *reply;			/* and the answer, until it is known where it fits */
 	uint64_t looked_ns;		/* when all mailboxes were last looked at */
 	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
 	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
@@ -263,6 +264,7 @@ struct nam__mailbox {
 	bool told;			/* the client knows that it must ring */
 	bool rung;			/* it did, and wants to hear that it was answered */
 	struct nam__buffer ring;	/* stands for our SEND of that */
+	struct nam__buffer spare;	/* a reply that fits in no frame; one at a time */
 	struct nam__mail mails[NAM_FRAMES + 1];
 };
 
@@ -287,13 +289,11 @@ void nam__mailboxes_busy(struct nam__handler *handler);
 /* There was nothing to do: whether the handler may sleep now. */
 bool nam__mailboxes_rest(struct nam__handler *handler);
 
-/* A buffer for a reply, or NULL. */
-struct nam__buffer *nam__spare_find(struct nam__handler *handler);
 /*
- * Too long for a frame, or for a datagram: by SEND.  If that fails, the client's time is out.
+ * The handler's reply is too long for a frame, or for a datagram: by SEND, from box->spare, which
+ * is free.  If that fails, the client's time is out.
  */
-void nam__spare_send(struct nam__handler *handler, struct nam__connection *connection,
-	struct nam__buffer *spare, uint32_t bytes);
+void nam__spare_send(struct nam__mailbox *box, uint32_t bytes);
 
 /* datagram.c: answer what has come over the box's lane; whether there was anything. */
 bool nam__lane_look(struct nam__handler *handler, struct nam__mailbox *box);
@@ -341,6 +341,9 @@ int nam__service_kv_get(struct nam__exchange *exchange);
 int nam__service_kv_put(struct nam__exchange *exchange);
 int nam__service_kv_delete(struct nam__exchange *exchange);
 int nam__service_kv_get_many(struct nam__exchange *exchange);
+int nam__service_records_get(struct nam__exchange *exchange);
+int nam__service_records_prepare(struct nam__exchange *exchange);
+int nam__service_records_commit(struct nam__exchange *exchange);
 
 /*
  * nam__dispatch -- answer one message.
@@ -371,6 +374,7 @@ struct nam_server {
 	struct nam__membership membership;
 	struct nam__trees trees;
 	struct nam__stores stores;
+	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;

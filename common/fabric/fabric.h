@@ -135,7 +135,7 @@ struct nam_fabric_limits {
 	/* Processes of one host can map each other's regions: see local.h. */
 	uint32_t regions_are_files;
 	uint64_t device;		/* a number that no other device has; 0: there is none */
-	uint32_t datagram_bytes;	/* largest SEND over a lane; 0: there are none */
+	uint32_t datagram_bytes;	/* longest request over a lane; 0: there are none */
 };
 
 /* What a SEND over a lane leaves free before it in the receiver's buffer. */
@@ -315,8 +315,9 @@ struct nam_fabric_ops {
 	 * beside it.
 	 *
 	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it
-	 * has the queue pair; what is posted before is lost, and so is what arrives before the
-	 * other end has been joined.  qp_post and qp_destroy take lanes; destroy them first.
+	 * has the queue pair; what is posted before is lost, or refused as if there were no room,
+	 * and what arrives before the other end has been joined is lost.  Nothing is longer than
+	 * limits.datagram_bytes.  qp_post and qp_destroy take lanes; destroy them first.
 	 */
 	int (*lane_create)(struct nam_domain *domain, const struct nam_qp_options *options,
 		uint64_t *ret_name, struct nam_qp **ret);

@@ -333,6 +333,7 @@ env_thread_join(struct nam_thread *handle)
 
 static const struct nam_env sim_env = {
 	.now_ns = env_now_ns,
+	.wall_ns = env_now_ns,
 	.sleep_ns = env_sleep_ns,
 	.yield = env_yield,
 	.entropy = env_entropy,

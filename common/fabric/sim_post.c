@@ -333,9 +333,11 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 {
 	if (class_of(wr->op) == SIM_ATOMIC && (wr->bytes != 8 || wr->remote % 8))
 		return -NAM_E_FABRIC_ACCESS;
+	if (qp->lane && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
 	if (wr->op == NAM_WR_SEND)
-		return wr->bytes > (qp->lane ? qp->domain->pub.limits.datagram_bytes :
-			qp->domain->pub.limits.message_bytes) ? -NAM_E_FABRIC_PROTOCOL : 0;
+		return wr->bytes > qp->domain->pub.limits.message_bytes ?
+			-NAM_E_FABRIC_PROTOCOL : 0;
 	if (!nam__sim_local_valid(qp->domain, wr))
 		return -NAM_E_FABRIC_ACCESS;
 	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;

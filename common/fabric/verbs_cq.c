@@ -292,9 +292,12 @@ nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number)
 void
 nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
 {
+	uint32_t removed = 0, under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 	struct verbs_qp **at;
-	uint32_t removed = 0;
 
+	/* Only who owns the queue has posted anything; others destroy what nobody has used. */
+	if (under_way)
+		cq->outstanding -= under_way;
 	pthread_mutex_lock(&cq->mutex);
 	for (at = &cq->joining; *at; at = &(*at)->next_joining) {
 		if (*at == qp) {
@@ -328,5 +331,4 @@ nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
 	}
 	if (cq->last == qp)
 		cq->last = NULL;
-	cq->outstanding -= nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 }

@@ -23,12 +23,13 @@
 static inline int
 check(const struct verbs_qp *qp, const struct nam_wr *wr)
 {
+	if (qp->lane && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
 	switch (wr->op) {
 	case NAM_WR_READ:
 		break;
 	case NAM_WR_SEND:
-		if (wr->bytes > (qp->lane ? qp->domain->pub.limits.datagram_bytes :
-			qp->domain->pub.limits.message_bytes))
+		if (wr->bytes > qp->domain->pub.limits.message_bytes)
 			return -NAM_E_FABRIC_PROTOCOL;
 		/* fall through */
 	case NAM_WR_WRITE:

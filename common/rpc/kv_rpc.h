@@ -17,25 +17,6 @@
 #define NAM_RPC_KV_VALUE_BYTES_MAX 3800u	/* with any key it fits into one message */
 #define NAM_RPC_KV_PARTITIONS_MAX 1024u		/* of one memory server */
 
-/*
- * What the catalog has in the place of a superblock's address: a tag that no superblock has, and
- * the store's number.
- */
-#define NAM_CATALOG_KV_TAG 1ull
-
-static inline uint64_t
-nam_catalog_kv(uint64_t store)
-{
-	return NAM_CATALOG_KV_TAG << 48 | store;
-}
-
-/* The store's number, or 0: an index. */
-static inline uint64_t
-nam_catalog_kv_store(uint64_t entry)
-{
-	return entry >> 48 == NAM_CATALOG_KV_TAG ? entry & 0xffffffffffffull : 0;
-}
-
 struct nam_rpc_kv_create_request {
 	uint64_t store;			/* 1 .. 2^48 - 1 */
 	uint64_t memory_bytes;		/* on this memory server */

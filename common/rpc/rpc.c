@@ -71,6 +71,9 @@ nam_rpc_type_name(uint16_t type)
 		[NAM_RPC_KV_PUT] = "KV_PUT",
 		[NAM_RPC_KV_DELETE] = "KV_DELETE",
 		[NAM_RPC_KV_GET_MANY] = "KV_GET_MANY",
+		[NAM_RPC_RECORDS_GET] = "RECORDS_GET",
+		[NAM_RPC_RECORDS_PREPARE] = "RECORDS_PREPARE",
+		[NAM_RPC_RECORDS_COMMIT] = "RECORDS_COMMIT",
 	};
 
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])

@@ -55,6 +55,9 @@ enum nam_rpc_type {
 	NAM_RPC_KV_PUT,
 	NAM_RPC_KV_DELETE,
 	NAM_RPC_KV_GET_MANY,
+	NAM_RPC_RECORDS_GET,	/* versions of records: records_rpc.h */
+	NAM_RPC_RECORDS_PREPARE,
+	NAM_RPC_RECORDS_COMMIT,
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -188,11 +191,36 @@ struct nam_rpc_free_request {
 
 #define NAM_INDEX_NAME_BYTES 64u	/* with the NUL */
 
+/* What a name leads to: entries of the catalog have it in their uppermost 16 bits. */
+enum nam_catalog_kind {
+	NAM_CATALOG_INDEX = 0,		/* an index; the rest is its superblock's address */
+	NAM_CATALOG_KV = 1,		/* a key-value store; its number: kv_rpc.h */
+	NAM_CATALOG_RECORDS = 2,	/* a record store; its superblock's address */
+};
+
+static inline uint64_t
+nam_catalog_entry(enum nam_catalog_kind kind, uint64_t value)
+{
+	return (uint64_t)kind << 48 | value;
+}
+
+static inline uint32_t
+nam_catalog_entry_kind(uint64_t entry)
+{
+	return (uint32_t)(entry >> 48);
+}
+
+static inline uint64_t
+nam_catalog_entry_value(uint64_t entry)
+{
+	return entry & 0xffffffffffffull;
+}
+
 struct nam_rpc_catalog_request {	/* PUT, GET, DROP */
 	char name[NAM_INDEX_NAME_BYTES];
 	/*
-	 * PUT: gaddr of an index's superblock; of a key-value store nam_catalog_kv().  DROP: 0, or
-	 * what the name must lead to, or else it is as if it were not there.
+	 * PUT: nam_catalog_entry().  DROP: 0, or what the name must lead to, or else it is as if it
+	 * were not there.
 	 */
 	uint64_t superblock;
 };

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../common/rpc/kv_rpc.h"
 #include "../../common/version.h"
 #include "../memserver_internal.h"
 
@@ -113,9 +112,12 @@ nam__service_status(struct nam__exchange *exchange)
 	reply->clients = server->membership.alive_count;
 	pthread_mutex_unlock(&server->membership.mutex);
 	pthread_mutex_lock(&server->catalog.mutex);
-	for (uint32_t i = 0; i < server->catalog.count; i++)
-		reply->stores += nam_catalog_kv_store(server->catalog.entries[i].superblock) != 0;
-	reply->indexes = server->catalog.count - reply->stores;
+	for (uint32_t i = 0; i < server->catalog.count; i++) {
+		uint32_t kind = nam_catalog_entry_kind(server->catalog.entries[i].superblock);
+
+		reply->indexes += kind == NAM_CATALOG_INDEX;
+		reply->stores += kind == NAM_CATALOG_KV;
+	}
 	pthread_mutex_unlock(&server->catalog.mutex);
 	(void)snprintf(reply->version, sizeof(reply->version), "%s", NAM_VERSION);
 	exchange->reply_bytes = sizeof(*reply);

@@ -8,6 +8,7 @@
 
 /* Answers come from the input. */
 #define nam_rpc_call fuzz_rpc_call
+#include "compute/names.c"
 #include "index/catalog.c"
 #undef nam_rpc_call
 
@@ -85,7 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	static struct nam_worker worker;
 	static struct nam_client client;
 	struct fuzz_input input = { data, bytes };
-	struct nam_gaddr at;
+	uint64_t at;
 	unsigned names = 0, which;
 
 	for (unsigned i = 1; i < NAM_SERVERS_MAX; i++)
@@ -104,8 +105,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		break;
 	default:
 		answers = again = input;
-		(void)!catalog_find(&worker, NAM_RPC_CATALOG_GET, "name",
-			(struct nam_gaddr){ 0 }, &at);
+		(void)!nam__name_find(&worker, NAM_CATALOG_INDEX, "name", &at);
 	}
 	return 0;
 }

@@ -6,8 +6,7 @@
  * flags	whether the envelope is put right, so that the services are reached; which
  *		connection asks; whether it closes
  */
-#include "fuzz_input.h"
-#include "memserver/memserver_internal.h"
+#include "fuzz_server.h"
 
 #define CONNECTIONS 3u
 
@@ -21,36 +20,18 @@ enum flag {
 };
 
 struct fixture {
-	struct nam_server server;
+	struct fuzz_server *memory;
+	struct nam_server *server;
 	struct nam__connection connections[CONNECTIONS];
-	_Alignas(8) uint8_t meta[NAM_META_BYTES];
-	_Alignas(64) uint8_t memory[1u << 20 | 1u << 18];
 };
 
 static struct fixture *
 fixture_new(uint32_t id)
 {
-	static const uint64_t regions[] = { 1u << 20, 1u << 18 };
 	struct fixture *fixture = fuzz_memory(sizeof(*fixture));
-	struct nam_server *server = &fixture->server;
 
-	server->options.id = id;
-	server->options.rpc_threads = 1;
-	server->memory.count = 2;
-	server->memory.bytes = regions[0] + regions[1];
-	for (unsigned i = 0; i < 2; i++)
-		server->memory.mrs[i] = (struct nam_mr){
-			.base = fixture->memory + (i ? regions[0] : 0),
-			.bytes = regions[i],
-		};
-	server->handlers[0].server = server;
-	server->handlers[0].scratch = fuzz_memory(NAM__TREE_SCRATCH_BYTES);
-	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
-		    NAM_META_BYTES) ||
-		nam__catalog_init(&server->catalog) ||
-		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
-		nam__trees_init(&server->trees) || nam__stores_init(&server->stores))
-		abort();
+	fixture->memory = fuzz_server_new(id);
+	fixture->server = &fixture->memory->server;
 	return fixture;
 }
 
@@ -58,13 +39,8 @@ static void
 fixture_free(struct fixture *fixture)
 {
 	for (unsigned i = 0; i < CONNECTIONS; i++)
-		nam__membership_detach(&fixture->server.membership, &fixture->connections[i]);
-	nam__stores_free(&fixture->server.stores);
-	nam__trees_free(&fixture->server.trees);
-	free(fixture->server.handlers[0].scratch);
-	nam__allocator_free(&fixture->server.allocator);
-	nam__catalog_free(&fixture->server.catalog);
-	nam__membership_free(&fixture->server.membership);
+		nam__membership_detach(&fixture->server->membership, &fixture->connections[i]);
+	fuzz_server_free(fixture->memory);
 	free(fixture);
 }
 
@@ -93,8 +69,8 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 	}
 	if ((flags & FLAG_TREE) && bytes >= sizeof(header) + 8)
 		memset(message + sizeof(header) + 1, 0, 7);
-	connection->handler = &fixture->server.handlers[0];
-	answered = nam__dispatch(&fixture->server, connection, message, bytes, reply);
+	connection->handler = &fixture->server->handlers[0];
+	answered = nam__dispatch(fixture->server, connection, message, bytes, reply);
 	if (answered > NAM_RPC_BYTES_MAX || (answered && answered < sizeof(header)))
 		abort();
 	/* What a server says must be well-formed, whatever it was asked. */
@@ -118,11 +94,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		uint32_t length = fuzz_u16(&input) % (NAM_RPC_BYTES_MAX + 1);
 
 		ask(fixture, connection, flags, &input, length);
-		nam__trees_idle(&fixture->server);
-		nam__stores_idle(&fixture->server);
+		nam__trees_idle(fixture->server);
+		nam__stores_idle(fixture->server);
 		if (flags & FLAG_CLOSE) {
-			nam__membership_detach(&fixture->server.membership, connection);
-			nam__trees_connection_closed(&fixture->server.trees, connection);
+			nam__membership_detach(&fixture->server->membership, connection);
+			nam__trees_connection_closed(&fixture->server->trees, connection);
 			memset(connection, 0, sizeof(*connection));
 		}
 	}

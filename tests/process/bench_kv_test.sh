@@ -20,6 +20,10 @@ test_bench() {
 		expect 0 namctl kv list
 		prints ""
 	done
+	expect 2 nam-bench kv --carrier pigeon
+	says "--carrier: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
+	expect 3 nam-bench kv --cluster shm:/nowhere --carrier datagram
+	says "the fabric shm has no datagrams"
 	expect 2 nam-bench kv --distribution bell
 	says "'bell' is not known"
 	expect 2 nam-bench kv --value-bytes 3801
@@ -51,6 +55,11 @@ test_simulated() {
 			[ $((rate * 10)) -ge $((reply * 24)) ] ||
 				fail "$*: fetch $rate/s, replies by WRITE $reply/s"
 		done
+	done
+	# A datagram there and one back; a reply that none holds is a message.
+	for reply in 32 1000; do
+		simulate --clients 35 --carrier datagram --get-percent 50 --value-bytes $reply
+		json '1.9e6 < r["ops_per_s"] < 2.15e6 and 1 <= r["per_op"]["round_trips"] < 1.02'
 	done
 	# A value that one fetch does not hold takes another.
 	simulate --clients 35 --carrier fetch --get-percent 100 --value-bytes 64 --fetch-bytes 80

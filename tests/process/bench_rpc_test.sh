@@ -39,7 +39,7 @@ simulate --clients 35 --carrier fetch --reply-bytes 128 --fetch-bytes 176
 json '2 <= r["per_op"]["round_trips"] < 2.02'
 
 # ---- what makes no sense
-expect 1 nam-bench rpc --cluster shm:/nowhere --carrier datagram
+expect 3 nam-bench rpc --cluster shm:/nowhere --carrier datagram
 says 'datagram'
 expect 2 nam-bench rpc --cluster sim:connectx3 --carrier pigeon
 says 'pigeon'
@@ -49,3 +49,21 @@ expect 2 nam-bench rpc --cluster shm:/nowhere --clients 2
 says 'simulated'
 NAM_CARRIER=pigeon expect 2 nam-bench rpc --cluster sim:connectx3
 says 'NAM_CARRIER'
+
+# ---- a client that stands still with replies too long for its frames holds up itself alone
+nam_servers_start 1 --memory 32M --region 16M --pages 4k --rpc-threads 1 || exit 1
+nam-bench rpc --cluster "$cluster" --carrier mailbox --frame-bytes 128 --reply-bytes 4072 \
+	--threads 8 --fibers 64 --seconds 60 --quiet 2>/dev/null &
+client=$!
+until namctl --cluster "$cluster" --json status |
+	grep -Eq '"connections":[[:space:]]*(9|1[0-9])'; do
+	kill -0 $client || exit 1
+done
+kill -STOP $client
+for carrier in mailbox fetch srq; do
+	expect 0 namctl --cluster "$cluster" --carrier $carrier kv list
+done
+kill -KILL $client
+wait $client 2>/dev/null
+nam_servers_stop || fail "the server did not end well"
+finish "nam-bench rpc: all as it should be"

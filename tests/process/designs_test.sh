@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES
+unset NAM_PROFILES NAM_CARRIER
 
 test_namctl() {
 	expect 0 namctl index create plain
@@ -128,6 +128,10 @@ test_bench() {
 	done
 	bench 'r["partitioning"] == "range" and r["per_op"]["round_trips"] == 1' --design coarse \
 		--workload tree-a
+	for how in mailbox fetch; do
+		bench 'r["carrier"] == "'$how'" and r["per_op"]["round_trips"] >= 1' \
+			--carrier $how --design coarse --mix lookup=50,upsert=40,scan=10
+	done
 	bench 'r["per_op"]["round_trips"] == 2' --design hybrid --workload tree-a --cache-mb 0
 	bench '0.99 < r["per_op"]["round_trips"] < 1.3' --design hybrid --workload tree-a
 	bench 'r["design"] == "fine" and r["partitioning"] == "none"' --workload tree-c

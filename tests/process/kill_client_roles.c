@@ -68,6 +68,19 @@ number_of(unsigned class, uint64_t i)
 	return i * 7919 % (NUMBERS / CLASSES) * CLASSES + class;
 }
 
+/* Once it is there, the same again: whoever has used up all numbers goes on writing. */
+static int
+insert_or_rewrite(struct nam_worker *worker, struct nam_index *index, uint64_t number)
+{
+	int rc = insert(worker, index, number); /* SUSPENDS */
+	uint8_t key[8];
+
+	if (rc != -NAM_E_EXISTS)
+		return rc;
+	nam_key_from_u64(number, key);
+	return nam_index_update(worker, index, key, payload_of(number)); /* SUSPENDS */
+}
+
 /* ---- the victim: inserts, and says so ----------------------------------------------------- */
 
 struct inserter {
@@ -84,10 +97,10 @@ insert_for_ever(void *arg)
 
 	for (;; self->next += self->step) {
 		uint64_t number = number_of(self->class, self->next);
-		int rc = insert(self->worker, self->index, number); /* SUSPENDS */
+		int rc = insert_or_rewrite(self->worker, self->index, number); /* SUSPENDS */
 
 		/* Others have died before us. */
-		if (rc == -NAM_E_LOCK_ORPHANED || rc == -NAM_E_EXISTS)
+		if (rc == -NAM_E_LOCK_ORPHANED)
 			continue;
 		if (rc)
 			test_die(

@@ -14,7 +14,7 @@ test_stores() {
 	expect 0 namctl kv create shop --mode store --memory 1M --partitions 2
 	says "created shop: store, 1.0 MiB in 2 partitions on each of 2 memory servers"
 	expect 4 namctl kv create shop
-	says "there is a store or an index 'shop' already"
+	says "the name 'shop' is taken already"
 	expect 4 namctl index create shop
 	expect 0 namctl index create people
 	expect 2 namctl kv get people x
@@ -119,6 +119,14 @@ test_client_is_killed() {
 	prints shared
 }
 
+# Whoever names some of the memory servers only does not drop a part of a store.
+test_other_cluster_text() {
+	expect 0 namctl kv create spread --memory 4M
+	expect 2 namctl --cluster "${cluster%%,*}" kv drop spread
+	says 'lies on 2 memory servers'
+	expect 0 namctl kv drop spread
+}
+
 # A memory server is killed: named errors, soon; and when it is back, its part is lost, and told so.
 test_server_is_killed() {
 	local client status=0
@@ -151,6 +159,7 @@ export NAM_CLUSTER=$cluster
 test_stores
 test_pairs
 test_client_is_killed
+test_other_cluster_text
 test_server_is_killed
 nam_servers_stop || fail "the servers did not end well"
 finish "key-value stores: all as they should be"

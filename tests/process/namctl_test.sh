@@ -29,6 +29,14 @@ test_usage() {
 	expect 2 namctl --cluster "$cluster" index create x --key-bytes 7
 	says "from 8 to 64"
 	expect 2 namctl --cluster "not an address" status
+	expect 2 namctl --cluster "$cluster" --carrier pigeon status
+	says "--carrier: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
+	expect 2 namctl --cluster "$cluster" status --carrier
+	says "needs a value"
+	expect 2 env NAM_CARRIER=pigeon namctl --cluster "$cluster" index list
+	says "NAM_CARRIER in the environment is 'pigeon'"
+	expect 3 namctl --cluster shm:/nowhere --carrier datagram index list
+	says "the fabric shm has no datagrams"
 }
 
 # A machine with one RDMA device, or as much of it as is kept.
@@ -160,6 +168,23 @@ test_points() {
 	expect 0 namctl delete points 5 55
 	expect 0 namctl index verify points
 	namctl --quiet index drop points
+}
+
+# What is asked of memory servers, by each carrier; what is said here counts, not the environment.
+test_carriers() {
+	local carrier
+
+	for carrier in srq mailbox fetch; do
+		export NAM_CARRIER=pigeon
+		expect 0 namctl --carrier $carrier status
+		says "$(nam_server_address 1)"
+		expect 0 namctl --carrier $carrier index create asked --design coarse
+		expect 0 namctl --carrier $carrier put asked 7 77
+		expect 0 namctl get asked 7 --carrier $carrier
+		prints 77
+		expect 0 namctl --carrier $carrier index drop asked
+		unset NAM_CARRIER
+	done
 }
 
 test_text_keys() {
@@ -416,6 +441,7 @@ export NAM_CLUSTER=$cluster
 test_status
 test_index_commands
 test_points
+test_carriers
 test_text_keys
 test_strange_keys
 test_load

@@ -12,7 +12,11 @@
 struct nam_worker *
 sim_actor_connect(struct sim_actor *actor, const char *name)
 {
-	actor->client = sim_client(&actor->stage->cluster, name);
+	struct sim_cluster cluster = actor->stage->cluster;
+
+	if (actor->carrier)
+		cluster.carrier = actor->carrier;
+	actor->client = sim_client(&cluster, name);
 	if (!actor->client) {
 		actor->troubled = true;
 		return NULL;
@@ -176,6 +180,8 @@ sim_actors_start(struct sim_stage *stage)
 		(void)start(stage, "maker", sim_temporary_maker);
 		(void)start(stage, "visitor", sim_temporary_visitor);
 	}
+	for (uint32_t i = 0; i < scenario->kv; i++)
+		(void)start(stage, "kv", sim_kv_client);
 }
 
 /* As an operator would: one that has died, or has lost a memory server, is replaced. */

@@ -201,6 +201,8 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 {
 	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
 
+	if (stage->scenario->kv)
+		sim_kv_end(stage, *worker);
 	if (stage->scenario->temporary)
 		sim_temporary_clear(director, *worker);
 	if (stage->scenario->stray)
@@ -230,6 +232,8 @@ sim_aftermath_history(struct sim_stage *stage)
 	options.unique = !stage->scenario->pairs;
 	sim_check_scans(stage->history, options.unique, &findings);
 	sim_check_linearizable(stage->history, &options, &findings);
+	if (stage->scenario->kv)
+		sim_kv_history(stage, &findings);
 	stage->outcome->contradictions = findings.violations;
 	stage->outcome->undecided = findings.undecided;
 	if (findings.violations)

@@ -13,6 +13,7 @@
 #include "cost.h"
 
 #define FETCH_BYTES 128u
+#define DATAGRAM_BYTES 1024u	/* a longer reply comes by SEND */
 #define KEY_BYTES 16u
 #define REQUEST_BYTES (40u + KEY_BYTES)
 #define REPLY_BYTES 24u
@@ -74,7 +75,9 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 	const bool long_reply = fetch && nam_frame_bytes(in) > FETCH_BYTES;
 	const uint64_t trips = 1u + fetch + long_reply;
 	const uint64_t bytes_out = srq ? out : nam_frame_bytes(out);
-	const uint64_t bytes_in = srq ? in : fetch && !long_reply ? FETCH_BYTES :
+	const bool sent = srq || (s->carrier == NAM_CARRIER_DATAGRAM &&
+		nam_frame_bytes(in) > DATAGRAM_BYTES);
+	const uint64_t bytes_in = sent ? in : fetch && !long_reply ? FETCH_BYTES :
 		nam_frame_bytes(in);
 	struct nam_op_counters before;
 
@@ -167,6 +170,8 @@ act(struct cost_stage *stage)
 	play_by(stage, NAM_CARRIER_SRQ);
 	play_by(stage, NAM_CARRIER_MAILBOX);
 	play_by(stage, NAM_CARRIER_FETCH);
+	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD)
+		play_by(stage, NAM_CARRIER_DATAGRAM);
 }
 
 static void

@@ -176,7 +176,7 @@ act(struct cost_stage *stage)
 	const struct cost fetch = { .round_trips = 2, .requests = 2, .bytes_in = FETCH_BYTES,
 		.bytes_out = nam_frame_bytes(small) };
 	const struct cost datagram_large = { .round_trips = 1, .requests = 1, .bytes_in = large,
-		.bytes_out = nam_frame_bytes(large) };
+		.bytes_out = large };
 	/* And the READ of the rest. */
 	const struct cost fetch_large = { .round_trips = 3, .requests = 3,
 		.bytes_in = nam_frame_bytes(large), .bytes_out = nam_frame_bytes(large) };
@@ -186,7 +186,7 @@ act(struct cost_stage *stage)
 	cost_of(stage, NAM_CARRIER_FETCH, 32, &fetch);
 	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD) {
 		cost_of(stage, NAM_CARRIER_DATAGRAM, 32, &mailbox);
-		/* The reply is longer than a datagram, and comes by SEND. */
+		/* Request and reply are longer than a datagram, and go by SEND. */
 		cost_of(stage, NAM_CARRIER_DATAGRAM, 1000, &datagram_large);
 	}
 	cost_of(stage, NAM_CARRIER_FETCH, 1000, &fetch_large);

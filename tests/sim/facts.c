@@ -19,6 +19,20 @@ sim_alloc(size_t count, size_t bytes)
 	return memory;
 }
 
+void *
+sim_grow(void *array, size_t count, size_t *room, size_t bytes)
+{
+	if (count < *room)
+		return array;
+	*room = *room ? 2 * *room : 1024;
+	array = realloc(array, *room * bytes);
+	if (!array) {
+		fputs("checkers: out of memory\n", stderr);
+		abort();
+	}
+	return array;
+}
+
 /* ---- units ----------------------------------------------------------------------------------- */
 
 static struct sim_entry

@@ -83,4 +83,7 @@ sim_entry_compare(struct sim_entry a, struct sim_entry b)
 /* malloc() and calloc() that end the program when memory is out. */
 void *sim_alloc(size_t count, size_t bytes);
 
+/* Room for one more of what an array holds; it may move.  An empty one may be NULL. */
+void *sim_grow(void *array, size_t count, size_t *room, size_t bytes);
+
 #endif /* NAM_TESTS_SIM_FACTS_H */

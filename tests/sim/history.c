@@ -7,21 +7,7 @@
 #include <string.h>
 
 #include "common/error.h"
-
-/* Room for one more of what *array holds. */
-static void *
-grow(void *array, size_t count, size_t *room, size_t bytes)
-{
-	if (count < *room)
-		return array;
-	*room = *room ? 2 * *room : 1024;
-	array = realloc(array, *room * bytes);
-	if (!array) {
-		fputs("history: out of memory\n", stderr);
-		abort();
-	}
-	return array;
-}
+#include "tests/sim/facts.h"
 
 void
 sim_history_init(struct sim_history *history)
@@ -42,7 +28,7 @@ size_t
 sim_history_call(struct sim_history *history, uint32_t client, uint32_t session,
 	enum sim_kind kind, uint64_t key, uint64_t payload, uint64_t now_ns)
 {
-	history->ops = grow(history->ops, history->ops_count, &history->ops_room,
+	history->ops = sim_grow(history->ops, history->ops_count, &history->ops_room,
 		sizeof(*history->ops));
 	history->ops[history->ops_count] = (struct sim_op){
 		.key = key,
@@ -88,7 +74,7 @@ sim_history_call_scan(struct sim_history *history, uint32_t client, uint32_t ses
 	size_t op = sim_history_call(history, client, session, SIM_SCAN,
 		range->has_low ? range->low : 0, 0, now_ns);
 
-	history->scans = grow(history->scans, history->scans_count, &history->scans_room,
+	history->scans = sim_grow(history->scans, history->scans_count, &history->scans_room,
 		sizeof(*history->scans));
 	history->scans[history->scans_count] = (struct sim_scan){ .range = *range };
 	history->ops[op].scan = (uint32_t)history->scans_count++;
@@ -104,7 +90,7 @@ sim_history_return_scan(struct sim_history *history, size_t op, int rc,
 	scan->first = history->entries_count;
 	scan->count = count;
 	for (size_t i = 0; i < count; i++) {
-		history->entries = grow(history->entries, history->entries_count,
+		history->entries = sim_grow(history->entries, history->entries_count,
 			&history->entries_room, sizeof(*history->entries));
 		history->entries[history->entries_count++] = entries[i];
 	}

@@ -24,7 +24,7 @@
 enum who { DIRECTOR, A, B, C, SERVER };
 
 /* What the actors tell each other. */
-enum flag { READY, ONE, TWO, THREE, FOUR, INSERTED, SEEN, FLAGS };
+enum flag { READY, ONE, TWO, THREE, FOUR, FIVE, INSERTED, SEEN, FLAGS };
 
 struct actor {
 	enum who who;
@@ -66,6 +66,7 @@ extern const struct litmus_case litmus_failure_cases[];
 extern const struct litmus_case litmus_server_cases[];
 extern const struct litmus_case litmus_mail_cases[];
 extern const struct litmus_case litmus_kv_cases[];
+extern const struct litmus_case litmus_records_cases[];
 
 struct litmus {
 	const struct scene *scene;

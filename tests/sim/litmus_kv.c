@@ -167,6 +167,15 @@ crowd_and_fetch(struct actor *self)
 	crowd(self, NAM_CARRIER_FETCH);
 }
 
+/* Where there are no lanes, which lose things, mailboxes will do. */
+static void
+crowd_by_datagram(struct actor *self)
+{
+	nam_sim_lose(200000, 200000);
+	crowd(self, nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD ? NAM_CARRIER_DATAGRAM :
+		NAM_CARRIER_MAILBOX);
+}
+
 static void
 linger(struct actor *self)
 {
@@ -268,6 +277,10 @@ const struct litmus_case litmus_kv_cases[] = {
 	{ { "kv_crowd", 0, { end_crowd, crowd_by_srq, crowd_by_mailbox, crowd_and_fetch },
 		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
 		"many handlers at work in one partition", 1, LITMUS_COARSE_HASH },
+	{ { "kv_lossy", 0, { end_crowd, crowd_by_datagram, crowd_by_mailbox, crowd_by_datagram },
+		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
+		"the same, two of three clients over lanes that lose and double a fifth each", 1,
+		LITMUS_COARSE_HASH },
 	{ { "kv_dropped", 0, { NULL, drop_and_make, put_into_first },
 		{ { "kv.found", SERVER, wait_for_second } } },
 		"a store is dropped while a handler has it in hand", 1, LITMUS_COARSE_HASH },

@@ -176,7 +176,7 @@ bool
 sim_losses_explain_full(const struct sim_stage *stage)
 {
 	uint64_t room, used = server_bytes(stage, &room), splits = stage->splits;
-	uint64_t outside = stage->given_up, most;
+	uint64_t outside = stage->given_up + stage->kv.bytes, most;
 	struct sim_losses losses = sim_losses(stage);
 
 	for (uint32_t i = 0; i < stage->actors_count; i++) {

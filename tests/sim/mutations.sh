@@ -16,13 +16,13 @@ run() {
 	shift 3
 	if [ "$program" = litmus ]; then
 		# shellcheck disable=SC2086
-		timeout 20 "$litmus" "$1" "$2" "$seed" "${@:3}" $guards 2>&1
+		timeout 60 "$litmus" "$1" "$2" "$seed" "${@:3}" $guards 2>&1
 		return
 	fi
 	for guard in $guards; do
 		set -- --guard-off "$guard" "$@"
 	done
-	timeout 20 "$run_sim" --quiet --seed "$seed" "$@" 2>&1
+	timeout 60 "$run_sim" --quiet --seed "$seed" "$@" 2>&1
 }
 
 # What was violated, in one line.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # points.sh RUN_SIM [SEEDS]: every race point of the source is reached in at most so many runs by
-# --vary of each profile, from seed 1 on.  Those of key-value stores are for scenes of litmus_test.
+# --vary of each profile, from seed 1 on.  Those of record stores are for litmus_test and ramp_test.
 
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -12,8 +12,8 @@ reached=$(mktemp) || exit 1
 trap 'rm -f "$reached"' EXIT
 
 points=$(grep -rhoE --include='*.c' 'nam_race_point\("[^"]+"' \
-	"$here"/../../{common,compute,index,memserver} |
-	sed -E 's/.*"([^"]+)"/\1/' | grep -v '^kv\.' | sort -u)
+	"$here"/../../{common,compute,index,kv,memserver} |
+	sed -E 's/.*"([^"]+)"/\1/' | grep -v '^records\.' | sort -u)
 [ -n "$points" ] || exit 1
 
 # Each point and how often it was reached; fails if one never was.

@@ -61,6 +61,8 @@ static const char usage[] =
 	"  --bulk PERCENT                load in bulk, nodes so full, and not by inserts\n"
 	"  --temporary                   another index is made, loaded, used and dropped\n"
 	"                                meanwhile\n"
+	"  --kv N                        N more clients use a key-value store, by any carriers;\n"
+	"                                without it --vary draws it\n"
 	"  --faults NAME[=N],...         what goes wrong, N times in a million of its unit:\n"
 	"      late          messages    that set out late\n"
 	"      read_twice    READs       that are carried out twice\n"
@@ -244,7 +246,7 @@ enum {
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
 	OPT_SLOW_SERVER, OPT_NEAR, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES,
-	OPT_PAIRS, OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION,
+	OPT_PAIRS, OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION, OPT_KV,
 };
 
 static const struct option options[] = {
@@ -272,6 +274,7 @@ static const struct option options[] = {
 	{ "spare", required_argument, NULL, OPT_SPARE },
 	{ "bulk", required_argument, NULL, OPT_BULK },
 	{ "temporary", no_argument, NULL, OPT_TEMPORARY },
+	{ "kv", required_argument, NULL, OPT_KV },
 	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
 	{ "pairs", no_argument, NULL, OPT_PAIRS },
 	{ "delete-pairs", no_argument, NULL, OPT_DELETE_PAIRS },
@@ -321,6 +324,7 @@ static const struct {
 	{ OPT_NEAR, offsetof(struct sim_scenario, near), 0, 1000 },
 	{ OPT_SPARE, offsetof(struct sim_scenario, spare), 0, 1000000 },
 	{ OPT_BULK, offsetof(struct sim_scenario, bulk), 50, 100 },
+	{ OPT_KV, offsetof(struct sim_scenario, kv), 0, 100 },
 	{ OPT_KILLS, offsetof(struct sim_scenario, kills), 0, 1000 },
 	{ OPT_SERVER_KILLS, offsetof(struct sim_scenario, server_kills), 0, 1000 },
 	{ OPT_STALLS, offsetof(struct sim_scenario, stalls), 0, 1000 },
@@ -490,6 +494,7 @@ parse(int argc, char **argv, struct request *request)
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (!set_small_number(&request->scenario, option, optarg))
 			set_other(request, option);
+		request->scenario.kv_given |= option == OPT_KV;
 		remember(request, option, optarg);
 	}
 	if (optind != argc)
@@ -568,7 +573,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			"%016llx, %llu keys undecided; "
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
-			"%llu loads, %llu drops, longest operation %.3f ms, pass %.3f ms; "
+			"%llu loads, %llu drops, %llu operations on a store, %llu of them "
+			"unknown, longest operation %.3f ms, pass %.3f ms; "
 			"verified: %s; %llu separators late, %llu keys unreadable; "
 			"blocks counted: %s",
 			nam_sim_profile_name(sim->profile),
@@ -593,6 +599,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->counts.full,
 			(unsigned long long)outcome->counts.slowed,
 			(unsigned long long)outcome->loads, (unsigned long long)outcome->drops,
+			(unsigned long long)outcome->kv_ops,
+			(unsigned long long)outcome->kv_unknown,
 			1e-6 * (double)outcome->operation_ns, 1e-6 * (double)outcome->pass_ns,
 			outcome->verified, (unsigned long long)outcome->late,
 			(unsigned long long)outcome->unreadable,

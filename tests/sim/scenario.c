@@ -121,6 +121,8 @@ director_main(void *arg)
 		sim_die("the director cannot connect");
 	refuse(stage, false);
 	create(stage, worker);
+	if (stage->scenario->kv)
+		sim_kv_begin(stage, worker);
 	if (stage->scenario->spare)
 		sim_memory_take(worker, director->index, stage->scenario->spare, &stage->ballast);
 	slow_down(stage, stage->scenario->slow_server);
@@ -155,8 +157,9 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 			scenario->ops,
 	};
 
-	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 2,
+	stage.actors = calloc(1 + scenario->clients + SIM_COLLECTORS_MAX + 2 + scenario->kv,
 		sizeof(*stage.actors));
+	sim_history_init(&stage.kv.history);
 	if (!stage.actors || nam_sim_begin(&scenario->sim))
 		sim_die("the simulation cannot begin");
 	nam_sim_on_race(scenario->on_race);
@@ -178,6 +181,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	nam_sim_end();
 	if (scenario->record && !outcome.rc)
 		sim_aftermath_history(&stage);
+	sim_history_free(&stage.kv.history);
 	free(stage.ballast.blocks);
 	free(stage.misfortunes);
 	free(stage.actors);

@@ -45,6 +45,8 @@ struct sim_scenario {
 	uint32_t kills, server_kills, stalls;
 	uint32_t bulk;				/* percent of a node; 0: loaded by inserts */
 	bool temporary;				/* another index is made, loaded and dropped */
+	uint32_t kv;				/* clients of a key-value store; 0: there is none */
+	bool kv_given;				/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t leaks;				/* blocks that the director loses on purpose */
@@ -75,6 +77,7 @@ struct sim_result {
 	uint64_t late;			/* separators that were missed */
 	uint64_t unreadable;		/* keys, at the end, for what died left */
 	uint64_t loads, drops;		/* of the temporary index */
+	uint64_t kv_ops, kv_unknown;	/* on the store; of these, by errors of the fabric */
 	uint32_t collectors;		/* one after the other */
 	uint64_t operation_ns, pass_ns;	/* the longest */
 	char verified[96], counted[96];	/* how much of the index, and of the memory */

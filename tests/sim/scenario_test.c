@@ -291,6 +291,56 @@ sim_scenario_run__temporary_index__LOADED_and_DROPPED_and_nothing_lost(void **st
 	assert_int_equal(outcome.lost, 0);
 }
 
+static void
+sim_scenario_run__key_value_store__IN_ORDER_and_nothing_lost(void **state)
+{
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.kv = 4;
+	scenario.handlers = 2;
+	for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
+		struct sim_result outcome;
+
+		scenario.sim.profile = (enum nam_sim_profile)profile;
+		outcome = run(&scenario);
+		assert_string_equal(outcome.why, "");
+		assert_true(outcome.kv_ops > 0);
+		assert_int_equal(outcome.kv_unknown, 0);
+		assert_string_equal(outcome.counted, "all");
+		assert_int_equal(outcome.lost, 0);
+	}
+}
+
+/* What failed was done or was not; nothing else is explained by it. */
+static void
+sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown(void **state)
+{
+	uint64_t ops = 0, unknown = 0, kills = 0;
+	struct sim_scenario scenario;
+
+	(void)state;
+	sim_scenario_init(&scenario);
+	scenario.kv = 4;
+	scenario.handlers = 2;
+	scenario.ops = 20;
+	scenario.sim.faults.kill = 100;
+	scenario.sim.faults.kill_server = 20;
+	scenario.sim.faults.break_qp = 200;
+	scenario.sim.faults.late = 50000;
+	for (scenario.sim.seed = 1; scenario.sim.seed <= SEEDS; scenario.sim.seed++) {
+		struct sim_result outcome = run(&scenario);
+
+		assert_string_equal(outcome.why, "");
+		ops += outcome.kv_ops;
+		unknown += outcome.kv_unknown;
+		kills += outcome.counts.kills;
+	}
+	assert_true(unknown > 0 && ops > unknown);
+	assert_true(kills > 0);
+}
+
 int
 main(void)
 {
@@ -310,6 +360,9 @@ main(void)
 		cmocka_unit_test(sim_scenario_run__loaded_in_bulk__PASSES),
 		cmocka_unit_test(
 			sim_scenario_run__temporary_index__LOADED_and_DROPPED_and_nothing_lost),
+		cmocka_unit_test(sim_scenario_run__key_value_store__IN_ORDER_and_nothing_lost),
+		cmocka_unit_test(
+			sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,9 @@
 #ifndef NAM_TESTS_SIM_STAGE_H
 #define NAM_TESTS_SIM_STAGE_H
 
+#include "../../kv/kv.h"
 #include "cluster.h"
+#include "findings.h"
 #include "memory.h"
 #include "scenario.h"
 
@@ -29,6 +31,7 @@ struct sim_actor {
 	uint32_t id, incarnation;	/* in lock words, once connected */
 	bool troubled;			/* the fabric failed it: it may have left locks behind */
 	bool makes, visits;		/* the maker of temporary.c, and its visitor */
+	enum nam_carrier carrier;	/* other than the scenario's; 0: that */
 };
 
 struct sim_session {
@@ -75,6 +78,11 @@ struct sim_stage {
 		uint64_t whole;		/* the last round whose load has returned */
 		uint64_t lost_most;	/* bytes that drops have left behind */
 	} temporary;
+	struct {			/* kv.c */
+		struct nam_kv *handle;	/* the director's */
+		uint64_t bytes;		/* that it takes of the servers' memory */
+		struct sim_history history;
+	} kv;
 };
 
 /* ---- scenario.c --------------------------------------------------------------------------- */
@@ -180,6 +188,17 @@ void sim_temporary_visitor(void *arg);
 uint64_t sim_temporary_bytes_most(const struct sim_stage *stage);
 /* Drop what a maker has left behind. */
 void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
+
+/* ---- kv.c: a key-value store beside the index ---------------------------------------------- */
+
+/* Make it. */
+void sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker);
+/* The main function of a process that uses it. */
+void sim_kv_client(void *arg);
+/* All have left: look at what it has, and drop it. */
+void sim_kv_end(struct sim_stage *stage, struct nam_worker *worker);
+/* What its clients were told, against what can have been. */
+void sim_kv_history(struct sim_stage *stage, struct sim_findings *findings);
 
 /* ---- aftermath.c -------------------------------------------------------------------------- */
 

@@ -160,6 +160,19 @@ vary_more(struct sim_scenario *scenario)
 	scenario->near = between(&rng, 0, 7) ? 0 : between(&rng, 1, 5);
 }
 
+/* By a stream of its own, for the same reason.  There are handlers that meet in the store. */
+static void
+vary_kv(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6b76000000000000ull);
+	uint32_t clients = between(&rng, 0, 7) ? 0 : between(&rng, 1, 4);
+
+	if (!scenario->kv_given)
+		scenario->kv = clients;
+	if (scenario->kv && scenario->handlers < 2)
+		scenario->handlers = between(&rng, 2, 3);
+}
+
 void
 sim_scenario_vary(struct sim_scenario *scenario)
 {
@@ -197,4 +210,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	/* It would need memory that nobody has. */
 	scenario->temporary = !scenario->spare && between(&rng, 0, 3) == 0;
 	vary_more(scenario);
+	vary_kv(scenario);
 }

@@ -124,6 +124,8 @@ ctl_status(struct ctl *ctl, char **args)
 	(void)args;
 	if (exit_code)
 		return exit_code;
+	/* Whether requests can travel by it is for those who join to find out. */
+	options.carrier = NAM_CARRIER_DEFAULT;
 	if (ctl->json) {
 		object = cJSON_CreateObject();
 		servers.list = cJSON_AddArrayToObject(object, "servers");

@@ -34,7 +34,7 @@ ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes)
 
 	while (*at >= '0' && *at <= '9' && value < UINT64_MAX >> 8)
 		value = value * 10 + (uint64_t)(*at++ - '0');
-	unit = *at ? strchr(units, *at) : NULL;
+	unit = *at ? strchr(units, *at == 'K' ? 'k' : *at) : NULL;
 	if (unit) {
 		shift = 10 * (unsigned)(unit - units + 1);
 		at++;
@@ -75,14 +75,15 @@ take_bytes(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
 	*ret_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	if (!is_hex(ctl))
 		return NAM_EXIT_OK;
+	/* Before any of it is overwritten. */
+	if (length % 2 || strspn(text, "0123456789abcdefABCDEF") != length) {
+		ctl_complain("'%s' is not two hexadecimal digits for each byte", text);
+		return NAM_EXIT_USAGE;
+	}
 	for (size_t i = 0; i < length; i++) {
 		const char *digit = strchr(digits, text[i] >= 'A' && text[i] <= 'F' ?
 			text[i] - 'A' + 'a' : text[i]);
 
-		if (!digit || length % 2) {
-			ctl_complain("'%s' is not two hexadecimal digits for each byte", text);
-			return NAM_EXIT_USAGE;
-		}
 		if (i % 2)
 			text[i / 2] = (char)(text[i / 2] | (digit - digits));
 		else

@@ -53,11 +53,16 @@ static const char help[] =
 	"  kv put NAME KEY VALUE          add, or replace the value; -: from standard input\n"
 	"  kv delete NAME KEY             take it out\n"
 	"  kv drop NAME                   give the store up, and its memory back\n"
+	"  records list                   record stores, names, one a line\n"
+	"  records stat NAME              records, memory\n"
+	"  records drop NAME              give it up, and its memory back\n"
 	"  doctor [FABRIC]                what this machine has for shm and for verbs, what is\n"
 	"                                 missing and what to do; needs no cluster\n"
 	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
+	"  --carrier CARRIER   how requests travel: srq, mailbox, fetch or datagram (or the\n"
+	"                      environment's NAM_CARRIER)\n"
 	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex\n"
 	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv:\n"
 	"                      text (default) or hex, and values alike\n"
@@ -101,6 +106,9 @@ static const struct command commands[] = {
 	{ "kv", "put", ctl_kv_put, 3, 3, "NAME KEY VALUE", false, false },
 	{ "kv", "delete", ctl_kv_delete, 2, 2, "NAME KEY", false, false },
 	{ "kv", "drop", ctl_kv_drop, 1, 1, "NAME", true, false },
+	{ "records", "list", ctl_records_list, 0, 0, "", false, false },
+	{ "records", "stat", ctl_records_stat, 1, 1, "NAME", false, false },
+	{ "records", "drop", ctl_records_drop, 1, 1, "NAME", true, false },
 	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]", false, true },
 };
 
@@ -108,6 +116,7 @@ static const struct command commands[] = {
 
 enum {
 	OPT_CLUSTER = 256,
+	OPT_CARRIER,
 	OPT_KEY_TYPE,
 	OPT_JSON,
 	OPT_QUIET,
@@ -133,6 +142,7 @@ enum {
 
 static const struct option options_known[] = {
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
+	{ "carrier", required_argument, NULL, OPT_CARRIER },
 	{ "key-type", required_argument, NULL, OPT_KEY_TYPE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
@@ -212,12 +222,28 @@ take_number32(const char *option, const char *text, uint32_t min, uint32_t max, 
 }
 
 static int
+take_carrier(const char *text, enum nam_carrier *ret_carrier)
+{
+	int carrier = nam_carrier_find(text);
+
+	if (carrier < 0) {
+		ctl_complain("--carrier: '%s' is not known; choose srq, mailbox, fetch or datagram",
+			text);
+		return NAM_EXIT_USAGE;
+	}
+	*ret_carrier = (enum nam_carrier)carrier;
+	return 0;
+}
+
+static int
 take(struct ctl *ctl, int option, const char *value)
 {
 	switch (option) {
 	case OPT_CLUSTER:
 		ctl->cluster = value;
 		return 0;
+	case OPT_CARRIER:
+		return take_carrier(value, &ctl->carrier);
 	case OPT_KEY_TYPE:
 		ctl->key_type = value;
 		return 0;

@@ -11,6 +11,7 @@
  *	load.c		load
  *	tsv.c		its input
  *	kv.c		all about key-value stores
+ *	records.c	record stores
  *	doctor.c	doctor
  *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
  *	examine.c	what it lacks
@@ -30,6 +31,7 @@
 
 struct ctl {
 	const char *cluster;
+	enum nam_carrier carrier;	/* 0: not said */
 	bool json;
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */
@@ -77,6 +79,9 @@ int ctl_kv_drop(struct ctl *ctl, char **args);
 int ctl_kv_get(struct ctl *ctl, char **args);
 int ctl_kv_put(struct ctl *ctl, char **args);
 int ctl_kv_delete(struct ctl *ctl, char **args);
+int ctl_records_list(struct ctl *ctl, char **args);
+int ctl_records_stat(struct ctl *ctl, char **args);
+int ctl_records_drop(struct ctl *ctl, char **args);
 /* An option of kv create.  Each returns an exit code, and complains itself. */
 int ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode) NAM_MUST_CHECK;
 int ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;

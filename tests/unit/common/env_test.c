@@ -108,6 +108,12 @@ fixed_now(void)
 
 static uint64_t slept_ns;
 
+static uint64_t
+fixed_wall(void)
+{
+	return 43;
+}
+
 static void
 record_sleep(uint64_t ns)
 {
@@ -158,14 +164,15 @@ record_answered(const void *reply, uint32_t bytes)
 static void
 env_install__own_table__ASKED_INSTEAD_OF_THE_SYSTEM(void **state)
 {
-	static const struct nam_env mine = { fixed_now, record_sleep, record_yield, fixed_entropy,
-		refuse_thread, record_join, record_answered };
+	static const struct nam_env mine = { fixed_now, fixed_wall, record_sleep, record_yield,
+		fixed_entropy, refuse_thread, record_join, record_answered };
 	struct nam_thread *untouched = (struct nam_thread *)&yields;
 	struct nam_thread *thread = untouched;
 
 	(void)state;
 	nam_env_install(&mine);
 	assert_int_equal(nam_now_ns(), 42);
+	assert_int_equal(nam_wall_ns(), 43);
 	nam_answered(NULL, 24);
 	assert_int_equal(answered_bytes, 24);
 	nam_sleep_ns(10);

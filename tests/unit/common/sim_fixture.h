@@ -41,6 +41,7 @@ struct world {
 	struct nam_sim_process *server, *client;
 	struct nam_mr region;
 	uint8_t *memory;
+	struct nam_domain *server_domain;
 	struct nam_rq *server_rq;
 	struct nam_qp *server_qp;	/* accepted last */
 	bool refuses, ready, done;
@@ -104,6 +105,7 @@ server_main(void *arg)
 	assert_int_equal(ops()->domain_open(NULL, &domain, &diag), 0);
 	assert_int_equal(ops()->region_alloc(domain, REGION_BYTES, 12, 0, -1, &world->region,
 				 &diag), 0);
+	world->server_domain = domain;
 	world->memory = world->region.base;
 	assert_int_equal(ops()->cq_create(domain, 64, &options.cq), 0);
 	assert_int_equal(ops()->rq_create(domain, options.cq, SERVER_RECEIVES, &options.rq), 0);

@@ -395,8 +395,8 @@ buffer_take__any_size__ALIGNED_AND_APART(void **state)
 			assert_int_equal(((uint8_t *)buffers[i])[k], i);
 		nam_buffer_give(fixture.worker, buffers[i], sizes[i]);
 	}
-	assert_non_null(nam_buffer_take(fixture.worker, 1u << 20));
-	assert_null(nam_buffer_take(fixture.worker, (1u << 20) + 1));
+	assert_non_null(nam_buffer_take(fixture.worker, 2u << 20));
+	assert_null(nam_buffer_take(fixture.worker, (2u << 20) + 1));
 }
 
 static void

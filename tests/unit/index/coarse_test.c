@@ -156,7 +156,7 @@ diag__failure_after_failure__IS_THAT_OF_THE_LAST(void **state)
 	assert_int_equal(nam_index_create(me.worker, "x", &options), -EINVAL);
 	options.key_bytes = 8;
 	assert_int_equal(nam_index_create(me.worker, "twice", &options), -NAM_E_INDEX_EXISTS);
-	assert_non_null(strstr(nam_worker_diag(me.worker), "'twice' already"));
+	assert_non_null(strstr(nam_worker_diag(me.worker), "'twice' is taken already"));
 	assert_int_equal(nam_cursor_open(me.worker, index, &range, &cursor), -EINVAL);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "above its high key"));
 	unmake(index);

@@ -174,7 +174,7 @@ names__of_stores_and_indexes__ARE_ONE_SPACE_AND_TOLD_APART(void **state)
 	assert_int_equal(nam_index_create(me.worker, "a", &options), 0);
 	assert_int_equal(nam_index_create(me.worker, "b", &options), -NAM_E_INDEX_EXISTS);
 	assert_int_equal(nam_kv_create(me.worker, "a", &kv_options), -NAM_E_INDEX_EXISTS);
-	says(&me, "a store or an index 'a' already");
+	says(&me, "the name 'a' is taken already: open what has it, drop that");
 	assert_int_equal(nam_kv_open(me.worker, "a", &again), -NAM_E_KIND);
 	says(&me, "'a' is an index");
 	assert_int_equal(nam_kv_drop(me.worker, "a"), -NAM_E_KIND);
@@ -265,7 +265,7 @@ open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 	(void)state;
 	assert_int_equal(nam_rpc_call(me.worker, 0, NAM_RPC_CATALOG_GET, &request, sizeof(request),
 		&entry, &bytes), 0);
-	drop.store = nam_catalog_kv_store(entry.superblock);
+	drop.store = nam_catalog_entry_value(entry.superblock);
 	assert_int_equal(nam_rpc_call(me.worker, 1, NAM_RPC_KV_DROP, &drop, sizeof(drop), NULL,
 		&none), 0);
 	assert_int_equal(nam_kv_open(me.worker, "lost", &again), -NAM_E_LOST);

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ramp_bench.c -- nam-bench ramp: transactions over records, by each algorithm and carrier.
+ *
+ * A transaction that writes draws a number; which records it writes, and what, follow from that,
+ * and every value begins with it.  So who reads several records can tell whether he has half of a
+ * transaction: a value whose transaction wrote another of them, too, which is older.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../txn/records.h"
+#include "bench.h"
+#include "requests.h"
+
+#define ZIPF_THETA 0.99
+#define KEY_BYTES 8u
+#define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
+#define CACHE_BYTES (64u << 20)
+#define LOADS 16u			/* records of a transaction that loads */
+
+struct room {
+	uint64_t seed;			/* of a transaction that writes; 0: it reads */
+	uint32_t count;
+	uint64_t numbers[NAM_RECORDS_MAX];
+	uint64_t keys[NAM_RECORDS_MAX];
+	struct nam_record_get gets[NAM_RECORDS_MAX];
+	struct nam_record_put puts[NAM_RECORDS_MAX];
+	uint64_t words[NAM_RECORDS_MAX * BENCH_RAMP_VALUE_BYTES_MAX / 8];	/* values */
+};
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+static uint64_t
+draw(const struct requests *bench, struct nam_rng *rng)
+{
+	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
+		nam_rng_below(rng, bench->options.keys);
+}
+
+/* The records of a transaction, each once.  Where few are left to draw from it has fewer. */
+static uint32_t
+numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	uint32_t count = 0, tries = 0;
+
+	while (count < bench->options.transaction_size && tries < DRAWS_MAX) {
+		uint64_t number = draw(bench, &rng);
+		bool again = false;
+
+		for (uint32_t i = 0; i < count; i++)
+			again |= numbers[i] == number;
+		tries = again ? tries + 1 : 0;
+		if (!again)
+			numbers[count++] = number;
+	}
+	return count;
+}
+
+static uint64_t
+key_of(uint64_t number)
+{
+	struct nam_rng rng = nam_rng_seed(number);
+
+	return nam_rng_next(&rng);
+}
+
+static uint8_t *
+value_at(const struct requests *bench, struct room *room, uint32_t i)
+{
+	return (uint8_t *)room->words + (size_t)i * ((bench->options.value_bytes + 7) / 8 * 8);
+}
+
+/* The transaction's number, and then what follows from it and the record's. */
+static void
+value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
+{
+	struct nam_rng rng = nam_rng_seed(seed ^ number << 32);
+
+	memcpy(value, &seed, sizeof(seed));
+	for (uint32_t at = sizeof(seed); at < bytes; at += 8) {
+		uint64_t word = nam_rng_next(&rng);
+
+		memcpy(value + at, &word, bytes - at < 8 ? bytes - at : 8);
+	}
+}
+
+static void
+puts_fill(const struct requests *bench, struct room *room)
+{
+	for (uint32_t i = 0; i < room->count; i++) {
+		uint8_t *value = value_at(bench, room, i);
+
+		value_fill(value, bench->options.value_bytes, room->seed, room->numbers[i]);
+		room->keys[i] = key_of(room->numbers[i]);
+		room->puts[i] = (struct nam_record_put){ &room->keys[i], KEY_BYTES,
+			bench->options.value_bytes, value };
+	}
+}
+
+static void
+gets_fill(const struct requests *bench, struct room *room)
+{
+	for (uint32_t i = 0; i < room->count; i++) {
+		room->keys[i] = key_of(room->numbers[i]);
+		room->gets[i] = (struct nam_record_get){
+			.key = &room->keys[i],
+			.key_bytes = KEY_BYTES,
+			.size = bench->options.value_bytes,
+			.value = value_at(bench, room, i),
+		};
+	}
+}
+
+/* ---- before and after ---------------------------------------------------------------------- */
+
+/* What is loaded is by transactions with small numbers, each of some records in a row. */
+static uint64_t
+load_seed(uint64_t number)
+{
+	return number / LOADS + 1;
+}
+
+static int
+load_some(struct requests_part *part, struct room *room, uint64_t first)
+{
+	const struct requests *bench = part->bench;
+
+	room->seed = load_seed(first);
+	room->count = 0;
+	for (uint64_t i = first; i < first + LOADS && i < bench->options.keys; i++)
+		room->numbers[room->count++] = i;
+	puts_fill(bench, room);
+	return nam_records_put_all(part->member->worker, part->records, room->puts, room->count,
+		NULL); /* SUSPENDS */
+}
+
+/* So that this handle's caches know all records, as the paper's address tables do. */
+static void
+warm_main(struct crew_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	struct requests_part *part = &bench->parts[member->number];
+	struct room *room = calloc(1, sizeof(*room));
+	int rc = room ? 0 : -ENOMEM;
+
+	for (uint64_t i = 0; i < bench->options.keys && !rc && !bench_signal; i += room->count) {
+		room->count = 0;
+		while (room->count < NAM_RECORDS_MAX && i + room->count < bench->options.keys) {
+			room->numbers[room->count] = i + room->count;
+			room->count++;
+		}
+		gets_fill(bench, room);
+		rc = nam_records_get_all(member->worker, part->records, room->gets,
+			room->count); /* SUSPENDS */
+	}
+	free(room);
+	if (!rc)
+		return;
+	findings_failed(&bench->findings, rc, "reading all records once",
+		nam_worker_diag(member->worker));
+	bench->findings.fatal = rc;
+}
+
+static void
+load_main(struct crew_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	struct requests_part *part = &bench->parts[member->number];
+	const struct requests_options *o = &bench->options;
+	struct room *room = calloc(1, sizeof(*room));
+	int rc = room ? nam_records_open(member->worker, bench->name, CACHE_BYTES,
+		&part->records) : -ENOMEM; /* SUSPENDS */
+
+	if (!rc && o->algorithm == NAM_RAMP_FAST)
+		rc = nam_records_star(member->worker, part->records, o->star);
+	for (uint64_t i = (uint64_t)member->number * LOADS; i < o->keys && !rc && !bench_signal;
+		i += (uint64_t)crew_size(bench->crew) * LOADS)
+		rc = load_some(part, room, i); /* SUSPENDS */
+	free(room);
+	if (!rc)
+		return;
+	findings_failed(&bench->findings, rc, "loading the records",
+		nam_worker_diag(member->worker));
+	bench->findings.fatal = rc;
+}
+
+static int
+begin(struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_records_options options = {
+		.algorithm = o->algorithm,
+		.commit = o->onesided ? NAM_RECORDS_ONESIDED : NAM_RECORDS_SERVED,
+	};
+	int rc;
+
+	(void)snprintf(bench->name, sizeof(bench->name), "bench-ramp-%u",
+		nam_client_id(bench->client));
+	zipf_init(&bench->zipf, o->keys, ZIPF_THETA);
+	rc = nam_records_create(worker, bench->name, &options); /* SUSPENDS */
+	if (rc) {
+		bench->name[0] = '\0';
+		return bench_failed("making the record store", rc, nam_worker_diag(worker));
+	}
+	crew_run(bench->crew, load_main, bench, NULL, NULL);
+	if (!bench->findings.fatal)
+		crew_run(bench->crew, warm_main, bench, NULL, NULL);
+	return nam_exit_code(bench->findings.fatal);
+}
+
+static void
+end(struct requests *bench)
+{
+	struct nam_worker *worker = bench->parts[0].member->worker;
+	int rc;
+
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		nam_records_close(bench->parts[i].records);
+	rc = bench->name[0] ? nam_records_drop(worker, bench->name) : 0; /* SUSPENDS */
+	if (rc)
+		bench_complain("%s: %s; namctl records drop %s", bench->name,
+			nam_worker_diag(worker), bench->name);
+}
+
+/* ---- one transaction ----------------------------------------------------------------------- */
+
+static void
+prepare(struct requests_part *part, void *arg)
+{
+	const struct requests *bench = part->bench;
+	struct room *room = arg;
+	uint64_t seed = nam_rng_next(&part->rng) | 1ull << 63;
+
+	room->count = numbers_draw(bench, seed, room->numbers);
+	room->seed = (double)nam_rng_below(&part->rng, 1u << 20) <
+		bench->options.get_percent * (1u << 20) / 100 ? 0 : seed;
+	if (room->seed)
+		puts_fill(bench, room);
+	else
+		gets_fill(bench, room);
+}
+
+NAM_FIBER_FN static int
+ask(struct requests_part *part, void *arg)
+{
+	struct nam_worker *worker = part->member->worker;
+	struct room *room = arg;
+
+	if (room->seed)
+		return nam_records_put_all(worker, part->records, room->puts, room->count,
+			NULL); /* SUSPENDS */
+	return nam_records_get_all(worker, part->records, room->gets, room->count); /* SUSPENDS */
+}
+
+/* Whether transaction `seed` wrote that record. */
+static bool
+wrote(const struct requests *bench, uint64_t seed, uint64_t number)
+{
+	uint64_t numbers[NAM_RECORDS_MAX];
+	uint32_t count;
+
+	if (!(seed >> 63))
+		return load_seed(number) == seed;
+	count = numbers_draw(bench, seed, numbers);
+	for (uint32_t i = 0; i < count; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+static void
+check_value(struct requests *bench, struct room *room, uint32_t i)
+{
+	uint64_t words[BENCH_RAMP_VALUE_BYTES_MAX / 8], seed;
+	const struct nam_record_get *get = &room->gets[i];
+
+	if (get->rc) {
+		findings_missing(&bench->findings, 1, "record %" PRIu64 " is not there: %s",
+			room->numbers[i], nam_err_text(get->rc));
+		return;
+	}
+	memcpy(&seed, get->value, sizeof(seed));
+	value_fill((uint8_t *)words, get->value_bytes, seed, room->numbers[i]);
+	if (get->value_bytes != bench->options.value_bytes ||
+		memcmp(words, get->value, get->value_bytes) != 0 ||
+		!wrote(bench, seed, room->numbers[i]))
+		findings_wrong(&bench->findings, "record %" PRIu64 " has a value of %u bytes that "
+			"no transaction wrote", room->numbers[i], get->value_bytes);
+}
+
+/* Record k is older than transaction `seed`, of which record i is, and which wrote it, too. */
+static bool
+is_fractured(const struct requests *bench, const struct room *room, uint32_t i, uint32_t k)
+{
+	uint64_t seed;
+
+	memcpy(&seed, room->gets[i].value, sizeof(seed));
+	return room->gets[k].timestamp < room->gets[i].timestamp &&
+		wrote(bench, seed, room->numbers[k]);
+}
+
+static void
+check(struct requests_part *part, void *arg)
+{
+	struct requests *bench = part->bench;
+	struct room *room = arg;
+	bool fractured = false;
+
+	if (room->seed)
+		return;
+	for (uint32_t i = 0; i < room->count; i++)
+		check_value(bench, room, i);
+	for (uint32_t i = 0; i < room->count && !room->gets[i].rc; i++)
+		for (uint32_t k = 0; k < room->count; k++)
+			fractured |= is_fractured(bench, room, i, k);
+	part->fractured += fractured;
+	if (fractured && bench->options.algorithm != NAM_RAMP_NONE)
+		findings_wrong(&bench->findings, "half of a transaction was read, with record %"
+			PRIu64, room->numbers[0]);
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+static const char *
+algorithm_name(enum nam_ramp algorithm)
+{
+	static const char *const names[] = { "unknown", "fast", "small", "hybrid", "none" };
+
+	return names[algorithm];
+}
+
+static uint64_t
+fractured_of(const struct requests *bench)
+{
+	uint64_t fractured = 0;
+
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		fractured += bench->parts[i].fractured;
+	return fractured;
+}
+
+static void
+print(const struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+
+	printf("  records     %" PRIu64 " of %u bytes, %s; %u to a transaction, %g %% of these "
+		"read\n", o->keys, o->value_bytes, o->zipfian ? "zipfian 0.99" : "uniform",
+		o->transaction_size, o->get_percent);
+	printf("  algorithm   %s; halves of transactions read %" PRIu64 "\n",
+		algorithm_name(o->algorithm), fractured_of(bench));
+}
+
+static void
+json(const struct requests *bench, cJSON *object)
+{
+	const struct requests_options *o = &bench->options;
+
+	cJSON_AddStringToObject(object, "algorithm", algorithm_name(o->algorithm));
+	report_number(object, "transaction_size", o->transaction_size);
+	report_number(object, "read_ratio", o->get_percent);
+	report_number(object, "keys", (double)o->keys);
+	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
+	report_number(object, "value_bytes", o->value_bytes);
+	report_number(object, "fractured", (double)fractured_of(bench));
+}
+
+int
+ramp_main(int argc, char **argv)
+{
+	static const struct requests_kind kind = {
+		.name = "ramp",
+		.room_bytes = sizeof(struct room),
+		.begin = begin,
+		.end = end,
+		.prepare = prepare,
+		.ask = ask,
+		.check = check,
+		.print = print,
+		.json = json,
+	};
+
+	return requests_main(&kind, argc, argv);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.c -- names in the catalog, whatever they lead to. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names.h"
+
+/* As people call them: "there is no <short> 'x'", "'x' is <long>". */
+static const struct kind {
+	const char *brief, *is;
+} kinds[] = {
+	[NAM_CATALOG_INDEX] = { "index", "an index" },
+	[NAM_CATALOG_KV] = { "store", "a key-value store" },
+	[NAM_CATALOG_RECORDS] = { "record store", "a record store" },
+};
+
+static const struct kind *
+kind_of(uint32_t number)
+{
+	static const struct kind unknown = { "thing", "something that this library does not know" };
+
+	return number < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[number] : &unknown;
+}
+
+int
+nam__name_check(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (length == 0 || length >= NAM_INDEX_NAME_BYTES)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"the name of %s has 1 to %u bytes; '%.80s' has %zu", kind_of(kind)->is,
+			NAM_INDEX_NAME_BYTES - 1, name, length);
+	for (size_t i = 0; i < length; i++)
+		if (!isgraph((unsigned char)name[i]))
+			return nam_diag_set(&worker->diag, -EINVAL, "the name of %s has printable "
+				"bytes without blanks only; byte %zu of '%s' is none",
+				kind_of(kind)->is, i + 1, name);
+	return 0;
+}
+
+int
+nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
+	uint64_t entry)
+{
+	struct nam_rpc_catalog_request request = { .superblock = nam_catalog_entry(kind, entry) };
+	uint32_t none = 0;
+	int rc = nam__name_check(worker, kind, name);
+
+	if (rc)
+		return rc;
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_PUT, &request,
+		sizeof(request), NULL, &none); /* SUSPENDS */
+	if (rc == -NAM_E_INDEX_EXISTS)
+		return nam_diag_set(&worker->diag, rc, "the name '%s' is taken already: open what "
+			"has it, drop that, or choose another name", name);
+	if (rc == -NAM_E_LIMIT)
+		return nam_diag_set(&worker->diag, rc, "the catalog is full: drop something before "
+			"'%s' is made", name);
+	return rc;
+}
+
+/* @entry	TAKE: what the name must lead to */
+NAM_FIBER_FN static int
+find(struct nam_worker *worker, uint16_t type, enum nam_catalog_kind kind, const char *name,
+	uint64_t entry, uint64_t *ret_entry)
+{
+	struct nam_rpc_catalog_request request = { .superblock = entry };
+	struct nam_rpc_catalog_entry found;
+	uint32_t bytes = sizeof(found), is;
+	int rc = nam__name_check(worker, kind, name);
+
+	if (rc)
+		return rc;
+	memcpy(request.name, name, strlen(name) + 1);
+	rc = nam_rpc_call(worker, worker->client->catalog_slot, type, &request, sizeof(request),
+		&found, &bytes); /* SUSPENDS */
+	if (rc == -NAM_E_NOINDEX)
+		return nam_diag_set(&worker->diag, rc, "there is no %s '%s' in the catalog",
+			kind_of(kind)->brief, name);
+	if (rc)
+		return rc;
+	if (bytes != sizeof(found))
+		return -NAM_E_FABRIC_PROTOCOL;
+	is = nam_catalog_entry_kind(found.superblock);
+	if (is != kind)
+		return nam_diag_set(&worker->diag, -NAM_E_KIND,
+			"'%s' is %s and not %s: choose another name, or use what it is", name,
+			kind_of(is)->is, kind_of(kind)->is);
+	*ret_entry = nam_catalog_entry_value(found.superblock);
+	return 0;
+}
+
+int
+nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
+	uint64_t *ret_entry)
+{
+	return find(worker, NAM_RPC_CATALOG_GET, kind, name, 0, ret_entry); /* SUSPENDS */
+}
+
+int
+nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
+	uint64_t entry)
+{
+	uint64_t taken;
+
+	return find(worker, NAM_RPC_CATALOG_DROP, kind, name, nam_catalog_entry(kind, entry),
+		&taken); /* SUSPENDS */
+}
+
+/* A page as it came; names ascend, or the list would never end. */
+static int
+page_tell(struct nam_rpc_catalog_list_reply *page, uint32_t bytes, enum nam_catalog_kind kind,
+	char *after, nam__name_fn fn, void *arg)
+{
+	if (bytes < sizeof(*page) ||
+		bytes - sizeof(*page) != page->count * sizeof(page->entries[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < page->count; i++) {
+		struct nam_rpc_catalog_entry *entry = &page->entries[i];
+		int rc = 0;
+
+		entry->name[sizeof(entry->name) - 1] = '\0';
+		if (strcmp(entry->name, after) <= 0)
+			return -NAM_E_FABRIC_PROTOCOL;
+		memcpy(after, entry->name, sizeof(entry->name));
+		if (nam_catalog_entry_kind(entry->superblock) == kind)
+			rc = fn(arg, after);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int
+nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind, nam__name_fn fn, void *arg)
+{
+	struct nam_rpc_catalog_list_request request = { .after = "" };
+	struct nam_rpc_catalog_list_reply *page = malloc(NAM_RPC_BODY_MAX);
+	int rc;
+
+	if (!page)
+		return -ENOMEM;
+	do {
+		uint32_t bytes = NAM_RPC_BODY_MAX;
+
+		rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CATALOG_LIST,
+			&request, sizeof(request), page, &bytes); /* SUSPENDS */
+		if (!rc)
+			rc = page_tell(page, bytes, kind, request.after, fn, arg);
+	} while (!rc && page->count);
+	free(page);
+	return rc;
+}
+
+void
+nam__slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
+		if (client->slot_of_id[id] != UINT16_MAX)
+			ret_slots[count++] = client->slot_of_id[id];
+}

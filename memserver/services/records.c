@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.c -- services that find, prepare and commit versions of records (txn/local_records.h). */
+#include <string.h>
+
+#include "../../common/env.h"
+#include "../../common/race.h"
+#include "../../common/rpc/records_rpc.h"
+#include "../../txn/local_records.h"
+#include "../memserver_internal.h"
+
+/* ---- addresses and lengths ------------------------------------------------------------------- */
+
+/* In one of our regions, whole; not the page of the epochs. */
+static void *
+find(void *arg, uint64_t at, uint32_t bytes)
+{
+	const struct nam_server *server = arg;
+	uint32_t region = nam_gaddr_region(NAM_GADDR(at)) - nam__first_region_id(server);
+	uint64_t offset = nam_gaddr_offset(NAM_GADDR(at));
+
+	if (region >= server->memory.count || bytes > server->memory.mrs[region].bytes ||
+		offset > server->memory.mrs[region].bytes - bytes)
+		return NULL;
+	if (nam_gaddr_region(NAM_GADDR(at)) == 0 && offset < NAM_META_BYTES)
+		return NULL;
+	return (uint8_t *)server->memory.mrs[region].base + offset;
+}
+
+static struct nam__local_records
+records_of(const struct nam__exchange *exchange)
+{
+	return (struct nam__local_records){
+		.find = find,
+		.arg = exchange->server,
+		.locks = exchange->server->record_locks,
+	};
+}
+
+/* The part of a request that is left to be looked at. */
+struct rest {
+	const uint8_t *bytes;
+	uint32_t count;
+};
+
+/* So many bytes of it, or NULL. */
+static const void *
+take(struct rest *rest, uint32_t bytes)
+{
+	const uint8_t *at = rest->bytes;
+
+	if (bytes > rest->count)
+		return NULL;
+	rest->bytes += bytes;
+	rest->count -= bytes;
+	return at;
+}
+
+/* The head of a request; NULL: it is none. */
+static const struct nam_rpc_records_request *
+begin(const struct nam__exchange *exchange, uint32_t flags, struct rest *ret_rest)
+{
+	const struct nam_rpc_records_request *request = exchange->body;
+
+	if (exchange->body_bytes < sizeof(*request) || !request->count ||
+		request->count > NAM_RPC_RECORDS_MAX || request->stamps > NAM_RPC_RECORDS_MAX ||
+		(request->flags & ~flags) || request->reserved)
+		return NULL;
+	*ret_rest = (struct rest){ (const uint8_t *)(request + 1),
+		exchange->body_bytes - (uint32_t)sizeof(*request) };
+	return request;
+}
+
+/* ---- GET ------------------------------------------------------------------------------------- */
+
+/* The latest version that is among the timestamps; 0: none is. */
+static uint64_t
+find_of_stamps(const struct nam__local_records *records, const struct nam__local_head *head,
+	const uint64_t *stamps, uint32_t count)
+{
+	uint64_t best = 0, best_timestamp = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t at = stamps[i] > best_timestamp ?
+			nam__local_record_find(records, head, stamps[i], nam_now_ns()) : 0;
+
+		if (at) {
+			best = at;
+			best_timestamp = stamps[i];
+		}
+	}
+	return best;
+}
+
+/* What is too old to be known has been replaced by the latest. */
+static uint64_t
+find_wanted(const struct nam__local_records *records, const struct nam__local_head *head,
+	const struct nam_rpc_records_wanted *wanted, const uint64_t *stamps, uint32_t count)
+{
+	uint64_t at = 0;
+
+	if (wanted->timestamp == NAM_RECORDS_OF_STAMPS)
+		at = find_of_stamps(records, head, stamps, count);
+	else if (wanted->timestamp != NAM_RECORDS_LATEST)
+		at = nam__local_record_find(records, head, wanted->timestamp, nam_now_ns());
+	return at ? at : head->latest;
+}
+
+/* The answer to one, with its version if there is room for it. */
+static void
+get_one(struct nam__exchange *exchange, const struct nam__local_records *records, uint64_t at,
+	bool latest, bool image)
+{
+	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
+	struct nam_rpc_records_got got = { .at = at,
+		.timestamp = nam__local_version_timestamp(records, at), .latest = latest };
+	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
+	const void *version = at ? find(exchange->server, at, bytes) : NULL;
+	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
+
+	/* Those to come need room for an answer at the least. */
+	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
+		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
+	if (image && version && bytes <= room) {
+		got.image_bytes = bytes;
+		memcpy(reply + sizeof(got), version, bytes);
+	}
+	memcpy(reply, &got, sizeof(got));
+	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
+}
+
+int
+nam__service_records_get(struct nam__exchange *exchange)
+{
+	const struct nam__local_records records = records_of(exchange);
+	struct rest rest;
+	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_STAMPS_ONLY,
+		&rest);
+	const struct nam_rpc_records_wanted *wanted;
+	const uint64_t *stamps;
+
+	if (!request || rest.count != request->count * sizeof(*wanted) + request->stamps * 8)
+		return -NAM_E_FABRIC_PROTOCOL;
+	wanted = take(&rest, request->count * (uint32_t)sizeof(*wanted));
+	stamps = take(&rest, request->stamps * 8);
+	exchange->reply_bytes = 0;
+	for (uint32_t i = 0; i < request->count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&records, wanted[i].head);
+		uint64_t at;
+
+		if (!head)
+			return -NAM_E_FABRIC_PROTOCOL;
+		at = find_wanted(&records, head, &wanted[i], stamps, request->stamps);
+		get_one(exchange, &records, at, at == head->latest,
+			!(request->flags & NAM_RECORDS_STAMPS_ONLY));
+		nam__local_record_unlock(&records, wanted[i].head);
+	}
+	return 0;
+}
+
+/* ---- PREPARE --------------------------------------------------------------------------------- */
+
+static int
+prepare_one(struct nam__exchange *exchange, const struct nam__local_records *records,
+	const struct nam_rpc_records_prepared *one, const void *image, uint64_t *ret_latest)
+{
+	struct nam__local_head *head = nam__local_record_lock(records, one->head);
+	void *version = find(exchange->server, one->at, nam__version_at_bytes(NAM_GADDR(one->at)));
+	int rc = -NAM_E_FABRIC_PROTOCOL;
+
+	if (!head)
+		return rc;
+	if (version && head->latest != one->at) {
+		if (one->image_bytes) {
+			/* Its link is ours, where it has been prepared before. */
+			uint64_t previous = ((struct nam_version *)version)->previous;
+
+			memcpy(version, image, one->image_bytes);
+			((struct nam_version *)version)->previous = previous;
+		}
+		rc = nam__local_record_prepare(records, head, one->at);
+	}
+	*ret_latest = nam__local_version_timestamp(records, head->latest);
+	nam__local_record_unlock(records, one->head);
+	return rc;
+}
+
+int
+nam__service_records_prepare(struct nam__exchange *exchange)
+{
+	const struct nam__local_records records = records_of(exchange);
+	uint64_t *reply = exchange->reply;
+	struct rest rest;
+	const struct nam_rpc_records_request *request = begin(exchange, 0, &rest);
+
+	if (!request || request->stamps)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < request->count; i++) {
+		const struct nam_rpc_records_prepared *one = take(&rest, sizeof(*one));
+		const void *image = one ? take(&rest, one->image_bytes) : NULL;
+		int rc;
+
+		if (!image || (one->image_bytes && one->image_bytes !=
+				nam__version_at_bytes(NAM_GADDR(one->at))))
+			return -NAM_E_FABRIC_PROTOCOL;
+		rc = prepare_one(exchange, &records, one, image, &reply[i]);
+		if (rc)
+			return rc;
+		nam_race_point("records.prepare_one");
+	}
+	if (rest.count)
+		return -NAM_E_FABRIC_PROTOCOL;
+	exchange->reply_bytes = request->count * 8;
+	return 0;
+}
+
+/* ---- COMMIT ---------------------------------------------------------------------------------- */
+
+int
+nam__service_records_commit(struct nam__exchange *exchange)
+{
+	const struct nam__local_records records = records_of(exchange);
+	struct nam_rpc_records_committed *reply = exchange->reply;
+	struct rest rest;
+	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_ABORT, &rest);
+	const struct nam_rpc_records_version *versions;
+
+	if (!request || request->stamps || rest.count != request->count * sizeof(*versions))
+		return -NAM_E_FABRIC_PROTOCOL;
+	versions = take(&rest, rest.count);
+	*reply = (struct nam_rpc_records_committed){ 0 };
+	for (uint32_t i = 0; i < request->count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&records, versions[i].head);
+
+		if (!head)
+			return -NAM_E_FABRIC_PROTOCOL;
+		if (request->flags & NAM_RECORDS_ABORT) {
+			if (nam__local_record_abort(&records, head, versions[i].at))
+				reply->retired[reply->count++] = versions[i].at;
+		} else {
+			reply->count += nam__local_record_commit(&records, head, versions[i].at,
+				nam_now_ns(), reply->retired + reply->count,
+				NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
+		}
+		nam__local_record_unlock(&records, versions[i].head);
+		nam_race_point("records.commit_one");
+	}
+	exchange->reply_bytes = (uint32_t)sizeof(*reply) + reply->count * 8;
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_server.h -- a memory server without a fabric: what its services work on, and one handler.
+ */
+#ifndef NAM_TESTS_FUZZ_FUZZ_SERVER_H
+#define NAM_TESTS_FUZZ_FUZZ_SERVER_H
+
+#include "fuzz_input.h"
+#include "memserver/memserver_internal.h"
+
+struct fuzz_server {
+	struct nam_server server;
+	_Alignas(8) uint8_t meta[NAM_META_BYTES];
+	_Alignas(64) uint8_t memory[1u << 20 | 1u << 18];
+};
+
+static inline struct fuzz_server *
+fuzz_server_new(uint32_t id)
+{
+	static const uint64_t regions[] = { 1u << 20, 1u << 18 };
+	struct fuzz_server *fixture = aligned_alloc(_Alignof(struct fuzz_server),
+		sizeof(*fixture));
+	struct nam_server *server = &fixture->server;
+
+	if (!fixture)
+		abort();
+	memset(fixture, 0, sizeof(*fixture));
+	server->options.id = id;
+	server->options.rpc_threads = 1;
+	server->proof.fd = -1;		/* as where regions are no files */
+	server->memory.count = 2;
+	server->memory.bytes = regions[0] + regions[1];
+	for (unsigned i = 0; i < 2; i++)
+		server->memory.mrs[i] = (struct nam_mr){
+			.base = fixture->memory + (i ? regions[0] : 0),
+			.bytes = regions[i],
+		};
+	server->handlers[0].server = server;
+	server->handlers[0].scratch = fuzz_memory(NAM__TREE_SCRATCH_BYTES);
+	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
+		    NAM_META_BYTES) ||
+		nam__catalog_init(&server->catalog) ||
+		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
+		nam__trees_init(&server->trees) || nam__stores_init(&server->stores))
+		abort();
+	return fixture;
+}
+
+/* All connections must have been detached from its membership. */
+static inline void
+fuzz_server_free(struct fuzz_server *fixture)
+{
+	nam__stores_free(&fixture->server.stores);
+	nam__trees_free(&fixture->server.trees);
+	free(fixture->server.handlers[0].scratch);
+	nam__allocator_free(&fixture->server.allocator);
+	nam__catalog_free(&fixture->server.catalog);
+	nam__membership_free(&fixture->server.membership);
+	free(fixture);
+}
+
+#endif /* NAM_TESTS_FUZZ_FUZZ_SERVER_H */

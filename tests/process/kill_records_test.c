@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kill_records_test.c -- clients of a record store that are killed at random moments, again and
+ * again, while others go on.
+ *
+ * What all of them were told is read atomic, where what was under way at a death happened as a
+ * whole or not at all.  Nobody else fails or waits for it, and what the dead take along is bounded.
+ * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kill_records.h"
+#include "sim/read_atomic.h"
+#include "txn/version.h"
+
+#define VICTIMS 3u
+#define SURVIVORS 2u
+#define FIRST_VICTIM (1 + SURVIVORS)		/* party 0 is the coordinator */
+#define DEATHS test_scaled_least(24, 8)
+#define DEATHS_MAX (PARTIES_MAX - FIRST_VICTIM - VICTIMS)	/* of a cluster */
+#define AGE_NS 6000000u			/* at death, since it began to work, at the most */
+#define BOUND_NS test_bound_ns(5000000000ull)
+#define STRIDE_UNITS_MAX 128u
+
+static struct {
+	struct cluster cluster;
+	struct board *board;
+	int fd;
+	struct nam_rng rng;
+	uint32_t parties;
+	struct child victims[VICTIMS];
+	uint32_t victim_party[VICTIMS];
+	struct child survivors[SURVIVORS];
+} game;
+
+/* ---- processes ---------------------------------------------------------------------------- */
+
+static void
+party_start(struct child *child, uint32_t number, const char *role)
+{
+	char fd[12], party[12];
+	const char *const args[] = { game.cluster.list, fd, party, role, NULL };
+
+	(void)snprintf(fd, sizeof(fd), "%d", game.fd);
+	(void)snprintf(party, sizeof(party), "%u", number);
+	child_start_self(child, "party", args);
+}
+
+static void
+party_await(uint32_t number, uint32_t deeds)
+{
+	uint64_t deadline = nam_now_ns() + BOUND_NS;
+
+	while (atomic_load(&game.board->parties[number].count) < deeds) {
+		assert_true(nam_now_ns() < deadline);
+		nam_sleep_ns(200000);
+	}
+}
+
+static void
+victim_start(unsigned which)
+{
+	game.victim_party[which] = game.parties++;
+	party_start(&game.victims[which], game.victim_party[which], "victim");
+}
+
+/* As it works, or else as it comes. */
+static void
+victim_kill(unsigned which)
+{
+	if (nam_rng_below(&game.rng, 4))
+		party_await(game.victim_party[which], 2 * FIBERS);
+	nam_sleep_ns(nam_rng_below(&game.rng, AGE_NS));
+	child_signal(&game.victims[which], SIGKILL);
+	assert_int_equal(child_wait(&game.victims[which], 10000), 128 + SIGKILL);
+}
+
+/* ---- a guest who leaves, so that it keeps nothing ----------------------------------------- */
+
+static uint64_t
+bytes_used(struct nam_worker *worker)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < SERVERS; i++) {
+		struct nam_server_status status;
+
+		assert_int_equal(nam_server_status_get(worker, i, &status), 0);
+		used += status.carved_bytes - status.free_bytes;
+	}
+	return used;
+}
+
+static void
+all_keys(uint8_t keys[RECORDS])
+{
+	for (uint8_t i = 0; i < RECORDS; i++)
+		keys[i] = i;
+}
+
+static void
+store_make(struct session *guest)
+{
+	struct nam_records_options options;
+	uint8_t keys[RECORDS];
+	int star;
+
+	store_chosen(&options, &star);
+	all_keys(keys);
+	assert_int_equal(nam_records_create(guest->worker, STORE, &options), 0);
+	guest->records = store_open(guest->worker, 0);
+	session_write(guest, keys, RECORDS);
+}
+
+/* Each alone, for then no other says that there is something newer; and all together. */
+static void
+store_read(struct session *guest, const uint8_t keys[RECORDS])
+{
+	for (uint32_t i = 0; i < RECORDS; i++)
+		session_read(guest, &keys[i], 1);
+	session_read(guest, keys, RECORDS);
+}
+
+/* As the dead have left it; then all can be written; and then the store goes. */
+static void
+store_end(struct session *guest)
+{
+	uint8_t keys[RECORDS];
+
+	all_keys(keys);
+	guest->records = store_open(guest->worker, 64 << 10);
+	store_read(guest, keys);
+	session_write(guest, keys, RECORDS);
+	store_read(guest, keys);
+	nam_records_close(guest->records);
+	guest->records = NULL;
+	assert_int_equal(nam_records_drop(guest->worker, STORE), 0);
+}
+
+static void
+with_guest(void (*fn)(struct session *guest))
+{
+	static struct session guest;
+	struct nam_client *client = test_connect(game.cluster.list, "guest", 0);
+
+	guest = (struct session){ .worker = test_worker(client), .board = game.board };
+	fn(&guest);
+	nam_records_close(guest.records);
+	nam_worker_close(guest.worker);
+	assert_int_equal(nam_client_blocks_lost(client), 0);
+	nam_client_close(client);
+}
+
+/* ---- what they did ------------------------------------------------------------------------ */
+
+struct summary {
+	uint64_t reads, writes, accesses;
+	uint64_t under_way;		/* writes, at a death */
+	uint64_t seen;			/* of these somebody saw */
+	uint64_t slowest_ns;
+};
+
+/* Who died does not know its transaction's timestamp; who read what it wrote does. */
+static void
+stamps_learn(const struct deed *reader, struct summary *summary)
+{
+	for (uint32_t i = 0; i < reader->count; i++) {
+		uint32_t item;
+		struct deed *deed = deed_of(game.board, reader->values[i], &item);
+
+		if (!deed || !deed->write || deed->keys[item] != reader->keys[i])
+			continue;	/* for the checker */
+		summary->seen += !deed->timestamp;
+		if (!deed->timestamp)
+			deed->timestamp = reader->stamps[i];
+		assert_int_equal(deed->timestamp, reader->stamps[i]);
+	}
+}
+
+static void
+deed_enter(struct sim_txns *txns, uint32_t party, const struct deed *deed, struct summary *summary)
+{
+	uint32_t txn = sim_txns_begin(txns, 1 + party * FIBERS + deed->fiber, deed->begin_ns);
+
+	for (uint32_t i = 0; i < deed->count; i++) {
+		if (deed->write)
+			sim_txns_write(txns, txn, deed->keys[i], deed->values[i]);
+		else if (deed->done)
+			sim_txns_read(txns, txn, deed->keys[i], deed->values[i]);
+	}
+	sim_txns_end(txns, txn, deed->done ? SIM_TXN_COMMITTED : SIM_TXN_UNKNOWN, deed->timestamp,
+		deed->done ? deed->end_ns : 0);
+	summary->accesses += deed->count;
+	summary->reads += deed->done && !deed->write;
+	summary->writes += deed->done && deed->write;
+	summary->under_way += !deed->done && deed->write;
+	if (deed->done && deed->end_ns - deed->begin_ns > summary->slowest_ns)
+		summary->slowest_ns = deed->end_ns - deed->begin_ns;
+}
+
+static void
+check_history(void)
+{
+	struct sim_findings findings = sim_findings_to(stdout);
+	struct sim_read_atomic_options options;
+	struct summary summary = { 0 };
+	struct sim_txns txns;
+
+	sim_txns_init(&txns);
+	sim_read_atomic_options_init(&options);
+	for (uint32_t i = 0; i < game.parties; i++)
+		for (uint32_t k = 0; k < game.board->parties[i].count; k++) {
+			const struct deed *deed = &game.board->parties[i].each[k];
+
+			if (!deed->write && deed->done)
+				stamps_learn(deed, &summary);
+		}
+	for (uint32_t i = 0; i < game.parties; i++)
+		for (uint32_t k = 0; k < game.board->parties[i].count; k++)
+			deed_enter(&txns, i, &game.board->parties[i].each[k], &summary);
+	sim_check_read_atomic(&txns, &options, &findings, NULL);
+	sim_txns_free(&txns);
+	print_message("%llu transactions read and %llu wrote, %llu records; the slowest took %llu "
+		"us; %llu that wrote were under way at a death, and %llu of these were seen\n",
+		(unsigned long long)summary.reads, (unsigned long long)summary.writes,
+		(unsigned long long)summary.accesses,
+		(unsigned long long)summary.slowest_ns / 1000,
+		(unsigned long long)summary.under_way, (unsigned long long)summary.seen);
+	assert_int_equal(findings.violations, 0);
+	assert_true(summary.slowest_ns < BOUND_NS);
+	assert_true(summary.under_way > 0);
+}
+
+/*
+ * The most that a process can have taken from the memory servers: of each size of block twice what
+ * it has written, and 16 of each of them.  What the dead have retired somebody had taken.
+ */
+static uint64_t
+bytes_taken(const struct deeds *deeds)
+{
+	bool known[STRIDE_UNITS_MAX] = { false };
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < deeds->count; i++) {
+		const struct deed *deed = &deeds->each[i];
+		uint32_t about = (deed->count - 1u) * (uint32_t)sizeof(struct nam_version_sibling) +
+			(uint32_t)sizeof(struct nam_version_filter);
+
+		for (uint32_t k = 0; k < deed->count && deed->write; k++) {
+			uint32_t stride = nam__version_stride(nam__version_bytes(
+				nam__version_length(about, KEY_BYTES,
+				8 * value_words(deed->values[k]))));
+			uint32_t units = stride / NAM_GADDR_UNIT_BYTES;
+
+			assert_true(units < STRIDE_UNITS_MAX);
+			bytes += 2 * stride + (known[units] ? 0 : SERVERS * 16 * stride);
+			known[units] = true;
+		}
+	}
+	return bytes;
+}
+
+/* ---- the game ----------------------------------------------------------------------------- */
+
+static void
+game_begin(void)
+{
+	cluster_start(&game.cluster, SERVERS, 64, "16M");
+	game.fd = memfd_create("nam-deeds", 0);
+	assert_true(game.fd >= 0);
+	assert_int_equal(ftruncate(game.fd, sizeof(struct board)), 0);
+	game.board = board_map(game.fd);
+	game.parties = FIRST_VICTIM;
+}
+
+static void
+game_end(void)
+{
+	munmap(game.board, sizeof(*game.board));
+	close(game.fd);
+	cluster_stop(&game.cluster);
+}
+
+/* Nobody has been in their way. */
+static void
+survivors_end(void)
+{
+	for (unsigned i = 0; i < SURVIVORS; i++) {
+		uint32_t count = atomic_load(&game.board->parties[1 + i].count);
+
+		party_await(1 + i, count + 4 * FIBERS < DEEDS_MAX ? count + 4 * FIBERS : DEEDS_MAX);
+	}
+	atomic_store(&game.board->stopping, true);
+	for (unsigned i = 0; i < SURVIVORS; i++)
+		assert_int_equal(child_wait(&game.survivors[i], 20000), 0);
+}
+
+static void
+kill_again_and_again(uint32_t deaths)
+{
+	for (unsigned i = 0; i < SURVIVORS; i++)
+		party_start(&game.survivors[i], 1 + i, "survivor");
+	for (unsigned i = 0; i < SURVIVORS; i++)
+		party_await(1 + i, 1);
+	for (unsigned i = 0; i < VICTIMS; i++)
+		victim_start(i);
+	for (uint32_t i = 0; i < deaths; i++) {
+		unsigned which = (unsigned)nam_rng_below(&game.rng, VICTIMS);
+
+		victim_kill(which);
+		victim_start(which);
+	}
+	for (unsigned i = 0; i < VICTIMS; i++)
+		victim_kill(i);
+	survivors_end();
+}
+
+static void
+check_losses(uint64_t before, uint64_t after)
+{
+	uint64_t bound = 0;
+
+	for (uint32_t i = 0; i < game.parties; i++)
+		bound += bytes_taken(&game.board->parties[i]);
+	print_message("%u have died and taken %llu bytes along, of %llu at the most\n",
+		game.parties - FIRST_VICTIM, (unsigned long long)(after - before),
+		(unsigned long long)bound);
+	assert_true(after >= before);
+	assert_true(after - before <= bound);
+}
+
+/* One cluster, one store. */
+static void
+play(uint32_t deaths)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	uint64_t before;
+
+	game_begin();
+	client = test_connect(game.cluster.list, "coordinator", 0);
+	worker = test_worker(client);
+	before = bytes_used(worker);
+	with_guest(store_make);
+	kill_again_and_again(deaths);
+	with_guest(store_end);
+	check_losses(before, bytes_used(worker));
+	nam_worker_close(worker);
+	nam_client_close(client);
+	check_history();
+	game_end();
+}
+
+static void
+clients__killed_again_and_again__READ_ATOMIC(void **state)
+{
+	uint64_t left = DEATHS;
+
+	(void)state;
+	game.rng = nam_rng_seed(nam_entropy());
+	print_message("seed %llu\n", (unsigned long long)game.rng.state);
+	while (left) {
+		uint32_t deaths = left < DEATHS_MAX ? (uint32_t)left : DEATHS_MAX;
+
+		play(deaths);
+		left -= deaths;
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(clients__killed_again_and_again__READ_ATOMIC),
+	};
+
+	if (argc == 6 && !strcmp(argv[1], "party"))
+		return party_main(argv + 2);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kv.c -- clients of a key-value store beside those of the index, each by a carrier of its own.
+ *
+ * What they do to a few keys has a history of its own, in which every value is put once: so a
+ * request that is carried out a second time shows, once the key has had another value meanwhile.
+ * Values tell which they are in every word, and so, whether they are whole; some are longer than
+ * frames, fetches and datagrams.
+ */
+#include "../../kv/kv.h"
+
+#include <stdlib.h>
+
+#include "../../memserver/stores.h"
+#include "linearizable.h"
+#include "stage.h"
+
+#define STORE "store"
+#define FIBERS 3u
+#define OPERATIONS 40u
+#define KEYS 5u
+#define KEY_WORDS_MAX 5u
+#define MANY 4u
+#define WORDS_SHORT 12u
+#define WORDS_MAX 400u
+#define REFUSED_MAX 5u			/* of one session */
+#define IDLE_NS 10000000u
+#define IDLES_MAX 100u
+
+struct session {
+	struct sim_actor *actor;
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+	struct nam_rng rng;
+	uint32_t number, puts, refused;
+	uint64_t values[MANY][WORDS_MAX];
+};
+
+/* So many words, each its number. */
+struct key {
+	uint64_t words[KEY_WORDS_MAX];
+	uint32_t bytes;
+};
+
+static struct key
+key_of(uint64_t number)
+{
+	struct key key = { .bytes = 8 * (1 + (uint32_t)number % KEY_WORDS_MAX) };
+
+	for (uint32_t i = 0; i < KEY_WORDS_MAX; i++)
+		key.words[i] = number;
+	return key;
+}
+
+static uint32_t
+words_of(uint64_t payload)
+{
+	return 1 + (uint32_t)(payload * 7 % (payload % 8 ? WORDS_SHORT : WORDS_MAX));
+}
+
+static uint64_t
+payload_next(struct session *self)
+{
+	return (uint64_t)self->actor->number << 32 | self->number << 16 | ++self->puts;
+}
+
+/* Which value it is; nobody has put one that is not whole. */
+static uint64_t
+payload_of(const struct session *self, const uint64_t *words, uint32_t bytes)
+{
+	bool whole = bytes >= 8 && bytes == 8 * words_of(words[0]);
+
+	for (uint32_t i = 0; whole && i < bytes / 8; i++)
+		whole = words[i] == words[0];
+	if (!whole && !nam_sim_ghost())
+		sim_fail(self->actor->stage, "the store: a value of %u bytes that nobody has put",
+			bytes);
+	return words[0];
+}
+
+/* ---- the history --------------------------------------------------------------------------- */
+
+static size_t
+called(const struct session *self, enum sim_kind kind, uint64_t number, uint64_t payload)
+{
+	struct sim_stage *stage = self->actor->stage;
+
+	if (!stage->scenario->record)
+		return 0;
+	return sim_history_call(&stage->kv.history, self->actor->number, self->number, kind,
+		number, payload, nam_sim_now_ns());
+}
+
+static void
+returned(const struct session *self, size_t op, int rc, uint64_t payload)
+{
+	struct sim_stage *stage = self->actor->stage;
+
+	if (stage->scenario->record && !nam_sim_ghost())
+		sim_history_return(&stage->kv.history, op, rc, payload, nam_sim_now_ns());
+}
+
+void
+sim_kv_history(struct sim_stage *stage, struct sim_findings *findings)
+{
+	struct sim_linearizable_options options;
+
+	sim_linearizable_options_init(&options);
+	sim_check_linearizable(&stage->kv.history, &options, findings);
+}
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+static int
+put(struct session *self, uint64_t number)
+{
+	uint64_t payload = payload_next(self);
+	struct key key = key_of(number);
+	size_t op = called(self, SIM_UPSERT, number, payload);
+	int rc;
+
+	for (uint32_t i = 0; i < words_of(payload); i++)
+		self->values[0][i] = payload;
+	rc = nam_kv_put(self->worker, self->kv, key.words, key.bytes, self->values[0],
+		8 * words_of(payload));
+	returned(self, op, rc, 0);
+	return rc;
+}
+
+static int
+get(struct session *self, uint64_t number)
+{
+	struct key key = key_of(number);
+	size_t op = called(self, SIM_LOOKUP, number, 0);
+	uint32_t bytes = 0;
+	int rc = nam_kv_get(self->worker, self->kv, key.words, key.bytes, self->values[0],
+		sizeof(self->values[0]), &bytes);
+
+	returned(self, op, rc, rc ? 0 : payload_of(self, self->values[0], bytes));
+	return rc;
+}
+
+static int
+delete_one(struct session *self, uint64_t number)
+{
+	struct key key = key_of(number);
+	size_t op = called(self, SIM_DELETE, number, 0);
+	int rc = nam_kv_delete(self->worker, self->kv, key.words, key.bytes);
+
+	returned(self, op, rc, 0);
+	return rc;
+}
+
+/* Each as a GET of its own; a key may be among them twice. */
+static int
+get_many(struct session *self)
+{
+	struct nam_kv_item items[MANY];
+	struct key keys[MANY];
+	size_t ops[MANY];
+	int rc, one = 0;
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t number = nam_rng_below(&self->rng, KEYS);
+
+		keys[i] = key_of(number);
+		ops[i] = called(self, SIM_LOOKUP, number, 0);
+		items[i] = (struct nam_kv_item){
+			.key = keys[i].words,
+			.key_bytes = keys[i].bytes,
+			.value = self->values[i],
+			.size = sizeof(self->values[i]),
+		};
+	}
+	rc = nam_kv_get_many(self->worker, self->kv, items, MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		int each = rc ? rc : items[i].rc;
+
+		if (each && each != -NAM_E_NOTFOUND)
+			one = each;
+		returned(self, ops[i], each,
+			each ? 0 : payload_of(self, self->values[i], items[i].value_bytes));
+	}
+	return one;
+}
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+/*
+ * The fabric only may have failed.  Who was not answered tries something else: that an answer comes
+ * late, or a request, must not matter to it.
+ */
+static bool
+goes_on(struct session *self, int rc)
+{
+	struct sim_stage *stage = self->actor->stage;
+
+	if (nam_sim_ghost())
+		return false;
+	stage->outcome->kv_ops++;
+	if (!rc || rc == -NAM_E_NOTFOUND)
+		return true;
+	stage->outcome->kv_unknown++;
+	if (!nam_err_is(rc, NAM_E_FABRIC) || !sim_explained(self->actor, rc))
+		sim_fail(stage, "the store: %s (last said: %s)", nam_err_name(rc),
+			nam_worker_diag(self->worker));
+	return ++self->refused < REFUSED_MAX;
+}
+
+static void
+session_main(void *arg)
+{
+	struct session *self = arg;
+
+	for (uint32_t i = 0; i < OPERATIONS && !nam_sim_ghost(); i++) {
+		uint64_t number = nam_rng_below(&self->rng, KEYS), since_ns = nam_sim_now_ns();
+		uint64_t dice = nam_rng_below(&self->rng, 8);
+		int rc;
+
+		if (dice < 3)
+			rc = put(self, number);
+		else if (dice < 5)
+			rc = get(self, number);
+		else if (dice < 6)
+			rc = get_many(self);
+		else
+			rc = delete_one(self, number);
+		sim_check_progress(self->actor, "an operation on a store", true, since_ns);
+		if (!goes_on(self, rc))
+			break;
+	}
+}
+
+static void
+work(struct sim_actor *actor, struct nam_worker *worker, struct nam_kv *kv)
+{
+	struct session *sessions = calloc(FIBERS, sizeof(*sessions));
+
+	if (!sessions)
+		abort();
+	for (uint32_t i = 0; i < FIBERS; i++) {
+		sessions[i].actor = actor;
+		sessions[i].worker = worker;
+		sessions[i].kv = kv;
+		sessions[i].rng = nam_rng_seed(nam_sim_random());
+		sessions[i].number = i;
+		if (nam_worker_spawn(worker, session_main, &sessions[i]))
+			sim_die("cannot spawn a fiber");
+	}
+	nam_worker_run(worker);
+	free(sessions);
+}
+
+static enum nam_carrier
+carrier_choose(const struct sim_scenario *scenario)
+{
+	bool lanes = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
+	uint32_t count = (lanes ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_FETCH) - NAM_CARRIER_SRQ + 1;
+
+	if (scenario->carrier_given)
+		return scenario->carrier;
+	return (enum nam_carrier)(NAM_CARRIER_SRQ + nam_sim_random() % count);
+}
+
+void
+sim_kv_client(void *arg)
+{
+	struct sim_actor *actor = arg;
+	struct nam_worker *worker;
+	struct nam_kv *kv;
+	int rc;
+
+	actor->carrier = carrier_choose(actor->stage->scenario);
+	worker = sim_actor_connect(actor, "kv");
+	if (!worker)
+		goto leave;
+	rc = nam_kv_open(worker, STORE, &kv);
+	if (!rc) {
+		work(actor, worker, kv);
+		nam_kv_close(kv);
+	} else if (!nam_sim_ghost() && (!nam_err_is(rc, NAM_E_FABRIC) ||
+		!sim_explained(actor, rc))) {
+		sim_fail(actor->stage, "opening the store: %s", nam_err_name(rc));
+	}
+leave:
+	sim_actor_leave(actor, worker);
+}
+
+/* ---- the director -------------------------------------------------------------------------- */
+
+/* One partition on each memory server, so that handlers meet there. */
+void
+sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct nam_kv_options options;
+	int rc;
+
+	nam_kv_options_init(&options);
+	options.mode = NAM_KV_STORE;
+	options.memory_bytes = (uint64_t)stage->scenario->servers * NAM_KV_PARTITION_BYTES_MIN;
+	rc = nam_kv_create(worker, STORE, &options);
+	if (!rc)
+		rc = nam_kv_open(worker, STORE, &stage->kv.handle);
+	if (rc)
+		sim_die("the store: %s", nam_worker_diag(worker));
+	stage->kv.bytes = nam_kv_properties(stage->kv.handle)->memory_bytes;
+}
+
+/* Whatever befell those who asked, the books of each part agree with its cells. */
+static void
+check_parts(struct sim_stage *stage, struct nam_server *server)
+{
+	struct nam_diag diag;
+
+	for (uint32_t i = 0; i < NAM__STORES_MAX; i++) {
+		const struct nam__store *store = atomic_load(&server->stores.slots[i]);
+
+		for (uint32_t j = 0; store && j < store->partitions_count; j++)
+			if (!nam__kv_partition_sound(&store->partitions[j], &diag))
+				sim_fail(stage, "the store, server %u: %s", server->options.id,
+					diag.text);
+	}
+}
+
+/* Its memory is others' once no handler is at work on it. */
+static bool
+is_freed(const struct sim_stage *stage)
+{
+	for (uint32_t i = 0; i < stage->cluster.count; i++)
+		if (stage->cluster.servers[i].server &&
+			atomic_load(&stage->cluster.servers[i].server->stores.dropped_count))
+			return false;
+	return true;
+}
+
+static void
+drop(struct sim_stage *stage, struct nam_worker *worker)
+{
+	int rc = nam_kv_drop(worker, STORE);
+
+	if (rc)
+		sim_fail(stage, "dropping the store: %s", nam_err_name(rc));
+	for (uint32_t i = 0; i < IDLES_MAX && !is_freed(stage); i++)
+		nam_sleep_ns(IDLE_NS);
+	if (!is_freed(stage))
+		sim_fail(stage, "the store was dropped and is not freed");
+	stage->kv.bytes = 0;
+}
+
+void
+sim_kv_end(struct sim_stage *stage, struct nam_worker *worker)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		abort();
+	session->actor = &stage->actors[SIM_DIRECTOR];
+	session->worker = worker;
+	session->kv = stage->kv.handle;
+	for (uint64_t number = 0; number < KEYS; number++) {
+		int rc = get(session, number);
+
+		if (rc && rc != -NAM_E_NOTFOUND && !nam_sim_counted().server_kills)
+			sim_fail(stage, "the store, the last GET of key %llu: %s",
+				(unsigned long long)number, nam_err_name(rc));
+	}
+	for (uint32_t i = 0; i < stage->cluster.count; i++)
+		if (stage->cluster.servers[i].server &&
+			nam_sim_process_alive(stage->cluster.servers[i].process))
+			check_parts(stage, stage->cluster.servers[i].server);
+	nam_kv_close(stage->kv.handle);
+	free(session);
+	if (!nam_sim_counted().server_kills)
+		drop(stage, worker);
+}

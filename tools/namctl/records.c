@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.c -- record stores: which there are, what they hold, and their end. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "namctl.h"
+
+static const char *
+algorithm_name(const struct nam_records_options *options)
+{
+	static const char *const names[] = { "unknown", "fast", "small", "hybrid", "none" };
+
+	return names[options->algorithm <= NAM_RAMP_NONE ? options->algorithm : 0];
+}
+
+static const char *
+commit_name(const struct nam_records_options *options)
+{
+	return options->commit == NAM_RECORDS_SERVED ? "memory servers" : "clients";
+}
+
+static int
+failed(struct ctl *ctl, const char *name, int rc)
+{
+	if (rc != -NAM_E_NOINDEX)
+		return ctl_worker_failed(ctl, name, rc);
+	ctl_complain("there is no record store '%s': namctl records list shows which there are "
+		     "(NAM_E_NOINDEX)", name);
+	return NAM_EXIT_NOINDEX;
+}
+
+static int
+list_one(void *arg, const char *name)
+{
+	if (arg)
+		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
+	else
+		puts(name);
+	return 0;
+}
+
+int
+ctl_records_list(struct ctl *ctl, char **args)
+{
+	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *names = object ? cJSON_AddArrayToObject(object, "record_stores") : NULL;
+	int rc = nam_records_list(ctl->worker, list_one, names); /* SUSPENDS */
+
+	(void)args;
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, "listing the record stores", rc);
+	}
+	if (object)
+		ctl_json_print(object);
+	return NAM_EXIT_OK;
+}
+
+static void
+print_stat(const char *name, const struct nam_records_options *is,
+	const struct nam_records_stat *stat)
+{
+	char values[24], remote[24];
+
+	printf("record store     %s\n", name);
+	printf("algorithm        RAMP %s\n", algorithm_name(is));
+	printf("committed by     %s\n", commit_name(is));
+	printf("records          %" PRIu64 ", and %" PRIu64 " deleted\n", stat->records,
+		stat->keys - stat->records);
+	printf("values           %s\n", ctl_bytes(values, stat->value_bytes));
+	printf("memory           %s on %u memory servers; and index %s.keys\n",
+		ctl_bytes(remote, stat->remote_bytes), stat->servers, name);
+}
+
+static void
+json_stat(const char *name, const struct nam_records_options *is,
+	const struct nam_records_stat *stat)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "record_store", name);
+	cJSON_AddStringToObject(object, "algorithm", algorithm_name(is));
+	cJSON_AddStringToObject(object, "committed_by", commit_name(is));
+	ctl_json_u64(object, "servers", stat->servers);
+	ctl_json_u64(object, "keys", stat->keys);
+	ctl_json_u64(object, "records", stat->records);
+	ctl_json_u64(object, "value_bytes", stat->value_bytes);
+	ctl_json_u64(object, "remote_bytes", stat->remote_bytes);
+	ctl_json_print(object);
+}
+
+int
+ctl_records_stat(struct ctl *ctl, char **args)
+{
+	struct nam_records_stat stat = { 0 };
+	struct nam_records *records;
+	int rc = nam_records_open(ctl->worker, args[0], 0, &records); /* SUSPENDS */
+
+	if (rc)
+		return failed(ctl, args[0], rc);
+	rc = nam_records_stat(ctl->worker, records, &stat); /* SUSPENDS */
+	if (!rc && ctl->json)
+		json_stat(args[0], nam_records_properties(records), &stat);
+	else if (!rc)
+		print_stat(args[0], nam_records_properties(records), &stat);
+	nam_records_close(records);
+	return rc ? failed(ctl, args[0], rc) : NAM_EXIT_OK;
+}
+
+int
+ctl_records_drop(struct ctl *ctl, char **args)
+{
+	int rc = nam_records_drop(ctl->worker, args[0]); /* SUSPENDS */
+
+	if (rc)
+		return failed(ctl, args[0], rc);
+	ctl_say(ctl, "dropped %s", args[0]);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "dropped", args[0]);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}

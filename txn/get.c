@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get.c -- transactions that read, by RAMP.
+ *
+ * First round: for each record its latest version, by the address in the cache, by its head, or by
+ * asking its memory server.  What versions say of the others of their transactions (fracture.c)
+ * tells which records have to be read again, in a newer version: second round.  That is there, for
+ * all versions of a transaction are before any is committed; and stays as long as this operation
+ * lasts, which began before anything newer was committed, or would have found that.  Where it has
+ * been replaced all the same, the latest is taken, and what that says is looked at anew.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "txn_internal.h"
+
+#define ATTEMPTS_MAX 64u
+
+/* ---- one version ----------------------------------------------------------------------------- */
+
+/* Look at the head; what led elsewhere was stale. */
+static void
+by_head(const struct nam__txn *txn, struct nam__item *item)
+{
+	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE :
+		txn->records->options.commit == NAM_RECORDS_SERVED ? NAM__ITEM_ASK :
+		NAM__ITEM_HEAD;
+	item->via = NAM__VIA_HEAD;
+	item->at = NAM_GADDR_NULL;
+	item->timestamp = 0;
+}
+
+static void
+begin(const struct nam__txn *txn, struct nam__item *item)
+{
+	by_head(txn, item);
+	if (nam_gaddr_is_null(item->place.at) || !txn->records->star)
+		return;
+	item->at = item->place.at;
+	item->timestamp = item->place.timestamp;
+	item->via = NAM__VIA_CACHE;
+	item->state = NAM__ITEM_VERSION;
+}
+
+static int
+ask(struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item)
+{
+	uint32_t bytes;
+	int rc;
+
+	if (item->state == NAM__ITEM_HEAD)
+		nam_batch_read(batch, item->head, &item->word, sizeof(item->word));
+	if (item->state != NAM__ITEM_VERSION)
+		return 0;
+	bytes = nam__version_at_bytes(item->at);
+	rc = nam__item_room(txn, item, bytes);
+	if (!rc)
+		nam_batch_read(batch, item->at, item->image, bytes);
+	return rc;
+}
+
+static bool
+key_is(const struct nam_version *version, const struct nam__item *item)
+{
+	return version->key_bytes == item->key_bytes &&
+		memcmp(nam__version_key(version), item->key, item->key_bytes) == 0;
+}
+
+/* A key whose id begins like this one's was written, too: it has nothing to do with it. */
+static void
+forget_alien(const struct nam__txn *txn, struct nam__item *item)
+{
+	item->alien = item->head.raw;
+	item->head = NAM_GADDR_NULL;
+	by_head(txn, item);
+}
+
+static int
+version_came(struct nam__txn *txn, struct nam__item *item)
+{
+	const struct nam_version *version = item->image;
+	enum nam_restart_cause cause = NAM_RESTART_TORN;
+
+	if (!nam__version_whole(version, item->at, txn->records->store))
+		goto again;
+	cause = NAM_RESTART_DEAD;
+	if (NAM_GUARD(VERSION_SELF) && (version->head != item->head.raw ||
+		(item->timestamp && version->timestamp != item->timestamp)))
+		goto again;
+	cause = NAM_RESTART_SUPERSEDED;
+	if (NAM_GUARD(SUPERSEDED) && item->via == NAM__VIA_CACHE &&
+		version->current != version->timestamp)
+		goto again;
+	if (!key_is(version, item)) {
+		if (item->via != NAM__VIA_SIBLING)
+			return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT,
+				"record store '%s': two keys have the same 128 bits of hash",
+				txn->records->name);
+		forget_alien(txn, item);
+		return 0;
+	}
+	item->timestamp = version->timestamp;
+	item->latest = item->via != NAM__VIA_SIBLING;
+	item->state = NAM__ITEM_HERE;
+	return 0;
+
+again:
+	nam__count_restart(txn->worker, cause);
+	by_head(txn, item);
+	return 0;
+}
+
+static int
+came(struct nam__txn *txn, struct nam__item *item)
+{
+	if (item->state == NAM__ITEM_VERSION || item->state == NAM__ITEM_CAME)
+		return version_came(txn, item);
+	if (item->state != NAM__ITEM_HEAD)
+		return 0;
+	if (!item->word) {
+		item->latest = true;
+		item->state = NAM__ITEM_NOWHERE;
+	} else {
+		item->at.raw = item->word;
+		item->state = NAM__ITEM_VERSION;
+	}
+	return 0;
+}
+
+/* By READ and, of the others, by request; 1: there was something to do. */
+NAM_FIBER_FN static int
+read_some(struct nam__txn *txn)
+{
+	struct nam_batch batch;
+	bool asking = false;
+	int rc = 0;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		rc = ask(txn, &batch, &txn->items[i]);
+		asking |= txn->items[i].state == NAM__ITEM_ASK;
+	}
+	if (rc || (!batch.count && !asking))
+		return rc;
+	if (txn->attempts++ == ATTEMPTS_MAX)
+		return -NAM_E_RESTART_DEAD;
+	nam_race_point("records.read");
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state != NAM__ITEM_ASK)
+			rc = came(txn, &txn->items[i]);
+	if (!rc && asking)
+		rc = nam__served_get(txn, false); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state == NAM__ITEM_CAME)
+			rc = came(txn, &txn->items[i]);
+	return rc ? rc : 1;
+}
+
+/* Until every item is here or nowhere. */
+NAM_FIBER_FN static int
+read_all(struct nam__txn *txn)
+{
+	int rc;
+
+	do
+		rc = read_some(txn); /* SUSPENDS */
+	while (rc > 0);
+	return rc;
+}
+
+/* ---- all of a transaction -------------------------------------------------------------------- */
+
+/* RAMP-Small: which versions there would be, and then the latest of those of all of them. */
+NAM_FIBER_FN static int
+read_stamps(struct nam__txn *txn)
+{
+	int rc = nam__served_get(txn, true); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].stamp)
+			txn->stamps[txn->stamps_count++] = txn->items[i].stamp;
+	return nam__fracture_small(txn); /* SUSPENDS */
+}
+
+/*
+ * What was found by way of a sibling has not been committed yet.  Its writer is about to, or dead;
+ * it is done for it, or else who reads this record alone, and again, would go back in time.
+ */
+NAM_FIBER_FN static int
+commit_for_others(struct nam__txn *txn)
+{
+	enum nam__item_state states[NAM_RECORDS_MAX];
+	bool any = false;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		states[i] = item->state;
+		item->state = NAM__ITEM_DONE;
+		if (states[i] == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING) {
+			item->state = NAM__ITEM_HEAD;
+			any = true;
+		}
+	}
+	if (any)
+		rc = txn->records->options.commit == NAM_RECORDS_SERVED ?
+			nam__served_commit(txn, false) : /* SUSPENDS */
+			nam__txn_commit(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].state = states[i];
+	return rc;
+}
+
+/*
+ * Whether versions may have gone by now that were to be found by their timestamps when the first of
+ * these was heard of.  A quarter less than they stay, for clocks do not run alike.
+ */
+static bool
+is_too_late(const struct nam__txn *txn)
+{
+	enum nam_ramp algorithm = txn->records->options.algorithm;
+
+	return (algorithm == NAM_RAMP_SMALL || algorithm == NAM_RAMP_HYBRID) && txn->count > 1 &&
+		nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
+}
+
+NAM_FIBER_FN static int
+read_rounds(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	txn->since_ns = nam_now_ns();
+	txn->stamps_count = 0;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		begin(txn, &txn->items[i]);
+		txn->items[i].stamp = 0;
+	}
+	if (txn->records->options.algorithm == NAM_RAMP_SMALL)
+		rc = read_stamps(txn); /* SUSPENDS */
+	while (!rc) {
+		rc = read_all(txn); /* SUSPENDS */
+		if (!rc)
+			rc = nam__fractured(txn); /* SUSPENDS */
+		if (rc <= 0)
+			break;
+		rc = 0;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+get_all(struct nam__txn *txn)
+{
+	int rc;
+
+	do
+		rc = read_rounds(txn); /* SUSPENDS */
+	while (!rc && is_too_late(txn));
+	return rc ? rc : commit_for_others(txn); /* SUSPENDS */
+}
+
+static void
+answer(const struct nam__item *item, struct nam_record_get *get)
+{
+	const struct nam_version *version = item->image;
+
+	get->value_bytes = 0;
+	get->timestamp = 0;
+	get->rc = -NAM_E_NOTFOUND;
+	if (item->state != NAM__ITEM_HERE)
+		return;
+	get->timestamp = version->timestamp;
+	if (version->deleted)
+		return;
+	get->value_bytes = version->value_bytes;
+	get->rc = version->value_bytes > get->size ? -NAM_E_LIMIT : 0;
+	if (!get->rc && version->value_bytes)
+		memcpy(get->value, nam__version_value(version), version->value_bytes);
+}
+
+int
+nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
+	struct nam_record_get *gets, uint32_t count)
+{
+	struct nam__txn *txn;
+	bool again;
+	int rc = 0;
+
+	if (!count || count > NAM_RECORDS_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': %u records; a "
+			"transaction has 1 to %u", records->name, count, NAM_RECORDS_MAX);
+	txn = nam__txn_new(worker, records);
+	if (!txn)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count && rc >= 0; i++) {
+		rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
+		txn->item_of[i] = (uint8_t)rc;
+	}
+	if (rc >= 0)
+		rc = nam__txn_locate(txn); /* SUSPENDS */
+	if (!rc) {
+		nam__op_begin(worker, NAM_OP_GET_ALL);
+		rc = get_all(txn); /* SUSPENDS */
+		if (!rc)
+			nam__txn_note(txn);
+		nam__op_end(worker);
+	}
+	for (uint32_t i = 0; i < count && !rc; i++)
+		answer(&txn->items[txn->item_of[i]], &gets[i]);
+	nam__txn_free(txn);
+	return rc;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * records.h -- records on the memory servers, read and written by RAMP transactions.
+ *
+ * A record is bytes under a key of bytes.  A transaction reads several (nam_records_get_all) or
+ * writes several (nam_records_put_all), wherever they lie, and is read atomic: whoever reads sees
+ * all that another transaction wrote to the records that it reads, or something newer, or none of
+ * it (P. Bailis et al., "Scalable Atomic Visibility with RAMP Transactions", SIGMOD 2014:
+ * RAMP-Fast).  Nobody waits for anybody.  Of two transactions that write the same record the one
+ * with the later timestamp wins; timestamps are unique, later than all that the client has seen,
+ * and later than what they replace.
+ *
+ * Memory servers do nothing here: versions are prepared by WRITE and committed by CAS, found by
+ * cached addresses and READ (txn/README.md).
+ *
+ * Every function takes the calling thread's worker and may be called from its fibers.  A handle may
+ * be shared by all workers of the client that opened it, which are one session: it reads what it
+ * has written, and nothing older than what it has read.
+ *
+ * ERRORS: every function that suspends may also return
+ *	-ENOMEM			this host has no memory left
+ *	-NAM_E_FABRIC_*		a memory server is gone or does not answer
+ *	-NAM_E_REMOTE_CORRUPT	remote memory is not as it should be; or the store was dropped
+ * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
+ */
+#ifndef NAM_TXN_RECORDS_H
+#define NAM_TXN_RECORDS_H
+
+#include <stdint.h>
+
+#include "../compute/client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nam_records;
+
+#define NAM_RECORDS_NAME_BYTES_MAX 58u	/* its index's name is longer by 5 */
+#define NAM_RECORD_KEY_BYTES_MAX 255u	/* and 1 at least */
+#define NAM_RECORD_VALUE_BYTES_MAX 1048576u	/* 0 is a value, too */
+#define NAM_RECORDS_MAX 32u		/* in one transaction */
+
+/* How a reader finds out that it has half of a transaction: what versions say of the others. */
+enum nam_ramp {
+	NAM_RAMP_FAST = 1,		/* which they are: 1 round, or 2 */
+	NAM_RAMP_SMALL = 2,		/* nothing: always 2 rounds */
+	NAM_RAMP_HYBRID = 3,		/* a Bloom filter of their keys: 1 round, or 2 */
+	NAM_RAMP_NONE = 4,		/* nothing, and nobody looks: not read atomic */
+};
+
+/* Who moves the heads of records. */
+enum nam_records_commit {
+	NAM_RECORDS_ONESIDED = 1,	/* clients, by CAS; only with RAMP_FAST */
+	NAM_RECORDS_SERVED = 2,		/* memory servers, asked by request: PUT, PUT+ */
+};
+
+struct nam_records_options {
+	enum nam_ramp algorithm;	/* default fast */
+	enum nam_records_commit commit;	/* default one-sided */
+};
+
+/* The defaults above. */
+void nam_records_options_init(struct nam_records_options *options);
+
+/**
+ * nam_records_create -- make an empty record store and enter it into the catalog.
+ *
+ * @name	1 to NAM_RECORDS_NAME_BYTES_MAX printable bytes without blanks.  "<name>.keys" will
+ *		be the name of an index, which is the store's and nobody else's to change
+ *
+ * @options	NULL: the defaults
+ *
+ * It outlives its creator and ends with nam_records_drop(), or with the memory servers.
+ *
+ * Returns 0 or a negative code:
+ *	-EINVAL			the name, an option, or options that do not go together
+ *	-NAM_E_INDEX_EXISTS	one of the names is taken
+ *	-NAM_E_REMOTE_FULL	no memory server has room
+ *	-NAM_E_LIMIT		the catalog is full
+ *
+ * Suspends:	yes.
+ * Cost:	that of nam_index_create(), 1 WRITE and 2 RPCs.
+ */
+NAM_FIBER_FN int nam_records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options) NAM_MUST_CHECK;
+
+/**
+ * nam_records_open -- find a record store by its name.
+ *
+ * @cache_bytes	of this process: half for the addresses of versions, 64 bytes each, half for inner
+ *		nodes of the index that leads to records.  0 keeps none of either
+ *
+ * Returns 0 or a negative code:
+ *	-EINVAL			the name
+ *	-NAM_E_NOINDEX		nothing has that name
+ *	-NAM_E_KIND		that is the name of something else
+ *	-NAM_E_CLUSTER		records lie on memory servers that the cluster text lacks
+ *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
+ *	-NAM_E_FABRIC_VERSION	it was made by a library with another format
+ *
+ * Suspends:	yes.
+ * Cost:	1 RPC, 1 READ, and that of nam_index_open().
+ */
+NAM_FIBER_FN int nam_records_open(struct nam_worker *worker, const char *name,
+	uint64_t cache_bytes, struct nam_records **ret_records) NAM_MUST_CHECK;
+
+/* No operation may be under way.  NULL is nothing. */
+void nam_records_close(struct nam_records *records);
+
+/* What it was made with. */
+const struct nam_records_options *nam_records_properties(const struct nam_records *records);
+
+/**
+ * nam_records_star -- whether this handle reads by cached addresses (GET*), or asks memory servers
+ * (GET, GET+).  By default it reads, where versions name their siblings.
+ *
+ * Returns 0; or -EINVAL, and the diag says why: heads are one-sided, and there is nobody to ask; or
+ * the algorithm is not RAMP_FAST, and who reads by address would not notice what it has half of.
+ */
+int nam_records_star(struct nam_worker *worker, struct nam_records *records, int star)
+	NAM_MUST_CHECK;
+
+/**
+ * nam_records_drop -- take the name away, then give the memory of all records back.
+ *
+ * Close other handles first: what they do from then on fails, or is lost.
+ *
+ * Returns 0 or a negative code, as nam_records_open(); a store part of which is lost is dropped,
+ * too, and what is left of it stays allocated.
+ *
+ * Suspends:	yes.
+ * Cost:	3 round trips for each 32 records, and that of nam_index_drop().
+ */
+NAM_FIBER_FN int nam_records_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
+
+/* What is not 0 ends the list, and is what nam_records_list() returns. */
+typedef int (*nam_records_list_fn)(void *arg, const char *name);
+
+/* The names of all record stores, in their order.  Cost: 1 RPC for each 56 names, and 1. */
+NAM_FIBER_FN int nam_records_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
+	NAM_MUST_CHECK;
+
+/* One of those to be read: the first four are the caller's. */
+struct nam_record_get {
+	const void *key;
+	uint32_t key_bytes;
+	uint32_t size;			/* room at value */
+	void *value;
+	uint32_t value_bytes;		/* out: its length, also where there is not room enough */
+	int rc;				/* out: 0; -NAM_E_NOTFOUND; -NAM_E_LIMIT: no room */
+	uint64_t timestamp;		/* out: of who wrote or deleted it; 0: nobody ever did */
+};
+
+/**
+ * nam_records_get_all -- read some records, of one moment as far as transactions go.
+ *
+ * @gets	`count`, 1 .. NAM_RECORDS_MAX.  A key may occur more than once
+ *
+ * Returns 0, and then each has its answer; or a negative code, and then none means anything:
+ *	-NAM_E_LIMIT		count, or the length of a key
+ *	-NAM_E_RESTART_DEAD	versions were replaced so quickly that none could be read, 64 times
+ *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	where no place of a record is cached: as
+ *				nam_index_lookup()
+ *
+ * Suspends:	yes.
+ * Cost:	1 round trip, 1 READ for each record, where the cached addresses are of the latest
+ *		versions.  Where they are not: 2 more.  Where none is cached: 2, and what
+ *		nam_index_lookup() takes for each.  Where a transaction is half committed: 1 more to
+ *		read the other half, and 2 to commit it for its writer, who may be dead; 3
+ *		where that record was not read lately.
+ * Progress:	waits for nobody, but to find a record for the first time as nam_index_lookup() does.
+ * Source:	GET* of "Accelerating Read Atomic Multi-partition Transaction with Remote Direct
+ *		Memory Access", algorithm 4; differs: txn/README.md, D1 to D4.
+ */
+NAM_FIBER_FN int nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
+	struct nam_record_get *gets, uint32_t count) NAM_MUST_CHECK;
+
+struct nam_record_put {
+	const void *key;
+	uint32_t key_bytes;
+	uint32_t value_bytes;
+	const void *value;		/* NULL: delete the record, whether it is there or not */
+};
+
+/**
+ * nam_records_put_all -- write some records, all or none.
+ *
+ * @puts	`count`, 1 .. NAM_RECORDS_MAX, no key twice
+ * @ret_timestamp	the transaction's, if it was committed; after a FABRIC code what it is if
+ *		it was, or untouched.  May be NULL
+ *
+ * Returns 0 or a negative code.  Nothing was changed after
+ *	-EINVAL			a key twice
+ *	-NAM_E_LIMIT		count, or the length of a key or value
+ *	-NAM_E_REMOTE_FULL	a memory server has no room for its part
+ *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	of a key that is new: as nam_index_insert()
+ * After a FABRIC code all of it was written, or nothing, or readers will see to it that all is.
+ *
+ * Suspends:	yes.
+ * Cost:	2 round trips: for each record 1 WRITE and 1 READ of 8 bytes, up to 20 records at a
+ *		time, then 2 CAS.  1 more where what is replaced was not read or written lately,
+ *		where somebody else commits meanwhile, or where clocks differ.  A key that is new
+ *		takes 1 lookup and 1 insert of the index, and 1 WRITE, beforehand.
+ * Progress:	waits for nobody, but for a key that is new as nam_index_insert() does.
+ * Source:	as above; preparing and committing without the memory servers is ours.
+ */
+NAM_FIBER_FN int nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, uint64_t *ret_timestamp) NAM_MUST_CHECK;
+
+struct nam_records_stat {
+	uint64_t keys;			/* that were ever put */
+	uint64_t records;		/* of those, not deleted */
+	uint64_t value_bytes;		/* of these */
+	uint64_t remote_bytes;		/* of heads and latest versions; the index has its own */
+	uint32_t servers;
+};
+
+/**
+ * nam_records_stat -- count what a store consists of; not of one moment if it is in use.
+ *
+ * Suspends:	yes.
+ * Cost:	a scan of the index, and 2 round trips for each 32 records.
+ */
+NAM_FIBER_FN int nam_records_stat(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_stat *ret_stat) NAM_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NAM_TXN_RECORDS_H */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* txn.c -- what reading and writing transactions have in common: items, places, timestamps. */
+#include <errno.h>
+#include <string.h>
+
+#include "txn_internal.h"
+
+#define CLIENT_BITS 12u
+
+_Static_assert(1u << CLIENT_BITS == NAM_CLIENTS_MAX, "a client's id fits");
+
+/* ---- timestamps ------------------------------------------------------------------------------ */
+
+/*
+ * Microseconds, so that clients that never heard of each other agree about what is later; but never
+ * one twice, and never less than what was seen.
+ */
+uint64_t
+nam__timestamp_next(struct nam_client *client)
+{
+	uint64_t now_us = nam_wall_ns() / 1000;
+	uint64_t last_us = atomic_load_explicit(&client->transaction_us, memory_order_relaxed);
+	uint64_t next_us;
+
+	do
+		next_us = now_us > last_us ? now_us : last_us + 1;
+	while (!atomic_compare_exchange_weak_explicit(&client->transaction_us, &last_us, next_us,
+		memory_order_relaxed, memory_order_relaxed));
+	return next_us << CLIENT_BITS | client->id;
+}
+
+void
+nam__timestamp_seen(struct nam_client *client, uint64_t timestamp)
+{
+	uint64_t seen_us = timestamp >> CLIENT_BITS;
+	uint64_t last_us = atomic_load_explicit(&client->transaction_us, memory_order_relaxed);
+
+	while (last_us < seen_us && !atomic_compare_exchange_weak_explicit(&client->transaction_us,
+		&last_us, seen_us, memory_order_relaxed, memory_order_relaxed))
+		continue;
+}
+
+/* ---- items ----------------------------------------------------------------------------------- */
+
+struct nam__txn *
+nam__txn_new(struct nam_worker *worker, struct nam_records *records)
+{
+	struct nam__txn *txn = nam_buffer_take(worker, sizeof(*txn));
+
+	if (!txn)
+		return NULL;
+	txn->worker = worker;
+	txn->records = records;
+	txn->count = 0;
+	txn->attempts = 0;
+	txn->timestamp = 0;
+	txn->stamps_count = 0;
+	return txn;
+}
+
+void
+nam__txn_free(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++)
+		nam_buffer_give(txn->worker, txn->items[i].image, txn->items[i].image_bytes);
+	nam_buffer_give(txn->worker, txn, sizeof(*txn));
+}
+
+int
+nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
+{
+	if (item->image_bytes >= bytes)
+		return 0;
+	nam_buffer_give(txn->worker, item->image, item->image_bytes);
+	item->image_bytes = 0;
+	item->image = nam_buffer_take(txn->worker, bytes);
+	if (!item->image)
+		return -ENOMEM;
+	item->image_bytes = bytes;
+	return 0;
+}
+
+static uint32_t
+slot_of(const struct nam_records *records, const struct nam__record_id *id)
+{
+	return records->slots[(id->word[0] >> 32) * records->servers >> 32];
+}
+
+int
+nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
+{
+	struct nam_worker *worker = txn->worker;
+	struct nam__item *item = &txn->items[txn->count];
+	struct nam__record_id id;
+
+	if (!key_bytes || key_bytes > NAM_RECORD_KEY_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': a key of %u "
+			"bytes; keys have 1 to %u", txn->records->name, key_bytes,
+			NAM_RECORD_KEY_BYTES_MAX);
+	id = nam__record_id(key, key_bytes);
+	*ret_again = false;
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].id.word[0] == id.word[0] &&
+			txn->items[i].id.word[1] == id.word[1]) {
+			*ret_again = true;
+			return (int)i;
+		}
+	nam__places_prefetch(txn->records->places, &id);
+	memset((uint8_t *)item + sizeof(item->header), 0, sizeof(*item) - sizeof(item->header));
+	item->key = key;
+	item->key_bytes = key_bytes;
+	item->id = id;
+	item->slot = slot_of(txn->records, &id);
+	return (int)txn->count++;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+int
+nam__txn_locate(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+		uint64_t head;
+		int rc;
+
+		if (nam__places_find(txn->records->places, &item->id, &item->place)) {
+			item->head = item->place.head;
+			continue;
+		}
+		rc = nam_index_lookup(txn->worker, txn->records->keys, item->id.word,
+			&head); /* SUSPENDS */
+		if (!rc)
+			item->head.raw = item->place.head.raw = head;
+		else if (rc != -NAM_E_NOTFOUND)
+			return rc;
+	}
+	return 0;
+}
+
+void
+nam__txn_note(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+		struct nam__place place = { .head = item->head, .at = item->at,
+			.timestamp = item->timestamp,
+			.epoch = item->latest ? txn->worker->current->epoch : 0 };
+
+		if (nam_gaddr_is_null(item->head))
+			continue;
+		nam__timestamp_seen(txn->records->client, item->timestamp);
+		nam__places_note(txn->records->places, &item->id, &place);
+	}
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* txn_internal.h -- what an open record store and a transaction under way are to this room. */
+#ifndef NAM_TXN_TXN_INTERNAL_H
+#define NAM_TXN_TXN_INTERNAL_H
+
+#include "../common/rpc/records_rpc.h"
+#include "../compute/compute_internal.h"
+#include "../index/index.h"
+#include "records.h"
+#include "version.h"
+
+/* ---- places.c: where records were when they were last looked at ------------------------------ */
+
+struct nam__place {
+	struct nam_gaddr head;
+	struct nam_gaddr at;		/* of the latest version; null: not known */
+	uint64_t timestamp;		/* of that */
+	uint64_t epoch;			/* local one of an operation that saw it latest; 0: none */
+};
+
+struct nam__places;
+
+/* 0 or -ENOMEM.  With too few bytes for anything *ret is NULL, which all below accept. */
+int nam__places_new(uint64_t bytes, struct nam__places **ret_places) NAM_MUST_CHECK;
+void nam__places_free(struct nam__places *places);
+/* It will be looked for soon. */
+void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *id);
+bool nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
+	struct nam__place *ret_place);
+/* Note what is newer than what is known; in doubt nothing happens.  No lock, no wait. */
+void nam__places_note(struct nam__places *places, const struct nam__record_id *id,
+	const struct nam__place *place);
+
+/* ---- a store, a transaction ------------------------------------------------------------------ */
+
+struct nam_records {
+	struct nam_client *client;
+	char name[NAM_INDEX_NAME_BYTES];
+	struct nam_records_options options;
+	bool star;			/* versions are READ by cached addresses */
+	struct nam_gaddr superblock;
+	uint64_t store;
+	uint32_t servers;
+	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
+	struct nam_index *keys;
+	struct nam__places *places;
+};
+
+/* Reading: how an address was come by. */
+enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
+
+enum nam__item_state {
+	NAM__ITEM_HEAD,			/* the head is to be READ */
+	NAM__ITEM_ASK,			/* the memory server is to be asked */
+	NAM__ITEM_CAME,			/* its answer is in the image */
+	NAM__ITEM_VERSION,		/* the version at `at` is to be READ */
+	NAM__ITEM_HERE,
+	NAM__ITEM_NOWHERE,		/* there is no version */
+	/* committing: */
+	NAM__ITEM_HEADER,		/* the header of what is to be replaced is to be READ */
+	NAM__ITEM_SWAP,			/* the head is to be moved from `base` to `at` */
+	NAM__ITEM_LATE,			/* something newer is there: claim our own version */
+	NAM__ITEM_DONE,
+};
+
+/* A record of a transaction.  Lies in registered memory, for the sake of the first three. */
+struct nam__item {
+	struct nam_version header;	/* the first is anything before it is READ */
+	uint64_t word;			/* the head, as READ or as a CAS found it */
+	uint64_t claim;			/* what a CAS found in the `current` of a version */
+	enum nam__item_state state;
+	enum nam__via via;
+	const void *key;
+	uint32_t key_bytes;
+	uint32_t slot;
+	struct nam__record_id id;
+	struct nam_gaddr head;		/* null: no record of that key is known */
+	struct nam_gaddr at;		/* of the version; the tag says its length */
+	uint64_t timestamp;		/* of the version; 0: any will do */
+	struct nam_version *image;
+	uint32_t image_bytes;		/* room there */
+	bool latest;			/* it was, some time during this operation */
+	bool owned;			/* it is this transaction's */
+	uint64_t stamp;			/* a timestamp that it has been asked for, or has */
+	uint64_t alien;			/* head of another record whose id begins alike */
+	bool asked;			/* a request is in the batch */
+	struct nam_gaddr base;		/* committing: what the head led to, */
+	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
+	struct nam__place place;	/* as it was cached */
+};
+
+struct nam__txn {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	uint32_t count;
+	uint32_t attempts;
+	uint64_t timestamp;
+	uint64_t since_ns;		/* of the first round of a transaction that reads */
+	uint32_t stamps_count;
+	uint64_t stamps[NAM_RECORDS_MAX];	/* to ask memory servers for */
+	uint8_t item_of[NAM_RECORDS_MAX];	/* of each that the caller named */
+	struct nam__item items[NAM_RECORDS_MAX];
+};
+
+/* txn.c: one without items; NULL: no memory.  And its end, buffers included. */
+struct nam__txn *nam__txn_new(struct nam_worker *worker, struct nam_records *records);
+void nam__txn_free(struct nam__txn *txn);
+/* An item for a key; its number, or -NAM_E_LIMIT.  *ret_again: there was one already. */
+int nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
+	NAM_MUST_CHECK;
+/* Room for an image of so many bytes. */
+int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes) NAM_MUST_CHECK;
+/* Fill in what is known of where the items are: from the cache, or from the index. */
+NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Tell the cache what has been learned. */
+void nam__txn_note(struct nam__txn *txn);
+
+/* A timestamp that was never given out; and take note of one that somebody else gave out. */
+uint64_t nam__timestamp_next(struct nam_client *client);
+void nam__timestamp_seen(struct nam_client *client, uint64_t timestamp);
+
+/*
+ * commit.c: a head has been READ, into item->word: HEADER, SWAP, or DONE if that is the version to
+ * be committed.
+ */
+void nam__item_base_found(struct nam__txn *txn, struct nam__item *item);
+/* READ the headers that are missing: no item is in the state HEAD or HEADER any more. */
+NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
+/*
+ * Move the heads of all items that are not DONE to their versions, unless something newer is there.
+ * All are DONE afterwards; or a negative code is returned, and some may be.
+ */
+NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
+
+void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
+
+/*
+ * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;
+ * 0: it is not; or a negative code.
+ */
+NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Small, after its first round: ask for all, now that the timestamps are known. */
+NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
+ * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be.
+ */
+NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
+/* Sets item->base_timestamp of all. */
+NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Those that are not DONE. */
+NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn, bool abort) NAM_MUST_CHECK;
+/* Retire what of these records nobody will ask for any more. */
+NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+#endif /* NAM_TXN_TXN_INTERNAL_H */

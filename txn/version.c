@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* version.c -- versions of records as blocks of memory. */
+#include <stddef.h>
+#include <string.h>
+
+#include "../common/guard.h"
+#include "../common/hash.h"
+#include "version.h"
+
+#define FINE_STRIDES_MAX 1024u
+#define STRIDES_PER_DOUBLING 8u
+
+_Static_assert(NAM__VERSION_BYTES_MAX / NAM_GADDR_UNIT_BYTES <= UINT16_MAX, "a tag holds it");
+
+struct nam__record_id
+nam__record_id(const void *key, uint32_t key_bytes)
+{
+	static const char salt[8] = { 'n', 'a', 'm', ':', 'k', 'e', 'y', ':' };
+	uint8_t salted[sizeof(salt) + 256];
+
+	memcpy(salted, salt, sizeof(salt));
+	memcpy(salted + 8, key, key_bytes);
+	return (struct nam__record_id){ {
+		nam_hash64(key, key_bytes),
+		nam_hash64(salted, key_bytes + 8),
+	} };
+}
+
+uint32_t
+nam__version_stride(uint32_t bytes)
+{
+	uint32_t step = NAM_GADDR_UNIT_BYTES;
+
+	if (bytes > FINE_STRIDES_MAX)
+		step = (1u << (31 - __builtin_clz(bytes - 1))) / STRIDES_PER_DOUBLING;
+	return (bytes + step - 1) / step * step;
+}
+
+static uint64_t
+image_hash(const struct nam_version *version, uint32_t length, struct nam_gaddr at)
+{
+	const size_t from = offsetof(struct nam_version, timestamp);
+
+	return nam_mix64(nam_hash64((const uint8_t *)version + from, length - from) ^
+		nam_mix64(at.raw));
+}
+
+static uint32_t
+length_of(const struct nam_version *version)
+{
+	return nam__version_length(version->about_bytes, version->key_bytes, version->value_bytes);
+}
+
+/* A key's id is a hash already: 4 of its bytes are as good as 4 hashes. */
+void
+nam__filter_add(struct nam_version_filter *filter, uint64_t key_id)
+{
+	for (unsigned i = 0; i < 4; i++, key_id >>= 8)
+		filter->bits[(key_id & 0xff) / 64] |= 1ull << key_id % 64;
+}
+
+bool
+nam__filter_has(const struct nam_version_filter *filter, uint64_t key_id)
+{
+	for (unsigned i = 0; i < 4; i++, key_id >>= 8)
+		if (!(filter->bits[(key_id & 0xff) / 64] >> key_id % 64 & 1))
+			return false;
+	return true;
+}
+
+void
+nam__version_seal(struct nam_version *version, struct nam_gaddr at)
+{
+	version->current = version->timestamp;
+	version->hash = image_hash(version, length_of(version), at);
+}
+
+bool
+nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store)
+{
+	uint32_t bytes = nam__version_at_bytes(at);
+
+	/* Lengths first: they say how much the hash is of. */
+	if (bytes < sizeof(*version) || version->value_bytes > bytes ||
+		nam__version_bytes(length_of(version)) != bytes)
+		return false;
+	if (NAM_GUARD(VERSION_HASH) &&
+		version->hash != image_hash(version, length_of(version), at))
+		return false;
+	return version->store == store;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * version.h -- versions of records as blocks of memory (common/layout.h): made, checked, taken
+ * apart.  Knows no fabric.
+ */
+#ifndef NAM_TXN_VERSION_H
+#define NAM_TXN_VERSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../common/error.h"
+#include "../common/gaddr.h"
+#include "../common/layout.h"
+
+#define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; what one buffer takes */
+
+/* What leads to a key's head: two hashes of it that have nothing to do with each other. */
+struct nam__record_id {
+	uint64_t word[2];
+};
+
+struct nam__record_id nam__record_id(const void *key, uint32_t key_bytes);
+
+static inline uint32_t
+nam__version_length(uint32_t about_bytes, uint32_t key_bytes, uint32_t value_bytes)
+{
+	return (uint32_t)sizeof(struct nam_version) + about_bytes + key_bytes + value_bytes;
+}
+
+/* What a READ or WRITE of it takes: its length in whole units. */
+static inline uint32_t
+nam__version_bytes(uint32_t length)
+{
+	return (length + NAM_GADDR_UNIT_BYTES - 1) / NAM_GADDR_UNIT_BYTES * NAM_GADDR_UNIT_BYTES;
+}
+
+/*
+ * The stride of the block that holds so many bytes: 16 sizes in steps of 64, then 8 for each
+ * doubling, so that there are few, and at most an eighth of a block is not used.
+ */
+uint32_t nam__version_stride(uint32_t bytes);
+
+/* An address of a version says how long it is. */
+static inline struct nam_gaddr
+nam__version_at(struct nam_gaddr block, uint32_t bytes)
+{
+	return nam_gaddr_tagged(block, (uint16_t)(bytes / NAM_GADDR_UNIT_BYTES));
+}
+
+static inline uint32_t
+nam__version_at_bytes(struct nam_gaddr at)
+{
+	return nam_gaddr_tag(at) * NAM_GADDR_UNIT_BYTES;
+}
+
+/* What it says of the others: a struct nam_version_sibling each, or a nam_version_filter. */
+static inline void *
+nam__version_about(struct nam_version *version)
+{
+	return version + 1;
+}
+
+static inline const void *
+nam__version_about_const(const struct nam_version *version)
+{
+	return version + 1;
+}
+
+static inline const uint8_t *
+nam__version_key(const struct nam_version *version)
+{
+	return (const uint8_t *)(version + 1) + version->about_bytes;
+}
+
+static inline const uint8_t *
+nam__version_value(const struct nam_version *version)
+{
+	return nam__version_key(version) + version->key_bytes;
+}
+
+void nam__filter_add(struct nam_version_filter *filter, uint64_t key_id);
+bool nam__filter_has(const struct nam_version_filter *filter, uint64_t key_id);
+
+/* All is filled in but `current`, which is set to the timestamp, and the hash. */
+void nam__version_seal(struct nam_version *version, struct nam_gaddr at);
+
+/* Whether what was READ at `at`, as many bytes as that says, is a whole version of the store. */
+bool nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store);
+
+#endif /* NAM_TXN_VERSION_H */
