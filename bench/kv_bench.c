@@ -14,7 +14,6 @@
 #include "requests.h"
 
 #define KEY_BYTES 16u
-#define ZIPF_THETA 0.99
 /* Lengths as of the texts of which Su et al. tell: 1 to 899 bytes, 43 on average. */
 #define MIXED_MEAN 43.0
 #define MIXED_MAX 899u
@@ -91,11 +90,8 @@ fill_main(struct crew_member *member, void *arg)
 		rc = nam_kv_put(member->worker, part->kv, room.key, KEY_BYTES, room.value,
 			room.bytes); /* SUSPENDS */
 	}
-	if (!rc)
-		return;
-	findings_failed(&bench->findings, rc, "filling the store",
-		nam_worker_diag(member->worker));
-	bench->findings.fatal = rc;
+	if (rc)
+		requests_failed(part, rc, "filling the store");
 }
 
 static int
@@ -110,9 +106,7 @@ begin(struct requests *bench)
 	options.mode = NAM_KV_STORE;
 	options.partitions = o->partitions;
 	options.memory_bytes = memory_bytes(bench);
-	(void)snprintf(bench->name, sizeof(bench->name), "bench-kv-%u",
-		nam_client_id(bench->client));
-	zipf_init(&bench->zipf, o->keys, ZIPF_THETA);
+	requests_keys_init(bench);
 	rc = nam_kv_create(worker, bench->name, &options); /* SUSPENDS */
 	if (rc) {
 		bench->name[0] = '\0';
@@ -142,17 +136,13 @@ end(struct requests *bench)
 static void
 prepare(struct requests_part *part, void *arg)
 {
-	struct requests *bench = part->bench;
-	const struct requests_options *o = &bench->options;
 	struct room *room = arg;
 
-	room->number = o->zipfian ? zipf_next(&bench->zipf, &part->rng) :
-		nam_rng_below(&part->rng, o->keys);
-	room->get = (double)nam_rng_below(&part->rng, 1u << 20) <
-		o->get_percent * (1u << 20) / 100;
+	room->number = requests_draw(part->bench, &part->rng);
+	room->get = requests_reads(part);
 	key_fill(room->number, room->key);
 	if (!room->get)
-		room->bytes = value_fill(o, room->number, room->value);
+		room->bytes = value_fill(&part->bench->options, room->number, room->value);
 }
 
 NAM_FIBER_FN static int
@@ -190,7 +180,7 @@ print(const struct requests *bench)
 
 	(void)snprintf(bytes, sizeof(bytes), "%u", o->value_bytes);
 	printf("  store       %" PRIu64 " keys of %u bytes, %s; values of %s bytes; %g %% GET\n",
-		o->keys, KEY_BYTES, o->zipfian ? "zipfian 0.99" : "uniform",
+		o->keys, KEY_BYTES, requests_distribution(o),
 		o->mixed ? "1 to 899" : bytes, o->get_percent);
 }
 
@@ -199,13 +189,8 @@ json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 
-	report_number(object, "keys", (double)o->keys);
 	report_number(object, "get_percent", o->get_percent);
-	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
-	if (o->mixed)
-		cJSON_AddStringToObject(object, "value_bytes", "mixed");
-	else
-		report_number(object, "value_bytes", o->value_bytes);
+	requests_keys_json(o, object);
 }
 
 int

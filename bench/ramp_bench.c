@@ -16,7 +16,6 @@
 #include "bench.h"
 #include "requests.h"
 
-#define ZIPF_THETA 0.99
 #define KEY_BYTES 8u
 #define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
 #define CACHE_BYTES (64u << 20)
@@ -34,13 +33,6 @@ struct room {
 
 /* ---- transactions -------------------------------------------------------------------------- */
 
-static uint64_t
-draw(const struct requests *bench, struct nam_rng *rng)
-{
-	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
-		nam_rng_below(rng, bench->options.keys);
-}
-
 /* The records of a transaction, each once.  Where few are left to draw from it has fewer. */
 static uint32_t
 numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
@@ -49,7 +41,7 @@ numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 	uint32_t count = 0, tries = 0;
 
 	while (count < bench->options.transaction_size && tries < DRAWS_MAX) {
-		uint64_t number = draw(bench, &rng);
+		uint64_t number = requests_draw(bench, &rng);
 		bool again = false;
 
 		for (uint32_t i = 0; i < count; i++)
@@ -159,11 +151,8 @@ warm_main(struct crew_member *member, void *arg)
 			room->count); /* SUSPENDS */
 	}
 	free(room);
-	if (!rc)
-		return;
-	findings_failed(&bench->findings, rc, "reading all records once",
-		nam_worker_diag(member->worker));
-	bench->findings.fatal = rc;
+	if (rc)
+		requests_failed(part, rc, "reading all records once");
 }
 
 static void
@@ -182,11 +171,8 @@ load_main(struct crew_member *member, void *arg)
 		i += (uint64_t)crew_size(bench->crew) * LOADS)
 		rc = load_some(part, room, i); /* SUSPENDS */
 	free(room);
-	if (!rc)
-		return;
-	findings_failed(&bench->findings, rc, "loading the records",
-		nam_worker_diag(member->worker));
-	bench->findings.fatal = rc;
+	if (rc)
+		requests_failed(part, rc, "loading the records");
 }
 
 static int
@@ -200,9 +186,7 @@ begin(struct requests *bench)
 	};
 	int rc;
 
-	(void)snprintf(bench->name, sizeof(bench->name), "bench-ramp-%u",
-		nam_client_id(bench->client));
-	zipf_init(&bench->zipf, o->keys, ZIPF_THETA);
+	requests_keys_init(bench);
 	rc = nam_records_create(worker, bench->name, &options); /* SUSPENDS */
 	if (rc) {
 		bench->name[0] = '\0';
@@ -238,8 +222,7 @@ prepare(struct requests_part *part, void *arg)
 	uint64_t seed = nam_rng_next(&part->rng) | 1ull << 63;
 
 	room->count = numbers_draw(bench, seed, room->numbers);
-	room->seed = (double)nam_rng_below(&part->rng, 1u << 20) <
-		bench->options.get_percent * (1u << 20) / 100 ? 0 : seed;
+	room->seed = requests_reads(part) ? 0 : seed;
 	if (room->seed)
 		puts_fill(bench, room);
 	else
@@ -327,14 +310,6 @@ check(struct requests_part *part, void *arg)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-static const char *
-algorithm_name(enum nam_ramp algorithm)
-{
-	static const char *const names[] = { "unknown", "fast", "small", "hybrid", "none" };
-
-	return names[algorithm];
-}
-
 static uint64_t
 fractured_of(const struct requests *bench)
 {
@@ -351,10 +326,10 @@ print(const struct requests *bench)
 	const struct requests_options *o = &bench->options;
 
 	printf("  records     %" PRIu64 " of %u bytes, %s; %u to a transaction, %g %% of these "
-		"read\n", o->keys, o->value_bytes, o->zipfian ? "zipfian 0.99" : "uniform",
+		"read\n", o->keys, o->value_bytes, requests_distribution(o),
 		o->transaction_size, o->get_percent);
 	printf("  algorithm   %s; halves of transactions read %" PRIu64 "\n",
-		algorithm_name(o->algorithm), fractured_of(bench));
+		nam_ramp_name(o->algorithm), fractured_of(bench));
 }
 
 static void
@@ -362,12 +337,10 @@ json(const struct requests *bench, cJSON *object)
 {
 	const struct requests_options *o = &bench->options;
 
-	cJSON_AddStringToObject(object, "algorithm", algorithm_name(o->algorithm));
+	cJSON_AddStringToObject(object, "algorithm", nam_ramp_name(o->algorithm));
 	report_number(object, "transaction_size", o->transaction_size);
 	report_number(object, "read_ratio", o->get_percent);
-	report_number(object, "keys", (double)o->keys);
-	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
-	report_number(object, "value_bytes", o->value_bytes);
+	requests_keys_json(o, object);
 	report_number(object, "fractured", (double)fractured_of(bench));
 }
 

@@ -14,7 +14,57 @@
 #include "text.h"
 #include "ticks.h"
 
+#define ZIPF_THETA 0.99
+
+/* ---- keys --------------------------------------------------------------------------------- */
+
+void
+requests_keys_init(struct requests *bench)
+{
+	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->kind->name,
+		nam_client_id(bench->client));
+	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
+}
+
+uint64_t
+requests_draw(const struct requests *bench, struct nam_rng *rng)
+{
+	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
+		nam_rng_below(rng, bench->options.keys);
+}
+
+bool
+requests_reads(struct requests_part *part)
+{
+	return (double)nam_rng_below(&part->rng, 1u << 20) <
+		part->bench->options.get_percent * (1u << 20) / 100;
+}
+
+const char *
+requests_distribution(const struct requests_options *o)
+{
+	return o->zipfian ? "zipfian 0.99" : "uniform";
+}
+
+void
+requests_keys_json(const struct requests_options *o, cJSON *object)
+{
+	report_number(object, "keys", (double)o->keys);
+	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
+	if (o->mixed)
+		cJSON_AddStringToObject(object, "value_bytes", "mixed");
+	else
+		report_number(object, "value_bytes", o->value_bytes);
+}
+
 /* ---- measuring ---------------------------------------------------------------------------- */
+
+void
+requests_failed(struct requests_part *part, int rc, const char *what)
+{
+	findings_failed(&part->bench->findings, rc, what, nam_worker_diag(part->member->worker));
+	part->bench->findings.fatal = rc;
+}
 
 static void
 fiber_main(void *arg)
@@ -39,9 +89,7 @@ fiber_main(void *arg)
 		began = ticks_now();
 		rc = bench->kind->ask(part, room); /* SUSPENDS */
 		if (rc) {
-			findings_failed(&bench->findings, rc, "a request",
-				nam_worker_diag(part->member->worker));
-			bench->findings.fatal = rc;
+			requests_failed(part, rc, "a request");
 			break;
 		}
 		part->ended = ticks_now();

@@ -59,6 +59,23 @@ struct requests_part {
 	struct histogram latency;
 };
 
+/* ---- of kv and ramp: keys, and what is asked of them ----------------------------------------- */
+
+/* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
+void requests_keys_init(struct requests *bench);
+/* The number of the key that is asked for next. */
+uint64_t requests_draw(const struct requests *bench, struct nam_rng *rng);
+/* Whether the next request reads, or writes. */
+bool requests_reads(struct requests_part *part);
+/* How keys are drawn, for a person; and all about keys and values. */
+const char *requests_distribution(const struct requests_options *o);
+void requests_keys_json(const struct requests_options *o, cJSON *object);
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* A call of the library has failed, and that is the end. */
+void requests_failed(struct requests_part *part, int rc, const char *what);
+
 /* The whole of a subcommand. */
 int requests_main(const struct requests_kind *kind, int argc, char **argv);
 

@@ -17,43 +17,57 @@
 #define KEYS_SIMULATED 10000u
 #define MIXED_FETCHED 512u		/* as the paper does */
 
+/* Lines of more than one --help. */
+#define HELP_CLUSTER                                                                                \
+	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"    \
+	"                      sim:PROFILE: a simulated cluster\n"
+
+#define HELP_CARRIER                                                                                \
+	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"       \
+	"                      NAM_CARRIER, else srq)\n"
+
+#define HELP_FRAMES                                                                                 \
+	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"          \
+	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+
+#define HELP_HOW_LONG                                                                               \
+	"  --seconds S         how long (default 2; simulated: 0.002)\n"                            \
+	"  --clients N         simulated: processes, each with its threads (default 1)\n"           \
+	"  --memservers N      simulated (default 1)\n"                                             \
+	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+
+#define HELP_END                                                                                    \
+	"  --json FILE         results as JSON; - for standard output\n"                            \
+	"  --quiet             no table\n"                                                          \
+	"  --help              this text\n"                                                         \
+	"\n"                                                                                        \
+	NAM_EXIT_HELP
+
 static const char rpc_help[] =
 	"Usage: nam-bench rpc --cluster CLUSTER [OPTION]...\n"
 	"Requests to memory servers, closed loop: every reply is checked.\n"
 	"\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
-	"                      sim:PROFILE: a simulated cluster\n"
-	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"
-	"                      NAM_CARRIER, else srq)\n"
+	HELP_CLUSTER
+	HELP_CARRIER
 	"  --bytes N           of a request's body, 8 to 4072 (default 32)\n"
 	"  --reply-bytes N     of a reply's body, 0 to 4072 (default 32)\n"
 	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
 	"                      are not the body's (default: as many as this reply takes)\n"
-	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"
-	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+	HELP_FRAMES
 	"  --threads N         (default 1)\n"
 	"  --fibers N          of each thread, a request each (default 1)\n"
 	"  --ops N             how many in all, or\n"
-	"  --seconds S         how long (default 2; simulated: 0.002)\n"
-	"  --clients N         simulated: processes, each with its threads (default 1)\n"
-	"  --memservers N      simulated (default 1)\n"
-	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	HELP_HOW_LONG
 	"  --seed N            of the simulation (default 1)\n"
-	"  --json FILE         results as JSON; - for standard output\n"
-	"  --quiet             no table\n"
-	"  --help              this text\n"
-	"\n"
-	NAM_EXIT_HELP;
+	HELP_END;
 
 static const char kv_help[] =
 	"Usage: nam-bench kv --cluster CLUSTER [OPTION]...\n"
 	"A key-value store that memory servers keep, closed loop: it is made, filled, read and\n"
 	"written, and dropped.  Keys have 16 bytes; every value is checked.\n"
 	"\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
-	"                      sim:PROFILE: a simulated cluster\n"
-	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"
-	"                      NAM_CARRIER, else srq)\n"
+	HELP_CLUSTER
+	HELP_CARRIER
 	"  --get-percent P     of operations that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the keys that are asked for: uniform (default) or zipfian,\n"
 	"                      with a parameter of 0.99\n"
@@ -64,21 +78,13 @@ static const char kv_help[] =
 	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
 	"                      are not the value's (default: as many as a value takes; mixed:\n"
 	"                      560)\n"
-	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"
-	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+	HELP_FRAMES
 	"  --threads N         (default 1)\n"
 	"  --fibers N          of each thread, a request each (default 1)\n"
 	"  --ops N             how many in all, or\n"
-	"  --seconds S         how long (default 2; simulated: 0.002)\n"
-	"  --clients N         simulated: processes, each with its threads (default 1)\n"
-	"  --memservers N      simulated (default 1)\n"
-	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	HELP_HOW_LONG
 	"  --seed N            (default 1)\n"
-	"  --json FILE         results as JSON; - for standard output\n"
-	"  --quiet             no table\n"
-	"  --help              this text\n"
-	"\n"
-	NAM_EXIT_HELP;
+	HELP_END;
 
 static const char ramp_help[] =
 	"Usage: nam-bench ramp --cluster CLUSTER [OPTION]...\n"
@@ -86,8 +92,7 @@ static const char ramp_help[] =
 	"written, and dropped.  Every value is checked, and whether half of a transaction was\n"
 	"read.\n"
 	"\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"
-	"                      sim:PROFILE: a simulated cluster\n"
+	HELP_CLUSTER
 	"  --algorithm A       fast (default), small or hybrid; none: not read atomic\n"
 	"  --carrier C         onesided (default): prepare and commit by WRITE and CAS, get by\n"
 	"                      READ; star: get by READ, put by requests in mailboxes; plus: both\n"
@@ -102,16 +107,9 @@ static const char ramp_help[] =
 	"  --threads N         (default 1)\n"
 	"  --fibers N          of each thread, a transaction each (default 1)\n"
 	"  --ops N             transactions in all, or\n"
-	"  --seconds S         how long (default 2; simulated: 0.002)\n"
-	"  --clients N         simulated: processes, each with its threads (default 1)\n"
-	"  --memservers N      simulated (default 1)\n"
-	"  --rpc-threads N     simulated: handler threads of each (default: the profile's)\n"
+	HELP_HOW_LONG
 	"  --seed N            (default 1)\n"
-	"  --json FILE         results as JSON; - for standard output\n"
-	"  --quiet             no table\n"
-	"  --help              this text\n"
-	"\n"
-	NAM_EXIT_HELP;
+	HELP_END;
 
 enum {
 	OPT_CLUSTER = 256, OPT_CARRIER, OPT_BYTES, OPT_REPLY_BYTES, OPT_FETCH_BYTES,
@@ -203,15 +201,12 @@ take_value_bytes(struct requests_options *o, const char *value)
 static int
 take_algorithm(struct requests_options *o, const char *value)
 {
-	static const char *const names[] = { "fast", "small", "hybrid", "none" };
+	int algorithm = nam_ramp_find(value);
 
-	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(value, names[i]) != 0)
-			continue;
-		o->algorithm = (enum nam_ramp)(NAM_RAMP_FAST + (int)i);
-		return 0;
-	}
-	return option_bad_choice("--algorithm", value, "fast, small, hybrid or none");
+	if (algorithm < 0)
+		return option_bad_choice("--algorithm", value, "fast, small, hybrid or none");
+	o->algorithm = (enum nam_ramp)algorithm;
+	return 0;
 }
 
 static int

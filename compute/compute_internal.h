@@ -572,17 +572,18 @@ void nam__stock_free(struct nam_worker *worker);
 void nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure);
 
 /*
- * Every operation of index/ runs between these two: they choose whose counters are charged and keep
- * what the operation may see from being reused.  No nesting.
+ * Every operation of index/ and txn/ runs between nam__op_begin() and nam__op_end(): they choose
+ * whose counters are charged and keep what the operation may see from being reused.  No nesting: an
+ * operation that needs another one ends, and resumes after it, and then what it saw before may have
+ * been reused.
  */
 static inline void
-nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
+nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
 {
 	struct nam__task *task = worker->current;
 	struct nam_client *client = worker->client;
 
 	task->counters = &worker->counters[kind];
-	task->counters->ops++;
 	for (;;) {
 		uint64_t epoch = atomic_load_explicit(&client->local_epoch, memory_order_acquire);
 		atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
@@ -606,6 +607,13 @@ nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
 			atomic_load_explicit(active, memory_order_relaxed) - 1,
 			memory_order_release);
 	}
+}
+
+static inline void
+nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
+{
+	worker->counters[kind].ops++;
+	nam__op_resume(worker, kind);
 }
 
 static inline void

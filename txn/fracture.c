@@ -85,19 +85,17 @@ fractured_fast(struct nam__txn *txn)
 
 /*
  * A record that was not in the index may have been entered since: it was, if a transaction wrote it
- * that has been seen.  Between two operations, for looking it up is one, too.
+ * that has been seen.  Looking it up is an operation of its own, and this one ends meanwhile.
  */
 NAM_FIBER_FN static int
 look_up_again(struct nam__txn *txn, struct nam__item *item)
 {
-	struct nam_op_counters *counters = txn->worker->current->counters;
 	uint64_t head;
 	int rc;
 
 	nam__op_end(txn->worker);
 	rc = nam_index_lookup(txn->worker, txn->records->keys, item->id.word, &head); /* SUSPENDS */
-	nam__op_begin(txn->worker, NAM_OP_GET_ALL);
-	counters->ops--;	/* still the same one */
+	nam__op_resume(txn->worker, NAM_OP_GET_ALL);
 	if (!rc)
 		item->head.raw = head;
 	return rc == -NAM_E_NOTFOUND ? 0 : rc;

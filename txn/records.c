@@ -38,6 +38,30 @@ keys_name(const char *name, char *ret_text)
 		name);
 }
 
+static const char *const ramp_names[] = {
+	[NAM_RAMP_FAST] = "fast",
+	[NAM_RAMP_SMALL] = "small",
+	[NAM_RAMP_HYBRID] = "hybrid",
+	[NAM_RAMP_NONE] = "none",
+};
+
+#define RAMPS_END (sizeof(ramp_names) / sizeof(ramp_names[0]))
+
+const char *
+nam_ramp_name(enum nam_ramp algorithm)
+{
+	return (unsigned)algorithm < RAMPS_END ? ramp_names[algorithm] : NULL;
+}
+
+int
+nam_ramp_find(const char *name)
+{
+	for (unsigned i = NAM_RAMP_FAST; i < RAMPS_END; i++)
+		if (!strcmp(ramp_names[i], name))
+			return (int)i;
+	return -EINVAL;
+}
+
 void
 nam_records_options_init(struct nam_records_options *options)
 {
@@ -50,7 +74,7 @@ nam_records_options_init(struct nam_records_options *options)
 static int
 options_check(struct nam_worker *worker, const struct nam_records_options *options)
 {
-	if (options->algorithm < NAM_RAMP_FAST || options->algorithm > NAM_RAMP_NONE)
+	if (!nam_ramp_name(options->algorithm))
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown algorithm %d: fast, small, "
 			"hybrid and none are known", (int)options->algorithm);
 	if (options->commit != NAM_RECORDS_ONESIDED && options->commit != NAM_RECORDS_SERVED)

@@ -5,13 +5,16 @@
  * A record is bytes under a key of bytes.  A transaction reads several (nam_records_get_all) or
  * writes several (nam_records_put_all), wherever they lie, and is read atomic: whoever reads sees
  * all that another transaction wrote to the records that it reads, or something newer, or none of
- * it (P. Bailis et al., "Scalable Atomic Visibility with RAMP Transactions", SIGMOD 2014:
- * RAMP-Fast).  Nobody waits for anybody.  Of two transactions that write the same record the one
- * with the later timestamp wins; timestamps are unique, later than all that the client has seen,
- * and later than what they replace.
+ * it (P. Bailis et al., "Scalable Atomic Visibility with RAMP Transactions", SIGMOD 2014).  Nobody
+ * waits for anybody.  Of two transactions that write the same record the one with the later
+ * timestamp wins; timestamps are unique, later than all that the client has seen, and later than
+ * what they replace.
  *
- * Memory servers do nothing here: versions are prepared by WRITE and committed by CAS, found by
- * cached addresses and READ (txn/README.md).
+ * A store is of one of two kinds (enum nam_records_commit).  In a one-sided one, the default,
+ * memory servers do nothing: versions are prepared by WRITE and committed by CAS, found by cached
+ * addresses and READ.  In a served one memory servers prepare and commit as they are asked to, and
+ * find versions, which may still be READ by cached addresses.  Cost is said of one-sided stores;
+ * of served ones it stands in txn/README.md.
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  A handle may
  * be shared by all workers of the client that opened it, which are one session: it reads what it
@@ -48,6 +51,12 @@ enum nam_ramp {
 	NAM_RAMP_HYBRID = 3,		/* a Bloom filter of their keys: 1 round, or 2 */
 	NAM_RAMP_NONE = 4,		/* nothing, and nobody looks: not read atomic */
 };
+
+/* "fast", "small", "hybrid", "none"; NULL for what is none of them. */
+const char *nam_ramp_name(enum nam_ramp algorithm);
+
+/* The algorithm of that name, or -EINVAL. */
+int nam_ramp_find(const char *name);
 
 /* Who moves the heads of records. */
 enum nam_records_commit {
@@ -169,7 +178,8 @@ struct nam_record_get {
  *		nam_index_lookup() takes for each.  Where a transaction is half committed: 1 more to
  *		read the other half, and 2 to commit it for its writer, who may be dead; 3
  *		where that record was not read lately.
- * Progress:	waits for nobody, but to find a record for the first time as nam_index_lookup() does.
+ * Progress:	waits for nobody, but to find a record for the first time as nam_index_lookup()
+ *		does.
  * Source:	GET* of "Accelerating Read Atomic Multi-partition Transaction with Remote Direct
  *		Memory Access", algorithm 4; differs: txn/README.md, D1 to D4.
  */

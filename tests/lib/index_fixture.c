@@ -30,6 +30,27 @@ member_leave(struct member *member)
 	member->client = NULL;
 }
 
+void
+member_says(const struct member *who, const char *text)
+{
+	if (!strstr(nam_worker_diag(who->worker), text))
+		fail_msg("'%s' is not in: %s", text, nam_worker_diag(who->worker));
+}
+
+uint64_t
+member_sees_used(const struct member *who)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t slot = 0; slot < nam_client_servers(who->client); slot++) {
+		struct nam_server_status status;
+
+		assert_int_equal(nam_server_status_get(who->worker, slot, &status), 0);
+		bytes += status.carved_bytes - status.free_bytes;
+	}
+	return bytes;
+}
+
 const char *
 tree_create(struct nam_worker *worker, const struct tree_options *wanted)
 {

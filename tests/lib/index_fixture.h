@@ -24,6 +24,10 @@ struct member member_join(const struct local_cluster *cluster, const char *name,
 	uint32_t lock_timeout_ms);
 /* Without giving anything back: for the memory servers it dies. */
 void member_leave(struct member *member);
+/* Its diag has that text. */
+void member_says(const struct member *who, const char *text);
+/* Bytes that are allocated on all memory servers. */
+uint64_t member_sees_used(const struct member *who);
 
 struct tree_options {
 	uint32_t key_bytes, node_bytes;

@@ -181,31 +181,11 @@ free_bounds:
 	return exit_code;
 }
 
-static int
-list_one(void *arg, const char *name)
-{
-	if (arg)
-		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
-	else
-		puts(name);
-	return 0;
-}
-
 int
 ctl_index_list(struct ctl *ctl, char **args)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	cJSON *names = object ? cJSON_AddArrayToObject(object, "indexes") : NULL;
-	int rc = nam_index_list(ctl->worker, list_one, names); /* SUSPENDS */
-
 	(void)args;
-	if (rc) {
-		cJSON_Delete(object);
-		return ctl_worker_failed(ctl, "listing the indexes", rc);
-	}
-	if (object)
-		ctl_json_print(object);
-	return NAM_EXIT_OK;
+	return ctl_list(ctl, nam_index_list, "indexes", "listing the indexes"); /* SUSPENDS */
 }
 
 /* Memory that nobody can use before the servers end is worth a word, but no failure. */

@@ -190,31 +190,11 @@ ctl_kv_create(struct ctl *ctl, char **args)
 	return NAM_EXIT_OK;
 }
 
-static int
-list_one(void *arg, const char *name)
-{
-	if (arg)
-		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
-	else
-		puts(name);
-	return 0;
-}
-
 int
 ctl_kv_list(struct ctl *ctl, char **args)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	cJSON *names = object ? cJSON_AddArrayToObject(object, "stores") : NULL;
-	int rc = nam_kv_list(ctl->worker, list_one, names); /* SUSPENDS */
-
 	(void)args;
-	if (rc) {
-		cJSON_Delete(object);
-		return ctl_worker_failed(ctl, "listing the stores", rc);
-	}
-	if (object)
-		ctl_json_print(object);
-	return NAM_EXIT_OK;
+	return ctl_list(ctl, nam_kv_list, "stores", "listing the stores"); /* SUSPENDS */
 }
 
 static void
@@ -287,14 +267,7 @@ ctl_kv_drop(struct ctl *ctl, char **args)
 
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
-	ctl_say(ctl, "dropped %s", args[0]);
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "dropped", args[0]);
-		ctl_json_print(object);
-	}
-	return NAM_EXIT_OK;
+	return ctl_dropped(ctl, args[0]);
 }
 
 /* ---- pairs --------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
  *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
  *	examine.c	what it lacks
  *	key.c		keys and payloads as text
+ *	names.c		lists of names, what was dropped
  *	output.c	messages, JSON
  */
 #ifndef NAMCTL_H
@@ -111,6 +112,24 @@ uint64_t ctl_blocks_lost(struct ctl *ctl);
 
 /* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
 int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;
+
+/* ---- names.c ------------------------------------------------------------------------------- */
+
+/* nam_index_list(), and what is like it. */
+typedef int (*ctl_list_fn)(struct nam_worker *worker, int (*fn)(void *arg, const char *name),
+	void *arg);
+
+/*
+ * The names of all indexes, or of all stores of a kind.  Returns an exit code.
+ *
+ * @member	what they are in JSON
+ * @doing	what may fail, for a person
+ */
+NAM_FIBER_FN int ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member,
+	const char *doing) NAM_MUST_CHECK;
+
+/* A store is gone: says so.  Returns NAM_EXIT_OK. */
+int ctl_dropped(struct ctl *ctl, const char *name);
 
 /* ---- design.c ------------------------------------------------------------------------------ */
 

@@ -7,14 +7,6 @@
 #include "namctl.h"
 
 static const char *
-algorithm_name(const struct nam_records_options *options)
-{
-	static const char *const names[] = { "unknown", "fast", "small", "hybrid", "none" };
-
-	return names[options->algorithm <= NAM_RAMP_NONE ? options->algorithm : 0];
-}
-
-static const char *
 commit_name(const struct nam_records_options *options)
 {
 	return options->commit == NAM_RECORDS_SERVED ? "memory servers" : "clients";
@@ -30,31 +22,12 @@ failed(struct ctl *ctl, const char *name, int rc)
 	return NAM_EXIT_NOINDEX;
 }
 
-static int
-list_one(void *arg, const char *name)
-{
-	if (arg)
-		cJSON_AddItemToArray(arg, cJSON_CreateString(name));
-	else
-		puts(name);
-	return 0;
-}
-
 int
 ctl_records_list(struct ctl *ctl, char **args)
 {
-	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
-	cJSON *names = object ? cJSON_AddArrayToObject(object, "record_stores") : NULL;
-	int rc = nam_records_list(ctl->worker, list_one, names); /* SUSPENDS */
-
 	(void)args;
-	if (rc) {
-		cJSON_Delete(object);
-		return ctl_worker_failed(ctl, "listing the record stores", rc);
-	}
-	if (object)
-		ctl_json_print(object);
-	return NAM_EXIT_OK;
+	return ctl_list(ctl, nam_records_list, "record_stores",
+		"listing the record stores"); /* SUSPENDS */
 }
 
 static void
@@ -64,7 +37,7 @@ print_stat(const char *name, const struct nam_records_options *is,
 	char values[24], remote[24];
 
 	printf("record store     %s\n", name);
-	printf("algorithm        RAMP %s\n", algorithm_name(is));
+	printf("algorithm        RAMP %s\n", nam_ramp_name(is->algorithm));
 	printf("committed by     %s\n", commit_name(is));
 	printf("records          %" PRIu64 ", and %" PRIu64 " deleted\n", stat->records,
 		stat->keys - stat->records);
@@ -80,7 +53,7 @@ json_stat(const char *name, const struct nam_records_options *is,
 	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(object, "record_store", name);
-	cJSON_AddStringToObject(object, "algorithm", algorithm_name(is));
+	cJSON_AddStringToObject(object, "algorithm", nam_ramp_name(is->algorithm));
 	cJSON_AddStringToObject(object, "committed_by", commit_name(is));
 	ctl_json_u64(object, "servers", stat->servers);
 	ctl_json_u64(object, "keys", stat->keys);
@@ -115,12 +88,5 @@ ctl_records_drop(struct ctl *ctl, char **args)
 
 	if (rc)
 		return failed(ctl, args[0], rc);
-	ctl_say(ctl, "dropped %s", args[0]);
-	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(object, "dropped", args[0]);
-		ctl_json_print(object);
-	}
-	return NAM_EXIT_OK;
+	return ctl_dropped(ctl, args[0]);
 }

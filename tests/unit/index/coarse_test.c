@@ -417,20 +417,6 @@ bulk_load__cancelled_or_its_worker_gone__AS_EMPTY_AS_BEFORE(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-static uint64_t
-used_bytes(void)
-{
-	uint64_t used = 0;
-
-	for (unsigned slot = 0; slot < SERVERS; slot++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(me.worker, slot, &status), 0);
-		used += status.carved_bytes - status.free_bytes;
-	}
-	return used;
-}
-
 static void
 collect_and_drop__everything_deleted__MEMORY_COMES_BACK(void **state)
 {
@@ -439,10 +425,10 @@ collect_and_drop__everything_deleted__MEMORY_COMES_BACK(void **state)
 	uint64_t before, full;
 
 	(void)state;
-	before = used_bytes();
+	before = member_sees_used(&me);
 	for (uint64_t n = 0; n < 20000; n++)
 		assert_int_equal(insert(&me, index, n), 0);
-	full = used_bytes();
+	full = member_sees_used(&me);
 	assert_true(full > before + 20000 * 16);
 	for (uint64_t n = 0; n < 20000; n++) {
 		uint8_t key[8];
@@ -455,12 +441,12 @@ collect_and_drop__everything_deleted__MEMORY_COMES_BACK(void **state)
 	assert_true(stat.merges > 1000);
 	assert_true(stat.nodes_reusable + again.nodes_reusable >= stat.merges * 9 / 10);
 	tree_check(me.worker, index, 0);
-	assert_true(used_bytes() < before + (full - before) / 5);
+	assert_true(member_sees_used(&me) < before + (full - before) / 5);
 	unmake(index);
 	/* Memory servers free dropped trees between requests. */
-	for (unsigned i = 0; i < 100 && used_bytes() > before; i++)
+	for (unsigned i = 0; i < 100 && member_sees_used(&me) > before; i++)
 		;
-	assert_true(used_bytes() <= before);
+	assert_true(member_sees_used(&me) <= before);
 }
 
 static void

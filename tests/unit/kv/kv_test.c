@@ -66,27 +66,6 @@ unmake(const char *name, struct nam_kv *kv)
 	assert_int_equal(nam_kv_drop(me.worker, name), 0);
 }
 
-static void
-says(const struct member *who, const char *text)
-{
-	if (!strstr(nam_worker_diag(who->worker), text))
-		fail_msg("'%s' is not in: %s", text, nam_worker_diag(who->worker));
-}
-
-static uint64_t
-used_bytes(void)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < SERVERS; i++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(me.worker, i, &status), 0);
-		bytes += status.carved_bytes - status.free_bytes;
-	}
-	return bytes;
-}
-
 /* ---- names --------------------------------------------------------------------------------- */
 
 static void
@@ -98,23 +77,23 @@ create__options_that_are_none__EINVAL_SAYS_WHY(void **state)
 	(void)state;
 	nam_kv_options_init(&options);
 	assert_int_equal(nam_kv_create(me.worker, "", &options), -EINVAL);
-	says(&me, "1 to 63 bytes");
+	member_says(&me, "1 to 63 bytes");
 	memset(name, 'x', 64);
 	name[64] = '\0';
 	assert_int_equal(nam_kv_create(me.worker, name, &options), -EINVAL);
 	assert_int_equal(nam_kv_create(me.worker, "a b", &options), -EINVAL);
-	says(&me, "byte 2");
+	member_says(&me, "byte 2");
 	options.mode = (enum nam_kv_mode)7;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
-	says(&me, "mode 7");
+	member_says(&me, "mode 7");
 	options.mode = NAM_KV_STORE;
 	options.partitions = NAM_KV_PARTITIONS_MAX + 1;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
-	says(&me, "partitions");
+	member_says(&me, "partitions");
 	options.partitions = 4;
 	options.memory_bytes = 4 * SERVERS * NAM_KV_PARTITION_BYTES_MIN - 1;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), -EINVAL);
-	says(&me, "need 786432 at least");
+	member_says(&me, "need 786432 at least");
 	options.memory_bytes++;
 	assert_int_equal(nam_kv_create(me.worker, "x", &options), 0);
 	assert_int_equal(nam_kv_drop(me.worker, "x"), 0);
@@ -125,7 +104,7 @@ create__more_than_there_is__REMOTE_FULL_AND_ALL_IS_GIVEN_BACK(void **state)
 {
 	struct nam_kv_options options;
 	struct nam_kv *kv;
-	uint64_t before = used_bytes();
+	uint64_t before = member_sees_used(&me);
 
 	(void)state;
 	nam_kv_options_init(&options);
@@ -136,10 +115,10 @@ create__more_than_there_is__REMOTE_FULL_AND_ALL_IS_GIVEN_BACK(void **state)
 	assert_int_equal(nam_kv_drop(me.worker, "huge"), 0);
 	options.memory_bytes = 97 * MIB;
 	assert_int_equal(nam_kv_create(me.worker, "huge", &options), -NAM_E_REMOTE_FULL);
-	says(&me, "store 'huge'");
+	member_says(&me, "store 'huge'");
 	assert_int_equal(nam_kv_open(me.worker, "huge", &kv), -NAM_E_NOINDEX);
-	says(&me, "no store 'huge'");
-	assert_int_equal(used_bytes(), before);
+	member_says(&me, "no store 'huge'");
+	assert_int_equal(member_sees_used(&me), before);
 }
 
 static int
@@ -174,12 +153,12 @@ names__of_stores_and_indexes__ARE_ONE_SPACE_AND_TOLD_APART(void **state)
 	assert_int_equal(nam_index_create(me.worker, "a", &options), 0);
 	assert_int_equal(nam_index_create(me.worker, "b", &options), -NAM_E_INDEX_EXISTS);
 	assert_int_equal(nam_kv_create(me.worker, "a", &kv_options), -NAM_E_INDEX_EXISTS);
-	says(&me, "the name 'a' is taken already: open what has it, drop that");
+	member_says(&me, "the name 'a' is taken already: open what has it, drop that");
 	assert_int_equal(nam_kv_open(me.worker, "a", &again), -NAM_E_KIND);
-	says(&me, "'a' is an index");
+	member_says(&me, "'a' is an index");
 	assert_int_equal(nam_kv_drop(me.worker, "a"), -NAM_E_KIND);
 	assert_int_equal(nam_index_open(me.worker, "b", 0, &index), -NAM_E_KIND);
-	says(&me, "'b' is a key-value store");
+	member_says(&me, "'b' is a key-value store");
 	assert_int_equal(nam_index_drop(me.worker, "b"), -NAM_E_KIND);
 	assert_int_equal(nam_kv_open(me.worker, "c", &again), -NAM_E_NOINDEX);
 	assert_int_equal(nam_kv_drop(me.worker, "c"), -NAM_E_NOINDEX);
@@ -228,7 +207,7 @@ store__its_creator_has_left__IS_THERE(void **state)
 static void
 drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK(void **state)
 {
-	uint64_t before = used_bytes();
+	uint64_t before = member_sees_used(&me);
 	struct nam_kv *kv = make("gone", NAM_KV_CACHE, 6 * MIB, 0), *theirs, *again;
 	struct nam_kv_item item = { .key = "k", .key_bytes = 1 };
 	struct nam_kv_stat stat;
@@ -236,7 +215,7 @@ drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK(void **state)
 
 	(void)state;
 	assert_int_equal(nam_kv_open(other.worker, "gone", &theirs), 0);
-	assert_true(used_bytes() >= before + 6 * MIB);
+	assert_true(member_sees_used(&me) >= before + 6 * MIB);
 	unmake("gone", kv);
 	assert_int_equal(nam_kv_put(other.worker, theirs, "k", 1, "v", 1), -NAM_E_DROPPED);
 	assert_int_equal(nam_kv_get(other.worker, theirs, "k", 1, NULL, 0, &bytes), -NAM_E_DROPPED);
@@ -248,9 +227,9 @@ drop__others_have_it_open__DROPPED_AND_MEMORY_COMES_BACK(void **state)
 	assert_int_equal(nam_kv_put(other.worker, theirs, "k", 1, "v", 1), -NAM_E_DROPPED);
 	unmake("gone", again);
 	nam_kv_close(theirs);
-	for (unsigned i = 0; i < 100 && used_bytes() > before; i++)
+	for (unsigned i = 0; i < 100 && member_sees_used(&me) > before; i++)
 		;
-	assert_int_equal(used_bytes(), before);
+	assert_int_equal(member_sees_used(&me), before);
 }
 
 static void
@@ -269,7 +248,7 @@ open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 	assert_int_equal(nam_rpc_call(me.worker, 1, NAM_RPC_KV_DROP, &drop, sizeof(drop), NULL,
 		&none), 0);
 	assert_int_equal(nam_kv_open(me.worker, "lost", &again), -NAM_E_LOST);
-	says(&me, "drop it");
+	member_says(&me, "drop it");
 	unmake("lost", kv);
 }
 
@@ -327,7 +306,7 @@ lengths__beyond_the_limits__LIMIT_SAYS_WHICH(void **state)
 
 	(void)state;
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 0, bytes, 1), -NAM_E_LIMIT);
-	says(&me, "a key of 0 bytes; keys have 1 to 255");
+	member_says(&me, "a key of 0 bytes; keys have 1 to 255");
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 256, bytes, 1), -NAM_E_LIMIT);
 	assert_int_equal(nam_kv_get(me.worker, kv, bytes, 0, bytes, 1, &got), -NAM_E_LIMIT);
 	assert_int_equal(nam_kv_delete(me.worker, kv, bytes, 256), -NAM_E_LIMIT);
@@ -335,10 +314,10 @@ lengths__beyond_the_limits__LIMIT_SAYS_WHICH(void **state)
 	assert_int_equal(item.rc, -NAM_E_LIMIT);
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 1, bytes, NAM_KV_VALUE_BYTES_MAX + 1),
 		-NAM_E_LIMIT);
-	says(&me, "a value of 3801 bytes; values have up to 3800");
+	member_says(&me, "a value of 3801 bytes; values have up to 3800");
 	assert_int_equal(nam_kv_put(me.worker, kv, bytes, 1, bytes, 100), 0);
 	assert_int_equal(nam_kv_get(me.worker, kv, bytes, 1, bytes, 99, &got), -NAM_E_LIMIT);
-	says(&me, "a value of 100 bytes, and room for 99");
+	member_says(&me, "a value of 100 bytes, and room for 99");
 	assert_int_equal(got, 99);
 	unmake("limits", kv);
 }
@@ -364,7 +343,7 @@ put__no_room__REFUSED_BY_A_STORE_AND_EVICTED_BY_A_CACHE(void **state)
 		}
 		assert_int_equal(rc, modes[m] == NAM_KV_STORE ? -NAM_E_REMOTE_FULL : 0);
 		if (rc)
-			says(&me, "has no room for a pair of 16 bytes");
+			member_says(&me, "has no room for a pair of 16 bytes");
 		for (uint64_t i = 0; i < n; i++) {
 			rc = nam_kv_get(me.worker, kv, &i, sizeof(i), &got, sizeof(got), &bytes);
 			if (rc == -NAM_E_NOTFOUND && modes[m] == NAM_KV_CACHE)
@@ -432,7 +411,7 @@ get_many__some_there_some_twice__ANSWERS_IN_THE_CALLERS_ORDER(void **state)
 	keys[1] = 100;
 	assert_int_equal(nam_kv_get_many(me.worker, kv, items, 20), 0);
 	assert_int_equal(items[7].rc, -NAM_E_LIMIT);
-	says(&me, "room for 3");
+	member_says(&me, "room for 3");
 	free(values);
 	free(keys);
 	free(items);

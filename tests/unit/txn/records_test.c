@@ -41,12 +41,8 @@ choose(void)
 	star = strcmp(wanted, "onesided") == 0 || strcmp(wanted, "star") == 0;
 	if (strcmp(wanted, "onesided") != 0)
 		options.commit = NAM_RECORDS_SERVED;
-	if (strcmp(wanted, "small") == 0)
-		options.algorithm = NAM_RAMP_SMALL;
-	else if (strcmp(wanted, "hybrid") == 0)
-		options.algorithm = NAM_RAMP_HYBRID;
-	else if (strcmp(wanted, "none") == 0)
-		options.algorithm = NAM_RAMP_NONE;
+	if (nam_ramp_find(wanted) >= 0)
+		options.algorithm = (enum nam_ramp)nam_ramp_find(wanted);
 	else if (!star)
 		assert_string_equal(wanted, "message");
 }
@@ -86,13 +82,6 @@ stop(void **state)
 	member_leave(&me);
 	local_cluster_stop(cluster);
 	return 0;
-}
-
-static void
-says(const struct member *who, const char *text)
-{
-	if (!strstr(nam_worker_diag(who->worker), text))
-		fail_msg("'%s' is not in: %s", text, nam_worker_diag(who->worker));
 }
 
 /* Records "<name>0" .. with the same number as value, by one transaction.  Its timestamp. */
@@ -146,15 +135,27 @@ create__names_that_are_none__EINVAL_SAYS_WHY(void **state)
 
 	(void)state;
 	assert_int_equal(nam_records_create(me.worker, "", &options), -EINVAL);
-	says(&me, "1 to 63 bytes");
+	member_says(&me, "1 to 63 bytes");
 	memset(name, 'x', sizeof(name));
 	name[59] = '\0';
 	assert_int_equal(nam_records_create(me.worker, name, &options), -EINVAL);
-	says(&me, "up to 58 bytes");
+	member_says(&me, "up to 58 bytes");
 	assert_int_equal(nam_records_create(me.worker, "a b", &options), -EINVAL);
 	name[58] = '\0';
 	assert_int_equal(nam_records_create(me.worker, name, &options), 0);
 	assert_int_equal(nam_records_drop(me.worker, name), 0);
+}
+
+static void
+ramp_find__names__FOUND_and_others_EINVAL(void **state)
+{
+	(void)state;
+	for (int i = NAM_RAMP_FAST; i <= NAM_RAMP_NONE; i++)
+		assert_int_equal(nam_ramp_find(nam_ramp_name((enum nam_ramp)i)), i);
+	assert_int_equal(nam_ramp_find("fats"), -EINVAL);
+	assert_int_equal(nam_ramp_find(""), -EINVAL);
+	assert_null(nam_ramp_name((enum nam_ramp)0));
+	assert_null(nam_ramp_name((enum nam_ramp)(NAM_RAMP_NONE + 1)));
 }
 
 static void
@@ -167,23 +168,23 @@ create__options_that_do_not_go_together__EINVAL_SAYS_WHY(void **state)
 	nam_records_options_init(&bad);
 	bad.algorithm = NAM_RAMP_SMALL;
 	assert_int_equal(nam_records_create(me.worker, "bad", &bad), -EINVAL);
-	says(&me, "RAMP-Fast only");
+	member_says(&me, "RAMP-Fast only");
 	bad.algorithm = (enum nam_ramp)9;
 	assert_int_equal(nam_records_create(me.worker, "bad", &bad), -EINVAL);
-	says(&me, "algorithm 9");
+	member_says(&me, "algorithm 9");
 	bad.algorithm = NAM_RAMP_HYBRID;
 	bad.commit = NAM_RECORDS_SERVED;
 	assert_int_equal(nam_records_create(me.worker, "good", &bad), 0);
 	assert_int_equal(nam_records_open(me.worker, "good", 0, &records), 0);
 	assert_int_equal(nam_records_properties(records)->algorithm, NAM_RAMP_HYBRID);
 	assert_int_equal(nam_records_star(me.worker, records, 1), -EINVAL);
-	says(&me, "not RAMP-Fast");
+	member_says(&me, "not RAMP-Fast");
 	nam_records_close(records);
 	assert_int_equal(nam_records_drop(me.worker, "good"), 0);
 	assert_int_equal(nam_records_create(me.worker, "good", NULL), 0);
 	assert_int_equal(nam_records_open(me.worker, "good", 0, &records), 0);
 	assert_int_equal(nam_records_star(me.worker, records, 0), -EINVAL);
-	says(&me, "committed by its clients");
+	member_says(&me, "committed by its clients");
 	nam_records_close(records);
 	assert_int_equal(nam_records_drop(me.worker, "good"), 0);
 }
@@ -198,19 +199,19 @@ names__of_other_kinds__ARE_TOLD_APART(void **state)
 
 	(void)state;
 	assert_int_equal(nam_records_create(me.worker, "r", &options), -NAM_E_INDEX_EXISTS);
-	says(&me, "taken");
+	member_says(&me, "taken");
 	nam_kv_options_init(&kv_options);
 	kv_options.memory_bytes = SERVERS * NAM_KV_PARTITION_BYTES_MIN;
 	kv_options.partitions = 1;
 	assert_int_equal(nam_kv_create(me.worker, "r", &kv_options), -NAM_E_INDEX_EXISTS);
 	assert_int_equal(nam_kv_create(me.worker, "pairs", &kv_options), 0);
 	assert_int_equal(nam_records_open(me.worker, "pairs", 0, &records), -NAM_E_KIND);
-	says(&me, "'pairs' is a key-value store and not a record store");
+	member_says(&me, "'pairs' is a key-value store and not a record store");
 	assert_int_equal(nam_kv_open(me.worker, "r", &kv), -NAM_E_KIND);
 	assert_int_equal(nam_index_open(me.worker, "r", 0, &index), -NAM_E_KIND);
 	assert_int_equal(nam_records_create(me.worker, "pairs", &options), -NAM_E_INDEX_EXISTS);
 	assert_int_equal(nam_records_open(me.worker, "nothing", 0, &records), -NAM_E_NOINDEX);
-	says(&me, "no record store 'nothing'");
+	member_says(&me, "no record store 'nothing'");
 	assert_int_equal(nam_kv_drop(me.worker, "pairs"), 0);
 }
 
@@ -357,13 +358,13 @@ requests__that_make_no_sense__REFUSED(void **state)
 
 	(void)state;
 	assert_int_equal(nam_records_put_all(me.worker, mine, puts, 2, NULL), -EINVAL);
-	says(&me, "records 1 and 2");
+	member_says(&me, "records 1 and 2");
 	assert_int_equal(nam_records_put_all(me.worker, mine, puts, 0, NULL), -NAM_E_LIMIT);
 	assert_int_equal(nam_records_put_all(me.worker, mine, puts, NAM_RECORDS_MAX + 1, NULL),
 		-NAM_E_LIMIT);
 	puts[0].value_bytes = NAM_RECORD_VALUE_BYTES_MAX + 1;
 	assert_int_equal(nam_records_put_all(me.worker, mine, puts, 1, NULL), -NAM_E_LIMIT);
-	says(&me, "a value of 1048577 bytes");
+	member_says(&me, "a value of 1048577 bytes");
 	puts[0] = (struct nam_record_put){ "x", 0, 0, "" };
 	assert_int_equal(nam_records_put_all(me.worker, mine, puts, 1, NULL), -NAM_E_LIMIT);
 	assert_int_equal(nam_records_get_all(me.worker, mine, &get, 1), -NAM_E_LIMIT);
@@ -448,20 +449,6 @@ stat__COUNTS_WHAT_THERE_IS(void **state)
 	assert_int_equal(nam_records_drop(me.worker, "counts"), 0);
 }
 
-static uint64_t
-used_bytes(void)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < SERVERS; i++) {
-		struct nam_server_status status;
-
-		assert_int_equal(nam_server_status_get(me.worker, i, &status), 0);
-		bytes += status.carved_bytes - status.free_bytes;
-	}
-	return bytes;
-}
-
 static void
 put_all__again_and_again__MEMORY_IS_USED_AGAIN(void **state)
 {
@@ -484,7 +471,7 @@ drop__EVERYTHING_IS_GIVEN_BACK(void **state)
 {
 	struct member guest = member_join(cluster, "guest", 200);
 	struct nam_records *records;
-	uint64_t before = used_bytes();
+	uint64_t before = member_sees_used(&me);
 
 	(void)state;
 	assert_int_equal(nam_records_create(guest.worker, "comes", &options), 0);
@@ -499,7 +486,7 @@ drop__EVERYTHING_IS_GIVEN_BACK(void **state)
 	assert_int_equal(nam_records_drop(guest.worker, "comes"), 0);
 	/* Who leaves gives back what it has in stock. */
 	member_leave(&guest);
-	assert_int_equal(used_bytes(), before);
+	assert_int_equal(member_sees_used(&me), before);
 }
 
 int
@@ -507,6 +494,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(create__names_that_are_none__EINVAL_SAYS_WHY),
+		cmocka_unit_test(ramp_find__names__FOUND_and_others_EINVAL),
 		cmocka_unit_test(create__options_that_do_not_go_together__EINVAL_SAYS_WHY),
 		cmocka_unit_test(names__of_other_kinds__ARE_TOLD_APART),
 		cmocka_unit_test(list__ONLY_RECORD_STORES),

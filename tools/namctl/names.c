@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.c -- what all commands about names have in common: lists of them, and that one is gone. */
+#include <stdio.h>
+
+#include "namctl.h"
+
+/* Into an array, or a line each. */
+static int
+list_one(void *names, const char *name)
+{
+	if (names)
+		cJSON_AddItemToArray(names, cJSON_CreateString(name));
+	else
+		puts(name);
+	return 0;
+}
+
+int
+ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member, const char *doing)
+{
+	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;
+	cJSON *names = object ? cJSON_AddArrayToObject(object, member) : NULL;
+	int rc = list(ctl->worker, list_one, names); /* SUSPENDS */
+
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, doing, rc);
+	}
+	if (object)
+		ctl_json_print(object);
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_dropped(struct ctl *ctl, const char *name)
+{
+	ctl_say(ctl, "dropped %s", name);
+	if (ctl->json) {
+		cJSON *object = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(object, "dropped", name);
+		ctl_json_print(object);
+	}
+	return NAM_EXIT_OK;
+}
