@@ -29,7 +29,7 @@
 #include "server.h"
 
 #define NAM__HANDLERS_MAX 64u
-#define NAM__HANDLER_BUFFERS 128u	/* requests that one handler can have under way */
+#define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */

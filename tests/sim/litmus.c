@@ -37,6 +37,23 @@ litmus_await(enum flag flag)
 	litmus_await_for(flag, LITMUS_PATIENCE_NS);
 }
 
+void
+litmus_hold_first(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	litmus_await(TWO);
+}
+
+void
+litmus_hold_once(struct actor *self)
+{
+	if (litmus.flags[FOUR])
+		litmus_hold_first(self);
+}
+
 /* ---- operations --------------------------------------------------------------------------- */
 
 static const char *const names[LITMUS_ACTORS + 1] = { "director", "A", "B", "C",

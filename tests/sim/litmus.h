@@ -89,6 +89,10 @@ void litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
 void litmus_await_for(enum flag flag, uint64_t patience_ns);
 void litmus_await(enum flag flag);
+/* For race points: whoever comes first says ONE, and waits for TWO. */
+void litmus_hold_first(struct actor *self);
+/* The same, as soon as somebody has said FOUR. */
+void litmus_hold_once(struct actor *self);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
 void litmus_insert(struct actor *self, uint64_t number);

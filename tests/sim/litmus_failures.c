@@ -209,16 +209,6 @@ give_up_waiting(struct actor *self)
 
 /* ---- a lock that is taken away -------------------------------------------------------------- */
 
-static void
-hold_for_thief(struct actor *self)
-{
-	(void)self;
-	if (litmus.flags[ONE])
-		return;
-	litmus.flags[ONE] = true;
-	litmus_await(TWO);
-}
-
 /* What it wrote since, nobody can trust; so it must not be told that all is well. */
 static void
 insert_without_lock(struct actor *self)
@@ -354,7 +344,7 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "restless_lock", LITMUS_LOADED, { NULL, pass_on, give_up_waiting }, { { 0 } } },
 		"a lock changes hands and is never free: who waits gives up", 1, 0 },
 	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
-			{ { "lock.taken", A, hold_for_thief } } },
+			{ { "lock.taken", A, litmus_hold_first } } },
 		"a holder's lock is taken away: it is told, and leaves the other's lock", 1, 0 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },

@@ -207,16 +207,6 @@ end_crowd(struct actor *self)
 #define SECOND_KEYS 200u
 
 static void
-wait_for_second(struct actor *self)
-{
-	(void)self;
-	if (!litmus.flags[FOUR] || litmus.flags[ONE])
-		return;
-	litmus.flags[ONE] = true;
-	litmus_await(TWO);
-}
-
-static void
 drop_and_make(struct actor *self)
 {
 	struct nam_kv_stat stat = { 0 };
@@ -282,7 +272,7 @@ const struct litmus_case litmus_kv_cases[] = {
 		"the same, two of three clients over lanes that lose and double a fifth each", 1,
 		LITMUS_COARSE_HASH },
 	{ { "kv_dropped", 0, { NULL, drop_and_make, put_into_first },
-		{ { "kv.found", SERVER, wait_for_second } } },
+		{ { "kv.found", SERVER, litmus_hold_once } } },
 		"a store is dropped while a handler has it in hand", 1, LITMUS_COARSE_HASH },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -194,39 +194,71 @@ make_reusable(struct actor *self)
 	}
 }
 
-/* ---- holding --------------------------------------------------------------------------------- */
-
-/* Each time that somebody has said so, until TWO. */
 static void
-hold_once(struct actor *self)
+expect_reused(const struct nam_records *records, enum record record, uint64_t at)
 {
-	(void)self;
-	if (!litmus.flags[FOUR] || litmus.flags[ONE])
-		return;
-	litmus.flags[ONE] = true;
-	litmus_await(TWO);
+	if (where(records, record) != at)
+		litmus_fail("the block was not used again");
+}
+
+/* ---- how scenes begin ------------------------------------------------------------------------ */
+
+/* X, or X and Y, become 1; then the others may arrive. */
+static struct nam_records *
+begin(struct actor *self, uint32_t count)
+{
+	struct nam_records *records = store_make(self);
+
+	put(self, records, X, count, 1);
+	litmus.flags[THREE] = true;
+	return records;
+}
+
+static struct nam_records *
+arrive(struct actor *self, uint64_t cache_bytes)
+{
+	litmus_await(THREE);
+	return store_open(self, cache_bytes);
+}
+
+/* And learn the addresses of what is there. */
+static struct nam_records *
+arrive_and_read(struct actor *self, uint32_t count)
+{
+	struct nam_records *records = arrive(self, STORE_BYTES);
+
+	expect(self, records, X, count, 1);
+	return records;
 }
 
 /* ---- a reader between the steps of a commit -------------------------------------------------- */
 
-/* The first of two heads is moved late: the other, on another memory server, before it. */
+/*
+ * The first of two heads is moved late: the other, on another memory server, before it.  Once, when
+ * somebody has said FOUR: whether it was now.
+ */
+static bool
+divide_commit(void)
+{
+	if (!litmus.flags[FOUR] || litmus.flags[TWO])
+		return false;
+	litmus.flags[TWO] = true;
+	nam_sim_delay_next(NAM_WR_CAS, 0, LATE_NS);
+	return true;
+}
+
 static void
 commit_halfway(struct actor *self)
 {
 	(void)self;
-	if (!litmus.flags[FOUR] || litmus.flags[TWO])
-		return;
-	litmus.flags[TWO] = true;
-	nam_sim_delay_next(NAM_WR_CAS, 0, LATE_NS);
+	(void)divide_commit();
 }
 
 static void
 write_both(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
+	struct nam_records *records = begin(self, TOGETHER);
 
-	put(self, records, X, TOGETHER, 1);
-	litmus.flags[THREE] = true;
 	litmus_await(SEEN);
 	litmus.flags[FOUR] = true;
 	put(self, records, X, TOGETHER, 2);
@@ -237,11 +269,8 @@ write_both(struct actor *self)
 static void
 read_both(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive_and_read(self, TOGETHER);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, TOGETHER, 1);
 	litmus.flags[SEEN] = true;
 	litmus_await(TWO);
 	for (unsigned i = 0; i < TRIES && !litmus.failed; i++) {
@@ -281,11 +310,8 @@ hold_committed(struct actor *self)
 static void
 read_while_prepared(struct actor *self)
 {
-	struct nam_records *records, *cold;
+	struct nam_records *records = arrive(self, STORE_BYTES), *cold = store_open(self, 0);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	cold = store_open(self, 0);
 	expect(self, records, X, TOGETHER, 1);
 	litmus.flags[SEEN] = true;
 	litmus_await(ONE);
@@ -313,23 +339,16 @@ die(void *arg)
 static void
 commit_halfway_and_die(struct actor *self)
 {
-	if (!litmus.flags[FOUR] || litmus.flags[TWO])
-		return;
-	litmus.flags[TWO] = true;
-	nam_sim_delay_next(NAM_WR_CAS, 0, LATE_NS);
-	if (nam_sim_call_after(nam_sim_random() % LATE_NS, die, self))
+	if (divide_commit() && nam_sim_call_after(nam_sim_random() % LATE_NS, die, self))
 		sim_die("no memory");
 }
 
 static void
 read_after_death(struct actor *self)
 {
-	struct nam_records *records, *cold;
+	struct nam_records *records = arrive(self, STORE_BYTES), *cold = store_open(self, 0);
 	uint64_t is;
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	cold = store_open(self, 0);
 	expect(self, records, X, TOGETHER, 1);
 	litmus.flags[SEEN] = true;
 	litmus_await(ONE);
@@ -353,11 +372,8 @@ read_after_death(struct actor *self)
 static void
 read_replaced(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive_and_read(self, 1);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, 1, 1);
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 	expect(self, records, X, 1, 2);
@@ -367,10 +383,8 @@ read_replaced(struct actor *self)
 static void
 replace(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
+	struct nam_records *records = begin(self, 1);
 
-	put(self, records, X, 1, 1);
-	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	put(self, records, X, 1, 2);
 	litmus.flags[TWO] = true;
@@ -381,18 +395,14 @@ replace(struct actor *self)
 static void
 replace_and_reuse(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
-	uint64_t at;
+	struct nam_records *records = begin(self, 1);
+	uint64_t at = where(records, X);
 
-	put(self, records, X, 1, 1);
-	at = where(records, X);
-	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	put(self, records, X, 1, 2);
 	make_reusable(self);
 	put(self, records, Z, 1, 3);
-	if (where(records, Z) != at)
-		litmus_fail("the block was not used again");
+	expect_reused(records, Z, at);
 	litmus.flags[TWO] = true;
 	nam_records_close(records);
 }
@@ -420,8 +430,7 @@ drop_and_reuse(struct actor *self)
 	litmus.flags[TWO] = true;
 	litmus_await(SEEN);
 	put(self, records, Z, 1, 3);
-	if (where(records, Z) != at)
-		litmus_fail("the block was not used again");
+	expect_reused(records, Z, at);
 	nam_records_close(records);
 }
 
@@ -429,13 +438,10 @@ drop_and_reuse(struct actor *self)
 static void
 read_dropped(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive_and_read(self, 1);
 	uint64_t number;
 	int rc;
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, 1, 1);
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 	litmus.flags[SEEN] = true;
@@ -452,10 +458,9 @@ read_dropped(struct actor *self)
 static void
 write_early(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
+	struct nam_records *records = begin(self, 1);
 
-	put(self, records, X, 1, 1);
-	litmus.flags[FOUR] = litmus.flags[THREE] = true;
+	litmus.flags[FOUR] = true;
 	put(self, records, X, 1, 2);
 	expect(self, records, X, 1, 4);
 	litmus.flags[INSERTED] = true;
@@ -465,10 +470,8 @@ write_early(struct actor *self)
 static void
 write_twice(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive(self, STORE_BYTES);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
 	atomic_store(&self->client->transaction_us, AHEAD_US);
 	litmus_await(ONE);
 	put(self, records, X, 1, 3);
@@ -491,10 +494,8 @@ write_twice(struct actor *self)
 static void
 write_behind(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive(self, STORE_BYTES);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
 	put(self, records, X, 1, 2);
 	expect(self, records, X, 1, 2);
 	litmus.flags[ONE] = true;
@@ -519,19 +520,14 @@ write_ahead(struct actor *self)
 static void
 come_back(struct actor *self)
 {
-	struct nam_records *records;
-	uint64_t at;
+	struct nam_records *records = arrive_and_read(self, 1);
+	uint64_t at = where(records, X);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, 1, 1);
-	at = where(records, X);
 	atomic_store(&self->client->transaction_us, AHEAD_US);
 	put(self, records, X, 1, 2);
 	make_reusable(self);
 	put(self, records, X, 1, 3);
-	if (where(records, X) != at)
-		litmus_fail("the block was not used again");
+	expect_reused(records, X, at);
 	litmus.flags[ONE] = true;
 	litmus_await(TWO);
 	expect(self, records, X, 1, 4);
@@ -541,10 +537,8 @@ come_back(struct actor *self)
 static void
 write_by_old_address(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
+	struct nam_records *records = begin(self, 1);
 
-	put(self, records, X, 1, 1);
-	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	put(self, records, X, 1, 4);
 	expect(self, records, X, 1, 4);
@@ -569,10 +563,8 @@ be_slow(struct actor *self)
 static void
 replace_slowly(struct actor *self)
 {
-	struct nam_records *records = store_make(self);
+	struct nam_records *records = begin(self, 1);
 
-	put(self, records, X, 1, 1);
-	litmus.flags[THREE] = true;
 	litmus_await(SEEN);
 	litmus.flags[FOUR] = true;
 	put(self, records, X, 1, 2);
@@ -583,10 +575,8 @@ replace_slowly(struct actor *self)
 static void
 replace_that(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive(self, 0);
 
-	litmus_await(THREE);
-	records = store_open(self, 0);
 	litmus_await(ONE);
 	while (get(self, records, X, 1) == 1 && !litmus.failed)
 		continue;
@@ -599,11 +589,8 @@ replace_that(struct actor *self)
 static void
 read_by_first_address(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive_and_read(self, 1);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, 1, 1);
 	litmus.flags[SEEN] = true;
 	litmus_await(TWO);
 	expect(self, records, X, 1, 3);
@@ -625,11 +612,8 @@ hold_helper(struct actor *self)
 static void
 help_too_late(struct actor *self)
 {
-	struct nam_records *records;
+	struct nam_records *records = arrive_and_read(self, TOGETHER);
 
-	litmus_await(THREE);
-	records = store_open(self, STORE_BYTES);
-	expect(self, records, X, TOGETHER, 1);
 	litmus.flags[SEEN] = true;
 	litmus_await(ONE);
 	(void)get(self, records, X, TOGETHER);
@@ -675,7 +659,7 @@ const struct litmus_case litmus_records_cases[] = {
 	{ { "records_dropped", 0, { NULL, drop_and_reuse, read_dropped }, { { 0 } } },
 		"the same, after the store was dropped; written while it is READ", 1, 0 },
 	{ { "records_overtaken", 0, { NULL, write_early, write_twice },
-		{ { "records.prepared", A, hold_once } } },
+		{ { "records.prepared", A, litmus_hold_once } } },
 		"records: two versions are committed while a third is only prepared", 1, 0 },
 	{ { "records_clocks", 0, { NULL, write_ahead, write_behind }, { { 0 } } },
 		"records: a writer whose clock is behind what he replaces", 1, 0 },
