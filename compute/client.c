@@ -542,6 +542,7 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
 		goto free_cluster;
 	}
+	nam__keeper_prepare(client);
 	rc = client_join(client, cluster, options->cluster, diag);
 	if (rc)
 		client_free(client);

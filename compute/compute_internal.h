@@ -547,7 +547,8 @@ void nam__datagram_left(struct nam__letter *letter);
 void nam__datagram_look(struct nam__letter *letter);
 void nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc);
 
-/* epoch.c */
+/* epoch.c: before the client's first thread is started; and when it has joined the cluster. */
+void nam__keeper_prepare(struct nam_client *client);
 int nam__keeper_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__keeper_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
 /* Free `memory` with free() once no operation of this process can be using it. */

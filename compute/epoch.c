@@ -290,9 +290,18 @@ clocks_start(struct nam_client *client)
 		client->remote_epoch_of[i] = remote;
 	client->oldest_local_epoch = NAM__LOCAL_EPOCHS;
 	atomic_store_explicit(&client->local_epoch, NAM__LOCAL_EPOCHS, memory_order_release);
+	return slot_publish(client, remote); /* SUSPENDS */
+}
+
+/*
+ * Once there is a second thread the kernel waits for a grace period of RCU here, which on a busy
+ * machine takes seconds; of a process with one thread it knows that nobody is to be waited for.
+ */
+void
+nam__keeper_prepare(struct nam_client *client)
+{
 	atomic_store_explicit(&client->pin_needs_fence,
 		membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0, memory_order_relaxed);
-	return slot_publish(client, remote); /* SUSPENDS */
 }
 
 int
