@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/rpc/records_rpc.h"
 #include "../common/rpc/tree_rpc.h"
 #include "../memserver/server.h"
 #include "bench.h"
@@ -147,9 +148,24 @@ simulation_levels(struct simulation *simulation, uint32_t levels)
 	simulation->levels = levels;
 }
 
+/* What a reply to GET has: each a record, and behind it its version if that is there. */
+static unsigned
+records_got(const uint8_t *body, uint32_t bytes)
+{
+	struct nam_rpc_records_got got;
+	unsigned count = 0;
+
+	for (uint32_t at = 0; at + sizeof(got) <= bytes; count++) {
+		memcpy(&got, body + at, sizeof(got));
+		at += (uint32_t)sizeof(got) + got.image_bytes;
+	}
+	return count;
+}
+
 /*
  * What a memory server did for a reply, beyond what each request takes: trees that it searched,
- * pairs that it copied.
+ * pairs that it copied, records that it found or prepared, which is as a node of a tree: it waits
+ * for memory that is not in a cache.  A reply to COMMIT does not say of how many records.
  */
 static uint64_t
 serve_ns(void *arg, const void *message, uint32_t bytes)
@@ -178,6 +194,10 @@ serve_ns(void *arg, const void *message, uint32_t bytes)
 
 		return (uint64_t)(search_ns + reply->count * network->pair_ns);
 	}
+	case NAM_RPC_RECORDS_GET:
+		return (uint64_t)(records_got(body, header->body_bytes) * network->node_ns);
+	case NAM_RPC_RECORDS_PREPARE:
+		return (uint64_t)(header->body_bytes / sizeof(uint64_t) * network->node_ns);
 	default:
 		return 0;
 	}

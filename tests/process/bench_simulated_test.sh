@@ -145,13 +145,34 @@ says '--rpc-threads'
 
 # ---- mistakes
 simulate 2 --cluster sim:connectx99
-says "there is no profile 'connectx99': connectx3, connect-ib"
+says "there is no profile 'connectx99': connectx2, connectx2-ipoib, connectx3, connect-ib"
 simulate 2 --cluster sim:connect-ib --keep
 says 'a simulated cluster ends with the run'
 simulate 2 --cluster sim:connect-ib --load none --name x
 says 'a simulated cluster ends with the run'
 simulate 2 --cluster shm:/nowhere --clients 3
 says '--clients: only with --cluster sim:PROFILE'
+# ---- a memory server's processor: each record that it finds or prepares costs a node
+records() {
+	expect 0 nam-bench ramp --cluster "$1" --keys 100 --ops 200 --transaction-size 8 \
+		--carrier "$2" --read-ratio "$3" --json -
+	python json 'int(r["latency_ns"]["mean"])'
+	mean=$value
+}
+sed 's/^node = 250/node = 5000/' "$NAM_SOURCE_DIR/deploy/profiles/connectx3.ini" >"$tmp/slow.ini"
+for ratio in 0 100; do
+	records sim:connectx3 message $ratio
+	quick=$mean
+	records "sim:$tmp/slow.ini" message $ratio
+	# Eight records: 38 us more.
+	[ $((mean - quick)) -gt 37000 ] && [ $((mean - quick)) -lt 39000 ] ||
+		fail "records cost $quick and $mean ns, $ratio % read"
+done
+records sim:connectx3 star 100
+quick=$mean
+records "sim:$tmp/slow.ini" star 100
+[ "$mean" -eq "$quick" ] || fail "READs of records cost $quick and $mean ns"
+
 printf '[cpu]\nspeed = 3\n' >"$tmp/odd.ini"
 simulate 2 --cluster "sim:$tmp/odd.ini"
 says "odd.ini:2: there is no 'speed' in [cpu]"

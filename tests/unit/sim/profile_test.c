@@ -398,8 +398,8 @@ atomics__one_put_in_ten__COST_AS_KNOWN(void **state)
 static void
 every_profile__lone_requests__ROUND_TRIP_AS_WRITTEN(void **state)
 {
-	static const char *const names[] = { "connectx3", "connect-ib", "connectx4", "connectx5",
-		"connectx6" };
+	static const char *const names[] = { "connectx2", "connectx3", "connect-ib", "connectx4",
+		"connectx5", "connectx6" };
 	struct load load = { .machines = 1, .threads = 1, .qps = 1, .batch = 1 };
 
 	(void)state;
