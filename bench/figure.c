@@ -17,16 +17,21 @@
 #define KEYS_QUICK 20000u
 #define SECONDS_SIMULATED 0.002
 #define SECONDS_QUICK 0.001
+/* Transactions: sockets are slow, and what caches know takes as long to be out of date. */
+#define SECONDS_RAMP 0.05
+#define SECONDS_RAMP_QUICK 0.004
 #define SECONDS_REAL 1.0
 #define JOBS_MAX 64u
 #define CLUSTER_DEFAULT "sim:connect-ib"
 #define CLUSTER_RFP "sim:connectx3"
+#define CLUSTER_RAMP "sim:connectx2"
 #define OUT_DEFAULT "figures"
 
 static const char help_head[] =
 	"Usage: nam-bench figure FIGURE... [OPTION]...\n"
-	"Experiments of Ziegler et al. (SIGMOD 2019) with the designs of an index (tree-*), and\n"
-	"of Su et al. (RFP, EuroSys 2017) with a key-value store by each carrier (rfp-*), on\n"
+	"Experiments of Ziegler et al. (SIGMOD 2019) with the designs of an index (tree-*), of\n"
+	"Su et al. (RFP, EuroSys 2017) with a key-value store by each carrier (rfp-*), and of\n"
+	"RAMP over RDMA with transactions by each carrier and over sockets (ramp-*), on\n"
 	"simulated clusters: a CSV file for each, plots by gnuplot, and tables.\n"
 	"\n";
 
@@ -36,16 +41,18 @@ static const char help_options[] =
 	"  --out DIR           where files go (default figures); it is made if need be\n"
 	"  --designs LIST      of coarse, fine, hybrid (default: all that the library knows)\n"
 	"  --keys N            pairs to load (default 1M; the paper: 100M)\n"
-	"  --seconds S         of each point, at least (default 0.002; real clusters: 1); scans\n"
-	"                      take as long as it takes for some of each client\n"
+	"  --seconds S         of each point, at least (default 0.002; of ramp-* 0.05; real\n"
+	"                      clusters: 1); scans take as long as it takes for some of each\n"
+	"                      client\n"
 	"  --clients LIST      for example 20,40,80 (default 20 to 240); where clients are not on\n"
 	"                      the x axis, the last\n"
 	"  --memservers LIST   likewise (default 1,2,4,8; elsewhere 4)\n"
 	"  --rpc-threads N     handler threads of a memory server, 1 to 64 (default: the\n"
 	"                      profile's)\n"
-	"  --cluster CLUSTER   sim:PROFILE (default sim:connect-ib; of rfp-*: sim:connectx3); or\n"
-	"                      a real one: clients are threads of one process then, 1, 2 and 4\n"
-	"                      by default\n"
+	"  --cluster CLUSTER   sim:PROFILE (default sim:connect-ib; of rfp-*: sim:connectx3; of\n"
+	"                      ramp-*: sim:connectx2, sockets always sim:connectx2-ipoib); or a\n"
+	"                      real one: clients are threads of one process then, 1, 2 and 4 by\n"
+	"                      default\n"
 	"  --jobs N            points at a time (default 2; real clusters: 1)\n"
 	"  --seed N            (default 1)\n"
 	"  --quick             few small points: to see that it works\n"
@@ -183,14 +190,13 @@ take(struct figure_options *o, int option, const char *value)
 }
 
 static int
-network_read(struct figure_options *o)
+network_read(const char *cluster, struct nam_sim_network *ret)
 {
 	struct nam_diag diag = { "" };
 
-	if (!o->simulated ||
-		!nam_sim_network_read(o->cluster + strlen("sim:"), &o->network, &diag))
+	if (!nam_sim_network_read(cluster + strlen("sim:"), ret, &diag))
 		return 0;
-	bench_complain("--cluster %s: %s", o->cluster, diag.text);
+	bench_complain("--cluster %s: %s", cluster, diag.text);
 	return -1;
 }
 
@@ -202,7 +208,7 @@ settle(struct figure_options *o)
 		return -1;
 	}
 	o->simulated = !o->cluster || simulation_wanted(o->cluster);
-	if (o->cluster && network_read(o))
+	if (o->cluster && o->simulated && network_read(o->cluster, &o->network))
 		return -1;
 	if (!o->simulated && (o->memservers.count || o->rpc_threads)) {
 		bench_complain("%s: only with --cluster sim:PROFILE; real ones are started by "
@@ -211,9 +217,6 @@ settle(struct figure_options *o)
 	}
 	if (!o->keys)
 		o->keys = o->quick ? KEYS_QUICK : KEYS_DEFAULT;
-	if (!(o->seconds > 0))
-		o->seconds = !o->simulated ? SECONDS_REAL :
-			o->quick ? SECONDS_QUICK : SECONDS_SIMULATED;
 	if (!o->jobs)
 		o->jobs = o->simulated ? 2 : 1;
 	return 0;
@@ -306,6 +309,32 @@ make_folder(const char *path)
 	return NAM_EXIT_USAGE;
 }
 
+/* What nobody has said. */
+static int
+settle_own(const struct figure *figure, struct figure_options *o)
+{
+	static const char *const clusters[] = {
+		[FIGURE_TREES] = CLUSTER_DEFAULT,
+		[FIGURE_REQUESTS] = CLUSTER_RFP,
+		[FIGURE_TRANSACTIONS] = CLUSTER_RAMP,
+	};
+	bool transactions = figure->kind == FIGURE_TRANSACTIONS;
+
+	if (!(o->seconds > 0) && !o->simulated)
+		o->seconds = SECONDS_REAL;
+	else if (!(o->seconds > 0) && transactions)
+		o->seconds = o->quick ? SECONDS_RAMP_QUICK : SECONDS_RAMP;
+	else if (!(o->seconds > 0))
+		o->seconds = o->quick ? SECONDS_QUICK : SECONDS_SIMULATED;
+	if (!o->cluster) {
+		o->cluster = clusters[figure->kind];
+		if (network_read(o->cluster, &o->network))
+			return -1;
+	}
+	return transactions && o->simulated ? network_read(FIGURE_SOCKETS_CLUSTER, &o->sockets) :
+		0;
+}
+
 static int
 do_figure(const struct figure *figure, const struct figure_options *all)
 {
@@ -314,13 +343,9 @@ do_figure(const struct figure *figure, const struct figure_options *all)
 	struct figure_points points;
 	int exit_code, other, rc;
 
-	if (!own.cluster) {
-		own.cluster = figure->requests ? CLUSTER_RFP : CLUSTER_DEFAULT;
-		if (network_read(&own))
-			return NAM_EXIT_USAGE;
-	}
+	if (settle_own(figure, &own))
+		return NAM_EXIT_USAGE;
 	rc = figure_plan(figure, o, &points);
-
 	if (rc)
 		return bench_failed(figure->name, rc, NULL);
 	exit_code = figure_run(figure, o, &points);
@@ -341,7 +366,7 @@ needs_cluster(int count, char **names, const struct figure_options *o)
 {
 	for (size_t i = 0; i < figures_count; i++)
 		if (is_named(&figures[i], count, names, o) && !figures[i].model_only &&
-			!(figures[i].requests && o->simulated))
+			!(figures[i].kind != FIGURE_TREES && o->simulated))
 			return true;
 	return false;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * figure.h -- the inside of nam-bench figure: experiments by one command each, of Ziegler et al.
- * (SIGMOD 2019), section 6 and appendix A, with indexes; and of Su et al. (RFP, EuroSys 2017),
- * section V, with key-value stores.
+ * (SIGMOD 2019), section 6 and appendix A, with indexes; of Su et al. (RFP, EuroSys 2017), section
+ * V, with key-value stores; and of RAMP over RDMA, section V, with transactions.
  *
  *	figure.c	command line; one figure after the other
  *	figure_plan.c	which experiments there are, and the points of each
- *	figure_run.c	points: nam-bench index or kv for each, some at a time
+ *	figure_run.c	points: nam-bench index, kv or ramp for each, some at a time
+ *	figure_ramp.c	what is particular to transactions
  *	figure_model.c	the analytic model of section 2.3
  *	figure_csv.c	all that is known of each point, and tables to look at
  *	figure_plot.c	a script for gnuplot, SVG and PNG
@@ -23,7 +24,8 @@
 
 #define FIGURE_LIST_MAX 16u	/* values of an option that is a list */
 #define FIGURE_CASES_MAX 8u
-#define FIGURE_DESIGNS 3u
+#define FIGURE_DESIGNS 3u	/* of an index */
+#define FIGURE_LINES_MAX 5u	/* designs, or carriers */
 #define FIGURE_TEXT_BYTES 64u
 
 struct figure_list {
@@ -36,8 +38,9 @@ struct figure_options {
 	const char *cluster;		/* "sim:PROFILE", or a real one; NULL: each figure's own */
 	bool simulated;
 	struct nam_sim_network network;	/* simulated */
+	struct nam_sim_network sockets;	/* simulated, of transactions: of line FIGURE_SOCKETS */
 	uint64_t keys;
-	double seconds;			/* of each point, at least */
+	double seconds;			/* of each point, at least; 0: the figure's own */
 	struct figure_list clients, memservers;	/* none: those of the figure */
 	uint32_t rpc_threads;		/* 0: the profile's */
 	uint32_t jobs;
@@ -53,9 +56,14 @@ enum figure_x {
 	X_CLIENTS, X_KEYS, X_MEMSERVERS, X_CACHE, X_COLOCATED,
 	/* of requests */
 	X_RPC_THREADS, X_GET_PERCENT, X_VALUE_BYTES,
+	/* of transactions */
+	X_CARRIER, X_TRANSACTION_SIZE, X_READ_RATIO,
 };
 
 enum figure_y { Y_RATE, Y_BYTES, Y_LATENCY };
+
+/* What runs: nam-bench index, kv or ramp.  Lines are designs, or carriers. */
+enum figure_kind { FIGURE_TREES, FIGURE_REQUESTS, FIGURE_TRANSACTIONS };
 
 /* One panel: what runs there. */
 struct figure_case {
@@ -66,6 +74,8 @@ struct figure_case {
 	const char *text;		/* the panel's title */
 	bool zipfian, mixed;
 	unsigned fetch_bytes;		/* 0: what a value takes */
+	/* Of transactions; 0: what nam-bench ramp takes: */
+	unsigned records, value_bytes;
 };
 
 struct figure {
@@ -73,9 +83,10 @@ struct figure {
 	enum figure_x x;
 	enum figure_y y;
 	unsigned clients;		/* where they are not x */
-	bool fine, coarse, hybrid;	/* designs that are compared; of requests: */
-	bool requests;			/* nam-bench kv; designs are carriers, see figure_line() */
-	bool fetch_only;
+	enum figure_kind kind;
+	bool fine, coarse, hybrid;	/* of trees: designs that are compared */
+	bool fetch_only;		/* of requests */
+	unsigned transaction_size;	/* of transactions, where it is not x */
 	bool model_only;
 	unsigned cases_count;
 	struct figure_case cases[FIGURE_CASES_MAX];
@@ -93,8 +104,9 @@ struct figure_model {
 
 struct figure_result {
 	double ops_per_s, p50_ns, p99_ns;
-	double round_trips, bytes_in, bytes_out;
+	double round_trips, work_requests, bytes_in, bytes_out;
 	double memservers, rpc_threads, height;
+	double keys, value_bytes;
 	bool cached;
 	double hits, stale;		/* shares of the leaves that were wanted */
 };
@@ -102,10 +114,10 @@ struct figure_result {
 struct figure_point {
 	const struct figure *figure;
 	unsigned which;			/* of the cases */
-	unsigned design;		/* 0 .. FIGURE_DESIGNS - 1 */
+	unsigned design;		/* its line: 0 .. figure_lines() - 1 */
 	const char *partitioning;
 	double x;
-	uint64_t keys;
+	uint64_t keys;			/* of transactions: records; 0: what nam-bench ramp takes */
 	unsigned memservers, clients, rpc_threads;
 	double cache_mb, seconds;
 	bool colocated;
@@ -121,7 +133,8 @@ struct figure_points {
 
 extern const char *const figure_designs[FIGURE_DESIGNS];
 
-/* A design's name, or a carrier's. */
+/* How many there may be; and a design's name, or a carrier's. */
+unsigned figure_lines(const struct figure *figure);
 const char *figure_line(const struct figure *figure, unsigned design);
 
 const struct figure *figure_find(const char *name);
@@ -136,6 +149,27 @@ void figure_shares(unsigned memservers, char text[FIGURE_SHARES_BYTES]);
 /* The caller frees ret->points.  0 or -ENOMEM. */
 int figure_plan(const struct figure *figure, const struct figure_options *o,
 	struct figure_points *ret) NAM_MUST_CHECK;
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+#define FIGURE_SOCKETS 0u		/* the line of messages over sockets */
+#define FIGURE_SOCKETS_CLUSTER "sim:connectx2-ipoib"
+#define FIGURE_RAMP_LINES 5u
+
+extern const char *const figure_ramp_lines[FIGURE_RAMP_LINES];
+
+bool figure_is_sockets(const struct figure_point *point);
+
+/* The simulated network of a point. */
+const struct nam_sim_network *figure_network(const struct figure_options *o,
+	const struct figure_point *point);
+
+unsigned figure_transaction_size(const struct figure_point *point);
+double figure_read_ratio(const struct figure_point *point);
+
+/* How many times what messages over sockets do with the same x; 0: that is not known. */
+double figure_against_sockets(const struct figure_points *points,
+	const struct figure_point *point);
 
 /* ---- run ----------------------------------------------------------------------------------- */
 

@@ -124,6 +124,80 @@ write_request_point(FILE *file, const struct figure_options *o, const struct fig
 		o->simulated ? o->network.name : "", o->seed);
 }
 
+static void
+write_transactions_point(FILE *file, const struct figure_options *o,
+	const struct figure_points *points, const struct figure_point *point)
+{
+	const struct figure *figure = point->figure;
+	const struct figure_case *which = &figure->cases[point->which];
+	const struct figure_result *result = &point->result;
+	const struct nam_sim_network *network = figure_network(o, point);
+	double times = figure_against_sockets(points, point);
+
+	fprintf(file, "%s,%s,%u,%g,%s,", figure->name, figure_line(figure, point->design),
+		figure_transaction_size(point), figure_read_ratio(point),
+		which->zipfian ? "zipfian" : "uniform");
+	if (point->done)
+		fprintf(file, "%.0f,%.0f", result->value_bytes, result->keys);
+	else
+		fputc(',', file);
+	fprintf(file, ",%u,", point->memservers);
+	if (o->simulated)
+		fprintf(file, "%u", o->rpc_threads ? o->rpc_threads :
+			(unsigned)network->rpc_threads);
+	fprintf(file, ",%u", point->clients);
+	if (point->done)
+		fprintf(file, ",%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g", result->ops_per_s,
+			result->p50_ns, result->p99_ns, result->round_trips, result->work_requests,
+			result->bytes_in, result->bytes_out);
+	else
+		fputs(",,,,,,,", file);
+	if (point->done && times > 0)
+		fprintf(file, ",%.4g", times);
+	else
+		fputc(',', file);
+	fprintf(file, ",%s,%s,%" PRIu64 "\n", o->simulated ? "simulated" : "measured",
+		o->simulated ? network->name : "", o->seed);
+}
+
+static void
+write_heading(FILE *file, const struct figure *figure)
+{
+	static const char *const headings[] = {
+		[FIGURE_TREES] = "figure,design,partitioning,workload,selectivity,skew,keys,"
+			"memservers,handler_threads,clients,cache_mb,colocated,height,ops_per_s,"
+			"p50_ns,p99_ns,round_trips_per_op,bytes_in_per_op,bytes_out_per_op,"
+			"bytes_per_s,cache_hit_rate,cache_stale_rate,model_bytes_per_s,"
+			"model_bytes_per_op,model_ops_per_s,source,profile,seed\n",
+		[FIGURE_REQUESTS] = "figure,carrier,get_percent,distribution,value_bytes,"
+			"fetch_bytes,memservers,handler_threads,clients,ops_per_s,p50_ns,p99_ns,"
+			"round_trips_per_op,bytes_in_per_op,bytes_out_per_op,source,profile,seed\n",
+		[FIGURE_TRANSACTIONS] = "figure,carrier,transaction_size,read_ratio,distribution,"
+			"value_bytes,records,memservers,handler_threads,clients,ops_per_s,p50_ns,"
+			"p99_ns,round_trips_per_op,work_requests_per_op,bytes_in_per_op,"
+			"bytes_out_per_op,against_sockets,source,profile,seed\n",
+	};
+
+	fputs(headings[figure->kind], file);
+}
+
+static void
+write_any_point(FILE *file, const struct figure_options *o, const struct figure_points *points,
+	const struct figure_point *point)
+{
+	switch (point->figure->kind) {
+	case FIGURE_TREES:
+		write_point(file, o, point);
+		break;
+	case FIGURE_REQUESTS:
+		write_request_point(file, o, point);
+		break;
+	case FIGURE_TRANSACTIONS:
+		write_transactions_point(file, o, points, point);
+		break;
+	}
+}
+
 int
 figure_csv(const struct figure *figure, const struct figure_options *o,
 	const struct figure_points *points)
@@ -138,22 +212,9 @@ figure_csv(const struct figure *figure, const struct figure_options *o,
 		bench_complain("%s: %s", path, strerror(errno));
 		return NAM_EXIT_USAGE;
 	}
-	if (figure->requests)
-		fputs("figure,carrier,get_percent,distribution,value_bytes,fetch_bytes,memservers,"
-		      "handler_threads,clients,ops_per_s,p50_ns,p99_ns,round_trips_per_op,"
-		      "bytes_in_per_op,bytes_out_per_op,source,profile,seed\n", file);
-	else
-		fputs("figure,design,partitioning,workload,selectivity,skew,keys,memservers,"
-		      "handler_threads,clients,cache_mb,colocated,height,ops_per_s,p50_ns,p99_ns,"
-		      "round_trips_per_op,bytes_in_per_op,bytes_out_per_op,bytes_per_s,"
-		      "cache_hit_rate,cache_stale_rate,model_bytes_per_s,model_bytes_per_op,"
-		      "model_ops_per_s,source,profile,seed\n", file);
-	for (size_t i = 0; i < points->count; i++) {
-		if (figure->requests)
-			write_request_point(file, o, &points->points[i]);
-		else
-			write_point(file, o, &points->points[i]);
-	}
+	write_heading(file, figure);
+	for (size_t i = 0; i < points->count; i++)
+		write_any_point(file, o, points, &points->points[i]);
 	lost = ferror(file) != 0;
 	if (fclose(file) || lost) {
 		bench_complain("%s: it could not be written", path);
@@ -191,13 +252,24 @@ print_x(const struct figure *figure, double x)
 	case X_VALUE_BYTES:
 		printf("  %6.0f bytes        ", x);
 		break;
+	case X_TRANSACTION_SIZE:
+		printf("  %6.0f records      ", x);
+		break;
+	case X_READ_RATIO:
+		printf("  %6.0f %% read       ", x);
+		break;
+	case X_CARRIER:
+		printf("%21s", "");
+		break;
 	default:
 		printf("  %-19s", x > 0 ? "co-located" : "apart");
 	}
 }
 
+/* Transactions: also how many times as many as over sockets. */
 static void
-print_y(const struct figure *figure, const struct figure_point *point)
+print_y(const struct figure *figure, const struct figure_points *points,
+	const struct figure_point *point)
 {
 	char p50[TEXT_BYTES], p99[TEXT_BYTES];
 
@@ -208,6 +280,9 @@ print_y(const struct figure *figure, const struct figure_point *point)
 			text_ns(p99, point->result.p99_ns));
 	else if (figure->y == Y_BYTES)
 		printf("%17.2f GB/s", figure_y(figure, point) * 1e-9);
+	else if (figure_against_sockets(points, point) > 0)
+		printf("%11s/s%7.2f x", text_count(p50, figure_y(figure, point)),
+			figure_against_sockets(points, point));
 	else
 		printf("%20s/s", text_count(p50, figure_y(figure, point)));
 }
@@ -245,7 +320,7 @@ print_case(const struct figure *figure, const struct figure_points *points, unsi
 
 	figure_case_text(&figure->cases[which], text);
 	printf("\n  %s\n%21s", text, "");
-	for (unsigned design = 0; design < FIGURE_DESIGNS; design++)
+	for (unsigned design = 0; design < figure_lines(figure); design++)
 		printf("%22s", figure_line(figure, design));
 	if (figure->model_only)
 		printf("%22s", "coarse by hash");
@@ -256,10 +331,10 @@ print_case(const struct figure *figure, const struct figure_points *points, unsi
 		if (points->points[i].which != which || !is_new(points, i))
 			continue;
 		print_x(figure, x);
-		for (unsigned design = 0; design < FIGURE_DESIGNS; design++)
-			print_y(figure, point_find(points, which, design, NULL, x));
+		for (unsigned design = 0; design < figure_lines(figure); design++)
+			print_y(figure, points, point_find(points, which, design, NULL, x));
 		if (figure->model_only)
-			print_y(figure, point_find(points, which, 0, "hash", x));
+			print_y(figure, points, point_find(points, which, 0, "hash", x));
 		putchar('\n');
 	}
 }

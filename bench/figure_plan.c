@@ -17,6 +17,10 @@ const char *const figure_designs[FIGURE_DESIGNS] = { "coarse", "fine", "hybrid" 
 static const char *const carriers[FIGURE_DESIGNS] = { "srq", "mailbox", "fetch" };
 #define FETCH 2u
 #define RFP_CLIENTS 35u		/* of the paper's peak */
+#define RAMP_CLIENTS 8u
+#define RAMP_MEMSERVERS 4u
+#define RAMP_RECORDS_QUICK 1000u
+#define REAL_CLIENTS 4u
 
 enum { COARSE, FINE, HYBRID };
 
@@ -69,43 +73,74 @@ const struct figure figures[] = {
 		.cases = { TREE("tree-a", 0, false), TREE("tree-b", 0.001, false),
 			TREE("tree-c", 0, false), TREE("tree-d", 0, false) } },
 	{ .name = "rfp-4a", .paper = "figure 4 (a)", .title = "handler threads",
-		.x = X_RPC_THREADS, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_RPC_THREADS, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
 	{ .name = "rfp-4", .paper = "figure 4 (b)", .title = "clients",
-		.x = X_CLIENTS, .y = Y_RATE, .requests = true,
+		.x = X_CLIENTS, .y = Y_RATE, .kind = FIGURE_REQUESTS,
 		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
 	{ .name = "rfp-5", .paper = "figure 5", .title = "latency",
-		.x = X_CLIENTS, .y = Y_LATENCY, .requests = true,
+		.x = X_CLIENTS, .y = Y_LATENCY, .kind = FIGURE_REQUESTS,
 		.cases_count = 1, .cases = { { .text = "95 % GET, values of 32 bytes" } } },
 	{ .name = "rfp-6", .paper = "figure 6", .title = "shares of GET, uniform keys",
-		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.cases_count = 1, .cases = { { .text = "values of 32 bytes" } } },
 	{ .name = "rfp-7", .paper = "figure 7", .title = "lengths of values",
-		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.cases_count = 1,
 		.cases = { { .text = "95 % GET; a fetch holds 32 bytes", .fetch_bytes = 80 } } },
 	{ .name = "rfp-8", .paper = "figure 8", .title = "sizes of a fetch",
-		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_VALUE_BYTES, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.fetch_only = true, .cases_count = 3,
 		.cases = { { .text = "95 % GET; a fetch holds 32 bytes", .fetch_bytes = 80 },
 			{ .text = "95 % GET; a fetch holds 128 bytes", .fetch_bytes = 176 },
 			{ .text = "95 % GET; a fetch holds 512 bytes", .fetch_bytes = 560 } } },
 	{ .name = "rfp-9", .paper = "figure 9", .title = "shares of GET, skewed keys",
-		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.cases_count = 1,
 		.cases = { { .text = "values of 32 bytes, zipfian 0.99", .zipfian = true } } },
 	{ .name = "rfp-10", .paper = "figure 10",
 		.title = "mixed lengths, in the place of the paper's texts",
-		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .requests = true,
+		.x = X_GET_PERCENT, .y = Y_RATE, .clients = RFP_CLIENTS, .kind = FIGURE_REQUESTS,
 		.cases_count = 1,
 		.cases = { { .text = "values of 1 to 899 bytes, 43 on average; a fetch holds 512",
 			.mixed = true, .fetch_bytes = 560 } } },
+	{ .name = "ramp-5", .paper = "figure 5", .title = "carriers of transactions",
+		.x = X_CARRIER, .y = Y_RATE, .clients = RAMP_CLIENTS, .kind = FIGURE_TRANSACTIONS,
+		.transaction_size = 8, .cases_count = 1,
+		.cases = { { .text = "8 records a transaction, 95 % of these read" } } },
+	{ .name = "ramp-6", .paper = "figure 6", .title = "transaction sizes",
+		.x = X_TRANSACTION_SIZE, .y = Y_RATE, .clients = RAMP_CLIENTS,
+		.kind = FIGURE_TRANSACTIONS, .cases_count = 1,
+		.cases = { { .text = "95 % of the transactions read" } } },
+	{ .name = "ramp-7", .paper = "figure 7", .title = "shares of transactions that read",
+		.x = X_READ_RATIO, .y = Y_RATE, .clients = RAMP_CLIENTS,
+		.kind = FIGURE_TRANSACTIONS, .transaction_size = 8, .cases_count = 1,
+		.cases = { { .text = "8 records a transaction" } } },
+	{ .name = "ramp-8", .paper = "figure 8",
+		.title = "shares of transactions that read, YCSB's keys and values",
+		.x = X_READ_RATIO, .y = Y_RATE, .clients = RAMP_CLIENTS,
+		.kind = FIGURE_TRANSACTIONS, .transaction_size = 4, .cases_count = 1,
+		.cases = { { .text = "1,000 records of 1,000 bytes, zipfian; 4 a transaction",
+			.zipfian = true, .records = 1000, .value_bytes = 1000 } } },
 };
+
+unsigned
+figure_lines(const struct figure *figure)
+{
+	return figure->kind == FIGURE_TRANSACTIONS ? FIGURE_RAMP_LINES : FIGURE_DESIGNS;
+}
 
 const char *
 figure_line(const struct figure *figure, unsigned design)
 {
-	return figure->requests ? carriers[design] : figure_designs[design];
+	switch (figure->kind) {
+	case FIGURE_REQUESTS:
+		return carriers[design];
+	case FIGURE_TRANSACTIONS:
+		return figure_ramp_lines[design];
+	default:
+		return figure_designs[design];
+	}
 }
 
 const size_t figures_count = sizeof(figures) / sizeof(figures[0]);
@@ -190,6 +225,11 @@ x_values(const struct figure *figure, const struct figure_options *o)
 	static const struct figure_list values = { 6, { 32, 64, 128, 256, 512, 1024 } };
 	static const struct figure_list few_values = { 2, { 32, 64 } };
 	static const struct figure_list colocated = { 2, { 0, 1 } };
+	static const struct figure_list one = { 1, { 0 } };
+	static const struct figure_list sizes = { 6, { 1, 2, 4, 8, 16, 32 } };
+	static const struct figure_list few_sizes = { 2, { 1, 4 } };
+	static const struct figure_list ratios = { 6, { 0, 25, 50, 75, 95, 100 } };
+	static const struct figure_list few_ratios = { 2, { 0, 100 } };
 	struct figure_list keys = { 3, { (double)(o->keys / 10), (double)o->keys,
 		(double)o->keys * 10 } };
 	struct figure_list list;
@@ -201,8 +241,14 @@ x_values(const struct figure *figure, const struct figure_options *o)
 		return o->quick ? few_shares : shares;
 	case X_VALUE_BYTES:
 		return o->quick ? few_values : values;
+	case X_CARRIER:
+		return one;
+	case X_TRANSACTION_SIZE:
+		return o->quick ? few_sizes : sizes;
+	case X_READ_RATIO:
+		return o->quick ? few_ratios : ratios;
 	case X_CLIENTS:
-		if (figure->requests && o->simulated && !o->clients.count)
+		if (figure->kind == FIGURE_REQUESTS && o->simulated && !o->clients.count)
 			return o->quick ? few_rfp_clients : rfp_clients;
 		return o->clients.count ? o->clients : !o->simulated ? real_clients :
 			o->quick ? few_clients : clients;
@@ -264,6 +310,26 @@ set_model(const struct figure_options *o, struct figure_point *point)
 	point->model = model;
 }
 
+/* As there: requests are to one memory server, records lie on four. */
+static void
+set_papers(const struct figure_options *o, struct figure_point *point)
+{
+	const struct figure *figure = point->figure;
+	unsigned memservers = figure->kind == FIGURE_REQUESTS ? 1 : RAMP_MEMSERVERS;
+
+	point->memservers = o->simulated ? last_of(&o->memservers, memservers) :
+		o->real_memservers;
+	if (figure->x != X_CLIENTS)
+		point->clients = last_of(&o->clients, o->simulated ? figure->clients :
+			REAL_CLIENTS);
+	point->seconds = o->seconds;
+	if (figure->kind != FIGURE_TRANSACTIONS)
+		return;
+	point->keys = figure->cases[point->which].records;
+	if (!point->keys && o->quick)
+		point->keys = RAMP_RECORDS_QUICK;
+}
+
 static void
 add(struct figure_points *points, const struct figure *figure, const struct figure_options *o,
 	unsigned which, unsigned design, const char *partitioning, double x)
@@ -305,27 +371,33 @@ add(struct figure_points *points, const struct figure *figure, const struct figu
 		break;
 	case X_GET_PERCENT:
 	case X_VALUE_BYTES:
+	case X_CARRIER:
+	case X_TRANSACTION_SIZE:
+	case X_READ_RATIO:
 		break;
 	}
-	if (!figure->requests) {
+	if (figure->kind == FIGURE_TREES)
 		set_model(o, point);
-		return;
-	}
-	/* One memory server, as there. */
-	point->memservers = o->simulated ? last_of(&o->memservers, 1) : o->real_memservers;
-	if (figure->x != X_CLIENTS)
-		point->clients = last_of(&o->clients, o->simulated ? figure->clients : 4);
-	point->seconds = o->seconds;
+	else
+		set_papers(o, point);
+}
+
+/* Of real memory servers nobody knows what sockets would do there. */
+static bool
+is_carrier(const struct figure *figure, const struct figure_options *o, unsigned carrier)
+{
+	if (figure->kind == FIGURE_TRANSACTIONS)
+		return o->simulated || carrier != FIGURE_SOCKETS;
+	return !figure->fetch_only || carrier == FETCH;
 }
 
 static void
-plan_requests(const struct figure *figure, const struct figure_options *o,
+plan_carriers(const struct figure *figure, const struct figure_options *o,
 	const struct figure_list *xs, struct figure_points *ret)
 {
 	for (unsigned which = 0; which < figure->cases_count; which++)
-		for (unsigned carrier = figure->fetch_only ? FETCH : 0; carrier < FIGURE_DESIGNS;
-			carrier++)
-			for (unsigned i = 0; i < xs->count; i++)
+		for (unsigned carrier = 0; carrier < figure_lines(figure); carrier++)
+			for (unsigned i = 0; i < xs->count && is_carrier(figure, o, carrier); i++)
 				add(ret, figure, o, which, carrier, "none", xs->values[i]);
 }
 
@@ -336,12 +408,12 @@ figure_plan(const struct figure *figure, const struct figure_options *o, struct 
 	struct figure_list xs = x_values(figure, o);
 
 	ret->count = 0;
-	ret->points = calloc((size_t)figure->cases_count * (FIGURE_DESIGNS + 1) * xs.count,
+	ret->points = calloc((size_t)figure->cases_count * (FIGURE_LINES_MAX + 1) * xs.count,
 		sizeof(*ret->points));
 	if (!ret->points)
 		return -ENOMEM;
-	if (figure->requests) {
-		plan_requests(figure, o, &xs, ret);
+	if (figure->kind != FIGURE_TREES) {
+		plan_carriers(figure, o, &xs, ret);
 		return 0;
 	}
 	for (unsigned which = 0; which < figure->cases_count; which++) {

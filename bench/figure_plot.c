@@ -23,8 +23,9 @@
 
 extern char **environ;
 
-static const char *const colours[FIGURE_DESIGNS] = { "#d55e00", "#0072b2", "#009e73" };
-static const unsigned shapes[FIGURE_DESIGNS] = { 5, 7, 9 };
+static const char *const colours[FIGURE_LINES_MAX] = { "#d55e00", "#0072b2", "#009e73",
+	"#cc79a7", "#000000" };
+static const unsigned shapes[FIGURE_LINES_MAX] = { 5, 7, 9, 11, 13 };
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
@@ -77,11 +78,12 @@ write_data(FILE *file, const struct figure *figure, const struct figure_points *
 
 			if (!is_of(&line, point))
 				continue;
+			fprintf(file, "%.6g ", figure->x == X_CARRIER ? point->design : point->x);
 			if (point->done || figure->model_only)
-				fprintf(file, "%.6g %.6g %.6g ", point->x,
-					figure_y(figure, point), point->result.p99_ns);
+				fprintf(file, "%.6g %.6g ", figure_y(figure, point),
+					point->result.p99_ns);
 			else
-				fprintf(file, "%.6g NaN NaN ", point->x);
+				fputs("NaN NaN ", file);
 			if (point->model.known)
 				fprintf(file, "%.6g\n", point->model.ops_per_s);
 			else
@@ -105,6 +107,9 @@ write_axes(FILE *file, const struct figure *figure)
 		[X_RPC_THREADS] = "handler threads",
 		[X_GET_PERCENT] = "GET, per cent",
 		[X_VALUE_BYTES] = "bytes of a value",
+		[X_CARRIER] = "",
+		[X_TRANSACTION_SIZE] = "records of a transaction",
+		[X_READ_RATIO] = "transactions that read, per cent",
 	};
 	static const char *const y_labels[] = {
 		[Y_RATE] = "operations/s",
@@ -113,7 +118,7 @@ write_axes(FILE *file, const struct figure *figure)
 	};
 
 	fprintf(file, "set xlabel '%s'\nset ylabel '%s'\n", x_labels[figure->x],
-		y_labels[figure->y]);
+		figure->kind == FIGURE_TRANSACTIONS ? "transactions/s" : y_labels[figure->y]);
 	fprintf(file, "set format y '%s'\nset grid ytics lc '#dddddd' lt 1\nset border 3\n"
 		"set tics nomirror out\nset offsets graph 0.03, graph 0.03, 0, 0\n",
 		figure->y == Y_LATENCY ? "%.0s %cs" : "%.1s %c");
@@ -125,10 +130,14 @@ write_axes(FILE *file, const struct figure *figure)
 		fputs("set xrange [0:*]\n", file);
 	if (figure->x == X_KEYS)
 		fputs("set logscale x\nset format x '%.0s %c'\n", file);
-	if (figure->x == X_MEMSERVERS || figure->x == X_VALUE_BYTES)
+	if (figure->x == X_MEMSERVERS || figure->x == X_VALUE_BYTES ||
+		figure->x == X_TRANSACTION_SIZE)
 		fputs("set logscale x 2\n", file);
 	if (figure->x == X_COLOCATED)
 		fputs("set xrange [-0.4:1.4]\nset xtics ('apart' 0, 'co-located' 1)\n", file);
+	if (figure->x == X_CARRIER)
+		fprintf(file, "set xrange [-0.6:%u-0.4]\nset boxwidth 0.7\nset style fill solid\n"
+			"unset xtics\n", figure_lines(figure));
 	fputs("set key outside right top vertical samplen 2 spacing 1.1\n", file);
 }
 
@@ -139,6 +148,12 @@ write_line(FILE *file, const struct figure *figure, const struct line *line, siz
 	const char *name = figure_line(figure, line->design), *colour = colours[line->design];
 	bool hash = !strcmp(line->partitioning, "hash"), latency = figure->y == Y_LATENCY;
 
+	if (line->measured && figure->x == X_CARRIER) {
+		fprintf(file, "%s \\\n  $line%zu using 1:2 with boxes lc '%s' title '%s'",
+			*first ? "" : ",", at, colour, name);
+		*first = false;
+		return;
+	}
 	if (line->measured) {
 		fprintf(file, "%s \\\n  $line%zu using 1:%s with linespoints lw 2 pt %u ps 0.8 "
 			"dt %u lc '%s' title '%s%s%s'", *first ? "" : ",", at,
@@ -180,10 +195,14 @@ static void
 write_title(FILE *file, const struct figure *figure, const struct figure_options *o,
 	const struct figure_points *points)
 {
+	static const char *const papers[] = {
+		[FIGURE_TREES] = "Ziegler et al. (SIGMOD 2019)",
+		[FIGURE_REQUESTS] = "Su et al. (RFP, EuroSys 2017)",
+		[FIGURE_TRANSACTIONS] = "RAMP over RDMA",
+	};
 	char keys[TEXT_BYTES];
 
-	fprintf(file, "%s, %s: %s\\n", figure->requests ? "Su et al. (RFP, EuroSys 2017)" :
-		"Ziegler et al. (SIGMOD 2019)", figure->paper, figure->title);
+	fprintf(file, "%s, %s: %s\\n", papers[figure->kind], figure->paper, figure->title);
 	if (figure->model_only) {
 		fputs("the model of its section 2.3, z = 10", file);
 		return;
@@ -192,7 +211,9 @@ write_title(FILE *file, const struct figure *figure, const struct figure_options
 		fprintf(file, "simulated, profile %s", o->network.name);
 	else
 		fputs("measured", file);
-	if (figure->x != X_KEYS && !figure->requests)
+	if (figure->kind == FIGURE_TRANSACTIONS && o->simulated)
+		fprintf(file, " (sockets: %s)", o->sockets.name);
+	if (figure->x != X_KEYS && figure->kind == FIGURE_TREES)
 		fprintf(file, ", %s keys", text_count(keys, (double)o->keys));
 	if (figure->x != X_MEMSERVERS && points->count)
 		fprintf(file, ", %u memory servers", points->points[0].memservers);

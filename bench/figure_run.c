@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * figure_run.c -- points: nam-bench index, or kv, for each, some at a time, and what it says as
- * JSON.
+ * figure_run.c -- points: nam-bench index, kv or ramp for each, some at a time, and what it says
+ * as JSON.
  *
  * Figures share points, and what differs only in what an index does not have, such as the shares of
  * a fine-grained one, is the same run: each command line runs once.
@@ -64,7 +64,7 @@ say_cluster(struct command *command, const struct figure_options *o,
 	const struct figure_point *point)
 {
 	say(command, "--cluster");
-	say(command, "%s", o->cluster);
+	say(command, "%s", figure_is_sockets(point) ? FIGURE_SOCKETS_CLUSTER : o->cluster);
 	if (!o->simulated) {
 		say(command, "--threads");
 		say(command, "%u", point->clients);
@@ -103,6 +103,12 @@ say_index(struct command *command, const struct figure_point *point)
 	say(command, "%" PRIu64, point->keys);
 	say(command, "--cache-mb");
 	say(command, "%.6g", point->cache_mb);
+	say(command, "--workload");
+	say(command, "%s", which->workload);
+	if (which->selectivity > 0) {
+		say(command, "--selectivity");
+		say(command, "%g", which->selectivity);
+	}
 }
 
 static void
@@ -129,26 +135,47 @@ say_requests(struct command *command, const struct figure_point *point)
 }
 
 static void
-command_of(const struct figure_options *o, const struct figure_point *point,
-	struct command *ret)
+say_transactions(struct command *command, const struct figure_point *point)
 {
 	const struct figure_case *which = &point->figure->cases[point->which];
 
+	say(command, "--carrier");
+	say(command, "%s", figure_is_sockets(point) ? "message" :
+		figure_line(point->figure, point->design));
+	say(command, "--transaction-size");
+	say(command, "%u", figure_transaction_size(point));
+	say(command, "--read-ratio");
+	say(command, "%g", figure_read_ratio(point));
+	say(command, "--distribution");
+	say(command, "%s", which->zipfian ? "zipfian" : "uniform");
+	if (point->keys) {
+		say(command, "--keys");
+		say(command, "%" PRIu64, point->keys);
+	}
+	if (which->value_bytes) {
+		say(command, "--value-bytes");
+		say(command, "%u", which->value_bytes);
+	}
+}
+
+static void
+command_of(const struct figure_options *o, const struct figure_point *point,
+	struct command *ret)
+{
+	static const struct {
+		const char *subcommand;
+		void (*say)(struct command *command, const struct figure_point *point);
+	} kinds[] = {
+		[FIGURE_TREES] = { "index", say_index },
+		[FIGURE_REQUESTS] = { "kv", say_requests },
+		[FIGURE_TRANSACTIONS] = { "ramp", say_transactions },
+	};
+
 	memset(ret, 0, sizeof(*ret));
 	say(ret, "nam-bench");
-	say(ret, "%s", point->figure->requests ? "kv" : "index");
+	say(ret, "%s", kinds[point->figure->kind].subcommand);
 	say_cluster(ret, o, point);
-	if (point->figure->requests) {
-		say_requests(ret, point);
-	} else {
-		say_index(ret, point);
-		say(ret, "--workload");
-		say(ret, "%s", which->workload);
-	}
-	if (which->selectivity > 0) {
-		say(ret, "--selectivity");
-		say(ret, "%g", which->selectivity);
-	}
+	kinds[point->figure->kind].say(ret, point);
 	say(ret, "--fibers");
 	say(ret, "1");
 	say(ret, "--seconds");
@@ -299,11 +326,14 @@ result_read(const char *text, struct figure_result *ret)
 		.p50_ns = number(latency, "p50"),
 		.p99_ns = number(latency, "p99"),
 		.round_trips = number(per_op, "round_trips"),
+		.work_requests = number(per_op, "work_requests"),
 		.bytes_in = number(per_op, "bytes_in"),
 		.bytes_out = number(per_op, "bytes_out"),
 		.memservers = number(object, "memservers"),
 		.rpc_threads = number(object, "rpc_threads"),
 		.height = number(memory, "height"),
+		.keys = number(object, "keys"),
+		.value_bytes = number(object, "value_bytes"),
 		.cached = wanted > 0,
 		.hits = wanted > 0 ? number(cache, "hits") / wanted : 0,
 		.stale = wanted > 0 ? number(cache, "stale") / wanted : 0,
