@@ -93,11 +93,12 @@ static const char ramp_help[] =
 	"read.\n"
 	"\n"
 	HELP_CLUSTER
-	"  --algorithm A       fast (default), small or hybrid; none: not read atomic\n"
+	"  --algorithm A       fast (default), small or hybrid; none: not read atomic; 2pl:\n"
+	"                      two-phase locking\n"
 	"  --carrier C         onesided (default): prepare and commit by WRITE and CAS, get by\n"
 	"                      READ; star: get by READ, put by requests in mailboxes; plus: both\n"
-	"                      by those; message: both by SEND.  small, hybrid and none go by\n"
-	"                      plus and message\n"
+	"                      by those; message: both by SEND.  small, hybrid, none and 2pl\n"
+	"                      go by plus and message\n"
 	"  --transaction-size N  records, 1 to 32 (default 4)\n"
 	"  --read-ratio P      of transactions that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the records: uniform (default) or zipfian, with a parameter of\n"
@@ -204,7 +205,7 @@ take_algorithm(struct requests_options *o, const char *value)
 	int algorithm = nam_ramp_find(value);
 
 	if (algorithm < 0)
-		return option_bad_choice("--algorithm", value, "fast, small, hybrid or none");
+		return option_bad_choice("--algorithm", value, "fast, small, hybrid, none or 2pl");
 	o->algorithm = (enum nam_ramp)algorithm;
 	return 0;
 }
@@ -352,6 +353,11 @@ settle(struct requests_options *o)
 	}
 	if (o->ops && o->seconds > 0) {
 		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
+	if (o->star && o->algorithm == NAM_RAMP_LOCKING) {
+		bench_complain("--carrier %s does not go with --algorithm 2pl: memory servers keep "
+			"its locks, and have to be asked; say plus or message", o->ramp_carrier);
 		return -1;
 	}
 	if (o->star && o->algorithm != NAM_RAMP_FAST) {

@@ -71,7 +71,13 @@
 	X(VERSION_LATELY, "version-lately", "the same, by a timestamp that was learned long ago")    \
 	X(CLAIM_FIRST, "claim-first", "versions that were replaced and look like the latest")       \
 	X(LATE_CLAIM, "late-claim", "the same, of versions that came too late")                     \
-	X(VERSION_WAIT, "version-wait", "the reuse of versions that somebody may still ask for")
+	X(VERSION_WAIT, "version-wait", "the reuse of versions that somebody may still ask for")    \
+	X(RECORD_LOCKED, "record-locked", "two transactions at one record, one of which writes")    \
+	X(RECORD_LEASE, "record-lease", "reads under a lock that was taken away")                   \
+	X(RECORD_SEALED, "record-sealed", "commits of a transaction whose lock was taken away")     \
+	X(RECORD_FENCE, "record-fence", "locks for a transaction that was given up before")         \
+	X(RECORD_ABSENT, "record-absent", "records that come while others are read under locks")    \
+	X(RECORD_KNOWN, "record-known", "the loss of what became of a transaction half committed")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

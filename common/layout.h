@@ -156,6 +156,8 @@ _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
  *			the superblock says so		tag says its length in units of 64 bytes
  * 8	8	others	that CPU, or nobody		nothing
  * 16	8	swept	that CPU, or nobody		nothing
+ * 24	40	locks	that CPU, where the algorithm	nothing
+ *			is 2pl; or nobody
  */
 #define NAM_RECORD_HEAD_BYTES 64u
 

@@ -54,6 +54,8 @@ struct nam__server {
 
 struct nam__garbage;			/* epoch.c */
 
+#define NAM__UNDER_WAY_MAX 256u		/* transactions of a client that hold locks to write */
+
 struct nam_client {
 	struct nam_client_options options;
 	char name[48];
@@ -70,6 +72,7 @@ struct nam_client {
 	uint16_t incarnation;
 	atomic_uint lock_sequence;
 	atomic_uint_fast64_t transaction_us;	/* txn/: time of the last timestamp given or seen */
+	atomic_uint_fast64_t under_way_us[NAM__UNDER_WAY_MAX];	/* txn/: each 0, or before one's */
 	struct nam_gaddr epoch_word;
 	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
 

@@ -55,6 +55,11 @@ static const struct {
 	[NAM_RPC_RECORDS_GET] = { nam__service_records_get, false },
 	[NAM_RPC_RECORDS_PREPARE] = { nam__service_records_prepare, false },
 	[NAM_RPC_RECORDS_COMMIT] = { nam__service_records_commit, false },
+	[NAM_RPC_LOCKING_READ] = { nam__service_locking_read, false },
+	[NAM_RPC_LOCKING_RELEASE] = { nam__service_locking_release, false },
+	[NAM_RPC_LOCKING_PREPARE] = { nam__service_locking_prepare, false },
+	[NAM_RPC_LOCKING_END] = { nam__service_locking_end, false },
+	[NAM_RPC_LOCKING_SEAL] = { nam__service_locking_seal, false },
 };
 
 uint32_t

@@ -25,6 +25,7 @@
 #include "../common/layout.h"
 #include "../common/rpc/frame.h"
 #include "../common/rpc/rpc.h"
+#include "../txn/local_locks.h"
 #include "../txn/local_records.h"
 #include "server.h"
 
@@ -344,6 +345,11 @@ int nam__service_kv_get_many(struct nam__exchange *exchange);
 int nam__service_records_get(struct nam__exchange *exchange);
 int nam__service_records_prepare(struct nam__exchange *exchange);
 int nam__service_records_commit(struct nam__exchange *exchange);
+int nam__service_locking_read(struct nam__exchange *exchange);
+int nam__service_locking_release(struct nam__exchange *exchange);
+int nam__service_locking_prepare(struct nam__exchange *exchange);
+int nam__service_locking_end(struct nam__exchange *exchange);
+int nam__service_locking_seal(struct nam__exchange *exchange);
 
 /*
  * nam__dispatch -- answer one message.
@@ -375,6 +381,7 @@ struct nam_server {
 	struct nam__trees trees;
 	struct nam__stores stores;
 	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
+	struct nam__finished finished[NAM_CLIENTS_MAX];	/* services/locking.c */
 	struct nam__handler handlers[NAM__HANDLERS_MAX];
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;

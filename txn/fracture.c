@@ -87,8 +87,8 @@ fractured_fast(struct nam__txn *txn)
  * A record that was not in the index may have been entered since: it was, if a transaction wrote it
  * that has been seen.  Looking it up is an operation of its own, and this one ends meanwhile.
  */
-NAM_FIBER_FN static int
-look_up_again(struct nam__txn *txn, struct nam__item *item)
+int
+nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
 {
 	uint64_t head;
 	int rc;
@@ -108,7 +108,7 @@ want_of_stamps(struct nam__txn *txn, struct nam__item *item)
 	int rc = 0;
 
 	if (nam_gaddr_is_null(item->head))
-		rc = look_up_again(txn, item); /* SUSPENDS */
+		rc = nam__item_look_up_again(txn, item); /* SUSPENDS */
 	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE : NAM__ITEM_ASK;
 	item->via = NAM__VIA_SIBLING;
 	item->latest = false;
@@ -222,6 +222,7 @@ nam__fractured(struct nam__txn *txn)
 		any = fractured_hybrid(txn); /* SUSPENDS */
 		break;
 	case NAM_RAMP_NONE:
+	case NAM_RAMP_LOCKING:
 		break;
 	}
 	if (any > 0)

@@ -169,6 +169,17 @@ read_all(struct nam__txn *txn)
 	return rc;
 }
 
+int
+nam__txn_read(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state == NAM__ITEM_CAME)
+			rc = came(txn, &txn->items[i]);
+	return rc ? rc : read_all(txn); /* SUSPENDS */
+}
+
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
 /* RAMP-Small: which versions there would be, and then the latest of those of all of them. */
@@ -257,6 +268,8 @@ get_all(struct nam__txn *txn)
 {
 	int rc;
 
+	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
+		return nam__locking_get(txn); /* SUSPENDS */
 	do
 		rc = read_rounds(txn); /* SUSPENDS */
 	while (!rc && is_too_late(txn));

@@ -4,6 +4,7 @@
 #include "../common/guard.h"
 #include "../common/hash.h"
 #include "../common/rpc/records_rpc.h"
+#include "local_locks.h"
 #include "local_records.h"
 
 /* Of others: as many as one record can be written in NAM_RECORDS_KEEP_NS, and more. */
@@ -68,8 +69,8 @@ expired(const struct nam_version *version, uint64_t now_ns)
 }
 
 uint64_t
-nam__local_record_find(const struct nam__local_records *records,
-	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns)
+nam__local_record_at(const struct nam__local_records *records, const struct nam__local_head *head,
+	uint64_t timestamp)
 {
 	uint64_t at = head->others;
 
@@ -81,10 +82,19 @@ nam__local_record_find(const struct nam__local_records *records,
 		if (!version)
 			break;
 		if (version->timestamp == timestamp)
-			return expired(version, now_ns) ? 0 : at;
+			return at;
 		at = version->previous;
 	}
 	return 0;
+}
+
+uint64_t
+nam__local_record_find(const struct nam__local_records *records,
+	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns)
+{
+	uint64_t at = nam__local_record_at(records, head, timestamp);
+
+	return at && at != head->latest && expired(version_at(records, at), now_ns) ? 0 : at;
 }
 
 /* Take it out of the others; whether it was there. */
@@ -137,6 +147,17 @@ replaced(struct nam_version *version, uint64_t now_ns)
 	__atomic_store_n(&version->current, since, __ATOMIC_RELEASE);
 }
 
+/*
+ * Whether a version is to stay for what it says: that its transaction was committed, which others
+ * of its records may have to learn.
+ */
+static bool
+is_evidence(const struct nam__local_records *records, const struct nam_version *version)
+{
+	return records->finished && version->about_bytes && NAM_GUARD(RECORD_KNOWN) &&
+		!nam__finished_has(records->finished, version->timestamp);
+}
+
 /* Unlink what was replaced long enough ago. */
 static uint32_t
 sweep(const struct nam__local_records *records, struct nam__local_head *head, uint64_t now_ns,
@@ -152,7 +173,8 @@ sweep(const struct nam__local_records *records, struct nam__local_head *head, ui
 		if (!version)
 			break;
 		if (version->current == version->timestamp ||
-			(NAM_GUARD(VERSION_WAIT) && !expired(version, now_ns))) {
+			(NAM_GUARD(VERSION_WAIT) && !expired(version, now_ns)) ||
+			is_evidence(records, version)) {
 			link = &version->previous;
 			continue;
 		}

@@ -21,15 +21,25 @@ struct nam__local_head {
 	uint64_t latest;
 	uint64_t others;
 	uint64_t swept_ns;		/* when these were last looked through */
-	uint64_t reserved[5];
+	/* local_locks.h; elsewhere all are 0: */
+	uint64_t writer;		/* timestamp of who has the exclusive lock; 0: nobody */
+	uint64_t until_ns;		/* of the leases; 0 and a writer: sealed */
+	uint32_t readers;		/* shared locks */
+	uint32_t generation;		/* of these: another one since they were taken away */
+	uint64_t fence;			/* no transaction is prepared that is not later */
+	uint32_t turn_us;		/* birth of who is to be granted it before younger ones, */
+	uint32_t turn_until;		/* until then; 0: nobody */
 };
 _Static_assert(sizeof(struct nam__local_head) == NAM_RECORD_HEAD_BYTES, "remote layout");
+
+struct nam__finished;
 
 struct nam__local_records {
 	/* So many bytes at an address of ours, or NULL. */
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
 	uint32_t *locks;		/* NAM__RECORDS_LOCKS words, 0 at first */
+	const struct nam__finished *finished;	/* local_locks.h; or NULL */
 };
 
 /* The head at that address, and nobody else is at it until it is unlocked; NULL: no address. */
@@ -42,6 +52,10 @@ uint64_t nam__local_record_find(const struct nam__local_records *records,
 	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns);
 /* The timestamp of a version, 0 of none. */
 uint64_t nam__local_version_timestamp(const struct nam__local_records *records, uint64_t at);
+
+/* The version of that timestamp, however long ago it was replaced; 0: it is not there. */
+uint64_t nam__local_record_at(const struct nam__local_records *records,
+	const struct nam__local_head *head, uint64_t timestamp);
 
 /* A version that is all there will be committed, or not. */
 int nam__local_record_prepare(const struct nam__local_records *records,

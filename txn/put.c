@@ -85,6 +85,7 @@ about_bytes(const struct nam__txn *txn)
 {
 	switch (txn->records->options.algorithm) {
 	case NAM_RAMP_FAST:
+	case NAM_RAMP_LOCKING:
 		return (txn->count - 1) * (uint32_t)sizeof(struct nam_version_sibling);
 	case NAM_RAMP_HYBRID:
 		return txn->count > 1 ? sizeof(struct nam_version_filter) : 0;
@@ -219,8 +220,8 @@ filters_fill(struct nam__txn *txn)
 		memcpy(nam__version_about(txn->items[i].image), &filter, sizeof(filter));
 }
 
-static void
-stamp(struct nam__txn *txn)
+void
+nam__txn_stamp(struct nam__txn *txn)
 {
 	txn->timestamp = nam__timestamp_next(txn->records->client);
 	for (uint32_t i = 0; i < txn->count; i++) {
@@ -276,7 +277,7 @@ stamp_later(struct nam__txn *txn)
 	rc = served ? nam__served_commit(txn, true) : 0; /* SUSPENDS */
 	if (rc)
 		return rc;
-	stamp(txn);
+	nam__txn_stamp(txn);
 	if (served)
 		return nam__served_prepare(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++)
@@ -284,18 +285,26 @@ stamp_later(struct nam__txn *txn)
 	return versions_write(txn, false); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-prepare(struct nam__txn *txn, const struct nam_record_put *puts)
+/* All but the timestamps. */
+static void
+images_fill(struct nam__txn *txn, const struct nam_record_put *puts)
 {
-	int rc;
+	enum nam_ramp algorithm = txn->records->options.algorithm;
 
 	for (uint32_t i = 0; i < txn->count; i++)
 		image_fill(txn, &txn->items[i], &puts[i]);
-	if (txn->records->options.algorithm == NAM_RAMP_FAST)
+	if (algorithm == NAM_RAMP_FAST || algorithm == NAM_RAMP_LOCKING)
 		siblings_fill(txn);
-	else if (txn->records->options.algorithm == NAM_RAMP_HYBRID)
+	else if (algorithm == NAM_RAMP_HYBRID)
 		filters_fill(txn);
-	stamp(txn);
+}
+
+NAM_FIBER_FN static int
+prepare(struct nam__txn *txn)
+{
+	int rc;
+
+	nam__txn_stamp(txn);
 	if (txn->records->options.commit == NAM_RECORDS_SERVED) {
 		rc = nam__served_prepare(txn); /* SUSPENDS */
 	} else {
@@ -336,10 +345,27 @@ commit(struct nam__txn *txn)
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
+put_locked(struct nam__txn *txn)
+{
+	bool stranded = false;
+	int rc = nam__locking_put(txn, &stranded); /* SUSPENDS */
+
+	if (rc)
+		blocks_give(txn, stranded);
+	else
+		nam__txn_note(txn);
+	return rc;
+}
+
+NAM_FIBER_FN static int
 put_all(struct nam__txn *txn, const struct nam_record_put *puts)
 {
-	int rc = prepare(txn, puts); /* SUSPENDS */
+	int rc;
 
+	images_fill(txn, puts);
+	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
+		return put_locked(txn); /* SUSPENDS */
+	rc = prepare(txn); /* SUSPENDS */
 	if (rc) {
 		unprepare(txn, rc); /* SUSPENDS */
 		return rc;

@@ -43,6 +43,7 @@ static const char *const ramp_names[] = {
 	[NAM_RAMP_SMALL] = "small",
 	[NAM_RAMP_HYBRID] = "hybrid",
 	[NAM_RAMP_NONE] = "none",
+	[NAM_RAMP_LOCKING] = "2pl",
 };
 
 #define RAMPS_END (sizeof(ramp_names) / sizeof(ramp_names[0]))
@@ -76,10 +77,13 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 {
 	if (!nam_ramp_name(options->algorithm))
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown algorithm %d: fast, small, "
-			"hybrid and none are known", (int)options->algorithm);
+			"hybrid, none and 2pl are known", (int)options->algorithm);
 	if (options->commit != NAM_RECORDS_ONESIDED && options->commit != NAM_RECORDS_SERVED)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown way %d to commit: one-sided "
 			"and served are known", (int)options->commit);
+	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_LOCKING)
+		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go with "
+			"two-phase locking: memory servers keep its locks; let them be served");
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits go with RAMP-Fast "
 			"only: the others look for versions by their timestamps, which takes a "
@@ -283,6 +287,9 @@ nam_records_star(struct nam_worker *worker, struct nam_records *records, int sta
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is committed by "
 			"its clients: memory servers know nothing of it that they could be asked "
 			"for", records->name);
+	if (star && records->options.algorithm == NAM_RAMP_LOCKING)
+		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is locked by memory "
+			"servers: who reads by address asks none, and has no lock", records->name);
 	if (star && records->options.algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is not RAMP-Fast: "
 			"its versions do not say which others they need, so none can be read by "

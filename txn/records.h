@@ -44,15 +44,20 @@ struct nam_records;
 #define NAM_RECORD_VALUE_BYTES_MAX 1048576u	/* 0 is a value, too */
 #define NAM_RECORDS_MAX 32u		/* in one transaction */
 
-/* How a reader finds out that it has half of a transaction: what versions say of the others. */
+/*
+ * How a reader finds out that it has half of a transaction: what versions say of the others.  Or,
+ * to compare with, how it never has: LOCKING is strict two-phase locking with two-phase commit, and
+ * serializable; transactions wait for each other.
+ */
 enum nam_ramp {
 	NAM_RAMP_FAST = 1,		/* which they are: 1 round, or 2 */
 	NAM_RAMP_SMALL = 2,		/* nothing: always 2 rounds */
 	NAM_RAMP_HYBRID = 3,		/* a Bloom filter of their keys: 1 round, or 2 */
 	NAM_RAMP_NONE = 4,		/* nothing, and nobody looks: not read atomic */
+	NAM_RAMP_LOCKING = 5,		/* which they are, for who has to settle it: 2 rounds */
 };
 
-/* "fast", "small", "hybrid", "none"; NULL for what is none of them. */
+/* "fast", "small", "hybrid", "none", "2pl"; NULL for what is none of them. */
 const char *nam_ramp_name(enum nam_ramp algorithm);
 
 /* The algorithm of that name, or -EINVAL. */
@@ -171,15 +176,19 @@ struct nam_record_get {
  *	-NAM_E_RESTART_DEAD	versions were replaced so quickly that none could be read, 64 times
  *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	where no place of a record is cached: as
  *				nam_index_lookup()
+ *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: some were locked by others whenever they were asked
+ *				for, in 8 times lock_timeout_ms; the diag says by whom
  *
  * Suspends:	yes.
  * Cost:	1 round trip, 1 READ for each record, where the cached addresses are of the latest
  *		versions.  Where they are not: 2 more.  Where none is cached: 2, and what
  *		nam_index_lookup() takes for each.  Where a transaction is half committed: 1 more to
  *		read the other half, and 2 to commit it for its writer, who may be dead; 3
- *		where that record was not read lately.
+ *		where that record was not read lately.  RAMP_LOCKING: 2, with 2 messages to
+ *		each memory server; each time that one of them refuses, as much again; and 3 more
+ *		to end what a transaction of the late or dead has left.
  * Progress:	waits for nobody, but to find a record for the first time as nam_index_lookup()
- *		does.
+ *		does; RAMP_LOCKING: for who writes one of them, the older goes first.
  * Source:	GET* of "Accelerating Read Atomic Multi-partition Transaction with Remote Direct
  *		Memory Access", algorithm 4; differs: txn/README.md, D1 to D4.
  */
@@ -205,14 +214,17 @@ struct nam_record_put {
  *	-NAM_E_LIMIT		count, or the length of a key or value
  *	-NAM_E_REMOTE_FULL	a memory server has no room for its part
  *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	of a key that is new: as nam_index_insert()
+ *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: as nam_records_get_all()
  * After a FABRIC code all of it was written, or nothing, or readers will see to it that all is.
  *
  * Suspends:	yes.
  * Cost:	2 round trips: for each record 1 WRITE and 1 READ of 8 bytes, up to 20 records at a
  *		time, then 2 CAS.  1 more where what is replaced was not read or written lately,
  *		where somebody else commits meanwhile, or where clocks differ.  A key that is new
- *		takes 1 lookup and 1 insert of the index, and 1 WRITE, beforehand.
- * Progress:	waits for nobody, but for a key that is new as nam_index_insert() does.
+ *		takes 1 lookup and 1 insert of the index, and 1 WRITE, beforehand.  Served: 2 round
+ *		trips, 2 messages to each memory server; RAMP_LOCKING: and as nam_records_get_all().
+ * Progress:	waits for nobody, but for a key that is new as nam_index_insert() does;
+ *		RAMP_LOCKING: for who reads or writes one of them, the older goes first.
  * Source:	as above; preparing and committing without the memory servers is ours.
  */
 NAM_FIBER_FN int nam_records_put_all(struct nam_worker *worker, struct nam_records *records,

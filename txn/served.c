@@ -10,111 +10,19 @@
 #include <string.h>
 
 #include "../common/rpc/records_rpc.h"
+#include "post.h"
 #include "txn_internal.h"
 
-/* A message, and whose items are in it. */
-struct parcel {
-	uint8_t *body, *reply;
-	uint8_t items[NAM_RPC_RECORDS_MAX];
-	uint32_t count;
-};
-
-/* Lies in a buffer of the worker's. */
-struct post {
-	struct nam__txn *txn;
-	uint32_t count;
-	struct nam_call calls[NAM_CALLS_MAX];
-	struct parcel parcels[NAM_CALLS_MAX];
-};
-_Static_assert(NAM_CALLS_MAX >= NAM_RECORDS_MAX, "a message for each record at the most");
-
-static struct post *
-post_new(struct nam__txn *txn)
+static struct nam__post *
+post_new(struct nam__txn *txn, uint16_t type, uint32_t flags)
 {
-	struct post *post = nam_buffer_take(txn->worker, sizeof(*post));
-
-	if (!post)
-		return NULL;
-	post->txn = txn;
-	post->count = 0;
-	return post;
-}
-
-static void
-post_free(struct post *post)
-{
-	for (uint32_t i = 0; i < post->count; i++) {
-		nam_buffer_give(post->txn->worker, post->parcels[i].body, NAM_RPC_BYTES_MAX);
-		nam_buffer_give(post->txn->worker, post->parcels[i].reply, NAM_RPC_BYTES_MAX);
-	}
-	nam_buffer_give(post->txn->worker, post, sizeof(*post));
-}
-
-static struct nam_rpc_records_request *
-request_of(const struct parcel *parcel)
-{
-	return (struct nam_rpc_records_request *)(void *)parcel->body;
-}
-
-static int
-parcel_new(struct post *post, uint32_t slot, uint16_t type, uint32_t flags, uint32_t *ret_number)
-{
-	struct nam_worker *worker = post->txn->worker;
-	struct parcel *parcel = &post->parcels[post->count];
-
-	*parcel = (struct parcel){
-		.body = nam_buffer_take(worker, NAM_RPC_BYTES_MAX),
-		.reply = nam_buffer_take(worker, NAM_RPC_BYTES_MAX),
-	};
-	*ret_number = post->count++;
-	if (!parcel->body || !parcel->reply)
-		return -ENOMEM;
-	*request_of(parcel) = (struct nam_rpc_records_request){
-		.store = post->txn->records->store,
-		.timestamp = post->txn->timestamp,
+	const struct nam_rpc_records_request request = {
+		.store = txn->records->store,
+		.timestamp = txn->timestamp,
 		.flags = flags,
 	};
-	post->calls[*ret_number] = (struct nam_call){
-		.slot = slot,
-		.type = type,
-		.body = parcel->body,
-		.body_bytes = sizeof(struct nam_rpc_records_request),
-		.reply = parcel->reply,
-		.reply_size = NAM_RPC_BODY_MAX,
-	};
-	return 0;
-}
 
-/*
- * Add what a request says of an item, and more behind it, to a message to its memory server that
- * has room, `spare` bytes more.
- */
-static int
-parcel_add(struct post *post, uint32_t number, uint16_t type, uint32_t flags, uint32_t spare,
-	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
-{
-	uint32_t slot = post->txn->items[number].slot, which;
-	struct parcel *parcel;
-	struct nam_call *call;
-	int rc = 0;
-
-	for (which = 0; which < post->count; which++)
-		if (post->calls[which].slot == slot && post->calls[which].body_bytes + about_bytes +
-			more_bytes + spare <= NAM_RPC_BODY_MAX)
-			break;
-	if (which == post->count)
-		rc = parcel_new(post, slot, type, flags, &which);
-	if (rc)
-		return rc;
-	parcel = &post->parcels[which];
-	call = &post->calls[which];
-	memcpy(parcel->body + call->body_bytes, about, about_bytes);
-	if (more_bytes)
-		memcpy(parcel->body + call->body_bytes + about_bytes, more, more_bytes);
-	call->body_bytes += about_bytes + more_bytes;
-	parcel->items[parcel->count++] = (uint8_t)number;
-	request_of(parcel)->count++;
-	return 0;
+	return nam__post_new(txn->worker, type, &request, sizeof(request));
 }
 
 static int
@@ -127,9 +35,8 @@ malformed(struct nam__txn *txn)
 /* ---- GET ------------------------------------------------------------------------------------- */
 
 static int
-get_pack(struct post *post, uint32_t flags)
+get_pack(struct nam__post *post, const struct nam__txn *txn)
 {
-	struct nam__txn *txn = post->txn;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
@@ -137,8 +44,8 @@ get_pack(struct post *post, uint32_t flags)
 		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
 
 		if (item->state == NAM__ITEM_ASK)
-			rc = parcel_add(post, i, NAM_RPC_RECORDS_GET, flags, 8 * NAM_RECORDS_MAX,
-				&wanted, sizeof(wanted), NULL, 0);
+			rc = nam__post_add(post, item->slot, i, 8 * NAM_RECORDS_MAX, &wanted,
+				sizeof(wanted), NULL, 0);
 	}
 	for (uint32_t i = 0; i < post->count && !rc; i++) {
 		struct nam_call *call = &post->calls[i];
@@ -146,7 +53,7 @@ get_pack(struct post *post, uint32_t flags)
 		memcpy(post->parcels[i].body + call->body_bytes, txn->stamps,
 			8 * txn->stamps_count);
 		call->body_bytes += 8 * txn->stamps_count;
-		request_of(&post->parcels[i])->stamps = txn->stamps_count;
+		nam__parcel_request(&post->parcels[i])->stamps = txn->stamps_count;
 	}
 	return rc;
 }
@@ -182,7 +89,7 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_recor
 }
 
 static int
-got(struct nam__txn *txn, const struct parcel *parcel, uint32_t bytes, bool stamps_only)
+got(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, bool stamps_only)
 {
 	uint32_t at = 0;
 
@@ -206,55 +113,54 @@ got(struct nam__txn *txn, const struct parcel *parcel, uint32_t bytes, bool stam
 int
 nam__served_get(struct nam__txn *txn, bool stamps_only)
 {
-	struct post *post = post_new(txn);
+	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_GET,
+		stamps_only ? NAM_RECORDS_STAMPS_ONLY : 0);
 	int rc;
 
 	if (!post)
 		return -ENOMEM;
-	rc = get_pack(post, stamps_only ? NAM_RECORDS_STAMPS_ONLY : 0);
-	if (!rc && post->count)
-		rc = nam_rpc_call_many(txn->worker, post->calls, post->count); /* SUSPENDS */
+	rc = get_pack(post, txn);
+	if (!rc)
+		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; i < post->count && !rc; i++)
 		rc = got(txn, &post->parcels[i], post->calls[i].reply_bytes, stamps_only);
-	post_free(post);
+	nam__post_free(post);
 	return rc;
 }
 
 /* ---- PREPARE --------------------------------------------------------------------------------- */
 
-/* Whether a version has to be WRITTEN beside the message. */
-static bool
-is_large(const struct nam__item *item)
+bool
+nam__item_is_large(const struct nam__item *item)
 {
-	return nam__version_at_bytes(item->at) + sizeof(struct nam_rpc_records_request) +
+	return nam__version_at_bytes(item->at) + sizeof(struct nam_rpc_locking_request) +
 		sizeof(struct nam_rpc_records_prepared) > NAM_RPC_BODY_MAX;
 }
 
-NAM_FIBER_FN static int
-write_large(struct nam__txn *txn)
+int
+nam__served_write_large(struct nam__txn *txn)
 {
 	struct nam_batch batch;
 
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (is_large(&txn->items[i]))
+		if (nam__item_is_large(&txn->items[i]))
 			nam_batch_write(&batch, txn->items[i].at, 0, txn->items[i].image,
 				nam__version_at_bytes(txn->items[i].at));
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
 static int
-prepare_pack(struct post *post)
+prepare_pack(struct nam__post *post, const struct nam__txn *txn)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < post->txn->count && !rc; i++) {
-		const struct nam__item *item = &post->txn->items[i];
-		uint32_t bytes = is_large(item) ? 0 : nam__version_at_bytes(item->at);
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__item *item = &txn->items[i];
+		uint32_t bytes = nam__item_is_large(item) ? 0 : nam__version_at_bytes(item->at);
 		struct nam_rpc_records_prepared one = { item->head.raw, item->at.raw, bytes, 0 };
 
-		rc = parcel_add(post, i, NAM_RPC_RECORDS_PREPARE, 0, 0, &one, sizeof(one),
-			item->image, bytes);
+		rc = nam__post_add(post, item->slot, i, 0, &one, sizeof(one), item->image, bytes);
 	}
 	return rc;
 }
@@ -262,18 +168,18 @@ prepare_pack(struct post *post)
 int
 nam__served_prepare(struct nam__txn *txn)
 {
-	struct post *post = post_new(txn);
+	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_PREPARE, 0);
 	int rc;
 
 	if (!post)
 		return -ENOMEM;
-	rc = write_large(txn); /* SUSPENDS */
+	rc = nam__served_write_large(txn); /* SUSPENDS */
 	if (!rc)
-		rc = prepare_pack(post);
+		rc = prepare_pack(post, txn);
 	if (!rc)
-		rc = nam_rpc_call_many(txn->worker, post->calls, post->count); /* SUSPENDS */
+		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; i < post->count && !rc; i++) {
-		const struct parcel *parcel = &post->parcels[i];
+		const struct nam__parcel *parcel = &post->parcels[i];
 
 		if (post->calls[i].reply_bytes != 8 * parcel->count)
 			rc = malformed(txn);
@@ -281,14 +187,14 @@ nam__served_prepare(struct nam__txn *txn)
 			memcpy(&txn->items[parcel->items[k]].base_timestamp,
 				parcel->reply + 8 * k, 8);
 	}
-	post_free(post);
+	nam__post_free(post);
 	return rc;
 }
 
 /* ---- COMMIT ---------------------------------------------------------------------------------- */
 
 static int
-committed(struct nam__txn *txn, const struct parcel *parcel, uint32_t bytes, bool abort)
+committed(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, bool abort)
 {
 	const struct nam_rpc_records_committed *reply = (const void *)parcel->reply;
 
@@ -305,7 +211,8 @@ committed(struct nam__txn *txn, const struct parcel *parcel, uint32_t bytes, boo
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn, bool at_too, bool abort)
 {
-	struct post *post = post_new(txn);
+	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_COMMIT,
+		abort ? NAM_RECORDS_ABORT : 0);
 	int rc = 0, each_rc;
 
 	if (!post)
@@ -316,19 +223,18 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 			at_too ? item->at.raw : 0 };
 
 		if (item->state != NAM__ITEM_DONE)
-			rc = parcel_add(post, i, NAM_RPC_RECORDS_COMMIT,
-				abort ? NAM_RECORDS_ABORT : 0, 0, &version, sizeof(version), NULL,
+			rc = nam__post_add(post, item->slot, i, 0, &version, sizeof(version), NULL,
 				0);
 	}
-	if (!rc && post->count)
-		rc = nam_rpc_call_many(txn->worker, post->calls, post->count); /* SUSPENDS */
+	if (!rc)
+		rc = nam__post_send(post); /* SUSPENDS */
 	/* What one has carried out another's failure does not undo. */
 	for (uint32_t i = 0; i < post->count; i++) {
 		each_rc = post->calls[i].rc ? post->calls[i].rc : committed(txn, &post->parcels[i],
 			post->calls[i].reply_bytes, abort);
 		rc = rc ? rc : each_rc;
 	}
-	post_free(post);
+	nam__post_free(post);
 	return rc;
 }
 
@@ -341,5 +247,7 @@ nam__served_commit(struct nam__txn *txn, bool abort)
 int
 nam__served_sweep(struct nam__txn *txn)
 {
+	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
+		return nam__locks_sweep(txn); /* SUSPENDS */
 	return commit(txn, false, false); /* SUSPENDS */
 }

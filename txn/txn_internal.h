@@ -84,6 +84,8 @@ struct nam__item {
 	uint64_t stamp;			/* a timestamp that it has been asked for, or has */
 	uint64_t alien;			/* head of another record whose id begins alike */
 	bool asked;			/* a request is in the batch */
+	uint64_t locked;		/* the head that we have a lock of; 0: none */
+	uint32_t generation;		/* of that, if it is shared */
 	struct nam_gaddr base;		/* committing: what the head led to, */
 	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
 	struct nam__place place;	/* as it was cached */
@@ -96,6 +98,7 @@ struct nam__txn {
 	uint32_t attempts;
 	uint64_t timestamp;
 	uint64_t since_ns;		/* of the first round of a transaction that reads */
+	uint32_t birth_us;		/* of a transaction that locks */
 	uint32_t stamps_count;
 	uint64_t stamps[NAM_RECORDS_MAX];	/* to ask memory servers for */
 	uint8_t item_of[NAM_RECORDS_MAX];	/* of each that the caller named */
@@ -119,6 +122,11 @@ void nam__txn_note(struct nam__txn *txn);
 uint64_t nam__timestamp_next(struct nam_client *client);
 void nam__timestamp_seen(struct nam_client *client, uint64_t timestamp);
 
+/* put.c: a new timestamp for what is to be written. */
+void nam__txn_stamp(struct nam__txn *txn);
+/* get.c: look at what came by request, and READ and ask for the rest. */
+NAM_FIBER_FN int nam__txn_read(struct nam__txn *txn) NAM_MUST_CHECK;
+
 /*
  * commit.c: a head has been READ, into item->word: HEADER, SWAP, or DONE if that is the version to
  * be committed.
@@ -141,17 +149,57 @@ void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
 NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Small, after its first round: ask for all, now that the timestamps are known. */
 NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Whether a record that was not in the index has been entered since: then it has a head. */
+NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
+	NAM_MUST_CHECK;
 
 /*
  * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
  * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be.
  */
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
+/* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */
+bool nam__item_is_large(const struct nam__item *item);
+NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Sets item->base_timestamp of all. */
 NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Those that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn, bool abort) NAM_MUST_CHECK;
 /* Retire what of these records nobody will ask for any more. */
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret says what was refused,
+ * and those with item->locked were granted.
+ */
+struct nam__refusal {
+	uint32_t why;			/* enum nam_locking_refusal */
+	uint32_t slot;
+	uint64_t head;
+	uint64_t timestamp;
+};
+
+/* Items are CAME, VERSION or NOWHERE then. */
+NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/* @ret_lost	so many locks had been taken away */
+NAM_FIBER_FN int nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/*
+ * END of those that are locked, by enum nam_locking_flag; which they are not any more, but for
+ * those that were refused, and that many.
+ */
+NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *ret_refused)
+	NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/* settle.c: somebody's lease is over: commit or abort that transaction for him. */
+NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal)
+	NAM_MUST_CHECK;
+
+/* locking.c: whole transactions.  *ret_stranded: memory servers may know of its versions. */
+NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_stranded) NAM_MUST_CHECK;
+/* Before this time all of the client's transactions that write under locks are over. */
+uint64_t nam__under_way_since_us(const struct nam_client *client);
 
 #endif /* NAM_TXN_TXN_INTERNAL_H */

@@ -58,6 +58,11 @@ enum nam_rpc_type {
 	NAM_RPC_RECORDS_GET,	/* versions of records: records_rpc.h */
 	NAM_RPC_RECORDS_PREPARE,
 	NAM_RPC_RECORDS_COMMIT,
+	NAM_RPC_LOCKING_READ,	/* the same under locks: locking_rpc.h */
+	NAM_RPC_LOCKING_RELEASE,
+	NAM_RPC_LOCKING_PREPARE,
+	NAM_RPC_LOCKING_END,
+	NAM_RPC_LOCKING_SEAL,
 	NAM_RPC_TYPES_COUNT
 };
 

@@ -7,6 +7,7 @@
 #include "../../common/rpc/records_rpc.h"
 #include "../../txn/local_records.h"
 #include "../memserver_internal.h"
+#include "records.h"
 
 /* ---- addresses and lengths ------------------------------------------------------------------- */
 
@@ -26,8 +27,8 @@ find(void *arg, uint64_t at, uint32_t bytes)
 	return (uint8_t *)server->memory.mrs[region].base + offset;
 }
 
-static struct nam__local_records
-records_of(const struct nam__exchange *exchange)
+struct nam__local_records
+nam__records_of(const struct nam__exchange *exchange)
 {
 	return (struct nam__local_records){
 		.find = find,
@@ -36,38 +37,38 @@ records_of(const struct nam__exchange *exchange)
 	};
 }
 
-/* The part of a request that is left to be looked at. */
-struct rest {
-	const uint8_t *bytes;
-	uint32_t count;
-};
-
-/* So many bytes of it, or NULL. */
-static const void *
-take(struct rest *rest, uint32_t bytes)
+bool
+nam__records_request_ok(const struct nam_rpc_records_request *request, uint32_t flags)
 {
-	const uint8_t *at = rest->bytes;
-
-	if (bytes > rest->count)
-		return NULL;
-	rest->bytes += bytes;
-	rest->count -= bytes;
-	return at;
+	return request->count && request->count <= NAM_RPC_RECORDS_MAX &&
+		request->stamps <= NAM_RPC_RECORDS_MAX && !(request->flags & ~flags) &&
+		!request->reserved;
 }
 
 /* The head of a request; NULL: it is none. */
 static const struct nam_rpc_records_request *
-begin(const struct nam__exchange *exchange, uint32_t flags, struct rest *ret_rest)
+begin(const struct nam__exchange *exchange, uint32_t flags, struct nam__rest *ret_rest)
 {
 	const struct nam_rpc_records_request *request = exchange->body;
 
-	if (exchange->body_bytes < sizeof(*request) || !request->count ||
-		request->count > NAM_RPC_RECORDS_MAX || request->stamps > NAM_RPC_RECORDS_MAX ||
-		(request->flags & ~flags) || request->reserved)
+	if (exchange->body_bytes < sizeof(*request) || !nam__records_request_ok(request, flags))
 		return NULL;
-	*ret_rest = (struct rest){ (const uint8_t *)(request + 1),
+	*ret_rest = (struct nam__rest){ (const uint8_t *)(request + 1),
 		exchange->body_bytes - (uint32_t)sizeof(*request) };
 	return request;
+}
+
+uint32_t
+nam__records_image(const struct nam__local_records *records, uint64_t at, uint32_t room,
+	uint8_t *ret_image)
+{
+	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
+	const void *version = at && bytes <= room ? records->find(records->arg, at, bytes) : NULL;
+
+	if (!version)
+		return 0;
+	memcpy(ret_image, version, bytes);
+	return bytes;
 }
 
 /* ---- GET ------------------------------------------------------------------------------------- */
@@ -113,17 +114,13 @@ get_one(struct nam__exchange *exchange, const struct nam__local_records *records
 	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
 	struct nam_rpc_records_got got = { .at = at,
 		.timestamp = nam__local_version_timestamp(records, at), .latest = latest };
-	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
-	const void *version = at ? find(exchange->server, at, bytes) : NULL;
 	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
 
 	/* Those to come need room for an answer at the least. */
 	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
 		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
-	if (image && version && bytes <= room) {
-		got.image_bytes = bytes;
-		memcpy(reply + sizeof(got), version, bytes);
-	}
+	if (image)
+		got.image_bytes = nam__records_image(records, at, room, reply + sizeof(got));
 	memcpy(reply, &got, sizeof(got));
 	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
 }
@@ -131,8 +128,8 @@ get_one(struct nam__exchange *exchange, const struct nam__local_records *records
 int
 nam__service_records_get(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = records_of(exchange);
-	struct rest rest;
+	const struct nam__local_records records = nam__records_of(exchange);
+	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_STAMPS_ONLY,
 		&rest);
 	const struct nam_rpc_records_wanted *wanted;
@@ -140,8 +137,8 @@ nam__service_records_get(struct nam__exchange *exchange)
 
 	if (!request || rest.count != request->count * sizeof(*wanted) + request->stamps * 8)
 		return -NAM_E_FABRIC_PROTOCOL;
-	wanted = take(&rest, request->count * (uint32_t)sizeof(*wanted));
-	stamps = take(&rest, request->stamps * 8);
+	wanted = nam__rest_take(&rest, request->count * (uint32_t)sizeof(*wanted));
+	stamps = nam__rest_take(&rest, request->stamps * 8);
 	exchange->reply_bytes = 0;
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__local_head *head = nam__local_record_lock(&records, wanted[i].head);
@@ -159,26 +156,47 @@ nam__service_records_get(struct nam__exchange *exchange)
 
 /* ---- PREPARE --------------------------------------------------------------------------------- */
 
+const struct nam_rpc_records_prepared *
+nam__records_prepared_take(struct nam__rest *rest, const void **ret_image)
+{
+	const struct nam_rpc_records_prepared *one = nam__rest_take(rest, sizeof(*one));
+
+	*ret_image = one ? nam__rest_take(rest, one->image_bytes) : NULL;
+	if (!*ret_image || (one->image_bytes &&
+			one->image_bytes != nam__version_at_bytes(NAM_GADDR(one->at))))
+		return NULL;
+	return one;
+}
+
+int
+nam__records_prepare(const struct nam__local_records *records, struct nam__local_head *head,
+	const struct nam_rpc_records_prepared *one, const void *image)
+{
+	struct nam_version *version = records->find(records->arg, one->at,
+		nam__version_at_bytes(NAM_GADDR(one->at)));
+
+	if (!version || head->latest == one->at)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (one->image_bytes) {
+		/* Its link is ours, where it has been prepared before. */
+		uint64_t previous = version->previous;
+
+		memcpy(version, image, one->image_bytes);
+		version->previous = previous;
+	}
+	return nam__local_record_prepare(records, head, one->at);
+}
+
 static int
-prepare_one(struct nam__exchange *exchange, const struct nam__local_records *records,
-	const struct nam_rpc_records_prepared *one, const void *image, uint64_t *ret_latest)
+prepare_one(const struct nam__local_records *records, const struct nam_rpc_records_prepared *one,
+	const void *image, uint64_t *ret_latest)
 {
 	struct nam__local_head *head = nam__local_record_lock(records, one->head);
-	void *version = find(exchange->server, one->at, nam__version_at_bytes(NAM_GADDR(one->at)));
-	int rc = -NAM_E_FABRIC_PROTOCOL;
+	int rc;
 
 	if (!head)
-		return rc;
-	if (version && head->latest != one->at) {
-		if (one->image_bytes) {
-			/* Its link is ours, where it has been prepared before. */
-			uint64_t previous = ((struct nam_version *)version)->previous;
-
-			memcpy(version, image, one->image_bytes);
-			((struct nam_version *)version)->previous = previous;
-		}
-		rc = nam__local_record_prepare(records, head, one->at);
-	}
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__records_prepare(records, head, one, image);
 	*ret_latest = nam__local_version_timestamp(records, head->latest);
 	nam__local_record_unlock(records, one->head);
 	return rc;
@@ -187,22 +205,22 @@ prepare_one(struct nam__exchange *exchange, const struct nam__local_records *rec
 int
 nam__service_records_prepare(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = records_of(exchange);
+	const struct nam__local_records records = nam__records_of(exchange);
 	uint64_t *reply = exchange->reply;
-	struct rest rest;
+	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, 0, &rest);
 
 	if (!request || request->stamps)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < request->count; i++) {
-		const struct nam_rpc_records_prepared *one = take(&rest, sizeof(*one));
-		const void *image = one ? take(&rest, one->image_bytes) : NULL;
+		const void *image;
+		const struct nam_rpc_records_prepared *one = nam__records_prepared_take(&rest,
+			&image);
 		int rc;
 
-		if (!image || (one->image_bytes && one->image_bytes !=
-				nam__version_at_bytes(NAM_GADDR(one->at))))
+		if (!one)
 			return -NAM_E_FABRIC_PROTOCOL;
-		rc = prepare_one(exchange, &records, one, image, &reply[i]);
+		rc = prepare_one(&records, one, image, &reply[i]);
 		if (rc)
 			return rc;
 		nam_race_point("records.prepare_one");
@@ -218,15 +236,15 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 int
 nam__service_records_commit(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = records_of(exchange);
+	const struct nam__local_records records = nam__records_of(exchange);
 	struct nam_rpc_records_committed *reply = exchange->reply;
-	struct rest rest;
+	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_ABORT, &rest);
 	const struct nam_rpc_records_version *versions;
 
 	if (!request || request->stamps || rest.count != request->count * sizeof(*versions))
 		return -NAM_E_FABRIC_PROTOCOL;
-	versions = take(&rest, rest.count);
+	versions = nam__rest_take(&rest, rest.count);
 	*reply = (struct nam_rpc_records_committed){ 0 };
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__local_head *head = nam__local_record_lock(&records, versions[i].head);

@@ -12,7 +12,7 @@ test_bench() {
 	local pair
 
 	for pair in fast:onesided fast:star fast:plus fast:message small:plus small:message \
-		hybrid:plus hybrid:message; do
+		hybrid:plus hybrid:message 2pl:plus 2pl:message; do
 		expect 0 nam-bench ramp --algorithm ${pair%:*} --carrier ${pair#*:} --keys 30 \
 			--ops "$(nam_scaled 4000 400)" --read-ratio 50 --threads 2 --fibers 4 \
 			--json -
@@ -80,6 +80,8 @@ test_refusals() {
 	says 'with --algorithm fast only'
 	expect 2 nam-bench ramp --algorithm hybrid
 	says 'with --algorithm fast only'
+	expect 2 nam-bench ramp --algorithm 2pl --carrier star
+	says 'memory servers keep its locks'
 	expect 2 nam-bench ramp --transaction-size 33
 	says 32
 	expect 2 nam-bench ramp --value-bytes 7

@@ -30,8 +30,10 @@ store_chosen(struct nam_records_options *ret_options, int *ret_star)
 		ret_options->algorithm = NAM_RAMP_SMALL;
 	else if (!strcmp(wanted, "hybrid"))
 		ret_options->algorithm = NAM_RAMP_HYBRID;
+	else if (!strcmp(wanted, "2pl"))
+		ret_options->algorithm = NAM_RAMP_LOCKING;
 	else if (!*ret_star && strcmp(wanted, "message") != 0)
-		test_die("NAM_TEST_RECORDS: onesided, star, message, small or hybrid");
+		test_die("NAM_TEST_RECORDS: onesided, star, message, small, hybrid or 2pl");
 }
 
 struct nam_records *

@@ -5,7 +5,7 @@
  *
  * What all of them were told is read atomic, where what was under way at a death happened as a
  * whole or not at all.  Nobody else fails or waits for it, and what the dead take along is bounded.
- * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid.
+ * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid, 2pl.
  */
 #include <setjmp.h>
 #include <signal.h>

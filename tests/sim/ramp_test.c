@@ -556,6 +556,8 @@ choose(struct nam_sim_options *options)
 {
 	static const enum nam_carrier carriers[] = { NAM_CARRIER_SRQ, NAM_CARRIER_MAILBOX,
 		NAM_CARRIER_FETCH };
+	static const enum nam_ramp algorithms[] = { NAM_RAMP_FAST, NAM_RAMP_SMALL, NAM_RAMP_HYBRID,
+		NAM_RAMP_LOCKING, NAM_RAMP_LOCKING };
 	static const uint64_t caches[] = { 0, 1024, 1 << 20 }, aheads[] = { 0, 100, 10000000 };
 	struct nam_rng rng = nam_rng_seed(run.seed);
 
@@ -591,8 +593,7 @@ choose(struct nam_sim_options *options)
 	nam_records_options_init(&run.options);
 	if (nam_rng_below(&rng, 2)) {
 		run.options.commit = NAM_RECORDS_SERVED;
-		run.options.algorithm = (enum nam_ramp)between(&rng, NAM_RAMP_FAST,
-			NAM_RAMP_HYBRID);
+		run.options.algorithm = algorithms[nam_rng_below(&rng, 5)];
 		run.carrier = carriers[nam_rng_below(&rng, 3)];
 	}
 }

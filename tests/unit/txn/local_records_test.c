@@ -39,7 +39,8 @@ setup(void **state)
 	static struct memory memory;
 
 	memset(&memory, 0, sizeof(memory));
-	memory.records = (struct nam__local_records){ find, &memory, memory.locks };
+	memory.records = (struct nam__local_records){ .find = find, .arg = &memory,
+		.locks = memory.locks };
 	memory.head = find(&memory, nam_gaddr_make(0, HEAD, 0).raw, 64);
 	memory.now_ns = 10 * NAM_RECORDS_KEEP_NS;
 	*state = &memory;

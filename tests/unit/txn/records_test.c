@@ -3,7 +3,8 @@
  * records_test.c -- record stores over three memory servers: names, transactions of two clients,
  * what they cost, and what each error of records.h looks like.
  *
- * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid, none.
+ * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid, none,
+ * 2pl.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -150,12 +151,12 @@ static void
 ramp_find__names__FOUND_and_others_EINVAL(void **state)
 {
 	(void)state;
-	for (int i = NAM_RAMP_FAST; i <= NAM_RAMP_NONE; i++)
+	for (int i = NAM_RAMP_FAST; i <= NAM_RAMP_LOCKING; i++)
 		assert_int_equal(nam_ramp_find(nam_ramp_name((enum nam_ramp)i)), i);
 	assert_int_equal(nam_ramp_find("fats"), -EINVAL);
 	assert_int_equal(nam_ramp_find(""), -EINVAL);
 	assert_null(nam_ramp_name((enum nam_ramp)0));
-	assert_null(nam_ramp_name((enum nam_ramp)(NAM_RAMP_NONE + 1)));
+	assert_null(nam_ramp_name((enum nam_ramp)(NAM_RAMP_LOCKING + 1)));
 }
 
 static void
@@ -169,6 +170,9 @@ create__options_that_do_not_go_together__EINVAL_SAYS_WHY(void **state)
 	bad.algorithm = NAM_RAMP_SMALL;
 	assert_int_equal(nam_records_create(me.worker, "bad", &bad), -EINVAL);
 	member_says(&me, "RAMP-Fast only");
+	bad.algorithm = NAM_RAMP_LOCKING;
+	assert_int_equal(nam_records_create(me.worker, "bad", &bad), -EINVAL);
+	member_says(&me, "memory servers keep its locks");
 	bad.algorithm = (enum nam_ramp)9;
 	assert_int_equal(nam_records_create(me.worker, "bad", &bad), -EINVAL);
 	member_says(&me, "algorithm 9");
@@ -179,6 +183,13 @@ create__options_that_do_not_go_together__EINVAL_SAYS_WHY(void **state)
 	assert_int_equal(nam_records_properties(records)->algorithm, NAM_RAMP_HYBRID);
 	assert_int_equal(nam_records_star(me.worker, records, 1), -EINVAL);
 	member_says(&me, "not RAMP-Fast");
+	nam_records_close(records);
+	assert_int_equal(nam_records_drop(me.worker, "good"), 0);
+	bad.algorithm = NAM_RAMP_LOCKING;
+	assert_int_equal(nam_records_create(me.worker, "good", &bad), 0);
+	assert_int_equal(nam_records_open(me.worker, "good", 0, &records), 0);
+	assert_int_equal(nam_records_star(me.worker, records, 1), -EINVAL);
+	member_says(&me, "has no lock");
 	nam_records_close(records);
 	assert_int_equal(nam_records_drop(me.worker, "good"), 0);
 	assert_int_equal(nam_records_create(me.worker, "good", NULL), 0);

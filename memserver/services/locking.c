@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * locking.c -- services that lock records, read or prepare them, and end a transaction
+ * (txn/local_locks.h).  None waits: what another has locked is refused.
+ */
+#include <string.h>
+
+#include "../../common/env.h"
+#include "../../common/race.h"
+#include "../../common/rpc/locking_rpc.h"
+#include "../../txn/local_locks.h"
+#include "../memserver_internal.h"
+#include "records.h"
+
+/* A request, and what is known of who sent it. */
+struct asked {
+	const struct nam_rpc_locking_request *request;
+	struct nam__local_records records;
+	struct nam__local_asker asker;
+	struct nam__rest rest;
+	uint32_t count;
+};
+
+static int
+begin(struct nam__exchange *exchange, uint32_t flags, struct asked *ret)
+{
+	const struct nam_rpc_locking_request *request = exchange->body;
+	const struct nam__connection *connection = exchange->connection;
+	struct nam_server *server = exchange->server;
+
+	if (exchange->body_bytes < sizeof(*request) || request->reserved ||
+		!nam__records_request_ok(&request->request, flags) || request->request.stamps)
+		return -NAM_E_FABRIC_PROTOCOL;
+	*ret = (struct asked){
+		.request = request,
+		.records = nam__records_of(exchange),
+		.asker = { request->request.timestamp, request->birth_us, nam_now_ns() },
+		.rest = { (const uint8_t *)(request + 1),
+			exchange->body_bytes - (uint32_t)sizeof(*request) },
+		.count = request->request.count,
+	};
+	ret->records.finished = server->finished;
+	nam__finished_add(&server->finished[connection->client_id], connection->incarnation,
+		request->finished_us);
+	return 0;
+}
+
+/* All that is left: `bytes` for each record; or NULL. */
+static const void *
+take_all(struct asked *asked, uint32_t bytes)
+{
+	return asked->rest.count == asked->count * bytes ?
+		nam__rest_take(&asked->rest, asked->rest.count) : NULL;
+}
+
+/* ---- READ ------------------------------------------------------------------------------------ */
+
+/* What an answer says of a record, and its version if there is room. */
+static void
+read_one(struct nam__exchange *exchange, const struct nam__local_records *records,
+	const struct nam__local_head *head)
+{
+	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
+	struct nam_rpc_locking_got got = {
+		.at = head->latest,
+		.timestamp = nam__local_version_timestamp(records, head->latest),
+		.generation = head->generation,
+	};
+	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
+
+	/* Those to come need room for an answer at the least. */
+	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
+		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
+	got.image_bytes = nam__records_image(records, head->latest, room, reply + sizeof(got));
+	memcpy(reply, &got, sizeof(got));
+	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
+}
+
+static void
+unlock_shared(const struct asked *asked, const uint64_t *heads, const uint32_t *generations,
+	uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&asked->records, heads[i]);
+
+		(void)nam__local_unlock_shared(head, generations[i]);
+		nam__local_record_unlock(&asked->records, heads[i]);
+	}
+}
+
+/* Lock and read record i of them. */
+static int
+share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
+	struct nam_rpc_locking_reply *reply, uint32_t *ret_generation)
+{
+	struct nam__local_head *head = nam__local_record_lock(&asked->records, at);
+
+	if (!head)
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply->refusal = nam__local_lock_shared(head, &asked->asker, &reply->timestamp);
+	reply->head = at;
+	*ret_generation = head->generation;
+	if (!reply->refusal)
+		read_one(exchange, &asked->records, head);
+	nam__local_record_unlock(&asked->records, at);
+	return 0;
+}
+
+int
+nam__service_locking_read(struct nam__exchange *exchange)
+{
+	uint32_t generations[NAM_RPC_RECORDS_MAX], i;
+	struct nam_rpc_locking_reply reply = { 0 };
+	const uint64_t *heads;
+	struct asked asked;
+	int rc = begin(exchange, 0, &asked);
+
+	heads = rc ? NULL : take_all(&asked, sizeof(*heads));
+	if (!heads)
+		return -NAM_E_FABRIC_PROTOCOL;
+	exchange->reply_bytes = sizeof(reply);
+	for (i = 0; i < asked.count && !rc && !reply.refusal; i++) {
+		rc = share(exchange, &asked, heads[i], &reply, &generations[i]);
+		nam_race_point("locking.read_one");
+	}
+	if (rc || reply.refusal) {
+		unlock_shared(&asked, heads, generations, i - 1);
+		exchange->reply_bytes = sizeof(reply);
+	}
+	memcpy(exchange->reply, &reply, sizeof(reply));
+	return rc;
+}
+
+int
+nam__service_locking_release(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_locking_release *locks;
+	struct asked asked;
+	uint64_t lost = 0;
+
+	locks = begin(exchange, 0, &asked) ? NULL : take_all(&asked, sizeof(*locks));
+	if (!locks)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < asked.count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&asked.records,
+			locks[i].head);
+
+		if (!head)
+			return -NAM_E_FABRIC_PROTOCOL;
+		lost += !nam__local_unlock_shared(head, (uint32_t)locks[i].generation);
+		nam__local_record_unlock(&asked.records, locks[i].head);
+	}
+	memcpy(exchange->reply, &lost, sizeof(lost));
+	exchange->reply_bytes = sizeof(lost);
+	return 0;
+}
+
+/* ---- PREPARE --------------------------------------------------------------------------------- */
+
+static void
+forget(const struct asked *asked, struct nam__local_head *head, uint64_t at)
+{
+	(void)nam__local_record_abort(&asked->records, head, at);
+	nam__local_unlock_exclusive(head);
+}
+
+static int
+prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *one,
+	const void *image, struct nam_rpc_locking_reply *reply)
+{
+	struct nam__local_head *head = nam__local_record_lock(&asked->records, one->head);
+	int rc = 0;
+
+	if (!head)
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply->head = one->head;
+	reply->refusal = nam__local_lock_exclusive(&asked->records, head, &asked->asker,
+		&reply->timestamp);
+	if (!reply->refusal) {
+		rc = nam__records_prepare(&asked->records, head, one, image);
+		if (rc)
+			nam__local_unlock_exclusive(head);
+	}
+	nam__local_record_unlock(&asked->records, one->head);
+	return rc;
+}
+
+/* Of a request that is refused. */
+static void
+unprepare(const struct asked *asked, const struct nam_rpc_records_version *versions, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&asked->records,
+			versions[i].head);
+
+		if (head->writer == asked->asker.timestamp)
+			forget(asked, head, versions[i].at);
+		nam__local_record_unlock(&asked->records, versions[i].head);
+	}
+}
+
+int
+nam__service_locking_prepare(struct nam__exchange *exchange)
+{
+	struct nam_rpc_records_version done[NAM_RPC_RECORDS_MAX];
+	struct nam_rpc_locking_reply reply = { 0 };
+	struct asked asked;
+	uint32_t count = 0;
+	int rc = begin(exchange, 0, &asked);
+
+	if (rc || !asked.asker.timestamp)
+		return -NAM_E_FABRIC_PROTOCOL;
+	while (count < asked.count && !rc && !reply.refusal) {
+		const void *image;
+		const struct nam_rpc_records_prepared *one = nam__records_prepared_take(&asked.rest,
+			&image);
+
+		rc = one ? prepare_one(&asked, one, image, &reply) : -NAM_E_FABRIC_PROTOCOL;
+		if (!rc && !reply.refusal)
+			done[count++] = (struct nam_rpc_records_version){ one->head, one->at };
+		nam_race_point("locking.prepare_one");
+	}
+	if (!rc && !reply.refusal && asked.rest.count)
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (rc || reply.refusal)
+		unprepare(&asked, done, count);
+	memcpy(exchange->reply, &reply, sizeof(reply));
+	exchange->reply_bytes = sizeof(reply);
+	return rc;
+}
+
+/* ---- END ------------------------------------------------------------------------------------- */
+
+/* Whether it was refused. */
+static bool
+commit(const struct asked *asked, struct nam__local_head *head, uint64_t at, bool settle,
+	struct nam_rpc_locking_ended *reply)
+{
+	uint64_t timestamp = asked->asker.timestamp;
+
+	if (at && !nam__local_lock_is(head, timestamp, settle))
+		return true;
+	reply->count += nam__local_record_commit(&asked->records, head, at, asked->asker.now_ns,
+		reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
+	if (at && head->writer == timestamp)
+		nam__local_unlock_exclusive(head);
+	return false;
+}
+
+static void
+end_one(const struct asked *asked, const struct nam_rpc_records_version *version,
+	struct nam__local_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
+{
+	bool settle = asked->request->request.flags & NAM_LOCKING_SETTLE;
+
+	if (!(asked->request->request.flags & NAM_LOCKING_ABORT))
+		reply->refused |= (uint32_t)commit(asked, head, version->at, settle, reply)
+			<< number;
+	else if (head->writer == asked->asker.timestamp && (!settle || !head->until_ns))
+		forget(asked, head, version->at);
+}
+
+int
+nam__service_locking_end(struct nam__exchange *exchange)
+{
+	struct nam_rpc_locking_ended *reply = exchange->reply;
+	const struct nam_rpc_records_version *versions;
+	struct asked asked;
+
+	versions = begin(exchange, NAM_LOCKING_ABORT | NAM_LOCKING_SETTLE, &asked) ? NULL :
+		take_all(&asked, sizeof(*versions));
+	if (!versions)
+		return -NAM_E_FABRIC_PROTOCOL;
+	*reply = (struct nam_rpc_locking_ended){ 0 };
+	for (uint32_t i = 0; i < asked.count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&asked.records,
+			versions[i].head);
+
+		if (!head)
+			return -NAM_E_FABRIC_PROTOCOL;
+		end_one(&asked, &versions[i], head, i, reply);
+		nam__local_record_unlock(&asked.records, versions[i].head);
+		nam_race_point("locking.end_one");
+	}
+	exchange->reply_bytes = (uint32_t)sizeof(*reply) + reply->count * 8;
+	return 0;
+}
+
+/* ---- SEAL ------------------------------------------------------------------------------------ */
+
+/* What a prepared version says of its siblings: so many bytes. */
+static uint32_t
+siblings_copy(const struct asked *asked, uint64_t at, void *ret_siblings)
+{
+	const uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
+	const struct nam_version *version = at ? asked->records.find(asked->records.arg, at,
+		bytes) : NULL;
+	uint32_t about_bytes = version ? version->about_bytes : 0;
+
+	if (!version || about_bytes > NAM_RPC_RECORDS_MAX * sizeof(struct nam_version_sibling) ||
+		about_bytes + sizeof(*version) > bytes)
+		return 0;
+	memcpy(ret_siblings, nam__version_about_const(version), about_bytes);
+	return about_bytes;
+}
+
+int
+nam__service_locking_seal(struct nam__exchange *exchange)
+{
+	struct nam_rpc_locking_sealed *reply = exchange->reply;
+	const uint64_t *heads;
+	struct asked asked;
+
+	heads = begin(exchange, NAM_LOCKING_SIBLINGS, &asked) ? NULL :
+		take_all(&asked, sizeof(*heads));
+	if (!heads || (asked.request->request.flags && asked.count != 1))
+		return -NAM_E_FABRIC_PROTOCOL;
+	exchange->reply_bytes = asked.count * (uint32_t)sizeof(*reply);
+	for (uint32_t i = 0; i < asked.count; i++) {
+		struct nam__local_head *head = nam__local_record_lock(&asked.records, heads[i]);
+
+		if (!head)
+			return -NAM_E_FABRIC_PROTOCOL;
+		reply[i] = (struct nam_rpc_locking_sealed){ 0 };
+		reply[i].state = nam__local_lock_seal(&asked.records, head, asked.asker.timestamp,
+			&reply[i].at);
+		if (asked.request->request.flags)
+			reply[i].about_bytes = siblings_copy(&asked, reply[i].at, &reply[i + 1]);
+		exchange->reply_bytes += reply[i].about_bytes;
+		nam__local_record_unlock(&asked.records, heads[i]);
+	}
+	return 0;
+}

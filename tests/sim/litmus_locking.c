@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * litmus_locking.c -- scenes about record stores under two-phase locking: requests that come late,
+ * writers who are late or die between prepare and commit, and others who settle what they left.
+ */
+#include <errno.h>
+
+#include "../../common/rpc/locking_rpc.h"
+#include "litmus_records.h"
+
+#define STORE_BYTES (1u << 20)
+#define TOGETHER 2u			/* X and Y */
+#define LATE_NS 200000u
+#define LEASE_OVER_NS (2 * NAM_LOCKING_LEASE_NS)
+#define FORGOTTEN_NS (NAM_RECORDS_KEEP_NS + NAM_RECORDS_KEEP_NS / 4)
+#define TRIES 20u
+
+static struct nam_records *
+locking_make(struct actor *self)
+{
+	static const struct nam_records_options options = { NAM_RAMP_LOCKING, NAM_RECORDS_SERVED };
+
+	return litmus_store_make(self, &options);
+}
+
+/* ---- held where somebody has asked for it ---------------------------------------------------- */
+
+/* The request to the first memory server comes that much later than that to the second. */
+static void
+delay_first(struct actor *self, uint64_t late_ns)
+{
+	(void)self;
+	if (!litmus.flags[FOUR] || litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	nam_sim_delay_next(NAM_WR_SEND, 0, late_ns);
+}
+
+static void
+delay_a_little(struct actor *self)
+{
+	delay_first(self, LATE_NS);
+}
+
+static void
+delay_beyond_lease(struct actor *self)
+{
+	delay_first(self, LEASE_OVER_NS);
+}
+
+static void
+die(void *arg)
+{
+	struct actor *self = arg;
+
+	nam_sim_process_kill(self->process);
+	litmus.flags[TWO] = true;
+}
+
+/* One of two commits never sets out. */
+static void
+commit_half_and_die(struct actor *self)
+{
+	if (!litmus.flags[FOUR] || litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	nam_sim_delay_next(NAM_WR_SEND, 0, FORGOTTEN_NS);
+	if (nam_sim_call_after(LATE_NS, die, self))
+		sim_die("no memory");
+}
+
+/* ---- A writes X and Y twice ------------------------------------------------------------------ */
+
+static void
+write_both(struct actor *self)
+{
+	struct nam_records *records = locking_make(self);
+
+	litmus_put(self, records, X, TOGETHER, 1);
+	litmus.flags[THREE] = true;
+	litmus_await(SEEN);
+	litmus.flags[FOUR] = true;
+	litmus_put(self, records, X, TOGETHER, 2);
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	litmus.flags[INSERTED] = true;
+	nam_records_close(records);
+}
+
+static struct nam_records *
+see_first(struct actor *self)
+{
+	struct nam_records *records;
+
+	litmus_await(THREE);
+	records = litmus_store_open(self, STORE_BYTES);
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	litmus.flags[SEEN] = true;
+	litmus_await(ONE);
+	return records;
+}
+
+/* Until they are written: both or none. */
+static void
+read_both(struct actor *self)
+{
+	struct nam_records *records = see_first(self);
+
+	for (unsigned i = 0; i < TRIES && !litmus.failed; i++) {
+		(void)litmus_get(self, records, X, TOGETHER);
+		nam_sleep_ns(LITMUS_POLL_NS / 2);
+	}
+	litmus_await(INSERTED);
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	nam_records_close(records);
+}
+
+/* What was prepared is settled, for the lease is over; then its writer comes back. */
+static void
+settle_both(struct actor *self)
+{
+	struct nam_records *records = see_first(self);
+
+	nam_sleep_ns(LEASE_OVER_NS);
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	litmus.flags[TWO] = true;
+	litmus_await(INSERTED);
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	nam_records_close(records);
+}
+
+/* The lease of one is over, before the other was asked for. */
+static void
+settle_half(struct actor *self)
+{
+	struct nam_records *records = see_first(self);
+
+	nam_sleep_ns(NAM_LOCKING_LEASE_NS + NAM_LOCKING_LEASE_NS / 4);
+	litmus_expect_records(self, records, Y, 1, 1);
+	litmus_await(INSERTED);
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	nam_records_close(records);
+}
+
+/* ---- a reader who loses a lock before he has the other --------------------------------------- */
+
+static void
+read_slowly(struct actor *self)
+{
+	struct nam_records *records;
+
+	litmus_await(THREE);
+	records = litmus_store_open(self, STORE_BYTES);
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	litmus.flags[FOUR] = true;
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	litmus.flags[TWO] = true;
+	nam_records_close(records);
+}
+
+static void
+write_meanwhile(struct actor *self)
+{
+	struct nam_records *records = locking_make(self);
+
+	litmus_put(self, records, X, TOGETHER, 1);
+	litmus.flags[THREE] = true;
+	litmus_await(ONE);
+	litmus_put(self, records, X, TOGETHER, 2);
+	litmus_await(TWO);
+	nam_records_close(records);
+}
+
+/* ---- a record that comes as others are read -------------------------------------------------- */
+
+static void
+write_new(struct actor *self)
+{
+	struct nam_records *records = locking_make(self);
+
+	litmus_put(self, records, Y, 1, 1);
+	litmus.flags[THREE] = true;
+	litmus_await(ONE);
+	litmus_put(self, records, Y, TOGETHER, 2);
+	litmus.flags[TWO] = true;
+	nam_records_close(records);
+}
+
+static void
+read_new(struct actor *self)
+{
+	struct nam_records *records;
+	uint64_t numbers[TOGETHER] = { 0 };
+	int rc;
+
+	litmus_await(THREE);
+	records = litmus_store_open(self, STORE_BYTES);
+	litmus.flags[FOUR] = true;
+	rc = litmus_try_get(self, records, Y, TOGETHER, numbers);
+	if (rc && rc != -NAM_E_NOTFOUND)
+		litmus_fail("get_all: %s, %s", nam_err_name(rc), nam_worker_diag(self->worker));
+	if (numbers[0] == 2 && numbers[1] != 2)
+		litmus_fail("half of a transaction: its other record is nowhere");
+	nam_records_close(records);
+}
+
+/* ---- what has been overwritten says what became of the rest ---------------------------------- */
+
+static void
+overwrite_half(struct actor *self)
+{
+	struct nam_records *records = see_first(self);
+	uint64_t is;
+
+	litmus_await(TWO);
+	is = litmus_get(self, records, Y, 1);
+	for (uint64_t i = 3; i < 6; i++) {
+		litmus_put(self, records, Y, 1, i);
+		nam_sleep_ns(FORGOTTEN_NS);
+	}
+	litmus_expect_records(self, records, X, 1, is);
+	litmus_put(self, records, X, TOGETHER, 6);
+	litmus_expect_records(self, records, X, TOGETHER, 6);
+	nam_records_close(records);
+}
+
+/* ---- the scenes ------------------------------------------------------------------------------ */
+
+const struct litmus_case litmus_locking_cases[] = {
+	{ { "locking_half", 0, { NULL, write_both, read_both },
+		{ { "records.prepared", A, delay_a_little } } },
+		"locking: a reader while one of two records has been committed", 2, 0 },
+	{ { "locking_settled", 0, { NULL, write_both, settle_both },
+		{ { "records.prepared", A, litmus_hold_once } } },
+		"locking: a writer stands still between prepare and commit", 2, 0 },
+	{ { "locking_fenced", 0, { NULL, write_both, settle_half },
+		{ { "locking.begin", A, delay_beyond_lease } } },
+		"locking: one of two prepares comes when the other has been settled", 2, 0 },
+	{ { "locking_lost", 0, { NULL, write_meanwhile, read_slowly },
+		{ { "locking.begin", B, delay_beyond_lease } } },
+		"locking: a reader's lock is taken away before he has the other", 2, 0 },
+	{ { "locking_absent", 0, { NULL, write_new, read_new },
+		{ { "locking.begin", B, litmus_hold_once } } },
+		"locking: a record that was not there comes before the others are read", 2, 0 },
+	{ { "locking_dead", 0, { NULL, write_both, overwrite_half },
+		{ { "records.prepared", A, commit_half_and_die } } },
+		"locking: a writer dies between two commits, and what he wrote is overwritten", 2,
+		0 },
+	{ { 0 }, NULL, 0, 0 },
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* litmus_records.h -- what scenes about record stores do, in litmus_records.c and _locking.c. */
+#ifndef NAM_TESTS_SIM_LITMUS_RECORDS_H
+#define NAM_TESTS_SIM_LITMUS_RECORDS_H
+
+#include "../../txn/records.h"
+#include "litmus.h"
+
+#define LITMUS_RECORDS 3u
+
+enum record { X, Y, Z };		/* Y is on another memory server, if there is one */
+
+struct nam_records *litmus_store_open(struct actor *self, uint64_t cache_bytes);
+/* The store of the scene, empty.  @options	NULL: the defaults */
+struct nam_records *litmus_store_make(struct actor *self,
+	const struct nam_records_options *options);
+
+/* The records first .. first + count - 1 by one transaction.  Its timestamp. */
+uint64_t litmus_put(struct actor *self, struct nam_records *records, enum record first,
+	uint32_t count, uint64_t number);
+int litmus_try_get(struct actor *self, struct nam_records *records, enum record first,
+	uint32_t count, uint64_t *ret_numbers);
+/* What X has, or X and Y, which are always written together and so have the same. */
+uint64_t litmus_get(struct actor *self, struct nam_records *records, enum record first,
+	uint32_t count);
+void litmus_expect_records(struct actor *self, struct nam_records *records, enum record first,
+	uint32_t count, uint64_t number);
+
+#endif /* NAM_TESTS_SIM_LITMUS_RECORDS_H */
