@@ -4,8 +4,11 @@
  * writers who are late or die between prepare and commit, and others who settle what they left.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "../../common/rpc/locking_rpc.h"
+#include "../../compute/compute_internal.h"
 #include "litmus_records.h"
 
 #define STORE_BYTES (1u << 20)
@@ -223,6 +226,86 @@ overwrite_half(struct actor *self)
 	nam_records_close(records);
 }
 
+/* ---- who has less patience than leases last -------------------------------------------------- */
+
+#define HASTY_MS 1u			/* 8 times that */
+
+static void
+expect_timeout(struct actor *self, const char *what, int rc, const char *text)
+{
+	if (rc != -NAM_E_LOCK_TIMEOUT || !strstr(nam_worker_diag(self->worker), text))
+		litmus_fail("%s: %s, '%s' without '%s'", what, nam_err_name(rc),
+			nam_worker_diag(self->worker), text);
+}
+
+static struct nam_records *
+be_hasty(struct actor *self)
+{
+	struct nam_records *records = see_first(self);
+
+	self->client->options.lock_timeout_ms = HASTY_MS;
+	return records;
+}
+
+static int
+try_put(struct actor *self, struct nam_records *records)
+{
+	uint64_t number = 3;
+	const struct nam_record_put one = { "another", 7, sizeof(number), &number };
+	struct nam_record_put both[2] = { one, { litmus_record_key(X), 0, 8, &number } };
+
+	both[1].key_bytes = (uint32_t)strlen(both[1].key);
+	return nam_records_put_all(self->worker, records, both, 2, NULL);
+}
+
+/* A writer who stands still. */
+static void
+hurry_after_writer(struct actor *self)
+{
+	struct nam_records *records = be_hasty(self);
+	uint64_t numbers[TOGETHER];
+	char owner[32];
+
+	(void)snprintf(owner, sizeof(owner), "locked by client %u",
+		nam_client_id(litmus.actors[A].client));
+	expect_timeout(self, "get_all", litmus_try_get(self, records, X, TOGETHER, numbers), owner);
+	expect_timeout(self, "put_all", try_put(self, records), owner);
+	litmus.flags[TWO] = true;
+	litmus_await(INSERTED);
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	nam_records_close(records);
+}
+
+/* A reader who does: others may read, and nobody may write until his lease is over. */
+static void
+hurry_after_reader(struct actor *self)
+{
+	struct nam_records *records = be_hasty(self);
+	uint64_t began_ns = nam_now_ns();
+
+	litmus_expect_records(self, records, X, TOGETHER, 1);
+	expect_timeout(self, "put_all", try_put(self, records), "read by others");
+	self->client->options.lock_timeout_ms = 1000;
+	litmus_put(self, records, X, TOGETHER, 2);
+	if (nam_now_ns() - began_ns > 2 * NAM_LOCKING_LEASE_NS)
+		litmus_fail("a lock of a reader who stands still for longer than its lease");
+	litmus.flags[TWO] = true;
+	nam_records_close(records);
+}
+
+static void
+read_once_more(struct actor *self)
+{
+	struct nam_records *records = locking_make(self);
+
+	litmus_put(self, records, X, TOGETHER, 1);
+	litmus.flags[THREE] = true;
+	litmus_await(SEEN);
+	litmus.flags[FOUR] = true;
+	litmus_expect_records(self, records, X, TOGETHER, 2);
+	nam_records_close(records);
+}
+
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_locking_cases[] = {
@@ -245,5 +328,11 @@ const struct litmus_case litmus_locking_cases[] = {
 		{ { "records.prepared", A, commit_half_and_die } } },
 		"locking: a writer dies between two commits, and what he wrote is overwritten", 2,
 		0 },
+	{ { "locking_writer", 0, { NULL, write_both, hurry_after_writer },
+		{ { "records.prepared", A, litmus_hold_once } } },
+		"locking: who has no patience is told who has the lock", 2, 0 },
+	{ { "locking_reader", 0, { NULL, read_once_more, hurry_after_reader },
+		{ { "locking.read", A, litmus_hold_once } } },
+		"locking: a reader stands still, and his locks are taken away in time", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

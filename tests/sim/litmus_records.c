@@ -49,6 +49,12 @@ keys_choose(const struct nam_records *records)
 	}
 }
 
+const char *
+litmus_record_key(enum record record)
+{
+	return keys[record];
+}
+
 struct nam_records *
 litmus_store_open(struct actor *self, uint64_t cache_bytes)
 {

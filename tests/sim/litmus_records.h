@@ -10,6 +10,8 @@
 
 enum record { X, Y, Z };		/* Y is on another memory server, if there is one */
 
+const char *litmus_record_key(enum record record);
+
 struct nam_records *litmus_store_open(struct actor *self, uint64_t cache_bytes);
 /* The store of the scene, empty.  @options	NULL: the defaults */
 struct nam_records *litmus_store_make(struct actor *self,

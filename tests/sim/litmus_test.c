@@ -19,7 +19,7 @@
 #include "litmus.h"
 
 #define SEEDS 5u
-#define CASES_MAX 64u
+#define CASES_MAX 96u
 
 static const char usage[] =
 	"usage: sim_litmus_test                    every scene, in every profile, with 5 seeds;\n"
