@@ -22,6 +22,7 @@
 #include "cluster.h"
 #include "commit.h"
 #include "read_atomic.h"
+#include "serializable.h"
 
 #define STORE "ramp"
 #define CLIENTS_MAX 4u
@@ -616,6 +617,9 @@ check(void)
 	sim_read_atomic_options_init(&options);
 	findings.told_max = 3;
 	sim_check_read_atomic(&run.txns, &options, &findings, NULL);
+	if (run.options.algorithm == NAM_RAMP_LOCKING && sim_check_serializable(&run.txns))
+		failed("not serializable: a circle of %zu transactions",
+			sim_check_serializable(&run.txns));
 	if (findings.violations)
 		failed("%llu violations of read atomicity",
 			(unsigned long long)findings.violations);

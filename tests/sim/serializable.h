@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serializable.h -- is there one order of all transactions, in which each reads what the last one
+ * before it wrote, and nobody comes before somebody who had ended when he began?
+ *
+ * Of transactions that write, whose timestamps order the versions of each key, or only read.
+ */
+#ifndef NAM_TESTS_SIM_SERIALIZABLE_H
+#define NAM_TESTS_SIM_SERIALIZABLE_H
+
+#include "tests/sim/txns.h"
+
+/* 0: there is; or how many transactions make a circle.  Work is quadratic. */
+size_t sim_check_serializable(const struct sim_txns *txns);
+
+#endif /* NAM_TESTS_SIM_SERIALIZABLE_H */
