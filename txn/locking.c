@@ -15,8 +15,8 @@
 /* Patience in lock_timeout_ms, as with locks of nodes that change hands. */
 #define TIMEOUTS_MAX 8u
 #define BACKOFF_MIN_NS 2000u
-/* Who was refused is back before it is others' turn. */
-#define BACKOFF_MAX_NS (NAM_LOCKING_TURN_NS / 4)
+/* Some transactions of a fast network; and who was refused is back before his turn is over. */
+#define BACKOFF_MAX_NS 16000u
 
 /* Of one transaction, over all its tries. */
 struct effort {
