@@ -25,7 +25,7 @@
 #define FIGURE_LIST_MAX 16u	/* values of an option that is a list */
 #define FIGURE_CASES_MAX 8u
 #define FIGURE_DESIGNS 3u	/* of an index */
-#define FIGURE_LINES_MAX 5u	/* designs, or carriers */
+#define FIGURE_LINES_MAX 6u	/* designs, or carriers */
 #define FIGURE_TEXT_BYTES 64u
 
 struct figure_list {
@@ -38,7 +38,7 @@ struct figure_options {
 	const char *cluster;		/* "sim:PROFILE", or a real one; NULL: each figure's own */
 	bool simulated;
 	struct nam_sim_network network;	/* simulated */
-	struct nam_sim_network sockets;	/* simulated, of transactions: of line FIGURE_SOCKETS */
+	struct nam_sim_network sockets;	/* simulated: of transactions over sockets */
 	uint64_t keys;
 	double seconds;			/* of each point, at least; 0: the figure's own */
 	struct figure_list clients, memservers;	/* none: those of the figure */
@@ -152,13 +152,18 @@ int figure_plan(const struct figure *figure, const struct figure_options *o,
 
 /* ---- transactions -------------------------------------------------------------------------- */
 
-#define FIGURE_SOCKETS 0u		/* the line of messages over sockets */
+#define FIGURE_SOCKETS 0u		/* what others are compared with */
 #define FIGURE_SOCKETS_CLUSTER "sim:connectx2-ipoib"
-#define FIGURE_RAMP_LINES 5u
+#define FIGURE_RAMP_LINES 6u
 
-extern const char *const figure_ramp_lines[FIGURE_RAMP_LINES];
+struct figure_ramp_line {
+	const char *name, *algorithm, *carrier;
+	bool sockets;			/* on the network of FIGURE_SOCKETS_CLUSTER */
+};
 
-bool figure_is_sockets(const struct figure_point *point);
+extern const struct figure_ramp_line figure_ramp_lines[FIGURE_RAMP_LINES];
+
+bool figure_over_sockets(const struct figure_point *point);
 
 /* The simulated network of a point. */
 const struct nam_sim_network *figure_network(const struct figure_options *o,

@@ -137,7 +137,7 @@ figure_line(const struct figure *figure, unsigned design)
 	case FIGURE_REQUESTS:
 		return carriers[design];
 	case FIGURE_TRANSACTIONS:
-		return figure_ramp_lines[design];
+		return figure_ramp_lines[design].name;
 	default:
 		return figure_designs[design];
 	}
@@ -382,12 +382,13 @@ add(struct figure_points *points, const struct figure *figure, const struct figu
 		set_papers(o, point);
 }
 
-/* Of real memory servers nobody knows what sockets would do there. */
+/* Nobody knows what sockets would do on real memory servers; the paper's figure 5 is RAMP's. */
 static bool
 is_carrier(const struct figure *figure, const struct figure_options *o, unsigned carrier)
 {
 	if (figure->kind == FIGURE_TRANSACTIONS)
-		return o->simulated || carrier != FIGURE_SOCKETS;
+		return figure_ramp_lines[carrier].sockets ? o->simulated &&
+			(carrier == FIGURE_SOCKETS || figure->x != X_CARRIER) : true;
 	return !figure->fetch_only || carrier == FETCH;
 }
 

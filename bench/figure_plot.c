@@ -24,8 +24,8 @@
 extern char **environ;
 
 static const char *const colours[FIGURE_LINES_MAX] = { "#d55e00", "#0072b2", "#009e73",
-	"#cc79a7", "#000000" };
-static const unsigned shapes[FIGURE_LINES_MAX] = { 5, 7, 9, 11, 13 };
+	"#cc79a7", "#000000", "#999999" };
+static const unsigned shapes[FIGURE_LINES_MAX] = { 5, 7, 9, 11, 13, 4 };
 
 /* ---- data ---------------------------------------------------------------------------------- */
 

@@ -4,20 +4,26 @@
 
 #define READ_RATIO 95.0		/* the paper's, where it is not x */
 
-/* Those of nam-bench ramp, but for the first, which is messages on another network. */
-const char *const figure_ramp_lines[FIGURE_RAMP_LINES] = { "sockets", "message", "plus", "star",
-	"onesided" };
+const struct figure_ramp_line figure_ramp_lines[FIGURE_RAMP_LINES] = {
+	{ "sockets", "fast", "message", true },
+	{ "message", "fast", "message", false },
+	{ "plus", "fast", "plus", false },
+	{ "star", "fast", "star", false },
+	{ "onesided", "fast", "onesided", false },
+	{ "2pl-sockets", "2pl", "message", true },
+};
 
 bool
-figure_is_sockets(const struct figure_point *point)
+figure_over_sockets(const struct figure_point *point)
 {
-	return point->figure->kind == FIGURE_TRANSACTIONS && point->design == FIGURE_SOCKETS;
+	return point->figure->kind == FIGURE_TRANSACTIONS &&
+		figure_ramp_lines[point->design].sockets;
 }
 
 const struct nam_sim_network *
 figure_network(const struct figure_options *o, const struct figure_point *point)
 {
-	return figure_is_sockets(point) ? &o->sockets : &o->network;
+	return figure_over_sockets(point) ? &o->sockets : &o->network;
 }
 
 unsigned
@@ -39,8 +45,8 @@ figure_against_sockets(const struct figure_points *points, const struct figure_p
 	for (size_t i = 0; i < points->count; i++) {
 		const struct figure_point *sockets = &points->points[i];
 
-		if (figure_is_sockets(sockets) && sockets->which == point->which &&
-			sockets->x == point->x && sockets->done)
+		if (figure_over_sockets(sockets) && sockets->design == FIGURE_SOCKETS &&
+			sockets->which == point->which && sockets->x == point->x && sockets->done)
 			return point->result.ops_per_s / sockets->result.ops_per_s;
 	}
 	return 0;

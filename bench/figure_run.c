@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../common/env.h"
 #include "bench.h"
 #include "figure.h"
 #include "progress.h"
@@ -27,6 +28,7 @@
 #define JOBS_MAX 64u
 #define OUTPUT_MAX (1u << 20)
 #define PROBE_SECONDS 0.001
+#define AWAIT_NS 2000000u
 
 extern char **environ;
 
@@ -64,7 +66,7 @@ say_cluster(struct command *command, const struct figure_options *o,
 	const struct figure_point *point)
 {
 	say(command, "--cluster");
-	say(command, "%s", figure_is_sockets(point) ? FIGURE_SOCKETS_CLUSTER : o->cluster);
+	say(command, "%s", figure_over_sockets(point) ? FIGURE_SOCKETS_CLUSTER : o->cluster);
 	if (!o->simulated) {
 		say(command, "--threads");
 		say(command, "%u", point->clients);
@@ -138,10 +140,12 @@ static void
 say_transactions(struct command *command, const struct figure_point *point)
 {
 	const struct figure_case *which = &point->figure->cases[point->which];
+	const struct figure_ramp_line *line = &figure_ramp_lines[point->design];
 
+	say(command, "--algorithm");
+	say(command, "%s", line->algorithm);
 	say(command, "--carrier");
-	say(command, "%s", figure_is_sockets(point) ? "message" :
-		figure_line(point->figure, point->design));
+	say(command, "%s", line->carrier);
 	say(command, "--transaction-size");
 	say(command, "%u", figure_transaction_size(point));
 	say(command, "--read-ratio");
@@ -445,6 +449,7 @@ struct pool {
 	const struct figure_options *o;
 	struct job jobs[JOBS_MAX];
 	unsigned running;
+	bool told;			/* to end */
 	size_t ended, failed;
 };
 
@@ -464,11 +469,13 @@ job_of(struct pool *pool, pid_t pid)
 static void
 end_all(struct pool *pool)
 {
+	pool->told = true;
 	for (unsigned i = 0; i < pool->o->jobs; i++)
 		if (pool->jobs[i].pid)
 			(void)kill(pool->jobs[i].pid, pool->o->simulated ? SIGKILL : SIGTERM);
 }
 
+/* It looks again and again: a signal that comes before it waits would not end the waiting. */
 static void
 await_one(struct pool *pool)
 {
@@ -476,10 +483,13 @@ await_one(struct pool *pool)
 	struct run *run;
 	struct job *job;
 	int status;
-	pid_t pid = waitpid(-1, &status, 0);
+	pid_t pid;
 
-	if (pid < 0 && bench_signal)
-		end_all(pool);
+	while (!(pid = waitpid(-1, &status, WNOHANG))) {
+		if (bench_signal && !pool->told)
+			end_all(pool);
+		nam_sleep_ns(AWAIT_NS);
+	}
 	if (pid < 0)
 		return;
 	job = job_of(pool, pid);

@@ -2,10 +2,12 @@
 #include "simulation.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/rpc/locking_rpc.h"
 #include "../common/rpc/records_rpc.h"
 #include "../common/rpc/tree_rpc.h"
 #include "../memserver/server.h"
@@ -148,7 +150,11 @@ simulation_levels(struct simulation *simulation, uint32_t levels)
 	simulation->levels = levels;
 }
 
-/* What a reply to GET has: each a record, and behind it its version if that is there. */
+_Static_assert(sizeof(struct nam_rpc_locking_got) == sizeof(struct nam_rpc_records_got) &&
+	offsetof(struct nam_rpc_locking_got, image_bytes) ==
+		offsetof(struct nam_rpc_records_got, image_bytes), "records_got() reads both");
+
+/* A reply that got records has for each of them this, and behind it its version if there. */
 static unsigned
 records_got(const uint8_t *body, uint32_t bytes)
 {
@@ -165,7 +171,7 @@ records_got(const uint8_t *body, uint32_t bytes)
 /*
  * What a memory server did for a reply, beyond what each request takes: trees that it searched,
  * pairs that it copied, records that it found or prepared, which is as a node of a tree: it waits
- * for memory that is not in a cache.  A reply to COMMIT does not say of how many records.
+ * for memory that is not in a cache.  Other replies about records do not say of how many they are.
  */
 static uint64_t
 serve_ns(void *arg, const void *message, uint32_t bytes)
@@ -196,6 +202,11 @@ serve_ns(void *arg, const void *message, uint32_t bytes)
 	}
 	case NAM_RPC_RECORDS_GET:
 		return (uint64_t)(records_got(body, header->body_bytes) * network->node_ns);
+	case NAM_RPC_LOCKING_READ:
+		return header->body_bytes < sizeof(struct nam_rpc_locking_reply) ? 0 :
+			(uint64_t)(records_got((const uint8_t *)body +
+				sizeof(struct nam_rpc_locking_reply), header->body_bytes -
+				(uint32_t)sizeof(struct nam_rpc_locking_reply)) * network->node_ns);
 	case NAM_RPC_RECORDS_PREPARE:
 		return (uint64_t)(header->body_bytes / sizeof(uint64_t) * network->node_ns);
 	default:
