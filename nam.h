@@ -13,5 +13,6 @@
 #include "index/index.h"
 #include "kv/kv.h"
 #include "txn/records.h"
+#include "txn/table.h"
 
 #endif /* NAM_H */

@@ -29,7 +29,7 @@ foreach(header nam.h
 		compute/client.h compute/remote.h
 		index/index.h
 		kv/kv.h
-		txn/records.h)
+		txn/records.h txn/table.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()

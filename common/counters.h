@@ -31,7 +31,8 @@ extern "C" {
 	X(COLLECT, "collect")                                                                       \
 	X(VERIFY, "verify")                                                                         \
 	X(GET_ALL, "get_all")                                                                       \
-	X(PUT_ALL, "put_all")
+	X(PUT_ALL, "put_all")                                                                       \
+	X(TABLE_SCAN, "table_scan")
 
 enum nam_op_kind {
 #define NAM_OP_KIND_ENUM(name, text) NAM_OP_##name,

@@ -14,7 +14,7 @@ static const char *const names[NAM_GUARDS_COUNT] = {
 };
 
 #ifdef NAM_SIM_POINTS
-uint64_t nam__guards_off;
+uint64_t nam__guards_off[2];
 nam_race_fn nam_race_hook;
 nam_fault_fn nam_fault_hook;
 #endif
@@ -32,7 +32,7 @@ nam_guard_off(const char *name)
 		if (strcmp(names[i], name))
 			continue;
 #ifdef NAM_SIM_POINTS
-		nam__guards_off |= 1ull << i;
+		nam__guards_off[i / 64] |= 1ull << i % 64;
 		return 0;
 #else
 		return -ENOTSUP;
@@ -45,6 +45,6 @@ void
 nam_guards_on(void)
 {
 #ifdef NAM_SIM_POINTS
-	nam__guards_off = 0;
+	nam__guards_off[0] = nam__guards_off[1] = 0;
 #endif
 }

@@ -77,7 +77,11 @@
 	X(RECORD_SEALED, "record-sealed", "commits of a transaction whose lock was taken away")     \
 	X(RECORD_FENCE, "record-fence", "locks for a transaction that was given up before")         \
 	X(RECORD_ABSENT, "record-absent", "records that come while others are read under locks")    \
-	X(RECORD_KNOWN, "record-known", "the loss of what became of a transaction half committed")
+	X(RECORD_KNOWN, "record-known", "the loss of what became of a transaction half committed")  \
+	X(ENTRY_FIRST, "entry-first", "rows that are seen before an index leads to them")           \
+	X(ENTRY_WAIT, "entry-wait", "the loss of entries that a scan has yet to come by")           \
+	X(SCAN_HEAD, "scan-head", "rows by entries whose versions are not the latest")              \
+	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,
@@ -85,7 +89,7 @@ enum nam_guard {
 #undef NAM_GUARD_ENUM
 	NAM_GUARDS_COUNT
 };
-_Static_assert(NAM_GUARDS_COUNT <= 64, "one bit each");
+_Static_assert(NAM_GUARDS_COUNT <= 128, "one bit each");
 
 /* The name by which tests know it, or NULL beyond the last. */
 const char *nam_guard_name(unsigned guard);
@@ -95,8 +99,9 @@ int nam_guard_off(const char *name);
 void nam_guards_on(void);
 
 #ifdef NAM_SIM_POINTS
-extern uint64_t nam__guards_off;	/* bit i: guard i; set before any other thread exists */
-#define NAM_GUARD(name) (!(nam__guards_off >> NAM_GUARD_##name & 1))
+extern uint64_t nam__guards_off[2];	/* bit i: guard i; set before any other thread exists */
+#define NAM_GUARD(name) \
+	(!(nam__guards_off[NAM_GUARD_##name / 64] >> NAM_GUARD_##name % 64 & 1))
 #else
 #define NAM_GUARD(name) 1
 #endif

@@ -9,6 +9,7 @@
 #ifndef NAM_COMMON_LAYOUT_H
 #define NAM_COMMON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -139,13 +140,37 @@ struct nam_records_superblock {
 	uint16_t format;		/* NAM_RECORDS_FORMAT */
 	uint8_t algorithm;		/* enum nam_ramp */
 	uint8_t commit;			/* enum nam_records_commit */
-	uint32_t servers_count;		/* memory servers at creation */
+	uint16_t servers_count;		/* memory servers at creation */
+	uint8_t tables;			/* 1: records are rows of tables, whatever their names */
+	uint8_t reserved;
 	uint8_t servers[32];		/* bit i: records lie on server id i */
 };
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
 #define NAM_RECORDS_FORMAT 1u
+
+/* A table: what its rows consist of, where they are, and which columns have an index. */
+struct nam_table_superblock {
+	uint64_t image_hash;		/* of what follows, mixed with the address */
+	uint64_t magic;			/* NAM_TABLE_MAGIC */
+	uint64_t number;		/* a random one: the first bytes of its records' keys */
+	uint16_t format;		/* NAM_TABLE_FORMAT */
+	uint16_t columns_count;
+	uint16_t indexes_count;
+	uint16_t owns_store;		/* 1: the store is dropped with it */
+	char store[64];			/* name of the record store */
+	char columns[32][28];		/* names */
+	struct {
+		uint16_t column;
+		uint16_t bytes;		/* of its values in the index's keys */
+	} indexes[16];
+	uint8_t reserved[96];		/* or its stride would be that of a node */
+};
+_Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
+
+#define NAM_TABLE_MAGIC 0x314c4241544d414eull	/* "NAMTABL1" */
+#define NAM_TABLE_FORMAT 1u
 
 /*
  * The head of a record: 64 bytes.
@@ -205,5 +230,17 @@ struct nam_version_filter {
 /* Nodes are this much further apart than they are long: NICs serialise atomics by the low 12
  * address bits, and lock words at 1 KiB strides would fall into four slots of 4,096. */
 #define NAM_NODE_STAGGER_BYTES 64u
+
+/*
+ * Whether blocks of that stride may be nodes.  Their first words are locks, and stay what they are
+ * when blocks are reused: nothing else may have such a stride.
+ */
+static inline bool
+nam_stride_is_of_nodes(uint32_t stride)
+{
+	uint32_t node_bytes = stride - NAM_NODE_STAGGER_BYTES;
+
+	return stride > 2 * NAM_NODE_STAGGER_BYTES && !(node_bytes & (node_bytes - 1));
+}
 
 #endif /* NAM_COMMON_LAYOUT_H */

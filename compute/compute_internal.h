@@ -92,11 +92,12 @@ struct nam_client {
 	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
-	pthread_mutex_t mutex;		/* workers, garbage */
+	pthread_mutex_t mutex;		/* workers, garbage, table stores */
 	struct nam_worker *workers;
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	struct nam__lock_table *locks;	/* lock.c */
+	struct nam__table_store *table_stores;	/* txn/: under the mutex */
 };
 
 /* ---- worker ------------------------------------------------------------------------------- */
@@ -562,6 +563,14 @@ NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reu
 /* Whether it is worth its cost, for who retires and has no collector to do it. */
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
+/*
+ * Retire a block for which something is left to do once nobody can see it any more: it does not go
+ * to the stock but waits to be taken, as it was named here, tag included.
+ */
+void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride);
+/* One of this owner's; false: there is none. */
+bool nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 /* Note that a remote block was given up. */
 void nam__block_leaked(struct nam_client *client, uint32_t stride);
@@ -575,19 +584,12 @@ void nam__stock_free(struct nam_worker *worker);
 /* What is in stock; and what RPCs without an answer, yet or for good, move or have moved. */
 void nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure);
 
-/*
- * Every operation of index/ and txn/ runs between nam__op_begin() and nam__op_end(): they choose
- * whose counters are charged and keep what the operation may see from being reused.  No nesting: an
- * operation that needs another one ends, and resumes after it, and then what it saw before may have
- * been reused.
- */
-static inline void
-nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
+/* From here to its end nothing is reused that was in sight at the beginning. */
+static inline uint64_t
+nam__epoch_pin(struct nam_worker *worker)
 {
-	struct nam__task *task = worker->current;
 	struct nam_client *client = worker->client;
 
-	task->counters = &worker->counters[kind];
 	for (;;) {
 		uint64_t epoch = atomic_load_explicit(&client->local_epoch, memory_order_acquire);
 		atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
@@ -595,7 +597,6 @@ nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
 		atomic_store_explicit(active,
 			atomic_load_explicit(active, memory_order_relaxed) + 1,
 			memory_order_relaxed);
-		task->epoch = epoch;
 		/*
 		 * Pairs with the keeper, which raises local_epoch, makes every thread of the
 		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
@@ -606,11 +607,36 @@ nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
 		else
 			atomic_signal_fence(memory_order_seq_cst);
 		if (atomic_load_explicit(&client->local_epoch, memory_order_relaxed) == epoch)
-			return;
+			return epoch;
 		atomic_store_explicit(active,
 			atomic_load_explicit(active, memory_order_relaxed) - 1,
 			memory_order_release);
 	}
+}
+
+static inline void
+nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
+{
+	atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
+
+	/* Release: whatever the operation read, it has read before the keeper sees it gone. */
+	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
+		memory_order_release);
+}
+
+/*
+ * Every operation of the rooms above runs between nam__op_begin() and nam__op_end(): they choose
+ * whose counters are charged and keep what the operation may see from being reused.  No nesting: an
+ * operation that needs another one ends, and resumes after it, and then what it saw before may have
+ * been reused, unless it pinned an epoch before.
+ */
+static inline void
+nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
+{
+	struct nam__task *task = worker->current;
+
+	task->counters = &worker->counters[kind];
+	task->epoch = nam__epoch_pin(worker);
 }
 
 static inline void
@@ -624,11 +650,8 @@ static inline void
 nam__op_end(struct nam_worker *worker)
 {
 	struct nam__task *task = worker->current;
-	atomic_uint *active = &worker->active[task->epoch % NAM__LOCAL_EPOCHS];
 
-	/* Release: whatever the operation read, it has read before the keeper sees it gone. */
-	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
-		memory_order_release);
+	nam__epoch_unpin(worker, task->epoch);
 	task->counters = &worker->counters[NAM_OP_OTHER];
 }
 

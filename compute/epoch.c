@@ -344,6 +344,7 @@ nam__keeper_stop(struct nam_client *client)
 struct retired {
 	uint64_t at;
 	uint64_t label;
+	const void *owner;		/* NULL: it goes to the stock */
 	uint32_t stride;
 };
 
@@ -351,6 +352,8 @@ struct retired {
 struct nam__limbo {
 	struct retired *blocks;		/* labelled ones first, in order */
 	uint32_t labelled, count, size;
+	struct retired *kept;		/* nobody can see them any more; their owners take them */
+	uint32_t kept_count, kept_size;
 	uint64_t unlabelled_bytes;
 	bool advancing;			/* a task is at it; others need not */
 };
@@ -366,20 +369,21 @@ limbo_get(struct nam_worker *worker)
 	return worker->limbo;
 }
 
+/* Room for one more. */
 static int
-limbo_reserve(struct nam_worker *worker, struct nam__limbo *limbo)
+list_reserve(struct nam_worker *worker, struct retired **list, uint32_t count, uint32_t *size)
 {
-	uint32_t size = limbo->size ? 2 * limbo->size : 64;
+	uint32_t wanted = *size ? 2 * *size : 64;
 	struct retired *blocks;
 
-	if (limbo->count < limbo->size)
+	if (count < *size)
 		return 0;
-	blocks = realloc(limbo->blocks, size * sizeof(*blocks));
+	blocks = realloc(*list, wanted * sizeof(*blocks));
 	if (!blocks)
 		return -ENOMEM;
-	worker->bytes += (size - limbo->size) * sizeof(*blocks);
-	limbo->blocks = blocks;
-	limbo->size = size;
+	worker->bytes += (wanted - *size) * sizeof(*blocks);
+	*list = blocks;
+	*size = wanted;
 	return 0;
 }
 
@@ -390,18 +394,44 @@ nam__block_leaked(struct nam_client *client, uint32_t stride)
 	atomic_fetch_add_explicit(&client->bytes_leaked, stride, memory_order_relaxed);
 }
 
-void
-nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+static void
+retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t stride)
 {
 	struct nam__limbo *limbo = limbo_get(worker);
 
-	if (!limbo || limbo_reserve(worker, limbo)) {
+	if (!limbo || list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size)) {
 		/* Reusing it now would be wrong, and there is nowhere to note it. */
 		nam__block_leaked(worker->client, stride);
 		return;
 	}
-	limbo->blocks[limbo->count++] = (struct retired){ nam_gaddr_untagged(at).raw, 0, stride };
+	limbo->blocks[limbo->count++] = (struct retired){ at, 0, owner, stride };
 	limbo->unlabelled_bytes += stride;
+}
+
+void
+nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+{
+	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride);
+}
+
+static void
+limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct retired *block)
+{
+	if (list_reserve(worker, &limbo->kept, limbo->kept_count, &limbo->kept_size))
+		nam__block_leaked(worker->client, block->stride);
+	else
+		limbo->kept[limbo->kept_count++] = *block;
+}
+
+void
+nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at, uint32_t stride)
+{
+	const struct retired now = { at.raw, 0, owner, stride };
+
+	if (NAM_GUARD(ENTRY_WAIT))
+		retire(worker, owner, at.raw, stride);
+	else if (limbo_get(worker))
+		limbo_keep(worker, worker->limbo, &now);
 }
 
 /*
@@ -466,7 +496,24 @@ give_slots:
 	return rc;
 }
 
-/* Move blocks that nobody can see any more into the stock. */
+bool
+nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at)
+{
+	struct nam__limbo *limbo = worker->limbo;
+
+	for (uint32_t i = limbo ? limbo->kept_count : 0; i > 0; i--) {
+		struct retired *block = &limbo->kept[i - 1];
+
+		if (block->owner != owner)
+			continue;
+		ret_at->raw = block->at;
+		*block = limbo->kept[--limbo->kept_count];
+		return true;
+	}
+	return false;
+}
+
+/* Move blocks that nobody can see any more into the stock, or to their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
 {
@@ -476,7 +523,10 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 		(!NAM_GUARD(EPOCH_WAIT) || limbo->blocks[count].label < oldest)) {
 		const struct retired *block = &limbo->blocks[count++];
 
-		nam__stock_put(worker, (struct nam_gaddr){ block->at }, block->stride);
+		if (block->owner)
+			limbo_keep(worker, limbo, block);
+		else
+			nam__stock_put(worker, (struct nam_gaddr){ block->at }, block->stride);
 	}
 	limbo->labelled -= count;
 	limbo->count -= count;
@@ -538,6 +588,9 @@ nam__limbo_free(struct nam_worker *worker)
 	}
 	for (uint32_t i = 0; i < limbo->count; i++)
 		nam__block_leaked(worker->client, limbo->blocks[i].stride);
+	for (uint32_t i = 0; i < limbo->kept_count; i++)
+		nam__block_leaked(worker->client, limbo->kept[i].stride);
+	free(limbo->kept);
 	free(limbo->blocks);
 	free(limbo);
 	worker->limbo = NULL;
@@ -551,6 +604,8 @@ nam__limbo_bytes(const struct nam_worker *worker)
 
 	for (uint32_t i = 0; limbo && i < limbo->count; i++)
 		bytes += limbo->blocks[i].stride;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
+		bytes += limbo->kept[i].stride;
 	return bytes;
 }
 

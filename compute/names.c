@@ -14,6 +14,7 @@ static const struct kind {
 	[NAM_CATALOG_INDEX] = { "index", "an index" },
 	[NAM_CATALOG_KV] = { "store", "a key-value store" },
 	[NAM_CATALOG_RECORDS] = { "record store", "a record store" },
+	[NAM_CATALOG_TABLE] = { "table", "a table" },
 };
 
 static const struct kind *

@@ -13,10 +13,12 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "txn_internal.h"
 
 #define ROUNDS_MAX 1000u
+#define DEPTH_MAX 2u		/* of transactions that are completed for one another */
 
 void
 nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
@@ -27,6 +29,23 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
 		nam_retire(worker, nam_gaddr_untagged(at), stride);
 	else
 		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);
+}
+
+/*
+ * A version of the item's record is claimed.  What entries lead to is not given up before it is
+ * known that all is committed that it was replaced by.
+ */
+static void
+replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
+{
+	if (!txn->records->rows)
+		nam__version_retire(txn->worker, at);
+	else if (txn->replaced_count < NAM__REPLACED_MAX)
+		txn->replaced[txn->replaced_count++] = (struct nam__replaced){ at,
+			(uint32_t)(item - txn->items) };
+	else
+		nam__block_leaked(txn->records->client,
+			nam__version_stride(nam__version_at_bytes(at)));
 }
 
 /* It is known now what is to be replaced. */
@@ -135,7 +154,7 @@ swap_came(struct nam__txn *txn, struct nam__item *item)
 
 	/* If the head has moved on without us, what it led to is just as much replaced. */
 	if (base.raw && item->claim == item->base_timestamp)
-		nam__version_retire(txn->worker, base);
+		replaced(txn, item, base);
 	if (item->word == base.raw) {
 		item->latest = true;
 		item->state = NAM__ITEM_DONE;
@@ -150,7 +169,8 @@ static void
 late_came(struct nam__txn *txn, struct nam__item *item)
 {
 	if (item->claim == item->timestamp)
-		nam__version_retire(txn->worker, item->at);
+		replaced(txn, item, item->at);
+	item->late = true;
 	item->at = item->base;
 	item->timestamp = item->base_timestamp;
 	item->latest = true;
@@ -208,8 +228,8 @@ nam__txn_find_bases(struct nam__txn *txn)
 	return rc;
 }
 
-int
-nam__txn_commit(struct nam__txn *txn)
+NAM_FIBER_FN static int
+commit(struct nam__txn *txn)
 {
 	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
 		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
@@ -220,4 +240,97 @@ nam__txn_commit(struct nam__txn *txn)
 		rc = round_of(txn, all); /* SUSPENDS */
 	}
 	return rc > 0 ? -NAM_E_RESTART : rc;
+}
+
+/* ---- rows of tables -------------------------------------------------------------------------- */
+
+static void
+complete_add(struct nam__txn *txn, const struct nam_version_sibling *sibling, uint64_t timestamp)
+{
+	struct nam__item *item = &txn->items[txn->count++];
+
+	memset((uint8_t *)item + sizeof(item->header), 0, sizeof(*item) - sizeof(item->header));
+	item->id.word[0] = sibling->key_id;
+	item->head.raw = sibling->head;
+	item->at.raw = sibling->at;
+	item->timestamp = timestamp;
+	item->state = NAM__ITEM_HEAD;
+}
+
+int
+nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self, uint64_t timestamp,
+	const struct nam_version_sibling *siblings, uint32_t count)
+{
+	struct nam__txn *txn = nam__txn_new(of->worker, of->records);
+	int rc;
+
+	if (!txn)
+		return -ENOMEM;
+	txn->depth = of->depth + 1;
+	complete_add(txn, self, timestamp);
+	for (uint32_t i = 0; i < count && i < NAM_RECORDS_MAX - 1; i++)
+		complete_add(txn, &siblings[i], timestamp);
+	rc = nam__txn_commit(txn); /* SUSPENDS */
+	nam__txn_free(txn);
+	return rc;
+}
+
+int
+nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version, struct nam_gaddr at)
+{
+	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
+
+	return nam__txn_complete(of, &self, version->timestamp, nam__version_about_const(version),
+		version->about_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
+}
+
+/* Complete the transaction whose version that is; it was the latest during this operation. */
+NAM_FIBER_FN static int
+complete_at(struct nam__txn *txn, struct nam_gaddr at)
+{
+	uint32_t bytes = nam__version_at_bytes(at);
+	struct nam_version *version = nam_buffer_take(txn->worker, bytes);
+	int rc = version ? nam_read_await(txn->worker, at, version, bytes) : -ENOMEM; /* SUSPENDS */
+
+	if (!rc && !nam__version_whole(version, at, txn->records->store))
+		rc = -NAM_E_REMOTE_CORRUPT;
+	if (!rc)
+		rc = nam__txn_complete_of(txn, version, at); /* SUSPENDS */
+	nam_buffer_give(txn->worker, version, bytes);
+	return rc;
+}
+
+/*
+ * All of this transaction is committed: what it has replaced can go, entries first, when nobody
+ * scans any more who began before.  But what a newer transaction replaced, which outran us, can go
+ * only when all of that one is committed, too (txn/README.md, T3).
+ */
+NAM_FIBER_FN static int
+replaced_keep(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->replaced_count; i++) {
+		const struct nam__replaced *gone = &txn->replaced[i];
+		const struct nam__item *item = &txn->items[gone->item];
+		uint32_t stride = nam__version_stride(nam__version_at_bytes(gone->at));
+		int rc = 0;
+
+		if (item->late)
+			rc = txn->depth < DEPTH_MAX ? complete_at(txn, item->at) : /* SUSPENDS */
+				-NAM_E_RESTART;
+		if (rc)
+			nam__block_leaked(txn->records->client, stride);
+		else
+			nam__retire_kept(txn->worker, txn->records, gone->at, stride);
+		if (nam_err_is(rc, NAM_E_FABRIC))
+			return rc;
+	}
+	return 0;
+}
+
+int
+nam__txn_commit(struct nam__txn *txn)
+{
+	int rc = commit(txn); /* SUSPENDS */
+
+	return rc ? rc : replaced_keep(txn); /* SUSPENDS */
 }

@@ -196,6 +196,33 @@ read_stamps(struct nam__txn *txn)
 	return nam__fracture_small(txn); /* SUSPENDS */
 }
 
+static bool
+is_first_of_transaction(const struct nam__txn *txn, uint32_t number)
+{
+	for (uint32_t i = 0; i < number; i++)
+		if (txn->items[i].state == NAM__ITEM_HERE &&
+			txn->items[i].via == NAM__VIA_SIBLING &&
+			txn->items[i].timestamp == txn->items[number].timestamp)
+			return false;
+	return true;
+}
+
+/* The same for rows of tables: all of each transaction, or what it replaces could never go. */
+NAM_FIBER_FN static int
+complete_for_others(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__item *item = &txn->items[i];
+
+		if (item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING &&
+			is_first_of_transaction(txn, i))
+			rc = nam__txn_complete_of(txn, item->image, item->at); /* SUSPENDS */
+	}
+	return rc;
+}
+
 /*
  * What was found by way of a sibling has not been committed yet.  Its writer is about to, or dead;
  * it is done for it, or else who reads this record alone, and again, would go back in time.
@@ -207,6 +234,8 @@ commit_for_others(struct nam__txn *txn)
 	bool any = false;
 	int rc = 0;
 
+	if (txn->records->rows)
+		return complete_for_others(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
@@ -296,6 +325,21 @@ answer(const struct nam__item *item, struct nam_record_get *get)
 }
 
 int
+nam__txn_get(struct nam__txn *txn)
+{
+	int rc = nam__txn_locate(txn); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(txn->worker, NAM_OP_GET_ALL);
+	rc = get_all(txn); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
+	nam__op_end(txn->worker);
+	return rc;
+}
+
+int
 nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
 	struct nam_record_get *gets, uint32_t count)
 {
@@ -314,14 +358,7 @@ nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
 		txn->item_of[i] = (uint8_t)rc;
 	}
 	if (rc >= 0)
-		rc = nam__txn_locate(txn); /* SUSPENDS */
-	if (!rc) {
-		nam__op_begin(worker, NAM_OP_GET_ALL);
-		rc = get_all(txn); /* SUSPENDS */
-		if (!rc)
-			nam__txn_note(txn);
-		nam__op_end(worker);
-	}
+		rc = nam__txn_get(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		answer(&txn->items[txn->item_of[i]], &gets[i]);
 	nam__txn_free(txn);

@@ -100,6 +100,18 @@ length_of(const struct nam__txn *txn, const struct nam_record_put *put)
 	return nam__version_length(about_bytes(txn), put->key_bytes, put->value_bytes);
 }
 
+/* Of rows the entries go before the memory. */
+NAM_FIBER_FN static int
+rows_sweep(struct nam__txn *txn, uint64_t *reusable)
+{
+	int count = nam__table_sweep(txn->worker, txn->records->tables, UINT32_MAX); /* SUSPENDS */
+
+	if (count < 0)
+		return count;
+	*reusable += (uint64_t)count;
+	return 0;
+}
+
 /*
  * A block for a version.  Who replaces much in little memory has to wait until what was replaced
  * can be used again; not within an operation, or it would wait for itself.
@@ -124,6 +136,8 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 			limbo_rc = nam__served_sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)
 			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+		if (!limbo_rc && txn->records->rows)
+			limbo_rc = rows_sweep(txn, &reusable); /* SUSPENDS */
 		if (!reusable)
 			nam__pause_await(worker, LIMBO_PAUSE_NS); /* SUSPENDS */
 	}
@@ -315,13 +329,16 @@ prepare(struct nam__txn *txn)
 	return rc ? rc : stamp_later(txn); /* SUSPENDS */
 }
 
-/* A memory server may have got to know of some of it: not any more. */
-NAM_FIBER_FN static void
+/*
+ * A memory server may have got to know of some of it: not any more.  Whether nobody can write to
+ * the blocks any more, either.
+ */
+NAM_FIBER_FN static bool
 unprepare(struct nam__txn *txn, int rc)
 {
 	if (txn->records->options.commit == NAM_RECORDS_SERVED && !nam_err_is(rc, NAM_E_FABRIC))
 		rc = nam__served_commit(txn, true); /* SUSPENDS */
-	blocks_give(txn, nam_err_is(rc, NAM_E_FABRIC));
+	return !nam_err_is(rc, NAM_E_FABRIC);
 }
 
 /* Moved, or something newer was there: in both cases it is known to have been the latest. */
@@ -345,31 +362,32 @@ commit(struct nam__txn *txn)
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-put_locked(struct nam__txn *txn)
+put_locked(struct nam__txn *txn, bool *ret_unused)
 {
 	bool stranded = false;
 	int rc = nam__locking_put(txn, &stranded); /* SUSPENDS */
 
-	if (rc)
-		blocks_give(txn, stranded);
-	else
+	*ret_unused = !stranded;
+	if (!rc)
 		nam__txn_note(txn);
 	return rc;
 }
 
+/* @ret_unused	nobody can have seen the versions, and they are the caller's to give away */
 NAM_FIBER_FN static int
-put_all(struct nam__txn *txn, const struct nam_record_put *puts)
+put_all(struct nam__txn *txn, const struct nam_record_put *puts, bool *ret_unused)
 {
 	int rc;
 
 	images_fill(txn, puts);
 	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
-		return put_locked(txn); /* SUSPENDS */
+		return put_locked(txn, ret_unused); /* SUSPENDS */
 	rc = prepare(txn); /* SUSPENDS */
 	if (rc) {
-		unprepare(txn, rc); /* SUSPENDS */
+		*ret_unused = unprepare(txn, rc); /* SUSPENDS */
 		return rc;
 	}
+	txn->prepared = true;
 	nam_race_point("records.prepared");
 	rc = commit(txn); /* SUSPENDS */
 	if (!rc)
@@ -402,9 +420,31 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 	return 0;
 }
 
+/* The addresses of the versions are known, and nobody has heard of them. */
+NAM_FIBER_FN static int
+put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
+	const struct nam__put_beside *beside)
+{
+	bool unused = true;
+	int rc = beside ? beside->make(txn, beside->arg) : 0; /* SUSPENDS */
+
+	if (!rc) {
+		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
+		rc = put_all(txn, puts, &unused); /* SUSPENDS */
+		nam__op_end(txn->worker);
+	}
+	if (!rc || txn->prepared)
+		return rc;
+	if (beside)
+		beside->unmake(txn, beside->arg); /* SUSPENDS */
+	blocks_give(txn, !unused);
+	return rc;
+}
+
 int
-nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
-	const struct nam_record_put *puts, uint32_t count, uint64_t *ret_timestamp)
+nam__records_put(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	uint64_t *ret_timestamp)
 {
 	struct nam__txn *txn;
 	uint64_t reusable;
@@ -426,11 +466,8 @@ nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
 		if (rc)
 			blocks_give(txn, false);
 	}
-	if (!rc) {
-		nam__op_begin(worker, NAM_OP_PUT_ALL);
-		rc = put_all(txn, puts); /* SUSPENDS */
-		nam__op_end(worker);
-	}
+	if (!rc)
+		rc = put_beside(txn, puts, beside); /* SUSPENDS */
 	if (ret_timestamp && txn->timestamp && (!rc || nam_err_is(rc, NAM_E_FABRIC)))
 		*ret_timestamp = txn->timestamp;
 	nam__txn_free(txn);
@@ -438,4 +475,11 @@ nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
 	if (nam__limbo_due(worker) && nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */
 	return rc;
+}
+
+int
+nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, uint64_t *ret_timestamp)
+{
+	return nam__records_put(worker, records, puts, count, NULL, ret_timestamp); /* SUSPENDS */
 }

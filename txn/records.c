@@ -102,7 +102,7 @@ superblock_hash(const struct nam_records_superblock *superblock, uint64_t at)
 
 NAM_FIBER_FN static int
 superblock_write(struct nam_worker *worker, const struct nam_records_options *options,
-	struct nam_gaddr at)
+	bool tables, struct nam_gaddr at)
 {
 	const struct nam_client *client = worker->client;
 	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
@@ -116,7 +116,8 @@ superblock_write(struct nam_worker *worker, const struct nam_records_options *op
 		.format = NAM_RECORDS_FORMAT,
 		.algorithm = (uint8_t)options->algorithm,
 		.commit = (uint8_t)options->commit,
-		.servers_count = client->servers_count,
+		.servers_count = (uint16_t)client->servers_count,
+		.tables = tables,
 	};
 	for (uint32_t i = 0; i < client->servers_count; i++)
 		superblock->servers[client->servers[i].id / 8] |=
@@ -129,7 +130,8 @@ superblock_write(struct nam_worker *worker, const struct nam_records_options *op
 
 /* The index is there already. */
 NAM_FIBER_FN static int
-create(struct nam_worker *worker, const char *name, const struct nam_records_options *options)
+create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
+	bool tables)
 {
 	const uint32_t stride = sizeof(struct nam_records_superblock);
 	struct nam_gaddr at;
@@ -138,7 +140,7 @@ create(struct nam_worker *worker, const char *name, const struct nam_records_opt
 	if (rc)
 		return rc;
 	at = nam_gaddr_untagged(at);
-	rc = superblock_write(worker, options, at); /* SUSPENDS */
+	rc = superblock_write(worker, options, tables, at); /* SUSPENDS */
 	nam_race_point("records.written");
 	if (!rc)
 		rc = nam__name_put(worker, NAM_CATALOG_RECORDS, name, at.raw); /* SUSPENDS */
@@ -149,8 +151,8 @@ create(struct nam_worker *worker, const char *name, const struct nam_records_opt
 }
 
 int
-nam_records_create(struct nam_worker *worker, const char *name,
-	const struct nam_records_options *options)
+nam__records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables)
 {
 	struct nam_records_options defaults;
 	struct nam_index_options index_options;
@@ -170,13 +172,20 @@ nam_records_create(struct nam_worker *worker, const char *name,
 	if (rc)
 		return rc;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = create(worker, name, options); /* SUSPENDS */
+	rc = create(worker, name, options, tables); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
 		drop_rc = nam_index_drop(worker, keys); /* SUSPENDS */
 		(void)drop_rc;		/* the first failure is the one to tell */
 	}
 	return rc;
+}
+
+int
+nam_records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options)
+{
+	return nam__records_create(worker, name, options, false); /* SUSPENDS */
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -203,6 +212,7 @@ superblock_check(struct nam_worker *worker, struct nam_records *records,
 	records->star = records->options.algorithm == NAM_RAMP_FAST;
 	if (options_check(worker, &records->options))
 		return -NAM_E_REMOTE_CORRUPT;
+	records->rows = superblock->tables;
 	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
 		if (!(superblock->servers[id / 8] >> id % 8 & 1))
 			continue;
@@ -234,8 +244,20 @@ open_superblock(struct nam_worker *worker, struct nam_records *records)
 	return rc;
 }
 
+static int
+kind_check(struct nam_worker *worker, const struct nam_records *records, bool tables)
+{
+	if (tables == records->rows)
+		return 0;
+	if (tables)
+		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made "
+			"for tables: name another one", records->name);
+	return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
+		"tables: open these", records->name);
+}
+
 int
-nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool tables,
 	struct nam_records **ret_records)
 {
 	struct nam_records *records;
@@ -254,6 +276,8 @@ nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_byt
 	nam__op_end(worker);
 	keys_name(name, keys);
 	if (!rc)
+		rc = kind_check(worker, records, tables);
+	if (!rc)
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
 		rc = nam__places_new(cache_bytes / 2, &records->places);
@@ -262,6 +286,13 @@ nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_byt
 	else
 		*ret_records = records;
 	return rc;
+}
+
+int
+nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_records **ret_records)
+{
+	return nam__records_open(worker, name, cache_bytes, false, ret_records); /* SUSPENDS */
 }
 
 void

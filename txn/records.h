@@ -174,7 +174,7 @@ struct nam_record_get {
  * Returns 0, and then each has its answer; or a negative code, and then none means anything:
  *	-NAM_E_LIMIT		count, or the length of a key
  *	-NAM_E_RESTART_DEAD	versions were replaced so quickly that none could be read, 64 times
- *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	where no place of a record is cached: as
+ *	-NAM_E_RESTART_TORN, -NAM_E_LOCK_ORPHANED	where no place of a record is cached: as
  *				nam_index_lookup()
  *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: some were locked by others whenever they were asked
  *				for, in 8 times lock_timeout_ms; the diag says by whom
@@ -187,8 +187,8 @@ struct nam_record_get {
  *		where that record was not read lately.  RAMP_LOCKING: 2, with 2 messages to
  *		each memory server; each time that one of them refuses, as much again; and 3 more
  *		to end what a transaction of the late or dead has left.
- * Progress:	waits for nobody, but to find a record for the first time as nam_index_lookup()
- *		does; RAMP_LOCKING: for who writes one of them, the older goes first.
+ * Progress:	waits for nobody, but to find a record at first as nam_index_lookup() does;
+ *		RAMP_LOCKING: for who writes one of them, the older goes first.
  * Source:	GET* of "Accelerating Read Atomic Multi-partition Transaction with Remote Direct
  *		Memory Access", algorithm 4; differs: txn/README.md, D1 to D4.
  */
@@ -213,7 +213,7 @@ struct nam_record_put {
  *	-EINVAL			a key twice
  *	-NAM_E_LIMIT		count, or the length of a key or value
  *	-NAM_E_REMOTE_FULL	a memory server has no room for its part
- *	-NAM_E_LOCK_TIMEOUT, -NAM_E_LOCK_ORPHANED	of a key that is new: as nam_index_insert()
+ *	-NAM_E_LOCK_*, -NAM_E_RESTART_TORN	of a key that is new: as nam_index_insert()
  *	-NAM_E_LOCK_TIMEOUT	RAMP_LOCKING: as nam_records_get_all()
  * After a FABRIC code all of it was written, or nothing, or readers will see to it that all is.
  *

@@ -53,6 +53,9 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 	txn->records = records;
 	txn->count = 0;
 	txn->attempts = 0;
+	txn->depth = 0;
+	txn->prepared = false;
+	txn->replaced_count = 0;
 	txn->timestamp = 0;
 	txn->stamps_count = 0;
 	return txn;

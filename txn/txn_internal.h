@@ -38,6 +38,8 @@ struct nam_records {
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam_records_options options;
 	bool star;			/* versions are READ by cached addresses */
+	bool rows;			/* of tables: versions have entries */
+	struct nam__table_store *tables;	/* then: those that are open */
 	struct nam_gaddr superblock;
 	uint64_t store;
 	uint32_t servers;
@@ -86,16 +88,29 @@ struct nam__item {
 	bool asked;			/* a request is in the batch */
 	uint64_t locked;		/* the head that we have a lock of; 0: none */
 	uint32_t generation;		/* of that, if it is shared */
+	bool late;			/* committing: something newer was there already */
 	struct nam_gaddr base;		/* committing: what the head led to, */
 	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
 	struct nam__place place;	/* as it was cached */
 };
+
+/* A version that this transaction has claimed, and the item that it was of. */
+struct nam__replaced {
+	struct nam_gaddr at;
+	uint32_t item;
+};
+
+#define NAM__REPLACED_MAX (2 * NAM_RECORDS_MAX)
 
 struct nam__txn {
 	struct nam_worker *worker;
 	struct nam_records *records;
 	uint32_t count;
 	uint32_t attempts;
+	uint32_t depth;			/* it completes another one's, for which one, ... */
+	bool prepared;
+	uint32_t replaced_count;	/* rows of tables only */
+	struct nam__replaced replaced[NAM__REPLACED_MAX];
 	uint64_t timestamp;
 	uint64_t since_ns;		/* of the first round of a transaction that reads */
 	uint32_t birth_us;		/* of a transaction that locks */
@@ -141,6 +156,47 @@ NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 
 void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
+
+/*
+ * Commit all of a transaction, for who is to tell others what it has seen of it, or to forget what
+ * it has replaced: one of its versions, and those that this one names.
+ */
+NAM_FIBER_FN int nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self,
+	uint64_t timestamp, const struct nam_version_sibling *siblings, uint32_t count)
+	NAM_MUST_CHECK;
+/* The same, of a version that lies at `at`. */
+NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version,
+	struct nam_gaddr at) NAM_MUST_CHECK;
+
+/* get.c: read what was added; images and what is of no use any more are the caller's to free. */
+NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * put.c: nam_records_put_all(); what is to be there as soon as a version is seen is made when the
+ * addresses of all versions are known, and unmade before these are given away.
+ */
+struct nam__put_beside {
+	NAM_FIBER_FN int (*make)(struct nam__txn *txn, void *arg);
+	NAM_FIBER_FN void (*unmake)(struct nam__txn *txn, void *arg);
+	void *arg;
+};
+
+NAM_FIBER_FN int nam__records_put(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	uint64_t *ret_timestamp) NAM_MUST_CHECK;
+
+/*
+ * sweep.c: take away the entries of versions that were replaced so long ago that nobody misses
+ * them, and the versions.  How many, up to `most`; or a negative code.
+ */
+NAM_FIBER_FN int nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store,
+	uint32_t most) NAM_MUST_CHECK;
+
+/* records.c: the same for tables' stores, or for others. */
+NAM_FIBER_FN int nam__records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
+	uint64_t cache_bytes, bool tables, struct nam_records **ret_records) NAM_MUST_CHECK;
 
 /*
  * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;

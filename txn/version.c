@@ -29,11 +29,12 @@ nam__record_id(const void *key, uint32_t key_bytes)
 uint32_t
 nam__version_stride(uint32_t bytes)
 {
-	uint32_t step = NAM_GADDR_UNIT_BYTES;
+	uint32_t step = NAM_GADDR_UNIT_BYTES, stride;
 
 	if (bytes > FINE_STRIDES_MAX)
 		step = (1u << (31 - __builtin_clz(bytes - 1))) / STRIDES_PER_DOUBLING;
-	return (bytes + step - 1) / step * step;
+	stride = (bytes + step - 1) / step * step;
+	return nam_stride_is_of_nodes(stride) ? stride + step : stride;
 }
 
 static uint64_t

@@ -37,7 +37,7 @@ nam__version_bytes(uint32_t length)
 
 /*
  * The stride of the block that holds so many bytes: 16 sizes in steps of 64, then 8 for each
- * doubling, so that there are few, and at most an eighth of a block is not used.
+ * doubling, so that there are few, and little of a block is not used; but none that nodes have.
  */
 uint32_t nam__version_stride(uint32_t bytes);
 

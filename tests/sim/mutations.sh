@@ -19,6 +19,11 @@ run() {
 		timeout 60 "$litmus" "$1" "$2" "$seed" "${@:3}" $guards 2>&1
 		return
 	fi
+	if [ "$program" = tables ]; then
+		# shellcheck disable=SC2086
+		timeout 60 "${litmus%/*}/sim_tables_test" "$1" "$seed" $guards 2>&1
+		return
+	fi
 	for guard in $guards; do
 		set -- --guard-off "$guard" "$@"
 	done

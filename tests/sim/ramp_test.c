@@ -193,7 +193,7 @@ locked(int rc)
 {
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
 		return explained(rc);
-	return nam_err_is(rc, NAM_E_LOCK_TIMEOUT) &&
+	return (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN) &&
 	       (explained(rc) || run.slowness > 1 || nam_sim_counted().stalls);
 }
 

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tables_test.c -- random transactions on pairs of rows, by clients some of which die, and scans of
+ * an index meanwhile: read atomic, rows and entries together.
+ *
+ * Of a pair, which is always written together, one row is in each half of the index: so a scan of
+ * half of it finds one row of each pair, neither none nor both.  Values are numbers, each of one
+ * transaction and row.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../common/env.h"
+#include "../../common/guard.h"
+#include "../../compute/compute_internal.h"
+#include "../../txn/table.h"
+#include "cluster.h"
+#include "commit.h"
+#include "read_atomic.h"
+
+#define TABLE "pairs"
+#define CLIENTS_MAX 4u
+#define FIBERS_MAX 4u
+#define PAIRS_MAX 16u
+#define ROWS_MAX (2 * PAIRS_MAX)
+#define ROUNDS 16u
+#define MEMORY_BYTES (16u << 20)
+#define POLL_NS 50000u
+#define TICK_NS 15000000u		/* keepers look at their clocks every 10 ms */
+#define SIDES 100u			/* values of the column; half of them are in each half */
+#define FIXED_SEEDS 6u
+#define RANDOM_SEEDS 3u
+
+static const char usage[] =
+	"usage: sim_tables_test                         some seeds, some of them random\n"
+	"       sim_tables_test PROFILE SEED [GUARD...] [--trace]    one run, guards turned off\n";
+
+/* One fiber. */
+struct session {
+	struct player *player;
+	struct nam_table_rows *rows;
+	uint32_t number;
+};
+
+/* One client. */
+struct player {
+	struct nam_sim_process *process;
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_table *table;
+	uint32_t number;
+	struct session sessions[FIBERS_MAX];
+};
+
+static struct {
+	enum nam_sim_profile profile;
+	uint64_t seed;
+	/* Chosen by the seed. */
+	uint32_t servers, clients, fibers, pairs, slowness;
+	uint64_t cache_bytes;
+	/* The stage. */
+	struct sim_cluster cluster;
+	struct nam_sim_process *director;
+	struct player players[CLIENTS_MAX + 1];		/* the last one is the director */
+	struct sim_txns txns;
+	uint64_t values;
+	uint64_t scans, reads, writes, unknown, refused;
+	bool failed;
+	char why[400];
+} run;
+
+static void failed(const char *format, ...) NAM_PRINTF(1, 2);
+
+static void
+failed(const char *format, ...)
+{
+	va_list args;
+
+	if (run.failed || nam_sim_ghost())
+		return;
+	run.failed = true;
+	va_start(args, format);
+	(void)vsnprintf(run.why, sizeof(run.why), format, args);
+	va_end(args);
+}
+
+static uint64_t
+now(void)
+{
+	return nam_sim_now_ns() + 1;
+}
+
+/* What another's death, the end of a connection, or a slow wire explains. */
+static bool
+explained(int rc)
+{
+	struct nam_sim_counts counts = nam_sim_counted();
+
+	if (nam_err_is(rc, NAM_E_FABRIC) || nam_err_is(rc, NAM_E_FENCED))
+		return counts.kills || counts.broken || nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
+	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
+		return counts.kills || counts.broken;
+	if (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN)
+		return counts.kills || counts.broken || counts.stalls || run.slowness > 1;
+	return rc == -NAM_E_REMOTE_FULL;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+struct row {
+	char key[8];
+	uint8_t side;
+	uint64_t value;
+	struct nam_bytes columns[2];
+};
+
+static struct nam_bytes
+row_key(struct row *row, uint32_t number)
+{
+	int bytes = snprintf(row->key, sizeof(row->key), "k%u", number);
+
+	return (struct nam_bytes){ row->key, (uint32_t)bytes };
+}
+
+static void
+write_pairs(struct session *self, uint32_t first, uint32_t count)
+{
+	struct nam_table_write writes[2 * PAIRS_MAX];
+	struct row rows[2 * PAIRS_MAX];
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	uint64_t timestamp = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < 2 * count; i++) {
+		uint32_t number = (2 * first + i) % (2 * run.pairs);
+		struct row *row = &rows[i];
+
+		row->side = i % 2 ? (uint8_t)(SIDES - 1 - rows[i - 1].side) :
+			(uint8_t)(nam_sim_random() % SIDES);
+		row->value = ++run.values;
+		row->columns[0] = (struct nam_bytes){ &row->side, 1 };
+		row->columns[1] = (struct nam_bytes){ &row->value, 8 };
+		writes[i] = (struct nam_table_write){ self->player->table, row_key(row, number),
+			row->columns };
+		sim_txns_write(&run.txns, txn, number, row->value);
+	}
+	rc = nam_table_write(self->player->worker, writes, 2 * count, &timestamp);
+	if (nam_sim_ghost()) {
+		sim_txns_end(&run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
+		return;
+	}
+	nam_sim_note("%u: write of %u pairs from %u: %s, %llu", self->number, count, first,
+		nam_err_name(rc), (unsigned long long)timestamp);
+	run.writes++;
+	if (rc && !explained(rc))
+		failed("write: %s, %s", nam_err_name(rc), nam_worker_diag(self->player->worker));
+	run.refused += rc && !nam_err_is(rc, NAM_E_FABRIC);
+	run.unknown += nam_err_is(rc, NAM_E_FABRIC);
+	sim_txns_end(&run.txns, txn, !rc ? SIM_TXN_COMMITTED : nam_err_is(rc, NAM_E_FABRIC) ||
+		nam_err_is(rc, NAM_E_FENCED) ? SIM_TXN_UNKNOWN : SIM_TXN_ABORTED, timestamp,
+		now());
+}
+
+/* What a reader has of a pair. */
+struct seen {
+	uint64_t values[ROWS_MAX];
+	uint8_t sides[ROWS_MAX];
+};
+
+static void
+row_seen(struct seen *seen, uint32_t number, const struct nam_bytes *columns)
+{
+	if (number >= 2 * run.pairs || columns[0].bytes != 1 || columns[1].bytes != 8) {
+		failed("a row that nobody has put: %u", number);
+		return;
+	}
+	if (seen->values[number])
+		failed("row %u is there twice", number);
+	seen->sides[number] = *(const uint8_t *)columns[0].data;
+	memcpy(&seen->values[number], columns[1].data, 8);
+}
+
+static bool
+read_failed(struct session *self, const char *what, uint32_t txn, int rc)
+{
+	if (!rc)
+		return false;
+	if (!explained(rc) && rc != -NAM_E_RESTART_DEAD)
+		failed("%s: %s, %s", what, nam_err_name(rc), nam_worker_diag(self->player->worker));
+	run.refused++;
+	sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, now());
+	return true;
+}
+
+/* One of each pair in half of the index, both in all of it. */
+static void
+pairs_check(const struct seen *seen, const struct nam_table_range *range, unsigned half)
+{
+	for (uint32_t i = 0; i < run.pairs; i++) {
+		unsigned there = !!seen->values[2 * i] + !!seen->values[2 * i + 1];
+
+		if (there != (half ? 1 : 2))
+			failed("half %u: %u rows of pair %u", half, there, i);
+	}
+	for (uint32_t i = 0; i < 2 * run.pairs; i++)
+		if (seen->values[i] && range->low.data &&
+			(seen->sides[i] < *(const uint8_t *)range->low.data ||
+			seen->sides[i] > *(const uint8_t *)range->high.data))
+			failed("row %u is at %u", i, seen->sides[i]);
+}
+
+/* @half	0: all of it; 1, 2: a half */
+static void
+scan(struct session *self, unsigned half)
+{
+	const uint8_t low = half == 2 ? SIDES / 2 : 0, high = half == 1 ? SIDES / 2 - 1 : SIDES - 1;
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	struct row row;
+	struct nam_table_get get = { .table = self->player->table };
+	struct nam_table_range range = { .column = 0 };
+	uint32_t beside = (uint32_t)(nam_sim_random() % (2 * run.pairs));
+	struct seen seen = { .values = { 0 } };
+	uint64_t value;
+	int rc;
+
+	if (half) {
+		range.low = (struct nam_bytes){ &low, 1 };
+		range.high = (struct nam_bytes){ &high, 1 };
+		get.key = row_key(&row, beside);
+		range.gets = &get;
+		range.gets_count = 1;
+	}
+	rc = nam_table_scan(self->player->worker, self->player->table, &range, self->rows);
+	if (nam_sim_ghost())
+		return;
+	nam_sim_note("%u: scan of half %u: %s", self->number, half, nam_err_name(rc));
+	if (read_failed(self, "scan", txn, rc))
+		return;
+	run.scans++;
+	for (uint32_t i = 0; i < nam_table_rows_count(self->rows); i++) {
+		const struct nam_table_row *found = nam_table_rows_at(self->rows, i);
+
+		row_seen(&seen, (uint32_t)strtoul((const char *)found->key.data + 1, NULL, 10),
+			found->columns);
+	}
+	pairs_check(&seen, &range, half);
+	for (uint32_t i = 0; i < 2 * run.pairs; i++)
+		if (seen.values[i])
+			sim_txns_read(&run.txns, txn, i, seen.values[i]);
+	if (half && !get.columns) {
+		failed("row %u is not there", beside);
+	} else if (half) {
+		memcpy(&value, get.columns[1].data, 8);
+		if (!seen.values[beside])
+			sim_txns_read(&run.txns, txn, beside, value);
+		else if (seen.values[beside] != value)
+			failed("row %u: two versions in one scan", beside);
+	}
+	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+}
+
+static void
+read_pair(struct session *self, uint32_t pair)
+{
+	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	struct nam_table_get gets[2];
+	struct row rows[2];
+	struct seen seen = { .values = { 0 } };
+	int rc;
+
+	for (uint32_t i = 0; i < 2; i++)
+		gets[i] = (struct nam_table_get){ .table = self->player->table,
+			.key = row_key(&rows[i], 2 * pair + i) };
+	rc = nam_table_read(self->player->worker, gets, 2, self->rows);
+	if (nam_sim_ghost() || read_failed(self, "read", txn, rc))
+		return;
+	run.reads++;
+	for (uint32_t i = 0; i < 2; i++) {
+		if (!gets[i].columns) {
+			failed("row %u is not there", 2 * pair + i);
+			continue;
+		}
+		row_seen(&seen, 2 * pair + i, gets[i].columns);
+		sim_txns_read(&run.txns, txn, 2 * pair + i, seen.values[2 * pair + i]);
+	}
+	if (seen.sides[2 * pair] + seen.sides[2 * pair + 1] != SIDES - 1)
+		failed("pair %u is at %u and %u", pair, seen.sides[2 * pair],
+			seen.sides[2 * pair + 1]);
+	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+/* What the client has replaced goes soon. */
+static void
+sweep(struct player *player)
+{
+	int rc = nam_table_settle(player->worker, player->table);
+
+	if (rc && !explained(rc))
+		failed("settle: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+}
+
+static void
+session_main(void *arg)
+{
+	struct session *self = arg;
+
+	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_ghost(); i++) {
+		uint32_t pair = (uint32_t)(nam_sim_random() % run.pairs);
+
+		if (nam_sim_random() % 4 == 0)
+			nam__pause_await(self->player->worker, nam_sim_random() % TICK_NS);
+		switch (nam_sim_random() % 8) {
+		case 0:
+			sweep(self->player);
+			break;
+		case 1:
+		case 2:
+		case 3:
+			write_pairs(self, pair, 1 + (uint32_t)(nam_sim_random() %
+				(run.pairs < 3 ? run.pairs : 3)));
+			break;
+		case 4:
+			read_pair(self, pair);
+			break;
+		default:
+			scan(self, (unsigned)(nam_sim_random() % 3));
+		}
+	}
+}
+
+static bool
+come(struct player *player, const char *name, uint64_t cache_bytes)
+{
+	int rc;
+
+	player->client = sim_client(&run.cluster, name);
+	player->worker = player->client ? sim_worker(player->client) : NULL;
+	if (!player->worker)
+		return false;
+	rc = nam_table_open(player->worker, TABLE, cache_bytes, &player->table);
+	if (rc && !nam_sim_ghost() && !explained(rc))
+		failed("open: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+	return !rc;
+}
+
+static void
+leave(struct player *player)
+{
+	nam_table_close(player->worker, player->table);
+	player->table = NULL;
+	if (player->worker)
+		nam_worker_close(player->worker);
+	player->worker = NULL;
+	if (player->client)
+		nam_client_close(player->client);
+	player->client = NULL;
+}
+
+static void
+session_begin(struct player *player, uint32_t i)
+{
+	struct session *session = &player->sessions[i];
+
+	session->player = player;
+	session->number = 1 + player->number * FIBERS_MAX + i;
+	session->rows = nam_table_rows_new();
+	if (!session->rows)
+		sim_die("no memory");
+}
+
+static void
+player_main(void *arg)
+{
+	struct player *player = arg;
+
+	if (come(player, "player", run.cache_bytes)) {
+		for (uint32_t i = 0; i < run.fibers; i++) {
+			session_begin(player, i);
+			if (nam_worker_spawn(player->worker, session_main, &player->sessions[i]))
+				sim_die("no fiber");
+		}
+		nam_worker_run(player->worker);
+	}
+	leave(player);
+}
+
+/* ---- the director ---------------------------------------------------------------------------- */
+
+static uint64_t
+bytes_used(struct nam_worker *worker)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < run.servers; i++) {
+		struct nam_server_status status;
+
+		if (nam_server_status_get(worker, i, &status))
+			sim_die("no status");
+		used += status.carved_bytes - status.free_bytes;
+	}
+	return used;
+}
+
+static void
+violation(void *arg, const char *text)
+{
+	(void)arg;
+	failed("%s", text);
+}
+
+static void
+verify(struct player *guest)
+{
+	struct nam_table_stat stat;
+	uint64_t violations;
+	int rc = nam_table_verify(guest->worker, guest->table, violation, NULL, &stat, &violations);
+
+	if (rc && !explained(rc))
+		failed("verify: %s, %s", nam_err_name(rc), nam_worker_diag(guest->worker));
+	if (!rc && stat.rows != 2 * run.pairs)
+		failed("%llu rows of %u", (unsigned long long)stat.rows, 2 * run.pairs);
+	if (!rc && stat.stale && !nam_sim_counted().kills && !nam_sim_counted().broken &&
+		!run.refused && !run.unknown)
+		failed("%llu entries lead to what was replaced", (unsigned long long)stat.stale);
+}
+
+/* By a client that leaves, so that it keeps nothing in stock. */
+static void
+with_guest(void (*fn)(struct player *guest))
+{
+	struct player *guest = &run.players[CLIENTS_MAX];
+
+	memset(guest, 0, sizeof(*guest));
+	guest->number = CLIENTS_MAX;
+	if (!come(guest, "guest", 0))
+		sim_die("the guest cannot come");
+	session_begin(guest, 0);
+	fn(guest);
+	nam_table_rows_free(guest->sessions[0].rows);
+	leave(guest);
+}
+
+static void
+make(struct player *guest)
+{
+	write_pairs(&guest->sessions[0], 0, run.pairs);
+}
+
+static void
+look(struct player *guest)
+{
+	for (unsigned half = 0; half < 3; half++)
+		scan(&guest->sessions[0], half);
+	for (uint32_t i = 0; i < run.pairs; i++)
+		read_pair(&guest->sessions[0], i);
+	verify(guest);
+}
+
+static void
+director_main(void *arg)
+{
+	static const struct nam_table_schema schema = { .columns = { "side", "value" },
+		.columns_count = 2, .indexes_count = 1,
+		.indexes = { { 0, NAM_TABLE_INDEX_BYTES_MAX } } };	/* few to a leaf */
+	struct nam_client *client;
+	struct nam_worker *worker;
+	uint64_t before, after;
+	int rc;
+
+	(void)arg;
+	sim_cluster_await(&run.cluster);
+	client = sim_client(&run.cluster, "director");
+	worker = client ? sim_worker(client) : NULL;
+	if (!worker)
+		sim_die("the director cannot come");
+	before = bytes_used(worker);
+	if (nam_table_create(worker, TABLE, &schema))
+		sim_die("create: %s", nam_worker_diag(worker));
+	with_guest(make);
+	for (uint32_t i = 0; i < run.clients; i++) {
+		run.players[i].number = i;
+		if (nam_sim_process_start("player", player_main, &run.players[i],
+			    &run.players[i].process))
+			sim_die("a client cannot be started");
+	}
+	for (uint32_t i = 0; i < run.clients; i++)
+		while (!nam_sim_process_ended(run.players[i].process))
+			nam_sleep_ns(POLL_NS);
+	with_guest(look);
+	with_guest(make);
+	with_guest(look);
+	rc = nam_table_drop(worker, TABLE);
+	if (rc && !explained(rc))
+		failed("drop: %s, %s", nam_err_name(rc), nam_worker_diag(worker));
+	nam_worker_close(worker);
+	nam_client_close(client);
+	client = sim_client(&run.cluster, "director");
+	worker = client ? sim_worker(client) : NULL;
+	if (!worker)
+		sim_die("the director cannot come again");
+	after = bytes_used(worker);
+	if (after > before && !nam_sim_counted().kills && !nam_sim_counted().broken &&
+		!run.refused && !run.unknown)
+		failed("%llu bytes are used, %llu before", (unsigned long long)after,
+			(unsigned long long)before);
+	nam_worker_close(worker);
+	nam_client_close(client);
+	sim_cluster_stop(&run.cluster);
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+static uint32_t
+between(struct nam_rng *rng, uint32_t least, uint32_t most)
+{
+	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
+}
+
+static void
+choose(struct nam_sim_options *options)
+{
+	static const uint64_t caches[] = { 0, 1 << 20 };
+	struct nam_rng rng = nam_rng_seed(run.seed);
+
+	nam_sim_options_init(options);
+	options->seed = run.seed;
+	options->profile = run.profile;
+	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
+	options->slowness = run.slowness = 1u << between(&rng, 0, 5);
+	options->faults.late = (uint32_t)nam_rng_below(&rng, 100000);
+	options->faults.late_ns = 100000ull * options->slowness;
+	options->faults.race = (uint32_t)nam_rng_below(&rng, 300000);
+	options->faults.read_twice = (uint32_t)nam_rng_below(&rng, 100000);
+	if (nam_rng_below(&rng, 2))
+		options->faults.kill = between(&rng, 20, 300);
+	if (!nam_rng_below(&rng, 4))
+		options->faults.full = 100000;
+	if (!nam_rng_below(&rng, 4)) {
+		options->faults.stall = between(&rng, 20, 100);
+		options->faults.stall_ns = 10 * TICK_NS;
+	}
+	if (!nam_rng_below(&rng, 2))
+		options->faults.zombie = 300000;
+	run.servers = between(&rng, 1, 3);
+	run.clients = between(&rng, 2, CLIENTS_MAX);
+	run.fibers = between(&rng, 2, FIBERS_MAX);
+	run.pairs = between(&rng, 2, PAIRS_MAX);
+	run.cache_bytes = caches[nam_rng_below(&rng, 2)];
+}
+
+static void
+check(void)
+{
+	struct sim_read_atomic_options options;
+	struct sim_findings findings = sim_findings_to(stdout);
+
+	sim_read_atomic_options_init(&options);
+	findings.told_max = 3;
+	sim_check_read_atomic(&run.txns, &options, &findings, NULL);
+	if (findings.violations)
+		failed("%llu violations of read atomicity",
+			(unsigned long long)findings.violations);
+}
+
+static void
+perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
+{
+	struct nam_sim_options options;
+	int rc;
+
+	memset(&run, 0, sizeof(run));
+	run.profile = profile;
+	run.seed = seed;
+	choose(&options);
+	options.trace = trace;
+	sim_txns_init(&run.txns);
+	if (nam_sim_begin(&options))
+		sim_die("the simulation cannot begin");
+	sim_cluster_start(&run.cluster, run.servers, 1, MEMORY_BYTES);
+	if (nam_sim_process_start("director", director_main, NULL, &run.director))
+		sim_die("the director cannot be started");
+	nam_sim_process_spare(run.director);
+	rc = nam_sim_run();
+	if (rc)
+		failed("the run: %s", nam_err_name(rc));
+	printf("%s %llu: %llu scans, %llu reads, %llu writes, %llu unknown, %llu refused, "
+		"%llu deaths, %llu ms\n",
+		nam_sim_profile_name(profile), (unsigned long long)seed,
+		(unsigned long long)run.scans, (unsigned long long)run.reads,
+		(unsigned long long)run.writes, (unsigned long long)run.unknown,
+		(unsigned long long)run.refused, (unsigned long long)nam_sim_counted().kills,
+		(unsigned long long)nam_sim_now_ns() / 1000000);
+	nam_sim_end();
+	check();
+	sim_txns_free(&run.txns);
+	for (uint32_t i = 0; i < CLIENTS_MAX; i++)
+		for (uint32_t k = 0; k < FIBERS_MAX; k++)
+			nam_table_rows_free(run.players[i].sessions[k].rows);
+}
+
+static void
+transactions_on_tables__of_clients_that_die__READ_ATOMIC(void **state)
+{
+	const enum nam_sim_profile *profile = *state;
+
+	for (unsigned i = 0; i < FIXED_SEEDS + RANDOM_SEEDS; i++) {
+		uint64_t seed = i < FIXED_SEEDS ? i + 1 : nam_entropy() >> 32;
+
+		perform(*profile, seed, NULL);
+		if (run.failed)
+			fail_msg("%s\nagain: sim_tables_test %s %llu, commit " NAM_SIM_COMMIT,
+				run.why, nam_sim_profile_name(*profile),
+				(unsigned long long)seed);
+	}
+}
+
+static int
+perform_one(int argc, char **argv)
+{
+	unsigned profile = 0;
+	FILE *trace = NULL;
+
+	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(argv[1], nam_sim_profile_name(profile)))
+		profile++;
+	if (profile == NAM_SIM_PROFILES_COUNT)
+		sim_die("'%s' is no profile\n%s", argv[1], usage);
+	for (int i = 3; i < argc; i++) {
+		if (!strcmp(argv[i], "--trace"))
+			trace = stdout;
+		else if (nam_guard_off(argv[i]))
+			sim_die("'%s' is no guard", argv[i]);
+	}
+	perform((enum nam_sim_profile)profile, strtoull(argv[2], NULL, 0), trace);
+	if (run.failed)
+		printf("FAILED: %s\n", run.why);
+	return run.failed;
+}
+
+int
+main(int argc, char **argv)
+{
+	static enum nam_sim_profile profiles[NAM_SIM_PROFILES_COUNT];
+	struct CMUnitTest tests[NAM_SIM_PROFILES_COUNT];
+
+	if (argc > 2)
+		return perform_one(argc, argv);
+	if (argc > 1)
+		sim_die("%s", usage);
+	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
+		profiles[i] = (enum nam_sim_profile)i;
+		tests[i] = (struct CMUnitTest){ .name = nam_sim_profile_name(i),
+			.test_func = transactions_on_tables__of_clients_that_die__READ_ATOMIC,
+			.initial_state = &profiles[i] };
+	}
+	return _cmocka_run_group_tests("tables", tests, NAM_SIM_PROFILES_COUNT, NULL, NULL);
+}
