@@ -99,11 +99,13 @@ warnings="-Wall -Wextra -Werror"
 	done
 
 	say "examples"
-	for example in "$NAM_SOURCE_DIR"/examples/*.c; do
+	for example in "$NAM_SOURCE_DIR"/examples/*.c "$NAM_SOURCE_DIR"/examples/*/; do
 		[ -e "$example" ] || continue
 		echo "  $(basename "$example")"
-		$cc -std=gnu17 $warnings "$example" $(pkg-config --cflags --libs nam) \
-			-o "$tmp/$(basename "$example" .c)"
+		# A folder is one program of several files.
+		[ ! -d "$example" ] || example="$example*.c"
+		$cc -std=gnu17 $warnings $example $(pkg-config --cflags --libs nam) \
+			-o "$tmp/example"
 	done
 }
 

@@ -77,6 +77,21 @@ test_many_lookups() {
 		<<<"$out" || fail "the cost of a lookup with a warm cache"
 }
 
+# 60 packages of 20 sources.  What it finds wrong is in packages_test.sh.
+test_packages() {
+	local i
+
+	for ((i = 0; i < 60; i++)); do
+		printf 'Package: p%d\nSource: s%d (1.0)\nVersion: 1.%d\n' "$i" $((i / 3)) "$i"
+		printf 'Section: libs\nMaintainer: Ada <ada@example.org>\nInstalled-Size: %d\n\n' \
+			$((i * 100))
+	done >"$tmp/packages"
+	expect 0 example_packages "$cluster" --catalogue "$tmp/packages" --seconds 0.2
+	says "60 packages of 20 sources"
+	says "0 answers with half of a release"
+	says "60 rows, 180 entries, 0 violations"
+}
+
 # Every example says what is wrong and ends with a status of its own.
 test_failures() {
 	local example=$1
@@ -88,10 +103,10 @@ test_failures() {
 }
 
 nam_servers_start 2 --memory 64M --pages 4k || exit 1
-for source in "$here"/../../examples/*.c; do
+for source in "$here"/../../examples/*.c "$here"/../../examples/*/; do
 	name=$(basename "$source" .c)
 	if ! declare -F "test_$name" >/dev/null; then
-		fail "examples/$name.c has no test here"
+		fail "examples/$name has no test here"
 		continue
 	fi
 	"test_$name"

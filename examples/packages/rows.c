@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c -- rows of packages, and what must hold of rows that are read together. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "packages.h"
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+struct nam_bytes
+text(const char *value)
+{
+	return (struct nam_bytes){ value, (uint32_t)strlen(value) };
+}
+
+bool
+same(const struct nam_bytes *a, const struct nam_bytes *b)
+{
+	return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+void
+row_make(const struct package *package, uint64_t stamp, struct row *row)
+{
+	row->size = htobe64(package->size + stamp / 2 % (SIZE_GROWS_MAX + 1));
+	row->stamp = htobe64(stamp);
+	row->columns[SECTION] = text(stamp % 2 ? PROPOSED : package->section);
+	row->columns[SIZE] = (struct nam_bytes){ &row->size, 8 };
+	row->columns[MAINTAINER] = text(package->maintainer);
+	row->columns[SOURCE] = text(package->source);
+	row->columns[STAMP] = (struct nam_bytes){ &row->stamp, 8 };
+}
+
+/* What is no number is one that no row has. */
+uint64_t
+row_number(const struct nam_bytes *column)
+{
+	uint64_t number;
+
+	if (column->bytes != sizeof(number))
+		return UINT64_MAX;
+	memcpy(&number, column->data, sizeof(number));
+	return be64toh(number);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+int
+checker_init(struct checker *checker, const struct catalogue *catalogue, uint64_t *counts)
+{
+	*checker = (struct checker){ .catalogue = catalogue, .counts = counts };
+	checker->seen = calloc(catalogue->packages_count, sizeof(*checker->seen));
+	checker->groups = calloc(catalogue->groups_count, sizeof(*checker->groups));
+	return checker->seen && checker->groups ? 0 : -ENOMEM;
+}
+
+void
+checker_free(struct checker *checker)
+{
+	free(checker->seen);
+	free(checker->groups);
+}
+
+void
+answer_begin(struct checker *checker)
+{
+	checker->answer++;
+	checker->fractured = checker->wrong = false;
+}
+
+void
+answer_end(struct checker *checker, enum count what, uint32_t rows)
+{
+	checker->counts[what]++;
+	checker->counts[ROWS_READ] += rows;
+	checker->counts[FRACTURED] += checker->fractured;
+	checker->counts[WRONG] += checker->wrong;
+}
+
+void
+tell(struct checker *checker, bool *what, const char *why, const struct package *package)
+{
+	if (!checker->fractured && !checker->wrong && !checker->counts[FRACTURED] &&
+		!checker->counts[WRONG])
+		fprintf(stderr, "%s: %s\n", package ? package->key : "a row", why);
+	*what = true;
+}
+
+bool
+is_seen(const struct checker *checker, const struct package *package)
+{
+	return checker->seen[package - checker->catalogue->packages] == checker->answer;
+}
+
+void
+check_row(struct checker *checker, const struct nam_bytes *key, const struct nam_bytes *columns)
+{
+	const struct package *package = catalogue_find(checker->catalogue, &columns[SOURCE], key);
+	uint64_t stamp = row_number(&columns[STAMP]);
+	struct group_seen *group;
+	struct row row;
+
+	if (!package) {
+		tell(checker, &checker->wrong, "nobody has put one of that key and source", NULL);
+		return;
+	}
+	row_make(package, stamp, &row);
+	for (uint32_t i = 0; i < COLUMNS; i++)
+		if (!same(&row.columns[i], &columns[i]))
+			tell(checker, &checker->wrong, "its columns are not of one release",
+				package);
+	if (is_seen(checker, package))
+		tell(checker, &checker->wrong, "it is there twice", package);
+	checker->seen[package - checker->catalogue->packages] = checker->answer;
+	group = &checker->groups[package->group];
+	if (group->answer != checker->answer)
+		*group = (struct group_seen){ checker->answer, 0, stamp };
+	else if (group->stamp != stamp)
+		tell(checker, &checker->fractured, "it is of another release than the rest of its "
+			"source", package);
+	group->rows++;
+}
+
+void
+check_whole(struct checker *checker, uint32_t group)
+{
+	const struct group_seen *seen = &checker->groups[group];
+	const struct group *wanted = &checker->catalogue->groups[group];
+
+	if (seen->answer == checker->answer && seen->rows != wanted->count)
+		tell(checker, &checker->fractured, "packages of its source are missing",
+			&checker->catalogue->packages[wanted->first]);
+}
