@@ -13,7 +13,7 @@ fail() {
 	failures=$((failures + 1))
 }
 
-# A tree that is built already, on a machine with a dozen packages.
+# A tree that is built already, on a machine with a dozen packages of four sources.
 mkdir -p "$tmp/nam/deploy" "$tmp/nam/tests/lib" "$tmp/nam/build/release" "$tmp/bin" || exit 1
 cp "$here/../../deploy/quickstart" "$tmp/nam/deploy/" || exit 1
 cp "$here/../lib/packages.sh" "$tmp/nam/tests/lib/" || exit 1
@@ -25,7 +25,9 @@ END
 cat >"$tmp/bin/apt-cache" <<'END'
 #!/bin/bash
 for i in {1..12}; do
-	printf 'Package: p%d\nInstalled-Size: %d\n\n' "$i" $((i * 40000))
+	printf 'Package: p%d\nSource: s%d\nVersion: 1.%d\nSection: libs\n' \
+		"$i" $((i / 4)) "$i"
+	printf 'Maintainer: Ada <ada@example.org>\nInstalled-Size: %d\n\n' $((i * 40000))
 done
 END
 chmod +x "$tmp/bin/cmake" "$tmp/bin/apt-cache"
@@ -40,6 +42,8 @@ runs_with() {
 		--memory 64M 2>&1) || status=$?
 	[ $status -eq 0 ] || fail "$*: ended with $status: $out"
 	[[ $out == *"$text"* ]] || fail "$*: no '$text' in: $out"
+	[[ $out == *"12 rows, 36 entries, 0 violations"*"No fractured read"* ]] ||
+		fail "$*: no table in: $out"
 	[[ $out == *"That was it."* ]] || fail "$*: not all of it: $out"
 	[[ $out == *"the first time"* ]] || fail "$*: nothing is said before the build: $out"
 }
