@@ -35,7 +35,7 @@ export NAM_LOCAL_ACCESS=0
 
 # Sets $command and $seconds, which it may take.
 compose() {
-	local program=() design='' carrier=''
+	local program=() design='' carrier='' records=''
 
 	if [ -e "$here/cases/$1" ]; then
 		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
@@ -55,12 +55,17 @@ compose() {
 		carrier=${BASH_REMATCH[2]}
 		[[ $1 != index/* ]] || design=coarse:hash
 	fi
+	# txn/records_star: txn/records with this kind of record store.
+	if [[ $1 =~ ^(.*records)_(star|message|small|hybrid|none|2pl)$ ]]; then
+		set -- "${BASH_REMATCH[1]}"
+		records=${BASH_REMATCH[2]}
+	fi
 	program=("$NAM_BUILD_DIR/tests/${1/\//_}_test")
 	[[ $1 != process/* ]] || program=("${program%_test}")
 	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
 	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"
 		"NAM_TEST_SLOWNESS=$slowness" ${design:+"NAM_TEST_DESIGN=$design"}
-		${carrier:+"NAM_CARRIER=$carrier"}
+		${carrier:+"NAM_CARRIER=$carrier"} ${records:+"NAM_TEST_RECORDS=$records"}
 		"${program[@]}")
 }
 
