@@ -6,8 +6,6 @@
 
 #include "namctl.h"
 
-#define VALUE_TEXT_BYTES (2 * NAM_KV_VALUE_BYTES_MAX + 1)
-
 /* ---- options ------------------------------------------------------------------------------- */
 
 int
@@ -45,100 +43,6 @@ ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes)
 	}
 	*ret_bytes = value << shift;
 	return NAM_EXIT_OK;
-}
-
-/* ---- bytes as text ------------------------------------------------------------------------- */
-
-static bool
-is_hex(const struct ctl *ctl)
-{
-	return ctl->key_type && !strcmp(ctl->key_type, "hex");
-}
-
-static int
-check_key_type(const struct ctl *ctl)
-{
-	if (!ctl->key_type || is_hex(ctl) || !strcmp(ctl->key_type, "text"))
-		return NAM_EXIT_OK;
-	ctl_complain("--key-type: '%s' is not text or hex, as keys of stores are written",
-		ctl->key_type);
-	return NAM_EXIT_USAGE;
-}
-
-/* An argument's bytes, in place. */
-static int
-take_bytes(const struct ctl *ctl, char *text, uint32_t *ret_bytes)
-{
-	static const char digits[] = "0123456789abcdef";
-	size_t length = strlen(text);
-
-	*ret_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
-	if (!is_hex(ctl))
-		return NAM_EXIT_OK;
-	/* Before any of it is overwritten. */
-	if (length % 2 || strspn(text, "0123456789abcdefABCDEF") != length) {
-		ctl_complain("'%s' is not two hexadecimal digits for each byte", text);
-		return NAM_EXIT_USAGE;
-	}
-	for (size_t i = 0; i < length; i++) {
-		const char *digit = strchr(digits, text[i] >= 'A' && text[i] <= 'F' ?
-			text[i] - 'A' + 'a' : text[i]);
-
-		if (i % 2)
-			text[i / 2] = (char)(text[i / 2] | (digit - digits));
-		else
-			text[i / 2] = (char)((digit - digits) << 4);
-	}
-	*ret_bytes /= 2;
-	return NAM_EXIT_OK;
-}
-
-static void
-hex_print(const uint8_t *bytes, uint32_t count, char text[VALUE_TEXT_BYTES])
-{
-	for (uint32_t i = 0; i < count; i++)
-		(void)snprintf(text + (size_t)2 * i, 3, "%02x", bytes[i]);
-	text[(size_t)2 * count] = '\0';
-}
-
-/* Whether a string may have them: UTF-8 without a zero, in its shortest form. */
-static bool
-is_utf8(const uint8_t *bytes, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		static const uint32_t least[] = { 1, 0x80, 0x800, 0x10000 };
-		uint8_t first = bytes[i];
-		unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-		uint32_t code = more ? first & (0x3fu >> more) : first;
-
-		if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || more > count - 1 - i)
-			return false;
-		for (unsigned k = 0; k < more; k++) {
-			if ((bytes[++i] & 0xc0) != 0x80)
-				return false;
-			code = code << 6 | (bytes[i] & 0x3f);
-		}
-		if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-			return false;
-	}
-	return true;
-}
-
-/* NAME, or NAME_hex. */
-static void
-json_bytes(cJSON *object, const char *name, const uint8_t *bytes, uint32_t count, bool hex)
-{
-	char text[VALUE_TEXT_BYTES], hex_name[32];
-
-	if (hex || !is_utf8(bytes, count)) {
-		(void)snprintf(hex_name, sizeof(hex_name), "%s_hex", name);
-		hex_print(bytes, count, text);
-		cJSON_AddStringToObject(object, hex_name, text);
-		return;
-	}
-	memcpy(text, bytes, count);
-	text[count] = '\0';
-	cJSON_AddStringToObject(object, name, text);
 }
 
 /* ---- stores -------------------------------------------------------------------------------- */
@@ -267,7 +171,7 @@ ctl_kv_drop(struct ctl *ctl, char **args)
 
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
-	return ctl_dropped(ctl, args[0]);
+	return ctl_dropped(ctl, args[0], false);
 }
 
 /* ---- pairs --------------------------------------------------------------------------------- */
@@ -276,10 +180,10 @@ ctl_kv_drop(struct ctl *ctl, char **args)
 static int
 begin(struct ctl *ctl, char **args, uint32_t *ret_key_bytes)
 {
-	int exit_code = check_key_type(ctl);
+	int exit_code = ctl_bytes_type(ctl, "stores");
 
 	if (!exit_code)
-		exit_code = take_bytes(ctl, args[1], ret_key_bytes);
+		exit_code = ctl_bytes_take(ctl, args[1], ret_key_bytes);
 	return exit_code ? exit_code : open_store(ctl, args[0]); /* SUSPENDS */
 }
 
@@ -289,8 +193,8 @@ json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
 	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(object, "store", args[0]);
-	json_bytes(object, "key", (const uint8_t *)args[1],
-		key_bytes <= NAM_KV_KEY_BYTES_MAX ? key_bytes : 0, is_hex(ctl));
+	ctl_json_bytes(object, "key", args[1],
+		key_bytes <= NAM_KV_KEY_BYTES_MAX ? key_bytes : 0, ctl_is_hex(ctl));
 	return object;
 }
 
@@ -313,7 +217,6 @@ int
 ctl_kv_get(struct ctl *ctl, char **args)
 {
 	uint8_t value[NAM_KV_VALUE_BYTES_MAX];
-	char text[VALUE_TEXT_BYTES];
 	uint32_t key_bytes, bytes = 0;
 	int exit_code = begin(ctl, args, &key_bytes), rc; /* SUSPENDS */
 
@@ -330,13 +233,13 @@ ctl_kv_get(struct ctl *ctl, char **args)
 
 		cJSON_AddBoolToObject(object, "found", true);
 		ctl_json_u64(object, "bytes", bytes);
-		json_bytes(object, "value", value, bytes, is_hex(ctl));
+		ctl_json_bytes(object, "value", value, bytes, ctl_is_hex(ctl));
 		ctl_json_print(object);
-	} else if (is_hex(ctl)) {
-		hex_print(value, bytes, text);
-		ctl_say(ctl, "%s", text);
 	} else if (!ctl->quiet) {
-		(void)fwrite(value, 1, bytes, stdout);
+		if (ctl_is_hex(ctl))
+			ctl_bytes_hex(value, bytes);
+		else
+			(void)fwrite(value, 1, bytes, stdout);
 		putchar('\n');
 	}
 	return NAM_EXIT_OK;
@@ -359,7 +262,7 @@ ctl_kv_put(struct ctl *ctl, char **args)
 			return NAM_EXIT_USAGE;
 		}
 	} else {
-		exit_code = take_bytes(ctl, value, &bytes);
+		exit_code = ctl_bytes_take(ctl, value, &bytes);
 		if (exit_code)
 			return exit_code;
 	}

@@ -56,6 +56,15 @@ static const char help[] =
 	"  records list                   record stores, names, one a line\n"
 	"  records stat NAME              records, memory\n"
 	"  records drop NAME              give it up, and its memory back\n"
+	"  table list                     tables, names, one a line\n"
+	"  table stat NAME                columns, indexes, rows; reads all of them\n"
+	"  table verify NAME              whether every row is in every index\n"
+	"  table get NAME KEY             the row with that key\n"
+	"  table scan NAME COLUMN [LOW [HIGH]]  rows in the order of a column that has an index,\n"
+	"                                 its values from LOW to HIGH, both included; - leaves\n"
+	"                                 an end open\n"
+	"        --limit N                at most N rows\n"
+	"  table drop NAME                give it up, and its memory back\n"
 	"  doctor [FABRIC]                what this machine has for shm and for verbs, what is\n"
 	"                                 missing and what to do; needs no cluster\n"
 	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
@@ -64,8 +73,8 @@ static const char help[] =
 	"  --carrier CARRIER   how requests travel: srq, mailbox, fetch or datagram (or the\n"
 	"                      environment's NAM_CARRIER)\n"
 	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex\n"
-	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv:\n"
-	"                      text (default) or hex, and values alike\n"
+	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv\n"
+	"                      and table: text (default) or hex, and values alike\n"
 	"  --json              results as JSON\n"
 	"  --quiet             no text where the exit status says it all\n"
 	"  --help, --version\n"
@@ -109,6 +118,12 @@ static const struct command commands[] = {
 	{ "records", "list", ctl_records_list, 0, 0, "", false, false },
 	{ "records", "stat", ctl_records_stat, 1, 1, "NAME", false, false },
 	{ "records", "drop", ctl_records_drop, 1, 1, "NAME", true, false },
+	{ "table", "list", ctl_table_list, 0, 0, "", false, false },
+	{ "table", "stat", ctl_table_stat, 1, 1, "NAME", true, false },
+	{ "table", "verify", ctl_table_verify, 1, 1, "NAME", true, false },
+	{ "table", "get", ctl_table_get, 2, 2, "NAME KEY", true, false },
+	{ "table", "scan", ctl_table_scan, 2, 4, "NAME COLUMN [LOW [HIGH]]", true, false },
+	{ "table", "drop", ctl_table_drop, 1, 1, "NAME", true, false },
 	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]", false, true },
 };
 
@@ -186,6 +201,7 @@ static const struct {
 	{ OPT_FILL, "--fill", ctl_load },
 	{ OPT_NEW, "--new", ctl_put },
 	{ OPT_LIMIT, "--limit", ctl_range },
+	{ OPT_LIMIT, "--limit", ctl_table_scan },
 	{ OPT_REVERSE, "--reverse", ctl_range },
 	{ OPT_ROOT, "--root", ctl_doctor },
 	{ OPT_MODE, "--mode", ctl_kv_create },
@@ -318,6 +334,40 @@ find_command(char **words, int count, int *ret_words)
 	return NULL;
 }
 
+/* What the first word could be followed by, if it is a group. */
+static void
+complain_unknown(char **words, int count)
+{
+	char choices[128] = "";
+	size_t length = 0;
+
+	for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+		const char *group = commands[i].group;
+		bool ends = i + 1 == COMMANDS_COUNT || !commands[i + 1].group ||
+			(group && strcmp(commands[i + 1].group, group) != 0);
+
+		if (group && !strcmp(group, words[0]))
+			length += (size_t)snprintf(choices + length, sizeof(choices) - length,
+				"%s%s", !length ? "" : ends ? " or " : ", ", commands[i].name);
+	}
+	if (length)
+		ctl_complain("%s %s: say %s; see namctl --help", words[0],
+			count > 1 ? words[1] : "what?", choices);
+	else
+		ctl_complain("there is no command '%s': see namctl --help", words[0]);
+}
+
+/* An option may belong to several commands. */
+static bool
+is_misplaced(size_t number, const struct command *command)
+{
+	for (size_t i = 0; i < BELONGS_COUNT; i++)
+		if (belongs[i].option == belongs[number].option &&
+			belongs[i].run == command->run)
+			return false;
+	return true;
+}
+
 static const struct command *
 check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
 {
@@ -330,14 +380,7 @@ check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
 	}
 	command = find_command(words, count, &name_words);
 	if (!command) {
-		if (!strcmp(words[0], "index"))
-			ctl_complain("index %s: say create, list, stat, verify or drop; see namctl "
-				     "--help", count > 1 ? words[1] : "what?");
-		else if (!strcmp(words[0], "kv"))
-			ctl_complain("kv %s: say create, list, stat, get, put, delete or drop; see "
-				     "namctl --help", count > 1 ? words[1] : "what?");
-		else
-			ctl_complain("there is no command '%s': see namctl --help", words[0]);
+		complain_unknown(words, count);
 		return NULL;
 	}
 	count -= name_words;
@@ -348,7 +391,7 @@ check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
 	}
 	for (size_t i = 0; i < BELONGS_COUNT; i++) {
 		if (options_seen >> (belongs[i].option - OPT_CLUSTER) & 1 &&
-			belongs[i].run != command->run) {
+			is_misplaced(i, command)) {
 			ctl_complain("%s does not belong to '%s': see namctl --help",
 				belongs[i].text, command->name);
 			return NULL;

@@ -12,10 +12,12 @@
  *	tsv.c		its input
  *	kv.c		all about key-value stores
  *	records.c	record stores
+ *	table.c		tables
  *	doctor.c	doctor
  *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
  *	examine.c	what it lacks
  *	key.c		keys and payloads as text
+ *	bytes.c		keys and values of any bytes, as text
  *	names.c		lists of names, what was dropped
  *	output.c	messages, JSON
  */
@@ -42,7 +44,7 @@ struct ctl {
 	const char *bounds;		/* NULL: not said */
 	bool partitioning_said, head_interval_said;
 	struct nam_kv_options kv_create;	/* of kv create */
-	/* of put, load, range */
+	/* of put, load, range, table scan */
 	bool only_new;
 	bool replace;
 	bool reverse;
@@ -54,6 +56,7 @@ struct ctl {
 	/* of the command: opened by ctl_open() */
 	struct nam_index *index;
 	struct nam_kv *kv;
+	struct nam_table *table;
 	const char *index_name;
 	struct key_format format;
 	bool unique;
@@ -83,6 +86,12 @@ int ctl_kv_delete(struct ctl *ctl, char **args);
 int ctl_records_list(struct ctl *ctl, char **args);
 int ctl_records_stat(struct ctl *ctl, char **args);
 int ctl_records_drop(struct ctl *ctl, char **args);
+int ctl_table_list(struct ctl *ctl, char **args);
+int ctl_table_stat(struct ctl *ctl, char **args);
+int ctl_table_verify(struct ctl *ctl, char **args);
+int ctl_table_get(struct ctl *ctl, char **args);
+int ctl_table_scan(struct ctl *ctl, char **args);
+int ctl_table_drop(struct ctl *ctl, char **args);
 /* An option of kv create.  Each returns an exit code, and complains itself. */
 int ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode) NAM_MUST_CHECK;
 int ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
@@ -128,8 +137,42 @@ typedef int (*ctl_list_fn)(struct nam_worker *worker, int (*fn)(void *arg, const
 NAM_FIBER_FN int ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member,
 	const char *doing) NAM_MUST_CHECK;
 
-/* A store is gone: says so.  Returns NAM_EXIT_OK. */
-int ctl_dropped(struct ctl *ctl, const char *name);
+/*
+ * A store or table is gone: says so.  Returns NAM_EXIT_OK.
+ *
+ * @lost	part of it was lost before, so that what is left cannot be given back: as the diag
+ *		says
+ */
+int ctl_dropped(struct ctl *ctl, const char *name, bool lost);
+
+/* ---- bytes.c ------------------------------------------------------------------------------- */
+
+/* Does --key-type say hex? */
+bool ctl_is_hex(const struct ctl *ctl);
+
+/* Is --key-type text or hex, or not said?  @of: whose keys.  Returns an exit code. */
+int ctl_bytes_type(const struct ctl *ctl, const char *of) NAM_MUST_CHECK;
+
+/* An argument's bytes, in place: as --key-type says.  Returns an exit code. */
+int ctl_bytes_take(const struct ctl *ctl, char *text, uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+/* Two digits for each byte, on standard output. */
+void ctl_bytes_hex(const void *data, uint32_t count);
+
+/*
+ * On standard output: as they are, if a terminal can show them; else, or if so asked, 0x and
+ * digits.  Nothing at all is two quotes.
+ */
+void ctl_bytes_show(const struct nam_bytes *bytes, bool hex);
+
+/* How many characters that takes. */
+uint32_t ctl_bytes_width(const struct nam_bytes *bytes, bool hex);
+
+/* A member NAME, or, where they are no UTF-8 or digits are asked for, NAME_hex. */
+void ctl_json_bytes(cJSON *object, const char *name, const void *data, uint32_t count, bool hex);
+
+/* A string, or in the same case an object with one member, hex. */
+cJSON *ctl_json_value(const struct nam_bytes *bytes, bool hex);
 
 /* ---- design.c ------------------------------------------------------------------------------ */
 

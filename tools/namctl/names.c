@@ -32,13 +32,17 @@ ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member, const char *doin
 }
 
 int
-ctl_dropped(struct ctl *ctl, const char *name)
+ctl_dropped(struct ctl *ctl, const char *name, bool lost)
 {
-	ctl_say(ctl, "dropped %s", name);
+	if (lost)
+		ctl_complain("%s", nam_worker_diag(ctl->worker));
+	else
+		ctl_say(ctl, "dropped %s", name);
 	if (ctl->json) {
 		cJSON *object = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(object, "dropped", name);
+		cJSON_AddBoolToObject(object, "memory_left", lost);
 		ctl_json_print(object);
 	}
 	return NAM_EXIT_OK;

@@ -87,7 +87,7 @@ ctl_records_drop(struct ctl *ctl, char **args)
 {
 	int rc = nam_records_drop(ctl->worker, args[0]); /* SUSPENDS */
 
-	if (rc)
+	if (rc && rc != -NAM_E_LOST)
 		return failed(ctl, args[0], rc);
-	return ctl_dropped(ctl, args[0]);
+	return ctl_dropped(ctl, args[0], rc == -NAM_E_LOST);
 }

@@ -77,6 +77,7 @@ ctl_disconnect(struct ctl *ctl)
 	if (ctl->index)
 		nam_index_close(ctl->index);
 	nam_kv_close(ctl->kv);
+	nam_table_close(ctl->worker, ctl->table);
 	if (ctl->worker)
 		nam_worker_close(ctl->worker);
 	if (ctl->client)

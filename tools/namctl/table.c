@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c -- tables: which there are, what they hold, whether it is right, and their end. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "namctl.h"
+
+#define CACHE_BYTES (1u << 20)
+#define VIOLATIONS_PRINTED_MAX 20u
+#define WIDTH_MAX 32u			/* of columns; what is longer pushes the rest of its line */
+#define COLUMNS_TEXT_BYTES (NAM_TABLE_COLUMNS_MAX * (NAM_TABLE_COLUMN_NAME_BYTES_MAX + 2) + 1)
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+/* A table that is there may lack its store, or an index, if somebody dropped that by itself. */
+static int
+failed(struct ctl *ctl, const char *name, int rc)
+{
+	const char *diag = nam_worker_diag(ctl->worker);
+	char quoted[NAM_TABLE_NAME_BYTES_MAX + 3];
+
+	if (rc != -NAM_E_NOINDEX)
+		return ctl_worker_failed(ctl, name, rc);
+	(void)snprintf(quoted, sizeof(quoted), "'%s'", name);
+	if (strstr(diag, quoted))
+		ctl_complain("there is no table '%s': namctl table list shows which there are "
+			     "(NAM_E_NOINDEX)", name);
+	else
+		ctl_complain("table '%s' is damaged: %s; namctl table drop %s takes away what is "
+			     "left of it (NAM_E_NOINDEX)", name, diag, name);
+	return NAM_EXIT_NOINDEX;
+}
+
+static int
+open_table(struct ctl *ctl, const char *name)
+{
+	int rc = nam_table_open(ctl->worker, name, CACHE_BYTES, &ctl->table); /* SUSPENDS */
+
+	return rc ? failed(ctl, name, rc) : NAM_EXIT_OK;
+}
+
+int
+ctl_table_list(struct ctl *ctl, char **args)
+{
+	(void)args;
+	return ctl_list(ctl, nam_table_list, "tables", "listing the tables"); /* SUSPENDS */
+}
+
+/* "a, b, c": the names of all columns, or of those that have an index. */
+static const char *
+columns_text(const struct nam_table_schema *schema, bool indexed, char text[COLUMNS_TEXT_BYTES])
+{
+	uint32_t count = indexed ? schema->indexes_count : schema->columns_count;
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t column = indexed ? schema->indexes[i].column : i;
+
+		length += (size_t)snprintf(text + length, COLUMNS_TEXT_BYTES - length, "%s%s",
+			i ? ", " : "", schema->columns[column]);
+	}
+	return text;
+}
+
+static void
+print_stat(const char *name, const struct nam_table_schema *schema,
+	const struct nam_table_stat *stat)
+{
+	char text[COLUMNS_TEXT_BYTES], bytes[24];
+
+	printf("table            %s\n", name);
+	printf("columns          %s\n", columns_text(schema, false, text));
+	for (uint32_t i = 0; i < schema->indexes_count; i++)
+		printf("index            %s.by.%s, of the first %u bytes\n", name,
+			schema->columns[schema->indexes[i].column], schema->indexes[i].bytes);
+	printf("rows             %" PRIu64 ", %s\n", stat->rows,
+		ctl_bytes(bytes, stat->row_bytes));
+	printf("entries          %" PRIu64 ", %" PRIu64 " of them of rows that were replaced\n",
+		stat->entries, stat->stale);
+	if (schema->store)
+		printf("record store     %s, which other tables may share\n", schema->store);
+	else
+		printf("record store     %s.rows, its own\n", name);
+}
+
+static void
+json_stat(const char *name, const struct nam_table_schema *schema,
+	const struct nam_table_stat *stat)
+{
+	cJSON *object = cJSON_CreateObject(), *list;
+	char store[NAM_TABLE_NAME_BYTES_MAX + sizeof(".rows")];
+
+	cJSON_AddStringToObject(object, "table", name);
+	list = cJSON_AddArrayToObject(object, "columns");
+	for (uint32_t i = 0; i < schema->columns_count; i++)
+		cJSON_AddItemToArray(list, cJSON_CreateString(schema->columns[i]));
+	list = cJSON_AddArrayToObject(object, "indexes");
+	for (uint32_t i = 0; i < schema->indexes_count; i++) {
+		cJSON *index = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(index, "column",
+			schema->columns[schema->indexes[i].column]);
+		ctl_json_u64(index, "bytes", schema->indexes[i].bytes);
+		cJSON_AddItemToArray(list, index);
+	}
+	ctl_json_u64(object, "rows", stat->rows);
+	ctl_json_u64(object, "row_bytes", stat->row_bytes);
+	ctl_json_u64(object, "entries", stat->entries);
+	ctl_json_u64(object, "stale_entries", stat->stale);
+	(void)snprintf(store, sizeof(store), "%s.rows", name);
+	cJSON_AddStringToObject(object, "record_store", schema->store ? schema->store : store);
+	cJSON_AddBoolToObject(object, "shares_store", schema->store != NULL);
+	ctl_json_print(object);
+}
+
+int
+ctl_table_stat(struct ctl *ctl, char **args)
+{
+	struct nam_table_stat stat;
+	uint64_t violations;
+	int exit_code = open_table(ctl, args[0]), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	rc = nam_table_verify(ctl->worker, ctl->table, NULL, NULL, &stat,
+		&violations); /* SUSPENDS */
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json)
+		json_stat(args[0], nam_table_properties(ctl->table), &stat);
+	else if (!ctl->quiet)
+		print_stat(args[0], nam_table_properties(ctl->table), &stat);
+	return NAM_EXIT_OK;
+}
+
+/* A store that several share stays, and with it the rows. */
+int
+ctl_table_drop(struct ctl *ctl, char **args)
+{
+	char store[NAM_RECORDS_NAME_BYTES_MAX + 1] = "";
+	int rc = nam_table_open(ctl->worker, args[0], 0, &ctl->table), exit_code; /* SUSPENDS */
+
+	/* What cannot be opened, because some of it is lost, may be dropped all the same. */
+	if (!rc && nam_table_properties(ctl->table)->store)
+		(void)snprintf(store, sizeof(store), "%s",
+			nam_table_properties(ctl->table)->store);
+	nam_table_close(ctl->worker, ctl->table); /* SUSPENDS */
+	ctl->table = NULL;
+	rc = nam_table_drop(ctl->worker, args[0]); /* SUSPENDS */
+	if (rc && rc != -NAM_E_LOST)
+		return failed(ctl, args[0], rc);
+	exit_code = ctl_dropped(ctl, args[0], rc == -NAM_E_LOST);
+	if (*store)
+		ctl_say(ctl, "its rows keep their memory in the record store '%s': once no other "
+			"table is in that, namctl records drop %s", store, store);
+	return exit_code;
+}
+
+/* ---- verify -------------------------------------------------------------------------------- */
+
+struct violations {
+	const struct ctl *ctl;
+	cJSON *list;
+	unsigned printed;
+};
+
+static void
+on_violation(void *arg, const char *text)
+{
+	struct violations *violations = arg;
+
+	if (violations->printed++ >= VIOLATIONS_PRINTED_MAX)
+		return;
+	if (violations->list)
+		cJSON_AddItemToArray(violations->list, cJSON_CreateString(text));
+	else
+		ctl_say(violations->ctl, "%s", text);
+}
+
+static void
+say_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t count)
+{
+	if (!count) {
+		ctl_say(ctl, "%s: %" PRIu64 " rows, and each has its entries", name, rows);
+		return;
+	}
+	if (count > VIOLATIONS_PRINTED_MAX)
+		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
+	ctl_say(ctl, "%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if nobody was "
+		"writing meanwhile, scans of these indexes miss rows: write the rows anew, or drop "
+		"the table and fill it anew", name, count, rows);
+}
+
+int
+ctl_table_verify(struct ctl *ctl, char **args)
+{
+	struct violations violations = { .ctl = ctl };
+	struct nam_table_stat stat;
+	cJSON *object = NULL;
+	uint64_t count;
+	int exit_code = open_table(ctl, args[0]), rc; /* SUSPENDS */
+
+	if (exit_code)
+		return exit_code;
+	if (ctl->json) {
+		object = cJSON_CreateObject();
+		cJSON_AddStringToObject(object, "table", args[0]);
+		violations.list = cJSON_AddArrayToObject(object, "violations");
+	}
+	rc = nam_table_verify(ctl->worker, ctl->table, on_violation, &violations, &stat,
+		&count); /* SUSPENDS */
+	if (rc) {
+		cJSON_Delete(object);
+		return ctl_worker_failed(ctl, args[0], rc);
+	}
+	say_verdict(ctl, args[0], stat.rows, count);
+	if (object) {
+		ctl_json_u64(object, "count", count);
+		ctl_json_u64(object, "rows", stat.rows);
+		ctl_json_u64(object, "entries", stat.entries);
+		ctl_json_u64(object, "stale_entries", stat.stale);
+		ctl_json_print(object);
+	}
+	return count ? NAM_EXIT_NO : NAM_EXIT_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static cJSON *
+json_columns(const struct ctl *ctl, const struct nam_bytes *columns)
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+	cJSON *object = cJSON_CreateObject();
+
+	for (uint32_t i = 0; i < schema->columns_count; i++)
+		cJSON_AddItemToObject(object, schema->columns[i],
+			ctl_json_value(&columns[i], ctl_is_hex(ctl)));
+	return object;
+}
+
+static void
+json_get(const struct ctl *ctl, const char *name, const struct nam_table_get *get)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "table", name);
+	cJSON_AddItemToObject(object, "key", ctl_json_value(&get->key, ctl_is_hex(ctl)));
+	cJSON_AddBoolToObject(object, "found", get->columns != NULL);
+	if (get->columns) {
+		ctl_json_u64(object, "timestamp", get->timestamp);
+		cJSON_AddItemToObject(object, "columns", json_columns(ctl, get->columns));
+	}
+	ctl_json_print(object);
+}
+
+static void
+print_get(const struct ctl *ctl, const struct nam_bytes *columns)
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+
+	for (uint32_t i = 0; i < schema->columns_count; i++) {
+		printf("%-16s ", schema->columns[i]);
+		ctl_bytes_show(&columns[i], ctl_is_hex(ctl));
+		putchar('\n');
+	}
+}
+
+NAM_FIBER_FN static int
+get_row(struct ctl *ctl, const char *name, struct nam_table_get *get, struct nam_table_rows *rows)
+{
+	int rc = nam_table_read(ctl->worker, get, 1, rows); /* SUSPENDS */
+
+	if (rc)
+		return ctl_worker_failed(ctl, name, rc);
+	if (ctl->json)
+		json_get(ctl, name, get);
+	else if (!ctl->quiet && get->columns)
+		print_get(ctl, get->columns);
+	else if (!ctl->quiet)
+		ctl_complain("no such row (NAM_E_NOTFOUND)");
+	return get->columns ? NAM_EXIT_OK : NAM_EXIT_NO;
+}
+
+int
+ctl_table_get(struct ctl *ctl, char **args)
+{
+	struct nam_table_get get = { .key.data = args[1] };
+	struct nam_table_rows *rows;
+	int exit_code = ctl_bytes_type(ctl, "tables");
+
+	if (!exit_code)
+		exit_code = ctl_bytes_take(ctl, args[1], &get.key.bytes);
+	if (!exit_code)
+		exit_code = open_table(ctl, args[0]); /* SUSPENDS */
+	if (exit_code)
+		return exit_code;
+	get.table = ctl->table;
+	rows = nam_table_rows_new();
+	exit_code = rows ? get_row(ctl, args[0], &get, rows) : /* SUSPENDS */
+		ctl_failed(args[0], -ENOMEM, NULL);
+	nam_table_rows_free(rows);
+	return exit_code;
+}
+
+/* ---- ranges -------------------------------------------------------------------------------- */
+
+static uint32_t
+wider(uint32_t width, uint32_t other)
+{
+	if (other > WIDTH_MAX)
+		other = WIDTH_MAX;
+	return width > other ? width : other;
+}
+
+/* The widths of the keys, and of all columns. */
+static void
+measure(const struct ctl *ctl, const struct nam_table_rows *rows,
+	uint32_t ret_widths[NAM_TABLE_COLUMNS_MAX + 1])
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+
+	ret_widths[0] = sizeof("key") - 1;
+	for (uint32_t i = 0; i < schema->columns_count; i++)
+		ret_widths[i + 1] = (uint32_t)strlen(schema->columns[i]);
+	for (uint32_t r = 0; r < nam_table_rows_count(rows); r++) {
+		const struct nam_table_row *row = nam_table_rows_at(rows, r);
+
+		ret_widths[0] = wider(ret_widths[0], ctl_bytes_width(&row->key, ctl_is_hex(ctl)));
+		for (uint32_t i = 0; i < schema->columns_count; i++)
+			ret_widths[i + 1] = wider(ret_widths[i + 1],
+				ctl_bytes_width(&row->columns[i], ctl_is_hex(ctl)));
+	}
+}
+
+/* Blanks up to the next column. */
+static void
+print_gap(uint32_t width, uint32_t printed)
+{
+	printf("%*s", (int)(2 + (width > printed ? width - printed : 0)), "");
+}
+
+static void
+print_rows(const struct ctl *ctl, const struct nam_table_rows *rows)
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+	uint32_t widths[NAM_TABLE_COLUMNS_MAX + 1];
+	bool hex = ctl_is_hex(ctl);
+
+	measure(ctl, rows, widths);
+	printf("key");
+	for (uint32_t i = 0; i < schema->columns_count; i++) {
+		print_gap(widths[i], i ? (uint32_t)strlen(schema->columns[i - 1]) : 3);
+		fputs(schema->columns[i], stdout);
+	}
+	putchar('\n');
+	for (uint32_t r = 0; r < nam_table_rows_count(rows); r++) {
+		const struct nam_table_row *row = nam_table_rows_at(rows, r);
+		const struct nam_bytes *last = &row->key;
+
+		ctl_bytes_show(last, hex);
+		for (uint32_t i = 0; i < schema->columns_count; last = &row->columns[i++]) {
+			print_gap(widths[i], ctl_bytes_width(last, hex));
+			ctl_bytes_show(&row->columns[i], hex);
+		}
+		putchar('\n');
+	}
+}
+
+static void
+json_rows(const struct ctl *ctl, char **args, const struct nam_table_rows *rows)
+{
+	cJSON *object = cJSON_CreateObject(), *list;
+
+	cJSON_AddStringToObject(object, "table", args[0]);
+	cJSON_AddStringToObject(object, "column", args[1]);
+	ctl_json_u64(object, "count", nam_table_rows_count(rows));
+	list = cJSON_AddArrayToObject(object, "rows");
+	for (uint32_t r = 0; r < nam_table_rows_count(rows); r++) {
+		const struct nam_table_row *row = nam_table_rows_at(rows, r);
+		cJSON *one = cJSON_CreateObject();
+
+		cJSON_AddItemToObject(one, "key", ctl_json_value(&row->key, ctl_is_hex(ctl)));
+		ctl_json_u64(one, "timestamp", row->timestamp);
+		cJSON_AddItemToObject(one, "columns", json_columns(ctl, row->columns));
+		cJSON_AddItemToArray(list, one);
+	}
+	ctl_json_print(object);
+}
+
+/* The column with that name, which has an index.  Returns an exit code. */
+static int
+take_column(const struct ctl *ctl, const char *table, const char *name, uint32_t *ret_column)
+{
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
+	char text[COLUMNS_TEXT_BYTES];
+	int column = nam_table_column(ctl->table, name);
+
+	if (column < 0) {
+		ctl_complain("table '%s' has no column '%s'; it has %s", table, name,
+			columns_text(schema, false, text));
+		return NAM_EXIT_USAGE;
+	}
+	*ret_column = (uint32_t)column;
+	for (uint32_t i = 0; i < schema->indexes_count; i++)
+		if (schema->indexes[i].column == (uint32_t)column)
+			return NAM_EXIT_OK;
+	if (schema->indexes_count)
+		ctl_complain("column '%s' of table '%s' has no index; scan by one that has: %s",
+			name, table, columns_text(schema, true, text));
+	else
+		ctl_complain("table '%s' has no index: its rows are found by their keys only, with "
+			     "namctl table get", table);
+	return NAM_EXIT_USAGE;
+}
+
+/* NULL or -: no bound. */
+static int
+take_bound(const struct ctl *ctl, char *text, struct nam_bytes *ret_bound)
+{
+	if (!text || !strcmp(text, "-"))
+		return NAM_EXIT_OK;
+	ret_bound->data = text;
+	return ctl_bytes_take(ctl, text, &ret_bound->bytes);
+}
+
+NAM_FIBER_FN static int
+scan_rows(struct ctl *ctl, char **args, const struct nam_table_range *range,
+	struct nam_table_rows *rows)
+{
+	int rc = nam_table_scan(ctl->worker, ctl->table, range, rows); /* SUSPENDS */
+
+	if (rc == -NAM_E_LIMIT) {
+		ctl_complain("%s: the rows take more memory than one scan may: say --limit, or a "
+			     "narrower range (NAM_E_LIMIT)", args[0]);
+		return nam_exit_code(rc);
+	}
+	if (rc)
+		return ctl_worker_failed(ctl, args[0], rc);
+	if (ctl->json)
+		json_rows(ctl, args, rows);
+	else if (!ctl->quiet)
+		print_rows(ctl, rows);
+	return NAM_EXIT_OK;
+}
+
+int
+ctl_table_scan(struct ctl *ctl, char **args)
+{
+	/* More rows than that no scan returns. */
+	struct nam_table_range range = {
+		.limit = ctl->limit < UINT32_MAX ? (uint32_t)ctl->limit : 0,
+	};
+	struct nam_table_rows *rows;
+	int exit_code = ctl_bytes_type(ctl, "tables");
+
+	if (!exit_code)
+		exit_code = take_bound(ctl, args[2], &range.low);
+	if (!exit_code)
+		exit_code = take_bound(ctl, args[2] ? args[3] : NULL, &range.high);
+	if (!exit_code)
+		exit_code = open_table(ctl, args[0]); /* SUSPENDS */
+	if (!exit_code)
+		exit_code = take_column(ctl, args[0], args[1], &range.column);
+	if (exit_code)
+		return exit_code;
+	rows = nam_table_rows_new();
+	exit_code = rows ? scan_rows(ctl, args, &range, rows) : /* SUSPENDS */
+		ctl_failed(args[0], -ENOMEM, NULL);
+	nam_table_rows_free(rows);
+	return exit_code;
+}
