@@ -52,17 +52,6 @@ test_small_cache() {
 		fail "small_cache left no page 7"
 }
 
-test_small_cache() {
-	expect 0 example_small_cache "$cluster"
-	says "20 pages were made for 60 requests"
-	says "/page/none: no such key"
-	says "/page/3: <h1>/page/3</h1>"
-	expect 0 example_small_cache "$cluster"
-	says "0 pages were made for 60 requests"
-	[ "$(namctl --cluster "$cluster" kv get pages /page/7)" = '<h1>/page/7</h1>' ] ||
-		fail "small_cache left no page 7"
-}
-
 test_fibers_and_scans() {
 	expect 0 example_fibers_and_scans "$cluster"
 	says "age 79: person 3999"
@@ -90,6 +79,29 @@ test_packages() {
 	says "60 packages of 20 sources"
 	says "0 answers with half of a release"
 	says "60 rows, 180 entries, 0 violations"
+}
+
+# Two of them at once; then one that does not use transactions, whose checks must fail.
+test_orders() {
+	local other status=0
+
+	expect 0 example_orders "$cluster"
+	says "0 wrong answers"
+	timeout 100 example_orders "$cluster" >"$tmp/orders" 2>&1 &
+	other=$!
+	expect 0 example_orders "$cluster"
+	wait $other || status=$?
+	cat "$tmp/orders"
+	[ $status -eq 0 ] || fail "the other of two example_orders ended with $status"
+	expect 1 example_orders "$cluster" apart
+	says "order "
+	grep -qE '^[1-9][0-9]* wrong answers$' <<<"$out" ||
+		fail "rows that are written apart always agreed"
+	for table in orders lines; do
+		namctl --cluster "$cluster" table verify $table || fail "$table is damaged"
+		namctl --cluster "$cluster" table drop $table || fail "$table cannot be dropped"
+	done
+	namctl --cluster "$cluster" records drop shop || fail "shop cannot be dropped"
 }
 
 # Every example says what is wrong and ends with a status of its own.
