@@ -18,8 +18,10 @@
 
 /* Items by the first half of their ids; those with the same one follow each other. */
 struct table {
+	uint64_t homes;				/* bit i: an item's first choice was slot i */
 	uint8_t slots[TABLE_SLOTS];		/* number + 1 */
 };
+_Static_assert(TABLE_SLOTS == 64, "a bit each");
 
 static void
 table_fill(struct table *table, const struct nam__txn *txn)
@@ -28,6 +30,7 @@ table_fill(struct table *table, const struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		uint32_t slot = txn->items[i].id.word[0] % TABLE_SLOTS;
 
+		table->homes |= 1ull << slot;
 		while (table->slots[slot])
 			slot = (slot + 1) % TABLE_SLOTS;
 		table->slots[slot] = (uint8_t)(i + 1);
@@ -73,6 +76,9 @@ fractured_fast(struct nam__txn *txn)
 		for (uint32_t k = 0; k < count; k++) {
 			uint32_t slot = siblings[k].key_id % TABLE_SLOTS;
 
+			/* Most siblings are of no interest, and this is all that they cost. */
+			if (!(table.homes >> slot & 1))
+				continue;
 			for (; table.slots[slot]; slot = (slot + 1) % TABLE_SLOTS)
 				any |= sibling_asks(txn, &txn->items[table.slots[slot] - 1],
 					version->timestamp, &siblings[k]);
