@@ -330,15 +330,16 @@ prepare(struct nam__txn *txn)
 }
 
 /*
- * A memory server may have got to know of some of it: not any more.  Whether nobody can write to
- * the blocks any more, either.
+ * A memory server may have got to know of some of it: not any more.  Whether nobody can look at the
+ * blocks, or write to them, any more.
  */
 NAM_FIBER_FN static bool
 unprepare(struct nam__txn *txn, int rc)
 {
-	if (txn->records->options.commit == NAM_RECORDS_SERVED && !nam_err_is(rc, NAM_E_FABRIC))
-		rc = nam__served_commit(txn, true); /* SUSPENDS */
-	return !nam_err_is(rc, NAM_E_FABRIC);
+	if (nam_err_is(rc, NAM_E_FABRIC))
+		return false;
+	return txn->records->options.commit == NAM_RECORDS_ONESIDED ||
+		nam__served_commit(txn, true) == 0; /* SUSPENDS */
 }
 
 /* Moved, or something newer was there: in both cases it is known to have been the latest. */

@@ -253,7 +253,7 @@ kind_check(struct nam_worker *worker, const struct nam_records *records, bool ta
 		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made "
 			"for tables: name another one", records->name);
 	return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
-		"tables: open these", records->name);
+		"tables: open these (namctl table list)", records->name);
 }
 
 int

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_verify.c -- whether every row has its entries, and how many there are of both. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,13 +19,35 @@ struct verify {
 	uint64_t violations;
 };
 
-static void
-tell(struct verify *verify, const struct nam__seen *record, const char *column, int rc)
+/* A primary key as people can read it; no more of it than there is room for. */
+static const char *
+key_text(const uint8_t *key, uint32_t bytes, char *ret_text, size_t size)
 {
-	char text[256];
+	size_t used = 0;
+	bool plain = true;
 
-	(void)snprintf(text, sizeof(text), "the row whose head is at %" PRIx64 ", of transaction "
-		"%" PRIu64 ", has no entry in the index of column '%s'%s", record->head,
+	for (uint32_t i = 0; i < bytes; i++)
+		plain &= isgraph(key[i]) != 0;
+	if (plain) {
+		(void)snprintf(ret_text, size, "'%.*s'", (int)bytes, (const char *)key);
+		return ret_text;
+	}
+	used += (size_t)snprintf(ret_text, size, "0x");
+	for (uint32_t i = 0; i < bytes && used + 2 < size; i++)
+		used += (size_t)snprintf(ret_text + used, size - used, "%02x", key[i]);
+	return ret_text;
+}
+
+static void
+tell(struct verify *verify, const struct nam__seen *record, const uint8_t *record_key,
+	const char *column, int rc)
+{
+	char text[256], key[80];
+
+	(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %" PRIu64
+		", has no entry in the index of column '%s'%s",
+		key_text(record_key + NAM__TABLE_NUMBER_BYTES,
+			record->key_bytes - NAM__TABLE_NUMBER_BYTES, key, sizeof(key)),
 		record->timestamp, column, rc ? "" : ", but another has it");
 	verify->violations++;
 	if (verify->violation)
@@ -58,7 +81,7 @@ row_verify(struct verify *verify, const struct nam__view *view,
 		if (rc && rc != -NAM_E_NOTFOUND)
 			return rc;
 		if (rc || head != record->head)
-			tell(verify, record, schema->columns[index->column], rc);
+			tell(verify, record, key, schema->columns[index->column], rc);
 	}
 	return 0;
 }
