@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table_attack_test.c -- what tables do where it is least convenient. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/compute_internal.h"
+#include "lib/index_fixture.h"
+#include "txn/table.h"
+
+#define MIB (1ull << 20)
+#define CACHE_BYTES (4 * MIB)
+
+static const struct nam_table_schema schema = {
+	.columns = { "name", "place" }, .columns_count = 2,
+	.indexes = { { 1, 4 } }, .indexes_count = 1,
+};
+
+static struct local_cluster *cluster;
+static struct member me;
+static struct nam_table_rows *rows;
+
+static struct nam_bytes
+bytes_of(const char *text)
+{
+	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
+}
+
+static struct nam_table *
+table_open(const struct member *who, const char *name)
+{
+	struct nam_table *table;
+
+	if (nam_table_open(who->worker, name, CACHE_BYTES, &table))
+		fail_msg("open: %s", nam_worker_diag(who->worker));
+	return table;
+}
+
+static int
+start(void **state)
+{
+	(void)state;
+	cluster = local_cluster_start(3, 64 * MIB, 32 * MIB);
+	me = member_join(cluster, "me", 5000);
+	rows = nam_table_rows_new();
+	return rows ? 0 : -1;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	nam_table_rows_free(rows);
+	member_leave(&me);
+	local_cluster_stop(cluster);
+	return 0;
+}
+
+static void
+put(struct nam_table *table, const char *key, const char *place)
+{
+	struct nam_bytes columns[2] = { bytes_of(key), bytes_of(place) };
+
+	if (nam_table_put(me.worker, table, bytes_of(key), columns))
+		fail_msg("put: %s", nam_worker_diag(me.worker));
+}
+
+static const char *
+scanned(struct nam_table *table, const struct nam_table_range *range)
+{
+	static char text[4096];
+	size_t used = 0;
+	int rc = nam_table_scan(me.worker, table, range, rows);
+
+	if (rc)
+		fail_msg("scan: %s %s", nam_err_name(rc), nam_worker_diag(me.worker));
+	text[0] = '\0';
+	for (uint32_t i = 0; i < nam_table_rows_count(rows); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s ",
+			(int)nam_table_rows_at(rows, i)->key.bytes,
+			(const char *)nam_table_rows_at(rows, i)->key.data);
+	return text;
+}
+
+/* Rows whose values begin alike: the first ones are not those whose versions lie lowest. */
+static void
+scan__limit_among_values_that_begin_alike__THE_FIRST(void **state)
+{
+	struct nam_table_range range = { .column = 1, .limit = 3 };
+	struct nam_table *table;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "alike", &schema), 0);
+	table = table_open(&me, "alike");
+	for (unsigned i = 0; i < 20; i++) {
+		char key[16], place[24];
+
+		(void)snprintf(key, sizeof(key), "%02u", 19 - i);
+		(void)snprintf(place, sizeof(place), "place%02u", 19 - i);
+		put(table, key, place);
+	}
+	assert_string_equal(scanned(table, &range), "00 01 02 ");
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "alike"), 0);
+}
+
+static void
+scan__limit_among_equal_values__THE_FIRST_KEYS(void **state)
+{
+	struct nam_table_range range = { .column = 1, .limit = 3 };
+	struct nam_table *table;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "equal", &schema), 0);
+	table = table_open(&me, "equal");
+	for (unsigned i = 0; i < 20; i++) {
+		char key[16];
+
+		(void)snprintf(key, sizeof(key), "%02u", 19 - i);
+		put(table, key, "x");
+	}
+	assert_string_equal(scanned(table, &range), "00 01 02 ");
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "equal"), 0);
+}
+
+/* Each row of the range was written with 31 that are none. */
+static void
+scan__many_siblings_outside_of_the_range__ROWS(void **state)
+{
+	struct nam_table_range range = { .column = 1, .low = { "in", 2 }, .high = { "in", 2 } };
+	struct nam_table_write writes[32];
+	struct nam_bytes columns[32][2];
+	char keys[32][16];
+	struct nam_table *table;
+	int rc;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "many", &schema), 0);
+	table = table_open(&me, "many");
+	for (unsigned i = 0; i < 400; i++) {
+		for (unsigned k = 0; k < 32; k++) {
+			(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u", i, k);
+			columns[k][0] = bytes_of(keys[k]);
+			columns[k][1] = bytes_of(k ? "out" : "in");
+			writes[k] = (struct nam_table_write){ table, bytes_of(keys[k]),
+				columns[k] };
+		}
+		if (nam_table_write(me.worker, writes, 32, NULL))
+			fail_msg("write: %s", nam_worker_diag(me.worker));
+	}
+	rc = nam_table_scan(me.worker, table, &range, rows);
+	if (rc)
+		fail_msg("scan: %s", nam_err_name(rc));
+	assert_int_equal(nam_table_rows_count(rows), 400);
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "many"), 0);
+}
+
+/* What another store's tables have replaced is not waited for. */
+static void
+close__another_store_has_something_left__AT_ONCE(void **state)
+{
+	struct nam_table *a, *b;
+	uint64_t reusable, since_ns;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "a", &schema), 0);
+	assert_int_equal(nam_table_create(me.worker, "b", &schema), 0);
+	a = table_open(&me, "a");
+	b = table_open(&me, "b");
+	put(b, "k", "x");
+	put(b, "k", "y");
+	put(a, "k", "x");
+	put(a, "k", "y");
+	(void)reusable;
+	since_ns = nam_now_ns();
+	assert_int_equal(nam_table_settle(me.worker, a), 0);
+	print_message("settle: %u ms\n", (unsigned)((nam_now_ns() - since_ns) / 1000000));
+	assert_in_range((nam_now_ns() - since_ns) / 1000000, 0, 1500);
+	nam_table_close(me.worker, a);
+	nam_table_close(me.worker, b);
+	assert_int_equal(nam_table_drop(me.worker, "a"), 0);
+	assert_int_equal(nam_table_drop(me.worker, "b"), 0);
+}
+
+/* Somebody forgot a handle of a table that was dropped and made anew. */
+static void
+open__made_anew_while_an_old_handle_is_open__THE_NEW_ONE(void **state)
+{
+	struct nam_table_get get = { .key = { "k", 1 } };
+	struct nam_table *old, *table;
+	struct member other = member_join(cluster, "other", 5000);
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "anew", &schema), 0);
+	old = table_open(&me, "anew");
+	put(old, "k", "old");
+	assert_int_equal(nam_table_drop(other.worker, "anew"), 0);
+	assert_int_equal(nam_table_create(other.worker, "anew", &schema), 0);
+	table = table_open(&me, "anew");
+	put(table, "k", "new");
+	get.table = table_open(&other, "anew");
+	assert_int_equal(nam_table_read(other.worker, &get, 1, rows), 0);
+	assert_non_null(get.columns);
+	assert_memory_equal(get.columns[1].data, "new", 3);
+	nam_table_close(other.worker, get.table);
+	nam_table_close(me.worker, table);
+	nam_table_close(me.worker, old);
+	assert_int_equal(nam_table_drop(me.worker, "anew"), 0);
+	member_leave(&other);
+}
+
+/* The store of a table is its own. */
+static void
+create__in_a_store_that_is_another_tables_own__REFUSED(void **state)
+{
+	struct nam_table_schema guest = schema;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "host", &schema), 0);
+	guest.store = "host.rows";
+	assert_int_not_equal(nam_table_create(me.worker, "guest", &guest), 0);
+	assert_int_equal(nam_table_drop(me.worker, "host"), 0);
+}
+
+/* ---- several at once ------------------------------------------------------------------------- */
+
+#define FIBERS 8u
+#define KEYS 8u
+
+static struct nam_table *crowd_table;
+static unsigned crowd_writes, crowd_failed;
+
+static void
+crowd_writer(void *arg)
+{
+	struct nam_worker *worker = arg;
+	struct nam_bytes columns[2] = { { "n", 1 }, { "0", 1 } };
+	static _Atomic unsigned number;
+	char keys[KEYS][4];
+
+	for (unsigned i = 0; i < crowd_writes; i++) {
+		struct nam_table_write writes[KEYS];
+		unsigned n = atomic_fetch_add(&number, 1), from = n % KEYS;
+		char value[16];
+
+		(void)snprintf(value, sizeof(value), "%u", n);
+		columns[1] = bytes_of(value);
+		for (unsigned k = 0; k < KEYS; k++) {
+			(void)snprintf(keys[k], sizeof(keys[k]), "k%u", (from + k * 3) % KEYS);
+			writes[k] = (struct nam_table_write){ crowd_table, bytes_of(keys[k]),
+				columns };
+		}
+		if (nam_table_write(worker, writes, 2 + n % (KEYS - 1), NULL))
+			crowd_failed++;
+	}
+}
+
+static void
+crowd_reader(void *arg)
+{
+	struct nam_worker *worker = arg;
+	struct nam_table_rows *mine = nam_table_rows_new();
+	const struct nam_table_range range = { .column = 1 };
+
+	for (unsigned i = 0; i < crowd_writes; i++) {
+		if (nam_table_scan(worker, crowd_table, &range, mine) ||
+			nam_table_rows_count(mine) > KEYS)
+			crowd_failed++;
+	}
+	nam_table_rows_free(mine);
+}
+
+static void *
+crowd_thread(void *arg)
+{
+	struct nam_worker *worker = arg;
+	int rc;
+
+	for (unsigned i = 0; i < FIBERS; i++)
+		if (nam_worker_spawn(worker, crowd_writer, worker))
+			crowd_failed++;
+	nam_worker_run(worker);
+	rc = nam_table_settle(worker, crowd_table);
+	crowd_failed += rc != 0;
+	return NULL;
+}
+
+static void *
+reader_thread(void *arg)
+{
+	struct nam_worker *worker = arg;
+
+	if (nam_worker_spawn(worker, crowd_reader, worker))
+		crowd_failed++;
+	nam_worker_run(worker);
+	return NULL;
+}
+
+/* Two workers of one client write the same rows, and another reads; nobody dies. */
+static void
+write__workers_that_meet__NOTHING_IS_LOST(void **state)
+{
+	struct nam_worker *workers[3];
+	struct nam_table_stat stat;
+	uint64_t violations, before;
+	pthread_t threads[3];
+
+	(void)state;
+	crowd_writes = 400;
+	assert_int_equal(nam_table_create(me.worker, "crowd", &schema), 0);
+	crowd_table = table_open(&me, "crowd");
+	before = nam_client_blocks_lost(me.client);
+	for (unsigned i = 0; i < 3; i++)
+		workers[i] = test_worker(me.client);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? crowd_thread :
+			reader_thread, workers[i]), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	print_message("reader has %llu bytes in limbo\n",
+		(unsigned long long)nam__limbo_bytes(workers[2]));
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(nam_table_settle(workers[i], crowd_table), 0);
+	print_message("failed %u, lost %llu\n", crowd_failed,
+		(unsigned long long)(nam_client_blocks_lost(me.client) - before));
+	for (unsigned i = 0; i < 3; i++)
+		nam_worker_close(workers[i]);
+	assert_int_equal(nam_table_verify(me.worker, crowd_table, NULL, NULL, &stat, &violations),
+		0);
+	print_message("rows %llu, entries %llu, stale %llu, lost %llu\n",
+		(unsigned long long)stat.rows, (unsigned long long)stat.entries,
+		(unsigned long long)stat.stale,
+		(unsigned long long)(nam_client_blocks_lost(me.client) - before));
+	nam_table_close(me.worker, crowd_table);
+	assert_int_equal(nam_table_drop(me.worker, "crowd"), 0);
+	assert_int_equal(violations, 0);
+	assert_int_equal(stat.stale, 0);
+	assert_int_equal(nam_client_blocks_lost(me.client) - before, 0);
+}
+
+static _Atomic bool handles_done;
+
+static void
+handles_writer(void *arg)
+{
+	struct nam_worker *worker = arg;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		struct nam_bytes columns[2] = { { "n", 1 }, { i % 2 ? "a" : "b", 1 } };
+
+		if (nam_table_put(worker, crowd_table, (struct nam_bytes){ "k", 1 }, columns))
+			crowd_failed++;
+		if (i % 16 == 0) {
+			int rc = nam_table_settle(worker, crowd_table);
+
+			crowd_failed += rc != 0;
+		}
+	}
+	atomic_store(&handles_done, true);
+}
+
+static void *
+handles_thread(void *arg)
+{
+	handles_writer(arg);
+	return NULL;
+}
+
+/* One thread writes with one handle, another opens and closes a handle of its own. */
+static void
+close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED(void **state)
+{
+	struct nam_worker *worker;
+	pthread_t thread;
+	unsigned times = 0;
+
+	(void)state;
+	crowd_failed = 0;
+	assert_int_equal(nam_table_create(me.worker, "handles", &schema), 0);
+	crowd_table = table_open(&me, "handles");
+	worker = test_worker(me.client);
+	assert_int_equal(pthread_create(&thread, NULL, handles_thread, worker), 0);
+	for (; !atomic_load(&handles_done); times++)
+		nam_table_close(me.worker, table_open(&me, "handles"));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print_message("%u handles, %u failed\n", times, crowd_failed);
+	nam_worker_close(worker);
+	nam_table_close(me.worker, crowd_table);
+	assert_int_equal(nam_table_drop(me.worker, "handles"), 0);
+	assert_int_equal(crowd_failed, 0);
+}
+
+/* A small limit and many entries that are none of the range. */
+static void
+scan__small_limit_and_many_that_begin_alike__SOON(void **state)
+{
+	struct nam_table_range range = { .column = 1, .limit = 1, .low = { "place99999", 10 } };
+	struct nam_table_write writes[32];
+	struct nam_bytes columns[32][2];
+	char keys[32][16], places[32][16];
+	struct nam_table *table;
+	uint64_t since_ns;
+	int rc;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "soon", &schema), 0);
+	table = table_open(&me, "soon");
+	for (unsigned n = 1; n <= 2; n++) {
+		for (unsigned i = 0; i < 250; i++) {
+			for (unsigned k = 0; k < 32; k++) {
+				(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u.%u", n, i, k);
+				(void)snprintf(places[k], sizeof(places[k]), "place%u", i);
+				columns[k][0] = bytes_of(keys[k]);
+				columns[k][1] = bytes_of(places[k]);
+				writes[k] = (struct nam_table_write){ table, bytes_of(keys[k]),
+					columns[k] };
+			}
+			if (nam_table_write(me.worker, writes, 32, NULL))
+				fail_msg("write: %s", nam_worker_diag(me.worker));
+		}
+		since_ns = nam_now_ns();
+		rc = nam_table_scan(me.worker, table, &range, rows);
+		print_message("%u rows: rc %d, %u found, %u ms\n", n * 8000, rc,
+			nam_table_rows_count(rows), (unsigned)((nam_now_ns() - since_ns) / 1000000));
+		range.limit = 0;
+		since_ns = nam_now_ns();
+		rc = nam_table_scan(me.worker, table, &range, rows);
+		print_message("without a limit: rc %d, %u ms\n", rc,
+			(unsigned)((nam_now_ns() - since_ns) / 1000000));
+		range.limit = 1;
+	}
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "soon"), 0);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(scan__limit_among_values_that_begin_alike__THE_FIRST),
+		cmocka_unit_test(scan__limit_among_equal_values__THE_FIRST_KEYS),
+		cmocka_unit_test(scan__many_siblings_outside_of_the_range__ROWS),
+		cmocka_unit_test(close__another_store_has_something_left__AT_ONCE),
+		cmocka_unit_test(open__made_anew_while_an_old_handle_is_open__THE_NEW_ONE),
+		cmocka_unit_test(create__in_a_store_that_is_another_tables_own__REFUSED),
+		cmocka_unit_test(write__workers_that_meet__NOTHING_IS_LOST),
+		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
+		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__SOON),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, start, stop);
+}
