@@ -10,7 +10,7 @@
 #define TOGETHER_MAX 16u		/* records of a batch: a head and a version each */
 #define TOGETHER_BYTES (256u << 10)	/* of versions, if there are several */
 #define ARENA_MOST (1ull << 30)
-#define READS_FREE 4096u		/* versions READ, beyond 16 for each that was named */
+#define READS_FREE 4096u		/* versions READ, beyond 16 for each record */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -158,6 +158,7 @@ add(struct nam__view *view, const struct nam__seen *record)
 		rc = map_add(&view->by_head, record->head, view->found_count);
 	if (rc)
 		return rc;
+	view->reads_most += 16;
 	view->found[view->found_count] = *record;
 	return view->found_count++;
 }
@@ -167,11 +168,9 @@ nam__view_name(struct nam__view *view, uint64_t head, uint64_t at)
 {
 	struct nam__seen *known = nam__view_find(view, head);
 
-	if (!known) {
-		view->reads_most += 16;
+	if (!known)
 		return add(view, &(struct nam__seen){ .head = head, .at = at, .named = true,
 			.state = NAM__SEEN_HEAD });
-	}
 	known->named = true;
 	if (known->state == NAM__SEEN_NOWHERE)
 		known->state = NAM__SEEN_HEAD;
