@@ -571,6 +571,9 @@ void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_g
 	uint32_t stride);
 /* One of this owner's; false: there is none. */
 bool nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at);
+/* One that was taken, for another time. */
+void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 /* Note that a remote block was given up. */
 void nam__block_leaked(struct nam_client *client, uint32_t stride);

@@ -513,6 +513,24 @@ nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *
 	return false;
 }
 
+void
+nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride)
+{
+	const struct retired block = { at.raw, 0, owner, stride };
+	struct nam__limbo *limbo = worker->limbo;
+	uint32_t last = limbo->kept_count;
+	struct retired first;
+
+	limbo_keep(worker, limbo, &block);
+	if (limbo->kept_count == last)
+		return;
+	/* The last is taken first: it would be met before all others again. */
+	first = limbo->kept[0];
+	limbo->kept[0] = limbo->kept[last];
+	limbo->kept[last] = first;
+}
+
 /* Move blocks that nobody can see any more into the stock, or to their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)

@@ -56,9 +56,14 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 			version->key_bytes));
 	if (table)
 		rc = entries_delete(worker, table, version, at); /* SUSPENDS */
-	/* Of a table that is not open here, or where it failed, entries may still lead there. */
+	/*
+	 * Of a table that is not open here, or where it failed, entries may still lead there.  A
+	 * lock that somebody alive stands still with is free another time.
+	 */
 	if (table && !rc)
 		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);
+	else if (rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_RESTART_TORN || rc == -ENOMEM)
+		nam__limbo_give_back(worker, store->records, at, stride);
 	else
 		nam__block_leaked(worker->client, stride);
 	nam_buffer_give(worker, version, bytes);
