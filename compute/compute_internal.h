@@ -574,6 +574,8 @@ bool nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_ga
 /* One that was taken, for another time. */
 void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);
+/* Whether any is to be taken now, or will be. */
+bool nam__limbo_has(const struct nam_worker *worker, const void *owner);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 /* Note that a remote block was given up. */
 void nam__block_leaked(struct nam_client *client, uint32_t stride);

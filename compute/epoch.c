@@ -627,6 +627,20 @@ nam__limbo_bytes(const struct nam_worker *worker)
 	return bytes;
 }
 
+bool
+nam__limbo_has(const struct nam_worker *worker, const void *owner)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+
+	for (uint32_t i = 0; limbo && i < limbo->count; i++)
+		if (limbo->blocks[i].owner == owner)
+			return true;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
+		if (limbo->kept[i].owner == owner)
+			return true;
+	return false;
+}
+
 uint64_t
 nam_client_blocks_lost(const struct nam_client *client)
 {

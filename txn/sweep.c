@@ -94,7 +94,8 @@ nam_table_settle(struct nam_worker *worker, struct nam_table *table)
 		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 		if (!rc)
 			rc = nam__table_sweep(worker, table->store, UINT32_MAX); /* SUSPENDS */
-		if (rc < 0 || !nam__limbo_bytes(worker) || nam_now_ns() >= deadline_ns)
+		if (rc < 0 || !nam__limbo_has(worker, table->store->records) ||
+			nam_now_ns() >= deadline_ns)
 			return rc < 0 ? rc : 0;
 		nam__pause_await(worker, SETTLE_PAUSE_NS); /* SUSPENDS */
 	}
