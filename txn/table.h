@@ -241,7 +241,8 @@ struct nam_table_row {
  * Cost:	that of nam_cursor_next() for as many entries as there are rows and versions lately
  *		replaced; 1 round trip for each 16 of them, 2 where the version has been replaced;
  *		1 for each 16 records that were written together with one of these rows, and are
- *		no rows of the range.
+ *		no rows of the range.  With a limit all rows are read whose values begin, as far as
+ *		the index has them, like that of the last one, and up to as many again.
  * Source:	ours: txn/README.md, "Tables".
  */
 NAM_FIBER_FN int nam_table_scan(struct nam_worker *worker, struct nam_table *table,

@@ -110,7 +110,10 @@ struct scan {
 	uint8_t keys[ENTRIES_MAX * NAM_KEY_BYTES_MAX];
 };
 
-/* Whether it is wanted, and all that come before it are here. */
+/*
+ * Whether it is wanted, and all that come before it are here.  Entries of values that begin alike
+ * are in the order of addresses, so none of these is known to be the first before all are here.
+ */
 static bool
 is_in_range(const struct scan *scan, const struct nam__seen *record,
 	const struct nam_bytes *columns)
@@ -125,7 +128,7 @@ is_in_range(const struct scan *scan, const struct nam__seen *record,
 	if (scan->exhausted)
 		return true;
 	nam__entry_key(scan->index, value, record->at, key);
-	return memcmp(key, scan->upto, scan->index->bytes + NAM__ENTRY_AT_BYTES) <= 0;
+	return memcmp(key, scan->upto, scan->index->bytes) < 0;
 }
 
 static uint32_t
@@ -297,7 +300,10 @@ gets_find(struct scan *scan, uint64_t *heads)
 NAM_FIBER_FN static int
 scan_run(struct scan *scan)
 {
+	const uint32_t limit = scan->range->limit;
 	uint64_t heads[NAM_TABLE_WRITES_MAX];
+	/* One more tells that the value of the last is over. */
+	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0;
 	int rc = gets_name(scan, heads); /* SUSPENDS */
 
 	if (!rc)
@@ -305,15 +311,15 @@ scan_run(struct scan *scan)
 	if (rc)
 		return rc;
 	do {
-		uint32_t limit = scan->range->limit;
-
-		rc = entries_take(scan, limit); /* SUSPENDS */
+		rc = entries_take(scan, wanted); /* SUSPENDS */
 		if (rc)
 			break;
 		nam__op_begin(scan->worker, NAM_OP_TABLE_SCAN);
 		rc = nam__view_whole(&scan->rows->view); /* SUSPENDS */
 		nam__op_end(scan->worker);
-	} while (!rc && !scan->exhausted && count_in_range(scan) < scan->range->limit);
+		/* Each time all are looked at again. */
+		wanted = wanted < UINT32_MAX / 2 ? 2 * wanted : 0;
+	} while (!rc && !scan->exhausted && count_in_range(scan) < limit);
 	nam_cursor_close(scan->cursor); /* SUSPENDS */
 	gets_find(scan, heads);
 	return rc ? rc : rows_fill(scan, heads);
