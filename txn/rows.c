@@ -96,6 +96,8 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 	table = store->tables;
 	while (table && table->number != number)
 		table = table->next;
+	if (table)
+		table->users++;
 	pthread_mutex_unlock(&client->mutex);
 	return table;
 }

@@ -31,6 +31,7 @@ struct nam__table_store {
 struct nam_table {
 	struct nam_table *next;			/* of the store */
 	struct nam__table_store *store;
+	uint32_t users;				/* its handle, and sweeps; under the same mutex */
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam_gaddr superblock;
 	uint64_t number;
@@ -62,7 +63,9 @@ void nam__entry_key(const struct nam_table_index *index, const struct nam_bytes 
 
 int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
 
-/* The open table of that number, or NULL. */
+/* The open table of that number, which stays until it is left, if it is closed; or NULL. */
 struct nam_table *nam__store_table(struct nam__table_store *store, uint64_t number);
+/* table.c: the last one frees it. */
+void nam__table_leave(struct nam_client *client, struct nam_table *table);
 
 #endif /* NAM_TXN_ROWS_INTERNAL_H */

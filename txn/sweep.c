@@ -66,6 +66,8 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 		nam__limbo_give_back(worker, store->records, at, stride);
 	else
 		nam__block_leaked(worker->client, stride);
+	if (table)
+		nam__table_leave(worker->client, table);
 	nam_buffer_give(worker, version, bytes);
 	return rc;
 }

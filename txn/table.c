@@ -323,6 +323,7 @@ store_share(struct nam_client *client, struct nam_table *table)
 	if (!store)
 		return NULL;
 	store->users++;
+	table->users = 1;
 	table->store = store;
 	table->next = store->tables;
 	store->tables = table;
@@ -368,17 +369,26 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	return other ? 0 : -NAM_E_REMOTE_CORRUPT;
 }
 
+/* Who looks for the table does not find it any more. */
 static void
-store_leave(struct nam_client *client, struct nam_table *table)
+store_unlink(struct nam_client *client, struct nam_table *table)
 {
-	struct nam__table_store *store = table->store, **link = &client->table_stores;
 	struct nam_table **place;
+
+	pthread_mutex_lock(&client->mutex);
+	for (place = &table->store->tables; *place != table; place = &(*place)->next)
+		continue;
+	*place = table->next;
+	pthread_mutex_unlock(&client->mutex);
+}
+
+static void
+store_leave(struct nam_client *client, struct nam__table_store *store)
+{
+	struct nam__table_store **link = &client->table_stores;
 	bool last;
 
 	pthread_mutex_lock(&client->mutex);
-	for (place = &store->tables; *place != table; place = &(*place)->next)
-		continue;
-	*place = table->next;
 	last = --store->users == 0;
 	while (last && *link != store)
 		link = &(*link)->next;
@@ -413,8 +423,20 @@ table_free(struct nam_client *client, struct nam_table *table)
 	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
 		nam_index_close(table->indexes[i]);
 	if (table->store)
-		store_leave(client, table);
+		store_leave(client, table->store);
 	free(table);
+}
+
+void
+nam__table_leave(struct nam_client *client, struct nam_table *table)
+{
+	bool last;
+
+	pthread_mutex_lock(&client->mutex);
+	last = --table->users == 0;
+	pthread_mutex_unlock(&client->mutex);
+	if (last)
+		table_free(client, table);
 }
 
 int
@@ -457,7 +479,9 @@ nam_table_close(struct nam_worker *worker, struct nam_table *table)
 		return;
 	rc = nam_table_settle(worker, table); /* SUSPENDS */
 	(void)rc;		/* what could not be taken away is counted as lost */
-	table_free(worker->client, table);
+	/* Who writes other tables of the store may be about to take entries of this one away. */
+	store_unlink(worker->client, table);
+	nam__table_leave(worker->client, table);
 }
 
 const struct nam_table_schema *
