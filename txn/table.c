@@ -312,13 +312,13 @@ schema_fill(struct nam_table *table, const struct nam_table_superblock *superblo
 			superblock->indexes[i].bytes };
 }
 
-/* The store of that name, if a table of it is open. */
+/* The store with that number, if a table of it is open.  A name may be another store's by now. */
 static struct nam__table_store *
-store_share(struct nam_client *client, struct nam_table *table)
+store_share(struct nam_client *client, struct nam_table *table, uint64_t number)
 {
 	struct nam__table_store *store = client->table_stores;
 
-	while (store && strcmp(store->records->name, table->store_name) != 0)
+	while (store && store->records->store != number)
 		store = store->next;
 	if (!store)
 		return NULL;
@@ -335,13 +335,9 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 {
 	struct nam_client *client = worker->client;
 	struct nam__table_store *store, *other;
+	uint64_t number;
 	int rc;
 
-	pthread_mutex_lock(&client->mutex);
-	store = store_share(client, table);
-	pthread_mutex_unlock(&client->mutex);
-	if (store)
-		return 0;
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
@@ -352,13 +348,13 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 		return rc;
 	}
 	store->records->tables = store;
-	/* Another fiber or thread may have done the same meanwhile. */
+	number = store->records->store;
 	pthread_mutex_lock(&client->mutex);
-	other = store_share(client, table);
+	other = store_share(client, table, number);
 	if (!other) {
 		store->next = client->table_stores;
 		client->table_stores = store;
-		other = store_share(client, table);
+		other = store_share(client, table, number);
 		store = NULL;
 	}
 	pthread_mutex_unlock(&client->mutex);
