@@ -15,6 +15,7 @@
 #include "rows_internal.h"
 
 #define INDEX_BYTES_DEFAULT 16u
+#define OWN_STORE ".rows"		/* behind the table's name */
 
 _Static_assert(NAM_TABLE_NAME_BYTES_MAX + NAM_TABLE_COLUMN_NAME_BYTES_MAX + sizeof(".by.") <=
 	NAM_INDEX_NAME_BYTES, "names of indexes fit");
@@ -89,6 +90,22 @@ indexes_check(struct nam_worker *worker, const struct nam_table_schema *schema)
 	return 0;
 }
 
+/* "<table>.rows" would go with that table. */
+static int
+store_check(struct nam_worker *worker, const char *store)
+{
+	const size_t own_bytes = strlen(OWN_STORE);
+	size_t length = store ? strlen(store) : 0;
+
+	if (length > NAM_RECORDS_NAME_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "the name of a record store has up to "
+			"%u bytes", NAM_RECORDS_NAME_BYTES_MAX);
+	if (length >= own_bytes && strcmp(store + length - own_bytes, OWN_STORE) == 0)
+		return nam_diag_set(&worker->diag, -EINVAL, "'%s' is the name of a table's own "
+			"record store: make all tables in one of another name", store);
+	return 0;
+}
+
 static uint64_t
 superblock_hash(const struct nam_table_superblock *superblock, uint64_t at)
 {
@@ -113,7 +130,7 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 	if (schema->store)
 		(void)snprintf(superblock->store, sizeof(superblock->store), "%s", schema->store);
 	else
-		(void)snprintf(superblock->store, sizeof(superblock->store), "%s.rows", name);
+		(void)snprintf(superblock->store, sizeof(superblock->store), "%s" OWN_STORE, name);
 	for (uint32_t i = 0; i < schema->columns_count; i++)
 		memcpy(superblock->columns[i], schema->columns[i], strlen(schema->columns[i]));
 	for (uint32_t i = 0; i < schema->indexes_count; i++) {
@@ -241,9 +258,8 @@ nam_table_create(struct nam_worker *worker, const char *name,
 		rc = columns_check(worker, schema);
 	if (!rc)
 		rc = indexes_check(worker, schema);
-	if (!rc && schema->store && strlen(schema->store) > NAM_RECORDS_NAME_BYTES_MAX)
-		rc = nam_diag_set(&worker->diag, -EINVAL, "the name of a record store has up to "
-			"%u bytes", NAM_RECORDS_NAME_BYTES_MAX);
+	if (!rc)
+		rc = store_check(worker, schema->store);
 	if (rc)
 		return rc;
 	superblock = nam_buffer_take(worker, sizeof(*superblock));

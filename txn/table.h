@@ -52,7 +52,8 @@ struct nam_table_schema {
 	struct nam_table_index indexes[NAM_TABLE_INDEXES_MAX];	/* no column twice */
 	/*
 	 * Name of the record store; NULL: one of the table's own, "<table>.rows".  Tables that are
-	 * to be written together name the same one, which the first of them makes.
+	 * to be written together name the same one, which the first of them makes, and which does
+	 * not end like that.
 	 */
 	const char *store;
 };
