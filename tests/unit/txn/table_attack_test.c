@@ -233,6 +233,114 @@ create__in_a_store_that_is_another_tables_own__REFUSED(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "host"), 0);
 }
 
+/* ---- limits, no room ------------------------------------------------------------------------- */
+
+/* 32 rows of 16 indexes, keys of 247 bytes, columns without a byte and longer than the index. */
+static void
+write__as_much_as_there_may_be__ROWS(void **state)
+{
+	struct nam_table_schema wide = { .columns_count = 32, .indexes_count = 16 };
+	static char names[32][28], keys[32][NAM_TABLE_KEY_BYTES_MAX], value[100];
+	struct nam_table_write writes[32];
+	struct nam_bytes columns[32];
+	struct nam_table_get gets[32];
+	struct nam_table_stat stat;
+	struct nam_table_range range = { .gets = gets, .gets_count = 32 };
+	struct nam_table *table;
+	uint64_t violations;
+
+	(void)state;
+	memset(value, 0xff, sizeof(value));
+	for (unsigned i = 0; i < 32; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "column-with-a-long-name--%02u", i % 32);
+		wide.columns[i] = names[i];
+		memset(keys[i], 0xff, sizeof(keys[i]));
+		keys[i][246] = (char)i;
+		columns[i] = (struct nam_bytes){ value, i % 2 ? 0 : sizeof(value) };
+	}
+	for (unsigned i = 0; i < 16; i++)
+		wide.indexes[i] = (struct nam_table_index){ i, 56 };
+	assert_int_equal(nam_table_create(me.worker, "wide", &wide), 0);
+	table = table_open(&me, "wide");
+	for (unsigned i = 0; i < 32; i++) {
+		writes[i] = (struct nam_table_write){ table, { keys[i], 247 }, columns };
+		gets[i] = (struct nam_table_get){ .table = table, .key = { keys[i], 247 } };
+	}
+	for (unsigned n = 0; n < 40; n++)
+		if (nam_table_write(me.worker, writes, 32, NULL))
+			fail_msg("write: %s", nam_worker_diag(me.worker));
+	for (unsigned i = 0; i < 16; i++) {
+		range.column = i;
+		range.low = range.high = columns[i];
+		assert_int_equal(nam_table_scan(me.worker, table, &range, rows), 0);
+		assert_int_equal(nam_table_rows_count(rows), 32);
+		for (unsigned k = 0; k < 32; k++) {
+			assert_memory_equal(nam_table_rows_at(rows, k)->key.data, keys[k], 247);
+			assert_non_null(gets[k].columns);
+		}
+	}
+	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_int_equal(nam_table_verify(me.worker, table, NULL, NULL, &stat, &violations), 0);
+	assert_int_equal(violations, 0);
+	assert_int_equal(stat.stale, 0);
+	assert_int_equal(stat.entries, 32 * 16);
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "wide"), 0);
+}
+
+/* Until there is no room; then nothing is left of what failed, and who deletes can write again. */
+static void
+write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
+{
+	static uint8_t large[900000];
+	struct nam_bytes columns[2] = { { large, sizeof(large) }, { "in", 2 } };
+	struct nam_table_write writes[8];
+	struct nam_table_stat stat;
+	char keys[8][16];
+	struct nam_table *table;
+	uint64_t violations, before = nam_client_blocks_lost(me.client);
+	unsigned written = 0, n;
+	int rc = 0;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "full", &schema), 0);
+	table = table_open(&me, "full");
+	for (n = 0; n < 100 && !rc; n++) {
+		for (unsigned k = 0; k < 8; k++) {
+			(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u", n, k);
+			writes[k] = (struct nam_table_write){ table, bytes_of(keys[k]), columns };
+		}
+		rc = nam_table_write(me.worker, writes, 8, NULL);
+		written += rc ? 0 : 8;
+	}
+	print_message("%u rows, then %s: %s\n", written, nam_err_name(rc),
+		nam_worker_diag(me.worker));
+	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	assert_int_equal(nam_table_verify(me.worker, table, NULL, NULL, &stat, &violations), 0);
+	assert_int_equal(stat.rows, written);
+	assert_int_equal(stat.entries, written);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < written; i++) {
+			(void)snprintf(keys[0], sizeof(keys[0]), "%u.%u", i / 8, i % 8);
+			rc = nam_table_delete(me.worker, table, bytes_of(keys[0]));
+			if (rc)
+				fail_msg("delete %u: %s", i, nam_worker_diag(me.worker));
+			rc = nam_table_put(me.worker, table, bytes_of(keys[0]), columns);
+			if (rc)
+				fail_msg("put %u of round %u: %s %s", i, round, nam_err_name(rc),
+					nam_worker_diag(me.worker));
+		}
+	}
+	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_int_equal(nam_table_verify(me.worker, table, NULL, NULL, &stat, &violations), 0);
+	assert_int_equal(stat.rows, written);
+	assert_int_equal(stat.stale, 0);
+	assert_int_equal(violations, 0);
+	assert_int_equal(nam_client_blocks_lost(me.client) - before, 0);
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "full"), 0);
+}
+
 /* ---- several at once ------------------------------------------------------------------------- */
 
 #define FIBERS 8u
@@ -454,6 +562,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(close__another_store_has_something_left__AT_ONCE),
 		cmocka_unit_test(open__made_anew_while_an_old_handle_is_open__THE_NEW_ONE),
 		cmocka_unit_test(create__in_a_store_that_is_another_tables_own__REFUSED),
+		cmocka_unit_test(write__as_much_as_there_may_be__ROWS),
+		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
 		cmocka_unit_test(write__workers_that_meet__NOTHING_IS_LOST),
 		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
 		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__SOON),
