@@ -380,6 +380,7 @@ nam_table_scan(struct nam_worker *worker, struct nam_table *table,
 	if (rc)
 		return rc;
 	nam__view_reset(&rows->view, worker, table->store->records);
+	rows->count = 0;
 	epoch = nam__epoch_pin(worker);
 	rc = scan_run(&scan); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);

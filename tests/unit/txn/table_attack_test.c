@@ -552,6 +552,28 @@ scan__small_limit_and_many_that_begin_alike__SOON(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "soon"), 0);
 }
 
+/* What was read before is gone, and not to be looked at. */
+static void
+scan__that_fails__NO_ROWS(void **state)
+{
+	static uint8_t large[1000000];
+	struct nam_table_range range = { .column = 1 };
+	struct nam_bytes columns[2] = { { large, sizeof(large) }, { "in", 2 } };
+	struct nam_table *table;
+	struct nam_worker *worker = me.worker;
+
+	(void)state;
+	assert_int_equal(nam_table_create(worker, "fails", &schema), 0);
+	table = table_open(&me, "fails");
+	assert_int_equal(nam_table_put(worker, table, (struct nam_bytes){ "k", 1 }, columns), 0);
+	assert_int_equal(nam_table_scan(worker, table, &range, rows), 0);
+	assert_int_equal(nam_table_rows_count(rows), 1);
+	assert_int_equal(nam_table_drop(worker, "fails"), 0);
+	assert_int_not_equal(nam_table_scan(worker, table, &range, rows), 0);
+	assert_int_equal(nam_table_rows_count(rows), 0);
+	nam_table_close(worker, table);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -563,10 +585,12 @@ main(int argc, char **argv)
 		cmocka_unit_test(open__made_anew_while_an_old_handle_is_open__THE_NEW_ONE),
 		cmocka_unit_test(create__in_a_store_that_is_another_tables_own__REFUSED),
 		cmocka_unit_test(write__as_much_as_there_may_be__ROWS),
-		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
 		cmocka_unit_test(write__workers_that_meet__NOTHING_IS_LOST),
 		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
 		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__SOON),
+		cmocka_unit_test(scan__that_fails__NO_ROWS),
+		/* What is left of this cluster is of one size. */
+		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
 	};
 
 	if (argc > 1)
