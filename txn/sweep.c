@@ -36,6 +36,12 @@ entries_delete(struct nam_worker *worker, struct nam_table *table,
 	return rc;
 }
 
+static bool
+is_for_another_time(int rc)
+{
+	return rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_RESTART_TORN || rc == -ENOMEM;
+}
+
 NAM_FIBER_FN static int
 version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct nam_gaddr at)
 {
@@ -62,7 +68,7 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 	 */
 	if (table && !rc)
 		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);
-	else if (rc == -NAM_E_LOCK_TIMEOUT || rc == -NAM_E_RESTART_TORN || rc == -ENOMEM)
+	else if (is_for_another_time(rc))
 		nam__limbo_give_back(worker, store->records, at, stride);
 	else
 		nam__block_leaked(worker->client, stride);
@@ -96,7 +102,8 @@ nam_table_settle(struct nam_worker *worker, struct nam_table *table)
 		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 		if (!rc)
 			rc = nam__table_sweep(worker, table->store, UINT32_MAX); /* SUSPENDS */
-		if (rc < 0 || !nam__limbo_has(worker, table->store->records) ||
+		if ((rc < 0 && !is_for_another_time(rc)) ||
+			!nam__limbo_has(worker, table->store->records) ||
 			nam_now_ns() >= deadline_ns)
 			return rc < 0 ? rc : 0;
 		nam__pause_await(worker, SETTLE_PAUSE_NS); /* SUSPENDS */
