@@ -18,7 +18,8 @@
 #include "txn_internal.h"
 
 #define ROUNDS_MAX 1000u
-#define DEPTH_MAX 2u		/* of transactions that are completed for one another */
+/* Transactions that are completed for one another; each takes some 250 bytes of the stack. */
+#define DEPTH_MAX 8u
 
 void
 nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
