@@ -100,7 +100,8 @@ NAM_FIBER_FN int nam_table_open(struct nam_worker *worker, const char *name, uin
 /**
  * nam_table_close -- settle (nam_table_settle) and free the handle.  NULL is nothing.
  *
- * No operation may be under way.  Other workers that have written settle before.
+ * No operation may be under way.  Other workers that have written or read settle before: readers
+ * replace versions, too, where they commit what its writer has left half committed.
  */
 NAM_FIBER_FN void nam_table_close(struct nam_worker *worker, struct nam_table *table);
 
