@@ -126,3 +126,18 @@ sim_worker(struct nam_client *client)
 		sim_die("worker: %s", diag.text);
 	return NULL;
 }
+
+uint64_t
+sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam_server_status status;
+
+		if (nam_server_status_get(worker, i, &status))
+			sim_die("no status: %s", nam_worker_diag(worker));
+		used += status.carved_bytes - status.free_bytes;
+	}
+	return used;
+}

@@ -48,4 +48,7 @@ void sim_cluster_stop(struct sim_cluster *cluster);
 struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
 struct nam_worker *sim_worker(struct nam_client *client);
 
+/* Bytes that are allocated on all memory servers. */
+uint64_t sim_cluster_used(const struct sim_cluster *cluster, struct nam_worker *worker);
+
 #endif /* NAM_TESTS_SIM_CLUSTER_H */

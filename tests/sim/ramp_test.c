@@ -6,21 +6,9 @@
  * A session is a fiber.  Values are numbers, each of one transaction and record; a deletion has one
  * as well, which its timestamp tells.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "../../common/guard.h"
-#include "../../common/env.h"
 #include "../../compute/compute_internal.h"
 #include "../../txn/records.h"
-#include "cluster.h"
-#include "commit.h"
+#include "random_runs.h"
 #include "read_atomic.h"
 #include "serializable.h"
 
@@ -36,10 +24,6 @@
 #define TICK_NS 15000000u		/* keepers look at their clocks every 10 ms */
 #define FIXED_SEEDS 8u
 #define RANDOM_SEEDS 4u
-
-static const char usage[] =
-	"usage: sim_ramp_test                           some seeds, some of them random\n"
-	"       sim_ramp_test PROFILE SEED [GUARD...] [--trace]    one run, guards turned off\n";
 
 /* One fiber. */
 struct session {
@@ -399,21 +383,6 @@ player_main(void *arg)
 
 /* ---- the director ---------------------------------------------------------------------------- */
 
-static uint64_t
-bytes_used(struct nam_worker *worker)
-{
-	uint64_t used = 0;
-
-	for (uint32_t i = 0; i < run.servers; i++) {
-		struct nam_server_status status;
-
-		if (nam_server_status_get(worker, i, &status))
-			sim_die("no status");
-		used += status.carved_bytes - status.free_bytes;
-	}
-	return used;
-}
-
 /* By a client that leaves, so that it keeps nothing in stock. */
 static void
 with_guest(void (*fn)(struct player *guest))
@@ -520,7 +489,7 @@ director_main(void *arg)
 	worker = client ? sim_worker(client) : NULL;
 	if (!worker)
 		sim_die("the director cannot come");
-	before = bytes_used(worker);
+	before = sim_cluster_used(&run.cluster, worker);
 	with_guest(make);
 	for (uint32_t i = 0; i < run.clients; i++) {
 		run.players[i].number = i;
@@ -535,7 +504,7 @@ director_main(void *arg)
 	with_guest(write_again);
 	with_guest(look);
 	with_guest(drop);
-	after = bytes_used(worker);
+	after = sim_cluster_used(&run.cluster, worker);
 	if (after < before || (after > before && !explained(0)))
 		failed("%llu bytes are used, %llu before", (unsigned long long)after,
 			(unsigned long long)before);
@@ -625,7 +594,7 @@ check(void)
 			(unsigned long long)findings.violations);
 }
 
-static void
+static const char *
 perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 {
 	struct nam_sim_options options;
@@ -660,61 +629,14 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	free(run.written.each);
 	free(run.found.each);
 	run.written = run.found = (struct deletions){ 0 };
-}
-
-static void
-transactions__of_clients_that_die__READ_ATOMIC(void **state)
-{
-	const enum nam_sim_profile *profile = *state;
-
-	for (unsigned i = 0; i < FIXED_SEEDS + RANDOM_SEEDS; i++) {
-		uint64_t seed = i < FIXED_SEEDS ? i + 1 : nam_entropy() >> 32;
-
-		perform(*profile, seed, NULL);
-		if (run.failed)
-			fail_msg("%s\nagain: sim_ramp_test %s %llu, commit " NAM_SIM_COMMIT,
-				run.why, nam_sim_profile_name(*profile),
-				(unsigned long long)seed);
-	}
-}
-
-static int
-perform_one(int argc, char **argv)
-{
-	unsigned profile = 0;
-	FILE *trace = NULL;
-
-	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(argv[1], nam_sim_profile_name(profile)))
-		profile++;
-	if (profile == NAM_SIM_PROFILES_COUNT)
-		sim_die("'%s' is no profile\n%s", argv[1], usage);
-	for (int i = 3; i < argc; i++) {
-		if (!strcmp(argv[i], "--trace"))
-			trace = stdout;
-		else if (nam_guard_off(argv[i]))
-			sim_die("'%s' is no guard", argv[i]);
-	}
-	perform((enum nam_sim_profile)profile, strtoull(argv[2], NULL, 0), trace);
-	if (run.failed)
-		printf("FAILED: %s\n", run.why);
-	return run.failed;
+	return run.failed ? run.why : NULL;
 }
 
 int
 main(int argc, char **argv)
 {
-	static enum nam_sim_profile profiles[NAM_SIM_PROFILES_COUNT];
-	struct CMUnitTest tests[NAM_SIM_PROFILES_COUNT];
+	static const struct random_runs runs = { "sim_ramp_test", FIXED_SEEDS, RANDOM_SEEDS,
+		perform };
 
-	if (argc > 2)
-		return perform_one(argc, argv);
-	if (argc > 1)
-		sim_die("%s", usage);
-	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
-		profiles[i] = (enum nam_sim_profile)i;
-		tests[i] = (struct CMUnitTest){ .name = nam_sim_profile_name(i),
-			.test_func = transactions__of_clients_that_die__READ_ATOMIC,
-			.initial_state = &profiles[i] };
-	}
-	return _cmocka_run_group_tests("ramp", tests, NAM_SIM_PROFILES_COUNT, NULL, NULL);
+	return random_runs_main(&runs, argc, argv);
 }

@@ -7,21 +7,9 @@
  * half of it finds one row of each pair, neither none nor both.  Values are numbers, each of one
  * transaction and row.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "../../common/env.h"
-#include "../../common/guard.h"
 #include "../../compute/compute_internal.h"
 #include "../../txn/table.h"
-#include "cluster.h"
-#include "commit.h"
+#include "random_runs.h"
 #include "read_atomic.h"
 
 #define TABLE "pairs"
@@ -36,10 +24,6 @@
 #define SIDES 100u			/* values of the column; half of them are in each half */
 #define FIXED_SEEDS 6u
 #define RANDOM_SEEDS 3u
-
-static const char usage[] =
-	"usage: sim_tables_test                         some seeds, some of them random\n"
-	"       sim_tables_test PROFILE SEED [GUARD...] [--trace]    one run, guards turned off\n";
 
 /* One fiber. */
 struct session {
@@ -394,21 +378,6 @@ player_main(void *arg)
 
 /* ---- the director ---------------------------------------------------------------------------- */
 
-static uint64_t
-bytes_used(struct nam_worker *worker)
-{
-	uint64_t used = 0;
-
-	for (uint32_t i = 0; i < run.servers; i++) {
-		struct nam_server_status status;
-
-		if (nam_server_status_get(worker, i, &status))
-			sim_die("no status");
-		used += status.carved_bytes - status.free_bytes;
-	}
-	return used;
-}
-
 static void
 violation(void *arg, const char *text)
 {
@@ -481,7 +450,7 @@ director_main(void *arg)
 	worker = client ? sim_worker(client) : NULL;
 	if (!worker)
 		sim_die("the director cannot come");
-	before = bytes_used(worker);
+	before = sim_cluster_used(&run.cluster, worker);
 	if (nam_table_create(worker, TABLE, &schema))
 		sim_die("create: %s", nam_worker_diag(worker));
 	with_guest(make);
@@ -506,7 +475,7 @@ director_main(void *arg)
 	worker = client ? sim_worker(client) : NULL;
 	if (!worker)
 		sim_die("the director cannot come again");
-	after = bytes_used(worker);
+	after = sim_cluster_used(&run.cluster, worker);
 	if (after > before && !nam_sim_counted().kills && !nam_sim_counted().broken &&
 		!run.refused && !run.unknown)
 		failed("%llu bytes are used, %llu before", (unsigned long long)after,
@@ -570,7 +539,7 @@ check(void)
 			(unsigned long long)findings.violations);
 }
 
-static void
+static const char *
 perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 {
 	struct nam_sim_options options;
@@ -604,61 +573,14 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	for (uint32_t i = 0; i < CLIENTS_MAX; i++)
 		for (uint32_t k = 0; k < FIBERS_MAX; k++)
 			nam_table_rows_free(run.players[i].sessions[k].rows);
-}
-
-static void
-transactions_on_tables__of_clients_that_die__READ_ATOMIC(void **state)
-{
-	const enum nam_sim_profile *profile = *state;
-
-	for (unsigned i = 0; i < FIXED_SEEDS + RANDOM_SEEDS; i++) {
-		uint64_t seed = i < FIXED_SEEDS ? i + 1 : nam_entropy() >> 32;
-
-		perform(*profile, seed, NULL);
-		if (run.failed)
-			fail_msg("%s\nagain: sim_tables_test %s %llu, commit " NAM_SIM_COMMIT,
-				run.why, nam_sim_profile_name(*profile),
-				(unsigned long long)seed);
-	}
-}
-
-static int
-perform_one(int argc, char **argv)
-{
-	unsigned profile = 0;
-	FILE *trace = NULL;
-
-	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(argv[1], nam_sim_profile_name(profile)))
-		profile++;
-	if (profile == NAM_SIM_PROFILES_COUNT)
-		sim_die("'%s' is no profile\n%s", argv[1], usage);
-	for (int i = 3; i < argc; i++) {
-		if (!strcmp(argv[i], "--trace"))
-			trace = stdout;
-		else if (nam_guard_off(argv[i]))
-			sim_die("'%s' is no guard", argv[i]);
-	}
-	perform((enum nam_sim_profile)profile, strtoull(argv[2], NULL, 0), trace);
-	if (run.failed)
-		printf("FAILED: %s\n", run.why);
-	return run.failed;
+	return run.failed ? run.why : NULL;
 }
 
 int
 main(int argc, char **argv)
 {
-	static enum nam_sim_profile profiles[NAM_SIM_PROFILES_COUNT];
-	struct CMUnitTest tests[NAM_SIM_PROFILES_COUNT];
+	static const struct random_runs runs = { "sim_tables_test", FIXED_SEEDS, RANDOM_SEEDS,
+		perform };
 
-	if (argc > 2)
-		return perform_one(argc, argv);
-	if (argc > 1)
-		sim_die("%s", usage);
-	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
-		profiles[i] = (enum nam_sim_profile)i;
-		tests[i] = (struct CMUnitTest){ .name = nam_sim_profile_name(i),
-			.test_func = transactions_on_tables__of_clients_that_die__READ_ATOMIC,
-			.initial_state = &profiles[i] };
-	}
-	return _cmocka_run_group_tests("tables", tests, NAM_SIM_PROFILES_COUNT, NULL, NULL);
+	return random_runs_main(&runs, argc, argv);
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * random_runs.h -- the command line of tests whose runs follow from a seed: some of them, a few
+ * random, in every profile; or one by itself, with guards turned off.
+ *
+ * What such a test does and what it found is in its own `run`; it includes this once.
+ */
+#ifndef NAM_TESTS_SIM_RANDOM_RUNS_H
+#define NAM_TESTS_SIM_RANDOM_RUNS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../common/env.h"
+#include "../../common/guard.h"
+#include "cluster.h"
+#include "commit.h"
+
+struct random_runs {
+	const char *program;		/* as people call it */
+	unsigned fixed, random;		/* seeds of each profile */
+	/* NULL, or what went wrong, which stays until the next run. */
+	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace);
+};
+
+struct random_runs_profile {
+	const struct random_runs *runs;
+	enum nam_sim_profile profile;
+};
+
+static void
+random_runs_of_a_profile(void **state)
+{
+	const struct random_runs_profile *of = *state;
+	const struct random_runs *runs = of->runs;
+
+	for (unsigned i = 0; i < runs->fixed + runs->random; i++) {
+		uint64_t seed = i < runs->fixed ? i + 1 : nam_entropy() >> 32;
+		const char *why = runs->perform(of->profile, seed, NULL);
+
+		if (why)
+			fail_msg("%s\nagain: %s %s %llu, commit " NAM_SIM_COMMIT, why,
+				runs->program, nam_sim_profile_name(of->profile),
+				(unsigned long long)seed);
+	}
+}
+
+static int
+random_runs_one(const struct random_runs *runs, int argc, char **argv)
+{
+	unsigned profile = 0;
+	FILE *trace = NULL;
+	const char *why;
+
+	while (profile < NAM_SIM_PROFILES_COUNT && strcmp(argv[1], nam_sim_profile_name(profile)))
+		profile++;
+	if (profile == NAM_SIM_PROFILES_COUNT)
+		sim_die("'%s' is no profile", argv[1]);
+	for (int i = 3; i < argc; i++) {
+		if (!strcmp(argv[i], "--trace"))
+			trace = stdout;
+		else if (nam_guard_off(argv[i]))
+			sim_die("'%s' is no guard", argv[i]);
+	}
+	why = runs->perform((enum nam_sim_profile)profile, strtoull(argv[2], NULL, 0), trace);
+	if (why)
+		printf("FAILED: %s\n", why);
+	return why != NULL;
+}
+
+static int
+random_runs_main(const struct random_runs *runs, int argc, char **argv)
+{
+	struct random_runs_profile profiles[NAM_SIM_PROFILES_COUNT];
+	struct CMUnitTest tests[NAM_SIM_PROFILES_COUNT];
+
+	if (argc > 2)
+		return random_runs_one(runs, argc, argv);
+	if (argc > 1)
+		sim_die("usage: %s                    some seeds, some of them random\n"
+			"       %s PROFILE SEED [GUARD...] [--trace]    one run, guards turned off",
+			runs->program, runs->program);
+	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
+		profiles[i] = (struct random_runs_profile){ runs, (enum nam_sim_profile)i };
+		tests[i] = (struct CMUnitTest){ .name = nam_sim_profile_name(i),
+			.test_func = random_runs_of_a_profile, .initial_state = &profiles[i] };
+	}
+	return _cmocka_run_group_tests(runs->program, tests, NAM_SIM_PROFILES_COUNT, NULL, NULL);
+}
+
+#endif /* NAM_TESTS_SIM_RANDOM_RUNS_H */
