@@ -8,6 +8,7 @@
  */
 #include "../../compute/compute_internal.h"
 #include "../../txn/records.h"
+#include "commit.h"
 #include "random_runs.h"
 #include "read_atomic.h"
 #include "serializable.h"
@@ -635,8 +636,8 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 int
 main(int argc, char **argv)
 {
-	static const struct random_runs runs = { "sim_ramp_test", FIXED_SEEDS, RANDOM_SEEDS,
-		perform };
+	static const struct random_runs runs = { "sim_ramp_test", NAM_SIM_COMMIT, FIXED_SEEDS,
+		RANDOM_SEEDS, perform };
 
 	return random_runs_main(&runs, argc, argv);
 }

@@ -21,10 +21,10 @@
 #include "../../common/env.h"
 #include "../../common/guard.h"
 #include "cluster.h"
-#include "commit.h"
 
 struct random_runs {
 	const char *program;		/* as people call it */
+	const char *commit;		/* that it was built from */
 	unsigned fixed, random;		/* seeds of each profile */
 	/* NULL, or what went wrong, which stays until the next run. */
 	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace);
@@ -46,9 +46,9 @@ random_runs_of_a_profile(void **state)
 		const char *why = runs->perform(of->profile, seed, NULL);
 
 		if (why)
-			fail_msg("%s\nagain: %s %s %llu, commit " NAM_SIM_COMMIT, why,
-				runs->program, nam_sim_profile_name(of->profile),
-				(unsigned long long)seed);
+			fail_msg("%s\nagain: %s %s %llu, commit %s", why, runs->program,
+				nam_sim_profile_name(of->profile), (unsigned long long)seed,
+				runs->commit);
 	}
 }
 
@@ -75,7 +75,7 @@ random_runs_one(const struct random_runs *runs, int argc, char **argv)
 	return why != NULL;
 }
 
-static int
+static inline int
 random_runs_main(const struct random_runs *runs, int argc, char **argv)
 {
 	struct random_runs_profile profiles[NAM_SIM_PROFILES_COUNT];

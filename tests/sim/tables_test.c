@@ -9,6 +9,7 @@
  */
 #include "../../compute/compute_internal.h"
 #include "../../txn/table.h"
+#include "commit.h"
 #include "random_runs.h"
 #include "read_atomic.h"
 
@@ -579,8 +580,8 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 int
 main(int argc, char **argv)
 {
-	static const struct random_runs runs = { "sim_tables_test", FIXED_SEEDS, RANDOM_SEEDS,
-		perform };
+	static const struct random_runs runs = { "sim_tables_test", NAM_SIM_COMMIT, FIXED_SEEDS,
+		RANDOM_SEEDS, perform };
 
 	return random_runs_main(&runs, argc, argv);
 }

@@ -4,21 +4,9 @@
  * scans, what is left behind, and what each error of table.h looks like.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "table_fixture.h"
 
-#include "lib/index_fixture.h"
-#include "txn/table.h"
-
-#define MIB (1ull << 20)
-#define CACHE_BYTES (4 * MIB)
 #define NAME 0u
 #define PLACE 1u
 #define SIZE 2u
@@ -28,47 +16,23 @@ static const struct nam_table_schema schema = {
 	.indexes = { { PLACE, 4 }, { SIZE, 8 } }, .indexes_count = 2,
 };
 
-static struct local_cluster *cluster;
-static struct member me, other;
+static struct member other;
 static struct nam_table *mine, *others;
-static struct nam_table_rows *rows;
-
-static struct nam_bytes
-bytes_of(const char *text)
-{
-	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
-}
-
-static struct nam_table *
-table_open(const struct member *who, const char *name)
-{
-	struct nam_table *table;
-
-	if (nam_table_open(who->worker, name, CACHE_BYTES, &table))
-		fail_msg("open: %s", nam_worker_diag(who->worker));
-	return table;
-}
 
 static int
 start(void **state)
 {
-	(void)state;
-	cluster = local_cluster_start(3, 64 * MIB, 32 * MIB);
-	me = member_join(cluster, "me", 5000);
+	int rc = cluster_begin(state);
+
 	other = member_join(cluster, "other", 200);
-	rows = nam_table_rows_new();
-	return rows ? 0 : -1;
+	return rc;
 }
 
 static int
 stop(void **state)
 {
-	(void)state;
-	nam_table_rows_free(rows);
 	member_leave(&other);
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
+	return cluster_end(state);
 }
 
 static int
@@ -117,21 +81,15 @@ write_rows(const struct member *who, struct nam_table *table, const struct row *
 		fail_msg("write: %s", nam_worker_diag(who->worker));
 }
 
-/* The keys of what a scan finds, each followed by a blank. */
+/* The same, and each row is whole. */
 static const char *
 found(const struct member *who, struct nam_table *table, const struct nam_table_range *range)
 {
-	static char text[4096];
-	size_t used = 0;
+	const char *text = keys_found(who, table, range);
 
-	text[0] = '\0';
-	if (nam_table_scan(who->worker, table, range, rows))
-		fail_msg("scan: %s", nam_worker_diag(who->worker));
 	for (uint32_t i = 0; i < nam_table_rows_count(rows); i++) {
 		const struct nam_table_row *row = nam_table_rows_at(rows, i);
 
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s ",
-			(int)row->key.bytes, (const char *)row->key.data);
 		assert_memory_equal(row->columns[NAME].data, row->key.data, row->key.bytes);
 		assert_true(row->timestamp != 0);
 	}

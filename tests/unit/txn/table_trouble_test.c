@@ -1,68 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_attack_test.c -- what tables do where it is least convenient. */
+/* table_trouble_test.c -- what tables do where it is least convenient. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "compute/compute_internal.h"
-#include "lib/index_fixture.h"
-#include "txn/table.h"
-
-#define MIB (1ull << 20)
-#define CACHE_BYTES (4 * MIB)
+#include "table_fixture.h"
 
 static const struct nam_table_schema schema = {
 	.columns = { "name", "place" }, .columns_count = 2,
 	.indexes = { { 1, 4 } }, .indexes_count = 1,
 };
-
-static struct local_cluster *cluster;
-static struct member me;
-static struct nam_table_rows *rows;
-
-static struct nam_bytes
-bytes_of(const char *text)
-{
-	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
-}
-
-static struct nam_table *
-table_open(const struct member *who, const char *name)
-{
-	struct nam_table *table;
-
-	if (nam_table_open(who->worker, name, CACHE_BYTES, &table))
-		fail_msg("open: %s", nam_worker_diag(who->worker));
-	return table;
-}
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(3, 64 * MIB, 32 * MIB);
-	me = member_join(cluster, "me", 5000);
-	rows = nam_table_rows_new();
-	return rows ? 0 : -1;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	nam_table_rows_free(rows);
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
 
 static void
 put(struct nam_table *table, const char *key, const char *place)
@@ -71,23 +17,6 @@ put(struct nam_table *table, const char *key, const char *place)
 
 	if (nam_table_put(me.worker, table, bytes_of(key), columns))
 		fail_msg("put: %s", nam_worker_diag(me.worker));
-}
-
-static const char *
-scanned(struct nam_table *table, const struct nam_table_range *range)
-{
-	static char text[4096];
-	size_t used = 0;
-	int rc = nam_table_scan(me.worker, table, range, rows);
-
-	if (rc)
-		fail_msg("scan: %s %s", nam_err_name(rc), nam_worker_diag(me.worker));
-	text[0] = '\0';
-	for (uint32_t i = 0; i < nam_table_rows_count(rows); i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s ",
-			(int)nam_table_rows_at(rows, i)->key.bytes,
-			(const char *)nam_table_rows_at(rows, i)->key.data);
-	return text;
 }
 
 /* Rows whose values begin alike: the first ones are not those whose versions lie lowest. */
@@ -107,7 +36,7 @@ scan__limit_among_values_that_begin_alike__THE_FIRST(void **state)
 		(void)snprintf(place, sizeof(place), "place%02u", 19 - i);
 		put(table, key, place);
 	}
-	assert_string_equal(scanned(table, &range), "00 01 02 ");
+	assert_string_equal(keys_found(&me, table, &range), "00 01 02 ");
 	nam_table_close(me.worker, table);
 	assert_int_equal(nam_table_drop(me.worker, "alike"), 0);
 }
@@ -127,7 +56,7 @@ scan__limit_among_equal_values__THE_FIRST_KEYS(void **state)
 		(void)snprintf(key, sizeof(key), "%02u", 19 - i);
 		put(table, key, "x");
 	}
-	assert_string_equal(scanned(table, &range), "00 01 02 ");
+	assert_string_equal(keys_found(&me, table, &range), "00 01 02 ");
 	nam_table_close(me.worker, table);
 	assert_int_equal(nam_table_drop(me.worker, "equal"), 0);
 }
@@ -170,7 +99,7 @@ static void
 close__another_store_has_something_left__AT_ONCE(void **state)
 {
 	struct nam_table *a, *b;
-	uint64_t since_ns;
+	uint64_t least_ns = UINT64_MAX;
 
 	(void)state;
 	assert_int_equal(nam_table_create(me.worker, "a", &schema), 0);
@@ -180,11 +109,16 @@ close__another_store_has_something_left__AT_ONCE(void **state)
 	put(b, "k", "x");
 	put(b, "k", "y");
 	put(a, "k", "x");
-	put(a, "k", "y");
-	since_ns = nam_now_ns();
-	assert_int_equal(nam_table_settle(me.worker, a), 0);
-	print_message("settle: %u ms\n", (unsigned)((nam_now_ns() - since_ns) / 1000000));
-	assert_in_range((nam_now_ns() - since_ns) / 1000000, 0, 1500);
+	/* Who waits for it takes two seconds, each time; a slow machine not always. */
+	for (unsigned i = 0; i < 4 && least_ns >= 1500000000; i++) {
+		uint64_t since_ns = nam_now_ns(), took_ns;
+
+		put(a, "k", "y");
+		assert_int_equal(nam_table_settle(me.worker, a), 0);
+		took_ns = nam_now_ns() - since_ns;
+		least_ns = took_ns < least_ns ? took_ns : least_ns;
+	}
+	assert_in_range(least_ns, 0, 1500000000);
 	nam_table_close(me.worker, a);
 	nam_table_close(me.worker, b);
 	assert_int_equal(nam_table_drop(me.worker, "a"), 0);
@@ -508,43 +442,45 @@ close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED(void **state)
 	assert_int_equal(crowd_failed, 0);
 }
 
-/* A small limit and many entries that are none of the range. */
-static void
-scan__small_limit_and_many_that_begin_alike__SOON(void **state)
+static uint64_t
+round_trips(struct nam_table *table, const struct nam_table_range *range)
 {
-	struct nam_table_range range = { .column = 1, .limit = 1, .low = { "place99999", 10 } };
+	uint64_t before = nam_worker_counters(me.worker, NAM_OP_TABLE_SCAN)->round_trips;
+
+	assert_string_equal(keys_found(&me, table, range), "");
+	return nam_worker_counters(me.worker, NAM_OP_TABLE_SCAN)->round_trips - before;
+}
+
+/* A small limit and many entries that are none of the range: not a round for each. */
+static void
+scan__small_limit_and_many_that_begin_alike__NO_ROUND_FOR_EACH(void **state)
+{
+	struct nam_table_range range = { .column = 1, .low = { "place99999", 10 } };
 	struct nam_table_write writes[32];
 	struct nam_bytes columns[32][2];
 	char keys[32][16], places[32][16];
 	struct nam_table *table;
-	uint64_t since_ns;
-	int rc;
+	uint64_t all;
 
 	(void)state;
 	assert_int_equal(nam_table_create(me.worker, "soon", &schema), 0);
 	table = table_open(&me, "soon");
-	for (unsigned n = 1; n <= 2; n++) {
-		for (unsigned i = 0; i < 250; i++) {
-			for (unsigned k = 0; k < 32; k++) {
-				(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u.%u", n, i, k);
-				(void)snprintf(places[k], sizeof(places[k]), "place%u", i);
-				columns[k][0] = bytes_of(keys[k]);
-				columns[k][1] = bytes_of(places[k]);
-				writes[k] = (struct nam_table_write){ table, bytes_of(keys[k]),
-					columns[k] };
-			}
-			if (nam_table_write(me.worker, writes, 32, NULL))
-				fail_msg("write: %s", nam_worker_diag(me.worker));
+	for (unsigned i = 0; i < 60; i++) {
+		for (unsigned k = 0; k < 32; k++) {
+			(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u", i, k);
+			(void)snprintf(places[k], sizeof(places[k]), "place%u", i);
+			columns[k][0] = bytes_of(keys[k]);
+			columns[k][1] = bytes_of(places[k]);
+			writes[k] = (struct nam_table_write){ table, bytes_of(keys[k]),
+				columns[k] };
 		}
-		since_ns = nam_now_ns();
-		rc = nam_table_scan(me.worker, table, &range, rows);
-		print_message("%u rows: %u ms\n", n * 8000,
-			(unsigned)((nam_now_ns() - since_ns) / 1000000));
-		assert_int_equal(rc, 0);
-		assert_int_equal(nam_table_rows_count(rows), 0);
-		/* Milliseconds, where it was seconds when each entry was a round of its own. */
-		assert_in_range((nam_now_ns() - since_ns) / 1000000, 0, 1000);
+		if (nam_table_write(me.worker, writes, 32, NULL))
+			fail_msg("write: %s", nam_worker_diag(me.worker));
 	}
+	all = round_trips(table, &range);
+	assert_in_range(all, 60 * 32 / 16, 60 * 32 / 8);
+	range.limit = 1;
+	assert_in_range(round_trips(table, &range), all, 2 * all);
 	nam_table_close(me.worker, table);
 	assert_int_equal(nam_table_drop(me.worker, "soon"), 0);
 }
@@ -584,7 +520,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(write__as_much_as_there_may_be__ROWS),
 		cmocka_unit_test(write__workers_that_meet__NOTHING_IS_LOST),
 		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
-		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__SOON),
+		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__NO_ROUND_FOR_EACH),
 		cmocka_unit_test(scan__that_fails__NO_ROWS),
 		/* What is left of this cluster is of one size. */
 		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
@@ -592,5 +528,5 @@ main(int argc, char **argv)
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }
