@@ -279,10 +279,15 @@ test_bulk_load_is_told_to_end() {
 		namctl load ended --key-type u64 "$tmp/bulk.tsv" \
 			>"$tmp/load.out" 2>"$tmp/load.err" &
 		pid=$!
+		# It stands still while it is looked at, or it would be through by then.
 		for ((i = 0; i < 500; i++)); do
+			kill -STOP $pid 2>"$tmp/kill"
 			[ "$(memory_taken)" = "$before" ] || break
+			kill -CONT $pid 2>"$tmp/kill"
+			sleep 0.002
 		done
 		kill -TERM $pid 2>"$tmp/kill"
+		kill -CONT $pid 2>"$tmp/kill"
 		status=0
 		wait $pid || status=$?
 		out=$(cat "$tmp/load.out") err=$(cat "$tmp/load.err")

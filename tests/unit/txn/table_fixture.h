@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "lib/index_fixture.h"
-#include "txn/table.h"
+#include "../../lib/index_fixture.h"
+#include "../../../txn/table.h"
 
 #define MIB (1ull << 20)
 #define CACHE_BYTES (4 * MIB)
@@ -23,7 +23,7 @@ static struct local_cluster *cluster;
 static struct member me;
 static struct nam_table_rows *rows;
 
-static int
+static inline int
 cluster_begin(void **state)
 {
 	(void)state;
@@ -33,7 +33,7 @@ cluster_begin(void **state)
 	return rows ? 0 : -1;
 }
 
-static int
+static inline int
 cluster_end(void **state)
 {
 	(void)state;
@@ -43,13 +43,13 @@ cluster_end(void **state)
 	return 0;
 }
 
-static struct nam_bytes
+static inline struct nam_bytes
 bytes_of(const char *text)
 {
 	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
 }
 
-static struct nam_table *
+static inline struct nam_table *
 table_open(const struct member *who, const char *name)
 {
 	struct nam_table *table;
@@ -60,7 +60,7 @@ table_open(const struct member *who, const char *name)
 }
 
 /* The keys of what a scan finds, each followed by a blank; static until the next call. */
-static const char *
+static inline const char *
 keys_found(const struct member *who, struct nam_table *table, const struct nam_table_range *range)
 {
 	static char text[4096];
