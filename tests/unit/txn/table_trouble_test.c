@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table_trouble_test.c -- what tables do where it is least convenient. */
 #include <errno.h>
-#include <pthread.h>
-#include "compute/compute_internal.h"
+#include <stdatomic.h>
+#include "common/env.h"
 #include "table_fixture.h"
 
 static const struct nam_table_schema schema = {
@@ -280,7 +280,8 @@ write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
 #define KEYS 8u
 
 static struct nam_table *crowd_table;
-static unsigned crowd_writes, crowd_failed;
+static unsigned crowd_writes;
+static _Atomic unsigned crowd_failed;
 
 static void
 crowd_writer(void *arg)
@@ -322,67 +323,55 @@ crowd_reader(void *arg)
 	nam_table_rows_free(mine);
 }
 
-static void *
-crowd_thread(void *arg)
+/* A worker of this thread's own, and so many fibers that do that; it settles when they are done. */
+static void
+crowd_work(nam_fiber_fn fn, unsigned fibers)
 {
-	struct nam_worker *worker = arg;
-	int rc;
+	struct nam_worker *worker = test_worker(me.client);
 
-	for (unsigned i = 0; i < FIBERS; i++)
-		if (nam_worker_spawn(worker, crowd_writer, worker))
-			crowd_failed++;
+	for (unsigned i = 0; i < fibers; i++)
+		crowd_failed += nam_worker_spawn(worker, fn, worker) != 0;
 	nam_worker_run(worker);
-	rc = nam_table_settle(worker, crowd_table);
-	crowd_failed += rc != 0;
-	return NULL;
+	crowd_failed += nam_table_settle(worker, crowd_table) != 0;
+	nam_worker_close(worker);
 }
 
-static void *
-reader_thread(void *arg)
+static void
+writers_main(void *arg)
 {
-	struct nam_worker *worker = arg;
+	(void)arg;
+	crowd_work(crowd_writer, FIBERS);
+}
 
-	if (nam_worker_spawn(worker, crowd_reader, worker))
-		crowd_failed++;
-	nam_worker_run(worker);
-	return NULL;
+static void
+reader_main(void *arg)
+{
+	(void)arg;
+	crowd_work(crowd_reader, 1);
 }
 
 /* Two workers of one client write the same rows, and another reads; nobody dies. */
 static void
 write__workers_that_meet__NOTHING_IS_LOST(void **state)
 {
-	struct nam_worker *workers[3];
+	struct nam_thread *threads[3];
 	struct nam_table_stat stat;
 	uint64_t violations, before;
-	pthread_t threads[3];
 
 	(void)state;
 	crowd_writes = 400;
+	crowd_failed = 0;
 	assert_int_equal(nam_table_create(me.worker, "crowd", &schema), 0);
 	crowd_table = table_open(&me, "crowd");
 	before = nam_client_blocks_lost(me.client);
 	for (unsigned i = 0; i < 3; i++)
-		workers[i] = test_worker(me.client);
+		assert_int_equal(nam_thread_start("crowd", i < 2 ? writers_main : reader_main, NULL,
+			&threads[i]), 0);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? crowd_thread :
-			reader_thread, workers[i]), 0);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	print_message("reader has %llu bytes in limbo\n",
-		(unsigned long long)nam__limbo_bytes(workers[2]));
-	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(nam_table_settle(workers[i], crowd_table), 0);
-	print_message("failed %u, lost %llu\n", crowd_failed,
-		(unsigned long long)(nam_client_blocks_lost(me.client) - before));
-	for (unsigned i = 0; i < 3; i++)
-		nam_worker_close(workers[i]);
+		nam_thread_join(threads[i]);
+	assert_int_equal(crowd_failed, 0);
 	assert_int_equal(nam_table_verify(me.worker, crowd_table, NULL, NULL, &stat, &violations),
 		0);
-	print_message("rows %llu, entries %llu, stale %llu, lost %llu\n",
-		(unsigned long long)stat.rows, (unsigned long long)stat.entries,
-		(unsigned long long)stat.stale,
-		(unsigned long long)(nam_client_blocks_lost(me.client) - before));
 	nam_table_close(me.worker, crowd_table);
 	assert_int_equal(nam_table_drop(me.worker, "crowd"), 0);
 	assert_int_equal(violations, 0);
@@ -408,35 +397,32 @@ handles_writer(void *arg)
 			crowd_failed += rc != 0;
 		}
 	}
-	atomic_store(&handles_done, true);
 }
 
-static void *
-handles_thread(void *arg)
+static void
+handles_main(void *arg)
 {
-	handles_writer(arg);
-	return NULL;
+	(void)arg;
+	crowd_work(handles_writer, 1);
+	atomic_store(&handles_done, true);
 }
 
 /* One thread writes with one handle, another opens and closes a handle of its own. */
 static void
 close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED(void **state)
 {
-	struct nam_worker *worker;
-	pthread_t thread;
+	struct nam_thread *thread;
 	unsigned times = 0;
 
 	(void)state;
 	crowd_failed = 0;
 	assert_int_equal(nam_table_create(me.worker, "handles", &schema), 0);
 	crowd_table = table_open(&me, "handles");
-	worker = test_worker(me.client);
-	assert_int_equal(pthread_create(&thread, NULL, handles_thread, worker), 0);
+	assert_int_equal(nam_thread_start("handles", handles_main, NULL, &thread), 0);
 	for (; !atomic_load(&handles_done); times++)
 		nam_table_close(me.worker, table_open(&me, "handles"));
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	print_message("%u handles, %u failed\n", times, crowd_failed);
-	nam_worker_close(worker);
+	nam_thread_join(thread);
+	assert_true(times > 0);
 	nam_table_close(me.worker, crowd_table);
 	assert_int_equal(nam_table_drop(me.worker, "handles"), 0);
 	assert_int_equal(crowd_failed, 0);
