@@ -12,6 +12,7 @@
 #include "index_design.h"
 #include "progress.h"
 #include "raw_bench.h"
+#include "report.h"
 
 #define ROUNDS 5u
 #define RAW_SECONDS_MIN 0.1
@@ -178,8 +179,8 @@ connect_client(void *arg, struct nam_client **ret_client)
 		bench->options.fibers, ret_client);
 }
 
-static int
-set_up(struct index_bench *bench)
+int
+index_set_up(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
 	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
@@ -202,8 +203,8 @@ set_up(struct index_bench *bench)
 	return rc ? bench_failed("preparing the threads", rc, NULL) : NAM_EXIT_OK;
 }
 
-static void
-tear_down(struct index_bench *bench)
+void
+index_tear_down(struct index_bench *bench)
 {
 	index_others_close(bench);
 	if (bench->index)
@@ -223,21 +224,6 @@ tear_down(struct index_bench *bench)
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double
-median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(*values), compare_doubles);
-	return values[ROUNDS / 2];
-}
 
 static int
 find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
@@ -284,9 +270,9 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 	}
 	if (rc || bench_signal)
 		return rc;
-	bench->raw_ratio = median(ratios);
-	bench->raw_rate = median(raw_rates);
-	bench->index_rate = median(index_rates);
+	bench->raw_ratio = report_median(ratios, ROUNDS);
+	bench->raw_rate = report_median(raw_rates, ROUNDS);
+	bench->index_rate = report_median(index_rates, ROUNDS);
 	return 0;
 }
 
@@ -392,7 +378,7 @@ run(struct index_bench *bench)
 static int
 run_all(struct index_bench *bench)
 {
-	int exit_code = set_up(bench), rc;
+	int exit_code = index_set_up(bench), rc;
 
 	if (!exit_code) {
 		/* Whatever went wrong was printed where it happened. */
@@ -405,7 +391,7 @@ run_all(struct index_bench *bench)
 		if (!exit_code && findings_total(&bench->findings))
 			exit_code = NAM_EXIT_NO;
 	}
-	tear_down(bench);
+	index_tear_down(bench);
 	return exit_code;
 }
 

@@ -437,22 +437,29 @@ settle(struct given *g)
 	return 0;
 }
 
+void
+index_options_init(struct index_bench_options *options)
+{
+	*options = (struct index_bench_options){
+		.theta = 0.99,
+		.keys = 1000000,
+		.threads = 1,
+		.fibers = 16,
+		.batch = 1,
+		.cache_bytes = 64u << 20,
+		.seed = 1,
+		.warmup = UINT64_MAX,
+	};
+	nam_index_options_init(&options->index);
+}
+
 int
 index_options_parse(int argc, char **argv, struct index_bench_options *ret_options, int *ret_exit)
 {
 	struct given given = { .duplicates = 4 };
 	int option;
 
-	nam_index_options_init(&given.o.index);
-	given.o.theta = 0.99;
-	given.o.keys = 1000000;
-	given.o.threads = 1;
-	given.o.fibers = 16;
-	given.o.batch = 1;
-	given.o.cache_bytes = 64u << 20;
-	given.o.seed = 1;
-	given.o.warmup = UINT64_MAX;
-
+	index_options_init(&given.o);
 	*ret_exit = NAM_EXIT_USAGE;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {

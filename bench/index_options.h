@@ -50,6 +50,9 @@ struct index_bench_options {
 	bool keep, verify, raw_ratio, collect, quiet;
 };
 
+/* What holds where the command line says nothing; the workload is the caller's. */
+void index_options_init(struct index_bench_options *options);
+
 /* Returns 0, or 1 when the program is to exit with *ret_exit. */
 int index_options_parse(int argc, char **argv, struct index_bench_options *ret_options,
 	int *ret_exit) NAM_MUST_CHECK;

@@ -113,21 +113,6 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	return 0;
 }
 
-static int
-compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double
-median(double *values, unsigned count)
-{
-	qsort(values, count, sizeof(*values), compare_doubles);
-	return values[count / 2];
-}
-
 /* Sums times and counts of one more round; rates are settled at the end. */
 static void
 result_add(struct raw_result *sum, const struct raw_result *more)
@@ -172,9 +157,9 @@ compare(struct raw_bench *bench)
 				text_count(b, copies[i]), ratios[i]);
 		}
 	}
-	bench->ratio = median(ratios, ROUNDS);
-	bench->result->ops_per_s = median(reads, ROUNDS);
-	bench->copies->ops_per_s = median(copies, ROUNDS);
+	bench->ratio = report_median(ratios, ROUNDS);
+	bench->result->ops_per_s = report_median(reads, ROUNDS);
+	bench->copies->ops_per_s = report_median(copies, ROUNDS);
 	return 0;
 }
 

@@ -121,6 +121,21 @@ counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *les
 		sum->restarts[i] -= less->restarts[i];
 }
 
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+double
+report_median(double *values, unsigned count)
+{
+	qsort(values, count, sizeof(*values), compare_doubles);
+	return values[count / 2];
+}
+
 int
 report_check(const char *path)
 {

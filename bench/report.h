@@ -54,6 +54,9 @@ int report_check(const char *path) NAM_MUST_CHECK;
  */
 int report_write(const cJSON *object, const char *path) NAM_MUST_CHECK;
 
+/* The one in the middle; sorts them. */
+double report_median(double *values, unsigned count);
+
 /* Text after a heading: bold on a terminal. */
 void report_heading(const char *text);
 
