@@ -1,0 +1,220 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nam-bench compare: beside stand-ins for memcached and redis-server, which also make the mistakes
+# that it must see; and beside the real ones where they are installed.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_CLUSTER NAM_CARRIER FAKE_CACHE
+export TMPDIR=$tmp
+fabric=shm
+brief=(--keys 2k --seconds 0.05)
+
+mkdir "$tmp/bin"
+ln -s "$NAM_BUILD_DIR/tests/fake_cache_tool" "$tmp/bin/memcached"
+ln -s "$NAM_BUILD_DIR/tests/fake_cache_tool" "$tmp/bin/redis-server"
+
+# compare OPTION...: with the stand-ins.
+compare() {
+	PATH=$tmp/bin:$PATH nam-bench compare --fabric $fabric "${brief[@]}" "$@"
+}
+
+# Nothing of a run is left: no folder, and so no socket.
+left_nothing() {
+	local folder
+
+	for folder in "$tmp"/nam-compare.*; do
+		[ ! -e "$folder" ] || fail "$folder is still there"
+	done
+}
+
+test_usage() {
+	expect 0 nam-bench compare --help
+	expect 2 nam-bench compare --fabric pigeon
+	says "--fabric: there is no 'pigeon'; this program has shm"
+	expect 2 nam-bench compare --fabric sim
+	says "there is no 'sim'"
+	expect 2 nam-bench compare --fabric shm,shm
+	says "'shm' is said twice"
+	expect 2 nam-bench compare --fabric shm --cluster "$(nam_server_nobody)"
+	says "--cluster and --fabric: say one of them"
+	expect 2 nam-bench compare --cluster sim:shm
+	says "--cluster: what a simulated cluster does is not measured"
+	expect 2 nam-bench compare --without mysql
+	says "--without: 'mysql' is not known; choose memcached, redis or memcached,redis"
+	expect 2 nam-bench compare --bytes 0
+	expect 2 nam-bench compare --bytes 16385
+	says 16384
+	expect 2 nam-bench compare --keys 0
+	expect 2 nam-bench compare --frobnicate
+	expect 2 nam-bench compare stray
+	expect 2 nam-bench compare --json "$tmp/no/such/folder.json"
+	says "no/such/folder.json cannot be written"
+	expect 3 nam-bench compare "${brief[@]}" --without memcached,redis \
+		--cluster "$(nam_server_nobody)"
+	left_nothing
+}
+
+# Before anything else is started.
+test_missing() {
+	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench compare "${brief[@]}"
+	says "there is no memcached in PATH: apt-get install memcached redis-server, or say \
+--without memcached"
+	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench compare "${brief[@]}" --without memcached
+	says "there is no redis-server in PATH"
+	left_nothing
+}
+
+# What must hold of a report beside memcached and redis, over each transport.
+whole_report() {
+	json 'r["workload"] == "compare" and r["errors"] == 0 and r["keys"] == 2000'
+	json '[s["system"] for s in r["systems"]][-3:] == ["raw READs", "lookups",
+		"lookups, batched"]'
+	json '[(s["system"], s["transport"]) for s in r["systems"][:-3]] == [("memcached", "unix"),
+		("memcached", "tcp"), ("redis", "unix"), ("redis", "tcp")]'
+	json 'all(s["ops"] > 0 and 0 < s["ops_per_s"] <= s["best_ops_per_s"] and
+		0 < s["latency_ns"]["p50"] <= s["latency_ns"]["p99"] for s in r["systems"])'
+	json 'all(s["depth"] in [d["depth"] for d in s["depths"]] and
+		max(d["ops_per_s"] for d in s["depths"]) ==
+		[d["ops_per_s"] for d in s["depths"] if d["depth"] == s["depth"]][0]
+		for s in r["systems"])'
+	json 'len(r["fabrics"]) == 1 and r["fabrics"][0]["fabric"] == "'"$fabric"'" and
+		r["fabrics"][0]["raw_ratio"] > 0 and r["fabrics"][0]["raw_bytes"] == 1024'
+	json '[(g["system"], g["transport"]) for g in r["fabrics"][0]["gets"]] ==
+		[(s["system"], s["transport"]) for s in r["systems"][:-3]] and
+		all(g["ratio"] > 0 and g["raw_ratio"] > 0 for g in r["fabrics"][0]["gets"])'
+}
+
+test_stand_ins() {
+	expect 0 compare --json -
+	whole_report
+	json '[s["version"] for s in r["systems"][:-3]] == ["1.6.0-test"] * 2 + ["7.0.0-test"] * 2'
+	left_nothing
+	expect 0 compare --bytes 37 --without redis
+	says "memcached 1.6.0-test (-t 1)"
+	says "x the quickest GETs, memcached over"
+	says "errors      0"
+	expect 0 compare --without memcached,redis --json -
+	json '[s["system"] for s in r["systems"]] == ["raw READs", "lookups", "lookups, batched"]
+		and r["fabrics"][0]["gets"] == []'
+	# Parts of replies.
+	export FAKE_CACHE=pieces
+	expect 0 compare --bytes 50 --quiet
+	unset FAKE_CACHE
+	left_nothing
+}
+
+# mistake KIND STATUS TEXT: is seen, in both protocols.
+mistake() {
+	local other
+
+	export FAKE_CACHE=$1
+	for other in memcached redis; do
+		expect "$2" compare --without $other --quiet
+		says "$3"
+	done
+	unset FAKE_CACHE
+	left_nothing
+}
+
+test_mistakes() {
+	mistake wrong 1 "bytes, is not the one that was stored"
+	mistake short 1 "7 bytes, is not the one that was stored"
+	mistake miss 1 "was not found"
+	mistake error 6 "of a test'"
+	mistake garbage 6 "what it answers makes no sense"
+	mistake close 6 "it has closed the connection"
+	mistake surplus 6 ""
+	mistake refuse 6 "ended at once: there is nothing to be had here"
+}
+
+# No answer is an answer, too, after a while.
+test_silence() {
+	export FAKE_CACHE=silent
+	expect 6 compare --without redis --quiet
+	says "it does not answer"
+	unset FAKE_CACHE
+	left_nothing
+}
+
+# Of a process: those that it has started.
+children() {
+	cat "/proc/$1/task/$1/children" 2>/dev/null
+}
+
+# lives PID: and is no zombie that nobody has waited for.
+lives() {
+	[ -e "/proc/$1/status" ] && ! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
+}
+
+# interrupted SIGNAL: ends a run in the middle; sets $status and $started.
+interrupted() {
+	local pid waited
+
+	PATH=$tmp/bin:$PATH nam-bench compare --fabric $fabric --keys 2k --seconds 60 --quiet \
+		2>"$tmp/interrupted" &
+	pid=$!
+	for ((waited = 0; waited < 200; waited++)); do
+		started=$(children "$pid")
+		[ "$(wc -w <<<"$started")" -lt 5 ] || break
+		sleep 0.05
+	done
+	[ "$(wc -w <<<"$started")" -eq 5 ] || fail "not five servers: '$started'"
+	sleep 0.3
+	kill -"$1" "$pid"
+	{ wait "$pid"; } 2>/dev/null
+	status=$?
+}
+
+# Servers end with it, however that comes.
+test_signals() {
+	local signal child waited
+
+	for signal in INT TERM KILL; do
+		interrupted $signal
+		[ $status -eq $((128 + $(kill -l $signal))) ] ||
+			fail "$signal: status $status: $(cat "$tmp/interrupted")"
+		for child in $started; do
+			for ((waited = 0; waited < 100; waited++)); do
+				lives "$child" || break
+				sleep 0.05
+			done
+			[ "$waited" -lt 100 ] || fail "$signal: server $child outlived the run"
+		done
+		# Nobody removes what is left of a process that is killed.
+		[ $signal = KILL ] || left_nothing
+		rm -rf "$tmp"/nam-compare.*
+	done
+}
+
+test_cluster() {
+	nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+	fabric=shm
+	expect 0 env PATH="$tmp/bin:$PATH" nam-bench compare --cluster "$cluster" "${brief[@]}" \
+		--without redis --json -
+	json 'r["errors"] == 0 and r["fabrics"][0]["memservers"] == 2'
+	expect 0 env NAM_CLUSTER="$cluster" namctl index list
+	prints ""
+	nam_servers_stop || fail "the servers did not end well"
+}
+
+test_real_ones() {
+	if ! command -v memcached >/dev/null || ! command -v redis-server >/dev/null; then
+		echo "memcached or redis-server is not installed: stand-ins only"
+		return
+	fi
+	expect 0 nam-bench compare --fabric $fabric "${brief[@]}" --json -
+	whole_report
+	left_nothing
+}
+
+test_usage
+test_missing
+test_stand_ins
+test_mistakes
+test_silence
+test_signals
+test_cluster
+test_real_ones
+finish "nam-bench compare: all as it should be"
