@@ -1,84 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs_address.c -- addresses, hellos, and what the device's words for failures mean here. */
+/* verbs_address.c -- hellos, and what the device's words for failures mean here. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "verbs_internal.h"
-
-#define HOST_BYTES 256
-
-/* Cut "verbs:HOST:PORT" or "verbs:[HOST]:PORT" in two. */
-static int
-split(const char *address, char host[HOST_BYTES], char port[8], struct nam_diag *diag)
-{
-	const char *rest = strncmp(address, "verbs:", 6) ? address : address + 6;
-	const char *colon, *end;
-	unsigned long number = 0;
-
-	if (*rest == '[') {
-		rest++;
-		end = strchr(rest, ']');
-		colon = end && end[1] == ':' ? end + 1 : NULL;
-	} else {
-		colon = end = strrchr(rest, ':');
-		if (colon && memchr(rest, ':', (size_t)(colon - rest)))
-			return nam_diag_set(diag, -EINVAL, "'%s': write an IPv6 address in "
-				"brackets, for example verbs:[fe80::1%%eth0]:7000", address);
-	}
-	if (!colon || end == rest || (size_t)(end - rest) >= HOST_BYTES)
-		return nam_diag_set(diag, -EINVAL, "'%s': write verbs:HOST:PORT, for example "
-			"verbs:10.0.0.1:7000 or verbs:[fd00::1]:7000", address);
-	for (const char *digit = colon + 1; *digit; digit++) {
-		if (*digit < '0' || *digit > '9' || number > 65535)
-			number = 65536;
-		else
-			number = number * 10 + (unsigned long)(*digit - '0');
-	}
-	if (!colon[1] || number > 65535)
-		return nam_diag_set(diag, -EINVAL, "'%s': the port '%s' is not a number from 0 to "
-			"65535", address, colon + 1);
-	memcpy(host, rest, (size_t)(end - rest));
-	host[end - rest] = '\0';
-	(void)snprintf(port, 8, "%lu", number);
-	return 0;
-}
-
-int
-nam__verbs_resolve(const char *address, bool passive, struct addrinfo **ret, struct nam_diag *diag)
-{
-	const struct addrinfo hints = {
-		.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0),
-		.ai_family = AF_UNSPEC,
-		.ai_socktype = SOCK_STREAM,
-	};
-	char host[HOST_BYTES], port[8];
-	int rc = split(address, host, port, diag);
-
-	if (rc)
-		return rc;
-	rc = getaddrinfo(host, port, &hints, ret);
-	if (rc == 0)
-		return 0;
-	return nam_diag_set(diag, rc == EAI_SYSTEM ? -errno : -EINVAL,
-		"'%s': the host '%s' is not known: %s", address, host,
-		rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
-}
-
-void
-nam__verbs_address_text(const struct sockaddr *at, char *text, size_t size)
-{
-	char host[64], port[8];
-
-	if (getnameinfo(at, sizeof(struct sockaddr_storage), host, sizeof(host), port,
-		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV)) {
-		(void)snprintf(text, size, "an unknown address");
-		return;
-	}
-	(void)snprintf(text, size, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-}
 
 int
 nam__verbs_status(enum ibv_wc_status status)

@@ -250,7 +250,7 @@ nam__verbs_connect(struct nam_domain *domain, const char *address, const struct 
 	};
 	uint64_t end_ns = nam_now_ns() + VERBS_CONNECT_NS;
 	struct addrinfo *list;
-	int rc = nam__verbs_resolve(address, false, &list, diag);
+	int rc = nam__inet_resolve("verbs", address, false, &list, diag);
 
 	if (rc)
 		return rc;

@@ -100,7 +100,7 @@ find_by_address(const struct verbs_domain *domain, const struct nam_fabric_optio
 	int rc;
 
 	name[0] = '\0';
-	if (nam__verbs_resolve(options->address, options->listens, &at, NULL))
+	if (nam__inet_resolve("verbs", options->address, options->listens, &at, NULL))
 		return;
 	if (nam__verbs_channel_create(&channel, NULL))
 		goto free_address;
@@ -423,7 +423,7 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 
 	/* What is wrong with an address is so on hosts without a device, too. */
 	if (options->address) {
-		rc = nam__verbs_resolve(options->address, options->listens, &at, diag);
+		rc = nam__inet_resolve("verbs", options->address, options->listens, &at, diag);
 		if (rc)
 			return rc;
 		freeaddrinfo(at);

@@ -27,6 +27,7 @@
 
 #include "../env.h"
 #include "fabric.h"
+#include "inet.h"
 #include "local.h"
 #include "shm_copy.h"
 #include "verbs_sends.h"
@@ -222,12 +223,6 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 
 /* ---- verbs_address.c ----------------------------------------------------------------------- */
 
-struct addrinfo;
-
-/* The caller frees *ret with freeaddrinfo(). */
-int nam__verbs_resolve(const char *address, bool passive, struct addrinfo **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-void nam__verbs_address_text(const struct sockaddr *at, char *text, size_t size);
 /* What a completion's status means, as a negative code. */
 int nam__verbs_status(enum ibv_wc_status status);
 /*

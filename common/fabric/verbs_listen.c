@@ -78,7 +78,7 @@ nam__verbs_listen(struct nam_domain *domain, const char *address, struct nam_lis
 		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
 	listener->pub.ops = domain->ops;
 	listener->domain = (struct verbs_domain *)domain;
-	rc = nam__verbs_resolve(address, true, &at, diag);
+	rc = nam__inet_resolve("verbs", address, true, &at, diag);
 	if (rc)
 		goto free_listener;
 	rc = nam__verbs_channel_create(&listener->channel, diag);
@@ -173,7 +173,7 @@ take_request(struct verbs_listener *listener, const struct rdma_cm_event *from,
 		.request = request,
 		.hello = hello,
 	};
-	nam__verbs_address_text(rdma_get_peer_addr(from->id), to->peer, sizeof(to->peer));
+	nam__inet_text(rdma_get_peer_addr(from->id), to->peer, sizeof(to->peer));
 	return true;
 }
 

@@ -41,9 +41,10 @@ resolve__good_addresses__GIVE_HOST_AND_PORT(void **state)
 		struct addrinfo *list;
 		char text[96];
 
-		assert_int_equal(nam__verbs_resolve(good[i].address, true, &list, &diag), 0);
+		assert_int_equal(nam__inet_resolve("verbs", good[i].address, true, &list, &diag),
+			0);
 		memcpy(&at, list->ai_addr, list->ai_addrlen);
-		nam__verbs_address_text((struct sockaddr *)&at, text, sizeof(text));
+		nam__inet_text((struct sockaddr *)&at, text, sizeof(text));
 		assert_string_equal(text, good[i].text);
 		freeaddrinfo(list);
 	}
@@ -74,7 +75,7 @@ resolve__bad_addresses__SAY_WHAT_IS_WRONG(void **state)
 		struct nam_diag diag = { "" };
 		struct addrinfo *list;
 
-		assert_true(nam__verbs_resolve(bad[i].address, false, &list, &diag) < 0);
+		assert_true(nam__inet_resolve("verbs", bad[i].address, false, &list, &diag) < 0);
 		assert_non_null(strstr(diag.text, bad[i].text));
 	}
 }

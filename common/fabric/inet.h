@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inet.h -- addresses NAME:HOST:PORT of the providers that go over a network: HOST is a name, an
+ * IPv4 address, or an IPv6 address in brackets.
+ */
+#ifndef NAM_COMMON_FABRIC_INET_H
+#define NAM_COMMON_FABRIC_INET_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../error.h"
+
+struct sockaddr;
+
+/*
+ * The socket addresses behind "NAME:HOST:PORT", where NAME, the provider's, may be left out.  The
+ * caller frees the list by freeaddrinfo().  May wait for name servers.  -EINVAL: malformed, or no
+ * such host.
+ */
+int nam__inet_resolve(const char *name, const char *address, bool passive,
+	struct addrinfo **ret, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* HOST:PORT in numbers, for people. */
+void nam__inet_text(const struct sockaddr *at, char *text, size_t size);
+
+#endif /* NAM_COMMON_FABRIC_INET_H */
