@@ -21,6 +21,7 @@
 #define SPIN_NS_MIN 1250u
 #define HOT_NS 20000u			/* of that, without giving the processor away */
 #define NAP_NS 2000u
+#define TELL_NS 100000000u		/* how long until those who are told are looked at again */
 #define TURN NAM_FRAMES			/* of box->mails: the word in the client's share */
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -381,5 +382,8 @@ nam__mailboxes_rest(struct nam__handler *handler)
 	handler->announced = announce(handler);
 	/* Pairs with that of a client on this host: it sees the word, or we see its request. */
 	atomic_thread_fence(memory_order_seq_cst);
+	/* The last of those WRITEs wakes us; if it takes its time, spinning would, too. */
+	if (!handler->announced)
+		(void)handler->cq->ops->cq_wait(handler->cq, TELL_NS);
 	return false;
 }
