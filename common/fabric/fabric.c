@@ -6,12 +6,14 @@
 
 #include "shm.h"
 #include "sim.h"
+#include "tcp.h"
 #ifdef NAM_VERBS
 #include "verbs.h"
 #endif
 
 static const struct nam_fabric_ops *const providers[] = {
 	&nam__shm_ops,
+	&nam__tcp_ops,
 	&nam__sim_ops,
 #ifdef NAM_VERBS
 	&nam__verbs_ops,
@@ -45,9 +47,9 @@ nam_fabric_names(void)
 {
 	/* "sim" exists only inside a simulation, which nobody who mistypes an address is in. */
 #ifdef NAM_VERBS
-	return "shm, verbs";
+	return "shm, tcp, verbs";
 #else
-	return "shm; verbs was left out of this program: install libibverbs-dev and librdmacm-dev "
-		"and build anew with -DNAM_VERBS=ON";
+	return "shm, tcp; verbs was left out of this program: install libibverbs-dev and "
+		"librdmacm-dev and build anew with -DNAM_VERBS=ON";
 #endif
 }

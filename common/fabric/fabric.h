@@ -23,6 +23,10 @@
  *
  * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread.  A domain may be
  * used from any thread.
+ *
+ * Where there is no card, the processors of both ends carry requests out: the owner of a cq does
+ * what the peers of its queue pairs ask while it is in cq_poll or cq_wait, be the timeout 0, and
+ * nothing happens there meanwhile.
  */
 #ifndef NAM_COMMON_FABRIC_FABRIC_H
 #define NAM_COMMON_FABRIC_FABRIC_H

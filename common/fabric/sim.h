@@ -37,7 +37,7 @@
 struct nam_sim_process;
 
 enum nam_sim_profile {
-	/* The bits of shm: all but NAM_CAP_UD. */
+	/* The bits of shm and tcp: all but NAM_CAP_UD. */
 	NAM_SIM_STRICT = 0,
 	/* An RNIC: WRITE before ATOMIC, ATOMIC before READ; loads in any order; no CPU atomics. */
 	NAM_SIM_VERBS,

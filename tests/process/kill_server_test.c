@@ -484,6 +484,9 @@ server__stopped__LOOKUPS_GO_ON(void **state)
 	uint64_t payload;
 
 	(void)state;
+	/* Over TCP it is the memory server's processor that carries them out. */
+	if (!strncmp(cluster.addresses[0], "tcp:", 4))
+		skip();
 	fill_index();
 	client = test_connect(cluster.list, "patient", 0);
 	worker = test_worker(client);

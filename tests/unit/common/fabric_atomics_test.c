@@ -94,6 +94,7 @@ struct adder {
 	struct side side;
 	struct nam_qp *qp;
 	bool failed;
+	atomic_bool done;
 };
 
 /* cmocka's assertions belong to the main thread. */
@@ -155,6 +156,7 @@ adder_main(void *arg)
 				!finish(f, adder->side.cq, 1);
 		} while (olds[0] != guess && !adder->failed);
 	}
+	atomic_store(&adder->done, true);
 }
 
 static void
@@ -171,8 +173,11 @@ atomics__of_two_clients__LOSE_NOTHING(void **state)
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(nam_thread_start("adder", adder_main, &adders[i],
 			&adders[i].thread), 0);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
+		while (!atomic_load(&adders[i].done))
+			(void)f->ops->cq_wait(f->server.cq, 1000000);
 		nam_thread_join(adders[i].thread);
+	}
 	assert_false(adders[0].failed || adders[1].failed);
 	assert_int_equal(remote_word(f, 0), 2 * ADDS);
 	assert_int_equal(remote_word(f, 64), 2 * (ADDS / 4));

@@ -215,6 +215,16 @@ fixture_teardown(void **state)
 	return 0;
 }
 
+/*
+ * Where there is no card, somebody has to be in cq_wait for the other side's requests.  Nothing but
+ * completions comes of it elsewhere.
+ */
+static inline void
+let_work(struct fixture *f)
+{
+	(void)f->ops->cq_wait(f->server.cq, 0);
+}
+
 /* Exactly `count` completions, waiting for them. */
 static inline void
 take(struct fixture *f, struct nam_cq *cq, struct nam_wc *wcs, unsigned count)
@@ -228,8 +238,11 @@ take(struct fixture *f, struct nam_cq *cq, struct nam_wc *wcs, unsigned count)
 		assert_true(got >= 0);
 		n += (unsigned)got;
 		assert_true(nam_now_ns() < until);
-		if (!got)
-			(void)f->ops->cq_wait(cq, 100000000);
+		if (got)
+			continue;
+		if (f->server.cq)
+			let_work(f);
+		(void)f->ops->cq_wait(cq, 1000000);
 	}
 }
 
