@@ -81,7 +81,9 @@
 	X(ENTRY_FIRST, "entry-first", "rows that are seen before an index leads to them")           \
 	X(ENTRY_WAIT, "entry-wait", "the loss of entries that a scan has yet to come by")           \
 	X(SCAN_HEAD, "scan-head", "rows by entries whose versions are not the latest")              \
-	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range")
+	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range") \
+	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \
+	X(COLLECT_AGAIN, "collect-again", "the same of what others commit as it is looked at")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

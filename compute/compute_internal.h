@@ -288,6 +288,33 @@ int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NA
 /* client.c: connect this worker's queue pairs, or say which server refused and why. */
 int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/*
+ * presence.c: which clients have a queue pair to any of the memory servers.  Nothing can take
+ * effect any more of what a worker posted that was seen at work before, and whose client is not
+ * among them.  Cost: 1 RPC to each.
+ */
+struct nam__presence {
+	uint64_t ids[NAM_CLIENTS_MAX / 64];
+};
+
+NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
+	NAM_MUST_CHECK;
+
+/* The slot of the memory server that gave out a block, or UINT16_MAX: there is none. */
+static inline uint16_t
+nam__server_slot(const struct nam_client *client, struct nam_gaddr block)
+{
+	uint32_t id = nam_gaddr_region(block) / NAM_REGIONS_PER_SERVER;
+
+	return id < NAM_SERVERS_MAX ? client->slot_of_id[id] : UINT16_MAX;
+}
+
+static inline bool
+nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
+{
+	return presence->ids[client_id % NAM_CLIENTS_MAX / 64] >> client_id % 64 & 1;
+}
+
 /* local.c: find out which servers' memory is this host's, for connections made from now on. */
 NAM_FIBER_FN void nam__local_open(struct nam_client *client);
 void nam__local_close(struct nam_client *client);

@@ -60,6 +60,7 @@ static const struct {
 	[NAM_RPC_LOCKING_PREPARE] = { nam__service_locking_prepare, false },
 	[NAM_RPC_LOCKING_END] = { nam__service_locking_end, false },
 	[NAM_RPC_LOCKING_SEAL] = { nam__service_locking_seal, false },
+	[NAM_RPC_PRESENCE] = { nam__service_presence, false },
 };
 
 uint32_t

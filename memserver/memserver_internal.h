@@ -165,7 +165,9 @@ struct nam__member {
 
 struct nam__membership {
 	pthread_mutex_t mutex;
-	uint64_t *epoch_slots;		/* in region 0; NULL on servers other than 0 */
+	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
+	/* Of server 0 only: */
+	uint64_t *epoch_slots;		/* in region 0 */
 	uint32_t last_id;
 	uint32_t alive_count;
 	struct nam__member *members;	/* NAM_CLIENTS_MAX */
@@ -178,7 +180,7 @@ struct nam__connection;
 
 /*
  * A queue pair that claims to be a client's comes: 0, or -NAM_E_FENCED if that client was declared
- * dead.  And it goes again.
+ * dead.  And it goes again, once it has been destroyed.
  */
 int nam__membership_attach(struct nam__membership *membership,
 	struct nam__connection *connection) NAM_MUST_CHECK;
@@ -194,6 +196,7 @@ struct nam__connection {
 	uint16_t client_id;		/* 0: nobody yet */
 	uint16_t incarnation;
 	bool life_line;			/* REGISTER came over it */
+	bool present;			/* it counts in membership.present */
 	uint32_t passive_done;		/* passive requests, failed or not */
 	uint32_t passive_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
@@ -319,6 +322,7 @@ int nam__service_regions(struct nam__exchange *exchange);
 int nam__service_status(struct nam__exchange *exchange);
 int nam__service_register(struct nam__exchange *exchange);
 int nam__service_client_state(struct nam__exchange *exchange);
+int nam__service_presence(struct nam__exchange *exchange);
 int nam__service_alloc(struct nam__exchange *exchange);
 int nam__service_free(struct nam__exchange *exchange);
 int nam__service_catalog_put(struct nam__exchange *exchange);

@@ -245,8 +245,9 @@ commit(struct nam__txn *txn)
 
 /* ---- rows of tables -------------------------------------------------------------------------- */
 
-static void
-complete_add(struct nam__txn *txn, const struct nam_version_sibling *sibling, uint64_t timestamp)
+void
+nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
+	uint64_t timestamp)
 {
 	struct nam__item *item = &txn->items[txn->count++];
 
@@ -268,9 +269,9 @@ nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self, u
 	if (!txn)
 		return -ENOMEM;
 	txn->depth = of->depth + 1;
-	complete_add(txn, self, timestamp);
+	nam__txn_add_version(txn, self, timestamp);
 	for (uint32_t i = 0; i < count && i < NAM_RECORDS_MAX - 1; i++)
-		complete_add(txn, &siblings[i], timestamp);
+		nam__txn_add_version(txn, &siblings[i], timestamp);
 	rc = nam__txn_commit(txn); /* SUSPENDS */
 	nam__txn_free(txn);
 	return rc;

@@ -77,7 +77,7 @@ try_later(struct effort *effort)
 		return 0;
 	}
 	if (effort->refusal.why == NAM_LOCKING_EXPIRED)
-		rc = nam__settle(effort->txn, &effort->refusal); /* SUSPENDS */
+		rc = nam__settle(effort->txn, &effort->refusal, NULL); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam__pause_await(worker, effort->backoff_ns / 2 +

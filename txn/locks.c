@@ -226,7 +226,7 @@ ended(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, vo
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return malformed(txn);
 	for (uint32_t i = 0; i < reply->count; i++)
-		nam__version_retire(txn->worker, NAM_GADDR(reply->retired[i]));
+		nam__served_retire(txn, reply->retired[i]);
 	for (uint32_t i = 0; i < parcel->count; i++) {
 		if (reply->refused >> i & 1)
 			++*refused_count;

@@ -12,11 +12,9 @@
 
 #include "../common/hash.h"
 #include "../compute/names.h"
-#include "txn_internal.h"
+#include "walk.h"
 
 #define INDEX_KEY_BYTES 16u
-#define OTHERS_MAX 4096u
-#define WALK_MAX 32u		/* records looked at in one batch */
 
 _Static_assert(NAM_RECORDS_NAME_BYTES_MAX + sizeof(".keys") == NAM_INDEX_NAME_BYTES, "it fits");
 
@@ -337,93 +335,42 @@ nam_records_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
 
 /* ---- all records ----------------------------------------------------------------------------- */
 
-/* A record, as its head and its latest version's header say; all zeroes if it has none. */
-struct seen {
-	struct nam_gaddr head;
-	struct nam_gaddr at;
-	struct nam_gaddr others;
-	const struct nam_version *version;
-};
-
-typedef void (*record_fn)(struct nam_worker *worker, void *arg, const struct seen *seen);
-
-struct walk {
-	uint64_t words[WALK_MAX][2];
-	struct nam_version headers[WALK_MAX];
-};
-
 NAM_FIBER_FN static int
-walk_some(struct nam_worker *worker, struct walk *walk, const uint64_t *heads, uint32_t count,
-	record_fn fn, void *arg)
+others_count(struct nam_worker *worker, const struct nam_records *records,
+	const struct nam__walked *seen, struct nam_records_stat *stat)
 {
-	struct nam_batch batch;
+	struct nam__others others;
 	int rc;
 
-	memset(walk->headers, 0, sizeof(walk->headers));
-	nam_batch_init(&batch, worker);
-	for (uint32_t i = 0; i < count; i++)
-		nam_batch_read(&batch, NAM_GADDR(heads[i]), walk->words[i], sizeof(walk->words[i]));
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	for (uint32_t i = 0; i < count && !rc; i++)
-		if (walk->words[i][0])
-			nam_batch_read(&batch, NAM_GADDR(walk->words[i][0]), &walk->headers[i],
-				sizeof(walk->headers[i]));
-	if (!rc)
-		rc = nam_batch_await(&batch); /* SUSPENDS */
-	for (uint32_t i = 0; i < count && !rc; i++) {
-		struct seen seen = { NAM_GADDR(heads[i]), NAM_GADDR(walk->words[i][0]),
-			NAM_GADDR(walk->words[i][1]), &walk->headers[i] };
-
-		fn(worker, arg, &seen); /* SUSPENDS */
+	nam__others_begin(&others, seen);
+	while ((rc = nam__others_next(worker, records, &others)) > 0) { /* SUSPENDS */
+		stat->others++;
+		stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
 	}
 	return rc;
 }
 
-/* Call fn for every record that is in the index throughout. */
 NAM_FIBER_FN static int
-walk_all(struct nam_worker *worker, struct nam_records *records, record_fn fn, void *arg)
-{
-	static const struct nam_range all;
-	struct walk *walk = nam_buffer_take(worker, sizeof(*walk));
-	struct nam_cursor *cursor;
-	uint64_t heads[WALK_MAX];
-	uint32_t count;
-	int rc;
-
-	if (!walk)
-		return -ENOMEM;
-	rc = nam_cursor_open(worker, records->keys, &all, &cursor);
-	if (rc)
-		goto give_walk;
-	do {
-		rc = nam_cursor_next(cursor, NULL, heads, WALK_MAX, &count); /* SUSPENDS */
-		if (rc || !count)
-			break;
-		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = walk_some(worker, walk, heads, count, fn, arg); /* SUSPENDS */
-		nam__op_end(worker);
-	} while (!rc);
-	nam_cursor_close(cursor); /* SUSPENDS */
-give_walk:
-	nam_buffer_give(worker, walk, sizeof(*walk));
-	return rc;
-}
-
-static void
-record_count(struct nam_worker *worker, void *arg, const struct seen *seen)
+some_count(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
+	uint32_t count, void *arg)
 {
 	struct nam_records_stat *stat = arg;
+	int rc = 0;
 
-	(void)worker;
-	stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
-	if (!seen->at.raw)
-		return;
-	stat->keys++;
-	stat->remote_bytes += nam__version_stride(nam__version_at_bytes(seen->at));
-	if (seen->version->deleted)
-		return;
-	stat->records++;
-	stat->value_bytes += seen->version->value_bytes;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
+		rc = others_count(worker, records, &seen[i], stat); /* SUSPENDS */
+		if (!seen[i].head.latest)
+			continue;
+		stat->keys++;
+		stat->remote_bytes += nam__version_stride(
+			nam__version_at_bytes(NAM_GADDR(seen[i].head.latest)));
+		if (seen[i].latest.deleted)
+			continue;
+		stat->records++;
+		stat->value_bytes += seen[i].latest.value_bytes;
+	}
+	return rc;
 }
 
 int
@@ -431,50 +378,30 @@ nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_stat *ret_stat)
 {
 	struct nam_records_stat stat = { .servers = records->servers };
-	int rc = walk_all(worker, records, record_count, &stat); /* SUSPENDS */
+	int rc = nam__records_walk(worker, records, some_count, &stat); /* SUSPENDS */
 
 	if (!rc)
 		*ret_stat = stat;
 	return rc;
 }
 
-/* What is no version of this store is not ours to give away. */
-static bool
-version_is_ours(const struct nam_records *records, const struct nam_version *version,
-	struct nam_gaddr head)
+/* What cannot be READ, or is no version of this store, is not ours to give away. */
+NAM_FIBER_FN static int
+some_retire(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
+	uint32_t count, void *arg)
 {
-	return version->store == records->store && version->head == head.raw;
-}
+	(void)arg;
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__others others;
 
-/* Versions that a memory server keeps beside the latest.  What cannot be READ stays allocated. */
-NAM_FIBER_FN static void
-others_retire(struct nam_worker *worker, const struct nam_records *records,
-	const struct seen *seen)
-{
-	struct nam_version *version = nam_buffer_take(worker, sizeof(*version));
-	struct nam_gaddr at = seen->others;
-
-	for (unsigned hops = 0; version && at.raw && hops < OTHERS_MAX; hops++) {
-		int rc = nam_read_await(worker, at, version, sizeof(*version)); /* SUSPENDS */
-
-		if (rc || !version_is_ours(records, version, seen->head))
-			break;
-		nam__version_retire(worker, at);
-		at.raw = version->previous;
+		nam__others_begin(&others, &seen[i]);
+		while (nam__others_next(worker, records, &others) > 0) /* SUSPENDS */
+			nam__version_retire(worker, others.at);
+		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
+			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest));
+		nam_retire(worker, seen[i].at, NAM_RECORD_HEAD_BYTES);
 	}
-	nam_buffer_give(worker, version, sizeof(*version));
-}
-
-NAM_FIBER_FN static void
-record_retire(struct nam_worker *worker, void *arg, const struct seen *seen)
-{
-	const struct nam_records *records = arg;
-
-	if (records->options.commit == NAM_RECORDS_SERVED)
-		others_retire(worker, records, seen); /* SUSPENDS */
-	if (seen->at.raw && version_is_ours(records, seen->version, seen->head))
-		nam__version_retire(worker, seen->at);
-	nam_retire(worker, seen->head, NAM_RECORD_HEAD_BYTES);
+	return 0;
 }
 
 int
@@ -501,7 +428,7 @@ nam_records_drop(struct nam_worker *worker, const char *name)
 	/* Of a store that is lost in part the index cannot be opened: then nothing is followed. */
 	rc = nam_index_open(worker, keys, 0, &records.keys); /* SUSPENDS */
 	if (!rc)
-		rc = walk_all(worker, &records, record_retire, &records); /* SUSPENDS */
+		rc = nam__records_walk(worker, &records, some_retire, NULL); /* SUSPENDS */
 	nam_index_close(records.keys);
 	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
 	return index_rc ? index_rc : rc;

@@ -235,6 +235,8 @@ struct nam_records_stat {
 	uint64_t records;		/* of those, not deleted */
 	uint64_t value_bytes;		/* of these */
 	uint64_t remote_bytes;		/* of heads and latest versions; the index has its own */
+	uint64_t others;		/* versions that are prepared, or were replaced lately */
+	uint64_t others_bytes;		/* of remote memory that these take; served stores only */
 	uint32_t servers;
 };
 
@@ -242,10 +244,49 @@ struct nam_records_stat {
  * nam_records_stat -- count what a store consists of; not of one moment if it is in use.
  *
  * Suspends:	yes.
- * Cost:	a scan of the index, and 2 round trips for each 32 records.
+ * Cost:	a scan of the index, 2 round trips for each 32 records, and 1 for each of `others`.
  */
 NAM_FIBER_FN int nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_stat *ret_stat) NAM_MUST_CHECK;
+
+struct nam_records_collected {
+	uint64_t records;		/* looked at */
+	uint64_t versions;		/* given up, */
+	uint64_t bytes;			/* and the remote memory that comes back with them */
+	uint64_t committed;		/* transactions of clients that are gone: for them, */
+	uint64_t aborted;		/* or never to be, as not all of it had been prepared */
+	uint64_t undecided;		/* versions left prepared: not known with which others */
+};
+
+/**
+ * nam_records_collect -- give back what nobody will ask for any more, and end what clients that are
+ * gone have left half done.
+ *
+ * A record of a served store keeps the version that was last replaced until it is written again:
+ * here it goes, if that was 100 ms ago.  A transaction whose writer has no connection to any memory
+ * server any more is committed if all of it was prepared, or else aborted.  Of RAMP_SMALL, and of
+ * RAMP_HYBRID where there was more than one record, nobody knows what belongs to a transaction:
+ * what was prepared of it stays, and is counted.
+ *
+ * Any number of clients may collect at once, beside readers and writers, and be interrupted; a
+ * second time finds what was too young.
+ *
+ * @ret_collected	what was done, also where it then failed.  May be NULL
+ *
+ * Returns 0 or a negative code:
+ *	-NAM_E_FABRIC_*		a memory server did not answer: without it nobody can be known to be
+ *				gone
+ *	-ENOMEM
+ *
+ * Suspends:	yes.
+ * Cost:	a scan of the index, and for each 32 records 2 round trips, and 1 where there is
+ *		something to give back.  Where something was left half done: 1 RPC to each memory
+ *		server for each 32 records, and about 6 round trips for each record of it.
+ * Source:	RAMP's cooperative termination (Bailis et al.), with versions that say where their
+ *		siblings are, by clients: txn/README.md, "Collecting".
+ */
+NAM_FIBER_FN int nam_records_collect(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_collected *ret_collected) NAM_MUST_CHECK;
 
 #ifdef __cplusplus
 }

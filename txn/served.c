@@ -193,6 +193,14 @@ nam__served_prepare(struct nam__txn *txn)
 
 /* ---- COMMIT ---------------------------------------------------------------------------------- */
 
+void
+nam__served_retire(struct nam__txn *txn, uint64_t at)
+{
+	txn->retired++;
+	txn->retired_bytes += nam__version_stride(nam__version_at_bytes(NAM_GADDR(at)));
+	nam__version_retire(txn->worker, NAM_GADDR(at));
+}
+
 static int
 committed(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, bool abort)
 {
@@ -202,8 +210,8 @@ committed(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return malformed(txn);
 	/* Blocks of an aborted transaction are its writer's, who knows what to do with them. */
-	for (uint32_t i = 0; i < reply->count && !abort; i++)
-		nam__version_retire(txn->worker, NAM_GADDR(reply->retired[i]));
+	for (uint32_t i = 0; i < reply->count && (!abort || txn->of_the_gone); i++)
+		nam__served_retire(txn, reply->retired[i]);
 	return 0;
 }
 

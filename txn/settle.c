@@ -60,13 +60,12 @@ static int
 sibling_add(struct settlement *settlement, const struct nam_version_sibling *sibling)
 {
 	const struct nam_client *client = settlement->txn->records->client;
-	uint32_t server = nam_gaddr_region(NAM_GADDR(sibling->head)) / NAM_REGIONS_PER_SERVER;
+	uint16_t slot = nam__server_slot(client, NAM_GADDR(sibling->head));
 	struct part *part = &settlement->parts[settlement->count];
 
-	if (settlement->count == NAM_RECORDS_MAX || server >= NAM_SERVERS_MAX ||
-		client->slot_of_id[server] == UINT16_MAX)
+	if (settlement->count == NAM_RECORDS_MAX || slot == UINT16_MAX)
 		return malformed(settlement);
-	*part = (struct part){ sibling->head, sibling->at, client->slot_of_id[server], 0 };
+	*part = (struct part){ sibling->head, sibling->at, slot, 0 };
 	settlement->count++;
 	return 0;
 }
@@ -148,7 +147,7 @@ ended(struct settlement *settlement, const uint8_t *bytes_of_reply, uint32_t byt
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return malformed(settlement);
 	for (uint32_t i = 0; i < reply->count; i++)
-		nam__version_retire(settlement->txn->worker, NAM_GADDR(reply->retired[i]));
+		nam__served_retire(settlement->txn, reply->retired[i]);
 	return 0;
 }
 
@@ -177,9 +176,11 @@ end(struct settlement *settlement)
 }
 
 int
-nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal)
+nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__settled *ret_settled)
 {
 	struct settlement *settlement = nam_buffer_take(txn->worker, sizeof(*settlement));
+	enum nam__settled settled = NAM__SETTLED_BEFORE;
 	int rc;
 
 	if (!settlement)
@@ -196,7 +197,11 @@ nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal)
 		nam_race_point("locking.sealed");
 		if (!rc)
 			rc = end(settlement); /* SUSPENDS */
+		settled = was_committed(settlement) ? NAM__SETTLED_COMMITTED :
+			NAM__SETTLED_ABORTED;
 	}
+	if (ret_settled)
+		*ret_settled = settled;
 	nam_buffer_give(txn->worker, settlement, sizeof(*settlement));
 	return rc;
 }

@@ -55,6 +55,10 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 	txn->attempts = 0;
 	txn->depth = 0;
 	txn->prepared = false;
+	txn->birth_us = 0;
+	txn->of_the_gone = false;
+	txn->retired = 0;
+	txn->retired_bytes = 0;
 	txn->replaced_count = 0;
 	txn->timestamp = 0;
 	txn->stamps_count = 0;

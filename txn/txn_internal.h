@@ -109,6 +109,9 @@ struct nam__txn {
 	uint32_t attempts;
 	uint32_t depth;			/* it completes another one's, for which one, ... */
 	bool prepared;
+	bool of_the_gone;		/* it ends one: blocks of what is aborted are nobody's */
+	uint32_t retired;		/* versions that memory servers said nobody asks for, */
+	uint64_t retired_bytes;		/* and the memory that they take */
 	uint32_t replaced_count;	/* rows of tables only */
 	struct nam__replaced replaced[NAM__REPLACED_MAX];
 	uint64_t timestamp;
@@ -156,6 +159,10 @@ NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 
 void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
+
+/* An item for a version that somebody wrote, in the state HEAD. */
+void nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
+	uint64_t timestamp);
 
 /*
  * Commit all of a transaction, for who is to tell others what it has seen of it, or to forget what
@@ -219,6 +226,8 @@ bool nam__item_is_large(const struct nam__item *item);
 NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Sets item->base_timestamp of all. */
 NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
+/* A memory server says that nobody asks for it any more. */
+void nam__served_retire(struct nam__txn *txn, uint64_t at);
 /* Those that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn, bool abort) NAM_MUST_CHECK;
 /* Retire what of these records nobody will ask for any more. */
@@ -248,9 +257,14 @@ NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *
 	NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
-/* settle.c: somebody's lease is over: commit or abort that transaction for him. */
-NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal)
-	NAM_MUST_CHECK;
+/*
+ * settle.c: somebody's lease is over, or he is gone: commit or abort that transaction for him.
+ * @ret_settled may be NULL.
+ */
+enum nam__settled { NAM__SETTLED_BEFORE, NAM__SETTLED_COMMITTED, NAM__SETTLED_ABORTED };
+
+NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__settled *ret_settled) NAM_MUST_CHECK;
 
 /* locking.c: whole transactions.  *ret_stranded: memory servers may know of its versions. */
 NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;

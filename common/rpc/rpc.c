@@ -79,6 +79,7 @@ nam_rpc_type_name(uint16_t type)
 		[NAM_RPC_LOCKING_PREPARE] = "LOCKING_PREPARE",
 		[NAM_RPC_LOCKING_END] = "LOCKING_END",
 		[NAM_RPC_LOCKING_SEAL] = "LOCKING_SEAL",
+		[NAM_RPC_PRESENCE] = "PRESENCE",
 	};
 
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "../error.h"
+#include "../layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
 #define NAM_WIRE_VERSION 1u
@@ -63,6 +64,7 @@ enum nam_rpc_type {
 	NAM_RPC_LOCKING_PREPARE,
 	NAM_RPC_LOCKING_END,
 	NAM_RPC_LOCKING_SEAL,
+	NAM_RPC_PRESENCE,	/* of which clients this server has connections */
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -169,6 +171,15 @@ struct nam_rpc_client_state_reply {
 	uint64_t pid;
 	char name[48];
 };
+
+/*
+ * A client that is not here has no queue pair to this server: nothing that it has sent is still to
+ * take effect, and its id stands for nobody else yet.  No request body.
+ */
+struct nam_rpc_presence_reply {
+	uint64_t ids[NAM_CLIENTS_MAX / 64];	/* bit i % 64 of word i / 64: client id i */
+};
+_Static_assert(sizeof(struct nam_rpc_presence_reply) <= NAM_RPC_BODY_MAX, "it fits");
 
 /*
  * Blocks never change their stride while the server lives, so a word that was a lock stays a lock

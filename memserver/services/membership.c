@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * membership.c -- server 0 gives out client ids, and knows which clients are alive.
+ * membership.c -- server 0 gives out client ids, and knows which clients are alive; every server
+ * knows which have queue pairs to it.
  *
  * A client lives as long as the connection that its REGISTER came over.  Ids go round, so that one
  * that belonged to a dead client comes again as late as possible, and then with the next
@@ -46,20 +47,29 @@ member_of(struct nam__membership *membership, const struct nam__connection *conn
 	return member->incarnation == connection->incarnation ? member : NULL;
 }
 
+static void
+appear(struct nam__membership *membership, struct nam__connection *connection)
+{
+	membership->present[connection->client_id]++;
+	connection->present = true;
+}
+
 int
 nam__membership_attach(struct nam__membership *membership, struct nam__connection *connection)
 {
 	struct nam__member *member;
 	int rc = 0;
 
-	/* Only server 0 knows the clients. */
-	if (!connection->client_id || !membership->members)
+	if (!connection->client_id)
 		return 0;
 	pthread_mutex_lock(&membership->mutex);
 	member = member_of(membership, connection);
-	if (!member || !member->alive)
+	/* Only server 0 knows the clients. */
+	if (membership->members && (!member || !member->alive))
 		rc = -NAM_E_FENCED;
 	else
+		appear(membership, connection);
+	if (!rc && member)
 		member->connections++;
 	pthread_mutex_unlock(&membership->mutex);
 	return rc;
@@ -71,6 +81,9 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	struct nam__member *member;
 
 	pthread_mutex_lock(&membership->mutex);
+	if (connection->present)
+		membership->present[connection->client_id]--;
+	connection->present = false;
 	member = member_of(membership, connection);
 	if (member) {
 		if (connection->life_line && member->alive) {
@@ -111,6 +124,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		connection->client_id = (uint16_t)id;
 		connection->incarnation = member->incarnation;
 		connection->life_line = true;
+		appear(membership, connection);
 		return 0;
 	}
 	return -NAM_E_LIMIT;
@@ -169,6 +183,23 @@ nam__service_client_state(struct nam__exchange *exchange)
 		reply->pid = member->pid;
 		memcpy(reply->name, member->name, sizeof(reply->name));
 	}
+	pthread_mutex_unlock(&membership->mutex);
+	exchange->reply_bytes = sizeof(*reply);
+	return 0;
+}
+
+int
+nam__service_presence(struct nam__exchange *exchange)
+{
+	struct nam_rpc_presence_reply *reply = exchange->reply;
+	struct nam__membership *membership = &exchange->server->membership;
+
+	if (exchange->body_bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(reply, 0, sizeof(*reply));
+	pthread_mutex_lock(&membership->mutex);
+	for (uint32_t id = 0; id < NAM_CLIENTS_MAX; id++)
+		reply->ids[id / 64] |= (uint64_t)(membership->present[id] != 0) << id % 64;
 	pthread_mutex_unlock(&membership->mutex);
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;

@@ -45,6 +45,11 @@ test_what_is_left() {
 		r["committed_by"] == "clients" and r["servers"] == 2 and r["records"] <= 500'
 	expect 0 namctl records stat "$left"
 	says 'committed by     clients'
+	expect 0 namctl records collect "$left" --json
+	json 'r["record_store"] == "'"$left"'" and r["records"] <= 500 and r["undecided"] == 0 and
+		r["versions"] == 0 and r["aborted"] == 0'
+	expect 0 namctl records collect "$left"
+	says 'looked at'
 	expect 0 namctl index list
 	prints "$left.keys"
 	expect 0 namctl records drop "$left"
@@ -53,6 +58,7 @@ test_what_is_left() {
 	prints ""
 	expect 5 namctl records stat "$left"
 	says 'namctl records list'
+	expect 5 namctl records collect "$left"
 	expect 5 namctl records drop "$left"
 }
 

@@ -260,7 +260,9 @@ bulk_load__killed_at_any_moment__ALL_OR_NOTHING(void **state)
 			check_answers(&tree, load_keys, 0, 97, &remains);
 			empty++;
 		} else {
-			assert_int_equal(rc, -NAM_E_RESTART_DEAD);
+			/* The old root is dead; or torn, as its loader died within that WRITE. */
+			if (!honest(rc))
+				assert_int_equal(rc, -NAM_E_RESTART_DEAD);
 			nothing++;
 		}
 		uproot(&tree);

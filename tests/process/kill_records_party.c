@@ -202,6 +202,17 @@ pick(struct nam_rng *rng, uint8_t picked[RECORDS])
 	return count;
 }
 
+/* Of what is being written, and of what the dead have left. */
+static void
+session_collect(struct session *self)
+{
+	int rc = nam_records_collect(self->worker, self->records, NULL); /* SUSPENDS */
+
+	/* Of the index of the keys, which it walks, a part may be locked by the dead. */
+	if (rc && rc != -NAM_E_LOCK_ORPHANED && rc != -NAM_E_RESTART_TORN)
+		test_die("collect: %s", nam_worker_diag(self->worker));
+}
+
 static void
 session_main(void *arg)
 {
@@ -216,6 +227,8 @@ session_main(void *arg)
 			nam__pause_await(self->worker, SURVIVOR_PAUSE_NS); /* SUSPENDS */
 			continue;
 		}
+		if (nam_rng_below(&self->rng, 32) == 0)
+			session_collect(self); /* SUSPENDS */
 		/* Who is killed writes most of the time, who is not reads. */
 		if (nam_rng_below(&self->rng, 4) < (self->survivor ? 3 : 1))
 			session_read(self, picked, count); /* SUSPENDS */

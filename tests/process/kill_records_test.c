@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "common/rpc/records_rpc.h"
 #include "kill_records.h"
 #include "sim/read_atomic.h"
 #include "txn/version.h"
@@ -131,6 +132,31 @@ store_read(struct session *guest, const uint8_t keys[RECORDS])
 	session_read(guest, keys, RECORDS);
 }
 
+/* All that the dead have left is ended, and of what was replaced nothing stays. */
+static void
+store_tidy(struct session *guest)
+{
+	enum nam_ramp algorithm = nam_records_properties(guest->records)->algorithm;
+	struct nam_records_collected first, again;
+	struct nam_records_stat stat;
+
+	assert_int_equal(nam_records_collect(guest->worker, guest->records, &first), 0);
+	nam_sleep_ns(2 * NAM_RECORDS_KEEP_NS);
+	assert_int_equal(nam_records_collect(guest->worker, guest->records, &again), 0);
+	assert_int_equal(nam_records_stat(guest->worker, guest->records, &stat), 0);
+	print_message("collected %llu and %llu versions; %llu transactions committed, %llu "
+		"aborted; %llu versions undecided, %llu left\n",
+		(unsigned long long)first.versions, (unsigned long long)again.versions,
+		(unsigned long long)first.committed, (unsigned long long)first.aborted,
+		(unsigned long long)again.undecided, (unsigned long long)stat.others);
+	assert_int_equal(again.committed + again.aborted, 0);
+	/* Of locks that somebody died with, what says that they were used is kept. */
+	if (algorithm != NAM_RAMP_LOCKING)
+		assert_int_equal(stat.others, again.undecided);
+	if (algorithm == NAM_RAMP_FAST)
+		assert_int_equal(again.undecided, 0);
+}
+
 /* As the dead have left it; then all can be written; and then the store goes. */
 static void
 store_end(struct session *guest)
@@ -139,6 +165,8 @@ store_end(struct session *guest)
 
 	all_keys(keys);
 	guest->records = store_open(guest->worker, 64 << 10);
+	store_read(guest, keys);
+	store_tidy(guest);
 	store_read(guest, keys);
 	session_write(guest, keys, RECORDS);
 	store_read(guest, keys);

@@ -216,7 +216,7 @@ litmus_server_of(const struct actor *self, struct nam_gaddr at)
 static void
 on_race(const char *name)
 {
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < LITMUS_HELD; i++) {
 		struct actor *actor = &litmus.actors[litmus.scene->held[i].who];
 
 		if (!litmus.scene->held[i].point || strcmp(litmus.scene->held[i].point, name) ||

@@ -19,6 +19,7 @@
 #define LITMUS_SHORT_NS 30000000ull
 #define LITMUS_TICKS_NS 15000000u	/* a keeper looks at its clocks every 10 ms */
 #define LITMUS_ACTORS 4u
+#define LITMUS_HELD 4u
 
 /* SERVER, the last of the memory servers, is held only. */
 enum who { DIRECTOR, A, B, C, SERVER };
@@ -42,7 +43,7 @@ struct scene {
 		const char *point;
 		enum who who;
 		void (*fn)(struct actor *self);	/* each time that this actor comes there */
-	} held[3];
+	} held[LITMUS_HELD];
 };
 
 enum litmus_design {
@@ -68,6 +69,7 @@ extern const struct litmus_case litmus_mail_cases[];
 extern const struct litmus_case litmus_kv_cases[];
 extern const struct litmus_case litmus_records_cases[];
 extern const struct litmus_case litmus_locking_cases[];
+extern const struct litmus_case litmus_collect_cases[];
 
 struct litmus {
 	const struct scene *scene;

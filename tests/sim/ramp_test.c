@@ -6,6 +6,7 @@
  * A session is a fiber.  Values are numbers, each of one transaction and record; a deletion has one
  * as well, which its timestamp tells.
  */
+#include "../../common/rpc/records_rpc.h"
 #include "../../compute/compute_internal.h"
 #include "../../txn/records.h"
 #include "commit.h"
@@ -75,6 +76,7 @@ static struct {
 	uint64_t values;
 	uint64_t newest[KEYS_MAX];	/* the highest timestamp that anybody has read */
 	uint64_t reads, writes, unknown, refused, restarts;
+	uint64_t collected, completed, aborted, undecided;
 	bool failed;
 	char why[400];
 } run;
@@ -302,6 +304,26 @@ reuse(const struct player *player)
 		failed("limbo: %s", nam_err_name(rc));
 }
 
+/* Beside the others, some of which may be dead. */
+static void
+collect(struct player *player)
+{
+	struct nam_records_collected done;
+	int rc = nam_records_collect(player->worker, player->records, &done);
+
+	if (nam_sim_ghost())
+		return;
+	nam_sim_note("%u: collect: %s, %llu versions, %llu committed, %llu aborted",
+		player->number, nam_err_name(rc), (unsigned long long)done.versions,
+		(unsigned long long)done.committed, (unsigned long long)done.aborted);
+	run.collected += done.versions;
+	run.completed += done.committed;
+	run.aborted += done.aborted;
+	run.undecided += done.undecided;
+	if (rc && !locked(rc) && !explained(rc))
+		failed("collect: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
+}
+
 static void
 session_main(void *arg)
 {
@@ -316,7 +338,10 @@ session_main(void *arg)
 				nam_sim_random() % (self->player->pause_ns + 1));
 		switch (nam_sim_random() % 8) {
 		case 0:
-			reuse(self->player);
+			if (nam_sim_random() % 4)
+				reuse(self->player);
+			else
+				collect(self->player);
 			break;
 		case 1:
 		case 2:
@@ -454,6 +479,31 @@ look(struct player *guest)
 	}
 }
 
+/* Nothing stays but the latest versions, once all others have gone. */
+static void
+tidy(struct player *guest)
+{
+	struct nam_records_stat stat;
+	uint64_t undecided;
+	int rc;
+
+	store_open(guest);
+	collect(guest);
+	nam_sleep_ns(2 * NAM_RECORDS_KEEP_NS);
+	undecided = run.undecided;
+	collect(guest);
+	rc = nam_records_stat(guest->worker, guest->records, &stat);
+	/* What locks have been forgotten for is evidence, and stays. */
+	if (rc || run.undecided > undecided || run.options.algorithm == NAM_RAMP_LOCKING) {
+		if (rc && !explained(rc))
+			failed("stat: %s", nam_worker_diag(guest->worker));
+		return;
+	}
+	if (stat.others)
+		failed("%llu versions stay that are not the latest",
+			(unsigned long long)stat.others);
+}
+
 /* Whoever has lived on can write all of them. */
 static void
 write_again(struct player *guest)
@@ -501,6 +551,8 @@ director_main(void *arg)
 	for (uint32_t i = 0; i < run.clients; i++)
 		while (!nam_sim_process_ended(run.players[i].process))
 			nam_sleep_ns(POLL_NS);
+	with_guest(look);
+	with_guest(tidy);
 	with_guest(look);
 	with_guest(write_again);
 	with_guest(look);
@@ -618,11 +670,14 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	if (rc)
 		failed("the run: %s", nam_err_name(rc));
 	printf("%s %llu: algorithm %u, commit %u, %llu reads, %llu writes, %llu unknown, "
-		"%llu refused, %llu restarts, %llu deaths, %llu ms\n",
+		"%llu refused, %llu restarts, %llu deaths, collected %llu, %llu committed, %llu "
+		"aborted, %llu undecided, %llu ms\n",
 		nam_sim_profile_name(profile), (unsigned long long)seed, run.options.algorithm,
 		run.options.commit, (unsigned long long)run.reads, (unsigned long long)run.writes,
 		(unsigned long long)run.unknown, (unsigned long long)run.refused,
 		(unsigned long long)run.restarts, (unsigned long long)nam_sim_counted().kills,
+		(unsigned long long)run.collected, (unsigned long long)run.completed,
+		(unsigned long long)run.aborted, (unsigned long long)run.undecided,
 		(unsigned long long)nam_sim_now_ns() / 1000000);
 	nam_sim_end();
 	check();

@@ -55,6 +55,8 @@ static const char help[] =
 	"  kv drop NAME                   give the store up, and its memory back\n"
 	"  records list                   record stores, names, one a line\n"
 	"  records stat NAME              records, memory\n"
+	"  records collect NAME           give back what was replaced, and end what clients that\n"
+	"                                 are gone have left half done\n"
 	"  records drop NAME              give it up, and its memory back\n"
 	"  table list                     tables, names, one a line\n"
 	"  table stat NAME                columns, indexes, rows; reads all of them\n"
@@ -117,6 +119,7 @@ static const struct command commands[] = {
 	{ "kv", "drop", ctl_kv_drop, 1, 1, "NAME", true, false },
 	{ "records", "list", ctl_records_list, 0, 0, "", false, false },
 	{ "records", "stat", ctl_records_stat, 1, 1, "NAME", false, false },
+	{ "records", "collect", ctl_records_collect, 1, 1, "NAME", true, false },
 	{ "records", "drop", ctl_records_drop, 1, 1, "NAME", true, false },
 	{ "table", "list", ctl_table_list, 0, 0, "", false, false },
 	{ "table", "stat", ctl_table_stat, 1, 1, "NAME", true, false },

@@ -85,6 +85,7 @@ int ctl_kv_put(struct ctl *ctl, char **args);
 int ctl_kv_delete(struct ctl *ctl, char **args);
 int ctl_records_list(struct ctl *ctl, char **args);
 int ctl_records_stat(struct ctl *ctl, char **args);
+int ctl_records_collect(struct ctl *ctl, char **args);
 int ctl_records_drop(struct ctl *ctl, char **args);
 int ctl_table_list(struct ctl *ctl, char **args);
 int ctl_table_stat(struct ctl *ctl, char **args);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c -- record stores: which there are, what they hold, and their end. */
+/* records.c -- record stores: which there are, what they hold, tidying up, and their end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void
 print_stat(const char *name, const struct nam_records_options *is,
 	const struct nam_records_stat *stat)
 {
-	char values[24], remote[24];
+	char values[24], remote[24], others[24];
 
 	printf("record store     %s\n", name);
 	printf("algorithm        %s%s\n", is->algorithm == NAM_RAMP_LOCKING ? "" : "RAMP ",
@@ -45,6 +45,10 @@ print_stat(const char *name, const struct nam_records_options *is,
 	printf("values           %s\n", ctl_bytes(values, stat->value_bytes));
 	printf("memory           %s on %u memory servers; and index %s.keys\n",
 		ctl_bytes(remote, stat->remote_bytes), stat->servers, name);
+	if (stat->others)
+		printf("not the latest   %" PRIu64 " versions, %s: prepared, or replaced lately "
+			"(namctl records collect %s)\n", stat->others,
+			ctl_bytes(others, stat->others_bytes), name);
 }
 
 static void
@@ -61,6 +65,8 @@ json_stat(const char *name, const struct nam_records_options *is,
 	ctl_json_u64(object, "records", stat->records);
 	ctl_json_u64(object, "value_bytes", stat->value_bytes);
 	ctl_json_u64(object, "remote_bytes", stat->remote_bytes);
+	ctl_json_u64(object, "others", stat->others);
+	ctl_json_u64(object, "others_bytes", stat->others_bytes);
 	ctl_json_print(object);
 }
 
@@ -78,6 +84,54 @@ ctl_records_stat(struct ctl *ctl, char **args)
 		json_stat(args[0], nam_records_properties(records), &stat);
 	else if (!rc)
 		print_stat(args[0], nam_records_properties(records), &stat);
+	nam_records_close(records);
+	return rc ? failed(ctl, args[0], rc) : NAM_EXIT_OK;
+}
+
+static void
+print_collected(const struct nam_records_collected *done)
+{
+	char bytes[24];
+
+	printf("looked at %" PRIu64 " records: %" PRIu64 " versions given up, %s\n", done->records,
+		done->versions, ctl_bytes(bytes, done->bytes));
+	if (done->committed || done->aborted)
+		printf("of clients that are gone %" PRIu64 " transactions were committed and %"
+			PRIu64 " aborted\n", done->committed, done->aborted);
+	if (done->undecided)
+		printf("%" PRIu64 " prepared versions of clients that are gone stay: nothing says "
+			"which others belong to them\n", done->undecided);
+}
+
+static void
+json_collected(const char *name, const struct nam_records_collected *done)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(object, "record_store", name);
+	ctl_json_u64(object, "records", done->records);
+	ctl_json_u64(object, "versions", done->versions);
+	ctl_json_u64(object, "bytes", done->bytes);
+	ctl_json_u64(object, "committed", done->committed);
+	ctl_json_u64(object, "aborted", done->aborted);
+	ctl_json_u64(object, "undecided", done->undecided);
+	ctl_json_print(object);
+}
+
+int
+ctl_records_collect(struct ctl *ctl, char **args)
+{
+	struct nam_records_collected done = { 0 };
+	struct nam_records *records;
+	int rc = nam_records_open(ctl->worker, args[0], 0, &records); /* SUSPENDS */
+
+	if (rc)
+		return failed(ctl, args[0], rc);
+	rc = nam_records_collect(ctl->worker, records, &done); /* SUSPENDS */
+	if (!rc && ctl->json)
+		json_collected(args[0], &done);
+	else if (!rc && !ctl->quiet)
+		print_collected(&done);
 	nam_records_close(records);
 	return rc ? failed(ctl, args[0], rc) : NAM_EXIT_OK;
 }

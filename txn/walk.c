@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* walk.c -- all records of a store, one batch after the other, and what their heads lead to. */
+#include <errno.h>
+#include <string.h>
+
+#include "walk.h"
+
+#define OTHERS_MAX 4096u
+
+bool
+nam__version_is_of(const struct nam_records *records, const struct nam_version *version,
+	struct nam_gaddr head)
+{
+	return version->store == records->store && version->head == head.raw;
+}
+
+/* ---- versions that are not the latest -------------------------------------------------------- */
+
+void
+nam__others_begin(struct nam__others *others, const struct nam__walked *seen)
+{
+	*others = (struct nam__others){ .head = seen->at, .next = seen->head.others };
+}
+
+int
+nam__others_next(struct nam_worker *worker, const struct nam_records *records,
+	struct nam__others *others)
+{
+	const struct nam_gaddr at = { others->next };
+	struct nam_version *version;
+	int rc;
+
+	if (records->options.commit != NAM_RECORDS_SERVED || !at.raw)
+		return 0;
+	if (others->hops++ == OTHERS_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': a record has "
+			"more than %u versions that are not its latest", records->name, OTHERS_MAX);
+	version = nam_buffer_take(worker, sizeof(*version));
+	if (!version)
+		return -ENOMEM;
+	rc = nam_read_await(worker, at, version, sizeof(*version)); /* SUSPENDS */
+	others->at = at;
+	others->version = *version;
+	others->next = version->previous;
+	nam_buffer_give(worker, version, sizeof(*version));
+	if (rc)
+		return rc;
+	return nam__version_is_of(records, &others->version, others->head);
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+int
+nam__walked_read(struct nam_worker *worker, struct nam__walked *seen, uint32_t count)
+{
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, worker);
+	for (uint32_t i = 0; i < count; i++)
+		nam_batch_read(&batch, seen[i].at, &seen[i].head, sizeof(seen[i].head));
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		memset(&seen[i].latest, 0, sizeof(seen[i].latest));
+		if (seen[i].head.latest)
+			nam_batch_read(&batch, NAM_GADDR(seen[i].head.latest), &seen[i].latest,
+				sizeof(seen[i].latest));
+	}
+	return rc ? rc : nam_batch_await(&batch); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+walk(struct nam_worker *worker, struct nam_records *records, struct nam_cursor *cursor,
+	struct nam__walked *seen, nam__some_fn fn, void *arg)
+{
+	uint64_t heads[NAM__WALK_MAX];
+	uint32_t count;
+	int rc;
+
+	do {
+		rc = nam_cursor_next(cursor, NULL, heads, NAM__WALK_MAX, &count); /* SUSPENDS */
+		if (rc || !count)
+			break;
+		for (uint32_t i = 0; i < count; i++)
+			seen[i].at.raw = heads[i];
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = nam__walked_read(worker, seen, count); /* SUSPENDS */
+		if (!rc)
+			rc = fn(worker, records, seen, count, arg); /* SUSPENDS */
+		nam__op_end(worker);
+	} while (!rc);
+	return rc;
+}
+
+int
+nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__some_fn fn,
+	void *arg)
+{
+	static const struct nam_range all;
+	const uint32_t bytes = NAM__WALK_MAX * (uint32_t)sizeof(struct nam__walked);
+	struct nam__walked *seen = nam_buffer_take(worker, bytes);
+	struct nam_cursor *cursor;
+	int rc;
+
+	if (!seen)
+		return -ENOMEM;
+	rc = nam_cursor_open(worker, records->keys, &all, &cursor);
+	if (!rc) {
+		rc = walk(worker, records, cursor, seen, fn, arg); /* SUSPENDS */
+		nam_cursor_close(cursor); /* SUSPENDS */
+	}
+	nam_buffer_give(worker, seen, bytes);
+	return rc;
+}
