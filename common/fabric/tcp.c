@@ -32,6 +32,7 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	if (!domain)
 		return nam_diag_set(diag, -ENOMEM, "tcp: no memory");
 	domain->pub.ops = &nam__tcp_ops;
+	domain->patience_ns = TCP_PATIENCE_NS;
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = nam__tcp_caps(),
 		.qp_depth = TCP_QP_DEPTH,

@@ -39,6 +39,11 @@
 #define TCP_CONNECT_NS 5000000000ull
 /* How long a peer may be silent on what the kernel has sent to it. */
 #define TCP_SILENCE_MS 2000
+/*
+ * How long the oldest request may be without an answer while nothing moves at all: the peer's
+ * kernel is there, but nobody polls.  Not a SEND, which may wait for a receive buffer.
+ */
+#define TCP_PATIENCE_NS 30000000000ull
 
 /* Bodies up to this are copied into the output, longer ones sent from where they are. */
 #define TCP_COPY_BYTES 2048u
@@ -68,6 +73,7 @@ struct tcp_mr {
 struct tcp_domain {
 	struct nam_domain pub;
 	pthread_mutex_t mutex;
+	uint64_t patience_ns;		/* TCP_PATIENCE_NS, but for tests */
 	struct tcp_mr mrs[TCP_REGIONS_MAX];
 };
 
@@ -142,6 +148,8 @@ struct tcp_qp {
 	uint64_t position;		/* request bytes written */
 	struct tcp_partial answer;	/* the rest of what is being read */
 	int error;			/* what every further request completes with */
+	uint64_t moved, moved_before;	/* bytes sent and received; when looked at last */
+	uint64_t still_ns;		/* since when that is the same */
 	/* what we are asked */
 	uint16_t serve_sequence;
 	bool refusing;			/* one has failed: nothing is carried out any more */
@@ -185,7 +193,7 @@ struct tcp_cq {
 	shm_read_fn copy_read;
 	shm_write_fn copy_write;
 	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
-	uint32_t waits;
+	uint32_t waits, polls;
 	int epoll_fd, wake_fd;
 	/* any thread */
 	_Atomic uint32_t woken;
@@ -250,6 +258,13 @@ int nam__tcp_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count
 void nam__tcp_write_requests(struct tcp_qp *qp);
 /* If the oldest request was found faulty when it was posted: it fails now. */
 void nam__tcp_fault_due(struct tcp_qp *qp);
+
+/* Of the oldest request that was written. */
+static inline uint8_t
+nam__tcp_oldest_op(const struct tcp_qp *qp)
+{
+	return qp->requests[qp->head & (TCP_QP_DEPTH - 1)].op;
+}
 
 /* ---- tcp_answer.c ------------------------------------------------------------------------- */
 

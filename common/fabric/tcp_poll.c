@@ -21,6 +21,8 @@
 #define SPIN_NS_MAX 50000u
 #define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
+#define POLLS_PER_LOOK 4096u		/* at who does not answer; and before each sleep */
+#define LOOK_NS 1000000000ull
 #define SPIN_ALONE_NS 4000u		/* then others may have the processor */
 
 /* ---- the sockets ---------------------------------------------------------------------------- */
@@ -115,9 +117,33 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 	return n != 0;
 }
 
+/* Whose peers are there, and do nothing any more. */
+static void
+give_up_waiting(struct tcp_cq *cq)
+{
+	uint64_t now = nam_now_ns();
+
+	for (struct tcp_qp *qp = cq->qps; qp; qp = qp->next) {
+		bool still = qp->still_ns && now - qp->still_ns > qp->domain->patience_ns;
+
+		/* It may have been this process that stood still. */
+		if (still)
+			nam__tcp_receive(qp);
+		if (qp->head == qp->written || nam__tcp_oldest_op(qp) == NAM_WR_SEND ||
+			qp->moved != qp->moved_before || !qp->still_ns) {
+			qp->moved_before = qp->moved;
+			qp->still_ns = now;
+		} else if (still) {
+			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
+		}
+	}
+}
+
 static void
 progress(struct tcp_cq *cq)
 {
+	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
+		give_up_waiting(cq);
 	if (TCP_UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
 		nam__tcp_cq_take_arrivals(cq);
 	flush_dirty(cq, true);
@@ -233,9 +259,11 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;
 	} else if (!has_work(cq) && !spin(cq, timeout_ns)) {
-		if (timeout_ns > 3600000000000ull)
-			timeout_ns = 3600000000000ull;
-		rc = receive_ready(cq, timeout_ns) ? 0 : -ETIMEDOUT;
+		give_up_waiting(cq);
+		/* Not for long, so that this is done again in time. */
+		if (!receive_ready(cq, timeout_ns < LOOK_NS ? timeout_ns : LOOK_NS) &&
+			timeout_ns <= LOOK_NS)
+			rc = -ETIMEDOUT;
 	}
 	flush_dirty(cq, false);
 	/* Pairs with the release in nam__tcp_cq_wake: what came before it is seen now. */

@@ -111,6 +111,7 @@ send_output(struct tcp_qp *qp)
 			compact(out);
 			return false;
 		}
+		qp->moved += (size_t)sent;
 		advance(out, (size_t)sent);
 	}
 	out->begin = out->end = out->frames = 0;
@@ -278,6 +279,7 @@ nam__tcp_receive(struct tcp_qp *qp)
 		nam__tcp_qp_close(qp, -NAM_E_FABRIC_PEER_DEAD);
 		return;
 	}
+	qp->moved += (uint64_t)got;
 	if (wanted) {
 		if (wanted > (uint64_t)got)
 			wanted = (uint64_t)got;
