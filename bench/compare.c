@@ -42,6 +42,7 @@ contender_add(struct compare *compare, enum contender_kind kind, struct ours *ou
 	contender->peer = peer;
 	switch (kind) {
 	case CONTENDER_RAW:
+	case CONTENDER_RAW_FIBERS:
 		contender->depths = raw_depths;
 		contender->depths_count = COUNT(raw_depths);
 		return;
@@ -94,6 +95,7 @@ ours_add(struct compare *compare, const char *fabric)
 	struct ours *ours = &compare->ours[compare->ours_count++];
 
 	contender_add(compare, CONTENDER_RAW, ours, NULL);
+	contender_add(compare, CONTENDER_RAW_FIBERS, ours, NULL);
 	contender_add(compare, CONTENDER_LOOKUPS, ours, NULL);
 	contender_add(compare, CONTENDER_BATCHES, ours, NULL);
 	if (!fabric) {

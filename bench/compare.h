@@ -22,12 +22,13 @@
 #define COMPARE_ROUNDS 9u	/* short ones: moods of a shared machine last longer */
 #define COMPARE_PEERS 4u	/* memcached and redis, over each transport */
 #define COMPARE_DEPTHS_MAX 10u
-#define COMPARE_CONTENDERS_MAX (3 * COMPARE_FABRICS_MAX + COMPARE_PEERS)
+#define COMPARE_CONTENDERS_MAX (4 * COMPARE_FABRICS_MAX + COMPARE_PEERS)
 #define COMPARE_BATCH 64u	/* keys of a call that looks up many */
 #define COMPARE_FIBERS_MAX 256u
 
 enum contender_kind {
-	CONTENDER_RAW,			/* READs of a node */
+	CONTENDER_RAW,			/* READs of a node, each replaced when it is done */
+	CONTENDER_RAW_FIBERS,		/* ... by fibers; it depends on the fabric which is better */
 	CONTENDER_LOOKUPS,		/* each fiber a lookup at a time */
 	CONTENDER_BATCHES,		/* ... or a call with many keys */
 	CONTENDER_PEER,
@@ -90,7 +91,7 @@ int ours_turn(struct contender *contender, uint32_t depth, double seconds, uint6
 
 /* What there is to say of this fabric. */
 struct comparison {
-	const struct contender *raw, *lookups;	/* whichever lookups are quicker */
+	const struct contender *raw, *lookups;	/* of each the quicker kind */
 };
 
 struct comparison compare_over(const struct compare *compare, const struct ours *ours);

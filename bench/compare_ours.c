@@ -201,12 +201,13 @@ ours_tear_down(struct ours *ours)
 /* ---- turns -------------------------------------------------------------------------------- */
 
 static int
-raw_turn(struct ours *ours, uint32_t depth, double seconds, uint64_t seed, struct turn *turn)
+raw_turn(struct ours *ours, enum raw_loop loop, uint32_t depth, double seconds, uint64_t seed,
+	struct turn *turn)
 {
 	struct index_bench *index = ours->index;
 	struct raw_spec spec = {
 		.op = RAW_READ,
-		.loop = RAW_WINDOW,
+		.loop = loop,
 		.bytes = ours->blocks.bytes,
 		.depth = depth,
 		.blocks = &ours->blocks,
@@ -248,11 +249,19 @@ ours_turn(struct contender *contender, uint32_t depth, double seconds, uint64_t 
 	struct ours *ours = contender->ours;
 	int rc;
 
-	if (contender->kind == CONTENDER_RAW)
-		rc = raw_turn(ours, depth, seconds, seed, ret_turn);
-	else
-		rc = lookups_turn(ours, depth,
-			contender->kind == CONTENDER_BATCHES ? COMPARE_BATCH : 1, seconds,
-			ret_turn);
+	switch (contender->kind) {
+	case CONTENDER_RAW:
+		rc = raw_turn(ours, RAW_WINDOW, depth, seconds, seed, ret_turn);
+		break;
+	case CONTENDER_RAW_FIBERS:
+		rc = raw_turn(ours, RAW_FIBERS, depth, seconds, seed, ret_turn);
+		break;
+	case CONTENDER_LOOKUPS:
+		rc = lookups_turn(ours, depth, 1, seconds, ret_turn);
+		break;
+	default:
+		rc = lookups_turn(ours, depth, COMPARE_BATCH, seconds, ret_turn);
+		break;
+	}
 	return !rc && bench_signal ? -EINTR : rc;
 }

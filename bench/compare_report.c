@@ -21,20 +21,25 @@ compare_ratio(const struct contender *one, const struct contender *other)
 	return report_median(ratios, COMPARE_ROUNDS);
 }
 
+static bool
+is_raw(const struct contender *contender)
+{
+	return contender->kind == CONTENDER_RAW || contender->kind == CONTENDER_RAW_FIBERS;
+}
+
 struct comparison
 compare_over(const struct compare *compare, const struct ours *ours)
 {
 	struct comparison over = { 0 };
 
 	for (unsigned i = 0; i < compare->contenders_count; i++) {
-		const struct contender *contender = &compare->contenders[i];
+		const struct contender *contender = &compare->contenders[i], **quickest;
 
 		if (contender->ours != ours)
 			continue;
-		if (contender->kind == CONTENDER_RAW)
-			over.raw = contender;
-		else if (!over.lookups || contender->median > over.lookups->median)
-			over.lookups = contender;
+		quickest = is_raw(contender) ? &over.raw : &over.lookups;
+		if (!*quickest || contender->median > (*quickest)->median)
+			*quickest = contender;
 	}
 	return over;
 }
@@ -55,6 +60,8 @@ system_name(const struct contender *contender)
 	switch (contender->kind) {
 	case CONTENDER_RAW:
 		return "raw READs";
+	case CONTENDER_RAW_FIBERS:
+		return "raw READs, fibers";
 	case CONTENDER_LOOKUPS:
 		return "lookups";
 	case CONTENDER_BATCHES:
@@ -101,11 +108,11 @@ print_row(const struct contender *contender, const struct comparison *over)
 
 	snprintf(depth, sizeof(depth), batched ? "%u x %u" : "%u", contender->depth,
 		COMPARE_BATCH);
-	printf("  %-17s%-6s%8s%9s%9s%9s%9s%8.3f", system_name(contender),
+	printf("  %-18s%-6s%8s%9s%9s%9s%9s%8.3f", system_name(contender),
 		transport_name(contender), depth, text_count(rate, contender->median),
 		text_count(best, contender->best), text_ns(p50, latency.p50),
 		text_ns(p99, latency.p99), compare_ratio(contender, over->raw));
-	if (contender->kind == CONTENDER_RAW)
+	if (is_raw(contender))
 		putchar('\n');
 	else
 		printf("%8.2f x\n", compare_ratio(over->lookups, contender));
@@ -117,7 +124,7 @@ print_table(const struct compare *compare, const struct ours *ours)
 	struct comparison over = compare_over(compare, ours);
 	char heading[128];
 
-	snprintf(heading, sizeof(heading), "  %-17s%-6s%8s%9s%9s%9s%9s%8s%10s", "system", "over",
+	snprintf(heading, sizeof(heading), "  %-18s%-6s%8s%9s%9s%9s%9s%8s%10s", "system", "over",
 		"depth", "rate/s", "best", "p50", "p99", "of raw", "lookups");
 	report_heading(heading);
 	for (unsigned i = 0; i < compare->contenders_count; i++)

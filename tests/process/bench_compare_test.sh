@@ -69,9 +69,9 @@ test_missing() {
 # What must hold of a report beside memcached and redis, over each transport.
 whole_report() {
 	json 'r["workload"] == "compare" and r["errors"] == 0 and r["keys"] == 2000'
-	json '[s["system"] for s in r["systems"]][-3:] == ["raw READs", "lookups",
-		"lookups, batched"]'
-	json '[(s["system"], s["transport"]) for s in r["systems"][:-3]] == [("memcached", "unix"),
+	json '[s["system"] for s in r["systems"]][-4:] == ["raw READs", "raw READs, fibers",
+		"lookups", "lookups, batched"]'
+	json '[(s["system"], s["transport"]) for s in r["systems"][:-4]] == [("memcached", "unix"),
 		("memcached", "tcp"), ("redis", "unix"), ("redis", "tcp")]'
 	json 'all(s["ops"] > 0 and 0 < s["ops_per_s"] <= s["best_ops_per_s"] and
 		0 < s["latency_ns"]["p50"] <= s["latency_ns"]["p99"] for s in r["systems"])'
@@ -82,22 +82,28 @@ whole_report() {
 	json 'len(r["fabrics"]) == 1 and r["fabrics"][0]["fabric"] == "'"$fabric"'" and
 		r["fabrics"][0]["raw_ratio"] > 0 and r["fabrics"][0]["raw_bytes"] == 1024'
 	json '[(g["system"], g["transport"]) for g in r["fabrics"][0]["gets"]] ==
-		[(s["system"], s["transport"]) for s in r["systems"][:-3]] and
+		[(s["system"], s["transport"]) for s in r["systems"][:-4]] and
 		all(g["ratio"] > 0 and g["raw_ratio"] > 0 for g in r["fabrics"][0]["gets"])'
 }
 
 test_stand_ins() {
 	expect 0 compare --json -
 	whole_report
-	json '[s["version"] for s in r["systems"][:-3]] == ["1.6.0-test"] * 2 + ["7.0.0-test"] * 2'
+	json '[s["version"] for s in r["systems"][:-4]] == ["1.6.0-test"] * 2 + ["7.0.0-test"] * 2'
 	left_nothing
 	expect 0 compare --bytes 37 --without redis
 	says "memcached 1.6.0-test (-t 1)"
 	says "x the quickest GETs, memcached over"
 	says "errors      0"
 	expect 0 compare --without memcached,redis --json -
-	json '[s["system"] for s in r["systems"]] == ["raw READs", "lookups", "lookups, batched"]
-		and r["fabrics"][0]["gets"] == []'
+	json '[s["system"] for s in r["systems"]] == ["raw READs", "raw READs, fibers", "lookups",
+		"lookups, batched"] and r["fabrics"][0]["gets"] == []'
+	# Over all fabrics that need no device.
+	expect 0 env PATH="$tmp/bin:$PATH" nam-bench compare "${brief[@]}" --without redis --json -
+	json '[f["fabric"] for f in r["fabrics"]] == ["shm", "tcp"] and r["errors"] == 0 and
+		all(len(f["gets"]) == 2 and f["raw_ratio"] > 0 for f in r["fabrics"])'
+	json '[s.get("fabric") for s in r["systems"]] == [None] * 2 + ["shm"] * 4 + ["tcp"] * 4'
+	left_nothing
 	# Parts of replies.
 	export FAKE_CACHE=pieces
 	expect 0 compare --bytes 50 --quiet
