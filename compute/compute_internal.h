@@ -320,6 +320,23 @@ NAM_FIBER_FN void nam__local_open(struct nam_client *client);
 void nam__local_close(struct nam_client *client);
 
 /*
+ * remote.c: READs wherever they lie, of who has them all at hand: what nam_batch_read() and
+ * nam_batch_await() do, with each request written once, in the order in which it is posted.
+ */
+struct nam__read {
+	struct nam_gaddr at;
+	void *local;			/* from nam_buffer_take() */
+	uint32_t bytes;
+};
+
+/*
+ * 1 to NAM_BATCH_MAX of them.  0, or -NAM_E_NOREGION: nothing was posted, or -NAM_E_FABRIC_*.
+ * Cost: 1 round trip, one doorbell per memory server touched.
+ */
+NAM_FIBER_FN int nam__reads_await(struct nam_worker *worker, const struct nam__read *reads,
+	uint32_t count) NAM_MUST_CHECK;
+
+/*
  * flights.c: READs that one task keeps in flight, taking each as it completes.  They must all have
  * been taken before the struct and their buffers go away.
  */

@@ -164,6 +164,55 @@ nam_batch_await(struct nam_batch *batch)
 	return rc;
 }
 
+/* ---- READs, all at hand ------------------------------------------------------------------- */
+
+/* Post those of `left` that lie on the same memory server as the first; false: they were local. */
+static inline bool
+post_nearby(struct nam_worker *worker, const struct nam__read *reads,
+	const struct nam_region *const *regions, uint64_t *left)
+{
+	const uint32_t server = regions[__builtin_ctzll(*left)]->server;
+	struct nam_wr run[NAM_BATCH_MAX];
+	unsigned count = 0;
+
+	/* What lies elsewhere is filled in, too, and then overwritten: who can foretell it? */
+	for (uint64_t rest = *left; rest; rest &= rest - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(rest);
+		bool nearby = regions[i]->server == server;
+		struct nam_wr *wr = &run[count];
+
+		request_fill(wr, NAM_WR_READ, 0, reads[i].local, reads[i].bytes);
+		wr->remote = regions[i]->remote + nam_gaddr_offset(reads[i].at);
+		wr->rkey = regions[i]->rkey;
+		wr->lkey = nam__buffer_lkey(worker, reads[i].local);
+		count += nearby;
+		*left &= ~((uint64_t)nearby << i);
+	}
+	return batch_post_run(worker, server, run, count);
+}
+
+int
+nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+{
+	const struct nam_region *regions[NAM_BATCH_MAX];
+	uint64_t left = (1ull << count) - 1;
+	uint32_t bytes = 0;
+	bool sent = false;
+
+	assert(count <= NAM_BATCH_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		regions[i] = nam_region_table_find(&worker->client->regions, reads[i].at);
+		if (!regions[i])
+			return -NAM_E_NOREGION;
+		bytes += reads[i].bytes;
+	}
+	worker->current->counters->bytes_in += bytes;
+	while (left)
+		sent |= post_nearby(worker, reads, regions, &left);
+	worker->current->counters->round_trips += sent;
+	return nam__task_await(worker); /* SUSPENDS */
+}
+
 /* ---- batches of one ----------------------------------------------------------------------- */
 
 /* Resolve and post one request that the current task waits for. */

@@ -229,6 +229,69 @@ batch__writes_then_atomics_then_read__SEEN_IN_THAT_ORDER(void **state)
 	}
 }
 
+/* From blocks in an order that is neither the servers' nor alternating. */
+static void
+reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH(void **state)
+{
+	static const uint8_t servers[NAM_BATCH_MAX] = { 1, 0, 0, 1, 1, 1, 0, [17] = 1, [39] = 1 };
+	struct nam__read reads[NAM_BATCH_MAX];
+	struct nam_op_counters before, cost;
+
+	(void)state;
+	for (unsigned slot = 0; slot < 2; slot++) {
+		fill(fixture.local, 43 + slot);
+		assert_int_equal(nam_write_await(fixture.worker, fixture.blocks[slot],
+					 fixture.local, BLOCK), 0);
+	}
+	for (unsigned count = 1; count <= NAM_BATCH_MAX; count++) {
+		unsigned on_second = 0;
+
+		memset(fixture.other, 0, BLOCK);
+		for (unsigned i = 0; i < count; i++) {
+			reads[i] = (struct nam__read){
+				nam_gaddr_make(nam_gaddr_region(fixture.blocks[servers[i]]),
+					nam_gaddr_offset(fixture.blocks[servers[i]]) + 64 * i, 0),
+				fixture.other + 8 * i, 64 };
+			on_second += servers[i];
+		}
+		before = counters();
+		assert_int_equal(nam__reads_await(fixture.worker, reads, count), 0);
+		cost = spent(&before);
+		assert_int_equal(cost.round_trips, 1);
+		assert_int_equal(cost.doorbells, !!on_second + (on_second < count));
+		assert_int_equal(cost.work_requests, count);
+		assert_int_equal(cost.bytes_in, 64 * count);
+		for (unsigned i = 0; i < count; i++) {
+			fill(fixture.local, 43u + servers[i]);
+			assert_memory_equal(fixture.other + 8 * i, fixture.local + 8 * i, 64);
+		}
+		/* And not one more. */
+		assert_int_equal(count < BLOCK / 64 ? fixture.other[8 * count] : 0, 0);
+	}
+}
+
+static void
+reads__unknown_region__NOREGION_AND_NOTHING_READ(void **state)
+{
+	struct nam__read reads[2] = {
+		{ fixture.blocks[0], fixture.other, 8 },
+		{ nam_gaddr_make(5000, 64, 0), fixture.other + 1, 8 },
+	};
+	struct nam_op_counters before, cost;
+
+	(void)state;
+	fixture.local[0] = 5;
+	assert_int_equal(nam_write_await(fixture.worker, fixture.blocks[0], fixture.local, 8), 0);
+	fixture.other[0] = 6;
+	before = counters();
+	assert_int_equal(nam__reads_await(fixture.worker, reads, 2), -NAM_E_NOREGION);
+	cost = spent(&before);
+	assert_int_equal(cost.work_requests, 0);
+	assert_int_equal(cost.bytes_in, 0);
+	assert_int_equal(nam__reads_await(fixture.worker, reads, 1), 0);
+	assert_int_equal(fixture.other[0], 5);
+}
+
 static void
 batch__nothing_in_it__NO_ROUND_TRIP(void **state)
 {
@@ -449,6 +512,8 @@ main(void)
 		cmocka_unit_test(one_request__of_each_kind__COUNTS_EXACTLY),
 		cmocka_unit_test(batch__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH),
 		cmocka_unit_test(batch__writes_then_atomics_then_read__SEEN_IN_THAT_ORDER),
+		cmocka_unit_test(reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH),
+		cmocka_unit_test(reads__unknown_region__NOREGION_AND_NOTHING_READ),
 		cmocka_unit_test(batch__nothing_in_it__NO_ROUND_TRIP),
 		cmocka_unit_test(batch__more_than_it_holds__LIMIT_AND_NOTHING_DONE),
 		cmocka_unit_test(batch__unknown_region__NOREGION_AND_NOTHING_DONE),
