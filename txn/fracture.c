@@ -12,29 +12,51 @@
 
 #include "txn_internal.h"
 
-#define TABLE_SLOTS (2 * NAM_RECORDS_MAX)
+#define BUCKETS 256u
 
 /* ---- FAST ------------------------------------------------------------------------------------ */
 
-/* Items by the first half of their ids; those with the same one follow each other. */
+/* Items by a byte of their ids, which are hashes. */
 struct table {
-	uint64_t homes;				/* bit i: an item's first choice was slot i */
-	uint8_t slots[TABLE_SLOTS];		/* number + 1 */
+	uint8_t first[BUCKETS];			/* number + 1 of the last one added; 0: none */
+	uint8_t next[NAM_RECORDS_MAX];		/* likewise, behind each item */
 };
-_Static_assert(TABLE_SLOTS == 64, "a bit each");
+
+static inline uint8_t
+bucket_of(uint64_t key_id)
+{
+	return (uint8_t)key_id;
+}
 
 static void
 table_fill(struct table *table, const struct nam__txn *txn)
 {
-	memset(table, 0, sizeof(*table));
+	nam__clear(table->first, sizeof(table->first));
 	for (uint32_t i = 0; i < txn->count; i++) {
-		uint32_t slot = txn->items[i].id.word[0] % TABLE_SLOTS;
+		uint8_t bucket = bucket_of(txn->items[i].id.word[0]);
 
-		table->homes |= 1ull << slot;
-		while (table->slots[slot])
-			slot = (slot + 1) % TABLE_SLOTS;
-		table->slots[slot] = (uint8_t)(i + 1);
+		table->next[i] = table->first[bucket];
+		table->first[bucket] = (uint8_t)(i + 1);
 	}
+}
+
+/*
+ * Whether one of the siblings may be one of the items.  Mostly none is, and this is all that they
+ * cost: two instructions each, and no branch.
+ */
+static bool
+may_ask(const struct table *table, const struct nam_version_sibling *siblings, uint32_t count)
+{
+	uint8_t any = 0;
+
+	for (; count >= 4; count -= 4, siblings += 4)
+		any |= table->first[bucket_of(siblings[0].key_id)] |
+			table->first[bucket_of(siblings[1].key_id)] |
+			table->first[bucket_of(siblings[2].key_id)] |
+			table->first[bucket_of(siblings[3].key_id)];
+	for (; count; count--, siblings++)
+		any |= table->first[bucket_of(siblings->key_id)];
+	return any;
 }
 
 /* What a version says of one more that its transaction wrote. */
@@ -57,33 +79,33 @@ sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timest
 }
 
 static bool
+version_asks(struct nam__txn *txn, const struct table *table, const struct nam_version *version)
+{
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	bool any = false;
+
+	if (!may_ask(table, siblings, count))
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		for (uint8_t at = table->first[bucket_of(siblings[i].key_id)]; at;
+			at = table->next[at - 1])
+			any |= sibling_asks(txn, &txn->items[at - 1], version->timestamp,
+				&siblings[i]);
+	return any;
+}
+
+static bool
 fractured_fast(struct nam__txn *txn)
 {
 	bool any = false;
 	struct table table;
 
 	table_fill(&table, txn);
-	for (uint32_t i = 0; i < txn->count; i++) {
-		const struct nam_version *version = txn->items[i].image;
-		const struct nam_version_sibling *siblings;
-		uint32_t count;
-
-		/* An item that is asked for anew still has the image that it had. */
-		if (txn->items[i].state != NAM__ITEM_HERE)
-			continue;
-		siblings = nam__version_about_const(version);
-		count = version->about_bytes / (uint32_t)sizeof(*siblings);
-		for (uint32_t k = 0; k < count; k++) {
-			uint32_t slot = siblings[k].key_id % TABLE_SLOTS;
-
-			/* Most siblings are of no interest, and this is all that they cost. */
-			if (!(table.homes >> slot & 1))
-				continue;
-			for (; table.slots[slot]; slot = (slot + 1) % TABLE_SLOTS)
-				any |= sibling_asks(txn, &txn->items[table.slots[slot] - 1],
-					version->timestamp, &siblings[k]);
-		}
-	}
+	/* An item that is asked for anew still has the image that it had. */
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].state == NAM__ITEM_HERE)
+			any |= version_asks(txn, &table, txn->items[i].image);
 	return any;
 }
 

@@ -42,28 +42,38 @@ begin(const struct nam__txn *txn, struct nam__item *item)
 	item->state = NAM__ITEM_VERSION;
 }
 
+/* What is to be READ of it, if anything: 1, 0 or a negative code. */
 static int
-ask(struct nam__txn *txn, struct nam_batch *batch, struct nam__item *item)
+wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
 {
 	uint32_t bytes;
 	int rc;
 
-	if (item->state == NAM__ITEM_HEAD)
-		nam_batch_read(batch, item->head, &item->word, sizeof(item->word));
+	if (item->state == NAM__ITEM_HEAD) {
+		*ret_read = (struct nam__read){ item->head, &item->word, sizeof(item->word) };
+		return 1;
+	}
 	if (item->state != NAM__ITEM_VERSION)
 		return 0;
 	bytes = nam__version_at_bytes(item->at);
 	rc = nam__item_room(txn, item, bytes);
-	if (!rc)
-		nam_batch_read(batch, item->at, item->image, bytes);
-	return rc;
+	if (rc)
+		return rc;
+	*ret_read = (struct nam__read){ item->at, item->image, bytes };
+	return 1;
 }
 
 static bool
 key_is(const struct nam_version *version, const struct nam__item *item)
 {
-	return version->key_bytes == item->key_bytes &&
-		memcmp(nam__version_key(version), item->key, item->key_bytes) == 0;
+	const uint8_t *key = nam__version_key(version);
+
+	if (version->key_bytes != item->key_bytes)
+		return false;
+	/* Keys of a word are common, and need no call. */
+	if (item->key_bytes == 8)
+		return memcmp(key, item->key, 8) == 0;
+	return memcmp(key, item->key, item->key_bytes) == 0;
 }
 
 /* A key whose id begins like this one's was written, too: it has nothing to do with it. */
@@ -127,33 +137,46 @@ came(struct nam__txn *txn, struct nam__item *item)
 	return 0;
 }
 
+static int
+all_came(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state == NAM__ITEM_CAME)
+			rc = came(txn, &txn->items[i]);
+	return rc;
+}
+
 /* By READ and, of the others, by request; 1: there was something to do. */
 NAM_FIBER_FN static int
 read_some(struct nam__txn *txn)
 {
-	struct nam_batch batch;
+	struct nam__read reads[NAM_RECORDS_MAX];
+	uint32_t count = 0;
 	bool asking = false;
 	int rc = 0;
 
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		rc = ask(txn, &batch, &txn->items[i]);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		rc = wanted(txn, &txn->items[i], &reads[count]);
+		if (rc < 0)
+			return rc;
+		count += (uint32_t)rc;
 		asking |= txn->items[i].state == NAM__ITEM_ASK;
 	}
-	if (rc || (!batch.count && !asking))
-		return rc;
+	if (!count && !asking)
+		return 0;
 	if (txn->attempts++ == ATTEMPTS_MAX)
 		return -NAM_E_RESTART_DEAD;
 	nam_race_point("records.read");
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].state != NAM__ITEM_ASK)
 			rc = came(txn, &txn->items[i]);
 	if (!rc && asking)
 		rc = nam__served_get(txn, false); /* SUSPENDS */
-	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (txn->items[i].state == NAM__ITEM_CAME)
-			rc = came(txn, &txn->items[i]);
+	if (!rc && asking)
+		rc = all_came(txn);
 	return rc ? rc : 1;
 }
 
@@ -172,11 +195,8 @@ read_all(struct nam__txn *txn)
 int
 nam__txn_read(struct nam__txn *txn)
 {
-	int rc = 0;
+	int rc = all_came(txn);
 
-	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (txn->items[i].state == NAM__ITEM_CAME)
-			rc = came(txn, &txn->items[i]);
 	return rc ? rc : read_all(txn); /* SUSPENDS */
 }
 
@@ -196,12 +216,27 @@ read_stamps(struct nam__txn *txn)
 	return nam__fracture_small(txn); /* SUSPENDS */
 }
 
+static inline bool
+is_by_sibling(const struct nam__item *item)
+{
+	return item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING;
+}
+
+static bool
+any_by_sibling(const struct nam__txn *txn)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		any |= is_by_sibling(&txn->items[i]);
+	return any;
+}
+
 static bool
 is_first_of_transaction(const struct nam__txn *txn, uint32_t number)
 {
 	for (uint32_t i = 0; i < number; i++)
-		if (txn->items[i].state == NAM__ITEM_HERE &&
-			txn->items[i].via == NAM__VIA_SIBLING &&
+		if (is_by_sibling(&txn->items[i]) &&
 			txn->items[i].timestamp == txn->items[number].timestamp)
 			return false;
 	return true;
@@ -216,8 +251,7 @@ complete_for_others(struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
 		const struct nam__item *item = &txn->items[i];
 
-		if (item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING &&
-			is_first_of_transaction(txn, i))
+		if (is_by_sibling(item) && is_first_of_transaction(txn, i))
 			rc = nam__txn_complete_of(txn, item->image, item->at); /* SUSPENDS */
 	}
 	return rc;
@@ -231,28 +265,33 @@ NAM_FIBER_FN static int
 commit_for_others(struct nam__txn *txn)
 {
 	enum nam__item_state states[NAM_RECORDS_MAX];
-	bool any = false;
-	int rc = 0;
+	int rc;
 
+	if (!any_by_sibling(txn))
+		return 0;
 	if (txn->records->rows)
 		return complete_for_others(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
 		states[i] = item->state;
-		item->state = NAM__ITEM_DONE;
-		if (states[i] == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING) {
-			item->state = NAM__ITEM_HEAD;
-			any = true;
-		}
+		item->state = is_by_sibling(item) ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 	}
-	if (any)
-		rc = txn->records->options.commit == NAM_RECORDS_SERVED ?
-			nam__served_commit(txn, false) : /* SUSPENDS */
-			nam__txn_commit(txn); /* SUSPENDS */
+	rc = txn->records->options.commit == NAM_RECORDS_SERVED ?
+		nam__served_commit(txn, false) : /* SUSPENDS */
+		nam__txn_commit(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].state = states[i];
 	return rc;
+}
+
+/* Whether versions are looked for by their timestamps, which memory servers forget in time. */
+static bool
+is_by_stamps(const struct nam__txn *txn)
+{
+	enum nam_ramp algorithm = txn->records->options.algorithm;
+
+	return (algorithm == NAM_RAMP_SMALL || algorithm == NAM_RAMP_HYBRID) && txn->count > 1;
 }
 
 /*
@@ -262,10 +301,7 @@ commit_for_others(struct nam__txn *txn)
 static bool
 is_too_late(const struct nam__txn *txn)
 {
-	enum nam_ramp algorithm = txn->records->options.algorithm;
-
-	return (algorithm == NAM_RAMP_SMALL || algorithm == NAM_RAMP_HYBRID) && txn->count > 1 &&
-		nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
+	return is_by_stamps(txn) && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
 }
 
 NAM_FIBER_FN static int
@@ -273,7 +309,9 @@ read_rounds(struct nam__txn *txn)
 {
 	int rc = 0;
 
-	txn->since_ns = nam_now_ns();
+	/* Others are spared the clock, which takes as long as two of their READs. */
+	if (is_by_stamps(txn))
+		txn->since_ns = nam_now_ns();
 	txn->stamps_count = 0;
 	for (uint32_t i = 0; i < txn->count; i++) {
 		begin(txn, &txn->items[i]);

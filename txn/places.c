@@ -2,7 +2,7 @@
 /*
  * places.c -- a cache of addresses, shared by the threads of a process without a lock.
  *
- * Sets of four entries of a cache line each.  An entry has a sequence number that is odd while it
+ * Sets of eight entries of a cache line each.  An entry has a sequence number that is odd while it
  * is written; readers take what has the same even number before and after, writers let be what
  * another is at.  A key's way round its set begins at an entry of its own, which is where it mostly
  * is.  It may end up in two entries, and the older one may be found: what that leads to is claimed.
@@ -14,7 +14,7 @@
 
 #include "txn_internal.h"
 
-#define WAYS 4u
+#define WAYS 8u
 #define HUGE_BYTES (2u << 20)
 
 struct entry {
@@ -79,7 +79,7 @@ set_of(const struct nam__places *places, const struct nam__record_id *id)
 static struct entry *
 way_of(struct entry *set, const struct nam__record_id *id, unsigned i)
 {
-	return &set[((id->word[1] >> 62) + i) % WAYS];
+	return &set[((id->word[1] >> 61) + i) % WAYS];
 }
 
 void

@@ -93,31 +93,39 @@ slot_of(const struct nam_records *records, const struct nam__record_id *id)
 	return records->slots[(id->word[0] >> 32) * records->servers >> 32];
 }
 
+/* The number of an item with that id among those so far, or as many as there are. */
+static inline uint32_t
+number_of(const struct nam__txn *txn, uint64_t first, uint64_t second)
+{
+	uint32_t i = 0;
+
+	while (i < txn->count && (txn->items[i].id.word[0] != first ||
+		txn->items[i].id.word[1] != second))
+		i++;
+	return i;
+}
+
 int
 nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 {
 	struct nam_worker *worker = txn->worker;
 	struct nam__item *item = &txn->items[txn->count];
-	struct nam__record_id id;
+	uint32_t number;
 
 	if (!key_bytes || key_bytes > NAM_RECORD_KEY_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': a key of %u "
 			"bytes; keys have 1 to %u", txn->records->name, key_bytes,
 			NAM_RECORD_KEY_BYTES_MAX);
-	id = nam__record_id(key, key_bytes);
-	*ret_again = false;
-	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].id.word[0] == id.word[0] &&
-			txn->items[i].id.word[1] == id.word[1]) {
-			*ret_again = true;
-			return (int)i;
-		}
-	nam__places_prefetch(txn->records->places, &id);
-	memset((uint8_t *)item + sizeof(item->header), 0, sizeof(*item) - sizeof(item->header));
+	nam__clear((uint8_t *)item + sizeof(item->header), sizeof(*item) - sizeof(item->header));
 	item->key = key;
 	item->key_bytes = key_bytes;
-	item->id = id;
-	item->slot = slot_of(txn->records, &id);
+	item->id = nam__record_id(key, key_bytes);
+	number = number_of(txn, item->id.word[0], item->id.word[1]);
+	*ret_again = number < txn->count;
+	if (*ret_again)
+		return (int)number;
+	item->slot = slot_of(txn->records, &item->id);
+	nam__places_prefetch(txn->records->places, &item->id);
 	return (int)txn->count++;
 }
 
@@ -126,6 +134,9 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 int
 nam__txn_locate(struct nam__txn *txn)
 {
+	/* What is known of places is on its way from memory: see to other tasks' requests first. */
+	if (txn->worker->tasks_alive > 1)
+		nam__poll(txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 		uint64_t head;
@@ -145,9 +156,19 @@ nam__txn_locate(struct nam__txn *txn)
 	return 0;
 }
 
+/* Whether the cache has nothing to learn of the item, as far as it told us before. */
+static inline bool
+is_noted(const struct nam__item *item, const struct nam__place *place)
+{
+	return item->place.head.raw == place->head.raw && item->place.at.raw == place->at.raw &&
+		item->place.timestamp == place->timestamp && item->place.epoch >= place->epoch;
+}
+
 void
 nam__txn_note(struct nam__txn *txn)
 {
+	uint64_t latest = 0;
+
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 		struct nam__place place = { .head = item->head, .at = item->at,
@@ -156,7 +177,9 @@ nam__txn_note(struct nam__txn *txn)
 
 		if (nam_gaddr_is_null(item->head))
 			continue;
-		nam__timestamp_seen(txn->records->client, item->timestamp);
-		nam__places_note(txn->records->places, &item->id, &place);
+		latest = item->timestamp > latest ? item->timestamp : latest;
+		if (!is_noted(item, &place))
+			nam__places_note(txn->records->places, &item->id, &place);
 	}
+	nam__timestamp_seen(txn->records->client, latest);
 }

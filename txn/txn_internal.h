@@ -3,6 +3,8 @@
 #ifndef NAM_TXN_TXN_INTERNAL_H
 #define NAM_TXN_TXN_INTERNAL_H
 
+#include <string.h>
+
 #include "../common/rpc/records_rpc.h"
 #include "../compute/compute_internal.h"
 #include "../index/index.h"
@@ -122,6 +124,20 @@ struct nam__txn {
 	uint8_t item_of[NAM_RECORDS_MAX];	/* of each that the caller named */
 	struct nam__item items[NAM_RECORDS_MAX];
 };
+
+/*
+ * Zero some hundred bytes, a constant: at once, where compilers would take a string instruction,
+ * which takes longer to begin than all of these stores.
+ */
+static inline __attribute__((always_inline)) void
+nam__clear(void *at, size_t bytes)
+{
+	size_t done = 0;
+
+	for (; done + 64 <= bytes; done += 64)
+		memset((uint8_t *)at + done, 0, 64);
+	memset((uint8_t *)at + done, 0, bytes - done);
+}
 
 /* txn.c: one without items; NULL: no memory.  And its end, buffers included. */
 struct nam__txn *nam__txn_new(struct nam_worker *worker, struct nam_records *records);

@@ -5,6 +5,7 @@
 
 #include "../common/guard.h"
 #include "../common/hash.h"
+#include "../common/hash_inline.h"
 #include "version.h"
 
 #define FINE_STRIDES_MAX 1024u
@@ -12,18 +13,26 @@
 
 _Static_assert(NAM__VERSION_BYTES_MAX / NAM_GADDR_UNIT_BYTES <= UINT16_MAX, "a tag holds it");
 
-struct nam__record_id
-nam__record_id(const void *key, uint32_t key_bytes)
+static inline __attribute__((always_inline)) struct nam__record_id
+id_of(const void *key, uint32_t key_bytes)
 {
 	static const char salt[8] = { 'n', 'a', 'm', ':', 'k', 'e', 'y', ':' };
 	uint8_t salted[sizeof(salt) + 256];
 
 	memcpy(salted, salt, sizeof(salt));
 	memcpy(salted + 8, key, key_bytes);
+	/* The same as nam_hash64(), which chooses a vector unit; what is short needs none. */
 	return (struct nam__record_id){ {
-		nam_hash64(key, key_bytes),
-		nam_hash64(salted, key_bytes + 8),
+		XXH3_64bits(key, key_bytes),
+		XXH3_64bits(salted, key_bytes + 8),
 	} };
+}
+
+struct nam__record_id
+nam__record_id(const void *key, uint32_t key_bytes)
+{
+	/* Keys of a word are common, and of these it is some twenty instructions without a call. */
+	return key_bytes == 8 ? id_of(key, 8) : id_of(key, key_bytes);
 }
 
 uint32_t
