@@ -18,7 +18,8 @@
 
 #define KEY_BYTES 8u
 #define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
-#define CACHE_BYTES (64u << 20)
+#define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
+#define CACHE_BYTES_MIN (1u << 20)
 #define LOADS 16u			/* records of a transaction that loads */
 
 struct room {
@@ -67,18 +68,44 @@ value_at(const struct requests *bench, struct room *room, uint32_t i)
 	return (uint8_t *)room->words + (size_t)i * ((bench->options.value_bytes + 7) / 8 * 8);
 }
 
-/* The transaction's number, and then what follows from it and the record's. */
+/* What follows in a value from its first word, the transaction's number, and the record's. */
+static inline struct nam_rng
+value_words(uint64_t seed, uint64_t number)
+{
+	return nam_rng_seed(seed ^ number << 32);
+}
+
 static void
 value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 {
-	struct nam_rng rng = nam_rng_seed(seed ^ number << 32);
+	struct nam_rng rng = value_words(seed, number);
+	uint32_t at = sizeof(seed);
+	uint64_t word;
 
 	memcpy(value, &seed, sizeof(seed));
-	for (uint32_t at = sizeof(seed); at < bytes; at += 8) {
-		uint64_t word = nam_rng_next(&rng);
-
-		memcpy(value + at, &word, bytes - at < 8 ? bytes - at : 8);
+	for (; at + 8 <= bytes; at += 8) {
+		word = nam_rng_next(&rng);
+		memcpy(value + at, &word, 8);
 	}
+	word = nam_rng_next(&rng);
+	if (at < bytes)
+		memcpy(value + at, &word, bytes - at);
+}
+
+/* Whether it is what value_fill() made, as far as its first word says who did. */
+static bool
+value_is_whole(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
+{
+	struct nam_rng rng = value_words(seed, number);
+	uint32_t at = sizeof(seed);
+	uint64_t word, wrong = 0;
+
+	for (; at + 8 <= bytes; at += 8) {
+		memcpy(&word, value + at, 8);
+		wrong |= word ^ nam_rng_next(&rng);
+	}
+	word = nam_rng_next(&rng);
+	return !wrong && (at == bytes || memcmp(value + at, &word, bytes - at) == 0);
 }
 
 static void
@@ -155,6 +182,15 @@ warm_main(struct crew_member *member, void *arg)
 		requests_failed(part, rc, "reading all records once");
 }
 
+/* Room for the places of all records, so that all addresses are warm, and for little more. */
+static uint64_t
+cache_bytes(const struct requests_options *o)
+{
+	uint64_t bytes = o->keys * CACHE_BYTES_PER_KEY;
+
+	return bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes;
+}
+
 static void
 load_main(struct crew_member *member, void *arg)
 {
@@ -162,7 +198,7 @@ load_main(struct crew_member *member, void *arg)
 	struct requests_part *part = &bench->parts[member->number];
 	const struct requests_options *o = &bench->options;
 	struct room *room = calloc(1, sizeof(*room));
-	int rc = room ? nam_records_open(member->worker, bench->name, CACHE_BYTES,
+	int rc = room ? nam_records_open(member->worker, bench->name, cache_bytes(o),
 		&part->records) : -ENOMEM; /* SUSPENDS */
 
 	if (!rc && o->algorithm == NAM_RAMP_FAST)
@@ -241,6 +277,13 @@ ask(struct requests_part *part, void *arg)
 	return nam_records_get_all(worker, part->records, room->gets, room->count); /* SUSPENDS */
 }
 
+/* Transactions that wrote while others read have such numbers, and who loaded has others. */
+static inline bool
+is_drawn(uint64_t seed)
+{
+	return seed >> 63;
+}
+
 /* Whether transaction `seed` wrote that record. */
 static bool
 wrote(const struct requests *bench, uint64_t seed, uint64_t number)
@@ -248,7 +291,7 @@ wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 	uint64_t numbers[NAM_RECORDS_MAX];
 	uint32_t count;
 
-	if (!(seed >> 63))
+	if (!is_drawn(seed))
 		return load_seed(number) == seed;
 	count = numbers_draw(bench, seed, numbers);
 	for (uint32_t i = 0; i < count; i++)
@@ -257,35 +300,46 @@ wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 	return false;
 }
 
-static void
+/* The number of the transaction that wrote what was read; 0 if nothing was. */
+static uint64_t
 check_value(struct requests *bench, struct room *room, uint32_t i)
 {
-	uint64_t words[BENCH_RAMP_VALUE_BYTES_MAX / 8], seed;
 	const struct nam_record_get *get = &room->gets[i];
+	uint64_t seed;
 
 	if (get->rc) {
 		findings_missing(&bench->findings, 1, "record %" PRIu64 " is not there: %s",
 			room->numbers[i], nam_err_text(get->rc));
-		return;
+		return 0;
 	}
 	memcpy(&seed, get->value, sizeof(seed));
-	value_fill((uint8_t *)words, get->value_bytes, seed, room->numbers[i]);
 	if (get->value_bytes != bench->options.value_bytes ||
-		memcmp(words, get->value, get->value_bytes) != 0 ||
+		!value_is_whole(get->value, get->value_bytes, seed, room->numbers[i]) ||
 		!wrote(bench, seed, room->numbers[i]))
 		findings_wrong(&bench->findings, "record %" PRIu64 " has a value of %u bytes that "
 			"no transaction wrote", room->numbers[i], get->value_bytes);
+	return seed;
 }
 
-/* Record k is older than transaction `seed`, of which record i is, and which wrote it, too. */
+/*
+ * Whether a record is older than transaction `seed`, which record i is of and which wrote that one,
+ * too.  Which of two is older nobody can predict, so of what was loaded that is no branch.
+ */
 static bool
-is_fractured(const struct requests *bench, const struct room *room, uint32_t i, uint32_t k)
+is_ahead(const struct requests *bench, const struct room *room, uint64_t seed, uint32_t i)
 {
-	uint64_t seed;
+	uint64_t timestamp = room->gets[i].timestamp;
+	bool ahead = false;
 
-	memcpy(&seed, room->gets[i].value, sizeof(seed));
-	return room->gets[k].timestamp < room->gets[i].timestamp &&
-		wrote(bench, seed, room->numbers[k]);
+	for (uint32_t k = 0; k < room->count; k++) {
+		bool older = room->gets[k].timestamp < timestamp;
+
+		if (is_drawn(seed))
+			ahead |= older && wrote(bench, seed, room->numbers[k]);
+		else
+			ahead |= older & (load_seed(room->numbers[k]) == seed);
+	}
+	return ahead;
 }
 
 static void
@@ -293,15 +347,15 @@ check(struct requests_part *part, void *arg)
 {
 	struct requests *bench = part->bench;
 	struct room *room = arg;
+	uint64_t seeds[NAM_RECORDS_MAX];
 	bool fractured = false;
 
 	if (room->seed)
 		return;
 	for (uint32_t i = 0; i < room->count; i++)
-		check_value(bench, room, i);
-	for (uint32_t i = 0; i < room->count && !room->gets[i].rc; i++)
-		for (uint32_t k = 0; k < room->count; k++)
-			fractured |= is_fractured(bench, room, i, k);
+		seeds[i] = check_value(bench, room, i);
+	for (uint32_t i = 0; i < room->count && seeds[i]; i++)
+		fractured |= is_ahead(bench, room, seeds[i], i);
 	part->fractured += fractured;
 	if (fractured && bench->options.algorithm != NAM_RAMP_NONE)
 		findings_wrong(&bench->findings, "half of a transaction was read, with record %"

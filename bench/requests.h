@@ -40,7 +40,7 @@ struct requests {
 	struct nam_op_counters counters;
 	struct histogram latency;
 	uint64_t ops;
-	double seconds;
+	double seconds, cpu_seconds;
 	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
@@ -56,6 +56,7 @@ struct requests_part {
 	uint64_t fractured;		/* transactions that read half of another */
 	uint64_t number;		/* of its requests, so far */
 	uint64_t remaining, done, deadline, began, ended;
+	uint64_t cpu_ns;
 	struct histogram latency;
 };
 
