@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deploy/quickstart where the folder for its sockets is not as hoped, and with wrong options.
+# deploy/quickstart over shared memory and over TCP: where the folder for its sockets or the port is
+# not as hoped, after a run that was killed, as somebody who is not root, and with wrong options.
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/lib/temporary.sh
 . "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/processes.sh
+. "$here/../lib/processes.sh"
 failures=0
 
 fail() {
@@ -38,8 +41,8 @@ quickstart=$tmp/nam/deploy/quickstart
 runs_with() {
 	local text=$1 out status=0
 	shift
-	out=$(env -u XDG_RUNTIME_DIR -u TMPDIR "$@" "$quickstart" --keys 1000 --seconds 0.01 \
-		--memory 64M 2>&1) || status=$?
+	out=$(env -u XDG_RUNTIME_DIR -u TMPDIR "$@" "$quickstart" "${options[@]}" --keys 1000 \
+		--seconds 0.01 --memory 64M 2>&1) || status=$?
 	[ $status -eq 0 ] || fail "$*: ended with $status: $out"
 	[[ $out == *"$text"* ]] || fail "$*: no '$text' in: $out"
 	[[ $out == *"12 rows, 36 entries, 0 violations"*"No fractured read"* ]] ||
@@ -48,8 +51,11 @@ runs_with() {
 	[[ $out == *"the first time"* ]] || fail "$*: nothing is said before the build: $out"
 }
 
+options=()
+
+# ends_with_2 OPTION...; what it said is in $out.
 ends_with_2() {
-	local out status=0
+	local status=0
 	out=$("$quickstart" "$@" 2>&1) || status=$?
 	[ $status -eq 2 ] || fail "'$*' ended with $status: $out"
 	[[ $out == *"--help"* ]] || fail "'$*': no way to help in: $out"
@@ -60,6 +66,16 @@ ends_with_2 --keys
 ends_with_2 --keys many
 ends_with_2 --seconds -1
 ends_with_2 --memory 3
+ends_with_2 --fabric
+ends_with_2 --fabric ether
+[[ $out == *"'ether' is neither shm nor tcp"* ]] || fail "--fabric ether: $out"
+ends_with_2 --fabric verbs
+[[ $out == *deploying.md* ]] || fail "--fabric verbs: $out"
+ends_with_2 --port 7000
+ends_with_2 --fabric tcp --port 0
+ends_with_2 --fabric tcp --port 65530
+out=$("$quickstart" --help) || fail "--help: $out"
+[[ $out == *"--fabric NAME"*tcp* ]] || fail "--help says nothing of --fabric: $out"
 
 long=$tmp/$(printf 'a%.0s' {1..90})
 mkdir "$long" "$tmp/closed" "$tmp/run"
@@ -72,6 +88,74 @@ if [ "$(id -u)" -eq 0 ]; then
 	chown nobody "$tmp/closed"
 fi
 runs_with "$tmp/closed: " XDG_RUNTIME_DIR="$tmp/closed"
+
+# The first port belongs to a memory server of ours: quickstart takes the next two.
+next_port_if_taken() {
+	local port=$((12000 + $$ % 7000)) pid waited
+
+	nam-memserver --listen "tcp:127.0.0.1:$port" --memory 16M --region 16M --pages 4k \
+		>"$tmp/taken" 2>&1 &
+	pid=$!
+	for ((waited = 0; waited < 300; waited++)); do
+		grep -q " ready " "$tmp/taken" && break
+		sleep 0.1
+	done
+	options=(--fabric tcp --port "$port")
+	runs_with "127.0.0.1:$((port + 1))" TMPDIR="$tmp/run"
+	kill -TERM "$pid" && wait "$pid" || fail "who had the port: $(cat "$tmp/taken")"
+}
+
+# killed_midway FABRIC: its memory servers live on until the next run, which ends them.
+killed_midway() {
+	local mark="NAM_TEST_KILLED=$1-$$" log=$tmp/killed.log pid waited
+
+	env -u XDG_RUNTIME_DIR TMPDIR="$tmp/run" "$mark" "$quickstart" --fabric "$1" \
+		--keys 1000 --seconds 300 --memory 64M >"$log" 2>&1 &
+	pid=$!
+	for ((waited = 0; waited < 600; waited++)); do
+		grep -q "bytes in" "$log" && break
+		sleep 0.1
+	done
+	kill -KILL "$pid"
+	wait "$pid" 2>/dev/null
+	[ "$(nam_marked_processes "$mark" | wc -l)" -ge 2 ] ||
+		fail "$1: no memory servers outlived the one that was killed: $(cat "$log")"
+	options=(--fabric "$1")
+	runs_with "after a run that was killed" TMPDIR="$tmp/run"
+	# Its benchmark sees its memory servers end.
+	for ((waited = 0; waited < 200; waited++)); do
+		[ -n "$(nam_marked_processes "$mark")" ] || break
+		sleep 0.1
+	done
+	nam_end_processes "$mark" || fail "$1: the run that was killed left processes behind"
+}
+
+# Somebody who may not install packages nor lock memory, if there is a way to the build for them.
+as_nobody() {
+	local nobody=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+
+	chmod 755 "$tmp"
+	chmod 666 "$tmp/cmake.log"
+	chown nobody "$tmp/closed"
+	chmod 700 "$tmp/closed"
+	if ! "${nobody[@]}" test -x "$tmp/nam/build/release/bin/nam-memserver"; then
+		echo "passed over: nobody may not run what was built"
+		return
+	fi
+	options=(--fabric "$1")
+	runs_with "over $1" TMPDIR="$tmp/closed" "${nobody[@]}"
+}
+
+PATH=$NAM_BUILD_DIR/bin:$PATH
+options=(--fabric tcp)
+runs_with "at tcp:127.0.0.1:" TMPDIR="$tmp/run"
+next_port_if_taken
+killed_midway tcp
+killed_midway shm
+if [ "$(id -u)" -eq 0 ]; then
+	as_nobody tcp
+	as_nobody shm
+fi
 left=$(find "$tmp" -name 'nam-quickstart.*')
 [ -z "$left" ] || fail "left behind: $left"
 
