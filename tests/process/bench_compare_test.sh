@@ -154,9 +154,14 @@ lives() {
 	[ -e "/proc/$1/status" ] && ! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
 }
 
+# The process group of a process.
+group_of() {
+	sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 3
+}
+
 # interrupted SIGNAL: ends a run in the middle; sets $status and $started.
 interrupted() {
-	local pid waited
+	local pid child waited
 
 	PATH=$tmp/bin:$PATH nam-bench compare --fabric $fabric --keys 2k --seconds 60 --quiet \
 		2>"$tmp/interrupted" &
@@ -167,6 +172,11 @@ interrupted() {
 		sleep 0.05
 	done
 	[ "$(wc -w <<<"$started")" -eq 5 ] || fail "not five servers: '$started'"
+	# So that ^C at a terminal, which is for a group, is for nam-bench to act on.
+	for child in $started; do
+		[ "$(group_of "$child")" = "$child" ] ||
+			fail "server $child is in group $(group_of "$child")"
+	done
 	sleep 0.3
 	kill -"$1" "$pid"
 	{ wait "$pid"; } 2>/dev/null
@@ -181,6 +191,7 @@ test_signals() {
 		interrupted $signal
 		[ $status -eq $((128 + $(kill -l $signal))) ] ||
 			fail "$signal: status $status: $(cat "$tmp/interrupted")"
+		[ ! -s "$tmp/interrupted" ] || fail "$signal: $(cat "$tmp/interrupted")"
 		for child in $started; do
 			for ((waited = 0; waited < 100; waited++)); do
 				lives "$child" || break
