@@ -106,19 +106,20 @@ open_socket(struct attempt *attempt, const struct addrinfo *at)
 	if (fd < 0)
 		return say_failed(attempt, errno);
 	attempt->qp->fd = fd;
+	if (connect(fd, at->ai_addr, at->ai_addrlen)) {
+		if (errno != EINPROGRESS && errno != EINTR)
+			return say_failed(attempt, errno);
+		rc = await(attempt, POLLOUT);
+		if (rc)
+			return rc;
+		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
+			error = errno;
+		if (error)
+			return say_failed(attempt, error);
+	}
+	/* Not before: the bound on silence is shorter than that on connecting. */
 	rc = nam__tcp_socket_prepare(fd);
-	if (rc)
-		return say_failed(attempt, -rc);
-	if (!connect(fd, at->ai_addr, at->ai_addrlen))
-		return 0;
-	if (errno != EINPROGRESS && errno != EINTR)
-		return say_failed(attempt, errno);
-	rc = await(attempt, POLLOUT);
-	if (rc)
-		return rc;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
-		error = errno;
-	return error ? say_failed(attempt, error) : 0;
+	return rc ? say_failed(attempt, -rc) : 0;
 }
 
 static int

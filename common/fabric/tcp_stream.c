@@ -104,10 +104,11 @@ send_output(struct tcp_qp *qp)
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0) {
-			/* Whatever else it is, whoever reads finds out, and what came before. */
 			qp->blocked = true;
 			if (errno == EAGAIN || errno == EWOULDBLOCK)
 				set_interest(qp, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+			else	/* who reads finds out, behind what came before */
+				(void)shutdown(qp->fd, SHUT_RDWR);
 			compact(out);
 			return false;
 		}
