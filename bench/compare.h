@@ -28,7 +28,7 @@
 
 enum contender_kind {
 	CONTENDER_RAW,			/* READs of a node, each replaced when it is done */
-	CONTENDER_RAW_FIBERS,		/* ... by fibers, which some fabrics like better */
+	CONTENDER_RAW_FIBERS,		/* by fibers, which some fabrics like better */
 	CONTENDER_LOOKUPS,		/* each fiber a lookup at a time */
 	CONTENDER_BATCHES,		/* ... or a call with many keys */
 	CONTENDER_PEER,

@@ -80,6 +80,7 @@
 	X(RECORD_KNOWN, "record-known", "the loss of what became of a transaction half committed")  \
 	X(ENTRY_FIRST, "entry-first", "rows that are seen before an index leads to them")           \
 	X(ENTRY_WAIT, "entry-wait", "the loss of entries that a scan has yet to come by")           \
+	X(ENTRY_REPLACED, "entry-replaced", "the same, while what replaced them is half committed") \
 	X(SCAN_HEAD, "scan-head", "rows by entries whose versions are not the latest")              \
 	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range") \
 	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \

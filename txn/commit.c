@@ -316,7 +316,7 @@ replaced_keep(struct nam__txn *txn)
 		uint32_t stride = nam__version_stride(nam__version_at_bytes(gone->at));
 		int rc = 0;
 
-		if (item->late)
+		if (item->late && NAM_GUARD(ENTRY_REPLACED))
 			rc = txn->depth < DEPTH_MAX ? complete_at(txn, item->at) : /* SUSPENDS */
 				-NAM_E_RESTART;
 		if (rc)

@@ -269,7 +269,7 @@ commit_for_others(struct nam__txn *txn)
 
 	if (!any_by_sibling(txn))
 		return 0;
-	if (txn->records->rows)
+	if (txn->records->rows && NAM_GUARD(ENTRY_REPLACED))
 		return complete_for_others(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];

@@ -70,6 +70,7 @@ extern const struct litmus_case litmus_kv_cases[];
 extern const struct litmus_case litmus_records_cases[];
 extern const struct litmus_case litmus_locking_cases[];
 extern const struct litmus_case litmus_collect_cases[];
+extern const struct litmus_case litmus_table_cases[];
 
 struct litmus {
 	const struct scene *scene;
