@@ -79,6 +79,9 @@ window(struct raw_part *part, enum raw_op op)
 			give_up(part, count);
 			return;
 		}
+		/* It is another's turn: who carries requests out may be a process of this host. */
+		if (!count)
+			nam_yield();
 		for (int i = 0; i < count; i++) {
 			struct raw_slot *slot = finished[i];
 
