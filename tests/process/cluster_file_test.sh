@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deploy/cluster.ini: memory servers start by it, clients find them by it.
+# deploy/cluster.ini and cluster-tcp.ini: memory servers start by them, clients find them by them.
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,6 +11,7 @@ PATH=${NAM_BUILD_DIR:?}/bin:$PATH
 . "$here/../lib/servers.sh"
 
 example=$here/../../deploy/cluster.ini
+example_tcp=$here/../../deploy/cluster-tcp.ini
 file=$tmp/cluster.ini
 failures=0
 
@@ -31,6 +32,7 @@ expect() {
 # As it lies there: read to its end, where a third server is missing.
 test_example_is_well_formed() {
 	expect 2 "no section [server 2]" nam-memserver --config "$example" --id 2
+	expect 2 "no section [server 2]" nam-memserver --config "$example_tcp" --id 2
 }
 
 # The same in a folder of ours, and smaller; what the command line says goes first.
@@ -46,6 +48,32 @@ test_servers_and_clients() {
 	expect 0 "11" namctl --cluster "shm:$tmp/server1,shm:$tmp/server0" get things 1
 	expect 0 "11" env "NAM_CLUSTER=@$file" namctl get things 1
 	expect 3 "listening" nam-memserver --config "$file" --id 0 --memory 64M
+}
+
+# On this host, and smaller; where they listen they know from the file alone.
+test_tcp() {
+	local port=$((12000 + $$ % 1000 * 20)) id waited
+	local pids=()
+
+	sed -e "s|10.1.0.11:7000|127.0.0.1:$port|; s|10.1.0.12:7000|localhost:$((port + 1))|" \
+		"$example_tcp" >"$tmp/tcp.ini"
+	for id in 0 1; do
+		nam-memserver --config "$tmp/tcp.ini" --id $id --memory 64M --pages 4k \
+			>"$tmp/tcp$id.log" 2>&1 &
+		pids+=($!)
+	done
+	for id in 0 1; do
+		for ((waited = 0; waited < 600; waited++)); do
+			grep -q "server $id ready" "$tmp/tcp$id.log" && break
+			sleep 0.1
+		done
+	done
+	expect 0 "64.0 MiB" namctl --cluster "@$tmp/tcp.ini" status
+	expect 0 "created things" namctl --cluster "@$tmp/tcp.ini" index create things
+	kill -TERM "${pids[@]}"
+	for id in 0 1; do
+		wait "${pids[id]}" || fail "tcp, server $id: $(cat "$tmp/tcp$id.log")"
+	done
 }
 
 test_ids_of_file_and_servers_differ() {
@@ -66,6 +94,7 @@ test_mistakes() {
 
 test_example_is_well_formed
 test_servers_and_clients
+test_tcp
 test_ids_of_file_and_servers_differ
 test_mistakes
 nam_servers_stop || fail "the servers did not end well"

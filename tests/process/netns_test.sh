@@ -109,8 +109,7 @@ test_two_clusters() {
 
 # moved: what has left a memory server, in bytes, since it is up.
 moved() {
-	ip -n "nam-$name-switch" -s -j link show dev mem1 |
-		python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["bytes"])'
+	ip netns exec "nam-$name-switch" cat /sys/class/net/mem1/statistics/rx_bytes
 }
 
 # has_moved BYTES
