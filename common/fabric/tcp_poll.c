@@ -101,6 +101,7 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 	int n = wait_events(cq, events, timeout_ns);
 	uint64_t count;
 
+	cq->looked = timeout_ns != 0;
 	for (int i = 0; i < n; i++) {
 		struct tcp_qp *qp = events[i].data.ptr;
 
@@ -149,7 +150,10 @@ progress(struct tcp_cq *cq)
 	flush_dirty(cq, true);
 	if (TCP_UNLIKELY(cq->stalled != NULL))
 		resume_stalled(cq);
-	(void)receive_ready(cq, 0);
+	/* Who has just looked in cq_wait, and will do so again, need not do so in between. */
+	if (!cq->looked)
+		(void)receive_ready(cq, 0);
+	cq->looked = false;
 	flush_dirty(cq, false);
 }
 
@@ -256,6 +260,7 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 	flush_dirty(cq, true);
 	if (timeout_ns == 0) {
 		/* What peers ask is done even so, and even if something has completed. */
+		cq->looked = false;
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;
 	} else if (!has_work(cq) && !spin(cq, timeout_ns)) {

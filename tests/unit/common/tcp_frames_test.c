@@ -239,7 +239,7 @@ send__to_an_empty_receive_queue__LEAVES_ANSWERS_A_WAY(void **state)
 	struct nam_recv recv = { f->server.local + 4096, 64, 0, NULL };
 	struct {
 		struct tcp_frame frame;
-		uint8_t body[8];
+		uint8_t body[16];
 	} got;
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
@@ -259,7 +259,7 @@ send__to_an_empty_receive_queue__LEAVES_ANSWERS_A_WAY(void **state)
 	for (unsigned i = 0; i < 10; i++)
 		let_work(f);
 	assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
-	work_and_receive(f, fd, &got, sizeof(got));
+	work_and_receive(f, fd, &got, 8 + 8);
 	assert_int_equal(got.frame.kind, NAM_WR_SEND);
 	assert_memory_equal(got.body, "a reply", 8);
 	raw_send(fd, &answer, sizeof(answer));
