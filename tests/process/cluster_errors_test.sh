@@ -87,6 +87,10 @@ test_memserver_places() {
 	echo precious >"$tmp/file"
 	expect 1 "not a socket" nam-memserver --listen "shm:$tmp/file" --memory 64M
 	[ "$(cat "$tmp/file")" = precious ] || fail "a file was taken for a socket"
+	expect 2 "tcp:HOST:PORT" nam-memserver --listen tcp:127.0.0.1 --memory 64M
+	expect 2 "from 1 to 65535" nam-memserver --listen tcp:127.0.0.1:0 --memory 64M
+	expect 2 "not known" nam-memserver --listen tcp:no.such.host.invalid:7000 --memory 64M
+	expect 1 "no such address" nam-memserver --listen tcp:192.0.2.1:7000 --memory 64M
 }
 
 test_memserver_memory() {
@@ -160,6 +164,8 @@ test_cluster_texts() {
 }
 
 test_wrong_addresses() {
+	expect 3 "no memory server listens" namctl --cluster tcp:127.0.0.1:9 status
+	expect 2 "not known" namctl --cluster tcp:no.such.host.invalid:7000 status
 	expect 3 "$tmp/nobody" namctl --cluster "shm:$tmp/nobody" status
 	says "nam-memserver"	# how to start one
 	echo >"$tmp/a-file"
