@@ -22,6 +22,8 @@
 #define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
 #define POLLS_PER_LOOK 4096u		/* at who does not answer; and before each sleep */
+#define SPIN_LOST_NS 30000u		/* in one round: the processor was somebody else's */
+#define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
 #define LOOK_NS 1000000000ull
 #define SPIN_ALONE_NS 4000u		/* then others may have the processor */
 
@@ -225,10 +227,10 @@ has_work(const struct tcp_cq *cq)
 static bool
 spin(struct tcp_cq *cq, uint64_t timeout_ns)
 {
-	uint64_t begin, now;
+	uint64_t begin, before, now;
 
 	if (cq->spin_ns == 0) {
-		if (++cq->waits % SPIN_TRY_EVERY)
+		if (cq->shy || ++cq->waits % SPIN_TRY_EVERY)
 			return false;
 		cq->spin_ns = SPIN_NS_TRY;
 	}
@@ -241,12 +243,37 @@ spin(struct tcp_cq *cq, uint64_t timeout_ns)
 				cq->spin_ns = SPIN_NS_MAX;
 			return true;
 		}
+		before = now;
 		if (now - begin > SPIN_ALONE_NS)
 			nam_yield();
 		now = nam_now_ns();
+		/* Others want the processor: who sleeps has it back sooner than who yields. */
+		if (now - before > SPIN_LOST_NS) {
+			cq->spin_ns = 0;
+			cq->shy = SPIN_SHY_WAITS;
+			return false;
+		}
 	}
 	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
 	return false;
+}
+
+/* In the kernel, until a socket or cq_wake has something.  0 or -ETIMEDOUT. */
+static int
+sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
+{
+	uint64_t begin = nam_now_ns(), took;
+
+	give_up_waiting(cq);
+	/* Not for long, so that this is done again in time. */
+	if (!receive_ready(cq, timeout_ns < LOOK_NS ? timeout_ns : LOOK_NS))
+		return timeout_ns <= LOOK_NS ? -ETIMEDOUT : 0;
+	took = nam_now_ns() - begin;
+	if (cq->shy)
+		cq->shy--;
+	else if (took < SPIN_NS_MAX / 2 && cq->spin_ns < 2 * took)
+		cq->spin_ns = (uint32_t)(2 * took);	/* is enough the next time */
+	return 0;
 }
 
 int
@@ -264,11 +291,7 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;
 	} else if (!has_work(cq) && !spin(cq, timeout_ns)) {
-		give_up_waiting(cq);
-		/* Not for long, so that this is done again in time. */
-		if (!receive_ready(cq, timeout_ns < LOOK_NS ? timeout_ns : LOOK_NS) &&
-			timeout_ns <= LOOK_NS)
-			rc = -ETIMEDOUT;
+		rc = sleep_for(cq, timeout_ns);
 	}
 	flush_dirty(cq, false);
 	/* Pairs with the release in nam__tcp_cq_wake: what came before it is seen now. */
