@@ -83,8 +83,7 @@
 	X(ENTRY_REPLACED, "entry-replaced", "the same, while what replaced them is half committed") \
 	X(SCAN_HEAD, "scan-head", "rows by entries whose versions are not the latest")              \
 	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range") \
-	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \
-	X(COLLECT_AGAIN, "collect-again", "the same of what others commit as it is looked at")
+	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

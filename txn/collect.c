@@ -4,10 +4,9 @@
  * have left half done.
  *
  * What a writer has prepared is in doubt until it is committed.  If he has no connection any more,
- * nothing of his transaction changes by itself, and it is decided by what there is: it can be
- * committed if each of its records has its version, or something newer; else it was committed
- * nowhere, and never will be.  Whoever decides that, and when, comes to the same end
- * (txn/README.md, "Collecting").
+ * nothing of his transaction changes by itself.  It is committed for him as soon as each of its
+ * records has its version, or something newer; and nobody ever aborts it, so whoever looks, and
+ * when, comes to the same end (txn/README.md, "Collecting").
  */
 #include <errno.h>
 #include <string.h>
@@ -15,8 +14,7 @@
 #include "../common/rpc/locking_rpc.h"
 #include "walk.h"
 
-#define DOUBTS_MAX 256u			/* of one batch; what is more waits for another time */
-#define LOOKS_MAX 16u
+#define DOUBTS_MAX 256u			/* that are looked into at a time */
 #define SWEEPS_MAX 64u
 
 /* A version whose transaction may have been left. */
@@ -24,23 +22,19 @@ struct doubt {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* null: the record is locked for it */
 	uint64_t timestamp;
+	bool ended;			/* it was looked into, */
+	bool undecided;			/* and stays */
 };
 
 /* Lies in a buffer of the worker's. */
 struct collection {
+	struct nam_worker *worker;
+	struct nam_records *records;
 	struct nam_records_collected done;
 	struct nam__presence presence;
-	struct nam__walked seen;		/* a record that is looked at by itself */
+	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
 	uint32_t count;
 	struct doubt doubts[DOUBTS_MAX];
-};
-
-/* What a record has of a transaction. */
-enum has {
-	HAS_NEWER,			/* something that replaced it, or would */
-	HAS_COMMITTED,
-	HAS_PREPARED,
-	HAS_NOTHING,
 };
 
 static void
@@ -69,17 +63,16 @@ sweep_all(struct nam__txn *txn)
 }
 
 NAM_FIBER_FN static int
-sweep(struct nam_worker *worker, struct nam_records *records, struct collection *collection,
-	const struct nam__walked *seen, uint32_t count)
+sweep(struct collection *collection, const struct nam__walked *seen, uint32_t count)
 {
-	struct nam__txn *txn = nam__txn_new(worker, records);
+	struct nam__txn *txn = nam__txn_new(collection->worker, collection->records);
 	int rc = 0;
 
 	if (!txn)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam_version_sibling record = { 0, seen[i].at.raw, 0 };
-		uint16_t slot = nam__server_slot(worker->client, seen[i].at);
+		uint16_t slot = nam__server_slot(collection->worker->client, seen[i].at);
 
 		if (!seen[i].head.others || slot == UINT16_MAX)
 			continue;
@@ -93,103 +86,9 @@ sweep(struct nam_worker *worker, struct nam_records *records, struct collection 
 	return rc;
 }
 
-/* ---- what is in doubt ------------------------------------------------------------------------ */
-
-static void
-doubt_add(struct collection *collection, struct nam_gaddr head, struct nam_gaddr at,
-	uint64_t timestamp)
-{
-	if (collection->count < DOUBTS_MAX)
-		collection->doubts[collection->count++] = (struct doubt){ head, at, timestamp };
-}
-
-NAM_FIBER_FN static int
-doubts_of(struct nam_worker *worker, const struct nam_records *records,
-	struct collection *collection, const struct nam__walked *seen)
-{
-	struct nam__others others;
-	int rc;
-
-	if (records->options.commit == NAM_RECORDS_ONESIDED) {
-		/* The others may not be committed yet. */
-		if (seen->head.latest && seen->latest.about_bytes)
-			doubt_add(collection, seen->at, NAM_GADDR(seen->head.latest),
-				seen->latest.timestamp);
-		return 0;
-	}
-	if (records->options.algorithm == NAM_RAMP_LOCKING) {
-		if (seen->head.writer)
-			doubt_add(collection, seen->at, NAM_GADDR_NULL, seen->head.writer);
-		return 0;
-	}
-	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(worker, records, &others)) > 0) /* SUSPENDS */
-		if (others.version.current == others.version.timestamp)
-			doubt_add(collection, seen->at, others.at, others.version.timestamp);
-	return rc;
-}
-
 /* ---- one transaction ------------------------------------------------------------------------- */
 
-/* 1: that is what it has; 0: it was changed meanwhile; or a negative code. */
-NAM_FIBER_FN static int
-look(struct nam_worker *worker, struct nam_records *records, struct collection *collection,
-	const struct nam__item *item, enum has *ret_has)
-{
-	struct nam__walked *seen = &collection->seen;
-	struct nam__others others;
-	uint64_t latest;
-	int rc;
-
-	seen->at = item->head;
-	rc = nam__walked_read(worker, seen, 1); /* SUSPENDS */
-	if (rc)
-		return rc;
-	latest = seen->head.latest;
-	*ret_has = HAS_COMMITTED;
-	if (seen->latest.timestamp == item->timestamp)
-		return 1;
-	nam_race_point("records.collect_look");
-	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(worker, records, &others)) > 0) { /* SUSPENDS */
-		if (others.version.timestamp != item->timestamp)
-			continue;
-		*ret_has = others.version.current == item->timestamp ? HAS_PREPARED : HAS_NEWER;
-		return 1;
-	}
-	if (rc)
-		return rc;
-	*ret_has = seen->latest.timestamp > item->timestamp ? HAS_NEWER : HAS_NOTHING;
-	if (*ret_has == HAS_NEWER || !NAM_GUARD(COLLECT_AGAIN))
-		return 1;
-	/* Somebody may have committed it after we READ the head, and before we came to it. */
-	rc = nam__walked_read(worker, seen, 1); /* SUSPENDS */
-	return rc ? rc : seen->head.latest == latest;
-}
-
-/* *ret_all: each record has it, or something newer.  Where it is PREPARED the state is HEAD. */
-NAM_FIBER_FN static int
-look_at_all(struct nam__txn *txn, struct collection *collection, bool *ret_all, bool *ret_any)
-{
-	int rc = 1;
-
-	*ret_all = true;
-	*ret_any = false;
-	for (uint32_t i = 0; i < txn->count && rc > 0; i++) {
-		struct nam__item *item = &txn->items[i];
-		enum has has = HAS_NOTHING;
-
-		rc = 0;
-		for (unsigned looks = 0; looks < LOOKS_MAX && !rc; looks++)
-			rc = look(txn->worker, txn->records, collection, item, &has); /* SUSPENDS */
-		*ret_all &= has != HAS_NOTHING;
-		*ret_any |= has == HAS_PREPARED;
-		item->state = has == HAS_PREPARED ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
-	}
-	return rc > 0 ? 0 : rc ? rc : -NAM_E_RESTART;
-}
-
-/* The transaction that a version is of: itself, and those that it names. */
+/* The transaction that a version is of: itself, and those that it names.  1; 0: it cannot be. */
 static int
 txn_of(struct nam__txn *txn, const struct nam_version *version, struct nam_gaddr at)
 {
@@ -199,7 +98,7 @@ txn_of(struct nam__txn *txn, const struct nam_version *version, struct nam_gaddr
 		version->about_bytes / (uint32_t)sizeof(self) : 0;
 
 	if (count >= NAM_RECORDS_MAX)
-		return -NAM_E_REMOTE_CORRUPT;
+		return 0;
 	nam__txn_add_version(txn, &self, version->timestamp);
 	for (uint32_t i = 0; i < count; i++)
 		nam__txn_add_version(txn, &siblings[i], version->timestamp);
@@ -207,55 +106,75 @@ txn_of(struct nam__txn *txn, const struct nam_version *version, struct nam_gaddr
 		uint16_t slot = nam__server_slot(txn->worker->client, txn->items[i].head);
 
 		if (slot == UINT16_MAX)
-			return -NAM_E_REMOTE_CORRUPT;
+			return 0;
 		txn->items[i].slot = slot;
 	}
-	return 0;
+	return 1;
 }
 
+/* Memory servers say, under the records' locks, what these have. */
 NAM_FIBER_FN static int
-end_served(struct nam__txn *txn, struct collection *collection)
+end_served(struct collection *collection, struct doubt *doubt, struct nam__txn *txn)
 {
-	bool all, any;
-	int rc = look_at_all(txn, collection, &all, &any); /* SUSPENDS */
+	int rc;
 
-	if (rc == -NAM_E_RESTART) {
-		collection->done.undecided++;
-		return 0;
-	}
-	/* Another has done it meanwhile. */
-	if (rc || !any)
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].state = NAM__ITEM_ASK;
+	rc = nam__served_get(txn, true); /* SUSPENDS */
+	if (rc)
 		return rc;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		doubt->undecided |= item->stamp < doubt->timestamp;
+		item->timestamp = doubt->timestamp;
+		item->state = item->stamp == doubt->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
+	}
+	if (doubt->undecided)
+		return 0;
 	nam_race_point("records.collect_decided");
-	txn->of_the_gone = true;
-	rc = nam__served_commit(txn, !all); /* SUSPENDS */
+	rc = nam__served_commit(txn, false); /* SUSPENDS */
 	note_retired(collection, txn);
-	if (!rc && all)
-		collection->done.committed++;
-	else if (!rc)
-		collection->done.aborted++;
+	collection->done.committed += !rc;
 	return rc;
 }
 
 /* One of it is committed: the others have to be, too. */
 NAM_FIBER_FN static int
-end_onesided(struct nam__txn *txn, struct collection *collection, const struct nam_version *version,
-	struct nam_gaddr at)
+end_onesided(struct collection *collection, struct nam__txn *txn,
+	const struct nam_version *version, struct nam_gaddr at)
 {
-	bool all, any;
-	int rc = look_at_all(txn, collection, &all, &any); /* SUSPENDS */
+	struct nam__walked *records = collection->records_of;
+	bool all = true;
+	int rc;
 
+	for (uint32_t i = 0; i < txn->count; i++)
+		records[i].at = txn->items[i].head;
+	rc = nam__walked_read(collection->worker, records, txn->count); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		all &= records[i].latest.timestamp >= version->timestamp;
 	if (rc || all)
-		return rc == -NAM_E_RESTART ? 0 : rc;
+		return rc;
 	rc = nam__txn_complete_of(txn, version, at); /* SUSPENDS */
 	collection->done.committed += !rc;
 	return rc;
 }
 
-NAM_FIBER_FN static int
-end_of_version(struct nam_worker *worker, struct nam_records *records,
-	struct collection *collection, const struct doubt *doubt)
+/* Whether a version says which others belong to its transaction. */
+static bool
+names_others(const struct nam_records *records, const struct nam_version *version)
 {
+	enum nam_ramp algorithm = records->options.algorithm;
+
+	return algorithm != NAM_RAMP_SMALL &&
+		(algorithm != NAM_RAMP_HYBRID || !version->about_bytes);
+}
+
+NAM_FIBER_FN static int
+end_of_version(struct collection *collection, struct doubt *doubt)
+{
+	struct nam_worker *worker = collection->worker;
+	struct nam_records *records = collection->records;
 	uint32_t bytes = nam__version_at_bytes(doubt->at);
 	struct nam_version *version = nam_buffer_take(worker, bytes);
 	struct nam__txn *txn = nam__txn_new(worker, records);
@@ -267,11 +186,12 @@ end_of_version(struct nam_worker *worker, struct nam_records *records,
 	if (rc || !nam__version_whole(version, doubt->at, records->store) ||
 		version->timestamp != doubt->timestamp || version->head != doubt->head.raw)
 		goto done;
-	rc = txn_of(txn, version, doubt->at);
-	if (!rc)
-		rc = records->options.commit == NAM_RECORDS_SERVED ?
-			end_served(txn, collection) : /* SUSPENDS */
-			end_onesided(txn, collection, version, doubt->at); /* SUSPENDS */
+	doubt->undecided = !names_others(records, version) || !txn_of(txn, version, doubt->at);
+	if (doubt->undecided)
+		goto done;
+	rc = records->options.commit == NAM_RECORDS_SERVED ?
+		end_served(collection, doubt, txn) : /* SUSPENDS */
+		end_onesided(collection, txn, version, doubt->at); /* SUSPENDS */
 done:
 	if (txn)
 		nam__txn_free(txn);
@@ -280,19 +200,20 @@ done:
 }
 
 NAM_FIBER_FN static int
-end_of_lock(struct nam_worker *worker, struct nam_records *records, struct collection *collection,
-	const struct doubt *doubt)
+end_of_lock(struct collection *collection, struct doubt *doubt)
 {
-	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED,
-		nam__server_slot(worker->client, doubt->head), doubt->head.raw, doubt->timestamp };
-	struct nam__txn *txn = nam__txn_new(worker, records);
+	uint16_t slot = nam__server_slot(collection->worker->client, doubt->head);
+	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED, slot, doubt->head.raw,
+		doubt->timestamp };
+	struct nam__txn *txn = nam__txn_new(collection->worker, collection->records);
 	enum nam__settled settled;
 	int rc;
 
 	if (!txn)
 		return -ENOMEM;
-	rc = nam__settle(txn, &refusal, &settled); /* SUSPENDS */
-	if (!rc) {
+	doubt->undecided = slot == UINT16_MAX;
+	rc = doubt->undecided ? 0 : nam__settle(txn, &refusal, &settled); /* SUSPENDS */
+	if (!rc && !doubt->undecided) {
 		collection->done.committed += settled == NAM__SETTLED_COMMITTED;
 		collection->done.aborted += settled == NAM__SETTLED_ABORTED;
 	}
@@ -301,34 +222,83 @@ end_of_lock(struct nam_worker *worker, struct nam_records *records, struct colle
 	return rc;
 }
 
-/* Which others there are is known of a version by itself only. */
-static bool
-is_decidable(const struct nam_records *records)
+/* Of the same transaction another version may have been looked into before. */
+static const struct doubt *
+doubt_before(const struct collection *collection, uint32_t number)
 {
-	return records->options.algorithm != NAM_RAMP_SMALL &&
-		records->options.algorithm != NAM_RAMP_HYBRID;
+	for (uint32_t i = 0; i < number; i++)
+		if (collection->doubts[i].ended &&
+			collection->doubts[i].timestamp == collection->doubts[number].timestamp)
+			return &collection->doubts[i];
+	return NULL;
 }
 
 NAM_FIBER_FN static int
-doubts_end(struct nam_worker *worker, struct nam_records *records, struct collection *collection)
+doubts_end(struct collection *collection)
 {
 	int rc = 0;
 
 	/* Who is not there now was not at work on what was seen before. */
 	if (collection->count)
-		rc = nam__presence_ask(worker, &collection->presence); /* SUSPENDS */
+		rc = nam__presence_ask(collection->worker, &collection->presence); /* SUSPENDS */
 	for (uint32_t i = 0; i < collection->count && !rc; i++) {
-		const struct doubt *doubt = &collection->doubts[i];
-		uint32_t client_id = doubt->timestamp % NAM_CLIENTS_MAX;
+		struct doubt *doubt = &collection->doubts[i];
+		const struct doubt *before = doubt_before(collection, i);
 
-		if (NAM_GUARD(COLLECT_GONE) && nam__presence_has(&collection->presence, client_id))
+		if (NAM_GUARD(COLLECT_GONE) && nam__presence_has(&collection->presence,
+			(uint32_t)(doubt->timestamp % NAM_CLIENTS_MAX)))
 			continue;
-		if (!is_decidable(records))
-			collection->done.undecided++;
+		if (before)
+			doubt->undecided = before->undecided;
 		else if (nam_gaddr_is_null(doubt->at))
-			rc = end_of_lock(worker, records, collection, doubt); /* SUSPENDS */
+			rc = end_of_lock(collection, doubt); /* SUSPENDS */
 		else
-			rc = end_of_version(worker, records, collection, doubt); /* SUSPENDS */
+			rc = end_of_version(collection, doubt); /* SUSPENDS */
+		doubt->ended = true;
+		collection->done.undecided += doubt->undecided;
+	}
+	collection->count = 0;
+	return rc;
+}
+
+/* ---- what is in doubt ------------------------------------------------------------------------ */
+
+NAM_FIBER_FN static int
+doubt_add(struct collection *collection, struct nam_gaddr head, struct nam_gaddr at,
+	uint64_t timestamp)
+{
+	int rc = 0;
+
+	if (collection->count == DOUBTS_MAX)
+		rc = doubts_end(collection); /* SUSPENDS */
+	collection->doubts[collection->count++] = (struct doubt){ head, at, timestamp, false,
+		false };
+	return rc;
+}
+
+NAM_FIBER_FN static int
+doubts_of(struct collection *collection, const struct nam__walked *seen)
+{
+	const struct nam_records *records = collection->records;
+	struct nam__others others;
+	int rc;
+
+	if (records->options.commit == NAM_RECORDS_ONESIDED)
+		/* The others may not be committed yet. */
+		return !seen->head.latest || !seen->latest.about_bytes ? 0 :
+			doubt_add(collection, seen->at, NAM_GADDR(seen->head.latest),
+				seen->latest.timestamp); /* SUSPENDS */
+	if (records->options.algorithm == NAM_RAMP_LOCKING)
+		return !seen->head.writer ? 0 : doubt_add(collection, seen->at, NAM_GADDR_NULL,
+			seen->head.writer); /* SUSPENDS */
+	nam__others_begin(&others, seen);
+	while ((rc = nam__others_next(collection->worker, records, &others)) > 0) { /* SUSPENDS */
+		if (others.version.current != others.version.timestamp)
+			continue;
+		rc = doubt_add(collection, seen->at, others.at,
+			others.version.timestamp); /* SUSPENDS */
+		if (rc)
+			break;
 	}
 	return rc;
 }
@@ -336,21 +306,20 @@ doubts_end(struct nam_worker *worker, struct nam_records *records, struct collec
 /* ---- all of a store -------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-some_collect(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
-	uint32_t count, void *arg)
+some_collect(struct nam_worker *worker, struct nam_records *records,
+	const struct nam__walked *seen, uint32_t count, void *arg)
 {
 	struct collection *collection = arg;
 	uint64_t reusable;
 	int rc = 0;
 
 	collection->done.records += count;
-	collection->count = 0;
 	if (records->options.commit == NAM_RECORDS_SERVED)
-		rc = sweep(worker, records, collection, seen, count); /* SUSPENDS */
+		rc = sweep(collection, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = doubts_of(worker, records, collection, &seen[i]); /* SUSPENDS */
+		rc = doubts_of(collection, &seen[i]); /* SUSPENDS */
 	if (!rc)
-		rc = doubts_end(worker, records, collection); /* SUSPENDS */
+		rc = doubts_end(collection); /* SUSPENDS */
 	if (!rc && nam__limbo_due(worker))
 		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 	return rc;
@@ -365,6 +334,9 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 
 	if (!collection)
 		return -ENOMEM;
+	collection->worker = worker;
+	collection->records = records;
+	collection->count = 0;
 	memset(&collection->done, 0, sizeof(collection->done));
 	rc = nam__records_walk(worker, records, some_collect, collection); /* SUSPENDS */
 	if (ret_collected)

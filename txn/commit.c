@@ -243,7 +243,7 @@ commit(struct nam__txn *txn)
 	return rc > 0 ? -NAM_E_RESTART : rc;
 }
 
-/* ---- rows of tables -------------------------------------------------------------------------- */
+/* ---- for others ------------------------------------------------------------------------------ */
 
 void
 nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,

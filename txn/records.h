@@ -254,8 +254,8 @@ struct nam_records_collected {
 	uint64_t versions;		/* given up, */
 	uint64_t bytes;			/* and the remote memory that comes back with them */
 	uint64_t committed;		/* transactions of clients that are gone: for them, */
-	uint64_t aborted;		/* or never to be, as not all of it had been prepared */
-	uint64_t undecided;		/* versions left prepared: not known with which others */
+	uint64_t aborted;		/* RAMP_LOCKING: or never to be */
+	uint64_t undecided;		/* versions of such clients that stay prepared */
 };
 
 /**
@@ -264,9 +264,10 @@ struct nam_records_collected {
  *
  * A record of a served store keeps the version that was last replaced until it is written again:
  * here it goes, if that was 100 ms ago.  A transaction whose writer has no connection to any memory
- * server any more is committed if all of it was prepared, or else aborted.  Of RAMP_SMALL, and of
- * RAMP_HYBRID where there was more than one record, nobody knows what belongs to a transaction:
- * what was prepared of it stays, and is counted.
+ * server any more is committed for him if all of it was prepared.  What of it lacks somewhere stays
+ * until that record is written; and what was prepared by RAMP_SMALL, or by RAMP_HYBRID together
+ * with other records, stays in any case, for nothing says what belongs together.  RAMP_LOCKING:
+ * locks of clients that are gone are settled.
  *
  * Any number of clients may collect at once, beside readers and writers, and be interrupted; a
  * second time finds what was too young.
@@ -276,12 +277,15 @@ struct nam_records_collected {
  * Returns 0 or a negative code:
  *	-NAM_E_FABRIC_*		a memory server did not answer: without it nobody can be known to be
  *				gone
+ *	-NAM_E_RESTART_*, -NAM_E_LOCK_*	of the index of the keys: as nam_cursor_next()
  *	-ENOMEM
  *
  * Suspends:	yes.
  * Cost:	a scan of the index, and for each 32 records 2 round trips, and 1 where there is
- *		something to give back.  Where something was left half done: 1 RPC to each memory
- *		server for each 32 records, and about 6 round trips for each record of it.
+ *		something to give back; for each version that is not the latest 1 more.  Where some
+ *		are prepared, or, of a one-sided store, were written together with others: 1 RPC to
+ *		each memory server for each 32 records, and 3 round trips for each transaction whose
+ *		writer is gone.
  * Source:	RAMP's cooperative termination (Bailis et al.), with versions that say where their
  *		siblings are, by clients: txn/README.md, "Collecting".
  */

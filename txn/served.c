@@ -210,7 +210,7 @@ committed(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return malformed(txn);
 	/* Blocks of an aborted transaction are its writer's, who knows what to do with them. */
-	for (uint32_t i = 0; i < reply->count && (!abort || txn->of_the_gone); i++)
+	for (uint32_t i = 0; i < reply->count && !abort; i++)
 		nam__served_retire(txn, reply->retired[i]);
 	return 0;
 }
@@ -227,8 +227,8 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
 		const struct nam__item *item = &txn->items[i];
-		struct nam_rpc_records_version version = { item->head.raw,
-			at_too ? item->at.raw : 0 };
+		struct nam_rpc_records_commit version = { item->head.raw,
+			at_too ? item->at.raw : 0, at_too ? item->timestamp : 0 };
 
 		if (item->state != NAM__ITEM_DONE)
 			rc = nam__post_add(post, item->slot, i, 0, &version, sizeof(version), NULL,

@@ -56,7 +56,6 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 	txn->depth = 0;
 	txn->prepared = false;
 	txn->birth_us = 0;
-	txn->of_the_gone = false;
 	txn->retired = 0;
 	txn->retired_bytes = 0;
 	txn->replaced_count = 0;

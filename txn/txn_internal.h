@@ -111,7 +111,6 @@ struct nam__txn {
 	uint32_t attempts;
 	uint32_t depth;			/* it completes another one's, for which one, ... */
 	bool prepared;
-	bool of_the_gone;		/* it ends one: blocks of what is aborted are nobody's */
 	uint32_t retired;		/* versions that memory servers said nobody asks for, */
 	uint64_t retired_bytes;		/* and the memory that they take */
 	uint32_t replaced_count;	/* rows of tables only */

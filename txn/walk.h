@@ -30,8 +30,8 @@ bool nam__version_is_of(const struct nam_records *records, const struct nam_vers
 	struct nam_gaddr head);
 
 /*
- * Versions that a memory server keeps beside the latest, within one operation: those that are there
- * throughout, and perhaps some that come or go.
+ * Versions that a memory server keeps beside the latest, within one operation.  A glance: what is
+ * there throughout is mostly met, up to some thousands, and so may be what comes or goes.
  */
 struct nam__others {
 	struct nam_gaddr head;

@@ -68,7 +68,17 @@ struct nam_rpc_records_prepared {
 
 /* The reply to PREPARE: a word for each record, the timestamp of its latest version or 0. */
 
-struct nam_rpc_records_version {	/* COMMIT */
+/*
+ * COMMIT.  A block may hold another version of its record by the time that a late message comes:
+ * what has not that timestamp is not touched.
+ */
+struct nam_rpc_records_commit {
+	uint64_t head;
+	uint64_t at;			/* 0: only say what can be retired */
+	uint64_t timestamp;
+};
+
+struct nam_rpc_records_version {	/* END, see locking_rpc.h */
 	uint64_t head;
 	uint64_t at;
 };

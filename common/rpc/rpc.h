@@ -174,7 +174,7 @@ struct nam_rpc_client_state_reply {
 
 /*
  * A client that is not here has no queue pair to this server: nothing that it has sent is still to
- * take effect, and its id stands for nobody else yet.  No request body.
+ * take effect.  No request body.
  */
 struct nam_rpc_presence_reply {
 	uint64_t ids[NAM_CLIENTS_MAX / 64];	/* bit i % 64 of word i / 64: client id i */

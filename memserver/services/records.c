@@ -233,6 +233,21 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 
 /* ---- COMMIT ---------------------------------------------------------------------------------- */
 
+static void
+commit_one(const struct nam__local_records *records, struct nam__local_head *head,
+	const struct nam_rpc_records_commit *one, bool abort,
+	struct nam_rpc_records_committed *reply)
+{
+	bool is_that = nam__local_version_timestamp(records, one->at) == one->timestamp;
+	uint64_t at = is_that ? one->at : 0;
+
+	if (!abort)
+		reply->count += nam__local_record_commit(records, head, at, nam_now_ns(),
+			reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
+	else if (nam__local_record_abort(records, head, at))
+		reply->retired[reply->count++] = at;
+}
+
 int
 nam__service_records_commit(struct nam__exchange *exchange)
 {
@@ -240,7 +255,7 @@ nam__service_records_commit(struct nam__exchange *exchange)
 	struct nam_rpc_records_committed *reply = exchange->reply;
 	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_ABORT, &rest);
-	const struct nam_rpc_records_version *versions;
+	const struct nam_rpc_records_commit *versions;
 
 	if (!request || request->stamps || rest.count != request->count * sizeof(*versions))
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -251,14 +266,7 @@ nam__service_records_commit(struct nam__exchange *exchange)
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
-		if (request->flags & NAM_RECORDS_ABORT) {
-			if (nam__local_record_abort(&records, head, versions[i].at))
-				reply->retired[reply->count++] = versions[i].at;
-		} else {
-			reply->count += nam__local_record_commit(&records, head, versions[i].at,
-				nam_now_ns(), reply->retired + reply->count,
-				NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
-		}
+		commit_one(&records, head, &versions[i], request->flags & NAM_RECORDS_ABORT, reply);
 		nam__local_record_unlock(&records, versions[i].head);
 		nam_race_point("records.commit_one");
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_collect.c -- scenes about record stores that memory servers serve, and what writers leave
- * in them: collected while the writer is at work, after he died, and by two at once.
+ * in them: collected while the writer is at work, and after he died, by one or by two at once.
  */
 #include "../../txn/txn_internal.h"
 #include "litmus_records.h"
@@ -10,6 +10,7 @@
 #define TOGETHER 2u			/* X and Y */
 #define LATE_NS 2000000u
 #define AHEAD_US (1ull << 50)		/* of any clock */
+#define SLOW_TIMES 100u
 #define KEEP_NS (NAM_RECORDS_KEEP_NS + 10000000u)
 
 /* ---- how scenes begin and end ---------------------------------------------------------------- */
@@ -78,15 +79,16 @@ expect_tidy(struct actor *self, struct nam_records *records, uint64_t number)
 
 /* ---- a writer who is at work ----------------------------------------------------------------- */
 
-/* X is prepared late, when Y has been for some time. */
+/* What he has prepared is older than X, so that he takes it back and begins anew. */
 static void
-prepare_late(struct actor *self)
+write_behind(struct actor *self)
 {
 	struct nam_records *records = begin(self);
 
 	litmus_await(SEEN);
-	nam_sim_delay_next(NAM_WR_SEND, 0, LATE_NS);
-	litmus_put(self, records, X, TOGETHER, 2);
+	nam_sim_process_slow(self->process, SLOW_TIMES);
+	litmus_put(self, records, X, TOGETHER, 3);
+	nam_sim_process_slow(self->process, 1);
 	litmus.flags[INSERTED] = true;
 	nam_records_close(records);
 }
@@ -96,10 +98,12 @@ collect_meanwhile(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
 
+	atomic_store(&self->client->transaction_us, AHEAD_US);
+	litmus_put(self, records, X, 1, 2);
 	litmus.flags[SEEN] = true;
 	while (!litmus.flags[INSERTED] && !litmus.failed)
 		(void)collect(self, records);
-	expect_tidy(self, records, 2);
+	expect_tidy(self, records, 3);
 	nam_records_close(records);
 }
 
@@ -177,141 +181,52 @@ static void
 collect_half(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
+	uint64_t prepared;
 
 	litmus.flags[SEEN] = true;
 	while (!others(self, records) && !litmus.failed)
 		nam_sleep_ns(LITMUS_POLL_NS);
 	nam_sim_process_kill(litmus.actors[A].process);
 	nam_sleep_ns(LITMUS_TICKS_NS);
-	/* If what was on its way went on its way nevertheless, all of it is there. */
-	if (others(self, records) == 1 && collect(self, records).aborted != 1)
-		litmus_fail("half of a transaction was not aborted");
+	litmus.flags[FIVE] = true;
+	/* What was on its way may have gone on its way: then all of it is there. */
+	prepared = others(self, records);
+	if (collect(self, records).undecided != (prepared == 1))
+		litmus_fail("%llu are prepared", (unsigned long long)prepared);
+	litmus_expect_records(self, records, X, TOGETHER, prepared == 1 ? 1 : 2);
+	/* X is newer then, whatever clocks say, and nothing is open any more. */
+	atomic_store(&self->client->transaction_us, AHEAD_US);
+	litmus_put(self, records, X, 1, 3);
 	(void)collect(self, records);
-	expect_tidy(self, records, litmus_get(self, records, X, TOGETHER));
-	litmus_put(self, records, X, TOGETHER, 3);
-	litmus_expect_records(self, records, X, TOGETHER, 3);
+	litmus.flags[INSERTED] = true;
+	litmus_put(self, records, X, TOGETHER, 4);
+	expect_tidy(self, records, 4);
 	nam_records_close(records);
 }
 
-/* ---- two who collect at once ----------------------------------------------------------------- */
-
-/* The slower one has READ the head of the second record, and not come to its versions yet. */
 static void
-hold_second_look(struct actor *self)
-{
-	(void)self;
-	if (!litmus.flags[ONE]) {
-		litmus.flags[ONE] = true;
-	} else if (!litmus.flags[INSERTED]) {
-		litmus.flags[INSERTED] = true;
-		litmus_await(TWO);
-	}
-}
-
-static void
-go_on(void *arg)
-{
-	(void)arg;
-	litmus.flags[TWO] = true;
-}
-
-/* The quicker one: it is committed at once at the second record, and late at the first. */
-static void
-commit_first_late(struct actor *self)
-{
-	(void)self;
-	nam_sim_delay_next(NAM_WR_SEND, 0, LATE_NS);
-	if (nam_sim_call_after(LATE_NS / 2, go_on, NULL))
-		sim_die("no memory");
-}
-
-/*
- * Another transaction is prepared before that one in the chains of both records, by who lives: so
- * who comes to the chain does not meet what was taken out of it behind that.
- */
-static struct {
-	struct actor *self;
-	struct nam_records *records;
-	bool there, committed;
-} beside;
-
-static void
-hold_beside(struct actor *self)
-{
-	beside.there = true;
-	while (!beside.committed && !litmus.failed && !nam_sim_ghost())
-		nam__pause_await(self->worker, LITMUS_POLL_NS);
-}
-
-static void
-write_beside(void *arg)
-{
-	(void)arg;
-	litmus_put(beside.self, beside.records, X, TOGETHER, 3);
-}
-
-static void
-collect_beside(void *arg)
-{
-	(void)arg;
-	while (!beside.there && !litmus.failed && !nam_sim_ghost())
-		nam__pause_await(beside.self->worker, LITMUS_POLL_NS);
-	litmus.flags[SEEN] = false;
-	litmus_await(INSERTED);
-	(void)collect(beside.self, beside.records);
-	litmus_await(SEEN);
-	litmus_expect_records(beside.self, beside.records, X, 1, 2);
-	litmus_expect_records(beside.self, beside.records, Y, 1, 2);
-	beside.committed = true;
-}
-
-static void
-collect_quickly(struct actor *self)
-{
-	beside.self = self;
-	beside.records = arrive(self);
-	beside.there = beside.committed = false;
-	/* Later than what the dead one has prepared, whatever their clocks say. */
-	atomic_store(&self->client->transaction_us, AHEAD_US);
-	litmus_await(FIVE);
-	nam_sleep_ns(LITMUS_TICKS_NS);
-	if (nam_worker_spawn(self->worker, write_beside, NULL) ||
-		nam_worker_spawn(self->worker, collect_beside, NULL))
-		sim_die("no fiber");
-	nam_worker_run(self->worker);
-	expect_tidy(self, beside.records, 3);
-	nam_records_close(beside.records);
-}
-
-static void
-collect_slowly(struct actor *self)
+collect_as_well(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
 
-	litmus.flags[SEEN] = true;
 	litmus_await(FIVE);
-	while (litmus.flags[SEEN] && !litmus.failed)
-		nam_sleep_ns(LITMUS_POLL_NS);
-	(void)collect(self, records);
-	litmus.flags[SEEN] = true;
+	while (!litmus.flags[INSERTED] && !litmus.failed) {
+		(void)collect(self, records);
+		(void)others(self, records);
+	}
 	nam_records_close(records);
 }
 
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_collect_cases[] = {
-	{ { "collect_alive", 0, { NULL, prepare_late, collect_meanwhile }, { { 0 } } },
-		"collecting: half of a transaction is prepared, and its writer is at work", 2, 0 },
+	{ { "collect_alive", 0, { NULL, write_behind, collect_meanwhile }, { { 0 } } },
+		"collecting: a writer takes back what he has prepared", 2, 0 },
 	{ { "collect_dead", 0, { NULL, write_both, collect_after_death },
 		{ { "records.prepared", A, die_prepared } } },
 		"collecting: all of a transaction is prepared, and its writer is dead", 2, 0 },
-	{ { "collect_half", 0, { NULL, prepare_half, collect_half }, { { 0 } } },
+	{ { "collect_half", 0, { NULL, prepare_half, collect_half, collect_as_well },
+		{ { 0 } } },
 		"collecting: half of a transaction is prepared, and its writer is dead", 2, 0 },
-	{ { "collect_twice", 0, { NULL, write_both, collect_quickly, collect_slowly },
-		{ { "records.prepared", A, die_prepared },
-			{ "records.prepared", B, hold_beside },
-			{ "records.collect_look", C, hold_second_look },
-			{ "records.collect_decided", B, commit_first_late } } },
-		"collecting: another commits what is being looked at", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

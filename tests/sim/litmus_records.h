@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* litmus_records.h -- what scenes about record stores do, in litmus_records.c and _locking.c. */
+/*
+ * litmus_records.h -- what scenes about record stores do, in litmus_records.c, _locking.c and
+ * _collect.c.
+ */
 #ifndef NAM_TESTS_SIM_LITMUS_RECORDS_H
 #define NAM_TESTS_SIM_LITMUS_RECORDS_H
 

@@ -555,6 +555,7 @@ director_main(void *arg)
 	with_guest(tidy);
 	with_guest(look);
 	with_guest(write_again);
+	with_guest(tidy);
 	with_guest(look);
 	with_guest(drop);
 	after = sim_cluster_used(&run.cluster, worker);

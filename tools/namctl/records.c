@@ -99,8 +99,9 @@ print_collected(const struct nam_records_collected *done)
 		printf("of clients that are gone %" PRIu64 " transactions were committed and %"
 			PRIu64 " aborted\n", done->committed, done->aborted);
 	if (done->undecided)
-		printf("%" PRIu64 " prepared versions of clients that are gone stay: nothing says "
-			"which others belong to them\n", done->undecided);
+		printf("%" PRIu64 " prepared versions of clients that are gone stay: not all of "
+			"their transactions is there, or nothing says what is\n",
+			done->undecided);
 }
 
 static void

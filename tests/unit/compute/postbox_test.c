@@ -195,7 +195,7 @@ nam_client_connect__frames_or_carrier_that_are_none__EINVAL(void **state)
 
 /* Shared memory and TCP lose nothing, so there is nothing that could; datagrams of a NIC may. */
 static void
-nam_client_connect__by_datagrams__CAPABILITY_UNLESS_THERE_ARE_SOME(void **state)
+nam_client_connect__by_datagrams__CAPABILITY_IF_NONE(void **state)
 {
 	struct local_cluster *cluster = local_cluster_start(1, 16u << 20, 16u << 20);
 	struct nam_client_options options;
@@ -231,7 +231,7 @@ main(void)
 		cmocka_unit_test(nam_rpc_call__more_fibers_than_places__EACH_ITS_OWN_REPLY),
 		cmocka_unit_test(nam_rpc_call__memory_server_ends__PEER_DEAD),
 		cmocka_unit_test(nam_worker_open__many_times__PLACES_COME_BACK),
-		cmocka_unit_test(nam_client_connect__by_datagrams__CAPABILITY_UNLESS_THERE_ARE_SOME),
+		cmocka_unit_test(nam_client_connect__by_datagrams__CAPABILITY_IF_NONE),
 		cmocka_unit_test(nam_client_connect__frames_or_carrier_that_are_none__EINVAL),
 	};
 

@@ -80,9 +80,9 @@ prepare(struct fixture *f, uint64_t timestamp, uint64_t head, uint64_t at)
 }
 
 static int
-commit(struct fixture *f, uint64_t head, uint64_t at, uint32_t flags)
+commit(struct fixture *f, uint64_t timestamp, uint64_t head, uint64_t at, uint32_t flags)
 {
-	struct nam_rpc_records_version one = { head, at };
+	struct nam_rpc_records_commit one = { head, at, timestamp };
 	struct draft draft;
 
 	draft_init(&draft, 0, flags);
@@ -120,7 +120,7 @@ record__prepared_committed_found(void **state)
 	assert_int_equal(got->at, 0);
 	got = get(f, head, 1000, 0);
 	assert_true(got->at == first && !got->latest);
-	assert_int_equal(commit(f, head, first, 0), 0);
+	assert_int_equal(commit(f, 1000, head, first, 0), 0);
 	got = get(f, head, NAM_RECORDS_LATEST, 0);
 	assert_true(got->at == first && got->timestamp == 1000 && got->latest);
 	assert_int_equal(got->image_bytes, 128);
@@ -129,12 +129,18 @@ record__prepared_committed_found(void **state)
 	assert_true(got->timestamp == 1000 && got->image_bytes == 0);
 	assert_int_equal(prepare(f, 2000, head, second), 0);
 	assert_int_equal(*(uint64_t *)reply_body(f), 1000);
-	assert_int_equal(commit(f, head, second, NAM_RECORDS_ABORT), 0);
+	/* What is meant for another version in that block comes too late. */
+	assert_int_equal(commit(f, 1999, head, second, NAM_RECORDS_ABORT), 0);
+	assert_int_equal(((struct nam_rpc_records_committed *)reply_body(f))->count, 0);
+	assert_int_equal(commit(f, 1999, head, second, 0), 0);
+	got = get(f, head, 2000, 0);
+	assert_true(got->at == second && !got->latest);
+	assert_int_equal(commit(f, 2000, head, second, NAM_RECORDS_ABORT), 0);
 	assert_int_equal(((struct nam_rpc_records_committed *)reply_body(f))->count, 1);
 	got = get(f, head, 2000, 0);
 	assert_true(got->at == first && got->latest);
 	assert_int_equal(prepare(f, 3000, head, second), 0);
-	assert_int_equal(commit(f, head, second, 0), 0);
+	assert_int_equal(commit(f, 3000, head, second, 0), 0);
 	got = get(f, head, 1000, 0);
 	assert_true(got->at == first && !got->latest);
 }
@@ -150,7 +156,8 @@ get__of_several_timestamps__THE_LATEST_OF_THEM(void **state)
 
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(prepare(f, 1000 * (i + 1), one.head, block_at(i, 64)), 0);
-		assert_int_equal(commit(f, one.head, block_at(i, 64), 0), 0);
+		assert_int_equal(commit(f, 1000 * (i + 1), one.head, block_at(i, 64), 0),
+			0);
 	}
 	for (uint32_t count = 0; count <= 3; count++) {
 		draft_init(&draft, 0, 0);
@@ -178,7 +185,7 @@ get__more_than_fits__ADDRESSES_INSTEAD(void **state)
 		struct nam_rpc_records_wanted one = { head_at(i), NAM_RECORDS_LATEST };
 
 		assert_int_equal(prepare(f, 1000, one.head, block_at(i, 1024)), 0);
-		assert_int_equal(commit(f, one.head, block_at(i, 1024), 0), 0);
+		assert_int_equal(commit(f, 1000, one.head, block_at(i, 1024), 0), 0);
 		draft_add(&draft, &one, sizeof(one));
 	}
 	assert_int_equal(call(f, NAM_RPC_RECORDS_GET, draft.body, draft.bytes), 0);
@@ -243,7 +250,7 @@ addresses__that_are_none__PROTOCOL(void **state)
 		struct draft draft;
 
 		assert_int_equal(prepare(f, 1000, heads[i], good), -NAM_E_FABRIC_PROTOCOL);
-		assert_int_equal(commit(f, heads[i], good, 0), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(commit(f, 1000, heads[i], good, 0), -NAM_E_FABRIC_PROTOCOL);
 		draft_init(&draft, 0, 0);
 		request_of(&draft)->count = 1;
 		draft_add(&draft, &one, sizeof(one));
@@ -257,7 +264,7 @@ addresses__that_are_none__PROTOCOL(void **state)
 		request_of(&draft)->count = 1;
 		draft_add(&draft, &one, sizeof(one));
 		REFUSED(NAM_RPC_RECORDS_PREPARE, draft);
-		assert_int_equal(commit(f, head_at(0), blocks[i], 0), 0);
+		assert_int_equal(commit(f, 1000, head_at(0), blocks[i], 0), 0);
 	}
 	assert_int_equal(prepare(f, 1000, head_at(0), good), 0);
 }
