@@ -14,8 +14,8 @@
 
 #define MASK (TCP_QP_DEPTH - 1)
 
-static inline void
-report(struct tcp_qp *qp, const struct tcp_request *request, int status)
+static void
+report_failed(struct tcp_qp *qp, const struct tcp_request *request, int status)
 {
 	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
 		.context = request->context,
@@ -32,15 +32,13 @@ answered(struct tcp_qp *qp)
 {
 	const struct tcp_request *request = &qp->requests[qp->head & MASK];
 
+	if (TCP_LIKELY(qp->reported == qp->head))
+		nam__tcp_report(qp, request);
 	qp->head++;
 	qp->window_count -= request->op == NAM_WR_READ || request->op == NAM_WR_SEND;
-	if (TCP_LIKELY(request->flags & NAM_WR_SIGNALED))
-		report(qp, request, 0);
-	else
-		qp->cq->outstanding--;
 	/* Start over at the front while nothing is pending: those lines are still cached. */
 	if (qp->head == qp->tail)
-		qp->head = qp->written = qp->tail = 0;
+		qp->head = qp->written = qp->tail = qp->reported = 0;
 	else if (TCP_UNLIKELY(qp->head == qp->written))
 		nam__tcp_fault_due(qp);
 }
@@ -61,9 +59,9 @@ nam__tcp_qp_fail(struct tcp_qp *qp, int status)
 	if (qp->error)
 		return;
 	qp->error = status;
-	for (; qp->head != qp->tail; qp->head++)
-		report(qp, &qp->requests[qp->head & MASK], status);
-	qp->head = qp->written = qp->tail = 0;
+	for (; qp->reported != qp->tail; qp->reported++)
+		report_failed(qp, &qp->requests[qp->reported & MASK], status);
+	qp->head = qp->written = qp->tail = qp->reported = 0;
 	/* Nothing of the callers' is looked at any more. */
 	qp->answer.left = 0;
 	qp->out.begin = qp->out.end = qp->out.frames = 0;
@@ -122,6 +120,9 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 	uint32_t there;
 
 	if (TCP_UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
+		return false;
+	/* Nobody can answer what has not left: its body may still be sent from where it is. */
+	if (TCP_UNLIKELY(request->ends > qp->out.left))
 		return false;
 	qp->answer_sequence++;
 	in->begin += (uint32_t)sizeof(frame);

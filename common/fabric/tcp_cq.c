@@ -215,6 +215,9 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 		cq->qps = arrivals;
 		arrivals->arrived = true;
 		interest.data.ptr = arrivals;
+		/* Failed before it was ever polled for: there is nothing to hear of it. */
+		if (arrivals->error)
+			continue;
 		if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, arrivals->fd, &interest))
 			nam__tcp_qp_close(arrivals, -NAM_E_FABRIC);
 	}
@@ -265,5 +268,5 @@ nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp)
 	UNLINK(&cq->stalled, qp, next_stalled);
 	UNLINK(&cq->closing, qp, next_closing);
 	forget_done(cq, qp);
-	cq->outstanding -= qp->tail - qp->head;
+	cq->outstanding -= qp->tail - qp->reported;
 }

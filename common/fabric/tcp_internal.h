@@ -114,6 +114,7 @@ struct tcp_output {
 	uint32_t bodies_begin, bodies_end;
 	struct tcp_body bodies[TCP_BODIES_MAX];
 	uint32_t frames;		/* since it was last sent */
+	uint64_t entered, left;		/* bytes that ever were in it, and that have been sent */
 };
 
 /* What a post has asked for, until it is answered. */
@@ -124,7 +125,10 @@ struct tcp_request {
 	uint32_t bytes;
 	void *local;
 	void *context;
-	uint64_t remote;
+	union {
+		uint64_t remote;
+		uint64_t ends;		/* once it is written: output->entered behind it */
+	};
 	uint32_t rkey;
 	uint32_t reserved;
 	uint64_t compare;
@@ -143,13 +147,15 @@ struct tcp_qp {
 	struct tcp_request *requests;	/* TCP_QP_DEPTH */
 	uint8_t *inline_data;		/* TCP_INLINE_BYTES for each, of those not yet written */
 	uint32_t head, written, tail;	/* answered, written to the output, posted */
+	uint32_t reported;		/* from head on: those whose completion is not to come */
 	uint16_t write_sequence, answer_sequence;
 	uint32_t window_count;		/* READs and SENDs among those written */
 	uint64_t position;		/* request bytes written */
 	struct tcp_partial answer;	/* the rest of what is being read */
 	int error;			/* what every further request completes with */
-	uint64_t moved, moved_before;	/* bytes sent and received; when looked at last */
-	uint64_t still_ns;		/* since when that is the same */
+	uint64_t moved;			/* bytes sent and received */
+	uint64_t progress_before;	/* of what is waited for, when looked at last; */
+	uint64_t waited_ns;		/* since when there is none, or nothing to wait for */
 	/* what we are asked */
 	uint16_t serve_sequence;
 	bool refusing;			/* one has failed: nothing is carried out any more */
@@ -194,6 +200,7 @@ struct tcp_cq {
 	shm_write_fn copy_write;
 	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
 	uint32_t waits, polls;
+	uint64_t gave_up_ns;		/* when it was last looked who does not answer */
 	uint32_t shy;			/* sleeps until it may spin again */
 	bool looked;			/* cq_wait has read the sockets since the last poll */
 	int epoll_fd, wake_fd;
@@ -256,6 +263,8 @@ int nam__tcp_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
 /* ---- tcp_post.c --------------------------------------------------------------------------- */
 
 int nam__tcp_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+/* The first request whose completion is still to come is done. */
+void nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request);
 /* Write requests that were posted into the output, as far as they may be sent now. */
 void nam__tcp_write_requests(struct tcp_qp *qp);
 /* If the oldest request was found faulty when it was posted: it fails now. */

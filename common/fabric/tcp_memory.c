@@ -109,6 +109,7 @@ nam__tcp_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	struct tcp_domain *domain = (struct tcp_domain *)pub;
 	struct tcp_mr *mr = pub_mr->provider;
 	uint8_t *base = NULL;
+	uint64_t bytes;
 
 	if (!mr)
 		return;
@@ -122,8 +123,9 @@ nam__tcp_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	atomic_store_explicit(&mr->rkey, UINT64_MAX, memory_order_relaxed);
 	if (mr->mapped)
 		base = mr->base;
+	bytes = mr->bytes;
 	mr->base = NULL;
 	pthread_mutex_unlock(&domain->mutex);
 	if (base)
-		(void)munmap(base, mr->bytes);
+		(void)munmap(base, bytes);
 }

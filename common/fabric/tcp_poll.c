@@ -120,36 +120,52 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 	return n != 0;
 }
 
+/*
+ * A message may wait for a receive buffer as long as its sender likes; but on a memory server
+ * others wait for the buffer that it is in.
+ */
+static bool
+is_overdue(const struct tcp_qp *qp)
+{
+	if (qp->head == qp->written)
+		return false;
+	return qp->accepted ? qp->reported != qp->tail : nam__tcp_oldest_op(qp) != NAM_WR_SEND;
+}
+
 /* Whose peers are there, and do nothing any more. */
 static void
 give_up_waiting(struct tcp_cq *cq)
 {
 	uint64_t now = nam_now_ns();
 
+	if (now - cq->gave_up_ns < LOOK_NS / 2)
+		return;
+	cq->gave_up_ns = now;
 	for (struct tcp_qp *qp = cq->qps; qp; qp = qp->next) {
-		bool still = qp->still_ns && now - qp->still_ns > qp->domain->patience_ns;
+		/* Who keeps replies from being answered may be as busy as he likes beside that. */
+		uint64_t progress = qp->accepted ? qp->answer_sequence : qp->moved;
 
 		/* It may have been this process that stood still. */
-		if (still)
+		if (qp->waited_ns && now - qp->waited_ns > qp->domain->patience_ns)
 			nam__tcp_receive(qp);
-		if (qp->head == qp->written || nam__tcp_oldest_op(qp) == NAM_WR_SEND ||
-			qp->moved != qp->moved_before || !qp->still_ns) {
-			qp->moved_before = qp->moved;
-			qp->still_ns = now;
-		} else if (still) {
-			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
+		if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
+			qp->progress_before = progress;
+			qp->waited_ns = now;
 		}
+		if (now - qp->waited_ns > qp->domain->patience_ns)
+			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
 	}
 }
 
 static void
 progress(struct tcp_cq *cq)
 {
-	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
-		give_up_waiting(cq);
 	if (TCP_UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
 		nam__tcp_cq_take_arrivals(cq);
 	flush_dirty(cq, true);
+	/* After that, or what was posted a moment ago would count as waited for. */
+	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
+		give_up_waiting(cq);
 	if (TCP_UNLIKELY(cq->stalled != NULL))
 		resume_stalled(cq);
 	/* Who has just looked in cq_wait, and will do so again, need not do so in between. */

@@ -14,6 +14,23 @@
 #define MASK (TCP_QP_DEPTH - 1)
 _Static_assert(!(TCP_QP_DEPTH & MASK), "a power of two");
 
+/* The oldest one that was not. */
+void
+nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request)
+{
+	qp->reported++;
+	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED))) {
+		qp->cq->outstanding--;
+		return;
+	}
+	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
+		.context = request->context,
+		.qp = &qp->pub,
+		.bytes = request->bytes,
+		.op = request->op,
+	};
+}
+
 static inline bool
 has_body(uint8_t op)
 {
@@ -75,7 +92,8 @@ write_one(struct tcp_qp *qp, struct tcp_request *request)
 {
 	uint32_t head = nam__tcp_head_bytes(request->op);
 	uint32_t body = has_body(request->op) ? request->bytes : 0;
-	uint32_t copied = body <= TCP_COPY_BYTES ? body : 0;
+	bool copies = body <= TCP_COPY_BYTES || request->op == NAM_WR_SEND;
+	uint32_t copied = copies ? body : 0;
 	struct tcp_output *out = &qp->out;
 
 	if (TCP_UNLIKELY(!window_open(qp, (uint64_t)head + body) ||
@@ -94,6 +112,8 @@ write_one(struct tcp_qp *qp, struct tcp_request *request)
 	}
 	qp->window_count += request->op == NAM_WR_READ || request->op == NAM_WR_SEND;
 	out->frames++;
+	out->entered += (uint64_t)head + body;
+	request->ends = out->entered;
 	return true;
 }
 
@@ -106,6 +126,12 @@ nam__tcp_write_requests(struct tcp_qp *qp)
 		/* What is behind one that will fail is not asked for. */
 		if (TCP_UNLIKELY(request->fault) || !write_one(qp, request))
 			return;
+		/*
+		 * A reply's buffer is free, as it has been copied: who does not take his replies
+		 * keeps none that others wait for.
+		 */
+		if (qp->accepted && request->op == NAM_WR_SEND && qp->reported == qp->written)
+			nam__tcp_report(qp, request);
 		qp->written++;
 	}
 }

@@ -102,6 +102,14 @@ look_ahead(const struct tcp_qp *qp, struct tcp_stream *from)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
+/* So many bytes more are in the output. */
+static inline void
+entered(struct tcp_qp *qp, uint32_t bytes)
+{
+	qp->out.end += bytes;
+	qp->out.entered += bytes;
+}
+
 static inline uint8_t *
 answer(struct tcp_qp *qp, enum tcp_status status, uint32_t bytes)
 {
@@ -114,7 +122,7 @@ answer(struct tcp_qp *qp, enum tcp_status status, uint32_t bytes)
 	uint8_t *at = qp->out.data + qp->out.end;
 
 	memcpy(at, &frame, sizeof(frame));
-	qp->out.end += (uint32_t)sizeof(frame);
+	entered(qp, (uint32_t)sizeof(frame));
 	qp->out.frames++;
 	return at + sizeof(frame);
 }
@@ -153,7 +161,7 @@ read_more(struct tcp_qp *qp)
 			whole_words(qp->reading.at, room);
 		qp->cq->copy_read(qp->out.data + qp->out.end, qp->reading.at, bytes,
 			qp->reading.at);
-		qp->out.end += bytes;
+		entered(qp, bytes);
 		qp->reading.at += bytes;
 		qp->reading.left -= bytes;
 		if (qp->reading.left)
@@ -170,7 +178,7 @@ serve_read(struct tcp_qp *qp, const uint8_t *target, uint32_t bytes)
 	if (TCP_LIKELY(room >= bytes + sizeof(struct tcp_frame) + TCP_OUT_RESERVE &&
 		    bytes <= TCP_OUT_BYTES / 2)) {
 		qp->cq->copy_read(answer(qp, TCP_OK, bytes), target, bytes, target);
-		qp->out.end += bytes;
+		entered(qp, bytes);
 		return TCP_SERVED;
 	}
 	/* What would fit if the output were empty, waits until it is; the rest goes in pieces. */
@@ -233,7 +241,7 @@ serve_atomic(struct tcp_qp *qp, const struct tcp_request_frame *request, uint8_t
 	else
 		old = __atomic_fetch_add(word, request->compare, __ATOMIC_SEQ_CST);
 	memcpy(answer(qp, TCP_OK, 8), &old, 8);
-	qp->out.end += 8;
+	entered(qp, 8);
 	return TCP_SERVED;
 }
 
@@ -344,6 +352,9 @@ nam__tcp_can_resume(const struct tcp_qp *qp)
 	if (qp->parked.end - qp->parked.begin < sizeof(frame))
 		return false;
 	memcpy(&frame, qp->parked.data + qp->parked.begin, sizeof(frame));
+	/* All that is parked is whole, but for the last. */
+	if (qp->park_left && nam__tcp_frame_bytes(frame) > qp->parked.end - qp->parked.begin)
+		return false;
 	return frame.kind != NAM_WR_SEND || can_receive(qp);
 }
 

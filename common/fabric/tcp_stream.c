@@ -113,6 +113,7 @@ send_output(struct tcp_qp *qp)
 			return false;
 		}
 		qp->moved += (size_t)sent;
+		out->left += (size_t)sent;
 		advance(out, (size_t)sent);
 	}
 	out->begin = out->end = out->frames = 0;
@@ -165,14 +166,11 @@ stall(struct tcp_qp *qp)
 static bool
 park_begin(struct tcp_qp *qp, struct tcp_frame frame)
 {
-	uint32_t head = nam__tcp_head_bytes(frame.kind);
 	struct tcp_stream *parked = &qp->parked;
-	uint64_t bytes = head;
+	uint64_t bytes = nam__tcp_frame_bytes(frame);
 
-	if (!head || (frame.kind == NAM_WR_SEND && frame.bytes > TCP_MESSAGE_BYTES))
+	if (!bytes || (frame.kind == NAM_WR_SEND && frame.bytes > TCP_MESSAGE_BYTES))
 		return false;
-	if (frame.kind == NAM_WR_SEND || frame.kind == NAM_WR_WRITE)
-		bytes += frame.bytes;
 	memmove(parked->data, parked->data + parked->begin, parked->end - parked->begin);
 	parked->end -= parked->begin;
 	parked->begin = parked->ahead = 0;

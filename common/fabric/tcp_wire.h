@@ -105,4 +105,13 @@ nam__tcp_head_bytes(uint8_t kind)
 	return kind < 8 ? heads[kind] : 0;
 }
 
+/* And with what follows that; 0: there is no such kind. */
+static inline uint64_t
+nam__tcp_frame_bytes(struct tcp_frame frame)
+{
+	uint64_t head = nam__tcp_head_bytes(frame.kind);
+
+	return frame.kind == NAM_WR_WRITE || frame.kind == NAM_WR_SEND ? head + frame.bytes : head;
+}
+
 #endif /* NAM_COMMON_FABRIC_TCP_WIRE_H */
