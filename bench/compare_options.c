@@ -127,8 +127,10 @@ each(struct compare_options *o, const char *list,
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int
-take(struct compare_options *o, int option, const char *value)
+take(void *options, int option, const char *value)
 {
+	struct compare_options *o = options;
+
 	switch (option) {
 	case OPT_FABRIC:
 		o->fabrics_count = 0;
@@ -185,33 +187,16 @@ settle(struct compare_options *o)
 int
 compare_options_parse(int argc, char **argv, struct compare_options *ret_options, int *ret_exit)
 {
+	static const struct option_set set = { options_known, help, OPT_HELP, take };
 	struct compare_options options = {
 		.keys = 1000000,
 		.value_bytes = sizeof(uint64_t),
 		.seconds = 2,
 		.seed = 1,
 	};
-	int option;
 
-	*ret_exit = NAM_EXIT_USAGE;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
-		if (option == OPT_HELP) {
-			fputs(help, stdout);
-			*ret_exit = NAM_EXIT_OK;
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			option_unknown(argc, argv, option);
-			return 1;
-		}
-		if (take(&options, option, optarg))
-			return 1;
-	}
-	if (optind < argc) {
-		bench_complain("what is '%s'?  See nam-bench compare --help", argv[optind]);
+	if (options_take(argc, argv, &set, &options, ret_exit))
 		return 1;
-	}
 	if (settle(&options))
 		return 1;
 	*ret_options = options;

@@ -437,6 +437,19 @@ settle(struct given *g)
 	return 0;
 }
 
+static int
+take(void *options, int option, const char *value)
+{
+	struct given *given = options;
+
+	if (!value)
+		take_flag(given, option);
+	else
+		return option <= OPT_SEED ? take_workload(given, option, value) :
+			take_index(given, option, value);
+	return 0;
+}
+
 void
 index_options_init(struct index_bench_options *options)
 {
@@ -456,37 +469,12 @@ index_options_init(struct index_bench_options *options)
 int
 index_options_parse(int argc, char **argv, struct index_bench_options *ret_options, int *ret_exit)
 {
+	static const struct option_set set = { options_known, help, OPT_HELP, take };
 	struct given given = { .duplicates = 4 };
-	int option;
 
 	index_options_init(&given.o);
-	*ret_exit = NAM_EXIT_USAGE;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
-		int rc = 0;
-
-		if (option == OPT_HELP) {
-			fputs(help, stdout);
-			*ret_exit = NAM_EXIT_OK;
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			option_unknown(argc, argv, option);
-			return 1;
-		}
-		if (!optarg)
-			take_flag(&given, option);
-		else if (option <= OPT_SEED)
-			rc = take_workload(&given, option, optarg);
-		else
-			rc = take_index(&given, option, optarg);
-		if (rc)
-			return 1;
-	}
-	if (optind < argc) {
-		bench_complain("what is '%s'?  See nam-bench index --help", argv[optind]);
+	if (options_take(argc, argv, &set, &given, ret_exit))
 		return 1;
-	}
 	if (settle(&given))
 		return 1;
 	*ret_options = given.o;

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,4 +126,31 @@ option_unknown(int argc, char **argv, int result)
 		bench_complain("%s needs a value: see nam-bench %s --help", text, argv[0]);
 	else
 		bench_complain("there is no option '%s': see nam-bench %s --help", text, argv[0]);
+}
+
+int
+options_take(int argc, char **argv, const struct option_set *set, void *options, int *ret_exit)
+{
+	int option;
+
+	*ret_exit = NAM_EXIT_USAGE;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":", set->known, NULL)) != -1) {
+		if (option == set->help_option) {
+			fputs(set->help, stdout);
+			*ret_exit = NAM_EXIT_OK;
+			return 1;
+		}
+		if (option == '?' || option == ':') {
+			option_unknown(argc, argv, option);
+			return 1;
+		}
+		if (set->take(options, option, optarg))
+			return 1;
+	}
+	if (optind < argc) {
+		bench_complain("what is '%s'?  See nam-bench %s --help", argv[optind], argv[0]);
+		return 1;
+	}
+	return 0;
 }

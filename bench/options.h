@@ -35,4 +35,17 @@ int option_bad_choice(const char *option, const char *text, const char *choices)
 /* What getopt_long() found wrong; `argv` as it was given. */
 void option_unknown(int argc, char **argv, int result);
 
+/* A subcommand's options; it takes nothing else. */
+struct option_set {
+	const struct option *known;
+	const char *help;
+	int help_option;
+	/* 0, or it has said what is wrong.  @value	NULL for options that have none */
+	int (*take)(void *options, int option, const char *value);
+};
+
+/* Hand all that are given to `take`.  0; 1: the program is to exit, with *ret_exit. */
+int options_take(int argc, char **argv, const struct option_set *set, void *options, int *ret_exit)
+	NAM_MUST_CHECK;
+
 #endif /* NAM_BENCH_OPTIONS_H */

@@ -83,8 +83,9 @@ choose(const char *option, const char *text, const char *const *names, int count
 }
 
 static int
-take(struct raw_options *o, int option, const char *value)
+take(void *options, int option, const char *value)
 {
+	struct raw_options *o = options;
 	int chosen;
 
 	switch (option) {
@@ -181,28 +182,11 @@ settle(struct raw_options *o)
 int
 raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *ret_exit)
 {
+	static const struct option_set set = { options_known, help, OPT_HELP, take };
 	struct raw_options options = { .threads = 1, .seed = 1, .pages = "thp" };
-	int option;
 
-	*ret_exit = NAM_EXIT_USAGE;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
-		if (option == OPT_HELP) {
-			fputs(help, stdout);
-			*ret_exit = NAM_EXIT_OK;
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			option_unknown(argc, argv, option);
-			return 1;
-		}
-		if (take(&options, option, optarg))
-			return 1;
-	}
-	if (optind < argc) {
-		bench_complain("what is '%s'?  See nam-bench raw --help", argv[optind]);
+	if (options_take(argc, argv, &set, &options, ret_exit))
 		return 1;
-	}
 	if (settle(&options))
 		return 1;
 	*ret_options = options;

@@ -276,8 +276,10 @@ take_kv(struct requests_options *o, int option, const char *value)
 }
 
 static int
-take(struct requests_options *o, int option, const char *value)
+take(void *options, int option, const char *value)
 {
+	struct requests_options *o = options;
+
 	switch (option) {
 	case OPT_CLUSTER:
 		o->cluster = value;
@@ -395,32 +397,18 @@ requests_options_parse(const char *subcommand, int argc, char **argv,
 		.fibers = 1, .seed = 1, .get_percent = 95, .value_bytes = 32,
 		.transaction_size = 4, .algorithm = NAM_RAMP_FAST,
 	};
+	struct option_set set = { .help_option = OPT_HELP, .take = take };
 	unsigned which = 0;
-	int option;
 
 	*ret_exit = NAM_EXIT_USAGE;
 	while (strcmp(subcommand, subcommands[which].name) != 0)
 		which++;
 	if (!strcmp(subcommand, "ramp") && take_ramp_carrier(&options, "onesided"))
 		return 1;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", subcommands[which].known, NULL)) != -1) {
-		if (option == OPT_HELP) {
-			fputs(subcommands[which].help, stdout);
-			*ret_exit = NAM_EXIT_OK;
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			option_unknown(argc, argv, option);
-			return 1;
-		}
-		if (take(&options, option, optarg))
-			return 1;
-	}
-	if (optind < argc) {
-		bench_complain("what is '%s'?  See nam-bench %s --help", argv[optind], subcommand);
+	set.known = subcommands[which].known;
+	set.help = subcommands[which].help;
+	if (options_take(argc, argv, &set, &options, ret_exit))
 		return 1;
-	}
 	if (settle(&options))
 		return 1;
 	*ret_options = options;
