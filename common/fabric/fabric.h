@@ -364,4 +364,10 @@ const char *nam_fabric_names(void);
 }
 #endif
 
+/* Of providers where nothing could be lost, so that lanes are of no use. */
+int nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret) NAM_MUST_CHECK;
+int nam__no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
+	NAM_MUST_CHECK;
+
 #endif /* NAM_COMMON_FABRIC_FABRIC_H */

@@ -62,22 +62,6 @@ domain_close(struct nam_domain *pub)
 	free(domain);
 }
 
-/* Nothing that could lose anything: no lanes. */
-static int
-lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret)
-{
-	(void)domain, (void)options, (void)ret_name, (void)ret;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
-static int
-lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
-{
-	(void)lane, (void)beside, (void)peer_name;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
 const struct nam_fabric_ops nam__shm_ops = {
 	.name = "shm",
 	.domain_open = domain_open,
@@ -97,8 +81,8 @@ const struct nam_fabric_ops nam__shm_ops = {
 	.connect = nam__shm_connect,
 	.qp_post = nam__shm_qp_post,
 	.qp_destroy = nam__shm_qp_destroy,
-	.lane_create = lane_create,
-	.lane_join = lane_join,
+	.lane_create = nam__no_lane_create,
+	.lane_join = nam__no_lane_join,
 	.listen = nam__shm_listen,
 	.listener_poll = nam__shm_listener_poll,
 	.listener_wake = nam__shm_listener_wake,

@@ -64,22 +64,6 @@ domain_close(struct nam_domain *pub)
 	free(domain);
 }
 
-/* Nothing that could lose anything: no lanes. */
-static int
-lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret)
-{
-	(void)domain, (void)options, (void)ret_name, (void)ret;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
-static int
-lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
-{
-	(void)lane, (void)beside, (void)peer_name;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
 const struct nam_fabric_ops nam__tcp_ops = {
 	.name = "tcp",
 	.domain_open = domain_open,
@@ -99,8 +83,8 @@ const struct nam_fabric_ops nam__tcp_ops = {
 	.connect = nam__tcp_connect,
 	.qp_post = nam__tcp_qp_post,
 	.qp_destroy = nam__tcp_qp_destroy,
-	.lane_create = lane_create,
-	.lane_join = lane_join,
+	.lane_create = nam__no_lane_create,
+	.lane_join = nam__no_lane_join,
 	.listen = nam__tcp_listen,
 	.listener_poll = nam__tcp_listener_poll,
 	.listener_wake = nam__tcp_listener_wake,

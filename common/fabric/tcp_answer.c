@@ -41,6 +41,8 @@ answered(struct tcp_qp *qp)
 		qp->head = qp->written = qp->tail = qp->reported = 0;
 	else if (TCP_UNLIKELY(qp->head == qp->written))
 		nam__tcp_fault_due(qp);
+	if (qp->accepted)
+		nam__tcp_report_replies(qp);
 }
 
 /* The peer hears of it, and nothing is read or sent any more. */

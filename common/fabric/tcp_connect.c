@@ -22,9 +22,9 @@ struct attempt {
 };
 
 /*
- * An answer must not wait for more to come.  A peer that does not acknowledge what was sent, or a
- * probe while nothing is, for TCP_SILENCE_MS is gone: so waiting operations end, and a connection
- * of which the other half died unheard is noticed.
+ * An answer must not wait for more to come.  A connection of which the other half died unheard is
+ * noticed by probes while nothing is under way, and else by tcp_silence.c.  Not by
+ * TCP_USER_TIMEOUT, for which a peer that answers, but takes nothing for a while, is gone, too.
  */
 int
 nam__tcp_socket_prepare(int fd)
@@ -33,11 +33,10 @@ nam__tcp_socket_prepare(int fd)
 		int level, option, value;
 	} options[] = {
 		{ IPPROTO_TCP, TCP_NODELAY, 1 },
-		{ IPPROTO_TCP, TCP_USER_TIMEOUT, TCP_SILENCE_MS },
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPINTVL, 1 },
-		{ IPPROTO_TCP, TCP_KEEPCNT, 2 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, TCP_RETRIES },
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -173,7 +172,7 @@ receive_welcome(struct attempt *attempt)
 
 	if (rc)
 		return rc;
-	if (welcome.magic != TCP_MAGIC)
+	if (welcome.magic != TCP_MAGIC_WELCOME)
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: what answers there "
 			"is not a memory server", attempt->address);
 	if (welcome.version != TCP_VERSION)
@@ -201,7 +200,7 @@ static int
 connect_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_hello *hello,
 	const struct nam_qp_options *options)
 {
-	int rc = nam__tcp_qp_create(attempt->domain, options, &attempt->qp);
+	int rc = nam__tcp_qp_create(attempt->domain, options, false, &attempt->qp);
 
 	if (rc)
 		return nam_diag_set(attempt->diag, rc, "no memory for a queue pair");
@@ -218,6 +217,27 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 	return 0;
 }
 
+/* A name may have addresses that lead nowhere before one that does: each has its part of 5 s. */
+static int
+connect_any(struct attempt *attempt, const struct addrinfo *list, const struct nam_hello *hello,
+	const struct nam_qp_options *options)
+{
+	uint64_t until_ns = nam_now_ns() + TCP_CONNECT_NS, left = 0;
+	int rc = -NAM_E_FABRIC_CONNECT;
+
+	for (const struct addrinfo *at = list; at; at = at->ai_next)
+		left++;
+	for (const struct addrinfo *at = list; at; at = at->ai_next, left--) {
+		uint64_t now = nam_now_ns();
+
+		attempt->until_ns = now < until_ns ? now + (until_ns - now) / left : now;
+		rc = connect_once(attempt, at, hello, options);
+		if (!rc || rc == -ECONNREFUSED)
+			break;
+	}
+	return rc;
+}
+
 int
 nam__tcp_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
@@ -226,7 +246,6 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 	struct attempt attempt = {
 		.domain = (struct tcp_domain *)domain,
 		.address = address,
-		.until_ns = nam_now_ns() + TCP_CONNECT_NS,
 		.reply = reply,
 		.diag = diag,
 	};
@@ -237,12 +256,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 		return rc;
 	if (reply)
 		reply->bytes = 0;
-	for (const struct addrinfo *at = list; at; at = at->ai_next) {
-		rc = connect_once(&attempt, at, hello, options);
-		/* A name may have addresses that lead nowhere before one that does. */
-		if (!rc || rc == -ECONNREFUSED || nam_now_ns() >= attempt.until_ns)
-			break;
-	}
+	rc = connect_any(&attempt, list, hello, options);
 	freeaddrinfo(list);
 	if (rc)
 		return rc;

@@ -37,13 +37,19 @@
 #define TCP_CQ_DEPTH_MAX 65536u
 #define TCP_REGIONS_MAX 256u
 #define TCP_CONNECT_NS 5000000000ull
-/* How long a peer may be silent on what the kernel has sent to it. */
-#define TCP_SILENCE_MS 2000
 /*
- * How long the oldest request may be without an answer while nothing moves at all: the peer's
- * kernel is there, but nobody polls.  Not a SEND, which may wait for a receive buffer.
+ * A peer whose kernel acknowledges nothing for so long, asked so many times, is gone.  Probes are a
+ * second apart, while nothing is under way.
+ */
+#define TCP_SILENCE_MS 2000u
+#define TCP_RETRIES 3
+/*
+ * How long the oldest request may be without an answer, or what waits to be sent may not leave,
+ * while nothing moves at all: the peer's kernel is there, but nobody polls.  Not a SEND, which may
+ * wait for a receive buffer.
  */
 #define TCP_PATIENCE_NS 30000000000ull
+#define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */
 
 /* Bodies up to this are copied into the output, longer ones sent from where they are. */
 #define TCP_COPY_BYTES 2048u
@@ -145,7 +151,8 @@ struct tcp_qp {
 	int fd;
 	/* what we ask */
 	struct tcp_request *requests;	/* TCP_QP_DEPTH */
-	uint8_t *inline_data;		/* TCP_INLINE_BYTES for each, of those not yet written */
+	uint8_t *kept;			/* kept_bytes for each, of those not yet written */
+	uint32_t kept_bytes;
 	uint32_t head, written, tail;	/* answered, written to the output, posted */
 	uint32_t reported;		/* from head on: those whose completion is not to come */
 	uint16_t write_sequence, answer_sequence;
@@ -153,7 +160,7 @@ struct tcp_qp {
 	uint64_t position;		/* request bytes written */
 	struct tcp_partial answer;	/* the rest of what is being read */
 	int error;			/* what every further request completes with */
-	uint64_t moved;			/* bytes sent and received */
+	uint64_t moved, moved_before;	/* bytes sent and received; when looked at last */
 	uint64_t progress_before;	/* of what is waited for, when looked at last; */
 	uint64_t waited_ns;		/* since when there is none, or nothing to wait for */
 	/* what we are asked */
@@ -260,11 +267,18 @@ void nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp);
 int nam__tcp_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 int nam__tcp_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
 
+/* ---- tcp_silence.c ------------------------------------------------------------------------ */
+
+/* End the connections of peers that are gone, or that do nothing any more. */
+void nam__tcp_give_up(struct tcp_cq *cq);
+
 /* ---- tcp_post.c --------------------------------------------------------------------------- */
 
 int nam__tcp_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 /* The first request whose completion is still to come is done. */
 void nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request);
+/* And the replies behind it: their buffers are free, as they have been copied. */
+void nam__tcp_report_replies(struct tcp_qp *qp);
 /* Write requests that were posted into the output, as far as they may be sent now. */
 void nam__tcp_write_requests(struct tcp_qp *qp);
 /* If the oldest request was found faulty when it was posted: it fails now. */
@@ -328,13 +342,14 @@ nam__tcp_out_room(const struct tcp_qp *qp)
 
 /* ---- tcp_qp.c ----------------------------------------------------------------------------- */
 
+/* @accepted	it is a memory server's */
 int nam__tcp_qp_create(struct tcp_domain *domain, const struct nam_qp_options *options,
-	struct tcp_qp **ret) NAM_MUST_CHECK;
+	bool accepted, struct tcp_qp **ret) NAM_MUST_CHECK;
 void nam__tcp_qp_destroy(struct nam_qp *qp);
 
 /* ---- tcp_connect.c, tcp_listen.c ---------------------------------------------------------- */
 
-/* What every connection has: no delay, and a bound on silence. */
+/* What every connection has: no delay, and probes while nothing is under way. */
 int nam__tcp_socket_prepare(int fd) NAM_MUST_CHECK;
 
 int nam__tcp_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,

@@ -89,6 +89,20 @@ open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 	return 0;
 }
 
+/* At each address that a name has and this host, too. */
+static int
+open_sockets(struct tcp_listener *listener, const struct addrinfo *list)
+{
+	int rc = -EADDRNOTAVAIL;
+
+	for (; list && listener->fds_count < SOCKETS_MAX; list = list->ai_next) {
+		rc = open_socket(listener, list);
+		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
+			return rc;
+	}
+	return listener->fds_count ? 0 : rc;
+}
+
 static int
 open_epoll(struct tcp_listener *listener)
 {
@@ -164,9 +178,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		free(listener);
 		goto free_list;
 	}
-	for (const struct addrinfo *at = list; at && !rc && listener->fds_count < SOCKETS_MAX;
-		at = at->ai_next)
-		rc = open_socket(listener, at);
+	rc = open_sockets(listener, list);
 	if (rc) {
 		rc = say_failed(diag, address, -rc);
 		nam__tcp_listener_close(&listener->pub);
@@ -200,25 +212,52 @@ drop_greeted(struct tcp_listener *listener, struct tcp_greeted *greeted)
 	listener->greeted_count--;
 }
 
-/* A client that connects must say hello in time; if too many do not, the oldest goes. */
-static void
-greet(struct tcp_listener *listener, int socket_fd)
+/* A free place, or that of who has been silent for longest. */
+static struct tcp_greeted *
+free_or_oldest(struct tcp_listener *listener)
 {
 	struct tcp_greeted *greeted = &listener->greeted[0];
-	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd < 0) {
-		/* Out of descriptors: the client stays in the backlog.  Do not spin on it. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			nam_sleep_ns(10000000);
-		return;
-	}
 	for (uint32_t i = 0; i < GREETED_MAX && greeted->fd >= 0; i++) {
 		struct tcp_greeted *other = &listener->greeted[i];
 
 		if (other->fd < 0 || other->until_ns < greeted->until_ns)
 			greeted = other;
 	}
+	return greeted;
+}
+
+/* Out of descriptors: who has said nothing yet makes room for who may. */
+static void
+drop_oldest(struct tcp_listener *listener)
+{
+	struct tcp_greeted *oldest = NULL;
+
+	for (uint32_t i = 0; i < GREETED_MAX; i++) {
+		struct tcp_greeted *other = &listener->greeted[i];
+
+		if (other->fd >= 0 && (!oldest || other->until_ns < oldest->until_ns))
+			oldest = other;
+	}
+	if (oldest)
+		drop_greeted(listener, oldest);
+	else	/* The client stays in the backlog.  Do not spin on it. */
+		nam_sleep_ns(10000000);
+}
+
+/* A client that connects must say hello in time; if too many do not, the oldest goes. */
+static void
+greet(struct tcp_listener *listener, int socket_fd)
+{
+	struct tcp_greeted *greeted;
+	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			drop_oldest(listener);
+		return;
+	}
+	greeted = free_or_oldest(listener);
 	if (greeted->fd >= 0)
 		drop_greeted(listener, greeted);
 	if (nam__tcp_socket_prepare(fd) ||
@@ -237,7 +276,7 @@ static int
 send_welcome(int fd, bool accepted, const struct nam_hello *reply)
 {
 	struct tcp_welcome welcome = {
-		.magic = TCP_MAGIC,
+		.magic = TCP_MAGIC_WELCOME,
 		.version = TCP_VERSION,
 		.accepted = accepted,
 	};
@@ -388,14 +427,13 @@ nam__tcp_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
 	struct tcp_qp *qp = NULL;
 	int rc = reply && reply->bytes > NAM_HELLO_BYTES_MAX ? -EINVAL :
-		nam__tcp_qp_create(listener->domain, options, &qp);
+		nam__tcp_qp_create(listener->domain, options, true, &qp);
 
 	if (rc) {
 		/* Without the caller's reply, which says yes. */
 		nam__tcp_reject(pub, request, NULL);
 		return rc;
 	}
-	qp->accepted = true;
 	qp->fd = request->fd;
 	request->fd = -1;
 	*ret = &qp->pub;

@@ -21,10 +21,9 @@
 #define SPIN_NS_MAX 50000u
 #define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
-#define POLLS_PER_LOOK 4096u		/* at who does not answer; and before each sleep */
+#define POLLS_PER_LOOK 64u		/* at who is silent; and before each sleep */
 #define SPIN_LOST_NS 30000u		/* in one round: the processor was somebody else's */
 #define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
-#define LOOK_NS 1000000000ull
 #define SPIN_ALONE_NS 4000u		/* then others may have the processor */
 
 /* ---- the sockets ---------------------------------------------------------------------------- */
@@ -120,43 +119,6 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 	return n != 0;
 }
 
-/*
- * A message may wait for a receive buffer as long as its sender likes; but on a memory server
- * others wait for the buffer that it is in.
- */
-static bool
-is_overdue(const struct tcp_qp *qp)
-{
-	if (qp->head == qp->written)
-		return false;
-	return qp->accepted ? qp->reported != qp->tail : nam__tcp_oldest_op(qp) != NAM_WR_SEND;
-}
-
-/* Whose peers are there, and do nothing any more. */
-static void
-give_up_waiting(struct tcp_cq *cq)
-{
-	uint64_t now = nam_now_ns();
-
-	if (now - cq->gave_up_ns < LOOK_NS / 2)
-		return;
-	cq->gave_up_ns = now;
-	for (struct tcp_qp *qp = cq->qps; qp; qp = qp->next) {
-		/* Who keeps replies from being answered may be as busy as he likes beside that. */
-		uint64_t progress = qp->accepted ? qp->answer_sequence : qp->moved;
-
-		/* It may have been this process that stood still. */
-		if (qp->waited_ns && now - qp->waited_ns > qp->domain->patience_ns)
-			nam__tcp_receive(qp);
-		if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
-			qp->progress_before = progress;
-			qp->waited_ns = now;
-		}
-		if (now - qp->waited_ns > qp->domain->patience_ns)
-			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
-	}
-}
-
 static void
 progress(struct tcp_cq *cq)
 {
@@ -165,7 +127,7 @@ progress(struct tcp_cq *cq)
 	flush_dirty(cq, true);
 	/* After that, or what was posted a moment ago would count as waited for. */
 	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
-		give_up_waiting(cq);
+		nam__tcp_give_up(cq);
 	if (TCP_UNLIKELY(cq->stalled != NULL))
 		resume_stalled(cq);
 	/* Who has just looked in cq_wait, and will do so again, need not do so in between. */
@@ -280,10 +242,10 @@ sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
 {
 	uint64_t begin = nam_now_ns(), took;
 
-	give_up_waiting(cq);
+	nam__tcp_give_up(cq);
 	/* Not for long, so that this is done again in time. */
-	if (!receive_ready(cq, timeout_ns < LOOK_NS ? timeout_ns : LOOK_NS))
-		return timeout_ns <= LOOK_NS ? -ETIMEDOUT : 0;
+	if (!receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS))
+		return timeout_ns <= TCP_LOOK_NS ? -ETIMEDOUT : 0;
 	took = nam_now_ns() - begin;
 	if (cq->shy)
 		cq->shy--;

@@ -31,6 +31,18 @@ nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request)
 	};
 }
 
+void
+nam__tcp_report_replies(struct tcp_qp *qp)
+{
+	while (qp->reported != qp->tail) {
+		const struct tcp_request *request = &qp->requests[qp->reported & MASK];
+
+		if (request->op != NAM_WR_SEND || request->fault)
+			return;
+		nam__tcp_report(qp, request);
+	}
+}
+
 static inline bool
 has_body(uint8_t op)
 {
@@ -126,24 +138,20 @@ nam__tcp_write_requests(struct tcp_qp *qp)
 		/* What is behind one that will fail is not asked for. */
 		if (TCP_UNLIKELY(request->fault) || !write_one(qp, request))
 			return;
-		/*
-		 * A reply's buffer is free, as it has been copied: who does not take his replies
-		 * keeps none that others wait for.
-		 */
-		if (qp->accepted && request->op == NAM_WR_SEND && qp->reported == qp->written)
-			nam__tcp_report(qp, request);
 		qp->written++;
 	}
 }
 
-/* The caller may use its buffer again, and the frame is not written yet. */
+/* The frame is not written yet, and the caller may use its buffer again. */
 static void
-keep_inline(struct tcp_qp *qp, uint32_t number)
+keep_body(struct tcp_qp *qp, uint32_t number)
 {
 	struct tcp_request *request = &qp->requests[number & MASK];
-	uint8_t *kept = qp->inline_data + (size_t)TCP_INLINE_BYTES * (number & MASK);
+	uint8_t *kept = qp->kept + (size_t)qp->kept_bytes * (number & MASK);
 
-	if (request->fault || !(request->flags & NAM_WR_INLINE) || !has_body(request->op))
+	if (request->fault || !has_body(request->op))
+		return;
+	if (!(request->flags & NAM_WR_INLINE) && !(qp->accepted && request->op == NAM_WR_SEND))
 		return;
 	memcpy(kept, request->local, request->bytes);
 	request->local = kept;
@@ -210,10 +218,12 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	if (TCP_UNLIKELY(qp->written != qp->tail)) {
 		for (uint32_t i = qp->written - first > count ? first : qp->written; i != qp->tail;
 			i++)
-			keep_inline(qp, i);
+			keep_body(qp, i);
 		/* With nothing before it, what is faulty fails now. */
 		nam__tcp_fault_due(qp);
 	}
+	if (qp->accepted)
+		nam__tcp_report_replies(qp);
 	if (qp->out.frames >= TCP_FLUSH_FRAMES && !qp->blocked)
 		nam__tcp_flush(qp);
 	else

@@ -40,8 +40,9 @@
 
 #include "fabric.h"
 
-#define TCP_MAGIC 0x7063746eu		/* "ntcp" */
-#define TCP_VERSION 1u
+#define TCP_MAGIC 0x7063746eu		/* "ntcp": of a hello */
+#define TCP_MAGIC_WELCOME 0x7763746eu	/* "ntcw" */
+#define TCP_VERSION 2u
 #define TCP_MESSAGE_BYTES 4096u
 #define TCP_QP_DEPTH 1024u		/* requests without an answer, each way */
 #define TCP_WINDOW_BYTES (64u << 10)

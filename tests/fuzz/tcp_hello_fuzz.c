@@ -55,7 +55,7 @@ hear_welcome(int fd)
 		.reply = &reply,
 	};
 
-	if (nam__tcp_qp_create(attempt.domain, &queues, &attempt.qp))
+	if (nam__tcp_qp_create(attempt.domain, &queues, false, &attempt.qp))
 		abort();
 	attempt.qp->fd = fd;
 	(void)receive_welcome(&attempt);
@@ -116,7 +116,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	first = fuzz_u8(&input) % (length + 1);
 	fuzz_take(&input, &hello, sizeof(hello));
 	if (flags & FLAG_MAGIC)
-		hello.magic = TCP_MAGIC;
+		hello.magic = flags & FLAG_CLIENT ? TCP_MAGIC_WELCOME : TCP_MAGIC;
 	if (flags & FLAG_VERSION)
 		hello.version = TCP_VERSION;
 	if (flags & FLAG_LENGTH) {

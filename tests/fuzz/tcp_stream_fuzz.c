@@ -74,11 +74,10 @@ fixture_open(struct fixture *f, bool accepted)
 		abort();
 	options.cq = f->cq;
 	options.rq = f->rq;
-	if (nam__tcp_qp_create((struct tcp_domain *)domain, &options, &f->qp) ||
+	if (nam__tcp_qp_create((struct tcp_domain *)domain, &options, accepted, &f->qp) ||
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		abort();
 	f->qp->fd = ends[0];
-	f->qp->accepted = accepted;
 	f->peer = ends[1];
 	nam__tcp_cq_arrive(f->qp->cq, f->qp);
 	f->local = fuzz_memory(LOCAL_BYTES);

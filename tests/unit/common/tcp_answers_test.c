@@ -16,7 +16,7 @@ welcome_main(void *arg)
 {
 	struct raw_server *s = arg;
 	const struct tcp_welcome welcome = {
-		.magic = TCP_MAGIC, .version = TCP_VERSION, .accepted = 1 };
+		.magic = TCP_MAGIC_WELCOME, .version = TCP_VERSION, .accepted = 1 };
 	struct tcp_hello hello;
 
 	s->fd = accept4(s->listens, NULL, NULL, SOCK_CLOEXEC);

@@ -189,13 +189,18 @@ requests__byte_by_byte__ARE_CARRIED_OUT_WHEN_COMPLETE(void **state)
 
 #define SLOW_READS 400u
 #define SLOW_BYTES (64u << 10)
+#define SLOW_NS (2ull * TCP_SILENCE_MS * 1000000u)
 
-/* More than all buffers in between hold; then it takes them after all. */
+/*
+ * More than all buffers in between hold, and for longer than a peer may be silent: its kernel is
+ * not, and it takes them after all.
+ */
 static void
 reader__that_takes_nothing__HOLDS_UP_NOBODY_ELSE(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t *got = malloc(SLOW_BYTES);
+	uint64_t until = nam_now_ns() + SLOW_NS;
 	int fd = raw_client(f, 1);
 
 	for (uint64_t i = 0; i < REGION_BYTES; i += 8)
@@ -206,7 +211,7 @@ reader__that_takes_nothing__HOLDS_UP_NOBODY_ELSE(void **state)
 
 		raw_send(fd, &request, 24);
 	}
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < 200 || nam_now_ns() < until; i++) {
 		uint64_t begin = nam_now_ns();
 
 		assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 64, 0, 1024)), 0);
@@ -227,6 +232,124 @@ reader__that_takes_nothing__HOLDS_UP_NOBODY_ELSE(void **state)
 	expect_closed(f, 1);
 	free(got);
 }
+
+/* Half a request is behind answers that have all been taken: there is nothing to go on with. */
+static void
+request__half_of_it_behind_a_slow_reader__LETS_THE_SERVER_SLEEP(void **state)
+{
+	struct fixture *f = *state;
+	struct tcp_request_frame request;
+	uint8_t *got = malloc(SLOW_BYTES);
+	int fd = raw_client(f, 1);
+
+	for (unsigned i = 0; i < SLOW_READS; i++) {
+		request = raw_request(f, NAM_WR_READ, (uint16_t)i, 0, SLOW_BYTES);
+		raw_send(fd, &request, 24);
+	}
+	request.frame.sequence++;
+	raw_send(fd, &request, 10);
+	for (unsigned i = 0; i < 50; i++)
+		let_work(f);
+	for (unsigned i = 0; i < SLOW_READS; i++) {
+		struct tcp_frame answer;
+
+		work_and_receive(f, fd, &answer, sizeof(answer));
+		work_and_receive(f, fd, got, SLOW_BYTES);
+	}
+	/* What is left of the client's acknowledgements. */
+	for (unsigned i = 0; i < 50; i++)
+		let_work(f);
+	assert_int_equal(f->ops->cq_wait(f->server.cq, 1000000), -ETIMEDOUT);
+	raw_send(fd, (uint8_t *)&request + 10, 14);
+	work_and_receive(f, fd, got, sizeof(struct tcp_frame));
+	close(fd);
+	expect_closed(f, 1);
+	free(got);
+}
+
+/* ---- answers to what a server asks -------------------------------------------------------- */
+
+static struct nam_wr
+server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
+{
+	return (struct nam_wr){
+		.op = op,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = bytes,
+		.rkey = TCP_SHARE_KEY,
+		.lkey = f->server.local_mr.lkey,
+		.local = f->server.local,
+	};
+}
+
+#define REPLIES 256u
+#define REPLY_BYTES 4096u
+
+/* More replies than may be under way: each has its buffer again at once, and arrives. */
+static void
+replies__nobody_answers__HOLD_NO_BUFFERS(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_wr wr = server_wr(f, NAM_WR_SEND, REPLY_BYTES);
+	int fd = raw_client(f, 1);
+	struct {
+		struct tcp_frame frame;
+		uint8_t body[REPLY_BYTES];
+	} *got = malloc(sizeof(*got));
+
+	for (unsigned i = 0; i < REPLIES; i++) {
+		struct nam_wc wc;
+
+		memset(f->server.local, (int)i, REPLY_BYTES);
+		assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
+		assert_int_equal(f->ops->cq_poll(f->server.cq, &wc, 1), 1);
+		assert_int_equal(wc.op, NAM_WR_SEND);
+		assert_int_equal(wc.status, 0);
+	}
+	memset(f->server.local, 0xff, REPLY_BYTES);
+	for (unsigned i = 0; i < REPLIES; i++) {
+		struct tcp_frame answer = { .kind = TCP_ANSWER, .sequence = (uint16_t)i };
+
+		work_and_receive(f, fd, got, sizeof(*got));
+		assert_int_equal(got->frame.kind, NAM_WR_SEND);
+		assert_int_equal(got->frame.sequence, i);
+		for (unsigned j = 0; j < REPLY_BYTES; j++)
+			assert_int_equal(got->body[j], (uint8_t)i);
+		raw_send(fd, &answer, sizeof(answer));
+	}
+	free(got);
+	close(fd);
+	expect_closed(f, 1);
+}
+
+/* Its body would go on being sent from a buffer that is somebody else's by then. */
+static void
+answer__to_what_has_not_left__IS_MALFORMED(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_wr wr = server_wr(f, NAM_WR_WRITE, LOCAL_BYTES);
+	struct tcp_frame answer = { .kind = TCP_ANSWER };
+	int fd = raw_client(f, 1), small = 4096;
+	struct nam_wc wcs[2];
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
+	assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
+	for (unsigned i = 0; i < 50; i++)
+		let_work(f);
+	answer.sequence = 0;
+	raw_send(fd, &answer, sizeof(answer));
+	answer.sequence = 1;
+	raw_send(fd, &answer, sizeof(answer));
+	take(f, f->server.cq, wcs, 2);
+	/* The first may have left already; of the second that cannot be. */
+	assert_int_equal(wcs[1].op, NAM_WR_WRITE);
+	assert_int_equal(wcs[1].status, -NAM_E_FABRIC_PROTOCOL);
+	close(fd);
+	expect_closed(f, 1);
+}
+
+/* ---- messages that nobody takes ----------------------------------------------------------- */
 
 /* The answer that frees a buffer lies behind the message that waits for it. */
 static void
@@ -314,6 +437,9 @@ main(void)
 		TEST(requests__of_no_bytes__ARE_ANSWERED),
 		TEST(requests__byte_by_byte__ARE_CARRIED_OUT_WHEN_COMPLETE),
 		TEST(reader__that_takes_nothing__HOLDS_UP_NOBODY_ELSE),
+		TEST(request__half_of_it_behind_a_slow_reader__LETS_THE_SERVER_SLEEP),
+		TEST(replies__nobody_answers__HOLD_NO_BUFFERS),
+		TEST(answer__to_what_has_not_left__IS_MALFORMED),
 		TEST(send__to_an_empty_receive_queue__LEAVES_ANSWERS_A_WAY),
 		TEST(send__beyond_the_window__ENDS_THE_CONNECTION),
 	};

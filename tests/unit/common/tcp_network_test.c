@@ -13,7 +13,7 @@
 
 #define LEFT "10.78.0.1"
 #define RIGHT "10.78.0.2"
-#define GONE_NS 5000000000ull	/* TCP_SILENCE_MS and probes a second apart, and some more */
+#define GONE_NS 10000000000ull	/* TCP_SILENCE_MS, or probes a second apart, and a slow machine */
 
 static int left = -1, right = -1;	/* namespaces */
 
@@ -236,6 +236,26 @@ cut__of_an_idle_connection__IS_NOTICED_BY_BOTH(void **state)
 	assert_true(nam_now_ns() - begin < GONE_NS);
 }
 
+/* A probe or two are lost, and the next is answered. */
+static void
+cut__of_an_idle_connection_for_a_while__IS_NO_END(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t begin;
+	struct nam_wc wc;
+
+	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 8)), 0);
+	assert_int_equal(in_namespace(left, "(ip link set l0 down; sleep 1.5; "
+		"ip link set l0 up) &"), 0);
+	begin = nam_now_ns();
+	while (nam_now_ns() - begin < 5000000000ull) {
+		let_work(f);
+		assert_int_equal(f->ops->cq_poll(f->client.cq, &wc, 1), 0);
+		(void)f->ops->cq_wait(f->client.cq, 100000000);
+	}
+	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 8)), 0);
+}
+
 /* What was lost is sent again by the kernel, and nobody else. */
 static void
 cut__for_a_moment__LOSES_AND_DOUBLES_NOTHING(void **state)
@@ -301,6 +321,25 @@ wire__that_loses__CARRIES_EVERYTHING_ONCE(void **state)
 	over_a_bad_wire(*state, "delay 1ms loss 3%");
 }
 
+/* ---- somebody there ------------------------------------------------------------------------ */
+
+/* Where there is no IPv6, localhost often has an IPv6 address all the same. */
+static void
+listen__at_a_name_of_which_one_address_is_here__TAKES_THAT(void **state)
+{
+	char address[64];
+	struct nam_listener *listener;
+	struct fixture *f = *state;
+
+	(void)snprintf(address, sizeof(address), "tcp:localhost:%u", port_of(f->address));
+	assert_int_equal(in_namespace(left,
+		"echo 1 > /proc/sys/net/ipv6/conf/lo/disable_ipv6"), 0);
+	enter(left);
+	assert_int_equal(f->ops->listen(f->server.domain, address, &listener, &f->diag), 0);
+	enter(right);
+	f->ops->listener_close(listener);
+}
+
 /* ---- nobody there -------------------------------------------------------------------------- */
 
 static void
@@ -344,9 +383,11 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(cut__in_the_middle_of_a_batch__FAILS_WHAT_HAS_NO_ANSWER),
 		TEST(cut__of_an_idle_connection__IS_NOTICED_BY_BOTH),
+		TEST(cut__of_an_idle_connection_for_a_while__IS_NO_END),
 		TEST(cut__for_a_moment__LOSES_AND_DOUBLES_NOTHING),
 		TEST(wire__that_delays__CARRIES_EVERYTHING),
 		TEST(wire__that_loses__CARRIES_EVERYTHING_ONCE),
+		TEST(listen__at_a_name_of_which_one_address_is_here__TAKES_THAT),
 		TEST(connect__to_where_nobody_is__SAYS_SO_IN_TIME),
 	};
 

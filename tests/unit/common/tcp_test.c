@@ -6,6 +6,9 @@
  */
 #include "unit/common/tcp_fixture.h"
 
+#include <dirent.h>
+#include <sys/resource.h>
+
 #include "common/fabric/sim.h"
 #include "common/fabric/tcp.h"
 
@@ -151,7 +154,8 @@ static void
 connect__what_answers_is_no_memory_server__IS_SAID(void **state)
 {
 	struct fixture *f = *state;
-	struct tcp_welcome welcome = { .magic = TCP_MAGIC, .version = TCP_VERSION + 1 };
+	struct tcp_welcome welcome = { .magic = TCP_MAGIC_WELCOME, .version = TCP_VERSION + 1 };
+	struct tcp_hello echo = { .magic = TCP_MAGIC, .version = TCP_VERSION };
 
 	assert_int_equal(connect_to_impostor(f, "HTTP/1.1 400 Bad Request\r\n\r\n", 28),
 		-NAM_E_FABRIC_PROTOCOL);
@@ -164,6 +168,9 @@ connect__what_answers_is_no_memory_server__IS_SAID(void **state)
 	welcome.bytes = NAM_HELLO_BYTES_MAX + 1;
 	assert_int_equal(connect_to_impostor(f, &welcome, sizeof(welcome)),
 		-NAM_E_FABRIC_PROTOCOL);
+	/* A socket that was connected to itself echoes. */
+	assert_int_equal(connect_to_impostor(f, &echo, sizeof(echo)), -NAM_E_FABRIC_PROTOCOL);
+	assert_non_null(strstr(f->diag.text, "not a memory server"));
 	assert_int_equal(connect_to_impostor(f, NULL, 0), -NAM_E_FABRIC_CONNECT);
 	assert_non_null(strstr(f->diag.text, "closed the connection"));
 }
@@ -246,6 +253,55 @@ hello__never_said__HOLDS_UP_NOBODY(void **state)
 	close(half);
 }
 
+static unsigned
+open_files(void)
+{
+	struct dirent *entry;
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(folder);
+	while ((entry = readdir(folder)) != NULL)
+		n += entry->d_name[0] != '.';
+	closedir(folder);
+	return n;
+}
+
+/* Who has been silent for longest makes room, and no more of them than must. */
+static void
+hello__out_of_descriptors__IS_HEARD_BEFORE_THE_SILENT(void **state)
+{
+	struct fixture *f = *state;
+	struct tcp_hello hello = raw_hello();
+	struct tcp_welcome welcome;
+	struct rlimit before, now;
+	unsigned files = open_files();
+	int silent[20], fd;
+
+	for (unsigned i = 0; i < 20; i++)
+		silent[i] = raw_connect(f->address);
+	while (open_files() < files + 40)
+		nam_sleep_ns(1000000);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	now = before;
+	fd = dup(silent[0]);
+	now.rlim_cur = (rlim_t)fd + 1;
+	close(fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	/* Takes the last one. */
+	fd = raw_connect(f->address);
+	raw_send(fd, &hello, sizeof(hello));
+	assert_true(raw_receive(fd, &welcome, sizeof(welcome)));
+	assert_int_equal(welcome.accepted, 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(recv(silent[0], &hello, 1, 0), 0);
+	assert_false(readable(silent[19], 0));
+	(void)fixture_accepted(f, 1);
+	close(fd);
+	for (unsigned i = 0; i < 20; i++)
+		close(silent[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int
@@ -260,6 +316,7 @@ main(void)
 		TEST(hello__of_another_version__IS_TOLD_OURS),
 		TEST(hello__malformed__ENDS_THAT_CONNECTION),
 		TEST(hello__never_said__HOLDS_UP_NOBODY),
+		TEST(hello__out_of_descriptors__IS_HEARD_BEFORE_THE_SILENT),
 	};
 
 	(void)setenv("NAM_TEST_FABRIC", "tcp:127.0.0.1:0", 1);
