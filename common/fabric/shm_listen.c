@@ -6,31 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "greeter.h"
 #include "shm_internal.h"
 
 #define BACKLOG 128
-#define GREETED_MAX 64u			/* clients that have connected and not yet said hello */
-#define EVENT_SOCKET UINT64_MAX
-#define EVENT_WAKE (UINT64_MAX - 1)
 
 struct shm_listener {
 	struct nam_listener pub;
 	struct shm_domain *domain;
 	struct sockaddr_un address;
 	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
-	int lock_fd, fd, epoll_fd, wake_fd;
-	struct {
-		int fd;			/* -1: free */
-		uint64_t until_ns;
-	} greeted[GREETED_MAX];
-	uint32_t greeted_count;
+	int lock_fd, fd;
+	struct nam__greeter greeter;
 };
 
 /* ---- one server per path ------------------------------------------------------------------ */
@@ -131,41 +123,6 @@ close_socket:
 	return rc;
 }
 
-static int
-watch_fd(const struct shm_listener *listener, int fd, uint64_t event)
-{
-	struct epoll_event interest = { .events = EPOLLIN, .data.u64 = event };
-
-	return epoll_ctl(listener->epoll_fd, EPOLL_CTL_ADD, fd, &interest) ? -errno : 0;
-}
-
-static int
-open_epoll(struct shm_listener *listener, struct nam_diag *diag)
-{
-	int rc;
-
-	listener->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (listener->epoll_fd < 0)
-		return nam_diag_set(diag, -errno, "epoll: %s", strerror(errno));
-	listener->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (listener->wake_fd < 0) {
-		rc = -errno;
-		goto close_epoll;
-	}
-	rc = watch_fd(listener, listener->wake_fd, EVENT_WAKE);
-	if (rc == 0)
-		rc = watch_fd(listener, listener->fd, EVENT_SOCKET);
-	if (rc)
-		goto close_wake;
-	return 0;
-
-close_wake:
-	close(listener->wake_fd);
-close_epoll:
-	close(listener->epoll_fd);
-	return nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
-}
-
 int
 nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 	struct nam_diag *diag)
@@ -177,8 +134,6 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
 	listener->pub.ops = domain->ops;
 	listener->domain = (struct shm_domain *)domain;
-	for (uint32_t i = 0; i < GREETED_MAX; i++)
-		listener->greeted[i].fd = -1;
 	rc = nam__shm_address(address, &listener->address, diag);
 	if (rc)
 		goto free_listener;
@@ -193,13 +148,19 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = bind_socket(listener, diag);
 	if (rc)
 		goto release_lock;
-	rc = open_epoll(listener, diag);
+	rc = nam__greeter_open(&listener->greeter);
 	if (rc)
 		goto remove_socket;
+	rc = nam__greeter_listen(&listener->greeter, listener->fd, 0);
+	if (rc)
+		goto close_greeter;
 	*ret = &listener->pub;
 	return 0;
 
+close_greeter:
+	nam__greeter_close(&listener->greeter);
 remove_socket:
+	(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
 	(void)unlink(listener->address.sun_path);
 	close(listener->fd);
 release_lock:
@@ -218,12 +179,7 @@ nam__shm_listener_close(struct nam_listener *pub)
 	if (!listener)
 		return;
 	(void)unlink(listener->address.sun_path);
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		if (listener->greeted[i].fd >= 0)
-			close(listener->greeted[i].fd);
-	}
-	close(listener->wake_fd);
-	close(listener->epoll_fd);
+	nam__greeter_close(&listener->greeter);
 	close(listener->fd);
 	(void)unlink(listener->lock_path);
 	close(listener->lock_fd);
@@ -233,56 +189,10 @@ nam__shm_listener_close(struct nam_listener *pub)
 void
 nam__shm_listener_wake(struct nam_listener *pub)
 {
-	struct shm_listener *listener = (struct shm_listener *)pub;
-	uint64_t one = 1;
-	int saved = errno;
-
-	/* May run in a signal handler.  A full counter means that a wake is pending anyway. */
-	(void)!write(listener->wake_fd, &one, sizeof(one));
-	errno = saved;
+	nam__greeter_wake(&((struct shm_listener *)pub)->greeter);
 }
 
 /* ---- clients ------------------------------------------------------------------------------ */
-
-static void
-drop_greeted(struct shm_listener *listener, uint32_t slot)
-{
-	close(listener->greeted[slot].fd);
-	listener->greeted[slot].fd = -1;
-	listener->greeted_count--;
-}
-
-/* A client that connects must say hello in time; if too many do not, the oldest goes. */
-static void
-greet(struct shm_listener *listener)
-{
-	uint32_t slot = 0;
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-	if (fd < 0) {
-		/* Out of descriptors: the client stays in the backlog.  Do not spin on it. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			nam_sleep_ns(10000000);
-		return;
-	}
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		if (listener->greeted[i].fd < 0) {
-			slot = i;
-			break;
-		}
-		if (listener->greeted[i].until_ns < listener->greeted[slot].until_ns)
-			slot = i;
-	}
-	if (listener->greeted[slot].fd >= 0)
-		drop_greeted(listener, slot);
-	if (watch_fd(listener, fd, slot)) {
-		close(fd);
-		return;
-	}
-	listener->greeted[slot].fd = fd;
-	listener->greeted[slot].until_ns = nam_now_ns() + SHM_CONNECT_NS;
-	listener->greeted_count++;
-}
 
 static void
 refuse_version(int fd)
@@ -307,17 +217,16 @@ describe_peer(int fd, char *text, size_t size)
 
 /* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
 static int
-hear(struct shm_listener *listener, uint32_t slot, struct nam_cm_event *event)
+hear(struct shm_listener *listener, uint32_t number, struct nam_cm_event *event)
 {
+	int fd = nam__greeter_fd(&listener->greeter, number), fds[2], rc;
 	struct nam_cm_request *request;
 	struct shm_hello hello;
 	unsigned fds_count = 0;
 	size_t got = 0;
-	int fds[2], fd, rc;
 
-	if (slot >= GREETED_MAX || listener->greeted[slot].fd < 0)
+	if (fd < 0)
 		return 0;
-	fd = listener->greeted[slot].fd;
 	rc = nam__shm_packet_recv(fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
 	if (rc == -EAGAIN)
 		return 0;
@@ -346,62 +255,31 @@ hear(struct shm_listener *listener, uint32_t slot, struct nam_cm_event *event)
 	memcpy(event->hello.data, hello.data, hello.bytes);
 	describe_peer(fd, event->peer, sizeof(event->peer));
 	/* The socket is the request's now. */
-	(void)epoll_ctl(listener->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	listener->greeted[slot].fd = -1;
-	listener->greeted_count--;
+	(void)nam__greeter_release(&listener->greeter, number);
 	return 1;
 
 drop:
 	if (!rc)
 		nam__shm_close_all(fds, fds_count);
-	drop_greeted(listener, slot);
+	nam__greeter_drop(&listener->greeter, number);
 	return 0;
-}
-
-static void
-drop_silent(struct shm_listener *listener)
-{
-	uint64_t now = nam_now_ns();
-
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		if (listener->greeted[i].fd >= 0 && listener->greeted[i].until_ns < now)
-			drop_greeted(listener, i);
-	}
 }
 
 int
 nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct shm_listener *listener = (struct shm_listener *)pub;
-	uint64_t until = nam_now_ns(), one;
+	uint64_t until = nam__greeter_until(timeout_ns);
 
-	until = timeout_ns > UINT64_MAX - until ? UINT64_MAX : until + timeout_ns;
 	for (;;) {
-		struct epoll_event ready;
-		uint64_t now = nam_now_ns();
-		uint64_t left_ms = now < until ? (until - now + 999999) / 1000000 : 0;
-		uint64_t most_ms = listener->greeted_count ? 1000 : 3600000;
-		int n = epoll_wait(listener->epoll_fd, &ready, 1,
-			(int)(left_ms < most_ms ? left_ms : most_ms));
+		uint32_t who;
+		int rc = nam__greeter_poll(&listener->greeter, until, &who);
 
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n < 0)
-			return 0;
-		if (listener->greeted_count)
-			drop_silent(listener);
-		if (n == 0) {
-			if (nam_now_ns() >= until)
-				return 0;
-			continue;
-		}
-		if (ready.data.u64 == EVENT_WAKE) {
-			(void)!read(listener->wake_fd, &one, sizeof(one));
-			return 0;
-		}
-		if (ready.data.u64 == EVENT_SOCKET)
-			greet(listener);
-		else if (hear(listener, (uint32_t)ready.data.u64, event))
+		if (rc <= 0)
+			return rc;
+		if (who >= NAM__GREETER_SOCKET)
+			(void)nam__greeter_accept(&listener->greeter, listener->fd);
+		else if (hear(listener, who, event))
 			return 1;
 	}
 }

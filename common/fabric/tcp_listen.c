@@ -5,24 +5,18 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "greeter.h"
 #include "inet.h"
 #include "tcp_internal.h"
 
 #define BACKLOG 512
 #define SOCKETS_MAX 4u			/* a name may have several addresses */
-#define GREETED_MAX 128u		/* clients that have connected and not yet said hello */
-#define EVENT_WAKE UINT64_MAX
-#define EVENT_SOCKET (1ull << 32)	/* plus its number; else the number of who was greeted */
-
-struct tcp_greeted {
-	int fd;				/* -1: free */
+/* Of who has not said all of it. */
+struct tcp_heard {
 	uint32_t got;
-	uint64_t until_ns;
 	struct tcp_hello hello;
 };
 
@@ -31,9 +25,8 @@ struct tcp_listener {
 	struct tcp_domain *domain;
 	int fds[SOCKETS_MAX];
 	uint32_t fds_count;
-	int epoll_fd, wake_fd;
-	struct tcp_greeted greeted[GREETED_MAX];
-	uint32_t greeted_count;
+	struct nam__greeter greeter;
+	struct tcp_heard heard[NAM__GREETED_MAX];
 };
 
 struct nam_cm_request {
@@ -61,14 +54,6 @@ say_failed(struct nam_diag *diag, const char *address, int error)
 }
 
 static int
-watch_fd(const struct tcp_listener *listener, int fd, uint64_t event)
-{
-	struct epoll_event interest = { .events = EPOLLIN, .data.u64 = event };
-
-	return epoll_ctl(listener->epoll_fd, EPOLL_CTL_ADD, fd, &interest) ? -errno : 0;
-}
-
-static int
 open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -80,7 +65,7 @@ open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG))
 		rc = -errno;
 	if (!rc)
-		rc = watch_fd(listener, fd, EVENT_SOCKET + listener->fds_count);
+		rc = nam__greeter_listen(&listener->greeter, fd, listener->fds_count);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -103,25 +88,6 @@ open_sockets(struct tcp_listener *listener, const struct addrinfo *list)
 	return listener->fds_count ? 0 : rc;
 }
 
-static int
-open_epoll(struct tcp_listener *listener)
-{
-	int rc;
-
-	listener->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (listener->epoll_fd < 0)
-		return -errno;
-	listener->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = listener->wake_fd < 0 ? -errno :
-		watch_fd(listener, listener->wake_fd, EVENT_WAKE);
-	if (rc == 0)
-		return 0;
-	if (listener->wake_fd >= 0)
-		close(listener->wake_fd);
-	close(listener->epoll_fd);
-	return rc;
-}
-
 void
 nam__tcp_listener_close(struct nam_listener *pub)
 {
@@ -129,14 +95,9 @@ nam__tcp_listener_close(struct nam_listener *pub)
 
 	if (!listener)
 		return;
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		if (listener->greeted[i].fd >= 0)
-			close(listener->greeted[i].fd);
-	}
+	nam__greeter_close(&listener->greeter);
 	for (uint32_t i = 0; i < listener->fds_count; i++)
 		close(listener->fds[i]);
-	close(listener->wake_fd);
-	close(listener->epoll_fd);
 	free(listener);
 }
 
@@ -171,9 +132,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		goto free_list;
 	listener->pub.ops = domain->ops;
 	listener->domain = (struct tcp_domain *)domain;
-	for (uint32_t i = 0; i < GREETED_MAX; i++)
-		listener->greeted[i].fd = -1;
-	rc = open_epoll(listener);
+	rc = nam__greeter_open(&listener->greeter);
 	if (rc) {
 		free(listener);
 		goto free_list;
@@ -193,82 +152,21 @@ free_list:
 void
 nam__tcp_listener_wake(struct nam_listener *pub)
 {
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	uint64_t one = 1;
-	int saved = errno;
-
-	/* May run in a signal handler.  A full counter means that a wake is pending anyway. */
-	(void)!write(listener->wake_fd, &one, sizeof(one));
-	errno = saved;
+	nam__greeter_wake(&((struct tcp_listener *)pub)->greeter);
 }
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
 static void
-drop_greeted(struct tcp_listener *listener, struct tcp_greeted *greeted)
-{
-	close(greeted->fd);
-	greeted->fd = -1;
-	listener->greeted_count--;
-}
-
-/* A free place, or that of who has been silent for longest. */
-static struct tcp_greeted *
-free_or_oldest(struct tcp_listener *listener)
-{
-	struct tcp_greeted *greeted = &listener->greeted[0];
-
-	for (uint32_t i = 0; i < GREETED_MAX && greeted->fd >= 0; i++) {
-		struct tcp_greeted *other = &listener->greeted[i];
-
-		if (other->fd < 0 || other->until_ns < greeted->until_ns)
-			greeted = other;
-	}
-	return greeted;
-}
-
-/* Out of descriptors: who has said nothing yet makes room for who may. */
-static void
-drop_oldest(struct tcp_listener *listener)
-{
-	struct tcp_greeted *oldest = NULL;
-
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		struct tcp_greeted *other = &listener->greeted[i];
-
-		if (other->fd >= 0 && (!oldest || other->until_ns < oldest->until_ns))
-			oldest = other;
-	}
-	if (oldest)
-		drop_greeted(listener, oldest);
-	else	/* The client stays in the backlog.  Do not spin on it. */
-		nam_sleep_ns(10000000);
-}
-
-/* A client that connects must say hello in time; if too many do not, the oldest goes. */
-static void
 greet(struct tcp_listener *listener, int socket_fd)
 {
-	struct tcp_greeted *greeted;
-	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int number = nam__greeter_accept(&listener->greeter, socket_fd);
 
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			drop_oldest(listener);
+	if (number < 0)
 		return;
-	}
-	greeted = free_or_oldest(listener);
-	if (greeted->fd >= 0)
-		drop_greeted(listener, greeted);
-	if (nam__tcp_socket_prepare(fd) ||
-		watch_fd(listener, fd, (uint64_t)(greeted - listener->greeted))) {
-		close(fd);
-		return;
-	}
-	greeted->fd = fd;
-	greeted->got = 0;
-	greeted->until_ns = nam_now_ns() + TCP_CONNECT_NS;
-	listener->greeted_count++;
+	listener->heard[number].got = 0;
+	if (nam__tcp_socket_prepare(nam__greeter_fd(&listener->greeter, (uint32_t)number)))
+		nam__greeter_drop(&listener->greeter, (uint32_t)number);
 }
 
 /* The only thing that is said so early: it never waits for room. */
@@ -301,24 +199,23 @@ describe_peer(int fd, char *text, size_t size)
 
 /* More of a hello.  1: it is complete; 0: not yet; negative: that client is none. */
 static int
-hear_more(struct tcp_greeted *greeted)
+hear_more(int fd, struct tcp_heard *heard)
 {
-	struct tcp_hello *hello = &greeted->hello;
-	ssize_t n = recv(greeted->fd, (uint8_t *)hello + greeted->got,
-		sizeof(*hello) - greeted->got, 0);
+	struct tcp_hello *hello = &heard->hello;
+	ssize_t n = recv(fd, (uint8_t *)hello + heard->got, sizeof(*hello) - heard->got, 0);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
 		return -NAM_E_FABRIC_PEER_DEAD;
-	greeted->got += (uint32_t)n;
-	if (greeted->got >= 4 && hello->magic != TCP_MAGIC)
+	heard->got += (uint32_t)n;
+	if (heard->got >= 4 && hello->magic != TCP_MAGIC)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (greeted->got >= 8 && hello->version != TCP_VERSION) {
-		(void)send_welcome(greeted->fd, false, NULL);
+	if (heard->got >= 8 && hello->version != TCP_VERSION) {
+		(void)send_welcome(fd, false, NULL);
 		return -NAM_E_FABRIC_VERSION;
 	}
-	if (greeted->got < sizeof(*hello))
+	if (heard->got < sizeof(*hello))
 		return 0;
 	return hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved ?
 		-NAM_E_FABRIC_PROTOCOL : 1;
@@ -326,79 +223,49 @@ hear_more(struct tcp_greeted *greeted)
 
 /* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
 static int
-hear(struct tcp_listener *listener, uint32_t slot, struct nam_cm_event *event)
+hear(struct tcp_listener *listener, uint32_t number, struct nam_cm_event *event)
 {
-	struct tcp_greeted *greeted;
+	int fd = nam__greeter_fd(&listener->greeter, number), rc;
 	struct nam_cm_request *request;
-	int rc;
+	struct tcp_heard *heard;
 
-	if (slot >= GREETED_MAX || listener->greeted[slot].fd < 0)
+	if (fd < 0)
 		return 0;
-	greeted = &listener->greeted[slot];
-	rc = hear_more(greeted);
+	heard = &listener->heard[number];
+	rc = hear_more(fd, heard);
 	if (rc == 0)
 		return 0;
 	request = rc < 0 ? NULL : malloc(sizeof(*request));
 	if (!request) {
-		drop_greeted(listener, greeted);
+		nam__greeter_drop(&listener->greeter, number);
 		return 0;
 	}
-	request->fd = greeted->fd;
+	/* The socket is the request's now. */
+	request->fd = nam__greeter_release(&listener->greeter, number);
 	memset(event, 0, sizeof(*event));
 	event->kind = NAM_CM_REQUEST;
 	event->request = request;
-	event->hello.bytes = greeted->hello.bytes;
-	memcpy(event->hello.data, greeted->hello.data, greeted->hello.bytes);
+	event->hello.bytes = heard->hello.bytes;
+	memcpy(event->hello.data, heard->hello.data, heard->hello.bytes);
 	describe_peer(request->fd, event->peer, sizeof(event->peer));
-	/* The socket is the request's now. */
-	(void)epoll_ctl(listener->epoll_fd, EPOLL_CTL_DEL, request->fd, NULL);
-	greeted->fd = -1;
-	listener->greeted_count--;
 	return 1;
-}
-
-static void
-drop_silent(struct tcp_listener *listener)
-{
-	uint64_t now = nam_now_ns();
-
-	for (uint32_t i = 0; i < GREETED_MAX; i++) {
-		if (listener->greeted[i].fd >= 0 && listener->greeted[i].until_ns < now)
-			drop_greeted(listener, &listener->greeted[i]);
-	}
 }
 
 int
 nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	uint64_t until = nam_now_ns(), one;
+	uint64_t until = nam__greeter_until(timeout_ns);
 
-	until = timeout_ns > UINT64_MAX - until ? UINT64_MAX : until + timeout_ns;
 	for (;;) {
-		struct epoll_event ready;
-		uint64_t now = nam_now_ns();
-		uint64_t left_ms = now < until ? (until - now + 999999) / 1000000 : 0;
-		uint64_t most_ms = listener->greeted_count ? 1000 : 3600000;
-		int n = epoll_wait(listener->epoll_fd, &ready, 1,
-			(int)(left_ms < most_ms ? left_ms : most_ms));
+		uint32_t who;
+		int rc = nam__greeter_poll(&listener->greeter, until, &who);
 
-		if (n < 0)
-			return errno == EINTR ? 0 : -errno;
-		if (listener->greeted_count)
-			drop_silent(listener);
-		if (n == 0) {
-			if (nam_now_ns() >= until)
-				return 0;
-			continue;
-		}
-		if (ready.data.u64 == EVENT_WAKE) {
-			(void)!read(listener->wake_fd, &one, sizeof(one));
-			return 0;
-		}
-		if (ready.data.u64 >= EVENT_SOCKET)
-			greet(listener, listener->fds[ready.data.u64 - EVENT_SOCKET]);
-		else if (hear(listener, (uint32_t)ready.data.u64, event))
+		if (rc <= 0)
+			return rc;
+		if (who >= NAM__GREETER_SOCKET)
+			greet(listener, listener->fds[who - NAM__GREETER_SOCKET]);
+		else if (hear(listener, who, event))
 			return 1;
 	}
 }

@@ -35,9 +35,7 @@ open_once(void)
 	listener.pub.ops = ops;
 	listener.domain = (struct shm_domain *)domain;
 	listener.fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	for (unsigned i = 0; i < GREETED_MAX; i++)
-		listener.greeted[i].fd = -1;
-	if (open_epoll(&listener, NULL))
+	if (nam__greeter_open(&listener.greeter))
 		abort();
 }
 
@@ -82,14 +80,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		length = sizeof(hello);
 	fuzz_send(ends[1], &input, &hello, length, fds_count);
 	/* Others wait in the table, too. */
-	listener.greeted[fuzz_u8(&input) % GREETED_MAX].fd = ends[0];
-	listener.greeted_count = 1;
-	for (uint32_t slot = 0; slot < GREETED_MAX + 2; slot++)
+	listener.greeter.greeted[fuzz_u8(&input) % NAM__GREETED_MAX].fd = ends[0];
+	listener.greeter.count = 1;
+	for (uint32_t slot = 0; slot < NAM__GREETED_MAX + 2; slot++)
 		if (hear(&listener, slot, &event))
 			answer(&event, flags & FLAG_ACCEPT);
-	for (uint32_t slot = 0; slot < GREETED_MAX; slot++)
-		if (listener.greeted[slot].fd >= 0)
-			drop_greeted(&listener, slot);
+	for (uint32_t slot = 0; slot < NAM__GREETED_MAX; slot++)
+		if (nam__greeter_fd(&listener.greeter, slot) >= 0)
+			nam__greeter_drop(&listener.greeter, slot);
 	close(ends[1]);
 	return 0;
 }

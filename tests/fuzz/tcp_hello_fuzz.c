@@ -37,9 +37,7 @@ open_once(void)
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct tcp_domain *)domain;
-	for (unsigned i = 0; i < GREETED_MAX; i++)
-		listener.greeted[i].fd = -1;
-	if (open_epoll(&listener))
+	if (nam__greeter_open(&listener.greeter))
 		abort();
 }
 
@@ -81,13 +79,12 @@ answer(struct nam_cm_event *event, bool accept)
 static void
 hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, bool accept)
 {
-	struct tcp_greeted *greeted = &listener.greeted[first % GREETED_MAX];
-	uint32_t slot = (uint32_t)(greeted - listener.greeted);
+	uint32_t slot = (uint32_t)(first % NAM__GREETED_MAX);
 	struct nam_cm_event event;
 
-	greeted->fd = fd;
-	greeted->got = 0;
-	listener.greeted_count = 1;
+	listener.greeter.greeted[slot].fd = fd;
+	listener.greeter.count = 1;
+	listener.heard[slot].got = 0;
 	for (unsigned piece = 0; piece < 2; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
@@ -96,8 +93,8 @@ hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, b
 			return;
 		}
 	}
-	if (greeted->fd >= 0)
-		drop_greeted(&listener, greeted);
+	if (nam__greeter_fd(&listener.greeter, slot) >= 0)
+		nam__greeter_drop(&listener.greeter, slot);
 }
 
 int
