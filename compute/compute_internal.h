@@ -321,7 +321,7 @@ void nam__local_close(struct nam_client *client);
 
 /*
  * remote.c: READs wherever they lie, of who has them all at hand: what nam_batch_read() and
- * nam_batch_await() do, with each request written once, in the order in which it is posted.
+ * nam_batch_await() do, with each request written once, and in any order.
  */
 struct nam__read {
 	struct nam_gaddr at;

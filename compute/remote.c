@@ -166,49 +166,77 @@ nam_batch_await(struct nam_batch *batch)
 
 /* ---- READs, all at hand ------------------------------------------------------------------- */
 
-/* Post those of `left` that lie on the same memory server as the first; false: they were local. */
-static inline bool
-post_nearby(struct nam_worker *worker, const struct nam__read *reads,
-	const struct nam_region *const *regions, uint64_t *left)
+/*
+ * Those that lie on the same memory server as the first come first, each written once; the others
+ * behind them, backwards.  Their number, or -NAM_E_NOREGION.
+ */
+static inline int
+reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t count,
+	struct nam_wr *wrs, uint32_t *servers)
 {
-	const uint32_t server = regions[__builtin_ctzll(*left)]->server;
-	struct nam_wr run[NAM_BATCH_MAX];
-	unsigned count = 0;
+	uint32_t front = 0, back = count, server = UINT32_MAX, bytes = 0;
 
-	/* What lies elsewhere is filled in, too, and then overwritten: who can foretell it? */
-	for (uint64_t rest = *left; rest; rest &= rest - 1) {
-		unsigned i = (unsigned)__builtin_ctzll(rest);
-		bool nearby = regions[i]->server == server;
-		struct nam_wr *wr = &run[count];
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_region *region =
+			nam_region_table_find(&worker->client->regions, reads[i].at);
+		uint32_t place;
+		bool nearby;
 
-		request_fill(wr, NAM_WR_READ, 0, reads[i].local, reads[i].bytes);
-		wr->remote = regions[i]->remote + nam_gaddr_offset(reads[i].at);
-		wr->rkey = regions[i]->rkey;
-		wr->lkey = nam__buffer_lkey(worker, reads[i].local);
-		count += nearby;
-		*left &= ~((uint64_t)nearby << i);
+		if (__builtin_expect(!region, 0))
+			return -NAM_E_NOREGION;
+		server = i ? server : region->server;
+		/* Which memory server it is nobody can foretell: no branch. */
+		nearby = region->server == server;
+		place = nearby ? front : back - 1;
+		front += nearby;
+		back -= !nearby;
+		servers[place] = region->server;
+		request_fill(&wrs[place], NAM_WR_READ, 0, reads[i].local, reads[i].bytes);
+		wrs[place].remote = region->remote + nam_gaddr_offset(reads[i].at);
+		wrs[place].rkey = region->rkey;
+		wrs[place].lkey = nam__buffer_lkey(worker, reads[i].local);
+		bytes += reads[i].bytes;
 	}
-	return batch_post_run(worker, server, run, count);
+	worker->current->counters->bytes_in += bytes;
+	return (int)front;
+}
+
+/* As many as lie on the memory server of the first: those come first then. */
+static uint32_t
+sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
+{
+	uint32_t front = 1;
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct nam_wr wr = wrs[i];
+
+		if (servers[i] != servers[0])
+			continue;
+		wrs[i] = wrs[front];
+		servers[i] = servers[front];
+		wrs[front] = wr;
+		servers[front++] = servers[0];
+	}
+	return front;
 }
 
 int
 nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
 {
-	const struct nam_region *regions[NAM_BATCH_MAX];
-	uint64_t left = (1ull << count) - 1;
-	uint32_t bytes = 0;
+	struct nam_wr wrs[NAM_BATCH_MAX];
+	uint32_t servers[NAM_BATCH_MAX], done = 0;
+	int nearby;
 	bool sent = false;
 
 	assert(count <= NAM_BATCH_MAX);
-	for (uint32_t i = 0; i < count; i++) {
-		regions[i] = nam_region_table_find(&worker->client->regions, reads[i].at);
-		if (!regions[i])
-			return -NAM_E_NOREGION;
-		bytes += reads[i].bytes;
+	nearby = reads_sort(worker, reads, count, wrs, servers);
+	if (__builtin_expect(nearby < 0, 0))
+		return nearby;
+	while (done < count) {
+		sent |= batch_post_run(worker, servers[done], &wrs[done], (uint32_t)nearby);
+		done += (uint32_t)nearby;
+		nearby = (int)sort_again(&wrs[done], &servers[done], count - done);
 	}
-	worker->current->counters->bytes_in += bytes;
-	while (left)
-		sent |= post_nearby(worker, reads, regions, &left);
 	worker->current->counters->round_trips += sent;
 	return nam__task_await(worker); /* SUSPENDS */
 }

@@ -12,50 +12,43 @@
 
 #include "txn_internal.h"
 
-#define BUCKETS 256u
+#define SIEVE_SIZE 1024u
 
 /* ---- FAST ------------------------------------------------------------------------------------ */
 
-/* Items by a byte of their ids, which are hashes. */
-struct table {
-	uint8_t first[BUCKETS];			/* number + 1 of the last one added; 0: none */
-	uint8_t next[NAM_RECORDS_MAX];		/* likewise, behind each item */
+/* Which ids may be among the items': ten bits of them, for ids are hashes. */
+struct sieve {
+	bool has[SIEVE_SIZE];
 };
 
-static inline uint8_t
-bucket_of(uint64_t key_id)
+static inline void
+sieve_clear(struct sieve *sieve)
 {
-	return (uint8_t)key_id;
+	nam__clear(sieve, sizeof(*sieve));
 }
 
-static void
-table_fill(struct table *table, const struct nam__txn *txn)
+static inline bool *
+sieve_at(struct sieve *sieve, uint64_t key_id)
 {
-	nam__clear(table->first, sizeof(table->first));
-	for (uint32_t i = 0; i < txn->count; i++) {
-		uint8_t bucket = bucket_of(txn->items[i].id.word[0]);
-
-		table->next[i] = table->first[bucket];
-		table->first[bucket] = (uint8_t)(i + 1);
-	}
+	return &sieve->has[key_id % SIEVE_SIZE];
 }
 
 /*
  * Whether one of the siblings may be one of the items.  Mostly none is, and this is all that they
- * cost: two instructions each, and no branch.
+ * cost: three instructions each, and no branch.
  */
-static bool
-may_ask(const struct table *table, const struct nam_version_sibling *siblings, uint32_t count)
+static inline bool
+may_ask(struct sieve *sieve, const struct nam_version *version)
 {
-	uint8_t any = 0;
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	bool any = false;
 
 	for (; count >= 4; count -= 4, siblings += 4)
-		any |= table->first[bucket_of(siblings[0].key_id)] |
-			table->first[bucket_of(siblings[1].key_id)] |
-			table->first[bucket_of(siblings[2].key_id)] |
-			table->first[bucket_of(siblings[3].key_id)];
+		any |= *sieve_at(sieve, siblings[0].key_id) | *sieve_at(sieve, siblings[1].key_id) |
+			*sieve_at(sieve, siblings[2].key_id) | *sieve_at(sieve, siblings[3].key_id);
 	for (; count; count--, siblings++)
-		any |= table->first[bucket_of(siblings->key_id)];
+		any |= *sieve_at(sieve, siblings->key_id);
 	return any;
 }
 
@@ -79,19 +72,15 @@ sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timest
 }
 
 static bool
-version_asks(struct nam__txn *txn, const struct table *table, const struct nam_version *version)
+version_asks(struct nam__txn *txn, const struct nam_version *version)
 {
 	const struct nam_version_sibling *siblings = nam__version_about_const(version);
 	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
 	bool any = false;
 
-	if (!may_ask(table, siblings, count))
-		return false;
 	for (uint32_t i = 0; i < count; i++)
-		for (uint8_t at = table->first[bucket_of(siblings[i].key_id)]; at;
-			at = table->next[at - 1])
-			any |= sibling_asks(txn, &txn->items[at - 1], version->timestamp,
-				&siblings[i]);
+		for (uint32_t k = 0; k < txn->count; k++)
+			any |= sibling_asks(txn, &txn->items[k], version->timestamp, &siblings[i]);
 	return any;
 }
 
@@ -99,14 +88,50 @@ static bool
 fractured_fast(struct nam__txn *txn)
 {
 	bool any = false;
-	struct table table;
+	struct sieve sieve;
 
-	table_fill(&table, txn);
+	sieve_clear(&sieve);
+	for (uint32_t i = 0; i < txn->count; i++)
+		*sieve_at(&sieve, txn->items[i].id.word[0]) = true;
 	/* An item that is asked for anew still has the image that it had. */
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].state == NAM__ITEM_HERE)
-			any |= version_asks(txn, &table, txn->items[i].image);
+		if (txn->items[i].state == NAM__ITEM_HERE && may_ask(&sieve, txn->items[i].image))
+			any |= version_asks(txn, txn->items[i].image);
 	return any;
+}
+
+/* Whether it says of one of these that there is a newer one. */
+static bool
+asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count)
+{
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t siblings_count = version->about_bytes / (uint32_t)sizeof(*siblings);
+
+	for (uint32_t i = 0; i < siblings_count; i++)
+		for (uint32_t k = 0; k < count; k++)
+			if (ids[k].word[0] == siblings[i].key_id &&
+				versions[k]->timestamp < version->timestamp)
+				return true;
+	return false;
+}
+
+bool
+nam__versions_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
+	uint32_t count)
+{
+	struct sieve sieve;
+
+	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
+		return false;
+	sieve_clear(&sieve);
+	for (uint32_t i = 0; i < count; i++)
+		*sieve_at(&sieve, ids[i].word[0]) = true;
+	for (uint32_t i = 0; i < count; i++)
+		if (__builtin_expect(may_ask(&sieve, versions[i]), 0) &&
+			asks_for_newer(versions[i], ids, versions, count))
+			return true;
+	return false;
 }
 
 /* ---- SMALL, HYBRID --------------------------------------------------------------------------- */

@@ -63,19 +63,6 @@ wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
 	return 1;
 }
 
-static bool
-key_is(const struct nam_version *version, const struct nam__item *item)
-{
-	const uint8_t *key = nam__version_key(version);
-
-	if (version->key_bytes != item->key_bytes)
-		return false;
-	/* Keys of a word are common, and need no call. */
-	if (item->key_bytes == 8)
-		return memcmp(key, item->key, 8) == 0;
-	return memcmp(key, item->key, item->key_bytes) == 0;
-}
-
 /* A key whose id begins like this one's was written, too: it has nothing to do with it. */
 static void
 forget_alien(const struct nam__txn *txn, struct nam__item *item)
@@ -89,19 +76,21 @@ static int
 version_came(struct nam__txn *txn, struct nam__item *item)
 {
 	const struct nam_version *version = item->image;
-	enum nam_restart_cause cause = NAM_RESTART_TORN;
+	const struct nam__version_wanted wanted = {
+		.at = item->at,
+		.store = txn->records->store,
+		.head = item->head.raw,
+		.timestamp = item->timestamp,
+		.latest = item->via == NAM__VIA_CACHE,
+	};
+	enum nam_restart_cause cause = nam__version_doubt(version, &wanted);
 
-	if (!nam__version_whole(version, item->at, txn->records->store))
-		goto again;
-	cause = NAM_RESTART_DEAD;
-	if (NAM_GUARD(VERSION_SELF) && (version->head != item->head.raw ||
-		(item->timestamp && version->timestamp != item->timestamp)))
-		goto again;
-	cause = NAM_RESTART_SUPERSEDED;
-	if (NAM_GUARD(SUPERSEDED) && item->via == NAM__VIA_CACHE &&
-		version->current != version->timestamp)
-		goto again;
-	if (!key_is(version, item)) {
+	if (cause != NAM_RESTART_CAUSES_COUNT) {
+		nam__count_restart(txn->worker, cause);
+		by_head(txn, item);
+		return 0;
+	}
+	if (!nam__version_key_is(version, item->key, item->key_bytes)) {
 		if (item->via != NAM__VIA_SIBLING)
 			return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT,
 				"record store '%s': two keys have the same 128 bits of hash",
@@ -112,11 +101,6 @@ version_came(struct nam__txn *txn, struct nam__item *item)
 	item->timestamp = version->timestamp;
 	item->latest = item->via != NAM__VIA_SIBLING;
 	item->state = NAM__ITEM_HERE;
-	return 0;
-
-again:
-	nam__count_restart(txn->worker, cause);
-	by_head(txn, item);
 	return 0;
 }
 
@@ -304,6 +288,20 @@ is_too_late(const struct nam__txn *txn)
 	return is_by_stamps(txn) && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
 }
 
+/* Until nothing that is here asks for anything newer. */
+NAM_FIBER_FN static int
+read_on(struct nam__txn *txn)
+{
+	int rc;
+
+	do {
+		rc = nam__txn_read(txn); /* SUSPENDS */
+		if (!rc)
+			rc = nam__fractured(txn); /* SUSPENDS */
+	} while (rc > 0);
+	return rc;
+}
+
 NAM_FIBER_FN static int
 read_rounds(struct nam__txn *txn)
 {
@@ -319,15 +317,7 @@ read_rounds(struct nam__txn *txn)
 	}
 	if (txn->records->options.algorithm == NAM_RAMP_SMALL)
 		rc = read_stamps(txn); /* SUSPENDS */
-	while (!rc) {
-		rc = read_all(txn); /* SUSPENDS */
-		if (!rc)
-			rc = nam__fractured(txn); /* SUSPENDS */
-		if (rc <= 0)
-			break;
-		rc = 0;
-	}
-	return rc;
+	return rc ? rc : read_on(txn); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -341,25 +331,6 @@ get_all(struct nam__txn *txn)
 		rc = read_rounds(txn); /* SUSPENDS */
 	while (!rc && is_too_late(txn));
 	return rc ? rc : commit_for_others(txn); /* SUSPENDS */
-}
-
-static void
-answer(const struct nam__item *item, struct nam_record_get *get)
-{
-	const struct nam_version *version = item->image;
-
-	get->value_bytes = 0;
-	get->timestamp = 0;
-	get->rc = -NAM_E_NOTFOUND;
-	if (item->state != NAM__ITEM_HERE)
-		return;
-	get->timestamp = version->timestamp;
-	if (version->deleted)
-		return;
-	get->value_bytes = version->value_bytes;
-	get->rc = version->value_bytes > get->size ? -NAM_E_LIMIT : 0;
-	if (!get->rc && version->value_bytes)
-		memcpy(get->value, nam__version_value(version), version->value_bytes);
 }
 
 int
@@ -378,27 +349,19 @@ nam__txn_get(struct nam__txn *txn)
 }
 
 int
-nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
-	struct nam_record_get *gets, uint32_t count)
+nam__txn_get_came(struct nam__txn *txn)
 {
-	struct nam__txn *txn;
-	bool again;
-	int rc = 0;
+	int rc;
 
-	if (!count || count > NAM_RECORDS_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': %u records; a "
-			"transaction has 1 to %u", records->name, count, NAM_RECORDS_MAX);
-	txn = nam__txn_new(worker, records);
-	if (!txn)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < count && rc >= 0; i++) {
-		rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
-		txn->item_of[i] = (uint8_t)rc;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		begin(txn, &txn->items[i]);
+		txn->items[i].state = NAM__ITEM_CAME;
 	}
-	if (rc >= 0)
-		rc = nam__txn_get(txn); /* SUSPENDS */
-	for (uint32_t i = 0; i < count && !rc; i++)
-		answer(&txn->items[txn->item_of[i]], &gets[i]);
-	nam__txn_free(txn);
+	txn->attempts = 1;
+	rc = read_on(txn); /* SUSPENDS */
+	if (!rc)
+		rc = commit_for_others(txn); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
 	return rc;
 }

@@ -121,20 +121,36 @@ entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__pla
 	return !(sequence & 1) && get(&entry->sequence) == sequence;
 }
 
-bool
-nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
+static inline bool
+find(const struct nam__places *places, const struct nam__record_id *id,
 	struct nam__place *ret_place)
 {
-	struct entry *set;
+	struct entry *set = set_of(places, id);
 
-	if (!places)
-		return false;
-	set = set_of(places, id);
 	for (unsigned i = 0; i < WAYS; i++)
 		if (entry_read(way_of(set, id, i), id, ret_place) &&
 			!nam_gaddr_is_null(ret_place->head))
 			return true;
 	return false;
+}
+
+bool
+nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
+	struct nam__place *ret_place)
+{
+	return places && find(places, id, ret_place);
+}
+
+bool
+nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count, struct nam__place *ret_places)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < count && all; i++)
+		all = find(places, &ids[i], &ret_places[i]) &&
+			!nam_gaddr_is_null(ret_places[i].at);
+	return all;
 }
 
 static void

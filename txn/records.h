@@ -195,6 +195,30 @@ struct nam_record_get {
 NAM_FIBER_FN int nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
 	struct nam_record_get *gets, uint32_t count) NAM_MUST_CHECK;
 
+/* A transaction of those that nam_records_get_many() reads: the first two are the caller's. */
+struct nam_records_reading {
+	struct nam_record_get *gets;
+	uint32_t count;
+	int rc;				/* out: as of nam_records_get_all() */
+};
+
+/**
+ * nam_records_get_many -- read several transactions, each by itself, in a pipeline.
+ *
+ * @readings	`count` of them.  Each is of one moment, but one may be of a later moment than the
+ *		next, or an earlier one: they are as if fibers had called nam_records_get_all()
+ *
+ * Returns 0; or what the first transaction returned that was not read, if any.  Each has its own
+ * answer in `rc`, and what that means is as of nam_records_get_all().
+ *
+ * Suspends:	yes.
+ * Cost:	that of nam_records_get_all() for each; but those whose places are all cached share
+ *		a round trip, up to 32 records of them.  The quickest way to read several.
+ * Progress:	as nam_records_get_all().
+ */
+NAM_FIBER_FN int nam_records_get_many(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_reading *readings, uint32_t count) NAM_MUST_CHECK;
+
 struct nam_record_put {
 	const void *key;
 	uint32_t key_bytes;

@@ -29,6 +29,9 @@ void nam__places_free(struct nam__places *places);
 void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *id);
 bool nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
 	struct nam__place *ret_place);
+/* Each, with the address of a version; false: not all are known so well. */
+bool nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count, struct nam__place *ret_places);
 /* Note what is newer than what is known; in doubt nothing happens.  No lock, no wait. */
 void nam__places_note(struct nam__places *places, const struct nam__record_id *id,
 	const struct nam__place *place);
@@ -192,6 +195,8 @@ NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_vers
 
 /* get.c: read what was added; images and what is of no use any more are the caller's to free. */
 NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
+/* The same, once what places lead to has been READ into the images, in an operation under way. */
+NAM_FIBER_FN int nam__txn_get_came(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * put.c: nam_records_put_all(); what is to be there as soon as a version is seen is made when the
@@ -225,6 +230,9 @@ NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
  * 0: it is not; or a negative code.
  */
 NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
+/* FAST: whether one of these versions says of another's record that there is a newer one. */
+bool nam__versions_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
+	uint32_t count);
 /* Small, after its first round: ask for all, now that the timestamps are known. */
 NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Whether a record that was not in the index has been entered since: then it has a head. */

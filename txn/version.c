@@ -46,19 +46,13 @@ nam__version_stride(uint32_t bytes)
 	return nam_stride_is_of_nodes(stride) ? stride + step : stride;
 }
 
-static uint64_t
-image_hash(const struct nam_version *version, uint32_t length, struct nam_gaddr at)
+uint64_t
+nam__version_hash(const struct nam_version *version, uint32_t length, struct nam_gaddr at)
 {
 	const size_t from = offsetof(struct nam_version, timestamp);
 
 	return nam_mix64(nam_hash64((const uint8_t *)version + from, length - from) ^
 		nam_mix64(at.raw));
-}
-
-static uint32_t
-length_of(const struct nam_version *version)
-{
-	return nam__version_length(version->about_bytes, version->key_bytes, version->value_bytes);
 }
 
 /* A key's id is a hash already: 4 of its bytes are as good as 4 hashes. */
@@ -82,20 +76,5 @@ void
 nam__version_seal(struct nam_version *version, struct nam_gaddr at)
 {
 	version->current = version->timestamp;
-	version->hash = image_hash(version, length_of(version), at);
-}
-
-bool
-nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store)
-{
-	uint32_t bytes = nam__version_at_bytes(at);
-
-	/* Lengths first: they say how much the hash is of. */
-	if (bytes < sizeof(*version) || version->value_bytes > bytes ||
-		nam__version_bytes(length_of(version)) != bytes)
-		return false;
-	if (NAM_GUARD(VERSION_HASH) &&
-		version->hash != image_hash(version, length_of(version), at))
-		return false;
-	return version->store == store;
+	version->hash = nam__version_hash(version, nam__version_length_of(version), at);
 }

@@ -19,6 +19,7 @@
 #define FIBERS_MAX 6u
 #define KEYS_MAX 8u
 #define TOGETHER_MAX 6u
+#define SECOND_SESSIONS 1000u		/* beside those of fibers */
 #define WORDS_MAX 80u
 #define ROUNDS 24u
 #define MEMORY_BYTES (8u << 20)
@@ -184,12 +185,63 @@ locked(int rc)
 	       (explained(rc) || run.slowness > 1 || nam_sim_counted().stalls);
 }
 
+/* What a transaction has read of some records, which its session has in their places from first. */
+static void
+read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t first,
+	const struct nam_records_reading *reading)
+{
+	const struct player *player = self->player;
+
+	nam_sim_note("%u: get_all of %u: %s", self->number, reading->count,
+		nam_err_name(reading->rc));
+	if (reading->rc) {
+		if (reading->rc == -NAM_E_RESTART_DEAD)
+			run.restarts++;
+		else if (locked(reading->rc))
+			run.refused++;
+		else if (!nam_err_is(reading->rc, NAM_E_FABRIC) || !explained(reading->rc))
+			failed("get_all: %s, %s", nam_err_name(reading->rc),
+				nam_worker_diag(player->worker));
+		sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, now());
+		return;
+	}
+	run.reads++;
+	for (uint32_t i = 0; i < reading->count; i++) {
+		const struct nam_record_get *get = &reading->gets[i];
+		const uint64_t *words = self->words[first + i];
+		uint32_t key = picked[first + i];
+		uint64_t value = get->rc ? 0 : words[0];
+
+		if (get->timestamp > run.newest[key])
+			run.newest[key] = get->timestamp;
+		if (get->rc == -NAM_E_NOTFOUND && get->timestamp) {
+			deletion_add(&run.found, txn, key, get->timestamp, 0);
+			continue;
+		}
+		sim_txns_read(&run.txns, txn, key, value);
+		if (get->rc == -NAM_E_NOTFOUND)
+			continue;
+		if (get->rc || get->value_bytes != 8 * words_of(key, value))
+			failed("key %u: %s, %u bytes of %llu", key, nam_err_name(get->rc),
+				get->value_bytes, (unsigned long long)value);
+		for (uint32_t k = 1; k < get->value_bytes / 8; k++)
+			if (words[k] != value)
+				failed("key %u: a value that nobody has put: word %u is %llu, the "
+					"first %llu", key, k, (unsigned long long)words[k],
+					(unsigned long long)value);
+	}
+	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+}
+
+/* Some by two transactions at once, the second of which counts as a session of its own. */
 static void
 read_some(struct session *self, const uint32_t *picked, uint32_t count)
 {
 	struct player *player = self->player;
 	struct nam_record_get gets[TOGETHER_MAX];
-	uint32_t txn = sim_txns_begin(&run.txns, self->number, now());
+	struct nam_records_reading readings[2];
+	bool two = count > 1 && nam_sim_random() % 4 == 0;
+	uint32_t first = two ? 1 + (uint32_t)(nam_sim_random() % (count - 1)) : count, txns[2];
 	int rc;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -198,45 +250,23 @@ read_some(struct session *self, const uint32_t *picked, uint32_t count)
 			.key_bytes = (uint32_t)strlen(self->keys[i]),
 			.size = sizeof(self->words[i]) };
 	}
-	rc = nam_records_get_all(player->worker, player->records, gets, count);
+	readings[0] = (struct nam_records_reading){ .gets = gets, .count = first };
+	readings[1] = (struct nam_records_reading){ .gets = &gets[first], .count = count - first };
+	txns[0] = sim_txns_begin(&run.txns, self->number, now());
+	txns[1] = two ? sim_txns_begin(&run.txns, SECOND_SESSIONS + self->number, now()) : 0;
+	if (two)
+		rc = nam_records_get_many(player->worker, player->records, readings, 2);
+	else
+		rc = readings[0].rc = nam_records_get_all(player->worker, player->records, gets,
+			count);
 	if (nam_sim_ghost())
 		return;
-	nam_sim_note("%u: get_all of %u: %s", self->number, count, nam_err_name(rc));
-	if (rc) {
-		if (rc == -NAM_E_RESTART_DEAD)
-			run.restarts++;
-		else if (locked(rc))
-			run.refused++;
-		else if (!nam_err_is(rc, NAM_E_FABRIC) || !explained(rc))
-			failed("get_all: %s, %s", nam_err_name(rc),
-				nam_worker_diag(player->worker));
-		sim_txns_end(&run.txns, txn, SIM_TXN_ABORTED, 0, now());
-		return;
-	}
-	run.reads++;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t key = picked[i];
-		uint64_t value = gets[i].rc ? 0 : self->words[i][0];
-
-		if (gets[i].timestamp > run.newest[key])
-			run.newest[key] = gets[i].timestamp;
-		if (gets[i].rc == -NAM_E_NOTFOUND && gets[i].timestamp) {
-			deletion_add(&run.found, txn, key, gets[i].timestamp, 0);
-			continue;
-		}
-		sim_txns_read(&run.txns, txn, key, value);
-		if (gets[i].rc == -NAM_E_NOTFOUND)
-			continue;
-		if (gets[i].rc || gets[i].value_bytes != 8 * words_of(key, value))
-			failed("key %u: %s, %u bytes of %llu", key, nam_err_name(gets[i].rc),
-				gets[i].value_bytes, (unsigned long long)value);
-		for (uint32_t k = 1; k < gets[i].value_bytes / 8; k++)
-			if (self->words[i][k] != value)
-				failed("key %u: a value that nobody has put: word %u is %llu, the "
-					"first %llu", key, k, (unsigned long long)self->words[i][k],
-					(unsigned long long)value);
-	}
-	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
+	if (rc != (two && !readings[0].rc ? readings[1].rc : readings[0].rc))
+		failed("get_many: %s, where its transactions are %s and %s", nam_err_name(rc),
+			nam_err_name(readings[0].rc), nam_err_name(readings[1].rc));
+	read_ended(self, txns[0], picked, 0, &readings[0]);
+	if (two)
+		read_ended(self, txns[1], picked, first, &readings[1]);
 }
 
 static enum sim_txn_outcome

@@ -40,11 +40,11 @@ new_of(uint32_t i)
 	return nam_gaddr_make(2, 64 * (i + 1), 1).raw;
 }
 
-/* Ids of which one byte is the same, or not, for all. */
+/* Ids of which ten bits are the same, or not, for all. */
 static uint64_t
 id_of(uint32_t i, bool alike)
 {
-	return alike ? (uint64_t)(i + 1) << 8 | 7 : (uint64_t)(i + 1) * 0x0101;
+	return alike ? (uint64_t)(i + 1) << 10 | 7 : (uint64_t)(i + 1) * 0x0101;
 }
 
 static void
@@ -90,6 +90,20 @@ assert_asked(uint32_t i)
 	assert_int_equal(item->timestamp, NEW);
 }
 
+/* What is said of the same versions where there are no items. */
+static bool
+versions_ask(void)
+{
+	struct nam__record_id ids[NAM_RECORDS_MAX];
+	const struct nam_version *versions[NAM_RECORDS_MAX];
+
+	for (uint32_t i = 0; i < fixture->txn.count; i++) {
+		ids[i] = fixture->txn.items[i].id;
+		versions[i] = fixture->txn.items[i].image;
+	}
+	return nam__versions_ask(ids, versions, fixture->txn.count);
+}
+
 static int
 setup(void **state)
 {
@@ -127,6 +141,7 @@ fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 				name_sibling(1, it ? id_of(2, false) : 99 + (k << 24),
 					head_of(it ? 2 : 100 + k), new_of(it ? 2 : k));
 			}
+			assert_true(versions_ask());
 			assert_int_equal(nam__fractured(&fixture->txn), 1);
 			assert_asked(2);
 			assert_int_equal(fixture->txn.items[0].state, NAM__ITEM_HERE);
@@ -143,6 +158,7 @@ fractured__ids_that_begin_alike__EACH_ITS_OWN(void **state)
 	for (uint32_t missing = 1; missing < NAM_RECORDS_MAX; missing++) {
 		arrange(NAM_RECORDS_MAX, true);
 		name_sibling(0, id_of(missing, true), head_of(missing), new_of(missing));
+		assert_true(versions_ask());
 		assert_int_equal(nam__fractured(&fixture->txn), 1);
 		for (uint32_t i = 1; i < NAM_RECORDS_MAX; i++) {
 			if (i == missing)
@@ -172,6 +188,8 @@ fractured__siblings_as_new_or_of_other_records__NOTHING_TO_ASK(void **state)
 	arrange(3, false);
 	name_sibling(0, id_of(1, false), head_of(1), new_of(1));
 	name_sibling(1, id_of(0, false), head_of(0), new_of(0));
+	name_sibling(1, 99, head_of(99), new_of(99));
+	assert_false(versions_ask());
 	/* Another record whose id begins like this one's. */
 	name_sibling(0, id_of(2, false), head_of(9), new_of(9));
 	assert_int_equal(nam__fractured(&fixture->txn), 0);

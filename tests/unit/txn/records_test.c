@@ -314,6 +314,46 @@ get_all__some_absent_some_twice__EACH_ITS_ANSWER(void **state)
 	assert_true(numbers[0] == 5 && numbers[2] == 5 && numbers[3] == 0);
 }
 
+static struct nam_record_get
+get_of(const char *key, uint64_t *number)
+{
+	return (struct nam_record_get){ .key = key, .key_bytes = (uint32_t)strlen(key),
+		.size = sizeof(*number), .value = number };
+}
+
+static void
+get_many__of_all_sorts__EACH_ITS_ANSWER(void **state)
+{
+	uint64_t numbers[9] = { 0 };
+	struct nam_record_get gets[] = {
+		get_of("sort0", &numbers[0]), get_of("sort1", &numbers[1]),
+		get_of("sort2", &numbers[2]), get_of("sort3", &numbers[3]),
+		get_of("sort0", &numbers[4]), get_of("sort0", &numbers[5]),
+		get_of("nowhere", &numbers[6]), get_of("sort3", &numbers[7]),
+		get_of("", &numbers[8]),
+	};
+	struct nam_records_reading readings[] = {
+		{ &gets[0], 2, 7 }, { &gets[2], 2, 7 }, { &gets[4], 2, 7 }, { &gets[6], 2, 7 },
+		{ &gets[0], 0, 7 }, { &gets[0], NAM_RECORDS_MAX + 1, 7 }, { &gets[8], 1, 7 },
+		{ &gets[0], UINT32_MAX, 7 }, { &gets[0], 1, 7 },
+	};
+
+	(void)state;
+	put_numbers(&me, mine, "sort", 4, 5);
+	assert_true(get_numbers(&me, mine, "sort", 4) == 5);
+	/* Some by addresses that are stale, some by such as are not. */
+	put_numbers(&other, others, "sort", 3, 6);
+	assert_int_equal(nam_records_get_many(me.worker, mine, readings, 9), -NAM_E_LIMIT);
+	for (unsigned i = 0; i < 9; i++)
+		assert_int_equal(readings[i].rc, i < 4 || i == 8 ? 0 : -NAM_E_LIMIT);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(gets[i].rc, i == 6 ? -NAM_E_NOTFOUND : 0);
+		assert_true(numbers[i] == (i == 6 ? 0 : i == 3 || i == 7 ? 5 : 6));
+	}
+	assert_int_equal(nam_records_get_many(me.worker, mine, readings, 4), 0);
+	assert_int_equal(nam_records_get_many(me.worker, mine, readings, 0), 0);
+}
+
 static void
 put_all__without_a_value__DELETED(void **state)
 {
@@ -411,6 +451,35 @@ get_all__warm__ONE_ROUND_TRIP_WHATEVER_THE_SIZE(void **state)
 		assert_int_equal(cost.round_trips, 1);
 		assert_int_equal(cost.work_requests, count);
 	}
+}
+
+/* Of 4 records each, of which 32 go together. */
+static void
+get_many__warm__ROUND_TRIPS_SHARED(void **state)
+{
+	struct nam_op_counters before, cost;
+	uint64_t numbers[40];
+	struct nam_record_get gets[40];
+	struct nam_records_reading readings[10];
+	char keys[40][32];
+
+	(void)state;
+	if (!star)
+		return;
+	for (uint32_t i = 0; i < 40; i++) {
+		(void)snprintf(keys[i], sizeof(keys[i]), "share%u", i % 16);
+		gets[i] = get_of(keys[i], &numbers[i]);
+		readings[i / 4] = (struct nam_records_reading){ &gets[i / 4 * 4], 4, 7 };
+	}
+	put_numbers(&me, mine, "share", 16, 9);
+	before = *nam_worker_counters(me.worker, NAM_OP_GET_ALL);
+	assert_int_equal(nam_records_get_many(me.worker, mine, readings, 10), 0);
+	cost = spent(NAM_OP_GET_ALL, &before);
+	assert_int_equal(cost.ops, 10);
+	assert_int_equal(cost.round_trips, 2);
+	assert_int_equal(cost.work_requests, 40);
+	for (uint32_t i = 0; i < 40; i++)
+		assert_true(!readings[i / 4].rc && !gets[i].rc && numbers[i] == 9);
 }
 
 static void
@@ -513,10 +582,12 @@ main(void)
 		cmocka_unit_test(put_all__of_as_many_as_there_may_be__ALL_THERE),
 		cmocka_unit_test(timestamps__EVER_LATER),
 		cmocka_unit_test(get_all__some_absent_some_twice__EACH_ITS_ANSWER),
+		cmocka_unit_test(get_many__of_all_sorts__EACH_ITS_ANSWER),
 		cmocka_unit_test(put_all__without_a_value__DELETED),
 		cmocka_unit_test(values__of_any_size__COME_BACK),
 		cmocka_unit_test(requests__that_make_no_sense__REFUSED),
 		cmocka_unit_test(get_all__warm__ONE_ROUND_TRIP_WHATEVER_THE_SIZE),
+		cmocka_unit_test(get_many__warm__ROUND_TRIPS_SHARED),
 		cmocka_unit_test(put_all__warm__TWO_ROUND_TRIPS),
 		cmocka_unit_test(stat__COUNTS_WHAT_THERE_IS),
 		cmocka_unit_test(drop__EVERYTHING_IS_GIVEN_BACK),

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get_all.c -- nam_records_get_all(), nam_records_get_many(): where all is as the cache says, in
+ * one go; else by items.
+ *
+ * With warm addresses, and nobody writing just then, a transaction is one round trip: READ all
+ * versions, see that each is the one that the cache speaks of and the latest, and that none names
+ * a newer one of another.  That takes neither items nor states, so it is done without them.  What
+ * is not so is done by items (get.c), from the beginning, or with what has come.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "txn_internal.h"
+
+#define WARM_RECORDS_MAX NAM_RECORDS_MAX	/* that are READ together, */
+#define WARM_BYTES_MAX 65536u			/* and the bytes of their versions */
+#define COLD 1					/* a result: nothing was done yet */
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* NULL: there is none. */
+static inline void
+answer(const struct nam_version *version, struct nam_record_get *get)
+{
+	get->value_bytes = 0;
+	get->timestamp = 0;
+	get->rc = -NAM_E_NOTFOUND;
+	if (!version)
+		return;
+	get->timestamp = version->timestamp;
+	if (version->deleted)
+		return;
+	get->value_bytes = version->value_bytes;
+	get->rc = version->value_bytes > get->size ? -NAM_E_LIMIT : 0;
+	if (!get->rc && version->value_bytes)
+		memcpy(get->value, nam__version_value(version), version->value_bytes);
+}
+
+static void
+answer_items(const struct nam__txn *txn, struct nam_record_get *gets, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam__item *item = &txn->items[txn->item_of[i]];
+
+		answer(item->state == NAM__ITEM_HERE ? item->image : NULL, &gets[i]);
+	}
+}
+
+/* ---- as the cache says ----------------------------------------------------------------------- */
+
+/* A transaction, and which of the records are its. */
+struct part {
+	struct nam_records_reading *reading;
+	uint32_t first;
+	bool warm;			/* the cache knows where they all are */
+};
+
+/* Transactions whose versions are READ together. */
+struct warm {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	uint32_t parts_count;
+	uint32_t count;			/* of records */
+	uint32_t bytes;			/* of all versions */
+	uint8_t *buffer;		/* one behind the other */
+	struct part parts[WARM_RECORDS_MAX];
+	struct nam__record_id ids[WARM_RECORDS_MAX];
+	struct nam__place places[WARM_RECORDS_MAX];
+	const struct nam_version *versions[WARM_RECORDS_MAX];
+};
+
+/* False: a key that is none, or one twice, which is to be READ once. */
+static bool
+part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
+{
+	struct nam__record_id *ids = &warm->ids[warm->count];
+	bool again = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (!gets[i].key_bytes || gets[i].key_bytes > NAM_RECORD_KEY_BYTES_MAX)
+			return false;
+		ids[i] = nam__record_id(gets[i].key, gets[i].key_bytes);
+		nam__places_prefetch(warm->records->places, &ids[i]);
+		for (uint32_t k = 0; k < i; k++)
+			again |= ids[k].word[0] == ids[i].word[0];
+	}
+	return !again;
+}
+
+/* So many of the transactions as go together; those that do not go at all are no parts. */
+static uint32_t
+warm_take(struct warm *warm, struct nam_records_reading *readings, uint32_t count)
+{
+	uint32_t taken = 0;
+
+	warm->parts_count = warm->count = 0;
+	for (; taken < count && readings[taken].count <= WARM_RECORDS_MAX - warm->count; taken++) {
+		struct nam_records_reading *reading = &readings[taken];
+
+		reading->rc = COLD;
+		if (!reading->count || !part_ids(warm, reading->gets, reading->count))
+			continue;
+		warm->parts[warm->parts_count++] = (struct part){ reading, warm->count, false };
+		warm->count += reading->count;
+	}
+	return taken;
+}
+
+/* Where they are; false: of none that is known, or of too many bytes, or there is no memory. */
+static bool
+warm_find(struct warm *warm)
+{
+	warm->bytes = 0;
+	for (uint32_t p = 0; p < warm->parts_count; p++) {
+		struct part *part = &warm->parts[p];
+		uint32_t count = part->reading->count;
+
+		part->warm = nam__places_find_all(warm->records->places, &warm->ids[part->first],
+			count, &warm->places[part->first]);
+		for (uint32_t i = part->first; part->warm && i < part->first + count; i++)
+			warm->bytes += nam__version_at_bytes(warm->places[i].at);
+	}
+	if (!warm->bytes || warm->bytes > WARM_BYTES_MAX)
+		return false;
+	warm->buffer = nam_buffer_take(warm->worker, warm->bytes);
+	return warm->buffer;
+}
+
+NAM_FIBER_FN static int
+warm_read(struct warm *warm)
+{
+	struct nam__read reads[WARM_RECORDS_MAX];
+	uint8_t *to = warm->buffer;
+	uint32_t count = 0;
+
+	for (uint32_t p = 0; p < warm->parts_count; p++) {
+		const struct part *part = &warm->parts[p];
+		uint32_t end = part->warm ? part->first + part->reading->count : 0;
+
+		for (uint32_t i = part->first; i < end; i++) {
+			struct nam_gaddr at = warm->places[i].at;
+			uint32_t bytes = nam__version_at_bytes(at);
+
+			reads[count++] = (struct nam__read){ at, to, bytes };
+			warm->versions[i] = (const struct nam_version *)(const void *)to;
+			to += bytes;
+		}
+		warm->worker->current->counters->ops += part->warm;
+	}
+	nam_race_point("records.read");
+	return nam__reads_await(warm->worker, reads, count); /* SUSPENDS */
+}
+
+/* Whether every version is the one that the cache speaks of, and none asks for a newer one. */
+static bool
+part_is_right(const struct warm *warm, const struct part *part)
+{
+	const struct nam_record_get *gets = part->reading->gets;
+	const struct nam__place *places = &warm->places[part->first];
+	const struct nam_version *const *versions = &warm->versions[part->first];
+	uint32_t count = part->reading->count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam__version_wanted wanted = { places[i].at, warm->records->store,
+			places[i].head.raw, places[i].timestamp, true };
+
+		if (nam__version_doubt(versions[i], &wanted) != NAM_RESTART_CAUSES_COUNT ||
+			!nam__version_key_is(versions[i], gets[i].key, gets[i].key_bytes))
+			return false;
+	}
+	return !nam__versions_ask(&warm->ids[part->first], versions, count);
+}
+
+/* Each was the latest some time during this operation. */
+static void
+part_answer(struct warm *warm, const struct part *part)
+{
+	uint64_t epoch = warm->worker->current->epoch, latest = 0;
+
+	for (uint32_t i = 0; i < part->reading->count; i++) {
+		const struct nam_version *version = warm->versions[part->first + i];
+		struct nam__place *place = &warm->places[part->first + i];
+		bool noted = place->epoch >= epoch && place->timestamp;
+
+		latest = version->timestamp > latest ? version->timestamp : latest;
+		answer(version, &part->reading->gets[i]);
+		if (noted)
+			continue;
+		place->timestamp = version->timestamp;
+		place->epoch = epoch;
+		nam__places_note(warm->records->places, &warm->ids[part->first + i], place);
+	}
+	nam__timestamp_seen(warm->records->client, latest);
+}
+
+/* What has come to the items of a transaction, whose reading goes on from there. */
+static int
+part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn)
+{
+	const struct nam_record_get *gets = part->reading->gets;
+
+	for (uint32_t i = 0; i < part->reading->count; i++) {
+		const struct nam__place *place = &warm->places[part->first + i];
+		uint32_t bytes = nam__version_at_bytes(place->at);
+		struct nam__item *item;
+		bool again;
+		int rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
+
+		if (rc < 0)
+			return rc;
+		txn->item_of[i] = (uint8_t)rc;
+		item = &txn->items[rc];
+		item->place = *place;
+		item->head = place->head;
+		rc = nam__item_room(txn, item, bytes);
+		if (rc)
+			return rc;
+		memcpy(item->image, warm->versions[part->first + i], bytes);
+	}
+	return 0;
+}
+
+NAM_FIBER_FN static __attribute__((noinline)) int
+part_go_on(const struct warm *warm, const struct part *part)
+{
+	struct nam__txn *txn = nam__txn_new(warm->worker, warm->records);
+	int rc;
+
+	if (!txn)
+		return -ENOMEM;
+	rc = part_move(warm, part, txn);
+	if (!rc)
+		rc = nam__txn_get_came(txn); /* SUSPENDS */
+	if (!rc)
+		answer_items(txn, part->reading->gets, part->reading->count);
+	nam__txn_free(txn);
+	return rc;
+}
+
+NAM_FIBER_FN static void
+warm_operation(struct warm *warm)
+{
+	int rc;
+
+	nam__op_resume(warm->worker, NAM_OP_GET_ALL);
+	rc = warm_read(warm); /* SUSPENDS */
+	for (uint32_t p = 0; p < warm->parts_count; p++) {
+		const struct part *part = &warm->parts[p];
+
+		if (!part->warm)
+			continue;
+		part->reading->rc = rc;
+		if (rc)
+			continue;
+		if (__builtin_expect(part_is_right(warm, part), 1))
+			part_answer(warm, part);
+		else
+			part->reading->rc = part_go_on(warm, part); /* SUSPENDS */
+	}
+	nam__op_end(warm->worker);
+}
+
+/* As many as it takes on of some transactions; those that it could not do are COLD then. */
+NAM_FIBER_FN static uint32_t
+warm_get(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_reading *readings, uint32_t count)
+{
+	struct warm warm;
+	uint32_t taken;
+
+	warm.worker = worker;
+	warm.records = records;
+	taken = warm_take(&warm, readings, count);
+	if (!warm.parts_count)
+		return taken;
+	/* What is known of places is on its way from memory: see to other tasks' requests first. */
+	if (worker->tasks_alive > 1)
+		nam__poll(worker);
+	if (!warm_find(&warm))
+		return taken;
+	warm_operation(&warm); /* SUSPENDS */
+	nam_buffer_give(worker, warm.buffer, warm.bytes);
+	return taken;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+items_get(struct nam_worker *worker, struct nam_records *records, struct nam_record_get *gets,
+	uint32_t count)
+{
+	struct nam__txn *txn;
+	bool again;
+	int rc = 0;
+
+	if (!count || count > NAM_RECORDS_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': %u records; a "
+			"transaction has 1 to %u", records->name, count, NAM_RECORDS_MAX);
+	txn = nam__txn_new(worker, records);
+	if (!txn)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count && rc >= 0; i++) {
+		rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
+		txn->item_of[i] = (uint8_t)rc;
+	}
+	if (rc >= 0)
+		rc = nam__txn_get(txn); /* SUSPENDS */
+	if (!rc)
+		answer_items(txn, gets, count);
+	nam__txn_free(txn);
+	return rc;
+}
+
+/* Some of them: how many. */
+NAM_FIBER_FN static uint32_t
+get_some(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_reading *readings, uint32_t count)
+{
+	uint32_t done = 0;
+
+	if (records->star && records->places)
+		done = warm_get(worker, records, readings, count); /* SUSPENDS */
+	if (!done) {
+		readings[0].rc = COLD;
+		done = 1;
+	}
+	for (uint32_t i = 0; i < done; i++)
+		if (readings[i].rc == COLD)
+			readings[i].rc = items_get(worker, records, readings[i].gets,
+				readings[i].count); /* SUSPENDS */
+	return done;
+}
+
+int
+nam_records_get_many(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_reading *readings, uint32_t count)
+{
+	uint32_t done = 0;
+	int rc = 0;
+
+	while (done < count)
+		done += get_some(worker, records, &readings[done], count - done); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = readings[i].rc;
+	return rc;
+}
+
+int
+nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
+	struct nam_record_get *gets, uint32_t count)
+{
+	struct nam_records_reading reading = { .gets = gets, .count = count };
+
+	(void)get_some(worker, records, &reading, 1); /* SUSPENDS */
+	return reading.rc;
+}
