@@ -145,12 +145,20 @@ prepare(struct requests_part *part, void *arg)
 		room->bytes = value_fill(&part->bench->options, room->number, room->value);
 }
 
+static size_t
+room_bytes(const struct requests_options *options)
+{
+	(void)options;
+	return sizeof(struct room);
+}
+
 NAM_FIBER_FN static int
-ask(struct requests_part *part, void *arg)
+ask(struct requests_part *part, void *arg, uint32_t count)
 {
 	struct nam_worker *worker = part->member->worker;
 	struct room *room = arg;
 
+	(void)count;
 	if (room->get)
 		return nam_kv_get(worker, part->kv, room->key, KEY_BYTES, room->value,
 			sizeof(room->value), &room->bytes); /* SUSPENDS */
@@ -198,7 +206,7 @@ kv_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "kv",
-		.room_bytes = sizeof(struct room),
+		.room_bytes = room_bytes,
 		.begin = begin,
 		.end = end,
 		.prepare = prepare,

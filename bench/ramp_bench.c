@@ -20,6 +20,7 @@
 #define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
 #define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
 #define CACHE_BYTES_MIN (1u << 20)
+#define VALUE_STEP 0x9e3779b97f4a7c15ull	/* from one word of a value to the next; odd */
 #define LOADS 16u			/* records of a transaction that loads */
 
 struct room {
@@ -29,7 +30,7 @@ struct room {
 	uint64_t keys[NAM_RECORDS_MAX];
 	struct nam_record_get gets[NAM_RECORDS_MAX];
 	struct nam_record_put puts[NAM_RECORDS_MAX];
-	uint64_t words[NAM_RECORDS_MAX * BENCH_RAMP_VALUE_BYTES_MAX / 8];	/* values */
+	uint64_t words[];		/* values */
 };
 
 /* ---- transactions -------------------------------------------------------------------------- */
@@ -62,49 +63,64 @@ key_of(uint64_t number)
 	return nam_rng_next(&rng);
 }
 
+static inline size_t
+value_room(const struct requests_options *o)
+{
+	return (o->value_bytes + 7) / 8 * 8;
+}
+
+/* Of that many records. */
+static struct room *
+room_new(const struct requests *bench, uint32_t records)
+{
+	return calloc(1, sizeof(struct room) + records * value_room(&bench->options));
+}
+
+static size_t
+room_bytes(const struct requests_options *options)
+{
+	return sizeof(struct room) + options->transaction_size * value_room(options);
+}
+
 static uint8_t *
 value_at(const struct requests *bench, struct room *room, uint32_t i)
 {
-	return (uint8_t *)room->words + (size_t)i * ((bench->options.value_bytes + 7) / 8 * 8);
+	return (uint8_t *)room->words + i * value_room(&bench->options);
 }
 
-/* What follows in a value from its first word, the transaction's number, and the record's. */
-static inline struct nam_rng
-value_words(uint64_t seed, uint64_t number)
+/* What follows in a value its first word, the transaction's number: a sequence of its own. */
+static inline uint64_t
+value_word(uint64_t seed, uint64_t number)
 {
-	return nam_rng_seed(seed ^ number << 32);
+	struct nam_rng rng = nam_rng_seed(seed ^ number << 32);
+
+	return nam_rng_next(&rng);
 }
 
 static void
 value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 {
-	struct nam_rng rng = value_words(seed, number);
+	uint64_t word = value_word(seed, number);
 	uint32_t at = sizeof(seed);
-	uint64_t word;
 
 	memcpy(value, &seed, sizeof(seed));
-	for (; at + 8 <= bytes; at += 8) {
-		word = nam_rng_next(&rng);
+	for (; at + 8 <= bytes; at += 8, word += VALUE_STEP)
 		memcpy(value + at, &word, 8);
-	}
-	word = nam_rng_next(&rng);
 	if (at < bytes)
 		memcpy(value + at, &word, bytes - at);
 }
 
 /* Whether it is what value_fill() made, as far as its first word says who did. */
-static bool
+static inline bool
 value_is_whole(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 {
-	struct nam_rng rng = value_words(seed, number);
+	uint64_t word = value_word(seed, number), is, wrong = 0;
 	uint32_t at = sizeof(seed);
-	uint64_t word, wrong = 0;
 
-	for (; at + 8 <= bytes; at += 8) {
-		memcpy(&word, value + at, 8);
-		wrong |= word ^ nam_rng_next(&rng);
+	for (; at + 8 <= bytes; at += 8, word += VALUE_STEP) {
+		memcpy(&is, value + at, 8);
+		wrong |= is ^ word;
 	}
-	word = nam_rng_next(&rng);
 	return !wrong && (at == bytes || memcmp(value + at, &word, bytes - at) == 0);
 }
 
@@ -164,7 +180,7 @@ warm_main(struct crew_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	struct requests_part *part = &bench->parts[member->number];
-	struct room *room = calloc(1, sizeof(*room));
+	struct room *room = room_new(bench, NAM_RECORDS_MAX);
 	int rc = room ? 0 : -ENOMEM;
 
 	for (uint64_t i = 0; i < bench->options.keys && !rc && !bench_signal; i += room->count) {
@@ -197,7 +213,7 @@ load_main(struct crew_member *member, void *arg)
 	struct requests *bench = arg;
 	struct requests_part *part = &bench->parts[member->number];
 	const struct requests_options *o = &bench->options;
-	struct room *room = calloc(1, sizeof(*room));
+	struct room *room = room_new(bench, LOADS);
 	int rc = room ? nam_records_open(member->worker, bench->name, cache_bytes(o),
 		&part->records) : -ENOMEM; /* SUSPENDS */
 
@@ -266,15 +282,45 @@ prepare(struct requests_part *part, void *arg)
 }
 
 NAM_FIBER_FN static int
-ask(struct requests_part *part, void *arg)
+put(struct requests_part *part, struct room *room)
 {
-	struct nam_worker *worker = part->member->worker;
+	return nam_records_put_all(part->member->worker, part->records, room->puts, room->count,
+		NULL); /* SUSPENDS */
+}
+
+/* Those that write, one by one; and then those that read, at once. */
+NAM_FIBER_FN static int
+ask_many(struct requests_part *part, uint8_t *rooms, uint32_t count)
+{
+	size_t bytes = room_bytes(&part->bench->options);
+	struct nam_records_reading readings[BENCH_RAMP_BATCH_MAX];
+	uint32_t readings_count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct room *room = (struct room *)(void *)(rooms + i * bytes);
+
+		if (room->seed)
+			rc = put(part, room); /* SUSPENDS */
+		else
+			readings[readings_count++] = (struct nam_records_reading){ room->gets,
+				room->count, 0 };
+	}
+	return rc ? rc : nam_records_get_many(part->member->worker, part->records, readings,
+		readings_count); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+ask(struct requests_part *part, void *arg, uint32_t count)
+{
 	struct room *room = arg;
 
+	if (part->bench->options.batch > 1)
+		return ask_many(part, arg, count); /* SUSPENDS */
 	if (room->seed)
-		return nam_records_put_all(worker, part->records, room->puts, room->count,
-			NULL); /* SUSPENDS */
-	return nam_records_get_all(worker, part->records, room->gets, room->count); /* SUSPENDS */
+		return put(part, room); /* SUSPENDS */
+	return nam_records_get_all(part->member->worker, part->records, room->gets,
+		room->count); /* SUSPENDS */
 }
 
 /* Transactions that wrote while others read have such numbers, and who loaded has others. */
@@ -284,62 +330,90 @@ is_drawn(uint64_t seed)
 	return seed >> 63;
 }
 
-/* Whether transaction `seed` wrote that record. */
+/* Whether transaction `seed`, which wrote while others read, wrote that record. */
 static bool
 wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 {
 	uint64_t numbers[NAM_RECORDS_MAX];
-	uint32_t count;
+	uint32_t count = numbers_draw(bench, seed, numbers);
 
-	if (!is_drawn(seed))
-		return load_seed(number) == seed;
-	count = numbers_draw(bench, seed, numbers);
 	for (uint32_t i = 0; i < count; i++)
 		if (numbers[i] == number)
 			return true;
 	return false;
 }
 
-/* The number of the transaction that wrote what was read; 0 if nothing was. */
-static uint64_t
-check_value(struct requests *bench, struct room *room, uint32_t i)
+/* What was read of a record of a transaction: who wrote it, and whether that is what he wrote. */
+static inline bool
+value_is_right(const struct requests *bench, const struct room *room, uint32_t i,
+	uint64_t *ret_seed)
 {
 	const struct nam_record_get *get = &room->gets[i];
-	uint64_t seed;
+	uint64_t number = room->numbers[i], seed;
 
-	if (get->rc) {
+	if (get->rc || get->value_bytes != bench->options.value_bytes)
+		return false;
+	memcpy(&seed, get->value, sizeof(seed));
+	*ret_seed = seed;
+	return value_is_whole(get->value, get->value_bytes, seed, number) &&
+		(is_drawn(seed) ? wrote(bench, seed, number) : load_seed(number) == seed);
+}
+
+static void
+complain(struct requests *bench, const struct room *room, uint32_t i)
+{
+	const struct nam_record_get *get = &room->gets[i];
+
+	if (get->rc)
 		findings_missing(&bench->findings, 1, "record %" PRIu64 " is not there: %s",
 			room->numbers[i], nam_err_text(get->rc));
-		return 0;
-	}
-	memcpy(&seed, get->value, sizeof(seed));
-	if (get->value_bytes != bench->options.value_bytes ||
-		!value_is_whole(get->value, get->value_bytes, seed, room->numbers[i]) ||
-		!wrote(bench, seed, room->numbers[i]))
+	else
 		findings_wrong(&bench->findings, "record %" PRIu64 " has a value of %u bytes that "
 			"no transaction wrote", room->numbers[i], get->value_bytes);
-	return seed;
+}
+
+/* Whether a record is older than transaction seeds[i], which wrote that one, too. */
+static bool
+is_ahead_of_any(const struct requests *bench, const struct room *room, const uint64_t *seeds,
+	uint32_t i)
+{
+	for (uint32_t k = 0; k < room->count; k++)
+		if (room->gets[k].timestamp < room->gets[i].timestamp &&
+			(is_drawn(seeds[i]) ? wrote(bench, seeds[i], room->numbers[k]) :
+			load_seed(room->numbers[k]) == seeds[i]))
+			return true;
+	return false;
 }
 
 /*
- * Whether a record is older than transaction `seed`, which record i is of and which wrote that one,
- * too.  Which of two is older nobody can predict, so of what was loaded that is no branch.
+ * The same, quickly, where all is as it was loaded, so that seeds say who wrote what: of two that
+ * one transaction wrote neither is older.
  */
 static bool
-is_ahead(const struct requests *bench, const struct room *room, uint64_t seed, uint32_t i)
+is_half_loaded(const struct room *room, const uint64_t *seeds)
 {
-	uint64_t timestamp = room->gets[i].timestamp;
-	bool ahead = false;
+	bool half = false;
 
-	for (uint32_t k = 0; k < room->count; k++) {
-		bool older = room->gets[k].timestamp < timestamp;
+	for (uint32_t i = 1; i < room->count; i++)
+		for (uint32_t k = 0; k < i; k++)
+			half |= (seeds[i] == seeds[k]) &
+				(room->gets[i].timestamp != room->gets[k].timestamp);
+	return half;
+}
 
-		if (is_drawn(seed))
-			ahead |= older && wrote(bench, seed, room->numbers[k]);
-		else
-			ahead |= older & (load_seed(room->numbers[k]) == seed);
-	}
-	return ahead;
+static bool
+is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < room->count; i++)
+		all |= seeds[i];
+	if (!is_drawn(all))
+		return is_half_loaded(room, seeds);
+	for (uint32_t i = 0; i < room->count; i++)
+		if (is_ahead_of_any(bench, room, seeds, i))
+			return true;
+	return false;
 }
 
 static void
@@ -348,16 +422,20 @@ check(struct requests_part *part, void *arg)
 	struct requests *bench = part->bench;
 	struct room *room = arg;
 	uint64_t seeds[NAM_RECORDS_MAX];
-	bool fractured = false;
+	bool right = true;
 
 	if (room->seed)
 		return;
-	for (uint32_t i = 0; i < room->count; i++)
-		seeds[i] = check_value(bench, room, i);
-	for (uint32_t i = 0; i < room->count && seeds[i]; i++)
-		fractured |= is_ahead(bench, room, seeds[i], i);
-	part->fractured += fractured;
-	if (fractured && bench->options.algorithm != NAM_RAMP_NONE)
+	for (uint32_t i = 0; i < room->count; i++) {
+		if (__builtin_expect(value_is_right(bench, room, i, &seeds[i]), 1))
+			continue;
+		complain(bench, room, i);
+		right = false;
+	}
+	if (!right || !is_half(bench, room, seeds))
+		return;
+	part->fractured++;
+	if (bench->options.algorithm != NAM_RAMP_NONE)
 		findings_wrong(&bench->findings, "half of a transaction was read, with record %"
 			PRIu64, room->numbers[0]);
 }
@@ -403,7 +481,7 @@ ramp_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "ramp",
-		.room_bytes = sizeof(struct room),
+		.room_bytes = room_bytes,
 		.begin = begin,
 		.end = end,
 		.prepare = prepare,

@@ -66,39 +66,54 @@ requests_failed(struct requests_part *part, int rc, const char *what)
 	part->bench->findings.fatal = rc;
 }
 
+/* A call: some requests, whose time is that of all; false: it failed. */
+NAM_FIBER_FN static bool
+call(struct requests_part *part, uint8_t *rooms, size_t room_bytes, uint64_t *began)
+{
+	const struct requests_kind *kind = part->bench->kind;
+	uint32_t count = part->bench->options.batch;
+	int rc;
+
+	count = count < part->remaining ? count : (uint32_t)part->remaining;
+	part->remaining -= count;
+	for (uint32_t i = 0; i < count; i++) {
+		part->number++;
+		kind->prepare(part, rooms + i * room_bytes);
+	}
+	rc = kind->ask(part, rooms, count); /* SUSPENDS */
+	if (rc) {
+		requests_failed(part, rc, "a request");
+		return false;
+	}
+	part->ended = ticks_now();
+	histogram_record_many(&part->latency, part->ended - *began, count);
+	*began = part->ended;
+	for (uint32_t i = 0; i < count; i++)
+		kind->check(part, rooms + i * room_bytes);
+	part->done += count;
+	return true;
+}
+
 static void
 fiber_main(void *arg)
 {
 	struct requests_part *part = arg;
 	struct requests *bench = part->bench;
-	void *room = calloc(1, bench->kind->room_bytes);
+	size_t room_bytes = bench->kind->room_bytes(&bench->options);
+	uint8_t *rooms = calloc(bench->options.batch, room_bytes);
+	uint64_t began = ticks_now();
 
-	if (!room) {
+	if (!rooms) {
 		findings_failed(&bench->findings, -ENOMEM, "starting a fiber", "");
 		bench->findings.fatal = -ENOMEM;
 		return;
 	}
-	/* What the time is, as far as the end of the last request says: the clock is not free. */
+	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
 	while (part->remaining && part->ended < part->deadline && !bench_signal &&
-		!bench->findings.fatal) {
-		uint64_t began;
-		int rc;
-
-		part->remaining--;
-		part->number++;
-		bench->kind->prepare(part, room);
-		began = ticks_now();
-		rc = bench->kind->ask(part, room); /* SUSPENDS */
-		if (rc) {
-			requests_failed(part, rc, "a request");
+		!bench->findings.fatal)
+		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
 			break;
-		}
-		part->ended = ticks_now();
-		histogram_record(&part->latency, part->ended - began);
-		bench->kind->check(part, room);
-		part->done++;
-	}
-	free(room);
+	free(rooms);
 }
 
 static void
@@ -231,6 +246,7 @@ report(const struct requests *bench)
 	report_number(object, "clients", o->clients);
 	report_number(object, "threads", o->threads);
 	report_number(object, "fibers", o->fibers);
+	report_number(object, "batch", o->batch);
 	report_number(object, "memservers", nam_client_servers(bench->client));
 	report_number(object, "ops", (double)bench->ops);
 	report_number(object, "seconds", bench->seconds);

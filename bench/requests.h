@@ -18,12 +18,14 @@ struct requests_part;
 /* What is asked. */
 struct requests_kind {
 	const char *name;		/* the subcommand */
-	size_t room_bytes;		/* of a fiber's request and reply: what `room` is */
+	/* Of a request and its reply: what `room` is.  A multiple of 8. */
+	size_t (*room_bytes)(const struct requests_options *options);
 	int (*begin)(struct requests *bench);	/* an exit code; complains itself; or NULL */
 	void (*end)(struct requests *bench);	/* or NULL */
 	/* Before the time is taken, a request; and afterwards. */
 	void (*prepare)(struct requests_part *part, void *room);
-	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *room);
+	/* @rooms: `count` of them, which is 1 without --batch. */
+	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *rooms, uint32_t count);
 	void (*check)(struct requests_part *part, void *room);
 	void (*print)(const struct requests *bench);	/* a line about it */
 	void (*json)(const struct requests *bench, cJSON *object);

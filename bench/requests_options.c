@@ -100,6 +100,8 @@ static const char ramp_help[] =
 	"                      by those; message: both by SEND.  small, hybrid, none and 2pl\n"
 	"                      go by plus and message\n"
 	"  --transaction-size N  records, 1 to 32 (default 4)\n"
+	"  --batch N           transactions of a call, 1 to 64: those that read by one\n"
+	"                      nam_records_get_many() (default 1: nam_records_get_all())\n"
 	"  --read-ratio P      of transactions that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the records: uniform (default) or zipfian, with a parameter of\n"
 	"                      0.99\n"
@@ -118,7 +120,7 @@ enum {
 	OPT_MEMSERVERS, OPT_RPC_THREADS, OPT_SEED, OPT_JSON, OPT_QUIET, OPT_HELP,
 	OPT_GET_PERCENT, OPT_DISTRIBUTION, OPT_VALUE_BYTES, OPT_KEYS, OPT_PARTITIONS,
 	OPT_ALGORITHM, OPT_RAMP_CARRIER, OPT_TRANSACTION_SIZE, OPT_READ_RATIO,
-	OPT_RAMP_VALUE_BYTES,
+	OPT_RAMP_VALUE_BYTES, OPT_BATCH,
 };
 
 #define CARRIER_OPTIONS                                                                             \
@@ -163,6 +165,7 @@ static const struct option ramp_known[] = {
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
 	{ "carrier", required_argument, NULL, OPT_RAMP_CARRIER },
 	{ "transaction-size", required_argument, NULL, OPT_TRANSACTION_SIZE },
+	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "read-ratio", required_argument, NULL, OPT_READ_RATIO },
 	{ "distribution", required_argument, NULL, OPT_DISTRIBUTION },
 	{ "value-bytes", required_argument, NULL, OPT_RAMP_VALUE_BYTES },
@@ -247,6 +250,8 @@ take_ramp(struct requests_options *o, int option, const char *value)
 	case OPT_TRANSACTION_SIZE:
 		return option_count32("--transaction-size", value, 1, NAM_RECORDS_MAX,
 			&o->transaction_size);
+	case OPT_BATCH:
+		return option_count32("--batch", value, 1, BENCH_RAMP_BATCH_MAX, &o->batch);
 	case OPT_READ_RATIO:
 		return option_number("--read-ratio", value, 0, 100, &o->get_percent);
 	default:
@@ -395,7 +400,7 @@ requests_options_parse(const char *subcommand, int argc, char **argv,
 	struct requests_options options = {
 		.subcommand = subcommand, .bytes = 32, .reply_bytes = 32, .threads = 1,
 		.fibers = 1, .seed = 1, .get_percent = 95, .value_bytes = 32,
-		.transaction_size = 4, .algorithm = NAM_RAMP_FAST,
+		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 	};
 	struct option_set set = { .help_option = OPT_HELP, .take = take };
 	unsigned which = 0;

@@ -11,6 +11,7 @@
 #include "../txn/records.h"
 
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
+#define BENCH_RAMP_BATCH_MAX 64u
 
 struct requests_options {
 	const char *subcommand;		/* "rpc", "kv" or "ramp" */
@@ -40,6 +41,7 @@ struct requests_options {
 	const char *ramp_carrier;	/* "message", "plus", "star" or "onesided"; else NULL */
 	bool star, onesided;		/* what that means, beside `carrier` */
 	uint32_t transaction_size;
+	uint32_t batch;			/* requests of a call; 1 but for ramp */
 };
 
 /* 0, or 1 with what the program exits with. */

@@ -25,11 +25,19 @@ prepare(struct requests_part *part, void *arg)
 	memcpy(room->request, &echo, sizeof(echo));
 }
 
+static size_t
+room_bytes(const struct requests_options *options)
+{
+	(void)options;
+	return sizeof(struct room);
+}
+
 NAM_FIBER_FN static int
-ask(struct requests_part *part, void *arg)
+ask(struct requests_part *part, void *arg, uint32_t count)
 {
 	struct room *room = arg;
 
+	(void)count;
 	return nam_rpc_call(part->member->worker,
 		room->seed % nam_client_servers(part->bench->client), NAM_RPC_ECHO, room->request,
 		part->bench->options.bytes, room->reply, &room->bytes); /* SUSPENDS */
@@ -68,7 +76,7 @@ rpc_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "rpc",
-		.room_bytes = sizeof(struct room),
+		.room_bytes = room_bytes,
 		.prepare = prepare,
 		.ask = ask,
 		.check = check,

@@ -20,6 +20,12 @@ test_bench() {
 			r["algorithm"] == "'${pair%:*}'" and r["carrier"] == "'${pair#*:}'" and
 			r["ops"] > 0'
 	done
+	for pair in onesided star plus; do
+		expect 0 nam-bench ramp --carrier $pair --keys 30 --batch 5 --ops 777 \
+			--read-ratio 50 --threads 2 --fibers 4 --json -
+		json 'r["errors"] == 0 and r["fractured"] == 0 and r["batch"] == 5 and
+			777 <= r["ops"] <= 778'
+	done
 	# They leave nothing behind.
 	expect 0 namctl records list
 	prints ""
@@ -71,6 +77,10 @@ test_costs() {
 			--ops 1000 --json -
 		json 'r["per_op"]["round_trips"] == 1 and r["per_op"]["work_requests"] == '$size
 	done
+	# Several of a call share it, up to 32 records.
+	expect 0 nam-bench ramp --keys 64 --batch 16 --read-ratio 100 --ops 1600 --json -
+	json 'r["per_op"]["round_trips"] == 1 / 8 and r["per_op"]["work_requests"] == 4 and
+		r["batch"] == 16 and r["ops"] == 1600'
 	expect 0 nam-bench ramp --keys 64 --carrier star --read-ratio 100 --ops 1000 --json -
 	json '1 <= r["per_op"]["round_trips"] < 1.01'
 	expect 0 nam-bench ramp --keys 64 --read-ratio 0 --ops 1000 --json -
