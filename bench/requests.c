@@ -144,14 +144,16 @@ job_main(struct crew_member *member, void *arg)
 	const struct requests_options *o = &bench->options;
 	struct requests_part *part = &bench->parts[member->number];
 
+	uint64_t cpu_ns = ticks_cpu_ns();
+
 	part->number = member->number;
 	part->remaining = o->ops ? (o->ops + crew_size(bench->crew) - 1) / crew_size(bench->crew) :
 		UINT64_MAX;
-	part->cpu_ns = ticks_cpu_ns();
 	part->began = part->ended = ticks_now();
-	part->deadline = o->ops ? UINT64_MAX : part->began + ticks_from_ns(o->seconds * 1e9);
+	part->deadline = o->ops ? UINT64_MAX : part->began +
+		ticks_from_ns(bench->turn_seconds * 1e9);
 	part_run(member, part);
-	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
+	part->cpu_ns += ticks_cpu_ns() - cpu_ns;
 }
 
 /* Of all kinds of operations. */
@@ -167,26 +169,43 @@ counters_sum(const struct requests *bench, struct nam_op_counters *ret)
 	}
 }
 
-static void
-measure(struct requests *bench)
+void
+requests_turn(struct requests *bench, double seconds)
 {
-	struct nam_op_counters before;
+	struct nam_op_counters before, after;
 	uint64_t began = UINT64_MAX, ended = 0;
 
+	bench->turn_seconds = seconds;
 	counters_sum(bench, &before);
 	crew_run(bench->crew, job_main, bench, NULL, NULL);
-	counters_sum(bench, &bench->counters);
-	counters_subtract(&bench->counters, &before);
+	counters_sum(bench, &after);
+	counters_subtract(&after, &before);
+	nam_op_counters_add(&bench->counters, &after);
+	bench->ops = 0;
+	bench->cpu_seconds = 0;
 	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
 		const struct requests_part *part = &bench->parts[i];
 
 		bench->ops += part->done;
 		bench->cpu_seconds += (double)part->cpu_ns * 1e-9;
-		histogram_merge(&bench->latency, &part->latency);
 		began = part->began < began ? part->began : began;
 		ended = part->ended > ended ? part->ended : ended;
 	}
-	bench->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+	bench->seconds += ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+}
+
+static int
+measure(struct requests *bench)
+{
+	int exit_code = 0;
+
+	if (bench->options.raw_ratio)
+		exit_code = requests_ratio_measure(bench);
+	else
+		requests_turn(bench, bench->options.seconds);
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		histogram_merge(&bench->latency, &bench->parts[i].latency);
+	return exit_code ? exit_code : nam_exit_code(bench->findings.fatal);
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
@@ -222,6 +241,10 @@ print_results(const struct requests *bench)
 		text_ns(e, latency.max));
 	printf("  per request round trips %.3f  work requests %.3f  bytes in %.1f  out %.1f\n",
 		per_op.round_trips, per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
+	if (o->raw_ratio)
+		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
+			"transactions read %.3f times as many\n", bench->raw_bytes,
+			bench->raw_depth, text_count(a, bench->raw_rate), bench->raw_ratio);
 	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
 }
 
@@ -253,6 +276,12 @@ report(const struct requests *bench)
 	if (!bench->simulation)
 		report_number(object, "cpu_seconds", bench->cpu_seconds);
 	report_number(object, "ops_per_s", rate_of(bench));
+	if (o->raw_ratio) {
+		report_number(object, "raw_bytes", bench->raw_bytes);
+		report_number(object, "raw_depth", bench->raw_depth);
+		report_number(object, "raw_ops_per_cpu_s", bench->raw_rate);
+		report_number(object, "raw_ratio", bench->raw_ratio);
+	}
 	report_number(object, "errors", (double)findings_total(&bench->findings));
 	cJSON_AddItemToObject(object, "latency_ns", report_latency(&bench->latency));
 	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
@@ -316,8 +345,7 @@ run_all(struct requests *bench)
 	int exit_code = set_up(bench);
 
 	if (!exit_code) {
-		measure(bench);
-		exit_code = nam_exit_code(bench->findings.fatal);
+		exit_code = measure(bench);
 		if (bench_signal)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
 		if (bench->ops && report(bench) && !exit_code)

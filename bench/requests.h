@@ -43,6 +43,10 @@ struct requests {
 	struct histogram latency;
 	uint64_t ops;
 	double seconds, cpu_seconds;
+	double turn_seconds;		/* how long the one under way is to last */
+	/* --raw-ratio: medians, per second of processor time */
+	double raw_rate, raw_ratio;
+	uint32_t raw_bytes, raw_depth;
 	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
@@ -78,6 +82,12 @@ void requests_keys_json(const struct requests_options *o, cJSON *object);
 
 /* A call of the library has failed, and that is the end. */
 void requests_failed(struct requests_part *part, int rc, const char *what);
+
+/* Make requests for so long, or as many as the options say; figures add up. */
+void requests_turn(struct requests *bench, double seconds);
+
+/* requests_ratio.c: by turns with READs of the same bytes.  An exit code; complains itself. */
+int requests_ratio_measure(struct requests *bench);
 
 /* The whole of a subcommand. */
 int requests_main(const struct requests_kind *kind, int argc, char **argv);

@@ -102,6 +102,8 @@ static const char ramp_help[] =
 	"  --transaction-size N  records, 1 to 32 (default 4)\n"
 	"  --batch N           transactions of a call, 1 to 64: those that read by one\n"
 	"                      nam_records_get_many() (default 1: nam_records_get_all())\n"
+	"  --raw-ratio         transactions that read, by turns with READs of as many bytes,\n"
+	"                      and the ratio of their rates; only with --read-ratio 100\n"
 	"  --read-ratio P      of transactions that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the records: uniform (default) or zipfian, with a parameter of\n"
 	"                      0.99\n"
@@ -120,7 +122,7 @@ enum {
 	OPT_MEMSERVERS, OPT_RPC_THREADS, OPT_SEED, OPT_JSON, OPT_QUIET, OPT_HELP,
 	OPT_GET_PERCENT, OPT_DISTRIBUTION, OPT_VALUE_BYTES, OPT_KEYS, OPT_PARTITIONS,
 	OPT_ALGORITHM, OPT_RAMP_CARRIER, OPT_TRANSACTION_SIZE, OPT_READ_RATIO,
-	OPT_RAMP_VALUE_BYTES, OPT_BATCH,
+	OPT_RAMP_VALUE_BYTES, OPT_BATCH, OPT_RAW_RATIO,
 };
 
 #define CARRIER_OPTIONS                                                                             \
@@ -166,6 +168,7 @@ static const struct option ramp_known[] = {
 	{ "carrier", required_argument, NULL, OPT_RAMP_CARRIER },
 	{ "transaction-size", required_argument, NULL, OPT_TRANSACTION_SIZE },
 	{ "batch", required_argument, NULL, OPT_BATCH },
+	{ "raw-ratio", no_argument, NULL, OPT_RAW_RATIO },
 	{ "read-ratio", required_argument, NULL, OPT_READ_RATIO },
 	{ "distribution", required_argument, NULL, OPT_DISTRIBUTION },
 	{ "value-bytes", required_argument, NULL, OPT_RAMP_VALUE_BYTES },
@@ -250,6 +253,9 @@ take_ramp(struct requests_options *o, int option, const char *value)
 	case OPT_TRANSACTION_SIZE:
 		return option_count32("--transaction-size", value, 1, NAM_RECORDS_MAX,
 			&o->transaction_size);
+	case OPT_RAW_RATIO:
+		o->raw_ratio = true;
+		return 0;
 	case OPT_BATCH:
 		return option_count32("--batch", value, 1, BENCH_RAMP_BATCH_MAX, &o->batch);
 	case OPT_READ_RATIO:
@@ -360,6 +366,11 @@ settle(struct requests_options *o)
 	}
 	if (o->ops && o->seconds > 0) {
 		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
+	if (o->raw_ratio && (simulated || o->ops || !o->star || o->get_percent < 100)) {
+		bench_complain("--raw-ratio: only of a cluster that is not simulated, for "
+			"--seconds, with --carrier onesided or star and --read-ratio 100");
 		return -1;
 	}
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING) {

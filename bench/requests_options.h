@@ -41,6 +41,7 @@ struct requests_options {
 	const char *ramp_carrier;	/* "message", "plus", "star" or "onesided"; else NULL */
 	bool star, onesided;		/* what that means, beside `carrier` */
 	uint32_t transaction_size;
+	bool raw_ratio;
 	uint32_t batch;			/* requests of a call; 1 but for ramp */
 };
 

@@ -26,6 +26,13 @@ test_bench() {
 		json 'r["errors"] == 0 and r["fractured"] == 0 and r["batch"] == 5 and
 			777 <= r["ops"] <= 778'
 	done
+	for pair in onesided star; do
+		expect 0 nam-bench ramp --carrier $pair --keys 1000 --read-ratio 100 --fibers 4 \
+			--raw-ratio --seconds 0.2 --json -
+		json 'r["errors"] == 0 and 0 < r["raw_ratio"] and 0 < r["raw_ops_per_cpu_s"] and
+			4 <= r["raw_depth"] <= 64 and r["raw_bytes"] == 512 and
+			r["per_op"]["work_requests"] < 4.1'
+	done
 	# They leave nothing behind.
 	expect 0 namctl records list
 	prints ""
@@ -98,6 +105,8 @@ test_refusals() {
 	says 'with --algorithm fast only'
 	expect 2 nam-bench ramp --algorithm 2pl --carrier star
 	says 'memory servers keep its locks'
+	expect 2 nam-bench ramp --raw-ratio
+	says 'and --read-ratio 100'
 	expect 2 nam-bench ramp --transaction-size 33
 	says 32
 	expect 2 nam-bench ramp --value-bytes 7
