@@ -98,14 +98,26 @@ write_plain(void *to, const void *from, uint32_t bytes)
 #define WRITE_VECTORS_FROM 256u
 
 static inline __attribute__((always_inline)) void
+read_word(uint8_t *out, const uint8_t *in)
+{
+	uint64_t word = word_load(in);
+
+	memcpy(out, &word, 8);
+	COMPILER_BARRIER();
+}
+
+/* A loop would cost as much as what it does. */
+static inline __attribute__((always_inline)) void
 read_first_line(uint8_t *out, const uint8_t *in)
 {
-	for (unsigned at = 0; at < 64; at += 8) {
-		uint64_t word = word_load(in + at);
-
-		memcpy(out + at, &word, 8);
-		COMPILER_BARRIER();
-	}
+	read_word(out, in);
+	read_word(out + 8, in + 8);
+	read_word(out + 16, in + 16);
+	read_word(out + 24, in + 24);
+	read_word(out + 32, in + 32);
+	read_word(out + 40, in + 40);
+	read_word(out + 48, in + 48);
+	read_word(out + 56, in + 56);
 }
 
 static inline __attribute__((always_inline)) void
@@ -120,15 +132,15 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 
 /*
  * One body for all widths: LINE copies 64 bytes.  The last line overlaps the one before when
- * the length is not a multiple of 64, which keeps the loop free of a tail.
+ * the length is not a multiple of 64, which keeps the loop free of a tail.  Four lines a turn: the
+ * loop itself would cost as much as what it does.
  */
 #define DEFINE_COPIES(name, isa, LINE)                                                              \
 	__attribute__((target(isa))) static void read_##name(void *to, const void *from,            \
 		uint32_t bytes, const void *ahead)                                                  \
 	{                                                                                           \
+		const uint8_t *in = from, *next = ahead, *end = in + bytes;                         \
 		uint8_t *out = to;                                                                  \
-		const uint8_t *in = from, *next = ahead;                                            \
-		uint32_t at = 64;                                                                   \
                                                                                                     \
 		if (bytes < READ_VECTORS_FROM || (((uintptr_t)in | bytes) & 7)) {                   \
 			read_fallback(to, from, bytes, ahead);                                      \
@@ -136,14 +148,19 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 		}                                                                                   \
 		__builtin_prefetch(next, 0, 3);                                                     \
 		read_first_line(out, in);                                                           \
-		for (; at + 64 <= bytes; at += 64) {                                                \
-			__builtin_prefetch(next + at, 0, 3);                                        \
-			LINE(out + at, in + at);                                                    \
+		in += 64, out += 64, next += 64;                                                    \
+		for (; end - in >= 256; in += 256, out += 256, next += 256) {                       \
+			LINE_AND_AHEAD(LINE, 0);                                                    \
+			LINE_AND_AHEAD(LINE, 64);                                                   \
+			LINE_AND_AHEAD(LINE, 128);                                                  \
+			LINE_AND_AHEAD(LINE, 192);                                                  \
 		}                                                                                   \
-		__builtin_prefetch(next + bytes - 1, 0, 3);                                         \
-		if (at < bytes)                                                                     \
-			LINE(out + bytes - 64, in + bytes - 64);                                    \
-		read_last_word(out, in, bytes);                                                     \
+		for (; end - in >= 64; in += 64, out += 64, next += 64)                             \
+			LINE_AND_AHEAD(LINE, 0);                                                    \
+		__builtin_prefetch(next + (end - in) - 1, 0, 3);                                    \
+		if (in < end)                                                                       \
+			LINE(out + (end - in) - 64, end - 64);                                      \
+		read_last_word(to, from, bytes);                                                    \
 	}                                                                                           \
                                                                                                     \
 	__attribute__((target(isa))) static void write_##name(void *to, const void *from,           \
@@ -163,6 +180,13 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 			LINE(out + bytes - 64, in + bytes - 64);                                    \
 		COMPILER_BARRIER();                                                                 \
 	}
+
+#define LINE_AND_AHEAD(LINE, at)                                                                    \
+	do {                                                                                        \
+		__builtin_prefetch(next + (at), 0, 3);                                              \
+		LINE(out + (at), in + (at));                                                        \
+		COMPILER_BARRIER();                                                                 \
+	} while (0)
 
 #define LINE_SSE2(out, in)                                                                          \
 	do {                                                                                        \

@@ -110,6 +110,7 @@ struct shm_request {
 	void *context;
 	struct shm_qp *qp;
 	int status;			/* SHM_OP_FAIL: why */
+	uint32_t lines;			/* READ: prefetched, and counted in cq->ahead_lines */
 };
 _Static_assert(sizeof(struct shm_request) == 64, "one cache line");
 

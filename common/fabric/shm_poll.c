@@ -30,13 +30,6 @@ ahead_bytes(const struct shm_request *request)
 		PREFETCH_FIRST_BYTES;
 }
 
-/* What a request counts for in cq->ahead_lines while it is between head and ahead. */
-static inline uint32_t
-ahead_lines(const struct shm_request *request)
-{
-	return request->op == NAM_WR_READ ? ahead_bytes(request) / SHM_CACHE_LINE + 1 : 0;
-}
-
 static inline void
 prefetch_read(const uint8_t *at, uint32_t bytes)
 {
@@ -165,35 +158,57 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 static inline void
 prefetch_next(struct shm_cq *cq)
 {
-	const struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
+	struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
 
-	cq->ahead_lines += ahead_lines(request);
-	if (SHM_LIKELY(request->op == NAM_WR_READ))
-		prefetch_read(request->target, ahead_bytes(request));
+	if (SHM_UNLIKELY(request->op != NAM_WR_READ))
+		return;
+	request->lines = ahead_bytes(request) / SHM_CACHE_LINE + 1;
+	cq->ahead_lines += request->lines;
+	prefetch_read(request->target, ahead_bytes(request));
+}
+
+/* ... until AHEAD_LINES are on their way. */
+static __attribute__((noinline)) void
+prefetch_more(struct shm_cq *cq, uint32_t tail)
+{
+	while (cq->ahead != tail && cq->ahead_lines < AHEAD_LINES)
+		prefetch_next(cq);
+}
+
+/* Two requests with the same of op, flags and bytes. */
+static inline bool
+alike(const struct shm_request *a, const struct shm_request *b)
+{
+	uint64_t words[2];
+
+	_Static_assert(offsetof(struct shm_request, target) == 8, "what is compared");
+	memcpy(&words[0], a, 8);
+	memcpy(&words[1], b, 8);
+	return words[0] == words[1];
 }
 
 /*
- * Keep AHEAD_LINES on their way while `request` is executed.  Returns what is to be prefetched
- * along with its copy, and is as long: a later READ, or at the least itself, cached already.
+ * Keep AHEAD_LINES on their way while `request`, at `head`, is executed.  Returns what is to be
+ * prefetched along with its copy, and is as long: a later READ, or at the least itself, cached
+ * already.
  */
 static inline const uint8_t *
-run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t tail)
+run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, uint32_t tail)
 {
+	struct shm_request *next = &cq->requests[cq->ahead & cq->mask];
 	const uint8_t *along = request->target;
 
-	while (cq->ahead != tail && cq->ahead_lines < AHEAD_LINES) {
-		const struct shm_request *next = &cq->requests[cq->ahead & cq->mask];
-
-		if (along == request->target && next != request && next->op == NAM_WR_READ &&
-			request->op == NAM_WR_READ && next->bytes == request->bytes &&
-			next->bytes <= PREFETCH_WHOLE_BYTES) {
-			cq->ahead++;
-			cq->ahead_lines += ahead_lines(next);
-			along = next->target;
-		} else {
-			prefetch_next(cq);
-		}
+	if (cq->ahead == tail || cq->ahead_lines >= AHEAD_LINES)
+		return along;
+	if (SHM_LIKELY(alike(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
+		    request->bytes <= PREFETCH_WHOLE_BYTES)) {
+		cq->ahead++;
+		next->lines = request->lines;
+		cq->ahead_lines += next->lines;
+		along = next->target;
 	}
+	if (SHM_UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
+		prefetch_more(cq, tail);
 	return along;
 }
 
@@ -201,16 +216,18 @@ static inline void
 post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 {
 	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
+	const uint8_t op = wr->op;
 
-	request->op = wr->op;
+	request->op = op;
 	request->flags = wr->flags;
-	request->posted_op = wr->op;
+	request->posted_op = op;
 	request->bytes = wr->bytes;
+	request->lines = 0;
 	request->local = wr->local;
 	request->context = wr->context;
 	request->qp = qp;
 	request->target = resolve(qp, wr);
-	if (SHM_LIKELY(wr->op == NAM_WR_READ && request->target)) {
+	if (SHM_LIKELY(op == NAM_WR_READ && request->target)) {
 		if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
 			prefetch_next(cq);
 		cq->tail++;
@@ -224,6 +241,40 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 		post_other(cq, request, wr);
 }
 
+/* A READ of a region, as it should be, for whose prefetches there is no room yet; else false. */
+static inline bool
+post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+{
+	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
+	const struct shm_region *region;
+
+	if (SHM_UNLIKELY(wr->op != NAM_WR_READ || wr->rkey >= qp->regions_count))
+		return false;
+	region = &qp->regions[wr->rkey];
+	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+		return false;
+	if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
+		return false;
+	request->op = NAM_WR_READ;
+	request->flags = wr->flags;
+	request->posted_op = NAM_WR_READ;
+	request->bytes = wr->bytes;
+	request->target = region->base + wr->remote;
+	request->local = wr->local;
+	request->context = wr->context;
+	request->qp = qp;
+	request->lines = 0;
+	cq->tail++;
+	return true;
+}
+
+static __attribute__((noinline)) void
+post_all(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		post_one(cq, qp, &wrs[i]);
+}
+
 int
 nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
@@ -232,8 +283,8 @@ nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 
 	if (SHM_UNLIKELY(cq->tail - cq->head + cq->blocked_count + (uint64_t)count > cq->depth))
 		return -NAM_E_FABRIC_FULL;
-	for (unsigned i = 0; i < count; i++)
-		post_one(cq, qp, &wrs[i]);
+	if (count != 1 || !post_read(cq, qp, wrs))
+		post_all(cq, qp, wrs, count);
 	return 0;
 }
 
@@ -320,10 +371,10 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		max = (tail - head) / 2;
 	while (n < max && head != tail) {
 		struct shm_request *request = &cq->requests[head & mask];
-		const uint8_t *ahead = run_ahead(cq, request, tail);
+		const uint8_t *ahead = run_ahead(cq, request, head, tail);
 		int status = 0;
 
-		cq->ahead_lines -= ahead_lines(request);
+		cq->ahead_lines -= request->lines;
 		if (SHM_LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
 			copy_read(request->local, request->target, request->bytes, ahead);
 		} else if (SHM_LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
@@ -353,7 +404,8 @@ nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp)
 		if (request->qp != qp)
 			continue;
 		if (i - cq->head < cq->ahead - cq->head)
-			cq->ahead_lines -= ahead_lines(request);
+			cq->ahead_lines -= request->lines;
+		request->lines = 0;
 		request->qp = &cq->nobody;
 		request->op = SHM_OP_NONE;
 		request->flags = 0;
