@@ -336,53 +336,6 @@ struct nam__read {
 NAM_FIBER_FN int nam__reads_await(struct nam_worker *worker, const struct nam__read *reads,
 	uint32_t count) NAM_MUST_CHECK;
 
-/*
- * flights.c: READs that one task keeps in flight, taking each as it completes.  They must all have
- * been taken before the struct and their buffers go away.
- */
-#define NAM__FLIGHTS_MAX 32u
-
-struct nam__flight {
-	struct nam__flights *flights;
-};
-
-struct nam__flights {
-	struct nam__task *task;
-	uint32_t in_flight;		/* posted, not yet taken */
-	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
-	bool waiting;			/* the task is suspended until something completes */
-	bool local;			/* some were done at once: others have their turn first */
-	int rc;				/* first failure */
-	struct nam__flight each[NAM__FLIGHTS_MAX];
-};
-
-/* Where flights of a kind come from and go to, by their numbers. */
-struct nam__flight_ring {
-	const struct nam_gaddr *at;
-	void *images;			/* one behind the other */
-	uint32_t bytes;			/* of an image */
-	uint32_t size;			/* a power of two, at most NAM__FLIGHTS_MAX */
-};
-
-void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
-/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
-void nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
-	struct nam_gaddr at, void *local, uint32_t bytes);
-/*
- * Post `count` flights from number `first` on, round the ring: one round trip, a doorbell per
- * server.  Others may be in flight meanwhile.
- */
-void nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam__flight_ring *ring, unsigned first, unsigned count);
-/* The number of a flight that is done; flights->rc says whether all went well.  in_flight > 0. */
-NAM_FIBER_FN unsigned nam__flights_take(struct nam_worker *worker, struct nam__flights *flights);
-/* Take this one, which must be in flight or done. */
-NAM_FIBER_FN void nam__flights_await(struct nam_worker *worker, struct nam__flights *flights,
-	unsigned number);
-/* For worker.c. */
-void nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
-	const struct nam_wc *wc);
-
 /* buffer.c */
 void nam__buffers_free(struct nam_worker *worker);
 uint32_t nam__buffer_lkey_find(const struct nam_worker *worker, const void *local);

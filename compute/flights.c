@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * flights.c -- READs that one task keeps in flight and takes one by one, so that what it does with
- * each overlaps with the way of the others.
- */
-#include <limits.h>
+/* flights.c -- flights.h, but for what is in line there. */
+#include "flights.h"
 
-#include "compute_internal.h"
+#include <limits.h>
 
 void
 nam__flights_init(struct nam__flights *flights, struct nam_worker *worker)
@@ -28,9 +25,8 @@ landed(struct nam__flights *flights, unsigned number, int status)
 	flights->done |= 1u << number;
 }
 
-void
-nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
-	const struct nam_wc *wc)
+static inline void
+completed(struct nam_worker *worker, struct nam__flight *flight, const struct nam_wc *wc)
 {
 	struct nam__flights *flights = flight->flights;
 
@@ -41,25 +37,23 @@ nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
 	}
 }
 
+void
+nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
+	const struct nam_wc *wc)
+{
+	completed(worker, flight, wc);
+}
+
 /*
- * Post one server's share; failures are met when the flights are taken.  False if they have landed
- * already, as local READs.
+ * What qp_post said of one server's share: they are on their way, have landed as local READs, or
+ * failed, which is met when they are taken.  False if they were local.
  */
 static inline bool
-post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, struct nam_wr *wrs,
-	const uint8_t *numbers, unsigned count)
+posted(struct nam_worker *worker, struct nam__flights *flights, const struct nam_wr *wrs,
+	const uint8_t *numbers, unsigned count, int rc)
 {
 	struct nam_op_counters *counters = worker->current->counters;
-	int rc;
 
-	do {
-		struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
-
-		rc = slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
-		if (qp)
-			rc = worker->qp_post(qp, wrs, count);
-		/* A full queue pair empties as its requests complete. */
-	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));
 	for (unsigned i = 0; rc && i < count; i++)
 		landed(flights, numbers[i], rc < 0 ? rc : 0);
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
@@ -76,6 +70,24 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
 	return true;
 }
 
+/* Post one server's share.  As posted(). */
+static inline bool
+post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, struct nam_wr *wrs,
+	const uint8_t *numbers, unsigned count)
+{
+	int rc;
+
+	do {
+		struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
+
+		rc = slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+		if (qp)
+			rc = worker->qp_post(qp, wrs, count);
+		/* A full queue pair empties as its requests complete. */
+	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));
+	return posted(worker, flights, wrs, numbers, count, rc);
+}
+
 /* Who finds all landed has not waited for anything: the others have their turn. */
 NAM_FIBER_FN static inline void
 let_others(struct nam_worker *worker, struct nam__flights *flights)
@@ -86,29 +98,17 @@ let_others(struct nam_worker *worker, struct nam__flights *flights)
 	}
 }
 
-static inline int
-fill(struct nam_worker *worker, struct nam__flights *flights, unsigned number, struct nam_gaddr at,
-	void *local, uint32_t bytes, struct nam_wr *wr)
-{
-	nam__wr_begin(wr, NAM_WR_READ, NAM_WR_SIGNALED);
-	wr->bytes = bytes;
-	wr->local = local;
-	wr->lkey = nam__buffer_lkey(worker, local);
-	wr->context = (void *)((uintptr_t)&flights->each[number] | NAM__CONTEXT_FLIGHT);
-	return nam__resolve(worker, at, 0, wr);
-}
-
 void
-nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
-	struct nam_gaddr at, void *local, uint32_t bytes)
+nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
+	unsigned number, int slot, struct nam_wr *wr, int rc)
 {
 	uint8_t as_byte = (uint8_t)number;
-	struct nam_wr wr;
-	int slot = fill(worker, flights, number, at, local, bytes, &wr);
 
-	flights->in_flight++;
-	worker->current->counters->round_trips +=
-		post_run(worker, flights, slot, &wr, &as_byte, 1);
+	if (rc == -NAM_E_FABRIC_FULL)
+		worker->current->counters->round_trips +=
+			post_run(worker, flights, slot, wr, &as_byte, 1);
+	else
+		posted(worker, flights, wr, &as_byte, 1, rc);
 }
 
 void
@@ -129,7 +129,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 		for (uint32_t rest = left; rest; rest &= rest - 1) {
 			unsigned i = (unsigned)__builtin_ctz(rest);
 			unsigned number = (first + i) & (ring->size - 1);
-			int its_slot = fill(worker, flights, number, ring->at[number],
+			int its_slot = nam__flight_fill(worker, flights, number, ring->at[number],
 				(uint8_t *)ring->images + (size_t)number * ring->bytes,
 				ring->bytes, &run[in_run]);
 
@@ -145,51 +145,48 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 	worker->current->counters->round_trips += sent;
 }
 
-/* With more in flight than this, completions are taken one by one. */
+/* ---- completions -------------------------------------------------------------------------- */
+
+/* With more in flight than this, completions that are awaited in order are taken one by one. */
 #define FLIGHTS_FEW 8u
+/* Taken at a time otherwise: few, so that work on each overlaps with the others' misses. */
+#define FLIGHTS_POLL 4u
 
-/*
- * Take a completion, mostly a flight.  What is done with each overlaps with the misses of those
- * behind it, and if there are many that is best when they are taken one by one.
- */
+/* Take completions, at most FLIGHTS_POLL, which are mostly flights. */
 static inline int
-poll_flight(struct nam_worker *worker, const struct nam__flights *flights)
+poll_flights(struct nam_worker *worker, unsigned max)
 {
-	struct nam_wc wc;
-	uintptr_t context;
+	struct nam_wc wcs[FLIGHTS_POLL];
+	int count;
 
-	/* nam__poll() watches the deadlines of calls, too. */
-	if (flights->in_flight <= FLIGHTS_FEW || __builtin_expect(worker->calls != NULL, 0))
+	/* nam__poll() looks for replies and watches the deadlines of calls, too. */
+	if (__builtin_expect(worker->calls != NULL, 0))
 		return nam__poll(worker);
-	if (worker->cq_poll(worker->cq, &wc, 1) == 0)
-		return 0;
-	context = (uintptr_t)wc.context;
-	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wc.op < NAM_WC_RECV)
-		nam__flights_completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK),
-			&wc);
-	else
-		nam__completed(worker, &wc);
+	count = worker->cq_poll(worker->cq, wcs, max);
+	for (int i = 0; i < count; i++) {
+		uintptr_t context = (uintptr_t)wcs[i].context;
+
+		if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wcs[i].op < NAM_WC_RECV)
+			completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK),
+				&wcs[i]);
+		else
+			nam__completed(worker, &wcs[i]);
+	}
 	nam__closings_see_to(worker);
-	return 1;
+	return count;
 }
 
-unsigned
-nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
+void
+nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
 {
-	unsigned number;
-
 	flights->task = worker->current;
 	let_others(worker, flights); /* SUSPENDS */
 	if (!flights->done)
-		nam__poll(worker);
+		poll_flights(worker, FLIGHTS_POLL);
 	while (!flights->done) {
 		flights->waiting = true;
 		nam__suspend(worker); /* SUSPENDS */
 	}
-	number = (unsigned)__builtin_ctz(flights->done);
-	flights->done &= flights->done - 1;
-	flights->in_flight--;
-	return number;
 }
 
 void
@@ -198,7 +195,13 @@ nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsi
 	flights->task = worker->current;
 	let_others(worker, flights); /* SUSPENDS */
 	while (!(flights->done >> number & 1)) {
-		if (poll_flight(worker, flights) > 0 && !worker->ready_head)
+		/*
+		 * What is done with each overlaps with the misses of those behind it, and if there
+		 * are many that is best when they are taken one by one.
+		 */
+		unsigned max = flights->in_flight <= FLIGHTS_FEW ? NAM__POLL_BATCH : 1;
+
+		if (poll_flights(worker, max) > 0 && !worker->ready_head)
 			continue;
 		if (flights->done >> number & 1)
 			break;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../common/fiber_switch.h"
-#include "compute_internal.h"
+#include "flights.h"
 
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
 #define POLLS_PER_DEADLINE_CHECK 1024u

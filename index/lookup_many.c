@@ -12,13 +12,15 @@
  */
 #include <errno.h>
 
+#include "../compute/flights.h"
 #include "hybrid.h"
 #include "index_internal.h"
 #include "leaf_lookup.h"
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 #define COARSE_KEYS_MAX 4096u		/* looked up in one go */
-#define IN_FLIGHT_MAX 16u		/* at most NAM__FLIGHTS_MAX */
+/* At most NAM__FLIGHTS_MAX; their images and what is prefetched share the first-level cache. */
+#define IN_FLIGHT_MAX 12u
 
 struct pipeline {
 	struct nam_worker *worker;
@@ -50,7 +52,7 @@ image_of(const struct pipeline *p, unsigned flight)
 }
 
 /* The next group of keys, as far as the cache knows them. */
-static void
+static __attribute__((noinline)) void
 search_cache(struct pipeline *p)
 {
 	uint32_t count = p->count - p->grouped < GROUP_MAX ? p->count - p->grouped : GROUP_MAX;
@@ -62,7 +64,7 @@ search_cache(struct pipeline *p)
 }
 
 /* Post the READ for the next key that the cache knows; false when there are no more keys. */
-static bool
+static inline __attribute__((always_inline)) bool
 post_next(struct pipeline *p, unsigned flight)
 {
 	while (p->posted < p->count) {

@@ -6,6 +6,7 @@
 #ifndef NAM_INDEX_SCAN_INTERNAL_H
 #define NAM_INDEX_SCAN_INTERNAL_H
 
+#include "../compute/flights.h"
 #include "index_internal.h"
 #include "pairs.h"
 #include "segment.h"

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flights.h -- READs that one task keeps in flight and takes one by one, so that what it does with
+ * each overlaps with the way of the others.  They must all have been taken before the struct and
+ * their buffers go away.
+ *
+ * The common cases are in line: a flight costs the handful of stores that it consists of.
+ */
+#ifndef NAM_COMPUTE_FLIGHTS_H
+#define NAM_COMPUTE_FLIGHTS_H
+
+#include "compute_internal.h"
+
+#define NAM__FLIGHTS_MAX 32u
+
+struct nam__flight {
+	struct nam__flights *flights;
+};
+
+struct nam__flights {
+	struct nam__task *task;
+	uint32_t in_flight;		/* posted, not yet taken */
+	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
+	bool waiting;			/* the task is suspended until something completes */
+	bool local;			/* some were done at once: others have their turn first */
+	int rc;				/* first failure */
+	struct nam__flight each[NAM__FLIGHTS_MAX];
+};
+
+/* Where flights of a kind come from and go to, by their numbers. */
+struct nam__flight_ring {
+	const struct nam_gaddr *at;
+	void *images;			/* one behind the other */
+	uint32_t bytes;			/* of an image */
+	uint32_t size;			/* a power of two, at most NAM__FLIGHTS_MAX */
+};
+
+void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
+/*
+ * Post `count` flights from number `first` on, round the ring: one round trip, a doorbell per
+ * server.  Others may be in flight meanwhile.
+ */
+void nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
+	const struct nam__flight_ring *ring, unsigned first, unsigned count);
+/* Take this one, which must be in flight or done. */
+NAM_FIBER_FN void nam__flights_await(struct nam_worker *worker, struct nam__flights *flights,
+	unsigned number);
+/* For worker.c. */
+void nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
+	const struct nam_wc *wc);
+
+/* ---- in line ------------------------------------------------------------------------------ */
+
+/* What fills a request for a flight; the server's slot, or negative. */
+static inline int
+nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+	struct nam_gaddr at, void *local, uint32_t bytes, struct nam_wr *wr)
+{
+	nam__wr_begin(wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr->bytes = bytes;
+	wr->local = local;
+	wr->lkey = nam__buffer_lkey(worker, local);
+	wr->context = (void *)((uintptr_t)&flights->each[number] | NAM__CONTEXT_FLIGHT);
+	return nam__resolve(worker, at, 0, wr);
+}
+
+/* flights.c: it was refused with `rc`, or done at once. */
+void nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
+	unsigned number, int slot, struct nam_wr *wr, int rc);
+
+/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
+static inline void
+nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+	struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+	struct nam_wr wr;
+	int slot = nam__flight_fill(worker, flights, number, at, local, bytes, &wr), rc = slot;
+
+	flights->in_flight++;
+	if (__builtin_expect(slot >= 0, 1)) {
+		struct nam_qp *qp = worker->qps[slot];
+
+		rc = __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, &wr, 1)
+						     : -NAM_E_FABRIC_PEER_DEAD;
+	}
+	if (__builtin_expect(rc != 0, 0)) {
+		nam__flight_posted_otherwise(worker, flights, number, slot, &wr, rc);
+		return;
+	}
+	counters->round_trips++;
+	counters->doorbells++;
+	counters->work_requests++;
+	counters->bytes_in += bytes;
+}
+
+/* flights.c: wait until one is done, or let others have their turn. */
+NAM_FIBER_FN void nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights);
+
+/* The number of a flight that is done; flights->rc says whether all went well.  in_flight > 0. */
+NAM_FIBER_FN static inline unsigned
+nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
+{
+	unsigned number;
+
+	if (!flights->done || flights->local)
+		nam__flights_wait(worker, flights); /* SUSPENDS */
+	number = (unsigned)__builtin_ctz(flights->done);
+	flights->done &= flights->done - 1;
+	flights->in_flight--;
+	return number;
+}
+
+#endif /* NAM_COMPUTE_FLIGHTS_H */
