@@ -36,16 +36,31 @@ floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 	return atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
 }
 
+static inline void
+mark_used(const struct nam__segment *segment)
+{
+	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
+
+	if (!atomic_load_explicit(used, memory_order_relaxed))
+		atomic_store_explicit(used, 1, memory_order_relaxed);
+}
+
 /* Whether the segment covers the key; if so, it has been of use. */
 static inline bool
 segment_use(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
 {
-	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
-
 	if (!nam__segment_covers(g, segment, key))
 		return false;
-	if (!atomic_load_explicit(used, memory_order_relaxed))
-		atomic_store_explicit(used, 1, memory_order_relaxed);
+	mark_used(segment);
+	return true;
+}
+
+static inline bool
+segment_use_word(const struct nam__segment *segment, uint64_t key)
+{
+	if (!segment->last && key >= segment->high_first)
+		return false;
+	mark_used(segment);
 	return true;
 }
 
@@ -132,30 +147,75 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 
 typedef unsigned (*count_fn)(const uint16_t *slices, unsigned count, uint16_t slice);
 
-/* Number of the last one-word key at or below `key`, or -1. */
+/* Number of the chunk with the greatest low at or below a one-word key, or -1. */
 static inline __attribute__((always_inline)) int
-floor_word(const struct nam__slicing *slicing, const uint16_t *slices, const uint64_t *keys,
-	unsigned count, uint64_t key, count_fn count_at_or_below)
+top_floor_word(const struct nam__geometry *g, const struct nam__top *top, uint64_t key)
+{
+	uint64_t bucket = (key - top->hint_base) >> top->hint_shift;
+	uint32_t number, last;
+
+	if (__builtin_expect(key < top->hint_base, 0))
+		return -1;
+	if (bucket >= NAM__HINTS)
+		bucket = NAM__HINTS - 1;
+	number = top->hints[bucket];
+	last = top->hints[bucket + 1];
+	if (__builtin_expect(last - number >= 8, 0))
+		return nam__top_floor(g, top, &key);
+	while (number < last && top->lows[number + 1] <= key)
+		number++;
+	return (int)number;
+}
+
+/*
+ * Number of the last one-word key at or below `key`, if slices alone tell; -2: they do not, or
+ * there is none.
+ */
+static inline __attribute__((always_inline)) int
+floor_by_slices(const struct nam__slicing *slicing, const uint16_t *slices, unsigned count,
+	uint64_t key, count_fn count_at_or_below)
 {
 	uint64_t distance = (key - slicing->base) >> slicing->shift;
 	uint16_t slice = distance > NAM__SLICE_MAX ? NAM__SLICE_MAX : (uint16_t)distance;
-	int number = (int)count_at_or_below(slices, count, slice) - 1;
+	int number;
 
-	if (__builtin_expect(key < slicing->base, 0))
-		return -1;
-	return nam__floor_among_ties(slicing, slices, keys, number, 1, &key, slice);
+	/* What fills the last group counts for nothing. */
+	if (__builtin_expect(count <= NAM__SLICES_GROUP, 1))
+		count = NAM__SLICES_GROUP;
+	number = (int)count_at_or_below(slices, count, slice) - 1;
+	if (__builtin_expect(key < slicing->base || number < 0, 0))
+		return -2;
+	if (__builtin_expect(slices[number] == slice && !slicing->exact, 0))
+		return -2;
+	return number;
 }
 
 /* Where the pointer to the segment that begins at or below the key is; NULL: nowhere. */
 static inline __attribute__((always_inline)) struct nam__segment *const _Atomic *
-segment_place(const struct nam__chunk *chunk, uint64_t key, count_fn count)
+segment_place(const struct nam__cache *cache, const struct nam__chunk *chunk, uint64_t key,
+	count_fn count)
 {
 	int number;
 
 	if (!chunk)
 		return NULL;
-	number = floor_word(&chunk->slicing, chunk->slices, chunk->lows, chunk->count, key, count);
+	number = floor_by_slices(&chunk->slicing, chunk->slices, NAM__CHUNK_MAX, key, count);
+	if (__builtin_expect(number < 0, 0))
+		number = nam__chunk_floor(cache, chunk, &key);
 	return number < 0 ? NULL : &chunk->segments[number];
+}
+
+/* Number of the child for the key in a segment that covers it. */
+static inline __attribute__((always_inline)) unsigned
+child_number(const struct nam__cache *cache, const struct nam__segment *segment, uint64_t key,
+	count_fn count)
+{
+	int number = floor_by_slices(&segment->slicing, segment->slices, segment->count, key,
+		count);
+
+	if (__builtin_expect(number < 0, 0))
+		return segment_search(cache, segment, &key);
+	return (unsigned)number;
 }
 
 /*
@@ -167,44 +227,41 @@ leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
 	struct nam_gaddr *ret_leaves, count_fn count_at_or_below)
 {
 	const struct nam__geometry *g = cache->g;
-	struct nam__top *top = atomic_load_explicit(&cache->levels[1], memory_order_acquire);
+	const struct nam__top *top = atomic_load_explicit(&cache->levels[1], memory_order_acquire);
+	const uint32_t slices_bytes = cache->slices_bytes;
 	const struct nam__chunk *chunks[NAM__CACHE_GROUP_MAX];
 	struct nam__segment *const _Atomic *places[NAM__CACHE_GROUP_MAX];
 	const struct nam__segment *segments[NAM__CACHE_GROUP_MAX];
-	unsigned numbers[NAM__CACHE_GROUP_MAX];
+	const void *children[NAM__CACHE_GROUP_MAX];
 
 	for (unsigned i = 0; i < count; i++) {
-		int number = top ? nam__top_floor(g, top, &keys[i]) : -1;
+		int number = top ? top_floor_word(g, top, keys[i]) : -1;
 
 		chunks[i] = number < 0 ? NULL : atomic_load_explicit(&top->chunks[number],
 						       memory_order_acquire);
 		prefetch_lines(chunks[i], offsetof(struct nam__chunk, segments));
 	}
 	for (unsigned i = 0; i < count; i++) {
-		places[i] = segment_place(chunks[i], keys[i], count_at_or_below);
+		places[i] = segment_place(cache, chunks[i], keys[i], count_at_or_below);
 		__builtin_prefetch((const void *)places[i], 0, 3);
 	}
 	for (unsigned i = 0; i < count; i++) {
 		segments[i] = places[i] ? atomic_load_explicit(places[i], memory_order_acquire)
 					: NULL;
-		prefetch_lines(segments[i], cache->slices_bytes);
+		prefetch_lines(segments[i], slices_bytes);
 	}
 	for (unsigned i = 0; i < count; i++) {
 		const struct nam__segment *segment = segments[i];
-		int number;
 
-		if (segment && !segment_use(g, segment, &keys[i]))
-			segments[i] = segment = NULL;
-		if (!segment)
+		children[i] = NULL;
+		if (!segment || !segment_use_word(segment, keys[i]))
 			continue;
-		number = floor_word(&segment->slicing, segment->slices,
-			nam__segment_cold(segment)->separators, segment->count, keys[i],
-			count_at_or_below);
-		numbers[i] = number < 0 ? 0 : (unsigned)number;
-		__builtin_prefetch(nam__segment_child_place(segment, numbers[i]), 0, 3);
+		children[i] = nam__segment_child_place(segment,
+			child_number(cache, segment, keys[i], count_at_or_below));
+		__builtin_prefetch(children[i], 0, 3);
 	}
 	for (unsigned i = 0; i < count; i++)
-		ret_leaves[i] = segments[i] ? nam__segment_child(segments[i], numbers[i])
+		ret_leaves[i] = children[i] ? nam__segment_child_at(segments[i], children[i])
 					    : NAM_GADDR_NULL;
 }
 

@@ -85,9 +85,9 @@ int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct
  * Whether an image is a whole leaf, the one that the pointer promised, and covers the key.  The
  * fast answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
  */
-static inline bool
-nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
-	const uint64_t *key)
+static inline __attribute__((always_inline)) bool
+nam__leaf_fits_words(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	const uint64_t *key, unsigned words)
 {
 	const struct nam__geometry *g = &index->g;
 	uint64_t front = image[NAM__WORD_FRONT], shape = image[NAM__WORD_SHAPE];
@@ -101,8 +101,17 @@ nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_
 	       (front & type_and_level) == ((uint64_t)NAM__NODE_LEAF << 8 & type_and_level) &&
 	       (!NAM_GUARD(GENERATION) || (uint16_t)shape == nam_gaddr_tag(at)) &&
 	       shape >> 48 <= g->leaf_capacity && (shape >> 32 & 0xffff) <= shape >> 48 &&
-	       (!NAM_GUARD(FENCE_LOW) || !nam__node_below(image, g, key)) &&
-	       (!NAM_GUARD(FENCE_HIGH) || !nam__node_beyond(image, g, key));
+	       (!NAM_GUARD(FENCE_LOW) ||
+		       nam__key_compare(key, nam__node_low(image), words) >= 0) &&
+	       (!NAM_GUARD(FENCE_HIGH) || nam__node_last(image) ||
+		       nam__key_compare(key, nam__node_low(image) + words, words) < 0);
+}
+
+static inline bool
+nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	const uint64_t *key)
+{
+	return nam__leaf_fits_words(index, image, at, key, index->g.full_words);
 }
 
 /**

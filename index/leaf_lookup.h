@@ -17,15 +17,18 @@ static inline __attribute__((always_inline)) int
 nam__leaf_lookup(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	uint64_t key, uint64_t *ret_payload)
 {
-	const uint64_t *entries = image + index->g.entries_at;
+	const uint64_t *entries = image + index->g.entries_at, *entry;
 	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image), number;
 
-	if (!nam__leaf_fits(index, image, at, &key))
+	if (!nam__leaf_fits_words(index, image, at, &key, 1))
 		return NAM__LOOK_CLOSELY;
-	number = nam__count_below(entries, sorted, 2, &key, 1, false);
-	if (number == sorted || entries[2 * number] != key)
-		for (number = sorted; number < count && entries[2 * number] != key; number++)
-			continue;
+	entry = nam__pairs_floor(entries, sorted, key);
+	if (__builtin_expect(sorted && *entry == key, 1)) {
+		*ret_payload = entry[1];
+		return 0;
+	}
+	for (number = sorted; number < count && entries[2 * number] != key; number++)
+		continue;
 	if (number == count)
 		return -NAM_E_NOTFOUND;
 	*ret_payload = entries[2 * number + 1];

@@ -47,6 +47,40 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 }
 
 /*
+ * Of n sorted pairs of a word and another the last whose first word is at most `key`, or the first
+ * if there is none; n may be 0.  Halves that are powers of two, so that a step is three
+ * instructions, as long as the compiler sees no way to make a branch of them.
+ */
+static inline __attribute__((always_inline)) const uint64_t *
+nam__pairs_floor(const uint64_t *pairs, unsigned n, uint64_t key)
+{
+	unsigned size = n ? 1u << (31 - __builtin_clz(n)) : 1;
+	const uint64_t *base = pairs, *other;
+
+#define NAM__FLOOR_STEP(half)									\
+	do {											\
+		other = base + 2ul * (half);							\
+		__asm__("" : "+r"(other));							\
+		base = NAM__UNPREDICTABLE(*other <= key) ? other : base;			\
+	} while (0)
+	if (__builtin_expect(n < 2, 0))
+		return base;
+	NAM__FLOOR_STEP(n - size);
+	if (__builtin_expect(size != 32, 0)) {
+		while (size /= 2)
+			NAM__FLOOR_STEP(size);
+		return base;
+	}
+	NAM__FLOOR_STEP(16);
+	NAM__FLOOR_STEP(8);
+	NAM__FLOOR_STEP(4);
+	NAM__FLOOR_STEP(2);
+	NAM__FLOOR_STEP(1);
+#undef NAM__FLOOR_STEP
+	return base;
+}
+
+/*
  * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons
  * of vectors.  What is cut down is the first word in which the keys differ, less the lowest key's.
  */

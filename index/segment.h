@@ -75,19 +75,25 @@ nam__segment_child_place(const struct nam__segment *segment, unsigned number)
 	       (segment->narrow ? 4ul : 8ul) * number;
 }
 
+/* The child whose place that is. */
 static inline struct nam_gaddr
-nam__segment_child(const struct nam__segment *segment, unsigned number)
+nam__segment_child_at(const struct nam__segment *segment, const void *place)
 {
-	const void *children = segment->slices + nam__slices_padded(segment->count);
 	uint32_t child;
 
 	if (!segment->narrow)
-		return (struct nam_gaddr){ ((const uint64_t *)children)[number] };
-	child = ((const uint32_t *)children)[number];
+		return (struct nam_gaddr){ *(const uint64_t *)place };
+	child = *(const uint32_t *)place;
 	return (struct nam_gaddr){
 		(uint64_t)segment->uppers[child >> NAM__NARROW_OFFSET_BITS] << 32 |
 		(child & ((1u << NAM__NARROW_OFFSET_BITS) - 1))
 	};
+}
+
+static inline struct nam_gaddr
+nam__segment_child(const struct nam__segment *segment, unsigned number)
+{
+	return nam__segment_child_at(segment, nam__segment_child_place(segment, number));
 }
 
 static inline bool

@@ -163,11 +163,28 @@ put_range(struct fixture *fixture, enum layout layout, unsigned level, uint64_t 
 }
 
 static struct nam_gaddr
-leaf_of(const struct fixture *fixture, const uint64_t *key)
+leaf_singly(const struct fixture *fixture, const uint64_t *key)
 {
 	const struct nam__segment *segment = nam__cache_segment(fixture->cache, key);
 
 	return segment ? nam__segment_leaf(fixture->cache, segment, key) : NAM_GADDR_NULL;
+}
+
+/* What both ways of searching say: one key at a time, and groups of one-word keys. */
+static struct nam_gaddr
+leaf_of(const struct fixture *fixture, const uint64_t *key)
+{
+	struct nam_gaddr leaf = leaf_singly(fixture, key);
+
+	if (fixture->g.full_words == 1) {
+		const uint64_t keys[] = { key[0], key[0] };
+		struct nam_gaddr leaves[2];
+
+		nam__cache_leaf_group(fixture->cache, keys, 2, leaves);
+		assert_int_equal(leaves[0].raw, leaf.raw);
+		assert_int_equal(leaves[1].raw, leaf.raw);
+	}
+	return leaf;
 }
 
 /* ---- single nodes ------------------------------------------------------------------------- */
@@ -558,7 +575,7 @@ race_reader(void *arg)
 		struct nam__cache_hop hop;
 
 		key_after(g, LAYOUT_CLUSTERS, n, key);
-		leaf = leaf_of(race->fixture, key);
+		leaf = leaf_singly(race->fixture, key);
 		if (!nam_gaddr_is_null(leaf)) {
 			atomic_fetch_add(&race->hits, 1);
 			if (leaf.raw != child_of(n, 1).raw && leaf.raw != child_of(even, 2).raw)
