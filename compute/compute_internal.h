@@ -181,6 +181,7 @@ struct nam_worker {
 	uint32_t letters_waiting;	/* nobody will tell when their replies have come */
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
+	bool in_post_order;		/* limits.in_post_order of it */
 	uint32_t gather_enough;		/* so many do not wait for more */
 	struct nam__gather gather;
 	struct nam__task thread_task;

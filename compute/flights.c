@@ -98,21 +98,42 @@ let_others(struct nam_worker *worker, struct nam__flights *flights)
 	}
 }
 
-void
+bool
 nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
 	unsigned number, int slot, struct nam_wr *wr, int rc)
 {
 	uint8_t as_byte = (uint8_t)number;
 
 	if (rc == -NAM_E_FABRIC_FULL)
-		worker->current->counters->round_trips +=
-			post_run(worker, flights, slot, wr, &as_byte, 1);
-	else
-		posted(worker, flights, wr, &as_byte, 1, rc);
+		return post_run(worker, flights, slot, wr, &as_byte, 1);
+	return posted(worker, flights, wr, &as_byte, 1, rc);
 }
 
-void
-nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
+static inline void *
+image_of(const struct nam__flight_ring *ring, unsigned number)
+{
+	return (uint8_t *)ring->images + (size_t)number * ring->bytes;
+}
+
+/* True unless all were local. */
+static bool
+read_in_order(struct nam_worker *worker, struct nam__flights *flights,
+	const struct nam__flight_ring *ring, unsigned first, unsigned count)
+{
+	bool sent = !count;
+
+	for (unsigned i = 0; i < count; i++) {
+		unsigned number = (first + i) & (ring->size - 1);
+
+		sent |= nam__flight_post(worker, flights, number, ring->at[number],
+			image_of(ring, number), ring->bytes);
+	}
+	return sent;
+}
+
+/* A turn for each server: the first of those left, and whatever else is on the same. */
+static bool
+read_by_servers(struct nam_worker *worker, struct nam__flights *flights,
 	const struct nam__flight_ring *ring, unsigned first, unsigned count)
 {
 	struct nam_wr run[NAM__FLIGHTS_MAX];
@@ -120,8 +141,6 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 	uint32_t left = count < 32 ? (1u << count) - 1 : UINT32_MAX;	/* bit i: first + i */
 	bool sent = !count;
 
-	flights->in_flight += count;
-	/* A turn for each server: the first of those left, and whatever else is on the same. */
 	while (left) {
 		int slot = INT_MIN;
 		unsigned in_run = 0;
@@ -130,8 +149,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 			unsigned i = (unsigned)__builtin_ctz(rest);
 			unsigned number = (first + i) & (ring->size - 1);
 			int its_slot = nam__flight_fill(worker, flights, number, ring->at[number],
-				(uint8_t *)ring->images + (size_t)number * ring->bytes,
-				ring->bytes, &run[in_run]);
+				image_of(ring, number), ring->bytes, &run[in_run]);
 
 			if (slot == INT_MIN)
 				slot = its_slot;
@@ -142,6 +160,20 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 		}
 		sent |= post_run(worker, flights, slot, run, numbers, in_run);
 	}
+	return sent;
+}
+
+void
+nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
+	const struct nam__flight_ring *ring, unsigned first, unsigned count)
+{
+	bool sent;
+
+	flights->in_flight += count;
+	if (worker->in_post_order)
+		sent = read_in_order(worker, flights, ring, first, count);
+	else
+		sent = read_by_servers(worker, flights, ring, first, count);
 	worker->current->counters->round_trips += sent;
 }
 

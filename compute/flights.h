@@ -38,7 +38,8 @@ struct nam__flight_ring {
 void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
 /*
  * Post `count` flights from number `first` on, round the ring: one round trip, a doorbell per
- * server.  Others may be in flight meanwhile.
+ * server; or one per READ where the fabric works in the order of posting, so that they come in the
+ * order in which they are wanted.  Others may be in flight meanwhile.
  */
 void nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 	const struct nam__flight_ring *ring, unsigned first, unsigned count);
@@ -64,34 +65,41 @@ nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsign
 	return nam__resolve(worker, at, 0, wr);
 }
 
-/* flights.c: it was refused with `rc`, or done at once. */
-void nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
+/* flights.c: it was refused with `rc`, or done at once.  False if it was local. */
+bool nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
 	unsigned number, int slot, struct nam_wr *wr, int rc);
 
-/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
-static inline void
-nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+/* Post a READ for a flight that is counted as such already; false if it was local. */
+static inline bool
+nam__flight_post(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_wr wr;
 	int slot = nam__flight_fill(worker, flights, number, at, local, bytes, &wr), rc = slot;
 
-	flights->in_flight++;
 	if (__builtin_expect(slot >= 0, 1)) {
 		struct nam_qp *qp = worker->qps[slot];
 
 		rc = __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, &wr, 1)
 						     : -NAM_E_FABRIC_PEER_DEAD;
 	}
-	if (__builtin_expect(rc != 0, 0)) {
-		nam__flight_posted_otherwise(worker, flights, number, slot, &wr, rc);
-		return;
-	}
-	counters->round_trips++;
+	if (__builtin_expect(rc != 0, 0))
+		return nam__flight_posted_otherwise(worker, flights, number, slot, &wr, rc);
 	counters->doorbells++;
 	counters->work_requests++;
 	counters->bytes_in += bytes;
+	return true;
+}
+
+/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
+static inline void
+nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+	struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	flights->in_flight++;
+	worker->current->counters->round_trips +=
+		nam__flight_post(worker, flights, number, at, local, bytes);
 }
 
 /* flights.c: wait until one is done, or let others have their turn. */

@@ -490,6 +490,7 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 		goto fail;
 	worker->cq_poll = domain->ops->cq_poll;
 	worker->qp_post = domain->ops->qp_post;
+	worker->in_post_order = domain->limits.in_post_order;
 	rc = nam__rpc_post_receives(worker);
 	if (rc)
 		goto fail;

@@ -140,6 +140,11 @@ struct nam_fabric_limits {
 	uint32_t regions_are_files;
 	uint64_t device;		/* a number that no other device has; 0: there is none */
 	uint32_t datagram_bytes;	/* longest request over a lane; 0: there are none */
+	/*
+	 * Who polls carries requests out, those of all queue pairs of a cq in the order of posting,
+	 * and a doorbell is but a call.
+	 */
+	uint32_t in_post_order;
 };
 
 /* What a SEND over a lane leaves free before it in the receiver's buffer. */

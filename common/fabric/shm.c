@@ -32,6 +32,7 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 		.message_bytes = SHM_MESSAGE_BYTES,
 		.inline_bytes = SHM_INLINE_BYTES,
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
+		.in_post_order = 1,
 	};
 	domain->instance = nam_entropy() | 1;	/* never 0, which means "none" */
 	rc = -pthread_mutex_init(&domain->mutex, NULL);
