@@ -46,38 +46,45 @@ nam__count_below(const uint64_t *entries, unsigned n, unsigned stride, const uin
 	return (unsigned)(base - entries) / stride;
 }
 
+/* `other` if its word is at most `key`, else `base`: where compilers would see a branch. */
+static inline __attribute__((always_inline)) const uint64_t *
+nam__floor_step(const uint64_t *base, const uint64_t *other, uint64_t key)
+{
+#if defined(__x86_64__)
+	__asm__("cmpq %[key], %[word]\n\tcmovbeq %[other], %[base]"
+		: [base] "+r"(base)
+		: [other] "r"(other), [word] "m"(*other), [key] "r"(key)
+		: "cc");
+	return base;
+#else
+	return NAM__UNPREDICTABLE(*other <= key) ? other : base;
+#endif
+}
+
 /*
  * Of n sorted pairs of a word and another the last whose first word is at most `key`, or the first
  * if there is none; n may be 0.  Halves that are powers of two, so that a step is three
- * instructions, as long as the compiler sees no way to make a branch of them.
+ * instructions.
  */
 static inline __attribute__((always_inline)) const uint64_t *
 nam__pairs_floor(const uint64_t *pairs, unsigned n, uint64_t key)
 {
 	unsigned size = n ? 1u << (31 - __builtin_clz(n)) : 1;
-	const uint64_t *base = pairs, *other;
+	const uint64_t *base = pairs;
 
-#define NAM__FLOOR_STEP(half)									\
-	do {											\
-		other = base + 2ul * (half);							\
-		__asm__("" : "+r"(other));							\
-		base = NAM__UNPREDICTABLE(*other <= key) ? other : base;			\
-	} while (0)
 	if (__builtin_expect(n < 2, 0))
 		return base;
-	NAM__FLOOR_STEP(n - size);
+	base = nam__floor_step(base, base + 2ul * (n - size), key);
 	if (__builtin_expect(size != 32, 0)) {
 		while (size /= 2)
-			NAM__FLOOR_STEP(size);
+			base = nam__floor_step(base, base + 2ul * size, key);
 		return base;
 	}
-	NAM__FLOOR_STEP(16);
-	NAM__FLOOR_STEP(8);
-	NAM__FLOOR_STEP(4);
-	NAM__FLOOR_STEP(2);
-	NAM__FLOOR_STEP(1);
-#undef NAM__FLOOR_STEP
-	return base;
+	base = nam__floor_step(base, base + 32, key);
+	base = nam__floor_step(base, base + 16, key);
+	base = nam__floor_step(base, base + 8, key);
+	base = nam__floor_step(base, base + 4, key);
+	return nam__floor_step(base, base + 2, key);
 }
 
 /*
