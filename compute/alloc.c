@@ -276,7 +276,7 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 	/* The blocks of a server that is gone are of no use, even if we have some. */
 	if (!worker->qps[slot])
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
-			"the memory server at %s is gone, and its memory with it",
+			"the memory server at %s is gone, or the way there was cut; connect anew",
 			worker->client->servers[slot].address);
 	shelf = shelf_get(worker, slot, stride);
 	if (!shelf)

@@ -48,6 +48,10 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 				"program version %u; install the same release on both sides",
 				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
+		if (nam_err_is(rc, NAM_E_LIMIT))
+			return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "the memory server at %s "
+				"has as many connections as it takes; raise its --rpc-threads, or "
+				"let fewer threads share it", server->address);
 		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
 			server->address, nam_err_text(rc));
 	}
@@ -187,7 +191,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 				"\"%s\" is not an address: it begins with none of the fabrics that "
 				"this program knows (%s) and a colon",
 				server->address, nam_fabric_names());
-		/* A worker has one completion queue, and atomics of two fabrics tear each other. */
+		/* A worker has one completion queue, and atomics of two fabrics may tear. */
 		if (ops && server->ops != ops)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
 				"the memory servers at %s and %s are on different fabrics (%s, "

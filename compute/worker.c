@@ -53,8 +53,9 @@ note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
 
 	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
 		nam_diag_set(&worker->diag, status,
-			"the memory server at %s is gone, and its memory with it; restart it and "
-			"connect anew", address);
+			"the memory server at %s is gone: if it still runs, and only the way there "
+			"was cut, its memory is there, so connect anew; if it ended, its memory "
+			"ended with it, and it must be restarted", address);
 	else
 		nam_diag_set(&worker->diag, status,
 			"the connection to the memory server at %s failed: %s; connect anew",

@@ -32,6 +32,8 @@
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
+/* What a connection can have under way beside those: its mails, a ring, a spare reply; lanes. */
+#define NAM__CONNECTION_REQUESTS (NAM_FRAMES + 4u)
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
 #define NAM__STRIDES_MAX 256u

@@ -269,12 +269,16 @@ static int
 take_option(struct command_line *line, int option)
 {
 	const struct origin id = { .option = "--id" }, ready = { .option = "--ready-fd" };
+	const struct origin listen = { .option = "--listen" };
 	struct nam_cluster_server *said = &line->said;
 	long number = 0;
 	int rc;
 
 	switch (option) {
 	case 'l':
+		if (*said->listen)
+			return complain(&listen, "'%s' and '%s': a memory server listens at one "
+				"address; start one for each", said->listen, optarg);
 		return copy_text("--listen", optarg, said->listen, sizeof(said->listen));
 	case 'm':
 		return copy_text("--memory", optarg, said->memory, sizeof(said->memory));

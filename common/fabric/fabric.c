@@ -42,21 +42,6 @@ nam_fabric_find(const char *address, const char **ret_rest)
 	return NULL;
 }
 
-int
-nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret)
-{
-	(void)domain, (void)options, (void)ret_name, (void)ret;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
-int
-nam__no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
-{
-	(void)lane, (void)beside, (void)peer_name;
-	return -NAM_E_FABRIC_CAPABILITY;
-}
-
 const char *
 nam_fabric_names(void)
 {

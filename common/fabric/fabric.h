@@ -14,7 +14,9 @@
  *	listener	where a memory server meets its clients
  *
  * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
- * capability bit says so.  A completion is the only proof that a request has taken effect.
+ * capability bit says so.  A completion is the only proof that a request has taken effect; but a
+ * memory server's SEND may complete when it was copied, before what was posted before it, and then
+ * proves no more than that its buffer is free.
  *
  * A request that fails (an address outside of registered memory, a dead peer) completes with its
  * error, signalled or not, and breaks its queue pair: whatever is posted there later completes with
@@ -368,11 +370,5 @@ const char *nam_fabric_names(void);
 #ifdef __cplusplus
 }
 #endif
-
-/* Of providers where nothing could be lost, so that lanes are of no use. */
-int nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret) NAM_MUST_CHECK;
-int nam__no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
-	NAM_MUST_CHECK;
 
 #endif /* NAM_COMMON_FABRIC_FABRIC_H */

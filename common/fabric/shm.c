@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "shm.h"
+#include "no_lane.h"
 #include "shm_internal.h"
 
 #if defined(__x86_64__)

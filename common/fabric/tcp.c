@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "no_lane.h"
 #include "tcp_internal.h"
 
 /* The memory server's processor carries requests out, with the copies of shm. */

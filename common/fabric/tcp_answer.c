@@ -30,19 +30,17 @@ report_failed(struct tcp_qp *qp, const struct tcp_request *request, int status)
 static inline void
 answered(struct tcp_qp *qp)
 {
-	const struct tcp_request *request = &qp->requests[qp->head & MASK];
+	struct tcp_request *request = &qp->requests[qp->head & MASK];
 
-	if (TCP_LIKELY(qp->reported == qp->head))
+	if (TCP_LIKELY(!request->reported))
 		nam__tcp_report(qp, request);
 	qp->head++;
 	qp->window_count -= request->op == NAM_WR_READ || request->op == NAM_WR_SEND;
 	/* Start over at the front while nothing is pending: those lines are still cached. */
 	if (qp->head == qp->tail)
-		qp->head = qp->written = qp->tail = qp->reported = 0;
+		qp->head = qp->written = qp->tail = 0;
 	else if (TCP_UNLIKELY(qp->head == qp->written))
 		nam__tcp_fault_due(qp);
-	if (qp->accepted)
-		nam__tcp_report_replies(qp);
 }
 
 /* The peer hears of it, and nothing is read or sent any more. */
@@ -61,9 +59,11 @@ nam__tcp_qp_fail(struct tcp_qp *qp, int status)
 	if (qp->error)
 		return;
 	qp->error = status;
-	for (; qp->reported != qp->tail; qp->reported++)
-		report_failed(qp, &qp->requests[qp->reported & MASK], status);
-	qp->head = qp->written = qp->tail = qp->reported = 0;
+	for (uint32_t i = qp->head; i != qp->tail; i++) {
+		if (!qp->requests[i & MASK].reported)
+			report_failed(qp, &qp->requests[i & MASK], status);
+	}
+	qp->head = qp->written = qp->tail = qp->unreported = 0;
 	/* Nothing of the callers' is looked at any more. */
 	qp->answer.left = 0;
 	qp->out.begin = qp->out.end = qp->out.frames = 0;

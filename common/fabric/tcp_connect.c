@@ -36,7 +36,7 @@ nam__tcp_socket_prepare(int fd)
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPINTVL, 1 },
-		{ IPPROTO_TCP, TCP_KEEPCNT, TCP_RETRIES },
+		{ IPPROTO_TCP, TCP_KEEPCNT, TCP_PROBES },
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -56,6 +56,14 @@ say_silent(const struct attempt *attempt)
 }
 
 static int
+say_closed(const struct attempt *attempt)
+{
+	return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server closed "
+		"the connection; it is ending, or has too many clients, or is no memory server",
+		attempt->address);
+}
+
+static int
 say_failed(const struct attempt *attempt, int error)
 {
 	switch (error) {
@@ -70,6 +78,11 @@ say_failed(const struct attempt *attempt, int error)
 			attempt->address, strerror(error));
 	case ETIMEDOUT:
 		return say_silent(attempt);
+	case EINVAL:
+		return nam_diag_set(attempt->diag, -EINVAL, "%s: a link-local address needs its "
+			"interface, as in tcp:[fe80::1%%eth0]:7000", attempt->address);
+	case ECONNRESET:
+		return say_closed(attempt);
 	default:
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: %s",
 			attempt->address, strerror(error));
@@ -154,9 +167,7 @@ receive(const struct attempt *attempt, void *data, size_t bytes)
 			return rc;
 		n = recv(attempt->qp->fd, (uint8_t *)data + got, bytes - got, 0);
 		if (n == 0)
-			return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the memory "
-				"server closed the connection; it is ending, or has too many "
-				"clients, or is no memory server", attempt->address);
+			return say_closed(attempt);
 		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return say_failed(attempt, errno);
 		got += n > 0 ? (size_t)n : 0;

@@ -215,6 +215,9 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 		cq->qps = arrivals;
 		arrivals->arrived = true;
 		interest.data.ptr = arrivals;
+		/* What was posted before it was polled for may have filled the socket. */
+		if (arrivals->blocked)
+			interest.events |= EPOLLOUT;
 		/* Failed before it was ever polled for: there is nothing to hear of it. */
 		if (arrivals->error)
 			continue;
@@ -268,5 +271,5 @@ nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp)
 	UNLINK(&cq->stalled, qp, next_stalled);
 	UNLINK(&cq->closing, qp, next_closing);
 	forget_done(cq, qp);
-	cq->outstanding -= qp->tail - qp->reported;
+	cq->outstanding -= qp->unreported;
 }

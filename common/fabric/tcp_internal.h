@@ -42,7 +42,9 @@
  * second apart, while nothing is under way.
  */
 #define TCP_SILENCE_MS 2000u
-#define TCP_RETRIES 3
+#define TCP_RETRIES 4			/* takes 3 s: a cut of 2 s is survived */
+#define TCP_PROBES 3
+#define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
  * How long the oldest request may be without an answer, or what waits to be sent may not leave,
  * while nothing moves at all: the peer's kernel is there, but nobody polls.  Not a SEND, which may
@@ -136,7 +138,7 @@ struct tcp_request {
 		uint64_t ends;		/* once it is written: output->entered behind it */
 	};
 	uint32_t rkey;
-	uint32_t reserved;
+	uint32_t reported;		/* its completion is not to come any more */
 	uint64_t compare;
 	uint64_t swap;
 	uint64_t position;		/* of all request bytes of this queue pair, when written */
@@ -154,7 +156,7 @@ struct tcp_qp {
 	uint8_t *kept;			/* kept_bytes for each, of those not yet written */
 	uint32_t kept_bytes;
 	uint32_t head, written, tail;	/* answered, written to the output, posted */
-	uint32_t reported;		/* from head on: those whose completion is not to come */
+	uint32_t unreported;		/* those whose completion is to come */
 	uint16_t write_sequence, answer_sequence;
 	uint32_t window_count;		/* READs and SENDs among those written */
 	uint64_t position;		/* request bytes written */
@@ -275,10 +277,8 @@ void nam__tcp_give_up(struct tcp_cq *cq);
 /* ---- tcp_post.c --------------------------------------------------------------------------- */
 
 int nam__tcp_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
-/* The first request whose completion is still to come is done. */
-void nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request);
-/* And the replies behind it: their buffers are free, as they have been copied. */
-void nam__tcp_report_replies(struct tcp_qp *qp);
+/* A request whose completion is to come is done. */
+void nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request);
 /* Write requests that were posted into the output, as far as they may be sent now. */
 void nam__tcp_write_requests(struct tcp_qp *qp);
 /* If the oldest request was found faulty when it was posted: it fails now. */

@@ -45,6 +45,9 @@ say_failed(struct nam_diag *diag, const char *address, int error)
 	case EADDRNOTAVAIL:
 		return nam_diag_set(diag, -EADDRNOTAVAIL, "%s: this host has no such address; see "
 			"`ip address`, or listen at all of them (0.0.0.0 or [::])", address);
+	case EINVAL:
+		return nam_diag_set(diag, -EINVAL, "%s: a link-local address needs its interface, "
+			"as in tcp:[fe80::1%%eth0]:7000", address);
 	case EACCES:
 		return nam_diag_set(diag, -EACCES, "%s: this user may not listen at that port; "
 			"choose one above 1023", address);
@@ -57,10 +60,13 @@ static int
 open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int one = 1, rc = 0;
+	int zero = 0, one = 1, rc = 0;
 
 	if (fd < 0)
 		return -errno;
+	/* All addresses means those of IPv4, too, whatever this host's default is. */
+	if (at->ai_family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
 		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG))
 		rc = -errno;
@@ -74,14 +80,29 @@ open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 	return 0;
 }
 
+/* An address may be listed twice. */
+static bool
+is_among(const struct addrinfo *list, const struct addrinfo *at)
+{
+	for (; list != at; list = list->ai_next) {
+		if (list->ai_addrlen == at->ai_addrlen &&
+			!memcmp(list->ai_addr, at->ai_addr, at->ai_addrlen))
+			return true;
+	}
+	return false;
+}
+
 /* At each address that a name has and this host, too. */
 static int
 open_sockets(struct tcp_listener *listener, const struct addrinfo *list)
 {
 	int rc = -EADDRNOTAVAIL;
 
-	for (; list && listener->fds_count < SOCKETS_MAX; list = list->ai_next) {
-		rc = open_socket(listener, list);
+	for (const struct addrinfo *at = list; at && listener->fds_count < SOCKETS_MAX;
+		at = at->ai_next) {
+		if (is_among(list, at))
+			continue;
+		rc = open_socket(listener, at);
 		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
 			return rc;
 	}
@@ -101,18 +122,6 @@ nam__tcp_listener_close(struct nam_listener *pub)
 	free(listener);
 }
 
-/* Clients must know the port before, so 0 for any is of no use to anybody. */
-static int
-check_port(const struct addrinfo *at, const char *address, struct nam_diag *diag)
-{
-	in_port_t port = at->ai_family == AF_INET6 ?
-		((const struct sockaddr_in6 *)(const void *)at->ai_addr)->sin6_port :
-		((const struct sockaddr_in *)(const void *)at->ai_addr)->sin_port;
-
-	return port ? 0 : nam_diag_set(diag, -EINVAL, "'%s': a memory server listens at a port "
-		"from 1 to 65535, which its clients have to know", address);
-}
-
 int
 nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
 	struct nam_diag *diag)
@@ -123,9 +132,6 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 
 	if (rc)
 		return rc;
-	rc = check_port(list, address, diag);
-	if (rc)
-		goto free_list;
 	rc = -ENOMEM;
 	listener = calloc(1, sizeof(*listener));
 	if (!listener)

@@ -3,7 +3,8 @@
  * tcp_memory.c -- registrations: what peers may reach, and by which key.
  *
  * A key is the number of a slot and how often the slot was used before, from a random beginning: so
- * a key of memory that was released, or of a memory server's predecessor, fits nothing.
+ * a key of memory that was released fits nothing, and one of a memory server's predecessor hardly
+ * ever (1 in 65,536); whose connection is gone.
  */
 #include <errno.h>
 #include <stdlib.h>

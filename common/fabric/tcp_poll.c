@@ -243,6 +243,8 @@ sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
 	uint64_t begin = nam_now_ns(), took;
 
 	nam__tcp_give_up(cq);
+	if (has_work(cq))
+		return 0;
 	/* Not for long, so that this is done again in time. */
 	if (!receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS))
 		return timeout_ns <= TCP_LOOK_NS ? -ETIMEDOUT : 0;

@@ -14,11 +14,11 @@
 #define MASK (TCP_QP_DEPTH - 1)
 _Static_assert(!(TCP_QP_DEPTH & MASK), "a power of two");
 
-/* The oldest one that was not. */
 void
-nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request)
+nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request)
 {
-	qp->reported++;
+	request->reported = true;
+	qp->unreported--;
 	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED))) {
 		qp->cq->outstanding--;
 		return;
@@ -31,15 +31,18 @@ nam__tcp_report(struct tcp_qp *qp, const struct tcp_request *request)
 	};
 }
 
-void
-nam__tcp_report_replies(struct tcp_qp *qp)
+/*
+ * The last `count` that were posted by a memory server.  A reply's buffer is free, as it has been
+ * copied: who does not answer keeps none that others wait for.
+ */
+static void
+report_replies(struct tcp_qp *qp, unsigned count)
 {
-	while (qp->reported != qp->tail) {
-		const struct tcp_request *request = &qp->requests[qp->reported & MASK];
+	for (uint32_t i = qp->tail - count; i != qp->tail; i++) {
+		struct tcp_request *request = &qp->requests[i & MASK];
 
-		if (request->op != NAM_WR_SEND || request->fault)
-			return;
-		nam__tcp_report(qp, request);
+		if (request->op == NAM_WR_SEND && !request->fault)
+			nam__tcp_report(qp, request);
 	}
 }
 
@@ -132,7 +135,8 @@ write_one(struct tcp_qp *qp, struct tcp_request *request)
 void
 nam__tcp_write_requests(struct tcp_qp *qp)
 {
-	while (qp->written != qp->tail) {
+	/* Not in the middle of what a peer reads. */
+	while (qp->written != qp->tail && !qp->reading.left) {
 		struct tcp_request *request = &qp->requests[qp->written & MASK];
 
 		/* What is behind one that will fail is not asked for. */
@@ -212,6 +216,7 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	if (TCP_UNLIKELY(qp->error))
 		return post_failed(qp, wrs, count);
 	cq->outstanding += count;
+	qp->unreported += count;
 	for (unsigned i = 0; i < count; i++)
 		remember(&qp->requests[qp->tail++ & MASK], &wrs[i]);
 	nam__tcp_write_requests(qp);
@@ -222,8 +227,8 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		/* With nothing before it, what is faulty fails now. */
 		nam__tcp_fault_due(qp);
 	}
-	if (qp->accepted)
-		nam__tcp_report_replies(qp);
+	if (qp->accepted && !qp->error)
+		report_replies(qp, count);
 	if (qp->out.frames >= TCP_FLUSH_FRAMES && !qp->blocked)
 		nam__tcp_flush(qp);
 	else

@@ -21,15 +21,16 @@ is_gone(const struct tcp_qp *qp)
 
 	if (getsockopt(qp->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
 		return false;
-	return (info.tcpi_retransmits >= TCP_RETRIES || info.tcpi_probes >= TCP_RETRIES) &&
-		info.tcpi_last_ack_recv >= TCP_SILENCE_MS;
+	return (info.tcpi_retransmits >= TCP_RETRIES || info.tcpi_probes >= TCP_PROBES) &&
+		info.tcpi_last_ack_recv >= TCP_SILENCE_MS &&
+		info.tcpi_last_data_sent >= TCP_ANSWER_MS;
 }
 
 /* A memory server has replies, or WRITEs, that its client does not answer. */
 static inline bool
 is_unanswered(const struct tcp_qp *qp)
 {
-	return qp->reported != qp->tail || qp->written != qp->tail;
+	return qp->unreported || qp->written != qp->tail;
 }
 
 /* Something of ours waits for the peer's process. */

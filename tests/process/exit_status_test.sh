@@ -16,6 +16,10 @@ test_cluster() {
 		expect 2 nam-bench index --cluster "$bad" "${small[@]}"
 		expect 2 nam-bench raw --cluster "$bad" --ops 100
 	done
+	expect 2 nam-bench index --cluster "shm:/nowhere,tcp:127.0.0.1:9" "${small[@]}"
+	says "are on different fabrics"
+	expect 2 nam-memserver --listen shm:/nowhere/at/all --listen tcp:127.0.0.1:9
+	says "listens at one address"
 	expect 3 namctl --cluster "$(nam_server_nobody)" status
 	expect 3 nam-bench index --cluster "$(nam_server_nobody)" "${small[@]}"
 	expect 3 nam-bench raw --cluster "$(nam_server_nobody)" --ops 100

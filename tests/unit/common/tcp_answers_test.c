@@ -214,6 +214,85 @@ peer__that_takes_no_messages__IS_WAITED_FOR(void **state)
 	assert_int_equal(wc.status, 0);
 }
 
+/* It was this process that stood still: the answer has been there for long. */
+static void
+answer__while_nobody_looked__COUNTS(void **state)
+{
+	struct raw_server *s = *state;
+	struct tcp_cq *cq = (struct tcp_cq *)s->f.client.cq;
+	struct nam_wc wc;
+
+	((struct tcp_domain *)s->f.client.domain)->patience_ns = TCP_LOOK_NS;
+	post_reads(s, 1, 64);
+	nam_sleep_ns(TCP_LOOK_NS);
+	nam__tcp_give_up(cq);
+	answer(s, 0, 1, 64, 64);
+	nam_sleep_ns(2 * TCP_LOOK_NS);
+	nam__tcp_give_up(cq);
+	take(&s->f, s->f.client.cq, &wc, 1);
+	assert_int_equal(wc.op, NAM_WR_READ);
+	assert_int_equal(wc.status, 0);
+}
+
+/* ---- as much as may be asked --------------------------------------------------------------- */
+
+#define PIECE_BYTES 2040u	/* of a WRITE, beside its head */
+
+/* Who cannot carry out a READ now keeps what is behind it: no more than a window. */
+static void
+requests__behind_one_without_an_answer__STAY_WITHIN_THE_WINDOW(void **state)
+{
+	struct raw_server *s = *state;
+	struct nam_wr read = wr_of(&s->f, NAM_WR_READ, 0, 0, 64);
+	struct nam_wr wr = wr_of(&s->f, NAM_WR_WRITE, 0, 0, PIECE_BYTES);
+	size_t all = 24 + 50 * (24 + PIECE_BYTES), got = 0;
+	uint8_t *arrived = malloc(all);
+	struct nam_wc wc;
+
+	assert_int_equal(s->f.ops->qp_post(s->f.qp, &read, 1), 0);
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(s->f.ops->qp_post(s->f.qp, &wr, 1), 0);
+	for (unsigned round = 0; got < all; round++) {
+		ssize_t n;
+
+		assert_int_equal(s->f.ops->cq_poll(s->f.client.cq, &wc, 1), 0);
+		n = recv(s->fd, arrived + got, all - got, MSG_DONTWAIT);
+		got += n > 0 ? (size_t)n : 0;
+		if (round < 200)
+			assert_true(got <= TCP_WINDOW_BYTES);
+		if (round == 200) {
+			assert_true(got > TCP_WINDOW_BYTES / 2);
+			answer(s, 0, 1, 64, 64);
+		}
+		assert_true(round < 1000000);
+	}
+	free(arrived);
+}
+
+/* As much as the socket takes and more, before anybody has polled for that connection. */
+static void
+requests__posted_before_the_first_poll__ALL_LEAVE(void **state)
+{
+	struct raw_server *s = *state;
+	struct nam_wr wr = wr_of(&s->f, NAM_WR_WRITE, 0, 0, LOCAL_BYTES);
+	size_t left = 20 * (24 + (size_t)LOCAL_BYTES);
+	uint8_t *arrived = malloc(LOCAL_BYTES);
+	uint64_t until = nam_now_ns() + PATIENCE_NS;
+	struct nam_wc wc;
+
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(s->f.ops->qp_post(s->f.qp, &wr, 1), 0);
+	assert_true(((struct tcp_qp *)s->f.qp)->blocked);
+	while (left) {
+		ssize_t n = recv(s->fd, arrived, LOCAL_BYTES, MSG_DONTWAIT);
+
+		left -= n > 0 ? (size_t)n : 0;
+		assert_int_equal(s->f.ops->cq_poll(s->f.client.cq, &wc, 1), 0);
+		assert_true(nam_now_ns() < until);
+	}
+	free(arrived);
+}
+
 /* ---- answers that make no sense ----------------------------------------------------------- */
 
 static void
@@ -350,6 +429,9 @@ main(void)
 		TEST(peer__takes_nothing_and_ends__FAILS_ALL),
 		TEST(peer__that_never_answers__IS_GIVEN_UP_IN_BOUNDED_TIME),
 		TEST(peer__that_takes_no_messages__IS_WAITED_FOR),
+		TEST(answer__while_nobody_looked__COUNTS),
+		TEST(requests__posted_before_the_first_poll__ALL_LEAVE),
+		TEST(requests__behind_one_without_an_answer__STAY_WITHIN_THE_WINDOW),
 		TEST(answers__malformed__FAIL_EVERYTHING_AND_CLOSE),
 		TEST(answers__to_nothing__CLOSE),
 		TEST(answers__byte_by_byte__COMPLETE_IN_ORDER),

@@ -285,21 +285,25 @@ server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
 #define REPLIES 256u
 #define REPLY_BYTES 4096u
 
-/* More replies than may be under way: each has its buffer again at once, and arrives. */
+/*
+ * More replies than may be under way, behind a WRITE: each has its buffer again at once, and
+ * arrives.
+ */
 static void
 replies__nobody_answers__HOLD_NO_BUFFERS(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_wr wr = server_wr(f, NAM_WR_SEND, REPLY_BYTES);
+	struct nam_wr write = server_wr(f, NAM_WR_WRITE, 8);
 	int fd = raw_client(f, 1);
 	struct {
 		struct tcp_frame frame;
 		uint8_t body[REPLY_BYTES];
 	} *got = malloc(sizeof(*got));
+	struct nam_wc wc;
 
+	assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &write, 1), 0);
 	for (unsigned i = 0; i < REPLIES; i++) {
-		struct nam_wc wc;
-
 		memset(f->server.local, (int)i, REPLY_BYTES);
 		assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
 		assert_int_equal(f->ops->cq_poll(f->server.cq, &wc, 1), 1);
@@ -307,16 +311,19 @@ replies__nobody_answers__HOLD_NO_BUFFERS(void **state)
 		assert_int_equal(wc.status, 0);
 	}
 	memset(f->server.local, 0xff, REPLY_BYTES);
+	work_and_receive(f, fd, got, 24 + 8);
 	for (unsigned i = 0; i < REPLIES; i++) {
 		struct tcp_frame answer = { .kind = TCP_ANSWER, .sequence = (uint16_t)i };
 
 		work_and_receive(f, fd, got, sizeof(*got));
 		assert_int_equal(got->frame.kind, NAM_WR_SEND);
-		assert_int_equal(got->frame.sequence, i);
+		assert_int_equal(got->frame.sequence, i + 1);
 		for (unsigned j = 0; j < REPLY_BYTES; j++)
 			assert_int_equal(got->body[j], (uint8_t)i);
 		raw_send(fd, &answer, sizeof(answer));
 	}
+	take(f, f->server.cq, &wc, 1);
+	assert_int_equal(wc.op, NAM_WR_WRITE);
 	free(got);
 	close(fd);
 	expect_closed(f, 1);

@@ -87,6 +87,31 @@ listen__at_any_address__IS_REACHED_BY_EACH(void **state)
 	free(f);
 }
 
+/* ---- keys --------------------------------------------------------------------------------- */
+
+/* What has the place of released memory has another key. */
+static void
+key__of_memory_that_was_released__FITS_NOTHING(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_wr wr = wr_of(f, NAM_WR_READ, 0, 0, 64);
+	struct nam_mr mr;
+
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(f->ops->mr_register(f->server.domain, f->server.local,
+			LOCAL_BYTES, NAM_MR_REMOTE, &mr, &f->diag), 0);
+		assert_int_not_equal(mr.rkey, wr.rkey);
+		wr.rkey = mr.rkey;
+		wr.remote = mr.remote;
+		assert_int_equal(run(f, f->qp, wr), 0);
+		f->ops->mr_release(f->server.domain, &mr);
+	}
+	assert_int_equal(f->ops->mr_register(f->server.domain, f->server.local, LOCAL_BYTES,
+		NAM_MR_REMOTE, &mr, &f->diag), 0);
+	assert_int_equal(run(f, f->qp, wr), -NAM_E_FABRIC_ACCESS);
+	f->ops->mr_release(f->server.domain, &mr);
+}
+
 /* ---- handshakes --------------------------------------------------------------------------- */
 
 static int
@@ -311,6 +336,7 @@ main(void)
 		cmocka_unit_test(caps__of_this_processor__ARE_THOSE_OF_THE_SIMULATORS_STRICT),
 		cmocka_unit_test(listen__addresses_of_no_use__SAY_WHAT_TO_DO),
 		cmocka_unit_test(listen__at_any_address__IS_REACHED_BY_EACH),
+		TEST(key__of_memory_that_was_released__FITS_NOTHING),
 		TEST(connect__what_answers_is_no_memory_server__IS_SAID),
 		TEST(connect__nothing_is_said__ENDS_AFTER_5_S),
 		TEST(hello__of_another_version__IS_TOLD_OURS),
