@@ -49,9 +49,9 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
 		if (nam_err_is(rc, NAM_E_LIMIT))
-			return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "the memory server at %s "
-				"has as many connections as it takes; raise its --rpc-threads, or "
-				"let fewer threads share it", server->address);
+			return nam_diag_set(diag, rc, "the memory server at %s refused the "
+				"connection: it has as many as it takes; raise its --rpc-threads, "
+				"or let fewer threads share it", server->address);
 		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
 			server->address, nam_err_text(rc));
 	}

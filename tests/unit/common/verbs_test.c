@@ -31,7 +31,7 @@ resolve__good_addresses__GIVE_HOST_AND_PORT(void **state)
 		{ "10.1.2.3:1", "10.1.2.3:1" },
 		{ "verbs:[fd00::1]:7000", "[fd00::1]:7000" },
 		{ "verbs:[::]:65535", "[::]:65535" },
-		{ "verbs:0.0.0.0:0", "0.0.0.0:0" },
+		{ "verbs:0.0.0.0:1", "0.0.0.0:1" },
 	};
 
 	(void)state;
@@ -58,6 +58,7 @@ resolve__bad_addresses__SAY_WHAT_IS_WRONG(void **state)
 	} bad[] = {
 		{ "verbs:", "verbs:HOST:PORT" },
 		{ "verbs:10.0.0.1", "verbs:HOST:PORT" },
+		{ "verbs:10.0.0.1:0", "from 1 to 65535" },
 		{ "verbs::7000", "verbs:HOST:PORT" },
 		{ "verbs:[fd00::1", "verbs:HOST:PORT" },
 		{ "verbs:[]:7000", "verbs:HOST:PORT" },
