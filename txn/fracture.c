@@ -18,7 +18,7 @@
 
 /* Which ids may be among the items': ten bits of them, for ids are hashes. */
 struct sieve {
-	bool has[SIEVE_SIZE];
+	uint8_t has[SIEVE_SIZE];	/* 0 or 1 */
 };
 
 static inline void
@@ -27,7 +27,7 @@ sieve_clear(struct sieve *sieve)
 	nam__clear(sieve, sizeof(*sieve));
 }
 
-static inline bool *
+static inline uint8_t *
 sieve_at(struct sieve *sieve, uint64_t key_id)
 {
 	return &sieve->has[key_id % SIEVE_SIZE];
@@ -42,14 +42,14 @@ may_ask(struct sieve *sieve, const struct nam_version *version)
 {
 	const struct nam_version_sibling *siblings = nam__version_about_const(version);
 	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
-	bool any = false;
+	unsigned any = 0;
 
 	for (; count >= 4; count -= 4, siblings += 4)
 		any |= *sieve_at(sieve, siblings[0].key_id) | *sieve_at(sieve, siblings[1].key_id) |
 			*sieve_at(sieve, siblings[2].key_id) | *sieve_at(sieve, siblings[3].key_id);
 	for (; count; count--, siblings++)
 		any |= *sieve_at(sieve, siblings->key_id);
-	return any;
+	return any != 0;
 }
 
 /* What a version says of one more that its transaction wrote. */
