@@ -19,8 +19,10 @@
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 #define COARSE_KEYS_MAX 4096u		/* looked up in one go */
-/* At most NAM__FLIGHTS_MAX; their images and what is prefetched share the first-level cache. */
-#define IN_FLIGHT_MAX 12u
+/* At most NAM__FLIGHTS_MAX. */
+#define IN_FLIGHT_MAX 16u
+/* Where READs are but copies: their images and what is prefetched share the first-level cache. */
+#define IN_FLIGHT_CACHED 12u
 
 struct pipeline {
 	struct nam_worker *worker;
@@ -90,7 +92,9 @@ post_next(struct pipeline *p, unsigned flight)
 NAM_FIBER_FN static int
 run(struct pipeline *p)
 {
-	for (unsigned flight = 0; flight < IN_FLIGHT_MAX; flight++)
+	unsigned most = p->worker->in_post_order ? IN_FLIGHT_CACHED : IN_FLIGHT_MAX;
+
+	for (unsigned flight = 0; flight < most; flight++)
 		if (!post_next(p, flight))
 			break;
 	while (p->flights.in_flight) {
