@@ -41,8 +41,8 @@
  * A peer whose kernel acknowledges nothing for so long, asked so many times, is gone.  Probes are a
  * second apart, while nothing is under way.
  */
-#define TCP_SILENCE_MS 2000u
-#define TCP_RETRIES 4			/* takes 3 s: a cut of 2 s is survived */
+#define TCP_SILENCE_MS 3000u
+#define TCP_RETRIES 4			/* takes 3 s, too, or less where an interface is down */
 #define TCP_PROBES 3
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*

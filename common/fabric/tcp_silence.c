@@ -21,8 +21,9 @@ is_gone(const struct tcp_qp *qp)
 
 	if (getsockopt(qp->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
 		return false;
+	/* Where an interface is down nothing leaves, and only probes count. */
 	return (info.tcpi_retransmits >= TCP_RETRIES || info.tcpi_probes >= TCP_PROBES) &&
-		info.tcpi_last_ack_recv >= TCP_SILENCE_MS &&
+		info.tcpi_last_ack_recv >= TCP_SILENCE_MS + TCP_ANSWER_MS &&
 		info.tcpi_last_data_sent >= TCP_ANSWER_MS;
 }
 

@@ -174,7 +174,7 @@ adds_run(struct fixture *f, struct adds *adds, unsigned more)
 	while (adds->done < wanted) {
 		adds_post(f, adds);
 		adds_take(f, adds);
-		assert_true(nam_now_ns() < until && !adds->closed);
+		assert_true(nam_now_ns() < until && !adds->closed && !adds->failed);
 	}
 }
 
