@@ -231,14 +231,14 @@ find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
 	double best = 0;
 
 	for (uint32_t depth = 4; depth <= 64; depth *= 2) {
-		double rate;
+		struct raw_rate rate;
 		int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth,
 			RAW_SECONDS_MIN, bench->options.seed, &rate);
 
 		if (rc)
 			return rc;
-		if (rate > best) {
-			best = rate;
+		if (rate.per_s > best) {
+			best = rate.per_s;
 			bench->raw_depth = depth;
 		}
 	}
@@ -258,6 +258,7 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
 		uint64_t ops_before = bench->result->ops;
 		double seconds_before = bench->result->seconds;
+		struct raw_rate raw = { 0 };
 
 		/* The other side has had the caches. */
 		index_warm(bench);
@@ -265,7 +266,8 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 		index_rates[i] = (double)(bench->result->ops - ops_before) /
 				 (bench->result->seconds - seconds_before);
 		rc = raw_read_rate(bench->crew, blocks, &bench->findings, bench->raw_depth,
-			raw_seconds, o->seed + i, &raw_rates[i]);
+			raw_seconds, o->seed + i, &raw);
+		raw_rates[i] = raw.per_s;
 		ratios[i] = index_rates[i] / raw_rates[i];
 	}
 	if (rc || bench_signal)

@@ -178,7 +178,7 @@ raw_blocks_fill(struct crew *crew, const struct blocks *blocks, struct findings 
 
 int
 raw_read_rate(struct crew *crew, const struct blocks *blocks, struct findings *findings,
-	uint32_t depth, double seconds, uint64_t seed, double *ret_rate)
+	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret)
 {
 	struct raw_spec spec = {
 		.op = RAW_READ,
@@ -193,7 +193,8 @@ raw_read_rate(struct crew *crew, const struct blocks *blocks, struct findings *f
 	int rc = result ? raw_run(crew, &spec, 0, seconds, result) : -ENOMEM;
 
 	if (!rc)
-		*ret_rate = result->ops_per_s;
+		*ret = (struct raw_rate){ result->ops_per_s,
+			(double)result->ops / result->cpu_seconds };
 	free(result);
 	return rc ? rc : findings->fatal;
 }

@@ -5,12 +5,10 @@
  *
  * Both are counted per second of processor time: what others take of it belongs to neither.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "bench.h"
 #include "raw_bench.h"
-#include "raw_run.h"
 #include "requests.h"
 
 #define ROUNDS 5u
@@ -21,22 +19,13 @@ static int
 raw_turn(struct requests *bench, const struct blocks *blocks, uint32_t depth, double seconds,
 	double *ret_rate)
 {
-	struct raw_spec spec = {
-		.op = RAW_READ,
-		.loop = RAW_WINDOW,
-		.bytes = blocks->bytes,
-		.depth = depth,
-		.blocks = blocks,
-		.seed = bench->options.seed,
-		.findings = &bench->findings,
-	};
-	struct raw_result *result = malloc(sizeof(*result));
-	int rc = result ? raw_run(bench->crew, &spec, 0, seconds, result) : -ENOMEM;
+	struct raw_rate rate;
+	int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth, seconds,
+		bench->options.seed, &rate);
 
 	if (!rc)
-		*ret_rate = (double)result->ops / result->cpu_seconds;
-	free(result);
-	return rc ? rc : bench->findings.fatal;
+		*ret_rate = rate.per_cpu_s;
+	return rc;
 }
 
 static int

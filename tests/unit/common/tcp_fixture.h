@@ -129,4 +129,18 @@ raw_request(const struct fixture *f, uint8_t kind, uint16_t sequence, uint64_t a
 	};
 }
 
+/* What a memory server asks of its client, of its own buffer. */
+static inline struct nam_wr
+server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
+{
+	return (struct nam_wr){
+		.op = op,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = bytes,
+		.rkey = TCP_SHARE_KEY,
+		.lkey = f->server.local_mr.lkey,
+		.local = f->server.local,
+	};
+}
+
 #endif /* NAM_TESTS_TCP_FIXTURE_H */

@@ -269,19 +269,6 @@ request__half_of_it_behind_a_slow_reader__LETS_THE_SERVER_SLEEP(void **state)
 
 /* ---- answers to what a server asks -------------------------------------------------------- */
 
-static struct nam_wr
-server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
-{
-	return (struct nam_wr){
-		.op = op,
-		.flags = NAM_WR_SIGNALED,
-		.bytes = bytes,
-		.rkey = TCP_SHARE_KEY,
-		.lkey = f->server.local_mr.lkey,
-		.local = f->server.local,
-	};
-}
-
 #define REPLIES 256u
 #define REPLY_BYTES 4096u
 

@@ -11,18 +11,6 @@ qp_of(const struct fixture *f)
 	return (struct tcp_qp *)f->accepted_qps[1];
 }
 
-static struct nam_wr
-server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
-{
-	return (struct nam_wr){
-		.op = op,
-		.bytes = bytes,
-		.rkey = TCP_SHARE_KEY,
-		.lkey = f->server.local_mr.lkey,
-		.local = f->server.local,
-	};
-}
-
 static void
 fill_region(struct fixture *f)
 {
@@ -226,7 +214,6 @@ messages__more_than_completions_have_room__WAIT(void **state)
 	int fd = raw_client(f, 1);
 	struct nam_wc wc;
 
-	wr.flags = NAM_WR_SIGNALED;
 	for (unsigned i = 0; i < DEPTH; i++)
 		assert_int_equal(f->ops->qp_post(f->accepted_qps[1], &wr, 1), 0);
 	for (uint16_t i = 0; i < DEPTH; i++) {
