@@ -13,7 +13,8 @@
  * So there no ATOMIC is under way behind a WRITE or SEND, and no fenced request behind any other:
  * it waits here, and so does all that is posted after it, in post order.
  *
- * The watcher's WRITE counts.  Its mutex is held here between the look for it and the post.
+ * The watcher's WRITE counts: a mutex keeps it out between the look for it and the post.  Each queue
+ * pair has its own, for rxe carries requests out within the post, and threads must not wait for that.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,18 +32,22 @@ nam__verbs_hold_init(struct verbs_qp *qp)
 	qp->hold.mask = qp->sends.mask;
 	qp->hold.wrs = calloc(capacity, sizeof(qp->hold.wrs[0]));
 	qp->hold.inlined = calloc(capacity, VERBS_INLINE_BYTES);
-	if (qp->hold.wrs && qp->hold.inlined)
+	if (qp->hold.wrs && qp->hold.inlined && !pthread_mutex_init(&qp->hold.mutex, NULL))
 		return 0;
-	nam__verbs_hold_free(qp);
+	free(qp->hold.wrs);
+	free(qp->hold.inlined);
+	qp->hold.wrs = NULL;
 	return -ENOMEM;
 }
 
 void
 nam__verbs_hold_free(struct verbs_qp *qp)
 {
+	if (!qp->hold.wrs)
+		return;
+	(void)pthread_mutex_destroy(&qp->hold.mutex);
 	free(qp->hold.wrs);
 	free(qp->hold.inlined);
-	qp->hold = (struct verbs_hold){ 0 };
 }
 
 static void
@@ -79,7 +84,7 @@ nam__verbs_hold_release(struct verbs_qp *qp)
 	struct verbs_hold *hold = &qp->hold;
 	unsigned count, n = 1;
 
-	pthread_mutex_lock(&qp->domain->watch.mutex);
+	pthread_mutex_lock(&qp->hold.mutex);
 	while (n && (count = nam__verbs_hold_count(qp))) {
 		uint32_t slot = hold->head & hold->mask;
 
@@ -88,7 +93,7 @@ nam__verbs_hold_release(struct verbs_qp *qp)
 		n = push(qp, &hold->wrs[slot], count);
 		hold->head += n;
 	}
-	pthread_mutex_unlock(&qp->domain->watch.mutex);
+	pthread_mutex_unlock(&qp->hold.mutex);
 }
 
 void
@@ -97,9 +102,9 @@ nam__verbs_hold_post(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned cou
 	unsigned n = 0;
 
 	if (!nam__verbs_hold_count(qp)) {
-		pthread_mutex_lock(&qp->domain->watch.mutex);
+		pthread_mutex_lock(&qp->hold.mutex);
 		n = push(qp, wrs, count);
-		pthread_mutex_unlock(&qp->domain->watch.mutex);
+		pthread_mutex_unlock(&qp->hold.mutex);
 	}
 	for (; n < count; n++)
 		keep(qp, &wrs[n]);

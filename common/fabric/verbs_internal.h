@@ -95,6 +95,7 @@ struct verbs_hold {
 	uint8_t *inlined;		/* what was to be copied when it was posted */
 	uint32_t mask;
 	uint32_t head, tail;		/* they wrap around */
+	pthread_mutex_t mutex;		/* owner and watcher: who posts */
 };
 
 struct verbs_domain {
@@ -164,7 +165,7 @@ struct verbs_qp {
 	struct verbs_cq *cq;
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
-	struct verbs_hold hold;		/* owner */
+	struct verbs_hold hold;		/* owner, but for its mutex */
 	const struct nam_local *local;	/* NULL: nothing is local */
 	const struct nam_local_share *share;	/* the peer's, if it is near */
 	shm_read_fn copy;

@@ -206,7 +206,7 @@ take_async_events(struct verbs_domain *domain)
 /* ---- idle connections ---------------------------------------------------------------------- */
 
 static void
-try_peer(struct verbs_qp *qp, uint64_t now)
+post_try(struct verbs_qp *qp)
 {
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = nam__verbs_wr_id(qp, 0) | VERBS_KEEP_ALIVE,
@@ -214,7 +214,6 @@ try_peer(struct verbs_qp *qp, uint64_t now)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
-	qp->tried_ns = now;
 	/* Pairs with the release in cq_poll: the place in the device's queue is free again. */
 	if (atomic_load_explicit(&qp->dead, memory_order_relaxed) ||
 		atomic_exchange_explicit(&qp->trying, true, memory_order_acquire))
@@ -222,6 +221,19 @@ try_peer(struct verbs_qp *qp, uint64_t now)
 	/* Libraries of devices lock their send queues, so the owner may post meanwhile. */
 	if (ibv_post_send(qp->qp, &wr, &bad))
 		atomic_store_explicit(&qp->trying, false, memory_order_relaxed);
+}
+
+/* A hold whose mutex is taken: its owner posts at this moment, which tries the peer, too. */
+static void
+try_peer(struct verbs_qp *qp, uint64_t now)
+{
+	qp->tried_ns = now;
+	if (!qp->hold.wrs) {
+		post_try(qp);
+	} else if (!pthread_mutex_trylock(&qp->hold.mutex)) {
+		post_try(qp);
+		pthread_mutex_unlock(&qp->hold.mutex);
+	}
 }
 
 static void
