@@ -13,8 +13,8 @@
  * So there no ATOMIC is under way behind a WRITE or SEND, and no fenced request behind any other:
  * it waits here, and so does all that is posted after it, in post order.
  *
- * The watcher's WRITE counts: a mutex keeps it out between the look for it and the post.  Each queue
- * pair has its own, for rxe carries requests out within the post, and threads must not wait for that.
+ * The watcher's WRITE counts: a mutex keeps it out between the look for it and the post.  Each
+ * queue pair has its own: rxe carries requests out within the post, which others must not wait for.
  */
 #include <errno.h>
 #include <stdlib.h>
