@@ -93,6 +93,8 @@ void
 scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
 	uint64_t low, uint64_t high, bool unbounded, bool reverse)
 {
+	dense_check_fn quick[DENSE_CHECKS_MAX];
+
 	*check = (struct scan_check){
 		.keys = keys,
 		.findings = findings,
@@ -100,6 +102,7 @@ scan_check_begin(struct scan_check *check, const struct keys *keys, struct findi
 		.reverse = reverse,
 		.dense = !reverse && keys->key_bytes == 8 && !keys->dup_shift &&
 			 !keys->victims_count,
+		.quick = quick[dense_checks(quick) - 1],
 		.low = low,
 		.high = high,
 		.unbounded = unbounded,
@@ -195,60 +198,6 @@ feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
 	check->count++;
 }
 
-/* Exactly `count` pairs whose keys are `stride` apart?  Any bit of the result says no. */
-static uint64_t
-differences(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count, uint64_t key,
-	uint64_t stride, uint64_t mask)
-{
-	uint64_t found = 0;
-
-	for (uint32_t i = 0; i < count; i++, key += stride) {
-		found |= nam_key_to_u64(entry_keys + 8 * (size_t)i) ^ key;
-		found |= (payloads[i] ^ keys_hash(key)) & mask;
-	}
-	return found;
-}
-
-#if defined(__x86_64__)
-
-typedef uint64_t lanes __attribute__((vector_size(32)));
-typedef uint8_t lane_bytes __attribute__((vector_size(32)));
-
-/*
- * The same by fours, with additions and shuffles only: a scan delivers an entry in a few
- * nanoseconds, and looking at it must cost much less.
- */
-__attribute__((target("avx2"))) static uint64_t
-differences_avx2(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count, uint64_t key,
-	uint64_t stride, uint64_t mask)
-{
-	const lanes numbers = { 0, 1, 2, 3 };
-	lanes due = key + stride * numbers, due_step = (lanes){ 0 } + 4 * stride;
-	lanes product = due * KEYS_HASH_FACTOR, product_step = due_step * KEYS_HASH_FACTOR;
-	lanes found = { 0 };
-	uint32_t i;
-
-	for (i = 0; i + 4 <= count; i += 4) {
-		lane_bytes bytes;
-		lanes payload;
-
-		memcpy(&bytes, entry_keys + 8 * (size_t)i, 32);
-		memcpy(&payload, payloads + i, 32);
-		bytes = __builtin_shufflevector(bytes, bytes, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13,
-			12, 11, 10, 9, 8, 23, 22, 21, 20, 19, 18, 17, 16, 31, 30, 29, 28, 27, 26,
-			25, 24);
-		found |= (lanes)bytes ^ due;
-		found |= (payload ^ (product ^ KEYS_HASH_SALT) >> (64 - KEYS_HASH_BITS)) & mask;
-		due += due_step;
-		product += product_step;
-	}
-	return found[0] | found[1] | found[2] | found[3] |
-	       differences(entry_keys + 8 * (size_t)i, payloads + i, count - i, key + i * stride,
-		       stride, mask);
-}
-
-#endif
-
 /* The quick way: false if the entries are not just the loaded pairs that are due. */
 static bool
 feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
@@ -256,17 +205,11 @@ feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *
 {
 	const struct keys *keys = check->keys;
 	uint64_t stride = 1ull << keys->stride_shift;
-	uint64_t key = check->begin << keys->stride_shift, found;
+	uint64_t key = check->begin << keys->stride_shift;
 
 	if (count > check->end - check->begin)
 		return false;
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
-		found = differences_avx2(entry_keys, payloads, count, key, stride, check->mask);
-	else
-#endif
-		found = differences(entry_keys, payloads, count, key, stride, check->mask);
-	if (found)
+	if (check->quick(entry_keys, payloads, count, key, stride, check->mask))
 		return false;
 	check->begin += count;
 	check->count += count;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "check_dense.h"
 #include "keys.h"
 
 #define FINDINGS_PRINTED_MAX 10u
@@ -54,6 +55,7 @@ struct scan_check {
 	uint64_t mask;		/* bits of a payload that its key determines */
 	bool reverse;
 	bool dense;		/* so far, nothing but loaded pairs: the quick way */
+	dense_check_fn quick;
 	uint64_t low, high;	/* the range, as integers: low <= key < high */
 	bool unbounded;		/* ... or without the upper end */
 	uint64_t begin, end;	/* loaded pairs in the range that have not been passed yet */

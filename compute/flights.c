@@ -185,7 +185,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 #define FLIGHTS_POLL 4u
 
 /* Take completions, at most FLIGHTS_POLL, which are mostly flights. */
-static inline int
+static inline __attribute__((always_inline)) int
 poll_flights(struct nam_worker *worker, unsigned max)
 {
 	struct nam_wc wcs[FLIGHTS_POLL];
@@ -231,9 +231,10 @@ nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsi
 		 * What is done with each overlaps with the misses of those behind it, and if there
 		 * are many that is best when they are taken one by one.
 		 */
-		unsigned max = flights->in_flight <= FLIGHTS_FEW ? NAM__POLL_BATCH : 1;
+		int count = flights->in_flight <= FLIGHTS_FEW ?
+			poll_flights(worker, NAM__POLL_BATCH) : poll_flights(worker, 1);
 
-		if (poll_flights(worker, max) > 0 && !worker->ready_head)
+		if (count > 0 && !worker->ready_head)
 			continue;
 		if (flights->done >> number & 1)
 			break;

@@ -128,7 +128,7 @@ nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 
 unsigned
 nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
-	struct nam_gaddr *ret_leaves, unsigned max)
+	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place)
 {
 	struct nam__segment *segment;
 	int number, step = backward ? -1 : 1;
@@ -138,8 +138,14 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	if (!segment)
 		return 0;
 	number = (int)segment_search(cache, segment, key);
+	if (ret_place)
+		*ret_place = (struct nam__cache_place){ segment, (unsigned)number };
 	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
 		ret_leaves[count++] = nam__segment_child(segment, (unsigned)number);
+	/* Who reads on wants to know soon where the next leaf begins. */
+	if (!backward)
+		__builtin_prefetch(nam__segment_cold(segment)->separators +
+			(size_t)number * cache->g->full_words);
 	return count;
 }
 

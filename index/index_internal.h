@@ -275,12 +275,19 @@ void nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_
 /* Forget the node at `level` (1 ..) that covers the key. */
 void nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level);
 
+/* A child in a cached node; good until the operation ends. */
+struct nam__cache_place {
+	const struct nam__segment *segment;
+	unsigned number;
+};
+
 /*
- * Children of the cached level-1 node that covers `key`: the one that covers it and those after it
- * (backward: before it), at most `max`.  Returns how many; 0 if not cached.
+ * Children of the cached level-1 node that covers `key`: the one that covers it, whose place may be
+ * asked for, and those after it (backward: before it), at most `max`.  Returns how many; 0 if not
+ * cached.
  */
 unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
-	struct nam_gaddr *ret_leaves, unsigned max);
+	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place);
 
 void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *ret_stat);
 

@@ -46,53 +46,65 @@ copy_avx2(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *
 	copy_plain(entries + 2ul * i, count - i, ret_keys + 8ul * i, ret_payloads + i);
 }
 
-/*
- * Eight entries a turn.  The first turn is as short as it takes for the payloads to be stored in
- * whole cache lines from then on (and the keys, if they lie alike); the last one is short, too.
- */
+/* The first eight of these entries. */
 __attribute__((target("avx512f,avx512bw"))) static inline void
-copy_eight(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *ret_payloads)
+copy_eight(const uint64_t *entries, uint8_t *ret_keys, uint64_t *ret_payloads)
 {
 	const __m512i swap = _mm512_broadcast_i32x4(
 		_mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
 	const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
 	const __m512i odd = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
-	const uint32_t words = 2 * count;	/* 2 .. 16 */
-	const __mmask8 both = (__mmask8)((1u << count) - 1);
-	const __m512i a = _mm512_maskz_loadu_epi64((__mmask8)((1u << words) - 1), entries);
-	const __m512i b = _mm512_maskz_loadu_epi64((__mmask8)(((1u << words) - 1) >> 8),
-		entries + 8);
+	const __m512i a = _mm512_loadu_si512(entries), b = _mm512_loadu_si512(entries + 8);
 
-	_mm512_mask_storeu_epi64(ret_keys, both,
+	_mm512_storeu_si512(ret_keys,
 		_mm512_shuffle_epi8(_mm512_permutex2var_epi64(a, even, b), swap));
-	_mm512_mask_storeu_epi64(ret_payloads, both, _mm512_permutex2var_epi64(a, odd, b));
+	_mm512_storeu_si512(ret_payloads, _mm512_permutex2var_epi64(a, odd, b));
 }
 
+/*
+ * Eight entries a turn.  The second turn begins where payloads are stored in whole cache lines from
+ * then on (and keys, if they lie alike), the last one ends with the last entry: some of what the
+ * turns before them copied is copied again, which costs less than masks would.
+ */
 __attribute__((target("avx512f,avx512bw"))) static void
 copy_avx512(const uint64_t *entries, uint32_t count, uint8_t *ret_keys, uint64_t *ret_payloads)
 {
-	uint32_t i = (uint32_t)(-((uintptr_t)ret_payloads / 8) & 7);
+	uint32_t i = 8 - ((uintptr_t)ret_payloads / 8 & 7);
 
-	if (i > count)
-		i = count;
-	if (i)
-		copy_eight(entries, i, ret_keys, ret_payloads);
+	if (count < 8) {
+		copy_plain(entries, count, ret_keys, ret_payloads);
+		return;
+	}
+	copy_eight(entries, ret_keys, ret_payloads);
 	for (; i + 8 <= count; i += 8)
-		copy_eight(entries + 2ul * i, 8, ret_keys + 8ul * i, ret_payloads + i);
-	if (i < count)
-		copy_eight(entries + 2ul * i, count - i, ret_keys + 8ul * i, ret_payloads + i);
+		copy_eight(entries + 2ul * i, ret_keys + 8ul * i, ret_payloads + i);
+	if (i < count) {
+		i = count - 8;
+		copy_eight(entries + 2ul * i, ret_keys + 8ul * i, ret_payloads + i);
+	}
 }
 
 #endif
+
+unsigned
+nam__pairs_copies(nam__pairs_copy_fn ret_copies[NAM__PAIRS_COPIES_MAX])
+{
+	unsigned count = 0;
+
+	ret_copies[count++] = copy_plain;
+#ifdef VECTORS
+	if (__builtin_cpu_supports("avx2"))
+		ret_copies[count++] = copy_avx2;
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+		ret_copies[count++] = copy_avx512;
+#endif
+	return count;
+}
 
 nam__pairs_copy_fn
 nam__pairs_copy_choose(void)
 {
-#ifdef VECTORS
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
-		return copy_avx512;
-	if (__builtin_cpu_supports("avx2"))
-		return copy_avx2;
-#endif
-	return copy_plain;
+	nam__pairs_copy_fn copies[NAM__PAIRS_COPIES_MAX];
+
+	return copies[nam__pairs_copies(copies) - 1];
 }

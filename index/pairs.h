@@ -11,6 +11,11 @@
 typedef void (*nam__pairs_copy_fn)(const uint64_t *entries, uint32_t count, uint8_t *ret_keys,
 	uint64_t *ret_payloads);
 
+#define NAM__PAIRS_COPIES_MAX 3u
+
+/* Those that this processor can run, the fastest last; how many. */
+unsigned nam__pairs_copies(nam__pairs_copy_fn ret_copies[NAM__PAIRS_COPIES_MAX]);
+
 /* The fastest for this processor. */
 nam__pairs_copy_fn nam__pairs_copy_choose(void);
 

@@ -47,7 +47,7 @@ range_set(struct nam__scan *cursor, const struct nam_range *range)
 	cursor->stop = range->reverse ? low : high;
 	cursor->begin = low.w[0];
 	cursor->limited = range->limit > 0;
-	cursor->remaining = range->limit;
+	cursor->remaining = range->limit ? range->limit : UINT64_MAX;
 	if (has_high && nam__key_compare(low.w, high.w, g->full_words) >= 0)
 		cursor->done = true;
 }
@@ -68,7 +68,8 @@ nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct 
 	range_set(cursor, range);
 	nam__scan_window_init(cursor);
 	nam__flights_init(&cursor->flights, worker);
-	cursor->copy_pairs = nam__pairs_copy_choose();
+	if (g->key_bytes == 8 && !range->reverse)
+		cursor->copy_pairs = nam__pairs_copy_choose();
 	cursor->sliced_floor = nam__sliced_floor_choose();
 	cursor->images = nam_buffer_take(worker, cursor->ring * g->node_bytes);
 	if (!cursor->images) {
@@ -219,7 +220,8 @@ next_leaf(struct nam__scan *cursor)
 /* ---- delivering --------------------------------------------------------------------------- */
 
 static void
-copy_entries(const struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t count)
+copy_entries(const struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t at,
+	uint32_t count)
 {
 	const struct nam__geometry *g = &cursor->head.index->g;
 
@@ -228,33 +230,34 @@ copy_entries(const struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, 
 		const uint64_t *entry = nam__leaf_entry(g, cursor->leaf, number);
 
 		if (keys)
-			nam__key_decode(g, entry, keys + (size_t)i * g->key_bytes);
+			nam__key_decode(g, entry, keys + (size_t)(at + i) * g->key_bytes);
 		if (payloads)
-			payloads[i] = entry[g->key_words];
+			payloads[at + i] = entry[g->key_words];
 	}
 }
 
-/* Deliver entries of the current leaf; returns how many. */
-static uint32_t
-deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t capacity)
+/* Deliver entries of the current leaf, behind the first `at` of the caller's; how many. */
+static inline uint32_t
+deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t at,
+	uint32_t capacity)
 {
-	const struct nam__geometry *g = &cursor->head.index->g;
-	uint32_t count = 0;
+	uint32_t first = cursor->leaf_at, end = cursor->leaf_end;
+	uint32_t count = end > first ? end - first : 0;
 
-	if (cursor->leaf_end > cursor->leaf_at)
-		count = cursor->leaf_end - cursor->leaf_at;
-	if (count > capacity)
-		count = capacity;
-	if (cursor->limited && count > cursor->remaining)
+	if (count > capacity - at)
+		count = capacity - at;
+	if (count > cursor->remaining)
 		count = (uint32_t)cursor->remaining;
-	if (g->key_bytes == 8 && !cursor->reverse && keys && payloads)
-		cursor->copy_pairs(nam__leaf_entry(g, cursor->leaf, cursor->leaf_at), count, keys,
-			payloads);
-	else
-		copy_entries(cursor, keys, payloads, count);
-	cursor->leaf_at += cursor->reverse ? 0 : count;
-	cursor->leaf_end -= cursor->reverse ? count : 0;
-	cursor->remaining -= cursor->limited ? count : 0;
+	cursor->remaining -= count;
+	if (__builtin_expect(cursor->copy_pairs && keys && payloads, 1)) {
+		cursor->leaf_at = first + count;
+		cursor->copy_pairs(nam__leaf_entry(&cursor->head.index->g, cursor->leaf, first),
+			count, keys + 8ul * at, payloads + at);
+	} else {
+		copy_entries(cursor, keys, payloads, at, count);
+		cursor->leaf_at += cursor->reverse ? 0 : count;
+		cursor->leaf_end -= cursor->reverse ? count : 0;
+	}
 	return count;
 }
 
@@ -262,15 +265,13 @@ int
 nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
-	uint32_t key_bytes = cursor->head.index->g.key_bytes, count = 0;
+	uint32_t count = 0;
 	int rc = 0;
 
 	while (count < capacity) {
 		if (cursor->leaf) {
-			count += deliver(cursor, keys ? (uint8_t *)keys + (size_t)count * key_bytes
-						      : NULL,
-				payloads ? payloads + count : NULL, capacity - count);
-			if (cursor->limited && !cursor->remaining) {
+			count += deliver(cursor, keys, payloads, count, capacity);
+			if (!cursor->remaining) {
 				cursor->done = true;
 				cursor->leaf = NULL;
 				break;

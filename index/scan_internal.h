@@ -23,12 +23,12 @@ struct nam__scan {
 	bool reverse;
 	bool done;
 	bool limited;
-	uint64_t remaining;		/* of the limit */
+	uint64_t remaining;		/* of the limit; without one more than there can be */
 
 	uint64_t *leaf;			/* the image whose entries are being delivered, or NULL */
 	uint32_t leaf_at, leaf_end;	/* entries [at, end), in the order of delivery */
 	struct nam_gaddr chain;		/* sibling of the last leaf that counted; forward only */
-	nam__pairs_copy_fn copy_pairs;
+	nam__pairs_copy_fn copy_pairs;	/* NULL: keys of several words, or in reverse */
 
 	/*
 	 * Leaves [next, posted) have been asked for; leaf n is image n of the ring.  The leaf that
@@ -45,7 +45,8 @@ struct nam__scan {
 
 	/* Where the leaves behind those may be. */
 	uint32_t hints_at, hints_end;
-	uint32_t hints_unsettled;	/* so many were taken for hints_key; what follows them? */
+	uint32_t hints_unsettled;	/* so many, from hints_place on: what follows? */
+	struct nam__cache_place hints_place;
 	bool hints_go_on;		/* the cache may know more, from hints_key on; forward */
 	struct nam__key hints_key;
 	nam__sliced_floor_fn sliced_floor;

@@ -107,26 +107,20 @@ hints_forget(struct nam__scan *cursor)
 }
 
 /*
- * hints_unsettled hints were taken for hints_key: where do those behind them begin, and are any of
- * them beyond the end of the range?
+ * hints_unsettled hints were taken from the cache, in this operation: where do those behind them
+ * begin, and are any of them beyond the end of the range?
  */
 static void
 hints_settle(struct nam__scan *cursor)
 {
 	const struct nam_index *index = cursor->head.index;
 	const struct nam__geometry *g = &index->g;
-	const uint64_t *key = cursor->hints_key.w, *separators;
-	const struct nam__segment *segment = nam__cache_segment(index->cache, key);
+	const struct nam__segment *segment = cursor->hints_place.segment;
+	const uint64_t *separators = nam__segment_cold(segment)->separators;
 	uint32_t count = cursor->hints_unsettled;
-	unsigned first;
+	unsigned first = cursor->hints_place.number;
 
 	cursor->hints_unsettled = 0;
-	if (!segment || !nam__segment_covers(g, segment, key))
-		return;
-	separators = nam__segment_cold(segment)->separators;
-	first = nam__segment_search(g, segment, cursor->sliced_floor, key);
-	if (first + count > segment->count)
-		return;
 	if (!cursor->unbounded) {
 		/* The first hint is the leaf at the bound, which lies before the end. */
 		unsigned before = 1 + nam__count_below(separators + (first + 1) * g->full_words,
@@ -150,22 +144,21 @@ hints_settle(struct nam__scan *cursor)
 }
 
 /*
- * In reverse hints lead down to the first leaf of their parent at the most.  How many of `count`,
- * taken for `key`, are not beyond the low end of the range?  All, if nobody knows any more.
+ * In reverse hints lead down to the first leaf of their parent at the most.  How many of `count`
+ * are not beyond the low end of the range?
  */
 static uint32_t
-hints_in_reverse(const struct nam__scan *cursor, const uint64_t *key, uint32_t count)
+hints_in_reverse(const struct nam__scan *cursor, uint32_t count)
 {
-	const struct nam_index *index = cursor->head.index;
-	const struct nam__segment *segment = nam__cache_segment(index->cache, key);
-	unsigned first, last;
+	const struct nam__cache_place *place = &cursor->hints_place;
+	unsigned last;
 
-	if (count < 2 || !segment || !nam__segment_covers(&index->g, segment, key))
+	if (count < 2)
 		return count;
-	first = nam__segment_search(&index->g, segment, cursor->sliced_floor, key);
 	/* The end lies at or below the key, so it is covered unless it lies below all children. */
-	last = nam__segment_search(&index->g, segment, cursor->sliced_floor, cursor->stop.w);
-	return first - last < count - 1 ? first - last + 1 : count;
+	last = nam__segment_search(&cursor->head.index->g, place->segment, cursor->sliced_floor,
+		cursor->stop.w);
+	return place->number - last < count - 1 ? place->number - last + 1 : count;
 }
 
 /* More hints from the cache, for leaves from `key` on; at most `wanted`. */
@@ -182,17 +175,15 @@ hints_from_cache(struct nam__scan *cursor, const uint64_t *key, uint32_t wanted)
 	if (wanted > NAM__SCAN_HINTS_MAX - left)
 		wanted = NAM__SCAN_HINTS_MAX - left;
 	count = nam__cache_leaves(cursor->head.index->cache, key, cursor->reverse,
-		cursor->hints + left, wanted);
+		cursor->hints + left, wanted, &cursor->hints_place);
 	if (cursor->reverse)
-		count = hints_in_reverse(cursor, key, count);
+		count = hints_in_reverse(cursor, count);
 	cursor->hints_end += count;
 	cursor->hints_go_on = false;
 	cursor->head.worker->current->counters->cache_hits += count != 0;
 	/* A short scan with a limit has what it needs; others want to know how to go on. */
 	if (!count || cursor->reverse || (cursor->unbounded && cursor->short_scan))
 		return;
-	if (key != cursor->hints_key.w)
-		nam__scan_key_copy(&cursor->head.index->g, key, &cursor->hints_key);
 	cursor->hints_unsettled = count;
 	/* Hints beyond the end of the range must not be followed; else it can wait. */
 	if (!cursor->unbounded)

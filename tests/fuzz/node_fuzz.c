@@ -97,7 +97,7 @@ read_inner(struct fixture *fixture, uint64_t *image, const uint64_t *key)
 	segment = nam__cache_segment(cache, key);
 	if (segment)
 		child = nam__segment_leaf(cache, segment, key);
-	(void)nam__cache_leaves(cache, key, child.raw & 1, leaves, 8);
+	(void)nam__cache_leaves(cache, key, child.raw & 1, leaves, 8, NULL);
 	nam__cache_drop(cache, key, 1);
 	nam__cache_free(cache);
 	if (count < g->inner_capacity && nam__inner_add(g, image, key, child, &dirty) == 0)

@@ -248,6 +248,37 @@ scan__duplicates__ORDER_AND_COMPLETENESS_BY_PAIR(void **state)
 	assert_int_equal(check(100, 200, false, true, 0), 1);
 }
 
+/* Each of the quick checks, of as many pairs as fill a few vectors and not quite another one. */
+static void
+dense__any_bit_of_any_pair__FOUND(void **state)
+{
+	const uint64_t stride = 1ull << keys.stride_shift, mask = UINT64_MAX;
+	const uint64_t first = keys_loaded(&keys, 500);
+	dense_check_fn checks[DENSE_CHECKS_MAX];
+	unsigned count = dense_checks(checks);
+
+	(void)state;
+	deliver(500, 523);
+	for (unsigned c = 0; c < count; c++) {
+		for (uint32_t pairs = 1; pairs <= delivery.count; pairs++)
+			assert_int_equal(checks[c](delivery.keys, delivery.payloads, pairs, first,
+				stride, mask), 0);
+		for (uint32_t bit = 0; bit < 64 * delivery.count; bit++) {
+			delivery.keys[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			assert_int_not_equal(checks[c](delivery.keys, delivery.payloads,
+				delivery.count, first, stride, mask), 0);
+			delivery.keys[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			delivery.payloads[bit / 64] ^= 1ull << bit % 64;
+			assert_int_not_equal(checks[c](delivery.keys, delivery.payloads,
+				delivery.count, first, stride, mask), 0);
+			assert_int_equal(!checks[c](delivery.keys, delivery.payloads,
+				delivery.count, first, stride, KEYS_HASH_MASK),
+				bit % 64 >= KEYS_HASH_BITS);
+			delivery.payloads[bit / 64] ^= 1ull << bit % 64;
+		}
+	}
+}
+
 static void
 failed__fabric_or_full__FATAL(void **state)
 {
@@ -283,6 +314,7 @@ main(void)
 		cmocka_unit_test_setup(scan__downwards__NO_FINDING_AND_HOLES_FOUND, set_up),
 		cmocka_unit_test_setup(scan__upwards_though_downwards_was_asked__WRONG, set_up),
 		cmocka_unit_test_setup(scan__duplicates__ORDER_AND_COMPLETENESS_BY_PAIR, set_up),
+		cmocka_unit_test_setup(dense__any_bit_of_any_pair__FOUND, set_up),
 		cmocka_unit_test_setup(failed__fabric_or_full__FATAL, set_up),
 	};
 

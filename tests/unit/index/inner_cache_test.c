@@ -200,7 +200,7 @@ leaf__nothing_cached__NULL(void **state)
 	(void)state;
 	assert_true(nam_gaddr_is_null(leaf_of(fixture, key)));
 	assert_false(nam__cache_find(fixture->cache, key, 0, &hop));
-	assert_int_equal(nam__cache_leaves(fixture->cache, key, false, leaves, 4), 0);
+	assert_int_equal(nam__cache_leaves(fixture->cache, key, false, leaves, 4, NULL), 0);
 	nam__cache_drop(fixture->cache, key, 1);
 	fixture_free(fixture);
 }
@@ -368,13 +368,13 @@ leaves__both_directions__NEIGHBOURS_IN_ORDER(void **state)
 	(void)state;
 	put_range(fixture, LAYOUT_FIRST_WORD, 1, 1, 0, 10);
 	key_after(&fixture->g, LAYOUT_FIRST_WORD, 6, key);
-	assert_int_equal(nam__cache_leaves(fixture->cache, key, false, leaves, 32), 4);
+	assert_int_equal(nam__cache_leaves(fixture->cache, key, false, leaves, 32, NULL), 4);
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(leaves[i].raw, child_of(6 + i, 1).raw);
-	assert_int_equal(nam__cache_leaves(fixture->cache, key, true, leaves, 32), 7);
+	assert_int_equal(nam__cache_leaves(fixture->cache, key, true, leaves, 32, NULL), 7);
 	for (uint64_t i = 0; i < 7; i++)
 		assert_int_equal(leaves[i].raw, child_of(6 - i, 1).raw);
-	assert_int_equal(nam__cache_leaves(fixture->cache, key, true, leaves, 3), 3);
+	assert_int_equal(nam__cache_leaves(fixture->cache, key, true, leaves, 3, NULL), 3);
 	fixture_free(fixture);
 }
 
@@ -583,7 +583,7 @@ race_reader(void *arg)
 		}
 		if (nam__cache_find(race->fixture->cache, key, 0, &hop) && hop.level != 0)
 			atomic_fetch_add(&race->wrong, 1);
-		if (nam__cache_leaves(race->fixture->cache, key, n & 1, leaves, 8) > 8)
+		if (nam__cache_leaves(race->fixture->cache, key, n & 1, leaves, 8, NULL) > 8)
 			atomic_fetch_add(&race->wrong, 1);
 		if (n % 64 == 0)
 			nam_yield();
