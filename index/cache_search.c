@@ -130,12 +130,12 @@ unsigned
 nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place)
 {
-	struct nam__segment *segment;
+	/* Its cache lines come at once, and not one after the other as they are met. */
+	const struct nam__segment *segment = nam__cache_segment(cache, key);
 	int number, step = backward ? -1 : 1;
 	unsigned count = 0;
 
-	segment = find_segment(cache, 1, key);
-	if (!segment)
+	if (!segment || !segment_use(cache->g, segment, key))
 		return 0;
 	number = (int)segment_search(cache, segment, key);
 	if (ret_place)

@@ -161,6 +161,7 @@ struct shm_cq {
 	uint32_t head, tail, mask, depth;
 	uint32_t ahead;			/* the first of `requests` that is not prefetched */
 	uint32_t ahead_lines;		/* prefetched, of requests not yet executed */
+	uint32_t burst_lines;		/* prefetched by qp_post since the last poll */
 	uint32_t blocked_count;
 	bool retry;			/* something in `blocked` may be able to go */
 	bool starved;			/* every queue pair in `ready` waits for receive buffers */

@@ -20,6 +20,7 @@
 #define PREFETCH_FIRST_BYTES 1024u
 #define PREFETCH_WRITE_BYTES 512u
 #define AHEAD_LINES 160u
+#define BURST_LINES 96u			/* most that qp_post issues between two polls */
 #define POLL_ALL_BELOW 4u		/* with fewer requests pending, one poll may execute all */
 
 /* How much of a READ is prefetched. */
@@ -155,7 +156,7 @@ post_short(struct shm_request *request, const struct nam_wr *wr)
 }
 
 /* Prefetch the first request that was not yet: a READ, or one that was prefetched by post_other. */
-static inline void
+static __attribute__((noinline)) void
 prefetch_next(struct shm_cq *cq)
 {
 	struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
@@ -165,14 +166,6 @@ prefetch_next(struct shm_cq *cq)
 	request->lines = ahead_bytes(request) / SHM_CACHE_LINE + 1;
 	cq->ahead_lines += request->lines;
 	prefetch_read(request->target, ahead_bytes(request));
-}
-
-/* ... until AHEAD_LINES are on their way. */
-static __attribute__((noinline)) void
-prefetch_more(struct shm_cq *cq, uint32_t tail)
-{
-	while (cq->ahead != tail && cq->ahead_lines < AHEAD_LINES)
-		prefetch_next(cq);
 }
 
 /* Two requests with the same of op, flags and bytes. */
@@ -208,8 +201,19 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 		along = next->target;
 	}
 	if (SHM_UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
-		prefetch_more(cq, tail);
+		prefetch_next(cq);
 	return along;
+}
+
+/*
+ * Whether the READ that is posted now is prefetched now.  Who posts many in a row would only wait
+ * for places; behind a few of them cq_poll catches up.
+ */
+static inline bool
+prefetch_at_post(const struct shm_cq *cq)
+{
+	return cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES &&
+		cq->burst_lines < BURST_LINES;
 }
 
 static inline void
@@ -228,8 +232,10 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	request->qp = qp;
 	request->target = resolve(qp, wr);
 	if (SHM_LIKELY(op == NAM_WR_READ && request->target)) {
-		if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
+		if (prefetch_at_post(cq)) {
 			prefetch_next(cq);
+			cq->burst_lines += request->lines;
+		}
 		cq->tail++;
 		return;
 	}
@@ -253,7 +259,7 @@ post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	region = &qp->regions[wr->rkey];
 	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return false;
-	if (cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES)
+	if (prefetch_at_post(cq))
 		return false;
 	request->op = NAM_WR_READ;
 	request->flags = wr->flags;
@@ -367,6 +373,7 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	uint32_t head = cq->head;
 	unsigned n = 0;
 
+	cq->burst_lines = 0;
 	if (tail - head >= POLL_ALL_BELOW && max > (tail - head) / 2)
 		max = (tail - head) / 2;
 	while (n < max && head != tail) {
@@ -411,6 +418,7 @@ execute_read(struct shm_cq *cq, struct nam_wc *wc)
 		!(request->flags & NAM_WR_SIGNALED))
 		return false;
 	ahead = run_ahead(cq, request, head, tail);
+	cq->burst_lines = 0;
 	cq->ahead_lines -= request->lines;
 	complete(wc, request, 0);
 	cq->head = head + 1;
