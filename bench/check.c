@@ -94,6 +94,7 @@ scan_check_begin(struct scan_check *check, const struct keys *keys, struct findi
 	uint64_t low, uint64_t high, bool unbounded, bool reverse)
 {
 	dense_check_fn quick[DENSE_CHECKS_MAX];
+	dense_entries_fn quick_entries[DENSE_CHECKS_MAX];
 
 	*check = (struct scan_check){
 		.keys = keys,
@@ -103,6 +104,7 @@ scan_check_begin(struct scan_check *check, const struct keys *keys, struct findi
 		.dense = !reverse && keys->key_bytes == 8 && !keys->dup_shift &&
 			 !keys->victims_count,
 		.quick = quick[dense_checks(quick) - 1],
+		.quick_entries = quick_entries[dense_entries_checks(quick_entries) - 1],
 		.low = low,
 		.high = high,
 		.unbounded = unbounded,
@@ -198,23 +200,40 @@ feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
 	check->count++;
 }
 
+/* The quick way has seen the `count` loaded pairs that were due. */
+static void
+dense_seen(struct scan_check *check, uint32_t count, uint64_t last_payload)
+{
+	check->begin += count;
+	check->count += count;
+	check->last_key = (check->begin - 1) << check->keys->stride_shift;
+	check->last_payload = last_payload;
+}
+
 /* The quick way: false if the entries are not just the loaded pairs that are due. */
 static bool
 feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
 	uint32_t count)
 {
-	const struct keys *keys = check->keys;
-	uint64_t stride = 1ull << keys->stride_shift;
-	uint64_t key = check->begin << keys->stride_shift;
+	unsigned shift = check->keys->stride_shift;
 
-	if (count > check->end - check->begin)
+	if (count > check->end - check->begin || check->quick(entry_keys, payloads, count,
+		check->begin << shift, shift, check->mask))
 		return false;
-	if (check->quick(entry_keys, payloads, count, key, stride, check->mask))
+	dense_seen(check, count, payloads[count - 1]);
+	return true;
+}
+
+static bool
+feed_dense_entries(struct scan_check *check, const struct nam_entries *entries)
+{
+	unsigned shift = check->keys->stride_shift;
+
+	if (entries->count > check->end - check->begin || entries->stride_words != 2 ||
+		check->quick_entries(entries->first, entries->count, check->begin << shift,
+			shift, check->mask))
 		return false;
-	check->begin += count;
-	check->count += count;
-	check->last_key = key + (count - 1) * stride;
-	check->last_payload = payloads[count - 1];
+	dense_seen(check, entries->count, nam_entries_payload(entries, entries->count - 1));
 	return true;
 }
 
@@ -246,6 +265,13 @@ feed_expected(struct scan_check *check, const uint8_t *key_bytes, uint64_t paylo
 	return true;
 }
 
+static inline void
+feed(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
+{
+	if (!feed_expected(check, key_bytes, payload))
+		feed_one(check, key_bytes, payload);
+}
+
 void
 scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
 	uint32_t count)
@@ -255,11 +281,23 @@ scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint6
 			return;
 		check->dense = false;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		const uint8_t *key_bytes = entry_keys + (size_t)i * check->keys->key_bytes;
+	for (uint32_t i = 0; i < count; i++)
+		feed(check, entry_keys + (size_t)i * check->keys->key_bytes, payloads[i]);
+}
 
-		if (!feed_expected(check, key_bytes, payloads[i]))
-			feed_one(check, key_bytes, payloads[i]);
+void
+scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries)
+{
+	if (entries->count && check->dense) {
+		if (feed_dense_entries(check, entries))
+			return;
+		check->dense = false;
+	}
+	for (uint32_t i = 0; i < entries->count; i++) {
+		uint8_t key_bytes[NAM_KEY_BYTES_MAX];
+
+		nam_entries_key(entries, i, key_bytes);
+		feed(check, key_bytes, nam_entries_payload(entries, i));
 	}
 }
 

@@ -56,6 +56,7 @@ struct scan_check {
 	bool reverse;
 	bool dense;		/* so far, nothing but loaded pairs: the quick way */
 	dense_check_fn quick;
+	dense_entries_fn quick_entries;
 	uint64_t low, high;	/* the range, as integers: low <= key < high */
 	bool unbounded;		/* ... or without the upper end */
 	uint64_t begin, end;	/* loaded pairs in the range that have not been passed yet */
@@ -72,6 +73,9 @@ void scan_check_begin(struct scan_check *check, const struct keys *keys, struct 
 /* The next entries as nam_cursor_next() delivered them. */
 void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
 	uint32_t count);
+
+/* The next entries as nam_cursor_next_entries() delivered them. */
+void scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries);
 
 /*
  * @exhausted	the scan came to the end of its range, not to its limit

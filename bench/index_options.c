@@ -31,6 +31,8 @@ static const char help[] =
 	"  --selectivity S     scans cover this share of the key space (nam-b: 0.001)\n"
 	"  --scan-length N     or N entries (default 100; ycsb-e: uniform in 1 to N)\n"
 	"  --reverse           scans go downwards\n"
+	"  --copy              scans copy their entries out, instead of looking at them where\n"
+	"                      they are\n"
 	"  --ops N             operations in all, or\n"
 	"  --seconds S         how long (default 5; simulated: 0.005)\n"
 	"  --threads N         (default 1)\n"
@@ -90,6 +92,7 @@ enum {
 	OPT_SELECTIVITY,
 	OPT_SCAN_LENGTH,
 	OPT_REVERSE,
+	OPT_COPY,
 	OPT_OPS,
 	OPT_SECONDS,
 	OPT_THREADS,
@@ -133,6 +136,7 @@ static const struct option options_known[] = {
 	{ "selectivity", required_argument, NULL, OPT_SELECTIVITY },
 	{ "scan-length", required_argument, NULL, OPT_SCAN_LENGTH },
 	{ "reverse", no_argument, NULL, OPT_REVERSE },
+	{ "copy", no_argument, NULL, OPT_COPY },
 	{ "ops", required_argument, NULL, OPT_OPS },
 	{ "seconds", required_argument, NULL, OPT_SECONDS },
 	{ "threads", required_argument, NULL, OPT_THREADS },
@@ -299,6 +303,9 @@ take_flag(struct given *g, int option)
 	switch (option) {
 	case OPT_REVERSE:
 		g->o.reverse = true;
+		break;
+	case OPT_COPY:
+		g->o.copy = true;
 		break;
 	case OPT_NON_UNIQUE:
 		g->non_unique = true;

@@ -23,6 +23,7 @@ struct index_bench_options {
 	struct workload workload;
 	double theta;			/* of Zipf's law */
 	bool reverse;			/* scans go downwards */
+	bool copy;			/* scans copy entries out */
 	uint64_t keys;
 	uint64_t ops;			/* 0: by time */
 	double seconds;

@@ -152,9 +152,9 @@ print_head(const struct index_bench *bench)
 	if (o->workload.share[OP_SCAN] > 0 && o->workload.selectivity > 0)
 		printf("  scans       %g of the key space\n", o->workload.selectivity);
 	else if (o->workload.share[OP_SCAN] > 0)
-		printf("  scans       %s%u entries%s\n",
+		printf("  scans       %s%u entries%s%s\n",
 			o->workload.scan_uniform ? "1 to " : "", o->workload.scan_length,
-			o->reverse ? ", downwards" : "");
+			o->reverse ? ", downwards" : "", o->copy ? ", copied out" : "");
 	printf("  index       %s, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
 		index_design_name(o->index.design), o->index.unique ? "unique" : "non-unique",
 		o->index.key_bytes, o->index.node_bytes, text_bytes(a, (double)o->cache_bytes));

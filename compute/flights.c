@@ -115,20 +115,32 @@ image_of(const struct nam__flight_ring *ring, unsigned number)
 	return (uint8_t *)ring->images + (size_t)number * ring->bytes;
 }
 
-/* True unless all were local. */
+/* True unless all were local.  What they have in common is filled in once. */
 static bool
 read_in_order(struct nam_worker *worker, struct nam__flights *flights,
 	const struct nam__flight_ring *ring, unsigned first, unsigned count)
 {
+	unsigned number = first, on_their_way = 0;
 	bool sent = !count;
+	struct nam_wr wr;
 
-	for (unsigned i = 0; i < count; i++) {
-		unsigned number = (first + i) & (ring->size - 1);
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.bytes = ring->bytes;
+	wr.lkey = nam__buffer_lkey(worker, ring->images);
+	for (unsigned i = 0; i < count; i++, number = (number + 1) & (ring->size - 1)) {
+		int slot = nam__resolve(worker, ring->at[number], 0, &wr), rc;
 
-		sent |= nam__flight_post(worker, flights, number, ring->at[number],
-			image_of(ring, number), ring->bytes);
+		wr.local = image_of(ring, number);
+		wr.context = nam__flight_context(flights, number);
+		rc = nam__flight_ring_bell(worker, slot, &wr);
+		if (__builtin_expect(rc == 0, 1))
+			on_their_way++;
+		else
+			sent |= nam__flight_posted_otherwise(worker, flights, number, slot, &wr,
+				rc);
 	}
-	return sent;
+	nam__flights_count(worker, on_their_way, ring->bytes);
+	return sent || on_their_way;
 }
 
 /* A turn for each server: the first of those left, and whatever else is on the same. */
@@ -184,8 +196,19 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 /* Taken at a time otherwise: few, so that work on each overlaps with the others' misses. */
 #define FLIGHTS_POLL 4u
 
+static inline void
+take(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	uintptr_t context = (uintptr_t)wc->context;
+
+	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wc->op < NAM_WC_RECV)
+		completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
+	else
+		nam__completed(worker, wc);
+}
+
 /* Take completions, at most FLIGHTS_POLL, which are mostly flights. */
-static inline __attribute__((always_inline)) int
+static inline int
 poll_flights(struct nam_worker *worker, unsigned max)
 {
 	struct nam_wc wcs[FLIGHTS_POLL];
@@ -195,15 +218,8 @@ poll_flights(struct nam_worker *worker, unsigned max)
 	if (__builtin_expect(worker->calls != NULL, 0))
 		return nam__poll(worker);
 	count = worker->cq_poll(worker->cq, wcs, max);
-	for (int i = 0; i < count; i++) {
-		uintptr_t context = (uintptr_t)wcs[i].context;
-
-		if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wcs[i].op < NAM_WC_RECV)
-			completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK),
-				&wcs[i]);
-		else
-			nam__completed(worker, &wcs[i]);
-	}
+	for (int i = 0; i < count; i++)
+		take(worker, &wcs[i]);
 	nam__closings_see_to(worker);
 	return count;
 }
@@ -221,20 +237,19 @@ nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
 	}
 }
 
-void
-nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
+/*
+ * What is done with each overlaps with the misses of those behind it, and if there are many that is
+ * best when they are taken one by one.
+ */
+NAM_FIBER_FN static __attribute__((noinline)) void
+await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
 {
 	flights->task = worker->current;
 	let_others(worker, flights); /* SUSPENDS */
 	while (!(flights->done >> number & 1)) {
-		/*
-		 * What is done with each overlaps with the misses of those behind it, and if there
-		 * are many that is best when they are taken one by one.
-		 */
-		int count = flights->in_flight <= FLIGHTS_FEW ?
-			poll_flights(worker, NAM__POLL_BATCH) : poll_flights(worker, 1);
+		unsigned max = flights->in_flight <= FLIGHTS_FEW ? NAM__POLL_BATCH : 1;
 
-		if (count > 0 && !worker->ready_head)
+		if (poll_flights(worker, max) > 0 && !worker->ready_head)
 			continue;
 		if (flights->done >> number & 1)
 			break;
@@ -243,4 +258,27 @@ nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsi
 	}
 	flights->done &= ~(1u << number);
 	flights->in_flight--;
+}
+
+/* The next completion is mostly the one that is waited for, and leaves nothing else to be done. */
+void
+nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
+{
+	struct nam_wc wc;
+
+	if (__builtin_expect(flights->in_flight > FLIGHTS_FEW && !flights->local &&
+		!worker->calls && !(flights->done >> number & 1), 1) &&
+		worker->cq_poll(worker->cq, &wc, 1) == 1) {
+		bool is_it = wc.context == nam__flight_context(flights, number) && !wc.status &&
+			wc.op < NAM_WC_RECV;
+
+		if (!is_it)
+			take(worker, &wc);
+		nam__closings_see_to(worker);
+		if (__builtin_expect(is_it, 1)) {
+			flights->in_flight--;
+			return;
+		}
+	}
+	await(worker, flights, number); /* SUSPENDS */
 }

@@ -52,6 +52,13 @@ void nam__flights_completed(struct nam_worker *worker, struct nam__flight *fligh
 
 /* ---- in line ------------------------------------------------------------------------------ */
 
+/* How completions name a flight. */
+static inline void *
+nam__flight_context(struct nam__flights *flights, unsigned number)
+{
+	return (void *)((uintptr_t)&flights->each[number] | NAM__CONTEXT_FLIGHT);
+}
+
 /* What fills a request for a flight; the server's slot, or negative. */
 static inline int
 nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
@@ -61,7 +68,7 @@ nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsign
 	wr->bytes = bytes;
 	wr->local = local;
 	wr->lkey = nam__buffer_lkey(worker, local);
-	wr->context = (void *)((uintptr_t)&flights->each[number] | NAM__CONTEXT_FLIGHT);
+	wr->context = nam__flight_context(flights, number);
 	return nam__resolve(worker, at, 0, wr);
 }
 
@@ -69,26 +76,42 @@ nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsign
 bool nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
 	unsigned number, int slot, struct nam_wr *wr, int rc);
 
+/* As qp_post, also where `slot` is an error or its server is gone. */
+static inline int
+nam__flight_ring_bell(struct nam_worker *worker, int slot, const struct nam_wr *wr)
+{
+	struct nam_qp *qp;
+
+	if (__builtin_expect(slot < 0, 0))
+		return slot;
+	qp = worker->qps[slot];
+	return __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, wr, 1)
+					       : -NAM_E_FABRIC_PEER_DEAD;
+}
+
+/* So many READs have gone out, each by a doorbell. */
+static inline void
+nam__flights_count(struct nam_worker *worker, unsigned count, uint32_t bytes)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+
+	counters->doorbells += count;
+	counters->work_requests += count;
+	counters->bytes_in += (uint64_t)count * bytes;
+}
+
 /* Post a READ for a flight that is counted as such already; false if it was local. */
 static inline bool
 nam__flight_post(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes)
 {
-	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_wr wr;
-	int slot = nam__flight_fill(worker, flights, number, at, local, bytes, &wr), rc = slot;
+	int slot = nam__flight_fill(worker, flights, number, at, local, bytes, &wr);
+	int rc = nam__flight_ring_bell(worker, slot, &wr);
 
-	if (__builtin_expect(slot >= 0, 1)) {
-		struct nam_qp *qp = worker->qps[slot];
-
-		rc = __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, &wr, 1)
-						     : -NAM_E_FABRIC_PEER_DEAD;
-	}
 	if (__builtin_expect(rc != 0, 0))
 		return nam__flight_posted_otherwise(worker, flights, number, slot, &wr, rc);
-	counters->doorbells++;
-	counters->work_requests++;
-	counters->bytes_in += bytes;
+	nam__flights_count(worker, 1, bytes);
 	return true;
 }
 

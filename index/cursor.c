@@ -5,6 +5,8 @@
 #include "hybrid.h"
 #include "scan_internal.h"
 
+#define TOGETHER 256u			/* entries that are copied together */
+
 int
 nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
 	struct nam_cursor **ret_cursor)
@@ -36,6 +38,14 @@ nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct
 	return rc;
 }
 
+/* Counted when the cursor was opened. */
+static inline void
+resume(struct nam_worker *worker)
+{
+	nam__op_begin(worker, NAM_OP_SCAN);
+	worker->counters[NAM_OP_SCAN].ops--;
+}
+
 int
 nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
@@ -43,8 +53,7 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 	struct nam_worker *worker = cursor->worker;
 	int rc;
 
-	nam__op_begin(worker, NAM_OP_SCAN);
-	worker->counters[NAM_OP_SCAN].ops--;	/* counted when the cursor was opened */
+	resume(worker);
 	if (cursor->index->options.design == NAM_DESIGN_COARSE)
 		rc = nam__merge_next((struct nam__merge *)cursor, keys, payloads, capacity,
 			ret_count); /* SUSPENDS */
@@ -58,11 +67,70 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 	return rc;
 }
 
+/* ---- entries where they are ---------------------------------------------------------------- */
+
+static uint32_t
+together_bytes(const struct nam__geometry *g)
+{
+	return TOGETHER * (8 * g->leaf_words + 8 + g->key_bytes);
+}
+
+/* The entries, then the payloads and the keys that they are made of. */
+NAM_FIBER_FN static __attribute__((noinline)) int
+next_together(struct nam_cursor *cursor, struct nam_entries *ret)
+{
+	const struct nam__geometry *g = &cursor->index->g;
+	uint64_t *entries, *payloads;
+	uint8_t *keys;
+	int rc;
+
+	if (!cursor->together)
+		cursor->together = nam_buffer_take(cursor->worker, together_bytes(g));
+	entries = cursor->together;
+	if (!entries)
+		return -ENOMEM;
+	payloads = entries + TOGETHER * g->leaf_words;
+	keys = (uint8_t *)(payloads + TOGETHER);
+	rc = nam_cursor_next(cursor, keys, payloads, TOGETHER, &ret->count); /* SUSPENDS */
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < ret->count; i++) {
+		struct nam__key key;
+
+		nam__key_encode(g, keys + (size_t)i * g->key_bytes, 0, &key);
+		memcpy(entries + i * g->leaf_words, key.w, 8 * g->key_words);
+		entries[i * g->leaf_words + g->key_words] = payloads[i];
+	}
+	ret->first = entries;
+	ret->stride_words = (int32_t)g->leaf_words;
+	return 0;
+}
+
+int
+nam_cursor_next_entries(struct nam_cursor *cursor, struct nam_entries *ret_entries)
+{
+	struct nam_index *index = cursor->index;
+	int rc;
+
+	ret_entries->key_bytes = index->g.key_bytes;
+	if (index->options.design == NAM_DESIGN_COARSE || index->leaves)
+		return next_together(cursor, ret_entries); /* SUSPENDS */
+	resume(cursor->worker);
+	rc = nam__scan_next_entries((struct nam__scan *)cursor, ret_entries); /* SUSPENDS */
+	nam__op_end(cursor->worker);
+	return rc;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
 void
 nam_cursor_close(struct nam_cursor *cursor)
 {
 	if (!cursor)
 		return;
+	if (cursor->together)
+		nam_buffer_give(cursor->worker, cursor->together,
+			together_bytes(&cursor->index->g));
 	if (cursor->index->options.design == NAM_DESIGN_COARSE)
 		nam__merge_close((struct nam__merge *)cursor); /* SUSPENDS */
 	else if (cursor->index->leaves)

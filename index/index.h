@@ -375,6 +375,64 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
 NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
 	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
 
+/* Entries where a scan has them: words in this machine's order, not to be changed. */
+struct nam_entries {
+	const uint64_t *first;		/* of an entry: its key, then its payload, a word */
+	int32_t stride_words;		/* from one to the next; in reverse negative */
+	uint32_t key_bytes;
+	uint32_t count;			/* 0: the range is exhausted */
+};
+
+static inline const uint64_t *
+nam_entries_at(const struct nam_entries *entries, uint32_t number)
+{
+	return entries->first + (ptrdiff_t)number * entries->stride_words;
+}
+
+/* An 8-byte key as nam_key_to_u64() would have it; of longer ones the first 8 bytes so. */
+static inline uint64_t
+nam_entries_key_u64(const struct nam_entries *entries, uint32_t number)
+{
+	return nam_entries_at(entries, number)[0];
+}
+
+/* The key's bytes; room for key_bytes. */
+static inline void
+nam_entries_key(const struct nam_entries *entries, uint32_t number, void *ret_key)
+{
+	const uint64_t *words = nam_entries_at(entries, number);
+	uint8_t *out = (uint8_t *)ret_key;
+
+	for (uint32_t at = 0; at < entries->key_bytes; at += 8) {
+		uint64_t big = __builtin_bswap64(words[at / 8]);
+		uint32_t left = entries->key_bytes - at;
+
+		__builtin_memcpy(out + at, &big, left < 8 ? left : 8);
+	}
+}
+
+static inline uint64_t
+nam_entries_payload(const struct nam_entries *entries, uint32_t number)
+{
+	return nam_entries_at(entries, number)[(entries->key_bytes + 7) / 8];
+}
+
+/**
+ * nam_cursor_next_entries -- the next entries in order, where they are instead of copied.
+ *
+ * @ret_entries	at most those of one leaf; good until the cursor's next call or its close
+ *
+ * What nam_cursor_next() says holds here, too, and a scan may use both.  Indexes of other designs
+ * than fine have what they deliver in many places: it is copied together, 256 entries at a time.
+ *
+ * Returns 0 or a negative code.
+ *
+ * Suspends:	yes.
+ * Cost:	as nam_cursor_next(), without the copy.
+ */
+NAM_FIBER_FN int nam_cursor_next_entries(struct nam_cursor *cursor,
+	struct nam_entries *ret_entries) NAM_MUST_CHECK;
+
 /* Waits for READs that are still under way. */
 NAM_FIBER_FN void nam_cursor_close(struct nam_cursor *cursor);
 

@@ -43,6 +43,7 @@ struct nam_index {
 struct nam_cursor {
 	struct nam_index *index;
 	struct nam_worker *worker;
+	uint64_t *together;		/* what nam_cursor_next_entries() copied; NULL: nothing */
 };
 
 /* Which of the quick ways are open to a handle, once all else is known. */

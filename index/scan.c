@@ -294,6 +294,45 @@ nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads, uint32_
 	return 0;
 }
 
+int
+nam__scan_next_entries(struct nam__scan *cursor, struct nam_entries *ret)
+{
+	const struct nam__geometry *g = &cursor->head.index->g;
+	uint32_t count;
+
+	/* Of what was delivered last nobody has any use now. */
+	while (!cursor->leaf || cursor->leaf_at >= cursor->leaf_end) {
+		int rc;
+
+		if (cursor->done) {
+			ret->count = 0;
+			return 0;
+		}
+		rc = next_leaf(cursor); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	count = cursor->leaf_end - cursor->leaf_at;
+	if (count > cursor->remaining)
+		count = (uint32_t)cursor->remaining;
+	cursor->remaining -= count;
+	cursor->done |= !cursor->remaining;
+	ret->count = count;
+	ret->stride_words = (int32_t)g->leaf_words;
+	if (!cursor->reverse) {
+		ret->first = nam__leaf_entry(g, cursor->leaf, cursor->leaf_at);
+		cursor->leaf_at += count;
+	} else {
+		ret->first = nam__leaf_entry(g, cursor->leaf, cursor->leaf_end - 1);
+		ret->stride_words = -ret->stride_words;
+		cursor->leaf_end -= count;
+	}
+	/* A limit ends the scan in the middle of a leaf. */
+	if (!cursor->remaining)
+		cursor->leaf_at = cursor->leaf_end;
+	return 0;
+}
+
 void
 nam__scan_close(struct nam__scan *cursor)
 {

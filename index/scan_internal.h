@@ -85,6 +85,8 @@ int nam__scan_open(struct nam_worker *worker, struct nam_index *index,
 	const struct nam_range *range, struct nam__scan **ret_scan) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads,
 	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__scan_next_entries(struct nam__scan *cursor, struct nam_entries *ret)
+	NAM_MUST_CHECK;
 NAM_FIBER_FN void nam__scan_close(struct nam__scan *cursor);
 
 /* ---- scan_window.c ------------------------------------------------------------------------- */

@@ -255,7 +255,9 @@ scan(struct sim_session *session, const struct sim_range *range, struct sim_entr
 		.reverse = range->reverse,
 		.limit = range->limit,
 	};
+	bool copied = range->low & 1;	/* or looked at where they are */
 	uint64_t payloads[16];
+	struct nam_entries where;
 	struct nam_cursor *cursor;
 	uint32_t count = 0, got;
 	int rc;
@@ -266,13 +268,19 @@ scan(struct sim_session *session, const struct sim_range *range, struct sim_entr
 	if (rc)
 		return rc;
 	do {
-		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		if (copied)
+			rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
+		else if (!(rc = nam_cursor_next_entries(cursor, &where)))
+			got = where.count;
 		for (uint32_t i = 0; !rc && i < got; i++) {
 			if (count == room)
 				sim_die("a scan delivered more than %u entries", room);
+			if (!copied)
+				nam_entries_key(&where, i, keys);
 			entries[count].key = sim_key_to_number(scenario,
-				keys + (size_t)scenario->key_bytes * i);
-			entries[count++].payload = payloads[i];
+				keys + (copied ? (size_t)scenario->key_bytes * i : 0));
+			entries[count++].payload = copied ? payloads[i] :
+				nam_entries_payload(&where, i);
 		}
 	} while (!rc && got);
 	nam_cursor_close(cursor);

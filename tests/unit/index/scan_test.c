@@ -14,6 +14,7 @@
 #include "lib/index_fixture.h"
 
 #define MIB (1ull << 20)
+#define DELIVERY_MAX 1024u	/* entries of the largest leaf */
 #define ROOM 128u
 #define QUERIES ((unsigned)test_scaled_least(150, 15))
 #define KEYS_PRIME (test_scaled(10) < 10 ? 307ul : 1009ul)
@@ -79,8 +80,12 @@ model_free(struct model *model)
 	free(model->entries);
 }
 
+/* How entries are taken. */
+enum way { COPIED, WHERE_THEY_ARE, BY_TURNS, WAYS };
+
 struct query {
 	bool has_low, has_high, high_inclusive, reverse;
+	enum way way;
 	uint64_t low, high, limit;
 	uint32_t room;
 };
@@ -120,34 +125,73 @@ query_next(const struct model *model, const struct query *query, size_t at)
 	return at < model->count ? at : model->count;
 }
 
+/* What one call delivered. */
+struct delivery {
+	uint8_t keys[DELIVERY_MAX * NAM_KEY_BYTES_MAX];
+	uint64_t payloads[DELIVERY_MAX];
+	uint32_t count;
+};
+
+static void
+take_entries(struct nam_cursor *cursor, struct delivery *delivery)
+{
+	struct nam_entries entries;
+
+	assert_int_equal(nam_cursor_next_entries(cursor, &entries), 0);
+	assert_true(entries.count <= DELIVERY_MAX);
+	delivery->count = entries.count;
+	for (uint32_t i = 0; i < entries.count; i++) {
+		uint8_t *key = delivery->keys + i * entries.key_bytes;
+
+		nam_entries_key(&entries, i, key);
+		delivery->payloads[i] = nam_entries_payload(&entries, i);
+		if (entries.key_bytes >= 8)
+			assert_int_equal(nam_entries_key_u64(&entries, i), nam_key_to_u64(key));
+	}
+}
+
+static void
+query_take(const struct query *query, struct nam_cursor *cursor, struct delivery *delivery)
+{
+	bool turn = query->way == BY_TURNS && (delivery->count & 1);
+
+	if (query->way == WHERE_THEY_ARE || turn) {
+		take_entries(cursor, delivery);
+		return;
+	}
+	assert_int_equal(nam_cursor_next(cursor, delivery->keys, delivery->payloads, query->room,
+				 &delivery->count), 0);
+	assert_true(delivery->count <= query->room);
+}
+
 static void
 query_check(const struct model *model, const struct query *query)
 {
 	struct nam_cursor *cursor = query_open(model, query);
-	uint32_t key_bytes = nam_index_properties(model->index)->key_bytes, count = 0;
-	uint8_t keys[ROOM * NAM_KEY_BYTES_MAX];
-	uint64_t payloads[ROOM], delivered = 0;
+	uint32_t key_bytes = nam_index_properties(model->index)->key_bytes;
 	size_t at = query_next(model, query, query->reverse ? model->count - 1 : 0);
+	static struct delivery delivery;
+	uint64_t delivered = 0;
 
 	do {
-		assert_int_equal(nam_cursor_next(cursor, keys, payloads, query->room, &count), 0);
-		assert_true(count <= query->room);
-		for (uint32_t i = 0; i < count; i++) {
+		query_take(query, cursor, &delivery);
+		for (uint32_t i = 0; i < delivery.count; i++) {
 			assert_true(at < model->count);
-			assert_int_equal(tree_key_number(model->index, keys + i * key_bytes),
+			assert_int_equal(tree_key_number(model->index,
+						 delivery.keys + i * key_bytes),
 				model->entries[at].number);
-			assert_int_equal(payloads[i], model->entries[at].payload);
+			assert_int_equal(delivery.payloads[i], model->entries[at].payload);
 			at = query_next(model, query, at + (query->reverse ? (size_t)-1 : 1));
 			delivered++;
 		}
-	} while (count);
+	} while (delivery.count);
 	if (query->limit && delivered == query->limit)
 		at = model->count;
 	assert_int_equal(at, model->count);
 	assert_true(!query->limit || delivered <= query->limit);
 	/* Once exhausted, always exhausted. */
-	assert_int_equal(nam_cursor_next(cursor, keys, payloads, query->room, &count), 0);
-	assert_int_equal(count, 0);
+	query_take(query, cursor, &delivery);
+	assert_int_equal(delivery.count, 0);
 	nam_cursor_close(cursor);
 }
 
@@ -168,6 +212,7 @@ queries_at_random(const struct model *model, uint64_t seed, unsigned queries)
 			.high = a < b ? b : a,
 			.limit = nam_rng_below(&rng, 2) ? 0 : 1 + nam_rng_below(&rng, model->count),
 			.room = 1 + (uint32_t)nam_rng_below(&rng, ROOM),
+			.way = (enum way)(i % WAYS),
 		};
 
 		if (nam_rng_below(&rng, 8) == 0)
@@ -320,6 +365,34 @@ cursor_next__no_room_for_keys_or_payloads__COUNTS_ONLY(void **state)
 		sum += count;
 	} while (count);
 	assert_int_equal(sum, 700);
+	nam_cursor_close(cursor);
+	model_free(&model);
+}
+
+/* What a scan shows is the caller's until the next call, whatever happens to the tree. */
+static void
+cursor_next_entries__held_while_the_tree_changes__STAY_AS_THEY_ARE(void **state)
+{
+	struct query query = { .has_low = true, .low = 300 };
+	struct nam_entries entries;
+	struct nam_cursor *cursor;
+	struct model model;
+
+	(void)state;
+	model_build(&model, &(struct tree_options){ 0 }, MIB, 1000, 1, 1);
+	cursor = query_open(&model, &query);
+	for (size_t at = 300; at < model.count; at += entries.count) {
+		assert_int_equal(nam_cursor_next_entries(cursor, &entries), 0);
+		assert_in_range(entries.count, 1, model.count - at);
+		for (uint32_t i = 0; i < entries.count; i++)
+			assert_int_equal(nam_index_delete(me.worker, model.index,
+						 tree_key(model.index, at + i)), 0);
+		for (uint32_t i = 0; i < entries.count; i++) {
+			assert_int_equal(nam_entries_key_u64(&entries, i), at + i);
+			assert_int_equal(nam_entries_payload(&entries, i),
+				model.entries[at + i].payload);
+		}
+	}
 	nam_cursor_close(cursor);
 	model_free(&model);
 }
@@ -482,6 +555,8 @@ main(void)
 		cmocka_unit_test(cursor_open__low_above_high__EINVAL),
 		cmocka_unit_test(cursor__highest_key_inclusive__IS_DELIVERED),
 		cmocka_unit_test(cursor_next__no_room_for_keys_or_payloads__COUNTS_ONLY),
+		cmocka_unit_test(
+			cursor_next_entries__held_while_the_tree_changes__STAY_AS_THEY_ARE),
 		cmocka_unit_test(cursor__cache_made_stale_by_splits__DELIVERS_EVERYTHING),
 		cmocka_unit_test(cursor__cache_made_stale_by_merges__DELIVERS_EVERYTHING),
 		cmocka_unit_test(
