@@ -420,7 +420,7 @@ nam_entries_payload(const struct nam_entries *entries, uint32_t number)
 /**
  * nam_cursor_next_entries -- the next entries in order, where they are instead of copied.
  *
- * @ret_entries	at most those of one leaf; good until the cursor's next call or its close
+ * @ret_entries	one leaf's at the most, or 256; good until the cursor's next call or its close
  *
  * What nam_cursor_next() says holds here, too, and a scan may use both.  Indexes of other designs
  * than fine have what they deliver in many places: it is copied together, 256 entries at a time.
@@ -428,7 +428,8 @@ nam_entries_payload(const struct nam_entries *entries, uint32_t number)
  * Returns 0 or a negative code.
  *
  * Suspends:	yes.
- * Cost:	as nam_cursor_next(), without the copy.
+ * Cost:	as nam_cursor_next(), without the copy; of other designs than fine with one more,
+ *		and a buffer of 256 entries.
  */
 NAM_FIBER_FN int nam_cursor_next_entries(struct nam_cursor *cursor,
 	struct nam_entries *ret_entries) NAM_MUST_CHECK;
