@@ -5,6 +5,7 @@
  * Buffers are powers of two, cut from slabs that are registered once, and go back to a free list
  * of their size.  A worker belongs to one thread, so nothing here is locked.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -33,11 +34,11 @@ slab_new(struct nam_worker *worker, size_t bytes)
 	struct nam__slab *slab = calloc(1, sizeof(*slab));
 
 	if (!slab)
-		return NULL;
+		goto no_memory;
 	slab->bytes = bytes;
 	slab->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (slab->base == MAP_FAILED)
-		goto free_slab;
+		goto no_memory;
 	slab->domain = worker->client->domains[0];
 	/* Too low a limit is for the user to mend, so the reason is kept. */
 	if (slab->domain->ops->mr_register(slab->domain, slab->base, bytes, NAM_MR_LOCAL, &slab->mr,
@@ -49,6 +50,10 @@ slab_new(struct nam_worker *worker, size_t bytes)
 	worker->bytes += bytes;
 	return slab;
 
+no_memory:
+	nam_diag_set(&worker->diag, -ENOMEM, "this process has no memory for %zu bytes of buffers",
+		bytes);
+	goto free_slab;
 unmap:
 	munmap(slab->base, bytes);
 free_slab:
@@ -80,8 +85,11 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 	size_t size = (size_t)1 << class;
 	void *buffer;
 
-	if (class >= NAM__BUFFER_CLASSES)
+	if (class >= NAM__BUFFER_CLASSES) {
+		nam_diag_set(&worker->diag, -NAM_E_LIMIT, "a buffer is 2 MiB at most, not %u bytes",
+			bytes);
 		return NULL;
+	}
 	list = &worker->buffers[class];
 	buffer = list->free;
 	if (buffer) {

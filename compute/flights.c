@@ -11,7 +11,7 @@ nam__flights_init(struct nam__flights *flights, struct nam_worker *worker)
 	flights->in_flight = 0;
 	flights->done = 0;
 	flights->waiting = false;
-	flights->local = false;
+	flights->others_first = false;
 	flights->rc = 0;
 	for (unsigned i = 0; i < NAM__FLIGHTS_MAX; i++)
 		flights->each[i].flights = flights;
@@ -57,7 +57,7 @@ posted(struct nam_worker *worker, struct nam__flights *flights, const struct nam
 	for (unsigned i = 0; rc && i < count; i++)
 		landed(flights, numbers[i], rc < 0 ? rc : 0);
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
-		flights->local = true;
+		flights->others_first = true;
 		counters->local_reads += count;
 		return false;
 	}
@@ -88,12 +88,15 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
 	return posted(worker, flights, wrs, numbers, count, rc);
 }
 
-/* Who finds all landed has not waited for anything: the others have their turn. */
+/*
+ * Who finds all landed has not waited for anything, and nor has who finds each there that it asks
+ * for: the others have their turn.
+ */
 NAM_FIBER_FN static inline void
 let_others(struct nam_worker *worker, struct nam__flights *flights)
 {
-	if (__builtin_expect(flights->local, 0)) {
-		flights->local = false;
+	if (__builtin_expect(flights->others_first, 0)) {
+		flights->others_first = false;
 		nam_worker_yield(worker); /* SUSPENDS */
 	}
 }
@@ -186,6 +189,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 		sent = read_in_order(worker, flights, ring, first, count);
 	else
 		sent = read_by_servers(worker, flights, ring, first, count);
+	flights->others_first |= worker->ready_head != NULL;
 	worker->current->counters->round_trips += sent;
 }
 
@@ -228,6 +232,7 @@ void
 nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
 {
 	flights->task = worker->current;
+	flights->others_first |= worker->ready_head != NULL;
 	let_others(worker, flights); /* SUSPENDS */
 	if (!flights->done)
 		poll_flights(worker, FLIGHTS_POLL);
@@ -266,7 +271,7 @@ nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsi
 {
 	struct nam_wc wc;
 
-	if (__builtin_expect(flights->in_flight > FLIGHTS_FEW && !flights->local &&
+	if (__builtin_expect(flights->in_flight > FLIGHTS_FEW && !flights->others_first &&
 		!worker->calls && !(flights->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
 		bool is_it = wc.context == nam__flight_context(flights, number) && !wc.status &&

@@ -22,7 +22,7 @@ struct nam__flights {
 	uint32_t in_flight;		/* posted, not yet taken */
 	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
 	bool waiting;			/* the task is suspended until something completes */
-	bool local;			/* some were done at once: others have their turn first */
+	bool others_first;		/* before anything is taken, others have their turn */
 	int rc;				/* first failure */
 	struct nam__flight each[NAM__FLIGHTS_MAX];
 };
@@ -134,7 +134,7 @@ nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
 {
 	unsigned number;
 
-	if (!flights->done || flights->local)
+	if (!flights->done || flights->others_first)
 		nam__flights_wait(worker, flights); /* SUSPENDS */
 	number = (unsigned)__builtin_ctz(flights->done);
 	flights->done &= flights->done - 1;

@@ -140,8 +140,8 @@ int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
  * The worker's own: give it back on the same worker, and before that is closed.  What it holds at
  * first is anything.
  *
- * Returns NULL when the host has no memory, or for more than 2 MiB.
- * Cost:	a list pop once warm; else from a slab of 256 KiB, or of its own size if larger.
+ * Returns NULL when the host has no memory, or for more than 2 MiB; nam_worker_diag() says which.
+ * Cost:	a list pop once warm; else from a slab of 128 KiB, or of its own size if larger.
  */
 void *nam_buffer_take(struct nam_worker *worker, uint32_t bytes);
 void nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -463,6 +464,28 @@ buffer_take__any_size__ALIGNED_AND_APART(void **state)
 }
 
 static void
+buffer_take__cannot_be__DIAG_SAYS_WHY(void **state)
+{
+	struct rlimit before, none;
+	void *buffer;
+
+	(void)state;
+	assert_null(nam_buffer_take(fixture.worker, UINT32_MAX));
+	assert_string_equal(nam_worker_diag(fixture.worker),
+		"a buffer is 2 MiB at most, not 4294967295 bytes");
+
+	assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 4096, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_DATA, &none), 0);
+	buffer = nam_buffer_take(fixture.worker, 2u << 20);
+	assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+	assert_null(buffer);
+	assert_string_equal(nam_worker_diag(fixture.worker),
+		"this process has no memory for 2097152 bytes of buffers");
+	assert_non_null(nam_buffer_take(fixture.worker, 2u << 20));
+}
+
+static void
 buffer_take__given_back__SERVES_AGAIN_WITHOUT_MORE_MEMORY(void **state)
 {
 	size_t bytes;
@@ -521,6 +544,7 @@ main(void)
 		cmocka_unit_test(async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE),
 		cmocka_unit_test(async__all_kinds__TAKE_EFFECT_IN_ORDER),
 		cmocka_unit_test(buffer_take__any_size__ALIGNED_AND_APART),
+		cmocka_unit_test(buffer_take__cannot_be__DIAG_SAYS_WHY),
 		cmocka_unit_test(buffer_take__given_back__SERVES_AGAIN_WITHOUT_MORE_MEMORY),
 		cmocka_unit_test(requests__one_server_ends__FAIL_THERE_AND_GO_ON_ELSEWHERE),
 	};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scan_failure_test.c -- a memory server ends between two calls of a scan. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "index/index_internal.h"
+#include "lib/index_fixture.h"
+
+#define MIB (1ull << 20)
+#define KEYS 3000u
+#define ROOM 64u
+
+static struct local_cluster *cluster;
+static struct member me;
+
+static int
+start(void **state)
+{
+	(void)state;
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
+	me = member_join(cluster, "test", 1000);
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	member_leave(&me);
+	local_cluster_stop(cluster);
+	return 0;
+}
+
+/* ---- the two ways to take entries ----------------------------------------------------------- */
+
+struct delivery {
+	uint64_t keys[KEYS];
+	uint32_t count;
+};
+
+typedef int (*next_fn)(struct nam_cursor *cursor, struct delivery *delivery);
+
+static int
+next_copied(struct nam_cursor *cursor, struct delivery *delivery)
+{
+	uint64_t payloads[ROOM];
+	uint8_t keys[8 * ROOM];
+	int rc = nam_cursor_next(cursor, keys, payloads, ROOM, &delivery->count);
+
+	for (uint32_t i = 0; !rc && i < delivery->count; i++)
+		delivery->keys[i] = nam_key_to_u64(keys + 8ul * i);
+	return rc;
+}
+
+static int
+next_in_place(struct nam_cursor *cursor, struct delivery *delivery)
+{
+	struct nam_entries entries;
+	int rc = nam_cursor_next_entries(cursor, &entries);
+
+	if (rc)
+		return rc;
+	assert_true(entries.count <= KEYS);
+	delivery->count = entries.count;
+	for (uint32_t i = 0; i < entries.count; i++)
+		delivery->keys[i] = nam_entries_key_u64(&entries, i);
+	return 0;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+/* What is delivered is right up to the failure, which is told as often as somebody asks. */
+static void
+scan_past_a_server(next_fn next)
+{
+	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, MIB);
+	struct delivery delivery;
+	struct nam_cursor *cursor;
+	uint64_t seen = 0;
+	int rc;
+
+	tree_fill(me.worker, index, 0, KEYS, 1);
+	assert_int_equal(nam_cursor_open(me.worker, index, &(struct nam_range){ 0 }, &cursor), 0);
+	rc = next(cursor, &delivery);
+	assert_int_equal(rc, 0);
+	local_cluster_stop_server(cluster, 1);
+	for (; !rc && delivery.count; rc = next(cursor, &delivery))
+		for (uint32_t i = 0; i < delivery.count; i++)
+			assert_int_equal(delivery.keys[i], seen++);
+	assert_in_range(seen, 1, KEYS - 1);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(rc, -NAM_E_FABRIC_PEER_DEAD);
+		member_says(&me, "is gone");
+		rc = next(cursor, &delivery);
+	}
+	nam_cursor_close(cursor);
+	nam_index_close(index);
+}
+
+static void
+cursor_next__server_ends_in_between__NAMED_TIME_AND_AGAIN(void **state)
+{
+	(void)state;
+	scan_past_a_server(next_copied);
+}
+
+static void
+cursor_next_entries__server_ends_in_between__NAMED_TIME_AND_AGAIN(void **state)
+{
+	(void)state;
+	scan_past_a_server(next_in_place);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			cursor_next__server_ends_in_between__NAMED_TIME_AND_AGAIN, start, stop),
+		cmocka_unit_test_setup_teardown(
+			cursor_next_entries__server_ends_in_between__NAMED_TIME_AND_AGAIN, start,
+			stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
