@@ -59,6 +59,29 @@ take_turns(void *arg)
 	}
 }
 
+/* Keys one by one, each of which is looked up, or changed, together with those of other fibers. */
+static void
+look_up_singly(void *arg)
+{
+	struct job *job = arg;
+	uint64_t payload;
+
+	while (!job->done) {
+		job->turns += !nam_index_lookup(me.worker, job->index,
+			tree_key(job->index, job->turns % KEYS), &payload); /* SUSPENDS */
+	}
+}
+
+static void
+update_singly(void *arg)
+{
+	struct job *job = arg;
+
+	while (!job->done)
+		job->turns += !nam_index_update(me.worker, job->index,
+			tree_key(job->index, job->turns % KEYS), job->turns); /* SUSPENDS */
+}
+
 /* One scan of everything, or with a limit one after the other. */
 NAM_FIBER_FN static int
 scan(struct job *job, uint64_t low, uint64_t limit)
@@ -119,7 +142,7 @@ look_up(void *arg)
 
 /* The tree is in the cache, so nothing but its READs can make the busy one wait. */
 static void
-run_beside(nam_fiber_fn busy, uint64_t entries, unsigned turns)
+run_beside(nam_fiber_fn busy, nam_fiber_fn other, uint64_t entries, unsigned turns)
 {
 	struct job warm = { .index = tree_new(me.worker, &(struct tree_options){ 0 }, MIB) };
 	struct job job = { .index = warm.index };
@@ -129,7 +152,7 @@ run_beside(nam_fiber_fn busy, uint64_t entries, unsigned turns)
 	assert_int_equal(warm.rc, 0);
 
 	assert_int_equal(nam_worker_spawn(me.worker, busy, &job), 0);
-	assert_int_equal(nam_worker_spawn(me.worker, take_turns, &job), 0);
+	assert_int_equal(nam_worker_spawn(me.worker, other, &job), 0);
 	nam_worker_run(me.worker);
 	assert_int_equal(job.rc, 0);
 	assert_int_equal(job.entries, entries);
@@ -138,26 +161,42 @@ run_beside(nam_fiber_fn busy, uint64_t entries, unsigned turns)
 	nam_index_close(job.index);
 }
 
+/* An operation takes up to four turns. */
+#define OPERATIONS(turns) ((turns) / 4)
 /* A leaf holds 60 entries, and a scan never asks for more than its ring of leaves at once. */
+#define RINGS ((unsigned)(KEYS / 60 / NAM__FLIGHTS_MAX))
+#define BATCHES ((unsigned)(KEYS / AT_ONCE))
+
 static void
 turns__beside_a_long_scan__WITH_EVERY_RING_OF_LEAVES(void **state)
 {
 	(void)state;
-	run_beside(scan_long, KEYS, (unsigned)(KEYS / 60 / NAM__FLIGHTS_MAX));
+	run_beside(scan_long, take_turns, KEYS, RINGS);
+	run_beside(scan_long, look_up_singly, KEYS, OPERATIONS(RINGS));
 }
 
 static void
 turns__beside_short_scans__WITH_EACH(void **state)
 {
 	(void)state;
-	run_beside(scan_shortly, KEYS, (unsigned)(KEYS / AT_ONCE));
+	run_beside(scan_shortly, take_turns, KEYS, BATCHES);
+	run_beside(scan_shortly, look_up_singly, KEYS, OPERATIONS(BATCHES));
 }
 
 static void
 turns__beside_batches_of_lookups__WITH_EACH(void **state)
 {
 	(void)state;
-	run_beside(look_up, KEYS / AT_ONCE * AT_ONCE, (unsigned)(KEYS / AT_ONCE));
+	run_beside(look_up, take_turns, BATCHES * AT_ONCE, BATCHES);
+	run_beside(look_up, look_up_singly, BATCHES * AT_ONCE, OPERATIONS(BATCHES));
+}
+
+static void
+turns_of_updates__beside_scans__WITH_EACH(void **state)
+{
+	(void)state;
+	run_beside(scan_long, update_singly, KEYS, OPERATIONS(RINGS));
+	run_beside(scan_shortly, update_singly, KEYS, OPERATIONS(BATCHES));
 }
 
 int
@@ -167,6 +206,7 @@ main(void)
 		cmocka_unit_test(turns__beside_a_long_scan__WITH_EVERY_RING_OF_LEAVES),
 		cmocka_unit_test(turns__beside_short_scans__WITH_EACH),
 		cmocka_unit_test(turns__beside_batches_of_lookups__WITH_EACH),
+		cmocka_unit_test(turns_of_updates__beside_scans__WITH_EACH),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
