@@ -26,6 +26,7 @@
 struct room {
 	uint64_t seed;			/* of a transaction that writes; 0: it reads */
 	uint32_t count;
+	uint32_t gets_made;		/* so many have all that stays the same */
 	uint64_t numbers[NAM_RECORDS_MAX];
 	uint64_t keys[NAM_RECORDS_MAX];
 	struct nam_record_get gets[NAM_RECORDS_MAX];
@@ -41,13 +42,15 @@ numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 {
 	struct nam_rng rng = nam_rng_seed(seed);
 	uint32_t count = 0, tries = 0;
+	uint64_t met = 0;		/* one bit of 64 for each number */
 
 	while (count < bench->options.transaction_size && tries < DRAWS_MAX) {
 		uint64_t number = requests_draw(bench, &rng);
 		bool again = false;
 
-		for (uint32_t i = 0; i < count; i++)
+		for (uint32_t i = 0; met >> number % 64 & 1 && i < count; i++)
 			again |= numbers[i] == number;
+		met |= 1ull << number % 64;
 		tries = again ? tries + 1 : 0;
 		if (!again)
 			numbers[count++] = number;
@@ -114,14 +117,14 @@ value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 static inline bool
 value_is_whole(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 {
+	const uint8_t *at = value + sizeof(seed), *end = value + bytes;
 	uint64_t word = value_word(seed, number), is, wrong = 0;
-	uint32_t at = sizeof(seed);
 
-	for (; at + 8 <= bytes; at += 8, word += VALUE_STEP) {
-		memcpy(&is, value + at, 8);
+	for (; end - at >= 8; at += 8, word += VALUE_STEP) {
+		memcpy(&is, at, 8);
 		wrong |= is ^ word;
 	}
-	return !wrong && (at == bytes || memcmp(value + at, &word, bytes - at) == 0);
+	return !wrong && (at == end || memcmp(at, &word, (size_t)(end - at)) == 0);
 }
 
 static void
@@ -140,8 +143,11 @@ puts_fill(const struct requests *bench, struct room *room)
 static void
 gets_fill(const struct requests *bench, struct room *room)
 {
-	for (uint32_t i = 0; i < room->count; i++) {
+	for (uint32_t i = 0; i < room->count; i++)
 		room->keys[i] = key_of(room->numbers[i]);
+	for (; room->gets_made < room->count; room->gets_made++) {
+		uint32_t i = room->gets_made;
+
 		room->gets[i] = (struct nam_record_get){
 			.key = &room->keys[i],
 			.key_bytes = KEY_BYTES,
@@ -404,12 +410,16 @@ is_half_loaded(const struct room *room, const uint64_t *seeds)
 static bool
 is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
 {
-	uint64_t all = 0;
+	uint64_t all = 0, met = 0;
 
-	for (uint32_t i = 0; i < room->count; i++)
+	for (uint32_t i = 0; i < room->count; i++) {
 		all |= seeds[i];
+		met |= 1ull << seeds[i] % 64;
+	}
+	/* With as many bits as records each is of another transaction. */
 	if (!is_drawn(all))
-		return is_half_loaded(room, seeds);
+		return (uint32_t)__builtin_popcountll(met) != room->count &&
+			is_half_loaded(room, seeds);
 	for (uint32_t i = 0; i < room->count; i++)
 		if (is_ahead_of_any(bench, room, seeds, i))
 			return true;

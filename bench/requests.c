@@ -26,13 +26,6 @@ requests_keys_init(struct requests *bench)
 	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
 }
 
-uint64_t
-requests_draw(const struct requests *bench, struct nam_rng *rng)
-{
-	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
-		nam_rng_below(rng, bench->options.keys);
-}
-
 bool
 requests_reads(struct requests_part *part)
 {

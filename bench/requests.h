@@ -71,7 +71,13 @@ struct requests_part {
 /* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
 void requests_keys_init(struct requests *bench);
 /* The number of the key that is asked for next. */
-uint64_t requests_draw(const struct requests *bench, struct nam_rng *rng);
+static inline uint64_t
+requests_draw(const struct requests *bench, struct nam_rng *rng)
+{
+	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
+		nam_rng_below(rng, bench->options.keys);
+}
+
 /* Whether the next request reads, or writes. */
 bool requests_reads(struct requests_part *part);
 /* How keys are drawn, for a person; and all about keys and values. */

@@ -220,6 +220,81 @@ sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 	return front;
 }
 
+static inline void
+read_fill(struct nam_worker *worker, const struct nam__read *read, const struct nam_region *region,
+	struct nam_wr *wr)
+{
+	wr->remote = region->remote + nam_gaddr_offset(read->at);
+	wr->rkey = region->rkey;
+	wr->bytes = read->bytes;
+	wr->local = read->local;
+	wr->lkey = nam__buffer_lkey(worker, read->local);
+}
+
+/*
+ * READ `at` was not posted, as there is no room for it, or its memory server is gone.  It and those
+ * behind it wait for room.  If none of them goes out, what went out before has still to be awaited:
+ * one of it is READ again.
+ */
+static __attribute__((noinline)) void
+reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads,
+	const struct nam_region *const *regions, uint32_t at, uint32_t count)
+{
+	struct nam__task *task = worker->current;
+	struct nam_wr wr;
+
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.context = task;
+	for (uint32_t i = at; i < count; i++) {
+		read_fill(worker, &reads[i], regions[i], &wr);
+		nam__post(worker, regions[i]->server, &wr, 1);
+	}
+	for (uint32_t i = at; i-- > 0 && !task->pending;) {
+		read_fill(worker, &reads[i], regions[i], &wr);
+		nam__post(worker, regions[i]->server, &wr, 1);
+	}
+}
+
+/*
+ * Where a doorbell is but a call, and the last one that is posted is the last one that is done: as
+ * they come.
+ */
+static inline int
+reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+{
+	const struct nam_region *regions[NAM_BATCH_MAX];
+	struct nam__task *task = worker->current;
+	uint32_t bytes = 0, i;
+	struct nam_wr wr;
+
+	for (i = 0; i < count; i++) {
+		regions[i] = nam_region_table_find(&worker->client->regions, reads[i].at);
+		if (__builtin_expect(!regions[i], 0))
+			return -NAM_E_NOREGION;
+		bytes += reads[i].bytes;
+	}
+	task->counters->bytes_in += bytes;
+	nam__wr_begin(&wr, NAM_WR_READ, 0);
+	wr.context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
+	for (i = 0; i < count; i++) {
+		struct nam_qp *qp = worker->qps[regions[i]->server];
+
+		if (i + 1 == count) {
+			wr.flags = NAM_WR_SIGNALED;
+			wr.context = task;
+		}
+		read_fill(worker, &reads[i], regions[i], &wr);
+		if (__builtin_expect(!qp || worker->qp_post(qp, &wr, 1), 0))
+			break;
+	}
+	task->counters->doorbells += i;
+	task->counters->work_requests += i;
+	task->pending += i == count;
+	if (__builtin_expect(i < count, 0))
+		reads_post_slowly(worker, reads, regions, i, count);
+	return 0;
+}
+
 int
 nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
 {
@@ -229,6 +304,14 @@ nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint3
 	bool sent = false;
 
 	assert(count <= NAM_BATCH_MAX);
+	if (worker->in_post_order) {
+		int rc = reads_post_in_order(worker, reads, count);
+
+		if (rc)
+			return rc;
+		worker->current->counters->round_trips++;
+		return nam__task_await(worker); /* SUSPENDS */
+	}
 	nearby = reads_sort(worker, reads, count, wrs, servers);
 	if (__builtin_expect(nearby < 0, 0))
 		return nearby;

@@ -73,8 +73,7 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 		item->state = NAM__ITEM_DONE;
 	} else if (!item->word) {
 		item->state = NAM__ITEM_SWAP;
-	} else if (place->epoch && place->at.raw == item->word &&
-		(nam__seen_lately(txn->worker, place->epoch) || !NAM_GUARD(VERSION_LATELY))) {
+	} else if (place->at.raw == item->word && nam__place_lately(txn->worker, place)) {
 		item->base_timestamp = place->timestamp;
 		item->state = NAM__ITEM_SWAP;
 	} else {

@@ -116,14 +116,33 @@ asks_for_newer(const struct nam_version *version, const struct nam__record_id *i
 	return false;
 }
 
-bool
-nam__versions_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
+/* Of few records each version is compared with all. */
+static bool
+few_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count)
+{
+	uint64_t wanted[NAM__NAMED_IDS];
+
+	for (uint32_t i = 0; i < NAM__NAMED_IDS; i++)
+		wanted[i] = ids[i < count ? i : 0].word[0];
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_version_sibling *siblings = nam__version_about_const(versions[i]);
+		uint32_t siblings_count = versions[i]->about_bytes / (uint32_t)sizeof(*siblings);
+
+		if (__builtin_expect(named(siblings, siblings_count, wanted), 0) &&
+			asks_for_newer(versions[i], ids, versions, count))
+			return true;
+	}
+	return false;
+}
+
+/* Of many a sieve says at once which siblings may be among them. */
+static bool
+many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
 	uint32_t count)
 {
 	struct sieve sieve;
 
-	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
-		return false;
 	sieve_clear(&sieve);
 	for (uint32_t i = 0; i < count; i++)
 		*sieve_at(&sieve, ids[i].word[0]) = true;
@@ -132,6 +151,16 @@ nam__versions_ask(const struct nam__record_id *ids, const struct nam_version *co
 			asks_for_newer(versions[i], ids, versions, count))
 			return true;
 	return false;
+}
+
+bool
+nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count)
+{
+	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
+		return false;
+	return count <= NAM__NAMED_IDS ? few_ask(named, ids, versions, count) :
+		many_ask(ids, versions, count);
 }
 
 /* ---- SMALL, HYBRID --------------------------------------------------------------------------- */

@@ -70,22 +70,33 @@ struct warm {
 	const struct nam_version *versions[WARM_RECORDS_MAX];
 };
 
+static bool
+any_twice(const struct nam__record_id *ids, uint32_t count)
+{
+	bool again = false;
+
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t k = 0; k < i; k++)
+			again |= ids[k].word[0] == ids[i].word[0];
+	return again;
+}
+
 /* False: a key that is none, or one twice, which is to be READ once. */
 static bool
 part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 {
 	struct nam__record_id *ids = &warm->ids[warm->count];
-	bool again = false;
+	uint64_t met = 0;		/* one bit of 64 for each */
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (!gets[i].key_bytes || gets[i].key_bytes > NAM_RECORD_KEY_BYTES_MAX)
 			return false;
 		ids[i] = nam__record_id(gets[i].key, gets[i].key_bytes);
 		nam__places_prefetch(warm->records->places, &ids[i]);
-		for (uint32_t k = 0; k < i; k++)
-			again |= ids[k].word[0] == ids[i].word[0];
+		met |= 1ull << ids[i].word[0] % 64;
 	}
-	return !again;
+	/* With as many bits as keys none is there twice. */
+	return (uint32_t)__builtin_popcountll(met) == count || !any_twice(ids, count);
 }
 
 /* So many of the transactions as go together; those that do not go at all are no parts. */
@@ -152,6 +163,14 @@ warm_read(struct warm *warm)
 	return nam__reads_await(warm->worker, reads, count); /* SUSPENDS */
 }
 
+/* Nobody writes where it lies, say epochs; and of these only who stays connected can be sure. */
+static inline bool
+place_is_untorn(const struct warm *warm, const struct nam__place *place)
+{
+	return warm->records->lasting && place->timestamp &&
+	       nam__place_lately(warm->worker, place);
+}
+
 /* Whether every version is the one that the cache speaks of, and none asks for a newer one. */
 static bool
 part_is_right(const struct warm *warm, const struct part *part)
@@ -163,13 +182,14 @@ part_is_right(const struct warm *warm, const struct part *part)
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam__version_wanted wanted = { places[i].at, warm->records->store,
-			places[i].head.raw, places[i].timestamp, true };
+			places[i].head.raw, places[i].timestamp, true,
+			place_is_untorn(warm, &places[i]) };
 
 		if (nam__version_doubt(versions[i], &wanted) != NAM_RESTART_CAUSES_COUNT ||
 			!nam__version_key_is(versions[i], gets[i].key, gets[i].key_bytes))
 			return false;
 	}
-	return !nam__versions_ask(&warm->ids[part->first], versions, count);
+	return !nam__versions_ask(warm->records->named, &warm->ids[part->first], versions, count);
 }
 
 /* Each was the latest some time during this operation. */

@@ -208,6 +208,8 @@ superblock_check(struct nam_worker *worker, struct nam_records *records,
 		.commit = (enum nam_records_commit)superblock->commit,
 	};
 	records->star = records->options.algorithm == NAM_RAMP_FAST;
+	records->named = nam__named_choose();
+	records->lasting = worker->client->caps & NAM_CAP_LASTING;
 	if (options_check(worker, &records->options))
 		return -NAM_E_REMOTE_CORRUPT;
 	records->rows = superblock->tables;

@@ -9,6 +9,7 @@
 #include "../compute/compute_internal.h"
 #include "../index/index.h"
 #include "records.h"
+#include "siblings.h"
 #include "version.h"
 
 /* ---- places.c: where records were when they were last looked at ------------------------------ */
@@ -36,6 +37,17 @@ bool nam__places_find_all(const struct nam__places *places, const struct nam__re
 void nam__places_note(struct nam__places *places, const struct nam__record_id *id,
 	const struct nam__place *place);
 
+/*
+ * Whether what a place speaks of was seen to be the latest so lately that its block is not reused
+ * during this operation.
+ */
+static inline bool
+nam__place_lately(const struct nam_worker *worker, const struct nam__place *place)
+{
+	return place->epoch &&
+	       (nam__seen_lately(worker, place->epoch) || !NAM_GUARD(VERSION_LATELY));
+}
+
 /* ---- a store, a transaction ------------------------------------------------------------------ */
 
 struct nam_records {
@@ -51,6 +63,8 @@ struct nam_records {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	struct nam_index *keys;
 	struct nam__places *places;
+	nam__named_fn named;		/* siblings.h */
+	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
 
 /* Reading: how an address was come by. */
@@ -231,8 +245,8 @@ NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
  */
 NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
 /* FAST: whether one of these versions says of another's record that there is a newer one. */
-bool nam__versions_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
-	uint32_t count);
+bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count);
 /* Small, after its first round: ask for all, now that the timestamps are known. */
 NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Whether a record that was not in the index has been entered since: then it has a head. */

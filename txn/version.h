@@ -108,9 +108,13 @@ void nam__version_seal(struct nam_version *version, struct nam_gaddr at);
 /* The hash that belongs into a version of that length at that address. */
 uint64_t nam__version_hash(const struct nam_version *version, uint32_t length, struct nam_gaddr at);
 
-/* Whether what was READ at `at`, as many bytes as that says, is a whole version of the store. */
+/*
+ * Whether what was READ at `at`, as many bytes as that says, is a whole version of the store; if it
+ * is known that nobody wrote there meanwhile, without its hash.
+ */
 static inline bool
-nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store)
+nam__version_fits(const struct nam_version *version, struct nam_gaddr at, uint64_t store,
+	bool untorn)
 {
 	uint32_t bytes = nam__version_at_bytes(at), length;
 
@@ -120,9 +124,16 @@ nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint6
 	length = nam__version_length_of(version);
 	if (nam__version_bytes(length) != bytes)
 		return false;
-	if (NAM_GUARD(VERSION_HASH) && version->hash != nam__version_hash(version, length, at))
+	if (NAM_GUARD(VERSION_HASH) && !untorn &&
+		version->hash != nam__version_hash(version, length, at))
 		return false;
 	return version->store == store;
+}
+
+static inline bool
+nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint64_t store)
+{
+	return nam__version_fits(version, at, store, false);
 }
 
 /* What a reader knows of a version before it is READ. */
@@ -132,13 +143,14 @@ struct nam__version_wanted {
 	uint64_t head;
 	uint64_t timestamp;		/* 0: any will do */
 	bool latest;			/* it must not have been claimed */
+	bool untorn;			/* nobody writes there during this operation */
 };
 
 /* Why it is not that one, by R1, R2 and R6; or NAM_RESTART_CAUSES_COUNT: it is. */
 static inline enum nam_restart_cause
 nam__version_doubt(const struct nam_version *version, const struct nam__version_wanted *wanted)
 {
-	if (!nam__version_whole(version, wanted->at, wanted->store))
+	if (!nam__version_fits(version, wanted->at, wanted->store, wanted->untorn))
 		return NAM_RESTART_TORN;
 	if (NAM_GUARD(VERSION_SELF) && (version->head != wanted->head ||
 		(wanted->timestamp && version->timestamp != wanted->timestamp)))

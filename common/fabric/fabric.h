@@ -62,6 +62,8 @@ enum nam_fabric_cap {
 	NAM_CAP_ORDERED_LOADS = 1u << 4,
 	NAM_CAP_RPC_SRQ = 1u << 5,
 	NAM_CAP_UD = 1u << 6,		/* there are lanes: see lane_create */
+	/* A connection ends with a process at one of its ends: who lives is not taken for dead. */
+	NAM_CAP_LASTING = 1u << 7,
 };
 
 enum nam_wr_op {
@@ -143,8 +145,8 @@ struct nam_fabric_limits {
 	uint64_t device;		/* a number that no other device has; 0: there is none */
 	uint32_t datagram_bytes;	/* longest request over a lane; 0: there are none */
 	/*
-	 * Who polls carries requests out, those of all queue pairs of a cq in the order of posting,
-	 * and a doorbell is but a call.
+	 * Who polls carries requests out, all of them, those of all queue pairs of a cq in the
+	 * order of posting, and a doorbell is but a call.
 	 */
 	uint32_t in_post_order;
 };

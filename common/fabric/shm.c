@@ -28,7 +28,7 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
 			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU |
-			NAM_CAP_RPC_SRQ | SHM_ORDERED,
+			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | SHM_ORDERED,
 		.qp_depth = SHM_QP_DEPTH,
 		.message_bytes = SHM_MESSAGE_BYTES,
 		.inline_bytes = SHM_INLINE_BYTES,

@@ -66,6 +66,7 @@ static const struct missed {
 	{ "records_half", NAM_SIM_WEAK, "second-round" },
 	{ "records_dead", NAM_SIM_VERBS, "second-round" },
 	{ "records_dropped", NAM_SIM_STRICT, "version-hash" },
+	{ "records_dropped", NAM_SIM_STRICT, "version-lately" },
 	{ "records_overtaken", NAM_SIM_ROUTED, "commit-forward" },
 	{ "records_slow", NAM_SIM_STRICT, "claim-first" },
 	{ "records_slow", NAM_SIM_WEAK, "claim-first" },

@@ -230,6 +230,45 @@ batch__writes_then_atomics_then_read__SEEN_IN_THAT_ORDER(void **state)
 	}
 }
 
+/* So many READs are under way that there is room for none of these. */
+static void
+reads__no_room__WAIT_FOR_IT(void **state)
+{
+	struct nam__read reads[NAM_BATCH_MAX];
+	unsigned posted = 0, back = 0;
+	uint64_t mark = 0;
+	void *contexts[32];
+	int rc;
+
+	(void)state;
+	fill(fixture.local, 47);
+	assert_int_equal(nam_write_await(fixture.worker, fixture.blocks[0], fixture.local, BLOCK),
+		0);
+	memset(fixture.other, 0, BLOCK);
+	for (unsigned i = 0; i < NAM_BATCH_MAX; i++)
+		reads[i] = (struct nam__read){
+			nam_gaddr_make(nam_gaddr_region(fixture.blocks[0]),
+				nam_gaddr_offset(fixture.blocks[0]) + 64 * i, 0),
+			fixture.other + 8 * i, 64 };
+	/* With room for the first three. */
+	while (!nam_async_read(fixture.worker, fixture.blocks[0], fixture.local, 8, &mark))
+		posted++;
+	assert_true(posted > 3);
+	while (back < 3) {
+		rc = nam_async_poll(fixture.worker, contexts, 1);
+		assert_true(rc >= 0);
+		back += (unsigned)rc;
+	}
+	assert_int_equal(nam__reads_await(fixture.worker, reads, NAM_BATCH_MAX), 0);
+	fill(fixture.local, 47);
+	assert_memory_equal(fixture.other, fixture.local, 64 * NAM_BATCH_MAX);
+	while (back < posted) {
+		rc = nam_async_poll(fixture.worker, contexts, 32);
+		assert_true(rc >= 0);
+		back += (unsigned)rc;
+	}
+}
+
 /* From blocks in an order that is neither the servers' nor alternating. */
 static void
 reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH(void **state)
@@ -259,7 +298,9 @@ reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH(void **state)
 		assert_int_equal(nam__reads_await(fixture.worker, reads, count), 0);
 		cost = spent(&before);
 		assert_int_equal(cost.round_trips, 1);
-		assert_int_equal(cost.doorbells, !!on_second + (on_second < count));
+		/* Where a doorbell is but a call, each has one. */
+		assert_int_equal(cost.doorbells, fixture.worker->in_post_order ? count :
+			1u + (on_second && on_second < count));
 		assert_int_equal(cost.work_requests, count);
 		assert_int_equal(cost.bytes_in, 64 * count);
 		for (unsigned i = 0; i < count; i++) {
@@ -525,6 +566,34 @@ requests__one_server_ends__FAIL_THERE_AND_GO_ON_ELSEWHERE(void **state)
 		-NAM_E_FABRIC_PEER_DEAD);
 }
 
+/* Whichever of them fail, when that is told all are over, and buffers can be used for others. */
+static void
+reads__some_of_a_server_that_ended__FAIL_and_none_is_left(void **state)
+{
+	(void)state;
+	for (unsigned dead = 0; dead < NAM_BATCH_MAX; dead++) {
+		struct nam_op_counters before = counters(), cost;
+		struct nam__read reads[NAM_BATCH_MAX];
+
+		for (unsigned i = 0; i < NAM_BATCH_MAX; i++)
+			reads[i] = (struct nam__read){ fixture.blocks[i >= dead],
+				fixture.other + 8 * i, 64 };
+		assert_int_equal(nam__reads_await(fixture.worker, reads, NAM_BATCH_MAX),
+			-NAM_E_FABRIC_PEER_DEAD);
+		cost = spent(&before);
+		/* One more is what was waited for. */
+		assert_int_equal(cost.work_requests,
+			dead + (dead && fixture.worker->in_post_order));
+		memset(fixture.other, 0x5a, BLOCK);
+		memset(fixture.local, 0x5a, BLOCK);
+		for (unsigned i = 0; i < NAM_BATCH_MAX; i++)
+			nam__poll(fixture.worker);
+		assert_memory_equal(fixture.other, fixture.local, BLOCK);
+		assert_int_equal(fixture.worker->current->pending, 0);
+		assert_int_equal(fixture.worker->current->rc, 0);
+	}
+}
+
 int
 main(void)
 {
@@ -536,6 +605,7 @@ main(void)
 		cmocka_unit_test(batch__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH),
 		cmocka_unit_test(batch__writes_then_atomics_then_read__SEEN_IN_THAT_ORDER),
 		cmocka_unit_test(reads__over_two_servers__ONE_ROUND_TRIP_AND_A_DOORBELL_EACH),
+		cmocka_unit_test(reads__no_room__WAIT_FOR_IT),
 		cmocka_unit_test(reads__unknown_region__NOREGION_AND_NOTHING_READ),
 		cmocka_unit_test(batch__nothing_in_it__NO_ROUND_TRIP),
 		cmocka_unit_test(batch__more_than_it_holds__LIMIT_AND_NOTHING_DONE),
@@ -547,6 +617,7 @@ main(void)
 		cmocka_unit_test(buffer_take__cannot_be__DIAG_SAYS_WHY),
 		cmocka_unit_test(buffer_take__given_back__SERVES_AGAIN_WITHOUT_MORE_MEMORY),
 		cmocka_unit_test(requests__one_server_ends__FAIL_THERE_AND_GO_ON_ELSEWHERE),
+		cmocka_unit_test(reads__some_of_a_server_that_ended__FAIL_and_none_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

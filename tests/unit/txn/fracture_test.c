@@ -101,7 +101,7 @@ versions_ask(void)
 		ids[i] = fixture->txn.items[i].id;
 		versions[i] = fixture->txn.items[i].image;
 	}
-	return nam__versions_ask(ids, versions, fixture->txn.count);
+	return nam__versions_ask(nam__named_choose(), ids, versions, fixture->txn.count);
 }
 
 static int

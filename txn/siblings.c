@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * siblings.c -- siblings.h, for each vector unit.
+ *
+ * A sibling has three words, the id first, and a vector a power of two of words.  So in three
+ * vectors in a row ids stand at places that are all different: blended they are one vector of ids.
+ */
+#include "siblings.h"
+
+#if defined(__x86_64__)
+#define VECTORS 1
+#include <immintrin.h>
+#endif
+
+_Static_assert(sizeof(struct nam_version_sibling) == 24 && NAM__NAMED_IDS == 4, "see below");
+
+static bool
+named_plain(const struct nam_version_sibling *siblings, uint32_t count,
+	const uint64_t ids[NAM__NAMED_IDS])
+{
+	unsigned any = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t id = siblings[i].key_id;
+
+		any |= (id == ids[0]) | (id == ids[1]) | (id == ids[2]) | (id == ids[3]);
+	}
+	return any;
+}
+
+#ifdef VECTORS
+
+/* Four siblings a turn: their ids are words 0, 3, 6 and 9. */
+__attribute__((target("avx2"))) static bool
+named_avx2(const struct nam_version_sibling *siblings, uint32_t count,
+	const uint64_t ids[NAM__NAMED_IDS])
+{
+	const __m256i id0 = _mm256_set1_epi64x((long long)ids[0]);
+	const __m256i id1 = _mm256_set1_epi64x((long long)ids[1]);
+	const __m256i id2 = _mm256_set1_epi64x((long long)ids[2]);
+	const __m256i id3 = _mm256_set1_epi64x((long long)ids[3]);
+	__m256i any = _mm256_setzero_si256();
+
+	for (; count >= 4; count -= 4, siblings += 4) {
+		const __m256i *from = (const __m256i *)(const void *)siblings;
+		__m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
+		__m256i c = _mm256_loadu_si256(from + 2);
+		__m256i is = _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x30), c, 0x0c);
+
+		any = _mm256_or_si256(any, _mm256_or_si256(
+			_mm256_or_si256(_mm256_cmpeq_epi64(is, id0), _mm256_cmpeq_epi64(is, id1)),
+			_mm256_or_si256(_mm256_cmpeq_epi64(is, id2),
+				_mm256_cmpeq_epi64(is, id3))));
+	}
+	return !_mm256_testz_si256(any, any) || named_plain(siblings, count, ids);
+}
+
+/*
+ * Eight siblings a turn: their ids are words 0, 3, 6 of the first vector, 1, 4, 7 of the second and
+ * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of a mask what
+ * is not the id, so that one look at it in the end will do.
+ */
+__attribute__((target("avx512f"))) static bool
+named_avx512(const struct nam_version_sibling *siblings, uint32_t count,
+	const uint64_t ids[NAM__NAMED_IDS])
+{
+	const __m512i id0 = _mm512_set1_epi64((long long)ids[0]);
+	const __m512i id1 = _mm512_set1_epi64((long long)ids[1]);
+	const __m512i id2 = _mm512_set1_epi64((long long)ids[2]);
+	const __m512i id3 = _mm512_set1_epi64((long long)ids[3]);
+	const uint64_t *words = (const uint64_t *)(const void *)siblings;
+	__mmask8 none = 0xff;
+
+	for (uint32_t left = 3 * count; left; words += 24) {
+		uint32_t here = left < 24 ? (1u << left) - 1 : (1u << 24) - 1;
+		__m512i is = _mm512_maskz_loadu_epi64((__mmask8)(here & 0x49), words);
+
+		is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 8 & 0x92), words + 8);
+		is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 16 & 0x24), words + 16);
+		none = _mm512_mask_cmpneq_epi64_mask(none, is, id0);
+		none = _mm512_mask_cmpneq_epi64_mask(none, is, id1);
+		none = _mm512_mask_cmpneq_epi64_mask(none, is, id2);
+		none = _mm512_mask_cmpneq_epi64_mask(none, is, id3);
+		left -= left < 24 ? left : 24;
+	}
+	return none != 0xff;
+}
+
+#endif
+
+unsigned
+nam__named_kinds(nam__named_fn ret_kinds[NAM__NAMED_KINDS_MAX])
+{
+	unsigned count = 0;
+
+	ret_kinds[count++] = named_plain;
+#ifdef VECTORS
+	if (__builtin_cpu_supports("avx2"))
+		ret_kinds[count++] = named_avx2;
+	if (__builtin_cpu_supports("avx512f"))
+		ret_kinds[count++] = named_avx512;
+#endif
+	return count;
+}
+
+nam__named_fn
+nam__named_choose(void)
+{
+	nam__named_fn kinds[NAM__NAMED_KINDS_MAX];
+
+	return kinds[nam__named_kinds(kinds) - 1];
+}
