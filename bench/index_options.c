@@ -37,7 +37,8 @@ static const char help[] =
 	"  --seconds S         how long (default 5; simulated: 0.005)\n"
 	"  --threads N         (default 1)\n"
 	"  --fibers N          per thread (default 16); up to 64 take less than 4 MiB, beyond the\n"
-	"                      cache, each further one up to 64 KiB\n"
+	"                      cache, or about 8 where nodes are of 16 KiB; each further one\n"
+	"                      up to 64 KiB, or 128\n"
 	"  --batch N           lookups by nam_index_lookup_many() with N keys a call (default 1:\n"
 	"                      nam_index_lookup())\n"
 	"  --warmup N          lookups before measuring (default: enough to fill the cache)\n"
@@ -58,6 +59,7 @@ static const char help[] =
 	"  --design DESIGN     fine: one tree over all memory servers, one-sided (default);\n"
 	"                      coarse: a tree on each memory server, which searches it; hybrid:\n"
 	"                      leaves as fine, what is above them as coarse\n"
+	"  --index DESIGN      the same\n"
 	"  --partition HOW     of coarse and hybrid: range (default), hash or round-robin\n"
 	"  --shares LIST       by range: per cent of the loaded keys that each memory server\n"
 	"                      keeps: 80,12,5,3 (default: all alike)\n"
@@ -151,6 +153,7 @@ static const struct option options_known[] = {
 	{ "rpc-threads", required_argument, NULL, OPT_RPC_THREADS },
 	{ "colocate", no_argument, NULL, OPT_COLOCATE },
 	{ "design", required_argument, NULL, OPT_DESIGN },
+	{ "index", required_argument, NULL, OPT_DESIGN },
 	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "shares", required_argument, NULL, OPT_SHARES },
 	{ "keys", required_argument, NULL, OPT_KEYS },

@@ -419,6 +419,7 @@ json_head(cJSON *object, const struct index_bench *bench)
 	cJSON_AddStringToObject(object, "workload", o->workload.name);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
 	cJSON_AddStringToObject(object, "design", index_design_name(o->index.design));
+	cJSON_AddStringToObject(object, "index", index_design_name(o->index.design));
 	cJSON_AddStringToObject(object, "partitioning", index_partitioning_name(&o->index));
 	if (o->carrier)
 		cJSON_AddStringToObject(object, "carrier", nam_carrier_name(o->carrier));

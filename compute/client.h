@@ -142,8 +142,9 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
 	enum nam_op_kind kind);
 
 /*
- * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers,
- * and up to 64 KiB more for each fiber above 64.
+ * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers
+ * that scan a fine-grained index with nodes of 1 KiB, about 8 with those of 16 KiB, 5 of another
+ * design; and up to 64 KiB, or 128, more for each fiber above 64.
  * What the fabric's provider needs for its queues comes on top: with shm, 0.2 MiB a memory server.
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);

@@ -206,6 +206,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 #define FLIGHTS_FEW 8u
 /* Taken at a time otherwise: few, so that work on each overlaps with the others' misses. */
 #define FLIGHTS_POLL 4u
+_Static_assert(FLIGHTS_POLL >= NAM__POLL_BATCH, "room for either");
 
 static inline void
 take(struct nam_worker *worker, const struct nam_wc *wc)

@@ -5,7 +5,7 @@
 #include "hybrid.h"
 #include "scan_internal.h"
 
-#define TOGETHER 256u			/* entries that are copied together */
+#define TOGETHER_BYTES 8192u		/* of entries that are copied together: 256 of 8-byte keys */
 
 int
 nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
@@ -69,10 +69,11 @@ nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 
 /* ---- entries where they are ---------------------------------------------------------------- */
 
+/* An entry as it is delivered, and the payload and the key that it is made of. */
 static uint32_t
-together_bytes(const struct nam__geometry *g)
+together_count(const struct nam__geometry *g)
 {
-	return TOGETHER * (8 * g->leaf_words + 8 + g->key_bytes);
+	return TOGETHER_BYTES / (8 * g->leaf_words + 8 + g->key_bytes);
 }
 
 /* The entries, then the payloads and the keys that they are made of. */
@@ -80,18 +81,19 @@ NAM_FIBER_FN static __attribute__((noinline)) int
 next_together(struct nam_cursor *cursor, struct nam_entries *ret)
 {
 	const struct nam__geometry *g = &cursor->index->g;
+	const uint32_t most = together_count(g);
 	uint64_t *entries, *payloads;
 	uint8_t *keys;
 	int rc;
 
 	if (!cursor->together)
-		cursor->together = nam_buffer_take(cursor->worker, together_bytes(g));
+		cursor->together = nam_buffer_take(cursor->worker, TOGETHER_BYTES);
 	entries = cursor->together;
 	if (!entries)
 		return -ENOMEM;
-	payloads = entries + TOGETHER * g->leaf_words;
-	keys = (uint8_t *)(payloads + TOGETHER);
-	rc = nam_cursor_next(cursor, keys, payloads, TOGETHER, &ret->count); /* SUSPENDS */
+	payloads = entries + most * g->leaf_words;
+	keys = (uint8_t *)(payloads + most);
+	rc = nam_cursor_next(cursor, keys, payloads, most, &ret->count); /* SUSPENDS */
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < ret->count; i++) {
@@ -129,8 +131,7 @@ nam_cursor_close(struct nam_cursor *cursor)
 	if (!cursor)
 		return;
 	if (cursor->together)
-		nam_buffer_give(cursor->worker, cursor->together,
-			together_bytes(&cursor->index->g));
+		nam_buffer_give(cursor->worker, cursor->together, TOGETHER_BYTES);
 	if (cursor->index->options.design == NAM_DESIGN_COARSE)
 		nam__merge_close((struct nam__merge *)cursor); /* SUSPENDS */
 	else if (cursor->index->leaves)

@@ -379,7 +379,7 @@ NAM_FIBER_FN int nam_cursor_next(struct nam_cursor *cursor, void *keys, uint64_t
 /* Entries where a scan has them: words in this machine's order, not to be changed. */
 struct nam_entries {
 	const uint64_t *first;		/* of an entry: its key, then its payload, a word */
-	int32_t stride_words;		/* from one to the next; in reverse negative */
+	int32_t stride_words;		/* from one to the next; may be negative in reverse */
 	uint32_t key_bytes;
 	uint32_t count;			/* 0: the range is exhausted */
 };

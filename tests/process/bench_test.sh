@@ -16,7 +16,7 @@ raw() {
 
 index() {
 	expect 0 nam-bench index --keys "$some" --ops "$some" --verify --json - "$@"
-	json 'set("workload fabric design partitioning memservers threads fibers keys ops
+	json 'set("workload fabric index design partitioning memservers threads fibers keys ops
 		seconds ops_per_s errors latency_ns per_op by_operation load
 		memory".split()) <= set(r)'
 	json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == '"$some"''
@@ -118,7 +118,8 @@ test_workloads() {
 	done
 	index --mix lookup=40,insert=20,delete=20,scan=10,upsert=10 --threads 2 --collect
 	index --mix lookup=30,insert=30,delete=30,scan=10 --non-unique --threads 2
-	index --mix lookup=50,insert=50 --distribution latest --fibers 3
+	index --index fine --mix lookup=50,insert=50 --distribution latest --fibers 3
+	json "r['index'] == r['design'] == 'fine'"
 	index --mix lookup=50,insert=50 --load insert --cache-mb 0 --key-bytes 24
 	index --mix scan=100 --reverse --scan-length 777 --node-bytes 4k
 	index --mix lookup=90,insert=10 --batch 16 --distribution zipfian
