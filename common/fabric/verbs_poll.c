@@ -293,7 +293,7 @@ complete(struct nam_wc *wc, struct verbs_qp *qp, const struct verbs_sent *sent, 
 
 /* What failed on broken queue pairs, and then that they are closed. */
 static unsigned
-report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max, bool may_close)
+report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	struct verbs_qp **at = &cq->broken;
 	unsigned n = 0;
@@ -316,10 +316,6 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max, bool may_cl
 				nam__sends_give_up(&qp->sends);
 			else
 				at = &qp->next_broken;
-			continue;
-		}
-		if (qp->closing && !may_close) {
-			at = &qp->next_broken;
 			continue;
 		}
 		*at = qp->next_broken;
@@ -445,24 +441,21 @@ poll_sends(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 	return n;
 }
 
-/* *empty: no message had arrived when this ended. */
+/* Fewer than `max`: those are all that had arrived. */
 static unsigned
-poll_recvs(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max, bool *empty)
+poll_recvs(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	struct ibv_wc raw[POLL_BATCH];
 	unsigned n = 0;
 
-	*empty = true;
 	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
 		unsigned got;
 
 		do {
 			unsigned most = max - n < POLL_BATCH ? max - n : POLL_BATCH;
 
-			if (!most) {
-				*empty = false;
+			if (!most)
 				return n;
-			}
 			got = raw_poll(rq->recvs, &rq->stash, &rq->stashed, raw, most);
 			for (unsigned i = 0; i < got; i++)
 				n += take_recv(rq, &raw[i], &wcs[n]);
@@ -475,15 +468,17 @@ int
 nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
-	bool empty;
 	unsigned n;
 
 	if (VERBS_UNLIKELY(atomic_load_explicit(&cq->news, memory_order_acquire)))
 		nam__verbs_cq_news(cq);
 	n = poll_sends(cq, wcs, max);
-	n += poll_recvs(cq, wcs + n, max - n, &empty);
-	/* What had arrived before a peer went away comes before its CLOSED. */
+	n += poll_recvs(cq, wcs + n, max - n);
+	/*
+	 * What had arrived before a peer went away comes before its CLOSED: where there is still
+	 * room for that, no message is left.
+	 */
 	if (VERBS_UNLIKELY(cq->broken != NULL))
-		n += report_broken(cq, wcs + n, max - n, empty);
+		n += report_broken(cq, wcs + n, max - n);
 	return (int)n;
 }
