@@ -10,7 +10,9 @@
  *
  * Here, and nowhere above, the four error conventions of these libraries become one.
  *
- * LOCKS: watch mutex, then cq mutex.  Neither is on the data path.
+ * LOCKS: watch mutex, then the mutex of a queue pair's hold (which is only tried), then cq mutex.
+ * The first and the last are not on the data path.  A hold's is, where there is one, which is on
+ * Soft-RoCE: its owner takes it for each post, alone, and the watcher for each WRITE of its own.
  */
 #ifndef NAM_COMMON_FABRIC_VERBS_INTERNAL_H
 #define NAM_COMMON_FABRIC_VERBS_INTERNAL_H
@@ -85,6 +87,7 @@ struct verbs_watch {
 	int stop_fd;
 	struct nam_thread *thread;	/* started with the first queue pair */
 	struct verbs_qp *qps;
+	struct verbs_qp *lanes;		/* joined */
 	bool urgent;			/* look after all connections now */
 	uint64_t ports_down;		/* a bit for each */
 };
@@ -198,6 +201,7 @@ struct verbs_qp {
 	/* watch mutex */
 	struct verbs_qp *watch_next, *watch_previous;
 	bool watched;
+	struct verbs_qp *beside;	/* of a lane: the connection that it ends with */
 	uint32_t seen_posts;
 	uint64_t tried_ns;		/* when the watcher last sent something by itself */
 	_Atomic bool trying;		/* ... and the owner has not seen it complete */
@@ -343,7 +347,9 @@ void nam__verbs_watch_free(struct verbs_domain *domain);
 void nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event *event);
 /* From here on the watcher hears what the connection manager says of qp. */
 int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
-/* After this the watcher does not know qp any more. */
+/* From here on what the device says of a lane closes the connection beside it. */
+void nam__verbs_watch_lane(struct verbs_qp *lane, struct verbs_qp *beside);
+/* After this the watcher does not know qp, which may be a lane, any more; nor those beside it. */
 void nam__verbs_watch_remove(struct verbs_qp *qp);
 
 /* ---- verbs_connect.c, verbs_listen.c ------------------------------------------------------- */

@@ -5,7 +5,8 @@
  * The client WRITEs over UC and receives over UD, the memory server the other way round.  rdma_cm
  * has nothing to do with them: their numbers travel as the lanes' names, in the handshake of the
  * queue pair beside them, which also knows the path (its address vector, with what routers need),
- * the port and the MTU.  There is nobody to watch: a lane ends with that queue pair.
+ * the port and the MTU.  A lane ends with that queue pair, and the other way round: what the device
+ * says of a lane closes the connection that it lies beside.
  *
  *	name	bits 0 .. 23	the UC queue pair's number
  *		24 .. 47	the UD queue pair's
@@ -39,10 +40,12 @@ salt_of(uint64_t name)
 }
 
 static struct ibv_qp *
-device_qp(const struct verbs_domain *domain, const struct verbs_cq *cq, const struct verbs_rq *rq,
-	enum ibv_qp_type type, uint32_t depth)
+device_qp(struct verbs_qp *lane, const struct verbs_rq *rq, enum ibv_qp_type type, uint32_t depth)
 {
+	const struct verbs_domain *domain = lane->domain;
+	const struct verbs_cq *cq = lane->cq;
 	struct ibv_qp_init_attr attr = {
+		.qp_context = lane,
 		.send_cq = cq->sends,
 		.recv_cq = rq ? rq->recvs : cq->sends,
 		.srq = rq ? rq->srq : NULL,
@@ -64,6 +67,7 @@ nam__verbs_lane_destroy(struct verbs_qp *lane)
 {
 	struct verbs_qp *other = lane->companion;
 
+	nam__verbs_watch_remove(lane);
 	nam__verbs_cq_forget(lane->cq, lane);
 	if (other)
 		nam__verbs_cq_forget(other->cq, other);
@@ -95,7 +99,6 @@ nam__verbs_lane_create(struct nam_domain *pub, const struct nam_qp_options *opti
 	uint64_t *ret_name, struct nam_qp **ret)
 {
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
-	struct verbs_cq *cq = (struct verbs_cq *)options->cq;
 	struct verbs_rq *rq = (struct verbs_rq *)options->rq;
 	struct verbs_qp *lane, *other;
 	uint32_t depth = 4 * VERBS_BATCH;
@@ -123,8 +126,8 @@ nam__verbs_lane_create(struct nam_domain *pub, const struct nam_qp_options *opti
 	if (rc)
 		goto fail;
 	rc = -ENOMEM;
-	uc = device_qp(domain, cq, NULL, IBV_QPT_UC, depth);
-	ud = device_qp(domain, cq, rq, IBV_QPT_UD, depth);
+	uc = device_qp(lane, NULL, IBV_QPT_UC, depth);
+	ud = device_qp(lane, rq, IBV_QPT_UD, depth);
 	lane->qp = rq ? uc : ud;
 	other->qp = rq ? ud : uc;
 	if (!uc || !ud)
@@ -224,6 +227,7 @@ nam__verbs_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer)
 		lane->peer_key = KEY | salt_of(peer);
 	}
 	lane->ready = true;
+	nam__verbs_watch_lane(lane, (struct verbs_qp *)beside);
 	nam__verbs_cq_join(lane->cq, lane);
 	nam__verbs_cq_join(other->cq, other);
 	return 0;

@@ -72,12 +72,15 @@ nam__verbs_watch_free(struct verbs_domain *domain)
 static bool
 closed(struct verbs_qp *qp, int status)
 {
+	struct verbs_watch *watch = &qp->domain->watch;
 	bool first = false;
 
-	pthread_mutex_lock(&qp->domain->watch.mutex);
+	pthread_mutex_lock(&watch->mutex);
+	if (qp->lane && qp->watched)
+		qp = qp->beside;
 	if (qp->watched)
 		first = nam__verbs_cq_closed(qp->cq, qp, status);
-	pthread_mutex_unlock(&qp->domain->watch.mutex);
+	pthread_mutex_unlock(&watch->mutex);
 	return first;
 }
 
@@ -117,14 +120,26 @@ tell(const struct verbs_domain *domain, const char *format, ...)
 	domain->notice(text);
 }
 
-/* Every connection, or those that stand on one completion queue or one receive queue. */
+/* Whether it is made of a completion queue or a receive queue; of anything, if both are NULL. */
+static bool
+stands_on(const struct ibv_qp *qp, const struct ibv_cq *cq, const struct ibv_srq *srq)
+{
+	return cq ? qp->send_cq == cq || qp->recv_cq == cq : !srq || qp->srq == srq;
+}
+
+/* Every connection, or those that stand on a queue, be it by the lane beside them. */
 static void
 close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
 {
 	pthread_mutex_lock(&domain->watch.mutex);
 	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
-		if (cq ? qp->qp->send_cq == cq || qp->qp->recv_cq == cq :
-			!srq || qp->qp->srq == srq)
+		if (stands_on(qp->qp, cq, srq))
+			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+	}
+	for (struct verbs_qp *lane = domain->watch.lanes; lane; lane = lane->watch_next) {
+		struct verbs_qp *qp = lane->beside;
+
+		if (stands_on(lane->qp, cq, srq) || stands_on(lane->companion->qp, cq, srq))
 			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
 	pthread_mutex_unlock(&domain->watch.mutex);
@@ -287,6 +302,18 @@ watch_main(void *arg)
 
 /* ---- who is watched ------------------------------------------------------------------------ */
 
+/* With the mutex. */
+static void
+link_to(struct verbs_qp **list, struct verbs_qp *qp)
+{
+	qp->watched = true;
+	qp->watch_previous = NULL;
+	qp->watch_next = *list;
+	if (*list)
+		(*list)->watch_previous = qp;
+	*list = qp;
+}
+
 int
 nam__verbs_watch_add(struct verbs_qp *qp)
 {
@@ -297,13 +324,8 @@ nam__verbs_watch_add(struct verbs_qp *qp)
 	if (!watch->thread)
 		rc = nam_thread_start("nam-verbs", watch_main, qp->domain, &watch->thread);
 	if (!rc) {
-		qp->watched = true;
 		qp->tried_ns = nam_now_ns();
-		qp->watch_previous = NULL;
-		qp->watch_next = watch->qps;
-		if (watch->qps)
-			watch->qps->watch_previous = qp;
-		watch->qps = qp;
+		link_to(&watch->qps, qp);
 	}
 	pthread_mutex_unlock(&watch->mutex);
 	/* Waits for events of the old channel that somebody still holds. */
@@ -315,19 +337,43 @@ nam__verbs_watch_add(struct verbs_qp *qp)
 }
 
 void
+nam__verbs_watch_lane(struct verbs_qp *lane, struct verbs_qp *beside)
+{
+	struct verbs_watch *watch = &lane->domain->watch;
+
+	pthread_mutex_lock(&watch->mutex);
+	lane->beside = beside;
+	link_to(&watch->lanes, lane);
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+/* With the mutex. */
+static void
+unlink_from(struct verbs_qp **list, struct verbs_qp *qp)
+{
+	if (!qp->watched)
+		return;
+	if (qp->watch_next)
+		qp->watch_next->watch_previous = qp->watch_previous;
+	if (qp->watch_previous)
+		qp->watch_previous->watch_next = qp->watch_next;
+	else
+		*list = qp->watch_next;
+	qp->watched = false;
+}
+
+void
 nam__verbs_watch_remove(struct verbs_qp *qp)
 {
 	struct verbs_watch *watch = &qp->domain->watch;
+	struct verbs_qp *next;
 
 	pthread_mutex_lock(&watch->mutex);
-	if (qp->watched) {
-		if (qp->watch_next)
-			qp->watch_next->watch_previous = qp->watch_previous;
-		if (qp->watch_previous)
-			qp->watch_previous->watch_next = qp->watch_next;
-		else
-			watch->qps = qp->watch_next;
-		qp->watched = false;
+	unlink_from(qp->lane ? &watch->lanes : &watch->qps, qp);
+	for (struct verbs_qp *lane = watch->lanes; lane; lane = next) {
+		next = lane->watch_next;
+		if (lane->beside == qp)
+			unlink_from(&watch->lanes, lane);
 	}
 	pthread_mutex_unlock(&watch->mutex);
 }
