@@ -41,10 +41,11 @@ static uint32_t
 numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 {
 	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
 	uint32_t count = 0, tries = 0;
 	uint64_t met = 0;		/* one bit of 64 for each number */
 
-	while (count < bench->options.transaction_size && tries < DRAWS_MAX) {
+	while (count < size && tries < DRAWS_MAX) {
 		uint64_t number = requests_draw(bench, &rng);
 		bool again = false;
 
@@ -410,16 +411,16 @@ is_half_loaded(const struct room *room, const uint64_t *seeds)
 static bool
 is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
 {
-	uint64_t all = 0, met = 0;
+	uint64_t all = 0, met = 0;	/* one bit of 64 for each */
+	bool again = false;
 
 	for (uint32_t i = 0; i < room->count; i++) {
 		all |= seeds[i];
+		again |= met >> seeds[i] % 64 & 1;
 		met |= 1ull << seeds[i] % 64;
 	}
-	/* With as many bits as records each is of another transaction. */
 	if (!is_drawn(all))
-		return (uint32_t)__builtin_popcountll(met) != room->count &&
-			is_half_loaded(room, seeds);
+		return again && is_half_loaded(room, seeds);
 	for (uint32_t i = 0; i < room->count; i++)
 		if (is_ahead_of_any(bench, room, seeds, i))
 			return true;

@@ -148,7 +148,7 @@ struct nam_records_superblock {
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
-#define NAM_RECORDS_FORMAT 1u
+#define NAM_RECORDS_FORMAT 2u
 
 /* A table: what its rows consist of, where they are, and which columns have an index. */
 struct nam_table_superblock {

@@ -5,7 +5,7 @@
 #include "hybrid.h"
 #include "scan_internal.h"
 
-#define TOGETHER_BYTES 8192u		/* of entries that are copied together: 256 of 8-byte keys */
+#define TOGETHER_BYTES 8192u		/* of entries copied together: 256 of 8-byte keys */
 
 int
 nam_cursor_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,

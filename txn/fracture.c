@@ -116,26 +116,6 @@ asks_for_newer(const struct nam_version *version, const struct nam__record_id *i
 	return false;
 }
 
-/* Of few records each version is compared with all. */
-static bool
-few_ask(nam__named_fn named, const struct nam__record_id *ids,
-	const struct nam_version *const *versions, uint32_t count)
-{
-	uint64_t wanted[NAM__NAMED_IDS];
-
-	for (uint32_t i = 0; i < NAM__NAMED_IDS; i++)
-		wanted[i] = ids[i < count ? i : 0].word[0];
-	for (uint32_t i = 0; i < count; i++) {
-		const struct nam_version_sibling *siblings = nam__version_about_const(versions[i]);
-		uint32_t siblings_count = versions[i]->about_bytes / (uint32_t)sizeof(*siblings);
-
-		if (__builtin_expect(named(siblings, siblings_count, wanted), 0) &&
-			asks_for_newer(versions[i], ids, versions, count))
-			return true;
-	}
-	return false;
-}
-
 /* Of many a sieve says at once which siblings may be among them. */
 static bool
 many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
@@ -157,10 +137,20 @@ bool
 nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)
 {
+	uint64_t wanted[NAM__NAMED_IDS];
+
 	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return false;
-	return count <= NAM__NAMED_IDS ? few_ask(named, ids, versions, count) :
-		many_ask(ids, versions, count);
+	if (count > NAM__NAMED_IDS)
+		return many_ask(ids, versions, count);
+	for (uint32_t i = 0; i < NAM__NAMED_IDS; i++)
+		wanted[i] = ids[i < count ? i : 0].word[0];
+	if (__builtin_expect(!named(versions, count, wanted), 1))
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (asks_for_newer(versions[i], ids, versions, count))
+			return true;
+	return false;
 }
 
 /* ---- SMALL, HYBRID --------------------------------------------------------------------------- */

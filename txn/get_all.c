@@ -87,16 +87,17 @@ part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 {
 	struct nam__record_id *ids = &warm->ids[warm->count];
 	uint64_t met = 0;		/* one bit of 64 for each */
+	bool again = false;
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (!gets[i].key_bytes || gets[i].key_bytes > NAM_RECORD_KEY_BYTES_MAX)
 			return false;
 		ids[i] = nam__record_id(gets[i].key, gets[i].key_bytes);
 		nam__places_prefetch(warm->records->places, &ids[i]);
+		again |= met >> ids[i].word[0] % 64 & 1;
 		met |= 1ull << ids[i].word[0] % 64;
 	}
-	/* With as many bits as keys none is there twice. */
-	return (uint32_t)__builtin_popcountll(met) == count || !any_twice(ids, count);
+	return !again || !any_twice(ids, count);
 }
 
 /* So many of the transactions as go together; those that do not go at all are no parts. */
@@ -196,15 +197,18 @@ part_is_right(const struct warm *warm, const struct part *part)
 static void
 part_answer(struct warm *warm, const struct part *part)
 {
+	const struct nam_version *const *versions = &warm->versions[part->first];
 	uint64_t epoch = warm->worker->current->epoch, latest = 0;
+	struct nam_record_get *gets = part->reading->gets;
+	uint32_t count = part->reading->count;
 
-	for (uint32_t i = 0; i < part->reading->count; i++) {
-		const struct nam_version *version = warm->versions[part->first + i];
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_version *version = versions[i];
 		struct nam__place *place = &warm->places[part->first + i];
 		bool noted = place->epoch >= epoch && place->timestamp;
 
 		latest = version->timestamp > latest ? version->timestamp : latest;
-		answer(version, &part->reading->gets[i]);
+		answer(version, &gets[i]);
 		if (noted)
 			continue;
 		place->timestamp = version->timestamp;

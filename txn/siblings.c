@@ -7,6 +7,8 @@
  */
 #include "siblings.h"
 
+#include "version.h"
+
 #if defined(__x86_64__)
 #define VECTORS 1
 #include <immintrin.h>
@@ -14,8 +16,15 @@
 
 _Static_assert(sizeof(struct nam_version_sibling) == 24 && NAM__NAMED_IDS == 4, "see below");
 
+static inline uint32_t
+siblings_of(const struct nam_version *version, const struct nam_version_sibling **ret_siblings)
+{
+	*ret_siblings = nam__version_about_const(version);
+	return version->about_bytes / (uint32_t)sizeof(**ret_siblings);
+}
+
 static bool
-named_plain(const struct nam_version_sibling *siblings, uint32_t count,
+any_of(const struct nam_version_sibling *siblings, uint32_t count,
 	const uint64_t ids[NAM__NAMED_IDS])
 {
 	unsigned any = 0;
@@ -28,62 +37,89 @@ named_plain(const struct nam_version_sibling *siblings, uint32_t count,
 	return any;
 }
 
+static bool
+named_plain(const struct nam_version *const *versions, uint32_t count,
+	const uint64_t ids[NAM__NAMED_IDS])
+{
+	const struct nam_version_sibling *siblings;
+	bool any = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t left = siblings_of(versions[i], &siblings);
+
+		any |= any_of(siblings, left, ids);
+	}
+	return any;
+}
+
 #ifdef VECTORS
 
 /* Four siblings a turn: their ids are words 0, 3, 6 and 9. */
 __attribute__((target("avx2"))) static bool
-named_avx2(const struct nam_version_sibling *siblings, uint32_t count,
+named_avx2(const struct nam_version *const *versions, uint32_t count,
 	const uint64_t ids[NAM__NAMED_IDS])
 {
 	const __m256i id0 = _mm256_set1_epi64x((long long)ids[0]);
 	const __m256i id1 = _mm256_set1_epi64x((long long)ids[1]);
 	const __m256i id2 = _mm256_set1_epi64x((long long)ids[2]);
 	const __m256i id3 = _mm256_set1_epi64x((long long)ids[3]);
-	__m256i any = _mm256_setzero_si256();
+	const struct nam_version_sibling *siblings;
+	__m256i found = _mm256_setzero_si256();
+	bool any = false;
 
-	for (; count >= 4; count -= 4, siblings += 4) {
-		const __m256i *from = (const __m256i *)(const void *)siblings;
-		__m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
-		__m256i c = _mm256_loadu_si256(from + 2);
-		__m256i is = _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x30), c, 0x0c);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t left = siblings_of(versions[i], &siblings);
 
-		any = _mm256_or_si256(any, _mm256_or_si256(
-			_mm256_or_si256(_mm256_cmpeq_epi64(is, id0), _mm256_cmpeq_epi64(is, id1)),
-			_mm256_or_si256(_mm256_cmpeq_epi64(is, id2),
-				_mm256_cmpeq_epi64(is, id3))));
+		for (; left >= 4; left -= 4, siblings += 4) {
+			const __m256i *from = (const __m256i *)(const void *)siblings;
+			__m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
+			__m256i c = _mm256_loadu_si256(from + 2);
+			__m256i is = _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x30), c, 0x0c);
+
+			found = _mm256_or_si256(found, _mm256_cmpeq_epi64(is, id0));
+			found = _mm256_or_si256(found, _mm256_cmpeq_epi64(is, id1));
+			found = _mm256_or_si256(found, _mm256_cmpeq_epi64(is, id2));
+			found = _mm256_or_si256(found, _mm256_cmpeq_epi64(is, id3));
+		}
+		any |= any_of(siblings, left, ids);
 	}
-	return !_mm256_testz_si256(any, any) || named_plain(siblings, count, ids);
+	return any || !_mm256_testz_si256(found, found);
 }
 
 /*
  * Eight siblings a turn: their ids are words 0, 3, 6 of the first vector, 1, 4, 7 of the second and
- * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of a mask what
- * is not the id, so that one look at it in the end will do.
+ * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of its id's mask
+ * what is not that id: of one mask for all each would have to wait for the one before.
  */
 __attribute__((target("avx512f"))) static bool
-named_avx512(const struct nam_version_sibling *siblings, uint32_t count,
+named_avx512(const struct nam_version *const *versions, uint32_t count,
 	const uint64_t ids[NAM__NAMED_IDS])
 {
 	const __m512i id0 = _mm512_set1_epi64((long long)ids[0]);
 	const __m512i id1 = _mm512_set1_epi64((long long)ids[1]);
 	const __m512i id2 = _mm512_set1_epi64((long long)ids[2]);
 	const __m512i id3 = _mm512_set1_epi64((long long)ids[3]);
-	const uint64_t *words = (const uint64_t *)(const void *)siblings;
-	__mmask8 none = 0xff;
+	__mmask8 none0 = 0xff, none1 = 0xff, none2 = 0xff, none3 = 0xff;
+	const struct nam_version_sibling *siblings;
 
-	for (uint32_t left = 3 * count; left; words += 24) {
-		uint32_t here = left < 24 ? (1u << left) - 1 : (1u << 24) - 1;
-		__m512i is = _mm512_maskz_loadu_epi64((__mmask8)(here & 0x49), words);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t left = siblings_of(versions[i], &siblings);
 
-		is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 8 & 0x92), words + 8);
-		is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 16 & 0x24), words + 16);
-		none = _mm512_mask_cmpneq_epi64_mask(none, is, id0);
-		none = _mm512_mask_cmpneq_epi64_mask(none, is, id1);
-		none = _mm512_mask_cmpneq_epi64_mask(none, is, id2);
-		none = _mm512_mask_cmpneq_epi64_mask(none, is, id3);
-		left -= left < 24 ? left : 24;
+		for (; left; siblings += 8) {
+			uint32_t here = left < 8 ? (1u << 3 * left) - 1 : (1u << 24) - 1;
+			const uint64_t *from = (const uint64_t *)(const void *)siblings;
+			__m512i is = _mm512_maskz_loadu_epi64((__mmask8)(here & 0x49), from);
+
+			is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 8 & 0x92), from + 8);
+			is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 16 & 0x24), from + 16);
+			none0 = _mm512_mask_cmpneq_epi64_mask(none0, is, id0);
+			none1 = _mm512_mask_cmpneq_epi64_mask(none1, is, id1);
+			none2 = _mm512_mask_cmpneq_epi64_mask(none2, is, id2);
+			none3 = _mm512_mask_cmpneq_epi64_mask(none3, is, id3);
+			left -= left < 8 ? left : 8;
+		}
 	}
-	return none != 0xff;
+	return (none0 & none1 & none2 & none3) != 0xff;
 }
 
 #endif

@@ -13,8 +13,8 @@
 
 #define NAM__NAMED_IDS 4u
 
-/* Whether any of the siblings has one of these ids; perhaps, if one of these is 0. */
-typedef bool (*nam__named_fn)(const struct nam_version_sibling *siblings, uint32_t count,
+/* Whether a sibling that one of the versions names has one of these ids; perhaps, if one is 0. */
+typedef bool (*nam__named_fn)(const struct nam_version *const *versions, uint32_t count,
 	const uint64_t ids[NAM__NAMED_IDS]);
 
 #define NAM__NAMED_KINDS_MAX 3u

@@ -16,16 +16,9 @@ _Static_assert(NAM__VERSION_BYTES_MAX / NAM_GADDR_UNIT_BYTES <= UINT16_MAX, "a t
 static inline __attribute__((always_inline)) struct nam__record_id
 id_of(const void *key, uint32_t key_bytes)
 {
-	static const char salt[8] = { 'n', 'a', 'm', ':', 'k', 'e', 'y', ':' };
-	uint8_t salted[sizeof(salt) + 256];
+	XXH128_hash_t hash = XXH3_128bits(key, key_bytes);
 
-	memcpy(salted, salt, sizeof(salt));
-	memcpy(salted + 8, key, key_bytes);
-	/* The same as nam_hash64(), which chooses a vector unit; what is short needs none. */
-	return (struct nam__record_id){ {
-		XXH3_64bits(key, key_bytes),
-		XXH3_64bits(salted, key_bytes + 8),
-	} };
+	return (struct nam__record_id){ { hash.low64, hash.high64 } };
 }
 
 struct nam__record_id
