@@ -88,8 +88,8 @@ named_avx2(const struct nam_version *const *versions, uint32_t count,
 
 /*
  * Eight siblings a turn: their ids are words 0, 3, 6 of the first vector, 1, 4, 7 of the second and
- * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of its id's mask
- * what is not that id: of one mask for all each would have to wait for the one before.
+ * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of the mask of
+ * its id what is not that id: had all one mask, each would have to wait for the one before.
  */
 __attribute__((target("avx512f"))) static bool
 named_avx512(const struct nam_version *const *versions, uint32_t count,
