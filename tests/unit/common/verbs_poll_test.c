@@ -361,7 +361,7 @@ wait__nothing_comes__ENDS_IN_TIME(void **state)
 /* ---- completions of others ----------------------------------------------------------------- */
 
 static void
-poll__of_an_earlier_queue_pair_with_the_same_number__IS_NOT_TAKEN_FOR_THIS_ONES(void **state)
+poll__of_an_earlier_queue_pair_of_the_same_number__IS_NOT_THIS_ONES(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_wc late, failed;
@@ -487,7 +487,7 @@ main(void)
 		TEST(wait__done_just_before_it_is_armed__RETURNS_AT_ONCE),
 		TEST(wait__a_message_just_before_it_is_armed__RETURNS_AT_ONCE),
 		TEST(wait__nothing_comes__ENDS_IN_TIME),
-		TEST(poll__of_an_earlier_queue_pair_with_the_same_number__IS_NOT_TAKEN_FOR_THIS_ONES),
+		TEST(poll__of_an_earlier_queue_pair_of_the_same_number__IS_NOT_THIS_ONES),
 		TEST(poll__of_an_earlier_queue_pairs_watcher__LEAVES_THIS_ONES_WRITE_UNDER_WAY),
 		TEST(poll__a_peer_that_sent_and_went__REPORTS_ITS_MESSAGES_BEFORE_CLOSED),
 		SOFT_TEST(hold__an_atomic_behind_the_watchers_write__WAITS_FOR_ITS_COMPLETION),
