@@ -90,6 +90,7 @@ struct verbs_watch {
 	struct verbs_qp *lanes;		/* joined */
 	bool urgent;			/* look after all connections now */
 	uint64_t ports_down;		/* a bit for each */
+	_Atomic bool gone;		/* the device: said, and its connections closed */
 };
 
 /* What nam__verbs_qp_post has taken and the device must not have yet: see verbs_hold.c. */
@@ -345,6 +346,8 @@ int nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag) NA
 void nam__verbs_watch_free(struct verbs_domain *domain);
 /* The watcher: what the device says of itself, or of what was made on it. */
 void nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event *event);
+/* Any thread: the device was taken out.  Ends all connections, and says so, once. */
+void nam__verbs_watch_gone(struct verbs_domain *domain);
 /* From here on the watcher hears what the connection manager says of qp. */
 int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
 /* From here on what the device says of a lane closes the connection beside it. */

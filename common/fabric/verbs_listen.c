@@ -191,6 +191,8 @@ take_event(struct verbs_listener *listener, struct nam_cm_event *to)
 		rc = take_request(listener, event, to);
 		if (!rc)
 			unwanted = event->id;
+	} else if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && listener->id->verbs) {
+		nam__verbs_watch_gone(listener->domain);
 	}
 	(void)rdma_ack_cm_event(event);
 	if (unwanted) {
@@ -216,6 +218,10 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 		uint64_t left_ms = now < until ? (until - now + 999999) / 1000000 : 0;
 		int rc = take_event(listener, event);
 
+		/* Nothing can be served again, as the memory was registered with the device. */
+		if (!rc && atomic_load_explicit(&listener->domain->watch.gone,
+			memory_order_relaxed))
+			rc = -ENODEV;
 		if (rc)
 			return rc;
 		rc = poll(ready, 2, (int)(left_ms < 3600000 ? left_ms : 3600000));

@@ -84,28 +84,6 @@ closed(struct verbs_qp *qp, int status)
 	return first;
 }
 
-static void
-take_cm_events(struct verbs_domain *domain)
-{
-	struct rdma_cm_event *event;
-
-	while (!rdma_get_cm_event(domain->watch.channel, &event)) {
-		switch (event->event) {
-		case RDMA_CM_EVENT_DISCONNECTED:
-		case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		case RDMA_CM_EVENT_UNREACHABLE:
-		case RDMA_CM_EVENT_REJECTED:
-		case RDMA_CM_EVENT_CONNECT_ERROR:
-		case RDMA_CM_EVENT_ADDR_CHANGE:
-			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
-			break;
-		default:
-			break;
-		}
-		(void)rdma_ack_cm_event(event);
-	}
-}
-
 static void NAM_PRINTF(2, 3)
 tell(const struct verbs_domain *domain, const char *format, ...)
 {
@@ -143,6 +121,44 @@ close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv
 			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
 	pthread_mutex_unlock(&domain->watch.mutex);
+}
+
+void
+nam__verbs_watch_gone(struct verbs_domain *domain)
+{
+	/* The flag alone goes from one thread to another, to those that listen. */
+	if (atomic_exchange_explicit(&domain->watch.gone, true, memory_order_relaxed))
+		return;
+	tell(domain, "verbs: %s: the device is gone; all connections are closed", domain->device);
+	close_all(domain, NULL, NULL);
+}
+
+/* How many there were. */
+static unsigned
+take_cm_events(struct verbs_domain *domain)
+{
+	struct rdma_cm_event *event;
+	unsigned count = 0;
+
+	for (; !rdma_get_cm_event(domain->watch.channel, &event); count++) {
+		switch (event->event) {
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+			nam__verbs_watch_gone(domain);
+			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			break;
+		case RDMA_CM_EVENT_DISCONNECTED:
+		case RDMA_CM_EVENT_UNREACHABLE:
+		case RDMA_CM_EVENT_REJECTED:
+		case RDMA_CM_EVENT_CONNECT_ERROR:
+		case RDMA_CM_EVENT_ADDR_CHANGE:
+			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			break;
+		default:
+			break;
+		}
+		(void)rdma_ack_cm_event(event);
+	}
+	return count;
 }
 
 /* True if that is news: some drivers say it twice. */
@@ -207,15 +223,18 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 	}
 }
 
-static void
+/* How many there were. */
+static unsigned
 take_async_events(struct verbs_domain *domain)
 {
 	struct ibv_async_event event;
+	unsigned count = 0;
 
-	while (!ibv_get_async_event(domain->verbs, &event)) {
+	for (; !ibv_get_async_event(domain->verbs, &event); count++) {
 		nam__verbs_watch_event(domain, &event);
 		ibv_ack_async_event(&event);
 	}
+	return count;
 }
 
 /* ---- idle connections ---------------------------------------------------------------------- */
@@ -272,6 +291,19 @@ try_idle(struct verbs_domain *domain)
 	pthread_mutex_unlock(&domain->watch.mutex);
 }
 
+/*
+ * A device that was taken out leaves descriptors that are ready for ever and say nothing more: to
+ * poll one again would be to spin.
+ */
+static void
+leave_if_gone(struct verbs_domain *domain, struct pollfd *ready, unsigned taken)
+{
+	if (taken || !(ready->revents & (POLLERR | POLLHUP | POLLNVAL)))
+		return;
+	ready->fd = -1;
+	nam__verbs_watch_gone(domain);
+}
+
 static void
 watch_main(void *arg)
 {
@@ -290,9 +322,9 @@ watch_main(void *arg)
 		if (n > 0 && ready[0].revents)
 			return;
 		if (n > 0 && ready[1].revents)
-			take_cm_events(domain);
+			leave_if_gone(domain, &ready[1], take_cm_events(domain));
 		if (n > 0 && ready[2].revents)
-			take_async_events(domain);
+			leave_if_gone(domain, &ready[2], take_async_events(domain));
 		if (nam_now_ns() >= next || domain->watch.urgent) {
 			try_idle(domain);
 			next = nam_now_ns() + TICK_NS;
