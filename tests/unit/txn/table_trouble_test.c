@@ -70,12 +70,13 @@ scan__many_siblings_outside_of_the_range__ROWS(void **state)
 	struct nam_bytes columns[32][2];
 	char keys[32][16];
 	struct nam_table *table;
+	unsigned count = (unsigned)test_scaled_least(400, 100);
 	int rc;
 
 	(void)state;
 	assert_int_equal(nam_table_create(me.worker, "many", &schema), 0);
 	table = table_open(&me, "many");
-	for (unsigned i = 0; i < 400; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		for (unsigned k = 0; k < 32; k++) {
 			(void)snprintf(keys[k], sizeof(keys[k]), "%u.%u", i, k);
 			columns[k][0] = bytes_of(keys[k]);
@@ -89,7 +90,7 @@ scan__many_siblings_outside_of_the_range__ROWS(void **state)
 	rc = nam_table_scan(me.worker, table, &range, rows);
 	if (rc)
 		fail_msg("scan: %s", nam_err_name(rc));
-	assert_int_equal(nam_table_rows_count(rows), 400);
+	assert_int_equal(nam_table_rows_count(rows), count);
 	nam_table_close(me.worker, table);
 	assert_int_equal(nam_table_drop(me.worker, "many"), 0);
 }
@@ -359,7 +360,7 @@ write__workers_that_meet__NOTHING_IS_LOST(void **state)
 	uint64_t violations, before;
 
 	(void)state;
-	crowd_writes = 400;
+	crowd_writes = (unsigned)test_scaled_least(400, 20);
 	crowd_failed = 0;
 	assert_int_equal(nam_table_create(me.worker, "crowd", &schema), 0);
 	crowd_table = table_open(&me, "crowd");
@@ -380,13 +381,14 @@ write__workers_that_meet__NOTHING_IS_LOST(void **state)
 }
 
 static _Atomic bool handles_done;
+static unsigned handles_puts;
 
 static void
 handles_writer(void *arg)
 {
 	struct nam_worker *worker = arg;
 
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < handles_puts; i++) {
 		struct nam_bytes columns[2] = { { "n", 1 }, { i % 2 ? "a" : "b", 1 } };
 
 		if (nam_table_put(worker, crowd_table, (struct nam_bytes){ "k", 1 }, columns))
@@ -416,6 +418,7 @@ close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED(void **state)
 
 	(void)state;
 	crowd_failed = 0;
+	handles_puts = (unsigned)test_scaled_least(3000, 100);
 	assert_int_equal(nam_table_create(me.worker, "handles", &schema), 0);
 	crowd_table = table_open(&me, "handles");
 	assert_int_equal(nam_thread_start("handles", handles_main, NULL, &thread), 0);
