@@ -135,8 +135,8 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 	if (strcmp(found, domain->device))
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: is reached through "
 			"the RDMA device %s, and this process uses %s; all memory servers of a "
-			"cluster must be reached through one device (--device, NAM_DEVICE)",
-			attempt->address, found, domain->device);
+			"cluster must be reached through one device (NAM_DEVICE in the "
+			"environment)", attempt->address, found, domain->device);
 	if (rdma_resolve_route(attempt->id, left_ms(attempt)))
 		return say(attempt, -errno, "no path to it");
 	return await(attempt, RDMA_CM_EVENT_ROUTE_RESOLVED);

@@ -89,10 +89,13 @@ nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 	return rc;
 }
 
-/* The device that an address leads to, or lives on; `name` stays empty if none does. */
-static void
+/*
+ * The device that an address leads to, or lives on; `name` stays empty if none does.  Fails only
+ * where nobody can be asked.
+ */
+static int
 find_by_address(const struct verbs_domain *domain, const struct nam_fabric_options *options,
-	char name[IBV_SYSFS_NAME_MAX])
+	char name[IBV_SYSFS_NAME_MAX], struct nam_diag *diag)
 {
 	struct rdma_event_channel *channel;
 	struct addrinfo *at;
@@ -101,11 +104,14 @@ find_by_address(const struct verbs_domain *domain, const struct nam_fabric_optio
 
 	name[0] = '\0';
 	if (nam__inet_resolve("verbs", options->address, options->listens, &at, NULL))
-		return;
-	if (nam__verbs_channel_create(&channel, NULL))
+		return 0;
+	rc = nam__verbs_channel_create(&channel, diag);
+	if (rc)
 		goto free_address;
-	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP)) {
+		rc = nam_diag_set(diag, -errno, "verbs: rdma_create_id: %s", strerror(errno));
 		goto destroy_channel;
+	}
 	if (options->listens) {
 		/* On another port: this one may be in use, which is for listen() to say. */
 		struct sockaddr_storage any = { 0 };
@@ -119,11 +125,13 @@ find_by_address(const struct verbs_domain *domain, const struct nam_fabric_optio
 	if (!rc && id->verbs)
 		(void)snprintf(name, IBV_SYSFS_NAME_MAX, "%s",
 			ibv_get_device_name(id->verbs->device));
+	rc = 0;		/* an address that leads nowhere is one of no device */
 	(void)rdma_destroy_id(id);
 destroy_channel:
 	rdma_destroy_event_channel(channel);
 free_address:
 	freeaddrinfo(at);
+	return rc;
 }
 
 /* ---- choosing ------------------------------------------------------------------------------ */
@@ -158,8 +166,12 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 
 	if (!wanted && count == 1)
 		return 0;
-	if (!wanted && options->address)
-		find_by_address(domain, options, found);
+	if (!wanted && options->address) {
+		int rc = find_by_address(domain, options, found, diag);
+
+		if (rc)
+			return rc;
+	}
 	list_names(list, names, sizeof(names));
 	for (int i = 0; i < count; i++) {
 		const char *name = ibv_get_device_name(list[i]);
@@ -171,8 +183,9 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 		return nam_diag_set(diag, -EINVAL, "verbs: there is no RDMA device '%s'; this host "
 			"has: %s", wanted, names);
 	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: this host has several RDMA "
-		"devices (%s), and '%s' leads to none of them; name one (--device, NAM_DEVICE), or "
-		"one's address", names, options->address ? options->address : "");
+		"devices (%s), and '%s' leads to none of them; name one (NAM_DEVICE in the "
+		"environment, or nam-memserver's --device), or one's address", names,
+		options->address ? options->address : "");
 }
 
 /* ---- what it can do ------------------------------------------------------------------------ */
@@ -238,11 +251,12 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 	if (attr->atomic_cap == IBV_ATOMIC_NONE)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
 			"atomic operations (compare and swap, fetch and add), which every lock "
-			"here is made of; use another device (--device, NAM_DEVICE)", device);
+			"here is made of; use another device (NAM_DEVICE in the environment, or "
+			"nam-memserver's --device)", device);
 	if (attr->max_srq < 1 || attr->max_srq_wr < 1)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
-			"shared receive queues; use another device (--device, NAM_DEVICE)",
-			device);
+			"shared receive queues; use another device (NAM_DEVICE in the "
+			"environment, or nam-memserver's --device)", device);
 	return 0;
 }
 

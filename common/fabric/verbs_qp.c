@@ -37,7 +37,9 @@ create_device_qp(struct verbs_qp *qp, struct verbs_rq *rq, struct nam_diag *diag
 			domain->device, qp->sends.depth, nam_err_text(rc));
 	}
 	qp->number = qp->qp->qp_num;
-	qp->inline_bytes = attr.cap.max_inline_data;
+	/* A hold has room for so many. */
+	qp->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ?
+		attr.cap.max_inline_data : VERBS_INLINE_BYTES;
 	return 0;
 }
 

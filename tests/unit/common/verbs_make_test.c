@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_make_test.c -- the making of domains and queue pairs where a device, or the way to it, is
+ * not what was hoped for; without a device: the functions below play libibverbs and librdmacm.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifdef NAM_VERBS
+
+#include <errno.h>
+
+#include "common/fabric/verbs_internal.h"
+
+static struct ibv_device devices[2] = { { .name = "mlx5_0" }, { .name = "mlx5_1" } };
+static struct ibv_qp device_qp;
+static uint32_t inline_given;
+
+struct ibv_device **
+ibv_get_device_list(int *count)
+{
+	static struct ibv_device *list[3] = { &devices[0], &devices[1], NULL };
+
+	*count = 2;
+	return list;
+}
+
+void
+ibv_free_device_list(struct ibv_device **list)
+{
+	(void)list;
+}
+
+struct rdma_event_channel *
+rdma_create_event_channel(void)
+{
+	errno = ENOENT;
+	return NULL;
+}
+
+struct ibv_qp *
+ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	(void)pd;
+	attr->cap.max_inline_data = inline_given;
+	return &device_qp;
+}
+
+static void
+open__several_devices_and_no_rdma_cm__SAYS_WHAT_TO_LOAD(void **state)
+{
+	const struct nam_fabric_options options = { .address = "127.0.0.1:7100", .listens = true };
+	struct verbs_domain domain = { 0 };
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	(void)unsetenv("NAM_DEVICE");
+	assert_int_equal(nam__verbs_device_open(&domain, &options, &diag), -ENOENT);
+	assert_non_null(strstr(diag.text, "rdma_ucm"));
+	assert_null(strstr(diag.text, "leads to none"));
+}
+
+/* The inline bytes of a queue pair whose device was found to have as many as we like. */
+static uint32_t
+inline_bytes(void)
+{
+	struct verbs_domain domain = {
+		.pub.limits = { .qp_depth = 16, .inline_bytes = VERBS_INLINE_BYTES },
+	};
+	struct verbs_cq cq = { .depth = 16 };
+	const struct nam_qp_options options = { .cq = &cq.pub };
+	struct rdma_cm_id id = { 0 };
+	struct verbs_qp *qp;
+	uint32_t bytes;
+	int rc = nam__verbs_qp_create(&domain, &options, &id, &qp, NULL);
+
+	assert_int_equal(rc, 0);
+	bytes = qp->inline_bytes;
+	nam__sends_free(&qp->sends);
+	free(qp);
+	return bytes;
+}
+
+static void
+queue_pair__device_gives_more_inline_than_asked__TAKES_WHAT_WAS_ASKED(void **state)
+{
+	(void)state;
+	inline_given = 2 * VERBS_INLINE_BYTES;
+	assert_int_equal(inline_bytes(), VERBS_INLINE_BYTES);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(open__several_devices_and_no_rdma_cm__SAYS_WHAT_TO_LOAD),
+		cmocka_unit_test(
+			queue_pair__device_gives_more_inline_than_asked__TAKES_WHAT_WAS_ASKED),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int
+main(void)
+{
+	return 77;	/* built without verbs */
+}
+
+#endif
