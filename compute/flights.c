@@ -88,13 +88,6 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
 	return posted(worker, flights, wrs, numbers, count, rc);
 }
 
-/* Whether others are ready, or have gathered and wait until nobody is. */
-static inline bool
-others_wait(const struct nam_worker *worker)
-{
-	return worker->ready_head || worker->gather.count;
-}
-
 /*
  * Who finds all landed has not waited for anything, and nor has who finds each there that it asks
  * for: the others have their turn.
@@ -196,7 +189,7 @@ nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
 		sent = read_in_order(worker, flights, ring, first, count);
 	else
 		sent = read_by_servers(worker, flights, ring, first, count);
-	flights->others_first |= others_wait(worker);
+	nam__flights_turn(worker, flights);
 	worker->current->counters->round_trips += sent;
 }
 
@@ -241,7 +234,6 @@ void
 nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
 {
 	flights->task = worker->current;
-	flights->others_first |= others_wait(worker);
 	let_others(worker, flights); /* SUSPENDS */
 	if (!flights->done)
 		poll_flights(worker, FLIGHTS_POLL);

@@ -72,6 +72,16 @@ nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsign
 	return nam__resolve(worker, at, 0, wr);
 }
 
+/*
+ * Others that are ready, or have gathered and wait until nobody is, have their turn before anything
+ * more is taken.  Whoever may never have to wait calls this now and then.
+ */
+static inline void
+nam__flights_turn(const struct nam_worker *worker, struct nam__flights *flights)
+{
+	flights->others_first |= worker->ready_head || worker->gather.count;
+}
+
 /* flights.c: it was refused with `rc`, or done at once.  False if it was local. */
 bool nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
 	unsigned number, int slot, struct nam_wr *wr, int rc);

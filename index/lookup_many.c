@@ -61,6 +61,7 @@ search_cache(struct pipeline *p)
 
 	for (uint32_t i = 0; i < count; i++)
 		p->group_keys[i] = nam_key_to_u64(p->keys + 8ul * (p->grouped + i));
+	nam__flights_turn(p->worker, &p->flights);
 	nam__cache_leaf_group(p->index->cache, p->group_keys, count, p->group_at);
 	p->grouped += count;
 }
