@@ -213,9 +213,9 @@ read_numa_node(const char *device)
 	return node;
 }
 
-/* The largest inline size up to what we like that the device makes queue pairs with. */
+/* The largest inline size up to what we like that the device makes such long queue pairs with. */
 static uint32_t
-probe_inline(const struct verbs_domain *domain)
+probe_inline(const struct verbs_domain *domain, uint32_t requests)
 {
 	struct ibv_cq *cq = ibv_create_cq(domain->verbs, 1, NULL, NULL, 0);
 	uint32_t bytes = 0;
@@ -225,7 +225,7 @@ probe_inline(const struct verbs_domain *domain)
 			.send_cq = cq,
 			.recv_cq = cq,
 			.cap = {
-				.max_send_wr = 1,
+				.max_send_wr = requests,
 				.max_recv_wr = 1,
 				.max_send_sge = 1,
 				.max_recv_sge = 1,
@@ -257,6 +257,11 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
 			"shared receive queues; use another device (NAM_DEVICE in the "
 			"environment, or nam-memserver's --device)", device);
+	if (attr->max_srq_wr < (int)VERBS_RQ_DEPTH_MAX)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: a shared receive queue "
+			"of the device %s holds %d messages, and must hold %u; use another device "
+			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
+			attr->max_srq_wr, VERBS_RQ_DEPTH_MAX);
 	return 0;
 }
 
@@ -278,6 +283,7 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 	uint64_t longest = 0;
+	uint32_t depth;
 	int rc = -ibv_query_device(domain->verbs, &attr);
 
 	if (rc)
@@ -294,19 +300,22 @@ query(struct verbs_domain *domain, struct nam_diag *diag)
 			longest = port.max_msg_sz;
 		if (port.active_mtu > domain->port_mtu)
 			domain->port_mtu = port.active_mtu;
+		domain->up[i] = port.state == IBV_PORT_ACTIVE;
 	}
+	domain->ports = attr.phys_port_cnt;
 	domain->longest = longest ? longest : 1u << 20;
 	domain->reads_out = (uint8_t)lesser((uint64_t)attr.max_qp_init_rd_atom, 255);
 	domain->reads_in = (uint8_t)lesser((uint64_t)attr.max_qp_rd_atom, 255);
 	domain->soft = attr.vendor_id == VENDOR_RXE;
 	domain->cqes_max = (uint32_t)attr.max_cqe;
 	domain->numa_node = read_numa_node(domain->device);
+	/* One place is the watcher's. */
+	depth = lesser(VERBS_QP_DEPTH, (uint64_t)attr.max_qp_wr - 1);
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = nam__verbs_caps(&attr),
-		/* One place is the watcher's. */
-		.qp_depth = lesser(VERBS_QP_DEPTH, (uint64_t)attr.max_qp_wr - 1),
+		.qp_depth = depth,
 		.message_bytes = lesser(VERBS_MESSAGE_BYTES, domain->longest),
-		.inline_bytes = probe_inline(domain),
+		.inline_bytes = probe_inline(domain, depth + 1),
 		.hello_bytes = NAM_HELLO_BYTES_MAX,
 		.regions_are_files = 1,
 		.device = attr.node_guid,
@@ -359,6 +368,19 @@ check_mtu(const struct verbs_domain *domain, struct nam_diag *diag)
 		128u << domain->mtu, 128u << domain->port_mtu, domain->device);
 }
 
+int
+nam__verbs_gid_find(const struct verbs_domain *domain, uint32_t index, struct ibv_gid_entry *ret)
+{
+	static const bool states[] = { true, false };
+
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned port = 1; port <= domain->ports; port++)
+			if (domain->up[port] == states[i] &&
+				!ibv_query_gid_ex(domain->verbs, port, index, ret, 0))
+				return (int)port;
+	return -ENOENT;
+}
+
 /* The address behind a GID is what makes rdma_cm choose that GID. */
 static int
 take_gid(struct verbs_domain *domain, const struct nam_fabric_options *options,
@@ -379,9 +401,9 @@ take_gid(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	if (end == text || *end || errno || index < 0 || index > 65535)
 		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: '%s' is not a "
 			"number from 0 to 65535", text);
-	if (ibv_query_gid_ex(domain->verbs, 1, (uint32_t)index, &entry, 0))
+	if (nam__verbs_gid_find(domain, (uint32_t)index, &entry) < 0)
 		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: %s has no GID %ld; "
-			"see `rdma link` and /sys/class/infiniband/%s/ports/1/gids",
+			"see `rdma link` and /sys/class/infiniband/%s/ports/*/gids",
 			domain->device, index, domain->device);
 	if (entry.gid_type == IBV_GID_TYPE_IB)
 		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: on InfiniBand the "

@@ -35,6 +35,7 @@
 #include "verbs_sends.h"
 
 #define VERBS_QP_DEPTH 1024u		/* if the device has as much */
+#define VERBS_RQ_DEPTH_MAX 128u		/* what any receive queue is made with */
 #define VERBS_INLINE_BYTES 256u		/* asked for; the device says what it has */
 #define VERBS_MESSAGE_BYTES (1u << 30)
 #define VERBS_CONNECT_NS 4500000000ull
@@ -114,6 +115,8 @@ struct verbs_domain {
 	int numa_node;			/* the device's, or -1 */
 	enum ibv_mtu mtu;		/* 0: what rdma_cm says */
 	enum ibv_mtu port_mtu;		/* the largest of any port */
+	uint8_t ports;			/* numbered from 1 on */
+	bool up[256];			/* each of them */
 	struct sockaddr_storage source;	/* family 0: what the route says */
 	void (*notice)(const char *text);
 	struct verbs_watch watch;
@@ -249,6 +252,9 @@ int nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__verbs_device_close(struct verbs_domain *domain);
 /* 0, or why a device of these attributes cannot be used, and what to do. */
+/* The port whose GID has that index, one that is up if there is any; or -ENOENT. */
+int nam__verbs_gid_find(const struct verbs_domain *domain, uint32_t index,
+	struct ibv_gid_entry *ret);
 int nam__verbs_usable(const char *device, const struct ibv_device_attr *attr,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* What such a device promises: enum nam_fabric_cap. */

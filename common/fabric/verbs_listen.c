@@ -30,6 +30,21 @@ is_wildcard(const struct sockaddr *at)
 		!four->sin_addr.s_addr;
 }
 
+/* Their ports aside. */
+static bool
+is_same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)(const void *)a;
+	const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *)(const void *)b;
+
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET6)
+		return IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
+	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+		((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+}
+
 static int
 bind_id(struct verbs_listener *listener, const char *address, const struct sockaddr *asked,
 	socklen_t bytes, struct nam_diag *diag)
@@ -43,6 +58,10 @@ bind_id(struct verbs_listener *listener, const char *address, const struct socka
 		at = domain->source;
 		((struct sockaddr_in *)&at)->sin_port =
 			((const struct sockaddr_in *)(const void *)asked)->sin_port;
+	} else if (domain->source.ss_family &&
+		!is_same_address((const struct sockaddr *)&domain->source, asked)) {
+		return nam_diag_set(diag, -EINVAL, "%s: --gid-index, NAM_GID_INDEX: that GID has "
+			"another address; leave it out, or listen at 0.0.0.0", address);
 	}
 	if (rdma_bind_addr(listener->id, (struct sockaddr *)&at)) {
 		if (errno == EADDRINUSE)

@@ -13,6 +13,7 @@
 
 #ifdef NAM_VERBS
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -235,6 +236,43 @@ request__without_a_word__IS_TURNED_AWAY(void **state)
 	turned_away(*state);
 }
 
+static int
+listen_at(struct fixture *f, const char *address, struct nam_diag *diag)
+{
+	struct nam_listener *listener;
+	int rc = nam__verbs_listen(&f->domain.pub, address, &listener, diag);
+
+	if (!rc)
+		nam__verbs_listener_close(listener);
+	return rc;
+}
+
+static void
+listen__at_an_address_and_a_gid__AGREE_OR_ARE_REFUSED(void **state)
+{
+	struct sockaddr_in6 *six;
+	struct sockaddr_in *four;
+	struct fixture *f = *state;
+	struct nam_diag diag = { "" };
+
+	four = (struct sockaddr_in *)&f->domain.source;
+	four->sin_family = AF_INET;
+	assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &four->sin_addr), 1);
+	assert_int_equal(listen_at(f, "verbs:0.0.0.0:7100", &diag), 0);
+	assert_int_equal(listen_at(f, "verbs:127.0.0.2:7100", &diag), 0);
+	assert_string_equal(diag.text, "");
+	assert_int_equal(listen_at(f, "verbs:127.0.0.3:7100", &diag), -EINVAL);
+	assert_non_null(strstr(diag.text, "another address; leave it out, or listen at 0.0.0.0"));
+	assert_int_equal(listen_at(f, "verbs:[::1]:7100", &diag), -EINVAL);
+
+	memset(&f->domain.source, 0, sizeof(f->domain.source));
+	six = (struct sockaddr_in6 *)&f->domain.source;
+	six->sin6_family = AF_INET6;
+	assert_int_equal(inet_pton(AF_INET6, "::1", &six->sin6_addr), 1);
+	assert_int_equal(listen_at(f, "verbs:[::1]:7100", &diag), 0);
+	assert_int_equal(listen_at(f, "verbs:[::2]:7100", &diag), -EINVAL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -246,6 +284,7 @@ main(void)
 		TEST(request__through_no_device__IS_TURNED_AWAY),
 		TEST(request__of_somebody_elses_protocol__IS_TURNED_AWAY),
 		TEST(request__without_a_word__IS_TURNED_AWAY),
+		TEST(listen__at_an_address_and_a_gid__AGREE_OR_ARE_REFUSED),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

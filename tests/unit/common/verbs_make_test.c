@@ -53,6 +53,40 @@ ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &device_qp;
 }
 
+/* Port 2 has GIDs 0 to 3, port 3 has 0 to 7, and port 1 none. */
+int
+_ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+	struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	(void)context;
+	(void)flags;
+	if (port == 1 || index >= (port == 2 ? 4u : 8u))
+		return ENODATA;
+	memset(entry, 0, entry_size);
+	entry->port_num = port;
+	entry->gid_index = index;
+	return 0;
+}
+
+static void
+gid_find__several_ports__ONE_THAT_IS_UP_AND_HAS_IT(void **state)
+{
+	struct verbs_domain domain = { .ports = 3, .up = { [3] = true } };
+	struct ibv_gid_entry entry;
+
+	(void)state;
+	assert_int_equal(nam__verbs_gid_find(&domain, 3, &entry), 3);
+	assert_int_equal(entry.port_num, 3);
+	domain.up[2] = true;
+	assert_int_equal(nam__verbs_gid_find(&domain, 3, &entry), 2);
+	assert_int_equal(nam__verbs_gid_find(&domain, 7, &entry), 3);
+	domain.up[3] = false;
+	assert_int_equal(nam__verbs_gid_find(&domain, 7, &entry), 3);
+	assert_int_equal(nam__verbs_gid_find(&domain, 8, &entry), -ENOENT);
+	domain.ports = 2;
+	assert_int_equal(nam__verbs_gid_find(&domain, 7, &entry), -ENOENT);
+}
+
 static void
 open__several_devices_and_no_rdma_cm__SAYS_WHAT_TO_LOAD(void **state)
 {
@@ -100,6 +134,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(gid_find__several_ports__ONE_THAT_IS_UP_AND_HAS_IT),
 		cmocka_unit_test(open__several_devices_and_no_rdma_cm__SAYS_WHAT_TO_LOAD),
 		cmocka_unit_test(
 			queue_pair__device_gives_more_inline_than_asked__TAKES_WHAT_WAS_ASKED),
