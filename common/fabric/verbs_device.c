@@ -262,6 +262,12 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 			"of the device %s holds %d messages, and must hold %u; use another device "
 			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
 			attr->max_srq_wr, VERBS_RQ_DEPTH_MAX);
+	/* Who posts waits for room for a whole doorbell; and one place is the watcher's. */
+	if (attr->max_qp_wr < (int)VERBS_QP_DEPTH_MIN + 1)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: a queue pair of the "
+			"device %s holds %d requests, and must hold %u; use another device "
+			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
+			attr->max_qp_wr, VERBS_QP_DEPTH_MIN + 1);
 	return 0;
 }
 

@@ -35,6 +35,7 @@
 #include "verbs_sends.h"
 
 #define VERBS_QP_DEPTH 1024u		/* if the device has as much */
+#define VERBS_QP_DEPTH_MIN 64u		/* the longest doorbell of compute/, and more */
 #define VERBS_RQ_DEPTH_MAX 128u		/* what any receive queue is made with */
 #define VERBS_INLINE_BYTES 256u		/* asked for; the device says what it has */
 #define VERBS_MESSAGE_BYTES (1u << 30)

@@ -193,6 +193,7 @@ usual_device(void)
 		.atomic_cap = IBV_ATOMIC_HCA,
 		.max_srq = 960,
 		.max_srq_wr = 16384,
+		.max_qp_wr = 8192,
 	};
 }
 
@@ -273,6 +274,20 @@ usable__short_receive_queues__IS_REFUSED_WITH_A_REASON(void **state)
 	assert_int_equal(nam__verbs_usable("siw0", &attr, &diag), 0);
 }
 
+static void
+usable__short_queue_pairs__IS_REFUSED_WITH_A_REASON(void **state)
+{
+	struct ibv_device_attr attr = usual_device();
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	attr.max_qp_wr = 64;
+	assert_int_equal(nam__verbs_usable("siw0", &attr, &diag), -NAM_E_FABRIC_CAPABILITY);
+	assert_non_null(strstr(diag.text, "siw0 holds 64 requests, and must hold 65"));
+	attr.max_qp_wr = 65;
+	assert_int_equal(nam__verbs_usable("siw0", &attr, &diag), 0);
+}
+
 /* The same of a real one. */
 static void
 domain_open__a_device__PROMISES_WHAT_THE_SIMULATOR_ASSUMES(void **state)
@@ -343,6 +358,7 @@ main(void)
 		cmocka_unit_test(usable__no_atomics__IS_REFUSED_WITH_A_REASON),
 		cmocka_unit_test(usable__no_shared_receive_queues__IS_REFUSED_WITH_A_REASON),
 		cmocka_unit_test(usable__short_receive_queues__IS_REFUSED_WITH_A_REASON),
+		cmocka_unit_test(usable__short_queue_pairs__IS_REFUSED_WITH_A_REASON),
 		cmocka_unit_test(domain_open__a_device__PROMISES_WHAT_THE_SIMULATOR_ASSUMES),
 		cmocka_unit_test(domain_open__no_device__SAYS_WHAT_TO_DO),
 		cmocka_unit_test(find__verbs__IS_BUILT_IN),
