@@ -332,7 +332,8 @@ struct nam__read {
 
 /*
  * 1 to NAM_BATCH_MAX of them.  0, or -NAM_E_NOREGION: nothing was posted, or -NAM_E_FABRIC_*.
- * Cost: 1 round trip, one doorbell per memory server touched.
+ * Cost: 1 round trip, one doorbell per memory server touched; or one for each, where that is but a
+ * call (in_post_order).
  */
 NAM_FIBER_FN int nam__reads_await(struct nam_worker *worker, const struct nam__read *reads,
 	uint32_t count) NAM_MUST_CHECK;

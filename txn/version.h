@@ -18,7 +18,7 @@
 
 #define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; what one buffer takes */
 
-/* What leads to a key's head: two hashes of it that have nothing to do with each other. */
+/* What leads to a key's head: the two halves of XXH3-128 of it. */
 struct nam__record_id {
 	uint64_t word[2];
 };
