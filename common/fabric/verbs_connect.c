@@ -13,10 +13,11 @@
 
 #define TRIES 4
 /*
- * How long an attempt waits for an answer, while there is time for another.  The connection manager
- * itself asks again after 4.6 s: one lost packet would take all our time.
+ * How long the first attempt waits for an answer, and each other twice as long as the one before,
+ * while there is time for one more.  The connection manager itself asks again after 4.6 s: one lost
+ * packet would take all our time.
  */
-#define ANSWER_NS 2000000000ull
+#define ANSWER_NS 500000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: nobody has that port */
 #define REASON_STALE 10		/* the number of our queue pair was another's just now */
 #define REASON_CONSUMER 28	/* the memory server itself said no */
@@ -222,10 +223,10 @@ connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
 	int rc = -ETIMEDOUT;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
-		uint64_t now = nam_now_ns();
+		uint64_t now = nam_now_ns(), wait_ns = ANSWER_NS << tries;
 
 		/* The last attempt has what is left, which is more. */
-		attempt->until_ns = now + 2 * ANSWER_NS < end_ns ? now + ANSWER_NS : end_ns;
+		attempt->until_ns = now + 2 * wait_ns < end_ns ? now + wait_ns : end_ns;
 		rc = connect_once(attempt, at, hello, options);
 		/* A number of a queue pair that is used again too early: another one, then. */
 		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
