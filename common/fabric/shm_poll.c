@@ -247,7 +247,15 @@ post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 		post_other(cq, request, wr);
 }
 
-/* A READ of a region, as it should be, for whose prefetches there is no room yet; else false. */
+static __attribute__((noinline)) bool
+post_prefetch(struct shm_cq *cq, const struct shm_request *request)
+{
+	prefetch_next(cq);
+	cq->burst_lines += request->lines;
+	return true;
+}
+
+/* A READ of a region, as it should be; else false. */
 static inline bool
 post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 {
@@ -259,8 +267,6 @@ post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	region = &qp->regions[wr->rkey];
 	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
 		return false;
-	if (prefetch_at_post(cq))
-		return false;
 	request->op = NAM_WR_READ;
 	request->flags = wr->flags;
 	request->posted_op = NAM_WR_READ;
@@ -270,6 +276,10 @@ post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
 	request->context = wr->context;
 	request->qp = qp;
 	request->lines = 0;
+	if (prefetch_at_post(cq)) {
+		cq->tail++;
+		return post_prefetch(cq, request);
+	}
 	cq->tail++;
 	return true;
 }
