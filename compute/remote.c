@@ -166,6 +166,17 @@ nam_batch_await(struct nam_batch *batch)
 
 /* ---- READs, all at hand ------------------------------------------------------------------- */
 
+static inline void
+read_fill(struct nam_worker *worker, const struct nam__read *read, const struct nam_region *region,
+	struct nam_wr *wr)
+{
+	wr->remote = region->remote + nam_gaddr_offset(read->at);
+	wr->rkey = region->rkey;
+	wr->bytes = read->bytes;
+	wr->local = read->local;
+	wr->lkey = nam__buffer_lkey(worker, read->local);
+}
+
 /*
  * Those that lie on the same memory server as the first come first, each written once; the others
  * behind them, backwards.  Their number, or -NAM_E_NOREGION.
@@ -191,10 +202,8 @@ reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t co
 		front += nearby;
 		back -= !nearby;
 		servers[place] = region->server;
-		request_fill(&wrs[place], NAM_WR_READ, 0, reads[i].local, reads[i].bytes);
-		wrs[place].remote = region->remote + nam_gaddr_offset(reads[i].at);
-		wrs[place].rkey = region->rkey;
-		wrs[place].lkey = nam__buffer_lkey(worker, reads[i].local);
+		nam__wr_begin(&wrs[place], NAM_WR_READ, 0);
+		read_fill(worker, &reads[i], region, &wrs[place]);
 		bytes += reads[i].bytes;
 	}
 	worker->current->counters->bytes_in += bytes;
@@ -218,17 +227,6 @@ sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 		servers[front++] = servers[0];
 	}
 	return front;
-}
-
-static inline void
-read_fill(struct nam_worker *worker, const struct nam__read *read, const struct nam_region *region,
-	struct nam_wr *wr)
-{
-	wr->remote = region->remote + nam_gaddr_offset(read->at);
-	wr->rkey = region->rkey;
-	wr->bytes = read->bytes;
-	wr->local = read->local;
-	wr->lkey = nam__buffer_lkey(worker, read->local);
 }
 
 /*
