@@ -23,18 +23,16 @@
 static inline void
 answer(const struct nam_version *version, struct nam_record_get *get)
 {
-	get->value_bytes = 0;
-	get->timestamp = 0;
-	get->rc = -NAM_E_NOTFOUND;
-	if (!version)
+	get->timestamp = version ? version->timestamp : 0;
+	if (__builtin_expect(!version || version->deleted, 0)) {
+		get->value_bytes = 0;
+		get->rc = -NAM_E_NOTFOUND;
 		return;
-	get->timestamp = version->timestamp;
-	if (version->deleted)
-		return;
+	}
 	get->value_bytes = version->value_bytes;
 	get->rc = version->value_bytes > get->size ? -NAM_E_LIMIT : 0;
-	if (!get->rc && version->value_bytes)
-		memcpy(get->value, nam__version_value(version), version->value_bytes);
+	if (!get->rc && get->value_bytes)
+		memcpy(get->value, nam__version_value(version), get->value_bytes);
 }
 
 static void
@@ -52,8 +50,7 @@ answer_items(const struct nam__txn *txn, struct nam_record_get *gets, uint32_t c
 /* A transaction, and which of the records are its. */
 struct part {
 	struct nam_records_reading *reading;
-	uint32_t first;
-	bool warm;			/* the cache knows where they all are */
+	uint32_t first, count;
 };
 
 /* Transactions whose versions are READ together. */
@@ -93,10 +90,10 @@ part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 		if (!gets[i].key_bytes || gets[i].key_bytes > NAM_RECORD_KEY_BYTES_MAX)
 			return false;
 		ids[i] = nam__record_id(gets[i].key, gets[i].key_bytes);
-		nam__places_prefetch(warm->records->places, &ids[i]);
 		again |= met >> ids[i].word[0] % 64 & 1;
 		met |= 1ull << ids[i].word[0] % 64;
 	}
+	nam__places_prefetch(warm->records->places, ids, count);
 	return !again || !any_twice(ids, count);
 }
 
@@ -113,27 +110,41 @@ warm_take(struct warm *warm, struct nam_records_reading *readings, uint32_t coun
 		reading->rc = COLD;
 		if (!reading->count || !part_ids(warm, reading->gets, reading->count))
 			continue;
-		warm->parts[warm->parts_count++] = (struct part){ reading, warm->count, false };
+		warm->parts[warm->parts_count++] = (struct part){ reading, warm->count,
+			reading->count };
 		warm->count += reading->count;
 	}
 	return taken;
 }
 
-/* Where they are; false: of none that is known, or of too many bytes, or there is no memory. */
+/*
+ * Where they are.  Transactions of whose records the cache does not know that much are no parts any
+ * more.  False: none is left, or versions have too many bytes, or there is no memory.
+ */
 static bool
 warm_find(struct warm *warm)
 {
-	warm->bytes = 0;
-	for (uint32_t p = 0; p < warm->parts_count; p++) {
-		struct part *part = &warm->parts[p];
-		uint32_t count = part->reading->count;
+	uint32_t parts_count = 0, count = 0;
 
-		part->warm = nam__places_find_all(warm->records->places, &warm->ids[part->first],
-			count, &warm->places[part->first]);
-		for (uint32_t i = part->first; part->warm && i < part->first + count; i++)
-			warm->bytes += nam__version_at_bytes(warm->places[i].at);
+	for (uint32_t p = 0; p < warm->parts_count; p++) {
+		struct part part = warm->parts[p];
+
+		if (!nam__places_find_all(warm->records->places, &warm->ids[part.first],
+			part.count, &warm->places[count]))
+			continue;
+		if (part.first != count)
+			memmove(&warm->ids[count], &warm->ids[part.first],
+				part.count * sizeof(warm->ids[0]));
+		part.first = count;
+		count += part.count;
+		warm->parts[parts_count++] = part;
 	}
-	if (!warm->bytes || warm->bytes > WARM_BYTES_MAX)
+	warm->parts_count = parts_count;
+	warm->count = count;
+	warm->bytes = 0;
+	for (uint32_t i = 0; i < count; i++)
+		warm->bytes += nam__version_at_bytes(warm->places[i].at);
+	if (!count || warm->bytes > WARM_BYTES_MAX)
 		return false;
 	warm->buffer = nam_buffer_take(warm->worker, warm->bytes);
 	return warm->buffer;
@@ -144,24 +155,18 @@ warm_read(struct warm *warm)
 {
 	struct nam__read reads[WARM_RECORDS_MAX];
 	uint8_t *to = warm->buffer;
-	uint32_t count = 0;
 
-	for (uint32_t p = 0; p < warm->parts_count; p++) {
-		const struct part *part = &warm->parts[p];
-		uint32_t end = part->warm ? part->first + part->reading->count : 0;
+	for (uint32_t i = 0; i < warm->count; i++) {
+		struct nam_gaddr at = warm->places[i].at;
+		uint32_t bytes = nam__version_at_bytes(at);
 
-		for (uint32_t i = part->first; i < end; i++) {
-			struct nam_gaddr at = warm->places[i].at;
-			uint32_t bytes = nam__version_at_bytes(at);
-
-			reads[count++] = (struct nam__read){ at, to, bytes };
-			warm->versions[i] = (const struct nam_version *)(const void *)to;
-			to += bytes;
-		}
-		warm->worker->current->counters->ops += part->warm;
+		reads[i] = (struct nam__read){ at, to, bytes };
+		warm->versions[i] = (const struct nam_version *)(const void *)to;
+		to += bytes;
 	}
+	warm->worker->current->counters->ops += warm->parts_count;
 	nam_race_point("records.read");
-	return nam__reads_await(warm->worker, reads, count); /* SUSPENDS */
+	return nam__reads_await(warm->worker, reads, warm->count); /* SUSPENDS */
 }
 
 /* Nobody writes where it lies, say epochs; and of these only who stays connected can be sure. */
@@ -179,7 +184,7 @@ part_is_right(const struct warm *warm, const struct part *part)
 	const struct nam_record_get *gets = part->reading->gets;
 	const struct nam__place *places = &warm->places[part->first];
 	const struct nam_version *const *versions = &warm->versions[part->first];
-	uint32_t count = part->reading->count;
+	uint32_t count = part->count;
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam__version_wanted wanted = { places[i].at, warm->records->store,
@@ -195,27 +200,33 @@ part_is_right(const struct warm *warm, const struct part *part)
 
 /* Each was the latest some time during this operation. */
 static void
-part_answer(struct warm *warm, const struct part *part)
+part_note(struct warm *warm, const struct part *part)
 {
 	const struct nam_version *const *versions = &warm->versions[part->first];
 	uint64_t epoch = warm->worker->current->epoch, latest = 0;
-	struct nam_record_get *gets = part->reading->gets;
-	uint32_t count = part->reading->count;
 
-	for (uint32_t i = 0; i < count; i++) {
-		const struct nam_version *version = versions[i];
+	for (uint32_t i = 0; i < part->count; i++) {
 		struct nam__place *place = &warm->places[part->first + i];
-		bool noted = place->epoch >= epoch && place->timestamp;
 
-		latest = version->timestamp > latest ? version->timestamp : latest;
-		answer(version, &gets[i]);
-		if (noted)
+		latest = versions[i]->timestamp > latest ? versions[i]->timestamp : latest;
+		if (__builtin_expect(place->epoch >= epoch && place->timestamp, 1))
 			continue;
-		place->timestamp = version->timestamp;
+		place->timestamp = versions[i]->timestamp;
 		place->epoch = epoch;
 		nam__places_note(warm->records->places, &warm->ids[part->first + i], place);
 	}
 	nam__timestamp_seen(warm->records->client, latest);
+}
+
+static void
+part_answer(const struct warm *warm, const struct part *part)
+{
+	const struct nam_version *const *versions = &warm->versions[part->first];
+	struct nam_record_get *gets = part->reading->gets;
+	uint32_t count = part->count;
+
+	for (uint32_t i = 0; i < count; i++)
+		answer(versions[i], &gets[i]);
 }
 
 /* What has come to the items of a transaction, whose reading goes on from there. */
@@ -224,7 +235,7 @@ part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn
 {
 	const struct nam_record_get *gets = part->reading->gets;
 
-	for (uint32_t i = 0; i < part->reading->count; i++) {
+	for (uint32_t i = 0; i < part->count; i++) {
 		const struct nam__place *place = &warm->places[part->first + i];
 		uint32_t bytes = nam__version_at_bytes(place->at);
 		struct nam__item *item;
@@ -272,15 +283,15 @@ warm_operation(struct warm *warm)
 	for (uint32_t p = 0; p < warm->parts_count; p++) {
 		const struct part *part = &warm->parts[p];
 
-		if (!part->warm)
-			continue;
 		part->reading->rc = rc;
 		if (rc)
 			continue;
-		if (__builtin_expect(part_is_right(warm, part), 1))
-			part_answer(warm, part);
-		else
+		if (__builtin_expect(!part_is_right(warm, part), 0)) {
 			part->reading->rc = part_go_on(warm, part); /* SUSPENDS */
+			continue;
+		}
+		part_note(warm, part);
+		part_answer(warm, part);
 	}
 	nam__op_end(warm->worker);
 }

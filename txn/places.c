@@ -69,24 +69,23 @@ nam__places_free(struct nam__places *places)
 	free(places);
 }
 
-static struct entry *
-set_of(const struct nam__places *places, const struct nam__record_id *id)
-{
-	return &places->entries[(id->word[1] & (places->sets - 1)) * WAYS];
-}
-
 /* The i-th entry on the key's way round its set. */
-static struct entry *
-way_of(struct entry *set, const struct nam__record_id *id, unsigned i)
+static inline struct entry *
+way_of(const struct nam__places *places, const struct nam__record_id *id, unsigned i)
 {
-	return &set[((id->word[1] >> 61) + i) % WAYS];
+	uint64_t set = id->word[1] & (places->sets - 1), way = ((id->word[1] >> 61) + i) % WAYS;
+
+	return &places->entries[set * WAYS + way];
 }
 
 void
-nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *id)
+nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count)
 {
-	if (places)
-		__builtin_prefetch(way_of(set_of(places, id), id, 0));
+	if (!places)
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		__builtin_prefetch(way_of(places, &ids[i], 0));
 }
 
 static inline uint64_t
@@ -102,7 +101,7 @@ put(_Atomic uint64_t *word, uint64_t value)
 }
 
 /* Whether the entry is whole and that key's; false also if somebody is writing it. */
-static bool
+static inline __attribute__((always_inline)) bool
 entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__place *ret_place)
 {
 	/* Acquire: pairs with the release of who wrote it last. */
@@ -121,14 +120,12 @@ entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__pla
 	return !(sequence & 1) && get(&entry->sequence) == sequence;
 }
 
-static inline bool
+static bool
 find(const struct nam__places *places, const struct nam__record_id *id,
 	struct nam__place *ret_place)
 {
-	struct entry *set = set_of(places, id);
-
 	for (unsigned i = 0; i < WAYS; i++)
-		if (entry_read(way_of(set, id, i), id, ret_place) &&
+		if (entry_read(way_of(places, id, i), id, ret_place) &&
 			!nam_gaddr_is_null(ret_place->head))
 			return true;
 	return false;
@@ -145,12 +142,19 @@ bool
 nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
 	uint32_t count, struct nam__place *ret_places)
 {
-	bool all = true;
+	const struct nam__places here = *places;
 
-	for (uint32_t i = 0; i < count && all; i++)
-		all = find(places, &ids[i], &ret_places[i]) &&
-			!nam_gaddr_is_null(ret_places[i].at);
-	return all;
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__place *place = &ret_places[i];
+
+		/* Nearly all are in the first entry where one looks. */
+		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], place) ||
+			nam_gaddr_is_null(place->head)) && !find(places, &ids[i], place))
+			return false;
+		if (nam_gaddr_is_null(place->at))
+			return false;
+	}
+	return true;
 }
 
 static void
@@ -177,14 +181,13 @@ void
 nam__places_note(struct nam__places *places, const struct nam__record_id *id,
 	const struct nam__place *place)
 {
-	struct entry *set, *oldest;
+	struct entry *oldest;
 
 	if (!places)
 		return;
-	set = set_of(places, id);
-	oldest = way_of(set, id, 0);
+	oldest = way_of(places, id, 0);
 	for (unsigned i = 0; i < WAYS; i++) {
-		struct entry *entry = way_of(set, id, i);
+		struct entry *entry = way_of(places, id, i);
 		struct nam__place is;
 
 		if (entry_read(entry, id, &is)) {

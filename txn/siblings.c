@@ -86,10 +86,14 @@ named_avx2(const struct nam_version *const *versions, uint32_t count,
 	return any || !_mm256_testz_si256(found, found);
 }
 
+/* Words of three vectors that are ids: 0, 3 and 6 of the first, 1, 4, 7 and 2, 5 of the others. */
+#define IDS_FIRST 0x49u
+#define IDS_SECOND 0x92u
+#define IDS_THIRD 0x24u
+
 /*
- * Eight siblings a turn: their ids are words 0, 3, 6 of the first vector, 1, 4, 7 of the second and
- * 2, 5 of the third.  What is not there is as if it were 0.  Each comparison leaves of the mask of
- * its id what is not that id: had all one mask, each would have to wait for the one before.
+ * Eight siblings a turn.  What is not there is as if it were 0.  Each comparison leaves of the mask
+ * of its id what is not that id: had all one mask, each would have to wait for the one before.
  */
 __attribute__((target("avx512f"))) static bool
 named_avx512(const struct nam_version *const *versions, uint32_t count,
@@ -105,18 +109,29 @@ named_avx512(const struct nam_version *const *versions, uint32_t count,
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t left = siblings_of(versions[i], &siblings);
 
-		for (; left; siblings += 8) {
-			uint32_t here = left < 8 ? (1u << 3 * left) - 1 : (1u << 24) - 1;
+		while (left) {
 			const uint64_t *from = (const uint64_t *)(const void *)siblings;
-			__m512i is = _mm512_maskz_loadu_epi64((__mmask8)(here & 0x49), from);
+			uint32_t here = left < 8 ? (1u << 3 * left) - 1 : 0;
+			__m512i is;
 
-			is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 8 & 0x92), from + 8);
-			is = _mm512_mask_loadu_epi64(is, (__mmask8)(here >> 16 & 0x24), from + 16);
+			/* Most turns have eight, and masks that stay where they are. */
+			if (left >= 8) {
+				is = _mm512_maskz_loadu_epi64(IDS_FIRST, from);
+				is = _mm512_mask_loadu_epi64(is, IDS_SECOND, from + 8);
+				is = _mm512_mask_loadu_epi64(is, IDS_THIRD, from + 16);
+			} else {
+				is = _mm512_maskz_loadu_epi64((__mmask8)(here & IDS_FIRST), from);
+				is = _mm512_mask_loadu_epi64(is,
+					(__mmask8)(here >> 8 & IDS_SECOND), from + 8);
+				is = _mm512_mask_loadu_epi64(is,
+					(__mmask8)(here >> 16 & IDS_THIRD), from + 16);
+			}
 			none0 = _mm512_mask_cmpneq_epi64_mask(none0, is, id0);
 			none1 = _mm512_mask_cmpneq_epi64_mask(none1, is, id1);
 			none2 = _mm512_mask_cmpneq_epi64_mask(none2, is, id2);
 			none3 = _mm512_mask_cmpneq_epi64_mask(none3, is, id3);
 			left -= left < 8 ? left : 8;
+			siblings += 8;
 		}
 	}
 	return (none0 & none1 & none2 & none3) != 0xff;

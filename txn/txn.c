@@ -124,7 +124,7 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	if (*ret_again)
 		return (int)number;
 	item->slot = slot_of(txn->records, &item->id);
-	nam__places_prefetch(txn->records->places, &item->id);
+	nam__places_prefetch(txn->records->places, &item->id, 1);
 	return (int)txn->count++;
 }
 

@@ -26,8 +26,9 @@ struct nam__places;
 /* 0 or -ENOMEM.  With too few bytes for anything *ret is NULL, which all below accept. */
 int nam__places_new(uint64_t bytes, struct nam__places **ret_places) NAM_MUST_CHECK;
 void nam__places_free(struct nam__places *places);
-/* It will be looked for soon. */
-void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *id);
+/* They will be looked for soon. */
+void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count);
 bool nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
 	struct nam__place *ret_place);
 /* Each, with the address of a version; false: not all are known so well. */
