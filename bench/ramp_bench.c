@@ -20,7 +20,7 @@
 #define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
 #define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
 #define CACHE_BYTES_MIN (1u << 20)
-#define VALUE_STEP 0x9e3779b97f4a7c15ull	/* from one word of a value to the next; odd */
+#define SPREAD 0x9e3779b97f4a7c15ull	/* odd: times it, what differs still does */
 #define LOADS 16u			/* records of a transaction that loads */
 
 struct room {
@@ -37,21 +37,19 @@ struct room {
 /* ---- transactions -------------------------------------------------------------------------- */
 
 /* The records of a transaction, each once.  Where few are left to draw from it has fewer. */
-static uint32_t
-numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+static __attribute__((noinline)) uint32_t
+numbers_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 {
 	struct nam_rng rng = nam_rng_seed(seed);
 	const uint32_t size = bench->options.transaction_size;
 	uint32_t count = 0, tries = 0;
-	uint64_t met = 0;		/* one bit of 64 for each number */
 
 	while (count < size && tries < DRAWS_MAX) {
 		uint64_t number = requests_draw(bench, &rng);
 		bool again = false;
 
-		for (uint32_t i = 0; met >> number % 64 & 1 && i < count; i++)
+		for (uint32_t i = 0; i < count; i++)
 			again |= numbers[i] == number;
-		met |= 1ull << number % 64;
 		tries = again ? tries + 1 : 0;
 		if (!again)
 			numbers[count++] = number;
@@ -59,12 +57,27 @@ numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 	return count;
 }
 
-static uint64_t
+/* The same; mostly all are different at once. */
+static inline uint32_t
+numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
+	uint64_t met = 0;		/* one bit of 64 for each number */
+	bool again = false;
+
+	for (uint32_t i = 0; i < size; i++) {
+		numbers[i] = requests_draw(bench, &rng);
+		again |= met >> numbers[i] % 64 & 1;
+		met |= 1ull << numbers[i] % 64;
+	}
+	return again ? numbers_draw_anew(bench, seed, numbers) : size;
+}
+
+static inline uint64_t
 key_of(uint64_t number)
 {
-	struct nam_rng rng = nam_rng_seed(number);
-
-	return nam_rng_next(&rng);
+	return (number + 1) * SPREAD;
 }
 
 static inline size_t
@@ -92,40 +105,51 @@ value_at(const struct requests *bench, struct room *room, uint32_t i)
 	return (uint8_t *)room->words + i * value_room(&bench->options);
 }
 
-/* What follows in a value its first word, the transaction's number: a sequence of its own. */
-static inline uint64_t
-value_word(uint64_t seed, uint64_t number)
-{
-	struct nam_rng rng = nam_rng_seed(seed ^ number << 32);
+/*
+ * A value is pairs of words: the transaction's number and a word that follows from it and from the
+ * record's, and each pair SPREAD more than the one before.
+ */
+typedef uint64_t value_pair __attribute__((vector_size(16)));
 
-	return nam_rng_next(&rng);
+static inline value_pair
+value_pair_of(uint64_t seed, uint64_t number)
+{
+	return (value_pair){ seed, (seed ^ number << 32) * SPREAD };
 }
 
 static void
 value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 {
-	uint64_t word = value_word(seed, number);
-	uint32_t at = sizeof(seed);
+	value_pair pair = value_pair_of(seed, number);
+	size_t left = bytes;
 
-	memcpy(value, &seed, sizeof(seed));
-	for (; at + 8 <= bytes; at += 8, word += VALUE_STEP)
-		memcpy(value + at, &word, 8);
-	if (at < bytes)
-		memcpy(value + at, &word, bytes - at);
+	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
+		memcpy(value, &pair, sizeof(pair));
+		pair += SPREAD;
+	}
+	memcpy(value, &pair, left);
 }
 
-/* Whether it is what value_fill() made, as far as its first word says who did. */
-static inline bool
-value_is_whole(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
+/* Adds to *wrong what value_fill() did not make, as far as the first word says who did. */
+static inline void
+value_compare(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number,
+	value_pair *wrong)
 {
-	const uint8_t *at = value + sizeof(seed), *end = value + bytes;
-	uint64_t word = value_word(seed, number), is, wrong = 0;
+	value_pair pair = value_pair_of(seed, number), is;
+	size_t left = bytes;
+	uint64_t word;
 
-	for (; end - at >= 8; at += 8, word += VALUE_STEP) {
-		memcpy(&is, at, 8);
-		wrong |= is ^ word;
+	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
+		memcpy(&is, value, sizeof(is));
+		*wrong |= is ^ pair;
+		pair += SPREAD;
 	}
-	return !wrong && (at == end || memcmp(at, &word, (size_t)(end - at)) == 0);
+	if (left == sizeof(word)) {
+		memcpy(&word, value, sizeof(word));
+		*wrong |= word ^ pair[0];
+	} else if (left) {
+		*wrong |= (uint64_t)memcmp(value, &pair, left);
+	}
 }
 
 static void
@@ -351,19 +375,50 @@ wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 }
 
 /* What was read of a record of a transaction: who wrote it, and whether that is what he wrote. */
-static inline bool
+static bool
 value_is_right(const struct requests *bench, const struct room *room, uint32_t i,
 	uint64_t *ret_seed)
 {
 	const struct nam_record_get *get = &room->gets[i];
 	uint64_t number = room->numbers[i], seed;
+	value_pair wrong = { 0 };
 
 	if (get->rc || get->value_bytes != bench->options.value_bytes)
 		return false;
 	memcpy(&seed, get->value, sizeof(seed));
 	*ret_seed = seed;
-	return value_is_whole(get->value, get->value_bytes, seed, number) &&
+	value_compare(get->value, get->value_bytes, seed, number, &wrong);
+	return !(wrong[0] | wrong[1]) &&
 		(is_drawn(seed) ? wrote(bench, seed, number) : load_seed(number) == seed);
+}
+
+/*
+ * Of all records, and quickly: true only if they are as they were loaded.  And whether one
+ * transaction may have written two of them.
+ */
+static inline bool
+values_are_loaded(const struct requests *bench, const struct room *room, uint64_t *ret_seeds,
+	bool *ret_again)
+{
+	const uint32_t bytes = bench->options.value_bytes;
+	uint64_t unlike = 0, again = 0, met = 0;	/* one bit of 64 for each */
+	value_pair wrong = { 0 };
+
+	for (uint32_t i = 0; i < room->count; i++) {
+		const struct nam_record_get *get = &room->gets[i];
+		uint64_t number = room->numbers[i], seed;
+
+		/* There is room for a value even if none was read. */
+		memcpy(&seed, get->value, sizeof(seed));
+		ret_seeds[i] = seed;
+		again |= met >> seed % 64;
+		met |= 1ull << seed % 64;
+		unlike |= (uint32_t)get->rc | (get->value_bytes ^ bytes);
+		unlike |= seed ^ load_seed(number);
+		value_compare(get->value, bytes, seed, number, &wrong);
+	}
+	*ret_again = again & 1;
+	return !(unlike | wrong[0] | wrong[1]);
 }
 
 static void
@@ -379,6 +434,21 @@ complain(struct requests *bench, const struct room *room, uint32_t i)
 			"no transaction wrote", room->numbers[i], get->value_bytes);
 }
 
+/* False: some are not, of which it complains. */
+static __attribute__((noinline)) bool
+values_are_right(struct requests *bench, const struct room *room, uint64_t *ret_seeds)
+{
+	bool right = true;
+
+	for (uint32_t i = 0; i < room->count; i++) {
+		if (value_is_right(bench, room, i, &ret_seeds[i]))
+			continue;
+		complain(bench, room, i);
+		right = false;
+	}
+	return right;
+}
+
 /* Whether a record is older than transaction seeds[i], which wrote that one, too. */
 static bool
 is_ahead_of_any(const struct requests *bench, const struct room *room, const uint64_t *seeds,
@@ -392,11 +462,20 @@ is_ahead_of_any(const struct requests *bench, const struct room *room, const uin
 	return false;
 }
 
+static __attribute__((noinline)) bool
+is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
+{
+	for (uint32_t i = 0; i < room->count; i++)
+		if (is_ahead_of_any(bench, room, seeds, i))
+			return true;
+	return false;
+}
+
 /*
  * The same, quickly, where all is as it was loaded, so that seeds say who wrote what: of two that
  * one transaction wrote neither is older.
  */
-static bool
+static __attribute__((noinline)) bool
 is_half_loaded(const struct room *room, const uint64_t *seeds)
 {
 	bool half = false;
@@ -408,42 +487,21 @@ is_half_loaded(const struct room *room, const uint64_t *seeds)
 	return half;
 }
 
-static bool
-is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
-{
-	uint64_t all = 0, met = 0;	/* one bit of 64 for each */
-	bool again = false;
-
-	for (uint32_t i = 0; i < room->count; i++) {
-		all |= seeds[i];
-		again |= met >> seeds[i] % 64 & 1;
-		met |= 1ull << seeds[i] % 64;
-	}
-	if (!is_drawn(all))
-		return again && is_half_loaded(room, seeds);
-	for (uint32_t i = 0; i < room->count; i++)
-		if (is_ahead_of_any(bench, room, seeds, i))
-			return true;
-	return false;
-}
-
 static void
 check(struct requests_part *part, void *arg)
 {
 	struct requests *bench = part->bench;
 	struct room *room = arg;
 	uint64_t seeds[NAM_RECORDS_MAX];
-	bool right = true;
+	bool again, half;
 
 	if (room->seed)
 		return;
-	for (uint32_t i = 0; i < room->count; i++) {
-		if (__builtin_expect(value_is_right(bench, room, i, &seeds[i]), 1))
-			continue;
-		complain(bench, room, i);
-		right = false;
-	}
-	if (!right || !is_half(bench, room, seeds))
+	if (__builtin_expect(values_are_loaded(bench, room, seeds, &again), 1))
+		half = again && is_half_loaded(room, seeds);
+	else
+		half = values_are_right(bench, room, seeds) && is_half(bench, room, seeds);
+	if (!half)
 		return;
 	part->fractured++;
 	if (bench->options.algorithm != NAM_RAMP_NONE)

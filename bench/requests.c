@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +25,7 @@ requests_keys_init(struct requests *bench)
 	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->kind->name,
 		nam_client_id(bench->client));
 	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
-}
-
-bool
-requests_reads(struct requests_part *part)
-{
-	return (double)nam_rng_below(&part->rng, 1u << 20) <
-		part->bench->options.get_percent * (1u << 20) / 100;
+	bench->reads_below = (uint64_t)ceil(bench->options.get_percent * REQUESTS_DICE / 100);
 }
 
 const char *

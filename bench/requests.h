@@ -12,6 +12,8 @@
 #include "report.h"
 #include "requests_options.h"
 
+#define REQUESTS_DICE (1u << 20)	/* sides of the die that says whether a request reads */
+
 struct requests;
 struct requests_part;
 
@@ -50,6 +52,7 @@ struct requests {
 	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
+	uint64_t reads_below;		/* the throws of REQUESTS_DICE that make a request read */
 };
 
 /* One thread's share. */
@@ -70,6 +73,7 @@ struct requests_part {
 
 /* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
 void requests_keys_init(struct requests *bench);
+
 /* The number of the key that is asked for next. */
 static inline uint64_t
 requests_draw(const struct requests *bench, struct nam_rng *rng)
@@ -79,7 +83,12 @@ requests_draw(const struct requests *bench, struct nam_rng *rng)
 }
 
 /* Whether the next request reads, or writes. */
-bool requests_reads(struct requests_part *part);
+static inline bool
+requests_reads(struct requests_part *part)
+{
+	return nam_rng_below(&part->rng, REQUESTS_DICE) < part->bench->reads_below;
+}
+
 /* How keys are drawn, for a person; and all about keys and values. */
 const char *requests_distribution(const struct requests_options *o);
 void requests_keys_json(const struct requests_options *o, cJSON *object);
