@@ -330,7 +330,8 @@ struct nam_fabric_ops {
 	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it
 	 * has the queue pair; what is posted before is lost, or refused as if there were no room,
 	 * and what arrives before the other end has been joined is lost.  Nothing is longer than
-	 * limits.datagram_bytes.  qp_post and qp_destroy take lanes; destroy them first.
+	 * limits.datagram_bytes.  qp_post and qp_destroy take lanes; they may be destroyed before
+	 * the queue pair beside them, or behind it.
 	 */
 	int (*lane_create)(struct nam_domain *domain, const struct nam_qp_options *options,
 		uint64_t *ret_name, struct nam_qp **ret);
