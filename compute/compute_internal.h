@@ -321,6 +321,12 @@ NAM_FIBER_FN void nam__local_open(struct nam_client *client);
 void nam__local_close(struct nam_client *client);
 
 /*
+ * remote.c: post what was collected, so that there is room for more; nam_batch_await() awaits it,
+ * too, and all is one round trip.  What is wrong then is said by that.
+ */
+void nam__batch_post(struct nam_batch *batch);
+
+/*
  * remote.c: READs wherever they lie, of who has them all at hand: what nam_batch_read() and
  * nam_batch_await() do, with each request written once, and in any order.
  */

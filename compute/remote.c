@@ -140,28 +140,44 @@ batch_post_scattered(struct nam_batch *batch)
 	return sent;
 }
 
+static inline void
+batch_post(struct nam_batch *batch)
+{
+	bool one_server = true;
+
+	if (__builtin_expect(batch->rc || !batch->count, 0))
+		return;
+	for (uint32_t i = 1; i < batch->count; i++)
+		one_server &= batch->servers[i] == batch->servers[0];
+	batch->sent |= __builtin_expect(one_server, 1) ?
+		batch_post_run(batch->worker, batch->servers[0], batch->wrs, batch->count) :
+		batch_post_scattered(batch);
+	batch->posted = true;
+	batch->count = 0;
+}
+
+void
+nam__batch_post(struct nam_batch *batch)
+{
+	batch_post(batch);
+}
+
 int
 nam_batch_await(struct nam_batch *batch)
 {
 	struct nam_worker *worker = batch->worker;
-	bool one_server = true, sent;
-	int rc;
+	int rc, failed;
 
-	if (__builtin_expect(batch->rc || !batch->count, 0)) {
-		rc = batch->rc;
+	batch_post(batch);
+	rc = batch->rc;
+	if (__builtin_expect(!batch->posted, 0)) {
 		nam_batch_init(batch, worker);
 		return rc;
 	}
-	for (uint32_t i = 1; i < batch->count; i++)
-		one_server &= batch->servers[i] == batch->servers[0];
-	if (__builtin_expect(one_server, 1))
-		sent = batch_post_run(worker, batch->servers[0], batch->wrs, batch->count);
-	else
-		sent = batch_post_scattered(batch);
-	worker->current->counters->round_trips += sent;
-	rc = nam__task_await(worker); /* SUSPENDS */
+	worker->current->counters->round_trips += batch->sent;
+	failed = nam__task_await(worker); /* SUSPENDS */
 	nam_batch_init(batch, worker);
-	return rc;
+	return rc ? rc : failed;
 }
 
 /* ---- READs, all at hand ------------------------------------------------------------------- */

@@ -29,6 +29,7 @@ struct nam_batch {
 	struct nam_worker *worker;
 	uint32_t count;
 	int rc;				/* the first error while collecting */
+	bool posted, sent;		/* some already; some of these over the network */
 	uint16_t servers[NAM_BATCH_MAX];
 	struct nam_wr wrs[NAM_BATCH_MAX];
 };
@@ -39,6 +40,7 @@ nam_batch_init(struct nam_batch *batch, struct nam_worker *worker)
 	batch->worker = worker;
 	batch->count = 0;
 	batch->rc = 0;
+	batch->posted = batch->sent = false;
 }
 
 /*

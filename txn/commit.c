@@ -110,13 +110,13 @@ swap_ask(struct nam_batch *batch, struct nam__item *item)
 		claim_ask(batch, item, item->base, item->base_timestamp);
 }
 
-/* Put what the item needs next into the batch, if there is room. */
+/* Put what the item needs next into the batch. */
 static void
 ask(struct nam_batch *batch, struct nam__item *item)
 {
-	item->asked = batch->count + 2 <= NAM_BATCH_MAX;
-	if (!item->asked)
-		return;
+	item->asked = true;
+	if (batch->count + 2 > NAM_BATCH_MAX)
+		nam__batch_post(batch);
 	switch (item->state) {
 	case NAM__ITEM_HEAD:
 		nam_batch_read(batch, item->head, &item->word, sizeof(item->word));
@@ -195,20 +195,22 @@ came(struct nam__txn *txn, struct nam__item *item)
 	}
 }
 
-/* One batch for the items in these states; 1: there was one, 0: none is left. */
+/* One round trip for the items in these states; 1: there was one, 0: none is left. */
 NAM_FIBER_FN static int
 round_of(struct nam__txn *txn, unsigned states)
 {
 	struct nam_batch batch;
-	int rc = 0;
+	bool any = false;
+	int rc;
 
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		txn->items[i].asked = false;
 		if (states >> txn->items[i].state & 1)
 			ask(&batch, &txn->items[i]);
+		any |= txn->items[i].asked;
 	}
-	if (!batch.count)
+	if (!any)
 		return 0;
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)

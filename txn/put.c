@@ -13,7 +13,6 @@
 
 #include "txn_internal.h"
 
-#define PREPARE_MAX (NAM_BATCH_MAX / 2)		/* a WRITE and a READ each */
 #define LIMBO_PAUSE_NS 2000000ull
 
 /* ---- records that are new -------------------------------------------------------------------- */
@@ -251,21 +250,21 @@ NAM_FIBER_FN static int
 versions_write(struct nam__txn *txn, bool look)
 {
 	struct nam_batch batch;
-	int rc = 0;
+	int rc;
 
-	for (uint32_t from = 0; from < txn->count && !rc; from += PREPARE_MAX) {
-		nam_batch_init(&batch, txn->worker);
-		for (uint32_t i = from; i < txn->count && i < from + PREPARE_MAX; i++) {
-			struct nam__item *item = &txn->items[i];
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
 
-			if (NAM_GUARD(PREPARE_FIRST) || !look)
-				nam_batch_write(&batch, item->at, 0, item->image,
-					nam__version_at_bytes(item->at));
-			if (look)
-				nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
-		}
-		rc = nam_batch_await(&batch); /* SUSPENDS */
+		if (batch.count + 2 > NAM_BATCH_MAX)
+			nam__batch_post(&batch);
+		if (NAM_GUARD(PREPARE_FIRST) || !look)
+			nam_batch_write(&batch, item->at, 0, item->image,
+				nam__version_at_bytes(item->at));
+		if (look)
+			nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
 	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc && look; i++)
 		nam__item_base_found(txn, &txn->items[i]);
 	return rc;

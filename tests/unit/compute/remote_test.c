@@ -371,6 +371,44 @@ batch__more_than_it_holds__LIMIT_AND_NOTHING_DONE(void **state)
 	assert_int_equal(nam_batch_await(&batch), 0);
 }
 
+/* More than twice what a batch holds; and the same with something wrong at the end. */
+static void
+batch__posted_before_it_is_awaited__ONE_ROUND_TRIP_and_all_awaited(void **state)
+{
+	struct nam_op_counters before, cost;
+	struct nam_batch batch;
+
+	(void)state;
+	for (unsigned wrong = 0; wrong < 2; wrong++) {
+		for (unsigned i = 0; i < BLOCK / 8; i++)
+			fixture.local[i] = wrong + i;
+		before = counters();
+		nam_batch_init(&batch, fixture.worker);
+		for (unsigned i = 0; i < 2 * NAM_BATCH_MAX + 1; i++) {
+			if (batch.count == NAM_BATCH_MAX)
+				nam__batch_post(&batch);
+			nam_batch_write(&batch, fixture.blocks[i % 2], 8 * i,
+				&fixture.local[i], 8);
+		}
+		if (wrong)
+			nam_batch_write(&batch, nam_gaddr_make(5000, 64, 0), 0, fixture.local, 8);
+		assert_int_equal(nam_batch_await(&batch), wrong ? -NAM_E_NOREGION : 0);
+		cost = spent(&before);
+		assert_int_equal(cost.round_trips, 1);
+		/* What is not sent for an error is the last part. */
+		assert_int_equal(cost.work_requests, 2 * NAM_BATCH_MAX + !wrong);
+		for (unsigned i = 0; i < 2 * NAM_BATCH_MAX; i++) {
+			assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[i % 2],
+				fixture.other, BLOCK), 0);
+			assert_int_equal(fixture.other[i], wrong + i);
+		}
+	}
+	/* Nothing, posted, is nothing. */
+	nam_batch_init(&batch, fixture.worker);
+	nam__batch_post(&batch);
+	assert_int_equal(nam_batch_await(&batch), 0);
+}
+
 static void
 batch__unknown_region__NOREGION_AND_NOTHING_DONE(void **state)
 {
@@ -609,6 +647,8 @@ main(void)
 		cmocka_unit_test(reads__unknown_region__NOREGION_AND_NOTHING_READ),
 		cmocka_unit_test(batch__nothing_in_it__NO_ROUND_TRIP),
 		cmocka_unit_test(batch__more_than_it_holds__LIMIT_AND_NOTHING_DONE),
+		cmocka_unit_test(
+			batch__posted_before_it_is_awaited__ONE_ROUND_TRIP_and_all_awaited),
 		cmocka_unit_test(batch__unknown_region__NOREGION_AND_NOTHING_DONE),
 		cmocka_unit_test(read__beyond_the_region__ACCESS_AND_ONLY_THAT_SERVER_IS_LOST),
 		cmocka_unit_test(async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE),

@@ -486,7 +486,7 @@ static void
 put_all__warm__TWO_ROUND_TRIPS(void **state)
 {
 	(void)state;
-	for (uint32_t count = 1; count <= 16; count *= 2) {
+	for (uint32_t count = 1; count <= NAM_RECORDS_MAX; count *= 2) {
 		const bool onesided = options.commit == NAM_RECORDS_ONESIDED;
 		struct nam_op_counters before, cost;
 
