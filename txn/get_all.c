@@ -118,11 +118,36 @@ warm_take(struct warm *warm, struct nam_records_reading *readings, uint32_t coun
 }
 
 /*
+ * Of versions that have too many bytes: as many transactions as go together, and so many are taken.
+ * The first is left to items if it has too many alone.
+ */
+static __attribute__((noinline)) uint32_t
+warm_fit(struct warm *warm, const struct nam_records_reading *readings)
+{
+	uint32_t p, taken, bytes = 0;
+
+	warm->bytes = 0;
+	for (p = 0;; p++) {
+		const struct part *part = &warm->parts[p];
+
+		for (uint32_t i = part->first; i < part->first + part->count; i++)
+			bytes += nam__version_at_bytes(warm->places[i].at);
+		if (bytes > WARM_BYTES_MAX)
+			break;
+		warm->bytes = bytes;
+	}
+	taken = (uint32_t)(warm->parts[p].reading - readings) + !p;
+	warm->count = warm->parts[p].first;
+	warm->parts_count = p;
+	return taken;
+}
+
+/*
  * Where they are.  Transactions of whose records the cache does not know that much are no parts any
- * more.  False: none is left, or versions have too many bytes, or there is no memory.
+ * more.  False: none is left, or there is no memory.
  */
 static bool
-warm_find(struct warm *warm)
+warm_find(struct warm *warm, const struct nam_records_reading *readings, uint32_t *taken)
 {
 	uint32_t parts_count = 0, count = 0;
 
@@ -144,7 +169,9 @@ warm_find(struct warm *warm)
 	warm->bytes = 0;
 	for (uint32_t i = 0; i < count; i++)
 		warm->bytes += nam__version_at_bytes(warm->places[i].at);
-	if (!count || warm->bytes > WARM_BYTES_MAX)
+	if (__builtin_expect(warm->bytes > WARM_BYTES_MAX, 0))
+		*taken = warm_fit(warm, readings);
+	if (!warm->count)
 		return false;
 	warm->buffer = nam_buffer_take(warm->worker, warm->bytes);
 	return warm->buffer;
@@ -312,7 +339,7 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 	/* What is known of places is on its way from memory: see to other tasks' requests first. */
 	if (worker->tasks_alive > 1)
 		nam__poll(worker);
-	if (!warm_find(&warm))
+	if (!warm_find(&warm, readings, &taken))
 		return taken;
 	warm_operation(&warm); /* SUSPENDS */
 	nam_buffer_give(worker, warm.buffer, warm.bytes);

@@ -26,7 +26,7 @@ struct entry {
 _Static_assert(sizeof(struct entry) == 64, "a cache line");
 
 struct nam__places {
-	uint64_t sets;			/* a power of two */
+	uint64_t sets;
 	struct entry *entries;
 };
 
@@ -35,19 +35,17 @@ nam__places_new(uint64_t bytes, struct nam__places **ret_places)
 {
 	struct nam__places *places;
 	uint64_t sets = bytes / (WAYS * sizeof(struct entry));
-	size_t size;
+	size_t size = sets * WAYS * sizeof(struct entry);
+	size_t alignment = size < HUGE_BYTES ? sizeof(struct entry) : HUGE_BYTES;
 
 	*ret_places = NULL;
 	if (!sets)
 		return 0;
-	sets = 1ull << (63 - __builtin_clzll(sets));
 	places = calloc(1, sizeof(*places));
 	if (!places)
 		return -ENOMEM;
 	places->sets = sets;
-	size = sets * WAYS * sizeof(struct entry);
-	places->entries = aligned_alloc(size < HUGE_BYTES ? sizeof(struct entry) : HUGE_BYTES,
-		size);
+	places->entries = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 	if (!places->entries) {
 		free(places);
 		return -ENOMEM;
@@ -73,7 +71,9 @@ nam__places_free(struct nam__places *places)
 static inline struct entry *
 way_of(const struct nam__places *places, const struct nam__record_id *id, unsigned i)
 {
-	uint64_t set = id->word[1] & (places->sets - 1), way = ((id->word[1] >> 61) + i) % WAYS;
+	/* The set from the upper bits, and the way from the lower ones. */
+	uint64_t set = (uint64_t)((unsigned __int128)id->word[1] * places->sets >> 64);
+	uint64_t way = (id->word[1] + i) % WAYS;
 
 	return &places->entries[set * WAYS + way];
 }

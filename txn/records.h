@@ -203,7 +203,7 @@ struct nam_records_reading {
 };
 
 /**
- * nam_records_get_many -- read several transactions, each by itself, in a pipeline.
+ * nam_records_get_many -- read several transactions, each by itself; if by addresses, together.
  *
  * @readings	`count` of them.  Each is of one moment, but one may be of a later moment than the
  *		next, or an earlier one: they are as if fibers had called nam_records_get_all()
@@ -213,7 +213,10 @@ struct nam_records_reading {
  *
  * Suspends:	yes.
  * Cost:	that of nam_records_get_all() for each; but those whose places are all cached share
- *		a round trip, up to 32 records of them.  The quickest way to read several.
+ *		a round trip, up to 32 records and 64 KiB of their versions, which is the quickest
+ *		way to read several.  Others go one by one: there fibers are quicker, as they are
+ *		for all where a store is asked for versions and does not READ them
+ *		(nam_records_star()).
  * Progress:	as nam_records_get_all().
  */
 NAM_FIBER_FN int nam_records_get_many(struct nam_worker *worker, struct nam_records *records,
@@ -242,11 +245,12 @@ struct nam_record_put {
  * After a FABRIC code all of it was written, or nothing, or readers will see to it that all is.
  *
  * Suspends:	yes.
- * Cost:	2 round trips: for each record 1 WRITE and 1 READ of 8 bytes, up to 20 records at a
- *		time, then 2 CAS.  1 more where what is replaced was not read or written lately,
- *		where somebody else commits meanwhile, or where clocks differ.  A key that is new
- *		takes 1 lookup and 1 insert of the index, and 1 WRITE, beforehand.  Served: 2 round
- *		trips, 2 messages to each memory server; RAMP_LOCKING: and as nam_records_get_all().
+ * Cost:	2 round trips: for each record 1 WRITE and 1 READ of 8 bytes, then 2 CAS; a
+ *		doorbell for 20 of them on each memory server touched.  1 more where what is
+ *		replaced was not read or written lately, where somebody else commits meanwhile, or
+ *		where clocks differ.  A key that is new takes 1 lookup and 1 insert of the index,
+ *		and 1 WRITE, beforehand.  Served: 2 round trips, 2 messages to each memory server;
+ *		RAMP_LOCKING: and as nam_records_get_all().
  * Progress:	waits for nobody, but for a key that is new as nam_index_insert() does;
  *		RAMP_LOCKING: for who reads or writes one of them, the older goes first.
  * Source:	as above; preparing and committing without the memory servers is ours.

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get_many_test.c -- how many transactions of a batch share a round trip, by what they bring. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/remote.h"
+#include "lib/index_fixture.h"
+#include "txn/records.h"
+#include "txn/version.h"
+
+#define MIB (1ull << 20)
+#define READINGS 10u
+#define SIZE 4u				/* records of each */
+#define RECORDS 16u			/* all written at once: 15 siblings each */
+#define KEY_BYTES 3u
+#define TOGETHER 32u			/* records, and bytes of versions, that share a round trip */
+#define TOGETHER_BYTES 65536u
+#define VALUE_BYTES_MAX 40000u
+
+static struct local_cluster *cluster;
+static struct member me;
+static struct nam_records *records;
+static char keys[RECORDS][KEY_BYTES + 1];
+static uint8_t written[RECORDS][VALUE_BYTES_MAX], came[READINGS * SIZE][VALUE_BYTES_MAX];
+
+static int
+start(void **state)
+{
+	struct nam_records_options options;
+
+	(void)state;
+	cluster = local_cluster_start(2, 64 * MIB, 32 * MIB);
+	me = member_join(cluster, "me", 200);
+	nam_records_options_init(&options);
+	assert_int_equal(nam_records_create(me.worker, "r", &options), 0);
+	assert_int_equal(nam_records_open(me.worker, "r", 4 * MIB, &records), 0);
+	for (uint32_t i = 0; i < RECORDS; i++)
+		(void)snprintf(keys[i], sizeof(keys[i]), "k%02u", i);
+	return 0;
+}
+
+static int
+stop(void **state)
+{
+	(void)state;
+	nam_records_close(records);
+	assert_int_equal(nam_records_drop(me.worker, "r"), 0);
+	member_leave(&me);
+	local_cluster_stop(cluster);
+	return 0;
+}
+
+static void
+put(uint32_t value_bytes)
+{
+	struct nam_record_put puts[RECORDS];
+
+	for (uint32_t i = 0; i < RECORDS; i++) {
+		memset(written[i], (int)(value_bytes + i), value_bytes);
+		puts[i] = (struct nam_record_put){ keys[i], KEY_BYTES, value_bytes, written[i] };
+	}
+	assert_int_equal(nam_records_put_all(me.worker, records, puts, RECORDS, NULL), 0);
+}
+
+/* So many round trips. */
+static uint32_t
+expected(uint32_t value_bytes)
+{
+	const uint32_t about = (RECORDS - 1) * (uint32_t)sizeof(struct nam_version_sibling);
+	uint32_t bytes = SIZE * nam__version_bytes(nam__version_length(about, KEY_BYTES,
+		value_bytes));
+	uint32_t together = TOGETHER_BYTES / bytes;
+
+	together = together > TOGETHER / SIZE ? TOGETHER / SIZE : together;
+	together += !together;
+	return (READINGS + together - 1) / together;
+}
+
+static void
+get_many__values_of_any_length__AS_MANY_TOGETHER_AS_FIT(void **state)
+{
+	static const uint32_t sizes[] = { 0, 8, 1000, 2100, 3000, 5000, 8000, VALUE_BYTES_MAX };
+	struct nam_record_get gets[READINGS * SIZE];
+	struct nam_records_reading readings[READINGS];
+
+	(void)state;
+	for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		struct nam_op_counters is, was;
+
+		put(sizes[s]);
+		memset(came, 0, sizeof(came));
+		for (uint32_t i = 0; i < READINGS * SIZE; i++) {
+			gets[i] = (struct nam_record_get){ .key = keys[i % RECORDS],
+				.key_bytes = KEY_BYTES, .size = VALUE_BYTES_MAX,
+				.value = came[i] };
+			readings[i / SIZE] = (struct nam_records_reading){
+				&gets[i / SIZE * SIZE], SIZE, 7 };
+		}
+		was = *nam_worker_counters(me.worker, NAM_OP_GET_ALL);
+		assert_int_equal(nam_records_get_many(me.worker, records, readings, READINGS), 0);
+		is = *nam_worker_counters(me.worker, NAM_OP_GET_ALL);
+		assert_int_equal(is.ops - was.ops, READINGS);
+		assert_int_equal(is.work_requests - was.work_requests, READINGS * SIZE);
+		assert_int_equal(is.round_trips - was.round_trips, expected(sizes[s]));
+		for (uint32_t i = 0; i < READINGS * SIZE; i++) {
+			assert_int_equal(readings[i / SIZE].rc, 0);
+			assert_int_equal(gets[i].rc, 0);
+			assert_int_equal(gets[i].value_bytes, sizes[s]);
+			assert_memory_equal(came[i], written[i % RECORDS], sizes[s]);
+		}
+	}
+}
+
+/* What is behind transactions that go no further, and before and behind what has too much. */
+static void
+get_many__too_long_among_unknown__EACH_ITS_ANSWER(void **state)
+{
+	static const char *const names[] = { "no1", "k00", "no2", "k01", "k02", "no3", "k03" };
+	struct nam_record_get gets[7][SIZE];
+	struct nam_records_reading readings[7];
+
+	(void)state;
+	for (uint32_t bytes = 8; bytes <= VALUE_BYTES_MAX; bytes *= 4) {
+		put(bytes);
+		for (uint32_t i = 0; i < 7; i++) {
+			for (uint32_t k = 0; k < SIZE; k++)
+				gets[i][k] = (struct nam_record_get){ .key = k ? keys[4 * k] :
+					names[i], .key_bytes = KEY_BYTES, .size = VALUE_BYTES_MAX,
+					.value = came[SIZE * i + k] };
+			readings[i] = (struct nam_records_reading){ gets[i], SIZE, 7 };
+		}
+		assert_int_equal(nam_records_get_many(me.worker, records, readings, 7), 0);
+		for (uint32_t i = 0; i < 7; i++) {
+			assert_int_equal(readings[i].rc, 0);
+			assert_int_equal(gets[i][0].rc, names[i][0] == 'n' ? -NAM_E_NOTFOUND : 0);
+			for (uint32_t k = names[i][0] == 'n'; k < SIZE; k++)
+				assert_int_equal(gets[i][k].value_bytes, bytes);
+			for (uint32_t k = 1; k < SIZE; k++)
+				assert_memory_equal(came[SIZE * i + k], written[4 * k], bytes);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(get_many__values_of_any_length__AS_MANY_TOGETHER_AS_FIT),
+		cmocka_unit_test(get_many__too_long_among_unknown__EACH_ITS_ANSWER),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
