@@ -77,7 +77,9 @@ numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
 static inline uint64_t
 key_of(uint64_t number)
 {
-	return (number + 1) * SPREAD;
+	struct nam_rng rng = nam_rng_seed(number);
+
+	return nam_rng_next(&rng);
 }
 
 static inline size_t
