@@ -20,7 +20,7 @@
 #define SIZE 4u				/* records of each */
 #define RECORDS 16u			/* all written at once: 15 siblings each */
 #define KEY_BYTES 3u
-#define TOGETHER 32u			/* records, and bytes of versions, that share a round trip */
+#define TOGETHER 32u			/* records that share a round trip, and bytes of versions */
 #define TOGETHER_BYTES 65536u
 #define VALUE_BYTES_MAX 40000u
 
