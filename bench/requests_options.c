@@ -378,6 +378,12 @@ settle(struct requests_options *o)
 			"its locks, and have to be asked; say plus or message", o->ramp_carrier);
 		return -1;
 	}
+	if (o->star && o->algorithm == NAM_RAMP_NONE) {
+		bench_complain("--carrier %s does not go with --algorithm none, which is what "
+			"memory servers do without any, to compare with; say plus or message",
+			o->ramp_carrier);
+		return -1;
+	}
 	if (o->star && o->algorithm != NAM_RAMP_FAST) {
 		bench_complain("--carrier %s goes with --algorithm fast only: who reads by "
 			"address, or commits by CAS, finds no version by its timestamp; say plus "

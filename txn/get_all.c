@@ -53,10 +53,17 @@ struct part {
 	uint32_t first, count;
 };
 
+/* The first transaction that was not read: what is said of others does not take its place. */
+struct failure {
+	int rc;
+	struct nam_diag diag;
+};
+
 /* Transactions whose versions are READ together. */
 struct warm {
 	struct nam_worker *worker;
 	struct nam_records *records;
+	struct failure *failure;	/* or NULL */
 	uint32_t parts_count;
 	uint32_t count;			/* of records */
 	uint32_t bytes;			/* of all versions */
@@ -300,6 +307,15 @@ part_go_on(const struct warm *warm, const struct part *part)
 	return rc;
 }
 
+static void
+note_failure(struct failure *failure, const struct nam_worker *worker, int rc)
+{
+	if (!rc || !failure || failure->rc)
+		return;
+	failure->rc = rc;
+	failure->diag = worker->diag;
+}
+
 NAM_FIBER_FN static void
 warm_operation(struct warm *warm)
 {
@@ -307,6 +323,7 @@ warm_operation(struct warm *warm)
 
 	nam__op_resume(warm->worker, NAM_OP_GET_ALL);
 	rc = warm_read(warm); /* SUSPENDS */
+	note_failure(warm->failure, warm->worker, rc);
 	for (uint32_t p = 0; p < warm->parts_count; p++) {
 		const struct part *part = &warm->parts[p];
 
@@ -315,6 +332,7 @@ warm_operation(struct warm *warm)
 			continue;
 		if (__builtin_expect(!part_is_right(warm, part), 0)) {
 			part->reading->rc = part_go_on(warm, part); /* SUSPENDS */
+			note_failure(warm->failure, warm->worker, part->reading->rc);
 			continue;
 		}
 		part_note(warm, part);
@@ -326,13 +344,14 @@ warm_operation(struct warm *warm)
 /* As many as it takes on of some transactions; those that it could not do are COLD then. */
 NAM_FIBER_FN static uint32_t
 warm_get(struct nam_worker *worker, struct nam_records *records,
-	struct nam_records_reading *readings, uint32_t count)
+	struct nam_records_reading *readings, uint32_t count, struct failure *failure)
 {
 	struct warm warm;
 	uint32_t taken;
 
 	warm.worker = worker;
 	warm.records = records;
+	warm.failure = failure;
 	taken = warm_take(&warm, readings, count);
 	if (!warm.parts_count)
 		return taken;
@@ -374,23 +393,26 @@ items_get(struct nam_worker *worker, struct nam_records *records, struct nam_rec
 	return rc;
 }
 
-/* Some of them: how many. */
+/* Some of them: how many.  @failure	or NULL */
 NAM_FIBER_FN static uint32_t
 get_some(struct nam_worker *worker, struct nam_records *records,
-	struct nam_records_reading *readings, uint32_t count)
+	struct nam_records_reading *readings, uint32_t count, struct failure *failure)
 {
 	uint32_t done = 0;
 
 	if (records->star && records->places)
-		done = warm_get(worker, records, readings, count); /* SUSPENDS */
+		done = warm_get(worker, records, readings, count, failure); /* SUSPENDS */
 	if (!done) {
 		readings[0].rc = COLD;
 		done = 1;
 	}
-	for (uint32_t i = 0; i < done; i++)
-		if (readings[i].rc == COLD)
-			readings[i].rc = items_get(worker, records, readings[i].gets,
-				readings[i].count); /* SUSPENDS */
+	for (uint32_t i = 0; i < done; i++) {
+		if (readings[i].rc != COLD)
+			continue;
+		readings[i].rc = items_get(worker, records, readings[i].gets,
+			readings[i].count); /* SUSPENDS */
+		note_failure(failure, worker, readings[i].rc);
+	}
 	return done;
 }
 
@@ -398,14 +420,16 @@ int
 nam_records_get_many(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_reading *readings, uint32_t count)
 {
+	struct failure failure;
 	uint32_t done = 0;
-	int rc = 0;
 
+	failure.rc = 0;
 	while (done < count)
-		done += get_some(worker, records, &readings[done], count - done); /* SUSPENDS */
-	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = readings[i].rc;
-	return rc;
+		done += get_some(worker, records, &readings[done], count - done,
+			&failure); /* SUSPENDS */
+	if (failure.rc)
+		worker->diag = failure.diag;
+	return failure.rc;
 }
 
 int
@@ -414,6 +438,6 @@ nam_records_get_all(struct nam_worker *worker, struct nam_records *records,
 {
 	struct nam_records_reading reading = { .gets = gets, .count = count };
 
-	(void)get_some(worker, records, &reading, 1); /* SUSPENDS */
+	(void)get_some(worker, records, &reading, 1, NULL); /* SUSPENDS */
 	return reading.rc;
 }

@@ -82,6 +82,10 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_LOCKING)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go with "
 			"two-phase locking: memory servers keep its locks; let them be served");
+	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_NONE)
+		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go without "
+			"an algorithm: 'none' is what memory servers do without it, to compare "
+			"with; let them be served, or choose fast");
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits go with RAMP-Fast "
 			"only: the others look for versions by their timestamps, which takes a "

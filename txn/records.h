@@ -208,8 +208,8 @@ struct nam_records_reading {
  * @readings	`count` of them.  Each is of one moment, but one may be of a later moment than the
  *		next, or an earlier one: they are as if fibers had called nam_records_get_all()
  *
- * Returns 0; or what the first transaction returned that was not read, if any.  Each has its own
- * answer in `rc`, and what that means is as of nam_records_get_all().
+ * Returns 0; or why a transaction was not read, the first that failed, of which the diag speaks.
+ * Each has its own answer in `rc`, and what that means is as of nam_records_get_all().
  *
  * Suspends:	yes.
  * Cost:	that of nam_records_get_all() for each; but those whose places are all cached share

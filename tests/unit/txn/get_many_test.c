@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
-#include "compute/remote.h"
+#include "compute/compute_internal.h"
 #include "lib/index_fixture.h"
 #include "txn/records.h"
 #include "txn/version.h"
@@ -23,6 +24,7 @@
 #define TOGETHER 32u			/* records that share a round trip, and bytes of versions */
 #define TOGETHER_BYTES 65536u
 #define VALUE_BYTES_MAX 40000u
+#define MIXED 7u			/* transactions, some of unknown records */
 
 static struct local_cluster *cluster;
 static struct member me;
@@ -118,34 +120,92 @@ get_many__values_of_any_length__AS_MANY_TOGETHER_AS_FIT(void **state)
 	}
 }
 
-/* What is behind transactions that go no further, and before and behind what has too much. */
+/* Records of which the first has one of these names; "no" is not there. */
+static void
+get_mixed(uint32_t bytes)
+{
+	static const char *const names[MIXED] = { "no1", "k00", "no2", "k01", "k02", "no3", "k03" };
+	struct nam_record_get gets[MIXED][SIZE];
+	struct nam_records_reading readings[MIXED];
+
+	for (uint32_t i = 0; i < MIXED; i++) {
+		for (uint32_t k = 0; k < SIZE; k++)
+			gets[i][k] = (struct nam_record_get){ .key = k ? keys[4 * k] : names[i],
+				.key_bytes = KEY_BYTES, .size = VALUE_BYTES_MAX,
+				.value = came[SIZE * i + k] };
+		readings[i] = (struct nam_records_reading){ gets[i], SIZE, 7 };
+	}
+	assert_int_equal(nam_records_get_many(me.worker, records, readings, MIXED), 0);
+	for (uint32_t i = 0; i < MIXED; i++) {
+		bool none = names[i][0] == 'n';
+
+		assert_int_equal(readings[i].rc, 0);
+		assert_int_equal(gets[i][0].rc, none ? -NAM_E_NOTFOUND : 0);
+		for (uint32_t k = none; k < SIZE; k++) {
+			uint32_t number = k ? 4 * k : (uint32_t)(names[i][2] - '0');
+
+			assert_int_equal(gets[i][k].value_bytes, bytes);
+			assert_memory_equal(came[SIZE * i + k], written[number], bytes);
+		}
+	}
+}
+
+/* Others' memory is given back, so that time goes on: what is known of places is old then. */
+static void
+age(void)
+{
+	const struct timespec pause = { .tv_nsec = 2000000 };
+	const struct nam_record_put beside = { "age", 3, 0, "" };
+	const uint64_t until = me.client->local_epoch + 1 + NAM__EPOCH_MEMORY;
+	uint64_t reusable;
+
+	for (unsigned i = 0; i < 1000 && me.client->local_epoch < until; i++) {
+		assert_int_equal(nam_records_put_all(me.worker, records, &beside, 1, NULL), 0);
+		assert_int_equal(nam__limbo_advance(me.worker, &reusable), 0);
+		nanosleep(&pause, NULL);
+	}
+	assert_true(me.client->local_epoch >= until);
+}
+
+/*
+ * What is behind transactions that go no further, and before and behind what has too much.  Places
+ * that have become old are noted anew when they are read: each by its own id.
+ */
 static void
 get_many__too_long_among_unknown__EACH_ITS_ANSWER(void **state)
 {
-	static const char *const names[] = { "no1", "k00", "no2", "k01", "k02", "no3", "k03" };
-	struct nam_record_get gets[7][SIZE];
-	struct nam_records_reading readings[7];
+	(void)state;
+	for (uint32_t bytes = 8; bytes <= VALUE_BYTES_MAX; bytes *= 8) {
+		put(bytes);
+		get_mixed(bytes);
+		age();
+		get_mixed(bytes);
+		get_mixed(bytes);
+	}
+}
+
+/* A code and what is said belong together. */
+static void
+get_many__several_wrong__DIAG_OF_THE_FIRST(void **state)
+{
+	static const char long_key[NAM_RECORD_KEY_BYTES_MAX + 1];
+	struct nam_record_get gets[2] = {
+		{ .key = keys[0], .key_bytes = KEY_BYTES, .size = 8, .value = came[0] },
+		{ .key = long_key, .key_bytes = sizeof(long_key) },
+	};
+	struct nam_records_reading readings[4] = {
+		{ &gets[0], 1, 7 }, { &gets[1], 1, 7 }, { &gets[0], 0, 7 }, { &gets[0], 1, 7 },
+	};
 
 	(void)state;
-	for (uint32_t bytes = 8; bytes <= VALUE_BYTES_MAX; bytes *= 4) {
-		put(bytes);
-		for (uint32_t i = 0; i < 7; i++) {
-			for (uint32_t k = 0; k < SIZE; k++)
-				gets[i][k] = (struct nam_record_get){ .key = k ? keys[4 * k] :
-					names[i], .key_bytes = KEY_BYTES, .size = VALUE_BYTES_MAX,
-					.value = came[SIZE * i + k] };
-			readings[i] = (struct nam_records_reading){ gets[i], SIZE, 7 };
-		}
-		assert_int_equal(nam_records_get_many(me.worker, records, readings, 7), 0);
-		for (uint32_t i = 0; i < 7; i++) {
-			assert_int_equal(readings[i].rc, 0);
-			assert_int_equal(gets[i][0].rc, names[i][0] == 'n' ? -NAM_E_NOTFOUND : 0);
-			for (uint32_t k = names[i][0] == 'n'; k < SIZE; k++)
-				assert_int_equal(gets[i][k].value_bytes, bytes);
-			for (uint32_t k = 1; k < SIZE; k++)
-				assert_memory_equal(came[SIZE * i + k], written[4 * k], bytes);
-		}
-	}
+	put(8);
+	assert_int_equal(nam_records_get_many(me.worker, records, readings, 4), -NAM_E_LIMIT);
+	assert_non_null(strstr(nam_worker_diag(me.worker), "key"));
+	assert_null(strstr(nam_worker_diag(me.worker), "0 records"));
+	assert_int_equal(readings[0].rc, 0);
+	assert_int_equal(readings[1].rc, -NAM_E_LIMIT);
+	assert_int_equal(readings[2].rc, -NAM_E_LIMIT);
+	assert_int_equal(readings[3].rc, 0);
 }
 
 int
@@ -154,6 +214,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get_many__values_of_any_length__AS_MANY_TOGETHER_AS_FIT),
 		cmocka_unit_test(get_many__too_long_among_unknown__EACH_ITS_ANSWER),
+		cmocka_unit_test(get_many__several_wrong__DIAG_OF_THE_FIRST),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
