@@ -184,6 +184,33 @@ get_many__too_long_among_unknown__EACH_ITS_ANSWER(void **state)
 	}
 }
 
+/* Of who deleted it, and nothing else; also where the cache knows that version. */
+static void
+get_many__deleted__NOTFOUND_AND_NO_VALUE(void **state)
+{
+	const struct nam_record_put gone = { keys[1], KEY_BYTES, 0, NULL };
+	struct nam_record_get gets[2] = {
+		{ .key = keys[0], .key_bytes = KEY_BYTES, .size = 8, .value = came[0] },
+		{ .key = keys[1], .key_bytes = KEY_BYTES, .size = 8, .value = came[1] },
+	};
+	struct nam_records_reading reading = { gets, 2, 7 };
+	uint64_t timestamp;
+
+	(void)state;
+	put(8);
+	assert_int_equal(nam_records_get_many(me.worker, records, &reading, 1), 0);
+	assert_int_equal(gets[1].value_bytes, 8);
+	assert_int_equal(nam_records_put_all(me.worker, records, &gone, 1, &timestamp), 0);
+	for (unsigned again = 0; again < 2; again++) {
+		assert_int_equal(nam_records_get_many(me.worker, records, &reading, 1), 0);
+		assert_int_equal(gets[0].rc, 0);
+		assert_int_equal(gets[0].value_bytes, 8);
+		assert_int_equal(gets[1].rc, -NAM_E_NOTFOUND);
+		assert_int_equal(gets[1].value_bytes, 0);
+		assert_true(gets[1].timestamp == timestamp);
+	}
+}
+
 /* A code and what is said belong together. */
 static void
 get_many__several_wrong__DIAG_OF_THE_FIRST(void **state)
@@ -214,6 +241,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get_many__values_of_any_length__AS_MANY_TOGETHER_AS_FIT),
 		cmocka_unit_test(get_many__too_long_among_unknown__EACH_ITS_ANSWER),
+		cmocka_unit_test(get_many__deleted__NOTFOUND_AND_NO_VALUE),
 		cmocka_unit_test(get_many__several_wrong__DIAG_OF_THE_FIRST),
 	};
 
