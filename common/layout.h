@@ -148,7 +148,7 @@ struct nam_records_superblock {
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
-#define NAM_RECORDS_FORMAT 3u
+#define NAM_RECORDS_FORMAT 2u
 
 /* A table: what its rows consist of, where they are, and which columns have an index. */
 struct nam_table_superblock {
@@ -225,15 +225,6 @@ struct nam_version_sibling {
 /* RAMP_HYBRID: the same as a set of keys: 4 bits each of 256. */
 struct nam_version_filter {
 	uint64_t bits[4];
-};
-
-/*
- * RAMP_SMALL, and RAMP_HYBRID behind the filter: the record whose version says which others the
- * transaction wrote, as nam_version_siblings that follow there.  For who ends what a dead client
- * has left; readers have no use for it.
- */
-struct nam_version_leader {
-	uint64_t head;
 };
 
 /* Nodes are this much further apart than they are long: NICs serialise atomics by the low 12

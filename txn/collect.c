@@ -22,10 +22,8 @@ struct doubt {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* null: the record is locked for it */
 	uint64_t timestamp;
-	uint64_t latest;		/* of its record's latest version, when it was seen */
 	bool ended;			/* it was looked into, */
-	bool undecided;			/* and stays; */
-	bool alone;			/* which says nothing of others of its transaction */
+	bool undecided;			/* and stays */
 };
 
 /* Lies in a buffer of the worker's. */
@@ -90,49 +88,14 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
-/* Who leads a transaction of several records. */
-static const struct nam_version_leader *
-leader_of(const struct nam_records *records, const struct nam_version *version)
-{
-	const uint8_t *about = nam__version_about_const(version);
-	uint32_t before = records->options.algorithm == NAM_RAMP_HYBRID ?
-		(uint32_t)sizeof(struct nam_version_filter) : 0;
-
-	return version->about_bytes < before + sizeof(struct nam_version_leader) ? NULL :
-		(const struct nam_version_leader *)(const void *)(about + before);
-}
-
-static bool
-has_leaders(const struct nam_records *records)
-{
-	return records->options.algorithm == NAM_RAMP_SMALL ||
-		records->options.algorithm == NAM_RAMP_HYBRID;
-}
-
-/* Those that a version names; how many. */
-static uint32_t
-siblings_of(const struct nam_records *records, const struct nam_version *version,
-	const struct nam_version_sibling **ret_siblings)
-{
-	const uint8_t *from = nam__version_about_const(version);
-	const uint8_t *end = from + version->about_bytes;
-
-	if (has_leaders(records)) {
-		const struct nam_version_leader *leader = leader_of(records, version);
-
-		from = leader ? (const uint8_t *)(leader + 1) : end;
-	}
-	*ret_siblings = (const struct nam_version_sibling *)(const void *)from;
-	return (uint32_t)(end - from) / (uint32_t)sizeof(**ret_siblings);
-}
-
 /* The transaction that a version is of: itself, and those that it names.  1; 0: it cannot be. */
 static int
 txn_of(struct nam__txn *txn, const struct nam_version *version, struct nam_gaddr at)
 {
 	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
-	const struct nam_version_sibling *siblings;
-	uint32_t count = siblings_of(txn->records, version, &siblings);
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t count = txn->records->options.algorithm == NAM_RAMP_FAST ?
+		version->about_bytes / (uint32_t)sizeof(self) : 0;
 
 	if (count >= NAM_RECORDS_MAX)
 		return 0;
@@ -197,75 +160,14 @@ end_onesided(struct collection *collection, struct nam__txn *txn,
 	return rc;
 }
 
-/*
- * What has been prepared of a record that has something newer, by who is gone: nobody asks for it
- * any more who has not heard of it elsewhere, and what becomes of the others does not hang on it.
- */
-NAM_FIBER_FN static int
-end_outrun(struct collection *collection, struct nam__txn *txn, const struct nam_version *version,
-	struct nam_gaddr at)
+/* Whether a version says which others belong to its transaction. */
+static bool
+names_others(const struct nam_records *records, const struct nam_version *version)
 {
-	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
-	uint16_t slot = nam__server_slot(collection->worker->client, NAM_GADDR(version->head));
-	int rc;
+	enum nam_ramp algorithm = records->options.algorithm;
 
-	nam__txn_add_version(txn, &self, version->timestamp);
-	txn->items[0].slot = slot;
-	rc = nam__served_commit(txn, false); /* SUSPENDS */
-	note_retired(collection, txn);
-	return rc;
-}
-
-/* The version of the transaction's leader, asked of its memory server.  1; 0: it is not there. */
-NAM_FIBER_FN static int
-leader_read(struct nam__txn *asked, uint64_t head, uint64_t timestamp)
-{
-	const struct nam_version_sibling leader = { 0, head, 0 };
-	uint16_t slot = nam__server_slot(asked->worker->client, NAM_GADDR(head));
-	struct nam__item *item = &asked->items[0];
-	uint32_t bytes;
-	int rc;
-
-	if (slot == UINT16_MAX)
-		return 0;
-	nam__txn_add_version(asked, &leader, timestamp);
-	item->slot = slot;
-	item->state = NAM__ITEM_ASK;
-	rc = nam__served_get(asked, false); /* SUSPENDS */
-	if (rc || item->state == NAM__ITEM_NOWHERE || item->timestamp != timestamp)
-		return rc;
-	if (item->state == NAM__ITEM_VERSION) {
-		bytes = nam__version_at_bytes(item->at);
-		rc = nam__item_room(asked, item, bytes);
-		if (!rc)
-			rc = nam_read_await(asked->worker, item->at, item->image,
-				bytes); /* SUSPENDS */
-	}
-	/* It may have been ended meanwhile, and its block be another's. */
-	return rc ? rc : nam__version_whole(item->image, item->at, asked->records->store) &&
-		item->image->timestamp == timestamp && item->image->head == head;
-}
-
-/* By what leads it.  Where that is gone, the version stays till its record is written again. */
-NAM_FIBER_FN static int
-end_led(struct collection *collection, struct doubt *doubt, struct nam__txn *txn,
-	const struct nam_version *version, uint64_t leader)
-{
-	struct nam__txn *asked = nam__txn_new(collection->worker, collection->records);
-	int rc = asked ? leader_read(asked, leader, doubt->timestamp) : -ENOMEM; /* SUSPENDS */
-
-	doubt->alone = rc <= 0;
-	if (rc > 0) {
-		doubt->undecided = !txn_of(txn, asked->items[0].image, asked->items[0].at);
-		rc = doubt->undecided ? 0 : end_served(collection, doubt, txn); /* SUSPENDS */
-	} else if (!rc && doubt->latest > doubt->timestamp) {
-		rc = end_outrun(collection, txn, version, doubt->at); /* SUSPENDS */
-	} else if (!rc) {
-		doubt->undecided = true;
-	}
-	if (asked)
-		nam__txn_free(asked);
-	return rc;
+	return algorithm != NAM_RAMP_SMALL &&
+		(algorithm != NAM_RAMP_HYBRID || !version->about_bytes);
 }
 
 NAM_FIBER_FN static int
@@ -276,7 +178,6 @@ end_of_version(struct collection *collection, struct doubt *doubt)
 	uint32_t bytes = nam__version_at_bytes(doubt->at);
 	struct nam_version *version = nam_buffer_take(worker, bytes);
 	struct nam__txn *txn = nam__txn_new(worker, records);
-	const struct nam_version_leader *leader;
 	int rc = version && txn ? 0 : -ENOMEM;
 
 	if (!rc)
@@ -285,12 +186,7 @@ end_of_version(struct collection *collection, struct doubt *doubt)
 	if (rc || !nam__version_whole(version, doubt->at, records->store) ||
 		version->timestamp != doubt->timestamp || version->head != doubt->head.raw)
 		goto done;
-	leader = has_leaders(records) ? leader_of(records, version) : NULL;
-	if (leader && leader->head != version->head) {
-		rc = end_led(collection, doubt, txn, version, leader->head); /* SUSPENDS */
-		goto done;
-	}
-	doubt->undecided = !txn_of(txn, version, doubt->at);
+	doubt->undecided = !names_others(records, version) || !txn_of(txn, version, doubt->at);
 	if (doubt->undecided)
 		goto done;
 	rc = records->options.commit == NAM_RECORDS_SERVED ?
@@ -331,7 +227,7 @@ static const struct doubt *
 doubt_before(const struct collection *collection, uint32_t number)
 {
 	for (uint32_t i = 0; i < number; i++)
-		if (collection->doubts[i].ended && !collection->doubts[i].alone &&
+		if (collection->doubts[i].ended &&
 			collection->doubts[i].timestamp == collection->doubts[number].timestamp)
 			return &collection->doubts[i];
 	return NULL;
@@ -368,15 +264,15 @@ doubts_end(struct collection *collection)
 /* ---- what is in doubt ------------------------------------------------------------------------ */
 
 NAM_FIBER_FN static int
-doubt_add(struct collection *collection, const struct nam__walked *seen, struct nam_gaddr at,
+doubt_add(struct collection *collection, struct nam_gaddr head, struct nam_gaddr at,
 	uint64_t timestamp)
 {
 	int rc = 0;
 
 	if (collection->count == DOUBTS_MAX)
 		rc = doubts_end(collection); /* SUSPENDS */
-	collection->doubts[collection->count++] = (struct doubt){ .head = seen->at, .at = at,
-		.timestamp = timestamp, .latest = seen->latest.timestamp };
+	collection->doubts[collection->count++] = (struct doubt){ head, at, timestamp, false,
+		false };
 	return rc;
 }
 
@@ -390,16 +286,16 @@ doubts_of(struct collection *collection, const struct nam__walked *seen)
 	if (records->options.commit == NAM_RECORDS_ONESIDED)
 		/* The others may not be committed yet. */
 		return !seen->head.latest || !seen->latest.about_bytes ? 0 :
-			doubt_add(collection, seen, NAM_GADDR(seen->head.latest),
+			doubt_add(collection, seen->at, NAM_GADDR(seen->head.latest),
 				seen->latest.timestamp); /* SUSPENDS */
 	if (records->options.algorithm == NAM_RAMP_LOCKING)
-		return !seen->head.writer ? 0 : doubt_add(collection, seen, NAM_GADDR_NULL,
+		return !seen->head.writer ? 0 : doubt_add(collection, seen->at, NAM_GADDR_NULL,
 			seen->head.writer); /* SUSPENDS */
 	nam__others_begin(&others, seen);
 	while ((rc = nam__others_next(collection->worker, records, &others)) > 0) { /* SUSPENDS */
 		if (others.version.current != others.version.timestamp)
 			continue;
-		rc = doubt_add(collection, seen, others.at,
+		rc = doubt_add(collection, seen->at, others.at,
 			others.version.timestamp); /* SUSPENDS */
 		if (rc)
 			break;

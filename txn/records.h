@@ -293,9 +293,9 @@ struct nam_records_collected {
  * A record of a served store keeps the version that was last replaced until it is written again:
  * here it goes, if that was 100 ms ago.  A transaction whose writer has no connection to any memory
  * server any more is committed for him if all of it was prepared.  What of it lacks somewhere stays
- * until that record is written.  Of RAMP_SMALL and RAMP_HYBRID one record of a transaction leads:
- * where its version is not there any more, those of the others stay until theirs are written.
- * RAMP_LOCKING: locks of clients that are gone are settled.
+ * until that record is written; and what was prepared by RAMP_SMALL, or by RAMP_HYBRID together
+ * with other records, stays in any case, for nothing says what belongs together.  RAMP_LOCKING:
+ * locks of clients that are gone are settled.
  *
  * Any number of clients may collect at once, beside readers and writers, and be interrupted; a
  * second time finds what was too young.
