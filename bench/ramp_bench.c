@@ -20,7 +20,7 @@
 #define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
 #define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
 #define CACHE_BYTES_MIN (1u << 20)
-#define SPREAD 0x9e3779b97f4a7c15ull	/* odd: times it, what differs still does */
+#define SPREAD 0x9e3779b97f4a7c15ull	/* odd: numbers that differ do so times it, too */
 #define LOADS 16u			/* records of a transaction that loads */
 
 struct room {
