@@ -778,15 +778,6 @@ nam_sim_random(void)
 	return nam_rng_next(&nam__sim.scenario);
 }
 
-void
-nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns)
-{
-	nam__sim.directed.thread = nam__sim.current;
-	nam__sim.directed.op = op;
-	nam__sim.directed.before_step = before_step;
-	nam__sim.directed.delay_ns = delay_ns;
-}
-
 uint64_t
 nam_sim_fingerprint(void)
 {

@@ -205,6 +205,8 @@ uint64_t nam_sim_random(void);
  * its first step (or, with before_step > 0, before that one).  For directed tests.
  */
 void nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns);
+/* Not the next such message, but the one that follows after `passing` of them. */
+void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);
 /* The queue pair breaks now, with any subset of what is in flight applied. */
 void nam_sim_qp_break(struct nam_qp *qp);
 

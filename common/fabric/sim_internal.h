@@ -284,6 +284,7 @@ struct sim {
 		struct sim_thread *thread;
 		uint64_t delay_ns;
 		uint32_t before_step;
+		uint32_t passing;	/* such messages that go before it */
 		uint8_t op;
 	} directed;
 	uint32_t ids;			/* threads, processes, queues: one series */

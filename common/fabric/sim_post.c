@@ -204,6 +204,23 @@ class_of(uint8_t op)
 	}
 }
 
+void
+nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns)
+{
+	nam__sim.directed.thread = nam__sim.current;
+	nam__sim.directed.op = op;
+	nam__sim.directed.before_step = before_step;
+	nam__sim.directed.passing = 0;
+	nam__sim.directed.delay_ns = delay_ns;
+}
+
+void
+nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns)
+{
+	nam_sim_delay_next(op, 0, delay_ns);
+	nam__sim.directed.passing = passing;
+}
+
 static void
 direct(struct sim_message *message)
 {
@@ -212,6 +229,10 @@ direct(struct sim_message *message)
 	if (!sim->directed.thread || sim->directed.thread != sim->current ||
 		(sim->directed.op && sim->directed.op != message->op))
 		return;
+	if (sim->directed.passing) {
+		sim->directed.passing--;
+		return;
+	}
 	SIM_EVENT(SIM_WHAT_FAULT, message->id, sim->directed.delay_ns,
 		"fault directed: m%llu %s waits %llu ns before step %u",
 		(unsigned long long)message->id, nam__sim_op_name(message->op),

@@ -79,6 +79,20 @@ delayed_body(struct world *world)
 }
 
 static void
+delayed_after_body(struct world *world)
+{
+	struct end *end = &world->ends[0];
+	struct nam_wr writes[3];
+
+	begin(world);
+	for (unsigned i = 0; i < 3; i++)
+		writes[i] = request(end, NAM_WR_WRITE, 0, 0, 128);
+	nam_sim_delay_after(NAM_WR_WRITE, 1, 5000);
+	carry_out(end, writes, 3);
+	end_close(end);
+}
+
+static void
 break_body(struct world *world)
 {
 	struct end *end = &world->ends[0];
@@ -195,6 +209,9 @@ static const struct misfortune misfortunes[] = {
 	{ "delay_next__a_step__TOLD",
 		{ 0 }, delayed_body, 0,
 		{ "fault directed: m1 WRITE waits 5000 ns before step 3\n" } },
+	{ "delay_after__one_that_passes__TOLD_OF_THE_SECOND",
+		{ 0 }, delayed_after_body, 0,
+		{ "fault directed: m2 WRITE waits 5000 ns before step 0\n" } },
 #ifdef NAM_SIM_POINTS
 	{ "race__every_point__TOLD_BY_NAME",
 		{ .race = ALL, .pause_ns = 5000 }, race_body, 0,
