@@ -83,7 +83,10 @@
 	X(ENTRY_REPLACED, "entry-replaced", "the same, while what replaced them is half committed") \
 	X(SCAN_HEAD, "scan-head", "rows by entries whose versions are not the latest")              \
 	X(SCAN_SIBLINGS, "scan-siblings", "half of a transaction, where the rest came into a range") \
-	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")
+	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \
+	X(COLLECT_WAIT, "collect-wait", "the commit of half a transaction under a reader's eyes")   \
+	X(COLLECT_OUTRUN, "collect-outrun", "the commit of one record, without the others")         \
+	X(LEADER_LAST, "leader-last", "the loss of who leads a transaction half committed")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

@@ -148,7 +148,7 @@ struct nam_records_superblock {
 _Static_assert(sizeof(struct nam_records_superblock) == 64, "remote layout");
 
 #define NAM_RECORDS_MAGIC 0x31434552534d414eull	/* "NAMSREC1" */
-#define NAM_RECORDS_FORMAT 2u
+#define NAM_RECORDS_FORMAT 3u
 
 /* A table: what its rows consist of, where they are, and which columns have an index. */
 struct nam_table_superblock {
@@ -215,7 +215,10 @@ struct nam_version {
 };
 _Static_assert(sizeof(struct nam_version) == 64, "remote layout");
 
-/* RAMP_FAST: what else the transaction wrote, where it lies since before any was committed. */
+/*
+ * RAMP_FAST, RAMP_LOCKING: what else the transaction wrote, where it lies since before any was
+ * committed.
+ */
 struct nam_version_sibling {
 	uint64_t key_id;
 	uint64_t head;
@@ -225,6 +228,15 @@ struct nam_version_sibling {
 /* RAMP_HYBRID: the same as a set of keys: 4 bits each of 256. */
 struct nam_version_filter {
 	uint64_t bits[4];
+};
+
+/*
+ * RAMP_SMALL, and RAMP_HYBRID behind the filter: which record leads the transaction, if it has
+ * several.  For who ends what a dead client has left; readers have no use for it.
+ */
+struct nam_version_leader {
+	uint64_t head;
+	uint64_t others[];		/* in the version of that one: the heads of all others */
 };
 
 /* Nodes are this much further apart than they are long: NICs serialise atomics by the low 12

@@ -246,7 +246,7 @@ filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 		const struct nam_version *version = txn->items[i].image;
 
 		if (txn->items[i].state == NAM__ITEM_HERE &&
-			version->about_bytes == sizeof(struct nam_version_filter) &&
+			version->about_bytes >= sizeof(struct nam_version_filter) &&
 			version->timestamp > latest && version->timestamp > item->timestamp &&
 			nam__filter_has(nam__version_about_const(version), item->id.word[0]))
 			latest = version->timestamp;

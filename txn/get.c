@@ -269,13 +269,11 @@ commit_for_others(struct nam__txn *txn)
 	return rc;
 }
 
-/* Whether versions are looked for by their timestamps, which memory servers forget in time. */
+/* Whether it needs several versions by timestamps, which memory servers forget in time. */
 static bool
 is_by_stamps(const struct nam__txn *txn)
 {
-	enum nam_ramp algorithm = txn->records->options.algorithm;
-
-	return (algorithm == NAM_RAMP_SMALL || algorithm == NAM_RAMP_HYBRID) && txn->count > 1;
+	return nam__records_by_stamps(txn->records) && txn->count > 1;
 }
 
 /*

@@ -78,25 +78,36 @@ records_make(struct nam__txn *txn)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Of what each version says of the others. */
+/* Of who leads a transaction, the first; and it says which others there are. */
 static uint32_t
-about_bytes(const struct nam__txn *txn)
+leader_bytes(const struct nam__txn *txn, uint32_t number)
+{
+	return (uint32_t)sizeof(struct nam_version_leader) +
+		(number ? 0 : (txn->count - 1) * (uint32_t)sizeof(uint64_t));
+}
+
+/* Of what the version of that item says of the others. */
+static uint32_t
+about_bytes(const struct nam__txn *txn, uint32_t number)
 {
 	switch (txn->records->options.algorithm) {
 	case NAM_RAMP_FAST:
 	case NAM_RAMP_LOCKING:
 		return (txn->count - 1) * (uint32_t)sizeof(struct nam_version_sibling);
+	case NAM_RAMP_SMALL:
+		return txn->count > 1 ? leader_bytes(txn, number) : 0;
 	case NAM_RAMP_HYBRID:
-		return txn->count > 1 ? sizeof(struct nam_version_filter) : 0;
+		return txn->count > 1 ? (uint32_t)sizeof(struct nam_version_filter) +
+			leader_bytes(txn, number) : 0;
 	default:
 		return 0;
 	}
 }
 
 static uint32_t
-length_of(const struct nam__txn *txn, const struct nam_record_put *put)
+length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
 {
-	return nam__version_length(about_bytes(txn), put->key_bytes, put->value_bytes);
+	return nam__version_length(about_bytes(txn, number), put->key_bytes, put->value_bytes);
 }
 
 /* Of rows the entries go before the memory. */
@@ -153,7 +164,7 @@ blocks_take(struct nam__txn *txn, const struct nam_record_put *puts)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		uint32_t bytes = nam__version_bytes(length_of(txn, &puts[i]));
+		uint32_t bytes = nam__version_bytes(length_of(txn, i, &puts[i]));
 
 		rc = nam__item_room(txn, &txn->items[i], bytes);
 		if (!rc)
@@ -184,9 +195,10 @@ blocks_give(struct nam__txn *txn, bool broken)
 
 /* All but the siblings and the timestamp. */
 static void
-image_fill(struct nam__txn *txn, struct nam__item *item, const struct nam_record_put *put)
+image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
 {
-	uint32_t length = length_of(txn, put);
+	const struct nam__item *item = &txn->items[number];
+	uint32_t length = length_of(txn, number, put);
 	struct nam_version *version = item->image;
 	uint8_t *at;
 
@@ -195,7 +207,7 @@ image_fill(struct nam__txn *txn, struct nam__item *item, const struct nam_record
 		.head = item->head.raw,
 		.key_id = item->id.word[0],
 		.value_bytes = put->value_bytes,
-		.about_bytes = (uint16_t)about_bytes(txn),
+		.about_bytes = (uint16_t)about_bytes(txn, number),
 		.key_bytes = (uint8_t)put->key_bytes,
 		.deleted = !put->value,
 	};
@@ -207,30 +219,54 @@ image_fill(struct nam__txn *txn, struct nam__item *item, const struct nam_record
 }
 
 static void
-siblings_fill(struct nam__txn *txn)
+siblings_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_sibling *sibling)
 {
 	for (uint32_t i = 0; i < txn->count; i++) {
-		struct nam_version_sibling *sibling = nam__version_about(txn->items[i].image);
+		const struct nam__item *other = &txn->items[i];
 
-		for (uint32_t k = 0; k < txn->count; k++) {
-			const struct nam__item *other = &txn->items[k];
-
-			if (k != i)
-				*sibling++ = (struct nam_version_sibling){ other->id.word[0],
-					other->head.raw, other->at.raw };
-		}
+		if (i != number)
+			*sibling++ = (struct nam_version_sibling){ other->id.word[0],
+				other->head.raw, other->at.raw };
 	}
 }
 
 static void
-filters_fill(struct nam__txn *txn)
+filter_fill(const struct nam__txn *txn, struct nam_version_filter *ret_filter)
 {
-	struct nam_version_filter filter = { { 0 } };
-
+	memset(ret_filter, 0, sizeof(*ret_filter));
 	for (uint32_t i = 0; i < txn->count; i++)
-		nam__filter_add(&filter, txn->items[i].id.word[0]);
-	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++)
-		memcpy(nam__version_about(txn->items[i].image), &filter, sizeof(filter));
+		nam__filter_add(ret_filter, txn->items[i].id.word[0]);
+}
+
+static void
+leader_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_leader *leader)
+{
+	leader->head = txn->items[0].head.raw;
+	for (uint32_t i = 1; i < txn->count && !number; i++)
+		leader->others[i - 1] = txn->items[i].head.raw;
+}
+
+/* What a version says of the others.  @filter	HYBRID */
+static void
+about_fill(const struct nam__txn *txn, uint32_t number, const struct nam_version_filter *filter)
+{
+	void *about = nam__version_about(txn->items[number].image);
+
+	switch (txn->records->options.algorithm) {
+	case NAM_RAMP_FAST:
+	case NAM_RAMP_LOCKING:
+		siblings_fill(txn, number, about);
+		break;
+	case NAM_RAMP_SMALL:
+		leader_fill(txn, number, about);
+		break;
+	case NAM_RAMP_HYBRID:
+		memcpy(about, filter, sizeof(*filter));
+		leader_fill(txn, number, (void *)((uint8_t *)about + sizeof(*filter)));
+		break;
+	case NAM_RAMP_NONE:
+		break;
+	}
 }
 
 void
@@ -302,14 +338,14 @@ stamp_later(struct nam__txn *txn)
 static void
 images_fill(struct nam__txn *txn, const struct nam_record_put *puts)
 {
-	enum nam_ramp algorithm = txn->records->options.algorithm;
+	struct nam_version_filter filter;
 
 	for (uint32_t i = 0; i < txn->count; i++)
-		image_fill(txn, &txn->items[i], &puts[i]);
-	if (algorithm == NAM_RAMP_FAST || algorithm == NAM_RAMP_LOCKING)
-		siblings_fill(txn);
-	else if (algorithm == NAM_RAMP_HYBRID)
-		filters_fill(txn);
+		image_fill(txn, i, &puts[i]);
+	if (txn->records->options.algorithm == NAM_RAMP_HYBRID)
+		filter_fill(txn, &filter);
+	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++)
+		about_fill(txn, i, &filter);
 }
 
 NAM_FIBER_FN static int

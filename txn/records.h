@@ -281,7 +281,8 @@ struct nam_records_collected {
 	uint64_t records;		/* looked at */
 	uint64_t versions;		/* given up, */
 	uint64_t bytes;			/* and the remote memory that comes back with them */
-	uint64_t committed;		/* transactions of clients that are gone: for them, */
+	uint64_t committed;		/* transactions of clients that are gone: for them, here
+					 * and perhaps by others who collect at the same time, */
 	uint64_t aborted;		/* RAMP_LOCKING: or never to be */
 	uint64_t undecided;		/* versions of such clients that stay prepared */
 };
@@ -292,13 +293,14 @@ struct nam_records_collected {
  *
  * A record of a served store keeps the version that was last replaced until it is written again:
  * here it goes, if that was 100 ms ago.  A transaction whose writer has no connection to any memory
- * server any more is committed for him if all of it was prepared.  What of it lacks somewhere stays
- * until that record is written; and what was prepared by RAMP_SMALL, or by RAMP_HYBRID together
- * with other records, stays in any case, for nothing says what belongs together.  RAMP_LOCKING:
- * locks of clients that are gone are settled.
+ * server any more is committed for him if all of it was prepared.  If it was not, versions stay
+ * until the record that lacks one has something newer.  RAMP_SMALL and RAMP_HYBRID: one record
+ * leads; where its version is not there, or not any more, another one stays until its own record
+ * has something newer.  RAMP_LOCKING: locks of clients that are gone are settled.
  *
- * Any number of clients may collect at once, beside readers and writers, and be interrupted; a
- * second time finds what was too young.
+ * Any number of clients may collect at once, beside readers and writers, and be interrupted.  A
+ * second time finds what was too young, and what hung on a transaction that the first time has
+ * committed.
  *
  * @ret_collected	what was done, also where it then failed.  May be NULL
  *
@@ -313,7 +315,9 @@ struct nam_records_collected {
  *		something to give back; for each version that is not the latest 1 more.  Where some
  *		are prepared, or, of a one-sided store, were written together with others: 1 RPC to
  *		each memory server for each 32 records, and 3 round trips for each transaction whose
- *		writer is gone.
+ *		writer is gone; of RAMP_SMALL and RAMP_HYBRID 4 to 6, for each of its versions if it
+ *		can't be committed.  Where a record of theirs has only what is newer, all of that
+ *		twice, the second time 100 ms later: at the end, or when there are 256 of them.
  * Source:	RAMP's cooperative termination (Bailis et al.), with versions that say where their
  *		siblings are, by clients: txn/README.md, "Collecting".
  */

@@ -70,6 +70,7 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_recor
 		return malformed(txn);
 	if (stamps_only || !got->at) {
 		item->stamp = got->timestamp;
+		item->at.raw = got->at;
 		item->timestamp = 0;	/* what was asked for is no timestamp of the record's */
 		item->state = NAM__ITEM_NOWHERE;
 		return 0;

@@ -68,6 +68,14 @@ struct nam_records {
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
 
+/* Whether versions are looked for by their timestamps, and one of a transaction's leads. */
+static inline bool
+nam__records_by_stamps(const struct nam_records *records)
+{
+	return records->options.algorithm == NAM_RAMP_SMALL ||
+		records->options.algorithm == NAM_RAMP_HYBRID;
+}
+
 /* Reading: how an address was come by. */
 enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
 
@@ -256,7 +264,8 @@ NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item 
 
 /*
  * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
- * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be.
+ * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be,
+ * and item->at where.
  */
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
 /* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */

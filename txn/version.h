@@ -63,7 +63,7 @@ nam__version_at_bytes(struct nam_gaddr at)
 	return nam_gaddr_tag(at) * NAM_GADDR_UNIT_BYTES;
 }
 
-/* What it says of the others: a struct nam_version_sibling each, or a nam_version_filter. */
+/* What it says of the others (common/layout.h): siblings, or a filter, or who leads. */
 static inline void *
 nam__version_about(struct nam_version *version)
 {

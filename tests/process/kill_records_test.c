@@ -139,21 +139,28 @@ store_tidy(struct session *guest, bool first_time)
 	enum nam_ramp algorithm = nam_records_properties(guest->records)->algorithm;
 	struct nam_records_collected first, again;
 	struct nam_records_stat stat;
+	unsigned rounds = 0;
 
-	assert_int_equal(nam_records_collect(guest->worker, guest->records, &first), 0);
+	/* What is committed for one of the dead may be what another's has waited for. */
+	do {
+		assert_int_equal(nam_records_collect(guest->worker, guest->records, &first), 0);
+		print_message("%llu versions, %llu transactions committed, %llu aborted\n",
+			(unsigned long long)first.versions,
+			(unsigned long long)first.committed,
+			(unsigned long long)first.aborted);
+		assert_true(rounds++ < PARTIES_MAX);
+	} while (first.committed + first.aborted);
 	nam_sleep_ns(2 * NAM_RECORDS_KEEP_NS);
 	assert_int_equal(nam_records_collect(guest->worker, guest->records, &again), 0);
 	assert_int_equal(nam_records_stat(guest->worker, guest->records, &stat), 0);
-	print_message("collected %llu and %llu versions; %llu transactions committed, %llu "
-		"aborted; %llu versions undecided, %llu left\n",
-		(unsigned long long)first.versions, (unsigned long long)again.versions,
-		(unsigned long long)first.committed, (unsigned long long)first.aborted,
-		(unsigned long long)again.undecided, (unsigned long long)stat.others);
+	print_message("collected %llu more; %llu versions undecided, %llu left\n",
+		(unsigned long long)again.versions, (unsigned long long)again.undecided,
+		(unsigned long long)stat.others);
 	assert_int_equal(again.committed + again.aborted, 0);
 	/* Of locks that somebody died with, what says that they were used is kept. */
 	if (algorithm != NAM_RAMP_LOCKING)
 		assert_int_equal(stat.others, again.undecided);
-	if (first_time || algorithm != NAM_RAMP_FAST)
+	if (first_time || algorithm == NAM_RAMP_LOCKING)
 		return;
 	/* All records have been written since, so there is nothing that could not be decided. */
 	assert_int_equal(stat.others, 0);
@@ -285,7 +292,8 @@ bytes_taken(const struct deeds *deeds)
 	for (uint32_t i = 0; i < deeds->count; i++) {
 		const struct deed *deed = &deeds->each[i];
 		uint32_t about = (deed->count - 1u) * (uint32_t)sizeof(struct nam_version_sibling) +
-			(uint32_t)sizeof(struct nam_version_filter);
+			(uint32_t)sizeof(struct nam_version_filter) +
+			(uint32_t)sizeof(struct nam_version_leader);
 
 		for (uint32_t k = 0; k < deed->count && deed->write; k++) {
 			uint32_t stride = nam__version_stride(nam__version_bytes(

@@ -17,13 +17,14 @@
 
 /* X and Y become 1; then the others may arrive. */
 static struct nam_records *
-begin(struct actor *self)
+begin(struct actor *self, enum nam_ramp algorithm)
 {
 	struct nam_records_options options;
 	struct nam_records *records;
 
 	nam_records_options_init(&options);
 	options.commit = NAM_RECORDS_SERVED;
+	options.algorithm = algorithm;
 	records = litmus_store_make(self, &options);
 	litmus_put(self, records, X, TOGETHER, 1);
 	litmus.flags[THREE] = true;
@@ -50,6 +51,18 @@ collect(struct actor *self, struct nam_records *records)
 		(unsigned long long)done.aborted);
 	if (rc)
 		litmus_fail("collect: %s, %s", nam_err_name(rc), nam_worker_diag(self->worker));
+	return done;
+}
+
+/* Where nothing is to be waited for. */
+static struct nam_records_collected
+collect_at_once(struct actor *self, struct nam_records *records)
+{
+	uint64_t since_ns = nam_sim_now_ns();
+	struct nam_records_collected done = collect(self, records);
+
+	if (nam_sim_now_ns() - since_ns >= NAM_RECORDS_KEEP_NS)
+		litmus_fail("collecting has waited, and there was nothing to wait for");
 	return done;
 }
 
@@ -83,7 +96,7 @@ expect_tidy(struct actor *self, struct nam_records *records, uint64_t number)
 static void
 write_behind(struct actor *self)
 {
-	struct nam_records *records = begin(self);
+	struct nam_records *records = begin(self, NAM_RAMP_FAST);
 
 	litmus_await(SEEN);
 	nam_sim_process_slow(self->process, SLOW_TIMES);
@@ -110,14 +123,33 @@ collect_meanwhile(struct actor *self)
 /* ---- a writer who dies when all is prepared -------------------------------------------------- */
 
 static void
-write_both(struct actor *self)
+write_both_by(struct actor *self, enum nam_ramp algorithm)
 {
-	struct nam_records *records = begin(self);
+	struct nam_records *records = begin(self, algorithm);
 
 	litmus_await(SEEN);
 	litmus.flags[FOUR] = true;
 	litmus_put(self, records, X, TOGETHER, 2);
 	nam_records_close(records);
+}
+
+static void
+write_both(struct actor *self)
+{
+	write_both_by(self, NAM_RAMP_FAST);
+}
+
+/* X leads, and says that Y is of it. */
+static void
+write_both_small(struct actor *self)
+{
+	write_both_by(self, NAM_RAMP_SMALL);
+}
+
+static void
+write_both_hybrid(struct actor *self)
+{
+	write_both_by(self, NAM_RAMP_HYBRID);
 }
 
 static void
@@ -154,7 +186,7 @@ collect_after_death(struct actor *self)
 		litmus_fail("%llu versions are prepared",
 			(unsigned long long)others(self, records));
 	litmus_expect_records(self, records, X, TOGETHER, 1);
-	done = collect(self, records);
+	done = collect_at_once(self, records);
 	if (done.committed != 1 || done.aborted || done.undecided)
 		litmus_fail("%llu committed, %llu aborted, %llu undecided",
 			(unsigned long long)done.committed, (unsigned long long)done.aborted,
@@ -167,14 +199,27 @@ collect_after_death(struct actor *self)
 
 /* X would have been prepared, had he lived. */
 static void
-prepare_half(struct actor *self)
+prepare_half_by(struct actor *self, enum nam_ramp algorithm)
 {
-	struct nam_records *records = begin(self);
+	struct nam_records *records = begin(self, algorithm);
 
 	litmus_await(SEEN);
 	nam_sim_delay_next(NAM_WR_SEND, 0, 100 * LATE_NS);
 	litmus_put(self, records, X, TOGETHER, 2);
 	nam_records_close(records);
+}
+
+static void
+prepare_half(struct actor *self)
+{
+	prepare_half_by(self, NAM_RAMP_FAST);
+}
+
+/* Without X nobody knows of what transaction Y is, until there is something newer in its place. */
+static void
+prepare_half_small(struct actor *self)
+{
+	prepare_half_by(self, NAM_RAMP_SMALL);
 }
 
 static void
@@ -197,9 +242,15 @@ collect_half(struct actor *self)
 	/* X is newer then, whatever clocks say, and nothing is open any more. */
 	atomic_store(&self->client->transaction_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 3);
-	(void)collect(self, records);
+	if (nam_records_properties(records)->algorithm == NAM_RAMP_FAST)
+		(void)collect_at_once(self, records);
+	else
+		(void)collect(self, records);
 	litmus.flags[INSERTED] = true;
 	litmus_put(self, records, X, TOGETHER, 4);
+	/* Now Y is newer, too. */
+	if (collect(self, records).undecided)
+		litmus_fail("what has been outrun is undecided");
 	expect_tidy(self, records, 4);
 	nam_records_close(records);
 }
@@ -217,6 +268,261 @@ collect_as_well(struct actor *self)
 	nam_records_close(records);
 }
 
+/* ---- one of three is never prepared ---------------------------------------------------------- */
+
+/* Y would have been prepared, had he lived. */
+static void
+prepare_but_one_by(struct actor *self, enum nam_ramp algorithm, uint32_t count)
+{
+	struct nam_records *records = begin(self, algorithm);
+
+	litmus_await(SEEN);
+	nam_sim_delay_after(NAM_WR_SEND, 1, 100 * LATE_NS);
+	litmus_put(self, records, X, count, 2);
+	nam_records_close(records);
+}
+
+static void
+prepare_but_one(struct actor *self)
+{
+	prepare_but_one_by(self, NAM_RAMP_FAST, LITMUS_RECORDS);
+}
+
+static void
+prepare_but_one_small(struct actor *self)
+{
+	prepare_but_one_by(self, NAM_RAMP_SMALL, LITMUS_RECORDS);
+}
+
+/* Until something has been prepared, and he is dead. */
+static void
+await_death(struct actor *self, struct nam_records *records)
+{
+	while (!others(self, records) && !litmus.failed)
+		nam_sleep_ns(LITMUS_POLL_NS);
+	nam_sim_process_kill(litmus.actors[A].process);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	/* Whatever clocks say, who writes now is newer. */
+	atomic_store(&self->client->transaction_us, AHEAD_US);
+}
+
+static void
+expect_undecided(struct actor *self, struct nam_records *records, uint64_t undecided)
+{
+	struct nam_records_collected done = collect(self, records);
+
+	if (done.committed || done.undecided != undecided)
+		litmus_fail("%llu committed, %llu undecided, and not %llu",
+			(unsigned long long)done.committed, (unsigned long long)done.undecided,
+			(unsigned long long)undecided);
+}
+
+/*
+ * Nobody can say what becomes of X's and Z's; but where they are led, Z's goes when Z is written.
+ */
+static void
+collect_but_one(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+	uint64_t stay = nam_records_properties(records)->algorithm == NAM_RAMP_FAST ? 2 : 1;
+	bool half;
+
+	litmus.flags[SEEN] = true;
+	await_death(self, records);
+	half = others(self, records) == LITMUS_RECORDS - 1;
+	if (half)
+		expect_undecided(self, records, 2);
+	litmus_put(self, records, Z, 1, 3);
+	if (half)
+		expect_undecided(self, records, stay);
+	nam_sleep_ns(KEEP_NS);
+	(void)collect(self, records);
+	if (half && others(self, records) != stay)
+		litmus_fail("%llu versions are left", (unsigned long long)others(self, records));
+	litmus_put(self, records, Y, 1, 4);
+	if (collect(self, records).undecided)
+		litmus_fail("what has been outrun is undecided");
+	litmus_expect_records(self, records, X, 1, 2);
+	litmus_expect_records(self, records, Z, 1, 3);
+	nam_records_close(records);
+}
+
+/* ---- half is prepared, and a reader has what is older of the rest ---------------------------- */
+
+static void
+prepare_leader_small(struct actor *self)
+{
+	prepare_but_one_by(self, NAM_RAMP_SMALL, TOGETHER);
+}
+
+static void
+prepare_leader_hybrid(struct actor *self)
+{
+	prepare_but_one_by(self, NAM_RAMP_HYBRID, TOGETHER);
+}
+
+/* Y is written, so X can be committed; but not as long as the reader is at it. */
+static void
+collect_under_eyes(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus_await(FOUR);
+	litmus.flags[SEEN] = true;
+	await_death(self, records);
+	litmus.flags[FIVE] = true;
+	nam_sleep_ns(LATE_NS / 2);
+	litmus_put(self, records, Y, 1, 3);
+	if (collect(self, records).undecided)
+		litmus_fail("what has been outrun is undecided");
+	litmus_await(INSERTED);
+	litmus_expect_records(self, records, X, 1, 2);
+	litmus_expect_records(self, records, Y, 1, 3);
+	nam_records_close(records);
+}
+
+/* He asks for X so long after he has heard of Y that it is almost too late. */
+static void
+read_early_and_late(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+	uint64_t numbers[TOGETHER] = { 0 };
+
+	(void)litmus_try_get(self, records, X, TOGETHER, numbers);
+	litmus.flags[FOUR] = true;
+	litmus_await(FIVE);
+	nam_sim_delay_next(NAM_WR_SEND, 0, NAM_RECORDS_KEEP_NS / 3 * 2);
+	(void)litmus_try_get(self, records, X, TOGETHER, numbers);
+	/* Not Y's from before, beside X's from the dead one, who would have written both. */
+	if (numbers[X] == 2 && numbers[Y] == 1)
+		litmus_fail("half of the dead one's transaction: X 2, Y 1");
+	litmus.flags[INSERTED] = true;
+	nam_records_close(records);
+}
+
+/* ---- a collector who dies half-way ----------------------------------------------------------- */
+
+static void
+die_between_now(void *arg)
+{
+	struct actor *self = arg;
+
+	nam_sim_process_kill(self->process);
+	litmus.flags[ONE] = true;
+}
+
+static void
+die_between(struct actor *self)
+{
+	if (nam_sim_call_after(0, die_between_now, self))
+		sim_die("no memory");
+	/* No further. */
+	nam_sleep_ns(LITMUS_PATIENCE_NS);
+}
+
+static void
+collect_and_die(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus.flags[SEEN] = true;
+	litmus_await(FIVE);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	(void)collect(self, records);
+	if (!nam_sim_ghost())
+		litmus_fail("who should have died lives");
+	nam_records_close(records);
+}
+
+/* X, which leads, is written, and its version of the transaction is forgotten if it can be. */
+static void
+collect_the_rest(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus_await(ONE);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	atomic_store(&self->client->transaction_us, AHEAD_US);
+	litmus_put(self, records, X, 1, 3);
+	nam_sleep_ns(KEEP_NS);
+	if (collect(self, records).undecided)
+		litmus_fail("what is half committed is undecided");
+	nam_sleep_ns(KEEP_NS);
+	(void)collect(self, records);
+	if (others(self, records))
+		litmus_fail("%llu versions are left", (unsigned long long)others(self, records));
+	litmus_expect_records(self, records, X, 1, 3);
+	litmus_expect_records(self, records, Y, 1, 2);
+	nam_records_close(records);
+}
+
+/* ---- who leads is committed, and replaced ---------------------------------------------------- */
+
+/* Y's COMMIT would have come, had he lived. */
+static void
+commit_but_one_small(struct actor *self)
+{
+	struct nam_records *records = begin(self, NAM_RAMP_SMALL);
+
+	litmus_await(SEEN);
+	nam_sim_delay_after(NAM_WR_SEND, 3, 100 * LATE_NS);
+	litmus_put(self, records, X, LITMUS_RECORDS, 2);
+	nam_records_close(records);
+}
+
+/* Z's version has gone, and X's is about to go, and is not waited for. */
+static void
+collect_at_last(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+	uint64_t number = 0;
+
+	litmus.flags[SEEN] = true;
+	while (number != 2 && !litmus.failed)
+		number = litmus_get(self, records, X, 1);
+	await_death(self, records);
+	litmus_put(self, records, Z, 1, 3);
+	nam_sleep_ns(KEEP_NS);
+	litmus_put(self, records, X, 1, 3);
+	if (collect_at_once(self, records).undecided)
+		litmus_fail("what is half committed is undecided");
+	litmus_expect_records(self, records, Y, 1, 2);
+	nam_records_close(records);
+}
+
+/* ---- a collector who is late ----------------------------------------------------------------- */
+
+static void
+collect_late(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus.flags[SEEN] = true;
+	litmus_await(FIVE);
+	nam_sleep_ns(LITMUS_TICKS_NS);
+	litmus.flags[ONE] = true;
+	nam_sim_delay_after(NAM_WR_SEND, 1, NAM_RECORDS_KEEP_NS / 2 * 3);
+	if (collect(self, records).undecided)
+		litmus_fail("what is committed is undecided");
+	litmus_expect_records(self, records, X, 1, 3);
+	litmus_expect_records(self, records, Y, 1, 2);
+	nam_records_close(records);
+}
+
+/* All that the other has seen is committed meanwhile, and who led has gone. */
+static void
+collect_early(struct actor *self)
+{
+	struct nam_records *records = arrive(self);
+
+	litmus_await(ONE);
+	nam_sleep_ns(2 * LATE_NS);
+	(void)collect(self, records);
+	atomic_store(&self->client->transaction_us, AHEAD_US);
+	litmus_put(self, records, X, 1, 3);
+	nam_records_close(records);
+}
+
 /* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_collect_cases[] = {
@@ -228,5 +534,39 @@ const struct litmus_case litmus_collect_cases[] = {
 	{ { "collect_half", 0, { NULL, prepare_half, collect_half, collect_as_well },
 		{ { 0 } } },
 		"collecting: half of a transaction is prepared, and its writer is dead", 2, 0 },
+	{ { "collect_dead_small", 0, { NULL, write_both_small, collect_after_death },
+		{ { "records.prepared", A, die_prepared } } },
+		"collecting: as collect_dead, by who leads the transaction", 2, 0 },
+	{ { "collect_dead_hybrid", 0, { NULL, write_both_hybrid, collect_after_death },
+		{ { "records.prepared", A, die_prepared } } },
+		"collecting: as collect_dead, by who leads the transaction", 2, 0 },
+	{ { "collect_half_small", 0, { NULL, prepare_half_small, collect_half, collect_as_well },
+		{ { 0 } } },
+		"collecting: who leads the transaction is not prepared", 2, 0 },
+	{ { "collect_third", 0, { NULL, prepare_but_one, collect_but_one }, { { 0 } } },
+		"collecting: one of three is not prepared, and others are written", 2, 0 },
+	{ { "collect_third_small", 0, { NULL, prepare_but_one_small, collect_but_one },
+		{ { 0 } } },
+		"collecting: one of three is not prepared, and others are written", 2, 0 },
+	{ { "collect_seen_small", 0,
+		{ NULL, prepare_leader_small, collect_under_eyes, read_early_and_late },
+		{ { 0 } } },
+		"collecting: a reader has what is older of a record that was not prepared", 2, 0 },
+	{ { "collect_seen_hybrid", 0,
+		{ NULL, prepare_leader_hybrid, collect_under_eyes, read_early_and_late },
+		{ { 0 } } },
+		"collecting: the same of RAMP-Hybrid", 2, 0 },
+	{ { "collect_dies_small", 0,
+		{ NULL, write_both_small, collect_and_die, collect_the_rest },
+		{ { "records.prepared", A, die_prepared },
+			{ "records.collect_between", B, die_between } } },
+		"collecting: a collector dies when some are committed, and not who leads", 2, 0 },
+	{ { "collect_kept_small", 0, { NULL, commit_but_one_small, collect_at_last },
+		{ { 0 } } },
+		"collecting: of a transaction half committed others are written, last who leads",
+		2, 0 },
+	{ { "collect_late_small", 0, { NULL, write_both_small, collect_late, collect_early },
+		{ { "records.prepared", A, die_prepared } } },
+		"collecting: what a collector has seen is ended by another meanwhile", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };
