@@ -514,11 +514,15 @@ static void
 tidy(struct player *guest)
 {
 	struct nam_records_stat stat;
-	uint64_t undecided;
+	uint64_t undecided, completed;
 	int rc;
 
 	store_open(guest);
-	collect(guest);
+	/* What is committed for one of the dead may be what another's has waited for. */
+	do {
+		completed = run.completed;
+		collect(guest);
+	} while (run.completed > completed);
 	nam_sleep_ns(2 * NAM_RECORDS_KEEP_NS);
 	undecided = run.undecided;
 	collect(guest);
