@@ -31,6 +31,17 @@ if ! "$prefix/bin/nam-bench" index --cluster sim:connect-ib --keys 1k --ops 100 
 	exit 1
 fi
 
+say "who has not built all of it hears what to do"
+mkdir "$tmp/part"
+sed "s|libnam\.a|never-built.a|" "$NAM_BUILD_DIR/cmake_install.cmake" \
+	>"$tmp/part/cmake_install.cmake"
+if cmake --install "$tmp/part" --prefix "$tmp/parts" >"$tmp/log" 2>&1 ||
+	! grep -q "^ *cmake --build" "$tmp/log" || [ -e "$tmp/parts" ]; then
+	cat "$tmp/log"
+	echo "FAILED: a library that is not there"
+	exit 1
+fi
+
 say "every program has its man page"
 for program in "$prefix"/bin/*; do
 	page=$(find "$prefix" -path "*/man1/$(basename "$program").1")
@@ -89,6 +100,24 @@ warnings="-Wall -Wextra -Werror"
 		echo "FAILED: it needs shared libraries after all"
 		exit 1
 	fi
+
+	say "as docs/c-api.md has it for any folder"
+	mkdir -p "$tmp/stranger/build"
+	ln -s "$NAM_BUILD_DIR" "$tmp/stranger/build/release"
+	cp "$here/consumer.c" "$tmp/stranger/program.c"
+	awk '/^```/ { shown = 0 } shown; /^Into any other folder/ { near = 1 }
+		/^```sh$/ && near { shown = 1; near = 0 }' "$NAM_SOURCE_DIR/docs/c-api.md" \
+		>"$tmp/commands"
+	grep -q rpath "$tmp/commands"
+	(
+		unset PKG_CONFIG_PATH
+		export HOME=$tmp/stranger
+		cd "$HOME"
+		. "$tmp/commands" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+		./program
+		ldd program | grep "libnam.so.0 => $HOME/"
+		command -v namctl | grep "^$HOME/"
+	)
 
 	say "the same from C++"
 	for standard in c++11 c++20; do
