@@ -412,7 +412,8 @@ fake_server_start(const struct fake_server_options *options)
 	if (!options->regions_per_page)
 		server->options.regions_per_page = NAM_RPC_REGIONS_PER_REPLY;
 	snprintf(path, sizeof(path), "/tmp/nam-fake-%d-%u", getpid(), atomic_fetch_add(&number, 1));
-	test_address(path, server->address, sizeof(server->address));
+	test_address(options->path ? options->path : path, server->address,
+		sizeof(server->address));
 	fabric.address = server->address;
 	server->ops = nam_fabric_find(server->address, NULL);
 	must(server->ops != NULL, "finding the provider");

@@ -32,6 +32,7 @@ typedef void (*fake_hook_fn)(struct fake_server *server, const struct nam_rpc_he
 
 struct fake_server_options {
 	uint32_t id;
+	const char *path;		/* of its socket; default: one of its own in /tmp */
 	uint64_t boot;			/* default 1000 + id */
 	uint32_t magic_version;		/* default: the right one */
 	int32_t reject_status;		/* other than 0: every connection is rejected with it */
@@ -42,7 +43,7 @@ struct fake_server_options {
 	void *hook_arg;
 };
 
-#define FAKE_ADDRESS_BYTES 100u
+#define FAKE_ADDRESS_BYTES 128u
 
 /* Starts and waits until it listens.  Aborts the program on failure. */
 struct fake_server *fake_server_start(const struct fake_server_options *options);

@@ -206,7 +206,8 @@ test_ids() {
 test_versions() {
 	local address
 
-	fake wire 0
+	fake wire "$tmp/wire"
+	[[ $fake != shm:* ]] || [ -S "$tmp/wire" ] || fail "$fake does not go with \$tmp"
 	expect 3 "version 99" namctl --cluster "$fake" status
 	says "version 1"
 	says "$fake"

@@ -2,7 +2,7 @@
 /*
  * fake_server_tool.c -- peers of another version, for scripts.
  *
- *	fake_server wire ID		a memory server that speaks another version of the protocol
+ *	fake_server wire PATH		a memory server that speaks another version of the protocol
  *	fake_server handshake PATH	a socket that speaks another version of the shm handshake
  *	fake_server silent PATH		a socket that accepts and never says anything
  *	fake_server client ADDRESS	a client of another version: prints how it was answered
@@ -36,10 +36,10 @@ wait_for_the_end(void)
 }
 
 static int
-serve_wire(const char *id)
+serve_wire(const char *path)
 {
 	struct fake_server_options options = {
-		.id = (uint32_t)atoi(id),
+		.path = path,
 		.magic_version = NAM_RPC_MAGIC << 8 | OTHER_VERSION,
 		.reject_status = -NAM_E_FABRIC_VERSION,
 	};
