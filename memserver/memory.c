@@ -50,20 +50,55 @@ read_number(const char *path, uint64_t *ret)
 	return n == 1 ? 0 : -EINVAL;
 }
 
-/* Free pages of the pool, on one node or everywhere. */
+/* ---- the pool of huge pages ---------------------------------------------------------------- */
+
+/* One of the kernel's files about the pages of a size, on one node or everywhere. */
+static const char *
+pool_path(char path[128], uint32_t page_bytes_log2, int node, const char *name)
+{
+	uint64_t kib = 1ull << (page_bytes_log2 - 10);
+
+	if (node >= 0)
+		(void)snprintf(path, 128, "/sys/devices/system/node/node%d/hugepages/"
+			"hugepages-%" PRIu64 "kB/%s", node, kib, name);
+	else
+		(void)snprintf(path, 128, "/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/%s",
+			kib, name);
+	return path;
+}
+
+static uint64_t
+pool_number(uint32_t page_bytes_log2, int node, const char *name)
+{
+	char path[128];
+	uint64_t pages;
+
+	return read_number(pool_path(path, page_bytes_log2, node, name), &pages) ? 0 : pages;
+}
+
+/* Free pages of the pool that are not promised to somebody; what is promised no node tells. */
 static uint64_t
 pool_free(uint32_t page_bytes_log2, int node)
 {
-	uint64_t kib = 1ull << (page_bytes_log2 - 10), pages;
+	uint64_t pages = pool_number(page_bytes_log2, node, "free_hugepages");
+	uint64_t promised = pool_number(page_bytes_log2, node, "resv_hugepages");
+
+	return pages > promised ? pages - promised : 0;
+}
+
+/* What to write where for that many free pages; the file has all, so what others have counts. */
+static const char *
+pool_advice(char text[256], uint32_t page_bytes_log2, int node, uint64_t needed)
+{
+	uint64_t all = pool_number(page_bytes_log2, node, "nr_hugepages");
+	uint64_t available = pool_free(page_bytes_log2, node);
+	uint64_t used = all > available ? all - available : 0;
 	char path[128];
 
-	if (node >= 0)
-		(void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/"
-			"hugepages-%" PRIu64 "kB/free_hugepages", node, kib);
-	else
-		(void)snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%" PRIu64
-			"kB/free_hugepages", kib);
-	return read_number(path, &pages) ? 0 : pages;
+	(void)snprintf(text, 256, "write at least %" PRIu64 " (%" PRIu64 " for this server and the "
+		"%" PRIu64 " that others have) to %s", used + needed, needed, used,
+		pool_path(path, page_bytes_log2, node, "nr_hugepages"));
+	return text;
 }
 
 static bool
@@ -175,7 +210,7 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	uint64_t needed = memory->bytes >> page_bytes_log2;
 	uint64_t available = pool_free(page_bytes_log2, options->numa_node);
 	const char *name = page_bytes_log2 == GIANT_LOG2 ? "1G" : "2M";
-	char where[64] = "";
+	char where[64] = "", advice[256];
 
 	if (!multiple_of_pages(memory, page_bytes_log2))
 		return nam_diag_set(diag, -EINVAL, "--pages %s: --memory and --region must be "
@@ -184,10 +219,9 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 		(void)snprintf(where, sizeof(where), " on NUMA node %d", options->numa_node);
 	if (available < needed)
 		return nam_diag_set(diag, -ENOMEM, "--pages %s: %" PRIu64 " huge pages are "
-			"needed%s and %" PRIu64 " are free; set "
-			"/sys/kernel/mm/hugepages/hugepages-%llukB/nr_hugepages to at least "
-			"%" PRIu64 " more than is in use, or use --pages auto", name, needed,
-			where, available, 1ull << (page_bytes_log2 - 10), needed);
+			"needed%s and %" PRIu64 " are free; %s, or use --pages auto", name, needed,
+			where, available, pool_advice(advice, page_bytes_log2, options->numa_node,
+			needed));
 	memory->page_bytes_log2 = page_bytes_log2;
 	return 0;
 }
@@ -208,22 +242,23 @@ static void
 plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 	struct nam_diag *notice)
 {
-	uint64_t pages = (memory->bytes + (1ull << HUGE_LOG2) - 1) >> HUGE_LOG2;
+	char advice[256] = "make --memory and --region multiples of 2M";
 
 	if (plan_pool(memory, options, HUGE_LOG2, NULL) == 0)
 		return;
 	memory->page_bytes_log2 = SMALL_LOG2;
+	if (multiple_of_pages(memory, HUGE_LOG2))
+		(void)pool_advice(advice, HUGE_LOG2, options->numa_node,
+			memory->bytes >> HUGE_LOG2);
 	if (thp_possible()) {
 		memory->transparent_huge = 1;
 		(void)nam_diag_set(notice, 0, "--pages auto chose transparent huge pages; for "
-			"reserved ones write at least %" PRIu64 " to "
-			"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", pages);
+			"reserved ones %s", advice);
 		return;
 	}
 	(void)nam_diag_set(notice, 0, "--pages auto chose 4 KiB pages, which make random access "
-		"slower; write at least %" PRIu64 " to "
-		"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or 'advise' to "
-		"/sys/kernel/mm/transparent_hugepage/shmem_enabled", pages);
+		"slower; %s, or 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		advice);
 }
 
 static int

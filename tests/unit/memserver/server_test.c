@@ -3,6 +3,7 @@
 #include "unit/memserver/server_fixture.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 #define PATIENCE_NS 30000000000ull
 #define WIRE_HELLO (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
@@ -367,12 +368,63 @@ start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO(void **state)
 
 	(void)state;
 	fixture_options(&f, &options);
-	/* Not a multiple of 2 MiB, so there is something to say. */
+	/* Not a multiple of 2 MiB, so there is something to say, and more pages would not help. */
 	options.pages = NAM_PAGES_AUTO;
 	fixture_start(&f, &options);
 	assert_non_null(strstr(f.notice.text, "--pages auto chose"));
+	assert_non_null(strstr(f.notice.text, "multiples of 2M"));
+	assert_null(strstr(f.notice.text, "nr_hugepages"));
 	nam_server_destroy(f.server);
 	assert_int_equal(rmdir(f.directory), 0);
+}
+
+/* Pages of 2 MiB that somebody has or was promised. */
+static uint64_t
+pages_taken(void)
+{
+	static const char *const names[] = { "nr", "resv", "free" };
+	uint64_t pages[3] = { 0 };
+
+	for (size_t i = 0; i < 3; i++) {
+		char path[96];
+		FILE *file;
+
+		(void)snprintf(path, sizeof(path),
+			"/sys/kernel/mm/hugepages/hugepages-2048kB/%s_hugepages", names[i]);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		assert_int_equal(fscanf(file, "%" SCNu64, &pages[i]), 1);
+		(void)fclose(file);
+	}
+	return pages[0] + pages[1] - pages[2];
+}
+
+static void
+start__too_few_huge_pages__SAYS_HOW_MANY_WITH_THOSE_OF_OTHERS(void **state)
+{
+	struct nam_server_options options = { .listen = "shm:/tmp/nam-x",
+		.memory_bytes = 1ull << 46, .region_bytes = 1ull << 38, .rpc_threads = 1,
+		.numa_node = -1, .pages = NAM_PAGES_2M };
+	struct nam_diag notice = { "" }, diag = { "" };
+	struct nam_server *server = NULL;
+	char wanted[64];
+
+	(void)state;
+	/* Others may take some between two looks. */
+	for (int i = 0; i < 100; i++) {
+		uint64_t taken = pages_taken();
+
+		(void)snprintf(wanted, sizeof(wanted), "at least %" PRIu64 " (",
+			taken + (1u << 25));
+		options.pages = NAM_PAGES_2M;
+		assert_int_equal(nam_server_start(&options, &server, &notice, &diag), -ENOMEM);
+		options.pages = NAM_PAGES_AUTO;
+		assert_int_equal(nam_server_start(&options, &server, &notice, NULL), -ENOMEM);
+		if (strstr(diag.text, wanted) && strstr(notice.text, wanted))
+			return;
+	}
+	fail_msg("'%s' expected in: %s; and: %s", wanted, diag.text, notice.text);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_running, fixture_teardown)
@@ -390,6 +442,7 @@ main(void)
 		TEST(start__same_address_twice__IS_IN_USE),
 		cmocka_unit_test(start__last_region__MAY_BE_SMALLER),
 		cmocka_unit_test(start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO),
+		cmocka_unit_test(start__too_few_huge_pages__SAYS_HOW_MANY_WITH_THOSE_OF_OTHERS),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
