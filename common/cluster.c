@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 int
 nam_parse_bytes(const char *text, uint64_t *ret_bytes)
@@ -64,6 +65,15 @@ same_address_twice(const struct nam_cluster *cluster, const char *address, struc
 	return 0;
 }
 
+const char *
+nam_cluster_address_limit(const char *address)
+{
+	_Static_assert(sizeof(((struct nam_cluster_server *)NULL)->listen) == 128 &&
+		sizeof(((struct sockaddr_un *)NULL)->sun_path) == 108, "as the texts have it");
+	return strncmp(address, "shm:", 4) ? "an address may have 127 bytes" :
+		"the path of a Unix socket may have 107 bytes";
+}
+
 static int
 add_address(struct nam_cluster *cluster, const char *address, size_t length, struct nam_diag *diag)
 {
@@ -76,8 +86,8 @@ add_address(struct nam_cluster *cluster, const char *address, size_t length, str
 		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is not an address; write for "
 			"example shm:/run/nam/a", (int)length, address);
 	if (length >= sizeof(server->listen))
-		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is longer than %zu bytes",
-			(int)length, address, sizeof(server->listen) - 1);
+		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is too long: %s",
+			(int)length, address, nam_cluster_address_limit(address));
 	if (cluster->count == NAM_SERVERS_MAX)
 		return nam_diag_set(diag, -NAM_E_LIMIT, "cluster: more than %u memory servers",
 			NAM_SERVERS_MAX);
@@ -202,6 +212,10 @@ set_key(struct reader *reader, const char *name, const char *value, int line)
 		if (*field)
 			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' is there twice in "
 				"[%s]", reader->path, line, name, reader->section);
+		if (!strcmp(name, "listen") && strlen(value) >= keys[i].size)
+			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: listen: the address is "
+				"too long: %s", reader->path, line,
+				nam_cluster_address_limit(value));
 		if (!*value || strlen(value) >= keys[i].size)
 			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: %s: the value must have "
 				"1 to %zu bytes", reader->path, line, name, keys[i].size - 1);

@@ -62,6 +62,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-errno				a cluster file cannot be read
  *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
+ *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
  *	-NAM_E_FABRIC_*			a memory server went away meanwhile, or talks nonsense

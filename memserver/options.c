@@ -249,6 +249,9 @@ copy_text(const char *option, const char *value, char *to, size_t size)
 {
 	if (!*value)
 		return complain(&(struct origin){ .option = option }, "the value is empty");
+	if (strlen(value) >= size && !strcmp(option, "--listen"))
+		return complain(&(struct origin){ .option = option }, "'%s' is too long: %s", value,
+			nam_cluster_address_limit(value));
 	if (strlen(value) >= size)
 		return complain(&(struct origin){ .option = option }, "'%s' is longer than %zu "
 			"bytes", value, size - 1);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/cluster.h"
 #include "memserver_internal.h"
 
 #define POLL_NS 1000000000ull
@@ -34,8 +35,8 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "--listen: where to listen is missing; write "
 			"for example --listen shm:/run/nam/server0");
 	if (strlen(options->listen) >= sizeof(server->listen))
-		return nam_diag_set(diag, -EINVAL, "--listen: the address is longer than %zu bytes",
-			sizeof(server->listen) - 1);
+		return nam_diag_set(diag, -EINVAL, "--listen: the address is too long: %s",
+			nam_cluster_address_limit(options->listen));
 	server->ops = nam_fabric_find(options->listen, NULL);
 	if (!server->ops)
 		return nam_diag_set(diag, -EINVAL, "--listen: '%s' names no fabric; known are: %s; "

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -108,6 +109,22 @@ struct handshake {
 	struct nam_diag *diag;
 };
 
+/* The kernel says of whatever is no socket what it says of one without a server. */
+static int
+say_refused(const struct handshake *shake)
+{
+	const char *path = shake->address.sun_path;
+	struct stat status;
+
+	if (!stat(path, &status) && !S_ISSOCK(status.st_mode))
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: that is %s and "
+			"not the socket of a memory server; name the path that its --listen has",
+			path, S_ISDIR(status.st_mode) ? "a folder" : "a file");
+	return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is there but "
+		"no memory server listens on it; start it again (nam-memserver --listen shm:%s)",
+		path, path);
+}
+
 static int
 say_no_answer(const struct handshake *shake, int error)
 {
@@ -119,12 +136,10 @@ say_no_answer(const struct handshake *shake, int error)
 			"socket; is the memory server running (nam-memserver --listen shm:%s)?",
 			path, path);
 	case ECONNREFUSED:
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is "
-			"there but no memory server listens on it; start it again "
-			"(nam-memserver --listen shm:%s)", path, path);
+		return say_refused(shake);
 	case EACCES:
 	case EPERM:
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: permission "
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_DENIED, "shm:%s: permission "
 			"denied; run as the memory server's user, or give this user access to "
 			"the socket and its directory", path);
 	case EAGAIN:

@@ -19,8 +19,8 @@ nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *
 		return nam_diag_set(diag, -EINVAL, "'%s': the path is missing; write shm:PATH, for "
 			"example shm:/run/nam/server0", address);
 	if (strlen(path) >= sizeof(ret->sun_path))
-		return nam_diag_set(diag, -EINVAL, "'%s': the path is longer than the %zu bytes "
-			"that a Unix socket may have", address, sizeof(ret->sun_path) - 1);
+		return nam_diag_set(diag, -EINVAL, "'%s' is too long: the path of a Unix socket "
+			"may have %zu bytes", address, sizeof(ret->sun_path) - 1);
 	memset(ret, 0, sizeof(*ret));
 	ret->sun_family = AF_UNIX;
 	memcpy(ret->sun_path, path, strlen(path));

@@ -78,12 +78,22 @@ test_memserver_usage() {
 }
 
 test_memserver_places() {
-	local long
+	local long length
 
-	long=$tmp/$(printf 'long%.0s' {1..40})
 	expect 2 "$tmp/no/such/folder" \
 		nam-memserver --listen "shm:$tmp/no/such/folder/x" --memory 64M
-	expect 2 "longer" nam-memserver --listen "shm:$long" --memory 64M
+	for length in 108 123 124 200; do
+		printf -v long "%s/%$((length - ${#tmp} - 1))s" "$tmp" ''
+		long=${long// /x}
+		expect 2 "path of a Unix socket may have 107 bytes" \
+			nam-memserver --listen "shm:$long" --memory 64M
+		expect 2 "path of a Unix socket may have 107 bytes" \
+			namctl --cluster "shm:$long" status
+	done
+	printf '[server 0]\nlisten = shm:%s\n' "${long:0:150}" >"$tmp/long.ini"
+	expect 2 "path of a Unix socket may have 107 bytes" \
+		nam-memserver --config "$tmp/long.ini" --id 0
+	expect 2 "127 bytes" namctl --cluster "tcp:$long:7000" status
 	echo precious >"$tmp/file"
 	expect 1 "not a socket" nam-memserver --listen "shm:$tmp/file" --memory 64M
 	[ "$(cat "$tmp/file")" = precious ] || fail "a file was taken for a socket"
@@ -169,10 +179,27 @@ test_wrong_addresses() {
 	expect 3 "$tmp/nobody" namctl --cluster "shm:$tmp/nobody" status
 	says "nam-memserver"	# how to start one
 	echo >"$tmp/a-file"
-	expect 3 "$tmp/a-file" namctl --cluster "shm:$tmp/a-file" status
+	expect 3 "$tmp/a-file: that is a file" namctl --cluster "shm:$tmp/a-file" status
+	expect 3 "$tmp: that is a folder" namctl --cluster "shm:$tmp" status
 	fake silent "$tmp/silent"
 	expect 3 "$tmp/silent" namctl --cluster "$fake" status
 	says "5 s"
+}
+
+# A server that lives is not called dead by whoever may not ask it.
+test_permission() {
+	local other=()
+
+	nam_servers_start 1 --memory 64M --region 32M --pages 4k || fail "server 0"
+	if [ "$(id -u)" -eq 0 ]; then
+		other=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+	fi
+	chmod 000 "$tmp/server0"
+	if "${other[@]}" test -x "$NAM_BUILD_DIR/bin/namctl"; then
+		expect 3 "permission denied" "${other[@]}" namctl --cluster "$cluster" status
+		says "unusable: this user may not connect"
+	fi
+	nam_servers_stop || fail "SIGTERM"
 }
 
 # No server 0; one server under two names; two servers with one id; ids unlike the file's.
@@ -302,6 +329,7 @@ test_memserver_config
 test_memserver_address
 test_cluster_texts
 test_wrong_addresses
+test_permission
 test_ids
 test_versions
 test_indexes

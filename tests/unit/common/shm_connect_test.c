@@ -70,6 +70,33 @@ connect__nobody_there__NAMES_PATH_AND_REMEDY(void **state)
 }
 
 static void
+connect__no_socket__SAYS_WHAT_IT_IS(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(try_connect(f, "shm:/tmp", "hi", NULL), -NAM_E_FABRIC_CONNECT);
+	assert_non_null(strstr(f->diag.text, "/tmp: that is a folder"));
+	assert_int_equal(try_connect(f, "shm:/proc/self/exe", "hi", NULL), -NAM_E_FABRIC_CONNECT);
+	assert_non_null(strstr(f->diag.text, "exe: that is a file"));
+}
+
+static void
+connect__not_allowed__IS_DENIED(void **state)
+{
+	struct fixture *f = *state;
+	bool root = geteuid() == 0;
+	int rc;
+
+	assert_int_equal(chmod(f->address + 4, 0), 0);
+	/* Whom nothing is closed to becomes somebody else for a moment. */
+	assert_int_equal(root ? seteuid(65534) : 0, 0);
+	rc = try_connect(f, f->address, "hi", NULL);
+	assert_int_equal(root ? seteuid(0) : 0, 0);
+	assert_int_equal(rc, -NAM_E_FABRIC_DENIED);
+	assert_non_null(strstr(f->diag.text, "permission denied"));
+}
+
+static void
 connect__malformed_address__IS_INVALID(void **state)
 {
 	struct fixture *f = *state;
@@ -380,6 +407,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(connect__nobody_there__NAMES_PATH_AND_REMEDY),
+		TEST(connect__no_socket__SAYS_WHAT_IT_IS),
+		TEST(connect__not_allowed__IS_DENIED),
 		TEST(connect__malformed_address__IS_INVALID),
 		TEST(connect__rejected__BRINGS_THE_REPLY),
 		TEST(connect__again__SHARES_THE_MAPPINGS),
