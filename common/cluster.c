@@ -3,6 +3,7 @@
 #include "cluster.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <ini.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,6 +51,25 @@ nam_parse_bytes(const char *text, uint64_t *ret_bytes)
 		return -EINVAL;
 	*ret_bytes = value << shift;
 	return 0;
+}
+
+const char *
+nam__bytes_text(uint64_t bytes, char *text, size_t size)
+{
+	static const struct {
+		unsigned shift;
+		const char *name;
+	} units[] = { { 40, "TiB" }, { 30, "GiB" }, { 20, "MiB" }, { 10, "KiB" } };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (bytes >> units[i].shift && !(bytes & ((1ull << units[i].shift) - 1))) {
+			(void)snprintf(text, size, "%" PRIu64 " %s", bytes >> units[i].shift,
+				units[i].name);
+			return text;
+		}
+	}
+	(void)snprintf(text, size, "%" PRIu64 " bytes", bytes);
+	return text;
 }
 
 /* ---- what both forms must hold to --------------------------------------------------------- */

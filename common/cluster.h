@@ -15,6 +15,7 @@
 #ifndef NAM_COMMON_CLUSTER_H
 #define NAM_COMMON_CLUSTER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "error.h"
@@ -51,5 +52,8 @@ const char *nam_cluster_address_limit(const char *address);
 
 /* "512M", "1G", "4096", "64k" (powers of 1,024) -> bytes.  0 or -EINVAL. */
 int nam_parse_bytes(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
+
+/* The reverse, exact and for people: "8 GiB", "1280 KiB", "100 bytes".  Returns text. */
+const char *nam__bytes_text(uint64_t bytes, char *text, size_t size);
 
 #endif /* NAM_COMMON_CLUSTER_H */

@@ -304,23 +304,34 @@ skip_full(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 	return true;
 }
 
+/* What the regions of a memory server have in all, whatever is in use of it. */
+static uint64_t
+server_bytes(const struct nam_client *client, uint32_t id)
+{
+	const struct nam_region *regions = client->regions.blocks[id];
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; regions && i < NAM_REGIONS_PER_SERVER; i++)
+		bytes += regions[i].bytes;
+	return bytes;
+}
+
 static int
 explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 {
 	const struct nam_client *client = worker->client;
+	char dead[48] = "", text[32];
 	uint64_t bytes = 0;
-	char dead[48] = "";
 
 	if (dead_count)
 		(void)snprintf(dead, sizeof(dead), " (%u of the servers are gone)", dead_count);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
-		for (uint32_t j = 0; client->regions.blocks[i] && j < NAM_REGIONS_PER_SERVER; j++)
-			bytes += client->regions.blocks[i][j].bytes;
+		bytes += server_bytes(client, i);
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
-		"no room for a block of %u bytes: the %u memory servers have %llu MiB in all%s, "
-		"and what was once cut into blocks of another size stays so; start them with more "
+		"no room for a block of %u bytes: the %u memory servers have %s in all%s, and "
+		"what was once cut into blocks of another size stays so; start them with more "
 		"--memory, add servers, or restart them to begin anew",
-		stride, client->servers_count, (unsigned long long)(bytes >> 20), dead);
+		stride, client->servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
 /*
@@ -365,6 +376,20 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	return explain_full(worker, stride, dead_count);
 }
 
+static int
+explain_full_on(struct nam_worker *worker, uint32_t slot, uint32_t stride)
+{
+	const struct nam__server *server = &worker->client->servers[slot];
+	char text[32];
+
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
+		"the memory server at %s has no room for a block of %u bytes, and it has to be "
+		"there, whatever room others have; of its %s in all, what was once cut into blocks "
+		"of another size stays so; start it with more --memory, or restart all of them to "
+		"begin anew", server->address, stride,
+		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
+}
+
 int
 nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
@@ -381,10 +406,7 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 			return 0;
 		}
 	}
-	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
-		"the memory server at %s has no room for a block of %u bytes, whatever room others "
-		"have, and it has to be there; start it with more --memory",
-		worker->client->servers[slot].address, stride);
+	return explain_full_on(worker, slot, stride);
 }
 
 int

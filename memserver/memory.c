@@ -18,25 +18,6 @@
 #define GIANT_LOG2 30u
 #define SPARE_BYTES (64ull << 20)	/* left to the rest of the host */
 
-const char *
-nam__bytes_text(uint64_t bytes, char *text, size_t size)
-{
-	static const struct {
-		unsigned shift;
-		const char *name;
-	} units[] = { { 40, "TiB" }, { 30, "GiB" }, { 20, "MiB" }, { 10, "KiB" } };
-
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (bytes >> units[i].shift && !(bytes & ((1ull << units[i].shift) - 1))) {
-			(void)snprintf(text, size, "%" PRIu64 " %s", bytes >> units[i].shift,
-				units[i].name);
-			return text;
-		}
-	}
-	(void)snprintf(text, size, "%" PRIu64 " bytes", bytes);
-	return text;
-}
-
 static int
 read_number(const char *path, uint64_t *ret)
 {

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../common/cluster.h"
 #include "../common/env.h"
 #include "../common/fabric/fabric.h"
 #include "../common/fabric/local.h"
@@ -55,9 +56,6 @@ int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
-
-/* "8 GiB", "512 MiB", "4,096 bytes" -> text. */
-const char *nam__bytes_text(uint64_t bytes, char *text, size_t size);
 
 /* ---- services/alloc.c --------------------------------------------------------------------- */
 

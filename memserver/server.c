@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/cluster.h"
 #include "memserver_internal.h"
 
 #define POLL_NS 1000000000ull

@@ -284,6 +284,9 @@ nam_alloc__servers_full__REMOTE_FULL_only_when_all_are(void **state)
 	while ((rc = nam_alloc_on(fixture.worker, 1, STRIDE, &at)) == 0)
 		count++;
 	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), "its 256 KiB in all"));
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), "blocks of another size"));
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), "--memory"));
 	while ((rc = nam_alloc(fixture.worker, STRIDE, &at)) == 0) {
 		per_server[slot_of(&fixture, at)]++;
 		last = at;
@@ -292,6 +295,7 @@ nam_alloc__servers_full__REMOTE_FULL_only_when_all_are(void **state)
 	assert_int_equal(per_server[0], count);
 	assert_int_equal(per_server[1], 0);
 	assert_int_equal(per_server[2], count);
+	assert_non_null(strstr(nam_worker_diag(fixture.worker), "have 768 KiB in all"));
 	assert_non_null(strstr(nam_worker_diag(fixture.worker), "--memory"));
 	nam_free_unseen(fixture.worker, last, STRIDE);
 	assert_int_equal(nam_alloc(fixture.worker, STRIDE, &at), 0);
