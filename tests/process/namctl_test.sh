@@ -61,6 +61,8 @@ plant_machine() {
 test_doctor() {
 	expect 0 namctl doctor shm
 	says "shm (processes on this host): usable"
+	expect 0 namctl doctor tcp
+	says "tcp (between hosts, over any network): usable"
 	expect 2 namctl doctor carrier-pigeon
 	says "carrier-pigeon"
 	expect 2 namctl --cluster "$cluster" status --root "$tmp"

@@ -14,6 +14,7 @@ static const struct {
 	const char *name, *what;
 } fabrics[] = {
 	{ "shm", "processes on this host" },
+	{ "tcp", "between hosts, over any network" },
 	{ "verbs", "RDMA between hosts" },
 };
 
@@ -284,7 +285,7 @@ ctl_doctor(struct ctl *ctl, char **args)
 	for (size_t i = 0; only && i < FABRICS_COUNT; i++)
 		known |= !strcmp(only, fabrics[i].name);
 	if (!known) {
-		ctl_complain("doctor: there is no fabric '%s'; say shm or verbs", only);
+		ctl_complain("doctor: there is no fabric '%s'; say shm, tcp or verbs", only);
 		return NAM_EXIT_USAGE;
 	}
 	machine = malloc(sizeof(*machine));

@@ -12,7 +12,7 @@ enum finding_level {
 };
 
 struct finding {
-	const char *fabric;	/* "shm", "verbs" */
+	const char *fabric;	/* "shm", "tcp", "verbs" */
 	enum finding_level level;
 	char what[200];
 	char remedy[200];	/* a command, or what to do */

@@ -14,7 +14,7 @@
 #define HUGE_BYTES (2u * MIB)
 #define MTU_BEST 4096u
 
-static const char shm[] = "shm", verbs[] = "verbs";
+static const char shm[] = "shm", tcp[] = "tcp", verbs[] = "verbs";
 
 static void NAM_PRINTF(5, 6)
 find(struct findings *findings, const char *fabric, enum finding_level level, const char *remedy,
@@ -63,22 +63,34 @@ examine_huge_pages(const struct machine *machine, const char *fabric, struct fin
 			"all %" PRIu64 " huge pages are in use", pages->total);
 }
 
+/* What memory servers take of any machine, over a fabric without limits of its own. */
 static void
-examine_shm(const struct machine *machine, struct findings *findings)
+examine_host(const struct machine *machine, const char *fabric, struct findings *findings)
 {
 	char bytes[24];
 
-	examine_huge_pages(machine, shm, findings);
+	examine_huge_pages(machine, fabric, findings);
 	if (machine->group_bytes != MACHINE_UNLIMITED)
-		find(findings, shm, FINDING_NOTE, "raise memory.max of the group (systemd: "
+		find(findings, fabric, FINDING_NOTE, "raise memory.max of the group (systemd: "
 			"MemoryMax=) if memory servers need more",
 			"this control group may have %s of memory, regions included",
 			ctl_bytes(bytes, machine->group_bytes));
 	if (machine->files_hard < FILES_MIN)
-		find(findings, shm, FINDING_NOTE, "raise the hard limit of open files: "
+		find(findings, fabric, FINDING_NOTE, "raise the hard limit of open files: "
 			"limits.conf(5), or LimitNOFILE= of the service",
 			"only %" PRIu64 " files may be open: each connection takes some",
 			machine->files_hard);
+}
+
+/* Any kernel has TCP: all that can be amiss is that nobody else is there. */
+static void
+examine_tcp(const struct machine *machine, struct findings *findings)
+{
+	examine_host(machine, tcp, findings);
+	if (machine->nets_known && !machine->nets_up)
+		find(findings, tcp, FINDING_NOTE, "ip link set INTERFACE up, and give it an "
+			"address, if clients are on other hosts",
+			"no network interface is up but the loopback");
 }
 
 /* ---- devices ------------------------------------------------------------------------------ */
@@ -212,7 +224,8 @@ void
 doctor_examine(const struct machine *machine, struct findings *ret_findings)
 {
 	ret_findings->count = 0;
-	examine_shm(machine, ret_findings);
+	examine_host(machine, shm, ret_findings);
+	examine_tcp(machine, ret_findings);
 	examine_verbs(machine, ret_findings);
 }
 

@@ -301,6 +301,22 @@ read_devices(const char *root, struct machine *machine)
 	machine->cm_usable = may(R_OK | W_OK, root, "/dev/infiniband/rdma_cm");
 }
 
+static void
+read_nets(const char *root, struct machine *machine)
+{
+	static const char folder[] = "/sys/class/net";
+	char names[MACHINE_NETS_MAX][64], text[16];
+	unsigned count = read_names(root, folder, "", MACHINE_NETS_MAX, names);
+
+	machine->nets_known = count > 0;
+	/* Drivers that do not say, as those of tunnels, are "unknown" while they work. */
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(names[i], "lo") != 0 &&
+			read_text(text, sizeof(text), root, "%s/%s/operstate", folder, names[i]) &&
+			(!strcmp(text, "up") || !strcmp(text, "unknown")))
+			machine->nets_up++;
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 static void
@@ -394,5 +410,6 @@ machine_read(const char *root, struct machine *ret_machine)
 {
 	memset(ret_machine, 0, sizeof(*ret_machine));
 	read_devices(root, ret_machine);
+	read_nets(root, ret_machine);
 	read_memory(root, ret_machine);
 }

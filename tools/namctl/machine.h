@@ -17,6 +17,7 @@ enum {
 	MACHINE_GIDS_MAX = 16,
 	MACHINE_PAGES_MAX = 4,
 	MACHINE_NODES_MAX = 64,
+	MACHINE_NETS_MAX = 64,
 };
 
 #define MACHINE_UNLIMITED UINT64_MAX
@@ -79,6 +80,8 @@ struct machine {
 	bool may_lock_all;		/* CAP_IPC_LOCK: the limit is not ours */
 	uint64_t memlock_soft, memlock_hard;
 	uint64_t files_hard;
+	bool nets_known;		/* /sys/class/net is there */
+	unsigned nets_up;		/* network interfaces that are up, but for the loopback */
 	uint64_t available_bytes;
 	uint64_t group_bytes;		/* limit of our control group, or MACHINE_UNLIMITED */
 	char shmem_enabled[16];		/* transparent huge pages of shared memory */

@@ -148,6 +148,9 @@ plant_machine(void **state)
 	plant(PORT "/gid_attrs/ndevs/0", "eth7\n");
 	plant("/sys/class/infiniband/mlx5_0/device/numa_node", "1\n");
 	plant("/sys/class/net/eth7/mtu", "9000\n");
+	plant("/sys/class/net/eth7/operstate", "up\n");
+	plant("/sys/class/net/eth8/operstate", "down\n");
+	plant("/sys/class/net/lo/operstate", "unknown\n");
 	plant("/sys/class/infiniband_verbs/uverbs3/ibdev", "mlx5_0\n");
 	plant("/sys/class/misc/rdma_cm/abi_version", "1\n");
 	plant("/dev/infiniband/uverbs3", "");
@@ -218,6 +221,8 @@ read__planted_machine__ALL_OF_IT(void **state)
 	assert_int_equal(machine->group_bytes, 1 << 20);
 	assert_true(machine->memlock_soft == MACHINE_UNLIMITED);
 	assert_int_equal(machine->files_hard, 65536);
+	assert_true(machine->nets_known);
+	assert_int_equal(machine->nets_up, 1);
 	assert_string_equal(machine->shmem_enabled, "never");
 	free(machine);
 }
@@ -233,21 +238,28 @@ read__nothing__NOTHING(void **state)
 	assert_int_equal(machine->devices, 0);
 	assert_int_equal(machine->sizes, 0);
 	assert_false(machine->verbs_loaded);
+	assert_false(machine->nets_known);
 	free(machine);
 }
 
 /* ---- what is missing ---------------------------------------------------------------------- */
 
-/* The level of the finding that speaks of the word, or -1. */
+/* The level of the finding for a fabric that speaks of the word, or -1. */
 static int
-level_of(const struct findings *findings, const char *word)
+level_for(const struct findings *findings, const char *fabric, const char *word)
 {
 	for (unsigned i = 0; i < findings->count; i++)
-		if (!strcmp(findings->at[i].fabric, "verbs") &&
+		if (!strcmp(findings->at[i].fabric, fabric) &&
 			(strstr(findings->at[i].what, word) ||
 			strstr(findings->at[i].remedy, word)))
 			return (int)findings->at[i].level;
 	return -1;
+}
+
+static int
+level_of(const struct findings *findings, const char *word)
+{
+	return level_for(findings, "verbs", word);
 }
 
 static void
@@ -260,7 +272,10 @@ examine__good_machine__NOTHING_MISSING(void **state)
 	doctor_examine(machine, &findings);
 	assert_true(doctor_usable(&findings, "verbs"));
 	assert_true(doctor_usable(&findings, "shm"));
+	assert_true(doctor_usable(&findings, "tcp"));
 	assert_int_equal(level_of(&findings, ""), -1);
+	assert_int_equal(level_for(&findings, "tcp", "loopback"), -1);
+	assert_int_equal(level_for(&findings, "tcp", "open files"), -1);
 	free(machine);
 }
 
@@ -329,6 +344,13 @@ examine__could_be_better__NOTES(void **state)
 	assert_int_equal(level_of(&findings, "ip link set eth7 mtu"), FINDING_NOTE);
 	assert_int_equal(level_of(&findings, "ulimit -l"), FINDING_NOTE);
 	assert_true(doctor_usable(&findings, "verbs"));
+	machine->nets_up = 0;
+	machine->files_hard = 256;
+	doctor_examine(machine, &findings);
+	assert_int_equal(level_for(&findings, "tcp", "nr_hugepages"), FINDING_NOTE);
+	assert_int_equal(level_for(&findings, "tcp", "loopback"), FINDING_NOTE);
+	assert_int_equal(level_for(&findings, "tcp", "LimitNOFILE"), FINDING_NOTE);
+	assert_true(doctor_usable(&findings, "tcp"));
 	machine->may_lock_all = true;
 	doctor_examine(machine, &findings);
 	assert_int_equal(level_of(&findings, "ulimit -l"), -1);
