@@ -65,7 +65,12 @@ ends_with_2 --no-such-option
 ends_with_2 --keys
 ends_with_2 --keys many
 ends_with_2 --seconds -1
+ends_with_2 --seconds 0
+ends_with_2 --seconds 0.0
+ends_with_2 --seconds 3601
 ends_with_2 --memory 3
+ends_with_2 --memory 15M
+[[ $out == *"needs 16M"* ]] || fail "--memory 15M: $out"
 ends_with_2 --fabric
 ends_with_2 --fabric ether
 [[ $out == *"'ether' is neither shm nor tcp"* ]] || fail "--fabric ether: $out"
@@ -103,6 +108,22 @@ next_port_if_taken() {
 	options=(--fabric tcp --port "$port")
 	runs_with "127.0.0.1:$((port + 1))" TMPDIR="$tmp/run"
 	kill -TERM "$pid" && wait "$pid" || fail "who had the port: $(cat "$tmp/taken")"
+}
+
+# says_why TEXT SCRIPT: what it says when nam-bench ends as that script does.
+says_why() {
+	local out status=0 build=$tmp/nam/build/release
+
+	mkdir -p "$tmp/other" && ln -sf "$NAM_BUILD_DIR"/bin/* "$tmp/other/"
+	rm -f "$tmp/other/nam-bench"
+	printf '#!/bin/bash\n%s\n' "$2" >"$tmp/other/nam-bench"
+	chmod +x "$tmp/other/nam-bench"
+	ln -sfn "$tmp/other" "$build/bin"
+	out=$(env -u XDG_RUNTIME_DIR TMPDIR="$tmp/run" "$quickstart" --keys 1000 \
+		--memory 64M 2>&1) || status=$?
+	ln -sfn "$NAM_BUILD_DIR/bin" "$build/bin"
+	[ $status -eq 1 ] || fail "'$2' ended it with $status"
+	[[ $out == *"point queries: $1"* ]] || fail "no '$1' in: $out"
 }
 
 # killed_midway FABRIC: its memory servers live on until the next run, which ends them.
@@ -150,6 +171,15 @@ PATH=$NAM_BUILD_DIR/bin:$PATH
 options=(--fabric tcp)
 runs_with "at tcp:127.0.0.1:" TMPDIR="$tmp/run"
 next_port_if_taken
+says_why "nam-bench found something wrong" 'exit 1'
+says_why "nam-bench does not take what it was given" 'exit 2'
+says_why "nam-bench was ended by signal KILL" 'kill -KILL $$'
+# shellcheck disable=SC2016	# for that script
+says_why "memory server 1 has ended (status 137)" 'for at; do
+	[[ $at != */bench.json ]] || kill -KILL "$(cat "${at%/*}/server1.pid")"
+done
+sleep 0.2
+exit 3'
 killed_midway tcp
 killed_midway shm
 if [ "$(id -u)" -eq 0 ]; then
