@@ -5,7 +5,10 @@
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-command -v git >/dev/null || exit 77
+if ! command -v git >/dev/null; then
+	echo "skip: git is not installed"
+	exit 77
+fi
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 export GIT_CEILING_DIRECTORIES=$folder GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null

@@ -385,7 +385,9 @@ main(void)
 	};
 	char text[64];
 
-	if (run("--version", text, sizeof(text)))
-		return 77;	/* not built, or not on the PATH */
+	if (run("--version", text, sizeof(text))) {
+		puts("skip: nam-memserver is not built, or not on the PATH");
+		return 77;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
