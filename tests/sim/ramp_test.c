@@ -5,27 +5,32 @@
  *
  * A session is a fiber.  Values are numbers, each of one transaction and record; a deletion has one
  * as well, which its timestamp tells.
+ *
+ * Seeds count through the kinds of stores and readers (ramp_plan.h) and, of each, through what may
+ * happen in a run of it; all else is drawn.  So the fixed seeds cover all kinds, which is looked at
+ * in the end.
  */
 #include "../../common/rpc/records_rpc.h"
 #include "../../compute/compute_internal.h"
-#include "../../txn/records.h"
+#include "../../txn/txn_internal.h"
 #include "commit.h"
+#include "ramp_plan.h"
 #include "random_runs.h"
 #include "read_atomic.h"
 #include "serializable.h"
 
 #define STORE "ramp"
-#define CLIENTS_MAX 4u
-#define FIBERS_MAX 6u
-#define KEYS_MAX 8u
+#define CLIENTS_MAX RAMP_CLIENTS_MAX
+#define FIBERS_MAX RAMP_FIBERS_MAX
+#define KEYS_MAX RAMP_KEYS_MAX
 #define TOGETHER_MAX 6u
 #define SECOND_SESSIONS 1000u		/* beside those of fibers */
-#define WORDS_MAX 80u
-#define ROUNDS 24u
+#define WORDS_MAX 700u
+#define ROUNDS RAMP_ROUNDS
 #define MEMORY_BYTES (8u << 20)
 #define POLL_NS 50000u
-#define TICK_NS 15000000u		/* keepers look at their clocks every 10 ms */
-#define FIXED_SEEDS 8u
+#define TICK_NS RAMP_TICK_NS
+#define FIXED_SEEDS 64u		/* at most 32 kinds, and two turns */
 #define RANDOM_SEEDS 4u
 
 /* One fiber. */
@@ -61,12 +66,7 @@ struct deletions {
 static struct {
 	enum nam_sim_profile profile;
 	uint64_t seed;
-	/* Chosen by the seed. */
-	uint32_t servers, handlers, clients, fibers, keys, slowness;
-	uint64_t cache_bytes, ahead_us;
-	bool alike;			/* all values have one length: blocks go round */
-	struct nam_records_options options;
-	enum nam_carrier carrier;
+	struct ramp_plan plan;
 	/* The stage. */
 	struct sim_cluster cluster;
 	struct nam_sim_process *director;
@@ -78,9 +78,13 @@ static struct {
 	uint64_t newest[KEYS_MAX];	/* the highest timestamp that anybody has read */
 	uint64_t reads, writes, unknown, refused, restarts;
 	uint64_t collected, completed, aborted, undecided;
+	struct ramp_kind seen;		/* as clients found it */
+	struct ramp_deeds deeds;
 	bool failed;
 	char why[400];
 } run;
+
+static const char *plain;		/* a file, or NULL */
 
 static void failed(const char *format, ...) NAM_PRINTF(1, 2);
 
@@ -133,9 +137,11 @@ now(void)
 static uint32_t
 words_of(uint32_t key, uint64_t value)
 {
-	static const uint32_t words[] = { 1, 7, 20, 60 };
+	static const uint32_t words[] = { 1, 7, 20, 60 }, large[] = { 1, 490, 20, 640 };
 
-	return run.alike ? 1 : words[key % 4] + (uint32_t)(value % 3) * 8;
+	if (run.plan.alike)
+		return run.plan.large ? large[3] : 1;
+	return (run.plan.large ? large : words)[key % 4] + (uint32_t)(value % 3) * 8;
 }
 
 /* ---- transactions ---------------------------------------------------------------------------- */
@@ -143,13 +149,13 @@ words_of(uint32_t key, uint64_t value)
 static uint32_t
 pick(uint32_t picked[TOGETHER_MAX])
 {
-	uint32_t all[KEYS_MAX], most = run.keys < TOGETHER_MAX ? run.keys : TOGETHER_MAX;
+	uint32_t all[KEYS_MAX], most = run.plan.keys < TOGETHER_MAX ? run.plan.keys : TOGETHER_MAX;
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % most);
 
-	for (uint32_t i = 0; i < run.keys; i++)
+	for (uint32_t i = 0; i < run.plan.keys; i++)
 		all[i] = i;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t other = i + (uint32_t)(nam_sim_random() % (run.keys - i));
+		uint32_t other = i + (uint32_t)(nam_sim_random() % (run.plan.keys - i));
 
 		picked[i] = all[other];
 		all[other] = all[i];
@@ -182,7 +188,7 @@ locked(int rc)
 	if (nam_err_is(rc, NAM_E_LOCK_ORPHANED))
 		return explained(rc);
 	return (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) || rc == -NAM_E_RESTART_TORN) &&
-	       (explained(rc) || run.slowness > 1 || nam_sim_counted().stalls);
+	       (explained(rc) || run.plan.slowness > 1 || nam_sim_counted().stalls);
 }
 
 /* What a transaction has read of some records, which its session has in their places from first. */
@@ -206,6 +212,7 @@ read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t 
 		return;
 	}
 	run.reads++;
+	run.deeds.reads++;
 	for (uint32_t i = 0; i < reading->count; i++) {
 		const struct nam_record_get *get = &reading->gets[i];
 		const uint64_t *words = self->words[first + i];
@@ -272,8 +279,10 @@ read_some(struct session *self, const uint32_t *picked, uint32_t count)
 static enum sim_txn_outcome
 outcome(const struct player *player, int rc)
 {
-	if (!rc)
+	if (!rc) {
+		run.deeds.writes++;
 		return SIM_TXN_COMMITTED;
+	}
 	if (rc == -NAM_E_REMOTE_FULL || locked(rc)) {
 		run.refused++;
 		return SIM_TXN_ABORTED;
@@ -355,6 +364,19 @@ collect(struct player *player)
 }
 
 static void
+die(void *arg)
+{
+	nam_sim_process_kill(arg);
+}
+
+static bool
+doomed(const struct session *self)
+{
+	return run.plan.murder && self->player->number == run.plan.victim &&
+		self == &self->player->sessions[run.plan.victim_fiber];
+}
+
+static void
 session_main(void *arg)
 {
 	struct session *self = arg;
@@ -363,6 +385,9 @@ session_main(void *arg)
 	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_ghost(); i++) {
 		uint32_t count = pick(picked);
 
+		if (doomed(self) && i == run.plan.victim_round &&
+			nam_sim_call_after(run.plan.victim_ns, die, self->player->process))
+			sim_die("no memory");
 		if (nam_sim_random() % 4 == 0)
 			nam__pause_await(self->player->worker,
 				nam_sim_random() % (self->player->pause_ns + 1));
@@ -399,6 +424,22 @@ come(struct player *player, uint64_t cache_bytes)
 	return !rc;
 }
 
+/* What this client was, and met. */
+static void
+look_back(const struct player *player)
+{
+	const struct nam_op_counters *counters = nam_worker_counters(player->worker,
+		NAM_OP_GET_ALL);
+	const struct nam_records_options *options = nam_records_properties(player->records);
+
+	run.seen.commit = options->commit;
+	run.seen.algorithm = options->algorithm;
+	run.seen.readers |= player->records->star ? RAMP_BY_ADDRESS : RAMP_BY_REQUEST;
+	run.seen.carrier = player->client->options.carrier;
+	if (player->records->star)
+		run.deeds.stale += counters->restarts[NAM_RESTART_SUPERSEDED];
+}
+
 static void
 leave(struct player *player)
 {
@@ -417,14 +458,15 @@ player_main(void *arg)
 {
 	static const uint64_t pauses[] = { 0, TICK_NS / 10, TICK_NS, 5 * TICK_NS };
 	struct player *player = arg;
-	uint32_t fibers = run.fibers;
+	uint32_t fibers = run.plan.fibers;
+	bool star = run.plan.kind.readers == RAMP_BY_ADDRESS ||
+		(run.plan.kind.readers & RAMP_BY_ADDRESS && player->number % 2 == 0);
 
-	if (come(player, run.cache_bytes)) {
+	if (come(player, run.plan.cache_bytes)) {
 		atomic_fetch_add(&player->client->transaction_us,
-			nam_sim_random() % (run.ahead_us + 1));
+			nam_sim_random() % (run.plan.ahead_us + 1));
 		player->pause_ns = pauses[nam_sim_random() % 4];
-		if (run.options.commit == NAM_RECORDS_SERVED && nam_sim_random() % 2 &&
-			nam_records_star(player->worker, player->records, 0))
+		if (nam_records_star(player->worker, player->records, star))
 			failed("star: %s", nam_worker_diag(player->worker));
 		for (uint32_t i = 0; i < fibers; i++) {
 			player->sessions[i].player = player;
@@ -433,6 +475,7 @@ player_main(void *arg)
 				sim_die("no fiber");
 		}
 		nam_worker_run(player->worker);
+		look_back(player);
 	}
 	leave(player);
 }
@@ -468,9 +511,11 @@ static void
 make(struct player *guest)
 {
 	uint32_t keys[KEYS_MAX];
-	uint32_t count = run.keys / 2;
+	uint32_t count = run.plan.keys / 2;
+	struct nam_records_options store = { .algorithm = run.plan.kind.algorithm,
+		.commit = run.plan.kind.commit };
 
-	if (nam_records_create(guest->worker, STORE, &run.options))
+	if (nam_records_create(guest->worker, STORE, &store))
 		sim_die("create: %s", nam_worker_diag(guest->worker));
 	store_open(guest);
 	for (uint32_t i = 0; i < count; i++)
@@ -488,12 +533,12 @@ look(struct player *guest)
 
 	store_open(guest);
 	memcpy(newest, run.newest, sizeof(newest));
-	for (uint32_t i = 0; i < run.keys; i++)
+	for (uint32_t i = 0; i < run.plan.keys; i++)
 		keys[i] = i;
-	for (uint32_t first = 0; first < run.keys; first += TOGETHER_MAX)
-		read_some(session, &keys[first], run.keys - first < TOGETHER_MAX ?
-			run.keys - first : TOGETHER_MAX);
-	for (uint32_t i = 0; i < run.keys; i++) {
+	for (uint32_t first = 0; first < run.plan.keys; first += TOGETHER_MAX)
+		read_some(session, &keys[first], run.plan.keys - first < TOGETHER_MAX ?
+			run.plan.keys - first : TOGETHER_MAX);
+	for (uint32_t i = 0; i < run.plan.keys; i++) {
 		struct nam_record_get get = { .key = session->keys[0], .size = 0 };
 		int rc;
 
@@ -528,7 +573,7 @@ tidy(struct player *guest)
 	collect(guest);
 	rc = nam_records_stat(guest->worker, guest->records, &stat);
 	/* What locks have been forgotten for is evidence, and stays. */
-	if (rc || run.undecided > undecided || run.options.algorithm == NAM_RAMP_LOCKING) {
+	if (rc || run.undecided > undecided || run.plan.kind.algorithm == NAM_RAMP_LOCKING) {
 		if (rc && !explained(rc))
 			failed("stat: %s", nam_worker_diag(guest->worker));
 		return;
@@ -545,10 +590,10 @@ write_again(struct player *guest)
 	uint32_t keys[KEYS_MAX];
 
 	store_open(guest);
-	for (uint32_t i = 0; i < run.keys / 2; i++)
+	for (uint32_t i = 0; i < run.plan.keys / 2; i++)
 		keys[i] = i;
-	write_some(&guest->sessions[0], keys, run.keys / 2, 0);
-	read_some(&guest->sessions[0], keys, run.keys / 2);
+	write_some(&guest->sessions[0], keys, run.plan.keys / 2, 0);
+	read_some(&guest->sessions[0], keys, run.plan.keys / 2);
 }
 
 static void
@@ -576,13 +621,13 @@ director_main(void *arg)
 		sim_die("the director cannot come");
 	before = sim_cluster_used(&run.cluster, worker);
 	with_guest(make);
-	for (uint32_t i = 0; i < run.clients; i++) {
+	for (uint32_t i = 0; i < run.plan.clients; i++) {
 		run.players[i].number = i;
 		if (nam_sim_process_start("player", player_main, &run.players[i],
 			    &run.players[i].process))
 			sim_die("a client cannot be started");
 	}
-	for (uint32_t i = 0; i < run.clients; i++)
+	for (uint32_t i = 0; i < run.plan.clients; i++)
 		while (!nam_sim_process_ended(run.players[i].process))
 			nam_sleep_ns(POLL_NS);
 	with_guest(look);
@@ -603,65 +648,29 @@ director_main(void *arg)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static uint32_t
-between(struct nam_rng *rng, uint32_t least, uint32_t most)
-{
-	return least + (uint32_t)nam_rng_below(rng, most - least + 1);
-}
-
+/* Without an algorithm halves are seen, and all else is as it is with one. */
 static void
-choose(struct nam_sim_options *options)
+check_read_atomic(void)
 {
-	static const enum nam_carrier carriers[] = { NAM_CARRIER_SRQ, NAM_CARRIER_MAILBOX,
-		NAM_CARRIER_FETCH };
-	static const enum nam_ramp algorithms[] = { NAM_RAMP_FAST, NAM_RAMP_SMALL, NAM_RAMP_HYBRID,
-		NAM_RAMP_LOCKING, NAM_RAMP_LOCKING };
-	static const uint64_t caches[] = { 0, 1024, 1 << 20 }, aheads[] = { 0, 100, 10000000 };
-	struct nam_rng rng = nam_rng_seed(run.seed);
+	struct sim_read_atomic_options options;
+	struct sim_findings findings = sim_findings_to(stdout);
+	uint64_t counts[SIM_RA_KINDS];
+	bool halves = run.plan.kind.algorithm == NAM_RAMP_NONE;
 
-	nam_sim_options_init(options);
-	options->seed = run.seed;
-	options->profile = run.profile;
-	options->step_bytes = nam_rng_below(&rng, 2) ? 8 : 64;
-	options->slowness = run.slowness = 1u << between(&rng, 0, 7);
-	options->faults.late = (uint32_t)nam_rng_below(&rng, 100000);
-	options->faults.late_ns = 100000ull * options->slowness;
-	options->faults.race = (uint32_t)nam_rng_below(&rng, 300000);
-	options->faults.read_twice = (uint32_t)nam_rng_below(&rng, 100000);
-	if (nam_rng_below(&rng, 2))
-		options->faults.kill = between(&rng, 20, 300);
-	if (!nam_rng_below(&rng, 4))
-		options->faults.break_qp = between(&rng, 20, 100);
-	if (!nam_rng_below(&rng, 4))
-		options->faults.full = 300000;
-	if (!nam_rng_below(&rng, 4)) {
-		options->faults.stall = between(&rng, 20, 100);
-		options->faults.stall_ns = 10 * TICK_NS;
-	}
-	if (!nam_rng_below(&rng, 2))
-		options->faults.zombie = 300000;
-	run.servers = between(&rng, 1, 3);
-	run.handlers = between(&rng, 1, 3);
-	run.clients = between(&rng, 3, CLIENTS_MAX);
-	run.fibers = between(&rng, 4, FIBERS_MAX);
-	run.keys = between(&rng, 4, KEYS_MAX);
-	run.cache_bytes = caches[nam_rng_below(&rng, 3)];
-	run.ahead_us = aheads[nam_rng_below(&rng, 3)];
-	run.alike = nam_rng_below(&rng, 2);
-	nam_records_options_init(&run.options);
-	if (nam_rng_below(&rng, 2)) {
-		run.options.commit = NAM_RECORDS_SERVED;
-		run.options.algorithm = algorithms[nam_rng_below(&rng, 5)];
-		run.carrier = carriers[nam_rng_below(&rng, 3)];
-	}
+	sim_read_atomic_options_init(&options);
+	findings.told_max = 3;
+	if (halves)
+		findings.file = NULL;
+	sim_check_read_atomic(&run.txns, &options, &findings, counts);
+	for (unsigned kind = 0; kind < SIM_RA_KINDS; kind++)
+		if (counts[kind] && !(halves && kind == SIM_RA_FRACTURED))
+			failed("%llu violations of read atomicity: %s",
+				(unsigned long long)counts[kind], sim_read_atomic_name(kind));
 }
 
 static void
 check(void)
 {
-	struct sim_read_atomic_options options;
-	struct sim_findings findings = sim_findings_to(stdout);
-
 	for (size_t i = 0; i < run.found.count; i++) {
 		const struct deletion *found = &run.found.each[i];
 		uint64_t value = deletion_value(found->key, found->timestamp);
@@ -671,15 +680,40 @@ check(void)
 				(unsigned long long)found->timestamp);
 		sim_txns_read(&run.txns, found->txn, found->key, value);
 	}
-	sim_read_atomic_options_init(&options);
-	findings.told_max = 3;
-	sim_check_read_atomic(&run.txns, &options, &findings, NULL);
-	if (run.options.algorithm == NAM_RAMP_LOCKING && sim_check_serializable(&run.txns))
+	check_read_atomic();
+	if (run.plan.kind.algorithm == NAM_RAMP_LOCKING && sim_check_serializable(&run.txns))
 		failed("not serializable: a circle of %zu transactions",
 			sim_check_serializable(&run.txns));
-	if (findings.violations)
-		failed("%llu violations of read atomicity",
-			(unsigned long long)findings.violations);
+}
+
+static void
+tell(void)
+{
+	char kind[RAMP_KIND_TEXT_BYTES];
+
+	printf("%s %llu: %s%s, %llu reads, %llu writes, %llu unknown, %llu refused, %llu "
+		"restarts, %llu stale, %llu deaths, collected %llu, %llu committed, %llu aborted, "
+		"%llu undecided, %llu ms\n",
+		nam_sim_profile_name(run.profile), (unsigned long long)run.seed,
+		ramp_kind_text(&run.plan.kind, kind), run.plan.large ? ", large values" : "",
+		(unsigned long long)run.reads, (unsigned long long)run.writes,
+		(unsigned long long)run.unknown, (unsigned long long)run.refused,
+		(unsigned long long)run.restarts, (unsigned long long)run.deeds.stale,
+		(unsigned long long)run.deeds.deaths, (unsigned long long)run.collected,
+		(unsigned long long)run.completed, (unsigned long long)run.aborted,
+		(unsigned long long)run.undecided, (unsigned long long)nam_sim_now_ns() / 1000000);
+}
+
+static void
+write_history(void)
+{
+	FILE *file = fopen(plain, "w");
+
+	if (!file)
+		sim_die("%s cannot be written", plain);
+	sim_txns_write_plain(&run.txns, file);
+	if (fclose(file))
+		sim_die("%s cannot be written", plain);
 }
 
 static const char *
@@ -691,31 +725,27 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	memset(&run, 0, sizeof(run));
 	run.profile = profile;
 	run.seed = seed;
-	choose(&options);
+	ramp_plan(profile, seed, &run.plan, &options);
 	options.trace = trace;
 	sim_txns_init(&run.txns);
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");
-	sim_cluster_start(&run.cluster, run.servers, run.handlers, MEMORY_BYTES);
-	run.cluster.carrier = run.carrier;
+	sim_cluster_start(&run.cluster, run.plan.servers, run.plan.handlers, MEMORY_BYTES);
+	run.cluster.carrier = run.plan.kind.carrier;
 	if (nam_sim_process_start("director", director_main, NULL, &run.director))
 		sim_die("the director cannot be started");
 	nam_sim_process_spare(run.director);
 	rc = nam_sim_run();
 	if (rc)
 		failed("the run: %s", nam_err_name(rc));
-	printf("%s %llu: algorithm %u, commit %u, %llu reads, %llu writes, %llu unknown, "
-		"%llu refused, %llu restarts, %llu deaths, collected %llu, %llu committed, %llu "
-		"aborted, %llu undecided, %llu ms\n",
-		nam_sim_profile_name(profile), (unsigned long long)seed, run.options.algorithm,
-		run.options.commit, (unsigned long long)run.reads, (unsigned long long)run.writes,
-		(unsigned long long)run.unknown, (unsigned long long)run.refused,
-		(unsigned long long)run.restarts, (unsigned long long)nam_sim_counted().kills,
-		(unsigned long long)run.collected, (unsigned long long)run.completed,
-		(unsigned long long)run.aborted, (unsigned long long)run.undecided,
-		(unsigned long long)nam_sim_now_ns() / 1000000);
+	run.deeds.deaths = nam_sim_counted().kills;
+	tell();
+	if (!ramp_cover(profile, &run.seen, &run.deeds))
+		failed("clients that found a store of another kind");
 	nam_sim_end();
 	check();
+	if (plain)
+		write_history();
 	sim_txns_free(&run.txns);
 	free(run.written.each);
 	free(run.found.each);
@@ -723,11 +753,39 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	return run.failed ? run.why : NULL;
 }
 
+/* Where the history of one run goes; what is left of the arguments is as in other tests. */
+static int
+take_plain(int argc, char **argv)
+{
+	static const char usage[] =
+		"usage: sim_ramp_test    all kinds of stores and readers, and some random seeds\n"
+		"       sim_ramp_test PROFILE SEED [GUARD...] [--trace] [--plain FILE]    one run, "
+		"guards turned off";
+	int left = 1;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--plain"))
+			argv[left++] = argv[i];
+		else if (i + 1 < argc)
+			plain = argv[++i];
+		else
+			sim_die("%s", usage);
+	}
+	if (left == 2 || (plain && left == 1))
+		sim_die("%s", usage);
+	return left;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct random_runs runs = { "sim_ramp_test", NAM_SIM_COMMIT, FIXED_SEEDS,
 		RANDOM_SEEDS, perform };
+	int rc;
 
-	return random_runs_main(&runs, argc, argv);
+	argc = take_plain(argc, argv);
+	rc = random_runs_main(&runs, argc, argv);
+	if (argc == 1 && ramp_uncovered(stdout))
+		rc = 1;
+	return rc;
 }
