@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
-#include "../common/rpc/carrier.h"
-#include "../nam.h"
+#include "common/rpc/transport.h"
+#include "nam.h"
 
 int raw_main(int argc, char **argv);
 int index_main(int argc, char **argv);

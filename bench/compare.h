@@ -16,8 +16,8 @@
 
 #include "compare_options.h"
 #include "compare_peer.h"
-#include "index_bench.h"
-#include "raw_run.h"
+#include "bench/index/bench.h"
+#include "bench/raw/run.h"
 
 #define COMPARE_ROUNDS 9u	/* short ones: moods of a shared machine last longer */
 #define COMPARE_PEERS 4u	/* memcached and redis, over each transport */

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../common/env.h"
+#include "common/env.h"
 
 #define END_PAUSE_NS 5000000u
 #define END_TRIES 600u		/* 3 s; then it is killed */

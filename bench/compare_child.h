@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "../common/error.h"
+#include "common/error.h"
 
 #define CHILD_FOLDER_BYTES 64u
 #define CHILD_NAME_BYTES 32u

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/fabric/fabric.h"
+#include "common/fabric/fabric.h"
 #include "bench.h"
 #include "compare_protocol.h"
 #include "options.h"

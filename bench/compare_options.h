@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../common/error.h"
+#include "common/error.h"
 
 #define COMPARE_FABRICS_MAX 4u
 

@@ -11,7 +11,7 @@
 
 #include "bench.h"
 #include "compare.h"
-#include "raw_bench.h"
+#include "bench/raw/bench.h"
 
 #define READY_PAUSE_MS 100
 #define READY_TRIES 600u	/* a minute, for much memory may have to be found */

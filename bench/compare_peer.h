@@ -9,7 +9,7 @@
 #ifndef NAM_BENCH_COMPARE_PEER_H
 #define NAM_BENCH_COMPARE_PEER_H
 
-#include "check.h"
+#include "bench/load/check.h"
 #include "compare_child.h"
 #include "compare_protocol.h"
 #include "histogram.h"

@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../common/fabric/sim_network.h"
-#include "../nam.h"
+#include "common/sim/network.h"
+#include "nam.h"
 
 #define FIGURE_LIST_MAX 16u	/* values of an option that is a list */
 #define FIGURE_CASES_MAX 8u

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "../common/env.h"
+#include "common/env.h"
 #include "bench.h"
 #include "figure.h"
 #include "text.h"

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../common/env.h"
+#include "common/env.h"
 #include "bench.h"
 #include "figure.h"
 #include "progress.h"

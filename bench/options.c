@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/cluster.h"
+#include "common/cluster.h"
 #include "bench.h"
 
 static int

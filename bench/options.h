@@ -10,8 +10,8 @@
 #include <getopt.h>
 #include <stdint.h>
 
-#include "../common/error.h"
-#include "../common/rpc/carrier.h"
+#include "common/error.h"
+#include "common/rpc/transport.h"
 
 /* Whole numbers; "10M" and "64k" are powers of 1,000 here, since they count things. */
 int option_count(const char *option, const char *text, uint64_t min, uint64_t max,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../common/env.h"
+#include "common/env.h"
 #include "text.h"
 
 #define BAR_WIDTH 32

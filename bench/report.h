@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "../common/counters.h"
-#include "../common/error.h"
+#include "common/counters.h"
+#include "common/error.h"
 #include "histogram.h"
 
 struct latency_ns {

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/rpc/locking_rpc.h"
-#include "../common/rpc/records_rpc.h"
-#include "../common/rpc/tree_rpc.h"
-#include "../memserver/server.h"
+#include "common/rpc/locking_rpc.h"
+#include "common/rpc/records_rpc.h"
+#include "common/rpc/tree_rpc.h"
+#include "memserver/server.h"
 #include "bench.h"
 
 #define PREFIX "sim:"

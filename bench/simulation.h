@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "../common/fabric/sim.h"
+#include "common/sim/sim.h"
 
 #define SIMULATION_MEMSERVERS_MAX 64u
 

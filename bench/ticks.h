@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../common/env.h"
+#include "common/env.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>

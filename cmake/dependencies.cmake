@@ -26,7 +26,7 @@ if(NAM_VERBS)
 	endif()
 endif()
 
-# The switch of fibers, where common/fiber_switch.h has none of its own for the processor.  On
+# The switch of fibers, where common/fiber/switch.h has none of its own for the processor.  On
 # x86-64 it serves one test.  From the archive, two functions in assembly come alone; the shared
 # library would bring the C++ runtime into every process.
 find_library(NAM_BOOST_CONTEXT NAMES libboost_context.a boost_context)	# libboost-context-dev

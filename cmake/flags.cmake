@@ -4,6 +4,7 @@
 add_library(nam_flags INTERFACE)
 
 target_compile_features(nam_flags INTERFACE c_std_17)
+target_include_directories(nam_flags INTERFACE ${PROJECT_SOURCE_DIR})
 set(CMAKE_C_EXTENSIONS ON)
 
 # Defined as empty, so that a file which also defines it does not clash.

@@ -22,10 +22,10 @@ endif()
 
 # Public headers keep their rooms, so that they include each other as they do here.
 foreach(header nam.h
-		common/counters.h common/error.h common/exit.h common/fiber.h common/gaddr.h
+		common/counters.h common/error.h common/exit.h common/fiber/fiber.h common/gaddr.h
 		common/version.h
 		common/fabric/fabric.h
-		common/rpc/carrier.h
+		common/rpc/transport.h
 		compute/client.h compute/remote.h
 		index/index.h
 		kv/kv.h

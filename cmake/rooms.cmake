@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# A room is a folder whose sources become one object library, nam_<room>_objects.
+# A room is a folder; its sources, with those of the folders in it, become one object library,
+# nam_<room>_objects.
 
-# nam_room(<name> [EXCEPT <file>...] FOLDERS <folder>...): the sources of all folders but the
-# excepted files.  A room without sources makes no target.
+# nam_room(<name> [EXCEPT <file>...]): all sources below this folder but the excepted files.  A room
+# without sources makes no target.
 function(nam_room name)
-	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "EXCEPT;FOLDERS")
-	set(patterns "")
-	foreach(folder IN LISTS arg_FOLDERS)
-		cmake_path(ABSOLUTE_PATH folder NORMALIZE)
-		cmake_path(APPEND folder *.c)
-		list(APPEND patterns ${folder})
-	endforeach()
-	file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "EXCEPT")
+	file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.c)
 	foreach(file IN LISTS arg_EXCEPT)
 		cmake_path(ABSOLUTE_PATH file NORMALIZE)
 		list(REMOVE_ITEM sources ${file})

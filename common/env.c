@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "env.h"
 
-#include "hash.h"
+#include "common/hash/hash.h"
 
 #include <errno.h>
 #include <pthread.h>

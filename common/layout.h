@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layout.h -- every byte that lives in remote memory, except the inside of index nodes, whose
- * header is here and whose entries index/node.h defines from the index's key size.
+ * header is here and whose entries index/node/node.h defines from the index's key size.
  *
  * All words are little-endian.  Whatever an atomic touches is 8-byte aligned and is touched by
  * atomics only.  Reserved bytes are zero.

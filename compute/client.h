@@ -17,8 +17,8 @@
 
 #include "../common/counters.h"
 #include "../common/error.h"
-#include "../common/fiber.h"
-#include "../common/rpc/carrier.h"
+#include "../common/fiber/fiber.h"
+#include "../common/rpc/transport.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,17 +14,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "../common/cluster.h"
-#include "../common/env.h"
-#include "../common/fabric/fabric.h"
-#include "../common/fabric/local.h"
-#include "../common/fiber.h"
-#include "../common/guard.h"
-#include "../common/layout.h"
-#include "../common/race.h"
-#include "../common/region_table.h"
-#include "../common/rpc/frame.h"
-#include "../common/rpc/rpc.h"
+#include "common/cluster.h"
+#include "common/env.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/colocated.h"
+#include "common/fiber/fiber.h"
+#include "common/guard.h"
+#include "common/layout.h"
+#include "common/race.h"
+#include "common/region_table.h"
+#include "common/rpc/frame.h"
+#include "common/rpc/rpc.h"
 #include "client.h"
 #include "remote.h"
 
@@ -133,7 +133,7 @@ enum nam__context {
 
 struct nam__call;
 struct nam__passives;
-struct nam__message;			/* rpc_call.c */
+struct nam__message;			/* rpc/call.c */
 struct nam__stock;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
 struct nam__buffer_class {
@@ -384,7 +384,7 @@ bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_
 void nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count);
 
 /*
- * rpc_call.c: a request under way.  It belongs to who began it and must stay where it is until it
+ * rpc/call.c: a request under way.  It belongs to who began it and must stay where it is until it
  * has been awaited.
  */
 struct nam__call {
@@ -424,7 +424,7 @@ int nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t typ
 	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
 
 /*
- * rpc_passive.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
+ * rpc/one_way.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
  * carried out, failed or not; the others may have been.
  */
 struct nam__passives {
@@ -443,7 +443,7 @@ void nam__passives_hear(struct nam__passives *passives, const struct nam_rpc_hea
 /* The connection has ended.  Accepts NULL. */
 void nam__passives_closed(struct nam__passives *passives);
 
-/* rpc_call.c: what worker.c calls for completions that are not a task's. */
+/* rpc/call.c: what worker.c calls for completions that are not a task's. */
 void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
 void nam__rpc_check_deadlines(struct nam_worker *worker);
@@ -455,8 +455,8 @@ void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *messag
 void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
 
 /*
- * postbox.c: a connection's side of the memory server's mailbox (common/rpc/frame.h).  A letter is
- * a request on its way, from its WRITE until the reply has been taken.
+ * rpc/mailbox.c: a connection's side of the memory server's mailbox (common/rpc/frame.h).  A
+ * letter is a request on its way, from its WRITE until the reply has been taken.
  */
 struct nam__letter {
 	struct nam__postbox *box;
@@ -530,8 +530,8 @@ int nam__postboxes_poll(struct nam_worker *worker);
 uint64_t nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
 
 /*
- * The states of a letter, for postbox.c and datagram.c: it waits until `due_ns`, or for its reply;
- * its place is free; its call, if it still has one, fails.
+ * The states of a letter, for rpc/mailbox.c and datagram.c: it waits until `due_ns`, or for
+ * its reply; its place is free; its call, if it still has one, fails.
  */
 void nam__letter_wait(struct nam__letter *letter, uint64_t due_ns);
 void nam__letter_free(struct nam__letter *letter);

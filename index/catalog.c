@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../common/hash.h"
-#include "../compute/names.h"
-#include "hybrid.h"
+#include "common/hash/hash.h"
+#include "compute/client/names.h"
+#include "index/hybrid/hybrid.h"
 #include "index_internal.h"
-#include "maintain.h"
+#include "index/maintain/maintain.h"
 
 #define HEAD_INTERVAL 32u
 

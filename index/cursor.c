@@ -2,8 +2,8 @@
 /* cursor.c -- range scans, whatever the index's design: others do the work. */
 #include <errno.h>
 
-#include "hybrid.h"
-#include "scan_internal.h"
+#include "index/hybrid/hybrid.h"
+#include "index/fine/scan_internal.h"
 
 #define TOGETHER_BYTES 8192u		/* of entries copied together: 256 of 8-byte keys */
 

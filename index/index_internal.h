@@ -8,10 +8,10 @@
 
 #include <stdatomic.h>
 
-#include "../compute/compute_internal.h"
-#include "../compute/lock.h"
-#include "leaf_change.h"
-#include "node.h"
+#include "compute/compute_internal.h"
+#include "compute/remote/lock.h"
+#include "index/fine/leaf_change.h"
+#include "index/node/node.h"
 
 struct nam__cache;
 struct nam__parts;
@@ -240,7 +240,7 @@ NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index 
 NAM_FIBER_FN int nam__index_free_nodes(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
 
-/* ---- cache_search.c, inner_cache.c --------------------------------------------------------- */
+/* ---- cache/search.c, inner_cache.c --------------------------------------------------------- */
 
 struct nam__cache_hop {
 	struct nam_gaddr child;		/* covers the key, as far as the cache knows */

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "coarse.h"
-#include "partition.h"
+#include "index/coarse/coarse.h"
+#include "index/server/partition.h"
 
 /* ---- what a part is ------------------------------------------------------------------------ */
 

@@ -12,7 +12,7 @@
 #ifndef NAM_INDEX_TREE_LOAD_H
 #define NAM_INDEX_TREE_LOAD_H
 
-#include "../common/rpc/tree_rpc.h"
+#include "common/rpc/tree_rpc.h"
 #include "index_internal.h"
 
 struct nam__tree_load {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kv_internal.h"
-#include "place.h"
+#include "kv/server/place.h"
 
 /* A request without a value, and one with any. */
 union request {

@@ -3,8 +3,8 @@
 #ifndef NAM_KV_KV_INTERNAL_H
 #define NAM_KV_KV_INTERNAL_H
 
-#include "../common/rpc/kv_rpc.h"
-#include "../compute/compute_internal.h"
+#include "common/rpc/kv_rpc.h"
+#include "compute/compute_internal.h"
 #include "kv.h"
 
 struct nam_kv {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kv_internal.h"
-#include "place.h"
+#include "kv/server/place.h"
 
 #define FLIGHTS_MAX 8u			/* requests under way at a time */
 #define ITEMS_MAX 1024u			/* looked at at a time */

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../compute/names.h"
+#include "compute/client/names.h"
 #include "kv_internal.h"
-#include "partition.h"
+#include "kv/server/partition.h"
 
 #define MEMORY_BYTES (64ull << 20)
 #define PARTITIONS 16u

@@ -18,16 +18,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../common/cluster.h"
-#include "../common/env.h"
-#include "../common/fabric/fabric.h"
-#include "../common/fabric/local.h"
-#include "../common/gaddr.h"
-#include "../common/layout.h"
-#include "../common/rpc/frame.h"
-#include "../common/rpc/rpc.h"
-#include "../txn/local_locks.h"
-#include "../txn/local_records.h"
+#include "common/cluster.h"
+#include "common/env.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/colocated.h"
+#include "common/gaddr.h"
+#include "common/layout.h"
+#include "common/rpc/frame.h"
+#include "common/rpc/rpc.h"
+#include "txn/server/locks.h"
+#include "txn/server/records.h"
 #include "server.h"
 
 #define NAM__HANDLERS_MAX 64u

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../common/version.h"
+#include "common/version.h"
 
 static const char usage[] =
 	"Usage: nam-memserver --listen ADDRESS [OPTION]...\n"

@@ -3,7 +3,7 @@
 #ifndef NAM_MEMSERVER_OPTIONS_H
 #define NAM_MEMSERVER_OPTIONS_H
 
-#include "../common/cluster.h"
+#include "common/cluster.h"
 #include "server.h"
 
 enum nam__options_result {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/guard.h"
-#include "../common/race.h"
-#include "../kv/kv.h"
+#include "common/guard.h"
+#include "common/race.h"
+#include "kv/kv.h"
 #include "trees.h"
 
 /* ---- one store ----------------------------------------------------------------------------- */

@@ -3,15 +3,15 @@
  * stores.h -- this server's parts of key-value stores.
  *
  * A part is so many partitions, each with memory of its own that it is given at the beginning
- * (kv/partition.h).  Any handler serves any partition, one handler at a time.  The table is read
- * without a lock; what was dropped waits until every handler that was at work then has answered, by
- * the clock of trees.h.
+ * (kv/server/partition.h).  Any handler serves any partition, one handler at a time.  The table is
+ * read without a lock; what was dropped waits until every handler that was at work then has
+ * answered, by the clock of trees.h.
  */
 #ifndef NAM_MEMSERVER_STORES_H
 #define NAM_MEMSERVER_STORES_H
 
-#include "../common/rpc/kv_rpc.h"
-#include "../kv/partition.h"
+#include "common/rpc/kv_rpc.h"
+#include "kv/server/partition.h"
 #include "memserver_internal.h"
 
 struct nam__store {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/guard.h"
-#include "../common/race.h"
+#include "common/guard.h"
+#include "common/race.h"
 #include "trees.h"
 
 /* ---- the clock ----------------------------------------------------------------------------- */

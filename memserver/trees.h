@@ -11,8 +11,8 @@
 #ifndef NAM_MEMSERVER_TREES_H
 #define NAM_MEMSERVER_TREES_H
 
-#include "../index/local_tree.h"
-#include "../index/partition.h"
+#include "index/server/tree.h"
+#include "index/server/partition.h"
 #include "memserver_internal.h"
 
 #define NAM__TREE_STOCK 16u		/* blocks that a tree takes at a time */

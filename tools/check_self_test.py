@@ -16,7 +16,7 @@ CLEAN = {
     + '#include "error.h"\n\n'
     + "int\nnam_fail(int rc)\n{\n\tif (rc)\n\t\treturn -rc;\n\treturn 0;\n}\n",
     "compute/compute_internal.h": LICENCE + '#include "../common/error.h"\n',
-    "compute/worker.c": LICENCE
+    "compute/worker/worker.c": LICENCE
     + '#include "compute_internal.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
     "index/index.h": LICENCE + '#include "../common/error.h"\n',
     "index/index_internal.h": LICENCE + '#include "../compute/compute_internal.h"\n',
@@ -88,7 +88,7 @@ PLANTS = [
     ),
     (
         "verbs outside their provider",
-        "compute/worker.c",
+        "compute/worker/worker.c",
         lambda t: t + "#include <infiniband/verbs.h>\n",
         "outside the verbs provider",
     ),

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "shm.h"
-#include "sim.h"
-#include "tcp.h"
+#include "common/fabric/shm/shm.h"
+#include "common/sim/sim.h"
+#include "common/fabric/tcp/tcp.h"
 #ifdef NAM_VERBS
-#include "verbs.h"
+#include "common/fabric/verbs/verbs.h"
 #endif
 
 static const struct nam_fabric_ops *const providers[] = {

@@ -140,7 +140,7 @@ struct nam_fabric_limits {
 	uint32_t message_bytes;		/* largest SEND */
 	uint32_t inline_bytes;
 	uint32_t hello_bytes;		/* largest handshake payload, each way */
-	/* Processes of one host can map each other's regions: see local.h. */
+	/* Processes of one host can map each other's regions: see colocated.h. */
 	uint32_t regions_are_files;
 	uint64_t device;		/* a number that no other device has; 0: there is none */
 	uint32_t datagram_bytes;	/* longest request over a lane; 0: there are none */
@@ -187,7 +187,7 @@ struct nam_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
-struct nam_local;			/* local.h */
+struct nam_local;			/* colocated.h */
 struct nam_local_share;
 
 struct nam_qp_options {

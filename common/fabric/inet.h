@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../error.h"
+#include "common/error.h"
 
 struct sockaddr;
 

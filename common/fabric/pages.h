@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../error.h"
+#include "common/error.h"
 
 #define NAM__PAGE_BYTES 4096u
 

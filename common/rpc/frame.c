@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../hash.h"
+#include "common/hash/hash.h"
 
 static inline uint32_t
 padded(uint32_t bytes)

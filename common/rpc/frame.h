@@ -37,8 +37,8 @@
 
 #include <stdint.h>
 
-#include "../guard.h"
-#include "carrier.h"
+#include "common/guard.h"
+#include "transport.h"
 #include "rpc.h"
 
 #define NAM_FRAMES 8u			/* in a ring */

@@ -3,7 +3,7 @@
  * kv_rpc.h -- requests to key-value stores: a part of each lies on each memory server.
  *
  * A store is named by a number that its creator drew at random; the catalog leads from a name to
- * it.  Keys and values are any bytes; which memory server keeps a key, kv/place.h says.
+ * it.  Keys and values are any bytes; which memory server keeps a key, kv/server/place.h says.
  *
  * Whoever asks for a store that is not there is told -NAM_E_DROPPED; who brings a key that another
  * memory server keeps, -NAM_E_PARTITION.

@@ -4,7 +4,7 @@
  * coarse-grained index, or the upper levels over one part of a hybrid one's leaves.
  *
  * A tree is named by a number that its creator drew at random.  Keys are key words as in
- * index/node.h, `key_words` of them; a full key has the payload behind them if the tree is not
+ * index/node/node.h, `key_words` of them; a full key has the payload behind them if the tree is not
  * unique.  A pair is a key and a payload: key_words + 1 words.
  *
  * Whoever asks for a tree that is not there is told -NAM_E_DROPPED; who brings a key that belongs
@@ -17,7 +17,7 @@
 
 #define NAM_RPC_TREE_KEY_WORDS_MAX 9u	/* of a full key */
 
-/* What a part of an index is.  Which keys are its own, index/partition.h says. */
+/* What a part of an index is.  Which keys are its own, index/server/partition.h says. */
 struct nam_rpc_tree_part {
 	uint32_t partitioning;		/* enum nam_partitioning */
 	uint32_t number;		/* 0 .. parts - 1 */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../memserver_internal.h"
+#include "memserver/memserver_internal.h"
 
 #define NAM__LINK_NONE UINT32_MAX
 #define LINK_RUN_BITS 24u		/* a link: region index:8 | run index:24 */

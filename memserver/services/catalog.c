@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../memserver_internal.h"
+#include "memserver/memserver_internal.h"
 
 #define FIRST_SIZE 16u
 #define LIST_MAX                                                                                    \

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../common/version.h"
-#include "../memserver_internal.h"
+#include "common/version.h"
+#include "memserver/memserver_internal.h"
 
 int
 nam__service_ping(struct nam__exchange *exchange)

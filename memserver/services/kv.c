@@ -2,10 +2,10 @@
 /* kv.c -- services that read and change key-value stores (stores.h). */
 #include <string.h>
 
-#include "../../common/race.h"
-#include "../../kv/place.h"
-#include "../stores.h"
-#include "../trees.h"
+#include "common/race.h"
+#include "kv/server/place.h"
+#include "memserver/stores.h"
+#include "memserver/trees.h"
 
 int
 nam__service_kv_create(struct nam__exchange *exchange)

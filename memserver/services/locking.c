@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * locking.c -- services that lock records, read or prepare them, and end a transaction
- * (txn/local_locks.h).  None waits: what another has locked is refused.
+ * (txn/server/locks.h).  None waits: what another has locked is refused.
  */
 #include <string.h>
 
-#include "../../common/env.h"
-#include "../../common/race.h"
-#include "../../common/rpc/locking_rpc.h"
-#include "../../txn/local_locks.h"
-#include "../memserver_internal.h"
+#include "common/env.h"
+#include "common/race.h"
+#include "common/rpc/locking_rpc.h"
+#include "txn/server/locks.h"
+#include "memserver/memserver_internal.h"
 #include "records.h"
 
 /* A request, and what is known of who sent it. */

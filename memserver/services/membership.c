@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../memserver_internal.h"
+#include "memserver/memserver_internal.h"
 
 int
 nam__membership_init(struct nam__membership *membership, uint8_t *meta)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.c -- services that find, prepare and commit versions of records (txn/local_records.h). */
+/*
+ * records.c -- services that find, prepare and commit versions of records (txn/server/records.h).
+ */
 #include <string.h>
 
-#include "../../common/env.h"
-#include "../../common/race.h"
-#include "../../common/rpc/records_rpc.h"
-#include "../../txn/local_records.h"
-#include "../memserver_internal.h"
+#include "common/env.h"
+#include "common/race.h"
+#include "common/rpc/records_rpc.h"
+#include "txn/server/records.h"
+#include "memserver/memserver_internal.h"
 #include "records.h"
 
 /* ---- addresses and lengths ------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
 #ifndef NAM_MEMSERVER_SERVICES_RECORDS_H
 #define NAM_MEMSERVER_SERVICES_RECORDS_H
 
-#include "../../common/rpc/records_rpc.h"
-#include "../memserver_internal.h"
+#include "common/rpc/records_rpc.h"
+#include "memserver/memserver_internal.h"
 
 /* The part of a request that is left to be looked at. */
 struct nam__rest {

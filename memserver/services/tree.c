@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../common/guard.h"
-#include "../../common/race.h"
-#include "../trees.h"
+#include "common/guard.h"
+#include "common/race.h"
+#include "memserver/trees.h"
 
 #define WALK_NODES_MAX 256u
 #define COLLECT_PARENTS_MAX 4u

@@ -8,7 +8,7 @@
 
 /* Answers come from the input. */
 #define nam_rpc_call fuzz_rpc_call
-#include "compute/names.c"
+#include "compute/client/names.c"
 #include "index/catalog.c"
 #undef nam_rpc_call
 
@@ -32,7 +32,7 @@ fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const voi
 	(void)body_bytes;
 	if (!answers.left)
 		return -NAM_E_FABRIC_TIMEOUT;
-	/* As rpc_call.c does: a body that is too long is refused, and a shorter one says so. */
+	/* As rpc/call.c does: a body that is too long is refused, and a shorter one says so. */
 	if (bytes > (ret_bytes ? *ret_bytes : 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (bytes && ret_body)

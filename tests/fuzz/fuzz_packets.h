@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/fabric/shm_internal.h"
+#include "common/fabric/shm/shm_internal.h"
 #include "fuzz_input.h"
 
 #define FUZZ_FILES 6u

@@ -10,7 +10,7 @@
 #define nam_rpc_call fuzz_rpc_call
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
-#include "compute/client.c"
+#include "compute/client/client.c"
 #undef nam_rpc_call
 #undef nam_buffer_take
 #undef nam_buffer_give

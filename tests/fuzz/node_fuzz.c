@@ -10,7 +10,7 @@
 #include "common/env.h"
 #include "fuzz_input.h"
 #include "index/index_internal.h"
-#include "index/verify.h"
+#include "index/maintain/verify.h"
 
 static const struct nam_index_options shapes[] = {
 	{ .key_bytes = 8, .node_bytes = 256, .unique = true },

@@ -6,7 +6,7 @@
  */
 #include "fuzz_input.h"
 
-#include "compute/rpc_call.c"
+#include "compute/rpc/call.c"
 
 #define CALLS 4u
 #define ROOM 64u

@@ -20,7 +20,7 @@ fuzz_connect(int fd, const struct sockaddr *address, socklen_t length)
 }
 
 #define connect fuzz_connect
-#include "common/fabric/shm_connect.c"
+#include "common/fabric/shm/connect.c"
 #undef connect
 
 enum flag {

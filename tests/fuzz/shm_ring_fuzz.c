@@ -7,7 +7,7 @@
  */
 #include <sys/mman.h>
 
-#include "common/fabric/shm_internal.h"
+#include "common/fabric/shm/shm_internal.h"
 #include "fuzz_input.h"
 
 #define RECVS 8u

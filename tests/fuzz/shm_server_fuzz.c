@@ -8,7 +8,7 @@
 
 #include "fuzz_packets.h"
 
-#include "common/fabric/shm_listen.c"
+#include "common/fabric/shm/listen.c"
 
 enum flag {
 	FLAG_MAGIC = 1,

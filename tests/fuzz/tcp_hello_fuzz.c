@@ -7,10 +7,10 @@
  */
 #define say_failed connect_say_failed
 #define open_socket connect_open_socket
-#include "common/fabric/tcp_connect.c"
+#include "common/fabric/tcp/connect.c"
 #undef say_failed
 #undef open_socket
-#include "common/fabric/tcp_listen.c"
+#include "common/fabric/tcp/listen.c"
 #include "fuzz_input.h"
 
 enum flag {

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/fabric/tcp.h"
-#include "common/fabric/tcp_internal.h"
+#include "common/fabric/tcp/tcp.h"
+#include "common/fabric/tcp/tcp_internal.h"
 #include "fuzz_input.h"
 
 #define DEPTH 24u

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../common/env.h"
-#include "../../common/fiber.h"
-#include "../../memserver/server.h"
+#include "common/env.h"
+#include "common/fiber/fiber.h"
+#include "memserver/server.h"
 
 #define READY_MS 20000u
 #define ARGS_MAX 32u

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../../common/error.h"
-#include "../../compute/client.h"
+#include "common/error.h"
+#include "compute/client.h"
 
 #define CLUSTER_SERVERS_MAX 4u
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../index/index.h"
+#include "index/index.h"
 
 /*
  * NAM_TEST_DESIGN of the environment: "coarse:hash", "coarse:range", "coarse:round-robin", and

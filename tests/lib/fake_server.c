@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../common/env.h"
-#include "../../common/gaddr.h"
+#include "common/env.h"
+#include "common/gaddr.h"
 #include "cluster.h"
 
 #define RECVS 64u

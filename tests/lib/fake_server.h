@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../common/fabric/fabric.h"
-#include "../../common/layout.h"
-#include "../../common/rpc/rpc.h"
+#include "common/fabric/fabric.h"
+#include "common/layout.h"
+#include "common/rpc/rpc.h"
 
 struct fake_server;
 

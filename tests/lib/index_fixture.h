@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../index/index.h"
+#include "index/index.h"
 #include "cluster.h"
 #include "design.h"
 

@@ -6,7 +6,7 @@
 #ifndef NAM_TESTS_LIB_TREE_H
 #define NAM_TESTS_LIB_TREE_H
 
-#include "../../index/index_internal.h"
+#include "index/index_internal.h"
 #include "cluster.h"
 
 #define TREE_INVARIANTS 16u

@@ -7,7 +7,7 @@
 #ifndef NAM_TESTS_LIB_VICTIM_H
 #define NAM_TESTS_LIB_VICTIM_H
 
-#include "../../index/verify.h"
+#include "index/maintain/verify.h"
 #include "tree.h"
 
 #define VICTIM_NODE_WORDS 32u

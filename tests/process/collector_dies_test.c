@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "index/verify.h"
-#include "lib/tree.h"
+#include "index/maintain/verify.h"
+#include "tests/lib/tree.h"
 
 #define KEYS test_scaled_least(6000, 1000)
 #define KEPT 10u		/* one key in so many is not deleted */

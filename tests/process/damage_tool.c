@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "index/index_internal.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 
 static int
 damage(struct nam_worker *worker, struct nam_index *index, const char *how)

@@ -19,10 +19,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fabric/shm_internal.h"
+#include "common/fabric/shm/shm_internal.h"
 #include "common/rpc/rpc.h"
-#include "lib/cluster.h"
-#include "lib/fake_server.h"
+#include "tests/lib/cluster.h"
+#include "tests/lib/fake_server.h"
 
 #define OTHER_VERSION 99u
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "nam.h"
 
 #define INDEX "shared"

@@ -11,7 +11,7 @@
 #include "common/env.h"
 #include "index/index_internal.h"
 #include "kill_client.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 
 #define VICTIM_FIBERS 8u
 #define DEAD_MAX 256u

@@ -22,7 +22,7 @@
 #include "common/env.h"
 #include "index/index_internal.h"
 #include "kill_client.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 
 #define VICTIMS 2u
 #define ROUNDS 32u

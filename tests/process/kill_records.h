@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/env.h"
-#include "../lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "txn/records.h"
 
 #define STORE "killed"

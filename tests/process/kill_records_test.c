@@ -21,8 +21,8 @@
 
 #include "common/rpc/records_rpc.h"
 #include "kill_records.h"
-#include "sim/read_atomic.h"
-#include "txn/version.h"
+#include "tests/sim/read_atomic.h"
+#include "txn/records/version.h"
 
 #define VICTIMS 3u
 #define SURVIVORS 2u

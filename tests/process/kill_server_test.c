@@ -23,7 +23,7 @@
 
 #include "common/env.h"
 #include "common/rpc/rpc.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "nam.h"
 
 #define INDEX "doomed"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/env.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "model.h"
 
 #define LOCK_TIMEOUT_MS 20000u		/* sanitized, on busy processors, holders may be slow */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "model.h"
 
 #define RANGE_MAX 300u			/* numbers in a scan's range, if it is not a key's pairs */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/env.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "model.h"
 
 /*

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/env.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "model.h"
 
 #define CLIENT_MS 240000u

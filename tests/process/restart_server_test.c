@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "lib/cluster.h"
+#include "tests/lib/cluster.h"
 #include "nam.h"
 
 #define KEYS test_scaled_least(20000, 1000)

@@ -18,7 +18,7 @@
 
 #include "common/env.h"
 #include "common/fabric/fabric.h"
-#include "common/fabric/tcp_wire.h"
+#include "common/fabric/tcp/wire.h"
 
 #define TURNS 41u
 #define BYTES_MAX 65536u

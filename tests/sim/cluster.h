@@ -7,10 +7,10 @@
 #ifndef NAM_TESTS_SIM_CLUSTER_H
 #define NAM_TESTS_SIM_CLUSTER_H
 
-#include "../../common/fabric/sim.h"
-#include "../../compute/client.h"
-#include "../../index/index.h"
-#include "../../memserver/server.h"
+#include "common/sim/sim.h"
+#include "compute/client.h"
+#include "index/index.h"
+#include "memserver/server.h"
 
 #define SIM_SERVERS_MAX 8u
 

@@ -9,8 +9,8 @@
 #ifndef NAM_TESTS_SIM_COST_H
 #define NAM_TESTS_SIM_COST_H
 
-#include "../../compute/compute_internal.h"
-#include "../../index/index_internal.h"
+#include "compute/compute_internal.h"
+#include "index/index_internal.h"
 #include "cluster.h"
 
 #define COST_INDEX "cost"

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "../../common/rpc/frame.h"
-#include "../../kv/kv.h"
+#include "common/rpc/frame.h"
+#include "kv/kv.h"
 #include "cost.h"
 
 #define FETCH_BYTES 128u

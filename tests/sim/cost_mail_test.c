@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "../../common/rpc/frame.h"
+#include "common/rpc/frame.h"
 #include "cost.h"
 
 #define RPC_HEADER_BYTES 24u

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "../../index/coarse.h"
+#include "index/coarse/coarse.h"
 #include "cost.h"
 
 #define SERVERS 2u

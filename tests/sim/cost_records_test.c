@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "../../txn/records.h"
-#include "../../txn/txn_internal.h"
+#include "txn/records.h"
+#include "txn/records/txn_internal.h"
 #include "cost.h"
 
 #define STORE "records"

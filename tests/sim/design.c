@@ -7,8 +7,8 @@
  */
 #include <stdlib.h>
 
-#include "../../index/index_internal.h"
-#include "../../memserver/trees.h"
+#include "index/index_internal.h"
+#include "memserver/trees.h"
 #include "stage.h"
 
 /* A handler that waits looks up once a second of its clock. */

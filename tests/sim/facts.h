@@ -13,7 +13,7 @@
 #ifndef NAM_TESTS_SIM_FACTS_H
 #define NAM_TESTS_SIM_FACTS_H
 
-#include "tests/sim/history.h"
+#include "history.h"
 
 enum sim_what {
 	/* changes: what they need, what they leave */

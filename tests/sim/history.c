@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 void
 sim_history_init(struct sim_history *history)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 #define ABSENT (1ull << 63)
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "../../common/hash.h"
+#include "common/hash/hash.h"
 #include "stage.h"
 
 #define LAST_BITS 2u

@@ -7,11 +7,11 @@
  * Values tell which they are in every word, and so, whether they are whole; some are longer than
  * frames, fetches and datagrams.
  */
-#include "../../kv/kv.h"
+#include "kv/kv.h"
 
 #include <stdlib.h>
 
-#include "../../memserver/stores.h"
+#include "memserver/stores.h"
 #include "linearizable.h"
 #include "stage.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/facts.h"
-#include "tests/sim/states.h"
+#include "facts.h"
+#include "states.h"
 
 #define TOLD_OPS 24u		/* lines of a violation */
 

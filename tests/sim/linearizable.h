@@ -19,8 +19,8 @@
 
 #include <stdbool.h>
 
-#include "tests/sim/findings.h"
-#include "tests/sim/history.h"
+#include "findings.h"
+#include "history.h"
 
 struct sim_linearizable_options {
 	bool unique;		/* or pairs, in a non-unique index; default true */

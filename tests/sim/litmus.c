@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "../../index/index_internal.h"
+#include "index/index_internal.h"
 
 #define HANDLERS 16u
 

@@ -9,7 +9,7 @@
 #ifndef NAM_TESTS_SIM_LITMUS_H
 #define NAM_TESTS_SIM_LITMUS_H
 
-#include "../../common/gaddr.h"
+#include "common/gaddr.h"
 #include "cluster.h"
 
 #define LITMUS_INDEX "litmus"

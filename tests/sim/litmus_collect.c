@@ -3,7 +3,7 @@
  * litmus_collect.c -- scenes about record stores that memory servers serve, and what writers leave
  * in them: collected while the writer is at work, and after he died, by one or by two at once.
  */
-#include "../../txn/txn_internal.h"
+#include "txn/records/txn_internal.h"
 #include "litmus_records.h"
 
 #define STORE_BYTES (1u << 20)

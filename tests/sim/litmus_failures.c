@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "../../index/index_internal.h"
+#include "index/index_internal.h"
 #include "litmus.h"
 
 /* About when WRITEs that are posted now are carried out. */

@@ -2,7 +2,7 @@
 /*
  * litmus_images.c -- scenes about what a READ delivers: images of several moments in one.
  */
-#include "../../index/index_internal.h"
+#include "index/index_internal.h"
 #include "litmus.h"
 
 #define HALF 12u			/* a READ stops before this one of its 32 steps */

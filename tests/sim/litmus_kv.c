@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../compute/compute_internal.h"
-#include "../../kv/kv.h"
+#include "compute/compute_internal.h"
+#include "kv/kv.h"
 #include "findings.h"
 #include "linearizable.h"
 #include "litmus.h"

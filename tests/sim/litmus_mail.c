@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../compute/compute_internal.h"
+#include "compute/compute_internal.h"
 #include "litmus.h"
 
 #define CALLERS 12u			/* more than NAM_FRAMES */

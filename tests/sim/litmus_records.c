@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../common/guard.h"
-#include "../../txn/records.h"
-#include "../../txn/txn_internal.h"
+#include "common/guard.h"
+#include "txn/records.h"
+#include "txn/records/txn_internal.h"
 #include "litmus_records.h"
 
 #define STORE "litmus-records"

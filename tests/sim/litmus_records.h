@@ -6,7 +6,7 @@
 #ifndef NAM_TESTS_SIM_LITMUS_RECORDS_H
 #define NAM_TESTS_SIM_LITMUS_RECORDS_H
 
-#include "../../txn/records.h"
+#include "txn/records.h"
 #include "litmus.h"
 
 #define LITMUS_RECORDS 3u

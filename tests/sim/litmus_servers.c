@@ -5,7 +5,7 @@
  * There the steps of a change are the memory server's: who is held is SERVER, in the handler that
  * works for the first to come to the point.
  */
-#include "../../index/coarse.h"
+#include "index/coarse/coarse.h"
 #include "litmus.h"
 
 #define LATE_NS 100000u

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../txn/rows_internal.h"
+#include "txn/table/rows_internal.h"
 #include "litmus.h"
 
 #define TABLE "litmus-table"

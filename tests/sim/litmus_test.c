@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../common/guard.h"
+#include "common/guard.h"
 #include "commit.h"
 #include "litmus.h"
 

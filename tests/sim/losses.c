@@ -10,9 +10,9 @@
  */
 #include <string.h>
 
-#include "../../compute/compute_internal.h"
-#include "../../index/index_internal.h"
-#include "../../memserver/memserver_internal.h"
+#include "compute/compute_internal.h"
+#include "index/index_internal.h"
+#include "memserver/memserver_internal.h"
 #include "stage.h"
 
 #define HAND_BLOCKS 2u			/* of one operation: a merge's right node and head node */

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "../../common/layout.h"
-#include "../../compute/compute_internal.h"
-#include "../../index/index_internal.h"
+#include "common/layout.h"
+#include "compute/compute_internal.h"
+#include "index/index_internal.h"
 
 uint32_t
 sim_memory_stride(const struct nam_index *index)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kinds of record stores and readers, the plan of a run, what was covered; see ramp_plan.h. */
-#include "tests/sim/ramp_plan.h"
+#include "ramp_plan.h"
 
 #include "common/env.h"
 
@@ -21,7 +21,9 @@ static struct covered covered[NAM_SIM_PROFILES_COUNT][RAMP_KINDS_MAX];
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* As the headers say: records.h what goes together, carrier.h and fabric.h what needs lanes. */
+/*
+ * As the headers say: records.h what goes together, rpc/transport.h and fabric.h what needs lanes.
+ */
 static bool
 can_exist(enum nam_sim_profile profile, const struct ramp_kind *kind)
 {

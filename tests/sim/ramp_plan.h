@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/fabric/sim.h"
-#include "common/rpc/carrier.h"
+#include "common/sim/sim.h"
+#include "common/rpc/transport.h"
 #include "txn/records.h"
 
 /* How the clients of a run read; or both, some in one way and some in the other. */

@@ -10,9 +10,9 @@
  * happen in a run of it; all else is drawn.  So the fixed seeds cover all kinds, which is looked at
  * in the end.
  */
-#include "../../common/rpc/records_rpc.h"
-#include "../../compute/compute_internal.h"
-#include "../../txn/txn_internal.h"
+#include "common/rpc/records_rpc.h"
+#include "compute/compute_internal.h"
+#include "txn/records/txn_internal.h"
 #include "commit.h"
 #include "ramp_plan.h"
 #include "random_runs.h"

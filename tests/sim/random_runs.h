@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../common/env.h"
-#include "../../common/guard.h"
+#include "common/env.h"
+#include "common/guard.h"
 #include "cluster.h"
 
 struct random_runs {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/facts.h"
-#include "tests/sim/read_atomic_parts.h"
+#include "facts.h"
+#include "read_atomic_parts.h"
 
 #define WRONG (UINT32_MAX - 1)	/* a read that is of no use to what follows */
 

@@ -26,8 +26,8 @@
 
 #include <stdbool.h>
 
-#include "tests/sim/findings.h"
-#include "tests/sim/txns.h"
+#include "findings.h"
+#include "txns.h"
 
 enum sim_read_atomic_kind {
 	SIM_RA_UNUSABLE,	/* the history says nothing: two writes of one value, or one of 0 */

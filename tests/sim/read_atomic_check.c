@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/exit.h"
-#include "tests/sim/read_atomic.h"
+#include "read_atomic.h"
 
 static const char usage[] =
 	"usage: read_atomic_check [--no-monotone-reads] FILE     `-' is standard input\n"

@@ -3,8 +3,8 @@
 #ifndef NAM_TESTS_SIM_READ_ATOMIC_PARTS_H
 #define NAM_TESTS_SIM_READ_ATOMIC_PARTS_H
 
-#include "tests/sim/read_atomic.h"
-#include "tests/sim/txn_order.h"
+#include "read_atomic.h"
+#include "txn_order.h"
 
 #define SIM_RA_LOADER 0u
 #define SIM_RA_NOBODY UINT32_MAX	/* who wrote 0 */

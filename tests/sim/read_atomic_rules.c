@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 #define TOLD_SENTENCES 16u	/* of a circle */
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../index/index_internal.h"
-#include "../../index/verify.h"
+#include "index/index_internal.h"
+#include "index/maintain/verify.h"
 #include "stage.h"
 
 struct finding {

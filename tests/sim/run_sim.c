@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../common/guard.h"
+#include "common/guard.h"
 #include "cluster.h"
 #include "commit.h"
 #include "scenario.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 /*
  * Facts of one unit as points (at, best), ascending in at, where best is the largest y of all

@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "tests/sim/findings.h"
-#include "tests/sim/history.h"
+#include "findings.h"
+#include "history.h"
 
 /*
  * For every scan that returned, one violation for each entry that

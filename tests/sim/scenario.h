@@ -6,8 +6,8 @@
 #ifndef NAM_TESTS_SIM_SCENARIO_H
 #define NAM_TESTS_SIM_SCENARIO_H
 
-#include "../../common/fabric/sim.h"
-#include "../../index/index.h"
+#include "common/sim/sim.h"
+#include "index/index.h"
 #include "history.h"
 
 /* Shares of 100. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../common/guard.h"
+#include "common/guard.h"
 #include "scenario.h"
 
 #ifdef __SANITIZE_ADDRESS__

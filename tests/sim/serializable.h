@@ -8,7 +8,7 @@
 #ifndef NAM_TESTS_SIM_SERIALIZABLE_H
 #define NAM_TESTS_SIM_SERIALIZABLE_H
 
-#include "tests/sim/txns.h"
+#include "txns.h"
 
 /* 0: there is; or how many transactions make a circle.  Work is quadratic. */
 size_t sim_check_serializable(const struct sim_txns *txns);

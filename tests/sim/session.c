@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../index/coarse.h"
+#include "index/coarse/coarse.h"
 #include "stage.h"
 
 #define SCAN_ENTRIES_MAX 64u

@@ -6,7 +6,7 @@
 #ifndef NAM_TESTS_SIM_STAGE_H
 #define NAM_TESTS_SIM_STAGE_H
 
-#include "../../kv/kv.h"
+#include "kv/kv.h"
 #include "cluster.h"
 #include "findings.h"
 #include "memory.h"

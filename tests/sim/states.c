@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
-#include "tests/sim/facts.h"
+#include "common/hash/hash.h"
+#include "facts.h"
 
 #define NO_STATE UINT32_MAX
 

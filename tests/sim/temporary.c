@@ -8,9 +8,9 @@
  * told that the index is gone; and he never sees another round's.  The visitor's keys are odd.
  * Whether all blocks came back is seen at the end of the run, with those of the other index.
  */
-#include "../../common/layout.h"
-#include "../../index/coarse.h"
-#include "../../index/index_internal.h"
+#include "common/layout.h"
+#include "index/coarse/coarse.h"
+#include "index/index_internal.h"
 #include "stage.h"
 
 #define NAME "temporary"

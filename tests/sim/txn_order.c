@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 enum colour {
 	WHITE,		/* not reached */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/facts.h"
+#include "facts.h"
 
 void
 sim_txns_init(struct sim_txns *txns)

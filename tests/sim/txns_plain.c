@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
-#include "tests/sim/facts.h"
-#include "tests/sim/txns.h"
+#include "common/hash/hash.h"
+#include "facts.h"
+#include "txns.h"
 
 #define ABSENT (1ull << 63)
 

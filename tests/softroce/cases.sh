@@ -60,7 +60,7 @@ compose() {
 		set -- "${BASH_REMATCH[1]}"
 		records=${BASH_REMATCH[2]}
 	fi
-	program=("$NAM_BUILD_DIR/tests/${1/\//_}_test")
+	program=("$NAM_BUILD_DIR/tests/${1//\//_}_test")
 	[[ $1 != process/* ]] || program=("${program%_test}")
 	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
 	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../nam.h"
+#include "nam.h"
 
 int
 key_format_choose(const char *type, uint32_t key_bytes, struct key_format *ret_format,

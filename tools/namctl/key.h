@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../common/error.h"
+#include "common/error.h"
 
 enum key_type {
 	KEY_U64,	/* decimal; big-endian in the last 8 bytes, zeroes before them */

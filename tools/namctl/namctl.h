@@ -14,7 +14,7 @@
  *	records.c	record stores
  *	table.c		tables
  *	doctor.c	doctor
- *	machine.c	what this machine has; doctor_verbs.c asks libibverbs
+ *	machine.c	what this machine has; doctor/verbs.c asks libibverbs
  *	examine.c	what it lacks
  *	key.c		keys and payloads as text
  *	bytes.c		keys and values of any bytes, as text
@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../nam.h"
+#include "nam.h"
 #include "key.h"
 
 struct ctl {

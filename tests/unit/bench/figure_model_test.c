@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../bench/figure.h"
+#include "bench/figure.h"
 
 #define PAGE 1024.0
 #define LEAVES 2343750.0	/* 100 M of 8-byte keys, 42.67 in a node: "approx. 2.3M" */

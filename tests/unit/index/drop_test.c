@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "index/index_internal.h"
-#include "lib/design.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/design.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define KEYS test_scaled_least(4000, 800)

@@ -9,7 +9,7 @@
 
 #include "common/env.h"
 #include "index/index_internal.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define KEYS 3000u

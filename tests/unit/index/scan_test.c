@@ -11,7 +11,7 @@
 
 #include "common/env.h"
 #include "index/index_internal.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define DELIVERY_MAX 1024u	/* entries of the largest leaf */

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "compute/flights.h"
+#include "compute/worker/outstanding_reads.h"
 #include "index/index_internal.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define KEYS test_scaled_least(20000, 5000)

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "common/fiber_switch.h"
+#include "common/fiber/switch.h"
 #include "index/index_internal.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define FIBERS 64u

@@ -16,7 +16,7 @@
 #include "common/rpc/kv_rpc.h"
 #include "compute/remote.h"
 #include "kv/kv.h"
-#include "lib/index_fixture.h"
+#include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
 #define SERVERS 3u

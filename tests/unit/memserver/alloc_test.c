@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/memserver/server_fixture.h"
+#include "server_fixture.h"
 
 #include <errno.h>
 

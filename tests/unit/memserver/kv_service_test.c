@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_service_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
-#include "unit/memserver/server_fixture.h"
+#include "server_fixture.h"
 
 #include "common/rpc/kv_rpc.h"
 #include "kv/kv.h"
-#include "kv/place.h"
+#include "kv/server/place.h"
 
 #define STORE 4711u
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* locking_service_test.c -- requests that lock records: all or none, and every malformed one. */
-#include "unit/memserver/server_fixture.h"
+#include "server_fixture.h"
 
 #include "common/rpc/locking_rpc.h"
-#include "txn/version.h"
+#include "txn/records/version.h"
 
 #define REGION_BYTES (512u << 10)
 #define TIMESTAMP 8192u

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records_service_test.c -- requests about records: good ones, and every way to be malformed. */
-#include "unit/memserver/server_fixture.h"
+#include "server_fixture.h"
 
 #include "common/rpc/records_rpc.h"
-#include "txn/version.h"
+#include "txn/records/version.h"
 
 #define STORE 4711u
 #define REGION_BYTES (512u << 10)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_test.c -- a whole memory server: its options, its door, and clients that come and go. */
-#include "unit/memserver/server_fixture.h"
+#include "server_fixture.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "common/fabric/sim.h"
+#include "common/sim/sim.h"
 
 #define REGION_BYTES (1u << 20)
 #define WARM_NS 100000u

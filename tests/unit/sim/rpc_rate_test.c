@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/fabric/sim.h"
+#include "common/sim/sim.h"
 #include "compute/client.h"
 #include "memserver/server.h"
 

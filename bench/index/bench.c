@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c -- nam-bench index, from the command line to the report. */
+#include "bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "design.h"
+#include "bench/progress.h"
+#include "bench/raw/bench.h"
+#include "bench/report.h"
+
+#define ROUNDS 5u
+#define RAW_SECONDS_MIN 0.1
+#define WARMUP_MIN 100000u
+
+/* ---- setting up --------------------------------------------------------------------------- */
+
+/* Which pairs there are, once this process has an id. */
+static int
+lay_out_keys(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	const double *share = o->workload.share;
+	bool victims = share[OP_DELETE] > 0 && o->load != LOAD_NONE;
+
+	if (keys_init(&bench->keys, o->keys, o->dup_shift, o->index.key_bytes,
+		    nam_client_id(bench->client), victims, o->seed)) {
+		bench_complain("--keys: %" PRIu64 " leave no gaps for inserts", o->keys);
+		return NAM_EXIT_USAGE;
+	}
+	/* Who ran before on an index that was kept may have updated it, or inserted. */
+	bench->keys.versions = !o->dup_shift && (share[OP_UPDATE] > 0 || share[OP_RMW] > 0 ||
+							share[OP_UPSERT] > 0 ||
+							o->load == LOAD_NONE);
+	return NAM_EXIT_OK;
+}
+
+/* What else the options come to. */
+static void
+lay_out(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	const double *share = o->workload.share;
+	bool changes = share[OP_INSERT] > 0 || share[OP_UPSERT] > 0 || share[OP_DELETE] > 0;
+
+	bench->dense = !changes && o->load != LOAD_NONE;
+	bench->fibers_count = (uint64_t)index_threads(bench) * o->fibers;
+	op_mix_init(&bench->mix, &o->workload);
+	zipf_init(&bench->zipf, o->keys, o->theta);
+	permutation_init(&bench->scatter, o->keys, o->seed + 2);
+	if (o->warmup == UINT64_MAX) {
+		/* Several lookups under each of the lowest inner nodes. */
+		uint64_t fanout = o->index.node_bytes / 16, least = WARMUP_MIN;
+
+		/* Simulated, there is nothing but the cache to be warmed, but of each client. */
+		if (bench->network)
+			least = 16 * fanout;
+		o->warmup = o->keys * (bench->network ? 4 : 16) / (fanout * fanout);
+		if (o->warmup < least)
+			o->warmup = o->keys < least ? o->keys : least;
+		if (bench->network && !o->cache_bytes)
+			o->warmup = 0;
+	}
+}
+
+/* An index that was kept: is it of the kind that the options say? */
+static int
+check_properties(const struct index_bench *bench)
+{
+	const struct nam_index_options *is = nam_index_properties(bench->index);
+	const struct index_bench_options *o = &bench->options;
+	const struct nam_index_options *wanted = &o->index;
+
+	if (o->design_said && is->design != wanted->design) {
+		bench_complain("index '%s' is %s: leave --design away", bench->name,
+			index_design_name(is->design));
+		return NAM_EXIT_USAGE;
+	}
+	if (o->partitioning_said && strcmp(index_partitioning_name(is),
+					    index_partitioning_name(wanted)) != 0) {
+		bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
+			bench->name, index_design_name(is->design), index_partitioning_name(is));
+		return NAM_EXIT_USAGE;
+	}
+	if (is->key_bytes != wanted->key_bytes) {
+		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
+			is->key_bytes, is->key_bytes);
+		return NAM_EXIT_USAGE;
+	}
+	if (is->unique != wanted->unique) {
+		bench_complain("index '%s' is %s: %s", bench->name,
+			is->unique ? "unique" : "not unique",
+			is->unique ? "leave --non-unique away" : "say --non-unique");
+		return NAM_EXIT_USAGE;
+	}
+	if (o->node_bytes_said && is->node_bytes != wanted->node_bytes) {
+		bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
+			bench->name, is->node_bytes);
+		return NAM_EXIT_USAGE;
+	}
+	if (o->head_interval_said && is->head_interval != wanted->head_interval) {
+		bench_complain("index '%s' has %u leaves per head node: leave --head-interval away",
+			bench->name, is->head_interval);
+		return NAM_EXIT_USAGE;
+	}
+	return NAM_EXIT_OK;
+}
+
+/* By range: where parts begin, for nam_index_create().  An exit code. */
+static int
+set_bounds(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	uint32_t servers = nam_client_servers(bench->client);
+
+	if (o->shares_count && o->shares_count != servers) {
+		bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
+			servers);
+		return NAM_EXIT_USAGE;
+	}
+	if (o->index.design == NAM_DESIGN_FINE ||
+		o->index.partitioning != NAM_PARTITION_RANGE || servers < 2)
+		return NAM_EXIT_OK;
+	bench->bounds = malloc((size_t)servers * o->index.key_bytes);
+	if (!bench->bounds)
+		return bench_failed("starting", -ENOMEM, NULL);
+	index_bounds(&bench->keys, o->shares_count ? o->shares : NULL, servers, bench->bounds);
+	o->index.bounds = bench->bounds;
+	return NAM_EXIT_OK;
+}
+
+static int
+open_index(struct index_bench *bench)
+{
+	struct index_bench_options *o = &bench->options;
+	struct nam_worker *worker = index_worker(bench);
+	int exit_code = NAM_EXIT_OK, rc;
+
+	if (o->name)
+		snprintf(bench->name, sizeof(bench->name), "%s", o->name);
+	else
+		snprintf(bench->name, sizeof(bench->name), "nam-bench.%u",
+			nam_client_id(bench->client));
+	if (o->load != LOAD_NONE) {
+		exit_code = set_bounds(bench);
+		if (exit_code)
+			return exit_code;
+		rc = nam_index_create(worker, bench->name, &o->index);
+		if (rc == -NAM_E_INDEX_EXISTS) {
+			bench_complain("index '%s' exists already: use it with --load none, choose "
+				"another --name, or 'namctl index drop %s'", bench->name,
+				bench->name);
+			return NAM_EXIT_CONFLICT;
+		}
+		if (rc)
+			return bench_failed("creating the index", rc, nam_worker_diag(worker));
+		bench->created = true;
+	}
+	rc = nam_index_open(worker, bench->name, o->cache_bytes, &bench->index);
+	if (rc)
+		return bench_failed(bench->name, rc, nam_worker_diag(worker));
+	if (o->load == LOAD_NONE)
+		exit_code = check_properties(bench);
+	o->index = *nam_index_properties(bench->index);
+	return exit_code;
+}
+
+static int
+connect_client(void *arg, struct nam_client **ret_client)
+{
+	const struct index_bench *bench = arg;
+
+	return bench_connect(bench->options.cluster, bench->options.carrier,
+		bench->options.fibers, ret_client);
+}
+
+int
+index_set_up(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
+	struct nam_diag diag = { "" };
+	int exit_code = connect_client(bench, &bench->client), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
+		&bench->crew, &diag);
+	if (rc)
+		return bench_failed("starting the threads", rc, diag.text);
+	exit_code = lay_out_keys(bench);
+	if (!exit_code)
+		exit_code = open_index(bench);
+	if (exit_code)
+		return exit_code;
+	lay_out(bench);
+	rc = index_parts_init(bench);
+	return rc ? bench_failed("preparing the threads", rc, NULL) : NAM_EXIT_OK;
+}
+
+void
+index_tear_down(struct index_bench *bench)
+{
+	index_others_close(bench);
+	if (bench->index)
+		nam_index_close(bench->index);
+	if (bench->created && !bench->options.keep) {
+		struct nam_worker *worker = index_worker(bench);
+		int rc = nam_index_drop(worker, bench->name); /* SUSPENDS */
+
+		if (rc && !bench->findings.fatal)
+			bench_failed("dropping the index", rc, nam_worker_diag(worker));
+	}
+	crew_stop(bench->crew);
+	index_parts_free(bench);
+	if (bench->client)
+		nam_client_close(bench->client);
+	free(bench->bounds);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+static int
+find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
+{
+	double best = 0;
+
+	for (uint32_t depth = 4; depth <= 64; depth *= 2) {
+		struct raw_rate rate;
+		int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth,
+			RAW_SECONDS_MIN, bench->options.seed, &rate);
+
+		if (rc)
+			return rc;
+		if (rate.per_s > best) {
+			best = rate.per_s;
+			bench->raw_depth = depth;
+		}
+	}
+	return 0;
+}
+
+/* The workload and READs of one node by turns, so that both meet the same moods of the machine. */
+static int
+measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
+{
+	const struct index_bench_options *o = &bench->options;
+	double index_rates[ROUNDS], raw_rates[ROUNDS], ratios[ROUNDS];
+	double raw_seconds = o->ops ? 0.5 : o->seconds / ROUNDS;
+	int rc = find_raw_depth(bench, blocks);
+
+	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
+		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
+		uint64_t ops_before = bench->result->ops;
+		double seconds_before = bench->result->seconds;
+		struct raw_rate raw = { 0 };
+
+		/* The other side has had the caches. */
+		index_warm(bench);
+		index_run(bench, o->ops ? ops ? ops : 1 : 0, o->seconds / ROUNDS);
+		index_rates[i] = (double)(bench->result->ops - ops_before) /
+				 (bench->result->seconds - seconds_before);
+		rc = raw_read_rate(bench->crew, blocks, &bench->findings, bench->raw_depth,
+			raw_seconds, o->seed + i, &raw);
+		raw_rates[i] = raw.per_s;
+		ratios[i] = index_rates[i] / raw_rates[i];
+	}
+	if (rc || bench_signal)
+		return rc;
+	bench->raw_ratio = report_median(ratios, ROUNDS);
+	bench->raw_rate = report_median(raw_rates, ROUNDS);
+	bench->index_rate = report_median(index_rates, ROUNDS);
+	return 0;
+}
+
+/* As much memory as the index has, in blocks like its nodes. */
+static int
+measure_with_raw(struct index_bench *bench)
+{
+	struct nam_diag diag = { "" };
+	struct blocks blocks;
+	uint64_t bytes = bench->loaded_stat_known ? bench->loaded_stat.remote_bytes : 256u << 20;
+	int rc = blocks_alloc(index_worker(bench), nam_client_servers(bench->client),
+		bench->options.index.node_bytes, bytes, &blocks, &diag);
+
+	if (rc) {
+		bench_failed("--raw-ratio", rc, diag.text);
+		return rc;
+	}
+	rc = raw_blocks_fill(bench->crew, &blocks, &bench->findings);
+	if (!rc)
+		rc = measure_by_turns(bench, &blocks);
+	blocks_free(&blocks);
+	return rc;
+}
+
+/* Returns 0 or why there is nothing to report. */
+static int
+measure(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct index_collector *collector = NULL;
+	int rc = 0;
+
+	index_warm(bench);
+	if (bench->findings.fatal)
+		return bench->findings.fatal;
+	if (o->collect) {
+		rc = index_collector_start(bench, &collector);
+		if (rc) {
+			bench_failed("starting the collector", rc, NULL);
+			return rc;
+		}
+	}
+	if (o->raw_ratio)
+		rc = measure_with_raw(bench);
+	else
+		index_run(bench, o->ops, o->seconds);
+	index_collector_stop(collector);
+	return rc ? rc : bench->findings.fatal;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int
+take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
+{
+	int rc = nam_index_stat(index_worker(bench), bench->index, stat); /* SUSPENDS */
+
+	if (rc)
+		bench_failed("the index's figures", rc, nam_worker_diag(index_worker(bench)));
+	*known = !rc;
+	return rc;
+}
+
+/* Of a tree, as many as memory servers search. */
+static uint32_t
+levels_of_servers(const struct index_bench *bench)
+{
+	uint32_t height = bench->loaded_stat.height;
+
+	if (bench->options.index.design == NAM_DESIGN_COARSE)
+		return height;
+	return bench->options.index.design == NAM_DESIGN_HYBRID && height ? height - 1 : 0;
+}
+
+static int
+run(struct index_bench *bench)
+{
+	int rc = 0;
+
+	if (bench->options.load == LOAD_INSERT)
+		rc = index_others_open(bench);
+	if (!rc)
+		rc = index_load(bench);
+	if (!rc && !bench_signal)
+		rc = index_others_open(bench);
+	if (!rc && !bench_signal)
+		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
+	if (!rc && bench->simulation)
+		simulation_levels(bench->simulation, levels_of_servers(bench));
+	if (!rc && !bench_signal)
+		rc = measure(bench);
+	if (!rc && !bench_signal)
+		rc = take_stat(bench, &bench->final_stat, &bench->final_stat_known);
+	if (!rc && !bench_signal && bench->options.verify) {
+		rc = index_verify(bench);
+		if (rc && rc != -EINTR)
+			bench_failed("verifying", rc, nam_worker_diag(index_worker(bench)));
+	}
+	return rc;
+}
+
+/* Everything but the options. */
+static int
+run_all(struct index_bench *bench)
+{
+	int exit_code = index_set_up(bench), rc;
+
+	if (!exit_code) {
+		/* Whatever went wrong was printed where it happened. */
+		rc = run(bench);
+		exit_code = nam_exit_code(rc);
+		if (bench_signal)
+			exit_code = NAM_EXIT_SIGNAL + bench_signal;
+		if (bench->result->ops && index_report(bench) && !exit_code)
+			exit_code = NAM_EXIT_NO;
+		if (!exit_code && findings_total(&bench->findings))
+			exit_code = NAM_EXIT_NO;
+	}
+	index_tear_down(bench);
+	return exit_code;
+}
+
+/* The first client of a simulated cluster. */
+static int
+run_simulated(void *arg, struct simulation *simulation)
+{
+	struct index_bench *bench = arg;
+
+	bench->simulation = simulation;
+	bench->network = simulation_network(simulation);
+	bench->options.cluster = simulation_cluster(simulation);
+	return run_all(bench);
+}
+
+static int
+simulate(struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	struct simulation_options options = {
+		.cluster = o->cluster,
+		.memservers = o->memservers,
+		.rpc_threads = o->rpc_threads,
+		.colocate = o->colocate,
+		.seed = o->seed,
+	};
+
+	return simulation_run(&options, run_simulated, bench);
+}
+
+int
+index_main(int argc, char **argv)
+{
+	struct index_bench *bench = calloc(1, sizeof(*bench));
+	struct index_bench_options *o;
+	int exit_code;
+
+	if (!bench)
+		return bench_failed("starting", -ENOMEM, NULL);
+	if (index_options_parse(argc, argv, &bench->options, &exit_code)) {
+		free(bench);
+		return exit_code;
+	}
+	o = &bench->options;
+	bench_catch_signals();
+	if (simulation_wanted(o->cluster)) {
+		/* Time is the simulation's: neither ticks nor progress of ours. */
+		progress_init(true);
+		exit_code = simulate(bench);
+	} else {
+		ticks_init();
+		progress_init(o->quiet);
+		exit_code = run_all(bench);
+	}
+	free(bench);
+	return exit_code;
+}

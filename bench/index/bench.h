@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench.h -- the inside of nam-bench index.
+ *
+ *	bench.c	set up, load, warm, measure, verify, report, clean up
+ *	clients.c	simulated clients beside the first
+ *	load.c	fill the index
+ *	run.c	the hot loop
+ *	verify.c	afterwards: invariants and the whole content
+ *	report.c	table and JSON
+ */
+#ifndef NAM_BENCH_INDEX_BENCH_H
+#define NAM_BENCH_INDEX_BENCH_H
+
+#include "bench/load/check.h"
+#include "bench/thread_pool.h"
+#include "bench/histogram.h"
+#include "options.h"
+#include "bench/load/keys.h"
+#include "bench/ticks.h"
+#include "bench/load/workload.h"
+
+#define INDEX_SCAN_CAPACITY 256u	/* entries that a scan asks for at a time */
+#define INDEX_SERVERS_SHOWN 64u
+
+/* A fiber of the workload.  It alone inserts and deletes the pairs that are its own. */
+struct bench_fiber {
+	struct index_part *part;
+	uint64_t number;		/* among all fibers of the process */
+	/* Pairs inserted and acknowledged: number, number + fibers, ...  Others read it. */
+	atomic_uint_fast64_t inserted;
+	uint64_t deleted;		/* of those, the first so many are deleted again */
+	uint64_t victims_deleted;
+	uint64_t last;			/* ticks at the end of the last operation */
+	uint64_t warm_at, warm_end;	/* warm-up: lookups to do */
+	uint64_t *payloads;		/* scans */
+	uint8_t *keys;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint8_t key_high[NAM_KEY_BYTES_MAX];
+};
+
+/* One thread's part of the measurement. */
+struct index_part {
+	struct index_bench *bench;
+	struct crew_member *member;
+	struct nam_worker *worker;
+	struct nam_index *index;	/* as its client has opened it */
+	struct bench_fiber *fibers;
+	struct nam_rng rng;
+	uint64_t remaining;		/* operations not yet begun */
+	uint64_t deadline;		/* ticks */
+	uint64_t done;
+	uint64_t entries;		/* that scans delivered */
+	uint64_t began, ended;		/* ticks */
+	uint64_t cpu_ns;
+	struct histogram latency[OPS_COUNT];
+	/* The halves of read-modify-write. */
+	struct histogram rmw_lookup, rmw_update;
+};
+
+struct index_result {
+	uint64_t ops;
+	uint64_t entries;
+	double seconds, cpu_seconds;
+	struct histogram all;
+	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+};
+
+struct index_collected {
+	uint64_t passes, merges, nodes_retired, nodes_reusable;
+};
+
+struct index_bench {
+	struct index_bench_options options;
+	struct nam_client *client;
+	struct crew *crew;
+	struct nam_index *index;
+	struct simulation *simulation;	/* NULL: a real cluster */
+	const struct nam_sim_network *network;	/* its, or NULL */
+	struct nam_index **others;	/* [clients]: the index of each client but the first */
+	char name[64];
+	bool created;			/* by us: to be dropped */
+	uint8_t *bounds;		/* of its parts, as they were asked for; NULL: none */
+
+	struct keys keys;
+	struct op_mix mix;
+	struct zipf zipf;
+	struct permutation scatter;	/* of loaded pairs, by popularity */
+	uint64_t fibers_count;		/* of the process */
+	struct bench_fiber *fibers;
+	struct index_part *parts;
+	bool dense;			/* nothing but loaded pairs will ever be there */
+
+	struct findings findings;
+	struct index_result *result;
+	uint64_t load_keys;
+	double load_seconds;
+	struct nam_index_stat loaded_stat, final_stat;
+	bool loaded_stat_known, final_stat_known;
+	struct index_collected collected;
+	double raw_rate, index_rate, raw_ratio;	/* --raw-ratio: medians */
+	uint32_t raw_depth;
+	uint64_t violations, verified_entries;
+	bool verified;
+};
+
+/*
+ * Connect, and make or open the index; an exit code, complains itself.  And the reverse, also after
+ * half of it: what was made is dropped unless it is to be kept.
+ */
+int index_set_up(struct index_bench *bench) NAM_MUST_CHECK;
+void index_tear_down(struct index_bench *bench);
+
+/* Simulated clients beside the first open the index, and close it. */
+int index_others_open(struct index_bench *bench) NAM_MUST_CHECK;
+void index_others_close(struct index_bench *bench);
+
+/* load.c: 0 or what the library said, printed already. */
+int index_load(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* run.c */
+int index_parts_init(struct index_bench *bench) NAM_MUST_CHECK;
+void index_parts_free(struct index_bench *bench);
+void index_warm(struct index_bench *bench);
+/* @ops 0: for so many seconds.  Results are added to bench->result. */
+void index_run(struct index_bench *bench, uint64_t ops, double seconds);
+
+/* verify.c: findings and violations are counted; 0 or why it could not be done. */
+int index_verify(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* collect.c: a collector in the background. */
+struct index_collector;
+int index_collector_start(struct index_bench *bench, struct index_collector **ret) NAM_MUST_CHECK;
+void index_collector_stop(struct index_collector *collector);
+
+/* report.c */
+int index_report(struct index_bench *bench) NAM_MUST_CHECK;
+
+/* Threads of all clients. */
+static inline uint32_t
+index_threads(const struct index_bench *bench)
+{
+	return bench->options.threads * bench->options.clients;
+}
+
+static inline struct nam_index *
+index_of_member(const struct index_bench *bench, const struct crew_member *member)
+{
+	uint32_t client = member->number / bench->options.threads;
+
+	return client ? bench->others[client] : bench->index;
+}
+
+static inline struct nam_worker *
+index_worker(struct index_bench *bench)
+{
+	return crew_member(bench->crew, 0)->worker;
+}
+
+#endif /* NAM_BENCH_INDEX_BENCH_H */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collect.c -- a thread that runs the garbage collector over and over. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "bench.h"
+
+#define PAUSE_NS 20000000ull
+
+struct index_collector {
+	struct index_bench *bench;
+	struct nam_thread *thread;
+	atomic_bool stop;
+};
+
+static void
+collect(struct index_collector *collector, struct nam_worker *worker)
+{
+	struct index_bench *bench = collector->bench;
+	struct nam_collect_stat stat;
+	int rc = nam_index_collect(worker, bench->index, &stat); /* SUSPENDS */
+
+	/* Somebody else's collector is at work: it does our job. */
+	if (rc == -NAM_E_LOCK_TIMEOUT)
+		return;
+	if (rc) {
+		findings_failed(&bench->findings, rc, "collect", nam_worker_diag(worker));
+		collector->stop = true;
+		return;
+	}
+	bench->collected.passes++;
+	bench->collected.merges += stat.merges;
+	bench->collected.nodes_retired += stat.nodes_retired;
+	bench->collected.nodes_reusable += stat.nodes_reusable;
+}
+
+static void
+collector_main(void *arg)
+{
+	struct index_collector *collector = arg;
+	struct nam_worker *worker;
+	struct nam_diag diag = { "" };
+	int rc = nam_worker_open(collector->bench->client, &worker, &diag);
+
+	if (rc) {
+		findings_failed(&collector->bench->findings, rc, "a worker for the collector",
+			diag.text);
+		return;
+	}
+	while (!collector->stop) {
+		collect(collector, worker);
+		nam_sleep_ns(PAUSE_NS);
+	}
+	nam_worker_close(worker);
+}
+
+int
+index_collector_start(struct index_bench *bench, struct index_collector **ret)
+{
+	struct index_collector *collector = calloc(1, sizeof(*collector));
+	int rc;
+
+	if (!collector)
+		return -ENOMEM;
+	collector->bench = bench;
+	rc = nam_thread_start("bench-collect", collector_main, collector, &collector->thread);
+	if (rc) {
+		free(collector);
+		return rc;
+	}
+	*ret = collector;
+	return 0;
+}
+
+void
+index_collector_stop(struct index_collector *collector)
+{
+	if (!collector)
+		return;
+	collector->stop = true;
+	nam_thread_join(collector->thread);
+	free(collector);
+}

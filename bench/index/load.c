@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c -- fill the index: sorted and in bulk, or by inserts in random order. */
+#include "bench/bench.h"
+#include "bench.h"
+#include "bench/progress.h"
+
+#define SHOW_EVERY 65536u
+
+/* ---- in bulk ------------------------------------------------------------------------------ */
+
+struct source {
+	struct index_bench *bench;
+	uint64_t next;
+};
+
+static int
+source_next(void *arg, void *key, uint64_t *payload)
+{
+	struct source *source = arg;
+	const struct keys *keys = &source->bench->keys;
+	uint64_t pair = source->next;
+
+	if (pair >= keys->pairs)
+		return 0;
+	if (pair % SHOW_EVERY == 0) {
+		progress_show((double)pair / (double)keys->pairs, pair);
+		if (bench_signal)
+			return -NAM_E_ABORT;
+	}
+	if (keys->key_bytes > 8)
+		keys_prepare(keys, key);
+	keys_write(keys, keys_loaded(keys, pair), key);
+	*payload = keys_loaded_payload(keys, pair);
+	if (source->bench->network)
+		simulation_work(source->bench->network, source->bench->network->entry_ns);
+	source->next++;
+	return 1;
+}
+
+static int
+load_bulk(struct index_bench *bench)
+{
+	struct source source = { bench, 0 };
+	uint64_t count = 0, began = ticks_now();
+	int rc = nam_index_bulk_load(index_worker(bench), bench->index, source_next, &source,
+		bench->options.fill_percent, &count); /* SUSPENDS */
+
+	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
+	bench->load_keys = count;
+	if (rc && !bench_signal)
+		findings_failed(&bench->findings, rc, "bulk load",
+			nam_worker_diag(index_worker(bench)));
+	return rc;
+}
+
+/* ---- by inserts --------------------------------------------------------------------------- */
+
+/* Every fiber takes its share of a permutation of all pairs. */
+static void
+insert_main(void *arg)
+{
+	struct bench_fiber *fiber = arg;
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	const struct keys *keys = &bench->keys;
+
+	for (uint64_t i = fiber->number; i < keys->pairs; i += bench->fibers_count) {
+		uint64_t pair = permutation_apply(&bench->scatter, i);
+		int rc;
+
+		keys_write(keys, keys_loaded(keys, pair), fiber->key);
+		rc = nam_index_insert(part->worker, part->index, fiber->key,
+			keys_loaded_payload(keys, pair)); /* SUSPENDS */
+		if (rc)
+			findings_failed(&bench->findings, rc, "loading by insert",
+				nam_worker_diag(part->worker));
+		part->done++;
+		atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
+		if (bench_signal || bench->findings.fatal)
+			return;
+	}
+}
+
+static void
+insert_job(struct crew_member *member, void *arg)
+{
+	struct index_bench *bench = arg;
+	struct index_part *part = &bench->parts[member->number];
+
+	part->member = member;
+	part->worker = member->worker;
+	part->index = index_of_member(bench, member);
+	part->done = 0;
+	for (uint32_t i = 0; i < bench->options.fibers; i++) {
+		int rc = nam_worker_spawn(part->worker, insert_main, &part->fibers[i]);
+
+		if (rc) {
+			findings_failed(&bench->findings, rc, "starting a fiber", "");
+			break;
+		}
+	}
+	nam_worker_run(part->worker);
+}
+
+static void
+show_inserts(void *arg, uint64_t done, double seconds)
+{
+	const struct index_bench *bench = arg;
+
+	(void)seconds;
+	progress_show((double)done / (double)bench->keys.pairs, done);
+}
+
+static int
+load_by_inserts(struct index_bench *bench)
+{
+	uint64_t began = ticks_now();
+
+	crew_run(bench->crew, insert_job, bench, progress_wanted() ? show_inserts : NULL, bench);
+	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
+	bench->load_keys = bench->keys.pairs;
+	if (findings_total(&bench->findings))
+		return bench->findings.fatal ? bench->findings.fatal : -NAM_E_ABORT;
+	return 0;
+}
+
+int
+index_load(struct index_bench *bench)
+{
+	int rc;
+
+	if (bench->options.load == LOAD_NONE)
+		return 0;
+	progress_begin("load");
+	rc = bench->options.load == LOAD_BULK ? load_bulk(bench) : load_by_inserts(bench);
+	progress_clear();
+	return rc;
+}

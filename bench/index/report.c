@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- what nam-bench index found, for people and for programs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench.h"
+#include "design.h"
+#include "bench/report.h"
+#include "bench/text.h"
+
+/* Which of the library's kinds an operation is; rmw is two and has none. */
+static const enum nam_op_kind kind_of[OPS_COUNT] = {
+	[OP_LOOKUP] = NAM_OP_LOOKUP,
+	[OP_INSERT] = NAM_OP_INSERT,
+	[OP_UPDATE] = NAM_OP_UPDATE,
+	[OP_UPSERT] = NAM_OP_UPSERT,
+	[OP_DELETE] = NAM_OP_DELETE,
+	[OP_SCAN] = NAM_OP_SCAN,
+	[OP_RMW] = NAM_OP_OTHER,
+};
+
+/* ---- figures ------------------------------------------------------------------------------ */
+
+static double
+ops_per_s(const struct index_bench *bench)
+{
+	if (bench->index_rate > 0)
+		return bench->index_rate;
+	return bench->result->seconds > 0 ? (double)bench->result->ops / bench->result->seconds : 0;
+}
+
+static void
+counters_sum(const struct index_bench *bench, struct nam_op_counters *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	for (int kind = 0; kind < NAM_OP_KINDS_COUNT; kind++)
+		nam_op_counters_add(sum, &bench->result->counters[kind]);
+}
+
+/* What one operation of this kind cost; a read-modify-write is a lookup and an update. */
+static struct per_op
+per_op_by(const struct index_bench *bench, enum workload_op op)
+{
+	const struct nam_op_counters *counters;
+
+	if (op == OP_RMW) {
+		struct per_op lookup = per_op_by(bench, OP_LOOKUP);
+		struct per_op update = per_op_by(bench, OP_UPDATE);
+
+		return per_op_sum(&lookup, &update);
+	}
+	counters = &bench->result->counters[kind_of[op]];
+	return per_op_of(counters, (double)counters->ops);
+}
+
+/* What a memory server's process takes beyond its regions, which are shared memory; 0: unknown. */
+static uint64_t
+private_bytes(uint64_t pid)
+{
+	char line[128];
+	uint64_t kb = 0;
+	FILE *file;
+
+	snprintf(line, sizeof(line), "/proc/%" PRIu64 "/status", pid);
+	file = fopen(line, "re");
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		uint64_t some;
+
+		if (sscanf(line, "RssAnon: %" SCNu64, &some) == 1 ||
+			sscanf(line, "RssFile: %" SCNu64, &some) == 1)
+			kb += some;
+	}
+	fclose(file);
+	return kb << 10;
+}
+
+static double
+bytes_per_entry(const struct nam_index_stat *stat)
+{
+	return stat->entries ? (double)stat->remote_bytes / (double)stat->entries : 0;
+}
+
+/* --raw-ratio: bytes that the workload moves per byte that raw READs move. */
+static double
+bandwidth_ratio(const struct index_bench *bench)
+{
+	struct nam_op_counters sum;
+	struct per_op per_op;
+
+	counters_sum(bench, &sum);
+	per_op = per_op_of(&sum, (double)bench->result->ops);
+	return (per_op.bytes_in + per_op.bytes_out) / bench->options.index.node_bytes *
+	       bench->raw_ratio;
+}
+
+/* A coarse-grained index has no cache, whatever its budget. */
+static bool
+has_cache(const struct index_bench *bench)
+{
+	return bench->options.cache_bytes && bench->options.index.design != NAM_DESIGN_COARSE;
+}
+
+/* Leaves that were where the cache said, of all that were wanted. */
+static double
+hit_rate(const struct nam_op_counters *sum)
+{
+	uint64_t wanted = sum->cache_hits + sum->cache_misses + sum->cache_stale;
+
+	return wanted ? (double)sum->cache_hits / (double)wanted : 0;
+}
+
+/* ---- table -------------------------------------------------------------------------------- */
+
+static void
+print_parts(const struct index_bench_options *o)
+{
+	if (o->index.design == NAM_DESIGN_FINE)
+		return;
+	printf("  parts       by %s", index_partitioning_name(&o->index));
+	for (uint32_t i = 0; i < o->shares_count; i++)
+		printf("%s%g", i ? "/" : ", ", o->shares[i]);
+	printf("%s\n", o->shares_count ? " % of the loaded keys" : "");
+}
+
+static void
+print_head(const struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	char a[TEXT_BYTES], b[TEXT_BYTES];
+
+	if (bench->network) {
+		char heading[64];
+
+		snprintf(heading, sizeof(heading), "index, simulated: %s", bench->network->name);
+		report_heading(heading);
+	} else {
+		report_heading("index");
+	}
+	printf("  workload    %s (", o->workload.name);
+	for (int op = 0, first = 1; op < OPS_COUNT; op++) {
+		if (!(o->workload.share[op] > 0))
+			continue;
+		printf("%s%s %.3g %%", first ? "" : ", ", workload_op_names[op],
+			o->workload.share[op] * 100);
+		first = 0;
+	}
+	printf("), %s\n", distribution_names[o->workload.distribution]);
+	if (o->workload.share[OP_SCAN] > 0 && o->workload.selectivity > 0)
+		printf("  scans       %g of the key space\n", o->workload.selectivity);
+	else if (o->workload.share[OP_SCAN] > 0)
+		printf("  scans       %s%u entries%s%s\n",
+			o->workload.scan_uniform ? "1 to " : "", o->workload.scan_length,
+			o->reverse ? ", downwards" : "", o->copy ? ", copied out" : "");
+	printf("  index       %s, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
+		index_design_name(o->index.design), o->index.unique ? "unique" : "non-unique",
+		o->index.key_bytes, o->index.node_bytes, text_bytes(a, (double)o->cache_bytes));
+	print_parts(o);
+	printf("  cluster     %u memory server%s over %s", nam_client_servers(bench->client),
+		nam_client_servers(bench->client) == 1 ? "" : "s",
+		nam_client_fabric(bench->client));
+	if (bench->network)
+		printf(", of %.0f handler threads each", bench->network->rpc_threads);
+	if (o->carrier)
+		printf(", requests by %s", nam_carrier_name(o->carrier));
+	putchar('\n');
+	printf("  clients     ");
+	if (bench->network)
+		printf("%u of ", o->clients);
+	printf("%u thread%s of %u fibers", o->threads, o->threads == 1 ? "" : "s", o->fibers);
+	if (o->batch > 1)
+		printf(", lookups of %u keys a call", o->batch);
+	putchar('\n');
+	if (bench->load_keys)
+		printf("  loaded      %s pairs %s in %.3g s: %s/s\n",
+			text_count(a, (double)bench->load_keys),
+			o->load == LOAD_BULK ? "in bulk" : "by inserts", bench->load_seconds,
+			text_count(b, (double)bench->load_keys / bench->load_seconds));
+}
+
+/* Decimal places that leave a blank before the number in a column of six. */
+static int
+places(double value)
+{
+	return value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
+}
+
+static void
+print_row(const char *name, double ops, const struct histogram *histogram,
+	const struct per_op *per_op)
+{
+	struct latency_ns latency = latency_of(histogram);
+	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES];
+
+	printf("  %-7s%8s%9s%9s%9s%6.*f%6.*f%6.*f%9.1f%8.1f\n", name, text_count(a, ops),
+		text_ns(b, latency.p50), text_ns(c, latency.p99), text_ns(d, latency.max),
+		places(per_op->round_trips), per_op->round_trips, places(per_op->doorbells),
+		per_op->doorbells, places(per_op->work_requests), per_op->work_requests,
+		per_op->bytes_in, per_op->bytes_out);
+}
+
+static void
+print_operations(const struct index_bench *bench)
+{
+	const struct index_result *result = bench->result;
+	struct nam_op_counters sum;
+	struct per_op per_op;
+
+	report_heading("  op          ops      p50      p99      max trips bells   wrs bytes in"
+		       "     out");
+	for (int op = 0; op < OPS_COUNT; op++) {
+		double ops = (double)histogram_count(&result->latency[op]);
+
+		if (!(ops > 0))
+			continue;
+		per_op = per_op_by(bench, (enum workload_op)op);
+		print_row(workload_op_names[op], ops, &result->latency[op], &per_op);
+	}
+	counters_sum(bench, &sum);
+	per_op = per_op_of(&sum, (double)result->ops);
+	print_row("all", (double)result->ops, &result->all, &per_op);
+	printf("\n  splits %" PRIu64 "; restarts %" PRIu64, sum.splits,
+		nam_op_counters_restarts(&sum));
+	for (int cause = 0; cause < NAM_RESTART_CAUSES_COUNT; cause++)
+		if (sum.restarts[cause])
+			printf(", %s %" PRIu64,
+				nam_restart_cause_name((enum nam_restart_cause)cause),
+				sum.restarts[cause]);
+	putchar('\n');
+	if (sum.local_reads || sum.local_calls)
+		printf("  local READs %" PRIu64 ", requests %" PRIu64
+			": copies within the own host\n", sum.local_reads, sum.local_calls);
+	if (has_cache(bench))
+		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
+			hit_rate(&sum) * 100, sum.cache_hits, sum.cache_misses, sum.cache_stale);
+}
+
+static void
+print_servers(struct index_bench *bench)
+{
+	for (uint32_t slot = 0; slot < nam_client_servers(bench->client); slot++) {
+		struct nam_server_status status;
+		char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES];
+		uint64_t beyond;
+
+		if (slot == INDEX_SERVERS_SHOWN) {
+			printf("              and more servers\n");
+			return;
+		}
+		if (nam_server_status_get(index_worker(bench), slot, &status)) /* SUSPENDS */
+			continue;
+		printf("  server %-4u %s of %s in use", status.id,
+			text_bytes(a, (double)(status.carved_bytes - status.free_bytes)),
+			text_bytes(b, (double)status.memory_bytes));
+		beyond = bench->network ? 0 : private_bytes(status.pid);
+		if (beyond)
+			printf(", its process %s beyond that", text_bytes(c, (double)beyond));
+		putchar('\n');
+	}
+}
+
+static void
+print_memory(struct index_bench *bench)
+{
+	const struct nam_index_stat *stat = &bench->final_stat;
+	char a[TEXT_BYTES], b[TEXT_BYTES];
+
+	report_heading("memory");
+	if (bench->loaded_stat_known && bench->options.load != LOAD_NONE)
+		printf("  loaded      %.2f bytes of remote memory per entry\n",
+			bytes_per_entry(&bench->loaded_stat));
+	if (bench->final_stat_known)
+		printf("  now         %.2f bytes per entry: %s entries in %s, leaves %.0f %% full, "
+		       "height %u\n", bytes_per_entry(stat), text_count(a, (double)stat->entries),
+			text_bytes(b, (double)stat->remote_bytes), stat->leaf_fill * 100,
+			stat->height);
+	if (bench->final_stat_known && bench->options.index.design != NAM_DESIGN_COARSE)
+		printf("  cache       %s for %" PRIu64 " inner nodes\n",
+			text_bytes(a, (double)stat->cache_bytes), stat->cache_nodes);
+	printf("  worker      %s\n", text_bytes(a, (double)nam_worker_bytes(index_worker(bench))));
+	print_servers(bench);
+}
+
+static void
+print_results(struct index_bench *bench)
+{
+	const struct index_result *result = bench->result;
+	struct latency_ns latency = latency_of(&result->all);
+	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES], e[TEXT_BYTES];
+
+	print_head(bench);
+	printf("  rate        %s operations/s over %.3g s", text_count(a, ops_per_s(bench)),
+		result->seconds);
+	if (result->entries)
+		printf(", %s entries/s scanned",
+			text_count(b, (double)result->entries / result->seconds));
+	printf("\n  latency     mean %s  p50 %s  p90 %s  p99 %s  p99.9 %s",
+		text_ns(a, latency.mean), text_ns(b, latency.p50), text_ns(c, latency.p90),
+		text_ns(d, latency.p99), text_ns(e, latency.p999));
+	printf("  max %s\n", text_ns(a, latency.max));
+	if (bench->raw_ratio > 0)
+		printf("  raw READs   %s/s of %u bytes at depth %u\n"
+		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
+			text_count(a, bench->raw_rate), bench->options.index.node_bytes,
+			bench->raw_depth, bench->raw_ratio, bandwidth_ratio(bench));
+	print_operations(bench);
+	if (bench->collected.passes)
+		printf("  collector   %" PRIu64 " passes, %" PRIu64 " merges, %" PRIu64
+		       " nodes retired, %" PRIu64 " reusable again\n", bench->collected.passes,
+			bench->collected.merges, bench->collected.nodes_retired,
+			bench->collected.nodes_reusable);
+	print_memory(bench);
+	report_heading("answers");
+	if (bench->verified)
+		printf("  verified    %" PRIu64 " entries, %" PRIu64 " violations\n",
+			bench->verified_entries, bench->violations);
+	printf("  errors      %" PRIu64 " (wrong %" PRIuFAST64 ", missing %" PRIuFAST64
+	       ", failed %" PRIuFAST64 ")\n", findings_total(&bench->findings),
+		bench->findings.wrong, bench->findings.missing, bench->findings.failed);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static cJSON *
+json_operations(const struct index_bench *bench)
+{
+	const struct index_result *result = bench->result;
+	cJSON *object = cJSON_CreateObject();
+
+	for (int op = 0; op < OPS_COUNT; op++) {
+		double ops = (double)histogram_count(&result->latency[op]);
+		struct per_op per_op;
+		cJSON *one;
+
+		if (!(ops > 0))
+			continue;
+		per_op = per_op_by(bench, (enum workload_op)op);
+		one = cJSON_AddObjectToObject(object, workload_op_names[op]);
+		report_number(one, "ops", ops);
+		cJSON_AddItemToObject(one, "latency_ns", report_latency(&result->latency[op]));
+		cJSON_AddItemToObject(one, "per_op", report_per_op(&per_op));
+	}
+	return object;
+}
+
+static void
+json_restarts(cJSON *object, const struct nam_op_counters *sum)
+{
+	cJSON *causes = cJSON_AddObjectToObject(object, "restarts");
+
+	for (int cause = 0; cause < NAM_RESTART_CAUSES_COUNT; cause++)
+		report_number(causes, nam_restart_cause_name((enum nam_restart_cause)cause),
+			(double)sum->restarts[cause]);
+	report_number(object, "splits", (double)sum->splits);
+	report_number(object, "cache_misses", (double)sum->cache_misses);
+}
+
+static void
+json_cache(cJSON *object, const struct nam_op_counters *sum)
+{
+	cJSON *cache = cJSON_AddObjectToObject(object, "cache");
+
+	report_number(cache, "hits", (double)sum->cache_hits);
+	report_number(cache, "misses", (double)sum->cache_misses);
+	report_number(cache, "stale", (double)sum->cache_stale);
+	report_number(cache, "hit_rate", hit_rate(sum));
+}
+
+static void
+json_memory(cJSON *object, struct index_bench *bench)
+{
+	cJSON *memory = cJSON_AddObjectToObject(object, "memory");
+	cJSON *servers;
+
+	if (bench->loaded_stat_known)
+		report_number(memory, "loaded_bytes_per_entry",
+			bytes_per_entry(&bench->loaded_stat));
+	if (bench->final_stat_known) {
+		const struct nam_index_stat *stat = &bench->final_stat;
+
+		report_number(memory, "bytes_per_entry", bytes_per_entry(stat));
+		report_number(memory, "entries", (double)stat->entries);
+		report_number(memory, "remote_bytes", (double)stat->remote_bytes);
+		report_number(memory, "leaf_fill", stat->leaf_fill);
+		report_number(memory, "height", stat->height);
+		report_number(memory, "cache_bytes", (double)stat->cache_bytes);
+		report_number(memory, "cache_nodes", (double)stat->cache_nodes);
+	}
+	report_number(memory, "worker_bytes", (double)nam_worker_bytes(index_worker(bench)));
+	servers = cJSON_AddArrayToObject(memory, "servers");
+	for (uint32_t slot = 0; slot < nam_client_servers(bench->client); slot++) {
+		struct nam_server_status status;
+		cJSON *server;
+
+		if (nam_server_status_get(index_worker(bench), slot, &status)) /* SUSPENDS */
+			continue;
+		server = cJSON_CreateObject();
+		report_number(server, "id", status.id);
+		report_number(server, "memory_bytes", (double)status.memory_bytes);
+		report_number(server, "carved_bytes", (double)status.carved_bytes);
+		report_number(server, "free_bytes", (double)status.free_bytes);
+		report_number(server, "page_bytes", (double)status.page_bytes);
+		if (!bench->network)
+			report_number(server, "process_bytes",
+				(double)private_bytes(status.pid));
+		cJSON_AddItemToArray(servers, server);
+	}
+}
+
+static void
+json_head(cJSON *object, const struct index_bench *bench)
+{
+	const struct index_bench_options *o = &bench->options;
+	cJSON *load;
+
+	cJSON_AddStringToObject(object, "workload", o->workload.name);
+	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
+	cJSON_AddStringToObject(object, "design", index_design_name(o->index.design));
+	cJSON_AddStringToObject(object, "index", index_design_name(o->index.design));
+	cJSON_AddStringToObject(object, "partitioning", index_partitioning_name(&o->index));
+	if (o->carrier)
+		cJSON_AddStringToObject(object, "carrier", nam_carrier_name(o->carrier));
+	if (o->shares_count) {
+		cJSON *shares = cJSON_AddArrayToObject(object, "shares");
+
+		for (uint32_t i = 0; i < o->shares_count; i++)
+			cJSON_AddItemToArray(shares, cJSON_CreateNumber(o->shares[i]));
+	}
+	cJSON_AddBoolToObject(object, "unique", o->index.unique);
+	report_number(object, "memservers", nam_client_servers(bench->client));
+	cJSON_AddBoolToObject(object, "simulated", bench->network != NULL);
+	if (bench->network)
+		cJSON_AddStringToObject(object, "profile", bench->network->name);
+	if (bench->network) {
+		report_number(object, "rpc_threads", bench->network->rpc_threads);
+		cJSON_AddBoolToObject(object, "colocated", o->colocate);
+	}
+	if (o->workload.share[OP_SCAN] > 0 && o->workload.selectivity > 0)
+		report_number(object, "selectivity", o->workload.selectivity);
+	report_number(object, "clients", o->clients);
+	report_number(object, "threads", o->threads);
+	report_number(object, "fibers", o->fibers);
+	report_number(object, "batch", o->batch);
+	report_number(object, "keys", (double)o->keys);
+	report_number(object, "key_bytes", o->index.key_bytes);
+	report_number(object, "node_bytes", o->index.node_bytes);
+	report_number(object, "cache_mb", (double)o->cache_bytes / (1u << 20));
+	cJSON_AddStringToObject(object, "distribution",
+		distribution_names[o->workload.distribution]);
+	report_number(object, "seed", (double)o->seed);
+	if (bench->load_keys) {
+		load = cJSON_AddObjectToObject(object, "load");
+		cJSON_AddStringToObject(load, "method", o->load == LOAD_BULK ? "bulk" : "insert");
+		report_number(load, "keys", (double)bench->load_keys);
+		report_number(load, "seconds", bench->load_seconds);
+		report_number(load, "keys_per_s", (double)bench->load_keys / bench->load_seconds);
+	}
+}
+
+static cJSON *
+json_results(struct index_bench *bench)
+{
+	const struct index_result *result = bench->result;
+	cJSON *object = cJSON_CreateObject();
+	struct nam_op_counters sum;
+	struct per_op per_op;
+
+	json_head(object, bench);
+	report_number(object, "ops", (double)result->ops);
+	report_number(object, "seconds", result->seconds);
+	/* Of the host: it says nothing of a simulation. */
+	if (!bench->network)
+		report_number(object, "cpu_seconds", result->cpu_seconds);
+	report_number(object, "ops_per_s", ops_per_s(bench));
+	if (result->entries) {
+		report_number(object, "entries_scanned", (double)result->entries);
+		report_number(object, "entries_per_s", (double)result->entries / result->seconds);
+	}
+	report_number(object, "errors", (double)findings_total(&bench->findings));
+	cJSON_AddItemToObject(object, "latency_ns", report_latency(&result->all));
+	counters_sum(bench, &sum);
+	per_op = per_op_of(&sum, (double)result->ops);
+	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
+	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
+	json_restarts(object, &sum);
+	if (has_cache(bench))
+		json_cache(object, &sum);
+	if (bench->raw_ratio > 0) {
+		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
+		report_number(object, "raw_read_depth", bench->raw_depth);
+		report_number(object, "raw_ratio", bench->raw_ratio);
+		report_number(object, "raw_bytes_ratio", bandwidth_ratio(bench));
+	}
+	json_memory(object, bench);
+	if (bench->verified) {
+		report_number(object, "verified_entries", (double)bench->verified_entries);
+		report_number(object, "violations", (double)bench->violations);
+	}
+	return object;
+}
+
+int
+index_report(struct index_bench *bench)
+{
+	cJSON *object;
+	int rc;
+
+	if (!bench->options.quiet)
+		print_results(bench);
+	if (!bench->options.json)
+		return 0;
+	object = json_results(bench);
+	rc = report_write(object, bench->options.json);
+	cJSON_Delete(object);
+	return rc;
+}

@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c -- the hot loop: draw an operation and a key, call the library, check, take the time.
+ *
+ * Each fiber is a closed loop of its own: an operation begins when the one before it has ended, so
+ * one look at the clock is the end of one and the beginning of the next.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench.h"
+#include "bench/progress.h"
+#include "bench/report.h"
+
+/* What an operation works on. */
+struct item {
+	uint64_t key;
+	uint64_t payload;	/* of exactly this pair, as it was loaded or inserted */
+	uint64_t ordinals;	/* non-unique: a lookup may find ordinals up to this one */
+};
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+static inline struct item
+item_loaded(const struct index_bench *bench, uint64_t pair)
+{
+	const struct keys *keys = &bench->keys;
+	struct item item;
+
+	pair = keys_lasting(keys, pair);
+	item.key = keys_loaded(keys, pair);
+	item.payload = keys_payload(item.key, pair & ((1ull << keys->dup_shift) - 1));
+	item.ordinals = keys->victims_count ? pair & ((1ull << keys->dup_shift) - 1) : 0;
+	return item;
+}
+
+/*
+ * The item of the given rank counted back from the newest: fibers insert side by side, so rank r
+ * belongs to fiber r mod fibers.  Beyond what it has inserted lie the loaded pairs, the last first.
+ */
+static struct item
+item_latest(const struct index_bench *bench, struct bench_fiber *self, uint64_t rank)
+{
+	const struct keys *keys = &bench->keys;
+	uint64_t fibers = bench->fibers_count;
+	struct bench_fiber *fiber = &bench->fibers[rank % fibers];
+	uint64_t back = rank / fibers, inserted;
+
+	/* Only its own pairs does a fiber know not to be deleted meanwhile. */
+	if (bench->options.workload.share[OP_DELETE] > 0)
+		fiber = self;
+	/* Acquire: pairs with the release after the insert, so it must be found from here on. */
+	inserted = atomic_load_explicit(&fiber->inserted, memory_order_acquire);
+	if (back < inserted && inserted - 1 - back >= (fiber == self ? self->deleted : 0)) {
+		uint64_t number = (inserted - 1 - back) * fibers + fiber->number;
+		struct item item;
+
+		item.key = keys_inserted(keys, number, &item.payload);
+		item.ordinals = number & ((1ull << keys->dup_shift) - 1);
+		return item;
+	}
+	return item_loaded(bench, keys->pairs - 1 - (rank - inserted * fibers) % keys->pairs);
+}
+
+static inline struct item
+item_draw(const struct index_bench *bench, struct bench_fiber *fiber, struct nam_rng *rng)
+{
+	switch (bench->options.workload.distribution) {
+	case DISTRIBUTION_UNIFORM:
+		return item_loaded(bench, nam_rng_below(rng, bench->keys.pairs));
+	case DISTRIBUTION_ZIPFIAN:
+		return item_loaded(bench,
+			permutation_apply(&bench->scatter, zipf_next(&bench->zipf, rng)));
+	default:
+		return item_latest(bench, fiber, zipf_next(&bench->zipf, rng));
+	}
+}
+
+/* What the profile of a simulated cluster says of an operation; otherwise nothing. */
+static inline void
+work(const struct index_bench *bench)
+{
+	if (__builtin_expect(bench->network != NULL, 0))
+		simulation_work(bench->network, bench->network->operation_ns);
+}
+
+/* ---- point operations --------------------------------------------------------------------- */
+
+static void
+failed(struct bench_fiber *fiber, int rc, const char *what)
+{
+	findings_failed(&fiber->part->bench->findings, rc, what,
+		nam_worker_diag(fiber->part->worker));
+}
+
+static void
+lookup_wrong(struct index_bench *bench, const struct item *item, int rc, uint64_t payload)
+{
+	if (rc == -NAM_E_NOTFOUND)
+		findings_missing(&bench->findings, 1, "lookup: key %" PRIu64 " was not found",
+			item->key);
+	else
+		findings_wrong(&bench->findings,
+			"lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#" PRIx64,
+			item->key, payload, item->payload);
+}
+
+static inline bool
+lookup_right(const struct keys *keys, const struct item *item, uint64_t payload)
+{
+	uint64_t differences = payload ^ item->payload;
+
+	if (keys->dup_shift)
+		return !(differences & KEYS_HASH_MASK) &&
+		       payload >> KEYS_HASH_BITS <= item->ordinals;
+	return !(differences & (keys->versions ? KEYS_HASH_MASK : UINT64_MAX));
+}
+
+NAM_FIBER_FN static inline void
+do_lookup(struct bench_fiber *fiber, const struct item *item)
+{
+	struct index_bench *bench = fiber->part->bench;
+	uint64_t payload = 0;
+	int rc;
+
+	work(bench);
+	keys_write(&bench->keys, item->key, fiber->key);
+	rc = nam_index_lookup(fiber->part->worker, fiber->part->index, fiber->key,
+		&payload); /* SUSPENDS */
+	if (__builtin_expect(!rc && lookup_right(&bench->keys, item, payload), 1))
+		return;
+	if (rc && rc != -NAM_E_NOTFOUND)
+		failed(fiber, rc, "lookup");
+	else
+		lookup_wrong(bench, item, rc, payload);
+}
+
+/* Several at once; each key's answer is checked like any other. */
+NAM_FIBER_FN static void
+do_lookups(struct bench_fiber *fiber, uint32_t count)
+{
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	struct item items[INDEX_BATCH_MAX];
+	uint64_t payloads[INDEX_BATCH_MAX];
+	int rcs[INDEX_BATCH_MAX], rc;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t *key = fiber->keys + (size_t)i * bench->keys.key_bytes;
+
+		items[i] = item_draw(bench, fiber, &part->rng);
+		if (bench->keys.key_bytes > 8)
+			keys_prepare(&bench->keys, key);
+		keys_write(&bench->keys, items[i].key, key);
+	}
+	if (__builtin_expect(bench->network != NULL, 0))
+		simulation_work(bench->network, bench->network->batched_operation_ns * count);
+	rc = nam_index_lookup_many(part->worker, part->index, fiber->keys, count, payloads,
+		rcs); /* SUSPENDS */
+	if (rc) {
+		failed(fiber, rc, "lookup");
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		if (rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
+			failed(fiber, rcs[i], "lookup");
+		else if (rcs[i] || !lookup_right(&bench->keys, &items[i], payloads[i]))
+			lookup_wrong(bench, &items[i], rcs[i], payloads[i]);
+	}
+}
+
+NAM_FIBER_FN static void
+do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
+{
+	struct index_bench *bench = fiber->part->bench;
+	int rc;
+
+	work(bench);
+	keys_write(&bench->keys, item->key, fiber->key);
+	rc = nam_index_update(fiber->part->worker, fiber->part->index, fiber->key,
+		keys_payload(item->key, version & 0xffff)); /* SUSPENDS */
+	if (rc == -NAM_E_NOTFOUND)
+		findings_missing(&bench->findings, 1, "update: key %" PRIu64 " was not found",
+			item->key);
+	else if (rc)
+		failed(fiber, rc, "update");
+}
+
+/* A new pair, by insert or upsert. */
+NAM_FIBER_FN static void
+do_insert(struct bench_fiber *fiber, bool upsert)
+{
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	uint64_t n = atomic_load_explicit(&fiber->inserted, memory_order_relaxed);
+	uint64_t payload, key;
+	int rc;
+
+	work(bench);
+	key = keys_inserted(&bench->keys, n * bench->fibers_count + fiber->number, &payload);
+	keys_write(&bench->keys, key, fiber->key);
+	if (upsert)
+		rc = nam_index_upsert(part->worker, part->index, fiber->key,
+			payload); /* SUSPENDS */
+	else
+		rc = nam_index_insert(part->worker, part->index, fiber->key,
+			payload); /* SUSPENDS */
+	if (!rc)
+		/* Release: pairs with item_latest(). */
+		atomic_store_explicit(&fiber->inserted, n + 1, memory_order_release);
+	else if (rc == -NAM_E_EXISTS)
+		findings_wrong(&bench->findings, "insert: new key %" PRIu64 " exists already", key);
+	else
+		failed(fiber, rc, "insert");
+}
+
+/* An eighth of upserts add a pair; the others meet one that is there. */
+NAM_FIBER_FN static void
+do_upsert(struct bench_fiber *fiber, uint32_t random)
+{
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	struct item item;
+	int rc;
+
+	if (random % 8 == 0) {
+		do_insert(fiber, true); /* SUSPENDS */
+		return;
+	}
+	work(bench);
+	item = item_draw(bench, fiber, &part->rng);
+	if (!bench->keys.dup_shift)
+		item.payload = keys_payload(item.key, random >> 16);
+	keys_write(&bench->keys, item.key, fiber->key);
+	rc = nam_index_upsert(part->worker, part->index, fiber->key, item.payload); /* SUSPENDS */
+	if (rc)
+		failed(fiber, rc, "upsert");
+}
+
+/*
+ * Delete the fiber's next victim, else the oldest pair that it has inserted, else insert one to
+ * delete next time.  Returns what it did.
+ */
+NAM_FIBER_FN static enum workload_op
+do_delete(struct bench_fiber *fiber)
+{
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
+	const struct keys *keys = &bench->keys;
+	uint64_t victim = fiber->victims_deleted * bench->fibers_count + fiber->number;
+	uint64_t key, payload;
+	bool is_victim = victim < keys->victims_count;
+	int rc;
+
+	if (is_victim) {
+		uint64_t pair = keys_victim(keys, victim);
+
+		key = keys_loaded(keys, pair);
+		payload = keys_loaded_payload(keys, pair);
+	} else if (fiber->deleted <
+		   atomic_load_explicit(&fiber->inserted, memory_order_relaxed)) {
+		key = keys_inserted(keys, fiber->deleted * bench->fibers_count + fiber->number,
+			&payload);
+	} else {
+		do_insert(fiber, false); /* SUSPENDS */
+		return OP_INSERT;
+	}
+	work(bench);
+	keys_write(keys, key, fiber->key);
+	if (bench->options.index.unique)
+		rc = nam_index_delete(part->worker, part->index, fiber->key); /* SUSPENDS */
+	else
+		rc = nam_index_delete_pair(part->worker, part->index, fiber->key,
+			payload); /* SUSPENDS */
+	if (rc == -NAM_E_NOTFOUND)
+		findings_missing(&bench->findings, 1, "delete: key %" PRIu64 " was not found", key);
+	else if (rc)
+		failed(fiber, rc, "delete");
+	if (!rc && is_victim)
+		fiber->victims_deleted++;
+	else if (!rc)
+		fiber->deleted++;
+	return OP_DELETE;
+}
+
+/* ---- scans -------------------------------------------------------------------------------- */
+
+/* Where a scan begins and ends, for the library and for the check. */
+static void
+scan_range(struct bench_fiber *fiber, struct nam_range *range, struct scan_check *check)
+{
+	struct index_bench *bench = fiber->part->bench;
+	const struct workload *workload = &bench->options.workload;
+	const struct keys *keys = &bench->keys;
+	struct nam_rng *rng = &fiber->part->rng;
+	bool reverse = bench->options.reverse, unbounded = false;
+	uint64_t low = 0, high = 0;
+
+	*range = (struct nam_range){ .reverse = reverse };
+	if (workload->selectivity > 0) {
+		uint64_t width = (uint64_t)(workload->selectivity * (double)keys->bases + 0.5);
+		uint64_t base;
+
+		if (width < 1)
+			width = 1;
+		if (width > keys->bases)
+			width = keys->bases;
+		base = nam_rng_below(rng, keys->bases - width + 1);
+		low = base << keys->stride_shift;
+		high = (base + width) << keys->stride_shift;
+		unbounded = base + width == keys->bases;
+	} else {
+		struct item item = item_draw(bench, fiber, rng);
+
+		range->limit = workload->scan_uniform
+				       ? 1 + nam_rng_below(rng, workload->scan_length)
+				       : workload->scan_length;
+		low = reverse ? 0 : item.key;
+		high = item.key + 1;
+		unbounded = !reverse;
+	}
+	keys_write(keys, low, fiber->key);
+	keys_write(keys, high, fiber->key_high);
+	range->low = fiber->key;
+	range->high = unbounded ? NULL : fiber->key_high;
+	scan_check_begin(check, keys, &bench->findings, low, high, unbounded, reverse);
+}
+
+/* The next entries, looked at where they are, or copied out of there: how many. */
+NAM_FIBER_FN static int
+scan_some(struct bench_fiber *fiber, struct nam_cursor *cursor, struct scan_check *check,
+	uint32_t *ret_count)
+{
+	struct nam_entries entries;
+	int rc;
+
+	/* A simulated processor is told what an entry costs, and has the copy in that. */
+	if (fiber->part->bench->options.copy || fiber->part->bench->network) {
+		rc = nam_cursor_next(cursor, fiber->keys, fiber->payloads, INDEX_SCAN_CAPACITY,
+			ret_count); /* SUSPENDS */
+		if (!rc)
+			scan_check_feed(check, fiber->keys, fiber->payloads, *ret_count);
+		return rc;
+	}
+	rc = nam_cursor_next_entries(cursor, &entries); /* SUSPENDS */
+	if (!rc) {
+		*ret_count = entries.count;
+		scan_check_feed_entries(check, &entries);
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static void
+do_scan(struct bench_fiber *fiber)
+{
+	struct index_part *part = fiber->part;
+	struct nam_cursor *cursor;
+	struct nam_range range;
+	struct scan_check check;
+	bool exhausted = false;
+	int rc;
+
+	work(part->bench);
+	scan_range(fiber, &range, &check);
+	rc = nam_cursor_open(part->worker, part->index, &range, &cursor);
+	if (rc) {
+		failed(fiber, rc, "opening a scan");
+		return;
+	}
+	while (!rc && !exhausted && (!range.limit || check.count < range.limit)) {
+		uint32_t count = 0;
+
+		rc = scan_some(fiber, cursor, &check, &count); /* SUSPENDS */
+		if (part->bench->network)
+			simulation_work(part->bench->network,
+				part->bench->network->entry_ns * count);
+		exhausted = !count;
+	}
+	nam_cursor_close(cursor);
+	if (rc)
+		failed(fiber, rc, "scan");
+	else
+		scan_check_end(&check, exhausted, range.limit);
+	part->entries += check.count;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static void
+do_rmw(struct bench_fiber *fiber, uint64_t random)
+{
+	struct index_part *part = fiber->part;
+	struct item item = item_draw(part->bench, fiber, &part->rng);
+	uint64_t middle;
+
+	do_lookup(fiber, &item); /* SUSPENDS */
+	middle = ticks_now();
+	histogram_record(&part->rmw_lookup, middle - fiber->last);
+	do_update(fiber, &item, random >> 48); /* SUSPENDS */
+	histogram_record(&part->rmw_update, ticks_now() - middle);
+}
+
+/* One operation, or one call that is several lookups: *ret_count. */
+NAM_FIBER_FN static inline enum workload_op
+do_op(struct bench_fiber *fiber, uint64_t random, uint32_t *ret_count)
+{
+	struct index_part *part = fiber->part;
+	uint32_t batch = part->bench->options.batch;
+	enum workload_op op = op_mix_draw(&part->bench->mix, (uint32_t)random);
+	struct item item;
+
+	switch (op) {
+	case OP_LOOKUP:
+		if (batch > 1) {
+			*ret_count = batch <= part->remaining + 1 ? batch
+								   : (uint32_t)part->remaining + 1;
+			part->remaining -= *ret_count - 1;
+			do_lookups(fiber, *ret_count); /* SUSPENDS */
+			return op;
+		}
+		item = item_draw(part->bench, fiber, &part->rng);
+		do_lookup(fiber, &item); /* SUSPENDS */
+		return op;
+	case OP_UPDATE:
+		item = item_draw(part->bench, fiber, &part->rng);
+		do_update(fiber, &item, random >> 48); /* SUSPENDS */
+		return op;
+	case OP_INSERT:
+		do_insert(fiber, false); /* SUSPENDS */
+		return op;
+	case OP_UPSERT:
+		do_upsert(fiber, (uint32_t)(random >> 32)); /* SUSPENDS */
+		return op;
+	case OP_DELETE:
+		return do_delete(fiber); /* SUSPENDS */
+	case OP_SCAN:
+		do_scan(fiber); /* SUSPENDS */
+		return op;
+	default:
+		do_rmw(fiber, random); /* SUSPENDS */
+		return op;
+	}
+}
+
+static void
+fiber_main(void *arg)
+{
+	struct bench_fiber *fiber = arg;
+	struct index_part *part = fiber->part;
+	struct findings *findings = &part->bench->findings;
+
+	fiber->last = ticks_now();
+	while (part->remaining) {
+		enum workload_op op;
+		uint32_t count = 1;
+		uint64_t now;
+
+		part->remaining--;
+		op = do_op(fiber, nam_rng_next(&part->rng), &count); /* SUSPENDS */
+		now = ticks_now();
+		histogram_record_many(&part->latency[op], now - fiber->last, count);
+		fiber->last = now;
+		part->done += count;
+		atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
+		if (__builtin_expect(now >= part->deadline || bench_signal ||
+				atomic_load_explicit(&findings->fatal, memory_order_relaxed), 0))
+			part->remaining = 0;
+	}
+}
+
+/* Lookups at even distances: every inner node gets into the cache. */
+static void
+warm_main(void *arg)
+{
+	struct bench_fiber *fiber = arg;
+	struct index_bench *bench = fiber->part->bench;
+	uint64_t pairs = bench->keys.pairs, end = fiber->warm_end;
+
+	for (uint64_t i = fiber->warm_at; i < end && !bench_signal && !bench->findings.fatal; i++) {
+		struct item item = item_loaded(bench,
+			(uint64_t)((unsigned __int128)i * pairs / bench->options.warmup));
+
+		do_lookup(fiber, &item); /* SUSPENDS */
+	}
+}
+
+/* ---- phases ------------------------------------------------------------------------------- */
+
+struct phase {
+	struct index_bench *bench;
+	nam_fiber_fn fn;
+	uint64_t ops;
+	double seconds;
+};
+
+static void
+phase_main(struct crew_member *member, void *arg)
+{
+	const struct phase *phase = arg;
+	struct index_bench *bench = phase->bench;
+	struct index_part *part = &bench->parts[member->number];
+	uint64_t threads = index_threads(bench);
+
+	part->member = member;
+	part->worker = member->worker;
+	part->index = index_of_member(bench, member);
+	part->done = 0;
+	part->remaining = UINT64_MAX;
+	if (phase->ops)
+		part->remaining = phase->ops / threads + (member->number < phase->ops % threads);
+	part->deadline = phase->ops ? UINT64_MAX
+				    : ticks_now() + ticks_from_ns(phase->seconds * 1e9);
+	part->cpu_ns = ticks_cpu_ns();
+	part->began = ticks_now();
+	for (uint32_t i = 0; i < bench->options.fibers; i++) {
+		int rc = nam_worker_spawn(part->worker, phase->fn, &part->fibers[i]);
+
+		if (rc) {
+			findings_failed(&bench->findings, rc, "starting a fiber", "");
+			break;
+		}
+	}
+	nam_worker_run(part->worker);
+	part->ended = ticks_now();
+	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
+}
+
+static void
+show_progress(void *arg, uint64_t done, double seconds)
+{
+	const struct phase *phase = arg;
+
+	progress_show(phase->ops ? (double)done / (double)phase->ops : seconds / phase->seconds,
+		done);
+}
+
+void
+index_warm(struct index_bench *bench)
+{
+	struct phase phase = { bench, warm_main, 0, 1e9 };
+	uint64_t n = bench->options.warmup;
+	uint64_t count = bench->fibers_count / bench->options.clients;
+
+	/* Every client has a cache of its own. */
+	for (uint64_t i = 0; i < bench->fibers_count; i++) {
+		bench->fibers[i].warm_at = n * (i % count) / count;
+		bench->fibers[i].warm_end = n * (i % count + 1) / count;
+	}
+	if (n)
+		crew_run(bench->crew, phase_main, &phase, NULL, NULL);
+}
+
+static const enum nam_op_kind kinds[] = { NAM_OP_LOOKUP, NAM_OP_INSERT, NAM_OP_UPSERT,
+	NAM_OP_UPDATE, NAM_OP_DELETE, NAM_OP_SCAN };
+
+#define KINDS_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+
+static void
+collect_results(struct index_bench *bench)
+{
+	struct index_result *result = bench->result;
+	uint64_t began = UINT64_MAX, ended = 0;
+
+	for (unsigned t = 0; t < index_threads(bench); t++) {
+		struct index_part *part = &bench->parts[t];
+
+		result->ops += part->done;
+		result->entries += part->entries;
+		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
+		for (int op = 0; op < OPS_COUNT; op++) {
+			histogram_merge(&result->all, &part->latency[op]);
+			histogram_merge(&result->latency[op], &part->latency[op]);
+		}
+		histogram_merge(&result->latency[OP_LOOKUP], &part->rmw_lookup);
+		histogram_merge(&result->latency[OP_UPDATE], &part->rmw_update);
+		memset(part->latency, 0, sizeof(part->latency));
+		memset(&part->rmw_lookup, 0, sizeof(part->rmw_lookup));
+		memset(&part->rmw_update, 0, sizeof(part->rmw_update));
+		part->entries = 0;
+		began = part->began < began ? part->began : began;
+		ended = part->ended > ended ? part->ended : ended;
+	}
+	if (ended > began)
+		result->seconds += ticks_ns(ended - began) * 1e-9;
+}
+
+void
+index_run(struct index_bench *bench, uint64_t ops, double seconds)
+{
+	struct phase phase = { bench, fiber_main, ops, seconds };
+	struct nam_op_counters before[KINDS_COUNT];
+
+	for (size_t i = 0; i < KINDS_COUNT; i++)
+		crew_counters(bench->crew, kinds[i], &before[i]);
+	progress_begin("run");
+	crew_run(bench->crew, phase_main, &phase, progress_wanted() ? show_progress : NULL, &phase);
+	progress_clear();
+	for (size_t i = 0; i < KINDS_COUNT; i++) {
+		struct nam_op_counters after;
+
+		crew_counters(bench->crew, kinds[i], &after);
+		counters_subtract(&after, &before[i]);
+		nam_op_counters_add(&bench->result->counters[kinds[i]], &after);
+	}
+	collect_results(bench);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+int
+index_parts_init(struct index_bench *bench)
+{
+	uint32_t threads = index_threads(bench), fibers = bench->options.fibers;
+	uint32_t key_bytes = bench->keys.key_bytes;
+
+	bench->parts = calloc(threads, sizeof(struct index_part));
+	bench->fibers = calloc(bench->fibers_count, sizeof(struct bench_fiber));
+	bench->result = calloc(1, sizeof(struct index_result));
+	if (!bench->parts || !bench->fibers || !bench->result)
+		return -ENOMEM;
+	for (uint32_t t = 0; t < threads; t++) {
+		bench->parts[t].bench = bench;
+		bench->parts[t].fibers = &bench->fibers[(size_t)t * fibers];
+		bench->parts[t].rng = nam_rng_seed(bench->options.seed * 0x10001 + t);
+	}
+	for (uint64_t i = 0; i < bench->fibers_count; i++) {
+		struct bench_fiber *fiber = &bench->fibers[i];
+
+		fiber->part = &bench->parts[i / fibers];
+		fiber->number = i;
+		keys_prepare(&bench->keys, fiber->key);
+		keys_prepare(&bench->keys, fiber->key_high);
+		fiber->keys = malloc((size_t)INDEX_SCAN_CAPACITY * key_bytes);
+		fiber->payloads = malloc(INDEX_SCAN_CAPACITY * sizeof(uint64_t));
+		if (!fiber->keys || !fiber->payloads)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void
+index_parts_free(struct index_bench *bench)
+{
+	for (uint64_t i = 0; bench->fibers && i < bench->fibers_count; i++) {
+		free(bench->fibers[i].keys);
+		free(bench->fibers[i].payloads);
+	}
+	free(bench->fibers);
+	free(bench->parts);
+	free(bench->result);
+}

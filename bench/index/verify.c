@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verify.c -- afterwards, when all is quiet: the tree's invariants, and its content to the
+ * last pair.
+ *
+ * What must be there follows from a few counters of each fiber: its first so many victims are gone,
+ * of what it inserted the first so many as well.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "bench/bench.h"
+#include "bench.h"
+
+#define VIOLATIONS_PRINTED_MAX 10u
+
+static void
+on_violation(void *arg, unsigned invariant, const char *text)
+{
+	struct index_bench *bench = arg;
+
+	if (bench->violations++ < VIOLATIONS_PRINTED_MAX)
+		bench_complain("invariant I%u is violated: %s", invariant, text);
+}
+
+/* Pairs that must be there and did not come from other processes. */
+struct content {
+	struct index_bench *bench;
+	uint64_t own;			/* found, loaded or inserted by us */
+};
+
+/* A loaded victim: has its fiber deleted it? */
+static void
+look_at_loaded(struct content *content, uint64_t key, uint64_t payload)
+{
+	struct index_bench *bench = content->bench;
+	const struct keys *keys = &bench->keys;
+	uint64_t ordinal = keys->dup_shift ? payload >> KEYS_HASH_BITS : 0;
+	uint64_t pair = (key >> keys->stride_shift << keys->dup_shift) + ordinal;
+	uint64_t number;
+
+	content->own++;
+	if (!keys_is_victim(keys, pair))
+		return;
+	number = keys_victim_number(keys, pair);
+	if (number / bench->fibers_count <
+		bench->fibers[number % bench->fibers_count].victims_deleted)
+		findings_wrong(&bench->findings,
+			"content: key %" PRIu64 " was deleted and is there", key);
+}
+
+static void
+look_at_inserted(struct content *content, uint64_t key, uint64_t payload)
+{
+	struct index_bench *bench = content->bench;
+	const struct keys *keys = &bench->keys;
+	uint64_t ordinal = keys->dup_shift ? payload >> KEYS_HASH_BITS : 0;
+	uint64_t number, n;
+	const struct bench_fiber *fiber;
+
+	if (keys_inserted_writer(key) != keys->writer)
+		return;
+	number = keys_inserted_number(keys, key, ordinal);
+	n = number / bench->fibers_count;
+	fiber = &bench->fibers[number % bench->fibers_count];
+	if (n >= fiber->inserted)
+		findings_wrong(&bench->findings, "content: key %" PRIu64 " was never inserted",
+			key);
+	else if (n < fiber->deleted)
+		findings_wrong(&bench->findings,
+			"content: key %" PRIu64 " was deleted and is there", key);
+	content->own++;
+}
+
+static void
+look_at(struct content *content, const uint8_t *keys_found, const uint64_t *payloads,
+	uint32_t count)
+{
+	const struct keys *keys = &content->bench->keys;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t key = keys_read(keys, keys_found + (size_t)i * keys->key_bytes);
+
+		if (keys_is_inserted(keys, key))
+			look_at_inserted(content, key, payloads[i]);
+		else
+			look_at_loaded(content, key, payloads[i]);
+	}
+}
+
+static uint64_t
+pairs_expected(const struct index_bench *bench)
+{
+	uint64_t expected = bench->keys.pairs;
+
+	for (uint64_t i = 0; i < bench->fibers_count; i++) {
+		const struct bench_fiber *fiber = &bench->fibers[i];
+
+		expected += fiber->inserted - fiber->deleted - fiber->victims_deleted;
+	}
+	return expected;
+}
+
+static int
+check_content(struct index_bench *bench)
+{
+	struct content content = { bench, 0 };
+	struct bench_fiber *fiber = &bench->fibers[0];
+	struct nam_range range = { 0 };
+	struct nam_cursor *cursor;
+	struct scan_check check;
+	uint64_t expected = pairs_expected(bench);
+	uint32_t count = 0;
+	int rc;
+
+	scan_check_begin(&check, &bench->keys, &bench->findings, 0, 0, true, false);
+	rc = nam_cursor_open(index_worker(bench), bench->index, &range, &cursor);
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, fiber->keys, fiber->payloads, INDEX_SCAN_CAPACITY,
+			&count); /* SUSPENDS */
+		if (rc)
+			break;
+		scan_check_feed(&check, fiber->keys, fiber->payloads, count);
+		if (!bench->dense)
+			look_at(&content, fiber->keys, fiber->payloads, count);
+	} while (count && !bench_signal);
+	nam_cursor_close(cursor);
+	if (rc || bench_signal)
+		return rc ? rc : -EINTR;
+	scan_check_end(&check, true, 0);
+	bench->verified_entries = check.count;
+	if (!bench->dense && content.own < expected)
+		findings_missing(&bench->findings, expected - content.own,
+			"content: %" PRIu64 " pairs are there, %" PRIu64 " must be", content.own,
+			expected);
+	else if (!bench->dense && content.own > expected)
+		findings_wrong(&bench->findings,
+			"content: %" PRIu64 " pairs are there, only %" PRIu64 " may be",
+			content.own, expected);
+	return 0;
+}
+
+int
+index_verify(struct index_bench *bench)
+{
+	uint64_t violations = 0;
+	int rc = nam_index_verify(index_worker(bench), bench->index, on_violation, bench,
+		&violations); /* SUSPENDS */
+
+	if (!rc)
+		rc = check_content(bench);
+	if (rc)
+		return rc;
+	if (violations)
+		findings_wrong(&bench->findings, "%" PRIu64 " violations of the tree's invariants",
+			violations);
+	bench->violations = violations;
+	bench->verified = true;
+	return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/bench.h"
+
+/* ---- findings ----------------------------------------------------------------------------- */
+
+uint64_t
+findings_total(const struct findings *findings)
+{
+	return findings->wrong + findings->missing + findings->failed;
+}
+
+static void NAM_PRINTF(2, 0)
+print(struct findings *findings, const char *format, va_list args)
+{
+	unsigned printed = atomic_fetch_add(&findings->printed, 1);
+	char text[512];
+
+	if (printed > FINDINGS_PRINTED_MAX)
+		return;
+	if (printed == FINDINGS_PRINTED_MAX) {
+		bench_complain("more of these are counted and not printed");
+		return;
+	}
+	vsnprintf(text, sizeof(text), format, args);
+	bench_complain("%s", text);
+}
+
+void
+findings_wrong(struct findings *findings, const char *format, ...)
+{
+	va_list args;
+
+	atomic_fetch_add(&findings->wrong, 1);
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+void
+findings_missing(struct findings *findings, uint64_t count, const char *format, ...)
+{
+	va_list args;
+
+	atomic_fetch_add(&findings->missing, count);
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+static void NAM_PRINTF(2, 3)
+print_failure(struct findings *findings, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print(findings, format, args);
+	va_end(args);
+}
+
+void
+findings_failed(struct findings *findings, int rc, const char *what, const char *diag)
+{
+	int expected = 0;
+
+	atomic_fetch_add(&findings->failed, 1);
+	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
+		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
+		atomic_compare_exchange_strong(&findings->fatal, &expected, rc);
+	print_failure(findings, "%s failed: %s (%s)", what, *diag ? diag : nam_err_text(rc),
+		nam_err_name(rc));
+}
+
+/* ---- scans -------------------------------------------------------------------------------- */
+
+/* The first loaded pair whose key is at least `key`. */
+static uint64_t
+first_pair_from(const struct keys *keys, uint64_t key)
+{
+	uint64_t stride_mask = (1ull << keys->stride_shift) - 1;
+	uint64_t base = (key >> keys->stride_shift) + ((key & stride_mask) != 0);
+
+	return base >= keys->bases ? keys->pairs : base << keys->dup_shift;
+}
+
+void
+scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
+	uint64_t low, uint64_t high, bool unbounded, bool reverse)
+{
+	dense_check_fn quick[DENSE_CHECKS_MAX];
+	dense_entries_fn quick_entries[DENSE_CHECKS_MAX];
+
+	*check = (struct scan_check){
+		.keys = keys,
+		.findings = findings,
+		.mask = keys->versions || keys->dup_shift ? KEYS_HASH_MASK : UINT64_MAX,
+		.reverse = reverse,
+		.dense = !reverse && keys->key_bytes == 8 && !keys->dup_shift &&
+			 !keys->victims_count,
+		.quick = quick[dense_checks(quick) - 1],
+		.quick_entries = quick_entries[dense_entries_checks(quick_entries) - 1],
+		.low = low,
+		.high = high,
+		.unbounded = unbounded,
+		.begin = first_pair_from(keys, low),
+		.end = unbounded ? keys->pairs : first_pair_from(keys, high),
+	};
+	if (check->end < check->begin)
+		check->end = check->begin;
+}
+
+/* Loaded pairs first .. end - 1 that no delete may have taken. */
+static uint64_t
+lasting_between(const struct keys *keys, uint64_t first, uint64_t end)
+{
+	return end - first - (keys_victims_below(keys, end) - keys_victims_below(keys, first));
+}
+
+static void
+passed_over(struct scan_check *check, uint64_t first, uint64_t end)
+{
+	uint64_t missing = first < end ? lasting_between(check->keys, first, end) : 0;
+
+	if (missing)
+		findings_missing(check->findings, missing,
+			"scan: %" PRIu64 " loaded pairs are missing between numbers %" PRIu64
+			" and %" PRIu64 " (keys %" PRIu64 " ...)",
+			missing, first, end, keys_loaded(check->keys, first));
+}
+
+/* A pair of the loaded kind: what lies between it and the last one must have been victims. */
+static void
+feed_loaded(struct scan_check *check, uint64_t key, uint64_t payload)
+{
+	const struct keys *keys = check->keys;
+	uint64_t ordinal = keys->dup_shift ? payload >> KEYS_HASH_BITS : 0;
+	uint64_t pair = (key >> keys->stride_shift << keys->dup_shift) + ordinal;
+
+	if (ordinal >> keys->dup_shift || pair >= keys->pairs) {
+		findings_wrong(check->findings, "scan: no pair (%" PRIu64 ", %#" PRIx64
+			") was ever loaded", key, payload);
+		return;
+	}
+	if (pair < check->begin || pair >= check->end)
+		return;		/* out of order or out of range: reported already */
+	if (check->reverse) {
+		passed_over(check, pair + 1, check->end);
+		check->end = pair;
+	} else {
+		passed_over(check, check->begin, pair);
+		check->begin = pair + 1;
+	}
+}
+
+static bool
+in_order(const struct scan_check *check, uint64_t key, uint64_t payload)
+{
+	bool above;
+
+	if (!check->count)
+		return true;
+	above = key != check->last_key ? key > check->last_key
+				       : payload > check->last_payload && check->keys->dup_shift;
+	if (!check->reverse)
+		return above;
+	if (key != check->last_key)
+		return key < check->last_key;
+	return payload < check->last_payload && check->keys->dup_shift;
+}
+
+static void
+feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
+{
+	const struct keys *keys = check->keys;
+	uint64_t key = keys_read(keys, key_bytes);
+
+	if (!keys_prefix_right(keys, key_bytes))
+		findings_wrong(check->findings, "scan: a key does not begin as all keys do");
+	if (!in_order(check, key, payload))
+		findings_wrong(check->findings,
+			"scan: (%" PRIu64 ", %#" PRIx64 ") came after (%" PRIu64 ", %#" PRIx64 ")",
+			key, payload, check->last_key, check->last_payload);
+	if (key < check->low || (!check->unbounded && key >= check->high))
+		findings_wrong(check->findings, "scan: key %" PRIu64 " lies outside [%" PRIu64
+			", %" PRIu64 ")", key, check->low, check->high);
+	if ((payload ^ keys_hash(key)) & check->mask)
+		findings_wrong(check->findings, "scan: key %" PRIu64 " came with payload %#" PRIx64
+			", which nobody wrote; it should be like %#" PRIx64, key, payload,
+			keys_payload(key, 0));
+	else if (!keys_is_inserted(keys, key))
+		feed_loaded(check, key, payload);
+	check->last_key = key;
+	check->last_payload = payload;
+	check->count++;
+}
+
+/* The quick way has seen the `count` loaded pairs that were due. */
+static void
+dense_seen(struct scan_check *check, uint32_t count, uint64_t last_payload)
+{
+	check->begin += count;
+	check->count += count;
+	check->last_key = (check->begin - 1) << check->keys->stride_shift;
+	check->last_payload = last_payload;
+}
+
+/* The quick way: false if the entries are not just the loaded pairs that are due. */
+static bool
+feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count)
+{
+	unsigned shift = check->keys->stride_shift;
+
+	if (count > check->end - check->begin || check->quick(entry_keys, payloads, count,
+		check->begin << shift, shift, check->mask))
+		return false;
+	dense_seen(check, count, payloads[count - 1]);
+	return true;
+}
+
+static bool
+feed_dense_entries(struct scan_check *check, const struct nam_entries *entries)
+{
+	unsigned shift = check->keys->stride_shift;
+
+	if (entries->count > check->end - check->begin || entries->stride_words != 2 ||
+		check->quick_entries(entries->first, entries->count, check->begin << shift,
+			shift, check->mask))
+		return false;
+	dense_seen(check, entries->count, nam_entries_payload(entries, entries->count - 1));
+	return true;
+}
+
+/*
+ * The common cases of one entry: the very loaded pair that is due, or, in a unique index, an
+ * inserted one in its place.  False: whatever it is, feed_one() will see.
+ */
+static inline bool
+feed_expected(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
+{
+	const struct keys *keys = check->keys;
+	uint64_t key = keys_read(keys, key_bytes);
+	uint64_t due = check->reverse ? check->end - 1 : check->begin;
+
+	if (((payload ^ keys_hash(key)) & check->mask) || !keys_prefix_right(keys, key_bytes))
+		return false;
+	if (check->begin < check->end && key == keys_loaded(keys, due) &&
+		(!keys->dup_shift || payload == keys_loaded_payload(keys, due))) {
+		check->begin += !check->reverse;
+		check->end -= check->reverse;
+	} else if (!keys_is_inserted(keys, key) || keys->dup_shift || check->reverse ||
+		   key < check->low || (!check->unbounded && key >= check->high) ||
+		   (check->count && key <= check->last_key)) {
+		return false;
+	}
+	check->last_key = key;
+	check->last_payload = payload;
+	check->count++;
+	return true;
+}
+
+static inline void
+feed(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
+{
+	if (!feed_expected(check, key_bytes, payload))
+		feed_one(check, key_bytes, payload);
+}
+
+void
+scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count)
+{
+	if (count && check->dense) {
+		if (feed_dense(check, entry_keys, payloads, count))
+			return;
+		check->dense = false;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		feed(check, entry_keys + (size_t)i * check->keys->key_bytes, payloads[i]);
+}
+
+void
+scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries)
+{
+	if (entries->count && check->dense) {
+		if (feed_dense_entries(check, entries))
+			return;
+		check->dense = false;
+	}
+	for (uint32_t i = 0; i < entries->count; i++) {
+		uint8_t key_bytes[NAM_KEY_BYTES_MAX];
+
+		nam_entries_key(entries, i, key_bytes);
+		feed(check, key_bytes, nam_entries_payload(entries, i));
+	}
+}
+
+void
+scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit)
+{
+	if (exhausted)
+		passed_over(check, check->begin, check->end);
+	if (limit && (check->count > limit || (!exhausted && check->count < limit)))
+		findings_wrong(check->findings,
+			"scan: %" PRIu64 " entries came, the limit was %" PRIu64, check->count,
+			limit);
+}

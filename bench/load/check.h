@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.h -- whether answers are right.
+ *
+ * A lookup is compared with the payload that somebody could have written.  A scan must be sorted,
+ * stay in its range, hold every loaded pair of the range that is no victim, and carry no payload
+ * that does not belong to its key.
+ */
+#ifndef NAM_BENCH_LOAD_CHECK_H
+#define NAM_BENCH_LOAD_CHECK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "check_dense.h"
+#include "keys.h"
+
+#define FINDINGS_PRINTED_MAX 10u
+
+/* What was found wrong; one for all threads, touched only when something is wrong. */
+struct findings {
+	atomic_uint_fast64_t wrong;	/* an answer that nobody could have written */
+	atomic_uint_fast64_t missing;	/* something that must be there was not found */
+	atomic_uint_fast64_t failed;	/* the operation gave up: fabric, locks, full memory */
+	atomic_int fatal;		/* a return code after which going on is pointless, or 0 */
+	atomic_uint printed;
+};
+
+uint64_t findings_total(const struct findings *findings);
+
+/* Count one and print it, if it is among the first ten. */
+void findings_wrong(struct findings *findings, const char *format, ...) NAM_PRINTF(2, 3);
+void findings_missing(struct findings *findings, uint64_t count, const char *format, ...)
+	NAM_PRINTF(3, 4);
+/* @diag	the worker's message; may be "" */
+void findings_failed(struct findings *findings, int rc, const char *what, const char *diag);
+
+/* ---- lookups ------------------------------------------------------------------------------ */
+
+/* Bits of a payload in which only one value is right. */
+static inline uint64_t
+check_mask(const struct keys *keys)
+{
+	/* In a non-unique index a deleted victim makes the next ordinal the smallest. */
+	return keys->versions || (keys->dup_shift && keys->victims_count) ? KEYS_HASH_MASK
+									  : UINT64_MAX;
+}
+
+/* ---- scans -------------------------------------------------------------------------------- */
+
+struct scan_check {
+	const struct keys *keys;
+	struct findings *findings;
+	uint64_t mask;		/* bits of a payload that its key determines */
+	bool reverse;
+	bool dense;		/* so far, nothing but loaded pairs: the quick way */
+	dense_check_fn quick;
+	dense_entries_fn quick_entries;
+	uint64_t low, high;	/* the range, as integers: low <= key < high */
+	bool unbounded;		/* ... or without the upper end */
+	uint64_t begin, end;	/* loaded pairs in the range that have not been passed yet */
+	uint64_t count;		/* entries so far */
+	uint64_t last_key, last_payload;
+};
+
+/*
+ * @unbounded	the range has no upper end; `high` is ignored
+ */
+void scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
+	uint64_t low, uint64_t high, bool unbounded, bool reverse);
+
+/* The next entries as nam_cursor_next() delivered them. */
+void scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count);
+
+/* The next entries as nam_cursor_next_entries() delivered them. */
+void scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries);
+
+/*
+ * @exhausted	the scan came to the end of its range, not to its limit
+ * @limit	0: none
+ */
+void scan_check_end(struct scan_check *check, bool exhausted, uint64_t limit);
+
+#endif /* NAM_BENCH_LOAD_CHECK_H */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check_dense.h -- the check of entries that are just the loaded pairs that are due, by vectors: a
+ * scan delivers an entry in a nanosecond or two, and looking at it must cost much less.
+ */
+#ifndef NAM_BENCH_LOAD_CHECK_DENSE_H
+#define NAM_BENCH_LOAD_CHECK_DENSE_H
+
+#include <stdint.h>
+
+#define DENSE_CHECKS_MAX 3u
+
+/*
+ * Are these `count` pairs with keys of 8 bytes, 2^stride_shift apart from `key` on, and the
+ * payloads that belong to them, as far as `mask` goes?  Any bit of the result says no.
+ */
+typedef uint64_t (*dense_check_fn)(const uint8_t *entry_keys, const uint64_t *payloads,
+	uint32_t count, uint64_t key, unsigned stride_shift, uint64_t mask);
+
+/* Those that this processor can run, the fastest last; how many. */
+unsigned dense_checks(dense_check_fn ret_checks[DENSE_CHECKS_MAX]);
+
+/* The same of entries where they are, keys and payloads in turn: nam_cursor_next_entries(). */
+typedef uint64_t (*dense_entries_fn)(const uint64_t *entries, uint32_t count, uint64_t key,
+	unsigned stride_shift, uint64_t mask);
+
+unsigned dense_entries_checks(dense_entries_fn ret_checks[DENSE_CHECKS_MAX]);
+
+#endif /* NAM_BENCH_LOAD_CHECK_DENSE_H */

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench/report.h"
+
+#define FILL_BATCH 16u
+
+const char *const raw_op_names[RAW_OPS_COUNT] = { "read", "write", "cas", "faa", "send", "memcpy" };
+const char *const raw_loop_names[RAW_LOOPS_COUNT] = { "window", "fibers", "batch" };
+
+void
+raw_wrong(struct raw_part *part, const struct raw_slot *slot, enum raw_op op)
+{
+	findings_wrong(part->spec->findings,
+		"%s of block %" PRIu64 ": %#" PRIx64 " came back instead of %#" PRIx64,
+		raw_op_names[op], slot->block, slot->buffer[0], raw_pattern(slot->block));
+}
+
+void
+raw_sample(struct raw_part *part, struct raw_slot *slot)
+{
+	slot->began = ticks_now();
+	if (slot->began >= part->deadline || bench_signal || part->spec->findings->fatal)
+		part->remaining = 0;
+	atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
+}
+
+/* ---- one measurement ---------------------------------------------------------------------- */
+
+struct raw_job {
+	const struct raw_spec *spec;
+	struct raw_part *parts;
+	uint64_t ops;			/* per thread; 0: until the time is up */
+	double seconds;
+};
+
+/* The buffers of a thread's slots: registered memory, or any for copies. */
+static void *
+buffer_take(struct raw_part *part, uint32_t bytes)
+{
+	if (part->worker)
+		return nam_buffer_take(part->worker, bytes);
+	return aligned_alloc(64, (bytes + 63) & ~63u);
+}
+
+static void
+buffer_give(struct raw_part *part, void *buffer, uint32_t bytes)
+{
+	if (part->worker)
+		nam_buffer_give(part->worker, buffer, bytes);
+	else
+		free(buffer);
+}
+
+static void
+part_run(struct raw_part *part)
+{
+	const struct raw_spec *spec = part->spec;
+
+	part->cpu_ns = ticks_cpu_ns();
+	part->began = ticks_now();
+	if (spec->op == RAW_MEMCPY)
+		raw_loop_copy(part);
+	else if (spec->op == RAW_SEND || spec->loop == RAW_FIBERS)
+		raw_loop_fibers(part);
+	else if (spec->loop == RAW_BATCH)
+		raw_loop_batch(part);
+	else
+		raw_loop_window(part);
+	part->ended = ticks_now();
+	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
+}
+
+static void
+job_main(struct crew_member *member, void *arg)
+{
+	struct raw_job *job = arg;
+	const struct raw_spec *spec = job->spec;
+	struct raw_part *part = &job->parts[member->number];
+	uint32_t bytes = spec->bytes < 8 ? 8 : spec->bytes, made;
+
+	part->spec = spec;
+	part->worker = member->worker;
+	part->member = member;
+	part->rng = nam_rng_seed(spec->seed + member->number * 0x1000003ull);
+	part->remaining = job->ops ? job->ops : UINT64_MAX;
+	part->slots = calloc(spec->depth, sizeof(struct raw_slot));
+	for (made = 0; part->slots && made < spec->depth; made++) {
+		part->slots[made].buffer = buffer_take(part, bytes);
+		if (!part->slots[made].buffer)
+			break;
+		memset(part->slots[made].buffer, 0, bytes);
+	}
+	part->deadline = job->ops ? UINT64_MAX : ticks_now() + ticks_from_ns(job->seconds * 1e9);
+	if (part->slots && made == spec->depth)
+		part_run(part);
+	else
+		part->rc = -ENOMEM;
+	while (part->slots && made > 0)
+		buffer_give(part, part->slots[--made].buffer, bytes);
+	free(part->slots);
+}
+
+static void
+result_collect(struct crew *crew, const struct raw_job *job, struct raw_result *result)
+{
+	uint64_t began = UINT64_MAX, ended = 0;
+
+	for (unsigned i = 0; i < crew_size(crew); i++) {
+		const struct raw_part *part = &job->parts[i];
+
+		result->ops += part->done;
+		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
+		histogram_merge(&result->latency, &part->latency);
+		began = part->began < began ? part->began : began;
+		ended = part->ended > ended ? part->ended : ended;
+	}
+	result->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+	result->ops_per_s = result->seconds > 0 ? (double)result->ops / result->seconds : 0;
+}
+
+int
+raw_run(struct crew *crew, const struct raw_spec *spec, uint64_t ops, double seconds,
+	struct raw_result *ret_result)
+{
+	unsigned threads = crew_size(crew);
+	struct raw_job job = { .spec = spec, .seconds = seconds };
+	struct nam_op_counters before;
+	int rc = 0;
+
+	job.ops = (ops + threads - 1) / threads;
+	job.parts = calloc(threads, sizeof(struct raw_part));
+	if (!job.parts)
+		return -ENOMEM;
+	memset(ret_result, 0, sizeof(*ret_result));
+	crew_counters(crew, NAM_OP_OTHER, &before);
+	crew_run(crew, job_main, &job, NULL, NULL);
+	for (unsigned i = 0; i < threads && !rc; i++)
+		rc = job.parts[i].rc;
+	crew_counters(crew, NAM_OP_OTHER, &ret_result->counters);
+	counters_subtract(&ret_result->counters, &before);
+	result_collect(crew, &job, ret_result);
+	free(job.parts);
+	return rc;
+}
+
+/* ---- before and after --------------------------------------------------------------------- */
+
+struct sweep_job {
+	const struct raw_spec *spec;
+	bool fill;
+	atomic_uint_fast64_t added;	/* FETCH_ADDs found */
+	atomic_uint_fast64_t written;	/* blocks that a WRITE has changed */
+	atomic_int rc;
+};
+
+static void
+sweep_look(struct sweep_job *job, uint64_t block, const uint64_t *words)
+{
+	uint64_t pattern = raw_pattern(block), last = words[job->spec->bytes / 8 - 1];
+
+	if (job->spec->op == RAW_FAA) {
+		atomic_fetch_add(&job->added, words[0] - pattern);
+		return;
+	}
+	if (words[0] == ~pattern && last == ~pattern)
+		atomic_fetch_add(&job->written, 1);
+	else if (words[0] != pattern || last != pattern)
+		findings_wrong(job->spec->findings, "block %" PRIu64 " holds %#" PRIx64 " ... %#"
+			PRIx64 ", which nobody wrote", block, words[0], last);
+}
+
+/* Blocks first, first + 1, ... of this batch: write their patterns, or read and look. */
+static int
+sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers, uint64_t first,
+	unsigned count)
+{
+	const struct raw_spec *spec = job->spec;
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, worker);
+	for (unsigned i = 0; i < count; i++) {
+		struct nam_gaddr at = blocks_at(spec->blocks, first + i);
+
+		if (!job->fill) {
+			nam_batch_read(&batch, at, buffers[i], spec->bytes);
+			continue;
+		}
+		for (uint32_t w = 0; w < spec->bytes / 8; w++)
+			buffers[i][w] = raw_pattern(first + i);
+		nam_batch_write(&batch, at, 0, buffers[i], spec->bytes);
+	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (unsigned i = 0; i < count && !rc && !job->fill; i++)
+		sweep_look(job, first + i, buffers[i]);
+	return rc;
+}
+
+static void
+sweep_main(struct crew_member *member, void *arg)
+{
+	struct sweep_job *job = arg;
+	const struct blocks *blocks = job->spec->blocks;
+	unsigned threads = crew_size(member->crew), made;
+	uint64_t first = blocks->count * member->number / threads;
+	uint64_t end = blocks->count * (member->number + 1) / threads;
+	uint64_t *buffers[FILL_BATCH];
+	int rc = 0;
+
+	for (made = 0; made < FILL_BATCH; made++) {
+		buffers[made] = nam_buffer_take(member->worker, blocks->bytes);
+		if (!buffers[made])
+			break;
+	}
+	if (made < FILL_BATCH)
+		rc = -ENOMEM;
+	while (first < end && !rc && !bench_signal) {
+		unsigned count = end - first < FILL_BATCH ? (unsigned)(end - first) : FILL_BATCH;
+
+		rc = sweep_batch(job, member->worker, buffers, first, count);
+		first += count;
+	}
+	while (made > 0)
+		nam_buffer_give(member->worker, buffers[--made], blocks->bytes);
+	if (rc)
+		atomic_store(&job->rc, rc);
+}
+
+int
+raw_fill(struct crew *crew, const struct raw_spec *spec)
+{
+	struct sweep_job job = { .spec = spec, .fill = true };
+
+	crew_run(crew, sweep_main, &job, NULL, NULL);
+	return job.rc;
+}
+
+int
+raw_verify(struct crew *crew, const struct raw_spec *spec, uint64_t ops)
+{
+	struct sweep_job job = { .spec = spec };
+
+	crew_run(crew, sweep_main, &job, NULL, NULL);
+	if (job.rc)
+		return job.rc;
+	if (spec->op == RAW_FAA && job.added != ops)
+		findings_wrong(spec->findings, "%" PRIu64 " FETCH_ADDs of 1 were done and the "
+			"words have grown by %" PRIuFAST64, ops, job.added);
+	if (spec->op == RAW_WRITE && ops && !job.written)
+		findings_wrong(spec->findings, "no block shows any of %" PRIu64 " WRITEs", ops);
+	return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- the command lines of nam-bench rpc, kv and ramp. */
+#ifndef NAM_BENCH_REQUESTS_OPTIONS_H
+#define NAM_BENCH_REQUESTS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/rpc/transport.h"
+#include "common/error.h"
+#include "txn/records.h"
+
+#define BENCH_RAMP_VALUE_BYTES_MAX 4096u
+#define BENCH_RAMP_BATCH_MAX 64u
+
+struct requests_options {
+	const char *subcommand;		/* "rpc", "kv" or "ramp" */
+	const char *cluster;
+	const char *json;		/* NULL: none */
+	enum nam_carrier carrier;
+	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
+	uint32_t fetch_bytes;		/* 0: what a reply takes */
+	uint32_t frame_bytes;		/* 0: the default */
+	bool fetch_always;
+	uint32_t threads, fibers;
+	uint32_t clients, memservers;	/* simulated; 0: 1 */
+	uint32_t rpc_threads;		/* simulated; 0: the profile's */
+	uint64_t ops;			/* of all; 0: by time */
+	double seconds;
+	uint64_t seed;
+	bool quiet;
+	/* kv, ramp */
+	double get_percent;
+	bool zipfian;
+	bool mixed;			/* lengths of values: as the RFP paper's texts; else */
+	uint32_t value_bytes;
+	uint64_t keys;
+	uint32_t partitions;		/* 0: the default */
+	/* ramp */
+	enum nam_ramp algorithm;
+	const char *ramp_carrier;	/* "message", "plus", "star" or "onesided"; else NULL */
+	bool star, onesided;		/* what that means, beside `carrier` */
+	uint32_t transaction_size;
+	bool raw_ratio;
+	uint32_t batch;			/* requests of a call; 1 but for ramp */
+};
+
+/* 0, or 1 with what the program exits with. */
+int requests_options_parse(const char *subcommand, int argc, char **argv,
+	struct requests_options *ret_options, int *ret_exit) NAM_MUST_CHECK;
+
+#endif /* NAM_BENCH_REQUESTS_OPTIONS_H */

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and carrier.
+ *
+ * A transaction that writes draws a number; which records it writes, and what, follow from that,
+ * and every value begins with it.  So who reads several records can tell whether he has half of a
+ * transaction: a value whose transaction wrote another of them, too, which is older.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "txn/records.h"
+#include "bench/bench.h"
+#include "requests.h"
+
+#define KEY_BYTES 8u
+#define DRAWS_MAX 64u			/* for a record that is not in the transaction yet */
+#define CACHE_BYTES_PER_KEY 1024u	/* half is for places of 64 bytes; hardly a set overflows */
+#define CACHE_BYTES_MIN (1u << 20)
+#define SPREAD 0x9e3779b97f4a7c15ull	/* odd: numbers that differ do so times it, too */
+#define LOADS 16u			/* records of a transaction that loads */
+
+struct room {
+	uint64_t seed;			/* of a transaction that writes; 0: it reads */
+	uint32_t count;
+	uint32_t gets_made;		/* so many have all that stays the same */
+	uint64_t numbers[NAM_RECORDS_MAX];
+	uint64_t keys[NAM_RECORDS_MAX];
+	struct nam_record_get gets[NAM_RECORDS_MAX];
+	struct nam_record_put puts[NAM_RECORDS_MAX];
+	uint64_t words[];		/* values */
+};
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+/* The records of a transaction, each once.  Where few are left to draw from it has fewer. */
+static __attribute__((noinline)) uint32_t
+numbers_draw_anew(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
+	uint32_t count = 0, tries = 0;
+
+	while (count < size && tries < DRAWS_MAX) {
+		uint64_t number = requests_draw(bench, &rng);
+		bool again = false;
+
+		for (uint32_t i = 0; i < count; i++)
+			again |= numbers[i] == number;
+		tries = again ? tries + 1 : 0;
+		if (!again)
+			numbers[count++] = number;
+	}
+	return count;
+}
+
+/* The same; mostly all are different at once. */
+static inline uint32_t
+numbers_draw(const struct requests *bench, uint64_t seed, uint64_t *numbers)
+{
+	struct nam_rng rng = nam_rng_seed(seed);
+	const uint32_t size = bench->options.transaction_size;
+	uint64_t met = 0;		/* one bit of 64 for each number */
+	bool again = false;
+
+	for (uint32_t i = 0; i < size; i++) {
+		numbers[i] = requests_draw(bench, &rng);
+		again |= met >> numbers[i] % 64 & 1;
+		met |= 1ull << numbers[i] % 64;
+	}
+	return again ? numbers_draw_anew(bench, seed, numbers) : size;
+}
+
+static inline uint64_t
+key_of(uint64_t number)
+{
+	struct nam_rng rng = nam_rng_seed(number);
+
+	return nam_rng_next(&rng);
+}
+
+static inline size_t
+value_room(const struct requests_options *o)
+{
+	return (o->value_bytes + 7) / 8 * 8;
+}
+
+/* Of that many records. */
+static struct room *
+room_new(const struct requests *bench, uint32_t records)
+{
+	return calloc(1, sizeof(struct room) + records * value_room(&bench->options));
+}
+
+static size_t
+room_bytes(const struct requests_options *options)
+{
+	return sizeof(struct room) + options->transaction_size * value_room(options);
+}
+
+static uint8_t *
+value_at(const struct requests *bench, struct room *room, uint32_t i)
+{
+	return (uint8_t *)room->words + i * value_room(&bench->options);
+}
+
+/*
+ * A value is pairs of words: the transaction's number and a word that follows from it and from the
+ * record's, and each pair SPREAD more than the one before.
+ */
+typedef uint64_t value_pair __attribute__((vector_size(16)));
+
+static inline value_pair
+value_pair_of(uint64_t seed, uint64_t number)
+{
+	return (value_pair){ seed, (seed ^ number << 32) * SPREAD };
+}
+
+static void
+value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
+{
+	value_pair pair = value_pair_of(seed, number);
+	size_t left = bytes;
+
+	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
+		memcpy(value, &pair, sizeof(pair));
+		pair += SPREAD;
+	}
+	memcpy(value, &pair, left);
+}
+
+/* Adds to *wrong what value_fill() did not make, as far as the first word says who did. */
+static inline void
+value_compare(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number,
+	value_pair *wrong)
+{
+	value_pair pair = value_pair_of(seed, number), is;
+	size_t left = bytes;
+	uint64_t word;
+
+	for (; left >= sizeof(pair); left -= sizeof(pair), value += sizeof(pair)) {
+		memcpy(&is, value, sizeof(is));
+		*wrong |= is ^ pair;
+		pair += SPREAD;
+	}
+	if (left == sizeof(word)) {
+		memcpy(&word, value, sizeof(word));
+		*wrong |= word ^ pair[0];
+	} else if (left) {
+		*wrong |= (uint64_t)memcmp(value, &pair, left);
+	}
+}
+
+static void
+puts_fill(const struct requests *bench, struct room *room)
+{
+	for (uint32_t i = 0; i < room->count; i++) {
+		uint8_t *value = value_at(bench, room, i);
+
+		value_fill(value, bench->options.value_bytes, room->seed, room->numbers[i]);
+		room->keys[i] = key_of(room->numbers[i]);
+		room->puts[i] = (struct nam_record_put){ &room->keys[i], KEY_BYTES,
+			bench->options.value_bytes, value };
+	}
+}
+
+static void
+gets_fill(const struct requests *bench, struct room *room)
+{
+	for (uint32_t i = 0; i < room->count; i++)
+		room->keys[i] = key_of(room->numbers[i]);
+	for (; room->gets_made < room->count; room->gets_made++) {
+		uint32_t i = room->gets_made;
+
+		room->gets[i] = (struct nam_record_get){
+			.key = &room->keys[i],
+			.key_bytes = KEY_BYTES,
+			.size = bench->options.value_bytes,
+			.value = value_at(bench, room, i),
+		};
+	}
+}
+
+/* ---- before and after ---------------------------------------------------------------------- */
+
+/* What is loaded is by transactions with small numbers, each of some records in a row. */
+static uint64_t
+load_seed(uint64_t number)
+{
+	return number / LOADS + 1;
+}
+
+static int
+load_some(struct requests_part *part, struct room *room, uint64_t first)
+{
+	const struct requests *bench = part->bench;
+
+	room->seed = load_seed(first);
+	room->count = 0;
+	for (uint64_t i = first; i < first + LOADS && i < bench->options.keys; i++)
+		room->numbers[room->count++] = i;
+	puts_fill(bench, room);
+	return nam_records_put_all(part->member->worker, part->records, room->puts, room->count,
+		NULL); /* SUSPENDS */
+}
+
+/* So that this handle's caches know all records, as the paper's address tables do. */
+static void
+warm_main(struct crew_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	struct requests_part *part = &bench->parts[member->number];
+	struct room *room = room_new(bench, NAM_RECORDS_MAX);
+	int rc = room ? 0 : -ENOMEM;
+
+	for (uint64_t i = 0; i < bench->options.keys && !rc && !bench_signal; i += room->count) {
+		room->count = 0;
+		while (room->count < NAM_RECORDS_MAX && i + room->count < bench->options.keys) {
+			room->numbers[room->count] = i + room->count;
+			room->count++;
+		}
+		gets_fill(bench, room);
+		rc = nam_records_get_all(member->worker, part->records, room->gets,
+			room->count); /* SUSPENDS */
+	}
+	free(room);
+	if (rc)
+		requests_failed(part, rc, "reading all records once");
+}
+
+/* Room for the places of all records, so that all addresses are warm, and for little more. */
+static uint64_t
+cache_bytes(const struct requests_options *o)
+{
+	uint64_t bytes = o->keys * CACHE_BYTES_PER_KEY;
+
+	return bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes;
+}
+
+static void
+load_main(struct crew_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	struct requests_part *part = &bench->parts[member->number];
+	const struct requests_options *o = &bench->options;
+	struct room *room = room_new(bench, LOADS);
+	int rc = room ? nam_records_open(member->worker, bench->name, cache_bytes(o),
+		&part->records) : -ENOMEM; /* SUSPENDS */
+
+	if (!rc && o->algorithm == NAM_RAMP_FAST)
+		rc = nam_records_star(member->worker, part->records, o->star);
+	for (uint64_t i = (uint64_t)member->number * LOADS; i < o->keys && !rc && !bench_signal;
+		i += (uint64_t)crew_size(bench->crew) * LOADS)
+		rc = load_some(part, room, i); /* SUSPENDS */
+	free(room);
+	if (rc)
+		requests_failed(part, rc, "loading the records");
+}
+
+static int
+begin(struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_records_options options = {
+		.algorithm = o->algorithm,
+		.commit = o->onesided ? NAM_RECORDS_ONESIDED : NAM_RECORDS_SERVED,
+	};
+	int rc;
+
+	requests_keys_init(bench);
+	rc = nam_records_create(worker, bench->name, &options); /* SUSPENDS */
+	if (rc) {
+		bench->name[0] = '\0';
+		return bench_failed("making the record store", rc, nam_worker_diag(worker));
+	}
+	crew_run(bench->crew, load_main, bench, NULL, NULL);
+	if (!bench->findings.fatal)
+		crew_run(bench->crew, warm_main, bench, NULL, NULL);
+	return nam_exit_code(bench->findings.fatal);
+}
+
+static void
+end(struct requests *bench)
+{
+	struct nam_worker *worker = bench->parts[0].member->worker;
+	int rc;
+
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		nam_records_close(bench->parts[i].records);
+	rc = bench->name[0] ? nam_records_drop(worker, bench->name) : 0; /* SUSPENDS */
+	if (rc)
+		bench_complain("%s: %s; namctl records drop %s", bench->name,
+			nam_worker_diag(worker), bench->name);
+}
+
+/* ---- one transaction ----------------------------------------------------------------------- */
+
+static void
+prepare(struct requests_part *part, void *arg)
+{
+	const struct requests *bench = part->bench;
+	struct room *room = arg;
+	uint64_t seed = nam_rng_next(&part->rng) | 1ull << 63;
+
+	room->count = numbers_draw(bench, seed, room->numbers);
+	room->seed = requests_reads(part) ? 0 : seed;
+	if (room->seed)
+		puts_fill(bench, room);
+	else
+		gets_fill(bench, room);
+}
+
+NAM_FIBER_FN static int
+put(struct requests_part *part, struct room *room)
+{
+	return nam_records_put_all(part->member->worker, part->records, room->puts, room->count,
+		NULL); /* SUSPENDS */
+}
+
+/* Those that write, one by one; and then those that read, at once. */
+NAM_FIBER_FN static int
+ask_many(struct requests_part *part, uint8_t *rooms, uint32_t count)
+{
+	size_t bytes = room_bytes(&part->bench->options);
+	struct nam_records_reading readings[BENCH_RAMP_BATCH_MAX];
+	uint32_t readings_count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct room *room = (struct room *)(void *)(rooms + i * bytes);
+
+		if (room->seed)
+			rc = put(part, room); /* SUSPENDS */
+		else
+			readings[readings_count++] = (struct nam_records_reading){ room->gets,
+				room->count, 0 };
+	}
+	return rc ? rc : nam_records_get_many(part->member->worker, part->records, readings,
+		readings_count); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+ask(struct requests_part *part, void *arg, uint32_t count)
+{
+	struct room *room = arg;
+
+	if (part->bench->options.batch > 1)
+		return ask_many(part, arg, count); /* SUSPENDS */
+	if (room->seed)
+		return put(part, room); /* SUSPENDS */
+	return nam_records_get_all(part->member->worker, part->records, room->gets,
+		room->count); /* SUSPENDS */
+}
+
+/* Transactions that wrote while others read have such numbers, and who loaded has others. */
+static inline bool
+is_drawn(uint64_t seed)
+{
+	return seed >> 63;
+}
+
+/* Whether transaction `seed`, which wrote while others read, wrote that record. */
+static bool
+wrote(const struct requests *bench, uint64_t seed, uint64_t number)
+{
+	uint64_t numbers[NAM_RECORDS_MAX];
+	uint32_t count = numbers_draw(bench, seed, numbers);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+/* What was read of a record of a transaction: who wrote it, and whether that is what he wrote. */
+static bool
+value_is_right(const struct requests *bench, const struct room *room, uint32_t i,
+	uint64_t *ret_seed)
+{
+	const struct nam_record_get *get = &room->gets[i];
+	uint64_t number = room->numbers[i], seed;
+	value_pair wrong = { 0 };
+
+	if (get->rc || get->value_bytes != bench->options.value_bytes)
+		return false;
+	memcpy(&seed, get->value, sizeof(seed));
+	*ret_seed = seed;
+	value_compare(get->value, get->value_bytes, seed, number, &wrong);
+	return !(wrong[0] | wrong[1]) &&
+		(is_drawn(seed) ? wrote(bench, seed, number) : load_seed(number) == seed);
+}
+
+/*
+ * Of all records, and quickly: true only if they are as they were loaded.  And whether one
+ * transaction may have written two of them.
+ */
+static inline bool
+values_are_loaded(const struct requests *bench, const struct room *room, uint64_t *ret_seeds,
+	bool *ret_again)
+{
+	const uint32_t bytes = bench->options.value_bytes;
+	uint64_t unlike = 0, again = 0, met = 0;	/* one bit of 64 for each */
+	value_pair wrong = { 0 };
+
+	for (uint32_t i = 0; i < room->count; i++) {
+		const struct nam_record_get *get = &room->gets[i];
+		uint64_t number = room->numbers[i], seed;
+
+		/* There is room for a value even if none was read. */
+		memcpy(&seed, get->value, sizeof(seed));
+		ret_seeds[i] = seed;
+		again |= met >> seed % 64;
+		met |= 1ull << seed % 64;
+		unlike |= (uint32_t)get->rc | (get->value_bytes ^ bytes);
+		unlike |= seed ^ load_seed(number);
+		value_compare(get->value, bytes, seed, number, &wrong);
+	}
+	*ret_again = again & 1;
+	return !(unlike | wrong[0] | wrong[1]);
+}
+
+static void
+complain(struct requests *bench, const struct room *room, uint32_t i)
+{
+	const struct nam_record_get *get = &room->gets[i];
+
+	if (get->rc && get->rc != -NAM_E_LIMIT)
+		findings_missing(&bench->findings, 1, "record %" PRIu64 " is not there: %s",
+			room->numbers[i], nam_err_text(get->rc));
+	else
+		findings_wrong(&bench->findings, "record %" PRIu64 " has a value of %u bytes that "
+			"no transaction wrote", room->numbers[i], get->value_bytes);
+}
+
+/* False: some are not, of which it complains. */
+static __attribute__((noinline)) bool
+values_are_right(struct requests *bench, const struct room *room, uint64_t *ret_seeds)
+{
+	bool right = true;
+
+	for (uint32_t i = 0; i < room->count; i++) {
+		if (value_is_right(bench, room, i, &ret_seeds[i]))
+			continue;
+		complain(bench, room, i);
+		right = false;
+	}
+	return right;
+}
+
+/* Whether a record is older than transaction seeds[i], which wrote that one, too. */
+static bool
+is_ahead_of_any(const struct requests *bench, const struct room *room, const uint64_t *seeds,
+	uint32_t i)
+{
+	for (uint32_t k = 0; k < room->count; k++)
+		if (room->gets[k].timestamp < room->gets[i].timestamp &&
+			(is_drawn(seeds[i]) ? wrote(bench, seeds[i], room->numbers[k]) :
+			load_seed(room->numbers[k]) == seeds[i]))
+			return true;
+	return false;
+}
+
+static __attribute__((noinline)) bool
+is_half(const struct requests *bench, const struct room *room, const uint64_t *seeds)
+{
+	for (uint32_t i = 0; i < room->count; i++)
+		if (is_ahead_of_any(bench, room, seeds, i))
+			return true;
+	return false;
+}
+
+/*
+ * The same, quickly, where all is as it was loaded, so that seeds say who wrote what: of two that
+ * one transaction wrote neither is older.
+ */
+static __attribute__((noinline)) bool
+is_half_loaded(const struct room *room, const uint64_t *seeds)
+{
+	bool half = false;
+
+	for (uint32_t i = 1; i < room->count; i++)
+		for (uint32_t k = 0; k < i; k++)
+			half |= (seeds[i] == seeds[k]) &
+				(room->gets[i].timestamp != room->gets[k].timestamp);
+	return half;
+}
+
+static void
+check(struct requests_part *part, void *arg)
+{
+	struct requests *bench = part->bench;
+	struct room *room = arg;
+	uint64_t seeds[NAM_RECORDS_MAX];
+	bool again, half;
+
+	if (room->seed)
+		return;
+	if (__builtin_expect(values_are_loaded(bench, room, seeds, &again), 1))
+		half = again && is_half_loaded(room, seeds);
+	else
+		half = values_are_right(bench, room, seeds) && is_half(bench, room, seeds);
+	if (!half)
+		return;
+	part->fractured++;
+	if (bench->options.algorithm != NAM_RAMP_NONE)
+		findings_wrong(&bench->findings, "half of a transaction was read, with record %"
+			PRIu64, room->numbers[0]);
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+static uint64_t
+fractured_of(const struct requests *bench)
+{
+	uint64_t fractured = 0;
+
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		fractured += bench->parts[i].fractured;
+	return fractured;
+}
+
+static void
+print(const struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+
+	printf("  records     %" PRIu64 " of %u bytes, %s; %u to a transaction, %g %% of these "
+		"read\n", o->keys, o->value_bytes, requests_distribution(o),
+		o->transaction_size, o->get_percent);
+	printf("  algorithm   %s; halves of transactions read %" PRIu64 "\n",
+		nam_ramp_name(o->algorithm), fractured_of(bench));
+}
+
+static void
+json(const struct requests *bench, cJSON *object)
+{
+	const struct requests_options *o = &bench->options;
+
+	cJSON_AddStringToObject(object, "algorithm", nam_ramp_name(o->algorithm));
+	report_number(object, "transaction_size", o->transaction_size);
+	report_number(object, "read_ratio", o->get_percent);
+	requests_keys_json(o, object);
+	report_number(object, "fractured", (double)fractured_of(bench));
+}
+
+int
+ramp_main(int argc, char **argv)
+{
+	static const struct requests_kind kind = {
+		.name = "ramp",
+		.room_bytes = room_bytes,
+		.begin = begin,
+		.end = end,
+		.prepare = prepare,
+		.ask = ask,
+		.check = check,
+		.print = print,
+		.json = json,
+	};
+
+	return requests_main(&kind, argc, argv);
+}

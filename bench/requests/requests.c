@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* requests.c -- what nam-bench rpc, kv and ramp have in common. */
+#include "requests.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rpc/frame.h"
+#include "bench/bench.h"
+#include "bench/progress.h"
+#include "bench/report.h"
+#include "bench/text.h"
+#include "bench/ticks.h"
+
+#define ZIPF_THETA 0.99
+
+/* ---- keys --------------------------------------------------------------------------------- */
+
+void
+requests_keys_init(struct requests *bench)
+{
+	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->kind->name,
+		nam_client_id(bench->client));
+	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
+	bench->reads_below = (uint64_t)ceil(bench->options.get_percent * REQUESTS_DICE / 100);
+}
+
+const char *
+requests_distribution(const struct requests_options *o)
+{
+	return o->zipfian ? "zipfian 0.99" : "uniform";
+}
+
+void
+requests_keys_json(const struct requests_options *o, cJSON *object)
+{
+	report_number(object, "keys", (double)o->keys);
+	cJSON_AddStringToObject(object, "distribution", o->zipfian ? "zipfian" : "uniform");
+	if (o->mixed)
+		cJSON_AddStringToObject(object, "value_bytes", "mixed");
+	else
+		report_number(object, "value_bytes", o->value_bytes);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+void
+requests_failed(struct requests_part *part, int rc, const char *what)
+{
+	findings_failed(&part->bench->findings, rc, what, nam_worker_diag(part->member->worker));
+	part->bench->findings.fatal = rc;
+}
+
+/* A call: some requests, whose time is that of all; false: it failed. */
+NAM_FIBER_FN static bool
+call(struct requests_part *part, uint8_t *rooms, size_t room_bytes, uint64_t *began)
+{
+	const struct requests_kind *kind = part->bench->kind;
+	uint32_t count = part->bench->options.batch;
+	int rc;
+
+	count = count < part->remaining ? count : (uint32_t)part->remaining;
+	part->remaining -= count;
+	for (uint32_t i = 0; i < count; i++) {
+		part->number++;
+		kind->prepare(part, rooms + i * room_bytes);
+	}
+	rc = kind->ask(part, rooms, count); /* SUSPENDS */
+	if (rc) {
+		requests_failed(part, rc, "a request");
+		return false;
+	}
+	part->ended = ticks_now();
+	histogram_record_many(&part->latency, part->ended - *began, count);
+	*began = part->ended;
+	for (uint32_t i = 0; i < count; i++)
+		kind->check(part, rooms + i * room_bytes);
+	part->done += count;
+	return true;
+}
+
+static void
+fiber_main(void *arg)
+{
+	struct requests_part *part = arg;
+	struct requests *bench = part->bench;
+	size_t room_bytes = bench->kind->room_bytes(&bench->options);
+	uint8_t *rooms = calloc(bench->options.batch, room_bytes);
+	uint64_t began = ticks_now();
+
+	if (!rooms) {
+		findings_failed(&bench->findings, -ENOMEM, "starting a fiber", "");
+		bench->findings.fatal = -ENOMEM;
+		return;
+	}
+	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
+	while (part->remaining && part->ended < part->deadline && !bench_signal &&
+		!bench->findings.fatal)
+		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
+			break;
+	free(rooms);
+}
+
+static void
+part_run(struct crew_member *member, struct requests_part *part)
+{
+	struct requests *bench = part->bench;
+	const struct requests_options *o = &bench->options;
+	int rc = 0;
+
+	if (o->fibers == 1) {
+		fiber_main(part);
+		return;
+	}
+	for (uint32_t i = 0; i < o->fibers && !rc; i++)
+		rc = nam_worker_spawn(member->worker, fiber_main, part);
+	if (rc) {
+		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
+			"--fibers take less memory and fewer mappings (vm.max_map_count)");
+		bench->findings.fatal = rc;
+	}
+	nam_worker_run(member->worker);
+}
+
+static void
+job_main(struct crew_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	const struct requests_options *o = &bench->options;
+	struct requests_part *part = &bench->parts[member->number];
+
+	uint64_t cpu_ns = ticks_cpu_ns();
+
+	part->number = member->number;
+	part->remaining = o->ops ? (o->ops + crew_size(bench->crew) - 1) / crew_size(bench->crew) :
+		UINT64_MAX;
+	part->began = part->ended = ticks_now();
+	part->deadline = o->ops ? UINT64_MAX : part->began +
+		ticks_from_ns(bench->turn_seconds * 1e9);
+	part_run(member, part);
+	part->cpu_ns += ticks_cpu_ns() - cpu_ns;
+}
+
+/* Of all kinds of operations. */
+static void
+counters_sum(const struct requests *bench, struct nam_op_counters *ret)
+{
+	struct nam_op_counters one;
+
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++) {
+		crew_counters(bench->crew, (enum nam_op_kind)kind, &one);
+		nam_op_counters_add(ret, &one);
+	}
+}
+
+void
+requests_turn(struct requests *bench, double seconds)
+{
+	struct nam_op_counters before, after;
+	uint64_t began = UINT64_MAX, ended = 0;
+
+	bench->turn_seconds = seconds;
+	counters_sum(bench, &before);
+	crew_run(bench->crew, job_main, bench, NULL, NULL);
+	counters_sum(bench, &after);
+	counters_subtract(&after, &before);
+	nam_op_counters_add(&bench->counters, &after);
+	bench->ops = 0;
+	bench->cpu_seconds = 0;
+	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
+		const struct requests_part *part = &bench->parts[i];
+
+		bench->ops += part->done;
+		bench->cpu_seconds += (double)part->cpu_ns * 1e-9;
+		began = part->began < began ? part->began : began;
+		ended = part->ended > ended ? part->ended : ended;
+	}
+	bench->seconds += ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+}
+
+static int
+measure(struct requests *bench)
+{
+	int exit_code = 0;
+
+	if (bench->options.raw_ratio)
+		exit_code = requests_ratio_measure(bench);
+	else
+		requests_turn(bench, bench->options.seconds);
+	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+		histogram_merge(&bench->latency, &bench->parts[i].latency);
+	return exit_code ? exit_code : nam_exit_code(bench->findings.fatal);
+}
+
+/* ---- reporting ---------------------------------------------------------------------------- */
+
+static double
+rate_of(const struct requests *bench)
+{
+	return bench->seconds > 0 ? (double)bench->ops / bench->seconds : 0;
+}
+
+static const char *
+carrier_name(const struct requests_options *o)
+{
+	return o->ramp_carrier ? o->ramp_carrier : nam_carrier_name(o->carrier);
+}
+
+static void
+print_results(const struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	struct latency_ns latency = latency_of(&bench->latency);
+	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
+	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES], e[TEXT_BYTES];
+
+	report_heading(o->subcommand);
+	bench->kind->print(bench);
+	printf("  requests    %s, %u client%s of %u thread%s of %u fiber%s\n",
+		carrier_name(o), o->clients, o->clients == 1 ? "" : "s", o->threads,
+		o->threads == 1 ? "" : "s", o->fibers, o->fibers == 1 ? "" : "s");
+	printf("  rate        %s/s\n", text_count(a, rate_of(bench)));
+	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  max %s\n", text_ns(a, latency.mean),
+		text_ns(b, latency.p50), text_ns(c, latency.p90), text_ns(d, latency.p99),
+		text_ns(e, latency.max));
+	printf("  per request round trips %.3f  work requests %.3f  bytes in %.1f  out %.1f\n",
+		per_op.round_trips, per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
+	if (o->raw_ratio)
+		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
+			"transactions read %.3f times as many\n", bench->raw_bytes,
+			bench->raw_depth, text_count(a, bench->raw_rate), bench->raw_ratio);
+	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
+}
+
+static int
+report(const struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
+	cJSON *object;
+	int rc;
+
+	if (!o->quiet)
+		print_results(bench);
+	if (!o->json)
+		return 0;
+	object = cJSON_CreateObject();
+	cJSON_AddStringToObject(object, "workload", o->subcommand);
+	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
+	cJSON_AddStringToObject(object, "carrier", carrier_name(o));
+	bench->kind->json(bench, object);
+	report_number(object, "fetch_bytes", o->fetch_bytes);
+	report_number(object, "clients", o->clients);
+	report_number(object, "threads", o->threads);
+	report_number(object, "fibers", o->fibers);
+	report_number(object, "batch", o->batch);
+	report_number(object, "memservers", nam_client_servers(bench->client));
+	report_number(object, "ops", (double)bench->ops);
+	report_number(object, "seconds", bench->seconds);
+	if (!bench->simulation)
+		report_number(object, "cpu_seconds", bench->cpu_seconds);
+	report_number(object, "ops_per_s", rate_of(bench));
+	if (o->raw_ratio) {
+		report_number(object, "raw_bytes", bench->raw_bytes);
+		report_number(object, "raw_depth", bench->raw_depth);
+		report_number(object, "raw_ops_per_cpu_s", bench->raw_rate);
+		report_number(object, "raw_ratio", bench->raw_ratio);
+	}
+	report_number(object, "errors", (double)findings_total(&bench->findings));
+	cJSON_AddItemToObject(object, "latency_ns", report_latency(&bench->latency));
+	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
+	rc = report_write(object, o->json);
+	cJSON_Delete(object);
+	return rc;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static int
+connect_client(void *arg, struct nam_client **ret_client)
+{
+	const struct requests *bench = arg;
+	const struct requests_options *o = &bench->options;
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = o->cluster;
+	options.name = "nam-bench";
+	options.carrier = o->carrier;
+	options.frame_bytes = o->frame_bytes;
+	options.fetch_bytes = o->fetch_bytes;
+	options.fetch_always = o->fetch_always;
+	if (options.fibers_max < o->fibers)
+		options.fibers_max = o->fibers;
+	rc = nam_client_connect(&options, ret_client, &diag);
+	return rc ? bench_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
+}
+
+static int
+set_up(struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
+	struct nam_diag diag = { "" };
+	int exit_code = connect_client(bench, &bench->client), rc;
+
+	if (exit_code)
+		return exit_code;
+	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
+		&bench->crew, &diag);
+	if (rc)
+		return bench_failed("starting the threads", rc, diag.text);
+	bench->parts = calloc(crew_size(bench->crew), sizeof(*bench->parts));
+	if (!bench->parts)
+		return bench_failed("starting", -ENOMEM, NULL);
+	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
+		bench->parts[i].bench = bench;
+		bench->parts[i].member = crew_member(bench->crew, i);
+		bench->parts[i].rng = nam_rng_seed(o->seed * 1000003 + i);
+	}
+	return bench->kind->begin ? bench->kind->begin(bench) : NAM_EXIT_OK;
+}
+
+static int
+run_all(struct requests *bench)
+{
+	int exit_code = set_up(bench);
+
+	if (!exit_code) {
+		exit_code = measure(bench);
+		if (bench_signal)
+			exit_code = NAM_EXIT_SIGNAL + bench_signal;
+		if (bench->ops && report(bench) && !exit_code)
+			exit_code = NAM_EXIT_NO;
+		if (!exit_code && findings_total(&bench->findings))
+			exit_code = NAM_EXIT_NO;
+	}
+	if (bench->parts && bench->kind->end)
+		bench->kind->end(bench);
+	if (bench->crew)
+		crew_stop(bench->crew);
+	if (bench->client)
+		nam_client_close(bench->client);
+	free(bench->parts);
+	return exit_code;
+}
+
+static int
+run_simulated(void *arg, struct simulation *simulation)
+{
+	struct requests *bench = arg;
+
+	bench->simulation = simulation;
+	bench->options.cluster = simulation_cluster(simulation);
+	return run_all(bench);
+}
+
+/* The environment's, if no option says one: so that the report can name it. */
+static int
+choose_carrier(struct requests_options *o)
+{
+	const char *name = getenv("NAM_CARRIER");
+
+	if (o->carrier)
+		return 0;
+	o->carrier = NAM_CARRIER_SRQ;
+	if (!name || !*name)
+		return 0;
+	if (nam_carrier_find(name) < 0) {
+		bench_complain("NAM_CARRIER in the environment is '%s'; known are srq, mailbox, "
+			"fetch and datagram", name);
+		return -EINVAL;
+	}
+	o->carrier = (enum nam_carrier)nam_carrier_find(name);
+	return 0;
+}
+
+int
+requests_main(const struct requests_kind *kind, int argc, char **argv)
+{
+	struct requests *bench = calloc(1, sizeof(*bench));
+	struct requests_options *o;
+	int exit_code;
+
+	if (!bench)
+		return bench_failed("starting", -ENOMEM, NULL);
+	bench->kind = kind;
+	o = &bench->options;
+	if (requests_options_parse(kind->name, argc, argv, o, &exit_code)) {
+		free(bench);
+		return exit_code;
+	}
+	bench_catch_signals();
+	if (choose_carrier(o)) {
+		exit_code = NAM_EXIT_USAGE;
+	} else if (simulation_wanted(o->cluster)) {
+		struct simulation_options options = {
+			.cluster = o->cluster,
+			.memservers = o->memservers,
+			.rpc_threads = o->rpc_threads,
+			.seed = o->seed,
+		};
+
+		progress_init(true);
+		exit_code = simulation_run(&options, run_simulated, bench);
+	} else {
+		ticks_init();
+		progress_init(true);
+		exit_code = run_all(bench);
+	}
+	free(bench);
+	return exit_code;
+}

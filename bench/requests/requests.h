@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * requests.h -- closed loops of requests to memory servers, by each carrier: what nam-bench rpc, kv
+ * and ramp have in common.
+ */
+#ifndef NAM_BENCH_REQUESTS_REQUESTS_H
+#define NAM_BENCH_REQUESTS_REQUESTS_H
+
+#include "bench/load/check.h"
+#include "bench/thread_pool.h"
+#include "bench/histogram.h"
+#include "bench/report.h"
+#include "options.h"
+
+#define REQUESTS_DICE (1u << 20)	/* sides of the die that says whether a request reads */
+
+struct requests;
+struct requests_part;
+
+/* What is asked. */
+struct requests_kind {
+	const char *name;		/* the subcommand */
+	/* Of a request and its reply: what `room` is.  A multiple of 8. */
+	size_t (*room_bytes)(const struct requests_options *options);
+	int (*begin)(struct requests *bench);	/* an exit code; complains itself; or NULL */
+	void (*end)(struct requests *bench);	/* or NULL */
+	/* Before the time is taken, a request; and afterwards. */
+	void (*prepare)(struct requests_part *part, void *room);
+	/* @rooms: `count` of them, which is 1 without --batch. */
+	NAM_FIBER_FN int (*ask)(struct requests_part *part, void *rooms, uint32_t count);
+	void (*check)(struct requests_part *part, void *room);
+	void (*print)(const struct requests *bench);	/* a line about it */
+	void (*json)(const struct requests *bench, cJSON *object);
+};
+
+struct requests {
+	const struct requests_kind *kind;
+	struct requests_options options;
+	struct simulation *simulation;	/* NULL: a real cluster */
+	struct nam_client *client;
+	struct crew *crew;
+	struct requests_part *parts;	/* of each member */
+	struct findings findings;
+	struct nam_op_counters counters;
+	struct histogram latency;
+	uint64_t ops;
+	double seconds, cpu_seconds;
+	double turn_seconds;		/* how long the one under way is to last */
+	/* --raw-ratio: medians, per second of processor time */
+	double raw_rate, raw_ratio;
+	uint32_t raw_bytes, raw_depth;
+	/* kv, ramp */
+	char name[32];
+	struct zipf zipf;
+	uint64_t reads_below;		/* the throws of REQUESTS_DICE that make a request read */
+};
+
+/* One thread's share. */
+struct requests_part {
+	struct requests *bench;
+	struct crew_member *member;
+	struct nam_rng rng;
+	struct nam_kv *kv;
+	struct nam_records *records;
+	uint64_t fractured;		/* transactions that read half of another */
+	uint64_t number;		/* of its requests, so far */
+	uint64_t remaining, done, deadline, began, ended;
+	uint64_t cpu_ns;
+	struct histogram latency;
+};
+
+/* ---- of kv and ramp: keys, and what is asked of them ----------------------------------------- */
+
+/* bench->name, "bench-KIND-CLIENT", and how keys are drawn. */
+void requests_keys_init(struct requests *bench);
+
+/* The number of the key that is asked for next. */
+static inline uint64_t
+requests_draw(const struct requests *bench, struct nam_rng *rng)
+{
+	return bench->options.zipfian ? zipf_next(&bench->zipf, rng) :
+		nam_rng_below(rng, bench->options.keys);
+}
+
+/* Whether the next request reads, or writes. */
+static inline bool
+requests_reads(struct requests_part *part)
+{
+	return nam_rng_below(&part->rng, REQUESTS_DICE) < part->bench->reads_below;
+}
+
+/* How keys are drawn, for a person; and all about keys and values. */
+const char *requests_distribution(const struct requests_options *o);
+void requests_keys_json(const struct requests_options *o, cJSON *object);
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* A call of the library has failed, and that is the end. */
+void requests_failed(struct requests_part *part, int rc, const char *what);
+
+/* Make requests for so long, or as many as the options say; figures add up. */
+void requests_turn(struct requests *bench, double seconds);
+
+/* ratio.c: by turns with READs of the same bytes.  An exit code; complains itself. */
+int requests_ratio_measure(struct requests *bench);
+
+/* The whole of a subcommand. */
+int requests_main(const struct requests_kind *kind, int argc, char **argv);
+
+#endif /* NAM_BENCH_REQUESTS_REQUESTS_H */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * colocated.h -- memory of another process of this host, where a provider's regions are files.
+ *
+ * Who offers it tells its process id, descriptors, and that of a page of words for proof.  Who maps
+ * it has drawn a number and had it written there, over the network, by the peer that answers.  A
+ * process of this host that shows the number is this peer, and its descriptors are what it says.
+ * Neither the id of a process nor that of a boot proves as much: both are alike in two copies of
+ * one virtual machine.
+ */
+#ifndef NAM_COMMON_FABRIC_COLOCATED_H
+#define NAM_COMMON_FABRIC_COLOCATED_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+/*
+ * Memory of a peer that this processor can read by itself.  With it, READs become copies: see
+ * qp_post.  Its owner has made sure that it is that memory.
+ */
+struct nam_local_region {
+	uint64_t remote;	/* as in nam_wr */
+	uint64_t bytes;
+	uint32_t rkey;
+	const uint8_t *base;
+};
+
+struct nam_local {
+	uint64_t pid;			/* whose */
+	uint32_t count;
+	struct nam_local_region regions[];
+};
+
+/* The same of the share that is for us alone, which we may write, too. */
+struct nam_local_share {
+	uint64_t remote;
+	uint64_t bytes;
+	uint32_t rkey;
+	uint8_t *base;			/* NULL: it is not near */
+};
+
+#define NAM__BOOT_ID_BYTES 40u
+#define NAM__PROOF_WORDS 512u
+
+struct nam__proof {
+	int fd;			/* -1: there is none */
+	uint64_t *words;
+};
+
+int nam__proof_open(struct nam__proof *proof) NAM_MUST_CHECK;
+void nam__proof_close(struct nam__proof *proof);
+/* Any thread. */
+void nam__proof_write(struct nam__proof *proof, uint64_t nonce);
+
+/* Of the running kernel, as text with a NUL; all zero if it does not tell. */
+void nam__boot_id(char *ret_text);
+
+/*
+ * Map a descriptor's file of a process, `bytes` bytes, to be read only.  0 or a negative code; what
+ * is no sealed memory file of that size is not touched.
+ */
+int nam__local_map(uint64_t pid, int fd, uint64_t bytes, const uint8_t **ret) NAM_MUST_CHECK;
+/* The same, to be written as well. */
+int nam__local_map_share(uint64_t pid, int fd, uint64_t bytes, uint8_t **ret) NAM_MUST_CHECK;
+void nam__local_unmap(const uint8_t *base, uint64_t bytes);
+/* Whether that process has been told the number. */
+int nam__local_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
+
+#endif /* NAM_COMMON_FABRIC_COLOCATED_H */

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connect.c -- the client's side of the handshake, and the servers whose memory is mapped. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "shm_internal.h"
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+static void
+peer_free(struct shm_peer *peer)
+{
+	for (uint32_t i = 0; i < peer->regions_count; i++) {
+		if (peer->regions[i].base)
+			nam__shm_region_unmap(&peer->regions[i]);
+	}
+	free(peer);
+}
+
+/* The instance that was last seen at this path and is still in use, or 0. */
+static uint64_t
+peer_known(struct shm_domain *domain, const char *path)
+{
+	uint64_t instance = 0;
+
+	pthread_mutex_lock(&domain->mutex);
+	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
+		if (!strcmp(peer->path, path))
+			instance = peer->instance;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	return instance;
+}
+
+static struct shm_peer *
+peer_find_locked(struct shm_domain *domain, uint64_t instance)
+{
+	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
+		if (peer->instance == instance) {
+			peer->users++;
+			return peer;
+		}
+	}
+	return NULL;
+}
+
+static struct shm_peer *
+peer_get(struct shm_domain *domain, uint64_t instance)
+{
+	struct shm_peer *peer;
+
+	pthread_mutex_lock(&domain->mutex);
+	peer = peer_find_locked(domain, instance);
+	pthread_mutex_unlock(&domain->mutex);
+	return peer;
+}
+
+/* Two threads may have mapped the same server at once: the second one's mappings go. */
+static struct shm_peer *
+peer_add(struct shm_domain *domain, struct shm_peer *fresh)
+{
+	struct shm_peer *peer;
+
+	pthread_mutex_lock(&domain->mutex);
+	peer = peer_find_locked(domain, fresh->instance);
+	if (!peer) {
+		fresh->users = 1;
+		fresh->next = domain->peers;
+		domain->peers = fresh;
+		peer = fresh;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	if (peer != fresh)
+		peer_free(fresh);
+	return peer;
+}
+
+void
+nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer)
+{
+	pthread_mutex_lock(&domain->mutex);
+	if (--peer->users) {
+		peer = NULL;
+	} else {
+		struct shm_peer **at = &domain->peers;
+
+		while (*at != peer)
+			at = &(*at)->next;
+		*at = peer->next;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	if (peer)
+		peer_free(peer);
+}
+
+/* ---- the handshake ------------------------------------------------------------------------ */
+
+struct handshake {
+	struct shm_domain *domain;
+	struct shm_qp *qp;
+	struct sockaddr_un address;
+	struct shm_welcome welcome;
+	const struct nam_mr *share;
+	struct nam_diag *diag;
+};
+
+/* The kernel says of whatever is no socket what it says of one without a server. */
+static int
+say_refused(const struct handshake *shake)
+{
+	const char *path = shake->address.sun_path;
+	struct stat status;
+
+	if (!stat(path, &status) && !S_ISSOCK(status.st_mode))
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: that is %s and "
+			"not the socket of a memory server; name the path that its --listen has",
+			path, S_ISDIR(status.st_mode) ? "a folder" : "a file");
+	return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is there but "
+		"no memory server listens on it; start it again (nam-memserver --listen shm:%s)",
+		path, path);
+}
+
+static int
+say_no_answer(const struct handshake *shake, int error)
+{
+	const char *path = shake->address.sun_path;
+
+	switch (error) {
+	case ENOENT:
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: there is no such "
+			"socket; is the memory server running (nam-memserver --listen shm:%s)?",
+			path, path);
+	case ECONNREFUSED:
+		return say_refused(shake);
+	case EACCES:
+	case EPERM:
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_DENIED, "shm:%s: permission "
+			"denied; run as the memory server's user, or give this user access to "
+			"the socket and its directory", path);
+	case EAGAIN:
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
+			"did not answer within 5 s; is it starting, stopped or overloaded?", path);
+	default:
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: %s; is that the "
+			"socket of a memory server?", path, strerror(error));
+	}
+}
+
+static int
+open_socket(struct handshake *shake)
+{
+	struct timeval limit = { .tv_sec = (time_t)(SHM_CONNECT_NS / 1000000000u) };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int rc;
+
+	if (fd < 0)
+		return nam_diag_set(shake->diag, -errno, "shm:%s: socket: %s",
+			shake->address.sun_path, strerror(errno));
+	shake->qp->fd = fd;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)))
+		return nam_diag_set(shake->diag, -errno, "shm:%s: setsockopt: %s",
+			shake->address.sun_path, strerror(errno));
+	do {
+		rc = connect(fd, (const struct sockaddr *)&shake->address, sizeof(shake->address));
+	} while (rc && errno == EINTR);
+	return rc ? say_no_answer(shake, errno) : 0;
+}
+
+static int
+receive_failed(const struct handshake *shake, int rc)
+{
+	if (rc == -EMFILE)
+		return nam_diag_set(shake->diag, rc, "shm:%s: too many open files for the memory "
+			"server's regions; raise the limit (ulimit -n)", shake->address.sun_path);
+	if (rc == -NAM_E_FABRIC_PROTOCOL)
+		return nam_diag_set(shake->diag, rc, "shm:%s: malformed answer; is that the socket "
+			"of a memory server?", shake->address.sun_path);
+	return say_no_answer(shake, -rc);
+}
+
+/* Send our hello, receive the welcome with the descriptors of the rings and the server's bell. */
+static int
+exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], unsigned *fds_count)
+{
+	const int own_fds[2] = { shake->qp->cq->bell_fd, nam__shm_share_fd(shake->share) };
+	struct shm_hello out = {
+		.magic = SHM_MAGIC,
+		.version = SHM_VERSION,
+		.known_instance = peer_known(shake->domain, shake->address.sun_path),
+		.bell_index = shake->qp->index,
+		.bytes = hello ? hello->bytes : 0,
+	};
+	size_t got = 0;
+	int rc;
+
+	if (out.bytes > NAM_HELLO_BYTES_MAX)
+		return nam_diag_set(shake->diag, -EINVAL, "hello of %u bytes", out.bytes);
+	if (hello)
+		memcpy(out.data, hello->data, out.bytes);
+	rc = nam__shm_packet_send(shake->qp->fd, &out, sizeof(out), own_fds,
+		own_fds[1] < 0 ? 1 : 2);
+	if (rc)
+		return say_no_answer(shake, -rc);
+	rc = nam__shm_packet_recv(shake->qp->fd, &shake->welcome, sizeof(shake->welcome), &got, fds,
+		3, fds_count);
+	if (rc)
+		return receive_failed(shake, rc);
+	if (got == 0)
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server "
+			"closed the connection; it is ending, or has too many clients",
+			shake->address.sun_path);
+	if (got < 8 || shake->welcome.magic != SHM_MAGIC)
+		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	if (shake->welcome.version != SHM_VERSION)
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_VERSION, "shm:%s: the memory server "
+			"speaks version %u of the shm handshake and this library version %u; use "
+			"the same release on both sides", shake->address.sun_path,
+			shake->welcome.version, SHM_VERSION);
+	if (got != sizeof(shake->welcome) || shake->welcome.bytes > NAM_HELLO_BYTES_MAX)
+		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	return 0;
+}
+
+static int
+receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32_t *done)
+{
+	struct shm_regions_packet packet;
+	int fds[SHM_REGIONS_PER_PACKET];
+	unsigned fds_count = 0;
+	size_t got = 0;
+	int rc;
+
+	rc = nam__shm_packet_recv(shake->qp->fd, &packet, sizeof(packet), &got, fds,
+		SHM_REGIONS_PER_PACKET, &fds_count);
+	if (rc)
+		return receive_failed(shake, rc);
+	rc = -NAM_E_FABRIC_PROTOCOL;
+	if (got != sizeof(packet) || packet.magic != SHM_MAGIC || packet.count == 0 ||
+		packet.count != fds_count || packet.count > peer->regions_count - *done) {
+		rc = receive_failed(shake, rc);
+		goto close_all;
+	}
+	for (uint32_t i = 0; i < packet.count; i++) {
+		rc = nam__shm_region_map(fds[i], &packet.regions[i], &peer->regions[*done]);
+		if (rc) {
+			rc = nam_diag_set(shake->diag, rc, "shm:%s: cannot map region %u of %llu "
+				"bytes: %s", shake->address.sun_path, *done,
+				(unsigned long long)packet.regions[i].bytes, nam_err_text(rc));
+			goto close_all;
+		}
+		(*done)++;
+	}
+close_all:
+	nam__shm_close_all(fds, fds_count);
+	return rc;
+}
+
+static int
+receive_regions(struct handshake *shake)
+{
+	uint32_t count = shake->welcome.regions_count, done = 0;
+	struct shm_peer *peer;
+	int rc = 0;
+
+	if (count > SHM_REGIONS_MAX)
+		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	peer = calloc(1, sizeof(*peer) + count * sizeof(peer->regions[0]));
+	if (!peer)
+		return nam_diag_set(shake->diag, -ENOMEM, "no memory");
+	peer->instance = shake->welcome.instance;
+	peer->regions_count = count;
+	memcpy(peer->path, shake->address.sun_path, sizeof(peer->path));
+	while (done < count && rc == 0)
+		rc = receive_packet_of_regions(shake, peer, &done);
+	if (rc) {
+		peer_free(peer);
+		return rc;
+	}
+	shake->qp->peer = peer_add(shake->domain, peer);
+	return 0;
+}
+
+static int
+set_up(struct handshake *shake, const int fds[3], unsigned fds_count)
+{
+	struct shm_qp *qp = shake->qp;
+	void *rings, *bell;
+	int rc;
+
+	if (fds_count < 2 || shake->welcome.bell_index >= SHM_QPS_MAX)
+		return receive_failed(shake, -NAM_E_FABRIC_PROTOCOL);
+	rc = nam__shm_file_map(fds[0], sizeof(struct shm_rings), &rings);
+	if (rc)
+		return receive_failed(shake, rc);
+	qp->rings = rings;
+	qp->out = &qp->rings->request;
+	qp->in = &qp->rings->reply;
+	rc = nam__shm_file_map(fds[1], SHM_PAGE_BYTES, &bell);
+	if (rc)
+		return receive_failed(shake, rc);
+	qp->peer_bell = bell;
+	qp->peer_index = shake->welcome.bell_index;
+	if (fds_count == 3) {
+		rc = nam__shm_share_map(fds[2], &qp->share);
+		if (rc)
+			return receive_failed(shake, rc);
+	}
+	if (shake->welcome.regions_follow) {
+		rc = receive_regions(shake);
+		if (rc)
+			return rc;
+	} else {
+		qp->peer = peer_get(shake->domain, shake->welcome.instance);
+	}
+	if (!qp->peer)
+		return -EAGAIN;
+	qp->regions = qp->peer->regions;
+	qp->regions_count = qp->peer->regions_count;
+	return 0;
+}
+
+static int
+connect_once(struct handshake *shake, const struct nam_hello *hello,
+	const struct nam_qp_options *options, struct nam_hello *reply)
+{
+	unsigned fds_count = 0;
+	int fds[3];
+	int rc;
+
+	rc = nam__shm_qp_create(shake->domain, options, &shake->qp);
+	if (rc)
+		return nam_diag_set(shake->diag, rc, "no memory for a queue pair");
+	rc = nam__shm_cq_reserve(shake->qp->cq, shake->qp);
+	if (rc) {
+		rc = nam_diag_set(shake->diag, rc, "more than %u queue pairs of one thread",
+			SHM_QPS_MAX);
+		goto destroy_qp;
+	}
+	rc = open_socket(shake);
+	if (rc)
+		goto destroy_qp;
+	rc = exchange(shake, hello, fds, &fds_count);
+	if (rc)
+		goto close_all;
+	if (reply) {
+		reply->bytes = shake->welcome.bytes;
+		memcpy(reply->data, shake->welcome.data, shake->welcome.bytes);
+	}
+	if (!shake->welcome.accepted) {
+		rc = nam_diag_set(shake->diag, -ECONNREFUSED, "shm:%s: the memory server refused "
+			"the connection", shake->address.sun_path);
+		goto close_all;
+	}
+	rc = set_up(shake, fds, fds_count);
+	if (rc)
+		goto close_all;
+	nam__shm_cq_publish(shake->qp->cq, shake->qp);
+	rc = nam__shm_watch_add(&shake->domain->watch, shake->qp);
+	if (rc) {
+		rc = nam_diag_set(shake->diag, rc, "shm:%s: cannot watch the connection: %s",
+			shake->address.sun_path, nam_err_text(rc));
+		goto close_all;
+	}
+	nam__shm_close_all(fds, fds_count);
+	return 0;
+
+close_all:
+	nam__shm_close_all(fds, fds_count);
+destroy_qp:
+	nam__shm_qp_destroy(&shake->qp->pub);
+	return rc;
+}
+
+int
+nam__shm_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
+	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
+	struct nam_diag *diag)
+{
+	struct handshake shake = {
+		.domain = (struct shm_domain *)domain,
+		.share = options->share,
+		.diag = diag,
+	};
+	int rc = nam__shm_address(address, &shake.address, diag);
+
+	if (rc)
+		return rc;
+	if (reply)
+		reply->bytes = 0;
+	/*
+	 * -EAGAIN: the last other queue pair to this server went away while we said that we had
+	 * its regions.  Once more then, and we get them.
+	 */
+	for (int tries = 0; tries < 8; tries++) {
+		rc = connect_once(&shake, hello, options, reply);
+		if (rc != -EAGAIN)
+			break;
+	}
+	if (rc == -EAGAIN)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the memory server's "
+			"regions came and went; try again", shake.address.sun_path);
+	if (rc)
+		return rc;
+	nam__shm_share_sent(options->share);
+	*ret = &shake.qp->pub;
+	return 0;
+}

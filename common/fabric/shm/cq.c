@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cq.c -- completion queues and receive queues: their making, and how a thread waits.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shm_internal.h"
+
+#define SPIN_NS_MAX 8000u
+#define SPIN_NS_TRY 500u		/* what is tried now and then once spinning did not pay */
+#define SPIN_TRY_EVERY 64u		/* a power of two */
+
+static uint32_t
+round_up_power2(uint32_t x)
+{
+	return x <= 1 ? 1 : 1u << (32 - __builtin_clz(x - 1));
+}
+
+int
+nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
+{
+	struct shm_cq *cq;
+	size_t entry = sizeof(struct shm_request) + SHM_INLINE_BYTES;
+	uint32_t capacity;
+	uint8_t *arrays;
+	void *bell;
+	int rc;
+
+	if (depth == 0 || depth > SHM_CQ_DEPTH_MAX)
+		return -EINVAL;
+	cq = aligned_alloc(SHM_CACHE_LINE, (sizeof(*cq) + SHM_CACHE_LINE - 1) / SHM_CACHE_LINE *
+		SHM_CACHE_LINE);
+	if (!cq)
+		return -ENOMEM;
+	memset(cq, 0, sizeof(*cq));
+	cq->pub.ops = domain->ops;
+	cq->depth = depth;
+	capacity = round_up_power2(depth);
+	cq->mask = capacity - 1;
+	cq->spin_ns = SPIN_NS_TRY;
+	cq->nobody.cq = cq;
+	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
+	/* Twice, for the blocked ones; what is never used is never touched and costs nothing. */
+	cq->arrays_bytes = 2 * entry * capacity;
+	arrays = mmap(NULL, cq->arrays_bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (arrays == MAP_FAILED) {
+		rc = -errno;
+		goto free_cq;
+	}
+	cq->requests = (struct shm_request *)(void *)arrays;
+	cq->blocked = cq->requests + capacity;
+	cq->inline_data = (uint8_t *)(cq->blocked + capacity);
+	cq->blocked_inline = cq->inline_data + (size_t)SHM_INLINE_BYTES * capacity;
+	rc = nam__shm_file_create("nam-bell", SHM_PAGE_BYTES, &cq->bell_fd, &bell);
+	if (rc)
+		goto unmap_arrays;
+	cq->bell = bell;
+	rc = -pthread_mutex_init(&cq->mutex, NULL);
+	if (rc)
+		goto free_bell;
+	*ret = &cq->pub;
+	return 0;
+
+free_bell:
+	(void)munmap(bell, SHM_PAGE_BYTES);
+	close(cq->bell_fd);
+unmap_arrays:
+	(void)munmap(arrays, cq->arrays_bytes);
+free_cq:
+	free(cq);
+	return rc;
+}
+
+void
+nam__shm_cq_destroy(struct nam_cq *pub)
+{
+	struct shm_cq *cq = (struct shm_cq *)pub;
+
+	if (!cq)
+		return;
+	(void)pthread_mutex_destroy(&cq->mutex);
+	(void)munmap(cq->bell, SHM_PAGE_BYTES);
+	close(cq->bell_fd);
+	(void)munmap(cq->requests, cq->arrays_bytes);
+	free(cq);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+static bool
+has_work(const struct shm_cq *cq)
+{
+	return cq->head != cq->tail || cq->retry || cq->closing ||
+		(cq->ready_summary && !cq->starved) ||
+		atomic_load_explicit(&cq->bell->summary, memory_order_acquire) ||
+		atomic_load_explicit(&cq->closed_count, memory_order_acquire) ||
+		atomic_load_explicit(&cq->woken, memory_order_acquire);
+}
+
+static inline void
+cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+/* Spin as long as it has lately paid to.  True if work came. */
+static bool
+spin(struct shm_cq *cq, uint64_t timeout_ns)
+{
+	uint64_t until, now;
+
+	if (cq->spin_ns == 0) {
+		if (++cq->waits % SPIN_TRY_EVERY)
+			return false;
+		cq->spin_ns = SPIN_NS_TRY;
+	}
+	now = nam_now_ns();
+	until = now + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
+	do {
+		for (int i = 0; i < 8; i++) {
+			if (has_work(cq)) {
+				cq->spin_ns *= 2;
+				if (cq->spin_ns > SPIN_NS_MAX)
+					cq->spin_ns = SPIN_NS_MAX;
+				return true;
+			}
+			cpu_relax();
+		}
+	} while (nam_now_ns() < until);
+	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
+	return false;
+}
+
+int
+nam__shm_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
+{
+	struct shm_cq *cq = (struct shm_cq *)pub;
+	struct timespec timeout;
+	uint32_t word, asleep;
+	int rc = 0;
+
+	if (has_work(cq) || spin(cq, timeout_ns))
+		goto out;
+	if (timeout_ns == 0) {
+		rc = -ETIMEDOUT;
+		goto out;
+	}
+	word = atomic_load_explicit(&cq->bell->word, memory_order_relaxed);
+	do {
+		asleep = (word | 1) + 2;
+	} while (!atomic_compare_exchange_weak_explicit(&cq->bell->word, &word, asleep,
+		memory_order_relaxed, memory_order_relaxed));
+	/*
+	 * Pairs with the fence in nam__shm_bell_wake: either that sees us asleep, or has_work sees
+	 * what was published before it.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!has_work(cq)) {
+		if (timeout_ns > 3600000000000ull)
+			timeout_ns = 3600000000000ull;
+		timeout.tv_sec = (time_t)(timeout_ns / 1000000000u);
+		timeout.tv_nsec = (long)(timeout_ns % 1000000000u);
+		if (syscall(SYS_futex, &cq->bell->word, FUTEX_WAIT, asleep, &timeout, NULL, 0) &&
+			errno == ETIMEDOUT)
+			rc = -ETIMEDOUT;
+	}
+	atomic_fetch_and_explicit(&cq->bell->word, ~1u, memory_order_relaxed);
+out:
+	atomic_store_explicit(&cq->woken, 0, memory_order_relaxed);
+	return rc;
+}
+
+void
+nam__shm_cq_wake(struct nam_cq *pub)
+{
+	struct shm_cq *cq = (struct shm_cq *)pub;
+
+	atomic_store_explicit(&cq->woken, 1, memory_order_release);
+	nam__shm_bell_wake(cq->bell);
+}
+
+/* ---- receive queues ----------------------------------------------------------------------- */
+
+int
+nam__shm_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
+	struct nam_rq **ret)
+{
+	struct shm_rq *rq;
+
+	if (depth == 0 || depth > SHM_CQ_DEPTH_MAX)
+		return -EINVAL;
+	rq = calloc(1, sizeof(*rq));
+	if (!rq)
+		return -ENOMEM;
+	rq->mask = round_up_power2(depth) - 1;
+	rq->recvs = calloc((size_t)rq->mask + 1, sizeof(rq->recvs[0]));
+	if (!rq->recvs) {
+		free(rq);
+		return -ENOMEM;
+	}
+	rq->pub.ops = domain->ops;
+	rq->cq = (struct shm_cq *)cq;
+	rq->depth = depth;
+	*ret = &rq->pub;
+	return 0;
+}
+
+void
+nam__shm_rq_destroy(struct nam_rq *pub)
+{
+	struct shm_rq *rq = (struct shm_rq *)pub;
+
+	if (!rq)
+		return;
+	free(rq->recvs);
+	free(rq);
+}
+
+int
+nam__shm_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
+{
+	struct shm_rq *rq = (struct shm_rq *)pub;
+
+	if (count > rq->depth - (rq->tail - rq->head))
+		return -NAM_E_FABRIC_FULL;
+	for (unsigned i = 0; i < count; i++)
+		rq->recvs[rq->tail++ & rq->mask] = recvs[i];
+	if (count)
+		rq->cq->starved = false;
+	return 0;
+}
+
+/* ---- queue pairs come and go -------------------------------------------------------------- */
+
+int
+nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp)
+{
+	int rc = -NAM_E_LIMIT;
+
+	pthread_mutex_lock(&cq->mutex);
+	for (uint32_t i = 0; i < SHM_QPS_MAX; i++) {
+		if (atomic_load_explicit(&cq->qps[i], memory_order_relaxed))
+			continue;
+		/* Taken, but bits for it lead nowhere until it is published. */
+		atomic_store_explicit(&cq->qps[i], &cq->nobody, memory_order_relaxed);
+		qp->index = i;
+		rc = 0;
+		break;
+	}
+	pthread_mutex_unlock(&cq->mutex);
+	return rc;
+}
+
+void
+nam__shm_cq_publish(struct shm_cq *cq, struct shm_qp *qp)
+{
+	/* Pairs with the acquire in nam__shm_take_messages: the owner sees it finished. */
+	atomic_store_explicit(&cq->qps[qp->index], qp, memory_order_release);
+}
+
+void
+nam__shm_cq_closed(struct shm_cq *cq, struct shm_qp *qp)
+{
+	pthread_mutex_lock(&cq->mutex);
+	qp->next_closed = cq->closed;
+	cq->closed = qp;
+	atomic_fetch_add_explicit(&cq->closed_count, 1, memory_order_release);
+	pthread_mutex_unlock(&cq->mutex);
+	nam__shm_bell_wake(cq->bell);
+}
+
+static void
+unlink_closed(struct shm_qp **list, const struct shm_qp *qp, uint32_t *removed)
+{
+	for (; *list; list = &(*list)->next_closed) {
+		if (*list == qp) {
+			*list = qp->next_closed;
+			(*removed)++;
+			return;
+		}
+	}
+}
+
+void
+nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
+{
+	uint32_t removed = 0, kept = 0, ignored = 0;
+
+	nam__shm_requests_forget(cq, qp);
+	for (uint32_t i = 0; i < cq->blocked_count; i++) {
+		if (cq->blocked[i].qp == qp)
+			continue;
+		if (kept != i) {
+			cq->blocked[kept] = cq->blocked[i];
+			memcpy(cq->blocked_inline + (size_t)kept * SHM_INLINE_BYTES,
+				cq->blocked_inline + (size_t)i * SHM_INLINE_BYTES,
+				SHM_INLINE_BYTES);
+		}
+		kept++;
+	}
+	cq->blocked_count = kept;
+	unlink_closed(&cq->closing, qp, &ignored);
+	pthread_mutex_lock(&cq->mutex);
+	unlink_closed(&cq->closed, qp, &removed);
+	atomic_fetch_sub_explicit(&cq->closed_count, removed, memory_order_relaxed);
+	atomic_store_explicit(&cq->qps[qp->index], NULL, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->mutex);
+}

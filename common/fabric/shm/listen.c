@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* listen.c -- the server's side: the socket, its lock file, and clients that say hello. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fabric/pending_accepts.h"
+#include "shm_internal.h"
+
+#define BACKLOG 128
+
+struct shm_listener {
+	struct nam_listener pub;
+	struct shm_domain *domain;
+	struct sockaddr_un address;
+	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
+	int lock_fd, fd;
+	struct nam__greeter greeter;
+};
+
+/* ---- one server per path ------------------------------------------------------------------ */
+
+/*
+ * The lock file decides between servers that start at the same time.  Whoever holds the lock may
+ * remove the file; so after locking we look whether the file is still the one at that path.
+ */
+static int
+take_lock(struct shm_listener *listener, struct nam_diag *diag)
+{
+	struct stat ours, theirs;
+	int fd;
+
+	for (int tries = 0; tries < 16; tries++) {
+		fd = open(listener->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return nam_diag_set(diag, -errno, "%s: %s; does the directory exist, and "
+				"may this user write there?", listener->lock_path, strerror(errno));
+		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			int saved = errno;
+
+			close(fd);
+			if (saved == EWOULDBLOCK)
+				return nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE, "shm:%s: "
+					"another memory server is listening there; stop it, or "
+					"choose another path", listener->address.sun_path);
+			return nam_diag_set(diag, -saved, "%s: flock: %s", listener->lock_path,
+				strerror(saved));
+		}
+		if (!fstat(fd, &ours) && !stat(listener->lock_path, &theirs) &&
+			ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) {
+			listener->lock_fd = fd;
+			return 0;
+		}
+		close(fd);
+	}
+	return nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE, "%s: others keep taking the lock",
+		listener->lock_path);
+}
+
+/* Remove the socket of a server that died.  0 if the path is free now. */
+static int
+clear_path(const struct shm_listener *listener, struct nam_diag *diag)
+{
+	const char *path = listener->address.sun_path;
+	struct stat status;
+	int fd, rc;
+
+	if (lstat(path, &status))
+		return errno == ENOENT ? 0 : nam_diag_set(diag, -errno, "%s: %s", path,
+			strerror(errno));
+	if (!S_ISSOCK(status.st_mode))
+		return nam_diag_set(diag, -EEXIST, "%s: exists and is not a socket; remove it or "
+			"choose another path", path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return nam_diag_set(diag, -errno, "%s: socket: %s", path, strerror(errno));
+	rc = connect(fd, (const struct sockaddr *)&listener->address, sizeof(listener->address));
+	if (rc == 0 || errno != ECONNREFUSED)
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_ADDRESS_IN_USE, "shm:%s: another program is "
+			"listening there; stop it, or choose another path", path);
+	else if (unlink(path))
+		rc = nam_diag_set(diag, -errno, "%s: cannot remove the socket of a server that "
+			"ended: %s", path, strerror(errno));
+	else
+		rc = 0;
+	close(fd);
+	return rc;
+}
+
+static int
+bind_socket(struct shm_listener *listener, struct nam_diag *diag)
+{
+	const char *path = listener->address.sun_path;
+	int rc;
+
+	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener->fd < 0)
+		return nam_diag_set(diag, -errno, "%s: socket: %s", path, strerror(errno));
+	if (bind(listener->fd, (const struct sockaddr *)&listener->address,
+		sizeof(listener->address))) {
+		rc = nam_diag_set(diag, errno == EADDRINUSE ? -NAM_E_FABRIC_ADDRESS_IN_USE : -errno,
+			"%s: %s", path, strerror(errno));
+		goto close_socket;
+	}
+	/* Before listen(), so that nobody connects who may not. */
+	if (chmod(path, 0600) || listen(listener->fd, BACKLOG)) {
+		rc = nam_diag_set(diag, -errno, "%s: %s", path, strerror(errno));
+		goto remove_path;
+	}
+	return 0;
+
+remove_path:
+	(void)unlink(path);
+close_socket:
+	close(listener->fd);
+	return rc;
+}
+
+int
+nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
+	struct nam_diag *diag)
+{
+	struct shm_listener *listener = calloc(1, sizeof(*listener));
+	int rc;
+
+	if (!listener)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a listener");
+	listener->pub.ops = domain->ops;
+	listener->domain = (struct shm_domain *)domain;
+	rc = nam__shm_address(address, &listener->address, diag);
+	if (rc)
+		goto free_listener;
+	(void)snprintf(listener->lock_path, sizeof(listener->lock_path), "%s.lock",
+		listener->address.sun_path);
+	rc = take_lock(listener, diag);
+	if (rc)
+		goto free_listener;
+	rc = clear_path(listener, diag);
+	if (rc)
+		goto release_lock;
+	rc = bind_socket(listener, diag);
+	if (rc)
+		goto release_lock;
+	rc = nam__greeter_open(&listener->greeter);
+	if (rc)
+		goto remove_socket;
+	rc = nam__greeter_listen(&listener->greeter, listener->fd, 0);
+	if (rc)
+		goto close_greeter;
+	*ret = &listener->pub;
+	return 0;
+
+close_greeter:
+	nam__greeter_close(&listener->greeter);
+remove_socket:
+	(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
+	(void)unlink(listener->address.sun_path);
+	close(listener->fd);
+release_lock:
+	(void)unlink(listener->lock_path);
+	close(listener->lock_fd);
+free_listener:
+	free(listener);
+	return rc;
+}
+
+void
+nam__shm_listener_close(struct nam_listener *pub)
+{
+	struct shm_listener *listener = (struct shm_listener *)pub;
+
+	if (!listener)
+		return;
+	(void)unlink(listener->address.sun_path);
+	nam__greeter_close(&listener->greeter);
+	close(listener->fd);
+	(void)unlink(listener->lock_path);
+	close(listener->lock_fd);
+	free(listener);
+}
+
+void
+nam__shm_listener_wake(struct nam_listener *pub)
+{
+	nam__greeter_wake(&((struct shm_listener *)pub)->greeter);
+}
+
+/* ---- clients ------------------------------------------------------------------------------ */
+
+static void
+refuse_version(int fd)
+{
+	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
+
+	(void)!nam__shm_packet_send(fd, &welcome, sizeof(welcome), NULL, 0);
+}
+
+static void
+describe_peer(int fd, char *text, size_t size)
+{
+	struct ucred who;
+	socklen_t length = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+		(void)snprintf(text, size, "unknown");
+	else
+		(void)snprintf(text, size, "pid %ld uid %lu", (long)who.pid,
+			(unsigned long)who.uid);
+}
+
+/* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
+static int
+hear(struct shm_listener *listener, uint32_t number, struct nam_cm_event *event)
+{
+	int fd = nam__greeter_fd(&listener->greeter, number), fds[2], rc;
+	struct nam_cm_request *request;
+	struct shm_hello hello;
+	unsigned fds_count = 0;
+	size_t got = 0;
+
+	if (fd < 0)
+		return 0;
+	rc = nam__shm_packet_recv(fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
+	if (rc == -EAGAIN)
+		return 0;
+	if (rc || got < 8 || hello.magic != SHM_MAGIC)
+		goto drop;
+	if (hello.version != SHM_VERSION) {
+		refuse_version(fd);
+		goto drop;
+	}
+	if (got != sizeof(hello) || fds_count < 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
+		hello.bell_index >= SHM_QPS_MAX)
+		goto drop;
+	request = malloc(sizeof(*request));
+	if (!request)
+		goto drop;
+	*request = (struct nam_cm_request){
+		.fd = fd,
+		.bell_fd = fds[0],
+		.share_fd = fds_count == 2 ? fds[1] : -1,
+		.hello = hello,
+	};
+	memset(event, 0, sizeof(*event));
+	event->kind = NAM_CM_REQUEST;
+	event->request = request;
+	event->hello.bytes = hello.bytes;
+	memcpy(event->hello.data, hello.data, hello.bytes);
+	describe_peer(fd, event->peer, sizeof(event->peer));
+	/* The socket is the request's now. */
+	(void)nam__greeter_release(&listener->greeter, number);
+	return 1;
+
+drop:
+	if (!rc)
+		nam__shm_close_all(fds, fds_count);
+	nam__greeter_drop(&listener->greeter, number);
+	return 0;
+}
+
+int
+nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
+{
+	struct shm_listener *listener = (struct shm_listener *)pub;
+	uint64_t until = nam__greeter_until(timeout_ns);
+
+	for (;;) {
+		uint32_t who;
+		int rc = nam__greeter_poll(&listener->greeter, until, &who);
+
+		if (rc <= 0)
+			return rc;
+		if (who >= NAM__GREETER_SOCKET)
+			(void)nam__greeter_accept(&listener->greeter, listener->fd);
+		else if (hear(listener, who, event))
+			return 1;
+	}
+}
+
+static void
+request_free(struct nam_cm_request *request)
+{
+	if (request->fd >= 0)
+		close(request->fd);
+	close(request->bell_fd);
+	if (request->share_fd >= 0)
+		close(request->share_fd);
+	free(request);
+}
+
+void
+nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
+	const struct nam_hello *reply)
+{
+	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
+
+	(void)listener;
+	if (reply && reply->bytes <= NAM_HELLO_BYTES_MAX) {
+		welcome.bytes = reply->bytes;
+		memcpy(welcome.data, reply->data, reply->bytes);
+	}
+	(void)!nam__shm_packet_send(request->fd, &welcome, sizeof(welcome), NULL, 0);
+	request_free(request);
+}
+
+static int
+send_regions(struct shm_domain *domain, int fd)
+{
+	uint32_t at = 0;
+	int rc = 0;
+
+	/* Under the mutex, so that no region is released between here and the system call. */
+	pthread_mutex_lock(&domain->mutex);
+	while (at < domain->mrs_count && rc == 0) {
+		struct shm_regions_packet packet = { .magic = SHM_MAGIC };
+		int fds[SHM_REGIONS_PER_PACKET];
+
+		for (; at < domain->mrs_count && packet.count < SHM_REGIONS_PER_PACKET; at++) {
+			const struct shm_mr *mr = &domain->mrs[at];
+
+			if (mr->fd < 0) {
+				rc = -EINVAL;
+				break;
+			}
+			fds[packet.count] = mr->fd;
+			packet.regions[packet.count++] = (struct shm_region_note){
+				mr->bytes, mr->page_bytes_log2, mr->transparent_huge };
+		}
+		if (rc == 0)
+			rc = nam__shm_packet_send(fd, &packet, sizeof(packet), fds, packet.count);
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	return rc;
+}
+
+static int
+send_welcome(struct shm_qp *qp, const struct nam_cm_request *request, const struct nam_hello *reply,
+	int rings_fd, int share_fd)
+{
+	struct shm_domain *domain = qp->domain;
+	struct shm_welcome welcome = {
+		.magic = SHM_MAGIC,
+		.version = SHM_VERSION,
+		.accepted = 1,
+		.bell_index = qp->index,
+		.instance = domain->instance,
+		.regions_follow = request->hello.known_instance != domain->instance,
+	};
+	int fds[3] = { rings_fd, qp->cq->bell_fd, share_fd };
+	int rc;
+
+	pthread_mutex_lock(&domain->mutex);
+	welcome.regions_count = domain->mrs_count;
+	pthread_mutex_unlock(&domain->mutex);
+	if (reply) {
+		welcome.bytes = reply->bytes;
+		memcpy(welcome.data, reply->data, reply->bytes);
+	}
+	rc = nam__shm_packet_send(qp->fd, &welcome, sizeof(welcome), fds, share_fd < 0 ? 2 : 3);
+	if (rc == 0 && welcome.regions_follow)
+		rc = send_regions(domain, qp->fd);
+	return rc;
+}
+
+int
+nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
+	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
+{
+	struct shm_listener *listener = (struct shm_listener *)pub;
+	void *rings = NULL, *bell = NULL;
+	struct shm_qp *qp = NULL;
+	int rings_fd, rc;
+
+	if (reply && reply->bytes > NAM_HELLO_BYTES_MAX) {
+		rc = -EINVAL;
+		goto refuse;
+	}
+	rc = nam__shm_qp_create(listener->domain, options, &qp);
+	if (rc)
+		goto refuse;
+	qp->accepted = true;
+	rc = nam__shm_file_map(request->bell_fd, SHM_PAGE_BYTES, &bell);
+	if (rc)
+		goto destroy_qp;
+	qp->peer_bell = bell;
+	qp->peer_index = request->hello.bell_index;
+	if (request->share_fd >= 0) {
+		rc = nam__shm_share_map(request->share_fd, &qp->share);
+		if (rc)
+			goto destroy_qp;
+	}
+	rc = nam__shm_file_create("nam-rings", sizeof(struct shm_rings), &rings_fd, &rings);
+	if (rc)
+		goto destroy_qp;
+	qp->rings = rings;
+	qp->out = &qp->rings->reply;
+	qp->in = &qp->rings->request;
+	rc = nam__shm_cq_reserve(qp->cq, qp);
+	if (rc) {
+		close(rings_fd);
+		goto destroy_qp;
+	}
+	qp->fd = request->fd;
+	request->fd = -1;
+	*ret = &qp->pub;
+	/*
+	 * From here on the cq's owner may meet the queue pair, so only the owner may destroy it: a
+	 * failure shows as a queue pair that closes at once.  The watcher comes last, because the
+	 * owner, told of a hang-up, may destroy the queue pair before we return.  (Of its own
+	 * accord it may do so only once we have returned.)
+	 */
+	nam__shm_cq_publish(qp->cq, qp);
+	if (send_welcome(qp, request, reply, rings_fd, nam__shm_share_fd(options->share)))
+		(void)shutdown(qp->fd, SHUT_RDWR);
+	close(rings_fd);
+	nam__shm_share_sent(options->share);
+	rc = nam__shm_watch_add(&listener->domain->watch, qp);
+	if (rc)
+		nam__shm_cq_closed(qp->cq, qp);
+	request_free(request);
+	return 0;
+
+destroy_qp:
+	nam__shm_qp_destroy(&qp->pub);
+refuse:
+	/* Without the caller's reply, which says yes. */
+	nam__shm_reject(pub, request, NULL);
+	return rc;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory.c -- memory that two processes share: regions, and the small files of the handshake.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fabric/pages.h"
+#include "shm_internal.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+/* Page tables for more small pages than this are better built as pages are touched. */
+#define POPULATE_SMALL_BYTES_MAX (16ull << 30)
+
+static int
+remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&domain->mutex);
+	if (domain->mrs_count == SHM_REGIONS_MAX) {
+		rc = -NAM_E_LIMIT;
+	} else {
+		*ret_index = domain->mrs_count;
+		domain->mrs[domain->mrs_count++] = *mr;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	return rc;
+}
+
+int
+nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_bytes_log2,
+	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
+{
+	struct shm_domain *domain = (struct shm_domain *)pub;
+	struct nam__pages pages = {
+		.bytes = bytes,
+		.page_bytes_log2 = page_bytes_log2,
+		.transparent_huge = transparent_huge,
+		.numa_node = numa_node,
+		.near_node = -1,
+	};
+	struct shm_mr mr;
+	uint32_t index;
+	int rc = nam__pages_alloc(&pages, diag);
+
+	if (rc)
+		return rc;
+	mr = (struct shm_mr){
+		.fd = pages.fd,
+		.base = pages.base,
+		.bytes = pages.bytes,
+		.page_bytes_log2 = page_bytes_log2,
+		.transparent_huge = transparent_huge ? 1 : 0,
+	};
+	rc = remember(domain, &mr, &index);
+	if (rc) {
+		rc = nam_diag_set(diag, rc, "more than %u regions", SHM_REGIONS_MAX);
+		goto free_pages;
+	}
+	*ret = (struct nam_mr){
+		.base = mr.base,
+		.bytes = mr.bytes,
+		.lkey = 0,
+		.rkey = index,
+		.remote = 0,
+		.provider = &domain->mrs[index],
+		.fd = -1,
+	};
+	return 0;
+
+free_pages:
+	(void)munmap(mr.base, mr.bytes);
+	close(mr.fd);
+	return rc;
+}
+
+int
+nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
+	struct nam_mr *ret, struct nam_diag *diag)
+{
+	(void)domain;
+	if (rights & NAM_MR_REMOTE)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
+			"shm: other processes can reach only memory from region_alloc");
+	*ret = (struct nam_mr){ .base = base, .bytes = bytes, .fd = -1 };
+	return 0;
+}
+
+/* ---- shares ------------------------------------------------------------------------------- */
+
+int
+nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct shm_mr *mr;
+	void *base;
+	int rc;
+
+	(void)domain;
+	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
+		return nam_diag_set(diag, -EINVAL, "shm: a share of %llu bytes",
+			(unsigned long long)bytes);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	mr->bytes = (bytes + SHM_PAGE_BYTES - 1) / SHM_PAGE_BYTES * SHM_PAGE_BYTES;
+	rc = nam__shm_file_create("nam-share", mr->bytes, &mr->fd, &base);
+	if (rc) {
+		free(mr);
+		return nam_diag_set(diag, rc, "shm: a share of %llu bytes: %s",
+			(unsigned long long)bytes, nam_err_text(rc));
+	}
+	mr->base = base;
+	*ret = (struct nam_mr){
+		.base = base,
+		.bytes = bytes,
+		.rkey = SHM_SHARE_KEY,
+		.provider = mr,
+	};
+	return 0;
+}
+
+int
+nam__shm_share_fd(const struct nam_mr *share)
+{
+	return share ? ((const struct shm_mr *)share->provider)->fd : -1;
+}
+
+void
+nam__shm_share_sent(const struct nam_mr *share)
+{
+	struct shm_mr *mr = share ? share->provider : NULL;
+
+	if (!mr || mr->fd < 0)
+		return;
+	close(mr->fd);
+	mr->fd = -1;
+}
+
+int
+nam__shm_share_map(int fd, struct shm_region *ret)
+{
+	struct stat status;
+	void *at = NULL;
+	int rc;
+
+	if (fstat(fd, &status))
+		return -errno;
+	if (status.st_size <= 0 || status.st_size > NAM_SHARE_BYTES_MAX)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__shm_file_map(fd, (size_t)status.st_size, &at);
+	if (rc)
+		return rc;
+	*ret = (struct shm_region){ at, (uint64_t)status.st_size };
+	return 0;
+}
+
+/* ---- the end of a registration ------------------------------------------------------------ */
+
+static void
+share_free(struct shm_mr *mr)
+{
+	(void)munmap(mr->base, mr->bytes);
+	if (mr->fd >= 0)
+		close(mr->fd);
+	free(mr);
+}
+
+void
+nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
+{
+	struct shm_domain *domain = (struct shm_domain *)pub;
+	struct shm_mr *mr = pub_mr->provider;
+	struct shm_mr old;
+
+	if (!mr)
+		return;
+	if (mr < domain->mrs || mr >= domain->mrs + SHM_REGIONS_MAX) {
+		share_free(mr);
+		pub_mr->provider = NULL;
+		return;
+	}
+	/* The slot stays taken: a key is never given to other memory. */
+	pthread_mutex_lock(&domain->mutex);
+	old = *mr;
+	*mr = (struct shm_mr){ .fd = -1 };
+	pthread_mutex_unlock(&domain->mutex);
+	if (old.fd < 0)
+		return;
+	(void)munmap(old.base, old.bytes);
+	close(old.fd);
+	pub_mr->provider = NULL;
+}
+
+static int
+check_file(int fd, uint64_t bytes)
+{
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (fstat(fd, &status) || (uint64_t)status.st_size != bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
+	return 0;
+}
+
+int
+nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_region *ret)
+{
+	void *at;
+	int rc;
+
+	if (note->bytes == 0 || note->bytes > 1ull << 40)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = check_file(fd, note->bytes);
+	if (rc)
+		return rc;
+	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
+	if (!at)
+		return -errno;
+	/* Both are for speed only: our own page tables, with huge entries where they can be. */
+	if (note->transparent_huge)
+		(void)madvise(at, note->bytes, MADV_HUGEPAGE);
+	if (note->page_bytes_log2 > 12 || note->transparent_huge ||
+		note->bytes <= POPULATE_SMALL_BYTES_MAX)
+		(void)madvise(at, note->bytes, MADV_POPULATE_WRITE);
+	*ret = (struct shm_region){ at, note->bytes };
+	return 0;
+}
+
+void
+nam__shm_region_unmap(const struct shm_region *region)
+{
+	(void)munmap(region->base, region->bytes);
+}
+
+int
+nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *at;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+		rc = -errno;
+		goto close_file;
+	}
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED) {
+		rc = -errno;
+		goto close_file;
+	}
+	*ret_fd = fd;
+	*ret_at = at;
+	return 0;
+
+close_file:
+	close(fd);
+	return rc;
+}
+
+int
+nam__shm_file_map(int fd, size_t bytes, void **ret_at)
+{
+	int rc = check_file(fd, bytes);
+	void *at;
+
+	if (rc)
+		return rc;
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	*ret_at = at;
+	return 0;
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * poll.c -- the data path: qp_post resolves and prefetches, cq_poll carries out.
+ *
+ * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.  A core
+ * has room for some tens of outstanding cache lines; a prefetch beyond that holds up whatever comes
+ * after it.  So the prefetches of READs run ahead of their execution by a number of lines: the
+ * first are issued by qp_post, the others by cq_poll, each line together with the copy of a line
+ * that has arrived.  And cq_poll leaves some requests for its next call, so that a caller who keeps
+ * a window full posts more while prefetches are under way.
+ *
+ * A faulty request completes with its error and puts its queue pair into the error state, where
+ * every further request completes with that same error, as verbs flush them.
+ */
+#include <string.h>
+
+#include "shm_internal.h"
+
+#define PREFETCH_WHOLE_BYTES 4096u	/* of a longer READ only the first lines: */
+#define PREFETCH_FIRST_BYTES 1024u
+#define PREFETCH_WRITE_BYTES 512u
+#define AHEAD_LINES 160u
+#define BURST_LINES 96u			/* most that qp_post issues between two polls */
+#define POLL_ALL_BELOW 4u		/* with fewer requests pending, one poll may execute all */
+
+/* How much of a READ is prefetched. */
+static inline uint32_t
+ahead_bytes(const struct shm_request *request)
+{
+	return SHM_LIKELY(request->bytes <= PREFETCH_WHOLE_BYTES) ? request->bytes :
+		PREFETCH_FIRST_BYTES;
+}
+
+static inline void
+prefetch_read(const uint8_t *at, uint32_t bytes)
+{
+	const uint8_t *end = at + bytes;
+
+	at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1));
+	/* Eight lines a turn: the loop itself would cost as much as what it does. */
+	for (; end - at >= 8 * SHM_CACHE_LINE; at += 8 * SHM_CACHE_LINE) {
+		__builtin_prefetch(at, 0, 3);
+		__builtin_prefetch(at + SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 2 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 3 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 4 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 5 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 6 * SHM_CACHE_LINE, 0, 3);
+		__builtin_prefetch(at + 7 * SHM_CACHE_LINE, 0, 3);
+	}
+	for (; at < end; at += SHM_CACHE_LINE)
+		__builtin_prefetch(at, 0, 3);
+}
+
+static inline void
+prefetch_write(const uint8_t *at, uint32_t bytes)
+{
+	const uint8_t *end = at + (bytes < PREFETCH_WRITE_BYTES ? bytes : PREFETCH_WRITE_BYTES);
+
+	for (at = (const uint8_t *)((uintptr_t)at & ~(uintptr_t)(SHM_CACHE_LINE - 1)); at < end;
+		at += SHM_CACHE_LINE)
+		__builtin_prefetch(at, 1, 3);
+}
+
+/* NULL: the request reaches outside the peer's registered memory. */
+static inline uint8_t *
+resolve(const struct shm_qp *qp, const struct nam_wr *wr)
+{
+	const struct shm_region *region;
+
+	if (SHM_LIKELY(wr->rkey < qp->regions_count))
+		region = &qp->regions[wr->rkey];
+	else if (wr->rkey == SHM_SHARE_KEY && qp->share.base)
+		region = &qp->share;
+	else
+		return NULL;
+	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+		return NULL;
+	return region->base + wr->remote;
+}
+
+static void
+post_faulty(struct shm_request *request, int status)
+{
+	request->op = SHM_OP_FAIL;
+	request->status = status;
+}
+
+/* INLINE: the caller may reuse its buffer at once, so take the payload now. */
+static void
+post_inline(struct shm_cq *cq, struct shm_request *request, uint32_t place)
+{
+	uint8_t *kept = cq->inline_data + (size_t)place * SHM_INLINE_BYTES;
+
+	if (request->bytes > SHM_INLINE_BYTES) {
+		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
+		return;
+	}
+	memcpy(kept, request->local, request->bytes);
+	request->local = kept;
+}
+
+/* SENDs, and what is faulty or unusual of the others. */
+static __attribute__((noinline)) void
+post_other(struct shm_cq *cq, struct shm_request *request, const struct nam_wr *wr)
+{
+	uint32_t place = (uint32_t)(request - cq->requests);
+
+	switch (wr->op) {
+	case NAM_WR_WRITE:
+		if (!request->target)
+			break;
+		prefetch_write(request->target, wr->bytes);
+		if (wr->flags & NAM_WR_INLINE)
+			post_inline(cq, request, place);
+		return;
+	case NAM_WR_SEND:
+		if (wr->bytes > SHM_MESSAGE_BYTES)
+			post_faulty(request, -NAM_E_FABRIC_PROTOCOL);
+		else if (wr->flags & NAM_WR_INLINE)
+			post_inline(cq, request, place);
+		return;
+	case NAM_WR_READ:
+	case NAM_WR_CAS:
+	case NAM_WR_FETCH_ADD:
+		break;
+	default:
+		post_faulty(request, -NAM_E_FABRIC_CAPABILITY);
+		return;
+	}
+	post_faulty(request, -NAM_E_FABRIC_ACCESS);
+}
+
+/* True: a short WRITE or an atomic, as it should be, and its one line or two are prefetched. */
+static inline bool
+post_short(struct shm_request *request, const struct nam_wr *wr)
+{
+	uint8_t *target = request->target;
+
+	if (SHM_UNLIKELY(!target))
+		return false;
+	if (wr->op == NAM_WR_WRITE) {
+		if (SHM_UNLIKELY(wr->bytes > SHM_CACHE_LINE || (wr->flags & NAM_WR_INLINE)))
+			return false;
+		__builtin_prefetch(target, 1, 3);
+		__builtin_prefetch(target + wr->bytes - !!wr->bytes, 1, 3);
+		return true;
+	}
+	if (SHM_UNLIKELY((wr->op != NAM_WR_CAS && wr->op != NAM_WR_FETCH_ADD) || wr->bytes != 8 ||
+		    ((uintptr_t)target & 7)))
+		return false;
+	request->compare = wr->compare;
+	request->swap = wr->swap;
+	__builtin_prefetch(target, 1, 3);
+	return true;
+}
+
+/* Prefetch the first request that was not yet: a READ, or one that was prefetched by post_other. */
+static __attribute__((noinline)) void
+prefetch_next(struct shm_cq *cq)
+{
+	struct shm_request *request = &cq->requests[cq->ahead++ & cq->mask];
+
+	if (SHM_UNLIKELY(request->op != NAM_WR_READ))
+		return;
+	request->lines = ahead_bytes(request) / SHM_CACHE_LINE + 1;
+	cq->ahead_lines += request->lines;
+	prefetch_read(request->target, ahead_bytes(request));
+}
+
+/* Two requests with the same of op, flags and bytes. */
+static inline bool
+alike(const struct shm_request *a, const struct shm_request *b)
+{
+	uint64_t words[2];
+
+	_Static_assert(offsetof(struct shm_request, target) == 8, "what is compared");
+	memcpy(&words[0], a, 8);
+	memcpy(&words[1], b, 8);
+	return words[0] == words[1];
+}
+
+/*
+ * Keep AHEAD_LINES on their way while `request`, at `head`, is executed.  Returns what is to be
+ * prefetched along with its copy, and is as long: a later READ, or at the least itself, cached
+ * already.
+ */
+static inline const uint8_t *
+run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, uint32_t tail)
+{
+	struct shm_request *next = &cq->requests[cq->ahead & cq->mask];
+	const uint8_t *along = request->target;
+
+	if (cq->ahead == tail || cq->ahead_lines >= AHEAD_LINES)
+		return along;
+	if (SHM_LIKELY(alike(next, request) && cq->ahead != head && request->op == NAM_WR_READ &&
+		    request->bytes <= PREFETCH_WHOLE_BYTES)) {
+		cq->ahead++;
+		next->lines = request->lines;
+		cq->ahead_lines += next->lines;
+		along = next->target;
+	}
+	if (SHM_UNLIKELY(cq->ahead != tail && cq->ahead_lines < AHEAD_LINES))
+		prefetch_next(cq);
+	return along;
+}
+
+/*
+ * Whether the READ that is posted now is prefetched now.  Who posts many in a row would only wait
+ * for places; behind a few of them cq_poll catches up.
+ */
+static inline bool
+prefetch_at_post(const struct shm_cq *cq)
+{
+	return cq->ahead == cq->tail && cq->ahead_lines < AHEAD_LINES &&
+		cq->burst_lines < BURST_LINES;
+}
+
+static inline void
+post_one(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+{
+	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
+	const uint8_t op = wr->op;
+
+	request->op = op;
+	request->flags = wr->flags;
+	request->posted_op = op;
+	request->bytes = wr->bytes;
+	request->lines = 0;
+	request->local = wr->local;
+	request->context = wr->context;
+	request->qp = qp;
+	request->target = resolve(qp, wr);
+	if (SHM_LIKELY(op == NAM_WR_READ && request->target)) {
+		if (prefetch_at_post(cq)) {
+			prefetch_next(cq);
+			cq->burst_lines += request->lines;
+		}
+		cq->tail++;
+		return;
+	}
+	/* These are prefetched at once; a READ behind this need not wait for a poll. */
+	if (cq->ahead == cq->tail)
+		cq->ahead++;
+	cq->tail++;
+	if (SHM_UNLIKELY(!post_short(request, wr)))
+		post_other(cq, request, wr);
+}
+
+static __attribute__((noinline)) bool
+post_prefetch(struct shm_cq *cq, const struct shm_request *request)
+{
+	prefetch_next(cq);
+	cq->burst_lines += request->lines;
+	return true;
+}
+
+/* A READ of a region, as it should be; else false. */
+static inline bool
+post_read(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wr)
+{
+	struct shm_request *request = &cq->requests[cq->tail & cq->mask];
+	const struct shm_region *region;
+
+	if (SHM_UNLIKELY(wr->op != NAM_WR_READ || wr->rkey >= qp->regions_count))
+		return false;
+	region = &qp->regions[wr->rkey];
+	if (SHM_UNLIKELY(wr->bytes > region->bytes || wr->remote > region->bytes - wr->bytes))
+		return false;
+	request->op = NAM_WR_READ;
+	request->flags = wr->flags;
+	request->posted_op = NAM_WR_READ;
+	request->bytes = wr->bytes;
+	request->target = region->base + wr->remote;
+	request->local = wr->local;
+	request->context = wr->context;
+	request->qp = qp;
+	request->lines = 0;
+	if (prefetch_at_post(cq)) {
+		cq->tail++;
+		return post_prefetch(cq, request);
+	}
+	cq->tail++;
+	return true;
+}
+
+static __attribute__((noinline)) void
+post_all(struct shm_cq *cq, struct shm_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		post_one(cq, qp, &wrs[i]);
+}
+
+int
+nam__shm_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+{
+	struct shm_qp *qp = (struct shm_qp *)pub;
+	struct shm_cq *cq = qp->cq;
+
+	if (SHM_UNLIKELY(cq->tail - cq->head + cq->blocked_count + (uint64_t)count > cq->depth))
+		return -NAM_E_FABRIC_FULL;
+	if (count != 1 || !post_read(cq, qp, wrs))
+		post_all(cq, qp, wrs, count);
+	return 0;
+}
+
+static inline void
+do_cas(const struct shm_request *request)
+{
+	uint64_t old = request->compare;
+
+	(void)__atomic_compare_exchange_n((uint64_t *)request->target, &old, request->swap, 0,
+		__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	memcpy(request->local, &old, 8);
+}
+
+static inline void
+do_fetch_add(const struct shm_request *request)
+{
+	uint64_t old = __atomic_fetch_add((uint64_t *)request->target, request->compare,
+		__ATOMIC_SEQ_CST);
+
+	memcpy(request->local, &old, 8);
+}
+
+/* A WRITE of one or two whole words; false: it is something else. */
+static inline bool
+write_words(const struct shm_request *request)
+{
+	uint64_t *to = (uint64_t *)request->target, words[2];
+
+	if (((uintptr_t)to & 7) || (request->bytes != 8 && request->bytes != 16))
+		return false;
+	memcpy(words, request->local, 8);
+	__atomic_store_n(to, words[0], __ATOMIC_RELAXED);
+	if (request->bytes == 8)
+		return true;
+	memcpy(words + 1, (const uint8_t *)request->local + 8, 8);
+	__atomic_store_n(to + 1, words[1], __ATOMIC_RELAXED);
+	return true;
+}
+
+int
+nam__shm_execute(struct shm_cq *cq, struct shm_request *request)
+{
+	switch (request->op) {
+	case NAM_WR_READ:
+		cq->copy_read(request->local, request->target, request->bytes, request->target);
+		return 0;
+	case NAM_WR_WRITE:
+		/* Most are a word or two: without a call. */
+		if (!write_words(request))
+			cq->copy_write(request->target, request->local, request->bytes);
+		return 0;
+	case NAM_WR_CAS:
+		do_cas(request);
+		return 0;
+	case NAM_WR_FETCH_ADD:
+		do_fetch_add(request);
+		return 0;
+	case SHM_OP_FAIL:
+		return request->status;
+	default:
+		return 0;
+	}
+}
+
+static inline void
+complete(struct nam_wc *wc, const struct shm_request *request, int status)
+{
+	wc->context = request->context;
+	wc->qp = &request->qp->pub;
+	wc->status = status;
+	wc->bytes = request->bytes;
+	wc->op = request->posted_op;
+}
+
+static unsigned
+execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	const uint32_t mask = cq->mask, tail = cq->tail;
+	const shm_read_fn copy_read = cq->copy_read;
+	uint32_t head = cq->head;
+	unsigned n = 0;
+
+	cq->burst_lines = 0;
+	if (tail - head >= POLL_ALL_BELOW && max > (tail - head) / 2)
+		max = (tail - head) / 2;
+	while (n < max && head != tail) {
+		struct shm_request *request = &cq->requests[head & mask];
+		const uint8_t *ahead = run_ahead(cq, request, head, tail);
+		int status = 0;
+
+		cq->ahead_lines -= request->lines;
+		if (SHM_LIKELY(request->op == NAM_WR_READ && !request->qp->slow)) {
+			copy_read(request->local, request->target, request->bytes, ahead);
+		} else if (SHM_LIKELY(request->op < NAM_WR_SEND && !request->qp->slow)) {
+			status = nam__shm_execute(cq, request);
+		} else if (!nam__shm_execute_slow(cq, request, cq->inline_data +
+			(size_t)(head & mask) * SHM_INLINE_BYTES, &status)) {
+			head++;
+			continue;
+		}
+		head++;
+		if (SHM_LIKELY((request->flags & NAM_WR_SIGNALED) || status))
+			complete(&wcs[n++], request, status);
+	}
+	cq->head = head;
+	/* Start over at the front while nothing is pending: those lines are still cached. */
+	if (head == tail)
+		cq->head = cq->tail = cq->ahead = 0;
+	return n;
+}
+
+/*
+ * The same for who asks for one completion and has a READ in front, as who takes READs one by one
+ * does: what is left without the loop is a few dozen instructions.  The completion is written
+ * before the copy is made, which its owner cannot tell.
+ */
+static inline bool
+execute_read(struct shm_cq *cq, struct nam_wc *wc)
+{
+	const uint32_t head = cq->head, tail = cq->tail;
+	struct shm_request *request = &cq->requests[head & cq->mask];
+	const uint8_t *ahead;
+
+	if (head == tail || request->op != NAM_WR_READ || request->qp->slow ||
+		!(request->flags & NAM_WR_SIGNALED))
+		return false;
+	ahead = run_ahead(cq, request, head, tail);
+	cq->burst_lines = 0;
+	cq->ahead_lines -= request->lines;
+	complete(wc, request, 0);
+	cq->head = head + 1;
+	if (head + 1 == tail)
+		cq->head = cq->tail = cq->ahead = 0;
+	cq->copy_read(request->local, request->target, request->bytes, ahead);
+	return true;
+}
+
+void
+nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp)
+{
+	for (uint32_t i = cq->head; i != cq->tail; i++) {
+		struct shm_request *request = &cq->requests[i & cq->mask];
+
+		if (request->qp != qp)
+			continue;
+		if (i - cq->head < cq->ahead - cq->head)
+			cq->ahead_lines -= request->lines;
+		request->lines = 0;
+		request->qp = &cq->nobody;
+		request->op = SHM_OP_NONE;
+		request->flags = 0;
+	}
+}
+
+static inline bool
+messages_may_wait(const struct shm_cq *cq)
+{
+	return atomic_load_explicit(&cq->bell->summary, memory_order_relaxed) ||
+		(cq->ready_summary && !cq->starved);
+}
+
+/* Everything but plain one-sided requests. */
+static __attribute__((noinline)) unsigned
+poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0, budget = max;
+
+	if (atomic_load_explicit(&cq->closed_count, memory_order_acquire))
+		nam__shm_notice_closed(cq);
+	/* Leave room for requests, so that neither they nor the messages starve. */
+	if (cq->head != cq->tail) {
+		budget = max / 2;
+		cq->turn = !cq->turn;
+		if (max == 1 && cq->turn)
+			budget = 1;
+	}
+	if (budget && messages_may_wait(cq))
+		n = nam__shm_take_messages(cq, wcs, budget);
+	if (cq->retry && n < max)
+		n += nam__shm_retry_blocked(cq, wcs + n, max - n);
+	return n;
+}
+
+/* Whether anything but one-sided requests has to be seen to. */
+static inline bool
+events_may_wait(struct shm_cq *cq)
+{
+	return messages_may_wait(cq) || cq->retry ||
+		atomic_load_explicit(&cq->closed_count, memory_order_relaxed);
+}
+
+/* Apart from its caller, whose quick way has no use for as many registers. */
+static __attribute__((noinline)) int
+poll_all(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0;
+
+	if (SHM_UNLIKELY(events_may_wait(cq)))
+		n = poll_events(cq, wcs, max);
+	n += execute_requests(cq, wcs + n, max - n);
+	if (SHM_UNLIKELY(cq->closing != NULL))
+		n += nam__shm_report_closed(cq, wcs + n, max - n);
+	return (int)n;
+}
+
+int
+nam__shm_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
+{
+	struct shm_cq *cq = (struct shm_cq *)pub;
+
+	if (max == 1 && SHM_LIKELY(!events_may_wait(cq) && !cq->closing) && execute_read(cq, wcs))
+		return 1;
+	return poll_all(cq, wcs, max);
+}

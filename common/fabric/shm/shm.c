@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shm.c -- the shm provider's table of operations, and its domains. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "shm.h"
+#include "common/fabric/unsupported.h"
+#include "shm_internal.h"
+
+#if defined(__x86_64__)
+#define SHM_ORDERED NAM_CAP_ORDERED_LOADS
+#else
+#define SHM_ORDERED 0u
+#endif
+
+static int
+domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+	struct nam_diag *diag)
+{
+	struct shm_domain *domain = calloc(1, sizeof(*domain));
+	int rc;
+
+	(void)options;
+	if (!domain)
+		return nam_diag_set(diag, -ENOMEM, "shm: no memory");
+	domain->pub.ops = &nam__shm_ops;
+	domain->pub.limits = (struct nam_fabric_limits){
+		.caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU |
+			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | SHM_ORDERED,
+		.qp_depth = SHM_QP_DEPTH,
+		.message_bytes = SHM_MESSAGE_BYTES,
+		.inline_bytes = SHM_INLINE_BYTES,
+		.hello_bytes = NAM_HELLO_BYTES_MAX,
+		.in_post_order = 1,
+	};
+	domain->instance = nam_entropy() | 1;	/* never 0, which means "none" */
+	rc = -pthread_mutex_init(&domain->mutex, NULL);
+	if (rc)
+		goto free_domain;
+	rc = nam__shm_watch_init(&domain->watch);
+	if (rc)
+		goto destroy_mutex;
+	*ret = &domain->pub;
+	return 0;
+
+destroy_mutex:
+	(void)pthread_mutex_destroy(&domain->mutex);
+free_domain:
+	free(domain);
+	return nam_diag_set(diag, rc, "shm: %s", nam_err_text(rc));
+}
+
+static void
+domain_close(struct nam_domain *pub)
+{
+	struct shm_domain *domain = (struct shm_domain *)pub;
+
+	if (!domain)
+		return;
+	nam__shm_watch_free(&domain->watch);
+	(void)pthread_mutex_destroy(&domain->mutex);
+	free(domain);
+}
+
+const struct nam_fabric_ops nam__shm_ops = {
+	.name = "shm",
+	.domain_open = domain_open,
+	.domain_close = domain_close,
+	.region_alloc = nam__shm_region_alloc,
+	.mr_register = nam__shm_mr_register,
+	.share_alloc = nam__shm_share_alloc,
+	.mr_release = nam__shm_mr_release,
+	.cq_create = nam__shm_cq_create,
+	.cq_destroy = nam__shm_cq_destroy,
+	.cq_poll = nam__shm_cq_poll,
+	.cq_wait = nam__shm_cq_wait,
+	.cq_wake = nam__shm_cq_wake,
+	.rq_create = nam__shm_rq_create,
+	.rq_destroy = nam__shm_rq_destroy,
+	.rq_post = nam__shm_rq_post,
+	.connect = nam__shm_connect,
+	.qp_post = nam__shm_qp_post,
+	.qp_destroy = nam__shm_qp_destroy,
+	.lane_create = nam__no_lane_create,
+	.lane_join = nam__no_lane_join,
+	.listen = nam__shm_listen,
+	.listener_poll = nam__shm_listener_poll,
+	.listener_wake = nam__shm_listener_wake,
+	.accept = nam__shm_accept,
+	.reject = nam__shm_reject,
+	.listener_close = nam__shm_listener_close,
+};

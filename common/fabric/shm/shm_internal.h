@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm_internal.h -- the inside of the shm provider: one host, no NIC.
+ *
+ * The memory server's regions are memfds that each client domain maps.  One-sided requests are
+ * executed by the caller's own CPU: qp_post resolves and prefetches them, cq_poll carries them out
+ * in post order.  Messages travel through two rings per queue pair, in a memfd that the server
+ * made.  Each cq has a bell: a page with one bit per queue pair and a futex word, which every peer
+ * of that cq maps too.
+ *
+ * TRUST: whatever lies in a ring or a bell may be changed by the other process at any moment, and
+ * that process may die between any two instructions.  So each side keeps its own indexes
+ * privately, checks the other's against the ring's size, and copies a message before looking at it.
+ * Every mapped file is sealed against shrinking, so no access can raise SIGBUS.
+ *
+ * LOCKS: watch mutex, then cq mutex; the domain mutex is taken alone.  None is on the data path.
+ */
+#ifndef NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H
+#define NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "common/env.h"
+#include "common/fabric/fabric.h"
+#include "copy.h"
+#include "wire.h"
+
+#define SHM_INLINE_BYTES 128u
+#define SHM_CQ_DEPTH_MAX 65536u
+#define SHM_QP_DEPTH 1024u
+#define SHM_CONNECT_NS 5000000000ull
+
+#define SHM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define SHM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* What the data path needs to know of a peer's registration. */
+struct shm_region {
+	uint8_t *base;
+	uint64_t bytes;
+};
+
+/* A registration of this domain. */
+struct shm_mr {
+	int fd;			/* -1: slot never used, or released */
+	uint8_t *base;
+	uint64_t bytes;
+	uint32_t page_bytes_log2;
+	uint32_t transparent_huge;
+};
+
+/* A server whose regions this domain has mapped; queue pairs to it share the mappings. */
+struct shm_peer {
+	struct shm_peer *next;
+	uint64_t instance;
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	uint32_t users;		/* domain mutex */
+	uint32_t regions_count;
+	struct shm_region regions[];
+};
+
+/* ---- the objects -------------------------------------------------------------------------- */
+
+struct shm_cq;
+struct shm_qp;
+
+/* Sockets of live queue pairs: one thread per domain sleeps on all of them. */
+struct shm_watch {
+	pthread_mutex_t mutex;
+	int epoll_fd;
+	int stop_fd;
+	struct nam_thread *thread;	/* started with the first queue pair */
+	struct shm_watched {
+		struct shm_qp *qp;	/* NULL: free */
+		uint32_t generation;
+		uint32_t next_free;
+	} *slots;
+	uint32_t slots_count;
+	uint32_t first_free;
+};
+
+struct shm_domain {
+	struct nam_domain pub;
+	pthread_mutex_t mutex;		/* mrs, peers */
+	uint64_t instance;		/* random: tells one server process from its successor */
+	uint32_t mrs_count;
+	struct shm_mr mrs[SHM_REGIONS_MAX];
+	struct shm_peer *peers;
+	struct shm_watch watch;
+};
+
+/* A request between post and poll: a nam_wr whose remote address has been resolved. */
+struct shm_request {
+	_Alignas(SHM_CACHE_LINE) uint8_t op;	/* enum nam_wr_op, or enum shm_op */
+	uint8_t flags;
+	uint8_t posted_op;
+	uint8_t reserved;
+	uint32_t bytes;
+	void *target;
+	void *local;
+	uint64_t compare;
+	uint64_t swap;
+	void *context;
+	struct shm_qp *qp;
+	int status;			/* SHM_OP_FAIL: why */
+	uint32_t lines;			/* READ: prefetched, and counted in cq->ahead_lines */
+};
+_Static_assert(sizeof(struct shm_request) == 64, "one cache line");
+
+enum shm_op {
+	SHM_OP_NONE = 0,		/* of a queue pair that was destroyed */
+	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
+};
+
+struct shm_rq {
+	struct nam_rq pub;
+	struct shm_cq *cq;
+	uint32_t head, tail, mask, depth;
+	struct nam_recv *recvs;
+};
+
+struct shm_qp {
+	struct nam_qp pub;
+	/* one-sided requests; owner thread only */
+	const struct shm_region *regions;
+	struct shm_cq *cq;
+	uint32_t regions_count;
+	uint32_t slow;			/* error is set, or requests wait in cq->blocked */
+	int error;			/* what every further request completes with */
+	uint32_t blocked;		/* requests in cq->blocked */
+	/* messages; owner thread only */
+	struct shm_rq *rq;
+	struct shm_ring *out, *in;
+	struct shm_bell *peer_bell;
+	uint32_t peer_index;		/* our bit in it */
+	uint32_t index;			/* in cq->qps: our bit in cq->bell */
+	uint32_t out_tail, out_head, in_head;
+	bool accepted;			/* server side */
+	bool closing;			/* in cq->closing */
+	/* life */
+	struct shm_domain *domain;
+	struct shm_peer *peer;
+	struct shm_rings *rings;
+	struct shm_region share;	/* of the peer; base is NULL if it has none for us */
+	int fd;
+	uint32_t watched;		/* slot in domain->watch, or UINT32_MAX */
+	struct shm_qp *next_closed;	/* cq->closed (cq mutex), then cq->closing (owner) */
+};
+
+struct shm_cq {
+	struct nam_cq pub;
+	/* one-sided requests; owner thread only */
+	struct shm_request *requests;
+	uint32_t head, tail, mask, depth;
+	uint32_t ahead;			/* the first of `requests` that is not prefetched */
+	uint32_t ahead_lines;		/* prefetched, of requests not yet executed */
+	uint32_t burst_lines;		/* prefetched by qp_post since the last poll */
+	uint32_t blocked_count;
+	bool retry;			/* something in `blocked` may be able to go */
+	bool starved;			/* every queue pair in `ready` waits for receive buffers */
+	bool turn;			/* one completion fits: requests and messages alternate */
+	shm_read_fn copy_read;
+	shm_write_fn copy_write;
+	struct shm_bell *bell;
+	_Atomic uint32_t closed_count;	/* length of `closed` */
+	_Atomic uint32_t woken;		/* cq_wake was called */
+	struct shm_qp *closing;		/* closed, CLOSED not yet delivered */
+	uint8_t *inline_data;		/* SHM_INLINE_BYTES for each of `requests` */
+	/* messages; owner thread only */
+	uint64_t ready_summary;		/* bits taken from the bell and not yet served */
+	uint64_t ready[SHM_BELL_WORDS];
+	uint32_t next_index;		/* where the next scan of `ready` begins */
+	struct shm_request *blocked;	/* behind a full ring, in post order per queue pair */
+	uint8_t *blocked_inline;
+	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
+	uint32_t waits;
+	/* control */
+	pthread_mutex_t mutex;		/* closed, slots of qps */
+	struct shm_qp *closed;
+	int bell_fd;
+	size_t arrays_bytes;
+	struct shm_qp nobody;		/* stands in for destroyed queue pairs in `requests` */
+	_Atomic(struct shm_qp *) qps[SHM_QPS_MAX];
+};
+
+struct nam_cm_request {
+	int fd;
+	int bell_fd;
+	int share_fd;		/* -1: none */
+	struct shm_hello hello;
+};
+
+/* ---- memory.c ------------------------------------------------------------------------- */
+
+int nam__shm_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
+	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
+	NAM_MUST_CHECK;
+int nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
+	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* The descriptor to be sent, or -1 for no share; and once the peer has it. */
+int nam__shm_share_fd(const struct nam_mr *share);
+void nam__shm_share_sent(const struct nam_mr *share);
+/* Map the share that a peer sent.  The descriptor stays the caller's. */
+int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
+void nam__shm_mr_release(struct nam_domain *domain, struct nam_mr *mr);
+/* Map a region that a server sent.  The descriptor stays the caller's. */
+int nam__shm_region_map(int fd, const struct shm_region_note *note,
+	struct shm_region *ret) NAM_MUST_CHECK;
+void nam__shm_region_unmap(const struct shm_region *region);
+/* An anonymous, sealed file of small pages, mapped. */
+int nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at) NAM_MUST_CHECK;
+/* Map a file that a peer sent, if it has that size and cannot shrink. */
+int nam__shm_file_map(int fd, size_t bytes, void **ret_at) NAM_MUST_CHECK;
+
+/* ---- ring.c --------------------------------------------------------------------------- */
+
+/* Set a bit and wake the bell's owner if it sleeps. */
+void nam__shm_bell_ring(struct shm_bell *bell, uint32_t index);
+/* Wake the bell's owner if it sleeps. */
+void nam__shm_bell_wake(struct shm_bell *bell);
+/* 1: sent; 0: no room now, and the receiver will ring when there is; -NAM_E_FABRIC_PROTOCOL. */
+int nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes) NAM_MUST_CHECK;
+/* How many messages wait; 0 .. SHM_SLOTS, or -NAM_E_FABRIC_PROTOCOL. */
+int nam__shm_ring_waiting(struct shm_qp *qp) NAM_MUST_CHECK;
+/* Copy the oldest waiting message out: its length, or -NAM_E_FABRIC_PROTOCOL. */
+int nam__shm_ring_take(struct shm_qp *qp, void *buffer, uint32_t bytes) NAM_MUST_CHECK;
+/* After a run of takes: hand the slots back. */
+void nam__shm_ring_give_back(struct shm_qp *qp);
+
+/* ---- cq.c ----------------------------------------------------------------------------- */
+
+int nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
+	NAM_MUST_CHECK;
+void nam__shm_cq_destroy(struct nam_cq *cq);
+int nam__shm_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
+void nam__shm_cq_wake(struct nam_cq *cq);
+int nam__shm_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
+	struct nam_rq **ret) NAM_MUST_CHECK;
+void nam__shm_rq_destroy(struct nam_rq *rq);
+int nam__shm_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
+/* A free place in cq->qps, taken for qp but not yet visible to the owner; -NAM_E_LIMIT. */
+int nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp) NAM_MUST_CHECK;
+void nam__shm_cq_publish(struct shm_cq *cq, struct shm_qp *qp);
+/* From any thread: the peer of qp is gone. */
+void nam__shm_cq_closed(struct shm_cq *cq, struct shm_qp *qp);
+/* Owner: forget qp altogether. */
+void nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp);
+
+/* ---- poll.c --------------------------------------------------------------------------- */
+
+int nam__shm_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
+int nam__shm_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
+/* What qp has in cq->requests will do nothing. */
+void nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp);
+
+/* ---- messages.c ----------------------------------------------------------------------- */
+
+/* Messages that arrived, into receive buffers. */
+unsigned nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
+/* A request that the fast path does not carry out.  True if it is done, with *status. */
+bool nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request,
+	const uint8_t *inline_data, int *ret_status);
+/* Requests behind full rings, as far as they can go now. */
+unsigned nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
+/* Queue pairs whose peer went away: flush what they have, then say so. */
+void nam__shm_notice_closed(struct shm_cq *cq);
+unsigned nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
+/* Carry out one request that is in order. */
+int nam__shm_execute(struct shm_cq *cq, struct shm_request *request);
+void nam__shm_qp_fail(struct shm_qp *qp, int error);
+
+/* ---- qp.c ----------------------------------------------------------------------------- */
+
+/* Rings and cq place of a new queue pair; the rings' mapping becomes the queue pair's. */
+int nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *options,
+	struct shm_qp **ret) NAM_MUST_CHECK;
+void nam__shm_qp_destroy(struct nam_qp *qp);
+
+/* ---- watch.c -------------------------------------------------------------------------- */
+
+int nam__shm_watch_init(struct shm_watch *watch) NAM_MUST_CHECK;
+void nam__shm_watch_free(struct shm_watch *watch);
+int nam__shm_watch_add(struct shm_watch *watch, struct shm_qp *qp) NAM_MUST_CHECK;
+/* After this the watcher does not know qp any more. */
+void nam__shm_watch_remove(struct shm_watch *watch, struct shm_qp *qp);
+
+/* ---- socket.c ------------------------------------------------------------------------- */
+
+int nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *diag)
+	NAM_MUST_CHECK;
+/* One packet, never waiting. */
+int nam__shm_packet_send(int fd, const void *data, size_t bytes, const int *fds,
+	unsigned fds_count) NAM_MUST_CHECK;
+/* One packet; -EAGAIN when there is none in time.  Descriptors are the caller's. */
+int nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int *fds,
+	unsigned fds_max, unsigned *ret_fds) NAM_MUST_CHECK;
+void nam__shm_close_all(const int *fds, unsigned count);
+
+/* ---- connect.c, listen.c ---------------------------------------------------------- */
+
+int nam__shm_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
+	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer);
+
+int nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+int nam__shm_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
+	struct nam_cm_event *event);
+void nam__shm_listener_wake(struct nam_listener *listener);
+int nam__shm_accept(struct nam_listener *listener, struct nam_cm_request *request,
+	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret);
+void nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
+	const struct nam_hello *reply);
+void nam__shm_listener_close(struct nam_listener *listener);
+
+#endif /* NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch.c -- noticing that the other process is gone.
+ *
+ * A dead process leaves its mappings' other ends valid, so nothing on the data path would ever
+ * fail.  But the kernel closes its sockets: each domain has one thread that sleeps on the sockets
+ * of all its queue pairs and tells their completion queues.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "shm_internal.h"
+
+#define STOP UINT64_MAX
+#define NONE UINT32_MAX
+
+int
+nam__shm_watch_init(struct shm_watch *watch)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = STOP };
+	int rc;
+
+	*watch = (struct shm_watch){ .first_free = NONE };
+	watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (watch->epoll_fd < 0)
+		return -errno;
+	watch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watch->stop_fd < 0) {
+		rc = -errno;
+		goto close_epoll;
+	}
+	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->stop_fd, &event)) {
+		rc = -errno;
+		goto close_stop;
+	}
+	rc = -pthread_mutex_init(&watch->mutex, NULL);
+	if (rc)
+		goto close_stop;
+	return 0;
+
+close_stop:
+	close(watch->stop_fd);
+close_epoll:
+	close(watch->epoll_fd);
+	return rc;
+}
+
+void
+nam__shm_watch_free(struct shm_watch *watch)
+{
+	uint64_t one = 1;
+
+	if (watch->thread) {
+		while (write(watch->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+		nam_thread_join(watch->thread);
+	}
+	(void)pthread_mutex_destroy(&watch->mutex);
+	close(watch->stop_fd);
+	close(watch->epoll_fd);
+	free(watch->slots);
+}
+
+/*
+ * The event may be older than the queue pair that now has its slot: the generation tells.  The
+ * mutex keeps the queue pair alive meanwhile, because nam__shm_watch_remove needs it too.
+ */
+static void
+hung_up(struct shm_watch *watch, uint64_t event)
+{
+	uint32_t slot = (uint32_t)event;
+	struct shm_watched *watched;
+
+	pthread_mutex_lock(&watch->mutex);
+	if (slot < watch->slots_count) {
+		watched = &watch->slots[slot];
+		if (watched->qp && watched->generation == (uint32_t)(event >> 32)) {
+			(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watched->qp->fd, NULL);
+			nam__shm_cq_closed(watched->qp->cq, watched->qp);
+		}
+	}
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+static void
+watch_main(void *arg)
+{
+	struct shm_watch *watch = arg;
+	struct epoll_event events[32];
+
+	for (;;) {
+		int n = epoll_wait(watch->epoll_fd, events, 32, -1);
+
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u64 == STOP)
+				return;
+			hung_up(watch, events[i].data.u64);
+		}
+	}
+}
+
+static int
+grow(struct shm_watch *watch)
+{
+	uint32_t count = watch->slots_count ? watch->slots_count * 2 : 16;
+	struct shm_watched *slots = realloc(watch->slots, count * sizeof(slots[0]));
+
+	if (!slots)
+		return -ENOMEM;
+	for (uint32_t i = watch->slots_count; i < count; i++)
+		slots[i] = (struct shm_watched){ .next_free = i + 1 < count ? i + 1 : NONE };
+	watch->first_free = watch->slots_count;
+	watch->slots = slots;
+	watch->slots_count = count;
+	return 0;
+}
+
+static int
+add_locked(struct shm_watch *watch, struct shm_qp *qp)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP };
+	struct shm_watched *watched;
+	uint32_t slot;
+	int rc;
+
+	if (!watch->thread) {
+		rc = nam_thread_start("nam-shm-watch", watch_main, watch, &watch->thread);
+		if (rc)
+			return rc;
+	}
+	if (watch->first_free == NONE) {
+		rc = grow(watch);
+		if (rc)
+			return rc;
+	}
+	slot = watch->first_free;
+	watched = &watch->slots[slot];
+	event.data.u64 = (uint64_t)(watched->generation + 1) << 32 | slot;
+	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, qp->fd, &event))
+		return -errno;
+	watch->first_free = watched->next_free;
+	watched->generation++;
+	watched->qp = qp;
+	qp->watched = slot;
+	return 0;
+}
+
+int
+nam__shm_watch_add(struct shm_watch *watch, struct shm_qp *qp)
+{
+	int rc;
+
+	pthread_mutex_lock(&watch->mutex);
+	rc = add_locked(watch, qp);
+	pthread_mutex_unlock(&watch->mutex);
+	return rc;
+}
+
+void
+nam__shm_watch_remove(struct shm_watch *watch, struct shm_qp *qp)
+{
+	pthread_mutex_lock(&watch->mutex);
+	if (qp->watched != NONE) {
+		struct shm_watched *watched = &watch->slots[qp->watched];
+
+		/* Fails harmlessly after a hang-up. */
+		(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
+		watched->qp = NULL;
+		watched->next_free = watch->first_free;
+		watch->first_free = qp->watched;
+		qp->watched = NONE;
+	}
+	pthread_mutex_unlock(&watch->mutex);
+}

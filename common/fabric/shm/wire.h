@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h -- what the two processes of a shm queue pair both see: rings, bells, the handshake.
+ *
+ * Raise SHM_VERSION whenever any of it changes.
+ */
+#ifndef NAM_COMMON_FABRIC_SHM_WIRE_H
+#define NAM_COMMON_FABRIC_SHM_WIRE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "common/fabric/fabric.h"
+
+#define SHM_CACHE_LINE 64
+#define SHM_PAGE_BYTES 4096u
+#define SHM_SLOTS 16u			/* messages in one ring; a power of two */
+#define SHM_MESSAGE_BYTES 4096u
+#define SHM_QPS_MAX 1024u		/* queue pairs of one cq */
+#define SHM_BELL_WORDS (SHM_QPS_MAX / 64)
+#define SHM_SHARE_KEY UINT32_MAX	/* of the share of a queue pair's peer */
+#define SHM_REGIONS_MAX 256u		/* registrations of one server */
+
+/* ---- shared memory ------------------------------------------------------------------------ */
+
+/* One page, made by the owner of a cq, mapped by the peers of all its queue pairs. */
+struct shm_bell {
+	/* futex: bit 0, the owner sleeps; the rest changes with every waking and falling asleep */
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t word;
+	_Alignas(SHM_CACHE_LINE) _Atomic uint64_t summary;	/* bit i: bits[i] may be non-zero */
+	_Alignas(SHM_CACHE_LINE) _Atomic uint64_t bits[SHM_BELL_WORDS];
+};
+_Static_assert(sizeof(struct shm_bell) <= SHM_PAGE_BYTES, "a bell is one page");
+
+struct shm_slot {
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t bytes;
+	_Alignas(SHM_CACHE_LINE) uint8_t data[SHM_MESSAGE_BYTES];
+};
+
+struct shm_ring {
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t tail;		/* sender: messages ever sent */
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t head;		/* receiver: messages ever taken */
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t want_space;	/* sender: ring me */
+	struct shm_slot slots[SHM_SLOTS];
+};
+
+struct shm_rings {
+	struct shm_ring request;	/* client to server */
+	struct shm_ring reply;
+};
+
+/* ---- the handshake, over a SOCK_SEQPACKET socket ------------------------------------------ */
+
+#define SHM_MAGIC 0x6d68736eu		/* "nshm" */
+#define SHM_VERSION 1u
+#define SHM_REGIONS_PER_PACKET 32u
+
+/*
+ * Client to server, with one file descriptor: the bell of the client's cq; or with two: the
+ * client's share for this queue pair.
+ */
+struct shm_hello {
+	uint32_t magic;
+	uint32_t version;
+	uint64_t known_instance;	/* the server whose regions this domain has mapped, or 0 */
+	uint32_t bell_index;		/* the client's bit in its own bell */
+	uint32_t bytes;
+	uint8_t data[NAM_HELLO_BYTES_MAX];
+};
+
+/*
+ * The answer; on success with two file descriptors: the rings, and the bell of the server's cq; or
+ * with three: the server's share for this queue pair.
+ */
+struct shm_welcome {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t accepted;
+	uint32_t bell_index;		/* the client's bit in the server's bell */
+	uint64_t instance;
+	uint32_t regions_count;
+	uint32_t regions_follow;	/* 0 when the client has them already */
+	uint32_t bytes;
+	uint32_t reserved;
+	uint8_t data[NAM_HELLO_BYTES_MAX];
+};
+
+struct shm_region_note {
+	uint64_t bytes;
+	uint32_t page_bytes_log2;
+	uint32_t transparent_huge;
+};
+
+/* Then, in as many packets as it takes, the regions with one file descriptor each. */
+struct shm_regions_packet {
+	uint32_t magic;
+	uint32_t count;
+	struct shm_region_note regions[SHM_REGIONS_PER_PACKET];
+};
+
+#endif /* NAM_COMMON_FABRIC_SHM_WIRE_H */

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cq.c -- completion queues and receive queues: their making, and whose they are. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tcp_internal.h"
+
+static uint32_t
+round_up_power2(uint32_t x)
+{
+	return x <= 1 ? 1 : 1u << (32 - __builtin_clz(x - 1));
+}
+
+/* Room for what is posted and for what may be received; done is empty. */
+static int
+done_resize(struct tcp_cq *cq, uint32_t receives)
+{
+	uint32_t capacity = round_up_power2(cq->depth + receives);
+	struct tcp_done *done;
+
+	if (cq->done && capacity <= cq->done_mask + 1)
+		return 0;
+	if (cq->done_head != cq->done_tail)
+		return -EINVAL;
+	done = calloc(capacity, sizeof(done[0]));
+	if (!done)
+		return -ENOMEM;
+	free(cq->done);
+	cq->done = done;
+	cq->done_mask = capacity - 1;
+	return 0;
+}
+
+struct tcp_done *
+nam__tcp_done_push(struct tcp_cq *cq)
+{
+	return &cq->done[cq->done_tail++ & cq->done_mask];
+}
+
+static int
+open_epoll(struct tcp_cq *cq)
+{
+	struct epoll_event interest = { .events = EPOLLIN };
+	int rc;
+
+	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (cq->epoll_fd < 0)
+		return -errno;
+	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (cq->wake_fd < 0) {
+		rc = -errno;
+		goto close_epoll;
+	}
+	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, cq->wake_fd, &interest)) {
+		rc = -errno;
+		goto close_wake;
+	}
+	return 0;
+
+close_wake:
+	close(cq->wake_fd);
+close_epoll:
+	close(cq->epoll_fd);
+	return rc;
+}
+
+int
+nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
+{
+	struct tcp_cq *cq;
+	int rc;
+
+	if (depth == 0 || depth > TCP_CQ_DEPTH_MAX)
+		return -EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	cq->pub.ops = domain->ops;
+	cq->depth = depth;
+	nam__shm_copy_choose(&cq->copy_read, &cq->copy_write);
+	rc = done_resize(cq, 0);
+	if (rc)
+		goto free_cq;
+	rc = open_epoll(cq);
+	if (rc)
+		goto free_done;
+	rc = -pthread_mutex_init(&cq->mutex, NULL);
+	if (rc)
+		goto close_fds;
+	*ret = &cq->pub;
+	return 0;
+
+close_fds:
+	close(cq->wake_fd);
+	close(cq->epoll_fd);
+free_done:
+	free(cq->done);
+free_cq:
+	free(cq);
+	return rc;
+}
+
+void
+nam__tcp_cq_destroy(struct nam_cq *pub)
+{
+	struct tcp_cq *cq = (struct tcp_cq *)pub;
+
+	if (!cq)
+		return;
+	(void)pthread_mutex_destroy(&cq->mutex);
+	close(cq->wake_fd);
+	close(cq->epoll_fd);
+	free(cq->done);
+	free(cq);
+}
+
+void
+nam__tcp_cq_wake(struct nam_cq *pub)
+{
+	struct tcp_cq *cq = (struct tcp_cq *)pub;
+	uint64_t one = 1;
+
+	if (!atomic_exchange_explicit(&cq->woken, 1, memory_order_acq_rel))
+		(void)!write(cq->wake_fd, &one, sizeof(one));
+}
+
+/* ---- receive queues ----------------------------------------------------------------------- */
+
+int
+nam__tcp_rq_create(struct nam_domain *domain, struct nam_cq *pub_cq, uint32_t depth,
+	struct nam_rq **ret)
+{
+	struct tcp_cq *cq = (struct tcp_cq *)pub_cq;
+	struct tcp_rq *rq;
+	int rc;
+
+	if (depth == 0 || depth > TCP_CQ_DEPTH_MAX)
+		return -EINVAL;
+	rq = calloc(1, sizeof(*rq));
+	if (!rq)
+		return -ENOMEM;
+	rq->mask = round_up_power2(depth) - 1;
+	rq->recvs = calloc((size_t)rq->mask + 1, sizeof(rq->recvs[0]));
+	rc = rq->recvs ? done_resize(cq, cq->receives + depth) : -ENOMEM;
+	if (rc) {
+		free(rq->recvs);
+		free(rq);
+		return rc;
+	}
+	cq->receives += depth;
+	rq->pub.ops = domain->ops;
+	rq->cq = cq;
+	rq->depth = depth;
+	*ret = &rq->pub;
+	return 0;
+}
+
+void
+nam__tcp_rq_destroy(struct nam_rq *pub)
+{
+	struct tcp_rq *rq = (struct tcp_rq *)pub;
+
+	if (!rq)
+		return;
+	rq->cq->receives -= rq->depth;
+	free(rq->recvs);
+	free(rq);
+}
+
+int
+nam__tcp_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
+{
+	struct tcp_rq *rq = (struct tcp_rq *)pub;
+
+	if (count > rq->depth - (rq->tail - rq->head))
+		return -NAM_E_FABRIC_FULL;
+	for (unsigned i = 0; i < count; i++)
+		rq->recvs[rq->tail++ & rq->mask] = recvs[i];
+	return 0;
+}
+
+/* ---- queue pairs come and go -------------------------------------------------------------- */
+
+void
+nam__tcp_cq_arrive(struct tcp_cq *cq, struct tcp_qp *qp)
+{
+	qp->known = true;
+	pthread_mutex_lock(&cq->mutex);
+	qp->next = cq->arrivals;
+	cq->arrivals = qp;
+	atomic_fetch_add_explicit(&cq->arrivals_count, 1, memory_order_release);
+	pthread_mutex_unlock(&cq->mutex);
+	nam__tcp_cq_wake(&cq->pub);
+}
+
+void
+nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
+{
+	struct tcp_qp *arrivals, *next;
+
+	pthread_mutex_lock(&cq->mutex);
+	arrivals = cq->arrivals;
+	cq->arrivals = NULL;
+	atomic_store_explicit(&cq->arrivals_count, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->mutex);
+	for (; arrivals; arrivals = next) {
+		struct epoll_event interest = { .events = EPOLLIN | EPOLLRDHUP };
+
+		next = arrivals->next;
+		arrivals->next = cq->qps;
+		cq->qps = arrivals;
+		arrivals->arrived = true;
+		interest.data.ptr = arrivals;
+		/* What was posted before it was polled for may have filled the socket. */
+		if (arrivals->blocked)
+			interest.events |= EPOLLOUT;
+		/* Failed before it was ever polled for: there is nothing to hear of it. */
+		if (arrivals->error)
+			continue;
+		if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, arrivals->fd, &interest))
+			nam__tcp_qp_close(arrivals, -NAM_E_FABRIC);
+	}
+}
+
+#define UNLINK(list, qp, link)                                                                      \
+	do {                                                                                        \
+		for (struct tcp_qp **at_ = (list); *at_; at_ = &(*at_)->link) {                     \
+			if (*at_ == (qp)) {                                                         \
+				*at_ = (qp)->link;                                                  \
+				break;                                                              \
+			}                                                                           \
+		}                                                                                   \
+	} while (0)
+
+/* Completions of qp that nobody has asked for will not be reported; receive buffers are free. */
+static void
+forget_done(struct tcp_cq *cq, const struct tcp_qp *qp)
+{
+	uint32_t kept = cq->done_head;
+
+	for (uint32_t i = cq->done_head; i != cq->done_tail; i++) {
+		struct tcp_done *done = &cq->done[i & cq->done_mask];
+
+		if (done->wc.qp != &qp->pub)
+			cq->done[kept++ & cq->done_mask] = *done;
+		else
+			nam__tcp_done_taken(cq, done);
+		if (done->wc.qp == &qp->pub && done->wc.op == NAM_WC_RECV)
+			(void)nam__tcp_rq_post(&qp->rq->pub, &done->recv, 1);
+	}
+	cq->done_tail = kept;
+}
+
+void
+nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp)
+{
+	/* Nobody else knows it, and whoever destroys it may not be the owner. */
+	if (!qp->known)
+		return;
+	pthread_mutex_lock(&cq->mutex);
+	UNLINK(&cq->arrivals, qp, next);
+	pthread_mutex_unlock(&cq->mutex);
+	if (qp->arrived)
+		(void)epoll_ctl(cq->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
+	UNLINK(&cq->qps, qp, next);
+	UNLINK(&cq->dirty, qp, next_dirty);
+	UNLINK(&cq->stalled, qp, next_stalled);
+	UNLINK(&cq->closing, qp, next_closing);
+	forget_done(cq, qp);
+	cq->outstanding -= qp->unreported;
+}

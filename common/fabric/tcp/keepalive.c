@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keepalive.c -- peers that say nothing any more, and that nobody reports as gone.
+ *
+ * A process that ends closes its sockets, and that is heard of at once.  A host that is gone, or
+ * the way to it, says nothing; the kernel sends again what was not acknowledged, for a quarter of
+ * an hour.  So each connection on which nothing has moved is looked at every now and then.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "tcp_internal.h"
+
+/* Its kernel does not answer ours.  One that answers and has no room is there. */
+static bool
+is_gone(const struct tcp_qp *qp)
+{
+	struct tcp_info info = { 0 };
+	socklen_t length = sizeof(info);
+
+	if (getsockopt(qp->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+		return false;
+	/* Where an interface is down nothing leaves, and only probes count. */
+	return (info.tcpi_retransmits >= TCP_RETRIES || info.tcpi_probes >= TCP_PROBES) &&
+		info.tcpi_last_ack_recv >= TCP_SILENCE_MS + TCP_ANSWER_MS &&
+		info.tcpi_last_data_sent >= TCP_ANSWER_MS;
+}
+
+/* A memory server has replies, or WRITEs, that its client does not answer. */
+static inline bool
+is_unanswered(const struct tcp_qp *qp)
+{
+	return qp->unreported || qp->written != qp->tail;
+}
+
+/* Something of ours waits for the peer's process. */
+static bool
+is_overdue(const struct tcp_qp *qp)
+{
+	if (qp->accepted)
+		return qp->blocked || is_unanswered(qp);
+	return qp->blocked ||
+		(qp->head != qp->written && nam__tcp_oldest_op(qp) != NAM_WR_SEND);
+}
+
+/* What grows while the peer does what is_overdue() asks for. */
+static uint64_t
+progress_of(const struct tcp_qp *qp)
+{
+	if (!qp->accepted)
+		return qp->moved;
+	/* Who keeps replies from being answered may be as busy as he likes beside that. */
+	return is_unanswered(qp) ? qp->answer_sequence : qp->out.left;
+}
+
+static void
+look_at(struct tcp_qp *qp, uint64_t now)
+{
+	uint64_t progress;
+
+	if (qp->error)
+		return;
+	if (qp->moved == qp->moved_before && is_gone(qp)) {
+		nam__tcp_qp_close(qp, -NAM_E_FABRIC_PEER_DEAD);
+		return;
+	}
+	qp->moved_before = qp->moved;
+	/* It may have been this process that stood still. */
+	if (qp->waited_ns && now - qp->waited_ns > qp->domain->patience_ns)
+		nam__tcp_receive(qp);
+	progress = progress_of(qp);
+	if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
+		qp->progress_before = progress;
+		qp->waited_ns = now;
+	}
+	if (now - qp->waited_ns > qp->domain->patience_ns)
+		nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
+}
+
+void
+nam__tcp_give_up(struct tcp_cq *cq)
+{
+	uint64_t now = nam_now_ns();
+
+	if (now - cq->gave_up_ns < TCP_LOOK_NS / 2)
+		return;
+	cq->gave_up_ns = now;
+	for (struct tcp_qp *qp = cq->qps; qp; qp = qp->next)
+		look_at(qp, now);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * poll.c -- how the owner of a completion queue makes everything happen, and how it waits.
+ *
+ * A poll reports what has completed; only if there is nothing, it sends what was posted and
+ * answered, reads the sockets, and carries out what peers ask.  So a batch that has arrived is used
+ * up before the next system call, and what is posted meanwhile leaves with it.
+ *
+ * Answers leave at the end of a poll.  Those of a connection that has just brought a message wait
+ * for the next one: its owner is about to reply, and both leave together.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tcp_internal.h"
+
+#define EVENTS_MAX 64
+#define SPIN_NS_MAX 50000u
+#define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
+#define SPIN_TRY_EVERY 64u		/* a power of two */
+#define POLLS_PER_LOOK 64u		/* at who is silent; and before each sleep */
+#define SPIN_LOST_NS 30000u		/* in one round: the processor was somebody else's */
+#define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
+#define SPIN_ALONE_NS 4000u		/* then others may have the processor */
+
+/* ---- the sockets ---------------------------------------------------------------------------- */
+
+static void
+flush_dirty(struct tcp_cq *cq, bool all)
+{
+	struct tcp_qp *dirty = cq->dirty, *next;
+
+	cq->dirty = NULL;
+	for (; dirty; dirty = next) {
+		next = dirty->next_dirty;
+		dirty->dirty = false;
+		if (dirty->replying && !all) {
+			nam__tcp_dirty(dirty);
+			continue;
+		}
+		dirty->replying = false;
+		nam__tcp_flush(dirty);
+	}
+}
+
+static bool
+any_can_resume(const struct tcp_cq *cq)
+{
+	for (const struct tcp_qp *qp = cq->stalled; qp; qp = qp->next_stalled) {
+		if (nam__tcp_can_resume(qp))
+			return true;
+	}
+	return false;
+}
+
+static void
+resume_stalled(struct tcp_cq *cq)
+{
+	struct tcp_qp **at = &cq->stalled;
+
+	while (*at) {
+		struct tcp_qp *qp = *at;
+
+		if (nam__tcp_can_resume(qp) && !nam__tcp_resume(qp))
+			nam__tcp_qp_close(qp, -NAM_E_FABRIC_PROTOCOL);
+		if (qp->stalled && !qp->closing)
+			at = &qp->next_stalled;
+		else
+			*at = qp->next_stalled;
+	}
+}
+
+static int
+wait_events(const struct tcp_cq *cq, struct epoll_event *events, uint64_t timeout_ns)
+{
+	struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / 1000000000u),
+		.tv_nsec = (long)(timeout_ns % 1000000000u),
+	};
+	int n;
+
+	if (!timeout_ns)
+		return epoll_wait(cq->epoll_fd, events, EVENTS_MAX, 0);
+#ifdef SYS_epoll_pwait2
+	n = (int)syscall(SYS_epoll_pwait2, cq->epoll_fd, events, EVENTS_MAX, &timeout, NULL, 0);
+	if (n >= 0 || errno != ENOSYS)
+		return n;
+#endif
+	/* Kernels before 5.11. */
+	return epoll_wait(cq->epoll_fd, events, EVENTS_MAX, (int)(timeout.tv_sec * 1000 +
+		(timeout.tv_nsec + 999999) / 1000000));
+}
+
+/* What sockets say.  True if anything happened. */
+static bool
+receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = wait_events(cq, events, timeout_ns);
+	uint64_t count;
+
+	cq->looked = timeout_ns != 0;
+	for (int i = 0; i < n; i++) {
+		struct tcp_qp *qp = events[i].data.ptr;
+
+		if (!qp) {
+			/* It is cq->woken that counts. */
+			(void)!read(cq->wake_fd, &count, sizeof(count));
+			continue;
+		}
+		if (events[i].events & EPOLLOUT)
+			nam__tcp_unblock(qp);
+		if (events[i].events & ~(uint32_t)EPOLLOUT)
+			nam__tcp_receive(qp);
+	}
+	return n != 0;
+}
+
+static void
+progress(struct tcp_cq *cq)
+{
+	if (TCP_UNLIKELY(atomic_load_explicit(&cq->arrivals_count, memory_order_acquire)))
+		nam__tcp_cq_take_arrivals(cq);
+	flush_dirty(cq, true);
+	/* After that, or what was posted a moment ago would count as waited for. */
+	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
+		nam__tcp_give_up(cq);
+	if (TCP_UNLIKELY(cq->stalled != NULL))
+		resume_stalled(cq);
+	/* Who has just looked in cq_wait, and will do so again, need not do so in between. */
+	if (!cq->looked)
+		(void)receive_ready(cq, 0);
+	cq->looked = false;
+	flush_dirty(cq, false);
+}
+
+/* ---- polling -------------------------------------------------------------------------------- */
+
+static inline unsigned
+report_done(struct tcp_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && cq->done_head != cq->done_tail) {
+		const struct tcp_done *done = &cq->done[cq->done_head++ & cq->done_mask];
+
+		nam__tcp_done_taken(cq, done);
+		wcs[n++] = done->wc;
+	}
+	/* Start over at the front: those lines are still cached. */
+	if (cq->done_head == cq->done_tail)
+		cq->done_head = cq->done_tail = 0;
+	return n;
+}
+
+/* Behind everything else of theirs. */
+static unsigned
+report_closed(struct tcp_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && cq->closing && cq->done_head == cq->done_tail) {
+		struct tcp_qp *qp = cq->closing;
+
+		cq->closing = qp->next_closing;
+		qp->closing = false;
+		qp->closed = true;
+		wcs[n++] = (struct nam_wc){
+			.qp = &qp->pub,
+			.status = -NAM_E_FABRIC_PEER_DEAD,
+			.op = NAM_WC_CLOSED,
+		};
+	}
+	return n;
+}
+
+int
+nam__tcp_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
+{
+	struct tcp_cq *cq = (struct tcp_cq *)pub;
+	unsigned n = report_done(cq, wcs, max);
+
+	if (!n) {
+		progress(cq);
+		n = report_done(cq, wcs, max);
+	}
+	if (TCP_UNLIKELY(cq->closing != NULL))
+		n += report_closed(cq, wcs + n, max - n);
+	return (int)n;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static bool
+has_work(const struct tcp_cq *cq)
+{
+	return cq->done_head != cq->done_tail || cq->closing ||
+		atomic_load_explicit(&cq->woken, memory_order_acquire) || any_can_resume(cq);
+}
+
+/* Spin as long as it has lately paid to.  True if anything came. */
+static bool
+spin(struct tcp_cq *cq, uint64_t timeout_ns)
+{
+	uint64_t begin, before, now;
+
+	if (cq->spin_ns == 0) {
+		if (cq->shy || ++cq->waits % SPIN_TRY_EVERY)
+			return false;
+		cq->spin_ns = SPIN_NS_TRY;
+	}
+	begin = now = nam_now_ns();
+	while (now - begin < cq->spin_ns && now - begin < timeout_ns) {
+		if (receive_ready(cq, 0) ||
+			atomic_load_explicit(&cq->woken, memory_order_acquire)) {
+			cq->spin_ns *= 2;
+			if (cq->spin_ns > SPIN_NS_MAX)
+				cq->spin_ns = SPIN_NS_MAX;
+			return true;
+		}
+		before = now;
+		if (now - begin > SPIN_ALONE_NS)
+			nam_yield();
+		now = nam_now_ns();
+		/* Others want the processor: who sleeps has it back sooner than who yields. */
+		if (now - before > SPIN_LOST_NS) {
+			cq->spin_ns = 0;
+			cq->shy = SPIN_SHY_WAITS;
+			return false;
+		}
+	}
+	cq->spin_ns = cq->spin_ns <= SPIN_NS_TRY ? 0 : cq->spin_ns / 2;
+	return false;
+}
+
+/* In the kernel, until a socket or cq_wake has something.  0 or -ETIMEDOUT. */
+static int
+sleep_for(struct tcp_cq *cq, uint64_t timeout_ns)
+{
+	uint64_t begin = nam_now_ns(), took;
+
+	nam__tcp_give_up(cq);
+	if (has_work(cq))
+		return 0;
+	/* Not for long, so that this is done again in time. */
+	if (!receive_ready(cq, timeout_ns < TCP_LOOK_NS ? timeout_ns : TCP_LOOK_NS))
+		return timeout_ns <= TCP_LOOK_NS ? -ETIMEDOUT : 0;
+	took = nam_now_ns() - begin;
+	if (cq->shy)
+		cq->shy--;
+	else if (took < SPIN_NS_MAX / 2 && cq->spin_ns < 2 * took)
+		cq->spin_ns = (uint32_t)(2 * took);	/* is enough the next time */
+	return 0;
+}
+
+int
+nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
+{
+	struct tcp_cq *cq = (struct tcp_cq *)pub;
+	int rc = 0;
+
+	if (atomic_load_explicit(&cq->arrivals_count, memory_order_acquire))
+		nam__tcp_cq_take_arrivals(cq);
+	flush_dirty(cq, true);
+	if (timeout_ns == 0) {
+		/* What peers ask is done even so, and even if something has completed. */
+		cq->looked = false;
+		progress(cq);
+		rc = has_work(cq) ? 0 : -ETIMEDOUT;
+	} else if (!has_work(cq) && !spin(cq, timeout_ns)) {
+		rc = sleep_for(cq, timeout_ns);
+	}
+	flush_dirty(cq, false);
+	/* Pairs with the release in nam__tcp_cq_wake: what came before it is seen now. */
+	return atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire) ? 0 : rc;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp.c -- the tcp provider's table of operations, and its domains. */
+#include "tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/fabric/unsupported.h"
+#include "tcp_internal.h"
+
+/* The memory server's processor carries requests out, with the copies of shm. */
+uint32_t
+nam__tcp_caps(void)
+{
+	uint32_t caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+		NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_RPC_SRQ;
+
+#if defined(__x86_64__)
+	caps |= NAM_CAP_ORDERED_LOADS;
+#endif
+	return caps;
+}
+
+static int
+domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+	struct nam_diag *diag)
+{
+	struct tcp_domain *domain = calloc(1, sizeof(*domain));
+	uint64_t entropy = nam_entropy();
+	int rc;
+
+	(void)options;
+	if (!domain)
+		return nam_diag_set(diag, -ENOMEM, "tcp: no memory");
+	domain->pub.ops = &nam__tcp_ops;
+	domain->patience_ns = TCP_PATIENCE_NS;
+	domain->pub.limits = (struct nam_fabric_limits){
+		.caps = nam__tcp_caps(),
+		.qp_depth = TCP_QP_DEPTH,
+		.message_bytes = TCP_MESSAGE_BYTES,
+		.inline_bytes = TCP_INLINE_BYTES,
+		.hello_bytes = NAM_HELLO_BYTES_MAX,
+	};
+	for (uint32_t i = 0; i < TCP_REGIONS_MAX; i++) {
+		atomic_init(&domain->mrs[i].rkey, UINT64_MAX);
+		domain->mrs[i].generation = (uint16_t)entropy;
+	}
+	rc = -pthread_mutex_init(&domain->mutex, NULL);
+	if (rc) {
+		free(domain);
+		return nam_diag_set(diag, rc, "tcp: %s", nam_err_text(rc));
+	}
+	*ret = &domain->pub;
+	return 0;
+}
+
+static void
+domain_close(struct nam_domain *pub)
+{
+	struct tcp_domain *domain = (struct tcp_domain *)pub;
+
+	if (!domain)
+		return;
+	(void)pthread_mutex_destroy(&domain->mutex);
+	free(domain);
+}
+
+const struct nam_fabric_ops nam__tcp_ops = {
+	.name = "tcp",
+	.domain_open = domain_open,
+	.domain_close = domain_close,
+	.region_alloc = nam__tcp_region_alloc,
+	.mr_register = nam__tcp_mr_register,
+	.share_alloc = nam__tcp_share_alloc,
+	.mr_release = nam__tcp_mr_release,
+	.cq_create = nam__tcp_cq_create,
+	.cq_destroy = nam__tcp_cq_destroy,
+	.cq_poll = nam__tcp_cq_poll,
+	.cq_wait = nam__tcp_cq_wait,
+	.cq_wake = nam__tcp_cq_wake,
+	.rq_create = nam__tcp_rq_create,
+	.rq_destroy = nam__tcp_rq_destroy,
+	.rq_post = nam__tcp_rq_post,
+	.connect = nam__tcp_connect,
+	.qp_post = nam__tcp_qp_post,
+	.qp_destroy = nam__tcp_qp_destroy,
+	.lane_create = nam__no_lane_create,
+	.lane_join = nam__no_lane_join,
+	.listen = nam__tcp_listen,
+	.listener_poll = nam__tcp_listener_poll,
+	.listener_wake = nam__tcp_listener_wake,
+	.accept = nam__tcp_accept,
+	.reject = nam__tcp_reject,
+	.listener_close = nam__tcp_listener_close,
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unsupported.h"
+
+int
+nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret)
+{
+	(void)domain, (void)options, (void)ret_name, (void)ret;
+	return -NAM_E_FABRIC_CAPABILITY;
+}
+
+int
+nam__no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
+{
+	(void)lane, (void)beside, (void)peer_name;
+	return -NAM_E_FABRIC_CAPABILITY;
+}

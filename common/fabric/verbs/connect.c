@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connect.c -- the client's side of a handshake: address, route, queue pair, connection.
+ *
+ * Each attempt has an event channel of its own, so that it can wait for its own events; the
+ * connection then moves to the watcher's.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+
+#include "verbs_internal.h"
+
+#define TRIES 4
+/*
+ * How long the first attempt waits for an answer, and each other twice as long as the one before,
+ * while there is time for one more.  The connection manager itself asks again after 4.6 s: one lost
+ * packet would take all our time.
+ */
+#define ANSWER_NS 500000000ull
+#define REASON_NO_LISTENER 8	/* of REJECTED: nobody has that port */
+#define REASON_STALE 10		/* the number of our queue pair was another's just now */
+#define REASON_CONSUMER 28	/* the memory server itself said no */
+
+struct attempt {
+	struct verbs_domain *domain;
+	const char *address;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct verbs_qp *qp;
+	uint64_t until_ns;
+	struct nam_hello *reply;
+	struct nam_diag *diag;
+};
+
+static int
+say(const struct attempt *attempt, int rc, const char *what)
+{
+	return nam_diag_set(attempt->diag, rc, "%s: %s: %s", attempt->address, what,
+		nam_err_text(rc));
+}
+
+static int
+say_silent(const struct attempt *attempt, const char *what)
+{
+	return nam_diag_set(attempt->diag, -ETIMEDOUT, "%s: %s; is the host up, and the address "
+		"one of an RDMA device there?", attempt->address, what);
+}
+
+static int
+take_rejection(const struct attempt *attempt, const struct rdma_cm_event *event)
+{
+	switch (event->status) {
+	case REASON_STALE:
+		return -EAGAIN;
+	case REASON_NO_LISTENER:
+		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the host is there, and no "
+			"memory server listens at that port; is it running (nam-memserver --listen "
+			"%s)?", attempt->address, attempt->address);
+	case REASON_CONSUMER:
+		if (attempt->reply && nam__verbs_hello_unpack(event->param.conn.private_data,
+			event->param.conn.private_data_len, attempt->reply, NULL))
+			attempt->reply->bytes = 0;
+		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the memory server refused "
+			"the connection", attempt->address);
+	default:
+		return nam_diag_set(attempt->diag, -ECONNREFUSED, "%s: the connection was "
+			"rejected, reason %d of InfiniBand's connection manager", attempt->address,
+			event->status);
+	}
+}
+
+static int
+take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
+{
+	struct nam_hello reply;
+	int rc = nam__verbs_hello_unpack(event->param.conn.private_data,
+		event->param.conn.private_data_len, &reply, &attempt->qp->mtu);
+
+	if (rc)
+		return nam_diag_set(attempt->diag, rc, "%s: what answers there is not a memory "
+			"server of this release", attempt->address);
+	if (attempt->reply)
+		*attempt->reply = reply;
+	return 0;
+}
+
+/* Wait for one kind of event; what other kinds mean is said. */
+static int
+await(const struct attempt *attempt, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+	int rc = nam__verbs_cm_wait(attempt->channel, attempt->until_ns, &event);
+
+	if (rc == -ETIMEDOUT)
+		return say_silent(attempt, "no answer");
+	if (rc)
+		return say(attempt, rc, "rdma_cm");
+	if (event->event == wanted) {
+		if (wanted == RDMA_CM_EVENT_CONNECT_RESPONSE)
+			rc = take_response(attempt, event);
+	} else if (event->event == RDMA_CM_EVENT_REJECTED) {
+		rc = take_rejection(attempt, event);
+	} else if (event->event == RDMA_CM_EVENT_UNREACHABLE ||
+		event->event == RDMA_CM_EVENT_ROUTE_ERROR) {
+		rc = say_silent(attempt, event->event == RDMA_CM_EVENT_UNREACHABLE ?
+			"no answer" : "no way there");
+	} else {
+		rc = nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: %s, status %d",
+			attempt->address, rdma_event_str(event->event), event->status);
+	}
+	(void)rdma_ack_cm_event(event);
+	return rc;
+}
+
+static int
+left_ms(const struct attempt *attempt)
+{
+	uint64_t now = nam_now_ns();
+
+	return now < attempt->until_ns ? (int)((attempt->until_ns - now) / 1000000) + 1 : 1;
+}
+
+static int
+resolve(struct attempt *attempt, const struct addrinfo *at)
+{
+	const struct verbs_domain *domain = attempt->domain;
+	const char *found;
+	int rc = nam__verbs_find_way(attempt->id, domain, at->ai_addr, attempt->until_ns);
+
+	if (rc == -ETIMEDOUT || rc == -EHOSTUNREACH)
+		return say_silent(attempt, "no way there");
+	if (rc)
+		return say(attempt, rc, "no way there");
+	found = attempt->id->verbs ? ibv_get_device_name(attempt->id->verbs->device) : "none";
+	if (strcmp(found, domain->device))
+		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: is reached through "
+			"the RDMA device %s, and this process uses %s; all memory servers of a "
+			"cluster must be reached through one device (NAM_DEVICE in the "
+			"environment)", attempt->address, found, domain->device);
+	if (rdma_resolve_route(attempt->id, left_ms(attempt)))
+		return say(attempt, -errno, "no path to it");
+	return await(attempt, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+static int
+shake_hands(struct attempt *attempt, const struct nam_hello *hello,
+	const struct nam_qp_options *options)
+{
+	struct verbs_hello ours;
+	struct rdma_conn_param param = {
+		.private_data = &ours,
+		.private_data_len = sizeof(ours),
+		.responder_resources = attempt->domain->reads_in,
+		.initiator_depth = attempt->domain->reads_out,
+		.flow_control = 1,
+		.retry_count = VERBS_RETRIES,
+		.rnr_retry_count = VERBS_RNR_FOREVER,
+		.srq = options->rq != NULL,
+	};
+	int rc;
+
+	nam__verbs_hello_pack(hello, (uint8_t)attempt->domain->mtu, &ours);
+	rc = nam__verbs_qp_init(attempt->qp);
+	if (rc)
+		return say(attempt, rc, "queue pair");
+	param.qp_num = attempt->qp->number;
+	if (rdma_connect(attempt->id, &param))
+		return say(attempt, -errno, "rdma_connect");
+	rc = await(attempt, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	if (rc)
+		return rc;
+	rc = nam__verbs_qp_start(attempt->qp, NULL);
+	if (rc)
+		return say(attempt, rc, "queue pair");
+	/* Before the server hears that we are there, and may send something. */
+	nam__verbs_cq_join(attempt->qp->cq, attempt->qp);
+	if (rdma_establish(attempt->id))
+		return say(attempt, -errno, "rdma_establish");
+	rc = nam__verbs_watch_add(attempt->qp);
+	return rc ? say(attempt, rc, "the connection cannot be watched") : 0;
+}
+
+static int
+connect_once(struct attempt *attempt, const struct addrinfo *at, const struct nam_hello *hello,
+	const struct nam_qp_options *options)
+{
+	int rc = nam__verbs_channel_create(&attempt->channel, attempt->diag);
+
+	if (rc)
+		return rc;
+	if (rdma_create_id(attempt->channel, &attempt->id, NULL, RDMA_PS_TCP)) {
+		rc = say(attempt, -errno, "rdma_create_id");
+		goto destroy_channel;
+	}
+	rc = resolve(attempt, at);
+	if (rc)
+		goto destroy_id;
+	rc = nam__verbs_qp_create(attempt->domain, options, attempt->id, &attempt->qp,
+		attempt->diag);
+	if (rc)
+		goto destroy_id;
+	rc = shake_hands(attempt, hello, options);
+	if (rc) {
+		nam__verbs_qp_destroy(&attempt->qp->pub);
+		goto destroy_channel;
+	}
+	rdma_destroy_event_channel(attempt->channel);
+	return 0;
+
+destroy_id:
+	(void)rdma_destroy_id(attempt->id);
+destroy_channel:
+	rdma_destroy_event_channel(attempt->channel);
+	return rc;
+}
+
+/* To one address: again after silence, while there is time. */
+static int
+connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
+	const struct nam_hello *hello, const struct nam_qp_options *options)
+{
+	int rc = -ETIMEDOUT;
+
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		uint64_t now = nam_now_ns(), wait_ns = ANSWER_NS << tries;
+
+		/* The last attempt has what is left, which is more. */
+		attempt->until_ns = now + 2 * wait_ns < end_ns ? now + wait_ns : end_ns;
+		rc = connect_once(attempt, at, hello, options);
+		/* A number of a queue pair that is used again too early: another one, then. */
+		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
+			break;
+	}
+	if (rc == -EAGAIN)
+		rc = nam_diag_set(attempt->diag, -NAM_E_FABRIC_CONNECT, "%s: the memory server "
+			"takes this process for one that has ended; try again", attempt->address);
+	return rc;
+}
+
+int
+nam__verbs_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
+	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
+	struct nam_diag *diag)
+{
+	struct attempt attempt = {
+		.domain = (struct verbs_domain *)domain,
+		.address = address,
+		.reply = reply,
+		.diag = diag,
+	};
+	uint64_t end_ns = nam_now_ns() + VERBS_CONNECT_NS;
+	struct addrinfo *list;
+	int rc = nam__inet_resolve("verbs", address, false, &list, diag);
+
+	if (rc)
+		return rc;
+	if (reply)
+		reply->bytes = 0;
+	for (const struct addrinfo *at = list; at; at = at->ai_next) {
+		rc = connect_to(&attempt, at, end_ns, hello, options);
+		/* A name may have addresses that lead nowhere before one that does. */
+		if (!rc || rc == -ECONNREFUSED || nam_now_ns() >= end_ns)
+			break;
+	}
+	freeaddrinfo(list);
+	if (rc)
+		return rc;
+	*ret = &attempt.qp->pub;
+	return 0;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cq.c -- completion queues and receive queues, and the queue pairs that they know. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "verbs_internal.h"
+
+#define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */
+
+int
+nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret)
+{
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	uint32_t most = domain->cqes_max;
+	struct verbs_cq *cq;
+	int rc;
+
+	if (depth == 0)
+		return -EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	cq->pub.ops = domain->pub.ops;
+	cq->domain = domain;
+	cq->wake_fd = -1;
+	/*
+	 * Room for twice the depth: completions of queue pairs that were destroyed may lie there
+	 * still.  Whoever asks for more than the device has gets less, and meets FULL earlier.
+	 */
+	cq->depth = depth;
+	if (2 * (uint64_t)depth + KEEP_ALIVES < most)
+		most = 2 * depth + KEEP_ALIVES;
+	else
+		cq->depth = most > 2 * KEEP_ALIVES ? (most - KEEP_ALIVES) / 2 : most / 2;
+	rc = -ENOMEM;
+	errno = 0;
+	cq->channel = ibv_create_comp_channel(domain->verbs);
+	if (!cq->channel)
+		goto failed;
+	cq->sends = ibv_create_cq(domain->verbs, (int)most, cq, cq->channel, 0);
+	if (!cq->sends)
+		goto failed;
+	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd))
+		goto failed;
+	rc = -pthread_mutex_init(&cq->mutex, NULL);
+	if (rc)
+		goto failed;
+	*ret = &cq->pub;
+	return 0;
+
+failed:
+	if (errno)
+		rc = -errno;
+	if (cq->wake_fd >= 0)
+		close(cq->wake_fd);
+	if (cq->sends)
+		(void)ibv_destroy_cq(cq->sends);
+	if (cq->channel)
+		(void)ibv_destroy_comp_channel(cq->channel);
+	free(cq);
+	return rc;
+}
+
+void
+nam__verbs_cq_destroy(struct nam_cq *pub)
+{
+	struct verbs_cq *cq = (struct verbs_cq *)pub;
+
+	if (!cq)
+		return;
+	(void)ibv_destroy_cq(cq->sends);
+	(void)ibv_destroy_comp_channel(cq->channel);
+	close(cq->wake_fd);
+	(void)pthread_mutex_destroy(&cq->mutex);
+	free(cq);
+}
+
+/* ---- receive queues ------------------------------------------------------------------------ */
+
+static int
+rq_make(struct verbs_domain *domain, struct verbs_rq *rq)
+{
+	struct ibv_srq_init_attr attr = {
+		.srq_context = rq,
+		.attr = { .max_wr = rq->depth, .max_sge = 1 },
+	};
+	int rc = -ENOMEM;
+
+	errno = 0;
+	rq->slots = calloc(rq->depth, sizeof(rq->slots[0]));
+	rq->free = calloc(rq->depth, sizeof(rq->free[0]));
+	if (!rq->slots || !rq->free)
+		goto failed;
+	rq->srq = ibv_create_srq(domain->pd, &attr);
+	if (!rq->srq)
+		goto failed;
+	rq->recvs = ibv_create_cq(domain->verbs, (int)rq->depth, rq, rq->cq->channel, 0);
+	if (!rq->recvs)
+		goto failed;
+	return 0;
+
+failed:
+	if (errno)
+		rc = -errno;
+	if (rq->srq)
+		(void)ibv_destroy_srq(rq->srq);
+	free(rq->slots);
+	free(rq->free);
+	return rc;
+}
+
+int
+nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
+	struct nam_rq **ret)
+{
+	struct verbs_rq *rq;
+	int rc;
+
+	if (depth == 0)
+		return -EINVAL;
+	rq = calloc(1, sizeof(*rq));
+	if (!rq)
+		return -ENOMEM;
+	rq->pub.ops = pub->ops;
+	rq->cq = (struct verbs_cq *)cq;
+	rq->depth = depth;
+	rc = rq_make((struct verbs_domain *)pub, rq);
+	if (rc) {
+		free(rq);
+		return rc;
+	}
+	for (uint32_t i = 0; i < depth; i++)
+		rq->free[rq->free_count++] = depth - 1 - i;
+	rq->next = rq->cq->rqs;
+	rq->cq->rqs = rq;
+	*ret = &rq->pub;
+	return 0;
+}
+
+void
+nam__verbs_rq_destroy(struct nam_rq *pub)
+{
+	struct verbs_rq *rq = (struct verbs_rq *)pub;
+	struct verbs_rq **at;
+
+	if (!rq)
+		return;
+	for (at = &rq->cq->rqs; *at != rq; at = &(*at)->next)
+		continue;
+	*at = rq->next;
+	(void)ibv_destroy_srq(rq->srq);
+	(void)ibv_destroy_cq(rq->recvs);
+	free(rq->slots);
+	free(rq->free);
+	free(rq);
+}
+
+/*
+ * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked for once,
+ * when half of them are there: a queue that keeps running low would fill the log.
+ */
+static void
+watch_level(struct verbs_rq *rq)
+{
+	struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
+
+	rq->watched = true;
+	if (attr.srq_limit)
+		(void)ibv_modify_srq(rq->srq, &attr, IBV_SRQ_LIMIT);
+}
+
+int
+nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
+{
+	struct verbs_rq *rq = (struct verbs_rq *)pub;
+
+	if (count > rq->free_count)
+		return -NAM_E_FABRIC_FULL;
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t slot = rq->free[rq->free_count - 1];
+		struct ibv_sge sge = {
+			.addr = (uintptr_t)recvs[i].buffer,
+			.length = recvs[i].bytes,
+			.lkey = recvs[i].lkey,
+		};
+		struct ibv_recv_wr wr = {
+			.wr_id = slot,
+			.sg_list = &sge,
+			.num_sge = recvs[i].bytes ? 1 : 0,
+		};
+		struct ibv_recv_wr *bad;
+
+		rq->slots[slot] = recvs[i];
+		/* There is room: the queue is as deep as there are slots. */
+		if (ibv_post_srq_recv(rq->srq, &wr, &bad))
+			return -NAM_E_FABRIC_FULL;
+		rq->free_count--;
+	}
+	if (VERBS_UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2)
+		watch_level(rq);
+	return 0;
+}
+
+/* ---- queue pairs come and go --------------------------------------------------------------- */
+
+static void
+hash_add(struct verbs_cq *cq, struct verbs_qp *qp)
+{
+	struct verbs_qp **bucket = &cq->hash[qp->number & (VERBS_HASH - 1)];
+
+	qp->next_hash = *bucket;
+	*bucket = qp;
+}
+
+void
+nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp)
+{
+	pthread_mutex_lock(&cq->mutex);
+	qp->next_joining = cq->joining;
+	cq->joining = qp;
+	/* Pairs with the acquire in nam__verbs_cq_poll and nam__verbs_cq_find. */
+	atomic_fetch_add_explicit(&cq->news, 1, memory_order_release);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+bool
+nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
+{
+	bool first;
+
+	pthread_mutex_lock(&cq->mutex);
+	first = !qp->told_closed;
+	if (first) {
+		qp->told_closed = true;
+		qp->closed_status = status;
+		qp->next_closed = cq->closed;
+		cq->closed = qp;
+		atomic_fetch_add_explicit(&cq->news, 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&cq->mutex);
+	if (first)
+		nam__verbs_cq_wake(&cq->pub);
+	return first;
+}
+
+void
+nam__verbs_cq_news(struct verbs_cq *cq)
+{
+	struct verbs_qp *joining, *closed, *next;
+
+	pthread_mutex_lock(&cq->mutex);
+	joining = cq->joining;
+	closed = cq->closed;
+	cq->joining = cq->closed = NULL;
+	atomic_store_explicit(&cq->news, 0, memory_order_relaxed);
+	for (struct verbs_qp *qp = joining; qp; qp = qp->next_joining)
+		qp->joined = true;
+	pthread_mutex_unlock(&cq->mutex);
+	for (; joining; joining = joining->next_joining)
+		hash_add(cq, joining);
+	for (; closed; closed = next) {
+		next = closed->next_closed;
+		closed->closing = true;
+		nam__verbs_qp_break(closed, closed->closed_status);
+	}
+}
+
+struct verbs_qp *
+nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number)
+{
+	struct verbs_qp *qp;
+
+	if (VERBS_LIKELY(cq->last && cq->last->number == number))
+		return cq->last;
+	for (int tries = 0; tries < 2; tries++) {
+		for (qp = cq->hash[number & (VERBS_HASH - 1)]; qp; qp = qp->next_hash) {
+			if (qp->number == number)
+				return cq->last = qp;
+		}
+		/* Accepted a moment ago: it joined before its peer could send anything. */
+		if (!atomic_load_explicit(&cq->news, memory_order_acquire))
+			break;
+		nam__verbs_cq_news(cq);
+	}
+	return NULL;
+}
+
+void
+nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
+{
+	uint32_t removed = 0, under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
+	struct verbs_qp **at;
+
+	/* Only who owns the queue has posted anything; others destroy what nobody has used. */
+	if (under_way)
+		cq->outstanding -= under_way;
+	pthread_mutex_lock(&cq->mutex);
+	for (at = &cq->joining; *at; at = &(*at)->next_joining) {
+		if (*at == qp) {
+			*at = qp->next_joining;
+			removed++;
+			break;
+		}
+	}
+	for (at = &cq->closed; *at; at = &(*at)->next_closed) {
+		if (*at == qp) {
+			*at = qp->next_closed;
+			removed++;
+			break;
+		}
+	}
+	atomic_fetch_sub_explicit(&cq->news, removed, memory_order_relaxed);
+	pthread_mutex_unlock(&cq->mutex);
+	if (!qp->joined)
+		return;
+	for (at = &cq->hash[qp->number & (VERBS_HASH - 1)]; *at; at = &(*at)->next_hash) {
+		if (*at == qp) {
+			*at = qp->next_hash;
+			break;
+		}
+	}
+	for (at = &cq->broken; *at; at = &(*at)->next_broken) {
+		if (*at == qp) {
+			*at = qp->next_broken;
+			break;
+		}
+	}
+	if (cq->last == qp)
+		cq->last = NULL;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c -- registered memory. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/fabric/pages.h"
+#include "verbs_internal.h"
+
+#define REMOTE_ACCESS                                                                               \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |                \
+		IBV_ACCESS_REMOTE_ATOMIC)
+
+/* A registration, and perhaps the memory that was made for it. */
+struct verbs_region {
+	struct ibv_mr *mr;
+	uint8_t *pages;		/* NULL: the caller's */
+	int fd;			/* theirs */
+	uint64_t bytes;
+};
+
+static int
+say_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc, struct nam_diag *diag)
+{
+	struct rlimit limit;
+
+	/* Kernels say ENOMEM for too little memory and for too low a limit. */
+	if ((rc == -ENOMEM || rc == -EPERM || rc == -EAGAIN) &&
+		!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		return nam_diag_set(diag, rc, "verbs: %s: %" PRIu64 " bytes cannot be locked in "
+			"memory: this process may lock %" PRIu64 " KiB (RLIMIT_MEMLOCK); raise "
+			"it: `ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit, or "
+			"'memlock' in /etc/security/limits.conf", domain->device, bytes,
+			(uint64_t)limit.rlim_cur >> 10);
+	return nam_diag_set(diag, rc, "verbs: %s: %" PRIu64 " bytes cannot be registered: %s",
+		domain->device, bytes, nam_err_text(rc));
+}
+
+/*
+ * Relaxed ordering (IBV_ACCESS_RELAXED_ORDERING) is never asked for: it would let WRITEs of one
+ * queue pair overtake each other on their way through PCIe, and NAM_CAP_ORDER_WRITE_ATOMIC with it.
+ */
+static int
+register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int access,
+	struct nam_mr *ret, struct nam_diag *diag)
+{
+	struct verbs_region *region = calloc(1, sizeof(*region));
+
+	if (!region)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
+	errno = 0;
+	region->mr = ibv_reg_mr(domain->pd, base, bytes, access);
+	if (!region->mr) {
+		int rc = errno ? -errno : -ENOMEM;
+
+		free(region);
+		return say_not_registered(domain, bytes, rc, diag);
+	}
+	*ret = (struct nam_mr){
+		.base = base,
+		.bytes = bytes,
+		.lkey = region->mr->lkey,
+		.rkey = region->mr->rkey,
+		.remote = (uintptr_t)base,
+		.provider = region,
+		.fd = -1,
+	};
+	return 0;
+}
+
+/* Memory that is a file, so that processes of this host can map it: see struct nam_local. */
+static int
+pages_alloc(struct verbs_domain *domain, struct nam__pages *pages, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct verbs_region *region;
+	int rc = nam__pages_alloc(pages, diag);
+
+	if (rc)
+		return rc;
+	rc = register_memory(domain, pages->base, pages->bytes, REMOTE_ACCESS, ret, diag);
+	if (rc) {
+		(void)munmap(pages->base, pages->bytes);
+		close(pages->fd);
+		return rc;
+	}
+	region = ret->provider;
+	region->pages = pages->base;
+	region->bytes = pages->bytes;
+	region->fd = ret->fd = pages->fd;
+	return 0;
+}
+
+int
+nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_bytes_log2,
+	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
+{
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	struct nam__pages pages = {
+		.bytes = bytes,
+		.page_bytes_log2 = page_bytes_log2,
+		.transparent_huge = transparent_huge,
+		.numa_node = numa_node,
+		.near_node = domain->numa_node,
+	};
+
+	return pages_alloc(domain, &pages, ret, diag);
+}
+
+int
+nam__verbs_share_alloc(struct nam_domain *pub, uint64_t bytes, struct nam_mr *ret,
+	struct nam_diag *diag)
+{
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	struct nam__pages pages = { .bytes = bytes, .page_bytes_log2 = 12, .numa_node = -1,
+		.near_node = domain->numa_node };
+
+	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
+		return nam_diag_set(diag, -EINVAL, "verbs: a share of %" PRIu64 " bytes", bytes);
+	return pages_alloc(domain, &pages, ret, diag);
+}
+
+int
+nam__verbs_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
+	struct nam_mr *ret, struct nam_diag *diag)
+{
+	return register_memory((struct verbs_domain *)domain, base, bytes,
+		rights & NAM_MR_REMOTE ? REMOTE_ACCESS : IBV_ACCESS_LOCAL_WRITE, ret, diag);
+}
+
+void
+nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr)
+{
+	struct verbs_region *region = mr->provider;
+
+	(void)domain;
+	if (!region)
+		return;
+	(void)ibv_dereg_mr(region->mr);
+	if (region->pages) {
+		(void)munmap(region->pages, region->bytes);
+		close(region->fd);
+	}
+	free(region);
+	mr->provider = NULL;
+}

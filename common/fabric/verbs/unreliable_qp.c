@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unreliable_qp.c -- lanes: two queue pairs of our own beside a connection, UC one way, UD the
+ * other.
+ *
+ * The client WRITEs over UC and receives over UD, the memory server the other way round.  rdma_cm
+ * has nothing to do with them: their numbers travel as the lanes' names, in the handshake of the
+ * queue pair beside them, which also knows the path (its address vector, with what routers need),
+ * the port and the MTU.  A lane ends with that queue pair, and the other way round: what the device
+ * says of a lane closes the connection that it lies beside.
+ *
+ *	name	bits 0 .. 23	the UC queue pair's number
+ *		24 .. 47	the UD queue pair's
+ *		48 .. 63	drawn for each lane: its first packet number and part of its key,
+ *				so what is on its way to an earlier owner of a number finds nobody
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs_internal.h"
+
+#define NUMBER_MASK 0xffffffu
+#define KEY 0x4e410000u		/* not one of those that only the kernel may use */
+
+static inline uint32_t
+uc_of(uint64_t name)
+{
+	return (uint32_t)name & NUMBER_MASK;
+}
+
+static inline uint32_t
+ud_of(uint64_t name)
+{
+	return (uint32_t)(name >> 24) & NUMBER_MASK;
+}
+
+static inline uint32_t
+salt_of(uint64_t name)
+{
+	return (uint32_t)(name >> 48);
+}
+
+static struct ibv_qp *
+device_qp(struct verbs_qp *lane, const struct verbs_rq *rq, enum ibv_qp_type type, uint32_t depth)
+{
+	const struct verbs_domain *domain = lane->domain;
+	const struct verbs_cq *cq = lane->cq;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = lane,
+		.send_cq = cq->sends,
+		.recv_cq = rq ? rq->recvs : cq->sends,
+		.srq = rq ? rq->srq : NULL,
+		.cap = {
+			.max_send_wr = depth,
+			.max_recv_wr = rq ? 0 : 1,
+			.max_send_sge = 1,
+			.max_recv_sge = rq ? 0 : 1,
+			.max_inline_data = domain->pub.limits.inline_bytes,
+		},
+		.qp_type = type,
+	};
+
+	return ibv_create_qp(domain->pd, &attr);
+}
+
+void
+nam__verbs_lane_destroy(struct verbs_qp *lane)
+{
+	struct verbs_qp *other = lane->companion;
+
+	nam__verbs_watch_remove(lane);
+	nam__verbs_cq_forget(lane->cq, lane);
+	if (other)
+		nam__verbs_cq_forget(other->cq, other);
+	if (lane->qp)
+		(void)ibv_destroy_qp(lane->qp);
+	if (other && other->qp)
+		(void)ibv_destroy_qp(other->qp);
+	if (lane->ah)
+		(void)ibv_destroy_ah(lane->ah);
+	nam__sends_free(&lane->sends);
+	free(other);
+	free(lane);
+}
+
+static void
+number(struct verbs_qp *qp, const struct nam_qp_options *options, struct verbs_domain *domain)
+{
+	qp->pub.ops = domain->pub.ops;
+	qp->pub.user = options->user;
+	qp->domain = domain;
+	qp->cq = (struct verbs_cq *)options->cq;
+	qp->lane = true;
+	if (qp->qp)
+		qp->number = qp->qp->qp_num;
+}
+
+int
+nam__verbs_lane_create(struct nam_domain *pub, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret)
+{
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	struct verbs_rq *rq = (struct verbs_rq *)options->rq;
+	struct verbs_qp *lane, *other;
+	uint32_t depth = 4 * VERBS_BATCH;
+	struct ibv_qp *uc, *ud;
+	int rc = -ENOMEM;
+
+	if (!(pub->limits.caps & NAM_CAP_UD))
+		return -NAM_E_FABRIC_CAPABILITY;
+	lane = calloc(1, sizeof(*lane));
+	other = calloc(1, sizeof(*other));
+	if (!lane || !other) {
+		free(lane);
+		free(other);
+		return rc;
+	}
+	errno = 0;
+	lane->companion = other;
+	lane->receives = rq != NULL;
+	other->front = lane;
+	number(lane, options, domain);
+	number(other, options, domain);
+	if (depth > pub->limits.qp_depth)
+		depth = pub->limits.qp_depth;
+	rc = nam__sends_init(&lane->sends, depth);
+	if (rc)
+		goto fail;
+	rc = -ENOMEM;
+	uc = device_qp(lane, NULL, IBV_QPT_UC, depth);
+	ud = device_qp(lane, rq, IBV_QPT_UD, depth);
+	lane->qp = rq ? uc : ud;
+	other->qp = rq ? ud : uc;
+	if (!uc || !ud)
+		goto fail;
+	number(lane, options, domain);
+	number(other, options, domain);
+	lane->inline_bytes = pub->limits.inline_bytes;
+	*ret_name = uc->qp_num | (uint64_t)ud->qp_num << 24 | nam_entropy() << 48;
+	lane->name = *ret_name;
+	*ret = &lane->pub;
+	return 0;
+
+fail:
+	if (errno)
+		rc = -errno;
+	nam__verbs_lane_destroy(lane);
+	return rc;
+}
+
+/* ---- states -------------------------------------------------------------------------------- */
+
+static int
+start_uc(struct ibv_qp *uc, const struct ibv_qp_attr *path, uint64_t own, uint64_t peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = path->pkey_index,
+		.port_num = path->port_num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	int rc = -ibv_modify_qp(uc, &attr,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.ah_attr = path->ah_attr,
+		.path_mtu = path->path_mtu,
+		.dest_qp_num = uc_of(peer),
+		.rq_psn = salt_of(peer),
+	};
+	rc = -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+		IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = salt_of(own) };
+	return -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+static int
+start_ud(struct ibv_qp *ud, const struct ibv_qp_attr *path, uint64_t own)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = path->pkey_index,
+		.port_num = path->port_num,
+		.qkey = KEY | salt_of(own),
+	};
+	int rc = -ibv_modify_qp(ud, &attr,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR };
+	rc = -ibv_modify_qp(ud, &attr, IBV_QP_STATE);
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .sq_psn = salt_of(own) };
+	return -ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int
+nam__verbs_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer)
+{
+	struct verbs_qp *lane = (struct verbs_qp *)pub, *other = lane->companion;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr path = { 0 };
+	int rc = -ibv_query_qp(((struct verbs_qp *)beside)->qp, &path,
+		IBV_QP_AV | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_PATH_MTU, &init);
+
+	if (rc)
+		return rc;
+	if (lane->domain->pub.limits.datagram_bytes > 128u << path.path_mtu)
+		return -NAM_E_FABRIC_CAPABILITY;
+	rc = start_uc(lane->receives ? lane->qp : other->qp, &path, lane->name, peer);
+	if (!rc)
+		rc = start_ud(lane->receives ? other->qp : lane->qp, &path, lane->name);
+	if (rc)
+		return rc;
+	if (!lane->receives) {
+		errno = 0;
+		lane->ah = ibv_create_ah(lane->domain->pd, &path.ah_attr);
+		if (!lane->ah)
+			return errno ? -errno : -ENOMEM;
+		lane->peer_number = ud_of(peer);
+		lane->peer_key = KEY | salt_of(peer);
+	}
+	lane->ready = true;
+	nam__verbs_watch_lane(lane, (struct verbs_qp *)beside);
+	nam__verbs_cq_join(lane->cq, lane);
+	nam__verbs_cq_join(other->cq, other);
+	return 0;
+}

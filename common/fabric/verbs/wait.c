@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
+ *
+ * It spins for as long as that has lately paid: a sleep that turned out short makes the next spin
+ * long enough for it, a spin in vain makes the next one shorter, down to none.  Beyond the first
+ * microseconds it offers the processor to others, who may be a software NIC.
+ *
+ * A completion that came before its ibv_cq was armed raises no event, so each is looked at once
+ * more between arming and sleeping.  What that look takes out is kept for cq_poll.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "verbs_internal.h"
+
+#define SPIN_NS_MAX 1000000u
+#define SPIN_NS_MIN 1000u
+#define SPIN_ALONE_NS 10000u		/* before others are let in between two looks */
+#define BROKEN_NS 10000000ull		/* with queue pairs that wait for their requests */
+
+static bool
+peek(struct ibv_cq *cq, struct ibv_wc *stash, bool *stashed)
+{
+	if (!*stashed)
+		*stashed = ibv_poll_cq(cq, 1, stash) > 0;
+	return *stashed;
+}
+
+static bool
+has_work(struct verbs_cq *cq)
+{
+	if (atomic_load_explicit(&cq->news, memory_order_acquire) ||
+		atomic_load_explicit(&cq->woken, memory_order_acquire) ||
+		peek(cq->sends, &cq->stash, &cq->stashed))
+		return true;
+	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
+		if (peek(rq->recvs, &rq->stash, &rq->stashed))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t
+spin_bounded(uint64_t ns)
+{
+	return ns < SPIN_NS_MAX ? (uint32_t)ns : SPIN_NS_MAX;
+}
+
+/* True if work came. */
+static bool
+spin(struct verbs_cq *cq, uint64_t timeout_ns)
+{
+	uint64_t begin = nam_now_ns(), now = begin;
+	uint64_t until = begin + (cq->spin_ns < timeout_ns ? cq->spin_ns : timeout_ns);
+
+	while (now < until) {
+		if (has_work(cq)) {
+			/* Twice what it took is enough the next time, too. */
+			cq->spin_ns = (3 * cq->spin_ns + spin_bounded(2 * (now - begin))) / 4;
+			if (cq->spin_ns < SPIN_NS_MIN)
+				cq->spin_ns = SPIN_NS_MIN;
+			return true;
+		}
+		if (now - begin > SPIN_ALONE_NS)
+			nam_yield();
+		now = nam_now_ns();
+	}
+	cq->spin_ns = cq->spin_ns <= SPIN_NS_MIN ? 0 : cq->spin_ns / 2;
+	return false;
+}
+
+static void
+arm(struct verbs_cq *cq)
+{
+	if (!cq->armed)
+		cq->armed = !ibv_req_notify_cq(cq->sends, 0);
+	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
+		if (!rq->armed)
+			rq->armed = !ibv_req_notify_cq(rq->recvs, 0);
+	}
+}
+
+/* Take the events of the channel.  Which ibv_cq rang does not matter: all are polled. */
+static void
+take_events(struct verbs_cq *cq)
+{
+	struct ibv_cq *rang;
+	void *context;
+
+	while (!ibv_get_cq_event(cq->channel, &rang, &context)) {
+		ibv_ack_cq_events(rang, 1);
+		if (rang == cq->sends)
+			cq->armed = false;
+		else
+			((struct verbs_rq *)context)->armed = false;
+	}
+}
+
+static int
+sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
+{
+	struct pollfd ready[2] = {
+		{ .fd = cq->channel->fd, .events = POLLIN },
+		{ .fd = cq->wake_fd, .events = POLLIN },
+	};
+	uint64_t begin = nam_now_ns(), count;
+	struct timespec timeout;
+	int n;
+
+	if (cq->broken && timeout_ns > BROKEN_NS)
+		timeout_ns = BROKEN_NS;
+	if (timeout_ns > 3600000000000ull)
+		timeout_ns = 3600000000000ull;
+	timeout.tv_sec = (time_t)(timeout_ns / 1000000000u);
+	timeout.tv_nsec = (long)(timeout_ns % 1000000000u);
+	n = ppoll(ready, 2, &timeout, NULL);
+	if (n == 0)
+		return -ETIMEDOUT;
+	if (n > 0 && ready[0].revents) {
+		take_events(cq);
+		count = nam_now_ns() - begin;
+		if (count < SPIN_NS_MAX && cq->spin_ns < 2 * count)
+			cq->spin_ns = spin_bounded(2 * count);
+	}
+	if (n > 0 && ready[1].revents)
+		(void)!read(cq->wake_fd, &count, sizeof(count));
+	return 0;
+}
+
+int
+nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
+{
+	struct verbs_cq *cq = (struct verbs_cq *)pub;
+	uint64_t count;
+	int rc = 0;
+
+	if (has_work(cq) || spin(cq, timeout_ns))
+		goto out;
+	rc = -ETIMEDOUT;
+	if (timeout_ns == 0)
+		goto out;
+	arm(cq);
+	rc = has_work(cq) ? 0 : sleep_for(cq, timeout_ns);
+out:
+	/* Pairs with the release in nam__verbs_cq_wake: what came before it is seen now. */
+	if (atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire))
+		(void)!read(cq->wake_fd, &count, sizeof(count));
+	return rc;
+}
+
+void
+nam__verbs_cq_wake(struct nam_cq *pub)
+{
+	struct verbs_cq *cq = (struct verbs_cq *)pub;
+	uint64_t one = 1;
+
+	if (!atomic_exchange_explicit(&cq->woken, 1, memory_order_acq_rel))
+		(void)!write(cq->wake_fd, &one, sizeof(one));
+}

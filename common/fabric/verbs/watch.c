@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch.c -- noticing that a peer is gone, or that the device is in trouble.
+ *
+ * A peer that ends, or is killed, has its connections closed by its kernel, and rdma_cm says so.
+ * Requests under way to a host that is gone run out of retries.  But a connection on which nothing
+ * is under way would never notice; so each domain's watcher sends a WRITE of no bytes now and then
+ * where nothing else was sent.  Its completion is for the owner to take; until it does, the watcher
+ * sends no more, so that an owner who never polls has one of them at the most.
+ *
+ * The mutex keeps a queue pair alive while the watcher looks at it.  Events hold it, too:
+ * destroying an id or a queue pair waits until they are acknowledged.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "verbs_internal.h"
+
+#define TICK_NS 250000000ull
+#define CLIENT_IDLE_NS 500000000ull	/* somebody may be waiting for an answer */
+#define SERVER_IDLE_NS 5000000000ull	/* only what a dead client holds is at stake */
+
+int
+nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag)
+{
+	struct verbs_watch *watch = &domain->watch;
+	int rc;
+
+	rc = nam__verbs_channel_create(&watch->channel, diag);
+	if (rc)
+		return rc;
+	watch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watch->stop_fd < 0) {
+		rc = -errno;
+		goto destroy_channel;
+	}
+	rc = -pthread_mutex_init(&watch->mutex, NULL);
+	if (rc)
+		goto close_stop;
+	return 0;
+
+close_stop:
+	close(watch->stop_fd);
+destroy_channel:
+	rdma_destroy_event_channel(watch->channel);
+	return nam_diag_set(diag, rc, "verbs: %s", nam_err_text(rc));
+}
+
+void
+nam__verbs_watch_free(struct verbs_domain *domain)
+{
+	struct verbs_watch *watch = &domain->watch;
+	uint64_t one = 1;
+
+	if (watch->thread) {
+		while (write(watch->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+		nam_thread_join(watch->thread);
+	}
+	(void)pthread_mutex_destroy(&watch->mutex);
+	close(watch->stop_fd);
+	rdma_destroy_event_channel(watch->channel);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* True if it was not known before. */
+static bool
+closed(struct verbs_qp *qp, int status)
+{
+	struct verbs_watch *watch = &qp->domain->watch;
+	bool first = false;
+
+	pthread_mutex_lock(&watch->mutex);
+	if (qp->lane && qp->watched)
+		qp = qp->beside;
+	if (qp->watched)
+		first = nam__verbs_cq_closed(qp->cq, qp, status);
+	pthread_mutex_unlock(&watch->mutex);
+	return first;
+}
+
+static void NAM_PRINTF(2, 3)
+tell(const struct verbs_domain *domain, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (!domain->notice)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	domain->notice(text);
+}
+
+/* Whether it is made of a completion queue or a receive queue; of anything, if both are NULL. */
+static bool
+stands_on(const struct ibv_qp *qp, const struct ibv_cq *cq, const struct ibv_srq *srq)
+{
+	return cq ? qp->send_cq == cq || qp->recv_cq == cq : !srq || qp->srq == srq;
+}
+
+/* Every connection, or those that stand on a queue, be it by the lane beside them. */
+static void
+close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
+{
+	pthread_mutex_lock(&domain->watch.mutex);
+	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+		if (stands_on(qp->qp, cq, srq))
+			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+	}
+	for (struct verbs_qp *lane = domain->watch.lanes; lane; lane = lane->watch_next) {
+		struct verbs_qp *qp = lane->beside;
+
+		if (stands_on(lane->qp, cq, srq) || stands_on(lane->companion->qp, cq, srq))
+			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+	}
+	pthread_mutex_unlock(&domain->watch.mutex);
+}
+
+void
+nam__verbs_watch_gone(struct verbs_domain *domain)
+{
+	/* The flag alone goes from one thread to another, to those that listen. */
+	if (atomic_exchange_explicit(&domain->watch.gone, true, memory_order_relaxed))
+		return;
+	tell(domain, "verbs: %s: the device is gone; all connections are closed", domain->device);
+	close_all(domain, NULL, NULL);
+}
+
+/* How many there were. */
+static unsigned
+take_cm_events(struct verbs_domain *domain)
+{
+	struct rdma_cm_event *event;
+	unsigned count = 0;
+
+	for (; !rdma_get_cm_event(domain->watch.channel, &event); count++) {
+		switch (event->event) {
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+			nam__verbs_watch_gone(domain);
+			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			break;
+		case RDMA_CM_EVENT_DISCONNECTED:
+		case RDMA_CM_EVENT_UNREACHABLE:
+		case RDMA_CM_EVENT_REJECTED:
+		case RDMA_CM_EVENT_CONNECT_ERROR:
+		case RDMA_CM_EVENT_ADDR_CHANGE:
+			(void)closed(event->id->context, -NAM_E_FABRIC_PEER_DEAD);
+			break;
+		default:
+			break;
+		}
+		(void)rdma_ack_cm_event(event);
+	}
+	return count;
+}
+
+/* True if that is news: some drivers say it twice. */
+static bool
+port_changes(struct verbs_domain *domain, int port, bool down)
+{
+	uint64_t bit = 1ull << (port & 63);
+
+	if (down == !!(domain->watch.ports_down & bit))
+		return false;
+	domain->watch.ports_down ^= bit;
+	return true;
+}
+
+void
+nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		/* A device may have several words for one failure. */
+		if (closed(event->element.qp->qp_context, -NAM_E_FABRIC))
+			tell(domain, "verbs: %s: a queue pair failed (%s); its connection is "
+				"closed", domain->device, ibv_event_type_str(event->event_type));
+		break;
+	case IBV_EVENT_CQ_ERR:
+		tell(domain, "verbs: %s: a completion queue failed; its connections are closed",
+			domain->device);
+		close_all(domain, event->element.cq, NULL);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		tell(domain, "verbs: %s: the device failed; all connections are closed",
+			domain->device);
+		close_all(domain, NULL, NULL);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		/* Who is cut off by it shows when each connection is tried. */
+		if (port_changes(domain, event->element.port_num, true))
+			tell(domain, "verbs: %s: port %d is down; connections that it carries end "
+				"unless it comes back at once", domain->device,
+				event->element.port_num);
+		domain->watch.urgent = true;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		if (port_changes(domain, event->element.port_num, false))
+			tell(domain, "verbs: %s: port %d is up again", domain->device,
+				event->element.port_num);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+		tell(domain, "verbs: %s: a receive queue failed; its connections are closed",
+			domain->device);
+		close_all(domain, NULL, event->element.srq);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		tell(domain, "verbs: %s: a receive queue has run low: clients send faster than "
+			"their messages are answered, and wait; more handler threads may help "
+			"(--rpc-threads); this is said once", domain->device);
+		break;
+	default:
+		break;
+	}
+}
+
+/* How many there were. */
+static unsigned
+take_async_events(struct verbs_domain *domain)
+{
+	struct ibv_async_event event;
+	unsigned count = 0;
+
+	for (; !ibv_get_async_event(domain->verbs, &event); count++) {
+		nam__verbs_watch_event(domain, &event);
+		ibv_ack_async_event(&event);
+	}
+	return count;
+}
+
+/* ---- idle connections ---------------------------------------------------------------------- */
+
+static void
+post_try(struct verbs_qp *qp)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = nam__verbs_wr_id(qp, 0) | VERBS_KEEP_ALIVE,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	/* Pairs with the release in cq_poll: the place in the device's queue is free again. */
+	if (atomic_load_explicit(&qp->dead, memory_order_relaxed) ||
+		atomic_exchange_explicit(&qp->trying, true, memory_order_acquire))
+		return;
+	/* Libraries of devices lock their send queues, so the owner may post meanwhile. */
+	if (ibv_post_send(qp->qp, &wr, &bad))
+		atomic_store_explicit(&qp->trying, false, memory_order_relaxed);
+}
+
+/* A hold whose mutex is taken: its owner posts at this moment, which tries the peer, too. */
+static void
+try_peer(struct verbs_qp *qp, uint64_t now)
+{
+	qp->tried_ns = now;
+	if (!qp->hold.wrs) {
+		post_try(qp);
+	} else if (!pthread_mutex_trylock(&qp->hold.mutex)) {
+		post_try(qp);
+		pthread_mutex_unlock(&qp->hold.mutex);
+	}
+}
+
+static void
+try_idle(struct verbs_domain *domain)
+{
+	uint64_t now = nam_now_ns();
+
+	pthread_mutex_lock(&domain->watch.mutex);
+	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+		uint32_t posts = atomic_load_explicit(&qp->posts, memory_order_relaxed);
+		uint64_t idle_ns = qp->accepted ? SERVER_IDLE_NS : CLIENT_IDLE_NS;
+
+		if (posts != qp->seen_posts && !domain->watch.urgent) {
+			qp->seen_posts = posts;
+			qp->tried_ns = now;
+		} else if (domain->watch.urgent || now - qp->tried_ns >= idle_ns) {
+			try_peer(qp, now);
+		}
+	}
+	domain->watch.urgent = false;
+	pthread_mutex_unlock(&domain->watch.mutex);
+}
+
+/*
+ * A device that was taken out leaves descriptors that are ready for ever and say nothing more: to
+ * poll one again would be to spin.
+ */
+static void
+leave_if_gone(struct verbs_domain *domain, struct pollfd *ready, unsigned taken)
+{
+	if (taken || !(ready->revents & (POLLERR | POLLHUP | POLLNVAL)))
+		return;
+	ready->fd = -1;
+	nam__verbs_watch_gone(domain);
+}
+
+static void
+watch_main(void *arg)
+{
+	struct verbs_domain *domain = arg;
+	struct pollfd ready[3] = {
+		{ .fd = domain->watch.stop_fd, .events = POLLIN },
+		{ .fd = domain->watch.channel->fd, .events = POLLIN },
+		{ .fd = domain->verbs->async_fd, .events = POLLIN },
+	};
+	uint64_t next = nam_now_ns() + TICK_NS;
+
+	for (;;) {
+		uint64_t now = nam_now_ns();
+		int n = poll(ready, 3, now >= next ? 0 : (int)((next - now) / 1000000) + 1);
+
+		if (n > 0 && ready[0].revents)
+			return;
+		if (n > 0 && ready[1].revents)
+			leave_if_gone(domain, &ready[1], take_cm_events(domain));
+		if (n > 0 && ready[2].revents)
+			leave_if_gone(domain, &ready[2], take_async_events(domain));
+		if (nam_now_ns() >= next || domain->watch.urgent) {
+			try_idle(domain);
+			next = nam_now_ns() + TICK_NS;
+		}
+	}
+}
+
+/* ---- who is watched ------------------------------------------------------------------------ */
+
+/* With the mutex. */
+static void
+link_to(struct verbs_qp **list, struct verbs_qp *qp)
+{
+	qp->watched = true;
+	qp->watch_previous = NULL;
+	qp->watch_next = *list;
+	if (*list)
+		(*list)->watch_previous = qp;
+	*list = qp;
+}
+
+int
+nam__verbs_watch_add(struct verbs_qp *qp)
+{
+	struct verbs_watch *watch = &qp->domain->watch;
+	int rc = 0;
+
+	pthread_mutex_lock(&watch->mutex);
+	if (!watch->thread)
+		rc = nam_thread_start("nam-verbs", watch_main, qp->domain, &watch->thread);
+	if (!rc) {
+		qp->tried_ns = nam_now_ns();
+		link_to(&watch->qps, qp);
+	}
+	pthread_mutex_unlock(&watch->mutex);
+	/* Waits for events of the old channel that somebody still holds. */
+	if (!rc && rdma_migrate_id(qp->id, watch->channel)) {
+		rc = -errno;
+		nam__verbs_watch_remove(qp);
+	}
+	return rc;
+}
+
+void
+nam__verbs_watch_lane(struct verbs_qp *lane, struct verbs_qp *beside)
+{
+	struct verbs_watch *watch = &lane->domain->watch;
+
+	pthread_mutex_lock(&watch->mutex);
+	lane->beside = beside;
+	link_to(&watch->lanes, lane);
+	pthread_mutex_unlock(&watch->mutex);
+}
+
+/* With the mutex. */
+static void
+unlink_from(struct verbs_qp **list, struct verbs_qp *qp)
+{
+	if (!qp->watched)
+		return;
+	if (qp->watch_next)
+		qp->watch_next->watch_previous = qp->watch_previous;
+	if (qp->watch_previous)
+		qp->watch_previous->watch_next = qp->watch_next;
+	else
+		*list = qp->watch_next;
+	qp->watched = false;
+}
+
+void
+nam__verbs_watch_remove(struct verbs_qp *qp)
+{
+	struct verbs_watch *watch = &qp->domain->watch;
+	struct verbs_qp *next;
+
+	pthread_mutex_lock(&watch->mutex);
+	unlink_from(qp->lane ? &watch->lanes : &watch->qps, qp);
+	for (struct verbs_qp *lane = watch->lanes; lane; lane = next) {
+		next = lane->watch_next;
+		if (lane->beside == qp)
+			unlink_from(&watch->lanes, lane);
+	}
+	pthread_mutex_unlock(&watch->mutex);
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* post.c -- from a work request to a message: its shape, its place among the others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_internal.h"
+
+#define CHUNK_MESSAGES 64u
+#define POST_NS 60u
+#define REQUEST_NS 15u
+#define LEAD_BYTES 64u		/* of NAM_CAP_ORDERED_LOADS */
+#define TAIL_BYTES 8u
+
+struct chunk {
+	struct chunk *next;
+	struct sim_message messages[CHUNK_MESSAGES];
+};
+
+struct sim_message *
+nam__sim_message_new(void)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_message *message = sim->free_messages;
+
+	if (!message) {
+		struct chunk *chunk = nam__sim_alloc(sizeof(*chunk));
+
+		chunk->next = sim->chunks;
+		sim->chunks = chunk;
+		for (unsigned i = 0; i < CHUNK_MESSAGES; i++) {
+			chunk->messages[i].next = sim->free_messages;
+			sim->free_messages = &chunk->messages[i];
+		}
+		message = sim->free_messages;
+	}
+	sim->free_messages = message->next;
+	return message;
+}
+
+void
+nam__sim_message_free(struct sim_message *message)
+{
+	nam__sim_unplan(&message->event);
+	if (message->in_flight)
+		nam__sim_settle(message);
+	free(message->owned);
+	message->owned = NULL;
+	message->next = nam__sim.free_messages;
+	nam__sim.free_messages = message;
+}
+
+void
+nam__sim_messages_end(void)
+{
+	while (nam__sim.chunks) {
+		struct chunk *chunk = nam__sim.chunks;
+
+		nam__sim.chunks = chunk->next;
+		for (unsigned i = 0; i < CHUNK_MESSAGES; i++)
+			free(chunk->messages[i].owned);
+		free(chunk);
+	}
+	nam__sim.free_messages = NULL;
+}
+
+/* ---- shape -------------------------------------------------------------------------------- */
+
+static uint32_t
+common_divisor(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Upwards, downwards, from somewhere round to there, or all over the place. */
+static void
+shuffle(struct sim_message *message)
+{
+	uint32_t n = message->middle;
+	uint64_t dice;
+
+	message->factor = 1;
+	message->shift = 0;
+	if (n < 2)
+		return;
+	dice = nam_rng_next(&nam__sim.chance);
+	switch (dice % 8) {
+	case 0:
+		break;
+	case 1:
+		message->factor = n - 1;
+		message->shift = n - 1;
+		break;
+	case 2:
+		message->shift = (uint32_t)(dice >> 8) % n;
+		break;
+	default:
+		message->shift = (uint32_t)(dice >> 8) % n;
+		message->factor = 1 + (uint32_t)(dice >> 40) % n;
+		while (common_divisor(message->factor, n) != 1)
+			message->factor++;
+	}
+}
+
+void
+nam__sim_shape(struct sim_message *message)
+{
+	const uint32_t step = nam__sim.options.step_bytes;
+	bool ordered = message->op == NAM_WR_READ && (nam__sim.caps & NAM_CAP_ORDERED_LOADS);
+	uint32_t lead = 0, tail = 0, rest;
+
+	message->lead = 0;
+	message->middle = 0;
+	message->first_bytes = 0;
+	if (message->class == SIM_ATOMIC || message->class == SIM_SEND || !message->bytes) {
+		message->steps = 1;
+		return;
+	}
+	if (nam__sim.options.network) {
+		message->first_bytes = message->bytes;
+		message->middle = 1;
+		message->steps = 1;
+		message->factor = 1;
+		message->shift = 0;
+		return;
+	}
+	if (ordered && message->bytes > LEAD_BYTES + TAIL_BYTES) {
+		lead = LEAD_BYTES;
+		tail = TAIL_BYTES;
+		message->lead = lead / step;
+	} else if (ordered) {
+		/* Word by word; what is left of one comes last. */
+		message->lead = message->bytes / TAIL_BYTES;
+		lead = message->lead * TAIL_BYTES;
+		tail = message->bytes - lead;
+	}
+	rest = message->bytes - lead - tail;
+	if (rest) {
+		uint32_t first = step - (uint32_t)((message->remote + lead) % step);
+
+		message->first_bytes = first < rest ? first : rest;
+		message->middle = 1 + (rest - message->first_bytes + step - 1) / step;
+	}
+	message->steps = message->lead + message->middle + (tail ? 1 : 0);
+	shuffle(message);
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+void
+nam__sim_message_add(struct sim_qp *qp, struct sim_message *message)
+{
+	const struct sim *sim = &nam__sim;
+	bool fence = message->flags & NAM_WR_FENCE;
+
+	message->qp = qp;
+	message->next = NULL;
+	message->prev = qp->tail;
+	if (qp->tail)
+		qp->tail->next = message;
+	else
+		qp->head = message;
+	qp->tail = message;
+	qp->outstanding++;
+	message->holders = 0;
+	if (sim->options.network) {
+		qp->unfinished[message->class]++;
+		nam__sim_send(qp, message);
+		return;
+	}
+	for (unsigned earlier = 0; earlier < SIM_CLASSES; earlier++)
+		if (sim->order[earlier][message->class] ||
+			(fence && (earlier == SIM_READ || earlier == SIM_ATOMIC)))
+			message->holders += qp->unfinished[earlier];
+	qp->unfinished[message->class]++;
+	if (message->holders) {
+		message->state = SIM_HELD;
+		qp->held++;
+		return;
+	}
+	message->state = SIM_STEPS;
+	nam__sim_plan(&message->event, message->earliest_ns);
+}
+
+/* ---- the doorbell ------------------------------------------------------------------------- */
+
+static enum sim_class
+class_of(uint8_t op)
+{
+	switch (op) {
+	case NAM_WR_READ:
+		return SIM_READ;
+	case NAM_WR_WRITE:
+		return SIM_WRITE;
+	case NAM_WR_SEND:
+		return SIM_SEND;
+	default:
+		return SIM_ATOMIC;
+	}
+}
+
+void
+nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns)
+{
+	nam__sim.directed.thread = nam__sim.current;
+	nam__sim.directed.op = op;
+	nam__sim.directed.before_step = before_step;
+	nam__sim.directed.passing = 0;
+	nam__sim.directed.delay_ns = delay_ns;
+}
+
+void
+nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns)
+{
+	nam_sim_delay_next(op, 0, delay_ns);
+	nam__sim.directed.passing = passing;
+}
+
+static void
+direct(struct sim_message *message)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->directed.thread || sim->directed.thread != sim->current ||
+		(sim->directed.op && sim->directed.op != message->op))
+		return;
+	if (sim->directed.passing) {
+		sim->directed.passing--;
+		return;
+	}
+	SIM_EVENT(SIM_WHAT_FAULT, message->id, sim->directed.delay_ns,
+		"fault directed: m%llu %s waits %llu ns before step %u",
+		(unsigned long long)message->id, nam__sim_op_name(message->op),
+		(unsigned long long)sim->directed.delay_ns, sim->directed.before_step);
+	if (sim->directed.before_step) {
+		message->pause_step = sim->directed.before_step;
+		message->pause_ns = sim->directed.delay_ns;
+	} else {
+		message->earliest_ns += sim->directed.delay_ns;
+	}
+	sim->directed.thread = NULL;
+}
+
+/* A message is as slow as the slower of its ends. */
+static uint32_t
+slowness_of(const struct sim_qp *qp)
+{
+	uint32_t here = qp->domain->process->slowness;
+	uint32_t there = qp->peer ? qp->peer->domain->process->slowness : 1;
+	uint32_t slower = here > there ? here : there;
+
+	return slower ? slower : 1;
+}
+
+/* What may go wrong with it. */
+static void
+misfortune(struct sim_message *message, const struct sim_qp *qp,
+	const struct nam_sim_process *process)
+{
+	struct sim *sim = &nam__sim;
+	const struct nam_sim_faults *faults = &sim->options.faults;
+
+	message->passes = 1;
+	message->break_step = UINT32_MAX;
+	if (message->op == NAM_WR_READ && nam__sim_drawn(process, faults->read_twice))
+		message->passes = 2;
+	if (qp->lane || !nam__sim_drawn(process, faults->break_qp))
+		return;
+	message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
+	SIM_EVENT(SIM_WHAT_FAULT, message->id, message->break_step,
+		"fault break_qp: m%llu %s breaks its queue pair after %u of %u steps",
+		(unsigned long long)message->id, nam__sim_op_name(message->op),
+		message->break_step, message->steps);
+}
+
+static void
+kill_due(void *arg)
+{
+	if (!nam_sim_process_ended(arg))
+		nam_sim_process_kill(arg);
+}
+
+static void
+resume_due(void *arg)
+{
+	nam_sim_process_resume(arg);
+}
+
+static void
+stall_due(void *arg)
+{
+	struct sim *sim = &nam__sim;
+
+	if (nam_sim_process_ended(arg))
+		return;
+	nam_sim_process_stall(arg);
+	if (nam_sim_call_after(1 + nam_rng_below(&sim->faults, sim->options.faults.stall_ns + 1),
+		    resume_due, arg))
+		abort();
+}
+
+/* By a power of two, or as fast as the others again. */
+static void
+slow_due(void *arg)
+{
+	struct nam_sim_process *process = arg;
+	bool slow = process->slowness <= 1;
+
+	if (nam_sim_process_ended(process))
+		return;
+	nam__sim.counts.slowed += slow;
+	nam_sim_process_slow(process, slow ? 2u << nam_rng_below(&nam__sim.faults, 7) : 1);
+}
+
+/* Between two of the message's steps, before them or after. */
+static void
+meanwhile(const struct sim_message *message, void (*fn)(void *process), void *process)
+{
+	struct sim *sim = &nam__sim;
+	uint64_t now = nam__sim_here(), way = message->earliest_ns > now ?
+		message->earliest_ns - now : 0;
+	uint64_t takes = way + (uint64_t)message->steps * message->step_ns + message->answer_ns;
+
+	if (nam_sim_call_after(nam_rng_below(&sim->faults, takes + takes / 2 + 1), fn, process))
+		abort();
+}
+
+/* Whom it takes with it. */
+static void
+disaster(const struct sim_qp *qp, const struct sim_message *message,
+	const struct nam_sim_process *process)
+{
+	const struct nam_sim_faults *faults = &nam__sim.options.faults;
+
+	if (qp->domain->process->serves)
+		return;
+	if (nam__sim_drawn(process, faults->kill))
+		meanwhile(message, kill_due, qp->domain->process);
+	if (nam__sim_drawn(process, faults->stall))
+		meanwhile(message, stall_due, qp->domain->process);
+	if (qp->peer && nam__sim_drawn(process, faults->kill_server))
+		meanwhile(message, kill_due, qp->peer->domain->process);
+	if (qp->peer && nam__sim_drawn(process, faults->slow))
+		meanwhile(message, slow_due, qp->peer->domain->process);
+}
+
+static int
+check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
+{
+	if (class_of(wr->op) == SIM_ATOMIC && (wr->bytes != 8 || wr->remote % 8))
+		return -NAM_E_FABRIC_ACCESS;
+	if (qp->lane && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (wr->op == NAM_WR_SEND)
+		return wr->bytes > qp->domain->pub.limits.message_bytes ?
+			-NAM_E_FABRIC_PROTOCOL : 0;
+	if (!nam__sim_local_valid(qp->domain, wr))
+		return -NAM_E_FABRIC_ACCESS;
+	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
+}
+
+/* Whose memory a queue pair leads to; 0: nobody's any more. */
+static unsigned
+peer_id(const struct sim_qp *qp)
+{
+	return qp->peer && qp->peer->domain ? qp->peer->domain->process->id : 0;
+}
+
+static void
+post_one(struct sim_qp *qp, const struct nam_wr *wr)
+{
+	struct sim *sim = &nam__sim;
+	const struct nam_sim_process *process = qp->domain->process;
+	struct sim_message *message = nam__sim_message_new();
+
+	if (qp->peer && qp->peer->domain->process->spared)
+		process = qp->peer->domain->process;
+	message->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
+	message->id = ++sim->message_ids;
+	message->op = wr->op;
+	message->flags = wr->flags;
+	message->class = (uint8_t)class_of(wr->op);
+	message->bytes = wr->bytes;
+	message->remote = wr->remote;
+	message->local = wr->local;
+	message->context = wr->context;
+	message->compare = wr->compare;
+	message->swap = wr->swap;
+	message->done = 0;
+	message->pause_ns = 0;
+	message->target = qp->peer && wr->op != NAM_WR_SEND ?
+		nam__sim_resolve(qp->peer->domain, wr->rkey, wr->remote, wr->bytes) : NULL;
+	message->status = check(qp, wr, message->target);
+	if ((wr->flags & NAM_WR_INLINE) && wr->bytes <= SIM_INLINE_BYTES &&
+		(wr->op == NAM_WR_WRITE || wr->op == NAM_WR_SEND)) {
+		memcpy(message->inline_data, wr->local, wr->bytes);
+		message->local = message->inline_data;
+	}
+	sim->counts.messages++;
+	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,
+		"m%llu q%u posts %s%s%s of %u bytes at p%u:%llx", (unsigned long long)message->id,
+		qp->id, nam__sim_op_name(wr->op), wr->flags & NAM_WR_SIGNALED ? "" : " unsignalled",
+		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes, peer_id(qp),
+		(unsigned long long)wr->remote);
+	nam__sim_shape(message);
+	misfortune(message, qp, process);
+	nam__sim_cost(message, process, slowness_of(qp));
+	disaster(qp, message, process);
+	direct(message);
+	nam__sim_message_add(qp, message);
+	if (qp->error)
+		nam__sim_flush(qp, message, qp->error);
+}
+
+/* What a memory server was busy with for what it sends. */
+static uint64_t
+serve_cost(const struct nam_wr *wrs, unsigned count)
+{
+	const struct nam_sim_options *options = &nam__sim.options;
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; options->serve_ns && i < count; i++)
+		if (wrs[i].op == NAM_WR_SEND)
+			ns += options->serve_ns(options->serve_arg, wrs[i].local, wrs[i].bytes);
+	return ns;
+}
+
+/* What a processor spends; for a memory server the rest was paid when the request came. */
+static uint64_t
+post_cost(const struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
+{
+	const struct nam_sim_network *network = nam__sim.options.network;
+
+	if (!network)
+		return POST_NS + REQUEST_NS * count;
+	if (qp->domain->process->serves)
+		return serve_cost(wrs, count);
+	return (uint64_t)(count == 1 ? network->post_ns :
+		network->doorbell_ns + network->batched_post_ns * count);
+}
+
+int
+nam__sim_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
+{
+	struct sim_qp *qp = (struct sim_qp *)pub;
+
+	if (qp->local && nam__sim_local_copy(qp, wrs, count))
+		return NAM_POSTED_LOCAL;
+	nam__sim_work(post_cost(qp, wrs, count));
+	/* It is long busy with one request: its card is not taken from others ahead of time. */
+	if (qp->domain->process->serves && nam__sim.options.network && nam__sim.current->debt_ns)
+		nam__sim_catch_up(nam__sim.current);
+	if (qp->outstanding + count > SIM_QP_DEPTH ||
+		qp->cq->outstanding + count > qp->cq->depth)
+		return -NAM_E_FABRIC_FULL;
+	qp->cq->outstanding += count;
+	for (unsigned i = 0; i < count; i++)
+		post_one(qp, &wrs[i]);
+	return 0;
+}

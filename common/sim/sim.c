@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim.c -- the simulation as a whole: processes, threads, who runs next, and env.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/race.h"
+#include "sim_internal.h"
+
+/* Deep enough for what runs on a thread's own stack, which has less room in real life nowhere. */
+#define STACK_BYTES (512u << 10)
+#define CLOCK_CALL_NS 20u
+#define THREAD_START_NS 5000u
+#define WAKE_NS 200u
+
+struct sim nam__sim;
+
+void *
+nam__sim_alloc(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	/* A run that went on otherwise could not be repeated. */
+	if (!memory)
+		abort();
+	return memory;
+}
+
+bool
+nam__sim_drawn(const struct nam_sim_process *process, uint32_t per_million)
+{
+	if (!per_million || process->spared || nam_rng_below(&nam__sim.faults, 1000000) >=
+		per_million)
+		return false;
+	nam__sim.counts.faults++;
+	return true;
+}
+
+void
+nam__sim_pause(const char *fault, const char *where)
+{
+	struct sim *sim = &nam__sim;
+	uint64_t pause_ns = nam_rng_below(&sim->faults, sim->options.faults.pause_ns + 1);
+
+	SIM_EVENT(SIM_WHAT_FAULT, sim->current->id, pause_ns, "fault %s: %s takes %llu ns", fault,
+		where, (unsigned long long)pause_ns);
+	(void)nam__sim_wait(nam__sim_here() + pause_ns);
+}
+
+/* ---- who runs next ------------------------------------------------------------------------ */
+
+/* False if the thread's process does not run just now. */
+static bool
+may_run(struct sim_thread *thread)
+{
+	enum sim_state state = thread->process->state;
+
+	if (state == SIM_RUNS || state == SIM_GHOST)
+		return true;
+	thread->held = true;
+	return false;
+}
+
+static void
+event_due(struct sim_event *event)
+{
+	struct sim_call *call;
+
+	switch (event->kind) {
+	case SIM_EVENT_MESSAGE:
+		nam__sim_message_due((struct sim_message *)event);
+		break;
+	case SIM_EVENT_CLOSE:
+		nam__sim_qp_close_due((struct sim_qp *)((char *)event -
+			offsetof(struct sim_qp, event)));
+		break;
+	case SIM_EVENT_REQUEST:
+		nam__sim_request_due((struct nam_cm_request *)event);
+		break;
+	case SIM_EVENT_CALL:
+		call = (struct sim_call *)event;
+		call->fn(call->arg);
+		free(call);
+		break;
+	default:
+		abort();
+	}
+}
+
+/* Let time go on until somebody has something to do. */
+static struct sim_thread *
+next_thread(void)
+{
+	struct sim *sim = &nam__sim;
+
+	sim->current = NULL;
+	while (sim->threads_alive) {
+		struct sim_event *event = nam__sim_take();
+
+		if (!event) {
+			sim->rc = -EDEADLK;
+			break;
+		}
+		if (event->time > sim->options.limit_ns) {
+			sim->rc = -ETIMEDOUT;
+			break;
+		}
+		sim->now = event->time;
+		sim->counts.events++;
+		if (event->kind != SIM_EVENT_THREAD) {
+			event_due(event);
+		} else if (may_run((struct sim_thread *)event)) {
+			sim->current = (struct sim_thread *)event;
+			SIM_EVENT(SIM_WHAT_RUN, sim->current->id, 0, "runs");
+			return sim->current;
+		}
+	}
+	return &sim->main;
+}
+
+static struct nam_fiber *
+stack_of(struct sim_thread *thread)
+{
+	bool started = thread->started;
+
+	thread->started = true;
+	nam__sim.counts.switches++;
+	return started ? &thread->here : thread->home;
+}
+
+static __attribute__((noinline)) void
+switch_threads(struct sim_thread *from, struct sim_thread *to)
+{
+	struct nam_fiber *stack = stack_of(to);
+
+#ifdef NAM_FIBER_TSAN
+	from->here.tsan = __tsan_get_current_fiber();
+#endif
+	nam__fiber_switch(&from->here, stack);
+}
+
+bool
+nam__sim_wait(uint64_t until)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_thread *self = sim->current, *next;
+
+	self->earliest_ns = sim->now + self->debt_ns;
+	self->debt_ns = 0;
+	self->woken = false;
+	self->waits = true;
+	if (until != SIM_NEVER)
+		nam__sim_plan(&self->event, until < self->earliest_ns ? self->earliest_ns : until);
+	next = next_thread();
+	if (next != self)
+		switch_threads(self, next);
+	sim->current = self;
+	self->waits = false;
+	return self->woken;
+}
+
+void
+nam__sim_wake(struct sim_thread *thread, uint64_t delay_ns)
+{
+	uint64_t at = nam__sim_here() + delay_ns;
+
+	if (!thread || !thread->waits || thread->woken)
+		return;
+	thread->woken = true;
+	if (at < thread->earliest_ns)
+		at = thread->earliest_ns;
+	if (thread->event.place && thread->event.time <= at)
+		return;
+	nam__sim_unplan(&thread->event);
+	nam__sim_plan(&thread->event, at);
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static void
+thread_main(void *arg)
+{
+	struct sim_thread *self = arg, *next;
+
+	self->fn(self->arg);
+	self->done = true;
+	self->process->threads_alive--;
+	nam__sim.threads_alive--;
+	SIM_EVENT(SIM_WHAT_PROCESS, self->id, 1, "thread ends");
+	nam__sim_wake(self->joiner, WAKE_NS);
+	next = next_thread();
+	nam_fiber_exit_to(self->home, stack_of(next));
+}
+
+static int
+thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, void *arg,
+	struct sim_thread **ret)
+{
+	struct sim_thread *thread = calloc(1, sizeof(*thread));
+	int rc;
+
+	if (!thread)
+		return -ENOMEM;
+	rc = nam_fiber_create(thread_main, thread, STACK_BYTES, &thread->home);
+	if (rc) {
+		free(thread);
+		return rc;
+	}
+	thread->event.kind = SIM_EVENT_THREAD;
+	thread->process = process;
+	thread->fn = fn;
+	thread->arg = arg;
+	thread->id = ++nam__sim.ids;
+	(void)snprintf(thread->name, sizeof(thread->name), "%s", name);
+	thread->next = process->threads;
+	process->threads = thread;
+	process->threads_alive++;
+	nam__sim.threads_alive++;
+	SIM_EVENT(SIM_WHAT_PROCESS, thread->id, 0, "thread %u (%s) of p%u starts", thread->id,
+		thread->name, process->id);
+	nam__sim_plan(&thread->event, nam__sim_here() +
+		nam_rng_below(&nam__sim.chance, THREAD_START_NS));
+	*ret = thread;
+	return 0;
+}
+
+static void
+thread_free(struct sim_thread *thread)
+{
+	nam__sim_unplan(&thread->event);
+	nam_fiber_destroy(thread->home);
+	free(thread);
+}
+
+/* ---- env.h -------------------------------------------------------------------------------- */
+
+static uint64_t
+local_time(const struct nam_sim_process *process, uint64_t ns)
+{
+	int64_t drift = (int64_t)((__int128)ns * process->clock_ppm / 1000000);
+
+	return process->clock_base_ns + ns + (uint64_t)drift;
+}
+
+static uint64_t
+env_now_ns(void)
+{
+	struct sim_thread *thread = nam__sim.current;
+
+	if (!thread || !thread->process)
+		return nam__sim.now;
+	if (!nam__sim.options.network)
+		thread->debt_ns += CLOCK_CALL_NS;
+	return local_time(thread->process, nam__sim_here());
+}
+
+uint64_t
+nam__sim_after(uint64_t local_ns)
+{
+	struct sim_thread *thread = nam__sim.current;
+	uint64_t here = nam__sim_here();
+	unsigned __int128 until;
+
+	if (local_ns == UINT64_MAX)
+		return SIM_NEVER;
+	until = (unsigned __int128)local_ns * 1000000u /
+		(unsigned __int128)(1000000 + thread->process->clock_ppm);
+	return until < SIM_NEVER - here ? here + (uint64_t)until : SIM_NEVER;
+}
+
+static void
+env_sleep_ns(uint64_t ns)
+{
+	if (nam__sim.current)
+		(void)nam__sim_wait(nam__sim_after(ns));
+}
+
+static void
+env_yield(void)
+{
+	if (nam__sim.current)
+		(void)nam__sim_wait(nam__sim_here() + 50 + nam_rng_below(&nam__sim.chance, 500));
+}
+
+static uint64_t
+env_entropy(void)
+{
+	return nam_rng_next(&nam__sim.entropy);
+}
+
+static int
+env_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_thread **ret_thread)
+{
+	struct sim_thread *thread;
+	int rc;
+
+	if (!nam__sim.current)
+		return -EINVAL;
+	rc = thread_new(nam__sim.current->process, name, fn, arg, &thread);
+	if (!rc)
+		*ret_thread = (struct nam_thread *)thread;
+	return rc;
+}
+
+/* What was found in memory costs a memory server what a message does. */
+static void
+env_answered(const void *reply, uint32_t bytes)
+{
+	const struct nam_sim_options *options = &nam__sim.options;
+
+	if (!options->network)
+		return;
+	nam__sim_work((uint64_t)options->network->rpc_ns);
+	if (options->serve_ns)
+		nam__sim_work(options->serve_ns(options->serve_arg, reply, bytes));
+	nam__sim_catch_up(nam__sim.current);
+}
+
+static void
+env_thread_join(struct nam_thread *handle)
+{
+	struct sim_thread *thread = (struct sim_thread *)handle, **link;
+
+	while (!thread->done) {
+		thread->joiner = nam__sim.current;
+		(void)nam__sim_wait(SIM_NEVER);
+	}
+	for (link = &thread->process->threads; *link != thread; link = &(*link)->next)
+		continue;
+	*link = thread->next;
+	thread_free(thread);
+}
+
+static const struct nam_env sim_env = {
+	.now_ns = env_now_ns,
+	.wall_ns = env_now_ns,
+	.sleep_ns = env_sleep_ns,
+	.yield = env_yield,
+	.entropy = env_entropy,
+	.thread_start = env_thread_start,
+	.thread_join = env_thread_join,
+	.answered = env_answered,
+};
+
+/* ---- race points -------------------------------------------------------------------------- */
+
+static void __attribute__((unused))
+race_point(const char *name)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->current || !sim->current->process)
+		return;
+	SIM_EVENT(SIM_WHAT_RACE, sim->current->id, strlen(name), "race point %s", name);
+	if (sim->on_race)
+		sim->on_race(name);
+	if (nam__sim_drawn(sim->current->process, sim->options.faults.race))
+		nam__sim_pause("race", name);
+}
+
+static bool __attribute__((unused))
+fault_point(const char *name)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->current || !sim->current->process ||
+		!nam__sim_drawn(sim->current->process, sim->options.faults.full))
+		return false;
+	sim->counts.full++;
+	SIM_EVENT(SIM_WHAT_FAULT, sim->current->id, strlen(name), "fault full: %s", name);
+	return true;
+}
+
+void
+nam_sim_on_race(void (*fn)(const char *name))
+{
+	nam__sim.on_race = fn;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void
+nam_sim_options_init(struct nam_sim_options *options)
+{
+	*options = (struct nam_sim_options){
+		.seed = 1,
+		.profile = NAM_SIM_VERBS,
+		.step_bytes = 64,
+		.slowness = 1,
+		.limit_ns = 3600ull * 1000000000,
+		.faults = {
+			.late_ns = 200000,
+			.pause_ns = 50000,
+			.stall_ns = 40000000,
+			.detect_ns = 2000000,
+		},
+	};
+}
+
+const char *
+nam_sim_profile_name(unsigned profile)
+{
+	static const char *const names[NAM_SIM_PROFILES_COUNT] = { "strict", "verbs", "weak",
+		"routed" };
+
+	return profile < NAM_SIM_PROFILES_COUNT ? names[profile] : NULL;
+}
+
+uint32_t
+nam_sim_profile_caps(unsigned profile)
+{
+	static const uint32_t caps[NAM_SIM_PROFILES_COUNT] = {
+		[NAM_SIM_STRICT] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
+			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING,
+		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
+		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
+		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
+			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
+	};
+
+	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
+}
+
+/* What PROFILES promise beyond their bits is in the table of PROTOCOLS: WRITEs in order. */
+static void
+rules(struct sim *sim)
+{
+	bool in_order = sim->options.profile != NAM_SIM_WEAK;
+
+	sim->caps = nam_sim_profile_caps(sim->options.profile);
+	for (unsigned b = 0; b < SIM_CLASSES; b++)
+		sim->order[SIM_SEND][b] = true;
+	sim->order[SIM_WRITE][SIM_WRITE] = in_order && sim->options.profile != NAM_SIM_ROUTED;
+	sim->order[SIM_WRITE][SIM_SEND] = in_order;
+	sim->order[SIM_WRITE][SIM_READ] = in_order;
+	sim->order[SIM_WRITE][SIM_ATOMIC] = sim->caps & NAM_CAP_ORDER_WRITE_ATOMIC;
+	sim->order[SIM_ATOMIC][SIM_ATOMIC] = in_order;
+	sim->order[SIM_ATOMIC][SIM_READ] = sim->caps & NAM_CAP_ORDER_ATOMIC_READ;
+}
+
+int
+nam_sim_begin(const struct nam_sim_options *options)
+{
+	struct sim *sim = &nam__sim;
+	struct nam_rng seed = nam_rng_seed(options->seed);
+
+	if (sim->active)
+		return -EBUSY;
+	if (options->profile >= NAM_SIM_PROFILES_COUNT ||
+		(options->step_bytes != 8 && options->step_bytes != 64) ||
+		options->faults.clock_ppm > 100000 || !options->slowness ||
+		options->slowness > 1000000)
+		return -EINVAL;
+	memset(sim, 0, sizeof(*sim));
+	sim->active = true;
+	sim->options = *options;
+	sim->processes_end = &sim->processes;
+	sim->chance = nam_rng_seed(nam_rng_next(&seed));
+	sim->faults = nam_rng_seed(nam_rng_next(&seed));
+	sim->entropy = nam_rng_seed(nam_rng_next(&seed));
+	sim->scenario = nam_rng_seed(nam_rng_next(&seed));
+	rules(sim);
+	nam_env_install(&sim_env);
+#ifdef NAM_SIM_POINTS
+	nam_race_hook = race_point;
+	nam_fault_hook = fault_point;
+#endif
+	return 0;
+}
+
+int
+nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
+	struct nam_sim_process **ret_process)
+{
+	struct sim *sim = &nam__sim;
+	struct nam_sim_process *process = calloc(1, sizeof(*process));
+	struct sim_thread *thread;
+	uint32_t ppm = sim->options.faults.clock_ppm;
+	int rc;
+
+	if (!process)
+		return -ENOMEM;
+	process->id = ++sim->ids;
+	(void)snprintf(process->name, sizeof(process->name), "%s", name);
+	/* No two machines have been up for equally long. */
+	process->clock_base_ns = sim->options.network ? 1000000000 :
+		nam_rng_below(&sim->chance, 1ull << 50);
+	process->clock_ppm = ppm ? (int64_t)nam_rng_below(&sim->chance, 2 * ppm + 1) - ppm : 0;
+	*sim->processes_end = process;
+	sim->processes_end = &process->next;
+	SIM_EVENT(SIM_WHAT_PROCESS, process->id, 2, "process p%u (%s) starts, clock %+lld ppm",
+		process->id, process->name, (long long)process->clock_ppm);
+	rc = thread_new(process, name, fn, arg, &thread);
+	if (!rc && ret_process)
+		*ret_process = process;
+	return rc;
+}
+
+/* Until nobody is left, or nothing happens any more. */
+static void
+run(struct sim *sim)
+{
+	struct sim_thread *next;
+
+	sim->main.started = true;
+	sim->main.home = &sim->main.here;
+	next = next_thread();
+	if (next != &sim->main)
+		switch_threads(&sim->main, next);
+	sim->current = NULL;
+}
+
+/* Threads of processes that died come back to unwind. */
+static void
+revive(struct sim *sim)
+{
+	sim->quiet = true;
+	for (struct nam_sim_process *process = sim->processes; process; process = process->next) {
+		if (process->state != SIM_DEAD)
+			continue;
+		process->state = SIM_GHOST;
+		sim->threads_alive += process->threads_alive;
+		for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
+			for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
+				nam__sim_qp_close_later(qp);
+		for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
+			thread->woken = true;
+			if (!thread->done && !thread->event.place)
+				nam__sim_plan(&thread->event, sim->now);
+		}
+	}
+}
+
+int
+nam_sim_run(void)
+{
+	struct sim *sim = &nam__sim;
+
+	sim->rc = 0;
+	run(sim);
+	if (!sim->rc) {
+		revive(sim);
+		run(sim);
+		sim->quiet = false;
+	}
+	return sim->rc;
+}
+
+void
+nam_sim_end(void)
+{
+	struct sim *sim = &nam__sim;
+
+	if (!sim->active)
+		return;
+	while (sim->heap_count) {
+		struct sim_event *event = nam__sim_take();
+
+		if (event->kind == SIM_EVENT_CALL)
+			free(event);
+	}
+	while (sim->processes) {
+		struct nam_sim_process *process = sim->processes;
+
+		sim->processes = process->next;
+		while (process->threads) {
+			struct sim_thread *thread = process->threads;
+
+			process->threads = thread->next;
+			thread_free(thread);
+		}
+		free(process);
+	}
+	nam__sim_connect_end();
+	nam__sim_messages_end();
+	nam__sim_nics_end();
+	free(sim->heap);
+	sim->heap = NULL;
+	sim->active = false;
+#ifdef NAM_SIM_POINTS
+	nam_race_hook = NULL;
+	nam_fault_hook = NULL;
+#endif
+	nam_env_install(NULL);
+}
+
+void
+nam__sim_catch_up(struct sim_thread *self)
+{
+	uint64_t here = nam__sim_here();
+
+	if (nam__sim_first(here)) {
+		nam__sim.now = here;
+		self->debt_ns = 0;
+	} else {
+		(void)nam__sim_wait(here);
+	}
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+void
+nam_sim_process_place(struct nam_sim_process *process, uint32_t machine)
+{
+	process->machine = machine + 1;
+}
+
+void
+nam_sim_work(uint64_t ns)
+{
+	nam__sim_work(ns);
+}
+
+void
+nam_sim_gate_wait(struct nam_sim_gate *gate)
+{
+	nam__sim.current->next_waiting = gate->waiting;
+	gate->waiting = nam__sim.current;
+	(void)nam__sim_wait(SIM_NEVER);
+}
+
+void
+nam_sim_gate_open(struct nam_sim_gate *gate)
+{
+	struct sim_thread *thread = gate->waiting;
+
+	gate->waiting = NULL;
+	while (thread) {
+		struct sim_thread *next = thread->next_waiting;
+
+		nam__sim_wake(thread, 0);
+		thread = next;
+	}
+}
+
+/* ---- directing ---------------------------------------------------------------------------- */
+
+void
+nam_sim_process_kill(struct nam_sim_process *process)
+{
+	struct sim *sim = &nam__sim;
+
+	if (nam__sim_is_gone(process))
+		return;
+	sim->counts.faults++;
+	if (process->serves)
+		sim->counts.server_kills++;
+	else
+		sim->counts.kills++;
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 0, "fault kill: process p%u (%s)", process->id,
+		process->name);
+	process->state = SIM_DEAD;
+	sim->threads_alive -= process->threads_alive;
+	for (struct sim_listener *listener = sim->listeners; listener; listener = listener->next)
+		if (listener->domain->process == process)
+			listener->name[0] = '\0';
+	for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
+		for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
+			nam__sim_qp_orphan(qp);
+	if (sim->current && sim->current->process == process)
+		(void)nam__sim_wait(SIM_NEVER);
+}
+
+void
+nam_sim_process_stall(struct nam_sim_process *process)
+{
+	if (process->state != SIM_RUNS)
+		return;
+	nam__sim.counts.faults++;
+	nam__sim.counts.stalls++;
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1, "fault stall: process p%u (%s)", process->id,
+		process->name);
+	process->state = SIM_STALLED;
+}
+
+void
+nam_sim_process_resume(struct nam_sim_process *process)
+{
+	if (process->state != SIM_STALLED)
+		return;
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 2, "process p%u (%s) goes on", process->id,
+		process->name);
+	process->state = SIM_RUNS;
+	for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
+		if (!thread->held)
+			continue;
+		thread->held = false;
+		if (!thread->event.place)
+			nam__sim_plan(&thread->event, nam__sim_here());
+	}
+}
+
+void
+nam_sim_process_slow(struct nam_sim_process *process, uint32_t times)
+{
+	nam__sim.counts.faults++;
+	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1000 + (uint64_t)times,
+		"fault slow: process p%u (%s) is %u times as slow as others", process->id,
+		process->name, times);
+	process->slowness = times;
+}
+
+void
+nam_sim_process_spare(struct nam_sim_process *process)
+{
+	process->spared = true;
+}
+
+void
+nam_sim_refuse_refills(uint32_t per_million)
+{
+	nam__sim.options.faults.full = per_million;
+}
+
+void
+nam_sim_lose(uint32_t lose, uint32_t twice)
+{
+	nam__sim.options.faults.lose = lose;
+	nam__sim.options.faults.twice = twice;
+}
+
+bool
+nam_sim_process_alive(const struct nam_sim_process *process)
+{
+	return !nam__sim_is_gone(process);
+}
+
+bool
+nam_sim_process_ended(const struct nam_sim_process *process)
+{
+	return nam__sim_is_gone(process) || !process->threads_alive;
+}
+
+uint32_t
+nam_sim_process_id(const struct nam_sim_process *process)
+{
+	return process->id;
+}
+
+struct nam_sim_process *
+nam_sim_self(void)
+{
+	return nam__sim.current ? nam__sim.current->process : NULL;
+}
+
+bool
+nam_sim_ghost(void)
+{
+	return nam__sim.current && nam__sim.current->process &&
+	       nam__sim_is_gone(nam__sim.current->process);
+}
+
+uint64_t
+nam_sim_now_ns(void)
+{
+	return nam__sim_here();
+}
+
+int
+nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg)
+{
+	struct sim_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return -ENOMEM;
+	call->event.kind = SIM_EVENT_CALL;
+	call->fn = fn;
+	call->arg = arg;
+	nam__sim_plan(&call->event, nam__sim_here() + delay_ns);
+	return 0;
+}
+
+uint64_t
+nam_sim_random(void)
+{
+	return nam_rng_next(&nam__sim.scenario);
+}
+
+uint64_t
+nam_sim_fingerprint(void)
+{
+	return nam__sim.fingerprint;
+}
+
+struct nam_sim_counts
+nam_sim_counted(void)
+{
+	return nam__sim.counts;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim.h -- whole clusters in one thread under virtual time, driven by one seed.
+ *
+ * The simulator owns what env.h and fabric.h offer: time, sleep, threads, entropy, memory that
+ * peers reach, messages.  Programs are written as for the operating system; a simulated process is
+ * a function, and the threads that it starts belong to it.  Addresses are "sim:NAME".
+ *
+ *	nam_sim_begin(&options);
+ *	nam_sim_process_start("server", server_main, ...);
+ *	nam_sim_process_start("client", client_main, ...);
+ *	rc = nam_sim_run();
+ *	nam_sim_end();
+ *
+ * Same seed, same options, same program: the same events, byte for byte.  Nothing here looks at the
+ * host's clock, entropy, threads, or at the value of a pointer; a simulated program must not either
+ * if it wants its runs repeated.
+ *
+ * A request is a message of micro-steps that are interleaved with those of all others, in any order
+ * inside the message.  Between messages of a queue pair, and inside one, exactly that holds which
+ * the profile's capability bits promise.  Only a completion proves anything.
+ *
+ * A simulated thread runs until it waits: in cq_wait, listener_poll, connect, sleep, yield, join, a
+ * race point, or a cq_poll that keeps returning nothing.  It must hold no host mutex then.
+ */
+#ifndef NAM_COMMON_SIM_SIM_H
+#define NAM_COMMON_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/env.h"
+#include "common/fabric/fabric.h"
+#include "network.h"
+
+struct nam_sim_process;
+
+enum nam_sim_profile {
+	/* The bits of shm and tcp: all but NAM_CAP_UD. */
+	NAM_SIM_STRICT = 0,
+	/* An RNIC: WRITE before ATOMIC, ATOMIC before READ; loads in any order; no CPU atomics. */
+	NAM_SIM_VERBS,
+	/* Nothing between requests but that a SEND is not overtaken; words of 8 bytes are whole. */
+	NAM_SIM_WEAK,
+	/* An RNIC whose packets take many ways: as verbs, but WRITEs overtake each other. */
+	NAM_SIM_ROUTED,
+	NAM_SIM_PROFILES_COUNT
+};
+
+/* "strict", "verbs", "weak", "routed"; NULL beyond. */
+const char *nam_sim_profile_name(unsigned profile);
+/* The bits of enum nam_fabric_cap that a profile promises; 0 beyond. */
+uint32_t nam_sim_profile_caps(unsigned profile);
+
+/* How often things go wrong, in a million; times in nanoseconds of virtual time. */
+struct nam_sim_faults {
+	uint32_t late;		/* messages that set out late, by up to late_ns */
+	uint32_t read_twice;	/* READs carried out a second time; the second counts */
+	uint32_t break_qp;	/* messages with which their queue pair breaks */
+	uint32_t kill;		/* messages with which their sender dies; not a memory server's */
+	uint32_t kill_server;	/* messages with which the memory server that they go to dies */
+	uint32_t stall;		/* messages with which their sender stops, for up to stall_ns */
+	uint32_t preempt;	/* polls at which the operating system takes the thread away */
+	uint32_t race;		/* race points that are stretched */
+	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
+	uint32_t full;		/* refills of a stock that are refused for lack of memory */
+	uint32_t slow;		/* messages with which the memory server becomes slow, or quick */
+	uint32_t lose;		/* messages over lanes that are lost, some of them in part */
+	uint32_t twice;		/* messages over lanes that arrive twice */
+	uint32_t zombie;	/* WRITEs under way at their sender's end that arrive late */
+	uint32_t clock_ppm;	/* clocks run fast or slow by up to so much */
+	uint64_t late_ns;
+	uint64_t pause_ns;	/* preempt and race: the longest pause */
+	uint64_t stall_ns;
+	uint64_t detect_ns;	/* until a peer's end is noticed, at the most */
+};
+
+struct nam_sim_options {
+	uint64_t seed;
+	enum nam_sim_profile profile;
+	uint32_t step_bytes;		/* 8 or 64 */
+	/*
+	 * Messages take so many times as long, which makes all else short in comparison: time-outs,
+	 * back-offs, the ticks of a keeper.  1 is about an RNIC.
+	 */
+	uint32_t slowness;
+	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
+	struct nam_sim_faults faults;
+	FILE *trace;			/* every event as a line of text, or NULL */
+	/*
+	 * NULL: times are drawn so that everything meets everything.  Else they are those of this
+	 * network and of its machines, and requests are carried out whole: to measure, not to
+	 * search for mistakes.  Must outlive the simulation.
+	 */
+	const struct nam_sim_network *network;
+	/*
+	 * With a network: what a memory server's processor was busy with for a message that it
+	 * sends, beyond network->rpc_ns for each that it receives.  NULL: nothing.
+	 */
+	uint64_t (*serve_ns)(void *arg, const void *message, uint32_t bytes);
+	void *serve_arg;
+};
+
+struct nam_sim_counts {
+	uint64_t events;		/* whatever was taken from the queue of events */
+	uint64_t messages;		/* requests posted */
+	uint64_t steps;			/* micro-steps */
+	uint64_t switches;		/* from thread to thread */
+	uint64_t faults;		/* drawn or directed, of these too: */
+	uint64_t broken;		/* queue pairs, but for those of the dead */
+	uint64_t kills, server_kills;	/* processes that were not memory servers, or were */
+	uint64_t stalls;
+	uint64_t full;			/* refills that were refused though there was memory */
+	uint64_t slowed;		/* times that a memory server became slow */
+	uint64_t lost, twice;		/* messages over lanes */
+	uint64_t zombies;		/* WRITEs that arrived for being drawn, after their end */
+};
+
+void nam_sim_options_init(struct nam_sim_options *options);
+
+/* Take over env.h.  0, -EBUSY (one simulation at a time), -EINVAL, -ENOMEM. */
+int nam_sim_begin(const struct nam_sim_options *options) NAM_MUST_CHECK;
+
+/**
+ * nam_sim_process_start -- a simulated process that runs fn(arg) and ends when that returns.
+ *
+ * Before nam_sim_run() or from a simulated thread.  The process lives until nam_sim_end().
+ */
+int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
+	struct nam_sim_process **ret_process) NAM_MUST_CHECK;
+
+/**
+ * nam_sim_run -- until every thread of every process has returned.
+ *
+ * Threads of processes that were killed are revived at the end, when all others have returned, as
+ * ghosts: every connection is broken and none can be made, and sleeps do not last; so they come to
+ * their ends and give their memory back.  What a ghost does has no effect on anything simulated,
+ * and is not traced.
+ *
+ * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
+ */
+int nam_sim_run(void) NAM_MUST_CHECK;
+
+/* Give everything back, env.h too. */
+void nam_sim_end(void);
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+/* Processes of one machine share its network card; each has its own otherwise.  Before it runs. */
+void nam_sim_process_place(struct nam_sim_process *process, uint32_t machine);
+
+/* The calling thread computes for so long. */
+void nam_sim_work(uint64_t ns);
+
+/* Where threads wait for each other: as a condition variable that needs no mutex. */
+struct nam_sim_gate {
+	struct sim_thread *waiting;
+};
+void nam_sim_gate_wait(struct nam_sim_gate *gate);
+void nam_sim_gate_open(struct nam_sim_gate *gate);	/* everybody who waits goes on */
+
+/* ---- directing ---------------------------------------------------------------------------- */
+
+/*
+ * The process dies now, between two micro-steps.  What it has in flight is applied in part or in
+ * whole, perhaps late, until the memory server destroys the queue pair.  If the caller is of that
+ * process, it returns as a ghost.
+ */
+void nam_sim_process_kill(struct nam_sim_process *process);
+/* None of its threads runs until it is resumed; its messages go on. */
+void nam_sim_process_stall(struct nam_sim_process *process);
+void nam_sim_process_resume(struct nam_sim_process *process);
+/*
+ * From now on its messages take `times` as long, and it is as slow to see to what arrives: a memory
+ * server on a busy machine.  1: as fast as the others.  With a cost profile only the latter.
+ */
+void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
+/* Its messages and threads meet none of the faults that are drawn: for who looks on. */
+void nam_sim_process_spare(struct nam_sim_process *process);
+/* From now on so many refills in a million find no memory: faults.full. */
+void nam_sim_refuse_refills(uint32_t per_million);
+/* From now on: faults.lose and faults.twice. */
+void nam_sim_lose(uint32_t lose, uint32_t twice);
+/* Neither killed nor a ghost. */
+bool nam_sim_process_alive(const struct nam_sim_process *process);
+/* Every thread has returned, or it was killed. */
+bool nam_sim_process_ended(const struct nam_sim_process *process);
+
+/* Of the calling thread; NULL outside of a simulated one. */
+struct nam_sim_process *nam_sim_self(void);
+/* Whether the calling thread is of a process that was killed. */
+bool nam_sim_ghost(void);
+uint32_t nam_sim_process_id(const struct nam_sim_process *process);
+
+/* Virtual time without any process's clock. */
+uint64_t nam_sim_now_ns(void);
+/* Call fn(arg) so much later, between two micro-steps.  fn must not wait. */
+int nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg) NAM_MUST_CHECK;
+/* Numbers that belong to the simulation, for scenarios. */
+uint64_t nam_sim_random(void);
+
+/*
+ * The next message of the calling thread whose op is `op` (0: any) gets this much more delay before
+ * its first step (or, with before_step > 0, before that one).  For directed tests.
+ */
+void nam_sim_delay_next(uint8_t op, uint32_t before_step, uint64_t delay_ns);
+/* Not the next such message, but the one that follows after `passing` of them. */
+void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);
+/* The queue pair breaks now, with any subset of what is in flight applied. */
+void nam_sim_qp_break(struct nam_qp *qp);
+
+/* Called at each race point, before the dice are thrown; NULL: nobody. */
+void nam_sim_on_race(void (*fn)(const char *name));
+
+/* A 64-bit hash of all events so far. */
+uint64_t nam_sim_fingerprint(void);
+struct nam_sim_counts nam_sim_counted(void);
+
+/* A line of the trace; also part of the fingerprint. */
+void nam_sim_note(const char *format, ...) NAM_PRINTF(1, 2);
+
+extern const struct nam_fabric_ops nam__sim_ops;
+
+#endif /* NAM_COMMON_SIM_SIM_H */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unreliable_qp.c -- lanes: what goes over them is lost, torn, late, doubled and overtaken.
+ *
+ * A message leaves: from then on its buffer is its owner's again, and it completes.  What has left
+ * is in transit, copies that are remains of the lane (qp.c), kept in no order.  With a network
+ * nothing goes wrong: a WRITE or a SEND over a lane costs what it costs over a connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sim_internal.h"
+
+#define WAY_NS 2000u
+#define LATE_ONE_IN 16u
+
+int
+nam__sim_lane_create(struct nam_domain *pub, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret)
+{
+	struct sim_qp *qp;
+
+	if (!(pub->limits.caps & NAM_CAP_UD))
+		return -NAM_E_FABRIC_CAPABILITY;
+	qp = nam__sim_qp_new((struct sim_domain *)pub, options);
+	if (!qp)
+		return -ENOMEM;
+	qp->lane = true;
+	*ret_name = qp->id;
+	*ret = &qp->pub;
+	return 0;
+}
+
+int
+nam__sim_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer_name)
+{
+	struct sim_qp *lane = (struct sim_qp *)pub, *there = ((struct sim_qp *)beside)->peer;
+	struct sim_qp *peer = there && there->domain ? there->domain->qps : NULL;
+
+	while (peer && !(peer->lane && peer->id == peer_name))
+		peer = peer->next;
+	/* It has ended already. */
+	if (!peer || (peer->peer && peer->peer != lane) ||
+		nam__sim_is_gone(peer->domain->process) || nam__sim_is_gone(lane->domain->process))
+		return 0;
+	lane->peer = peer;
+	peer->peer = lane;
+	lane->transit = nam__sim_alloc(sizeof(*lane->transit));
+	lane->transit->lane = true;
+	lane->transit->peer = peer;
+	lane->transit->id = ++nam__sim.ids;
+	lane->transit->next = peer->remains;
+	peer->remains = lane->transit;
+	return 0;
+}
+
+/* In no order with others. */
+static void
+set_out(struct sim_qp *transit, struct sim_message *message)
+{
+	message->qp = transit;
+	message->next = NULL;
+	message->prev = transit->tail;
+	if (transit->tail)
+		transit->tail->next = message;
+	else
+		transit->head = message;
+	transit->tail = message;
+	transit->outstanding++;
+	transit->unfinished[message->class]++;
+	message->holders = 0;
+	message->state = SIM_STEPS;
+	nam__sim_plan(&message->event, message->earliest_ns);
+}
+
+static uint64_t
+delay(void)
+{
+	struct sim *sim = &nam__sim;
+	uint64_t late_ns = sim->options.faults.late_ns;
+
+	if (nam_rng_below(&sim->chance, LATE_ONE_IN))
+		late_ns = WAY_NS;
+	return nam_rng_below(&sim->chance, late_ns + 1);
+}
+
+static void
+send_copy(const struct sim_message *message, const struct nam_sim_process *process)
+{
+	struct sim *sim = &nam__sim;
+	struct sim_message *copy;
+	uint32_t steps = message->steps;
+
+	if (nam__sim_drawn(process, sim->options.faults.lose)) {
+		sim->counts.lost++;
+		/* Of a WRITE packets may arrive before the one that is lost. */
+		steps = message->op == NAM_WR_WRITE ?
+			(uint32_t)nam_rng_below(&sim->faults, message->steps) : 0;
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, steps,
+			"fault lose: m%llu %s is lost after %u of %u steps",
+			(unsigned long long)message->id, nam__sim_op_name(message->op), steps,
+			message->steps);
+	}
+	if (!steps)
+		return;
+	copy = nam__sim_clone(message, delay());
+	copy->steps = steps;
+	set_out(message->qp->transit, copy);
+}
+
+void
+nam__sim_lane_due(struct sim_message *message)
+{
+	struct sim *sim = &nam__sim;
+	const struct sim_qp *lane = message->qp;
+	const struct nam_sim_process *process = lane->domain->process;
+
+	if (lane->peer && lane->transit && !message->status) {
+		if (lane->peer->domain->process->spared)
+			process = lane->peer->domain->process;
+		send_copy(message, process);
+		if (nam__sim_drawn(process, sim->options.faults.twice)) {
+			sim->counts.twice++;
+			SIM_EVENT(SIM_WHAT_FAULT, message->id, 2, "fault twice: m%llu %s",
+				(unsigned long long)message->id, nam__sim_op_name(message->op));
+			send_copy(message, process);
+		}
+	}
+	nam__sim_carried_out(message);
+}

@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c -- joining the cluster: who the memory servers are, what they hold, who we are to them.
+ *
+ * The keeper's worker connects first and learns the servers' ids; the connection that REGISTER
+ * goes over is the client's life line, so that worker stays until the client is closed.  Nothing
+ * that a server says is believed before it has been checked.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compute/compute_internal.h"
+#include "compute/remote/lock.h"
+
+#define NO_SLOT UINT16_MAX
+/* What no layer above asks for again. */
+#define CAPS_NEEDED (NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ)
+#define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+int
+nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag)
+{
+	if ((caps & CAPS_NEEDED) == CAPS_NEEDED)
+		return 0;
+	return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
+		"the fabric %s lacks %s, which every protocol here stands on", fabric,
+		caps & NAM_CAP_RPC_SRQ ? "whole words of 8 bytes" : "shared receive queues");
+}
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+/* The connection was refused, or never came about: say why, in the error codes of connect. */
+static int
+explain_refusal(const struct nam__server *server, int rc, const struct nam_hello *reply,
+	struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+
+	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
+		memcpy(&welcome, reply->data, sizeof(welcome));
+		if (welcome.magic_version != WIRE_MAGIC_VERSION)
+			return nam_diag_set(diag, -NAM_E_FABRIC_VERSION,
+				"the memory server at %s speaks version %u of the protocol, this "
+				"program version %u; install the same release on both sides",
+				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
+		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
+		if (nam_err_is(rc, NAM_E_LIMIT))
+			return nam_diag_set(diag, rc, "the memory server at %s refused the "
+				"connection: it has as many as it takes; raise its --rpc-threads, "
+				"or let fewer threads share it", server->address);
+		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
+			server->address, nam_err_text(rc));
+	}
+	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
+		rc = -NAM_E_FABRIC_CONNECT;
+	/* The provider knows best what is wrong with the address, if it said anything. */
+	if (diag->text[0])
+		return rc;
+	return nam_diag_set(diag, rc,
+		"cannot connect to the memory server at %s: %s; is it running (nam-memserver "
+		"--listen %s)?",
+		server->address, nam_err_text(rc), server->address);
+}
+
+/* The first welcome of a server says who it is; later ones must say the same. */
+static int
+welcome_take(struct nam_client *client, struct nam__server *server,
+	const struct nam_hello *reply, struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+
+	if (reply->bytes < sizeof(welcome))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"what answers at %s is not a memory server: its handshake has %u bytes",
+			server->address, reply->bytes);
+	memcpy(&welcome, reply->data, sizeof(welcome));
+	if (welcome.magic_version != WIRE_MAGIC_VERSION)
+		return explain_refusal(server, -ECONNREFUSED, reply, diag);
+	if (welcome.status || welcome.server_id >= NAM_SERVERS_MAX)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
+			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
+	if (!client->id) {
+		server->id = welcome.server_id;
+		server->boot = welcome.boot;
+		server->regions_count = welcome.regions_count;
+		return 0;
+	}
+	if (welcome.boot != server->boot || welcome.server_id != server->id)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD,
+			"the memory server at %s was restarted since this client connected, and "
+			"its memory is gone; connect anew",
+			server->address);
+	return 0;
+}
+
+/* Where nothing else was said, messages within a machine do without its network card. */
+static enum nam_carrier
+carrier_to(const struct nam_client *client, const struct nam__server *server)
+{
+	if (client->options.carrier != NAM_CARRIER_DEFAULT)
+		return client->options.carrier;
+	return server->near ? NAM_CARRIER_FETCH : NAM_CARRIER_SRQ;
+}
+
+static int
+connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam_client *client = worker->client;
+	struct nam__server *server = &client->servers[slot];
+	enum nam_carrier carrier = carrier_to(client, server);
+	struct nam_wire_hello wire = {
+		.magic_version = WIRE_MAGIC_VERSION,
+		.client_id = client->id,
+		.incarnation = client->incarnation,
+	};
+	struct nam_qp_options options = {
+		.cq = worker->cq,
+		.rq = worker->rq,
+		.user = (void *)(uintptr_t)slot,
+		.local = server->local,
+	};
+	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
+	struct nam_diag own = { "" };
+	int rc;
+
+	if (!diag)
+		diag = &own;
+	diag->text[0] = '\0';
+	/* The life line, and who has no id yet, needs but a few requests. */
+	if (client->id && carrier > NAM_CARRIER_SRQ) {
+		rc = nam__postbox_new(worker, slot, carrier, &hello, &wire.flags,
+			&worker->postboxes[slot]);
+		if (rc)
+			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
+				"write to: %s", server->address, nam_err_text(rc));
+		options.share = &worker->postboxes[slot]->mr;
+	}
+	memcpy(hello.data, &wire, sizeof(wire));
+	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
+		&worker->qps[slot], diag);
+	if (rc) {
+		worker->qps[slot] = NULL;
+		return explain_refusal(server, rc, &reply, diag);
+	}
+	/* If it is not what we want, the queue pair goes with the worker. */
+	rc = welcome_take(client, server, &reply, diag);
+	if (!rc && wire.flags && nam__postbox_welcome(worker->postboxes[slot],
+			worker->qps[slot], &reply))
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
+			"mailbox for us; use the carrier srq", server->address);
+	return rc;
+}
+
+int
+nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag)
+{
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		int rc = connect_qp(worker, slot, diag);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- the servers -------------------------------------------------------------------------- */
+
+static int
+servers_open(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+{
+	const struct nam_fabric_options fabric = { .address = cluster->servers[0].listen };
+	const struct nam_fabric_ops *ops = NULL;
+	int rc;
+
+	client->servers = calloc(cluster->count, sizeof(*client->servers));
+	if (!client->servers)
+		return nam_diag_set(diag, -ENOMEM, "no memory for %u servers", cluster->count);
+	client->servers_count = cluster->count;
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam__server *server = &client->servers[i];
+
+		memcpy(server->address, cluster->servers[i].listen, sizeof(server->address));
+		server->ops = nam_fabric_find(server->address, NULL);
+		if (!server->ops)
+			return nam_diag_set(diag, -EINVAL,
+				"\"%s\" is not an address: it begins with none of the fabrics that "
+				"this program knows (%s) and a colon",
+				server->address, nam_fabric_names());
+		/* A worker has one completion queue, and atomics of two fabrics may tear. */
+		if (ops && server->ops != ops)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory servers at %s and %s are on different fabrics (%s, "
+				"%s); a cluster needs one",
+				client->servers[0].address, server->address, ops->name,
+				server->ops->name);
+		ops = server->ops;
+	}
+	rc = ops->domain_open(&fabric, &client->domains[0], diag);
+	if (rc)
+		return rc;
+	client->domains_count = 1;
+	client->caps = client->domains[0]->limits.caps;
+	rc = nam__caps_check(client->caps, ops->name, diag);
+	if (rc)
+		return rc;
+	if (client->options.carrier == NAM_CARRIER_DATAGRAM && !(client->caps & NAM_CAP_UD))
+		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
+			"the fabric %s has no datagrams, so requests cannot travel by the carrier "
+			"datagram; there are srq, mailbox and fetch", ops->name);
+	for (uint32_t i = 0; i < cluster->count; i++)
+		client->servers[i].domain = client->domains[0];
+	return 0;
+}
+
+/* Who has which id, once all have said it.  @text: "@FILE" where the cluster says ids. */
+static int
+ids_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
+		client->slot_of_id[i] = NO_SLOT;
+	for (uint32_t i = 0; i < client->servers_count; i++) {
+		struct nam__server *server = &client->servers[i], *other;
+
+		if (cluster->servers[i].id >= 0 && (uint32_t)cluster->servers[i].id != server->id)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"the memory server at %s says that its id is %u, cluster file '%s' "
+				"(line %d) says %d; start it with --id %d, or correct the file",
+				server->address, server->id, text + 1, cluster->servers[i].line,
+				cluster->servers[i].id, cluster->servers[i].id);
+		if (client->slot_of_id[server->id] == NO_SLOT) {
+			client->slot_of_id[server->id] = (uint16_t)i;
+			continue;
+		}
+		other = &client->servers[client->slot_of_id[server->id]];
+		if (other->boot == server->boot)
+			return nam_diag_set(diag, -NAM_E_CLUSTER,
+				"%s and %s are one memory server (id %u); name it "
+				"once", other->address,
+				server->address, server->id);
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"the memory servers at %s and %s both have the id %u; start one of them "
+			"with another --id",
+			other->address, server->address, server->id);
+	}
+	if (client->slot_of_id[0] == NO_SLOT)
+		return nam_diag_set(diag, -NAM_E_CLUSTER,
+			"none of the %u memory servers has the id 0; the catalog lives on the "
+			"server with id 0; add it to --cluster",
+			client->servers_count);
+	client->catalog_slot = client->slot_of_id[0];
+	return 0;
+}
+
+/* ---- regions ------------------------------------------------------------------------------ */
+
+static int
+region_add(struct nam_client *client, uint32_t slot, const struct nam_rpc_region *wire)
+{
+	struct nam_region region = {
+		.bytes = wire->bytes,
+		.remote = wire->remote,
+		.rkey = wire->rkey,
+		.server = slot,
+	};
+
+	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
+		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
+		wire->remote + wire->bytes < wire->remote)
+		return -NAM_E_FABRIC_PROTOCOL;
+	switch (nam_region_table_add(&client->regions, wire->id, &region)) {
+	case 0:
+		return 0;
+	case -ENOMEM:
+		return -ENOMEM;
+	default:
+		return -NAM_E_FABRIC_PROTOCOL;
+	}
+}
+
+/* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
+NAM_FIBER_FN static int
+regions_page(struct nam_client *client, uint32_t slot, struct nam_rpc_regions_reply *reply,
+	uint32_t *first)
+{
+	struct nam_rpc_regions_request request = { .first = *first };
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc;
+
+	rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
+		reply, &bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (bytes < sizeof(*reply) || reply->total != client->servers[slot].regions_count ||
+		!reply->count || reply->count > NAM_RPC_REGIONS_PER_REPLY ||
+		reply->count > reply->total - *first ||
+		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < reply->count; i++) {
+		rc = region_add(client, slot, &reply->regions[i]);
+		if (rc)
+			return rc;
+	}
+	*first += reply->count;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam_worker *worker = client->keeper_worker;
+	struct nam__server *server = &client->servers[slot];
+	struct nam_rpc_regions_reply *reply;
+	uint32_t first = 0;
+	int rc = 0;
+
+	if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s announces %u regions; 1 .. %u are possible",
+			server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
+	reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	if (!reply)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a message");
+	while (!rc && first < server->regions_count)
+		rc = regions_page(client, slot, reply, &first); /* SUSPENDS */
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	if (rc)
+		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
+			server->address, nam_err_text(rc));
+	return 0;
+}
+
+/* ---- membership --------------------------------------------------------------------------- */
+
+/* Whether `bytes` bytes at `at` are memory of server 0. */
+static bool
+catalog_memory(const struct nam_client *client, struct nam_gaddr at, uint64_t bytes)
+{
+	const struct nam_region *region = nam_region_table_find(&client->regions, at);
+
+	return region && region->server == client->catalog_slot && !nam_gaddr_is_null(at) &&
+	       !nam_gaddr_tag(at) && nam_gaddr_offset(at) <= region->bytes &&
+	       bytes <= region->bytes - nam_gaddr_offset(at);
+}
+
+/* Become a client.  Server 0's regions are known already. */
+NAM_FIBER_FN static int
+register_client(struct nam_client *client, struct nam_diag *diag)
+{
+	const char *address = client->servers[client->catalog_slot].address;
+	struct nam_rpc_register_request request = { .pid = (uint64_t)getpid() };
+	struct nam_rpc_register_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc;
+
+	memcpy(request.name, client->name, sizeof(request.name));
+	rc = nam_rpc_call(client->keeper_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
+		sizeof(request), &reply, &bytes); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_LIMIT))
+		return nam_diag_set(diag, rc,
+			"the memory server at %s has no client id left: %u clients are the most; "
+			"close some",
+			address, NAM_CLIENTS_MAX - 1);
+	if (rc)
+		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
+			address, nam_err_text(rc));
+	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
+		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_word }, 8) ||
+		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_slots },
+			8 * NAM_CLIENTS_MAX))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed REGISTER reply", address);
+	client->id = reply.client_id;
+	client->incarnation = reply.incarnation;
+	client->epoch_word.raw = reply.epoch_word;
+	client->epoch_slots.raw = reply.epoch_slots;
+	return 0;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void
+nam_client_options_init(struct nam_client_options *options)
+{
+	*options = (struct nam_client_options){
+		.rpc_timeout_ms = 2000,
+		.lock_timeout_ms = 1000,
+		.fibers_max = 64,
+		.frame_bytes = NAM_FRAME_BYTES_MAX,
+		.fetch_bytes = 256,
+	};
+}
+
+static struct nam_client *
+client_new(const struct nam_client_options *options)
+{
+	struct nam_client *client = aligned_alloc(_Alignof(struct nam_client), sizeof(*client));
+	struct nam_client_options defaults;
+
+	if (!client)
+		return NULL;
+	nam_client_options_init(&defaults);
+	memset(client, 0, sizeof(*client));
+	client->options = *options;
+	if (!options->rpc_timeout_ms)
+		client->options.rpc_timeout_ms = defaults.rpc_timeout_ms;
+	if (!options->lock_timeout_ms)
+		client->options.lock_timeout_ms = defaults.lock_timeout_ms;
+	if (!options->fibers_max)
+		client->options.fibers_max = defaults.fibers_max;
+	if (!options->frame_bytes)
+		client->options.frame_bytes = defaults.frame_bytes;
+	if (!options->fetch_bytes)
+		client->options.fetch_bytes = defaults.fetch_bytes;
+	if (client->options.fetch_bytes > client->options.frame_bytes)
+		client->options.fetch_bytes = client->options.frame_bytes;
+	/* The caller's strings need not outlive the call. */
+	snprintf(client->name, sizeof(client->name), "%s",
+		options->name ? options->name : program_invocation_short_name);
+	client->options.name = client->name;
+	client->options.cluster = NULL;
+	pthread_mutex_init(&client->mutex, NULL);
+	nam_region_table_init(&client->regions);
+	return client;
+}
+
+/* Whatever there is of a client, in the reverse order of its making. */
+static void
+client_free(struct nam_client *client)
+{
+	nam__keeper_stop(client);
+	if (client->keeper_worker)
+		nam__worker_free(client->keeper_worker);
+	nam__lock_table_free(client->locks);
+	nam_region_table_free(&client->regions);
+	nam__local_close(client);
+	for (uint32_t i = 0; i < client->domains_count; i++)
+		client->domains[i]->ops->domain_close(client->domains[i]);
+	free(client->servers);
+	pthread_mutex_destroy(&client->mutex);
+	free(client);
+}
+
+/* From addresses to a member of the cluster.  What was made on the way is client_free's. */
+NAM_FIBER_FN static int
+client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
+	struct nam_diag *diag)
+{
+	int rc = servers_open(client, cluster, diag);
+
+	if (rc)
+		return rc;
+	rc = nam__worker_new(client, &client->keeper_worker, diag);
+	if (rc)
+		return rc;
+	rc = ids_check(client, cluster, text, diag);
+	if (rc)
+		return rc;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		rc = regions_learn(client, slot, diag); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	rc = register_client(client, diag); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__local_open(client); /* SUSPENDS */
+	rc = nam__lock_table_new(&client->locks);
+	if (rc)
+		return nam_diag_set(diag, rc, "no memory for the lock table");
+	return nam__keeper_start(client, diag); /* SUSPENDS */
+}
+
+/* What the options name, on the heap. */
+static int
+cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
+	struct nam_diag *diag)
+{
+	struct nam_cluster *cluster = NULL;
+	int rc;
+
+	if (!options->cluster || !options->cluster[0])
+		return nam_diag_set(diag, -EINVAL,
+			"no cluster is named; give the memory servers' addresses "
+			"(\"shm:PATH,shm:PATH\") or \"@FILE\"");
+	cluster = calloc(1, sizeof(*cluster));
+	if (!cluster)
+		return nam_diag_set(diag, -ENOMEM, "no memory for the cluster's addresses");
+	rc = nam_cluster_parse(options->cluster, cluster, diag);
+	if (rc)
+		free(cluster);
+	else
+		*ret_cluster = cluster;
+	return rc;
+}
+
+/* Which carrier is meant, and whether it can be had. */
+static int
+carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
+{
+	const char *name = getenv("NAM_CARRIER");
+
+	if (options->carrier >= NAM_CARRIERS_COUNT)
+		return nam_diag_set(diag, -EINVAL, "there is no carrier %d", options->carrier);
+	if (options->frame_bytes && (options->frame_bytes % 64 ||
+		options->frame_bytes < NAM_FRAME_BYTES_MIN ||
+		options->frame_bytes > NAM_FRAME_BYTES_MAX))
+		return nam_diag_set(diag, -EINVAL, "frames of %u bytes: they take a multiple of "
+			"64 from %u to %u", options->frame_bytes, NAM_FRAME_BYTES_MIN,
+			NAM_FRAME_BYTES_MAX);
+	if (options->fetch_bytes && (options->fetch_bytes < NAM_FRAME_OVERHEAD ||
+		options->fetch_bytes > NAM_FRAME_BYTES_MAX))
+		return nam_diag_set(diag, -EINVAL, "a fetch of %u bytes: it takes %u to %u",
+			options->fetch_bytes, NAM_FRAME_OVERHEAD, NAM_FRAME_BYTES_MAX);
+	if (options->carrier != NAM_CARRIER_DEFAULT)
+		return 0;
+	if (!name || !*name)
+		return 0;
+	if (nam_carrier_find(name) < 0)
+		return nam_diag_set(diag, -EINVAL, "NAM_CARRIER in the environment is '%s'; known "
+			"are srq, mailbox, fetch and datagram", name);
+	options->carrier = (enum nam_carrier)nam_carrier_find(name);
+	return 0;
+}
+
+int
+nam_client_connect(const struct nam_client_options *asked, struct nam_client **ret_client,
+	struct nam_diag *diag)
+{
+	struct nam_client_options settled = *asked, *options = &settled;
+	struct nam_cluster *cluster = NULL;
+	struct nam_client *client;
+	int rc = carrier_settle(options, diag);
+
+	if (!rc)
+		rc = cluster_read(options, &cluster, diag);
+	if (rc)
+		return rc;
+	client = client_new(options);
+	if (!client) {
+		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
+		goto free_cluster;
+	}
+	nam__keeper_prepare(client);
+	rc = client_join(client, cluster, options->cluster, diag);
+	if (rc)
+		client_free(client);
+	else
+		*ret_client = client;
+free_cluster:
+	free(cluster);
+	return rc;
+}
+
+void
+nam_client_close(struct nam_client *client)
+{
+	assert(!client->workers);
+	client_free(client);
+}
+
+uint32_t
+nam_client_servers(const struct nam_client *client)
+{
+	return client->servers_count;
+}
+
+uint16_t
+nam_client_id(const struct nam_client *client)
+{
+	return client->id;
+}
+
+const char *
+nam_client_fabric(const struct nam_client *client)
+{
+	return client->servers[0].ops->name;
+}
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply *ret_reply)
+{
+	uint32_t bytes = sizeof(*ret_reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_STATUS, NULL, 0, ret_reply,
+		&bytes); /* SUSPENDS */
+
+	if (!rc && bytes != sizeof(*ret_reply))
+		rc = nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s sent a malformed STATUS reply",
+			worker->client->servers[slot].address);
+	return rc;
+}
+
+/* @reply	looked at only if there was one: rc is 0 */
+static void
+status_fill(const char *address, int rc, const struct nam_rpc_status_reply *reply,
+	struct nam_server_status *status)
+{
+	memset(status, 0, sizeof(*status));
+	(void)snprintf(status->address, sizeof(status->address), "%s", address);
+	status->rc = rc;
+	if (rc)
+		return;
+	status->id = reply->server_id;
+	status->handlers = reply->handlers;
+	status->regions = reply->regions;
+	status->clients = reply->clients;
+	status->connections = reply->connections;
+	status->indexes = reply->indexes;
+	status->stores = reply->stores;
+	status->pid = reply->pid;
+	status->uptime_ns = reply->uptime_ns;
+	status->memory_bytes = reply->memory_bytes;
+	status->carved_bytes = reply->carved_bytes;
+	status->free_bytes = reply->free_bytes;
+	status->page_bytes = reply->page_bytes;
+	status->requests = reply->requests;
+	status->transparent_huge = reply->transparent_huge;
+	memcpy(status->version, reply->version, sizeof(status->version) - 1);
+}
+
+int
+nam_server_status_get(struct nam_worker *worker, uint32_t slot,
+	struct nam_server_status *ret_status)
+{
+	struct nam_rpc_status_reply reply;
+	int rc;
+
+	if (slot >= worker->client->servers_count)
+		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
+	rc = status_ask(worker, slot, &reply); /* SUSPENDS */
+	status_fill(worker->client->servers[slot].address, rc, &reply, ret_status);
+	return rc;
+}
+
+/* Connect to the one memory server, ask, and leave: without an id, for nothing is locked. */
+static int
+status_alone(const struct nam_client_options *options, const struct nam_cluster *one,
+	struct nam_server_status *ret_status, struct nam_diag *diag)
+{
+	struct nam_client *client = client_new(options);
+	struct nam_rpc_status_reply reply;
+	int rc;
+
+	if (!client)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
+	rc = servers_open(client, one, diag);
+	if (!rc)
+		rc = nam__worker_new(client, &client->keeper_worker, diag);
+	if (!rc) {
+		rc = status_ask(client->keeper_worker, 0, &reply);
+		if (rc)
+			(void)nam_diag_set(diag, rc, "%s",
+				nam_worker_diag(client->keeper_worker));
+	}
+	client_free(client);
+	status_fill(one->servers[0].listen, rc, &reply, ret_status);
+	return rc;
+}
+
+int
+nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
+	struct nam_diag *diag)
+{
+	struct nam_cluster *cluster = NULL;
+	uint32_t count;
+	int rc = cluster_read(options, &cluster, diag);
+
+	if (rc)
+		return rc;
+	count = cluster->count;
+	cluster->count = 1;	/* one after the other, each in the first place */
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam_server_status status;
+		struct nam_diag own = { "" };
+
+		cluster->servers[0] = cluster->servers[i];
+		rc = status_alone(options, cluster, &status, &own);
+		if (rc == -ENOMEM || rc == -EINVAL) {	/* that is not the memory server's */
+			(void)nam_diag_set(diag, rc, "%s", own.text);
+			break;
+		}
+		fn(arg, &status, own.text);
+		rc = 0;
+	}
+	free(cluster);
+	return rc;
+}

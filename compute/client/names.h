@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * names.h -- what has a name: the catalog of the memory server with id 0, for the rooms above.
+ *
+ * All kinds share the names.  An entry is 64 bits that the kind gives a meaning: an address, or a
+ * number; its uppermost 16 say which kind it is.
+ */
+#ifndef NAM_COMPUTE_CLIENT_NAMES_H
+#define NAM_COMPUTE_CLIENT_NAMES_H
+
+#include "compute/compute_internal.h"
+
+/**
+ * nam__name_check -- whether it can be a name: 0, or -EINVAL with a diag.
+ */
+int nam__name_check(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name)
+	NAM_MUST_CHECK;
+
+/**
+ * nam__name_put -- enter a name, which leads to `entry` (below 2^48) from now on.
+ *
+ * Returns 0, -NAM_E_INDEX_EXISTS or -NAM_E_LIMIT with a diag, or as nam_rpc_call(); after a FABRIC
+ * code it is unknown whether the name is there, and what it leads to must be.
+ *
+ * Cost:	1 RPC.
+ */
+NAM_FIBER_FN int nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind,
+	const char *name, uint64_t entry) NAM_MUST_CHECK;
+
+/**
+ * nam__name_find -- what a name leads to.
+ *
+ * Returns 0; -EINVAL, -NAM_E_NOINDEX, or -NAM_E_KIND where the name is another kind's, with a diag;
+ * or as nam_rpc_call().
+ *
+ * Cost:	1 RPC.
+ */
+NAM_FIBER_FN int nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind,
+	const char *name, uint64_t *ret_entry) NAM_MUST_CHECK;
+
+/* Take a name away if it still leads to `entry`; else as if it were not there.  As above. */
+NAM_FIBER_FN int nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind,
+	const char *name, uint64_t entry) NAM_MUST_CHECK;
+
+typedef int (*nam__name_fn)(void *arg, const char *name);
+
+/**
+ * nam__names_list -- call fn for every name of that kind, in their order.
+ *
+ * Returns 0, or the first value of fn that is not 0, which ends the list; or a negative code.
+ *
+ * Cost:	1 RPC for each page of 56 names of any kind, and 1 to see that there are no more.
+ */
+NAM_FIBER_FN int nam__names_list(struct nam_worker *worker, enum nam_catalog_kind kind,
+	nam__name_fn fn, void *arg) NAM_MUST_CHECK;
+
+/* The slots of a client's memory servers in the order of their ids. */
+void nam__slots_in_order(const struct nam_client *client, uint16_t *ret_slots);
+
+#endif /* NAM_COMPUTE_CLIENT_NAMES_H */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * local.c -- co-location: which memory servers' memory this host's processor can read by itself.
+ *
+ * Without an answer, or the right to look, there is none: READs go through the network as ever, and
+ * nothing fails.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/compute_internal.h"
+
+#define TRIES 4u
+
+_Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
+	"one text");
+
+static bool
+wanted(const struct nam_client *client)
+{
+	const char *text = getenv("NAM_LOCAL_ACCESS");
+
+	return !client->options.no_local && !(text && !strcmp(text, "0"));
+}
+
+static void
+unmap(struct nam_local *local)
+{
+	for (uint32_t i = 0; local && i < local->count; i++)
+		nam__local_unmap(local->regions[i].base, local->regions[i].bytes);
+	free(local);
+}
+
+/* Map one region of a server, if it is there.  It is believed later, or never. */
+static void
+map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
+	const struct nam_rpc_local_reply *reply, struct nam_local *local)
+{
+	uint32_t id = server->id * NAM_REGIONS_PER_SERVER + number;
+	const struct nam_region *region = nam_region_table_find(&client->regions,
+		nam_gaddr_make((uint16_t)id, 0, 0));
+	struct nam_local_region *to = &local->regions[local->count];
+
+	if (!region || reply->files[number] < 0 ||
+		nam__local_map(reply->pid, reply->files[number], region->bytes, &to->base))
+		return;
+	local->pid = reply->pid;
+	to->remote = region->remote;
+	to->bytes = region->bytes;
+	to->rkey = region->rkey;
+	local->count++;
+}
+
+/* Whether the server's processor is ours, and its card, behind which others' WRITEs come. */
+static bool
+same_host(const struct nam__server *server, const struct nam_rpc_local_reply *reply)
+{
+	char own[NAM__BOOT_ID_BYTES];
+
+	nam__boot_id(own);
+	return own[0] && !memcmp(own, reply->boot_id, sizeof(own)) &&
+		reply->device == server->domain->limits.device;
+}
+
+/*
+ * Map what the server's process has, and see then that it is the server: the number that it was
+ * told over the network is there.  The process was the same all the while, for it had it.
+ * Returns 0, -ESTALE if the number is not there, or what failed.
+ */
+static int
+map_server(struct nam_client *client, struct nam__server *server,
+	const struct nam_rpc_local_reply *reply, uint64_t nonce)
+{
+	struct nam_local *local = calloc(1,
+		sizeof(*local) + reply->count * sizeof(local->regions[0]));
+	int rc;
+
+	if (!local)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < reply->count; i++)
+		map_region(client, server, i, reply, local);
+	rc = local->count ? nam__local_prove(reply->pid, reply->proof, nonce) : -EACCES;
+	if (rc)
+		unmap(local);
+	else
+		server->local = local;
+	return rc;
+}
+
+/* Ask a server whose regions are files, once: as map_server(). */
+NAM_FIBER_FN static int
+ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply *reply)
+{
+	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
+	struct nam__server *server = &client->servers[slot];
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_LOCAL, &request,
+		sizeof(request), reply, &bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (bytes < sizeof(*reply) || reply->proof < 0 || reply->count != server->regions_count ||
+		bytes != sizeof(*reply) + reply->count * sizeof(reply->files[0]) ||
+		!same_host(server, reply))
+		return -EACCES;
+	return map_server(client, server, reply, request.nonce);
+}
+
+NAM_FIBER_FN static void
+find_server(struct nam_client *client, uint32_t slot)
+{
+	struct nam_rpc_local_reply *reply = nam_buffer_take(client->keeper_worker,
+		NAM_RPC_BODY_MAX);
+	int rc = -ESTALE;
+
+	if (!reply)
+		return;
+	/* Another client may have been told a number for the same word. */
+	for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
+		rc = ask_server(client, slot, reply); /* SUSPENDS */
+	nam_buffer_give(client->keeper_worker, reply, NAM_RPC_BODY_MAX);
+}
+
+void
+nam__local_open(struct nam_client *client)
+{
+	if (!wanted(client))
+		return;
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		struct nam__server *server = &client->servers[slot];
+
+		if (server->domain->limits.regions_are_files) {
+			find_server(client, slot); /* SUSPENDS */
+			server->near = server->local != NULL;
+			continue;
+		}
+		/* Otherwise the provider knows what is near. */
+		server->local = calloc(1, sizeof(*server->local));
+		server->near = server->local && server->ops->is_near &&
+			server->ops->is_near(server->domain, server->address);
+	}
+}
+
+void
+nam__local_close(struct nam_client *client)
+{
+	for (uint32_t slot = 0; client->servers && slot < client->servers_count; slot++)
+		unmap(client->servers[slot].local);
+}

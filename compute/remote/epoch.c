@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * epoch.c -- when memory that somebody may still be looking at can be used again.
+ *
+ * Two clocks, one idea.  What is taken out of a shared structure gets the clock's time as its
+ * label; whoever looks at the structure pins the time at which it began; what carries a label older
+ * than every pin is out of sight.
+ *
+ *	local	client->local_epoch; pins are worker->active; for this process's own memory (cached
+ *		nodes), freed by the keeper thread
+ *	remote	the global epoch word; pins are the clients' slots; for remote blocks, reused by the
+ *		worker that retired them
+ *
+ * An operation pins the local clock only, which costs no round trip.  The keeper remembers what the
+ * remote clock showed before each local epoch began, and publishes that of a local epoch a little
+ * older than the oldest still pinned: a time before every operation of this process, and before
+ * what those remember of blocks that they saw shortly before.
+ */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "compute/compute_internal.h"
+
+#define TICK_NS 10000000ull
+#define GARBAGE_PER_CHUNK 62u
+#define LIMBO_PAUSE_NS 2000000ull
+#define LIMBO_DUE 512u				/* blocks without a label, */
+#define LIMBO_DUE_BYTES (4u << 20)		/* or bytes of them */
+#define LIMBO_CLOSE_NS 2000000000ull
+
+/* ---- local memory ------------------------------------------------------------------------- */
+
+/* All of one chunk has one label. */
+struct nam__garbage {
+	struct nam__garbage *next;
+	uint64_t label;
+	uint32_t count;
+	void *memory[GARBAGE_PER_CHUNK];
+};
+
+void
+nam__garbage_add(struct nam_client *client, void *memory)
+{
+	struct nam__garbage *chunk;
+	uint64_t label;
+
+	/*
+	 * Between the thread that unlinked `memory` and an operation that pins a later epoch than
+	 * the label: the keeper raises local_epoch with the mutex held.  We read the older value,
+	 * so our critical section came first, and with it the unlinking; whoever pins the newer
+	 * value has acquired it from the keeper and therefore sees `memory` unlinked.
+	 */
+	pthread_mutex_lock(&client->mutex);
+	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+	chunk = client->garbage_last;
+	if (!chunk || chunk->label != label || chunk->count == GARBAGE_PER_CHUNK) {
+		chunk = malloc(sizeof(*chunk));
+		if (!chunk) {
+			/* Freeing it now would be wrong, and there is nowhere to note it. */
+			atomic_fetch_add_explicit(&client->garbage_leaked, 1, memory_order_relaxed);
+			goto unlock;
+		}
+		chunk->next = NULL;
+		chunk->label = label;
+		chunk->count = 0;
+		if (client->garbage_last)
+			client->garbage_last->next = chunk;
+		else
+			client->garbage = chunk;
+		client->garbage_last = chunk;
+	}
+	chunk->memory[chunk->count++] = memory;
+unlock:
+	pthread_mutex_unlock(&client->mutex);
+}
+
+/* Take off the list what is older than `oldest`.  The mutex is held. */
+static struct nam__garbage *
+garbage_take(struct nam_client *client, uint64_t oldest)
+{
+	struct nam__garbage *first = client->garbage, **link = &client->garbage;
+	struct nam__garbage *last = NULL;
+
+	while (*link && (*link)->label < oldest) {
+		last = *link;
+		link = &last->next;
+	}
+	if (!last)
+		return NULL;
+	client->garbage = last->next;
+	if (!client->garbage)
+		client->garbage_last = NULL;
+	last->next = NULL;
+	return first;
+}
+
+static void
+garbage_free(struct nam__garbage *chunk)
+{
+	while (chunk) {
+		struct nam__garbage *next = chunk->next;
+
+		for (uint32_t i = 0; i < chunk->count; i++)
+			free(chunk->memory[i]);
+		free(chunk);
+		chunk = next;
+	}
+}
+
+/* ---- the keeper --------------------------------------------------------------------------- */
+
+static int
+membarrier(int command)
+{
+	return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+/*
+ * Between nam__op_begin (stores `active`, then loads local_epoch) and the keeper (stores
+ * local_epoch, then loads `active`): at least one of the two sees the other's store.  Either both
+ * sides execute a full fence, or the keeper makes every thread of the process pass one now: if that
+ * fell after the operation's increment, we see the increment; if before, the operation's second
+ * load comes later, sees our new epoch, and withdraws the pin.
+ */
+static bool
+barrier_everywhere(struct nam_client *client)
+{
+	if (!atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
+		return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+	atomic_thread_fence(memory_order_seq_cst);
+	return true;
+}
+
+static bool
+epoch_pinned(const struct nam_client *client, uint64_t epoch)
+{
+	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
+		/* Acquire: pairs with nam__op_end: what the operation read, it read before now. */
+		if (atomic_load_explicit(&worker->active[epoch % NAM__LOCAL_EPOCHS],
+			    memory_order_acquire))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The oldest local epoch that an operation may have pinned.  The mutex is held, and
+ * barrier_everywhere() has run since local_epoch was raised.  It never falls: new pins are of
+ * local_epoch only, and a pin that shows up late in an older epoch's counter is about to be
+ * withdrawn (its operation was held up between loading the epoch and counting itself).
+ *
+ * A worker that is not in the list yet has no pins, and its first will be of local_epoch as it is
+ * now or later: it enters the list under the mutex.
+ */
+static uint64_t
+oldest_pinned(const struct nam_client *client, uint64_t local)
+{
+	uint64_t epoch = client->oldest_local_epoch;
+
+	while (epoch < local && !epoch_pinned(client, epoch))
+		epoch++;
+	return epoch;
+}
+
+static uint64_t *
+remote_epoch_of(struct nam_client *client, uint64_t local)
+{
+	return &client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+}
+
+/* Start a new local epoch if there is a reason and the window has room.  Returns local_epoch. */
+static uint64_t
+local_epoch_advance(struct nam_client *client, uint64_t remote)
+{
+	uint64_t local;
+
+	pthread_mutex_lock(&client->mutex);
+	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+	/*
+	 * Counters are kept modulo the window: the new epoch's must not be in use by an operation
+	 * that began NAM__LOCAL_EPOCHS epochs ago.
+	 */
+	if ((client->garbage || remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
+		client->oldest_local_epoch + NAM__LOCAL_EPOCHS - 2 >= local) {
+		local++;
+		/* Read before the local epoch began: every operation in it is at least so young. */
+		*remote_epoch_of(client, local) = remote;
+		/* Release: pairs with nam__op_begin; and see nam__garbage_add. */
+		atomic_store_explicit(&client->local_epoch, local, memory_order_release);
+		client->barrier_owed = true;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	/* The kernel may lack memory just now; then nothing grows older before the next tick. */
+	if (client->barrier_owed)
+		client->barrier_owed = !barrier_everywhere(client);
+	return local;
+}
+
+/* WRITE the client's slot and wait. */
+NAM_FIBER_FN static int
+slot_publish(struct nam_client *client, uint64_t epoch)
+{
+	struct nam_batch batch;
+	int rc;
+
+	*client->keeper_buffer = epoch;
+	nam_batch_init(&batch, client->keeper_worker);
+	nam_batch_write(&batch, client->epoch_slots, 8u * client->id, client->keeper_buffer, 8);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!rc)
+		client->published_epoch = epoch;
+	return rc;
+}
+
+/* READ the global epoch into keeper_buffer. */
+NAM_FIBER_FN static int
+epoch_read(struct nam_client *client)
+{
+	return nam_read_await(client->keeper_worker, client->epoch_word, client->keeper_buffer,
+		8); /* SUSPENDS */
+}
+
+/* One look at both clocks.  If server 0 is gone the remote one stands still. */
+NAM_FIBER_FN static void
+keeper_tick(struct nam_client *client)
+{
+	struct nam__garbage *garbage;
+	uint64_t local, remote;
+	int rc;
+
+	rc = epoch_read(client); /* SUSPENDS */
+	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
+	remote = rc ? *remote_epoch_of(client, local) : *client->keeper_buffer;
+	nam_race_point("keeper.epoch_read");
+	local = local_epoch_advance(client, remote);
+
+	pthread_mutex_lock(&client->mutex);
+	if (!client->barrier_owed)
+		client->oldest_local_epoch = oldest_pinned(client, local);
+	garbage = garbage_take(client, client->oldest_local_epoch);
+	pthread_mutex_unlock(&client->mutex);
+	garbage_free(garbage);
+
+	nam_race_point("keeper.oldest_found");
+	/* What operations saw a little earlier they may still believe: nam__seen_lately(). */
+	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
+		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
+	/*
+	 * A failed WRITE is tried again at the next tick; until then the slot holds an older time,
+	 * which makes others wait longer and nothing worse.
+	 */
+	if (!rc && remote != client->published_epoch)
+		rc = slot_publish(client, remote); /* SUSPENDS */
+	/* Even when nothing was posted, take the news that a server closed its connection. */
+	nam__poll(client->keeper_worker);
+}
+
+static void
+keeper_main(void *arg)
+{
+	struct nam_client *client = arg;
+
+	/* Acquire: pairs with nam__keeper_stop. */
+	while (!atomic_load_explicit(&client->closing, memory_order_acquire)) {
+		keeper_tick(client); /* SUSPENDS */
+		nam_sleep_ns(TICK_NS);
+	}
+	/* From here on nobody waits for us.  If it fails, the server does it when we disconnect. */
+	(void)slot_publish(client, 0); /* SUSPENDS */
+}
+
+/* Both clocks as they are now, and our slot published: before any operation can begin. */
+NAM_FIBER_FN static int
+clocks_start(struct nam_client *client)
+{
+	uint64_t remote;
+	int rc = epoch_read(client); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	remote = *client->keeper_buffer;
+	/* 0 in a slot means: in no epoch. */
+	if (!remote)
+		return -NAM_E_FABRIC_PROTOCOL;
+	for (uint32_t i = 0; i < NAM__EPOCHS_NOTED; i++)
+		client->remote_epoch_of[i] = remote;
+	client->oldest_local_epoch = NAM__LOCAL_EPOCHS;
+	atomic_store_explicit(&client->local_epoch, NAM__LOCAL_EPOCHS, memory_order_release);
+	return slot_publish(client, remote); /* SUSPENDS */
+}
+
+/*
+ * Once there is a second thread the kernel waits for a grace period of RCU here, which on a busy
+ * machine takes seconds; of a process with one thread it knows that nobody is to be waited for.
+ */
+void
+nam__keeper_prepare(struct nam_client *client)
+{
+	atomic_store_explicit(&client->pin_needs_fence,
+		membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0, memory_order_relaxed);
+}
+
+int
+nam__keeper_start(struct nam_client *client, struct nam_diag *diag)
+{
+	int rc;
+
+	client->keeper_buffer = nam_buffer_take(client->keeper_worker, 8);
+	if (!client->keeper_buffer)
+		return nam_diag_set(diag, -ENOMEM, "no memory for a registered buffer");
+	rc = clocks_start(client); /* SUSPENDS */
+	if (rc)
+		return nam_diag_set(diag, rc,
+			"the memory server at %s: its epoch cannot be read, is 0, or our slot "
+			"cannot be written: %s",
+			client->servers[client->catalog_slot].address, nam_err_text(rc));
+	rc = nam_thread_start("nam-keeper", keeper_main, client, &client->keeper);
+	if (rc)
+		nam_diag_set(diag, rc, "cannot start the keeper thread: %s", nam_err_text(rc));
+	return rc;
+}
+
+void
+nam__keeper_stop(struct nam_client *client)
+{
+	if (client->keeper) {
+		/* Release: pairs with keeper_main. */
+		atomic_store_explicit(&client->closing, true, memory_order_release);
+		nam_thread_join(client->keeper);
+		client->keeper = NULL;
+	}
+	/* No worker is left to look at it. */
+	garbage_free(client->garbage);
+	client->garbage = NULL;
+	client->garbage_last = NULL;
+}
+
+/* ---- remote blocks ------------------------------------------------------------------------ */
+
+struct retired {
+	uint64_t at;
+	uint64_t label;
+	const void *owner;		/* NULL: it goes to the stock */
+	uint32_t stride;
+};
+
+/* Labels only ever grow, so what can be reused is always at the front. */
+struct nam__limbo {
+	struct retired *blocks;		/* labelled ones first, in order */
+	uint32_t labelled, count, size;
+	struct retired *kept;		/* nobody can see them any more; their owners take them */
+	uint32_t kept_count, kept_size;
+	uint64_t unlabelled_bytes;
+	bool advancing;			/* a task is at it; others need not */
+};
+
+static struct nam__limbo *
+limbo_get(struct nam_worker *worker)
+{
+	if (!worker->limbo) {
+		worker->limbo = calloc(1, sizeof(*worker->limbo));
+		if (worker->limbo)
+			worker->bytes += sizeof(*worker->limbo);
+	}
+	return worker->limbo;
+}
+
+/* Room for one more. */
+static int
+list_reserve(struct nam_worker *worker, struct retired **list, uint32_t count, uint32_t *size)
+{
+	uint32_t wanted = *size ? 2 * *size : 64;
+	struct retired *blocks;
+
+	if (count < *size)
+		return 0;
+	blocks = realloc(*list, wanted * sizeof(*blocks));
+	if (!blocks)
+		return -ENOMEM;
+	worker->bytes += (wanted - *size) * sizeof(*blocks);
+	*list = blocks;
+	*size = wanted;
+	return 0;
+}
+
+void
+nam__block_leaked(struct nam_client *client, uint32_t stride)
+{
+	atomic_fetch_add_explicit(&client->limbo_leaked, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&client->bytes_leaked, stride, memory_order_relaxed);
+}
+
+static void
+retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t stride)
+{
+	struct nam__limbo *limbo = limbo_get(worker);
+
+	if (!limbo || list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size)) {
+		/* Reusing it now would be wrong, and there is nowhere to note it. */
+		nam__block_leaked(worker->client, stride);
+		return;
+	}
+	limbo->blocks[limbo->count++] = (struct retired){ at, 0, owner, stride };
+	limbo->unlabelled_bytes += stride;
+}
+
+void
+nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+{
+	retire(worker, NULL, nam_gaddr_untagged(at).raw, stride);
+}
+
+static void
+limbo_keep(struct nam_worker *worker, struct nam__limbo *limbo, const struct retired *block)
+{
+	if (list_reserve(worker, &limbo->kept, limbo->kept_count, &limbo->kept_size))
+		nam__block_leaked(worker->client, block->stride);
+	else
+		limbo->kept[limbo->kept_count++] = *block;
+}
+
+void
+nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at, uint32_t stride)
+{
+	const struct retired now = { at.raw, 0, owner, stride };
+
+	if (NAM_GUARD(ENTRY_WAIT))
+		retire(worker, owner, at.raw, stride);
+	else if (limbo_get(worker))
+		limbo_keep(worker, worker->limbo, &now);
+}
+
+/*
+ * Give all unlabelled blocks the present time, and move the clock on.
+ *
+ * The label is exact.  Each of these blocks was unlinked, and the WRITE that did so had completed,
+ * before nam_retire() was called; the FETCH_ADD comes after that and returns E.  A client that
+ * publishes more than E has read the word after this FETCH_ADD took effect, hence after the
+ * unlinking; the operations that it vouches for began later still, and none of them can come to the
+ * block.  One that read E or less may have, so a slot of E still counts.
+ */
+NAM_FIBER_FN static int
+limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
+{
+	/* What other tasks add while we are suspended was perhaps unlinked after the FETCH_ADD. */
+	uint32_t upto = limbo->count;
+	uint64_t epoch;
+	int rc;
+
+	if (limbo->labelled == upto)
+		return 0;
+	rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1, &epoch); /* SUSPENDS */
+	if (rc)
+		return rc;
+	for (; limbo->labelled < upto; limbo->labelled++) {
+		limbo->blocks[limbo->labelled].label = epoch;
+		limbo->unlabelled_bytes -= limbo->blocks[limbo->labelled].stride;
+	}
+	return 0;
+}
+
+/* The oldest time that a client may still be in.  Ours counts too, and our keeper advances it. */
+NAM_FIBER_FN static int
+oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
+{
+	const uint32_t bytes = 8u * NAM_CLIENTS_MAX;
+	uint64_t *slots = nam_buffer_take(worker, bytes);
+	uint64_t oldest = UINT64_MAX;
+	int rc;
+
+	if (!slots)
+		return -ENOMEM;
+	/*
+	 * A client whose slot is 0 here begins its first operation after its own WRITE to the slot,
+	 * thus after this READ, thus after the labels were given.
+	 */
+	rc = nam_read_await(worker, worker->client->epoch_slots, slots, bytes); /* SUSPENDS */
+	if (rc)
+		goto give_slots;
+	if (!slots[worker->client->id]) {
+		rc = nam_diag_set(&worker->diag, -NAM_E_FENCED,
+			"the memory servers have declared this client (%u) dead; connect anew",
+			worker->client->id);
+		goto give_slots;
+	}
+	for (uint32_t i = 0; i < NAM_CLIENTS_MAX; i++)
+		if (slots[i] && slots[i] < oldest)
+			oldest = slots[i];
+	*ret_epoch = oldest;
+give_slots:
+	nam_buffer_give(worker, slots, bytes);
+	return rc;
+}
+
+bool
+nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at)
+{
+	struct nam__limbo *limbo = worker->limbo;
+
+	for (uint32_t i = limbo ? limbo->kept_count : 0; i > 0; i--) {
+		struct retired *block = &limbo->kept[i - 1];
+
+		if (block->owner != owner)
+			continue;
+		ret_at->raw = block->at;
+		*block = limbo->kept[--limbo->kept_count];
+		return true;
+	}
+	return false;
+}
+
+void
+nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride)
+{
+	const struct retired block = { at.raw, 0, owner, stride };
+	struct nam__limbo *limbo = worker->limbo;
+	uint32_t last = limbo->kept_count;
+	struct retired first;
+
+	limbo_keep(worker, limbo, &block);
+	if (limbo->kept_count == last)
+		return;
+	/* The last is taken first: it would be met before all others again. */
+	first = limbo->kept[0];
+	limbo->kept[0] = limbo->kept[last];
+	limbo->kept[last] = first;
+}
+
+/* Move blocks that nobody can see any more into the stock, or to their owners. */
+static uint64_t
+limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
+{
+	uint32_t count = 0;
+
+	while (count < limbo->labelled &&
+		(!NAM_GUARD(EPOCH_WAIT) || limbo->blocks[count].label < oldest)) {
+		const struct retired *block = &limbo->blocks[count++];
+
+		if (block->owner)
+			limbo_keep(worker, limbo, block);
+		else
+			nam__stock_put(worker, (struct nam_gaddr){ block->at }, block->stride);
+	}
+	limbo->labelled -= count;
+	limbo->count -= count;
+	memmove(limbo->blocks, limbo->blocks + count, limbo->count * sizeof(*limbo->blocks));
+	return count;
+}
+
+bool
+nam__limbo_due(const struct nam_worker *worker)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+
+	return limbo && !limbo->advancing && (limbo->count - limbo->labelled >= LIMBO_DUE ||
+		limbo->unlabelled_bytes >= LIMBO_DUE_BYTES);
+}
+
+int
+nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
+{
+	struct nam__limbo *limbo = worker->limbo;
+	uint64_t oldest = 0, reusable = 0;
+	int rc = 0;
+
+	if (!limbo || !limbo->count || limbo->advancing)
+		goto done;
+	limbo->advancing = true;
+	rc = limbo_label(worker, limbo); /* SUSPENDS */
+	nam_race_point("limbo.labelled");
+	if (!rc)
+		rc = oldest_published(worker, &oldest); /* SUSPENDS */
+	if (!rc)
+		reusable = limbo_release(worker, limbo, oldest);
+	nam_race_point("limbo.released");
+	limbo->advancing = false;
+	if (reusable)
+		nam__stock_trim(worker); /* SUSPENDS */
+done:
+	if (!rc)
+		*ret_reusable = reusable;
+	return rc;
+}
+
+void
+nam__limbo_free(struct nam_worker *worker)
+{
+	struct nam__limbo *limbo = worker->limbo;
+	uint64_t deadline = nam_now_ns() + LIMBO_CLOSE_NS, reusable;
+
+	if (!limbo)
+		return;
+	while (limbo->count) {
+		int rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+
+		if (rc || nam_now_ns() >= deadline)
+			break;
+		/* Our own keeper has to move our slot first. */
+		if (limbo->count)
+			nam_sleep_ns(LIMBO_PAUSE_NS);
+	}
+	for (uint32_t i = 0; i < limbo->count; i++)
+		nam__block_leaked(worker->client, limbo->blocks[i].stride);
+	for (uint32_t i = 0; i < limbo->kept_count; i++)
+		nam__block_leaked(worker->client, limbo->kept[i].stride);
+	free(limbo->kept);
+	free(limbo->blocks);
+	free(limbo);
+	worker->limbo = NULL;
+}
+
+uint64_t
+nam__limbo_bytes(const struct nam_worker *worker)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; limbo && i < limbo->count; i++)
+		bytes += limbo->blocks[i].stride;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
+		bytes += limbo->kept[i].stride;
+	return bytes;
+}
+
+bool
+nam__limbo_has(const struct nam_worker *worker, const void *owner)
+{
+	const struct nam__limbo *limbo = worker->limbo;
+
+	for (uint32_t i = 0; limbo && i < limbo->count; i++)
+		if (limbo->blocks[i].owner == owner)
+			return true;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
+		if (limbo->kept[i].owner == owner)
+			return true;
+	return false;
+}
+
+uint64_t
+nam_client_blocks_lost(const struct nam_client *client)
+{
+	return atomic_load_explicit(&client->limbo_leaked, memory_order_relaxed);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock.h -- remote lock words: taken and given back by CAS only, queued for inside the process.
+ *
+ * Threads and fibers of one process that want the same word wait for each other here, not at the
+ * memory server, and hand the remote lock over a bounded number of times.
+ */
+#ifndef NAM_COMPUTE_REMOTE_LOCK_H
+#define NAM_COMPUTE_REMOTE_LOCK_H
+
+#include "compute/remote.h"
+
+/* READs at the most until an image shows the lock word that it has been taken with. */
+#define NAM__LOCK_READS_MAX 1000u
+
+struct nam__lock_table;
+struct nam__doorbell;			/* doorbell.h */
+
+int nam__lock_table_new(struct nam__lock_table **ret_table) NAM_MUST_CHECK;
+void nam__lock_table_free(struct nam__lock_table *table);
+
+/* A held lock.  Only a lock whose CAS succeeded, or that was handed over, ever gets filled in. */
+struct nam__lock {
+	struct nam_gaddr at;
+	uint64_t word;
+	uint64_t *old;		/* where the CAS that releases it will report */
+	uint32_t slot;
+};
+
+/**
+ * nam__lock_read_await -- lock the word at `at` and READ the object that it begins.
+ *
+ * @image	receives `bytes` bytes as they were after the lock was taken
+ *
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
+ * diag says who), -NAM_E_FENCED (somebody else overwrote the word just taken), or a FABRIC code:
+ * PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
+ *
+ * Cost:	1 round trip, 1 doorbell: CAS and READ.
+ * Bounded:	lock_timeout_ms of the client with one and the same holder; 8 times that with many.
+ */
+NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
+	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
+
+/*
+ * For nam__lock_posted(): let go of what a lock that was not got still holds.  1, or the reason why
+ * the fabric failed.
+ */
+NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock,
+	int rc) NAM_MUST_CHECK;
+
+/**
+ * nam__unlock_await -- await writes under the lock and release it with the same doorbell.
+ *
+ * @doorbell	of the lock's own object; with the writes, or empty; room for one request more
+ *
+ * The lock is gone afterwards, whatever is returned: 0, -NAM_E_FENCED (the word was not ours any
+ * more: nothing that this client wrote since can be trusted), or a FABRIC code.
+ */
+NAM_FIBER_FN int nam__unlock_await(struct nam__doorbell *doorbell,
+	struct nam__lock *lock) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_unseen -- give back a lock that was taken and that no image has shown since.
+ *
+ * Nothing has been written under it.  Returns -NAM_E_FENCED (the word was not ours any more), or
+ * -NAM_E_FABRIC_PROTOCOL (it was: READs that come after a CAS do not show what it did) or another
+ * FABRIC code; with a diag.
+ */
+NAM_FIBER_FN int nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at,
+	uint64_t word) NAM_MUST_CHECK;
+
+/* The client that a lock word names, as the first memory server knows it. */
+struct nam__lock_holder {
+	uint64_t word;
+	uint64_t pid;
+	bool dead;
+	char name[48];
+};
+
+/* One RPC.  1: the holder is known to be dead; 0: it is not; or negative. */
+NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
+	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
+
+/* The same for who needs no more than that. */
+NAM_FIBER_FN static inline int
+nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
+{
+	struct nam__lock_holder holder;
+
+	return nam__lock_holder_ask(worker, word, &holder); /* SUSPENDS */
+}
+
+/*
+ * For an operation that gives up on a lock: fills the worker's diag and returns
+ * -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.  Last of all: other
+ * fibers' failures use the same diag.
+ */
+int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
+	const struct nam__lock_holder *holder) NAM_MUST_CHECK;
+
+#endif /* NAM_COMPUTE_REMOTE_LOCK_H */

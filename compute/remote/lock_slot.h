@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock_slot.h -- the inside of the lock table, and its common case without a call: nobody of this
+ * process wants the same word.  For lock.c, and for operations that lock one node and no more.
+ */
+#ifndef NAM_COMPUTE_REMOTE_LOCK_SLOT_H
+#define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
+
+#include "common/hash/hash.h"
+#include "compute/compute_internal.h"
+#include "compute/worker/doorbell.h"
+#include "lock.h"
+
+#define NAM__LOCK_SLOTS 1024u
+#define NAM__LOCK_SEQUENCES_TAKEN 256u
+#define NAM__LOCK_HANDOVERS_MAX 16u
+
+struct nam__lock_slot {
+	_Alignas(NAM__CACHE_LINE) atomic_uint held;
+	atomic_uint waiters;
+	/* The rest belongs to who holds the slot. */
+	uint32_t handovers;
+	uint64_t seen_word; /* the foreign lock word seen last; each is used once only */
+	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
+	uint64_t looked_ns;	/* when it was seen last */
+	uint64_t waited_ns;	/* it has stayed, in time during which we ran */
+	struct nam_gaddr custody_at;	/* null: nothing in custody */
+	uint64_t custody_word;
+};
+
+struct nam__lock_table {
+	struct nam__lock_slot slots[NAM__LOCK_SLOTS];
+};
+
+/* @place: without a tag. */
+static inline uint32_t
+nam__lock_slot_number(struct nam_gaddr place)
+{
+	return (uint32_t)(nam_mix64(place.raw) % NAM__LOCK_SLOTS);
+}
+
+static inline bool
+nam__lock_slot_try(struct nam__lock_slot *slot)
+{
+	unsigned free_value = 0;
+
+	/* Acquire: pairs with the release below; handovers and custody are the last holder's. */
+	return atomic_load_explicit(&slot->held, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&slot->held, &free_value, 1,
+		       memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void
+nam__lock_slot_leave(struct nam__lock_slot *slot)
+{
+	/* Release: pairs with nam__lock_slot_try. */
+	atomic_store_explicit(&slot->held, 0, memory_order_release);
+}
+
+/*
+ * A lock word that this client has never used.  Workers take numbers from the client many at a
+ * time: an atomic increment per lock would wait for all stores before it, remote ones among them.
+ */
+static inline uint64_t
+nam__lock_word_new(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+
+	if (worker->lock_sequence == worker->lock_sequence_end) {
+		worker->lock_sequence = atomic_fetch_add_explicit(&client->lock_sequence,
+			NAM__LOCK_SEQUENCES_TAKEN, memory_order_relaxed);
+		worker->lock_sequence_end = worker->lock_sequence + NAM__LOCK_SEQUENCES_TAKEN;
+	}
+	return nam_lock_word(client->id, client->incarnation, worker->lock_sequence++);
+}
+
+/**
+ * nam__lock_post -- go for a lock and READ the object that it begins, for a suspended task.
+ *
+ * Does not wait.  Only for fabrics with ORDER_ATOMIC_READ.
+ *
+ * @lock	`old` is the caller's, a registered word; the rest is filled in
+ *
+ * True: the task will be made ready, and nam__lock_posted() says what came of it.  False: this
+ * process has something to do with the slot already, or the address names no known region; nothing
+ * was done, and nam__lock_read_await() knows what to do.
+ */
+static inline bool
+nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *image,
+	uint32_t bytes, struct nam__lock *lock)
+{
+	struct nam_gaddr place = nam_gaddr_untagged(at);
+	uint32_t number = nam__lock_slot_number(place);
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__doorbell doorbell;
+
+	nam__doorbell_init_for(&doorbell, worker, task, at);
+	if (doorbell.server < 0 || !nam__lock_slot_try(slot))
+		return false;
+	if (!nam_gaddr_is_null(slot->custody_at)) {
+		nam__lock_slot_leave(slot);
+		return false;
+	}
+	slot->handovers = 0;
+	lock->at = place;
+	lock->slot = number;
+	lock->word = nam__lock_word_new(worker);
+	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, lock->word, lock->old);
+	nam__doorbell_read(&doorbell, image, bytes);
+	nam__doorbell_post(&doorbell);
+	if (!task->pending)
+		nam__task_ready(worker, task);	/* it failed; task->rc says how */
+	return true;
+}
+
+/**
+ * nam__lock_posted -- what came of nam__lock_post().
+ *
+ * @rc		the task's
+ *
+ * 0: locked, and the image is as it was after that; 1: somebody else has the lock, or the image
+ * does not show ours; nam__lock_read_await() will say more; or a FABRIC code.  Nothing is held but
+ * after 0.
+ */
+NAM_FIBER_FN static inline int
+nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam__lock *lock, int rc)
+{
+	if (!NAM_GUARD(LOCK_CAS))
+		*lock->old = NAM_LOCK_FREE;
+	if (__builtin_expect(!rc && *lock->old == NAM_LOCK_FREE &&
+		    (*(const uint64_t *)image == lock->word || !NAM_GUARD(READ_PASSED_CAS) ||
+			    !NAM_GUARD(LOCK_CAS)), 1)) {
+		nam_race_point("lock.taken");
+		return 0;
+	}
+	return nam__lock_missed(worker, lock, rc); /* SUSPENDS */
+}
+
+/* nam__unlock_await(), in line. */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
+{
+	struct nam_worker *worker = doorbell->worker;
+	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
+	bool hand_over = (slot->handovers < NAM__LOCK_HANDOVERS_MAX || !NAM_GUARD(HANDOVERS)) &&
+			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
+	int rc = 0;
+
+	if (__builtin_expect(!hand_over, 1)) {
+		if (NAM_GUARD(UNLOCK_ORDER) &&
+			!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
+			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+		if (NAM_GUARD(UNLOCK_CAS)) {
+			nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
+		} else {
+			*lock->old = NAM_LOCK_FREE;
+			nam__doorbell_write(doorbell, 0, lock->old, 8);
+		}
+	}
+	if (!rc)
+		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+	/*
+	 * After a failure some of the writes may be missing, or still on their way: the node stays
+	 * locked, for whoever got it next would find it torn, or have its own writes torn.
+	 */
+	if (hand_over && !rc) {
+		slot->handovers++;
+		slot->custody_at = lock->at;
+		slot->custody_word = lock->word;
+	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && NAM_GUARD(UNLOCK_OWNER) &&
+		   *lock->old != lock->word) {
+		rc = -NAM_E_FENCED;
+	}
+	nam_race_point("lock.released");
+	nam__lock_slot_leave(slot);
+	nam_buffer_give(worker, lock->old, 8);
+	return rc;
+}
+
+#endif /* NAM_COMPUTE_REMOTE_LOCK_SLOT_H */

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote.c -- remote memory as a batch of requests, one doorbell per memory server, one wait.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/compute_internal.h"
+#include "compute/worker/doorbell.h"
+
+#define ASYNC_POLL_MAX 16u
+
+/* ---- collecting --------------------------------------------------------------------------- */
+
+/* All that a request needs but who waits for it.  Only atomics have operands. */
+static inline __attribute__((always_inline)) void
+request_fill(struct nam_wr *wr, uint8_t op, uint8_t flags, void *local, uint32_t bytes)
+{
+	nam__wr_begin(wr, op, flags);
+	wr->bytes = bytes;
+	wr->local = local;
+}
+
+/* The part that is the same for all; inlined, since an operation adds about seven. */
+static inline __attribute__((always_inline)) struct nam_wr *
+batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t offset_bytes,
+	void *local, uint32_t bytes)
+{
+	struct nam_wr *wr = &batch->wrs[batch->count];
+	int slot;
+
+	if (__builtin_expect(batch->rc != 0, 0))
+		return NULL;
+	if (__builtin_expect(batch->count == NAM_BATCH_MAX, 0)) {
+		batch->rc = -NAM_E_LIMIT;
+		return NULL;
+	}
+	slot = nam__resolve(batch->worker, at, offset_bytes, wr);
+	if (__builtin_expect(slot < 0, 0)) {
+		batch->rc = slot;
+		return NULL;
+	}
+	request_fill(wr, op, 0, local, bytes);
+	wr->lkey = nam__buffer_lkey(batch->worker, local);
+	batch->servers[batch->count++] = (uint16_t)slot;
+	return wr;
+}
+
+void
+nam_batch_read(struct nam_batch *batch, struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	if (batch_add(batch, NAM_WR_READ, at, 0, local, bytes))
+		batch->worker->current->counters->bytes_in += bytes;
+}
+
+void
+nam_batch_write(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	const void *local, uint32_t bytes)
+{
+	if (batch_add(batch, NAM_WR_WRITE, at, offset_bytes, (void *)(uintptr_t)local, bytes))
+		batch->worker->current->counters->bytes_out += bytes;
+}
+
+static inline __attribute__((always_inline)) void
+batch_atomic(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare_or_add, uint64_t swap, uint64_t *local_old)
+{
+	struct nam_wr *wr = batch_add(batch, op, at, offset_bytes, local_old, 8);
+	struct nam_op_counters *counters = batch->worker->current->counters;
+
+	if (!wr)
+		return;
+	nam__wr_operands(wr, compare_or_add, swap);
+	counters->bytes_out += 16;
+	counters->bytes_in += 8;
+}
+
+void
+nam_batch_cas(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t compare, uint64_t swap, uint64_t *local_old)
+{
+	batch_atomic(batch, NAM_WR_CAS, at, offset_bytes, compare, swap, local_old);
+}
+
+void
+nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t offset_bytes,
+	uint64_t add, uint64_t *local_old)
+{
+	batch_atomic(batch, NAM_WR_FETCH_ADD, at, offset_bytes, add, 0, local_old);
+}
+
+/* ---- posting ------------------------------------------------------------------------------ */
+
+/*
+ * Completions of one queue pair come in order: the last one proves them all.  False if they were
+ * READs that needed no network.
+ */
+static inline bool
+batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	struct nam__task *task = worker->current;
+	struct nam_qp *qp = worker->qps[slot];
+	int rc;
+
+	for (unsigned i = 0; i + 1 < count; i++)
+		wrs[i].context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
+	wrs[count - 1].context = task;
+	wrs[count - 1].flags |= NAM_WR_SIGNALED;
+	rc = qp ? worker->qp_post(qp, wrs, count) : -NAM_E_FABRIC_PEER_DEAD;
+	/* Waits for room, or says what is wrong. */
+	if (__builtin_expect(rc != 0, 0))
+		return !nam__posted_otherwise(worker, slot, wrs, count, rc);
+	task->counters->doorbells++;
+	task->counters->work_requests += count;
+	task->pending++;
+	return true;
+}
+
+/* The batch touches several servers: gather each one's requests, keeping their order. */
+static __attribute__((noinline)) bool
+batch_post_scattered(struct nam_batch *batch)
+{
+	struct nam_wr run[NAM_BATCH_MAX];
+	bool posted[NAM_BATCH_MAX] = { false }, sent = false;
+
+	for (uint32_t first = 0; first < batch->count; first++) {
+		unsigned count = 0;
+
+		if (posted[first])
+			continue;
+		for (uint32_t i = first; i < batch->count; i++) {
+			if (batch->servers[i] != batch->servers[first])
+				continue;
+			run[count++] = batch->wrs[i];
+			posted[i] = true;
+		}
+		sent |= batch_post_run(batch->worker, batch->servers[first], run, count);
+	}
+	return sent;
+}
+
+static inline void
+batch_post(struct nam_batch *batch)
+{
+	bool one_server = true;
+
+	if (__builtin_expect(batch->rc || !batch->count, 0))
+		return;
+	for (uint32_t i = 1; i < batch->count; i++)
+		one_server &= batch->servers[i] == batch->servers[0];
+	batch->sent |= __builtin_expect(one_server, 1) ?
+		batch_post_run(batch->worker, batch->servers[0], batch->wrs, batch->count) :
+		batch_post_scattered(batch);
+	batch->posted = true;
+	batch->count = 0;
+}
+
+void
+nam__batch_post(struct nam_batch *batch)
+{
+	batch_post(batch);
+}
+
+int
+nam_batch_await(struct nam_batch *batch)
+{
+	struct nam_worker *worker = batch->worker;
+	int rc, failed;
+
+	batch_post(batch);
+	rc = batch->rc;
+	if (__builtin_expect(!batch->posted, 0)) {
+		nam_batch_init(batch, worker);
+		return rc;
+	}
+	worker->current->counters->round_trips += batch->sent;
+	failed = nam__task_await(worker); /* SUSPENDS */
+	nam_batch_init(batch, worker);
+	return rc ? rc : failed;
+}
+
+/* ---- READs, all at hand ------------------------------------------------------------------- */
+
+static inline void
+read_fill(struct nam_worker *worker, const struct nam__read *read, const struct nam_region *region,
+	struct nam_wr *wr)
+{
+	wr->remote = region->remote + nam_gaddr_offset(read->at);
+	wr->rkey = region->rkey;
+	wr->bytes = read->bytes;
+	wr->local = read->local;
+	wr->lkey = nam__buffer_lkey(worker, read->local);
+}
+
+/*
+ * Those that lie on the same memory server as the first come first, each written once; the others
+ * behind them, backwards.  Their number, or -NAM_E_NOREGION.
+ */
+static inline int
+reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t count,
+	struct nam_wr *wrs, uint32_t *servers)
+{
+	uint32_t front = 0, back = count, server = UINT32_MAX, bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_region *region =
+			nam_region_table_find(&worker->client->regions, reads[i].at);
+		uint32_t place;
+		bool nearby;
+
+		if (__builtin_expect(!region, 0))
+			return -NAM_E_NOREGION;
+		server = i ? server : region->server;
+		/* Which memory server it is nobody can foretell: no branch. */
+		nearby = region->server == server;
+		place = nearby ? front : back - 1;
+		front += nearby;
+		back -= !nearby;
+		servers[place] = region->server;
+		nam__wr_begin(&wrs[place], NAM_WR_READ, 0);
+		read_fill(worker, &reads[i], region, &wrs[place]);
+		bytes += reads[i].bytes;
+	}
+	worker->current->counters->bytes_in += bytes;
+	return (int)front;
+}
+
+/* As many as lie on the memory server of the first: those come first then. */
+static uint32_t
+sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
+{
+	uint32_t front = 1;
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct nam_wr wr = wrs[i];
+
+		if (servers[i] != servers[0])
+			continue;
+		wrs[i] = wrs[front];
+		servers[i] = servers[front];
+		wrs[front] = wr;
+		servers[front++] = servers[0];
+	}
+	return front;
+}
+
+/*
+ * READ `at` was not posted, as there is no room for it, or its memory server is gone.  It and those
+ * behind it wait for room.  If none of them goes out, what went out before has still to be awaited:
+ * one of it is READ again.
+ */
+static __attribute__((noinline)) void
+reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads,
+	const struct nam_region *const *regions, uint32_t at, uint32_t count)
+{
+	struct nam__task *task = worker->current;
+	struct nam_wr wr;
+
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.context = task;
+	for (uint32_t i = at; i < count; i++) {
+		read_fill(worker, &reads[i], regions[i], &wr);
+		nam__post(worker, regions[i]->server, &wr, 1);
+	}
+	for (uint32_t i = at; i-- > 0 && !task->pending;) {
+		read_fill(worker, &reads[i], regions[i], &wr);
+		nam__post(worker, regions[i]->server, &wr, 1);
+	}
+}
+
+/*
+ * Where a doorbell is but a call, and the last one that is posted is the last one that is done: as
+ * they come.
+ */
+static inline int
+reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+{
+	const struct nam_region *regions[NAM_BATCH_MAX];
+	struct nam__task *task = worker->current;
+	uint32_t bytes = 0, i;
+	struct nam_wr wr;
+
+	for (i = 0; i < count; i++) {
+		regions[i] = nam_region_table_find(&worker->client->regions, reads[i].at);
+		if (__builtin_expect(!regions[i], 0))
+			return -NAM_E_NOREGION;
+		bytes += reads[i].bytes;
+	}
+	task->counters->bytes_in += bytes;
+	nam__wr_begin(&wr, NAM_WR_READ, 0);
+	wr.context = (void *)((uintptr_t)task | NAM__CONTEXT_UNSIGNALED);
+	for (i = 0; i < count; i++) {
+		struct nam_qp *qp = worker->qps[regions[i]->server];
+
+		if (i + 1 == count) {
+			wr.flags = NAM_WR_SIGNALED;
+			wr.context = task;
+		}
+		read_fill(worker, &reads[i], regions[i], &wr);
+		if (__builtin_expect(!qp || worker->qp_post(qp, &wr, 1), 0))
+			break;
+	}
+	task->counters->doorbells += i;
+	task->counters->work_requests += i;
+	task->pending += i == count;
+	if (__builtin_expect(i < count, 0))
+		reads_post_slowly(worker, reads, regions, i, count);
+	return 0;
+}
+
+int
+nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
+{
+	struct nam_wr wrs[NAM_BATCH_MAX];
+	uint32_t servers[NAM_BATCH_MAX], done = 0;
+	int nearby;
+	bool sent = false;
+
+	assert(count <= NAM_BATCH_MAX);
+	if (worker->in_post_order) {
+		int rc = reads_post_in_order(worker, reads, count);
+
+		if (rc)
+			return rc;
+		worker->current->counters->round_trips++;
+		return nam__task_await(worker); /* SUSPENDS */
+	}
+	nearby = reads_sort(worker, reads, count, wrs, servers);
+	if (__builtin_expect(nearby < 0, 0))
+		return nearby;
+	while (done < count) {
+		sent |= batch_post_run(worker, servers[done], &wrs[done], (uint32_t)nearby);
+		done += (uint32_t)nearby;
+		nearby = (int)sort_again(&wrs[done], &servers[done], count - done);
+	}
+	worker->current->counters->round_trips += sent;
+	return nam__task_await(worker); /* SUSPENDS */
+}
+
+/* ---- batches of one ----------------------------------------------------------------------- */
+
+/* Resolve and post one request that the current task waits for. */
+static inline int
+post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
+{
+	struct nam__task *task = worker->current;
+	int slot = nam__resolve(worker, at, 0, wr);
+
+	if (slot < 0)
+		return slot;
+	wr->lkey = nam__buffer_lkey(worker, wr->local);
+	wr->context = task;
+	task->counters->round_trips++;
+	nam__post(worker, (uint32_t)slot, wr, 1);
+	return nam__task_await(worker); /* SUSPENDS */
+}
+
+int
+nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
+{
+	/* The commonest request by far: what a READ does not use is not filled in. */
+	struct nam__task *task = worker->current;
+	struct nam_op_counters *counters = task->counters;
+	struct nam_wr wr;
+	int rc, slot = nam__resolve(worker, at, 0, &wr);
+
+	if (__builtin_expect(slot < 0, 0))
+		return slot;
+	if (__builtin_expect(!worker->qps[slot], 0)) {
+		/* Nothing to wait for; but who tries again must not starve others. */
+		nam_worker_yield(worker); /* SUSPENDS */
+		return -NAM_E_FABRIC_PEER_DEAD;
+	}
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.bytes = bytes;
+	wr.local = local;
+	wr.lkey = nam__buffer_lkey(worker, local);
+	wr.context = task;
+	counters->round_trips++;
+	counters->bytes_in += bytes;
+	rc = worker->qp_post(worker->qps[slot], &wr, 1);
+	if (__builtin_expect(rc != 0, 0)) {
+		if (nam__posted_otherwise(worker, (uint32_t)slot, &wr, 1, rc))
+			counters->round_trips--;
+	} else {
+		counters->doorbells++;
+		counters->work_requests++;
+		task->pending++;
+	}
+	return nam__task_await(worker); /* SUSPENDS */
+}
+
+int
+nam_write_await(struct nam_worker *worker, struct nam_gaddr at, const void *local, uint32_t bytes)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
+	worker->current->counters->bytes_out += bytes;
+	return post_one(worker, at, &wr); /* SUSPENDS */
+}
+
+static int
+atomic_await(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_t compare_or_add,
+	uint64_t swap, uint64_t *ret_old)
+{
+	uint64_t *old = nam_buffer_take(worker, 8);
+	struct nam_wr wr;
+	int rc;
+
+	if (!old)
+		return -ENOMEM;
+	request_fill(&wr, op, NAM_WR_SIGNALED, old, 8);
+	nam__wr_operands(&wr, compare_or_add, swap);
+	worker->current->counters->bytes_out += 16;
+	worker->current->counters->bytes_in += 8;
+	rc = post_one(worker, at, &wr); /* SUSPENDS */
+	if (!rc)
+		*ret_old = *old;
+	nam_buffer_give(worker, old, 8);
+	return rc;
+}
+
+int
+nam_cas_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *ret_old)
+{
+	return atomic_await(worker, NAM_WR_CAS, at, compare, swap, ret_old); /* SUSPENDS */
+}
+
+int
+nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add, uint64_t *ret_old)
+{
+	return atomic_await(worker, NAM_WR_FETCH_ADD, at, add, 0, ret_old); /* SUSPENDS */
+}
+
+/* ---- rolling window ----------------------------------------------------------------------- */
+
+static int
+async_grow(struct nam_worker *worker)
+{
+	uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
+	void **done = realloc(worker->async_done, size * sizeof(void *));
+
+	if (!done)
+		return -ENOMEM;
+	worker->async_done = done;
+	worker->async_size = size;
+	return 0;
+}
+
+static inline int
+async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, void *context,
+	uint32_t bytes_in, uint32_t bytes_out)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+	struct nam_qp *qp;
+	int rc, slot = nam__resolve(worker, at, 0, wr);
+
+	if (slot < 0)
+		return slot;
+	qp = worker->qps[slot];
+	if (!qp)
+		return -NAM_E_FABRIC_PEER_DEAD;
+	if (worker->async_pending == worker->async_size) {
+		rc = async_grow(worker);
+		if (rc)
+			return rc;
+	}
+	wr->lkey = nam__buffer_lkey(worker, wr->local);
+	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
+	rc = worker->qp_post(qp, wr, 1);
+	if (rc < 0)
+		return rc;
+	worker->async_pending++;
+	counters->ops++;
+	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
+		/* Done, and handed out like any other. */
+		counters->local_reads++;
+		worker->current->local = true;
+		worker->async_done[worker->async_done_count++] = context;
+		return 0;
+	}
+	counters->round_trips++;
+	counters->doorbells++;
+	counters->work_requests++;
+	counters->bytes_in += bytes_in;
+	counters->bytes_out += bytes_out;
+	return 0;
+}
+
+int
+nam_async_read(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes,
+	void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_READ, NAM_WR_SIGNALED, local, bytes);
+	return async_post(worker, at, &wr, context, bytes, 0);
+}
+
+int
+nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *local, uint32_t bytes,
+	void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_WRITE, NAM_WR_SIGNALED, (void *)(uintptr_t)local, bytes);
+	return async_post(worker, at, &wr, context, 0, bytes);
+}
+
+int
+nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
+	uint64_t *local_old, void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_CAS, NAM_WR_SIGNALED, local_old, 8);
+	nam__wr_operands(&wr, compare, swap);
+	return async_post(worker, at, &wr, context, 8, 16);
+}
+
+int
+nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
+	uint64_t *local_old, void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, NAM_WR_FETCH_ADD, NAM_WR_SIGNALED, local_old, 8);
+	nam__wr_operands(&wr, add, 0);
+	return async_post(worker, at, &wr, context, 8, 16);
+}
+
+/* What other completions left behind while somebody else polled. */
+static unsigned
+async_take_done(struct nam_worker *worker, void **contexts, unsigned max)
+{
+	unsigned count = worker->async_done_count < max ? worker->async_done_count : max;
+
+	memcpy(contexts, worker->async_done, count * sizeof(void *));
+	worker->async_done_count -= count;
+	memmove(worker->async_done, worker->async_done + count,
+		worker->async_done_count * sizeof(void *));
+	return count;
+}
+
+int
+nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
+{
+	struct nam_wc wcs[ASYNC_POLL_MAX];
+	unsigned count = 0;
+	int rc, polled;
+
+	if (__builtin_expect(worker->async_done_count > 0, 0)) {
+		/* If none of ours ever comes from the queue, others' still do. */
+		if (worker->current->local) {
+			worker->current->local = false;
+			nam__poll(worker);
+		}
+		count = async_take_done(worker, contexts, max);
+	} else {
+		polled = worker->cq_poll(worker->cq, wcs, max < ASYNC_POLL_MAX ? max
+										: ASYNC_POLL_MAX);
+		for (int i = 0; i < polled; i++) {
+			uintptr_t context = (uintptr_t)wcs[i].context;
+
+			if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC &&
+				!wcs[i].status && wcs[i].op < NAM_WC_RECV)
+				contexts[count++] =
+					(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+			else
+				nam__completed(worker, &wcs[i]);
+		}
+		nam__closings_see_to(worker);
+	}
+	worker->async_pending -= count;
+	rc = worker->async_rc;
+	if (__builtin_expect(rc != 0, 0)) {
+		worker->async_rc = 0;
+		return rc;
+	}
+	return (int)count;
+}

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way
+ * of a postbox (mailbox.c).
+ *
+ * A call lives on its caller's stack until the reply, the deadline or the server's end; a message
+ * lives in registered memory until its completion.  Either may end first: each unhooks the other.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "compute/compute_internal.h"
+
+/* The context of a SEND or of a receive buffer, itself a worker's buffer. */
+struct nam__message {
+	uint8_t *bytes;			/* NAM_RPC_BYTES_MAX of them, registered */
+	uint32_t lkey;
+	bool is_receive;
+	struct nam__call *call;		/* SEND: NULL once the call has ended */
+};
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static struct nam__message *
+message_new(struct nam_worker *worker)
+{
+	struct nam__message *message = nam_buffer_take(worker, sizeof(*message));
+
+	if (!message)
+		return NULL;
+	memset(message, 0, sizeof(*message));
+	message->bytes = nam_buffer_take(worker, NAM_RPC_BYTES_MAX);
+	if (!message->bytes) {
+		nam_buffer_give(worker, message, sizeof(*message));
+		return NULL;
+	}
+	message->lkey = nam__buffer_lkey(worker, message->bytes);
+	return message;
+}
+
+static void
+message_free(struct nam_worker *worker, struct nam__message *message)
+{
+	nam_buffer_give(worker, message->bytes, NAM_RPC_BYTES_MAX);
+	nam_buffer_give(worker, message, sizeof(*message));
+}
+
+static int
+receive_post(struct nam_worker *worker, struct nam__message *message)
+{
+	struct nam_recv recv = {
+		.buffer = message->bytes,
+		.bytes = NAM_RPC_BYTES_MAX,
+		.lkey = message->lkey,
+		.context = (void *)((uintptr_t)message | NAM__CONTEXT_MESSAGE),
+	};
+
+	return worker->rq->ops->rq_post(worker->rq, &recv, 1);
+}
+
+int
+nam__rpc_post_receives(struct nam_worker *worker)
+{
+	for (unsigned i = 0; i < NAM__RECV_BUFFERS; i++) {
+		struct nam__message *message = message_new(worker);
+		int rc;
+
+		if (!message)
+			return -ENOMEM;
+		message->is_receive = true;
+		rc = receive_post(worker, message);
+		if (rc) {
+			message_free(worker, message);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+/* ---- the ends of a call ------------------------------------------------------------------- */
+
+void
+nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
+{
+	struct nam__call **link = &worker->calls;
+
+	while (*link != call)
+		link = &(*link)->next;
+	*link = call->next;
+	if (call->message)
+		call->message->call = NULL;
+	if (call->letter)
+		call->letter->call = NULL;
+	call->rc = rc;
+	call->done = true;
+	if (!call->task)
+		return;
+	call->task->pending = 0;
+	nam__task_ready(worker, call->task);
+}
+
+static struct nam__call *
+call_find(const struct nam_worker *worker, uint64_t id)
+{
+	struct nam__call *call = worker->calls;
+
+	while (call && call->id != id)
+		call = call->next;
+	return call;
+}
+
+/*
+ * Late replies to calls that have ended, and messages that answer nothing, are dropped: then the
+ * deadline speaks.
+ */
+void
+nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes)
+{
+	const struct nam_rpc_header *header = message;
+	struct nam__call *call;
+	int rc;
+
+	if (bytes < sizeof(*header))
+		return;
+	call = call_find(worker, header->id);
+	/* An id is only as good as the connection that it came over. */
+	if (call && call->slot != slot)
+		return;
+	rc = nam_rpc_check(message, bytes);
+	if (!rc && worker->passives[slot])
+		nam__passives_hear(worker->passives[slot], header, call);
+	if (!call)
+		return;
+	if (!rc && header->type != call->type)
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc)
+		rc = header->status;
+	if (!rc && header->body_bytes > call->body_size)
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc) {
+		call->body_bytes = header->body_bytes;
+		if (header->body_bytes)
+			memcpy(call->body, header + 1, header->body_bytes);
+	}
+	nam__call_end(worker, call, rc);
+}
+
+/* A message has arrived: for whom, says its id. */
+static void
+reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *bytes)
+{
+	const struct nam_rpc_header *header = (const void *)bytes;
+	struct nam__call *call = wc->bytes < sizeof(*header) ? NULL : call_find(worker, header->id);
+
+	if (wc->qp && wc->bytes == NAM_RING_BYTES)
+		nam__postbox_rung(worker->postboxes[(uintptr_t)wc->qp->user]);
+	if (!wc->qp)
+		return;
+	if (call && call->slot == (uint32_t)(uintptr_t)wc->qp->user)
+		call->counters->bytes_in += wc->bytes;
+	nam__rpc_reply(worker, (uint32_t)(uintptr_t)wc->qp->user, bytes, wc->bytes);
+}
+
+void
+nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	struct nam__message *message = (struct nam__message *)((uintptr_t)wc->context &
+						     ~(uintptr_t)NAM__CONTEXT_MASK);
+
+	if (message->is_receive) {
+		if (!wc->status)
+			reply_take(worker, wc, message->bytes);
+		/*
+		 * There is room: this buffer has just left the queue.  Should a provider fail all
+		 * the same, the buffer is lost; at worst a reply finds none and its call times
+		 * out.
+		 */
+		if (receive_post(worker, message))
+			message_free(worker, message);
+		return;
+	}
+	if (message->call) {
+		message->call->message = NULL;
+		if (wc->status)
+			nam__call_end(worker, message->call, wc->status);
+	}
+	message_free(worker, message);
+}
+
+void
+nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
+{
+	struct nam__call *call, *next;
+
+	for (call = worker->calls; call; call = next) {
+		next = call->next;
+		if (call->slot == slot)
+			nam__call_end(worker, call, -NAM_E_FABRIC_PEER_DEAD);
+	}
+}
+
+void
+nam__rpc_check_deadlines(struct nam_worker *worker)
+{
+	struct nam__call *call, *next;
+	uint64_t now = nam_now_ns();
+
+	for (call = worker->calls; call; call = next) {
+		next = call->next;
+		if (call->task && call->deadline_ns <= now)
+			nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
+	}
+}
+
+/* ---- the call ----------------------------------------------------------------------------- */
+
+static bool
+server_dead(const struct nam_worker *worker, uint32_t slot)
+{
+	/* Acquire: pairs with the worker that saw the connection close. */
+	return !worker->qps[slot] ||
+	       atomic_load_explicit(&worker->client->servers[slot].dead, memory_order_acquire);
+}
+
+static uint64_t
+timeout_at(const struct nam_worker *worker)
+{
+	return nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
+}
+
+/* A SEND; its message is freed by the completion, or by whoever does not post it. */
+static int
+send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header *header,
+	const void *body, struct nam__message **ret_message, struct nam_wr *ret_wr)
+{
+	struct nam__message *message = message_new(worker);
+
+	if (!message)
+		return -ENOMEM;
+	memcpy(message->bytes, header, sizeof(*header));
+	if (header->body_bytes)
+		memcpy(message->bytes + sizeof(*header), body, header->body_bytes);
+	*ret_wr = (struct nam_wr){
+		.op = NAM_WR_SEND,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = (uint32_t)sizeof(*header) + header->body_bytes,
+		.lkey = message->lkey,
+		.local = message->bytes,
+		.context = (void *)((uintptr_t)message | NAM__CONTEXT_MESSAGE),
+	};
+	if (ret_wr->bytes <= worker->client->servers[slot].domain->limits.inline_bytes)
+		ret_wr->flags |= NAM_WR_INLINE;
+	*ret_message = message;
+	return 0;
+}
+
+/* How `call` gets to its memory server: by its mailbox, or else by SEND. */
+static int
+request_make(struct nam_worker *worker, struct nam__call *call, const void *body,
+	uint32_t body_bytes, struct nam_wr *ret_wr)
+{
+	struct nam__postbox *box = worker->postboxes[call->slot];
+	struct nam_rpc_header header;
+	int rc;
+
+	if (box && !call->by_send && nam__postbox_write(box, call, body, body_bytes, ret_wr))
+		return 0;
+	nam_rpc_header_fill(&header, call->type, call->id, 0, body_bytes);
+	rc = send_make(worker, call->slot, &header, body, &call->message, ret_wr);
+	if (!rc)
+		call->message->call = call;
+	return rc;
+}
+/* It was not posted, nor was any that was made after it. */
+static void
+request_unmake(struct nam_worker *worker, struct nam__call *call)
+{
+	/* With a connection its postbox has ended. */
+	if (call->letter && worker->postboxes[call->slot])
+		nam__postbox_unwrite(call->letter);
+	call->letter = NULL;
+	if (call->message)
+		message_free(worker, call->message);
+	call->message = NULL;
+}
+
+/*
+ * One doorbell for requests to one memory server, over its lane or not: 0, NAM_POSTED_LOCAL, or a
+ * failure.
+ */
+static int
+requests_post(struct nam_worker *worker, uint32_t slot, bool lane, const struct nam_wr *wrs,
+	unsigned count)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+	uint64_t deadline_ns = timeout_at(worker);
+	int rc;
+
+	/* A full queue pair empties as its requests complete, which needs no other task to run. */
+	while ((rc = worker->qp_post(lane ? worker->postboxes[slot]->lane : worker->qps[slot], wrs,
+			count)) == -NAM_E_FABRIC_FULL) {
+		nam__poll(worker);
+		if (nam_now_ns() >= deadline_ns)
+			return -NAM_E_FABRIC_TIMEOUT;
+		if (server_dead(worker, slot))
+			return -NAM_E_FABRIC_PEER_DEAD;
+	}
+	if (rc)
+		return rc;
+	counters->doorbells++;
+	counters->work_requests += count;
+	for (unsigned i = 0; i < count; i++)
+		counters->bytes_out += wrs[i].bytes;
+	return 0;
+}
+
+/* Say what a person needs to know about failures of the fabric; other codes the caller explains. */
+static int
+call_explain(struct nam_worker *worker, const struct nam__call *call)
+{
+	const char *address = worker->client->servers[call->slot].address;
+	const char *type = nam_rpc_type_name(call->type);
+
+	if (nam_err_is(call->rc, NAM_E_FABRIC_TIMEOUT))
+		return nam_diag_set(&worker->diag, call->rc,
+			"the memory server at %s did not answer %s within %u ms; it may be "
+			"overloaded or stopped (rpc_timeout_ms sets the wait)",
+			address, type, worker->client->options.rpc_timeout_ms);
+	if (nam_err_is(call->rc, NAM_E_FABRIC_PEER_DEAD))
+		return nam_diag_set(&worker->diag, call->rc,
+			"the memory server at %s is gone, so %s was not answered; restart the "
+			"memory servers and connect anew",
+			address, type);
+	if (nam_err_is(call->rc, NAM_E_FABRIC))
+		return nam_diag_set(&worker->diag, call->rc, "%s to the memory server at %s: %s",
+			type, address, nam_err_text(call->rc));
+	return call->rc;
+}
+
+/* Zero but for what the caller has filled in: make the request, or say why not. */
+static int
+call_make(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes,
+	struct nam_wr *ret_wr)
+{
+	if (call->slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
+		return -NAM_E_LIMIT;
+	call->id = ++worker->call_ids;
+	call->counters = worker->current->counters;
+	if (server_dead(worker, call->slot)) {
+		call->rc = -NAM_E_FABRIC_PEER_DEAD;
+		return call_explain(worker, call);
+	}
+	if (worker->passives[call->slot])
+		call->acknowledged = worker->passives[call->slot]->acknowledged;
+	return request_make(worker, call, body, body_bytes, ret_wr);
+}
+
+static inline bool
+by_lane(const struct nam__call *call)
+{
+	return call->letter && call->letter->box->lane;
+}
+
+/* Post what was made for calls[0 .. count - 1], to one memory server and in one way. */
+static int
+calls_post(struct nam_worker *worker, struct nam__call *const *calls, const struct nam_wr *wrs,
+	unsigned count)
+{
+	int rc = requests_post(worker, calls[0]->slot, by_lane(calls[0]), wrs, count);
+
+	if (rc < 0) {
+		for (unsigned i = count; i-- > 0;) {
+			request_unmake(worker, calls[i]);
+			calls[i]->rc = rc;
+		}
+		return call_explain(worker, calls[0]);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		calls[i]->deadline_ns = timeout_at(worker);
+		calls[i]->next = worker->calls;
+		worker->calls = calls[i];
+		if (rc == NAM_POSTED_LOCAL)
+			nam__postbox_written_locally(calls[i]->letter);
+	}
+	return 0;
+}
+
+static int
+begin(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes)
+{
+	struct nam_wr wr;
+	int rc = call_make(worker, call, body, body_bytes, &wr);
+
+	return rc ? rc : calls_post(worker, &call, &wr, 1);
+}
+
+int
+nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size)
+{
+	*call = (struct nam__call){
+		.body = ret_body,
+		.body_size = ret_size,
+		.slot = slot,
+		.type = type,
+	};
+	return begin(worker, call, body, body_bytes);
+}
+
+int
+nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot)
+{
+	struct nam__call call = { .slot = slot, .type = NAM_RPC_PING, .by_send = true };
+	int rc = begin(worker, &call, NULL, 0);
+
+	if (rc)
+		return rc;
+	call.counters->round_trips++;
+	return nam__rpc_await(worker, &call, NULL); /* SUSPENDS */
+}
+
+int
+nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, uint64_t *ret_id)
+{
+	struct nam__call named = { .slot = slot, .type = type };
+	struct nam__message *message;
+	struct nam_rpc_header header;
+	struct nam_wr wr;
+	int rc;
+
+	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
+	header.passive = NAM_RPC_PASSIVE;
+	named.rc = server_dead(worker, slot) ? -NAM_E_FABRIC_PEER_DEAD : 0;
+	if (named.rc)
+		return call_explain(worker, &named);
+	rc = send_make(worker, slot, &header, body, &message, &wr);
+	if (rc)
+		return rc;
+	*ret_id = ++worker->call_ids;
+	named.rc = requests_post(worker, slot, false, &wr, 1);
+	if (named.rc) {
+		message_free(worker, message);
+		return call_explain(worker, &named);
+	}
+	return 0;
+}
+
+NAM_FIBER_FN static int
+await_until(struct nam_worker *worker, struct nam__call *call, uint64_t deadline_ns)
+{
+	int rc = 0;
+
+	if (!call->done) {
+		call->deadline_ns = deadline_ns;
+		call->task = worker->current;
+		call->task->pending = 1;
+		rc = nam__task_await(worker); /* SUSPENDS */
+	}
+	if (!call->rc)
+		call->rc = rc;
+	return call->rc ? call_explain(worker, call) : 0;
+}
+
+int
+nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
+{
+	/* Who did something else in between has not waited yet, nor perhaps polled. */
+	int rc = await_until(worker, call, timeout_at(worker)); /* SUSPENDS */
+
+	if (!rc && ret_bytes)
+		*ret_bytes = call->body_bytes;
+	return rc;
+}
+
+int
+nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, void *ret_body, uint32_t *ret_bytes)
+{
+	struct nam__call call;
+	int rc = nam__rpc_begin(worker, &call, slot, type, body, body_bytes, ret_body,
+		ret_bytes ? *ret_bytes : 0);
+
+	if (rc)
+		return rc;
+	if (!call.local)
+		call.counters->round_trips++;
+	return nam__rpc_await(worker, &call, ret_bytes); /* SUSPENDS */
+}
+
+/* ---- several ------------------------------------------------------------------------------ */
+
+struct many {
+	struct nam__call calls[NAM_CALLS_MAX];
+	struct nam__call *together[NAM_CALLS_MAX];
+	struct nam_wr wrs[NAM_CALLS_MAX];
+};
+
+/* Post some that were made; whether that is far. */
+static bool
+many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned count)
+{
+	if (!count)
+		return false;
+	if (!calls_post(worker, many->together + first, many->wrs + first, count))
+		return !many->together[first]->local;
+	for (unsigned i = first; i < first + count; i++)
+		many->together[i]->done = true;
+	return false;
+}
+
+/*
+ * Those from number `first` on that go where it goes, with one doorbell; whether that is far.  If
+ * some go over a lane and others do not, that is two.
+ */
+static bool
+many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,
+	unsigned count)
+{
+	unsigned made = 0, others = NAM_CALLS_MAX, at;
+	struct nam_wr wr;
+	bool waits;
+
+	for (unsigned i = first; i < count; i++) {
+		struct nam__call *call = &many->calls[i];
+
+		if (calls[i].slot != calls[first].slot || call->type)
+			continue;
+		*call = (struct nam__call){
+			.body = calls[i].reply,
+			.body_size = calls[i].reply_size,
+			.slot = calls[i].slot,
+			.type = calls[i].type,
+		};
+		call->rc = call_make(worker, call, calls[i].body, calls[i].body_bytes, &wr);
+		call->done = call->rc != 0;
+		if (call->done)
+			continue;
+		at = by_lane(call) ? --others : made++;
+		many->wrs[at] = wr;
+		many->together[at] = call;
+	}
+	waits = many_post(worker, many, 0, made);
+	return many_post(worker, many, others, NAM_CALLS_MAX - others) || waits;
+}
+
+int
+nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned count)
+{
+	struct many *many;
+	bool waits = false;
+	uint64_t deadline_ns;
+	int rc = 0;
+
+	if (count > NAM_CALLS_MAX)
+		return -NAM_E_LIMIT;
+	for (unsigned i = 0; i < count; i++)
+		if (!calls[i].type || calls[i].slot >= worker->client->servers_count)
+			return -NAM_E_LIMIT;
+	many = nam_buffer_take(worker, sizeof(*many));
+	if (!many)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++)
+		many->calls[i].type = 0;
+	for (unsigned i = 0; i < count; i++)
+		if (!many->calls[i].type)
+			waits |= many_begin(worker, many, calls, i, count);
+	worker->current->counters->round_trips += waits;
+	deadline_ns = timeout_at(worker);
+	for (unsigned i = 0; i < count; i++) {
+		calls[i].rc = await_until(worker, &many->calls[i], deadline_ns); /* SUSPENDS */
+		if (!calls[i].rc)
+			calls[i].reply_bytes = many->calls[i].body_bytes;
+		else if (!rc)
+			rc = calls[i].rc;
+	}
+	nam_buffer_give(worker, many, sizeof(*many));
+	return rc;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * datagram.c -- requests over a lane, which may lose them or their replies (common/rpc/frame.h).
+ *
+ * A letter without a reply is written again, after four times as long as calls take, which doubles
+ * with each time, until its call has been answered or has given up.  The memory server knows it by
+ * its number and carries it out once.  A reply whose number is not that of the letter in its place
+ * is of one that was given up, or has been heard before.
+ *
+ * A memory server that went to sleep is rung as ever, but a letter that has left need not be there
+ * yet: it may be missed when the memory server looks for the last time; then the next try rings.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/compute_internal.h"
+
+#define RETRY_NS 100000u		/* at the least */
+#define RETRY_NS_MAX 100000000u
+#define BUFFERS (2u * NAM_FRAMES)	/* of a memory server: what finds none is lost */
+#define BUFFERS_MAX 128u
+
+static uint32_t
+buffers_count(const struct nam_worker *worker)
+{
+	uint32_t count = BUFFERS * worker->client->servers_count;
+
+	return count < BUFFERS_MAX ? count : BUFFERS_MAX;
+}
+
+static uint32_t
+buffer_bytes(const struct nam_worker *worker)
+{
+	uint32_t bytes = worker->client->domains[0]->limits.datagram_bytes;
+
+	return (bytes + NAM_DATAGRAM_HEADROOM + 63) / 64 * 64;
+}
+
+static int
+receive_post(struct nam_worker *worker, uint8_t *buffer)
+{
+	const struct nam_recv recv = {
+		.buffer = buffer,
+		.bytes = buffer_bytes(worker),
+		.lkey = worker->datagrams_mr.lkey,
+		.context = (void *)((uintptr_t)buffer | NAM__CONTEXT_DATAGRAM),
+	};
+
+	return worker->datagram_rq->ops->rq_post(worker->datagram_rq, &recv, 1);
+}
+
+int
+nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag)
+{
+	struct nam_domain *domain = worker->client->domains[0];
+	uint32_t count = buffers_count(worker), bytes = buffer_bytes(worker);
+	int rc;
+
+	if (worker->datagram_rq)
+		return 0;
+	worker->datagrams = aligned_alloc(4096, ((size_t)count * bytes + 4095) / 4096 * 4096);
+	if (!worker->datagrams)
+		return nam_diag_set(diag, -ENOMEM, "no memory for datagrams");
+	rc = domain->ops->mr_register(domain, worker->datagrams, (uint64_t)count * bytes,
+		NAM_MR_LOCAL, &worker->datagrams_mr, diag);
+	if (rc) {
+		free(worker->datagrams);
+		worker->datagrams = NULL;
+		return rc;
+	}
+	worker->bytes += (size_t)count * bytes;
+	rc = domain->ops->rq_create(domain, worker->cq, count, &worker->datagram_rq);
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = receive_post(worker, worker->datagrams + (size_t)i * bytes);
+	return rc;
+}
+
+void
+nam__datagrams_close(struct nam_worker *worker)
+{
+	struct nam_domain *domain = worker->client->domains[0];
+
+	if (worker->datagram_rq)
+		worker->datagram_rq->ops->rq_destroy(worker->datagram_rq);
+	if (worker->datagrams)
+		domain->ops->mr_release(domain, &worker->datagrams_mr);
+	free(worker->datagrams);
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+void
+nam__datagram_left(struct nam__letter *letter)
+{
+	uint64_t wait_ns = 4 * letter->box->takes_ns;
+
+	if (!letter->tries)
+		letter->first_ns = letter->written_ns;
+	wait_ns = (wait_ns < RETRY_NS ? RETRY_NS : wait_ns)
+		<< (letter->tries < 10 ? letter->tries : 10);
+	if (letter->answered || !letter->call)
+		nam__letter_free(letter);
+	else
+		nam__letter_wait(letter, letter->written_ns +
+			(wait_ns < RETRY_NS_MAX ? wait_ns : RETRY_NS_MAX));
+}
+
+/* Once more, if there is room for it. */
+static void
+try_again(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_frame *frame = nam__letter_request(letter);
+	struct nam_wr wr;
+
+	if (letter->tries < NAM_FRAME_TRIES_MAX)
+		letter->tries++;
+	nam_frame_seal(frame, letter->number, letter->bytes,
+		(uint16_t)(letter->tries * NAM_FRAME_TRY), 0);
+	nam__letter_write(letter, &wr);
+	if (box->worker->qp_post(box->lane, &wr, 1)) {
+		letter->due_ns = nam_now_ns() + RETRY_NS;
+		return;
+	}
+	nam__letter_writing(letter);
+	letter->counters->doorbells++;
+	letter->counters->work_requests++;
+	letter->counters->bytes_out += wr.bytes;
+}
+
+void
+nam__datagram_look(struct nam__letter *letter)
+{
+	if (!letter->call)
+		nam__letter_free(letter);
+	else if (nam_now_ns() >= letter->due_ns)
+		try_again(letter);
+}
+
+/* ---- replies ------------------------------------------------------------------------------ */
+
+/* How long calls take, the last eight or so. */
+static void
+learn(struct nam__postbox *box, uint64_t took_ns)
+{
+	box->takes_ns = box->takes_ns - box->takes_ns / 8 + took_ns / 8;
+}
+
+static void
+reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *reply, uint32_t size)
+{
+	struct nam__postbox *box = worker->postboxes[slot];
+	uint32_t number, bytes;
+	struct nam__letter *letter;
+	uint16_t flags;
+
+	if (!box || size < NAM_FRAME_OVERHEAD)
+		return;
+	number = (uint32_t)reply->front;
+	letter = &box->letters[nam_frame_place(number)];
+	if (letter->state == NAM__LETTER_FREE || letter->answered ||
+		(NAM_GUARD(LANE_NUMBER) && letter->number != number) ||
+		nam_frame_check(reply, size, number, &bytes, &flags) || !bytes)
+		return;
+	if (letter->call)
+		letter->counters->bytes_in += size;
+	/* Of one that was lost it is too much, and so then is our patience with the next. */
+	if (letter->state == NAM__LETTER_WAITING)
+		learn(box, nam_now_ns() - letter->first_ns);
+	/* Its request may be read from its place until it has left. */
+	letter->answered = true;
+	if (letter->call)
+		letter->call->letter = NULL;
+	letter->call = NULL;
+	if (letter->state == NAM__LETTER_WAITING)
+		nam__letter_free(letter);
+	nam__rpc_reply(worker, slot, reply->message, bytes);
+}
+
+void
+nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	uint8_t *buffer = (uint8_t *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
+
+	if (!wc->status && wc->qp)
+		reply_take(worker, (uint32_t)(uintptr_t)wc->qp->user,
+			(const void *)(buffer + NAM_DATAGRAM_HEADROOM), wc->bytes);
+	/* There is room: it has just left the queue.  Lost all the same, it loses replies. */
+	(void)!receive_post(worker, buffer);
+}

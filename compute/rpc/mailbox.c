@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mailbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
+ *
+ * Replies are either WRITTEN into our share, which nobody tells us of: nam__poll() looks.  Or they
+ * stay at the memory server and are fetched: one READ takes what says whether the reply is there,
+ * together with the first fetch_bytes of it, and a second READ the rest of a longer one.
+ *
+ * A fetch that comes too early was in vain, so when a memory server has been slow a few times in a
+ * row we ask it to reply by WRITE, and for fetches again once its replies say that it has become
+ * quick.
+ *
+ * A memory server in this machine is not asked to WRITE anything: requests are copied into its
+ * share, and replies from there, where we look as long as they are not there.
+ *
+ * Who waits for a reply knows that it will come, or that the time will be out; so it spins a while
+ * and then naps, longer the longer it has waited.  Memory servers, who may wait for ever, are rung,
+ * and ring back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/compute_internal.h"
+
+#define SPIN_NS 8000u
+#define NAP_NS_MAX 500000u
+#define RUNG_NAP_NS 2000000u		/* a ring back may have found no room */
+#define LATE_NS 200000u			/* it may be asleep all the same */
+#define FETCHES_AT_ONCE 3u		/* before we begin to leave time between them */
+#define SLOW_NS 10000u			/* a reply that was not there by then is slow */
+#define QUICK_NS 5000u
+#define SLOW_IN_A_ROW 3u
+#define QUICK_IN_A_ROW 8u
+
+/* ---- our share ---------------------------------------------------------------------------- */
+
+static inline uint8_t *
+ring_at(const struct nam__postbox *box, unsigned ring, uint32_t number)
+{
+	return (uint8_t *)box->mr.base + NAM_SHARE_WORD_BYTES +
+		(size_t)(ring * NAM_FRAMES + nam_frame_place(number)) * box->server.frame_bytes;
+}
+
+static inline struct nam_frame *
+reply_of(const struct nam__letter *letter)
+{
+	return (struct nam_frame *)(void *)ring_at(letter->box, 0, letter->number);
+}
+
+struct nam_frame *
+nam__letter_request(const struct nam__letter *letter)
+{
+	return (struct nam_frame *)(void *)ring_at(letter->box, 1, letter->number);
+}
+
+static inline uint8_t *
+fetched_of(const struct nam__letter *letter)
+{
+	return ring_at(letter->box, 2, letter->number);
+}
+
+static void
+append(struct nam_hello *hello, const void *what, uint32_t bytes)
+{
+	memcpy(hello->data + hello->bytes, what, bytes);
+	hello->bytes += bytes;
+}
+
+/* The end of the lane, whose name goes into the hello. */
+static int
+lane_new(struct nam_worker *worker, struct nam__postbox *box, struct nam_hello *hello)
+{
+	const struct nam_qp_options options = {
+		.cq = worker->cq,
+		.rq = worker->datagram_rq,
+		.user = (void *)(uintptr_t)box->slot,
+	};
+	uint64_t name;
+	int rc = box->domain->ops->lane_create(box->domain, &options, &name, &box->lane);
+
+	if (rc) {
+		box->lane = NULL;
+		return rc;
+	}
+	append(hello, &name, sizeof(name));
+	return 0;
+}
+
+int
+nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
+	struct nam_hello *hello, uint32_t *ret_flags, struct nam__postbox **ret_box)
+{
+	const struct nam_client_options *options = &worker->client->options;
+	struct nam_domain *domain = worker->client->servers[slot].domain;
+	struct nam__postbox *box;
+	struct nam_wire_mailbox_hello mailbox = { .frame_bytes = options->frame_bytes };
+	uint64_t bytes = NAM_SHARE_WORD_BYTES + (uint64_t)3 * NAM_FRAMES * options->frame_bytes;
+	bool lane = carrier == NAM_CARRIER_DATAGRAM;
+	int rc = lane ? nam__datagrams_open(worker, &worker->diag) : 0;
+
+	if (rc)
+		return rc;
+	if (!worker->frame)
+		worker->frame = malloc(NAM_FRAME_BYTES_MAX);
+	box = calloc(1, sizeof(*box));
+	if (!box || !worker->frame) {
+		free(box);
+		return -ENOMEM;
+	}
+	rc = domain->ops->share_alloc(domain, bytes, &box->mr, &worker->diag);
+	if (rc) {
+		free(box);
+		return rc;
+	}
+	box->worker = worker;
+	box->domain = domain;
+	box->slot = slot;
+	box->server.frame_bytes = options->frame_bytes;
+	box->fetch_bytes = carrier == NAM_CARRIER_FETCH ? options->fetch_bytes : 0;
+	for (unsigned i = 0; i < NAM_FRAMES; i++)
+		box->letters[i].box = box;
+	box->ring.box = box;
+	worker->bytes += bytes;
+	mailbox.remote = box->mr.remote;
+	mailbox.rkey = box->mr.rkey;
+	append(hello, &mailbox, sizeof(mailbox));
+	rc = lane ? lane_new(worker, box, hello) : 0;
+	if (rc) {
+		nam__postbox_free(box);
+		return rc;
+	}
+	*ret_flags = NAM_HELLO_MAILBOX | (lane ? NAM_HELLO_LANE : 0);
+	*ret_box = box;
+	return 0;
+}
+
+/* If the memory server's share is a file of this host, requests need no network. */
+static void
+share_map(struct nam__postbox *box, struct nam_qp *qp)
+{
+	const struct nam_local *local = box->worker->client->servers[box->slot].local;
+	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
+
+	/* The connection lives, so the process is the one that has proved itself. */
+	if (!qp->ops->qp_share_near || !local || box->server.file < 0 ||
+		nam__local_map_share(local->pid, box->server.file, bytes, &box->share.base))
+		return;
+	box->share.remote = box->server.remote;
+	box->share.rkey = box->server.rkey;
+	box->share.bytes = bytes;
+	qp->ops->qp_share_near(qp, &box->share);
+	box->near = true;
+}
+
+/* A lane's memory server is never near: its name stands where that would say its file. */
+static int
+lane_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
+{
+	struct nam_wire_lane_welcome welcome;
+
+	memcpy(&welcome, reply->data + sizeof(struct nam_wire_welcome), sizeof(welcome));
+	return box->domain->ops->lane_join(box->lane, qp, welcome.lane);
+}
+
+int
+nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
+{
+	struct nam_wire_mailbox_welcome welcome;
+	uint32_t offset = (uint32_t)sizeof(struct nam_wire_welcome);
+
+	if (reply->bytes != offset + sizeof(welcome))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memcpy(&welcome, reply->data + offset, sizeof(welcome));
+	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
+		return -NAM_E_FABRIC_PROTOCOL;
+	box->server = welcome;
+	if (box->lane)
+		return lane_welcome(box, qp, reply);
+	box->near = !qp->ops->qp_share_near && box->worker->client->servers[box->slot].near;
+	share_map(box, qp);
+	return 0;
+}
+
+void
+nam__postbox_free(struct nam__postbox *box)
+{
+	if (!box)
+		return;
+	if (box->lane)
+		box->lane->ops->qp_destroy(box->lane);
+	box->worker->letters_waiting -= box->waiting;
+	box->worker->bytes -= box->mr.bytes;
+	box->domain->ops->mr_release(box->domain, &box->mr);
+	if (box->share.base)
+		nam__local_unmap(box->share.base, box->share.bytes);
+	free(box);
+}
+
+/* ---- states of a letter ------------------------------------------------------------------- */
+
+static inline void
+waiting_add(struct nam__postbox *box, uint32_t count)
+{
+	box->waiting += count;
+	box->worker->letters_waiting += count;
+}
+
+void
+nam__letter_wait(struct nam__letter *letter, uint64_t due_ns)
+{
+	letter->due_ns = due_ns;
+	if (letter->state != NAM__LETTER_WAITING)
+		waiting_add(letter->box, 1);
+	letter->state = NAM__LETTER_WAITING;
+}
+
+static void
+letter_stop_waiting(struct nam__letter *letter)
+{
+	if (letter->state == NAM__LETTER_WAITING)
+		waiting_add(letter->box, UINT32_MAX);
+}
+
+void
+nam__letter_writing(struct nam__letter *letter)
+{
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_WRITING;
+}
+
+/* Its place is free; the ring's end moves on over all that are. */
+void
+nam__letter_free(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_FREE;
+	if (letter->call)
+		letter->call->letter = NULL;
+	letter->call = NULL;
+	while (box->taken != box->sent &&
+		box->letters[nam_frame_place(box->taken + 1)].state == NAM__LETTER_FREE)
+		box->taken++;
+}
+
+void
+nam__letter_fail(struct nam__letter *letter, int rc)
+{
+	struct nam__call *call = letter->call;
+
+	nam__letter_free(letter);
+	if (call)
+		nam__call_end(letter->box->worker, call, rc);
+}
+
+/* The reply is in worker->frame.  None: it comes by SEND. */
+static void
+letter_answered(struct nam__letter *letter, uint32_t bytes)
+{
+	struct nam__postbox *box = letter->box;
+
+	/* Half of it has been local. */
+	if (!bytes && letter->call && letter->call->local) {
+		letter->counters->local_calls--;
+		letter->counters->round_trips++;
+	}
+	nam__letter_free(letter);
+	if (bytes)
+		nam__rpc_reply(box->worker, box->slot, box->worker->frame->message, bytes);
+}
+
+/* ---- fetching ----------------------------------------------------------------------------- */
+
+/* Change the way of replies when this one was like the last ones. */
+static void
+learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
+{
+	struct nam__postbox *box = letter->box;
+
+	if (!box->fetch_bytes || box->near || box->worker->client->options.fetch_always)
+		return;
+	if (letter->fetch) {
+		box->slow = waited_ns > SLOW_NS && letter->fetches > 2 ? box->slow + 1 : 0;
+		if (box->slow < SLOW_IN_A_ROW)
+			return;
+		box->reply = true;
+		box->quick = 0;
+	} else {
+		box->quick = pace_ns < QUICK_NS ? box->quick + 1 : 0;
+		if (box->quick < QUICK_IN_A_ROW)
+			return;
+		box->reply = false;
+		box->slow = 0;
+	}
+}
+
+static void fetch_completed(struct nam__letter *letter);
+
+/* READ what is wanted and not yet here. */
+static void
+fetch_post(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_worker *worker = box->worker;
+	struct nam_wr wr = {
+		.op = NAM_WR_READ,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = letter->wanted - letter->here,
+		.remote = box->server.remote + letter->here +
+			nam_mailbox_reply_at(letter->number, box->server.frame_bytes),
+		.rkey = box->server.rkey,
+		.lkey = box->mr.lkey,
+		.local = fetched_of(letter) + letter->here,
+		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+	};
+	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
+		-NAM_E_FABRIC_PEER_DEAD;
+
+	if (rc == -NAM_E_FABRIC_FULL) {
+		nam__letter_wait(letter, 0);
+		return;
+	}
+	if (rc < 0) {
+		nam__letter_fail(letter, rc);
+		return;
+	}
+	letter_stop_waiting(letter);
+	letter->state = NAM__LETTER_FETCHING;
+	if (rc == NAM_POSTED_LOCAL) {
+		fetch_completed(letter);
+		return;
+	}
+	letter->counters->round_trips++;
+	letter->counters->doorbells++;
+	letter->counters->work_requests++;
+	letter->counters->bytes_in += wr.bytes;
+}
+
+static void
+fetch_begin(struct nam__letter *letter)
+{
+	letter->here = 0;
+	letter->wanted = letter->box->fetch_bytes;
+	letter->fetches++;
+	fetch_post(letter);
+}
+
+static void
+fetch_completed(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_frame *frame = box->worker->frame;
+	uint64_t waited_ns = nam_now_ns() - letter->written_ns;
+	uint32_t bytes;
+	uint16_t flags;
+	int rc;
+
+	letter->here = letter->wanted;
+	memcpy(frame, fetched_of(letter), letter->here);
+	rc = nam_frame_check(frame, letter->here, letter->number, &bytes, &flags);
+	if (!rc) {
+		learn(letter, waited_ns, 0);
+		letter_answered(letter, bytes);
+	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
+		letter->wanted = nam_frame_bytes(bytes);
+		fetch_post(letter);
+	} else if (letter->fetches < FETCHES_AT_ONCE && !letter->rang && !box->near) {
+		fetch_begin(letter);
+	} else {
+		uint64_t nap_ns = box->near && waited_ns < SPIN_NS ? 0 : waited_ns / 4;
+
+		nam__letter_wait(letter, letter->written_ns + waited_ns +
+			(nap_ns < NAP_NS_MAX ? nap_ns : NAP_NS_MAX));
+	}
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+bool
+nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters)
+{
+	struct nam_worker *worker = box->worker;
+	uint64_t *word = box->mr.base;
+	uint32_t turn = (uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
+	struct nam_wr wr = {
+		.op = NAM_WR_SEND,
+		.bytes = NAM_RING_BYTES,
+		.lkey = box->mr.lkey,
+		.local = word,
+		.context = (void *)((uintptr_t)&box->ring | NAM__CONTEXT_LETTER),
+	};
+	bool owed;
+
+	if (turn == box->rung)
+		return false;
+	if (NAM_RING_BYTES <= box->domain->limits.inline_bytes)
+		wr.flags |= NAM_WR_INLINE;
+	owed = worker->qps[box->slot] &&
+		worker->qp_post(worker->qps[box->slot], &wr, 1) == -NAM_E_FABRIC_FULL;
+	if (owed != box->ring_owed)
+		waiting_add(box, owed ? 1 : UINT32_MAX);
+	box->ring_owed = owed;
+	if (owed)
+		return false;
+	box->rung = turn;
+	counters->doorbells++;
+	counters->work_requests++;
+	counters->bytes_out += NAM_RING_BYTES;
+	return true;
+}
+
+void
+nam__postbox_rung(struct nam__postbox *box)
+{
+	for (unsigned i = 0; box && !box->lane && i < NAM_FRAMES; i++) {
+		box->letters[i].rang = false;
+		box->letters[i].due_ns = 0;
+	}
+}
+
+void
+nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr)
+{
+	const struct nam__postbox *box = letter->box;
+
+	*ret_wr = (struct nam_wr){
+		.op = NAM_WR_WRITE,
+		.flags = NAM_WR_SIGNALED,
+		.bytes = nam_frame_bytes(letter->bytes),
+		.remote = box->server.remote +
+			nam_mailbox_request_at(letter->number, box->server.frame_bytes),
+		.rkey = box->server.rkey,
+		.lkey = box->mr.lkey,
+		.local = nam__letter_request(letter),
+		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+	};
+	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
+		ret_wr->flags |= NAM_WR_INLINE;
+}
+
+/*
+ * A memory server in this machine that said that it goes to sleep: to copy a request and then ring
+ * takes more messages than to send the request, which wakes it up as well.  Once.
+ */
+static bool
+wake_by_send(struct nam__postbox *box)
+{
+	uint32_t turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
+
+	if (!box->near || turn == box->rung)
+		return false;
+	box->rung = turn;
+	return true;
+}
+
+/*
+ * The longest frame of a request.  Over a lane it is one packet: of several any may be lost, and
+ * there are devices that take nothing more after that.
+ */
+static inline uint32_t
+longest(const struct nam__postbox *box)
+{
+	uint32_t datagram_bytes = box->domain->limits.datagram_bytes;
+
+	return box->lane && datagram_bytes < box->server.frame_bytes ? datagram_bytes :
+		box->server.frame_bytes;
+}
+
+bool
+nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
+	uint32_t body_bytes, struct nam_wr *ret_wr)
+{
+	uint32_t bytes = (uint32_t)sizeof(struct nam_rpc_header) + body_bytes;
+	struct nam__letter *letter = &box->letters[nam_frame_place(box->sent + 1)];
+	bool fetch = box->fetch_bytes && !box->reply;
+	struct nam_frame *frame;
+
+	if (nam_frame_bytes(bytes) > longest(box) ||
+		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES) ||
+		wake_by_send(box))
+		return false;
+	letter->number = ++box->sent;
+	frame = nam__letter_request(letter);
+	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, call->type, call->id,
+		0, body_bytes);
+	if (body_bytes)
+		memcpy(frame->message + sizeof(struct nam_rpc_header), body, body_bytes);
+	nam_frame_seal(frame, letter->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
+	letter->bytes = bytes;
+	nam__letter_write(letter, ret_wr);
+	letter->state = NAM__LETTER_WRITING;
+	letter->fetch = fetch;
+	letter->fetches = 0;
+	letter->here = letter->wanted = 0;
+	letter->answered = false;
+	letter->tries = 0;
+	letter->call = call;
+	letter->counters = call->counters;
+	call->letter = letter;
+	return true;
+}
+
+void
+nam__postbox_unwrite(struct nam__letter *letter)
+{
+	letter->box->sent--;
+	letter->state = NAM__LETTER_FREE;
+	letter->call = NULL;
+}
+
+static void
+request_written(struct nam__letter *letter)
+{
+	letter->written_ns = nam_now_ns();
+	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
+	atomic_thread_fence(memory_order_seq_cst);
+	letter->rang = nam__postbox_ring(letter->box, letter->counters);
+	if (letter->fetch && !letter->box->near)
+		fetch_begin(letter);
+	else if (letter->box->lane)
+		nam__datagram_left(letter);
+	else
+		nam__letter_wait(letter, 0);
+}
+
+void
+nam__postbox_written_locally(struct nam__letter *letter)
+{
+	/* Else the reply comes by the card: a round trip. */
+	letter->call->local = letter->fetch;
+	letter->counters->local_calls += letter->fetch;
+	request_written(letter);
+}
+
+void
+nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	struct nam__letter *letter = (void *)((uintptr_t)wc->context &
+		~(uintptr_t)NAM__CONTEXT_MASK);
+
+	(void)worker;
+	if (letter == &letter->box->ring)
+		return;
+	if (wc->status)
+		nam__letter_fail(letter, wc->status);
+	else if (wc->op == NAM_WR_WRITE)
+		request_written(letter);
+	else
+		fetch_completed(letter);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* Whether it has come to its end. */
+static bool
+letter_look(struct nam__letter *letter)
+{
+	struct nam__postbox *box = letter->box;
+	struct nam_frame *copy = box->worker->frame;
+	uint32_t bytes;
+	uint16_t flags;
+
+	if (box->lane) {
+		nam__datagram_look(letter);
+		return letter->state == NAM__LETTER_FREE;
+	}
+	/* The word may have come later than its completion said, and nobody else wakes it up. */
+	if (!letter->rang && nam_now_ns() - letter->written_ns >= LATE_NS)
+		letter->rang = nam__postbox_ring(box, letter->counters);
+	if (letter->fetch) {
+		if (!letter->due_ns || nam_now_ns() >= letter->due_ns) {
+			/* Not at all begun, or with nothing to show for it. */
+			if (letter->here == letter->wanted)
+				fetch_begin(letter);
+			else
+				fetch_post(letter);
+		}
+		/* What is in this machine has been fetched by now. */
+		return letter->state == NAM__LETTER_FREE;
+	}
+	if (!nam_frame_is_new(reply_of(letter), letter->number) ||
+		nam_frame_take(reply_of(letter), box->server.frame_bytes, letter->number, copy,
+			&bytes, &flags))
+		return false;
+	letter->counters->bytes_in += nam_frame_bytes(bytes);
+	learn(letter, 0, copy->pace);
+	letter_answered(letter, bytes);
+	return true;
+}
+
+int
+nam__postboxes_poll(struct nam_worker *worker)
+{
+	int count = 0;
+
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		struct nam__postbox *box = worker->postboxes[slot];
+
+		if (!box || !box->waiting)
+			continue;
+		if (box->ring_owed)
+			(void)nam__postbox_ring(box, worker->current->counters);
+		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
+			struct nam__letter *letter = &box->letters[nam_frame_place(number)];
+
+			if (letter->state == NAM__LETTER_WAITING)
+				count += letter_look(letter);
+		}
+	}
+	return count;
+}
+
+static uint64_t
+letter_patience(const struct nam__letter *letter, uint64_t now)
+{
+	uint64_t waited_ns = now - letter->written_ns;
+
+	if (letter->rang && !letter->box->lane)
+		return RUNG_NAP_NS;
+	if (letter->fetch || letter->box->lane)
+		return letter->due_ns > now ? letter->due_ns - now : 0;
+	if (waited_ns < SPIN_NS)
+		return 0;
+	return waited_ns / 4 < NAP_NS_MAX ? waited_ns / 4 : NAP_NS_MAX;
+}
+
+uint64_t
+nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
+{
+	uint64_t now = nam_now_ns();
+
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		const struct nam__postbox *box = worker->postboxes[slot];
+
+		if (!box || !box->waiting)
+			continue;
+		if (box->ring_owed)
+			return 0;
+		for (unsigned i = 0; i < NAM_FRAMES; i++) {
+			uint64_t patience_ns = wait_ns;
+
+			if (box->letters[i].state == NAM__LETTER_WAITING)
+				patience_ns = letter_patience(&box->letters[i], now);
+			if (patience_ns < wait_ns)
+				wait_ns = patience_ns;
+		}
+	}
+	return wait_ns;
+}

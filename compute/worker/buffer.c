@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer.c -- registered local memory for the requests of one worker.
+ *
+ * Buffers are powers of two, cut from slabs that are registered once, and go back to a free list
+ * of their size.  A worker belongs to one thread, so nothing here is locked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "compute/compute_internal.h"
+
+#define SLAB_BYTES (128u << 10)
+
+struct nam__slab {
+	struct nam__slab *next;
+	struct nam_domain *domain;
+	struct nam_mr mr;
+	uint8_t *base;
+	size_t bytes, used;
+};
+
+static unsigned
+class_of(uint32_t bytes)
+{
+	/* 64 bytes at the least: a buffer never shares a cache line with another. */
+	return bytes <= 64 ? 6 : 32 - (unsigned)__builtin_clz(bytes - 1);
+}
+
+static struct nam__slab *
+slab_new(struct nam_worker *worker, size_t bytes)
+{
+	struct nam__slab *slab = calloc(1, sizeof(*slab));
+
+	if (!slab)
+		goto no_memory;
+	slab->bytes = bytes;
+	slab->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slab->base == MAP_FAILED)
+		goto no_memory;
+	slab->domain = worker->client->domains[0];
+	/* Too low a limit is for the user to mend, so the reason is kept. */
+	if (slab->domain->ops->mr_register(slab->domain, slab->base, bytes, NAM_MR_LOCAL, &slab->mr,
+		    &worker->diag))
+		goto unmap;
+	slab->next = worker->slabs;
+	worker->slabs = slab;
+	worker->lkeys_needed |= slab->mr.lkey != 0;
+	worker->bytes += bytes;
+	return slab;
+
+no_memory:
+	nam_diag_set(&worker->diag, -ENOMEM, "this process has no memory for %zu bytes of buffers",
+		bytes);
+	goto free_slab;
+unmap:
+	munmap(slab->base, bytes);
+free_slab:
+	free(slab);
+	return NULL;
+}
+
+/* The slab with the least room that is enough: small buffers fill what large ones leave over. */
+static struct nam__slab *
+slab_with_room(const struct nam_worker *worker, size_t size)
+{
+	struct nam__slab *best = NULL;
+
+	for (struct nam__slab *slab = worker->slabs; slab; slab = slab->next) {
+		size_t room = slab->bytes - slab->used;
+
+		if (room >= size && (!best || room < best->bytes - best->used))
+			best = slab;
+	}
+	return best;
+}
+
+void *
+nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
+{
+	unsigned class = class_of(bytes ? bytes : 1);
+	struct nam__buffer_class *list;
+	struct nam__slab *slab;
+	size_t size = (size_t)1 << class;
+	void *buffer;
+
+	if (class >= NAM__BUFFER_CLASSES) {
+		nam_diag_set(&worker->diag, -NAM_E_LIMIT, "a buffer is 2 MiB at most, not %u bytes",
+			bytes);
+		return NULL;
+	}
+	list = &worker->buffers[class];
+	buffer = list->free;
+	if (buffer) {
+		list->free = *(void **)buffer;
+		return buffer;
+	}
+	slab = slab_with_room(worker, size);
+	if (!slab)
+		slab = slab_new(worker, size > SLAB_BYTES ? size : SLAB_BYTES);
+	if (!slab)
+		return NULL;
+	buffer = slab->base + slab->used;
+	slab->used += size;
+	return buffer;
+}
+
+void
+nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
+{
+	struct nam__buffer_class *list = &worker->buffers[class_of(bytes ? bytes : 1)];
+
+	if (!buffer)
+		return;
+	*(void **)buffer = list->free;
+	list->free = buffer;
+}
+
+uint32_t
+nam__buffer_lkey_find(const struct nam_worker *worker, const void *local)
+{
+	const uint8_t *byte = local;
+
+	for (const struct nam__slab *slab = worker->slabs; slab; slab = slab->next)
+		if (byte >= slab->base && byte < slab->base + slab->bytes)
+			return slab->mr.lkey;
+	return 0;
+}
+
+void
+nam__buffers_free(struct nam_worker *worker)
+{
+	struct nam__slab *slab = worker->slabs, *next;
+
+	for (; slab; slab = next) {
+		next = slab->next;
+		slab->domain->ops->mr_release(slab->domain, &slab->mr);
+		munmap(slab->base, slab->bytes);
+		free(slab);
+	}
+	worker->slabs = NULL;
+}
+
+void *
+nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes)
+{
+	struct nam__task *task = worker->current;
+
+	if (task->scratch_bytes < bytes) {
+		for (unsigned i = 0; i < 4; i++) {
+			nam_buffer_give(worker, task->scratch[i], task->scratch_bytes);
+			task->scratch[i] = NULL;
+		}
+		task->scratch_bytes = bytes;
+	}
+	if (!task->scratch[number])
+		task->scratch[number] = nam_buffer_take(worker, task->scratch_bytes);
+	return task->scratch[number];
+}

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.c -- one thread's share of a client: its completion queue, its fibers, and who runs next.
+ *
+ * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
+ * straight to it; when none is ready it polls the completion queue itself, on its own stack, until
+ * a completion makes somebody ready, itself included.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fiber/switch.h"
+#include "outstanding_reads.h"
+
+/* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
+#define POLLS_PER_DEADLINE_CHECK 1024u
+#define IDLE_WAIT_NS 10000000ull
+
+/* ---- completions -------------------------------------------------------------------------- */
+
+void
+nam__task_ready(struct nam_worker *worker, struct nam__task *task)
+{
+	task->next = NULL;
+	if (worker->ready_tail)
+		worker->ready_tail->next = task;
+	else
+		worker->ready_head = task;
+	worker->ready_tail = task;
+	worker->ready_count++;
+}
+
+static struct nam__task *
+ready_pop(struct nam_worker *worker)
+{
+	struct nam__task *task = worker->ready_head;
+
+	if (!task)
+		return NULL;
+	worker->ready_head = task->next;
+	if (!worker->ready_head)
+		worker->ready_tail = NULL;
+	worker->ready_count--;
+	return task;
+}
+
+/* What those whose operations fail will be told. */
+static void
+note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
+{
+	const char *address = worker->client->servers[(uintptr_t)qp->user].address;
+
+	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
+		nam_diag_set(&worker->diag, status,
+			"the memory server at %s is gone: if it still runs, and only the way there "
+			"was cut, its memory is there, so connect anew; if it ended, its memory "
+			"ended with it, and it must be restarted", address);
+	else
+		nam_diag_set(&worker->diag, status,
+			"the connection to the memory server at %s failed: %s; connect anew",
+			address, nam_err_text(status));
+}
+
+static void
+server_closed(struct nam_worker *worker, struct nam_qp *qp)
+{
+	uint32_t slot = (uint32_t)(uintptr_t)qp->user;
+
+	note_failure(worker, qp, -NAM_E_FABRIC_PEER_DEAD);
+	atomic_store_explicit(&worker->client->servers[slot].dead, true, memory_order_release);
+	worker->qps[slot] = NULL;
+	qp->ops->qp_destroy(qp);
+	nam__rpc_server_closed(worker, slot);
+	nam__passives_closed(worker->passives[slot]);
+	nam__postbox_free(worker->postboxes[slot]);
+	worker->postboxes[slot] = NULL;
+}
+
+static void
+async_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	if (wc->status && !worker->async_rc)
+		worker->async_rc = wc->status;
+	/* Room was made when the request was posted. */
+	worker->async_done[worker->async_done_count++] =
+		(void *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
+}
+
+static void
+completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	uintptr_t context = (uintptr_t)wc->context;
+
+	if (wc->status)
+		note_failure(worker, wc->qp, wc->status);
+	if (wc->op == NAM_WC_CLOSED) {
+		/* There may be completions of its lane in hand. */
+		worker->closing[worker->closing_count++] = wc->qp;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
+		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+
+		if (wc->status && !task->rc)
+			task->rc = wc->status;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT) {
+		nam__flights_completed(worker,
+			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
+		async_completed(worker, wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_LETTER) {
+		nam__postbox_completed(worker, wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_DATAGRAM) {
+		nam__datagram_completed(worker, wc);
+	} else {
+		nam__rpc_completed(worker, wc);
+	}
+}
+
+void
+nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	struct nam__task *task = wc->context;
+
+	if (((uintptr_t)task & NAM__CONTEXT_MASK) != NAM__CONTEXT_TASK || wc->op >= NAM_WC_RECV) {
+		completed_rarely(worker, wc);
+		return;
+	}
+	if (__builtin_expect(wc->status, 0)) {
+		note_failure(worker, wc->qp, wc->status);
+		task->rc = task->rc ? task->rc : wc->status;
+	}
+	if (--task->pending == 0)
+		nam__task_ready(worker, task);
+}
+
+void
+nam__closings_end(struct nam_worker *worker)
+{
+	while (worker->closing_count)
+		server_closed(worker, worker->closing[--worker->closing_count]);
+}
+
+int
+nam__poll(struct nam_worker *worker)
+{
+	struct nam_wc wcs[NAM__POLL_BATCH];
+	int count = worker->cq_poll(worker->cq, wcs, NAM__POLL_BATCH);
+
+	for (int i = 0; i < count; i++)
+		nam__completed(worker, &wcs[i]);
+	nam__closings_see_to(worker);
+	if (__builtin_expect(worker->letters_waiting != 0, 0))
+		count += nam__postboxes_poll(worker);
+	/* Not while there may be more: a reply that lies there has come in time. */
+	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
+		worker->polls = 0;
+		if (worker->calls)
+			nam__rpc_check_deadlines(worker);
+	}
+	return count;
+}
+
+/* Nothing is ready and nothing has completed: sleep until that changes, but not for long. */
+static void
+idle(struct nam_worker *worker, uint64_t wait_ns)
+{
+	if (worker->letters_waiting)
+		wait_ns = nam__postboxes_patience(worker, wait_ns);
+	if (wait_ns)
+		worker->cq->ops->cq_wait(worker->cq, wait_ns);
+	/* It may have been this host that stood still, and not the memory server. */
+	if (worker->calls && nam__poll(worker) == 0)
+		nam__rpc_check_deadlines(worker);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* The task that runs next; waits until there is one. */
+static inline struct nam__task *
+next_task(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam__task *next;
+
+	while (!(next = ready_pop(worker))) {
+		/* Those that gathered wait for more only while something else is under way. */
+		if (gather->count && (gather->count >= worker->gather_enough ||
+			(nam__poll(worker) == 0 && !worker->ready_head)))
+			gather->run(worker);
+		else if (!gather->count && nam__poll(worker) == 0 && !worker->ready_head)
+			idle(worker, IDLE_WAIT_NS);
+	}
+	return next;
+}
+
+void
+nam__suspend(struct nam_worker *worker)
+{
+	struct nam__task *self = worker->current;
+	struct nam__task *next = next_task(worker);
+
+	if (next == self)
+		return;
+	worker->current = next;
+	nam__fiber_switch(self->fiber, next->fiber);
+}
+
+int
+nam__task_await(struct nam_worker *worker)
+{
+	struct nam__task *self = worker->current;
+	int rc;
+
+	if (__builtin_expect(self->pending != 0, 1)) {
+		nam__suspend(worker); /* SUSPENDS */
+	} else if (self->rc || self->local) {
+		/* Who tries again, or never has to wait, must not starve others. */
+		self->local = false;
+		nam_worker_yield(worker); /* SUSPENDS */
+	}
+	rc = self->rc;
+	self->rc = 0;
+	return rc;
+}
+
+void
+nam_worker_yield(struct nam_worker *worker)
+{
+	nam__poll(worker);
+	nam__give_way(worker); /* SUSPENDS */
+}
+
+void
+nam__give_way(struct nam_worker *worker)
+{
+	/* Who gives way over and over must not hold up those that wait for nobody to be ready. */
+	if (worker->gather.count)
+		worker->gather.run(worker);
+	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
+		return;
+	nam__task_ready(worker, worker->current);
+	nam__suspend(worker); /* SUSPENDS */
+}
+
+void
+nam__pause_await(struct nam_worker *worker, uint64_t ns)
+{
+	uint64_t now = nam_now_ns(), deadline = now + ns;
+
+	do {
+		if (worker->ready_head || worker->gather.count || nam__poll(worker) > 0)
+			nam_worker_yield(worker); /* SUSPENDS */
+		else if (deadline > now)
+			idle(worker, deadline - now);
+		now = nam_now_ns();
+	} while (now < deadline);
+}
+
+void
+nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
+{
+	task->local = true;
+	task->counters->local_reads += count;
+	for (unsigned i = 0; i < count; i++)
+		task->counters->bytes_in -= wrs[i].bytes;
+}
+
+bool
+nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count,
+	int rc)
+{
+	if (rc != NAM_POSTED_LOCAL)
+		return nam__post(worker, slot, wrs, count);
+	nam__count_local(worker->current, wrs, count);
+	return true;
+}
+
+bool
+nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, struct nam_wr *wrs,
+	unsigned count)
+{
+	struct nam_qp *qp = worker->qps[slot];
+	int rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+
+	/* A full queue pair empties as its requests complete, which needs no other task to run. */
+	while (!rc && (rc = worker->qp_post(qp, wrs, count)) == -NAM_E_FABRIC_FULL) {
+		nam__poll(worker);
+		qp = worker->qps[slot];
+		rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+	}
+	if (rc == NAM_POSTED_LOCAL) {
+		nam__count_local(task, wrs, count);
+		return true;
+	}
+	if (rc) {
+		if (!task->rc)
+			task->rc = rc;
+		return false;
+	}
+	task->counters->doorbells++;
+	task->counters->work_requests += count;
+	for (unsigned i = 0; i < count; i++)
+		task->pending += wrs[i].flags & NAM_WR_SIGNALED;
+	return false;
+}
+
+void
+nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *local,
+	uint32_t bytes)
+{
+	/* Like nam_read_await(): what a READ does not use is not filled in. */
+	struct nam_op_counters *counters = task->counters;
+	struct nam_wr wr;
+	int slot = nam__resolve(worker, at, 0, &wr), rc = slot;
+
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.bytes = bytes;
+	wr.local = local;
+	wr.lkey = nam__buffer_lkey(worker, local);
+	wr.context = task;
+	counters->round_trips++;
+	counters->bytes_in += bytes;
+	while (__builtin_expect(slot >= 0, 1)) {
+		struct nam_qp *qp = worker->qps[slot];
+
+		rc = qp ? worker->qp_post(qp, &wr, 1) : -NAM_E_FABRIC_PEER_DEAD;
+		if (__builtin_expect(rc != -NAM_E_FABRIC_FULL, 1))
+			break;
+		/* It empties as its requests complete. */
+		nam__poll(worker);
+	}
+	if (__builtin_expect(rc != 0, 0)) {
+		if (rc == NAM_POSTED_LOCAL) {
+			nam__count_local(task, &wr, 1);
+			counters->round_trips--;
+		} else {
+			task->rc = rc;
+		}
+		nam__task_ready(worker, task);
+		return;
+	}
+	counters->doorbells++;
+	counters->work_requests++;
+	task->pending++;
+}
+
+/* ---- fibers ------------------------------------------------------------------------------- */
+
+/* Half of the tasks gather while the READs of the other half are on their way. */
+static void
+tasks_alive_set(struct nam_worker *worker, uint32_t count)
+{
+	worker->tasks_alive = count;
+	worker->gather_enough = count / 2 < NAM__GATHER_MAX ? count / 2 : NAM__GATHER_MAX;
+}
+
+static void
+task_main(void *arg)
+{
+	struct nam__task *task = arg;
+	struct nam_worker *worker = task->worker;
+	struct nam__task *next;
+
+	task->fn(task->arg);
+
+	task->next = worker->tasks_free;
+	worker->tasks_free = task;
+	tasks_alive_set(worker, worker->tasks_alive - 1);
+	if (worker->tasks_alive == 0)
+		nam__task_ready(worker, &worker->thread_task);
+	next = next_task(worker);
+	worker->current = next;
+	nam_fiber_exit_to(task->fiber, next->fiber);
+}
+
+int
+nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg)
+{
+	const struct nam_client_options *options = &worker->client->options;
+	struct nam__task *task = worker->tasks_free;
+	int rc;
+
+	if (worker->tasks_alive >= options->fibers_max)
+		return -NAM_E_LIMIT;
+	if (task) {
+		worker->tasks_free = task->next;
+		nam_fiber_reset(task->fiber, task_main, task);
+	} else {
+		task = calloc(1, sizeof(*task));
+		if (!task)
+			return -ENOMEM;
+		rc = nam_fiber_create(task_main, task, options->stack_bytes, &task->fiber);
+		if (rc) {
+			free(task);
+			return rc;
+		}
+		task->worker = worker;
+		task->counters = &worker->counters[NAM_OP_OTHER];
+		task->made_next = worker->tasks_made;
+		worker->tasks_made = task;
+		worker->bytes += sizeof(*task);
+		worker->bytes += options->stack_bytes ? options->stack_bytes
+						      : NAM_FIBER_STACK_BYTES;
+	}
+	task->fn = fn;
+	task->arg = arg;
+	tasks_alive_set(worker, worker->tasks_alive + 1);
+	nam__task_ready(worker, task);
+	return 0;
+}
+
+void
+nam_worker_run(struct nam_worker *worker)
+{
+	if (worker->tasks_alive)
+		nam__suspend(worker); /* SUSPENDS */
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void
+nam__worker_free(struct nam_worker *worker)
+{
+	struct nam__task *task, *next;
+	uint32_t servers_count = worker->client->servers_count;
+
+	for (task = worker->tasks_made; task; task = next) {
+		next = task->made_next;
+		nam_fiber_destroy(task->fiber);
+		free(task);
+	}
+	nam_fiber_destroy(worker->thread_task.fiber);
+	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
+		if (worker->qps[i])
+			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
+	for (uint32_t i = 0; worker->postboxes && i < servers_count; i++)
+		nam__postbox_free(worker->postboxes[i]);
+	for (uint32_t i = 0; worker->passives && i < servers_count; i++)
+		free(worker->passives[i]);
+	nam__stock_free(worker);
+	nam__datagrams_close(worker);
+	if (worker->rq)
+		worker->rq->ops->rq_destroy(worker->rq);
+	if (worker->cq)
+		worker->cq->ops->cq_destroy(worker->cq);
+	nam__buffers_free(worker);
+	free(worker->async_done);
+	free(worker->qps);
+	free(worker->postboxes);
+	free(worker->closing);
+	free(worker->passives);
+	free(worker->frame);
+	free(worker);
+}
+
+int
+nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_domain *domain = client->domains[0];
+	struct nam_worker *worker;
+	int rc = -ENOMEM;
+
+	worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
+	if (!worker)
+		return nam_diag_set(diag, rc, "no memory for a worker");
+	memset(worker, 0, sizeof(*worker));
+	worker->client = client;
+	worker->rng = nam_rng_seed(nam_entropy());
+	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
+	worker->bytes = sizeof(*worker);
+	worker->current = &worker->thread_task;
+	worker->thread_task.worker = worker;
+	worker->thread_task.is_thread = true;
+	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
+
+	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
+	worker->postboxes = calloc(client->servers_count, sizeof(struct nam__postbox *));
+	worker->passives = calloc(client->servers_count, sizeof(struct nam__passives *));
+	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
+	if (!worker->qps || !worker->postboxes || !worker->passives || !worker->closing)
+		goto fail;
+	rc = nam_fiber_adopt(&worker->thread_task.fiber);
+	if (rc)
+		goto fail;
+	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
+		&worker->cq);
+	if (rc)
+		goto fail;
+	rc = domain->ops->rq_create(domain, worker->cq, NAM__RECV_BUFFERS, &worker->rq);
+	if (rc)
+		goto fail;
+	worker->cq_poll = domain->ops->cq_poll;
+	worker->qp_post = domain->ops->qp_post;
+	worker->in_post_order = domain->limits.in_post_order;
+	rc = nam__rpc_post_receives(worker);
+	if (rc)
+		goto fail;
+	rc = nam__connect_qps(worker, diag);
+	if (rc)
+		goto free_worker;
+	*ret_worker = worker;
+	return 0;
+
+fail:
+	if (worker->diag.text[0])
+		nam_diag_set(diag, rc, "%s", worker->diag.text);
+	else
+		nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
+free_worker:
+	nam__worker_free(worker);
+	return rc;
+}
+
+int
+nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_worker *worker;
+	int rc = nam__worker_new(client, &worker, diag);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&client->mutex);
+	worker->next = client->workers;
+	client->workers = worker;
+	pthread_mutex_unlock(&client->mutex);
+	*ret_worker = worker;
+	return 0;
+}
+
+void
+nam_worker_close(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+	uint64_t kept, unsure;
+	struct nam_worker **link;
+
+	nam__limbo_free(worker);
+	nam__stock_return(worker);
+	nam__stock_bytes(worker, &kept, &unsure);
+	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
+	pthread_mutex_lock(&client->mutex);
+	for (link = &client->workers; *link != worker; link = &(*link)->next)
+		continue;
+	*link = worker->next;
+	pthread_mutex_unlock(&client->mutex);
+	nam__worker_free(worker);
+}
+
+const char *
+nam_worker_diag(const struct nam_worker *worker)
+{
+	return worker->diag.text;
+}
+
+const struct nam_op_counters *
+nam_worker_counters(const struct nam_worker *worker, enum nam_op_kind kind)
+{
+	return &worker->counters[kind];
+}
+
+size_t
+nam_worker_bytes(const struct nam_worker *worker)
+{
+	return worker->bytes;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * truncated_keys.h -- the inside of searching among slices, to be inlined where calls would be
+ * felt: search.c, search.c.
+ */
+#ifndef NAM_INDEX_CACHE_TRUNCATED_KEYS_H
+#define NAM_INDEX_CACHE_TRUNCATED_KEYS_H
+
+#include "index/node/search.h"
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define NAM__VECTORS 1
+#include <immintrin.h>
+#endif
+
+/* What a function that uses these vectors is marked with. */
+#define NAM__ISA_AVX512 __attribute__((target("avx512bw,popcnt")))
+#define NAM__ISA_AVX2 __attribute__((target("avx2,popcnt")))
+
+/* ---- counting slices at or below one ------------------------------------------------------ */
+
+static inline unsigned
+nam__count_plain(const uint16_t *slices, unsigned count, uint16_t slice)
+{
+	unsigned below = 0;
+
+	while (count) {
+		unsigned half = (count + 1) / 2;
+		bool right = slices[below + half - 1] <= slice;
+
+		below += right ? half : 0;
+		count = right ? count - half : half - 1;
+	}
+	return below;
+}
+
+#ifdef NAM__VECTORS
+
+NAM__ISA_AVX512 static inline unsigned
+nam__count_avx512(const uint16_t *slices, unsigned count, uint16_t slice)
+{
+	const __m512i pivot = _mm512_set1_epi16((short)slice);
+	unsigned below = 0;
+
+	for (unsigned from = 0; from < count; from += NAM__SLICES_GROUP) {
+		uint64_t low = _mm512_cmple_epu16_mask(_mm512_loadu_si512(slices + from), pivot);
+		uint64_t high = _mm512_cmple_epu16_mask(
+			_mm512_loadu_si512(slices + from + NAM__SLICES_GROUP / 2), pivot);
+
+		below += (unsigned)__builtin_popcountll(high << 32 | low);
+	}
+	return below;
+}
+
+/*
+ * Unsigned a <= b is a - b saturated to 0; bytes of two words' verdicts are gathered into one mask.
+ */
+NAM__ISA_AVX2 static inline unsigned
+nam__count_avx2(const uint16_t *slices, unsigned count, uint16_t slice)
+{
+	const __m256i pivot = _mm256_set1_epi16((short)slice), zero = _mm256_setzero_si256();
+	unsigned below = 0;
+
+	for (unsigned from = 0; from < count; from += NAM__SLICES_GROUP / 2) {
+		const __m256i *at = (const __m256i *)(const void *)(slices + from);
+		__m256i a = _mm256_cmpeq_epi16(
+			_mm256_subs_epu16(_mm256_loadu_si256(at), pivot), zero);
+		__m256i b = _mm256_cmpeq_epi16(
+			_mm256_subs_epu16(_mm256_loadu_si256(at + 1), pivot), zero);
+
+		below += (unsigned)__builtin_popcount(
+			(unsigned)_mm256_movemask_epi8(_mm256_packs_epi16(a, b)));
+	}
+	return below;
+}
+
+#endif
+
+/* ---- searching ---------------------------------------------------------------------------- */
+
+/*
+ * -2 when slices have to decide, with *ret_slice; else the answer.  Words that all keys share come
+ * first; they are compared only where there are any.
+ */
+static inline __attribute__((always_inline)) int
+nam__floor_by_ends(const struct nam__slicing *slicing, const uint64_t *keys, unsigned count,
+	const uint64_t *key, uint16_t *ret_slice)
+{
+	uint64_t distance;
+
+	if (slicing->word) {
+		int order = nam__key_compare(key, keys, slicing->word);
+
+		if (order)
+			return order > 0 ? (int)count - 1 : -1;
+	}
+	if (key[slicing->word] < slicing->base)
+		return -1;
+	distance = (key[slicing->word] - slicing->base) >> slicing->shift;
+	*ret_slice = distance > NAM__SLICE_MAX ? NAM__SLICE_MAX : (uint16_t)distance;
+	return -2;
+}
+
+/* A tie of slices says nothing about the keys themselves. */
+static inline __attribute__((always_inline)) int
+nam__floor_among_ties(const struct nam__slicing *slicing, const uint16_t *slices,
+	const uint64_t *keys, int number, unsigned words, const uint64_t *key, uint16_t slice)
+{
+	if (slicing->exact)
+		return number;
+	while (number >= 0 && slices[number] == slice &&
+		nam__key_compare(keys + (size_t)number * words, key, words) > 0)
+		number--;
+	return number;
+}
+
+#endif /* NAM_INDEX_CACHE_TRUNCATED_KEYS_H */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load.c -- fill an empty coarse-grained index from sorted input.
+ *
+ * Each pair goes to the part that keeps its key; parts appear as a whole, one shortly after the
+ * other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "coarse.h"
+#include "index/maintain/maintain.h"
+#include "index/tree_load.h"
+
+struct coarse_loader {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	uint64_t total;
+	struct nam__key last;
+	struct nam__tree_load parts[];
+};
+
+NAM_FIBER_FN static int
+take_all(struct coarse_loader *loader, nam_index_source_fn source, void *arg)
+{
+	const struct nam__geometry *g = &loader->index->g;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	struct nam__key full;
+	uint64_t payload;
+	int rc;
+
+	while ((rc = source(arg, key, &payload)) > 0) { /* MAY SUSPEND */
+		int order = -1;
+
+		nam__key_encode(g, key, payload, &full);
+		if (loader->total)
+			order = nam__key_compare(loader->last.w, full.w, g->full_words);
+		if (order >= 0)
+			return nam__load_unsorted(loader->worker, g, loader->total, order);
+		memcpy(loader->last.w, full.w, 8 * g->full_words);
+		rc = nam__tree_load_add(&loader->parts[nam__part_of(loader->index, full.w)],
+			full.w, payload); /* SUSPENDS */
+		if (rc)
+			return rc;
+		loader->total++;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32_t fill_percent)
+{
+	uint32_t count = loader->index->parts->count;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = nam__tree_load_begin(&loader->parts[i], fill_percent); /* SUSPENDS */
+	nam_race_point("coarse_load.begun");
+	if (!rc)
+		rc = take_all(loader, source, arg); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = nam__tree_load_flush(&loader->parts[i]); /* SUSPENDS */
+	nam_race_point("coarse_load.sent");
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		rc = nam__tree_load_end(&loader->parts[i]); /* SUSPENDS */
+		nam_race_point("coarse_load.part_ended");
+	}
+	return rc;
+}
+
+int
+nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
+	nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count)
+{
+	uint32_t count = index->parts->count, made;
+	struct coarse_loader *loader = calloc(1,
+		sizeof(*loader) + count * sizeof(loader->parts[0]));
+	int rc = 0;
+
+	if (!loader)
+		return -ENOMEM;
+	loader->worker = worker;
+	loader->index = index;
+	for (made = 0; made < count && !rc; made++)
+		rc = nam__tree_load_init(&loader->parts[made], worker, index,
+			index->parts->slots[made], index->g.key_words);
+	if (!rc)
+		rc = load(loader, source, arg, fill_percent); /* SUSPENDS */
+	while (made--)
+		nam__tree_load_done(&loader->parts[made]); /* SUSPENDS */
+	if (!rc && ret_count)
+		*ret_count = loader->total;
+	free(loader);
+	return rc;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bulk_load.c -- fill an empty index from sorted input.
+ *
+ *	step 1	take the collector's word, and lock the root, which is an empty leaf.
+ *	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up,
+ *		many with one doorbell; nobody can see them.
+ *	step 3	mark the old leaf dead, keeping its lock.  Whoever comes to it looks for the root
+ *		anew, and again, until there is one.
+ *	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
+ *		the pairs are there, all of them, for everyone.
+ *	step 5	unlock the old leaf and retire it; give the collector's word back.
+ *
+ * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
+ * after others have seen it full.
+ *
+ * loader.c has step 2.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index/hybrid/hybrid.h"
+#include "loader.h"
+
+#define FILL_DEFAULT 92u
+#define FILL_MIN 50u
+#define FILL_MAX 100u
+
+/* ---- the input ----------------------------------------------------------------------------- */
+
+int
+nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
+	int order)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_UNSORTED,
+		"pair %llu of the input %s pair %llu; %s", (unsigned long long)pair + 1,
+		order ? "belongs before" : g->unique ? "has the same key as" : "equals",
+		(unsigned long long)pair,
+		order ? "sort the input by key and, in a non-unique index, by payload"
+		      : "each may occur once only");
+}
+
+/* Step 2: read the source to its end. */
+NAM_FIBER_FN static int
+input_load(struct nam__loader *loader, nam_index_source_fn source, void *arg, uint64_t *ret_count)
+{
+	const struct nam__geometry *g = loader->g;
+	static const struct nam__key lowest;
+	struct nam__key keys[2] = { 0 }, *key = &keys[0], *last = &keys[1];
+	uint8_t bytes[NAM_KEY_BYTES_MAX];
+	uint64_t payload = 0;
+	int rc;
+
+	while ((rc = source(arg, bytes, &payload)) > 0) {
+		struct nam__key *swap = last;
+		int order;
+
+		nam__key_encode(g, bytes, payload, key);
+		order = loader->pairs ? nam__key_compare(last->w, key->w, g->full_words) : -1;
+		if (order >= 0)
+			return nam__load_unsorted(loader->worker, g, loader->pairs, order);
+		rc = nam__loader_add(loader, key->w, payload, lowest.w); /* SUSPENDS */
+		if (rc)
+			return rc;
+		last = key;
+		key = swap;
+	}
+	*ret_count = loader->pairs;
+	return rc;
+}
+
+/* ---- the root ------------------------------------------------------------------------------ */
+
+static bool
+is_empty_root(const struct nam__geometry *g, const uint64_t *image)
+{
+	static const struct nam__key lowest;
+
+	return nam__node_type(image) == NAM__NODE_LEAF && nam__node_last(image) &&
+	       nam__node_count(image) == 0 &&
+	       nam__key_compare(nam__node_low(image), lowest.w, g->full_words) == 0;
+}
+
+/* Step 1. */
+NAM_FIBER_FN static int
+root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
+{
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	struct nam_gaddr at;
+	int rc, unlock_rc;
+
+	rc = nam__root_refresh(worker, index); /* SUSPENDS */
+	if (rc)
+		return rc;
+	at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	/* Beside the queue: this lock is held for as long as the load takes. */
+	rc = nam__aside_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_DEAD)
+		return -NAM_E_NOTEMPTY;		/* an inner node, or somebody loaded just now */
+	if (rc == -NAM_E_RESTART_LOCKED)
+		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
+			"the root of the index is being written by others");
+	if (rc)
+		return rc;
+	if (is_empty_root(&index->g, root->image))
+		return 0;
+	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
+	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;
+}
+
+/* Write the old root as dead, or alive and empty again.  The lock stays held. */
+NAM_FIBER_FN static int
+root_mark(struct nam__loader *loader, struct nam__held *root, bool dead, struct nam_gaddr forward)
+{
+	nam__node_set_type(root->image,
+		NAM__NODE_LEAF | NAM__NODE_LAST | (dead ? NAM__NODE_DEAD : 0));
+	root->image[NAM__WORD_SIBLING] = forward.raw;
+	return nam__write_keep(loader->worker, loader->index, root, (struct nam__dirty){ 0, 0 },
+		NAM__HEADER_FENCES); /* SUSPENDS */
+}
+
+/*
+ * Steps 3 to 5.  *ret_published says whether the new nodes can be seen, or may be: then they are
+ * not to be given back.
+ */
+NAM_FIBER_FN static int
+root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr new_root,
+	bool *ret_published)
+{
+	struct nam_worker *worker = loader->worker;
+	struct nam_index *index = loader->index;
+	uint64_t seen = 0;
+	int rc, unlock_rc;
+
+	*ret_published = true;
+	rc = root_mark(loader, root, true, new_root); /* SUSPENDS */
+	nam_race_point("load.old_root_dead");
+	if (!rc)
+		rc = nam_cas_await(worker, index->superblock, root->at.raw, new_root.raw,
+			&seen); /* SUSPENDS */
+	if (!rc && seen != root->at.raw) {
+		/* Nobody can have grown the tree under our lock: the index is gone. */
+		*ret_published = false;
+		rc = root_mark(loader, root, false, NAM_GADDR_NULL); /* SUSPENDS */
+		if (!rc)
+			rc = -NAM_E_DROPPED;
+	}
+	nam_race_point("load.root_switched");
+	if (!rc)
+		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
+	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
+	if (!rc)
+		rc = unlock_rc;
+	if (!rc)
+		nam_retire(worker, root->at, loader->g->stride);
+	return rc;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+/* The root is held, and is not afterwards. */
+NAM_FIBER_FN static int
+load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source, void *arg,
+	uint64_t *ret_count)
+{
+	struct nam_gaddr new_root;
+	bool published = false;
+	uint64_t count = 0;
+	int rc, unlock_rc;
+
+	rc = input_load(loader, source, arg, &count); /* SUSPENDS */
+	if (rc || !count)
+		goto unlock_root;
+	rc = nam__loader_close(loader, &new_root); /* SUSPENDS */
+	if (rc)
+		goto unlock_root;
+	nam_race_point("load.built");
+	rc = root_switch(loader, root, new_root, &published); /* SUSPENDS */
+	goto done;
+
+unlock_root:
+	unlock_rc = nam__aside_unlock(loader->worker, root); /* SUSPENDS */
+	if (!rc)
+		rc = unlock_rc;
+done:
+	nam__loader_done(loader, published);
+	if (!rc && ret_count)
+		*ret_count = count;
+	return rc;
+}
+
+/* Nobody else may retire the old root: not a collector, and not whoever drops the index. */
+NAM_FIBER_FN static int
+load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source,
+	void *arg, uint64_t *ret_count)
+{
+	struct nam_worker *worker = loader->worker;
+	struct nam_index *index = loader->index;
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
+	int rc, leave_rc;
+
+	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = root_lock(worker, index, root); /* SUSPENDS */
+	nam_race_point("load.root_locked");
+	if (!rc)
+		rc = load(loader, root, source, arg, ret_count); /* SUSPENDS */
+	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+	return rc ? rc : leave_rc;
+}
+
+int
+nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source,
+	void *arg, uint32_t fill_percent, uint64_t *ret_count)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam__held root;
+	struct nam__loader *loader;
+	int rc;
+
+	if (!fill_percent)
+		fill_percent = FILL_DEFAULT;
+	if (fill_percent < FILL_MIN || fill_percent > FILL_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL,
+			"fill percentage %u: it must be between %u and %u, or 0 for %u",
+			fill_percent, FILL_MIN, FILL_MAX, FILL_DEFAULT);
+	if (index->options.design != NAM_DESIGN_FINE) {
+		nam__op_begin(worker, NAM_OP_BULK_LOAD);
+		rc = (index->leaves ? nam__hybrid_bulk_load : nam__coarse_bulk_load)(worker, index,
+			source, arg, fill_percent, ret_count); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
+	/* A batch is large, and fibers' stacks are small. */
+	loader = malloc(sizeof(*loader));
+	root.image = nam_buffer_take(worker, g->node_bytes);
+	if (!loader || !root.image) {
+		rc = -ENOMEM;
+		goto give_image;
+	}
+	nam__loader_init(loader, worker, index, fill_percent);
+
+	nam__op_begin(worker, NAM_OP_BULK_LOAD);
+	rc = load_alone(loader, &root, source, arg, ret_count); /* SUSPENDS */
+	nam__op_end(worker);
+give_image:
+	nam_buffer_give(worker, root.image, g->node_bytes);
+	free(loader);
+	return rc;
+}

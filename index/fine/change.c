@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * change.c -- insert, upsert, update, delete: changes of one entry.
+ */
+#include <errno.h>
+
+#include "index/hybrid/hybrid.h"
+#include "batched_lookup.h"
+#include "index/node/image_write.h"
+#include "leaf_change.h"
+
+#define SCRATCH_LEAF 0u
+
+/* The leaf is held; release it with or without the change. */
+
+NAM_FIBER_FN static int
+leaf_refuse(struct nam_worker *worker, struct nam__held *held, int why)
+{
+	int rc = nam__unlock(worker, held); /* SUSPENDS */
+
+	return rc ? rc : why;
+}
+
+/* The leaf is held; release it with or without the change. */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	const uint64_t *key, uint64_t payload, struct nam__held *held)
+{
+	struct nam__leaf_outcome outcome;
+
+	nam__leaf_change(&index->g, held->image, kind, key, payload, &outcome);
+	if (__builtin_expect(outcome.refused, 0))
+		return leaf_refuse(worker, held,
+			outcome.refused < 0 ? outcome.refused : 0); /* SUSPENDS */
+	if (__builtin_expect(outcome.split, 0))
+		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
+	return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
+		outcome.part); /* SUSPENDS */
+}
+
+/*
+ * The case that everything is made for, as lookup_fast() has it: find the leaf in company, and what
+ * is found is locked and READ at once.  0: held; 1: not that case after all, ask slowly.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam__held *held)
+{
+	int rc;
+
+	if (!index->fast_changes)
+		return 1;
+	held->lock.old = nam_buffer_take(worker, 8);
+	if (!held->lock.old)
+		return -ENOMEM;
+	rc = nam__find_in_company(worker, index, key[0], held->image, &held->lock,
+		&held->at); /* SUSPENDS */
+	if (__builtin_expect(nam_gaddr_is_null(held->at), 0)) {
+		nam_buffer_give(worker, held->lock.old, 8);
+		return 1;
+	}
+	rc = nam__lock_posted(worker, held->image, &held->lock, rc); /* SUSPENDS */
+	if (__builtin_expect(rc != 0 || nam__leaf_fits(index, held->image, held->at, key), 1)) {
+		worker->current->counters->cache_hits += !rc;
+		return rc;
+	}
+	rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
+	return nam_err_is(rc, NAM_E_RESTART)
+		       ? nam__lock_walked(worker, index, key, 0, held) /* SUSPENDS */
+		       : rc;
+}
+
+/* What a memory server calls it. */
+static const enum nam_rpc_tree_point points[NAM_OP_KINDS_COUNT] = {
+	[NAM_OP_INSERT] = NAM_RPC_TREE_INSERT,
+	[NAM_OP_UPSERT] = NAM_RPC_TREE_UPSERT,
+	[NAM_OP_UPDATE] = NAM_RPC_TREE_UPDATE,
+	[NAM_OP_DELETE] = NAM_RPC_TREE_DELETE,
+};
+
+NAM_FIBER_FN static int
+change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
+	uint64_t payload)
+{
+	struct nam__held held = {
+		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
+	};
+	struct nam__key full;
+	int rc;
+
+	if (!held.image)
+		return -ENOMEM;
+	index = nam__leaves_of(index, key);
+	nam__key_encode(&index->g, key, payload, &full);
+	nam__op_begin(worker, kind);
+	rc = lock_fast(worker, index, full.w, &held); /* SUSPENDS */
+	if (__builtin_expect(rc > 0, 0) && index->options.design == NAM_DESIGN_COARSE) {
+		rc = nam__coarse_change(worker, index, points[kind], full.w,
+			payload); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
+	if (__builtin_expect(rc > 0, 0))
+		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
+	if (__builtin_expect(!rc, 1))
+		rc = change_held(worker, index, kind, full.w, payload, &held); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}
+
+static int
+refuse_non_unique(struct nam_worker *worker, const struct nam_index *index, const char *what)
+{
+	return nam_diag_set(&worker->diag, -EINVAL,
+		"index '%s' is not unique: %s needs to know the payload, too", index->name, what);
+}
+
+int
+nam_index_insert(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t payload)
+{
+	return change(worker, index, NAM_OP_INSERT, key, payload); /* SUSPENDS */
+}
+
+int
+nam_index_upsert(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t payload)
+{
+	return change(worker, index, NAM_OP_UPSERT, key, payload); /* SUSPENDS */
+}
+
+int
+nam_index_update(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t payload)
+{
+	if (!index->g.unique)
+		return refuse_non_unique(worker, index, "an update");
+	return change(worker, index, NAM_OP_UPDATE, key, payload); /* SUSPENDS */
+}
+
+int
+nam_index_delete(struct nam_worker *worker, struct nam_index *index, const void *key)
+{
+	if (!index->g.unique)
+		return refuse_non_unique(worker, index, "a delete");
+	return change(worker, index, NAM_OP_DELETE, key, 0); /* SUSPENDS */
+}
+
+/* Unique: the key must carry this payload, which only the leaf can tell. */
+NAM_FIBER_FN static int
+delete_pair_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t payload)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam__held held = { .image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes) };
+	struct nam__dirty dirty;
+	int rc, number;
+
+	if (!held.image)
+		return -ENOMEM;
+	rc = nam__lock_covering(worker, index, key, 0, &held); /* SUSPENDS */
+	if (rc)
+		return rc;
+	number = nam__leaf_find(g, held.image, key);
+	if (number < 0 ||
+		nam__leaf_entry(g, held.image, (unsigned)number)[g->key_words] != payload)
+		return leaf_refuse(worker, &held, -NAM_E_NOTFOUND); /* SUSPENDS */
+	nam__leaf_remove(g, held.image, (unsigned)number, &dirty);
+	return nam__write_unlock(worker, index, &held, dirty, NAM__HEADER_COUNTS); /* SUSPENDS */
+}
+
+int
+nam_index_delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t payload)
+{
+	struct nam__key full;
+	int rc;
+
+	if (!index->g.unique)
+		return change(worker, index, NAM_OP_DELETE, key, payload); /* SUSPENDS */
+	index = nam__leaves_of(index, key);
+	nam__key_encode(&index->g, key, payload, &full);
+	nam__op_begin(worker, NAM_OP_DELETE);
+	if (index->options.design == NAM_DESIGN_COARSE)
+		rc = nam__coarse_change(worker, index, NAM_RPC_TREE_DELETE_PAIR, full.w,
+			payload); /* SUSPENDS */
+	else
+		rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c -- the payload of one key.
+ */
+#include <errno.h>
+
+#include "index/hybrid/hybrid.h"
+#include "batched_lookup.h"
+#include "leaf_lookup.h"
+
+#define SCRATCH_LEAF 0u
+
+/* ---- where the leaf is -------------------------------------------------------------------- */
+
+void
+nam__gathered_run(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam_index *index = gather->subject;
+	struct nam_gaddr at[NAM__GATHER_MAX];
+	unsigned count = gather->count;
+
+	nam__cache_leaf_group(index->cache, gather->keys, count, at);
+	gather->count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct nam__gathered *one = &gather->each[i];
+
+		*one->ret_at = at[i];
+		if (nam_gaddr_is_null(at[i]) || !one->local) {
+			nam__task_ready(worker, one->task);
+		} else if (!one->lock) {
+			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
+		} else if (!nam__lock_post(worker, one->task, at[i], one->local,
+				   index->g.node_bytes, one->lock)) {
+			*one->ret_at = NAM_GADDR_NULL;
+			nam__task_ready(worker, one->task);
+		}
+	}
+}
+
+struct nam_gaddr
+nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+{
+	const struct nam__segment *segment;
+	struct nam_gaddr at;
+
+	if (!index->cache)
+		return NAM_GADDR_NULL;
+	if (index->g.full_words == 1) {
+		/* Nothing is posted, so nothing fails. */
+		(void)nam__find_in_company(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
+		return at;
+	}
+	segment = nam__cache_segment(index->cache, key);
+	if (!segment)
+		return NAM_GADDR_NULL;
+	/* Other fibers' work covers the time that the segment takes to arrive. */
+	nam__give_way(worker); /* SUSPENDS */
+	return nam__segment_leaf(index->cache, segment, key);
+}
+
+/* ---- one by one --------------------------------------------------------------------------- */
+
+/*
+ * The leaf that covers a full key.  With a warm cache one READ and no more; whatever is not as the
+ * cache says goes the long way.
+ */
+NAM_FIBER_FN static int
+read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, uint64_t *image)
+{
+	struct nam_gaddr at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
+	int rc;
+
+	if (!nam_gaddr_is_null(at)) {
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (nam__leaf_fits(index, image, at, key) ||
+			(!nam__node_judge(index, image, at, 0) &&
+			nam__node_type(image) == NAM__NODE_LEAF &&
+			!(NAM_GUARD(FENCE_LOW) && nam__node_below(image, &index->g, key)) &&
+			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))) {
+			worker->current->counters->cache_hits++;
+			return 0;
+		}
+	}
+	return nam__read_covering(worker, index, key, 0, image, &at); /* SUSPENDS */
+}
+
+/* The smallest pair with the key in an image, beginning at `from`: its entry, or NULL. */
+static const uint64_t *
+smallest_pair(const struct nam__geometry *g, uint64_t *image, const uint64_t *from)
+{
+	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image);
+	unsigned number = nam__leaf_lower_bound(g, image, from);
+	const uint64_t *best = number < sorted ? nam__leaf_entry(g, image, number) : NULL;
+
+	for (number = sorted; number < count; number++) {
+		const uint64_t *entry = nam__leaf_entry(g, image, number);
+
+		if (nam__key_compare(entry, from, g->full_words) >= 0 &&
+			(!best || nam__key_compare(entry, best, g->full_words) < 0))
+			best = entry;
+	}
+	if (best && nam__key_compare(best, from, g->key_words))
+		return NULL;
+	return best;
+}
+
+/*
+ * Non-unique: the key's pairs may begin in a leaf further right than the one that covers (key, 0).
+ */
+NAM_FIBER_FN static int
+lookup_pairs(struct nam_worker *worker, struct nam_index *index, struct nam__key *from,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	const uint64_t *entry, *high;
+	int rc;
+
+	if (!image)
+		return -ENOMEM;
+	for (unsigned hops = 0; hops < NAM__HOPS_MAX; hops++) {
+		rc = read_leaf(worker, index, from->w, image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		entry = smallest_pair(g, image, from->w);
+		if (entry) {
+			*ret_payload = entry[g->key_words];
+			return 0;
+		}
+		high = nam__node_high(g, image);
+		if (nam__node_last(image) || nam__key_compare(high, from->w, g->key_words) > 0)
+			return -NAM_E_NOTFOUND;
+		memcpy(from->w, high, 8 * g->full_words);
+	}
+	return -NAM_E_RESTART_HOPS;
+}
+
+NAM_FIBER_FN static int
+lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes);
+	int rc, number;
+
+	if (!image)
+		return -ENOMEM;
+	rc = read_leaf(worker, index, key, image); /* SUSPENDS */
+	if (rc)
+		return rc;
+	number = nam__leaf_find(g, image, key);
+	if (number < 0)
+		return -NAM_E_NOTFOUND;
+	*ret_payload = nam__leaf_entry(g, image, (unsigned)number)[g->key_words];
+	return 0;
+}
+
+/* ---- quickly ------------------------------------------------------------------------------ */
+
+/*
+ * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
+ * ORDERED_LOADS.  NAM__LOOK_CLOSELY: not that case after all, ask lookup_unique().
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload)
+{
+	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
+	struct nam_gaddr at;
+	int rc;
+
+	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
+		return NAM__LOOK_CLOSELY;
+	rc = nam__find_in_company(worker, index, key, image, NULL, &at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (nam_gaddr_is_null(at))
+		return NAM__LOOK_CLOSELY;
+	rc = nam__leaf_lookup(index, image, at, key, ret_payload);
+	worker->current->counters->cache_hits += rc != NAM__LOOK_CLOSELY;
+	return rc;
+}
+
+int
+nam_index_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
+	uint64_t *ret_payload)
+{
+	struct nam__key full;
+	int rc;
+
+	index = nam__leaves_of(index, key);
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = lookup_fast(worker, index, nam_key_to_u64(key), ret_payload); /* SUSPENDS */
+	if (__builtin_expect(rc > 0, 0)) {
+		nam__key_encode(&index->g, key, 0, &full);
+		if (index->options.design == NAM_DESIGN_COARSE)
+			rc = nam__coarse_lookup(worker, index, full.w,
+				ret_payload); /* SUSPENDS */
+		else if (index->g.unique)
+			rc = lookup_unique(worker, index, full.w, ret_payload); /* SUSPENDS */
+		else
+			rc = lookup_pairs(worker, index, &full, ret_payload); /* SUSPENDS */
+	}
+	nam__op_end(worker);
+	return rc;
+}

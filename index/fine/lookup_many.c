@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup_many.c -- many look-ups at a time, in a pipeline of two stages.
+ *
+ *	the cache	is searched for a group of keys at a time, so that the misses of one key's
+ *			search overlap with those of the others'
+ *	the leaves	are READ through a rolling window: each that arrives is searched, and the
+ *			next is posted in its place
+ *
+ * A key that the quick way does not answer (unknown to the cache, a leaf that has been divided, …)
+ * is looked up again by the single look-up, once nothing is in flight any more.
+ */
+#include <errno.h>
+
+#include "compute/worker/outstanding_reads.h"
+#include "index/hybrid/hybrid.h"
+#include "index/index_internal.h"
+#include "leaf_lookup.h"
+
+#define GROUP_MAX NAM__CACHE_GROUP_MAX
+#define COARSE_KEYS_MAX 4096u		/* looked up in one go */
+/* At most NAM__FLIGHTS_MAX. */
+#define IN_FLIGHT_MAX 16u
+/* Where READs are but copies: their images and what is prefetched share the first-level cache. */
+#define IN_FLIGHT_CACHED 12u
+
+struct pipeline {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	const uint8_t *keys;		/* the caller's, of all */
+	uint64_t *ret_payloads;
+	int *ret_rcs;
+	uint32_t count;
+
+	uint32_t grouped;		/* keys that the cache has been searched for */
+	uint32_t posted;		/* of those, keys that were posted or given up */
+	uint64_t group_keys[GROUP_MAX];
+	struct nam_gaddr group_at[GROUP_MAX];
+
+	uint64_t *images;		/* IN_FLIGHT_MAX nodes; flight i reads into image i */
+	struct nam_gaddr at[IN_FLIGHT_MAX];
+	uint64_t flight_keys[IN_FLIGHT_MAX];
+	uint32_t positions[IN_FLIGHT_MAX];	/* in the caller's arrays */
+	uint32_t again;			/* keys for the single look-up; their rc is AGAIN */
+	struct nam__flights flights;
+};
+
+#define AGAIN NAM__LOOK_CLOSELY
+
+static inline uint64_t *
+image_of(const struct pipeline *p, unsigned flight)
+{
+	return p->images + (size_t)flight * p->index->g.node_words;
+}
+
+/* The next group of keys, as far as the cache knows them. */
+static __attribute__((noinline)) void
+search_cache(struct pipeline *p)
+{
+	uint32_t count = p->count - p->grouped < GROUP_MAX ? p->count - p->grouped : GROUP_MAX;
+
+	for (uint32_t i = 0; i < count; i++)
+		p->group_keys[i] = nam_key_to_u64(p->keys + 8ul * (p->grouped + i));
+	nam__flights_turn(p->worker, &p->flights);
+	nam__cache_leaf_group(p->index->cache, p->group_keys, count, p->group_at);
+	p->grouped += count;
+}
+
+/* Post the READ for the next key that the cache knows; false when there are no more keys. */
+static inline __attribute__((always_inline)) bool
+post_next(struct pipeline *p, unsigned flight)
+{
+	while (p->posted < p->count) {
+		uint32_t in_group = p->posted % GROUP_MAX;
+
+		if (p->posted == p->grouped)
+			search_cache(p);
+		if (!nam_gaddr_is_null(p->group_at[in_group])) {
+			p->at[flight] = p->group_at[in_group];
+			p->flight_keys[flight] = p->group_keys[in_group];
+			p->positions[flight] = p->posted++;
+			nam__flights_read(p->worker, &p->flights, flight, p->at[flight],
+				image_of(p, flight), p->index->g.node_bytes);
+			return true;
+		}
+		p->ret_rcs[p->posted++] = AGAIN;
+		p->again++;
+	}
+	return false;
+}
+
+/* Run the pipeline dry.  After a failure nothing more is posted, and what is out is awaited. */
+NAM_FIBER_FN static int
+run(struct pipeline *p)
+{
+	unsigned most = p->worker->in_post_order ? IN_FLIGHT_CACHED : IN_FLIGHT_MAX;
+
+	for (unsigned flight = 0; flight < most; flight++)
+		if (!post_next(p, flight))
+			break;
+	while (p->flights.in_flight) {
+		unsigned flight = nam__flights_take(p->worker, &p->flights); /* SUSPENDS */
+		uint32_t position = p->positions[flight];
+
+		if (p->flights.rc)
+			continue;
+		p->ret_rcs[position] = nam__leaf_lookup(p->index, image_of(p, flight),
+			p->at[flight], p->flight_keys[flight], &p->ret_payloads[position]);
+		p->again += p->ret_rcs[position] == AGAIN;
+		post_next(p, flight);
+	}
+	return p->flights.rc;
+}
+
+NAM_FIBER_FN static void
+look_up_singly(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+	uint32_t count, bool all, uint64_t *ret_payloads, int *ret_rcs)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (all || ret_rcs[i] == AGAIN)
+			ret_rcs[i] = nam_index_lookup(worker, index,
+				keys + (size_t)i * index->g.key_bytes,
+				&ret_payloads[i]); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+look_up_coarse(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
+{
+	int rc = 0;
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1;
+	for (uint32_t i = 0; i < count && !rc; i += COARSE_KEYS_MAX)
+		rc = nam__coarse_lookup_many(worker, index,
+			keys + (size_t)i * index->g.key_bytes,
+			count - i < COARSE_KEYS_MAX ? count - i : COARSE_KEYS_MAX,
+			ret_payloads + i, ret_rcs + i); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
+}
+
+int
+nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
+	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
+{
+	struct pipeline p;
+	int rc;
+
+	if (index->options.design == NAM_DESIGN_COARSE)
+		return look_up_coarse(worker, index, keys, count, ret_payloads,
+			ret_rcs); /* SUSPENDS */
+	if (index->leaves)
+		return nam__hybrid_lookup_many(worker, index, keys, count, ret_payloads,
+			ret_rcs); /* SUSPENDS */
+	if (!index->fast_lookups) {
+		look_up_singly(worker, index, keys, count, true, ret_payloads,
+			ret_rcs); /* SUSPENDS */
+		return 0;
+	}
+	p.images = nam_buffer_take(worker, IN_FLIGHT_MAX * index->g.node_bytes);
+	if (!p.images)
+		return -ENOMEM;
+	p.worker = worker;
+	p.index = index;
+	p.keys = keys;
+	p.ret_payloads = ret_payloads;
+	p.ret_rcs = ret_rcs;
+	p.count = count;
+	p.grouped = p.posted = p.again = 0;
+	nam__flights_init(&p.flights, worker);
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = run(&p); /* SUSPENDS */
+	/* Those that are looked up again are counted again. */
+	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1 - p.again;
+	if (!rc)
+		worker->counters[NAM_OP_LOOKUP].cache_hits += (uint64_t)count - p.again;
+	nam__op_end(worker);
+	nam_buffer_give(worker, p.images, IN_FLIGHT_MAX * index->g.node_bytes);
+	if (!rc && p.again)
+		look_up_singly(worker, index, keys, count, false, ret_payloads,
+			ret_rcs); /* SUSPENDS */
+	return rc;
+}

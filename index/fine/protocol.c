@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol.c -- how nodes are read, locked, written and released.
+ *
+ * Everything here is one-sided: the memory servers' CPUs take no part.
+ */
+#include <errno.h>
+
+#include "index/node/image_write.h"
+#include "index/hybrid/inner_rpc.h"
+
+#define TORN_PAUSE_NS 200u
+#define TORN_PAUSE_MAX_NS 50000u
+/* So often a walk is tried again, however long that takes. */
+#define TRIES_MIN 16u
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+int
+nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+	int level)
+{
+	const struct nam__geometry *g = &index->g;
+
+	/*
+	 * First of all, and of torn images, too: a block that serves another index by now never
+	 * verifies here, however often it is read, and its generation changes with each life alone.
+	 */
+	if (NAM_GUARD(GENERATION) && (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at))
+		return -NAM_E_RESTART_DEAD;
+	if (index->ordered_loads) {
+		/* Words of one READ were loaded front first and rear last: see fabric.h. */
+		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))
+			return -NAM_E_RESTART_TORN;
+	} else if (NAM_GUARD(NODE_HASH) &&
+		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
+		return -NAM_E_RESTART_TORN;
+	}
+	if ((NAM_GUARD(DEAD_NODE) && nam__node_dead(image)) ||
+		(NAM_GUARD(NODE_TYPE) && level >= 0 && nam__node_level(image) != (unsigned)level))
+		return -NAM_E_RESTART_DEAD;
+	if (!nam__node_plausible(g, image))
+		return -NAM_E_REMOTE_CORRUPT;
+	return 0;
+}
+
+/* Images keep failing to verify: look again with growing pauses, and then at who holds the lock. */
+NAM_FIBER_FN static int
+read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	uint64_t *image)
+{
+	uint64_t deadline = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
+	uint64_t pause_ns = TORN_PAUSE_NS;
+	struct nam__lock_holder holder;
+	int rc;
+
+	do {
+		nam__count_restart(worker, NAM_RESTART_TORN);
+		nam__pause_await(worker, pause_ns / 2 +
+			nam_rng_below(&worker->rng, pause_ns)); /* SUSPENDS */
+		if (pause_ns < TORN_PAUSE_MAX_NS)
+			pause_ns *= 2;
+		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__node_judge(index, image, at, level);
+		if (rc != -NAM_E_RESTART_TORN)
+			return rc;
+	} while (nam_now_ns() < deadline);
+
+	if (image[NAM__WORD_LOCK] == NAM_LOCK_FREE ||
+		nam__lock_holder_ask(worker, image[NAM__WORD_LOCK], &holder) != 1) /* SUSPENDS */
+		return -NAM_E_RESTART_TORN;
+	/* It may have finished, and let go, before it ended. */
+	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, image, at, level);
+	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder.word ?
+		       nam__lock_blame(worker, at, &holder) : rc;
+}
+
+int
+nam__node_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	uint64_t *image)
+{
+	int rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, image, at, level);
+	if (__builtin_expect(rc == -NAM_E_RESTART_TORN, 0))
+		rc = read_torn(worker, index, at, level, image); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_DEAD)
+		nam__count_restart(worker, NAM_RESTART_DEAD);
+	return rc;
+}
+
+/* ---- the root ----------------------------------------------------------------------------- */
+
+int
+nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
+{
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc;
+
+	if (!superblock)
+		return -ENOMEM;
+	rc = nam_read_await(worker, index->superblock, superblock,
+		sizeof(*superblock)); /* SUSPENDS */
+	/* A drop takes the root away last; and the block may serve another index by now. */
+	if (!rc && (superblock->state || !superblock->root ||
+			   superblock->seed != index->g.seed))
+		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
+		rc = -NAM_E_DROPPED;
+	if (!rc)
+		atomic_store_explicit(&index->root, superblock->root, memory_order_relaxed);
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+int
+nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
+	uint64_t *image)
+{
+	int rc = -NAM_E_RESTART_DEAD;
+
+	for (unsigned tries = 0; rc == -NAM_E_RESTART_DEAD && tries < NAM__RESTARTS_MAX; tries++) {
+		struct nam_gaddr root;
+
+		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		if (rc)
+			break;
+		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+		rc = nam__node_read(worker, index, root, -1, image); /* SUSPENDS */
+		if (!rc)
+			*ret_root = root;
+	}
+	return rc;
+}
+
+int
+nam__root_find(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
+	unsigned *ret_level)
+{
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	int rc;
+
+	if (!image)
+		return -ENOMEM;
+	rc = nam__root_read(worker, index, ret_root, image); /* SUSPENDS */
+	if (!rc)
+		*ret_level = nam__node_level(image);
+	nam_buffer_give(worker, image, index->g.node_bytes);
+	return rc;
+}
+
+int
+nam__root_level(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
+{
+	struct nam_gaddr root;
+
+	return nam__root_find(worker, index, &root, ret_level); /* SUSPENDS */
+}
+
+/* ---- walking ------------------------------------------------------------------------------ */
+
+/* Where a walk is: a node's image, and how it got there. */
+struct walk {
+	struct nam_gaddr at;
+	uint64_t *image;
+	int level;		/* -1: the root, whose level is not known before it is read */
+	unsigned hops;		/* to the right, on this level */
+	bool from_cache;	/* the pointer to this level's first node was a cached one */
+	bool from_upper;	/* or a memory server's, under this name */
+	struct nam__key name;
+};
+
+/* Follow siblings until the image covers the key.  Head nodes on the way are passed through. */
+NAM_FIBER_FN static int
+walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+	int rc;
+
+	while (nam__node_type(walk->image) == NAM__NODE_HEAD ||
+		(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(walk->image, g, key))) {
+		struct nam_gaddr next = nam__node_sibling(walk->image);
+
+		if (nam_gaddr_is_null(next))
+			return -NAM_E_REMOTE_CORRUPT;
+		if (++walk->hops > NAM__HOPS_MAX)
+			return -NAM_E_RESTART_HOPS;
+		if (walk->hops == NAM__HOPS_MANY && walk->level == 0 && index->upper)
+			atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
+		nam__count_restart(worker, NAM_RESTART_SIBLING);
+		rc = nam__node_read(worker, index, next, walk->level, walk->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		walk->at = next;
+	}
+	if (NAM_GUARD(FENCE_LOW) && nam__node_below(walk->image, g, key))
+		return -NAM_E_RESTART_FENCE;
+	return 0;
+}
+
+/* Hybrid: a memory server says with which leaf to begin. */
+NAM_FIBER_FN static int
+walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam_gaddr at;
+	unsigned number;
+	int rc;
+
+	rc = index->cache ? nam__upper_read(worker, index, key, walk->image, &at) /* SUSPENDS */
+		: nam__upper_read_child(worker, index, key, walk->image, &at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (index->cache)
+		nam__cache_put(index->cache, walk->image, at);
+	number = nam__inner_search(g, walk->image, key);
+	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
+	walk->at = nam__inner_child(g, walk->image, number);
+	walk->level = 0;
+	walk->from_cache = false;
+	walk->from_upper = true;
+	return 0;
+}
+
+/* The pointer to start from, for a target level: the deepest cached ancestor, else the root. */
+NAM_FIBER_FN static int
+walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
+	struct walk *walk)
+{
+	struct nam__cache_hop hop;
+	int rc;
+
+	walk->hops = 0;
+	walk->from_upper = false;
+	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
+		walk->at = hop.child;
+		walk->level = (int)hop.level;
+		walk->from_cache = true;
+		return 0;
+	}
+	if (index->upper)
+		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
+	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	if (nam_gaddr_is_null(walk->at)) {
+		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		if (rc)
+			return rc;
+		walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	}
+	walk->level = -1;
+	walk->from_cache = false;
+	return 0;
+}
+
+/* From an image that covers the key to the pointer one level down. */
+static void
+walk_down(struct nam_index *index, const uint64_t *key, struct walk *walk)
+{
+	const struct nam__geometry *g = &index->g;
+
+	if (index->cache)
+		nam__cache_put(index->cache, walk->image, walk->at);
+	walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
+	walk->level--;
+	walk->hops = 0;
+	walk->from_cache = false;
+}
+
+/* A pointer led nowhere: forget what said so, for the next attempt. */
+NAM_FIBER_FN static int
+forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	const struct walk *walk)
+{
+	if (walk->level < 0)
+		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
+	else if (index->cache)
+		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
+	/* The memory server would say the same again. */
+	if (NAM_GUARD(STALE_NAME) && walk->from_upper && !walk->hops)
+		return nam__upper_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
+	return 0;
+}
+
+/*
+ * Moved right from a pointer in the cache: bring the cached parent up to date, and if the parent
+ * itself does not name the node yet (its splitter is slow, or died), name it.
+ */
+NAM_FIBER_FN static void
+refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	const struct walk *found)
+{
+	unsigned level = (unsigned)found->level + 1;
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
+	struct nam_gaddr at, named;
+	struct nam__key low;
+	int rc;
+
+	if (!image)
+		return;
+	nam__cache_drop(index->cache, key, level);
+	rc = nam__read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
+	if (rc)
+		goto give_image;
+	nam__cache_put(index->cache, image, at);
+	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
+	if (!nam_gaddr_same(named, found->at) && found->hops > 1) {
+		memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
+		rc = nam__separator_add(worker, index, low.w, found->at, level); /* SUSPENDS */
+	}
+give_image:
+	/* Only an improvement: whoever comes next meets the same and tries again. */
+	nam_buffer_give(worker, image, index->g.node_bytes);
+}
+
+/*
+ * The root has been read, and something lies to its right: then there should be a root above it,
+ * unless its split is young.  Without this look, a handle that is older than the tree is high would
+ * walk along the tree's leaves for ever.
+ *
+ * Returns 1 with the walk set back to the new root, 0 to go on, or negative.
+ */
+NAM_FIBER_FN static int
+root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct walk *walk)
+{
+	struct nam_gaddr root;
+	int rc;
+
+	if (!nam__node_beyond(walk->image, &index->g, key))
+		return 0;
+	rc = nam__root_refresh(worker, index); /* SUSPENDS */
+	if (rc)
+		return rc;
+	root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	if (nam_gaddr_same(root, walk->at))
+		return 0;
+	walk->at = root;
+	return 1;
+}
+
+/*
+ * What the cache was worth to who wants a leaf, once for each walk: where it said nothing of it as
+ * the walk began, a miss.  Who has READ the leaf without a walk counts for himself.
+ */
+static void
+count_beginning(struct nam_worker *worker, const struct nam_index *index, unsigned level,
+	const struct walk *walk)
+{
+	if (index->cache && !level && !(walk->from_cache && !walk->level))
+		worker->current->counters->cache_misses++;
+}
+
+/* Where it said something: was it so? */
+static void
+count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bool found)
+{
+	struct nam_op_counters *counters = worker->current->counters;
+
+	if (level || walk->level || !walk->from_cache)
+		return;
+	if (found && !walk->hops)
+		counters->cache_hits++;
+	else
+		counters->cache_stale++;
+}
+
+bool
+nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
+{
+	uint64_t now = nam_now_ns();
+
+	if (!*since_ns)
+		*since_ns = now;
+	return now - *since_ns > worker->client->options.lock_timeout_ms * 1000000ull;
+}
+
+int
+nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
+{
+	struct walk walk = { .image = image };
+	uint64_t since_ns = 0;
+	int rc = -NAM_E_RESTART, forget_rc;
+
+	if (index->upper && level)
+		return level > 1 ? -NAM_E_RESTART_PARENT :
+			nam__upper_read(worker, index, key, image, ret_at); /* SUSPENDS */
+	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
+		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
+		if (!tries)
+			count_beginning(worker, index, level, &walk);
+		while (!rc) {
+			rc = nam__node_read(worker, index, walk.at, walk.level,
+				image); /* SUSPENDS */
+			if (rc)
+				break;
+			if (walk.level < 0) {
+				rc = root_outgrown(worker, index, key, &walk); /* SUSPENDS */
+				if (rc < 0)
+					return rc;
+				if (rc) {
+					rc = 0;
+					continue;
+				}
+				walk.level = (int)nam__node_level(image);
+			}
+			if (walk.level < (int)level) {
+				/* A root that has since got a parent, or a tree too low. */
+				rc = nam__root_refresh(worker, index); /* SUSPENDS */
+				return rc ? rc : -NAM_E_RESTART_PARENT;
+			}
+			rc = walk_right(worker, index, key, &walk); /* SUSPENDS */
+			if (rc)
+				break;
+			if (walk.level == (int)level) {
+				*ret_at = walk.at;
+				count_end(worker, level, &walk, true);
+				if (walk.hops && walk.from_cache)
+					refresh_parent(worker, index, key, &walk); /* SUSPENDS */
+				return 0;
+			}
+			walk_down(index, key, &walk);
+		}
+		if (!nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_RESTART_TORN)
+			return rc;
+		count_end(worker, level, &walk, false);
+		if (rc == -NAM_E_RESTART_FENCE)
+			nam__count_restart(worker, NAM_RESTART_FENCE);
+		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
+			return -NAM_E_DROPPED;
+		forget_rc = forget_pointer(worker, index, key, &walk); /* SUSPENDS */
+		if (forget_rc)
+			return forget_rc;
+		/* Who was stopped itself has seen little in all that time: hence the tries. */
+		if (nam__patience_over(worker, &since_ns) && tries > TRIES_MIN)
+			return rc;
+		/* Ever longer, so that who is half-way through a change can finish it. */
+		if (tries > 2) {
+			int root_rc;
+
+			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+			/* An index that is being dropped is dead from its leaves up. */
+			root_rc = nam__root_refresh(worker, index); /* SUSPENDS */
+			if (root_rc)
+				return root_rc;
+		}
+	}
+	return rc;
+}
+
+/* ---- locking ------------------------------------------------------------------------------ */
+
+int
+nam__unlock(struct nam_worker *worker, struct nam__held *held)
+{
+	struct nam__doorbell doorbell;
+
+	nam__doorbell_init(&doorbell, worker, held->at);
+	return nam__unlock_await(&doorbell, &held->lock); /* SUSPENDS */
+}
+
+/* Held, but the image is not what the pointer promised: let go, and say why. */
+NAM_FIBER_FN static int
+lock_refuse(struct nam_worker *worker, struct nam__held *held, int why)
+{
+	int rc;
+
+	if (why == -NAM_E_RESTART_DEAD)
+		nam__count_restart(worker, NAM_RESTART_DEAD);
+	if (why == -NAM_E_RESTART_FENCE)
+		nam__count_restart(worker, NAM_RESTART_FENCE);
+	if (why == -NAM_E_RESTART_TORN)
+		/* Nobody can be writing: we hold the lock. */
+		why = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the node at region %u offset %llu does not verify under its own lock",
+			nam_gaddr_region(held->at), (unsigned long long)nam_gaddr_offset(held->at));
+	rc = nam__unlock(worker, held); /* SUSPENDS */
+	return rc ? rc : why;
+}
+
+int
+nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	struct nam__held *held)
+{
+	int rc;
+
+	held->at = at;
+	rc = nam__lock_read_await(worker, at, held->image, index->g.node_bytes,
+		&held->lock); /* SUSPENDS */
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, held->image, at, level);
+	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
+}
+
+int
+nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
+{
+	const struct nam__geometry *g = &index->g;
+	int rc;
+
+	/* What is expected, a leaf where the cache said, is told by one look. */
+	if (level == 0 && nam__leaf_fits(index, held->image, held->at, key))
+		return 0;
+	rc = nam__node_judge(index, held->image, held->at, (int)level);
+	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
+			   (NAM_GUARD(FENCE_LOW) && nam__node_below(held->image, g, key)) ||
+			   (NAM_GUARD(FENCE_HIGH) && nam__node_beyond(held->image, g, key))))
+		rc = -NAM_E_RESTART_FENCE;
+	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
+}
+
+/* Where a lock attempt should begin: the cached pointer, or the node that a walk finds. */
+NAM_FIBER_FN static int
+locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
+	uint64_t *image, struct nam_gaddr *ret_at, bool *ret_cached)
+{
+	struct nam__cache_hop hop;
+
+	*ret_cached = true;
+	if (level == 0) {
+		*ret_at = nam__cached_leaf(worker, index, key); /* SUSPENDS */
+		if (!nam_gaddr_is_null(*ret_at))
+			return 0;
+	} else if (index->cache && nam__cache_find(index->cache, key, level, &hop) &&
+		hop.level == level) {
+		*ret_at = hop.child;
+		return 0;
+	}
+	*ret_cached = false;
+	return nam__read_covering(worker, index, key, level, image, ret_at); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, unsigned tries, struct nam__held *held)
+{
+	bool cached = false;
+	int rc = -NAM_E_RESTART;
+
+	for (; tries < NAM__RESTARTS_MAX; tries++) {
+		/* After a miss, walk: that repairs the pointer and finds the node. */
+		if (tries == 0)
+			rc = locate(worker, index, key, level, held->image,
+				&held->at, &cached); /* SUSPENDS */
+		else
+			rc = nam__read_covering(worker, index, key, level, held->image,
+				&held->at); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__lock_read_await(worker, held->at, held->image, index->g.node_bytes,
+			&held->lock); /* SUSPENDS */
+		if (rc)
+			return rc;
+		rc = nam__held_covers(worker, index, key, level, held); /* SUSPENDS */
+		/* If it does not, the walk will tell. */
+		worker->current->counters->cache_hits += !rc && !tries && !level && cached;
+		if (!rc || !nam_err_is(rc, NAM_E_RESTART))
+			return rc;
+		if (tries > 2)
+			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+	}
+	return rc;
+}
+
+int
+nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
+{
+	return lock_covering(worker, index, key, level, 0, held); /* SUSPENDS */
+}
+
+int
+nam__lock_walked(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	unsigned level, struct nam__held *held)
+{
+	return lock_covering(worker, index, key, level, 1, held); /* SUSPENDS */
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+int
+nam__write_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, enum nam__header_part part)
+{
+	return nam__write_unlock_quickly(worker, index, held, dirty, part); /* SUSPENDS */
+}
+
+int
+nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam__dirty dirty, enum nam__header_part part)
+{
+	struct nam__doorbell doorbell;
+
+	nam__doorbell_init(&doorbell, worker, held->at);
+	nam__image_ring(&doorbell, index, held, dirty, part);
+	return nam__doorbell_await(&doorbell); /* SUSPENDS */
+}
+
+void
+nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	uint32_t generation = nam__node_generation(image), rear = index->g.node_words - 1;
+
+	/* Versions of one life of a block are not those of another. */
+	image[NAM__WORD_FRONT] += (uint64_t)(generation - 1) << 32;
+	nam__node_seal(&index->g, image, at);
+	if (generation == 1 || !index->ordered_loads || !NAM_GUARD(NEW_NODE_ORDER)) {
+		nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH,
+			index->g.node_bytes - 8 * NAM__WORD_HASH);
+		return;
+	}
+	/*
+	 * Whoever has an old pointer in its cache may look at a block that is being used again, and
+	 * must not take half of either node for a whole one: in the order of nam__image_ring().
+	 */
+	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
+	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,
+		8 * (rear - NAM__WORD_SHAPE));
+	nam_batch_write(batch, at, 8 * NAM__WORD_HASH, image + NAM__WORD_HASH, 16);
+}
+
+int
+nam__new_node_await(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	uint64_t *image)
+{
+	struct nam_batch batch;
+
+	nam_batch_init(&batch, worker);
+	nam__batch_new_node(&batch, index, at, image);
+	return nam_batch_await(&batch); /* SUSPENDS */
+}
+
+int
+nam__node_alloc(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at,
+	uint32_t *ret_generation)
+{
+	uint32_t generation = 1;
+	struct nam_gaddr at;
+	int rc;
+
+	rc = nam_alloc(worker, index->g.stride, &at); /* SUSPENDS */
+	if (rc)
+		return rc;
+	if (nam_gaddr_tag(at) == NAM_BLOCK_RECYCLED) {
+		/* Unlike what old pointers promise: one more than the last one here. */
+		uint64_t *words = nam_buffer_take(worker, 64);
+
+		if (!words)
+			return -ENOMEM;
+		rc = nam_read_await(worker, nam_gaddr_untagged(at), words, 64); /* SUSPENDS */
+		nam_race_point("alloc.generation_read");
+		generation = (uint32_t)words[NAM__WORD_SHAPE] + 1;
+		nam_buffer_give(worker, words, 64);
+		if (rc) {
+			nam_free_unseen(worker, nam_gaddr_untagged(at), index->g.stride);
+			return rc;
+		}
+	}
+	*ret_at = nam_gaddr_tagged(at, (uint16_t)generation);
+	*ret_generation = generation;
+	return 0;
+}

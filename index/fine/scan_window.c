@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scan_window.c -- which leaves a cursor asks for, when, and how many at a time.
+ *
+ * A window is one doorbell per memory server and one round trip.  The next one is posted when half
+ * of what was asked for is used up, so that a long scan waits for its first window only; each leaf
+ * is taken as soon as it is there.
+ *
+ * Where addresses come from, cheapest first:
+ *	1. children of the cached level-1 node, and of the one behind it
+ *	2. forward: the head node that the last leaf's sibling pointer leads to, if the far end of
+ *	   the range is not near
+ *	3. a level-1 node read for the purpose
+ * By separators, that is by 1 and 3, they are cut at the far end of the range, either way.
+ * They are hints, whose age does not matter: scan.c looks at what they lead to.  Windows posted
+ * ahead use the first kind only, because it can be had without waiting.
+ */
+#include "index/maintain/maintain.h"
+#include "scan_internal.h"
+
+#define RING_BYTES_MAX (64u << 10)
+#define WINDOW_FIRST 4u			/* of a scan without a limit; windows double */
+#define WINDOW_SMALL 8u
+
+/* ---- how many ----------------------------------------------------------------------------- */
+
+/* Leaves that a limit is expected to take, when nothing is known of them yet. */
+static uint32_t
+limit_leaves(const struct nam__scan *cursor)
+{
+	/* Leaves are rarely full: count on two thirds, and on starting in the middle of one. */
+	uint64_t capacity = cursor->head.index->g.leaf_capacity;
+	uint64_t leaves = cursor->remaining / (capacity * 2 / 3 + 1) + 2;
+
+	/* A second window does no harm to a long scan: what full leaves would take comes first. */
+	if (leaves > WINDOW_SMALL)
+		leaves = cursor->remaining / capacity + 2;
+	return leaves < UINT32_MAX ? (uint32_t)leaves : UINT32_MAX;
+}
+
+/* Leaves to ask for beyond those in the ring, by what the leaves so far have held. */
+static uint32_t
+leaves_wanted(const struct nam__scan *cursor)
+{
+	uint32_t in_ring = cursor->posted - cursor->next;
+	uint64_t leaves;
+
+	if (!cursor->limited)
+		return UINT32_MAX;
+	if (!cursor->entries_seen)
+		leaves = limit_leaves(cursor);
+	else
+		leaves = (cursor->remaining * cursor->leaves_seen + cursor->entries_seen - 1) /
+			 cursor->entries_seen;
+	if (leaves <= in_ring)
+		return in_ring ? 0 : 1;
+	return leaves - in_ring < UINT32_MAX ? (uint32_t)leaves - in_ring : UINT32_MAX;
+}
+
+void
+nam__scan_window_init(struct nam__scan *cursor)
+{
+	uint32_t ring = RING_BYTES_MAX / cursor->head.index->g.node_bytes, leaves = UINT32_MAX;
+
+	if (ring > NAM__SCAN_RING_MAX)
+		ring = NAM__SCAN_RING_MAX;
+	cursor->window = WINDOW_FIRST;
+	if (cursor->limited) {
+		cursor->window = ring;
+		leaves = limit_leaves(cursor);
+		cursor->short_scan = leaves <= WINDOW_SMALL && leaves <= ring;
+	}
+	while (ring > 1 && ring / 2 >= leaves)
+		ring /= 2;
+	cursor->ring = ring;
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+/* The full key whose leaf comes next: the bound, or in reverse what lies just below it. */
+static bool
+next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
+{
+	const struct nam__geometry *g = &cursor->head.index->g;
+	unsigned i = g->full_words;
+
+	*ret_key = cursor->bound;
+	if (!cursor->reverse)
+		return true;
+	if (cursor->unbounded) {
+		memset(ret_key->w, 0xff, sizeof(ret_key->w));
+		return true;
+	}
+	while (i && ret_key->w[i - 1] == 0)
+		ret_key->w[--i] = UINT64_MAX;
+	if (!i)
+		return false;
+	ret_key->w[i - 1]--;
+	return true;
+}
+
+static void
+hints_forget(struct nam__scan *cursor)
+{
+	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;
+	cursor->hints_go_on = false;
+}
+
+/*
+ * hints_unsettled hints were taken from the cache, in this operation: where do those behind them
+ * begin, and are any of them beyond the end of the range?
+ */
+static void
+hints_settle(struct nam__scan *cursor)
+{
+	const struct nam_index *index = cursor->head.index;
+	const struct nam__geometry *g = &index->g;
+	const struct nam__segment *segment = cursor->hints_place.segment;
+	const uint64_t *separators = nam__segment_cold(segment)->separators;
+	uint32_t count = cursor->hints_unsettled;
+	unsigned first = cursor->hints_place.number;
+
+	cursor->hints_unsettled = 0;
+	if (!cursor->unbounded) {
+		/* The first hint is the leaf at the bound, which lies before the end. */
+		unsigned before = 1 + nam__count_below(separators + (first + 1) * g->full_words,
+					      count - 1, g->full_words, cursor->stop.w,
+					      g->full_words, false);
+
+		cursor->hints_end -= count - before;
+		if (before < count)
+			return;
+	}
+	if (first + count == segment->count && segment->last)
+		return;
+	/* Behind the separators comes the high fence. */
+	nam__scan_key_copy(g, separators + (size_t)(first + count) * g->full_words,
+		&cursor->hints_key);
+	cursor->hints_go_on = cursor->unbounded || nam__key_compare(cursor->hints_key.w,
+		cursor->stop.w, g->full_words) < 0;
+	/* Its cache lines are to be there when its turn comes. */
+	if (cursor->hints_go_on)
+		(void)nam__cache_segment(index->cache, cursor->hints_key.w);
+}
+
+/*
+ * In reverse hints lead down to the first leaf of their parent at the most.  How many of `count`
+ * are not beyond the low end of the range?
+ */
+static uint32_t
+hints_in_reverse(const struct nam__scan *cursor, uint32_t count)
+{
+	const struct nam__cache_place *place = &cursor->hints_place;
+	unsigned last;
+
+	if (count < 2)
+		return count;
+	/* The end lies at or below the key, so it is covered unless it lies below all children. */
+	last = nam__segment_search(&cursor->head.index->g, place->segment, cursor->sliced_floor,
+		cursor->stop.w);
+	return place->number - last < count - 1 ? place->number - last + 1 : count;
+}
+
+/* More hints from the cache, for leaves from `key` on; at most `wanted`. */
+static void
+hints_from_cache(struct nam__scan *cursor, const uint64_t *key, uint32_t wanted)
+{
+	uint32_t left = cursor->hints_end - cursor->hints_at, count;
+
+	if (left)
+		memmove(cursor->hints, cursor->hints + cursor->hints_at,
+			left * sizeof(cursor->hints[0]));
+	cursor->hints_at = 0;
+	cursor->hints_end = left;
+	if (wanted > NAM__SCAN_HINTS_MAX - left)
+		wanted = NAM__SCAN_HINTS_MAX - left;
+	count = nam__cache_leaves(cursor->head.index->cache, key, cursor->reverse,
+		cursor->hints + left, wanted, &cursor->hints_place);
+	if (cursor->reverse)
+		count = hints_in_reverse(cursor, count);
+	cursor->hints_end += count;
+	cursor->hints_go_on = false;
+	cursor->head.worker->current->counters->cache_hits += count != 0;
+	/* A short scan with a limit has what it needs; others want to know how to go on. */
+	if (!count || cursor->reverse || (cursor->unbounded && cursor->short_scan))
+		return;
+	cursor->hints_unsettled = count;
+	/* Hints beyond the end of the range must not be followed; else it can wait. */
+	if (!cursor->unbounded)
+		hints_settle(cursor);
+}
+
+/* Whether the range does not go on beyond the fence that a cursor comes to next. */
+static bool
+ends_at_fence(const struct nam__scan *cursor, const uint64_t *fence)
+{
+	int order;
+
+	if (!cursor->reverse && cursor->unbounded)
+		return false;
+	order = nam__key_compare(fence, cursor->stop.w, cursor->head.index->g.full_words);
+	return cursor->reverse ? order <= 0 : order >= 0;
+}
+
+/* Addresses from a level-1 node that is read for the purpose; a tree of one leaf has none. */
+NAM_FIBER_FN static int
+hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
+{
+	struct nam_index *index = cursor->head.index;
+	const struct nam__geometry *g = &index->g;
+	uint64_t *image = nam__scan_image(cursor, 0);
+	int number, step = cursor->reverse ? -1 : 1;
+	struct nam_gaddr at;
+	int rc;
+
+	cursor->head.worker->current->counters->cache_misses += index->cache != NULL;
+	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_PARENT) {
+		cursor->hints[0].raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+		cursor->hints_end = 1;
+		return 0;
+	}
+	if (rc)
+		return rc;
+	if (index->cache)
+		nam__cache_put(index->cache, image, at);
+	number = (int)nam__inner_search(g, image, key);
+	while (cursor->hints_end < NAM__SCAN_HINTS_MAX) {
+		int fence = cursor->reverse ? number : number + 1;
+
+		cursor->hints[cursor->hints_end++] = nam__inner_child(g, image, (unsigned)number);
+		number += step;
+		if (number < 0 || number >= (int)nam__node_count(image) ||
+			ends_at_fence(cursor, nam__inner_entry(g, image, (unsigned)fence)))
+			break;
+	}
+	return 0;
+}
+
+/*
+ * Addresses from the head node that the chain leads to; none if it is stale.  1: it was a leaf,
+ * and is there already.
+ */
+NAM_FIBER_FN static int
+hints_from_head(struct nam__scan *cursor)
+{
+	struct nam_index *index = cursor->head.index;
+	uint64_t *image = nam__scan_image(cursor, 0);
+	uint32_t count;
+	int rc;
+
+	rc = nam__node_read(cursor->head.worker, index, cursor->chain, 0, image); /* SUSPENDS */
+	if (nam_err_is(rc, NAM_E_RESTART))
+		return 0;
+	if (rc)
+		return rc;
+	if (nam__node_type(image) != NAM__NODE_HEAD) {
+		cursor->addresses[0] = cursor->chain;
+		return 1;
+	}
+	count = nam__node_count(image);
+	if (count > NAM__SCAN_HINTS_MAX)
+		count = NAM__SCAN_HINTS_MAX;
+	memcpy(cursor->hints, image + index->g.entries_at, 8 * count);
+	cursor->hints_end = count;
+	return 0;
+}
+
+/*
+ * Whether the far end is likely to lie beyond all that a head node names, by the leaves so far.  If
+ * not, a parent is asked: a head node has addresses only, and cannot say which is the last.
+ */
+static bool
+end_is_far(const struct nam__scan *cursor)
+{
+	uint64_t here = cursor->bound.w[0];
+	double done = (double)(here - cursor->begin), left = (double)(cursor->stop.w[0] - here);
+
+	return cursor->unbounded || left * (double)cursor->leaves_seen >
+		2.0 * done * nam__head_interval(cursor->head.index);
+}
+
+/* Fill `hints`.  1: a leaf is there, too. */
+NAM_FIBER_FN static int
+find_hints(struct nam__scan *cursor, const uint64_t *key)
+{
+	int rc;
+
+	if (cursor->head.index->cache)
+		hints_from_cache(cursor, key, leaves_wanted(cursor));
+	if (cursor->hints_end)
+		return 0;
+	if (!nam_gaddr_is_null(cursor->chain) && end_is_far(cursor)) {
+		rc = hints_from_head(cursor); /* SUSPENDS */
+		if (rc || cursor->hints_end)
+			return rc;
+	}
+	return hints_from_parent(cursor, key); /* SUSPENDS */
+}
+
+/* ---- windows ------------------------------------------------------------------------------ */
+
+void
+nam__scan_drain(struct nam__scan *cursor)
+{
+	while (cursor->flights.in_flight)
+		nam__flights_take(cursor->head.worker, &cursor->flights); /* SUSPENDS */
+	cursor->flights.rc = 0;
+	cursor->next = cursor->posted = cursor->refill_at = 0;
+	cursor->next_is_here = false;
+	hints_forget(cursor);
+}
+
+/* Post a window of hints; there are some, and room for them. */
+static void
+post_window(struct nam__scan *cursor, uint32_t count)
+{
+	const struct nam__flight_ring ring = {
+		.at = cursor->addresses,
+		.images = cursor->images,
+		.bytes = cursor->head.index->g.node_bytes,
+		.size = cursor->ring,
+	};
+
+	for (uint32_t i = 0; i < count; i++)
+		cursor->addresses[nam__scan_slot(cursor, cursor->posted + i)] =
+			cursor->hints[cursor->hints_at + i];
+	cursor->hints_at += count;
+	nam__flights_read_ring(cursor->head.worker, &cursor->flights, &ring,
+		nam__scan_slot(cursor, cursor->posted), count);
+	cursor->posted += count;
+	cursor->refill_at = cursor->short_scan ? 0 : (cursor->posted - cursor->next) / 2;
+	if (cursor->window < cursor->ring)
+		cursor->window *= 2;
+}
+
+void
+nam__scan_ask(struct nam__scan *cursor)
+{
+	uint32_t in_ring = cursor->posted - cursor->next, count = cursor->ring - in_ring, wanted;
+
+	wanted = leaves_wanted(cursor);
+	if (!wanted) {
+		/* The limit seems to be in the ring: look again, but not at every leaf. */
+		cursor->refill_at /= 2;
+		return;
+	}
+	if (count > cursor->window)
+		count = cursor->window;
+	if (count > wanted)
+		count = wanted;
+	if (cursor->hints_end - cursor->hints_at < count && cursor->hints_unsettled)
+		hints_settle(cursor);
+	if (cursor->hints_end - cursor->hints_at < count && cursor->hints_go_on)
+		hints_from_cache(cursor, cursor->hints_key.w, wanted);
+	if (count > cursor->hints_end - cursor->hints_at)
+		count = cursor->hints_end - cursor->hints_at;
+	if (count)
+		post_window(cursor, count);
+	/* Now, while the READs are on their way. */
+	if (cursor->hints_unsettled)
+		hints_settle(cursor);
+}
+
+int
+nam__scan_fill(struct nam__scan *cursor)
+{
+	struct nam__key key;
+	int rc;
+
+	nam__scan_drain(cursor); /* SUSPENDS */
+	if (!next_key(cursor, &key)) {
+		cursor->done = true;
+		return 0;
+	}
+	rc = find_hints(cursor, key.w); /* SUSPENDS */
+	if (rc < 0)
+		return rc;
+	cursor->chain = NAM_GADDR_NULL;
+	if (rc == 0) {
+		nam__scan_ask(cursor);
+	} else {
+		cursor->posted = 1;
+		cursor->next_is_here = true;
+	}
+	return 0;
+}
+
+int
+nam__scan_fill_safely(struct nam__scan *cursor)
+{
+	struct nam__key key;
+	int rc;
+
+	nam__scan_drain(cursor); /* SUSPENDS */
+	if (!next_key(cursor, &key)) {
+		cursor->done = true;
+		return 0;
+	}
+	rc = nam__read_covering(cursor->head.worker, cursor->head.index, key.w, 0,
+		nam__scan_image(cursor, 0), &cursor->addresses[0]); /* SUSPENDS */
+	if (rc)
+		return rc;
+	cursor->posted = 1;
+	cursor->next_is_here = true;
+	return 0;
+}

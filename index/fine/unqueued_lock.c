@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unqueued_lock.c -- locks that are held beside the process's queue: second locks, long locks, and
+ * the collector's word.
+ *
+ * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  Who
+ * waits there does so without a bound, because every holder is quick and holds one lock only.  Here
+ * are those to whom that does not apply.  They try, and then do without.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "index/maintain/maintain.h"
+
+#define TRIES_MIN 16u
+#define PAUSE_NS 1000u
+#define PAUSE_MAX_NS 200000u
+/* A word that belongs to a dead client will not come free: do not wait longer than this to ask. */
+#define SUSPECT_NS 20000000ull
+
+static uint64_t
+word_new(struct nam_client *client)
+{
+	return nam_lock_word(client->id, client->incarnation,
+		atomic_fetch_add_explicit(&client->lock_sequence, 1, memory_order_relaxed));
+}
+
+/* ---- nodes --------------------------------------------------------------------------------- */
+
+/*
+ * One doorbell: CAS free -> word, READ the node.  *cas_old is what the CAS found.  Where a READ may
+ * pass an ATOMIC, in part even, it waits for the CAS: see compute/remote/lock.c.
+ */
+NAM_FIBER_FN static int
+try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t *cas_old)
+{
+	bool in_order = (worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ) ||
+			!NAM_GUARD(READ_PASSED_CAS);
+	uint32_t node_bytes = index->g.node_bytes;
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, worker);
+	nam_batch_cas(&batch, held->at, 0, NAM_LOCK_FREE, held->lock.word, cas_old);
+	if (in_order)
+		nam_batch_read(&batch, held->at, held->image, node_bytes);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!NAM_GUARD(LOCK_CAS))
+		*cas_old = NAM_LOCK_FREE;
+	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
+		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
+	/* A READ that overtook its CAS saw the node before it was ours. */
+	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
+		*cas_old == NAM_LOCK_FREE &&
+		held->image[NAM__WORD_LOCK] != held->lock.word; reads++) {
+		nam__count_restart(worker, NAM_RESTART_ORDER);
+		if (reads >= NAM__LOCK_READS_MAX)
+			return nam__lock_unseen(worker, held->at, held->lock.word); /* SUSPENDS */
+		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/*
+ * The word did not come free: its holder is dead, or merely has it.  Returns 0 if it came free at
+ * the last moment: a holder that has ended may have let go of it before.
+ */
+NAM_FIBER_FN static int
+give_up(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t *cas_old)
+{
+	uint64_t seen = *cas_old;
+	struct nam__lock_holder holder;
+	int rc;
+
+	if (nam__lock_holder_ask(worker, seen, &holder) != 1) /* SUSPENDS */
+		return -NAM_E_RESTART_LOCKED;
+	rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
+	if (rc || *cas_old == NAM_LOCK_FREE)
+		return rc;
+	if (*cas_old != seen)
+		return -NAM_E_RESTART_LOCKED;
+	return nam__lock_blame(worker, held->at, &holder);
+}
+
+/* CAS until the word is ours, for `patience_ns` or a few tries, whichever is more. */
+NAM_FIBER_FN static int
+try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	uint64_t patience_ns, uint64_t *cas_old)
+{
+	uint64_t start_ns = nam_now_ns(), suspect_ns = SUSPECT_NS, pause_ns = PAUSE_NS;
+
+	for (unsigned tries = 1;; tries++) {
+		uint64_t waited_ns;
+		int rc = try_once(worker, index, held, cas_old); /* SUSPENDS */
+
+		if (rc || *cas_old == NAM_LOCK_FREE)
+			return rc;
+		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		waited_ns = nam_now_ns() - start_ns;
+		if (tries >= TRIES_MIN && (waited_ns >= patience_ns || waited_ns >= suspect_ns)) {
+			rc = give_up(worker, index, held, cas_old); /* SUSPENDS */
+			if (rc != -NAM_E_RESTART_LOCKED || waited_ns >= patience_ns)
+				return rc;
+			suspect_ns = waited_ns + SUSPECT_NS;
+		}
+		nam__pause_await(worker, pause_ns / 2 +
+			nam_rng_below(&worker->rng, pause_ns)); /* SUSPENDS */
+		if (pause_ns < PAUSE_MAX_NS)
+			pause_ns += pause_ns / 4;
+	}
+}
+
+int
+nam__aside_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+	uint64_t patience_ns, struct nam__held *held)
+{
+	uint64_t *cas_old = nam_buffer_take(worker, 8);
+	int rc, unlock_rc;
+
+	if (!cas_old)
+		return -ENOMEM;
+	held->at = at;
+	held->lock = (struct nam__lock){
+		.at = nam_gaddr_untagged(at),
+		.word = word_new(worker->client),
+	};
+	rc = try_patiently(worker, index, held, patience_ns, cas_old); /* SUSPENDS */
+	nam_buffer_give(worker, cas_old, 8);
+	if (rc)
+		return rc;
+	rc = nam__node_judge(index, held->image, at, level);
+	if (!rc)
+		return 0;
+	unlock_rc = nam__aside_unlock(worker, held); /* SUSPENDS */
+	return unlock_rc ? unlock_rc : rc;
+}
+
+int
+nam__aside_unlock(struct nam_worker *worker, struct nam__held *held)
+{
+	uint64_t seen;
+	int rc = nam_cas_await(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
+		&seen); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	return seen == held->lock.word ? 0 : -NAM_E_FENCED;
+}
+
+int
+nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	struct nam_gaddr forward)
+{
+	int rc;
+
+	nam__node_set_type(held->image, nam__node_type_and_flags(held->image) | NAM__NODE_DEAD);
+	held->image[NAM__WORD_SIBLING] = forward.raw;
+	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
+	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
+		NAM__HEADER_FENCES); /* SUSPENDS */
+	return rc ? rc : nam__aside_unlock(worker, held); /* SUSPENDS */
+}
+
+/* ---- the collector's word ------------------------------------------------------------------ */
+
+#define COLLECTOR_OFFSET ((uint32_t)offsetof(struct nam_superblock, collector))
+
+NAM_FIBER_FN static int
+collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compare, uint64_t swap,
+	uint64_t *ret_seen)
+{
+	uint64_t *cas_old = nam_buffer_take(worker, 8);
+	struct nam_batch batch;
+	int rc;
+
+	if (!cas_old)
+		return -ENOMEM;
+	nam_batch_init(&batch, worker);
+	nam_batch_cas(&batch, index->superblock, COLLECTOR_OFFSET, compare, swap, cas_old);
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	if (!rc)
+		*ret_seen = *cas_old;
+	nam_buffer_give(worker, cas_old, 8);
+	return rc;
+}
+
+/*
+ * A dead collector is succeeded by overwriting its word.  That is safe although WRITEs of the dead
+ * client may still be under way: all that a collector ever writes are nodes whose lock words it
+ * holds, and nodes that nobody has seen.  The word of a lock that it held stays in the node, nobody
+ * else writes there, and its successor meets that word as everyone does: -NAM_E_LOCK_ORPHANED.
+ */
+NAM_FIBER_FN static int
+collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
+{
+	struct nam__lock_holder holder;
+	uint64_t held, seen;
+	int rc;
+
+	rc = collector_cas(worker, index, 0, word, &held); /* SUSPENDS */
+	if (rc || !held || !NAM_GUARD(COLLECTOR_WORD))
+		return rc;
+	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
+	if (rc < 0)
+		return rc;
+	nam_race_point("collector.owner_asked");
+	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
+		return nam__lock_blame(worker, index->superblock, &holder);
+	rc = collector_cas(worker, index, held, word, &seen); /* SUSPENDS */
+	if (!rc && seen == NAM_LOCK_FREE) {
+		/* It had left before it ended. */
+		held = NAM_LOCK_FREE;
+		rc = collector_cas(worker, index, held, word, &seen); /* SUSPENDS */
+	}
+	if (rc || seen == held)
+		return rc;
+	/* Somebody else has come first: ask who. */
+	rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
+	return rc < 0 ? rc : nam__lock_blame(worker, index->superblock, &holder);
+}
+
+int
+nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t patience_ns,
+	uint64_t *ret_word)
+{
+	uint64_t word = word_new(worker->client), start_ns = nam_now_ns();
+	int rc;
+
+	while ((rc = collector_try(worker, index, word)) == -NAM_E_LOCK_TIMEOUT && /* SUSPENDS */
+		nam_now_ns() - start_ns < patience_ns)
+		nam__pause_await(worker, PAUSE_MAX_NS); /* SUSPENDS */
+	if (!rc)
+		*ret_word = word;
+	return rc;
+}
+
+int
+nam__collector_leave(struct nam_worker *worker, struct nam_index *index, uint64_t word)
+{
+	uint64_t seen;
+	int rc = collector_cas(worker, index, word, 0, &seen); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	return seen == word ? 0 : -NAM_E_FENCED;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inner_rpc.c -- finding, reporting and forgetting leaves of a hybrid index.
+ *
+ * Names and leaves change one after the other, never together:
+ *
+ *	a split		the new leaf, the link from its left neighbour, the name.  Between the last
+ *			two, who looks for a key in the new leaf comes to its left neighbour and
+ *			moves right.
+ *	a merge		the left leaf with all entries, the mark in the right one, the name's end.
+ *			Between the last two, who looks for a key of the right one finds it dead,
+ *			takes the name away himself, and asks again.
+ *
+ * So a name that its owner left behind by dying is taken away by the next who needs it; and a leaf
+ * that nobody names is found from its left neighbour, and named by the collector.  The name of a
+ * part's first leaf, which is never merged away, stays.
+ */
+#include <errno.h>
+
+#include "index/coarse/coarse.h"
+#include "inner_rpc.h"
+
+#define NAMES_TRIED_MAX 4u
+
+static int
+tell_dropped(struct nam_index *index, int rc)
+{
+	if (rc == -NAM_E_DROPPED)
+		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+	return rc;
+}
+
+/* Every byte comes from elsewhere: names ascend, from the key or below it to `next`. */
+static bool
+reply_valid(const struct nam__geometry *g, const uint64_t *key,
+	const struct nam_rpc_tree_floor_reply *reply, uint32_t bytes)
+{
+	const uint64_t *names = reply->pairs;
+
+	if (bytes < sizeof(*reply) || !reply->count || reply->count > g->inner_capacity ||
+		bytes != sizeof(*reply) + 8ull * g->inner_words * reply->count ||
+		nam__key_compare(names, key, g->full_words) > 0)
+		return false;
+	for (uint32_t i = 1; i < reply->count; i++)
+		if (nam__key_compare(names + (size_t)(i - 1) * g->inner_words,
+			    names + (size_t)i * g->inner_words, g->full_words) >= 0)
+			return false;
+	return reply->last || nam__key_compare(names + (size_t)(reply->count - 1) * g->inner_words,
+				      reply->next, g->full_words) < 0;
+}
+
+NAM_FIBER_FN static int
+ask(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, bool alone,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	const struct nam__geometry *g = &index->g;
+	struct nam_rpc_tree_floor_request request = { .tree = index->tree, .alone = alone };
+	struct nam_rpc_tree_floor_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	uint32_t bytes = NAM_RPC_BODY_MAX;
+	int rc;
+
+	if (!reply)
+		return -ENOMEM;
+	memcpy(request.key, key, 8 * g->full_words);
+	rc = nam_rpc_call(worker, index->upper_slot, NAM_RPC_TREE_FLOOR, &request,
+		sizeof(request), reply, &bytes); /* SUSPENDS */
+	if (!rc && !reply_valid(g, key, reply, bytes))
+		rc = -NAM_E_FABRIC_PROTOCOL;
+	if (!rc) {
+		nam__node_init(g, image, NAM__NODE_INNER, 1, 1, reply->pairs,
+			reply->last ? NULL : reply->next);
+		memcpy(image + g->entries_at, reply->pairs, 8ul * g->inner_words * reply->count);
+		nam__node_set_counts(image, reply->count, reply->count);
+		image[NAM__WORD_FRONT] |= reply->version << 16;
+		ret_at->raw = reply->node;
+	}
+	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
+	return tell_dropped(index, rc);
+}
+
+int
+nam__upper_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	return ask(worker, index, key, false, image, ret_at); /* SUSPENDS */
+}
+
+int
+nam__upper_read_child(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	return ask(worker, index, key, true, image, ret_at); /* SUSPENDS */
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,
+	const uint64_t *key, struct nam_gaddr leaf)
+{
+	return tell_dropped(index, nam__tree_change(worker, index, index->upper_slot, kind, key,
+		index->g.full_words, leaf.raw)); /* SUSPENDS */
+}
+
+/* 1: alive; 0: dead, or another node by now. */
+NAM_FIBER_FN static int
+leaf_alive(struct nam_worker *worker, struct nam_gaddr leaf)
+{
+	uint64_t *words = nam_buffer_take(worker, 64);
+	int rc;
+
+	if (!words)
+		return -ENOMEM;
+	rc = nam_read_await(worker, leaf, words, 64); /* SUSPENDS */
+	if (!rc)
+		rc = !nam__node_dead(words) &&
+		     (uint16_t)nam__node_generation(words) == nam_gaddr_tag(leaf);
+	nam_buffer_give(worker, words, 64);
+	return rc;
+}
+
+/*
+ * There is such a name already: ours, for others may have named the leaf before us, or that of a
+ * leaf that began here before and has died.  1: it was of a dead one, and is gone.
+ */
+NAM_FIBER_FN static int
+forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+{
+	struct nam_gaddr there;
+	int rc = nam__tree_lookup(worker, index, index->upper_slot, key, index->g.full_words,
+		&there.raw); /* SUSPENDS */
+
+	if (rc)
+		return rc == -NAM_E_NOTFOUND ? 1 : tell_dropped(index, rc);
+	rc = leaf_alive(worker, there); /* SUSPENDS */
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = nam__upper_remove(worker, index, key, there); /* SUSPENDS */
+	return rc ? rc : 1;
+}
+
+int
+nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr leaf)
+{
+	int rc;
+
+	for (unsigned tries = 0; tries < NAMES_TRIED_MAX; tries++) {
+		rc = change_name(worker, index, NAM_RPC_TREE_INSERT, key, leaf); /* SUSPENDS */
+		if (rc != -NAM_E_EXISTS)
+			break;
+		rc = forget_dead(worker, index, key); /* SUSPENDS */
+		if (rc <= 0)
+			return rc;
+	}
+	nam_race_point("upper.named");
+	if (rc == -NAM_E_REMOTE_FULL)
+		atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
+	else if (!rc && atomic_load_explicit(&index->upper_full, memory_order_relaxed))
+		atomic_store_explicit(&index->upper_full, false, memory_order_relaxed);
+	if (rc > 0)
+		return 0;	/* others name and bury leaves here all the time: late is legal */
+	if (rc || !NAM_GUARD(CHILD_ALIVE))
+		return rc;
+	/*
+	 * A collector may have named it before us, and merged it away.  It marks a leaf before it
+	 * takes its name away: so if we see no mark, that is still to come.
+	 */
+	rc = leaf_alive(worker, leaf); /* SUSPENDS */
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return nam__upper_remove(worker, index, key, leaf); /* SUSPENDS */
+}
+
+/* The next leaf to the right, past head nodes: 0 with its address and image, or 1: none there. */
+NAM_FIBER_FN static int
+right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
+	uint64_t *image, struct nam_gaddr *ret_at)
+{
+	struct nam_gaddr at = nam__node_sibling(held->image);
+
+	if (nam__node_last(held->image))
+		return 1;
+	for (unsigned hops = 0; hops < NAM__HOPS_MANY; hops++) {
+		int rc = nam__node_read(worker, index, at, 0, image); /* SUSPENDS */
+
+		if (rc)
+			return rc;
+		if (nam__node_type(image) != NAM__NODE_HEAD) {
+			*ret_at = at;
+			return 0;
+		}
+		at = nam__node_sibling(image);
+	}
+	return 1;
+}
+
+int
+nam__upper_room(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
+	uint64_t *image)
+{
+	const struct nam_client *client = worker->client;
+	struct nam_gaddr right;
+	int rc;
+
+	rc = nam__upper_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
+	if (!rc && !right_neighbour(worker, index, held, image, &right)) /* SUSPENDS */
+		rc = nam__upper_add(worker, index, nam__node_low(image), right); /* SUSPENDS */
+	if (rc != -NAM_E_REMOTE_FULL)
+		return 0;
+	return nam_diag_set(&worker->diag, rc,
+		"the memory server at %s keeps the names of these leaves and has no room for more, "
+		"whatever room others have: start it with more --memory, or delete pairs, collect, "
+		"and try again", client->servers[index->upper_slot].address);
+}
+
+int
+nam__upper_remove(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr leaf)
+{
+	static const struct nam__key lowest;
+	int rc;
+
+	if (!nam__key_compare(key, lowest.w, index->g.full_words))
+		return 0;	/* only while the index is being dropped */
+	rc = change_name(worker, index, NAM_RPC_TREE_DELETE_PAIR, key, leaf); /* SUSPENDS */
+	return rc == -NAM_E_NOTFOUND ? 0 : rc;
+}

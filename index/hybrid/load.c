@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load.c -- fill an empty hybrid index from sorted input.
+ *
+ *	step 1	take the collector's word, and lock each part's first leaf, which is empty.  Each
+ *		memory server begins to take names aside.
+ *	step 2	build the leaves of all parts, and send their names.
+ *	step 3	for each part: WRITE its first leaf with the new leaves behind it.  It stays empty
+ *		but for the lowest key of all, which can be nowhere else.  From here on the part's
+ *		pairs are there, for everyone.
+ *	step 4	the names appear, all at once; unlock the first leaf; give the collector's word
+ *		back.
+ *
+ * Between steps 3 and 4 readers go along the leaves.  With the two the other way round, who has the
+ * first leaf's address would go on seeing the part empty after others have seen it full.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "hybrid.h"
+#include "index/fine/loader.h"
+#include "inner_rpc.h"
+
+struct part_load {
+	struct nam__loader loader;
+	struct nam__tree_load names;
+	struct nam__held first;		/* its leaf that was there before */
+	struct nam__key low;		/* of the first pair */
+	struct nam__dirty lowest;	/* the lowest key of all goes into that leaf itself */
+	bool held, published;
+};
+
+struct hybrid_load {
+	struct nam_worker *worker;
+	struct nam_index *index;
+	uint64_t total;
+	struct nam__key last;
+	struct part_load parts[];
+};
+
+/* ---- step 1 -------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+first_leaf_find(struct nam_worker *worker, struct nam_index *leaves, uint64_t *image,
+	struct nam_gaddr *ret_at)
+{
+	static const struct nam__key lowest;
+	struct nam_gaddr above;
+	int rc = nam__upper_read(worker, leaves, lowest.w, image, &above); /* SUSPENDS */
+
+	if (!rc && (nam__node_count(image) != 1 || !nam__node_last(image)))
+		rc = -NAM_E_NOTEMPTY;
+	if (!rc)
+		*ret_at = nam__inner_child(&leaves->g, image, 0);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
+{
+	static const struct nam__key lowest;
+	struct nam_worker *worker = load->worker;
+	struct part_load *part = &load->parts[number];
+	struct nam_index *leaves = load->index->leaves[number];
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	struct nam_gaddr at;
+	int rc;
+
+	nam__loader_init(&part->loader, worker, leaves, fill_percent);
+	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->upper_slot,
+		leaves->g.full_words);
+	part->loader.names = &part->names;
+	part->first.image = nam_buffer_take(worker, leaves->g.node_bytes);
+	if (rc || !part->first.image)
+		return -ENOMEM;
+	rc = first_leaf_find(worker, leaves, part->first.image, &at); /* SUSPENDS */
+	if (!rc)
+		rc = nam__aside_lock(worker, leaves, at, 0, patience_ns,
+			&part->first); /* SUSPENDS */
+	if (rc == -NAM_E_RESTART_LOCKED)
+		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
+			"the first leaf of the index is being written by others");
+	if (rc)
+		return rc == -NAM_E_RESTART_DEAD ? -NAM_E_DROPPED : rc;
+	part->held = true;
+	nam_race_point("hybrid_load.locked");
+	if (nam__node_count(part->first.image) || !nam__node_last(part->first.image))
+		return -NAM_E_NOTEMPTY;
+	rc = nam__tree_load_begin(&part->names, fill_percent); /* SUSPENDS */
+	if (!rc)
+		rc = nam__tree_load_add(&part->names, lowest.w, at.raw); /* SUSPENDS */
+	return rc;
+}
+
+/* ---- step 2 -------------------------------------------------------------------------------- */
+
+static void
+lowest_put(struct part_load *part, const uint64_t *key, uint64_t payload)
+{
+	const struct nam__geometry *g = part->loader.g;
+	uint64_t *entry = nam__leaf_entry(g, part->first.image, 0);
+
+	memcpy(entry, key, 8 * g->key_words);
+	entry[g->key_words] = payload;
+	nam__node_set_counts(part->first.image, 1, 1);
+	part->lowest = (struct nam__dirty){ g->entries_at, g->entries_at + g->leaf_words };
+}
+
+NAM_FIBER_FN static int
+take_all(struct hybrid_load *load, nam_index_source_fn source, void *arg)
+{
+	static const struct nam__key lowest;
+	const struct nam__geometry *g = &load->index->g;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	struct nam__key full = { { 0 } };
+	uint64_t payload;
+	int rc;
+
+	while ((rc = source(arg, key, &payload)) > 0) { /* MAY SUSPEND */
+		struct part_load *part;
+		int order = -1;
+
+		nam__key_encode(g, key, payload, &full);
+		if (load->total)
+			order = nam__key_compare(load->last.w, full.w, g->full_words);
+		if (order >= 0)
+			return nam__load_unsorted(load->worker, g, load->total, order);
+		load->last = full;
+		part = &load->parts[nam__part_of(load->index, full.w)];
+		load->total++;
+		if (!nam__key_compare(full.w, lowest.w, g->full_words)) {
+			lowest_put(part, full.w, payload);
+			continue;
+		}
+		if (!part->loader.pairs)
+			part->low = full;
+		rc = nam__loader_add(&part->loader, full.w, payload, full.w); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+part_close(struct part_load *part)
+{
+	struct nam_gaddr last;
+	int rc;
+
+	if (!part->loader.pairs)
+		return 0;
+	rc = nam__loader_close(&part->loader, &last); /* SUSPENDS */
+	return rc ? rc : nam__tree_load_flush(&part->names); /* SUSPENDS */
+}
+
+/* ---- steps 3 and 4 ------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+part_publish(struct part_load *part)
+{
+	struct nam__loader *loader = &part->loader;
+	int rc;
+
+	if (!loader->pairs && !part->lowest.end)
+		return 0;
+	part->published = true;		/* or may be, whatever the answer */
+	if (loader->pairs)
+		nam__loader_link(loader->g, part->first.image, part->low.w, loader->first[0]);
+	rc = nam__write_keep(loader->worker, loader->index, &part->first, part->lowest,
+		NAM__HEADER_FENCES); /* SUSPENDS */
+	nam_race_point("hybrid_load.linked");
+	if (rc || !loader->pairs)
+		return rc;
+	return nam__tree_load_end(&part->names); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+part_done(struct part_load *part)
+{
+	struct nam__loader *loader = &part->loader;
+	int rc = 0;
+
+	nam__tree_load_done(&part->names); /* SUSPENDS */
+	if (part->held)
+		rc = nam__aside_unlock(loader->worker, &part->first); /* SUSPENDS */
+	nam__loader_done(loader, part->published);
+	nam_buffer_give(loader->worker, part->first.image, loader->g->node_bytes);
+	return rc;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32_t fill_percent)
+{
+	uint32_t count = load->index->parts->count, begun = 0;
+	int rc = 0;
+
+	while (begun < count && !rc)
+		rc = part_begin(load, begun++, fill_percent); /* SUSPENDS */
+	if (!rc)
+		rc = take_all(load, source, arg); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = part_close(&load->parts[i]); /* SUSPENDS */
+	nam_race_point("hybrid_load.built");
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = part_publish(&load->parts[i]); /* SUSPENDS */
+	while (begun--) {
+		int part_rc = part_done(&load->parts[begun]); /* SUSPENDS */
+
+		if (!rc)
+			rc = part_rc;
+	}
+	return rc;
+}
+
+int
+nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
+	nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count)
+{
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull, word;
+	struct hybrid_load *load = calloc(1,
+		sizeof(*load) + index->parts->count * sizeof(load->parts[0]));
+	int rc, leave_rc;
+
+	if (!load)
+		return -ENOMEM;
+	load->worker = worker;
+	load->index = index;
+	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
+	if (rc)
+		goto free_load;
+	rc = load_all(load, source, arg, fill_percent); /* SUSPENDS */
+	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
+	if (!rc)
+		rc = leave_rc;
+	if (!rc && ret_count)
+		*ret_count = load->total;
+free_load:
+	free(load);
+	return rc;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stat.c -- what an index consists of.
+ */
+#include <errno.h>
+
+#include "index/hybrid/hybrid.h"
+#include "maintain.h"
+
+static void
+count_node(const struct nam_index *index, const struct nam__walk *walk,
+	struct nam_index_stat *stat)
+{
+	switch (nam__node_type(walk->image)) {
+	case NAM__NODE_LEAF:
+		stat->leaves++;
+		stat->entries += nam__node_count(walk->image);
+		break;
+	case NAM__NODE_HEAD:
+		stat->head_nodes++;
+		break;
+	default:
+		stat->inner_nodes++;
+	}
+	stat->remote_bytes += index->g.stride;
+	stat->servers_nodes[nam_gaddr_region(walk->at) / NAM_REGIONS_PER_SERVER]++;
+}
+
+NAM_FIBER_FN int
+nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned level,
+	unsigned root_level, struct nam_index_stat *stat)
+{
+	struct nam__walk walk;
+	int rc;
+
+	rc = nam__walk_open(&walk, worker, index, level, root_level);
+	if (rc)
+		return rc;
+	while ((rc = nam__walk_next(&walk)) > 0) /* SUSPENDS */
+		count_node(index, &walk, stat);
+	nam__walk_close(&walk);
+	return rc;
+}
+
+int
+nam_index_stat(struct nam_worker *worker, struct nam_index *index,
+	struct nam_index_stat *ret_stat)
+{
+	struct nam_index_stat stat = { 0 };
+	unsigned root_level = 0;
+	int rc;
+
+	if (index->leaves)
+		return nam__hybrid_stat(worker, index, ret_stat); /* SUSPENDS */
+	nam__op_begin(worker, NAM_OP_VERIFY);
+	if (index->options.design == NAM_DESIGN_COARSE) {
+		rc = nam__coarse_stat(worker, index, ret_stat); /* SUSPENDS */
+		nam__op_end(worker);
+		return rc;
+	}
+	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
+	for (unsigned level = 0; !rc && level <= root_level; level++)
+		rc = nam__count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	stat.height = root_level + 1;
+	if (stat.leaves)
+		stat.leaf_fill = (double)stat.entries /
+				 ((double)stat.leaves * index->g.leaf_capacity);
+	nam_index_cache_stat(index, &stat);
+	*ret_stat = stat;
+	return 0;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tree.c -- finding, changing and dividing nodes behind plain pointers.
+ *
+ * A word of a node is loaded with acquire and stored with release.  So whoever loads one that a
+ * writer stored under its lock finds the version changed when it looks again: the store of the odd
+ * version came before.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/env.h"
+#include "common/guard.h"
+#include "common/race.h"
+#include "index/fine/leaf_change.h"
+#include "tree_internal.h"
+
+#define SPINS_BEFORE_YIELD 64u
+#define RESERVE_MAX (NAM__LEVELS_MAX + 2)
+
+/* ---- versions ------------------------------------------------------------------------------ */
+
+static inline uint64_t
+word_load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void
+word_store(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+uint64_t
+nam__local_version(const uint64_t *node)
+{
+	uint64_t version;
+
+	for (unsigned spins = 1; (version = word_load(node)) & 1; spins++)
+		if (spins % SPINS_BEFORE_YIELD == 0)
+			nam_yield();
+	return version;
+}
+
+bool
+nam__local_unchanged(const uint64_t *node, uint64_t version)
+{
+	return word_load(node) == version;
+}
+
+bool
+nam__local_lock(uint64_t *node, uint64_t version)
+{
+	nam_race_point("local.image_read");
+	return __atomic_compare_exchange_n(node, &version, version | 1, false, __ATOMIC_ACQUIRE,
+		__ATOMIC_RELAXED);
+}
+
+void
+nam__local_unlock(uint64_t *node, uint64_t version)
+{
+	word_store(node, version);
+}
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+/* Words from the node's: whole only if the version is unchanged afterwards. */
+static void
+words_load(const uint64_t *node, uint64_t *image, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		image[i] = word_load(node + i);
+}
+
+void
+nam__local_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = first; i < end; i++)
+		word_store(node + i, image[i]);
+}
+
+unsigned
+nam__local_entry_words(const struct nam__geometry *g, const uint64_t *image)
+{
+	return nam__node_type(image) == NAM__NODE_LEAF ? g->leaf_words : g->inner_words;
+}
+
+uint64_t
+nam__local_read(const struct nam__local_tree *tree, const uint64_t *node, uint64_t *image)
+{
+	const struct nam__geometry *g = &tree->g;
+
+	for (;;) {
+		uint64_t version = nam__local_version(node);
+		uint32_t end;
+
+		words_load(node, image, 1, g->entries_at);
+		/* Halves of two images may say anything: stay inside of the node. */
+		end = g->entries_at + nam__node_count(image) * nam__local_entry_words(g, image);
+		nam_race_point("local.header_read");
+		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
+		if (!NAM_GUARD(LOCAL_VERSION) || nam__local_unchanged(node, version))
+			return version;
+	}
+}
+
+/* ---- the way down -------------------------------------------------------------------------- */
+
+static int
+key_compare_at(const uint64_t *at, const uint64_t *key, unsigned words)
+{
+	for (unsigned i = 0; i < words; i++) {
+		uint64_t word = word_load(at + i);
+
+		if (word != key[i])
+			return word < key[i] ? -1 : 1;
+	}
+	return 0;
+}
+
+/* The child that covers the key, in an inner node that does. */
+static uint64_t *
+child_of(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key)
+{
+	unsigned count = (unsigned)(word_load(node + NAM__WORD_SHAPE) >> 48), low = 0;
+	const uint64_t *entries = node + g->entries_at;
+
+	if (count > g->inner_capacity)
+		count = g->inner_capacity;
+	/* The first separator is the low fence: the key is not below it. */
+	for (unsigned high = count; high - low > 1;) {
+		unsigned middle = low + (high - low) / 2;
+
+		if (key_compare_at(entries + (size_t)middle * g->inner_words, key,
+			    g->full_words) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return (uint64_t *)word_load(entries + (size_t)low * g->inner_words + g->full_words);
+}
+
+/* One look at a node: where to go from there, or NULL: it is at `level` and covers the key. */
+static uint64_t *
+step(const struct nam__local_tree *tree, const uint64_t *node, const uint64_t *key, unsigned level)
+{
+	const struct nam__geometry *g = &tree->g;
+	uint64_t *next;
+	uint64_t version;
+
+	do {
+		uint64_t front;
+
+		version = nam__local_version(node);
+		front = word_load(node + NAM__WORD_FRONT);
+		if (NAM_GUARD(LOCAL_DEAD) && (front >> 8 & NAM__NODE_DEAD))
+			next = (uint64_t *)word_load(&tree->root);
+		else if (!(front >> 8 & NAM__NODE_LAST) &&
+			key_compare_at(node + NAM__WORD_LOW + g->full_words, key,
+				g->full_words) <= 0)
+			next = (uint64_t *)word_load(node + NAM__WORD_SIBLING);
+		else if ((front & 0xff) == level)
+			next = NULL;
+		else
+			next = child_of(g, node, key);
+	} while (!nam__local_unchanged(node, version));
+	return next;
+}
+
+uint64_t *
+nam__local_find(const struct nam__local_tree *tree, const uint64_t *key, unsigned level)
+{
+	uint64_t *node = (uint64_t *)word_load(&tree->root), *next;
+
+	while ((next = step(tree, node, key, level))) {
+		nam_race_point("local.stepped");
+		node = next;
+	}
+	return node;
+}
+
+uint64_t *
+nam__local_cover(const struct nam__local_tree *tree, uint64_t *node, const uint64_t *key,
+	unsigned level, uint64_t *image, uint64_t *ret_version)
+{
+	for (;;) {
+		*ret_version = nam__local_read(tree, node, image);
+		if (NAM_GUARD(LOCAL_DEAD) && nam__node_dead(image))
+			node = nam__local_find(tree, key, level);
+		else if (nam__node_beyond(image, &tree->g, key))
+			node = (uint64_t *)image[NAM__WORD_SIBLING];
+		else
+			return node;
+	}
+}
+
+static uint64_t *
+find_and_read(const struct nam__local_tree *tree, const uint64_t *key, unsigned level,
+	uint64_t *image, uint64_t *ret_version)
+{
+	return nam__local_cover(tree, nam__local_find(tree, key, level), key, level, image,
+		ret_version);
+}
+
+/* Of several payloads the smallest. */
+static int
+lookup_smallest(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &tree->g;
+	struct nam__key low, high;
+	uint64_t pair[NAM__KEY_WORDS_MAX];
+
+	memcpy(low.w, key, 8 * g->key_words);
+	memcpy(high.w, key, 8 * g->key_words);
+	low.w[g->key_words] = 0;
+	high.w[g->key_words] = UINT64_MAX;
+	if (!nam__local_scan(tree, scratch, low.w, high.w, false, pair, 1))
+		return -NAM_E_NOTFOUND;
+	*ret_payload = pair[g->key_words];
+	return 0;
+}
+
+int
+nam__local_lookup(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &tree->g;
+	uint64_t version;
+	int number;
+
+	if (!g->unique)
+		return lookup_smallest(tree, scratch, key, ret_payload);
+	(void)find_and_read(tree, key, 0, scratch, &version);
+	number = nam__leaf_find(g, scratch, key);
+	if (number < 0)
+		return -NAM_E_NOTFOUND;
+	*ret_payload = nam__leaf_entry(g, scratch, (unsigned)number)[g->key_words];
+	return 0;
+}
+
+/* ---- dividing ------------------------------------------------------------------------------ */
+
+/*
+ * Blocks for a division and all that may come of it, taken before anything is changed: so that a
+ * node that has been divided can be named.
+ */
+struct reserve {
+	struct nam__local_tree *tree;
+	void *blocks[RESERVE_MAX];
+	unsigned count;
+};
+
+static int
+reserve_take(struct reserve *reserve, struct nam__local_tree *tree)
+{
+	const struct nam__local_memory *memory = &tree->memory;
+	const uint64_t *root = (const uint64_t *)word_load(&tree->root);
+	/* One for each level that there is, one for the next, and one if others are quicker. */
+	unsigned wanted = (unsigned)(word_load(root + NAM__WORD_FRONT) & 0xff) + 3;
+
+	*reserve = (struct reserve){ .tree = tree };
+	if (wanted > RESERVE_MAX)
+		return -NAM_E_LIMIT;
+	while (reserve->count < wanted && (reserve->blocks[reserve->count] =
+			memory->take(memory->arg)))
+		reserve->count++;
+	if (reserve->count == wanted)
+		return 0;
+	while (reserve->count)
+		memory->give(memory->arg, reserve->blocks[--reserve->count]);
+	return -NAM_E_REMOTE_FULL;
+}
+
+/* The tree has grown by more than a level meanwhile: one more, if there is memory. */
+static bool
+reserve_more(struct reserve *reserve)
+{
+	const struct nam__local_memory *memory = &reserve->tree->memory;
+
+	if (!reserve->count && (reserve->blocks[0] = memory->take(memory->arg)))
+		reserve->count = 1;
+	return reserve->count > 0;
+}
+
+static void
+reserve_give(struct reserve *reserve)
+{
+	const struct nam__local_memory *memory = &reserve->tree->memory;
+
+	while (reserve->count)
+		memory->give(memory->arg, reserve->blocks[--reserve->count]);
+}
+
+/* Fill a block that nobody leads to yet. */
+static void
+node_fill(const struct nam__geometry *g, uint64_t *node, const uint64_t *image)
+{
+	uint64_t version = word_load(node) | 1;
+
+	/* Whoever still looked at its last life would see that this is over. */
+	word_store(node, version);
+	nam__local_store(node, image, 1,
+		g->entries_at + nam__node_count(image) * nam__local_entry_words(g, image));
+	word_store(node, version + 1);
+}
+
+/* Put a root above one that was divided, unless somebody else has. */
+static void
+grow(struct nam__local_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
+	uint64_t *right, unsigned level, struct reserve *reserve)
+{
+	static const struct nam__key lowest;
+	const struct nam__geometry *g = &tree->g;
+	uint64_t *node = reserve->blocks[reserve->count - 1], expected = (uint64_t)old_root;
+	struct nam__dirty dirty;
+	int rc;
+
+	nam__node_init(g, image, NAM__NODE_INNER, level, 1, lowest.w, NULL);
+	nam__inner_entry(g, image, 0)[g->full_words] = (uint64_t)old_root;
+	nam__node_set_counts(image, 1, 1);
+	rc = nam__inner_add(g, image, key, (struct nam_gaddr){ (uint64_t)right }, &dirty);
+	assert(!rc);	/* no node but the first begins with the lowest key */
+	(void)rc;
+	node_fill(g, node, image);
+	nam_race_point("local.root_filled");
+	if (__atomic_compare_exchange_n(&tree->root, &expected, (uint64_t)node, false,
+		    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		reserve->count--;
+}
+
+static void divide(struct nam__local_tree *tree, uint64_t *scratch, uint64_t *node,
+	uint64_t version, const uint64_t *key, uint64_t value, struct reserve *reserve);
+
+/* Name a new node in the parent. */
+static void
+separator_add(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t *child, unsigned level, struct reserve *reserve)
+{
+	const struct nam__geometry *g = &tree->g;
+	uint64_t *node, version;
+	struct nam__dirty dirty;
+	int rc;
+
+	do {
+		uint64_t *root = (uint64_t *)word_load(&tree->root);
+
+		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level && !reserve_more(reserve))
+			return;	/* see below */
+		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level)
+			grow(tree, scratch, root, key, child, level, reserve);
+		node = find_and_read(tree, key, level, scratch, &version);
+	} while (!nam__local_lock(node, version));
+	rc = 0;
+	if (!nam__key_compare(nam__inner_entry(g, scratch, nam__inner_search(g, scratch, key)), key,
+		    g->full_words)) {
+		nam__local_unlock(node, version);	/* the new root names it */
+	} else if (nam__node_count(scratch) == g->inner_capacity && !reserve_more(reserve)) {
+		/* Who looks for its keys finds it from the left, without a name. */
+		nam__local_unlock(node, version);
+	} else if (nam__node_count(scratch) == g->inner_capacity) {
+		divide(tree, scratch, node, version, key, (uint64_t)child, reserve);
+	} else {
+		rc = nam__inner_add(g, scratch, key, (struct nam_gaddr){ (uint64_t)child }, &dirty);
+		nam__local_store(node, scratch, dirty.first, dirty.end);
+		nam_race_point("local.separator_stored");
+		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
+		nam__local_unlock(node, version + 2);
+	}
+	assert(!rc);	/* it was looked for */
+	(void)rc;
+}
+
+/*
+ * Divide a locked full node, whose image is in the first half of the scratch, add an entry to the
+ * half that covers it, unlock, and name the new node.
+ */
+static void
+divide(struct nam__local_tree *tree, uint64_t *scratch, uint64_t *node, uint64_t version,
+	const uint64_t *key, uint64_t value, struct reserve *reserve)
+{
+	const struct nam__geometry *g = &tree->g;
+	uint64_t *image = scratch, *right_image = scratch + g->node_words;
+	uint64_t *right = reserve->blocks[--reserve->count];
+	unsigned level = nam__node_level(image);
+	struct nam__dirty dirty;
+	struct nam__key separator;
+
+	nam__node_divide(g, image, nam__division_point(g, image, key), right_image, 1, &dirty);
+	nam__add_to_half(g, image, right_image, key, value, &dirty);
+	memcpy(separator.w, nam__node_low(right_image), 8 * g->full_words);
+	node_fill(g, right, right_image);
+
+	image[NAM__WORD_SIBLING] = (uint64_t)right;
+	nam__local_store(node, image, dirty.first, dirty.end);
+	nam_race_point("local.left_stored");
+	nam__local_store(node, image, NAM__WORD_FRONT, g->entries_at);
+	nam__local_unlock(node, version + 2);
+	nam_race_point("local.divided");
+	separator_add(tree, scratch, separator.w, right, level + 1, reserve);
+}
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+static bool
+pair_is_there(const struct nam__geometry *g, uint64_t *image, const uint64_t *key,
+	uint64_t payload)
+{
+	int number = nam__leaf_find(g, image, key);
+
+	return number >= 0 && nam__leaf_entry(g, image, (unsigned)number)[g->key_words] == payload;
+}
+
+/* @exact	a delete of a key with this payload only */
+static int
+change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind, bool exact,
+	const uint64_t *key, uint64_t payload)
+{
+	const struct nam__geometry *g = &tree->g;
+	struct nam__leaf_outcome outcome;
+	struct reserve reserve;
+	uint64_t *node, version;
+	int rc;
+
+	do {
+		node = find_and_read(tree, key, 0, scratch, &version);
+		if (exact && !pair_is_there(g, scratch, key, payload))
+			return -NAM_E_NOTFOUND;
+		nam__leaf_change(g, scratch, kind, key, payload, &outcome);
+		/* The image is one whole moment's: that is enough to say no. */
+		if (outcome.refused)
+			return outcome.refused < 0 ? outcome.refused : 0;
+	} while (!nam__local_lock(node, version));
+	if (outcome.split) {
+		rc = reserve_take(&reserve, tree);
+		if (rc) {
+			nam__local_unlock(node, version);
+			return rc;
+		}
+		divide(tree, scratch, node, version, key, payload, &reserve);
+		reserve_give(&reserve);
+		return 0;
+	}
+	nam__local_store(node, scratch, outcome.dirty.first, outcome.dirty.end);
+	nam_race_point("local.entry_stored");
+	if (outcome.part != NAM__HEADER_FRONT)
+		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
+	nam__local_unlock(node, version + 2);
+	return 0;
+}
+
+int
+nam__local_change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind,
+	const uint64_t *key, uint64_t payload)
+{
+	return change(tree, scratch, kind, false, key, payload);
+}
+
+int
+nam__local_delete_pair(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t payload)
+{
+	return change(tree, scratch, NAM_OP_DELETE, true, key, payload);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+size_t
+nam__local_scratch_bytes(const struct nam__local_tree *tree)
+{
+	return NAM__LOCAL_IMAGES * (size_t)tree->g.node_bytes;
+}
+
+int
+nam__local_tree_new(const struct nam__geometry *geometry,
+	const struct nam__local_memory *memory, struct nam__local_tree **ret_tree)
+{
+	static const struct nam__key lowest;
+	struct nam__local_tree *tree = calloc(1, sizeof(*tree));
+	uint64_t *root = NULL, *image = NULL;
+	int rc;
+
+	if (!tree)
+		return -ENOMEM;
+	tree->memory = *memory;
+	tree->g = *geometry;
+	rc = -ENOMEM;
+	image = calloc(1, geometry->node_bytes);
+	if (!image)
+		goto free_all;
+	rc = -NAM_E_REMOTE_FULL;
+	root = memory->take(memory->arg);
+	if (!root)
+		goto free_all;
+	nam__node_init(&tree->g, image, NAM__NODE_LEAF, 0, 1, lowest.w, NULL);
+	node_fill(&tree->g, root, image);
+	tree->root = (uint64_t)root;
+	free(image);
+	*ret_tree = tree;
+	return 0;
+
+free_all:
+	free(image);
+	free(tree);
+	return rc;
+}
+
+void
+nam__local_tree_free(struct nam__local_tree *tree)
+{
+	uint64_t *first, *node, *next;
+
+	if (!tree)
+		return;
+	for (first = (uint64_t *)tree->root; first; first = next) {
+		/* The level below begins with the first child. */
+		next = nam__node_level(first)
+			       ? (uint64_t *)first[tree->g.entries_at + tree->g.full_words] : NULL;
+		while ((node = first)) {
+			first = (uint64_t *)node[NAM__WORD_SIBLING];
+			tree->memory.give(tree->memory.arg, node);
+		}
+	}
+	free(tree);
+}

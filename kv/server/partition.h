@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * partition.h -- a part of a key-value store that one thread at a time reads or changes.
+ *
+ * Its memory is given at the beginning and never grows: chunks, some for a table of buckets, the
+ * others for cells of 64 bytes.  A pair is a chain of cells, so memory has no holes that are too
+ * small, and a pair finds room as long as enough cells are free.
+ *
+ *	first cell	16 bytes of its own, then 48 of key and value
+ *	others		12 bytes of their own, then 52
+ *
+ * ASSUMPTIONS: chunks are 64-byte aligned and nobody else's.  Functions may be called from any
+ * thread; they exclude each other.
+ */
+#ifndef NAM_KV_SERVER_PARTITION_H
+#define NAM_KV_SERVER_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define NAM__KV_CHUNK_BYTES 32768u
+#define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
+#define NAM__KV_CELL_BYTES 64u
+
+struct nam__kv_counts {
+	uint64_t keys;
+	uint64_t bytes;			/* of keys and values */
+	uint64_t used_bytes, room_bytes;	/* of cells */
+	uint64_t hits, misses;
+	uint64_t puts, deletes;
+	uint64_t evictions;
+	uint64_t refusals;
+};
+
+struct nam__kv_partition {
+	_Alignas(64) uint32_t locked;
+	bool evicts;
+	uint8_t *const *chunks;
+	uint32_t bucket_chunks;
+	uint32_t buckets;
+	uint32_t cells;
+	uint32_t carved;		/* cells that were ever used */
+	uint32_t free_first;		/* of cells that were given back */
+	uint32_t free_count;		/* of those, and of those never used */
+	uint32_t hand;			/* the cell that is looked at next to evict something */
+	struct nam__kv_counts counts;
+};
+
+/* @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything */
+void nam__kv_partition_init(struct nam__kv_partition *partition, uint8_t *const *chunks,
+	uint32_t count, bool evicts);
+
+/*
+ * @hash	of the key: any function of it, the same each time
+ * @value	room for NAM_RPC_KV_VALUE_BYTES_MAX bytes
+ * @room	not more of it: a value that is longer is -NAM_E_LIMIT, and was not looked up
+ *
+ * 0 or -NAM_E_NOTFOUND.
+ */
+int nam__kv_partition_get(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+	uint32_t key_bytes, void *value, uint32_t room, uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+/*
+ * A new pair, or a new value.  0; or -NAM_E_REMOTE_FULL, and nothing has changed: only if the
+ * partition does not evict.
+ */
+int nam__kv_partition_put(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;
+
+/* 0 or -NAM_E_NOTFOUND. */
+int nam__kv_partition_delete(struct nam__kv_partition *partition, uint32_t hash, const void *key,
+	uint32_t key_bytes) NAM_MUST_CHECK;
+
+/* Add what it counts to a sum. */
+void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam__kv_counts *sum);
+
+/*
+ * Whether the books agree with the cells: a message in *diag if not.  Takes long, for tests.
+ */
+bool nam__kv_partition_sound(struct nam__kv_partition *partition, struct nam_diag *diag);
+
+#endif /* NAM_KV_SERVER_PARTITION_H */

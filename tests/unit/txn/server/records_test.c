@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records_test.c -- heads that a memory server moves, on plain memory and at any time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/rpc/records_rpc.h"
+#include "txn/server/records.h"
+
+#define BLOCKS 64u
+#define HEAD 64u			/* addresses are offsets here */
+#define STORE 7u
+
+struct memory {
+	_Alignas(64) uint8_t bytes[BLOCKS * 64];
+	uint32_t locks[NAM__RECORDS_LOCKS];
+	struct nam__local_records records;
+	struct nam__local_head *head;
+	uint64_t now_ns;
+};
+
+static void *
+find(void *arg, uint64_t at, uint32_t bytes)
+{
+	struct memory *memory = arg;
+	uint64_t offset = nam_gaddr_offset(NAM_GADDR(at));
+
+	return bytes <= sizeof(memory->bytes) && offset <= sizeof(memory->bytes) - bytes ?
+		memory->bytes + offset : NULL;
+}
+
+static int
+setup(void **state)
+{
+	static struct memory memory;
+
+	memset(&memory, 0, sizeof(memory));
+	memory.records = (struct nam__local_records){ .find = find, .arg = &memory,
+		.locks = memory.locks };
+	memory.head = find(&memory, nam_gaddr_make(0, HEAD, 0).raw, 64);
+	memory.now_ns = 10 * NAM_RECORDS_KEEP_NS;
+	*state = &memory;
+	return 0;
+}
+
+/* A version of 64 bytes in block `number`, with that timestamp: its address. */
+static uint64_t
+version_in(struct memory *memory, uint32_t number, uint64_t timestamp)
+{
+	uint64_t at = nam__version_at(nam_gaddr_make(0, number * 64, 0), 64).raw;
+	struct nam_version *version = find(memory, at, 64);
+
+	*version = (struct nam_version){ .current = timestamp, .timestamp = timestamp,
+		.store = STORE };
+	return at;
+}
+
+static uint64_t
+prepare(struct memory *memory, uint32_t number, uint64_t timestamp)
+{
+	uint64_t at = version_in(memory, number, timestamp);
+
+	assert_int_equal(nam__local_record_prepare(&memory->records, memory->head, at), 0);
+	return at;
+}
+
+static uint32_t
+commit(struct memory *memory, uint64_t at, uint64_t *retired)
+{
+	return nam__local_record_commit(&memory->records, memory->head, at, memory->now_ns, retired,
+		BLOCKS);
+}
+
+static uint64_t
+found(const struct memory *memory, uint64_t timestamp)
+{
+	return nam__local_record_find(&memory->records, memory->head, timestamp, memory->now_ns);
+}
+
+static void
+lock__WHAT_IS_NO_ADDRESS_IS_NULL(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t at = nam_gaddr_make(0, HEAD, 0).raw;
+
+	assert_null(nam__local_record_lock(&memory->records,
+		nam_gaddr_make(0, BLOCKS * 64, 0).raw));
+	assert_ptr_equal(nam__local_record_lock(&memory->records, at), memory->head);
+	nam__local_record_unlock(&memory->records, at);
+	assert_non_null(nam__local_record_lock(&memory->records, at));
+	nam__local_record_unlock(&memory->records, at);
+}
+
+static void
+commit__THE_LATEST_and_what_it_replaces_is_kept_FOR_A_WHILE(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t first = prepare(memory, 2, 100), second, third, retired[BLOCKS];
+
+	assert_int_equal(memory->head->latest, 0);
+	assert_int_equal(found(memory, 100), first);
+	assert_int_equal(commit(memory, first, retired), 0);
+	assert_int_equal(memory->head->latest, first);
+	second = prepare(memory, 3, 200);
+	assert_int_equal(commit(memory, second, retired), 0);
+	assert_int_equal(memory->head->latest, second);
+	assert_int_equal(found(memory, 100), first);
+	assert_int_equal(found(memory, 200), second);
+	assert_int_equal(found(memory, 150), 0);
+	/* It does not look like the latest any more. */
+	assert_int_not_equal(((struct nam_version *)find(memory, first, 64))->current, 100);
+	memory->now_ns += NAM_RECORDS_KEEP_NS - NAM_CLIENTS_MAX;
+	assert_int_equal(found(memory, 100), first);
+	memory->now_ns += 2 * NAM_CLIENTS_MAX;
+	assert_int_equal(found(memory, 100), 0);
+	third = prepare(memory, 4, 300);
+	assert_int_equal(commit(memory, third, retired), 1);
+	assert_int_equal(retired[0], first);
+	assert_int_equal(found(memory, 200), second);
+	/* Who commits again, or for another, changes nothing. */
+	assert_int_equal(commit(memory, third, retired), 0);
+	assert_int_equal(commit(memory, second, retired), 0);
+	assert_int_equal(memory->head->latest, third);
+}
+
+static void
+commit__of_what_comes_late__NEVER_THE_LATEST_BUT_FOUND(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t late = prepare(memory, 2, 100), next = prepare(memory, 3, 200), retired[BLOCKS];
+
+	assert_int_equal(commit(memory, next, retired), 0);
+	assert_int_equal(commit(memory, late, retired), 0);
+	assert_int_equal(memory->head->latest, next);
+	assert_int_equal(found(memory, 100), late);
+	memory->now_ns += 2 * NAM_RECORDS_KEEP_NS;
+	assert_int_equal(found(memory, 100), 0);
+	assert_int_equal(commit(memory, 0, retired), 1);
+	assert_int_equal(retired[0], late);
+	assert_int_equal(memory->head->others, 0);
+}
+
+static void
+commit__little_room__THE_REST_IS_TOLD_NEXT_TIME(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t retired[BLOCKS];
+
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(commit(memory, prepare(memory, 2 + i, 100 + i), retired), 0);
+	memory->now_ns += 2 * NAM_RECORDS_KEEP_NS;
+	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, 0,
+		memory->now_ns, retired, 3), 3);
+	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, 0,
+		memory->now_ns, retired + 3, 3), 1);
+	for (uint32_t i = 0; i < 4; i++)
+		for (uint32_t k = 0; k < i; k++)
+			assert_true(retired[i] != retired[k]);
+}
+
+static void
+commit__no_room_to_tell_what_was_replaced__THE_LATEST_ALL_THE_SAME(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t first = prepare(memory, 2, 100), second, retired[BLOCKS];
+
+	assert_int_equal(commit(memory, first, retired), 0);
+	second = prepare(memory, 3, 200);
+	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, second,
+		memory->now_ns, retired, 0), 0);
+	assert_int_equal(memory->head->latest, second);
+	memory->now_ns += 2 * NAM_RECORDS_KEEP_NS;
+	assert_int_equal(commit(memory, 0, retired), 1);
+	assert_int_equal(retired[0], first);
+}
+
+static void
+abort__FORGETS_WHAT_IS_PREPARED_and_nothing_else(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t first = prepare(memory, 2, 100), second = prepare(memory, 3, 200);
+	uint64_t retired[BLOCKS];
+
+	assert_true(nam__local_record_abort(&memory->records, memory->head, second));
+	assert_int_equal(found(memory, 200), 0);
+	assert_false(nam__local_record_abort(&memory->records, memory->head, second));
+	assert_int_equal(commit(memory, first, retired), 0);
+	assert_false(nam__local_record_abort(&memory->records, memory->head, first));
+	assert_int_equal(memory->head->latest, first);
+	second = prepare(memory, 3, 201);
+	assert_int_equal(commit(memory, second, retired), 0);
+	assert_false(nam__local_record_abort(&memory->records, memory->head, first));
+	assert_int_equal(found(memory, 100), first);
+}
+
+static void
+memory__that_is_not_as_it_should_be__NOTHING_HANGS(void **state)
+{
+	struct memory *memory = *state;
+	uint64_t a = prepare(memory, 2, 100), b = prepare(memory, 3, 200), retired[BLOCKS];
+	struct nam_version *version = find(memory, a, 64);
+
+	/* In a circle. */
+	version->previous = b;
+	assert_int_equal(found(memory, 300), 0);
+	(void)commit(memory, nam__version_at(nam_gaddr_make(0, 5 * 64, 0), 64).raw, retired);
+	/* Out of bounds, and too short. */
+	version->previous = nam__version_at(nam_gaddr_make(0, BLOCKS * 64, 0), 64).raw;
+	assert_int_equal(found(memory, 300), 0);
+	version->previous = nam_gaddr_make(0, 4 * 64, 0).raw;
+	assert_int_equal(found(memory, 300), 0);
+	assert_int_equal(nam__local_record_prepare(&memory->records, memory->head,
+		nam_gaddr_make(0, 5 * 64, 0).raw), -NAM_E_FABRIC_PROTOCOL);
+	memory->head->latest = nam__version_at(nam_gaddr_make(0, BLOCKS * 64, 0), 64).raw;
+	assert_int_equal(nam__local_version_timestamp(&memory->records, memory->head->latest), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(lock__WHAT_IS_NO_ADDRESS_IS_NULL),
+		TEST(commit__THE_LATEST_and_what_it_replaces_is_kept_FOR_A_WHILE),
+		TEST(commit__of_what_comes_late__NEVER_THE_LATEST_BUT_FOUND),
+		TEST(commit__little_room__THE_REST_IS_TOLD_NEXT_TIME),
+		TEST(commit__no_room_to_tell_what_was_replaced__THE_LATEST_ALL_THE_SAME),
+		TEST(abort__FORGETS_WHAT_IS_PREPARED_and_nothing_else),
+		TEST(memory__that_is_not_as_it_should_be__NOTHING_HANGS),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

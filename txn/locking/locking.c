@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * locking.c -- transactions by strict two-phase locking with two-phase commit.
+ *
+ * Who reads locks all records and reads them in one round, and lets go of them in another, which
+ * says whether the locks were there throughout.  Who writes locks and prepares, then commits and
+ * lets go.  Nobody waits with a lock: who is refused lets go of all and begins anew, later, with
+ * the age that it had, for the older goes first.  So there are no deadlocks.
+ */
+#include <string.h>
+
+#include "common/rpc/locking_rpc.h"
+#include "txn/records/txn_internal.h"
+
+/* Patience in lock_timeout_ms, as with locks of nodes that change hands. */
+#define TIMEOUTS_MAX 8u
+#define BACKOFF_MIN_NS 2000u
+/* Some transactions of a fast network; and who was refused is back before his turn is over. */
+#define BACKOFF_MAX_NS 16000u
+
+/* Of one transaction, over all its tries. */
+struct effort {
+	struct nam__txn *txn;
+	uint64_t deadline_ns;
+	uint64_t backoff_ns;
+	struct nam__refusal refusal;	/* of the last try; why 0: it had all locks */
+};
+
+static void
+effort_init(struct effort *effort, struct nam__txn *txn)
+{
+	const struct nam_client_options *options = &txn->records->client->options;
+
+	*effort = (struct effort){
+		.txn = txn,
+		.deadline_ns = nam_now_ns() + TIMEOUTS_MAX * options->lock_timeout_ms * 1000000ull,
+		.backoff_ns = BACKOFF_MIN_NS,
+	};
+	txn->birth_us = (uint32_t)(nam_wall_ns() / 1000);
+}
+
+static int
+give_up(const struct effort *effort)
+{
+	const struct nam__txn *txn = effort->txn;
+	const char *name = txn->records->name;
+	uint32_t timeout_ms = TIMEOUTS_MAX * txn->records->client->options.lock_timeout_ms;
+	uint32_t owner = (uint32_t)(effort->refusal.timestamp % NAM_CLIENTS_MAX);
+
+	if (effort->refusal.why == NAM_LOCKING_BUSY && !owner)
+		return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': "
+			"in %u ms there was no moment at which all %u records were free; the last "
+			"time one was read by others, or kept for them", name, timeout_ms,
+			txn->count);
+	if (!effort->refusal.why)
+		return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': "
+			"in %u ms %u records were locked again and again, and the locks taken away "
+			"before they were used: this host is too slow for leases of %u ms", name,
+			timeout_ms, txn->count, (unsigned)(NAM_LOCKING_LEASE_NS / 1000000));
+	return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': in %u ms "
+		"there was no moment at which all %u records were free; the last time one was "
+		"locked by client %u", name, timeout_ms, txn->count, owner);
+}
+
+/* After a try that did not succeed, and that has no locks any more. */
+NAM_FIBER_FN static int
+try_later(struct effort *effort)
+{
+	struct nam_worker *worker = effort->txn->worker;
+	int rc = 0;
+
+	nam__count_restart(worker, NAM_RESTART_LOCKED);
+	if (nam_now_ns() >= effort->deadline_ns)
+		return give_up(effort);
+	if (effort->refusal.why == NAM_LOCKING_EARLY) {
+		nam__timestamp_seen(effort->txn->records->client, effort->refusal.timestamp);
+		return 0;
+	}
+	if (effort->refusal.why == NAM_LOCKING_EXPIRED)
+		rc = nam__settle(effort->txn, &effort->refusal, NULL); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__pause_await(worker, effort->backoff_ns / 2 +
+		nam_rng_below(&worker->rng, effort->backoff_ns)); /* SUSPENDS */
+	if (effort->backoff_ns < BACKOFF_MAX_NS)
+		effort->backoff_ns *= 2;
+	return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/*
+ * Records that were nowhere when they were looked for may have come since, together with others
+ * that have been read now.  As nobody can write these meanwhile, what is still nowhere is a state
+ * of the same moment.  *ret_again: one has come.
+ */
+NAM_FIBER_FN static int
+absent_look(struct nam__txn *txn, bool *ret_again)
+{
+	int rc = 0;
+
+	*ret_again = false;
+	for (uint32_t i = 0; i < txn->count && !rc && txn->count > 1; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		if (!nam_gaddr_is_null(item->head) || !NAM_GUARD(RECORD_ABSENT))
+			continue;
+		rc = nam__item_look_up_again(txn, item); /* SUSPENDS */
+		*ret_again |= !nam_gaddr_is_null(item->head);
+	}
+	return rc;
+}
+
+static void
+begin(struct nam__txn *txn)
+{
+	txn->attempts = 0;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		item->state = NAM__ITEM_NOWHERE;
+		item->locked = 0;
+		item->at = NAM_GADDR_NULL;
+		item->timestamp = 0;
+	}
+}
+
+/* 0: done; 1: try again. */
+NAM_FIBER_FN static int
+try_get(struct effort *effort)
+{
+	struct nam__txn *txn = effort->txn;
+	bool again = false;
+	uint64_t lost;
+	int rc, release_rc;
+
+	begin(txn);
+	nam_race_point("locking.begin");
+	rc = nam__locks_read(txn, &effort->refusal); /* SUSPENDS */
+	if (!rc && !effort->refusal.why) {
+		nam_race_point("locking.read");
+		rc = nam__txn_read(txn); /* SUSPENDS */
+		if (!rc)
+			rc = absent_look(txn, &again); /* SUSPENDS */
+	}
+	release_rc = nam__locks_release(txn, &lost); /* SUSPENDS */
+	rc = rc ? rc : release_rc;
+	return rc ? rc : effort->refusal.why || again || lost;
+}
+
+int
+nam__locking_get(struct nam__txn *txn)
+{
+	struct effort effort;
+	int rc;
+
+	effort_init(&effort, txn);
+	while ((rc = try_get(&effort)) > 0) { /* SUSPENDS */
+		rc = try_later(&effort); /* SUSPENDS */
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* ---- which transactions are under way -------------------------------------------------------- */
+
+/*
+ * From before it has its timestamp until it is known to have ended everywhere, a transaction that
+ * writes is entered with a time that is not later: memory servers are told the earliest of these.
+ */
+static atomic_uint_fast64_t *
+under_way_enter(struct nam_client *client)
+{
+	uint64_t before_us = atomic_load(&client->transaction_us) + 1;
+
+	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
+		uint_fast64_t none = 0;
+
+		if (!atomic_load_explicit(&client->under_way_us[i], memory_order_relaxed) &&
+			atomic_compare_exchange_strong(&client->under_way_us[i], &none,
+				before_us)) {
+			/* Who reads transaction_us and misses the entry reads it before us. */
+			atomic_thread_fence(memory_order_seq_cst);
+			return &client->under_way_us[i];
+		}
+	}
+	return NULL;
+}
+
+uint64_t
+nam__under_way_since_us(const struct nam_client *client)
+{
+	uint64_t since_us = atomic_load(&client->transaction_us) + 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
+		uint64_t us = atomic_load(&client->under_way_us[i]);
+
+		if (us && us < since_us)
+			since_us = us;
+	}
+	return since_us;
+}
+
+/* One of those that end, ends; unless there are so many whose outcome is not known. */
+NAM_FIBER_FN static int
+under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
+{
+	struct nam__txn *txn = effort->txn;
+
+	for (;;) {
+		*ret_entry = under_way_enter(txn->records->client);
+		if (*ret_entry)
+			return 0;
+		if (nam_now_ns() >= effort->deadline_ns)
+			return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store "
+				"'%s': %u transactions of this client are under way, or broke off "
+				"with a connection; a client that begins anew may write",
+				txn->records->name, NAM__UNDER_WAY_MAX);
+		nam__pause_await(txn->worker, BACKOFF_MAX_NS); /* SUSPENDS */
+	}
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* What is known of a transaction after a try. */
+struct outcome {
+	bool decided;			/* it is committed, or will be by others */
+	bool unknown;			/* whether it is, and where */
+	bool stranded;			/* memory servers may know of its versions */
+};
+
+/*
+ * 0: it is committed; 1: it is not, and never will be, as all locks had been taken away; negative:
+ * if that is of the fabric, it is not known.
+ */
+NAM_FIBER_FN static int
+commit(struct nam__txn *txn, struct outcome *outcome)
+{
+	uint32_t refused;
+	int rc = nam__locks_end(txn, 0, &refused); /* SUSPENDS */
+
+	outcome->unknown = nam_err_is(rc, NAM_E_FABRIC);
+	outcome->decided = !rc && refused < txn->count;
+	if (!outcome->decided)
+		return rc ? rc : 1;
+	if (!refused)
+		return 0;
+	/* Whoever took these away will find that others are committed, unless we come first. */
+	rc = nam__locks_end(txn, NAM_LOCKING_SETTLE, &refused); /* SUSPENDS */
+	outcome->unknown = rc != 0;
+	return nam_err_is(rc, NAM_E_FABRIC) ? rc : 0;
+}
+
+/* 0: done; 1: try again, with no locks; or negative. */
+NAM_FIBER_FN static int
+try_put(struct effort *effort, struct outcome *outcome)
+{
+	struct nam__txn *txn = effort->txn;
+	uint32_t refused;
+	int rc, abort_rc;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].locked = 0;
+	*outcome = (struct outcome){ 0 };
+	nam__txn_stamp(txn);
+	nam_race_point("locking.begin");
+	rc = nam__locks_prepare(txn, &effort->refusal); /* SUSPENDS */
+	outcome->stranded = nam_err_is(rc, NAM_E_FABRIC);
+	if (!rc && !effort->refusal.why) {
+		nam_race_point("records.prepared");
+		rc = commit(txn, outcome); /* SUSPENDS */
+	}
+	if (outcome->decided || outcome->unknown) {
+		outcome->stranded = true;
+		return rc;
+	}
+	abort_rc = nam__locks_end(txn, NAM_LOCKING_ABORT, &refused); /* SUSPENDS */
+	outcome->stranded |= abort_rc != 0;
+	if (rc < 0)
+		return rc;
+	return abort_rc ? abort_rc : 1;
+}
+
+int
+nam__locking_put(struct nam__txn *txn, bool *ret_stranded)
+{
+	atomic_uint_fast64_t *entry;
+	struct effort effort;
+	struct outcome outcome = { 0 };
+	int rc;
+
+	effort_init(&effort, txn);
+	do {
+		rc = under_way_await(&effort, &entry); /* SUSPENDS */
+		if (rc)
+			break;
+		rc = try_put(&effort, &outcome); /* SUSPENDS */
+		if (!outcome.unknown)
+			atomic_store(entry, 0);
+		if (rc <= 0)
+			break;
+		rc = try_later(&effort); /* SUSPENDS */
+	} while (!rc);
+	*ret_stranded = outcome.stranded;
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].latest = true;
+	return rc;
+}

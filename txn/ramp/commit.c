@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * commit.c -- how the head of a record comes to lead to another version.
+ *
+ * By CAS, and forward in time only: who is to replace a version knows its timestamp.  That is in
+ * the version, which is READ unless it was seen to be the latest so lately that it cannot be
+ * another one by now (nam__seen_lately()).  Any client may move the head for the writer: it is
+ * decided that all of a transaction's versions are committed once one is.
+ *
+ * Whoever has seen that a version is not, or will not be, the latest any more claims it, by CAS
+ * of its word `current` from its timestamp to 0.  One of them wins, and retires the block.  Since
+ * timestamps are unique, a CAS that comes late finds another timestamp there, and does nothing.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "txn/records/txn_internal.h"
+
+#define ROUNDS_MAX 1000u
+/* Transactions that are completed for one another; each takes some 250 bytes of the stack. */
+#define DEPTH_MAX 8u
+
+void
+nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
+{
+	uint32_t stride = nam__version_stride(nam__version_at_bytes(at));
+
+	if (NAM_GUARD(VERSION_WAIT))
+		nam_retire(worker, nam_gaddr_untagged(at), stride);
+	else
+		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);
+}
+
+/*
+ * A version of the item's record is claimed.  What entries lead to is not given up before it is
+ * known that all is committed that it was replaced by.
+ */
+static void
+replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
+{
+	if (!txn->records->rows)
+		nam__version_retire(txn->worker, at);
+	else if (txn->replaced_count < NAM__REPLACED_MAX)
+		txn->replaced[txn->replaced_count++] = (struct nam__replaced){ at,
+			(uint32_t)(item - txn->items) };
+	else
+		nam__block_leaked(txn->records->client,
+			nam__version_stride(nam__version_at_bytes(at)));
+}
+
+/* It is known now what is to be replaced. */
+static void
+judge(struct nam__item *item, uint64_t base_timestamp)
+{
+	item->base_timestamp = base_timestamp;
+	if (NAM_GUARD(COMMIT_FORWARD) && base_timestamp > item->timestamp)
+		item->state = item->owned || NAM_GUARD(LATE_CLAIM) ? NAM__ITEM_LATE :
+			NAM__ITEM_DONE;
+	else
+		item->state = NAM__ITEM_SWAP;
+}
+
+void
+nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
+{
+	const struct nam__place *place = &item->place;
+
+	item->base.raw = item->word;
+	item->base_timestamp = 0;
+	if (item->word == item->at.raw) {
+		item->latest = true;
+		item->state = NAM__ITEM_DONE;
+	} else if (!item->word) {
+		item->state = NAM__ITEM_SWAP;
+	} else if (place->at.raw == item->word && nam__place_lately(txn->worker, place)) {
+		item->base_timestamp = place->timestamp;
+		item->state = NAM__ITEM_SWAP;
+	} else {
+		item->state = NAM__ITEM_HEADER;
+	}
+}
+
+#define CURRENT ((uint32_t)offsetof(struct nam_version, current))
+
+static void
+claim_ask(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, uint64_t timestamp)
+{
+	nam_batch_cas(batch, at, CURRENT, timestamp, 0, &item->claim);
+}
+
+/*
+ * The claim first: in between, the head leads to a version that is the latest and does not look so.
+ * The other way round one looks so and is not, for ever if we die; others replace ours and are told
+ * so, and who has the address of that one would not notice (R6).
+ */
+static void
+swap_ask(struct nam_batch *batch, struct nam__item *item)
+{
+	const bool claim_first = NAM_GUARD(CLAIM_FIRST);
+
+	if (item->base.raw && claim_first)
+		claim_ask(batch, item, item->base, item->base_timestamp);
+	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
+	/* Queue pairs keep atomics in order, if they keep anything behind them. */
+	if (item->base.raw && batch->count &&
+		!(batch->worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
+		batch->wrs[batch->count - 1].flags |= NAM_WR_FENCE;
+	if (item->base.raw && !claim_first)
+		claim_ask(batch, item, item->base, item->base_timestamp);
+}
+
+/* Put what the item needs next into the batch. */
+static void
+ask(struct nam_batch *batch, struct nam__item *item)
+{
+	item->asked = true;
+	if (batch->count + 2 > NAM_BATCH_MAX)
+		nam__batch_post(batch);
+	switch (item->state) {
+	case NAM__ITEM_HEAD:
+		nam_batch_read(batch, item->head, &item->word, sizeof(item->word));
+		break;
+	case NAM__ITEM_HEADER:
+		nam_batch_read(batch, item->base, &item->header, sizeof(item->header));
+		break;
+	case NAM__ITEM_SWAP:
+		swap_ask(batch, item);
+		break;
+	case NAM__ITEM_LATE:
+		claim_ask(batch, item, item->at, item->timestamp);
+		break;
+	default:
+		item->asked = false;
+	}
+}
+
+static int
+header_came(struct nam__txn *txn, struct nam__item *item)
+{
+	/* It was the latest during this operation, so the block is a version of this record. */
+	if (item->header.head != item->head.raw || item->header.store != txn->records->store)
+		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': "
+			"a record leads to what is no version of it; was the store dropped?",
+			txn->records->name);
+	judge(item, item->header.timestamp);
+	return 0;
+}
+
+static void
+swap_came(struct nam__txn *txn, struct nam__item *item)
+{
+	struct nam_gaddr base = item->base;
+
+	/* If the head has moved on without us, what it led to is just as much replaced. */
+	if (base.raw && item->claim == item->base_timestamp)
+		replaced(txn, item, base);
+	if (item->word == base.raw) {
+		item->latest = true;
+		item->state = NAM__ITEM_DONE;
+		return;
+	}
+	nam__count_restart(txn->worker, NAM_RESTART_OUTRUN);
+	nam__item_base_found(txn, item);
+}
+
+/* What is there is newer, and the version was never to be seen by way of the head; or no more. */
+static void
+late_came(struct nam__txn *txn, struct nam__item *item)
+{
+	if (item->claim == item->timestamp)
+		replaced(txn, item, item->at);
+	item->late = true;
+	item->at = item->base;
+	item->timestamp = item->base_timestamp;
+	item->latest = true;
+	item->state = NAM__ITEM_DONE;
+}
+
+static int
+came(struct nam__txn *txn, struct nam__item *item)
+{
+	switch (item->state) {
+	case NAM__ITEM_HEAD:
+		nam__item_base_found(txn, item);
+		return 0;
+	case NAM__ITEM_HEADER:
+		return header_came(txn, item);
+	case NAM__ITEM_SWAP:
+		swap_came(txn, item);
+		return 0;
+	default:
+		late_came(txn, item);
+		return 0;
+	}
+}
+
+/* One round trip for the items in these states; 1: there was one, 0: none is left. */
+NAM_FIBER_FN static int
+round_of(struct nam__txn *txn, unsigned states)
+{
+	struct nam_batch batch;
+	bool any = false;
+	int rc;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		txn->items[i].asked = false;
+		if (states >> txn->items[i].state & 1)
+			ask(&batch, &txn->items[i]);
+		any |= txn->items[i].asked;
+	}
+	if (!any)
+		return 0;
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].asked)
+			rc = came(txn, &txn->items[i]);
+	return rc ? rc : 1;
+}
+
+int
+nam__txn_find_bases(struct nam__txn *txn)
+{
+	int rc;
+
+	do
+		rc = round_of(txn, 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER); /* SUSPENDS */
+	while (rc > 0);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+commit(struct nam__txn *txn)
+{
+	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
+		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
+	int rc = 1;
+
+	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++) {
+		nam_race_point("records.commit");
+		rc = round_of(txn, all); /* SUSPENDS */
+	}
+	return rc > 0 ? -NAM_E_RESTART : rc;
+}
+
+/* ---- for others ------------------------------------------------------------------------------ */
+
+void
+nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
+	uint64_t timestamp)
+{
+	struct nam__item *item = &txn->items[txn->count++];
+
+	memset((uint8_t *)item + sizeof(item->header), 0, sizeof(*item) - sizeof(item->header));
+	item->id.word[0] = sibling->key_id;
+	item->head.raw = sibling->head;
+	item->at.raw = sibling->at;
+	item->timestamp = timestamp;
+	item->state = NAM__ITEM_HEAD;
+}
+
+int
+nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self, uint64_t timestamp,
+	const struct nam_version_sibling *siblings, uint32_t count)
+{
+	struct nam__txn *txn = nam__txn_new(of->worker, of->records);
+	int rc;
+
+	if (!txn)
+		return -ENOMEM;
+	txn->depth = of->depth + 1;
+	nam__txn_add_version(txn, self, timestamp);
+	for (uint32_t i = 0; i < count && i < NAM_RECORDS_MAX - 1; i++)
+		nam__txn_add_version(txn, &siblings[i], timestamp);
+	rc = nam__txn_commit(txn); /* SUSPENDS */
+	nam__txn_free(txn);
+	return rc;
+}
+
+int
+nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version, struct nam_gaddr at)
+{
+	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
+
+	return nam__txn_complete(of, &self, version->timestamp, nam__version_about_const(version),
+		version->about_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
+}
+
+/* Complete the transaction whose version that is; it was the latest during this operation. */
+NAM_FIBER_FN static int
+complete_at(struct nam__txn *txn, struct nam_gaddr at)
+{
+	uint32_t bytes = nam__version_at_bytes(at);
+	struct nam_version *version = nam_buffer_take(txn->worker, bytes);
+	int rc = version ? nam_read_await(txn->worker, at, version, bytes) : -ENOMEM; /* SUSPENDS */
+
+	if (!rc && !nam__version_whole(version, at, txn->records->store))
+		rc = -NAM_E_REMOTE_CORRUPT;
+	if (!rc)
+		rc = nam__txn_complete_of(txn, version, at); /* SUSPENDS */
+	nam_buffer_give(txn->worker, version, bytes);
+	return rc;
+}
+
+/*
+ * All of this transaction is committed: what it has replaced can go, entries first, when nobody
+ * scans any more who began before.  But what a newer transaction replaced, which outran us, can go
+ * only when all of that one is committed, too (txn/README.md, T3).
+ */
+NAM_FIBER_FN static int
+replaced_keep(struct nam__txn *txn)
+{
+	for (uint32_t i = 0; i < txn->replaced_count; i++) {
+		const struct nam__replaced *gone = &txn->replaced[i];
+		const struct nam__item *item = &txn->items[gone->item];
+		uint32_t stride = nam__version_stride(nam__version_at_bytes(gone->at));
+		int rc = 0;
+
+		if (item->late && NAM_GUARD(ENTRY_REPLACED))
+			rc = txn->depth < DEPTH_MAX ? complete_at(txn, item->at) : /* SUSPENDS */
+				-NAM_E_RESTART;
+		if (rc)
+			nam__block_leaked(txn->records->client, stride);
+		else
+			nam__retire_kept(txn->worker, txn->records, gone->at, stride);
+		if (nam_err_is(rc, NAM_E_FABRIC))
+			return rc;
+	}
+	return 0;
+}
+
+int
+nam__txn_commit(struct nam__txn *txn)
+{
+	int rc = commit(txn); /* SUSPENDS */
+
+	return rc ? rc : replaced_keep(txn); /* SUSPENDS */
+}

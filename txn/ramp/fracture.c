@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fracture.c -- whether what has been read is half of a transaction, and what of it is missing.
+ *
+ * Each of Bailis et al.'s three algorithms learns that from another thing that versions carry.
+ * FAST: from the other records of the transaction, by name; ours have their addresses as well.
+ * SMALL: from timestamps alone: of each record the latest version is wanted whose timestamp any
+ * record has.  HYBRID: as SMALL, but only for records that are in another version's Bloom filter.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "txn/records/txn_internal.h"
+
+#define SIEVE_SIZE 1024u
+
+/* ---- FAST ------------------------------------------------------------------------------------ */
+
+/* Which ids may be among the items': ten bits of them, for ids are hashes. */
+struct sieve {
+	uint8_t has[SIEVE_SIZE];	/* 0 or 1 */
+};
+
+static inline void
+sieve_clear(struct sieve *sieve)
+{
+	nam__clear(sieve, sizeof(*sieve));
+}
+
+static inline uint8_t *
+sieve_at(struct sieve *sieve, uint64_t key_id)
+{
+	return &sieve->has[key_id % SIEVE_SIZE];
+}
+
+/*
+ * Whether one of the siblings may be one of the items.  Mostly none is, and this is all that they
+ * cost: three instructions each, and no branch.
+ */
+static inline bool
+may_ask(struct sieve *sieve, const struct nam_version *version)
+{
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	unsigned any = 0;
+
+	for (; count >= 4; count -= 4, siblings += 4)
+		any |= *sieve_at(sieve, siblings[0].key_id) | *sieve_at(sieve, siblings[1].key_id) |
+			*sieve_at(sieve, siblings[2].key_id) | *sieve_at(sieve, siblings[3].key_id);
+	for (; count; count--, siblings++)
+		any |= *sieve_at(sieve, siblings->key_id);
+	return any != 0;
+}
+
+/* What a version says of one more that its transaction wrote. */
+static bool
+sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timestamp,
+	const struct nam_version_sibling *sibling)
+{
+	if (item->id.word[0] != sibling->key_id || sibling->head == item->alien ||
+		timestamp <= item->timestamp)
+		return false;
+	if (!nam_gaddr_is_null(item->head) && item->head.raw != sibling->head)
+		return false;
+	item->head.raw = sibling->head;
+	item->at.raw = sibling->at;
+	item->timestamp = timestamp;
+	item->via = NAM__VIA_SIBLING;
+	item->latest = false;
+	item->state = txn->records->star ? NAM__ITEM_VERSION : NAM__ITEM_ASK;
+	return true;
+}
+
+static bool
+version_asks(struct nam__txn *txn, const struct nam_version *version)
+{
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	bool any = false;
+
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < txn->count; k++)
+			any |= sibling_asks(txn, &txn->items[k], version->timestamp, &siblings[i]);
+	return any;
+}
+
+static bool
+fractured_fast(struct nam__txn *txn)
+{
+	bool any = false;
+	struct sieve sieve;
+
+	sieve_clear(&sieve);
+	for (uint32_t i = 0; i < txn->count; i++)
+		*sieve_at(&sieve, txn->items[i].id.word[0]) = true;
+	/* An item that is asked for anew still has the image that it had. */
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].state == NAM__ITEM_HERE && may_ask(&sieve, txn->items[i].image))
+			any |= version_asks(txn, txn->items[i].image);
+	return any;
+}
+
+/* Whether it says of one of these that there is a newer one. */
+static bool
+asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count)
+{
+	const struct nam_version_sibling *siblings = nam__version_about_const(version);
+	uint32_t siblings_count = version->about_bytes / (uint32_t)sizeof(*siblings);
+
+	for (uint32_t i = 0; i < siblings_count; i++)
+		for (uint32_t k = 0; k < count; k++)
+			if (ids[k].word[0] == siblings[i].key_id &&
+				versions[k]->timestamp < version->timestamp)
+				return true;
+	return false;
+}
+
+/* Of many a sieve says at once which siblings may be among them. */
+static bool
+many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
+	uint32_t count)
+{
+	struct sieve sieve;
+
+	sieve_clear(&sieve);
+	for (uint32_t i = 0; i < count; i++)
+		*sieve_at(&sieve, ids[i].word[0]) = true;
+	for (uint32_t i = 0; i < count; i++)
+		if (__builtin_expect(may_ask(&sieve, versions[i]), 0) &&
+			asks_for_newer(versions[i], ids, versions, count))
+			return true;
+	return false;
+}
+
+bool
+nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count)
+{
+	uint64_t wanted[NAM__NAMED_IDS];
+
+	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
+		return false;
+	if (count > NAM__NAMED_IDS)
+		return many_ask(ids, versions, count);
+	for (uint32_t i = 0; i < NAM__NAMED_IDS; i++)
+		wanted[i] = ids[i < count ? i : 0].word[0];
+	if (__builtin_expect(!named(versions, count, wanted), 1))
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (asks_for_newer(versions[i], ids, versions, count))
+			return true;
+	return false;
+}
+
+/* ---- SMALL, HYBRID --------------------------------------------------------------------------- */
+
+/*
+ * A record that was not in the index may have been entered since: it was, if a transaction wrote it
+ * that has been seen.  Looking it up is an operation of its own, and this one ends meanwhile.
+ */
+int
+nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
+{
+	uint64_t head;
+	int rc;
+
+	nam__op_end(txn->worker);
+	rc = nam_index_lookup(txn->worker, txn->records->keys, item->id.word, &head); /* SUSPENDS */
+	nam__op_resume(txn->worker, NAM_OP_GET_ALL);
+	if (!rc)
+		item->head.raw = head;
+	return rc == -NAM_E_NOTFOUND ? 0 : rc;
+}
+
+/* Of that record the latest of all versions that have been heard of is wanted. */
+NAM_FIBER_FN static int
+want_of_stamps(struct nam__txn *txn, struct nam__item *item)
+{
+	int rc = 0;
+
+	if (nam_gaddr_is_null(item->head))
+		rc = nam__item_look_up_again(txn, item); /* SUSPENDS */
+	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE : NAM__ITEM_ASK;
+	item->via = NAM__VIA_SIBLING;
+	item->latest = false;
+	item->timestamp = item->state == NAM__ITEM_ASK ? NAM_RECORDS_OF_STAMPS : 0;
+	return rc;
+}
+
+static bool
+stamp_known(const struct nam__txn *txn, uint64_t stamp)
+{
+	for (uint32_t i = 0; i < txn->stamps_count; i++)
+		if (txn->stamps[i] == stamp)
+			return true;
+	return false;
+}
+
+/* So that all that are here are among the stamps; whether there was one that was not. */
+static bool
+stamps_collect(struct nam__txn *txn)
+{
+	bool any = false;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		any |= txn->items[i].state == NAM__ITEM_HERE &&
+			!stamp_known(txn, txn->items[i].timestamp);
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].state == NAM__ITEM_HERE)
+			txn->stamps[count++] = txn->items[i].timestamp;
+	txn->stamps_count = count;
+	return any;
+}
+
+int
+nam__fracture_small(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		rc = want_of_stamps(txn, &txn->items[i]); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+fractured_small(struct nam__txn *txn)
+{
+	int rc;
+
+	/* What came is of those that were asked for; or it was replaced, and all begins anew. */
+	if (!stamps_collect(txn))
+		return 0;
+	rc = nam__fracture_small(txn); /* SUSPENDS */
+	return rc ? rc : 1;
+}
+
+/* The latest transaction that is here and may have written that record, after what is here. */
+static uint64_t
+filter_asks(const struct nam__txn *txn, const struct nam__item *item)
+{
+	uint64_t latest = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam_version *version = txn->items[i].image;
+
+		if (txn->items[i].state == NAM__ITEM_HERE &&
+			version->about_bytes >= sizeof(struct nam_version_filter) &&
+			version->timestamp > latest && version->timestamp > item->timestamp &&
+			nam__filter_has(nam__version_about_const(version), item->id.word[0]))
+			latest = version->timestamp;
+	}
+	return latest;
+}
+
+NAM_FIBER_FN static int
+fractured_hybrid(struct nam__txn *txn)
+{
+	uint64_t asked[NAM_RECORDS_MAX];
+	int any = 0, rc = 0;
+
+	(void)stamps_collect(txn);
+	for (uint32_t i = 0; i < txn->count; i++)
+		asked[i] = filter_asks(txn, &txn->items[i]);
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		/* Filters say yes for nothing, too: once for each. */
+		if (asked[i] <= txn->items[i].stamp)
+			continue;
+		txn->items[i].stamp = asked[i];
+		rc = want_of_stamps(txn, &txn->items[i]); /* SUSPENDS */
+		any = 1;
+	}
+	return rc ? rc : any;
+}
+
+/* ---- all three ------------------------------------------------------------------------------- */
+
+int
+nam__fractured(struct nam__txn *txn)
+{
+	int any = 0;
+
+	if (txn->count < 2 || !NAM_GUARD(SECOND_ROUND))
+		return 0;
+	switch (txn->records->options.algorithm) {
+	case NAM_RAMP_FAST:
+		any = fractured_fast(txn);
+		break;
+	case NAM_RAMP_SMALL:
+		any = fractured_small(txn); /* SUSPENDS */
+		break;
+	case NAM_RAMP_HYBRID:
+		any = fractured_hybrid(txn); /* SUSPENDS */
+		break;
+	case NAM_RAMP_NONE:
+	case NAM_RAMP_LOCKING:
+		break;
+	}
+	if (any > 0)
+		nam__count_restart(txn->worker, NAM_RESTART_FRACTURED);
+	return any;
+}

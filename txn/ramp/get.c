@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get.c -- transactions that read, by RAMP.
+ *
+ * First round: for each record its latest version, by the address in the cache, by its head, or by
+ * asking its memory server.  What versions say of the others of their transactions (fracture.c)
+ * tells which records have to be read again, in a newer version: second round.  That is there, for
+ * all versions of a transaction are before any is committed; and stays as long as this operation
+ * lasts, which began before anything newer was committed, or would have found that.  Where it has
+ * been replaced all the same, the latest is taken, and what that says is looked at anew.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "txn/records/txn_internal.h"
+
+#define ATTEMPTS_MAX 64u
+
+/* ---- one version ----------------------------------------------------------------------------- */
+
+/* Look at the head; what led elsewhere was stale. */
+static void
+by_head(const struct nam__txn *txn, struct nam__item *item)
+{
+	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE :
+		txn->records->options.commit == NAM_RECORDS_SERVED ? NAM__ITEM_ASK :
+		NAM__ITEM_HEAD;
+	item->via = NAM__VIA_HEAD;
+	item->at = NAM_GADDR_NULL;
+	item->timestamp = 0;
+}
+
+static void
+begin(const struct nam__txn *txn, struct nam__item *item)
+{
+	by_head(txn, item);
+	if (nam_gaddr_is_null(item->place.at) || !txn->records->star)
+		return;
+	item->at = item->place.at;
+	item->timestamp = item->place.timestamp;
+	item->via = NAM__VIA_CACHE;
+	item->state = NAM__ITEM_VERSION;
+}
+
+/* What is to be READ of it, if anything: 1, 0 or a negative code. */
+static int
+wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
+{
+	uint32_t bytes;
+	int rc;
+
+	if (item->state == NAM__ITEM_HEAD) {
+		*ret_read = (struct nam__read){ item->head, &item->word, sizeof(item->word) };
+		return 1;
+	}
+	if (item->state != NAM__ITEM_VERSION)
+		return 0;
+	bytes = nam__version_at_bytes(item->at);
+	rc = nam__item_room(txn, item, bytes);
+	if (rc)
+		return rc;
+	*ret_read = (struct nam__read){ item->at, item->image, bytes };
+	return 1;
+}
+
+/* A key whose id begins like this one's was written, too: it has nothing to do with it. */
+static void
+forget_alien(const struct nam__txn *txn, struct nam__item *item)
+{
+	item->alien = item->head.raw;
+	item->head = NAM_GADDR_NULL;
+	by_head(txn, item);
+}
+
+static int
+version_came(struct nam__txn *txn, struct nam__item *item)
+{
+	const struct nam_version *version = item->image;
+	const struct nam__version_wanted wanted = {
+		.at = item->at,
+		.store = txn->records->store,
+		.head = item->head.raw,
+		.timestamp = item->timestamp,
+		.latest = item->via == NAM__VIA_CACHE,
+	};
+	enum nam_restart_cause cause = nam__version_doubt(version, &wanted);
+
+	if (cause != NAM_RESTART_CAUSES_COUNT) {
+		nam__count_restart(txn->worker, cause);
+		by_head(txn, item);
+		return 0;
+	}
+	if (!nam__version_key_is(version, item->key, item->key_bytes)) {
+		if (item->via != NAM__VIA_SIBLING)
+			return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT,
+				"record store '%s': two keys have the same 128 bits of hash",
+				txn->records->name);
+		forget_alien(txn, item);
+		return 0;
+	}
+	item->timestamp = version->timestamp;
+	item->latest = item->via != NAM__VIA_SIBLING;
+	item->state = NAM__ITEM_HERE;
+	return 0;
+}
+
+static int
+came(struct nam__txn *txn, struct nam__item *item)
+{
+	if (item->state == NAM__ITEM_VERSION || item->state == NAM__ITEM_CAME)
+		return version_came(txn, item);
+	if (item->state != NAM__ITEM_HEAD)
+		return 0;
+	if (!item->word) {
+		item->latest = true;
+		item->state = NAM__ITEM_NOWHERE;
+	} else {
+		item->at.raw = item->word;
+		item->state = NAM__ITEM_VERSION;
+	}
+	return 0;
+}
+
+static int
+all_came(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state == NAM__ITEM_CAME)
+			rc = came(txn, &txn->items[i]);
+	return rc;
+}
+
+/* By READ and, of the others, by request; 1: there was something to do. */
+NAM_FIBER_FN static int
+read_some(struct nam__txn *txn)
+{
+	struct nam__read reads[NAM_RECORDS_MAX];
+	uint32_t count = 0;
+	bool asking = false;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		rc = wanted(txn, &txn->items[i], &reads[count]);
+		if (rc < 0)
+			return rc;
+		count += (uint32_t)rc;
+		asking |= txn->items[i].state == NAM__ITEM_ASK;
+	}
+	if (!count && !asking)
+		return 0;
+	if (txn->attempts++ == ATTEMPTS_MAX)
+		return -NAM_E_RESTART_DEAD;
+	nam_race_point("records.read");
+	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state != NAM__ITEM_ASK)
+			rc = came(txn, &txn->items[i]);
+	if (!rc && asking)
+		rc = nam__served_get(txn, false); /* SUSPENDS */
+	if (!rc && asking)
+		rc = all_came(txn);
+	return rc ? rc : 1;
+}
+
+/* Until every item is here or nowhere. */
+NAM_FIBER_FN static int
+read_all(struct nam__txn *txn)
+{
+	int rc;
+
+	do
+		rc = read_some(txn); /* SUSPENDS */
+	while (rc > 0);
+	return rc;
+}
+
+int
+nam__txn_read(struct nam__txn *txn)
+{
+	int rc = all_came(txn);
+
+	return rc ? rc : read_all(txn); /* SUSPENDS */
+}
+
+/* ---- all of a transaction -------------------------------------------------------------------- */
+
+/* RAMP-Small: which versions there would be, and then the latest of those of all of them. */
+NAM_FIBER_FN static int
+read_stamps(struct nam__txn *txn)
+{
+	int rc = nam__served_get(txn, true); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].stamp)
+			txn->stamps[txn->stamps_count++] = txn->items[i].stamp;
+	return nam__fracture_small(txn); /* SUSPENDS */
+}
+
+static inline bool
+is_by_sibling(const struct nam__item *item)
+{
+	return item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING;
+}
+
+static bool
+any_by_sibling(const struct nam__txn *txn)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		any |= is_by_sibling(&txn->items[i]);
+	return any;
+}
+
+static bool
+is_first_of_transaction(const struct nam__txn *txn, uint32_t number)
+{
+	for (uint32_t i = 0; i < number; i++)
+		if (is_by_sibling(&txn->items[i]) &&
+			txn->items[i].timestamp == txn->items[number].timestamp)
+			return false;
+	return true;
+}
+
+/* The same for rows of tables: all of each transaction, or what it replaces could never go. */
+NAM_FIBER_FN static int
+complete_for_others(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__item *item = &txn->items[i];
+
+		if (is_by_sibling(item) && is_first_of_transaction(txn, i))
+			rc = nam__txn_complete_of(txn, item->image, item->at); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/*
+ * What was found by way of a sibling has not been committed yet.  Its writer is about to, or dead;
+ * it is done for it, or else who reads this record alone, and again, would go back in time.
+ */
+NAM_FIBER_FN static int
+commit_for_others(struct nam__txn *txn)
+{
+	enum nam__item_state states[NAM_RECORDS_MAX];
+	int rc;
+
+	if (!any_by_sibling(txn))
+		return 0;
+	if (txn->records->rows && NAM_GUARD(ENTRY_REPLACED))
+		return complete_for_others(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		states[i] = item->state;
+		item->state = is_by_sibling(item) ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
+	}
+	rc = txn->records->options.commit == NAM_RECORDS_SERVED ?
+		nam__served_commit(txn, false) : /* SUSPENDS */
+		nam__txn_commit(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].state = states[i];
+	return rc;
+}
+
+/* Whether it needs several versions by timestamps, which memory servers forget in time. */
+static bool
+is_by_stamps(const struct nam__txn *txn)
+{
+	return nam__records_by_stamps(txn->records) && txn->count > 1;
+}
+
+/*
+ * Whether versions may have gone by now that were to be found by their timestamps when the first of
+ * these was heard of.  A quarter less than they stay, for clocks do not run alike.
+ */
+static bool
+is_too_late(const struct nam__txn *txn)
+{
+	return is_by_stamps(txn) && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
+}
+
+/* Until nothing that is here asks for anything newer. */
+NAM_FIBER_FN static int
+read_on(struct nam__txn *txn)
+{
+	int rc;
+
+	do {
+		rc = nam__txn_read(txn); /* SUSPENDS */
+		if (!rc)
+			rc = nam__fractured(txn); /* SUSPENDS */
+	} while (rc > 0);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+read_rounds(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	/* Others are spared the clock, which takes as long as two of their READs. */
+	if (is_by_stamps(txn))
+		txn->since_ns = nam_now_ns();
+	txn->stamps_count = 0;
+	for (uint32_t i = 0; i < txn->count; i++) {
+		begin(txn, &txn->items[i]);
+		txn->items[i].stamp = 0;
+	}
+	if (txn->records->options.algorithm == NAM_RAMP_SMALL)
+		rc = read_stamps(txn); /* SUSPENDS */
+	return rc ? rc : read_on(txn); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+get_all(struct nam__txn *txn)
+{
+	int rc;
+
+	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
+		return nam__locking_get(txn); /* SUSPENDS */
+	do
+		rc = read_rounds(txn); /* SUSPENDS */
+	while (!rc && is_too_late(txn));
+	return rc ? rc : commit_for_others(txn); /* SUSPENDS */
+}
+
+int
+nam__txn_get(struct nam__txn *txn)
+{
+	int rc = nam__txn_locate(txn); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam__op_begin(txn->worker, NAM_OP_GET_ALL);
+	rc = get_all(txn); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
+	nam__op_end(txn->worker);
+	return rc;
+}
+
+int
+nam__txn_get_came(struct nam__txn *txn)
+{
+	int rc;
+
+	for (uint32_t i = 0; i < txn->count; i++) {
+		begin(txn, &txn->items[i]);
+		txn->items[i].state = NAM__ITEM_CAME;
+	}
+	txn->attempts = 1;
+	rc = read_on(txn); /* SUSPENDS */
+	if (!rc)
+		rc = commit_for_others(txn); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
+	return rc;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put.c -- transactions that write: prepare by WRITE, commit by CAS.
+ *
+ * Prepare: every version is WRITTEN to a block of its record's memory server, and names the others
+ * with their addresses.  Nobody can see any of them.  Commit, once all of that has completed: each
+ * head is moved to its version.  As soon as one is, readers find the others through it.  A client
+ * that dies before the first has written nothing but blocks that are lost; after it, readers do
+ * what it has left undone.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "txn/records/txn_internal.h"
+
+#define LIMBO_PAUSE_NS 2000000ull
+
+/* ---- records that are new -------------------------------------------------------------------- */
+
+/* A head that leads nowhere. */
+NAM_FIBER_FN static int
+head_new(struct nam_worker *worker, uint32_t slot, struct nam_gaddr *ret_head)
+{
+	struct nam_gaddr head;
+	uint64_t *zeroes;
+	int rc = nam_alloc_on(worker, slot, NAM_RECORD_HEAD_BYTES, &head); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	*ret_head = nam_gaddr_untagged(head);
+	if (nam_gaddr_tag(head) == NAM_BLOCK_FRESH)
+		return 0;
+	zeroes = nam_buffer_take(worker, NAM_RECORD_HEAD_BYTES);
+	rc = zeroes ? 0 : -ENOMEM;
+	if (!rc) {
+		memset(zeroes, 0, NAM_RECORD_HEAD_BYTES);
+		rc = nam_write_await(worker, *ret_head, zeroes,
+			NAM_RECORD_HEAD_BYTES); /* SUSPENDS */
+	}
+	nam_buffer_give(worker, zeroes, NAM_RECORD_HEAD_BYTES);
+	if (rc)
+		nam_free_unseen(worker, *ret_head, NAM_RECORD_HEAD_BYTES);
+	return rc;
+}
+
+/* Enter a head into the index, or find the one that somebody else has just entered. */
+NAM_FIBER_FN static int
+record_new(struct nam__txn *txn, struct nam__item *item)
+{
+	struct nam_index *keys = txn->records->keys;
+	uint64_t other;
+	int rc = head_new(txn->worker, item->slot, &item->head); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	nam_race_point("records.head");
+	rc = nam_index_insert(txn->worker, keys, item->id.word, item->head.raw); /* SUSPENDS */
+	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
+		return rc;
+	nam_free_unseen(txn->worker, item->head, NAM_RECORD_HEAD_BYTES);
+	if (rc == -NAM_E_EXISTS) {
+		rc = nam_index_lookup(txn->worker, keys, item->id.word, &other); /* SUSPENDS */
+		item->head.raw = other;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+records_make(struct nam__txn *txn)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (nam_gaddr_is_null(txn->items[i].head))
+			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
+	return rc;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Of who leads a transaction, the first; and it says which others there are. */
+static uint32_t
+leader_bytes(const struct nam__txn *txn, uint32_t number)
+{
+	return (uint32_t)sizeof(struct nam_version_leader) +
+		(number ? 0 : (txn->count - 1) * (uint32_t)sizeof(uint64_t));
+}
+
+/* Of what the version of that item says of the others. */
+static uint32_t
+about_bytes(const struct nam__txn *txn, uint32_t number)
+{
+	switch (txn->records->options.algorithm) {
+	case NAM_RAMP_FAST:
+	case NAM_RAMP_LOCKING:
+		return (txn->count - 1) * (uint32_t)sizeof(struct nam_version_sibling);
+	case NAM_RAMP_SMALL:
+		return txn->count > 1 ? leader_bytes(txn, number) : 0;
+	case NAM_RAMP_HYBRID:
+		return txn->count > 1 ? (uint32_t)sizeof(struct nam_version_filter) +
+			leader_bytes(txn, number) : 0;
+	default:
+		return 0;
+	}
+}
+
+static uint32_t
+length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
+{
+	return nam__version_length(about_bytes(txn, number), put->key_bytes, put->value_bytes);
+}
+
+/* Of rows the entries go before the memory. */
+NAM_FIBER_FN static int
+rows_sweep(struct nam__txn *txn, uint64_t *reusable)
+{
+	int count = nam__table_sweep(txn->worker, txn->records->tables, UINT32_MAX); /* SUSPENDS */
+
+	if (count < 0)
+		return count;
+	*reusable += (uint64_t)count;
+	return 0;
+}
+
+/*
+ * A block for a version.  Who replaces much in little memory has to wait until what was replaced
+ * can be used again; not within an operation, or it would wait for itself.
+ */
+NAM_FIBER_FN static int
+block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
+{
+	struct nam_worker *worker = txn->worker;
+	uint64_t deadline_ns = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
+	const bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
+	struct nam_gaddr block;
+	uint64_t reusable = 0;
+	int rc, limbo_rc = 0;
+
+	for (;;) {
+		rc = nam_alloc_on(worker, item->slot, nam__version_stride(bytes),
+			&block); /* SUSPENDS */
+		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
+			(!served && !nam__limbo_bytes(worker)))
+			break;
+		if (served)
+			limbo_rc = nam__served_sweep(txn); /* SUSPENDS */
+		if (!limbo_rc)
+			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+		if (!limbo_rc && txn->records->rows)
+			limbo_rc = rows_sweep(txn, &reusable); /* SUSPENDS */
+		if (!reusable)
+			nam__pause_await(worker, LIMBO_PAUSE_NS); /* SUSPENDS */
+	}
+	if (rc)
+		return rc;
+	item->at = nam__version_at(nam_gaddr_untagged(block), bytes);
+	item->owned = true;
+	return 0;
+}
+
+NAM_FIBER_FN static int
+blocks_take(struct nam__txn *txn, const struct nam_record_put *puts)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		uint32_t bytes = nam__version_bytes(length_of(txn, i, &puts[i]));
+
+		rc = nam__item_room(txn, &txn->items[i], bytes);
+		if (!rc)
+			rc = block_take(txn, &txn->items[i], bytes); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* Nobody has seen any of it; but where a connection broke, a WRITE may still be on its way. */
+static void
+blocks_give(struct nam__txn *txn, bool broken)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+		uint32_t stride;
+
+		if (!item->owned)
+			continue;
+		stride = nam__version_stride(nam__version_at_bytes(item->at));
+		if (broken)
+			nam__block_leaked(txn->records->client, stride);
+		else
+			nam_free_unseen(txn->worker, nam_gaddr_untagged(item->at), stride);
+	}
+}
+
+/* ---- prepare --------------------------------------------------------------------------------- */
+
+/* All but the siblings and the timestamp. */
+static void
+image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
+{
+	const struct nam__item *item = &txn->items[number];
+	uint32_t length = length_of(txn, number, put);
+	struct nam_version *version = item->image;
+	uint8_t *at;
+
+	*version = (struct nam_version){
+		.store = txn->records->store,
+		.head = item->head.raw,
+		.key_id = item->id.word[0],
+		.value_bytes = put->value_bytes,
+		.about_bytes = (uint16_t)about_bytes(txn, number),
+		.key_bytes = (uint8_t)put->key_bytes,
+		.deleted = !put->value,
+	};
+	at = (uint8_t *)nam__version_about(version) + version->about_bytes;
+	memcpy(at, put->key, put->key_bytes);
+	if (put->value_bytes)
+		memcpy(at + put->key_bytes, put->value, put->value_bytes);
+	memset((uint8_t *)version + length, 0, nam__version_bytes(length) - length);
+}
+
+static void
+siblings_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_sibling *sibling)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam__item *other = &txn->items[i];
+
+		if (i != number)
+			*sibling++ = (struct nam_version_sibling){ other->id.word[0],
+				other->head.raw, other->at.raw };
+	}
+}
+
+static void
+filter_fill(const struct nam__txn *txn, struct nam_version_filter *ret_filter)
+{
+	memset(ret_filter, 0, sizeof(*ret_filter));
+	for (uint32_t i = 0; i < txn->count; i++)
+		nam__filter_add(ret_filter, txn->items[i].id.word[0]);
+}
+
+static void
+leader_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_leader *leader)
+{
+	leader->head = txn->items[0].head.raw;
+	for (uint32_t i = 1; i < txn->count && !number; i++)
+		leader->others[i - 1] = txn->items[i].head.raw;
+}
+
+/* What a version says of the others.  @filter	HYBRID */
+static void
+about_fill(const struct nam__txn *txn, uint32_t number, const struct nam_version_filter *filter)
+{
+	void *about = nam__version_about(txn->items[number].image);
+
+	switch (txn->records->options.algorithm) {
+	case NAM_RAMP_FAST:
+	case NAM_RAMP_LOCKING:
+		siblings_fill(txn, number, about);
+		break;
+	case NAM_RAMP_SMALL:
+		leader_fill(txn, number, about);
+		break;
+	case NAM_RAMP_HYBRID:
+		memcpy(about, filter, sizeof(*filter));
+		leader_fill(txn, number, (void *)((uint8_t *)about + sizeof(*filter)));
+		break;
+	case NAM_RAMP_NONE:
+		break;
+	}
+}
+
+void
+nam__txn_stamp(struct nam__txn *txn)
+{
+	txn->timestamp = nam__timestamp_next(txn->records->client);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		item->timestamp = item->image->timestamp = txn->timestamp;
+		nam__version_seal(item->image, item->at);
+	}
+}
+
+/* WRITE all versions.  @look	READ the heads as well, the first time */
+NAM_FIBER_FN static int
+versions_write(struct nam__txn *txn, bool look)
+{
+	struct nam_batch batch;
+	int rc;
+
+	nam_batch_init(&batch, txn->worker);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		if (batch.count + 2 > NAM_BATCH_MAX)
+			nam__batch_post(&batch);
+		if (NAM_GUARD(PREPARE_FIRST) || !look)
+			nam_batch_write(&batch, item->at, 0, item->image,
+				nam__version_at_bytes(item->at));
+		if (look)
+			nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
+	}
+	rc = nam_batch_await(&batch); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count && !rc && look; i++)
+		nam__item_base_found(txn, &txn->items[i]);
+	return rc;
+}
+
+/*
+ * Other hosts' clocks may go before ours.  What is replaced must be older, or else the transaction
+ * would be overtaken by what was there before it began.
+ */
+NAM_FIBER_FN static int
+stamp_later(struct nam__txn *txn)
+{
+	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
+	uint64_t latest = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		if (txn->items[i].base_timestamp > latest)
+			latest = txn->items[i].base_timestamp;
+	if (latest < txn->timestamp || !NAM_GUARD(COMMIT_FORWARD))
+		return 0;
+	nam__timestamp_seen(txn->records->client, latest);
+	rc = served ? nam__served_commit(txn, true) : 0; /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__txn_stamp(txn);
+	if (served)
+		return nam__served_prepare(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].state = NAM__ITEM_SWAP;
+	return versions_write(txn, false); /* SUSPENDS */
+}
+
+/* All but the timestamps. */
+static void
+images_fill(struct nam__txn *txn, const struct nam_record_put *puts)
+{
+	struct nam_version_filter filter;
+
+	for (uint32_t i = 0; i < txn->count; i++)
+		image_fill(txn, i, &puts[i]);
+	if (txn->records->options.algorithm == NAM_RAMP_HYBRID)
+		filter_fill(txn, &filter);
+	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++)
+		about_fill(txn, i, &filter);
+}
+
+NAM_FIBER_FN static int
+prepare(struct nam__txn *txn)
+{
+	int rc;
+
+	nam__txn_stamp(txn);
+	if (txn->records->options.commit == NAM_RECORDS_SERVED) {
+		rc = nam__served_prepare(txn); /* SUSPENDS */
+	} else {
+		rc = versions_write(txn, true); /* SUSPENDS */
+		if (!rc)
+			rc = nam__txn_find_bases(txn); /* SUSPENDS */
+	}
+	return rc ? rc : stamp_later(txn); /* SUSPENDS */
+}
+
+/*
+ * A memory server may have got to know of some of it: not any more.  Whether nobody can look at the
+ * blocks, or write to them, any more.
+ */
+NAM_FIBER_FN static bool
+unprepare(struct nam__txn *txn, int rc)
+{
+	if (nam_err_is(rc, NAM_E_FABRIC))
+		return false;
+	return txn->records->options.commit == NAM_RECORDS_ONESIDED ||
+		nam__served_commit(txn, true) == 0; /* SUSPENDS */
+}
+
+/* Moved, or something newer was there: in both cases it is known to have been the latest. */
+NAM_FIBER_FN static int
+commit(struct nam__txn *txn)
+{
+	int rc;
+
+	if (txn->records->options.commit == NAM_RECORDS_ONESIDED) {
+		rc = nam__txn_commit(txn); /* SUSPENDS */
+		if (!rc && !NAM_GUARD(PREPARE_FIRST))
+			rc = versions_write(txn, false); /* SUSPENDS */
+		return rc;
+	}
+	rc = nam__served_commit(txn, false); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].latest = true;
+	return rc;
+}
+
+/* ---- all of a transaction -------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+put_locked(struct nam__txn *txn, bool *ret_unused)
+{
+	bool stranded = false;
+	int rc = nam__locking_put(txn, &stranded); /* SUSPENDS */
+
+	*ret_unused = !stranded;
+	if (!rc)
+		nam__txn_note(txn);
+	return rc;
+}
+
+/* @ret_unused	nobody can have seen the versions, and they are the caller's to give away */
+NAM_FIBER_FN static int
+put_all(struct nam__txn *txn, const struct nam_record_put *puts, bool *ret_unused)
+{
+	int rc;
+
+	images_fill(txn, puts);
+	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
+		return put_locked(txn, ret_unused); /* SUSPENDS */
+	rc = prepare(txn); /* SUSPENDS */
+	if (rc) {
+		*ret_unused = unprepare(txn, rc); /* SUSPENDS */
+		return rc;
+	}
+	txn->prepared = true;
+	nam_race_point("records.prepared");
+	rc = commit(txn); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
+	return rc;
+}
+
+static int
+check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
+{
+	struct nam_worker *worker = txn->worker;
+	bool again;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t bytes = puts[i].value ? puts[i].value_bytes : 0;
+		int rc = nam__txn_add(txn, puts[i].key, puts[i].key_bytes, &again);
+
+		if (rc < 0)
+			return rc;
+		if (again)
+			return nam_diag_set(&worker->diag, -EINVAL, "record store '%s': records %d "
+				"and %u of a transaction have the same key: put each once",
+				txn->records->name, rc + 1, i + 1);
+		if (bytes != puts[i].value_bytes || bytes > NAM_RECORD_VALUE_BYTES_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': a "
+				"value of %u bytes; values have up to %u, and none where a record "
+				"is deleted", txn->records->name, puts[i].value_bytes,
+				NAM_RECORD_VALUE_BYTES_MAX);
+	}
+	return 0;
+}
+
+/* The addresses of the versions are known, and nobody has heard of them. */
+NAM_FIBER_FN static int
+put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
+	const struct nam__put_beside *beside)
+{
+	bool unused = true;
+	int rc = beside ? beside->make(txn, beside->arg) : 0; /* SUSPENDS */
+
+	if (!rc) {
+		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
+		rc = put_all(txn, puts, &unused); /* SUSPENDS */
+		nam__op_end(txn->worker);
+	}
+	if (!rc || txn->prepared)
+		return rc;
+	if (beside)
+		beside->unmake(txn, beside->arg); /* SUSPENDS */
+	blocks_give(txn, !unused);
+	return rc;
+}
+
+int
+nam__records_put(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	uint64_t *ret_timestamp)
+{
+	struct nam__txn *txn;
+	uint64_t reusable;
+	int rc;
+
+	if (!count || count > NAM_RECORDS_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': %u records; a "
+			"transaction has 1 to %u", records->name, count, NAM_RECORDS_MAX);
+	txn = nam__txn_new(worker, records);
+	if (!txn)
+		return -ENOMEM;
+	rc = check(txn, puts, count);
+	if (!rc)
+		rc = nam__txn_locate(txn); /* SUSPENDS */
+	if (!rc)
+		rc = records_make(txn); /* SUSPENDS */
+	if (!rc) {
+		rc = blocks_take(txn, puts); /* SUSPENDS */
+		if (rc)
+			blocks_give(txn, false);
+	}
+	if (!rc)
+		rc = put_beside(txn, puts, beside); /* SUSPENDS */
+	if (ret_timestamp && txn->timestamp && (!rc || nam_err_is(rc, NAM_E_FABRIC)))
+		*ret_timestamp = txn->timestamp;
+	nam__txn_free(txn);
+	/* What was replaced can be used again some time: look now and then. */
+	if (nam__limbo_due(worker) && nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
+		reusable = 0;	/* another time */
+	return rc;
+}
+
+int
+nam_records_put_all(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, uint64_t *ret_timestamp)
+{
+	return nam__records_put(worker, records, puts, count, NULL, ret_timestamp); /* SUSPENDS */
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collect.c -- giving back what nobody will ask for any more, and finding what clients that are
+ * gone may have left half done (in_doubt.h).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "in_doubt.h"
+
+#define SWEEPS_MAX 64u
+
+/* Lies in a buffer of the worker's. */
+struct collection {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	struct nam_records_collected done;
+	struct nam__doubts doubts;
+};
+
+/* ---- what was replaced ----------------------------------------------------------------------- */
+
+/* A message has no room for more than some; then there may be others. */
+NAM_FIBER_FN static int
+sweep_all(struct nam__txn *txn)
+{
+	uint32_t before;
+	int rc = 0;
+
+	for (unsigned i = 0; i < SWEEPS_MAX && !rc; i++) {
+		before = txn->retired;
+		rc = nam__served_sweep(txn); /* SUSPENDS */
+		if (txn->retired - before < NAM_RPC_RECORDS_RETIRED_MAX)
+			break;
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+sweep(struct collection *collection, const struct nam__walked *seen, uint32_t count)
+{
+	struct nam__txn *txn = nam__txn_new(collection->worker, collection->records);
+	int rc = 0;
+
+	if (!txn)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_version_sibling record = { 0, seen[i].at.raw, 0 };
+		uint16_t slot = nam__server_slot(collection->worker->client, seen[i].at);
+
+		if (!seen[i].head.others || slot == UINT16_MAX)
+			continue;
+		nam__txn_add_version(txn, &record, 0);
+		txn->items[txn->count - 1].slot = slot;
+	}
+	if (txn->count)
+		rc = sweep_all(txn); /* SUSPENDS */
+	nam__collected_retired(&collection->done, txn);
+	nam__txn_free(txn);
+	return rc;
+}
+
+/* ---- what is in doubt ------------------------------------------------------------------------ */
+
+NAM_FIBER_FN static int
+doubts_of(struct collection *collection, const struct nam__walked *seen)
+{
+	const struct nam_records *records = collection->records;
+	struct nam__doubts *doubts = &collection->doubts;
+	struct nam__others others;
+	int rc;
+
+	if (records->options.commit == NAM_RECORDS_ONESIDED)
+		/* The others may not be committed yet. */
+		return !seen->head.latest || !seen->latest.about_bytes ? 0 :
+			nam__doubt_add(doubts, seen->at, NAM_GADDR(seen->head.latest),
+				seen->latest.timestamp); /* SUSPENDS */
+	if (records->options.algorithm == NAM_RAMP_LOCKING)
+		return !seen->head.writer ? 0 : nam__doubt_add(doubts, seen->at, NAM_GADDR_NULL,
+			seen->head.writer); /* SUSPENDS */
+	nam__others_begin(&others, seen);
+	while ((rc = nam__others_next(collection->worker, records, &others)) > 0) { /* SUSPENDS */
+		if (others.version.current != others.version.timestamp)
+			continue;
+		rc = nam__doubt_add(doubts, seen->at, others.at,
+			others.version.timestamp); /* SUSPENDS */
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* ---- all of a store -------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+some_collect(struct nam_worker *worker, struct nam_records *records,
+	const struct nam__walked *seen, uint32_t count, void *arg)
+{
+	struct collection *collection = arg;
+	uint64_t reusable;
+	int rc = 0;
+
+	collection->done.records += count;
+	if (records->options.commit == NAM_RECORDS_SERVED)
+		rc = sweep(collection, seen, count); /* SUSPENDS */
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = doubts_of(collection, &seen[i]); /* SUSPENDS */
+	if (!rc)
+		rc = nam__doubts_end(&collection->doubts); /* SUSPENDS */
+	if (!rc && nam__limbo_due(worker))
+		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam_records_collect(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_collected *ret_collected)
+{
+	struct collection *collection = nam_buffer_take(worker, sizeof(*collection));
+	int rc;
+
+	if (!collection)
+		return -ENOMEM;
+	collection->worker = worker;
+	collection->records = records;
+	memset(&collection->done, 0, sizeof(collection->done));
+	nam__doubts_init(&collection->doubts, worker, records, &collection->done);
+	rc = nam__records_walk(worker, records, some_collect, collection); /* SUSPENDS */
+	if (!rc)
+		rc = nam__doubts_end_later(&collection->doubts); /* SUSPENDS */
+	if (ret_collected)
+		*ret_collected = collection->done;
+	nam_buffer_give(worker, collection, sizeof(*collection));
+	return rc;
+}

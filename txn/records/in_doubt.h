@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* in_doubt.h -- transactions that clients which are gone may have left half done, and their end. */
+#ifndef NAM_TXN_RECORDS_IN_DOUBT_H
+#define NAM_TXN_RECORDS_IN_DOUBT_H
+
+#include "walk.h"
+
+#define NAM__DOUBTS_MAX 256u		/* that are looked into at a time */
+
+/* A version whose transaction may have been left. */
+struct nam__doubt {
+	struct nam_gaddr head;
+	struct nam_gaddr at;		/* null: the record is locked for it */
+	uint64_t timestamp;
+	bool ended;			/* it was looked into, */
+	bool undecided;			/* and stays; */
+	bool whole;			/* and what became of it holds for all of its transaction */
+	bool later;			/* it is committed when readers under way are done */
+};
+
+/* Lies in a buffer of the worker's. */
+struct nam__doubts {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	struct nam_records_collected *done;
+	struct nam__presence presence;
+	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
+	uint32_t waiting;		/* so many at the beginning are `later` */
+	uint32_t count;
+	struct nam__doubt all[NAM__DOUBTS_MAX];
+};
+
+void nam__doubts_init(struct nam__doubts *doubts, struct nam_worker *worker,
+	struct nam_records *records, struct nam_records_collected *done);
+
+/* One more; if there are many, those before it are looked into first. */
+NAM_FIBER_FN int nam__doubt_add(struct nam__doubts *doubts, struct nam_gaddr head,
+	struct nam_gaddr at, uint64_t timestamp) NAM_MUST_CHECK;
+/*
+ * Look into all, and forget them but for those that are `later`.  *done counts what was committed,
+ * aborted, and stays.
+ */
+NAM_FIBER_FN int nam__doubts_end(struct nam__doubts *doubts) NAM_MUST_CHECK;
+/* The rest, after everything else, by an operation of its own.  Waits for NAM_RECORDS_KEEP_NS. */
+NAM_FIBER_FN int nam__doubts_end_later(struct nam__doubts *doubts) NAM_MUST_CHECK;
+
+static inline void
+nam__collected_retired(struct nam_records_collected *done, const struct nam__txn *txn)
+{
+	done->versions += txn->retired;
+	done->bytes += txn->retired_bytes;
+}
+
+#endif /* NAM_TXN_RECORDS_IN_DOUBT_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * post.h -- requests about several records, packed into messages to their memory servers.
+ *
+ * As many records as fit go into each message, and all messages of a post are under way at once.
+ */
+#ifndef NAM_TXN_RECORDS_POST_H
+#define NAM_TXN_RECORDS_POST_H
+
+#include "common/rpc/locking_rpc.h"
+#include "compute/compute_internal.h"
+#include "txn/records.h"
+
+/* A message, and whose records are in it. */
+struct nam__parcel {
+	uint8_t *body, *reply;
+	uint8_t items[NAM_RPC_RECORDS_MAX];
+	uint32_t count;
+};
+
+/* Lies in a buffer of the worker's. */
+struct nam__post {
+	struct nam_worker *worker;
+	uint16_t type;			/* of all messages, */
+	uint32_t head_bytes;		/* and what each begins with */
+	union {
+		struct nam_rpc_records_request plain;
+		struct nam_rpc_locking_request locking;
+	} head;
+	uint32_t count;
+	struct nam_call calls[NAM_CALLS_MAX];
+	struct nam__parcel parcels[NAM_CALLS_MAX];
+};
+_Static_assert(NAM_CALLS_MAX >= NAM_RECORDS_MAX, "a message for each record at the most");
+
+/* An empty one, or NULL: no memory.  @head	a struct nam_rpc_records_request or more */
+struct nam__post *nam__post_new(struct nam_worker *worker, uint16_t type, const void *head,
+	uint32_t head_bytes);
+void nam__post_free(struct nam__post *post);
+
+static inline struct nam_rpc_records_request *
+nam__parcel_request(const struct nam__parcel *parcel)
+{
+	return (struct nam_rpc_records_request *)(void *)parcel->body;
+}
+
+/*
+ * Add what a request says of record `number`, and more behind it, to a message to the memory server
+ * in `slot` that has room, `spare` bytes more.
+ */
+int nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
+	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
+	NAM_MUST_CHECK;
+
+/* As nam_rpc_call_many(); nothing, if there is none. */
+NAM_FIBER_FN int nam__post_send(struct nam__post *post) NAM_MUST_CHECK;
+
+#endif /* NAM_TXN_RECORDS_POST_H */

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * records.c -- record stores by name: create, open, drop, list; and what they consist of.
+ *
+ * The index of the keys is there before the superblock, and that before the name; they go in the
+ * same order backwards, but for the name, which goes first.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash/hash.h"
+#include "compute/client/names.h"
+#include "walk.h"
+
+#define INDEX_KEY_BYTES 16u
+
+_Static_assert(NAM_RECORDS_NAME_BYTES_MAX + sizeof(".keys") == NAM_INDEX_NAME_BYTES, "it fits");
+
+static int
+name_check(struct nam_worker *worker, const char *name)
+{
+	int rc = nam__name_check(worker, NAM_CATALOG_RECORDS, name);
+
+	if (!rc && strlen(name) > NAM_RECORDS_NAME_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "the name of a record store has up to "
+			"%u bytes; '%s' has %zu", NAM_RECORDS_NAME_BYTES_MAX, name, strlen(name));
+	return rc;
+}
+
+static void
+keys_name(const char *name, char *ret_text)
+{
+	(void)snprintf(ret_text, NAM_INDEX_NAME_BYTES, "%.*s.keys", (int)NAM_RECORDS_NAME_BYTES_MAX,
+		name);
+}
+
+static const char *const ramp_names[] = {
+	[NAM_RAMP_FAST] = "fast",
+	[NAM_RAMP_SMALL] = "small",
+	[NAM_RAMP_HYBRID] = "hybrid",
+	[NAM_RAMP_NONE] = "none",
+	[NAM_RAMP_LOCKING] = "2pl",
+};
+
+#define RAMPS_END (sizeof(ramp_names) / sizeof(ramp_names[0]))
+
+const char *
+nam_ramp_name(enum nam_ramp algorithm)
+{
+	return (unsigned)algorithm < RAMPS_END ? ramp_names[algorithm] : NULL;
+}
+
+int
+nam_ramp_find(const char *name)
+{
+	for (unsigned i = NAM_RAMP_FAST; i < RAMPS_END; i++)
+		if (!strcmp(ramp_names[i], name))
+			return (int)i;
+	return -EINVAL;
+}
+
+void
+nam_records_options_init(struct nam_records_options *options)
+{
+	*options = (struct nam_records_options){
+		.algorithm = NAM_RAMP_FAST,
+		.commit = NAM_RECORDS_ONESIDED,
+	};
+}
+
+static int
+options_check(struct nam_worker *worker, const struct nam_records_options *options)
+{
+	if (!nam_ramp_name(options->algorithm))
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown algorithm %d: fast, small, "
+			"hybrid, none and 2pl are known", (int)options->algorithm);
+	if (options->commit != NAM_RECORDS_ONESIDED && options->commit != NAM_RECORDS_SERVED)
+		return nam_diag_set(&worker->diag, -EINVAL, "unknown way %d to commit: one-sided "
+			"and served are known", (int)options->commit);
+	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_LOCKING)
+		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go with "
+			"two-phase locking: memory servers keep its locks; let them be served");
+	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_NONE)
+		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go without "
+			"an algorithm: 'none' is what memory servers do without it, to compare "
+			"with; let them be served, or choose fast");
+	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm != NAM_RAMP_FAST)
+		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits go with RAMP-Fast "
+			"only: the others look for versions by their timestamps, which takes a "
+			"memory server; let them be served, or choose fast");
+	return 0;
+}
+
+static uint64_t
+superblock_hash(const struct nam_records_superblock *superblock, uint64_t at)
+{
+	return nam_mix64(nam_hash64(&superblock->magic, sizeof(*superblock) -
+		offsetof(struct nam_records_superblock, magic)) ^ nam_mix64(at));
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+superblock_write(struct nam_worker *worker, const struct nam_records_options *options,
+	bool tables, struct nam_gaddr at)
+{
+	const struct nam_client *client = worker->client;
+	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc;
+
+	if (!superblock)
+		return -ENOMEM;
+	*superblock = (struct nam_records_superblock){
+		.magic = NAM_RECORDS_MAGIC,
+		.store = nam_entropy(),
+		.format = NAM_RECORDS_FORMAT,
+		.algorithm = (uint8_t)options->algorithm,
+		.commit = (uint8_t)options->commit,
+		.servers_count = (uint16_t)client->servers_count,
+		.tables = tables,
+	};
+	for (uint32_t i = 0; i < client->servers_count; i++)
+		superblock->servers[client->servers[i].id / 8] |=
+			(uint8_t)(1u << client->servers[i].id % 8);
+	superblock->image_hash = superblock_hash(superblock, at.raw);
+	rc = nam_write_await(worker, at, superblock, sizeof(*superblock)); /* SUSPENDS */
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+/* The index is there already. */
+NAM_FIBER_FN static int
+create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
+	bool tables)
+{
+	const uint32_t stride = sizeof(struct nam_records_superblock);
+	struct nam_gaddr at;
+	int rc = nam_alloc_on(worker, worker->client->catalog_slot, stride, &at); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	at = nam_gaddr_untagged(at);
+	rc = superblock_write(worker, options, tables, at); /* SUSPENDS */
+	nam_race_point("records.written");
+	if (!rc)
+		rc = nam__name_put(worker, NAM_CATALOG_RECORDS, name, at.raw); /* SUSPENDS */
+	/* Where it is unknown whether the name is there, it must lead to a store. */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		nam_free_unseen(worker, at, stride);
+	return rc;
+}
+
+int
+nam__records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables)
+{
+	struct nam_records_options defaults;
+	struct nam_index_options index_options;
+	char keys[NAM_INDEX_NAME_BYTES];
+	int rc = name_check(worker, name), drop_rc;
+
+	nam_records_options_init(&defaults);
+	options = options ? options : &defaults;
+	if (!rc)
+		rc = options_check(worker, options);
+	if (rc)
+		return rc;
+	keys_name(name, keys);
+	nam_index_options_init(&index_options);
+	index_options.key_bytes = INDEX_KEY_BYTES;
+	rc = nam_index_create(worker, keys, &index_options); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = create(worker, name, options, tables); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
+		drop_rc = nam_index_drop(worker, keys); /* SUSPENDS */
+		(void)drop_rc;		/* the first failure is the one to tell */
+	}
+	return rc;
+}
+
+int
+nam_records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options)
+{
+	return nam__records_create(worker, name, options, false); /* SUSPENDS */
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static int
+superblock_check(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_records_superblock *superblock)
+{
+	const struct nam_client *client = worker->client;
+
+	if (superblock->magic != NAM_RECORDS_MAGIC ||
+		superblock->image_hash != superblock_hash(superblock, records->superblock.raw))
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the superblock of record store '%s' does not verify", records->name);
+	if (superblock->format != NAM_RECORDS_FORMAT)
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
+			"record store '%s' has format %u; this library knows format %u",
+			records->name, superblock->format, NAM_RECORDS_FORMAT);
+	records->store = superblock->store;
+	records->options = (struct nam_records_options){
+		.algorithm = (enum nam_ramp)superblock->algorithm,
+		.commit = (enum nam_records_commit)superblock->commit,
+	};
+	records->star = records->options.algorithm == NAM_RAMP_FAST;
+	records->named = nam__named_choose();
+	records->lasting = worker->client->caps & NAM_CAP_LASTING;
+	if (options_check(worker, &records->options))
+		return -NAM_E_REMOTE_CORRUPT;
+	records->rows = superblock->tables;
+	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
+		if (!(superblock->servers[id / 8] >> id % 8 & 1))
+			continue;
+		if (client->slot_of_id[id] == UINT16_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "record store '%s' has "
+				"records on memory server %u: add that server to the cluster list",
+				records->name, id);
+		records->slots[records->servers++] = client->slot_of_id[id];
+	}
+	return records->servers ? 0 : -NAM_E_REMOTE_CORRUPT;
+}
+
+NAM_FIBER_FN static int
+open_superblock(struct nam_worker *worker, struct nam_records *records)
+{
+	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc;
+
+	if (!superblock)
+		return -ENOMEM;
+	rc = nam__name_find(worker, NAM_CATALOG_RECORDS, records->name,
+		&records->superblock.raw); /* SUSPENDS */
+	if (!rc)
+		rc = nam_read_await(worker, records->superblock, superblock,
+			sizeof(*superblock)); /* SUSPENDS */
+	if (!rc)
+		rc = superblock_check(worker, records, superblock);
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+static int
+kind_check(struct nam_worker *worker, const struct nam_records *records, bool tables)
+{
+	if (tables == records->rows)
+		return 0;
+	if (tables)
+		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made "
+			"for tables: name another one", records->name);
+	return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
+		"tables: open these (namctl table list)", records->name);
+}
+
+int
+nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool tables,
+	struct nam_records **ret_records)
+{
+	struct nam_records *records;
+	char keys[NAM_INDEX_NAME_BYTES];
+	int rc = name_check(worker, name);
+
+	if (rc)
+		return rc;
+	records = calloc(1, sizeof(*records));
+	if (!records)
+		return -ENOMEM;
+	records->client = worker->client;
+	memcpy(records->name, name, strlen(name) + 1);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = open_superblock(worker, records); /* SUSPENDS */
+	nam__op_end(worker);
+	keys_name(name, keys);
+	if (!rc)
+		rc = kind_check(worker, records, tables);
+	if (!rc)
+		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
+	if (!rc)
+		rc = nam__places_new(cache_bytes / 2, &records->places);
+	if (rc)
+		nam_records_close(records);
+	else
+		*ret_records = records;
+	return rc;
+}
+
+int
+nam_records_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_records **ret_records)
+{
+	return nam__records_open(worker, name, cache_bytes, false, ret_records); /* SUSPENDS */
+}
+
+void
+nam_records_close(struct nam_records *records)
+{
+	if (!records)
+		return;
+	nam_index_close(records->keys);
+	nam__places_free(records->places);
+	free(records);
+}
+
+const struct nam_records_options *
+nam_records_properties(const struct nam_records *records)
+{
+	return &records->options;
+}
+
+int
+nam_records_star(struct nam_worker *worker, struct nam_records *records, int star)
+{
+	if (!star && records->options.commit == NAM_RECORDS_ONESIDED)
+		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is committed by "
+			"its clients: memory servers know nothing of it that they could be asked "
+			"for", records->name);
+	if (star && records->options.algorithm == NAM_RAMP_LOCKING)
+		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is locked by memory "
+			"servers: who reads by address asks none, and has no lock", records->name);
+	if (star && records->options.algorithm != NAM_RAMP_FAST)
+		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is not RAMP-Fast: "
+			"its versions do not say which others they need, so none can be read by "
+			"its address alone", records->name);
+	records->star = star;
+	return 0;
+}
+
+int
+nam_records_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
+{
+	return nam__names_list(worker, NAM_CATALOG_RECORDS, fn, arg); /* SUSPENDS */
+}
+
+/* ---- all records ----------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+others_count(struct nam_worker *worker, const struct nam_records *records,
+	const struct nam__walked *seen, struct nam_records_stat *stat)
+{
+	struct nam__others others;
+	int rc;
+
+	nam__others_begin(&others, seen);
+	while ((rc = nam__others_next(worker, records, &others)) > 0) { /* SUSPENDS */
+		stat->others++;
+		stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
+	}
+	return rc;
+}
+
+NAM_FIBER_FN static int
+some_count(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
+	uint32_t count, void *arg)
+{
+	struct nam_records_stat *stat = arg;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
+		rc = others_count(worker, records, &seen[i], stat); /* SUSPENDS */
+		if (!seen[i].head.latest)
+			continue;
+		stat->keys++;
+		stat->remote_bytes += nam__version_stride(
+			nam__version_at_bytes(NAM_GADDR(seen[i].head.latest)));
+		if (seen[i].latest.deleted)
+			continue;
+		stat->records++;
+		stat->value_bytes += seen[i].latest.value_bytes;
+	}
+	return rc;
+}
+
+int
+nam_records_stat(struct nam_worker *worker, struct nam_records *records,
+	struct nam_records_stat *ret_stat)
+{
+	struct nam_records_stat stat = { .servers = records->servers };
+	int rc = nam__records_walk(worker, records, some_count, &stat); /* SUSPENDS */
+
+	if (!rc)
+		*ret_stat = stat;
+	return rc;
+}
+
+/* What cannot be READ, or is no version of this store, is not ours to give away. */
+NAM_FIBER_FN static int
+some_retire(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
+	uint32_t count, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam__others others;
+
+		nam__others_begin(&others, &seen[i]);
+		while (nam__others_next(worker, records, &others) > 0) /* SUSPENDS */
+			nam__version_retire(worker, others.at);
+		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
+			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest));
+		nam_retire(worker, seen[i].at, NAM_RECORD_HEAD_BYTES);
+	}
+	return 0;
+}
+
+int
+nam_records_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_records records = { .client = worker->client };
+	char keys[NAM_INDEX_NAME_BYTES];
+	int rc = name_check(worker, name), index_rc;
+
+	if (rc)
+		return rc;
+	memcpy(records.name, name, strlen(name) + 1);
+	keys_name(name, keys);
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = open_superblock(worker, &records); /* SUSPENDS */
+	if (!rc)
+		rc = nam__name_take(worker, NAM_CATALOG_RECORDS, name,
+			records.superblock.raw); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	nam_race_point("records.unnamed");
+	nam_retire(worker, records.superblock, sizeof(struct nam_records_superblock));
+	/* Of a store that is lost in part the index cannot be opened: then nothing is followed. */
+	rc = nam_index_open(worker, keys, 0, &records.keys); /* SUSPENDS */
+	if (!rc)
+		rc = nam__records_walk(worker, &records, some_retire, NULL); /* SUSPENDS */
+	nam_index_close(records.keys);
+	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
+	return index_rc ? index_rc : rc;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* txn_internal.h -- what an open record store and a transaction under way are to this room. */
+#ifndef NAM_TXN_RECORDS_TXN_INTERNAL_H
+#define NAM_TXN_RECORDS_TXN_INTERNAL_H
+
+#include <string.h>
+
+#include "common/rpc/records_rpc.h"
+#include "compute/compute_internal.h"
+#include "index/index.h"
+#include "txn/records.h"
+#include "txn/ramp/siblings.h"
+#include "version.h"
+
+/* ---- address_cache.c: where records were when they were last looked at ----------------------- */
+
+struct nam__place {
+	struct nam_gaddr head;
+	struct nam_gaddr at;		/* of the latest version; null: not known */
+	uint64_t timestamp;		/* of that */
+	uint64_t epoch;			/* local one of an operation that saw it latest; 0: none */
+};
+
+struct nam__places;
+
+/* 0 or -ENOMEM.  With too few bytes for anything *ret is NULL, which all below accept. */
+int nam__places_new(uint64_t bytes, struct nam__places **ret_places) NAM_MUST_CHECK;
+void nam__places_free(struct nam__places *places);
+/* They will be looked for soon. */
+void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count);
+bool nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
+	struct nam__place *ret_place);
+/* Each, with the address of a version; false: not all are known so well. */
+bool nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
+	uint32_t count, struct nam__place *ret_places);
+/* Note what is newer than what is known; in doubt nothing happens.  No lock, no wait. */
+void nam__places_note(struct nam__places *places, const struct nam__record_id *id,
+	const struct nam__place *place);
+
+/*
+ * Whether what a place speaks of was seen to be the latest so lately that its block is not reused
+ * during this operation.
+ */
+static inline bool
+nam__place_lately(const struct nam_worker *worker, const struct nam__place *place)
+{
+	return place->epoch &&
+	       (nam__seen_lately(worker, place->epoch) || !NAM_GUARD(VERSION_LATELY));
+}
+
+/* ---- a store, a transaction ------------------------------------------------------------------ */
+
+struct nam_records {
+	struct nam_client *client;
+	char name[NAM_INDEX_NAME_BYTES];
+	struct nam_records_options options;
+	bool star;			/* versions are READ by cached addresses */
+	bool rows;			/* of tables: versions have entries */
+	struct nam__table_store *tables;	/* then: those that are open */
+	struct nam_gaddr superblock;
+	uint64_t store;
+	uint32_t servers;
+	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
+	struct nam_index *keys;
+	struct nam__places *places;
+	nam__named_fn named;		/* siblings.h */
+	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
+};
+
+/* Whether versions are looked for by their timestamps, and one of a transaction's leads. */
+static inline bool
+nam__records_by_stamps(const struct nam_records *records)
+{
+	return records->options.algorithm == NAM_RAMP_SMALL ||
+		records->options.algorithm == NAM_RAMP_HYBRID;
+}
+
+/* Reading: how an address was come by. */
+enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
+
+enum nam__item_state {
+	NAM__ITEM_HEAD,			/* the head is to be READ */
+	NAM__ITEM_ASK,			/* the memory server is to be asked */
+	NAM__ITEM_CAME,			/* its answer is in the image */
+	NAM__ITEM_VERSION,		/* the version at `at` is to be READ */
+	NAM__ITEM_HERE,
+	NAM__ITEM_NOWHERE,		/* there is no version */
+	/* committing: */
+	NAM__ITEM_HEADER,		/* the header of what is to be replaced is to be READ */
+	NAM__ITEM_SWAP,			/* the head is to be moved from `base` to `at` */
+	NAM__ITEM_LATE,			/* something newer is there: claim our own version */
+	NAM__ITEM_DONE,
+};
+
+/* A record of a transaction.  Lies in registered memory, for the sake of the first three. */
+struct nam__item {
+	struct nam_version header;	/* the first is anything before it is READ */
+	uint64_t word;			/* the head, as READ or as a CAS found it */
+	uint64_t claim;			/* what a CAS found in the `current` of a version */
+	enum nam__item_state state;
+	enum nam__via via;
+	const void *key;
+	uint32_t key_bytes;
+	uint32_t slot;
+	struct nam__record_id id;
+	struct nam_gaddr head;		/* null: no record of that key is known */
+	struct nam_gaddr at;		/* of the version; the tag says its length */
+	uint64_t timestamp;		/* of the version; 0: any will do */
+	struct nam_version *image;
+	uint32_t image_bytes;		/* room there */
+	bool latest;			/* it was, some time during this operation */
+	bool owned;			/* it is this transaction's */
+	uint64_t stamp;			/* a timestamp that it has been asked for, or has */
+	uint64_t alien;			/* head of another record whose id begins alike */
+	bool asked;			/* a request is in the batch */
+	uint64_t locked;		/* the head that we have a lock of; 0: none */
+	uint32_t generation;		/* of that, if it is shared */
+	bool late;			/* committing: something newer was there already */
+	struct nam_gaddr base;		/* committing: what the head led to, */
+	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
+	struct nam__place place;	/* as it was cached */
+};
+
+/* A version that this transaction has claimed, and the item that it was of. */
+struct nam__replaced {
+	struct nam_gaddr at;
+	uint32_t item;
+};
+
+#define NAM__REPLACED_MAX (2 * NAM_RECORDS_MAX)
+
+struct nam__txn {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	uint32_t count;
+	uint32_t attempts;
+	uint32_t depth;			/* it completes another one's, for which one, ... */
+	bool prepared;
+	uint32_t retired;		/* versions that memory servers said nobody asks for, */
+	uint64_t retired_bytes;		/* and the memory that they take */
+	uint32_t replaced_count;	/* rows of tables only */
+	struct nam__replaced replaced[NAM__REPLACED_MAX];
+	uint64_t timestamp;
+	uint64_t since_ns;		/* of the first round of a transaction that reads */
+	uint32_t birth_us;		/* of a transaction that locks */
+	uint32_t stamps_count;
+	uint64_t stamps[NAM_RECORDS_MAX];	/* to ask memory servers for */
+	uint8_t item_of[NAM_RECORDS_MAX];	/* of each that the caller named */
+	struct nam__item items[NAM_RECORDS_MAX];
+};
+
+/*
+ * Zero some hundred bytes, a constant: at once, where compilers would take a string instruction,
+ * which takes longer to begin than all of these stores.
+ */
+static inline __attribute__((always_inline)) void
+nam__clear(void *at, size_t bytes)
+{
+	size_t done = 0;
+
+	for (; done + 64 <= bytes; done += 64)
+		memset((uint8_t *)at + done, 0, 64);
+	memset((uint8_t *)at + done, 0, bytes - done);
+}
+
+/* txn.c: one without items; NULL: no memory.  And its end, buffers included. */
+struct nam__txn *nam__txn_new(struct nam_worker *worker, struct nam_records *records);
+void nam__txn_free(struct nam__txn *txn);
+/* An item for a key; its number, or -NAM_E_LIMIT.  *ret_again: there was one already. */
+int nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
+	NAM_MUST_CHECK;
+/* Room for an image of so many bytes. */
+int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes) NAM_MUST_CHECK;
+/* Fill in what is known of where the items are: from the cache, or from the index. */
+NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Tell the cache what has been learned. */
+void nam__txn_note(struct nam__txn *txn);
+
+/* A timestamp that was never given out; and take note of one that somebody else gave out. */
+uint64_t nam__timestamp_next(struct nam_client *client);
+void nam__timestamp_seen(struct nam_client *client, uint64_t timestamp);
+
+/* put.c: a new timestamp for what is to be written. */
+void nam__txn_stamp(struct nam__txn *txn);
+/* get.c: look at what came by request, and READ and ask for the rest. */
+NAM_FIBER_FN int nam__txn_read(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * commit.c: a head has been READ, into item->word: HEADER, SWAP, or DONE if that is the version to
+ * be committed.
+ */
+void nam__item_base_found(struct nam__txn *txn, struct nam__item *item);
+/* READ the headers that are missing: no item is in the state HEAD or HEADER any more. */
+NAM_FIBER_FN int nam__txn_find_bases(struct nam__txn *txn) NAM_MUST_CHECK;
+/*
+ * Move the heads of all items that are not DONE to their versions, unless something newer is there.
+ * All are DONE afterwards; or a negative code is returned, and some may be.
+ */
+NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
+
+void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
+
+/* An item for a version that somebody wrote, in the state HEAD. */
+void nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
+	uint64_t timestamp);
+
+/*
+ * Commit all of a transaction, for who is to tell others what it has seen of it, or to forget what
+ * it has replaced: one of its versions, and those that this one names.
+ */
+NAM_FIBER_FN int nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self,
+	uint64_t timestamp, const struct nam_version_sibling *siblings, uint32_t count)
+	NAM_MUST_CHECK;
+/* The same, of a version that lies at `at`. */
+NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version,
+	struct nam_gaddr at) NAM_MUST_CHECK;
+
+/* get.c: read what was added; images and what is of no use any more are the caller's to free. */
+NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
+/* The same, once what places lead to has been READ into the images, in an operation under way. */
+NAM_FIBER_FN int nam__txn_get_came(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * put.c: nam_records_put_all(); what is to be there as soon as a version is seen is made when the
+ * addresses of all versions are known, and unmade before these are given away.
+ */
+struct nam__put_beside {
+	NAM_FIBER_FN int (*make)(struct nam__txn *txn, void *arg);
+	NAM_FIBER_FN void (*unmake)(struct nam__txn *txn, void *arg);
+	void *arg;
+};
+
+NAM_FIBER_FN int nam__records_put(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	uint64_t *ret_timestamp) NAM_MUST_CHECK;
+
+/*
+ * sweep.c: take away the entries of versions that were replaced so long ago that nobody misses
+ * them, and the versions.  How many, up to `most`; or a negative code.
+ */
+NAM_FIBER_FN int nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store,
+	uint32_t most) NAM_MUST_CHECK;
+
+/* records.c: the same for tables' stores, or for others. */
+NAM_FIBER_FN int nam__records_create(struct nam_worker *worker, const char *name,
+	const struct nam_records_options *options, bool tables) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
+	uint64_t cache_bytes, bool tables, struct nam_records **ret_records) NAM_MUST_CHECK;
+
+/*
+ * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;
+ * 0: it is not; or a negative code.
+ */
+NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
+/* FAST: whether one of these versions says of another's record that there is a newer one. */
+bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count);
+/* Small, after its first round: ask for all, now that the timestamps are known. */
+NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Whether a record that was not in the index has been entered since: then it has a head. */
+NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
+	NAM_MUST_CHECK;
+
+/*
+ * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
+ * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be,
+ * and item->at where.
+ */
+NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
+/* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */
+bool nam__item_is_large(const struct nam__item *item);
+NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Sets item->base_timestamp of all. */
+NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
+/* A memory server says that nobody asks for it any more. */
+void nam__served_retire(struct nam__txn *txn, uint64_t at);
+/* Those that are not DONE. */
+NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn, bool abort) NAM_MUST_CHECK;
+/* Retire what of these records nobody will ask for any more. */
+NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret says what was refused,
+ * and those with item->locked were granted.
+ */
+struct nam__refusal {
+	uint32_t why;			/* enum nam_locking_refusal */
+	uint32_t slot;
+	uint64_t head;
+	uint64_t timestamp;
+};
+
+/* Items are CAME, VERSION or NOWHERE then. */
+NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/* @ret_lost	so many locks had been taken away */
+NAM_FIBER_FN int nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/*
+ * END of those that are locked, by enum nam_locking_flag; which they are not any more, but for
+ * those that were refused, and that many.
+ */
+NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *ret_refused)
+	NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * locking/terminate.c: somebody's lease is over, or he is gone: commit or abort that transaction
+ * for him.
+ * @ret_settled may be NULL.
+ */
+enum nam__settled { NAM__SETTLED_BEFORE, NAM__SETTLED_COMMITTED, NAM__SETTLED_ABORTED };
+
+NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__settled *ret_settled) NAM_MUST_CHECK;
+
+/* locking.c: whole transactions.  *ret_stranded: memory servers may know of its versions. */
+NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_stranded) NAM_MUST_CHECK;
+/* Before this time all of the client's transactions that write under locks are over. */
+uint64_t nam__under_way_since_us(const struct nam_client *client);
+
+#endif /* NAM_TXN_RECORDS_TXN_INTERNAL_H */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view.h -- records read together, however many, of one moment as far as transactions go: what
+ * scans of tables are made of.
+ *
+ * Who gathers pins an epoch, names records by their heads, and reads until nothing is missing.
+ * What a record says of the others of its transaction is followed, as RAMP-Fast does; also where
+ * these are not among those that were named.
+ */
+#ifndef NAM_TXN_RECORDS_VIEW_H
+#define NAM_TXN_RECORDS_VIEW_H
+
+#include "txn_internal.h"
+
+enum nam__seen_state {
+	NAM__SEEN_HEAD,		/* the head is to be READ */
+	NAM__SEEN_VERSION,		/* the version at `at` is */
+	NAM__SEEN_HERE,
+	NAM__SEEN_NOWHERE,		/* there is none, or none that matters */
+};
+
+/* A record. */
+struct nam__seen {
+	uint64_t head, at, timestamp;
+	uint64_t bytes_at;		/* in the arena: key, then value */
+	uint32_t value_bytes;
+	uint8_t key_bytes;
+	uint8_t state;
+	bool deleted;
+	bool named;			/* or else only another's sibling */
+	bool sibling;			/* it was found as one, and may not be committed yet */
+};
+
+/* Numbers by words, which are not 0. */
+struct nam__word_map {
+	struct nam__word_slot {
+		uint64_t word;
+		uint32_t number;
+	} *slots;
+	uint32_t count, size;
+};
+
+/* What a transaction wrote, as the first of its versions said that was read. */
+struct nam__seen_txn {
+	uint64_t timestamp;
+	struct nam_version_sibling self;
+	uint32_t first, count;		/* of the siblings */
+	bool followed, half;		/* half: some of it may not be committed yet */
+};
+
+struct nam__view {
+	struct nam_worker *worker;
+	struct nam_records *records;
+	struct nam__seen *found;
+	uint32_t found_count, found_size, first_wanted;
+	struct nam__seen_txn *txns;
+	uint32_t txns_count, txns_size, first_unfollowed;
+	struct nam_version_sibling *siblings;
+	uint32_t siblings_count, siblings_size;
+	uint8_t *arena;
+	uint64_t arena_bytes, arena_size;
+	struct nam__word_map by_head, by_timestamp;
+	uint64_t reads, reads_most;	/* versions READ, and when to give up */
+};
+
+/* Begin anew with what memory there is. */
+void nam__view_reset(struct nam__view *view, struct nam_worker *worker,
+	struct nam_records *records);
+void nam__view_free(struct nam__view *view);
+
+/* A record that is wanted; its number, or -ENOMEM.  @at	where it may well be, or 0 */
+int64_t nam__view_name(struct nam__view *view, uint64_t head, uint64_t at) NAM_MUST_CHECK;
+
+/* The record with that head, or NULL. */
+struct nam__seen *nam__view_find(const struct nam__view *view, uint64_t head);
+
+/* One that was read elsewhere. */
+int nam__view_keep(struct nam__view *view, struct nam_gaddr head,
+	const struct nam_version *version) NAM_MUST_CHECK;
+
+/* READ all that is wanted: the latest of what was named.  Inside of an operation. */
+NAM_FIBER_FN int nam__view_read(struct nam__view *view) NAM_MUST_CHECK;
+
+/* And then what is missing of their transactions, which are completed. */
+NAM_FIBER_FN int nam__view_whole(struct nam__view *view) NAM_MUST_CHECK;
+
+#endif /* NAM_TXN_RECORDS_VIEW_H */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* walk.h -- all records of a store, one batch after the other, and what their heads lead to. */
+#ifndef NAM_TXN_RECORDS_WALK_H
+#define NAM_TXN_RECORDS_WALK_H
+
+#include "txn/server/records.h"
+#include "txn_internal.h"
+
+#define NAM__WALK_MAX 32u		/* records of one batch */
+
+/* A record: its head, and the header of its latest version; zeroes: it has none.  Registered. */
+struct nam__walked {
+	struct nam_gaddr at;		/* of the head */
+	struct nam__local_head head;
+	struct nam_version latest;
+};
+
+typedef int (*nam__some_fn)(struct nam_worker *worker, struct nam_records *records,
+	const struct nam__walked *seen, uint32_t count, void *arg);
+
+/* Call fn, in an operation, for all that are in the index throughout; until it fails. */
+NAM_FIBER_FN int nam__records_walk(struct nam_worker *worker, struct nam_records *records,
+	nam__some_fn fn, void *arg) NAM_MUST_CHECK;
+/* Look at records whose `at` says where they are. */
+NAM_FIBER_FN int nam__walked_read(struct nam_worker *worker, struct nam__walked *seen,
+	uint32_t count) NAM_MUST_CHECK;
+
+/* Whether what was READ is a version of that record, as far as its header says. */
+bool nam__version_is_of(const struct nam_records *records, const struct nam_version *version,
+	struct nam_gaddr head);
+
+/*
+ * Versions that a memory server keeps beside the latest, within one operation.  A glance: what is
+ * there throughout is mostly met, up to some thousands, and so may be what comes or goes.
+ */
+struct nam__others {
+	struct nam_gaddr head;
+	uint64_t next;
+	uint32_t hops;
+	struct nam_gaddr at;		/* of the version, */
+	struct nam_version version;	/* and its header */
+};
+
+void nam__others_begin(struct nam__others *others, const struct nam__walked *seen);
+/* 1: one more; 0: there is none, or it cannot be followed; or a negative code. */
+NAM_FIBER_FN int nam__others_next(struct nam_worker *worker, const struct nam_records *records,
+	struct nam__others *others) NAM_MUST_CHECK;
+
+#endif /* NAM_TXN_RECORDS_WALK_H */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* locks.c -- locks of records that a memory server keeps in their heads. */
+#include "locks.h"
+
+#include "common/env.h"
+#include "common/guard.h"
+
+#define TURN_UNIT_NS 1024u
+
+/* ---- whose turn it is ------------------------------------------------------------------------ */
+
+/* Times of 32 bits, compared as far as they are apart: for what is fair, not for what is right. */
+static bool
+is_before(uint32_t one, uint32_t other)
+{
+	return (int32_t)(one - other) < 0;
+}
+
+static uint32_t
+turn_time(uint64_t now_ns)
+{
+	return (uint32_t)(now_ns / TURN_UNIT_NS);
+}
+
+/* Somebody older was refused a moment ago, and will ask again. */
+static bool
+is_others_turn(const struct nam__local_head *head, const struct nam__local_asker *asker)
+{
+	return head->turn_until && is_before(turn_time(asker->now_ns), head->turn_until) &&
+		is_before(head->turn_us, asker->birth_us);
+}
+
+static uint32_t
+refuse(struct nam__local_head *head, const struct nam__local_asker *asker)
+{
+	if (!is_others_turn(head, asker)) {
+		head->turn_us = asker->birth_us;
+		head->turn_until = turn_time(asker->now_ns + NAM_LOCKING_TURN_NS) | 1;
+	}
+	return NAM_LOCKING_BUSY;
+}
+
+static void
+granted(struct nam__local_head *head, const struct nam__local_asker *asker)
+{
+	if (head->turn_us == asker->birth_us)
+		head->turn_until = 0;
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* A writer has it: for how long?  A sealed one may be settled at once. */
+static uint32_t
+refuse_for_writer(struct nam__local_head *head, const struct nam__local_asker *asker,
+	uint64_t *ret_timestamp)
+{
+	*ret_timestamp = head->writer;
+	(void)refuse(head, asker);
+	return asker->now_ns >= head->until_ns ? NAM_LOCKING_EXPIRED : NAM_LOCKING_BUSY;
+}
+
+uint32_t
+nam__local_lock_shared(struct nam__local_head *head, const struct nam__local_asker *asker,
+	uint64_t *ret_timestamp)
+{
+	*ret_timestamp = 0;
+	if (head->writer && NAM_GUARD(RECORD_LOCKED))
+		return refuse_for_writer(head, asker, ret_timestamp);
+	if (is_others_turn(head, asker))
+		return NAM_LOCKING_BUSY;
+	granted(head, asker);
+	head->readers++;
+	if (!head->writer)
+		head->until_ns = asker->now_ns + NAM_LOCKING_LEASE_NS;
+	return NAM_LOCKING_GRANTED;
+}
+
+bool
+nam__local_unlock_shared(struct nam__local_head *head, uint32_t generation)
+{
+	if (head->generation != generation || !head->readers)
+		return !NAM_GUARD(RECORD_LEASE);
+	head->readers--;
+	return true;
+}
+
+uint32_t
+nam__local_lock_exclusive(const struct nam__local_records *records, struct nam__local_head *head,
+	const struct nam__local_asker *asker, uint64_t *ret_timestamp)
+{
+	uint64_t latest = nam__local_version_timestamp(records, head->latest);
+
+	*ret_timestamp = 0;
+	if (head->writer)
+		return refuse_for_writer(head, asker, ret_timestamp);
+	if (is_others_turn(head, asker))
+		return NAM_LOCKING_BUSY;
+	if (head->readers && asker->now_ns < head->until_ns && NAM_GUARD(RECORD_LOCKED))
+		return refuse(head, asker);
+	if (NAM_GUARD(RECORD_FENCE) && head->fence > latest)
+		latest = head->fence;
+	if (asker->timestamp <= latest) {
+		*ret_timestamp = latest;
+		return NAM_LOCKING_EARLY;
+	}
+	granted(head, asker);
+	/* Readers whose leases are over hear of it when they let go. */
+	if (head->readers)
+		head->generation++;
+	head->readers = 0;
+	head->writer = asker->timestamp;
+	head->until_ns = asker->now_ns + NAM_LOCKING_LEASE_NS;
+	return NAM_LOCKING_GRANTED;
+}
+
+bool
+nam__local_lock_is(const struct nam__local_head *head, uint64_t timestamp, bool settle)
+{
+	if (!settle && !NAM_GUARD(RECORD_SEALED))
+		return true;
+	return head->writer == timestamp && (head->until_ns == 0) == settle;
+}
+
+void
+nam__local_unlock_exclusive(struct nam__local_head *head)
+{
+	head->writer = 0;
+	head->until_ns = 0;
+}
+
+enum nam_locking_state
+nam__local_lock_seal(const struct nam__local_records *records, struct nam__local_head *head,
+	uint64_t timestamp, uint64_t *ret_at)
+{
+	*ret_at = 0;
+	if (head->writer == timestamp) {
+		head->until_ns = 0;
+		*ret_at = nam__local_record_at(records, head, timestamp);
+		return NAM_LOCKING_SEALED;
+	}
+	if (nam__local_record_at(records, head, timestamp))
+		return NAM_LOCKING_COMMITTED;
+	if (head->fence < timestamp)
+		head->fence = timestamp;
+	return NAM_LOCKING_UNKNOWN;
+}
+
+/* ---- which transactions are over ------------------------------------------------------------- */
+
+static uint64_t
+smaller(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
+/* Another has the id now.  What the one before has not reported is never known to be over. */
+static void
+succeed(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
+{
+	if (finished->incarnation) {
+		uint64_t from_us = smaller(finished->before_us, before_us);
+
+		if (finished->gap_to_us)
+			from_us = smaller(from_us, finished->gap_from_us);
+		if (before_us < finished->before_us)
+			before_us = finished->before_us;
+		__atomic_store_n(&finished->gap_from_us, from_us, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&finished->gap_to_us, before_us, __ATOMIC_SEQ_CST);
+	}
+	finished->incarnation = incarnation;
+	/* Release: who sees that sees the gap. */
+	__atomic_store_n(&finished->before_us, before_us, __ATOMIC_RELEASE);
+}
+
+void
+nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
+{
+	/* Acquire: what another handler stored under it is seen. */
+	while (__atomic_exchange_n(&finished->lock, 1, __ATOMIC_ACQUIRE))
+		nam_yield();
+	if (finished->incarnation != incarnation)
+		succeed(finished, incarnation, before_us);
+	else if (finished->before_us < before_us)
+		__atomic_store_n(&finished->before_us, before_us, __ATOMIC_RELEASE);
+	__atomic_store_n(&finished->lock, 0, __ATOMIC_RELEASE);
+}
+
+bool
+nam__finished_has(const struct nam__finished *clients, uint64_t timestamp)
+{
+	const struct nam__finished *of = &clients[timestamp % NAM_CLIENTS_MAX];
+	uint64_t us = timestamp / NAM_CLIENTS_MAX;
+
+	/* Acquire: the gap is not older. */
+	if (us >= __atomic_load_n(&of->before_us, __ATOMIC_ACQUIRE))
+		return false;
+	return us < __atomic_load_n(&of->gap_from_us, __ATOMIC_SEQ_CST) ||
+		us >= __atomic_load_n(&of->gap_to_us, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records.c -- records whose heads a memory server moves. */
+#include "common/env.h"
+#include "common/guard.h"
+#include "common/hash/hash.h"
+#include "common/rpc/records_rpc.h"
+#include "locks.h"
+#include "records.h"
+
+/* Of others: as many as one record can be written in NAM_RECORDS_KEEP_NS, and more. */
+#define HOPS_MAX 262144u
+#define SWEEP_NS (NAM_RECORDS_KEEP_NS / 8)
+#define SPINS_BEFORE_YIELD 64u
+
+/* ---- one at a time --------------------------------------------------------------------------- */
+
+static uint32_t *
+lock_of(const struct nam__local_records *records, uint64_t head_at)
+{
+	return &records->locks[nam_mix64(head_at) % NAM__RECORDS_LOCKS];
+}
+
+struct nam__local_head *
+nam__local_record_lock(const struct nam__local_records *records, uint64_t head_at)
+{
+	struct nam__local_head *head = records->find(records->arg, head_at, sizeof(*head));
+	uint32_t *lock = lock_of(records, head_at);
+
+	if (!head)
+		return NULL;
+	/* Acquire: what the one before us stored, up to unlock, is seen. */
+	for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++)
+		if (spins % SPINS_BEFORE_YIELD == 0)
+			nam_yield();
+	return head;
+}
+
+void
+nam__local_record_unlock(const struct nam__local_records *records, uint64_t head_at)
+{
+	__atomic_store_n(lock_of(records, head_at), 0, __ATOMIC_RELEASE);
+}
+
+/* ---- versions -------------------------------------------------------------------------------- */
+
+/* The version at an address, as long as that says; NULL: there can be none. */
+static struct nam_version *
+version_at(const struct nam__local_records *records, uint64_t at)
+{
+	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
+
+	return bytes < sizeof(struct nam_version) ? NULL : records->find(records->arg, at, bytes);
+}
+
+uint64_t
+nam__local_version_timestamp(const struct nam__local_records *records, uint64_t at)
+{
+	const struct nam_version *version = at ? version_at(records, at) : NULL;
+
+	return version ? version->timestamp : 0;
+}
+
+/* It was replaced, and so long ago that nobody will ask for it. */
+static bool
+expired(const struct nam_version *version, uint64_t now_ns)
+{
+	return version->current != version->timestamp &&
+		now_ns - version->current >= NAM_RECORDS_KEEP_NS;
+}
+
+uint64_t
+nam__local_record_at(const struct nam__local_records *records, const struct nam__local_head *head,
+	uint64_t timestamp)
+{
+	uint64_t at = head->others;
+
+	if (nam__local_version_timestamp(records, head->latest) == timestamp)
+		return head->latest;
+	for (unsigned hops = 0; at && hops < HOPS_MAX; hops++) {
+		const struct nam_version *version = version_at(records, at);
+
+		if (!version)
+			break;
+		if (version->timestamp == timestamp)
+			return at;
+		at = version->previous;
+	}
+	return 0;
+}
+
+uint64_t
+nam__local_record_find(const struct nam__local_records *records,
+	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns)
+{
+	uint64_t at = nam__local_record_at(records, head, timestamp);
+
+	return at && at != head->latest && expired(version_at(records, at), now_ns) ? 0 : at;
+}
+
+/* Take it out of the others; whether it was there. */
+static bool
+unlink_other(const struct nam__local_records *records, struct nam__local_head *head, uint64_t at)
+{
+	uint64_t *link = &head->others;
+
+	for (unsigned hops = 0; *link && hops < HOPS_MAX; hops++) {
+		struct nam_version *version = version_at(records, *link);
+
+		if (!version)
+			break;
+		if (*link == at) {
+			*link = version->previous;
+			return true;
+		}
+		link = &version->previous;
+	}
+	return false;
+}
+
+/* ---- prepare, commit, abort ------------------------------------------------------------------ */
+
+int
+nam__local_record_prepare(const struct nam__local_records *records, struct nam__local_head *head,
+	uint64_t at)
+{
+	struct nam_version *version = version_at(records, at);
+
+	if (!version)
+		return -NAM_E_FABRIC_PROTOCOL;
+	/* Once more, with another timestamp. */
+	(void)unlink_other(records, head, at);
+	version->previous = head->others;
+	head->others = at;
+	return 0;
+}
+
+/*
+ * What was replaced says when in the word that a latest version has its timestamp in.  A time of
+ * the clock is no timestamp, which ends with the id of a client.
+ */
+static void
+replaced(struct nam_version *version, uint64_t now_ns)
+{
+	uint64_t since = now_ns & ~(uint64_t)(NAM_CLIENTS_MAX - 1);
+
+	/* Readers with cached addresses load it meanwhile. */
+	__atomic_store_n(&version->current, since, __ATOMIC_RELEASE);
+}
+
+/*
+ * Whether a version is to stay for what it says: that its transaction was committed, which others
+ * of its records may have to learn.
+ */
+static bool
+is_evidence(const struct nam__local_records *records, const struct nam_version *version)
+{
+	return records->finished && version->about_bytes && NAM_GUARD(RECORD_KNOWN) &&
+		!nam__finished_has(records->finished, version->timestamp);
+}
+
+/* Unlink what was replaced long enough ago. */
+static uint32_t
+sweep(const struct nam__local_records *records, struct nam__local_head *head, uint64_t now_ns,
+	uint64_t *ret_retired, uint32_t room)
+{
+	uint64_t *link = &head->others;
+	uint32_t count = 0;
+
+	head->swept_ns = now_ns;
+	for (unsigned hops = 0; *link && hops < HOPS_MAX && count < room; hops++) {
+		struct nam_version *version = version_at(records, *link);
+
+		if (!version)
+			break;
+		if (version->current == version->timestamp ||
+			(NAM_GUARD(VERSION_WAIT) && !expired(version, now_ns)) ||
+			is_evidence(records, version)) {
+			link = &version->previous;
+			continue;
+		}
+		ret_retired[count++] = *link;
+		*link = version->previous;
+	}
+	/* There may be more. */
+	if (count == room)
+		head->swept_ns = 0;
+	return count;
+}
+
+/* Now and then: of a record that is written without a pause there are many others. */
+static uint32_t
+sweep_if_due(const struct nam__local_records *records, struct nam__local_head *head,
+	uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
+{
+	if (head->swept_ns && now_ns - head->swept_ns < SWEEP_NS)
+		return 0;
+	return sweep(records, head, now_ns, ret_retired, room);
+}
+
+uint32_t
+nam__local_record_commit(const struct nam__local_records *records, struct nam__local_head *head,
+	uint64_t at, uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
+{
+	struct nam_version *version = version_at(records, at);
+	struct nam_version *latest = head->latest ? version_at(records, head->latest) : NULL;
+
+	/* Committed already, for its writer; or there is none. */
+	if (!version || head->latest == at || !unlink_other(records, head, at))
+		return sweep(records, head, now_ns, ret_retired, room);
+	if (latest && NAM_GUARD(COMMIT_FORWARD) && latest->timestamp > version->timestamp) {
+		replaced(version, now_ns);
+		version->previous = head->others;
+		head->others = at;
+		return sweep_if_due(records, head, now_ns, ret_retired, room);
+	}
+	/* Release: who READs the head sees what it leads to. */
+	if (latest) {
+		replaced(latest, now_ns);
+		latest->previous = head->others;
+		head->others = head->latest;
+	}
+	__atomic_store_n(&head->latest, at, __ATOMIC_RELEASE);
+	return sweep_if_due(records, head, now_ns, ret_retired, room);
+}
+
+bool
+nam__local_record_abort(const struct nam__local_records *records, struct nam__local_head *head,
+	uint64_t at)
+{
+	const struct nam_version *version = version_at(records, at);
+
+	return version && version->current == version->timestamp && head->latest != at &&
+		unlink_other(records, head, at);
+}

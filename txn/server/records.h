@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * records.h -- records whose heads a memory server moves: prepare, commit, find.
+ *
+ * Works on plain pointers into regions, and knows no fabric.  The head's second word leads to the
+ * versions that are not the latest: those prepared, and those that were replaced, or came too late,
+ * so lately that somebody may ask for them by their timestamp (NAM_RECORDS_KEEP_NS).  They are
+ * chained by `previous`.
+ *
+ * One caller at a time for each head: nam__local_record_lock().  Nothing in the memory is trusted:
+ * clients can write there.
+ */
+#ifndef NAM_TXN_SERVER_RECORDS_H
+#define NAM_TXN_SERVER_RECORDS_H
+
+#include "txn/records/version.h"
+
+#define NAM__RECORDS_LOCKS 1024u
+
+struct nam__local_head {
+	uint64_t latest;
+	uint64_t others;
+	uint64_t swept_ns;		/* when these were last looked through */
+	/* locks.h; elsewhere all are 0: */
+	uint64_t writer;		/* timestamp of who has the exclusive lock; 0: nobody */
+	uint64_t until_ns;		/* of the leases; 0 and a writer: sealed */
+	uint32_t readers;		/* shared locks */
+	uint32_t generation;		/* of these: another one since they were taken away */
+	uint64_t fence;			/* no transaction is prepared that is not later */
+	uint32_t turn_us;		/* birth of who is to be granted it before younger ones, */
+	uint32_t turn_until;		/* until then; 0: nobody */
+};
+_Static_assert(sizeof(struct nam__local_head) == NAM_RECORD_HEAD_BYTES, "remote layout");
+
+struct nam__finished;
+
+struct nam__local_records {
+	/* So many bytes at an address of ours, or NULL. */
+	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
+	void *arg;
+	uint32_t *locks;		/* NAM__RECORDS_LOCKS words, 0 at first */
+	const struct nam__finished *finished;	/* locks.h; or NULL */
+};
+
+/* The head at that address, and nobody else is at it until it is unlocked; NULL: no address. */
+struct nam__local_head *nam__local_record_lock(const struct nam__local_records *records,
+	uint64_t head_at);
+void nam__local_record_unlock(const struct nam__local_records *records, uint64_t head_at);
+
+/* The version of that timestamp, if it is the latest or among the others; or else 0. */
+uint64_t nam__local_record_find(const struct nam__local_records *records,
+	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns);
+/* The timestamp of a version, 0 of none. */
+uint64_t nam__local_version_timestamp(const struct nam__local_records *records, uint64_t at);
+
+/* The version of that timestamp, however long ago it was replaced; 0: it is not there. */
+uint64_t nam__local_record_at(const struct nam__local_records *records,
+	const struct nam__local_head *head, uint64_t timestamp);
+
+/* A version that is all there will be committed, or not. */
+int nam__local_record_prepare(const struct nam__local_records *records,
+	struct nam__local_head *head, uint64_t at) NAM_MUST_CHECK;
+
+/*
+ * It is the latest from now on, unless something newer is; 0: there is nothing to commit.  What
+ * nobody will ask for any more is told: up to `room` addresses.  Returns how many.
+ */
+uint32_t nam__local_record_commit(const struct nam__local_records *records,
+	struct nam__local_head *head, uint64_t at, uint64_t now_ns, uint64_t *ret_retired,
+	uint32_t room);
+/* It will never be committed; whether it was prepared. */
+bool nam__local_record_abort(const struct nam__local_records *records,
+	struct nam__local_head *head, uint64_t at);
+
+#endif /* NAM_TXN_SERVER_RECORDS_H */

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * read.c -- rows by their keys, and by what their columns hold.
+ *
+ * A scan has an epoch pinned from before it looks into the index to its end.  So entries of all
+ * versions that were the latest meanwhile are there to be found, and what is replaced meanwhile can
+ * be READ.  What the entries lead to are records; which versions of these are rows of the range is
+ * decided when all that is missing of their transactions has been read (view.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "txn/records/view.h"
+#include "rows_internal.h"
+
+#define ENTRIES_MAX 64u			/* taken from the cursor at once */
+
+struct nam_table_rows {
+	struct nam__view view;
+	struct nam_table_row *rows;
+	uint32_t count, size;
+	struct nam_bytes *columns;
+	uint64_t columns_count, columns_size;
+};
+
+struct nam_table_rows *
+nam_table_rows_new(void)
+{
+	return calloc(1, sizeof(struct nam_table_rows));
+}
+
+void
+nam_table_rows_free(struct nam_table_rows *rows)
+{
+	if (!rows)
+		return;
+	nam__view_free(&rows->view);
+	free(rows->rows);
+	free(rows->columns);
+	free(rows);
+}
+
+uint32_t
+nam_table_rows_count(const struct nam_table_rows *rows)
+{
+	return rows->count;
+}
+
+const struct nam_table_row *
+nam_table_rows_at(const struct nam_table_rows *rows, uint32_t number)
+{
+	return &rows->rows[number];
+}
+
+/* ---- rows from records ----------------------------------------------------------------------- */
+
+/* Whether it is a row of the table; and its key and columns. */
+static bool
+row_of(const struct nam_table *table, const struct nam__view *view,
+	const struct nam__seen *record, struct nam_bytes *ret_key, struct nam_bytes *ret_columns)
+{
+	const uint8_t *key;
+
+	if (record->state != NAM__SEEN_HERE || record->deleted)
+		return false;
+	key = view->arena + record->bytes_at;
+	if (nam__row_table(key, record->key_bytes) != table->number)
+		return false;
+	*ret_key = (struct nam_bytes){ key + NAM__TABLE_NUMBER_BYTES,
+		record->key_bytes - NAM__TABLE_NUMBER_BYTES };
+	return nam__row_decode(table, key + record->key_bytes, record->value_bytes, ret_columns);
+}
+
+/* Room for so many rows and columns; what is there stays, but moves. */
+static int
+rows_room(struct nam_table_rows *rows, uint32_t count, uint64_t columns)
+{
+	struct nam_table_row *more_rows;
+	struct nam_bytes *more_columns;
+
+	if (count > rows->size) {
+		more_rows = realloc(rows->rows, count * sizeof(*more_rows));
+		if (!more_rows)
+			return -ENOMEM;
+		rows->rows = more_rows;
+		rows->size = count;
+	}
+	if (columns > rows->columns_size) {
+		more_columns = realloc(rows->columns, columns * sizeof(*more_columns));
+		if (!more_columns)
+			return -ENOMEM;
+		rows->columns = more_columns;
+		rows->columns_size = columns;
+	}
+	return 0;
+}
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+struct scan {
+	struct nam_worker *worker;
+	struct nam_table *table;
+	const struct nam_table_range *range;
+	struct nam_table_rows *rows;
+	const struct nam_table_index *index;
+	struct nam_cursor *cursor;
+	bool exhausted;
+	uint8_t upto[NAM_KEY_BYTES_MAX];	/* all entries up to this one have been seen */
+	uint8_t keys[ENTRIES_MAX * NAM_KEY_BYTES_MAX];
+};
+
+/*
+ * Whether it is wanted, and all that come before it are here.  Entries of values that begin alike
+ * are in the order of addresses, so none of these is known to be the first before all are here.
+ */
+static bool
+is_in_range(const struct scan *scan, const struct nam__seen *record,
+	const struct nam_bytes *columns)
+{
+	const struct nam_table_range *range = scan->range;
+	const struct nam_bytes *value = &columns[range->column];
+	uint8_t key[NAM_KEY_BYTES_MAX];
+
+	if ((range->low.data && nam__bytes_compare(value, &range->low) < 0) ||
+		(range->high.data && nam__bytes_compare(value, &range->high) > 0))
+		return false;
+	if (scan->exhausted)
+		return true;
+	nam__entry_key(scan->index, value, record->at, key);
+	return memcmp(key, scan->upto, scan->index->bytes) < 0;
+}
+
+static uint32_t
+count_in_range(const struct scan *scan)
+{
+	const struct nam__view *view = &scan->rows->view;
+	struct nam_bytes key, columns[NAM_TABLE_COLUMNS_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < view->found_count; i++)
+		count += row_of(scan->table, view, &view->found[i], &key, columns) &&
+			is_in_range(scan, &view->found[i], columns);
+	return count;
+}
+
+static int
+cursor_open(struct scan *scan)
+{
+	const struct nam_table_range *range = scan->range;
+	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX];
+	const struct nam_range entries = { .low = range->low.data ? low : NULL,
+		.high = range->high.data ? high : NULL, .high_inclusive = true };
+
+	nam__entry_key(scan->index, &range->low, 0, low);
+	nam__entry_key(scan->index, &range->high, UINT64_MAX, high);
+	return nam_cursor_open(scan->worker,
+		scan->table->indexes[scan->index - scan->table->schema.indexes], &entries,
+		&scan->cursor);
+}
+
+/* Name the records that the next entries lead to, so many or all. */
+NAM_FIBER_FN static int
+entries_take(struct scan *scan, uint32_t wanted)
+{
+	const uint32_t bytes = scan->index->bytes, key_bytes = bytes + NAM__ENTRY_AT_BYTES;
+	uint64_t heads[ENTRIES_MAX], at;
+	uint32_t taken = 0, count;
+
+	do {
+		uint32_t most = wanted && wanted - taken < ENTRIES_MAX ? wanted - taken :
+			ENTRIES_MAX;
+		int rc = nam_cursor_next(scan->cursor, scan->keys, heads, most,
+			&count); /* SUSPENDS */
+
+		if (rc)
+			return rc;
+		for (uint32_t i = 0; i < count; i++) {
+			const uint8_t *key = scan->keys + (size_t)i * key_bytes;
+
+			memcpy(&at, key + bytes, sizeof(at));
+			if (nam__view_name(&scan->rows->view, heads[i], at) < 0)
+				return -ENOMEM;
+			memcpy(scan->upto, key, key_bytes);
+		}
+		taken += count;
+		scan->exhausted = !count;
+	} while (!scan->exhausted && (!wanted || taken < wanted));
+	return 0;
+}
+
+static int
+row_order(const void *a, const void *b, void *arg)
+{
+	const struct nam_table_row *one = a, *other = b;
+	const uint32_t *column = arg;
+	int order = nam__bytes_compare(&one->columns[*column], &other->columns[*column]);
+
+	return order ? order : nam__bytes_compare(&one->key, &other->key);
+}
+
+static void
+answer_get(const struct nam__view *view, struct nam_table_get *get, uint64_t head,
+	struct nam_bytes *columns)
+{
+	const struct nam__seen *record = head ? nam__view_find(view, head) : NULL;
+	struct nam_bytes key;
+
+	get->columns = NULL;
+	get->timestamp = 0;
+	if (!record || record->state != NAM__SEEN_HERE)
+		return;
+	get->timestamp = record->timestamp;
+	if (row_of(get->table, view, record, &key, columns) &&
+		nam__bytes_compare(&key, &get->key) == 0)
+		get->columns = columns;
+}
+
+/* Rows, sorted and cut; then the rows that were asked for beside them. */
+static int
+rows_fill(struct scan *scan, const uint64_t *heads)
+{
+	const struct nam_table_range *range = scan->range;
+	const uint32_t each = scan->table->schema.columns_count;
+	struct nam_table_rows *rows = scan->rows;
+	const struct nam__view *view = &rows->view;
+	struct nam_bytes *columns;
+	uint32_t column = range->column;
+	int rc = rows_room(rows, view->found_count, (uint64_t)view->found_count * each +
+		(uint64_t)range->gets_count * NAM_TABLE_COLUMNS_MAX);
+
+	if (rc)
+		return rc;
+	columns = rows->columns;
+	rows->count = 0;
+	for (uint32_t i = 0; i < view->found_count; i++) {
+		const struct nam__seen *record = &view->found[i];
+		struct nam_table_row row = { .columns = columns, .timestamp = record->timestamp };
+
+		if (!row_of(scan->table, view, record, &row.key, columns) ||
+			!is_in_range(scan, record, columns))
+			continue;
+		rows->rows[rows->count++] = row;
+		columns += each;
+	}
+	if (rows->count)
+		qsort_r(rows->rows, rows->count, sizeof(*rows->rows), row_order, &column);
+	if (range->limit && rows->count > range->limit)
+		rows->count = range->limit;
+	for (uint32_t i = 0; i < range->gets_count; i++, columns += NAM_TABLE_COLUMNS_MAX)
+		answer_get(view, &range->gets[i], heads[i], columns);
+	return 0;
+}
+
+/* Where the rows beside the range are.  What has no head was never put before this began. */
+NAM_FIBER_FN static int
+gets_name(struct scan *scan, uint64_t *ret_heads)
+{
+	struct nam_records *records = scan->table->store->records;
+	uint8_t key[NAM_RECORD_KEY_BYTES_MAX];
+
+	for (uint32_t i = 0; i < scan->range->gets_count; i++) {
+		const struct nam_table_get *get = &scan->range->gets[i];
+		struct nam__record_id id = nam__record_id(key,
+			nam__row_key(get->table, &get->key, key));
+		int rc = nam_index_lookup(scan->worker, records->keys, id.word,
+			&ret_heads[i]); /* SUSPENDS */
+
+		if (rc == -NAM_E_NOTFOUND)
+			ret_heads[i] = 0;
+		else if (rc)
+			return rc;
+		else if (nam__view_name(&scan->rows->view, ret_heads[i], 0) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A row beside the range that was new came with another of its transaction. */
+static void
+gets_find(struct scan *scan, uint64_t *heads)
+{
+	const struct nam__view *view = &scan->rows->view;
+	uint8_t key[NAM_RECORD_KEY_BYTES_MAX];
+
+	for (uint32_t i = 0; i < scan->range->gets_count; i++) {
+		const struct nam_table_get *get = &scan->range->gets[i];
+		uint32_t bytes = nam__row_key(get->table, &get->key, key);
+
+		for (uint32_t k = 0; !heads[i] && k < view->found_count; k++) {
+			const struct nam__seen *record = &view->found[k];
+
+			if (record->state == NAM__SEEN_HERE && record->key_bytes == bytes &&
+				memcmp(view->arena + record->bytes_at, key, bytes) == 0)
+				heads[i] = record->head;
+		}
+	}
+}
+
+NAM_FIBER_FN static int
+scan_run(struct scan *scan)
+{
+	const uint32_t limit = scan->range->limit;
+	uint64_t heads[NAM_TABLE_WRITES_MAX];
+	/* One more tells that the value of the last is over. */
+	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0;
+	int rc = gets_name(scan, heads); /* SUSPENDS */
+
+	if (!rc)
+		rc = cursor_open(scan);
+	if (rc)
+		return rc;
+	do {
+		rc = entries_take(scan, wanted); /* SUSPENDS */
+		if (rc)
+			break;
+		nam__op_begin(scan->worker, NAM_OP_TABLE_SCAN);
+		rc = nam__view_whole(&scan->rows->view); /* SUSPENDS */
+		nam__op_end(scan->worker);
+		/* Each time all are looked at again. */
+		wanted = wanted < UINT32_MAX / 2 ? 2 * wanted : 0;
+	} while (!rc && !scan->exhausted && count_in_range(scan) < limit);
+	nam_cursor_close(scan->cursor); /* SUSPENDS */
+	gets_find(scan, heads);
+	return rc ? rc : rows_fill(scan, heads);
+}
+
+static int
+range_check(struct nam_worker *worker, const struct nam_table *table,
+	const struct nam_table_range *range, const struct nam_table_index **ret_index)
+{
+	const struct nam_table_schema *schema = &table->schema;
+	uint32_t i = 0;
+
+	while (i < schema->indexes_count && schema->indexes[i].column != range->column)
+		i++;
+	if (i == schema->indexes_count)
+		return nam_diag_set(&worker->diag, -EINVAL, "table '%s': column '%s' has no index",
+			table->name, range->column < schema->columns_count ?
+			schema->columns[range->column] : "beyond the last");
+	if (range->low.data && range->high.data &&
+		nam__bytes_compare(&range->low, &range->high) > 0)
+		return nam_diag_set(&worker->diag, -EINVAL, "table '%s': the low bound is above "
+			"the high one", table->name);
+	if (range->gets_count > NAM_TABLE_WRITES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows beside a range; up to %u "
+			"can be read", range->gets_count, NAM_TABLE_WRITES_MAX);
+	*ret_index = &schema->indexes[i];
+	return 0;
+}
+
+static int
+gets_check(struct nam_worker *worker, const struct nam__table_store *store,
+	const struct nam_table_get *gets, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_table *table = gets[i].table;
+
+		if (table->store != store)
+			return nam_diag_set(&worker->diag, -EINVAL, "table '%s' is in another "
+				"store: make both in one to read them together", table->name);
+		if (!gets[i].key.bytes || gets[i].key.bytes > NAM_TABLE_KEY_BYTES_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u "
+				"bytes; keys have 1 to %u", table->name, gets[i].key.bytes,
+				NAM_TABLE_KEY_BYTES_MAX);
+	}
+	return 0;
+}
+
+int
+nam_table_scan(struct nam_worker *worker, struct nam_table *table,
+	const struct nam_table_range *range, struct nam_table_rows *rows)
+{
+	struct scan scan = { .worker = worker, .table = table, .range = range, .rows = rows };
+	uint64_t epoch;
+	int rc = range_check(worker, table, range, &scan.index);
+
+	if (!rc)
+		rc = gets_check(worker, table->store, range->gets, range->gets_count);
+	if (rc)
+		return rc;
+	nam__view_reset(&rows->view, worker, table->store->records);
+	rows->count = 0;
+	epoch = nam__epoch_pin(worker);
+	rc = scan_run(&scan); /* SUSPENDS */
+	nam__epoch_unpin(worker, epoch);
+	return rc;
+}
+
+/* ---- rows by their keys ---------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+read_all(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count,
+	uint8_t (*keys)[NAM_RECORD_KEY_BYTES_MAX + 1])
+{
+	bool again;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t bytes = nam__row_key(gets[i].table, &gets[i].key, keys[i]);
+		int rc = nam__txn_add(txn, keys[i], bytes, &again);
+
+		if (rc < 0)
+			return rc;
+		txn->item_of[i] = (uint8_t)rc;
+	}
+	return nam__txn_get(txn); /* SUSPENDS */
+}
+
+/* Copy what was read: the images go back to the worker. */
+static int
+keep(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count, struct nam_table_rows *rows)
+{
+	struct nam__view *view = &rows->view;
+	struct nam_bytes *columns;
+	int rc = rows_room(rows, 0, (uint64_t)count * NAM_TABLE_COLUMNS_MAX);
+
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		const struct nam__item *item = &txn->items[i];
+
+		if (item->state == NAM__ITEM_HERE)
+			rc = nam__view_keep(view, item->head, item->image);
+	}
+	columns = rows->columns;
+	for (uint32_t i = 0; i < count && !rc; i++, columns += NAM_TABLE_COLUMNS_MAX)
+		answer_get(view, &gets[i], txn->items[txn->item_of[i]].head.raw, columns);
+	return rc;
+}
+
+int
+nam_table_read(struct nam_worker *worker, struct nam_table_get *gets, uint32_t count,
+	struct nam_table_rows *rows)
+{
+	const uint32_t keys_bytes = NAM_TABLE_WRITES_MAX * (NAM_RECORD_KEY_BYTES_MAX + 1);
+	struct nam__txn *txn;
+	uint8_t *keys;
+	int rc;
+
+	if (!count || count > NAM_TABLE_WRITES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; 1 to %u can be read "
+			"together", count, NAM_TABLE_WRITES_MAX);
+	rc = gets_check(worker, gets[0].table->store, gets, count);
+	if (rc)
+		return rc;
+	nam__view_reset(&rows->view, worker, gets[0].table->store->records);
+	rows->count = 0;
+	txn = nam__txn_new(worker, gets[0].table->store->records);
+	keys = nam_buffer_take(worker, keys_bytes);
+	rc = txn && keys ? 0 : -ENOMEM;
+	if (!rc)
+		rc = read_all(txn, gets, count, (void *)keys); /* SUSPENDS */
+	if (!rc)
+		rc = keep(txn, gets, count, rows);
+	nam_buffer_give(worker, keys, keys_bytes);
+	if (txn)
+		nam__txn_free(txn);
+	return rc;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rows_internal.h -- what an open table is to this room: rows as records, entries of indexes, and
+ * what of them is to be taken away.
+ *
+ * The record of a row has the table's number and the primary key as its key, and as its value the
+ * lengths of the columns and then these.  An entry is of one version: its key is the beginning of
+ * the column's value and the version's address, its payload the head of the record.
+ */
+#ifndef NAM_TXN_TABLE_ROWS_INTERNAL_H
+#define NAM_TXN_TABLE_ROWS_INTERNAL_H
+
+#include "txn/table.h"
+#include "txn/records/txn_internal.h"
+
+#define NAM__TABLE_NUMBER_BYTES 8u
+#define NAM__ENTRY_AT_BYTES 8u
+
+_Static_assert(NAM_TABLE_KEY_BYTES_MAX + NAM__TABLE_NUMBER_BYTES == NAM_RECORD_KEY_BYTES_MAX,
+	"it fits");
+_Static_assert(NAM_TABLE_INDEX_BYTES_MAX + NAM__ENTRY_AT_BYTES == NAM_KEY_BYTES_MAX, "it fits");
+
+/* A record store with tables, as all handles of a client share it. */
+struct nam__table_store {
+	struct nam__table_store *next;		/* of the client */
+	struct nam_records *records;
+	struct nam_table *tables;		/* that are open; under the client's mutex */
+	uint32_t users;
+};
+
+struct nam_table {
+	struct nam_table *next;			/* of the store */
+	struct nam__table_store *store;
+	uint32_t users;				/* its handle, and sweeps; under the same mutex */
+	char name[NAM_INDEX_NAME_BYTES];
+	struct nam_gaddr superblock;
+	uint64_t number;
+	bool owns_store;
+	struct nam_table_schema schema;
+	char store_name[NAM_INDEX_NAME_BYTES];
+	char column_names[NAM_TABLE_COLUMNS_MAX][NAM_TABLE_COLUMN_NAME_BYTES_MAX + 1];
+	struct nam_index *indexes[NAM_TABLE_INDEXES_MAX];
+};
+
+/* ---- rows.c ---------------------------------------------------------------------------------- */
+
+/* The key of a row's record.  ret_key has room for NAM_RECORD_KEY_BYTES_MAX; its length. */
+uint32_t nam__row_key(const struct nam_table *table, const struct nam_bytes *key, uint8_t *ret_key);
+
+/* The number of the table that a record is a row of; 0: it is none. */
+uint64_t nam__row_table(const uint8_t *record_key, uint32_t key_bytes);
+
+uint64_t nam__row_bytes(const struct nam_table *table, const struct nam_bytes *columns);
+void nam__row_encode(const struct nam_table *table, const struct nam_bytes *columns, uint8_t *ret);
+
+/* Where the columns lie in a row; false: it is none of this table. */
+bool nam__row_decode(const struct nam_table *table, const uint8_t *row, uint32_t row_bytes,
+	struct nam_bytes *ret_columns);
+
+/* The key of an index's entry for a version.  ret_key has room for NAM_KEY_BYTES_MAX. */
+void nam__entry_key(const struct nam_table_index *index, const struct nam_bytes *value, uint64_t at,
+	uint8_t *ret_key);
+
+int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
+
+/* The open table of that number, which stays until it is left, if it is closed; or NULL. */
+struct nam_table *nam__store_table(struct nam__table_store *store, uint64_t number);
+/* table.c: the last one frees it. */
+void nam__table_leave(struct nam_client *client, struct nam_table *table);
+
+#endif /* NAM_TXN_TABLE_ROWS_INTERNAL_H */

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.c -- tables by name: create, open, drop, list.
+ *
+ * The store and the indexes are there before the superblock, and that before the name; they go in
+ * the same order backwards, but for the name, which goes first.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash/hash.h"
+#include "compute/client/names.h"
+#include "rows_internal.h"
+
+#define INDEX_BYTES_DEFAULT 16u
+#define OWN_STORE ".rows"		/* behind the table's name */
+
+_Static_assert(NAM_TABLE_NAME_BYTES_MAX + NAM_TABLE_COLUMN_NAME_BYTES_MAX + sizeof(".by.") <=
+	NAM_INDEX_NAME_BYTES, "names of indexes fit");
+_Static_assert(NAM_TABLE_COLUMN_NAME_BYTES_MAX + 1 ==
+	sizeof(((struct nam_table_superblock *)0)->columns[0]), "names of columns fit");
+
+/* ---- names, schemas -------------------------------------------------------------------------- */
+
+static int
+name_check(struct nam_worker *worker, const char *name)
+{
+	int rc = nam__name_check(worker, NAM_CATALOG_TABLE, name);
+
+	if (!rc && strlen(name) > NAM_TABLE_NAME_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "the name of a table has up to %u "
+			"bytes; '%s' has %zu", NAM_TABLE_NAME_BYTES_MAX, name, strlen(name));
+	return rc;
+}
+
+static void
+index_name(const char *name, const char *column, char *ret_text)
+{
+	(void)snprintf(ret_text, NAM_INDEX_NAME_BYTES, "%.*s.by.%.*s",
+		(int)NAM_TABLE_NAME_BYTES_MAX, name, (int)NAM_TABLE_COLUMN_NAME_BYTES_MAX, column);
+}
+
+static int
+columns_check(struct nam_worker *worker, const struct nam_table_schema *schema)
+{
+	if (!schema->columns_count || schema->columns_count > NAM_TABLE_COLUMNS_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "%u columns; a table has 1 to %u",
+			schema->columns_count, NAM_TABLE_COLUMNS_MAX);
+	for (uint32_t i = 0; i < schema->columns_count; i++) {
+		const char *name = schema->columns[i];
+		size_t length = name ? strlen(name) : 0;
+
+		if (!length || length > NAM_TABLE_COLUMN_NAME_BYTES_MAX ||
+			nam__name_check(worker, NAM_CATALOG_TABLE, name))
+			return nam_diag_set(&worker->diag, -EINVAL, "the name of column %u: 1 to "
+				"%u printable bytes without blanks", i + 1,
+				NAM_TABLE_COLUMN_NAME_BYTES_MAX);
+		for (uint32_t k = 0; k < i; k++)
+			if (strcmp(schema->columns[k], name) == 0)
+				return nam_diag_set(&worker->diag, -EINVAL,
+					"two columns have the name '%s'", name);
+	}
+	return 0;
+}
+
+static int
+indexes_check(struct nam_worker *worker, const struct nam_table_schema *schema)
+{
+	if (schema->indexes_count > NAM_TABLE_INDEXES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "%u indexes; a table has up to %u",
+			schema->indexes_count, NAM_TABLE_INDEXES_MAX);
+	for (uint32_t i = 0; i < schema->indexes_count; i++) {
+		const struct nam_table_index *index = &schema->indexes[i];
+
+		if (index->column >= schema->columns_count)
+			return nam_diag_set(&worker->diag, -EINVAL, "index %u is of column %u; "
+				"there are %u", i + 1, index->column + 1, schema->columns_count);
+		if (index->bytes > NAM_TABLE_INDEX_BYTES_MAX)
+			return nam_diag_set(&worker->diag, -EINVAL, "the index of column '%s' is "
+				"to have %u bytes; indexes have up to %u",
+				schema->columns[index->column], index->bytes,
+				NAM_TABLE_INDEX_BYTES_MAX);
+		for (uint32_t k = 0; k < i; k++)
+			if (schema->indexes[k].column == index->column)
+				return nam_diag_set(&worker->diag, -EINVAL, "column '%s' has two "
+					"indexes", schema->columns[index->column]);
+	}
+	return 0;
+}
+
+/* "<table>.rows" would go with that table. */
+static int
+store_check(struct nam_worker *worker, const char *store)
+{
+	const size_t own_bytes = strlen(OWN_STORE);
+	size_t length = store ? strlen(store) : 0;
+
+	if (length > NAM_RECORDS_NAME_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -EINVAL, "the name of a record store has up to "
+			"%u bytes", NAM_RECORDS_NAME_BYTES_MAX);
+	if (length >= own_bytes && strcmp(store + length - own_bytes, OWN_STORE) == 0)
+		return nam_diag_set(&worker->diag, -EINVAL, "'%s' is the name of a table's own "
+			"record store: make all tables in one of another name", store);
+	return 0;
+}
+
+static uint64_t
+superblock_hash(const struct nam_table_superblock *superblock, uint64_t at)
+{
+	return nam_mix64(nam_hash64(&superblock->magic, sizeof(*superblock) -
+		offsetof(struct nam_table_superblock, magic)) ^ nam_mix64(at));
+}
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+static void
+superblock_fill(struct nam_table_superblock *superblock, const char *name,
+	const struct nam_table_schema *schema)
+{
+	*superblock = (struct nam_table_superblock){
+		.magic = NAM_TABLE_MAGIC,
+		.number = nam_entropy() | 1,
+		.format = NAM_TABLE_FORMAT,
+		.columns_count = (uint16_t)schema->columns_count,
+		.indexes_count = (uint16_t)schema->indexes_count,
+		.owns_store = !schema->store,
+	};
+	if (schema->store)
+		(void)snprintf(superblock->store, sizeof(superblock->store), "%s", schema->store);
+	else
+		(void)snprintf(superblock->store, sizeof(superblock->store), "%s" OWN_STORE, name);
+	for (uint32_t i = 0; i < schema->columns_count; i++)
+		memcpy(superblock->columns[i], schema->columns[i], strlen(schema->columns[i]));
+	for (uint32_t i = 0; i < schema->indexes_count; i++) {
+		uint32_t bytes = schema->indexes[i].bytes;
+
+		superblock->indexes[i].column = (uint16_t)schema->indexes[i].column;
+		superblock->indexes[i].bytes = (uint16_t)(bytes ? bytes : INDEX_BYTES_DEFAULT);
+	}
+}
+
+/* Drop the first so many indexes.  The first failure is the one to tell, if any is. */
+NAM_FIBER_FN static int
+indexes_drop(struct nam_worker *worker, const char *name,
+	const struct nam_table_superblock *superblock, uint32_t count)
+{
+	char text[NAM_INDEX_NAME_BYTES];
+	int first_rc = 0;
+
+	for (uint32_t i = count; i > 0; i--) {
+		int rc;
+
+		index_name(name, superblock->columns[superblock->indexes[i - 1].column], text);
+		rc = nam_index_drop(worker, text); /* SUSPENDS */
+		if (rc && !first_rc)
+			first_rc = rc;
+	}
+	return first_rc;
+}
+
+NAM_FIBER_FN static int
+indexes_create(struct nam_worker *worker, const char *name,
+	const struct nam_table_superblock *superblock)
+{
+	struct nam_index_options options;
+	char text[NAM_INDEX_NAME_BYTES];
+	int rc = 0, drop_rc;
+
+	for (uint32_t i = 0; i < superblock->indexes_count && !rc; i++) {
+		nam_index_options_init(&options);
+		options.key_bytes = superblock->indexes[i].bytes + NAM__ENTRY_AT_BYTES;
+		index_name(name, superblock->columns[superblock->indexes[i].column], text);
+		rc = nam_index_create(worker, text, &options); /* SUSPENDS */
+		if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
+			drop_rc = indexes_drop(worker, name, superblock, i); /* SUSPENDS */
+			(void)drop_rc;
+		}
+	}
+	return rc;
+}
+
+/* A shared store may be there already.  *ret_made	it is ours to drop, if something fails */
+NAM_FIBER_FN static int
+store_create(struct nam_worker *worker, const struct nam_table_superblock *superblock,
+	bool *ret_made)
+{
+	struct nam_records *records;
+	int rc = nam__records_create(worker, superblock->store, NULL, true); /* SUSPENDS */
+
+	*ret_made = !rc;
+	if (rc != -NAM_E_INDEX_EXISTS || superblock->owns_store)
+		return rc;
+	rc = nam__records_open(worker, superblock->store, 0, true, &records); /* SUSPENDS */
+	if (!rc)
+		nam_records_close(records);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+superblock_enter(struct nam_worker *worker, const char *name,
+	struct nam_table_superblock *superblock)
+{
+	struct nam_gaddr at;
+	int rc = nam_alloc_on(worker, worker->client->catalog_slot, sizeof(*superblock),
+		&at); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	at = nam_gaddr_untagged(at);
+	superblock->image_hash = superblock_hash(superblock, at.raw);
+	rc = nam_write_await(worker, at, superblock, sizeof(*superblock)); /* SUSPENDS */
+	nam_race_point("table.written");
+	if (!rc)
+		rc = nam__name_put(worker, NAM_CATALOG_TABLE, name, at.raw); /* SUSPENDS */
+	/* Where it is unknown whether the name is there, it must lead to a table. */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		nam_free_unseen(worker, at, sizeof(*superblock));
+	return rc;
+}
+
+NAM_FIBER_FN static int
+create(struct nam_worker *worker, const char *name, struct nam_table_superblock *superblock)
+{
+	bool made;
+	int rc = store_create(worker, superblock, &made), drop_rc; /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = indexes_create(worker, name, superblock); /* SUSPENDS */
+	if (rc)
+		goto drop_store;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = superblock_enter(worker, name, superblock); /* SUSPENDS */
+	nam__op_end(worker);
+	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
+		return rc;
+	drop_rc = indexes_drop(worker, name, superblock,
+		superblock->indexes_count); /* SUSPENDS */
+	(void)drop_rc;		/* the first failure is the one to tell */
+drop_store:
+	if (made && superblock->owns_store && !nam_err_is(rc, NAM_E_FABRIC)) {
+		drop_rc = nam_records_drop(worker, superblock->store); /* SUSPENDS */
+		(void)drop_rc;
+	}
+	return rc;
+}
+
+int
+nam_table_create(struct nam_worker *worker, const char *name,
+	const struct nam_table_schema *schema)
+{
+	struct nam_table_superblock *superblock;
+	int rc = name_check(worker, name);
+
+	if (!rc)
+		rc = columns_check(worker, schema);
+	if (!rc)
+		rc = indexes_check(worker, schema);
+	if (!rc)
+		rc = store_check(worker, schema->store);
+	if (rc)
+		return rc;
+	superblock = nam_buffer_take(worker, sizeof(*superblock));
+	if (!superblock)
+		return -ENOMEM;
+	superblock_fill(superblock, name, schema);
+	rc = create(worker, name, superblock); /* SUSPENDS */
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static int
+superblock_check(struct nam_worker *worker, const char *name, struct nam_gaddr at,
+	const struct nam_table_superblock *superblock)
+{
+	if (superblock->magic != NAM_TABLE_MAGIC ||
+		superblock->image_hash != superblock_hash(superblock, at.raw) ||
+		superblock->columns_count > NAM_TABLE_COLUMNS_MAX ||
+		superblock->indexes_count > NAM_TABLE_INDEXES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the superblock of table '%s' does not verify", name);
+	if (superblock->format != NAM_TABLE_FORMAT)
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
+			"table '%s' has format %u; this library knows format %u", name,
+			superblock->format, NAM_TABLE_FORMAT);
+	return 0;
+}
+
+/* @superblock	registered */
+NAM_FIBER_FN static int
+superblock_find(struct nam_worker *worker, const char *name, struct nam_gaddr *ret_at,
+	struct nam_table_superblock *superblock)
+{
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_find(worker, NAM_CATALOG_TABLE, name, &ret_at->raw); /* SUSPENDS */
+	if (!rc)
+		rc = nam_read_await(worker, *ret_at, superblock,
+			sizeof(*superblock)); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc ? rc : superblock_check(worker, name, *ret_at, superblock);
+}
+
+static void
+schema_fill(struct nam_table *table, const struct nam_table_superblock *superblock)
+{
+	struct nam_table_schema *schema = &table->schema;
+
+	table->number = superblock->number;
+	table->owns_store = superblock->owns_store;
+	memcpy(table->store_name, superblock->store, sizeof(table->store_name));
+	table->store_name[sizeof(table->store_name) - 1] = '\0';
+	schema->store = table->owns_store ? NULL : table->store_name;
+	schema->columns_count = superblock->columns_count;
+	for (uint32_t i = 0; i < schema->columns_count; i++) {
+		memcpy(table->column_names[i], superblock->columns[i],
+			NAM_TABLE_COLUMN_NAME_BYTES_MAX);
+		schema->columns[i] = table->column_names[i];
+	}
+	schema->indexes_count = superblock->indexes_count;
+	for (uint32_t i = 0; i < schema->indexes_count; i++)
+		schema->indexes[i] = (struct nam_table_index){ superblock->indexes[i].column,
+			superblock->indexes[i].bytes };
+}
+
+/* The store with that number, if a table of it is open.  A name may be another store's by now. */
+static struct nam__table_store *
+store_share(struct nam_client *client, struct nam_table *table, uint64_t number)
+{
+	struct nam__table_store *store = client->table_stores;
+
+	while (store && store->records->store != number)
+		store = store->next;
+	if (!store)
+		return NULL;
+	store->users++;
+	table->users = 1;
+	table->store = store;
+	table->next = store->tables;
+	store->tables = table;
+	return store;
+}
+
+NAM_FIBER_FN static int
+store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_bytes)
+{
+	struct nam_client *client = worker->client;
+	struct nam__table_store *store, *other;
+	uint64_t number;
+	int rc;
+
+	store = calloc(1, sizeof(*store));
+	if (!store)
+		return -ENOMEM;
+	rc = nam__records_open(worker, table->store_name, cache_bytes, true,
+		&store->records); /* SUSPENDS */
+	if (rc) {
+		free(store);
+		return rc;
+	}
+	store->records->tables = store;
+	number = store->records->store;
+	pthread_mutex_lock(&client->mutex);
+	other = store_share(client, table, number);
+	if (!other) {
+		store->next = client->table_stores;
+		client->table_stores = store;
+		other = store_share(client, table, number);
+		store = NULL;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	if (store) {
+		nam_records_close(store->records);
+		free(store);
+	}
+	return other ? 0 : -NAM_E_REMOTE_CORRUPT;
+}
+
+/* Who looks for the table does not find it any more. */
+static void
+store_unlink(struct nam_client *client, struct nam_table *table)
+{
+	struct nam_table **place;
+
+	pthread_mutex_lock(&client->mutex);
+	for (place = &table->store->tables; *place != table; place = &(*place)->next)
+		continue;
+	*place = table->next;
+	pthread_mutex_unlock(&client->mutex);
+}
+
+static void
+store_leave(struct nam_client *client, struct nam__table_store *store)
+{
+	struct nam__table_store **link = &client->table_stores;
+	bool last;
+
+	pthread_mutex_lock(&client->mutex);
+	last = --store->users == 0;
+	while (last && *link != store)
+		link = &(*link)->next;
+	if (last)
+		*link = store->next;
+	pthread_mutex_unlock(&client->mutex);
+	if (last) {
+		nam_records_close(store->records);
+		free(store);
+	}
+}
+
+NAM_FIBER_FN static int
+indexes_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_bytes)
+{
+	uint32_t count = table->schema.indexes_count;
+	char text[NAM_INDEX_NAME_BYTES];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		index_name(table->name, table->schema.columns[table->schema.indexes[i].column],
+			text);
+		rc = nam_index_open(worker, text, cache_bytes / count,
+			&table->indexes[i]); /* SUSPENDS */
+	}
+	return rc;
+}
+
+static void
+table_free(struct nam_client *client, struct nam_table *table)
+{
+	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
+		nam_index_close(table->indexes[i]);
+	if (table->store)
+		store_leave(client, table->store);
+	free(table);
+}
+
+void
+nam__table_leave(struct nam_client *client, struct nam_table *table)
+{
+	bool last;
+
+	pthread_mutex_lock(&client->mutex);
+	last = --table->users == 0;
+	pthread_mutex_unlock(&client->mutex);
+	if (last)
+		table_free(client, table);
+}
+
+int
+nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
+	struct nam_table **ret_table)
+{
+	struct nam_table_superblock *superblock;
+	struct nam_table *table;
+	int rc = name_check(worker, name);
+
+	if (rc)
+		return rc;
+	table = calloc(1, sizeof(*table));
+	superblock = nam_buffer_take(worker, sizeof(*superblock));
+	rc = table && superblock ? 0 : -ENOMEM;
+	if (!rc)
+		rc = superblock_find(worker, name, &table->superblock, superblock); /* SUSPENDS */
+	if (!rc) {
+		memcpy(table->name, name, strlen(name) + 1);
+		schema_fill(table, superblock);
+	}
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	if (!rc)
+		rc = indexes_open(worker, table, cache_bytes / 2); /* SUSPENDS */
+	if (!rc)
+		rc = store_open(worker, table, cache_bytes / 2); /* SUSPENDS */
+	if (!rc)
+		*ret_table = table;
+	else if (table)
+		table_free(worker->client, table);
+	return rc;
+}
+
+void
+nam_table_close(struct nam_worker *worker, struct nam_table *table)
+{
+	int rc;
+
+	if (!table)
+		return;
+	rc = nam_table_settle(worker, table); /* SUSPENDS */
+	(void)rc;		/* what could not be taken away is counted as lost */
+	/* Who writes other tables of the store may be about to take entries of this one away. */
+	store_unlink(worker->client, table);
+	nam__table_leave(worker->client, table);
+}
+
+const struct nam_table_schema *
+nam_table_properties(const struct nam_table *table)
+{
+	return &table->schema;
+}
+
+int
+nam_table_column(const struct nam_table *table, const char *name)
+{
+	for (uint32_t i = 0; i < table->schema.columns_count; i++)
+		if (strcmp(table->schema.columns[i], name) == 0)
+			return (int)i;
+	return -NAM_E_NOTFOUND;
+}
+
+/* ---- drop, list ------------------------------------------------------------------------------ */
+
+NAM_FIBER_FN static int
+drop(struct nam_worker *worker, const char *name, struct nam_gaddr at,
+	const struct nam_table_superblock *superblock)
+{
+	int rc, index_rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_take(worker, NAM_CATALOG_TABLE, name, at.raw); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	nam_race_point("table.unnamed");
+	nam_retire(worker, at, sizeof(*superblock));
+	index_rc = indexes_drop(worker, name, superblock,
+		superblock->indexes_count); /* SUSPENDS */
+	if (superblock->owns_store)
+		rc = nam_records_drop(worker, superblock->store); /* SUSPENDS */
+	return rc ? rc : index_rc;
+}
+
+int
+nam_table_drop(struct nam_worker *worker, const char *name)
+{
+	struct nam_table_superblock *superblock;
+	struct nam_gaddr at;
+	int rc = name_check(worker, name);
+
+	if (rc)
+		return rc;
+	superblock = nam_buffer_take(worker, sizeof(*superblock));
+	if (!superblock)
+		return -ENOMEM;
+	rc = superblock_find(worker, name, &at, superblock); /* SUSPENDS */
+	if (!rc)
+		rc = drop(worker, name, at, superblock); /* SUSPENDS */
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
+int
+nam_table_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
+{
+	return nam__names_list(worker, NAM_CATALOG_TABLE, fn, arg); /* SUSPENDS */
+}

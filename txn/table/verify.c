@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify.c -- whether every row has its entries, and how many there are of both. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "txn/records/view.h"
+#include "rows_internal.h"
+
+#define TOGETHER_MAX 64u
+
+struct verify {
+	struct nam_worker *worker;
+	struct nam_table *table;
+	nam_table_violation_fn violation;
+	void *arg;
+	struct nam_table_stat stat;
+	uint64_t violations;
+};
+
+/* A primary key as people can read it; no more of it than there is room for. */
+static const char *
+key_text(const uint8_t *key, uint32_t bytes, char *ret_text, size_t size)
+{
+	size_t used = 0;
+	bool plain = true;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		plain &= isgraph(key[i]) != 0;
+	if (plain) {
+		(void)snprintf(ret_text, size, "'%.*s'", (int)bytes, (const char *)key);
+		return ret_text;
+	}
+	used += (size_t)snprintf(ret_text, size, "0x");
+	for (uint32_t i = 0; i < bytes && used + 2 < size; i++)
+		used += (size_t)snprintf(ret_text + used, size - used, "%02x", key[i]);
+	return ret_text;
+}
+
+static void
+tell(struct verify *verify, const struct nam__seen *record, const uint8_t *record_key,
+	const char *column, int rc)
+{
+	char text[256], key[80];
+
+	(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %" PRIu64
+		", has no entry in the index of column '%s'%s",
+		key_text(record_key + NAM__TABLE_NUMBER_BYTES,
+			record->key_bytes - NAM__TABLE_NUMBER_BYTES, key, sizeof(key)),
+		record->timestamp, column, rc ? "" : ", but another has it");
+	verify->violations++;
+	if (verify->violation)
+		verify->violation(verify->arg, text);
+}
+
+NAM_FIBER_FN static int
+row_verify(struct verify *verify, const struct nam__view *view,
+	const struct nam__seen *record)
+{
+	const struct nam_table_schema *schema = &verify->table->schema;
+	const uint8_t *key = view->arena + record->bytes_at;
+	struct nam_bytes columns[NAM_TABLE_COLUMNS_MAX];
+	uint8_t entry[NAM_KEY_BYTES_MAX];
+
+	if (record->state != NAM__SEEN_HERE || record->deleted ||
+		nam__row_table(key, record->key_bytes) != verify->table->number)
+		return 0;
+	if (!nam__row_decode(verify->table, key + record->key_bytes, record->value_bytes, columns))
+		return -NAM_E_REMOTE_CORRUPT;
+	verify->stat.rows++;
+	verify->stat.row_bytes += record->key_bytes - NAM__TABLE_NUMBER_BYTES + record->value_bytes;
+	for (uint32_t i = 0; i < schema->indexes_count; i++) {
+		const struct nam_table_index *index = &schema->indexes[i];
+		uint64_t head = 0;
+		int rc;
+
+		nam__entry_key(index, &columns[index->column], record->at, entry);
+		rc = nam_index_lookup(verify->worker, verify->table->indexes[i], entry,
+			&head); /* SUSPENDS */
+		if (rc && rc != -NAM_E_NOTFOUND)
+			return rc;
+		if (rc || head != record->head)
+			tell(verify, record, key, schema->columns[index->column], rc);
+	}
+	return 0;
+}
+
+NAM_FIBER_FN static int
+rows_verify(struct verify *verify, struct nam__view *view, const uint64_t *heads,
+	uint32_t count)
+{
+	int rc = 0;
+
+	nam__view_reset(view, verify->worker, verify->table->store->records);
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = nam__view_name(view, heads[i], 0) < 0 ? -ENOMEM : 0;
+	nam__op_begin(verify->worker, NAM_OP_OTHER);
+	if (!rc)
+		rc = nam__view_read(view); /* SUSPENDS */
+	nam__op_end(verify->worker);
+	for (uint32_t i = 0; i < view->found_count && !rc; i++)
+		rc = row_verify(verify, view, &view->found[i]); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+all_rows(struct verify *verify)
+{
+	static const struct nam_range all;
+	struct nam__view view = { 0 };
+	struct nam_cursor *cursor;
+	uint64_t heads[TOGETHER_MAX];
+	uint32_t count;
+	int rc = nam_cursor_open(verify->worker, verify->table->store->records->keys, &all,
+		&cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
+		if (!rc && count)
+			rc = rows_verify(verify, &view, heads, count); /* SUSPENDS */
+	} while (!rc && count);
+	nam_cursor_close(cursor); /* SUSPENDS */
+	nam__view_free(&view);
+	return rc;
+}
+
+NAM_FIBER_FN static int
+entries_count(struct verify *verify, struct nam_index *index)
+{
+	static const struct nam_range all;
+	struct nam_cursor *cursor;
+	uint64_t heads[TOGETHER_MAX];
+	uint32_t count;
+	int rc = nam_cursor_open(verify->worker, index, &all, &cursor);
+
+	if (rc)
+		return rc;
+	do {
+		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
+		verify->stat.entries += rc ? 0 : count;
+	} while (!rc && count);
+	nam_cursor_close(cursor); /* SUSPENDS */
+	return rc;
+}
+
+int
+nam_table_verify(struct nam_worker *worker, struct nam_table *table,
+	nam_table_violation_fn violation, void *arg, struct nam_table_stat *ret_stat,
+	uint64_t *ret_violations)
+{
+	struct verify verify = { .worker = worker, .table = table, .violation = violation,
+		.arg = arg };
+	uint64_t epoch = nam__epoch_pin(worker), live;
+	int rc = all_rows(&verify); /* SUSPENDS */
+
+	for (uint32_t i = 0; i < table->schema.indexes_count && !rc; i++)
+		rc = entries_count(&verify, table->indexes[i]); /* SUSPENDS */
+	nam__epoch_unpin(worker, epoch);
+	if (rc)
+		return rc;
+	live = verify.stat.rows * table->schema.indexes_count;
+	live -= verify.violations < live ? verify.violations : live;
+	verify.stat.stale = verify.stat.entries > live ? verify.stat.entries - live : 0;
+	*ret_stat = verify.stat;
+	*ret_violations = verify.violations;
+	return 0;
+}

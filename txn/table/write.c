@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * write.c -- rows are put and deleted: their entries first, then by RAMP.
+ *
+ * An entry is of one version, by its address.  All entries of a transaction are in their indexes
+ * before any of its versions can be seen, so whoever may have to find a row by its column can.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rows_internal.h"
+
+#define SWEEP_MOST 64u
+
+/* What of a transaction the entries have to know. */
+struct entries {
+	const struct nam_table_write *writes;
+	uint32_t made;				/* so many, in order */
+};
+
+/* The entry with that number, counted over all rows that are put; false: there are not so many. */
+static bool
+entry_find(const struct nam__txn *txn, const struct entries *entries, uint32_t number,
+	struct nam_index **ret_index, uint8_t *ret_key, uint64_t *ret_head)
+{
+	for (uint32_t i = 0; i < txn->count; i++) {
+		const struct nam_table_write *write = &entries->writes[i];
+		const struct nam_table_schema *schema = &write->table->schema;
+		uint32_t count = write->columns ? schema->indexes_count : 0;
+
+		if (number < count) {
+			const struct nam_table_index *index = &schema->indexes[number];
+
+			nam__entry_key(index, &write->columns[index->column],
+				txn->items[i].at.raw, ret_key);
+			*ret_index = write->table->indexes[number];
+			*ret_head = txn->items[i].head.raw;
+			return true;
+		}
+		number -= count;
+	}
+	return false;
+}
+
+NAM_FIBER_FN static void
+entries_unmake(struct nam__txn *txn, void *arg)
+{
+	struct entries *entries = arg;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	struct nam_index *index;
+	uint64_t head;
+
+	while (entries->made > 0) {
+		int rc;
+
+		if (!entry_find(txn, entries, --entries->made, &index, key, &head))
+			continue;
+		rc = nam_index_delete_pair(txn->worker, index, key, head); /* SUSPENDS */
+		/* It leads to what is used for something else, and is passed over. */
+		(void)rc;
+	}
+}
+
+NAM_FIBER_FN static int
+entries_make(struct nam__txn *txn, void *arg)
+{
+	struct entries *entries = arg;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	struct nam_index *index;
+	uint64_t head;
+	int rc = 0;
+
+	if (!NAM_GUARD(ENTRY_FIRST))
+		return 0;
+	while (!rc && entry_find(txn, entries, entries->made, &index, key, &head)) {
+		rc = nam_index_insert(txn->worker, index, key, head); /* SUSPENDS */
+		/* Of a version that was here before, and could not be taken away. */
+		if (rc == -NAM_E_EXISTS)
+			rc = nam_index_update(txn->worker, index, key, head); /* SUSPENDS */
+		if (!rc)
+			entries->made++;
+		nam_race_point("table.entry");
+	}
+	return rc;
+}
+
+static int
+writes_check(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct nam_table *table = writes[i].table;
+		uint32_t bytes = writes[i].key.bytes;
+
+		if (table->store != writes[0].table->store)
+			return nam_diag_set(&worker->diag, -EINVAL, "tables '%s' and '%s' are in "
+				"different stores: make both in one to write them together",
+				writes[0].table->name, table->name);
+		if (!bytes || bytes > NAM_TABLE_KEY_BYTES_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u "
+				"bytes; keys have 1 to %u", table->name, bytes,
+				NAM_TABLE_KEY_BYTES_MAX);
+		if (writes[i].columns &&
+			nam__row_bytes(table, writes[i].columns) > NAM_RECORD_VALUE_BYTES_MAX)
+			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a row of "
+				"more than %u bytes", table->name, NAM_RECORD_VALUE_BYTES_MAX);
+	}
+	return 0;
+}
+
+/* Keys and rows as bytes, one after the other. */
+struct encoded {
+	uint8_t *bytes;
+	uint32_t size;
+	struct nam_record_put puts[NAM_TABLE_WRITES_MAX];
+};
+
+static int
+encode(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count,
+	struct encoded *encoded)
+{
+	uint64_t size = 0;
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < count; i++)
+		size += NAM_RECORD_KEY_BYTES_MAX +
+			(writes[i].columns ? nam__row_bytes(writes[i].table, writes[i].columns) :
+			0);
+	if (size > UINT32_MAX)
+		return -NAM_E_LIMIT;
+	encoded->size = (uint32_t)size;
+	encoded->bytes = at = size <= NAM__VERSION_BYTES_MAX ?
+		nam_buffer_take(worker, (uint32_t)size) : malloc(size);
+	if (!at)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		struct nam_record_put *put = &encoded->puts[i];
+
+		*put = (struct nam_record_put){ .key = at };
+		put->key_bytes = nam__row_key(writes[i].table, &writes[i].key, at);
+		at += put->key_bytes;
+		if (!writes[i].columns)
+			continue;
+		put->value = at;
+		put->value_bytes = (uint32_t)nam__row_bytes(writes[i].table, writes[i].columns);
+		nam__row_encode(writes[i].table, writes[i].columns, at);
+		at += put->value_bytes;
+	}
+	return 0;
+}
+
+static void
+encoded_free(struct nam_worker *worker, struct encoded *encoded)
+{
+	if (encoded->size <= NAM__VERSION_BYTES_MAX)
+		nam_buffer_give(worker, encoded->bytes, encoded->size);
+	else
+		free(encoded->bytes);
+}
+
+int
+nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count,
+	uint64_t *ret_timestamp)
+{
+	struct entries entries = { .writes = writes };
+	const struct nam__put_beside beside = { entries_make, entries_unmake, &entries };
+	struct nam__table_store *store;
+	struct encoded encoded;
+	int rc, sweep_rc;
+
+	if (!count || count > NAM_TABLE_WRITES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; a transaction has 1 to "
+			"%u", count, NAM_TABLE_WRITES_MAX);
+	store = writes[0].table->store;
+	rc = writes_check(worker, writes, count);
+	if (!rc)
+		rc = encode(worker, writes, count, &encoded);
+	if (rc)
+		return rc;
+	rc = nam__records_put(worker, store->records, encoded.puts, count, &beside,
+		ret_timestamp); /* SUSPENDS */
+	encoded_free(worker, &encoded);
+	/* What fails here is no failure of this transaction; it stays allocated. */
+	sweep_rc = nam__table_sweep(worker, store, SWEEP_MOST); /* SUSPENDS */
+	(void)sweep_rc;
+	return rc;
+}
