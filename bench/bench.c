@@ -53,7 +53,7 @@ bench_cluster(const char *option, const char *subcommand)
 }
 
 int
-bench_connect(const char *cluster, enum nam_carrier carrier, uint32_t fibers,
+bench_connect(const char *cluster, enum nam_transport transport, uint32_t fibers,
 	struct nam_client **ret_client)
 {
 	struct nam_client_options options;
@@ -63,7 +63,7 @@ bench_connect(const char *cluster, enum nam_carrier carrier, uint32_t fibers,
 	nam_client_options_init(&options);
 	options.cluster = cluster;
 	options.name = "nam-bench";
-	options.carrier = carrier;
+	options.transport = transport;
 	if (options.fibers_max < fibers)
 		options.fibers_max = fibers;
 	rc = nam_client_connect(&options, ret_client, &diag);

@@ -34,7 +34,7 @@ const char *bench_cluster(const char *option, const char *subcommand);
  *
  * Complains itself.  Returns an exit code.
  */
-int bench_connect(const char *cluster, enum nam_carrier carrier, uint32_t fibers,
+int bench_connect(const char *cluster, enum nam_transport transport, uint32_t fibers,
 	struct nam_client **ret_client) NAM_MUST_CHECK;
 
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */

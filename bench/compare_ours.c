@@ -144,7 +144,7 @@ take_blocks(struct ours *ours)
 		index->options.index.node_bytes, stat.remote_bytes, &ours->blocks, &diag);
 	if (rc)
 		return bench_failed("memory for raw READs", rc, diag.text);
-	rc = raw_blocks_fill(index->crew, &ours->blocks, &index->findings);
+	rc = raw_blocks_fill(index->pool, &ours->blocks, &index->findings);
 	return rc ? bench_failed("filling memory for raw READs", rc, NULL) : NAM_EXIT_OK;
 }
 
@@ -214,7 +214,7 @@ raw_turn(struct ours *ours, enum raw_loop loop, uint32_t depth, double seconds, 
 		.seed = seed,
 		.findings = &index->findings,
 	};
-	int rc = raw_run(index->crew, &spec, 0, seconds, ours->raw);
+	int rc = raw_run(index->pool, &spec, 0, seconds, ours->raw);
 
 	if (rc) {
 		bench_failed("raw READs", rc, NULL);

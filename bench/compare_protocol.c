@@ -9,13 +9,13 @@
 void
 protocol_key(uint64_t pair, char ret[PROTOCOL_KEY_BYTES])
 {
-	static const char letters[64] = "0123456789"
+	static const char slots[64] = "0123456789"
 					"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					"abcdefghijklmnopqrstuvwxyz"
 					"-_";
 
 	for (unsigned i = PROTOCOL_KEY_BYTES; i > 0; i--) {
-		ret[i - 1] = letters[pair & 63];
+		ret[i - 1] = slots[pair & 63];
 		pair >>= 6;
 	}
 }

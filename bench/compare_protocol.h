@@ -2,8 +2,8 @@
 /*
  * compare_protocol.h -- what memcached and Redis are asked and how they answer: bytes, no sockets.
  *
- * A pair follows from its number, as everywhere in nam-bench: eight letters are the key, and the
- * value is as long as was asked for.
+ * A pair follows from its number, as everywhere in nam-bench: eight letters are the key, and
+ * the value is as long as was asked for.
  */
 #ifndef NAM_BENCH_COMPARE_PROTOCOL_H
 #define NAM_BENCH_COMPARE_PROTOCOL_H

@@ -30,8 +30,9 @@
 static const char help_head[] =
 	"Usage: nam-bench figure FIGURE... [OPTION]...\n"
 	"Experiments of Ziegler et al. (SIGMOD 2019) with the designs of an index (tree-*), of\n"
-	"Su et al. (RFP, EuroSys 2017) with a key-value store by each carrier (rfp-*), and of\n"
-	"RAMP over RDMA with transactions by each carrier and over sockets (ramp-*), on\n"
+	"Su et al. (RFP, EuroSys 2017) with a key-value store by each RPC transport (rfp-*), and "
+	"of\n"
+	"RAMP over RDMA with transactions by each RPC transport and over sockets (ramp-*), on\n"
 	"simulated clusters: a CSV file for each, plots by gnuplot, and tables.\n"
 	"\n";
 

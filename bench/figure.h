@@ -25,7 +25,7 @@
 #define FIGURE_LIST_MAX 16u	/* values of an option that is a list */
 #define FIGURE_CASES_MAX 8u
 #define FIGURE_DESIGNS 3u	/* of an index */
-#define FIGURE_LINES_MAX 6u	/* designs, or carriers */
+#define FIGURE_LINES_MAX 6u	/* designs, or RPC transports */
 #define FIGURE_TEXT_BYTES 64u
 
 struct figure_list {
@@ -57,12 +57,12 @@ enum figure_x {
 	/* of requests */
 	X_RPC_THREADS, X_GET_PERCENT, X_VALUE_BYTES,
 	/* of transactions */
-	X_CARRIER, X_TRANSACTION_SIZE, X_READ_RATIO,
+	X_TRANSPORT, X_TRANSACTION_SIZE, X_READ_RATIO,
 };
 
 enum figure_y { Y_RATE, Y_BYTES, Y_LATENCY };
 
-/* What runs: nam-bench index, kv or ramp.  Lines are designs, or carriers. */
+/* What runs: nam-bench index, kv or ramp.  Lines are designs, or RPC transports. */
 enum figure_kind { FIGURE_TREES, FIGURE_REQUESTS, FIGURE_TRANSACTIONS };
 
 /* One panel: what runs there. */
@@ -133,7 +133,7 @@ struct figure_points {
 
 extern const char *const figure_designs[FIGURE_DESIGNS];
 
-/* How many there may be; and a design's name, or a carrier's. */
+/* How many there may be; and a design's name, or an RPC transport's. */
 unsigned figure_lines(const struct figure *figure);
 const char *figure_line(const struct figure *figure, unsigned design);
 
@@ -157,7 +157,7 @@ int figure_plan(const struct figure *figure, const struct figure_options *o,
 #define FIGURE_RAMP_LINES 6u
 
 struct figure_ramp_line {
-	const char *name, *algorithm, *carrier;
+	const char *name, *algorithm, *transport;
 	bool sockets;			/* on the network of FIGURE_SOCKETS_CLUSTER */
 };
 

@@ -169,10 +169,11 @@ write_heading(FILE *file, const struct figure *figure)
 			"p50_ns,p99_ns,round_trips_per_op,bytes_in_per_op,bytes_out_per_op,"
 			"bytes_per_s,cache_hit_rate,cache_stale_rate,model_bytes_per_s,"
 			"model_bytes_per_op,model_ops_per_s,source,profile,seed\n",
-		[FIGURE_REQUESTS] = "figure,carrier,get_percent,distribution,value_bytes,"
+		[FIGURE_REQUESTS] = "figure,transport,get_percent,distribution,value_bytes,"
 			"fetch_bytes,memservers,handler_threads,clients,ops_per_s,p50_ns,p99_ns,"
 			"round_trips_per_op,bytes_in_per_op,bytes_out_per_op,source,profile,seed\n",
-		[FIGURE_TRANSACTIONS] = "figure,carrier,transaction_size,read_ratio,distribution,"
+		[FIGURE_TRANSACTIONS] =
+		"figure,transport,transaction_size,read_ratio,distribution,"
 			"value_bytes,records,memservers,handler_threads,clients,ops_per_s,p50_ns,"
 			"p99_ns,round_trips_per_op,work_requests_per_op,bytes_in_per_op,"
 			"bytes_out_per_op,against_sockets,source,profile,seed\n",
@@ -258,7 +259,7 @@ print_x(const struct figure *figure, double x)
 	case X_READ_RATIO:
 		printf("  %6.0f %% read       ", x);
 		break;
-	case X_CARRIER:
+	case X_TRANSPORT:
 		printf("%21s", "");
 		break;
 	default:

@@ -14,7 +14,7 @@
 #define ROUNDS 3.0		/* scans that each client does at least */
 
 const char *const figure_designs[FIGURE_DESIGNS] = { "coarse", "fine", "hybrid" };
-static const char *const carriers[FIGURE_DESIGNS] = { "srq", "mailbox", "fetch" };
+static const char *const transports[FIGURE_DESIGNS] = { "srq", "mailbox", "fetch" };
 #define FETCH 2u
 #define RFP_CLIENTS 35u		/* of the paper's peak */
 #define RAMP_CLIENTS 8u
@@ -104,8 +104,8 @@ const struct figure figures[] = {
 		.cases_count = 1,
 		.cases = { { .text = "values of 1 to 899 bytes, 43 on average; a fetch holds 512",
 			.mixed = true, .fetch_bytes = 560 } } },
-	{ .name = "ramp-5", .paper = "figure 5", .title = "carriers of transactions",
-		.x = X_CARRIER, .y = Y_RATE, .clients = RAMP_CLIENTS, .kind = FIGURE_TRANSACTIONS,
+	{ .name = "ramp-5", .paper = "figure 5", .title = "RPC transports of transactions",
+		.x = X_TRANSPORT, .y = Y_RATE, .clients = RAMP_CLIENTS, .kind = FIGURE_TRANSACTIONS,
 		.transaction_size = 8, .cases_count = 1,
 		.cases = { { .text = "8 records a transaction, 95 % of these read" } } },
 	{ .name = "ramp-6", .paper = "figure 6", .title = "transaction sizes",
@@ -135,7 +135,7 @@ figure_line(const struct figure *figure, unsigned design)
 {
 	switch (figure->kind) {
 	case FIGURE_REQUESTS:
-		return carriers[design];
+		return transports[design];
 	case FIGURE_TRANSACTIONS:
 		return figure_ramp_lines[design].name;
 	default:
@@ -241,7 +241,7 @@ x_values(const struct figure *figure, const struct figure_options *o)
 		return o->quick ? few_shares : shares;
 	case X_VALUE_BYTES:
 		return o->quick ? few_values : values;
-	case X_CARRIER:
+	case X_TRANSPORT:
 		return one;
 	case X_TRANSACTION_SIZE:
 		return o->quick ? few_sizes : sizes;
@@ -371,7 +371,7 @@ add(struct figure_points *points, const struct figure *figure, const struct figu
 		break;
 	case X_GET_PERCENT:
 	case X_VALUE_BYTES:
-	case X_CARRIER:
+	case X_TRANSPORT:
 	case X_TRANSACTION_SIZE:
 	case X_READ_RATIO:
 		break;
@@ -384,22 +384,23 @@ add(struct figure_points *points, const struct figure *figure, const struct figu
 
 /* Nobody knows what sockets would do on real memory servers; the paper's figure 5 is RAMP's. */
 static bool
-is_carrier(const struct figure *figure, const struct figure_options *o, unsigned carrier)
+is_transport(const struct figure *figure, const struct figure_options *o, unsigned transport)
 {
 	if (figure->kind == FIGURE_TRANSACTIONS)
-		return figure_ramp_lines[carrier].sockets ? o->simulated &&
-			(carrier == FIGURE_SOCKETS || figure->x != X_CARRIER) : true;
-	return !figure->fetch_only || carrier == FETCH;
+		return figure_ramp_lines[transport].sockets ? o->simulated &&
+			(transport == FIGURE_SOCKETS || figure->x != X_TRANSPORT) : true;
+	return !figure->fetch_only || transport == FETCH;
 }
 
 static void
-plan_carriers(const struct figure *figure, const struct figure_options *o,
+plan_transports(const struct figure *figure, const struct figure_options *o,
 	const struct figure_list *xs, struct figure_points *ret)
 {
 	for (unsigned which = 0; which < figure->cases_count; which++)
-		for (unsigned carrier = 0; carrier < figure_lines(figure); carrier++)
-			for (unsigned i = 0; i < xs->count && is_carrier(figure, o, carrier); i++)
-				add(ret, figure, o, which, carrier, "none", xs->values[i]);
+		for (unsigned transport = 0; transport < figure_lines(figure); transport++)
+			for (unsigned i = 0; i < xs->count &&
+			is_transport(figure, o, transport); i++)
+				add(ret, figure, o, which, transport, "none", xs->values[i]);
 }
 
 int
@@ -414,7 +415,7 @@ figure_plan(const struct figure *figure, const struct figure_options *o, struct 
 	if (!ret->points)
 		return -ENOMEM;
 	if (figure->kind != FIGURE_TREES) {
-		plan_carriers(figure, o, &xs, ret);
+		plan_transports(figure, o, &xs, ret);
 		return 0;
 	}
 	for (unsigned which = 0; which < figure->cases_count; which++) {

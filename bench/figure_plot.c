@@ -78,7 +78,7 @@ write_data(FILE *file, const struct figure *figure, const struct figure_points *
 
 			if (!is_of(&line, point))
 				continue;
-			fprintf(file, "%.6g ", figure->x == X_CARRIER ? point->design : point->x);
+			fprintf(file, "%.6g ", figure->x == X_TRANSPORT ? point->design : point->x);
 			if (point->done || figure->model_only)
 				fprintf(file, "%.6g %.6g ", figure_y(figure, point),
 					point->result.p99_ns);
@@ -107,7 +107,7 @@ write_axes(FILE *file, const struct figure *figure)
 		[X_RPC_THREADS] = "handler threads",
 		[X_GET_PERCENT] = "GET, per cent",
 		[X_VALUE_BYTES] = "bytes of a value",
-		[X_CARRIER] = "",
+		[X_TRANSPORT] = "",
 		[X_TRANSACTION_SIZE] = "records of a transaction",
 		[X_READ_RATIO] = "transactions that read, per cent",
 	};
@@ -135,7 +135,7 @@ write_axes(FILE *file, const struct figure *figure)
 		fputs("set logscale x 2\n", file);
 	if (figure->x == X_COLOCATED)
 		fputs("set xrange [-0.4:1.4]\nset xtics ('apart' 0, 'co-located' 1)\n", file);
-	if (figure->x == X_CARRIER)
+	if (figure->x == X_TRANSPORT)
 		fprintf(file, "set xrange [-0.6:%u-0.4]\nset boxwidth 0.7\nset style fill solid\n"
 			"unset xtics\n", figure_lines(figure));
 	fputs("set key outside right top vertical samplen 2 spacing 1.1\n", file);
@@ -148,7 +148,7 @@ write_line(FILE *file, const struct figure *figure, const struct line *line, siz
 	const char *name = figure_line(figure, line->design), *colour = colours[line->design];
 	bool hash = !strcmp(line->partitioning, "hash"), latency = figure->y == Y_LATENCY;
 
-	if (line->measured && figure->x == X_CARRIER) {
+	if (line->measured && figure->x == X_TRANSPORT) {
 		fprintf(file, "%s \\\n  $line%zu using 1:2 with boxes lc '%s' title '%s'",
 			*first ? "" : ",", at, colour, name);
 		*first = false;

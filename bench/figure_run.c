@@ -119,7 +119,7 @@ say_requests(struct command *command, const struct figure_point *point)
 	const struct figure *figure = point->figure;
 	const struct figure_case *which = &figure->cases[point->which];
 
-	say(command, "--carrier");
+	say(command, "--transport");
 	say(command, "%s", figure_line(figure, point->design));
 	say(command, "--get-percent");
 	say(command, "%g", figure->x == X_GET_PERCENT ? point->x : 95);
@@ -144,8 +144,8 @@ say_transactions(struct command *command, const struct figure_point *point)
 
 	say(command, "--algorithm");
 	say(command, "%s", line->algorithm);
-	say(command, "--carrier");
-	say(command, "%s", line->carrier);
+	say(command, "--transport");
+	say(command, "%s", line->transport);
 	say(command, "--transaction-size");
 	say(command, "%u", figure_transaction_size(point));
 	say(command, "--read-ratio");

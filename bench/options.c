@@ -107,13 +107,13 @@ option_bad_choice(const char *option, const char *text, const char *choices)
 }
 
 int
-option_carrier(const char *text, enum nam_carrier *ret_carrier)
+option_transport(const char *text, enum nam_transport *ret_transport)
 {
-	int carrier = nam_carrier_find(text);
+	int transport = nam_transport_find(text);
 
-	if (carrier < 0)
-		return option_bad_choice("--carrier", text, "srq, mailbox, fetch or datagram");
-	*ret_carrier = (enum nam_carrier)carrier;
+	if (transport < 0)
+		return option_bad_choice("--transport", text, "srq, mailbox, fetch or datagram");
+	*ret_transport = (enum nam_transport)transport;
 	return 0;
 }
 

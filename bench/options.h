@@ -26,8 +26,8 @@ int option_bytes(const char *option, const char *text, uint64_t min, uint64_t ma
 int option_number(const char *option, const char *text, double min, double max,
 	double *ret_value) NAM_MUST_CHECK;
 
-/* --carrier. */
-int option_carrier(const char *text, enum nam_carrier *ret_carrier) NAM_MUST_CHECK;
+/* --transport. */
+int option_transport(const char *text, enum nam_transport *ret_transport) NAM_MUST_CHECK;
 
 /* Complain about a word that is none of `choices` ("a, b or c").  Returns -EINVAL. */
 int option_bad_choice(const char *option, const char *text, const char *choices);

@@ -3,8 +3,8 @@
  * thread_pool.h -- the threads of a benchmark: each opens a worker, waits, and runs jobs when all
  * do.
  *
- * Threads live as long as the crew, so their workers stay warm from one job to the next.  They
- * belong to one client, which is this process's, or, simulated, to many, each of which is a
+ * Threads live as long as the thread pool, so their workers stay warm from one job to the next.
+ * They belong to one client, which is this process's, or, simulated, to many, each of which is a
  * simulated process.
  */
 #ifndef NAM_BENCH_THREAD_POOL_H
@@ -17,33 +17,35 @@
 #include "nam.h"
 #include "simulation.h"
 
-struct crew;
+struct thread_pool;
 
-struct crew_member {
-	struct crew *crew;
+struct thread_pool_member {
+	struct thread_pool *pool;
 	unsigned number;		/* 0 .. threads - 1, then those of the next client */
-	struct nam_worker *worker;	/* NULL in a crew without a client */
+	struct nam_worker *worker;	/* NULL in a thread pool without a client */
 	/* Units done in this job: written by this thread, shown by the progress bar. */
 	_Alignas(64) atomic_uint_fast64_t done;
 };
 
-typedef void (*crew_job_fn)(struct crew_member *member, void *arg);
+typedef void (*thread_pool_job_fn)(struct thread_pool_member *member, void *arg);
 
-/* Called every 100 ms while a job runs, in the thread that called crew_run(); may be NULL. */
-typedef void (*crew_tick_fn)(void *arg, uint64_t done, double seconds);
+/*
+ * Called every 100 ms while a job runs, in the thread that called thread_pool_run(); may be NULL.
+ */
+typedef void (*thread_pool_tick_fn)(void *arg, uint64_t done, double seconds);
 
 /**
- * crew_start -- threads with a worker each.
+ * thread_pool_start -- threads with a worker each.
  *
  * @client	NULL: no workers, for work that needs no cluster
  *
  * Returns 0, or what nam_worker_open() or the host said, with a message in *diag.
  */
-int crew_start(struct nam_client *client, unsigned threads, struct crew **ret_crew,
+int thread_pool_start(struct nam_client *client, unsigned threads, struct thread_pool **ret_pool,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Other clients of a simulated cluster. */
-struct crew_others {
+struct thread_pool_others {
 	struct simulation *simulation;
 	unsigned clients;		/* the first, which the caller is, included */
 	/* 0, or an exit code; complains itself. */
@@ -52,25 +54,27 @@ struct crew_others {
 };
 
 /**
- * crew_start_simulated -- so many threads for each of many clients.
+ * thread_pool_start_simulated -- so many threads for each of many clients.
  *
- * From the first client's thread.  The others connect, and close in crew_stop().
+ * From the first client's thread.  The others connect, and close in thread_pool_stop().
  */
-int crew_start_simulated(struct nam_client *client, unsigned threads,
-	const struct crew_others *others, struct crew **ret_crew,
+int thread_pool_start_simulated(struct nam_client *client, unsigned threads,
+	const struct thread_pool_others *others, struct thread_pool **ret_pool,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Closes the workers and joins the threads. */
-void crew_stop(struct crew *crew);
+void thread_pool_stop(struct thread_pool *pool);
 
 /* Run fn on every member at once and wait for the last.  Returns the seconds that it took. */
-double crew_run(struct crew *crew, crew_job_fn fn, void *arg, crew_tick_fn tick, void *tick_arg);
+double thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg,
+	thread_pool_tick_fn tick, void *tick_arg);
 
 /* Members: the threads of all clients. */
-unsigned crew_size(const struct crew *crew);
-struct crew_member *crew_member(struct crew *crew, unsigned number);
+unsigned thread_pool_size(const struct thread_pool *pool);
+struct thread_pool_member *thread_pool_member(struct thread_pool *pool, unsigned number);
 
 /* The sum of one operation kind's counters over all workers. */
-void crew_counters(const struct crew *crew, enum nam_op_kind kind, struct nam_op_counters *ret_sum);
+void thread_pool_counters(const struct thread_pool *pool, enum nam_op_kind kind,
+	struct nam_op_counters *ret_sum);
 
 #endif /* NAM_BENCH_THREAD_POOL_H */

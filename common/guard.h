@@ -57,8 +57,8 @@
 	X(FRAME_NUMBER, "frame-number", "messages in mailboxes that have been seen before")         \
 	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")             \
 	X(PASSIVE_FAILED, "passive-failed", "failures of passive requests that are never told")     \
-	X(LANE_ONCE, "lane-once", "requests over a lane that are carried out twice")                \
-	X(LANE_NUMBER, "lane-number", "replies to requests that were given up")                     \
+	X(DATAGRAM_ONCE, "datagram-once", "requests by datagram that are carried out twice")         \
+	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
 	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory by who is at work on it")      \

@@ -36,14 +36,16 @@ struct nam_client_options {
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
-	enum nam_carrier carrier;	/* default: NAM_CARRIER of the environment, or see below */
+	/* default: NAM_TRANSPORT of the environment, or see below */
+	enum nam_transport transport;
 	uint32_t frame_bytes;		/* all but srq: default 4,160, which all fit in */
 	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*
-	 * Go through the network even to memory of the own host; so does NAM_LOCAL_ACCESS=0 in the
-	 * environment.  Else READs of it are copies by the processor, where the fabric allows, and
-	 * there requests go by the carrier fetch, which is copies, too.  All others go by srq.
+	 * Go through the network even to memory of the own host; so does NAM_COLOCATED_ACCESS=0 in
+	 * the environment.  Else READs of it are copies by the processor, where the fabric allows,
+	 * and there requests go by the RPC transport fetch, which is copies, too.  All others go by
+	 * srq.
 	 */
 	int no_local;
 };
@@ -58,7 +60,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *
  * Returns 0, or with a message in *diag:
  *	-EINVAL				the cluster text is malformed, or names no known fabric;
- *					there is no such carrier; bytes out of range
+ *					there is no such RPC transport; bytes out of range
  *	-errno				a cluster file cannot be read
  *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer

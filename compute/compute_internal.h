@@ -40,7 +40,7 @@ struct nam__server {
 	uint32_t regions_count;
 	uint64_t boot;
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
-	struct nam_local *local;	/* how to READ its memory without a network; or NULL */
+	struct nam_colocated *local;	/* how to READ its memory without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 };
 
@@ -76,17 +76,19 @@ struct nam_client {
 	struct nam_gaddr epoch_word;
 	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
 
-	/* epoch.c: the keeper advances these; operations read local_epoch. */
+	/* epoch.c: the epoch thread advances these; operations read local_epoch. */
 	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
 	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
 	atomic_bool closing;
-	struct nam_thread *keeper;
-	struct nam_worker *keeper_worker;	/* also the life line: REGISTER went over it */
-	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* keeper only */
-	uint64_t oldest_local_epoch;	/* keeper only */
-	uint64_t published_epoch;	/* keeper only: what the client's slot holds */
-	uint64_t *keeper_buffer;	/* keeper only: registered, 8 bytes */
-	bool barrier_owed;		/* keeper only: local_epoch was raised without a barrier */
+	struct nam_thread *epoch_thread;
+	/* also the session connection: REGISTER went over it */
+	struct nam_worker *epoch_worker;
+	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
+	uint64_t oldest_local_epoch;	/* epoch thread only */
+	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
+	uint64_t *epoch_buffer;	/* epoch thread only: registered, 8 bytes */
+	/* epoch thread only: local_epoch was raised without a barrier */
+	bool barrier_owed;
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
 	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
@@ -125,16 +127,17 @@ enum nam__context {
 	NAM__CONTEXT_UNSIGNALED = 1,	/* a task's, but only its failure is of interest */
 	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 8-byte aligned */
 	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
-	NAM__CONTEXT_FLIGHT = 4,	/* one of several READs that a task takes one by one */
-	NAM__CONTEXT_LETTER = 5,	/* of a postbox */
+	/* one of several READs that a task takes one by one */
+	NAM__CONTEXT_OUTSTANDING_READ = 4,
+	NAM__CONTEXT_REQUEST_SLOT = 5,	/* of a client mailbox */
 	NAM__CONTEXT_DATAGRAM = 6,	/* a buffer for one */
 	NAM__CONTEXT_MASK = 7,
 };
 
 struct nam__call;
-struct nam__passives;
+struct nam__one_way;
 struct nam__message;			/* rpc/call.c */
-struct nam__stock;			/* alloc.c */
+struct nam__block_cache;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
 struct nam__buffer_class {
 	void *free;			/* first of a list through the buffers' first words */
@@ -178,7 +181,7 @@ struct nam_worker {
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
 	uint32_t closing_count;
-	uint32_t letters_waiting;	/* nobody will tell when their replies have come */
+	uint32_t slots_waiting;	/* nobody will tell when their replies have come */
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	bool in_post_order;		/* limits.in_post_order of it */
@@ -186,7 +189,7 @@ struct nam_worker {
 	struct nam__gather gather;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
-	/* operations under way per local epoch & 3; the keeper reads them */
+	/* operations under way per local epoch & 3; the epoch thread reads them */
 	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
 
 	/* control path */
@@ -197,10 +200,10 @@ struct nam_worker {
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	struct nam__call *calls;	/* RPCs waiting for a reply */
-	struct nam__passives **passives;	/* by server slot; NULL: there were none */
-	struct nam__postbox **postboxes;	/* by server slot; NULL: everything goes by SEND */
-	struct nam_frame *frame;	/* a copy of a reply that came to a postbox */
-	struct nam_rq *datagram_rq;	/* NULL without lanes */
+	struct nam__one_way **one_way;	/* by server slot; NULL: there were none */
+	struct nam__client_mailbox **mailboxes;	/* by server slot; NULL: everything goes by SEND */
+	struct nam_frame *frame;	/* a copy of a reply that came to a client mailbox */
+	struct nam_rq *datagram_rq;	/* NULL without unreliable queue pairs */
 	uint8_t *datagrams;
 	struct nam_mr datagrams_mr;
 	uint64_t call_ids;
@@ -211,7 +214,7 @@ struct nam_worker {
 	int async_rc;
 	struct nam__buffer_class buffers[NAM__BUFFER_CLASSES];
 	struct nam__slab *slabs;	/* what the buffers were cut from */
-	struct nam__stock *stocks;
+	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
 	struct nam__limbo *limbo;
 	struct nam_rng rng;
@@ -317,8 +320,8 @@ nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
 }
 
 /* local.c: find out which servers' memory is this host's, for connections made from now on. */
-NAM_FIBER_FN void nam__local_open(struct nam_client *client);
-void nam__local_close(struct nam_client *client);
+NAM_FIBER_FN void nam__colocated_open(struct nam_client *client);
+void nam__colocated_close(struct nam_client *client);
 
 /*
  * remote.c: post what was collected, so that there is room for more; nam_batch_await() awaits it,
@@ -394,7 +397,8 @@ struct nam__call {
 	struct nam__task *task;		/* that awaits it, until the deadline; or NULL */
 	struct nam_op_counters *counters;
 	struct nam__message *message;	/* NULL once the SEND has completed */
-	struct nam__letter *letter;	/* NULL unless it went by a postbox, which still waits */
+	/* NULL unless it went by a client mailbox, which still waits */
+	struct nam__request_slot *req;
 	void *body;			/* where the reply's body goes */
 	uint32_t body_size;		/* room there */
 	uint32_t body_bytes;		/* of the reply */
@@ -402,7 +406,7 @@ struct nam__call {
 	uint32_t acknowledged;		/* passive requests, when it began */
 	int rc;
 	uint16_t type;
-	bool by_send;			/* whatever the carrier */
+	bool by_send;			/* whatever the RPC transport */
 	bool local;			/* it left without the network */
 	bool done;
 };
@@ -420,14 +424,14 @@ NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *cal
 /* A call that follows all passive requests so far, as does its reply what is said of them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 /* Send a request that nobody waits for.  0, with its id, or as nam_rpc_call(). */
-int nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
 
 /*
  * rpc/one_way.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
  * carried out, failed or not; the others may have been.
  */
-struct nam__passives {
+struct nam__one_way {
 	uint32_t sent, acknowledged;
 	uint32_t failed;		/* of those acknowledged */
 	int rc;				/* the first failure that nobody has been told of */
@@ -438,10 +442,10 @@ struct nam__passives {
 };
 
 /* A reply has come over the connection; to `call`, unless NULL. */
-void nam__passives_hear(struct nam__passives *passives, const struct nam_rpc_header *header,
+void nam__one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
 	const struct nam__call *call);
 /* The connection has ended.  Accepts NULL. */
-void nam__passives_closed(struct nam__passives *passives);
+void nam__one_way_closed(struct nam__one_way *one_way);
 
 /* rpc/call.c: what worker.c calls for completions that are not a task's. */
 void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
@@ -456,18 +460,19 @@ void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
 
 /*
  * rpc/mailbox.c: a connection's side of the memory server's mailbox (common/rpc/frame.h).  A
- * letter is a request on its way, from its WRITE until the reply has been taken.
+ * request slot is a request on its way, from its WRITE until the reply has been taken.
  */
-struct nam__letter {
-	struct nam__postbox *box;
+struct nam__request_slot {
+	struct nam__client_mailbox *box;
 	struct nam__call *call;		/* NULL once it has ended */
 	struct nam_op_counters *counters;
-	enum { NAM__LETTER_FREE, NAM__LETTER_WRITING, NAM__LETTER_WAITING, NAM__LETTER_FETCHING }
+	enum { NAM__SLOT_FREE, NAM__SLOT_WRITING, NAM__SLOT_WAITING, NAM__SLOT_FETCHING }
 		state;
 	bool fetch;			/* the reply stays at the memory server */
-	bool answered;			/* lane: while the request has not left yet */
-	uint16_t tries;			/* lane: that it was written again */
-	uint32_t bytes;			/* lane: of the message */
+	/* unreliable queue pair: while the request has not left yet */
+	bool answered;
+	uint16_t tries;			/* unreliable queue pair: that it was written again */
+	uint32_t bytes;			/* unreliable queue pair: of the message */
 	bool rang;			/* for it, so the memory server rings back */
 	uint32_t number;
 	uint32_t fetches;		/* READs that looked for the reply */
@@ -475,91 +480,99 @@ struct nam__letter {
 	uint32_t wanted;		/* ... that are to be */
 	uint64_t written_ns;		/* the request was there */
 	uint64_t due_ns;		/* when to look again */
-	uint64_t first_ns;		/* lane: the first try had left */
+	uint64_t first_ns;		/* unreliable queue pair: the first try had left */
 };
 
-struct nam__postbox {
+struct nam__client_mailbox {
 	struct nam_worker *worker;
 	struct nam_domain *domain;
 	struct nam_mr mr;		/* our share: the word, replies; requests; what was READ */
 	struct nam_wire_mailbox_welcome server;
 	uint32_t slot;
 	uint32_t fetch_bytes;		/* 0: replies are never fetched */
-	struct nam_local_share share;	/* the memory server's, if it is a file of this host */
+	/* the memory server's, if it is a file of this host */
+	struct nam_colocated_share share;
 	bool near;			/* it is in this machine: requests and fetches are copies */
-	uint32_t sent, taken;		/* numbers of the last letters posted, and done with */
-	uint32_t waiting;		/* letters in that state, and one for a ring that is owed */
-	struct nam_qp *lane;		/* NULL unless the carrier is datagram */
+	/* numbers of the last request slots posted, and done with */
+	uint32_t sent, taken;
+	/* request slots in that state, and one for a ring that is owed */
+	uint32_t waiting;
+	struct nam_qp *unreliable_qp;		/* NULL unless the RPC transport is datagram */
 	uint64_t takes_ns;		/* ... what a call usually does */
 	uint32_t rung;			/* the last turn of the memory server's that we rang for */
 	bool ring_owed;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
-	uint32_t slow, quick;		/* letters in a row */
-	struct nam__letter letters[NAM_FRAMES];
-	struct nam__letter ring;	/* stands for its SEND */
+	uint32_t slow, quick;		/* request slots in a row */
+	struct nam__request_slot slots[NAM_FRAMES];
+	struct nam__request_slot ring;	/* stands for its SEND */
 };
 
 /*
- * A share for a connection about to be made, and a lane if the carrier wants one; appends what the
- * memory server has to know to its hello.  0, with the hello's flags, or why not.
+ * A share for a connection about to be made, and an unreliable queue pair if the RPC transport
+ * wants one; appends what the memory server has to know to its hello.  0, with the hello's flags,
+ * or why not.
  */
-int nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
-	struct nam_hello *hello, uint32_t *ret_flags, struct nam__postbox **ret_box)
+int nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_transport transport,
+	struct nam_hello *hello, uint32_t *ret_flags, struct nam__client_mailbox **ret_box)
 	NAM_MUST_CHECK;
 /* What the memory server answered over this queue pair: 0 or -NAM_E_FABRIC_PROTOCOL. */
-int nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp,
+int nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 	const struct nam_hello *reply) NAM_MUST_CHECK;
 /* The queue pair has been destroyed.  Accepts NULL. */
-void nam__postbox_free(struct nam__postbox *box);
+void nam__client_mailbox_free(struct nam__client_mailbox *box);
 /*
  * Take a place for a request, and fill in what posts it; false: it is too long, or all places are
  * taken, so it must go by SEND.
  */
-bool nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
+bool nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *call,
+	const void *body,
 	uint32_t body_bytes, struct nam_wr *ret_wr);
 /* It was not posted after all.  The last taken goes first. */
-void nam__postbox_unwrite(struct nam__letter *letter);
+void nam__client_mailbox_unwrite(struct nam__request_slot *req);
 /* The processor has copied it. */
-void nam__postbox_written_locally(struct nam__letter *letter);
-void nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
+void nam__client_mailbox_written_locally(struct nam__request_slot *req);
+void nam__client_mailbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
 /* The memory server has rung back.  Accepts NULL. */
-void nam__postbox_rung(struct nam__postbox *box);
-/* Look for replies, if worker->letters_waiting.  Returns how many there were. */
-int nam__postboxes_poll(struct nam_worker *worker);
+void nam__client_mailbox_rung(struct nam__client_mailbox *box);
+/* Look for replies, if worker->slots_waiting.  Returns how many there were. */
+int nam__client_mailboxes_poll(struct nam_worker *worker);
 /* How long the worker may sleep, at most wait_ns, before it looks again. */
-uint64_t nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
+uint64_t nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns);
 
 /*
- * The states of a letter, for rpc/mailbox.c and datagram.c: it waits until `due_ns`, or for
+ * The states of a request slot, for rpc/mailbox.c and datagram.c: it waits until `due_ns`, or for
  * its reply; its place is free; its call, if it still has one, fails.
  */
-void nam__letter_wait(struct nam__letter *letter, uint64_t due_ns);
-void nam__letter_free(struct nam__letter *letter);
-void nam__letter_fail(struct nam__letter *letter, int rc);
-void nam__letter_writing(struct nam__letter *letter);
+void nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns);
+void nam__request_slot_free(struct nam__request_slot *req);
+void nam__request_slot_fail(struct nam__request_slot *req, int rc);
+void nam__request_slot_writing(struct nam__request_slot *req);
 /* Where its request lies. */
-struct nam_frame *nam__letter_request(const struct nam__letter *letter);
+struct nam_frame *nam__request_slot_request(const struct nam__request_slot *req);
 /* What posts that. */
-void nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr);
+void nam__request_slot_write(const struct nam__request_slot *req, struct nam_wr *ret_wr);
 /*
  * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
  * Whether we did.
  */
-bool nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters);
+bool nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters *counters);
 
-/* datagram.c: the same over a lane.  Buffers for replies, before the first lane is made. */
+/*
+ * datagram.c: the same over an unreliable queue pair.  Buffers for replies, before the first
+ * unreliable queue pair is made.
+ */
 int nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__datagrams_close(struct nam_worker *worker);
 /* A request has left. */
-void nam__datagram_left(struct nam__letter *letter);
+void nam__datagram_left(struct nam__request_slot *req);
 /* One that waits: its time may be over. */
-void nam__datagram_look(struct nam__letter *letter);
+void nam__datagram_look(struct nam__request_slot *req);
 void nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc);
 
 /* epoch.c: before the client's first thread is started; and when it has joined the cluster. */
-void nam__keeper_prepare(struct nam_client *client);
-int nam__keeper_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
-void nam__keeper_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
+void nam__epoch_thread_prepare(struct nam_client *client);
+int nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__epoch_thread_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
 /* Free `memory` with free() once no operation of this process can be using it. */
 void nam__garbage_add(struct nam_client *client, void *memory);
 /* Blocks in limbo: label them, and put those that nobody can see into the stock. */
@@ -586,13 +599,15 @@ uint64_t nam__limbo_bytes(const struct nam_worker *worker);
 void nam__block_leaked(struct nam_client *client, uint32_t stride);
 
 /* alloc.c */
-void nam__stock_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
-NAM_FIBER_FN void nam__stock_return(struct nam_worker *worker);	/* everything, to the servers */
+void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
+/* everything, to the servers */
+NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker);
 /* What the stock holds beyond its own needs goes back to the servers. */
-NAM_FIBER_FN void nam__stock_trim(struct nam_worker *worker);
-void nam__stock_free(struct nam_worker *worker);
+NAM_FIBER_FN void nam__block_cache_trim(struct nam_worker *worker);
+void nam__block_cache_free(struct nam_worker *worker);
 /* What is in stock; and what RPCs without an answer, yet or for good, move or have moved. */
-void nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure);
+void nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache,
+	uint64_t *ret_unsure);
 
 /* From here to its end nothing is reused that was in sight at the beginning. */
 static inline uint64_t
@@ -608,7 +623,7 @@ nam__epoch_pin(struct nam_worker *worker)
 			atomic_load_explicit(active, memory_order_relaxed) + 1,
 			memory_order_relaxed);
 		/*
-		 * Pairs with the keeper, which raises local_epoch, makes every thread of the
+		 * Pairs with the epoch thread, which raises local_epoch, makes every thread of the
 		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
 		 * our increment, or we see its new epoch here and pin that instead.
 		 */
@@ -629,7 +644,9 @@ nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
 {
 	atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
 
-	/* Release: whatever the operation read, it has read before the keeper sees it gone. */
+	/*
+	 * Release: whatever the operation read, it has read before the epoch thread sees it gone.
+	 */
 	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
 		memory_order_release);
 }

@@ -236,7 +236,7 @@ struct nam_call {
  *
  * Suspends:	yes.  Bounded by rpc_timeout_ms, for all of them together.
  * Cost:	1 round trip, 1 doorbell for each memory server, 1 message each way for each
- *		request.  With the carrier `fetch`, the READs of nam_rpc_call() for each on top.
+ *		request.  With the transport `fetch`, also the READs of nam_rpc_call() for each.
  */
 NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls,
 	unsigned count) NAM_MUST_CHECK;
@@ -244,11 +244,12 @@ NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *c
 #define NAM_PASSIVES_MAX 32u	/* not acknowledged, of a worker and a memory server */
 
 /**
- * nam_rpc_tell -- a request without a reply of its own: do not wait until it is carried out.
+ * nam_rpc_send_one_way -- a request without a reply of its own: do not wait until it is carried
+ * out.
  *
  * Those to one memory server are carried out in their order, each once.  Requests that are waited
  * for may overtake them.  That they have been carried out is said by whatever reply comes next; a
- * failure is kept until nam_rpc_settle() returns it.  When the connection ends, those without an
+ * failure is kept until nam_rpc_flush() returns it.  When the connection ends, those without an
  * acknowledgement may or may not have been carried out.
  *
  * @type, @body	as for nam_rpc_call(); what a reply would have said beyond a status is lost
@@ -260,23 +261,23 @@ NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *c
  *
  * Suspends:	only if NAM_PASSIVES_MAX are not acknowledged.
  * Cost:	1 doorbell, 1 SEND of 24 bytes and the body; no round trip, nothing comes back.  If
- *		as many as there may be are not acknowledged, nam_rpc_settle()'s on top.
+ *		as many as there may be are not acknowledged, nam_rpc_flush()'s on top.
  */
-NAM_FIBER_FN int nam_rpc_tell(struct nam_worker *worker, uint32_t slot, uint16_t type,
+NAM_FIBER_FN int nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes) NAM_MUST_CHECK;
 
 /**
- * nam_rpc_settle -- wait until all that this worker has told the memory server is carried out.
+ * nam_rpc_flush -- wait until all that this worker has told the memory server is carried out.
  *
  * Returns 0 if all that was told since the last time went well; or
  *	the status of the first that failed
  *	-NAM_E_LIMIT		no such slot
- *	-NAM_E_FABRIC_*		as nam_rpc_tell(); it is unknown what was carried out
+ *	-NAM_E_FABRIC_*		as nam_rpc_send_one_way(); it is unknown what was carried out
  *
  * Suspends:	yes, unless all is acknowledged.
  * Cost:	nothing if all is acknowledged; else 1 round trip, 1 SEND of 24 bytes each way.
  */
-NAM_FIBER_FN int nam_rpc_settle(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam_rpc_flush(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -79,7 +79,7 @@ NAM_FIBER_FN int nam__node_read(struct nam_worker *worker, struct nam_index *ind
 	struct nam_gaddr at, int level, uint64_t *image) NAM_MUST_CHECK;
 
 /* Judge an image that has been read: 0, -NAM_E_RESTART_TORN or -NAM_E_RESTART_DEAD. */
-int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+int nam__node_validate(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	int level) NAM_MUST_CHECK;
 
 /*
@@ -87,7 +87,7 @@ int nam__node_judge(const struct nam_index *index, const uint64_t *image, struct
  * fast answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
  */
 static inline __attribute__((always_inline)) bool
-nam__leaf_fits_words(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+nam__leaf_covers_words(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	const uint64_t *key, unsigned words)
 {
 	const struct nam__geometry *g = &index->g;
@@ -109,10 +109,10 @@ nam__leaf_fits_words(const struct nam_index *index, const uint64_t *image, struc
 }
 
 static inline bool
-nam__leaf_fits(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+nam__leaf_covers(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	const uint64_t *key)
 {
-	return nam__leaf_fits_words(index, image, at, key, index->g.full_words);
+	return nam__leaf_covers_words(index, image, at, key, index->g.full_words);
 }
 
 /**

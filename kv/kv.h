@@ -21,9 +21,9 @@
  *	-NAM_E_PARTITION	it is not what it was when it was opened: close the handle
  * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
  *
- * COST is in requests (RPC).  One takes 1 round trip by the carriers srq and mailbox, 2 by fetch,
- * and 3 by fetch if the reply is longer than it fetches at once; by datagram 1, and 1 more for each
- * loss: client.h.
+ * COST is in requests (RPC).  One takes 1 round trip by the RPC transports srq and mailbox, 2 by
+ * fetch, and 3 by fetch if the reply is longer than it fetches at once; by datagram 1, and 1 more
+ * for each loss: client.h.
  */
 #ifndef NAM_KV_KV_H
 #define NAM_KV_KV_H

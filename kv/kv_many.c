@@ -11,12 +11,12 @@
 #include "kv_internal.h"
 #include "kv/server/place.h"
 
-#define FLIGHTS_MAX 8u			/* requests under way at a time */
+#define OUTSTANDING_MAX 8u			/* requests under way at a time */
 #define ITEMS_MAX 1024u			/* looked at at a time */
 #define KEYS_MAX 255u			/* of one request */
 #define ANSWERED UINT16_MAX		/* in the place of a memory server's number */
 
-struct flight {
+struct read {
 	struct nam__call call;
 	bool under_way;
 	uint32_t count;
@@ -33,19 +33,19 @@ struct many {
 	uint32_t left;			/* items without an answer */
 	int rc;				/* the first failure */
 	uint16_t servers[ITEMS_MAX];	/* of each item; or ANSWERED */
-	struct flight flights[FLIGHTS_MAX];
+	struct read outstanding[OUTSTANDING_MAX];
 };
 
 /* Put the keys of a memory server into a request, as many as fit. */
 static uint32_t
-request_fill(struct many *many, struct flight *flight, uint32_t server)
+request_fill(struct many *many, struct read *read, uint32_t server)
 {
-	const uint32_t room = NAM_RPC_BODY_MAX - (uint32_t)sizeof(*flight->request);
-	uint8_t *to = flight->request->bytes;
+	const uint32_t room = NAM_RPC_BODY_MAX - (uint32_t)sizeof(*read->request);
+	uint8_t *to = read->request->bytes;
 	uint32_t at = 0;
 
-	flight->count = 0;
-	for (uint32_t i = 0; i < many->count && flight->count < KEYS_MAX; i++) {
+	read->count = 0;
+	for (uint32_t i = 0; i < many->count && read->count < KEYS_MAX; i++) {
 		const struct nam_kv_item *item = &many->items[i];
 
 		if (many->servers[i] != server)
@@ -55,32 +55,32 @@ request_fill(struct many *many, struct flight *flight, uint32_t server)
 		to[at] = (uint8_t)item->key_bytes;
 		memcpy(to + at + 1, item->key, item->key_bytes);
 		at += 1 + item->key_bytes;
-		flight->positions[flight->count++] = (uint16_t)i;
+		read->positions[read->count++] = (uint16_t)i;
 	}
-	*flight->request = (struct nam_rpc_kv_many_request){
+	*read->request = (struct nam_rpc_kv_many_request){
 		.store = many->kv->store,
-		.count = flight->count,
+		.count = read->count,
 	};
-	return (uint32_t)sizeof(*flight->request) + at;
+	return (uint32_t)sizeof(*read->request) + at;
 }
 
 static void
-flight_start(struct many *many, struct flight *flight, uint32_t server)
+read_start(struct many *many, struct read *read, uint32_t server)
 {
-	uint32_t bytes = request_fill(many, flight, server);
+	uint32_t bytes = request_fill(many, read, server);
 	int rc;
 
-	if (!flight->count)
+	if (!read->count)
 		return;
-	rc = nam__rpc_begin(many->worker, &flight->call, many->kv->slots[server],
-		NAM_RPC_KV_GET_MANY, flight->request, bytes, flight->reply, NAM_RPC_BODY_MAX);
+	rc = nam__rpc_begin(many->worker, &read->call, many->kv->slots[server],
+		NAM_RPC_KV_GET_MANY, read->request, bytes, read->reply, NAM_RPC_BODY_MAX);
 	if (rc) {
 		many->rc = rc;
 		return;
 	}
-	if (!flight->call.local)
+	if (!read->call.local)
 		many->worker->current->counters->round_trips++;
-	flight->under_way = true;
+	read->under_way = true;
 }
 
 static void
@@ -101,13 +101,13 @@ answer(struct many *many, struct nam_kv_item *item, const struct nam_rpc_kv_many
 
 /* Every byte comes from a peer. */
 static int
-reply_take(struct many *many, struct flight *flight, uint32_t bytes)
+reply_take(struct many *many, struct read *read, uint32_t bytes)
 {
-	const struct nam_rpc_kv_many_reply *reply = flight->reply;
+	const struct nam_rpc_kv_many_reply *reply = read->reply;
 	uint32_t left = bytes - (uint32_t)sizeof(*reply);
 	const uint8_t *from = reply->bytes;
 
-	if (bytes < sizeof(*reply) || !reply->count || reply->count > flight->count)
+	if (bytes < sizeof(*reply) || !reply->count || reply->count > read->count)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < reply->count; i++) {
 		struct nam_rpc_kv_many_result result;
@@ -119,8 +119,8 @@ reply_take(struct many *many, struct flight *flight, uint32_t bytes)
 		from += sizeof(result);
 		if (result.status > 0 || result.value_bytes > (result.status ? 0 : left))
 			return -NAM_E_FABRIC_PROTOCOL;
-		answer(many, &many->items[flight->positions[i]], &result, from);
-		many->servers[flight->positions[i]] = ANSWERED;
+		answer(many, &many->items[read->positions[i]], &result, from);
+		many->servers[read->positions[i]] = ANSWERED;
 		many->left--;
 		left -= result.value_bytes;
 		from += result.value_bytes;
@@ -129,17 +129,17 @@ reply_take(struct many *many, struct flight *flight, uint32_t bytes)
 }
 
 NAM_FIBER_FN static void
-flight_land(struct many *many, struct flight *flight)
+read_land(struct many *many, struct read *read)
 {
 	uint32_t bytes = 0;
 	int rc;
 
-	if (!flight->under_way)
+	if (!read->under_way)
 		return;
-	flight->under_way = false;
-	rc = nam__rpc_await(many->worker, &flight->call, &bytes); /* SUSPENDS */
+	read->under_way = false;
+	rc = nam__rpc_await(many->worker, &read->call, &bytes); /* SUSPENDS */
 	if (!rc)
-		rc = reply_take(many, flight, bytes);
+		rc = reply_take(many, read, bytes);
 	if (rc && !many->rc)
 		many->rc = rc;
 }
@@ -148,13 +148,15 @@ flight_land(struct many *many, struct flight *flight)
 NAM_FIBER_FN static void
 round_await(struct many *many)
 {
-	uint32_t flights = many->kv->servers < FLIGHTS_MAX ? many->kv->servers : FLIGHTS_MAX;
+	uint32_t outstanding = many->kv->servers < OUTSTANDING_MAX ? many->kv->servers
+		: OUTSTANDING_MAX;
 
-	for (uint32_t first = 0; first < many->kv->servers && !many->rc; first += flights) {
-		for (uint32_t i = 0; i < flights && first + i < many->kv->servers && !many->rc; i++)
-			flight_start(many, &many->flights[i], first + i);
-		for (uint32_t i = 0; i < flights; i++)
-			flight_land(many, &many->flights[i]); /* SUSPENDS */
+	for (uint32_t first = 0; first < many->kv->servers && !many->rc; first += outstanding) {
+		for (uint32_t i = 0; i < outstanding && first + i < many->kv->servers &&
+			!many->rc; i++)
+			read_start(many, &many->outstanding[i], first + i);
+		for (uint32_t i = 0; i < outstanding; i++)
+			read_land(many, &many->outstanding[i]); /* SUSPENDS */
 	}
 }
 
@@ -185,17 +187,17 @@ int
 nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item *items,
 	uint32_t count)
 {
-	uint32_t flights = kv->servers < FLIGHTS_MAX ? kv->servers : FLIGHTS_MAX;
+	uint32_t outstanding = kv->servers < OUTSTANDING_MAX ? kv->servers : OUTSTANDING_MAX;
 	struct many *many = nam_buffer_take(worker, sizeof(*many));
-	uint8_t *messages = nam_buffer_take(worker, 2 * flights * NAM_RPC_BYTES_MAX);
+	uint8_t *messages = nam_buffer_take(worker, 2 * outstanding * NAM_RPC_BYTES_MAX);
 	int rc = -ENOMEM;
 
 	if (!many || !messages)
 		goto give;
 	*many = (struct many){ .worker = worker, .kv = kv };
-	for (uint32_t i = 0; i < flights; i++) {
-		many->flights[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
-		many->flights[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
+	for (uint32_t i = 0; i < outstanding; i++) {
+		many->outstanding[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
+		many->outstanding[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
 	}
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	worker->current->counters->ops += count ? count - 1 : 0;
@@ -209,7 +211,7 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 	nam__op_end(worker);
 	rc = nam__kv_told(worker, kv, many->rc);
 give:
-	nam_buffer_give(worker, messages, 2 * flights * NAM_RPC_BYTES_MAX);
+	nam_buffer_give(worker, messages, 2 * outstanding * NAM_RPC_BYTES_MAX);
 	nam_buffer_give(worker, many, sizeof(*many));
 	return rc;
 }

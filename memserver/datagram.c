@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * datagram.c -- requests that come over a lane, and replies that go over it: either may be lost,
- * late, doubled or overtaken (common/rpc/frame.h).
+ * datagram.c -- requests that come over an unreliable queue pair, and replies that go over it:
+ * either may be lost, late, doubled or overtaken (common/rpc/frame.h).
  *
  * What a place has seen last says what to do with what lies there: a higher number is carried out,
  * and its reply kept; the same number with a higher try was not answered, as far as its client
@@ -36,7 +36,7 @@ reply_send(struct nam__mailbox *box, struct nam__mail *mail, uint32_t place)
 
 	if (wr.bytes <= limits->inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
-	if (!box->lane->ops->qp_post(box->lane, &wr, 1))
+	if (!box->unreliable_qp->ops->qp_post(box->unreliable_qp, &wr, 1))
 		mail->sent.sending = box->connection;
 }
 
@@ -78,12 +78,13 @@ place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t plac
 	uint16_t flags;
 
 	if (front == mail->front || !front || nam_frame_place(number) != place ||
-		mail->sent.sending || box->spare.sending || (NAM_GUARD(LANE_ONCE) && ahead < 0))
+		mail->sent.sending || box->spare.sending || (NAM_GUARD(DATAGRAM_ONCE) &&
+		ahead < 0))
 		return false;
 	if (nam_frame_take(frame, box->client.frame_bytes, number, handler->frame,
 		&bytes, &flags))
 		return false;
-	if (NAM_GUARD(LANE_ONCE) && !ahead) {
+	if (NAM_GUARD(DATAGRAM_ONCE) && !ahead) {
 		if (nam_frame_try(flags) <= nam_frame_try((uint16_t)(mail->front >> 48)))
 			return false;
 		mail->front = handler->frame->front;
@@ -98,7 +99,7 @@ place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t plac
 }
 
 bool
-nam__lane_look(struct nam__handler *handler, struct nam__mailbox *box)
+nam__unreliable_qp_poll(struct nam__handler *handler, struct nam__mailbox *box)
 {
 	bool any = false;
 

@@ -80,7 +80,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
 		return 0;
 	rc = nam_rpc_check(message, bytes);
-	if (!rc && (header->status || header->passive & ~NAM_RPC_PASSIVE ||
+	if (!rc && (header->status || header->passive & ~NAM_RPC_ONE_WAY ||
 			   !services[header->type].fn))
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc && services[header->type].catalog_server_only && server->options.id != 0)
@@ -91,15 +91,15 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	}
 	if (rc)
 		exchange.reply_bytes = 0;
-	if (header->passive == NAM_RPC_PASSIVE) {
-		connection->passive_done++;
-		connection->passive_failed += rc != 0;
+	if (header->passive == NAM_RPC_ONE_WAY) {
+		connection->one_way_done++;
+		connection->one_way_failed += rc != 0;
 		/* Later replies will say so. */
 		if (!rc)
 			return 0;
 	}
 	nam_rpc_header_fill(answer, header->type, header->id, rc, exchange.reply_bytes);
-	answer->passive = nam_rpc_passive(connection->passive_done, connection->passive_failed);
+	answer->passive = nam_rpc_one_way(connection->one_way_done, connection->one_way_failed);
 	return (uint32_t)sizeof(*answer) + exchange.reply_bytes;
 }
 
@@ -203,7 +203,10 @@ handler_main(void *arg)
 				break;
 			}
 		}
-		/* Last, as there may be others of a lane that ends with its connection. */
+		/*
+		 * Last, as there may be others of an unreliable queue pair that ends with its
+		 * connection.
+		 */
 		for (int i = 0; i < n; i++)
 			if (wcs[i].op == NAM_WC_CLOSED)
 				closed(handler, wcs[i].qp->user);

@@ -34,7 +34,7 @@ turn_of(const struct nam__mailbox *box)
 }
 
 static int
-lane_open(struct nam__connection *connection, struct nam__mailbox *box)
+unreliable_qp_open(struct nam__connection *connection, struct nam__mailbox *box)
 {
 	struct nam_domain *domain = connection->handler->server->domain;
 	const struct nam_qp_options options = {
@@ -42,16 +42,17 @@ lane_open(struct nam__connection *connection, struct nam__mailbox *box)
 		.user = connection,
 		.share = &box->mr,
 	};
-	int rc = domain->ops->lane_create(domain, &options, &box->lane_name, &box->lane);
+	int rc = domain->ops->unreliable_qp_create(domain, &options, &box->unreliable_qp_name,
+		&box->unreliable_qp);
 
 	if (rc)
-		box->lane = NULL;
+		box->unreliable_qp = NULL;
 	return rc;
 }
 
 int
 nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client,
-	bool lane)
+	bool unreliable_qp)
 {
 	struct nam_server *server = connection->handler->server;
 	uint64_t bytes = nam_mailbox_bytes(client->frame_bytes) + NAM_RPC_BYTES_MAX;
@@ -72,7 +73,7 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	for (unsigned i = 0; i <= TURN; i++)
 		box->mails[i].box = box;
 	connection->mailbox = box;
-	rc = lane ? lane_open(connection, box) : 0;
+	rc = unreliable_qp ? unreliable_qp_open(connection, box) : 0;
 	if (rc)
 		nam__mailbox_free(connection);
 	return rc;
@@ -113,11 +114,11 @@ take_arrivals(struct nam__handler *handler)
 }
 
 static void
-lane_close(struct nam__mailbox *box)
+unreliable_qp_close(struct nam__mailbox *box)
 {
-	if (box->lane)
-		box->lane->ops->qp_destroy(box->lane);
-	box->lane = NULL;
+	if (box->unreliable_qp)
+		box->unreliable_qp->ops->qp_destroy(box->unreliable_qp);
+	box->unreliable_qp = NULL;
 }
 
 void
@@ -132,7 +133,7 @@ nam__mailbox_stop(struct nam__connection *connection)
 	while (*link != connection->mailbox)
 		link = &(*link)->next;
 	*link = connection->mailbox->next;
-	lane_close(connection->mailbox);
+	unreliable_qp_close(connection->mailbox);
 }
 
 void
@@ -142,7 +143,7 @@ nam__mailbox_free(struct nam__connection *connection)
 
 	if (!connection->mailbox)
 		return;
-	lane_close(connection->mailbox);
+	unreliable_qp_close(connection->mailbox);
 	server->ops->mr_release(server->domain, &connection->mailbox->mr);
 	free(connection->mailbox);
 	connection->mailbox = NULL;
@@ -277,8 +278,8 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 
 	if (box->waiting)
 		waiting_post(box);
-	if (box->lane)
-		return nam__lane_look(handler, box);
+	if (box->unreliable_qp)
+		return nam__unreliable_qp_poll(handler, box);
 	/* The reply before the last from this place must have left it, and one too long for it. */
 	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state ||
 		box->spare.sending)

@@ -33,7 +33,10 @@
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
-/* What a connection can have under way beside those: its mails, a ring, a spare reply; lanes. */
+/*
+ * What a connection can have under way beside those: its mails, a ring, a spare reply; unreliable
+ * queue pairs.
+ */
 #define NAM__CONNECTION_REQUESTS (NAM_FRAMES + 4u)
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
@@ -108,7 +111,7 @@ void nam__catalog_free(struct nam__catalog *catalog);
 /* ---- trees.c ------------------------------------------------------------------------------ */
 
 #define NAM__TREES_SLOTS (2 * NAM__CATALOG_MAX)
-#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__local_scratch_bytes() of any tree */
+#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
 
 struct nam__tree;
 struct nam__tree_limbo;
@@ -158,7 +161,8 @@ void nam__stores_idle(struct nam_server *server);
 struct nam__member {
 	uint16_t incarnation;		/* 0: the id was never given out */
 	bool alive;
-	uint32_t connections;		/* the life line, and those whose hello said this id */
+	/* the session connection, and those whose hello said this id */
+	uint32_t connections;
 	uint64_t pid;
 	char name[48];
 };
@@ -197,8 +201,8 @@ struct nam__connection {
 	uint16_t incarnation;
 	bool life_line;			/* REGISTER came over it */
 	bool present;			/* it counts in membership.present */
-	uint32_t passive_done;		/* passive requests, failed or not */
-	uint32_t passive_failed;
+	uint32_t one_way_done;		/* passive requests, failed or not */
+	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 };
 
@@ -250,7 +254,10 @@ struct nam__mail {
 	struct nam__mailbox *box;
 	enum { NAM__MAIL_IDLE, NAM__MAIL_WAITS, NAM__MAIL_WRITING } state;
 	uint32_t bytes;			/* of the reply's frame */
-	/* With a lane, of the last request from here: its front word, its number, our SEND. */
+	/*
+	 * With an unreliable queue pair, of the last request from here: its front word, its number,
+	 * our SEND.
+	 */
 	uint64_t front;
 	uint32_t number;
 	struct nam__buffer sent;
@@ -263,8 +270,8 @@ struct nam__mailbox {
 	struct nam_wire_mailbox_hello client;
 	uint32_t number;		/* of the last request taken */
 	uint32_t waiting;		/* replies that the queue pair had no room for */
-	struct nam_qp *lane;		/* NULL: requests come over the queue pair */
-	uint64_t lane_name;
+	struct nam_qp *unreliable_qp;		/* NULL: requests come over the queue pair */
+	uint64_t unreliable_qp_name;
 	bool told;			/* the client knows that it must ring */
 	bool rung;			/* it did, and wants to hear that it was answered */
 	struct nam__buffer ring;	/* stands for our SEND of that */
@@ -273,7 +280,7 @@ struct nam__mailbox {
 };
 
 int nam__mailbox_open(struct nam__connection *connection,
-	const struct nam_wire_mailbox_hello *client, bool lane) NAM_MUST_CHECK;
+	const struct nam_wire_mailbox_hello *client, bool unreliable_qp) NAM_MUST_CHECK;
 /* Once the connection is complete: its handler will look at it. */
 void nam__mailbox_start(struct nam__connection *connection);
 /* By the handler, before the queue pair is destroyed; and the memory, after that. */
@@ -299,8 +306,11 @@ bool nam__mailboxes_rest(struct nam__handler *handler);
  */
 void nam__spare_send(struct nam__mailbox *box, uint32_t bytes);
 
-/* datagram.c: answer what has come over the box's lane; whether there was anything. */
-bool nam__lane_look(struct nam__handler *handler, struct nam__mailbox *box);
+/*
+ * datagram.c: answer what has come over the box's unreliable queue pair; whether there was
+ * anything.
+ */
+bool nam__unreliable_qp_poll(struct nam__handler *handler, struct nam__mailbox *box);
 
 /* ---- services ----------------------------------------------------------------------------- */
 

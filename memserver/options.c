@@ -37,7 +37,7 @@ static const char usage[] =
 	"  -h, --help             show this and exit\n"
 	"  -V, --version          show the version and exit\n"
 	"\n"
-	"Sizes are bytes, or have one of the letters k, M, G, T (powers of 1,024).\n"
+	"Sizes are bytes, or have one of the request slots k, M, G, T (powers of 1,024).\n"
 	"Exit status: 0 ended by SIGTERM or SIGINT, 1 failure while running, 2 usage,\n"
 	"3 the address is in use, 4 not enough memory or huge pages.\n";
 

@@ -199,7 +199,7 @@ choose_handler(struct nam_server *server, bool has_id)
 /* @ret_mailbox, @ret_lane	zeroes unless the client wants one */
 static int
 check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
-	struct nam_wire_mailbox_hello *ret_mailbox, uint64_t *ret_lane)
+	struct nam_wire_mailbox_hello *ret_mailbox, uint64_t *ret_unreliable_qp)
 {
 	uint32_t bytes = sizeof(*ret);
 
@@ -212,21 +212,21 @@ check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
 	if (ret->magic_version != (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION))
 		return -NAM_E_FABRIC_VERSION;
 	memset(ret_mailbox, 0, sizeof(*ret_mailbox));
-	*ret_lane = 0;
+	*ret_unreliable_qp = 0;
 	if (ret->flags & NAM_HELLO_MAILBOX)
 		bytes += (uint32_t)sizeof(*ret_mailbox);
-	if (ret->flags & NAM_HELLO_LANE)
-		bytes += (uint32_t)sizeof(*ret_lane);
-	if (hello->bytes != bytes || ret->flags == NAM_HELLO_LANE ||
-		ret->flags > (NAM_HELLO_MAILBOX | NAM_HELLO_LANE) || ret->reserved ||
+	if (ret->flags & NAM_HELLO_UNRELIABLE)
+		bytes += (uint32_t)sizeof(*ret_unreliable_qp);
+	if (hello->bytes != bytes || ret->flags == NAM_HELLO_UNRELIABLE ||
+		ret->flags > (NAM_HELLO_MAILBOX | NAM_HELLO_UNRELIABLE) || ret->reserved ||
 		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!ret->flags)
 		return 0;
 	memcpy(ret_mailbox, hello->data + sizeof(*ret), sizeof(*ret_mailbox));
-	if (ret->flags & NAM_HELLO_LANE)
-		memcpy(ret_lane, hello->data + sizeof(*ret) + sizeof(*ret_mailbox),
-			sizeof(*ret_lane));
+	if (ret->flags & NAM_HELLO_UNRELIABLE)
+		memcpy(ret_unreliable_qp, hello->data + sizeof(*ret) + sizeof(*ret_mailbox),
+			sizeof(*ret_unreliable_qp));
 	if (ret_mailbox->frame_bytes < NAM_FRAME_BYTES_MIN || ret_mailbox->frame_bytes % 64 ||
 		ret_mailbox->frame_bytes > NAM_FRAME_BYTES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -260,22 +260,23 @@ welcome_fill(const struct nam_server *server, int status, const struct nam__conn
 
 		memcpy(ret->data + ret->bytes, &mailbox, sizeof(mailbox));
 		ret->bytes += (uint32_t)sizeof(mailbox);
-		if (box->lane)
+		if (box->unreliable_qp)
 			memcpy(ret->data + sizeof(welcome) +
-				offsetof(struct nam_wire_lane_welcome, lane), &box->lane_name,
-				sizeof(box->lane_name));
+				offsetof(struct nam_wire_unreliable_welcome, unreliable_qp),
+				&box->unreliable_qp_name,
+				sizeof(box->unreliable_qp_name));
 	}
 }
 
 /* Everything that accepting needs; on failure nothing is left behind. */
 static int
 prepare_connection(struct nam_server *server, const struct nam_hello *hello,
-	struct nam__connection **ret, uint64_t *ret_lane)
+	struct nam__connection **ret, uint64_t *ret_unreliable_qp)
 {
 	struct nam__connection *connection;
 	struct nam_wire_mailbox_hello mailbox;
 	struct nam_wire_hello wire;
-	int rc = check_hello(hello, &wire, &mailbox, ret_lane);
+	int rc = check_hello(hello, &wire, &mailbox, ret_unreliable_qp);
 
 	if (rc)
 		return rc;
@@ -288,7 +289,7 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 	rc = connection->handler ? nam__membership_attach(&server->membership, connection) :
 		-NAM_E_LIMIT;
 	if (!rc && wire.flags) {
-		rc = nam__mailbox_open(connection, &mailbox, wire.flags & NAM_HELLO_LANE);
+		rc = nam__mailbox_open(connection, &mailbox, wire.flags & NAM_HELLO_UNRELIABLE);
 		if (rc)
 			nam__membership_detach(&server->membership, connection);
 	}
@@ -306,8 +307,8 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	struct nam__connection *connection = NULL;
 	struct nam_qp_options options;
 	struct nam_hello reply;
-	uint64_t lane = 0;
-	int rc = prepare_connection(server, &event->hello, &connection, &lane);
+	uint64_t unreliable_qp = 0;
+	int rc = prepare_connection(server, &event->hello, &connection, &unreliable_qp);
 
 	welcome_fill(server, rc, connection, &reply);
 	if (rc) {
@@ -333,9 +334,10 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	if (!rc) {
 		link_connection(server, connection);
 		/* If it cannot, the client hears nothing over it until its time is out. */
-		if (connection->mailbox && connection->mailbox->lane)
-			(void)server->ops->lane_join(connection->mailbox->lane, connection->qp,
-				lane);
+		if (connection->mailbox && connection->mailbox->unreliable_qp)
+			(void)server->ops->unreliable_qp_join(connection->mailbox->unreliable_qp,
+			connection->qp,
+				unreliable_qp);
 		nam__mailbox_start(connection);
 	}
 	pthread_mutex_unlock(&server->mutex);

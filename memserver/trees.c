@@ -83,20 +83,20 @@ nam__tree_address_of(const struct nam__tree *tree, const void *node)
 }
 
 static void
-stock_fill(struct nam__tree *tree)
+cache_fill(struct nam__tree *tree)
 {
-	uint64_t blocks[NAM__TREE_STOCK];
+	uint64_t blocks[NAM__TREE_CACHE];
 	uint32_t count = nam__allocator_take(&tree->server->allocator, tree->stride, blocks,
-		NAM__TREE_STOCK);
+		NAM__TREE_CACHE);
 
 	while (count)
-		tree->stock[tree->stock_count++] = nam__block_at(tree->server, blocks[--count]);
+		tree->cache[tree->cache_count++] = nam__block_at(tree->server, blocks[--count]);
 }
 
 static void
 blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 {
-	uint64_t raw[NAM__TREE_STOCK];
+	uint64_t raw[NAM__TREE_CACHE];
 
 	for (uint32_t i = 0; i < count; i++)
 		raw[i] = address_of(tree->server, blocks[i]);
@@ -104,13 +104,13 @@ blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 }
 
 static void
-stock_put(struct nam__tree *tree, void *block)
+cache_put(struct nam__tree *tree, void *block)
 {
-	if (tree->stock_count == NAM__TREE_STOCK) {
-		tree->stock_count -= NAM__TREE_STOCK / 2;
-		blocks_give(tree, tree->stock + tree->stock_count, NAM__TREE_STOCK / 2);
+	if (tree->cache_count == NAM__TREE_CACHE) {
+		tree->cache_count -= NAM__TREE_CACHE / 2;
+		blocks_give(tree, tree->cache + tree->cache_count, NAM__TREE_CACHE / 2);
 	}
-	tree->stock[tree->stock_count++] = block;
+	tree->cache[tree->cache_count++] = block;
 }
 
 /* Nodes that nobody can be looking at any more. */
@@ -123,7 +123,7 @@ limbo_advance(struct nam__tree *tree)
 		struct nam__tree_limbo *first = tree->limbo;
 
 		tree->limbo = first->next;
-		stock_put(tree, first->block);
+		cache_put(tree, first->block);
 		free(first);
 		tree->reusable++;
 	}
@@ -138,12 +138,12 @@ node_take(void *arg)
 	if (nam_fault_point("trees.full"))
 		return NULL;
 	pthread_mutex_lock(&tree->mutex);
-	if (!tree->stock_count)
+	if (!tree->cache_count)
 		limbo_advance(tree);
-	if (!tree->stock_count)
-		stock_fill(tree);
-	if (tree->stock_count)
-		block = tree->stock[--tree->stock_count];
+	if (!tree->cache_count)
+		cache_fill(tree);
+	if (tree->cache_count)
+		block = tree->cache[--tree->cache_count];
 	pthread_mutex_unlock(&tree->mutex);
 	return block;
 }
@@ -154,7 +154,7 @@ node_give(void *arg, void *block)
 	struct nam__tree *tree = arg;
 
 	pthread_mutex_lock(&tree->mutex);
-	stock_put(tree, block);
+	cache_put(tree, block);
 	pthread_mutex_unlock(&tree->mutex);
 }
 
@@ -194,11 +194,11 @@ nam__tree_reusable(struct nam__tree *tree)
 /* ---- one tree ------------------------------------------------------------------------------ */
 
 int
-nam__tree_local_new(struct nam__tree *tree, struct nam__local_tree **ret)
+nam__tree_local_new(struct nam__tree *tree, struct nam__tree_server_tree **ret)
 {
-	const struct nam__local_memory memory = { node_take, node_give, node_retire, tree };
+	const struct nam__server_memory memory = { node_take, node_give, node_retire, tree };
 
-	return nam__local_tree_new(&tree->g, &memory, ret);
+	return nam__tree_server_tree_new(&tree->g, &memory, ret);
 }
 
 /* Nobody may be at work on it. */
@@ -207,16 +207,16 @@ nam__tree_free(struct nam__tree *tree)
 {
 	if (!tree)
 		return;
-	nam__local_tree_free(tree->filling);
-	nam__local_tree_free(tree->local);
+	nam__tree_server_tree_free(tree->filling);
+	nam__tree_server_tree_free(tree->local);
 	while (tree->limbo) {
 		struct nam__tree_limbo *first = tree->limbo;
 
 		tree->limbo = first->next;
-		stock_put(tree, first->block);
+		cache_put(tree, first->block);
 		free(first);
 	}
-	blocks_give(tree, tree->stock, tree->stock_count);
+	blocks_give(tree, tree->cache, tree->cache_count);
 	(void)pthread_mutex_destroy(&tree->mutex);
 	free(tree);
 }
@@ -280,7 +280,7 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 	if (!rc)
 		rc = nam__tree_local_new(tree, &tree->local);
 	if (!rc && tree->leaves)
-		rc = nam__local_change(tree->local, scratch, NAM_OP_INSERT, lowest.w,
+		rc = nam__tree_server_change(tree->local, scratch, NAM_OP_INSERT, lowest.w,
 			request->leaf);
 	if (rc) {
 		nam__tree_free(tree);
@@ -477,7 +477,7 @@ nam__trees_idle(struct nam_server *server)
 void
 nam__tree_load_over(struct nam__tree *tree)
 {
-	nam__local_tree_free(tree->filling);
+	nam__tree_server_tree_free(tree->filling);
 	tree->filling = NULL;
 	atomic_store_explicit(&tree->loader, NULL, memory_order_relaxed);
 	atomic_store_explicit(&tree->load, 0, memory_order_release);

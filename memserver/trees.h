@@ -15,7 +15,7 @@
 #include "index/server/partition.h"
 #include "memserver_internal.h"
 
-#define NAM__TREE_STOCK 16u		/* blocks that a tree takes at a time */
+#define NAM__TREE_CACHE 16u		/* blocks that a tree takes at a time */
 
 /* What was taken out and may still be looked at. */
 struct nam__tree_limbo {
@@ -34,19 +34,19 @@ struct nam__tree {
 	struct nam__geometry index_g;
 	struct nam_rpc_tree_part part;
 	struct nam__geometry g;		/* of the tree: another if it names leaves */
-	struct nam__local_tree *local;
+	struct nam__tree_server_tree *local;
 
 	/* A load under way refuses other changes.  What follows its number is the loader's own. */
 	_Atomic uint64_t load;		/* its number, or 0 */
 	_Atomic(const struct nam__connection *) loader;
 	uint64_t load_clock;		/* who began before may not have seen it */
-	struct nam__local_tree *filling;	/* NULL before the tree was found empty */
+	struct nam__tree_server_tree *filling;	/* NULL before the tree was found empty */
 	struct nam__key load_last;
 	bool load_any;
 
 	pthread_mutex_t mutex;		/* of what follows */
-	uint32_t stock_count;
-	void *stock[NAM__TREE_STOCK];
+	uint32_t cache_count;
+	void *cache[NAM__TREE_CACHE];
 	struct nam__tree_limbo *limbo, *limbo_last;	/* of nodes; oldest first */
 	uint64_t reusable;		/* nodes that have left limbo since somebody asked */
 };
@@ -75,7 +75,8 @@ int nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_re
 void nam__tree_free(struct nam__tree *tree);
 
 /* An empty one of the tree's shape, in its memory. */
-int nam__tree_local_new(struct nam__tree *tree, struct nam__local_tree **ret_local) NAM_MUST_CHECK;
+int nam__tree_local_new(struct nam__tree *tree,
+	struct nam__tree_server_tree **ret_local) NAM_MUST_CHECK;
 
 /* Nodes that have become reusable since the last call. */
 uint64_t nam__tree_reusable(struct nam__tree *tree);

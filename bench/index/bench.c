@@ -175,7 +175,7 @@ connect_client(void *arg, struct nam_client **ret_client)
 {
 	const struct index_bench *bench = arg;
 
-	return bench_connect(bench->options.cluster, bench->options.carrier,
+	return bench_connect(bench->options.cluster, bench->options.transport,
 		bench->options.fibers, ret_client);
 }
 
@@ -183,14 +183,15 @@ int
 index_set_up(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
-	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
+	struct thread_pool_others others = { bench->simulation, o->clients, connect_client, bench };
 	struct nam_diag diag = { "" };
 	int exit_code = connect_client(bench, &bench->client), rc;
 
 	if (exit_code)
 		return exit_code;
-	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
-		&bench->crew, &diag);
+	rc = thread_pool_start_simulated(bench->client, o->threads,
+		bench->simulation ? &others : NULL,
+		&bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
 	exit_code = lay_out_keys(bench);
@@ -216,7 +217,7 @@ index_tear_down(struct index_bench *bench)
 		if (rc && !bench->findings.fatal)
 			bench_failed("dropping the index", rc, nam_worker_diag(worker));
 	}
-	crew_stop(bench->crew);
+	thread_pool_stop(bench->pool);
 	index_parts_free(bench);
 	if (bench->client)
 		nam_client_close(bench->client);
@@ -232,7 +233,7 @@ find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
 
 	for (uint32_t depth = 4; depth <= 64; depth *= 2) {
 		struct raw_rate rate;
-		int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth,
+		int rc = raw_read_rate(bench->pool, blocks, &bench->findings, depth,
 			RAW_SECONDS_MIN, bench->options.seed, &rate);
 
 		if (rc)
@@ -265,7 +266,7 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 		index_run(bench, o->ops ? ops ? ops : 1 : 0, o->seconds / ROUNDS);
 		index_rates[i] = (double)(bench->result->ops - ops_before) /
 				 (bench->result->seconds - seconds_before);
-		rc = raw_read_rate(bench->crew, blocks, &bench->findings, bench->raw_depth,
+		rc = raw_read_rate(bench->pool, blocks, &bench->findings, bench->raw_depth,
 			raw_seconds, o->seed + i, &raw);
 		raw_rates[i] = raw.per_s;
 		ratios[i] = index_rates[i] / raw_rates[i];
@@ -292,7 +293,7 @@ measure_with_raw(struct index_bench *bench)
 		bench_failed("--raw-ratio", rc, diag.text);
 		return rc;
 	}
-	rc = raw_blocks_fill(bench->crew, &blocks, &bench->findings);
+	rc = raw_blocks_fill(bench->pool, &blocks, &bench->findings);
 	if (!rc)
 		rc = measure_by_turns(bench, &blocks);
 	blocks_free(&blocks);

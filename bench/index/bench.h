@@ -42,7 +42,7 @@ struct bench_fiber {
 /* One thread's part of the measurement. */
 struct index_part {
 	struct index_bench *bench;
-	struct crew_member *member;
+	struct thread_pool_member *member;
 	struct nam_worker *worker;
 	struct nam_index *index;	/* as its client has opened it */
 	struct bench_fiber *fibers;
@@ -74,7 +74,7 @@ struct index_collected {
 struct index_bench {
 	struct index_bench_options options;
 	struct nam_client *client;
-	struct crew *crew;
+	struct thread_pool *pool;
 	struct nam_index *index;
 	struct simulation *simulation;	/* NULL: a real cluster */
 	const struct nam_sim_network *network;	/* its, or NULL */
@@ -145,7 +145,7 @@ index_threads(const struct index_bench *bench)
 }
 
 static inline struct nam_index *
-index_of_member(const struct index_bench *bench, const struct crew_member *member)
+index_of_member(const struct index_bench *bench, const struct thread_pool_member *member)
 {
 	uint32_t client = member->number / bench->options.threads;
 
@@ -155,7 +155,7 @@ index_of_member(const struct index_bench *bench, const struct crew_member *membe
 static inline struct nam_worker *
 index_worker(struct index_bench *bench)
 {
-	return crew_member(bench->crew, 0)->worker;
+	return thread_pool_member(bench->pool, 0)->worker;
 }
 
 #endif /* NAM_BENCH_INDEX_BENCH_H */

@@ -7,7 +7,7 @@
 #include "bench.h"
 
 static void
-open_main(struct crew_member *member, void *arg)
+open_main(struct thread_pool_member *member, void *arg)
 {
 	struct index_bench *bench = arg;
 	uint32_t client = member->number / bench->options.threads;
@@ -32,7 +32,7 @@ index_others_open(struct index_bench *bench)
 	bench->others = calloc(bench->options.clients, sizeof(struct nam_index *));
 	if (!bench->others)
 		return -ENOMEM;
-	crew_run(bench->crew, open_main, bench, NULL, NULL);
+	thread_pool_run(bench->pool, open_main, bench, NULL, NULL);
 	return bench->findings.fatal;
 }
 

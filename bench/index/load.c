@@ -82,7 +82,7 @@ insert_main(void *arg)
 }
 
 static void
-insert_job(struct crew_member *member, void *arg)
+insert_job(struct thread_pool_member *member, void *arg)
 {
 	struct index_bench *bench = arg;
 	struct index_part *part = &bench->parts[member->number];
@@ -116,7 +116,8 @@ load_by_inserts(struct index_bench *bench)
 {
 	uint64_t began = ticks_now();
 
-	crew_run(bench->crew, insert_job, bench, progress_wanted() ? show_inserts : NULL, bench);
+	thread_pool_run(bench->pool, insert_job, bench, progress_wanted() ? show_inserts : NULL,
+		bench);
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = bench->keys.pairs;
 	if (findings_total(&bench->findings))

@@ -48,8 +48,8 @@ static const char help[] =
 	"                      sim:PROFILE: a simulated cluster, on the network cards and\n"
 	"                      processors of connectx2, connectx2-ipoib (sockets), connectx3,\n"
 	"                      connect-ib, connectx4, connectx5, connectx6, shm, or of a file\n"
-	"  --carrier CARRIER   of requests: srq, mailbox, fetch or datagram (default: the\n"
-	"                      environment's NAM_CARRIER, else fetch within the own host if the\n"
+	"  --transport TRANSPORT  of requests: srq, mailbox, fetch or datagram (default: the\n"
+	"                      environment's NAM_TRANSPORT, else fetch within the own host if the\n"
 	"                      fabric allows it, srq otherwise)\n"
 	"  --memservers N      of it, 1 to 64 (default 2)\n"
 	"  --clients N         of it: processes of --threads each, 1 to 4000 (default 1)\n"
@@ -103,7 +103,7 @@ enum {
 	OPT_WARMUP,
 	OPT_SEED,
 	OPT_CLUSTER,
-	OPT_CARRIER,
+	OPT_TRANSPORT,
 	OPT_MEMSERVERS,
 	OPT_CLIENTS,
 	OPT_RPC_THREADS,
@@ -147,7 +147,7 @@ static const struct option options_known[] = {
 	{ "warmup", required_argument, NULL, OPT_WARMUP },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
-	{ "carrier", required_argument, NULL, OPT_CARRIER },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "memservers", required_argument, NULL, OPT_MEMSERVERS },
 	{ "clients", required_argument, NULL, OPT_CLIENTS },
 	{ "rpc-threads", required_argument, NULL, OPT_RPC_THREADS },
@@ -229,8 +229,8 @@ take_index(struct given *g, int option, const char *value)
 	case OPT_CLUSTER:
 		g->o.cluster = value;
 		return 0;
-	case OPT_CARRIER:
-		return option_carrier(value, &g->o.carrier);
+	case OPT_TRANSPORT:
+		return option_transport(value, &g->o.transport);
 	case OPT_MEMSERVERS:
 		return option_count32("--memservers", value, 1, SIMULATION_MEMSERVERS_MAX,
 			&g->o.memservers);

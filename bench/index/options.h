@@ -29,7 +29,7 @@ struct index_bench_options {
 	double seconds;
 	uint32_t memservers, clients;	/* simulated */
 	uint32_t rpc_threads;		/* of each memory server; simulated; 0: the profile's */
-	enum nam_carrier carrier;	/* of requests */
+	enum nam_transport transport;	/* of requests */
 	bool colocate;			/* clients on the machines of memory servers; simulated */
 	uint32_t threads;		/* per client */
 	uint32_t fibers;		/* per thread */

@@ -164,8 +164,8 @@ print_head(const struct index_bench *bench)
 		nam_client_fabric(bench->client));
 	if (bench->network)
 		printf(", of %.0f handler threads each", bench->network->rpc_threads);
-	if (o->carrier)
-		printf(", requests by %s", nam_carrier_name(o->carrier));
+	if (o->transport)
+		printf(", requests by %s", nam_transport_name(o->transport));
 	putchar('\n');
 	printf("  clients     ");
 	if (bench->network)
@@ -421,8 +421,8 @@ json_head(cJSON *object, const struct index_bench *bench)
 	cJSON_AddStringToObject(object, "design", index_design_name(o->index.design));
 	cJSON_AddStringToObject(object, "index", index_design_name(o->index.design));
 	cJSON_AddStringToObject(object, "partitioning", index_partitioning_name(&o->index));
-	if (o->carrier)
-		cJSON_AddStringToObject(object, "carrier", nam_carrier_name(o->carrier));
+	if (o->transport)
+		cJSON_AddStringToObject(object, "transport", nam_transport_name(o->transport));
 	if (o->shares_count) {
 		cJSON *shares = cJSON_AddArrayToObject(object, "shares");
 

@@ -497,7 +497,7 @@ struct phase {
 };
 
 static void
-phase_main(struct crew_member *member, void *arg)
+phase_main(struct thread_pool_member *member, void *arg)
 {
 	const struct phase *phase = arg;
 	struct index_bench *bench = phase->bench;
@@ -550,7 +550,7 @@ index_warm(struct index_bench *bench)
 		bench->fibers[i].warm_end = n * (i % count + 1) / count;
 	}
 	if (n)
-		crew_run(bench->crew, phase_main, &phase, NULL, NULL);
+		thread_pool_run(bench->pool, phase_main, &phase, NULL, NULL);
 }
 
 static const enum nam_op_kind kinds[] = { NAM_OP_LOOKUP, NAM_OP_INSERT, NAM_OP_UPSERT,
@@ -594,14 +594,15 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 	struct nam_op_counters before[KINDS_COUNT];
 
 	for (size_t i = 0; i < KINDS_COUNT; i++)
-		crew_counters(bench->crew, kinds[i], &before[i]);
+		thread_pool_counters(bench->pool, kinds[i], &before[i]);
 	progress_begin("run");
-	crew_run(bench->crew, phase_main, &phase, progress_wanted() ? show_progress : NULL, &phase);
+	thread_pool_run(bench->pool, phase_main, &phase, progress_wanted() ? show_progress : NULL,
+		&phase);
 	progress_clear();
 	for (size_t i = 0; i < KINDS_COUNT; i++) {
 		struct nam_op_counters after;
 
-		crew_counters(bench->crew, kinds[i], &after);
+		thread_pool_counters(bench->pool, kinds[i], &after);
 		counters_subtract(&after, &before[i]);
 		nam_op_counters_add(&bench->result->counters[kinds[i]], &after);
 	}

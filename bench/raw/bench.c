@@ -22,7 +22,7 @@ static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 6
 struct raw_bench {
 	struct raw_options options;
 	struct nam_client *client;	/* NULL: copies without a cluster */
-	struct crew *crew;
+	struct thread_pool *pool;
 	struct blocks blocks;
 	struct arena arena;
 	struct findings findings;
@@ -58,7 +58,7 @@ measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, d
 	struct raw_result *result)
 {
 	struct raw_spec spec = spec_of(bench, op, depth);
-	int rc = raw_run(bench->crew, &spec, ops, seconds, result);
+	int rc = raw_run(bench->pool, &spec, ops, seconds, result);
 
 	if (op == bench->options.op)
 		bench->ops += result->ops;
@@ -164,7 +164,7 @@ compare(struct raw_bench *bench)
 }
 
 int
-raw_blocks_fill(struct crew *crew, const struct blocks *blocks, struct findings *findings)
+raw_blocks_fill(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings)
 {
 	struct raw_spec spec = {
 		.op = RAW_READ,
@@ -173,11 +173,11 @@ raw_blocks_fill(struct crew *crew, const struct blocks *blocks, struct findings 
 		.findings = findings,
 	};
 
-	return raw_fill(crew, &spec);
+	return raw_fill(pool, &spec);
 }
 
 int
-raw_read_rate(struct crew *crew, const struct blocks *blocks, struct findings *findings,
+raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
 	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret)
 {
 	struct raw_spec spec = {
@@ -190,7 +190,7 @@ raw_read_rate(struct crew *crew, const struct blocks *blocks, struct findings *f
 		.findings = findings,
 	};
 	struct raw_result *result = malloc(sizeof(*result));
-	int rc = result ? raw_run(crew, &spec, 0, seconds, result) : -ENOMEM;
+	int rc = result ? raw_run(pool, &spec, 0, seconds, result) : -ENOMEM;
 
 	if (!rc)
 		*ret = (struct raw_rate){ result->ops_per_s,
@@ -213,7 +213,7 @@ ask_pages(struct raw_bench *bench)
 		bench->transparent_huge = !strcmp(bench->options.pages, "thp");
 		return 0;
 	}
-	rc = nam_server_status_get(crew_member(bench->crew, 0)->worker, 0, &status);
+	rc = nam_server_status_get(thread_pool_member(bench->pool, 0)->worker, 0, &status);
 	if (rc)
 		return rc;
 	bench->page_bytes = status.page_bytes;
@@ -233,12 +233,12 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 	if (!rc && remote) {
 		struct raw_spec spec = spec_of(bench, options->op, 1);
 
-		rc = blocks_alloc(crew_member(bench->crew, 0)->worker,
+		rc = blocks_alloc(thread_pool_member(bench->pool, 0)->worker,
 			nam_client_servers(bench->client), options->bytes, options->memory_bytes,
 			&bench->blocks, diag);
 		if (rc)
 			return rc;
-		rc = raw_fill(bench->crew, &spec);
+		rc = raw_fill(bench->pool, &spec);
 		count = bench->blocks.count;
 	}
 	if (!rc && (options->op == RAW_MEMCPY || options->compare))
@@ -254,12 +254,12 @@ set_up(struct raw_bench *bench)
 	int exit_code, rc;
 
 	if (bench->options.cluster) {
-		exit_code = bench_connect(bench->options.cluster, NAM_CARRIER_DEFAULT,
+		exit_code = bench_connect(bench->options.cluster, NAM_TRANSPORT_DEFAULT,
 			RAW_DEPTH_MAX, &bench->client);
 		if (exit_code)
 			return exit_code;
 	}
-	rc = crew_start(bench->client, bench->options.threads, &bench->crew, &diag);
+	rc = thread_pool_start(bench->client, bench->options.threads, &bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
 	rc = set_up_memory(bench, &diag);
@@ -278,7 +278,7 @@ tear_down(struct raw_bench *bench)
 	if (bench->blocks.all)
 		blocks_free(&bench->blocks);
 	arena_unmap(&bench->arena);
-	crew_stop(bench->crew);
+	thread_pool_stop(bench->pool);
 	if (bench->client)
 		nam_client_close(bench->client);
 	free(bench->result);
@@ -390,7 +390,7 @@ run(struct raw_bench *bench)
 	if (!rc && (options->op == RAW_WRITE || options->op == RAW_FAA)) {
 		struct raw_spec spec = spec_of(bench, options->op, 1);
 
-		rc = raw_verify(bench->crew, &spec, bench->ops);
+		rc = raw_verify(bench->pool, &spec, bench->ops);
 	}
 	return rc;
 }

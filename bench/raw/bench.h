@@ -8,7 +8,7 @@
 #include "blocks.h"
 
 /* Write its pattern into every block: what raw_read_rate() expects there. */
-int raw_blocks_fill(struct crew *crew, const struct blocks *blocks,
+int raw_blocks_fill(struct thread_pool *pool, const struct blocks *blocks,
 	struct findings *findings) NAM_MUST_CHECK;
 
 struct raw_rate {
@@ -16,8 +16,11 @@ struct raw_rate {
 	double per_cpu_s;		/* of processor time, ours */
 };
 
-/* READs of whole blocks in a rolling window, for so many seconds, on every thread of the crew. */
-int raw_read_rate(struct crew *crew, const struct blocks *blocks, struct findings *findings,
+/*
+ * READs of whole blocks in a rolling window, for so many seconds, on every thread of the thread
+ * pool.
+ */
+int raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
 	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_RAW_BENCH_H */

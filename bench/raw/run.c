@@ -78,7 +78,7 @@ part_run(struct raw_part *part)
 }
 
 static void
-job_main(struct crew_member *member, void *arg)
+job_main(struct thread_pool_member *member, void *arg)
 {
 	struct raw_job *job = arg;
 	const struct raw_spec *spec = job->spec;
@@ -108,11 +108,11 @@ job_main(struct crew_member *member, void *arg)
 }
 
 static void
-result_collect(struct crew *crew, const struct raw_job *job, struct raw_result *result)
+result_collect(struct thread_pool *pool, const struct raw_job *job, struct raw_result *result)
 {
 	uint64_t began = UINT64_MAX, ended = 0;
 
-	for (unsigned i = 0; i < crew_size(crew); i++) {
+	for (unsigned i = 0; i < thread_pool_size(pool); i++) {
 		const struct raw_part *part = &job->parts[i];
 
 		result->ops += part->done;
@@ -126,10 +126,10 @@ result_collect(struct crew *crew, const struct raw_job *job, struct raw_result *
 }
 
 int
-raw_run(struct crew *crew, const struct raw_spec *spec, uint64_t ops, double seconds,
+raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct raw_result *ret_result)
 {
-	unsigned threads = crew_size(crew);
+	unsigned threads = thread_pool_size(pool);
 	struct raw_job job = { .spec = spec, .seconds = seconds };
 	struct nam_op_counters before;
 	int rc = 0;
@@ -139,13 +139,13 @@ raw_run(struct crew *crew, const struct raw_spec *spec, uint64_t ops, double sec
 	if (!job.parts)
 		return -ENOMEM;
 	memset(ret_result, 0, sizeof(*ret_result));
-	crew_counters(crew, NAM_OP_OTHER, &before);
-	crew_run(crew, job_main, &job, NULL, NULL);
+	thread_pool_counters(pool, NAM_OP_OTHER, &before);
+	thread_pool_run(pool, job_main, &job, NULL, NULL);
 	for (unsigned i = 0; i < threads && !rc; i++)
 		rc = job.parts[i].rc;
-	crew_counters(crew, NAM_OP_OTHER, &ret_result->counters);
+	thread_pool_counters(pool, NAM_OP_OTHER, &ret_result->counters);
 	counters_subtract(&ret_result->counters, &before);
-	result_collect(crew, &job, ret_result);
+	result_collect(pool, &job, ret_result);
 	free(job.parts);
 	return rc;
 }
@@ -204,11 +204,11 @@ sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers
 }
 
 static void
-sweep_main(struct crew_member *member, void *arg)
+sweep_main(struct thread_pool_member *member, void *arg)
 {
 	struct sweep_job *job = arg;
 	const struct blocks *blocks = job->spec->blocks;
-	unsigned threads = crew_size(member->crew), made;
+	unsigned threads = thread_pool_size(member->pool), made;
 	uint64_t first = blocks->count * member->number / threads;
 	uint64_t end = blocks->count * (member->number + 1) / threads;
 	uint64_t *buffers[FILL_BATCH];
@@ -234,20 +234,20 @@ sweep_main(struct crew_member *member, void *arg)
 }
 
 int
-raw_fill(struct crew *crew, const struct raw_spec *spec)
+raw_fill(struct thread_pool *pool, const struct raw_spec *spec)
 {
 	struct sweep_job job = { .spec = spec, .fill = true };
 
-	crew_run(crew, sweep_main, &job, NULL, NULL);
+	thread_pool_run(pool, sweep_main, &job, NULL, NULL);
 	return job.rc;
 }
 
 int
-raw_verify(struct crew *crew, const struct raw_spec *spec, uint64_t ops)
+raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops)
 {
 	struct sweep_job job = { .spec = spec };
 
-	crew_run(crew, sweep_main, &job, NULL, NULL);
+	thread_pool_run(pool, sweep_main, &job, NULL, NULL);
 	if (job.rc)
 		return job.rc;
 	if (spec->op == RAW_FAA && job.added != ops)

@@ -69,14 +69,14 @@ struct raw_result {
  *
  * Failures and wrong answers are in spec->findings.  Returns 0 or -ENOMEM.
  */
-int raw_run(struct crew *crew, const struct raw_spec *spec, uint64_t ops, double seconds,
+int raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct raw_result *ret_result) NAM_MUST_CHECK;
 
 /* Write its pattern into every block. */
-int raw_fill(struct crew *crew, const struct raw_spec *spec) NAM_MUST_CHECK;
+int raw_fill(struct thread_pool *pool, const struct raw_spec *spec) NAM_MUST_CHECK;
 
 /* After WRITEs or FETCH_ADDs: are all of them there?  @ops: how many there were in all runs. */
-int raw_verify(struct crew *crew, const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
+int raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
 
 /* ---- for the loops' files ------------------------------------------------------------------ */
 
@@ -91,7 +91,7 @@ struct raw_slot {
 struct raw_part {
 	const struct raw_spec *spec;
 	struct nam_worker *worker;
-	struct crew_member *member;
+	struct thread_pool_member *member;
 	struct nam_rng rng;
 	uint64_t remaining;		/* requests not yet posted */
 	uint64_t posted;

@@ -75,7 +75,7 @@ memory_bytes(const struct requests *bench)
 /* ---- before and after ---------------------------------------------------------------------- */
 
 static void
-fill_main(struct crew_member *member, void *arg)
+fill_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	const struct requests_options *o = &bench->options;
@@ -84,7 +84,7 @@ fill_main(struct crew_member *member, void *arg)
 	int rc = nam_kv_open(member->worker, bench->name, &part->kv); /* SUSPENDS */
 
 	for (uint64_t i = member->number; i < o->keys && !rc && !bench_signal;
-		i += crew_size(bench->crew)) {
+		i += thread_pool_size(bench->pool)) {
 		key_fill(i, room.key);
 		room.bytes = value_fill(o, i, room.value);
 		rc = nam_kv_put(member->worker, part->kv, room.key, KEY_BYTES, room.value,
@@ -112,7 +112,7 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the store", rc, nam_worker_diag(worker));
 	}
-	crew_run(bench->crew, fill_main, bench, NULL, NULL);
+	thread_pool_run(bench->pool, fill_main, bench, NULL, NULL);
 	return nam_exit_code(bench->findings.fatal);
 }
 
@@ -127,7 +127,7 @@ end(struct requests *bench)
 	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);
-	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
 		nam_kv_close(bench->parts[i].kv);
 }
 

@@ -22,13 +22,13 @@
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER);\n"    \
 	"                      sim:PROFILE: a simulated cluster\n"
 
-#define HELP_CARRIER                                                                                \
-	"  --carrier CARRIER   srq, mailbox, fetch or datagram (default: the environment's\n"       \
-	"                      NAM_CARRIER, else srq)\n"
+#define HELP_TRANSPORT                                                                                \
+	"  --transport TRANSPORT  srq, mailbox, fetch or datagram (default: the environment's\n"       \
+	"                      NAM_TRANSPORT, else srq)\n"
 
 #define HELP_FRAMES                                                                                 \
 	"  --frame-bytes N     of a place in a mailbox, a multiple of 64 (default 4160)\n"          \
-	"  --always            --carrier fetch: fetch even if memory servers are slow\n"
+	"  --always            --transport fetch: fetch even if memory servers are slow\n"
 
 #define HELP_HOW_LONG                                                                               \
 	"  --seconds S         how long (default 2; simulated: 0.002)\n"                            \
@@ -48,10 +48,10 @@ static const char rpc_help[] =
 	"Requests to memory servers, closed loop: every reply is checked.\n"
 	"\n"
 	HELP_CLUSTER
-	HELP_CARRIER
+	HELP_TRANSPORT
 	"  --bytes N           of a request's body, 8 to 4072 (default 32)\n"
 	"  --reply-bytes N     of a reply's body, 0 to 4072 (default 32)\n"
-	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
+	"  --fetch-bytes N     --transport fetch: of the READ that looks for a reply; 48 of them\n"
 	"                      are not the body's (default: as many as this reply takes)\n"
 	HELP_FRAMES
 	"  --threads N         (default 1)\n"
@@ -67,7 +67,7 @@ static const char kv_help[] =
 	"written, and dropped.  Keys have 16 bytes; every value is checked.\n"
 	"\n"
 	HELP_CLUSTER
-	HELP_CARRIER
+	HELP_TRANSPORT
 	"  --get-percent P     of operations that read, 0 to 100; the others write (default 95)\n"
 	"  --distribution D    of the keys that are asked for: uniform (default) or zipfian,\n"
 	"                      with a parameter of 0.99\n"
@@ -75,7 +75,7 @@ static const char kv_help[] =
 	"                      texts were of which the RFP paper tells\n"
 	"  --keys N            (default 100k; simulated: 10k)\n"
 	"  --partitions N      of each memory server, 1 to 1024 (default 16)\n"
-	"  --fetch-bytes N     --carrier fetch: of the READ that looks for a reply; 48 of them\n"
+	"  --fetch-bytes N     --transport fetch: of the READ that looks for a reply; 48 of them\n"
 	"                      are not the value's (default: as many as a value takes; mixed:\n"
 	"                      560)\n"
 	HELP_FRAMES
@@ -95,7 +95,7 @@ static const char ramp_help[] =
 	HELP_CLUSTER
 	"  --algorithm A       fast (default), small or hybrid; none: not read atomic; 2pl:\n"
 	"                      two-phase locking\n"
-	"  --carrier C         onesided (default): prepare and commit by WRITE and CAS, get by\n"
+	"  --transport C         onesided (default): prepare and commit by WRITE and CAS, get by\n"
 	"                      READ; star: get by READ, put by requests in mailboxes; plus: both\n"
 	"                      by those; message: both by SEND.  small, hybrid, none and 2pl\n"
 	"                      go by plus and message\n"
@@ -117,16 +117,16 @@ static const char ramp_help[] =
 	HELP_END;
 
 enum {
-	OPT_CLUSTER = 256, OPT_CARRIER, OPT_BYTES, OPT_REPLY_BYTES, OPT_FETCH_BYTES,
+	OPT_CLUSTER = 256, OPT_TRANSPORT, OPT_BYTES, OPT_REPLY_BYTES, OPT_FETCH_BYTES,
 	OPT_FRAME_BYTES, OPT_ALWAYS, OPT_THREADS, OPT_FIBERS, OPT_OPS, OPT_SECONDS, OPT_CLIENTS,
 	OPT_MEMSERVERS, OPT_RPC_THREADS, OPT_SEED, OPT_JSON, OPT_QUIET, OPT_HELP,
 	OPT_GET_PERCENT, OPT_DISTRIBUTION, OPT_VALUE_BYTES, OPT_KEYS, OPT_PARTITIONS,
-	OPT_ALGORITHM, OPT_RAMP_CARRIER, OPT_TRANSACTION_SIZE, OPT_READ_RATIO,
+	OPT_ALGORITHM, OPT_RAMP_TRANSPORT, OPT_TRANSACTION_SIZE, OPT_READ_RATIO,
 	OPT_RAMP_VALUE_BYTES, OPT_BATCH, OPT_RAW_RATIO,
 };
 
-#define CARRIER_OPTIONS                                                                             \
-	{ "carrier", required_argument, NULL, OPT_CARRIER },                                        \
+#define TRANSPORT_OPTIONS                                                                             \
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },                                        \
 	{ "fetch-bytes", required_argument, NULL, OPT_FETCH_BYTES },                                \
 	{ "frame-bytes", required_argument, NULL, OPT_FRAME_BYTES },                                \
 	{ "always", no_argument, NULL, OPT_ALWAYS }
@@ -149,7 +149,7 @@ enum {
 static const struct option rpc_known[] = {
 	{ "bytes", required_argument, NULL, OPT_BYTES },
 	{ "reply-bytes", required_argument, NULL, OPT_REPLY_BYTES },
-	CARRIER_OPTIONS,
+	TRANSPORT_OPTIONS,
 	COMMON_OPTIONS,
 };
 
@@ -159,13 +159,13 @@ static const struct option kv_known[] = {
 	{ "value-bytes", required_argument, NULL, OPT_VALUE_BYTES },
 	{ "keys", required_argument, NULL, OPT_KEYS },
 	{ "partitions", required_argument, NULL, OPT_PARTITIONS },
-	CARRIER_OPTIONS,
+	TRANSPORT_OPTIONS,
 	COMMON_OPTIONS,
 };
 
 static const struct option ramp_known[] = {
 	{ "algorithm", required_argument, NULL, OPT_ALGORITHM },
-	{ "carrier", required_argument, NULL, OPT_RAMP_CARRIER },
+	{ "transport", required_argument, NULL, OPT_RAMP_TRANSPORT },
 	{ "transaction-size", required_argument, NULL, OPT_TRANSACTION_SIZE },
 	{ "batch", required_argument, NULL, OPT_BATCH },
 	{ "raw-ratio", no_argument, NULL, OPT_RAW_RATIO },
@@ -217,29 +217,29 @@ take_algorithm(struct requests_options *o, const char *value)
 }
 
 static int
-take_ramp_carrier(struct requests_options *o, const char *value)
+take_ramp_transport(struct requests_options *o, const char *value)
 {
 	static const struct {
 		const char *name;
-		enum nam_carrier carrier;
+		enum nam_transport transport;
 		bool star, onesided;
-	} carriers[] = {
-		{ "message", NAM_CARRIER_SRQ, false, false },
-		{ "plus", NAM_CARRIER_MAILBOX, false, false },
-		{ "star", NAM_CARRIER_MAILBOX, true, false },
-		{ "onesided", NAM_CARRIER_SRQ, true, true },
+	} transports[] = {
+		{ "message", NAM_TRANSPORT_SRQ, false, false },
+		{ "plus", NAM_TRANSPORT_MAILBOX, false, false },
+		{ "star", NAM_TRANSPORT_MAILBOX, true, false },
+		{ "onesided", NAM_TRANSPORT_SRQ, true, true },
 	};
 
 	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(value, carriers[i].name) != 0)
+		if (strcmp(value, transports[i].name) != 0)
 			continue;
-		o->ramp_carrier = carriers[i].name;
-		o->carrier = carriers[i].carrier;
-		o->star = carriers[i].star;
-		o->onesided = carriers[i].onesided;
+		o->ramp_transport = transports[i].name;
+		o->transport = transports[i].transport;
+		o->star = transports[i].star;
+		o->onesided = transports[i].onesided;
 		return 0;
 	}
-	return option_bad_choice("--carrier", value, "message, plus, star or onesided");
+	return option_bad_choice("--transport", value, "message, plus, star or onesided");
 }
 
 static int
@@ -248,8 +248,8 @@ take_ramp(struct requests_options *o, int option, const char *value)
 	switch (option) {
 	case OPT_ALGORITHM:
 		return take_algorithm(o, value);
-	case OPT_RAMP_CARRIER:
-		return take_ramp_carrier(o, value);
+	case OPT_RAMP_TRANSPORT:
+		return take_ramp_transport(o, value);
 	case OPT_TRANSACTION_SIZE:
 		return option_count32("--transaction-size", value, 1, NAM_RECORDS_MAX,
 			&o->transaction_size);
@@ -295,8 +295,8 @@ take(void *options, int option, const char *value)
 	case OPT_CLUSTER:
 		o->cluster = value;
 		return 0;
-	case OPT_CARRIER:
-		return option_carrier(value, &o->carrier);
+	case OPT_TRANSPORT:
+		return option_transport(value, &o->transport);
 	case OPT_BYTES:
 		return option_count32("--bytes", value, sizeof(struct nam_rpc_echo_request),
 			NAM_RPC_BODY_MAX, &o->bytes);
@@ -370,24 +370,25 @@ settle(struct requests_options *o)
 	}
 	if (o->raw_ratio && (simulated || o->ops || !o->star || o->get_percent < 100)) {
 		bench_complain("--raw-ratio: only of a cluster that is not simulated, for "
-			"--seconds, with --carrier onesided or star and --read-ratio 100");
+			"--seconds, with --transport onesided or star and --read-ratio 100");
 		return -1;
 	}
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING) {
-		bench_complain("--carrier %s does not go with --algorithm 2pl: memory servers keep "
-			"its locks, and have to be asked; say plus or message", o->ramp_carrier);
+		bench_complain("--transport %s does not go with --algorithm 2pl: memory servers "
+			"keep "
+			"its locks, and have to be asked; say plus or message", o->ramp_transport);
 		return -1;
 	}
 	if (o->star && o->algorithm == NAM_RAMP_NONE) {
-		bench_complain("--carrier %s does not go with --algorithm none, which is what "
+		bench_complain("--transport %s does not go with --algorithm none, which is what "
 			"memory servers do without any, to compare with; say plus or message",
-			o->ramp_carrier);
+			o->ramp_transport);
 		return -1;
 	}
 	if (o->star && o->algorithm != NAM_RAMP_FAST) {
-		bench_complain("--carrier %s goes with --algorithm fast only: who reads by "
+		bench_complain("--transport %s goes with --algorithm fast only: who reads by "
 			"address, or commits by CAS, finds no version by its timestamp; say plus "
-			"or message", o->ramp_carrier);
+			"or message", o->ramp_transport);
 		return -1;
 	}
 	if (o->frame_bytes % 64) {
@@ -398,7 +399,7 @@ settle(struct requests_options *o)
 		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
 	o->clients += !o->clients;
 	o->memservers += !o->memservers;
-	if (!o->fetch_bytes && !o->ramp_carrier)
+	if (!o->fetch_bytes && !o->ramp_transport)
 		o->fetch_bytes = nam_frame_bytes((uint32_t)sizeof(struct nam_rpc_header) +
 			body_bytes(o));
 	if (!o->keys)
@@ -425,7 +426,7 @@ requests_options_parse(const char *subcommand, int argc, char **argv,
 	*ret_exit = NAM_EXIT_USAGE;
 	while (strcmp(subcommand, subcommands[which].name) != 0)
 		which++;
-	if (!strcmp(subcommand, "ramp") && take_ramp_carrier(&options, "onesided"))
+	if (!strcmp(subcommand, "ramp") && take_ramp_transport(&options, "onesided"))
 		return 1;
 	set.known = subcommands[which].known;
 	set.help = subcommands[which].help;

@@ -17,7 +17,7 @@ struct requests_options {
 	const char *subcommand;		/* "rpc", "kv" or "ramp" */
 	const char *cluster;
 	const char *json;		/* NULL: none */
-	enum nam_carrier carrier;
+	enum nam_transport transport;
 	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
 	uint32_t fetch_bytes;		/* 0: what a reply takes */
 	uint32_t frame_bytes;		/* 0: the default */
@@ -38,8 +38,8 @@ struct requests_options {
 	uint32_t partitions;		/* 0: the default */
 	/* ramp */
 	enum nam_ramp algorithm;
-	const char *ramp_carrier;	/* "message", "plus", "star" or "onesided"; else NULL */
-	bool star, onesided;		/* what that means, beside `carrier` */
+	const char *ramp_transport;	/* "message", "plus", "star" or "onesided"; else NULL */
+	bool star, onesided;		/* what that means, beside `RPC transport` */
 	uint32_t transaction_size;
 	bool raw_ratio;
 	uint32_t batch;			/* requests of a call; 1 but for ramp */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and carrier.
+ * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and RPC transport.
  *
  * A transaction that writes draws a number; which records it writes, and what, follow from that,
  * and every value begins with it.  So who reads several records can tell whether he has half of a
@@ -209,7 +209,7 @@ load_some(struct requests_part *part, struct room *room, uint64_t first)
 
 /* So that this handle's caches know all records, as the paper's address tables do. */
 static void
-warm_main(struct crew_member *member, void *arg)
+warm_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	struct requests_part *part = &bench->parts[member->number];
@@ -241,7 +241,7 @@ cache_bytes(const struct requests_options *o)
 }
 
 static void
-load_main(struct crew_member *member, void *arg)
+load_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	struct requests_part *part = &bench->parts[member->number];
@@ -253,7 +253,7 @@ load_main(struct crew_member *member, void *arg)
 	if (!rc && o->algorithm == NAM_RAMP_FAST)
 		rc = nam_records_star(member->worker, part->records, o->star);
 	for (uint64_t i = (uint64_t)member->number * LOADS; i < o->keys && !rc && !bench_signal;
-		i += (uint64_t)crew_size(bench->crew) * LOADS)
+		i += (uint64_t)thread_pool_size(bench->pool) * LOADS)
 		rc = load_some(part, room, i); /* SUSPENDS */
 	free(room);
 	if (rc)
@@ -277,9 +277,9 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the record store", rc, nam_worker_diag(worker));
 	}
-	crew_run(bench->crew, load_main, bench, NULL, NULL);
+	thread_pool_run(bench->pool, load_main, bench, NULL, NULL);
 	if (!bench->findings.fatal)
-		crew_run(bench->crew, warm_main, bench, NULL, NULL);
+		thread_pool_run(bench->pool, warm_main, bench, NULL, NULL);
 	return nam_exit_code(bench->findings.fatal);
 }
 
@@ -289,7 +289,7 @@ end(struct requests *bench)
 	struct nam_worker *worker = bench->parts[0].member->worker;
 	int rc;
 
-	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
 		nam_records_close(bench->parts[i].records);
 	rc = bench->name[0] ? nam_records_drop(worker, bench->name) : 0; /* SUSPENDS */
 	if (rc)
@@ -518,7 +518,7 @@ fractured_of(const struct requests *bench)
 {
 	uint64_t fractured = 0;
 
-	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
 		fractured += bench->parts[i].fractured;
 	return fractured;
 }

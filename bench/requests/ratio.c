@@ -20,7 +20,7 @@ raw_turn(struct requests *bench, const struct blocks *blocks, uint32_t depth, do
 	double *ret_rate)
 {
 	struct raw_rate rate;
-	int rc = raw_read_rate(bench->crew, blocks, &bench->findings, depth, seconds,
+	int rc = raw_read_rate(bench->pool, blocks, &bench->findings, depth, seconds,
 		bench->options.seed, &rate);
 
 	if (!rc)
@@ -96,7 +96,7 @@ requests_ratio_measure(struct requests *bench)
 		bench->raw_bytes, bench->options.keys * bench->raw_bytes, &blocks, &diag);
 	if (rc)
 		return bench_failed("--raw-ratio", rc, diag.text);
-	rc = raw_blocks_fill(bench->crew, &blocks, &bench->findings);
+	rc = raw_blocks_fill(bench->pool, &blocks, &bench->findings);
 	if (!rc)
 		rc = take_turns(bench, &blocks);
 	blocks_free(&blocks);

@@ -105,7 +105,7 @@ fiber_main(void *arg)
 }
 
 static void
-part_run(struct crew_member *member, struct requests_part *part)
+part_run(struct thread_pool_member *member, struct requests_part *part)
 {
 	struct requests *bench = part->bench;
 	const struct requests_options *o = &bench->options;
@@ -126,7 +126,7 @@ part_run(struct crew_member *member, struct requests_part *part)
 }
 
 static void
-job_main(struct crew_member *member, void *arg)
+job_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	const struct requests_options *o = &bench->options;
@@ -135,7 +135,8 @@ job_main(struct crew_member *member, void *arg)
 	uint64_t cpu_ns = ticks_cpu_ns();
 
 	part->number = member->number;
-	part->remaining = o->ops ? (o->ops + crew_size(bench->crew) - 1) / crew_size(bench->crew) :
+	part->remaining = o->ops
+		? (o->ops + thread_pool_size(bench->pool) - 1) / thread_pool_size(bench->pool) :
 		UINT64_MAX;
 	part->began = part->ended = ticks_now();
 	part->deadline = o->ops ? UINT64_MAX : part->began +
@@ -152,7 +153,7 @@ counters_sum(const struct requests *bench, struct nam_op_counters *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++) {
-		crew_counters(bench->crew, (enum nam_op_kind)kind, &one);
+		thread_pool_counters(bench->pool, (enum nam_op_kind)kind, &one);
 		nam_op_counters_add(ret, &one);
 	}
 }
@@ -165,13 +166,13 @@ requests_turn(struct requests *bench, double seconds)
 
 	bench->turn_seconds = seconds;
 	counters_sum(bench, &before);
-	crew_run(bench->crew, job_main, bench, NULL, NULL);
+	thread_pool_run(bench->pool, job_main, bench, NULL, NULL);
 	counters_sum(bench, &after);
 	counters_subtract(&after, &before);
 	nam_op_counters_add(&bench->counters, &after);
 	bench->ops = 0;
 	bench->cpu_seconds = 0;
-	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++) {
 		const struct requests_part *part = &bench->parts[i];
 
 		bench->ops += part->done;
@@ -191,7 +192,7 @@ measure(struct requests *bench)
 		exit_code = requests_ratio_measure(bench);
 	else
 		requests_turn(bench, bench->options.seconds);
-	for (unsigned i = 0; i < crew_size(bench->crew); i++)
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
 		histogram_merge(&bench->latency, &bench->parts[i].latency);
 	return exit_code ? exit_code : nam_exit_code(bench->findings.fatal);
 }
@@ -205,9 +206,9 @@ rate_of(const struct requests *bench)
 }
 
 static const char *
-carrier_name(const struct requests_options *o)
+transport_name(const struct requests_options *o)
 {
-	return o->ramp_carrier ? o->ramp_carrier : nam_carrier_name(o->carrier);
+	return o->ramp_transport ? o->ramp_transport : nam_transport_name(o->transport);
 }
 
 static void
@@ -221,7 +222,7 @@ print_results(const struct requests *bench)
 	report_heading(o->subcommand);
 	bench->kind->print(bench);
 	printf("  requests    %s, %u client%s of %u thread%s of %u fiber%s\n",
-		carrier_name(o), o->clients, o->clients == 1 ? "" : "s", o->threads,
+		transport_name(o), o->clients, o->clients == 1 ? "" : "s", o->threads,
 		o->threads == 1 ? "" : "s", o->fibers, o->fibers == 1 ? "" : "s");
 	printf("  rate        %s/s\n", text_count(a, rate_of(bench)));
 	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  max %s\n", text_ns(a, latency.mean),
@@ -251,7 +252,7 @@ report(const struct requests *bench)
 	object = cJSON_CreateObject();
 	cJSON_AddStringToObject(object, "workload", o->subcommand);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
-	cJSON_AddStringToObject(object, "carrier", carrier_name(o));
+	cJSON_AddStringToObject(object, "transport", transport_name(o));
 	bench->kind->json(bench, object);
 	report_number(object, "fetch_bytes", o->fetch_bytes);
 	report_number(object, "clients", o->clients);
@@ -292,7 +293,7 @@ connect_client(void *arg, struct nam_client **ret_client)
 	nam_client_options_init(&options);
 	options.cluster = o->cluster;
 	options.name = "nam-bench";
-	options.carrier = o->carrier;
+	options.transport = o->transport;
 	options.frame_bytes = o->frame_bytes;
 	options.fetch_bytes = o->fetch_bytes;
 	options.fetch_always = o->fetch_always;
@@ -306,22 +307,23 @@ static int
 set_up(struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	struct crew_others others = { bench->simulation, o->clients, connect_client, bench };
+	struct thread_pool_others others = { bench->simulation, o->clients, connect_client, bench };
 	struct nam_diag diag = { "" };
 	int exit_code = connect_client(bench, &bench->client), rc;
 
 	if (exit_code)
 		return exit_code;
-	rc = crew_start_simulated(bench->client, o->threads, bench->simulation ? &others : NULL,
-		&bench->crew, &diag);
+	rc = thread_pool_start_simulated(bench->client, o->threads,
+		bench->simulation ? &others : NULL,
+		&bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
-	bench->parts = calloc(crew_size(bench->crew), sizeof(*bench->parts));
+	bench->parts = calloc(thread_pool_size(bench->pool), sizeof(*bench->parts));
 	if (!bench->parts)
 		return bench_failed("starting", -ENOMEM, NULL);
-	for (unsigned i = 0; i < crew_size(bench->crew); i++) {
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++) {
 		bench->parts[i].bench = bench;
-		bench->parts[i].member = crew_member(bench->crew, i);
+		bench->parts[i].member = thread_pool_member(bench->pool, i);
 		bench->parts[i].rng = nam_rng_seed(o->seed * 1000003 + i);
 	}
 	return bench->kind->begin ? bench->kind->begin(bench) : NAM_EXIT_OK;
@@ -343,8 +345,8 @@ run_all(struct requests *bench)
 	}
 	if (bench->parts && bench->kind->end)
 		bench->kind->end(bench);
-	if (bench->crew)
-		crew_stop(bench->crew);
+	if (bench->pool)
+		thread_pool_stop(bench->pool);
 	if (bench->client)
 		nam_client_close(bench->client);
 	free(bench->parts);
@@ -363,21 +365,21 @@ run_simulated(void *arg, struct simulation *simulation)
 
 /* The environment's, if no option says one: so that the report can name it. */
 static int
-choose_carrier(struct requests_options *o)
+choose_transport(struct requests_options *o)
 {
-	const char *name = getenv("NAM_CARRIER");
+	const char *name = getenv("NAM_TRANSPORT");
 
-	if (o->carrier)
+	if (o->transport)
 		return 0;
-	o->carrier = NAM_CARRIER_SRQ;
+	o->transport = NAM_TRANSPORT_SRQ;
 	if (!name || !*name)
 		return 0;
-	if (nam_carrier_find(name) < 0) {
-		bench_complain("NAM_CARRIER in the environment is '%s'; known are srq, mailbox, "
+	if (nam_transport_find(name) < 0) {
+		bench_complain("NAM_TRANSPORT in the environment is '%s'; known are srq, mailbox, "
 			"fetch and datagram", name);
 		return -EINVAL;
 	}
-	o->carrier = (enum nam_carrier)nam_carrier_find(name);
+	o->transport = (enum nam_transport)nam_transport_find(name);
 	return 0;
 }
 
@@ -397,7 +399,7 @@ requests_main(const struct requests_kind *kind, int argc, char **argv)
 		return exit_code;
 	}
 	bench_catch_signals();
-	if (choose_carrier(o)) {
+	if (choose_transport(o)) {
 		exit_code = NAM_EXIT_USAGE;
 	} else if (simulation_wanted(o->cluster)) {
 		struct simulation_options options = {

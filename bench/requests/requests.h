@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requests.h -- closed loops of requests to memory servers, by each carrier: what nam-bench rpc, kv
- * and ramp have in common.
+ * requests.h -- closed loops of requests to memory servers, by each RPC transport: what nam-bench
+ * rpc, kv and ramp have in common.
  */
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
@@ -38,7 +38,7 @@ struct requests {
 	struct requests_options options;
 	struct simulation *simulation;	/* NULL: a real cluster */
 	struct nam_client *client;
-	struct crew *crew;
+	struct thread_pool *pool;
 	struct requests_part *parts;	/* of each member */
 	struct findings findings;
 	struct nam_op_counters counters;
@@ -58,7 +58,7 @@ struct requests {
 /* One thread's share. */
 struct requests_part {
 	struct requests *bench;
-	struct crew_member *member;
+	struct thread_pool_member *member;
 	struct nam_rng rng;
 	struct nam_kv *kv;
 	struct nam_records *records;

@@ -119,7 +119,7 @@ map(uint64_t pid, int number, uint64_t bytes, bool writable, uint8_t **ret)
 }
 
 int
-nam__local_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
+nam__colocated_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
 {
 	uint8_t *at;
 	int rc = map(pid, number, bytes, false, &at);
@@ -130,29 +130,29 @@ nam__local_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
 }
 
 int
-nam__local_map_share(uint64_t pid, int number, uint64_t bytes, uint8_t **ret)
+nam__colocated_map_share(uint64_t pid, int number, uint64_t bytes, uint8_t **ret)
 {
 	return map(pid, number, bytes, true, ret);
 }
 
 void
-nam__local_unmap(const uint8_t *base, uint64_t bytes)
+nam__colocated_unmap(const uint8_t *base, uint64_t bytes)
 {
 	(void)munmap((void *)(uintptr_t)base, bytes);
 }
 
 int
-nam__local_prove(uint64_t pid, int proof_fd, uint64_t nonce)
+nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce)
 {
 	const uint64_t *words;
 	const uint8_t *base;
 	uint64_t word;
-	int rc = nam__local_map(pid, proof_fd, PROOF_BYTES, &base);
+	int rc = nam__colocated_map(pid, proof_fd, PROOF_BYTES, &base);
 
 	if (rc)
 		return rc;
 	words = (const uint64_t *)(const void *)base;
 	word = __atomic_load_n(&words[word_of(nonce)], __ATOMIC_ACQUIRE);
-	nam__local_unmap(base, PROOF_BYTES);
+	nam__colocated_unmap(base, PROOF_BYTES);
 	return word == nonce ? 0 : -ESTALE;
 }

@@ -19,21 +19,21 @@
  * Memory of a peer that this processor can read by itself.  With it, READs become copies: see
  * qp_post.  Its owner has made sure that it is that memory.
  */
-struct nam_local_region {
+struct nam_colocated_region {
 	uint64_t remote;	/* as in nam_wr */
 	uint64_t bytes;
 	uint32_t rkey;
 	const uint8_t *base;
 };
 
-struct nam_local {
+struct nam_colocated {
 	uint64_t pid;			/* whose */
 	uint32_t count;
-	struct nam_local_region regions[];
+	struct nam_colocated_region regions[];
 };
 
 /* The same of the share that is for us alone, which we may write, too. */
-struct nam_local_share {
+struct nam_colocated_share {
 	uint64_t remote;
 	uint64_t bytes;
 	uint32_t rkey;
@@ -60,11 +60,11 @@ void nam__boot_id(char *ret_text);
  * Map a descriptor's file of a process, `bytes` bytes, to be read only.  0 or a negative code; what
  * is no sealed memory file of that size is not touched.
  */
-int nam__local_map(uint64_t pid, int fd, uint64_t bytes, const uint8_t **ret) NAM_MUST_CHECK;
+int nam__colocated_map(uint64_t pid, int fd, uint64_t bytes, const uint8_t **ret) NAM_MUST_CHECK;
 /* The same, to be written as well. */
-int nam__local_map_share(uint64_t pid, int fd, uint64_t bytes, uint8_t **ret) NAM_MUST_CHECK;
-void nam__local_unmap(const uint8_t *base, uint64_t bytes);
+int nam__colocated_map_share(uint64_t pid, int fd, uint64_t bytes, uint8_t **ret) NAM_MUST_CHECK;
+void nam__colocated_unmap(const uint8_t *base, uint64_t bytes);
 /* Whether that process has been told the number. */
-int nam__local_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
+int nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
 
 #endif /* NAM_COMMON_FABRIC_COLOCATED_H */

@@ -10,7 +10,7 @@
  *	cq		completion queue; owned by one thread
  *	rq		shared receive queue; any number of queue pairs deliver into it
  *	qp		queue pair: a reliable connection; requests complete in post order
- *	lane		queue pairs beside one of them, that may lose what they carry
+ *	unreliable queue pair	a pair beside one of them that may lose messages
  *	listener	where a memory server meets its clients
  *
  * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
@@ -61,7 +61,8 @@ enum nam_fabric_cap {
 	 */
 	NAM_CAP_ORDERED_LOADS = 1u << 4,
 	NAM_CAP_RPC_SRQ = 1u << 5,
-	NAM_CAP_UD = 1u << 6,		/* there are lanes: see lane_create */
+	/* there are unreliable queue pairs: see unreliable_qp_create */
+	NAM_CAP_UD = 1u << 6,
 	/* A connection ends with a process at one of its ends: who lives is not taken for dead. */
 	NAM_CAP_LASTING = 1u << 7,
 };
@@ -143,7 +144,8 @@ struct nam_fabric_limits {
 	/* Processes of one host can map each other's regions: see colocated.h. */
 	uint32_t regions_are_files;
 	uint64_t device;		/* a number that no other device has; 0: there is none */
-	uint32_t datagram_bytes;	/* longest request over a lane; 0: there are none */
+	/* longest request over an unreliable queue pair; 0: there are none */
+	uint32_t datagram_bytes;
 	/*
 	 * Who polls carries requests out, all of them, those of all queue pairs of a cq in the
 	 * order of posting, and a doorbell is but a call.
@@ -151,7 +153,7 @@ struct nam_fabric_limits {
 	uint32_t in_post_order;
 };
 
-/* What a SEND over a lane leaves free before it in the receiver's buffer. */
+/* What a SEND over an unreliable queue pair leaves free before it in the receiver's buffer. */
 #define NAM_DATAGRAM_HEADROOM 40u
 
 struct nam_fabric_ops;
@@ -187,8 +189,8 @@ struct nam_hello {
 	uint8_t data[NAM_HELLO_BYTES_MAX];
 };
 
-struct nam_local;			/* colocated.h */
-struct nam_local_share;
+struct nam_colocated;			/* colocated.h */
+struct nam_colocated_share;
 
 struct nam_qp_options {
 	struct nam_cq *cq;
@@ -203,7 +205,7 @@ struct nam_qp_options {
 	 * Client side: requests may be local.  NULL: never.  A provider whose regions are no files
 	 * knows by itself what is near.  Must outlive the queue pair.
 	 */
-	const struct nam_local *local;
+	const struct nam_colocated *local;
 };
 
 /* What qp_post says of requests that it has carried out by itself. */
@@ -309,7 +311,7 @@ struct nam_fabric_ops {
 	 * Client side, where regions are files: the peer's share is near.  *share must outlive the
 	 * queue pair.  NULL elsewhere.
 	 */
-	void (*qp_share_near)(struct nam_qp *qp, const struct nam_local_share *share);
+	void (*qp_share_near)(struct nam_qp *qp, const struct nam_colocated_share *share);
 	/*
 	 * Where regions are no files: whether who listens there has memory that is near, in other
 	 * words, whether requests to it may be local.  NULL: never.
@@ -319,23 +321,24 @@ struct nam_fabric_ops {
 	void (*qp_destroy)(struct nam_qp *qp);
 
 	/*
-	 * One end of a lane, which lies beside a queue pair that connects the same domains; only
-	 * with NAM_CAP_UD, else -NAM_E_FABRIC_CAPABILITY.  The client WRITEs over it into the share
-	 * of the other end's options, the memory server SENDs to the rq of those, and nobody does
-	 * anything else.  What it carries may be lost, in part, too; arrive late, twice, or in
-	 * another order; and a completion says no more than that its buffer may be used again.  A
-	 * SEND that finds no buffer is lost.  Of an end nobody is told: it ends with the queue pair
-	 * beside it.
+	 * One end of an unreliable queue pair, which lies beside a queue pair that connects the
+	 * same domains; only with NAM_CAP_UD, else -NAM_E_FABRIC_CAPABILITY.  The client WRITEs
+	 * over it into the share of the other end's options, the memory server SENDs to the rq of
+	 * those, and nobody does anything else.  What it carries may be lost, in part, too; arrive
+	 * late, twice, or in another order; and a completion says no more than that its buffer may
+	 * be used again.  A SEND that finds no buffer is lost.  Of an end nobody is told: it ends
+	 * with the queue pair beside it.
 	 *
 	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it
 	 * has the queue pair; what is posted before is lost, or refused as if there were no room,
 	 * and what arrives before the other end has been joined is lost.  Nothing is longer than
-	 * limits.datagram_bytes.  qp_post and qp_destroy take lanes; they may be destroyed before
-	 * the queue pair beside them, or behind it.
+	 * limits.datagram_bytes.  qp_post and qp_destroy take unreliable queue pairs; they may be
+	 * destroyed before the queue pair beside them, or behind it.
 	 */
-	int (*lane_create)(struct nam_domain *domain, const struct nam_qp_options *options,
+	int (*unreliable_qp_create)(struct nam_domain *domain, const struct nam_qp_options *options,
 		uint64_t *ret_name, struct nam_qp **ret);
-	int (*lane_join)(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
+	int (*unreliable_qp_join)(struct nam_qp *unreliable_qp, struct nam_qp *beside,
+		uint64_t peer_name);
 
 	/* Server side. */
 	int (*listen)(struct nam_domain *domain, const char *address, struct nam_listener **ret,

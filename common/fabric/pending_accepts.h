@@ -2,9 +2,9 @@
 /*
  * pending_accepts.h -- who has connected and not yet said hello: the listeners' side of sockets.
  *
- * A greeter watches listening sockets and those that it accepted from them.  Who says nothing holds
- * up nobody: it goes when its time is up, or, the longest silent first, when there are no places or
- * descriptors left.  One thread, but for nam__greeter_wake().
+ * A pending accepts watches listening sockets and those that it accepted from them.  Who says
+ * nothing holds up nobody: it goes when its time is up, or, the longest silent first, when there
+ * are no places or descriptors left.  One thread, but for nam__pending_accepts_wake().
  */
 #ifndef NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
 #define NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
@@ -15,9 +15,9 @@
 
 #define NAM__GREETED_MAX 128u
 #define NAM__GREETED_NS 5000000000ull	/* within which a client says hello */
-#define NAM__GREETER_SOCKET (1u << 16)	/* plus the number of a listening socket: an event */
+#define NAM__ACCEPTS_SOCKET (1u << 16)	/* plus the number of a listening socket: an event */
 
-struct nam__greeter {
+struct nam__pending_accepts {
 	int epoll_fd, wake_fd;
 	uint32_t count;
 	struct {
@@ -26,28 +26,30 @@ struct nam__greeter {
 	} greeted[NAM__GREETED_MAX];
 };
 
-int nam__greeter_open(struct nam__greeter *greeter) NAM_MUST_CHECK;
+int nam__pending_accepts_open(struct nam__pending_accepts *accepts) NAM_MUST_CHECK;
 /* And every socket that it has accepted, not those that it listens at. */
-void nam__greeter_close(struct nam__greeter *greeter);
+void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
 /* A listening socket that does not block, of this number. */
-int nam__greeter_listen(struct nam__greeter *greeter, int fd, uint32_t number) NAM_MUST_CHECK;
-/* Make nam__greeter_poll return.  Any thread; allowed in a signal handler. */
-void nam__greeter_wake(struct nam__greeter *greeter);
-/* A time from now on, for nam__greeter_poll. */
-uint64_t nam__greeter_until(uint64_t timeout_ns);
+int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd,
+	uint32_t number) NAM_MUST_CHECK;
+/* Make nam__pending_accepts_poll return.  Any thread; allowed in a signal handler. */
+void nam__pending_accepts_wake(struct nam__pending_accepts *accepts);
+/* A time from now on, for nam__pending_accepts_poll. */
+uint64_t nam__pending_accepts_until(uint64_t timeout_ns);
 /*
  * 1 with an event: NAM__GREETER_SOCKET and a socket's number, or the number of one who was greeted.
  * 0 at until_ns, when woken, or interrupted by a signal.  Negative: a code.
  */
-int nam__greeter_poll(struct nam__greeter *greeter, uint64_t until_ns, uint32_t *ret_event)
+int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, uint64_t until_ns,
+	uint32_t *ret_event)
 	NAM_MUST_CHECK;
 /* Accept one from there.  Its number, or -1 if there is none now. */
-int nam__greeter_accept(struct nam__greeter *greeter, int socket_fd);
+int nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd);
 /* The socket of one who was greeted, or -1. */
-int nam__greeter_fd(const struct nam__greeter *greeter, uint32_t number);
+int nam__pending_accepts_fd(const struct nam__pending_accepts *accepts, uint32_t number);
 /* Hang up. */
-void nam__greeter_drop(struct nam__greeter *greeter, uint32_t number);
+void nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number);
 /* Hand the socket to the caller. */
-int nam__greeter_release(struct nam__greeter *greeter, uint32_t number);
+int nam__pending_accepts_release(struct nam__pending_accepts *accepts, uint32_t number);
 
 #endif /* NAM_COMMON_FABRIC_PENDING_ACCEPTS_H */

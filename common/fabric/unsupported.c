@@ -2,7 +2,8 @@
 #include "unsupported.h"
 
 int
-nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+nam__unsupported_unreliable_qp_create(struct nam_domain *domain,
+	const struct nam_qp_options *options,
 	uint64_t *ret_name, struct nam_qp **ret)
 {
 	(void)domain, (void)options, (void)ret_name, (void)ret;
@@ -10,8 +11,9 @@ nam__no_lane_create(struct nam_domain *domain, const struct nam_qp_options *opti
 }
 
 int
-nam__no_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
+nam__unsupported_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
+	uint64_t peer_name)
 {
-	(void)lane, (void)beside, (void)peer_name;
+	(void)unreliable_qp, (void)beside, (void)peer_name;
 	return -NAM_E_FABRIC_CAPABILITY;
 }

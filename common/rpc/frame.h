@@ -20,11 +20,12 @@
  * front: number:32 | bytes:16 | flags:16.  The message is filled up to a multiple of 8 with zeroes.
  * An empty one says that the reply, if there is one, comes by SEND: it was too long for a frame.
  *
- * With a lane (fabric.h) requests are WRITTEN over that and replies come as datagrams, frames, too.
- * Either may be lost, so a client writes a request again that has not been answered after a while,
- * into the same place, its try one higher.  A memory server looks at all places.  It carries out
- * what has a higher number than the last from that place, answers another try of that one with the
- * reply that it has kept, and nothing else.  A client that gives up may use the place again.
+ * With an unreliable queue pair (fabric.h) requests are WRITTEN over that and replies come as
+ * datagrams, frames, too. Either may be lost, so a client writes a request again that has not been
+ * answered after a while, into the same place, its try one higher.  A memory server looks at all
+ * places.  It carries out what has a higher number than the last from that place, answers another
+ * try of that one with the reply that it has kept, and nothing else.  A client that gives up may
+ * use the place again.
  *
  * The word in the client's share is of the memory server's "turns": it goes to sleep after turn n,
  * and wants to be rung.  The client WRITEs its request, waits for the completion, then looks at the
@@ -51,7 +52,8 @@
 
 enum nam_frame_flag {
 	NAM_FRAME_FETCH = 1,		/* request: leave the reply where it is */
-	NAM_FRAME_TRY = 2,		/* request over a lane: times the number of tries before */
+	/* request over an unreliable queue pair: times the number of tries before */
+	NAM_FRAME_TRY = 2,
 };
 
 #define NAM_FRAME_TRIES_MAX 0x7fffu
@@ -106,8 +108,8 @@ nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
 
 /* What follows a struct nam_wire_hello whose flags say NAM_HELLO_MAILBOX. */
 #define NAM_HELLO_MAILBOX 1u
-/* Beside it: there is to be a lane; the name of the client's end follows that. */
-#define NAM_HELLO_LANE 2u
+/* Beside it: there is to be an unreliable queue pair; the name of the client's end follows that. */
+#define NAM_HELLO_UNRELIABLE 2u
 
 struct nam_wire_mailbox_hello {
 	uint64_t remote;	/* the client's share */
@@ -126,15 +128,15 @@ struct nam_wire_mailbox_welcome {
 };
 _Static_assert(sizeof(struct nam_wire_mailbox_welcome) == 24, "wire layout");
 
-/* The same to a hello with NAM_HELLO_LANE. */
-struct nam_wire_lane_welcome {
+/* The same to a hello with NAM_HELLO_UNRELIABLE. */
+struct nam_wire_unreliable_welcome {
 	uint64_t remote;
 	uint32_t rkey;
 	uint32_t frame_bytes;
-	uint64_t lane;		/* the name of the memory server's end */
+	uint64_t unreliable_qp;		/* the name of the memory server's end */
 };
-_Static_assert(sizeof(struct nam_wire_lane_welcome) == sizeof(struct nam_wire_mailbox_welcome),
-	"wire layout");
+_Static_assert(sizeof(struct nam_wire_unreliable_welcome) ==
+	sizeof(struct nam_wire_mailbox_welcome), "wire layout");
 
 static inline uint64_t
 nam_mailbox_bytes(uint32_t frame_bytes)

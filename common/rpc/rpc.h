@@ -71,18 +71,18 @@ enum nam_rpc_type {
 struct nam_rpc_header {
 	uint32_t magic_version;	/* NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION */
 	uint16_t type;		/* enum nam_rpc_type */
-	uint16_t passive;	/* request: 0 or NAM_RPC_PASSIVE; reply: nam_rpc_passive() */
+	uint16_t passive;	/* request: 0 or NAM_RPC_ONE_WAY; reply: nam_rpc_one_way() */
 	uint32_t body_bytes;
 	int32_t status;		/* reply: 0 or a negative code; request: 0 */
 	uint64_t id;		/* chosen by the caller, echoed */
 };
 _Static_assert(sizeof(struct nam_rpc_header) == 24, "wire layout");
 
-#define NAM_RPC_PASSIVE 0x100u
+#define NAM_RPC_ONE_WAY 0x100u
 
 /* Both counted modulo 256: those carried out, failed or not, and of these the failed. */
 static inline uint16_t
-nam_rpc_passive(uint32_t done, uint32_t failed)
+nam_rpc_one_way(uint32_t done, uint32_t failed)
 {
 	return (uint16_t)((done & 0xffu) | (failed & 0xffu) << 8);
 }
@@ -114,8 +114,9 @@ struct nam_rpc_register_request {
 };
 
 /*
- * The connection that REGISTER came over is the client's life line: when it closes, the client is
- * dead, its id is not given out again for as long as possible, and never with the same incarnation.
+ * The connection that REGISTER came over is the client's session connection: when it closes, the
+ * client is dead, its id is not given out again for as long as possible, and never with the same
+ * incarnation.
  */
 struct nam_rpc_register_reply {
 	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */

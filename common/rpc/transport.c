@@ -4,23 +4,23 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *const names[NAM_CARRIERS_COUNT] = {
-	[NAM_CARRIER_SRQ] = "srq",
-	[NAM_CARRIER_MAILBOX] = "mailbox",
-	[NAM_CARRIER_FETCH] = "fetch",
-	[NAM_CARRIER_DATAGRAM] = "datagram",
+static const char *const names[NAM_TRANSPORTS_COUNT] = {
+	[NAM_TRANSPORT_SRQ] = "srq",
+	[NAM_TRANSPORT_MAILBOX] = "mailbox",
+	[NAM_TRANSPORT_FETCH] = "fetch",
+	[NAM_TRANSPORT_DATAGRAM] = "datagram",
 };
 
 const char *
-nam_carrier_name(enum nam_carrier carrier)
+nam_transport_name(enum nam_transport transport)
 {
-	return carrier < NAM_CARRIERS_COUNT ? names[carrier] : NULL;
+	return transport < NAM_TRANSPORTS_COUNT ? names[transport] : NULL;
 }
 
 int
-nam_carrier_find(const char *name)
+nam_transport_find(const char *name)
 {
-	for (int i = NAM_CARRIER_SRQ; i < NAM_CARRIERS_COUNT; i++)
+	for (int i = NAM_TRANSPORT_SRQ; i < NAM_TRANSPORTS_COUNT; i++)
 		if (!strcmp(names[i], name))
 			return i;
 	return -EINVAL;

@@ -7,20 +7,21 @@
 extern "C" {
 #endif
 
-enum nam_carrier {
-	NAM_CARRIER_DEFAULT = 0,	/* what NAM_CARRIER says in the environment, else srq */
-	NAM_CARRIER_SRQ = 1,		/* SEND there and back, over shared receive queues */
-	NAM_CARRIER_MAILBOX = 2,	/* WRITE there and back, into memory that is polled */
-	NAM_CARRIER_FETCH = 3,		/* WRITE there; the reply stays, and the client READs it */
-	NAM_CARRIER_DATAGRAM = 4,	/* WRITE there, SEND back; what is lost is tried again */
-	NAM_CARRIERS_COUNT
+enum nam_transport {
+	NAM_TRANSPORT_DEFAULT = 0,	/* what NAM_TRANSPORT says in the environment, else srq */
+	NAM_TRANSPORT_SRQ = 1,		/* SEND there and back, over shared receive queues */
+	NAM_TRANSPORT_MAILBOX = 2,	/* WRITE there and back, into memory that is polled */
+	/* WRITE there; the reply stays, and the client READs it */
+	NAM_TRANSPORT_FETCH = 3,
+	NAM_TRANSPORT_DATAGRAM = 4,	/* WRITE there, SEND back; what is lost is tried again */
+	NAM_TRANSPORTS_COUNT
 };
 
 /* "srq", "mailbox", "fetch", "datagram"; NULL for what is none. */
-const char *nam_carrier_name(enum nam_carrier carrier);
+const char *nam_transport_name(enum nam_transport transport);
 
-/* The carrier of that name, or -EINVAL. */
-int nam_carrier_find(const char *name);
+/* The RPC transport of that name, or -EINVAL. */
+int nam_transport_find(const char *name);
 
 #ifdef __cplusplus
 }

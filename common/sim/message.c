@@ -278,7 +278,8 @@ datagram_due(struct sim_message *message, struct sim_qp *to)
 	struct nam_recv recv;
 
 	if (to->rq && nam__sim_rq_take(to->rq, &recv)) {
-		SIM_EVENT(SIM_WHAT_RECV, message->id, to->id, "m%llu arrives at lane q%u",
+		SIM_EVENT(SIM_WHAT_RECV, message->id, to->id,
+			"m%llu arrives at unreliable queue pair q%u",
 			(unsigned long long)message->id, to->id);
 		wc.context = recv.context;
 		if (message->bytes + NAM_DATAGRAM_HEADROOM > recv.bytes)
@@ -302,7 +303,7 @@ send_due(struct sim_message *message)
 		nam__sim_qp_broken(message->qp);
 		return;
 	}
-	if (message->qp->lane) {
+	if (message->qp->unreliable_qp) {
 		datagram_due(message, to);
 		return;
 	}
@@ -354,9 +355,9 @@ nam__sim_message_due(struct sim_message *message)
 		nam__sim_complete(qp);
 		return;
 	}
-	if (qp->lane && qp->domain && !qp->cut &&
+	if (qp->unreliable_qp && qp->domain && !qp->cut &&
 		(!nam__sim.options.network || message->status || !qp->peer)) {
-		nam__sim_lane_due(message);
+		nam__sim_unreliable_qp_due(message);
 		return;
 	}
 	/* Nobody is there any more: it stays until that is noticed. */

@@ -41,7 +41,7 @@ void
 nam__sim_message_free(struct sim_message *message)
 {
 	nam__sim_unplan(&message->event);
-	if (message->in_flight)
+	if (message->in_read)
 		nam__sim_settle(message);
 	free(message->owned);
 	message->owned = NULL;
@@ -269,7 +269,7 @@ misfortune(struct sim_message *message, const struct sim_qp *qp,
 	message->break_step = UINT32_MAX;
 	if (message->op == NAM_WR_READ && nam__sim_drawn(process, faults->read_twice))
 		message->passes = 2;
-	if (qp->lane || !nam__sim_drawn(process, faults->break_qp))
+	if (qp->unreliable_qp || !nam__sim_drawn(process, faults->break_qp))
 		return;
 	message->break_step = (uint32_t)nam_rng_below(&sim->faults, message->steps + 1);
 	SIM_EVENT(SIM_WHAT_FAULT, message->id, message->break_step,
@@ -354,7 +354,7 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 {
 	if (class_of(wr->op) == SIM_ATOMIC && (wr->bytes != 8 || wr->remote % 8))
 		return -NAM_E_FABRIC_ACCESS;
-	if (qp->lane && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+	if (qp->unreliable_qp && wr->bytes > qp->domain->pub.limits.datagram_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (wr->op == NAM_WR_SEND)
 		return wr->bytes > qp->domain->pub.limits.message_bytes ?

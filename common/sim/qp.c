@@ -146,7 +146,7 @@ leave_remains(struct sim_qp *qp)
 	struct sim_qp *remains;
 	uint64_t kept, delay_ns, zombies;
 
-	if (qp->lane || !qp->head || !qp->peer || qp->cut || sim->options.network)
+	if (qp->unreliable_qp || !qp->head || !qp->peer || qp->cut || sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
 	zombies = draw_zombies(qp);
@@ -192,8 +192,8 @@ nam__sim_qp_close_later(struct sim_qp *qp)
 	struct sim *sim = &nam__sim;
 	uint64_t spread = sim->options.faults.detect_ns, noticed_ns;
 
-	/* Who has a lane is not told. */
-	if (qp->lane || qp->closed || qp->event.place)
+	/* Who has an unreliable queue pair is not told. */
+	if (qp->unreliable_qp || qp->closed || qp->event.place)
 		return;
 	/* Mostly at once, as when the peer's system tells; sometimes by silence. */
 	if (nam_rng_below(&sim->chance, 4))
@@ -256,7 +256,7 @@ nam__sim_qp_orphan(struct sim_qp *qp)
 	leave_remains(qp);
 	freeze(qp);
 	remains_free(qp);	/* the memory that they were on their way to is gone */
-	if (!qp->peer || qp->lane)
+	if (!qp->peer || qp->unreliable_qp)
 		return;
 	freeze(qp->peer);
 	if (!nam__sim_is_gone(qp->peer->domain->process))
@@ -302,7 +302,7 @@ nam__sim_qp_destroy(struct nam_qp *pub)
 		leave_remains(qp);
 	messages_free(qp);
 	remains_free(qp);
-	if (qp->peer && qp->lane) {
+	if (qp->peer && qp->unreliable_qp) {
 		qp->peer->peer = NULL;
 	} else if (qp->peer) {
 		freeze(qp->peer);

@@ -55,7 +55,7 @@ may_run(struct sim_thread *thread)
 {
 	enum sim_state state = thread->process->state;
 
-	if (state == SIM_RUNS || state == SIM_GHOST)
+	if (state == SIM_RUNS || state == SIM_ZOMBIE)
 		return true;
 	thread->held = true;
 	return false;
@@ -520,7 +520,7 @@ revive(struct sim *sim)
 	for (struct nam_sim_process *process = sim->processes; process; process = process->next) {
 		if (process->state != SIM_DEAD)
 			continue;
-		process->state = SIM_GHOST;
+		process->state = SIM_ZOMBIE;
 		sim->threads_alive += process->threads_alive;
 		for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
 			for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
@@ -746,7 +746,7 @@ nam_sim_self(void)
 }
 
 bool
-nam_sim_ghost(void)
+nam_sim_zombie(void)
 {
 	return nam__sim.current && nam__sim.current->process &&
 	       nam__sim_is_gone(nam__sim.current->process);

@@ -66,8 +66,9 @@ struct nam_sim_faults {
 	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
 	uint32_t full;		/* refills of a stock that are refused for lack of memory */
 	uint32_t slow;		/* messages with which the memory server becomes slow, or quick */
-	uint32_t lose;		/* messages over lanes that are lost, some of them in part */
-	uint32_t twice;		/* messages over lanes that arrive twice */
+	/* messages over unreliable queue pairs that are lost, some of them in part */
+	uint32_t lose;
+	uint32_t twice;		/* messages over unreliable queue pairs that arrive twice */
 	uint32_t zombie;	/* WRITEs under way at their sender's end that arrive late */
 	uint32_t clock_ppm;	/* clocks run fast or slow by up to so much */
 	uint64_t late_ns;
@@ -82,7 +83,7 @@ struct nam_sim_options {
 	uint32_t step_bytes;		/* 8 or 64 */
 	/*
 	 * Messages take so many times as long, which makes all else short in comparison: time-outs,
-	 * back-offs, the ticks of a keeper.  1 is about an RNIC.
+	 * back-offs, the ticks of an epoch thread.  1 is about an RNIC.
 	 */
 	uint32_t slowness;
 	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
@@ -113,7 +114,7 @@ struct nam_sim_counts {
 	uint64_t stalls;
 	uint64_t full;			/* refills that were refused though there was memory */
 	uint64_t slowed;		/* times that a memory server became slow */
-	uint64_t lost, twice;		/* messages over lanes */
+	uint64_t lost, twice;		/* messages over unreliable queue pairs */
 	uint64_t zombies;		/* WRITEs that arrived for being drawn, after their end */
 };
 
@@ -134,9 +135,9 @@ int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
  * nam_sim_run -- until every thread of every process has returned.
  *
  * Threads of processes that were killed are revived at the end, when all others have returned, as
- * ghosts: every connection is broken and none can be made, and sleeps do not last; so they come to
- * their ends and give their memory back.  What a ghost does has no effect on anything simulated,
- * and is not traced.
+ * zombie threads: every connection is broken and none can be made, and sleeps do not last; so they
+ * come to their ends and give their memory back.  What a zombie thread does has no effect on
+ * anything simulated, and is not traced.
  *
  * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
  */
@@ -165,7 +166,7 @@ void nam_sim_gate_open(struct nam_sim_gate *gate);	/* everybody who waits goes o
 /*
  * The process dies now, between two micro-steps.  What it has in flight is applied in part or in
  * whole, perhaps late, until the memory server destroys the queue pair.  If the caller is of that
- * process, it returns as a ghost.
+ * process, it returns as a zombie thread.
  */
 void nam_sim_process_kill(struct nam_sim_process *process);
 /* None of its threads runs until it is resumed; its messages go on. */
@@ -182,7 +183,7 @@ void nam_sim_process_spare(struct nam_sim_process *process);
 void nam_sim_refuse_refills(uint32_t per_million);
 /* From now on: faults.lose and faults.twice. */
 void nam_sim_lose(uint32_t lose, uint32_t twice);
-/* Neither killed nor a ghost. */
+/* Neither killed nor a zombie thread. */
 bool nam_sim_process_alive(const struct nam_sim_process *process);
 /* Every thread has returned, or it was killed. */
 bool nam_sim_process_ended(const struct nam_sim_process *process);
@@ -190,7 +191,7 @@ bool nam_sim_process_ended(const struct nam_sim_process *process);
 /* Of the calling thread; NULL outside of a simulated one. */
 struct nam_sim_process *nam_sim_self(void);
 /* Whether the calling thread is of a process that was killed. */
-bool nam_sim_ghost(void);
+bool nam_sim_zombie(void);
 uint32_t nam_sim_process_id(const struct nam_sim_process *process);
 
 /* Virtual time without any process's clock. */

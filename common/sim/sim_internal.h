@@ -69,7 +69,7 @@ enum sim_state {
 	SIM_RUNS = 0,
 	SIM_STALLED,
 	SIM_DEAD,
-	SIM_GHOST,
+	SIM_ZOMBIE,
 };
 
 struct sim_domain;
@@ -147,7 +147,7 @@ struct sim_flow {
 	struct sim_message *blocked;	/* the first that has not been sent, with all after it */
 	uint64_t arrived_ns;		/* the last at the other side: nothing overtakes it */
 	uint32_t number;		/* of the card's queue pairs */
-	uint32_t in_flight;
+	uint32_t in_read;
 	uint32_t fetching;		/* READs and atomics in flight */
 	uint8_t port;
 };
@@ -168,8 +168,10 @@ struct sim_qp {
 	struct sim_flow flow;		/* with a network */
 	uint32_t id;
 	int error;
-	bool lane;			/* may lose things; without a domain: what is under way */
-	struct sim_qp *transit;		/* lane: what has left it; one of the peer's remains */
+	/* may lose things; without a domain: what is under way */
+	bool unreliable_qp;
+	/* unreliable queue pair: what has left it; one of the peer's remains */
+	struct sim_qp *transit;
 	bool local;			/* requests may be copies, if the peer is near */
 	bool closed;			/* CLOSED is in the completion queue */
 	bool cut;			/* what is under way from here no longer arrives */
@@ -210,7 +212,7 @@ struct sim_message {
 	int status;
 	uint8_t op, flags, class, state;
 	uint8_t passes;			/* left, READ */
-	bool in_flight;			/* with a network: sent and not answered */
+	bool in_read;			/* with a network: sent and not answered */
 	bool served;			/* ... the other side's card has had it */
 	bool received;			/* ... and so has its own */
 	bool zombie;			/* arrives late, after its sender's end */
@@ -256,7 +258,7 @@ struct sim_slot {
 
 struct sim {
 	bool active;
-	bool quiet;			/* only ghosts are left */
+	bool quiet;			/* only zombie threads are left */
 	struct nam_sim_options options;
 	uint32_t caps;
 	/* order[a][b]: b, posted after a, waits until a has been carried out */
@@ -265,7 +267,8 @@ struct sim {
 	struct sim_thread *current;	/* NULL while an event is handled */
 	struct sim_thread main;		/* who called nam_sim_run() */
 	struct nam_sim_process *processes, **processes_end;
-	uint32_t threads_alive;		/* of processes that run or are stalled, or ghosts */
+	/* of processes that run or are stalled, or zombie threads */
+	uint32_t threads_alive;
 	int rc;
 	/* heap.c */
 	struct sim_slot *heap;
@@ -454,11 +457,12 @@ struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t d
 
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
-int nam__sim_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+int nam__sim_unreliable_qp_create(struct nam_domain *domain, const struct nam_qp_options *options,
 	uint64_t *ret_name, struct nam_qp **ret);
-int nam__sim_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name);
+int nam__sim_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
+	uint64_t peer_name);
 /* A message has left, or is lost. */
-void nam__sim_lane_due(struct sim_message *message);
+void nam__sim_unreliable_qp_due(struct sim_message *message);
 
 /* ---- connect.c ------------------------------------------------------------------------ */
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp.c -- lanes: what goes over them is lost, torn, late, doubled and overtaken.
+ * unreliable_qp.c -- unreliable queue pairs: what goes over them is lost, torn, late, doubled and
+ * overtaken.
  *
  * A message leaves: from then on its buffer is its owner's again, and it completes.  What has left
- * is in transit, copies that are remains of the lane (qp.c), kept in no order.  With a network
- * nothing goes wrong: a WRITE or a SEND over a lane costs what it costs over a connection.
+ * is in transit, copies that are remains of the unreliable queue pair (qp.c), kept in no order.
+ * With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs what it
+ * costs over a connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 #define LATE_ONE_IN 16u
 
 int
-nam__sim_lane_create(struct nam_domain *pub, const struct nam_qp_options *options,
+nam__sim_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_options *options,
 	uint64_t *ret_name, struct nam_qp **ret)
 {
 	struct sim_qp *qp;
@@ -25,32 +27,34 @@ nam__sim_lane_create(struct nam_domain *pub, const struct nam_qp_options *option
 	qp = nam__sim_qp_new((struct sim_domain *)pub, options);
 	if (!qp)
 		return -ENOMEM;
-	qp->lane = true;
+	qp->unreliable_qp = true;
 	*ret_name = qp->id;
 	*ret = &qp->pub;
 	return 0;
 }
 
 int
-nam__sim_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer_name)
+nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer_name)
 {
-	struct sim_qp *lane = (struct sim_qp *)pub, *there = ((struct sim_qp *)beside)->peer;
+	struct sim_qp *unreliable_qp = (struct sim_qp *)pub,
+		*there = ((struct sim_qp *)beside)->peer;
 	struct sim_qp *peer = there && there->domain ? there->domain->qps : NULL;
 
-	while (peer && !(peer->lane && peer->id == peer_name))
+	while (peer && !(peer->unreliable_qp && peer->id == peer_name))
 		peer = peer->next;
 	/* It has ended already. */
-	if (!peer || (peer->peer && peer->peer != lane) ||
-		nam__sim_is_gone(peer->domain->process) || nam__sim_is_gone(lane->domain->process))
+	if (!peer || (peer->peer && peer->peer != unreliable_qp) ||
+		nam__sim_is_gone(peer->domain->process) ||
+		nam__sim_is_gone(unreliable_qp->domain->process))
 		return 0;
-	lane->peer = peer;
-	peer->peer = lane;
-	lane->transit = nam__sim_alloc(sizeof(*lane->transit));
-	lane->transit->lane = true;
-	lane->transit->peer = peer;
-	lane->transit->id = ++nam__sim.ids;
-	lane->transit->next = peer->remains;
-	peer->remains = lane->transit;
+	unreliable_qp->peer = peer;
+	peer->peer = unreliable_qp;
+	unreliable_qp->transit = nam__sim_alloc(sizeof(*unreliable_qp->transit));
+	unreliable_qp->transit->unreliable_qp = true;
+	unreliable_qp->transit->peer = peer;
+	unreliable_qp->transit->id = ++nam__sim.ids;
+	unreliable_qp->transit->next = peer->remains;
+	peer->remains = unreliable_qp->transit;
 	return 0;
 }
 
@@ -109,15 +113,15 @@ send_copy(const struct sim_message *message, const struct nam_sim_process *proce
 }
 
 void
-nam__sim_lane_due(struct sim_message *message)
+nam__sim_unreliable_qp_due(struct sim_message *message)
 {
 	struct sim *sim = &nam__sim;
-	const struct sim_qp *lane = message->qp;
-	const struct nam_sim_process *process = lane->domain->process;
+	const struct sim_qp *unreliable_qp = message->qp;
+	const struct nam_sim_process *process = unreliable_qp->domain->process;
 
-	if (lane->peer && lane->transit && !message->status) {
-		if (lane->peer->domain->process->spared)
-			process = lane->peer->domain->process;
+	if (unreliable_qp->peer && unreliable_qp->transit && !message->status) {
+		if (unreliable_qp->peer->domain->process->spared)
+			process = unreliable_qp->peer->domain->process;
 		send_copy(message, process);
 		if (nam__sim_drawn(process, sim->options.faults.twice)) {
 			sim->counts.twice++;

@@ -2,9 +2,9 @@
 /*
  * client.c -- joining the cluster: who the memory servers are, what they hold, who we are to them.
  *
- * The keeper's worker connects first and learns the servers' ids; the connection that REGISTER
- * goes over is the client's life line, so that worker stays until the client is closed.  Nothing
- * that a server says is believed before it has been checked.
+ * The epoch thread's worker connects first and learns the servers' ids; the connection that
+ * REGISTER goes over is the client's session connection, so that worker stays until the client is
+ * closed.  Nothing that a server says is believed before it has been checked.
  */
 #include <assert.h>
 #include <errno.h>
@@ -99,12 +99,12 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 }
 
 /* Where nothing else was said, messages within a machine do without its network card. */
-static enum nam_carrier
-carrier_to(const struct nam_client *client, const struct nam__server *server)
+static enum nam_transport
+transport_to(const struct nam_client *client, const struct nam__server *server)
 {
-	if (client->options.carrier != NAM_CARRIER_DEFAULT)
-		return client->options.carrier;
-	return server->near ? NAM_CARRIER_FETCH : NAM_CARRIER_SRQ;
+	if (client->options.transport != NAM_TRANSPORT_DEFAULT)
+		return client->options.transport;
+	return server->near ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_SRQ;
 }
 
 static int
@@ -112,7 +112,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 {
 	struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
-	enum nam_carrier carrier = carrier_to(client, server);
+	enum nam_transport transport = transport_to(client, server);
 	struct nam_wire_hello wire = {
 		.magic_version = WIRE_MAGIC_VERSION,
 		.client_id = client->id,
@@ -131,14 +131,14 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	if (!diag)
 		diag = &own;
 	diag->text[0] = '\0';
-	/* The life line, and who has no id yet, needs but a few requests. */
-	if (client->id && carrier > NAM_CARRIER_SRQ) {
-		rc = nam__postbox_new(worker, slot, carrier, &hello, &wire.flags,
-			&worker->postboxes[slot]);
+	/* The session connection, and who has no id yet, needs but a few requests. */
+	if (client->id && transport > NAM_TRANSPORT_SRQ) {
+		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
+			&worker->mailboxes[slot]);
 		if (rc)
 			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
 				"write to: %s", server->address, nam_err_text(rc));
-		options.share = &worker->postboxes[slot]->mr;
+		options.share = &worker->mailboxes[slot]->mr;
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
 	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
@@ -149,10 +149,10 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	}
 	/* If it is not what we want, the queue pair goes with the worker. */
 	rc = welcome_take(client, server, &reply, diag);
-	if (!rc && wire.flags && nam__postbox_welcome(worker->postboxes[slot],
+	if (!rc && wire.flags && nam__client_mailbox_welcome(worker->mailboxes[slot],
 			worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
-			"mailbox for us; use the carrier srq", server->address);
+			"mailbox for us; use the RPC transport srq", server->address);
 	return rc;
 }
 
@@ -208,9 +208,10 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	rc = nam__caps_check(client->caps, ops->name, diag);
 	if (rc)
 		return rc;
-	if (client->options.carrier == NAM_CARRIER_DATAGRAM && !(client->caps & NAM_CAP_UD))
+	if (client->options.transport == NAM_TRANSPORT_DATAGRAM && !(client->caps & NAM_CAP_UD))
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
-			"the fabric %s has no datagrams, so requests cannot travel by the carrier "
+			"the fabric %s has no datagrams, so requests cannot travel by the RPC "
+			"transport "
 			"datagram; there are srq, mailbox and fetch", ops->name);
 	for (uint32_t i = 0; i < cluster->count; i++)
 		client->servers[i].domain = client->domains[0];
@@ -292,7 +293,7 @@ regions_page(struct nam_client *client, uint32_t slot, struct nam_rpc_regions_re
 	uint32_t bytes = NAM_RPC_BODY_MAX;
 	int rc;
 
-	rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
+	rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
 		reply, &bytes); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -313,7 +314,7 @@ regions_page(struct nam_client *client, uint32_t slot, struct nam_rpc_regions_re
 NAM_FIBER_FN static int
 regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
 {
-	struct nam_worker *worker = client->keeper_worker;
+	struct nam_worker *worker = client->epoch_worker;
 	struct nam__server *server = &client->servers[slot];
 	struct nam_rpc_regions_reply *reply;
 	uint32_t first = 0;
@@ -359,7 +360,7 @@ register_client(struct nam_client *client, struct nam_diag *diag)
 	int rc;
 
 	memcpy(request.name, client->name, sizeof(request.name));
-	rc = nam_rpc_call(client->keeper_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
+	rc = nam_rpc_call(client->epoch_worker, client->catalog_slot, NAM_RPC_REGISTER, &request,
 		sizeof(request), &reply, &bytes); /* SUSPENDS */
 	if (nam_err_is(rc, NAM_E_LIMIT))
 		return nam_diag_set(diag, rc,
@@ -433,12 +434,12 @@ client_new(const struct nam_client_options *options)
 static void
 client_free(struct nam_client *client)
 {
-	nam__keeper_stop(client);
-	if (client->keeper_worker)
-		nam__worker_free(client->keeper_worker);
+	nam__epoch_thread_stop(client);
+	if (client->epoch_worker)
+		nam__worker_free(client->epoch_worker);
 	nam__lock_table_free(client->locks);
 	nam_region_table_free(&client->regions);
-	nam__local_close(client);
+	nam__colocated_close(client);
 	for (uint32_t i = 0; i < client->domains_count; i++)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	free(client->servers);
@@ -455,7 +456,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 
 	if (rc)
 		return rc;
-	rc = nam__worker_new(client, &client->keeper_worker, diag);
+	rc = nam__worker_new(client, &client->epoch_worker, diag);
 	if (rc)
 		return rc;
 	rc = ids_check(client, cluster, text, diag);
@@ -469,11 +470,11 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	rc = register_client(client, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
-	nam__local_open(client); /* SUSPENDS */
+	nam__colocated_open(client); /* SUSPENDS */
 	rc = nam__lock_table_new(&client->locks);
 	if (rc)
 		return nam_diag_set(diag, rc, "no memory for the lock table");
-	return nam__keeper_start(client, diag); /* SUSPENDS */
+	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 
 /* What the options name, on the heap. */
@@ -499,14 +500,15 @@ cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_
 	return rc;
 }
 
-/* Which carrier is meant, and whether it can be had. */
+/* Which RPC transport is meant, and whether it can be had. */
 static int
-carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
+transport_settle(struct nam_client_options *options, struct nam_diag *diag)
 {
-	const char *name = getenv("NAM_CARRIER");
+	const char *name = getenv("NAM_TRANSPORT");
 
-	if (options->carrier >= NAM_CARRIERS_COUNT)
-		return nam_diag_set(diag, -EINVAL, "there is no carrier %d", options->carrier);
+	if (options->transport >= NAM_TRANSPORTS_COUNT)
+		return nam_diag_set(diag, -EINVAL, "there is no RPC transport %d",
+		options->transport);
 	if (options->frame_bytes && (options->frame_bytes % 64 ||
 		options->frame_bytes < NAM_FRAME_BYTES_MIN ||
 		options->frame_bytes > NAM_FRAME_BYTES_MAX))
@@ -517,14 +519,15 @@ carrier_settle(struct nam_client_options *options, struct nam_diag *diag)
 		options->fetch_bytes > NAM_FRAME_BYTES_MAX))
 		return nam_diag_set(diag, -EINVAL, "a fetch of %u bytes: it takes %u to %u",
 			options->fetch_bytes, NAM_FRAME_OVERHEAD, NAM_FRAME_BYTES_MAX);
-	if (options->carrier != NAM_CARRIER_DEFAULT)
+	if (options->transport != NAM_TRANSPORT_DEFAULT)
 		return 0;
 	if (!name || !*name)
 		return 0;
-	if (nam_carrier_find(name) < 0)
-		return nam_diag_set(diag, -EINVAL, "NAM_CARRIER in the environment is '%s'; known "
+	if (nam_transport_find(name) < 0)
+		return nam_diag_set(diag, -EINVAL,
+		"NAM_TRANSPORT in the environment is '%s'; known "
 			"are srq, mailbox, fetch and datagram", name);
-	options->carrier = (enum nam_carrier)nam_carrier_find(name);
+	options->transport = (enum nam_transport)nam_transport_find(name);
 	return 0;
 }
 
@@ -535,7 +538,7 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 	struct nam_client_options settled = *asked, *options = &settled;
 	struct nam_cluster *cluster = NULL;
 	struct nam_client *client;
-	int rc = carrier_settle(options, diag);
+	int rc = transport_settle(options, diag);
 
 	if (!rc)
 		rc = cluster_read(options, &cluster, diag);
@@ -546,7 +549,7 @@ nam_client_connect(const struct nam_client_options *asked, struct nam_client **r
 		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
 		goto free_cluster;
 	}
-	nam__keeper_prepare(client);
+	nam__epoch_thread_prepare(client);
 	rc = client_join(client, cluster, options->cluster, diag);
 	if (rc)
 		client_free(client);
@@ -653,12 +656,12 @@ status_alone(const struct nam_client_options *options, const struct nam_cluster 
 		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
 	rc = servers_open(client, one, diag);
 	if (!rc)
-		rc = nam__worker_new(client, &client->keeper_worker, diag);
+		rc = nam__worker_new(client, &client->epoch_worker, diag);
 	if (!rc) {
-		rc = status_ask(client->keeper_worker, 0, &reply);
+		rc = status_ask(client->epoch_worker, 0, &reply);
 		if (rc)
 			(void)nam_diag_set(diag, rc, "%s",
-				nam_worker_diag(client->keeper_worker));
+				nam_worker_diag(client->epoch_worker));
 	}
 	client_free(client);
 	status_fill(one->servers[0].listen, rc, &reply, ret_status);

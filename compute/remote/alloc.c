@@ -2,8 +2,8 @@
 /*
  * alloc.c -- remote blocks from a stock that each worker keeps, refilled by one RPC for many.
  *
- * The stock has a shelf for each stride and memory server: blocks that were used before, as a
- * stack, and a run of fresh ones.  Blocks never change their stride, so the shelves never mix.
+ * The stock has a size class for each stride and memory server: blocks that were used before, as a
+ * stack, and a run of fresh ones.  Blocks never change their stride, so the size classes never mix.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,14 +15,14 @@
 #define ASK_MIN 16u
 #define ASK_MAX 1024u
 #define ASK_BYTES_MAX (1u << 20)
-/* A shelf with more than twice as many blocks is trimmed down to this many. */
+/* A size class with more than twice as many blocks is trimmed down to this many. */
 #define KEEP_MAX 1024u
 /* A server that was full is not asked again before so many allocations have passed it by. */
 #define FULL_SKIPS 256u
 #define BLOCKS_PER_FREE                                                                            \
 	((uint32_t)((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
 
-struct shelf {
+struct class {
 	uint64_t run_at;		/* gaddr of the first fresh block */
 	uint32_t run_left;
 	uint32_t ask;			/* blocks to ask for next time */
@@ -34,125 +34,128 @@ struct shelf {
 	struct nam__task *waiters;
 };
 
-struct stride_shelves {
+struct stride_classes {
 	uint32_t stride;
-	struct shelf *shelves;		/* by server slot */
+	struct class *classes;		/* by server slot */
 };
 
-struct nam__stock {
+struct nam__block_cache {
 	uint32_t count;
-	struct stride_shelves strides[];
+	struct stride_classes strides[];
 };
 
-/* ---- shelves ------------------------------------------------------------------------------ */
+/* ---- size classes ---------------------------------------------------------------------------- */
 
-static struct shelf *
-shelf_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
+static struct class *
+class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
-	const struct nam__stock *stock = worker->stocks;
+	const struct nam__block_cache *cache = worker->block_caches;
 
-	for (uint32_t i = 0; stock && i < stock->count; i++)
-		if (stock->strides[i].stride == stride)
-			return &stock->strides[i].shelves[slot];
+	for (uint32_t i = 0; cache && i < cache->count; i++)
+		if (cache->strides[i].stride == stride)
+			return &cache->strides[i].classes[slot];
 	return NULL;
 }
 
-/* Shelves stay where they are for as long as the worker lives: tasks point to them as they wait. */
-static struct shelf *
-shelf_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
+/*
+ * Size classes stay where they are for as long as the worker lives: tasks point to them as they
+ * wait.
+ */
+static struct class *
+class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
-	uint32_t count = worker->stocks ? worker->stocks->count : 0;
+	uint32_t count = worker->block_caches ? worker->block_caches->count : 0;
 	uint32_t servers_count = worker->client->servers_count;
-	struct shelf *shelves = shelf_find(worker, slot, stride);
-	struct nam__stock *stock;
+	struct class *classes = class_find(worker, slot, stride);
+	struct nam__block_cache *cache;
 
-	if (shelves)
-		return shelves;
-	shelves = calloc(servers_count, sizeof(*shelves));
-	if (!shelves)
+	if (classes)
+		return classes;
+	classes = calloc(servers_count, sizeof(*classes));
+	if (!classes)
 		return NULL;
-	stock = realloc(worker->stocks,
-		sizeof(*stock) + (count + 1) * sizeof(struct stride_shelves));
-	if (!stock) {
-		free(shelves);
+	cache = realloc(worker->block_caches,
+		sizeof(*cache) + (count + 1) * sizeof(struct stride_classes));
+	if (!cache) {
+		free(classes);
 		return NULL;
 	}
 	for (uint32_t i = 0; i < servers_count; i++)
-		shelves[i].ask = ASK_MIN;
-	stock->strides[count] = (struct stride_shelves){ stride, shelves };
-	stock->count = count + 1;
-	worker->stocks = stock;
-	worker->bytes += sizeof(struct stride_shelves) + servers_count * sizeof(*shelves);
-	return &shelves[slot];
+		classes[i].ask = ASK_MIN;
+	cache->strides[count] = (struct stride_classes){ stride, classes };
+	cache->count = count + 1;
+	worker->block_caches = cache;
+	worker->bytes += sizeof(struct stride_classes) + servers_count * sizeof(*classes);
+	return &classes[slot];
 }
 
 static bool
-shelf_empty(const struct shelf *shelf)
+class_empty(const struct class *class)
 {
-	return !shelf->recycled_count && !shelf->run_left;
+	return !class->recycled_count && !class->run_left;
 }
 
 static struct nam_gaddr
-shelf_pop(struct shelf *shelf, uint32_t stride)
+class_pop(struct class *class, uint32_t stride)
 {
 	struct nam_gaddr at;
 
-	if (shelf->recycled_count) {
-		at.raw = shelf->recycled[--shelf->recycled_count];
+	if (class->recycled_count) {
+		at.raw = class->recycled[--class->recycled_count];
 		return nam_gaddr_tagged(at, NAM_BLOCK_RECYCLED);
 	}
-	at.raw = shelf->run_at;
-	shelf->run_at += stride / NAM_GADDR_UNIT_BYTES;
-	shelf->run_left--;
+	at.raw = class->run_at;
+	class->run_at += stride / NAM_GADDR_UNIT_BYTES;
+	class->run_left--;
 	return nam_gaddr_tagged(at, NAM_BLOCK_FRESH);
 }
 
 static int
-shelf_reserve(struct nam_worker *worker, struct shelf *shelf, uint32_t more)
+class_reserve(struct nam_worker *worker, struct class *class, uint32_t more)
 {
-	uint32_t size = shelf->recycled_size ? shelf->recycled_size : 64;
+	uint32_t size = class->recycled_size ? class->recycled_size : 64;
 	uint64_t *recycled;
 
-	while (size < shelf->recycled_count + more)
+	while (size < class->recycled_count + more)
 		size *= 2;
-	if (size == shelf->recycled_size)
+	if (size == class->recycled_size)
 		return 0;
-	recycled = realloc(shelf->recycled, size * sizeof(*recycled));
+	recycled = realloc(class->recycled, size * sizeof(*recycled));
 	if (!recycled)
 		return -ENOMEM;
-	worker->bytes += (size - shelf->recycled_size) * sizeof(*recycled);
-	shelf->recycled = recycled;
-	shelf->recycled_size = size;
+	worker->bytes += (size - class->recycled_size) * sizeof(*recycled);
+	class->recycled = recycled;
+	class->recycled_size = size;
 	return 0;
 }
 
 void
-nam__stock_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 {
 	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
-	struct shelf *shelf = region ? shelf_get(worker, region->server, stride) : NULL;
+	struct class *class = region ? class_get(worker, region->server, stride) : NULL;
 
 	/* A host without memory cannot even remember the block: then it is lost to the cluster. */
-	if (!shelf || shelf_reserve(worker, shelf, 1))
+	if (!class || class_reserve(worker, class, 1))
 		return;
-	shelf->recycled[shelf->recycled_count++] = nam_gaddr_untagged(at).raw;
-	shelf->skips = 0;
+	class->recycled[class->recycled_count++] = nam_gaddr_untagged(at).raw;
+	class->skips = 0;
 }
 
 void
 nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 {
-	nam__stock_put(worker, at, stride);
+	nam__block_cache_put(worker, at, stride);
 }
 
 /* ---- refilling ---------------------------------------------------------------------------- */
 
 static uint32_t
-ask_count(const struct shelf *shelf, uint32_t stride)
+ask_count(const struct class *class, uint32_t stride)
 {
 	uint32_t most = ASK_BYTES_MAX / stride + 1;
 
-	return shelf->ask < most ? shelf->ask : most;
+	return class->ask < most ? class->ask : most;
 }
 
 static bool
@@ -187,11 +190,11 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 	return -NAM_E_FABRIC_PROTOCOL;
 }
 
-/* Ask the server for blocks and put them on the shelf, which is empty. */
+/* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
-shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shelf *shelf)
+class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class)
 {
-	struct nam_rpc_alloc_request request = { stride, ask_count(shelf, stride) };
+	struct nam_rpc_alloc_request request = { stride, ask_count(class, stride) };
 	struct nam_rpc_alloc_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	uint32_t reply_bytes = NAM_RPC_BODY_MAX;
 	int rc;
@@ -201,11 +204,11 @@ shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shel
 	rc = -NAM_E_REMOTE_FULL;
 	if (nam_fault_point("alloc.full"))
 		goto give_reply;
-	shelf->unsure += request.count;
+	class->unsure += request.count;
 	rc = nam_rpc_call(worker, slot, NAM_RPC_ALLOC, &request, sizeof(request), reply,
 		&reply_bytes); /* SUSPENDS */
 	if (!nam_err_is(rc, NAM_E_FABRIC))
-		shelf->unsure -= request.count;
+		class->unsure -= request.count;
 	if (rc)
 		goto give_reply;
 	rc = reply_check(worker, slot, &request, reply, reply_bytes);
@@ -216,57 +219,57 @@ shelf_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shel
 		goto give_reply;
 	}
 	nam_race_point("alloc.asked");
-	rc = shelf_reserve(worker, shelf, reply->count);
+	rc = class_reserve(worker, class, reply->count);
 	if (rc)
 		goto give_reply;
 	/* No other task has asked, so there is no run; recycled blocks may have come back. */
 	if (reply->run_count) {
-		shelf->run_at = reply->run_at;
-		shelf->run_left = reply->run_count;
+		class->run_at = reply->run_at;
+		class->run_left = reply->run_count;
 	}
 	if (reply->count)
-		memcpy(shelf->recycled + shelf->recycled_count, reply->blocks,
+		memcpy(class->recycled + class->recycled_count, reply->blocks,
 			reply->count * sizeof(uint64_t));
-	shelf->recycled_count += reply->count;
-	shelf->skips = 0;
-	if (shelf->ask < ASK_MAX)
-		shelf->ask *= 2;
+	class->recycled_count += reply->count;
+	class->skips = 0;
+	if (class->ask < ASK_MAX)
+		class->ask *= 2;
 give_reply:
 	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
 	return rc;
 }
 
-/* One task asks; whoever comes meanwhile waits for it and then looks at the shelf again. */
+/* One task asks; whoever comes meanwhile waits for it and then looks at the size class again. */
 NAM_FIBER_FN static int
-shelf_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shelf *shelf)
+class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class)
 {
 	struct nam__task *self = worker->current, *task, *next;
 	int rc;
 
-	if (shelf->refilling) {
-		self->next = shelf->waiters;
-		shelf->waiters = self;
+	if (class->refilling) {
+		self->next = class->waiters;
+		class->waiters = self;
 		self->pending = 1;
 		return nam__task_await(worker); /* SUSPENDS */
 	}
-	shelf->refilling = true;
-	rc = shelf_ask(worker, slot, stride, shelf); /* SUSPENDS */
-	shelf->refilling = false;
+	class->refilling = true;
+	rc = class_ask(worker, slot, stride, class); /* SUSPENDS */
+	class->refilling = false;
 	if (nam_err_is(rc, NAM_E_REMOTE_FULL))
-		shelf->skips = FULL_SKIPS;
-	for (task = shelf->waiters; task; task = next) {
+		class->skips = FULL_SKIPS;
+	for (task = class->waiters; task; task = next) {
 		next = task->next;
 		task->pending = 0;
 		nam__task_ready(worker, task);
 	}
-	shelf->waiters = NULL;
+	class->waiters = NULL;
 	return rc;
 }
 
 NAM_FIBER_FN static int
 alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
-	struct shelf *shelf;
+	struct class *class;
 	int rc;
 
 	if (slot >= worker->client->servers_count || !stride || stride % NAM_GADDR_UNIT_BYTES)
@@ -278,15 +281,15 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
 			"the memory server at %s is gone, or the way there was cut; connect anew",
 			worker->client->servers[slot].address);
-	shelf = shelf_get(worker, slot, stride);
-	if (!shelf)
+	class = class_get(worker, slot, stride);
+	if (!class)
 		return -ENOMEM;
-	while (shelf_empty(shelf)) {
-		rc = shelf_refill(worker, slot, stride, shelf); /* SUSPENDS */
+	while (class_empty(class)) {
+		rc = class_refill(worker, slot, stride, class); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
-	*ret_at = shelf_pop(shelf, stride);
+	*ret_at = class_pop(class, stride);
 	return 0;
 }
 
@@ -296,11 +299,11 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 static bool
 skip_full(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
-	struct shelf *shelf = shelf_find(worker, slot, stride);
+	struct class *class = class_find(worker, slot, stride);
 
-	if (!shelf || !shelf->skips || !shelf_empty(shelf))
+	if (!class || !class->skips || !class_empty(class))
 		return false;
-	shelf->skips--;
+	class->skips--;
 	return true;
 }
 
@@ -365,11 +368,11 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	/* Perhaps nobody can see any more what this worker has retired. */
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
 		for (uint32_t slot = 0; slot < servers_count; slot++) {
-			struct shelf *shelf = shelf_find(worker, slot, stride);
+			struct class *class = class_find(worker, slot, stride);
 
-			if (!shelf || shelf_empty(shelf) || !worker->qps[slot])
+			if (!class || class_empty(class) || !worker->qps[slot])
 				continue;
-			*ret_at = shelf_pop(shelf, stride);
+			*ret_at = class_pop(class, stride);
 			return 0;
 		}
 	}
@@ -394,15 +397,15 @@ int
 nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint64_t reusable = 0;
-	struct shelf *shelf;
+	struct class *class;
 	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		return rc;
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
-		shelf = shelf_find(worker, slot, stride);
-		if (shelf && !shelf_empty(shelf)) {
-			*ret_at = shelf_pop(shelf, stride);
+		class = class_find(worker, slot, stride);
+		if (class && !class_empty(class)) {
+			*ret_at = class_pop(class, stride);
 			return 0;
 		}
 	}
@@ -413,12 +416,12 @@ int
 nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint32_t slot = worker->alloc_next;
-	struct shelf *shelf = shelf_find(worker, slot, stride);
+	struct class *class = class_find(worker, slot, stride);
 
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
-	if (!shelf || shelf_empty(shelf) || !worker->qps[slot])
+	if (!class || class_empty(class) || !worker->qps[slot])
 		return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
-	*ret_at = shelf_pop(shelf, stride);
+	*ret_at = class_pop(class, stride);
 	return 0;
 }
 
@@ -435,86 +438,86 @@ blocks_free(struct nam_worker *worker, uint32_t slot, struct nam_rpc_free_reques
 
 /* Send back recycled blocks, then the run, until at most `keep` are left.  Stops at a failure. */
 NAM_FIBER_FN static void
-shelf_return(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct shelf *shelf,
+class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class,
 	uint32_t keep)
 {
 	struct nam_rpc_free_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	int rc = request ? 0 : -ENOMEM;
 
-	while (!rc && shelf->recycled_count + shelf->run_left > keep) {
-		uint32_t excess = shelf->recycled_count + shelf->run_left - keep;
+	while (!rc && class->recycled_count + class->run_left > keep) {
+		uint32_t excess = class->recycled_count + class->run_left - keep;
 
 		request->stride = stride;
 		request->count = excess < BLOCKS_PER_FREE ? excess : BLOCKS_PER_FREE;
 		for (uint32_t i = 0; i < request->count; i++)
-			request->blocks[i] = nam_gaddr_untagged(shelf_pop(shelf, stride)).raw;
-		shelf->unsure += request->count;
+			request->blocks[i] = nam_gaddr_untagged(class_pop(class, stride)).raw;
+		class->unsure += request->count;
 		rc = blocks_free(worker, slot, request); /* SUSPENDS */
 		if (!rc)
-			shelf->unsure -= request->count;
+			class->unsure -= request->count;
 	}
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 }
 
 NAM_FIBER_FN static void
-stock_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
+cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
 {
 	/* Other tasks may add strides while we are suspended: look the stock up each time. */
-	for (uint32_t i = 0; worker->stocks && i < worker->stocks->count; i++) {
-		struct stride_shelves strides = worker->stocks->strides[i];
+	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
+		struct stride_classes strides = worker->block_caches->strides[i];
 
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-			struct shelf *shelf = &strides.shelves[slot];
+			struct class *class = &strides.classes[slot];
 
-			if (shelf->recycled_count + shelf->run_left > allowed)
-				shelf_return(worker, slot, strides.stride, shelf,
+			if (class->recycled_count + class->run_left > allowed)
+				class_return(worker, slot, strides.stride, class,
 					keep); /* SUSPENDS */
 		}
 	}
 }
 
 void
-nam__stock_return(struct nam_worker *worker)
+nam__block_cache_return(struct nam_worker *worker)
 {
-	stock_return_but(worker, 0, 0); /* SUSPENDS */
+	cache_return_but(worker, 0, 0); /* SUSPENDS */
 }
 
 void
-nam__stock_trim(struct nam_worker *worker)
+nam__block_cache_trim(struct nam_worker *worker)
 {
-	stock_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
+	cache_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
 }
 
 void
-nam__stock_bytes(const struct nam_worker *worker, uint64_t *ret_stock, uint64_t *ret_unsure)
+nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache, uint64_t *ret_unsure)
 {
-	const struct nam__stock *stock = worker->stocks;
+	const struct nam__block_cache *cache = worker->block_caches;
 	uint64_t kept = 0, unsure = 0;
 
-	for (uint32_t i = 0; stock && i < stock->count; i++) {
-		uint64_t stride = stock->strides[i].stride;
+	for (uint32_t i = 0; cache && i < cache->count; i++) {
+		uint64_t stride = cache->strides[i].stride;
 
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-			const struct shelf *shelf = &stock->strides[i].shelves[slot];
+			const struct class *class = &cache->strides[i].classes[slot];
 
-			kept += stride * (shelf->recycled_count + shelf->run_left);
-			unsure += stride * shelf->unsure;
+			kept += stride * (class->recycled_count + class->run_left);
+			unsure += stride * class->unsure;
 		}
 	}
-	*ret_stock = kept;
+	*ret_cache = kept;
 	*ret_unsure = unsure;
 }
 
 void
-nam__stock_free(struct nam_worker *worker)
+nam__block_cache_free(struct nam_worker *worker)
 {
-	struct nam__stock *stock = worker->stocks;
+	struct nam__block_cache *cache = worker->block_caches;
 
-	for (uint32_t i = 0; stock && i < stock->count; i++) {
+	for (uint32_t i = 0; cache && i < cache->count; i++) {
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
-			free(stock->strides[i].shelves[slot].recycled);
-		free(stock->strides[i].shelves);
+			free(cache->strides[i].classes[slot].recycled);
+		free(cache->strides[i].classes);
 	}
-	free(stock);
-	worker->stocks = NULL;
+	free(cache);
+	worker->block_caches = NULL;
 }

@@ -19,31 +19,31 @@ _Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_I
 static bool
 wanted(const struct nam_client *client)
 {
-	const char *text = getenv("NAM_LOCAL_ACCESS");
+	const char *text = getenv("NAM_COLOCATED_ACCESS");
 
 	return !client->options.no_local && !(text && !strcmp(text, "0"));
 }
 
 static void
-unmap(struct nam_local *local)
+unmap(struct nam_colocated *local)
 {
 	for (uint32_t i = 0; local && i < local->count; i++)
-		nam__local_unmap(local->regions[i].base, local->regions[i].bytes);
+		nam__colocated_unmap(local->regions[i].base, local->regions[i].bytes);
 	free(local);
 }
 
 /* Map one region of a server, if it is there.  It is believed later, or never. */
 static void
 map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
-	const struct nam_rpc_local_reply *reply, struct nam_local *local)
+	const struct nam_rpc_local_reply *reply, struct nam_colocated *local)
 {
 	uint32_t id = server->id * NAM_REGIONS_PER_SERVER + number;
 	const struct nam_region *region = nam_region_table_find(&client->regions,
 		nam_gaddr_make((uint16_t)id, 0, 0));
-	struct nam_local_region *to = &local->regions[local->count];
+	struct nam_colocated_region *to = &local->regions[local->count];
 
 	if (!region || reply->files[number] < 0 ||
-		nam__local_map(reply->pid, reply->files[number], region->bytes, &to->base))
+		nam__colocated_map(reply->pid, reply->files[number], region->bytes, &to->base))
 		return;
 	local->pid = reply->pid;
 	to->remote = region->remote;
@@ -72,7 +72,7 @@ static int
 map_server(struct nam_client *client, struct nam__server *server,
 	const struct nam_rpc_local_reply *reply, uint64_t nonce)
 {
-	struct nam_local *local = calloc(1,
+	struct nam_colocated *local = calloc(1,
 		sizeof(*local) + reply->count * sizeof(local->regions[0]));
 	int rc;
 
@@ -80,7 +80,7 @@ map_server(struct nam_client *client, struct nam__server *server,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < reply->count; i++)
 		map_region(client, server, i, reply, local);
-	rc = local->count ? nam__local_prove(reply->pid, reply->proof, nonce) : -EACCES;
+	rc = local->count ? nam__tree_server_prove(reply->pid, reply->proof, nonce) : -EACCES;
 	if (rc)
 		unmap(local);
 	else
@@ -95,7 +95,7 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply 
 	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
 	struct nam__server *server = &client->servers[slot];
 	uint32_t bytes = NAM_RPC_BODY_MAX;
-	int rc = nam_rpc_call(client->keeper_worker, slot, NAM_RPC_LOCAL, &request,
+	int rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_LOCAL, &request,
 		sizeof(request), reply, &bytes); /* SUSPENDS */
 
 	if (rc)
@@ -110,7 +110,7 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply 
 NAM_FIBER_FN static void
 find_server(struct nam_client *client, uint32_t slot)
 {
-	struct nam_rpc_local_reply *reply = nam_buffer_take(client->keeper_worker,
+	struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
 		NAM_RPC_BODY_MAX);
 	int rc = -ESTALE;
 
@@ -119,11 +119,11 @@ find_server(struct nam_client *client, uint32_t slot)
 	/* Another client may have been told a number for the same word. */
 	for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
 		rc = ask_server(client, slot, reply); /* SUSPENDS */
-	nam_buffer_give(client->keeper_worker, reply, NAM_RPC_BODY_MAX);
+	nam_buffer_give(client->epoch_worker, reply, NAM_RPC_BODY_MAX);
 }
 
 void
-nam__local_open(struct nam_client *client)
+nam__colocated_open(struct nam_client *client)
 {
 	if (!wanted(client))
 		return;
@@ -143,7 +143,7 @@ nam__local_open(struct nam_client *client)
 }
 
 void
-nam__local_close(struct nam_client *client)
+nam__colocated_close(struct nam_client *client)
 {
 	for (uint32_t slot = 0; client->servers && slot < client->servers_count; slot++)
 		unmap(client->servers[slot].local);

@@ -7,14 +7,14 @@
  * than every pin is out of sight.
  *
  *	local	client->local_epoch; pins are worker->active; for this process's own memory (cached
- *		nodes), freed by the keeper thread
+ *		nodes), freed by the epoch thread
  *	remote	the global epoch word; pins are the clients' slots; for remote blocks, reused by the
  *		worker that retired them
  *
- * An operation pins the local clock only, which costs no round trip.  The keeper remembers what the
- * remote clock showed before each local epoch began, and publishes that of a local epoch a little
- * older than the oldest still pinned: a time before every operation of this process, and before
- * what those remember of blocks that they saw shortly before.
+ * An operation pins the local clock only, which costs no round trip.  The epoch thread remembers
+ * what the remote clock showed before each local epoch began, and publishes that of a local epoch a
+ * little older than the oldest still pinned: a time before every operation of this process, and
+ * before what those remember of blocks that they saw shortly before.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -50,9 +50,9 @@ nam__garbage_add(struct nam_client *client, void *memory)
 
 	/*
 	 * Between the thread that unlinked `memory` and an operation that pins a later epoch than
-	 * the label: the keeper raises local_epoch with the mutex held.  We read the older value,
-	 * so our critical section came first, and with it the unlinking; whoever pins the newer
-	 * value has acquired it from the keeper and therefore sees `memory` unlinked.
+	 * the label: the epoch thread raises local_epoch with the mutex held.  We read the older
+	 * value, so our critical section came first, and with it the unlinking; whoever pins the
+	 * newer value has acquired it from the epoch thread and therefore sees `memory` unlinked.
 	 */
 	pthread_mutex_lock(&client->mutex);
 	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
@@ -111,7 +111,7 @@ garbage_free(struct nam__garbage *chunk)
 	}
 }
 
-/* ---- the keeper --------------------------------------------------------------------------- */
+/* ---- the epoch thread ------------------------------------------------------------------------ */
 
 static int
 membarrier(int command)
@@ -120,11 +120,11 @@ membarrier(int command)
 }
 
 /*
- * Between nam__op_begin (stores `active`, then loads local_epoch) and the keeper (stores
+ * Between nam__op_begin (stores `active`, then loads local_epoch) and the epoch thread (stores
  * local_epoch, then loads `active`): at least one of the two sees the other's store.  Either both
- * sides execute a full fence, or the keeper makes every thread of the process pass one now: if that
- * fell after the operation's increment, we see the increment; if before, the operation's second
- * load comes later, sees our new epoch, and withdraws the pin.
+ * sides execute a full fence, or the epoch thread makes every thread of the process pass one now:
+ * if that fell after the operation's increment, we see the increment; if before, the operation's
+ * second load comes later, sees our new epoch, and withdraws the pin.
  */
 static bool
 barrier_everywhere(struct nam_client *client)
@@ -207,26 +207,26 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 	struct nam_batch batch;
 	int rc;
 
-	*client->keeper_buffer = epoch;
-	nam_batch_init(&batch, client->keeper_worker);
-	nam_batch_write(&batch, client->epoch_slots, 8u * client->id, client->keeper_buffer, 8);
+	*client->epoch_buffer = epoch;
+	nam_batch_init(&batch, client->epoch_worker);
+	nam_batch_write(&batch, client->epoch_slots, 8u * client->id, client->epoch_buffer, 8);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (!rc)
 		client->published_epoch = epoch;
 	return rc;
 }
 
-/* READ the global epoch into keeper_buffer. */
+/* READ the global epoch into epoch_buffer. */
 NAM_FIBER_FN static int
 epoch_read(struct nam_client *client)
 {
-	return nam_read_await(client->keeper_worker, client->epoch_word, client->keeper_buffer,
+	return nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
 		8); /* SUSPENDS */
 }
 
 /* One look at both clocks.  If server 0 is gone the remote one stands still. */
 NAM_FIBER_FN static void
-keeper_tick(struct nam_client *client)
+epoch_thread_tick(struct nam_client *client)
 {
 	struct nam__garbage *garbage;
 	uint64_t local, remote;
@@ -234,8 +234,8 @@ keeper_tick(struct nam_client *client)
 
 	rc = epoch_read(client); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
-	remote = rc ? *remote_epoch_of(client, local) : *client->keeper_buffer;
-	nam_race_point("keeper.epoch_read");
+	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
+	nam_race_point("epoch thread.epoch_read");
 	local = local_epoch_advance(client, remote);
 
 	pthread_mutex_lock(&client->mutex);
@@ -245,7 +245,7 @@ keeper_tick(struct nam_client *client)
 	pthread_mutex_unlock(&client->mutex);
 	garbage_free(garbage);
 
-	nam_race_point("keeper.oldest_found");
+	nam_race_point("epoch thread.oldest_found");
 	/* What operations saw a little earlier they may still believe: nam__seen_lately(). */
 	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
 		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
@@ -256,17 +256,17 @@ keeper_tick(struct nam_client *client)
 	if (!rc && remote != client->published_epoch)
 		rc = slot_publish(client, remote); /* SUSPENDS */
 	/* Even when nothing was posted, take the news that a server closed its connection. */
-	nam__poll(client->keeper_worker);
+	nam__poll(client->epoch_worker);
 }
 
 static void
-keeper_main(void *arg)
+epoch_thread_main(void *arg)
 {
 	struct nam_client *client = arg;
 
-	/* Acquire: pairs with nam__keeper_stop. */
+	/* Acquire: pairs with nam__epoch_thread_stop. */
 	while (!atomic_load_explicit(&client->closing, memory_order_acquire)) {
-		keeper_tick(client); /* SUSPENDS */
+		epoch_thread_tick(client); /* SUSPENDS */
 		nam_sleep_ns(TICK_NS);
 	}
 	/* From here on nobody waits for us.  If it fails, the server does it when we disconnect. */
@@ -282,7 +282,7 @@ clocks_start(struct nam_client *client)
 
 	if (rc)
 		return rc;
-	remote = *client->keeper_buffer;
+	remote = *client->epoch_buffer;
 	/* 0 in a slot means: in no epoch. */
 	if (!remote)
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -298,19 +298,19 @@ clocks_start(struct nam_client *client)
  * machine takes seconds; of a process with one thread it knows that nobody is to be waited for.
  */
 void
-nam__keeper_prepare(struct nam_client *client)
+nam__epoch_thread_prepare(struct nam_client *client)
 {
 	atomic_store_explicit(&client->pin_needs_fence,
 		membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0, memory_order_relaxed);
 }
 
 int
-nam__keeper_start(struct nam_client *client, struct nam_diag *diag)
+nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 {
 	int rc;
 
-	client->keeper_buffer = nam_buffer_take(client->keeper_worker, 8);
-	if (!client->keeper_buffer)
+	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 8);
+	if (!client->epoch_buffer)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a registered buffer");
 	rc = clocks_start(client); /* SUSPENDS */
 	if (rc)
@@ -318,20 +318,20 @@ nam__keeper_start(struct nam_client *client, struct nam_diag *diag)
 			"the memory server at %s: its epoch cannot be read, is 0, or our slot "
 			"cannot be written: %s",
 			client->servers[client->catalog_slot].address, nam_err_text(rc));
-	rc = nam_thread_start("nam-keeper", keeper_main, client, &client->keeper);
+	rc = nam_thread_start("nam-epoch_thread", epoch_thread_main, client, &client->epoch_thread);
 	if (rc)
-		nam_diag_set(diag, rc, "cannot start the keeper thread: %s", nam_err_text(rc));
+		nam_diag_set(diag, rc, "cannot start the epoch thread: %s", nam_err_text(rc));
 	return rc;
 }
 
 void
-nam__keeper_stop(struct nam_client *client)
+nam__epoch_thread_stop(struct nam_client *client)
 {
-	if (client->keeper) {
-		/* Release: pairs with keeper_main. */
+	if (client->epoch_thread) {
+		/* Release: pairs with epoch_thread_main. */
 		atomic_store_explicit(&client->closing, true, memory_order_release);
-		nam_thread_join(client->keeper);
-		client->keeper = NULL;
+		nam_thread_join(client->epoch_thread);
+		client->epoch_thread = NULL;
 	}
 	/* No worker is left to look at it. */
 	garbage_free(client->garbage);
@@ -463,7 +463,10 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 	return 0;
 }
 
-/* The oldest time that a client may still be in.  Ours counts too, and our keeper advances it. */
+/*
+ * The oldest time that a client may still be in.  Ours counts too, and our epoch thread advances
+ * it.
+ */
 NAM_FIBER_FN static int
 oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
 {
@@ -544,7 +547,8 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 		if (block->owner)
 			limbo_keep(worker, limbo, block);
 		else
-			nam__stock_put(worker, (struct nam_gaddr){ block->at }, block->stride);
+			nam__block_cache_put(worker, (struct nam_gaddr){ block->at },
+			block->stride);
 	}
 	limbo->labelled -= count;
 	limbo->count -= count;
@@ -580,7 +584,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	nam_race_point("limbo.released");
 	limbo->advancing = false;
 	if (reusable)
-		nam__stock_trim(worker); /* SUSPENDS */
+		nam__block_cache_trim(worker); /* SUSPENDS */
 done:
 	if (!rc)
 		*ret_reusable = reusable;
@@ -600,7 +604,7 @@ nam__limbo_free(struct nam_worker *worker)
 
 		if (rc || nam_now_ns() >= deadline)
 			break;
-		/* Our own keeper has to move our slot first. */
+		/* Our own epoch thread has to move our slot first. */
 		if (limbo->count)
 			nam_sleep_ns(LIMBO_PAUSE_NS);
 	}

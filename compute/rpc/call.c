@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way
- * of a postbox (mailbox.c).
+ * of a client mailbox (mailbox.c).
  *
  * A call lives on its caller's stack until the reply, the deadline or the server's end; a message
  * lives in registered memory until its completion.  Either may end first: each unhooks the other.
@@ -89,8 +89,8 @@ nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
 	*link = call->next;
 	if (call->message)
 		call->message->call = NULL;
-	if (call->letter)
-		call->letter->call = NULL;
+	if (call->req)
+		call->req->call = NULL;
 	call->rc = rc;
 	call->done = true;
 	if (!call->task)
@@ -127,8 +127,8 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 	if (call && call->slot != slot)
 		return;
 	rc = nam_rpc_check(message, bytes);
-	if (!rc && worker->passives[slot])
-		nam__passives_hear(worker->passives[slot], header, call);
+	if (!rc && worker->one_way[slot])
+		nam__one_way_hear(worker->one_way[slot], header, call);
 	if (!call)
 		return;
 	if (!rc && header->type != call->type)
@@ -153,7 +153,7 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 	struct nam__call *call = wc->bytes < sizeof(*header) ? NULL : call_find(worker, header->id);
 
 	if (wc->qp && wc->bytes == NAM_RING_BYTES)
-		nam__postbox_rung(worker->postboxes[(uintptr_t)wc->qp->user]);
+		nam__client_mailbox_rung(worker->mailboxes[(uintptr_t)wc->qp->user]);
 	if (!wc->qp)
 		return;
 	if (call && call->slot == (uint32_t)(uintptr_t)wc->qp->user)
@@ -259,11 +259,11 @@ static int
 request_make(struct nam_worker *worker, struct nam__call *call, const void *body,
 	uint32_t body_bytes, struct nam_wr *ret_wr)
 {
-	struct nam__postbox *box = worker->postboxes[call->slot];
+	struct nam__client_mailbox *box = worker->mailboxes[call->slot];
 	struct nam_rpc_header header;
 	int rc;
 
-	if (box && !call->by_send && nam__postbox_write(box, call, body, body_bytes, ret_wr))
+	if (box && !call->by_send && nam__client_mailbox_write(box, call, body, body_bytes, ret_wr))
 		return 0;
 	nam_rpc_header_fill(&header, call->type, call->id, 0, body_bytes);
 	rc = send_make(worker, call->slot, &header, body, &call->message, ret_wr);
@@ -275,21 +275,22 @@ request_make(struct nam_worker *worker, struct nam__call *call, const void *body
 static void
 request_unmake(struct nam_worker *worker, struct nam__call *call)
 {
-	/* With a connection its postbox has ended. */
-	if (call->letter && worker->postboxes[call->slot])
-		nam__postbox_unwrite(call->letter);
-	call->letter = NULL;
+	/* With a connection its client mailbox has ended. */
+	if (call->req && worker->mailboxes[call->slot])
+		nam__client_mailbox_unwrite(call->req);
+	call->req = NULL;
 	if (call->message)
 		message_free(worker, call->message);
 	call->message = NULL;
 }
 
 /*
- * One doorbell for requests to one memory server, over its lane or not: 0, NAM_POSTED_LOCAL, or a
- * failure.
+ * One doorbell for requests to one memory server, over its unreliable queue pair or not: 0,
+ * NAM_POSTED_LOCAL, or a failure.
  */
 static int
-requests_post(struct nam_worker *worker, uint32_t slot, bool lane, const struct nam_wr *wrs,
+requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
+	const struct nam_wr *wrs,
 	unsigned count)
 {
 	struct nam_op_counters *counters = worker->current->counters;
@@ -297,7 +298,8 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool lane, const struct 
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	while ((rc = worker->qp_post(lane ? worker->postboxes[slot]->lane : worker->qps[slot], wrs,
+	while ((rc = worker->qp_post(unreliable_qp ? worker->mailboxes[slot]->unreliable_qp
+		: worker->qps[slot], wrs,
 			count)) == -NAM_E_FABRIC_FULL) {
 		nam__poll(worker);
 		if (nam_now_ns() >= deadline_ns)
@@ -350,15 +352,15 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 		call->rc = -NAM_E_FABRIC_PEER_DEAD;
 		return call_explain(worker, call);
 	}
-	if (worker->passives[call->slot])
-		call->acknowledged = worker->passives[call->slot]->acknowledged;
+	if (worker->one_way[call->slot])
+		call->acknowledged = worker->one_way[call->slot]->acknowledged;
 	return request_make(worker, call, body, body_bytes, ret_wr);
 }
 
 static inline bool
-by_lane(const struct nam__call *call)
+by_unreliable_qp(const struct nam__call *call)
 {
-	return call->letter && call->letter->box->lane;
+	return call->req && call->req->box->unreliable_qp;
 }
 
 /* Post what was made for calls[0 .. count - 1], to one memory server and in one way. */
@@ -366,7 +368,7 @@ static int
 calls_post(struct nam_worker *worker, struct nam__call *const *calls, const struct nam_wr *wrs,
 	unsigned count)
 {
-	int rc = requests_post(worker, calls[0]->slot, by_lane(calls[0]), wrs, count);
+	int rc = requests_post(worker, calls[0]->slot, by_unreliable_qp(calls[0]), wrs, count);
 
 	if (rc < 0) {
 		for (unsigned i = count; i-- > 0;) {
@@ -380,7 +382,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		calls[i]->next = worker->calls;
 		worker->calls = calls[i];
 		if (rc == NAM_POSTED_LOCAL)
-			nam__postbox_written_locally(calls[i]->letter);
+			nam__client_mailbox_written_locally(calls[i]->req);
 	}
 	return 0;
 }
@@ -420,7 +422,7 @@ nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot)
 }
 
 int
-nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, uint64_t *ret_id)
 {
 	struct nam__call named = { .slot = slot, .type = type };
@@ -430,7 +432,7 @@ nam__rpc_send_passive(struct nam_worker *worker, uint32_t slot, uint16_t type, c
 	int rc;
 
 	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
-	header.passive = NAM_RPC_PASSIVE;
+	header.passive = NAM_RPC_ONE_WAY;
 	named.rc = server_dead(worker, slot) ? -NAM_E_FABRIC_PEER_DEAD : 0;
 	if (named.rc)
 		return call_explain(worker, &named);
@@ -511,7 +513,7 @@ many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned
 
 /*
  * Those from number `first` on that go where it goes, with one doorbell; whether that is far.  If
- * some go over a lane and others do not, that is two.
+ * some go over an unreliable queue pair and others do not, that is two.
  */
 static bool
 many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,
@@ -536,7 +538,7 @@ many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls,
 		call->done = call->rc != 0;
 		if (call->done)
 			continue;
-		at = by_lane(call) ? --others : made++;
+		at = by_unreliable_qp(call) ? --others : made++;
 		many->wrs[at] = wr;
 		many->together[at] = call;
 	}

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * datagram.c -- requests over a lane, which may lose them or their replies (common/rpc/frame.h).
+ * datagram.c -- requests over an unreliable queue pair, which may lose them or their replies
+ * (common/rpc/frame.h).
  *
- * A letter without a reply is written again, after four times as long as calls take, which doubles
- * with each time, until its call has been answered or has given up.  The memory server knows it by
- * its number and carries it out once.  A reply whose number is not that of the letter in its place
- * is of one that was given up, or has been heard before.
+ * A request slot without a reply is written again, after four times as long as calls take, which
+ * doubles with each time, until its call has been answered or has given up.  The memory server
+ * knows it by its number and carries it out once.  A reply whose number is not that of the request
+ * slot in its place is of one that was given up, or has been heard before.
  *
- * A memory server that went to sleep is rung as ever, but a letter that has left need not be there
- * yet: it may be missed when the memory server looks for the last time; then the next try rings.
+ * A memory server that went to sleep is rung as ever, but a request slot that has left need not be
+ * there yet: it may be missed when the memory server looks for the last time; then the next try
+ * rings.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,58 +93,58 @@ nam__datagrams_close(struct nam_worker *worker)
 /* ---- requests ----------------------------------------------------------------------------- */
 
 void
-nam__datagram_left(struct nam__letter *letter)
+nam__datagram_left(struct nam__request_slot *req)
 {
-	uint64_t wait_ns = 4 * letter->box->takes_ns;
+	uint64_t wait_ns = 4 * req->box->takes_ns;
 
-	if (!letter->tries)
-		letter->first_ns = letter->written_ns;
+	if (!req->tries)
+		req->first_ns = req->written_ns;
 	wait_ns = (wait_ns < RETRY_NS ? RETRY_NS : wait_ns)
-		<< (letter->tries < 10 ? letter->tries : 10);
-	if (letter->answered || !letter->call)
-		nam__letter_free(letter);
+		<< (req->tries < 10 ? req->tries : 10);
+	if (req->answered || !req->call)
+		nam__request_slot_free(req);
 	else
-		nam__letter_wait(letter, letter->written_ns +
+		nam__request_slot_wait(req, req->written_ns +
 			(wait_ns < RETRY_NS_MAX ? wait_ns : RETRY_NS_MAX));
 }
 
 /* Once more, if there is room for it. */
 static void
-try_again(struct nam__letter *letter)
+try_again(struct nam__request_slot *req)
 {
-	struct nam__postbox *box = letter->box;
-	struct nam_frame *frame = nam__letter_request(letter);
+	struct nam__client_mailbox *box = req->box;
+	struct nam_frame *frame = nam__request_slot_request(req);
 	struct nam_wr wr;
 
-	if (letter->tries < NAM_FRAME_TRIES_MAX)
-		letter->tries++;
-	nam_frame_seal(frame, letter->number, letter->bytes,
-		(uint16_t)(letter->tries * NAM_FRAME_TRY), 0);
-	nam__letter_write(letter, &wr);
-	if (box->worker->qp_post(box->lane, &wr, 1)) {
-		letter->due_ns = nam_now_ns() + RETRY_NS;
+	if (req->tries < NAM_FRAME_TRIES_MAX)
+		req->tries++;
+	nam_frame_seal(frame, req->number, req->bytes,
+		(uint16_t)(req->tries * NAM_FRAME_TRY), 0);
+	nam__request_slot_write(req, &wr);
+	if (box->worker->qp_post(box->unreliable_qp, &wr, 1)) {
+		req->due_ns = nam_now_ns() + RETRY_NS;
 		return;
 	}
-	nam__letter_writing(letter);
-	letter->counters->doorbells++;
-	letter->counters->work_requests++;
-	letter->counters->bytes_out += wr.bytes;
+	nam__request_slot_writing(req);
+	req->counters->doorbells++;
+	req->counters->work_requests++;
+	req->counters->bytes_out += wr.bytes;
 }
 
 void
-nam__datagram_look(struct nam__letter *letter)
+nam__datagram_look(struct nam__request_slot *req)
 {
-	if (!letter->call)
-		nam__letter_free(letter);
-	else if (nam_now_ns() >= letter->due_ns)
-		try_again(letter);
+	if (!req->call)
+		nam__request_slot_free(req);
+	else if (nam_now_ns() >= req->due_ns)
+		try_again(req);
 }
 
 /* ---- replies ------------------------------------------------------------------------------ */
 
 /* How long calls take, the last eight or so. */
 static void
-learn(struct nam__postbox *box, uint64_t took_ns)
+learn(struct nam__client_mailbox *box, uint64_t took_ns)
 {
 	box->takes_ns = box->takes_ns - box->takes_ns / 8 + took_ns / 8;
 }
@@ -150,31 +152,31 @@ learn(struct nam__postbox *box, uint64_t took_ns)
 static void
 reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *reply, uint32_t size)
 {
-	struct nam__postbox *box = worker->postboxes[slot];
+	struct nam__client_mailbox *box = worker->mailboxes[slot];
 	uint32_t number, bytes;
-	struct nam__letter *letter;
+	struct nam__request_slot *req;
 	uint16_t flags;
 
 	if (!box || size < NAM_FRAME_OVERHEAD)
 		return;
 	number = (uint32_t)reply->front;
-	letter = &box->letters[nam_frame_place(number)];
-	if (letter->state == NAM__LETTER_FREE || letter->answered ||
-		(NAM_GUARD(LANE_NUMBER) && letter->number != number) ||
+	req = &box->slots[nam_frame_place(number)];
+	if (req->state == NAM__SLOT_FREE || req->answered ||
+		(NAM_GUARD(DATAGRAM_NUMBER) && req->number != number) ||
 		nam_frame_check(reply, size, number, &bytes, &flags) || !bytes)
 		return;
-	if (letter->call)
-		letter->counters->bytes_in += size;
+	if (req->call)
+		req->counters->bytes_in += size;
 	/* Of one that was lost it is too much, and so then is our patience with the next. */
-	if (letter->state == NAM__LETTER_WAITING)
-		learn(box, nam_now_ns() - letter->first_ns);
+	if (req->state == NAM__SLOT_WAITING)
+		learn(box, nam_now_ns() - req->first_ns);
 	/* Its request may be read from its place until it has left. */
-	letter->answered = true;
-	if (letter->call)
-		letter->call->letter = NULL;
-	letter->call = NULL;
-	if (letter->state == NAM__LETTER_WAITING)
-		nam__letter_free(letter);
+	req->answered = true;
+	if (req->call)
+		req->call->req = NULL;
+	req->call = NULL;
+	if (req->state == NAM__SLOT_WAITING)
+		nam__request_slot_free(req);
 	nam__rpc_reply(worker, slot, reply->message, bytes);
 }
 

@@ -36,28 +36,28 @@
 /* ---- our share ---------------------------------------------------------------------------- */
 
 static inline uint8_t *
-ring_at(const struct nam__postbox *box, unsigned ring, uint32_t number)
+ring_at(const struct nam__client_mailbox *box, unsigned ring, uint32_t number)
 {
 	return (uint8_t *)box->mr.base + NAM_SHARE_WORD_BYTES +
 		(size_t)(ring * NAM_FRAMES + nam_frame_place(number)) * box->server.frame_bytes;
 }
 
 static inline struct nam_frame *
-reply_of(const struct nam__letter *letter)
+reply_of(const struct nam__request_slot *req)
 {
-	return (struct nam_frame *)(void *)ring_at(letter->box, 0, letter->number);
+	return (struct nam_frame *)(void *)ring_at(req->box, 0, req->number);
 }
 
 struct nam_frame *
-nam__letter_request(const struct nam__letter *letter)
+nam__request_slot_request(const struct nam__request_slot *req)
 {
-	return (struct nam_frame *)(void *)ring_at(letter->box, 1, letter->number);
+	return (struct nam_frame *)(void *)ring_at(req->box, 1, req->number);
 }
 
 static inline uint8_t *
-fetched_of(const struct nam__letter *letter)
+fetched_of(const struct nam__request_slot *req)
 {
-	return ring_at(letter->box, 2, letter->number);
+	return ring_at(req->box, 2, req->number);
 }
 
 static void
@@ -67,9 +67,10 @@ append(struct nam_hello *hello, const void *what, uint32_t bytes)
 	hello->bytes += bytes;
 }
 
-/* The end of the lane, whose name goes into the hello. */
+/* The end of the unreliable queue pair, whose name goes into the hello. */
 static int
-lane_new(struct nam_worker *worker, struct nam__postbox *box, struct nam_hello *hello)
+unreliable_qp_new(struct nam_worker *worker, struct nam__client_mailbox *box,
+	struct nam_hello *hello)
 {
 	const struct nam_qp_options options = {
 		.cq = worker->cq,
@@ -77,10 +78,11 @@ lane_new(struct nam_worker *worker, struct nam__postbox *box, struct nam_hello *
 		.user = (void *)(uintptr_t)box->slot,
 	};
 	uint64_t name;
-	int rc = box->domain->ops->lane_create(box->domain, &options, &name, &box->lane);
+	int rc = box->domain->ops->unreliable_qp_create(box->domain, &options, &name,
+		&box->unreliable_qp);
 
 	if (rc) {
-		box->lane = NULL;
+		box->unreliable_qp = NULL;
 		return rc;
 	}
 	append(hello, &name, sizeof(name));
@@ -88,16 +90,16 @@ lane_new(struct nam_worker *worker, struct nam__postbox *box, struct nam_hello *
 }
 
 int
-nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carrier,
-	struct nam_hello *hello, uint32_t *ret_flags, struct nam__postbox **ret_box)
+nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_transport transport,
+	struct nam_hello *hello, uint32_t *ret_flags, struct nam__client_mailbox **ret_box)
 {
 	const struct nam_client_options *options = &worker->client->options;
 	struct nam_domain *domain = worker->client->servers[slot].domain;
-	struct nam__postbox *box;
+	struct nam__client_mailbox *box;
 	struct nam_wire_mailbox_hello mailbox = { .frame_bytes = options->frame_bytes };
 	uint64_t bytes = NAM_SHARE_WORD_BYTES + (uint64_t)3 * NAM_FRAMES * options->frame_bytes;
-	bool lane = carrier == NAM_CARRIER_DATAGRAM;
-	int rc = lane ? nam__datagrams_open(worker, &worker->diag) : 0;
+	bool unreliable_qp = transport == NAM_TRANSPORT_DATAGRAM;
+	int rc = unreliable_qp ? nam__datagrams_open(worker, &worker->diag) : 0;
 
 	if (rc)
 		return rc;
@@ -117,34 +119,34 @@ nam__postbox_new(struct nam_worker *worker, uint32_t slot, enum nam_carrier carr
 	box->domain = domain;
 	box->slot = slot;
 	box->server.frame_bytes = options->frame_bytes;
-	box->fetch_bytes = carrier == NAM_CARRIER_FETCH ? options->fetch_bytes : 0;
+	box->fetch_bytes = transport == NAM_TRANSPORT_FETCH ? options->fetch_bytes : 0;
 	for (unsigned i = 0; i < NAM_FRAMES; i++)
-		box->letters[i].box = box;
+		box->slots[i].box = box;
 	box->ring.box = box;
 	worker->bytes += bytes;
 	mailbox.remote = box->mr.remote;
 	mailbox.rkey = box->mr.rkey;
 	append(hello, &mailbox, sizeof(mailbox));
-	rc = lane ? lane_new(worker, box, hello) : 0;
+	rc = unreliable_qp ? unreliable_qp_new(worker, box, hello) : 0;
 	if (rc) {
-		nam__postbox_free(box);
+		nam__client_mailbox_free(box);
 		return rc;
 	}
-	*ret_flags = NAM_HELLO_MAILBOX | (lane ? NAM_HELLO_LANE : 0);
+	*ret_flags = NAM_HELLO_MAILBOX | (unreliable_qp ? NAM_HELLO_UNRELIABLE : 0);
 	*ret_box = box;
 	return 0;
 }
 
 /* If the memory server's share is a file of this host, requests need no network. */
 static void
-share_map(struct nam__postbox *box, struct nam_qp *qp)
+share_map(struct nam__client_mailbox *box, struct nam_qp *qp)
 {
-	const struct nam_local *local = box->worker->client->servers[box->slot].local;
+	const struct nam_colocated *local = box->worker->client->servers[box->slot].local;
 	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
 
 	/* The connection lives, so the process is the one that has proved itself. */
 	if (!qp->ops->qp_share_near || !local || box->server.file < 0 ||
-		nam__local_map_share(local->pid, box->server.file, bytes, &box->share.base))
+		nam__colocated_map_share(local->pid, box->server.file, bytes, &box->share.base))
 		return;
 	box->share.remote = box->server.remote;
 	box->share.rkey = box->server.rkey;
@@ -153,18 +155,23 @@ share_map(struct nam__postbox *box, struct nam_qp *qp)
 	box->near = true;
 }
 
-/* A lane's memory server is never near: its name stands where that would say its file. */
+/*
+ * An unreliable queue pair's memory server is never near: its name stands where that would say its
+ * file.
+ */
 static int
-lane_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
+unreliable_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
+	const struct nam_hello *reply)
 {
-	struct nam_wire_lane_welcome welcome;
+	struct nam_wire_unreliable_welcome welcome;
 
 	memcpy(&welcome, reply->data + sizeof(struct nam_wire_welcome), sizeof(welcome));
-	return box->domain->ops->lane_join(box->lane, qp, welcome.lane);
+	return box->domain->ops->unreliable_qp_join(box->unreliable_qp, qp, welcome.unreliable_qp);
 }
 
 int
-nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct nam_hello *reply)
+nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
+	const struct nam_hello *reply)
 {
 	struct nam_wire_mailbox_welcome welcome;
 	uint32_t offset = (uint32_t)sizeof(struct nam_wire_welcome);
@@ -175,98 +182,98 @@ nam__postbox_welcome(struct nam__postbox *box, struct nam_qp *qp, const struct n
 	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
 	box->server = welcome;
-	if (box->lane)
-		return lane_welcome(box, qp, reply);
+	if (box->unreliable_qp)
+		return unreliable_welcome(box, qp, reply);
 	box->near = !qp->ops->qp_share_near && box->worker->client->servers[box->slot].near;
 	share_map(box, qp);
 	return 0;
 }
 
 void
-nam__postbox_free(struct nam__postbox *box)
+nam__client_mailbox_free(struct nam__client_mailbox *box)
 {
 	if (!box)
 		return;
-	if (box->lane)
-		box->lane->ops->qp_destroy(box->lane);
-	box->worker->letters_waiting -= box->waiting;
+	if (box->unreliable_qp)
+		box->unreliable_qp->ops->qp_destroy(box->unreliable_qp);
+	box->worker->slots_waiting -= box->waiting;
 	box->worker->bytes -= box->mr.bytes;
 	box->domain->ops->mr_release(box->domain, &box->mr);
 	if (box->share.base)
-		nam__local_unmap(box->share.base, box->share.bytes);
+		nam__colocated_unmap(box->share.base, box->share.bytes);
 	free(box);
 }
 
-/* ---- states of a letter ------------------------------------------------------------------- */
+/* ---- states of a request slot ---------------------------------------------------------------- */
 
 static inline void
-waiting_add(struct nam__postbox *box, uint32_t count)
+waiting_add(struct nam__client_mailbox *box, uint32_t count)
 {
 	box->waiting += count;
-	box->worker->letters_waiting += count;
+	box->worker->slots_waiting += count;
 }
 
 void
-nam__letter_wait(struct nam__letter *letter, uint64_t due_ns)
+nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns)
 {
-	letter->due_ns = due_ns;
-	if (letter->state != NAM__LETTER_WAITING)
-		waiting_add(letter->box, 1);
-	letter->state = NAM__LETTER_WAITING;
+	req->due_ns = due_ns;
+	if (req->state != NAM__SLOT_WAITING)
+		waiting_add(req->box, 1);
+	req->state = NAM__SLOT_WAITING;
 }
 
 static void
-letter_stop_waiting(struct nam__letter *letter)
+req_stop_waiting(struct nam__request_slot *req)
 {
-	if (letter->state == NAM__LETTER_WAITING)
-		waiting_add(letter->box, UINT32_MAX);
+	if (req->state == NAM__SLOT_WAITING)
+		waiting_add(req->box, UINT32_MAX);
 }
 
 void
-nam__letter_writing(struct nam__letter *letter)
+nam__request_slot_writing(struct nam__request_slot *req)
 {
-	letter_stop_waiting(letter);
-	letter->state = NAM__LETTER_WRITING;
+	req_stop_waiting(req);
+	req->state = NAM__SLOT_WRITING;
 }
 
 /* Its place is free; the ring's end moves on over all that are. */
 void
-nam__letter_free(struct nam__letter *letter)
+nam__request_slot_free(struct nam__request_slot *req)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 
-	letter_stop_waiting(letter);
-	letter->state = NAM__LETTER_FREE;
-	if (letter->call)
-		letter->call->letter = NULL;
-	letter->call = NULL;
+	req_stop_waiting(req);
+	req->state = NAM__SLOT_FREE;
+	if (req->call)
+		req->call->req = NULL;
+	req->call = NULL;
 	while (box->taken != box->sent &&
-		box->letters[nam_frame_place(box->taken + 1)].state == NAM__LETTER_FREE)
+		box->slots[nam_frame_place(box->taken + 1)].state == NAM__SLOT_FREE)
 		box->taken++;
 }
 
 void
-nam__letter_fail(struct nam__letter *letter, int rc)
+nam__request_slot_fail(struct nam__request_slot *req, int rc)
 {
-	struct nam__call *call = letter->call;
+	struct nam__call *call = req->call;
 
-	nam__letter_free(letter);
+	nam__request_slot_free(req);
 	if (call)
-		nam__call_end(letter->box->worker, call, rc);
+		nam__call_end(req->box->worker, call, rc);
 }
 
 /* The reply is in worker->frame.  None: it comes by SEND. */
 static void
-letter_answered(struct nam__letter *letter, uint32_t bytes)
+req_answered(struct nam__request_slot *req, uint32_t bytes)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 
 	/* Half of it has been local. */
-	if (!bytes && letter->call && letter->call->local) {
-		letter->counters->local_calls--;
-		letter->counters->round_trips++;
+	if (!bytes && req->call && req->call->local) {
+		req->counters->local_calls--;
+		req->counters->round_trips++;
 	}
-	nam__letter_free(letter);
+	nam__request_slot_free(req);
 	if (bytes)
 		nam__rpc_reply(box->worker, box->slot, box->worker->frame->message, bytes);
 }
@@ -275,14 +282,14 @@ letter_answered(struct nam__letter *letter, uint32_t bytes)
 
 /* Change the way of replies when this one was like the last ones. */
 static void
-learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
+learn(struct nam__request_slot *req, uint64_t waited_ns, uint64_t pace_ns)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 
 	if (!box->fetch_bytes || box->near || box->worker->client->options.fetch_always)
 		return;
-	if (letter->fetch) {
-		box->slow = waited_ns > SLOW_NS && letter->fetches > 2 ? box->slow + 1 : 0;
+	if (req->fetch) {
+		box->slow = waited_ns > SLOW_NS && req->fetches > 2 ? box->slow + 1 : 0;
 		if (box->slow < SLOW_IN_A_ROW)
 			return;
 		box->reply = true;
@@ -296,82 +303,82 @@ learn(struct nam__letter *letter, uint64_t waited_ns, uint64_t pace_ns)
 	}
 }
 
-static void fetch_completed(struct nam__letter *letter);
+static void fetch_completed(struct nam__request_slot *req);
 
 /* READ what is wanted and not yet here. */
 static void
-fetch_post(struct nam__letter *letter)
+fetch_post(struct nam__request_slot *req)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 	struct nam_worker *worker = box->worker;
 	struct nam_wr wr = {
 		.op = NAM_WR_READ,
 		.flags = NAM_WR_SIGNALED,
-		.bytes = letter->wanted - letter->here,
-		.remote = box->server.remote + letter->here +
-			nam_mailbox_reply_at(letter->number, box->server.frame_bytes),
+		.bytes = req->wanted - req->here,
+		.remote = box->server.remote + req->here +
+			nam_mailbox_reply_at(req->number, box->server.frame_bytes),
 		.rkey = box->server.rkey,
 		.lkey = box->mr.lkey,
-		.local = fetched_of(letter) + letter->here,
-		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+		.local = fetched_of(req) + req->here,
+		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
 	};
 	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
 		-NAM_E_FABRIC_PEER_DEAD;
 
 	if (rc == -NAM_E_FABRIC_FULL) {
-		nam__letter_wait(letter, 0);
+		nam__request_slot_wait(req, 0);
 		return;
 	}
 	if (rc < 0) {
-		nam__letter_fail(letter, rc);
+		nam__request_slot_fail(req, rc);
 		return;
 	}
-	letter_stop_waiting(letter);
-	letter->state = NAM__LETTER_FETCHING;
+	req_stop_waiting(req);
+	req->state = NAM__SLOT_FETCHING;
 	if (rc == NAM_POSTED_LOCAL) {
-		fetch_completed(letter);
+		fetch_completed(req);
 		return;
 	}
-	letter->counters->round_trips++;
-	letter->counters->doorbells++;
-	letter->counters->work_requests++;
-	letter->counters->bytes_in += wr.bytes;
+	req->counters->round_trips++;
+	req->counters->doorbells++;
+	req->counters->work_requests++;
+	req->counters->bytes_in += wr.bytes;
 }
 
 static void
-fetch_begin(struct nam__letter *letter)
+fetch_begin(struct nam__request_slot *req)
 {
-	letter->here = 0;
-	letter->wanted = letter->box->fetch_bytes;
-	letter->fetches++;
-	fetch_post(letter);
+	req->here = 0;
+	req->wanted = req->box->fetch_bytes;
+	req->fetches++;
+	fetch_post(req);
 }
 
 static void
-fetch_completed(struct nam__letter *letter)
+fetch_completed(struct nam__request_slot *req)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 	struct nam_frame *frame = box->worker->frame;
-	uint64_t waited_ns = nam_now_ns() - letter->written_ns;
+	uint64_t waited_ns = nam_now_ns() - req->written_ns;
 	uint32_t bytes;
 	uint16_t flags;
 	int rc;
 
-	letter->here = letter->wanted;
-	memcpy(frame, fetched_of(letter), letter->here);
-	rc = nam_frame_check(frame, letter->here, letter->number, &bytes, &flags);
+	req->here = req->wanted;
+	memcpy(frame, fetched_of(req), req->here);
+	rc = nam_frame_check(frame, req->here, req->number, &bytes, &flags);
 	if (!rc) {
-		learn(letter, waited_ns, 0);
-		letter_answered(letter, bytes);
+		learn(req, waited_ns, 0);
+		req_answered(req, bytes);
 	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
-		letter->wanted = nam_frame_bytes(bytes);
-		fetch_post(letter);
-	} else if (letter->fetches < FETCHES_AT_ONCE && !letter->rang && !box->near) {
-		fetch_begin(letter);
+		req->wanted = nam_frame_bytes(bytes);
+		fetch_post(req);
+	} else if (req->fetches < FETCHES_AT_ONCE && !req->rang && !box->near) {
+		fetch_begin(req);
 	} else {
 		uint64_t nap_ns = box->near && waited_ns < SPIN_NS ? 0 : waited_ns / 4;
 
-		nam__letter_wait(letter, letter->written_ns + waited_ns +
+		nam__request_slot_wait(req, req->written_ns + waited_ns +
 			(nap_ns < NAP_NS_MAX ? nap_ns : NAP_NS_MAX));
 	}
 }
@@ -379,7 +386,7 @@ fetch_completed(struct nam__letter *letter)
 /* ---- requests ----------------------------------------------------------------------------- */
 
 bool
-nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters)
+nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters *counters)
 {
 	struct nam_worker *worker = box->worker;
 	uint64_t *word = box->mr.base;
@@ -389,7 +396,7 @@ nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters)
 		.bytes = NAM_RING_BYTES,
 		.lkey = box->mr.lkey,
 		.local = word,
-		.context = (void *)((uintptr_t)&box->ring | NAM__CONTEXT_LETTER),
+		.context = (void *)((uintptr_t)&box->ring | NAM__CONTEXT_REQUEST_SLOT),
 	};
 	bool owed;
 
@@ -412,29 +419,29 @@ nam__postbox_ring(struct nam__postbox *box, struct nam_op_counters *counters)
 }
 
 void
-nam__postbox_rung(struct nam__postbox *box)
+nam__client_mailbox_rung(struct nam__client_mailbox *box)
 {
-	for (unsigned i = 0; box && !box->lane && i < NAM_FRAMES; i++) {
-		box->letters[i].rang = false;
-		box->letters[i].due_ns = 0;
+	for (unsigned i = 0; box && !box->unreliable_qp && i < NAM_FRAMES; i++) {
+		box->slots[i].rang = false;
+		box->slots[i].due_ns = 0;
 	}
 }
 
 void
-nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr)
+nam__request_slot_write(const struct nam__request_slot *req, struct nam_wr *ret_wr)
 {
-	const struct nam__postbox *box = letter->box;
+	const struct nam__client_mailbox *box = req->box;
 
 	*ret_wr = (struct nam_wr){
 		.op = NAM_WR_WRITE,
 		.flags = NAM_WR_SIGNALED,
-		.bytes = nam_frame_bytes(letter->bytes),
+		.bytes = nam_frame_bytes(req->bytes),
 		.remote = box->server.remote +
-			nam_mailbox_request_at(letter->number, box->server.frame_bytes),
+			nam_mailbox_request_at(req->number, box->server.frame_bytes),
 		.rkey = box->server.rkey,
 		.lkey = box->mr.lkey,
-		.local = nam__letter_request(letter),
-		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+		.local = nam__request_slot_request(req),
+		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
 	};
 	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
 		ret_wr->flags |= NAM_WR_INLINE;
@@ -445,7 +452,7 @@ nam__letter_write(const struct nam__letter *letter, struct nam_wr *ret_wr)
  * takes more messages than to send the request, which wakes it up as well.  Once.
  */
 static bool
-wake_by_send(struct nam__postbox *box)
+wake_by_send(struct nam__client_mailbox *box)
 {
 	uint32_t turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
 
@@ -456,24 +463,24 @@ wake_by_send(struct nam__postbox *box)
 }
 
 /*
- * The longest frame of a request.  Over a lane it is one packet: of several any may be lost, and
- * there are devices that take nothing more after that.
+ * The longest frame of a request.  Over an unreliable queue pair it is one packet: of several any
+ * may be lost, and there are devices that take nothing more after that.
  */
 static inline uint32_t
-longest(const struct nam__postbox *box)
+longest(const struct nam__client_mailbox *box)
 {
 	uint32_t datagram_bytes = box->domain->limits.datagram_bytes;
 
-	return box->lane && datagram_bytes < box->server.frame_bytes ? datagram_bytes :
+	return box->unreliable_qp && datagram_bytes < box->server.frame_bytes ? datagram_bytes :
 		box->server.frame_bytes;
 }
 
 bool
-nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void *body,
+nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *call, const void *body,
 	uint32_t body_bytes, struct nam_wr *ret_wr)
 {
 	uint32_t bytes = (uint32_t)sizeof(struct nam_rpc_header) + body_bytes;
-	struct nam__letter *letter = &box->letters[nam_frame_place(box->sent + 1)];
+	struct nam__request_slot *req = &box->slots[nam_frame_place(box->sent + 1)];
 	bool fetch = box->fetch_bytes && !box->reply;
 	struct nam_frame *frame;
 
@@ -481,158 +488,158 @@ nam__postbox_write(struct nam__postbox *box, struct nam__call *call, const void 
 		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES) ||
 		wake_by_send(box))
 		return false;
-	letter->number = ++box->sent;
-	frame = nam__letter_request(letter);
+	req->number = ++box->sent;
+	frame = nam__request_slot_request(req);
 	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, call->type, call->id,
 		0, body_bytes);
 	if (body_bytes)
 		memcpy(frame->message + sizeof(struct nam_rpc_header), body, body_bytes);
-	nam_frame_seal(frame, letter->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
-	letter->bytes = bytes;
-	nam__letter_write(letter, ret_wr);
-	letter->state = NAM__LETTER_WRITING;
-	letter->fetch = fetch;
-	letter->fetches = 0;
-	letter->here = letter->wanted = 0;
-	letter->answered = false;
-	letter->tries = 0;
-	letter->call = call;
-	letter->counters = call->counters;
-	call->letter = letter;
+	nam_frame_seal(frame, req->number, bytes, fetch ? NAM_FRAME_FETCH : 0, 0);
+	req->bytes = bytes;
+	nam__request_slot_write(req, ret_wr);
+	req->state = NAM__SLOT_WRITING;
+	req->fetch = fetch;
+	req->fetches = 0;
+	req->here = req->wanted = 0;
+	req->answered = false;
+	req->tries = 0;
+	req->call = call;
+	req->counters = call->counters;
+	call->req = req;
 	return true;
 }
 
 void
-nam__postbox_unwrite(struct nam__letter *letter)
+nam__client_mailbox_unwrite(struct nam__request_slot *req)
 {
-	letter->box->sent--;
-	letter->state = NAM__LETTER_FREE;
-	letter->call = NULL;
+	req->box->sent--;
+	req->state = NAM__SLOT_FREE;
+	req->call = NULL;
 }
 
 static void
-request_written(struct nam__letter *letter)
+request_written(struct nam__request_slot *req)
 {
-	letter->written_ns = nam_now_ns();
+	req->written_ns = nam_now_ns();
 	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
 	atomic_thread_fence(memory_order_seq_cst);
-	letter->rang = nam__postbox_ring(letter->box, letter->counters);
-	if (letter->fetch && !letter->box->near)
-		fetch_begin(letter);
-	else if (letter->box->lane)
-		nam__datagram_left(letter);
+	req->rang = nam__client_mailbox_ring(req->box, req->counters);
+	if (req->fetch && !req->box->near)
+		fetch_begin(req);
+	else if (req->box->unreliable_qp)
+		nam__datagram_left(req);
 	else
-		nam__letter_wait(letter, 0);
+		nam__request_slot_wait(req, 0);
 }
 
 void
-nam__postbox_written_locally(struct nam__letter *letter)
+nam__client_mailbox_written_locally(struct nam__request_slot *req)
 {
 	/* Else the reply comes by the card: a round trip. */
-	letter->call->local = letter->fetch;
-	letter->counters->local_calls += letter->fetch;
-	request_written(letter);
+	req->call->local = req->fetch;
+	req->counters->local_calls += req->fetch;
+	request_written(req);
 }
 
 void
-nam__postbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
+nam__client_mailbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
 {
-	struct nam__letter *letter = (void *)((uintptr_t)wc->context &
+	struct nam__request_slot *req = (void *)((uintptr_t)wc->context &
 		~(uintptr_t)NAM__CONTEXT_MASK);
 
 	(void)worker;
-	if (letter == &letter->box->ring)
+	if (req == &req->box->ring)
 		return;
 	if (wc->status)
-		nam__letter_fail(letter, wc->status);
+		nam__request_slot_fail(req, wc->status);
 	else if (wc->op == NAM_WR_WRITE)
-		request_written(letter);
+		request_written(req);
 	else
-		fetch_completed(letter);
+		fetch_completed(req);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
 /* Whether it has come to its end. */
 static bool
-letter_look(struct nam__letter *letter)
+req_look(struct nam__request_slot *req)
 {
-	struct nam__postbox *box = letter->box;
+	struct nam__client_mailbox *box = req->box;
 	struct nam_frame *copy = box->worker->frame;
 	uint32_t bytes;
 	uint16_t flags;
 
-	if (box->lane) {
-		nam__datagram_look(letter);
-		return letter->state == NAM__LETTER_FREE;
+	if (box->unreliable_qp) {
+		nam__datagram_look(req);
+		return req->state == NAM__SLOT_FREE;
 	}
 	/* The word may have come later than its completion said, and nobody else wakes it up. */
-	if (!letter->rang && nam_now_ns() - letter->written_ns >= LATE_NS)
-		letter->rang = nam__postbox_ring(box, letter->counters);
-	if (letter->fetch) {
-		if (!letter->due_ns || nam_now_ns() >= letter->due_ns) {
+	if (!req->rang && nam_now_ns() - req->written_ns >= LATE_NS)
+		req->rang = nam__client_mailbox_ring(box, req->counters);
+	if (req->fetch) {
+		if (!req->due_ns || nam_now_ns() >= req->due_ns) {
 			/* Not at all begun, or with nothing to show for it. */
-			if (letter->here == letter->wanted)
-				fetch_begin(letter);
+			if (req->here == req->wanted)
+				fetch_begin(req);
 			else
-				fetch_post(letter);
+				fetch_post(req);
 		}
 		/* What is in this machine has been fetched by now. */
-		return letter->state == NAM__LETTER_FREE;
+		return req->state == NAM__SLOT_FREE;
 	}
-	if (!nam_frame_is_new(reply_of(letter), letter->number) ||
-		nam_frame_take(reply_of(letter), box->server.frame_bytes, letter->number, copy,
+	if (!nam_frame_is_new(reply_of(req), req->number) ||
+		nam_frame_take(reply_of(req), box->server.frame_bytes, req->number, copy,
 			&bytes, &flags))
 		return false;
-	letter->counters->bytes_in += nam_frame_bytes(bytes);
-	learn(letter, 0, copy->pace);
-	letter_answered(letter, bytes);
+	req->counters->bytes_in += nam_frame_bytes(bytes);
+	learn(req, 0, copy->pace);
+	req_answered(req, bytes);
 	return true;
 }
 
 int
-nam__postboxes_poll(struct nam_worker *worker)
+nam__client_mailboxes_poll(struct nam_worker *worker)
 {
 	int count = 0;
 
 	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-		struct nam__postbox *box = worker->postboxes[slot];
+		struct nam__client_mailbox *box = worker->mailboxes[slot];
 
 		if (!box || !box->waiting)
 			continue;
 		if (box->ring_owed)
-			(void)nam__postbox_ring(box, worker->current->counters);
+			(void)nam__client_mailbox_ring(box, worker->current->counters);
 		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
-			struct nam__letter *letter = &box->letters[nam_frame_place(number)];
+			struct nam__request_slot *req = &box->slots[nam_frame_place(number)];
 
-			if (letter->state == NAM__LETTER_WAITING)
-				count += letter_look(letter);
+			if (req->state == NAM__SLOT_WAITING)
+				count += req_look(req);
 		}
 	}
 	return count;
 }
 
 static uint64_t
-letter_patience(const struct nam__letter *letter, uint64_t now)
+req_patience(const struct nam__request_slot *req, uint64_t now)
 {
-	uint64_t waited_ns = now - letter->written_ns;
+	uint64_t waited_ns = now - req->written_ns;
 
-	if (letter->rang && !letter->box->lane)
+	if (req->rang && !req->box->unreliable_qp)
 		return RUNG_NAP_NS;
-	if (letter->fetch || letter->box->lane)
-		return letter->due_ns > now ? letter->due_ns - now : 0;
+	if (req->fetch || req->box->unreliable_qp)
+		return req->due_ns > now ? req->due_ns - now : 0;
 	if (waited_ns < SPIN_NS)
 		return 0;
 	return waited_ns / 4 < NAP_NS_MAX ? waited_ns / 4 : NAP_NS_MAX;
 }
 
 uint64_t
-nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
+nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
 {
 	uint64_t now = nam_now_ns();
 
 	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-		const struct nam__postbox *box = worker->postboxes[slot];
+		const struct nam__client_mailbox *box = worker->mailboxes[slot];
 
 		if (!box || !box->waiting)
 			continue;
@@ -641,8 +648,8 @@ nam__postboxes_patience(const struct nam_worker *worker, uint64_t wait_ns)
 		for (unsigned i = 0; i < NAM_FRAMES; i++) {
 			uint64_t patience_ns = wait_ns;
 
-			if (box->letters[i].state == NAM__LETTER_WAITING)
-				patience_ns = letter_patience(&box->letters[i], now);
+			if (box->slots[i].state == NAM__SLOT_WAITING)
+				patience_ns = req_patience(&box->slots[i], now);
 			if (patience_ns < wait_ns)
 				wait_ns = patience_ns;
 		}

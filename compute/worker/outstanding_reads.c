@@ -5,43 +5,43 @@
 #include <limits.h>
 
 void
-nam__flights_init(struct nam__flights *flights, struct nam_worker *worker)
+nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker)
 {
-	flights->task = worker->current;
-	flights->in_flight = 0;
-	flights->done = 0;
-	flights->waiting = false;
-	flights->others_first = false;
-	flights->rc = 0;
-	for (unsigned i = 0; i < NAM__FLIGHTS_MAX; i++)
-		flights->each[i].flights = flights;
+	outstanding->task = worker->current;
+	outstanding->in_read = 0;
+	outstanding->done = 0;
+	outstanding->waiting = false;
+	outstanding->others_first = false;
+	outstanding->rc = 0;
+	for (unsigned i = 0; i < NAM__OUTSTANDING_MAX; i++)
+		outstanding->each[i].outstanding = outstanding;
 }
 
 static inline void
-landed(struct nam__flights *flights, unsigned number, int status)
+landed(struct nam__outstanding_reads *outstanding, unsigned number, int status)
 {
-	if (__builtin_expect(status && !flights->rc, 0))
-		flights->rc = status;
-	flights->done |= 1u << number;
+	if (__builtin_expect(status && !outstanding->rc, 0))
+		outstanding->rc = status;
+	outstanding->done |= 1u << number;
 }
 
 static inline void
-completed(struct nam_worker *worker, struct nam__flight *flight, const struct nam_wc *wc)
+completed(struct nam_worker *worker, struct nam__outstanding_read *read, const struct nam_wc *wc)
 {
-	struct nam__flights *flights = flight->flights;
+	struct nam__outstanding_reads *outstanding = read->outstanding;
 
-	landed(flights, (unsigned)(flight - flights->each), wc->status);
-	if (flights->waiting) {
-		flights->waiting = false;
-		nam__task_ready(worker, flights->task);
+	landed(outstanding, (unsigned)(read - outstanding->each), wc->status);
+	if (outstanding->waiting) {
+		outstanding->waiting = false;
+		nam__task_ready(worker, outstanding->task);
 	}
 }
 
 void
-nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
+nam__outstanding_completed(struct nam_worker *worker, struct nam__outstanding_read *read,
 	const struct nam_wc *wc)
 {
-	completed(worker, flight, wc);
+	completed(worker, read, wc);
 }
 
 /*
@@ -49,15 +49,16 @@ nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
  * failed, which is met when they are taken.  False if they were local.
  */
 static inline bool
-posted(struct nam_worker *worker, struct nam__flights *flights, const struct nam_wr *wrs,
+posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	const struct nam_wr *wrs,
 	const uint8_t *numbers, unsigned count, int rc)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 
 	for (unsigned i = 0; rc && i < count; i++)
-		landed(flights, numbers[i], rc < 0 ? rc : 0);
+		landed(outstanding, numbers[i], rc < 0 ? rc : 0);
 	if (__builtin_expect(rc == NAM_POSTED_LOCAL, 0)) {
-		flights->others_first = true;
+		outstanding->others_first = true;
 		counters->local_reads += count;
 		return false;
 	}
@@ -72,7 +73,8 @@ posted(struct nam_worker *worker, struct nam__flights *flights, const struct nam
 
 /* Post one server's share.  As posted(). */
 static inline bool
-post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, struct nam_wr *wrs,
+post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, int slot,
+	struct nam_wr *wrs,
 	const uint8_t *numbers, unsigned count)
 {
 	int rc;
@@ -85,7 +87,7 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
 			rc = worker->qp_post(qp, wrs, count);
 		/* A full queue pair empties as its requests complete. */
 	} while (__builtin_expect(rc == -NAM_E_FABRIC_FULL, 0) && (nam__poll(worker), true));
-	return posted(worker, flights, wrs, numbers, count, rc);
+	return posted(worker, outstanding, wrs, numbers, count, rc);
 }
 
 /*
@@ -93,35 +95,36 @@ post_run(struct nam_worker *worker, struct nam__flights *flights, int slot, stru
  * for: the others have their turn.
  */
 NAM_FIBER_FN static inline void
-let_others(struct nam_worker *worker, struct nam__flights *flights)
+let_others(struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
-	if (__builtin_expect(flights->others_first, 0)) {
-		flights->others_first = false;
+	if (__builtin_expect(outstanding->others_first, 0)) {
+		outstanding->others_first = false;
 		nam_worker_yield(worker); /* SUSPENDS */
 	}
 }
 
 bool
-nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
+nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
+	struct nam__outstanding_reads *outstanding,
 	unsigned number, int slot, struct nam_wr *wr, int rc)
 {
 	uint8_t as_byte = (uint8_t)number;
 
 	if (rc == -NAM_E_FABRIC_FULL)
-		return post_run(worker, flights, slot, wr, &as_byte, 1);
-	return posted(worker, flights, wr, &as_byte, 1, rc);
+		return post_run(worker, outstanding, slot, wr, &as_byte, 1);
+	return posted(worker, outstanding, wr, &as_byte, 1, rc);
 }
 
 static inline void *
-image_of(const struct nam__flight_ring *ring, unsigned number)
+image_of(const struct nam__outstanding_post *ring, unsigned number)
 {
 	return (uint8_t *)ring->images + (size_t)number * ring->bytes;
 }
 
 /* True unless all were local.  What they have in common is filled in once. */
 static bool
-read_in_order(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam__flight_ring *ring, unsigned first, unsigned count)
+read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
 {
 	unsigned number = first, on_their_way = 0;
 	bool sent = !count;
@@ -134,25 +137,26 @@ read_in_order(struct nam_worker *worker, struct nam__flights *flights,
 		int slot = nam__resolve(worker, ring->at[number], 0, &wr), rc;
 
 		wr.local = image_of(ring, number);
-		wr.context = nam__flight_context(flights, number);
-		rc = nam__flight_ring_bell(worker, slot, &wr);
+		wr.context = nam__outstanding_read_context(outstanding, number);
+		rc = nam__outstanding_read_ring_bell(worker, slot, &wr);
 		if (__builtin_expect(rc == 0, 1))
 			on_their_way++;
 		else
-			sent |= nam__flight_posted_otherwise(worker, flights, number, slot, &wr,
+			sent |= nam__outstanding_read_posted_otherwise(worker, outstanding, number,
+			slot, &wr,
 				rc);
 	}
-	nam__flights_count(worker, on_their_way, ring->bytes);
+	nam__outstanding_count(worker, on_their_way, ring->bytes);
 	return sent || on_their_way;
 }
 
 /* A turn for each server: the first of those left, and whatever else is on the same. */
 static bool
-read_by_servers(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam__flight_ring *ring, unsigned first, unsigned count)
+read_by_servers(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
 {
-	struct nam_wr run[NAM__FLIGHTS_MAX];
-	uint8_t numbers[NAM__FLIGHTS_MAX];
+	struct nam_wr run[NAM__OUTSTANDING_MAX];
+	uint8_t numbers[NAM__OUTSTANDING_MAX];
 	uint32_t left = count < 32 ? (1u << count) - 1 : UINT32_MAX;	/* bit i: first + i */
 	bool sent = !count;
 
@@ -163,7 +167,8 @@ read_by_servers(struct nam_worker *worker, struct nam__flights *flights,
 		for (uint32_t rest = left; rest; rest &= rest - 1) {
 			unsigned i = (unsigned)__builtin_ctz(rest);
 			unsigned number = (first + i) & (ring->size - 1);
-			int its_slot = nam__flight_fill(worker, flights, number, ring->at[number],
+			int its_slot = nam__outstanding_read_fill(worker, outstanding, number,
+				ring->at[number],
 				image_of(ring, number), ring->bytes, &run[in_run]);
 
 			if (slot == INT_MIN)
@@ -173,51 +178,52 @@ read_by_servers(struct nam_worker *worker, struct nam__flights *flights,
 			left &= ~(1u << i);
 			numbers[in_run++] = (uint8_t)number;
 		}
-		sent |= post_run(worker, flights, slot, run, numbers, in_run);
+		sent |= post_run(worker, outstanding, slot, run, numbers, in_run);
 	}
 	return sent;
 }
 
 void
-nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam__flight_ring *ring, unsigned first, unsigned count)
+nam__outstanding_read_ring(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
 {
 	bool sent;
 
-	flights->in_flight += count;
+	outstanding->in_read += count;
 	if (worker->in_post_order)
-		sent = read_in_order(worker, flights, ring, first, count);
+		sent = read_in_order(worker, outstanding, ring, first, count);
 	else
-		sent = read_by_servers(worker, flights, ring, first, count);
-	nam__flights_turn(worker, flights);
+		sent = read_by_servers(worker, outstanding, ring, first, count);
+	nam__outstanding_turn(worker, outstanding);
 	worker->current->counters->round_trips += sent;
 }
 
 /* ---- completions -------------------------------------------------------------------------- */
 
 /* With more in flight than this, completions that are awaited in order are taken one by one. */
-#define FLIGHTS_FEW 8u
+#define OUTSTANDING_FEW 8u
 /* Taken at a time otherwise: few, so that work on each overlaps with the others' misses. */
-#define FLIGHTS_POLL 4u
-_Static_assert(FLIGHTS_POLL >= NAM__POLL_BATCH, "room for either");
+#define OUTSTANDING_POLL 4u
+_Static_assert(OUTSTANDING_POLL >= NAM__POLL_BATCH, "room for either");
 
 static inline void
 take(struct nam_worker *worker, const struct nam_wc *wc)
 {
 	uintptr_t context = (uintptr_t)wc->context;
 
-	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT && wc->op < NAM_WC_RECV &&
+	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_OUTSTANDING_READ &&
+		wc->op < NAM_WC_RECV &&
 		!wc->status)
 		completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	else
 		nam__completed(worker, wc);
 }
 
-/* Take completions, at most FLIGHTS_POLL, which are mostly flights. */
+/* Take completions, at most OUTSTANDING_POLL, which are mostly outstanding reads. */
 static inline int
-poll_flights(struct nam_worker *worker, unsigned max)
+poll_outstanding(struct nam_worker *worker, unsigned max)
 {
-	struct nam_wc wcs[FLIGHTS_POLL];
+	struct nam_wc wcs[OUTSTANDING_POLL];
 	int count;
 
 	/* nam__poll() looks for replies and watches the deadlines of calls, too. */
@@ -231,14 +237,14 @@ poll_flights(struct nam_worker *worker, unsigned max)
 }
 
 void
-nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
+nam__outstanding_wait(struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
-	flights->task = worker->current;
-	let_others(worker, flights); /* SUSPENDS */
-	if (!flights->done)
-		poll_flights(worker, FLIGHTS_POLL);
-	while (!flights->done) {
-		flights->waiting = true;
+	outstanding->task = worker->current;
+	let_others(worker, outstanding); /* SUSPENDS */
+	if (!outstanding->done)
+		poll_outstanding(worker, OUTSTANDING_POLL);
+	while (!outstanding->done) {
+		outstanding->waiting = true;
 		nam__suspend(worker); /* SUSPENDS */
 	}
 }
@@ -248,43 +254,45 @@ nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights)
  * best when they are taken one by one.
  */
 NAM_FIBER_FN static __attribute__((noinline)) void
-await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
+await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, unsigned number)
 {
-	flights->task = worker->current;
-	let_others(worker, flights); /* SUSPENDS */
-	while (!(flights->done >> number & 1)) {
-		unsigned max = flights->in_flight <= FLIGHTS_FEW ? NAM__POLL_BATCH : 1;
+	outstanding->task = worker->current;
+	let_others(worker, outstanding); /* SUSPENDS */
+	while (!(outstanding->done >> number & 1)) {
+		unsigned max = outstanding->in_read <= OUTSTANDING_FEW ? NAM__POLL_BATCH : 1;
 
-		if (poll_flights(worker, max) > 0 && !worker->ready_head)
+		if (poll_outstanding(worker, max) > 0 && !worker->ready_head)
 			continue;
-		if (flights->done >> number & 1)
+		if (outstanding->done >> number & 1)
 			break;
-		flights->waiting = true;
+		outstanding->waiting = true;
 		nam__suspend(worker); /* SUSPENDS */
 	}
-	flights->done &= ~(1u << number);
-	flights->in_flight--;
+	outstanding->done &= ~(1u << number);
+	outstanding->in_read--;
 }
 
 /* The next completion is mostly the one that is waited for, and leaves nothing else to be done. */
 void
-nam__flights_await(struct nam_worker *worker, struct nam__flights *flights, unsigned number)
+nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	unsigned number)
 {
 	struct nam_wc wc;
 
-	if (__builtin_expect(flights->in_flight > FLIGHTS_FEW && !flights->others_first &&
-		!worker->calls && !(flights->done >> number & 1), 1) &&
+	if (__builtin_expect(outstanding->in_read > OUTSTANDING_FEW && !outstanding->others_first &&
+		!worker->calls && !(outstanding->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
-		bool is_it = wc.context == nam__flight_context(flights, number) && !wc.status &&
+		bool is_it = wc.context == nam__outstanding_read_context(outstanding, number) &&
+			!wc.status &&
 			wc.op < NAM_WC_RECV;
 
 		if (!is_it)
 			take(worker, &wc);
 		nam__closings_see_to(worker);
 		if (__builtin_expect(is_it, 1)) {
-			flights->in_flight--;
+			outstanding->in_read--;
 			return;
 		}
 	}
-	await(worker, flights, number); /* SUSPENDS */
+	await(worker, outstanding, number); /* SUSPENDS */
 }

@@ -11,64 +11,67 @@
 
 #include "compute/compute_internal.h"
 
-#define NAM__FLIGHTS_MAX 32u
+#define NAM__OUTSTANDING_MAX 32u
 
-struct nam__flight {
-	struct nam__flights *flights;
+struct nam__outstanding_read {
+	struct nam__outstanding_reads *outstanding;
 };
 
-struct nam__flights {
+struct nam__outstanding_reads {
 	struct nam__task *task;
-	uint32_t in_flight;		/* posted, not yet taken */
+	uint32_t in_read;		/* posted, not yet taken */
 	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
 	bool waiting;			/* the task is suspended until something completes */
 	bool others_first;		/* before anything is taken, others have their turn */
 	int rc;				/* first failure */
-	struct nam__flight each[NAM__FLIGHTS_MAX];
+	struct nam__outstanding_read each[NAM__OUTSTANDING_MAX];
 };
 
-/* Where flights of a kind come from and go to, by their numbers. */
-struct nam__flight_ring {
+/* Where outstanding reads of a kind come from and go to, by their numbers. */
+struct nam__outstanding_post {
 	const struct nam_gaddr *at;
 	void *images;			/* one behind the other */
 	uint32_t bytes;			/* of an image */
-	uint32_t size;			/* a power of two, at most NAM__FLIGHTS_MAX */
+	uint32_t size;			/* a power of two, at most NAM__OUTSTANDING_MAX */
 };
 
-void nam__flights_init(struct nam__flights *flights, struct nam_worker *worker);
+void nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker);
 /*
- * Post `count` flights from number `first` on, round the ring: one round trip, a doorbell per
- * server; or one per READ where the fabric works in the order of posting, so that they come in the
- * order in which they are wanted.  Others may be in flight meanwhile.
+ * Post `count` outstanding reads from number `first` on, round the ring: one round trip, a doorbell
+ * per server; or one per READ where the fabric works in the order of posting, so that they come in
+ * the order in which they are wanted.  Others may be in flight meanwhile.
  */
-void nam__flights_read_ring(struct nam_worker *worker, struct nam__flights *flights,
-	const struct nam__flight_ring *ring, unsigned first, unsigned count);
+void nam__outstanding_read_ring(struct nam_worker *worker,
+	struct nam__outstanding_reads *outstanding,
+	const struct nam__outstanding_post *ring, unsigned first, unsigned count);
 /* Take this one, which must be in flight or done. */
-NAM_FIBER_FN void nam__flights_await(struct nam_worker *worker, struct nam__flights *flights,
+NAM_FIBER_FN void nam__outstanding_await(struct nam_worker *worker,
+	struct nam__outstanding_reads *outstanding,
 	unsigned number);
 /* For worker.c. */
-void nam__flights_completed(struct nam_worker *worker, struct nam__flight *flight,
+void nam__outstanding_completed(struct nam_worker *worker, struct nam__outstanding_read *read,
 	const struct nam_wc *wc);
 
 /* ---- in line ------------------------------------------------------------------------------ */
 
 /* How completions name a flight. */
 static inline void *
-nam__flight_context(struct nam__flights *flights, unsigned number)
+nam__outstanding_read_context(struct nam__outstanding_reads *outstanding, unsigned number)
 {
-	return (void *)((uintptr_t)&flights->each[number] | NAM__CONTEXT_FLIGHT);
+	return (void *)((uintptr_t)&outstanding->each[number] | NAM__CONTEXT_OUTSTANDING_READ);
 }
 
 /* What fills a request for a flight; the server's slot, or negative. */
 static inline int
-nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes, struct nam_wr *wr)
 {
 	nam__wr_begin(wr, NAM_WR_READ, NAM_WR_SIGNALED);
 	wr->bytes = bytes;
 	wr->local = local;
 	wr->lkey = nam__buffer_lkey(worker, local);
-	wr->context = nam__flight_context(flights, number);
+	wr->context = nam__outstanding_read_context(outstanding, number);
 	return nam__resolve(worker, at, 0, wr);
 }
 
@@ -77,18 +80,19 @@ nam__flight_fill(struct nam_worker *worker, struct nam__flights *flights, unsign
  * more is taken.  Whoever may never have to wait calls this now and then.
  */
 static inline void
-nam__flights_turn(const struct nam_worker *worker, struct nam__flights *flights)
+nam__outstanding_turn(const struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
-	flights->others_first |= worker->ready_head || worker->gather.count;
+	outstanding->others_first |= worker->ready_head || worker->gather.count;
 }
 
 /* outstanding_reads.c: it was refused with `rc`, or done at once.  False if it was local. */
-bool nam__flight_posted_otherwise(struct nam_worker *worker, struct nam__flights *flights,
+bool nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
+	struct nam__outstanding_reads *outstanding,
 	unsigned number, int slot, struct nam_wr *wr, int rc);
 
 /* As qp_post, also where `slot` is an error or its server is gone. */
 static inline int
-nam__flight_ring_bell(struct nam_worker *worker, int slot, const struct nam_wr *wr)
+nam__outstanding_read_ring_bell(struct nam_worker *worker, int slot, const struct nam_wr *wr)
 {
 	struct nam_qp *qp;
 
@@ -101,7 +105,7 @@ nam__flight_ring_bell(struct nam_worker *worker, int slot, const struct nam_wr *
 
 /* So many READs have gone out, each by a doorbell. */
 static inline void
-nam__flights_count(struct nam_worker *worker, unsigned count, uint32_t bytes)
+nam__outstanding_count(struct nam_worker *worker, unsigned count, uint32_t bytes)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 
@@ -112,43 +116,50 @@ nam__flights_count(struct nam_worker *worker, unsigned count, uint32_t bytes)
 
 /* Post a READ for a flight that is counted as such already; false if it was local. */
 static inline bool
-nam__flight_post(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+nam__outstanding_read_post(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes)
 {
 	struct nam_wr wr;
-	int slot = nam__flight_fill(worker, flights, number, at, local, bytes, &wr);
-	int rc = nam__flight_ring_bell(worker, slot, &wr);
+	int slot = nam__outstanding_read_fill(worker, outstanding, number, at, local, bytes, &wr);
+	int rc = nam__outstanding_read_ring_bell(worker, slot, &wr);
 
 	if (__builtin_expect(rc != 0, 0))
-		return nam__flight_posted_otherwise(worker, flights, number, slot, &wr, rc);
-	nam__flights_count(worker, 1, bytes);
+		return nam__outstanding_read_posted_otherwise(worker, outstanding, number, slot,
+		&wr, rc);
+	nam__outstanding_count(worker, 1, bytes);
 	return true;
 }
 
 /* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
 static inline void
-nam__flights_read(struct nam_worker *worker, struct nam__flights *flights, unsigned number,
+nam__outstanding_read(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes)
 {
-	flights->in_flight++;
+	outstanding->in_read++;
 	worker->current->counters->round_trips +=
-		nam__flight_post(worker, flights, number, at, local, bytes);
+		nam__outstanding_read_post(worker, outstanding, number, at, local, bytes);
 }
 
 /* outstanding_reads.c: wait until one is done, or let others have their turn. */
-NAM_FIBER_FN void nam__flights_wait(struct nam_worker *worker, struct nam__flights *flights);
+NAM_FIBER_FN void nam__outstanding_wait(struct nam_worker *worker,
+	struct nam__outstanding_reads *outstanding);
 
-/* The number of a flight that is done; flights->rc says whether all went well.  in_flight > 0. */
+/*
+ * The number of a flight that is done; outstanding reads->rc says whether all went well.  in_flight
+ * > 0.
+ */
 NAM_FIBER_FN static inline unsigned
-nam__flights_take(struct nam_worker *worker, struct nam__flights *flights)
+nam__outstanding_take(struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
 	unsigned number;
 
-	if (!flights->done || flights->others_first)
-		nam__flights_wait(worker, flights); /* SUSPENDS */
-	number = (unsigned)__builtin_ctz(flights->done);
-	flights->done &= flights->done - 1;
-	flights->in_flight--;
+	if (!outstanding->done || outstanding->others_first)
+		nam__outstanding_wait(worker, outstanding); /* SUSPENDS */
+	number = (unsigned)__builtin_ctz(outstanding->done);
+	outstanding->done &= outstanding->done - 1;
+	outstanding->in_read--;
 	return number;
 }
 

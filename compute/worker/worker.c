@@ -72,9 +72,9 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	nam__rpc_server_closed(worker, slot);
-	nam__passives_closed(worker->passives[slot]);
-	nam__postbox_free(worker->postboxes[slot]);
-	worker->postboxes[slot] = NULL;
+	nam__one_way_closed(worker->one_way[slot]);
+	nam__client_mailbox_free(worker->mailboxes[slot]);
+	worker->mailboxes[slot] = NULL;
 }
 
 static void
@@ -95,20 +95,20 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	if (wc->status)
 		note_failure(worker, wc->qp, wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
-		/* There may be completions of its lane in hand. */
+		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
 		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_FLIGHT) {
-		nam__flights_completed(worker,
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_OUTSTANDING_READ) {
+		nam__outstanding_completed(worker,
 			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
 		async_completed(worker, wc);
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_LETTER) {
-		nam__postbox_completed(worker, wc);
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_REQUEST_SLOT) {
+		nam__client_mailbox_completed(worker, wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_DATAGRAM) {
 		nam__datagram_completed(worker, wc);
 	} else {
@@ -149,8 +149,8 @@ nam__poll(struct nam_worker *worker)
 	for (int i = 0; i < count; i++)
 		nam__completed(worker, &wcs[i]);
 	nam__closings_see_to(worker);
-	if (__builtin_expect(worker->letters_waiting != 0, 0))
-		count += nam__postboxes_poll(worker);
+	if (__builtin_expect(worker->slots_waiting != 0, 0))
+		count += nam__client_mailboxes_poll(worker);
 	/* Not while there may be more: a reply that lies there has come in time. */
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
 		worker->polls = 0;
@@ -164,8 +164,8 @@ nam__poll(struct nam_worker *worker)
 static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
 {
-	if (worker->letters_waiting)
-		wait_ns = nam__postboxes_patience(worker, wait_ns);
+	if (worker->slots_waiting)
+		wait_ns = nam__client_mailboxes_patience(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */
@@ -433,11 +433,11 @@ nam__worker_free(struct nam_worker *worker)
 	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
 		if (worker->qps[i])
 			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
-	for (uint32_t i = 0; worker->postboxes && i < servers_count; i++)
-		nam__postbox_free(worker->postboxes[i]);
-	for (uint32_t i = 0; worker->passives && i < servers_count; i++)
-		free(worker->passives[i]);
-	nam__stock_free(worker);
+	for (uint32_t i = 0; worker->mailboxes && i < servers_count; i++)
+		nam__client_mailbox_free(worker->mailboxes[i]);
+	for (uint32_t i = 0; worker->one_way && i < servers_count; i++)
+		free(worker->one_way[i]);
+	nam__block_cache_free(worker);
 	nam__datagrams_close(worker);
 	if (worker->rq)
 		worker->rq->ops->rq_destroy(worker->rq);
@@ -446,9 +446,9 @@ nam__worker_free(struct nam_worker *worker)
 	nam__buffers_free(worker);
 	free(worker->async_done);
 	free(worker->qps);
-	free(worker->postboxes);
+	free(worker->mailboxes);
 	free(worker->closing);
-	free(worker->passives);
+	free(worker->one_way);
 	free(worker->frame);
 	free(worker);
 }
@@ -474,10 +474,10 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
 
 	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
-	worker->postboxes = calloc(client->servers_count, sizeof(struct nam__postbox *));
-	worker->passives = calloc(client->servers_count, sizeof(struct nam__passives *));
+	worker->mailboxes = calloc(client->servers_count, sizeof(struct nam__client_mailbox *));
+	worker->one_way = calloc(client->servers_count, sizeof(struct nam__one_way *));
 	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
-	if (!worker->qps || !worker->postboxes || !worker->passives || !worker->closing)
+	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->closing)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)
@@ -535,8 +535,8 @@ nam_worker_close(struct nam_worker *worker)
 	struct nam_worker **link;
 
 	nam__limbo_free(worker);
-	nam__stock_return(worker);
-	nam__stock_bytes(worker, &kept, &unsure);
+	nam__block_cache_return(worker);
+	nam__block_cache_bytes(worker, &kept, &unsure);
 	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
 	pthread_mutex_lock(&client->mutex);
 	for (link = &client->workers; *link != worker; link = &(*link)->next)

@@ -110,7 +110,7 @@ struct other {
 	int to, from;
 };
 
-struct crew {
+struct thread_pool {
 	struct other others[PROCESSES_MAX];
 	uint32_t count;
 	bool begun;
@@ -148,9 +148,9 @@ other_main(struct party *party, int from, int to)
 
 /* Before the first process has threads. */
 static int
-other_start(struct crew *crew, struct party *party)
+other_start(struct thread_pool *pool, struct party *party)
 {
-	struct other *other = &crew->others[crew->count];
+	struct other *other = &pool->others[pool->count];
 	int to[2], from[2], rc;
 
 	if (pipe(to))
@@ -159,15 +159,15 @@ other_start(struct crew *crew, struct party *party)
 		rc = -errno;
 		goto close_to;
 	}
-	party->process = crew->count + 1;
+	party->process = pool->count + 1;
 	other->pid = fork();
 	if (other->pid < 0) {
 		rc = -errno;
 		goto close_from;
 	}
 	if (other->pid == 0) {
-		for (uint32_t i = 0; i < crew->count; i++)
-			close(crew->others[i].to); /* they are to see it closed */
+		for (uint32_t i = 0; i < pool->count; i++)
+			close(pool->others[i].to); /* they are to see it closed */
 		close(to[1]);
 		other_main(party, to[0], from[1]);
 	}
@@ -176,7 +176,7 @@ other_start(struct crew *crew, struct party *party)
 	other->from = from[0];
 	close(to[0]);
 	close(from[1]);
-	crew->count++;
+	pool->count++;
 	return 0;
 close_from:
 	close(from[0]);
@@ -188,31 +188,31 @@ close_to:
 }
 
 static int
-crew_begin(struct crew *crew)
+thread_pool_begin(struct thread_pool *pool)
 {
-	for (uint32_t i = 0; i < crew->count; i++)
-		if (write(crew->others[i].to, "!", 1) != 1)
+	for (uint32_t i = 0; i < pool->count; i++)
+		if (write(pool->others[i].to, "!", 1) != 1)
 			return failed("starting a process", -errno, "");
-	crew->begun = true;
+	pool->begun = true;
 	return 0;
 }
 
 /* Wait for their ends, and add what they counted.  Once more is nothing. */
 static int
-crew_end(struct crew *crew, uint64_t *counts)
+thread_pool_end(struct thread_pool *pool, uint64_t *counts)
 {
 	uint64_t more[COUNTS];
 	int rc = 0, status;
 
-	while (crew->count > 0) {
-		const struct other *other = &crew->others[--crew->count];
+	while (pool->count > 0) {
+		const struct other *other = &pool->others[--pool->count];
 		bool counted;
 
 		close(other->to);
 		counted = read(other->from, more, sizeof(more)) == sizeof(more);
 		close(other->from);
 		if (waitpid(other->pid, &status, 0) != other->pid || status != 0 ||
-			counted != crew->begun)
+			counted != pool->begun)
 			rc = failed("another process", -ECHILD, "it did not end well");
 		for (uint32_t i = 0; counted && i < COUNTS; i++)
 			counts[i] += more[i];
@@ -273,16 +273,16 @@ judge(const struct party *party, const struct result *result)
 }
 
 static int
-use(struct party *party, struct crew *crew)
+use(struct party *party, struct thread_pool *pool)
 {
 	struct result result = { .seconds = party->options->seconds };
 	int rc = load_table(party, &result), end_rc;
 
 	if (!rc)
-		rc = crew_begin(crew);
+		rc = thread_pool_begin(pool);
 	if (!rc)
 		rc = take_part(party);
-	end_rc = crew_end(crew, party->counts);
+	end_rc = thread_pool_end(pool, party->counts);
 	if (!rc)
 		rc = end_rc;
 	if (!rc)
@@ -296,7 +296,7 @@ use(struct party *party, struct crew *crew)
 }
 
 static int
-with_worker(struct party *party, struct crew *crew)
+with_worker(struct party *party, struct thread_pool *pool)
 {
 	int rc = nam_table_create(party->worker, NAME, &schema), drop_rc;
 
@@ -304,7 +304,7 @@ with_worker(struct party *party, struct crew *crew)
 		return failed("creating " NAME, rc, nam_worker_diag(party->worker));
 	rc = open_table(party);
 	if (!rc) {
-		rc = use(party, crew);
+		rc = use(party, pool);
 		nam_table_close(party->worker, party->table);
 	}
 	drop_rc = nam_table_drop(party->worker, NAME);
@@ -314,14 +314,14 @@ with_worker(struct party *party, struct crew *crew)
 }
 
 static int
-first_run(struct party *party, struct crew *crew)
+first_run(struct party *party, struct thread_pool *pool)
 {
 	struct nam_client *client;
 	int rc = join(party->options->cluster, &client, &party->worker);
 
 	if (rc)
 		return rc;
-	rc = with_worker(party, crew);
+	rc = with_worker(party, pool);
 	leave(client, party->worker);
 	return rc;
 }
@@ -419,7 +419,7 @@ main(int argc, char **argv)
 		.rows = 100000, .processes = 2, .writers = 4, .readers = 4 };
 	struct catalogue catalogue;
 	struct party party = { .options = &options, .catalogue = &catalogue };
-	struct crew crew = { .count = 0 };
+	struct thread_pool pool = { .count = 0 };
 	int rc = 0, end_rc;
 
 	if (!parse(argc, argv, &options))
@@ -428,9 +428,9 @@ main(int argc, char **argv)
 	if (catalogue_read(options.catalogue, options.rows, &catalogue))
 		return 1;
 	for (uint32_t i = 1; i < options.processes && !rc; i++)
-		rc = other_start(&crew, &party);
-	rc = rc ? failed("starting a process", rc, "") : first_run(&party, &crew);
-	end_rc = crew_end(&crew, party.counts);
+		rc = other_start(&pool, &party);
+	rc = rc ? failed("starting a process", rc, "") : first_run(&party, &pool);
+	end_rc = thread_pool_end(&pool, party.counts);
 	catalogue_free(&catalogue);
 	return rc || end_rc ? 1 : 0;
 }

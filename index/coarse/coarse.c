@@ -109,7 +109,7 @@ nam__coarse_change(struct nam_worker *worker, struct nam_index *index,
 /* ---- many ---------------------------------------------------------------------------------- */
 
 /* Some of the keys, all of one part, on their way. */
-struct flight {
+struct read {
 	struct nam__call call;
 	bool under_way;
 	uint32_t count;
@@ -125,59 +125,59 @@ struct many {
 	uint64_t *ret_payloads;
 	int *ret_rcs;
 	int rc;				/* the first failure of the fabric */
-	struct flight flights[CALLS_MAX];
+	struct read outstanding[CALLS_MAX];
 };
 
 NAM_FIBER_FN static void
-flight_land(struct many *many, struct flight *flight)
+read_land(struct many *many, struct read *read)
 {
 	uint32_t bytes = 0;
 	int rc;
 
-	if (!flight->under_way)
+	if (!read->under_way)
 		return;
-	flight->under_way = false;
-	rc = nam__rpc_await(many->worker, &flight->call, &bytes); /* SUSPENDS */
-	if (!rc && (bytes != sizeof(*flight->reply) +
-				    flight->count * sizeof(flight->reply->results[0]) ||
-			   flight->reply->count != flight->count))
+	read->under_way = false;
+	rc = nam__rpc_await(many->worker, &read->call, &bytes); /* SUSPENDS */
+	if (!rc && (bytes != sizeof(*read->reply) +
+				    read->count * sizeof(read->reply->results[0]) ||
+			   read->reply->count != read->count))
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; i < flight->count && !rc; i++) {
-		uint32_t position = flight->positions[i];
+	for (uint32_t i = 0; i < read->count && !rc; i++) {
+		uint32_t position = read->positions[i];
 
-		many->ret_rcs[position] = (int)flight->reply->results[i].status;
+		many->ret_rcs[position] = (int)read->reply->results[i].status;
 		if (!many->ret_rcs[position])
-			many->ret_payloads[position] = flight->reply->results[i].payload;
+			many->ret_payloads[position] = read->reply->results[i].payload;
 	}
 	if (!many->rc)
 		many->rc = rc;
-	flight->count = 0;
+	read->count = 0;
 }
 
 static void
-flight_start(struct many *many, struct flight *flight, uint32_t part)
+read_start(struct many *many, struct read *read, uint32_t part)
 {
 	uint32_t words = many->index->g.key_words + 1;
 	int rc;
 
-	*flight->request = (struct nam_rpc_tree_point_request){
+	*read->request = (struct nam_rpc_tree_point_request){
 		.tree = many->index->tree,
 		.kind = NAM_RPC_TREE_LOOKUP,
-		.count = (uint16_t)flight->count,
+		.count = (uint16_t)read->count,
 	};
-	rc = nam__rpc_begin(many->worker, &flight->call, many->index->parts->slots[part],
-		NAM_RPC_TREE_POINT, flight->request,
-		(uint32_t)sizeof(*flight->request) + 8 * words * flight->count, flight->reply,
+	rc = nam__rpc_begin(many->worker, &read->call, many->index->parts->slots[part],
+		NAM_RPC_TREE_POINT, read->request,
+		(uint32_t)sizeof(*read->request) + 8 * words * read->count, read->reply,
 		NAM_RPC_BODY_MAX);
 	if (rc) {
 		if (!many->rc)
 			many->rc = rc;
-		flight->count = 0;
+		read->count = 0;
 		return;
 	}
-	if (!flight->call.local)
+	if (!read->call.local)
 		many->worker->current->counters->round_trips++;
-	flight->under_way = true;
+	read->under_way = true;
 }
 
 /* Flight i collects keys of the parts i, i + CALLS_MAX, ...: those of one at a time. */
@@ -185,30 +185,30 @@ NAM_FIBER_FN static void
 look_up_part(struct many *many, uint32_t part, const uint32_t *parts, uint32_t count)
 {
 	const struct nam__geometry *g = &many->index->g;
-	struct flight *flight = &many->flights[part % CALLS_MAX];
+	struct read *read = &many->outstanding[part % CALLS_MAX];
 	uint32_t most = NAM_RPC_TREE_POINTS_MAX(g->key_words);
 
 	if (most > LOOKUPS_MAX)
 		most = LOOKUPS_MAX;
-	flight_land(many, flight); /* SUSPENDS */
+	read_land(many, read); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !many->rc; i++) {
 		uint64_t *pair;
 		struct nam__key key;
 
 		if (parts[i] != part)
 			continue;
-		if (flight->count == most) {
-			flight_start(many, flight, part);
-			flight_land(many, flight); /* SUSPENDS */
+		if (read->count == most) {
+			read_start(many, read, part);
+			read_land(many, read); /* SUSPENDS */
 		}
-		pair = flight->request->pairs + flight->count * (size_t)(g->key_words + 1);
+		pair = read->request->pairs + read->count * (size_t)(g->key_words + 1);
 		nam__key_encode(g, many->keys + (size_t)i * g->key_bytes, 0, &key);
 		memcpy(pair, key.w, 8 * g->key_words);
 		pair[g->key_words] = 0;
-		flight->positions[flight->count++] = i;
+		read->positions[read->count++] = i;
 	}
-	if (flight->count && !many->rc)
-		flight_start(many, flight, part);
+	if (read->count && !many->rc)
+		read_start(many, read, part);
 }
 
 int
@@ -230,10 +230,10 @@ nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 	many->ret_rcs = ret_rcs;
 	many->rc = 0;
 	for (unsigned i = 0; i < CALLS_MAX; i++) {
-		many->flights[i].under_way = false;
-		many->flights[i].count = 0;
-		many->flights[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
-		many->flights[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
+		many->outstanding[i].under_way = false;
+		many->outstanding[i].count = 0;
+		many->outstanding[i].request = (void *)(messages + 2 * i * NAM_RPC_BYTES_MAX);
+		many->outstanding[i].reply = (void *)(messages + (2 * i + 1) * NAM_RPC_BYTES_MAX);
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		nam__key_encode(&index->g, keys + (size_t)i * index->g.key_bytes, 0, &key);
@@ -242,7 +242,7 @@ nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 	for (uint32_t part = 0; part < index->parts->count && !many->rc; part++)
 		look_up_part(many, part, parts, count); /* SUSPENDS */
 	for (unsigned i = 0; i < CALLS_MAX; i++)
-		flight_land(many, &many->flights[i]); /* SUSPENDS */
+		read_land(many, &many->outstanding[i]); /* SUSPENDS */
 	rc = many->rc;
 give:
 	nam_buffer_give(worker, parts, count * (uint32_t)sizeof(*parts));

@@ -94,7 +94,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 		return rc;
 	at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	/* Beside the queue: this lock is held for as long as the load takes. */
-	rc = nam__aside_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
 		return -NAM_E_NOTEMPTY;		/* an inner node, or somebody loaded just now */
 	if (rc == -NAM_E_RESTART_LOCKED)
@@ -104,7 +104,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 		return rc;
 	if (is_empty_root(&index->g, root->image))
 		return 0;
-	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;
 }
 
@@ -148,7 +148,7 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 	nam_race_point("load.root_switched");
 	if (!rc)
 		atomic_store_explicit(&index->root, new_root.raw, memory_order_relaxed);
-	unlock_rc = nam__aside_unlock(worker, root); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	if (!rc)
 		rc = unlock_rc;
 	if (!rc)
@@ -179,7 +179,7 @@ load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn sou
 	goto done;
 
 unlock_root:
-	unlock_rc = nam__aside_unlock(loader->worker, root); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(loader->worker, root); /* SUSPENDS */
 	if (!rc)
 		rc = unlock_rc;
 done:

@@ -60,7 +60,7 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		return 1;
 	}
 	rc = nam__lock_posted(worker, held->image, &held->lock, rc); /* SUSPENDS */
-	if (__builtin_expect(rc != 0 || nam__leaf_fits(index, held->image, held->at, key), 1)) {
+	if (__builtin_expect(rc != 0 || nam__leaf_covers(index, held->image, held->at, key), 1)) {
 		worker->current->counters->cache_hits += !rc;
 		return rc;
 	}

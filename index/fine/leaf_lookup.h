@@ -20,7 +20,7 @@ nam__leaf_lookup(const struct nam_index *index, const uint64_t *image, struct na
 	const uint64_t *entries = image + index->g.entries_at, *entry;
 	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image), number;
 
-	if (!nam__leaf_fits_words(index, image, at, &key, 1))
+	if (!nam__leaf_covers_words(index, image, at, &key, 1))
 		return NAM__LOOK_CLOSELY;
 	entry = nam__pairs_floor(entries, sorted, key);
 	if (__builtin_expect(sorted && *entry == key, 1)) {

@@ -75,8 +75,8 @@ read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
-		if (nam__leaf_fits(index, image, at, key) ||
-			(!nam__node_judge(index, image, at, 0) &&
+		if (nam__leaf_covers(index, image, at, key) ||
+			(!nam__node_validate(index, image, at, 0) &&
 			nam__node_type(image) == NAM__NODE_LEAF &&
 			!(NAM_GUARD(FENCE_LOW) && nam__node_below(image, &index->g, key)) &&
 			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))) {

@@ -19,10 +19,10 @@
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
 #define COARSE_KEYS_MAX 4096u		/* looked up in one go */
-/* At most NAM__FLIGHTS_MAX. */
-#define IN_FLIGHT_MAX 16u
+/* At most NAM__OUTSTANDING_MAX. */
+#define IN_READ_MAX 16u
 /* Where READs are but copies: their images and what is prefetched share the first-level cache. */
-#define IN_FLIGHT_CACHED 12u
+#define IN_READ_CACHED 12u
 
 struct pipeline {
 	struct nam_worker *worker;
@@ -38,19 +38,19 @@ struct pipeline {
 	struct nam_gaddr group_at[GROUP_MAX];
 
 	uint64_t *images;		/* IN_FLIGHT_MAX nodes; flight i reads into image i */
-	struct nam_gaddr at[IN_FLIGHT_MAX];
-	uint64_t flight_keys[IN_FLIGHT_MAX];
-	uint32_t positions[IN_FLIGHT_MAX];	/* in the caller's arrays */
+	struct nam_gaddr at[IN_READ_MAX];
+	uint64_t read_keys[IN_READ_MAX];
+	uint32_t positions[IN_READ_MAX];	/* in the caller's arrays */
 	uint32_t again;			/* keys for the single look-up; their rc is AGAIN */
-	struct nam__flights flights;
+	struct nam__outstanding_reads outstanding;
 };
 
 #define AGAIN NAM__LOOK_CLOSELY
 
 static inline uint64_t *
-image_of(const struct pipeline *p, unsigned flight)
+image_of(const struct pipeline *p, unsigned read)
 {
-	return p->images + (size_t)flight * p->index->g.node_words;
+	return p->images + (size_t)read * p->index->g.node_words;
 }
 
 /* The next group of keys, as far as the cache knows them. */
@@ -61,14 +61,14 @@ search_cache(struct pipeline *p)
 
 	for (uint32_t i = 0; i < count; i++)
 		p->group_keys[i] = nam_key_to_u64(p->keys + 8ul * (p->grouped + i));
-	nam__flights_turn(p->worker, &p->flights);
+	nam__outstanding_turn(p->worker, &p->outstanding);
 	nam__cache_leaf_group(p->index->cache, p->group_keys, count, p->group_at);
 	p->grouped += count;
 }
 
 /* Post the READ for the next key that the cache knows; false when there are no more keys. */
 static inline __attribute__((always_inline)) bool
-post_next(struct pipeline *p, unsigned flight)
+post_next(struct pipeline *p, unsigned read)
 {
 	while (p->posted < p->count) {
 		uint32_t in_group = p->posted % GROUP_MAX;
@@ -76,11 +76,11 @@ post_next(struct pipeline *p, unsigned flight)
 		if (p->posted == p->grouped)
 			search_cache(p);
 		if (!nam_gaddr_is_null(p->group_at[in_group])) {
-			p->at[flight] = p->group_at[in_group];
-			p->flight_keys[flight] = p->group_keys[in_group];
-			p->positions[flight] = p->posted++;
-			nam__flights_read(p->worker, &p->flights, flight, p->at[flight],
-				image_of(p, flight), p->index->g.node_bytes);
+			p->at[read] = p->group_at[in_group];
+			p->read_keys[read] = p->group_keys[in_group];
+			p->positions[read] = p->posted++;
+			nam__outstanding_read(p->worker, &p->outstanding, read, p->at[read],
+				image_of(p, read), p->index->g.node_bytes);
 			return true;
 		}
 		p->ret_rcs[p->posted++] = AGAIN;
@@ -93,23 +93,23 @@ post_next(struct pipeline *p, unsigned flight)
 NAM_FIBER_FN static int
 run(struct pipeline *p)
 {
-	unsigned most = p->worker->in_post_order ? IN_FLIGHT_CACHED : IN_FLIGHT_MAX;
+	unsigned most = p->worker->in_post_order ? IN_READ_CACHED : IN_READ_MAX;
 
-	for (unsigned flight = 0; flight < most; flight++)
-		if (!post_next(p, flight))
+	for (unsigned read = 0; read < most; read++)
+		if (!post_next(p, read))
 			break;
-	while (p->flights.in_flight) {
-		unsigned flight = nam__flights_take(p->worker, &p->flights); /* SUSPENDS */
-		uint32_t position = p->positions[flight];
+	while (p->outstanding.in_read) {
+		unsigned read = nam__outstanding_take(p->worker, &p->outstanding); /* SUSPENDS */
+		uint32_t position = p->positions[read];
 
-		if (p->flights.rc)
+		if (p->outstanding.rc)
 			continue;
-		p->ret_rcs[position] = nam__leaf_lookup(p->index, image_of(p, flight),
-			p->at[flight], p->flight_keys[flight], &p->ret_payloads[position]);
+		p->ret_rcs[position] = nam__leaf_lookup(p->index, image_of(p, read),
+			p->at[read], p->read_keys[read], &p->ret_payloads[position]);
 		p->again += p->ret_rcs[position] == AGAIN;
-		post_next(p, flight);
+		post_next(p, read);
 	}
-	return p->flights.rc;
+	return p->outstanding.rc;
 }
 
 NAM_FIBER_FN static void
@@ -158,7 +158,7 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 			ret_rcs); /* SUSPENDS */
 		return 0;
 	}
-	p.images = nam_buffer_take(worker, IN_FLIGHT_MAX * index->g.node_bytes);
+	p.images = nam_buffer_take(worker, IN_READ_MAX * index->g.node_bytes);
 	if (!p.images)
 		return -ENOMEM;
 	p.worker = worker;
@@ -168,7 +168,7 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 	p.ret_rcs = ret_rcs;
 	p.count = count;
 	p.grouped = p.posted = p.again = 0;
-	nam__flights_init(&p.flights, worker);
+	nam__outstanding_init(&p.outstanding, worker);
 
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	rc = run(&p); /* SUSPENDS */
@@ -177,7 +177,7 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 	if (!rc)
 		worker->counters[NAM_OP_LOOKUP].cache_hits += (uint64_t)count - p.again;
 	nam__op_end(worker);
-	nam_buffer_give(worker, p.images, IN_FLIGHT_MAX * index->g.node_bytes);
+	nam_buffer_give(worker, p.images, IN_READ_MAX * index->g.node_bytes);
 	if (!rc && p.again)
 		look_up_singly(worker, index, keys, count, false, ret_payloads,
 			ret_rcs); /* SUSPENDS */

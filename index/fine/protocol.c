@@ -17,7 +17,7 @@
 /* ---- reading ------------------------------------------------------------------------------ */
 
 int
-nam__node_judge(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
+nam__node_validate(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	int level)
 {
 	const struct nam__geometry *g = &index->g;
@@ -63,7 +63,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = nam__node_judge(index, image, at, level);
+		rc = nam__node_validate(index, image, at, level);
 		if (rc != -NAM_E_RESTART_TORN)
 			return rc;
 	} while (nam_now_ns() < deadline);
@@ -75,7 +75,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_judge(index, image, at, level);
+	rc = nam__node_validate(index, image, at, level);
 	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder.word ?
 		       nam__lock_blame(worker, at, &holder) : rc;
 }
@@ -88,7 +88,7 @@ nam__node_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 
 	if (rc)
 		return rc;
-	rc = nam__node_judge(index, image, at, level);
+	rc = nam__node_validate(index, image, at, level);
 	if (__builtin_expect(rc == -NAM_E_RESTART_TORN, 0))
 		rc = read_torn(worker, index, at, level, image); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
@@ -498,7 +498,7 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		&held->lock); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_judge(index, held->image, at, level);
+	rc = nam__node_validate(index, held->image, at, level);
 	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }
 
@@ -510,9 +510,9 @@ nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint6
 	int rc;
 
 	/* What is expected, a leaf where the cache said, is told by one look. */
-	if (level == 0 && nam__leaf_fits(index, held->image, held->at, key))
+	if (level == 0 && nam__leaf_covers(index, held->image, held->at, key))
 		return 0;
-	rc = nam__node_judge(index, held->image, held->at, (int)level);
+	rc = nam__node_validate(index, held->image, held->at, (int)level);
 	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
 			   (NAM_GUARD(FENCE_LOW) && nam__node_below(held->image, g, key)) ||
 			   (NAM_GUARD(FENCE_HIGH) && nam__node_beyond(held->image, g, key))))

@@ -62,12 +62,12 @@ nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct 
 	cursor = nam_buffer_take(worker, sizeof(*cursor));
 	if (!cursor)
 		return -ENOMEM;
-	memset(cursor, 0, offsetof(struct nam__scan, flights));
+	memset(cursor, 0, offsetof(struct nam__scan, outstanding));
 	cursor->head.worker = worker;
 	cursor->head.index = index;
 	range_set(cursor, range);
 	nam__scan_window_init(cursor);
-	nam__flights_init(&cursor->flights, worker);
+	nam__outstanding_init(&cursor->outstanding, worker);
 	if (g->key_bytes == 8 && !range->reverse)
 		cursor->copy_pairs = nam__pairs_copy_choose();
 	cursor->sliced_floor = nam__sliced_floor_choose();
@@ -94,9 +94,9 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 	const struct nam__geometry *g = &cursor->head.index->g;
 	const uint64_t *bound = cursor->bound.w;
 
-	if (!cursor->reverse && nam__leaf_fits(cursor->head.index, image, at, bound))
+	if (!cursor->reverse && nam__leaf_covers(cursor->head.index, image, at, bound))
 		return FIT_COUNTS;
-	if (nam__node_judge(cursor->head.index, image, at, 0) ||
+	if (nam__node_validate(cursor->head.index, image, at, 0) ||
 		(NAM_GUARD(NODE_TYPE) && nam__node_type(image) != NAM__NODE_LEAF))
 		return FIT_GAP;
 	if (!cursor->reverse) {

@@ -11,7 +11,7 @@
 #include "index/node/pairs.h"
 #include "index/cache/cached_node.h"
 
-#define NAM__SCAN_RING_MAX NAM__FLIGHTS_MAX
+#define NAM__SCAN_RING_MAX NAM__OUTSTANDING_MAX
 #define NAM__SCAN_HINTS_MAX 64u
 
 struct nam__scan {
@@ -52,7 +52,7 @@ struct nam__scan {
 	nam__sliced_floor_fn sliced_floor;
 
 	/* What is below is not cleared when a cursor is opened. */
-	struct nam__flights flights;
+	struct nam__outstanding_reads outstanding;
 	struct nam_gaddr addresses[NAM__SCAN_RING_MAX];
 	struct nam_gaddr hints[NAM__SCAN_HINTS_MAX];
 };
@@ -110,9 +110,9 @@ nam__scan_await(struct nam__scan *cursor)
 		cursor->next_is_here = false;
 		return 0;
 	}
-	nam__flights_await(cursor->head.worker, &cursor->flights,
+	nam__outstanding_await(cursor->head.worker, &cursor->outstanding,
 		nam__scan_slot(cursor, cursor->next)); /* SUSPENDS */
-	return cursor->flights.rc;
+	return cursor->outstanding.rc;
 }
 
 #endif /* NAM_INDEX_FINE_SCAN_INTERNAL_H */

@@ -303,9 +303,9 @@ find_hints(struct nam__scan *cursor, const uint64_t *key)
 void
 nam__scan_drain(struct nam__scan *cursor)
 {
-	while (cursor->flights.in_flight)
-		nam__flights_take(cursor->head.worker, &cursor->flights); /* SUSPENDS */
-	cursor->flights.rc = 0;
+	while (cursor->outstanding.in_read)
+		nam__outstanding_take(cursor->head.worker, &cursor->outstanding); /* SUSPENDS */
+	cursor->outstanding.rc = 0;
 	cursor->next = cursor->posted = cursor->refill_at = 0;
 	cursor->next_is_here = false;
 	hints_forget(cursor);
@@ -315,7 +315,7 @@ nam__scan_drain(struct nam__scan *cursor)
 static void
 post_window(struct nam__scan *cursor, uint32_t count)
 {
-	const struct nam__flight_ring ring = {
+	const struct nam__outstanding_post ring = {
 		.at = cursor->addresses,
 		.images = cursor->images,
 		.bytes = cursor->head.index->g.node_bytes,
@@ -326,7 +326,7 @@ post_window(struct nam__scan *cursor, uint32_t count)
 		cursor->addresses[nam__scan_slot(cursor, cursor->posted + i)] =
 			cursor->hints[cursor->hints_at + i];
 	cursor->hints_at += count;
-	nam__flights_read_ring(cursor->head.worker, &cursor->flights, &ring,
+	nam__outstanding_read_ring(cursor->head.worker, &cursor->outstanding, &ring,
 		nam__scan_slot(cursor, cursor->posted), count);
 	cursor->posted += count;
 	cursor->refill_at = cursor->short_scan ? 0 : (cursor->posted - cursor->next) / 2;

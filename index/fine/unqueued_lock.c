@@ -113,7 +113,8 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 }
 
 int
-nam__aside_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
+nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
+	int level,
 	uint64_t patience_ns, struct nam__held *held)
 {
 	uint64_t *cas_old = nam_buffer_take(worker, 8);
@@ -130,15 +131,15 @@ nam__aside_lock(struct nam_worker *worker, struct nam_index *index, struct nam_g
 	nam_buffer_give(worker, cas_old, 8);
 	if (rc)
 		return rc;
-	rc = nam__node_judge(index, held->image, at, level);
+	rc = nam__node_validate(index, held->image, at, level);
 	if (!rc)
 		return 0;
-	unlock_rc = nam__aside_unlock(worker, held); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(worker, held); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : rc;
 }
 
 int
-nam__aside_unlock(struct nam_worker *worker, struct nam__held *held)
+nam__unqueued_unlock(struct nam_worker *worker, struct nam__held *held)
 {
 	uint64_t seen;
 	int rc = nam_cas_await(worker, held->lock.at, held->lock.word, NAM_LOCK_FREE,
@@ -160,7 +161,7 @@ nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam_
 	/* Entries and fences stay: a reader that has the image from before loses nothing by it. */
 	rc = nam__write_keep(worker, index, held, (struct nam__dirty){ 0, 0 },
 		NAM__HEADER_FENCES); /* SUSPENDS */
-	return rc ? rc : nam__aside_unlock(worker, held); /* SUSPENDS */
+	return rc ? rc : nam__unqueued_unlock(worker, held); /* SUSPENDS */
 }
 
 /* ---- the collector's word ------------------------------------------------------------------ */

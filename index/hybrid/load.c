@@ -75,7 +75,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 		return -ENOMEM;
 	rc = first_leaf_find(worker, leaves, part->first.image, &at); /* SUSPENDS */
 	if (!rc)
-		rc = nam__aside_lock(worker, leaves, at, 0, patience_ns,
+		rc = nam__unqueued_lock(worker, leaves, at, 0, patience_ns,
 			&part->first); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_LOCKED)
 		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
@@ -182,7 +182,7 @@ part_done(struct part_load *part)
 
 	nam__tree_load_done(&part->names); /* SUSPENDS */
 	if (part->held)
-		rc = nam__aside_unlock(loader->worker, &part->first); /* SUSPENDS */
+		rc = nam__unqueued_unlock(loader->worker, &part->first); /* SUSPENDS */
 	nam__loader_done(loader, part->published);
 	nam_buffer_give(loader->worker, part->first.image, loader->g->node_bytes);
 	return rc;

@@ -110,10 +110,10 @@ merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
 	int level = (int)pass->level, rc, unlock_rc;
 	struct nam_gaddr head_at;
 
-	rc = nam__aside_lock(worker, index, left_at, level, 0, &merge->left); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, left_at, level, 0, &merge->left); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__aside_lock(worker, index, right_at, level, 0, &merge->right); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, right_at, level, 0, &merge->right); /* SUSPENDS */
 	if (rc)
 		goto unlock_left;
 	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
@@ -128,19 +128,19 @@ merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
 	/* A head node, or else L was divided since, and its parent does not know yet. */
 	if (level || nam_gaddr_is_null(head_at))
 		goto unlock_right;
-	rc = nam__aside_lock(worker, index, head_at, 0, 0, &merge->head); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, head_at, 0, 0, &merge->head); /* SUSPENDS */
 	if (rc)
 		goto unlock_right;
 	if (nam__node_type(merge->head.image) == NAM__NODE_HEAD &&
 		nam_gaddr_same(nam__node_sibling(merge->head.image), right_at))
 		return 1;
-	rc = nam__aside_unlock(worker, &merge->head); /* SUSPENDS */
+	rc = nam__unqueued_unlock(worker, &merge->head); /* SUSPENDS */
 unlock_right:
-	unlock_rc = nam__aside_unlock(worker, &merge->right); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(worker, &merge->right); /* SUSPENDS */
 	if (unlock_rc)
 		rc = unlock_rc;
 unlock_left:
-	unlock_rc = nam__aside_unlock(worker, &merge->left); /* SUSPENDS */
+	unlock_rc = nam__unqueued_unlock(worker, &merge->left); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : rc;
 }
 
@@ -258,7 +258,7 @@ merge_held(struct pass *pass, struct merge *merge)
 	if (!rc && pass->index->upper)
 		name_rc = merge_unname(pass, merge); /* SUSPENDS */
 	if (!rc)
-		rc = nam__aside_unlock(pass->worker, &merge->left); /* SUSPENDS */
+		rc = nam__unqueued_unlock(pass->worker, &merge->left); /* SUSPENDS */
 	/* A name that is there yet goes with the first who needs it; the block is lost. */
 	if (!rc)
 		rc = name_rc;
@@ -409,7 +409,7 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 
 	rc = nam__window_read(&pass->window, at, parent, entry, &image); /* SUSPENDS */
 	if (!rc)
-		rc = nam__node_judge(pass->index, image, at, (int)pass->level);
+		rc = nam__node_validate(pass->index, image, at, (int)pass->level);
 	if (rc == -NAM_E_RESTART_TORN)
 		rc = nam__node_read(pass->worker, pass->index, at, (int)pass->level,
 			image); /* SUSPENDS */

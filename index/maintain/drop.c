@@ -28,7 +28,8 @@ node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
 	struct nam__held *held = &reaper->held;
 	int rc;
 
-	rc = nam__aside_lock(reaper->worker, reaper->index, walk->at, (int)walk->level, patience_ns,
+	rc = nam__unqueued_lock(reaper->worker, reaper->index, walk->at, (int)walk->level,
+		patience_ns,
 		held); /* SUSPENDS */
 	if (rc)
 		return rc;

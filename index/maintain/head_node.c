@@ -131,7 +131,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 		return rc;
 	if (NAM_GUARD(HEAD_PLACE) && !nam_gaddr_same(nam__node_sibling(leaf.image), at))
 		goto unlock_leaf;
-	rc = nam__aside_lock(worker, index, at, 0, 0, &head); /* SUSPENDS */
+	rc = nam__unqueued_lock(worker, index, at, 0, 0, &head); /* SUSPENDS */
 	if (rc)
 		goto unlock_leaf;
 	/* First out of the chain, then dead: no reader is sent to a dead node. */
@@ -139,7 +139,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 	rc = nam__write_unlock(worker, index, &leaf, (struct nam__dirty){ 0, 0 },
 		NAM__HEADER_FENCES); /* SUSPENDS */
 	if (rc) {
-		unlock_rc = nam__aside_unlock(worker, &head); /* SUSPENDS */
+		unlock_rc = nam__unqueued_unlock(worker, &head); /* SUSPENDS */
 		return rc ? rc : unlock_rc;
 	}
 	nam_race_point("head.unlinked");

@@ -14,7 +14,7 @@
 /* ---- fine/unqueued_lock.c: locks beside the queue -------------------------------------------- */
 
 /**
- * nam__aside_lock -- lock and read one node without entering the process's queue for its slot.
+ * nam__unqueued_lock -- lock and read one node without entering the process's queue for its slot.
  *
  * For who holds other locks already, or will hold this one for long: slots of the queue are shared
  * by unrelated nodes and waited for without a bound, so neither may happen inside one.  Since a
@@ -28,12 +28,12 @@
  * overwrote the word just taken); or a FABRIC code.
  * Nothing is held on failure.
  */
-NAM_FIBER_FN int nam__aside_lock(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, int level, uint64_t patience_ns,
 	struct nam__held *held) NAM_MUST_CHECK;
 
-/* Release what nam__aside_lock() took, after the writes under it are done. */
-NAM_FIBER_FN int nam__aside_unlock(struct nam_worker *worker,
+/* Release what nam__unqueued_lock() took, after the writes under it are done. */
+NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
 	struct nam__held *held) NAM_MUST_CHECK;
 
 /**

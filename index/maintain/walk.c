@@ -160,7 +160,7 @@ walk_fetch(struct nam__walk *walk)
 		&walk->image); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_judge(walk->index, walk->image, walk->next, (int)walk->level);
+	rc = nam__node_validate(walk->index, walk->image, walk->next, (int)walk->level);
 	if (rc == -NAM_E_RESTART_TORN)
 		rc = nam__node_read(walk->worker, walk->index, walk->next, (int)walk->level,
 			walk->image); /* SUSPENDS */

@@ -16,7 +16,7 @@
 #define MERGE_FILL_PERCENT 75u
 
 struct family {
-	struct nam__local_tree *tree;
+	struct nam__tree_server_tree *tree;
 	uint64_t *parent, *left, *right;		/* nodes */
 	uint64_t *parent_image, *left_image, *right_image;
 	uint64_t parent_version, left_version, right_version;
@@ -37,14 +37,14 @@ fit_together(const struct family *f)
 static bool
 lock_family(const struct family *f)
 {
-	if (!nam__local_lock(f->left, f->left_version))
+	if (!nam__tree_server_lock(f->left, f->left_version))
 		return false;
-	if (nam__local_lock(f->right, f->right_version)) {
-		if (nam__local_lock(f->parent, f->parent_version))
+	if (nam__tree_server_lock(f->right, f->right_version)) {
+		if (nam__tree_server_lock(f->parent, f->parent_version))
 			return true;
-		nam__local_unlock(f->right, f->right_version);
+		nam__tree_server_unlock(f->right, f->right_version);
 	}
-	nam__local_unlock(f->left, f->left_version);
+	nam__tree_server_unlock(f->left, f->left_version);
 	return false;
 }
 
@@ -54,7 +54,7 @@ join_images(const struct family *f)
 {
 	const struct nam__geometry *g = &f->tree->g;
 	uint64_t *left = f->left_image, *right = f->right_image;
-	unsigned words = nam__local_entry_words(g, left);
+	unsigned words = nam__tree_server_entry_words(g, left);
 	unsigned left_count, right_count = nam__node_count(right);
 
 	if (!nam__node_level(left)) {
@@ -79,36 +79,36 @@ merge(struct family *f, unsigned number)
 
 	f->left = (uint64_t *)nam__inner_child(g, f->parent_image, number).raw;
 	f->right = (uint64_t *)nam__inner_child(g, f->parent_image, number + 1).raw;
-	f->left_version = nam__local_read(f->tree, f->left, f->left_image);
-	f->right_version = nam__local_read(f->tree, f->right, f->right_image);
+	f->left_version = nam__tree_server_read(f->tree, f->left, f->left_image);
+	f->right_version = nam__tree_server_read(f->tree, f->right, f->right_image);
 	if (!fit_together(f) || !lock_family(f))
 		return false;
 
 	join_images(f);
-	nam__local_store(f->left, f->left_image, NAM__WORD_FRONT,
+	nam__tree_server_store(f->left, f->left_image, NAM__WORD_FRONT,
 		g->entries_at + nam__node_count(f->left_image) *
-			nam__local_entry_words(g, f->left_image));
+			nam__tree_server_entry_words(g, f->left_image));
 	nam_race_point("local.joined");
 	nam__node_set_type(f->right_image,
 		nam__node_type_and_flags(f->right_image) | NAM__NODE_DEAD);
-	nam__local_store(f->right, f->right_image, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
+	nam__tree_server_store(f->right, f->right_image, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
 	nam__inner_remove(g, f->parent_image, number + 1, &dirty);
-	nam__local_store(f->parent, f->parent_image, dirty.first, dirty.end);
-	nam__local_store(f->parent, f->parent_image, NAM__WORD_SHAPE, NAM__WORD_SHAPE + 1);
+	nam__tree_server_store(f->parent, f->parent_image, dirty.first, dirty.end);
+	nam__tree_server_store(f->parent, f->parent_image, NAM__WORD_SHAPE, NAM__WORD_SHAPE + 1);
 
-	nam__local_unlock(f->left, f->left_version + 2);
+	nam__tree_server_unlock(f->left, f->left_version + 2);
 	nam_race_point("local.merged");
-	nam__local_unlock(f->right, f->right_version + 2);
+	nam__tree_server_unlock(f->right, f->right_version + 2);
 	f->parent_version += 2;
-	nam__local_unlock(f->parent, f->parent_version);
+	nam__tree_server_unlock(f->parent, f->parent_version);
 	nam_race_point("local.taken_out");
 	f->tree->memory.retire(f->tree->memory.arg, f->right);
 	return true;
 }
 
 void
-nam__local_collect(struct nam__local_tree *tree, uint64_t *scratch, unsigned level,
-	const uint64_t *from, uint32_t max, struct nam__local_collected *ret_collected)
+nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
+	const uint64_t *from, uint32_t max, struct nam__tree_server_collected *ret_collected)
 {
 	const struct nam__geometry *g = &tree->g;
 	const uint64_t *root = (const uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE);
@@ -119,8 +119,8 @@ nam__local_collect(struct nam__local_tree *tree, uint64_t *scratch, unsigned lev
 		.right_image = scratch + 2 * (size_t)g->node_words,
 	};
 
-	*ret_collected = (struct nam__local_collected){ .more = true };
-	(void)nam__local_read(tree, root, scratch);
+	*ret_collected = (struct nam__tree_server_collected){ .more = true };
+	(void)nam__tree_server_read(tree, root, scratch);
 	ret_collected->height = nam__node_level(scratch) + 1;
 	if (level >= ret_collected->height - 1) {
 		ret_collected->more = false;
@@ -130,7 +130,8 @@ nam__local_collect(struct nam__local_tree *tree, uint64_t *scratch, unsigned lev
 	for (uint32_t i = 0; i < max && ret_collected->more; i++) {
 		const uint64_t *next = ret_collected->next.w;
 
-		f.parent = nam__local_cover(tree, nam__local_find(tree, next, level + 1), next,
+		f.parent = nam__tree_server_cover(tree, nam__tree_server_find(tree, next,
+			level + 1), next,
 			level + 1, f.parent_image, &f.parent_version);
 		ret_collected->nodes += nam__node_count(f.parent_image);
 		for (unsigned number = 0; number + 1 < nam__node_count(f.parent_image);) {
@@ -157,32 +158,33 @@ filled_to(uint32_t capacity, unsigned percent)
 }
 
 void
-nam__local_fill(struct nam__local_tree *tree, unsigned percent)
+nam__tree_server_fill(struct nam__tree_server_tree *tree, unsigned percent)
 {
 	tree->g.leaf_capacity = filled_to(tree->g.leaf_capacity, percent);
 	tree->g.inner_capacity = filled_to(tree->g.inner_capacity, percent);
 }
 
 int
-nam__local_publish(struct nam__local_tree *tree, uint64_t *scratch, struct nam__local_tree *filled,
+nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	struct nam__tree_server_tree *filled,
 	uint32_t entries)
 {
 	uint64_t *old = (uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE), version;
 
 	do {
-		version = nam__local_read(tree, old, scratch);
+		version = nam__tree_server_read(tree, old, scratch);
 		if (!NAM_GUARD(LOAD_EMPTY))
 			continue;
 		if (nam__node_level(scratch) || nam__node_count(scratch) > entries ||
 			!nam__node_last(scratch) || nam__node_dead(scratch))
 			return -NAM_E_NOTEMPTY;
-	} while (!nam__local_lock(old, version));
+	} while (!nam__tree_server_lock(old, version));
 	/* First the root: who finds the old leaf dead begins anew there. */
 	__atomic_store_n(&tree->root, filled->root, __ATOMIC_RELEASE);
 	nam_race_point("local.published");
 	nam__node_set_type(scratch, nam__node_type_and_flags(scratch) | NAM__NODE_DEAD);
-	nam__local_store(old, scratch, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
-	nam__local_unlock(old, version + 2);
+	nam__tree_server_store(old, scratch, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
+	nam__tree_server_unlock(old, version + 2);
 	tree->memory.retire(tree->memory.arg, old);
 	free(filled);
 	return 0;

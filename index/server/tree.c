@@ -34,7 +34,7 @@ word_store(uint64_t *word, uint64_t value)
 }
 
 uint64_t
-nam__local_version(const uint64_t *node)
+nam__server_version(const uint64_t *node)
 {
 	uint64_t version;
 
@@ -45,13 +45,13 @@ nam__local_version(const uint64_t *node)
 }
 
 bool
-nam__local_unchanged(const uint64_t *node, uint64_t version)
+nam__tree_server_unchanged(const uint64_t *node, uint64_t version)
 {
 	return word_load(node) == version;
 }
 
 bool
-nam__local_lock(uint64_t *node, uint64_t version)
+nam__tree_server_lock(uint64_t *node, uint64_t version)
 {
 	nam_race_point("local.image_read");
 	return __atomic_compare_exchange_n(node, &version, version | 1, false, __ATOMIC_ACQUIRE,
@@ -59,7 +59,7 @@ nam__local_lock(uint64_t *node, uint64_t version)
 }
 
 void
-nam__local_unlock(uint64_t *node, uint64_t version)
+nam__tree_server_unlock(uint64_t *node, uint64_t version)
 {
 	word_store(node, version);
 }
@@ -75,33 +75,35 @@ words_load(const uint64_t *node, uint64_t *image, uint32_t first, uint32_t end)
 }
 
 void
-nam__local_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end)
+nam__tree_server_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end)
 {
 	for (uint32_t i = first; i < end; i++)
 		word_store(node + i, image[i]);
 }
 
 unsigned
-nam__local_entry_words(const struct nam__geometry *g, const uint64_t *image)
+nam__tree_server_entry_words(const struct nam__geometry *g, const uint64_t *image)
 {
 	return nam__node_type(image) == NAM__NODE_LEAF ? g->leaf_words : g->inner_words;
 }
 
 uint64_t
-nam__local_read(const struct nam__local_tree *tree, const uint64_t *node, uint64_t *image)
+nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *node,
+	uint64_t *image)
 {
 	const struct nam__geometry *g = &tree->g;
 
 	for (;;) {
-		uint64_t version = nam__local_version(node);
+		uint64_t version = nam__server_version(node);
 		uint32_t end;
 
 		words_load(node, image, 1, g->entries_at);
 		/* Halves of two images may say anything: stay inside of the node. */
-		end = g->entries_at + nam__node_count(image) * nam__local_entry_words(g, image);
+		end = g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g,
+			image);
 		nam_race_point("local.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
-		if (!NAM_GUARD(LOCAL_VERSION) || nam__local_unchanged(node, version))
+		if (!NAM_GUARD(LOCAL_VERSION) || nam__tree_server_unchanged(node, version))
 			return version;
 	}
 }
@@ -144,7 +146,8 @@ child_of(const struct nam__geometry *g, const uint64_t *node, const uint64_t *ke
 
 /* One look at a node: where to go from there, or NULL: it is at `level` and covers the key. */
 static uint64_t *
-step(const struct nam__local_tree *tree, const uint64_t *node, const uint64_t *key, unsigned level)
+step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint64_t *key,
+	unsigned level)
 {
 	const struct nam__geometry *g = &tree->g;
 	uint64_t *next;
@@ -153,7 +156,7 @@ step(const struct nam__local_tree *tree, const uint64_t *node, const uint64_t *k
 	do {
 		uint64_t front;
 
-		version = nam__local_version(node);
+		version = nam__server_version(node);
 		front = word_load(node + NAM__WORD_FRONT);
 		if (NAM_GUARD(LOCAL_DEAD) && (front >> 8 & NAM__NODE_DEAD))
 			next = (uint64_t *)word_load(&tree->root);
@@ -165,12 +168,12 @@ step(const struct nam__local_tree *tree, const uint64_t *node, const uint64_t *k
 			next = NULL;
 		else
 			next = child_of(g, node, key);
-	} while (!nam__local_unchanged(node, version));
+	} while (!nam__tree_server_unchanged(node, version));
 	return next;
 }
 
 uint64_t *
-nam__local_find(const struct nam__local_tree *tree, const uint64_t *key, unsigned level)
+nam__tree_server_find(const struct nam__tree_server_tree *tree, const uint64_t *key, unsigned level)
 {
 	uint64_t *node = (uint64_t *)word_load(&tree->root), *next;
 
@@ -182,13 +185,14 @@ nam__local_find(const struct nam__local_tree *tree, const uint64_t *key, unsigne
 }
 
 uint64_t *
-nam__local_cover(const struct nam__local_tree *tree, uint64_t *node, const uint64_t *key,
+nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
+	const uint64_t *key,
 	unsigned level, uint64_t *image, uint64_t *ret_version)
 {
 	for (;;) {
-		*ret_version = nam__local_read(tree, node, image);
+		*ret_version = nam__tree_server_read(tree, node, image);
 		if (NAM_GUARD(LOCAL_DEAD) && nam__node_dead(image))
-			node = nam__local_find(tree, key, level);
+			node = nam__tree_server_find(tree, key, level);
 		else if (nam__node_beyond(image, &tree->g, key))
 			node = (uint64_t *)image[NAM__WORD_SIBLING];
 		else
@@ -197,16 +201,17 @@ nam__local_cover(const struct nam__local_tree *tree, uint64_t *node, const uint6
 }
 
 static uint64_t *
-find_and_read(const struct nam__local_tree *tree, const uint64_t *key, unsigned level,
+find_and_read(const struct nam__tree_server_tree *tree, const uint64_t *key, unsigned level,
 	uint64_t *image, uint64_t *ret_version)
 {
-	return nam__local_cover(tree, nam__local_find(tree, key, level), key, level, image,
+	return nam__tree_server_cover(tree, nam__tree_server_find(tree, key, level), key, level,
+		image,
 		ret_version);
 }
 
 /* Of several payloads the smallest. */
 static int
-lookup_smallest(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+lookup_smallest(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	uint64_t *ret_payload)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -217,14 +222,14 @@ lookup_smallest(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t 
 	memcpy(high.w, key, 8 * g->key_words);
 	low.w[g->key_words] = 0;
 	high.w[g->key_words] = UINT64_MAX;
-	if (!nam__local_scan(tree, scratch, low.w, high.w, false, pair, 1))
+	if (!nam__tree_server_scan(tree, scratch, low.w, high.w, false, pair, 1))
 		return -NAM_E_NOTFOUND;
 	*ret_payload = pair[g->key_words];
 	return 0;
 }
 
 int
-nam__local_lookup(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	uint64_t *ret_payload)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -248,15 +253,15 @@ nam__local_lookup(struct nam__local_tree *tree, uint64_t *scratch, const uint64_
  * node that has been divided can be named.
  */
 struct reserve {
-	struct nam__local_tree *tree;
+	struct nam__tree_server_tree *tree;
 	void *blocks[RESERVE_MAX];
 	unsigned count;
 };
 
 static int
-reserve_take(struct reserve *reserve, struct nam__local_tree *tree)
+reserve_take(struct reserve *reserve, struct nam__tree_server_tree *tree)
 {
-	const struct nam__local_memory *memory = &tree->memory;
+	const struct nam__server_memory *memory = &tree->memory;
 	const uint64_t *root = (const uint64_t *)word_load(&tree->root);
 	/* One for each level that there is, one for the next, and one if others are quicker. */
 	unsigned wanted = (unsigned)(word_load(root + NAM__WORD_FRONT) & 0xff) + 3;
@@ -278,7 +283,7 @@ reserve_take(struct reserve *reserve, struct nam__local_tree *tree)
 static bool
 reserve_more(struct reserve *reserve)
 {
-	const struct nam__local_memory *memory = &reserve->tree->memory;
+	const struct nam__server_memory *memory = &reserve->tree->memory;
 
 	if (!reserve->count && (reserve->blocks[0] = memory->take(memory->arg)))
 		reserve->count = 1;
@@ -288,7 +293,7 @@ reserve_more(struct reserve *reserve)
 static void
 reserve_give(struct reserve *reserve)
 {
-	const struct nam__local_memory *memory = &reserve->tree->memory;
+	const struct nam__server_memory *memory = &reserve->tree->memory;
 
 	while (reserve->count)
 		memory->give(memory->arg, reserve->blocks[--reserve->count]);
@@ -302,14 +307,14 @@ node_fill(const struct nam__geometry *g, uint64_t *node, const uint64_t *image)
 
 	/* Whoever still looked at its last life would see that this is over. */
 	word_store(node, version);
-	nam__local_store(node, image, 1,
-		g->entries_at + nam__node_count(image) * nam__local_entry_words(g, image));
+	nam__tree_server_store(node, image, 1,
+		g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g, image));
 	word_store(node, version + 1);
 }
 
 /* Put a root above one that was divided, unless somebody else has. */
 static void
-grow(struct nam__local_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
+grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
 	uint64_t *right, unsigned level, struct reserve *reserve)
 {
 	static const struct nam__key lowest;
@@ -331,12 +336,12 @@ grow(struct nam__local_tree *tree, uint64_t *image, uint64_t *old_root, const ui
 		reserve->count--;
 }
 
-static void divide(struct nam__local_tree *tree, uint64_t *scratch, uint64_t *node,
+static void divide(struct nam__tree_server_tree *tree, uint64_t *scratch, uint64_t *node,
 	uint64_t version, const uint64_t *key, uint64_t value, struct reserve *reserve);
 
 /* Name a new node in the parent. */
 static void
-separator_add(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	uint64_t *child, unsigned level, struct reserve *reserve)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -352,22 +357,22 @@ separator_add(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *k
 		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level)
 			grow(tree, scratch, root, key, child, level, reserve);
 		node = find_and_read(tree, key, level, scratch, &version);
-	} while (!nam__local_lock(node, version));
+	} while (!nam__tree_server_lock(node, version));
 	rc = 0;
 	if (!nam__key_compare(nam__inner_entry(g, scratch, nam__inner_search(g, scratch, key)), key,
 		    g->full_words)) {
-		nam__local_unlock(node, version);	/* the new root names it */
+		nam__tree_server_unlock(node, version);	/* the new root names it */
 	} else if (nam__node_count(scratch) == g->inner_capacity && !reserve_more(reserve)) {
 		/* Who looks for its keys finds it from the left, without a name. */
-		nam__local_unlock(node, version);
+		nam__tree_server_unlock(node, version);
 	} else if (nam__node_count(scratch) == g->inner_capacity) {
 		divide(tree, scratch, node, version, key, (uint64_t)child, reserve);
 	} else {
 		rc = nam__inner_add(g, scratch, key, (struct nam_gaddr){ (uint64_t)child }, &dirty);
-		nam__local_store(node, scratch, dirty.first, dirty.end);
+		nam__tree_server_store(node, scratch, dirty.first, dirty.end);
 		nam_race_point("local.separator_stored");
 		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
-		nam__local_unlock(node, version + 2);
+		nam__tree_server_unlock(node, version + 2);
 	}
 	assert(!rc);	/* it was looked for */
 	(void)rc;
@@ -378,7 +383,7 @@ separator_add(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *k
  * half that covers it, unlock, and name the new node.
  */
 static void
-divide(struct nam__local_tree *tree, uint64_t *scratch, uint64_t *node, uint64_t version,
+divide(struct nam__tree_server_tree *tree, uint64_t *scratch, uint64_t *node, uint64_t version,
 	const uint64_t *key, uint64_t value, struct reserve *reserve)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -394,10 +399,10 @@ divide(struct nam__local_tree *tree, uint64_t *scratch, uint64_t *node, uint64_t
 	node_fill(g, right, right_image);
 
 	image[NAM__WORD_SIBLING] = (uint64_t)right;
-	nam__local_store(node, image, dirty.first, dirty.end);
+	nam__tree_server_store(node, image, dirty.first, dirty.end);
 	nam_race_point("local.left_stored");
-	nam__local_store(node, image, NAM__WORD_FRONT, g->entries_at);
-	nam__local_unlock(node, version + 2);
+	nam__tree_server_store(node, image, NAM__WORD_FRONT, g->entries_at);
+	nam__tree_server_unlock(node, version + 2);
 	nam_race_point("local.divided");
 	separator_add(tree, scratch, separator.w, right, level + 1, reserve);
 }
@@ -415,7 +420,7 @@ pair_is_there(const struct nam__geometry *g, uint64_t *image, const uint64_t *ke
 
 /* @exact	a delete of a key with this payload only */
 static int
-change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind, bool exact,
+change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind kind, bool exact,
 	const uint64_t *key, uint64_t payload)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -432,34 +437,36 @@ change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind, b
 		/* The image is one whole moment's: that is enough to say no. */
 		if (outcome.refused)
 			return outcome.refused < 0 ? outcome.refused : 0;
-	} while (!nam__local_lock(node, version));
+	} while (!nam__tree_server_lock(node, version));
 	if (outcome.split) {
 		rc = reserve_take(&reserve, tree);
 		if (rc) {
-			nam__local_unlock(node, version);
+			nam__tree_server_unlock(node, version);
 			return rc;
 		}
 		divide(tree, scratch, node, version, key, payload, &reserve);
 		reserve_give(&reserve);
 		return 0;
 	}
-	nam__local_store(node, scratch, outcome.dirty.first, outcome.dirty.end);
+	nam__tree_server_store(node, scratch, outcome.dirty.first, outcome.dirty.end);
 	nam_race_point("local.entry_stored");
 	if (outcome.part != NAM__HEADER_FRONT)
 		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
-	nam__local_unlock(node, version + 2);
+	nam__tree_server_unlock(node, version + 2);
 	return 0;
 }
 
 int
-nam__local_change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind,
+nam__tree_server_change(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	enum nam_op_kind kind,
 	const uint64_t *key, uint64_t payload)
 {
 	return change(tree, scratch, kind, false, key, payload);
 }
 
 int
-nam__local_delete_pair(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+nam__tree_server_delete_pair(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	const uint64_t *key,
 	uint64_t payload)
 {
 	return change(tree, scratch, NAM_OP_DELETE, true, key, payload);
@@ -468,17 +475,17 @@ nam__local_delete_pair(struct nam__local_tree *tree, uint64_t *scratch, const ui
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 size_t
-nam__local_scratch_bytes(const struct nam__local_tree *tree)
+nam__tree_server_scratch_bytes(const struct nam__tree_server_tree *tree)
 {
-	return NAM__LOCAL_IMAGES * (size_t)tree->g.node_bytes;
+	return NAM__SERVER_IMAGES * (size_t)tree->g.node_bytes;
 }
 
 int
-nam__local_tree_new(const struct nam__geometry *geometry,
-	const struct nam__local_memory *memory, struct nam__local_tree **ret_tree)
+nam__tree_server_tree_new(const struct nam__geometry *geometry,
+	const struct nam__server_memory *memory, struct nam__tree_server_tree **ret_tree)
 {
 	static const struct nam__key lowest;
-	struct nam__local_tree *tree = calloc(1, sizeof(*tree));
+	struct nam__tree_server_tree *tree = calloc(1, sizeof(*tree));
 	uint64_t *root = NULL, *image = NULL;
 	int rc;
 
@@ -508,7 +515,7 @@ free_all:
 }
 
 void
-nam__local_tree_free(struct nam__local_tree *tree)
+nam__tree_server_tree_free(struct nam__tree_server_tree *tree)
 {
 	uint64_t *first, *node, *next;
 

@@ -12,8 +12,8 @@
  * Any number of threads.  A thread waits for another for as long as that one writes a node, which
  * is bounded by its work; nobody holds a node across anything else.
  *
- * Full keys are as in node.h.  Functions with @scratch need nam__local_scratch_bytes() of memory
- * that is the calling thread's own.
+ * Full keys are as in node.h.  Functions with @scratch need nam__tree_server_scratch_bytes() of
+ * memory that is the calling thread's own.
  *
  * Source: Ziegler et al., SIGMOD 2019, listings 1 and 3; Leis et al., DaMoN 2016, for optimistic
  * locks; differs: a reader that comes too late for a split moves right instead of starting again,
@@ -30,10 +30,10 @@
 #include "index/index.h"
 #include "index/node/node.h"
 
-struct nam__local_tree;
+struct nam__tree_server_tree;
 
 /* Where nodes come from: blocks of at least node_bytes, 8-byte aligned, whatever is in them. */
-struct nam__local_memory {
+struct nam__server_memory {
 	void *(*take)(void *arg);	/* NULL: no room.  By any thread, a node locked */
 	void (*give)(void *arg, void *block);	/* nobody has seen it, or nobody is at work */
 	void (*retire)(void *arg, void *block);	/* give it once who is at work has ended */
@@ -41,34 +41,38 @@ struct nam__local_memory {
 };
 
 /* Returns 0, -ENOMEM or -NAM_E_REMOTE_FULL. */
-int nam__local_tree_new(const struct nam__geometry *geometry,
-	const struct nam__local_memory *memory, struct nam__local_tree **ret_tree) NAM_MUST_CHECK;
+int nam__tree_server_tree_new(const struct nam__geometry *geometry,
+	const struct nam__server_memory *memory,
+	struct nam__tree_server_tree **ret_tree) NAM_MUST_CHECK;
 
 /* Gives all blocks back.  Nobody may be at work. */
-void nam__local_tree_free(struct nam__local_tree *tree);
+void nam__tree_server_tree_free(struct nam__tree_server_tree *tree);
 
-size_t nam__local_scratch_bytes(const struct nam__local_tree *tree);
+size_t nam__tree_server_scratch_bytes(const struct nam__tree_server_tree *tree);
 
 /* The payload under a key, of several the smallest: 0 or -NAM_E_NOTFOUND. */
-int nam__local_lookup(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+int nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	const uint64_t *key,
 	uint64_t *ret_payload) NAM_MUST_CHECK;
 
 /**
- * nam__local_change -- insert, upsert, update or delete one entry.
+ * nam__tree_server_change -- insert, upsert, update or delete one entry.
  *
  * Returns 0; -NAM_E_EXISTS, -NAM_E_NOTFOUND or -NAM_E_REMOTE_FULL, after which nothing was changed.
  *
  * Cost:	the way down, one node copied and the words that changed stored; with a split two.
  */
-int nam__local_change(struct nam__local_tree *tree, uint64_t *scratch, enum nam_op_kind kind,
+int nam__tree_server_change(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	enum nam_op_kind kind,
 	const uint64_t *key, uint64_t payload) NAM_MUST_CHECK;
 
 /* Delete a key, but only if it has this payload.  Returns 0 or -NAM_E_NOTFOUND. */
-int nam__local_delete_pair(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
+int nam__tree_server_delete_pair(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	const uint64_t *key,
 	uint64_t payload) NAM_MUST_CHECK;
 
 /**
- * nam__local_scan -- entries in order.
+ * nam__tree_server_scan -- entries in order.
  *
  * @low		lowest full key wanted
  * @high	highest, itself included
@@ -78,11 +82,12 @@ int nam__local_delete_pair(struct nam__local_tree *tree, uint64_t *scratch, cons
  * Returns how many; fewer than max only where the range ends.  Every leaf is seen as it was at one
  * moment.  What was in the range throughout is there, and what never was is not.
  */
-uint32_t nam__local_scan(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *low,
+uint32_t nam__tree_server_scan(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	const uint64_t *low,
 	const uint64_t *high, bool reverse, uint64_t *ret_entries, uint32_t max);
 
 /* What a floor was found in. */
-struct nam__local_floor {
+struct nam__tree_server_floor {
 	const void *node;
 	uint64_t version;		/* of the node: grows */
 	uint32_t count;			/* entries */
@@ -91,19 +96,20 @@ struct nam__local_floor {
 };
 
 /**
- * nam__local_floor -- the entry with the largest key that is not above a full key, and those around
- * it: all of its node, or it alone.
+ * nam__tree_server_floor -- the entry with the largest key that is not above a full key, and those
+ * around it: all of its node, or it alone.
  *
  * @alone	no others are wanted
  * @ret_entries	room for a node's entries: in order, the first is not above the key
  *
  * Returns false if there is no such entry.  What lies next to it, others may be changing.
  */
-bool nam__local_floor(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
-	bool alone, uint64_t *ret_entries, struct nam__local_floor *ret_floor) NAM_MUST_CHECK;
+bool nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	const uint64_t *key,
+	bool alone, uint64_t *ret_entries, struct nam__tree_server_floor *ret_floor) NAM_MUST_CHECK;
 
 /* What came of walking along a level. */
-struct nam__local_walk {
+struct nam__tree_server_walk {
 	uint32_t height;		/* of the tree */
 	bool more;			/* go on from `next`, a full key */
 	uint64_t nodes, entries;
@@ -113,17 +119,18 @@ struct nam__local_walk {
 };
 
 /**
- * nam__local_walk -- count, and check, up to `max` nodes of a level from the one on that covers a
- * full key.
+ * nam__tree_server_walk -- count, and check, up to `max` nodes of a level from the one on that
+ * covers a full key.
  *
  * @verify	while nobody writes: fences along the level, order, separators, and that each node
  *		but the root has one.  Then `from` must be a low fence, as `next` is.
  */
-void nam__local_walk(struct nam__local_tree *tree, uint64_t *scratch, unsigned level, bool verify,
-	const uint64_t *from, uint32_t max, struct nam__local_walk *ret_walk);
+void nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
+	bool verify,
+	const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk);
 
 /* What came of collecting. */
-struct nam__local_collected {
+struct nam__tree_server_collected {
 	uint32_t height;
 	bool more;			/* go on from `next`, a full key */
 	uint64_t nodes, merges;
@@ -131,27 +138,28 @@ struct nam__local_collected {
 };
 
 /**
- * nam__local_collect -- merge sparse neighbours of a level, as far as they have the same parent.
+ * nam__tree_server_collect -- merge sparse neighbours of a level, as far as they have the same
+ * parent.
  *
  * @from	full key; up to `max` parents are looked at from the one on that covers it
  *
  * Others may be at work, also other collectors.  Nodes that were merged away are retired.
  */
-void nam__local_collect(struct nam__local_tree *tree, uint64_t *scratch, unsigned level,
-	const uint64_t *from, uint32_t max, struct nam__local_collected *ret_collected);
+void nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
+	const uint64_t *from, uint32_t max, struct nam__tree_server_collected *ret_collected);
 
 /**
- * nam__local_publish -- give an empty tree all that is in another one, at once.
+ * nam__tree_server_publish -- give an empty tree all that is in another one, at once.
  *
  * @filled	of the same shape and memory; nobody else knows it, and it is gone afterwards
  * @entries	so many may be in the tree, which are then gone
  *
  * Returns 0; or -NAM_E_NOTEMPTY, and then nothing was changed.
  */
-int nam__local_publish(struct nam__local_tree *tree, uint64_t *scratch,
-	struct nam__local_tree *filled, uint32_t entries) NAM_MUST_CHECK;
+int nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
+	struct nam__tree_server_tree *filled, uint32_t entries) NAM_MUST_CHECK;
 
 /* From now on ascending inserts leave nodes this full, 50 .. 100.  Nobody knows the tree yet. */
-void nam__local_fill(struct nam__local_tree *tree, unsigned percent);
+void nam__tree_server_fill(struct nam__tree_server_tree *tree, unsigned percent);
 
 #endif /* NAM_INDEX_SERVER_TREE_H */

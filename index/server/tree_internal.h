@@ -6,38 +6,40 @@
 #include "tree.h"
 #include "index/node/node.h"
 
-#define NAM__LOCAL_IMAGES 3u		/* that the scratch has room for */
+#define NAM__SERVER_IMAGES 3u		/* that the scratch has room for */
 
-struct nam__local_tree {
+struct nam__tree_server_tree {
 	struct nam__geometry g;
-	struct nam__local_memory memory;
+	struct nam__server_memory memory;
 	uint64_t root;			/* a pointer; goes up only */
 };
 
 /* The node's version, once nobody writes it. */
-uint64_t nam__local_version(const uint64_t *node);
+uint64_t nam__server_version(const uint64_t *node);
 
 /* Whether what was loaded since that version was taken is whole. */
-bool nam__local_unchanged(const uint64_t *node, uint64_t version);
+bool nam__tree_server_unchanged(const uint64_t *node, uint64_t version);
 
 /* Lock a node if its version is this one; unlock it with the next, or with this: unchanged. */
-bool nam__local_lock(uint64_t *node, uint64_t version);
-void nam__local_unlock(uint64_t *node, uint64_t version);
+bool nam__tree_server_lock(uint64_t *node, uint64_t version);
+void nam__tree_server_unlock(uint64_t *node, uint64_t version);
 
 /* Words [first, end) of an image into a node that is locked. */
-void nam__local_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end);
+void nam__tree_server_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end);
 
-unsigned nam__local_entry_words(const struct nam__geometry *g, const uint64_t *image);
+unsigned nam__tree_server_entry_words(const struct nam__geometry *g, const uint64_t *image);
 
 /* The node at `level` that covers a full key, or did a moment ago: then go on to the right. */
-uint64_t *nam__local_find(const struct nam__local_tree *tree, const uint64_t *key, unsigned level);
+uint64_t *nam__tree_server_find(const struct nam__tree_server_tree *tree, const uint64_t *key,
+	unsigned level);
 
 /* A whole image of a node: header and entries, without the lock word.  Returns its version. */
-uint64_t nam__local_read(const struct nam__local_tree *tree, const uint64_t *node,
+uint64_t nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *node,
 	uint64_t *image);
 
 /* From a node that covers the key, or did: the one at `level` that does, its image and version. */
-uint64_t *nam__local_cover(const struct nam__local_tree *tree, uint64_t *node, const uint64_t *key,
+uint64_t *nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
+	const uint64_t *key,
 	unsigned level, uint64_t *image, uint64_t *ret_version);
 
 #endif /* NAM_INDEX_SERVER_TREE_INTERNAL_H */

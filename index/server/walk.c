@@ -24,21 +24,22 @@ key_is_lowest(const struct nam__geometry *g, const uint64_t *key)
 
 /* A sorted image of the leaf that covers a key. */
 static void
-leaf_sorted(const struct nam__local_tree *tree, uint64_t *node, const uint64_t *key,
+leaf_sorted(const struct nam__tree_server_tree *tree, uint64_t *node, const uint64_t *key,
 	uint64_t *image)
 {
 	uint64_t version;
 
-	(void)nam__local_cover(tree, node, key, 0, image, &version);
+	(void)nam__tree_server_cover(tree, node, key, 0, image, &version);
 	(void)nam__leaf_sort(&tree->g, image);
 }
 
 static uint32_t
-scan_up(struct nam__local_tree *tree, uint64_t *image, const uint64_t *low, const uint64_t *high,
+scan_up(struct nam__tree_server_tree *tree, uint64_t *image, const uint64_t *low,
+	const uint64_t *high,
 	uint64_t *entries, uint32_t max)
 {
 	const struct nam__geometry *g = &tree->g;
-	uint64_t *node = nam__local_find(tree, low, 0);
+	uint64_t *node = nam__tree_server_find(tree, low, 0);
 	struct nam__key from;
 	uint32_t found = 0;
 
@@ -64,7 +65,7 @@ scan_up(struct nam__local_tree *tree, uint64_t *image, const uint64_t *low, cons
 }
 
 static uint32_t
-scan_down(struct nam__local_tree *tree, uint64_t *image, const uint64_t *low,
+scan_down(struct nam__tree_server_tree *tree, uint64_t *image, const uint64_t *low,
 	const uint64_t *high, uint64_t *entries, uint32_t max)
 {
 	const struct nam__geometry *g = &tree->g;
@@ -74,7 +75,7 @@ scan_down(struct nam__local_tree *tree, uint64_t *image, const uint64_t *low,
 	memcpy(to.w, high, 8 * g->full_words);
 	for (;;) {
 		/* Nothing leads to the left: find the next leaf from above. */
-		leaf_sorted(tree, nam__local_find(tree, to.w, 0), to.w, image);
+		leaf_sorted(tree, nam__tree_server_find(tree, to.w, 0), to.w, image);
 		for (unsigned number = nam__node_count(image); number-- > 0;) {
 			const uint64_t *entry = nam__leaf_entry(g, image, number);
 
@@ -93,7 +94,7 @@ scan_down(struct nam__local_tree *tree, uint64_t *image, const uint64_t *low,
 }
 
 uint32_t
-nam__local_scan(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *low,
+nam__tree_server_scan(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *low,
 	const uint64_t *high, bool reverse, uint64_t *ret_entries, uint32_t max)
 {
 	if (!max || nam__key_compare(low, high, tree->g.full_words) > 0)
@@ -105,7 +106,7 @@ nam__local_scan(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t 
 /* Of a sorted leaf, whose first entry is not above the key, the floor alone. */
 static const uint64_t *
 keep_floor(const struct nam__geometry *g, uint64_t *image, const uint64_t *key,
-	struct nam__local_floor *floor)
+	struct nam__tree_server_floor *floor)
 {
 	unsigned number = nam__leaf_lower_bound(g, image, key);
 
@@ -121,16 +122,17 @@ keep_floor(const struct nam__geometry *g, uint64_t *image, const uint64_t *key,
 }
 
 bool
-nam__local_floor(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t *key,
-	bool alone, uint64_t *ret_entries, struct nam__local_floor *ret_floor)
+nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
+	bool alone, uint64_t *ret_entries, struct nam__tree_server_floor *ret_floor)
 {
 	static const struct nam__key lowest;
 	const struct nam__geometry *g = &tree->g;
 	uint64_t *image = scratch, version;
 	const uint64_t *first = image + g->entries_at;
 
-	*ret_floor = (struct nam__local_floor){ 0 };
-	ret_floor->node = nam__local_cover(tree, nam__local_find(tree, key, 0), key, 0, image,
+	*ret_floor = (struct nam__tree_server_floor){ 0 };
+	ret_floor->node = nam__tree_server_cover(tree, nam__tree_server_find(tree, key, 0), key, 0,
+		image,
 		&version);
 	(void)nam__leaf_sort(g, image);
 	ret_floor->version = version / 2;
@@ -148,15 +150,16 @@ nam__local_floor(struct nam__local_tree *tree, uint64_t *scratch, const uint64_t
 		memcpy(ret_floor->next.w, first, 8 * g->full_words);
 		ret_floor->last = false;
 	}
-	ret_floor->count = nam__local_scan(tree, scratch, lowest.w, key, true, ret_entries, 1);
+	ret_floor->count = nam__tree_server_scan(tree, scratch, lowest.w, key, true, ret_entries,
+		1);
 	return ret_floor->count == 1;
 }
 
 /* ---- walking along a level, and checking it ------------------------------------------------- */
 
 struct look {
-	const struct nam__local_tree *tree;
-	struct nam__local_walk *walk;
+	const struct nam__tree_server_tree *tree;
+	struct nam__tree_server_walk *walk;
 	unsigned level;
 };
 
@@ -210,7 +213,8 @@ names_begin(struct look *look, struct names *names, const uint64_t *low)
 	const struct nam__geometry *g = &look->tree->g;
 	uint64_t version;
 
-	(void)nam__local_cover(look->tree, nam__local_find(look->tree, low, look->level + 1), low,
+	(void)nam__tree_server_cover(look->tree, nam__tree_server_find(look->tree, low,
+		look->level + 1), low,
 		look->level + 1, names->image, &version);
 	names->number = nam__inner_search(g, names->image, low);
 }
@@ -227,7 +231,7 @@ check_name(struct look *look, struct names *names, const uint64_t *node, const u
 			wrong(look, "a node without a name");
 			return;
 		}
-		(void)nam__local_read(look->tree, next, names->image);
+		(void)nam__tree_server_read(look->tree, next, names->image);
 		names->number = 0;
 	}
 	if ((const uint64_t *)nam__inner_child(g, names->image, names->number).raw != node ||
@@ -239,8 +243,9 @@ check_name(struct look *look, struct names *names, const uint64_t *node, const u
 }
 
 void
-nam__local_walk(struct nam__local_tree *tree, uint64_t *scratch, unsigned level, bool verify,
-	const uint64_t *from, uint32_t max, struct nam__local_walk *ret_walk)
+nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
+	bool verify,
+	const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk)
 {
 	const struct nam__geometry *g = &tree->g;
 	const uint64_t *root = (const uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE);
@@ -248,17 +253,17 @@ nam__local_walk(struct nam__local_tree *tree, uint64_t *scratch, unsigned level,
 	struct names names = { .image = scratch + g->node_words };
 	uint64_t *image = scratch, *node, version;
 
-	*ret_walk = (struct nam__local_walk){ .more = true };
-	(void)nam__local_read(tree, root, image);
+	*ret_walk = (struct nam__tree_server_walk){ .more = true };
+	(void)nam__tree_server_read(tree, root, image);
 	ret_walk->height = nam__node_level(image) + 1;
 	if (level >= ret_walk->height) {
 		ret_walk->more = false;
 		return;
 	}
 	memcpy(ret_walk->next.w, from, 8 * g->full_words);
-	node = nam__local_find(tree, from, level);
+	node = nam__tree_server_find(tree, from, level);
 	for (uint32_t i = 0; i < max && ret_walk->more; i++) {
-		node = nam__local_cover(tree, node, ret_walk->next.w, level, image, &version);
+		node = nam__tree_server_cover(tree, node, ret_walk->next.w, level, image, &version);
 		ret_walk->nodes++;
 		ret_walk->entries += nam__node_count(image);
 		if (verify && nam__key_compare(nam__node_low(image), ret_walk->next.w,

@@ -15,8 +15,8 @@
 /* A request, and what is known of who sent it. */
 struct asked {
 	const struct nam_rpc_locking_request *request;
-	struct nam__local_records records;
-	struct nam__local_asker asker;
+	struct nam__server_records records;
+	struct nam__server_asker asker;
 	struct nam__rest rest;
 	uint32_t count;
 };
@@ -57,13 +57,13 @@ take_all(struct asked *asked, uint32_t bytes)
 
 /* What an answer says of a record, and its version if there is room. */
 static void
-read_one(struct nam__exchange *exchange, const struct nam__local_records *records,
-	const struct nam__local_head *head)
+read_one(struct nam__exchange *exchange, const struct nam__server_records *records,
+	const struct nam__server_head *head)
 {
 	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
 	struct nam_rpc_locking_got got = {
 		.at = head->latest,
-		.timestamp = nam__local_version_timestamp(records, head->latest),
+		.timestamp = nam__server_version_timestamp(records, head->latest),
 		.generation = head->generation,
 	};
 	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
@@ -81,10 +81,10 @@ unlock_shared(const struct asked *asked, const uint64_t *heads, const uint32_t *
 	uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&asked->records, heads[i]);
+		struct nam__server_head *head = nam__server_record_lock(&asked->records, heads[i]);
 
-		(void)nam__local_unlock_shared(head, generations[i]);
-		nam__local_record_unlock(&asked->records, heads[i]);
+		(void)nam__server_unlock_shared(head, generations[i]);
+		nam__server_record_unlock(&asked->records, heads[i]);
 	}
 }
 
@@ -93,16 +93,16 @@ static int
 share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 	struct nam_rpc_locking_reply *reply, uint32_t *ret_generation)
 {
-	struct nam__local_head *head = nam__local_record_lock(&asked->records, at);
+	struct nam__server_head *head = nam__server_record_lock(&asked->records, at);
 
 	if (!head)
 		return -NAM_E_FABRIC_PROTOCOL;
-	reply->refusal = nam__local_lock_shared(head, &asked->asker, &reply->timestamp);
+	reply->refusal = nam__server_lock_shared(head, &asked->asker, &reply->timestamp);
 	reply->head = at;
 	*ret_generation = head->generation;
 	if (!reply->refusal)
 		read_one(exchange, &asked->records, head);
-	nam__local_record_unlock(&asked->records, at);
+	nam__server_record_unlock(&asked->records, at);
 	return 0;
 }
 
@@ -142,13 +142,13 @@ nam__service_locking_release(struct nam__exchange *exchange)
 	if (!locks)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&asked.records,
+		struct nam__server_head *head = nam__server_record_lock(&asked.records,
 			locks[i].head);
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
-		lost += !nam__local_unlock_shared(head, (uint32_t)locks[i].generation);
-		nam__local_record_unlock(&asked.records, locks[i].head);
+		lost += !nam__server_unlock_shared(head, (uint32_t)locks[i].generation);
+		nam__server_record_unlock(&asked.records, locks[i].head);
 	}
 	memcpy(exchange->reply, &lost, sizeof(lost));
 	exchange->reply_bytes = sizeof(lost);
@@ -158,30 +158,30 @@ nam__service_locking_release(struct nam__exchange *exchange)
 /* ---- PREPARE --------------------------------------------------------------------------------- */
 
 static void
-forget(const struct asked *asked, struct nam__local_head *head, uint64_t at)
+forget(const struct asked *asked, struct nam__server_head *head, uint64_t at)
 {
-	(void)nam__local_record_abort(&asked->records, head, at);
-	nam__local_unlock_exclusive(head);
+	(void)nam__server_record_abort(&asked->records, head, at);
+	nam__server_unlock_exclusive(head);
 }
 
 static int
 prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *one,
 	const void *image, struct nam_rpc_locking_reply *reply)
 {
-	struct nam__local_head *head = nam__local_record_lock(&asked->records, one->head);
+	struct nam__server_head *head = nam__server_record_lock(&asked->records, one->head);
 	int rc = 0;
 
 	if (!head)
 		return -NAM_E_FABRIC_PROTOCOL;
 	reply->head = one->head;
-	reply->refusal = nam__local_lock_exclusive(&asked->records, head, &asked->asker,
+	reply->refusal = nam__server_lock_exclusive(&asked->records, head, &asked->asker,
 		&reply->timestamp);
 	if (!reply->refusal) {
 		rc = nam__records_prepare(&asked->records, head, one, image);
 		if (rc)
-			nam__local_unlock_exclusive(head);
+			nam__server_unlock_exclusive(head);
 	}
-	nam__local_record_unlock(&asked->records, one->head);
+	nam__server_record_unlock(&asked->records, one->head);
 	return rc;
 }
 
@@ -190,12 +190,12 @@ static void
 unprepare(const struct asked *asked, const struct nam_rpc_records_version *versions, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&asked->records,
+		struct nam__server_head *head = nam__server_record_lock(&asked->records,
 			versions[i].head);
 
 		if (head->writer == asked->asker.timestamp)
 			forget(asked, head, versions[i].at);
-		nam__local_record_unlock(&asked->records, versions[i].head);
+		nam__server_record_unlock(&asked->records, versions[i].head);
 	}
 }
 
@@ -233,23 +233,23 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 
 /* Whether it was refused. */
 static bool
-commit(const struct asked *asked, struct nam__local_head *head, uint64_t at, bool settle,
+commit(const struct asked *asked, struct nam__server_head *head, uint64_t at, bool settle,
 	struct nam_rpc_locking_ended *reply)
 {
 	uint64_t timestamp = asked->asker.timestamp;
 
-	if (at && !nam__local_lock_is(head, timestamp, settle))
+	if (at && !nam__server_lock_is(head, timestamp, settle))
 		return true;
-	reply->count += nam__local_record_commit(&asked->records, head, at, asked->asker.now_ns,
+	reply->count += nam__server_record_commit(&asked->records, head, at, asked->asker.now_ns,
 		reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
 	if (at && head->writer == timestamp)
-		nam__local_unlock_exclusive(head);
+		nam__server_unlock_exclusive(head);
 	return false;
 }
 
 static void
 end_one(const struct asked *asked, const struct nam_rpc_records_version *version,
-	struct nam__local_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
+	struct nam__server_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
 {
 	bool settle = asked->request->request.flags & NAM_LOCKING_SETTLE;
 
@@ -273,13 +273,13 @@ nam__service_locking_end(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	*reply = (struct nam_rpc_locking_ended){ 0 };
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&asked.records,
+		struct nam__server_head *head = nam__server_record_lock(&asked.records,
 			versions[i].head);
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
 		end_one(&asked, &versions[i], head, i, reply);
-		nam__local_record_unlock(&asked.records, versions[i].head);
+		nam__server_record_unlock(&asked.records, versions[i].head);
 		nam_race_point("locking.end_one");
 	}
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + reply->count * 8;
@@ -317,17 +317,17 @@ nam__service_locking_seal(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	exchange->reply_bytes = asked.count * (uint32_t)sizeof(*reply);
 	for (uint32_t i = 0; i < asked.count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&asked.records, heads[i]);
+		struct nam__server_head *head = nam__server_record_lock(&asked.records, heads[i]);
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
 		reply[i] = (struct nam_rpc_locking_sealed){ 0 };
-		reply[i].state = nam__local_lock_seal(&asked.records, head, asked.asker.timestamp,
+		reply[i].state = nam__server_lock_seal(&asked.records, head, asked.asker.timestamp,
 			&reply[i].at);
 		if (asked.request->request.flags)
 			reply[i].about_bytes = siblings_copy(&asked, reply[i].at, &reply[i + 1]);
 		exchange->reply_bytes += reply[i].about_bytes;
-		nam__local_record_unlock(&asked.records, heads[i]);
+		nam__server_record_unlock(&asked.records, heads[i]);
 	}
 	return 0;
 }

@@ -29,10 +29,10 @@ find(void *arg, uint64_t at, uint32_t bytes)
 	return (uint8_t *)server->memory.mrs[region].base + offset;
 }
 
-struct nam__local_records
+struct nam__server_records
 nam__records_of(const struct nam__exchange *exchange)
 {
-	return (struct nam__local_records){
+	return (struct nam__server_records){
 		.find = find,
 		.arg = exchange->server,
 		.locks = exchange->server->record_locks,
@@ -61,7 +61,7 @@ begin(const struct nam__exchange *exchange, uint32_t flags, struct nam__rest *re
 }
 
 uint32_t
-nam__records_image(const struct nam__local_records *records, uint64_t at, uint32_t room,
+nam__records_image(const struct nam__server_records *records, uint64_t at, uint32_t room,
 	uint8_t *ret_image)
 {
 	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
@@ -77,14 +77,14 @@ nam__records_image(const struct nam__local_records *records, uint64_t at, uint32
 
 /* The latest version that is among the timestamps; 0: none is. */
 static uint64_t
-find_of_stamps(const struct nam__local_records *records, const struct nam__local_head *head,
+find_of_stamps(const struct nam__server_records *records, const struct nam__server_head *head,
 	const uint64_t *stamps, uint32_t count)
 {
 	uint64_t best = 0, best_timestamp = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t at = stamps[i] > best_timestamp ?
-			nam__local_record_find(records, head, stamps[i], nam_now_ns()) : 0;
+			nam__server_record_find(records, head, stamps[i], nam_now_ns()) : 0;
 
 		if (at) {
 			best = at;
@@ -96,7 +96,7 @@ find_of_stamps(const struct nam__local_records *records, const struct nam__local
 
 /* What is too old to be known has been replaced by the latest. */
 static uint64_t
-find_wanted(const struct nam__local_records *records, const struct nam__local_head *head,
+find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
 	const struct nam_rpc_records_wanted *wanted, const uint64_t *stamps, uint32_t count)
 {
 	uint64_t at = 0;
@@ -104,18 +104,18 @@ find_wanted(const struct nam__local_records *records, const struct nam__local_he
 	if (wanted->timestamp == NAM_RECORDS_OF_STAMPS)
 		at = find_of_stamps(records, head, stamps, count);
 	else if (wanted->timestamp != NAM_RECORDS_LATEST)
-		at = nam__local_record_find(records, head, wanted->timestamp, nam_now_ns());
+		at = nam__server_record_find(records, head, wanted->timestamp, nam_now_ns());
 	return at ? at : head->latest;
 }
 
 /* The answer to one, with its version if there is room for it. */
 static void
-get_one(struct nam__exchange *exchange, const struct nam__local_records *records, uint64_t at,
+get_one(struct nam__exchange *exchange, const struct nam__server_records *records, uint64_t at,
 	bool latest, bool image)
 {
 	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
 	struct nam_rpc_records_got got = { .at = at,
-		.timestamp = nam__local_version_timestamp(records, at), .latest = latest };
+		.timestamp = nam__server_version_timestamp(records, at), .latest = latest };
 	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
 
 	/* Those to come need room for an answer at the least. */
@@ -130,7 +130,7 @@ get_one(struct nam__exchange *exchange, const struct nam__local_records *records
 int
 nam__service_records_get(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = nam__records_of(exchange);
+	const struct nam__server_records records = nam__records_of(exchange);
 	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_STAMPS_ONLY,
 		&rest);
@@ -143,7 +143,7 @@ nam__service_records_get(struct nam__exchange *exchange)
 	stamps = nam__rest_take(&rest, request->stamps * 8);
 	exchange->reply_bytes = 0;
 	for (uint32_t i = 0; i < request->count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&records, wanted[i].head);
+		struct nam__server_head *head = nam__server_record_lock(&records, wanted[i].head);
 		uint64_t at;
 
 		if (!head)
@@ -151,7 +151,7 @@ nam__service_records_get(struct nam__exchange *exchange)
 		at = find_wanted(&records, head, &wanted[i], stamps, request->stamps);
 		get_one(exchange, &records, at, at == head->latest,
 			!(request->flags & NAM_RECORDS_STAMPS_ONLY));
-		nam__local_record_unlock(&records, wanted[i].head);
+		nam__server_record_unlock(&records, wanted[i].head);
 	}
 	return 0;
 }
@@ -171,7 +171,7 @@ nam__records_prepared_take(struct nam__rest *rest, const void **ret_image)
 }
 
 int
-nam__records_prepare(const struct nam__local_records *records, struct nam__local_head *head,
+nam__records_prepare(const struct nam__server_records *records, struct nam__server_head *head,
 	const struct nam_rpc_records_prepared *one, const void *image)
 {
 	struct nam_version *version = records->find(records->arg, one->at,
@@ -186,28 +186,28 @@ nam__records_prepare(const struct nam__local_records *records, struct nam__local
 		memcpy(version, image, one->image_bytes);
 		version->previous = previous;
 	}
-	return nam__local_record_prepare(records, head, one->at);
+	return nam__server_record_prepare(records, head, one->at);
 }
 
 static int
-prepare_one(const struct nam__local_records *records, const struct nam_rpc_records_prepared *one,
+prepare_one(const struct nam__server_records *records, const struct nam_rpc_records_prepared *one,
 	const void *image, uint64_t *ret_latest)
 {
-	struct nam__local_head *head = nam__local_record_lock(records, one->head);
+	struct nam__server_head *head = nam__server_record_lock(records, one->head);
 	int rc;
 
 	if (!head)
 		return -NAM_E_FABRIC_PROTOCOL;
 	rc = nam__records_prepare(records, head, one, image);
-	*ret_latest = nam__local_version_timestamp(records, head->latest);
-	nam__local_record_unlock(records, one->head);
+	*ret_latest = nam__server_version_timestamp(records, head->latest);
+	nam__server_record_unlock(records, one->head);
 	return rc;
 }
 
 int
 nam__service_records_prepare(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = nam__records_of(exchange);
+	const struct nam__server_records records = nam__records_of(exchange);
 	uint64_t *reply = exchange->reply;
 	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, 0, &rest);
@@ -236,24 +236,24 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 /* ---- COMMIT ---------------------------------------------------------------------------------- */
 
 static void
-commit_one(const struct nam__local_records *records, struct nam__local_head *head,
+commit_one(const struct nam__server_records *records, struct nam__server_head *head,
 	const struct nam_rpc_records_commit *one, bool abort,
 	struct nam_rpc_records_committed *reply)
 {
-	bool is_that = nam__local_version_timestamp(records, one->at) == one->timestamp;
+	bool is_that = nam__server_version_timestamp(records, one->at) == one->timestamp;
 	uint64_t at = is_that ? one->at : 0;
 
 	if (!abort)
-		reply->count += nam__local_record_commit(records, head, at, nam_now_ns(),
+		reply->count += nam__server_record_commit(records, head, at, nam_now_ns(),
 			reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
-	else if (nam__local_record_abort(records, head, at))
+	else if (nam__server_record_abort(records, head, at))
 		reply->retired[reply->count++] = at;
 }
 
 int
 nam__service_records_commit(struct nam__exchange *exchange)
 {
-	const struct nam__local_records records = nam__records_of(exchange);
+	const struct nam__server_records records = nam__records_of(exchange);
 	struct nam_rpc_records_committed *reply = exchange->reply;
 	struct nam__rest rest;
 	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_ABORT, &rest);
@@ -264,12 +264,12 @@ nam__service_records_commit(struct nam__exchange *exchange)
 	versions = nam__rest_take(&rest, rest.count);
 	*reply = (struct nam_rpc_records_committed){ 0 };
 	for (uint32_t i = 0; i < request->count; i++) {
-		struct nam__local_head *head = nam__local_record_lock(&records, versions[i].head);
+		struct nam__server_head *head = nam__server_record_lock(&records, versions[i].head);
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
 		commit_one(&records, head, &versions[i], request->flags & NAM_RECORDS_ABORT, reply);
-		nam__local_record_unlock(&records, versions[i].head);
+		nam__server_record_unlock(&records, versions[i].head);
 		nam_race_point("records.commit_one");
 	}
 	exchange->reply_bytes = (uint32_t)sizeof(*reply) + reply->count * 8;

@@ -26,7 +26,7 @@ nam__rest_take(struct nam__rest *rest, uint32_t bytes)
 }
 
 /* The records in this server's regions. */
-struct nam__local_records nam__records_of(const struct nam__exchange *exchange);
+struct nam__server_records nam__records_of(const struct nam__exchange *exchange);
 
 /* Whether a request begins well: as many records as there may be, and no other flags. */
 bool nam__records_request_ok(const struct nam_rpc_records_request *request, uint32_t flags);
@@ -35,11 +35,11 @@ bool nam__records_request_ok(const struct nam_rpc_records_request *request, uint
 const struct nam_rpc_records_prepared *nam__records_prepared_take(struct nam__rest *rest,
 	const void **ret_image);
 /* And prepare it, with its head locked. */
-int nam__records_prepare(const struct nam__local_records *records, struct nam__local_head *head,
+int nam__records_prepare(const struct nam__server_records *records, struct nam__server_head *head,
 	const struct nam_rpc_records_prepared *one, const void *image) NAM_MUST_CHECK;
 
 /* The image of the version at an address, if there is one and room for it: its length, or 0. */
-uint32_t nam__records_image(const struct nam__local_records *records, uint64_t at, uint32_t room,
+uint32_t nam__records_image(const struct nam__server_records *records, uint64_t at, uint32_t room,
 	uint8_t *ret_image);
 
 #endif /* NAM_MEMSERVER_SERVICES_RECORDS_H */

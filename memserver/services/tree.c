@@ -106,11 +106,11 @@ point_one(struct nam__tree *tree, uint64_t *scratch, unsigned kind, const uint64
 	if (!has(tree, pair))
 		return -NAM_E_PARTITION;
 	if (kind == NAM_RPC_TREE_LOOKUP)
-		return nam__local_lookup(tree->local, scratch, pair, ret_payload);
+		return nam__tree_server_lookup(tree->local, scratch, pair, ret_payload);
 	if (kind == NAM_RPC_TREE_DELETE_PAIR && tree->options.unique)
-		return nam__local_delete_pair(tree->local, scratch, pair, payload);
+		return nam__tree_server_delete_pair(tree->local, scratch, pair, payload);
 	/* Key and payload of a pair are, in this order, a full key that is not unique. */
-	return nam__local_change(tree->local, scratch, kinds[kind], pair, payload);
+	return nam__tree_server_change(tree->local, scratch, kinds[kind], pair, payload);
 }
 
 static int
@@ -162,7 +162,7 @@ scan(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (most > request->max)
 		most = request->max;
-	reply->count = nam__local_scan(tree->local, scratch, request->low, request->high,
+	reply->count = nam__tree_server_scan(tree->local, scratch, request->low, request->high,
 		request->flags & NAM_RPC_TREE_REVERSE, reply->pairs, most);
 	reply->more = reply->count == most;
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
@@ -181,11 +181,11 @@ walk(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
 {
 	const struct nam_rpc_tree_walk_request *request = exchange->body;
 	struct nam_rpc_tree_walk_reply *reply = exchange->reply;
-	struct nam__local_walk walk;
+	struct nam__tree_server_walk walk;
 
 	if (exchange->body_bytes != sizeof(*request) || request->verify > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
-	nam__local_walk(tree->local, scratch, request->level, request->verify, request->from,
+	nam__tree_server_walk(tree->local, scratch, request->level, request->verify, request->from,
 		WALK_NODES_MAX, &walk);
 	memset(reply, 0, sizeof(*reply));
 	reply->height = walk.height;
@@ -210,11 +210,11 @@ collect(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratc
 {
 	const struct nam_rpc_tree_collect_request *request = exchange->body;
 	struct nam_rpc_tree_collect_reply *reply = exchange->reply;
-	struct nam__local_collected collected;
+	struct nam__tree_server_collected collected;
 
 	if (exchange->body_bytes != sizeof(*request) || request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
-	nam__local_collect(tree->local, scratch, request->level, request->from,
+	nam__tree_server_collect(tree->local, scratch, request->level, request->from,
 		COLLECT_PARENTS_MAX, &collected);
 	memset(reply, 0, sizeof(*reply));
 	reply->height = collected.height;
@@ -239,12 +239,13 @@ floor_of(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scrat
 	const struct nam_rpc_tree_floor_request *request = exchange->body;
 	struct nam_rpc_tree_floor_reply *reply = exchange->reply;
 	const struct nam__geometry *g = &tree->g;
-	struct nam__local_floor found;
+	struct nam__tree_server_floor found;
 
 	if (exchange->body_bytes != sizeof(*request) || !tree->leaves || request->alone > 1 ||
 		request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (!nam__local_floor(tree->local, scratch, request->key, request->alone, reply->pairs,
+	if (!nam__tree_server_floor(tree->local, scratch, request->key, request->alone,
+		reply->pairs,
 		    &found))
 		return -NAM_E_REMOTE_CORRUPT;
 	reply->node = nam__tree_address_of(tree, found.node);
@@ -284,7 +285,7 @@ static int
 load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t *scratch,
 	const struct nam_rpc_tree_load_request *request)
 {
-	struct nam__local_walk walk;
+	struct nam__tree_server_walk walk;
 	static const struct nam__key lowest;
 	uint64_t free = 0;
 	int rc;
@@ -301,7 +302,7 @@ load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t 
 		(NAM_GUARD(LOAD_WAIT) &&
 			nam__trees_work_oldest(tree->server) <= tree->load_clock))
 		return -NAM_E_RESTART_LOCKED;
-	nam__local_walk(tree->local, scratch, 0, false, lowest.w, 1, &walk);
+	nam__tree_server_walk(tree->local, scratch, 0, false, lowest.w, 1, &walk);
 	/* The first leaf of all is named always. */
 	if (NAM_GUARD(LOAD_EMPTY) && (walk.height > 1 || walk.entries > tree->leaves)) {
 		nam__tree_load_over(tree);
@@ -314,7 +315,7 @@ load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t 
 		nam__tree_load_over(tree);
 		return rc;
 	}
-	nam__local_fill(tree->filling, request->fill_percent);
+	nam__tree_server_fill(tree->filling, request->fill_percent);
 	tree->load_any = false;
 	return 0;
 }
@@ -333,7 +334,7 @@ load_pairs(struct nam__tree *tree, uint64_t *scratch,
 			return -NAM_E_PARTITION;
 		if (tree->load_any && nam__key_compare(tree->load_last.w, pair, g->full_words) >= 0)
 			return -NAM_E_UNSORTED;
-		rc = nam__local_change(tree->filling, scratch, NAM_OP_INSERT, pair,
+		rc = nam__tree_server_change(tree->filling, scratch, NAM_OP_INSERT, pair,
 			pair[g->key_words]);
 		if (rc)
 			return rc;
@@ -361,7 +362,7 @@ load_step(struct nam__tree *tree, struct nam__connection *connection, uint64_t *
 	case NAM_RPC_TREE_LOAD_END:
 		if (!tree->filling)
 			return -NAM_E_FABRIC_PROTOCOL;
-		rc = nam__local_publish(tree->local, scratch, tree->filling,
+		rc = nam__tree_server_publish(tree->local, scratch, tree->filling,
 			tree->leaves);
 		if (!rc)
 			tree->filling = NULL;

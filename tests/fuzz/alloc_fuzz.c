@@ -97,8 +97,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			!nam_gaddr_untagged(at).raw)
 			abort();
 	}
-	nam__stock_return(worker);
-	nam__stock_free(worker);
+	nam__block_cache_return(worker);
+	nam__block_cache_free(worker);
 	nam_region_table_free(&client->regions);
 	free(client->servers);
 	free(client);

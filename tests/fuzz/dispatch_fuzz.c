@@ -58,7 +58,7 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 		memcpy(&header, message, sizeof(header));
 		if (flags & FLAG_MAGIC) {
 			header.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION;
-			header.passive &= NAM_RPC_PASSIVE;
+			header.passive &= NAM_RPC_ONE_WAY;
 			header.status = 0;
 		}
 		if (flags & FLAG_LENGTH)

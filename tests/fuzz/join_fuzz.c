@@ -102,7 +102,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	client->servers = fuzz_memory(2 * sizeof(*client->servers));
 	client->servers[0].id = fuzz_u8(&input);
 	client->servers[0].regions_count = fuzz_u16(&input) % 300;
-	client->keeper_worker = worker;
+	client->epoch_worker = worker;
 	worker->client = client;
 	if (which % 4 == 0)
 		try_welcome(client, &input);
@@ -114,7 +114,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (which % 4 == 3)
 		(void)!nam_server_status_get(worker, 0, &status);
 	look_regions_up(client);
-	client->keeper_worker = NULL;
+	client->epoch_worker = NULL;
 	client_free(client);
 	free(worker);
 	return 0;

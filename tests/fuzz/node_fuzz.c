@@ -180,7 +180,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	fuzz_take(&input, image, g->node_bytes);
 	dress(fixture, image, flags, at);
 	verify_one(fixture, image, at);
-	rc = nam__node_judge(&fixture->index, image, at,
+	rc = nam__node_validate(&fixture->index, image, at,
 		flags & FLAG_LEVEL ? (int)nam__node_level(image) : -1);
 	if (rc == 0) {
 		(void)nam__node_below(image, g, key);
@@ -199,7 +199,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	free(image);
 	free(key);
-	nam__keeper_stop(&fixture->client);
+	nam__epoch_thread_stop(&fixture->client);
 	pthread_mutex_destroy(&fixture->client.mutex);
 	free(fixture);
 	return 0;

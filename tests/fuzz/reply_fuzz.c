@@ -24,8 +24,8 @@ struct fixture {
 	struct nam__call calls[CALLS];
 	struct nam_op_counters counters;
 	struct nam_qp qps[2];
-	struct nam__passives passive, *passives[2];	/* of one connection */
-	struct nam__postbox *postboxes[2];	/* none: replies come by SEND */
+	struct nam__one_way passive, *one_way[2];	/* of one connection */
+	struct nam__client_mailbox *mailboxes[2];	/* none: replies come by SEND */
 };
 
 static void
@@ -66,9 +66,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!fixture)
 		abort();
 	memset(fixture, 0, sizeof(*fixture));
-	fixture->worker.postboxes = fixture->postboxes;
-	fixture->worker.passives = fixture->passives;
-	fixture->passives[0] = &fixture->passive;
+	fixture->worker.mailboxes = fixture->mailboxes;
+	fixture->worker.one_way = fixture->one_way;
+	fixture->one_way[0] = &fixture->passive;
 	fixture->passive.sent = 300;
 	fixture->passive.acknowledged = 300 - NAM_PASSIVES_MAX;
 	for (unsigned i = 0; i < NAM_PASSIVES_MAX; i++)

@@ -35,7 +35,7 @@ open_once(void)
 	listener.pub.ops = ops;
 	listener.domain = (struct shm_domain *)domain;
 	listener.fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (nam__greeter_open(&listener.greeter))
+	if (nam__pending_accepts_open(&listener.accepts))
 		abort();
 }
 
@@ -80,14 +80,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		length = sizeof(hello);
 	fuzz_send(ends[1], &input, &hello, length, fds_count);
 	/* Others wait in the table, too. */
-	listener.greeter.greeted[fuzz_u8(&input) % NAM__GREETED_MAX].fd = ends[0];
-	listener.greeter.count = 1;
+	listener.accepts.greeted[fuzz_u8(&input) % NAM__GREETED_MAX].fd = ends[0];
+	listener.accepts.count = 1;
 	for (uint32_t slot = 0; slot < NAM__GREETED_MAX + 2; slot++)
 		if (hear(&listener, slot, &event))
 			answer(&event, flags & FLAG_ACCEPT);
 	for (uint32_t slot = 0; slot < NAM__GREETED_MAX; slot++)
-		if (nam__greeter_fd(&listener.greeter, slot) >= 0)
-			nam__greeter_drop(&listener.greeter, slot);
+		if (nam__pending_accepts_fd(&listener.accepts, slot) >= 0)
+			nam__pending_accepts_drop(&listener.accepts, slot);
 	close(ends[1]);
 	return 0;
 }

@@ -37,7 +37,7 @@ open_once(void)
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct tcp_domain *)domain;
-	if (nam__greeter_open(&listener.greeter))
+	if (nam__pending_accepts_open(&listener.accepts))
 		abort();
 }
 
@@ -82,8 +82,8 @@ hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, b
 	uint32_t slot = (uint32_t)(first % NAM__GREETED_MAX);
 	struct nam_cm_event event;
 
-	listener.greeter.greeted[slot].fd = fd;
-	listener.greeter.count = 1;
+	listener.accepts.greeted[slot].fd = fd;
+	listener.accepts.count = 1;
 	listener.heard[slot].got = 0;
 	for (unsigned piece = 0; piece < 2; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
@@ -93,8 +93,8 @@ hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, b
 			return;
 		}
 	}
-	if (nam__greeter_fd(&listener.greeter, slot) >= 0)
-		nam__greeter_drop(&listener.greeter, slot);
+	if (nam__pending_accepts_fd(&listener.accepts, slot) >= 0)
+		nam__pending_accepts_drop(&listener.accepts, slot);
 }
 
 int

@@ -98,16 +98,16 @@ if command -v gnuplot >/dev/null; then
 	grep -q '</svg>' "$tmp/out/tree-8.svg" || fail "no SVG"
 fi
 
-# ---- a key-value store by each carrier, on the card of who fetched first
+# ---- a key-value store by each transport, on the card of who fetched first
 expect 0 nam-bench figure rfp-4a rfp-6 rfp-8 rfp-9 rfp-10 --quick --out "$tmp/out"
 says 'rfp-6 (figure 6), simulated: connectx3: shares of GET, uniform keys'
-csv rfp-6 'len(r) == 6 and set(i["carrier"] for i in r) == {"srq", "mailbox", "fetch"} and
+csv rfp-6 'len(r) == 6 and set(i["transport"] for i in r) == {"srq", "mailbox", "fetch"} and
 	all(i["clients"] == "35" and i["profile"] == "connectx3" for i in r)'
 csv rfp-9 'set(i["distribution"] for i in r) == {"zipfian"} and set(i["get_percent"] for i in r) ==
 	{"5", "95"}'
 csv rfp-4a 'sorted(set(i["handler_threads"] for i in r)) == ["1", "4"]'
 csv rfp-10 'set(i["value_bytes"] for i in r) == {"mixed"} and
-	all(2 <= n(i["round_trips_per_op"]) <= 2.02 for i in r if i["carrier"] == "fetch")'
+	all(2 <= n(i["round_trips_per_op"]) <= 2.02 for i in r if i["transport"] == "fetch")'
 # 95 % of the requests are GETs of 64 bytes: of them the smallest fetch takes another READ.
 csv rfp-8 '[(i["fetch_bytes"], i["value_bytes"], round(n(i["round_trips_per_op"]), 1))
 	for i in r] == [("80", "32", 2), ("80", "64", 2.9), ("176", "32", 2), ("176", "64", 2),
@@ -115,17 +115,17 @@ csv rfp-8 '[(i["fetch_bytes"], i["value_bytes"], round(n(i["round_trips_per_op"]
 expect 2 nam-bench figure rfp-4a --cluster shm:/nowhere
 says 'rfp-4a: only with --cluster sim:PROFILE'
 
-# ---- transactions by each carrier, and by messages over sockets
+# ---- transactions by each transport, and by messages over sockets
 expect 0 nam-bench figure ramp-5 ramp-6 ramp-7 ramp-8 --quick --out "$tmp/out"
 says 'ramp-6 (figure 6), simulated: connectx2: transaction sizes'
-csv ramp-5 '[i["carrier"] for i in r] == "sockets message plus star onesided".split() and
+csv ramp-5 '[i["transport"] for i in r] == "sockets message plus star onesided".split() and
 	all(i["transaction_size"] == "8" and i["read_ratio"] == "95" for i in r)'
 for figure in ramp-5 ramp-6 ramp-7 ramp-8; do
 	csv $figure 'all(i["memservers"] == "4" and i["clients"] == "8" and
 		i["handler_threads"] == "8" and i["source"] == "simulated" and (i["profile"] ==
-		("connectx2-ipoib" if "sockets" in i["carrier"] else "connectx2")) for i in r)'
+		("connectx2-ipoib" if "sockets" in i["transport"] else "connectx2")) for i in r)'
 	csv $figure 'all(abs(n(i["against_sockets"]) * n(s["ops_per_s"]) / n(i["ops_per_s"])
-		- 1) < 1e-3 for i in r for s in r if s["carrier"] == "sockets" and
+		- 1) < 1e-3 for i in r for s in r if s["transport"] == "sockets" and
 		[s["transaction_size"], s["read_ratio"]] ==
 		[i["transaction_size"], i["read_ratio"]])'
 done
@@ -134,39 +134,39 @@ csv ramp-7 'len(r) == 12 and set(i["read_ratio"] for i in r) == {"0", "100"}'
 csv ramp-8 'set((i["distribution"], i["records"], i["value_bytes"], i["transaction_size"])
 	for i in r) == {("zipfian", "1000", "1000", "4")}'
 # What the paper has against sockets: 2.78 with four records, 2.67 where all read; GET+ twice.
-csv ramp-6 'all(n(i["against_sockets"]) >= 2.78 for i in r if i["carrier"] == "star" and
+csv ramp-6 'all(n(i["against_sockets"]) >= 2.78 for i in r if i["transport"] == "star" and
 	i["transaction_size"] == "4")'
-csv ramp-7 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["carrier"] == "star" and
+csv ramp-7 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["transport"] == "star" and
 	i["read_ratio"] == "100")'
-csv ramp-8 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["carrier"] == "star" and
+csv ramp-8 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["transport"] == "star" and
 	i["read_ratio"] == "100")'
 for figure in ramp-5 ramp-6 ramp-7 ramp-8; do
-	csv $figure 'all(n(i["against_sockets"]) >= 2 for i in r if i["carrier"] == "plus")'
+	csv $figure 'all(n(i["against_sockets"]) >= 2 for i in r if i["transport"] == "plus")'
 done
 # Who only reads, and whose cache is warm, needs a READ for each record and one round trip.
 csv ramp-7 'all(i["round_trips_per_op"] == "1" and i["work_requests_per_op"] == "8" for i in r if
-	i["carrier"] in ("star", "onesided") and i["read_ratio"] == "100")'
+	i["transport"] in ("star", "onesided") and i["read_ratio"] == "100")'
 # Over sockets locking asks once more, to let go.
 csv ramp-7 'all(n(i["against_sockets"]) < 0.7 and 2 <= n(i["round_trips_per_op"]) < 2.1 for i in r
-	if i["carrier"] == "2pl-sockets" and i["read_ratio"] == "100")'
+	if i["transport"] == "2pl-sockets" and i["read_ratio"] == "100")'
 # With one handler thread and many clients processors are the limit, and onesided needs none.
 expect 0 nam-bench figure ramp-7 --quick --cluster sim:connectx5 --clients 64 --rpc-threads 1 \
 	--seconds 0.001 --out "$tmp/out"
 csv ramp-7 'all(i["handler_threads"] == "1" and i["clients"] == "64" for i in r) and
-	dict((i["carrier"], i["profile"]) for i in r)["sockets"] == "connectx2-ipoib" and
-	dict((i["carrier"], i["profile"]) for i in r)["star"] == "connectx5"'
-csv ramp-7 'all(n(o["ops_per_s"]) >= n(s["ops_per_s"]) for o in r if o["carrier"] == "onesided"
-	for s in r if s["carrier"] in ("star", "plus") and
+	dict((i["transport"], i["profile"]) for i in r)["sockets"] == "connectx2-ipoib" and
+	dict((i["transport"], i["profile"]) for i in r)["star"] == "connectx5"'
+csv ramp-7 'all(n(o["ops_per_s"]) >= n(s["ops_per_s"]) for o in r if o["transport"] == "onesided"
+	for s in r if s["transport"] in ("star", "plus") and
 	s["read_ratio"] == o["read_ratio"] == "0")'
 csv ramp-7 'all(abs(n(o["ops_per_s"]) / n(s["ops_per_s"]) - 1) < 0.02 for o in r if
-	o["carrier"] == "onesided" for s in r if s["carrier"] == "star" and
+	o["transport"] == "onesided" for s in r if s["transport"] == "star" and
 	s["read_ratio"] == o["read_ratio"] == "100")'
 
 # ---- real memory servers: nobody knows what sockets would do there
 nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
 expect 0 nam-bench figure ramp-6 --quick --cluster "$cluster" --clients 2 --seconds 0.02 \
 	--out "$tmp/out"
-csv ramp-6 '[i["carrier"] for i in r] == ["message"] * 2 + ["plus"] * 2 + ["star"] * 2 +
+csv ramp-6 '[i["transport"] for i in r] == ["message"] * 2 + ["plus"] * 2 + ["star"] * 2 +
 	["onesided"] * 2 and all(i["source"] == "measured" and i["against_sockets"] ==
 	i["profile"] == i["handler_threads"] == "" and i["memservers"] == "2" and
 	n(i["ops_per_s"]) > 0 for i in r)'

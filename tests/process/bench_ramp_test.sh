@@ -1,33 +1,33 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench ramp: by each algorithm and carrier that go together, on real memory servers, under
+# nam-bench ramp: by each algorithm and transport that go together, on real memory servers, under
 # contention: no half of a transaction is read, unless nobody looks.  And what a transaction costs.
 
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 test_bench() {
 	local pair
 
 	for pair in fast:onesided fast:star fast:plus fast:message small:plus small:message \
 		hybrid:plus hybrid:message 2pl:plus 2pl:message; do
-		expect 0 nam-bench ramp --algorithm ${pair%:*} --carrier ${pair#*:} --keys 30 \
+		expect 0 nam-bench ramp --algorithm ${pair%:*} --transport ${pair#*:} --keys 30 \
 			--ops "$(nam_scaled 4000 400)" --read-ratio 50 --threads 2 --fibers 4 \
 			--json -
 		json 'r["workload"] == "ramp" and r["errors"] == 0 and r["fractured"] == 0 and
-			r["algorithm"] == "'${pair%:*}'" and r["carrier"] == "'${pair#*:}'" and
+			r["algorithm"] == "'${pair%:*}'" and r["transport"] == "'${pair#*:}'" and
 			r["ops"] > 0'
 	done
 	for pair in onesided star plus; do
-		expect 0 nam-bench ramp --carrier $pair --keys 30 --batch 5 --ops 777 \
+		expect 0 nam-bench ramp --transport $pair --keys 30 --batch 5 --ops 777 \
 			--read-ratio 50 --threads 2 --fibers 4 --json -
 		json 'r["errors"] == 0 and r["fractured"] == 0 and r["batch"] == 5 and
 			777 <= r["ops"] <= 778'
 	done
 	for pair in onesided star; do
-		expect 0 nam-bench ramp --carrier $pair --keys 1000 --read-ratio 100 --fibers 4 \
+		expect 0 nam-bench ramp --transport $pair --keys 1000 --read-ratio 100 --fibers 4 \
 			--raw-ratio --seconds 0.2 --json -
 		json 'r["errors"] == 0 and 0 < r["raw_ratio"] and 0 < r["raw_ops_per_cpu_s"] and
 			4 <= r["raw_depth"] <= 64 and r["raw_bytes"] == 512 and
@@ -88,7 +88,7 @@ test_costs() {
 	expect 0 nam-bench ramp --keys 64 --batch 16 --read-ratio 100 --ops 1600 --json -
 	json 'r["per_op"]["round_trips"] == 1 / 8 and r["per_op"]["work_requests"] == 4 and
 		r["batch"] == 16 and r["ops"] == 1600'
-	expect 0 nam-bench ramp --keys 64 --carrier star --read-ratio 100 --ops 1000 --json -
+	expect 0 nam-bench ramp --keys 64 --transport star --read-ratio 100 --ops 1000 --json -
 	json '1 <= r["per_op"]["round_trips"] < 1.01'
 	expect 0 nam-bench ramp --keys 64 --read-ratio 0 --ops 1000 --json -
 	json '2 <= r["per_op"]["round_trips"] < 2.2'
@@ -97,13 +97,13 @@ test_costs() {
 test_refusals() {
 	expect 2 nam-bench ramp --algorithm quick
 	says "'quick' is not known"
-	expect 2 nam-bench ramp --carrier pigeon
+	expect 2 nam-bench ramp --transport pigeon
 	says "'pigeon' is not known"
-	expect 2 nam-bench ramp --algorithm small --carrier star
+	expect 2 nam-bench ramp --algorithm small --transport star
 	says 'with --algorithm fast only'
 	expect 2 nam-bench ramp --algorithm hybrid
 	says 'with --algorithm fast only'
-	expect 2 nam-bench ramp --algorithm 2pl --carrier star
+	expect 2 nam-bench ramp --algorithm 2pl --transport star
 	says 'memory servers keep its locks'
 	expect 2 nam-bench ramp --raw-ratio
 	says 'and --read-ratio 100'

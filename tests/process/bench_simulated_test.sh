@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 # simulate STATUS ARGUMENT...: of nam-bench index.
 simulate() {
@@ -107,16 +107,17 @@ rate
 [ "$even" -gt $((5 * rate / 2)) ] || fail "even: $even a second, skewed: $rate"
 simulate 0 $coarse --memservers 2 --clients 4 --colocate --keys 5k --ops 1k --verify --json -
 json 'r["colocated"] is True and r["errors"] == 0'
-# A lookup is a request, which takes the round trips of its carrier.
-for carrier in srq:1 mailbox:1 fetch:2 datagram:1; do
-	simulate 0 $coarse --clients 4 --keys 5k --ops 1k --verify --carrier ${carrier%:*} --json -
-	json 'r["carrier"] == "'${carrier%:*}'" and r["errors"] == 0 and r["violations"] == 0'
-	json '0 <= r["per_op"]["round_trips"] - '${carrier#*:}' < 0.05'
+# A lookup is a request, which takes the round trips of its transport.
+for transport in srq:1 mailbox:1 fetch:2 datagram:1; do
+	simulate 0 $coarse --clients 4 --keys 5k --ops 1k --verify \
+		--transport ${transport%:*} --json -
+	json 'r["transport"] == "'${transport%:*}'" and r["errors"] == 0 and r["violations"] == 0'
+	json '0 <= r["per_op"]["round_trips"] - '${transport#*:}' < 0.05'
 done
-NAM_CARRIER=pigeon simulate 0 $coarse --keys 5k --ops 100 --carrier fetch
+NAM_TRANSPORT=pigeon simulate 0 $coarse --keys 5k --ops 100 --transport fetch
 says 'handler threads each, requests by fetch'
 simulate 0 --cluster sim:connect-ib --clients 2 --keys 20k --cache-mb 0.5 --ops 1k --json -
-json '"carrier" not in r'
+json '"transport" not in r'
 json 'r["cache_mb"] == 0.5 and r["per_op"]["round_trips"] < 1.05'
 # ---- what a cache was worth: all is there and so; leaves are divided; no room; none
 json 'r["cache"] == {"hits": 1000, "misses": 0, "stale": 0, "hit_rate": 1}'
@@ -155,7 +156,7 @@ says '--clients: only with --cluster sim:PROFILE'
 # ---- a memory server's processor: each record that it finds or prepares costs a node
 records() {
 	expect 0 nam-bench ramp --cluster "$1" --keys 100 --ops 200 --transaction-size 8 \
-		--carrier "$2" --read-ratio "$3" --json -
+		--transport "$2" --read-ratio "$3" --json -
 	python json 'int(r["latency_ns"]["mean"])'
 	mean=$value
 }

@@ -46,10 +46,10 @@ test_usage() {
 	expect 2 nam-bench index --keys
 	expect 2 nam-bench index stray
 	expect 2 nam-bench index --design hashed
-	expect 2 nam-bench index --carrier pigeon
-	says "--carrier: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
-	expect 2 env NAM_CARRIER=pigeon nam-bench index
-	says "NAM_CARRIER in the environment is 'pigeon'"
+	expect 2 nam-bench index --transport pigeon
+	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
+	expect 2 env NAM_TRANSPORT=pigeon nam-bench index
+	says "NAM_TRANSPORT in the environment is 'pigeon'"
 	expect 2 nam-bench index --non-unique --workload ycsb-a
 	expect 2 nam-bench index --load none
 	expect 2 nam-bench index --load insert --fill 70

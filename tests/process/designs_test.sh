@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES NAM_CARRIER
+unset NAM_PROFILES NAM_TRANSPORT
 
 test_namctl() {
 	expect 0 namctl index create plain
@@ -129,8 +129,8 @@ test_bench() {
 	bench 'r["partitioning"] == "range" and r["per_op"]["round_trips"] == 1' --design coarse \
 		--workload tree-a
 	for how in mailbox fetch; do
-		bench 'r["carrier"] == "'$how'" and r["per_op"]["round_trips"] >= 1' \
-			--carrier $how --design coarse --mix lookup=50,upsert=40,scan=10
+		bench 'r["transport"] == "'$how'" and r["per_op"]["round_trips"] >= 1' \
+			--transport $how --design coarse --mix lookup=50,upsert=40,scan=10
 	done
 	bench 'r["per_op"]["round_trips"] == 2' --design hybrid --workload tree-a --cache-mb 0
 	bench '0.99 < r["per_op"]["round_trips"] < 1.3' --design hybrid --workload tree-a

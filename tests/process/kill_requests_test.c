@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill_requests_test.c -- clients that die with requests under way, by whatever carrier NAM_CARRIER
- * says: in a memory server's mailbox, with a handler, or with the reply half written.
+ * kill_requests_test.c -- clients that die with requests under way, by whatever RPC transport
+ * NAM_TRANSPORT says: in a memory server's mailbox, with a handler, or with the reply half written.
  *
  * The memory servers keep nothing of theirs, what they acknowledged is done, and others go on.
  */
@@ -158,9 +158,9 @@ static struct fixture {
 static bool
 by_mailbox(void)
 {
-	const char *carrier = getenv("NAM_CARRIER");
+	const char *transport = getenv("NAM_TRANSPORT");
 
-	return carrier && *carrier && strcmp(carrier, "srq") != 0;
+	return transport && *transport && strcmp(transport, "srq") != 0;
 }
 
 /* Shares that a memory server has in its memory: its own, and those of clients.  Elsewhere 0. */
@@ -253,7 +253,7 @@ start_asker(struct child *asker)
 	expect_number(number);
 	if (strncmp(fixture.cluster.list, "shm:", 4))
 		return;
-	/* That it is the carrier which is meant. */
+	/* That it is the RPC transport which is meant. */
 	for (unsigned i = 0; i < SERVERS; i++)
 		assert_int_equal(mailboxes_of(i) > fixture.held[i].mailboxes, by_mailbox());
 }

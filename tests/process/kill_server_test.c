@@ -140,27 +140,27 @@ loop_until_it_breaks(void *arg)
 	self->ended_ns = nam_now_ns();
 }
 
-struct crew {
+struct thread_pool {
 	struct nam_client *client;
 	struct nam_index *index;
 	unsigned number;
 	struct loop loops[FIBERS];
 };
 
-/* Crews that have connected: only then may a server die under them. */
-static atomic_uint crews_connected;
+/* Thread pools that have connected: only then may a server die under them. */
+static atomic_uint pools_connected;
 
 static void
-crew_main(void *arg)
+thread_pool_main(void *arg)
 {
-	struct crew *crew = arg;
-	struct nam_worker *worker = test_worker(crew->client);
+	struct thread_pool *pool = arg;
+	struct nam_worker *worker = test_worker(pool->client);
 
-	atomic_fetch_add(&crews_connected, 1);
+	atomic_fetch_add(&pools_connected, 1);
 	for (unsigned i = 0; i < FIBERS; i++) {
-		crew->loops[i] = (struct loop){ .worker = worker, .index = crew->index,
-			.kind = i % STEPS, .number = crew->number * FIBERS + i };
-		if (nam_worker_spawn(worker, loop_until_it_breaks, &crew->loops[i]))
+		pool->loops[i] = (struct loop){ .worker = worker, .index = pool->index,
+			.kind = i % STEPS, .number = pool->number * FIBERS + i };
+		if (nam_worker_spawn(worker, loop_until_it_breaks, &pool->loops[i]))
 			test_die("no fiber");
 	}
 	nam_worker_run(worker); /* SUSPENDS */
@@ -174,26 +174,26 @@ client_main(char **argv)
 	struct nam_client *client = test_connect(argv[0], "doomed", 0);
 	struct nam_worker *worker = test_worker(client);
 	struct nam_thread *threads[THREADS];
-	struct crew crews[THREADS];
+	struct thread_pool pools[THREADS];
 	struct nam_index *index;
 
 	if (nam_index_open(worker, INDEX, strtoull(argv[1], NULL, 10), &index))
 		test_die("cannot open: %s", nam_worker_diag(worker));
 	for (unsigned i = 0; i < THREADS; i++) {
-		crews[i].client = client;
-		crews[i].index = index;
-		crews[i].number = (unsigned)getpid() * THREADS + i;
-		if (nam_thread_start("doomed", crew_main, &crews[i], &threads[i]))
+		pools[i].client = client;
+		pools[i].index = index;
+		pools[i].number = (unsigned)getpid() * THREADS + i;
+		if (nam_thread_start("doomed", thread_pool_main, &pools[i], &threads[i]))
 			test_die("no thread");
 	}
-	while (atomic_load(&crews_connected) < THREADS)
+	while (atomic_load(&pools_connected) < THREADS)
 		nam_sleep_ns(1000000);
 	printf("ready\n");
 	(void)fflush(stdout);
 	for (unsigned i = 0; i < THREADS; i++)
 		nam_thread_join(threads[i]);
 	for (unsigned i = 0; i < THREADS * FIBERS; i++) {
-		const struct loop *loop = &crews[i / FIBERS].loops[i % FIBERS];
+		const struct loop *loop = &pools[i / FIBERS].loops[i % FIBERS];
 
 		printf("loop %u ops %llu slowest %llu ended %llu rc %d\n", loop->kind,
 			(unsigned long long)loop->ops, (unsigned long long)loop->slowest_ns,

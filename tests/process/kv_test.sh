@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 test_stores() {
 	expect 0 namctl kv list
@@ -87,14 +87,14 @@ test_pairs() {
 
 # A client is killed as it writes: the others read and write on, and what was there is there.
 test_client_is_killed() {
-	local client carrier i
+	local client transport i
 
 	expect 0 namctl kv create shared --mode store --memory 4M
 	for i in 1 2 3 4 5; do
 		expect 0 namctl kv put shared "key$i" "value $i"
 	done
-	for carrier in srq fetch; do
-		NAM_CARRIER=$carrier nam-bench kv --keys 2k --seconds 60 --get-percent 5 \
+	for transport in srq fetch; do
+		NAM_TRANSPORT=$transport nam-bench kv --keys 2k --seconds 60 --get-percent 5 \
 			--quiet >/dev/null 2>&1 &
 		client=$!
 		# Until it has a store of its own, and so is at work.

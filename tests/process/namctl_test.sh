@@ -29,13 +29,13 @@ test_usage() {
 	expect 2 namctl --cluster "$cluster" index create x --key-bytes 7
 	says "from 8 to 64"
 	expect 2 namctl --cluster "not an address" status
-	expect 2 namctl --cluster "$cluster" --carrier pigeon status
-	says "--carrier: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
-	expect 2 namctl --cluster "$cluster" status --carrier
+	expect 2 namctl --cluster "$cluster" --transport pigeon status
+	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
+	expect 2 namctl --cluster "$cluster" status --transport
 	says "needs a value"
-	expect 2 env NAM_CARRIER=pigeon namctl --cluster "$cluster" index list
-	says "NAM_CARRIER in the environment is 'pigeon'"
-	expect 3 namctl --cluster shm:/nowhere --carrier datagram index list
+	expect 2 env NAM_TRANSPORT=pigeon namctl --cluster "$cluster" index list
+	says "NAM_TRANSPORT in the environment is 'pigeon'"
+	expect 3 namctl --cluster shm:/nowhere --transport datagram index list
 	says "the fabric shm has no datagrams"
 }
 
@@ -63,8 +63,8 @@ test_doctor() {
 	says "shm (processes on this host): usable"
 	expect 0 namctl doctor tcp
 	says "tcp (between hosts, over any network): usable"
-	expect 2 namctl doctor carrier-pigeon
-	says "carrier-pigeon"
+	expect 2 namctl doctor transport-pigeon
+	says "transport-pigeon"
 	expect 2 namctl --cluster "$cluster" status --root "$tmp"
 	plant_machine
 	expect 0 namctl doctor verbs --root "$tmp/machine"
@@ -172,20 +172,20 @@ test_points() {
 	namctl --quiet index drop points
 }
 
-# What is asked of memory servers, by each carrier; what is said here counts, not the environment.
-test_carriers() {
-	local carrier
+# What is asked of memory servers, by each transport; what is said here counts, not the environment.
+test_transports() {
+	local transport
 
-	for carrier in srq mailbox fetch; do
-		export NAM_CARRIER=pigeon
-		expect 0 namctl --carrier $carrier status
+	for transport in srq mailbox fetch; do
+		export NAM_TRANSPORT=pigeon
+		expect 0 namctl --transport $transport status
 		says "$(nam_server_address 1)"
-		expect 0 namctl --carrier $carrier index create asked --design coarse
-		expect 0 namctl --carrier $carrier put asked 7 77
-		expect 0 namctl get asked 7 --carrier $carrier
+		expect 0 namctl --transport $transport index create asked --design coarse
+		expect 0 namctl --transport $transport put asked 7 77
+		expect 0 namctl get asked 7 --transport $transport
 		prints 77
-		expect 0 namctl --carrier $carrier index drop asked
-		unset NAM_CARRIER
+		expect 0 namctl --transport $transport index drop asked
+		unset NAM_TRANSPORT
 	done
 }
 
@@ -448,7 +448,7 @@ export NAM_CLUSTER=$cluster
 test_status
 test_index_commands
 test_points
-test_carriers
+test_transports
 test_text_keys
 test_strange_keys
 test_load

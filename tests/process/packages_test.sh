@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_CLUSTER NAM_CARRIER
+unset NAM_CLUSTER NAM_TRANSPORT
 packages=$tmp/packages
 
 # stanza NUMBER SOURCE

@@ -6,7 +6,7 @@
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_PROFILES NAM_CLUSTER NAM_CARRIER
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
 
 test_names() {
 	expect 0 namctl table list

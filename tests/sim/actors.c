@@ -14,8 +14,8 @@ sim_actor_connect(struct sim_actor *actor, const char *name)
 {
 	struct sim_cluster cluster = actor->stage->cluster;
 
-	if (actor->carrier)
-		cluster.carrier = actor->carrier;
+	if (actor->transport)
+		cluster.transport = actor->transport;
 	actor->client = sim_client(&cluster, name);
 	if (!actor->client) {
 		actor->troubled = true;
@@ -56,7 +56,7 @@ sim_actor_open(struct sim_actor *actor, struct nam_worker *worker)
 
 	if (!rc)
 		return true;
-	if (!nam_sim_ghost() && !sim_explained(actor, rc))
+	if (!nam_sim_zombie() && !sim_explained(actor, rc))
 		sim_fail(actor->stage, "opening the index: %s", nam_err_name(rc));
 	return false;
 }
@@ -131,7 +131,7 @@ collector_main(void *arg)
 	actor->sessions = 1;
 	if (!worker || !sim_actor_open(actor, worker))
 		goto leave;
-	while (!actor->stage->leaving && !nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC) &&
+	while (!actor->stage->leaving && !nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC) &&
 		!nam_err_is(rc, NAM_E_FENCED)) {
 		rc = sim_collect(actor, worker);
 		nam_sleep_ns(COLLECT_PAUSE_NS);

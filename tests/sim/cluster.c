@@ -43,7 +43,7 @@ server_main(void *arg)
 	self->server = server;
 	rc = nam_server_run(server);
 	self->server = NULL;
-	if (rc && !nam_sim_ghost())
+	if (rc && !nam_sim_zombie())
 		sim_die("%s: %s", self->address, nam_err_text(rc));
 	nam_server_destroy(server);
 }
@@ -102,13 +102,13 @@ sim_client(const struct sim_cluster *cluster, const char *name)
 	options.name = name;
 	options.lock_timeout_ms = LOCK_TIMEOUT_MS;
 	options.stack_bytes = 0;
-	options.carrier = cluster->carrier;
+	options.transport = cluster->transport;
 	options.frame_bytes = cluster->frame_bytes;
 	options.fetch_bytes = cluster->fetch_bytes;
 	rc = nam_client_connect(&options, &client, &diag);
 	if (!rc)
 		return client;
-	if (!nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC))
+	if (!nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC))
 		sim_die("%s: %s", name, diag.text);
 	return NULL;
 }
@@ -122,7 +122,7 @@ sim_worker(struct nam_client *client)
 
 	if (!rc)
 		return worker;
-	if (!nam_sim_ghost() && !nam_err_is(rc, NAM_E_FABRIC))
+	if (!nam_sim_zombie() && !nam_err_is(rc, NAM_E_FABRIC))
 		sim_die("worker: %s", diag.text);
 	return NULL;
 }

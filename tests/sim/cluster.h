@@ -29,7 +29,7 @@ struct sim_cluster {
 	uint64_t memory_bytes;
 	char list[SIM_SERVERS_MAX * 32];	/* for nam_client_options.cluster */
 	/* Of clients that come from now on; as in struct nam_client_options. */
-	enum nam_carrier carrier;
+	enum nam_transport transport;
 	uint32_t frame_bytes, fetch_bytes;
 };
 
@@ -44,7 +44,7 @@ void sim_cluster_await(const struct sim_cluster *cluster);
 /* From a simulated thread, once all clients have left. */
 void sim_cluster_stop(struct sim_cluster *cluster);
 
-/* From a simulated thread.  A ghost, or who finds a server dead, gets NULL. */
+/* From a simulated thread.  A zombie thread, or who finds a server dead, gets NULL. */
 struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
 struct nam_worker *sim_worker(struct nam_client *client);
 

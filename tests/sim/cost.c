@@ -145,7 +145,7 @@ cost_warm(struct cost_stage *stage)
 }
 
 void
-cost_stock(struct cost_stage *stage)
+cost_cache(struct cost_stage *stage)
 {
 	uint64_t round_trips;
 	struct nam_gaddr at;

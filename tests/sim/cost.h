@@ -78,7 +78,7 @@ int cost_source(void *arg, void *key, uint64_t *payload);
 /* Let the cache of the handle know every inner node. */
 void cost_warm(struct cost_stage *stage);
 /* Let the worker have fresh blocks of the index's stride, 15 at the least, and no used ones. */
-void cost_stock(struct cost_stage *stage);
+void cost_cache(struct cost_stage *stage);
 struct nam_index_stat cost_stat(struct cost_stage *stage);
 /* Go on with a worker that has no blocks yet; and back to the first one. */
 struct nam_worker *cost_worker_new(struct cost_stage *stage);

@@ -265,7 +265,7 @@ static void
 act_split_two_levels(struct cost_stage *stage)
 {
 	cost_warm(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	split(stage, "split below the root", 0, 1, splits_cost(1, true));
 }
 
@@ -283,7 +283,7 @@ static void
 act_split_three_levels(struct cost_stage *stage)
 {
 	cost_warm(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	/* The second node of level 1 has one child, the first is full, the root has two. */
 	split(stage, "split below a parent with room", CAPACITY, 1, splits_cost(1, false));
 	split(stage, "split below a full parent", 0, 2, splits_cost(2, true));
@@ -303,7 +303,7 @@ static void
 act_split_four_levels(struct cost_stage *stage)
 {
 	cost_warm(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	split(stage, "split on the right", CAPACITY * CAPACITY, 1, splits_cost(1, false));
 	split(stage, "split below two full nodes", 0, 3, splits_cost(3, true));
 	split(stage, "split below a full node", CAPACITY, 2, splits_cost(2, false));
@@ -325,7 +325,7 @@ act_growth(struct cost_stage *stage)
 	uint64_t splits = cost_stat(stage).height;
 
 	cost_warm(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	split(stage, "growth", 0, splits, growth_cost(splits));
 	if (cost_stat(stage).height != splits + 1)
 		cost_fail(stage, "the tree has not grown");
@@ -354,7 +354,7 @@ act_split_blocks(struct cost_stage *stage)
 	struct nam_gaddr at;
 
 	cost_warm(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	cost_expect(stage, "a block", nam_alloc(stage->worker, stride, &at), 0);
 	nam_free_unseen(stage->worker, at, stride);
 	expected.round_trips++;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cost_kv_test.c -- what kv.h says that its functions cost, by each carrier, in every profile. */
+/*
+ * cost_kv_test.c -- what kv.h says that its functions cost, by each RPC transport, in every
+ * profile.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +27,7 @@ struct kv_stage {
 	struct cost_stage *stage;
 	struct nam_worker *worker;
 	struct nam_kv *kv;
-	enum nam_carrier carrier;
+	enum nam_transport transport;
 	uint8_t key[KEY_BYTES], value[1000];
 };
 
@@ -71,11 +74,12 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 	int expected_rc, uint32_t out, uint32_t in)
 {
 	const struct nam_op_counters *live = nam_worker_counters(s->worker, kind);
-	const bool fetch = s->carrier == NAM_CARRIER_FETCH, srq = s->carrier == NAM_CARRIER_SRQ;
+	const bool fetch = s->transport == NAM_TRANSPORT_FETCH,
+		srq = s->transport == NAM_TRANSPORT_SRQ;
 	const bool long_reply = fetch && nam_frame_bytes(in) > FETCH_BYTES;
 	const uint64_t trips = 1u + fetch + long_reply;
 	const uint64_t bytes_out = srq ? out : nam_frame_bytes(out);
-	const bool sent = srq || (s->carrier == NAM_CARRIER_DATAGRAM &&
+	const bool sent = srq || (s->transport == NAM_TRANSPORT_DATAGRAM &&
 		nam_frame_bytes(in) > DATAGRAM_BYTES);
 	const uint64_t bytes_in = sent ? in : fetch && !long_reply ? FETCH_BYTES :
 		nam_frame_bytes(in);
@@ -95,7 +99,7 @@ cost_of(struct kv_stage *s, const char *what, int (*fn)(struct kv_stage *s), enu
 			return;
 	}
 	cost_fail(s->stage, "%s by %s: %llu round trips, %llu bytes in, %llu out", what,
-		nam_carrier_name(s->carrier),
+		nam_transport_name(s->transport),
 		(unsigned long long)(live->round_trips - before.round_trips),
 		(unsigned long long)(live->bytes_in - before.bytes_in),
 		(unsigned long long)(live->bytes_out - before.bytes_out));
@@ -127,13 +131,13 @@ cost_of_many(struct kv_stage *s)
 }
 
 static void
-play_by(struct cost_stage *stage, enum nam_carrier carrier)
+play_by(struct cost_stage *stage, enum nam_transport transport)
 {
-	struct kv_stage s = { .stage = stage, .carrier = carrier };
+	struct kv_stage s = { .stage = stage, .transport = transport };
 	struct nam_kv_options options;
 	struct nam_client *client;
 
-	stage->cluster.carrier = carrier;
+	stage->cluster.transport = transport;
 	stage->cluster.fetch_bytes = FETCH_BYTES;
 	client = sim_client(&stage->cluster, "kv");
 	s.worker = client ? sim_worker(client) : NULL;
@@ -156,7 +160,7 @@ play_by(struct cost_stage *stage, enum nam_carrier carrier)
 		REPLY_BYTES);
 	cost_of(&s, "delete", do_delete, NAM_OP_DELETE, -NAM_E_NOTFOUND, REQUEST_BYTES,
 		REPLY_BYTES);
-	if (carrier == NAM_CARRIER_SRQ)
+	if (transport == NAM_TRANSPORT_SRQ)
 		cost_of_many(&s);
 	nam_kv_close(s.kv);
 	cost_expect(stage, "drop", nam_kv_drop(s.worker, "kv"), 0);
@@ -167,15 +171,15 @@ play_by(struct cost_stage *stage, enum nam_carrier carrier)
 static void
 act(struct cost_stage *stage)
 {
-	play_by(stage, NAM_CARRIER_SRQ);
-	play_by(stage, NAM_CARRIER_MAILBOX);
-	play_by(stage, NAM_CARRIER_FETCH);
+	play_by(stage, NAM_TRANSPORT_SRQ);
+	play_by(stage, NAM_TRANSPORT_MAILBOX);
+	play_by(stage, NAM_TRANSPORT_FETCH);
 	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD)
-		play_by(stage, NAM_CARRIER_DATAGRAM);
+		play_by(stage, NAM_TRANSPORT_DATAGRAM);
 }
 
 static void
-nam_kv__by_each_carrier__COST_EXACT(void **state)
+nam_kv__by_each_transport__COST_EXACT(void **state)
 {
 	struct cost_stage stage;
 	const char *why;
@@ -192,7 +196,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nam_kv__by_each_carrier__COST_EXACT),
+		cmocka_unit_test(nam_kv__by_each_transport__COST_EXACT),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -326,9 +326,9 @@ static void
 lookup__near_but_told_not_to__A_ROUND_TRIP(void **state)
 {
 	(void)state;
-	setenv("NAM_LOCAL_ACCESS", "0", 1);
+	setenv("NAM_COLOCATED_ACCESS", "0", 1);
 	play(1, 1, COST_CACHE_BYTES, act_not_near);
-	unsetenv("NAM_LOCAL_ACCESS");
+	unsetenv("NAM_COLOCATED_ACCESS");
 }
 
 int

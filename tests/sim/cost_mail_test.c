@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cost_mail_test.c -- what a request costs by each carrier, exactly, in every profile. */
+/* cost_mail_test.c -- what a request costs by each RPC transport, exactly, in every profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,14 +34,14 @@ ping(struct cost_stage *stage, struct nam_worker *worker, uint32_t bytes)
 
 /* One call after the other, so the memory server is awake; its reply is there at the first look. */
 static void
-cost_of(struct cost_stage *stage, enum nam_carrier carrier, uint32_t bytes,
+cost_of(struct cost_stage *stage, enum nam_transport transport, uint32_t bytes,
 	const struct cost *expected)
 {
 	struct nam_op_counters before, after;
 	struct nam_client *client;
 	struct nam_worker *worker;
 
-	stage->cluster.carrier = carrier;
+	stage->cluster.transport = transport;
 	stage->cluster.fetch_bytes = FETCH_BYTES;
 	client = sim_client(&stage->cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
@@ -67,7 +67,7 @@ cost_of(struct cost_stage *stage, enum nam_carrier carrier, uint32_t bytes,
 		after.bytes_in - before.bytes_in != expected->bytes_in ||
 		after.bytes_out - before.bytes_out != expected->bytes_out)
 		cost_fail(stage, "%s, %u bytes: %llu round trips, %llu requests, %llu bytes in, "
-			"%llu out", nam_carrier_name(carrier), bytes,
+			"%llu out", nam_transport_name(transport), bytes,
 			(unsigned long long)(after.round_trips - before.round_trips),
 			(unsigned long long)(after.work_requests - before.work_requests),
 			(unsigned long long)(after.bytes_in - before.bytes_in),
@@ -88,13 +88,13 @@ batch(struct cost_stage *stage, struct nam_worker *worker, unsigned count)
 
 /* Of many tries the best: a message may be late, or a memory server asleep. */
 static void
-cost_of_batch(struct cost_stage *stage, enum nam_carrier carrier, const struct cost *expected)
+cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const struct cost *expected)
 {
 	struct nam_op_counters before, least = { .work_requests = UINT64_MAX };
 	struct nam_client *client;
 	struct nam_worker *worker;
 
-	stage->cluster.carrier = carrier;
+	stage->cluster.transport = transport;
 	client = sim_client(&stage->cluster, "batch");
 	worker = client ? sim_worker(client) : NULL;
 	if (!worker) {
@@ -114,21 +114,22 @@ cost_of_batch(struct cost_stage *stage, enum nam_carrier carrier, const struct c
 	if (least.work_requests != expected->requests || least.doorbells != expected->doorbells ||
 		least.round_trips != expected->round_trips)
 		cost_fail(stage, "8 by %s: %llu requests, %llu doorbells, %llu round trips",
-			nam_carrier_name(carrier), (unsigned long long)least.work_requests,
+			nam_transport_name(transport), (unsigned long long)least.work_requests,
 			(unsigned long long)least.doorbells,
 			(unsigned long long)least.round_trips);
 	/* Nobody waits for these, and nothing comes back. */
-	(void)!nam_rpc_settle(worker, 0);
+	(void)!nam_rpc_flush(worker, 0);
 	before = *counted(worker);
 	for (unsigned i = 0; i < 8; i++)
-		cost_expect(stage, "told", nam_rpc_tell(worker, 0, NAM_RPC_PING, NULL, 0), 0);
+		cost_expect(stage, "told", nam_rpc_send_one_way(worker, 0, NAM_RPC_PING, NULL, 0),
+		0);
 	if (counted(worker)->doorbells - before.doorbells != 8 ||
 		counted(worker)->round_trips != before.round_trips ||
 		counted(worker)->bytes_out - before.bytes_out != 8 * RPC_HEADER_BYTES)
 		cost_fail(stage, "8 that nobody waits for are not a SEND each");
 	before = *counted(worker);
-	cost_expect(stage, "settled", nam_rpc_settle(worker, 0), 0);
-	cost_expect(stage, "settled", nam_rpc_settle(worker, 0), 0);
+	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);
+	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);
 	if (counted(worker)->round_trips - before.round_trips != 1 ||
 		counted(worker)->bytes_in - before.bytes_in != RPC_HEADER_BYTES)
 		cost_fail(stage, "to settle is not a round trip");
@@ -143,11 +144,11 @@ act_batches(struct cost_stage *stage)
 	/* And a READ for each. */
 	const struct cost fetch = { .round_trips = 9, .doorbells = 10, .requests = 16 };
 
-	cost_of_batch(stage, NAM_CARRIER_SRQ, &once);
-	cost_of_batch(stage, NAM_CARRIER_MAILBOX, &once);
-	cost_of_batch(stage, NAM_CARRIER_FETCH, &fetch);
+	cost_of_batch(stage, NAM_TRANSPORT_SRQ, &once);
+	cost_of_batch(stage, NAM_TRANSPORT_MAILBOX, &once);
+	cost_of_batch(stage, NAM_TRANSPORT_FETCH, &fetch);
 	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD)
-		cost_of_batch(stage, NAM_CARRIER_DATAGRAM, &once);
+		cost_of_batch(stage, NAM_TRANSPORT_DATAGRAM, &once);
 }
 
 static void
@@ -181,19 +182,19 @@ act(struct cost_stage *stage)
 	const struct cost fetch_large = { .round_trips = 3, .requests = 3,
 		.bytes_in = nam_frame_bytes(large), .bytes_out = nam_frame_bytes(large) };
 
-	cost_of(stage, NAM_CARRIER_SRQ, 32, &srq);
-	cost_of(stage, NAM_CARRIER_MAILBOX, 32, &mailbox);
-	cost_of(stage, NAM_CARRIER_FETCH, 32, &fetch);
+	cost_of(stage, NAM_TRANSPORT_SRQ, 32, &srq);
+	cost_of(stage, NAM_TRANSPORT_MAILBOX, 32, &mailbox);
+	cost_of(stage, NAM_TRANSPORT_FETCH, 32, &fetch);
 	if (nam_sim_profile_caps(stage->profile) & NAM_CAP_UD) {
-		cost_of(stage, NAM_CARRIER_DATAGRAM, 32, &mailbox);
+		cost_of(stage, NAM_TRANSPORT_DATAGRAM, 32, &mailbox);
 		/* Request and reply are longer than a datagram, and go by SEND. */
-		cost_of(stage, NAM_CARRIER_DATAGRAM, 1000, &datagram_large);
+		cost_of(stage, NAM_TRANSPORT_DATAGRAM, 1000, &datagram_large);
 	}
-	cost_of(stage, NAM_CARRIER_FETCH, 1000, &fetch_large);
+	cost_of(stage, NAM_TRANSPORT_FETCH, 1000, &fetch_large);
 }
 
 static void
-nam_rpc_call__by_each_carrier__COST_EXACT(void **state)
+nam_rpc_call__by_each_transport__COST_EXACT(void **state)
 {
 	struct cost_stage stage;
 	const char *why;
@@ -209,7 +210,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nam_rpc_call__by_each_carrier__COST_EXACT),
+		cmocka_unit_test(nam_rpc_call__by_each_transport__COST_EXACT),
 		cmocka_unit_test(nam_rpc_call_many__to_two_servers__A_DOORBELL_EACH),
 	};
 

@@ -287,7 +287,7 @@ act_joins(struct cost_stage *stage)
 		return;
 	}
 	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++)
-		nam_op_counters_add(&spent, &client->keeper_worker->counters[kind]);
+		nam_op_counters_add(&spent, &client->epoch_worker->counters[kind]);
 	/* The regions of two servers; an id, the clock, a slot. */
 	if (spent.round_trips != 2 + 3 || spent.work_requests != 2 + 3)
 		cost_fail(stage, "joining took %llu round trips",

@@ -68,7 +68,7 @@ act_create(struct cost_stage *stage)
 }
 
 static void
-create__blocks_in_stock__TWO(void **state)
+create__blocks_in_cache__TWO(void **state)
 {
 	struct cost_stage stage;
 
@@ -253,7 +253,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(create__blocks_in_stock__TWO),
+		cmocka_unit_test(create__blocks_in_cache__TWO),
 		cmocka_unit_test(open__by_name__TWO),
 		cmocka_unit_test(list__more_than_a_page__ONE_FOR_EACH_AND_ONE),
 		cmocka_unit_test(bulk_load__fresh_blocks__ONE_FOR_32_NODES_AND_SEVEN),

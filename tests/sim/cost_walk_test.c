@@ -336,7 +336,7 @@ act_new_head_nodes(struct cost_stage *stage)
 	if (stat.leaves != 9 || stat.inner_nodes != 1 || stat.head_nodes)
 		cost_fail(stage, "not the tree that was expected");
 	first = cost_worker_new(stage);
-	cost_stock(stage);
+	cost_cache(stage);
 	/*
 	 * Word and root; parents, a window of children, and the walk along the leaves.  Head nodes
 	 * before leaves 2, 4 and 6; the last of these gets the ninth leaf, too.

@@ -48,16 +48,16 @@ sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn ke
 /* ---- counting ----------------------------------------------------------------------------- */
 
 static uint64_t
-local_nodes(struct nam__local_tree *local)
+local_nodes(struct nam__tree_server_tree *local)
 {
 	static const struct nam__key lowest;
 	uint64_t *scratch = malloc(NAM__TREE_SCRATCH_BYTES), nodes = 0;
-	struct nam__local_walk walk = { .more = true };
+	struct nam__tree_server_walk walk = { .more = true };
 
 	if (!scratch)
 		abort();
 	for (unsigned level = 0; walk.more; level++) {
-		nam__local_walk(local, scratch, level, false, lowest.w, UINT32_MAX, &walk);
+		nam__tree_server_walk(local, scratch, level, false, lowest.w, UINT32_MAX, &walk);
 		nodes += walk.nodes;
 		walk.more = level + 1 < walk.height;
 	}
@@ -68,7 +68,7 @@ local_nodes(struct nam__local_tree *local)
 static void
 count_kept(const struct nam__tree *tree, struct sim_trees *trees)
 {
-	trees->kept_bytes += (uint64_t)tree->stock_count * tree->stride;
+	trees->kept_bytes += (uint64_t)tree->cache_count * tree->stride;
 	for (const struct nam__tree_limbo *entry = tree->limbo; entry; entry = entry->next)
 		trees->kept_bytes += tree->stride;
 	/* A load that is over has left nothing. */

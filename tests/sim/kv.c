@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv.c -- clients of a key-value store beside those of the index, each by a carrier of its own.
+ * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
+ * own.
  *
  * What they do to a few keys has a history of its own, in which every value is put once: so a
  * request that is carried out a second time shows, once the key has had another value meanwhile.
@@ -72,7 +73,7 @@ payload_of(const struct session *self, const uint64_t *words, uint32_t bytes)
 
 	for (uint32_t i = 0; whole && i < bytes / 8; i++)
 		whole = words[i] == words[0];
-	if (!whole && !nam_sim_ghost())
+	if (!whole && !nam_sim_zombie())
 		sim_fail(self->actor->stage, "the store: a value of %u bytes that nobody has put",
 			bytes);
 	return words[0];
@@ -96,7 +97,7 @@ returned(const struct session *self, size_t op, int rc, uint64_t payload)
 {
 	struct sim_stage *stage = self->actor->stage;
 
-	if (stage->scenario->record && !nam_sim_ghost())
+	if (stage->scenario->record && !nam_sim_zombie())
 		sim_history_return(&stage->kv.history, op, rc, payload, nam_sim_now_ns());
 }
 
@@ -195,7 +196,7 @@ goes_on(struct session *self, int rc)
 {
 	struct sim_stage *stage = self->actor->stage;
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return false;
 	stage->outcome->kv_ops++;
 	if (!rc || rc == -NAM_E_NOTFOUND)
@@ -212,7 +213,7 @@ session_main(void *arg)
 {
 	struct session *self = arg;
 
-	for (uint32_t i = 0; i < OPERATIONS && !nam_sim_ghost(); i++) {
+	for (uint32_t i = 0; i < OPERATIONS && !nam_sim_zombie(); i++) {
 		uint64_t number = nam_rng_below(&self->rng, KEYS), since_ns = nam_sim_now_ns();
 		uint64_t dice = nam_rng_below(&self->rng, 8);
 		int rc;
@@ -251,15 +252,16 @@ work(struct sim_actor *actor, struct nam_worker *worker, struct nam_kv *kv)
 	free(sessions);
 }
 
-static enum nam_carrier
-carrier_choose(const struct sim_scenario *scenario)
+static enum nam_transport
+transport_choose(const struct sim_scenario *scenario)
 {
-	bool lanes = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
-	uint32_t count = (lanes ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_FETCH) - NAM_CARRIER_SRQ + 1;
+	bool unreliable_qps = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
+	uint32_t count = (unreliable_qps ? NAM_TRANSPORT_DATAGRAM
+		: NAM_TRANSPORT_FETCH) - NAM_TRANSPORT_SRQ + 1;
 
-	if (scenario->carrier_given)
-		return scenario->carrier;
-	return (enum nam_carrier)(NAM_CARRIER_SRQ + nam_sim_random() % count);
+	if (scenario->transport_given)
+		return scenario->transport;
+	return (enum nam_transport)(NAM_TRANSPORT_SRQ + nam_sim_random() % count);
 }
 
 void
@@ -270,7 +272,7 @@ sim_kv_client(void *arg)
 	struct nam_kv *kv;
 	int rc;
 
-	actor->carrier = carrier_choose(actor->stage->scenario);
+	actor->transport = transport_choose(actor->stage->scenario);
 	worker = sim_actor_connect(actor, "kv");
 	if (!worker)
 		goto leave;
@@ -278,7 +280,7 @@ sim_kv_client(void *arg)
 	if (!rc) {
 		work(actor, worker, kv);
 		nam_kv_close(kv);
-	} else if (!nam_sim_ghost() && (!nam_err_is(rc, NAM_E_FABRIC) ||
+	} else if (!nam_sim_zombie() && (!nam_err_is(rc, NAM_E_FABRIC) ||
 		!sim_explained(actor, rc))) {
 		sim_fail(actor->stage, "opening the store: %s", nam_err_name(rc));
 	}

@@ -83,7 +83,7 @@ litmus_insert(struct actor *self, uint64_t number)
 {
 	int rc = litmus_try_insert(self, number);
 
-	if (rc && !nam_sim_ghost())
+	if (rc && !nam_sim_zombie())
 		litmus_fail("insert(%llu): %s", (unsigned long long)number,
 			nam_err_name(rc));
 }

@@ -17,7 +17,7 @@
 #define LITMUS_POLL_NS 20000u
 #define LITMUS_PATIENCE_NS 400000000ull
 #define LITMUS_SHORT_NS 30000000ull
-#define LITMUS_TICKS_NS 15000000u	/* a keeper looks at its clocks every 10 ms */
+#define LITMUS_TICKS_NS 15000000u	/* an epoch thread looks at its clocks every 10 ms */
 #define LITMUS_ACTORS 4u
 #define LITMUS_HELD 4u
 

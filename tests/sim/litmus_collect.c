@@ -44,7 +44,7 @@ collect(struct actor *self, struct nam_records *records)
 	struct nam_records_collected done = { 0 };
 	int rc = nam_records_collect(self->worker, records, &done);
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return done;
 	nam_sim_note("collect: %s, %llu versions, %llu committed, %llu aborted", nam_err_name(rc),
 		(unsigned long long)done.versions, (unsigned long long)done.committed,
@@ -429,7 +429,7 @@ collect_and_die(struct actor *self)
 	litmus_await(FIVE);
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	(void)collect(self, records);
-	if (!nam_sim_ghost())
+	if (!nam_sim_zombie())
 		litmus_fail("who should have died lives");
 	nam_records_close(records);
 }

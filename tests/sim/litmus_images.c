@@ -74,7 +74,7 @@ read_once(struct actor *self, struct nam_gaddr at, uint64_t *image)
 		litmus_fail("reading a leaf: %s", nam_err_name(rc));
 	torn_inside = !rc && nam__node_ends_agree(g, image) &&
 		image[NAM__WORD_HASH] != nam__node_hash(g, image, at);
-	if (torn_inside && !nam__node_judge(self->index, image, at, 0))
+	if (torn_inside && !nam__node_validate(self->index, image, at, 0))
 		litmus_fail("a torn image was believed: its ends agree");
 	return torn_inside;
 }

@@ -93,11 +93,11 @@ session_main(void *arg)
 }
 
 static struct nam_worker *
-come_by(enum nam_carrier carrier, struct nam_client **ret_client)
+come_by(enum nam_transport transport, struct nam_client **ret_client)
 {
 	struct nam_worker *worker;
 
-	litmus.cluster.carrier = carrier;
+	litmus.cluster.transport = transport;
 	litmus.cluster.fetch_bytes = 128;	/* some replies are longer */
 	*ret_client = sim_client(&litmus.cluster, "crowd");
 	worker = *ret_client ? sim_worker(*ret_client) : NULL;
@@ -121,11 +121,11 @@ make(struct nam_worker *worker, const char *name)
 }
 
 static void
-crowd(struct actor *self, enum nam_carrier carrier)
+crowd(struct actor *self, enum nam_transport transport)
 {
 	struct session sessions[SESSIONS];
 	struct nam_client *client;
-	struct nam_worker *worker = come_by(carrier, &client);
+	struct nam_worker *worker = come_by(transport, &client);
 	struct nam_kv *kv;
 	int rc;
 
@@ -152,28 +152,28 @@ crowd(struct actor *self, enum nam_carrier carrier)
 static void
 crowd_by_srq(struct actor *self)
 {
-	crowd(self, NAM_CARRIER_SRQ);
+	crowd(self, NAM_TRANSPORT_SRQ);
 }
 
 static void
 crowd_by_mailbox(struct actor *self)
 {
-	crowd(self, NAM_CARRIER_MAILBOX);
+	crowd(self, NAM_TRANSPORT_MAILBOX);
 }
 
 static void
 crowd_and_fetch(struct actor *self)
 {
-	crowd(self, NAM_CARRIER_FETCH);
+	crowd(self, NAM_TRANSPORT_FETCH);
 }
 
-/* Where there are no lanes, which lose things, mailboxes will do. */
+/* Where there are no unreliable queue pairs, which lose things, mailboxes will do. */
 static void
 crowd_by_datagram(struct actor *self)
 {
 	nam_sim_lose(200000, 200000);
-	crowd(self, nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD ? NAM_CARRIER_DATAGRAM :
-		NAM_CARRIER_MAILBOX);
+	crowd(self, nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD ? NAM_TRANSPORT_DATAGRAM :
+		NAM_TRANSPORT_MAILBOX);
 }
 
 static void
@@ -269,7 +269,8 @@ const struct litmus_case litmus_kv_cases[] = {
 		"many handlers at work in one partition", 1, LITMUS_COARSE_HASH },
 	{ { "kv_lossy", 0, { end_crowd, crowd_by_datagram, crowd_by_mailbox, crowd_by_datagram },
 		{ { "kv.removed", SERVER, linger }, { "kv.half_written", SERVER, linger } } },
-		"the same, two of three clients over lanes that lose and double a fifth each", 1,
+		"the same, two of three clients over unreliable queue pairs that lose and double a "
+		"fifth each", 1,
 		LITMUS_COARSE_HASH },
 	{ { "kv_dropped", 0, { NULL, drop_and_make, put_into_first },
 		{ { "kv.found", SERVER, litmus_hold_once } } },

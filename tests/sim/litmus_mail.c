@@ -70,7 +70,7 @@ requests_answered(struct nam_worker *worker)
 
 /* @local	how many of the calls went within the machine, at the least */
 static void
-call_from_many(enum nam_carrier carrier, uint64_t local, uint32_t timeout_ms, bool gives_up)
+call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms, bool gives_up)
 {
 	/* Who gives up is to do so with all places, and not go by SEND. */
 	const uint32_t count = gives_up ? NAM_FRAMES : CALLERS;
@@ -80,7 +80,7 @@ call_from_many(enum nam_carrier carrier, uint64_t local, uint32_t timeout_ms, bo
 	struct nam_worker *worker;
 	uint64_t before, after;
 
-	litmus.cluster.carrier = carrier;
+	litmus.cluster.transport = transport;
 	litmus.cluster.fetch_bytes = 256;	/* some replies are longer */
 	client = sim_client(&litmus.cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
@@ -114,14 +114,14 @@ static void
 call_by_mailbox(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_MAILBOX, 0, TIMEOUT_MS, false);
+	call_from_many(NAM_TRANSPORT_MAILBOX, 0, TIMEOUT_MS, false);
 }
 
 static void
 call_and_fetch(struct actor *self)
 {
 	(void)self;
-	call_from_many(NAM_CARRIER_FETCH, 0, TIMEOUT_MS, false);
+	call_from_many(NAM_TRANSPORT_FETCH, 0, TIMEOUT_MS, false);
 }
 
 static void
@@ -130,22 +130,23 @@ call_next_door(struct actor *self)
 	nam_sim_process_place(self->process, 0);
 	nam_sim_process_place(litmus.actors[SERVER].process, 0);
 	/* What lies behind a ring goes by the card. */
-	call_from_many(NAM_CARRIER_DEFAULT, CALLERS * CALLS / 2, TIMEOUT_MS, false);
+	call_from_many(NAM_TRANSPORT_DEFAULT, CALLERS * CALLS / 2, TIMEOUT_MS, false);
 }
 
 /* Where there are none, mailboxes will do. */
 static bool
-lanes_are(void)
+unreliable_qps_are(void)
 {
 	return nam_sim_profile_caps(litmus.profile) & NAM_CAP_UD;
 }
 
 static void
-call_over_lane(struct actor *self)
+call_over_unreliable_qp(struct actor *self)
 {
 	(void)self;
 	nam_sim_lose(200000, 200000);
-	call_from_many(lanes_are() ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_MAILBOX, 0, LONG_MS,
+	call_from_many(unreliable_qps_are() ? NAM_TRANSPORT_DATAGRAM : NAM_TRANSPORT_MAILBOX, 0,
+		LONG_MS,
 		false);
 }
 
@@ -154,8 +155,8 @@ call_and_give_up(struct actor *self)
 {
 	(void)self;
 	nam_sim_lose(400000, 300000);
-	call_from_many(lanes_are() ? NAM_CARRIER_DATAGRAM : NAM_CARRIER_MAILBOX, 0,
-		lanes_are() ? 1 : TIMEOUT_MS, lanes_are());
+	call_from_many(unreliable_qps_are() ? NAM_TRANSPORT_DATAGRAM : NAM_TRANSPORT_MAILBOX, 0,
+		unreliable_qps_are() ? 1 : TIMEOUT_MS, unreliable_qps_are());
 }
 
 /* ---- requests that nobody waits for ------------------------------------------------------- */
@@ -170,8 +171,9 @@ tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % 6);
 
 	for (uint32_t i = 0; i < count; i++) {
-		int rc = wrong && !i ? nam_rpc_tell(worker, slot, NAM_RPC_CATALOG_GET, &nobody,
-			sizeof(nobody)) : nam_rpc_tell(worker, slot, NAM_RPC_PING, NULL, 0);
+		int rc = wrong && !i ? nam_rpc_send_one_way(worker, slot, NAM_RPC_CATALOG_GET,
+			&nobody,
+			sizeof(nobody)) : nam_rpc_send_one_way(worker, slot, NAM_RPC_PING, NULL, 0);
 
 		if (rc)
 			litmus_fail("a request that nobody waits for: %s", nam_err_name(rc));
@@ -192,7 +194,7 @@ tell_rounds(struct nam_worker *worker, uint32_t *told)
 		rc = nam_rpc_call_many(worker, calls, 1 + (unsigned)(nam_sim_random() % 3));
 		if (rc)
 			litmus_fail("calls among them: %s", nam_err_name(rc));
-		rc = nam_rpc_settle(worker, 0);
+		rc = nam_rpc_flush(worker, 0);
 		if (rc != (wrong ? -NAM_E_NOINDEX : 0))
 			litmus_fail("round %u, %s that fails, settles with %s", i,
 				wrong ? "with one" : "without any", nam_err_name(rc));
@@ -200,14 +202,14 @@ tell_rounds(struct nam_worker *worker, uint32_t *told)
 }
 
 static void
-tell_and_call(enum nam_carrier carrier)
+tell_and_call(enum nam_transport transport)
 {
 	uint64_t before, after;
 	struct nam_client *client;
 	struct nam_worker *worker;
 	uint32_t told = 0;
 
-	litmus.cluster.carrier = carrier;
+	litmus.cluster.transport = transport;
 	client = sim_client(&litmus.cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
 	if (client)
@@ -219,7 +221,7 @@ tell_and_call(enum nam_carrier carrier)
 	before = requests_answered(worker);
 	for (told = 0; told < 200;)
 		tell_some(worker, 0, false, &told);
-	if (nam_rpc_settle(worker, 0))
+	if (nam_rpc_flush(worker, 0))
 		litmus_fail("they do not settle");
 	after = requests_answered(worker);
 	/* One to settle whenever there are as many as there may be, and in the end. */
@@ -235,14 +237,14 @@ static void
 tell_by_mailbox(struct actor *self)
 {
 	(void)self;
-	tell_and_call(NAM_CARRIER_MAILBOX);
+	tell_and_call(NAM_TRANSPORT_MAILBOX);
 }
 
 static void
 tell_and_fetch(struct actor *self)
 {
 	(void)self;
-	tell_and_call(NAM_CARRIER_FETCH);
+	tell_and_call(NAM_TRANSPORT_FETCH);
 }
 
 const struct litmus_case litmus_mail_cases[] = {
@@ -250,10 +252,11 @@ const struct litmus_case litmus_mail_cases[] = {
 		"more requests than a mailbox has places, replies by WRITE", 1, LITMUS_FINE },
 	{ { "crowded_fetch", 0, { NULL, call_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
-	{ { "crowded_lane", 0, { NULL, call_over_lane }, { { 0 } } },
-		"the same over a lane that loses and doubles a fifth of what it carries", 1,
+	{ { "crowded_unreliable_qp", 0, { NULL, call_over_unreliable_qp }, { { 0 } } },
+		"the same over an unreliable queue pair that loses and doubles a fifth of what it "
+		"carries", 1,
 		LITMUS_FINE },
-	{ { "given_up_lane", 0, { NULL, call_and_give_up }, { { 0 } } },
+	{ { "given_up_unreliable_qp", 0, { NULL, call_and_give_up }, { { 0 } } },
 		"callers give up after a few tries, and their places are used again", 1,
 		LITMUS_FINE },
 	{ { "told_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },

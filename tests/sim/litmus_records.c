@@ -61,7 +61,7 @@ litmus_store_open(struct actor *self, uint64_t cache_bytes)
 	struct nam_records *records = NULL;
 	int rc = nam_records_open(self->worker, STORE, cache_bytes, &records);
 
-	if (rc && !nam_sim_ghost())
+	if (rc && !nam_sim_zombie())
 		sim_die("the store: %s", nam_worker_diag(self->worker));
 	return records;
 }
@@ -93,7 +93,7 @@ litmus_put(struct actor *self, struct nam_records *records, enum record first, u
 		puts[i] = (struct nam_record_put){ keys[first + i],
 			(uint32_t)strlen(keys[first + i]), sizeof(words), words };
 	rc = nam_records_put_all(self->worker, records, puts, count, &timestamp);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return 0;
 	nam_sim_note("put_all of %u, %llu: %s, %llu", count, (unsigned long long)number,
 		nam_err_name(rc), (unsigned long long)timestamp);
@@ -128,7 +128,7 @@ litmus_try_get(struct actor *self, struct nam_records *records, enum record firs
 		gets[i] = (struct nam_record_get){ .key = keys[first + i], .value = words[i],
 			.key_bytes = (uint32_t)strlen(keys[first + i]), .size = sizeof(words[i]) };
 	rc = nam_records_get_all(self->worker, records, gets, count);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return rc;
 	nam_sim_note("get_all of %u: %s, %llu, ...", count, nam_err_name(rc),
 		(unsigned long long)words[0][0]);
@@ -154,7 +154,7 @@ litmus_get(struct actor *self, struct nam_records *records, enum record first, u
 	uint64_t numbers[RECORDS] = { 0 };
 	int rc = litmus_try_get(self, records, first, count, numbers);
 
-	if (rc && !nam_sim_ghost())
+	if (rc && !nam_sim_zombie())
 		litmus_fail("get_all: %s, %s", nam_err_name(rc), nam_worker_diag(self->worker));
 	for (uint32_t i = 1; i < count; i++)
 		if (numbers[i] != numbers[0])
@@ -169,7 +169,7 @@ litmus_expect_records(struct actor *self, struct nam_records *records, enum reco
 {
 	uint64_t is = litmus_get(self, records, first, count);
 
-	if (is != number && !nam_sim_ghost())
+	if (is != number && !nam_sim_zombie())
 		litmus_fail("%llu, where %llu was written", (unsigned long long)is,
 			(unsigned long long)number);
 }

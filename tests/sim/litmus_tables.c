@@ -53,7 +53,7 @@ table_open(struct actor *self)
 {
 	struct nam_table *table = NULL;
 
-	if (nam_table_open(self->worker, TABLE, CACHE_BYTES, &table) && !nam_sim_ghost())
+	if (nam_table_open(self->worker, TABLE, CACHE_BYTES, &table) && !nam_sim_zombie())
 		sim_die("the table: %s", nam_worker_diag(self->worker));
 	return table;
 }
@@ -73,7 +73,7 @@ put(struct actor *self, struct nam_table *table, unsigned from, unsigned to, con
 			{ keys[i], (uint32_t)strlen(keys[i]) }, &columns[count] };
 	}
 	rc = nam_table_write(self->worker, writes, count, NULL);
-	if (!nam_sim_ghost())
+	if (!nam_sim_zombie())
 		nam_sim_note("write of %u: %s", count, nam_err_name(rc));
 	return rc;
 }
@@ -85,7 +85,7 @@ expect_one(struct actor *self, struct nam_table *table, uint8_t side)
 	struct nam_table_rows *rows = nam_table_rows_new();
 	int rc = rows ? nam_table_scan(self->worker, table, &range, rows) : -1;
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return;
 	if (rc)
 		litmus_fail("scan: %s, %s", nam_err_name(rc), nam_worker_diag(self->worker));
@@ -199,7 +199,7 @@ write_first(struct actor *self)
 	litmus_await(THREE);
 	table = table_open(self);
 	litmus.flags[FOUR] = true;
-	if (put(self, table, 0, 0, stays) && !nam_sim_ghost())
+	if (put(self, table, 0, 0, stays) && !nam_sim_zombie())
 		litmus_fail("write: %s", nam_worker_diag(self->worker));
 	litmus_await(FIVE);
 	if (nam_table_settle(self->worker, table))

@@ -58,7 +58,7 @@ static const struct missed {
 	{ "reused_elsewhere", NAM_SIM_VERBS, "generation" },
 	{ "locked_elsewhere", NAM_SIM_WEAK, "generation" },
 	{ "late_name", NAM_SIM_VERBS, "child-alive" },
-	{ "kv_lossy", NAM_SIM_VERBS, "lane-once" },
+	{ "kv_lossy", NAM_SIM_VERBS, "datagram-once" },
 	{ "early_name", NAM_SIM_STRICT, "named-last" },
 	{ "early_name", NAM_SIM_VERBS, "named-last" },
 	{ "early_separator", NAM_SIM_STRICT, "named-last" },

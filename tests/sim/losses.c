@@ -45,10 +45,10 @@ holding_of(const struct sim_actor *actor)
 	for (const struct nam_worker *worker = actor->client->workers; worker;
 		worker = worker->next) {
 		struct nam_op_counters sum = counted(worker);
-		uint64_t stock, unsure;
+		uint64_t cache, unsure;
 
-		nam__stock_bytes(worker, &stock, &unsure);
-		holding.kept += stock + nam__limbo_bytes(worker);
+		nam__block_cache_bytes(worker, &cache, &unsure);
+		holding.kept += cache + nam__limbo_bytes(worker);
 		holding.unsure += unsure;
 		holding.late += sum.late_separators;
 		holding.splits += sum.splits;

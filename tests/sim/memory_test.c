@@ -102,7 +102,7 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 
 /* What the dead had in stock is lost with them, and nothing else. */
 static void
-sim_scenario_run__clients_die__THEIR_STOCK_is_lost(void **state)
+sim_scenario_run__clients_die__THEIR_CACHE_is_lost(void **state)
 {
 	struct sim_scenario scenario;
 	uint64_t lost = 0;
@@ -192,7 +192,7 @@ main(void)
 		cmocka_unit_test(sim_memory_lost__free_and_reached__NEGATIVE),
 		cmocka_unit_test(sim_scenario_run__nothing_lost__PASSES),
 		cmocka_unit_test(sim_scenario_run__blocks_lost__LEAK),
-		cmocka_unit_test(sim_scenario_run__clients_die__THEIR_STOCK_is_lost),
+		cmocka_unit_test(sim_scenario_run__clients_die__THEIR_CACHE_is_lost),
 		cmocka_unit_test(sim_scenario_run__clients_of_a_coarse_index_die__NOTHING_is_lost),
 		cmocka_unit_test(sim_scenario_run__more_lost_than_the_dead_had__LEAK),
 		cmocka_unit_test(sim_scenario_run__servers_become_full__REFUSED_and_nothing_lost),

@@ -22,12 +22,13 @@ static struct covered covered[NAM_SIM_PROFILES_COUNT][RAMP_KINDS_MAX];
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
 /*
- * As the headers say: records.h what goes together, rpc/transport.h and fabric.h what needs lanes.
+ * As the headers say: records.h what goes together, rpc/transport.h and fabric.h what needs
+ * unreliable queue pairs.
  */
 static bool
 can_exist(enum nam_sim_profile profile, const struct ramp_kind *kind)
 {
-	if (kind->carrier == NAM_CARRIER_DATAGRAM &&
+	if (kind->transport == NAM_TRANSPORT_DATAGRAM &&
 		!(nam_sim_profile_caps(profile) & NAM_CAP_UD))
 		return false;
 	if (kind->algorithm != NAM_RAMP_FAST)
@@ -35,7 +36,7 @@ can_exist(enum nam_sim_profile profile, const struct ramp_kind *kind)
 	return kind->commit == NAM_RECORDS_SERVED || kind->readers == RAMP_BY_ADDRESS;
 }
 
-/* The carrier changes fastest, so a few seeds in a row have all of them. */
+/* The RPC transport changes fastest, so a few seeds in a row have all of them. */
 uint32_t
 ramp_kinds(enum nam_sim_profile profile, struct ramp_kind ret_kinds[RAMP_KINDS_MAX])
 {
@@ -45,8 +46,8 @@ ramp_kinds(enum nam_sim_profile profile, struct ramp_kind ret_kinds[RAMP_KINDS_M
 	for (; kind.commit <= NAM_RECORDS_SERVED; kind.commit++)
 		for (kind.algorithm = 1; nam_ramp_name(kind.algorithm); kind.algorithm++)
 			for (kind.readers = 1; kind.readers <= 3; kind.readers++)
-				for (kind.carrier = 1; kind.carrier < NAM_CARRIERS_COUNT;
-						kind.carrier++)
+				for (kind.transport = 1; kind.transport < NAM_TRANSPORTS_COUNT;
+						kind.transport++)
 					if (can_exist(profile, &kind) && count < RAMP_KINDS_MAX)
 						ret_kinds[count++] = kind;
 	return count;
@@ -61,7 +62,7 @@ ramp_kind_text(const struct ramp_kind *kind, char text[RAMP_KIND_TEXT_BYTES])
 	(void)snprintf(text, RAMP_KIND_TEXT_BYTES, "%s %s, %s, %s",
 		kind->commit == NAM_RECORDS_SERVED ? "served" : "onesided",
 		nam_ramp_name(kind->algorithm), readers[kind->readers & 3],
-		nam_carrier_name(kind->carrier));
+		nam_transport_name(kind->transport));
 	return text;
 }
 
@@ -98,7 +99,7 @@ choose_faults(struct nam_sim_options *options, struct nam_rng *rng, enum turn tu
 		faults->zombie = 300000;
 }
 
-/* Over lanes messages are lost, and come twice. */
+/* Over unreliable queue pairs messages are lost, and come twice. */
 static void
 choose_losses(struct nam_sim_options *options, struct nam_rng *rng)
 {
@@ -148,7 +149,7 @@ ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_pla
 	ret_plan->large = nam_rng_below(&rng, 4) == 0;
 	if (turn == TURN_DEATH || turn == TURN_DEATH_AND_BREAKS)
 		choose_victim(ret_plan, &rng);
-	if (ret_plan->kind.carrier == NAM_CARRIER_DATAGRAM)
+	if (ret_plan->kind.transport == NAM_TRANSPORT_DATAGRAM)
 		choose_losses(ret_options, &rng);
 }
 
@@ -165,7 +166,7 @@ ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 		struct covered *of = &covered[profile][i];
 
 		if (kinds[i].commit != kind->commit || kinds[i].algorithm != kind->algorithm ||
-			kinds[i].readers != kind->readers || kinds[i].carrier != kind->carrier)
+			kinds[i].readers != kind->readers || kinds[i].transport != kind->transport)
 			continue;
 		if (deeds->reads && deeds->writes && deeds->deaths)
 			of->deadly++;

@@ -93,7 +93,7 @@ failed(const char *format, ...)
 {
 	va_list args;
 
-	if (run.failed || nam_sim_ghost())
+	if (run.failed || nam_sim_zombie())
 		return;
 	run.failed = true;
 	va_start(args, format);
@@ -266,7 +266,7 @@ read_some(struct session *self, const uint32_t *picked, uint32_t count)
 	else
 		rc = readings[0].rc = nam_records_get_all(player->worker, player->records, gets,
 			count);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return;
 	if (rc != (two && !readings[0].rc ? readings[1].rc : readings[0].rc))
 		failed("get_many: %s, where its transactions are %s and %s", nam_err_name(rc),
@@ -320,7 +320,7 @@ write_some(struct session *self, const uint32_t *picked, uint32_t count, uint32_
 	}
 	rc = nam_records_put_all(player->worker, player->records, puts, count, &timestamp);
 	/* Who died tells, at the end of all, what his last one would have been. */
-	if (nam_sim_ghost()) {
+	if (nam_sim_zombie()) {
 		sim_txns_end(&run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
 		return;
 	}
@@ -350,7 +350,7 @@ collect(struct player *player)
 	struct nam_records_collected done;
 	int rc = nam_records_collect(player->worker, player->records, &done);
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return;
 	nam_sim_note("%u: collect: %s, %llu versions, %llu committed, %llu aborted",
 		player->number, nam_err_name(rc), (unsigned long long)done.versions,
@@ -382,7 +382,7 @@ session_main(void *arg)
 	struct session *self = arg;
 	uint32_t picked[TOGETHER_MAX];
 
-	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_ghost(); i++) {
+	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
 		uint32_t count = pick(picked);
 
 		if (doomed(self) && i == run.plan.victim_round &&
@@ -419,7 +419,7 @@ come(struct player *player, uint64_t cache_bytes)
 	if (!player->worker)
 		return false;
 	rc = nam_records_open(player->worker, STORE, cache_bytes, &player->records);
-	if (rc && !nam_sim_ghost() && !explained(rc))
+	if (rc && !nam_sim_zombie() && !explained(rc))
 		failed("open: %s", nam_worker_diag(player->worker));
 	return !rc;
 }
@@ -435,7 +435,7 @@ look_back(const struct player *player)
 	run.seen.commit = options->commit;
 	run.seen.algorithm = options->algorithm;
 	run.seen.readers |= player->records->star ? RAMP_BY_ADDRESS : RAMP_BY_REQUEST;
-	run.seen.carrier = player->client->options.carrier;
+	run.seen.transport = player->client->options.transport;
 	if (player->records->star)
 		run.deeds.stale += counters->restarts[NAM_RESTART_SUPERSEDED];
 }
@@ -731,7 +731,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");
 	sim_cluster_start(&run.cluster, run.plan.servers, run.plan.handlers, MEMORY_BYTES);
-	run.cluster.carrier = run.plan.kind.carrier;
+	run.cluster.transport = run.plan.kind.transport;
 	if (nam_sim_process_start("director", director_main, NULL, &run.director))
 		sim_die("the director cannot be started");
 	nam_sim_process_spare(run.director);

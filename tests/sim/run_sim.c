@@ -33,7 +33,7 @@ static const char usage[] =
 	"usage: run_sim [option...]\n"
 	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
 	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
-	"  --carrier srq|mailbox|fetch|datagram   how requests travel; without it --vary draws\n"
+	"  --transport srq|mailbox|fetch|datagram   how requests travel; without it --vary draws\n"
 	"                                it; strict has no datagrams\n"
 	"  --design fine|coarse|hybrid   where the work is done; without it --vary draws it\n"
 	"  --partition hash|range|round-robin   not fine: which server keeps a key; the same\n"
@@ -61,7 +61,8 @@ static const char usage[] =
 	"  --bulk PERCENT                load in bulk, nodes so full, and not by inserts\n"
 	"  --temporary                   another index is made, loaded, used and dropped\n"
 	"                                meanwhile\n"
-	"  --kv N                        N more clients use a key-value store, by any carriers;\n"
+	"  --kv N                        N more clients use a key-value store, by any RPC "
+	"transports;\n"
 	"                                without it --vary draws it\n"
 	"  --faults NAME[=N],...         what goes wrong, N times in a million of its unit:\n"
 	"      late          messages    that set out late\n"
@@ -76,7 +77,8 @@ static const char usage[] =
 	"      full          refills     of a stock that find no memory, though there is\n"
 	"      slow          messages    with which the memory server that they go to becomes\n"
 	"                                slow, or as fast as the others again\n"
-	"      lose, twice   messages    over lanes that are lost, or arrive twice\n"
+	"      lose, twice   messages    over unreliable queue pairs that are lost, or arrive "
+	"twice\n"
 	"      zombie        WRITEs      under way as their sender ends that arrive, and late\n"
 	"      clock_ppm     ns          that clocks run fast or slow, at the most\n"
 	"                                without N a usual rate; `all' names all of them\n"
@@ -246,12 +248,12 @@ enum {
 	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
 	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
 	OPT_SLOW_SERVER, OPT_NEAR, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES,
-	OPT_PAIRS, OPT_CARRIER, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION, OPT_KV,
+	OPT_PAIRS, OPT_TRANSPORT, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION, OPT_KV,
 };
 
 static const struct option options[] = {
 	{ "profile", required_argument, NULL, OPT_PROFILE },
-	{ "carrier", required_argument, NULL, OPT_CARRIER },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "design", required_argument, NULL, OPT_DESIGN },
 	{ "partition", required_argument, NULL, OPT_PARTITION },
 	{ "seed", required_argument, NULL, OPT_SEED },
@@ -406,11 +408,12 @@ set_other(struct request *request, int option)
 	case OPT_PROFILE:
 		set_profile(request, optarg);
 		break;
-	case OPT_CARRIER:
-		if (nam_carrier_find(optarg) < 0)
-			sim_die("--carrier %s: there are srq, mailbox, fetch and datagram", optarg);
-		request->scenario.carrier = (enum nam_carrier)nam_carrier_find(optarg);
-		request->scenario.carrier_given = true;
+	case OPT_TRANSPORT:
+		if (nam_transport_find(optarg) < 0)
+			sim_die("--transport %s: there are srq, mailbox, fetch and datagram",
+			optarg);
+		request->scenario.transport = (enum nam_transport)nam_transport_find(optarg);
+		request->scenario.transport_given = true;
 		break;
 	case OPT_DESIGN:
 		set_design(request, optarg);

@@ -166,7 +166,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	sim_misfortunes_plan(&stage);
 	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
 		scenario->memory_bytes);
-	stage.cluster.carrier = scenario->carrier;
+	stage.cluster.transport = scenario->transport;
 	stage.cluster.frame_bytes = scenario->frame_bytes;
 	stage.cluster.fetch_bytes = scenario->fetch_bytes;
 	if (nam_sim_process_start("director", director_main, &stage, NULL))

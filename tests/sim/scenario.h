@@ -21,8 +21,8 @@ struct sim_scenario {
 	enum nam_index_design design;		/* of all indexes */
 	enum nam_partitioning partitioning;	/* not fine */
 	bool design_given, partitioning_given;	/* not to be varied */
-	enum nam_carrier carrier;		/* of all clients; 0: what they choose */
-	bool carrier_given;			/* not to be varied */
+	enum nam_transport transport;		/* of all clients; 0: what they choose */
+	bool transport_given;			/* not to be varied */
 	uint32_t frame_bytes, fetch_bytes;	/* 0: the defaults */
 	uint32_t servers, handlers;
 	uint32_t clients, workers, fibers;	/* processes; threads of each; fibers of each */

@@ -113,7 +113,7 @@ sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
 		op = sim_history_call(stage->history, session->actor->number, session->number,
 			kind, number, payload, nam_sim_now_ns());
 	rc = point(session, kind, key, &payload);
-	if (stage->scenario->record && !nam_sim_ghost())
+	if (stage->scenario->record && !nam_sim_zombie())
 		sim_history_return(stage->history, op, rc, payload, nam_sim_now_ns());
 	return rc;
 }
@@ -180,10 +180,11 @@ do_by_hand(struct sim_session *session, enum sim_kind kind, uint64_t first)
 			kind, number, payloads[i], nam_sim_now_ns());
 	}
 	if (tell) {
-		rc = nam_rpc_tell(session->worker, calls[0].slot, calls[0].type, calls[0].body,
+		rc = nam_rpc_send_one_way(session->worker, calls[0].slot, calls[0].type,
+			calls[0].body,
 			calls[0].body_bytes);
 		if (!rc)
-			rc = nam_rpc_settle(session->worker, calls[0].slot);
+			rc = nam_rpc_flush(session->worker, calls[0].slot);
 		calls[0].rc = rc;
 		replies[0].result.status = 0;
 	} else {
@@ -194,7 +195,7 @@ do_by_hand(struct sim_session *session, enum sim_kind kind, uint64_t first)
 
 		if (!rc && one && one != -NAM_E_NOTFOUND && one != -NAM_E_EXISTS)
 			rc = one;
-		if (!nam_sim_ghost())
+		if (!nam_sim_zombie())
 			sim_history_return(stage->history, ops[i], one, payloads[i],
 				nam_sim_now_ns());
 	}
@@ -235,7 +236,7 @@ do_many_lookups(struct sim_session *session, uint64_t first)
 	for (uint32_t i = 0; i < LOOKUPS_MANY; i++) {
 		if (!all && rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
 			rc = rcs[i];
-		if (stage->scenario->record && !nam_sim_ghost())
+		if (stage->scenario->record && !nam_sim_zombie())
 			sim_history_return(stage->history, ops[i], all ? all : rcs[i], payloads[i],
 				nam_sim_now_ns());
 	}
@@ -304,7 +305,7 @@ sim_do_scan(struct sim_session *session, const struct sim_range *range, uint32_t
 		op = sim_history_call_scan(stage->history, session->actor->number,
 			session->number, range, nam_sim_now_ns());
 	rc = scan(session, range, entries, room, &count);
-	if (stage->scenario->record && !nam_sim_ghost())
+	if (stage->scenario->record && !nam_sim_zombie())
 		sim_history_return_scan(stage->history, op, rc, entries, count, nam_sim_now_ns());
 	free(entries);
 	*ret_count = count;
@@ -338,7 +339,7 @@ sim_check_progress(struct sim_actor *actor, const char *what, bool operation, ui
 	uint64_t *longest_ns = operation ? &outcome->operation_ns : &outcome->pass_ns;
 	uint64_t took_ns = nam_sim_now_ns() - since_ns;
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return;
 	if (took_ns > *longest_ns)
 		*longest_ns = took_ns;
@@ -353,7 +354,7 @@ judge(struct sim_session *session, enum sim_kind kind, uint64_t key, int rc)
 {
 	struct sim_stage *stage = session->actor->stage;
 
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return false;
 	stage->outcome->ops++;
 	if (!rc || rc == -NAM_E_NOTFOUND || rc == -NAM_E_EXISTS)
@@ -386,7 +387,7 @@ sim_collect(struct sim_actor *actor, struct nam_worker *worker)
 	if (scenario->hang_pass_ns && ++actor->stage->passes == HANG_PASS)
 		nam_sim_delay_next(0, 0, scenario->hang_pass_ns);
 	rc = nam_index_collect(worker, actor->index, &stat);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return rc;
 	sim_check_progress(actor, "a pass of the collector", false, since_ns);
 	outcome->merges += stat.merges;
@@ -408,7 +409,7 @@ sim_session_main(void *arg)
 	const struct sim_scenario *scenario = stage->scenario;
 
 	for (uint32_t i = 0; i < scenario->ops && session->refused < REFUSED_MAX &&
-		!nam_sim_ghost(); i++) {
+		!nam_sim_zombie(); i++) {
 		enum sim_kind kind = turn(stage, &session->rng,
 			choose(&scenario->mix, &session->rng));
 		uint64_t key = nam_rng_below(&session->rng, scenario->keys), since_ns;

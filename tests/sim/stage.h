@@ -31,7 +31,7 @@ struct sim_actor {
 	uint32_t id, incarnation;	/* in lock words, once connected */
 	bool troubled;			/* the fabric failed it: it may have left locks behind */
 	bool makes, visits;		/* the maker of temporary.c, and its visitor */
-	enum nam_carrier carrier;	/* other than the scenario's; 0: that */
+	enum nam_transport transport;	/* other than the scenario's; 0: that */
 };
 
 struct sim_session {
@@ -171,7 +171,7 @@ void sim_actors_start(struct sim_stage *stage);
 /* Until the clients have ended, then the others; collectors that die are replaced meanwhile. */
 void sim_actors_await(struct sim_stage *stage);
 
-/* A client and a worker.  NULL for a ghost, or if a memory server is dead. */
+/* A client and a worker.  NULL for a zombie thread, or if a memory server is dead. */
 struct nam_worker *sim_actor_connect(struct sim_actor *actor, const char *name);
 /* What the worker has counted is noted. */
 void sim_actor_close(struct sim_actor *actor, struct nam_worker *worker);

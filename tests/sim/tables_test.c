@@ -21,7 +21,7 @@
 #define ROUNDS 16u
 #define MEMORY_BYTES (16u << 20)
 #define POLL_NS 50000u
-#define TICK_NS 15000000u		/* keepers look at their clocks every 10 ms */
+#define TICK_NS 15000000u		/* epoch threads look at their clocks every 10 ms */
 #define SIDES 100u			/* values of the column; half of them are in each half */
 #define FIXED_SEEDS 6u
 #define RANDOM_SEEDS 3u
@@ -67,7 +67,7 @@ failed(const char *format, ...)
 {
 	va_list args;
 
-	if (run.failed || nam_sim_ghost())
+	if (run.failed || nam_sim_zombie())
 		return;
 	run.failed = true;
 	va_start(args, format);
@@ -136,7 +136,7 @@ write_pairs(struct session *self, uint32_t first, uint32_t count)
 		sim_txns_write(&run.txns, txn, number, row->value);
 	}
 	rc = nam_table_write(self->player->worker, writes, 2 * count, &timestamp);
-	if (nam_sim_ghost()) {
+	if (nam_sim_zombie()) {
 		sim_txns_end(&run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
 		return;
 	}
@@ -222,7 +222,7 @@ scan(struct session *self, unsigned half)
 		range.gets_count = 1;
 	}
 	rc = nam_table_scan(self->player->worker, self->player->table, &range, self->rows);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return;
 	nam_sim_note("%u: scan of half %u: %s", self->number, half, nam_err_name(rc));
 	if (read_failed(self, "scan", txn, rc))
@@ -263,7 +263,7 @@ read_pair(struct session *self, uint32_t pair)
 		gets[i] = (struct nam_table_get){ .table = self->player->table,
 			.key = row_key(&rows[i], 2 * pair + i) };
 	rc = nam_table_read(self->player->worker, gets, 2, self->rows);
-	if (nam_sim_ghost() || read_failed(self, "read", txn, rc))
+	if (nam_sim_zombie() || read_failed(self, "read", txn, rc))
 		return;
 	run.reads++;
 	for (uint32_t i = 0; i < 2; i++) {
@@ -297,7 +297,7 @@ session_main(void *arg)
 {
 	struct session *self = arg;
 
-	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_ghost(); i++) {
+	for (uint32_t i = 0; i < ROUNDS && !run.failed && !nam_sim_zombie(); i++) {
 		uint32_t pair = (uint32_t)(nam_sim_random() % run.pairs);
 
 		if (nam_sim_random() % 4 == 0)
@@ -331,7 +331,7 @@ come(struct player *player, const char *name, uint64_t cache_bytes)
 	if (!player->worker)
 		return false;
 	rc = nam_table_open(player->worker, TABLE, cache_bytes, &player->table);
-	if (rc && !nam_sim_ghost() && !explained(rc))
+	if (rc && !nam_sim_zombie() && !explained(rc))
 		failed("open: %s, %s", nam_err_name(rc), nam_worker_diag(player->worker));
 	return !rc;
 }

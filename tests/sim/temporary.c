@@ -47,7 +47,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 static bool
 goes_on(struct sim_actor *actor, const char *what, int rc)
 {
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return false;
 	if (sim_full_explained(actor->stage, rc)) {
 		nam_sleep_ns(20 * PAUSE_NS);
@@ -92,12 +92,12 @@ check_contents(struct sim_actor *actor, struct nam_worker *worker, struct nam_in
 		return rc;
 	do {
 		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
-		for (uint32_t i = 0; !rc && i < got && !nam_sim_ghost(); i++)
+		for (uint32_t i = 0; !rc && i < got && !nam_sim_zombie(); i++)
 			check_pair(stage, nam_key_to_u64(keys + (size_t)8 * i), payloads[i],
 				&expected);
 	} while (!rc && got);
 	nam_cursor_close(cursor);
-	if (!rc && expected != 2 * stage->temporary.pairs && !nam_sim_ghost())
+	if (!rc && expected != 2 * stage->temporary.pairs && !nam_sim_zombie())
 		sim_fail(stage, "the temporary index, round %llu: ends before key %llu of %llu",
 			(unsigned long long)stage->temporary.round, (unsigned long long)expected,
 			(unsigned long long)(2 * stage->temporary.pairs));
@@ -115,17 +115,17 @@ load(struct sim_actor *actor, struct nam_worker *worker, struct nam_index *index
 	int rc = nam_index_bulk_load(worker, index, source_next, &source, fill, &count);
 
 	sim_check_progress(actor, "a bulk load", false, since_ns);
-	if (!rc && count != stage->temporary.pairs && !nam_sim_ghost())
+	if (!rc && count != stage->temporary.pairs && !nam_sim_zombie())
 		sim_fail(stage, "the temporary index: %llu pairs loaded of %llu",
 			(unsigned long long)count, (unsigned long long)stage->temporary.pairs);
-	if (!rc && !nam_sim_ghost())
+	if (!rc && !nam_sim_zombie())
 		stage->temporary.whole = stage->temporary.round;
 	if (!rc)
 		rc = check_contents(actor, worker, index);
 	if (rc)
 		return goes_on(actor, "bulk load", rc);
 	stage->outcome->loads++;
-	return !nam_sim_ghost();
+	return !nam_sim_zombie();
 }
 
 /* A collector of the visitor's may be at work: then another time. */
@@ -141,8 +141,8 @@ drop(struct sim_actor *actor, struct nam_worker *worker)
 			actor->stage->outcome->drops++;
 		else if (!goes_on(actor, "drop", rc))
 			return false;
-	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_ghost());
-	/* And what the keeper of a lock has added to such a node since, nobody knows. */
+	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_zombie());
+	/* And what the epoch thread of a lock has added to such a node since, nobody knows. */
 	if (rc || sim_memory_given_up(actor->client) > given_up)
 		sim_losses_temporary(actor->stage);
 	sim_check_progress(actor, "a drop", false, since_ns);
@@ -200,7 +200,7 @@ sim_temporary_maker(void *arg)
 
 	actor->sessions = 1;
 	actor->makes = true;
-	while (worker && !actor->stage->leaving && !nam_sim_ghost() &&
+	while (worker && !actor->stage->leaving && !nam_sim_zombie() &&
 		actor->stage->temporary.round < ROUNDS_MAX)
 		if (!make(actor, worker))
 			break;
@@ -281,7 +281,7 @@ load_too(struct visit *visit)
 		NULL);
 
 	sim_check_progress(visit->actor, "a second bulk load", false, since_ns);
-	if (!rc && !nam_sim_ghost())
+	if (!rc && !nam_sim_zombie())
 		sim_fail(visit->actor->stage, "the temporary index, round %llu: is loaded twice",
 			(unsigned long long)visit->round);
 	return rc == -NAM_E_NOTEMPTY ? 0 : rc;
@@ -301,7 +301,7 @@ look(struct visit *visit)
 
 	nam_key_from_u64(number, key);
 	rc = nam_index_lookup(visit->worker, visit->index, key, &payload);
-	if (nam_sim_ghost())
+	if (nam_sim_zombie())
 		return rc;
 	if (!rc && !visit->round) {
 		visit->round = payload >> 48;
@@ -339,7 +339,7 @@ scan_all(struct visit *visit)
 		return rc;
 	do {
 		rc = nam_cursor_next(cursor, keys, payloads, 16, &got);
-		for (uint32_t i = 0; !rc && i < got && !nam_sim_ghost(); i++, count++) {
+		for (uint32_t i = 0; !rc && i < got && !nam_sim_zombie(); i++, count++) {
 			uint64_t key = nam_key_to_u64(keys + (size_t)8 * i);
 
 			if ((count && key <= last) || payloads[i] !=
@@ -354,7 +354,7 @@ scan_all(struct visit *visit)
 		}
 	} while (!rc && got);
 	nam_cursor_close(cursor);
-	if (!rc && whole && found < visit->pairs && !nam_sim_ghost())
+	if (!rc && whole && found < visit->pairs && !nam_sim_zombie())
 		sim_fail(stage, "the temporary index, round %llu: a scan has %llu of %llu pairs",
 			(unsigned long long)visit->round, (unsigned long long)found,
 			(unsigned long long)visit->pairs);
@@ -401,7 +401,7 @@ stay(struct visit *visit)
 	for (uint32_t i = 0; i < VISITS && !visit->actor->stage->leaving; i++) {
 		int rc = visit_once(visit);
 
-		if (nam_sim_ghost())
+		if (nam_sim_zombie())
 			return false;
 		if (nam_err_is(rc, NAM_E_DROPPED))
 			break;
@@ -423,7 +423,7 @@ sim_temporary_visitor(void *arg)
 	visit.actor->sessions = 1;
 	visit.actor->visits = true;
 	visit.rng = nam_rng_seed(nam_sim_random());
-	while (visit.worker && goes && !stage->leaving && !nam_sim_ghost()) {
+	while (visit.worker && goes && !stage->leaving && !nam_sim_zombie()) {
 		int rc = nam_index_open(visit.worker, NAME, stage->scenario->cache_bytes,
 			&visit.index);
 

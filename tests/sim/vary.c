@@ -118,16 +118,17 @@ vary_design(struct sim_scenario *scenario, struct nam_rng *rng)
  * said messages go by srq, but within a machine.
  */
 static void
-vary_carrier(struct sim_scenario *scenario, struct nam_rng *rng)
+vary_transport(struct sim_scenario *scenario, struct nam_rng *rng)
 {
-	bool lanes = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
-	uint32_t carrier = between(rng, NAM_CARRIER_SRQ, lanes ? NAM_CARRIER_DATAGRAM :
-		NAM_CARRIER_FETCH);
+	bool unreliable_qps = nam_sim_profile_caps(scenario->sim.profile) & NAM_CAP_UD;
+	uint32_t transport = between(rng, NAM_TRANSPORT_SRQ,
+		unreliable_qps ? NAM_TRANSPORT_DATAGRAM :
+		NAM_TRANSPORT_FETCH);
 
-	if (carrier == NAM_CARRIER_SRQ)
-		carrier = NAM_CARRIER_DEFAULT;
-	if (!scenario->carrier_given)
-		scenario->carrier = (enum nam_carrier)carrier;
+	if (transport == NAM_TRANSPORT_SRQ)
+		transport = NAM_TRANSPORT_DEFAULT;
+	if (!scenario->transport_given)
+		scenario->transport = (enum nam_transport)transport;
 	scenario->frame_bytes = between(rng, 0, 1) ? 0 : 64 * between(rng, 2, 8);
 	scenario->fetch_bytes = between(rng, 0, 1) ? 0 : 8 * between(rng, 3, 32);
 }
@@ -156,7 +157,7 @@ vary_more(struct sim_scenario *scenario)
 	faults->twice = rate(&rng, 300000);
 	faults->zombie = between(&rng, 0, 3) ? 0 : between(&rng, 1, 1000000);
 	vary_design(scenario, &rng);
-	vary_carrier(scenario, &rng);
+	vary_transport(scenario, &rng);
 	scenario->near = between(&rng, 0, 7) ? 0 : between(&rng, 1, 5);
 }
 

@@ -31,11 +31,11 @@ mark=NAM_SOFTROCE_CASE=$$
 slowness=${NAM_SOFTROCE_GUEST:+10}
 
 # All hosts are one kernel, and what is tested is the network: but for the case `near`.
-export NAM_LOCAL_ACCESS=0
+export NAM_COLOCATED_ACCESS=0
 
 # Sets $command and $seconds, which it may take.
 compose() {
-	local program=() design='' carrier='' records=''
+	local program=() design='' transport='' records=''
 
 	if [ -e "$here/cases/$1" ]; then
 		seconds=$(sed -n 's/^# timeout: *\([0-9][0-9]*\)$/\1/p' "$here/cases/$1")
@@ -49,10 +49,10 @@ compose() {
 		set -- "${BASH_REMATCH[1]}"
 		design=${BASH_REMATCH[2]}:${BASH_REMATCH[3]}
 	fi
-	# compute/worker_fetch: compute/worker with this carrier; of an index, a coarse-grained one.
+	# compute/worker_fetch: compute/worker with this transport; an index is coarse-grained.
 	if [[ $1 =~ ^(.*)_(mailbox|fetch)$ ]]; then
 		set -- "${BASH_REMATCH[1]}"
-		carrier=${BASH_REMATCH[2]}
+		transport=${BASH_REMATCH[2]}
 		[[ $1 != index/* ]] || design=coarse:hash
 	fi
 	# txn/records_star: txn/records with this kind of record store.
@@ -65,7 +65,7 @@ compose() {
 	[ ! -e "$here/../${1}_test.sh" ] || program=(bash "$here/../${1}_test.sh")
 	command=(env "NAM_TEST_FABRIC=verbs:$NAM_LEFT:0" "NAM_TEST_SCALE=$scale"
 		"NAM_TEST_SLOWNESS=$slowness" ${design:+"NAM_TEST_DESIGN=$design"}
-		${carrier:+"NAM_CARRIER=$carrier"} ${records:+"NAM_TEST_RECORDS=$records"}
+		${transport:+"NAM_TRANSPORT=$transport"} ${records:+"NAM_TEST_RECORDS=$records"}
 		"${program[@]}")
 }
 

@@ -125,7 +125,7 @@ ctl_status(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	/* Whether requests can travel by it is for those who join to find out. */
-	options.carrier = NAM_CARRIER_DEFAULT;
+	options.transport = NAM_TRANSPORT_DEFAULT;
 	if (ctl->json) {
 		object = cJSON_CreateObject();
 		servers.list = cJSON_AddArrayToObject(object, "servers");

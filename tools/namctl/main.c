@@ -72,8 +72,8 @@ static const char help[] =
 	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
 	"\n"
 	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
-	"  --carrier CARRIER   how requests travel: srq, mailbox, fetch or datagram (or the\n"
-	"                      environment's NAM_CARRIER)\n"
+	"  --transport TRANSPORT  how requests travel: srq, mailbox, fetch or datagram (or the\n"
+	"                      environment's NAM_TRANSPORT)\n"
 	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex\n"
 	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv\n"
 	"                      and table: text (default) or hex, and values alike\n"
@@ -134,7 +134,7 @@ static const struct command commands[] = {
 
 enum {
 	OPT_CLUSTER = 256,
-	OPT_CARRIER,
+	OPT_TRANSPORT,
 	OPT_KEY_TYPE,
 	OPT_JSON,
 	OPT_QUIET,
@@ -160,7 +160,7 @@ enum {
 
 static const struct option options_known[] = {
 	{ "cluster", required_argument, NULL, OPT_CLUSTER },
-	{ "carrier", required_argument, NULL, OPT_CARRIER },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "key-type", required_argument, NULL, OPT_KEY_TYPE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
@@ -241,16 +241,17 @@ take_number32(const char *option, const char *text, uint32_t min, uint32_t max, 
 }
 
 static int
-take_carrier(const char *text, enum nam_carrier *ret_carrier)
+take_transport(const char *text, enum nam_transport *ret_transport)
 {
-	int carrier = nam_carrier_find(text);
+	int transport = nam_transport_find(text);
 
-	if (carrier < 0) {
-		ctl_complain("--carrier: '%s' is not known; choose srq, mailbox, fetch or datagram",
+	if (transport < 0) {
+		ctl_complain("--transport: '%s' is not known; choose srq, mailbox, fetch or "
+			"datagram",
 			text);
 		return NAM_EXIT_USAGE;
 	}
-	*ret_carrier = (enum nam_carrier)carrier;
+	*ret_transport = (enum nam_transport)transport;
 	return 0;
 }
 
@@ -261,8 +262,8 @@ take(struct ctl *ctl, int option, const char *value)
 	case OPT_CLUSTER:
 		ctl->cluster = value;
 		return 0;
-	case OPT_CARRIER:
-		return take_carrier(value, &ctl->carrier);
+	case OPT_TRANSPORT:
+		return take_transport(value, &ctl->transport);
 	case OPT_KEY_TYPE:
 		ctl->key_type = value;
 		return 0;

@@ -34,7 +34,7 @@
 
 struct ctl {
 	const char *cluster;
-	enum nam_carrier carrier;	/* 0: not said */
+	enum nam_transport transport;	/* 0: not said */
 	bool json;
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */

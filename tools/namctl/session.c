@@ -17,7 +17,7 @@ ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options)
 	nam_client_options_init(ret_options);
 	ret_options->cluster = ctl->cluster;
 	ret_options->name = "namctl";
-	ret_options->carrier = ctl->carrier;
+	ret_options->transport = ctl->transport;
 	return NAM_EXIT_OK;
 }
 

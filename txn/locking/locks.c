@@ -34,7 +34,7 @@ malformed(struct nam__txn *txn)
 }
 
 /* What one has answered another's failure does not undo: look at all, and tell the first. */
-typedef int (*answered_fn)(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes,
+typedef int (*answered_fn)(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	void *arg);
 
 NAM_FIBER_FN static int
@@ -47,7 +47,7 @@ send(struct nam__txn *txn, struct nam__post *post, answered_fn answered, void *a
 		return rc;
 	for (uint32_t i = 0; i < post->count; i++) {
 		each_rc = post->calls[i].rc ? post->calls[i].rc :
-			answered(txn, &post->parcels[i], post->calls[i].reply_bytes, arg);
+			answered(txn, &post->bundles[i], post->calls[i].reply_bytes, arg);
 		rc = rc ? rc : each_rc;
 	}
 	return rc;
@@ -96,25 +96,25 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locki
 }
 
 static int
-got(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, void *arg)
+got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
-	const struct nam_rpc_locking_reply *reply = (const void *)parcel->reply;
+	const struct nam_rpc_locking_reply *reply = (const void *)bundle->reply;
 	struct nam__item *items = txn->items;
 	uint32_t at = sizeof(*reply);
 
 	if (bytes < at)
 		return malformed(txn);
 	if (reply->refusal) {
-		refused(arg, items[parcel->items[0]].slot, reply);
+		refused(arg, items[bundle->items[0]].slot, reply);
 		return 0;
 	}
-	for (uint32_t i = 0; i < parcel->count; i++) {
-		const struct nam_rpc_locking_got *one = (const void *)(parcel->reply + at);
+	for (uint32_t i = 0; i < bundle->count; i++) {
+		const struct nam_rpc_locking_got *one = (const void *)(bundle->reply + at);
 		int rc;
 
 		if (bytes - at < sizeof(*one))
 			return malformed(txn);
-		rc = got_one(txn, &items[parcel->items[i]], one, bytes - at);
+		rc = got_one(txn, &items[bundle->items[i]], one, bytes - at);
 		if (rc)
 			return rc;
 		at += (uint32_t)sizeof(*one) + one->image_bytes;
@@ -143,13 +143,13 @@ nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 }
 
 static int
-released(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, void *arg)
+released(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
 	uint64_t *lost = arg, one;
 
 	if (bytes != sizeof(one))
 		return malformed(txn);
-	memcpy(&one, parcel->reply, sizeof(one));
+	memcpy(&one, bundle->reply, sizeof(one));
 	*lost += one;
 	return 0;
 }
@@ -179,16 +179,16 @@ nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost)
 /* ---- PREPARE, END ---------------------------------------------------------------------------- */
 
 static int
-prepared(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, void *arg)
+prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
-	const struct nam_rpc_locking_reply *reply = (const void *)parcel->reply;
+	const struct nam_rpc_locking_reply *reply = (const void *)bundle->reply;
 
 	if (bytes != sizeof(*reply))
 		return malformed(txn);
 	if (reply->refusal)
-		refused(arg, txn->items[parcel->items[0]].slot, reply);
-	for (uint32_t i = 0; i < parcel->count && !reply->refusal; i++) {
-		struct nam__item *item = &txn->items[parcel->items[i]];
+		refused(arg, txn->items[bundle->items[0]].slot, reply);
+	for (uint32_t i = 0; i < bundle->count && !reply->refusal; i++) {
+		struct nam__item *item = &txn->items[bundle->items[i]];
 
 		item->locked = item->head.raw;
 	}
@@ -217,9 +217,9 @@ nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret)
 }
 
 static int
-ended(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, void *arg)
+ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
-	const struct nam_rpc_locking_ended *reply = (const void *)parcel->reply;
+	const struct nam_rpc_locking_ended *reply = (const void *)bundle->reply;
 	uint32_t *refused_count = arg;
 
 	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
@@ -227,11 +227,11 @@ ended(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, vo
 		return malformed(txn);
 	for (uint32_t i = 0; i < reply->count; i++)
 		nam__served_retire(txn, reply->retired[i]);
-	for (uint32_t i = 0; i < parcel->count; i++) {
+	for (uint32_t i = 0; i < bundle->count; i++) {
 		if (reply->refused >> i & 1)
 			++*refused_count;
 		else
-			txn->items[parcel->items[i]].locked = 0;
+			txn->items[bundle->items[i]].locked = 0;
 	}
 	return 0;
 }

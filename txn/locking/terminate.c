@@ -93,14 +93,14 @@ first_sealed(struct settlement *settlement, const uint8_t *reply, uint32_t bytes
 }
 
 static int
-others_sealed(struct settlement *settlement, const struct nam__parcel *parcel, uint32_t bytes)
+others_sealed(struct settlement *settlement, const struct nam__bundle *bundle, uint32_t bytes)
 {
-	const struct nam_rpc_locking_sealed *sealed = (const void *)parcel->reply;
+	const struct nam_rpc_locking_sealed *sealed = (const void *)bundle->reply;
 
-	if (bytes != parcel->count * sizeof(*sealed))
+	if (bytes != bundle->count * sizeof(*sealed))
 		return malformed(settlement);
-	for (uint32_t i = 0; i < parcel->count; i++)
-		settlement->parts[parcel->items[i]].state = sealed[i].state;
+	for (uint32_t i = 0; i < bundle->count; i++)
+		settlement->parts[bundle->items[i]].state = sealed[i].state;
 	return 0;
 }
 
@@ -119,9 +119,9 @@ seal(struct settlement *settlement, bool first)
 	if (!rc)
 		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; post && i < post->count && !rc; i++)
-		rc = first ? first_sealed(settlement, post->parcels[i].reply,
+		rc = first ? first_sealed(settlement, post->bundles[i].reply,
 				post->calls[i].reply_bytes) :
-			others_sealed(settlement, &post->parcels[i], post->calls[i].reply_bytes);
+			others_sealed(settlement, &post->bundles[i], post->calls[i].reply_bytes);
 	if (post)
 		nam__post_free(post);
 	return rc;
@@ -169,7 +169,7 @@ end(struct settlement *settlement)
 	if (!rc)
 		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; post && i < post->count && !rc; i++)
-		rc = ended(settlement, post->parcels[i].reply, post->calls[i].reply_bytes);
+		rc = ended(settlement, post->bundles[i].reply, post->calls[i].reply_bytes);
 	if (post)
 		nam__post_free(post);
 	return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * served.c -- records whose heads memory servers move: GET, PREPARE and COMMIT as requests, by
- * whatever carrier (GET+ and PUT+ are these over mailboxes).
+ * whatever RPC transport (GET+ and PUT+ are these over mailboxes).
  *
  * Items are packed into messages, as many as fit into each, and all messages of a step are under
  * way at once.  A version that fits in no message is WRITTEN or READ beside it.
@@ -50,10 +50,10 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 	for (uint32_t i = 0; i < post->count && !rc; i++) {
 		struct nam_call *call = &post->calls[i];
 
-		memcpy(post->parcels[i].body + call->body_bytes, txn->stamps,
+		memcpy(post->bundles[i].body + call->body_bytes, txn->stamps,
 			8 * txn->stamps_count);
 		call->body_bytes += 8 * txn->stamps_count;
-		nam__parcel_request(&post->parcels[i])->stamps = txn->stamps_count;
+		nam__bundle_request(&post->bundles[i])->stamps = txn->stamps_count;
 	}
 	return rc;
 }
@@ -90,19 +90,19 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_recor
 }
 
 static int
-got(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, bool stamps_only)
+got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, bool stamps_only)
 {
 	uint32_t at = 0;
 
-	for (uint32_t i = 0; i < parcel->count; i++) {
+	for (uint32_t i = 0; i < bundle->count; i++) {
 		struct nam_rpc_records_got one;
 		int rc;
 
 		if (bytes - at < sizeof(one))
 			return malformed(txn);
-		memcpy(&one, parcel->reply + at, sizeof(one));
-		rc = got_one(txn, &txn->items[parcel->items[i]],
-			(const struct nam_rpc_records_got *)(const void *)(parcel->reply + at),
+		memcpy(&one, bundle->reply + at, sizeof(one));
+		rc = got_one(txn, &txn->items[bundle->items[i]],
+			(const struct nam_rpc_records_got *)(const void *)(bundle->reply + at),
 			bytes - at, stamps_only);
 		if (rc)
 			return rc;
@@ -124,7 +124,7 @@ nam__served_get(struct nam__txn *txn, bool stamps_only)
 	if (!rc)
 		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; i < post->count && !rc; i++)
-		rc = got(txn, &post->parcels[i], post->calls[i].reply_bytes, stamps_only);
+		rc = got(txn, &post->bundles[i], post->calls[i].reply_bytes, stamps_only);
 	nam__post_free(post);
 	return rc;
 }
@@ -180,13 +180,13 @@ nam__served_prepare(struct nam__txn *txn)
 	if (!rc)
 		rc = nam__post_send(post); /* SUSPENDS */
 	for (uint32_t i = 0; i < post->count && !rc; i++) {
-		const struct nam__parcel *parcel = &post->parcels[i];
+		const struct nam__bundle *bundle = &post->bundles[i];
 
-		if (post->calls[i].reply_bytes != 8 * parcel->count)
+		if (post->calls[i].reply_bytes != 8 * bundle->count)
 			rc = malformed(txn);
-		for (uint32_t k = 0; k < parcel->count && !rc; k++)
-			memcpy(&txn->items[parcel->items[k]].base_timestamp,
-				parcel->reply + 8 * k, 8);
+		for (uint32_t k = 0; k < bundle->count && !rc; k++)
+			memcpy(&txn->items[bundle->items[k]].base_timestamp,
+				bundle->reply + 8 * k, 8);
 	}
 	nam__post_free(post);
 	return rc;
@@ -203,9 +203,9 @@ nam__served_retire(struct nam__txn *txn, uint64_t at)
 }
 
 static int
-committed(struct nam__txn *txn, const struct nam__parcel *parcel, uint32_t bytes, bool abort)
+committed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, bool abort)
 {
-	const struct nam_rpc_records_committed *reply = (const void *)parcel->reply;
+	const struct nam_rpc_records_committed *reply = (const void *)bundle->reply;
 
 	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
 		bytes != sizeof(*reply) + 8 * reply->count)
@@ -239,7 +239,7 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 		rc = nam__post_send(post); /* SUSPENDS */
 	/* What one has carried out another's failure does not undo. */
 	for (uint32_t i = 0; i < post->count; i++) {
-		each_rc = post->calls[i].rc ? post->calls[i].rc : committed(txn, &post->parcels[i],
+		each_rc = post->calls[i].rc ? post->calls[i].rc : committed(txn, &post->bundles[i],
 			post->calls[i].reply_bytes, abort);
 		rc = rc ? rc : each_rc;
 	}

@@ -24,31 +24,31 @@ void
 nam__post_free(struct nam__post *post)
 {
 	for (uint32_t i = 0; i < post->count; i++) {
-		nam_buffer_give(post->worker, post->parcels[i].body, NAM_RPC_BYTES_MAX);
-		nam_buffer_give(post->worker, post->parcels[i].reply, NAM_RPC_BYTES_MAX);
+		nam_buffer_give(post->worker, post->bundles[i].body, NAM_RPC_BYTES_MAX);
+		nam_buffer_give(post->worker, post->bundles[i].reply, NAM_RPC_BYTES_MAX);
 	}
 	nam_buffer_give(post->worker, post, sizeof(*post));
 }
 
 static int
-parcel_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
+bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 {
-	struct nam__parcel *parcel = &post->parcels[post->count];
+	struct nam__bundle *bundle = &post->bundles[post->count];
 
-	*parcel = (struct nam__parcel){
+	*bundle = (struct nam__bundle){
 		.body = nam_buffer_take(post->worker, NAM_RPC_BYTES_MAX),
 		.reply = nam_buffer_take(post->worker, NAM_RPC_BYTES_MAX),
 	};
 	*ret_number = post->count++;
-	if (!parcel->body || !parcel->reply)
+	if (!bundle->body || !bundle->reply)
 		return -ENOMEM;
-	memcpy(parcel->body, &post->head, post->head_bytes);
+	memcpy(bundle->body, &post->head, post->head_bytes);
 	post->calls[*ret_number] = (struct nam_call){
 		.slot = slot,
 		.type = post->type,
-		.body = parcel->body,
+		.body = bundle->body,
 		.body_bytes = post->head_bytes,
-		.reply = parcel->reply,
+		.reply = bundle->reply,
 		.reply_size = NAM_RPC_BODY_MAX,
 	};
 	return 0;
@@ -58,7 +58,7 @@ int
 nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
 	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
 {
-	struct nam__parcel *parcel;
+	struct nam__bundle *bundle;
 	struct nam_call *call;
 	uint32_t which;
 	int rc = 0;
@@ -68,17 +68,17 @@ nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t s
 			more_bytes + spare <= NAM_RPC_BODY_MAX)
 			break;
 	if (which == post->count)
-		rc = parcel_new(post, slot, &which);
+		rc = bundle_new(post, slot, &which);
 	if (rc)
 		return rc;
-	parcel = &post->parcels[which];
+	bundle = &post->bundles[which];
 	call = &post->calls[which];
-	memcpy(parcel->body + call->body_bytes, about, about_bytes);
+	memcpy(bundle->body + call->body_bytes, about, about_bytes);
 	if (more_bytes)
-		memcpy(parcel->body + call->body_bytes + about_bytes, more, more_bytes);
+		memcpy(bundle->body + call->body_bytes + about_bytes, more, more_bytes);
 	call->body_bytes += about_bytes + more_bytes;
-	parcel->items[parcel->count++] = (uint8_t)number;
-	nam__parcel_request(parcel)->count++;
+	bundle->items[bundle->count++] = (uint8_t)number;
+	nam__bundle_request(bundle)->count++;
 	return 0;
 }
 

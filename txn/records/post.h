@@ -12,7 +12,7 @@
 #include "txn/records.h"
 
 /* A message, and whose records are in it. */
-struct nam__parcel {
+struct nam__bundle {
 	uint8_t *body, *reply;
 	uint8_t items[NAM_RPC_RECORDS_MAX];
 	uint32_t count;
@@ -29,7 +29,7 @@ struct nam__post {
 	} head;
 	uint32_t count;
 	struct nam_call calls[NAM_CALLS_MAX];
-	struct nam__parcel parcels[NAM_CALLS_MAX];
+	struct nam__bundle bundles[NAM_CALLS_MAX];
 };
 _Static_assert(NAM_CALLS_MAX >= NAM_RECORDS_MAX, "a message for each record at the most");
 
@@ -39,9 +39,9 @@ struct nam__post *nam__post_new(struct nam_worker *worker, uint16_t type, const 
 void nam__post_free(struct nam__post *post);
 
 static inline struct nam_rpc_records_request *
-nam__parcel_request(const struct nam__parcel *parcel)
+nam__bundle_request(const struct nam__bundle *bundle)
 {
-	return (struct nam_rpc_records_request *)(void *)parcel->body;
+	return (struct nam_rpc_records_request *)(void *)bundle->body;
 }
 
 /*

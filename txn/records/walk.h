@@ -11,7 +11,7 @@
 /* A record: its head, and the header of its latest version; zeroes: it has none.  Registered. */
 struct nam__walked {
 	struct nam_gaddr at;		/* of the head */
-	struct nam__local_head head;
+	struct nam__server_head head;
 	struct nam_version latest;
 };
 

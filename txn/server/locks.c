@@ -24,14 +24,14 @@ turn_time(uint64_t now_ns)
 
 /* Somebody older was refused a moment ago, and will ask again. */
 static bool
-is_others_turn(const struct nam__local_head *head, const struct nam__local_asker *asker)
+is_others_turn(const struct nam__server_head *head, const struct nam__server_asker *asker)
 {
 	return head->turn_until && is_before(turn_time(asker->now_ns), head->turn_until) &&
 		is_before(head->turn_us, asker->birth_us);
 }
 
 static uint32_t
-refuse(struct nam__local_head *head, const struct nam__local_asker *asker)
+refuse(struct nam__server_head *head, const struct nam__server_asker *asker)
 {
 	if (!is_others_turn(head, asker)) {
 		head->turn_us = asker->birth_us;
@@ -41,7 +41,7 @@ refuse(struct nam__local_head *head, const struct nam__local_asker *asker)
 }
 
 static void
-granted(struct nam__local_head *head, const struct nam__local_asker *asker)
+granted(struct nam__server_head *head, const struct nam__server_asker *asker)
 {
 	if (head->turn_us == asker->birth_us)
 		head->turn_until = 0;
@@ -51,7 +51,7 @@ granted(struct nam__local_head *head, const struct nam__local_asker *asker)
 
 /* A writer has it: for how long?  A sealed one may be settled at once. */
 static uint32_t
-refuse_for_writer(struct nam__local_head *head, const struct nam__local_asker *asker,
+refuse_for_writer(struct nam__server_head *head, const struct nam__server_asker *asker,
 	uint64_t *ret_timestamp)
 {
 	*ret_timestamp = head->writer;
@@ -60,7 +60,7 @@ refuse_for_writer(struct nam__local_head *head, const struct nam__local_asker *a
 }
 
 uint32_t
-nam__local_lock_shared(struct nam__local_head *head, const struct nam__local_asker *asker,
+nam__server_lock_shared(struct nam__server_head *head, const struct nam__server_asker *asker,
 	uint64_t *ret_timestamp)
 {
 	*ret_timestamp = 0;
@@ -76,7 +76,7 @@ nam__local_lock_shared(struct nam__local_head *head, const struct nam__local_ask
 }
 
 bool
-nam__local_unlock_shared(struct nam__local_head *head, uint32_t generation)
+nam__server_unlock_shared(struct nam__server_head *head, uint32_t generation)
 {
 	if (head->generation != generation || !head->readers)
 		return !NAM_GUARD(RECORD_LEASE);
@@ -85,10 +85,10 @@ nam__local_unlock_shared(struct nam__local_head *head, uint32_t generation)
 }
 
 uint32_t
-nam__local_lock_exclusive(const struct nam__local_records *records, struct nam__local_head *head,
-	const struct nam__local_asker *asker, uint64_t *ret_timestamp)
+nam__server_lock_exclusive(const struct nam__server_records *records, struct nam__server_head *head,
+	const struct nam__server_asker *asker, uint64_t *ret_timestamp)
 {
-	uint64_t latest = nam__local_version_timestamp(records, head->latest);
+	uint64_t latest = nam__server_version_timestamp(records, head->latest);
 
 	*ret_timestamp = 0;
 	if (head->writer)
@@ -114,7 +114,7 @@ nam__local_lock_exclusive(const struct nam__local_records *records, struct nam__
 }
 
 bool
-nam__local_lock_is(const struct nam__local_head *head, uint64_t timestamp, bool settle)
+nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool settle)
 {
 	if (!settle && !NAM_GUARD(RECORD_SEALED))
 		return true;
@@ -122,23 +122,23 @@ nam__local_lock_is(const struct nam__local_head *head, uint64_t timestamp, bool 
 }
 
 void
-nam__local_unlock_exclusive(struct nam__local_head *head)
+nam__server_unlock_exclusive(struct nam__server_head *head)
 {
 	head->writer = 0;
 	head->until_ns = 0;
 }
 
 enum nam_locking_state
-nam__local_lock_seal(const struct nam__local_records *records, struct nam__local_head *head,
+nam__server_lock_seal(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t timestamp, uint64_t *ret_at)
 {
 	*ret_at = 0;
 	if (head->writer == timestamp) {
 		head->until_ns = 0;
-		*ret_at = nam__local_record_at(records, head, timestamp);
+		*ret_at = nam__server_record_at(records, head, timestamp);
 		return NAM_LOCKING_SEALED;
 	}
-	if (nam__local_record_at(records, head, timestamp))
+	if (nam__server_record_at(records, head, timestamp))
 		return NAM_LOCKING_COMMITTED;
 	if (head->fence < timestamp)
 		head->fence = timestamp;

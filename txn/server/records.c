@@ -15,15 +15,15 @@
 /* ---- one at a time --------------------------------------------------------------------------- */
 
 static uint32_t *
-lock_of(const struct nam__local_records *records, uint64_t head_at)
+lock_of(const struct nam__server_records *records, uint64_t head_at)
 {
 	return &records->locks[nam_mix64(head_at) % NAM__RECORDS_LOCKS];
 }
 
-struct nam__local_head *
-nam__local_record_lock(const struct nam__local_records *records, uint64_t head_at)
+struct nam__server_head *
+nam__server_record_lock(const struct nam__server_records *records, uint64_t head_at)
 {
-	struct nam__local_head *head = records->find(records->arg, head_at, sizeof(*head));
+	struct nam__server_head *head = records->find(records->arg, head_at, sizeof(*head));
 	uint32_t *lock = lock_of(records, head_at);
 
 	if (!head)
@@ -36,7 +36,7 @@ nam__local_record_lock(const struct nam__local_records *records, uint64_t head_a
 }
 
 void
-nam__local_record_unlock(const struct nam__local_records *records, uint64_t head_at)
+nam__server_record_unlock(const struct nam__server_records *records, uint64_t head_at)
 {
 	__atomic_store_n(lock_of(records, head_at), 0, __ATOMIC_RELEASE);
 }
@@ -45,7 +45,7 @@ nam__local_record_unlock(const struct nam__local_records *records, uint64_t head
 
 /* The version at an address, as long as that says; NULL: there can be none. */
 static struct nam_version *
-version_at(const struct nam__local_records *records, uint64_t at)
+version_at(const struct nam__server_records *records, uint64_t at)
 {
 	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
 
@@ -53,7 +53,7 @@ version_at(const struct nam__local_records *records, uint64_t at)
 }
 
 uint64_t
-nam__local_version_timestamp(const struct nam__local_records *records, uint64_t at)
+nam__server_version_timestamp(const struct nam__server_records *records, uint64_t at)
 {
 	const struct nam_version *version = at ? version_at(records, at) : NULL;
 
@@ -69,12 +69,13 @@ expired(const struct nam_version *version, uint64_t now_ns)
 }
 
 uint64_t
-nam__local_record_at(const struct nam__local_records *records, const struct nam__local_head *head,
+nam__server_record_at(const struct nam__server_records *records,
+	const struct nam__server_head *head,
 	uint64_t timestamp)
 {
 	uint64_t at = head->others;
 
-	if (nam__local_version_timestamp(records, head->latest) == timestamp)
+	if (nam__server_version_timestamp(records, head->latest) == timestamp)
 		return head->latest;
 	for (unsigned hops = 0; at && hops < HOPS_MAX; hops++) {
 		const struct nam_version *version = version_at(records, at);
@@ -89,17 +90,17 @@ nam__local_record_at(const struct nam__local_records *records, const struct nam_
 }
 
 uint64_t
-nam__local_record_find(const struct nam__local_records *records,
-	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns)
+nam__server_record_find(const struct nam__server_records *records,
+	const struct nam__server_head *head, uint64_t timestamp, uint64_t now_ns)
 {
-	uint64_t at = nam__local_record_at(records, head, timestamp);
+	uint64_t at = nam__server_record_at(records, head, timestamp);
 
 	return at && at != head->latest && expired(version_at(records, at), now_ns) ? 0 : at;
 }
 
 /* Take it out of the others; whether it was there. */
 static bool
-unlink_other(const struct nam__local_records *records, struct nam__local_head *head, uint64_t at)
+unlink_other(const struct nam__server_records *records, struct nam__server_head *head, uint64_t at)
 {
 	uint64_t *link = &head->others;
 
@@ -120,7 +121,7 @@ unlink_other(const struct nam__local_records *records, struct nam__local_head *h
 /* ---- prepare, commit, abort ------------------------------------------------------------------ */
 
 int
-nam__local_record_prepare(const struct nam__local_records *records, struct nam__local_head *head,
+nam__server_record_prepare(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t at)
 {
 	struct nam_version *version = version_at(records, at);
@@ -152,7 +153,7 @@ replaced(struct nam_version *version, uint64_t now_ns)
  * of its records may have to learn.
  */
 static bool
-is_evidence(const struct nam__local_records *records, const struct nam_version *version)
+is_evidence(const struct nam__server_records *records, const struct nam_version *version)
 {
 	return records->finished && version->about_bytes && NAM_GUARD(RECORD_KNOWN) &&
 		!nam__finished_has(records->finished, version->timestamp);
@@ -160,7 +161,7 @@ is_evidence(const struct nam__local_records *records, const struct nam_version *
 
 /* Unlink what was replaced long enough ago. */
 static uint32_t
-sweep(const struct nam__local_records *records, struct nam__local_head *head, uint64_t now_ns,
+sweep(const struct nam__server_records *records, struct nam__server_head *head, uint64_t now_ns,
 	uint64_t *ret_retired, uint32_t room)
 {
 	uint64_t *link = &head->others;
@@ -189,7 +190,7 @@ sweep(const struct nam__local_records *records, struct nam__local_head *head, ui
 
 /* Now and then: of a record that is written without a pause there are many others. */
 static uint32_t
-sweep_if_due(const struct nam__local_records *records, struct nam__local_head *head,
+sweep_if_due(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
 {
 	if (head->swept_ns && now_ns - head->swept_ns < SWEEP_NS)
@@ -198,7 +199,7 @@ sweep_if_due(const struct nam__local_records *records, struct nam__local_head *h
 }
 
 uint32_t
-nam__local_record_commit(const struct nam__local_records *records, struct nam__local_head *head,
+nam__server_record_commit(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t at, uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
 {
 	struct nam_version *version = version_at(records, at);
@@ -224,7 +225,7 @@ nam__local_record_commit(const struct nam__local_records *records, struct nam__l
 }
 
 bool
-nam__local_record_abort(const struct nam__local_records *records, struct nam__local_head *head,
+nam__server_record_abort(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t at)
 {
 	const struct nam_version *version = version_at(records, at);

@@ -7,7 +7,7 @@
  * so lately that somebody may ask for them by their timestamp (NAM_RECORDS_KEEP_NS).  They are
  * chained by `previous`.
  *
- * One caller at a time for each head: nam__local_record_lock().  Nothing in the memory is trusted:
+ * One caller at a time for each head: nam__server_record_lock().  Nothing in the memory is trusted:
  * clients can write there.
  */
 #ifndef NAM_TXN_SERVER_RECORDS_H
@@ -17,7 +17,7 @@
 
 #define NAM__RECORDS_LOCKS 1024u
 
-struct nam__local_head {
+struct nam__server_head {
 	uint64_t latest;
 	uint64_t others;
 	uint64_t swept_ns;		/* when these were last looked through */
@@ -30,11 +30,11 @@ struct nam__local_head {
 	uint32_t turn_us;		/* birth of who is to be granted it before younger ones, */
 	uint32_t turn_until;		/* until then; 0: nobody */
 };
-_Static_assert(sizeof(struct nam__local_head) == NAM_RECORD_HEAD_BYTES, "remote layout");
+_Static_assert(sizeof(struct nam__server_head) == NAM_RECORD_HEAD_BYTES, "remote layout");
 
 struct nam__finished;
 
-struct nam__local_records {
+struct nam__server_records {
 	/* So many bytes at an address of ours, or NULL. */
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
@@ -43,33 +43,33 @@ struct nam__local_records {
 };
 
 /* The head at that address, and nobody else is at it until it is unlocked; NULL: no address. */
-struct nam__local_head *nam__local_record_lock(const struct nam__local_records *records,
+struct nam__server_head *nam__server_record_lock(const struct nam__server_records *records,
 	uint64_t head_at);
-void nam__local_record_unlock(const struct nam__local_records *records, uint64_t head_at);
+void nam__server_record_unlock(const struct nam__server_records *records, uint64_t head_at);
 
 /* The version of that timestamp, if it is the latest or among the others; or else 0. */
-uint64_t nam__local_record_find(const struct nam__local_records *records,
-	const struct nam__local_head *head, uint64_t timestamp, uint64_t now_ns);
+uint64_t nam__server_record_find(const struct nam__server_records *records,
+	const struct nam__server_head *head, uint64_t timestamp, uint64_t now_ns);
 /* The timestamp of a version, 0 of none. */
-uint64_t nam__local_version_timestamp(const struct nam__local_records *records, uint64_t at);
+uint64_t nam__server_version_timestamp(const struct nam__server_records *records, uint64_t at);
 
 /* The version of that timestamp, however long ago it was replaced; 0: it is not there. */
-uint64_t nam__local_record_at(const struct nam__local_records *records,
-	const struct nam__local_head *head, uint64_t timestamp);
+uint64_t nam__server_record_at(const struct nam__server_records *records,
+	const struct nam__server_head *head, uint64_t timestamp);
 
 /* A version that is all there will be committed, or not. */
-int nam__local_record_prepare(const struct nam__local_records *records,
-	struct nam__local_head *head, uint64_t at) NAM_MUST_CHECK;
+int nam__server_record_prepare(const struct nam__server_records *records,
+	struct nam__server_head *head, uint64_t at) NAM_MUST_CHECK;
 
 /*
  * It is the latest from now on, unless something newer is; 0: there is nothing to commit.  What
  * nobody will ask for any more is told: up to `room` addresses.  Returns how many.
  */
-uint32_t nam__local_record_commit(const struct nam__local_records *records,
-	struct nam__local_head *head, uint64_t at, uint64_t now_ns, uint64_t *ret_retired,
+uint32_t nam__server_record_commit(const struct nam__server_records *records,
+	struct nam__server_head *head, uint64_t at, uint64_t now_ns, uint64_t *ret_retired,
 	uint32_t room);
 /* It will never be committed; whether it was prepared. */
-bool nam__local_record_abort(const struct nam__local_records *records,
-	struct nam__local_head *head, uint64_t at);
+bool nam__server_record_abort(const struct nam__server_records *records,
+	struct nam__server_head *head, uint64_t at);
 
 #endif /* NAM_TXN_SERVER_RECORDS_H */

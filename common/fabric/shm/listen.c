@@ -22,7 +22,7 @@ struct shm_listener {
 	struct sockaddr_un address;
 	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
 	int lock_fd, fd;
-	struct nam__greeter greeter;
+	struct nam__pending_accepts accepts;
 };
 
 /* ---- one server per path ------------------------------------------------------------------ */
@@ -148,17 +148,17 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = bind_socket(listener, diag);
 	if (rc)
 		goto release_lock;
-	rc = nam__greeter_open(&listener->greeter);
+	rc = nam__pending_accepts_open(&listener->accepts);
 	if (rc)
 		goto remove_socket;
-	rc = nam__greeter_listen(&listener->greeter, listener->fd, 0);
+	rc = nam__pending_accepts_listen(&listener->accepts, listener->fd, 0);
 	if (rc)
-		goto close_greeter;
+		goto close_accepts;
 	*ret = &listener->pub;
 	return 0;
 
-close_greeter:
-	nam__greeter_close(&listener->greeter);
+close_accepts:
+	nam__pending_accepts_close(&listener->accepts);
 remove_socket:
 	(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
 	(void)unlink(listener->address.sun_path);
@@ -179,7 +179,7 @@ nam__shm_listener_close(struct nam_listener *pub)
 	if (!listener)
 		return;
 	(void)unlink(listener->address.sun_path);
-	nam__greeter_close(&listener->greeter);
+	nam__pending_accepts_close(&listener->accepts);
 	close(listener->fd);
 	(void)unlink(listener->lock_path);
 	close(listener->lock_fd);
@@ -189,7 +189,7 @@ nam__shm_listener_close(struct nam_listener *pub)
 void
 nam__shm_listener_wake(struct nam_listener *pub)
 {
-	nam__greeter_wake(&((struct shm_listener *)pub)->greeter);
+	nam__pending_accepts_wake(&((struct shm_listener *)pub)->accepts);
 }
 
 /* ---- clients ------------------------------------------------------------------------------ */
@@ -219,7 +219,7 @@ describe_peer(int fd, char *text, size_t size)
 static int
 hear(struct shm_listener *listener, uint32_t number, struct nam_cm_event *event)
 {
-	int fd = nam__greeter_fd(&listener->greeter, number), fds[2], rc;
+	int fd = nam__pending_accepts_fd(&listener->accepts, number), fds[2], rc;
 	struct nam_cm_request *request;
 	struct shm_hello hello;
 	unsigned fds_count = 0;
@@ -255,13 +255,13 @@ hear(struct shm_listener *listener, uint32_t number, struct nam_cm_event *event)
 	memcpy(event->hello.data, hello.data, hello.bytes);
 	describe_peer(fd, event->peer, sizeof(event->peer));
 	/* The socket is the request's now. */
-	(void)nam__greeter_release(&listener->greeter, number);
+	(void)nam__pending_accepts_release(&listener->accepts, number);
 	return 1;
 
 drop:
 	if (!rc)
 		nam__shm_close_all(fds, fds_count);
-	nam__greeter_drop(&listener->greeter, number);
+	nam__pending_accepts_drop(&listener->accepts, number);
 	return 0;
 }
 
@@ -269,16 +269,16 @@ int
 nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct shm_listener *listener = (struct shm_listener *)pub;
-	uint64_t until = nam__greeter_until(timeout_ns);
+	uint64_t until = nam__pending_accepts_until(timeout_ns);
 
 	for (;;) {
 		uint32_t who;
-		int rc = nam__greeter_poll(&listener->greeter, until, &who);
+		int rc = nam__pending_accepts_poll(&listener->accepts, until, &who);
 
 		if (rc <= 0)
 			return rc;
-		if (who >= NAM__GREETER_SOCKET)
-			(void)nam__greeter_accept(&listener->greeter, listener->fd);
+		if (who >= NAM__ACCEPTS_SOCKET)
+			(void)nam__pending_accepts_accept(&listener->accepts, listener->fd);
 		else if (hear(listener, who, event))
 			return 1;
 	}

@@ -25,7 +25,7 @@ struct tcp_listener {
 	struct tcp_domain *domain;
 	int fds[SOCKETS_MAX];
 	uint32_t fds_count;
-	struct nam__greeter greeter;
+	struct nam__pending_accepts accepts;
 	struct tcp_heard heard[NAM__GREETED_MAX];
 };
 
@@ -71,7 +71,7 @@ open_socket(struct tcp_listener *listener, const struct addrinfo *at)
 		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG))
 		rc = -errno;
 	if (!rc)
-		rc = nam__greeter_listen(&listener->greeter, fd, listener->fds_count);
+		rc = nam__pending_accepts_listen(&listener->accepts, fd, listener->fds_count);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -116,7 +116,7 @@ nam__tcp_listener_close(struct nam_listener *pub)
 
 	if (!listener)
 		return;
-	nam__greeter_close(&listener->greeter);
+	nam__pending_accepts_close(&listener->accepts);
 	for (uint32_t i = 0; i < listener->fds_count; i++)
 		close(listener->fds[i]);
 	free(listener);
@@ -138,7 +138,7 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		goto free_list;
 	listener->pub.ops = domain->ops;
 	listener->domain = (struct tcp_domain *)domain;
-	rc = nam__greeter_open(&listener->greeter);
+	rc = nam__pending_accepts_open(&listener->accepts);
 	if (rc) {
 		free(listener);
 		goto free_list;
@@ -158,7 +158,7 @@ free_list:
 void
 nam__tcp_listener_wake(struct nam_listener *pub)
 {
-	nam__greeter_wake(&((struct tcp_listener *)pub)->greeter);
+	nam__pending_accepts_wake(&((struct tcp_listener *)pub)->accepts);
 }
 
 /* ---- clients -------------------------------------------------------------------------------- */
@@ -166,13 +166,13 @@ nam__tcp_listener_wake(struct nam_listener *pub)
 static void
 greet(struct tcp_listener *listener, int socket_fd)
 {
-	int number = nam__greeter_accept(&listener->greeter, socket_fd);
+	int number = nam__pending_accepts_accept(&listener->accepts, socket_fd);
 
 	if (number < 0)
 		return;
 	listener->heard[number].got = 0;
-	if (nam__tcp_socket_prepare(nam__greeter_fd(&listener->greeter, (uint32_t)number)))
-		nam__greeter_drop(&listener->greeter, (uint32_t)number);
+	if (nam__tcp_socket_prepare(nam__pending_accepts_fd(&listener->accepts, (uint32_t)number)))
+		nam__pending_accepts_drop(&listener->accepts, (uint32_t)number);
 }
 
 /* The only thing that is said so early: it never waits for room. */
@@ -231,7 +231,7 @@ hear_more(int fd, struct tcp_heard *heard)
 static int
 hear(struct tcp_listener *listener, uint32_t number, struct nam_cm_event *event)
 {
-	int fd = nam__greeter_fd(&listener->greeter, number), rc;
+	int fd = nam__pending_accepts_fd(&listener->accepts, number), rc;
 	struct nam_cm_request *request;
 	struct tcp_heard *heard;
 
@@ -243,11 +243,11 @@ hear(struct tcp_listener *listener, uint32_t number, struct nam_cm_event *event)
 		return 0;
 	request = rc < 0 ? NULL : malloc(sizeof(*request));
 	if (!request) {
-		nam__greeter_drop(&listener->greeter, number);
+		nam__pending_accepts_drop(&listener->accepts, number);
 		return 0;
 	}
 	/* The socket is the request's now. */
-	request->fd = nam__greeter_release(&listener->greeter, number);
+	request->fd = nam__pending_accepts_release(&listener->accepts, number);
 	memset(event, 0, sizeof(*event));
 	event->kind = NAM_CM_REQUEST;
 	event->request = request;
@@ -261,16 +261,16 @@ int
 nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	uint64_t until = nam__greeter_until(timeout_ns);
+	uint64_t until = nam__pending_accepts_until(timeout_ns);
 
 	for (;;) {
 		uint32_t who;
-		int rc = nam__greeter_poll(&listener->greeter, until, &who);
+		int rc = nam__pending_accepts_poll(&listener->accepts, until, &who);
 
 		if (rc <= 0)
 			return rc;
-		if (who >= NAM__GREETER_SOCKET)
-			greet(listener, listener->fds[who - NAM__GREETER_SOCKET]);
+		if (who >= NAM__ACCEPTS_SOCKET)
+			greet(listener, listener->fds[who - NAM__ACCEPTS_SOCKET]);
 		else if (hear(listener, who, event))
 			return 1;
 	}

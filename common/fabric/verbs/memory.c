@@ -71,7 +71,7 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 	return 0;
 }
 
-/* Memory that is a file, so that processes of this host can map it: see struct nam_local. */
+/* Memory that is a file, so that processes of this host can map it: see struct nam_colocated. */
 static int
 pages_alloc(struct verbs_domain *domain, struct nam__pages *pages, struct nam_mr *ret,
 	struct nam_diag *diag)

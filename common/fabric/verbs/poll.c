@@ -23,7 +23,7 @@
 static inline int
 check(const struct verbs_qp *qp, const struct nam_wr *wr)
 {
-	if (qp->lane && wr->bytes > qp->domain->pub.limits.datagram_bytes)
+	if (qp->unreliable_qp && wr->bytes > qp->domain->pub.limits.datagram_bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	switch (wr->op) {
 	case NAM_WR_READ:
@@ -172,14 +172,14 @@ inside(const uint8_t *base, uint64_t size, uint64_t offset, uint32_t bytes)
 static inline const uint8_t *
 local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
 {
-	const struct nam_local_share *share = qp->share;
+	const struct nam_colocated_share *share = qp->share;
 
 	if (share && share->rkey == wr->rkey && (wr->op == NAM_WR_READ || wr->op == NAM_WR_WRITE))
 		return inside(share->base, share->bytes, wr->remote - share->remote, wr->bytes);
 	if (wr->op != NAM_WR_READ || !alone)
 		return NULL;
 	for (uint32_t i = 0; i < qp->local->count; i++) {
-		const struct nam_local_region *region = &qp->local->regions[i];
+		const struct nam_colocated_region *region = &qp->local->regions[i];
 		const uint8_t *at = inside(region->base, region->bytes,
 			wr->remote - region->remote, wr->bytes);
 
@@ -220,7 +220,7 @@ copy_locally(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count)
 }
 
 void
-nam__verbs_qp_share_near(struct nam_qp *pub, const struct nam_local_share *share)
+nam__verbs_qp_share_near(struct nam_qp *pub, const struct nam_colocated_share *share)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 
@@ -238,7 +238,7 @@ nam__verbs_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	if (VERBS_UNLIKELY(qp->local != NULL) && copy_locally(qp, wrs, count))
 		return NAM_POSTED_LOCAL;
 	/* Nothing arrives before both ends are joined, and nothing has to. */
-	if (VERBS_UNLIKELY(qp->lane && !qp->ready))
+	if (VERBS_UNLIKELY(qp->unreliable_qp && !qp->ready))
 		return -NAM_E_FABRIC_FULL;
 	if (VERBS_UNLIKELY(under_way + count > qp->sends.depth ||
 		qp->cq->outstanding + (uint64_t)count > qp->cq->depth))
@@ -274,7 +274,7 @@ nam__verbs_qp_break(struct verbs_qp *qp, int status)
 static void
 failed(struct verbs_qp *qp)
 {
-	if (!qp->lane &&
+	if (!qp->unreliable_qp &&
 		(qp->accepted || nam_err_is(qp->sends.error, NAM_E_FABRIC_PEER_DEAD)))
 		qp->closing = true;
 	qp->flush_until_ns = nam_now_ns() + VERBS_FLUSH_NS;
@@ -418,7 +418,7 @@ take_recv(struct verbs_rq *rq, const struct ibv_wc *from, struct nam_wc *to)
 	}
 	/* The buffer is its owner's again only with a message in it: back into the queue. */
 	(void)nam__verbs_rq_post(&rq->pub, &recv, 1);
-	if (qp && !qp->lane && from->status && from->status != IBV_WC_WR_FLUSH_ERR) {
+	if (qp && !qp->unreliable_qp && from->status && from->status != IBV_WC_WR_FLUSH_ERR) {
 		qp->closing = true;
 		nam__verbs_qp_break(qp, nam__verbs_status(from->status));
 	}

@@ -135,8 +135,8 @@ nam__verbs_qp_destroy(struct nam_qp *pub)
 
 	if (!qp)
 		return;
-	if (qp->lane) {
-		nam__verbs_lane_destroy(qp);
+	if (qp->unreliable_qp) {
+		nam__verbs_unreliable_qp_destroy(qp);
 		return;
 	}
 	nam__verbs_watch_remove(qp);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp.c -- lanes: two queue pairs of our own beside a connection, UC one way, UD the
- * other.
+ * unreliable_qp.c -- unreliable queue pairs: two queue pairs of our own beside a connection, UC one
+ * way, UD the other.
  *
  * The client WRITEs over UC and receives over UD, the memory server the other way round.  rdma_cm
- * has nothing to do with them: their numbers travel as the lanes' names, in the handshake of the
- * queue pair beside them, which also knows the path (its address vector, with what routers need),
- * the port and the MTU.  A lane ends with that queue pair, and the other way round: what the device
- * says of a lane closes the connection that it lies beside.
+ * has nothing to do with them: their numbers travel as the unreliable queue pairs' names, in the
+ * handshake of the queue pair beside them, which also knows the path (its address vector, with what
+ * routers need), the port and the MTU.  An unreliable queue pair ends with that queue pair, and the
+ * other way round: what the device says of an unreliable queue pair closes the connection that it
+ * lies beside.
  *
  *	name	bits 0 .. 23	the UC queue pair's number
  *		24 .. 47	the UD queue pair's
- *		48 .. 63	drawn for each lane: its first packet number and part of its key,
+ *		48 .. 63	drawn for each: its first packet number and part of its key,
  *				so what is on its way to an earlier owner of a number finds nobody
  */
 #include <errno.h>
@@ -41,12 +42,13 @@ salt_of(uint64_t name)
 }
 
 static struct ibv_qp *
-device_qp(struct verbs_qp *lane, const struct verbs_rq *rq, enum ibv_qp_type type, uint32_t depth)
+device_qp(struct verbs_qp *unreliable_qp, const struct verbs_rq *rq, enum ibv_qp_type type,
+	uint32_t depth)
 {
-	const struct verbs_domain *domain = lane->domain;
-	const struct verbs_cq *cq = lane->cq;
+	const struct verbs_domain *domain = unreliable_qp->domain;
+	const struct verbs_cq *cq = unreliable_qp->cq;
 	struct ibv_qp_init_attr attr = {
-		.qp_context = lane,
+		.qp_context = unreliable_qp,
 		.send_cq = cq->sends,
 		.recv_cq = rq ? rq->recvs : cq->sends,
 		.srq = rq ? rq->srq : NULL,
@@ -64,23 +66,23 @@ device_qp(struct verbs_qp *lane, const struct verbs_rq *rq, enum ibv_qp_type typ
 }
 
 void
-nam__verbs_lane_destroy(struct verbs_qp *lane)
+nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp)
 {
-	struct verbs_qp *other = lane->companion;
+	struct verbs_qp *other = unreliable_qp->companion;
 
-	nam__verbs_watch_remove(lane);
-	nam__verbs_cq_forget(lane->cq, lane);
+	nam__verbs_watch_remove(unreliable_qp);
+	nam__verbs_cq_forget(unreliable_qp->cq, unreliable_qp);
 	if (other)
 		nam__verbs_cq_forget(other->cq, other);
-	if (lane->qp)
-		(void)ibv_destroy_qp(lane->qp);
+	if (unreliable_qp->qp)
+		(void)ibv_destroy_qp(unreliable_qp->qp);
 	if (other && other->qp)
 		(void)ibv_destroy_qp(other->qp);
-	if (lane->ah)
-		(void)ibv_destroy_ah(lane->ah);
-	nam__sends_free(&lane->sends);
+	if (unreliable_qp->ah)
+		(void)ibv_destroy_ah(unreliable_qp->ah);
+	nam__sends_free(&unreliable_qp->sends);
 	free(other);
-	free(lane);
+	free(unreliable_qp);
 }
 
 static void
@@ -90,61 +92,61 @@ number(struct verbs_qp *qp, const struct nam_qp_options *options, struct verbs_d
 	qp->pub.user = options->user;
 	qp->domain = domain;
 	qp->cq = (struct verbs_cq *)options->cq;
-	qp->lane = true;
+	qp->unreliable_qp = true;
 	if (qp->qp)
 		qp->number = qp->qp->qp_num;
 }
 
 int
-nam__verbs_lane_create(struct nam_domain *pub, const struct nam_qp_options *options,
+nam__verbs_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_options *options,
 	uint64_t *ret_name, struct nam_qp **ret)
 {
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
 	struct verbs_rq *rq = (struct verbs_rq *)options->rq;
-	struct verbs_qp *lane, *other;
+	struct verbs_qp *unreliable_qp, *other;
 	uint32_t depth = 4 * VERBS_BATCH;
 	struct ibv_qp *uc, *ud;
 	int rc = -ENOMEM;
 
 	if (!(pub->limits.caps & NAM_CAP_UD))
 		return -NAM_E_FABRIC_CAPABILITY;
-	lane = calloc(1, sizeof(*lane));
+	unreliable_qp = calloc(1, sizeof(*unreliable_qp));
 	other = calloc(1, sizeof(*other));
-	if (!lane || !other) {
-		free(lane);
+	if (!unreliable_qp || !other) {
+		free(unreliable_qp);
 		free(other);
 		return rc;
 	}
 	errno = 0;
-	lane->companion = other;
-	lane->receives = rq != NULL;
-	other->front = lane;
-	number(lane, options, domain);
+	unreliable_qp->companion = other;
+	unreliable_qp->receives = rq != NULL;
+	other->front = unreliable_qp;
+	number(unreliable_qp, options, domain);
 	number(other, options, domain);
 	if (depth > pub->limits.qp_depth)
 		depth = pub->limits.qp_depth;
-	rc = nam__sends_init(&lane->sends, depth);
+	rc = nam__sends_init(&unreliable_qp->sends, depth);
 	if (rc)
 		goto fail;
 	rc = -ENOMEM;
-	uc = device_qp(lane, NULL, IBV_QPT_UC, depth);
-	ud = device_qp(lane, rq, IBV_QPT_UD, depth);
-	lane->qp = rq ? uc : ud;
+	uc = device_qp(unreliable_qp, NULL, IBV_QPT_UC, depth);
+	ud = device_qp(unreliable_qp, rq, IBV_QPT_UD, depth);
+	unreliable_qp->qp = rq ? uc : ud;
 	other->qp = rq ? ud : uc;
 	if (!uc || !ud)
 		goto fail;
-	number(lane, options, domain);
+	number(unreliable_qp, options, domain);
 	number(other, options, domain);
-	lane->inline_bytes = pub->limits.inline_bytes;
+	unreliable_qp->inline_bytes = pub->limits.inline_bytes;
 	*ret_name = uc->qp_num | (uint64_t)ud->qp_num << 24 | nam_entropy() << 48;
-	lane->name = *ret_name;
-	*ret = &lane->pub;
+	unreliable_qp->name = *ret_name;
+	*ret = &unreliable_qp->pub;
 	return 0;
 
 fail:
 	if (errno)
 		rc = -errno;
-	nam__verbs_lane_destroy(lane);
+	nam__verbs_unreliable_qp_destroy(unreliable_qp);
 	return rc;
 }
 
@@ -202,9 +204,9 @@ start_ud(struct ibv_qp *ud, const struct ibv_qp_attr *path, uint64_t own)
 }
 
 int
-nam__verbs_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer)
+nam__verbs_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer)
 {
-	struct verbs_qp *lane = (struct verbs_qp *)pub, *other = lane->companion;
+	struct verbs_qp *unreliable_qp = (struct verbs_qp *)pub, *other = unreliable_qp->companion;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr path = { 0 };
 	int rc = -ibv_query_qp(((struct verbs_qp *)beside)->qp, &path,
@@ -212,24 +214,26 @@ nam__verbs_lane_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer)
 
 	if (rc)
 		return rc;
-	if (lane->domain->pub.limits.datagram_bytes > 128u << path.path_mtu)
+	if (unreliable_qp->domain->pub.limits.datagram_bytes > 128u << path.path_mtu)
 		return -NAM_E_FABRIC_CAPABILITY;
-	rc = start_uc(lane->receives ? lane->qp : other->qp, &path, lane->name, peer);
+	rc = start_uc(unreliable_qp->receives ? unreliable_qp->qp : other->qp, &path,
+		unreliable_qp->name, peer);
 	if (!rc)
-		rc = start_ud(lane->receives ? other->qp : lane->qp, &path, lane->name);
+		rc = start_ud(unreliable_qp->receives ? other->qp : unreliable_qp->qp, &path,
+		unreliable_qp->name);
 	if (rc)
 		return rc;
-	if (!lane->receives) {
+	if (!unreliable_qp->receives) {
 		errno = 0;
-		lane->ah = ibv_create_ah(lane->domain->pd, &path.ah_attr);
-		if (!lane->ah)
+		unreliable_qp->ah = ibv_create_ah(unreliable_qp->domain->pd, &path.ah_attr);
+		if (!unreliable_qp->ah)
 			return errno ? -errno : -ENOMEM;
-		lane->peer_number = ud_of(peer);
-		lane->peer_key = KEY | salt_of(peer);
+		unreliable_qp->peer_number = ud_of(peer);
+		unreliable_qp->peer_key = KEY | salt_of(peer);
 	}
-	lane->ready = true;
-	nam__verbs_watch_lane(lane, (struct verbs_qp *)beside);
-	nam__verbs_cq_join(lane->cq, lane);
+	unreliable_qp->ready = true;
+	nam__verbs_watch_unreliable_qp(unreliable_qp, (struct verbs_qp *)beside);
+	nam__verbs_cq_join(unreliable_qp->cq, unreliable_qp);
 	nam__verbs_cq_join(other->cq, other);
 	return 0;
 }

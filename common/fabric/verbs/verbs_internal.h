@@ -89,7 +89,7 @@ struct verbs_watch {
 	int stop_fd;
 	struct nam_thread *thread;	/* started with the first queue pair */
 	struct verbs_qp *qps;
-	struct verbs_qp *lanes;		/* joined */
+	struct verbs_qp *unreliable_qps;		/* joined */
 	bool urgent;			/* look after all connections now */
 	uint64_t ports_down;		/* a bit for each */
 	_Atomic bool gone;		/* the device: said, and its connections closed */
@@ -174,8 +174,8 @@ struct verbs_qp {
 	struct verbs_domain *domain;
 	struct verbs_sends sends;	/* owner */
 	struct verbs_hold hold;		/* owner, but for its mutex */
-	const struct nam_local *local;	/* NULL: nothing is local */
-	const struct nam_local_share *share;	/* the peer's, if it is near */
+	const struct nam_colocated *local;	/* NULL: nothing is local */
+	const struct nam_colocated_share *share;	/* the peer's, if it is near */
 	shm_read_fn copy;
 	shm_write_fn copy_out;
 	uint32_t inline_bytes;
@@ -183,13 +183,16 @@ struct verbs_qp {
 	uint32_t number;
 	uint8_t mtu;			/* enum ibv_mtu; at first the peer's wish */
 	_Atomic uint32_t posts;		/* counts, so that the watcher sees traffic */
-	/* unreliable_qp.c; of a lane's two queue pairs one is the lane, the other its companion */
+	/*
+	 * unreliable_qp.c; of an unreliable queue pair's two queue pairs one is the unreliable
+	 * queue pair, the other its companion
+	 */
 	struct verbs_qp *companion;
 	struct verbs_qp *front;		/* of a companion */
 	struct ibv_ah *ah;		/* to the one that receives */
 	uint64_t name;
 	uint32_t peer_number, peer_key;
-	bool lane;
+	bool unreliable_qp;
 	bool receives;			/* a client's: the companion is UD */
 	bool ready;			/* joined */
 	/* end of life; owner */
@@ -206,7 +209,8 @@ struct verbs_qp {
 	/* watch mutex */
 	struct verbs_qp *watch_next, *watch_previous;
 	bool watched;
-	struct verbs_qp *beside;	/* of a lane: the connection that it ends with */
+	/* of an unreliable queue pair: the connection that it ends with */
+	struct verbs_qp *beside;
 	uint32_t seen_posts;
 	uint64_t tried_ns;		/* when the watcher last sent something by itself */
 	_Atomic bool trying;		/* ... and the owner has not seen it complete */
@@ -308,7 +312,7 @@ void nam__verbs_cq_wake(struct nam_cq *cq);
 /* ---- poll.c -------------------------------------------------------------------------- */
 
 int nam__verbs_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
-void nam__verbs_qp_share_near(struct nam_qp *qp, const struct nam_local_share *share);
+void nam__verbs_qp_share_near(struct nam_qp *qp, const struct nam_colocated_share *share);
 int nam__verbs_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 /* Owner: to the device, whatever is under way.  There is room. */
 void nam__verbs_qp_push(struct verbs_qp *qp, const struct nam_wr *wrs, unsigned count);
@@ -341,11 +345,12 @@ void nam__verbs_qp_destroy(struct nam_qp *qp);
 
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
-int nam__verbs_lane_create(struct nam_domain *domain, const struct nam_qp_options *options,
+int nam__verbs_unreliable_qp_create(struct nam_domain *domain, const struct nam_qp_options *options,
 	uint64_t *ret_name, struct nam_qp **ret) NAM_MUST_CHECK;
-int nam__verbs_lane_join(struct nam_qp *lane, struct nam_qp *beside, uint64_t peer_name)
+int nam__verbs_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
+	uint64_t peer_name)
 	NAM_MUST_CHECK;
-void nam__verbs_lane_destroy(struct verbs_qp *lane);
+void nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp);
 
 /* ---- watch.c ------------------------------------------------------------------------- */
 
@@ -357,9 +362,12 @@ void nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_
 void nam__verbs_watch_gone(struct verbs_domain *domain);
 /* From here on the watcher hears what the connection manager says of qp. */
 int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
-/* From here on what the device says of a lane closes the connection beside it. */
-void nam__verbs_watch_lane(struct verbs_qp *lane, struct verbs_qp *beside);
-/* After this the watcher does not know qp, which may be a lane, any more; nor those beside it. */
+/* From here on what the device says of an unreliable queue pair closes the connection beside it. */
+void nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *beside);
+/*
+ * After this the watcher does not know qp, which may be an unreliable queue pair, any more; nor
+ * those beside it.
+ */
 void nam__verbs_watch_remove(struct verbs_qp *qp);
 
 /* ---- connect.c, listen.c ------------------------------------------------------- */

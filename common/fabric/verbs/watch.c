@@ -76,7 +76,7 @@ closed(struct verbs_qp *qp, int status)
 	bool first = false;
 
 	pthread_mutex_lock(&watch->mutex);
-	if (qp->lane && qp->watched)
+	if (qp->unreliable_qp && qp->watched)
 		qp = qp->beside;
 	if (qp->watched)
 		first = nam__verbs_cq_closed(qp->cq, qp, status);
@@ -105,7 +105,9 @@ stands_on(const struct ibv_qp *qp, const struct ibv_cq *cq, const struct ibv_srq
 	return cq ? qp->send_cq == cq || qp->recv_cq == cq : !srq || qp->srq == srq;
 }
 
-/* Every connection, or those that stand on a queue, be it by the lane beside them. */
+/*
+ * Every connection, or those that stand on a queue, be it by the unreliable queue pair beside them.
+ */
 static void
 close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
 {
@@ -114,10 +116,13 @@ close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv
 		if (stands_on(qp->qp, cq, srq))
 			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
-	for (struct verbs_qp *lane = domain->watch.lanes; lane; lane = lane->watch_next) {
-		struct verbs_qp *qp = lane->beside;
+	for (struct verbs_qp *unreliable_qp =
+		domain->watch.unreliable_qps; unreliable_qp; unreliable_qp =
+		unreliable_qp->watch_next) {
+		struct verbs_qp *qp = unreliable_qp->beside;
 
-		if (stands_on(lane->qp, cq, srq) || stands_on(lane->companion->qp, cq, srq))
+		if (stands_on(unreliable_qp->qp, cq, srq) || stands_on(unreliable_qp->companion->qp,
+			cq, srq))
 			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
 	pthread_mutex_unlock(&domain->watch.mutex);
@@ -369,13 +374,13 @@ nam__verbs_watch_add(struct verbs_qp *qp)
 }
 
 void
-nam__verbs_watch_lane(struct verbs_qp *lane, struct verbs_qp *beside)
+nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *beside)
 {
-	struct verbs_watch *watch = &lane->domain->watch;
+	struct verbs_watch *watch = &unreliable_qp->domain->watch;
 
 	pthread_mutex_lock(&watch->mutex);
-	lane->beside = beside;
-	link_to(&watch->lanes, lane);
+	unreliable_qp->beside = beside;
+	link_to(&watch->unreliable_qps, unreliable_qp);
 	pthread_mutex_unlock(&watch->mutex);
 }
 
@@ -401,11 +406,12 @@ nam__verbs_watch_remove(struct verbs_qp *qp)
 	struct verbs_qp *next;
 
 	pthread_mutex_lock(&watch->mutex);
-	unlink_from(qp->lane ? &watch->lanes : &watch->qps, qp);
-	for (struct verbs_qp *lane = watch->lanes; lane; lane = next) {
-		next = lane->watch_next;
-		if (lane->beside == qp)
-			unlink_from(&watch->lanes, lane);
+	unlink_from(qp->unreliable_qp ? &watch->unreliable_qps : &watch->qps, qp);
+	for (struct verbs_qp *unreliable_qp = watch->unreliable_qps; unreliable_qp; unreliable_qp =
+		next) {
+		next = unreliable_qp->watch_next;
+		if (unreliable_qp->beside == qp)
+			unlink_from(&watch->unreliable_qps, unreliable_qp);
 	}
 	pthread_mutex_unlock(&watch->mutex);
 }

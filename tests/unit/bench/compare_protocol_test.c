@@ -38,7 +38,7 @@ parse_all(const struct protocol *protocol, const char *text)
 /* ---- pairs -------------------------------------------------------------------------------- */
 
 static void
-key__many_pairs__LETTERS_AND_NO_TWO_ALIKE(void **state)
+key__many_pairs__SLOTS_AND_NO_TWO_ALIKE(void **state)
 {
 	char last[PROTOCOL_KEY_BYTES] = "", key[PROTOCOL_KEY_BYTES];
 
@@ -254,7 +254,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(key__many_pairs__LETTERS_AND_NO_TWO_ALIKE),
+		cmocka_unit_test(key__many_pairs__SLOTS_AND_NO_TWO_ALIKE),
 		cmocka_unit_test(value__any_length__ALL_OF_IT_IS_CHECKED),
 		cmocka_unit_test(get__a_pair__AS_THE_PROTOCOL_HAS_IT),
 		cmocka_unit_test(set__a_pair__WITH_ITS_VALUE_AND_ITS_LENGTH),

@@ -164,7 +164,7 @@ run_beside(nam_fiber_fn busy, nam_fiber_fn other, uint64_t entries, unsigned tur
 /* An operation takes up to four turns. */
 #define OPERATIONS(turns) ((turns) / 4)
 /* A leaf holds 60 entries, and a scan never asks for more than its ring of leaves at once. */
-#define RINGS ((unsigned)(KEYS / 60 / NAM__FLIGHTS_MAX))
+#define RINGS ((unsigned)(KEYS / 60 / NAM__OUTSTANDING_MAX))
 #define BATCHES ((unsigned)(KEYS / AT_ONCE))
 
 static void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kv_test.c -- key-value stores over three memory servers: names, pairs, many pairs, figures, and
- * what each error of kv.h looks like.  Once more for each carrier.
+ * what each error of kv.h looks like.  Once more for each RPC transport.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -442,7 +442,7 @@ get_many__few_keys__ONE_REQUEST_TO_EACH_MEMORY_SERVER(void **state)
 		assert_int_equal(nam_worker_counters(me.worker, NAM_OP_LOOKUP)->ops - ops, 60);
 		assert_int_equal(nam_server_status_get(me.worker, server, &status), 0);
 		after = status.requests;
-		/* The request; keepers ask nothing; the first status was not counted yet. */
+		/* The request; epoch threads ask nothing; the first status was not counted yet. */
 		assert_int_equal(after - before, 2);
 	}
 	unmake("few", kv);

@@ -89,22 +89,22 @@ dispatch__passive__ANSWERED_by_later_replies(void **state)
 	struct nam_rpc_header *request = (void *)out, *reply = (void *)in;
 
 	nam_rpc_header_fill(request, NAM_RPC_PING, 5, 0, 0);
-	request->passive = NAM_RPC_PASSIVE;
+	request->passive = NAM_RPC_ONE_WAY;
 	for (unsigned i = 0; i < 300; i++)
 		assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 0);
 	request->type = NAM_RPC_ECHO;
 	assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);
 	assert_int_equal(reply->id, 5);
 	assert_int_equal(reply->status, -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(reply->passive, nam_rpc_passive(301 % 256, 1));
+	assert_int_equal(reply->passive, nam_rpc_one_way(301 % 256, 1));
 	request->type = NAM_RPC_PING;
 	request->passive = 0;
 	assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);
 	assert_int_equal(reply->status, 0);
-	assert_int_equal(reply->passive, nam_rpc_passive(301 % 256, 1));
+	assert_int_equal(reply->passive, nam_rpc_one_way(301 % 256, 1));
 	/* No other bit has a meaning. */
 	for (unsigned bit = 0; bit < 16; bit++) {
-		if (1u << bit == NAM_RPC_PASSIVE)
+		if (1u << bit == NAM_RPC_ONE_WAY)
 			continue;
 		request->passive = (uint16_t)(1u << bit);
 		assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);

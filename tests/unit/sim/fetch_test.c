@@ -67,7 +67,7 @@ ping(unsigned count)
 static bool
 written(void)
 {
-	return world.worker->postboxes[0]->reply;
+	return world.worker->mailboxes[0]->reply;
 }
 
 static void
@@ -105,7 +105,7 @@ client_main(void *arg)
 		nam_sleep_ns(100000);
 	nam_client_options_init(&options);
 	options.cluster = "sim:server";
-	options.carrier = NAM_CARRIER_FETCH;
+	options.transport = NAM_TRANSPORT_FETCH;
 	options.fetch_always = world.always;
 	if (nam_client_connect(&options, &client, NULL) ||
 		nam_worker_open(client, &world.worker, NULL))

@@ -118,14 +118,14 @@ nam_frame_take__longer_than_its_place__AGAIN(void **state)
 }
 
 static void
-nam_carrier_find__names__FOUND_and_others_EINVAL(void **state)
+nam_transport_find__names__FOUND_and_others_EINVAL(void **state)
 {
 	(void)state;
-	for (int i = NAM_CARRIER_SRQ; i < NAM_CARRIERS_COUNT; i++)
-		assert_int_equal(nam_carrier_find(nam_carrier_name((enum nam_carrier)i)), i);
-	assert_int_equal(nam_carrier_find("pigeon"), -EINVAL);
-	assert_null(nam_carrier_name(NAM_CARRIER_DEFAULT));
-	assert_null(nam_carrier_name(NAM_CARRIERS_COUNT));
+	for (int i = NAM_TRANSPORT_SRQ; i < NAM_TRANSPORTS_COUNT; i++)
+		assert_int_equal(nam_transport_find(nam_transport_name((enum nam_transport)i)), i);
+	assert_int_equal(nam_transport_find("pigeon"), -EINVAL);
+	assert_null(nam_transport_name(NAM_TRANSPORT_DEFAULT));
+	assert_null(nam_transport_name(NAM_TRANSPORTS_COUNT));
 }
 
 int
@@ -137,7 +137,7 @@ main(void)
 		cmocka_unit_test(nam_frame_check__a_word_from_before__AGAIN),
 		cmocka_unit_test(nam_frame_check__less_than_all_of_it__LIMIT_and_its_length),
 		cmocka_unit_test(nam_frame_take__longer_than_its_place__AGAIN),
-		cmocka_unit_test(nam_carrier_find__names__FOUND_and_others_EINVAL),
+		cmocka_unit_test(nam_transport_find__names__FOUND_and_others_EINVAL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

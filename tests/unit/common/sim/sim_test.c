@@ -367,7 +367,7 @@ kill_body(struct world *world)
 	post(end, &wr, 1);
 	(void)next(end);
 	nam_sleep_ns(20000000);
-	assert_true(nam_sim_ghost());
+	assert_true(nam_sim_zombie());
 	end_close(end);
 }
 

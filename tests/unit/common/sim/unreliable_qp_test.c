@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp_test.c -- what the simulator's lanes may do to what goes over them, and what they
- * must not; as fabric/unreliable_qp_test.c has it of other providers.
+ * unreliable_qp_test.c -- what the simulator's unreliable queue pairs may do to what goes over
+ * them, and what they must not; as fabric/unreliable_qp_test.c has it of other providers.
  */
 #include "sim_fixture.h"
 
@@ -14,7 +14,7 @@
 #define SETTLE_NS 1000000u
 
 /* Both ends.  The server's is driven from here, too. */
-struct lanes {
+struct unreliable_qps {
 	struct end *end;
 	struct nam_cq *server_cq;
 	struct nam_qp *client, *server;
@@ -24,61 +24,67 @@ struct lanes {
 };
 
 static int
-lane_new(struct nam_domain *domain, struct nam_cq *cq, struct nam_rq *rq,
+unreliable_qp_new(struct nam_domain *domain, struct nam_cq *cq, struct nam_rq *rq,
 	const struct nam_mr *share, uint64_t *ret_name, struct nam_qp **ret)
 {
 	const struct nam_qp_options options = { .cq = cq, .rq = rq, .share = share, .user = ret };
 
-	return ops()->lane_create(domain, &options, ret_name, ret);
+	return ops()->unreliable_qp_create(domain, &options, ret_name, ret);
 }
 
-static struct lanes *
-lanes_open(struct world *world)
+static struct unreliable_qps *
+unreliable_qps_open(struct world *world)
 {
 	struct nam_domain *server = world->server_domain;
-	struct lanes *lanes = calloc(1, sizeof(*lanes));
+	struct unreliable_qps *unreliable_qps = calloc(1, sizeof(*unreliable_qps));
 	struct end *end = &world->ends[0];
 	struct nam_diag diag;
 
-	assert_non_null(lanes);
+	assert_non_null(unreliable_qps);
 	end_open(world, end);
 	assert_int_equal(end_connect(end, NULL), 0);
-	lanes->end = end;
-	assert_int_equal(ops()->cq_create(server, 64, &lanes->server_cq), 0);
-	assert_int_equal(ops()->share_alloc(server, FRAMES * FRAME_BYTES, &lanes->share, &diag),
+	unreliable_qps->end = end;
+	assert_int_equal(ops()->cq_create(server, 64, &unreliable_qps->server_cq), 0);
+	assert_int_equal(ops()->share_alloc(server, FRAMES * FRAME_BYTES, &unreliable_qps->share,
+		&diag),
 		0);
-	assert_int_equal(ops()->mr_register(server, lanes->outbox, sizeof(lanes->outbox),
-				 NAM_MR_LOCAL, &lanes->sent, &diag), 0);
-	assert_int_equal(lane_new(end->domain, end->cq, end->rq, NULL, &lanes->client_name,
-				 &lanes->client), 0);
-	assert_int_equal(lane_new(server, lanes->server_cq, NULL, &lanes->share,
-				 &lanes->server_name, &lanes->server), 0);
-	assert_ptr_equal(lanes->client->user, &lanes->client);
-	return lanes;
+	assert_int_equal(ops()->mr_register(server, unreliable_qps->outbox,
+		sizeof(unreliable_qps->outbox),
+				 NAM_MR_LOCAL, &unreliable_qps->sent, &diag), 0);
+	assert_int_equal(unreliable_qp_new(end->domain, end->cq, end->rq, NULL,
+		&unreliable_qps->client_name,
+				 &unreliable_qps->client), 0);
+	assert_int_equal(unreliable_qp_new(server, unreliable_qps->server_cq, NULL,
+		&unreliable_qps->share,
+				 &unreliable_qps->server_name, &unreliable_qps->server), 0);
+	assert_ptr_equal(unreliable_qps->client->user, &unreliable_qps->client);
+	return unreliable_qps;
 }
 
 /* As the two sides do, each by itself. */
 static void
-lanes_join(struct lanes *lanes)
+unreliable_qps_join(struct unreliable_qps *unreliable_qps)
 {
-	struct world *world = lanes->end->world;
+	struct world *world = unreliable_qps->end->world;
 
-	assert_int_equal(ops()->lane_join(lanes->server, world->server_qp, lanes->client_name), 0);
-	assert_int_equal(ops()->lane_join(lanes->client, lanes->end->qp, lanes->server_name), 0);
+	assert_int_equal(ops()->unreliable_qp_join(unreliable_qps->server, world->server_qp,
+		unreliable_qps->client_name), 0);
+	assert_int_equal(ops()->unreliable_qp_join(unreliable_qps->client, unreliable_qps->end->qp,
+		unreliable_qps->server_name), 0);
 }
 
 static void
-lanes_close(struct lanes *lanes)
+unreliable_qps_close(struct unreliable_qps *unreliable_qps)
 {
-	struct nam_domain *server = lanes->end->world->server_domain;
+	struct nam_domain *server = unreliable_qps->end->world->server_domain;
 
-	ops()->qp_destroy(lanes->client);
-	ops()->qp_destroy(lanes->server);
-	ops()->cq_destroy(lanes->server_cq);
-	ops()->mr_release(server, &lanes->share);
-	ops()->mr_release(server, &lanes->sent);
-	end_close(lanes->end);
-	free(lanes);
+	ops()->qp_destroy(unreliable_qps->client);
+	ops()->qp_destroy(unreliable_qps->server);
+	ops()->cq_destroy(unreliable_qps->server_cq);
+	ops()->mr_release(server, &unreliable_qps->share);
+	ops()->mr_release(server, &unreliable_qps->sent);
+	end_close(unreliable_qps->end);
+	free(unreliable_qps);
 }
 
 static struct nam_wc
@@ -92,29 +98,30 @@ next_of(struct nam_cq *cq)
 }
 
 static int
-write_frame(struct lanes *lanes, uint32_t frame, uint32_t bytes)
+write_frame(struct unreliable_qps *unreliable_qps, uint32_t frame, uint32_t bytes)
 {
-	struct nam_wr wr = request(lanes->end, NAM_WR_WRITE, 0, frame * FRAME_BYTES, bytes);
+	struct nam_wr wr = request(unreliable_qps->end, NAM_WR_WRITE, 0, frame * FRAME_BYTES,
+		bytes);
 
-	wr.remote = lanes->share.remote + frame * FRAME_BYTES;
-	wr.rkey = lanes->share.rkey;
-	assert_int_equal(ops()->qp_post(lanes->client, &wr, 1), 0);
-	return next_of(lanes->end->cq).status;
+	wr.remote = unreliable_qps->share.remote + frame * FRAME_BYTES;
+	wr.rkey = unreliable_qps->share.rkey;
+	assert_int_equal(ops()->qp_post(unreliable_qps->client, &wr, 1), 0);
+	return next_of(unreliable_qps->end->cq).status;
 }
 
 static int
-send(struct lanes *lanes, uint32_t bytes)
+send(struct unreliable_qps *unreliable_qps, uint32_t bytes)
 {
 	const struct nam_wr wr = {
 		.op = NAM_WR_SEND,
 		.flags = NAM_WR_SIGNALED,
 		.bytes = bytes,
-		.lkey = lanes->sent.lkey,
-		.local = lanes->outbox,
+		.lkey = unreliable_qps->sent.lkey,
+		.local = unreliable_qps->outbox,
 	};
 
-	assert_int_equal(ops()->qp_post(lanes->server, &wr, 1), 0);
-	return next_of(lanes->server_cq).status;
+	assert_int_equal(ops()->qp_post(unreliable_qps->server, &wr, 1), 0);
+	return next_of(unreliable_qps->server_cq).status;
 }
 
 static void
@@ -153,21 +160,22 @@ static void
 strict_body(struct world *world)
 {
 	struct end *end = &world->ends[0];
-	struct nam_qp *lane = NULL;
+	struct nam_qp *unreliable_qp = NULL;
 	uint64_t name = 7;
 
 	end_open(world, end);
 	assert_int_equal(end_connect(end, NULL), 0);
 	assert_int_equal(end->domain->limits.datagram_bytes, 0);
-	assert_int_equal(lane_new(end->domain, end->cq, end->rq, NULL, &name, &lane),
+	assert_int_equal(unreliable_qp_new(end->domain, end->cq, end->rq, NULL, &name,
+		&unreliable_qp),
 		-NAM_E_FABRIC_CAPABILITY);
-	assert_null(lane);
+	assert_null(unreliable_qp);
 	assert_int_equal(name, 7);
 	end_close(end);
 }
 
 static void
-lane_create__profile_without_lanes__CAPABILITY(void **state)
+unreliable_qp_create__profile_without_unreliable_qps__CAPABILITY(void **state)
 {
 	(void)state;
 	assert_int_equal(hits(NAM_SIM_STRICT, strict_body, 1), 0);
@@ -176,24 +184,26 @@ lane_create__profile_without_lanes__CAPABILITY(void **state)
 static void
 names_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	uint64_t names[FRAMES];
 	struct nam_qp *more[FRAMES];
 
 	for (unsigned i = 0; i < FRAMES; i++) {
-		assert_int_equal(lane_new(lanes->end->domain, lanes->end->cq, lanes->end->rq,
+		assert_int_equal(unreliable_qp_new(unreliable_qps->end->domain,
+			unreliable_qps->end->cq, unreliable_qps->end->rq,
 					 NULL, &names[i], &more[i]), 0);
-		assert_true(names[i] != lanes->client_name && names[i] != lanes->server_name);
+		assert_true(names[i] != unreliable_qps->client_name &&
+			names[i] != unreliable_qps->server_name);
 		for (unsigned j = 0; j < i; j++)
 			assert_true(names[i] != names[j]);
 	}
 	for (unsigned i = 0; i < FRAMES; i++)
 		ops()->qp_destroy(more[i]);
-	lanes_close(lanes);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
-lane_create__several__NAMES_DIFFER(void **state)
+unreliable_qp_create__several__NAMES_DIFFER(void **state)
 {
 	(void)state;
 	(void)run_lossy(names_body, 0, 0);
@@ -203,12 +213,12 @@ lane_create__several__NAMES_DIFFER(void **state)
 
 /* Each word is of a round that was written, in its place. */
 static unsigned
-words_of_round(const struct lanes *lanes, uint64_t round)
+words_of_round(const struct unreliable_qps *unreliable_qps, uint64_t round)
 {
 	unsigned count = 0;
 
 	for (uint32_t at = 0; at < FRAMES * FRAME_BYTES; at += 8) {
-		uint64_t seen = word(lanes->share.base, at);
+		uint64_t seen = word(unreliable_qps->share.base, at);
 
 		if (seen) {
 			assert_true(seen >> 32 <= round);
@@ -222,29 +232,31 @@ words_of_round(const struct lanes *lanes, uint64_t round)
 static void
 write_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	struct nam_sim_counts *sum = world->arg;
 	unsigned arrived = 0;
 
-	lanes_join(lanes);
+	unreliable_qps_join(unreliable_qps);
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
 		for (uint32_t frame = 0; frame < FRAMES; frame++) {
-			fill(lanes->end->local + (size_t)frame * FRAME_BYTES, round, FRAME_BYTES);
-			assert_int_equal(write_frame(lanes, frame, FRAME_BYTES), 0);
+			fill(unreliable_qps->end->local + (size_t)frame * FRAME_BYTES, round,
+				FRAME_BYTES);
+			assert_int_equal(write_frame(unreliable_qps, frame, FRAME_BYTES), 0);
 			/* From now on it is ours: nothing of this may arrive. */
-			memset(lanes->end->local + (size_t)frame * FRAME_BYTES, 0xff, FRAME_BYTES);
+			memset(unreliable_qps->end->local + (size_t)frame * FRAME_BYTES, 0xff,
+				FRAME_BYTES);
 		}
 		nam_sleep_ns(SETTLE_NS);
-		arrived += words_of_round(lanes, round);
+		arrived += words_of_round(unreliable_qps, round);
 	}
 	sum->steps += arrived;
 	sum->lost += nam_sim_counted().lost;
 	sum->twice += nam_sim_counted().twice;
-	lanes_close(lanes);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
-write__lossy_lane__WORDS_ARRIVE_OR_DO_NOT(void **state)
+write__lossy_unreliable_qp__WORDS_ARRIVE_OR_DO_NOT(void **state)
 {
 	const unsigned all = (NAM_SIM_PROFILES_COUNT - NAM_SIM_VERBS) * SEEDS * ROUNDS * FRAMES *
 		FRAME_BYTES / 8;
@@ -261,32 +273,32 @@ write__lossy_lane__WORDS_ARRIVE_OR_DO_NOT(void **state)
 }
 
 static void
-receive_post(struct lanes *lanes, uint8_t *buffer)
+receive_post(struct unreliable_qps *unreliable_qps, uint8_t *buffer)
 {
 	const struct nam_recv recv = {
 		.buffer = buffer,
 		.bytes = NAM_DATAGRAM_HEADROOM + 256,
-		.lkey = lanes->end->mr.lkey,
+		.lkey = unreliable_qps->end->mr.lkey,
 		.context = buffer,
 	};
 
 	memset(buffer, UNTOUCHED, FRAME_BYTES);
-	assert_int_equal(ops()->rq_post(lanes->end->rq, &recv, 1), 0);
+	assert_int_equal(ops()->rq_post(unreliable_qps->end->rq, &recv, 1), 0);
 }
 
 /* Each at most twice, whole, behind the headroom. */
 static void
-receive_all(struct lanes *lanes, uint8_t seen[SENDS + 1])
+receive_all(struct unreliable_qps *unreliable_qps, uint8_t seen[SENDS + 1])
 {
 	struct nam_wc wc;
 
-	while (ops()->cq_poll(lanes->end->cq, &wc, 1) == 1) {
+	while (ops()->cq_poll(unreliable_qps->end->cq, &wc, 1) == 1) {
 		uint8_t *buffer = wc.context;
 		uint64_t first = word(buffer, NAM_DATAGRAM_HEADROOM);
 
 		assert_int_equal(wc.op, NAM_WC_RECV);
 		assert_int_equal(wc.status, 0);
-		assert_ptr_equal(wc.qp, lanes->client);
+		assert_ptr_equal(wc.qp, unreliable_qps->client);
 		assert_in_range(first >> 32, 1, SENDS);
 		assert_int_equal(wc.bytes, 8 * (1 + (first >> 32) % 32));
 		for (uint32_t i = 0; i < wc.bytes / 8; i++)
@@ -294,37 +306,37 @@ receive_all(struct lanes *lanes, uint8_t seen[SENDS + 1])
 				(first >> 32) << 32 | i);
 		assert_int_equal(buffer[NAM_DATAGRAM_HEADROOM + wc.bytes], UNTOUCHED);
 		assert_true(++seen[first >> 32] <= 2);
-		receive_post(lanes, buffer);
+		receive_post(unreliable_qps, buffer);
 	}
 }
 
 static void
 send_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	struct nam_sim_counts *sum = world->arg;
 	uint8_t seen[SENDS + 1] = { 0 };
 
 	for (unsigned i = 0; i < 4; i++)
-		receive_post(lanes, lanes->end->local + (size_t)i * FRAME_BYTES);
-	lanes_join(lanes);
+		receive_post(unreliable_qps, unreliable_qps->end->local + (size_t)i * FRAME_BYTES);
+	unreliable_qps_join(unreliable_qps);
 	for (uint64_t i = 1; i <= SENDS; i++) {
-		fill(lanes->outbox, i, 256);
-		assert_int_equal(send(lanes, 8 * (1 + (uint32_t)i % 32)), 0);
-		memset(lanes->outbox, 0xff, 256);
-		receive_all(lanes, seen);
+		fill(unreliable_qps->outbox, i, 256);
+		assert_int_equal(send(unreliable_qps, 8 * (1 + (uint32_t)i % 32)), 0);
+		memset(unreliable_qps->outbox, 0xff, 256);
+		receive_all(unreliable_qps, seen);
 	}
 	nam_sleep_ns(SETTLE_NS);
-	receive_all(lanes, seen);
+	receive_all(unreliable_qps, seen);
 	for (unsigned i = 1; i <= SENDS; i++)
 		sum->steps += seen[i] > 0;
 	sum->lost += nam_sim_counted().lost;
 	sum->twice += nam_sim_counted().twice;
-	lanes_close(lanes);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
-send__lossy_lane__ARRIVES_WHOLE_ONCE_TWICE_OR_NEVER(void **state)
+send__lossy_unreliable_qp__ARRIVES_WHOLE_ONCE_TWICE_OR_NEVER(void **state)
 {
 	const unsigned all = (NAM_SIM_PROFILES_COUNT - NAM_SIM_VERBS) * SEEDS * SENDS;
 	struct nam_sim_counts sum;
@@ -342,25 +354,25 @@ send__lossy_lane__ARRIVES_WHOLE_ONCE_TWICE_OR_NEVER(void **state)
 static void
 no_buffer_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	uint8_t seen[SENDS + 1] = { 0 };
 
-	lanes_join(lanes);
-	fill(lanes->outbox, 1, 256);
+	unreliable_qps_join(unreliable_qps);
+	fill(unreliable_qps->outbox, 1, 256);
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(send(lanes, 16), 0);
+		assert_int_equal(send(unreliable_qps, 16), 0);
 	nam_sleep_ns(SETTLE_NS);
-	receive_post(lanes, lanes->end->local);
+	receive_post(unreliable_qps, unreliable_qps->end->local);
 	nam_sleep_ns(SETTLE_NS);
-	receive_all(lanes, seen);
+	receive_all(unreliable_qps, seen);
 	assert_int_equal(seen[1], 0);
-	fill(lanes->outbox, 2, 256);
-	assert_int_equal(send(lanes, 24), 0);
+	fill(unreliable_qps->outbox, 2, 256);
+	assert_int_equal(send(unreliable_qps, 24), 0);
 	nam_sleep_ns(SETTLE_NS);
-	receive_all(lanes, seen);
+	receive_all(unreliable_qps, seen);
 	assert_int_equal(seen[1], 0);
 	assert_int_equal(seen[2], 1);
-	lanes_close(lanes);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
@@ -373,14 +385,14 @@ send__nobody_has_a_buffer__IS_LOST_AND_THE_NEXT_ARRIVES(void **state)
 static void
 too_long_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
-	uint32_t bytes = lanes->end->domain->limits.datagram_bytes + 8;
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
+	uint32_t bytes = unreliable_qps->end->domain->limits.datagram_bytes + 8;
 
-	lanes_join(lanes);
-	assert_int_equal(write_frame(lanes, 0, bytes), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(send(lanes, bytes), -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(words_of_round(lanes, 1), 0);
-	lanes_close(lanes);
+	unreliable_qps_join(unreliable_qps);
+	assert_int_equal(write_frame(unreliable_qps, 0, bytes), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(send(unreliable_qps, bytes), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(words_of_round(unreliable_qps, 1), 0);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
@@ -392,28 +404,28 @@ post__longer_than_a_datagram__COMPLETES_WITH_PROTOCOL(void **state)
 
 /* ---- beginnings and ends -------------------------------------------------------------------- */
 
-/* The connection beside the lane has not been told of anything. */
+/* The connection beside the unreliable queue pair has not been told of anything. */
 static void
-assert_connected(struct lanes *lanes)
+assert_connected(struct unreliable_qps *unreliable_qps)
 {
-	const struct nam_wr wr = request(lanes->end, NAM_WR_READ, 0, 0, 8);
+	const struct nam_wr wr = request(unreliable_qps->end, NAM_WR_READ, 0, 0, 8);
 
-	carry_out(lanes->end, &wr, 1);
-	assert_int_equal(lanes->end->world->closed, 0);
+	carry_out(unreliable_qps->end, &wr, 1);
+	assert_int_equal(unreliable_qps->end->world->closed, 0);
 }
 
 static void
 before_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 
-	fill(lanes->end->local, 1, FRAME_BYTES);
-	assert_int_equal(write_frame(lanes, 0, FRAME_BYTES), 0);
-	lanes_join(lanes);
+	fill(unreliable_qps->end->local, 1, FRAME_BYTES);
+	assert_int_equal(write_frame(unreliable_qps, 0, FRAME_BYTES), 0);
+	unreliable_qps_join(unreliable_qps);
 	nam_sleep_ns(SETTLE_NS);
-	assert_int_equal(words_of_round(lanes, 1), 0);
-	assert_connected(lanes);
-	lanes_close(lanes);
+	assert_int_equal(words_of_round(unreliable_qps, 1), 0);
+	assert_connected(unreliable_qps);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
@@ -426,20 +438,20 @@ post__before_it_is_joined__IS_LOST(void **state)
 static void
 gone_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	struct nam_wc wc;
 
-	lanes_join(lanes);
-	ops()->qp_destroy(lanes->server);
-	lanes->server = NULL;
-	fill(lanes->end->local, 1, FRAME_BYTES);
+	unreliable_qps_join(unreliable_qps);
+	ops()->qp_destroy(unreliable_qps->server);
+	unreliable_qps->server = NULL;
+	fill(unreliable_qps->end->local, 1, FRAME_BYTES);
 	for (unsigned i = 0; i < 8; i++)
-		assert_int_equal(write_frame(lanes, i, FRAME_BYTES), 0);
+		assert_int_equal(write_frame(unreliable_qps, i, FRAME_BYTES), 0);
 	nam_sleep_ns(SETTLE_NS);
-	assert_int_equal(ops()->cq_poll(lanes->end->cq, &wc, 1), 0);
-	assert_int_equal(words_of_round(lanes, 1), 0);
-	assert_connected(lanes);
-	lanes_close(lanes);
+	assert_int_equal(ops()->cq_poll(unreliable_qps->end->cq, &wc, 1), 0);
+	assert_int_equal(words_of_round(unreliable_qps, 1), 0);
+	assert_connected(unreliable_qps);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
@@ -452,28 +464,28 @@ post__the_other_end_is_gone__COMPLETES_AND_NOBODY_IS_TOLD(void **state)
 static void
 destroy_body(struct world *world)
 {
-	struct lanes *lanes = lanes_open(world);
+	struct unreliable_qps *unreliable_qps = unreliable_qps_open(world);
 	struct nam_wr wr;
 	struct nam_wc wc;
 
-	lanes_join(lanes);
-	fill(lanes->end->local, 1, FRAME_BYTES);
+	unreliable_qps_join(unreliable_qps);
+	fill(unreliable_qps->end->local, 1, FRAME_BYTES);
 	for (unsigned i = 0; i < 8; i++) {
-		wr = request(lanes->end, NAM_WR_WRITE, 0, 0, FRAME_BYTES);
-		wr.remote = lanes->share.remote + i * FRAME_BYTES;
-		wr.rkey = lanes->share.rkey;
-		assert_int_equal(ops()->qp_post(lanes->client, &wr, 1), 0);
+		wr = request(unreliable_qps->end, NAM_WR_WRITE, 0, 0, FRAME_BYTES);
+		wr.remote = unreliable_qps->share.remote + i * FRAME_BYTES;
+		wr.rkey = unreliable_qps->share.rkey;
+		assert_int_equal(ops()->qp_post(unreliable_qps->client, &wr, 1), 0);
 	}
 	nam_sleep_ns(nam_sim_random() % 4000);
-	ops()->qp_destroy(lanes->client);
-	lanes->client = NULL;
-	memset(lanes->end->local, 0xff, FRAME_BYTES);
+	ops()->qp_destroy(unreliable_qps->client);
+	unreliable_qps->client = NULL;
+	memset(unreliable_qps->end->local, 0xff, FRAME_BYTES);
 	nam_sleep_ns(SETTLE_NS);
-	assert_int_equal(ops()->cq_poll(lanes->end->cq, &wc, 1), 0);
+	assert_int_equal(ops()->cq_poll(unreliable_qps->end->cq, &wc, 1), 0);
 	/* What had left is whole words of what was there then. */
-	(void)words_of_round(lanes, 1);
-	assert_connected(lanes);
-	lanes_close(lanes);
+	(void)words_of_round(unreliable_qps, 1);
+	assert_connected(unreliable_qps);
+	unreliable_qps_close(unreliable_qps);
 }
 
 static void
@@ -488,10 +500,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lane_create__profile_without_lanes__CAPABILITY),
-		cmocka_unit_test(lane_create__several__NAMES_DIFFER),
-		cmocka_unit_test(write__lossy_lane__WORDS_ARRIVE_OR_DO_NOT),
-		cmocka_unit_test(send__lossy_lane__ARRIVES_WHOLE_ONCE_TWICE_OR_NEVER),
+		cmocka_unit_test(unreliable_qp_create__profile_without_unreliable_qps__CAPABILITY),
+		cmocka_unit_test(unreliable_qp_create__several__NAMES_DIFFER),
+		cmocka_unit_test(write__lossy_unreliable_qp__WORDS_ARRIVE_OR_DO_NOT),
+		cmocka_unit_test(send__lossy_unreliable_qp__ARRIVES_WHOLE_ONCE_TWICE_OR_NEVER),
 		cmocka_unit_test(send__nobody_has_a_buffer__IS_LOST_AND_THE_NEXT_ARRIVES),
 		cmocka_unit_test(post__longer_than_a_datagram__COMPLETES_WITH_PROTOCOL),
 		cmocka_unit_test(post__before_it_is_joined__IS_LOST),

@@ -195,7 +195,7 @@ nam_free_unseen__two_strides__NEVER_MIXED(void **state)
 }
 
 static void
-nam_worker_close__stock_left__ALL_BACK_AT_THE_SERVERS(void **state)
+nam_worker_close__cache_left__ALL_BACK_AT_THE_SERVERS(void **state)
 {
 	struct fixture fixture;
 	struct nam_gaddr at[10];
@@ -247,7 +247,7 @@ nam_alloc__blocks_given_back_by_another__RECYCLED(void **state)
 }
 
 static void
-nam__stock_trim__more_than_needed__SURPLUS_BACK(void **state)
+nam__block_cache_trim__more_than_needed__SURPLUS_BACK(void **state)
 {
 	static struct nam_gaddr at[4000];
 	struct fixture fixture;
@@ -258,11 +258,11 @@ nam__stock_trim__more_than_needed__SURPLUS_BACK(void **state)
 	for (uint32_t i = 0; i < 4000; i++)
 		assert_int_equal(nam_alloc(fixture.worker, 64, &at[i]), 0);
 	out = fake_server_blocks_out(fixture.servers[0]);
-	nam__stock_trim(fixture.worker);
+	nam__block_cache_trim(fixture.worker);
 	assert_int_equal(fake_server_blocks_out(fixture.servers[0]), out);
 	for (uint32_t i = 0; i < 4000; i++)
 		nam_free_unseen(fixture.worker, at[i], 64);
-	nam__stock_trim(fixture.worker);
+	nam__block_cache_trim(fixture.worker);
 	assert_int_equal(fake_server_blocks_out(fixture.servers[0]), 1024);
 	close_all(&fixture);
 }
@@ -445,7 +445,7 @@ alloc_four(void *arg)
 }
 
 static void
-nam_alloc__many_fibers_on_an_empty_stock__ONE_ASKS_for_all(void **state)
+nam_alloc__many_fibers_on_an_empty_cache__ONE_ASKS_for_all(void **state)
 {
 	struct allocator allocators[FIBERS];
 	uint64_t blocks[4 * FIBERS];
@@ -481,14 +481,14 @@ main(void)
 		cmocka_unit_test(nam_alloc__large_stride__AT_MOST_1_MIB_AND_A_BLOCK),
 		cmocka_unit_test(nam_free_unseen__then_alloc__SAME_BLOCK_RECYCLED),
 		cmocka_unit_test(nam_free_unseen__two_strides__NEVER_MIXED),
-		cmocka_unit_test(nam_worker_close__stock_left__ALL_BACK_AT_THE_SERVERS),
+		cmocka_unit_test(nam_worker_close__cache_left__ALL_BACK_AT_THE_SERVERS),
 		cmocka_unit_test(nam_alloc__blocks_given_back_by_another__RECYCLED),
-		cmocka_unit_test(nam__stock_trim__more_than_needed__SURPLUS_BACK),
+		cmocka_unit_test(nam__block_cache_trim__more_than_needed__SURPLUS_BACK),
 		cmocka_unit_test(nam_alloc__servers_full__REMOTE_FULL_only_when_all_are),
 		cmocka_unit_test(nam_alloc__full_server__NOT_ASKED_EVERY_TIME),
 		cmocka_unit_test(nam_alloc__server_dies__OTHERS_SERVE_then_PEER_DEAD),
 		cmocka_unit_test(nam_alloc__malformed_reply__PROTOCOL),
-		cmocka_unit_test(nam_alloc__many_fibers_on_an_empty_stock__ONE_ASKS_for_all),
+		cmocka_unit_test(nam_alloc__many_fibers_on_an_empty_cache__ONE_ASKS_for_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

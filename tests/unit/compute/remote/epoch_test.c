@@ -28,7 +28,7 @@ nam_client_connect__joined__SLOT_PUBLISHED_and_0_after_close(void **state)
 }
 
 static void
-keeper__global_epoch_moves__SLOT_FOLLOWS(void **state)
+epoch_thread__global_epoch_moves__SLOT_FOLLOWS(void **state)
 {
 	struct fake_server *server = start_server();
 	struct member member;
@@ -47,7 +47,7 @@ keeper__global_epoch_moves__SLOT_FOLLOWS(void **state)
 }
 
 static void
-keeper__operation_under_way__SLOT_STAYS(void **state)
+epoch_thread__operation_under_way__SLOT_STAYS(void **state)
 {
 	struct fake_server *server = start_server();
 	struct member member;
@@ -57,7 +57,7 @@ keeper__operation_under_way__SLOT_STAYS(void **state)
 	join(&member, server);
 	nam__op_begin(member.worker, NAM_OP_LOOKUP);
 	local = local_epoch(&member);
-	/* The window is as wide as that; the keeper goes to its edge and no further. */
+	/* The window is as wide as that; the epoch thread goes to its edge and no further. */
 	for (uint64_t i = 1; i <= NAM__LOCAL_EPOCHS - 1; i++) {
 		atomic_store(fake_server_word(server, NAM_META_EPOCH_OFFSET), 1 + i);
 		await_local_epoch(&member, local + i);
@@ -78,7 +78,7 @@ keeper__operation_under_way__SLOT_STAYS(void **state)
 }
 
 static void
-keeper__nothing_to_do__LOCAL_EPOCH_RESTS(void **state)
+epoch_thread__nothing_to_do__LOCAL_EPOCH_RESTS(void **state)
 {
 	struct fake_server *server = start_server();
 	struct member member;
@@ -125,7 +125,7 @@ nam__garbage_add__operation_under_way__KEPT_until_it_ends(void **state)
 	local = local_epoch(&member);
 	*memory = 4711;
 	nam__garbage_add(member.client, memory);
-	/* The keeper has looked at the garbage at least this often. */
+	/* The epoch thread has looked at the garbage at least this often. */
 	await_local_epoch(&member, local + NAM__LOCAL_EPOCHS - 1);
 	assert_true(has_garbage(&member));
 	assert_int_equal(*memory, 4711);
@@ -249,7 +249,7 @@ readers_against_writer(bool fence)
 	struct node *node;
 
 	join(&member, server);
-	/* No operation is under way yet, and the keeper looks at this each time. */
+	/* No operation is under way yet, and the epoch thread looks at this each time. */
 	if (fence)
 		atomic_store(&member.client->pin_needs_fence, true);
 	arena = (struct arena){ .client = member.client };
@@ -294,9 +294,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nam_client_connect__joined__SLOT_PUBLISHED_and_0_after_close),
-		cmocka_unit_test(keeper__global_epoch_moves__SLOT_FOLLOWS),
-		cmocka_unit_test(keeper__operation_under_way__SLOT_STAYS),
-		cmocka_unit_test(keeper__nothing_to_do__LOCAL_EPOCH_RESTS),
+		cmocka_unit_test(epoch_thread__global_epoch_moves__SLOT_FOLLOWS),
+		cmocka_unit_test(epoch_thread__operation_under_way__SLOT_STAYS),
+		cmocka_unit_test(epoch_thread__nothing_to_do__LOCAL_EPOCH_RESTS),
 		cmocka_unit_test(nam__garbage_add__no_operation__FREED),
 		cmocka_unit_test(nam__garbage_add__operation_under_way__KEPT_until_it_ends),
 		cmocka_unit_test(nam__garbage_add__younger_operation_under_way__FREED),

@@ -95,7 +95,7 @@ nam__limbo_advance__other_client_in_operation__NOT_REUSABLE_until_it_ends(void *
 	nam_retire(collector.worker, at, STRIDE);
 	assert_int_equal(nam__limbo_advance(collector.worker, &reusable), 0);
 	assert_int_equal(reusable, 0);
-	/* The collector's own keeper gets past the label, and it is still not enough. */
+	/* The collector's own epoch thread gets past the label, and it is still not enough. */
 	own = nam_client_id(collector.client);
 	since = nam_now_ns();
 	while (slot_value(server, (uint16_t)own) < 2)
@@ -242,7 +242,7 @@ nam__limbo_advance__own_slot_zeroed__FENCED(void **state)
 	join(&member, server);
 	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
 	nam_retire(member.worker, at, STRIDE);
-	/* As long as an operation runs, the keeper has nothing new to publish. */
+	/* As long as an operation runs, the epoch thread has nothing new to publish. */
 	nam__op_begin(member.worker, NAM_OP_COLLECT);
 	atomic_store(fake_server_word(server, NAM_META_SLOTS_OFFSET + 8), 0);
 	assert_int_equal(nam__limbo_advance(member.worker, &reusable), -NAM_E_FENCED);
@@ -267,7 +267,10 @@ nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER(void **state)
 		nam_retire(member.worker, at, STRIDE);
 	}
 	nam_worker_close(member.worker);
-	/* On a host that starves the keeper some may be given up, but none gets lost uncounted. */
+	/*
+	 * On a host that starves the epoch thread some may be given up, but none gets lost
+	 * uncounted.
+	 */
 	assert_int_equal(fake_server_blocks_out(server),
 		atomic_load(&member.client->limbo_leaked));
 	nam_client_close(member.client);

@@ -360,9 +360,9 @@ increment(void *arg)
 	nam_buffer_give(self->worker, image, OBJECT_BYTES);
 }
 
-#define CREW_FIBERS 6u
+#define POOL_FIBERS 6u
 
-struct crew {
+struct thread_pool {
 	struct nam_client *client;
 	struct nam_gaddr at[2];
 	unsigned rounds;
@@ -370,22 +370,22 @@ struct crew {
 };
 
 static void
-crew_main(void *arg)
+thread_pool_main(void *arg)
 {
-	struct crew *crew = arg;
-	struct nam_worker *own = test_worker(crew->client);
-	struct incrementer incrementers[CREW_FIBERS];
+	struct thread_pool *pool = arg;
+	struct nam_worker *own = test_worker(pool->client);
+	struct incrementer incrementers[POOL_FIBERS];
 
-	for (unsigned i = 0; i < CREW_FIBERS; i++) {
-		incrementers[i] = (struct incrementer){ own, { crew->at[0], crew->at[1] },
-			crew->rounds, 0 };
+	for (unsigned i = 0; i < POOL_FIBERS; i++) {
+		incrementers[i] = (struct incrementer){ own, { pool->at[0], pool->at[1] },
+			pool->rounds, 0 };
 		if (nam_worker_spawn(own, increment, &incrementers[i]))
 			test_die("cannot start a fiber");
 	}
 	nam_worker_run(own); /* SUSPENDS */
-	for (unsigned i = 0; i < CREW_FIBERS; i++)
+	for (unsigned i = 0; i < POOL_FIBERS; i++)
 		if (incrementers[i].rc)
-			crew->rc = incrementers[i].rc;
+			pool->rc = incrementers[i].rc;
 	nam_worker_close(own);
 }
 
@@ -399,19 +399,20 @@ exclude(bool same_object, bool same_slot)
 	unsigned rounds = (unsigned)test_scaled(500) * 2;
 	struct nam_thread *threads[4];
 	struct nam_gaddr pair[2];
-	struct crew crews[4];
-	uint64_t expect = (uint64_t)rounds * 4 * CREW_FIBERS;
+	struct thread_pool pools[4];
+	uint64_t expect = (uint64_t)rounds * 4 * POOL_FIBERS;
 
 	object_pair(same_slot, pair);
 	if (same_object)
 		pair[1] = pair[0];
 	for (unsigned i = 0; i < 4; i++) {
-		crews[i] = (struct crew){ clients[i / 2], { pair[0], pair[1] }, rounds, 0 };
-		assert_int_equal(nam_thread_start("crew", crew_main, &crews[i], &threads[i]), 0);
+		pools[i] = (struct thread_pool){ clients[i / 2], { pair[0], pair[1] }, rounds, 0 };
+		assert_int_equal(nam_thread_start("pool", thread_pool_main, &pools[i], &threads[i]),
+			0);
 	}
 	for (unsigned i = 0; i < 4; i++) {
 		nam_thread_join(threads[i]);
-		assert_int_equal(crews[i].rc, 0);
+		assert_int_equal(pools[i].rc, 0);
 	}
 	if (!same_object) {
 		assert_int_equal(object_word(pair[1], 1), expect / 2);

@@ -22,10 +22,10 @@ struct fixture {
 	struct nam_worker *worker;
 };
 
-static const enum nam_carrier carriers[] = { NAM_CARRIER_MAILBOX, NAM_CARRIER_FETCH };
+static const enum nam_transport transports[] = { NAM_TRANSPORT_MAILBOX, NAM_TRANSPORT_FETCH };
 
 static struct fixture
-start(enum nam_carrier carrier, uint32_t frame_bytes, uint32_t fetch_bytes)
+start(enum nam_transport transport, uint32_t frame_bytes, uint32_t fetch_bytes)
 {
 	struct fixture f = { .cluster = local_cluster_start(1, 16u << 20, 16u << 20) };
 	struct nam_client_options options;
@@ -33,7 +33,7 @@ start(enum nam_carrier carrier, uint32_t frame_bytes, uint32_t fetch_bytes)
 
 	nam_client_options_init(&options);
 	options.cluster = local_cluster_list(f.cluster);
-	options.carrier = carrier;
+	options.transport = transport;
 	options.frame_bytes = frame_bytes;
 	options.fetch_bytes = fetch_bytes;
 	options.rpc_timeout_ms = 60000;
@@ -76,7 +76,7 @@ nam_rpc_call__bodies_of_any_length__ECHOED(void **state)
 	for (unsigned c = 0; c < 2; c++) {
 		for (uint32_t frame_bytes = 256; frame_bytes <= NAM_FRAME_BYTES_MAX;
 			frame_bytes += NAM_FRAME_BYTES_MAX - 256) {
-			struct fixture f = start(carriers[c], frame_bytes, 104);
+			struct fixture f = start(transports[c], frame_bytes, 104);
 
 			for (uint32_t bytes = 0; bytes < 600; bytes += 7)
 				assert_int_equal(ping(f.worker, bytes, (uint8_t)bytes), 0);
@@ -107,7 +107,7 @@ nam_rpc_call__more_fibers_than_places__EACH_ITS_OWN_REPLY(void **state)
 {
 	(void)state;
 	for (unsigned c = 0; c < 2; c++) {
-		struct fixture f = start(carriers[c], 0, 0);
+		struct fixture f = start(transports[c], 0, 0);
 		struct nam_server_status before, after;
 		struct pinger pingers[FIBERS];
 
@@ -123,7 +123,7 @@ nam_rpc_call__more_fibers_than_places__EACH_ITS_OWN_REPLY(void **state)
 		/* Each was carried out once. */
 		assert_int_equal(after.requests - before.requests, FIBERS * CALLS + 1);
 		assert_null(f.worker->calls);
-		assert_int_equal(f.worker->letters_waiting, 0);
+		assert_int_equal(f.worker->slots_waiting, 0);
 		stop(&f);
 	}
 }
@@ -133,13 +133,13 @@ nam_rpc_call__memory_server_ends__PEER_DEAD(void **state)
 {
 	(void)state;
 	for (unsigned c = 0; c < 2; c++) {
-		struct fixture f = start(carriers[c], 0, 0);
+		struct fixture f = start(transports[c], 0, 0);
 
 		assert_int_equal(ping(f.worker, 8, 1), 0);
 		local_cluster_stop_server(f.cluster, 0);
 		assert_int_equal(ping(f.worker, 8, 1), -NAM_E_FABRIC_PEER_DEAD);
 		assert_int_equal(ping(f.worker, 8, 1), -NAM_E_FABRIC_PEER_DEAD);
-		assert_int_equal(f.worker->letters_waiting, 0);
+		assert_int_equal(f.worker->slots_waiting, 0);
 		stop(&f);
 	}
 }
@@ -148,7 +148,7 @@ nam_rpc_call__memory_server_ends__PEER_DEAD(void **state)
 static void
 nam_worker_open__many_times__PLACES_COME_BACK(void **state)
 {
-	struct fixture f = start(NAM_CARRIER_MAILBOX, 0, 0);
+	struct fixture f = start(NAM_TRANSPORT_MAILBOX, 0, 0);
 	struct nam_diag diag;
 
 	(void)state;
@@ -163,7 +163,7 @@ nam_worker_open__many_times__PLACES_COME_BACK(void **state)
 }
 
 static void
-nam_client_connect__frames_or_carrier_that_are_none__EINVAL(void **state)
+nam_client_connect__frames_or_transport_that_are_none__EINVAL(void **state)
 {
 	static const uint32_t bad[] = { 64, 130, NAM_FRAME_BYTES_MAX + 64 };
 	struct nam_client_options options;
@@ -184,13 +184,13 @@ nam_client_connect__frames_or_carrier_that_are_none__EINVAL(void **state)
 	assert_int_equal(nam_client_connect(&options, &client, &diag), -EINVAL);
 	assert_non_null(strstr(diag.text, "fetch"));
 	options.fetch_bytes = 0;
-	options.carrier = NAM_CARRIERS_COUNT;
+	options.transport = NAM_TRANSPORTS_COUNT;
 	assert_int_equal(nam_client_connect(&options, &client, &diag), -EINVAL);
-	options.carrier = NAM_CARRIER_DEFAULT;
-	assert_int_equal(setenv("NAM_CARRIER", "pigeon", 1), 0);
+	options.transport = NAM_TRANSPORT_DEFAULT;
+	assert_int_equal(setenv("NAM_TRANSPORT", "pigeon", 1), 0);
 	assert_int_equal(nam_client_connect(&options, &client, &diag), -EINVAL);
 	assert_non_null(strstr(diag.text, "pigeon"));
-	assert_int_equal(unsetenv("NAM_CARRIER"), 0);
+	assert_int_equal(unsetenv("NAM_TRANSPORT"), 0);
 }
 
 /* Shared memory and TCP lose nothing, so there is nothing that could; datagrams of a NIC may. */
@@ -206,7 +206,7 @@ nam_client_connect__by_datagrams__CAPABILITY_IF_NONE(void **state)
 	(void)state;
 	nam_client_options_init(&options);
 	options.cluster = local_cluster_list(cluster);
-	options.carrier = NAM_CARRIER_DATAGRAM;
+	options.transport = NAM_TRANSPORT_DATAGRAM;
 	rc = nam_client_connect(&options, &client, &diag);
 	if (!rc) {
 		assert_true(client->caps & NAM_CAP_UD);
@@ -215,7 +215,7 @@ nam_client_connect__by_datagrams__CAPABILITY_IF_NONE(void **state)
 		assert_int_equal(rc, -NAM_E_FABRIC_CAPABILITY);
 		assert_non_null(strstr(diag.text, "datagram"));
 		assert_non_null(strstr(diag.text, "srq"));
-		options.carrier = NAM_CARRIER_SRQ;
+		options.transport = NAM_TRANSPORT_SRQ;
 		assert_int_equal(nam_client_connect(&options, &client, &diag), 0);
 		assert_false(client->caps & NAM_CAP_UD);
 		nam_client_close(client);
@@ -232,7 +232,7 @@ main(void)
 		cmocka_unit_test(nam_rpc_call__memory_server_ends__PEER_DEAD),
 		cmocka_unit_test(nam_worker_open__many_times__PLACES_COME_BACK),
 		cmocka_unit_test(nam_client_connect__by_datagrams__CAPABILITY_IF_NONE),
-		cmocka_unit_test(nam_client_connect__frames_or_carrier_that_are_none__EINVAL),
+		cmocka_unit_test(nam_client_connect__frames_or_transport_that_are_none__EINVAL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several requests at a time, and requests that nobody waits for, by each carrier. */
+/* Several requests at a time, and requests that nobody waits for, by each RPC transport. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,21 +20,21 @@ struct fixture {
 	struct local_cluster *cluster;
 	struct nam_client *client;
 	struct nam_worker *worker;
-	enum nam_carrier carrier;
+	enum nam_transport transport;
 };
 
 static int
-start(void **state, enum nam_carrier carrier)
+start(void **state, enum nam_transport transport)
 {
 	static struct fixture f;
 	struct nam_client_options options;
 	struct nam_diag diag = { "" };
 
 	f.cluster = local_cluster_start(SERVERS, 16u << 20, 16u << 20);
-	f.carrier = carrier;
+	f.transport = transport;
 	nam_client_options_init(&options);
 	options.cluster = local_cluster_list(f.cluster);
-	options.carrier = carrier;
+	options.transport = transport;
 	options.rpc_timeout_ms = 60000;
 	if (nam_client_connect(&options, &f.client, &diag) ||
 		nam_worker_open(f.client, &f.worker, &diag))
@@ -46,19 +46,19 @@ start(void **state, enum nam_carrier carrier)
 static int
 start_srq(void **state)
 {
-	return start(state, NAM_CARRIER_SRQ);
+	return start(state, NAM_TRANSPORT_SRQ);
 }
 
 static int
 start_mailbox(void **state)
 {
-	return start(state, NAM_CARRIER_MAILBOX);
+	return start(state, NAM_TRANSPORT_MAILBOX);
 }
 
 static int
 start_fetch(void **state)
 {
-	return start(state, NAM_CARRIER_FETCH);
+	return start(state, NAM_TRANSPORT_FETCH);
 }
 
 static int
@@ -93,14 +93,14 @@ tell_wrong(struct fixture *f)
 {
 	const struct nam_rpc_catalog_request wrong = { .name = "nobody" };
 
-	return nam_rpc_tell(f->worker, f->client->catalog_slot, NAM_RPC_CATALOG_GET, &wrong,
+	return nam_rpc_send_one_way(f->worker, f->client->catalog_slot, NAM_RPC_CATALOG_GET, &wrong,
 		sizeof(wrong));
 }
 
 static int
 tell(struct fixture *f, uint32_t slot)
 {
-	return nam_rpc_tell(f->worker, slot, NAM_RPC_PING, "12345678", 8);
+	return nam_rpc_send_one_way(f->worker, slot, NAM_RPC_PING, "12345678", 8);
 }
 
 /* ---- several ------------------------------------------------------------------------------ */
@@ -145,7 +145,7 @@ nam_rpc_call_many__any_number__EACH_ITS_OWN_REPLY(void **state)
 	call_many(f, 20, NAM_RPC_BODY_MAX);
 	assert_int_equal(requests_of(f, 0) + requests_of(f, 1) - before, sum + 20 + 2);
 	assert_null(f->worker->calls);
-	assert_int_equal(f->worker->letters_waiting, 0);
+	assert_int_equal(f->worker->slots_waiting, 0);
 }
 
 static void
@@ -160,21 +160,21 @@ nam_rpc_call_many__two_servers__A_DOORBELL_EACH(void **state)
 	before = *counted(f);
 	call_many(f, 8, 8);
 	/* A fetch in vain is one too many. */
-	fetches = f->carrier == NAM_CARRIER_FETCH ?
+	fetches = f->transport == NAM_TRANSPORT_FETCH ?
 		counted(f)->work_requests - before.work_requests - 8 : 0;
-	if (f->carrier != NAM_CARRIER_SRQ)
+	if (f->transport != NAM_TRANSPORT_SRQ)
 		in = out = nam_frame_bytes(out);
-	if (f->carrier == NAM_CARRIER_FETCH)
+	if (f->transport == NAM_TRANSPORT_FETCH)
 		assert_true(fetches >= 8);
 	/* One that rings a memory server, which went to sleep meanwhile, is one more. */
-	if (f->carrier == NAM_CARRIER_SRQ) {
+	if (f->transport == NAM_TRANSPORT_SRQ) {
 		assert_int_equal(counted(f)->doorbells - before.doorbells, 2);
 		assert_int_equal(counted(f)->work_requests - before.work_requests, 8);
 		assert_int_equal(counted(f)->bytes_out - before.bytes_out, 8 * out);
 		assert_int_equal(counted(f)->bytes_in - before.bytes_in, 8 * in);
 	}
 	assert_true(counted(f)->doorbells - before.doorbells <= 2 + fetches + 8);
-	if (f->carrier != NAM_CARRIER_FETCH)
+	if (f->transport != NAM_TRANSPORT_FETCH)
 		assert_int_equal(counted(f)->round_trips - before.round_trips, 1);
 }
 
@@ -224,13 +224,13 @@ nam_rpc_call_many__one_server_ends__PEER_DEAD_from_it_only(void **state)
 	assert_int_equal(nam_rpc_call_many(f->worker, calls, 6), -NAM_E_FABRIC_PEER_DEAD);
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(calls[i].rc, i % 2 ? -NAM_E_FABRIC_PEER_DEAD : 0);
-	assert_int_equal(f->worker->letters_waiting, 0);
+	assert_int_equal(f->worker->slots_waiting, 0);
 }
 
 /* ---- passive ------------------------------------------------------------------------------ */
 
 static void
-nam_rpc_tell__then_settle__COST_EXACT(void **state)
+nam_rpc_send_one_way__then_settle__COST_EXACT(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t done = requests_of(f, 0);
@@ -244,22 +244,22 @@ nam_rpc_tell__then_settle__COST_EXACT(void **state)
 	assert_int_equal(counted(f)->bytes_out - before.bytes_out,
 		10 * (HEADER_BYTES + 8));
 	before = *counted(f);
-	assert_int_equal(nam_rpc_settle(f->worker, 0), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 1);
 	assert_int_equal(counted(f)->doorbells - before.doorbells, 1);
 	assert_int_equal(counted(f)->bytes_out - before.bytes_out, HEADER_BYTES);
 	/* Nothing came for any of the ten, but for this. */
 	assert_int_equal(counted(f)->bytes_in - before.bytes_in, HEADER_BYTES);
 	before = *counted(f);
-	assert_int_equal(nam_rpc_settle(f->worker, 0), 0);
-	assert_int_equal(nam_rpc_settle(f->worker, 1), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 0);
 	assert_int_equal(requests_of(f, 0) - done, 10 + 1 + 1);
 }
 
 /* The acknowledgement comes with whatever is answered next. */
 static void
-nam_rpc_tell__then_any_call__ACKNOWLEDGED(void **state)
+nam_rpc_send_one_way__then_any_call__ACKNOWLEDGED(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_op_counters before;
@@ -269,15 +269,15 @@ nam_rpc_tell__then_any_call__ACKNOWLEDGED(void **state)
 		assert_int_equal(tell(f, 0), 0);
 	do
 		call_many(f, 1, 8);
-	while (f->worker->passives[0]->acknowledged != 5 && ++tries < 100);
-	assert_int_equal(f->worker->passives[0]->acknowledged, 5);
+	while (f->worker->one_way[0]->acknowledged != 5 && ++tries < 100);
+	assert_int_equal(f->worker->one_way[0]->acknowledged, 5);
 	before = *counted(f);
-	assert_int_equal(nam_rpc_settle(f->worker, 0), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
 	assert_int_equal(counted(f)->doorbells - before.doorbells, 0);
 }
 
 static void
-nam_rpc_tell__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT(void **state)
+nam_rpc_send_one_way__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_op_counters before = *counted(f);
@@ -286,11 +286,11 @@ nam_rpc_tell__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT(void **stat
 	for (unsigned i = 0; i < 20 * NAM_PASSIVES_MAX; i++)
 		assert_int_equal(tell(f, 1), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 19);
-	assert_int_equal(nam_rpc_settle(f->worker, 1), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
 }
 
 static void
-nam_rpc_settle__after_a_failure__TOLD_ONCE(void **state)
+nam_rpc_flush__after_a_failure__TOLD_ONCE(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t slot = f->client->catalog_slot;
@@ -301,32 +301,32 @@ nam_rpc_settle__after_a_failure__TOLD_ONCE(void **state)
 		if (i % 3 == 0)
 			call_many(f, 2, 8);
 		assert_int_equal(tell(f, slot), 0);
-		assert_int_equal(nam_rpc_settle(f->worker, slot), -NAM_E_NOINDEX);
-		assert_int_equal(nam_rpc_settle(f->worker, slot), 0);
+		assert_int_equal(nam_rpc_flush(f->worker, slot), -NAM_E_NOINDEX);
+		assert_int_equal(nam_rpc_flush(f->worker, slot), 0);
 	}
 }
 
 static void
-nam_rpc_settle__memory_server_ends__PEER_DEAD(void **state)
+nam_rpc_flush__memory_server_ends__PEER_DEAD(void **state)
 {
 	struct fixture *f = *state;
 	assert_int_equal(tell(f, 1), 0);
-	assert_int_equal(nam_rpc_settle(f->worker, 1), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
 	assert_int_equal(tell(f, 0), 0);
 	assert_int_equal(tell(f, 1), 0);
 	local_cluster_stop_server(f->cluster, 1);
-	assert_int_equal(nam_rpc_settle(f->worker, 0), 0);
+	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
 	/* It may have been in time to acknowledge, but nobody asked. */
-	assert_int_equal(nam_rpc_settle(f->worker, 1), -NAM_E_FABRIC_PEER_DEAD);
+	assert_int_equal(nam_rpc_flush(f->worker, 1), -NAM_E_FABRIC_PEER_DEAD);
 	assert_int_equal(tell(f, 1), -NAM_E_FABRIC_PEER_DEAD);
-	assert_int_equal(nam_rpc_settle(f->worker, SERVERS), -NAM_E_LIMIT);
-	assert_int_equal(nam_rpc_tell(f->worker, SERVERS, NAM_RPC_PING, NULL, 0),
+	assert_int_equal(nam_rpc_flush(f->worker, SERVERS), -NAM_E_LIMIT);
+	assert_int_equal(nam_rpc_send_one_way(f->worker, SERVERS, NAM_RPC_PING, NULL, 0),
 		-NAM_E_LIMIT);
 }
 
 /* The fake server answers everything, and says nothing of what nobody waits for. */
 static void
-nam_rpc_settle__no_acknowledgement__PROTOCOL(void **state)
+nam_rpc_flush__no_acknowledgement__PROTOCOL(void **state)
 {
 	struct fake_server_options fake_options = { .id = 0 };
 	struct fake_server *server = fake_server_start(&fake_options);
@@ -334,15 +334,15 @@ nam_rpc_settle__no_acknowledgement__PROTOCOL(void **state)
 	struct nam_worker *worker = test_worker(client);
 
 	(void)state;
-	assert_int_equal(nam_rpc_tell(worker, 0, NAM_RPC_PING, NULL, 0), 0);
-	assert_int_equal(nam_rpc_settle(worker, 0), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(nam_rpc_send_one_way(worker, 0, NAM_RPC_PING, NULL, 0), 0);
+	assert_int_equal(nam_rpc_flush(worker, 0), -NAM_E_FABRIC_PROTOCOL);
 	assert_non_null(strstr(nam_worker_diag(worker), fake_server_address(server)));
 	nam_worker_close(worker);
 	nam_client_close(client);
 	fake_server_stop(server);
 }
 
-/* By each carrier. */
+/* By each RPC transport. */
 #define EACH(test)                                                                                  \
 	cmocka_unit_test_setup_teardown(test, start_srq, stop),                                     \
 	cmocka_unit_test_setup_teardown(test, start_mailbox, stop),                                 \
@@ -357,12 +357,12 @@ main(void)
 		EACH(nam_rpc_call_many__one_fails__OTHERS_ANSWERED_and_FIRST_FAILURE_RETURNED),
 		EACH(nam_rpc_call_many__too_many_or_no_such_slot__LIMIT),
 		EACH(nam_rpc_call_many__one_server_ends__PEER_DEAD_from_it_only),
-		EACH(nam_rpc_tell__then_settle__COST_EXACT),
-		EACH(nam_rpc_tell__then_any_call__ACKNOWLEDGED),
-		EACH(nam_rpc_tell__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT),
-		EACH(nam_rpc_settle__after_a_failure__TOLD_ONCE),
-		EACH(nam_rpc_settle__memory_server_ends__PEER_DEAD),
-		cmocka_unit_test(nam_rpc_settle__no_acknowledgement__PROTOCOL),
+		EACH(nam_rpc_send_one_way__then_settle__COST_EXACT),
+		EACH(nam_rpc_send_one_way__then_any_call__ACKNOWLEDGED),
+		EACH(nam_rpc_send_one_way__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT),
+		EACH(nam_rpc_flush__after_a_failure__TOLD_ONCE),
+		EACH(nam_rpc_flush__memory_server_ends__PEER_DEAD),
+		cmocka_unit_test(nam_rpc_flush__no_acknowledgement__PROTOCOL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ teardown(void **state)
 
 /* ---- who keeps the processor --------------------------------------------------------------- */
 
-struct keeper {
+struct epoch_thread {
 	struct nam_client *client;
 	struct nam_worker *worker;
 	struct nam__lock lock;
@@ -83,41 +83,41 @@ keep_processor(void *arg)
 static void *
 unlock_later(void *arg)
 {
-	struct keeper *keeper = arg;
+	struct epoch_thread *epoch_thread = arg;
 	struct nam__doorbell doorbell;
 
 	nam_sleep_ns((2 * TIMEOUT_MS + 60) * 1000000ull);
-	nam__doorbell_init(&doorbell, keeper->worker, at);
-	keeper->rc = nam__unlock_await(&doorbell, &keeper->lock);
+	nam__doorbell_init(&doorbell, epoch_thread->worker, at);
+	epoch_thread->rc = nam__unlock_await(&doorbell, &epoch_thread->lock);
 	return NULL;
 }
 
 static void
 lock__waiter_was_kept_from_running__ITS_ABSENCE_DOES_NOT_COUNT(void **state)
 {
-	struct keeper keeper = {
-		.client = test_connect(local_cluster_list(cluster), "keeper", TIMEOUT_MS),
+	struct epoch_thread epoch_thread = {
+		.client = test_connect(local_cluster_list(cluster), "epoch_thread", TIMEOUT_MS),
 	};
 	uint64_t *image;
 	pthread_t thread;
 	int rc = -1;
 
 	(void)state;
-	keeper.worker = test_worker(keeper.client);
-	image = nam_buffer_take(keeper.worker, OBJECT_BYTES);
-	assert_int_equal(nam_write_await(keeper.worker, at, image, 8), 0);
-	assert_int_equal(nam__lock_read_await(keeper.worker, at, image, OBJECT_BYTES,
-				 &keeper.lock), 0);
+	epoch_thread.worker = test_worker(epoch_thread.client);
+	image = nam_buffer_take(epoch_thread.worker, OBJECT_BYTES);
+	assert_int_equal(nam_write_await(epoch_thread.worker, at, image, 8), 0);
+	assert_int_equal(nam__lock_read_await(epoch_thread.worker, at, image, OBJECT_BYTES,
+				 &epoch_thread.lock), 0);
 	assert_int_equal(nam_worker_spawn(worker, want_lock, &rc), 0);
 	assert_int_equal(nam_worker_spawn(worker, keep_processor, NULL), 0);
-	assert_int_equal(pthread_create(&thread, NULL, unlock_later, &keeper), 0);
+	assert_int_equal(pthread_create(&thread, NULL, unlock_later, &epoch_thread), 0);
 	nam_worker_run(worker);
 	pthread_join(thread, NULL);
 	assert_int_equal(rc, 0);
-	assert_int_equal(keeper.rc, 0);
-	nam_buffer_give(keeper.worker, image, OBJECT_BYTES);
-	nam_worker_close(keeper.worker);
-	nam_client_close(keeper.client);
+	assert_int_equal(epoch_thread.rc, 0);
+	nam_buffer_give(epoch_thread.worker, image, OBJECT_BYTES);
+	nam_worker_close(epoch_thread.worker);
+	nam_client_close(epoch_thread.client);
 }
 
 /* ---- who keeps failing ---------------------------------------------------------------------- */

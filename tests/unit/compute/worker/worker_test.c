@@ -318,15 +318,15 @@ pause__of_one_fiber__LETS_OTHERS_RUN(void **state)
 
 /* ---- several workers ---------------------------------------------------------------------- */
 
-struct crew {
+struct thread_pool {
 	uint64_t failures;
 	unsigned number;
 };
 
 static void
-crew_main(void *arg)
+thread_pool_main(void *arg)
 {
-	struct crew *crew = arg;
+	struct thread_pool *pool = arg;
 
 	for (unsigned round = 0; round < 5; round++) {
 		struct nam_worker *own = test_worker(client);
@@ -335,11 +335,11 @@ crew_main(void *arg)
 		for (unsigned i = 0; i < 8; i++) {
 			parties[i] = (struct party){ own, i, 50, 0, NULL, NULL, 0 };
 			if (nam_worker_spawn(own, i % 2 ? read_often : yield_often, &parties[i]))
-				crew->failures++;
+				pool->failures++;
 		}
 		nam_worker_run(own); /* SUSPENDS */
 		for (unsigned i = 0; i < 8; i++)
-			crew->failures += parties[i].rc || parties[i].done != 50;
+			pool->failures += parties[i].rc || parties[i].done != 50;
 		nam_worker_close(own);
 	}
 }
@@ -348,16 +348,17 @@ static void
 workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER(void **state)
 {
 	struct nam_thread *threads[4];
-	struct crew crews[4];
+	struct thread_pool pools[4];
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		crews[i] = (struct crew){ 0, i };
-		assert_int_equal(nam_thread_start("crew", crew_main, &crews[i], &threads[i]), 0);
+		pools[i] = (struct thread_pool){ 0, i };
+		assert_int_equal(nam_thread_start("pool", thread_pool_main, &pools[i], &threads[i]),
+			0);
 	}
 	for (unsigned i = 0; i < 4; i++) {
 		nam_thread_join(threads[i]);
-		assert_int_equal(crews[i].failures, 0);
+		assert_int_equal(pools[i].failures, 0);
 	}
 }
 
@@ -371,7 +372,7 @@ worker_open__many_at_once__EACH_HAS_ITS_OWN_QUEUES(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 20; i++)
 		workers[i] = test_worker(client);
-	/* These, ours, and the keeper's. */
+	/* These, ours, and the epoch thread's. */
 	assert_int_equal(nam_server_status_get(worker, 0, &status), 0);
 	assert_true(status.connections >= 22);
 	for (unsigned i = 0; i < 20; i++) {

@@ -64,7 +64,8 @@ static void
 fixture_free(struct fixture *fixture)
 {
 	nam__cache_free(fixture->cache);
-	nam__keeper_stop(&fixture->client);	/* frees the garbage; there is no keeper */
+	/* frees the garbage; there is no epoch thread */
+	nam__epoch_thread_stop(&fixture->client);
 	pthread_mutex_destroy(&fixture->client.mutex);
 	free(fixture);
 }

@@ -186,20 +186,20 @@ node_read__impossible_counts_in_a_whole_image__REMOTE_CORRUPT(void **state)
 }
 
 static void
-node_judge__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
+node_validate__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
 {
 	struct fixture fixture;
 
 	(void)state;
 	fixture_open(&fixture, 100);
 	fixture.index->ordered_loads = false;
-	assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0), 0);
+	assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0), 0);
 	for (uint32_t word = 1; word < fixture.index->g.node_words; word++) {
 		/* Of the shape, the counts: the generation is the next test's. */
 		unsigned bit = word == NAM__WORD_SHAPE ? 35 : word % 64;
 
 		fixture.image[word] ^= 1ull << bit;
-		assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0),
+		assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0),
 			-NAM_E_RESTART_TORN);
 		fixture.image[word] ^= 1ull << bit;
 	}
@@ -208,7 +208,7 @@ node_judge__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
 
 /* As a block looks that serves another index by now, whose seed is another. */
 static void
-node_judge__other_generation_and_no_hash_of_ours__RESTART_DEAD(void **state)
+node_validate__other_generation_and_no_hash_of_ours__RESTART_DEAD(void **state)
 {
 	struct fixture fixture;
 
@@ -218,7 +218,7 @@ node_judge__other_generation_and_no_hash_of_ours__RESTART_DEAD(void **state)
 	fixture.image[NAM__WORD_HASH] ^= 1;
 	for (unsigned bit = 0; bit < 16; bit++) {
 		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
-		assert_int_equal(nam__node_judge(fixture.index, fixture.image, fixture.leaf, 0),
+		assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0),
 			-NAM_E_RESTART_DEAD);
 		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
 	}
@@ -514,7 +514,7 @@ lock_blindly(struct fixture *fixture, bool aside, struct nam_worker *thief)
 	nam__op_begin(me.worker, NAM_OP_OTHER);
 	me.worker->cq_poll = blind_poll;
 	if (aside)
-		rc = nam__aside_lock(me.worker, fixture->index, fixture->leaf, 0, 0,
+		rc = nam__unqueued_lock(me.worker, fixture->index, fixture->leaf, 0, 0,
 			&held); /* SUSPENDS */
 	else
 		rc = nam__lock_node(me.worker, fixture->index, fixture->leaf, 0,
@@ -723,8 +723,8 @@ main(void)
 		cmocka_unit_test(node_read__other_generation_or_level__RESTART_DEAD),
 		cmocka_unit_test(node_read__address_outside_of_memory__NOREGION_OR_ACCESS),
 		cmocka_unit_test(node_read__impossible_counts_in_a_whole_image__REMOTE_CORRUPT),
-		cmocka_unit_test(node_judge__any_word_changed__TORN_WHERE_THE_HASH_DECIDES),
-		cmocka_unit_test(node_judge__other_generation_and_no_hash_of_ours__RESTART_DEAD),
+		cmocka_unit_test(node_validate__any_word_changed__TORN_WHERE_THE_HASH_DECIDES),
+		cmocka_unit_test(node_validate__other_generation_and_no_hash_of_ours__RESTART_DEAD),
 		cmocka_unit_test(node_read__torn_for_a_moment__WAITS_FOR_THE_WHOLE_IMAGE),
 		cmocka_unit_test(node_read__torn_for_ever__RESTART_TORN_IN_BOUNDED_TIME),
 		cmocka_unit_test(node_read__torn_by_a_client_that_died__LOCK_ORPHANED_NAMES_IT),

@@ -158,34 +158,34 @@ insert__many_fibers_into_a_young_tree__GROWS_ONE_ROOT_AFTER_THE_OTHER(void **sta
 	member_leave(&me);
 }
 
-struct crew {
+struct thread_pool {
 	struct nam_client *client;
 	struct nam_index *index;
 	unsigned number;
 	int rc;
 };
 
-#define CREW_FIBERS 8u
-#define CREW_THREADS 3u
-#define CREW_KEYS 480u
+#define POOL_FIBERS 8u
+#define POOL_THREADS 3u
+#define POOL_KEYS 480u
 
 static void
-crew_main(void *arg)
+thread_pool_main(void *arg)
 {
-	struct crew *crew = arg;
-	struct nam_worker *worker = test_worker(crew->client);
-	struct writer writers[CREW_FIBERS];
+	struct thread_pool *pool = arg;
+	struct nam_worker *worker = test_worker(pool->client);
+	struct writer writers[POOL_FIBERS];
 
-	for (unsigned i = 0; i < CREW_FIBERS; i++) {
-		writers[i] = (struct writer){ worker, crew->index, crew->number * CREW_FIBERS + i,
-			CREW_KEYS, CREW_FIBERS * CREW_THREADS, 0 };
+	for (unsigned i = 0; i < POOL_FIBERS; i++) {
+		writers[i] = (struct writer){ worker, pool->index, pool->number * POOL_FIBERS + i,
+			POOL_KEYS, POOL_FIBERS * POOL_THREADS, 0 };
 		if (nam_worker_spawn(worker, write_keys, &writers[i]))
 			test_die("cannot start a fiber");
 	}
 	nam_worker_run(worker); /* SUSPENDS */
-	for (unsigned i = 0; i < CREW_FIBERS; i++)
+	for (unsigned i = 0; i < POOL_FIBERS; i++)
 		if (writers[i].rc)
-			crew->rc = writers[i].rc;
+			pool->rc = writers[i].rc;
 	nam_worker_close(worker);
 }
 
@@ -198,19 +198,19 @@ insert__several_threads_into_a_young_tree__KEEPS_THE_INVARIANTS(void **state)
 	for (unsigned round = 0; round < test_scaled(40); round++) {
 		struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 },
 			round % 2 * MIB);
-		struct crew crews[CREW_THREADS];
-		struct nam_thread *threads[CREW_THREADS];
+		struct thread_pool pools[POOL_THREADS];
+		struct nam_thread *threads[POOL_THREADS];
 
-		for (unsigned i = 0; i < CREW_THREADS; i++) {
-			crews[i] = (struct crew){ me.client, index, i, 0 };
-			assert_int_equal(nam_thread_start("crew", crew_main, &crews[i],
+		for (unsigned i = 0; i < POOL_THREADS; i++) {
+			pools[i] = (struct thread_pool){ me.client, index, i, 0 };
+			assert_int_equal(nam_thread_start("pool", thread_pool_main, &pools[i],
 						 &threads[i]), 0);
 		}
-		for (unsigned i = 0; i < CREW_THREADS; i++) {
+		for (unsigned i = 0; i < POOL_THREADS; i++) {
 			nam_thread_join(threads[i]);
-			assert_int_equal(crews[i].rc, 0);
+			assert_int_equal(pools[i].rc, 0);
 		}
-		tree_check(me.worker, index, CREW_KEYS);
+		tree_check(me.worker, index, POOL_KEYS);
 		nam_index_close(index);
 	}
 	member_leave(&me);

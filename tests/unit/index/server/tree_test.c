@@ -73,7 +73,7 @@ block_retire(void *arg, void *block)
 
 struct fixture {
 	struct blocks blocks;
-	struct nam__local_tree *tree;
+	struct nam__tree_server_tree *tree;
 	uint64_t *scratch;
 	bool unique;
 	uint32_t key_bytes;
@@ -84,7 +84,7 @@ fixture_open(struct fixture *fixture, uint32_t key_bytes, bool unique, unsigned 
 {
 	struct nam_index_options options;
 	struct nam__geometry g;
-	struct nam__local_memory memory = { block_take, block_give, block_retire,
+	struct nam__server_memory memory = { block_take, block_give, block_retire,
 		&fixture->blocks };
 
 	nam_index_options_init(&options);
@@ -94,8 +94,8 @@ fixture_open(struct fixture *fixture, uint32_t key_bytes, bool unique, unsigned 
 	*fixture = (struct fixture){ .unique = unique, .key_bytes = key_bytes,
 		.blocks = { .most = most, .bytes = options.node_bytes } };
 	assert_int_equal(nam__geometry_init(&g, &options, 0), 0);
-	assert_int_equal(nam__local_tree_new(&g, &memory, &fixture->tree), 0);
-	fixture->scratch = malloc(nam__local_scratch_bytes(fixture->tree));
+	assert_int_equal(nam__tree_server_tree_new(&g, &memory, &fixture->tree), 0);
+	fixture->scratch = malloc(nam__tree_server_scratch_bytes(fixture->tree));
 	assert_non_null(fixture->scratch);
 }
 
@@ -111,12 +111,13 @@ walk_all(struct fixture *fixture, bool verify)
 	struct figures figures = { .height = 1 };
 
 	for (unsigned level = 0; level < figures.height; level++) {
-		struct nam__local_walk walk = { .more = true };
+		struct nam__tree_server_walk walk = { .more = true };
 
 		while (walk.more) {
 			struct nam__key from = walk.next;
 
-			nam__local_walk(fixture->tree, fixture->scratch, level, verify, from.w, 3,
+			nam__tree_server_walk(fixture->tree, fixture->scratch, level, verify,
+				from.w, 3,
 				&walk);
 			if (walk.violations)
 				fail_msg("%s", walk.first.text);
@@ -133,12 +134,12 @@ static void
 collect_all(struct fixture *fixture, uint64_t *merges)
 {
 	for (unsigned level = 0, height = 2; level + 1 < height; level++) {
-		struct nam__local_collected collected = { .more = true };
+		struct nam__tree_server_collected collected = { .more = true };
 
 		while (collected.more) {
 			struct nam__key from = collected.next;
 
-			nam__local_collect(fixture->tree, fixture->scratch, level, from.w, 2,
+			nam__tree_server_collect(fixture->tree, fixture->scratch, level, from.w, 2,
 				&collected);
 			*merges += collected.merges;
 		}
@@ -150,7 +151,7 @@ static void
 fixture_close(struct fixture *fixture)
 {
 	(void)walk_all(fixture, true);
-	nam__local_tree_free(fixture->tree);
+	nam__tree_server_tree_free(fixture->tree);
 	while (fixture->blocks.retired_count)
 		block_give(&fixture->blocks,
 			fixture->blocks.retired[--fixture->blocks.retired_count]);
@@ -191,7 +192,7 @@ model_change(struct fixture *fixture, struct model *model, enum nam_op_kind kind
 	struct nam__key key = key_of(fixture, number, payload);
 	bool there = model->there[number];
 	int wanted = 0;
-	int rc = nam__local_change(fixture->tree, fixture->scratch, kind, key.w, payload);
+	int rc = nam__tree_server_change(fixture->tree, fixture->scratch, kind, key.w, payload);
 
 	if (kind == NAM_OP_INSERT && there)
 		wanted = -NAM_E_EXISTS;
@@ -209,7 +210,7 @@ model_lookup(struct fixture *fixture, const struct model *model, unsigned number
 {
 	struct nam__key key = key_of(fixture, number, payload_of(fixture, number, 0));
 	uint64_t payload = 0;
-	int rc = nam__local_lookup(fixture->tree, fixture->scratch, key.w, &payload);
+	int rc = nam__tree_server_lookup(fixture->tree, fixture->scratch, key.w, &payload);
 	unsigned wanted = number;
 
 	/* Of pairs with the same key the first. */
@@ -234,7 +235,8 @@ model_scan(struct fixture *fixture, const struct model *model, struct nam_rng *r
 	uint32_t wanted = 0;
 
 	width = fixture->tree->g.leaf_words;
-	found = nam__local_scan(fixture->tree, fixture->scratch, from.w, to.w, reverse, entries,
+	found = nam__tree_server_scan(fixture->tree, fixture->scratch, from.w, to.w, reverse,
+		entries,
 		max);
 	for (unsigned i = 0; i <= high - low && wanted < max; i++) {
 		unsigned number = reverse ? high - i : low + i;
@@ -321,7 +323,8 @@ insert__ascending__FULL_LEAVES_AND_SEVERAL_LEVELS(void **state)
 	for (uint64_t number = 0; number < 5000; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+		assert_int_equal(nam__tree_server_change(fixture.tree, fixture.scratch,
+			NAM_OP_INSERT,
 			key.w, number), 0);
 	}
 	stat = walk_all(&fixture, false);
@@ -344,7 +347,8 @@ insert__no_memory__REMOTE_FULL_AND_NOTHING_CHANGED(void **state)
 	fixture_open(&fixture, 8, true, 40);
 	for (uint64_t number = 0; number < 2000; number++) {
 		struct nam__key key = key_of(&fixture, number * 7919 % 2000, 0);
-		int rc = nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT, key.w,
+		int rc = nam__tree_server_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+			key.w,
 			number);
 
 		assert_true(rc == 0 || rc == -NAM_E_REMOTE_FULL);
@@ -369,7 +373,8 @@ delete__most_of_it_then_collect__FEW_NODES_AND_THE_REST_IS_THERE(void **state)
 	for (uint64_t number = 0; number < 6000; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+		assert_int_equal(nam__tree_server_change(fixture.tree, fixture.scratch,
+			NAM_OP_INSERT,
 			key.w, number), 0);
 	}
 	before = walk_all(&fixture, true);
@@ -377,7 +382,7 @@ delete__most_of_it_then_collect__FEW_NODES_AND_THE_REST_IS_THERE(void **state)
 		struct nam__key key = key_of(&fixture, number, 0);
 
 		if (number % 100)
-			assert_int_equal(nam__local_change(fixture.tree, fixture.scratch,
+			assert_int_equal(nam__tree_server_change(fixture.tree, fixture.scratch,
 				NAM_OP_DELETE, key.w, 0), 0);
 	}
 	collect_all(&fixture, &merges);
@@ -389,7 +394,8 @@ delete__most_of_it_then_collect__FEW_NODES_AND_THE_REST_IS_THERE(void **state)
 	for (uint64_t number = 0; number < 6000; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_lookup(fixture.tree, fixture.scratch, key.w, &payload),
+		assert_int_equal(nam__tree_server_lookup(fixture.tree, fixture.scratch, key.w,
+			&payload),
 			number % 100 ? -NAM_E_NOTFOUND : 0);
 	}
 	fixture_close(&fixture);
@@ -400,7 +406,7 @@ static void
 collect__level_that_no_tree_has__NOTHING_DONE(void **state)
 {
 	static const unsigned levels[] = { 3, 64, INT_MAX, UINT_MAX - 1, UINT_MAX };
-	struct nam__local_collected collected;
+	struct nam__tree_server_collected collected;
 	struct nam__key lowest = { { 0 } };
 	struct fixture fixture;
 
@@ -409,11 +415,12 @@ collect__level_that_no_tree_has__NOTHING_DONE(void **state)
 	for (uint64_t number = 0; number < 4; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+		assert_int_equal(nam__tree_server_change(fixture.tree, fixture.scratch,
+			NAM_OP_INSERT,
 			key.w, 64 + number), 0);
 	}
 	for (unsigned i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-		nam__local_collect(fixture.tree, fixture.scratch, levels[i], lowest.w, 8,
+		nam__tree_server_collect(fixture.tree, fixture.scratch, levels[i], lowest.w, 8,
 			&collected);
 		assert_int_equal(collected.height, 1);
 		assert_int_equal(collected.nodes, 0);
@@ -432,14 +439,16 @@ delete_pair__another_payload__NOTFOUND_AND_KEPT(void **state)
 	(void)state;
 	fixture_open(&fixture, 8, true, 0);
 	key = key_of(&fixture, 7, 0);
-	assert_int_equal(nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT, key.w,
+	assert_int_equal(nam__tree_server_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+		key.w,
 		70), 0);
-	assert_int_equal(nam__local_delete_pair(fixture.tree, fixture.scratch, key.w, 71),
+	assert_int_equal(nam__tree_server_delete_pair(fixture.tree, fixture.scratch, key.w, 71),
 		-NAM_E_NOTFOUND);
-	assert_int_equal(nam__local_lookup(fixture.tree, fixture.scratch, key.w, &payload), 0);
+	assert_int_equal(nam__tree_server_lookup(fixture.tree, fixture.scratch, key.w, &payload),
+		0);
 	assert_int_equal(payload, 70);
-	assert_int_equal(nam__local_delete_pair(fixture.tree, fixture.scratch, key.w, 70), 0);
-	assert_int_equal(nam__local_lookup(fixture.tree, fixture.scratch, key.w, &payload),
+	assert_int_equal(nam__tree_server_delete_pair(fixture.tree, fixture.scratch, key.w, 70), 0);
+	assert_int_equal(nam__tree_server_lookup(fixture.tree, fixture.scratch, key.w, &payload),
 		-NAM_E_NOTFOUND);
 	fixture_close(&fixture);
 }
@@ -455,31 +464,33 @@ publish__into_an_empty_tree_only__NODES_AS_FULL_AS_ASKED(void **state)
 	fixture_open(&fixture, 8, true, 0);
 	fixture_open(&filled, 8, true, 0);
 	filled.tree->memory = fixture.tree->memory;
-	nam__local_fill(filled.tree, 50);
+	nam__tree_server_fill(filled.tree, 50);
 	for (uint64_t number = 0; number < 1000; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_change(filled.tree, filled.scratch, NAM_OP_INSERT,
+		assert_int_equal(nam__tree_server_change(filled.tree, filled.scratch, NAM_OP_INSERT,
 			key.w, number), 0);
 	}
 	/* The root of the other came from the other's blocks. */
 	filled.blocks.out--;
 	fixture.blocks.out++;
-	assert_int_equal(nam__local_publish(fixture.tree, fixture.scratch, filled.tree, 0), 0);
+	assert_int_equal(nam__tree_server_publish(fixture.tree, fixture.scratch, filled.tree, 0),
+		0);
 	stat = walk_all(&fixture, true);
 	assert_int_equal(stat.entries, 1000);
 	assert_in_range(stat.leaves * fixture.tree->g.leaf_capacity, 1900, 2300);
 	for (uint64_t number = 0; number < 1000; number++) {
 		struct nam__key key = key_of(&fixture, number, 0);
 
-		assert_int_equal(nam__local_lookup(fixture.tree, fixture.scratch, key.w, &payload),
+		assert_int_equal(nam__tree_server_lookup(fixture.tree, fixture.scratch, key.w,
+			&payload),
 			0);
 		assert_int_equal(payload, number);
 	}
 	free(filled.scratch);
 
 	fixture_open(&filled, 8, true, 0);
-	assert_int_equal(nam__local_publish(fixture.tree, fixture.scratch, filled.tree, 0),
+	assert_int_equal(nam__tree_server_publish(fixture.tree, fixture.scratch, filled.tree, 0),
 		-NAM_E_NOTEMPTY);
 	fixture_close(&filled);
 	fixture_close(&fixture);
@@ -507,7 +518,7 @@ collect_beside(void *arg)
 	struct fixture own = { .tree = writer->fixture->tree };
 	uint64_t merges = 0;
 
-	own.scratch = malloc(nam__local_scratch_bytes(own.tree));
+	own.scratch = malloc(nam__tree_server_scratch_bytes(own.tree));
 	while (!atomic_load(&writer->stop)) {
 		collect_all(&own, &merges);
 		nam_yield();
@@ -521,9 +532,9 @@ static void *
 write_own(void *arg)
 {
 	struct writer *writer = arg;
-	struct nam__local_tree *tree = writer->fixture->tree;
+	struct nam__tree_server_tree *tree = writer->fixture->tree;
 	struct nam_rng rng = nam_rng_seed(writer->number);
-	uint64_t *scratch = malloc(nam__local_scratch_bytes(tree)), payload;
+	uint64_t *scratch = malloc(nam__tree_server_scratch_bytes(tree)), payload;
 	uint64_t entries[2 * 64];
 
 	for (unsigned round = 0; round < ROUNDS && !writer->wrong; round++) {
@@ -533,14 +544,15 @@ write_own(void *arg)
 		bool there = writer->there[own];
 		uint32_t found;
 
-		if (nam__local_change(tree, scratch, there ? NAM_OP_DELETE : NAM_OP_INSERT, key.w,
+		if (nam__tree_server_change(tree, scratch, there ? NAM_OP_DELETE : NAM_OP_INSERT,
+			key.w,
 			    key.w[0]))
 			writer->wrong = "a change of one's own key was refused";
 		writer->there[own] = !there;
-		if (nam__local_lookup(tree, scratch, key.w, &payload) !=
+		if (nam__tree_server_lookup(tree, scratch, key.w, &payload) !=
 			(there ? -NAM_E_NOTFOUND : 0))
 			writer->wrong = "a lookup does not see one's own change";
-		found = nam__local_scan(tree, scratch, key.w, high.w, round % 2, entries, 64);
+		found = nam__tree_server_scan(tree, scratch, key.w, high.w, round % 2, entries, 64);
 		for (uint32_t i = 0; i < found; i++) {
 			if (entries[2 * i] != entries[2 * i + 1])
 				writer->wrong = "a scan saw half of an entry";
@@ -615,7 +627,8 @@ grow_meanwhile(const char *point)
 	meanwhile.busy = true;
 	for (uint64_t i = 0; i < meanwhile.count; i++) {
 		struct nam__key key = { { nam_rng_next(&meanwhile.rng) } };
-		int rc = nam__local_change(fixture->tree, meanwhile.scratch, NAM_OP_INSERT, key.w,
+		int rc = nam__tree_server_change(fixture->tree, meanwhile.scratch, NAM_OP_INSERT,
+			key.w,
 			i);
 
 		assert_int_equal(rc, 0);
@@ -632,14 +645,15 @@ divide__tree_grows_by_some_levels_meanwhile__EVERY_NODE_IS_NAMED(void **state)
 
 		fixture_open(&fixture, 8, true, 0);
 		meanwhile.fixture = &fixture;
-		meanwhile.scratch = malloc(nam__local_scratch_bytes(fixture.tree));
+		meanwhile.scratch = malloc(nam__tree_server_scratch_bytes(fixture.tree));
 		meanwhile.rng = nam_rng_seed(seed);
 		meanwhile.count = seed;
 		assert_non_null(meanwhile.scratch);
 		nam_race_hook = grow_meanwhile;
 		for (unsigned i = 0; i < 20; i++) {
 			struct nam__key key = { { nam_rng_next(&meanwhile.rng) } };
-			int rc = nam__local_change(fixture.tree, fixture.scratch, NAM_OP_INSERT,
+			int rc = nam__tree_server_change(fixture.tree, fixture.scratch,
+				NAM_OP_INSERT,
 				key.w, i);
 
 			assert_int_equal(rc, 0);

@@ -18,8 +18,8 @@ struct memory {
 	_Alignas(64) uint8_t bytes[BYTES];
 	uint32_t locks[NAM__RECORDS_LOCKS];
 	struct nam__finished clients[NAM_CLIENTS_MAX];
-	struct nam__local_records records;
-	struct nam__local_head *head;
+	struct nam__server_records records;
+	struct nam__server_head *head;
 	uint64_t of;			/* what the last refusal said */
 };
 
@@ -38,7 +38,7 @@ setup(void **state)
 	static struct memory memory;
 
 	memset(&memory, 0, sizeof(memory));
-	memory.records = (struct nam__local_records){ .find = find, .arg = &memory,
+	memory.records = (struct nam__server_records){ .find = find, .arg = &memory,
 		.locks = memory.locks, .finished = memory.clients };
 	memory.head = find(&memory, 0, 64);
 	*state = &memory;
@@ -48,17 +48,17 @@ setup(void **state)
 static uint32_t
 read_at(struct memory *memory, uint32_t birth_us, uint64_t now_ns)
 {
-	const struct nam__local_asker asker = { 0, birth_us, now_ns };
+	const struct nam__server_asker asker = { 0, birth_us, now_ns };
 
-	return nam__local_lock_shared(memory->head, &asker, &memory->of);
+	return nam__server_lock_shared(memory->head, &asker, &memory->of);
 }
 
 static uint32_t
 write_at(struct memory *memory, uint64_t timestamp, uint32_t birth_us, uint64_t now_ns)
 {
-	const struct nam__local_asker asker = { timestamp, birth_us, now_ns };
+	const struct nam__server_asker asker = { timestamp, birth_us, now_ns };
 
-	return nam__local_lock_exclusive(&memory->records, memory->head, &asker, &memory->of);
+	return nam__server_lock_exclusive(&memory->records, memory->head, &asker, &memory->of);
 }
 
 /* A version of 64 bytes in block `number`, and `about` of them say of siblings. */
@@ -70,7 +70,7 @@ prepare(struct memory *memory, uint32_t number, uint64_t timestamp, uint16_t abo
 
 	*version = (struct nam_version){ .current = timestamp, .timestamp = timestamp,
 		.about_bytes = about };
-	assert_int_equal(nam__local_record_prepare(&memory->records, memory->head, at), 0);
+	assert_int_equal(nam__server_record_prepare(&memory->records, memory->head, at), 0);
 	return at;
 }
 
@@ -79,7 +79,7 @@ commit(struct memory *memory, uint64_t at, uint64_t now_ns)
 {
 	uint64_t retired[8];
 
-	return nam__local_record_commit(&memory->records, memory->head, at, now_ns, retired, 8);
+	return nam__server_record_commit(&memory->records, memory->head, at, now_ns, retired, 8);
 }
 
 static void
@@ -90,14 +90,14 @@ lock_shared__by_several__ALL_GRANTED_AND_NO_WRITER(void **state)
 	assert_int_equal(read_at(memory, 1, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(read_at(memory, 2, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(write_at(memory, 4096, 3, NOW_NS), NAM_LOCKING_BUSY);
-	assert_true(nam__local_unlock_shared(memory->head, 0));
+	assert_true(nam__server_unlock_shared(memory->head, 0));
 	assert_int_equal(write_at(memory, 4096, 3, NOW_NS), NAM_LOCKING_BUSY);
-	assert_true(nam__local_unlock_shared(memory->head, 0));
+	assert_true(nam__server_unlock_shared(memory->head, 0));
 	assert_int_equal(write_at(memory, 4096, 3, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(read_at(memory, 4, NOW_NS), NAM_LOCKING_BUSY);
 	assert_int_equal(memory->of, 4096);
 	assert_int_equal(write_at(memory, 8192, 5, NOW_NS), NAM_LOCKING_BUSY);
-	nam__local_unlock_exclusive(memory->head);
+	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(write_at(memory, 8192, 4, NOW_NS), NAM_LOCKING_GRANTED);
 }
 
@@ -112,15 +112,15 @@ lock__somebody_older_was_refused__HIS_TURN(void **state)
 	assert_int_equal(write_at(memory, 4096, 5, NOW_NS), NAM_LOCKING_BUSY);
 	assert_int_equal(read_at(memory, 6, NOW_NS), NAM_LOCKING_BUSY);
 	assert_int_equal(read_at(memory, 4, NOW_NS), NAM_LOCKING_GRANTED);
-	assert_true(nam__local_unlock_shared(memory->head, 0));
-	assert_true(nam__local_unlock_shared(memory->head, 0));
+	assert_true(nam__server_unlock_shared(memory->head, 0));
+	assert_true(nam__server_unlock_shared(memory->head, 0));
 	assert_int_equal(write_at(memory, 8192, 6, NOW_NS), NAM_LOCKING_BUSY);
 	assert_int_equal(write_at(memory, 4096, 5, NOW_NS), NAM_LOCKING_GRANTED);
-	nam__local_unlock_exclusive(memory->head);
+	nam__server_unlock_exclusive(memory->head);
 	/* It was granted: nobody's turn. */
 	assert_int_equal(write_at(memory, 8192, 6, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(write_at(memory, 12288, 2, NOW_NS), NAM_LOCKING_BUSY);
-	nam__local_unlock_exclusive(memory->head);
+	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(read_at(memory, 7, NOW_NS), NAM_LOCKING_BUSY);
 	/* He did not come again. */
 	assert_int_equal(read_at(memory, 7, over_ns), NAM_LOCKING_GRANTED);
@@ -134,11 +134,11 @@ unlock_shared__taken_away__LOST(void **state)
 	assert_int_equal(read_at(memory, 1, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(write_at(memory, 4096, 2, NOW_NS + LEASE_NS - 1), NAM_LOCKING_BUSY);
 	assert_int_equal(write_at(memory, 4096, 2, NOW_NS + LEASE_NS), NAM_LOCKING_GRANTED);
-	nam__local_unlock_exclusive(memory->head);
+	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(read_at(memory, 3, NOW_NS + LEASE_NS), NAM_LOCKING_GRANTED);
-	assert_false(nam__local_unlock_shared(memory->head, 0));
-	assert_true(nam__local_unlock_shared(memory->head, 1));
-	assert_false(nam__local_unlock_shared(memory->head, 1));
+	assert_false(nam__server_unlock_shared(memory->head, 0));
+	assert_true(nam__server_unlock_shared(memory->head, 1));
+	assert_false(nam__server_unlock_shared(memory->head, 1));
 }
 
 static void
@@ -152,19 +152,19 @@ lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled(void **state)
 	assert_int_equal(read_at(memory, 2, NOW_NS + LEASE_NS), NAM_LOCKING_EXPIRED);
 	assert_int_equal(memory->of, 4096);
 	/* Late, but nobody has taken it away. */
-	assert_true(nam__local_lock_is(memory->head, 4096, false));
-	assert_false(nam__local_lock_is(memory->head, 4096, true));
-	assert_int_equal(nam__local_lock_seal(&memory->records, memory->head, 4096, &where),
+	assert_true(nam__server_lock_is(memory->head, 4096, false));
+	assert_false(nam__server_lock_is(memory->head, 4096, true));
+	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, 4096, &where),
 		NAM_LOCKING_SEALED);
 	assert_int_equal(where, at);
-	assert_false(nam__local_lock_is(memory->head, 4096, false));
-	assert_true(nam__local_lock_is(memory->head, 4096, true));
-	assert_false(nam__local_lock_is(memory->head, 8192, true));
+	assert_false(nam__server_lock_is(memory->head, 4096, false));
+	assert_true(nam__server_lock_is(memory->head, 4096, true));
+	assert_false(nam__server_lock_is(memory->head, 8192, true));
 	/* A sealed one may be settled by anybody at once. */
 	assert_int_equal(write_at(memory, 8192, 3, NOW_NS), NAM_LOCKING_EXPIRED);
 	assert_int_equal(commit(memory, at, NOW_NS), 0);
-	nam__local_unlock_exclusive(memory->head);
-	assert_int_equal(nam__local_lock_seal(&memory->records, memory->head, 4096, &where),
+	nam__server_unlock_exclusive(memory->head);
+	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, 4096, &where),
 		NAM_LOCKING_COMMITTED);
 	assert_int_equal(where, 0);
 }
@@ -178,11 +178,11 @@ lock_exclusive__not_later_than_what_is_there__EARLY(void **state)
 	assert_int_equal(write_at(memory, 8192, 1, NOW_NS), NAM_LOCKING_GRANTED);
 	at = prepare(memory, 1, 8192, 0);
 	assert_int_equal(commit(memory, at, NOW_NS), 0);
-	nam__local_unlock_exclusive(memory->head);
+	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(write_at(memory, 8192, 2, NOW_NS), NAM_LOCKING_EARLY);
 	assert_int_equal(memory->of, 8192);
 	/* Nor than what was asked for and was not there. */
-	assert_int_equal(nam__local_lock_seal(&memory->records, memory->head, 16384, &where),
+	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, 16384, &where),
 		NAM_LOCKING_UNKNOWN);
 	assert_int_equal(write_at(memory, 16384, 2, NOW_NS), NAM_LOCKING_EARLY);
 	assert_int_equal(memory->of, 16384);
@@ -200,7 +200,7 @@ commit__replaced_long_ago__STAYS_UNTIL_ITS_TRANSACTION_IS_OVER(void **state)
 	(void)commit(memory, prepare(memory, 1, first, 24), NOW_NS);
 	(void)commit(memory, prepare(memory, 2, second, 24), NOW_NS);
 	assert_int_equal(commit(memory, 0, later_ns), 0);
-	assert_int_equal(nam__local_lock_seal(&memory->records, memory->head, first, &where),
+	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, first, &where),
 		NAM_LOCKING_COMMITTED);
 	nam__finished_add(&memory->clients[1], 1, 1);
 	assert_int_equal(commit(memory, 0, later_ns), 0);

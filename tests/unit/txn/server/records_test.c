@@ -18,8 +18,8 @@
 struct memory {
 	_Alignas(64) uint8_t bytes[BLOCKS * 64];
 	uint32_t locks[NAM__RECORDS_LOCKS];
-	struct nam__local_records records;
-	struct nam__local_head *head;
+	struct nam__server_records records;
+	struct nam__server_head *head;
 	uint64_t now_ns;
 };
 
@@ -39,7 +39,7 @@ setup(void **state)
 	static struct memory memory;
 
 	memset(&memory, 0, sizeof(memory));
-	memory.records = (struct nam__local_records){ .find = find, .arg = &memory,
+	memory.records = (struct nam__server_records){ .find = find, .arg = &memory,
 		.locks = memory.locks };
 	memory.head = find(&memory, nam_gaddr_make(0, HEAD, 0).raw, 64);
 	memory.now_ns = 10 * NAM_RECORDS_KEEP_NS;
@@ -64,21 +64,22 @@ prepare(struct memory *memory, uint32_t number, uint64_t timestamp)
 {
 	uint64_t at = version_in(memory, number, timestamp);
 
-	assert_int_equal(nam__local_record_prepare(&memory->records, memory->head, at), 0);
+	assert_int_equal(nam__server_record_prepare(&memory->records, memory->head, at), 0);
 	return at;
 }
 
 static uint32_t
 commit(struct memory *memory, uint64_t at, uint64_t *retired)
 {
-	return nam__local_record_commit(&memory->records, memory->head, at, memory->now_ns, retired,
+	return nam__server_record_commit(&memory->records, memory->head, at, memory->now_ns,
+		retired,
 		BLOCKS);
 }
 
 static uint64_t
 found(const struct memory *memory, uint64_t timestamp)
 {
-	return nam__local_record_find(&memory->records, memory->head, timestamp, memory->now_ns);
+	return nam__server_record_find(&memory->records, memory->head, timestamp, memory->now_ns);
 }
 
 static void
@@ -87,12 +88,12 @@ lock__WHAT_IS_NO_ADDRESS_IS_NULL(void **state)
 	struct memory *memory = *state;
 	uint64_t at = nam_gaddr_make(0, HEAD, 0).raw;
 
-	assert_null(nam__local_record_lock(&memory->records,
+	assert_null(nam__server_record_lock(&memory->records,
 		nam_gaddr_make(0, BLOCKS * 64, 0).raw));
-	assert_ptr_equal(nam__local_record_lock(&memory->records, at), memory->head);
-	nam__local_record_unlock(&memory->records, at);
-	assert_non_null(nam__local_record_lock(&memory->records, at));
-	nam__local_record_unlock(&memory->records, at);
+	assert_ptr_equal(nam__server_record_lock(&memory->records, at), memory->head);
+	nam__server_record_unlock(&memory->records, at);
+	assert_non_null(nam__server_record_lock(&memory->records, at));
+	nam__server_record_unlock(&memory->records, at);
 }
 
 static void
@@ -153,9 +154,9 @@ commit__little_room__THE_REST_IS_TOLD_NEXT_TIME(void **state)
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(commit(memory, prepare(memory, 2 + i, 100 + i), retired), 0);
 	memory->now_ns += 2 * NAM_RECORDS_KEEP_NS;
-	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, 0,
+	assert_int_equal(nam__server_record_commit(&memory->records, memory->head, 0,
 		memory->now_ns, retired, 3), 3);
-	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, 0,
+	assert_int_equal(nam__server_record_commit(&memory->records, memory->head, 0,
 		memory->now_ns, retired + 3, 3), 1);
 	for (uint32_t i = 0; i < 4; i++)
 		for (uint32_t k = 0; k < i; k++)
@@ -170,7 +171,7 @@ commit__no_room_to_tell_what_was_replaced__THE_LATEST_ALL_THE_SAME(void **state)
 
 	assert_int_equal(commit(memory, first, retired), 0);
 	second = prepare(memory, 3, 200);
-	assert_int_equal(nam__local_record_commit(&memory->records, memory->head, second,
+	assert_int_equal(nam__server_record_commit(&memory->records, memory->head, second,
 		memory->now_ns, retired, 0), 0);
 	assert_int_equal(memory->head->latest, second);
 	memory->now_ns += 2 * NAM_RECORDS_KEEP_NS;
@@ -185,15 +186,15 @@ abort__FORGETS_WHAT_IS_PREPARED_and_nothing_else(void **state)
 	uint64_t first = prepare(memory, 2, 100), second = prepare(memory, 3, 200);
 	uint64_t retired[BLOCKS];
 
-	assert_true(nam__local_record_abort(&memory->records, memory->head, second));
+	assert_true(nam__server_record_abort(&memory->records, memory->head, second));
 	assert_int_equal(found(memory, 200), 0);
-	assert_false(nam__local_record_abort(&memory->records, memory->head, second));
+	assert_false(nam__server_record_abort(&memory->records, memory->head, second));
 	assert_int_equal(commit(memory, first, retired), 0);
-	assert_false(nam__local_record_abort(&memory->records, memory->head, first));
+	assert_false(nam__server_record_abort(&memory->records, memory->head, first));
 	assert_int_equal(memory->head->latest, first);
 	second = prepare(memory, 3, 201);
 	assert_int_equal(commit(memory, second, retired), 0);
-	assert_false(nam__local_record_abort(&memory->records, memory->head, first));
+	assert_false(nam__server_record_abort(&memory->records, memory->head, first));
 	assert_int_equal(found(memory, 100), first);
 }
 
@@ -213,10 +214,10 @@ memory__that_is_not_as_it_should_be__NOTHING_HANGS(void **state)
 	assert_int_equal(found(memory, 300), 0);
 	version->previous = nam_gaddr_make(0, 4 * 64, 0).raw;
 	assert_int_equal(found(memory, 300), 0);
-	assert_int_equal(nam__local_record_prepare(&memory->records, memory->head,
+	assert_int_equal(nam__server_record_prepare(&memory->records, memory->head,
 		nam_gaddr_make(0, 5 * 64, 0).raw), -NAM_E_FABRIC_PROTOCOL);
 	memory->head->latest = nam__version_at(nam_gaddr_make(0, BLOCKS * 64, 0), 64).raw;
-	assert_int_equal(nam__local_version_timestamp(&memory->records, memory->head->latest), 0);
+	assert_int_equal(nam__server_version_timestamp(&memory->records, memory->head->latest), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)

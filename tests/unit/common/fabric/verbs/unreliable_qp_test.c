@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp_test.c -- a lane whose device has bad news, without a device: libibverbs is played
- * by the functions below.  What lanes carry is in fabric/unreliable_qp_test.c.
+ * unreliable_qp_test.c -- an unreliable queue pair whose device has bad news, without a device:
+ * libibverbs is played by the functions below.  What unreliable queue pairs carry is in
+ * fabric/unreliable_qp_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ struct fixture {
 	struct ibv_srq srq;
 	struct ibv_qp device_qp;
 	struct verbs_qp qp;		/* the connection */
-	struct nam_qp *lane;
+	struct nam_qp *unreliable_qp;
 };
 
 static struct ibv_qp *made[2];		/* UC, UD */
@@ -83,7 +84,7 @@ ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_q
 	return 0;
 }
 
-/* ---- a client's lane ----------------------------------------------------------------------- */
+/* ---- a client's unreliable queue pair -------------------------------------------------------- */
 
 static void
 note(const char *text)
@@ -124,19 +125,20 @@ setup(void **state)
 		.watched = true,
 	};
 	f->domain.watch.qps = &f->qp;
-	assert_int_equal(nam__verbs_lane_create(&f->domain.pub, &options, &name, &f->lane), 0);
+	assert_int_equal(nam__verbs_unreliable_qp_create(&f->domain.pub, &options, &name,
+		&f->unreliable_qp), 0);
 	assert_int_equal(made_count, 2);
-	assert_int_equal(nam__verbs_lane_join(f->lane, &f->qp.pub, 5), 0);
+	assert_int_equal(nam__verbs_unreliable_qp_join(f->unreliable_qp, &f->qp.pub, 5), 0);
 	*state = f;
 	return 0;
 }
 
 static void
-end_lane(struct fixture *f)
+end_unreliable_qp(struct fixture *f)
 {
-	if (f->lane)
-		nam__verbs_lane_destroy((struct verbs_qp *)f->lane);
-	f->lane = NULL;
+	if (f->unreliable_qp)
+		nam__verbs_unreliable_qp_destroy((struct verbs_qp *)f->unreliable_qp);
+	f->unreliable_qp = NULL;
 }
 
 static int
@@ -144,7 +146,7 @@ teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	end_lane(f);
+	end_unreliable_qp(f);
 	close(f->cq.wake_fd);
 	(void)pthread_mutex_destroy(&f->cq.mutex);
 	(void)pthread_mutex_destroy(&f->domain.watch.mutex);
@@ -188,19 +190,19 @@ check_failure(struct fixture *f, unsigned which, enum ibv_event_type kind)
 }
 
 static void
-event__a_lanes_uc_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
+event__a_unreliable_qps_uc_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
 {
 	check_failure(*state, 0, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 static void
-event__a_lanes_ud_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
+event__a_unreliable_qps_ud_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
 {
 	check_failure(*state, 1, IBV_EVENT_QP_FATAL);
 }
 
 static void
-event__a_lanes_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
+event__a_unreliable_qps_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
 {
 	struct fixture *f = *state;
 
@@ -211,7 +213,7 @@ event__a_lanes_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT(void **state)
 }
 
 static void
-event__of_a_lane_whose_connection_is_gone__IS_NOTHING(void **state)
+event__of_a_unreliable_qp_whose_connection_is_gone__IS_NOTHING(void **state)
 {
 	struct fixture *f = *state;
 
@@ -224,11 +226,11 @@ event__of_a_lane_whose_connection_is_gone__IS_NOTHING(void **state)
 }
 
 static void
-event__after_the_lane_was_destroyed__ENDS_NOTHING(void **state)
+event__after_the_unreliable_qp_was_destroyed__ENDS_NOTHING(void **state)
 {
 	struct fixture *f = *state;
 
-	end_lane(f);
+	end_unreliable_qp(f);
 	receive_queue_fails(f);
 	assert_false(f->qp.told_closed);
 }
@@ -239,11 +241,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(event__a_lanes_uc_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT),
-		TEST(event__a_lanes_ud_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT),
-		TEST(event__a_lanes_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT),
-		TEST(event__of_a_lane_whose_connection_is_gone__IS_NOTHING),
-		TEST(event__after_the_lane_was_destroyed__ENDS_NOTHING),
+		TEST(event__a_unreliable_qps_uc_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT),
+		TEST(event__a_unreliable_qps_ud_queue_pair_fails__ENDS_THE_CONNECTION_BESIDE_IT),
+		TEST(event__a_unreliable_qps_receive_queue_fails__ENDS_THE_CONNECTION_BESIDE_IT),
+		TEST(event__of_a_unreliable_qp_whose_connection_is_gone__IS_NOTHING),
+		TEST(event__after_the_unreliable_qp_was_destroyed__ENDS_NOTHING),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

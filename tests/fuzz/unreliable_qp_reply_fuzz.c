@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_reply_fuzz.c -- a client's side of two lanes: requests leave, are written again and given
- * up, and datagrams arrive meanwhile: late, doubled, wrong, ones that nobody asked for.  A call
- * ends with a whole reply over its own lane to a request that waits for one, and with no other.
+ * lane_reply_fuzz.c -- a client's side of two unreliable queue pairs: requests leave, are written
+ * again and given up, and datagrams arrive meanwhile: late, doubled, wrong, ones that nobody asked
+ * for.  A call ends with a whole reply over its own unreliable queue pair to a request that waits
+ * for one, and with no other.
  *
- * input	size of frames; then steps: what, of which lane, ...
+ * input	size of frames; then steps: what, of which unreliable queue pair, ...
  */
 #include "compute/compute_internal.h"
 #include "fuzz_input.h"
 
-#define LANES 2u
+#define UNRELIABLE_QPS 2u
 #define CALLS 12u
 #define ROOM 48u
 #define DATAGRAM_BYTES 1024u
@@ -17,7 +18,7 @@
 enum step {
 	STEP_CALL,		/* a call begins */
 	STEP_LEFT,		/* a request has left, or failed to */
-	STEP_DUE,		/* a letter's time is over */
+	STEP_DUE,		/* a request slot's time is over */
 	STEP_GIVE_UP,		/* a call is out of time */
 	STEP_REPLY,		/* a datagram with a frame of any number */
 	STEP_BYTES,		/* one with any bytes */
@@ -29,7 +30,7 @@ enum flag {
 	FLAG_BIT = 1,		/* one of the frame's is wrong */
 	FLAG_SHORT = 2,		/* its end is missing */
 	FLAG_STATUS = 4,	/* the receive failed */
-	FLAG_NOBODY = 8,	/* it came over no lane of ours */
+	FLAG_NOBODY = 8,	/* it came over no unreliable queue pair of ours */
 };
 
 struct fixture {
@@ -37,9 +38,9 @@ struct fixture {
 	struct nam_client client;
 	struct nam_domain domain;
 	struct nam_rq rq;
-	struct nam_qp lanes[LANES];
-	struct nam__postbox boxes[LANES], *postboxes[LANES];
-	struct nam__passives *passives[LANES];
+	struct nam_qp unreliable_qps[UNRELIABLE_QPS];
+	struct nam__client_mailbox boxes[UNRELIABLE_QPS], *mailboxes[UNRELIABLE_QPS];
+	struct nam__one_way *one_way[UNRELIABLE_QPS];
 	struct nam__call calls[CALLS];
 	uint8_t *rooms[CALLS];
 	struct nam_op_counters counters;
@@ -54,7 +55,7 @@ static struct fixture *fixture;
 static int
 post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
-	const struct nam__postbox *box = &fixture->boxes[(uintptr_t)qp->user];
+	const struct nam__client_mailbox *box = &fixture->boxes[(uintptr_t)qp->user];
 	const uint8_t *share = box->mr.base;
 
 	if (count != 1 || wrs->op != NAM_WR_WRITE || wrs->bytes > box->server.frame_bytes ||
@@ -87,29 +88,30 @@ fixture_new(uint32_t frame_bytes)
 	fixture->domain.limits.datagram_bytes = DATAGRAM_BYTES;
 	fixture->domain.limits.inline_bytes = 64;
 	fixture->rq.ops = &ops;
-	fixture->client.servers_count = LANES;
+	fixture->client.servers_count = UNRELIABLE_QPS;
 	fixture->client.domains[0] = &fixture->domain;
 	fixture->worker.client = &fixture->client;
 	fixture->worker.qp_post = post;
 	fixture->worker.datagram_rq = &fixture->rq;
-	fixture->worker.postboxes = fixture->postboxes;
-	fixture->worker.passives = fixture->passives;
-	for (uint32_t i = 0; i < LANES; i++) {
-		struct nam__postbox *box = &fixture->boxes[i];
+	fixture->worker.mailboxes = fixture->mailboxes;
+	fixture->worker.one_way = fixture->one_way;
+	for (uint32_t i = 0; i < UNRELIABLE_QPS; i++) {
+		struct nam__client_mailbox *box = &fixture->boxes[i];
 
-		fixture->lanes[i] = (struct nam_qp){ .ops = &ops, .user = (void *)(uintptr_t)i };
-		fixture->postboxes[i] = box;
+		fixture->unreliable_qps[i] = (struct nam_qp){ .ops = &ops,
+			.user = (void *)(uintptr_t)i };
+		fixture->mailboxes[i] = box;
 		box->worker = &fixture->worker;
 		box->domain = &fixture->domain;
 		box->slot = i;
-		box->lane = &fixture->lanes[i];
+		box->unreliable_qp = &fixture->unreliable_qps[i];
 		box->server.frame_bytes = frame_bytes;
 		box->mr.bytes = NAM_SHARE_WORD_BYTES + (uint64_t)3 * NAM_FRAMES * frame_bytes;
 		box->mr.base = fuzz_memory(box->mr.bytes);
 		/* The other one is about to begin anew. */
 		box->sent = box->taken = i ? UINT32_MAX - NAM_FRAMES : 0;
 		for (unsigned j = 0; j < NAM_FRAMES; j++)
-			box->letters[j].box = box;
+			box->slots[j].box = box;
 	}
 	for (uint32_t i = 0; i < CALLS; i++) {
 		fixture->rooms[i] = fuzz_memory(i * ROOM);
@@ -120,7 +122,7 @@ fixture_new(uint32_t frame_bytes)
 static void
 fixture_free(void)
 {
-	for (unsigned i = 0; i < LANES; i++)
+	for (unsigned i = 0; i < UNRELIABLE_QPS; i++)
 		free(fixture->boxes[i].mr.base);
 	for (unsigned i = 0; i < CALLS; i++)
 		free(fixture->rooms[i]);
@@ -134,23 +136,23 @@ check(void)
 {
 	uint32_t waiting = 0;
 
-	for (unsigned i = 0; i < LANES; i++) {
-		const struct nam__postbox *box = &fixture->boxes[i];
+	for (unsigned i = 0; i < UNRELIABLE_QPS; i++) {
+		const struct nam__client_mailbox *box = &fixture->boxes[i];
 		uint32_t each = 0;
 
 		for (unsigned j = 0; j < NAM_FRAMES; j++) {
-			const struct nam__letter *letter = &box->letters[j];
+			const struct nam__request_slot *req = &box->slots[j];
 
-			each += letter->state == NAM__LETTER_WAITING;
-			if (letter->call && (letter->call->done || letter->call->letter != letter ||
-				letter->state == NAM__LETTER_FREE))
+			each += req->state == NAM__SLOT_WAITING;
+			if (req->call && (req->call->done || req->call->req != req ||
+				req->state == NAM__SLOT_FREE))
 				abort();
 		}
 		if (box->waiting != each || box->sent - box->taken > NAM_FRAMES)
 			abort();
 		waiting += each;
 	}
-	if (fixture->worker.letters_waiting != waiting)
+	if (fixture->worker.slots_waiting != waiting)
 		abort();
 	for (unsigned i = 0; i < CALLS; i++)
 		if (fixture->calls[i].rc > 0 ||
@@ -160,14 +162,14 @@ check(void)
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
-static struct nam__letter *
-letter_of(struct fuzz_input *input, uint32_t lane)
+static struct nam__request_slot *
+req_of(struct fuzz_input *input, uint32_t unreliable_qp)
 {
-	return &fixture->boxes[lane].letters[fuzz_u8(input) % NAM_FRAMES];
+	return &fixture->boxes[unreliable_qp].slots[fuzz_u8(input) % NAM_FRAMES];
 }
 
 static void
-call(struct fuzz_input *input, uint32_t lane)
+call(struct fuzz_input *input, uint32_t unreliable_qp)
 {
 	uint8_t body[255 * 6] = { 0 };
 	uint32_t number = fuzz_u8(input) % CALLS, bytes = fuzz_u8(input) * 6u;
@@ -181,14 +183,14 @@ call(struct fuzz_input *input, uint32_t lane)
 		.counters = &fixture->counters,
 		.body = fixture->rooms[number],
 		.body_size = number * ROOM,
-		.slot = lane,
+		.slot = unreliable_qp,
 		.type = NAM_RPC_PING,
 	};
-	if (!nam__postbox_write(&fixture->boxes[lane], one, body, bytes, &wr)) {
+	if (!nam__client_mailbox_write(&fixture->boxes[unreliable_qp], one, body, bytes, &wr)) {
 		one->done = true;
-	} else if (post(&fixture->lanes[lane], &wr, 1)) {
-		nam__postbox_unwrite(one->letter);
-		one->letter = NULL;
+	} else if (post(&fixture->unreliable_qps[unreliable_qp], &wr, 1)) {
+		nam__client_mailbox_unwrite(one->req);
+		one->req = NULL;
 		one->done = true;
 	} else {
 		one->next = fixture->worker.calls;
@@ -197,25 +199,25 @@ call(struct fuzz_input *input, uint32_t lane)
 }
 
 static void
-left(struct nam__letter *letter, uint8_t status)
+left(struct nam__request_slot *req, uint8_t status)
 {
 	struct nam_wc wc = {
 		.op = NAM_WR_WRITE,
 		.status = status % 8 == 7 ? -NAM_E_FABRIC_PEER_DEAD : 0,
-		.context = (void *)((uintptr_t)letter | NAM__CONTEXT_LETTER),
+		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
 	};
 
-	if (letter->state == NAM__LETTER_WRITING)
-		nam__postbox_completed(&fixture->worker, &wc);
+	if (req->state == NAM__SLOT_WRITING)
+		nam__client_mailbox_completed(&fixture->worker, &wc);
 }
 
 static void
-due(struct nam__letter *letter)
+due(struct nam__request_slot *req)
 {
-	if (letter->state != NAM__LETTER_WAITING)
+	if (req->state != NAM__SLOT_WAITING)
 		return;
-	letter->due_ns = 0;
-	nam__datagram_look(letter);
+	req->due_ns = 0;
+	nam__datagram_look(req);
 }
 
 static void
@@ -237,21 +239,22 @@ calls_done(void)
 }
 
 /*
- * In memory of exactly its length.  `owner` is the letter of the frame's number, if it is whole.
+ * In memory of exactly its length.  `owner` is the request slot of the frame's number, if it is
+ * whole.
  */
 static void
-hear(uint32_t lane, uint8_t flags, const void *frame, uint32_t bytes,
-	const struct nam__letter *owner)
+hear(uint32_t unreliable_qp, uint8_t flags, const void *frame, uint32_t bytes,
+	const struct nam__request_slot *owner)
 {
 	uint8_t *buffer = fuzz_memory(NAM_DATAGRAM_HEADROOM + bytes);
-	bool waits = owner && owner->state != NAM__LETTER_FREE && !owner->answered &&
+	bool waits = owner && owner->state != NAM__SLOT_FREE && !owner->answered &&
 		!(flags & (FLAG_STATUS | FLAG_NOBODY));
 	uint32_t before = calls_done(), ended;
 	struct nam_wc wc = {
 		.op = NAM_WC_RECV,
 		.status = flags & FLAG_STATUS ? -NAM_E_FABRIC_PEER_DEAD : 0,
 		.bytes = bytes,
-		.qp = flags & FLAG_NOBODY ? NULL : &fixture->lanes[lane],
+		.qp = flags & FLAG_NOBODY ? NULL : &fixture->unreliable_qps[unreliable_qp],
 		.context = (void *)((uintptr_t)buffer | NAM__CONTEXT_DATAGRAM),
 	};
 
@@ -260,7 +263,7 @@ hear(uint32_t lane, uint8_t flags, const void *frame, uint32_t bytes,
 	nam__datagram_completed(&fixture->worker, &wc);
 	ended = calls_done() & ~before;
 	for (unsigned i = 0; i < CALLS; i++)
-		if (ended >> i & 1 && (!waits || fixture->calls[i].slot != lane))
+		if (ended >> i & 1 && (!waits || fixture->calls[i].slot != unreliable_qp))
 			abort();
 	if (fixture->buffer)
 		abort();
@@ -269,17 +272,17 @@ hear(uint32_t lane, uint8_t flags, const void *frame, uint32_t bytes,
 
 /* A reply to some request, perhaps to the one whose number its frame has. */
 static void
-reply(struct fuzz_input *input, uint32_t lane)
+reply(struct fuzz_input *input, uint32_t unreliable_qp)
 {
 	struct nam_frame *frame = fuzz_memory(DATAGRAM_BYTES + 512);
-	const struct nam__letter *near = letter_of(input, lane), *owner;
+	const struct nam__request_slot *near = req_of(input, unreliable_qp), *owner;
 	uint32_t number = near->number + (uint32_t)(int32_t)(int8_t)fuzz_u8(input);
 	uint8_t flags = fuzz_u8(input), type = fuzz_u8(input), whom = fuzz_u8(input);
 	uint32_t head = sizeof(struct nam_rpc_header), body = fuzz_u8(input) * 4u, all;
 	uint64_t id = whom < 128 && near->call ? near->call->id :
 		fixture->calls[whom % CALLS].id;
 
-	owner = &fixture->boxes[lane].letters[nam_frame_place(number)];
+	owner = &fixture->boxes[unreliable_qp].slots[nam_frame_place(number)];
 	nam_rpc_header_fill((void *)frame->message, type < 240 ? NAM_RPC_PING : type, id, 0, body);
 	((struct nam_rpc_header *)(void *)frame->message)->status = type < 200 ? 0 : -type;
 	fuzz_take(input, frame->message + head, body);
@@ -291,34 +294,35 @@ reply(struct fuzz_input *input, uint32_t lane)
 		all = fuzz_u16(input) % all;
 	if (all > DATAGRAM_BYTES)
 		all = DATAGRAM_BYTES;
-	hear(lane, flags, frame, all, number == owner->number && !(flags & FLAG_BIT) &&
+	hear(unreliable_qp, flags, frame, all, number == owner->number && !(flags & FLAG_BIT) &&
 		all == nam_frame_bytes(head + body) ? owner : NULL);
 	free(frame);
 }
 
 static void
-step(struct fuzz_input *input, unsigned what, uint32_t lane)
+step(struct fuzz_input *input, unsigned what, uint32_t unreliable_qp)
 {
 	uint8_t bytes[256];
 
 	switch (what) {
 	case STEP_CALL:
-		call(input, lane);
+		call(input, unreliable_qp);
 		break;
 	case STEP_LEFT:
-		left(letter_of(input, lane), fuzz_u8(input));
+		left(req_of(input, unreliable_qp), fuzz_u8(input));
 		break;
 	case STEP_DUE:
-		due(letter_of(input, lane));
+		due(req_of(input, unreliable_qp));
 		break;
 	case STEP_GIVE_UP:
 		give_up(&fixture->calls[fuzz_u8(input) % CALLS]);
 		break;
 	case STEP_REPLY:
-		reply(input, lane);
+		reply(input, unreliable_qp);
 		break;
 	case STEP_BYTES:
-		hear(lane, 0, bytes, (uint32_t)fuzz_take(input, bytes, fuzz_u8(input)), NULL);
+		hear(unreliable_qp, 0, bytes, (uint32_t)fuzz_take(input, bytes, fuzz_u8(input)),
+			NULL);
 		break;
 	default:
 		fixture->full = !fixture->full;
@@ -334,7 +338,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned steps = 0; input.left && steps < 300; steps++) {
 		uint8_t what = fuzz_u8(&input);
 
-		step(&input, what % STEPS, what / STEPS % LANES);
+		step(&input, what % STEPS, what / STEPS % UNRELIABLE_QPS);
 		check();
 	}
 	fixture_free();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_request_fuzz.c -- requests that come over a lane to a memory server: torn, doubled, out of
- * order, of any numbers.  What is carried out is whole, newer than what was before, and once; what
- * is sent back is whole, and of the number that was asked last.
+ * lane_request_fuzz.c -- requests that come over an unreliable queue pair to a memory server: torn,
+ * doubled, out of order, of any numbers.  What is carried out is whole, newer than what was before,
+ * and once; what is sent back is whole, and of the number that was asked last.
  *
  * input	size of frames, whether numbers are about to wrap; steps: what, which place, ...
  */
@@ -33,7 +33,7 @@ struct fixture {
 	struct nam_domain domain;
 	struct nam__connection connection;
 	struct nam__mailbox box;
-	struct nam_qp qp, lane;
+	struct nam_qp qp, unreliable_qp;
 	struct place places[NAM_FRAMES];
 	bool full;
 };
@@ -65,7 +65,7 @@ post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count)
 		abort();
 	if (fixture->full)
 		return -NAM_E_FABRIC_FULL;
-	if (qp == &fixture->lane)
+	if (qp == &fixture->unreliable_qp)
 		reply_sent(fixture, wrs);
 	return 0;
 }
@@ -88,13 +88,13 @@ fixture_new(uint32_t frame_bytes, bool wraps)
 	fixture->domain.limits.inline_bytes = 64;
 	handler->frame = fuzz_memory(NAM_FRAME_BYTES_MAX);
 	handler->reply = fuzz_memory(NAM_RPC_BYTES_MAX);
-	fixture->qp = fixture->lane = (struct nam_qp){ .ops = &ops, .user = fixture };
+	fixture->qp = fixture->unreliable_qp = (struct nam_qp){ .ops = &ops, .user = fixture };
 	fixture->connection.handler = handler;
 	fixture->connection.qp = &fixture->qp;
 	fixture->connection.mailbox = box;
 	box->connection = &fixture->connection;
 	box->client.frame_bytes = frame_bytes;
-	box->lane = &fixture->lane;
+	box->unreliable_qp = &fixture->unreliable_qp;
 	box->mr.bytes = nam_mailbox_bytes(frame_bytes);
 	box->mr.base = fuzz_memory(box->mr.bytes);
 	box->spare.reply = fuzz_memory(NAM_RPC_BYTES_MAX);
@@ -207,7 +207,7 @@ look(struct fixture *fixture)
 		numbers[i] = fixture->box.mails[i].number;
 		whole[i] = is_whole(fixture, i, &asked[i]);
 	}
-	(void)nam__lane_look(fixture->handler, &fixture->box);
+	(void)nam__unreliable_qp_poll(fixture->handler, &fixture->box);
 	for (uint32_t i = 0; i < NAM_FRAMES; i++) {
 		uint32_t number = fixture->box.mails[i].number;
 
