@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README.md's "From a shell" works as it stands.
+"""docs/shell.md works as it stands.
 
 The block is pasted into a shell in a folder that has the build where the text expects it.  Every
 command must succeed, the range must print the pairs that were loaded, and nothing may be left.
@@ -14,7 +14,7 @@ import tempfile
 
 SOURCE = os.environ["NAM_SOURCE_DIR"]
 BUILD = os.environ["NAM_BUILD_DIR"]
-DOCUMENT = "README.md"
+DOCUMENT = "docs/shell.md"
 EXPECTED = "1000\t7\n1500\t8\n"
 
 
