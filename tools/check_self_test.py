@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import tempfile
 
+from checks import temporary
+
 LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 
 # A tree in which nothing is wrong.
@@ -15,6 +17,10 @@ CLEAN = {
     "common/error.c": LICENCE
     + '#include "error.h"\n\n'
     + "int\nnam_fail(int rc)\n{\n\tif (rc)\n\t\treturn -rc;\n\treturn 0;\n}\n",
+    "common/retry.c": LICENCE
+    + '#include "error.h"\n\n'
+    + "int\nnam_retry(int rc)\n{\n\treturn nam_fail(rc);\n}\n",
+    "README.md": "# A tree\n\n| a row of a table | " + "may be wide " * 10 + "|\n",
     "compute/compute_internal.h": LICENCE + '#include "../common/error.h"\n',
     "compute/worker/worker.c": LICENCE
     + '#include "compute_internal.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
@@ -117,8 +123,32 @@ PLANTS = [
         lambda t: t + 'cd "$1"\n',
         "Use 'cd ... || exit'",
     ),
-    ("overlong file", "common/error.c", lambda t: t + "/* */\n" * 800, "split it"),
+    ("overlong file", "common/error.c", lambda t: t + "/* */\n" * 800, "at most 800"),
+    ("overlong header", "common/error.h", lambda t: t + "/* */\n" * 300, "at most 300"),
+    (
+        "overlong function",
+        "common/error.c",
+        lambda t: t.replace("\treturn 0;", "\trc++;\n" * 71 + "\treturn 0;"),
+        "nam_fail has",
+    ),
+    (
+        "call cycle",
+        "common/error.c",
+        lambda t: t.replace("\treturn 0;", "\treturn nam_retry(rc);"),
+        "a call cycle of 2 modules",
+    ),
+    ("wide Markdown", "README.md", lambda t: t + "word " * 20 + "word\n", "columns"),
+    ("hidden subject", "README.md", lambda t: t + "W" + "ho reads waits.\n", "name the role"),
+    (
+        "hidden subject in a comment",
+        "common/error.c",
+        lambda t: t + "/* The writer knows that h" + "e waits. */\n",
+        "name the role",
+    ),
 ]
+
+# A folder with one file too many: (file, text) of each.
+CROWD = [(f"common/crowd/part{i}.h", LICENCE) for i in range(21)]
 
 # Findings that need a tool which not every machine has.
 TOOLS = {
@@ -164,6 +194,7 @@ class Planted:
 
 def self_test(check_tree, home):
     failures = 0
+    temporary.forget()
     root = tempfile.mkdtemp(prefix="nam-check-")
     try:
         tree = Planted(root, home)
@@ -189,7 +220,13 @@ def self_test(check_tree, home):
             tree.write(name, CLEAN[name])
             if "visible" in says:
                 tree.build_library()
+        for name, text in CROWD:
+            tree.write(name, text)
+        subprocess.run(["git", "-C", root, "add", "-A"], check=True)
+        hit = any("in one folder" in found for _, _, found, _ in check_tree(root).findings)
+        print(f"crowded folder: {'found' if hit else 'NOT FOUND'}")
+        failures += not hit
     finally:
         shutil.rmtree(root)
-    print(f"{len(PLANTS)} kinds, {failures} failures")
+    print(f"{len(PLANTS) + 1} kinds, {failures} failures")
     return 1 if failures else 0

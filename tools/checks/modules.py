@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Call cycles between the source files of a room, from their text."""
+
+import re
+
+from checks import temporary
+from checks.tree import room_of
+
+ROOMS = ["common", "compute", "index", "kv", "txn", "memserver", "bench", "tools"]
+NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# The return type stands on the line above the name of a function or the data.
+FUNCTION = re.compile(r"^([^\n#{}]*)\n(\w+)\([^;{}]*\)\n\{", re.M)
+
+
+def code_of(text):
+    return NOT_CODE.sub(" ", text)
+
+
+def calls(tree, room):
+    """For each source of a room: the other sources whose functions it names, with one function."""
+    codes = {n: code_of(tree.texts[n]) for n in tree.named(".c") if room_of(n) == room}
+    home = {}
+    static = {}
+    for name, code in codes.items():
+        static[name] = set()
+        for kind, function in FUNCTION.findall(code):
+            if "static" in kind.split():
+                static[name].add(function)
+            else:
+                home[function] = name
+    graph = {}
+    for name, code in codes.items():
+        graph[name] = {}
+        for word in sorted(set(re.findall(r"\b[A-Za-z_]\w*", code)) - static[name]):
+            if home.get(word, name) != name:
+                graph[name].setdefault(home[word], word)
+    return graph
+
+
+def reachable(graph, start):
+    """For each node that start reaches: the node before it on a shortest path."""
+    before = {}
+    queue = [start]
+    for node in queue:
+        for after in sorted(graph[node]):
+            if after not in before:
+                before[after] = node
+                queue.append(after)
+    return before
+
+
+def cycles(graph):
+    """A shortest cycle of each strongly connected component, and the members of that component."""
+    reach = {node: reachable(graph, node) for node in graph}
+    done = set()
+    for node in sorted(graph):
+        if node in done or node not in reach[node]:
+            continue
+        members = {other for other in reach[node] if node in reach[other]}
+        done |= members
+        path = [node]
+        while len(path) == 1 or path[-1] != node:
+            path.append(reach[node][path[-1]])
+        yield path[::-1], members
+
+
+def check_cycles(tree):
+    for room in ROOMS:
+        graph = calls(tree, room)
+        found = list(cycles(graph))
+        limit = temporary.CYCLES.get(room, 0)
+        if sum(len(members) for _, members in found) <= limit:
+            continue
+        for path, members in found:
+            steps = [f"{a} -> {b} ({graph[a][b]})" for a, b in zip(path, path[1:])]
+            tree.find(
+                path[0],
+                1,
+                f"a call cycle of {len(members)} modules: " + ", ".join(steps),
+                "pass a function or a context down, or move the shared part below both",
+            )

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbols of the library, and shell scripts."""
+
+import os
+import re
+import shutil
+
+from checks.tree import room_of
+
+
+def newest_library(tree):
+    found = []
+    build = os.path.join(tree.root, "build")
+    for preset in ("release", "dev", "clang"):  # sanitizers add symbols of their own
+        path = os.path.join(build, preset, "lib", "libnam.a")
+        if os.path.exists(path):
+            found.append(path)
+    return max(found, key=os.path.getmtime, default=None)
+
+
+def defined_at(tree, symbol):
+    pattern = re.compile(r"^(?:\w[\w *]*\W)?" + re.escape(symbol) + r"\b")
+    for name in tree.named(".c"):
+        for number, line in tree.lines(name):
+            if room_of(name) in ("common", "compute", "index") and pattern.match(line):
+                return name, number
+    return None
+
+
+def check_symbols(tree):
+    library = newest_library(tree)
+    if not library:
+        tree.notes.append("no build has libnam.a: names of symbols were not checked")
+        return
+    listing = tree.run(["nm", "-g", "--defined-only", "-P", library]).stdout
+    for line in listing.split("\n"):
+        words = line.split()
+        if len(words) < 2 or words[0].startswith("nam_"):
+            continue
+        where = defined_at(tree, words[0])
+        if where:  # otherwise the library is older than the sources
+            tree.find(*where, f"{words[0]} is visible outside its file", "make it static")
+
+
+def check_shell(tree):
+    scripts = [name for name in tree.texts if tree.is_shell(name)]
+    for name in scripts:
+        made = tree.run(["bash", "-n", name])
+        if made.returncode:
+            where = re.search(r"line (\d+):", made.stderr)
+            tree.find(
+                name,
+                int(where.group(1)) if where else 1,
+                "bash cannot parse it",
+                made.stderr.strip().split("\n")[0],
+            )
+    if not shutil.which("shellcheck"):
+        tree.notes.append("shellcheck is not installed: shell scripts were only parsed")
+    elif scripts:
+        made = tree.run(["shellcheck", "-x", "-S", "warning", "-f", "gcc", *scripts])
+        for line in made.stdout.split("\n"):
+            match = re.match(r"([^:]+):(\d+):\d+: \w+: (.*)", line)
+            if match:
+                tree.find(match[1], int(match[2]), match[3], "see shellcheck's wiki")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lengths of files and functions, and the number of files in a folder."""
+
+import os
+import re
+from collections import Counter
+
+from checks import temporary
+from checks.tree import room_of
+
+SOURCE_LINES_MAX = 800
+HEADER_LINES_MAX = 300
+FUNCTION_LINES_MAX = 70
+FOLDER_FILES_MAX = 20
+
+
+def function_sizes(text):
+    """(line, name, lines) of each function: name, brace and end in column 0."""
+    lines = text.split("\n")
+    name = begin = None
+    for number, line in enumerate(lines, 1):
+        if re.match(r"\w+\(", line):
+            name = line.split("(")[0]
+        elif line == "{" and name:
+            begin = number
+        elif line == "}" and begin:
+            yield begin, name, number - begin - 1
+            name = begin = None
+
+
+def check_sizes(tree):
+    for name in tree.texts:
+        if not tree.is_code(name):
+            continue
+        lines = tree.texts[name].count("\n")
+        header = name.endswith(".h") and room_of(name) != "tests"
+        limit = HEADER_LINES_MAX if header else SOURCE_LINES_MAX
+        limit = temporary.FILE_LINES.get(name, limit)
+        if lines > limit:
+            tree.find(name, lines, f"{lines} lines", f"split it: at most {limit}")
+
+
+def check_functions(tree):
+    for name in tree.named(".c"):
+        if room_of(name) == "tests":
+            continue
+        limit = temporary.FUNCTION_LINES.get(name, FUNCTION_LINES_MAX)
+        for number, function, length in function_sizes(tree.texts[name]):
+            if length > limit:
+                tree.find(
+                    name, number, f"{function} has {length} lines", f"split it: at most {limit}"
+                )
+
+
+def check_folders(tree):
+    names = [name for name in tree.named(".c", ".h") if room_of(name) != "tests"]
+    for folder, count in Counter(os.path.dirname(name) for name in names).items():
+        limit = temporary.FOLDER_FILES.get(folder, FOLDER_FILES_MAX)
+        if count > limit:
+            tree.find(folder, 1, f"{count} C files in one folder", f"split it: at most {limit}")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caps for older code and prose that violate a rule.  A cap only shrinks."""
+
+# Sources of a room that belong to call cycles.
+CYCLES = {
+    "bench": 2,
+    "common": 23,
+    "compute": 12,
+    "index": 22,
+    "memserver": 4,
+    "txn": 10,
+}
+
+# Lines of a file.
+FILE_LINES = {
+    "common/fabric/fabric.h": 380,
+    "common/fabric/shm/shm_internal.h": 326,
+    "common/fabric/tcp/tcp_internal.h": 370,
+    "common/fabric/verbs/verbs_internal.h": 390,
+    "common/rpc/rpc.h": 307,
+    "common/sim/sim_internal.h": 521,
+    "compute/compute_internal.h": 701,
+    "index/index.h": 572,
+    "index/node/node.h": 311,
+    "memserver/memserver_internal.h": 416,
+    "txn/records.h": 331,
+    "txn/records/txn_internal.h": 323,
+}
+
+# Lines of the longest function of a file.
+FUNCTION_LINES = {
+    "bench/index/options.c": 73,
+}
+
+# C files in a folder.
+FOLDER_FILES = {
+    "bench": 40,
+}
+
+# Columns of the longest line of a document.
+MARKDOWN_COLUMNS = {
+    "ARCHITECTURE.md": 221,
+    "CONTRIBUTING.md": 102,
+    "bench/README.md": 187,
+    "common/README.md": 275,
+    "compute/README.md": 152,
+    "deploy/README.md": 175,
+    "docs/README.md": 103,
+    "docs/c-api.md": 157,
+    "docs/deploying.md": 157,
+    "docs/fabrics.md": 162,
+    "docs/transports.md": 193,
+    "examples/README.md": 151,
+    "index/README.md": 239,
+    "kv/README.md": 212,
+    "memserver/README.md": 316,
+    "tests/README.md": 231,
+    "tests/sim/README.md": 294,
+    "tests/softroce/README.md": 167,
+    "tools/README.md": 179,
+    "txn/README.md": 248,
+}
+
+# Lines of a room, or of a file at the root, that check_prose refuses.
+PROSE = {
+    ".ci": 2,
+    "ARCHITECTURE.md": 29,
+    "README.md": 1,
+    "bench": 81,
+    "common": 139,
+    "compute": 90,
+    "deploy": 8,
+    "docs": 45,
+    "examples": 16,
+    "index": 130,
+    "kv": 14,
+    "memserver": 56,
+    "tests": 481,
+    "tools": 17,
+    "txn": 170,
+}
+
+
+def forget():
+    """Without caps: the self test plants violations of the rules themselves."""
+    for table in (CYCLES, FILE_LINES, FUNCTION_LINES, FOLDER_FILES, MARKDOWN_COLUMNS, PROSE):
+        table.clear()
