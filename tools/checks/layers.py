@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+from checks import temporary
 from checks.tree import INCLUDE, resolve, room_of
 
 PUBLIC_HEADERS = """
@@ -36,8 +37,42 @@ ARROWS = {
     "nam.h": [PUBLIC],
 }
 
-# Internal headers that one more room may include, because the header itself says so.
-SHARED_INTERNAL = {"compute/compute_internal.h": ["index", "kv", "txn"]}
+# Headers that are not public and cross rooms: the rooms that may include each.
+CROSSING = {
+    "common/cluster.h": ["bench", "compute", "memserver"],
+    "common/env.h": ["bench", "compute", "index", "kv", "memserver", "txn"],
+    "common/fabric/colocated.h": ["compute", "memserver"],
+    "common/fiber/switch.h": ["compute"],
+    "common/guard.h": ["compute", "index", "kv", "memserver", "txn"],
+    "common/hash/hash.h": ["compute", "index", "kv", "txn"],
+    "common/hash/inline.h": ["txn"],
+    "common/layout.h": ["compute", "index", "memserver", "txn"],
+    "common/race.h": ["compute", "index", "kv", "memserver"],
+    "common/region_table.h": ["compute"],
+    "common/rpc/frame.h": ["bench", "compute", "memserver"],
+    "common/rpc/kv_rpc.h": ["kv", "memserver"],
+    "common/rpc/locking_rpc.h": ["bench", "memserver", "txn"],
+    "common/rpc/records_rpc.h": ["bench", "memserver", "txn"],
+    "common/rpc/rpc.h": ["bench", "compute", "memserver"],
+    "common/rpc/tree_rpc.h": ["bench", "index"],
+    "common/sim/network.h": ["bench"],
+    "common/sim/sim.h": ["bench"],
+    "compute/client/names.h": ["index", "kv", "txn"],
+    "compute/compute_internal.h": ["index", "kv", "txn"],
+    "compute/remote/lock.h": ["index"],
+    "compute/remote/lock_slot.h": ["index"],
+    "compute/worker/outstanding_reads.h": ["index"],
+    "index/server/partition.h": ["memserver"],
+    "index/server/tree.h": ["memserver"],
+    "kv/server/partition.h": ["memserver"],
+    "kv/server/place.h": ["memserver"],
+    "txn/server/locks.h": ["memserver"],
+    "txn/server/records.h": ["memserver"],
+}
+
+# Code that memory servers run, and what it may use of the rooms of clients.
+SERVER_CODE = re.compile(r"memserver/|\w+/server/")
+SERVER_MAY_USE = ["index/node/node.h", "index/fine/leaf_change.h", "txn/records/version.h"]
 
 
 def may_include(room, target):
@@ -49,14 +84,51 @@ def may_include(room, target):
     )
 
 
-def check_arrows(tree):
+def may_cross(room, target):
+    return (
+        room in (room_of(target), "tests")
+        or target in PUBLIC_HEADERS
+        or room in CROSSING.get(target, [])
+    )
+
+
+def for_clients(target):
+    """Whether a header belongs to code that only clients run."""
+    if SERVER_CODE.match(target) or target in SERVER_MAY_USE:
+        return False
+    return room_of(target) in ("compute", "index", "kv", "txn")
+
+
+def includes_of(tree):
+    """For each C file: the tracked files that it includes, each with its line."""
+    graph = {}
     for name in tree.named(".c", ".h"):
-        room = room_of(name)
+        graph[name] = {}
         for number, line in tree.lines(name):
             match = INCLUDE.match(line)
             target = match and resolve(tree, name, match.group(2))
-            if not target:
-                continue
+            if target:
+                graph[name].setdefault(target, number)
+    return graph
+
+
+def paths_from(graph, start):
+    """For each header that start includes, directly or not: the shortest path to it."""
+    paths = {start: [start]}
+    queue = [start]
+    for name in queue:
+        for target in graph[name]:
+            if target not in paths:
+                paths[target] = paths[name] + [target]
+                queue.append(target)
+    del paths[start]
+    return paths
+
+
+def check_arrows(tree):
+    for name, targets in includes_of(tree).items():
+        room = room_of(name)
+        for target, number in targets.items():
             if room in ARROWS and not may_include(room, target):
                 tree.find(
                     name,
@@ -65,14 +137,12 @@ def check_arrows(tree):
                     "includes point down: bench, txn, index, compute, common; memserver may "
                     "use index and common; tools and examples only what is public",
                 )
-            elif target.endswith("_internal.h") and room not in (
-                [room_of(target), "tests"] + SHARED_INTERNAL.get(target, [])
-            ):
+            elif not may_cross(room, target):
                 tree.find(
                     name,
                     number,
                     f"{target} is internal to {room_of(target)}",
-                    "use its other headers, or move what you need into one",
+                    "use its other headers, or list it in CROSSING of tools/checks/layers.py",
                 )
             if name in PUBLIC_HEADERS and target not in PUBLIC_HEADERS:
                 tree.find(
@@ -81,6 +151,28 @@ def check_arrows(tree):
                     f"a public header includes {target}, which is not installed",
                     "forward-declare what is needed",
                 )
+
+
+def check_reach(tree):
+    """Arrows, and the headers of memory servers, along all paths of includes."""
+    graph = includes_of(tree)
+    for name in graph:
+        room = room_of(name)
+        for target, path in paths_from(graph, name).items():
+            if target in temporary.SERVER_INCLUDES:
+                continue
+            if SERVER_CODE.match(name) and for_clients(target):
+                what = "code of memory servers includes a header of clients"
+            elif room in ARROWS and len(path) > 2 and not may_include(room, target):
+                what = f"{room} must not reach {target}"
+            else:
+                continue
+            tree.find(
+                name,
+                graph[name][path[1]],
+                f"{what}: {' -> '.join(path)}",
+                "move what both sides need into a header without the rest",
+            )
 
 
 def check_verbs(tree):

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 
+from checks import temporary
 from checks.tree import room_of
 
 
@@ -40,6 +41,21 @@ def check_symbols(tree):
         where = defined_at(tree, words[0])
         if where:  # otherwise the library is older than the sources
             tree.find(*where, f"{words[0]} is visible outside its file", "make it static")
+
+
+def check_simulator(tree):
+    library = newest_library(tree)
+    if not library:
+        return
+    listing = tree.run(["nm", "-g", "--defined-only", "-P", library]).stdout
+    found = re.findall(r"^nam__?sim\w*", listing, re.M)
+    if len(found) > temporary.SIMULATOR_SYMBOLS.get("libnam.a", 0):
+        tree.find(
+            "common/sim",
+            1,
+            f"libnam contains {len(found)} symbols of the simulator, such as {found[0]}",
+            "programs that simulate link and register it",
+        )
 
 
 def check_shell(tree):

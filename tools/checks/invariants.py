@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Invariants: the README of a room defines them, and comments of its code name them."""
+
+import re
+
+from checks import temporary
+from checks.tree import room_of
+
+ROOMS = ["compute", "index", "txn"]
+DEFINED = re.compile(r"\*\*([A-Z]\d{1,2})\*\*")
+NAMED = re.compile(r"\b[A-Z]\d{1,2}\b")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+
+
+def defined(tree, room):
+    """The invariants of a room, each with its line in the README."""
+    found = {}
+    for number, line in tree.lines(f"{room}/README.md"):
+        for invariant in DEFINED.findall(line):
+            found.setdefault(invariant, number)
+    return found
+
+
+def named(tree, room):
+    """The invariants that comments of a room name, each with one place."""
+    found = {}
+    for name in tree.named(".c", ".h"):
+        if room_of(name) != room:
+            continue
+        for comment in COMMENT.finditer(tree.texts[name]):
+            for match in NAMED.finditer(comment[0]):
+                line = tree.texts[name].count("\n", 0, comment.start() + match.start()) + 1
+                found.setdefault(match[0], (name, line))
+    return found
+
+
+def check_invariants(tree):
+    for room in ROOMS:
+        readme = f"{room}/README.md"
+        if readme not in tree.texts:
+            continue
+        known = defined(tree, room)
+        used = named(tree, room)
+        for invariant in used.keys() - known.keys():
+            tree.find(*used[invariant], f"{invariant} is not in {readme}", "define it there")
+        for invariant in known.keys() - used.keys() - temporary.UNNAMED.get(room, set()):
+            tree.find(
+                readme,
+                known[invariant],
+                f"no comment in {room} names {invariant}",
+                "name it beside the step that keeps it",
+            )
