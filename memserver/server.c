@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fabric/register.h"
 #include "memserver_internal.h"
 
 #define POLL_NS 1000000000ull
@@ -37,6 +38,9 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 		return nam_diag_set(diag, -EINVAL, "--listen: the address is too long: %s",
 			nam_cluster_address_limit(options->listen));
 	server->ops = nam_fabric_find(options->listen, NULL);
+	if (!server->ops && nam__fabric_absence(options->listen))
+		return nam_diag_set(diag, -EINVAL, "--listen: %s: %s", options->listen,
+			nam__fabric_absence(options->listen));
 	if (!server->ops)
 		return nam_diag_set(diag, -EINVAL, "--listen: '%s' names no fabric; known are: %s; "
 			"write for example shm:/run/nam/server0", options->listen,

@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric.c -- which providers are built in. */
+/* fabric.c -- the providers that are built in, and those that a program registers. */
 #include "fabric.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "common/fabric/register.h"
 #include "common/fabric/shm/shm.h"
-#include "common/sim/sim.h"
 #include "common/fabric/tcp/tcp.h"
 #ifdef NAM_VERBS
 #include "common/fabric/verbs/verbs.h"
 #endif
 
-static const struct nam_fabric_ops *const providers[] = {
+#define PROVIDERS_MAX 8u
+
+static const struct nam_fabric_ops *providers[PROVIDERS_MAX] = {
 	&nam__shm_ops,
 	&nam__tcp_ops,
-	&nam__sim_ops,
 #ifdef NAM_VERBS
 	&nam__verbs_ops,
 #endif
 };
 
-#define PROVIDERS_COUNT (sizeof(providers) / sizeof(providers[0]))
+int
+nam__fabric_register(const struct nam_fabric_ops *ops)
+{
+	for (size_t i = 0; i < PROVIDERS_MAX; i++) {
+		if (!providers[i])
+			providers[i] = ops;
+		if (providers[i] == ops)
+			return 0;
+	}
+	return -ENOSPC;
+}
 
 const struct nam_fabric_ops *
 nam_fabric_find(const char *address, const char **ret_rest)
@@ -29,7 +41,7 @@ nam_fabric_find(const char *address, const char **ret_rest)
 
 	if (!colon)
 		return NULL;
-	for (size_t i = 0; i < PROVIDERS_COUNT; i++) {
+	for (size_t i = 0; i < PROVIDERS_MAX && providers[i]; i++) {
 		const char *name = providers[i]->name;
 
 		if (strlen(name) == (size_t)(colon - address) &&
@@ -43,9 +55,18 @@ nam_fabric_find(const char *address, const char **ret_rest)
 }
 
 const char *
+nam__fabric_absence(const char *address)
+{
+	if (strncmp(address, "sim:", 4))
+		return NULL;
+	return "this program has no simulator; run a simulation with nam-bench --cluster "
+		"sim:PROFILE, or link nam-sim and call nam_sim_begin()";
+}
+
+const char *
 nam_fabric_names(void)
 {
-	/* "sim" exists only inside a simulation, which nobody who mistypes an address is in. */
+	/* Addresses that begin with "sim:" have a meaning inside a simulation only. */
 #ifdef NAM_VERBS
 	return "shm, tcp, verbs";
 #else

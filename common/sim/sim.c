@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fabric/register.h"
 #include "common/race.h"
 #include "sim_internal.h"
 
@@ -445,6 +446,7 @@ nam_sim_begin(const struct nam_sim_options *options)
 {
 	struct sim *sim = &nam__sim;
 	struct nam_rng seed = nam_rng_seed(options->seed);
+	int rc;
 
 	if (sim->active)
 		return -EBUSY;
@@ -453,6 +455,9 @@ nam_sim_begin(const struct nam_sim_options *options)
 		options->faults.clock_ppm > 100000 || !options->slowness ||
 		options->slowness > 1000000)
 		return -EINVAL;
+	rc = nam__fabric_register(&nam__sim_ops);
+	if (rc)
+		return rc;
 	memset(sim, 0, sizeof(*sim));
 	sim->active = true;
 	sim->options = *options;

@@ -6,6 +6,8 @@
  * peers reach, messages.  Programs are written as for the operating system; a simulated process is
  * a function, and the threads that it starts belong to it.  Addresses are "sim:NAME".
  *
+ * The simulator is the library nam-sim, which a program links besides libnam.
+ *
  *	nam_sim_begin(&options);
  *	nam_sim_process_start("server", server_main, ...);
  *	nam_sim_process_start("client", client_main, ...);
@@ -120,7 +122,10 @@ struct nam_sim_counts {
 
 void nam_sim_options_init(struct nam_sim_options *options);
 
-/* Take over env.h.  0, -EBUSY (one simulation at a time), -EINVAL, -ENOMEM. */
+/*
+ * Take over env.h and register the provider of addresses "sim:NAME".  Returns 0, -EBUSY (one
+ * simulation at a time), -EINVAL or -ENOSPC (too many providers).
+ */
 int nam_sim_begin(const struct nam_sim_options *options) NAM_MUST_CHECK;
 
 /**

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fabric/register.h"
 #include "compute/compute_internal.h"
 #include "compute/remote/lock.h"
 
@@ -186,6 +187,9 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 
 		memcpy(server->address, cluster->servers[i].listen, sizeof(server->address));
 		server->ops = nam_fabric_find(server->address, NULL);
+		if (!server->ops && nam__fabric_absence(server->address))
+			return nam_diag_set(diag, -EINVAL, "%s: %s", server->address,
+				nam__fabric_absence(server->address));
 		if (!server->ops)
 			return nam_diag_set(diag, -EINVAL,
 				"\"%s\" is not an address: it begins with none of the fabrics that "

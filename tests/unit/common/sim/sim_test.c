@@ -32,7 +32,7 @@ domain_open__no_simulation__CAPABILITY(void **state)
 	struct nam_diag diag;
 
 	(void)state;
-	assert_int_equal(ops()->domain_open(NULL, &domain, &diag), -NAM_E_FABRIC_CAPABILITY);
+	assert_int_equal(nam__sim_ops.domain_open(NULL, &domain, &diag), -NAM_E_FABRIC_CAPABILITY);
 }
 
 static void
