@@ -214,6 +214,12 @@ class Planted:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
+    def commit(self, subject, *branch):
+        """Commits the index on a new branch."""
+        git = ["git", "-C", self.root, "-c", "user.name=check", "-c", "user.email=check@localhost"]
+        subprocess.run([*git, "checkout", "-q", *branch], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], check=True)
+
     def build_library(self):
         """What check_symbols looks at: an archive where a build would have it."""
         library = os.path.join(self.root, "build", "dev", "lib", "libnam.a")
@@ -261,7 +267,12 @@ def self_test(check_tree, home):
         hit = any("in one folder" in found for _, _, found, _ in check_tree(root).findings)
         print(f"crowded folder: {'found' if hit else 'NOT FOUND'}")
         failures += not hit
+        tree.commit("base", "-b", "base")
+        tree.commit("A subject " + "that is too long " * 4, "-b", "work", "--track", "base")
+        hit = any("a subject of" in found for _, _, found, _ in check_tree(root).findings)
+        print(f"long subject: {'found' if hit else 'NOT FOUND'}")
+        failures += not hit
     finally:
         shutil.rmtree(root)
-    print(f"{len(PLANTS) + 1} kinds, {failures} failures")
+    print(f"{len(PLANTS) + 2} kinds, {failures} failures")
     return 1 if failures else 0

@@ -20,9 +20,9 @@ PUBLIC_HEADERS = """
     memserver/server.h
     """.split()
 
-# Who may include whom; each room also includes itself.  PUBLIC stands for the public headers.
-# memserver/server.h is one: with it bench runs memory servers inside a simulation, its only use
-# of that room.
+# The rooms that each room may include; each also includes itself.  PUBLIC stands for the public
+# headers.  memserver/server.h is one: with it bench runs memory servers inside a simulation, its
+# only use of that room.
 PUBLIC = "public"
 ARROWS = {
     "common": [],

@@ -11,6 +11,7 @@ from checks.tree import is_cmake
 
 COLUMNS = 100
 TAB = 8
+SUBJECT_COLUMNS = 72
 
 # Spelled so that this file does not find itself.
 MACHINE_ROOTS = "wor" + "k|hom" + "e|roo" + "t"
@@ -92,6 +93,20 @@ def check_unfinished(tree):
                     f"unfinished ({match.group()})",
                     "finish it, or say under 'not done' in the room's README why it is not",
                 )
+
+
+def check_subjects(tree):
+    """Subjects of commits that the upstream branch lacks; without one there is nothing to know."""
+    git = ["git", "-c", "safe.directory=*", "log", "--format=%h %s", "@{upstream}..HEAD"]
+    for line in tree.run(git).stdout.splitlines():
+        commit, _, subject = line.partition(" ")
+        if len(subject) > SUBJECT_COLUMNS:
+            tree.find(
+                f"commit {commit}",
+                1,
+                f"a subject of {len(subject)} columns",
+                f"shorten it to {SUBJECT_COLUMNS}",
+            )
 
 
 def format_hunks(ours, theirs):

@@ -15,7 +15,7 @@ class Tree:
         self.root = root
         self.findings = []
         self.notes = []
-        # A clone may belong to somebody else, as in a container; we only ask for names.
+        # A clone may belong to another user, as in a container; git only lists names here.
         listing = ["git", "-c", "safe.directory=*", "-C", root, "ls-files", "-z"]
         out = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
         # A tracked file that is gone from the disk is about to be removed.
