@@ -20,7 +20,7 @@
 #define AGES 80u
 #define FIBERS 8u
 
-/* What a fiber is told and what it answers. */
+/* Input and result of a fiber. */
 struct job {
 	struct nam_worker *worker;
 	struct nam_index *index;

@@ -53,7 +53,7 @@ use(struct nam_worker *worker, struct nam_index *index)
 	return 0;
 }
 
-/* Whoever comes first creates the index; everybody opens it by its name. */
+/* The first program creates the index; later ones open it by its name. */
 static int
 open_index(struct nam_worker *worker, const char *name, struct nam_index **ret_index)
 {

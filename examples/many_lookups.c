@@ -69,7 +69,7 @@ look_up(struct nam_worker *worker, struct nam_index *index)
 	return 0;
 }
 
-/* What happened between two copies of the counters, per operation. */
+/* The difference between two copies of the counters, per operation. */
 static void
 print_cost(const char *what, const struct nam_op_counters *before,
 	const struct nam_op_counters *after)

@@ -7,9 +7,9 @@
  *	example_orders shm:/tmp/nam0,shm:/tmp/nam1
  *
  * A line names its order, as with a foreign key; an order's row says how many lines it has and what
- * they amount to.  Whoever changes an order writes its row and all its lines as one transaction, so
- * whoever scans the lines of an order with its row beside sees both of one transaction: never a
- * line without its order, never another count.  Nobody locks anything.
+ * they amount to.  A writer changes the row of an order and all its lines in one transaction.  A
+ * reader that scans the lines of an order with its row sees both of one transaction: never a line
+ * without its order, never another count.  No operation takes a lock.
  *
  * All writers of an order must write the same rows, or delete them: what only one transaction
  * touches, another does not take the reader to.
@@ -86,7 +86,7 @@ text_of(const char *text)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* What the rows of one transaction consist of. */
+/* The parts of the rows of one transaction. */
 struct change {
 	char order[KEY_BYTES], customer[KEY_BYTES], count[12];
 	unsigned char total[8];
@@ -304,7 +304,7 @@ run(struct shop *shop)
 	return shop->wrong || !shop->checks || !shop->lists ? -NAM_E_REMOTE_CORRUPT : 0;
 }
 
-/* Whoever comes first creates the table; everybody opens it by its name. */
+/* The first program creates the table; later ones open it by its name. */
 static int
 open_table(struct nam_worker *worker, const char *name, const struct nam_table_schema *schema,
 	struct nam_table **ret_table)

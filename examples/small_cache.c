@@ -22,7 +22,7 @@ failed(const char *what, int rc, const char *diag)
 	return rc;
 }
 
-/* What takes long: a page that is made anew each time. */
+/* The slow operation: each call makes the page anew. */
 static uint32_t
 render(const char *path, char *page, size_t size)
 {
@@ -98,7 +98,7 @@ use(struct nam_worker *worker, struct nam_kv *cache)
 	return several(worker, cache);
 }
 
-/* Whoever comes first makes the cache; everybody opens it by its name. */
+/* The first program creates the cache; later ones open it by its name. */
 static int
 open_cache(struct nam_worker *worker, const char *name, struct nam_kv **ret_cache)
 {

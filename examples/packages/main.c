@@ -9,8 +9,8 @@
  *
  * Writers of two processes release source packages: one transaction stamps all packages of a
  * source, changes their sizes, and moves them to the section "proposed", or back.  Readers get them
- * by their keys and scan the indexes meanwhile.  Who sees half of a release has a fractured read,
- * and there is none; with --unsafe, where each row is a transaction of its own, there are many.
+ * by their keys and scan the indexes meanwhile.  An answer with half of a release is a fractured
+ * read, and there is none.  With --unsafe each row is a transaction of its own, and there are many.
  */
 #include <errno.h>
 #include <getopt.h>

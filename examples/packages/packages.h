@@ -115,7 +115,7 @@ void answer_end(struct checker *checker, enum count what, uint32_t rows);
 
 /* ---- work.c ---------------------------------------------------------------------------------- */
 
-/* What everybody in a process shares. */
+/* Shared by all fibers of a process. */
 struct party {
 	const struct options *options;
 	const struct catalogue *catalogue;

@@ -34,7 +34,7 @@ row_make(const struct package *package, uint64_t stamp, struct row *row)
 	row->columns[STAMP] = (struct nam_bytes){ &row->stamp, 8 };
 }
 
-/* What is no number is one that no row has. */
+/* Text that is not a number becomes a number that no row has. */
 uint64_t
 row_number(const struct nam_bytes *column)
 {

@@ -9,7 +9,7 @@
 
 #define LOADERS 16u
 
-/* What a fiber is told, and what it remembers. */
+/* Input and state of a fiber. */
 struct job {
 	struct party *party;
 	uint32_t number;
@@ -167,7 +167,7 @@ check_beside(struct checker *checker, const struct nam_table_get *get,
 		tell(checker, &checker->fractured, "its row and the index do not agree", package);
 }
 
-/* Who is in "proposed" is there with all of its source. */
+/* A package in "proposed" is there together with all packages of its source. */
 NAM_FIBER_FN static int
 scan_proposed(struct job *job, uint32_t number)
 {
