@@ -250,7 +250,7 @@ load_main(struct thread_pool_member *member, void *arg)
 	int rc = room ? nam_records_open(member->worker, bench->name, cache_bytes(o),
 		&part->records) : -ENOMEM; /* SUSPENDS */
 
-	if (!rc && o->algorithm == NAM_RAMP_FAST)
+	if (!rc)
 		rc = nam_records_star(member->worker, part->records, o->star);
 	for (uint64_t i = (uint64_t)member->number * LOADS; i < o->keys && !rc && !bench_signal;
 		i += (uint64_t)thread_pool_size(bench->pool) * LOADS)

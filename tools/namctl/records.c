@@ -9,7 +9,12 @@
 static const char *
 commit_name(const struct nam_records_options *options)
 {
-	return options->commit == NAM_RECORDS_SERVED ? "memory servers" : "clients";
+	static const char *const names[] = {
+		[NAM_RECORDS_ONESIDED] = "clients",
+		[NAM_RECORDS_SERVED] = "memory servers",
+	};
+
+	return names[options->commit];
 }
 
 static int

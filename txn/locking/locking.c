@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/rpc/locking_rpc.h"
-#include "txn/records/txn_internal.h"
+#include "txn/records/protocols.h"
 
 /* Patience in lock_timeout_ms, as with locks of nodes that change hands. */
 #define TIMEOUTS_MAX 8u
@@ -163,45 +163,7 @@ nam__locking_get(struct nam__txn *txn)
 	return rc;
 }
 
-/* ---- which transactions are under way -------------------------------------------------------- */
-
-/*
- * From before it has its timestamp until it is known to have ended everywhere, a transaction that
- * writes is entered with a time that is not later: memory servers are told the earliest of these.
- */
-static atomic_uint_fast64_t *
-under_way_enter(struct nam_client *client)
-{
-	uint64_t before_us = atomic_load(&client->transaction_us) + 1;
-
-	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
-		uint_fast64_t none = 0;
-
-		if (!atomic_load_explicit(&client->under_way_us[i], memory_order_relaxed) &&
-			atomic_compare_exchange_strong(&client->under_way_us[i], &none,
-				before_us)) {
-			/* Who reads transaction_us and misses the entry reads it before us. */
-			atomic_thread_fence(memory_order_seq_cst);
-			return &client->under_way_us[i];
-		}
-	}
-	return NULL;
-}
-
-uint64_t
-nam__under_way_since_us(const struct nam_client *client)
-{
-	uint64_t since_us = atomic_load(&client->transaction_us) + 1;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
-		uint64_t us = atomic_load(&client->under_way_us[i]);
-
-		if (us && us < since_us)
-			since_us = us;
-	}
-	return since_us;
-}
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* One of those that end, ends; unless there are so many whose outcome is not known. */
 NAM_FIBER_FN static int
@@ -210,7 +172,7 @@ under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
 	struct nam__txn *txn = effort->txn;
 
 	for (;;) {
-		*ret_entry = under_way_enter(txn->records->client);
+		*ret_entry = nam__under_way_enter(txn->records->client);
 		if (*ret_entry)
 			return 0;
 		if (nam_now_ns() >= effort->deadline_ns)
@@ -221,8 +183,6 @@ under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
 		nam__pause_await(txn->worker, BACKOFF_MAX_NS); /* SUSPENDS */
 	}
 }
-
-/* ---- writing --------------------------------------------------------------------------------- */
 
 /* What is known of a transaction after a try. */
 struct outcome {
@@ -284,7 +244,7 @@ try_put(struct effort *effort, struct outcome *outcome)
 }
 
 int
-nam__locking_put(struct nam__txn *txn, bool *ret_stranded)
+nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 {
 	atomic_uint_fast64_t *entry;
 	struct effort effort;
@@ -303,7 +263,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_stranded)
 			break;
 		rc = try_later(&effort); /* SUSPENDS */
 	} while (!rc);
-	*ret_stranded = outcome.stranded;
+	*ret_unused = !outcome.stranded;
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;
 	return rc;

@@ -8,7 +8,7 @@
 
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/post.h"
-#include "txn/records/txn_internal.h"
+#include "txn/records/protocols.h"
 
 static struct nam__post *
 post_new(const struct nam__txn *txn, uint16_t type, uint32_t flags)

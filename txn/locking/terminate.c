@@ -12,7 +12,7 @@
 
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/post.h"
-#include "txn/records/txn_internal.h"
+#include "txn/records/protocols.h"
 
 struct part {
 	uint64_t head;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "txn/records/txn_internal.h"
+#include "txn/records/protocols.h"
 
 #define ROUNDS_MAX 1000u
 /* Transactions that are completed for one another; each takes some 250 bytes of the stack. */

@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "txn/records/txn_internal.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 #define SIEVE_SIZE 1024u
 
@@ -84,8 +85,8 @@ version_asks(struct nam__txn *txn, const struct nam_version *version)
 	return any;
 }
 
-static bool
-fractured_fast(struct nam__txn *txn)
+int
+nam__fractured_fast(struct nam__txn *txn)
 {
 	bool any = false;
 	struct sieve sieve;
@@ -224,8 +225,8 @@ nam__fracture_small(struct nam__txn *txn)
 	return rc;
 }
 
-NAM_FIBER_FN static int
-fractured_small(struct nam__txn *txn)
+int
+nam__fractured_small(struct nam__txn *txn)
 {
 	int rc;
 
@@ -254,8 +255,8 @@ filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 	return latest;
 }
 
-NAM_FIBER_FN static int
-fractured_hybrid(struct nam__txn *txn)
+int
+nam__fractured_hybrid(struct nam__txn *txn)
 {
 	uint64_t asked[NAM_RECORDS_MAX];
 	int any = 0, rc = 0;
@@ -274,29 +275,23 @@ fractured_hybrid(struct nam__txn *txn)
 	return rc ? rc : any;
 }
 
-/* ---- all three ------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
+
+int
+nam__fractured_never(struct nam__txn *txn)
+{
+	(void)txn;
+	return 0;
+}
 
 int
 nam__fractured(struct nam__txn *txn)
 {
-	int any = 0;
+	int any;
 
 	if (txn->count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return 0;
-	switch (txn->records->options.algorithm) {
-	case NAM_RAMP_FAST:
-		any = fractured_fast(txn);
-		break;
-	case NAM_RAMP_SMALL:
-		any = fractured_small(txn); /* SUSPENDS */
-		break;
-	case NAM_RAMP_HYBRID:
-		any = fractured_hybrid(txn); /* SUSPENDS */
-		break;
-	case NAM_RAMP_NONE:
-	case NAM_RAMP_LOCKING:
-		break;
-	}
+	any = txn->records->ops->fractured(txn); /* SUSPENDS */
 	if (any > 0)
 		nam__count_restart(txn->worker, NAM_RESTART_FRACTURED);
 	return any;

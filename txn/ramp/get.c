@@ -12,7 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "txn/records/txn_internal.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 #define ATTEMPTS_MAX 64u
 
@@ -23,8 +24,7 @@ static void
 by_head(const struct nam__txn *txn, struct nam__item *item)
 {
 	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE :
-		txn->records->options.commit == NAM_RECORDS_SERVED ? NAM__ITEM_ASK :
-		NAM__ITEM_HEAD;
+		txn->records->ops->look;
 	item->via = NAM__VIA_HEAD;
 	item->at = NAM_GADDR_NULL;
 	item->timestamp = 0;
@@ -186,9 +186,15 @@ nam__txn_read(struct nam__txn *txn)
 
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
-/* RAMP-Small: which versions there would be, and then the latest of those of all of them. */
-NAM_FIBER_FN static int
-read_stamps(struct nam__txn *txn)
+int
+nam__begin_at_once(struct nam__txn *txn)
+{
+	(void)txn;
+	return 0;
+}
+
+int
+nam__begin_small(struct nam__txn *txn)
 {
 	int rc = nam__served_get(txn, true); /* SUSPENDS */
 
@@ -261,9 +267,7 @@ commit_for_others(struct nam__txn *txn)
 		states[i] = item->state;
 		item->state = is_by_sibling(item) ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 	}
-	rc = txn->records->options.commit == NAM_RECORDS_SERVED ?
-		nam__served_commit(txn, false) : /* SUSPENDS */
-		nam__txn_commit(txn); /* SUSPENDS */
+	rc = txn->records->ops->commit(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].state = states[i];
 	return rc;
@@ -273,7 +277,7 @@ commit_for_others(struct nam__txn *txn)
 static bool
 is_by_stamps(const struct nam__txn *txn)
 {
-	return nam__records_by_stamps(txn->records) && txn->count > 1;
+	return txn->records->ops->by_stamps && txn->count > 1;
 }
 
 /*
@@ -303,7 +307,7 @@ read_on(struct nam__txn *txn)
 NAM_FIBER_FN static int
 read_rounds(struct nam__txn *txn)
 {
-	int rc = 0;
+	int rc;
 
 	/* Others are spared the clock, which takes as long as two of their READs. */
 	if (is_by_stamps(txn))
@@ -313,18 +317,15 @@ read_rounds(struct nam__txn *txn)
 		begin(txn, &txn->items[i]);
 		txn->items[i].stamp = 0;
 	}
-	if (txn->records->options.algorithm == NAM_RAMP_SMALL)
-		rc = read_stamps(txn); /* SUSPENDS */
+	rc = txn->records->ops->begin(txn); /* SUSPENDS */
 	return rc ? rc : read_on(txn); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-get_all(struct nam__txn *txn)
+int
+nam__ramp_get(struct nam__txn *txn)
 {
 	int rc;
 
-	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
-		return nam__locking_get(txn); /* SUSPENDS */
 	do
 		rc = read_rounds(txn); /* SUSPENDS */
 	while (!rc && is_too_late(txn));
@@ -339,7 +340,7 @@ nam__txn_get(struct nam__txn *txn)
 	if (rc)
 		return rc;
 	nam__op_begin(txn->worker, NAM_OP_GET_ALL);
-	rc = get_all(txn); /* SUSPENDS */
+	rc = txn->records->ops->get(txn); /* SUSPENDS */
 	if (!rc)
 		nam__txn_note(txn);
 	nam__op_end(txn->worker);

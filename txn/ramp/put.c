@@ -11,7 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "txn/records/txn_internal.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 #define LIMBO_PAUSE_NS 2000000ull
 
@@ -78,43 +79,19 @@ records_make(struct nam__txn *txn)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Of who leads a transaction, the first; and it says which others there are. */
-static uint32_t
-leader_bytes(const struct nam__txn *txn, uint32_t number)
-{
-	return (uint32_t)sizeof(struct nam_version_leader) +
-		(number ? 0 : (txn->count - 1) * (uint32_t)sizeof(uint64_t));
-}
-
-/* Of what the version of that item says of the others. */
-static uint32_t
-about_bytes(const struct nam__txn *txn, uint32_t number)
-{
-	switch (txn->records->options.algorithm) {
-	case NAM_RAMP_FAST:
-	case NAM_RAMP_LOCKING:
-		return (txn->count - 1) * (uint32_t)sizeof(struct nam_version_sibling);
-	case NAM_RAMP_SMALL:
-		return txn->count > 1 ? leader_bytes(txn, number) : 0;
-	case NAM_RAMP_HYBRID:
-		return txn->count > 1 ? (uint32_t)sizeof(struct nam_version_filter) +
-			leader_bytes(txn, number) : 0;
-	default:
-		return 0;
-	}
-}
-
 static uint32_t
 length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
 {
-	return nam__version_length(about_bytes(txn, number), put->key_bytes, put->value_bytes);
+	return nam__version_length(txn->records->ops->about_bytes(txn, number), put->key_bytes,
+		put->value_bytes);
 }
 
 /* Of rows the entries go before the memory. */
 NAM_FIBER_FN static int
 rows_sweep(struct nam__txn *txn, uint64_t *reusable)
 {
-	int count = nam__table_sweep(txn->worker, txn->records->tables, UINT32_MAX); /* SUSPENDS */
+	int count = txn->records->rows_sweep(txn->worker, txn->records->tables,
+		UINT32_MAX); /* SUSPENDS */
 
 	if (count < 0)
 		return count;
@@ -131,7 +108,7 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 {
 	struct nam_worker *worker = txn->worker;
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
-	const bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
+	const struct nam__records_ops *ops = txn->records->ops;
 	struct nam_gaddr block;
 	uint64_t reusable = 0;
 	int rc, limbo_rc = 0;
@@ -140,10 +117,9 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 		rc = nam_alloc_on(worker, item->slot, nam__version_stride(bytes),
 			&block); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
-			(!served && !nam__limbo_bytes(worker)))
+			!ops->memory_awaited(txn))
 			break;
-		if (served)
-			limbo_rc = nam__served_sweep(txn); /* SUSPENDS */
+		limbo_rc = ops->sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)
 			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 		if (!limbo_rc && txn->records->rows)
@@ -207,7 +183,7 @@ image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *p
 		.head = item->head.raw,
 		.key_id = item->id.word[0],
 		.value_bytes = put->value_bytes,
-		.about_bytes = (uint16_t)about_bytes(txn, number),
+		.about_bytes = (uint16_t)txn->records->ops->about_bytes(txn, number),
 		.key_bytes = (uint8_t)put->key_bytes,
 		.deleted = !put->value,
 	};
@@ -216,57 +192,6 @@ image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *p
 	if (put->value_bytes)
 		memcpy(at + put->key_bytes, put->value, put->value_bytes);
 	memset((uint8_t *)version + length, 0, nam__version_bytes(length) - length);
-}
-
-static void
-siblings_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_sibling *sibling)
-{
-	for (uint32_t i = 0; i < txn->count; i++) {
-		const struct nam__item *other = &txn->items[i];
-
-		if (i != number)
-			*sibling++ = (struct nam_version_sibling){ other->id.word[0],
-				other->head.raw, other->at.raw };
-	}
-}
-
-static void
-filter_fill(const struct nam__txn *txn, struct nam_version_filter *ret_filter)
-{
-	memset(ret_filter, 0, sizeof(*ret_filter));
-	for (uint32_t i = 0; i < txn->count; i++)
-		nam__filter_add(ret_filter, txn->items[i].id.word[0]);
-}
-
-static void
-leader_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_leader *leader)
-{
-	leader->head = txn->items[0].head.raw;
-	for (uint32_t i = 1; i < txn->count && !number; i++)
-		leader->others[i - 1] = txn->items[i].head.raw;
-}
-
-/* What a version says of the others.  @filter	HYBRID */
-static void
-about_fill(const struct nam__txn *txn, uint32_t number, const struct nam_version_filter *filter)
-{
-	void *about = nam__version_about(txn->items[number].image);
-
-	switch (txn->records->options.algorithm) {
-	case NAM_RAMP_FAST:
-	case NAM_RAMP_LOCKING:
-		siblings_fill(txn, number, about);
-		break;
-	case NAM_RAMP_SMALL:
-		leader_fill(txn, number, about);
-		break;
-	case NAM_RAMP_HYBRID:
-		memcpy(about, filter, sizeof(*filter));
-		leader_fill(txn, number, (void *)((uint8_t *)about + sizeof(*filter)));
-		break;
-	case NAM_RAMP_NONE:
-		break;
-	}
 }
 
 void
@@ -281,31 +206,6 @@ nam__txn_stamp(struct nam__txn *txn)
 	}
 }
 
-/* WRITE all versions.  @look	READ the heads as well, the first time */
-NAM_FIBER_FN static int
-versions_write(struct nam__txn *txn, bool look)
-{
-	struct nam_batch batch;
-	int rc;
-
-	nam_batch_init(&batch, txn->worker);
-	for (uint32_t i = 0; i < txn->count; i++) {
-		struct nam__item *item = &txn->items[i];
-
-		if (batch.count + 2 > NAM_BATCH_MAX)
-			nam__batch_post(&batch);
-		if (NAM_GUARD(PREPARE_FIRST) || !look)
-			nam_batch_write(&batch, item->at, 0, item->image,
-				nam__version_at_bytes(item->at));
-		if (look)
-			nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
-	}
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	for (uint32_t i = 0; i < txn->count && !rc && look; i++)
-		nam__item_base_found(txn, &txn->items[i]);
-	return rc;
-}
-
 /*
  * Other hosts' clocks may go before ours.  What is replaced must be older, or else the transaction
  * would be overtaken by what was there before it began.
@@ -313,7 +213,6 @@ versions_write(struct nam__txn *txn, bool look)
 NAM_FIBER_FN static int
 stamp_later(struct nam__txn *txn)
 {
-	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
 	uint64_t latest = 0;
 	int rc;
 
@@ -323,29 +222,20 @@ stamp_later(struct nam__txn *txn)
 	if (latest < txn->timestamp || !NAM_GUARD(COMMIT_FORWARD))
 		return 0;
 	nam__timestamp_seen(txn->records->client, latest);
-	rc = served ? nam__served_commit(txn, true) : 0; /* SUSPENDS */
+	rc = txn->records->ops->withdraw(txn); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam__txn_stamp(txn);
-	if (served)
-		return nam__served_prepare(txn); /* SUSPENDS */
-	for (uint32_t i = 0; i < txn->count; i++)
-		txn->items[i].state = NAM__ITEM_SWAP;
-	return versions_write(txn, false); /* SUSPENDS */
+	return txn->records->ops->prepare_again(txn); /* SUSPENDS */
 }
 
 /* All but the timestamps. */
 static void
 images_fill(struct nam__txn *txn, const struct nam_record_put *puts)
 {
-	struct nam_version_filter filter;
-
 	for (uint32_t i = 0; i < txn->count; i++)
 		image_fill(txn, i, &puts[i]);
-	if (txn->records->options.algorithm == NAM_RAMP_HYBRID)
-		filter_fill(txn, &filter);
-	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++)
-		about_fill(txn, i, &filter);
+	txn->records->ops->about_fill(txn);
 }
 
 NAM_FIBER_FN static int
@@ -354,13 +244,7 @@ prepare(struct nam__txn *txn)
 	int rc;
 
 	nam__txn_stamp(txn);
-	if (txn->records->options.commit == NAM_RECORDS_SERVED) {
-		rc = nam__served_prepare(txn); /* SUSPENDS */
-	} else {
-		rc = versions_write(txn, true); /* SUSPENDS */
-		if (!rc)
-			rc = nam__txn_find_bases(txn); /* SUSPENDS */
-	}
+	rc = txn->records->ops->prepare(txn); /* SUSPENDS */
 	return rc ? rc : stamp_later(txn); /* SUSPENDS */
 }
 
@@ -373,23 +257,15 @@ unprepare(struct nam__txn *txn, int rc)
 {
 	if (nam_err_is(rc, NAM_E_FABRIC))
 		return false;
-	return txn->records->options.commit == NAM_RECORDS_ONESIDED ||
-		nam__served_commit(txn, true) == 0; /* SUSPENDS */
+	return txn->records->ops->withdraw(txn) == 0; /* SUSPENDS */
 }
 
 /* Moved, or something newer was there: in both cases it is known to have been the latest. */
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn)
 {
-	int rc;
+	int rc = txn->records->ops->commit(txn); /* SUSPENDS */
 
-	if (txn->records->options.commit == NAM_RECORDS_ONESIDED) {
-		rc = nam__txn_commit(txn); /* SUSPENDS */
-		if (!rc && !NAM_GUARD(PREPARE_FIRST))
-			rc = versions_write(txn, false); /* SUSPENDS */
-		return rc;
-	}
-	rc = nam__served_commit(txn, false); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;
 	return rc;
@@ -397,38 +273,18 @@ commit(struct nam__txn *txn)
 
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-put_locked(struct nam__txn *txn, bool *ret_unused)
+int
+nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 {
-	bool stranded = false;
-	int rc = nam__locking_put(txn, &stranded); /* SUSPENDS */
+	int rc = prepare(txn); /* SUSPENDS */
 
-	*ret_unused = !stranded;
-	if (!rc)
-		nam__txn_note(txn);
-	return rc;
-}
-
-/* @ret_unused	nobody can have seen the versions, and they are the caller's to give away */
-NAM_FIBER_FN static int
-put_all(struct nam__txn *txn, const struct nam_record_put *puts, bool *ret_unused)
-{
-	int rc;
-
-	images_fill(txn, puts);
-	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
-		return put_locked(txn, ret_unused); /* SUSPENDS */
-	rc = prepare(txn); /* SUSPENDS */
 	if (rc) {
 		*ret_unused = unprepare(txn, rc); /* SUSPENDS */
 		return rc;
 	}
 	txn->prepared = true;
 	nam_race_point("records.prepared");
-	rc = commit(txn); /* SUSPENDS */
-	if (!rc)
-		nam__txn_note(txn);
-	return rc;
+	return commit(txn); /* SUSPENDS */
 }
 
 static int
@@ -466,7 +322,10 @@ put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 
 	if (!rc) {
 		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
-		rc = put_all(txn, puts, &unused); /* SUSPENDS */
+		images_fill(txn, puts);
+		rc = txn->records->ops->put(txn, &unused); /* SUSPENDS */
+		if (!rc)
+			nam__txn_note(txn);
 		nam__op_end(txn->worker);
 	}
 	if (!rc || txn->prepared)

@@ -11,7 +11,7 @@
 
 #include "common/rpc/records_rpc.h"
 #include "txn/records/post.h"
-#include "txn/records/txn_internal.h"
+#include "txn/records/protocols.h"
 
 static struct nam__post *
 post_new(struct nam__txn *txn, uint16_t type, uint32_t flags)
@@ -248,15 +248,27 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 }
 
 int
-nam__served_commit(struct nam__txn *txn, bool abort)
+nam__served_commit(struct nam__txn *txn)
 {
-	return commit(txn, true, abort); /* SUSPENDS */
+	return commit(txn, true, false); /* SUSPENDS */
+}
+
+int
+nam__served_withdraw(struct nam__txn *txn)
+{
+	return commit(txn, true, true); /* SUSPENDS */
+}
+
+/* Memory servers retire versions some time after these are replaced. */
+bool
+nam__served_memory_awaited(const struct nam__txn *txn)
+{
+	(void)txn;
+	return true;
 }
 
 int
 nam__served_sweep(struct nam__txn *txn)
 {
-	if (txn->records->options.algorithm == NAM_RAMP_LOCKING)
-		return nam__locks_sweep(txn); /* SUSPENDS */
 	return commit(txn, false, false); /* SUSPENDS */
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "in_doubt.h"
+#include "ops.h"
+#include "protocols.h"
 
 #define SWEEPS_MAX 64u
 
@@ -29,7 +31,7 @@ sweep_all(struct nam__txn *txn)
 
 	for (unsigned i = 0; i < SWEEPS_MAX && !rc; i++) {
 		before = txn->retired;
-		rc = nam__served_sweep(txn); /* SUSPENDS */
+		rc = txn->records->ops->sweep(txn); /* SUSPENDS */
 		if (txn->retired - before < NAM_RPC_RECORDS_RETIRED_MAX)
 			break;
 	}
@@ -60,36 +62,6 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 	return rc;
 }
 
-/* ---- what is in doubt ------------------------------------------------------------------------ */
-
-NAM_FIBER_FN static int
-doubts_of(struct collection *collection, const struct nam__walked *seen)
-{
-	const struct nam_records *records = collection->records;
-	struct nam__doubts *doubts = &collection->doubts;
-	struct nam__others others;
-	int rc;
-
-	if (records->options.commit == NAM_RECORDS_ONESIDED)
-		/* The others may not be committed yet. */
-		return !seen->head.latest || !seen->latest.about_bytes ? 0 :
-			nam__doubt_add(doubts, seen->at, NAM_GADDR(seen->head.latest),
-				seen->latest.timestamp); /* SUSPENDS */
-	if (records->options.algorithm == NAM_RAMP_LOCKING)
-		return !seen->head.writer ? 0 : nam__doubt_add(doubts, seen->at, NAM_GADDR_NULL,
-			seen->head.writer); /* SUSPENDS */
-	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(collection->worker, records, &others)) > 0) { /* SUSPENDS */
-		if (others.version.current != others.version.timestamp)
-			continue;
-		rc = nam__doubt_add(doubts, seen->at, others.at,
-			others.version.timestamp); /* SUSPENDS */
-		if (rc)
-			break;
-	}
-	return rc;
-}
-
 /* ---- all of a store -------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
@@ -98,13 +70,12 @@ some_collect(struct nam_worker *worker, struct nam_records *records,
 {
 	struct collection *collection = arg;
 	uint64_t reusable;
-	int rc = 0;
+	int rc;
 
 	collection->done.records += count;
-	if (records->options.commit == NAM_RECORDS_SERVED)
-		rc = sweep(collection, seen, count); /* SUSPENDS */
+	rc = sweep(collection, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = doubts_of(collection, &seen[i]); /* SUSPENDS */
+		rc = records->ops->doubts_add(&collection->doubts, &seen[i]); /* SUSPENDS */
 	if (!rc)
 		rc = nam__doubts_end(&collection->doubts); /* SUSPENDS */
 	if (!rc && nam__limbo_due(worker))

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "txn_internal.h"
+#include "protocols.h"
 
 #define WARM_RECORDS_MAX NAM_RECORDS_MAX	/* that are READ together, */
 #define WARM_BYTES_MAX 65536u			/* and the bytes of their versions */

@@ -12,6 +12,8 @@
 #include <errno.h>
 
 #include "common/rpc/locking_rpc.h"
+#include "ops.h"
+#include "protocols.h"
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
@@ -20,8 +22,7 @@ static const struct nam_version_leader *
 leader_of(const struct nam_records *records, const struct nam_version *version)
 {
 	const uint8_t *about = nam__version_about_const(version);
-	uint32_t before = records->options.algorithm == NAM_RAMP_HYBRID ?
-		(uint32_t)sizeof(struct nam_version_filter) : 0;
+	uint32_t before = records->ops->filter_bytes;
 
 	return version->about_bytes < before + sizeof(struct nam_version_leader) ? NULL :
 		(const struct nam_version_leader *)(const void *)(about + before);
@@ -49,7 +50,7 @@ txn_of(struct nam__txn *txn, const struct nam_version *version)
 {
 	bool known = record_ask(txn, version->head, version->timestamp);
 
-	if (nam__records_by_stamps(txn->records)) {
+	if (txn->records->ops->by_stamps) {
 		const struct nam_version_leader *leader = leader_of(txn->records, version);
 		const uint64_t *end = (const void *)nam__version_key(version);
 
@@ -82,7 +83,7 @@ commit_led(struct nam__txn *txn)
 
 		for (uint32_t i = 0; i < txn->count; i++)
 			txn->items[i].state = (i == 0) == leader ? states[i] : NAM__ITEM_DONE;
-		rc = nam__served_commit(txn, false); /* SUSPENDS */
+		rc = nam__served_commit(txn); /* SUSPENDS */
 		if (!step)
 			nam_race_point("records.collect_between");
 	}
@@ -96,7 +97,7 @@ commit_led(struct nam__txn *txn)
 NAM_FIBER_FN static int
 end_served(struct nam__doubts *doubts, struct nam__doubt *doubt, struct nam__txn *txn, bool seen)
 {
-	bool led = nam__records_by_stamps(doubts->records), lacking = false;
+	bool led = doubts->records->ops->by_stamps, lacking = false;
 	int rc;
 
 	rc = nam__served_get(txn, true); /* SUSPENDS */
@@ -119,21 +120,30 @@ end_served(struct nam__doubts *doubts, struct nam__doubt *doubt, struct nam__txn
 		return 0;
 	}
 	nam_race_point("records.collect_decided");
-	rc = led ? commit_led(txn) : nam__served_commit(txn, false); /* SUSPENDS */
+	rc = led ? commit_led(txn) : nam__served_commit(txn); /* SUSPENDS */
 	nam__collected_retired(doubts->done, txn);
 	doubts->done->committed += !rc;
 	return rc;
 }
 
+int
+nam__doubt_end_served(struct nam__doubts *doubts, struct nam__doubt *doubt,
+	struct nam__txn *txn, const struct nam_version *version)
+{
+	(void)version;
+	return end_served(doubts, doubt, txn, false); /* SUSPENDS */
+}
+
 /* One of it is committed: the others have to be, too. */
-NAM_FIBER_FN static int
-end_onesided(struct nam__doubts *doubts, struct nam__txn *txn,
-	const struct nam_version *version, struct nam_gaddr at)
+int
+nam__doubt_end_onesided(struct nam__doubts *doubts, struct nam__doubt *doubt,
+	struct nam__txn *txn, const struct nam_version *version)
 {
 	struct nam__walked *records = doubts->records_of;
 	bool all = true;
 	int rc;
 
+	doubt->whole = true;
 	for (uint32_t i = 0; i < txn->count; i++)
 		records[i].at = txn->items[i].head;
 	rc = nam__walked_read(doubts->worker, records, txn->count); /* SUSPENDS */
@@ -141,7 +151,7 @@ end_onesided(struct nam__doubts *doubts, struct nam__txn *txn,
 		all &= records[i].latest.timestamp >= version->timestamp;
 	if (rc || all)
 		return rc;
-	rc = nam__txn_complete_of(txn, version, at); /* SUSPENDS */
+	rc = nam__txn_complete_of(txn, version, doubt->at); /* SUSPENDS */
 	doubts->done->committed += !rc;
 	return rc;
 }
@@ -161,7 +171,7 @@ end_outrun(struct nam__doubts *doubts, const struct nam__doubt *doubt, struct na
 	if (!record_ask(txn, doubt->head.raw, doubt->timestamp))
 		return 0;
 	txn->items[0].at = doubt->at;
-	rc = nam__served_commit(txn, false); /* SUSPENDS */
+	rc = nam__served_commit(txn); /* SUSPENDS */
 	nam__collected_retired(doubts->done, txn);
 	return rc;
 }
@@ -247,16 +257,13 @@ end_of_version(struct nam__doubts *doubts, struct nam__doubt *doubt)
 	if (rc || !nam__version_whole(version, doubt->at, records->store) ||
 		version->timestamp != doubt->timestamp || version->head != doubt->head.raw)
 		goto done;
-	leader = nam__records_by_stamps(records) ? leader_of(records, version) : NULL;
+	leader = records->ops->by_stamps ? leader_of(records, version) : NULL;
 	if (leader && leader->head != version->head) {
 		rc = end_led(doubts, doubt, txn, leader->head); /* SUSPENDS */
 	} else if (!txn_of(txn, version)) {
 		doubt->undecided = true;
-	} else if (records->options.commit == NAM_RECORDS_SERVED) {
-		rc = end_served(doubts, doubt, txn, false); /* SUSPENDS */
 	} else {
-		rc = end_onesided(doubts, txn, version, doubt->at); /* SUSPENDS */
-		doubt->whole = true;
+		rc = records->ops->doubt_end(doubts, doubt, txn, version); /* SUSPENDS */
 	}
 done:
 	if (txn)
@@ -406,4 +413,41 @@ nam__doubt_add(struct nam__doubts *doubts, struct nam_gaddr head, struct nam_gad
 	doubts->all[doubts->count++] = (struct nam__doubt){ .head = head, .at = at,
 		.timestamp = timestamp };
 	return 0;
+}
+
+/* ---- what a record holds that may be in doubt ------------------------------------------------ */
+
+int
+nam__doubts_add_latest(struct nam__doubts *doubts, const struct nam__walked *seen)
+{
+	/* The others of its transaction may not be committed yet. */
+	return !seen->head.latest || !seen->latest.about_bytes ? 0 :
+		nam__doubt_add(doubts, seen->at, NAM_GADDR(seen->head.latest),
+			seen->latest.timestamp); /* SUSPENDS */
+}
+
+int
+nam__doubts_add_locked(struct nam__doubts *doubts, const struct nam__walked *seen)
+{
+	return !seen->head.writer ? 0 : nam__doubt_add(doubts, seen->at, NAM_GADDR_NULL,
+		seen->head.writer); /* SUSPENDS */
+}
+
+int
+nam__doubts_add_prepared(struct nam__doubts *doubts, const struct nam__walked *seen)
+{
+	struct nam__others others;
+	int rc;
+
+	nam__others_begin(&others, seen);
+	while ((rc = nam__others_next(doubts->worker, doubts->records,
+			&others)) > 0) { /* SUSPENDS */
+		if (others.version.current != others.version.timestamp)
+			continue;
+		rc = nam__doubt_add(doubts, seen->at, others.at,
+			others.version.timestamp); /* SUSPENDS */
+		if (rc)
+			break;
+	}
+	return rc;
 }

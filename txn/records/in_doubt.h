@@ -44,6 +44,18 @@ NAM_FIBER_FN int nam__doubts_end(struct nam__doubts *doubts) NAM_MUST_CHECK;
 /* The rest, after everything else, by an operation of its own.  Waits for NAM_RECORDS_KEEP_NS. */
 NAM_FIBER_FN int nam__doubts_end_later(struct nam__doubts *doubts) NAM_MUST_CHECK;
 
+/* Slots of struct nam__records_ops (ops.h). */
+NAM_FIBER_FN int nam__doubts_add_latest(struct nam__doubts *doubts,
+	const struct nam__walked *seen) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__doubts_add_prepared(struct nam__doubts *doubts,
+	const struct nam__walked *seen) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__doubts_add_locked(struct nam__doubts *doubts,
+	const struct nam__walked *seen) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__doubt_end_onesided(struct nam__doubts *doubts, struct nam__doubt *doubt,
+	struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__doubt_end_served(struct nam__doubts *doubts, struct nam__doubt *doubt,
+	struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+
 static inline void
 nam__collected_retired(struct nam_records_collected *done, const struct nam__txn *txn)
 {

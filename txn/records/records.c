@@ -12,6 +12,7 @@
 
 #include "common/hash/hash.h"
 #include "compute/client/names.h"
+#include "ops.h"
 #include "walk.h"
 
 #define INDEX_KEY_BYTES 16u
@@ -216,6 +217,7 @@ superblock_check(struct nam_worker *worker, struct nam_records *records,
 	records->lasting = worker->client->caps & NAM_CAP_LASTING;
 	if (options_check(worker, &records->options))
 		return -NAM_E_REMOTE_CORRUPT;
+	records->ops = nam__records_ops_of(&records->options);
 	records->rows = superblock->tables;
 	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++) {
 		if (!(superblock->servers[id / 8] >> id % 8 & 1))

@@ -51,13 +51,18 @@ nam__place_lately(const struct nam_worker *worker, const struct nam__place *plac
 
 /* ---- a store, a transaction ------------------------------------------------------------------ */
 
+struct nam__records_ops;
+
 struct nam_records {
 	struct nam_client *client;
 	char name[NAM_INDEX_NAME_BYTES];
 	struct nam_records_options options;
+	const struct nam__records_ops *ops;	/* ops.h; chosen when it is opened */
 	bool star;			/* versions are READ by cached addresses */
 	bool rows;			/* of tables: versions have entries */
-	struct nam__table_store *tables;	/* then: those that are open */
+	struct nam__table_store *tables;	/* then: those that are open, */
+	NAM_FIBER_FN int (*rows_sweep)(struct nam_worker *worker,
+		struct nam__table_store *store, uint32_t most);	/* and nam__table_sweep() */
 	struct nam_gaddr superblock;
 	uint64_t store;
 	uint32_t servers;
@@ -67,14 +72,6 @@ struct nam_records {
 	nam__named_fn named;		/* siblings.h */
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
-
-/* Whether versions are looked for by their timestamps, and one of a transaction's leads. */
-static inline bool
-nam__records_by_stamps(const struct nam_records *records)
-{
-	return records->options.algorithm == NAM_RAMP_SMALL ||
-		records->options.algorithm == NAM_RAMP_HYBRID;
-}
 
 /* Reading: how an address was come by. */
 enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
@@ -247,77 +244,5 @@ NAM_FIBER_FN int nam__records_create(struct nam_worker *worker, const char *name
 	const struct nam_records_options *options, bool tables) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__records_open(struct nam_worker *worker, const char *name,
 	uint64_t cache_bytes, bool tables, struct nam_records **ret_records) NAM_MUST_CHECK;
-
-/*
- * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;
- * 0: it is not; or a negative code.
- */
-NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
-/* FAST: whether one of these versions says of another's record that there is a newer one. */
-bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
-	const struct nam_version *const *versions, uint32_t count);
-/* Small, after its first round: ask for all, now that the timestamps are known. */
-NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
-/* Whether a record that was not in the index has been entered since: then it has a head. */
-NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
-	NAM_MUST_CHECK;
-
-/*
- * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
- * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be,
- * and item->at where.
- */
-NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
-/* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */
-bool nam__item_is_large(const struct nam__item *item);
-NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
-/* Sets item->base_timestamp of all. */
-NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
-/* A memory server says that nobody asks for it any more. */
-void nam__served_retire(struct nam__txn *txn, uint64_t at);
-/* Those that are not DONE. */
-NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn, bool abort) NAM_MUST_CHECK;
-/* Retire what of these records nobody will ask for any more. */
-NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
-
-/*
- * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret says what was refused,
- * and those with item->locked were granted.
- */
-struct nam__refusal {
-	uint32_t why;			/* enum nam_locking_refusal */
-	uint32_t slot;
-	uint64_t head;
-	uint64_t timestamp;
-};
-
-/* Items are CAME, VERSION or NOWHERE then. */
-NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
-/* @ret_lost	so many locks had been taken away */
-NAM_FIBER_FN int nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
-/*
- * END of those that are locked, by enum nam_locking_flag; which they are not any more, but for
- * those that were refused, and that many.
- */
-NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *ret_refused)
-	NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
-
-/*
- * locking/terminate.c: somebody's lease is over, or he is gone: commit or abort that transaction
- * for him.
- * @ret_settled may be NULL.
- */
-enum nam__settled { NAM__SETTLED_BEFORE, NAM__SETTLED_COMMITTED, NAM__SETTLED_ABORTED };
-
-NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
-	enum nam__settled *ret_settled) NAM_MUST_CHECK;
-
-/* locking.c: whole transactions.  *ret_stranded: memory servers may know of its versions. */
-NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_stranded) NAM_MUST_CHECK;
-/* Before this time all of the client's transactions that write under locks are over. */
-uint64_t nam__under_way_since_us(const struct nam_client *client);
 
 #endif /* NAM_TXN_RECORDS_TXN_INTERNAL_H */

@@ -364,6 +364,7 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 		return rc;
 	}
 	store->records->tables = store;
+	store->records->rows_sweep = nam__table_sweep;
 	number = store->records->store;
 	pthread_mutex_lock(&client->mutex);
 	other = store_share(client, table, number);

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "txn/records/txn_internal.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 #define SIBLINGS_MAX (NAM_RECORDS_MAX + 7u)
 #define OLD 1000ull
@@ -107,6 +108,8 @@ versions_ask(void)
 static int
 setup(void **state)
 {
+	const struct nam_records_options options = { .algorithm = NAM_RAMP_FAST };
+
 	(void)state;
 	fixture = aligned_alloc(_Alignof(struct fixture), sizeof(*fixture));
 	if (!fixture)
@@ -114,7 +117,7 @@ setup(void **state)
 	memset(fixture, 0, sizeof(*fixture));
 	fixture->worker.current = &fixture->worker.thread_task;
 	fixture->worker.thread_task.counters = fixture->worker.counters;
-	fixture->records.options.algorithm = NAM_RAMP_FAST;
+	fixture->records.ops = nam__records_ops_of(&options);
 	fixture->records.star = true;
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "tests/lib/index_fixture.h"
 #include "txn/records/in_doubt.h"
+#include "txn/records/protocols.h"
 #include "txn/records.h"
 
 #define MIB (1ull << 20)

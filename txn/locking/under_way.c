@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* under_way.c -- which of a client's transactions that write under locks are under way. */
+#include "txn/records/protocols.h"
+
+/*
+ * From before it has its timestamp until it is known to have ended everywhere, a transaction that
+ * writes is entered with a time that is not later: memory servers are told the earliest of these.
+ */
+atomic_uint_fast64_t *
+nam__under_way_enter(struct nam_client *client)
+{
+	uint64_t before_us = atomic_load(&client->transaction_us) + 1;
+
+	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
+		uint_fast64_t none = 0;
+
+		if (!atomic_load_explicit(&client->under_way_us[i], memory_order_relaxed) &&
+			atomic_compare_exchange_strong(&client->under_way_us[i], &none,
+				before_us)) {
+			/* Who reads transaction_us and misses the entry reads it before us. */
+			atomic_thread_fence(memory_order_seq_cst);
+			return &client->under_way_us[i];
+		}
+	}
+	return NULL;
+}
+
+uint64_t
+nam__under_way_since_us(const struct nam_client *client)
+{
+	uint64_t since_us = atomic_load(&client->transaction_us) + 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
+		uint64_t us = atomic_load(&client->under_way_us[i]);
+
+		if (us && us < since_us)
+			since_us = us;
+	}
+	return since_us;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.h -- how a record store commits and reads: one table for each pair of an algorithm and a
+ * commit protocol.
+ *
+ * Opening a store chooses its table, once.  Protocols call each other only downwards; what is above
+ * them, or beside them, they reach through the table.
+ */
+#ifndef NAM_TXN_RECORDS_OPS_H
+#define NAM_TXN_RECORDS_OPS_H
+
+#include "txn_internal.h"
+
+struct nam__doubt;
+struct nam__doubts;
+struct nam__walked;
+
+struct nam__records_ops {
+	enum nam__item_state look;	/* how the latest version is found: HEAD or ASK */
+	bool by_stamps;			/* versions are found by timestamps; one of them leads */
+	uint32_t filter_bytes;		/* in front of a version's struct nam_version_leader */
+
+	/* about.c: the bytes in which a version describes its transaction, and all of these. */
+	uint32_t (*about_bytes)(const struct nam__txn *txn, uint32_t number);
+	void (*about_fill)(const struct nam__txn *txn);
+
+	/* A transaction, in an operation under way.  *ret_unused: it was never seen. */
+	NAM_FIBER_FN int (*get)(struct nam__txn *txn);
+	NAM_FIBER_FN int (*put)(struct nam__txn *txn, bool *ret_unused);
+
+	/* Of a reading transaction: before its first round, and after each (nam__fractured()). */
+	NAM_FIBER_FN int (*begin)(struct nam__txn *txn);
+	NAM_FIBER_FN int (*fractured)(struct nam__txn *txn);
+
+	/* Of a writing transaction.  Prepare sets base_timestamp of all items. */
+	NAM_FIBER_FN int (*prepare)(struct nam__txn *txn);
+	NAM_FIBER_FN int (*prepare_again)(struct nam__txn *txn);	/* with a later timestamp */
+	NAM_FIBER_FN int (*withdraw)(struct nam__txn *txn);
+	NAM_FIBER_FN int (*commit)(struct nam__txn *txn);	/* those that are not DONE */
+
+	/* Whether full memory may become free; and retire the replaced versions of the records. */
+	bool (*memory_awaited)(const struct nam__txn *txn);
+	NAM_FIBER_FN int (*sweep)(struct nam__txn *txn);
+
+	/* in_doubt.c: what a record holds that may be in doubt; and the end of one such version. */
+	NAM_FIBER_FN int (*doubts_add)(struct nam__doubts *doubts, const struct nam__walked *seen);
+	NAM_FIBER_FN int (*doubt_end)(struct nam__doubts *doubts, struct nam__doubt *doubt,
+		struct nam__txn *txn, const struct nam_version *version);
+};
+
+/* For options that records.c has checked. */
+const struct nam__records_ops *nam__records_ops_of(const struct nam_records_options *options);
+
+#endif /* NAM_TXN_RECORDS_OPS_H */

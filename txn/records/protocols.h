@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* protocols.h -- the steps of RAMP and of two-phase locking, many of them slots (ops.h). */
+#ifndef NAM_TXN_RECORDS_PROTOCOLS_H
+#define NAM_TXN_RECORDS_PROTOCOLS_H
+
+#include "txn_internal.h"
+
+/*
+ * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;
+ * 0: it is not; or a negative code.
+ */
+NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
+/* By algorithm, as slots of struct nam__records_ops (ops.h). */
+int nam__fractured_fast(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fractured_small(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fractured_hybrid(struct nam__txn *txn) NAM_MUST_CHECK;
+int nam__fractured_never(struct nam__txn *txn) NAM_MUST_CHECK;
+/* FAST: whether one of these versions says of another's record that there is a newer one. */
+bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
+	const struct nam_version *const *versions, uint32_t count);
+/* Small, after its first round: ask for all, now that the timestamps are known. */
+NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Whether a record that was not in the index has been entered since: then it has a head. */
+NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
+	NAM_MUST_CHECK;
+
+/* about.c: slots of struct nam__records_ops. */
+uint32_t nam__about_none_bytes(const struct nam__txn *txn, uint32_t number);
+void nam__about_none_fill(const struct nam__txn *txn);
+uint32_t nam__about_siblings_bytes(const struct nam__txn *txn, uint32_t number);
+void nam__about_siblings_fill(const struct nam__txn *txn);
+uint32_t nam__about_leader_bytes(const struct nam__txn *txn, uint32_t number);
+void nam__about_leader_fill(const struct nam__txn *txn);
+uint32_t nam__about_filter_bytes(const struct nam__txn *txn, uint32_t number);
+void nam__about_filter_fill(const struct nam__txn *txn);
+
+/* get.c, put.c: whole transactions by RAMP, and the beginnings of those that read; as slots. */
+NAM_FIBER_FN int nam__ramp_get(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__ramp_put(struct nam__txn *txn, bool *ret_unused) NAM_MUST_CHECK;
+int nam__begin_at_once(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/* onesided.c: slots. */
+NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHECK;
+int nam__onesided_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__onesided_commit(struct nam__txn *txn) NAM_MUST_CHECK;
+bool nam__onesided_memory_awaited(const struct nam__txn *txn);
+int nam__onesided_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
+ * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be,
+ * and item->at where.
+ */
+NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
+/* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */
+bool nam__item_is_large(const struct nam__item *item);
+NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Sets item->base_timestamp of all. */
+NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
+/* A memory server says that nobody asks for it any more. */
+void nam__served_retire(struct nam__txn *txn, uint64_t at);
+/* Those that are not DONE. */
+NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
+bool nam__served_memory_awaited(const struct nam__txn *txn);
+/* Retire what of these records nobody will ask for any more. */
+NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret says what was refused,
+ * and those with item->locked were granted.
+ */
+struct nam__refusal {
+	uint32_t why;			/* enum nam_locking_refusal */
+	uint32_t slot;
+	uint64_t head;
+	uint64_t timestamp;
+};
+
+/* Items are CAME, VERSION or NOWHERE then. */
+NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/* @ret_lost	so many locks had been taken away */
+NAM_FIBER_FN int nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
+/*
+ * END of those that are locked, by enum nam_locking_flag; which they are not any more, but for
+ * those that were refused, and that many.
+ */
+NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *ret_refused)
+	NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
+
+/*
+ * locking/terminate.c: somebody's lease is over, or he is gone: commit or abort that transaction
+ * for him.
+ * @ret_settled may be NULL.
+ */
+enum nam__settled { NAM__SETTLED_BEFORE, NAM__SETTLED_COMMITTED, NAM__SETTLED_ABORTED };
+
+NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__settled *ret_settled) NAM_MUST_CHECK;
+
+/* locking.c: whole transactions, as slots. */
+NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_unused) NAM_MUST_CHECK;
+/* under_way.c: enter one, or NULL: no room.  The caller stores 0 when it has ended everywhere. */
+atomic_uint_fast64_t *nam__under_way_enter(struct nam_client *client);
+/* Before this time all of the client's transactions that write under locks are over. */
+uint64_t nam__under_way_since_us(const struct nam_client *client);
+
+#endif /* NAM_TXN_RECORDS_PROTOCOLS_H */
