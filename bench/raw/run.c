@@ -11,26 +11,6 @@
 
 #define FILL_BATCH 16u
 
-const char *const raw_op_names[RAW_OPS_COUNT] = { "read", "write", "cas", "faa", "send", "memcpy" };
-const char *const raw_loop_names[RAW_LOOPS_COUNT] = { "window", "fibers", "batch" };
-
-void
-raw_wrong(struct raw_part *part, const struct raw_slot *slot, enum raw_op op)
-{
-	findings_wrong(part->spec->findings,
-		"%s of block %" PRIu64 ": %#" PRIx64 " came back instead of %#" PRIx64,
-		raw_op_names[op], slot->block, slot->buffer[0], raw_pattern(slot->block));
-}
-
-void
-raw_sample(struct raw_part *part, struct raw_slot *slot)
-{
-	slot->began = ticks_now();
-	if (slot->began >= part->deadline || bench_signal || part->spec->findings->fatal)
-		part->remaining = 0;
-	atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
-}
-
 /* ---- one measurement ---------------------------------------------------------------------- */
 
 struct raw_job {

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn.c -- one turn of a benchmark of requests: threads and fibers that make them, and counters. */
+#include "requests.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "bench/ticks.h"
+
+void
+requests_failed(struct requests_part *part, int rc, const char *what)
+{
+	findings_failed(&part->bench->findings, rc, what, nam_worker_diag(part->member->worker));
+	part->bench->findings.fatal = rc;
+}
+
+/* A call: some requests, whose time is that of all; false: it failed. */
+NAM_FIBER_FN static bool
+call(struct requests_part *part, uint8_t *rooms, size_t room_bytes, uint64_t *began)
+{
+	const struct requests_kind *kind = part->bench->kind;
+	uint32_t count = part->bench->options.batch;
+	int rc;
+
+	count = count < part->remaining ? count : (uint32_t)part->remaining;
+	part->remaining -= count;
+	for (uint32_t i = 0; i < count; i++) {
+		part->number++;
+		kind->prepare(part, rooms + i * room_bytes);
+	}
+	rc = kind->ask(part, rooms, count); /* SUSPENDS */
+	if (rc) {
+		requests_failed(part, rc, "a request");
+		return false;
+	}
+	part->ended = ticks_now();
+	histogram_record_many(&part->latency, part->ended - *began, count);
+	*began = part->ended;
+	for (uint32_t i = 0; i < count; i++)
+		kind->check(part, rooms + i * room_bytes);
+	part->done += count;
+	return true;
+}
+
+static void
+fiber_main(void *arg)
+{
+	struct requests_part *part = arg;
+	struct requests *bench = part->bench;
+	size_t room_bytes = bench->kind->room_bytes(&bench->options);
+	uint8_t *rooms = calloc(bench->options.batch, room_bytes);
+	uint64_t began = ticks_now();
+
+	if (!rooms) {
+		findings_failed(&bench->findings, -ENOMEM, "starting a fiber", "");
+		bench->findings.fatal = -ENOMEM;
+		return;
+	}
+	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
+	while (part->remaining && part->ended < part->deadline && !bench_signal &&
+		!bench->findings.fatal)
+		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
+			break;
+	free(rooms);
+}
+
+static void
+part_run(struct thread_pool_member *member, struct requests_part *part)
+{
+	struct requests *bench = part->bench;
+	const struct requests_options *o = &bench->options;
+	int rc = 0;
+
+	if (o->fibers == 1) {
+		fiber_main(part);
+		return;
+	}
+	for (uint32_t i = 0; i < o->fibers && !rc; i++)
+		rc = nam_worker_spawn(member->worker, fiber_main, part);
+	if (rc) {
+		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
+			"--fibers take less memory and fewer mappings (vm.max_map_count)");
+		bench->findings.fatal = rc;
+	}
+	nam_worker_run(member->worker);
+}
+
+static void
+job_main(struct thread_pool_member *member, void *arg)
+{
+	struct requests *bench = arg;
+	const struct requests_options *o = &bench->options;
+	struct requests_part *part = &bench->parts[member->number];
+
+	uint64_t cpu_ns = ticks_cpu_ns();
+
+	part->number = member->number;
+	part->remaining = o->ops
+		? (o->ops + thread_pool_size(bench->pool) - 1) / thread_pool_size(bench->pool) :
+		UINT64_MAX;
+	part->began = part->ended = ticks_now();
+	part->deadline = o->ops ? UINT64_MAX : part->began +
+		ticks_from_ns(bench->turn_seconds * 1e9);
+	part_run(member, part);
+	part->cpu_ns += ticks_cpu_ns() - cpu_ns;
+}
+
+/* Of all kinds of operations. */
+static void
+counters_sum(const struct requests *bench, struct nam_op_counters *ret)
+{
+	struct nam_op_counters one;
+
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++) {
+		thread_pool_counters(bench->pool, (enum nam_op_kind)kind, &one);
+		nam_op_counters_add(ret, &one);
+	}
+}
+
+void
+requests_turn(struct requests *bench, double seconds)
+{
+	struct nam_op_counters before, after;
+	uint64_t began = UINT64_MAX, ended = 0;
+
+	bench->turn_seconds = seconds;
+	counters_sum(bench, &before);
+	thread_pool_run(bench->pool, job_main, bench, NULL, NULL);
+	counters_sum(bench, &after);
+	counters_subtract(&after, &before);
+	nam_op_counters_add(&bench->counters, &after);
+	bench->ops = 0;
+	bench->cpu_seconds = 0;
+	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++) {
+		const struct requests_part *part = &bench->parts[i];
+
+		bench->ops += part->done;
+		bench->cpu_seconds += (double)part->cpu_ns * 1e-9;
+		began = part->began < began ? part->began : began;
+		ended = part->ended > ended ? part->ended : ended;
+	}
+	bench->seconds += ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+}
