@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turn.c -- one turn of a benchmark of requests: threads and fibers that make them, and counters. */
+/* turn.c -- one turn of a benchmark of requests: its threads, fibers and counters. */
 #include "requests.h"
 
 #include <errno.h>
