@@ -7,7 +7,13 @@ from checks import temporary
 from checks.tree import room_of
 
 ROOMS = ["common", "compute", "index", "kv", "txn", "memserver", "bench", "tools"]
-NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# Comments, texts, and tags, which may be spelled like a function.
+NOT_CODE = re.compile(
+    r"\b(?:struct|enum|union)\s+\w+"
+    r"|/\*.*?\*/|//[^\n]*"
+    r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+    re.S,
+)
 # The return type stands on the line above the name of a function or the data.
 FUNCTION = re.compile(r"^([^\n#{}]*)\n(\w+)\([^;{}]*\)\n\{", re.M)
 

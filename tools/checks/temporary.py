@@ -6,7 +6,7 @@ CYCLES = {
     "bench": 2,
     "common": 23,
     "compute": 12,
-    "index": 22,
+    "index": 16,
     "memserver": 4,
     "txn": 10,
 }
@@ -79,7 +79,6 @@ SERVER_INCLUDES = {
 
 # Symbols of the simulator in a library.
 SIMULATOR_SYMBOLS = {
-    "libnam.a": 108,
 }
 
 # Invariants that no comment names.
