@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.c -- the client's side of the handshake, and the servers whose memory is mapped. */
+/* connect.c -- the client's side of the handshake. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,95 +8,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "handshake.h"
+#include "peers.h"
 #include "shm_internal.h"
-
-/* ---- peers -------------------------------------------------------------------------------- */
-
-static void
-peer_free(struct shm_peer *peer)
-{
-	for (uint32_t i = 0; i < peer->regions_count; i++) {
-		if (peer->regions[i].base)
-			nam__shm_region_unmap(&peer->regions[i]);
-	}
-	free(peer);
-}
-
-/* The instance that was last seen at this path and is still in use, or 0. */
-static uint64_t
-peer_known(struct shm_domain *domain, const char *path)
-{
-	uint64_t instance = 0;
-
-	pthread_mutex_lock(&domain->mutex);
-	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
-		if (!strcmp(peer->path, path))
-			instance = peer->instance;
-	}
-	pthread_mutex_unlock(&domain->mutex);
-	return instance;
-}
-
-static struct shm_peer *
-peer_find_locked(struct shm_domain *domain, uint64_t instance)
-{
-	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
-		if (peer->instance == instance) {
-			peer->users++;
-			return peer;
-		}
-	}
-	return NULL;
-}
-
-static struct shm_peer *
-peer_get(struct shm_domain *domain, uint64_t instance)
-{
-	struct shm_peer *peer;
-
-	pthread_mutex_lock(&domain->mutex);
-	peer = peer_find_locked(domain, instance);
-	pthread_mutex_unlock(&domain->mutex);
-	return peer;
-}
-
-/* Two threads may have mapped the same server at once: the second one's mappings go. */
-static struct shm_peer *
-peer_add(struct shm_domain *domain, struct shm_peer *fresh)
-{
-	struct shm_peer *peer;
-
-	pthread_mutex_lock(&domain->mutex);
-	peer = peer_find_locked(domain, fresh->instance);
-	if (!peer) {
-		fresh->users = 1;
-		fresh->next = domain->peers;
-		domain->peers = fresh;
-		peer = fresh;
-	}
-	pthread_mutex_unlock(&domain->mutex);
-	if (peer != fresh)
-		peer_free(fresh);
-	return peer;
-}
-
-void
-nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer)
-{
-	pthread_mutex_lock(&domain->mutex);
-	if (--peer->users) {
-		peer = NULL;
-	} else {
-		struct shm_peer **at = &domain->peers;
-
-		while (*at != peer)
-			at = &(*at)->next;
-		*at = peer->next;
-	}
-	pthread_mutex_unlock(&domain->mutex);
-	if (peer)
-		peer_free(peer);
-}
 
 /* ---- the handshake ------------------------------------------------------------------------ */
 
@@ -192,7 +106,7 @@ exchange(struct handshake *shake, const struct nam_hello *hello, int fds[3], uns
 	struct shm_hello out = {
 		.magic = SHM_MAGIC,
 		.version = SHM_VERSION,
-		.known_instance = peer_known(shake->domain, shake->address.sun_path),
+		.known_instance = nam__shm_peer_known(shake->domain, shake->address.sun_path),
 		.bell_index = shake->qp->index,
 		.bytes = hello ? hello->bytes : 0,
 	};
@@ -279,10 +193,10 @@ receive_regions(struct handshake *shake)
 	while (done < count && rc == 0)
 		rc = receive_packet_of_regions(shake, peer, &done);
 	if (rc) {
-		peer_free(peer);
+		nam__shm_peer_free(peer);
 		return rc;
 	}
-	shake->qp->peer = peer_add(shake->domain, peer);
+	shake->qp->peer = nam__shm_peer_add(shake->domain, peer);
 	return 0;
 }
 
@@ -316,7 +230,7 @@ set_up(struct handshake *shake, const int fds[3], unsigned fds_count)
 		if (rc)
 			return rc;
 	} else {
-		qp->peer = peer_get(shake->domain, shake->welcome.instance);
+		qp->peer = nam__shm_peer_get(shake->domain, shake->welcome.instance);
 	}
 	if (!qp->peer)
 		return -EAGAIN;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/fabric/pending_accepts.h"
+#include "handshake.h"
 #include "shm_internal.h"
 
 #define BACKLOG 128

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "execute.h"
 #include "shm_internal.h"
 
 /* In one visit, so that a busy queue pair does not keep the others waiting. */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "peers.h"
 #include "shm_internal.h"
 
 int

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "handshake.h"
 #include "shm_internal.h"
 
 #define PACKET_FDS_MAX SHM_REGIONS_PER_PACKET
