@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data_path.h"
 #include "verbs_internal.h"
 
 int

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "data_path.h"
 #include "verbs_internal.h"
 
 static int
