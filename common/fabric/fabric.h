@@ -309,12 +309,12 @@ struct nam_fabric_ops {
 	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 	/*
 	 * Client side, where regions are files: the peer's share is near.  *share must outlive the
-	 * queue pair.  NULL elsewhere.
+	 * queue pair.  Without effect elsewhere.
 	 */
 	void (*qp_share_near)(struct nam_qp *qp, const struct nam_colocated_share *share);
 	/*
 	 * Where regions are no files: whether who listens there has memory that is near, in other
-	 * words, whether requests to it may be local.  NULL: never.
+	 * words, whether requests to it may be local.  Else 0.
 	 */
 	int (*is_near)(struct nam_domain *domain, const char *address);
 	/* Disconnects.  Requests that have not completed never will. */

@@ -17,3 +17,16 @@ nam__unsupported_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp 
 	(void)unreliable_qp, (void)beside, (void)peer_name;
 	return -NAM_E_FABRIC_CAPABILITY;
 }
+
+void
+nam__unsupported_qp_share_near(struct nam_qp *qp, const struct nam_colocated_share *share)
+{
+	(void)qp, (void)share;
+}
+
+int
+nam__unsupported_is_near(struct nam_domain *domain, const char *address)
+{
+	(void)domain, (void)address;
+	return 0;
+}

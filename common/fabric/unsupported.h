@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * unsupported.h -- for providers where nothing could be lost, so that unreliable queue pairs are of
- * no use.
- */
+/* unsupported.h -- slots of struct nam_fabric_ops for providers that lack what they offer. */
 #ifndef NAM_COMMON_FABRIC_UNSUPPORTED_H
 #define NAM_COMMON_FABRIC_UNSUPPORTED_H
 
@@ -15,5 +12,10 @@ int nam__unsupported_unreliable_qp_create(struct nam_domain *domain,
 int nam__unsupported_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
 	uint64_t peer_name)
 	NAM_MUST_CHECK;
+
+/* For providers whose regions are no files: without effect. */
+void nam__unsupported_qp_share_near(struct nam_qp *qp, const struct nam_colocated_share *share);
+/* For providers that copy nothing by themselves: 0. */
+int nam__unsupported_is_near(struct nam_domain *domain, const char *address);
 
 #endif /* NAM_COMMON_FABRIC_UNSUPPORTED_H */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "common/fabric/unsupported.h"
 #include "sim_internal.h"
 
 #define KEY_STRANGE 0x5au	/* keys and addresses look like nothing that a caller could guess */
@@ -206,6 +207,7 @@ const struct nam_fabric_ops nam__sim_ops = {
 	.rq_post = nam__sim_rq_post,
 	.connect = nam__sim_connect,
 	.qp_post = nam__sim_qp_post,
+	.qp_share_near = nam__unsupported_qp_share_near,
 	.is_near = nam__sim_is_near,
 	.qp_destroy = nam__sim_qp_destroy,
 	.unreliable_qp_create = nam__sim_unreliable_qp_create,

@@ -137,7 +137,7 @@ nam__colocated_open(struct nam_client *client)
 		}
 		/* Otherwise the provider knows what is near. */
 		server->local = calloc(1, sizeof(*server->local));
-		server->near = server->local && server->ops->is_near &&
+		server->near = server->local &&
 			server->ops->is_near(server->domain, server->address);
 	}
 }

@@ -145,7 +145,7 @@ share_map(struct nam__client_mailbox *box, struct nam_qp *qp)
 	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
 
 	/* The connection lives, so the process is the one that has proved itself. */
-	if (!qp->ops->qp_share_near || !local || box->server.file < 0 ||
+	if (!box->domain->limits.regions_are_files || !local || box->server.file < 0 ||
 		nam__colocated_map_share(local->pid, box->server.file, bytes, &box->share.base))
 		return;
 	box->share.remote = box->server.remote;
@@ -184,7 +184,8 @@ nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 	box->server = welcome;
 	if (box->unreliable_qp)
 		return unreliable_welcome(box, qp, reply);
-	box->near = !qp->ops->qp_share_near && box->worker->client->servers[box->slot].near;
+	box->near = !box->domain->limits.regions_are_files &&
+		box->worker->client->servers[box->slot].near;
 	share_map(box, qp);
 	return 0;
 }

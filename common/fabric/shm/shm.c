@@ -6,6 +6,7 @@
 
 #include "shm.h"
 #include "common/fabric/unsupported.h"
+#include "handshake.h"
 #include "shm_internal.h"
 
 #if defined(__x86_64__)
@@ -82,6 +83,8 @@ const struct nam_fabric_ops nam__shm_ops = {
 	.rq_post = nam__shm_rq_post,
 	.connect = nam__shm_connect,
 	.qp_post = nam__shm_qp_post,
+	.qp_share_near = nam__unsupported_qp_share_near,
+	.is_near = nam__unsupported_is_near,
 	.qp_destroy = nam__shm_qp_destroy,
 	.unreliable_qp_create = nam__unsupported_unreliable_qp_create,
 	.unreliable_qp_join = nam__unsupported_unreliable_qp_join,

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/fabric/unsupported.h"
+#include "data_path.h"
 #include "verbs_internal.h"
 
 static int
@@ -68,6 +70,7 @@ const struct nam_fabric_ops nam__verbs_ops = {
 	.connect = nam__verbs_connect,
 	.qp_post = nam__verbs_qp_post,
 	.qp_share_near = nam__verbs_qp_share_near,
+	.is_near = nam__unsupported_is_near,
 	.qp_destroy = nam__verbs_qp_destroy,
 	.unreliable_qp_create = nam__verbs_unreliable_qp_create,
 	.unreliable_qp_join = nam__verbs_unreliable_qp_join,
