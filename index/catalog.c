@@ -11,7 +11,7 @@
 #include "common/hash/hash.h"
 #include "compute/client/names.h"
 #include "index/hybrid/hybrid.h"
-#include "index_internal.h"
+#include "index/design.h"
 #include "index/maintain/maintain.h"
 
 #define HEAD_INTERVAL 32u
@@ -362,14 +362,11 @@ give_block:
 	return rc;
 }
 
-void
-nam__index_choose_ways(struct nam_index *index)
-{
-	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
-			      index->g.key_bytes == 8;
-	index->fast_changes = index->fast_lookups &&
-			      (index->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
-}
+static const struct nam__index_ops *const design_ops[] = {
+	[NAM_DESIGN_FINE] = &nam__fine_ops,
+	[NAM_DESIGN_COARSE] = &nam__coarse_ops,
+	[NAM_DESIGN_HYBRID] = &nam__hybrid_ops,
+};
 
 NAM_FIBER_FN static int
 open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bool *ret_lost,
@@ -390,14 +387,11 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 		memcpy(index->name, name, strlen(name) + 1);
 		rc = open_superblock(worker, index, ret_lost); /* SUSPENDS */
 	}
-	if (!rc && index->options.design != NAM_DESIGN_FINE)
-		rc = nam__parts_open(worker, index, ret_lost != NULL); /* SUSPENDS */
+	if (!rc) {
+		index->ops = design_ops[index->options.design];
+		rc = index->ops->open(worker, index, cache_bytes, ret_lost != NULL); /* SUSPENDS */
+	}
 	nam__op_end(worker);
-	if (!rc && index->options.design == NAM_DESIGN_HYBRID)
-		rc = nam__hybrid_open(index, cache_bytes);
-	if (!rc && cache_bytes && index->options.design == NAM_DESIGN_FINE)
-		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
-	nam__index_choose_ways(index);
 	if (rc) {
 		nam_index_close(index);
 		return rc;
@@ -418,9 +412,8 @@ nam_index_close(struct nam_index *index)
 {
 	if (!index)
 		return;
-	nam__cache_free(index->cache);
-	nam__hybrid_close(index);
-	nam__parts_free(index->parts);
+	if (index->ops)
+		index->ops->close(index);
 	free(index);
 }
 
@@ -455,23 +448,6 @@ nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
 	return 0;
 }
 
-void
-nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat)
-{
-	if (index->leaves) {
-		nam__hybrid_cache_stat(index, ret_stat);
-		return;
-	}
-	if (index->cache) {
-		nam__cache_stat(index->cache, ret_stat);
-		return;
-	}
-	ret_stat->cache_bytes = 0;
-	ret_stat->cache_nodes = 0;
-	ret_stat->cache_budget_bytes = 0;
-	ret_stat->cache_evictions = 0;
-}
-
 /* ---- list, drop --------------------------------------------------------------------------- */
 
 int
@@ -497,35 +473,18 @@ mark_dropped(struct nam_worker *worker, struct nam_gaddr superblock_at)
 	return rc;
 }
 
-/*
- * Memory servers tell who still asks for the trees that they are gone.  Of a hybrid index its
- * leaves are killed first, for whose sake nobody asks; but not if a server has lost some: pointers
- * of what is left may lead to nodes of other indexes.
- */
-NAM_FIBER_FN static int
-free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
-{
-	int rc = 0, drop_rc;
-
-	if (index->leaves && !lost)
-		rc = nam__hybrid_free_leaves(worker, index); /* SUSPENDS */
-	drop_rc = nam__parts_drop(worker, index); /* SUSPENDS */
-	return rc ? rc : drop_rc;
-}
-
 int
 nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
-	enum nam_index_design design;
-	bool lost = false;
+	bool lost = false, scattered;
 	uint64_t word, reusable;
 	int rc, leave_rc;
 
 	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
 	if (rc)
 		return rc;
-	design = index->options.design;
+	scattered = index->ops->scattered;
 	nam__op_begin(worker, NAM_OP_OTHER);
 	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
 	rc = nam__collector_enter(worker, index,
@@ -544,11 +503,8 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	nam_race_point("drop.unnamed");
 	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
 	nam_race_point("drop.marked");
-	/* Pointers of what is left may lead to nodes of other indexes: follow none. */
-	if (!rc && design != NAM_DESIGN_FINE)
-		rc = free_parts(worker, index, lost); /* SUSPENDS */
-	else if (!rc && !lost)
-		rc = nam__index_free_nodes(worker, index); /* SUSPENDS */
+	if (!rc)
+		rc = index->ops->free(worker, index, lost); /* SUSPENDS */
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 end_operation:
@@ -557,7 +513,7 @@ end_operation:
 	/* This operation looks at nothing any more.  Who makes and drops can go on for ever. */
 	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */
-	if (!rc && lost && design != NAM_DESIGN_COARSE)
+	if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
 			"made: its nodes on the others cannot be found, and stay allocated until "

@@ -14,10 +14,12 @@
 #include "index/node/node.h"
 
 struct nam__cache;
+struct nam__index_ops;
 struct nam__parts;
 
 struct nam_index {
 	struct nam_client *client;
+	const struct nam__index_ops *ops;	/* NULL: the superblock is not known yet */
 	struct nam__geometry g;
 	struct nam__cache *cache;	/* NULL: no budget */
 	bool ordered_loads;		/* of every server's fabric */
@@ -43,11 +45,8 @@ struct nam_index {
 struct nam_cursor {
 	struct nam_index *index;
 	struct nam_worker *worker;
-	uint64_t *together;		/* what nam_cursor_next_entries() copied; NULL: nothing */
+	uint64_t *copied;		/* what nam_cursor_next_entries() copied; NULL: nothing */
 };
-
-/* Which of the quick ways are open to a handle, once all else is known. */
-void nam__index_choose_ways(struct nam_index *index);
 
 /* An operation looks again at the most so often before it gives up with its last RESTART code. */
 #define NAM__RESTARTS_MAX 1000u

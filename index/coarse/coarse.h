@@ -104,10 +104,10 @@ struct nam__merge {
 
 /* -ENOMEM. */
 int nam__merge_open(struct nam_worker *worker, struct nam_index *index,
-	const struct nam_range *range, struct nam__merge **ret_merge) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__merge_next(struct nam__merge *merge, uint8_t *keys, uint64_t *payloads,
+	const struct nam_range *range, struct nam_cursor **ret_cursor) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__merge_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
 	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
-NAM_FIBER_FN void nam__merge_close(struct nam__merge *merge);
+NAM_FIBER_FN void nam__merge_close(struct nam_cursor *cursor);
 
 /* ---- whole.c ------------------------------------------------------------------------ */
 

@@ -239,9 +239,10 @@ begin(struct nam__merge *merge)
 }
 
 int
-nam__merge_next(struct nam__merge *merge, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
+nam__merge_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
+	struct nam__merge *merge = (struct nam__merge *)cursor;
 	const struct nam__geometry *g = &merge->head.index->g;
 	uint32_t count = 0;
 	int rc = merge->in_turn ? 0 : begin(merge);
@@ -255,7 +256,7 @@ nam__merge_next(struct nam__merge *merge, uint8_t *keys, uint64_t *payloads, uin
 		if (rc || !pair)
 			break;
 		if (keys)
-			nam__key_decode(g, pair, keys + (size_t)count * g->key_bytes);
+			nam__key_decode(g, pair, (uint8_t *)keys + (size_t)count * g->key_bytes);
 		if (payloads)
 			payloads[count] = pair[g->key_words];
 		count++;
@@ -294,7 +295,7 @@ merge_bytes(const struct nam_index *index)
 
 int
 nam__merge_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
-	struct nam__merge **ret_merge)
+	struct nam_cursor **ret_cursor)
 {
 	uint64_t low[NAM_RPC_TREE_KEY_WORDS_MAX], high[NAM_RPC_TREE_KEY_WORDS_MAX];
 	struct nam__merge *merge = calloc(1, merge_bytes(index));
@@ -325,13 +326,15 @@ nam__merge_open(struct nam_worker *worker, struct nam_index *index, const struct
 		memcpy(stream->request.low, low, sizeof(low));
 		memcpy(stream->request.high, high, sizeof(high));
 	}
-	*ret_merge = merge;
+	*ret_cursor = &merge->head;
 	return 0;
 }
 
 void
-nam__merge_close(struct nam__merge *merge)
+nam__merge_close(struct nam_cursor *cursor)
 {
+	struct nam__merge *merge = (struct nam__merge *)cursor;
+
 	for (uint32_t i = 0; i < merge->count; i++) {
 		struct nam__stream *stream = &merge->streams[i];
 		int rc = stream->under_way ? nam__rpc_await(merge->head.worker, &stream->call,

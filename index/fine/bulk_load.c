@@ -19,12 +19,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "index/hybrid/hybrid.h"
+#include "fine.h"
+#include "index/maintain/maintain.h"
 #include "loader.h"
-
-#define FILL_DEFAULT 92u
-#define FILL_MIN 50u
-#define FILL_MAX 100u
 
 /* ---- the input ----------------------------------------------------------------------------- */
 
@@ -211,7 +208,7 @@ load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_
 }
 
 int
-nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source,
+nam__fine_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source,
 	void *arg, uint32_t fill_percent, uint64_t *ret_count)
 {
 	const struct nam__geometry *g = &index->g;
@@ -219,19 +216,6 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	struct nam__loader *loader;
 	int rc;
 
-	if (!fill_percent)
-		fill_percent = FILL_DEFAULT;
-	if (fill_percent < FILL_MIN || fill_percent > FILL_MAX)
-		return nam_diag_set(&worker->diag, -EINVAL,
-			"fill percentage %u: it must be between %u and %u, or 0 for %u",
-			fill_percent, FILL_MIN, FILL_MAX, FILL_DEFAULT);
-	if (index->options.design != NAM_DESIGN_FINE) {
-		nam__op_begin(worker, NAM_OP_BULK_LOAD);
-		rc = (index->leaves ? nam__hybrid_bulk_load : nam__coarse_bulk_load)(worker, index,
-			source, arg, fill_percent, ret_count); /* SUSPENDS */
-		nam__op_end(worker);
-		return rc;
-	}
 	/* A batch is large, and fibers' stacks are small. */
 	loader = malloc(sizeof(*loader));
 	root.image = nam_buffer_take(worker, g->node_bytes);

@@ -4,15 +4,14 @@
  */
 #include <errno.h>
 
-#include "index/hybrid/hybrid.h"
 #include "batched_lookup.h"
+#include "fine.h"
 #include "index/node/image_write.h"
 #include "leaf_change.h"
 
 #define SCRATCH_LEAF 0u
 
-/* The leaf is held; release it with or without the change. */
-
+/* The leaf is held; release it without the change. */
 NAM_FIBER_FN static int
 leaf_refuse(struct nam_worker *worker, struct nam__held *held, int why)
 {
@@ -70,17 +69,9 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		       : rc;
 }
 
-/* What a memory server calls it. */
-static const enum nam_rpc_tree_point points[NAM_OP_KINDS_COUNT] = {
-	[NAM_OP_INSERT] = NAM_RPC_TREE_INSERT,
-	[NAM_OP_UPSERT] = NAM_RPC_TREE_UPSERT,
-	[NAM_OP_UPDATE] = NAM_RPC_TREE_UPDATE,
-	[NAM_OP_DELETE] = NAM_RPC_TREE_DELETE,
-};
-
-NAM_FIBER_FN static int
-change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
-	uint64_t payload)
+int
+nam__fine_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	const void *key, uint64_t payload)
 {
 	struct nam__held held = {
 		.image = nam__scratch(worker, SCRATCH_LEAF, index->g.node_bytes),
@@ -90,60 +81,15 @@ change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind
 
 	if (!held.image)
 		return -ENOMEM;
-	index = nam__leaves_of(index, key);
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, kind);
 	rc = lock_fast(worker, index, full.w, &held); /* SUSPENDS */
-	if (__builtin_expect(rc > 0, 0) && index->options.design == NAM_DESIGN_COARSE) {
-		rc = nam__coarse_change(worker, index, points[kind], full.w,
-			payload); /* SUSPENDS */
-		nam__op_end(worker);
-		return rc;
-	}
 	if (__builtin_expect(rc > 0, 0))
 		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
 	if (__builtin_expect(!rc, 1))
 		rc = change_held(worker, index, kind, full.w, payload, &held); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
-}
-
-static int
-refuse_non_unique(struct nam_worker *worker, const struct nam_index *index, const char *what)
-{
-	return nam_diag_set(&worker->diag, -EINVAL,
-		"index '%s' is not unique: %s needs to know the payload, too", index->name, what);
-}
-
-int
-nam_index_insert(struct nam_worker *worker, struct nam_index *index, const void *key,
-	uint64_t payload)
-{
-	return change(worker, index, NAM_OP_INSERT, key, payload); /* SUSPENDS */
-}
-
-int
-nam_index_upsert(struct nam_worker *worker, struct nam_index *index, const void *key,
-	uint64_t payload)
-{
-	return change(worker, index, NAM_OP_UPSERT, key, payload); /* SUSPENDS */
-}
-
-int
-nam_index_update(struct nam_worker *worker, struct nam_index *index, const void *key,
-	uint64_t payload)
-{
-	if (!index->g.unique)
-		return refuse_non_unique(worker, index, "an update");
-	return change(worker, index, NAM_OP_UPDATE, key, payload); /* SUSPENDS */
-}
-
-int
-nam_index_delete(struct nam_worker *worker, struct nam_index *index, const void *key)
-{
-	if (!index->g.unique)
-		return refuse_non_unique(worker, index, "a delete");
-	return change(worker, index, NAM_OP_DELETE, key, 0); /* SUSPENDS */
 }
 
 /* Unique: the key must carry this payload, which only the leaf can tell. */
@@ -170,22 +116,15 @@ delete_pair_unique(struct nam_worker *worker, struct nam_index *index, const uin
 }
 
 int
-nam_index_delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
+nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t payload)
 {
 	struct nam__key full;
 	int rc;
 
-	if (!index->g.unique)
-		return change(worker, index, NAM_OP_DELETE, key, payload); /* SUSPENDS */
-	index = nam__leaves_of(index, key);
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, NAM_OP_DELETE);
-	if (index->options.design == NAM_DESIGN_COARSE)
-		rc = nam__coarse_change(worker, index, NAM_RPC_TREE_DELETE_PAIR, full.w,
-			payload); /* SUSPENDS */
-	else
-		rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
+	rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }

@@ -4,8 +4,8 @@
  */
 #include <errno.h>
 
-#include "index/hybrid/hybrid.h"
 #include "batched_lookup.h"
+#include "fine.h"
 #include "leaf_lookup.h"
 
 #define SCRATCH_LEAF 0u
@@ -184,21 +184,17 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 }
 
 int
-nam_index_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
+nam__fine_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t *ret_payload)
 {
 	struct nam__key full;
 	int rc;
 
-	index = nam__leaves_of(index, key);
 	nam__op_begin(worker, NAM_OP_LOOKUP);
 	rc = lookup_fast(worker, index, nam_key_to_u64(key), ret_payload); /* SUSPENDS */
 	if (__builtin_expect(rc > 0, 0)) {
 		nam__key_encode(&index->g, key, 0, &full);
-		if (index->options.design == NAM_DESIGN_COARSE)
-			rc = nam__coarse_lookup(worker, index, full.w,
-				ret_payload); /* SUSPENDS */
-		else if (index->g.unique)
+		if (index->g.unique)
 			rc = lookup_unique(worker, index, full.w, ret_payload); /* SUSPENDS */
 		else
 			rc = lookup_pairs(worker, index, &full, ret_payload); /* SUSPENDS */

@@ -13,12 +13,10 @@
 #include <errno.h>
 
 #include "compute/worker/outstanding_reads.h"
-#include "index/hybrid/hybrid.h"
-#include "index/index_internal.h"
+#include "fine.h"
 #include "leaf_lookup.h"
 
 #define GROUP_MAX NAM__CACHE_GROUP_MAX
-#define COARSE_KEYS_MAX 4096u		/* looked up in one go */
 /* At most NAM__OUTSTANDING_MAX. */
 #define IN_READ_MAX 16u
 /* Where READs are but copies: their images and what is prefetched share the first-level cache. */
@@ -118,41 +116,18 @@ look_up_singly(struct nam_worker *worker, struct nam_index *index, const uint8_t
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (all || ret_rcs[i] == AGAIN)
-			ret_rcs[i] = nam_index_lookup(worker, index,
+			ret_rcs[i] = nam__fine_lookup(worker, index,
 				keys + (size_t)i * index->g.key_bytes,
 				&ret_payloads[i]); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-look_up_coarse(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
-	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
-{
-	int rc = 0;
-
-	nam__op_begin(worker, NAM_OP_LOOKUP);
-	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1;
-	for (uint32_t i = 0; i < count && !rc; i += COARSE_KEYS_MAX)
-		rc = nam__coarse_lookup_many(worker, index,
-			keys + (size_t)i * index->g.key_bytes,
-			count - i < COARSE_KEYS_MAX ? count - i : COARSE_KEYS_MAX,
-			ret_payloads + i, ret_rcs + i); /* SUSPENDS */
-	nam__op_end(worker);
-	return rc;
-}
-
 int
-nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
+nam__fine_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
 	struct pipeline p;
 	int rc;
 
-	if (index->options.design == NAM_DESIGN_COARSE)
-		return look_up_coarse(worker, index, keys, count, ret_payloads,
-			ret_rcs); /* SUSPENDS */
-	if (index->leaves)
-		return nam__hybrid_lookup_many(worker, index, keys, count, ret_payloads,
-			ret_rcs); /* SUSPENDS */
 	if (!index->fast_lookups) {
 		look_up_singly(worker, index, keys, count, true, ret_payloads,
 			ret_rcs); /* SUSPENDS */

@@ -54,7 +54,7 @@ range_set(struct nam__scan *cursor, const struct nam_range *range)
 
 int
 nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct nam_range *range,
-	struct nam__scan **ret_scan)
+	struct nam_cursor **ret_cursor)
 {
 	const struct nam__geometry *g = &index->g;
 	struct nam__scan *cursor;
@@ -76,7 +76,7 @@ nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct 
 		nam_buffer_give(worker, cursor, sizeof(*cursor));
 		return -ENOMEM;
 	}
-	*ret_scan = cursor;
+	*ret_cursor = &cursor->head;
 	return 0;
 }
 
@@ -262,9 +262,10 @@ deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t at
 }
 
 int
-nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
+nam__scan_next(struct nam_cursor *head, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
+	struct nam__scan *cursor = (struct nam__scan *)head;
 	uint32_t count = 0;
 	int rc = 0;
 
@@ -295,8 +296,9 @@ nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads, uint32_
 }
 
 int
-nam__scan_next_entries(struct nam__scan *cursor, struct nam_entries *ret)
+nam__scan_next_entries(struct nam_cursor *head, struct nam_entries *ret)
 {
+	struct nam__scan *cursor = (struct nam__scan *)head;
 	const struct nam__geometry *g = &cursor->head.index->g;
 	uint32_t count;
 
@@ -334,8 +336,9 @@ nam__scan_next_entries(struct nam__scan *cursor, struct nam_entries *ret)
 }
 
 void
-nam__scan_close(struct nam__scan *cursor)
+nam__scan_close(struct nam_cursor *head)
 {
+	struct nam__scan *cursor = (struct nam__scan *)head;
 	struct nam_worker *worker = cursor->head.worker;
 
 	nam__scan_drain(cursor); /* SUSPENDS */

@@ -79,15 +79,15 @@ nam__scan_key_copy(const struct nam__geometry *g, const uint64_t *words, struct 
 		memcpy(ret_key->w, words, 8 * g->full_words);
 }
 
-/* ---- scan.c: what cursor.c calls for a fine-grained index ---------------------------------- */
+/* ---- scan.c: cursors on a fine-grained index -------------------------------------------- */
 
 int nam__scan_open(struct nam_worker *worker, struct nam_index *index,
-	const struct nam_range *range, struct nam__scan **ret_scan) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__scan_next(struct nam__scan *cursor, void *keys, uint64_t *payloads,
+	const struct nam_range *range, struct nam_cursor **ret_cursor) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__scan_next(struct nam_cursor *head, void *keys, uint64_t *payloads,
 	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__scan_next_entries(struct nam__scan *cursor, struct nam_entries *ret)
+NAM_FIBER_FN int nam__scan_next_entries(struct nam_cursor *head, struct nam_entries *ret)
 	NAM_MUST_CHECK;
-NAM_FIBER_FN void nam__scan_close(struct nam__scan *cursor);
+NAM_FIBER_FN void nam__scan_close(struct nam_cursor *head);
 
 /* ---- scan_window.c ------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/fine/fine.h"
 #include "index/maintain/maintain.h"
 
 #define LOOKUPS_MAX 1024u		/* of one part, looked up in one go */
@@ -70,47 +71,52 @@ nam__hybrid_uncreate(struct nam_worker *worker, const struct nam_index_options *
 		nam_free_unseen(worker, leaves[--count], g.stride);
 }
 
-int
-nam__hybrid_open(struct nam_index *index, uint64_t cache_bytes)
+NAM_FIBER_FN static int
+open_leaves(struct nam_worker *worker, struct nam_index *index, uint32_t part,
+	uint64_t cache_bytes, bool to_drop)
 {
-	uint32_t count = index->parts->count;
+	struct nam_index *leaves = calloc(1, sizeof(*leaves));
 
+	if (!leaves)
+		return -ENOMEM;
+	*leaves = *index;
+	leaves->ops = &nam__fine_ops;
+	leaves->parts = NULL;
+	leaves->leaves = NULL;
+	leaves->upper = true;
+	leaves->upper_slot = index->parts->slots[part];
+	leaves->upper_part = part;
+	index->leaves[part] = leaves;
+	return nam__fine_open(worker, leaves, cache_bytes, to_drop); /* SUSPENDS */
+}
+
+int
+nam__hybrid_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
+	bool to_drop)
+{
+	uint32_t count;
+	int rc = nam__parts_open(worker, index, to_drop); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	count = index->parts->count;
 	index->leaves = calloc(count, sizeof(index->leaves[0]));
 	if (!index->leaves)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam_index *leaves = calloc(1, sizeof(*leaves));
-		int rc = 0;
-
-		if (!leaves)
-			return -ENOMEM;
-		*leaves = *index;
-		leaves->parts = NULL;
-		leaves->leaves = NULL;
-		leaves->upper = true;
-		leaves->upper_slot = index->parts->slots[i];
-		leaves->upper_part = i;
-		index->leaves[i] = leaves;
-		if (cache_bytes)
-			rc = nam__cache_new(&leaves->g, leaves->client, cache_bytes / count,
-				&leaves->cache);
-		if (rc)
-			return rc;
-		nam__index_choose_ways(leaves);
-	}
-	return 0;
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = open_leaves(worker, index, i, cache_bytes / count, to_drop); /* SUSPENDS */
+	return rc;
 }
 
 void
 nam__hybrid_close(struct nam_index *index)
 {
-	if (!index->leaves)
-		return;
-	for (uint32_t i = 0; i < index->parts->count && index->leaves[i]; i++) {
-		nam__cache_free(index->leaves[i]->cache);
+	for (uint32_t i = 0; index->leaves && i < index->parts->count && index->leaves[i]; i++) {
+		nam__fine_close(index->leaves[i]);
 		free(index->leaves[i]);
 	}
 	free(index->leaves);
+	nam__parts_free(index->parts);
 }
 
 int
@@ -145,7 +151,7 @@ look_up_some(struct nam_worker *worker, struct nam_index *leaves, struct some *s
 	int rc = 0;
 
 	if (some->count)
-		rc = nam_index_lookup_many(worker, leaves, some->keys, some->count,
+		rc = nam__fine_lookup_many(worker, leaves, some->keys, some->count,
 			some->payloads, some->rcs); /* SUSPENDS */
 	for (uint32_t i = 0; i < some->count && !rc; i++) {
 		ret_rcs[some->positions[i]] = some->rcs[i];
@@ -157,7 +163,7 @@ look_up_some(struct nam_worker *worker, struct nam_index *leaves, struct some *s
 }
 
 int
-nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
 	uint32_t key_bytes = index->g.key_bytes, parts = index->parts->count;
@@ -169,7 +175,7 @@ nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		struct nam__key full;
 
-		nam__key_encode(&index->g, keys + (size_t)i * key_bytes, 0, &full);
+		nam__key_encode(&index->g, (const uint8_t *)keys + (size_t)i * key_bytes, 0, &full);
 		part_of[i] = (uint8_t)nam__part_of(index, full.w);
 	}
 	for (uint32_t part = 0; part < parts && !rc; part++) {
@@ -178,7 +184,7 @@ nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 			if (part_of[i] != part)
 				continue;
 			memcpy(some->keys + (size_t)some->count * key_bytes,
-				keys + (size_t)i * key_bytes, key_bytes);
+				(const uint8_t *)keys + (size_t)i * key_bytes, key_bytes);
 			some->positions[some->count++] = i;
 			if (some->count == LOOKUPS_MAX)
 				rc = look_up_some(worker, index->leaves[part], some, ret_payloads,
@@ -203,7 +209,7 @@ nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *ret
 	for (uint32_t i = 0; i < index->parts->count; i++) {
 		struct nam_index_stat part;
 
-		nam_index_cache_stat(index->leaves[i], &part);
+		nam__fine_cache_stat(index->leaves[i], &part);
 		sum.cache_bytes += part.cache_bytes;
 		sum.cache_nodes += part.cache_nodes;
 		sum.cache_budget_bytes += part.cache_budget_bytes;
@@ -253,7 +259,7 @@ nam__hybrid_verify(struct nam_worker *worker, struct nam_index *index,
 	rc = nam__coarse_verify(worker, index, violation, arg, &sum); /* SUSPENDS */
 	nam__op_end(worker);
 	for (uint32_t i = 0; i < index->parts->count && !rc; i++) {
-		rc = nam_index_verify(worker, index->leaves[i], violation, arg,
+		rc = nam__fine_verify(worker, index->leaves[i], violation, arg,
 			&violations); /* SUSPENDS */
 		sum += violations;
 	}
@@ -271,7 +277,7 @@ nam__hybrid_collect(struct nam_worker *worker, struct nam_index *index,
 	int rc = 0, orphaned_rc = 0;
 
 	for (uint32_t i = 0; i < index->parts->count && !rc; i++) {
-		rc = nam_index_collect(worker, index->leaves[i], &stat); /* SUSPENDS */
+		rc = nam__fine_collect(worker, index->leaves[i], &stat); /* SUSPENDS */
 		if (rc == -NAM_E_LOCK_ORPHANED) {
 			orphaned_rc = rc;
 			rc = 0;

@@ -11,18 +11,6 @@
 
 #include "index/coarse/coarse.h"
 
-/* The handle whose leaves keep a key: of other designs the index itself. */
-static inline struct nam_index *
-nam__leaves_of(struct nam_index *index, const void *key)
-{
-	struct nam__key full;
-
-	if (__builtin_expect(!index->leaves, 1))
-		return index;
-	nam__key_encode(&index->g, key, 0, &full);
-	return index->leaves[nam__part_of(index, full.w)];
-}
-
 /* Make first leaves, one for each memory server, and the trees that name them, or nothing. */
 NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, const char *name, uint64_t tree,
 	const struct nam_index_options *options, struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
@@ -30,12 +18,13 @@ NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, const char *name,
 void nam__hybrid_uncreate(struct nam_worker *worker, const struct nam_index_options *options,
 	const struct nam_gaddr *leaves, uint32_t count);
 
-/* Handles of the parts' leaves; index->parts is there. */
-int nam__hybrid_open(struct nam_index *index, uint64_t cache_bytes) NAM_MUST_CHECK;
+/* Open the parts, and make a handle for the leaves of each. */
+NAM_FIBER_FN int nam__hybrid_open(struct nam_worker *worker, struct nam_index *index,
+	uint64_t cache_bytes, bool to_drop) NAM_MUST_CHECK;
 void nam__hybrid_close(struct nam_index *index);
 
 NAM_FIBER_FN int nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index,
-	const uint8_t *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
+	const void *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__hybrid_stat(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__hybrid_verify(struct nam_worker *worker, struct nam_index *index,
@@ -54,12 +43,10 @@ NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_ind
 
 /* ---- scan.c ------------------------------------------------------------------------- */
 
-struct nam__part_scans;
-
 int nam__part_scans_open(struct nam_worker *worker, struct nam_index *index,
-	const struct nam_range *range, struct nam__part_scans **ret_scans) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__part_scans_next(struct nam__part_scans *scans, uint8_t *keys,
-	uint64_t *payloads, uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
-NAM_FIBER_FN void nam__part_scans_close(struct nam__part_scans *scans);
+	const struct nam_range *range, struct nam_cursor **ret_cursor) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__part_scans_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
+	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
+NAM_FIBER_FN void nam__part_scans_close(struct nam_cursor *cursor);
 
 #endif /* NAM_INDEX_HYBRID_HYBRID_H */

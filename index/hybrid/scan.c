@@ -14,7 +14,7 @@
 /* Of one part. */
 struct part_scan {
 	struct nam_index *leaves;
-	struct nam__scan *scan;		/* NULL: not begun */
+	struct nam_cursor *scan;	/* NULL: not begun */
 	/* Merged: a page of pairs. */
 	uint8_t *keys;
 	uint64_t payloads[PAGE_PAIRS];
@@ -22,7 +22,7 @@ struct part_scan {
 	bool done;
 };
 
-struct nam__part_scans {
+struct part_scans {
 	struct nam_cursor head;
 	struct nam_range range;		/* its keys are below */
 	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX];
@@ -34,7 +34,7 @@ struct nam__part_scans {
 };
 
 static int
-part_begin(struct nam__part_scans *scans, struct part_scan *part)
+part_begin(struct part_scans *scans, struct part_scan *part)
 {
 	struct nam_range range = scans->range;
 
@@ -45,7 +45,7 @@ part_begin(struct nam__part_scans *scans, struct part_scan *part)
 
 /* Parts by range: what a part delivers is what the caller gets. */
 NAM_FIBER_FN static int
-next_in_turn(struct nam__part_scans *scans, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
+next_in_turn(struct part_scans *scans, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
 	uint32_t key_bytes = scans->head.index->g.key_bytes, total = 0;
@@ -79,7 +79,7 @@ next_in_turn(struct nam__part_scans *scans, uint8_t *keys, uint64_t *payloads, u
 /* ---- merging ------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-part_fill(struct nam__part_scans *scans, struct part_scan *part)
+part_fill(struct part_scans *scans, struct part_scan *part)
 {
 	int rc = part->scan ? 0 : part_begin(scans, part);
 
@@ -94,7 +94,7 @@ part_fill(struct nam__part_scans *scans, struct part_scan *part)
 
 /* Whether a pair comes before another, forward. */
 static bool
-before(const struct nam__part_scans *scans, const struct part_scan *a, const struct part_scan *b)
+before(const struct part_scans *scans, const struct part_scan *a, const struct part_scan *b)
 {
 	uint32_t bytes = scans->head.index->g.key_bytes;
 	int order = memcmp(a->keys + (size_t)a->at * bytes, b->keys + (size_t)b->at * bytes, bytes);
@@ -103,7 +103,7 @@ before(const struct nam__part_scans *scans, const struct part_scan *a, const str
 }
 
 NAM_FIBER_FN static int
-next_of_all(struct nam__part_scans *scans, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
+next_of_all(struct part_scans *scans, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
 	uint32_t key_bytes = scans->head.index->g.key_bytes, total = 0;
@@ -138,9 +138,11 @@ next_of_all(struct nam__part_scans *scans, uint8_t *keys, uint64_t *payloads, ui
 }
 
 int
-nam__part_scans_next(struct nam__part_scans *scans, uint8_t *keys, uint64_t *payloads,
-	uint32_t capacity, uint32_t *ret_count)
+nam__part_scans_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
+	uint32_t *ret_count)
 {
+	struct part_scans *scans = (struct part_scans *)cursor;
+
 	return scans->in_turn ? next_in_turn(scans, keys, payloads, capacity, ret_count)
 			      : next_of_all(scans, keys, payloads, capacity, ret_count);
 }
@@ -161,11 +163,11 @@ part_at(struct nam_index *index, const void *key, uint32_t end)
 
 int
 nam__part_scans_open(struct nam_worker *worker, struct nam_index *index,
-	const struct nam_range *range, struct nam__part_scans **ret_scans)
+	const struct nam_range *range, struct nam_cursor **ret_cursor)
 {
 	uint32_t key_bytes = index->g.key_bytes, first = 0, last = index->parts->count - 1;
 	bool in_turn = index->parts->partitioning == NAM_PARTITION_RANGE;
-	struct nam__part_scans *scans;
+	struct part_scans *scans;
 
 	if (in_turn) {
 		first = part_at(index, range->low, first);
@@ -194,13 +196,15 @@ nam__part_scans_open(struct nam_worker *worker, struct nam_index *index,
 		scans->parts[i].leaves = index->leaves[range->reverse ? last - i : first + i];
 		scans->parts[i].keys = scans->keys + (size_t)i * PAGE_PAIRS * key_bytes;
 	}
-	*ret_scans = scans;
+	*ret_cursor = &scans->head;
 	return 0;
 }
 
 void
-nam__part_scans_close(struct nam__part_scans *scans)
+nam__part_scans_close(struct nam_cursor *cursor)
 {
+	struct part_scans *scans = (struct part_scans *)cursor;
+
 	for (uint32_t i = 0; i < scans->count; i++)
 		if (scans->parts[i].scan)
 			nam__scan_close(scans->parts[i].scan); /* SUSPENDS */

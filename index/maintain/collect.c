@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "index/hybrid/hybrid.h"
+#include "index/fine/fine.h"
 #include "maintain.h"
 #include "index/hybrid/inner_rpc.h"
 
@@ -542,20 +542,13 @@ collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_s
 }
 
 int
-nam_index_collect(struct nam_worker *worker, struct nam_index *index,
+nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat)
 {
 	struct nam_collect_stat stat = { 0 };
 	int rc, advance_rc;
 
-	if (index->leaves)
-		return nam__hybrid_collect(worker, index, ret_stat); /* SUSPENDS */
 	nam__op_begin(worker, NAM_OP_COLLECT);
-	if (index->options.design == NAM_DESIGN_COARSE) {
-		rc = nam__coarse_collect(worker, index, ret_stat); /* SUSPENDS */
-		nam__op_end(worker);
-		return rc;
-	}
 	rc = collect(worker, index, &stat); /* SUSPENDS */
 	nam__op_end(worker);
 	/* Outside the operation, which keeps from being reused what it may have seen itself. */

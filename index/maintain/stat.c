@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "index/hybrid/hybrid.h"
+#include "index/fine/fine.h"
 #include "maintain.h"
 
 static void
@@ -43,21 +43,14 @@ nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned le
 }
 
 int
-nam_index_stat(struct nam_worker *worker, struct nam_index *index,
+nam__fine_stat(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_stat *ret_stat)
 {
 	struct nam_index_stat stat = { 0 };
 	unsigned root_level = 0;
 	int rc;
 
-	if (index->leaves)
-		return nam__hybrid_stat(worker, index, ret_stat); /* SUSPENDS */
 	nam__op_begin(worker, NAM_OP_VERIFY);
-	if (index->options.design == NAM_DESIGN_COARSE) {
-		rc = nam__coarse_stat(worker, index, ret_stat); /* SUSPENDS */
-		nam__op_end(worker);
-		return rc;
-	}
 	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
 		rc = nam__count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
@@ -68,7 +61,7 @@ nam_index_stat(struct nam_worker *worker, struct nam_index *index,
 	if (stat.leaves)
 		stat.leaf_fill = (double)stat.entries /
 				 ((double)stat.leaves * index->g.leaf_capacity);
-	nam_index_cache_stat(index, &stat);
+	nam__fine_cache_stat(index, &stat);
 	*ret_stat = stat;
 	return 0;
 }

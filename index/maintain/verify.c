@@ -11,7 +11,7 @@
  */
 #include <errno.h>
 
-#include "index/hybrid/hybrid.h"
+#include "index/fine/fine.h"
 #include "index/hybrid/inner_rpc.h"
 #include "verify.h"
 
@@ -489,7 +489,7 @@ tree_verify(struct walk *walk)
 }
 
 int
-nam_index_verify(struct nam_worker *worker, struct nam_index *index,
+nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
 {
 	uint32_t node_bytes = index->g.node_bytes;
@@ -503,16 +503,6 @@ nam_index_verify(struct nam_worker *worker, struct nam_index *index,
 	};
 	int rc = -ENOMEM;
 
-	if (index->leaves)
-		return nam__hybrid_verify(worker, index, violation, arg,
-			ret_violations); /* SUSPENDS */
-	if (index->options.design == NAM_DESIGN_COARSE) {
-		nam__op_begin(worker, NAM_OP_VERIFY);
-		rc = nam__coarse_verify(worker, index, violation, arg,
-			ret_violations); /* SUSPENDS */
-		nam__op_end(worker);
-		return rc;
-	}
 	walk.verifier.sorted = nam_buffer_take(worker, node_bytes);
 	walk.names.image = nam_buffer_take(worker, node_bytes);
 	if (!walk.verifier.sorted || !walk.names.image)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * design.h -- what an index design provides: one table each, every slot filled.
+ *
+ * index.c and catalog.c check arguments and dispatch.  A design never calls them.
+ */
+#ifndef NAM_INDEX_DESIGN_H
+#define NAM_INDEX_DESIGN_H
+
+#include "index/index_internal.h"
+
+struct nam__index_ops {
+	/* Nodes lie on all memory servers: those of a lost tree cannot be found. */
+	bool scattered;
+
+	/*
+	 * Complete a handle whose superblock is known.
+	 *
+	 * @to_drop	parts of the index may be gone
+	 */
+	NAM_FIBER_FN int (*open)(struct nam_worker *worker, struct nam_index *index,
+		uint64_t cache_bytes, bool to_drop);
+	/* Free what open() made, also after it failed. */
+	void (*close)(struct nam_index *index);
+	/*
+	 * Free all remote memory but the superblock.  The caller is the collector, for ever.
+	 *
+	 * @lost	a memory server was restarted: no pointer may be followed
+	 */
+	NAM_FIBER_FN int (*free)(struct nam_worker *worker, struct nam_index *index, bool lost);
+
+	NAM_FIBER_FN int (*lookup)(struct nam_worker *worker, struct nam_index *index,
+		const void *key, uint64_t *ret_payload);
+	NAM_FIBER_FN int (*lookup_many)(struct nam_worker *worker, struct nam_index *index,
+		const void *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs);
+	/* NAM_OP_INSERT, _UPSERT, _UPDATE or _DELETE. */
+	NAM_FIBER_FN int (*change)(struct nam_worker *worker, struct nam_index *index,
+		enum nam_op_kind kind, const void *key, uint64_t payload);
+	/* Of a unique index: delete the key if it carries this payload. */
+	NAM_FIBER_FN int (*delete_pair)(struct nam_worker *worker, struct nam_index *index,
+		const void *key, uint64_t payload);
+
+	int (*cursor_open)(struct nam_worker *worker, struct nam_index *index,
+		const struct nam_range *range, struct nam_cursor **ret_cursor);
+	NAM_FIBER_FN int (*cursor_next)(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
+		uint32_t capacity, uint32_t *ret_count);
+	NAM_FIBER_FN int (*cursor_next_entries)(struct nam_cursor *cursor,
+		struct nam_entries *ret_entries);
+	NAM_FIBER_FN void (*cursor_close)(struct nam_cursor *cursor);
+
+	NAM_FIBER_FN int (*bulk_load)(struct nam_worker *worker, struct nam_index *index,
+		nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count);
+	NAM_FIBER_FN int (*stat)(struct nam_worker *worker, struct nam_index *index,
+		struct nam_index_stat *ret_stat);
+	NAM_FIBER_FN int (*verify)(struct nam_worker *worker, struct nam_index *index,
+		nam_index_violation_fn violation, void *arg, uint64_t *ret_violations);
+	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
+		struct nam_collect_stat *ret_stat);
+	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *ret_stat);
+};
+
+extern const struct nam__index_ops nam__fine_ops, nam__coarse_ops, nam__hybrid_ops;
+
+#define NAM__COPIED_BYTES 8192u		/* of entries copied at a time: 256 of 8-byte keys */
+/* cursor_copy.c: cursor_next_entries() by copies of what cursor_next() delivers. */
+NAM_FIBER_FN int nam__cursor_next_copied(struct nam_cursor *cursor,
+	struct nam_entries *ret_entries) NAM_MUST_CHECK;
+
+#endif /* NAM_INDEX_DESIGN_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fine.h -- the fine-grained design: what nam__fine_ops consists of.  A hybrid index uses the same
+ * functions on the handles of its parts' leaves.
+ */
+#ifndef NAM_INDEX_FINE_FINE_H
+#define NAM_INDEX_FINE_FINE_H
+
+#include "index/design.h"
+
+int nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
+	bool to_drop) NAM_MUST_CHECK;
+void nam__fine_close(struct nam_index *index);
+
+NAM_FIBER_FN int nam__fine_lookup(struct nam_worker *worker, struct nam_index *index,
+	const void *key, uint64_t *ret_payload) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_lookup_many(struct nam_worker *worker, struct nam_index *index,
+	const void *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_change(struct nam_worker *worker, struct nam_index *index,
+	enum nam_op_kind kind, const void *key, uint64_t payload) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index,
+	const void *key, uint64_t payload) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_bulk_load(struct nam_worker *worker, struct nam_index *index,
+	nam_index_source_fn source, void *arg, uint32_t fill_percent,
+	uint64_t *ret_count) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_stat(struct nam_worker *worker, struct nam_index *index,
+	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
+	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
+	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
+void nam__fine_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat);
+
+#endif /* NAM_INDEX_FINE_FINE_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c -- the table of the fine-grained design. */
+#include "fine.h"
+#include "scan_internal.h"
+
+NAM_FIBER_FN static int
+free_nodes(struct nam_worker *worker, struct nam_index *index, bool lost)
+{
+	return lost ? 0 : nam__index_free_nodes(worker, index); /* SUSPENDS */
+}
+
+const struct nam__index_ops nam__fine_ops = {
+	.scattered = true,
+	.open = nam__fine_open,
+	.close = nam__fine_close,
+	.free = free_nodes,
+	.lookup = nam__fine_lookup,
+	.lookup_many = nam__fine_lookup_many,
+	.change = nam__fine_change,
+	.delete_pair = nam__fine_delete_pair,
+	.cursor_open = nam__scan_open,
+	.cursor_next = nam__scan_next,
+	.cursor_next_entries = nam__scan_next_entries,
+	.cursor_close = nam__scan_close,
+	.bulk_load = nam__fine_bulk_load,
+	.stat = nam__fine_stat,
+	.verify = nam__fine_verify,
+	.collect = nam__fine_collect,
+	.cache_stat = nam__fine_cache_stat,
+};
