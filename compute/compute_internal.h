@@ -27,6 +27,7 @@
 #include "common/rpc/rpc.h"
 #include "client.h"
 #include "remote.h"
+#include "worker/completion.h"
 
 #define NAM__CACHE_LINE 64
 
@@ -119,19 +120,6 @@ struct nam__task {
 	nam_fiber_fn fn;
 	void *arg;
 	struct nam_worker *worker;
-};
-
-/* What nam_wr.context points to is told apart by its low bits. */
-enum nam__context {
-	NAM__CONTEXT_TASK = 0,		/* a task waits for this request */
-	NAM__CONTEXT_UNSIGNALED = 1,	/* a task's, but only its failure is of interest */
-	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 8-byte aligned */
-	NAM__CONTEXT_MESSAGE = 3,	/* a buffer of the RPC layer */
-	/* one of several READs that a task takes one by one */
-	NAM__CONTEXT_OUTSTANDING_READ = 4,
-	NAM__CONTEXT_REQUEST_SLOT = 5,	/* of a client mailbox */
-	NAM__CONTEXT_DATAGRAM = 6,	/* a buffer for one */
-	NAM__CONTEXT_MASK = 7,
 };
 
 struct nam__call;
@@ -447,8 +435,7 @@ void nam__one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header
 /* The connection has ended.  Accepts NULL. */
 void nam__one_way_closed(struct nam__one_way *one_way);
 
-/* rpc/call.c: what worker.c calls for completions that are not a task's. */
-void nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc);
+/* rpc/call.c: what worker.c calls. */
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
 void nam__rpc_check_deadlines(struct nam_worker *worker);
 int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
@@ -463,6 +450,7 @@ void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
  * request slot is a request on its way, from its WRITE until the reply has been taken.
  */
 struct nam__request_slot {
+	struct nam__completion completion;
 	struct nam__client_mailbox *box;
 	struct nam__call *call;		/* NULL once it has ended */
 	struct nam_op_counters *counters;
@@ -531,7 +519,9 @@ bool nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call
 void nam__client_mailbox_unwrite(struct nam__request_slot *req);
 /* The processor has copied it. */
 void nam__client_mailbox_written_locally(struct nam__request_slot *req);
-void nam__client_mailbox_completed(struct nam_worker *worker, const struct nam_wc *wc);
+/* The handler of a request slot: its WRITE, its READ or its SEND has completed. */
+void nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc);
 /* The memory server has rung back.  Accepts NULL. */
 void nam__client_mailbox_rung(struct nam__client_mailbox *box);
 /* Look for replies, if worker->slots_waiting.  Returns how many there were. */
@@ -550,7 +540,7 @@ void nam__request_slot_writing(struct nam__request_slot *req);
 /* Where its request lies. */
 struct nam_frame *nam__request_slot_request(const struct nam__request_slot *req);
 /* What posts that. */
-void nam__request_slot_write(const struct nam__request_slot *req, struct nam_wr *ret_wr);
+void nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr);
 /*
  * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
  * Whether we did.
@@ -567,7 +557,15 @@ void nam__datagrams_close(struct nam_worker *worker);
 void nam__datagram_left(struct nam__request_slot *req);
 /* One that waits: its time may be over. */
 void nam__datagram_look(struct nam__request_slot *req);
-void nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc);
+/* A receive buffer and its handler. */
+struct nam__datagram {
+	struct nam__completion completion;
+	uint8_t reserved[NAM__CACHE_LINE - sizeof(struct nam__completion)];
+	uint8_t bytes[];
+};
+
+void nam__datagram_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc);
 
 /* epoch.c: before the client's first thread is started; and when it has joined the cluster. */
 void nam__epoch_thread_prepare(struct nam_client *client);

@@ -13,6 +13,7 @@
 
 /* The context of a SEND or of a receive buffer, itself a worker's buffer. */
 struct nam__message {
+	struct nam__completion completion;
 	uint8_t *bytes;			/* NAM_RPC_BYTES_MAX of them, registered */
 	uint32_t lkey;
 	bool is_receive;
@@ -20,6 +21,9 @@ struct nam__message {
 };
 
 /* ---- messages ----------------------------------------------------------------------------- */
+
+static void message_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc);
 
 static struct nam__message *
 message_new(struct nam_worker *worker)
@@ -29,6 +33,7 @@ message_new(struct nam_worker *worker)
 	if (!message)
 		return NULL;
 	memset(message, 0, sizeof(*message));
+	message->completion.completed = message_completed;
 	message->bytes = nam_buffer_take(worker, NAM_RPC_BYTES_MAX);
 	if (!message->bytes) {
 		nam_buffer_give(worker, message, sizeof(*message));
@@ -52,7 +57,7 @@ receive_post(struct nam_worker *worker, struct nam__message *message)
 		.buffer = message->bytes,
 		.bytes = NAM_RPC_BYTES_MAX,
 		.lkey = message->lkey,
-		.context = (void *)((uintptr_t)message | NAM__CONTEXT_MESSAGE),
+		.context = nam__handler_context(&message->completion),
 	};
 
 	return worker->rq->ops->rq_post(worker->rq, &recv, 1);
@@ -161,11 +166,11 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 	nam__rpc_reply(worker, (uint32_t)(uintptr_t)wc->qp->user, bytes, wc->bytes);
 }
 
-void
-nam__rpc_completed(struct nam_worker *worker, const struct nam_wc *wc)
+static void
+message_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc)
 {
-	struct nam__message *message = (struct nam__message *)((uintptr_t)wc->context &
-						     ~(uintptr_t)NAM__CONTEXT_MASK);
+	struct nam__message *message = (struct nam__message *)completion;
 
 	if (message->is_receive) {
 		if (!wc->status)
@@ -246,7 +251,7 @@ send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header 
 		.bytes = (uint32_t)sizeof(*header) + header->body_bytes,
 		.lkey = message->lkey,
 		.local = message->bytes,
-		.context = (void *)((uintptr_t)message | NAM__CONTEXT_MESSAGE),
+		.context = nam__handler_context(&message->completion),
 	};
 	if (ret_wr->bytes <= worker->client->servers[slot].domain->limits.inline_bytes)
 		ret_wr->flags |= NAM_WR_INLINE;

@@ -40,13 +40,13 @@ buffer_bytes(const struct nam_worker *worker)
 }
 
 static int
-receive_post(struct nam_worker *worker, uint8_t *buffer)
+receive_post(struct nam_worker *worker, struct nam__datagram *datagram)
 {
 	const struct nam_recv recv = {
-		.buffer = buffer,
+		.buffer = datagram->bytes,
 		.bytes = buffer_bytes(worker),
 		.lkey = worker->datagrams_mr.lkey,
-		.context = (void *)((uintptr_t)buffer | NAM__CONTEXT_DATAGRAM),
+		.context = nam__handler_context(&datagram->completion),
 	};
 
 	return worker->datagram_rq->ops->rq_post(worker->datagram_rq, &recv, 1);
@@ -56,7 +56,8 @@ int
 nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag)
 {
 	struct nam_domain *domain = worker->client->domains[0];
-	uint32_t count = buffers_count(worker), bytes = buffer_bytes(worker);
+	uint32_t count = buffers_count(worker);
+	uint32_t bytes = (uint32_t)sizeof(struct nam__datagram) + buffer_bytes(worker);
 	int rc;
 
 	if (worker->datagram_rq)
@@ -73,8 +74,13 @@ nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag)
 	}
 	worker->bytes += (size_t)count * bytes;
 	rc = domain->ops->rq_create(domain, worker->cq, count, &worker->datagram_rq);
-	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = receive_post(worker, worker->datagrams + (size_t)i * bytes);
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam__datagram *datagram =
+			(struct nam__datagram *)(worker->datagrams + (size_t)i * bytes);
+
+		datagram->completion.completed = nam__datagram_completed;
+		rc = receive_post(worker, datagram);
+	}
 	return rc;
 }
 
@@ -181,13 +187,14 @@ reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *rep
 }
 
 void
-nam__datagram_completed(struct nam_worker *worker, const struct nam_wc *wc)
+nam__datagram_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc)
 {
-	uint8_t *buffer = (uint8_t *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
+	struct nam__datagram *datagram = (struct nam__datagram *)completion;
 
 	if (!wc->status && wc->qp)
 		reply_take(worker, (uint32_t)(uintptr_t)wc->qp->user,
-			(const void *)(buffer + NAM_DATAGRAM_HEADROOM), wc->bytes);
+			(const void *)(datagram->bytes + NAM_DATAGRAM_HEADROOM), wc->bytes);
 	/* There is room: it has just left the queue.  Lost all the same, it loses replies. */
-	(void)!receive_post(worker, buffer);
+	(void)!receive_post(worker, datagram);
 }

@@ -120,9 +120,12 @@ nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_trans
 	box->slot = slot;
 	box->server.frame_bytes = options->frame_bytes;
 	box->fetch_bytes = transport == NAM_TRANSPORT_FETCH ? options->fetch_bytes : 0;
-	for (unsigned i = 0; i < NAM_FRAMES; i++)
+	for (unsigned i = 0; i < NAM_FRAMES; i++) {
 		box->slots[i].box = box;
+		box->slots[i].completion.completed = nam__request_slot_completed;
+	}
 	box->ring.box = box;
+	box->ring.completion.completed = nam__request_slot_completed;
 	worker->bytes += bytes;
 	mailbox.remote = box->mr.remote;
 	mailbox.rkey = box->mr.rkey;
@@ -321,7 +324,7 @@ fetch_post(struct nam__request_slot *req)
 		.rkey = box->server.rkey,
 		.lkey = box->mr.lkey,
 		.local = fetched_of(req) + req->here,
-		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
+		.context = nam__handler_context(&req->completion),
 	};
 	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
 		-NAM_E_FABRIC_PEER_DEAD;
@@ -397,7 +400,7 @@ nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters
 		.bytes = NAM_RING_BYTES,
 		.lkey = box->mr.lkey,
 		.local = word,
-		.context = (void *)((uintptr_t)&box->ring | NAM__CONTEXT_REQUEST_SLOT),
+		.context = nam__handler_context(&box->ring.completion),
 	};
 	bool owed;
 
@@ -429,7 +432,7 @@ nam__client_mailbox_rung(struct nam__client_mailbox *box)
 }
 
 void
-nam__request_slot_write(const struct nam__request_slot *req, struct nam_wr *ret_wr)
+nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr)
 {
 	const struct nam__client_mailbox *box = req->box;
 
@@ -442,7 +445,7 @@ nam__request_slot_write(const struct nam__request_slot *req, struct nam_wr *ret_
 		.rkey = box->server.rkey,
 		.lkey = box->mr.lkey,
 		.local = nam__request_slot_request(req),
-		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
+		.context = nam__handler_context(&req->completion),
 	};
 	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
 		ret_wr->flags |= NAM_WR_INLINE;
@@ -543,10 +546,10 @@ nam__client_mailbox_written_locally(struct nam__request_slot *req)
 }
 
 void
-nam__client_mailbox_completed(struct nam_worker *worker, const struct nam_wc *wc)
+nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc)
 {
-	struct nam__request_slot *req = (void *)((uintptr_t)wc->context &
-		~(uintptr_t)NAM__CONTEXT_MASK);
+	struct nam__request_slot *req = (struct nam__request_slot *)completion;
 
 	(void)worker;
 	if (req == &req->box->ring)

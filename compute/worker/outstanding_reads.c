@@ -4,19 +4,6 @@
 
 #include <limits.h>
 
-void
-nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker)
-{
-	outstanding->task = worker->current;
-	outstanding->in_read = 0;
-	outstanding->done = 0;
-	outstanding->waiting = false;
-	outstanding->others_first = false;
-	outstanding->rc = 0;
-	for (unsigned i = 0; i < NAM__OUTSTANDING_MAX; i++)
-		outstanding->each[i].outstanding = outstanding;
-}
-
 static inline void
 landed(struct nam__outstanding_reads *outstanding, unsigned number, int status)
 {
@@ -37,11 +24,26 @@ completed(struct nam_worker *worker, struct nam__outstanding_read *read, const s
 	}
 }
 
-void
-nam__outstanding_completed(struct nam_worker *worker, struct nam__outstanding_read *read,
+static void
+read_completed(struct nam_worker *worker, struct nam__completion *completion,
 	const struct nam_wc *wc)
 {
-	completed(worker, read, wc);
+	completed(worker, (struct nam__outstanding_read *)completion, wc);
+}
+
+void
+nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker)
+{
+	outstanding->task = worker->current;
+	outstanding->in_read = 0;
+	outstanding->done = 0;
+	outstanding->waiting = false;
+	outstanding->others_first = false;
+	outstanding->rc = 0;
+	for (unsigned i = 0; i < NAM__OUTSTANDING_MAX; i++) {
+		outstanding->each[i].completion.completed = read_completed;
+		outstanding->each[i].outstanding = outstanding;
+	}
 }
 
 /*

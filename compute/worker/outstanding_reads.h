@@ -14,6 +14,7 @@
 #define NAM__OUTSTANDING_MAX 32u
 
 struct nam__outstanding_read {
+	struct nam__completion completion;
 	struct nam__outstanding_reads *outstanding;
 };
 
@@ -48,9 +49,6 @@ void nam__outstanding_read_ring(struct nam_worker *worker,
 NAM_FIBER_FN void nam__outstanding_await(struct nam_worker *worker,
 	struct nam__outstanding_reads *outstanding,
 	unsigned number);
-/* For worker.c. */
-void nam__outstanding_completed(struct nam_worker *worker, struct nam__outstanding_read *read,
-	const struct nam_wc *wc);
 
 /* ---- in line ------------------------------------------------------------------------------ */
 

@@ -102,17 +102,13 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_OUTSTANDING_READ) {
-		nam__outstanding_completed(worker,
-			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
 		async_completed(worker, wc);
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_REQUEST_SLOT) {
-		nam__client_mailbox_completed(worker, wc);
-	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_DATAGRAM) {
-		nam__datagram_completed(worker, wc);
 	} else {
-		nam__rpc_completed(worker, wc);
+		struct nam__completion *completion =
+			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
+
+		completion->completed(worker, completion, wc);
 	}
 }
 

@@ -204,11 +204,11 @@ left(struct nam__request_slot *req, uint8_t status)
 	struct nam_wc wc = {
 		.op = NAM_WR_WRITE,
 		.status = status % 8 == 7 ? -NAM_E_FABRIC_PEER_DEAD : 0,
-		.context = (void *)((uintptr_t)req | NAM__CONTEXT_REQUEST_SLOT),
+		.context = nam__handler_context(&req->completion),
 	};
 
 	if (req->state == NAM__SLOT_WRITING)
-		nam__client_mailbox_completed(&fixture->worker, &wc);
+		nam__request_slot_completed(&fixture->worker, &req->completion, &wc);
 }
 
 static void
@@ -246,7 +246,8 @@ static void
 hear(uint32_t unreliable_qp, uint8_t flags, const void *frame, uint32_t bytes,
 	const struct nam__request_slot *owner)
 {
-	uint8_t *buffer = fuzz_memory(NAM_DATAGRAM_HEADROOM + bytes);
+	struct nam__datagram *datagram =
+		fuzz_memory(sizeof(*datagram) + NAM_DATAGRAM_HEADROOM + bytes);
 	bool waits = owner && owner->state != NAM__SLOT_FREE && !owner->answered &&
 		!(flags & (FLAG_STATUS | FLAG_NOBODY));
 	uint32_t before = calls_done(), ended;
@@ -255,19 +256,19 @@ hear(uint32_t unreliable_qp, uint8_t flags, const void *frame, uint32_t bytes,
 		.status = flags & FLAG_STATUS ? -NAM_E_FABRIC_PEER_DEAD : 0,
 		.bytes = bytes,
 		.qp = flags & FLAG_NOBODY ? NULL : &fixture->unreliable_qps[unreliable_qp],
-		.context = (void *)((uintptr_t)buffer | NAM__CONTEXT_DATAGRAM),
+		.context = nam__handler_context(&datagram->completion),
 	};
 
-	memcpy(buffer + NAM_DATAGRAM_HEADROOM, frame, bytes);
-	fixture->buffer = buffer;
-	nam__datagram_completed(&fixture->worker, &wc);
+	memcpy(datagram->bytes + NAM_DATAGRAM_HEADROOM, frame, bytes);
+	fixture->buffer = datagram->bytes;
+	nam__datagram_completed(&fixture->worker, &datagram->completion, &wc);
 	ended = calls_done() & ~before;
 	for (unsigned i = 0; i < CALLS; i++)
 		if (ended >> i & 1 && (!waits || fixture->calls[i].slot != unreliable_qp))
 			abort();
 	if (fixture->buffer)
 		abort();
-	free(buffer);
+	free(datagram);
 }
 
 /* A reply to some request, perhaps to the one whose number its frame has. */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* completion.h -- what the context of a request points to, and how the worker dispatches it. */
+#ifndef NAM_COMPUTE_WORKER_COMPLETION_H
+#define NAM_COMPUTE_WORKER_COMPLETION_H
+
+#include <stdint.h>
+
+#include "common/fabric/fabric.h"
+
+struct nam_worker;
+
+/* The low bits of nam_wr.context and nam_recv.context say what the rest of it points to. */
+enum nam__context {
+	NAM__CONTEXT_TASK = 0,		/* a task that waits for this request */
+	NAM__CONTEXT_UNSIGNALED = 1,	/* a task that is told only of a failure */
+	NAM__CONTEXT_ASYNC = 2,		/* nam_async_*: the user's pointer, 8-byte aligned */
+	NAM__CONTEXT_HANDLER = 4,	/* struct nam__completion */
+	/* a handler, too, with a tag that outstanding_reads.c recognizes without a load */
+	NAM__CONTEXT_OUTSTANDING_READ = NAM__CONTEXT_HANDLER | 1,
+	NAM__CONTEXT_MASK = 7,
+};
+
+/*
+ * The first member of each struct whose requests or receive buffers are not a task's.  The worker
+ * calls `completed` and knows nothing else of the struct.
+ */
+struct nam__completion {
+	void (*completed)(struct nam_worker *worker, struct nam__completion *completion,
+		const struct nam_wc *wc);
+};
+
+static inline void *
+nam__handler_context(struct nam__completion *completion)
+{
+	return (void *)((uintptr_t)completion | NAM__CONTEXT_HANDLER);
+}
+
+#endif /* NAM_COMPUTE_WORKER_COMPLETION_H */
