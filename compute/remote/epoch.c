@@ -235,7 +235,7 @@ epoch_thread_tick(struct nam_client *client)
 	rc = epoch_read(client); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
-	nam_race_point("epoch thread.epoch_read");
+	nam_race_point("epoch_thread.epoch_read");
 	local = local_epoch_advance(client, remote);
 
 	pthread_mutex_lock(&client->mutex);
@@ -245,7 +245,7 @@ epoch_thread_tick(struct nam_client *client)
 	pthread_mutex_unlock(&client->mutex);
 	garbage_free(garbage);
 
-	nam_race_point("epoch thread.oldest_found");
+	nam_race_point("epoch_thread.oldest_found");
 	/* What operations saw a little earlier they may still believe: nam__seen_lately(). */
 	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
 		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
