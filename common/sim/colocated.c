@@ -74,7 +74,7 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 	message->local = wr->local;
 	message->target = target_of(qp, wr);
 	message->done = 0;
-	message->in_read = false;
+	message->in_flight = false;
 	SIM_EVENT(SIM_WHAT_LOCAL, message->id, wr->remote ^ wr->bytes,
 		"m%llu q%u %s %u bytes of its own machine at p%u:%llx",
 		(unsigned long long)message->id, qp->id, nam__sim_op_name(wr->op), wr->bytes,

@@ -38,7 +38,7 @@ struct sim_nic {
 	struct sim_nic *next;
 	uint32_t machine;
 	uint32_t processes, queue_pairs;
-	uint32_t in_read;		/* that it sent */
+	uint32_t in_flight;		/* that it sent */
 	uint64_t out_free, in_free, pcie_free;
 	uint64_t wire_out_free[NAM_SIM_PORTS_MAX], wire_in_free[NAM_SIM_PORTS_MAX];
 	struct price price[SIM_CLASSES];
@@ -219,7 +219,7 @@ travel(const struct sim_message *message)
 	const struct sim_flow *flow = &message->qp->flow;
 	const struct price *price = &flow->nic->price[message->class];
 
-	return flow->nic->in_read > flow->in_read ? price->loaded_travel : price->travel;
+	return flow->nic->in_flight > flow->in_flight ? price->loaded_travel : price->travel;
 }
 
 /* ---- there -------------------------------------------------------------------------------- */
@@ -246,10 +246,10 @@ set_out(struct sim_message *message)
 	if (bytes_there(message))
 		at = pcie(nic, at, message->bytes);
 	at = wire_out(nic, flow->port, at, bytes_there(message), price->request_bytes);
-	flow->in_read++;
-	nic->in_read++;
+	flow->in_flight++;
+	nic->in_flight++;
 	flow->fetching += fetches(message);
-	message->in_read = true;
+	message->in_flight = true;
 	message->state = SIM_STEPS;
 	at = (at + travel(message)) / PS;
 	if (at < flow->arrived_ns)
@@ -344,11 +344,11 @@ nam__sim_settle(struct sim_message *message)
 	struct sim_qp *qp = message->qp;
 	struct sim_flow *flow = &qp->flow;
 
-	if (!message->in_read)
+	if (!message->in_flight)
 		return;
-	message->in_read = false;
-	flow->in_read--;
-	flow->nic->in_read--;
+	message->in_flight = false;
+	flow->in_flight--;
+	flow->nic->in_flight--;
 	flow->fetching -= fetches(message);
 	while (flow->blocked && may_set_out(flow, flow->blocked)) {
 		struct sim_message *next = flow->blocked;

@@ -41,7 +41,7 @@ void
 nam__sim_message_free(struct sim_message *message)
 {
 	nam__sim_unplan(&message->event);
-	if (message->in_read)
+	if (message->in_flight)
 		nam__sim_settle(message);
 	free(message->owned);
 	message->owned = NULL;

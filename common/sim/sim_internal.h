@@ -147,7 +147,7 @@ struct sim_flow {
 	struct sim_message *blocked;	/* the first that has not been sent, with all after it */
 	uint64_t arrived_ns;		/* the last at the other side: nothing overtakes it */
 	uint32_t number;		/* of the card's queue pairs */
-	uint32_t in_read;
+	uint32_t in_flight;
 	uint32_t fetching;		/* READs and atomics in flight */
 	uint8_t port;
 };
@@ -212,7 +212,7 @@ struct sim_message {
 	int status;
 	uint8_t op, flags, class, state;
 	uint8_t passes;			/* left, READ */
-	bool in_read;			/* with a network: sent and not answered */
+	bool in_flight;			/* with a network: sent and not answered */
 	bool served;			/* ... the other side's card has had it */
 	bool received;			/* ... and so has its own */
 	bool zombie;			/* arrives late, after its sender's end */

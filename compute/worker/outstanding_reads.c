@@ -35,7 +35,7 @@ void
 nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker)
 {
 	outstanding->task = worker->current;
-	outstanding->in_read = 0;
+	outstanding->in_flight = 0;
 	outstanding->done = 0;
 	outstanding->waiting = false;
 	outstanding->others_first = false;
@@ -191,7 +191,7 @@ nam__outstanding_read_ring(struct nam_worker *worker, struct nam__outstanding_re
 {
 	bool sent;
 
-	outstanding->in_read += count;
+	outstanding->in_flight += count;
 	if (worker->in_post_order)
 		sent = read_in_order(worker, outstanding, ring, first, count);
 	else
@@ -261,7 +261,7 @@ await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, uns
 	outstanding->task = worker->current;
 	let_others(worker, outstanding); /* SUSPENDS */
 	while (!(outstanding->done >> number & 1)) {
-		unsigned max = outstanding->in_read <= OUTSTANDING_FEW ? NAM__POLL_BATCH : 1;
+		unsigned max = outstanding->in_flight <= OUTSTANDING_FEW ? NAM__POLL_BATCH : 1;
 
 		if (poll_outstanding(worker, max) > 0 && !worker->ready_head)
 			continue;
@@ -271,7 +271,7 @@ await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, uns
 		nam__suspend(worker); /* SUSPENDS */
 	}
 	outstanding->done &= ~(1u << number);
-	outstanding->in_read--;
+	outstanding->in_flight--;
 }
 
 /* The next completion is mostly the one that is waited for, and leaves nothing else to be done. */
@@ -281,7 +281,7 @@ nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads 
 {
 	struct nam_wc wc;
 
-	if (__builtin_expect(outstanding->in_read > OUTSTANDING_FEW && !outstanding->others_first &&
+	if (__builtin_expect(outstanding->in_flight > OUTSTANDING_FEW && !outstanding->others_first &&
 		!worker->calls && !(outstanding->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
 		bool is_it = wc.context == nam__outstanding_read_context(outstanding, number) &&
@@ -292,7 +292,7 @@ nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads 
 			take(worker, &wc);
 		nam__closings_see_to(worker);
 		if (__builtin_expect(is_it, 1)) {
-			outstanding->in_read--;
+			outstanding->in_flight--;
 			return;
 		}
 	}

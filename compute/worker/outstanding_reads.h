@@ -20,7 +20,7 @@ struct nam__outstanding_read {
 
 struct nam__outstanding_reads {
 	struct nam__task *task;
-	uint32_t in_read;		/* posted, not yet taken */
+	uint32_t in_flight;		/* posted, not yet taken */
 	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
 	bool waiting;			/* the task is suspended until something completes */
 	bool others_first;		/* before anything is taken, others have their turn */
@@ -135,7 +135,7 @@ nam__outstanding_read(struct nam_worker *worker, struct nam__outstanding_reads *
 	unsigned number,
 	struct nam_gaddr at, void *local, uint32_t bytes)
 {
-	outstanding->in_read++;
+	outstanding->in_flight++;
 	worker->current->counters->round_trips +=
 		nam__outstanding_read_post(worker, outstanding, number, at, local, bytes);
 }
@@ -157,7 +157,7 @@ nam__outstanding_take(struct nam_worker *worker, struct nam__outstanding_reads *
 		nam__outstanding_wait(worker, outstanding); /* SUSPENDS */
 	number = (unsigned)__builtin_ctz(outstanding->done);
 	outstanding->done &= outstanding->done - 1;
-	outstanding->in_read--;
+	outstanding->in_flight--;
 	return number;
 }
 

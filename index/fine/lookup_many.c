@@ -96,7 +96,7 @@ run(struct pipeline *p)
 	for (unsigned read = 0; read < most; read++)
 		if (!post_next(p, read))
 			break;
-	while (p->outstanding.in_read) {
+	while (p->outstanding.in_flight) {
 		unsigned read = nam__outstanding_take(p->worker, &p->outstanding); /* SUSPENDS */
 		uint32_t position = p->positions[read];
 

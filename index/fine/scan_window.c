@@ -303,7 +303,7 @@ find_hints(struct nam__scan *cursor, const uint64_t *key)
 void
 nam__scan_drain(struct nam__scan *cursor)
 {
-	while (cursor->outstanding.in_read)
+	while (cursor->outstanding.in_flight)
 		nam__outstanding_take(cursor->head.worker, &cursor->outstanding); /* SUSPENDS */
 	cursor->outstanding.rc = 0;
 	cursor->next = cursor->posted = cursor->refill_at = 0;

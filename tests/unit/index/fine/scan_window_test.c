@@ -115,7 +115,7 @@ take_until_two_windows(struct nam_index *index, struct nam_cursor *cursor, uint6
 
 		assert_int_equal(take(index, cursor, PER_LEAF, next), PER_LEAF);
 		if (me.worker->counters[NAM_OP_SCAN].round_trips > trips && i &&
-			scan->outstanding.in_read > scan->ring / 2)
+			scan->outstanding.in_flight > scan->ring / 2)
 			return;
 	}
 	fail_msg("no window was ever posted ahead");
@@ -363,7 +363,7 @@ cursor__server_dead_under_two_windows__SAYS_SO_AND_CLOSES(void **state)
 		nam_sleep_ns(2000000);
 	}
 	assert_int_equal(rc, -NAM_E_FABRIC_PEER_DEAD);
-	assert_int_equal(((struct nam__scan *)cursor)->outstanding.in_read, 0);
+	assert_int_equal(((struct nam__scan *)cursor)->outstanding.in_flight, 0);
 	assert_int_equal(nam_cursor_next(cursor, keys, payloads, ROOM, &count),
 		-NAM_E_FABRIC_PEER_DEAD);
 	nam_cursor_close(cursor);
