@@ -203,16 +203,10 @@ int
 main(int argc, char **argv)
 {
 	struct nam__options options;
-	int rc;
+	int rc, status;
 
-	switch (nam__options_parse(argc, argv, &options)) {
-	case NAM__OPTIONS_RUN:
-		break;
-	case NAM__OPTIONS_EXIT_OK:
-		return fflush(stdout) ? EXIT_FAILED : 0;
-	default:
-		return EXIT_USAGE;
-	}
+	if (nam__options_parse(argc, argv, &options, &status))
+		return fflush(stdout) ? EXIT_FAILED : status;
 	rc = catch_signals();
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: signals: %s\n", nam_err_text(rc));

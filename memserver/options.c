@@ -4,372 +4,219 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/version.h"
+#include "common/exit.h"
+#include "common/options/options.h"
 
-static const char usage[] =
-	"Usage: nam-memserver --listen ADDRESS [OPTION]...\n"
-	"       nam-memserver --config FILE --id N [OPTION]...\n"
-	"Serve regions of this host's memory to compute nodes.\n"
-	"\n"
-	"  -l, --listen ADDRESS   where clients connect, for example shm:/run/nam/server0\n"
-	"  -m, --memory SIZE      memory to serve, for example 8G (default 1G)\n"
-	"  -r, --region SIZE      size of each region (default 1G); at most 256 regions\n"
-	"  -p, --pages KIND       auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool\n"
-	"                         has enough free, else thp if it is enabled for shared memory,\n"
-	"                         else 4k)\n"
-	"  -n, --numa NODE        take the memory from this NUMA node (default -1: from any)\n"
-	"  -t, --rpc-threads N    threads that answer requests, 1 to 64 (default 1)\n"
-	"  -i, --id N             this server's number in the cluster, 0 to 255 (default 0);\n"
-	"                         server 0 keeps the catalog and the list of clients\n"
-	"      --device NAME      over verbs: the RDMA device, if the address does not say it\n"
-	"      --gid-index N      ... which of its GIDs clients connect to, with 0.0.0.0\n"
-	"      --mtu BYTES        ... of packets, if not what the path has: 256 to 4096\n"
-	"  -c, --config FILE      take what is not said here from section [server N] of FILE\n"
-	"      --ready-fd FD      write a line to this file descriptor when ready, then close it\n"
-	"  -h, --help             show this and exit\n"
-	"  -V, --version          show the version and exit\n"
-	"\n"
-	"Sizes are bytes, or have one of the request slots k, M, G, T (powers of 1,024).\n"
-	"Exit status: 0 ended by SIGTERM or SIGINT, 1 failure while running, 2 usage,\n"
-	"3 the address is in use, 4 not enough memory or huge pages.\n";
-
-#define READY_FD 1000
-#define DEVICE 1001
-#define GID_INDEX 1002
-#define MTU 1003
-
-static const struct option long_options[] = {
-	{ "listen", required_argument, NULL, 'l' },
-	{ "memory", required_argument, NULL, 'm' },
-	{ "region", required_argument, NULL, 'r' },
-	{ "pages", required_argument, NULL, 'p' },
-	{ "numa", required_argument, NULL, 'n' },
-	{ "rpc-threads", required_argument, NULL, 't' },
-	{ "id", required_argument, NULL, 'i' },
-	{ "config", required_argument, NULL, 'c' },
-	{ "device", required_argument, NULL, DEVICE },
-	{ "gid-index", required_argument, NULL, GID_INDEX },
-	{ "mtu", required_argument, NULL, MTU },
-	{ "ready-fd", required_argument, NULL, READY_FD },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
-
-/* Where a value was written, for messages: "--memory", or "FILE:3: memory". */
-struct origin {
-	const char *option;
-	const char *file;
-	const char *key;
-	int line;
-};
-
-static int NAM_PRINTF(2, 3)
-complain(const struct origin *origin, const char *format, ...)
-{
-	va_list args;
-
-	(void)fputs("nam-memserver: ", stderr);
-	if (origin && origin->file)
-		(void)fprintf(stderr, "%s, [server] at line %d: %s: ", origin->file, origin->line,
-			origin->key);
-	else if (origin)
-		(void)fprintf(stderr, "%s: ", origin->option);
-	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
-	va_end(args);
-	(void)fputc('\n', stderr);
-	return -EINVAL;
-}
-
+/* The socket's folder exists, and the socket itself is no folder. */
 static int
-parse_size(const struct origin *origin, const char *text, uint64_t *ret)
-{
-	if (nam_parse_bytes(text, ret))
-		return complain(origin, "'%s' is not a size; write for example 8G", text);
-	return 0;
-}
-
-static int
-parse_number(const struct origin *origin, const char *text, long low, long high, long *ret)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (end == text || *end || errno || value < low || value > high)
-		return complain(origin, "'%s' is not a number from %ld to %ld", text, low, high);
-	*ret = value;
-	return 0;
-}
-
-static int
-parse_pages(const struct origin *origin, const char *text, enum nam_pages *ret)
-{
-	static const struct {
-		const char *name;
-		enum nam_pages pages;
-	} kinds[] = {
-		{ "auto", NAM_PAGES_AUTO },
-		{ "4k", NAM_PAGES_4K },
-		{ "4K", NAM_PAGES_4K },
-		{ "thp", NAM_PAGES_THP },
-		{ "2M", NAM_PAGES_2M },
-		{ "1G", NAM_PAGES_1G },
-	};
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!strcmp(kinds[i].name, text)) {
-			*ret = kinds[i].pages;
-			return 0;
-		}
-	}
-	return complain(origin, "'%s' is none of auto, 1G, 2M, thp, 4k", text);
-}
-
-/* The texts of command line and file, merged, into numbers; those not in `said` are the file's. */
-static int
-convert(const struct nam_cluster_server *texts, const struct nam_cluster_server *said,
-	const char *file, struct nam_server_options *ret)
-{
-	struct origin origin = { .line = texts->line };
-	long node = ret->numa_node, threads = (long)ret->rpc_threads;
-	int rc = 0;
-
-#define FROM(field, name)                                                                           \
-	(origin.option = (name), origin.key = #field,                                               \
-		origin.file = *said->field ? NULL : file, *texts->field)
-	if (FROM(memory, "--memory"))
-		rc |= parse_size(&origin, texts->memory, &ret->memory_bytes);
-	if (FROM(region, "--region"))
-		rc |= parse_size(&origin, texts->region, &ret->region_bytes);
-	if (FROM(pages, "--pages"))
-		rc |= parse_pages(&origin, texts->pages, &ret->pages);
-	if (FROM(numa, "--numa"))
-		rc |= parse_number(&origin, texts->numa, -1, 1023, &node);
-	if (FROM(rpc_threads, "--rpc-threads"))
-		rc |= parse_number(&origin, texts->rpc_threads, 1, 64, &threads);
-	ret->numa_node = (int)node;
-	ret->rpc_threads = (uint32_t)threads;
-#undef FROM
-	return rc ? -EINVAL : 0;
-}
-
-/* Where the socket is to be: a folder that exists, and no folder itself. */
-static int
-check_path(const struct origin *origin, const char *path)
+check_path(const char *path, struct nam_diag *diag)
 {
 	const char *slash = strrchr(path, '/');
 	char folder[PATH_MAX];
 	struct stat status;
 
 	if (!*path)
-		return complain(origin, "'shm:' has no path; write for example "
+		return nam_diag_set(diag, -EINVAL, "'shm:' has no path; write for example "
 			"shm:/run/nam/server0");
 	if (!stat(path, &status) && S_ISDIR(status.st_mode))
-		return complain(origin, "'%s' is a folder; name a socket in it, for example "
-			"shm:%s/server0", path, path);
+		return nam_diag_set(diag, -EINVAL, "'%s' is a folder; name a socket in it, "
+			"for example shm:%s/server0", path, path);
 	if (!slash || slash == path)
 		return 0;
 	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	if (stat(folder, &status) ? errno == ENOENT || errno == ENOTDIR : !S_ISDIR(status.st_mode))
-		return complain(origin, "shm:%s: there is no folder '%s'; make it, or choose "
-			"another path", path, folder);
+		return nam_diag_set(diag, -EINVAL, "shm:%s: there is no folder '%s'; make it, or "
+			"choose another path", path, folder);
 	return 0;
 }
 
 static int
-check_listen(const struct origin *origin, const char *address)
+check_listen(const char *address, struct nam_diag *diag)
 {
 	if (strchr(address, ','))
-		return complain(origin, "'%s': a memory server listens at one address; start one "
-			"for each", address);
+		return nam_diag_set(diag, -EINVAL, "'%s': a memory server listens at one "
+			"address; start one for each", address);
 	if (!strncmp(address, "sim:", 4))
-		return complain(origin, "'%s': simulated memory servers are started by whoever "
-			"simulates, as in nam-bench index --cluster sim:PROFILE", address);
+		return nam_diag_set(diag, -EINVAL, "'%s': a simulation starts its own memory "
+			"servers, as in nam-bench index --cluster sim:PROFILE", address);
 	if (!strncmp(address, "shm:", 4))
-		return check_path(origin, address + 4);
+		return check_path(address + 4, diag);
 	return 0;
 }
 
-/* Fill what the command line leaves open from [server id] of a file. */
 static int
-read_config(const char *file, uint32_t id, struct nam_cluster_server *texts)
+take_listen(void *options, const char *text, struct nam_diag *diag)
+{
+	struct nam__options *o = options;
+
+	if (!*text)
+		return nam_diag_set(diag, -EINVAL, "the value is empty");
+	if (o->server.listen)
+		return nam_diag_set(diag, -EINVAL, "'%s' and '%s': a memory server listens at one "
+			"address; start one for each", o->server.listen, text);
+	if (strlen(text) >= sizeof(o->section.listen))
+		return nam_diag_set(diag, -EINVAL, "'%s' is too long: %s", text,
+			nam_cluster_address_limit(text));
+	o->server.listen = text;
+	return 0;
+}
+
+static int
+take_ready_fd(void *options, const char *text, struct nam_diag *diag)
+{
+	struct nam__options *o = options;
+	char *end;
+	long fd = strtol(text, &end, 10);
+
+	if (end == text || *end || fd < 0 || fd > INT_MAX)
+		return nam_diag_set(diag, -EINVAL, "'%s' is not a number from 0 to %d", text,
+			INT_MAX);
+	if (fcntl((int)fd, F_GETFD) < 0)
+		return nam_diag_set(diag, -EINVAL, "file descriptor %ld is not open", fd);
+	o->ready_fd = (int)fd;
+	return 0;
+}
+
+#define FIELD(field) NAM_OPTION_FIELD(struct nam__options, field)
+#define SET(field) .set = offsetof(struct nam__options, field)
+
+/* In the order of enum nam_pages. */
+static const char *const pages[] = { "auto", "4k", "thp", "2M", "1G", NULL };
+
+static const struct nam_option rows[] = {
+	{ "listen", "ADDRESS", "where clients connect, for example shm:/run/nam/server0",
+		NAM_OPTION_CALL, .letter = 'l', .take = take_listen },
+	{ "memory", "SIZE", "memory to serve, for example 8G (default 1G)", NAM_OPTION_BYTES,
+		FIELD(server.memory_bytes), SET(memory_set), .letter = 'm', .max = UINT64_MAX },
+	{ "region", "SIZE", "size of each region (default 1G); at most 256 regions",
+		NAM_OPTION_BYTES, FIELD(server.region_bytes), SET(region_set), .letter = 'r',
+		.max = UINT64_MAX },
+	{ "pages", "KIND", "auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool has "
+		"enough free, else thp if it is enabled for shared memory, else 4k)",
+		NAM_OPTION_CHOICE, FIELD(server.pages), SET(pages_set), .letter = 'p',
+		.choices = pages },
+	{ "numa", "NODE", "take the memory from this NUMA node (default -1: from any)",
+		NAM_OPTION_COUNT, FIELD(server.numa_node), SET(numa_set), .letter = 'n', .min = -1,
+		.max = 1023 },
+	{ "rpc-threads", "N", "threads that answer requests, 1 to 64 (default 1)",
+		NAM_OPTION_COUNT, FIELD(server.rpc_threads), SET(rpc_threads_set), .letter = 't',
+		.min = 1, .max = 64 },
+	{ "id", "N", "this server's number in the cluster, 0 to 255 (default 0); server 0 keeps "
+		"the catalog and the list of clients", NAM_OPTION_COUNT, FIELD(server.id),
+		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
+	{ "device", "NAME", "over verbs: the RDMA device, if the address does not name it",
+		NAM_OPTION_TEXT, FIELD(server.device) },
+	{ "gid-index", "N", "over verbs: the GID of the device that clients connect to, with "
+		"0.0.0.0", NAM_OPTION_TEXT, FIELD(server.gid_index) },
+	{ "mtu", "BYTES", "over verbs: of packets, if not that of the path: 256 to 4096",
+		NAM_OPTION_TEXT, FIELD(server.mtu) },
+	{ "config", "FILE", "take what the command line leaves open from section [server N] of "
+		"FILE", NAM_OPTION_TEXT, FIELD(config), .letter = 'c' },
+	{ "ready-fd", "FD", "write a line to this file descriptor when ready, then close it",
+		NAM_OPTION_CALL, .take = take_ready_fd },
+	{ 0 },
+};
+
+static const struct nam_options_table table = {
+	.program = "nam-memserver",
+	.usage = "--listen ADDRESS\n--config FILE --id N",
+	.purpose = "Serve regions of this host's memory to compute nodes.",
+	.after = "Sizes are bytes, or have one of the suffixes k, M, G, T (powers of 1,024).\n"
+		"Exit status: 0 ended by SIGTERM or SIGINT, 1 failure while running, 2 usage, "
+		"3 the address is in use, 4 not enough memory or huge pages.",
+	.rows = rows,
+};
+
+/* Fill what the command line leaves open from [server id] of the file. */
+static int
+read_config(struct nam__options *o)
 {
 	struct nam_cluster *cluster = calloc(1, sizeof(*cluster));
-	const struct nam_cluster_server *section = NULL;
-	struct nam_diag diag;
 	char text[PATH_MAX + 1];
+	struct nam_diag diag;
 	int rc;
 
-	if (!cluster)
-		return complain(NULL, "no memory");
-	(void)snprintf(text, sizeof(text), "@%s", file);
+	if (!cluster) {
+		(void)fputs("nam-memserver: no memory\n", stderr);
+		return -ENOMEM;
+	}
+	(void)snprintf(text, sizeof(text), "@%s", o->config);
 	rc = nam_cluster_parse(text, cluster, &diag);
 	if (rc) {
-		rc = complain(NULL, "--config: %s", diag.text);
+		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
 		goto free_cluster;
 	}
+	rc = -ENOENT;
 	for (uint32_t i = 0; i < cluster->count; i++) {
-		if (cluster->servers[i].id == (int32_t)id)
-			section = &cluster->servers[i];
+		if (cluster->servers[i].id == (int32_t)o->server.id) {
+			o->section = cluster->servers[i];
+			rc = 0;
+		}
 	}
-	if (!section) {
-		rc = complain(NULL, "--config: %s has no section [server %u]; add it, or choose "
-			"another with --id", file, id);
-		goto free_cluster;
-	}
-	texts->line = section->line;
-#define FILL(field)                                                                                 \
-	if (!*texts->field)                                                                         \
-	memcpy(texts->field, section->field, sizeof(texts->field))
-	FILL(listen);
-	FILL(memory);
-	FILL(region);
-	FILL(pages);
-	FILL(numa);
-	FILL(rpc_threads);
-#undef FILL
+	if (rc)
+		(void)fprintf(stderr, "nam-memserver: --config: %s has no section [server %u]; add "
+			"it, or choose another with --id\n", o->config, o->server.id);
 free_cluster:
 	free(cluster);
 	return rc;
 }
 
 static int
-copy_text(const char *option, const char *value, char *to, size_t size)
+take_section(struct nam__options *o)
 {
-	if (!*value)
-		return complain(&(struct origin){ .option = option }, "the value is empty");
-	if (strlen(value) >= size && !strcmp(option, "--listen"))
-		return complain(&(struct origin){ .option = option }, "'%s' is too long: %s", value,
-			nam_cluster_address_limit(value));
-	if (strlen(value) >= size)
-		return complain(&(struct origin){ .option = option }, "'%s' is longer than %zu "
-			"bytes", value, size - 1);
-	memcpy(to, value, strlen(value) + 1);
+	const struct {
+		const char *name, *key, *text;
+		bool set;
+	} keys[] = {
+		{ "listen", "listen", o->section.listen, o->server.listen != NULL },
+		{ "memory", "memory", o->section.memory, o->memory_set },
+		{ "region", "region", o->section.region, o->region_set },
+		{ "pages", "pages", o->section.pages, o->pages_set },
+		{ "numa", "numa", o->section.numa, o->numa_set },
+		{ "rpc-threads", "rpc_threads", o->section.rpc_threads, o->rpc_threads_set },
+	};
+	char where[PATH_MAX + 64];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (keys[i].set || !*keys[i].text)
+			continue;
+		(void)snprintf(where, sizeof(where), "%s, [server] at line %d: %s", o->config,
+			o->section.line, keys[i].key);
+		if (nam__option_set(&table, keys[i].name, where, keys[i].text, o))
+			return -EINVAL;
+	}
 	return 0;
 }
 
-struct command_line {
-	struct nam_cluster_server said;
-	const char *config;
-	const char *device, *gid_index, *mtu;
-	uint32_t id;
-	int ready_fd;
-};
-
-/* 0, or -EINVAL after a message. */
-static int
-take_option(struct command_line *line, int option)
+int
+nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 {
-	const struct origin id = { .option = "--id" }, ready = { .option = "--ready-fd" };
-	const struct origin listen = { .option = "--listen" };
-	struct nam_cluster_server *said = &line->said;
-	long number = 0;
-	int rc;
+	struct nam_diag diag = { "" };
 
-	switch (option) {
-	case 'l':
-		if (*said->listen)
-			return complain(&listen, "'%s' and '%s': a memory server listens at one "
-				"address; start one for each", said->listen, optarg);
-		return copy_text("--listen", optarg, said->listen, sizeof(said->listen));
-	case 'm':
-		return copy_text("--memory", optarg, said->memory, sizeof(said->memory));
-	case 'r':
-		return copy_text("--region", optarg, said->region, sizeof(said->region));
-	case 'p':
-		return copy_text("--pages", optarg, said->pages, sizeof(said->pages));
-	case 'n':
-		return copy_text("--numa", optarg, said->numa, sizeof(said->numa));
-	case 't':
-		return copy_text("--rpc-threads", optarg, said->rpc_threads,
-			sizeof(said->rpc_threads));
-	case 'c':
-		line->config = optarg;
-		return 0;
-	case DEVICE:
-		line->device = optarg;
-		return 0;
-	case GID_INDEX:
-		line->gid_index = optarg;
-		return 0;
-	case MTU:
-		line->mtu = optarg;
-		return 0;
-	case 'i':
-		rc = parse_number(&id, optarg, 0, NAM_SERVERS_MAX - 1, &number);
-		line->id = (uint32_t)number;
-		return rc;
-	case READY_FD:
-		rc = parse_number(&ready, optarg, 0, INT_MAX, &number);
-		line->ready_fd = (int)number;
-		if (!rc && fcntl(line->ready_fd, F_GETFD) < 0)
-			return complain(&ready, "file descriptor %d is not open", line->ready_fd);
-		return rc;
-	default:
-		return -EINVAL;
-	}
-}
-
-enum nam__options_result
-nam__options_parse(int argc, char **argv, struct nam__options *ret)
-{
-	struct origin origin = { .option = "--listen", .key = "listen" };
-	struct command_line line = { .ready_fd = -1 };
-	int option;
-
-	while ((option = getopt_long(argc, argv, "l:m:r:p:n:t:i:c:hV", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			(void)fputs(usage, stdout);
-			return NAM__OPTIONS_EXIT_OK;
-		}
-		if (option == 'V') {
-			(void)puts("nam-memserver " NAM_VERSION);
-			return NAM__OPTIONS_EXIT_OK;
-		}
-		if (option == '?') {
-			/* getopt has said what is wrong. */
-			(void)fputs("Try 'nam-memserver --help'.\n", stderr);
-			return NAM__OPTIONS_EXIT_USAGE;
-		}
-		if (take_option(&line, option))
-			return NAM__OPTIONS_EXIT_USAGE;
-	}
-	if (optind < argc) {
-		(void)complain(NULL, "'%s' is not an option; try 'nam-memserver --help'",
-			argv[optind]);
-		return NAM__OPTIONS_EXIT_USAGE;
-	}
-	ret->texts = line.said;
-	ret->ready_fd = line.ready_fd;
-	if (line.config && read_config(line.config, line.id, &ret->texts))
-		return NAM__OPTIONS_EXIT_USAGE;
+	*ret = (struct nam__options){ .ready_fd = -1 };
 	nam_server_options_init(&ret->server);
-	ret->server.id = line.id;
-	ret->server.listen = ret->texts.listen;
-	ret->server.device = line.device;
-	ret->server.gid_index = line.gid_index;
-	ret->server.mtu = line.mtu;
-	if (convert(&ret->texts, &line.said, line.config, &ret->server))
-		return NAM__OPTIONS_EXIT_USAGE;
-	if (!*ret->texts.listen) {
-		(void)complain(NULL, "--listen: where to listen is missing; write for example "
-			"--listen shm:/run/nam/server0");
-		return NAM__OPTIONS_EXIT_USAGE;
+	if (nam__options_take(&table, argc, argv, ret, ret_exit))
+		return 1;
+	*ret_exit = NAM_EXIT_USAGE;
+	if (ret->config && (read_config(ret) || take_section(ret)))
+		return 1;
+	if (!ret->server.listen) {
+		(void)fputs("nam-memserver: --listen: the address is missing; write for example "
+			"--listen shm:/run/nam/server0\n", stderr);
+		return 1;
 	}
-	origin.file = *line.said.listen ? NULL : line.config;
-	origin.line = ret->texts.line;
-	if (check_listen(&origin, ret->texts.listen))
-		return NAM__OPTIONS_EXIT_USAGE;
-	return NAM__OPTIONS_RUN;
+	if (!check_listen(ret->server.listen, &diag))
+		return 0;
+	if (ret->server.listen == ret->section.listen)
+		(void)fprintf(stderr, "nam-memserver: %s, [server] at line %d: listen: %s\n",
+			ret->config, ret->section.line, diag.text);
+	else
+		(void)fprintf(stderr, "nam-memserver: --listen: %s\n", diag.text);
+	return 1;
 }

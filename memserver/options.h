@@ -3,21 +3,22 @@
 #ifndef NAM_MEMSERVER_OPTIONS_H
 #define NAM_MEMSERVER_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "common/cluster.h"
 #include "server.h"
-
-enum nam__options_result {
-	NAM__OPTIONS_RUN,
-	NAM__OPTIONS_EXIT_OK,		/* --help, --version: said on stdout */
-	NAM__OPTIONS_EXIT_USAGE,	/* said on stderr */
-};
 
 struct nam__options {
 	struct nam_server_options server;
 	int ready_fd;			/* -1: none */
-	struct nam_cluster_server texts;	/* what server's strings point into */
+	const char *config;
+	struct nam_cluster_server section;	/* of `config`; server.listen may point into it */
+	/* On the command line. */
+	bool memory_set, region_set, pages_set, numa_set, rpc_threads_set;
 };
 
-enum nam__options_result nam__options_parse(int argc, char **argv, struct nam__options *ret);
+/* 0; 1 if the program is to exit with *ret_exit. */
+int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
+	NAM_MUST_CHECK;
 
 #endif /* NAM_MEMSERVER_OPTIONS_H */

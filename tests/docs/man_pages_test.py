@@ -49,13 +49,18 @@ def help_options(text):
             continue
         definition = re.split(r"(?<=\S)  +", line.strip())[0]
         for part in definition.split(", "):
-            words = part.split(" ")
+            words = part.replace("=", " ").split(" ")
             options[words[0]] = " ".join(words[1:]).lower()
     return options
 
 
+def exit_statuses(text):
+    """The last paragraph, as one line."""
+    return " ".join(text[text.index("Exit status") :].split())
+
+
 def help_statuses(text):
-    return set(re.findall(r"(?:^|[;,:] )(\d+) ", text[text.index("Exit status") :], re.M))
+    return set(re.findall(r"[;,:] (\d+) ", exit_statuses(text)))
 
 
 def man_options(text):
@@ -113,7 +118,7 @@ def check_statuses():
     for program in ALIKE:
         for words in PAGES[program].values():
             text = help_text(program, words)
-            helps.add(text[text.index("Exit status") :])
+            helps.add(exit_statuses(text))
         with open(os.path.join(MAN, program + ".1"), encoding="utf-8") as file:
             man = file.read()
         pages.add(re.search(r"^\.Sh EXIT STATUS\n(.*?)^\.El", man, re.M | re.S).group(1))

@@ -48,6 +48,7 @@ CROSSING = {
     "common/hash/hash.h": ["compute", "index", "kv", "txn"],
     "common/hash/inline.h": ["txn"],
     "common/layout.h": ["compute", "index", "memserver", "txn"],
+    "common/options/options.h": ["memserver"],
     "common/race.h": ["compute", "index", "kv", "memserver"],
     "common/region_table.h": ["compute"],
     "common/rpc/frame.h": ["bench", "compute", "memserver"],

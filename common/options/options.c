@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cluster.h"
+#include "common/exit.h"
+#include "common/version.h"
+
+enum {
+	KEY_USAGE = 0x1000,
+	KEY_ROW,	/* the first row's; those with a letter use the letter */
+};
+
+struct run {
+	const struct nam_options_table *table;
+	void *options;
+	bool ends;	/* after --help, --usage or --version */
+};
+
+static int
+parse_count(const char *text, bool *ret_negative, uint64_t *ret_value)
+{
+	static const char units[] = "kKMG";
+	static const uint64_t factors[] = { 1000, 1000, 1000000, 1000000000 };
+	const char *unit;
+	uint64_t value;
+	char *end;
+
+	*ret_negative = *text == '-';
+	text += *ret_negative;
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno)
+		return -EINVAL;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit && __builtin_mul_overflow(value, factors[unit - units], &value))
+		return -EINVAL;
+	*ret_value = value;
+	return end[unit != NULL] || (*ret_negative && value > INT64_MAX) ? -EINVAL : 0;
+}
+
+static void
+store(const struct nam_option *row, void *options, uint64_t value)
+{
+	/* All hosts are little endian: the low bytes come first. */
+	memcpy((char *)options + row->offset, &value, row->size);
+}
+
+static int
+take_count(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
+{
+	uint64_t value;
+	bool negative;
+
+	if (parse_count(text, &negative, &value) ||
+		(negative ? -(int64_t)value < row->min :
+			    value > row->max || (row->min > 0 && value < (uint64_t)row->min)))
+		return nam_diag_set(diag, -EINVAL, "'%s' is not a whole number from %" PRId64
+			" to %" PRIu64, text, row->min, row->max);
+	store(row, options, negative ? -value : value);
+	return 0;
+}
+
+static int
+take_bytes(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
+{
+	char low[32], high[32];
+	uint64_t value;
+
+	if (nam_parse_bytes(text, &value))
+		return nam_diag_set(diag, -EINVAL, "'%s' is not a size; write 4096, 64k, 512M "
+			"or 8G", text);
+	if (value < (uint64_t)row->min || value > row->max)
+		return nam_diag_set(diag, -EINVAL, "'%s' is not a size from %s to %s", text,
+			nam__bytes_text((uint64_t)row->min, low, sizeof(low)),
+			nam__bytes_text(row->max, high, sizeof(high)));
+	store(row, options, value);
+	return 0;
+}
+
+static int
+take_real(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= row->low && value <= row->high))
+		return nam_diag_set(diag, -EINVAL, "'%s' is not a number from %g to %g", text,
+			row->low, row->high);
+	memcpy((char *)options + row->offset, &value, sizeof(value));
+	return 0;
+}
+
+static int
+take_choice(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
+{
+	const char *const *choices = row->choices;
+	char list[160];
+	size_t length = 0;
+
+	for (unsigned i = 0; choices[i]; i++) {
+		if (!strcasecmp(choices[i], text)) {
+			store(row, options, i);
+			return 0;
+		}
+		if (length < sizeof(list))
+			length += (size_t)snprintf(list + length, sizeof(list) - length, "%s%s",
+				!i ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
+	}
+	return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose %s", text, list);
+}
+
+static int
+take_row(const struct nam_option *row, const char *text, void *options, struct nam_diag *diag)
+{
+	switch (row->type) {
+	case NAM_OPTION_FLAG:
+		store(row, options, true);
+		return 0;
+	case NAM_OPTION_COUNT:
+		return take_count(row, text, options, diag);
+	case NAM_OPTION_BYTES:
+		return take_bytes(row, text, options, diag);
+	case NAM_OPTION_REAL:
+		return take_real(row, text, options, diag);
+	case NAM_OPTION_TEXT:
+		memcpy((char *)options + row->offset, &text, sizeof(text));
+		return 0;
+	case NAM_OPTION_CHOICE:
+		return take_choice(row, text, options, diag);
+	case NAM_OPTION_CALL:
+		return row->take(options, text, diag);
+	}
+	return -EINVAL;
+}
+
+static int
+take(const struct nam_options_table *table, const struct nam_option *row, const char *where,
+	const char *text, void *options)
+{
+	struct nam_diag diag = { "" };
+
+	if (take_row(row, text, options, &diag)) {
+		(void)fprintf(stderr, "%s: %s%s: %s\n", table->program, where ? "" : "--",
+			where ? where : row->name, diag.text);
+		return -EINVAL;
+	}
+	if (row->set)
+		*((bool *)options + row->set) = true;
+	return 0;
+}
+
+int
+nam__option_set(const struct nam_options_table *table, const char *name, const char *where,
+	const char *text, void *options)
+{
+	const struct nam_option *row = table->rows;
+
+	while (row->help && (!row->name || strcmp(row->name, name) != 0))
+		row++;
+	return row->help ? take(table, row, where, text, options) : -EINVAL;
+}
+
+static error_t
+take_key(int key, char *text, struct argp_state *state)
+{
+	struct run *run = state->input;
+	const struct nam_option *row = run->table->rows;
+
+	if (key == 'h' || key == KEY_USAGE || key == 'V') {
+		if (key == 'V')
+			(void)printf("%.*s " NAM_VERSION "\n",
+				(int)strcspn(run->table->program, " "), run->table->program);
+		else
+			argp_state_help(state, stdout,
+				key == 'h' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE);
+		run->ends = true;
+		return ECANCELED;
+	}
+	if (key == ARGP_KEY_ARG) {
+		(void)fprintf(stderr, "%s: '%s' is not an option: see %s --help\n",
+			run->table->program, text, run->table->program);
+		return EINVAL;
+	}
+	if (key <= 0 || key >= ARGP_KEY_END)
+		return ARGP_ERR_UNKNOWN;
+	if (key >= KEY_ROW)
+		row += key - KEY_ROW;
+	else
+		while (row->letter != key)
+			row++;
+	return take(run->table, row, NULL, text, run->options) ? EINVAL : 0;
+}
+
+int
+nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
+	int *ret_exit)
+{
+	static const struct argp_option standard[] = {
+		{ "help", 'h', NULL, 0, "show this and exit", -1 },
+		{ "usage", KEY_USAGE, NULL, 0, "show the options in short and exit", -1 },
+		{ "version", 'V', NULL, 0, "show the version and exit", -1 },
+		{ 0 },
+	};
+	struct run run = { table, options, false };
+	struct argp argp = { .parser = take_key, .args_doc = table->usage };
+	struct argp_option *known;
+	size_t count = 0;
+	char *doc = NULL, *name = argv[0];
+	int rc;
+
+	*ret_exit = NAM_EXIT_USAGE;
+	while (table->rows[count].help)
+		count++;
+	known = calloc(count + sizeof(standard) / sizeof(standard[0]), sizeof(*known));
+	if (!known || asprintf(&doc, "%s\v%s", table->purpose, table->after) < 0) {
+		(void)fprintf(stderr, "%s: no memory\n", table->program);
+		free(known);
+		return 1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct nam_option *row = &table->rows[i];
+
+		known[i] = (struct argp_option){ .name = row->name, .arg = row->argument,
+			.key = !row->name ? 0 : row->letter ? row->letter : KEY_ROW + (int)i,
+			.doc = row->help };
+	}
+	memcpy(known + count, standard, sizeof(standard));
+	argp.options = known;
+	argp.doc = doc;
+	argv[0] = (char *)table->program;
+	rc = argp_parse(&argp, argc, argv, ARGP_NO_HELP | ARGP_NO_EXIT | ARGP_IN_ORDER, NULL, &run);
+	argv[0] = name;
+	free(known);
+	free(doc);
+	if (run.ends)
+		*ret_exit = NAM_EXIT_OK;
+	return rc != 0;
+}
