@@ -281,8 +281,9 @@ nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads 
 {
 	struct nam_wc wc;
 
-	if (__builtin_expect(outstanding->in_flight > OUTSTANDING_FEW && !outstanding->others_first &&
-		!worker->calls && !(outstanding->done >> number & 1), 1) &&
+	if (__builtin_expect(outstanding->in_flight > OUTSTANDING_FEW &&
+		!outstanding->others_first && !worker->calls &&
+		!(outstanding->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
 		bool is_it = wc.context == nam__outstanding_read_context(outstanding, number) &&
 			!wc.status &&

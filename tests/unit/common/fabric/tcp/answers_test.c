@@ -406,14 +406,14 @@ requests__of_the_share__REACH_IT_AND_NOTHING_ELSE(void **state)
 
 	for (unsigned i = 0; i < 2; i++) {
 		raw_send(s->fd, &write, 24);
-		raw_send(s->fd, "slots", 8);
+		raw_send(s->fd, "letters", 8);
 		while (!readable(s->fd, 1)) {
 			assert_int_equal(s->f.ops->cq_poll(s->f.client.cq, &wc, 1), 0);
 			assert_true(nam_now_ns() < until);
 		}
 		assert_true(raw_receive(s->fd, &answered, sizeof(answered)));
 		assert_int_equal(answered.status, i ? TCP_ACCESS : TCP_OK);
-		assert_memory_equal((uint8_t *)s->share.base + 4088, "slots", 8);
+		assert_memory_equal((uint8_t *)s->share.base + 4088, "letters", 8);
 		write.frame.sequence = 1;
 		write.remote = 4089;
 	}
