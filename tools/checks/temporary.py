@@ -7,7 +7,6 @@ CYCLES = {
     "compute": 11,
     "index": 7,
     "memserver": 4,
-    "txn": 4,
 }
 
 # Lines of a file.

@@ -6,12 +6,13 @@
  * that is over it can be taken away: readers' by whoever writes; a writer's only together with what
  * it has prepared, once it is known what became of its transaction.  Until then it is sealed.
  *
- * All but nam__finished_*() between nam__server_record_lock() and _unlock().
+ * All functions run between nam__server_record_lock() and _unlock().
  */
 #ifndef NAM_TXN_SERVER_LOCKS_H
 #define NAM_TXN_SERVER_LOCKS_H
 
 #include "common/rpc/locking_rpc.h"
+#include "finished.h"
 #include "records.h"
 
 /* A transaction that asks for a lock. */
@@ -41,21 +42,5 @@ void nam__server_unlock_exclusive(struct nam__server_head *head);
  */
 enum nam_locking_state nam__server_lock_seal(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t timestamp, uint64_t *ret_at);
-
-/* ---- which transactions are over ------------------------------------------------------------- */
-
-/* Of one client. */
-struct nam__finished {
-	uint32_t lock;
-	uint32_t incarnation;		/* 0: nobody has come yet */
-	uint64_t before_us;		/* those with an earlier timestamp are, */
-	uint64_t gap_from_us;		/* but for what one that had the id before left undone: */
-	uint64_t gap_to_us;		/* that is never known */
-};
-
-/* A client says so. */
-void nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us);
-/* @clients	NAM_CLIENTS_MAX, by id */
-bool nam__finished_has(const struct nam__finished *clients, uint64_t timestamp);
 
 #endif /* NAM_TXN_SERVER_LOCKS_H */

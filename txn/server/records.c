@@ -4,7 +4,7 @@
 #include "common/guard.h"
 #include "common/hash/hash.h"
 #include "common/rpc/records_rpc.h"
-#include "locks.h"
+#include "finished.h"
 #include "records.h"
 
 /* Of others: as many as one record can be written in NAM_RECORDS_KEEP_NS, and more. */

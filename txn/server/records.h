@@ -39,7 +39,7 @@ struct nam__server_records {
 	void *(*find)(void *arg, uint64_t at, uint32_t bytes);
 	void *arg;
 	uint32_t *locks;		/* NAM__RECORDS_LOCKS words, 0 at first */
-	const struct nam__finished *finished;	/* locks.h; or NULL */
+	const struct nam__finished *finished;	/* finished.h; or NULL */
 };
 
 /* The head at that address, and nobody else is at it until it is unlocked; NULL: no address. */

@@ -85,19 +85,3 @@ nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b)
 
 	return order ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
-
-struct nam_table *
-nam__store_table(struct nam__table_store *store, uint64_t number)
-{
-	struct nam_client *client = store->records->client;
-	struct nam_table *table;
-
-	pthread_mutex_lock(&client->mutex);
-	table = store->tables;
-	while (table && table->number != number)
-		table = table->next;
-	if (table)
-		table->users++;
-	pthread_mutex_unlock(&client->mutex);
-	return table;
-}

@@ -63,9 +63,12 @@ void nam__entry_key(const struct nam_table_index *index, const struct nam_bytes 
 
 int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
 
+/* ---- handles.c ------------------------------------------------------------------------------- */
+
 /* The open table of that number, which stays until it is left, if it is closed; or NULL. */
 struct nam_table *nam__store_table(struct nam__table_store *store, uint64_t number);
-/* table.c: the last one frees it. */
+/* The last one frees it. */
 void nam__table_leave(struct nam_client *client, struct nam_table *table);
+void nam__table_free(struct nam_client *client, struct nam_table *table);
 
 #endif /* NAM_TXN_TABLE_ROWS_INTERNAL_H */

@@ -395,25 +395,6 @@ store_unlink(struct nam_client *client, struct nam_table *table)
 	pthread_mutex_unlock(&client->mutex);
 }
 
-static void
-store_leave(struct nam_client *client, struct nam__table_store *store)
-{
-	struct nam__table_store **link = &client->table_stores;
-	bool last;
-
-	pthread_mutex_lock(&client->mutex);
-	last = --store->users == 0;
-	while (last && *link != store)
-		link = &(*link)->next;
-	if (last)
-		*link = store->next;
-	pthread_mutex_unlock(&client->mutex);
-	if (last) {
-		nam_records_close(store->records);
-		free(store);
-	}
-}
-
 NAM_FIBER_FN static int
 indexes_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_bytes)
 {
@@ -428,28 +409,6 @@ indexes_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_
 			&table->indexes[i]); /* SUSPENDS */
 	}
 	return rc;
-}
-
-static void
-table_free(struct nam_client *client, struct nam_table *table)
-{
-	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
-		nam_index_close(table->indexes[i]);
-	if (table->store)
-		store_leave(client, table->store);
-	free(table);
-}
-
-void
-nam__table_leave(struct nam_client *client, struct nam_table *table)
-{
-	bool last;
-
-	pthread_mutex_lock(&client->mutex);
-	last = --table->users == 0;
-	pthread_mutex_unlock(&client->mutex);
-	if (last)
-		table_free(client, table);
 }
 
 int
@@ -479,7 +438,7 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 	if (!rc)
 		*ret_table = table;
 	else if (table)
-		table_free(worker->client, table);
+		nam__table_free(worker->client, table);
 	return rc;
 }
 
