@@ -5,121 +5,79 @@
 
 #include "in_doubt.h"
 
+#define RAMP .get = nam__ramp_get, .put = nam__ramp_put
+
 static const struct nam__records_ops onesided = {
+	RAMP,
 	.look = NAM__ITEM_HEAD,
-	.by_stamps = false,
-	.filter_bytes = 0,
 	.about_bytes = nam__about_siblings_bytes,
 	.about_fill = nam__about_siblings_fill,
-	.get = nam__ramp_get,
-	.put = nam__ramp_put,
 	.begin = nam__begin_at_once,
 	.fractured = nam__fractured_fast,
 	.prepare = nam__onesided_prepare,
 	.prepare_again = nam__onesided_prepare_again,
 	.withdraw = nam__onesided_withdraw,
-	.commit = nam__onesided_commit,
+	.commit = nam__txn_commit,
 	.memory_awaited = nam__onesided_memory_awaited,
 	.sweep = nam__onesided_sweep,
 	.doubts_add = nam__doubts_add_latest,
 	.doubt_end = nam__doubt_end_onesided,
 };
 
+#define SERVED                                                                                      \
+	.look = NAM__ITEM_ASK,                                                                      \
+	.prepare = nam__served_prepare,                                                             \
+	.prepare_again = nam__served_prepare,                                                       \
+	.withdraw = nam__served_withdraw,                                                           \
+	.commit = nam__served_commit,                                                               \
+	.memory_awaited = nam__served_memory_awaited,                                               \
+	.doubt_end = nam__doubt_end_served
+
+#define SERVED_RAMP                                                                                 \
+	SERVED, RAMP, .sweep = nam__served_sweep, .doubts_add = nam__doubts_add_prepared
+
 static const struct nam__records_ops served[] = {
 	[NAM_RAMP_FAST] = {
-		.look = NAM__ITEM_ASK,
-		.by_stamps = false,
-		.filter_bytes = 0,
+		SERVED_RAMP,
 		.about_bytes = nam__about_siblings_bytes,
 		.about_fill = nam__about_siblings_fill,
-		.get = nam__ramp_get,
-		.put = nam__ramp_put,
 		.begin = nam__begin_at_once,
 		.fractured = nam__fractured_fast,
-		.prepare = nam__served_prepare,
-		.prepare_again = nam__served_prepare,
-		.withdraw = nam__served_withdraw,
-		.commit = nam__served_commit,
-		.memory_awaited = nam__served_memory_awaited,
-		.sweep = nam__served_sweep,
-		.doubts_add = nam__doubts_add_prepared,
-		.doubt_end = nam__doubt_end_served,
 	},
 	[NAM_RAMP_SMALL] = {
-		.look = NAM__ITEM_ASK,
+		SERVED_RAMP,
 		.by_stamps = true,
-		.filter_bytes = 0,
 		.about_bytes = nam__about_leader_bytes,
 		.about_fill = nam__about_leader_fill,
-		.get = nam__ramp_get,
-		.put = nam__ramp_put,
 		.begin = nam__begin_small,
 		.fractured = nam__fractured_small,
-		.prepare = nam__served_prepare,
-		.prepare_again = nam__served_prepare,
-		.withdraw = nam__served_withdraw,
-		.commit = nam__served_commit,
-		.memory_awaited = nam__served_memory_awaited,
-		.sweep = nam__served_sweep,
-		.doubts_add = nam__doubts_add_prepared,
-		.doubt_end = nam__doubt_end_served,
 	},
 	[NAM_RAMP_HYBRID] = {
-		.look = NAM__ITEM_ASK,
+		SERVED_RAMP,
 		.by_stamps = true,
 		.filter_bytes = sizeof(struct nam_version_filter),
 		.about_bytes = nam__about_filter_bytes,
 		.about_fill = nam__about_filter_fill,
-		.get = nam__ramp_get,
-		.put = nam__ramp_put,
 		.begin = nam__begin_at_once,
 		.fractured = nam__fractured_hybrid,
-		.prepare = nam__served_prepare,
-		.prepare_again = nam__served_prepare,
-		.withdraw = nam__served_withdraw,
-		.commit = nam__served_commit,
-		.memory_awaited = nam__served_memory_awaited,
-		.sweep = nam__served_sweep,
-		.doubts_add = nam__doubts_add_prepared,
-		.doubt_end = nam__doubt_end_served,
 	},
 	[NAM_RAMP_NONE] = {
-		.look = NAM__ITEM_ASK,
-		.by_stamps = false,
-		.filter_bytes = 0,
+		SERVED_RAMP,
 		.about_bytes = nam__about_none_bytes,
 		.about_fill = nam__about_none_fill,
-		.get = nam__ramp_get,
-		.put = nam__ramp_put,
 		.begin = nam__begin_at_once,
 		.fractured = nam__fractured_never,
-		.prepare = nam__served_prepare,
-		.prepare_again = nam__served_prepare,
-		.withdraw = nam__served_withdraw,
-		.commit = nam__served_commit,
-		.memory_awaited = nam__served_memory_awaited,
-		.sweep = nam__served_sweep,
-		.doubts_add = nam__doubts_add_prepared,
-		.doubt_end = nam__doubt_end_served,
 	},
 	[NAM_RAMP_LOCKING] = {
-		.look = NAM__ITEM_ASK,
-		.by_stamps = false,
-		.filter_bytes = 0,
+		SERVED,
 		.about_bytes = nam__about_siblings_bytes,
 		.about_fill = nam__about_siblings_fill,
 		.get = nam__locking_get,
 		.put = nam__locking_put,
 		.begin = nam__begin_at_once,
 		.fractured = nam__fractured_never,
-		.prepare = nam__served_prepare,
-		.prepare_again = nam__served_prepare,
-		.withdraw = nam__served_withdraw,
-		.commit = nam__served_commit,
-		.memory_awaited = nam__served_memory_awaited,
 		.sweep = nam__locks_sweep,
 		.doubts_add = nam__doubts_add_locked,
-		.doubt_end = nam__doubt_end_served,
 	},
 };
 
