@@ -63,6 +63,8 @@ litmus_store_open(struct actor *self, uint64_t cache_bytes)
 
 	if (rc && !nam_sim_zombie())
 		sim_die("the store: %s", nam_worker_diag(self->worker));
+	if (!rc)
+		litmus_mutate(records);
 	return records;
 }
 

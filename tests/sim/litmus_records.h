@@ -15,6 +15,9 @@ enum record { X, Y, Z };		/* Y is on another memory server, if there is one */
 
 const char *litmus_record_key(enum record record);
 
+/* litmus_mutants.c: a store by a protocol of which an order guard is off takes a wrong one. */
+void litmus_mutate(struct nam_records *records);
+
 struct nam_records *litmus_store_open(struct actor *self, uint64_t cache_bytes);
 /* The store of the scene, empty.  @options	NULL: the defaults */
 struct nam_records *litmus_store_make(struct actor *self,

@@ -97,17 +97,13 @@ claim_ask(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, 
 static void
 swap_ask(struct nam_batch *batch, struct nam__item *item)
 {
-	const bool claim_first = NAM_GUARD(CLAIM_FIRST);
-
-	if (item->base.raw && claim_first)
+	if (item->base.raw)
 		claim_ask(batch, item, item->base, item->base_timestamp);
 	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
 	/* Queue pairs keep atomics in order, if they keep anything behind them. */
 	if (item->base.raw && batch->count &&
 		!(batch->worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
 		batch->wrs[batch->count - 1].flags |= NAM_WR_FENCE;
-	if (item->base.raw && !claim_first)
-		claim_ask(batch, item, item->base, item->base_timestamp);
 }
 
 /* Put what the item needs next into the batch. */

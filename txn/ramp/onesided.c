@@ -15,9 +15,7 @@ versions_write(struct nam__txn *txn, bool look)
 
 		if (batch.count + 2 > NAM_BATCH_MAX)
 			nam__batch_post(&batch);
-		if (NAM_GUARD(PREPARE_FIRST) || !look)
-			nam_batch_write(&batch, item->at, 0, item->image,
-				nam__version_at_bytes(item->at));
+		nam_batch_write(&batch, item->at, 0, item->image, nam__version_at_bytes(item->at));
 		if (look)
 			nam_batch_read(&batch, item->head, &item->word, sizeof(item->word));
 	}
@@ -49,16 +47,6 @@ nam__onesided_withdraw(struct nam__txn *txn)
 {
 	(void)txn;
 	return 0;
-}
-
-int
-nam__onesided_commit(struct nam__txn *txn)
-{
-	int rc = nam__txn_commit(txn); /* SUSPENDS */
-
-	if (!rc && txn->prepared && !NAM_GUARD(PREPARE_FIRST))
-		rc = versions_write(txn, false); /* SUSPENDS */
-	return rc;
 }
 
 bool

@@ -79,11 +79,11 @@ commit_led(struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++)
 		states[i] = txn->items[i].state;
 	for (unsigned step = 0; step < 2 && !rc; step++) {
-		bool leader = (step == 1) == NAM_GUARD(LEADER_LAST);
+		bool leader = step == 1;
 
 		for (uint32_t i = 0; i < txn->count; i++)
 			txn->items[i].state = (i == 0) == leader ? states[i] : NAM__ITEM_DONE;
-		rc = nam__served_commit(txn); /* SUSPENDS */
+		rc = txn->records->ops->commit(txn); /* SUSPENDS */
 		if (!step)
 			nam_race_point("records.collect_between");
 	}

@@ -44,7 +44,6 @@ NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHECK;
 int nam__onesided_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__onesided_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 bool nam__onesided_memory_awaited(const struct nam__txn *txn);
 int nam__onesided_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
