@@ -506,7 +506,7 @@ check(struct requests_part *part, void *arg)
 	if (!half)
 		return;
 	part->fractured++;
-	if (bench->options.algorithm != NAM_RAMP_NONE)
+	if (nam_ramp_is_atomic(bench->options.algorithm))
 		findings_wrong(&bench->findings, "half of a transaction was read, with record %"
 			PRIu64, room->numbers[0]);
 }

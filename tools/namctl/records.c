@@ -42,8 +42,7 @@ print_stat(const char *name, const struct nam_records_options *is,
 	char values[24], remote[24], others[24];
 
 	printf("record store     %s\n", name);
-	printf("algorithm        %s%s\n", is->algorithm == NAM_RAMP_LOCKING ? "" : "RAMP ",
-		nam_ramp_name(is->algorithm));
+	printf("algorithm        %s\n", nam_ramp_title(is->algorithm));
 	printf("committed by     %s\n", commit_name(is));
 	printf("records          %" PRIu64 ", and %" PRIu64 " deleted\n", stat->records,
 		stat->keys - stat->records);

@@ -37,27 +37,48 @@ keys_name(const char *name, char *ret_text)
 		name);
 }
 
-static const char *const ramp_names[] = {
-	[NAM_RAMP_FAST] = "fast",
-	[NAM_RAMP_SMALL] = "small",
-	[NAM_RAMP_HYBRID] = "hybrid",
-	[NAM_RAMP_NONE] = "none",
-	[NAM_RAMP_LOCKING] = "2pl",
+static const struct ramp {
+	const char *name, *title;
+	bool atomic;
+} ramps[] = {
+	[NAM_RAMP_FAST] = { "fast", "RAMP fast", true },
+	[NAM_RAMP_SMALL] = { "small", "RAMP small", true },
+	[NAM_RAMP_HYBRID] = { "hybrid", "RAMP hybrid", true },
+	[NAM_RAMP_NONE] = { "none", "RAMP none", false },
+	[NAM_RAMP_LOCKING] = { "2pl", "2pl", true },
 };
 
-#define RAMPS_END (sizeof(ramp_names) / sizeof(ramp_names[0]))
+#define RAMPS_END (sizeof(ramps) / sizeof(ramps[0]))
+
+static const struct ramp *
+ramp_of(enum nam_ramp algorithm)
+{
+	return &ramps[(unsigned)algorithm < RAMPS_END ? algorithm : 0];
+}
 
 const char *
 nam_ramp_name(enum nam_ramp algorithm)
 {
-	return (unsigned)algorithm < RAMPS_END ? ramp_names[algorithm] : NULL;
+	return ramp_of(algorithm)->name;
+}
+
+const char *
+nam_ramp_title(enum nam_ramp algorithm)
+{
+	return ramp_of(algorithm)->title;
+}
+
+bool
+nam_ramp_is_atomic(enum nam_ramp algorithm)
+{
+	return ramp_of(algorithm)->atomic;
 }
 
 int
 nam_ramp_find(const char *name)
 {
 	for (unsigned i = NAM_RAMP_FAST; i < RAMPS_END; i++)
-		if (!strcmp(ramp_names[i], name))
+		if (!strcmp(ramps[i].name, name))
 			return (int)i;
 	return -EINVAL;
 }

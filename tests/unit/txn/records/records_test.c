@@ -157,6 +157,12 @@ ramp_find__names__FOUND_and_others_EINVAL(void **state)
 	assert_int_equal(nam_ramp_find(""), -EINVAL);
 	assert_null(nam_ramp_name((enum nam_ramp)0));
 	assert_null(nam_ramp_name((enum nam_ramp)(NAM_RAMP_LOCKING + 1)));
+	assert_string_equal(nam_ramp_title(NAM_RAMP_HYBRID), "RAMP hybrid");
+	assert_string_equal(nam_ramp_title(NAM_RAMP_LOCKING), "2pl");
+	assert_null(nam_ramp_title((enum nam_ramp)0));
+	assert_true(nam_ramp_is_atomic(NAM_RAMP_LOCKING));
+	assert_false(nam_ramp_is_atomic(NAM_RAMP_NONE));
+	assert_false(nam_ramp_is_atomic((enum nam_ramp)0));
 }
 
 static void
