@@ -92,7 +92,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 		if (nam_alloc_on(worker, 0, stride, &at))
 			break;
-		/* Whatever the server says: what we hand out lies in its memory. */
+		/* The client hands out only memory of that server, for any reply. */
 		if (nam_gaddr_region(at) || nam_gaddr_offset(at) + stride > REGION_BYTES ||
 			!nam_gaddr_untagged(at).raw)
 			abort();

@@ -73,7 +73,7 @@ try_superblock(struct nam_worker *worker, struct fuzz_input *input)
 		memset(superblock->servers, 0, sizeof(superblock->servers));
 	if (flags & 8)
 		superblock->image_hash = superblock_hash(superblock, at);
-	/* What is accepted must do as a geometry. */
+	/* An accepted superblock must be usable as a geometry. */
 	if (superblock_check(worker, "name", superblock, at, &options) == 0 &&
 		nam__geometry_init(&g, &options, superblock->seed))
 		abort();

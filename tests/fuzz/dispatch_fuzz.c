@@ -73,7 +73,7 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 	answered = nam__dispatch(fixture->server, connection, message, bytes, reply);
 	if (answered > NAM_RPC_BYTES_MAX || (answered && answered < sizeof(header)))
 		abort();
-	/* What a server says must be well-formed, whatever it was asked. */
+	/* A server's answer must be well-formed for any request. */
 	if (answered && header.type && header.type < NAM_RPC_TYPES_COUNT &&
 		nam_rpc_check(reply, answered))
 		abort();

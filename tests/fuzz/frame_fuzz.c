@@ -39,7 +39,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (sealed & 1) {
 		uint32_t most = frame_bytes - NAM_FRAME_OVERHEAD, length;
 
-		/* Nobody seals what is no message. */
+		/* Only messages are sealed. */
 		if (most > NAM_RPC_BYTES_MAX)
 			most = NAM_RPC_BYTES_MAX;
 		length = fuzz_u16(&input) % (most + 1);

@@ -32,7 +32,7 @@ fuzz_files(void)
 		files[i] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		if (files[i] < 0 || ftruncate(files[i], (off_t)bytes[i]))
 			abort();
-		/* The last one may shrink under whoever maps it: that must not be accepted. */
+		/* The last one may shrink under its mapping: it must be refused. */
 		if (i < 3 && fcntl(files[i], F_ADD_SEALS,
 				     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 			abort();

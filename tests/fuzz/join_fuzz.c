@@ -54,7 +54,7 @@ fuzz_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type, const voi
 	return 0;
 }
 
-/* Whatever regions were believed, addresses in them must be found, and no others. */
+/* Addresses in accepted regions must be found, and no others. */
 static void
 look_regions_up(const struct nam_client *client)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reply_fuzz.c -- messages that arrive at a client: late ones, wrong ones, ones nobody asked for.
+ * reply_fuzz.c -- messages that arrive at a client: late ones, wrong ones, unrequested ones.
  *
  * input	messages: flags, length, bytes
  */

@@ -83,7 +83,7 @@ say_regions(int fd, struct fuzz_input *input, unsigned flags)
 	fuzz_send(fd, input, &packet, sizeof(packet), fds_count);
 }
 
-/* What was believed to be a region must be there to its last byte. */
+/* An accepted region must be there to its last byte. */
 static void
 touch(struct nam_qp *pub)
 {

@@ -211,7 +211,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	for (unsigned i = 0; i < 8; i++)
 		poll_some(&fixture, 16);
-	/* Whatever state the peer has brought us into: its end is noticed. */
+	/* In any state that the peer has caused, its end is noticed. */
 	if (fixture.closing && !fixture.closed)
 		abort();
 	fixture_close(&fixture);

@@ -5,7 +5,7 @@
  *
  * input	which side, then steps: what the peer does, or what we do
  *
- * Whatever comes: nothing outside of what was registered is touched, each request completes once
+ * For any input: nothing outside of what was registered is touched, each request completes once
  * and in order, each receive buffer comes back at most once, and once the peer has hung up all of
  * them have and CLOSED is last.
  */
@@ -106,7 +106,7 @@ fixture_close(struct fixture *f)
 static void
 say(struct fixture *f, const void *data, size_t bytes)
 {
-	/* What finds no room is lost, which leaves frames cut in two. */
+	/* Bytes that find no room are lost, so frames are cut in two. */
 	(void)!send(f->peer, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -2,7 +2,7 @@
 /*
  * cluster.h -- real memory servers for tests: processes of nam-memserver, or threads of the test.
  *
- * Whatever goes wrong in here ends the test program with a message.  Processes die with the thread
+ * An error in here ends the test program with a message.  Processes die with the thread
  * that started them, whichever way that ends; so start them from the main thread.
  */
 #ifndef NAM_TESTS_LIB_CLUSTER_H
@@ -39,7 +39,7 @@ uint64_t test_memory(uint64_t bytes);
 uint64_t test_bound_ns(uint64_t ns);
 
 /*
- * An address that nobody has yet: a port of the host in NAM_TEST_FABRIC, for example
+ * A free address: a port of the host in NAM_TEST_FABRIC, for example
  * verbs:10.0.0.1:0, and without it the socket @path.
  */
 void test_address(const char *path, char *ret, size_t size);
@@ -66,7 +66,7 @@ void child_signal(const struct child *child, int signal_number);
 void child_kill(struct child *child);
 
 /*
- * What a child wrote, up to a newline, which is cut off.  False at its end, or when nothing comes
+ * A line that a child wrote, which is cut off.  False at its end, or when nothing comes
  * within so many milliseconds.
  */
 bool child_line(struct child *child, char *line, size_t size, unsigned timeout_ms);

@@ -14,7 +14,7 @@
  */
 bool tree_is_fine(void);
 
-/* What it says, into options that are complete but for it: `servers` memory servers. */
+/* Sets it in options that are complete but for it: `servers` memory servers. */
 void tree_design_set(uint32_t servers, struct nam_index_options *options);
 
 /* Key number `number`, in the order of numbers: they stand at the keys' ends. */

@@ -42,7 +42,7 @@ struct tree_guest {
 void tree_guest_come(const char *list, struct tree_guest *guest);
 void tree_guest_go(struct tree_guest *guest);
 
-/* What the verifier found, by invariant. */
+/* The verifier's findings, by invariant. */
 struct tree_violations {
 	uint64_t total;
 	uint64_t of[TREE_INVARIANTS];

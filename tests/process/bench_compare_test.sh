@@ -66,7 +66,7 @@ test_missing() {
 	left_nothing
 }
 
-# What must hold of a report beside memcached and redis, over each transport.
+# Checks a report beside memcached and redis, over each transport.
 whole_report() {
 	json 'r["workload"] == "compare" and r["errors"] == 0 and r["keys"] == 2000'
 	json '[s["system"] for s in r["systems"]][-4:] == ["raw READs", "raw READs, fibers",
@@ -149,7 +149,7 @@ children() {
 	cat "/proc/$1/task/$1/children" 2>/dev/null
 }
 
-# lives PID: and is no zombie that nobody has waited for.
+# lives PID: and is no zombie.
 lives() {
 	[ -e "/proc/$1/status" ] && ! grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
 }
@@ -199,7 +199,7 @@ test_signals() {
 			done
 			[ "$waited" -lt 100 ] || fail "$signal: server $child outlived the run"
 		done
-		# Nobody removes what is left of a process that is killed.
+		# A killed process leaves its files.
 		[ $signal = KILL ] || left_nothing
 		rm -rf "$tmp"/nam-compare.*
 	done

@@ -42,7 +42,7 @@ csv tree-7 'sorted(set(i["selectivity"] for i in r)) == ["", "0.001", "0.01", "0
 csv tree-7 'all(n(i["round_trips_per_op"]) == (1 if i["design"] == "coarse" else n(i["height"]))
 	and n(i["ops_per_s"]) > 0 and 0 < n(i["p50_ns"]) <= n(i["p99_ns"])
 	and i["handler_threads"] == "10" for i in r if i["workload"] == "tree-a")'
-# What skew leaves of two memory servers: the model.
+# The model of two memory servers under skew.
 csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "coarse") == {6.8e9}'
 csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "fine") == {13.6e9}'
 csv tree-7 'all(abs(n(i["model_ops_per_s"]) * n(i["model_bytes_per_op"]) /
@@ -65,7 +65,7 @@ csv tree-12 'set(i["workload"] for i in r) == {"tree-c", "tree-d"} and len(r) ==
 csv tree-12 'all(i["model_ops_per_s"] == "" for i in r)'
 csv tree-cache '[n(i["round_trips_per_op"]) for i in r if i["workload"] == "tree-a"] ==
 	[n(r[0]["height"]), 1]'
-# A cache that knows all is right about everything, as long as nobody inserts.
+# A complete cache is always right while there are no inserts.
 csv tree-cache '[i["cache_hit_rate"] + i["cache_stale_rate"] for i in r if n(i["cache_mb"]) == 0] ==
 	[""] * 4'
 csv tree-cache '[(n(i["cache_hit_rate"]), n(i["cache_stale_rate"])) for i in r if
@@ -133,7 +133,7 @@ csv ramp-6 'len(r) == 12 and set(i["transaction_size"] for i in r) == {"1", "4"}
 csv ramp-7 'len(r) == 12 and set(i["read_ratio"] for i in r) == {"0", "100"}'
 csv ramp-8 'set((i["distribution"], i["records"], i["value_bytes"], i["transaction_size"])
 	for i in r) == {("zipfian", "1000", "1000", "4")}'
-# What the paper has against sockets: 2.78 with four records, 2.67 where all read; GET+ twice.
+# The paper's ratio to sockets: 2.78 with four records, 2.67 where all read; GET+ twice.
 csv ramp-6 'all(n(i["against_sockets"]) >= 2.78 for i in r if i["transport"] == "star" and
 	i["transaction_size"] == "4")'
 csv ramp-7 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["transport"] == "star" and
@@ -143,7 +143,7 @@ csv ramp-8 'all(n(i["against_sockets"]) >= 2.67 for i in r if i["transport"] == 
 for figure in ramp-5 ramp-6 ramp-7 ramp-8; do
 	csv $figure 'all(n(i["against_sockets"]) >= 2 for i in r if i["transport"] == "plus")'
 done
-# Who only reads, and whose cache is warm, needs a READ for each record and one round trip.
+# A reader with a warm cache needs a READ per record and one round trip.
 csv ramp-7 'all(i["round_trips_per_op"] == "1" and i["work_requests_per_op"] == "8" for i in r if
 	i["transport"] in ("star", "onesided") and i["read_ratio"] == "100")'
 # Over sockets locking asks once more, to let go.
@@ -162,7 +162,7 @@ csv ramp-7 'all(abs(n(o["ops_per_s"]) / n(s["ops_per_s"]) - 1) < 0.02 for o in r
 	o["transport"] == "onesided" for s in r if s["transport"] == "star" and
 	s["read_ratio"] == o["read_ratio"] == "100")'
 
-# ---- real memory servers: nobody knows what sockets would do there
+# ---- real memory servers: there is no figure for sockets there
 nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
 expect 0 nam-bench figure ramp-6 --quick --cluster "$cluster" --clients 2 --seconds 0.02 \
 	--out "$tmp/out"

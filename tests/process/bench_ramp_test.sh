@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # nam-bench ramp: by each algorithm and transport that go together, on real memory servers, under
-# contention: no half of a transaction is read, unless nobody looks.  And what a transaction costs.
+# contention: no fractured reads, unless readers do not check; and the cost of a transaction.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -40,7 +40,7 @@ test_bench() {
 	prints ""
 }
 
-# Who is killed leaves its store, and that can be looked at and dropped.
+# A killed client leaves its store, which can be inspected and dropped.
 test_what_is_left() {
 	local client left
 

@@ -130,7 +130,7 @@ test_workloads() {
 	json 'r["raw_ratio"] > 0 and r["per_op"]["round_trips"] < 1.01'
 }
 
-# What was loaded is not what is there: status 1.
+# Loaded and present entries differ: status 1.
 test_wrong_answers() {
 	local run="nam-bench index --keys $((some / 20)) --ops $some --name kept --quiet"
 

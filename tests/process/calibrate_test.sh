@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What bench/calibrate makes of its measurements, with programs that measure nothing: no timing.
+# The results of bench/calibrate with programs that measure nothing: no timing.
 set -eu
 source=${NAM_SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 # shellcheck source=tests/lib/temporary.sh

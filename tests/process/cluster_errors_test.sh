@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes wrong when a cluster is put together, and when its memory is used up: messages and exit
+# Errors when a cluster starts, and when its memory is full: messages and exit
 # statuses of nam-memserver and namctl, as their --help has them.
 
 set -u
@@ -186,7 +186,7 @@ test_wrong_addresses() {
 	says "5 s"
 }
 
-# A server that lives is not called dead by whoever may not ask it.
+# A client without permission does not report a live server as dead.
 test_permission() {
 	local other=()
 
@@ -244,7 +244,7 @@ test_versions() {
 	nam_servers_start 1 --memory 64M --region 32M --pages 4k || fail "server 0"
 	address=shm:$tmp/server0
 	expect 0 "refused: NAM_E_FABRIC_VERSION, version 1" fake_server_tool client "$address"
-	# Whoever is refused is in nobody's way.
+	# A refused client does not block others.
 	expect 0 "" namctl --cluster "$cluster" status
 	nam_servers_stop || fail "SIGTERM"
 }
@@ -299,7 +299,7 @@ test_full_memory() {
 	[ "$entries" -gt 1000 ] || fail "only $entries entries got in"
 	namctl range full - - | sort -n -c || fail "a range that is not in order"
 	expect 6 "NAM_E_REMOTE_FULL" namctl index create another --node-bytes 16384
-	# What is deleted and collected makes room, if not at once.
+	# Deleted and collected entries make room, if not at once.
 	namctl range full - - | cut -f 1 | head -n 250 | while read -r key; do
 		namctl --quiet delete full "$key" || echo "$key"
 	done >"$tmp/undeleted"

@@ -21,7 +21,7 @@
 #define READY_MS 20000u
 
 static uint64_t seed = 1;
-static uint64_t load_keys;	/* of an index that somebody dies in loading */
+static uint64_t load_keys;	/* of an index whose loader dies */
 
 /* ---- those who die ------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ die_at_work(const char *work, const char *list)
 	return 0;
 }
 
-/* Let somebody work for so long, kill it, and wait until the memory servers know. */
+/* Let a process work for so long, kill it, and wait until the memory servers know. */
 static void
 kill_at_work(struct tree *tree, const char *work, uint64_t after_ns)
 {
@@ -122,7 +122,7 @@ check_answers(struct tree *tree, uint64_t keys, uint64_t kept, uint64_t step,
 		rc = nam_index_lookup(guest.worker, guest.index, key, &payload);
 		if (honest(rc)) {
 			remains->refused++;
-			/* What else lies in this leaf is refused, too; that takes its time. */
+			/* All entries of this leaf are refused; each takes its time. */
 			n += 50 / step * step;
 			continue;
 		}
@@ -244,7 +244,7 @@ bulk_load__killed_at_any_moment__ALL_OR_NOTHING(void **state)
 		uint8_t key[8];
 		int rc;
 
-		/* What a dead loader has written stays allocated: new servers each time. */
+		/* The blocks of a dead loader stay allocated: new servers each time. */
 		tree_start(&tree, 2, 16u << 20);
 		tree_plant(&tree, &options);
 		kill_at_work(&tree, "--load", nam_rng_below(&rng, test_bound_ns(6000000)));
@@ -286,7 +286,7 @@ main(int argc, char **argv)
 		seed = strtoull(argv[2], NULL, 0);
 	else if (argc == 3)
 		return die_at_work(argv[1], argv[2]);
-	/* Whoever holds a lock or left a node torn has been seen to be dead: no need to wait. */
+	/* The holder of a lock or a torn node is known to be dead: no need to wait. */
 	tree_lock_timeout_ms = (uint32_t)(test_bound_ns(200000000) / 1000000);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

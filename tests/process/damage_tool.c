@@ -7,7 +7,7 @@
  *	damage_tool CLUSTER INDEX separator	takes the last separator out of it
  *	damage_tool CLUSTER INDEX hash		spoils its hash
  *
- * Prints "done" when it is so.  Nobody else may be at work.
+ * Prints "done" when it is so.  No other client may be at work.
  */
 #include <stdio.h>
 #include <string.h>

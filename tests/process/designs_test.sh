@@ -38,7 +38,7 @@ test_namctl() {
 	expect 0 namctl --json index stat parts
 	json 'r["entries"] == 5 and len(r["nodes_by_server"]) == 3'
 
-	# What was made, as it is told later; a coarse-grained index has no head nodes to space.
+	# The options of an index, as printed later; a coarse-grained index has no head nodes.
 	expect 0 namctl --json index create told --design coarse --bounds 100,2000
 	json 'r["partitioning"] == "range" and r["bounds"] == [100, 2000]'
 	json '"head_interval" not in r'
@@ -58,7 +58,7 @@ test_namctl() {
 	expect 0 namctl --json index stat dealt
 	json 'r["partitioning"] == "round-robin"'
 
-	# Leaves lie on all memory servers, whoever keeps their keys.
+	# Leaves lie on all memory servers, independent of their keys.
 	expect 0 namctl index create mixed --design hybrid --bounds 5,6
 	says 'created mixed: hybrid by range'
 	seq 1000 2999 | sed 's/$/\t7/' >"$tmp/many.tsv"

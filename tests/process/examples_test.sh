@@ -66,7 +66,7 @@ test_many_lookups() {
 		<<<"$out" || fail "the cost of a lookup with a warm cache"
 }
 
-# 60 packages of 20 sources.  What it finds wrong is in packages_test.sh.
+# 60 packages of 20 sources.  Its findings are in packages_test.sh.
 test_packages() {
 	local i
 
@@ -124,7 +124,7 @@ for source in "$here"/../../examples/*.c "$here"/../../examples/*/; do
 	"test_$name"
 	test_failures "example_$name"
 done
-# What examples make for themselves they take away again.
+# Examples remove everything that they make.
 [ "$(namctl --cluster "$cluster" index list)" = hello ] || fail "an example left its index behind"
 nam_servers_stop || fail "the servers did not end well"
 [ $failures -eq 0 ] || exit 1

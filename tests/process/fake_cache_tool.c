@@ -91,7 +91,7 @@ say(const void *text, size_t bytes)
 	return true;
 }
 
-/* Nobody waits for what lies here while we wait for more. */
+/* No peer waits for bytes here while we wait for more. */
 static bool
 take(char *to)
 {
@@ -152,7 +152,7 @@ say_text(const char *of_memcached, const char *of_redis)
 	return say(text, strlen(text));
 }
 
-/* What is asked for to go wrong. */
+/* The faults to produce. */
 static bool
 answer_badly(const struct pair *pair)
 {

@@ -10,7 +10,7 @@
 
 #define INDEX "shared"
 #define LOCK_MS 500u
-/* What the project promises. */
+/* The bound that README promises. */
 #define BOUND_NS test_bound_ns(LOCK_MS * 1000000ull + 1000000000ull)
 #define NUMBERS_MAX 400000u
 #define NUMBERS numbers()

@@ -68,7 +68,7 @@ number_of(unsigned class, uint64_t i)
 	return i * 7919 % (NUMBERS / CLASSES) * CLASSES + class;
 }
 
-/* Once it is there, the same again: whoever has used up all numbers goes on writing. */
+/* Once it is there, the same again, so a client that has used all numbers still writes. */
 static int
 insert_or_rewrite(struct nam_worker *worker, struct nam_index *index, uint64_t number)
 {

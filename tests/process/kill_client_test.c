@@ -2,7 +2,7 @@
 /*
  * kill_client_test.c -- clients that die while they write, and what is left to the others.
  *
- * What a client was told is done stays done.  A lock that it held makes changes to that one node
+ * An acknowledged operation stays done.  A lock that it held makes changes to that one node
  * fail, soon and by name; everything else goes on.
  */
 #include <errno.h>
@@ -85,7 +85,7 @@ tree_end(bool torn)
 	assert_true(rc == 0 || (torn && rc == -NAM_E_LOCK_ORPHANED));
 }
 
-/* What dead clients may leave behind: missing separators, held locks, rarely a torn node. */
+/* Damage that dead clients may leave: missing separators, held locks, rarely a torn node. */
 struct damage {
 	bool torn_allowed;
 	unsigned locks, separators, torn, others;
@@ -131,7 +131,7 @@ tree_verify(bool torn_allowed)
 
 /* ---- killed at random moments ------------------------------------------------------------- */
 
-/* What was acknowledged, by number. */
+/* Acknowledged operations, by number. */
 static uint8_t acknowledged[NUMBERS_MAX];
 
 static void
@@ -258,7 +258,7 @@ check_acknowledged(void)
 	return torn;
 }
 
-/* Whatever is delivered is in order and somebody's; what was acknowledged is delivered. */
+/* Delivered entries are in order and were written; acknowledged ones are delivered. */
 static void
 check_scan(bool reverse, bool torn)
 {
@@ -650,7 +650,7 @@ client__dies_with_what_many_want__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 	tree_end(false);
 }
 
-/* The dead hold back nobody's memory: their epochs end with their connections. */
+/* Dead clients hold back no memory: their epochs end with their connections. */
 static void
 client__dies_in_the_middle_of_reading__MEMORY_IS_REUSED_ALL_THE_SAME(void **state)
 {

@@ -29,7 +29,7 @@
 /* A transaction. */
 struct deed {
 	uint64_t begin_ns, end_ns;
-	uint64_t timestamp;		/* of its versions; 0: it reads, or nobody knows yet */
+	uint64_t timestamp;		/* of its versions; 0: it reads, or unknown so far */
 	uint64_t values[RECORDS];	/* as they were written, or read; 0: no such record */
 	uint64_t stamps[RECORDS];	/* of what was read */
 	uint8_t keys[RECORDS];
@@ -38,7 +38,7 @@ struct deed {
 	atomic_bool done;		/* it was told so; until then its outcome is unknown */
 };
 
-/* What a process did, in the order in which it began. */
+/* A process's transactions, in the order of their begins. */
 struct deeds {
 	_Atomic uint32_t count;
 	struct deed each[DEEDS_MAX];
@@ -55,7 +55,7 @@ void store_chosen(struct nam_records_options *ret_options, int *ret_star);
 struct nam_records *store_open(struct nam_worker *worker, uint64_t cache_bytes);
 
 uint32_t value_words(uint64_t value);
-/* Who wrote a value; NULL if nobody can have. */
+/* The writer of a value; NULL if there is none. */
 struct deed *deed_of(struct board *board, uint64_t value, uint32_t *ret_item);
 
 struct session {
@@ -69,7 +69,7 @@ struct session {
 	uint64_t words[RECORDS][WORDS_MAX];
 };
 
-/* A transaction of these records.  One that fails ends the program: nobody's death explains it. */
+/* A transaction of these records.  A failure ends the program: no death explains it. */
 NAM_FIBER_FN void session_read(struct session *self, const uint8_t *keys, uint32_t count);
 NAM_FIBER_FN void session_write(struct session *self, const uint8_t *keys, uint32_t count);
 

@@ -229,7 +229,7 @@ session_main(void *arg)
 		}
 		if (nam_rng_below(&self->rng, 32) == 0)
 			session_collect(self); /* SUSPENDS */
-		/* Who is killed writes most of the time, who is not reads. */
+		/* The killed process mostly writes, the survivor mostly reads. */
 		if (nam_rng_below(&self->rng, 4) < (self->survivor ? 3 : 1))
 			session_read(self, picked, count); /* SUSPENDS */
 		else

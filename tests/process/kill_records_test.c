@@ -3,8 +3,8 @@
  * kill_records_test.c -- clients of a record store that are killed at random moments, again and
  * again, while others go on.
  *
- * What all of them were told is read atomic, where what was under way at a death happened as a
- * whole or not at all.  Nobody else fails or waits for it, and what the dead take along is bounded.
+ * All answers are read atomic, where a transaction under way at a death happened as a
+ * whole or not at all.  No other client fails or waits for it, and the loss of memory is bounded.
  * NAM_TEST_RECORDS says which store: onesided (the default), star, message, small, hybrid, 2pl.
  */
 #include <setjmp.h>
@@ -132,7 +132,7 @@ store_read(struct session *guest, const uint8_t keys[RECORDS])
 	session_read(guest, keys, RECORDS);
 }
 
-/* What the dead have left is ended, as far as it can be, and of what was replaced nothing stays. */
+/* Transactions of the dead are ended where possible; no replaced version stays. */
 static void
 store_tidy(struct session *guest, bool first_time)
 {
@@ -141,7 +141,7 @@ store_tidy(struct session *guest, bool first_time)
 	struct nam_records_stat stat;
 	unsigned rounds = 0;
 
-	/* What is committed for one of the dead may be what another's has waited for. */
+	/* A commit for one dead client may release another one's transaction. */
 	do {
 		assert_int_equal(nam_records_collect(guest->worker, guest->records, &first), 0);
 		print_message("%llu versions, %llu transactions committed, %llu aborted\n",
@@ -157,7 +157,7 @@ store_tidy(struct session *guest, bool first_time)
 		(unsigned long long)again.versions, (unsigned long long)again.undecided,
 		(unsigned long long)stat.others);
 	assert_int_equal(again.committed + again.aborted, 0);
-	/* Of locks that somebody died with, what says that they were used is kept. */
+	/* Locks of dead clients keep the record of their use. */
 	if (algorithm != NAM_RAMP_LOCKING)
 		assert_int_equal(stat.others, again.undecided);
 	if (first_time || algorithm == NAM_RAMP_LOCKING)
@@ -204,11 +204,11 @@ with_guest(void (*fn)(struct session *guest))
 struct summary {
 	uint64_t reads, writes, accesses;
 	uint64_t under_way;		/* writes, at a death */
-	uint64_t seen;			/* of these somebody saw */
+	uint64_t seen;			/* of these, seen by a reader */
 	uint64_t slowest_ns;
 };
 
-/* Who died does not know its transaction's timestamp; who read what it wrote does. */
+/* Only a reader of its values knows the timestamp of a dead client's transaction. */
 static void
 stamps_learn(const struct deed *reader, struct summary *summary)
 {
@@ -281,7 +281,7 @@ check_history(void)
 
 /*
  * The most that a process can have taken from the memory servers: of each size of block twice what
- * it has written, and 16 of each of them.  What the dead have retired somebody had taken.
+ * it has written, and 16 of each of them.  Blocks that the dead retired were allocated before.
  */
 static uint64_t
 bytes_taken(const struct deeds *deeds)
@@ -330,7 +330,7 @@ game_end(void)
 	cluster_stop(&game.cluster);
 }
 
-/* Nobody has been in their way. */
+/* No other client was in their way. */
 static void
 survivors_end(void)
 {

@@ -140,7 +140,7 @@ neighbour_main(void *arg)
 
 /* ---- the coordinator ---------------------------------------------------------------------- */
 
-/* What a memory server has of its clients. */
+/* A memory server's state of its clients. */
 struct held {
 	uint32_t clients, connections, mailboxes;
 };
@@ -151,7 +151,7 @@ static struct fixture {
 	struct nam_worker *worker;
 	struct nam_index *index;
 	struct neighbour neighbour;
-	struct held held[SERVERS];	/* while nobody else is there */
+	struct held held[SERVERS];	/* while no other client is there */
 	uint64_t rounds;
 } fixture;
 
@@ -258,7 +258,7 @@ start_asker(struct child *asker)
 		assert_int_equal(mailboxes_of(i) > fixture.held[i].mailboxes, by_mailbox());
 }
 
-/* What was acknowledged to the dead is there; returns how much of it there was. */
+/* Checks operations acknowledged to the dead; returns their number. */
 static unsigned
 check_acknowledged(struct child *dead)
 {

@@ -33,7 +33,7 @@
 #define KEYS test_scaled_least(5000, 500)
 #define WRITTEN_KEYS 1000000u
 #define RPC_MS 2000u			/* the default of rpc_timeout_ms */
-/* What the project promises after a death. */
+/* The bound that README promises after a death. */
 #define BOUND_NS test_bound_ns(2000000000)
 /* A stopped server is noticed by the timeout of RPCs; on busy processors a little later. */
 #define STOPPED_NS test_bound_ns(RPC_MS * 1000000ull + 1500000000ull)
@@ -327,7 +327,7 @@ kill_under_load(unsigned number)
 		child_kill(&cluster.servers[number]);
 		end_clients(clients, killed_ns, BOUND_NS);
 
-		/* Its socket is still there, and in nobody's way. */
+		/* Its socket is still there, and blocks no client. */
 		if (path) {
 			assert_int_equal(stat(path, &status), 0);
 			assert_true(S_ISSOCK(status.st_mode));
@@ -463,7 +463,7 @@ server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 	/* The other one answers all the while. */
 	ask(worker, 0, 48, 0);
 	child_signal(&cluster.servers[1], SIGCONT);
-	/* What was asked in vain is answered too late, and must not be mistaken for anything. */
+	/* Late replies to abandoned requests must not match other requests. */
 	for (unsigned i = 0; i < 20; i++) {
 		ask(worker, 1, 20, 0);
 		assert_int_equal(nam_server_status_get(worker, 1, &status), 0);

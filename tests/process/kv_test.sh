@@ -108,7 +108,7 @@ test_client_is_killed() {
 			expect 0 namctl kv get shared "key$i"
 			prints "value $i"
 		done
-		# What it has left can be looked at, and dropped.
+		# Its leftovers can be inspected and dropped.
 		expect 0 namctl kv list
 		i=$(grep bench-kv <<<"$out")
 		expect 0 namctl kv stat "$i" --json
@@ -119,7 +119,7 @@ test_client_is_killed() {
 	prints shared
 }
 
-# Whoever names some of the memory servers only does not drop a part of a store.
+# A client of only some memory servers does not drop a part of a store.
 test_other_cluster_text() {
 	expect 0 namctl kv create spread --memory 4M
 	expect 2 namctl --cluster "${cluster%%,*}" kv drop spread

@@ -6,7 +6,7 @@
  * version is either present or absent.  Before a change the writer announces the version in
  * `started`, after it in `done`, in memory that all processes share.  So an observer who looks at
  * `done` first and at `started` last knows which versions it may have seen: an exact one if the
- * two agree, whoever the writer is.
+ * two agree, for any writer.
  */
 #ifndef NAM_TESTS_PROCESS_MODEL_H
 #define NAM_TESTS_PROCESS_MODEL_H
@@ -61,7 +61,7 @@ void model_gate_pass(const struct model_table *table);
 void model_key(const struct model_table *table, uint64_t number, uint8_t *ret_key);
 uint64_t model_payload(const struct model_table *table, uint64_t number, uint64_t version);
 /*
- * Whose entry is this?  *ret_version is 0 in a non-unique index.  False: nobody ever wrote such an
+ * Whose entry is this?  *ret_version is 0 in a non-unique index.  False: never written such an
  * entry.
  */
 bool model_recognise(const struct model_table *table, const uint8_t *key, uint64_t payload,

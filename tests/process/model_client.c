@@ -41,7 +41,7 @@ change_do(struct observer *self, const struct model_table *table, enum change ch
 	}
 }
 
-/* What the change comes to, given the entry's word: the code, and whether a version follows. */
+/* The result of the change, given the entry's word: the code, and whether a version follows. */
 static int
 change_expect(const struct model_table *table, enum change change, bool present, bool *ret_changes)
 {
@@ -137,7 +137,7 @@ observe(void *arg)
 	--*self->running;
 }
 
-/* What an operator would do meanwhile: collect without pause, and look at the figures. */
+/* The operator's part: collect without pause, and look at the figures. */
 struct collector {
 	struct nam_worker *worker;
 	struct model_table *tables;
@@ -242,7 +242,7 @@ run_thread(void *arg)
 	nam_worker_close(worker);
 }
 
-/* What each fiber believes of its own entries: one line per entry and table. */
+/* Each fiber's model of its own entries: one line per entry and table. */
 static void
 dump(const struct job *jobs, const char *path)
 {

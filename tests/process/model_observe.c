@@ -13,7 +13,7 @@
 /* ---- judging ------------------------------------------------------------------------------ */
 
 /*
- * An entry was seen, in this version, by somebody who found `before` in the entry's `done` word and
+ * A reader saw an entry in this version.  It found `before` in the entry's `done` word and
  * now finds out what `started` says.
  */
 static void
@@ -269,7 +269,7 @@ scan_entry(struct observer *self, struct scan *scan, const uint8_t *key, uint64_
 	judge_present(self, scan->t, number, version, self->before[number - scan->first], how);
 }
 
-/* What was in the range throughout, and not beyond where a limit ended the scan, was delivered. */
+/* Entries in the range throughout, and not beyond a limit, were delivered. */
 static void
 scan_judge_rest(struct observer *self, const struct scan *scan)
 {

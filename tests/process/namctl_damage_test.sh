@@ -118,7 +118,7 @@ test_signals() {
 	expect 0 namctl index verify held
 }
 
-# Whoever reads no further ends a range, which leaves nothing behind.
+# A closed pipe ends a range, which leaves nothing behind.
 test_reader_goes() {
 	local statuses
 	damaged read
@@ -139,7 +139,7 @@ test_server_dies_under_load() {
 	namctl load dying "$tmp/pairs" >"$tmp/out" 2>"$tmp/load.err" &
 	pid=$!
 	# It stands still while others look: on a slow machine it would be done before they had.
-	# With a thousand pairs both memory servers have leaves; with one, nobody misses the other.
+	# With a thousand pairs both memory servers have leaves; with one, the other is not missed.
 	for ((i = 0; i < 600; i++)); do
 		sleep 0.05
 		kill -STOP $pid

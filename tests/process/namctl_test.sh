@@ -6,7 +6,7 @@ set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
-# Nobody wants to read an address twice in front of a message.
+# A message names an address once.
 prints_once() {
 	[ "$(grep -o "$1" <<<"$err" | wc -l)" -eq 1 ] || fail "'$1' was expected once in: $err"
 }
@@ -172,7 +172,7 @@ test_points() {
 	namctl --quiet index drop points
 }
 
-# What is asked of memory servers, by each transport; what is said here counts, not the environment.
+# RPCs by each transport; the option overrides the environment.
 test_transports() {
 	local transport
 
@@ -400,7 +400,7 @@ test_lost() {
 	kill -KILL "${nam_server_pids[1]}"
 	wait "${nam_server_pids[1]}" 2>/dev/null
 	unset "nam_server_pids[1]"
-	# status shows who lives, whoever that is; nothing else works.
+	# Only status works: it shows the live servers.
 	expect 3 namctl status
 	grep -q "^0  *$first .* $megabytes.0 MiB" <<<"$out" || fail "no living server in: $out"
 	grep -q "^? *$second *dead: no memory server answers" <<<"$out" ||

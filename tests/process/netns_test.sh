@@ -117,7 +117,7 @@ has_moved() {
 	[ "$(moved)" -gt "$1" ]
 }
 
-# cut_under_load HOST: its end is heard of in bounded time, whoever is cut off; then all is well.
+# cut_under_load HOST: its end is noticed in bounded time on either side; then all is well.
 cut_under_load() {
 	local pid began status=0 before
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What nam-memserver tells the service manager that has started it.
+# Messages of nam-memserver to its service manager.
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -49,7 +49,7 @@ test_notify() {
 		[[ $said == *"READY=1"*"STATUS="*"server 0 ready"*"STOPPING=1"*"status 0" ]] ||
 			fail "at $address the server said: $said"
 	done
-	# A manager that is gone stops nobody.
+	# A missing manager stops no server.
 	NOTIFY_SOCKET=$tmp/nobody nam-memserver --listen "shm:$tmp/server" --memory 16M \
 		--region 16M --pages 4k >"$tmp/log" 2>&1 &
 	for _ in {1..300}; do

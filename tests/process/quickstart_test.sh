@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # deploy/quickstart over shared memory and over TCP: where the folder for its sockets or the port is
-# not as hoped, after a run that was killed, as somebody who is not root, and with wrong options.
+# not as hoped, after a run that was killed, as a user other than root, and with wrong options.
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -88,7 +88,7 @@ chmod 555 "$tmp/closed"
 runs_with "$tmp/no-such" XDG_RUNTIME_DIR="$tmp/no-such"
 runs_with "$long: is too long" XDG_RUNTIME_DIR="$long" TMPDIR="$tmp/run"
 runs_with "$long: is too long" XDG_RUNTIME_DIR="$tmp/no-such" TMPDIR="$long"
-# Root may write anywhere, but what is somebody else's is not for root's sockets either.
+# Root may write anywhere, but root's sockets avoid other users' folders.
 if [ "$(id -u)" -eq 0 ]; then
 	chown nobody "$tmp/closed"
 fi
@@ -151,7 +151,7 @@ killed_midway() {
 	nam_end_processes "$mark" || fail "$1: the run that was killed left processes behind"
 }
 
-# Somebody who may not install packages nor lock memory, if there is a way to the build for them.
+# A user without rights to install packages or lock memory, if the build is readable.
 as_nobody() {
 	local nobody=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
 

@@ -2,7 +2,7 @@
 /*
  * restart_server_test.c -- a memory server ends and comes back with nothing in its memory.
  *
- * What clients connected before see is kill_server_test.c's; this is about those that come later.
+ * kill_server_test.c covers clients connected before; this file covers later ones.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -70,7 +70,7 @@ total            0x$total"
 	says "'0x123' is not two hexadecimal digits for each byte"
 	expect 2 namctl table get orders "$(printf 'k%.0s' {1..248})"
 	says "a key of 248 bytes; keys have 1 to 247"
-	# What the order's row says of its lines is so.
+	# The order's row agrees with its lines.
 	expect 0 namctl table scan lines order 1000 1000 --json
 	json "r['table'] == 'lines' and r['column'] == 'order' and r['count'] == $count and
 		[x['key'] for x in r['rows']] == ['1000/%d' % (i + 1) for i in range($count)] and
@@ -144,12 +144,12 @@ test_verify() {
 	json 'r["count"] == 1 and len(r["violations"]) == 1'
 	expect 1 namctl --quiet table verify lines
 	prints ""
-	# Who writes the rows anew makes it whole.
+	# A new write of the rows repairs it.
 	expect 0 example_orders "$cluster"
 	expect 0 namctl table verify lines
 }
 
-# What tables have taken is given back.  Their shared store stays until it is dropped.
+# Tables give back their memory.  Their shared store stays until it is dropped.
 test_drop() {
 	expect 0 namctl table drop orders
 	says "dropped orders"

@@ -34,7 +34,7 @@ test_unit() {
 	grep -F nam-memserver "$tmp/verify" && fail "systemd-analyze warns"
 }
 
-# What the unit runs, with the variables of the example of its environment file, as systemd splits
+# The unit's command, with the variables of the example of its environment file, as systemd splits
 # them: a memory server that the other example names.
 test_options() {
 	local port=$((11000 + $$ % 1000 * 20)) environment words waited pid

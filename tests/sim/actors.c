@@ -205,6 +205,6 @@ sim_actors_await(struct sim_stage *stage)
 	for (uint32_t i = 1; i < stage->actors_count; i++)
 		while (!nam_sim_process_ended(stage->actors[i].process))
 			nam_sleep_ns(POLL_NS);
-	/* What the dead have left on its way arrives. */
+	/* Requests of dead processes that were under way arrive. */
 	nam_sleep_ns(SETTLE_NS);
 }

@@ -27,7 +27,7 @@ check_contents(struct sim_stage *stage, struct nam_worker *worker)
 	stage->outcome->entries = count;
 	if (!rc)
 		return;
-	/* Nobody leaves anything half done in a tree that a memory server changes itself. */
+	/* A tree that a memory server changes itself has no half-done changes. */
 	if (!sim_disturbed() ||
 		(!sim_one_sided(stage->scenario) && !nam_sim_counted().server_kills)) {
 		sim_fail(stage, "the last scan: %s", nam_err_name(rc));
@@ -118,8 +118,8 @@ say_counted(struct sim_result *outcome, const char *what)
 }
 
 /*
- * What memory servers keep of trees: those of the index, as it was walked along, and of others
- * only if who makes them was kept from dropping them.
+ * The trees that memory servers keep: those of the index, as it was walked, and of others
+ * only if their maker was kept from dropping them.
  */
 static void
 check_trees(struct sim_stage *stage, struct sim_memory *memory)

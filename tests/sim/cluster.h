@@ -2,7 +2,7 @@
 /*
  * cluster.h -- simulated memory servers, and what simulated clients need to find them.
  *
- * Whatever goes wrong in here ends the program with a message.
+ * An error in here ends the program with a message.
  */
 #ifndef NAM_TESTS_SIM_CLUSTER_H
 #define NAM_TESTS_SIM_CLUSTER_H

@@ -3,7 +3,7 @@
  * cost.h -- the stage of the tests of costs: memory servers, one client, one worker, one index, and
  * a story that is told in every profile.
  *
- * What a header promises is asserted exactly, of all that the worker asked of the fabric.  Where a
+ * The costs that headers promise are asserted exactly, for all requests of the worker.  Where a
  * fabric promises less order, the rule at the top of index.h says how many round trips come on top.
  */
 #ifndef NAM_TESTS_SIM_COST_H
@@ -40,7 +40,7 @@ struct cost_stage {
 	uint64_t cache_bytes;	/* of the index's handle */
 	void (*act)(struct cost_stage *stage);
 
-	/* What follows is for act. */
+	/* The following is for act. */
 	enum nam_sim_profile profile;
 	struct sim_cluster cluster;
 	struct nam_client *client;
@@ -68,7 +68,7 @@ void cost_begin(struct cost_stage *stage);
 /* ... to here, all of it under one kind of operation, or NAM_OP_OTHER. */
 void cost_end(struct cost_stage *stage, enum nam_op_kind kind, const char *what,
 	const struct cost *expected);
-/* What was spent since cost_begin(), of all kinds. */
+/* The costs of all kinds since cost_begin(). */
 struct nam_op_counters cost_spent(const struct cost_stage *stage);
 
 /* Pair number n of the load: key 10 n, or 10 (n / pairs_of_a_key); payload n + 1. */

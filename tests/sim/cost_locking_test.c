@@ -107,7 +107,7 @@ get(uint32_t count)
 		cost_expect(stage, "a record", gets[i].rc, 0);
 }
 
-/* His clock is ahead: refused once, for a later timestamp. */
+/* The writer's clock is ahead: refused once, for a later timestamp. */
 static void
 early_cost(struct nam_client *second)
 {

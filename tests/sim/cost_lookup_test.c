@@ -402,9 +402,9 @@ act_scans_uncached(struct cost_stage *stage)
 }
 
 /*
- * What ends at a key reads no leaf beyond it.  Forward: a way down to the first parent; the leaves
- * up to the first head node; two head nodes; then the end is near, and the parents of leaves 128
- * and 165 say where it is.
+ * A scan that ends at a key reads no leaf beyond it.  Forward: a way down to the first parent; the
+ * leaves up to the first head node; two head nodes; then the end is near, and the parents of leaves
+ * 128 and 165 say where it is.
  */
 static void
 act_ranges_uncached(struct cost_stage *stage)

@@ -117,7 +117,7 @@ cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const stru
 			nam_transport_name(transport), (unsigned long long)least.work_requests,
 			(unsigned long long)least.doorbells,
 			(unsigned long long)least.round_trips);
-	/* Nobody waits for these, and nothing comes back. */
+	/* These are one-way: nothing comes back. */
 	(void)!nam_rpc_flush(worker, 0);
 	before = *counted(worker);
 	for (unsigned i = 0; i < 8; i++)

@@ -70,7 +70,7 @@ act_points(struct cost_stage *stage)
 	uint64_t payload;
 
 	nam_key_from_u64(11, key);
-	/* Whatever comes of it; a leaf is divided among them. */
+	/* Results are ignored; one of them splits a leaf. */
 	for (uint64_t i = 0; i < 100; i++) {
 		nam_key_from_u64(11 + 10 * i, key);
 		cost_begin(stage);
@@ -163,7 +163,7 @@ scan(struct cost_stage *stage, const char *what, uint64_t limit, uint64_t messag
 		cost_fail(stage, "%s: %llu messages and not %llu, %llu bytes in", what,
 			(unsigned long long)spent.work_requests, (unsigned long long)messages,
 			(unsigned long long)spent.bytes_in);
-	/* What comes before it is asked for costs no wait. */
+	/* A reply that arrives before it is needed costs no wait. */
 	if (!spent.round_trips || spent.round_trips > messages)
 		cost_fail(stage, "%s: %llu round trips", what,
 			(unsigned long long)spent.round_trips);

@@ -238,7 +238,7 @@ write_costs(uint32_t first, uint32_t count)
 	expect_ops("a cold put_all", NAM_OP_LOOKUP, count);
 }
 
-/* His clock is ahead of everybody's; from then on ours is, too. */
+/* The writer's clock is ahead of all others; from then on this client's is, too. */
 static void
 restamp_cost(uint32_t first, uint32_t count)
 {

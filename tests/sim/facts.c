@@ -147,7 +147,7 @@ emit(struct sink *sink, size_t unit, size_t number, enum sim_what what, uint64_t
 	};
 }
 
-/* What a point operation that says something says of its unit. */
+/* The fact that a point operation's result states about its unit. */
 static bool
 point_what(const struct sim_op *op, bool unique, enum sim_what *ret_what)
 {

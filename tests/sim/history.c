@@ -98,7 +98,7 @@ sim_history_return_scan(struct sim_history *history, size_t op, int rc,
 }
 
 /*
- * What the header of each operation promises about a code.  Whatever is not known to change nothing
+ * The promise of each operation's header about a code.  A code that may have changed something
  * counts as unknown, so that a new code costs sharpness and not a false alarm.
  */
 enum sim_outcome

@@ -118,7 +118,7 @@ void sim_history_return_scan(struct sim_history *history, size_t op, int rc,
 	const struct sim_entry *entries, size_t count, uint64_t now_ns);
 
 /*
- * What is known of an operation's effect.  Unknown: it is open, or the fabric failed, or the client
+ * The knowledge of an operation's effect.  Unknown: it is open, or the fabric failed, or the client
  * was fenced; then it took effect at any time after the call, even after the return, for a late
  * WRITE knows no returns; or never.
  */

@@ -10,7 +10,7 @@
 struct plain {
 	struct sim_facts facts;
 	FILE *file;
-	bool *seen;		/* by operation: of unknown outcome, but somebody saw it */
+	bool *seen;		/* by operation: of unknown outcome, but seen by a reader */
 	uint64_t *absent;	/* by operation: what stands for the nothing it saw; 0: unclear */
 	uint32_t *sessions;	/* by operation */
 	uint64_t transaction;

@@ -39,7 +39,7 @@ sim_key_to_number(const struct sim_scenario *scenario, const void *key)
 		return number;
 	number = number << LAST_BITS | ((const uint8_t *)key)[bytes - 1];
 	sim_key_from_number(scenario, number, again);
-	/* Nobody has written such a key. */
+	/* No client has written such a key. */
 	return memcmp(again, key, bytes) ? UINT64_MAX : number;
 }
 

@@ -3,7 +3,7 @@
  * kv.c -- clients of a key-value store beside those of the index, each by an RPC transport of its
  * own.
  *
- * What they do to a few keys has a history of its own, in which every value is put once: so a
+ * Their operations on a few keys have their own history, where every value is put once: so a
  * request that is carried out a second time shows, once the key has had another value meanwhile.
  * Values tell which they are in every word, and so, whether they are whole; some are longer than
  * frames, fetches and datagrams.
@@ -65,7 +65,7 @@ payload_next(struct session *self)
 	return (uint64_t)self->actor->number << 32 | self->number << 16 | ++self->puts;
 }
 
-/* Which value it is; nobody has put one that is not whole. */
+/* The number of the value; all values put are whole. */
 static uint64_t
 payload_of(const struct session *self, const uint64_t *words, uint32_t bytes)
 {
@@ -188,8 +188,8 @@ get_many(struct session *self)
 /* ---- clients ------------------------------------------------------------------------------- */
 
 /*
- * The fabric only may have failed.  Who was not answered tries something else: that an answer comes
- * late, or a request, must not matter to it.
+ * Only the fabric may have failed.  A client without an answer tries another call: that an answer
+ * comes late, or a request, must not matter to it.
  */
 static bool
 goes_on(struct session *self, int rc)
@@ -308,7 +308,7 @@ sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker)
 	stage->kv.bytes = nam_kv_properties(stage->kv.handle)->memory_bytes;
 }
 
-/* Whatever befell those who asked, the books of each part agree with its cells. */
+/* After any fault of clients, the books of each part agree with its cells. */
 static void
 check_parts(struct sim_stage *stage, struct nam_server *server)
 {

@@ -36,7 +36,7 @@ struct search {
 	const struct sim_fact *quiet;	/* the first called since nothing was under way */
 };
 
-/* Until when somebody looks for a value. */
+/* The last time at which a reader looks for a value. */
 struct sight {
 	uint64_t value;
 	uint64_t until;
@@ -152,7 +152,7 @@ reach(struct search *search, struct sim_state *state, uint32_t wanted)
 
 /*
  * Of changes that may never have happened, and so never must, one is as good as another if they are
- * of one kind and nobody looks for their values any more.
+ * of one kind and no reader looks for their values any more.
  */
 static bool
 is_like_others(const struct search *search, const struct sim_fact *fact)
@@ -241,7 +241,7 @@ go_on(struct search *search)
 	sim_states_swap(&search->now, &search->next);
 }
 
-/* What returned took effect before now. */
+/* Returned operations took effect before now. */
 static enum verdict
 finish(struct search *search, const struct sim_fact *fact)
 {
@@ -302,7 +302,7 @@ compare_sights(const void *a, const void *b)
 	return x->until < y->until ? -1 : x->until > y->until;
 }
 
-/* 0: nobody ever looks for that value. */
+/* 0: no reader ever looks for that value. */
 static uint64_t
 sight_until(const struct search *search, uint64_t value)
 {
@@ -320,7 +320,7 @@ sight_until(const struct search *search, uint64_t value)
 		search->sights[low - 1].until : 0;
 }
 
-/* For each change, until when somebody looks for its value. */
+/* For each change, the last time at which a reader looks for its value. */
 static void
 look_ahead(struct search *search, const struct sim_fact *facts, size_t count)
 {
@@ -439,7 +439,7 @@ tell_writers(const struct search *search, const struct sim_fact *bad, FILE *file
 		fprintf(file, "  nothing ever wrote %" PRIu64 " there\n", bad->value);
 }
 
-/* What was called since nothing was under way, and the last change before that. */
+/* Calls since the last quiet moment, and the last change before it. */
 static void
 tell_window(const struct search *search, const struct sim_fact *bad, FILE *file)
 {

@@ -10,7 +10,7 @@
  * operation that returns needs that (Wing and Gong, 1993; Lowe, 2017).  Observations take effect as
  * soon as they can, for they change nothing; changes that may never have happened only where
  * nothing else explains what was seen: of two states that differ in that alone, the one that used
- * fewer is kept.  Values that nobody looks for any more count as one.  Where nothing is under way a
+ * fewer is kept.  Values without later readers count as one.  Where nothing is under way a
  * state is a value, so work is linear in the usual case, and exponential only in the changes of one
  * key that overlap.
  */

@@ -59,7 +59,7 @@ litmus_hold_once(struct actor *self)
 static const char *const names[LITMUS_ACTORS + 1] = { "director", "A", "B", "C",
 	"the server" };
 
-/* What an operation came to, for the trace. */
+/* The result of an operation, for the trace. */
 static int
 told(const struct actor *self, const char *what, uint64_t number, int rc)
 {
@@ -149,7 +149,7 @@ litmus_collect(struct actor *self)
 	return stat.nodes_reusable;
 }
 
-/* Until what was taken out may be used again, or it is clear that somebody is in the way. */
+/* Until unlinked blocks may be reused, or a client evidently holds them back. */
 void
 litmus_collect_until_reusable(struct actor *self)
 {
@@ -341,7 +341,7 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	if (nam_sim_begin(&options))
 		sim_die("the simulation cannot begin");
 	nam_sim_on_race(on_race);
-	/* So that who waits in a handler keeps nobody else waiting. */
+	/* So a wait in one handler does not delay others. */
 	sim_cluster_start(&litmus.cluster, what->servers, what->design ? HANDLERS : 1,
 		8u << 20);
 	litmus.actors[SERVER] = (struct actor){ .who = SERVER,

@@ -24,7 +24,7 @@
 /* SERVER, the last of the memory servers, is held only. */
 enum who { DIRECTOR, A, B, C, SERVER };
 
-/* What the actors tell each other. */
+/* Messages between actors. */
 enum flag { READY, ONE, TWO, THREE, FOUR, FIVE, INSERTED, SEEN, FLAGS };
 
 struct actor {
@@ -89,13 +89,13 @@ extern struct litmus litmus;
 void litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
 	FILE *trace);
 
-/* What follows is for actors. */
+/* The following is for actors. */
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
 void litmus_await_for(enum flag flag, uint64_t patience_ns);
 void litmus_await(enum flag flag);
-/* For race points: whoever comes first says ONE, and waits for TWO. */
+/* For race points: the first actor says ONE, and waits for TWO. */
 void litmus_hold_first(struct actor *self);
-/* The same, as soon as somebody has said FOUR. */
+/* The same, after an actor has said FOUR. */
 void litmus_hold_once(struct actor *self);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */
@@ -106,7 +106,7 @@ void litmus_delete_range(struct actor *self, uint64_t first, uint64_t last);
 void litmus_expect(struct actor *self, uint64_t number, int expected);
 void litmus_expect_range(struct actor *self, uint64_t first, uint64_t last, int expected);
 uint64_t litmus_collect(struct actor *self);
-/* Until what was taken out may be used again, or it is clear that somebody is in the way. */
+/* Until unlinked blocks may be reused, or a client evidently holds them back. */
 void litmus_collect_until_reusable(struct actor *self);
 void litmus_verify(struct actor *self);
 /* Where the leaf that covers a key is; its lock word, unless NULL. */

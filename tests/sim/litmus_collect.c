@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_collect.c -- scenes about record stores that memory servers serve, and what writers leave
- * in them: collected while the writer is at work, and after he died, by one or by two at once.
+ * litmus_collect.c -- scenes about served record stores, and the leftovers of writers
+ * in them: collected while the writer is at work, and after its death, by one or by two at once.
  */
 #include "txn/records/txn_internal.h"
 #include "litmus_records.h"
@@ -92,7 +92,7 @@ expect_tidy(struct actor *self, struct nam_records *records, uint64_t number)
 
 /* ---- a writer who is at work ----------------------------------------------------------------- */
 
-/* What he has prepared is older than X, so that he takes it back and begins anew. */
+/* The writer's prepared version is older than X, so it withdraws and begins anew. */
 static void
 write_behind(struct actor *self)
 {
@@ -180,7 +180,7 @@ collect_after_death(struct actor *self)
 
 	litmus.flags[SEEN] = true;
 	litmus_await(FIVE);
-	/* Until memory servers have heard of it he counts as alive. */
+	/* The writer counts as alive until memory servers know of its death. */
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	if (others(self, records) != TOGETHER)
 		litmus_fail("%llu versions are prepared",
@@ -197,7 +197,7 @@ collect_after_death(struct actor *self)
 
 /* ---- a writer who dies when half is prepared ------------------------------------------------- */
 
-/* X would have been prepared, had he lived. */
+/* A live writer would have prepared X. */
 static void
 prepare_half_by(struct actor *self, enum nam_ramp algorithm)
 {
@@ -215,7 +215,7 @@ prepare_half(struct actor *self)
 	prepare_half_by(self, NAM_RAMP_FAST);
 }
 
-/* Without X nobody knows of what transaction Y is, until there is something newer in its place. */
+/* Without X the transaction of Y is unknown, until a newer version replaces Y. */
 static void
 prepare_half_small(struct actor *self)
 {
@@ -234,7 +234,7 @@ collect_half(struct actor *self)
 	nam_sim_process_kill(litmus.actors[A].process);
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	litmus.flags[FIVE] = true;
-	/* What was on its way may have gone on its way: then all of it is there. */
+	/* Requests under way may have continued: then all of the transaction is there. */
 	prepared = others(self, records);
 	if (collect(self, records).undecided != (prepared == 1))
 		litmus_fail("%llu are prepared", (unsigned long long)prepared);
@@ -270,7 +270,7 @@ collect_as_well(struct actor *self)
 
 /* ---- one of three is never prepared ---------------------------------------------------------- */
 
-/* Y would have been prepared, had he lived. */
+/* A live writer would have prepared Y. */
 static void
 prepare_but_one_by(struct actor *self, enum nam_ramp algorithm, uint32_t count)
 {
@@ -294,7 +294,7 @@ prepare_but_one_small(struct actor *self)
 	prepare_but_one_by(self, NAM_RAMP_SMALL, LITMUS_RECORDS);
 }
 
-/* Until something has been prepared, and he is dead. */
+/* Until a version has been prepared, and the writer is dead. */
 static void
 await_death(struct actor *self, struct nam_records *records)
 {
@@ -302,7 +302,7 @@ await_death(struct actor *self, struct nam_records *records)
 		nam_sleep_ns(LITMUS_POLL_NS);
 	nam_sim_process_kill(litmus.actors[A].process);
 	nam_sleep_ns(LITMUS_TICKS_NS);
-	/* Whatever clocks say, who writes now is newer. */
+	/* A write now is newer, for any clocks. */
 	atomic_store(&self->client->transaction_us, AHEAD_US);
 }
 
@@ -318,7 +318,7 @@ expect_undecided(struct actor *self, struct nam_records *records, uint64_t undec
 }
 
 /*
- * Nobody can say what becomes of X's and Z's; but where they are led, Z's goes when Z is written.
+ * The fate of X's and Z's is open; but where they are led, Z's goes when Z is written.
  */
 static void
 collect_but_one(struct actor *self)
@@ -381,7 +381,7 @@ collect_under_eyes(struct actor *self)
 	nam_records_close(records);
 }
 
-/* He asks for X so long after he has heard of Y that it is almost too late. */
+/* The collector asks for X so long after Y's reply that it is almost too late. */
 static void
 read_early_and_late(struct actor *self)
 {
@@ -458,7 +458,7 @@ collect_the_rest(struct actor *self)
 
 /* ---- who leads is committed, and replaced ---------------------------------------------------- */
 
-/* Y's COMMIT would have come, had he lived. */
+/* A live writer would have sent Y's COMMIT. */
 static void
 commit_but_one_small(struct actor *self)
 {

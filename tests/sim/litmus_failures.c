@@ -143,7 +143,7 @@ hog(void *arg)
 	nam_worker_close(mine.worker);
 }
 
-/* There is always somebody who waits for the lock: it could go round here for ever. */
+/* A fiber always waits for the lock, so the lock could stay in this process for ever. */
 static void
 hog_together(struct actor *self)
 {
@@ -209,7 +209,7 @@ give_up_waiting(struct actor *self)
 
 /* ---- a lock that is taken away -------------------------------------------------------------- */
 
-/* What it wrote since, nobody can trust; so it must not be told that all is well. */
+/* Its later writes are not to be trusted, so it must not report success. */
 static void
 insert_without_lock(struct actor *self)
 {
@@ -220,7 +220,7 @@ insert_without_lock(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
-/* As whoever finds a holder dead, and is wrong. */
+/* As a client that finds a holder dead by mistake. */
 static void
 steal(struct actor *self)
 {

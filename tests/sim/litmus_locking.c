@@ -26,7 +26,7 @@ locking_make(struct actor *self)
 	return litmus_store_make(self, &options);
 }
 
-/* ---- held where somebody has asked for it ---------------------------------------------------- */
+/* ---- held where another client has asked ----------------------------------------------------- */
 
 /* The request to the first memory server comes that much later than that to the second. */
 static void
@@ -117,7 +117,7 @@ read_both(struct actor *self)
 	nam_records_close(records);
 }
 
-/* What was prepared is settled, for the lease is over; then its writer comes back. */
+/* The lease is over, so the prepared version is settled; then its writer returns. */
 static void
 settle_both(struct actor *self)
 {
@@ -144,7 +144,7 @@ settle_half(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- a reader who loses a lock before he has the other --------------------------------------- */
+/* ---- a reader that loses a lock before it has the other -------------------------------------- */
 
 static void
 read_slowly(struct actor *self)
@@ -276,7 +276,7 @@ hurry_after_writer(struct actor *self)
 	nam_records_close(records);
 }
 
-/* A reader who does: others may read, and nobody may write until his lease is over. */
+/* A reader that does: others may read, and writes wait until its lease is over. */
 static void
 hurry_after_reader(struct actor *self)
 {

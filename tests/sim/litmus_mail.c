@@ -72,7 +72,7 @@ requests_answered(struct nam_worker *worker)
 static void
 call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms, bool gives_up)
 {
-	/* Who gives up is to do so with all places, and not go by SEND. */
+	/* A client that gives up does so with all places, and does not use SEND. */
 	const uint32_t count = gives_up ? NAM_FRAMES : CALLERS;
 	uint32_t given_up = 0;
 	struct caller callers[CALLERS];
@@ -129,7 +129,7 @@ call_next_door(struct actor *self)
 {
 	nam_sim_process_place(self->process, 0);
 	nam_sim_process_place(litmus.actors[SERVER].process, 0);
-	/* What lies behind a ring goes by the card. */
+	/* Requests behind a wake-up go by the card. */
 	call_from_many(NAM_TRANSPORT_DEFAULT, CALLERS * CALLS / 2, TIMEOUT_MS, false);
 }
 
@@ -159,7 +159,7 @@ call_and_give_up(struct actor *self)
 		unreliable_qps_are() ? 1 : TIMEOUT_MS, unreliable_qps_are());
 }
 
-/* ---- requests that nobody waits for ------------------------------------------------------- */
+/* ---- one-way requests --------------------------------------------------------------------- */
 
 #define TELL_ROUNDS 60u
 
@@ -217,7 +217,7 @@ tell_and_call(enum nam_transport transport)
 	if (!worker)
 		sim_die("a worker with mailboxes cannot come");
 	tell_rounds(worker, &told);
-	/* From here on each request is a round trip, or nobody waits for it. */
+	/* From here on each request is a round trip, or one-way. */
 	before = requests_answered(worker);
 	for (told = 0; told < 200;)
 		tell_some(worker, 0, false, &told);

@@ -3,8 +3,8 @@
  * litmus_records.c -- scenes about record stores: readers between the steps of a commit, writers
  * who die there or come late, and blocks of versions that are used again.
  *
- * A value is one number, again and again; timestamps say which is newer, and nobody may see those
- * of a record fall.
+ * A value is one number, again and again; timestamps say which is newer, and no reader may see
+ * those of a record fall.
  */
 #include <stdio.h>
 #include <string.h>
@@ -186,7 +186,7 @@ where(const struct nam_records *records, enum record record)
 	return nam__places_find(records->places, &id, &place) ? place.at.raw : 0;
 }
 
-/* What this client has replaced is to be in its stock, if nobody is in the way. */
+/* Versions that this client has replaced reach its stock, unless a client holds them back. */
 static void
 make_reusable(struct actor *self)
 {
@@ -240,7 +240,7 @@ arrive_and_read(struct actor *self, uint32_t count)
 
 /*
  * The first of two heads is moved late: the other, on another memory server, before it.  Once, when
- * somebody has said FOUR: whether it was now.
+ * an actor has said FOUR: whether it was now.
  */
 static bool
 divide_commit(void)
@@ -358,7 +358,7 @@ read_after_death(struct actor *self)
 	litmus.flags[SEEN] = true;
 	litmus_await(ONE);
 	is = litmus_get(self, records, X, TOGETHER);
-	/* What was read together is not older afterwards, for anybody. */
+	/* Later reads of any client are not older than a joint read. */
 	for (unsigned i = 0; i < RECORDS && is == 2; i++) {
 		litmus_expect_records(self, i % 2 ? cold : records, X, 1, is);
 		litmus_expect_records(self, i % 2 ? cold : records, Y, 1, is);
@@ -459,7 +459,7 @@ read_dropped(struct actor *self)
 
 /* ---- two writers of one record --------------------------------------------------------------- */
 
-/* Prepared before the other begins, committed after he has written twice. */
+/* Prepared before the other begins, committed after two writes of the other. */
 static void
 write_early(struct actor *self)
 {
@@ -480,7 +480,7 @@ write_twice(struct actor *self)
 	atomic_store(&self->client->transaction_us, AHEAD_US);
 	litmus_await(ONE);
 	litmus_put(self, records, X, 1, 3);
-	/* Who is at work keeps the block from being used again. */
+	/* A client at work keeps the block from reuse. */
 	for (unsigned i = 0; i < 3; i++) {
 		uint64_t reusable = 0;
 
@@ -495,7 +495,7 @@ write_twice(struct actor *self)
 	nam_records_close(records);
 }
 
-/* One's clock is behind: what he writes later is later. */
+/* One writer's clock is behind: its later write is newer. */
 static void
 write_behind(struct actor *self)
 {
@@ -551,7 +551,7 @@ write_by_old_address(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- versions that were replaced, and that nobody has claimed -------------------------------- */
+/* ---- versions that were replaced and not claimed --------------------------------------------- */
 
 #define SLOW_TIMES 100u
 

@@ -28,7 +28,7 @@ uint64_t litmus_put(struct actor *self, struct nam_records *records, enum record
 	uint32_t count, uint64_t number);
 int litmus_try_get(struct actor *self, struct nam_records *records, enum record first,
 	uint32_t count, uint64_t *ret_numbers);
-/* What X has, or X and Y, which are always written together and so have the same. */
+/* The value of X, or of X and Y, which are always written together. */
 uint64_t litmus_get(struct actor *self, struct nam_records *records, enum record first,
 	uint32_t count);
 void litmus_expect_records(struct actor *self, struct nam_records *records, enum record first,

@@ -9,12 +9,12 @@
 #include "litmus.h"
 
 #define LATE_NS 100000u
-#define RPC_LATE_NS 3000000000ull	/* nobody waits for an answer for so long */
+#define RPC_LATE_NS 3000000000ull	/* longer than any client waits for an answer */
 #define OTHERS 1000u			/* numbers of pairs that a second load brings */
 
 /* ---- holding -------------------------------------------------------------------------------- */
 
-/* Whoever comes first, until TWO, or it is clear that this is what others wait for. */
+/* Stops the first actor until TWO, or until others evidently wait for it. */
 static void
 hold_first_briefly(struct actor *self)
 {

@@ -163,7 +163,7 @@ late_only(void *arg, unsigned invariant, const char *text)
 		litmus_fail("I%u: %s", invariant, text);
 }
 
-/* Nobody has named the new node, and nothing else is wrong; a pass of the collector names it. */
+/* Only the separator of the new node is missing; a pass of the collector adds it. */
 static void
 end_named(struct actor *self)
 {
@@ -261,7 +261,7 @@ end_merged(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- reuse while somebody is looking ------------------------------------------------------- */
+/* ---- reuse while a reader is looking ------------------------------------------------------- */
 
 static void
 reuse_under_eyes(struct actor *self)
@@ -559,7 +559,7 @@ end_all_accounted(struct actor *self)
 	if (!litmus.flags[TWO])
 		litmus_fail("nobody has grown the tree");
 	renew(self, true);
-	/* What this worker has in stock is given back; another one counts. */
+	/* This worker returns its stock; another one counts. */
 	nam_worker_close(self->worker);
 	self->worker = sim_worker(self->client);
 	if (!self->worker)

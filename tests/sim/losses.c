@@ -2,7 +2,7 @@
 /*
  * losses.c -- who holds which blocks outside of the trees, and how much may be lost with whom.
  *
- * What a process had in stock or in limbo when it died is out of the servers' books and in no tree:
+ * Blocks in stock or limbo of a dead process are out of the servers' books and in no tree:
  * it is lost, neither more nor less, and can be counted, because a dead process's memory stays as
  * it was.  Beside that a block may be on its way: in an RPC that has had no answer, or in the hands
  * of an operation, which has it from its stock and has not yet linked it, or has unlinked it and
@@ -161,7 +161,7 @@ server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 	return bytes;
 }
 
-/* What there can be of both trees.  Each split makes a node, and there are fewer head nodes. */
+/* The bounds of both trees.  Each split makes a node, and there are fewer head nodes. */
 static uint64_t
 trees_most(const struct sim_stage *stage, uint64_t splits)
 {

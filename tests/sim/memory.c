@@ -85,7 +85,7 @@ sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32
 	while (spare-- && ballast.count)
 		nam_free_unseen(worker, nam_gaddr_untagged(ballast.blocks[--ballast.count]),
 			stride);
-	/* For whoever asks. */
+	/* For callers that ask. */
 	nam__block_cache_return(worker); /* SUSPENDS */
 	*ret_ballast = ballast;
 }

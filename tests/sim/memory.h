@@ -18,7 +18,7 @@ struct sim_memory {
 uint32_t sim_memory_stride(const struct nam_index *index);
 
 /*
- * Take stock.  Nobody else may be at work, and all workers but this one, which must not have
+ * Take stock.  No other client may be at work, and all workers but this one, which must not have
  * allocated anything, must be closed: then stocks and limbo are empty but for what closed workers
  * have given up, and those of trees that memory servers search (design.c).  There must be one
  * index.

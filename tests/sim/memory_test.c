@@ -100,7 +100,7 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	}
 }
 
-/* What the dead had in stock is lost with them, and nothing else. */
+/* Only the stock of dead processes is lost. */
 static void
 sim_scenario_run__clients_die__THEIR_CACHE_is_lost(void **state)
 {

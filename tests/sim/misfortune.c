@@ -2,7 +2,7 @@
 /*
  * misfortune.c -- what befalls processes, and what that explains.
  *
- * What has a rate is drawn by the simulator, message by message.  Here are those of which there
+ * The simulator draws faults with a rate, message by message.  Here are those of which there
  * shall be so many in a run, each after some operation that is drawn.
  */
 #include <stdlib.h>
@@ -122,7 +122,7 @@ sim_full_explained(const struct sim_stage *stage, int rc)
 		return false;
 	if (stage->scenario->spare || stage->scenario->sim.faults.full)
 		return true;
-	/* Who waits for a dead client's lock holds up the reuse of what is dropped meanwhile. */
+	/* A wait for a dead client's lock delays the reuse of blocks dropped meanwhile. */
 	return sim_one_sided(stage->scenario) && stage->scenario->temporary && sim_disturbed() &&
 	       sim_losses_explain_full(stage);
 }

@@ -30,7 +30,7 @@ run() {
 	timeout 60 "$run_sim" --quiet --seed "$seed" "$@" 2>&1
 }
 
-# What was violated, in one line.
+# The violation, in one line.
 reason() {
 	grep -m 1 -E 'FAILED|Assertion' <<<"$1" | sed -E 's/.*FAILED: //; s/.*(Assertion .*)/\1/' |
 		cut -c 1-120

@@ -43,7 +43,7 @@ for profile in strict verbs weak routed; do
 done
 [ $halves -gt 0 ] || fail 'halves of transactions, by no algorithm, that nobody noticed'
 
-# Somebody has read what nobody wrote.
+# A reader has seen a value without a writer.
 sed -E '0,/^r\(([0-9]+),[0-9]+,/s//r(\1,123456789,/' "$file.good" >"$file.changed"
 cmp -s "$file.good" "$file.changed" && fail 'no read to be changed'
 found=$("$check" "$file.changed")

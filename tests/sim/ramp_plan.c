@@ -86,7 +86,7 @@ choose_faults(struct nam_sim_options *options, struct nam_rng *rng, enum turn tu
 	faults->read_twice = (uint32_t)nam_rng_below(rng, 100000);
 	if (kill && turn != TURN_ALIVE)
 		faults->kill = between(rng, 20, turn == TURN_DEATH ? 100 : 300);
-	/* Who cannot come because of it does not die either. */
+	/* A client that cannot join because of it does not die either. */
 	if (turn != TURN_DEATH && !nam_rng_below(rng, turn == TURN_DEATH_AND_BREAKS ? 1 : 4))
 		faults->break_qp = between(rng, 20, 100);
 	if (!nam_rng_below(rng, 4))
@@ -109,7 +109,7 @@ choose_losses(struct nam_sim_options *options, struct nam_rng *rng)
 	options->faults.twice = (uint32_t)nam_rng_below(rng, 300000);
 }
 
-/* Early enough that he has not ended, and at any step of what takes one to some ten round trips. */
+/* Before its end, and at any step of an operation of one to some ten round trips. */
 static void
 choose_victim(struct ramp_plan *plan, struct nam_rng *rng)
 {

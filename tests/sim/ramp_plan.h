@@ -60,7 +60,7 @@ struct ramp_plan {
 void ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_plan,
 	struct nam_sim_options *ret_options);
 
-/* What happened in a run. */
+/* The events of a run. */
 struct ramp_deeds {
 	uint64_t reads, writes;		/* transactions that committed */
 	uint64_t deaths;
@@ -72,8 +72,8 @@ bool ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 	const struct ramp_deeds *deeds);
 
 /*
- * How many kinds, of all profiles, lack something: a run with reads and writes in which nobody
- * died; one with both in which somebody did; where versions are READ by address, one with a stale
+ * How many kinds, of all profiles, lack something: a run with reads and writes in which no client
+ * died; one with both in which one did; where versions are READ by address, one with a stale
  * one.  Each is told to the file.
  */
 uint32_t ramp_uncovered(FILE *file);

@@ -52,7 +52,7 @@ struct player {
 	struct session sessions[FIBERS_MAX];
 };
 
-/* Somebody found a record deleted, or deletes it: which value that was is known in the end. */
+/* A record was found deleted, or is being deleted: its value is known in the end. */
 struct deletion {
 	uint32_t txn, key;
 	uint64_t timestamp, value;
@@ -115,7 +115,7 @@ deletion_add(struct deletions *list, uint32_t txn, uint32_t key, uint64_t timest
 	list->each[list->count++] = (struct deletion){ txn, key, timestamp, value };
 }
 
-/* 0, which nobody writes, if nobody deleted it. */
+/* 0, which is never written, if it was not deleted. */
 static uint64_t
 deletion_value(uint32_t key, uint64_t timestamp)
 {
@@ -169,7 +169,7 @@ name_key(struct session *self, uint32_t i, uint32_t key)
 	(void)snprintf(self->keys[i], sizeof(self->keys[i]), "key%u", key);
 }
 
-/* What another's death, or the end of a connection, explains. */
+/* Errors explained by another's death, or the end of a connection. */
 static bool
 explained(int rc)
 {
@@ -179,8 +179,8 @@ explained(int rc)
 }
 
 /*
- * Who does not know yet where a record is looks for it in the index of the keys, and finds what the
- * dead have locked there, what is locked by who stands still, or where all is slow.
+ * A client without a record's address searches the index of keys, and finds locks of the
+ * dead, locks of stalled clients, or a slow cluster.
  */
 static bool
 locked(int rc)
@@ -191,7 +191,7 @@ locked(int rc)
 	       (explained(rc) || run.plan.slowness > 1 || nam_sim_counted().stalls);
 }
 
-/* What a transaction has read of some records, which its session has in their places from first. */
+/* A transaction's reads of some records, which its session keeps from `first` on. */
 static void
 read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t first,
 	const struct nam_records_reading *reading)
@@ -319,7 +319,7 @@ write_some(struct session *self, const uint32_t *picked, uint32_t count, uint32_
 			deletion_add(&run.written, txn, picked[i], 0, value);
 	}
 	rc = nam_records_put_all(player->worker, player->records, puts, count, &timestamp);
-	/* Who died tells, at the end of all, what his last one would have been. */
+	/* A dead client reports its last transaction at the end. */
 	if (nam_sim_zombie()) {
 		sim_txns_end(&run.txns, txn, SIM_TXN_UNKNOWN, timestamp, 0);
 		return;
@@ -332,7 +332,7 @@ write_some(struct session *self, const uint32_t *picked, uint32_t count, uint32_
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-/* What the client has replaced comes back soon. */
+/* Versions that the client has replaced return soon. */
 static void
 reuse(const struct player *player)
 {
@@ -424,7 +424,7 @@ come(struct player *player, uint64_t cache_bytes)
 	return !rc;
 }
 
-/* What this client was, and met. */
+/* This client's role and events. */
 static void
 look_back(const struct player *player)
 {
@@ -563,7 +563,7 @@ tidy(struct player *guest)
 	int rc;
 
 	store_open(guest);
-	/* What is committed for one of the dead may be what another's has waited for. */
+	/* A commit for one dead client may release another one's transaction. */
 	do {
 		completed = run.completed;
 		collect(guest);
@@ -572,7 +572,7 @@ tidy(struct player *guest)
 	undecided = run.undecided;
 	collect(guest);
 	rc = nam_records_stat(guest->worker, guest->records, &stat);
-	/* What locks have been forgotten for is evidence, and stays. */
+	/* The record of released locks is evidence, and stays. */
 	if (rc || run.undecided > undecided || run.plan.kind.algorithm == NAM_RAMP_LOCKING) {
 		if (rc && !explained(rc))
 			failed("stat: %s", nam_worker_diag(guest->worker));
@@ -583,7 +583,7 @@ tidy(struct player *guest)
 			(unsigned long long)stat.others);
 }
 
-/* Whoever has lived on can write all of them. */
+/* A surviving client can write all of them. */
 static void
 write_again(struct player *guest)
 {

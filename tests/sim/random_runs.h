@@ -3,7 +3,7 @@
  * random_runs.h -- the command line of tests whose runs follow from a seed: some of them, a few
  * random, in every profile; or one by itself, with guards turned off.
  *
- * What such a test does and what it found is in its own `run`; it includes this once.
+ * A test's work and findings are in its own `run`; it includes this once.
  */
 #ifndef NAM_TESTS_SIM_RANDOM_RUNS_H
 #define NAM_TESTS_SIM_RANDOM_RUNS_H

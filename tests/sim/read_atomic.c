@@ -270,7 +270,7 @@ sim_ra_did_write(const struct sim_ra_check *check, uint32_t txn, uint64_t key)
 
 /* ---- what was read --------------------------------------------------------------------------- */
 
-/* A value that nobody wrote to that key: perhaps to another one. */
+/* A value that was never written to that key: perhaps to another one. */
 static void
 tell_thin_air(const struct sim_ra_check *check, const struct sim_ra_touch *read, FILE *file)
 {
@@ -302,7 +302,7 @@ tell_bad_read(struct sim_ra_check *check, enum sim_read_atomic_kind kind,
 	fprintf(file, ", %s\n", why);
 }
 
-/* Who wrote what was read, or WRONG. */
+/* The writer of a value read, or WRONG. */
 static uint32_t
 resolve(struct sim_ra_check *check, const struct sim_ra_touch *read)
 {
@@ -372,7 +372,7 @@ check_repeated(struct sim_ra_check *check, const struct sim_ra_touch *read,
 	fprintf(file, " after it had read %" PRIu64 " there\n", first->value);
 }
 
-/* What a committed transaction read of one key. */
+/* A committed transaction's read of one key. */
 static void
 resolve_group(struct sim_ra_check *check, size_t from, size_t end)
 {

@@ -4,9 +4,10 @@
  * what it saw and wrote before?
  *
  * Read atomic is the isolation level of RAMP transactions (Bailis et al., SIGMOD 2014).  Versions
- * of a key are ordered by the timestamps of their transactions; what was loaded is older than all
- * of them, and 0, which nobody wrote, older than that.  A read is of the transaction that wrote its
- * value; what a transaction read of a key is its first read of it that comes before its own writes.
+ * of a key are ordered by the timestamps of their transactions; loaded values are older than all of
+ * them, and 0, which is never written, older than that.  A read is of the transaction that wrote
+ * its value; what a transaction read of a key is its first read of it that comes before its own
+ * writes.
  *
  * Where timestamps are unknown, as in a text, it is enough that there is one order of all
  * transactions that explains the history.  Everything asked for is of the form "this one is older
@@ -14,7 +15,7 @@
  * timestamps, make no circle.
  *
  * Reads of transactions that aborted, or of which the outcome is unknown, are not looked at.  A
- * transaction of unknown outcome that somebody saw did commit, and must be seen as a whole.
+ * transaction of unknown outcome that a reader saw did commit, and must be seen as a whole.
  *
  * Work is n log n in the number n of reads and writes, but for fractured reads: there it is, for
  * each transaction and each one that it read from, the smaller of what the first read and the
@@ -31,7 +32,7 @@
 
 enum sim_read_atomic_kind {
 	SIM_RA_UNUSABLE,	/* the history says nothing: two writes of one value, or one of 0 */
-	SIM_RA_THIN_AIR,	/* a value that nobody wrote to that key */
+	SIM_RA_THIN_AIR,	/* a value that was never written to that key */
 	SIM_RA_ABORTED,		/* a value of a transaction that aborted */
 	SIM_RA_INTERMEDIATE,	/* a value that its own transaction overwrote */
 	SIM_RA_OWN,		/* after an own write of the key, something else; before, that */

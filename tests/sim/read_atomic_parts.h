@@ -40,7 +40,7 @@ struct sim_ra_wrote {
 	uint32_t txn;
 };
 
-/* What a committed transaction read of a key; ascending by transaction and key. */
+/* A committed transaction's read of a key; ascending by transaction and key. */
 struct sim_ra_saw {
 	uint64_t key;
 	uint64_t value;

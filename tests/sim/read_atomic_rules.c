@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reader may not see once it is clear who read what of whom; see read_atomic.h. */
+/* Values that a reader must not see, given the sources of all reads; see read_atomic.h. */
 #include "read_atomic_parts.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #define TOLD_SENTENCES 16u	/* of a circle */
 
-/* What a session read or committed; ascending by session, key and transaction, reads first. */
+/* A session's reads and commits; ascending by session, key and transaction, reads first. */
 struct event {
 	uint64_t key;
 	uint64_t value;
@@ -112,7 +112,7 @@ higher(const struct sim_txn_sentence *sentence)
 	return sentence->older < sentence->newer ? sentence->newer : sentence->older;
 }
 
-/* What is said of the same two stands together. */
+/* Statements about the same two stand together. */
 static int
 compare_pending(const void *a, const void *b)
 {
@@ -388,7 +388,7 @@ compare_members(const void *a, const void *b)
 	return x->txn < y->txn ? -1 : x->txn > y->txn;
 }
 
-/* What each session committed, one after another. */
+/* The commits of each session, in order. */
 static struct member *
 list_members(const struct sim_ra_check *check, size_t *ret_count)
 {
@@ -435,7 +435,7 @@ sim_ra_check_timestamps(struct sim_ra_check *check)
 	free(members);
 }
 
-/* What is known beside what reads say: the order of sessions, and that of timestamps. */
+/* Orders known without reads: of sessions, and of timestamps. */
 static void
 say_known(struct sim_ra_check *check)
 {

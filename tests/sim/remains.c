@@ -49,7 +49,7 @@ found(void *arg, unsigned invariant, const char *text)
 	finding = &remains->findings[remains->count++];
 	*finding = (struct finding){ .invariant = invariant };
 	(void)snprintf(finding->text, sizeof(finding->text), "%s", text);
-	/* In a tree that a memory server checks itself; nobody's end explains it. */
+	/* In a tree that a memory server checks itself; no death explains it. */
 	if (invariant == NAM__I_LOCAL)
 		return;
 	if (sscanf(text, "region %u offset %llu level %u", &finding->region, &finding->offset,
@@ -57,7 +57,7 @@ found(void *arg, unsigned invariant, const char *text)
 		sim_die("the verifier names no place: %s", text);
 }
 
-/* Whether somebody left the lock who is dead, or whom the fabric failed. */
+/* Whether the lock's owner is dead, or lost its connection. */
 static bool
 left_by(const struct sim_stage *stage, uint32_t owner, uint32_t incarnation)
 {
@@ -151,7 +151,7 @@ explained(struct remains *remains, const struct finding *finding)
 	return locked(remains, finding->region, finding->offset);
 }
 
-/* What all who left something can have held. */
+/* The locks that all departed clients can have held. */
 static uint32_t
 locks_max(const struct sim_stage *stage)
 {
@@ -203,7 +203,7 @@ sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker)
 		rc = nam_cas_await(worker, nam_gaddr_untagged(root), NAM_LOCK_FREE,
 			nam_lock_word((uint16_t)director->id, (uint16_t)director->incarnation, 1),
 			&seen); /* SUSPENDS */
-	/* It may be locked by somebody who died. */
+	/* It may be locked by a dead client. */
 	stage->outcome->strayed = !rc && seen == NAM_LOCK_FREE;
 	if (rc && !sim_disturbed())
 		sim_die("there is no root to lock: %s", nam_err_name(rc));

@@ -660,7 +660,7 @@ main(int argc, char **argv)
 	request.scenario.findings = stdout;
 	parse(argc, argv, &request);
 	first = request.scenario.sim.seed;
-	/* Who is stopped before the end has said what to repeat. */
+	/* A run stopped early has printed how to repeat it. */
 	if (request.seeds > 1) {
 		printf("%s seeds from %llu on\n",
 			nam_sim_profile_name(request.scenario.sim.profile),

@@ -51,7 +51,7 @@ struct check {
 	struct sim_findings *findings;
 };
 
-/* What is being looked at: a scan, or the final contents. */
+/* The subject of the check: a scan, or the final contents. */
 struct view {
 	const struct sim_entry *entries;
 	size_t count;

@@ -53,7 +53,7 @@ struct sim_scenario {
 	bool stray;				/* the director leaves the root locked on purpose */
 	/* So long one message of an operation, or of a collector's pass, takes on purpose. */
 	uint64_t hang_ns, hang_pass_ns;
-	void (*on_race)(const char *name);	/* called at each race point; NULL: nobody */
+	void (*on_race)(const char *name);	/* called at each race point; NULL: none */
 	bool record;				/* a history, and check it */
 	FILE *findings;				/* what the checkers find is told here; NULL: not */
 };

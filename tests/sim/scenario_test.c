@@ -85,7 +85,7 @@ sim_scenario_run__operation_never_ends__ETIMEDOUT(void **state)
 	assert_int_equal(outcome.rc, -ETIMEDOUT);
 }
 
-/* Rates: over some seeds each kind befalls somebody, and nothing is wrong afterwards. */
+/* Rates: over some seeds each kind occurs, and nothing is wrong afterwards. */
 static void
 sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 {
@@ -115,7 +115,7 @@ sim_scenario_run__deaths_and_stalls_have_rates__ALL_befall(void **state)
 	assert_true(broken > 0);
 }
 
-/* The same of what nobody dies of. */
+/* The same for faults without deaths. */
 static void
 sim_scenario_run__refusals_slowness_and_zombies_have_rates__ALL_befall(void **state)
 {
@@ -204,7 +204,7 @@ sim_scenario_run__guard_is_off__PAIRS_contradict(void **state)
 }
 #endif
 
-/* A lock that nobody's end explains is no more in order where others have died. */
+/* A lock that no death explains stays a violation where others have died. */
 static void
 sim_scenario_run__stray_lock__FAILS_with_I9(void **state)
 {
@@ -313,7 +313,7 @@ sim_scenario_run__key_value_store__IN_ORDER_and_nothing_lost(void **state)
 	}
 }
 
-/* What failed was done or was not; nothing else is explained by it. */
+/* A failed operation was done or not; it explains nothing else. */
 static void
 sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include "txn_order.h"
 
-/* Those of unknown outcome that somebody saw did commit. */
+/* Those of unknown outcome that a reader saw did commit. */
 static bool
 took_place(const struct sim_txns *txns, uint32_t txn, const bool *seen)
 {
@@ -23,7 +23,7 @@ say(struct sim_txn_order *order, uint32_t older, uint32_t newer, uint64_t key)
 		sim_txn_order_say(order, sentence);
 }
 
-/* The transaction that wrote what was read; 0: nobody did. */
+/* The transaction that wrote the value; 0: none did. */
 static uint32_t
 writer_of(const struct sim_txns *txns, const struct sim_access *read)
 {

@@ -14,7 +14,7 @@
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
 
-/* What an operation is instead when the tide is going out, or coming in. */
+/* The replacement of an operation while the load shrinks, or grows. */
 static enum sim_kind
 turn(const struct sim_stage *stage, struct nam_rng *rng, enum sim_kind kind)
 {
@@ -77,8 +77,8 @@ kind_of(const struct sim_scenario *scenario, enum sim_kind kind)
 }
 
 /*
- * In a unique index each payload is written once, and whoever deletes a pair tries, by turns, that
- * of his last one, whose key this then is, and one that nobody has.
+ * In a unique index each payload is written once, and a delete of a pair tries, by turns, that
+ * of its last one, whose key this then is, and one that no pair has.
  */
 static uint64_t
 payload_for(struct sim_session *session, enum sim_kind kind, uint64_t *number)
@@ -118,7 +118,7 @@ sim_do_point(struct sim_session *session, enum sim_kind kind, uint64_t number)
 	return rc;
 }
 
-/* What asks the memory server that has the key, by hand. */
+/* Sends a request to the memory server that has the key, by hand. */
 union by_hand {
 	struct nam_rpc_tree_point_request head;
 	uint64_t words[4 + NAM__KEY_WORDS_MAX];

@@ -64,7 +64,7 @@ struct sim_stage {
 	uint64_t unsure;		/* bytes that such may have lost with their connections */
 	uint64_t late;			/* separators that such left to others */
 	uint64_t splits;		/* by such, of the index that stays */
-	uint64_t planned;		/* operations, if nobody dies */
+	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
 	struct sim_misfortune *misfortunes;
@@ -115,7 +115,7 @@ bool sim_full_explained(const struct sim_stage *stage, int rc);
 /* In the order of numbers; what comes between first and last byte is all over the place. */
 void sim_key_from_number(const struct sim_scenario *scenario, uint64_t number, void *ret_key);
 uint64_t sim_key_to_number(const struct sim_scenario *scenario, const void *key);
-/* What is loaded with a key. */
+/* The payload loaded with a key. */
 uint64_t sim_payload_loaded(const struct sim_scenario *scenario, uint64_t number);
 /* Pairs that there can be of so many keys. */
 uint32_t sim_pairs_most(const struct sim_scenario *scenario, uint32_t keys);
@@ -135,12 +135,12 @@ typedef void (*sim_key_fn)(const struct sim_scenario *scenario, uint64_t number,
 void sim_design_set(const struct sim_scenario *scenario, uint64_t keys, sim_key_fn key,
 	uint8_t bounds[SIM_BOUNDS_BYTES], struct nam_index_options *options);
 
-/* What memory servers keep that search trees themselves. */
+/* The state of memory servers that search trees themselves. */
 struct sim_trees {
 	uint64_t index_nodes;
 	uint64_t nameless_bytes;	/* of trees that no name leads to */
 	uint32_t nameless;
-	uint32_t dropped;		/* trees that wait until nobody is at work on them */
+	uint32_t dropped;		/* trees that wait until no handler works on them */
 	uint64_t kept_bytes;		/* blocks in stock or in limbo, of all of these */
 };
 
@@ -173,7 +173,7 @@ void sim_actors_await(struct sim_stage *stage);
 
 /* A client and a worker.  NULL for a zombie thread, or if a memory server is dead. */
 struct nam_worker *sim_actor_connect(struct sim_actor *actor, const char *name);
-/* What the worker has counted is noted. */
+/* Adds the worker's counters. */
 void sim_actor_close(struct sim_actor *actor, struct nam_worker *worker);
 /* @worker may be NULL. */
 void sim_actor_leave(struct sim_actor *actor, struct nam_worker *worker);
@@ -181,10 +181,10 @@ bool sim_actor_open(struct sim_actor *actor, struct nam_worker *worker);
 
 /* ---- temporary.c: an index that comes and goes -------------------------------------------- */
 
-/* Who makes it, loads it and drops it, again and again; and who uses it meanwhile. */
+/* Its maker loads and drops it, again and again; its visitor uses it meanwhile. */
 void sim_temporary_maker(void *arg);
 void sim_temporary_visitor(void *arg);
-/* What all that there can be of the index takes. */
+/* The memory that the largest possible index takes. */
 uint64_t sim_temporary_bytes_most(const struct sim_stage *stage);
 /* Drop what a maker has left behind. */
 void sim_temporary_clear(struct sim_actor *director, struct nam_worker *worker);
@@ -197,14 +197,14 @@ void sim_kv_begin(struct sim_stage *stage, struct nam_worker *worker);
 void sim_kv_client(void *arg);
 /* All have left: look at what it has, and drop it. */
 void sim_kv_end(struct sim_stage *stage, struct nam_worker *worker);
-/* What its clients were told, against what can have been. */
+/* Compares its clients' answers with possible states. */
 void sim_kv_history(struct sim_stage *stage, struct sim_findings *findings);
 
 /* ---- aftermath.c -------------------------------------------------------------------------- */
 
 /* Look at what the run has left.  The worker may be replaced. */
 void sim_aftermath(struct sim_stage *stage, struct nam_worker **worker);
-/* What the clients were told, against what can have been. */
+/* Compares the clients' answers with possible states. */
 void sim_aftermath_history(struct sim_stage *stage);
 
 /* ---- losses.c ----------------------------------------------------------------------------- */
@@ -219,7 +219,7 @@ void sim_losses_client(struct sim_actor *actor);
 /* A drop has left part of the temporary index. */
 void sim_losses_temporary(struct sim_stage *stage);
 
-/* What the dead, and whom the fabric failed, have taken with them, beside stage->given_up. */
+/* The losses of dead and disconnected clients, beside stage->given_up. */
 struct sim_losses sim_losses(const struct sim_stage *stage);
 /* Whether trees may be left that no name leads to: of a temporary index that was not dropped. */
 bool sim_losses_nameless(const struct sim_stage *stage);
@@ -233,11 +233,11 @@ bool sim_losses_explain_full(const struct sim_stage *stage);
 
 /* ---- remains.c ---------------------------------------------------------------------------- */
 
-/* Leave the root locked by somebody who lives, if nobody else has: so that tests see it noticed. */
+/* Leave the root locked by a live client, if it is free, so that tests see it noticed. */
 void sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker);
 
 /*
- * Verify the index, and fail for each violation that nobody's end explains.  Afterwards
+ * Verify the index, and fail for each violation that no death explains.  Afterwards
  * outcome->verified says how much was seen.
  */
 void sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker);

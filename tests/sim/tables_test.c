@@ -81,7 +81,7 @@ now(void)
 	return nam_sim_now_ns() + 1;
 }
 
-/* What another's death, the end of a connection, or a slow wire explains. */
+/* Errors explained by another's death, the end of a connection, or a slow wire. */
 static bool
 explained(int rc)
 {
@@ -152,7 +152,7 @@ write_pairs(struct session *self, uint32_t first, uint32_t count)
 		now());
 }
 
-/* What a reader has of a pair. */
+/* A reader's view of a pair. */
 struct seen {
 	uint64_t values[ROWS_MAX];
 	uint8_t sides[ROWS_MAX];
@@ -282,7 +282,7 @@ read_pair(struct session *self, uint32_t pair)
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-/* What the client has replaced goes soon. */
+/* Versions that the client has replaced go soon. */
 static void
 sweep(struct player *player)
 {

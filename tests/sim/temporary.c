@@ -4,8 +4,8 @@
  * while the clients work on theirs; and a visitor who uses it meanwhile.
  *
  * The maker's pairs have even keys and never change.  So for each life of the index, its round:
- * the pairs appear all at once; whoever holds a handle sees all of them from then on, until he is
- * told that the index is gone; and he never sees another round's.  The visitor's keys are odd.
+ * the pairs appear all at once; a handle shows all of them from then on, until its client is
+ * told that the index is gone; and it never shows another round's.  The visitor's keys are odd.
  * Whether all blocks came back is seen at the end of the run, with those of the other index.
  */
 #include "common/layout.h"
@@ -142,7 +142,7 @@ drop(struct sim_actor *actor, struct nam_worker *worker)
 		else if (!goes_on(actor, "drop", rc))
 			return false;
 	} while (nam_err_is(rc, NAM_E_LOCK_TIMEOUT) && !nam_sim_zombie());
-	/* And what the epoch thread of a lock has added to such a node since, nobody knows. */
+	/* And later additions of the lock's epoch thread to such a node are unknown. */
 	if (rc || sim_memory_given_up(actor->client) > given_up)
 		sim_losses_temporary(actor->stage);
 	sim_check_progress(actor, "a drop", false, since_ns);
@@ -269,8 +269,8 @@ part_of(const struct visit *visit, uint64_t number)
 }
 
 /*
- * Load what somebody else has loaded, and be told so: the maker's first part may be empty, but not
- * all of them.
+ * Load an index that is loaded already, and be told so: the maker's first part may be empty, but
+ * not all of them.
  */
 static int
 load_too(struct visit *visit)
@@ -369,7 +369,7 @@ visit_once(struct visit *visit)
 	uint8_t key[8];
 	int rc;
 
-	/* What is empty can be loaded: so nothing is added before something was seen. */
+	/* An empty index can be loaded, so nothing is added before a pair was seen. */
 	if (visit->round && dice == 3 && sim_in_parts(visit->actor->stage->scenario)) {
 		rc = scan_all(visit);
 	} else if (!visit->round || dice < 4) {

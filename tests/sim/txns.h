@@ -53,18 +53,18 @@ struct sim_txns {
 void sim_txns_init(struct sim_txns *txns);
 void sim_txns_free(struct sim_txns *txns);
 
-/* What is there before anybody begins. */
+/* The state before the first transaction. */
 void sim_txns_load(struct sim_txns *txns, uint64_t key, uint64_t value);
 
 /* Returns the transaction's number. */
 uint32_t sim_txns_begin(struct sim_txns *txns, uint32_t session, uint64_t now_ns);
 
-/* What it was told, or asked for; who reads after its own write of a key sees that. */
+/* Its reads and writes; a read after its own write of a key sees that write. */
 void sim_txns_read(struct sim_txns *txns, uint32_t txn, uint64_t key, uint64_t value);
 void sim_txns_write(struct sim_txns *txns, uint32_t txn, uint64_t key, uint64_t value);
 
 /*
- * How it ended.  Who never hears does not call this, or with SIM_TXN_UNKNOWN and the timestamp.
+ * How it ended.  Without an answer: not called, or with SIM_TXN_UNKNOWN and the timestamp.
  *
  * @timestamp	of what it wrote, by which versions of a key are ordered; 0: unknown, or none
  * @now_ns	by the same clock as all others; 0: unknown
@@ -78,7 +78,7 @@ const char *sim_txn_text(const struct sim_txns *txns, uint32_t txn, char text[SI
 
 /*
  * One JSON object per transaction and line, the loader's first, with "number", which counts from 1
- * in its session, and "ops": ["r", key, value] or ["w", key, value] in its order.  What is unknown
+ * in its session, and "ops": ["r", key, value] or ["w", key, value] in its order.  An unknown value
  * is null.
  */
 void sim_txns_write_json(const struct sim_txns *txns, FILE *file);
@@ -89,8 +89,8 @@ void sim_txns_write_json(const struct sim_txns *txns, FILE *file);
  * Lines r(key,value,session,txn) and w(key,value,session,txn).  First those of transaction 0 of
  * session 0, the loader's, which writes each key: where nothing was loaded, 2^63 + n, and who read
  * 0 there read that.  Then all transactions in their order.  Of aborted ones only writes, with -1
- * for txn.  One of unknown outcome that somebody saw is written as committed, by a session of its
- * own, for its session need not see it; one that nobody saw, as aborted.  The text knows neither
+ * for txn.  One of unknown outcome that a reader saw is written as committed, by a session of its
+ * own, for its session need not see it; an unseen one, as aborted.  The text knows neither
  * times nor timestamps.
  */
 void sim_txns_write_plain(const struct sim_txns *txns, FILE *file);

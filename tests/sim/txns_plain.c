@@ -13,7 +13,7 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* What a key has at the beginning. */
+/* The first value of a key. */
 struct start {
 	uint64_t key;
 	uint64_t value;
@@ -94,7 +94,7 @@ compare_doubtful(const void *a, const void *b)
 	return sim_entry_compare(x->write, y->write);
 }
 
-/* Which transactions took effect: what somebody saw was written, even if its writer never heard. */
+/* Which transactions took effect; a seen write did, even without an answer to its writer. */
 static void
 find_committed(struct writer *writer)
 {

@@ -208,7 +208,7 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	vary_memory(scenario, &rng);
 	scenario->slow_server = between(&rng, 0, 5) ? 0 : 2u << between(&rng, 0, 6);
 	scenario->bulk = between(&rng, 0, 1) ? 0 : between(&rng, 50, 100);
-	/* It would need memory that nobody has. */
+	/* It would need more memory than there is. */
 	scenario->temporary = !scenario->spare && between(&rng, 0, 3) == 0;
 	vary_more(scenario);
 	vary_kv(scenario);

@@ -27,7 +27,7 @@ if [ -z "${NAM_SOFTROCE_GUEST:-}" ] || ! mkdir "$group" 2>/dev/null; then
 	group=
 fi
 mark=NAM_SOFTROCE_CASE=$$
-# What tests take for soon, times this, under emulation.
+# Factor on the time bounds of tests, under emulation.
 slowness=${NAM_SOFTROCE_GUEST:+10}
 
 # All hosts are one kernel, and what is tested is the network: but for the case `near`.
@@ -119,7 +119,7 @@ for name in "$@"; do
 		[ -n "$verbose" ] || grep -vF '[       OK ]' "$log" | tail -n $TAIL_LINES |
 			sed 's/^/  | /'
 	elif [ -z "$verbose" ]; then
-		# What was measured, and why it was skipped.
+		# Measurements, and reasons of skips.
 		sed -n 's/^\(figure\|skip\) /  \1 /p' "$log"
 	fi
 	echo "case $name $outcome" >&3

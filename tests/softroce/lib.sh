@@ -42,7 +42,7 @@ wire() {
 	done
 }
 
-# cut: whatever the hosts send each other is lost, and nobody is told.
+# cut: all packets between the hosts are lost, silently.
 cut() {
 	wire loss 100%
 }
@@ -77,7 +77,7 @@ await() {
 	done
 }
 
-# tcp_listening PORT: whether somebody listens there.
+# tcp_listening PORT: whether a server listens there.
 tcp_listening() {
 	grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf '%04X' "$1") [0-9A-F]+:0000 0A " \
 		/proc/net/tcp /proc/net/tcp6

@@ -6,7 +6,7 @@
 # rxe of Linux 6.1 has its sockets in the first network namespace only, so these hosts are addresses
 # and not namespaces: rules of routing send what is for the right host out of the left one's
 # interface, and the other way round, where the kernel would take the short cut of its loopback
-# device.  Whoever connects to one of the two is the other, unless bound to another address.
+# device.  A client of one address is the other one, unless bound to another address.
 #
 #	left	rxe0 on wire0	10.77.0.1	fd77::1
 #	right	rxe1 on wire1	10.77.0.2	fd77::2
@@ -56,7 +56,7 @@ nam_network_up() {
 		echo 1 >/proc/sys/net/ipv4/conf/$name/accept_local
 		echo 0 >/proc/sys/net/ipv4/conf/$name/rp_filter
 	done
-	# Who asks for an address on one wire hears of it from its interface only.
+	# ARP requests on one wire are answered by its interface only.
 	echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore
 	nam_network_links &&
 		rdma link add rxe0 type rxe netdev wire0 &&

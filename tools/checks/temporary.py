@@ -37,10 +37,6 @@ MARKDOWN_COLUMNS = {
     "bench/README.md": 172,
     "common/README.md": 275,
     "compute/README.md": 152,
-    "docs/c-api.md": 157,
-    "docs/deploying.md": 157,
-    "docs/fabrics.md": 162,
-    "docs/transports.md": 193,
     "index/README.md": 239,
     "kv/README.md": 212,
     "txn/README.md": 248,
@@ -48,15 +44,12 @@ MARKDOWN_COLUMNS = {
 
 # Lines of a room, or of a file at the root, that check_prose refuses.
 PROSE = {
-    "README.md": 1,
     "bench": 78,
     "common": 138,
     "compute": 89,
-    "docs": 45,
     "index": 128,
     "kv": 14,
     "memserver": 51,
-    "tests": 473,
     "tools": 14,
     "txn": 168,
 }

@@ -50,7 +50,7 @@ exit_code__each_kind_of_failure__ITS_STATUS(void **state)
 				nam_exit_code(cases[i].rc));
 }
 
-/* Whatever is added to the tree has a status, and no failure looks like success. */
+/* Each code has a status, and no failure looks like success. */
 static void
 exit_code__every_code__NOT_SUCCESS(void **state)
 {

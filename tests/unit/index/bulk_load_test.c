@@ -308,7 +308,7 @@ bulk_load__unsorted_input__UNSORTED_NAMES_THE_PAIR_AND_LEAVES_NOTHING(void **sta
 		assert_non_null(strstr(nam_worker_diag(tree->worker), "pair 20001"));
 		tree_assert_sound(tree);
 	}
-	/* What the failures took, they took from what the first gave back. */
+	/* The failures took their blocks from those that the first returned. */
 	assert_true(tree_memory_carved(tree) <= used + (8u << 20));
 	source = ascending(30000);
 	assert_int_equal(load(tree, &source, 0, NULL), 0);
@@ -442,7 +442,7 @@ bulk_load__handle_opened_before__SEES_THE_ENTRIES(void **state)
 	tree_assert_sound(tree);
 }
 
-/* What it costs, exactly: 32 nodes to a doorbell and server. */
+/* The exact cost: 32 nodes to a doorbell and server. */
 static void
 bulk_load__many_entries__GATHERS_NODES_IN_BATCHES(void **state)
 {
@@ -482,7 +482,7 @@ main(void)
 		cmocka_unit_test(bulk_load__handle_opened_before__SEES_THE_ENTRIES),
 		cmocka_unit_test(bulk_load__many_entries__GATHERS_NODES_IN_BATCHES),
 	};
-	/* What the fine-grained design alone promises. */
+	/* Promises of the fine-grained design alone. */
 	const struct CMUnitTest fine[] = {
 		cmocka_unit_test(bulk_load__empty_input__LEAVES_AN_EMPTY_INDEX),
 		cmocka_unit_test(bulk_load__fill_percent__DECIDES_HOW_FULL_LEAVES_ARE),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a dropped index is to clients that still have it open, their caches warm. */
+/* A dropped index, for clients that have it open with warm caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +130,7 @@ drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
 	}
 }
 
-/* A node that somebody keeps locked is not given back, and counted. */
+/* A locked node is not given back, and counted. */
 static void
 drop__a_node_is_locked__ITS_BLOCK_IS_LOST(void **state)
 {
@@ -189,7 +189,7 @@ main(void)
 		cmocka_unit_test(drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT),
 		cmocka_unit_test(worker_diag__after_success_and_plain_codes__STAYS),
 	};
-	/* What the fine-grained design alone promises. */
+	/* Promises of the fine-grained design alone. */
 	const struct CMUnitTest fine[] = {
 		cmocka_unit_test(drop__a_node_is_locked__ITS_BLOCK_IS_LOST),
 	};

@@ -131,7 +131,7 @@ struct impatient {
 	unsigned yields;
 };
 
-/* Never waits for anything, so that the worker always has somebody to run. */
+/* Never waits for anything, so that the worker always has a fiber to run. */
 static void
 yield_until_done(void *arg)
 {
@@ -171,7 +171,7 @@ main(void)
 		cmocka_unit_test(lookup__many_fibers_and_two_indexes__EACH_GETS_ITS_OWN_ANSWER),
 		cmocka_unit_test(lookup__others_are_never_idle__IT_ENDS_ALL_THE_SAME),
 	};
-	/* What the fine-grained design alone promises. */
+	/* Promises of the fine-grained design alone. */
 	const struct CMUnitTest fine[] = {
 		cmocka_unit_test(
 			lookup__many_fibers_and_a_warm_cache__ONE_ROUND_TRIP_AND_ONE_NODE_EACH),

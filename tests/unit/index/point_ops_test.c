@@ -515,7 +515,7 @@ create_and_drop__again_and_again__MEMORY_COMES_BACK(void **state)
 			assert_int_equal(nam_server_status_get(me.worker, slot, &status), 0);
 			if (round == 3)
 				carved[slot] = status.carved_bytes;
-			/* What the first rounds took is enough for all that follow. */
+			/* The memory of the first rounds is enough for all that follow. */
 			if (round > 3)
 				assert_true(status.carved_bytes <= carved[slot] + MIB / 4);
 		}
@@ -544,7 +544,7 @@ main(void)
 		cmocka_unit_test(list__more_names_than_a_page_has__ALL_OF_THEM_ONCE),
 		cmocka_unit_test(create_and_drop__again_and_again__MEMORY_COMES_BACK),
 	};
-	/* What the fine-grained design alone promises. */
+	/* Promises of the fine-grained design alone. */
 	const struct CMUnitTest fine[] = {
 		cmocka_unit_test(lookup__warm_cache__ONE_ROUND_TRIP_AND_ONE_NODE),
 		cmocka_unit_test(lookup__no_cache__ONE_ROUND_TRIP_PER_LEVEL),

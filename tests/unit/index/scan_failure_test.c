@@ -99,7 +99,7 @@ scan_on(struct nam_cursor *cursor, next_fn next, uint64_t *seen)
 	return rc;
 }
 
-/* What is delivered is right up to the failure, which is told as often as somebody asks. */
+/* Delivered pairs are right up to the failure, which each further call reports. */
 static void
 scan_past_a_server(next_fn next)
 {

@@ -125,7 +125,7 @@ query_next(const struct model *model, const struct query *query, size_t at)
 	return at < model->count ? at : model->count;
 }
 
-/* What one call delivered. */
+/* The result of one call. */
 struct delivery {
 	uint8_t keys[DELIVERY_MAX * NAM_KEY_BYTES_MAX];
 	uint64_t payloads[DELIVERY_MAX];
@@ -369,7 +369,7 @@ cursor_next__no_room_for_keys_or_payloads__COUNTS_ONLY(void **state)
 	model_free(&model);
 }
 
-/* What a scan shows is the caller's until the next call, whatever happens to the tree. */
+/* A scan's page is the caller's until the next call, under any change of the tree. */
 static void
 cursor_next_entries__held_while_the_tree_changes__STAY_AS_THEY_ARE(void **state)
 {
@@ -562,7 +562,7 @@ main(void)
 		cmocka_unit_test(
 			cursor__tree_changes_between_two_calls__STEADY_ENTRIES_EXACTLY_ONCE),
 	};
-	/* What the fine-grained design alone promises. */
+	/* Promises of the fine-grained design alone. */
 	const struct CMUnitTest fine[] = {
 		cmocka_unit_test(
 			cursor__hundred_entries_in_a_warm_tree__TWO_ROUND_TRIPS_ON_AVERAGE),

@@ -119,7 +119,7 @@ ignore(void *arg, unsigned invariant, const char *text)
 	(void)text;
 }
 
-/* What walks over whole trees, in a fiber as well. */
+/* Walks over whole trees, in a fiber as well. */
 static void
 look_after(void *arg)
 {
@@ -153,7 +153,7 @@ stack_depth(const struct nam_fiber *fiber)
 	return (size_t)(end - low);
 }
 
-/* What all of them scan: numbers from 0 on. */
+/* The keys that all of them scan: numbers from 0 on. */
 static int
 source_next(void *arg, void *key, uint64_t *payload)
 {

@@ -190,7 +190,7 @@ free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST(void **state)
 	assert_int_equal(status->free_bytes, 64 * 1088);
 	/* Twice in two requests. */
 	assert_int_equal(give(f, 1088, blocks + 7, 1), -NAM_E_FABRIC_PROTOCOL);
-	/* A stride that nobody has ever asked for. */
+	/* A stride that was never requested. */
 	assert_int_equal(give(f, 4096, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
 }
 

@@ -99,7 +99,7 @@ create__as_many_as_there_can_be__LIMIT_AND_EACH_IS_FOUND(void **state)
 	struct nam_rpc_kv_request one = { 0 };
 	uint32_t made = 0;
 
-	/* What there is no memory for does not count. */
+	/* A pair without memory does not count. */
 	request.memory_bytes = NAM_KV_PARTITION_BYTES_MIN;
 	request.partitions = 1;
 	for (uint64_t id = 1; id <= 20; id++) {

@@ -36,7 +36,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	/* Whatever happened, the program has left nothing behind. */
+	/* In all cases the program leaves nothing behind. */
 	return rmdir(directory);
 }
 

@@ -115,7 +115,7 @@ record__prepared_committed_found(void **state)
 	assert_int_equal(prepare(f, 1000, head, first), 0);
 	assert_int_equal(f->reply_bytes, 8);
 	assert_int_equal(*(uint64_t *)reply_body(f), 0);
-	/* Nobody is told of it who does not ask for it. */
+	/* Only a client that asks for it is told. */
 	got = get(f, head, NAM_RECORDS_LATEST, 0);
 	assert_int_equal(got->at, 0);
 	got = get(f, head, 1000, 0);
@@ -129,7 +129,7 @@ record__prepared_committed_found(void **state)
 	assert_true(got->timestamp == 1000 && got->image_bytes == 0);
 	assert_int_equal(prepare(f, 2000, head, second), 0);
 	assert_int_equal(*(uint64_t *)reply_body(f), 1000);
-	/* What is meant for another version in that block comes too late. */
+	/* A request for another version in that block comes too late. */
 	assert_int_equal(commit(f, 1999, head, second, NAM_RECORDS_ABORT), 0);
 	assert_int_equal(((struct nam_rpc_records_committed *)reply_body(f))->count, 0);
 	assert_int_equal(commit(f, 1999, head, second, 0), 0);

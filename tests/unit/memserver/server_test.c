@@ -378,7 +378,7 @@ start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO(void **state)
 	assert_int_equal(rmdir(f.directory), 0);
 }
 
-/* Pages of 2 MiB that somebody has or was promised. */
+/* Pages of 2 MiB in use or reserved. */
 static uint64_t
 pages_taken(void)
 {

@@ -56,7 +56,7 @@ dispatch__random_bodies__NEVER_ANSWER_OUT_OF_BOUNDS(void **state)
 		for (uint32_t i = 0; i < bytes; i++)
 			body[i] = (uint8_t)(nam_rng_below(&rng, 4) ? 0 : nam_rng_next(&rng));
 		(void)call(f, type, body, bytes);
-		/* REGISTER may have succeeded; this connection is nobody's again. */
+		/* REGISTER may have succeeded; this connection has no client again. */
 		nam__membership_detach(&f->server->membership, &f->connection);
 		f->connection.life_line = false;
 	}
@@ -80,7 +80,7 @@ dispatch__catalog_server_only__IS_CLUSTER_ELSEWHERE(void **state)
 	assert_int_equal(region->id, 3 * NAM_REGIONS_PER_SERVER);
 }
 
-/* One that nobody waits for is answered only if it fails; replies tell of those before. */
+/* A one-way request is answered only if it fails; replies tell of those before. */
 static void
 dispatch__passive__ANSWERED_by_later_replies(void **state)
 {
@@ -342,7 +342,7 @@ register__others_of_the_client_still_open__KEEPS_THE_SLOT_UNTIL_THEY_ARE_GONE(vo
 	*slot = 5;
 	leave(f, &life_line);
 	assert_int_equal(*slot, 5);
-	/* Whoever was declared dead does not come in again. */
+	/* A client that was declared dead does not join again. */
 	assert_int_equal(nam__membership_attach(&f->server->membership, &late), -NAM_E_FENCED);
 	leave(f, &worker);
 	assert_int_equal(*slot, 0);

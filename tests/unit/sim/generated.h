@@ -20,7 +20,7 @@
 #define GENERATED_SESSIONS_MAX 64u
 #define GENERATED_ZOMBIES_MAX 8u
 
-/* What a broken index would do now and then. */
+/* Errors that a broken index would make now and then. */
 enum lie {
 	LIE_NONE,
 	LIE_LOST_CHANGE,	/* returns 0 and does nothing */
@@ -256,7 +256,7 @@ generate(struct generator *generator, struct sim_history *into)
 		generated_turn(generator);
 }
 
-/* What is in the map in the end. */
+/* The final contents of the map. */
 static inline size_t
 generated_contents(const struct generator *generator, struct sim_entry *entries)
 {

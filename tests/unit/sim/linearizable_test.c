@@ -436,7 +436,7 @@ orders_exist(unsigned left, unsigned payloads)
 	return all;
 }
 
-/* What a random operation says that it returned; half of the time what it would alone. */
+/* A random operation's result; half of the time the sequential one. */
 static int
 random_rc(struct nam_rng *rng, enum sim_kind kind)
 {

@@ -62,7 +62,7 @@ writer_of(uint64_t key, uint64_t value)
 	return NOBODY;
 }
 
-/* What some committed transaction with a lower timestamp left there, or 0. */
+/* The value of a committed transaction with a lower timestamp, or 0. */
 static uint64_t
 older_value(uint64_t key, uint64_t timestamp)
 {
@@ -329,7 +329,7 @@ generated__without_timestamps_and_one_read_changed__REJECTED(void **state)
 			txns.txns[i].timestamp = 0;
 		spoilt += check() > 0;
 	}
-	/* Of what nobody else reads, any order will do. */
+	/* Without other readers, any order will do. */
 	assert_true(spoilt >= 40);
 }
 
@@ -453,7 +453,7 @@ kinds_of_timestamps(void)
 	return kinds;
 }
 
-/* What reader saw of key against what another transaction did with it. */
+/* The reader's view of key against another transaction's write of it. */
 static unsigned
 kinds_of_two(uint32_t reader, uint32_t other, uint64_t key)
 {
@@ -663,7 +663,7 @@ small__without_timestamps__AS_DEFINED(void **state)
 	assert_in_range(orderless, 20, SMALL);
 }
 
-/* What the text says is what the history said. */
+/* The text agrees with the history. */
 static void
 small__through_the_text__SAID_ALIKE(void **state)
 {

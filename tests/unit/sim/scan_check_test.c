@@ -455,7 +455,7 @@ contents__generated_with_one_entry_changed__REJECTED(void **state)
 	}
 }
 
-/* What times alone rule out, no order can explain: this check gives no false alarm. */
+/* A result that times alone rule out has no order: this check gives no false alarm. */
 static void
 scan__histories_with_lies__REJECTED_ONLY_WHERE_NO_ORDER_EXPLAINS_THEM(void **state)
 {

@@ -3,7 +3,7 @@
  * txns_generated.h -- histories of transactions that are true by construction.
  *
  * Each transaction happens at one moment; it begins before and ends after it, and so overlaps with
- * others.  Clocks of sessions differ: who is behind writes versions that nobody sees.
+ * others.  Clocks of sessions differ: a slow one writes versions that are never seen.
  */
 #ifndef NAM_TESTS_UNIT_SIM_TXNS_GENERATED_H
 #define NAM_TESTS_UNIT_SIM_TXNS_GENERATED_H

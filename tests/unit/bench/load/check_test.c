@@ -11,7 +11,7 @@
 
 #include "bench/load/check.h"
 
-/* What a scan of pairs first .. end - 1 delivers. */
+/* The result of a scan of pairs first .. end - 1. */
 struct delivery {
 	uint8_t keys[1024 * 8];
 	uint64_t payloads[1024];
@@ -294,7 +294,7 @@ dense__any_bit_of_any_pair__FOUND(void **state)
 	for (uint32_t bit = 0; bit < 64 * DENSE_COUNT; bit++) {
 		delivery.keys[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_true(dense_found(DENSE_COUNT, UINT64_MAX));
-		/* What lies behind the last pair is nobody's business. */
+		/* Bytes behind the last pair do not matter. */
 		assert_false(dense_found(bit / 64, UINT64_MAX));
 		delivery.keys[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		delivery.payloads[bit / 64] ^= 1ull << bit % 64;

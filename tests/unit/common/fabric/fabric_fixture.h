@@ -75,14 +75,14 @@ acceptor_main(void *arg)
 		}
 		if (n == QPS_MAX)
 			abort();
-		/* Who has given up meanwhile asks again; who connects sees to it that it works. */
+		/* A client that gave up asks again; connecting makes it work. */
 		if (!f->ops->accept(f->listener, event.request, &options, &reply,
 			    &f->accepted_qps[n]))
 			atomic_store(&f->accepted, n + 1);
 	}
 }
 
-/* What a test wants its domains opened with, beside the address. */
+/* Options of a test's domains, beside the address. */
 static struct nam_fabric_options fixture_options[2];	/* client, server */
 
 static inline void
@@ -216,7 +216,7 @@ fixture_teardown(void **state)
 }
 
 /*
- * Where there is no card, somebody has to be in cq_wait for the other side's requests.  Nothing but
+ * Without a card a thread must be in cq_wait for the other side's requests.  Nothing but
  * completions comes of it elsewhere.
  */
 static inline void

@@ -110,7 +110,7 @@ post__more_than_the_depth__IS_REFUSED_WHOLE(void **state)
 	}
 }
 
-/* Nobody is told of them, and yet they leave room. */
+/* They are not reported, and yet they leave room. */
 static void
 post__only_unsignaled__MAKES_ROOM_AND_REPORTS_NOTHING(void **state)
 {
@@ -183,7 +183,7 @@ post__outside_of_registered_memory__COMPLETES_WITH_ACCESS_AND_BREAKS_THE_QP(void
 		bad[5].rkey ^= 0x5a5a;
 		assert_int_equal(run(f, qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
 		assert_int_equal(run(f, qp, bad[i]), -NAM_E_FABRIC_ACCESS);
-		/* What follows is flushed with the same reason. */
+		/* Later requests are flushed with the same reason. */
 		assert_int_equal(run(f, qp, wr_of(f, NAM_WR_READ, 0, 0, 64)),
 			-NAM_E_FABRIC_ACCESS);
 		f->ops->qp_destroy(qp);
@@ -258,7 +258,7 @@ post_receives(struct fixture *f, struct side *side, unsigned count, uint32_t byt
 	}
 }
 
-/* What message number i looks like. */
+/* The bytes of message number i. */
 static void
 message_fill(uint8_t *message, unsigned i, uint32_t bytes)
 {
@@ -583,7 +583,7 @@ kill__the_server__ENDS_WAITING_REQUESTS_WITHIN_2_S(void **state)
 		pid = server_start(f->address);
 		side_open(f, &f->client, 0);
 		f->qp = fixture_connect(f, &f->client);
-		/* A SEND that nobody will ever take. */
+		/* A SEND that is never received. */
 		wr = wr_of(f, NAM_WR_SEND, 0, 0, 8);
 		wr.flags = NAM_WR_SIGNALED;
 		wr.context = &wr;

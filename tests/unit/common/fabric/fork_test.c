@@ -64,7 +64,7 @@ end_the_writer(pid_t pid, int until)
 	assert_int_equal(status, 0);
 }
 
-/* What the parent writes goes out, and what it reads comes in, while the child lives and after. */
+/* The parent's WRITEs leave and its READs arrive, while the child lives and after. */
 static void
 write_and_read(struct fixture *f, uint8_t seed)
 {

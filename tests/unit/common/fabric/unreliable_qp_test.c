@@ -3,7 +3,7 @@
  * unreliable_qp_test.c -- what every provider with unreliable queue pairs must do, over the one
  * that NAM_TEST_FABRIC names; and that the others say that they have none.
  *
- * Whatever goes over an unreliable queue pair may be lost, so it is sent again until it has
+ * Messages over an unreliable queue pair may be lost, so each is sent again until it has
  * arrived.
  */
 #include "fabric_fixture.h"
@@ -284,7 +284,7 @@ write__inline__LEAVES_THE_BUFFER_TO_THE_CALLER(void **state)
 	unreliable_qps_close(&unreliable_qps);
 }
 
-/* What has arrived: 0 if nothing has, for a while. */
+/* The number that has arrived; 0 if none has for a while. */
 static int
 receive(struct fixture *f, struct nam_wc *wc)
 {
@@ -298,7 +298,7 @@ receive(struct fixture *f, struct nam_wc *wc)
 }
 
 /*
- * What is sent carries its number in every word; one that is late belongs to an earlier round.  The
+ * A message carries its number in every word; one that is late belongs to an earlier round.  The
  * buffer that it took is posted again.
  */
 static void

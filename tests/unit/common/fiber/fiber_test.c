@@ -269,7 +269,7 @@ signal_of_child(nam_fiber_fn fn, int limit)
 	if (child == 0) {
 		struct party party = { .limit = limit };
 
-		/* What the sanitizers have to say about this is not for the log. */
+		/* The sanitizers' reports on this do not belong in the log. */
 		close(STDERR_FILENO);
 		signal(SIGSEGV, SIG_DFL);
 		signal(SIGBUS, SIG_DFL);
@@ -298,7 +298,7 @@ switch__fn_returns__ABORTS(void **state)
 	assert_int_equal(signal_of_child(return_at_once, 0), SIGABRT);
 }
 
-/* Deep frames that are abandoned at exit must not poison the stack for whoever comes next. */
+/* Deep frames that are abandoned at exit must not poison the stack for its next user. */
 static void
 leave_from_the_depth(void *arg)
 {

@@ -158,7 +158,7 @@ read_then_fenced_write__any_profile__IN_ORDER(void **state)
 		assert_int_equal(hits((enum nam_sim_profile)profile, fenced_body, SEEDS), 0);
 }
 
-/* ---- somebody else looks on ---------------------------------------------------------------- */
+/* ---- an observer looks on ------------------------------------------------------------------ */
 
 static void
 observer_main(void *arg)

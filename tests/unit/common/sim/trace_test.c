@@ -220,7 +220,7 @@ static const struct misfortune misfortunes[] = {
 };
 #define MISFORTUNES (sizeof(misfortunes) / sizeof(misfortunes[0]))
 
-/* What a run tells, to be freed. */
+/* The trace of a run, to be freed. */
 static char *
 trace_of(const struct misfortune *misfortune, uint64_t seed)
 {

@@ -482,7 +482,7 @@ destroy_body(struct world *world)
 	memset(unreliable_qps->end->local, 0xff, FRAME_BYTES);
 	nam_sleep_ns(SETTLE_NS);
 	assert_int_equal(ops()->cq_poll(unreliable_qps->end->cq, &wc, 1), 0);
-	/* What had left is whole words of what was there then. */
+	/* Sent bytes are whole words of the contents at that time. */
 	(void)words_of_round(unreliable_qps, 1);
 	assert_connected(unreliable_qps);
 	unreliable_qps_close(unreliable_qps);

@@ -71,7 +71,7 @@ take_answer(void *arg, const struct nam_server_status *status, const char *text)
 	answers->count++;
 }
 
-/* The first one has the catalog: without it nobody can join. */
+/* The first one has the catalog: without it no client can join. */
 static void
 nam_cluster_status__one_is_dead__THE_OTHERS_FIGURES(void **state)
 {
@@ -218,7 +218,7 @@ struct owner {
 	const char *failure;
 };
 
-/* Write our number into a block that must be nobody's, or back. */
+/* Write our number into a block that must be free, or back. */
 static int
 mark(struct nam_worker *worker, struct nam_gaddr at, uint64_t from, uint64_t to)
 {

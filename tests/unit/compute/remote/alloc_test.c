@@ -168,7 +168,7 @@ nam_free_unseen__then_alloc__SAME_BLOCK_RECYCLED(void **state)
 	set_up(&fixture, 1);
 	assert_int_equal(nam_alloc(fixture.worker, STRIDE, &at), 0);
 	assert_int_equal(nam_gaddr_tag(at), NAM_BLOCK_FRESH);
-	/* Whatever tag it carries by now is no part of its name. */
+	/* Its present tag is not part of its name. */
 	nam_free_unseen(fixture.worker, nam_gaddr_tagged(at, 12345), STRIDE);
 	assert_int_equal(nam_alloc(fixture.worker, STRIDE, &again), 0);
 	assert_int_equal(nam_gaddr_tag(again), NAM_BLOCK_RECYCLED);
@@ -366,7 +366,7 @@ spoil(struct fake_server *server, const struct nam_rpc_header *request, struct f
 		body->run_at = nam_gaddr_make(256, 4096, 0).raw;	/* server 1's */
 		break;
 	case 3:
-		body->run_at = nam_gaddr_make(77, 4096, 0).raw;		/* nobody's */
+		body->run_at = nam_gaddr_make(77, 4096, 0).raw;		/* free */
 		break;
 	case 4:
 		body->run_at = nam_gaddr_make(0, (1u << 20) - 64, 0).raw;

@@ -422,7 +422,7 @@ exclude(bool same_object, bool same_slot)
 	}
 	assert_int_equal(object_word(pair[0], 1), expect);
 	assert_int_equal(object_word(pair[0], 2), expect);
-	/* Whatever was kept in custody has been let go. */
+	/* Handed-over locks have been released. */
 	assert_int_equal(object_word(pair[0], 0), NAM_LOCK_FREE);
 	nam_client_close(clients[0]);
 	nam_client_close(clients[1]);
@@ -470,7 +470,7 @@ lock__fibers_of_one_worker__HAND_IT_OVER(void **state)
 	/* Each round: READ and two WRITEs; two CASes only once in a while. */
 	assert_true(requests >= 800 * 3);
 	assert_true(requests < 800 * 3 + 800);
-	/* Nobody of this process fought over the word. */
+	/* No fiber of this process competed for the word. */
 	assert_int_equal(now.restarts[NAM_RESTART_LOCKED], before.restarts[NAM_RESTART_LOCKED]);
 	assert_int_equal(object_word(at, 1), 800);
 	assert_int_equal(object_word(at, 0), NAM_LOCK_FREE);
@@ -567,7 +567,7 @@ relay_main(void *arg)
 	return NULL;
 }
 
-/* What the lock says while it changes hands so often; *ret_took_ns says after how long. */
+/* The lock word while its owner changes so often; *ret_took_ns says after how long. */
 static int
 lock_in_relay(unsigned turns, uint64_t *ret_took_ns)
 {

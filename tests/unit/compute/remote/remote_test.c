@@ -395,7 +395,7 @@ batch__posted_before_it_is_awaited__ONE_ROUND_TRIP_and_all_awaited(void **state)
 		assert_int_equal(nam_batch_await(&batch), wrong ? -NAM_E_NOREGION : 0);
 		cost = spent(&before);
 		assert_int_equal(cost.round_trips, 1);
-		/* What is not sent for an error is the last part. */
+		/* An error leaves the last part unsent. */
 		assert_int_equal(cost.work_requests, 2 * NAM_BATCH_MAX + !wrong);
 		for (unsigned i = 0; i < 2 * NAM_BATCH_MAX; i++) {
 			assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[i % 2],

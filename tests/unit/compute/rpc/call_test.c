@@ -11,7 +11,7 @@
 #include "tests/lib/cluster.h"
 #include "tests/lib/fake_server.h"
 
-/* What the hook does to replies of PING; set before the call, read in the server's thread. */
+/* The hook's change of PING replies; set before the call, read in the server's thread. */
 enum mischief {
 	BEHAVE,
 	DROP,
@@ -257,7 +257,7 @@ nam_rpc_call__no_reply__TIMEOUT(void **state)
 	assert_null(fixture->worker->calls);
 }
 
-/* Whoever does something else between asking and waiting has waited for nobody yet. */
+/* Work between request and wait does not count as waiting. */
 static void
 nam__rpc_await__long_after_the_call_began__REPLY_TAKEN(void **state)
 {

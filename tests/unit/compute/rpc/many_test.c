@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several requests at a time, and requests that nobody waits for, by each RPC transport. */
+/* Several requests at a time, and one-way requests, by each RPC transport. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -316,7 +316,7 @@ nam_rpc_flush__memory_server_ends__PEER_DEAD(void **state)
 	assert_int_equal(tell(f, 1), 0);
 	local_cluster_stop_server(f->cluster, 1);
 	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
-	/* It may have been in time to acknowledge, but nobody asked. */
+	/* It may have been in time to acknowledge, but no request asked. */
 	assert_int_equal(nam_rpc_flush(f->worker, 1), -NAM_E_FABRIC_PEER_DEAD);
 	assert_int_equal(tell(f, 1), -NAM_E_FABRIC_PEER_DEAD);
 	assert_int_equal(nam_rpc_flush(f->worker, SERVERS), -NAM_E_LIMIT);
@@ -324,7 +324,7 @@ nam_rpc_flush__memory_server_ends__PEER_DEAD(void **state)
 		-NAM_E_LIMIT);
 }
 
-/* The fake server answers everything, and says nothing of what nobody waits for. */
+/* The fake server answers everything but one-way requests. */
 static void
 nam_rpc_flush__no_acknowledgement__PROTOCOL(void **state)
 {

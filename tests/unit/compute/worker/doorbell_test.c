@@ -161,7 +161,7 @@ struct one_of_many {
 	int rc;
 };
 
-/* Each expects those before it to have been there; whoever comes out of turn tries again. */
+/* Each expects those before it to have been there; one out of turn tries again. */
 static void
 add_one(void *arg)
 {

@@ -171,7 +171,7 @@ leaf_singly(const struct fixture *fixture, const uint64_t *key)
 	return segment ? nam__segment_leaf(fixture->cache, segment, key) : NAM_GADDR_NULL;
 }
 
-/* What both ways of searching say: one key at a time, and groups of one-word keys. */
+/* The results of both searches: one key at a time, and groups of one-word keys. */
 static struct nam_gaddr
 leaf_of(const struct fixture *fixture, const uint64_t *key)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coarse_test.c -- what is a coarse-grained index's own: its parts, its costs, what goes wrong
- * between compute nodes and memory servers.  What all designs promise alike, point_ops_test.c and
- * others say.
+ * coarse_test.c -- a coarse-grained index's own features: its parts, its costs, errors between
+ * compute nodes and memory servers.  The common promises of designs are in point_ops_test.c and
+ * others.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -372,7 +372,7 @@ bulk_load__others_change_meanwhile__WAIT_AND_SEE_NOTHING(void **state)
 	unmake(index);
 }
 
-/* What a source does that does not come back. */
+/* A source that does not return. */
 static int
 source_leaves(void *arg, void *key, uint64_t *payload)
 {

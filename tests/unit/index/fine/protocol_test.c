@@ -16,7 +16,7 @@
 
 #define MIB (1ull << 20)
 #define LOCK_MS 200u
-/* What "bounded by lock_timeout_ms" may take on processors that others use, too. */
+/* The slack of "bounded by lock_timeout_ms" on shared processors. */
 #define SLACK_NS test_bound_ns(2000000000)
 
 static struct local_cluster *cluster;
@@ -301,7 +301,7 @@ node_read__torn_for_ever__RESTART_TORN_IN_BOUNDED_TIME(void **state)
 	assert_int_equal(nam_index_lookup(me.worker, fixture.index, tree_key(fixture.index, 50),
 				 &payload), -NAM_E_RESTART_TORN);
 	assert_true(nam_now_ns() - start_ns < LOCK_MS * 1000000ull + SLACK_NS);
-	/* Under the lock nobody can be writing: then it is damage, and said to be. */
+	/* Under the lock no writer is active: then it is damage, and reported. */
 	held.image = fixture.image;
 	assert_int_equal(nam__lock_node(me.worker, fixture.index, fixture.leaf, 0, &held),
 		-NAM_E_REMOTE_CORRUPT);
@@ -312,7 +312,7 @@ node_read__torn_for_ever__RESTART_TORN_IN_BOUNDED_TIME(void **state)
 	fixture_close(&fixture);
 }
 
-/* Take the leaf's lock in the name of somebody who then dies. */
+/* Take the leaf's lock in the name of a client that then dies. */
 static void
 lock_and_die(struct fixture *fixture, uint16_t *ret_client_id)
 {
@@ -464,7 +464,7 @@ unlock__lock_stolen_meanwhile__FENCED(void **state)
 	leaf_poke(&fixture, NAM__WORD_LOCK, nam_lock_word(99, 9, 9));
 	assert_int_equal(nam__unlock(me.worker, &held), -NAM_E_FENCED);
 	nam__op_end(me.worker);
-	/* And the thief's lock is still his. */
+	/* And the thief still has its lock. */
 	assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), nam_lock_word(99, 9, 9));
 	leaf_poke(&fixture, NAM__WORD_LOCK, NAM_LOCK_FREE);
 	fixture_close(&fixture);
@@ -473,7 +473,7 @@ unlock__lock_stolen_meanwhile__FENCED(void **state)
 /* ---- a fabric that never shows the lock --------------------------------------------------- */
 
 /*
- * What the worker polls instead: each completion finds the image as it was before the CAS.  The
+ * Replaces the worker's poll: each completion finds the image as it was before the CAS.  The
  * tenth one lets a thief in, if there is one.
  */
 static struct {
@@ -560,7 +560,7 @@ lock__stolen_before_an_image_shows_it__FENCED(void **state)
 	for (unsigned aside = 0; aside < 2; aside++) {
 		assert_int_equal(lock_blindly(&fixture, aside, thief.worker), -NAM_E_FENCED);
 		assert_non_null(strstr(nam_worker_diag(me.worker), "overwritten"));
-		/* And the thief's lock is still his. */
+		/* And the thief still has its lock. */
 		assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), nam_lock_word(99, 9, 9));
 		leaf_poke(&fixture, NAM__WORD_LOCK, NAM_LOCK_FREE);
 	}

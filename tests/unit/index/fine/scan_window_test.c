@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cursor reads ahead: how much, and what becomes of it when things change meanwhile. */
+/* The read-ahead of a cursor: its size, and its fate under concurrent changes. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -311,7 +311,7 @@ cursor__hints_that_lead_elsewhere__ARE_READ_ANEW(void **state)
 	nam_index_close(index);
 }
 
-/* Nothing comes into a closed cursor's buffer, whoever has it next. */
+/* Nothing arrives in a closed cursor's buffer, also after its reuse. */
 static void
 cursor_close__two_windows_under_way__WAITS_FOR_THEM(void **state)
 {

@@ -279,8 +279,8 @@ separator_add__child_of_another_generation__IS_NOT_NAMED(void **state)
 }
 
 /*
- * Steps 1 and 2 of a split, and then the client dies: two halves, one of which nobody names.  All
- * entries stay reachable, and the next one that moves right twice names the new node.
+ * Steps 1 and 2 of a split, and then the client dies: two halves, one of them without a separator.
+ * All entries stay reachable, and the next one that moves right twice names the new node.
  */
 static void
 split_without_separator(struct member *me, struct nam_index *index, uint64_t number, unsigned level)

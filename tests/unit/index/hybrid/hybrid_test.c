@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hybrid_test.c -- what is a hybrid index's own: its costs, and names of leaves that are late,
- * stale or forgotten.  What all designs promise alike, point_ops_test.c and others say.
+ * hybrid_test.c -- a hybrid index's own features: its costs, and names of leaves that are late,
+ * stale or forgotten.  The common promises of designs are in point_ops_test.c and others.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -139,7 +139,7 @@ lookup__no_cache__ONE_RPC_AND_ONE_READ(void **state)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* Leaves lie on all memory servers, whoever names them. */
+/* Leaves lie on all memory servers, independent of their part. */
 static void
 leaves__of_one_part__ON_ALL_SERVERS(void **state)
 {
@@ -229,7 +229,7 @@ lookup__name_of_a_dead_leaf__TAKES_IT_AWAY_AND_FINDS(void **state)
 	unmake(index);
 }
 
-/* Who divides a leaf may die before it reports the new one. */
+/* A client that splits a leaf may die before it reports the new one. */
 static void
 leaf__that_nobody_has_reported__IS_FOUND_AND_NAMED_BY_THE_COLLECTOR(void **state)
 {
@@ -312,7 +312,7 @@ create_and_drop__again_and_again__MEMORY_COMES_BACK(void **state)
 
 /*
  * The memory server that names a part's leaves is full and the other one is not.  Leaves that
- * nobody could name must not pile up, for all who look for a key there walk through them.
+ * cannot be named must not pile up, for all who look for a key there walk through them.
  */
 static void
 insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)

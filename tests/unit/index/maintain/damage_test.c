@@ -123,7 +123,7 @@ point_operations__node_gone__RESTART_SOON(void **state)
 	}
 }
 
-/* The other bound: so many tries, where nobody's patience ends before. */
+/* The other bound: so many tries, where no time-out ends before. */
 static void
 lookup__node_gone_and_much_patience__RESTART_AFTER_ALL_TRIES(void **state)
 {

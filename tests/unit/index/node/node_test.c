@@ -311,7 +311,7 @@ node_hash__one_bit_anywhere_changed__DIFFERS(void **state)
 			assert_int_not_equal(node[NAM__WORD_HASH], nam__node_hash(&g, node, at));
 			node[word] ^= bit;
 		}
-		/* The lock word is nobody's business. */
+		/* The lock word does not matter. */
 		node[NAM__WORD_LOCK] ^= 1;
 		assert_int_equal(node[NAM__WORD_HASH], nam__node_hash(&g, node, at));
 	}

@@ -47,7 +47,7 @@ block_take(void *arg)
 	}
 	block = malloc(blocks->bytes);
 	assert_non_null(block);
-	/* As if it had served somebody else before. */
+	/* As if it had been used before. */
 	memset(block, 0xa5, blocks->bytes);
 	return block;
 }

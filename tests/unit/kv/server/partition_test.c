@@ -193,7 +193,7 @@ put__no_room_in_a_store__FULL_AND_NOTHING_LOST(void **state)
 	n = fill_small();
 	assert_int_equal(n, 3 * NAM__KV_CHUNK_BYTES / NAM__KV_CELL_BYTES);
 	assert_int_equal(counts().refusals, 1);
-	/* What is there may be replaced by what takes no more, and by nothing larger. */
+	/* A value may be replaced by one of at most its size. */
 	assert_int_equal(nam__kv_partition_put(&f.p, (uint32_t)nam_mix64(0), key, 16, value, 32),
 		0);
 	assert_int_equal(nam__kv_partition_put(&f.p, (uint32_t)nam_mix64(0), key, 16, value, 33),

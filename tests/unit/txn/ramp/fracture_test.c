@@ -91,7 +91,7 @@ assert_asked(uint32_t i)
 	assert_int_equal(item->timestamp, NEW);
 }
 
-/* What is said of the same versions where there are no items. */
+/* The verdict on the same versions without items. */
 static bool
 versions_ask(void)
 {
@@ -134,7 +134,7 @@ static void
 fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 {
 	(void)state;
-	/* However many are named before it and after, of whom nobody asked. */
+	/* With any number of unrequested names before and after it. */
 	for (uint32_t count = 1; count <= SIBLINGS_MAX; count++) {
 		for (uint32_t place = 0; place < count; place++) {
 			arrange(4, false);

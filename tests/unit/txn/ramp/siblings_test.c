@@ -28,7 +28,7 @@ version_new(uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		siblings[i] = (struct nam_version_sibling){
 			.key_id = ids[i % NAM__NAMED_IDS] ^ 1ull << i,
-			/* What is no id may well be the same as one. */
+			/* A value that is no id may equal one. */
 			.head = ids[i % NAM__NAMED_IDS],
 			.at = ids[(i + 1) % NAM__NAMED_IDS],
 		};

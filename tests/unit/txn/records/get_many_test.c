@@ -168,7 +168,7 @@ age(void)
 }
 
 /*
- * What is behind transactions that go no further, and before and behind what has too much.  Places
+ * Records behind ended transactions, and before and behind oversized ones.  Places
  * that have become old are noted anew when they are read: each by its own id.
  */
 static void

@@ -16,7 +16,7 @@
 
 #define MIB (1ull << 20)
 #define PAIRS (NAM__DOUBTS_MAX + 20)
-#define STUCK 10u			/* of them, whose second record nobody writes */
+#define STUCK 10u			/* of them, whose second record is never written */
 #define KEY_BYTES 4u
 #define OLD "old"
 #define LEFT "left"

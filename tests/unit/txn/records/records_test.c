@@ -104,7 +104,7 @@ put_numbers(const struct member *who, struct nam_records *records, const char *n
 	return timestamp;
 }
 
-/* What all of them have; UINT64_MAX if none is there. */
+/* The value of all of them; UINT64_MAX if none is there. */
 static uint64_t
 get_numbers(const struct member *who, struct nam_records *records, const char *name, uint32_t count)
 {
@@ -445,7 +445,7 @@ static void
 get_all__warm__ONE_ROUND_TRIP_WHATEVER_THE_SIZE(void **state)
 {
 	(void)state;
-	/* Who asks memory servers is asked about in tests/sim. */
+	/* tests/sim covers stores that ask memory servers. */
 	for (uint32_t count = 1; count <= NAM_RECORDS_MAX && star; count *= 2) {
 		struct nam_op_counters before, cost;
 
@@ -570,7 +570,7 @@ drop__EVERYTHING_IS_GIVEN_BACK(void **state)
 	}
 	nam_records_close(records);
 	assert_int_equal(nam_records_drop(guest.worker, "comes"), 0);
-	/* Who leaves gives back what it has in stock. */
+	/* A departing client gives back its stock. */
 	member_leave(&guest);
 	assert_int_equal(member_sees_used(&me), before);
 }

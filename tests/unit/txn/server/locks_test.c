@@ -101,7 +101,7 @@ lock_shared__by_several__ALL_GRANTED_AND_NO_WRITER(void **state)
 	assert_int_equal(write_at(memory, 8192, 4, NOW_NS), NAM_LOCKING_GRANTED);
 }
 
-/* Whoever is refused first and is older comes before the younger, for a while. */
+/* A refused older transaction precedes a younger one, for a while. */
 static void
 lock__somebody_older_was_refused__HIS_TURN(void **state)
 {
@@ -117,12 +117,12 @@ lock__somebody_older_was_refused__HIS_TURN(void **state)
 	assert_int_equal(write_at(memory, 8192, 6, NOW_NS), NAM_LOCKING_BUSY);
 	assert_int_equal(write_at(memory, 4096, 5, NOW_NS), NAM_LOCKING_GRANTED);
 	nam__server_unlock_exclusive(memory->head);
-	/* It was granted: nobody's turn. */
+	/* It was granted: no turn is reserved. */
 	assert_int_equal(write_at(memory, 8192, 6, NOW_NS), NAM_LOCKING_GRANTED);
 	assert_int_equal(write_at(memory, 12288, 2, NOW_NS), NAM_LOCKING_BUSY);
 	nam__server_unlock_exclusive(memory->head);
 	assert_int_equal(read_at(memory, 7, NOW_NS), NAM_LOCKING_BUSY);
-	/* He did not come again. */
+	/* The writer did not come again. */
 	assert_int_equal(read_at(memory, 7, over_ns), NAM_LOCKING_GRANTED);
 }
 
@@ -151,7 +151,7 @@ lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled(void **state)
 	at = prepare(memory, 1, 4096, 0);
 	assert_int_equal(read_at(memory, 2, NOW_NS + LEASE_NS), NAM_LOCKING_EXPIRED);
 	assert_int_equal(memory->of, 4096);
-	/* Late, but nobody has taken it away. */
+	/* Late, but it has not been taken away. */
 	assert_true(nam__server_lock_is(memory->head, 4096, false));
 	assert_false(nam__server_lock_is(memory->head, 4096, true));
 	assert_int_equal(nam__server_lock_seal(&memory->records, memory->head, 4096, &where),
@@ -206,7 +206,7 @@ commit__replaced_long_ago__STAYS_UNTIL_ITS_TRANSACTION_IS_OVER(void **state)
 	assert_int_equal(commit(memory, 0, later_ns), 0);
 	nam__finished_add(&memory->clients[1], 1, 2);
 	assert_int_equal(commit(memory, 0, later_ns), 1);
-	/* One that says nothing of others is nobody's evidence. */
+	/* One without other records is evidence for none. */
 	(void)commit(memory, prepare(memory, 3, third, 0), later_ns);
 	nam__finished_add(&memory->clients[1], 1, 3);
 	assert_int_equal(commit(memory, 0, later_ns + 2 * NAM_RECORDS_KEEP_NS), 1);
@@ -232,7 +232,7 @@ finished__another_has_the_id__GAP_IS_NEVER_OVER(void **state)
 	assert_false(IS_OVER(200ull));
 	nam__finished_add(of, 2, 300);
 	assert_true(IS_OVER(200ull));
-	/* What comes late of the one before makes the gap larger, and no smaller. */
+	/* A late message of the one before makes the gap larger, and no smaller. */
 	nam__finished_add(of, 1, 150);
 	assert_false(IS_OVER(150ull));
 	assert_false(IS_OVER(299ull));

@@ -122,7 +122,7 @@ commit__THE_LATEST_and_what_it_replaces_is_kept_FOR_A_WHILE(void **state)
 	assert_int_equal(commit(memory, third, retired), 1);
 	assert_int_equal(retired[0], first);
 	assert_int_equal(found(memory, 200), second);
-	/* Who commits again, or for another, changes nothing. */
+	/* A repeated commit, or one for another, changes nothing. */
 	assert_int_equal(commit(memory, third, retired), 0);
 	assert_int_equal(commit(memory, second, retired), 0);
 	assert_int_equal(memory->head->latest, third);

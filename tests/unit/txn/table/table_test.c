@@ -182,7 +182,7 @@ create__a_name_that_is_taken__EXISTS_and_nothing_is_left(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "half"), 0);
 	assert_int_equal(nam_records_open(me.worker, "t.rows", 0, &records), -NAM_E_KIND);
 	member_says(&me, "holds the rows of tables");
-	/* What this client has in stock and in limbo counts as used. */
+	/* This client's stock and limbo count as used. */
 	assert_in_range(member_sees_used(&me), before, before + 4 * MIB);
 }
 
@@ -293,7 +293,7 @@ scan__rows_moved_and_deleted__EACH_WHERE_IT_IS(void **state)
 	assert_int_equal(stat.rows, 3);
 	assert_int_equal(stat.entries - stat.stale, 6);
 	assert_true(stat.stale > 0);
-	/* What was replaced goes by whoever replaced it. */
+	/* A replaced version is freed by its replacer. */
 	assert_int_equal(nam_table_settle(other.worker, others), 0);
 	stat = verified(&me, mine);
 	assert_int_equal(stat.entries, 6);
@@ -412,7 +412,7 @@ write__what_cannot_be__NOTHING_CHANGED(void **state)
 	assert_int_equal(verified(&me, mine).rows, 0);
 }
 
-/* What nobody can see any more goes, entries first, when there is no room left. */
+/* Invisible versions go, entries first, when there is no room left. */
 static void
 write__little_memory__ROOM_COMES_BACK(void **state)
 {

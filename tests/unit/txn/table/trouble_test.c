@@ -95,7 +95,7 @@ scan__many_siblings_outside_of_the_range__ROWS(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "many"), 0);
 }
 
-/* What another store's tables have replaced is not waited for. */
+/* Replaced versions of another store's tables are not waited for. */
 static void
 close__another_store_has_something_left__AT_ONCE(void **state)
 {
@@ -110,7 +110,7 @@ close__another_store_has_something_left__AT_ONCE(void **state)
 	put(b, "k", "x");
 	put(b, "k", "y");
 	put(a, "k", "x");
-	/* Who waits for it takes two seconds, each time; a slow machine not always. */
+	/* Each wait for it takes two seconds; on a slow machine not always. */
 	for (unsigned i = 0; i < 4 && least_ns >= 1500000000; i++) {
 		uint64_t since_ns = nam_now_ns(), took_ns;
 
@@ -126,7 +126,7 @@ close__another_store_has_something_left__AT_ONCE(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "b"), 0);
 }
 
-/* Somebody forgot a handle of a table that was dropped and made anew. */
+/* A leaked handle of a table that was dropped and made anew. */
 static void
 open__made_anew_while_an_old_handle_is_open__THE_NEW_ONE(void **state)
 {
@@ -351,7 +351,7 @@ reader_main(void *arg)
 	crowd_work(crowd_reader, 1);
 }
 
-/* Two workers of one client write the same rows, and another reads; nobody dies. */
+/* Two workers of one client write the same rows, and another reads; no client dies. */
 static void
 write__workers_that_meet__NOTHING_IS_LOST(void **state)
 {
@@ -474,7 +474,7 @@ scan__small_limit_and_many_that_begin_alike__NO_ROUND_FOR_EACH(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "soon"), 0);
 }
 
-/* What was read before is gone, and not to be looked at. */
+/* The rows read before are gone, and must not be used. */
 static void
 scan__that_fails__NO_ROWS(void **state)
 {
@@ -511,7 +511,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(close__while_another_handle_is_written_with__NOTHING_IS_TOUCHED),
 		cmocka_unit_test(scan__small_limit_and_many_that_begin_alike__NO_ROUND_FOR_EACH),
 		cmocka_unit_test(scan__that_fails__NO_ROWS),
-		/* What is left of this cluster is of one size. */
+		/* The free blocks of this cluster are of one size. */
 		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
 	};
 

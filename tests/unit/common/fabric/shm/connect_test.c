@@ -37,7 +37,7 @@ try_listen(struct fixture *f, const char *address)
 	return rc;
 }
 
-/* A socket file that nobody listens on any more, as a killed server leaves it. */
+/* A socket file without a listener, as a killed server leaves it. */
 static void
 leave_socket(const char *path, bool listening, int *ret_fd)
 {
@@ -89,7 +89,7 @@ connect__not_allowed__IS_DENIED(void **state)
 	int rc;
 
 	assert_int_equal(chmod(f->address + 4, 0), 0);
-	/* Whom nothing is closed to becomes somebody else for a moment. */
+	/* Root becomes another user for a moment. */
 	assert_int_equal(root ? seteuid(65534) : 0, 0);
 	rc = try_connect(f, f->address, "hi", NULL);
 	assert_int_equal(root ? seteuid(0) : 0, 0);

@@ -232,7 +232,7 @@ send__too_long__COMPLETES_WITH_PROTOCOL(void **state)
 }
 
 /*
- * A client whose replies nobody takes must not use up the server's buffers: the server stops
+ * A client that takes no replies must not use up the server's buffers: the server stops
  * listening to it while its own SENDs wait, and listens again afterwards.
  */
 static void
@@ -356,7 +356,7 @@ wake__before_the_wait__IS_NOT_LOST(void **state)
 
 /* ---- peers that write nonsense ------------------------------------------------------------ */
 
-/* What the server makes of it: the queue pair closes, and nothing else happens. */
+/* The server's reaction: the queue pair closes, and nothing else happens. */
 static void
 expect_closed(struct fixture *f)
 {

@@ -166,7 +166,7 @@ peer__takes_nothing_and_ends__FAILS_ALL(void **state)
 	expect_closed(s);
 }
 
-/* Its kernel acknowledges everything, and nobody is at home. */
+/* Its kernel acknowledges everything, but the process does not answer. */
 static void
 peer__that_never_answers__IS_GIVEN_UP_IN_BOUNDED_TIME(void **state)
 {
@@ -179,7 +179,7 @@ peer__that_never_answers__IS_GIVEN_UP_IN_BOUNDED_TIME(void **state)
 	post_reads(s, 2, 64);
 	wr.flags = NAM_WR_SIGNALED;
 	assert_int_equal(s->f.ops->qp_post(s->f.qp, &wr, 1), 0);
-	/* What moves is no silence. */
+	/* A moving connection is not silent. */
 	while (nam_now_ns() - begin < 1000000000)
 		(void)s->f.ops->cq_wait(s->f.client.cq, 10000000);
 	answer(s, 0, 1, 64, 64);
@@ -238,7 +238,7 @@ answer__while_nobody_looked__COUNTS(void **state)
 
 #define PIECE_BYTES 2040u	/* of a WRITE, beside its head */
 
-/* Who cannot carry out a READ now keeps what is behind it: no more than a window. */
+/* A blocked READ keeps the requests behind it: no more than a window. */
 static void
 requests__behind_one_without_an_answer__STAY_WITHIN_THE_WINDOW(void **state)
 {
@@ -384,7 +384,7 @@ answers__of_a_refusal__FAIL_IT_AND_ALL_BEHIND(void **state)
 	take(&s->f, s->f.client.cq, wcs, 4);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(wcs[i].status, i ? -NAM_E_FABRIC_ACCESS : 0);
-	/* The peer hears of it; whoever asked may go on to ask why, of a queue pair that is his. */
+	/* The peer is told; the requester may query the reason on its own queue pair. */
 	assert_true(recv(s->fd, &byte, 1, 0) <= 0);
 	assert_int_equal(s->f.ops->cq_poll(s->f.client.cq, wcs, 4), 0);
 }

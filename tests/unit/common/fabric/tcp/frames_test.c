@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frames_test.c -- what a memory server makes of frames, whoever sends them.
+ * frames_test.c -- a memory server's handling of frames, from any sender.
  *
  * The other end is a socket that this test writes to; tcp_answers_test is the client's side.
  */
@@ -174,7 +174,7 @@ requests__byte_by_byte__ARE_CARRIED_OUT_WHEN_COMPLETE(void **state)
 	take(f, f->server.cq, &wc, 1);
 	assert_int_equal(wc.op, NAM_WC_RECV);
 	assert_memory_equal(f->server.local, body, 16);
-	/* Half a request, and then nobody who will ever send the rest. */
+	/* Half a request, and the rest never comes. */
 	requests[0].frame.sequence = 3;
 	requests[0].remote += 64;
 	memcpy(bytes, &requests[0], 24);
@@ -256,7 +256,7 @@ request__half_of_it_behind_a_slow_reader__LETS_THE_SERVER_SLEEP(void **state)
 		work_and_receive(f, fd, &answer, sizeof(answer));
 		work_and_receive(f, fd, got, SLOW_BYTES);
 	}
-	/* What is left of the client's acknowledgements. */
+	/* The rest of the client's acknowledgements. */
 	for (unsigned i = 0; i < 50; i++)
 		let_work(f);
 	assert_int_equal(f->ops->cq_wait(f->server.cq, 1000000), -ETIMEDOUT);
@@ -316,7 +316,7 @@ replies__nobody_answers__HOLD_NO_BUFFERS(void **state)
 	expect_closed(f, 1);
 }
 
-/* Its body would go on being sent from a buffer that is somebody else's by then. */
+/* Its body would be sent from a buffer that is reused by then. */
 static void
 answer__to_what_has_not_left__IS_MALFORMED(void **state)
 {
@@ -343,7 +343,7 @@ answer__to_what_has_not_left__IS_MALFORMED(void **state)
 	expect_closed(f, 1);
 }
 
-/* ---- messages that nobody takes ----------------------------------------------------------- */
+/* ---- messages that are not taken ----------------------------------------------------------- */
 
 /* The answer that frees a buffer lies behind the message that waits for it. */
 static void
@@ -383,7 +383,7 @@ send__to_an_empty_receive_queue__LEAVES_ANSWERS_A_WAY(void **state)
 	take(f, f->server.cq, &wc, 1);
 	assert_ptr_equal(wc.context, &wr);
 	assert_int_equal(wc.status, 0);
-	/* What is behind a SEND waits for it. */
+	/* Requests behind a SEND wait for it. */
 	assert_int_equal(remote_word(f, 0), 0);
 	assert_int_equal(f->ops->rq_post(f->server.rq, &recv, 1), 0);
 	take(f, f->server.cq, &wc, 1);

@@ -120,7 +120,7 @@ write__in_pieces__CUTS_NO_WORD(void **state)
 
 /* ---- more than there is room for ----------------------------------------------------------- */
 
-/* Nobody may ask for more than there are requests: this peer does, and takes no answer. */
+/* A peer may not exceed the request limit: this one does, and takes no answer. */
 static void
 atomics__whose_old_words_nobody_takes__END_THE_CONNECTION(void **state)
 {
@@ -144,7 +144,7 @@ atomics__whose_old_words_nobody_takes__END_THE_CONNECTION(void **state)
 
 #define WRITE_BYTES 2048u
 
-/* What a memory server asks for itself takes nothing of the room for answers. */
+/* A memory server's own requests take no room of answers. */
 static void
 requests__of_a_server__LEAVE_ROOM_FOR_ANSWERS(void **state)
 {
@@ -205,7 +205,7 @@ send_messages(struct fixture *f, int fd, unsigned from)
 		let_work(f);
 }
 
-/* As many completions as may be, nobody has asked for any, and there are buffers again. */
+/* All completions allowed, none polled yet, and there are buffers again. */
 static void
 messages__more_than_completions_have_room__WAIT(void **state)
 {

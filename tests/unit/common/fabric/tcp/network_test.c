@@ -31,7 +31,7 @@ cut__in_the_middle_of_a_batch__FAILS_WHAT_HAS_NO_ANSWER(void **state)
 	assert_true(adds.failed > 0);
 	print_message("figure cut_noticed_after %llu ms\n",
 		(unsigned long long)((nam_now_ns() - begin) / 1000000));
-	/* What was said to be done was, once; of the others, as many as may be. */
+	/* Acknowledged requests took effect once; the others once or never. */
 	assert_in_range(remote_word(f, 0), adds.done, adds.posted);
 	/* So does the memory server, and the next connection works. */
 	do {
@@ -86,7 +86,7 @@ cut__of_an_idle_connection_for_a_while__IS_NO_END(void **state)
 	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 8)), 0);
 }
 
-/* What was lost is sent again by the kernel, and nobody else. */
+/* Only the kernel sends lost data again. */
 static void
 cut__for_a_while__LOSES_AND_DOUBLES_NOTHING(void **state)
 {
@@ -115,7 +115,7 @@ cut__for_a_while__LOSES_AND_DOUBLES_NOTHING(void **state)
 	assert_int_equal(remote_word(f, 0), adds.posted);
 }
 
-/* ---- somebody there ------------------------------------------------------------------------ */
+/* ---- a peer there -------------------------------------------------------------------------- */
 
 /* Where there is no IPv6, localhost often has an IPv6 address all the same. */
 static void
@@ -168,7 +168,7 @@ connect__by_a_name_whose_first_address_is_silent__TRIES_THE_NEXT(void **state)
 	f->ops->qp_destroy(qp);
 }
 
-/* ---- nobody there -------------------------------------------------------------------------- */
+/* ---- no peer there ------------------------------------------------------------------------- */
 
 static void
 connect__to_where_nobody_is__SAYS_SO_IN_TIME(void **state)

@@ -41,7 +41,7 @@ raw_connect(const char *address)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
 	assert_true(fd >= 0);
-	/* What was sent has arrived, then. */
+	/* All sent bytes have arrived, then. */
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
@@ -129,7 +129,7 @@ raw_request(const struct fixture *f, uint8_t kind, uint16_t sequence, uint64_t a
 	};
 }
 
-/* What a memory server asks of its client, of its own buffer. */
+/* A memory server's request to its client, with its own buffer. */
 static inline struct nam_wr
 server_wr(const struct fixture *f, uint8_t op, uint32_t bytes)
 {

@@ -2,7 +2,7 @@
 /*
  * tcp_test.c -- what only the tcp provider has: addresses, handshakes, who is gone.
  *
- * What every provider must do is in fabric_test; frames are in tcp_frames_test.
+ * The contract of all providers is in fabric_test; frames are in tcp_frames_test.
  */
 #include "tcp_fixture.h"
 
@@ -12,7 +12,7 @@
 #include "common/sim/sim.h"
 #include "common/fabric/tcp/tcp.h"
 
-/* What protocols were tried against in the simulator is what this provider gives them. */
+/* This provider has the bits of the simulator's profile. */
 static void
 caps__of_this_processor__ARE_THOSE_OF_THE_SIMULATORS_STRICT(void **state)
 {
@@ -91,7 +91,7 @@ listen__at_any_address__IS_REACHED_BY_EACH(void **state)
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
-/* What has the place of released memory has another key. */
+/* Memory in the place of released memory has another key. */
 static void
 key__of_memory_that_was_released__FITS_NOTHING(void **state)
 {
@@ -128,7 +128,7 @@ try_to_connect(struct fixture *f, const char *address)
 	return f->ops->connect(f->client.domain, address, &hello, &options, &reply, &qp, &f->diag);
 }
 
-/* Somebody else at an address: reads a hello, and says what it is given. */
+/* A foreign server: reads a hello, and sends given bytes. */
 struct impostor {
 	int fd;
 	char address[64];
@@ -251,7 +251,7 @@ hello__malformed__ENDS_THAT_CONNECTION(void **state)
 	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 64)), 0);
 }
 
-/* More of them than the listener greets at a time; somebody who does speak is heard at once. */
+/* More silent clients than the listener greets at a time; one that speaks is heard at once. */
 static void
 hello__never_said__HOLDS_UP_NOBODY(void **state)
 {
@@ -294,7 +294,7 @@ open_files(void)
 	return n;
 }
 
-/* Who has been silent for longest makes room, and no more of them than must. */
+/* The longest silent clients make room, and no more of them than needed. */
 static void
 hello__out_of_descriptors__IS_HEARD_BEFORE_THE_SILENT(void **state)
 {

@@ -40,7 +40,7 @@ wire_up(void)
 {
 	char command[256];
 
-	/* Who lives in a namespace may be named by its number: the right one is ours now. */
+	/* A namespace may be named by a process id in it: this process is in the right one now. */
 	(void)snprintf(command, sizeof(command), "ip link set lo up && "
 		"ip link add l0 type veth peer name r0 && ip link set r0 netns %d && "
 		"ip addr add " LEFT "/24 dev l0 && ip link set l0 up", (int)getpid());
@@ -74,7 +74,7 @@ static inline void
 mend(void)
 {
 	assert_int_equal(in_namespace(left, "ip link set l0 up"), 0);
-	/* Who was asked for in vain would be taken for absent for some seconds. */
+	/* The kernel remembers a failed ARP request for some seconds. */
 	(void)in_namespace(right, "for i in 1 2 3 4 5 6 7 8 9; do "
 		"ip link show r0 | grep -q LOWER_UP && break; sleep 0.1; done; "
 		"ip neigh flush dev r0");

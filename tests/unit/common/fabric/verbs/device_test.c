@@ -131,7 +131,7 @@ write_and_read(struct fixture *f, const struct side *side, struct nam_qp *qp)
 		assert_int_equal(side->local[i], (uint8_t)(i * 31));
 }
 
-/* Both ends must cut messages alike, whoever was told to. */
+/* Both ends must cut messages alike, whichever end has the option. */
 static void
 mtu_of_one_side(const char *clients, const char *servers)
 {
@@ -178,7 +178,7 @@ mtu__different_on_both_sides__THE_SMALLER_HOLDS(void **state)
 
 /* ---- asynchronous events ------------------------------------------------------------------- */
 
-/* Send until the server's receives are used up; nobody answers. */
+/* Send until the server's receives are used up; the server does not answer. */
 static void
 use_up_receives(struct fixture *f)
 {
@@ -315,7 +315,7 @@ host__vanishes_while_requests_wait__ENDS_THEM_AND_CAN_COME_AGAIN(void **state)
 	wire("add");
 	assert_int_equal(f->ops->qp_post(f->qp, wrs, 16), 0);
 	assert_int_equal(closed_within(f, f->client.cq, f->qp, RETRIES_NS), 16);
-	/* What is posted later ends with the same. */
+	/* Later requests end with the same. */
 	assert_int_equal(run(f, f->qp, wr_of(f, NAM_WR_READ, 0, 0, 8)), -NAM_E_FABRIC_PEER_DEAD);
 	connect_anew(f);
 }

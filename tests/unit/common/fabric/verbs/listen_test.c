@@ -200,7 +200,7 @@ request__through_the_domains_device__IS_THE_OWNERS(void **state)
 	assert_int_equal(manager.destroyed, 1);
 }
 
-/* Who listens everywhere listens there, too; but no memory is registered with that device. */
+/* A wildcard listener listens there, too; but no memory is registered with that device. */
 static void
 request__through_another_device__IS_TURNED_AWAY(void **state)
 {

@@ -111,11 +111,11 @@ failed__in_the_middle__THE_REST_FOLLOWS_WITH_THE_FIRST_REASON(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		at[i] = post(i, i == 4 ? NAM_WR_SIGNALED : 0);
 	nam__sends_failed(&sends, at[2], -NAM_E_FABRIC_ACCESS);
-	/* 0 and 1 were carried out, and nobody asked; 3 and 4 the device still has. */
+	/* 0 and 1 were carried out, unsignalled; 3 and 4 the device still has. */
 	assert_failed(2);
 	assert_null(nam__sends_next_failed(&sends));
 	assert_int_equal(nam__sends_count(&sends), 2);
-	/* What comes now waits for those. */
+	/* New requests wait for those. */
 	(void)post(5, 0);
 	assert_null(nam__sends_next_failed(&sends));
 	nam__sends_failed(&sends, at[3], -NAM_E_FABRIC_PEER_DEAD);
@@ -163,7 +163,7 @@ break__with_requests_at_the_device__WAITS_FOR_IT_OR_GIVES_UP(void **state)
 	assert_failed(1);
 	assert_failed(2);
 	assert_null(nam__sends_next_failed(&sends));
-	/* What the device says after all comes too late. */
+	/* The device's late completions are ignored. */
 	nam__sends_failed(&sends, 1, -NAM_E_FABRIC);
 	assert_null(nam__sends_next_failed(&sends));
 	assert_int_equal(sends.error, -NAM_E_FABRIC_PEER_DEAD);

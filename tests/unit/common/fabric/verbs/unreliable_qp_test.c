@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unreliable_qp_test.c -- an unreliable queue pair whose device has bad news, without a device:
- * libibverbs is played by the functions below.  What unreliable queue pairs carry is in
+ * libibverbs is played by the functions below.  The contract of unreliable queue pairs is in
  * fabric/unreliable_qp_test.c.
  */
 #include <setjmp.h>

@@ -132,7 +132,7 @@ mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID(void **state)
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, 0, IBV_MTU_512), IBV_MTU_512);
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_512, IBV_MTU_256), IBV_MTU_256);
 	assert_int_equal(nam__verbs_mtu(IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_2048), IBV_MTU_1024);
-	/* What a peer says is bounded before it is believed. */
+	/* A peer's values are bounded before use. */
 	nam__verbs_hello_pack(NULL, 200, &packed);
 	assert_int_equal(nam__verbs_hello_unpack(&packed, sizeof(packed), &out, &mtu), 0);
 	assert_int_equal(mtu, 0);
@@ -198,7 +198,7 @@ usual_device(void)
 	};
 }
 
-/* What protocols were tried against in the simulator is what a device gives them: no less. */
+/* A device has at least the bits of the simulator's profile. */
 static void
 caps__of_a_usual_device__ARE_THOSE_OF_THE_SIMULATORS_VERBS(void **state)
 {
