@@ -21,7 +21,7 @@
 
 enum nam_locking_flag {
 	NAM_LOCKING_ABORT = 1,		/* END: forget what was prepared; else commit it */
-	NAM_LOCKING_SETTLE = 2,		/* END: for its writer, whose lock was sealed */
+	NAM_LOCKING_TERMINATE = 2,		/* END: for its writer, whose lock was sealed */
 	NAM_LOCKING_SIBLINGS = 4,	/* SEAL of one record: and what it says of the others */
 };
 

@@ -251,7 +251,7 @@ static void
 end_one(const struct asked *asked, const struct nam_rpc_records_version *version,
 	struct nam__server_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
 {
-	bool settle = asked->request->request.flags & NAM_LOCKING_SETTLE;
+	bool settle = asked->request->request.flags & NAM_LOCKING_TERMINATE;
 
 	if (!(asked->request->request.flags & NAM_LOCKING_ABORT))
 		reply->refused |= (uint32_t)commit(asked, head, version->at, settle, reply)
@@ -267,7 +267,7 @@ nam__service_locking_end(struct nam__exchange *exchange)
 	const struct nam_rpc_records_version *versions;
 	struct asked asked;
 
-	versions = begin(exchange, NAM_LOCKING_ABORT | NAM_LOCKING_SETTLE, &asked) ? NULL :
+	versions = begin(exchange, NAM_LOCKING_ABORT | NAM_LOCKING_TERMINATE, &asked) ? NULL :
 		take_all(&asked, sizeof(*versions));
 	if (!versions)
 		return -NAM_E_FABRIC_PROTOCOL;

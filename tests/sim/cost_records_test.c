@@ -162,25 +162,25 @@ read_costs(uint32_t first, uint32_t count)
 
 /* ---- half of a transaction ------------------------------------------------------------------- */
 
-static struct nam__place
+static struct nam__address
 place_of(const struct party *who, uint32_t number)
 {
-	struct nam__place place = { .at = NAM_GADDR_NULL };
+	struct nam__address address = { .at = NAM_GADDR_NULL };
 	char key[KEY_BYTES + 1];
 	struct nam__record_id id;
 
 	key_of(number, key);
 	id = nam__record_id(key, KEY_BYTES);
-	if (!nam__places_find(who->warm->places, &id, &place))
+	if (!nam__addresses_find(who->warm->addresses, &id, &address))
 		cost_fail(stage, "record %u is not known", number);
-	return place;
+	return address;
 }
 
 /* As a writer leaves it who dies before that head is moved. */
 static void
 uncommit(uint32_t number)
 {
-	const struct nam__place was = place_of(&me, number), is = place_of(&other, number);
+	const struct nam__address was = place_of(&me, number), is = place_of(&other, number);
 	uint64_t old = 0;
 
 	cost_expect(stage, "a CAS", nam_cas_await(other.worker, was.head, is.at.raw, was.at.raw,

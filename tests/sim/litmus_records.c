@@ -181,9 +181,9 @@ static uint64_t
 where(const struct nam_records *records, enum record record)
 {
 	struct nam__record_id id = nam__record_id(keys[record], (uint32_t)strlen(keys[record]));
-	struct nam__place place = { .at = NAM_GADDR_NULL };
+	struct nam__address address = { .at = NAM_GADDR_NULL };
 
-	return nam__places_find(records->places, &id, &place) ? place.at.raw : 0;
+	return nam__addresses_find(records->addresses, &id, &address) ? address.at.raw : 0;
 }
 
 /* Versions that this client has replaced reach its stock, unless a client holds them back. */

@@ -108,12 +108,12 @@ replaced_learn(const struct nam_table *table)
 	uint8_t record_key[NAM_RECORD_KEY_BYTES_MAX];
 	uint32_t bytes = key_of(table, keys[0], record_key);
 	struct nam__record_id id = nam__record_id(record_key, bytes);
-	struct nam__place place = { .at = NAM_GADDR_NULL };
+	struct nam__address address = { .at = NAM_GADDR_NULL };
 
-	if (!nam__places_find(table->store->records->places, &id, &place))
+	if (!nam__addresses_find(table->store->records->addresses, &id, &address))
 		sim_die("nobody knows where the row is");
-	replaced.at = place.at;
-	replaced.timestamp = place.timestamp;
+	replaced.at = address.at;
+	replaced.timestamp = address.timestamp;
 	replaced.slow = false;
 }
 

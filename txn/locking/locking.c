@@ -77,7 +77,7 @@ try_later(struct effort *effort)
 		return 0;
 	}
 	if (effort->refusal.why == NAM_LOCKING_EXPIRED)
-		rc = nam__settle(effort->txn, &effort->refusal, NULL); /* SUSPENDS */
+		rc = nam__lock_terminate(effort->txn, &effort->refusal, NULL); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam__pause_await(worker, effort->backoff_ns / 2 +
@@ -208,7 +208,7 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 	if (!refused)
 		return 0;
 	/* Whoever took these away will find that others are committed, unless we come first. */
-	rc = nam__locks_end(txn, NAM_LOCKING_SETTLE, &refused); /* SUSPENDS */
+	rc = nam__locks_end(txn, NAM_LOCKING_TERMINATE, &refused); /* SUSPENDS */
 	outcome->unknown = rc != 0;
 	return nam_err_is(rc, NAM_E_FABRIC) ? rc : 0;
 }

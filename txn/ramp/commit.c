@@ -64,7 +64,7 @@ judge(struct nam__item *item, uint64_t base_timestamp)
 void
 nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 {
-	const struct nam__place *place = &item->place;
+	const struct nam__address *address = &item->cached;
 
 	item->base.raw = item->word;
 	item->base_timestamp = 0;
@@ -73,8 +73,8 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 		item->state = NAM__ITEM_DONE;
 	} else if (!item->word) {
 		item->state = NAM__ITEM_SWAP;
-	} else if (place->at.raw == item->word && nam__place_lately(txn->worker, place)) {
-		item->base_timestamp = place->timestamp;
+	} else if (address->at.raw == item->word && nam__address_is_recent(txn->worker, address)) {
+		item->base_timestamp = address->timestamp;
 		item->state = NAM__ITEM_SWAP;
 	} else {
 		item->state = NAM__ITEM_HEADER;

@@ -34,10 +34,10 @@ static void
 begin(const struct nam__txn *txn, struct nam__item *item)
 {
 	by_head(txn, item);
-	if (nam_gaddr_is_null(item->place.at) || !txn->records->star)
+	if (nam_gaddr_is_null(item->cached.at) || !txn->records->star)
 		return;
-	item->at = item->place.at;
-	item->timestamp = item->place.timestamp;
+	item->at = item->cached.at;
+	item->timestamp = item->cached.timestamp;
 	item->via = NAM__VIA_CACHE;
 	item->state = NAM__ITEM_VERSION;
 }
@@ -83,7 +83,7 @@ version_came(struct nam__txn *txn, struct nam__item *item)
 		.timestamp = item->timestamp,
 		.latest = item->via == NAM__VIA_CACHE,
 	};
-	enum nam_restart_cause cause = nam__version_doubt(version, &wanted);
+	enum nam_restart_cause cause = nam__version_mismatch(version, &wanted);
 
 	if (cause != NAM_RESTART_CAUSES_COUNT) {
 		nam__count_restart(txn->worker, cause);

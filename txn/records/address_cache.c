@@ -25,67 +25,67 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == 64, "a cache line");
 
-struct nam__places {
+struct nam__addresses {
 	uint64_t sets;
 	struct entry *entries;
 };
 
 int
-nam__places_new(uint64_t bytes, struct nam__places **ret_places)
+nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses)
 {
-	struct nam__places *places;
+	struct nam__addresses *cache;
 	uint64_t sets = bytes / (WAYS * sizeof(struct entry));
 	size_t size = sets * WAYS * sizeof(struct entry);
 	size_t alignment = size < HUGE_BYTES ? sizeof(struct entry) : HUGE_BYTES;
 
-	*ret_places = NULL;
+	*ret_addresses = NULL;
 	if (!sets)
 		return 0;
-	places = calloc(1, sizeof(*places));
-	if (!places)
+	cache = calloc(1, sizeof(*cache));
+	if (!cache)
 		return -ENOMEM;
-	places->sets = sets;
-	places->entries = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-	if (!places->entries) {
-		free(places);
+	cache->sets = sets;
+	cache->entries = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+	if (!cache->entries) {
+		free(cache);
 		return -ENOMEM;
 	}
 	/* Looked at here and there, each time at another page; without the advice it works, too. */
 	if (size >= HUGE_BYTES)
-		(void)madvise(places->entries, size, MADV_HUGEPAGE);
-	memset(places->entries, 0, size);
-	*ret_places = places;
+		(void)madvise(cache->entries, size, MADV_HUGEPAGE);
+	memset(cache->entries, 0, size);
+	*ret_addresses = cache;
 	return 0;
 }
 
 void
-nam__places_free(struct nam__places *places)
+nam__addresses_free(struct nam__addresses *cache)
 {
-	if (!places)
+	if (!cache)
 		return;
-	free(places->entries);
-	free(places);
+	free(cache->entries);
+	free(cache);
 }
 
 /* The i-th entry on the key's way round its set. */
 static inline struct entry *
-way_of(const struct nam__places *places, const struct nam__record_id *id, unsigned i)
+way_of(const struct nam__addresses *cache, const struct nam__record_id *id, unsigned i)
 {
 	/* The set from the upper bits, and the way from the lower ones. */
-	uint64_t set = (uint64_t)((unsigned __int128)id->word[1] * places->sets >> 64);
+	uint64_t set = (uint64_t)((unsigned __int128)id->word[1] * cache->sets >> 64);
 	uint64_t way = (id->word[1] + i) % WAYS;
 
-	return &places->entries[set * WAYS + way];
+	return &cache->entries[set * WAYS + way];
 }
 
 void
-nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *ids,
+nam__addresses_prefetch(const struct nam__addresses *cache, const struct nam__record_id *ids,
 	uint32_t count)
 {
-	if (!places)
+	if (!cache)
 		return;
 	for (uint32_t i = 0; i < count; i++)
-		__builtin_prefetch(way_of(places, &ids[i], 0));
+		__builtin_prefetch(way_of(cache, &ids[i], 0));
 }
 
 static inline uint64_t
@@ -102,14 +102,14 @@ put(_Atomic uint64_t *word, uint64_t value)
 
 /* Whether the entry is whole and that key's; false also if somebody is writing it. */
 static inline __attribute__((always_inline)) bool
-entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__place *ret_place)
+entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__address *ret_address)
 {
 	/* Acquire: pairs with the release of who wrote it last. */
 	uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
 
 	if (get(&entry->id[0]) != id->word[0] || get(&entry->id[1]) != id->word[1])
 		return false;
-	*ret_place = (struct nam__place){
+	*ret_address = (struct nam__address){
 		.head.raw = get(&entry->head),
 		.at.raw = get(&entry->at),
 		.timestamp = get(&entry->timestamp),
@@ -121,44 +121,45 @@ entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__pla
 }
 
 static bool
-find(const struct nam__places *places, const struct nam__record_id *id,
-	struct nam__place *ret_place)
+find(const struct nam__addresses *cache, const struct nam__record_id *id,
+	struct nam__address *ret_address)
 {
 	for (unsigned i = 0; i < WAYS; i++)
-		if (entry_read(way_of(places, id, i), id, ret_place) &&
-			!nam_gaddr_is_null(ret_place->head))
+		if (entry_read(way_of(cache, id, i), id, ret_address) &&
+			!nam_gaddr_is_null(ret_address->head))
 			return true;
 	return false;
 }
 
 bool
-nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
-	struct nam__place *ret_place)
+nam__addresses_find(const struct nam__addresses *cache, const struct nam__record_id *id,
+	struct nam__address *ret_address)
 {
-	return places && find(places, id, ret_place);
+	return cache && find(cache, id, ret_address);
 }
 
 bool
-nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
-	uint32_t count, struct nam__place *ret_places)
+nam__addresses_find_all(const struct nam__addresses *cache, const struct nam__record_id *ids,
+	uint32_t count, struct nam__address *ret_addresses)
 {
-	const struct nam__places here = *places;
+	const struct nam__addresses here = *cache;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__place *place = &ret_places[i];
+		struct nam__address *address = &ret_addresses[i];
 
 		/* Nearly all are in the first entry where one looks. */
-		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], place) ||
-			nam_gaddr_is_null(place->head)) && !find(places, &ids[i], place))
+		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], address) ||
+			nam_gaddr_is_null(address->head)) && !find(cache, &ids[i], address))
 			return false;
-		if (nam_gaddr_is_null(place->at))
+		if (nam_gaddr_is_null(address->at))
 			return false;
 	}
 	return true;
 }
 
 static void
-entry_write(struct entry *entry, const struct nam__record_id *id, const struct nam__place *place)
+entry_write(struct entry *entry, const struct nam__record_id *id,
+	const struct nam__address *address)
 {
 	uint64_t sequence = get(&entry->sequence);
 
@@ -169,30 +170,30 @@ entry_write(struct entry *entry, const struct nam__record_id *id, const struct n
 	atomic_thread_fence(memory_order_release);
 	put(&entry->id[0], id->word[0]);
 	put(&entry->id[1], id->word[1]);
-	put(&entry->head, place->head.raw);
-	put(&entry->at, place->at.raw);
-	put(&entry->timestamp, place->timestamp);
-	put(&entry->epoch, place->epoch);
+	put(&entry->head, address->head.raw);
+	put(&entry->at, address->at.raw);
+	put(&entry->timestamp, address->timestamp);
+	put(&entry->epoch, address->epoch);
 	/* Release: pairs with entry_read(). */
 	atomic_store_explicit(&entry->sequence, sequence + 2, memory_order_release);
 }
 
 void
-nam__places_note(struct nam__places *places, const struct nam__record_id *id,
-	const struct nam__place *place)
+nam__addresses_note(struct nam__addresses *cache, const struct nam__record_id *id,
+	const struct nam__address *address)
 {
 	struct entry *oldest;
 
-	if (!places)
+	if (!cache)
 		return;
-	oldest = way_of(places, id, 0);
+	oldest = way_of(cache, id, 0);
 	for (unsigned i = 0; i < WAYS; i++) {
-		struct entry *entry = way_of(places, id, i);
-		struct nam__place is;
+		struct entry *entry = way_of(cache, id, i);
+		struct nam__address is;
 
 		if (entry_read(entry, id, &is)) {
-			if (is.timestamp > place->timestamp ||
-				(is.timestamp == place->timestamp && is.epoch >= place->epoch))
+			if (is.timestamp > address->timestamp ||
+				(is.timestamp == address->timestamp && is.epoch >= address->epoch))
 				return;
 			oldest = entry;
 			break;
@@ -200,5 +201,5 @@ nam__places_note(struct nam__places *places, const struct nam__record_id *id,
 		if (get(&entry->epoch) < get(&oldest->epoch))
 			oldest = entry;
 	}
-	entry_write(oldest, id, place);
+	entry_write(oldest, id, address);
 }

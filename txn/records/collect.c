@@ -17,7 +17,7 @@ struct collection {
 	struct nam_worker *worker;
 	struct nam_records *records;
 	struct nam_records_collected done;
-	struct nam__doubts doubts;
+	struct nam__recovery recovery;
 };
 
 /* ---- what was replaced ----------------------------------------------------------------------- */
@@ -75,9 +75,9 @@ some_collect(struct nam_worker *worker, struct nam_records *records,
 	collection->done.records += count;
 	rc = sweep(collection, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = records->ops->doubts_add(&collection->doubts, &seen[i]); /* SUSPENDS */
+		rc = records->ops->in_doubt_add(&collection->recovery, &seen[i]); /* SUSPENDS */
 	if (!rc)
-		rc = nam__doubts_end(&collection->doubts); /* SUSPENDS */
+		rc = nam__recovery_run(&collection->recovery); /* SUSPENDS */
 	if (!rc && nam__limbo_due(worker))
 		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 	return rc;
@@ -95,10 +95,10 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	collection->worker = worker;
 	collection->records = records;
 	memset(&collection->done, 0, sizeof(collection->done));
-	nam__doubts_init(&collection->doubts, worker, records, &collection->done);
+	nam__recovery_init(&collection->recovery, worker, records, &collection->done);
 	rc = nam__records_walk(worker, records, some_collect, collection); /* SUSPENDS */
 	if (!rc)
-		rc = nam__doubts_end_later(&collection->doubts); /* SUSPENDS */
+		rc = nam__recovery_run_later(&collection->recovery); /* SUSPENDS */
 	if (ret_collected)
 		*ret_collected = collection->done;
 	nam_buffer_give(worker, collection, sizeof(*collection));

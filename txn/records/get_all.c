@@ -70,7 +70,7 @@ struct warm {
 	uint8_t *buffer;		/* one behind the other */
 	struct part parts[WARM_RECORDS_MAX];
 	struct nam__record_id ids[WARM_RECORDS_MAX];
-	struct nam__place places[WARM_RECORDS_MAX];
+	struct nam__address addresses[WARM_RECORDS_MAX];
 	const struct nam_version *versions[WARM_RECORDS_MAX];
 };
 
@@ -100,7 +100,7 @@ part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 		again |= met >> ids[i].word[0] % 64 & 1;
 		met |= 1ull << ids[i].word[0] % 64;
 	}
-	nam__places_prefetch(warm->records->places, ids, count);
+	nam__addresses_prefetch(warm->records->addresses, ids, count);
 	return !again || !any_twice(ids, count);
 }
 
@@ -138,7 +138,7 @@ warm_fit(struct warm *warm, const struct nam_records_reading *readings)
 		const struct part *part = &warm->parts[p];
 
 		for (uint32_t i = part->first; i < part->first + part->count; i++)
-			bytes += nam__version_at_bytes(warm->places[i].at);
+			bytes += nam__version_at_bytes(warm->addresses[i].at);
 		if (bytes > WARM_BYTES_MAX)
 			break;
 		warm->bytes = bytes;
@@ -161,8 +161,8 @@ warm_find(struct warm *warm, const struct nam_records_reading *readings, uint32_
 	for (uint32_t p = 0; p < warm->parts_count; p++) {
 		struct part part = warm->parts[p];
 
-		if (!nam__places_find_all(warm->records->places, &warm->ids[part.first],
-			part.count, &warm->places[count]))
+		if (!nam__addresses_find_all(warm->records->addresses, &warm->ids[part.first],
+			part.count, &warm->addresses[count]))
 			continue;
 		if (part.first != count)
 			memmove(&warm->ids[count], &warm->ids[part.first],
@@ -175,7 +175,7 @@ warm_find(struct warm *warm, const struct nam_records_reading *readings, uint32_
 	warm->count = count;
 	warm->bytes = 0;
 	for (uint32_t i = 0; i < count; i++)
-		warm->bytes += nam__version_at_bytes(warm->places[i].at);
+		warm->bytes += nam__version_at_bytes(warm->addresses[i].at);
 	if (__builtin_expect(warm->bytes > WARM_BYTES_MAX, 0))
 		*taken = warm_fit(warm, readings);
 	if (!warm->count)
@@ -191,7 +191,7 @@ warm_read(struct warm *warm)
 	uint8_t *to = warm->buffer;
 
 	for (uint32_t i = 0; i < warm->count; i++) {
-		struct nam_gaddr at = warm->places[i].at;
+		struct nam_gaddr at = warm->addresses[i].at;
 		uint32_t bytes = nam__version_at_bytes(at);
 
 		reads[i] = (struct nam__read){ at, to, bytes };
@@ -205,10 +205,10 @@ warm_read(struct warm *warm)
 
 /* Nobody writes where it lies, say epochs; and of these only who stays connected can be sure. */
 static inline bool
-place_is_untorn(const struct warm *warm, const struct nam__place *place)
+address_is_untorn(const struct warm *warm, const struct nam__address *address)
 {
-	return warm->records->lasting && place->timestamp &&
-	       nam__place_lately(warm->worker, place);
+	return warm->records->lasting && address->timestamp &&
+	       nam__address_is_recent(warm->worker, address);
 }
 
 /* Whether every version is the one that the cache speaks of, and none asks for a newer one. */
@@ -216,16 +216,16 @@ static bool
 part_is_right(const struct warm *warm, const struct part *part)
 {
 	const struct nam_record_get *gets = part->reading->gets;
-	const struct nam__place *places = &warm->places[part->first];
+	const struct nam__address *addresses = &warm->addresses[part->first];
 	const struct nam_version *const *versions = &warm->versions[part->first];
 	uint32_t count = part->count;
 
 	for (uint32_t i = 0; i < count; i++) {
-		const struct nam__version_wanted wanted = { places[i].at, warm->records->store,
-			places[i].head.raw, places[i].timestamp, true,
-			place_is_untorn(warm, &places[i]) };
+		const struct nam__version_wanted wanted = { addresses[i].at, warm->records->store,
+			addresses[i].head.raw, addresses[i].timestamp, true,
+			address_is_untorn(warm, &addresses[i]) };
 
-		if (nam__version_doubt(versions[i], &wanted) != NAM_RESTART_CAUSES_COUNT ||
+		if (nam__version_mismatch(versions[i], &wanted) != NAM_RESTART_CAUSES_COUNT ||
 			!nam__version_key_is(versions[i], gets[i].key, gets[i].key_bytes))
 			return false;
 	}
@@ -240,14 +240,14 @@ part_note(struct warm *warm, const struct part *part)
 	uint64_t epoch = warm->worker->current->epoch, latest = 0;
 
 	for (uint32_t i = 0; i < part->count; i++) {
-		struct nam__place *place = &warm->places[part->first + i];
+		struct nam__address *address = &warm->addresses[part->first + i];
 
 		latest = versions[i]->timestamp > latest ? versions[i]->timestamp : latest;
-		if (__builtin_expect(place->epoch >= epoch && place->timestamp, 1))
+		if (__builtin_expect(address->epoch >= epoch && address->timestamp, 1))
 			continue;
-		place->timestamp = versions[i]->timestamp;
-		place->epoch = epoch;
-		nam__places_note(warm->records->places, &warm->ids[part->first + i], place);
+		address->timestamp = versions[i]->timestamp;
+		address->epoch = epoch;
+		nam__addresses_note(warm->records->addresses, &warm->ids[part->first + i], address);
 	}
 	nam__timestamp_seen(warm->records->client, latest);
 }
@@ -270,8 +270,8 @@ part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn
 	const struct nam_record_get *gets = part->reading->gets;
 
 	for (uint32_t i = 0; i < part->count; i++) {
-		const struct nam__place *place = &warm->places[part->first + i];
-		uint32_t bytes = nam__version_at_bytes(place->at);
+		const struct nam__address *address = &warm->addresses[part->first + i];
+		uint32_t bytes = nam__version_at_bytes(address->at);
 		struct nam__item *item;
 		bool again;
 		int rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
@@ -280,8 +280,8 @@ part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn
 			return rc;
 		txn->item_of[i] = (uint8_t)rc;
 		item = &txn->items[rc];
-		item->place = *place;
-		item->head = place->head;
+		item->cached = *address;
+		item->head = address->head;
 		rc = nam__item_room(txn, item, bytes);
 		if (rc)
 			return rc;
@@ -400,7 +400,7 @@ get_some(struct nam_worker *worker, struct nam_records *records,
 {
 	uint32_t done = 0;
 
-	if (records->star && records->places)
+	if (records->star && records->addresses)
 		done = warm_get(worker, records, readings, count, failure); /* SUSPENDS */
 	if (!done) {
 		readings[0].rc = COLD;

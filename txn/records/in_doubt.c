@@ -95,9 +95,10 @@ commit_led(struct nam__txn *txn)
  * @seen	somebody has committed it at one of its records, so readers need not be waited for
  */
 NAM_FIBER_FN static int
-end_served(struct nam__doubts *doubts, struct nam__doubt *doubt, struct nam__txn *txn, bool seen)
+end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
+	bool seen)
 {
-	bool led = doubts->records->ops->by_stamps, lacking = false;
+	bool led = recovery->records->ops->by_stamps, lacking = false;
 	int rc;
 
 	rc = nam__served_get(txn, true); /* SUSPENDS */
@@ -106,53 +107,53 @@ end_served(struct nam__doubts *doubts, struct nam__doubt *doubt, struct nam__txn
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
-		doubt->undecided |= item->stamp < doubt->timestamp;
-		item->timestamp = doubt->timestamp;
-		item->state = item->stamp == doubt->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
+		one->undecided |= item->stamp < one->timestamp;
+		item->timestamp = one->timestamp;
+		item->state = item->stamp == one->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 		lacking |= item->state == NAM__ITEM_DONE;
 	}
 	/* Of a transaction that is led, others may end while it can't. */
-	doubt->whole = !led || !doubt->undecided;
-	if (doubt->undecided)
+	one->whole = !led || !one->undecided;
+	if (one->undecided)
 		return 0;
-	if (led && lacking && !seen && !doubt->later && NAM_GUARD(COLLECT_WAIT)) {
-		doubt->later = true;
+	if (led && lacking && !seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
+		one->later = true;
 		return 0;
 	}
 	nam_race_point("records.collect_decided");
 	rc = led ? commit_led(txn) : nam__served_commit(txn); /* SUSPENDS */
-	nam__collected_retired(doubts->done, txn);
-	doubts->done->committed += !rc;
+	nam__collected_retired(recovery->done, txn);
+	recovery->done->committed += !rc;
 	return rc;
 }
 
 int
-nam__doubt_end_served(struct nam__doubts *doubts, struct nam__doubt *doubt,
+nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *one,
 	struct nam__txn *txn, const struct nam_version *version)
 {
 	(void)version;
-	return end_served(doubts, doubt, txn, false); /* SUSPENDS */
+	return end_served(recovery, one, txn, false); /* SUSPENDS */
 }
 
 /* One of it is committed: the others have to be, too. */
 int
-nam__doubt_end_onesided(struct nam__doubts *doubts, struct nam__doubt *doubt,
+nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt *one,
 	struct nam__txn *txn, const struct nam_version *version)
 {
-	struct nam__walked *records = doubts->records_of;
+	struct nam__walked *records = recovery->records_of;
 	bool all = true;
 	int rc;
 
-	doubt->whole = true;
+	one->whole = true;
 	for (uint32_t i = 0; i < txn->count; i++)
 		records[i].at = txn->items[i].head;
-	rc = nam__walked_read(doubts->worker, records, txn->count); /* SUSPENDS */
+	rc = nam__walked_read(recovery->worker, records, txn->count); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		all &= records[i].latest.timestamp >= version->timestamp;
 	if (rc || all)
 		return rc;
-	rc = nam__txn_complete_of(txn, version, doubt->at); /* SUSPENDS */
-	doubts->done->committed += !rc;
+	rc = nam__txn_complete_of(txn, version, one->at); /* SUSPENDS */
+	recovery->done->committed += !rc;
 	return rc;
 }
 
@@ -163,16 +164,16 @@ nam__doubt_end_onesided(struct nam__doubts *doubts, struct nam__doubt *doubt,
  * any more who has not heard of it elsewhere, and what becomes of the others does not hang on it.
  */
 NAM_FIBER_FN static int
-end_outrun(struct nam__doubts *doubts, const struct nam__doubt *doubt, struct nam__txn *txn)
+end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, struct nam__txn *txn)
 {
 	int rc;
 
 	txn->count = 0;
-	if (!record_ask(txn, doubt->head.raw, doubt->timestamp))
+	if (!record_ask(txn, one->head.raw, one->timestamp))
 		return 0;
-	txn->items[0].at = doubt->at;
+	txn->items[0].at = one->at;
 	rc = nam__served_commit(txn); /* SUSPENDS */
-	nam__collected_retired(doubts->done, txn);
+	nam__collected_retired(recovery->done, txn);
 	return rc;
 }
 
@@ -181,17 +182,17 @@ end_outrun(struct nam__doubts *doubts, const struct nam__doubt *doubt, struct na
  * items 0 and 1.  1: the leader's is there; 0: it is not.
  */
 NAM_FIBER_FN static int
-leader_read(struct nam__txn *asked, const struct nam__doubt *doubt, uint64_t leader)
+leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t leader)
 {
 	struct nam__item *item = &asked->items[0];
 	uint32_t bytes;
 	int rc;
 
-	if (!record_ask(asked, leader, doubt->timestamp) ||
-		!record_ask(asked, doubt->head.raw, NAM_RECORDS_LATEST))
+	if (!record_ask(asked, leader, one->timestamp) ||
+		!record_ask(asked, one->head.raw, NAM_RECORDS_LATEST))
 		return 0;
 	rc = nam__served_get(asked, false); /* SUSPENDS */
-	if (rc || item->state == NAM__ITEM_NOWHERE || item->timestamp != doubt->timestamp)
+	if (rc || item->state == NAM__ITEM_NOWHERE || item->timestamp != one->timestamp)
 		return rc;
 	if (item->state == NAM__ITEM_VERSION) {
 		bytes = nam__version_at_bytes(item->at);
@@ -202,7 +203,7 @@ leader_read(struct nam__txn *asked, const struct nam__doubt *doubt, uint64_t lea
 	}
 	/* It may have been ended meanwhile, and its block be another's. */
 	return rc ? rc : nam__version_whole(item->image, item->at, asked->records->store) &&
-		item->image->timestamp == doubt->timestamp && item->image->head == leader;
+		item->image->timestamp == one->timestamp && item->image->head == leader;
 }
 
 /* What came is the latest, or was: it says when it was replaced. */
@@ -217,53 +218,53 @@ is_committed(const struct nam__item *item)
  * version stays until its own record is written.
  */
 NAM_FIBER_FN static int
-end_led(struct nam__doubts *doubts, struct nam__doubt *doubt, struct nam__txn *txn,
+end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
 	uint64_t leader)
 {
-	struct nam__txn *asked = nam__txn_new(doubts->worker, doubts->records);
-	int rc = asked ? leader_read(asked, doubt, leader) : -ENOMEM; /* SUSPENDS */
+	struct nam__txn *asked = nam__txn_new(recovery->worker, recovery->records);
+	int rc = asked ? leader_read(asked, one, leader) : -ENOMEM; /* SUSPENDS */
 
 	if (rc > 0)
 		rc = txn_of(txn, asked->items[0].image) ?
-			end_served(doubts, doubt, txn,
+			end_served(recovery, one, txn,
 				is_committed(&asked->items[0])) : 0; /* SUSPENDS */
-	if (!rc && !doubt->whole) {
-		doubt->undecided = asked->count < 2 || (NAM_GUARD(COLLECT_OUTRUN) &&
-			asked->items[1].timestamp < doubt->timestamp);
-		if (!doubt->undecided)
-			rc = end_outrun(doubts, doubt, txn); /* SUSPENDS */
+	if (!rc && !one->whole) {
+		one->undecided = asked->count < 2 || (NAM_GUARD(COLLECT_OUTRUN) &&
+			asked->items[1].timestamp < one->timestamp);
+		if (!one->undecided)
+			rc = end_outrun(recovery, one, txn); /* SUSPENDS */
 	}
 	if (asked)
 		nam__txn_free(asked);
 	return rc;
 }
 
-/* ---- what is in doubt, one by one ------------------------------------------------------------ */
+/* ---- what is in one, one by one ------------------------------------------------------------ */
 
 NAM_FIBER_FN static int
-end_of_version(struct nam__doubts *doubts, struct nam__doubt *doubt)
+end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
 {
-	struct nam_worker *worker = doubts->worker;
-	struct nam_records *records = doubts->records;
-	uint32_t bytes = nam__version_at_bytes(doubt->at);
+	struct nam_worker *worker = recovery->worker;
+	struct nam_records *records = recovery->records;
+	uint32_t bytes = nam__version_at_bytes(one->at);
 	struct nam_version *version = nam_buffer_take(worker, bytes);
 	struct nam__txn *txn = nam__txn_new(worker, records);
 	const struct nam_version_leader *leader;
 	int rc = version && txn ? 0 : -ENOMEM;
 
 	if (!rc)
-		rc = nam_read_await(worker, doubt->at, version, bytes); /* SUSPENDS */
+		rc = nam_read_await(worker, one->at, version, bytes); /* SUSPENDS */
 	/* It may have been ended meanwhile, and its block be another's. */
-	if (rc || !nam__version_whole(version, doubt->at, records->store) ||
-		version->timestamp != doubt->timestamp || version->head != doubt->head.raw)
+	if (rc || !nam__version_whole(version, one->at, records->store) ||
+		version->timestamp != one->timestamp || version->head != one->head.raw)
 		goto done;
 	leader = records->ops->by_stamps ? leader_of(records, version) : NULL;
 	if (leader && leader->head != version->head) {
-		rc = end_led(doubts, doubt, txn, leader->head); /* SUSPENDS */
+		rc = end_led(recovery, one, txn, leader->head); /* SUSPENDS */
 	} else if (!txn_of(txn, version)) {
-		doubt->undecided = true;
+		one->undecided = true;
 	} else {
-		rc = records->ops->doubt_end(doubts, doubt, txn, version); /* SUSPENDS */
+		rc = records->ops->in_doubt_end(recovery, one, txn, version); /* SUSPENDS */
 	}
 done:
 	if (txn)
@@ -273,87 +274,87 @@ done:
 }
 
 NAM_FIBER_FN static int
-end_of_lock(struct nam__doubts *doubts, struct nam__doubt *doubt)
+end_of_lock(struct nam__recovery *recovery, struct nam__in_doubt *one)
 {
-	uint16_t slot = nam__server_slot(doubts->worker->client, doubt->head);
-	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED, slot, doubt->head.raw,
-		doubt->timestamp };
-	struct nam__txn *txn = nam__txn_new(doubts->worker, doubts->records);
-	enum nam__settled settled;
+	uint16_t slot = nam__server_slot(recovery->worker->client, one->head);
+	const struct nam__refusal refusal = { NAM_LOCKING_EXPIRED, slot, one->head.raw,
+		one->timestamp };
+	struct nam__txn *txn = nam__txn_new(recovery->worker, recovery->records);
+	enum nam__terminated outcome;
 	int rc;
 
 	if (!txn)
 		return -ENOMEM;
-	doubt->undecided = slot == UINT16_MAX;
-	rc = doubt->undecided ? 0 : nam__settle(txn, &refusal, &settled); /* SUSPENDS */
-	if (!rc && !doubt->undecided) {
-		doubts->done->committed += settled == NAM__SETTLED_COMMITTED;
-		doubts->done->aborted += settled == NAM__SETTLED_ABORTED;
+	one->undecided = slot == UINT16_MAX;
+	rc = one->undecided ? 0 : nam__lock_terminate(txn, &refusal, &outcome); /* SUSPENDS */
+	if (!rc && !one->undecided) {
+		recovery->done->committed += outcome == NAM__TERMINATED_COMMITTED;
+		recovery->done->aborted += outcome == NAM__TERMINATED_ABORTED;
 	}
-	nam__collected_retired(doubts->done, txn);
+	nam__collected_retired(recovery->done, txn);
 	nam__txn_free(txn);
-	doubt->whole = true;
+	one->whole = true;
 	return rc;
 }
 
 /* Of the same transaction another version may have been looked into before. */
-static const struct nam__doubt *
-doubt_before(const struct nam__doubts *doubts, uint32_t number)
+static const struct nam__in_doubt *
+in_doubt_before(const struct nam__recovery *recovery, uint32_t number)
 {
 	for (uint32_t i = 0; i < number; i++)
-		if (doubts->all[i].ended && doubts->all[i].whole &&
-			doubts->all[i].timestamp == doubts->all[number].timestamp)
-			return &doubts->all[i];
+		if (recovery->all[i].ended && recovery->all[i].whole &&
+			recovery->all[i].timestamp == recovery->all[number].timestamp)
+			return &recovery->all[i];
 	return NULL;
 }
 
 NAM_FIBER_FN static int
-doubt_end(struct nam__doubts *doubts, struct nam__doubt *doubt)
+in_doubt_end(struct nam__recovery *recovery, struct nam__in_doubt *one)
 {
 	int rc;
 
-	doubt->ended = true;
-	doubt->undecided = doubt->whole = false;
-	rc = nam_gaddr_is_null(doubt->at) ?
-		end_of_lock(doubts, doubt) : /* SUSPENDS */
-		end_of_version(doubts, doubt); /* SUSPENDS */
-	doubts->done->undecided += doubt->undecided;
+	one->ended = true;
+	one->undecided = one->whole = false;
+	rc = nam_gaddr_is_null(one->at) ?
+		end_of_lock(recovery, one) : /* SUSPENDS */
+		end_of_version(recovery, one); /* SUSPENDS */
+	recovery->done->undecided += one->undecided;
 	return rc;
 }
 
 /* Those that are `later` are kept. */
 static void
-doubts_forget(struct nam__doubts *doubts)
+in_doubt_forget(struct nam__recovery *recovery)
 {
-	uint32_t kept = doubts->waiting;
+	uint32_t kept = recovery->waiting;
 
-	for (uint32_t i = doubts->waiting; i < doubts->count; i++)
-		if (doubts->all[i].later)
-			doubts->all[kept++] = doubts->all[i];
-	doubts->waiting = doubts->count = kept;
+	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
+		if (recovery->all[i].later)
+			recovery->all[kept++] = recovery->all[i];
+	recovery->waiting = recovery->count = kept;
 }
 
 int
-nam__doubts_end(struct nam__doubts *doubts)
+nam__recovery_run(struct nam__recovery *recovery)
 {
 	int rc = 0;
 
 	/* Who is not there now was not at work on what was seen before. */
-	if (doubts->count > doubts->waiting)
-		rc = nam__presence_ask(doubts->worker, &doubts->presence); /* SUSPENDS */
-	for (uint32_t i = doubts->waiting; i < doubts->count && !rc; i++) {
-		struct nam__doubt *doubt = &doubts->all[i];
-		const struct nam__doubt *before = doubt_before(doubts, i);
+	if (recovery->count > recovery->waiting)
+		rc = nam__presence_ask(recovery->worker, &recovery->presence); /* SUSPENDS */
+	for (uint32_t i = recovery->waiting; i < recovery->count && !rc; i++) {
+		struct nam__in_doubt *one = &recovery->all[i];
+		const struct nam__in_doubt *before = in_doubt_before(recovery, i);
 
-		if (NAM_GUARD(COLLECT_GONE) && nam__presence_has(&doubts->presence,
-			(uint32_t)(doubt->timestamp % NAM_CLIENTS_MAX)))
+		if (NAM_GUARD(COLLECT_GONE) && nam__presence_has(&recovery->presence,
+			(uint32_t)(one->timestamp % NAM_CLIENTS_MAX)))
 			continue;
 		if (!before)
-			rc = doubt_end(doubts, doubt); /* SUSPENDS */
+			rc = in_doubt_end(recovery, one); /* SUSPENDS */
 		else
-			doubts->done->undecided += before->undecided;
+			recovery->done->undecided += before->undecided;
 	}
-	doubts_forget(doubts);
+	in_doubt_forget(recovery);
 	return rc;
 }
 
@@ -362,55 +363,55 @@ nam__doubts_end(struct nam__doubts *doubts)
  * something newer.  By the time that he hears of the transaction he has to begin anew.
  */
 NAM_FIBER_FN static int
-later_end(struct nam__doubts *doubts)
+later_end(struct nam__recovery *recovery)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < doubts->waiting && !rc; i++)
-		rc = doubt_end(doubts, &doubts->all[i]); /* SUSPENDS */
-	doubts->waiting = doubts->count = 0;
+	for (uint32_t i = 0; i < recovery->waiting && !rc; i++)
+		rc = in_doubt_end(recovery, &recovery->all[i]); /* SUSPENDS */
+	recovery->waiting = recovery->count = 0;
 	return rc;
 }
 
 int
-nam__doubts_end_later(struct nam__doubts *doubts)
+nam__recovery_run_later(struct nam__recovery *recovery)
 {
 	int rc;
 
-	if (!doubts->waiting)
+	if (!recovery->waiting)
 		return 0;
-	nam__pause_await(doubts->worker, NAM_RECORDS_KEEP_NS); /* SUSPENDS */
-	nam__op_begin(doubts->worker, NAM_OP_OTHER);
-	rc = later_end(doubts); /* SUSPENDS */
-	nam__op_end(doubts->worker);
+	nam__pause_await(recovery->worker, NAM_RECORDS_KEEP_NS); /* SUSPENDS */
+	nam__op_begin(recovery->worker, NAM_OP_OTHER);
+	rc = later_end(recovery); /* SUSPENDS */
+	nam__op_end(recovery->worker);
 	return rc;
 }
 
 void
-nam__doubts_init(struct nam__doubts *doubts, struct nam_worker *worker,
+nam__recovery_init(struct nam__recovery *recovery, struct nam_worker *worker,
 	struct nam_records *records, struct nam_records_collected *done)
 {
-	doubts->worker = worker;
-	doubts->records = records;
-	doubts->done = done;
-	doubts->waiting = doubts->count = 0;
+	recovery->worker = worker;
+	recovery->records = records;
+	recovery->done = done;
+	recovery->waiting = recovery->count = 0;
 }
 
 int
-nam__doubt_add(struct nam__doubts *doubts, struct nam_gaddr head, struct nam_gaddr at,
+nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head, struct nam_gaddr at,
 	uint64_t timestamp)
 {
 	int rc = 0;
 
-	if (doubts->count == NAM__DOUBTS_MAX)
-		rc = nam__doubts_end(doubts); /* SUSPENDS */
-	if (!rc && doubts->count == NAM__DOUBTS_MAX) {
-		nam__pause_await(doubts->worker, NAM_RECORDS_KEEP_NS); /* SUSPENDS */
-		rc = later_end(doubts); /* SUSPENDS */
+	if (recovery->count == NAM__IN_DOUBT_MAX)
+		rc = nam__recovery_run(recovery); /* SUSPENDS */
+	if (!rc && recovery->count == NAM__IN_DOUBT_MAX) {
+		nam__pause_await(recovery->worker, NAM_RECORDS_KEEP_NS); /* SUSPENDS */
+		rc = later_end(recovery); /* SUSPENDS */
 	}
 	if (rc)
 		return rc;
-	doubts->all[doubts->count++] = (struct nam__doubt){ .head = head, .at = at,
+	recovery->all[recovery->count++] = (struct nam__in_doubt){ .head = head, .at = at,
 		.timestamp = timestamp };
 	return 0;
 }
@@ -418,33 +419,33 @@ nam__doubt_add(struct nam__doubts *doubts, struct nam_gaddr head, struct nam_gad
 /* ---- what a record holds that may be in doubt ------------------------------------------------ */
 
 int
-nam__doubts_add_latest(struct nam__doubts *doubts, const struct nam__walked *seen)
+nam__in_doubt_add_latest(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
 	/* The others of its transaction may not be committed yet. */
 	return !seen->head.latest || !seen->latest.about_bytes ? 0 :
-		nam__doubt_add(doubts, seen->at, NAM_GADDR(seen->head.latest),
+		nam__recovery_add(recovery, seen->at, NAM_GADDR(seen->head.latest),
 			seen->latest.timestamp); /* SUSPENDS */
 }
 
 int
-nam__doubts_add_locked(struct nam__doubts *doubts, const struct nam__walked *seen)
+nam__in_doubt_add_locked(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
-	return !seen->head.writer ? 0 : nam__doubt_add(doubts, seen->at, NAM_GADDR_NULL,
+	return !seen->head.writer ? 0 : nam__recovery_add(recovery, seen->at, NAM_GADDR_NULL,
 		seen->head.writer); /* SUSPENDS */
 }
 
 int
-nam__doubts_add_prepared(struct nam__doubts *doubts, const struct nam__walked *seen)
+nam__in_doubt_add_prepared(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
 	struct nam__others others;
 	int rc;
 
 	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(doubts->worker, doubts->records,
+	while ((rc = nam__others_next(recovery->worker, recovery->records,
 			&others)) > 0) { /* SUSPENDS */
 		if (others.version.current != others.version.timestamp)
 			continue;
-		rc = nam__doubt_add(doubts, seen->at, others.at,
+		rc = nam__recovery_add(recovery, seen->at, others.at,
 			others.version.timestamp); /* SUSPENDS */
 		if (rc)
 			break;

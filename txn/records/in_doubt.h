@@ -5,10 +5,10 @@
 
 #include "walk.h"
 
-#define NAM__DOUBTS_MAX 256u		/* that are looked into at a time */
+#define NAM__IN_DOUBT_MAX 256u		/* that are looked into at a time */
 
 /* A version whose transaction may have been left. */
-struct nam__doubt {
+struct nam__in_doubt {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* null: the record is locked for it */
 	uint64_t timestamp;
@@ -19,7 +19,7 @@ struct nam__doubt {
 };
 
 /* Lies in a buffer of the worker's. */
-struct nam__doubts {
+struct nam__recovery {
 	struct nam_worker *worker;
 	struct nam_records *records;
 	struct nam_records_collected *done;
@@ -27,34 +27,34 @@ struct nam__doubts {
 	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
 	uint32_t waiting;		/* so many at the beginning are `later` */
 	uint32_t count;
-	struct nam__doubt all[NAM__DOUBTS_MAX];
+	struct nam__in_doubt all[NAM__IN_DOUBT_MAX];
 };
 
-void nam__doubts_init(struct nam__doubts *doubts, struct nam_worker *worker,
+void nam__recovery_init(struct nam__recovery *recovery, struct nam_worker *worker,
 	struct nam_records *records, struct nam_records_collected *done);
 
 /* One more; if there are many, those before it are looked into first. */
-NAM_FIBER_FN int nam__doubt_add(struct nam__doubts *doubts, struct nam_gaddr head,
+NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head,
 	struct nam_gaddr at, uint64_t timestamp) NAM_MUST_CHECK;
 /*
  * Look into all, and forget them but for those that are `later`.  *done counts what was committed,
  * aborted, and stays.
  */
-NAM_FIBER_FN int nam__doubts_end(struct nam__doubts *doubts) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHECK;
 /* The rest, after everything else, by an operation of its own.  Waits for NAM_RECORDS_KEEP_NS. */
-NAM_FIBER_FN int nam__doubts_end_later(struct nam__doubts *doubts) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
 
 /* Slots of struct nam__records_ops (ops.h). */
-NAM_FIBER_FN int nam__doubts_add_latest(struct nam__doubts *doubts,
+NAM_FIBER_FN int nam__in_doubt_add_latest(struct nam__recovery *recovery,
 	const struct nam__walked *seen) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__doubts_add_prepared(struct nam__doubts *doubts,
+NAM_FIBER_FN int nam__in_doubt_add_prepared(struct nam__recovery *recovery,
 	const struct nam__walked *seen) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__doubts_add_locked(struct nam__doubts *doubts,
+NAM_FIBER_FN int nam__in_doubt_add_locked(struct nam__recovery *recovery,
 	const struct nam__walked *seen) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__doubt_end_onesided(struct nam__doubts *doubts, struct nam__doubt *doubt,
-	struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__doubt_end_served(struct nam__doubts *doubts, struct nam__doubt *doubt,
-	struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__in_doubt_end_onesided(struct nam__recovery *recovery,
+	struct nam__in_doubt *one, struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__in_doubt_end_served(struct nam__recovery *recovery,
+	struct nam__in_doubt *one, struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
 
 static inline void
 nam__collected_retired(struct nam_records_collected *done, const struct nam__txn *txn)

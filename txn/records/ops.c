@@ -20,8 +20,8 @@ static const struct nam__records_ops onesided = {
 	.commit = nam__txn_commit,
 	.memory_awaited = nam__onesided_memory_awaited,
 	.sweep = nam__onesided_sweep,
-	.doubts_add = nam__doubts_add_latest,
-	.doubt_end = nam__doubt_end_onesided,
+	.in_doubt_add = nam__in_doubt_add_latest,
+	.in_doubt_end = nam__in_doubt_end_onesided,
 };
 
 #define SERVED                                                                                      \
@@ -31,10 +31,10 @@ static const struct nam__records_ops onesided = {
 	.withdraw = nam__served_withdraw,                                                           \
 	.commit = nam__served_commit,                                                               \
 	.memory_awaited = nam__served_memory_awaited,                                               \
-	.doubt_end = nam__doubt_end_served
+	.in_doubt_end = nam__in_doubt_end_served
 
 #define SERVED_RAMP                                                                                 \
-	SERVED, RAMP, .sweep = nam__served_sweep, .doubts_add = nam__doubts_add_prepared
+	SERVED, RAMP, .sweep = nam__served_sweep, .in_doubt_add = nam__in_doubt_add_prepared
 
 static const struct nam__records_ops served[] = {
 	[NAM_RAMP_FAST] = {
@@ -77,7 +77,7 @@ static const struct nam__records_ops served[] = {
 		.begin = nam__begin_at_once,
 		.fractured = nam__fractured_never,
 		.sweep = nam__locks_sweep,
-		.doubts_add = nam__doubts_add_locked,
+		.in_doubt_add = nam__in_doubt_add_locked,
 	},
 };
 

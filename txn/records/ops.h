@@ -11,8 +11,8 @@
 
 #include "txn_internal.h"
 
-struct nam__doubt;
-struct nam__doubts;
+struct nam__in_doubt;
+struct nam__recovery;
 struct nam__walked;
 
 struct nam__records_ops {
@@ -42,9 +42,10 @@ struct nam__records_ops {
 	bool (*memory_awaited)(const struct nam__txn *txn);
 	NAM_FIBER_FN int (*sweep)(struct nam__txn *txn);
 
-	/* in_doubt.c: what a record holds that may be in doubt; and the end of one such version. */
-	NAM_FIBER_FN int (*doubts_add)(struct nam__doubts *doubts, const struct nam__walked *seen);
-	NAM_FIBER_FN int (*doubt_end)(struct nam__doubts *doubts, struct nam__doubt *doubt,
+	/* in_doubt.c: what a record holds that may be in one; and the end of one such version. */
+	NAM_FIBER_FN int (*in_doubt_add)(struct nam__recovery *recovery,
+		const struct nam__walked *seen);
+	NAM_FIBER_FN int (*in_doubt_end)(struct nam__recovery *recovery, struct nam__in_doubt *one,
 		struct nam__txn *txn, const struct nam_version *version);
 };
 

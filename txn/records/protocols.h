@@ -94,12 +94,12 @@ NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 /*
  * locking/terminate.c: somebody's lease is over, or he is gone: commit or abort that transaction
  * for him.
- * @ret_settled may be NULL.
+ * @ret_outcome may be NULL.
  */
-enum nam__settled { NAM__SETTLED_BEFORE, NAM__SETTLED_COMMITTED, NAM__SETTLED_ABORTED };
+enum nam__terminated { NAM__TERMINATED_BEFORE, NAM__TERMINATED_COMMITTED, NAM__TERMINATED_ABORTED };
 
-NAM_FIBER_FN int nam__settle(struct nam__txn *txn, const struct nam__refusal *refusal,
-	enum nam__settled *ret_settled) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
+	enum nam__terminated *ret_outcome) NAM_MUST_CHECK;
 
 /* locking.c: whole transactions, as slots. */
 NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;

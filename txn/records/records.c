@@ -307,7 +307,7 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 	if (!rc)
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
-		rc = nam__places_new(cache_bytes / 2, &records->places);
+		rc = nam__addresses_new(cache_bytes / 2, &records->addresses);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -328,7 +328,7 @@ nam_records_close(struct nam_records *records)
 	if (!records)
 		return;
 	nam_index_close(records->keys);
-	nam__places_free(records->places);
+	nam__addresses_free(records->addresses);
 	free(records);
 }
 

@@ -124,7 +124,7 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	if (*ret_again)
 		return (int)number;
 	item->slot = slot_of(txn->records, &item->id);
-	nam__places_prefetch(txn->records->places, &item->id, 1);
+	nam__addresses_prefetch(txn->records->addresses, &item->id, 1);
 	return (int)txn->count++;
 }
 
@@ -141,14 +141,14 @@ nam__txn_locate(struct nam__txn *txn)
 		uint64_t head;
 		int rc;
 
-		if (nam__places_find(txn->records->places, &item->id, &item->place)) {
-			item->head = item->place.head;
+		if (nam__addresses_find(txn->records->addresses, &item->id, &item->cached)) {
+			item->head = item->cached.head;
 			continue;
 		}
 		rc = nam_index_lookup(txn->worker, txn->records->keys, item->id.word,
 			&head); /* SUSPENDS */
 		if (!rc)
-			item->head.raw = item->place.head.raw = head;
+			item->head.raw = item->cached.head.raw = head;
 		else if (rc != -NAM_E_NOTFOUND)
 			return rc;
 	}
@@ -157,10 +157,10 @@ nam__txn_locate(struct nam__txn *txn)
 
 /* Whether the cache has nothing to learn of the item, as far as it told us before. */
 static inline bool
-is_noted(const struct nam__item *item, const struct nam__place *place)
+is_noted(const struct nam__address *cached, const struct nam__address *address)
 {
-	return item->place.head.raw == place->head.raw && item->place.at.raw == place->at.raw &&
-		item->place.timestamp == place->timestamp && item->place.epoch >= place->epoch;
+	return cached->head.raw == address->head.raw && cached->at.raw == address->at.raw &&
+		cached->timestamp == address->timestamp && cached->epoch >= address->epoch;
 }
 
 void
@@ -170,15 +170,15 @@ nam__txn_note(struct nam__txn *txn)
 
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
-		struct nam__place place = { .head = item->head, .at = item->at,
+		struct nam__address address = { .head = item->head, .at = item->at,
 			.timestamp = item->timestamp,
 			.epoch = item->latest ? txn->worker->current->epoch : 0 };
 
 		if (nam_gaddr_is_null(item->head))
 			continue;
 		latest = item->timestamp > latest ? item->timestamp : latest;
-		if (!is_noted(item, &place))
-			nam__places_note(txn->records->places, &item->id, &place);
+		if (!is_noted(&item->cached, &address))
+			nam__addresses_note(txn->records->addresses, &item->id, &address);
 	}
 	nam__timestamp_seen(txn->records->client, latest);
 }

@@ -14,39 +14,39 @@
 
 /* ---- address_cache.c: where records were when they were last looked at ----------------------- */
 
-struct nam__place {
+struct nam__address {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* of the latest version; null: not known */
 	uint64_t timestamp;		/* of that */
 	uint64_t epoch;			/* local one of an operation that saw it latest; 0: none */
 };
 
-struct nam__places;
+struct nam__addresses;
 
 /* 0 or -ENOMEM.  With too few bytes for anything *ret is NULL, which all below accept. */
-int nam__places_new(uint64_t bytes, struct nam__places **ret_places) NAM_MUST_CHECK;
-void nam__places_free(struct nam__places *places);
+int nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses) NAM_MUST_CHECK;
+void nam__addresses_free(struct nam__addresses *addresses);
 /* They will be looked for soon. */
-void nam__places_prefetch(const struct nam__places *places, const struct nam__record_id *ids,
-	uint32_t count);
-bool nam__places_find(const struct nam__places *places, const struct nam__record_id *id,
-	struct nam__place *ret_place);
+void nam__addresses_prefetch(const struct nam__addresses *addresses,
+	const struct nam__record_id *ids, uint32_t count);
+bool nam__addresses_find(const struct nam__addresses *addresses, const struct nam__record_id *id,
+	struct nam__address *ret_address);
 /* Each, with the address of a version; false: not all are known so well. */
-bool nam__places_find_all(const struct nam__places *places, const struct nam__record_id *ids,
-	uint32_t count, struct nam__place *ret_places);
+bool nam__addresses_find_all(const struct nam__addresses *addresses,
+	const struct nam__record_id *ids, uint32_t count, struct nam__address *ret_addresses);
 /* Note what is newer than what is known; in doubt nothing happens.  No lock, no wait. */
-void nam__places_note(struct nam__places *places, const struct nam__record_id *id,
-	const struct nam__place *place);
+void nam__addresses_note(struct nam__addresses *addresses, const struct nam__record_id *id,
+	const struct nam__address *address);
 
 /*
  * Whether what a place speaks of was seen to be the latest so lately that its block is not reused
  * during this operation.
  */
 static inline bool
-nam__place_lately(const struct nam_worker *worker, const struct nam__place *place)
+nam__address_is_recent(const struct nam_worker *worker, const struct nam__address *address)
 {
-	return place->epoch &&
-	       (nam__seen_lately(worker, place->epoch) || !NAM_GUARD(VERSION_LATELY));
+	return address->epoch &&
+	       (nam__seen_lately(worker, address->epoch) || !NAM_GUARD(VERSION_LATELY));
 }
 
 /* ---- a store, a transaction ------------------------------------------------------------------ */
@@ -68,7 +68,7 @@ struct nam_records {
 	uint32_t servers;
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	struct nam_index *keys;
-	struct nam__places *places;
+	struct nam__addresses *addresses;
 	nam__named_fn named;		/* siblings.h */
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
@@ -116,7 +116,7 @@ struct nam__item {
 	bool late;			/* committing: something newer was there already */
 	struct nam_gaddr base;		/* committing: what the head led to, */
 	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
-	struct nam__place place;	/* as it was cached */
+	struct nam__address cached;	/* as it was */
 };
 
 /* A version that this transaction has claimed, and the item that it was of. */

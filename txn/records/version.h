@@ -148,7 +148,7 @@ struct nam__version_wanted {
 
 /* Why it is not that one, by R1, R2 and R6; or NAM_RESTART_CAUSES_COUNT: it is. */
 static inline enum nam_restart_cause
-nam__version_doubt(const struct nam_version *version, const struct nam__version_wanted *wanted)
+nam__version_mismatch(const struct nam_version *version, const struct nam__version_wanted *wanted)
 {
 	if (!nam__version_fits(version, wanted->at, wanted->store, wanted->untorn))
 		return NAM_RESTART_TORN;

@@ -113,11 +113,11 @@ nam__server_lock_exclusive(const struct nam__server_records *records, struct nam
 }
 
 bool
-nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool settle)
+nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool terminate)
 {
-	if (!settle && !NAM_GUARD(RECORD_SEALED))
+	if (!terminate && !NAM_GUARD(RECORD_SEALED))
 		return true;
-	return head->writer == timestamp && (head->until_ns == 0) == settle;
+	return head->writer == timestamp && (head->until_ns == 0) == terminate;
 }
 
 void

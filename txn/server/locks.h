@@ -33,7 +33,7 @@ uint32_t nam__server_lock_exclusive(const struct nam__server_records *records,
 bool nam__server_unlock_shared(struct nam__server_head *head, uint32_t generation);
 
 /* Whether who asks to commit that transaction, its writer or who settles it, may. */
-bool nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool settle);
+bool nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool terminate);
 void nam__server_unlock_exclusive(struct nam__server_head *head);
 
 /*

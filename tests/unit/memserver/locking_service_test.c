@@ -137,8 +137,8 @@ end__of_who_settles__ONLY_IF_SEALED(void **state)
 	struct draft draft;
 
 	assert_int_equal(prepare(f, TIMESTAMP, 0, 1), NAM_LOCKING_GRANTED);
-	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_SETTLE, 0, 1), 1);
-	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_SETTLE | NAM_LOCKING_ABORT, 0, 1), 0);
+	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_TERMINATE, 0, 1), 1);
+	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_TERMINATE | NAM_LOCKING_ABORT, 0, 1), 0);
 	draft_init(&draft, TIMESTAMP, NAM_LOCKING_SIBLINGS, 1);
 	draft_add(&draft, &head, sizeof(head));
 	assert_int_equal(call(f, NAM_RPC_LOCKING_SEAL, draft.body, draft.bytes), 0);
@@ -146,7 +146,7 @@ end__of_who_settles__ONLY_IF_SEALED(void **state)
 	assert_int_equal(sealed->at, block_at(0));
 	assert_int_equal(sealed->about_bytes, 0);
 	assert_int_equal(end(f, TIMESTAMP, 0, 0, 1), 1);
-	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_SETTLE, 0, 1), 0);
+	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_TERMINATE, 0, 1), 0);
 	assert_int_equal(call(f, NAM_RPC_LOCKING_SEAL, draft.body, draft.bytes), 0);
 	assert_int_equal(sealed->state, NAM_LOCKING_COMMITTED);
 }

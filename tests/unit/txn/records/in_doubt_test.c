@@ -15,7 +15,7 @@
 #include "txn/records.h"
 
 #define MIB (1ull << 20)
-#define PAIRS (NAM__DOUBTS_MAX + 20)
+#define PAIRS (NAM__IN_DOUBT_MAX + 20)
 #define STUCK 10u			/* of them, whose second record is never written */
 #define KEY_BYTES 4u
 #define OLD "old"
