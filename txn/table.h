@@ -2,18 +2,18 @@
 /*
  * table.h -- rows of columns under a primary key, found by the values of columns, too.
  *
- * A row is some columns of bytes under a key of bytes; a secondary index leads from a column's
- * values to the rows that have them.  Rows and indexes are read atomic together: who gets rows or
- * scans an index sees all that another transaction has written to what is read, or something newer,
- * or none of it.  A row is never found without its entry in an index, or an entry without its row.
+ * A row is some columns of bytes under a key of bytes.  A secondary index leads from a column's
+ * values to the rows that have them.  Rows and indexes are read atomic together: of the rows that a
+ * read or a scan covers, it sees all that another transaction wrote, or something newer, or none of
+ * it.  A row is never found without its index entry, nor an entry without its row.
  *
- * Rows are records of a store (records.h) whose heads clients move themselves: memory servers do
- * nothing here.  Tables of one store can be written by one transaction.
+ * Rows are records of a one-sided store (records.h): memory servers do nothing here.  One
+ * transaction can write several tables of a store.
  *
- * Every function takes the calling thread's worker and may be called from its fibers.  A handle may
- * be shared by all workers of the client that opened it, which are one session.
+ * Every function takes the calling thread's worker and may be called from its fibers.  All workers
+ * of a client may share a handle, as one session.
  *
- * ERRORS: as in records.h.  What goes through an index may also return
+ * ERRORS: as in records.h.  Functions that use an index may also return
  *	-NAM_E_LOCK_*, -NAM_E_RESTART_TORN	as nam_index_insert() and nam_cursor_next()
  */
 #ifndef NAM_TXN_TABLE_H
@@ -51,9 +51,8 @@ struct nam_table_schema {
 	uint32_t indexes_count;
 	struct nam_table_index indexes[NAM_TABLE_INDEXES_MAX];	/* no column twice */
 	/*
-	 * Name of the record store; NULL: one of the table's own, "<table>.rows".  Tables that are
-	 * to be written together name the same one, which the first of them makes, and which does
-	 * not end like that.
+	 * Name of the record store; NULL: "<table>.rows".  Tables that are written together name
+	 * the same store, which the first of them makes.  Its name does not end in ".rows".
 	 */
 	const char *store;
 };
@@ -67,8 +66,8 @@ struct nam_bytes {
 /**
  * nam_table_create -- make an empty table and its indexes, and enter it into the catalog.
  *
- * @name	1 to NAM_TABLE_NAME_BYTES_MAX printable bytes without blanks.  "<name>.by.<column>"
- *		will be the names of its indexes, which are its own and nobody else's to change
+ * @name	1 to NAM_TABLE_NAME_BYTES_MAX printable bytes without blanks.  The table
+ *		owns the indexes "<name>.by.<column>"; programs must not change them
  *
  * It ends with nam_table_drop(), or with the memory servers.
  *
@@ -100,23 +99,23 @@ NAM_FIBER_FN int nam_table_open(struct nam_worker *worker, const char *name, uin
 /**
  * nam_table_close -- settle (nam_table_settle) and free the handle.  NULL is nothing.
  *
- * No operation may be under way.  Other workers that have written or read settle before: readers
- * replace versions, too, where they commit what its writer has left half committed.
+ * No operation may be under way.  Other workers that wrote or read settle before: readers replace
+ * versions, too, if they complete a half committed transaction.
  */
 NAM_FIBER_FN void nam_table_close(struct nam_worker *worker, struct nam_table *table);
 
 /**
- * nam_table_settle -- take what this worker's transactions replaced out of the indexes.
+ * nam_table_settle -- take entries of versions that this worker replaced out of the indexes.
  *
- * Done by the way as transactions are written.  Waits until all clients have ended the operations
- * that they were in, two seconds at the most; what is left stays allocated, and is harmless.
+ * nam_table_write() does so, too.  Settling waits until all clients have ended the operations that
+ * they were in, for at most two seconds.  Remaining versions stay allocated, and are harmless.
  *
  * Returns 0 or a negative code.
  */
 NAM_FIBER_FN int nam_table_settle(struct nam_worker *worker, struct nam_table *table)
 	NAM_MUST_CHECK;
 
-/* What it was made with; lives as long as the handle. */
+/* The schema that it was made with; lives as long as the handle. */
 const struct nam_table_schema *nam_table_properties(const struct nam_table *table);
 
 /* The number of the column of that name, or -NAM_E_NOTFOUND. */
@@ -125,8 +124,8 @@ int nam_table_column(const struct nam_table *table, const char *name) NAM_MUST_C
 /**
  * nam_table_drop -- take the name away, then the indexes and, where they are its own, the rows.
  *
- * In a store that it shares with others its rows stay until that is dropped
- * (nam_records_drop()), and nobody finds them.
+ * In a shared store its rows stay, and are not found, until the store is dropped
+ * (nam_records_drop()).
  *
  * Returns 0 or a negative code: as nam_records_drop().
  */
@@ -185,14 +184,13 @@ struct nam_table_get {
 	struct nam_table *table;
 	struct nam_bytes key;
 	const struct nam_bytes *columns;	/* out: the row, NULL if there is none */
-	uint64_t timestamp;		/* out: of who wrote or deleted it; 0: nobody ever did */
+	uint64_t timestamp;		/* out: of its writer or deleter; 0: never written */
 };
 
 /**
- * nam_table_rows_new -- room for what is read.
+ * nam_table_rows_new -- room for rows; NULL: no memory.
  *
- * Used again and again it allocates nothing any more.  What was read into it last can be looked
- * at until it is used again, or freed.  NULL: no memory.
+ * Its memory is reused.  Rows stay valid until the next read into it, or until it is freed.
  */
 struct nam_table_rows *nam_table_rows_new(void);
 void nam_table_rows_free(struct nam_table_rows *rows);
@@ -210,7 +208,7 @@ void nam_table_rows_free(struct nam_table_rows *rows);
 NAM_FIBER_FN int nam_table_read(struct nam_worker *worker, struct nam_table_get *gets,
 	uint32_t count, struct nam_table_rows *rows) NAM_MUST_CHECK;
 
-/* What of an index is wanted. */
+/* A range of an index. */
 struct nam_table_range {
 	uint32_t column;		/* one that has an index */
 	struct nam_bytes low, high;	/* both inclusive; without data: no bound */
@@ -222,7 +220,7 @@ struct nam_table_range {
 struct nam_table_row {
 	struct nam_bytes key;
 	const struct nam_bytes *columns;
-	uint64_t timestamp;		/* of who wrote it */
+	uint64_t timestamp;		/* of its writer */
 };
 
 /**
@@ -231,8 +229,8 @@ struct nam_table_row {
  * In order of that column's values, then of keys.  Values are compared byte by byte, and the
  * shorter comes first; numbers are in order if they are written big-endian.
  *
- * All rows are of one moment as far as transactions go, and so is that others are not there: who
- * moved a row from one value to another has it at one of them, once, in every scan of both.
+ * The result is of one moment as far as transactions go.  If a transaction moves a row from one
+ * value to another, every scan of both values has the row once.
  *
  * Returns 0; or a negative code:
  *	-EINVAL			the column has no index, or bounds are the wrong way round
@@ -263,11 +261,11 @@ struct nam_table_stat {
 	uint64_t row_bytes;		/* keys and columns */
 };
 
-/* What tells a violation found by nam_table_verify(): a sentence. */
+/* Reports a violation found by nam_table_verify(): a sentence. */
 typedef void (*nam_table_violation_fn)(void *arg, const char *text);
 
 /**
- * nam_table_verify -- whether every row has its entries, and count both; while nobody writes.
+ * nam_table_verify -- whether every row has its entries, and count both.  No client may write.
  *
  * @ret_violations	how many rows lack an entry, or are there in two
  *

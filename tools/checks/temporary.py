@@ -51,7 +51,7 @@ PROSE = {
     "kv": 14,
     "memserver": 51,
     "tools": 14,
-    "txn": 168,
+    "txn": 51,
 }
 
 # Headers of clients that code of memory servers reaches.
@@ -73,10 +73,6 @@ UNNAMED = {
     "index": {
         "D2", "D6", "D8", "D9", "D10", "H1", "H2", "H3", "H4", "H5", "I12", "I13", "I14", "I15",
         "L1", "L2", "L3", "L4", "L5",
-    },
-    "txn": {
-        "D2", "D3", "D5", "D6", "D7", "K1", "K2", "K3", "K4", "L1", "L2", "L4", "R3", "R4", "R5",
-        "R7", "R8", "T1", "T2", "T4", "T5",
     },
 }
 

@@ -2,10 +2,10 @@
 /*
  * locking.c -- transactions by strict two-phase locking with two-phase commit.
  *
- * Who reads locks all records and reads them in one round, and lets go of them in another, which
- * says whether the locks were there throughout.  Who writes locks and prepares, then commits and
- * lets go.  Nobody waits with a lock: who is refused lets go of all and begins anew, later, with
- * the age that it had, for the older goes first.  So there are no deadlocks.
+ * A reader locks and reads all records in one round.  In a second round it releases them, and
+ * learns whether the locks were there throughout (L2).  A writer locks and prepares, then commits
+ * and releases.  No transaction waits with a lock: after a refusal it releases all and restarts
+ * later, with its old age, since the older goes first.  So there are no deadlocks.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 /* Patience in lock_timeout_ms, as with locks of nodes that change hands. */
 #define TIMEOUTS_MAX 8u
 #define BACKOFF_MIN_NS 2000u
-/* Some transactions of a fast network; and who was refused is back before his turn is over. */
+/* Some transactions of a fast network; and short enough to return within the turn. */
 #define BACKOFF_MAX_NS 16000u
 
 /* Of one transaction, over all its tries. */
@@ -62,7 +62,7 @@ give_up(const struct effort *effort)
 		"locked by client %u", name, timeout_ms, txn->count, owner);
 }
 
-/* After a try that did not succeed, and that has no locks any more. */
+/* After a try that failed and has released its locks. */
 NAM_FIBER_FN static int
 try_later(struct effort *effort)
 {
@@ -90,9 +90,9 @@ try_later(struct effort *effort)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /*
- * Records that were nowhere when they were looked for may have come since, together with others
- * that have been read now.  As nobody can write these meanwhile, what is still nowhere is a state
- * of the same moment.  *ret_again: one has come.
+ * L4: absent records may have been written since, together with others that are locked now.  These
+ * cannot be written meanwhile, so records that are still absent are of the same moment.
+ * *ret_again: one has come.
  */
 NAM_FIBER_FN static int
 absent_look(struct nam__txn *txn, bool *ret_again)
@@ -165,7 +165,7 @@ nam__locking_get(struct nam__txn *txn)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* One of those that end, ends; unless there are so many whose outcome is not known. */
+/* Wait for a free entry; there is none if too many transactions have an unknown outcome. */
 NAM_FIBER_FN static int
 under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
 {
@@ -184,7 +184,7 @@ under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
 	}
 }
 
-/* What is known of a transaction after a try. */
+/* The state of a transaction after a try. */
 struct outcome {
 	bool decided;			/* it is committed, or will be by others */
 	bool unknown;			/* whether it is, and where */
@@ -192,8 +192,8 @@ struct outcome {
 };
 
 /*
- * 0: it is committed; 1: it is not, and never will be, as all locks had been taken away; negative:
- * if that is of the fabric, it is not known.
+ * 0: committed; 1: never to be committed, since all locks were taken away; after a FABRIC code the
+ * outcome is unknown.
  */
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn, struct outcome *outcome)
@@ -207,7 +207,7 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 		return rc ? rc : 1;
 	if (!refused)
 		return 0;
-	/* Whoever took these away will find that others are committed, unless we come first. */
+	/* L3: some are committed, so all are: by the client that sealed the rest, or here. */
 	rc = nam__locks_end(txn, NAM_LOCKING_TERMINATE, &refused); /* SUSPENDS */
 	outcome->unknown = rc != 0;
 	return nam_err_is(rc, NAM_E_FABRIC) ? rc : 0;

@@ -33,7 +33,7 @@ malformed(struct nam__txn *txn)
 		"memory server answered what makes no sense", txn->records->name);
 }
 
-/* What one has answered another's failure does not undo: look at all, and tell the first. */
+/* A failed message does not undo another's answer: process all, and return the first failure. */
 typedef int (*answered_fn)(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	void *arg);
 
@@ -54,8 +54,8 @@ send(struct nam__txn *txn, struct nam__post *post, answered_fn answered, void *a
 }
 
 /*
- * The worst is told: who must settle something need not wait before that, and whose timestamp is
- * too early learns the latest.
+ * Keep the most important refusal: a lock to be terminated needs no wait, and the latest timestamp
+ * helps a writer whose own is too early.
  */
 static void
 refused(struct nam__refusal *refusal, uint32_t slot, const struct nam_rpc_locking_reply *reply)
@@ -68,7 +68,7 @@ refused(struct nam__refusal *refusal, uint32_t slot, const struct nam_rpc_lockin
 
 /* ---- READ ------------------------------------------------------------------------------------ */
 
-/* What a memory server says of an item, with `left` bytes of its reply from here on. */
+/* The answer about an item, with `left` bytes of the reply from here on. */
 static int
 got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locking_got *got,
 	uint32_t left)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminate.c -- ending a transaction that writes under locks for its writer, who is late or dead.
+ * terminate.c -- lock termination: ending a locking transaction whose writer is late or dead.
  *
- * First its locks are sealed, all of them: none of its records can be committed by the writer any
- * more, nor prepared.  So by then it is certain whether any was committed: then all are, else none.
- * Several may do that at once, and stop anywhere: they all come to the same conclusion
- * (txn/README.md, L3).
+ * L3: first all of its locks are sealed, so that the writer can neither commit nor prepare any
+ * more. Then it is fixed whether any record was committed: if so, all are committed, else none.
+ * Several clients may do so at once, and stop anywhere: they all reach the same result.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,8 +22,8 @@ struct part {
 
 /* Lies in a buffer of the worker's. */
 struct termination {
-	struct nam__txn *txn;		/* who settles */
-	uint64_t timestamp;		/* of what is settled */
+	struct nam__txn *txn;		/* of this client */
+	uint64_t timestamp;		/* of the transaction to be ended */
 	uint32_t count;
 	struct part parts[NAM_RECORDS_MAX];
 };
@@ -70,7 +69,7 @@ sibling_add(struct termination *termination, const struct nam_version_sibling *s
 	return 0;
 }
 
-/* The lock that is in the way; and its version says which others there are. */
+/* The lock that is in the way; its version names the other records. */
 static int
 first_sealed(struct termination *termination, const uint8_t *reply, uint32_t bytes)
 {
@@ -104,7 +103,7 @@ others_sealed(struct termination *termination, const struct nam__bundle *bundle,
 	return 0;
 }
 
-/* @first	only that one, and find the others; or else all others */
+/* @first	only the first, to find the others; or else all others */
 NAM_FIBER_FN static int
 seal(struct termination *termination, bool first)
 {
@@ -191,7 +190,7 @@ nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
 	termination->parts[0] = (struct part){ refusal->head, 0, refusal->slot, 0 };
 	rc = seal(termination, true); /* SUSPENDS */
 	nam_race_point("locking.sealed_one");
-	/* If it is not there any more, somebody has ended it. */
+	/* If it is not there any more, another client has ended it. */
 	if (!rc && termination->parts[0].state == NAM_LOCKING_SEALED) {
 		rc = seal(termination, false); /* SUSPENDS */
 		nam_race_point("locking.sealed");

@@ -3,8 +3,8 @@
 #include "txn/records/protocols.h"
 
 /*
- * From before it has its timestamp until it is known to have ended everywhere, a transaction that
- * writes is entered with a time that is not later: memory servers are told the earliest of these.
+ * L3: a writing transaction is entered before it has its timestamp, with a time that is not later,
+ * until it has ended everywhere.  Memory servers are told the earliest of these times.
  */
 atomic_uint_fast64_t *
 nam__under_way_enter(struct nam_client *client)
@@ -17,7 +17,7 @@ nam__under_way_enter(struct nam_client *client)
 		if (!atomic_load_explicit(&client->under_way_us[i], memory_order_relaxed) &&
 			atomic_compare_exchange_strong(&client->under_way_us[i], &none,
 				before_us)) {
-			/* Who reads transaction_us and misses the entry reads it before us. */
+			/* A reader that misses the entry read transaction_us before this. */
 			atomic_thread_fence(memory_order_seq_cst);
 			return &client->under_way_us[i];
 		}

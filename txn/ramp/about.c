@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * about.c -- the bytes in which each version describes its transaction: the siblings' addresses
- * (FAST, 2PL), its leader (SMALL), a Bloom filter and the leader (HYBRID), or nothing.
+ * (FAST, 2PL; D1), its leader (SMALL; D7), a Bloom filter and the leader (HYBRID), or nothing.
  */
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * commit.c -- how the head of a record comes to lead to another version.
+ * commit.c -- moving the heads of records from one version to the next (D2).
  *
- * By CAS, and forward in time only: who is to replace a version knows its timestamp.  That is in
- * the version, which is READ unless it was seen to be the latest so lately that it cannot be
- * another one by now (nam__seen_lately()).  Any client may move the head for the writer: it is
- * decided that all of a transaction's versions are committed once one is.
+ * R4: by CAS, and forward in time only.  The client knows the timestamp of the version that it
+ * replaces: from the cache, if that was the latest recently (nam__seen_lately()), or else by a READ
+ * of its header.  Any client may move the head for the writer: once one version of a transaction is
+ * committed, all of them will be.
  *
- * Whoever has seen that a version is not, or will not be, the latest any more claims it, by CAS
- * of its word `current` from its timestamp to 0.  One of them wins, and retires the block.  Since
- * timestamps are unique, a CAS that comes late finds another timestamp there, and does nothing.
+ * R8, D3: a client that finds that a version is not, or will not be, the latest claims it, by CAS
+ * of its word `current` from its timestamp to 0.  The client whose claim succeeds retires the
+ * block. Timestamps are unique, so a late CAS finds another timestamp and does nothing.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -26,6 +26,7 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
 {
 	uint32_t stride = nam__version_stride(nam__version_at_bytes(at));
 
+	/* R7 */
 	if (NAM_GUARD(VERSION_WAIT))
 		nam_retire(worker, nam_gaddr_untagged(at), stride);
 	else
@@ -33,8 +34,8 @@ nam__version_retire(struct nam_worker *worker, struct nam_gaddr at)
 }
 
 /*
- * A version of the item's record is claimed.  What entries lead to is not given up before it is
- * known that all is committed that it was replaced by.
+ * A version of the item's record is claimed.  T3: a row's version is kept until all of the
+ * transaction that replaced it is committed.
  */
 static void
 replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at)
@@ -49,9 +50,9 @@ replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at
 			nam__version_stride(nam__version_at_bytes(at)));
 }
 
-/* It is known now what is to be replaced. */
+/* R4: the timestamp of the version to be replaced is known. */
 static void
-judge(struct nam__item *item, uint64_t base_timestamp)
+base_known(struct nam__item *item, uint64_t base_timestamp)
 {
 	item->base_timestamp = base_timestamp;
 	if (NAM_GUARD(COMMIT_FORWARD) && base_timestamp > item->timestamp)
@@ -90,9 +91,9 @@ claim_ask(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, 
 }
 
 /*
- * The claim first: in between, the head leads to a version that is the latest and does not look so.
- * The other way round one looks so and is not, for ever if we die; others replace ours and are told
- * so, and who has the address of that one would not notice (R6).
+ * R6: the claim comes first.  In between, the head leads to a claimed version that is the latest.
+ * In the other order an unclaimed version is not the latest, for ever if this client dies: a reader
+ * with its cached address would return it after newer ones were acknowledged.
  */
 static void
 swap_ask(struct nam_batch *batch, struct nam__item *item)
@@ -100,7 +101,7 @@ swap_ask(struct nam_batch *batch, struct nam__item *item)
 	if (item->base.raw)
 		claim_ask(batch, item, item->base, item->base_timestamp);
 	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
-	/* Queue pairs keep atomics in order, if they keep anything behind them. */
+	/* Some queue pairs reorder atomics; the fence keeps the order. */
 	if (item->base.raw && batch->count &&
 		!(batch->worker->client->caps & NAM_CAP_ORDER_ATOMIC_READ))
 		batch->wrs[batch->count - 1].flags |= NAM_WR_FENCE;
@@ -139,7 +140,7 @@ header_came(struct nam__txn *txn, struct nam__item *item)
 		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': "
 			"a record leads to what is no version of it; was the store dropped?",
 			txn->records->name);
-	judge(item, item->header.timestamp);
+	base_known(item, item->header.timestamp);
 	return 0;
 }
 
@@ -148,7 +149,7 @@ swap_came(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_gaddr base = item->base;
 
-	/* If the head has moved on without us, what it led to is just as much replaced. */
+	/* If another client has moved the head, the version is replaced all the same. */
 	if (base.raw && item->claim == item->base_timestamp)
 		replaced(txn, item, base);
 	if (item->word == base.raw) {
@@ -160,7 +161,7 @@ swap_came(struct nam__txn *txn, struct nam__item *item)
 	nam__item_base_found(txn, item);
 }
 
-/* What is there is newer, and the version was never to be seen by way of the head; or no more. */
+/* R6: something newer is there, so this version is not the latest, and is claimed. */
 static void
 late_came(struct nam__txn *txn, struct nam__item *item)
 {
@@ -240,7 +241,7 @@ commit(struct nam__txn *txn)
 	return rc > 0 ? -NAM_E_RESTART : rc;
 }
 
-/* ---- for others ------------------------------------------------------------------------------ */
+/* ---- for other clients ----------------------------------------------------------------------- */
 
 void
 nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
@@ -283,7 +284,7 @@ nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version, str
 		version->about_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
 }
 
-/* Complete the transaction whose version that is; it was the latest during this operation. */
+/* Complete the transaction of a version that was the latest during this operation. */
 NAM_FIBER_FN static int
 complete_at(struct nam__txn *txn, struct nam_gaddr at)
 {
@@ -300,9 +301,9 @@ complete_at(struct nam__txn *txn, struct nam_gaddr at)
 }
 
 /*
- * All of this transaction is committed: what it has replaced can go, entries first, when nobody
- * scans any more who began before.  But what a newer transaction replaced, which outran us, can go
- * only when all of that one is committed, too (txn/README.md, T3).
+ * All of this transaction is committed.  T3: versions that it replaced can go, entries first, after
+ * the scans that began before.  If a newer transaction outran this one, that one must be committed
+ * as well.
  */
 NAM_FIBER_FN static int
 replaced_keep(struct nam__txn *txn)

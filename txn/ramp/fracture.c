@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fracture.c -- whether what has been read is half of a transaction, and what of it is missing.
+ * fracture.c -- whether only a part of a transaction was read, and which versions are missing (R5).
  *
- * Each of Bailis et al.'s three algorithms learns that from another thing that versions carry.
- * FAST: from the other records of the transaction, by name; ours have their addresses as well.
- * SMALL: from timestamps alone: of each record the latest version is wanted whose timestamp any
- * record has.  HYBRID: as SMALL, but only for records that are in another version's Bloom filter.
+ * Each of Bailis et al.'s three algorithms uses other metadata of versions.  FAST: the siblings, by
+ * key id and address.  SMALL: timestamps alone: of each record the reader wants the latest version
+ * whose timestamp any record has.  HYBRID: as SMALL, but only for records that are in another
+ * version's Bloom filter.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 /* ---- FAST ------------------------------------------------------------------------------------ */
 
-/* Which ids may be among the items': ten bits of them, for ids are hashes. */
+/* Which ids may be among the items', by ten bits of them. */
 struct sieve {
 	uint8_t has[SIEVE_SIZE];	/* 0 or 1 */
 };
@@ -35,8 +35,8 @@ sieve_at(struct sieve *sieve, uint64_t key_id)
 }
 
 /*
- * Whether one of the siblings may be one of the items.  Mostly none is, and this is all that they
- * cost: three instructions each, and no branch.
+ * Whether one of the siblings may be one of the items, at three instructions for each sibling and
+ * no branch.  Mostly none is.
  */
 static inline bool
 may_ask(struct sieve *sieve, const struct nam_version *version)
@@ -53,7 +53,7 @@ may_ask(struct sieve *sieve, const struct nam_version *version)
 	return any != 0;
 }
 
-/* What a version says of one more that its transaction wrote. */
+/* Whether the item is the sibling of a version, and older: then it is asked for. */
 static bool
 sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timestamp,
 	const struct nam_version_sibling *sibling)
@@ -101,7 +101,7 @@ nam__fractured_fast(struct nam__txn *txn)
 	return any;
 }
 
-/* Whether it says of one of these that there is a newer one. */
+/* Whether it names a newer sibling of one of these. */
 static bool
 asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)
@@ -117,7 +117,6 @@ asks_for_newer(const struct nam_version *version, const struct nam__record_id *i
 	return false;
 }
 
-/* Of many a sieve says at once which siblings may be among them. */
 static bool
 many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
 	uint32_t count)
@@ -157,8 +156,8 @@ nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 /* ---- SMALL, HYBRID --------------------------------------------------------------------------- */
 
 /*
- * A record that was not in the index may have been entered since: it was, if a transaction wrote it
- * that has been seen.  Looking it up is an operation of its own, and this one ends meanwhile.
+ * A record that was not in the index is there by now if a transaction that was met wrote it.  The
+ * lookup is an operation of its own; this one ends meanwhile.
  */
 int
 nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
@@ -174,7 +173,7 @@ nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
 	return rc == -NAM_E_NOTFOUND ? 0 : rc;
 }
 
-/* Of that record the latest of all versions that have been heard of is wanted. */
+/* Ask for the record's latest version among all timestamps that were met. */
 NAM_FIBER_FN static int
 want_of_stamps(struct nam__txn *txn, struct nam__item *item)
 {
@@ -198,7 +197,7 @@ stamp_known(const struct nam__txn *txn, uint64_t stamp)
 	return false;
 }
 
-/* So that all that are here are among the stamps; whether there was one that was not. */
+/* Make the stamps those of all items that are here; whether there is a new one. */
 static bool
 stamps_collect(struct nam__txn *txn)
 {
@@ -230,14 +229,14 @@ nam__fractured_small(struct nam__txn *txn)
 {
 	int rc;
 
-	/* What came is of those that were asked for; or it was replaced, and all begins anew. */
+	/* Without a new timestamp all versions are as asked for. */
 	if (!stamps_collect(txn))
 		return 0;
 	rc = nam__fracture_small(txn); /* SUSPENDS */
 	return rc ? rc : 1;
 }
 
-/* The latest transaction that is here and may have written that record, after what is here. */
+/* The latest transaction here that may have written the record, after its version here. */
 static uint64_t
 filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 {
@@ -265,7 +264,7 @@ nam__fractured_hybrid(struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count; i++)
 		asked[i] = filter_asks(txn, &txn->items[i]);
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		/* Filters say yes for nothing, too: once for each. */
+		/* Filters have false positives: ask once for each transaction. */
 		if (asked[i] <= txn->items[i].stamp)
 			continue;
 		txn->items[i].stamp = asked[i];

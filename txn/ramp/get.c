@@ -2,12 +2,12 @@
 /*
  * get.c -- transactions that read, by RAMP.
  *
- * First round: for each record its latest version, by the address in the cache, by its head, or by
- * asking its memory server.  What versions say of the others of their transactions (fracture.c)
- * tells which records have to be read again, in a newer version: second round.  That is there, for
- * all versions of a transaction are before any is committed; and stays as long as this operation
- * lasts, which began before anything newer was committed, or would have found that.  Where it has
- * been replaced all the same, the latest is taken, and what that says is looked at anew.
+ * First round: for each record its latest version, by the cached address, by its head, or from its
+ * memory server.  The siblings that versions name (fracture.c) show which records must be read
+ * again, in a newer version: second round (R5).  That version is there, since all versions of a
+ * transaction are written before any is committed (R3).  It stays during this operation, which
+ * began before anything newer was committed (R7).  If it was replaced all the same, the reader
+ * takes the latest version, and checks again.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 /* ---- one version ----------------------------------------------------------------------------- */
 
-/* Look at the head; what led elsewhere was stale. */
+/* D4: after a stale address the reader falls back to the head. */
 static void
 by_head(const struct nam__txn *txn, struct nam__item *item)
 {
@@ -42,7 +42,7 @@ begin(const struct nam__txn *txn, struct nam__item *item)
 	item->state = NAM__ITEM_VERSION;
 }
 
-/* What is to be READ of it, if anything: 1, 0 or a negative code. */
+/* Whether the item has something to READ: 1, 0 or a negative code. */
 static int
 wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
 {
@@ -63,7 +63,7 @@ wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
 	return 1;
 }
 
-/* A key whose id begins like this one's was written, too: it has nothing to do with it. */
+/* The version is of another key whose id begins alike. */
 static void
 forget_alien(const struct nam__txn *txn, struct nam__item *item)
 {
@@ -132,7 +132,7 @@ all_came(struct nam__txn *txn)
 	return rc;
 }
 
-/* By READ and, of the others, by request; 1: there was something to do. */
+/* By READ or by request; 1: there was something to do. */
 NAM_FIBER_FN static int
 read_some(struct nam__txn *txn)
 {
@@ -232,7 +232,7 @@ is_first_of_transaction(const struct nam__txn *txn, uint32_t number)
 	return true;
 }
 
-/* The same for rows of tables: all of each transaction, or what it replaces could never go. */
+/* T3: for rows of tables all of each transaction, so that replaced versions can go. */
 NAM_FIBER_FN static int
 complete_for_others(struct nam__txn *txn)
 {
@@ -248,8 +248,8 @@ complete_for_others(struct nam__txn *txn)
 }
 
 /*
- * What was found by way of a sibling has not been committed yet.  Its writer is about to, or dead;
- * it is done for it, or else who reads this record alone, and again, would go back in time.
+ * R6: a version that was found as a sibling may not be committed, and its writer may be dead.  The
+ * reader commits it; otherwise a later read of this record alone would go back in time.
  */
 NAM_FIBER_FN static int
 commit_for_others(struct nam__txn *txn)
@@ -273,7 +273,7 @@ commit_for_others(struct nam__txn *txn)
 	return rc;
 }
 
-/* Whether it needs several versions by timestamps, which memory servers forget in time. */
+/* Whether it asks for versions by timestamps, which memory servers keep for a limited time. */
 static bool
 is_by_stamps(const struct nam__txn *txn)
 {
@@ -281,8 +281,8 @@ is_by_stamps(const struct nam__txn *txn)
 }
 
 /*
- * Whether versions may have gone by now that were to be found by their timestamps when the first of
- * these was heard of.  A quarter less than they stay, for clocks do not run alike.
+ * K2: whether versions that were there when the reader began may be gone by now.  A quarter less
+ * than the time that they stay, since clocks differ.
  */
 static bool
 is_too_late(const struct nam__txn *txn)
@@ -309,7 +309,7 @@ read_rounds(struct nam__txn *txn)
 {
 	int rc;
 
-	/* Others are spared the clock, which takes as long as two of their READs. */
+	/* Only if needed: the clock takes as long as two READs. */
 	if (is_by_stamps(txn))
 		txn->since_ns = nam_now_ns();
 	txn->stamps_count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onesided.c -- how clients prepare by WRITE, and what follows from a commit by CAS (commit.c). */
+/* onesided.c -- prepare by WRITE (R3), and the slots of a commit by CAS (commit.c; D2). */
 #include "txn/records/protocols.h"
 
 /* WRITE all versions.  @look	READ the heads as well, the first time */

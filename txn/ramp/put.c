@@ -3,10 +3,10 @@
  * put.c -- transactions that write: prepare by WRITE, commit by CAS.
  *
  * Prepare: every version is WRITTEN to a block of its record's memory server, and names the others
- * with their addresses.  Nobody can see any of them.  Commit, once all of that has completed: each
- * head is moved to its version.  As soon as one is, readers find the others through it.  A client
- * that dies before the first has written nothing but blocks that are lost; after it, readers do
- * what it has left undone.
+ * with their addresses.  No reader can see any of them.  Commit, after all WRITEs have completed
+ * (R3): each head is moved to its version.  From the first one on, readers find the others through
+ * it.  If the client dies before, its blocks are lost; if it dies later, readers complete the
+ * transaction.
  */
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ head_new(struct nam_worker *worker, uint32_t slot, struct nam_gaddr *ret_head)
 	return rc;
 }
 
-/* Enter a head into the index, or find the one that somebody else has just entered. */
+/* Enter a head into the index, or find the one that another client has just entered. */
 NAM_FIBER_FN static int
 record_new(struct nam__txn *txn, struct nam__item *item)
 {
@@ -100,8 +100,8 @@ rows_sweep(struct nam__txn *txn, uint64_t *reusable)
 }
 
 /*
- * A block for a version.  Who replaces much in little memory has to wait until what was replaced
- * can be used again; not within an operation, or it would wait for itself.
+ * A block for a version.  If memory is full, the writer waits until replaced versions can be reused
+ * (R7); not within an operation, for which reuse would wait.
  */
 NAM_FIBER_FN static int
 block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
@@ -149,7 +149,7 @@ blocks_take(struct nam__txn *txn, const struct nam_record_put *puts)
 	return rc;
 }
 
-/* Nobody has seen any of it; but where a connection broke, a WRITE may still be on its way. */
+/* No reader has seen the blocks; but after a broken connection a WRITE may be in flight. */
 static void
 blocks_give(struct nam__txn *txn, bool broken)
 {
@@ -207,8 +207,8 @@ nam__txn_stamp(struct nam__txn *txn)
 }
 
 /*
- * Other hosts' clocks may go before ours.  What is replaced must be older, or else the transaction
- * would be overtaken by what was there before it began.
+ * R4: other hosts' clocks may be ahead.  The replaced version must be older; otherwise it would win
+ * over this transaction although it was there before.
  */
 NAM_FIBER_FN static int
 stamp_later(struct nam__txn *txn)
@@ -249,8 +249,8 @@ prepare(struct nam__txn *txn)
 }
 
 /*
- * A memory server may have got to know of some of it: not any more.  Whether nobody can look at the
- * blocks, or write to them, any more.
+ * Withdraw what memory servers know of it.  Whether no role reads the blocks, or writes to them,
+ * any more.
  */
 NAM_FIBER_FN static bool
 unprepare(struct nam__txn *txn, int rc)
@@ -260,7 +260,7 @@ unprepare(struct nam__txn *txn, int rc)
 	return txn->records->ops->withdraw(txn) == 0; /* SUSPENDS */
 }
 
-/* Moved, or something newer was there: in both cases it is known to have been the latest. */
+/* Moved, or something newer was there: in both cases it was the latest during this operation. */
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn)
 {
@@ -312,7 +312,7 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 	return 0;
 }
 
-/* The addresses of the versions are known, and nobody has heard of them. */
+/* The addresses of the versions are known, to this client only. */
 NAM_FIBER_FN static int
 put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 	const struct nam__put_beside *beside)
@@ -366,7 +366,7 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 	if (ret_timestamp && txn->timestamp && (!rc || nam_err_is(rc, NAM_E_FABRIC)))
 		*ret_timestamp = txn->timestamp;
 	nam__txn_free(txn);
-	/* What was replaced can be used again some time: look now and then. */
+	/* R7: replaced versions can be reused some time later. */
 	if (nam__limbo_due(worker) && nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */
 	return rc;

@@ -58,7 +58,7 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 	return rc;
 }
 
-/* What a memory server says of an item, with `left` bytes of its reply from here on. */
+/* The answer about an item, with `left` bytes of the reply from here on. */
 static int
 got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_records_got *got,
 	uint32_t left, bool stamps_only)
@@ -71,7 +71,7 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_recor
 	if (stamps_only || !got->at) {
 		item->stamp = got->timestamp;
 		item->at.raw = got->at;
-		item->timestamp = 0;	/* what was asked for is no timestamp of the record's */
+		item->timestamp = 0;
 		item->state = NAM__ITEM_NOWHERE;
 		return 0;
 	}
@@ -210,13 +210,13 @@ committed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes
 	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
 		bytes != sizeof(*reply) + 8 * reply->count)
 		return malformed(txn);
-	/* Blocks of an aborted transaction are its writer's, who knows what to do with them. */
+	/* The writer gives back the blocks of its aborted transaction. */
 	for (uint32_t i = 0; i < reply->count && !abort; i++)
 		nam__served_retire(txn, reply->retired[i]);
 	return 0;
 }
 
-/* @at_too	or else only to hear what can be retired */
+/* @at_too	or else only to learn which versions can be retired */
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn, bool at_too, bool abort)
 {
@@ -237,7 +237,7 @@ commit(struct nam__txn *txn, bool at_too, bool abort)
 	}
 	if (!rc)
 		rc = nam__post_send(post); /* SUSPENDS */
-	/* What one has carried out another's failure does not undo. */
+	/* A failed message does not undo another's commits. */
 	for (uint32_t i = 0; i < post->count; i++) {
 		each_rc = post->calls[i].rc ? post->calls[i].rc : committed(txn, &post->bundles[i],
 			post->calls[i].reply_bytes, abort);

@@ -2,8 +2,8 @@
 /*
  * siblings.c -- siblings.h, for each vector unit.
  *
- * A sibling has three words, the id first, and a vector a power of two of words.  So in three
- * vectors in a row ids stand at places that are all different: blended they are one vector of ids.
+ * A sibling has three words, the id first; a vector has a power of two of words.  So in three
+ * consecutive vectors all ids are at different positions: blended they are one vector of ids.
  */
 #include "siblings.h"
 
@@ -92,8 +92,8 @@ named_avx2(const struct nam_version *const *versions, uint32_t count,
 #define IDS_THIRD 0x24u
 
 /*
- * Eight siblings a turn.  What is not there is as if it were 0.  Each comparison leaves of the mask
- * of its id what is not that id: had all one mask, each would have to wait for the one before.
+ * Eight siblings a turn; missing ones count as 0.  Each id has a mask of its own, so that no
+ * comparison waits for the one before.
  */
 __attribute__((target("avx512f"))) static bool
 named_avx512(const struct nam_version *const *versions, uint32_t count,

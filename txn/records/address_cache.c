@@ -2,10 +2,10 @@
 /*
  * address_cache.c -- a cache of addresses, shared by the threads of a process without a lock.
  *
- * Sets of eight entries of a cache line each.  An entry has a sequence number that is odd while it
- * is written; readers take what has the same even number before and after, writers let be what
- * another is at.  A key's way round its set begins at an entry of its own, which is where it mostly
- * is.  It may end up in two entries, and the older one may be found: what that leads to is claimed.
+ * Sets of eight entries of a cache line each.  The sequence number of an entry is odd while it is
+ * written.  A reader takes an entry with the same even number before and after; a writer skips an
+ * entry that another one writes.  The search for a key begins at an entry that its hash selects.  A
+ * key may be in two entries, and the older one may be found: its version is claimed, so R6 holds.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses)
 		free(cache);
 		return -ENOMEM;
 	}
-	/* Looked at here and there, each time at another page; without the advice it works, too. */
+	/* Accesses are random, so huge pages save misses of the TLB. */
 	if (size >= HUGE_BYTES)
 		(void)madvise(cache->entries, size, MADV_HUGEPAGE);
 	memset(cache->entries, 0, size);
@@ -100,11 +100,11 @@ put(_Atomic uint64_t *word, uint64_t value)
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* Whether the entry is whole and that key's; false also if somebody is writing it. */
+/* Whether the entry is whole and that key's; false also while it is written. */
 static inline __attribute__((always_inline)) bool
 entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__address *ret_address)
 {
-	/* Acquire: pairs with the release of who wrote it last. */
+	/* Acquire: pairs with the release in entry_write(). */
 	uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
 
 	if (get(&entry->id[0]) != id->word[0] || get(&entry->id[1]) != id->word[1])
@@ -147,7 +147,7 @@ nam__addresses_find_all(const struct nam__addresses *cache, const struct nam__re
 	for (uint32_t i = 0; i < count; i++) {
 		struct nam__address *address = &ret_addresses[i];
 
-		/* Nearly all are in the first entry where one looks. */
+		/* Nearly all are in the first entry of the search. */
 		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], address) ||
 			nam_gaddr_is_null(address->head)) && !find(cache, &ids[i], address))
 			return false;
@@ -163,7 +163,7 @@ entry_write(struct entry *entry, const struct nam__record_id *id,
 {
 	uint64_t sequence = get(&entry->sequence);
 
-	/* Acquire: the stores below stay below.  Who fails leaves it to the other. */
+	/* Acquire: the stores below stay below.  After a failure another writer is at it. */
 	if ((sequence & 1) || !atomic_compare_exchange_strong_explicit(&entry->sequence, &sequence,
 			sequence + 1, memory_order_acquire, memory_order_relaxed))
 		return;

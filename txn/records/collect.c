@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.c -- giving back what nobody will ask for any more, and finding what clients that are
- * gone may have left half done (in_doubt.h).
+ * collect.c -- giving back replaced versions, and finding transactions in doubt (in_doubt.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +21,7 @@ struct collection {
 
 /* ---- what was replaced ----------------------------------------------------------------------- */
 
-/* A message has no room for more than some; then there may be others. */
+/* A message lists a limited number of versions; after a full one there may be more. */
 NAM_FIBER_FN static int
 sweep_all(struct nam__txn *txn)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get_all.c -- nam_records_get_all(), nam_records_get_many(): where all is as the cache says, in
- * one go; else by items.
+ * get_all.c -- nam_records_get_all(), nam_records_get_many(): batched reads by cached addresses,
+ * else by items.
  *
- * With warm addresses, and nobody writing just then, a transaction is one round trip: READ all
- * versions, see that each is the one that the cache speaks of and the latest, and that none names
- * a newer one of another.  That takes neither items nor states, so it is done without them.  What
- * is not so is done by items (get.c), from the beginning, or with what has come.
+ * With warm addresses and no concurrent writer a transaction is one round trip: READ all versions;
+ * check that each is the cached one and the latest, and that none names a newer sibling.  This
+ * needs neither items nor states.  All other transactions use items (get.c), from the beginning, or
+ * with the versions that have come.
  */
 #include <errno.h>
 #include <string.h>
@@ -45,7 +45,7 @@ answer_items(const struct nam__txn *txn, struct nam_record_get *gets, uint32_t c
 	}
 }
 
-/* ---- as the cache says ----------------------------------------------------------------------- */
+/* ---- by cached addresses --------------------------------------------------------------------- */
 
 /* A transaction, and which of the records are its. */
 struct part {
@@ -53,7 +53,7 @@ struct part {
 	uint32_t first, count;
 };
 
-/* The first transaction that was not read: what is said of others does not take its place. */
+/* The first transaction that failed, and its diag. */
 struct failure {
 	int rc;
 	struct nam_diag diag;
@@ -85,7 +85,7 @@ any_twice(const struct nam__record_id *ids, uint32_t count)
 	return again;
 }
 
-/* False: a key that is none, or one twice, which is to be READ once. */
+/* False: an invalid key, or a key that occurs twice and is READ once. */
 static bool
 part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 {
@@ -104,7 +104,7 @@ part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 	return !again || !any_twice(ids, count);
 }
 
-/* So many of the transactions as go together; those that do not go at all are no parts. */
+/* As many transactions as fit; those that cannot be READ this way become no parts. */
 static uint32_t
 warm_take(struct warm *warm, struct nam_records_reading *readings, uint32_t count)
 {
@@ -125,8 +125,8 @@ warm_take(struct warm *warm, struct nam_records_reading *readings, uint32_t coun
 }
 
 /*
- * Of versions that have too many bytes: as many transactions as go together, and so many are taken.
- * The first is left to items if it has too many alone.
+ * If the versions have too many bytes: as many transactions as fit.  If the first alone has too
+ * many, it is read by items.
  */
 static __attribute__((noinline)) uint32_t
 warm_fit(struct warm *warm, const struct nam_records_reading *readings)
@@ -150,8 +150,8 @@ warm_fit(struct warm *warm, const struct nam_records_reading *readings)
 }
 
 /*
- * Where they are.  Transactions of whose records the cache does not know that much are no parts any
- * more.  False: none is left, or there is no memory.
+ * Find the addresses.  Transactions whose records are not all cached are no longer parts.  False:
+ * none is left, or there is no memory.
  */
 static bool
 warm_find(struct warm *warm, const struct nam_records_reading *readings, uint32_t *taken)
@@ -203,7 +203,7 @@ warm_read(struct warm *warm)
 	return nam__reads_await(warm->worker, reads, warm->count); /* SUSPENDS */
 }
 
-/* Nobody writes where it lies, say epochs; and of these only who stays connected can be sure. */
+/* R1 without the hash: by epochs no client writes there, as long as connections last. */
 static inline bool
 address_is_untorn(const struct warm *warm, const struct nam__address *address)
 {
@@ -211,7 +211,7 @@ address_is_untorn(const struct warm *warm, const struct nam__address *address)
 	       nam__address_is_recent(warm->worker, address);
 }
 
-/* Whether every version is the one that the cache speaks of, and none asks for a newer one. */
+/* Whether every version is the cached one (R2, R6), and none names a newer sibling (R5). */
 static bool
 part_is_right(const struct warm *warm, const struct part *part)
 {
@@ -232,7 +232,7 @@ part_is_right(const struct warm *warm, const struct part *part)
 	return !nam__versions_ask(warm->records->named, &warm->ids[part->first], versions, count);
 }
 
-/* Each was the latest some time during this operation. */
+/* Each was the latest at some time during this operation. */
 static void
 part_note(struct warm *warm, const struct part *part)
 {
@@ -263,7 +263,7 @@ part_answer(const struct warm *warm, const struct part *part)
 		answer(versions[i], &gets[i]);
 }
 
-/* What has come to the items of a transaction, whose reading goes on from there. */
+/* Give the versions that have come to the items of a transaction, which reads on from there. */
 static int
 part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn)
 {
@@ -341,7 +341,7 @@ warm_operation(struct warm *warm)
 	nam__op_end(warm->worker);
 }
 
-/* As many as it takes on of some transactions; those that it could not do are COLD then. */
+/* Read some of the transactions; those that were not read are COLD.  How many of both. */
 NAM_FIBER_FN static uint32_t
 warm_get(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_reading *readings, uint32_t count, struct failure *failure)
@@ -355,7 +355,7 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 	taken = warm_take(&warm, readings, count);
 	if (!warm.parts_count)
 		return taken;
-	/* What is known of places is on its way from memory: see to other tasks' requests first. */
+	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (worker->tasks_alive > 1)
 		nam__poll(worker);
 	if (!warm_find(&warm, readings, &taken))

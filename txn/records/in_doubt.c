@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * in_doubt.c -- ending what clients that are gone have left half done.
+ * in_doubt.c -- ending transactions of dead clients.
  *
- * What a writer has prepared is in doubt until it is committed.  If he has no connection any more,
- * nothing of his transaction changes by itself.  It is committed for him if each of its records has
- * its version, or something newer; and nobody ever aborts it, so whoever looks, and when, comes to
- * the same end (txn/README.md, "Collecting").
+ * A prepared version is in doubt until it is committed.  If its writer has no connection any more,
+ * its transaction does not change by itself (K1).  The collector commits it if each of its records
+ * has its version, or something newer.  No collector aborts it, so all collectors reach the same
+ * result, at any time (txn/README.md, "Collecting").
  */
 #include "in_doubt.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
-/* Who leads a transaction of several records. */
+/* The leader of a transaction of several records. */
 static const struct nam_version_leader *
 leader_of(const struct nam_records *records, const struct nam_version *version)
 {
@@ -28,7 +28,7 @@ leader_of(const struct nam_records *records, const struct nam_version *version)
 		(const struct nam_version_leader *)(const void *)(about + before);
 }
 
-/* An item for a record.  False: its memory server is not known here. */
+/* An item for a record.  False: its memory server is unknown. */
 static bool
 record_ask(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
 {
@@ -67,8 +67,8 @@ txn_of(struct nam__txn *txn, const struct nam_version *version)
 }
 
 /*
- * Who leads comes last: whoever goes on where we died finds the others by its version, which is not
- * replaced as long as it is only prepared.
+ * K3: the leader is committed last.  If this collector dies, the next one finds the others by the
+ * leader's version, which is not replaced as long as it is only prepared.
  */
 NAM_FIBER_FN static int
 commit_led(struct nam__txn *txn)
@@ -91,8 +91,8 @@ commit_led(struct nam__txn *txn)
 }
 
 /*
- * Memory servers say, under the records' locks, what these have.
- * @seen	somebody has committed it at one of its records, so readers need not be waited for
+ * Memory servers report the records' versions, under the records' locks.
+ * @seen	it is committed at one of its records, so there is no need to wait for readers
  */
 NAM_FIBER_FN static int
 end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
@@ -112,10 +112,11 @@ end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam
 		item->state = item->stamp == one->timestamp ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 		lacking |= item->state == NAM__ITEM_DONE;
 	}
-	/* Of a transaction that is led, others may end while it can't. */
+	/* With a leader, other versions may end while this one cannot. */
 	one->whole = !led || !one->undecided;
 	if (one->undecided)
 		return 0;
+	/* K2 */
 	if (led && lacking && !seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
 		one->later = true;
 		return 0;
@@ -135,7 +136,7 @@ nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *o
 	return end_served(recovery, one, txn, false); /* SUSPENDS */
 }
 
-/* One of it is committed: the others have to be, too. */
+/* One of its versions is committed, so the others must be, too. */
 int
 nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt *one,
 	struct nam__txn *txn, const struct nam_version *version)
@@ -157,11 +158,11 @@ nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt 
 	return rc;
 }
 
-/* ---- one transaction that is led ------------------------------------------------------------- */
+/* ---- one transaction with a leader ----------------------------------------------------------- */
 
 /*
- * What has been prepared of a record that has something newer, by who is gone: nobody asks for it
- * any more who has not heard of it elsewhere, and what becomes of the others does not hang on it.
+ * K4: the record has something newer than the prepared version.  Only a reader that met the
+ * transaction elsewhere asks for this version, and the other records do not depend on it.
  */
 NAM_FIBER_FN static int
 end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, struct nam__txn *txn)
@@ -178,8 +179,8 @@ end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, stru
 }
 
 /*
- * Ask for the version of the leader, and for the latest one of the record itself, under its lock:
- * items 0 and 1.  1: the leader's is there; 0: it is not.
+ * Ask for the leader's version, item 0, and for the record's latest one, item 1, under its lock.
+ * 1: the leader's is there; 0: it is not.
  */
 NAM_FIBER_FN static int
 leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t leader)
@@ -201,12 +202,12 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 			rc = nam_read_await(asked->worker, item->at, item->image,
 				bytes); /* SUSPENDS */
 	}
-	/* It may have been ended meanwhile, and its block be another's. */
+	/* It may have ended meanwhile, and its block may be reused. */
 	return rc ? rc : nam__version_whole(item->image, item->at, asked->records->store) &&
 		item->image->timestamp == one->timestamp && item->image->head == leader;
 }
 
-/* What came is the latest, or was: it says when it was replaced. */
+/* It is the latest, or was: `current` is then the time of its replacement. */
 static bool
 is_committed(const struct nam__item *item)
 {
@@ -214,8 +215,8 @@ is_committed(const struct nam__item *item)
 }
 
 /*
- * By what the leader's version says.  Where that is gone, or nothing can be decided by it, the
- * version stays until its own record is written.
+ * Decide by the leader's version.  If that is gone, or does not decide, the version stays until its
+ * own record is written.
  */
 NAM_FIBER_FN static int
 end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
@@ -239,7 +240,7 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 	return rc;
 }
 
-/* ---- what is in one, one by one ------------------------------------------------------------ */
+/* ---- all versions in doubt ------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
@@ -254,7 +255,7 @@ end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
 
 	if (!rc)
 		rc = nam_read_await(worker, one->at, version, bytes); /* SUSPENDS */
-	/* It may have been ended meanwhile, and its block be another's. */
+	/* It may have ended meanwhile, and its block may be reused. */
 	if (rc || !nam__version_whole(version, one->at, records->store) ||
 		version->timestamp != one->timestamp || version->head != one->head.raw)
 		goto done;
@@ -297,7 +298,7 @@ end_of_lock(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	return rc;
 }
 
-/* Of the same transaction another version may have been looked into before. */
+/* Another version of the same transaction, if one was processed before. */
 static const struct nam__in_doubt *
 in_doubt_before(const struct nam__recovery *recovery, uint32_t number)
 {
@@ -339,7 +340,7 @@ nam__recovery_run(struct nam__recovery *recovery)
 {
 	int rc = 0;
 
-	/* Who is not there now was not at work on what was seen before. */
+	/* K1: a client that is absent now was not at work on versions that were seen before. */
 	if (recovery->count > recovery->waiting)
 		rc = nam__presence_ask(recovery->worker, &recovery->presence); /* SUSPENDS */
 	for (uint32_t i = recovery->waiting; i < recovery->count && !rc; i++) {
@@ -359,8 +360,8 @@ nam__recovery_run(struct nam__recovery *recovery)
 }
 
 /*
- * A reader may have read something older of a record that lacks the version, before that got
- * something newer.  By the time that he hears of the transaction he has to begin anew.
+ * K2: a reader may have read an older version of a record that lacks this one.  When it now meets
+ * the transaction, it must restart, since it began 75 ms ago and more.
  */
 NAM_FIBER_FN static int
 later_end(struct nam__recovery *recovery)
@@ -416,7 +417,7 @@ nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head, struct 
 	return 0;
 }
 
-/* ---- what a record holds that may be in doubt ------------------------------------------------ */
+/* ---- finding versions in doubt --------------------------------------------------------------- */
 
 int
 nam__in_doubt_add_latest(struct nam__recovery *recovery, const struct nam__walked *seen)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* in_doubt.h -- transactions that clients which are gone may have left half done, and their end. */
+/* in_doubt.h -- in-doubt recovery: transactions of dead clients, and their end. */
 #ifndef NAM_TXN_RECORDS_IN_DOUBT_H
 #define NAM_TXN_RECORDS_IN_DOUBT_H
 
 #include "walk.h"
 
-#define NAM__IN_DOUBT_MAX 256u		/* that are looked into at a time */
+#define NAM__IN_DOUBT_MAX 256u		/* versions at a time */
 
-/* A version whose transaction may have been left. */
+/* A version whose transaction may be of a dead client. */
 struct nam__in_doubt {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* null: the record is locked for it */
 	uint64_t timestamp;
-	bool ended;			/* it was looked into, */
-	bool undecided;			/* and stays; */
-	bool whole;			/* and what became of it holds for all of its transaction */
-	bool later;			/* it is committed when readers under way are done */
+	bool ended;			/* recovery has processed it, */
+	bool undecided;			/* and it stays; */
+	bool whole;			/* the result holds for all of its transaction */
+	bool later;			/* it is committed when current readers are done (K2) */
 };
 
 /* Lies in a buffer of the worker's. */
@@ -25,7 +25,7 @@ struct nam__recovery {
 	struct nam_records_collected *done;
 	struct nam__presence presence;
 	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
-	uint32_t waiting;		/* so many at the beginning are `later` */
+	uint32_t waiting;		/* the first so many are `later` */
 	uint32_t count;
 	struct nam__in_doubt all[NAM__IN_DOUBT_MAX];
 };
@@ -33,15 +33,15 @@ struct nam__recovery {
 void nam__recovery_init(struct nam__recovery *recovery, struct nam_worker *worker,
 	struct nam_records *records, struct nam_records_collected *done);
 
-/* One more; if there are many, those before it are looked into first. */
+/* One more; if there is no room, those before it are processed first. */
 NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head,
 	struct nam_gaddr at, uint64_t timestamp) NAM_MUST_CHECK;
 /*
- * Look into all, and forget them but for those that are `later`.  *done counts what was committed,
- * aborted, and stays.
+ * Process all, and forget them except those that are `later`.  *done counts committed, aborted and
+ * undecided ones.
  */
 NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHECK;
-/* The rest, after everything else, by an operation of its own.  Waits for NAM_RECORDS_KEEP_NS. */
+/* Then those that are `later`, in an operation of its own, after NAM_RECORDS_KEEP_NS. */
 NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
 
 /* Slots of struct nam__records_ops (ops.h). */
@@ -52,9 +52,11 @@ NAM_FIBER_FN int nam__in_doubt_add_prepared(struct nam__recovery *recovery,
 NAM_FIBER_FN int nam__in_doubt_add_locked(struct nam__recovery *recovery,
 	const struct nam__walked *seen) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__in_doubt_end_onesided(struct nam__recovery *recovery,
-	struct nam__in_doubt *one, struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+	struct nam__in_doubt *one, struct nam__txn *txn,
+	const struct nam_version *version) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__in_doubt_end_served(struct nam__recovery *recovery,
-	struct nam__in_doubt *one, struct nam__txn *txn, const struct nam_version *version) NAM_MUST_CHECK;
+	struct nam__in_doubt *one, struct nam__txn *txn,
+	const struct nam_version *version) NAM_MUST_CHECK;
 
 static inline void
 nam__collected_retired(struct nam_records_collected *done, const struct nam__txn *txn)

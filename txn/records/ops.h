@@ -42,7 +42,7 @@ struct nam__records_ops {
 	bool (*memory_awaited)(const struct nam__txn *txn);
 	NAM_FIBER_FN int (*sweep)(struct nam__txn *txn);
 
-	/* in_doubt.c: what a record holds that may be in one; and the end of one such version. */
+	/* in_doubt.c: add the versions of a record that are in doubt; end one of them. */
 	NAM_FIBER_FN int (*in_doubt_add)(struct nam__recovery *recovery,
 		const struct nam__walked *seen);
 	NAM_FIBER_FN int (*in_doubt_end)(struct nam__recovery *recovery, struct nam__in_doubt *one,

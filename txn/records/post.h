@@ -2,7 +2,7 @@
 /*
  * post.h -- requests about several records, packed into messages to their memory servers.
  *
- * As many records as fit go into each message, and all messages of a post are under way at once.
+ * Each message takes as many records as fit; all messages of a post are in flight at once.
  */
 #ifndef NAM_TXN_RECORDS_POST_H
 #define NAM_TXN_RECORDS_POST_H
@@ -11,7 +11,7 @@
 #include "compute/compute_internal.h"
 #include "txn/records.h"
 
-/* A message, and whose records are in it. */
+/* A message, and the numbers of its records. */
 struct nam__bundle {
 	uint8_t *body, *reply;
 	uint8_t items[NAM_RPC_RECORDS_MAX];
@@ -22,7 +22,7 @@ struct nam__bundle {
 struct nam__post {
 	struct nam_worker *worker;
 	uint16_t type;			/* of all messages, */
-	uint32_t head_bytes;		/* and what each begins with */
+	uint32_t head_bytes;		/* and of the header of each */
 	union {
 		struct nam_rpc_records_request plain;
 		struct nam_rpc_locking_request locking;
@@ -45,14 +45,14 @@ nam__bundle_request(const struct nam__bundle *bundle)
 }
 
 /*
- * Add what a request says of record `number`, and more behind it, to a message to the memory server
- * in `slot` that has room, `spare` bytes more.
+ * Add the part of a request about record `number`, and more behind it, to a message to the memory
+ * server in `slot` that has room for it and for `spare` bytes.
  */
 int nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
 	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
 	NAM_MUST_CHECK;
 
-/* As nam_rpc_call_many(); nothing, if there is none. */
+/* As nam_rpc_call_many(); without messages 0. */
 NAM_FIBER_FN int nam__post_send(struct nam__post *post) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_POST_H */

@@ -6,8 +6,8 @@
 #include "txn_internal.h"
 
 /*
- * fracture.c: whether half of a transaction is here.  1: it is, and what is missing is asked for;
- * 0: it is not; or a negative code.
+ * fracture.c: whether only a part of a transaction was read (R5).  1: yes, and the missing items
+ * are asked for; 0: no; or a negative code.
  */
 NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
 /* By algorithm, as slots of struct nam__records_ops (ops.h). */
@@ -15,7 +15,7 @@ int nam__fractured_fast(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_small(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_hybrid(struct nam__txn *txn) NAM_MUST_CHECK;
 int nam__fractured_never(struct nam__txn *txn) NAM_MUST_CHECK;
-/* FAST: whether one of these versions says of another's record that there is a newer one. */
+/* FAST: whether one of these versions names a newer sibling of another. */
 bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count);
 /* Small, after its first round: ask for all, now that the timestamps are known. */
@@ -58,13 +58,13 @@ bool nam__item_is_large(const struct nam__item *item);
 NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Sets item->base_timestamp of all. */
 NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
-/* A memory server says that nobody asks for it any more. */
+/* Retire a version that a memory server gave up. */
 void nam__served_retire(struct nam__txn *txn, uint64_t at);
 /* Those that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
 bool nam__served_memory_awaited(const struct nam__txn *txn);
-/* Retire what of these records nobody will ask for any more. */
+/* Retire replaced versions of these records. */
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
@@ -92,8 +92,7 @@ NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *
 NAM_FIBER_FN int nam__locks_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
- * locking/terminate.c: somebody's lease is over, or he is gone: commit or abort that transaction
- * for him.
+ * locking/terminate.c: the writer's lease is over, or it is dead: commit or abort its transaction.
  * @ret_outcome may be NULL.
  */
 enum nam__terminated { NAM__TERMINATED_BEFORE, NAM__TERMINATED_COMMITTED, NAM__TERMINATED_ABORTED };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * records.c -- record stores by name: create, open, drop, list; and what they consist of.
+ * records.c -- record stores by name: create, open, drop, list; and their statistics.
  *
- * The index of the keys is there before the superblock, and that before the name; they go in the
- * same order backwards, but for the name, which goes first.
+ * A store is made in this order: index of the keys, superblock, name.  It is dropped name first.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -101,6 +100,7 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 	if (options->commit != NAM_RECORDS_ONESIDED && options->commit != NAM_RECORDS_SERVED)
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown way %d to commit: one-sided "
 			"and served are known", (int)options->commit);
+	/* D5 */
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_LOCKING)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go with "
 			"two-phase locking: memory servers keep its locks; let them be served");
@@ -152,7 +152,6 @@ superblock_write(struct nam_worker *worker, const struct nam_records_options *op
 	return rc;
 }
 
-/* The index is there already. */
 NAM_FIBER_FN static int
 create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
 	bool tables)
@@ -168,7 +167,7 @@ create(struct nam_worker *worker, const char *name, const struct nam_records_opt
 	nam_race_point("records.written");
 	if (!rc)
 		rc = nam__name_put(worker, NAM_CATALOG_RECORDS, name, at.raw); /* SUSPENDS */
-	/* Where it is unknown whether the name is there, it must lead to a store. */
+	/* If the name may be there, it must lead to a store. */
 	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
 		nam_free_unseen(worker, at, stride);
 	return rc;
@@ -414,7 +413,7 @@ nam_records_stat(struct nam_worker *worker, struct nam_records *records,
 	return rc;
 }
 
-/* What cannot be READ, or is no version of this store, is not ours to give away. */
+/* Blocks that cannot be READ, or are no versions of this store, are not retired. */
 NAM_FIBER_FN static int
 some_retire(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
 	uint32_t count, void *arg)
@@ -454,7 +453,7 @@ nam_records_drop(struct nam_worker *worker, const char *name)
 		return rc;
 	nam_race_point("records.unnamed");
 	nam_retire(worker, records.superblock, sizeof(struct nam_records_superblock));
-	/* Of a store that is lost in part the index cannot be opened: then nothing is followed. */
+	/* If a part of the store is lost, the index cannot be opened, and no record is found. */
 	rc = nam_index_open(worker, keys, 0, &records.keys); /* SUSPENDS */
 	if (!rc)
 		rc = nam__records_walk(worker, &records, some_retire, NULL); /* SUSPENDS */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn.c -- what reading and writing transactions have in common: items, places, timestamps. */
+/* txn.c -- items, addresses and timestamps of transactions that read or write. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,10 +11,7 @@ _Static_assert(1u << CLIENT_BITS == NAM_CLIENTS_MAX, "a client's id fits");
 
 /* ---- timestamps ------------------------------------------------------------------------------ */
 
-/*
- * Microseconds, so that clients that never heard of each other agree about what is later; but never
- * one twice, and never less than what was seen.
- */
+/* Microseconds of the clock, so that clients agree on the order; unique, later than all seen. */
 uint64_t
 nam__timestamp_next(struct nam_client *client)
 {
@@ -128,12 +125,12 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	return (int)txn->count++;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 int
 nam__txn_locate(struct nam__txn *txn)
 {
-	/* What is known of places is on its way from memory: see to other tasks' requests first. */
+	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (txn->worker->tasks_alive > 1)
 		nam__poll(txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
@@ -155,7 +152,6 @@ nam__txn_locate(struct nam__txn *txn)
 	return 0;
 }
 
-/* Whether the cache has nothing to learn of the item, as far as it told us before. */
 static inline bool
 is_noted(const struct nam__address *cached, const struct nam__address *address)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* txn_internal.h -- what an open record store and a transaction under way are to this room. */
+/* txn_internal.h -- open record stores, and transactions under way. */
 #ifndef NAM_TXN_RECORDS_TXN_INTERNAL_H
 #define NAM_TXN_RECORDS_TXN_INTERNAL_H
 
@@ -12,8 +12,9 @@
 #include "txn/ramp/siblings.h"
 #include "version.h"
 
-/* ---- address_cache.c: where records were when they were last looked at ----------------------- */
+/* ---- address_cache.c ------------------------------------------------------------------------- */
 
+/* The version address of a record, as it was last seen. */
 struct nam__address {
 	struct nam_gaddr head;
 	struct nam_gaddr at;		/* of the latest version; null: not known */
@@ -23,25 +24,21 @@ struct nam__address {
 
 struct nam__addresses;
 
-/* 0 or -ENOMEM.  With too few bytes for anything *ret is NULL, which all below accept. */
+/* 0 or -ENOMEM.  With too few bytes *ret is NULL, which all functions below accept. */
 int nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses) NAM_MUST_CHECK;
 void nam__addresses_free(struct nam__addresses *addresses);
-/* They will be looked for soon. */
 void nam__addresses_prefetch(const struct nam__addresses *addresses,
 	const struct nam__record_id *ids, uint32_t count);
 bool nam__addresses_find(const struct nam__addresses *addresses, const struct nam__record_id *id,
 	struct nam__address *ret_address);
-/* Each, with the address of a version; false: not all are known so well. */
+/* All of them, each with the address of a version; or false. */
 bool nam__addresses_find_all(const struct nam__addresses *addresses,
 	const struct nam__record_id *ids, uint32_t count, struct nam__address *ret_addresses);
-/* Note what is newer than what is known; in doubt nothing happens.  No lock, no wait. */
+/* Note an address that is newer than the known one; it may be dropped.  No lock, no wait. */
 void nam__addresses_note(struct nam__addresses *addresses, const struct nam__record_id *id,
 	const struct nam__address *address);
 
-/*
- * Whether what a place speaks of was seen to be the latest so lately that its block is not reused
- * during this operation.
- */
+/* R4: the version was the latest so recently that its block is not reused in this operation. */
 static inline bool
 nam__address_is_recent(const struct nam_worker *worker, const struct nam__address *address)
 {
@@ -73,7 +70,7 @@ struct nam_records {
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
 
-/* Reading: how an address was come by. */
+/* Reading: the source of an address. */
 enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
 
 enum nam__item_state {
@@ -84,7 +81,7 @@ enum nam__item_state {
 	NAM__ITEM_HERE,
 	NAM__ITEM_NOWHERE,		/* there is no version */
 	/* committing: */
-	NAM__ITEM_HEADER,		/* the header of what is to be replaced is to be READ */
+	NAM__ITEM_HEADER,		/* the header of the replaced version is to be READ */
 	NAM__ITEM_SWAP,			/* the head is to be moved from `base` to `at` */
 	NAM__ITEM_LATE,			/* something newer is there: claim our own version */
 	NAM__ITEM_DONE,
@@ -134,7 +131,7 @@ struct nam__txn {
 	uint32_t attempts;
 	uint32_t depth;			/* it completes another one's, for which one, ... */
 	bool prepared;
-	uint32_t retired;		/* versions that memory servers said nobody asks for, */
+	uint32_t retired;		/* versions that memory servers gave up, */
 	uint64_t retired_bytes;		/* and the memory that they take */
 	uint32_t replaced_count;	/* rows of tables only */
 	struct nam__replaced replaced[NAM__REPLACED_MAX];
@@ -147,10 +144,7 @@ struct nam__txn {
 	struct nam__item items[NAM_RECORDS_MAX];
 };
 
-/*
- * Zero some hundred bytes, a constant: at once, where compilers would take a string instruction,
- * which takes longer to begin than all of these stores.
- */
+/* Zero some hundred bytes, a constant number, without a string instruction, which starts slowly. */
 static inline __attribute__((always_inline)) void
 nam__clear(void *at, size_t bytes)
 {
@@ -174,13 +168,13 @@ NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Tell the cache what has been learned. */
 void nam__txn_note(struct nam__txn *txn);
 
-/* A timestamp that was never given out; and take note of one that somebody else gave out. */
+/* A new timestamp; and note one of another client, which later ones must exceed. */
 uint64_t nam__timestamp_next(struct nam_client *client);
 void nam__timestamp_seen(struct nam_client *client, uint64_t timestamp);
 
 /* put.c: a new timestamp for what is to be written. */
 void nam__txn_stamp(struct nam__txn *txn);
-/* get.c: look at what came by request, and READ and ask for the rest. */
+/* get.c: process images that came by request; READ or ask for the rest. */
 NAM_FIBER_FN int nam__txn_read(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
@@ -198,14 +192,11 @@ NAM_FIBER_FN int nam__txn_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 
 void nam__version_retire(struct nam_worker *worker, struct nam_gaddr at);
 
-/* An item for a version that somebody wrote, in the state HEAD. */
+/* An item for a version of any client, in the state HEAD. */
 void nam__txn_add_version(struct nam__txn *txn, const struct nam_version_sibling *sibling,
 	uint64_t timestamp);
 
-/*
- * Commit all of a transaction, for who is to tell others what it has seen of it, or to forget what
- * it has replaced: one of its versions, and those that this one names.
- */
+/* Commit all of a transaction: one of its versions, and its siblings (R6, T3). */
 NAM_FIBER_FN int nam__txn_complete(struct nam__txn *of, const struct nam_version_sibling *self,
 	uint64_t timestamp, const struct nam_version_sibling *siblings, uint32_t count)
 	NAM_MUST_CHECK;
@@ -213,14 +204,14 @@ NAM_FIBER_FN int nam__txn_complete(struct nam__txn *of, const struct nam_version
 NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version,
 	struct nam_gaddr at) NAM_MUST_CHECK;
 
-/* get.c: read what was added; images and what is of no use any more are the caller's to free. */
+/* get.c: read the items; the caller frees the images. */
 NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
-/* The same, once what places lead to has been READ into the images, in an operation under way. */
+/* The same, if the images have come from cached addresses, in an operation under way. */
 NAM_FIBER_FN int nam__txn_get_came(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
- * put.c: nam_records_put_all(); what is to be there as soon as a version is seen is made when the
- * addresses of all versions are known, and unmade before these are given away.
+ * put.c: nam_records_put_all().  `make` runs when the addresses of all versions are known, before
+ * any is seen (T1); if the transaction fails, `unmake` runs before the blocks are given back.
  */
 struct nam__put_beside {
 	NAM_FIBER_FN int (*make)(struct nam__txn *txn, void *arg);
@@ -233,8 +224,8 @@ NAM_FIBER_FN int nam__records_put(struct nam_worker *worker, struct nam_records 
 	uint64_t *ret_timestamp) NAM_MUST_CHECK;
 
 /*
- * sweep.c: take away the entries of versions that were replaced so long ago that nobody misses
- * them, and the versions.  How many, up to `most`; or a negative code.
+ * sweep.c: delete the entries of versions that were replaced before all running scans, then free
+ * the versions.  How many, up to `most`; or a negative code.
  */
 NAM_FIBER_FN int nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store,
 	uint32_t most) NAM_MUST_CHECK;

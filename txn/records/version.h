@@ -18,7 +18,7 @@
 
 #define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; what one buffer takes */
 
-/* What leads to a key's head: the two halves of XXH3-128 of it. */
+/* The key of a head in the index: the two halves of XXH3-128 of the record's key. */
 struct nam__record_id {
 	uint64_t word[2];
 };
@@ -37,7 +37,7 @@ nam__version_length_of(const struct nam_version *version)
 	return nam__version_length(version->about_bytes, version->key_bytes, version->value_bytes);
 }
 
-/* What a READ or WRITE of it takes: its length in whole units. */
+/* The bytes of a READ or WRITE: its length in whole units. */
 static inline uint32_t
 nam__version_bytes(uint32_t length)
 {
@@ -45,8 +45,8 @@ nam__version_bytes(uint32_t length)
 }
 
 /*
- * The stride of the block that holds so many bytes: 16 sizes in steps of 64, then 8 for each
- * doubling, so that there are few, and little of a block is not used; but none that nodes have.
+ * The stride of the block for so many bytes: 16 sizes in steps of 64, then 8 for each doubling.
+ * So there are few strides, and blocks are nearly full.  None is a stride of nodes.
  */
 uint32_t nam__version_stride(uint32_t bytes);
 
@@ -63,7 +63,7 @@ nam__version_at_bytes(struct nam_gaddr at)
 	return nam_gaddr_tag(at) * NAM_GADDR_UNIT_BYTES;
 }
 
-/* What it says of the others (common/layout.h): siblings, or a filter, or who leads. */
+/* Its description of the transaction (common/layout.h): siblings, a filter, or the leader. */
 static inline void *
 nam__version_about(struct nam_version *version)
 {
@@ -109,8 +109,8 @@ void nam__version_seal(struct nam_version *version, struct nam_gaddr at);
 uint64_t nam__version_hash(const struct nam_version *version, uint32_t length, struct nam_gaddr at);
 
 /*
- * Whether what was READ at `at`, as many bytes as that says, is a whole version of the store; if it
- * is known that nobody wrote there meanwhile, without its hash.
+ * R1: whether the bytes READ at `at` are a whole version of the store.  `untorn`: no client wrote
+ * there meanwhile, so the hash is not checked.
  */
 static inline bool
 nam__version_fits(const struct nam_version *version, struct nam_gaddr at, uint64_t store,
@@ -136,14 +136,14 @@ nam__version_whole(const struct nam_version *version, struct nam_gaddr at, uint6
 	return nam__version_fits(version, at, store, false);
 }
 
-/* What a reader knows of a version before it is READ. */
+/* The version that a reader expects. */
 struct nam__version_wanted {
 	struct nam_gaddr at;
 	uint64_t store;
 	uint64_t head;
 	uint64_t timestamp;		/* 0: any will do */
 	bool latest;			/* it must not have been claimed */
-	bool untorn;			/* nobody writes there during this operation */
+	bool untorn;			/* no client writes there during this operation */
 };
 
 /* Why it is not that one, by R1, R2 and R6; or NAM_RESTART_CAUSES_COUNT: it is. */

@@ -188,7 +188,7 @@ by_head(struct nam__seen *record)
 	record->sibling = false;
 }
 
-/* What else its transaction wrote, the first time that one is met. */
+/* Note the siblings of a transaction that is met for the first time. */
 static int
 txn_note(struct nam__view *view, const struct nam_version *version, uint64_t at)
 {
@@ -302,10 +302,10 @@ is_whole(const struct nam__view *view, const struct nam__seen *record,
 }
 
 /*
- * A sibling's version.  Of a record that was read before it is still there, or was replaced since.
- * Of any other that has been replaced by now: where that was long ago its block is another's, and
- * what replaced it was all committed before this began, so that the record would have been named
- * if it mattered.  Else it is looked at what it is now.
+ * A sibling's version.  If the record was read before, the version is still there, or was replaced
+ * since.  If the block of another record's version was reused, its replacement was all committed
+ * before the scan began (T3): if it were in the range, its entry would have named the record.
+ * Otherwise the record is read again, by its head.
  */
 static int
 sibling_came(struct nam__view *view, struct nam__seen *record,
@@ -329,6 +329,7 @@ came(struct nam__view *view, struct nam__seen *record, uint64_t head,
 	if (record->state == NAM__SEEN_VERSION && record->sibling)
 		return sibling_came(view, record, version);
 	if (record->state == NAM__SEEN_HEAD) {
+		/* T4 */
 		bool guessed = version && (record->at == head || !NAM_GUARD(SCAN_HEAD));
 
 		record->at = guessed ? record->at : head;
@@ -336,7 +337,7 @@ came(struct nam__view *view, struct nam__seen *record, uint64_t head,
 		if (!guessed || !head)
 			return 0;
 	}
-	/* What the head leads to is whole, or was replaced while it was READ. */
+	/* The version of a head is whole, unless it was replaced during the READ. */
 	if (is_whole(view, record, version))
 		return take(view, record, version);
 	nam__count_restart(view->worker, NAM_RESTART_TORN);
@@ -437,7 +438,7 @@ follow(struct nam__view *view)
 	return rc ? rc : any;
 }
 
-/* Those found by a sibling's word may be half committed: who reads them next must find them. */
+/* R6: a version found as a sibling may not be committed; later readers must find it. */
 NAM_FIBER_FN static int
 complete(struct nam__view *view)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.h -- records read together, however many, of one moment as far as transactions go: what
- * scans of tables are made of.
+ * view.h -- any number of records, read of one moment as far as transactions go, for scans.
  *
- * Who gathers pins an epoch, names records by their heads, and reads until nothing is missing.
- * What a record says of the others of its transaction is followed, as RAMP-Fast does; also where
- * these are not among those that were named.
+ * The scan pins an epoch, names records by their heads, and reads until nothing is missing.  It
+ * follows the siblings of each version, as RAMP-Fast does, also to records that were not named
+ * (T5).
  */
 #ifndef NAM_TXN_RECORDS_VIEW_H
 #define NAM_TXN_RECORDS_VIEW_H
@@ -40,7 +39,7 @@ struct nam__word_map {
 	uint32_t count, size;
 };
 
-/* What a transaction wrote, as the first of its versions said that was read. */
+/* A transaction, as described by the first of its versions that was read. */
 struct nam__seen_txn {
 	uint64_t timestamp;
 	struct nam_version_sibling self;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c -- all records of a store, one batch after the other, and what their heads lead to. */
+/* walk.c -- all records of a store, in batches, and the versions of their heads. */
 #include <errno.h>
 #include <string.h>
 
@@ -30,10 +30,8 @@ nam__others_next(struct nam_worker *worker, const struct nam_records *records,
 	struct nam_version *version;
 	int rc;
 
-	/* In a store that clients commit the word is always 0. */
-	if (!at.raw)
-		return 0;
-	if (others->hops++ == OTHERS_MAX)
+	/* In a one-sided store the word is always 0. */
+	if (!at.raw || others->hops++ == OTHERS_MAX)
 		return 0;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.h -- all records of a store, one batch after the other, and what their heads lead to. */
+/* walk.h -- all records of a store, in batches, and the versions of their heads. */
 #ifndef NAM_TXN_RECORDS_WALK_H
 #define NAM_TXN_RECORDS_WALK_H
 
@@ -18,20 +18,20 @@ struct nam__walked {
 typedef int (*nam__some_fn)(struct nam_worker *worker, struct nam_records *records,
 	const struct nam__walked *seen, uint32_t count, void *arg);
 
-/* Call fn, in an operation, for all that are in the index throughout; until it fails. */
+/* Call fn, in an operation, for all records that are in the index throughout; until it fails. */
 NAM_FIBER_FN int nam__records_walk(struct nam_worker *worker, struct nam_records *records,
 	nam__some_fn fn, void *arg) NAM_MUST_CHECK;
-/* Look at records whose `at` says where they are. */
+/* READ the heads at `at` and the latest versions' headers. */
 NAM_FIBER_FN int nam__walked_read(struct nam_worker *worker, struct nam__walked *seen,
 	uint32_t count) NAM_MUST_CHECK;
 
-/* Whether what was READ is a version of that record, as far as its header says. */
+/* Whether it is a version of that record, by its header. */
 bool nam__version_is_of(const struct nam_records *records, const struct nam_version *version,
 	struct nam_gaddr head);
 
 /*
- * Versions that a memory server keeps beside the latest, within one operation.  A glance: what is
- * there throughout is mostly met, up to some thousands, and so may be what comes or goes.
+ * Versions that a memory server keeps beside the latest, within one operation.  Best effort: finds
+ * up to some thousands, and may miss or meet those that come or go meanwhile.
  */
 struct nam__others {
 	struct nam_gaddr head;

@@ -5,35 +5,31 @@
 #include "common/env.h"
 #include "common/layout.h"
 
-static uint64_t
-smaller(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
-}
-
-/* Another has the id now.  What the one before has not reported is never known to be over. */
+/* Another client has the id now.  Unreported transactions of the one before are never over. */
 static void
 succeed(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
 {
 	if (finished->incarnation) {
-		uint64_t from_us = smaller(finished->before_us, before_us);
+		uint64_t from_us = before_us;
 
-		if (finished->gap_to_us)
-			from_us = smaller(from_us, finished->gap_from_us);
+		if (from_us > finished->before_us)
+			from_us = finished->before_us;
+		if (finished->gap_to_us && from_us > finished->gap_from_us)
+			from_us = finished->gap_from_us;
 		if (before_us < finished->before_us)
 			before_us = finished->before_us;
 		__atomic_store_n(&finished->gap_from_us, from_us, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&finished->gap_to_us, before_us, __ATOMIC_SEQ_CST);
 	}
 	finished->incarnation = incarnation;
-	/* Release: who sees that sees the gap. */
+	/* Release: a reader of this word sees the gap. */
 	__atomic_store_n(&finished->before_us, before_us, __ATOMIC_RELEASE);
 }
 
 void
 nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
 {
-	/* Acquire: what another handler stored under it is seen. */
+	/* Acquire: the stores of the handler before are seen. */
 	while (__atomic_exchange_n(&finished->lock, 1, __ATOMIC_ACQUIRE))
 		nam_yield();
 	if (finished->incarnation != incarnation)

@@ -9,10 +9,10 @@
 /* Of one client. */
 struct nam__finished {
 	uint32_t lock;
-	uint32_t incarnation;		/* 0: nobody has come yet */
-	uint64_t before_us;		/* those with an earlier timestamp are, */
-	uint64_t gap_from_us;		/* but for what one that had the id before left undone: */
-	uint64_t gap_to_us;		/* that is never known */
+	uint32_t incarnation;		/* 0: no client has come yet */
+	uint64_t before_us;		/* those with an earlier timestamp are over, */
+	uint64_t gap_from_us;		/* except unreported ones of an earlier client with this */
+	uint64_t gap_to_us;		/* id, which are between these two */
 };
 
 /* A client says so. */

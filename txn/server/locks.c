@@ -8,7 +8,7 @@
 
 /* ---- whose turn it is ------------------------------------------------------------------------ */
 
-/* Times of 32 bits, compared as far as they are apart: for what is fair, not for what is right. */
+/* Times of 32 bits that wrap around: for fairness only, not for safety. */
 static bool
 is_before(uint32_t one, uint32_t other)
 {
@@ -21,7 +21,7 @@ turn_time(uint64_t now_ns)
 	return (uint32_t)(now_ns / TURN_UNIT_NS);
 }
 
-/* Somebody older was refused a moment ago, and will ask again. */
+/* An older transaction was refused a moment ago, and will ask again. */
 static bool
 is_others_turn(const struct nam__server_head *head, const struct nam__server_asker *asker)
 {
@@ -48,7 +48,7 @@ granted(struct nam__server_head *head, const struct nam__server_asker *asker)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* A writer has it: for how long?  A sealed one may be settled at once. */
+/* A writer has it.  A sealed lock may be terminated at once. */
 static uint32_t
 refuse_for_writer(struct nam__server_head *head, const struct nam__server_asker *asker,
 	uint64_t *ret_timestamp)
@@ -63,6 +63,7 @@ nam__server_lock_shared(struct nam__server_head *head, const struct nam__server_
 	uint64_t *ret_timestamp)
 {
 	*ret_timestamp = 0;
+	/* L1 */
 	if (head->writer && NAM_GUARD(RECORD_LOCKED))
 		return refuse_for_writer(head, asker, ret_timestamp);
 	if (is_others_turn(head, asker))
@@ -103,7 +104,7 @@ nam__server_lock_exclusive(const struct nam__server_records *records, struct nam
 		return NAM_LOCKING_EARLY;
 	}
 	granted(head, asker);
-	/* Readers whose leases are over hear of it when they let go. */
+	/* L2: readers whose leases are over learn it when they release. */
 	if (head->readers)
 		head->generation++;
 	head->readers = 0;

@@ -2,9 +2,9 @@
 /*
  * locks.h -- locks of records that a memory server keeps in their heads.
  *
- * One writer, or readers.  Nobody waits: a lock is granted or refused.  Each has a lease, and when
- * that is over it can be taken away: readers' by whoever writes; a writer's only together with what
- * it has prepared, once it is known what became of its transaction.  Until then it is sealed.
+ * A record has one writer, or readers (L1).  No request waits: a lock is granted or refused.  After
+ * its lease a lock may be taken away.  A writer takes away readers' locks.  A writer's lock is
+ * sealed first, and goes with its prepared version when the outcome of its transaction is known.
  *
  * All functions run between nam__server_record_lock() and _unlock().
  */
@@ -22,23 +22,23 @@ struct nam__server_asker {
 	uint64_t now_ns;
 };
 
-/* 0, and then it has the lock; or why not: enum nam_locking_refusal, and of whom. */
+/* 0: granted; or an enum nam_locking_refusal, and the timestamp that stands in the way. */
 uint32_t nam__server_lock_shared(struct nam__server_head *head,
 	const struct nam__server_asker *asker, uint64_t *ret_timestamp);
 uint32_t nam__server_lock_exclusive(const struct nam__server_records *records,
 	struct nam__server_head *head, const struct nam__server_asker *asker,
 	uint64_t *ret_timestamp);
 
-/* A reader lets go; whether it still had the lock. */
+/* A reader releases; whether it still had the lock (L2). */
 bool nam__server_unlock_shared(struct nam__server_head *head, uint32_t generation);
 
-/* Whether who asks to commit that transaction, its writer or who settles it, may. */
+/* Whether the writer, or a client that terminates its lock, may commit that transaction (L3). */
 bool nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool terminate);
 void nam__server_unlock_exclusive(struct nam__server_head *head);
 
 /*
- * The writer of that transaction cannot commit it here any more, nor prepare it; and what has
- * become of it.  *ret_at: where it is prepared.
+ * From now on the writer of that transaction can neither commit nor prepare it here (L3).  Returns
+ * its state; *ret_at: the address of its prepared version.
  */
 enum nam_locking_state nam__server_lock_seal(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t timestamp, uint64_t *ret_at);

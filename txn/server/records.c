@@ -28,7 +28,7 @@ nam__server_record_lock(const struct nam__server_records *records, uint64_t head
 
 	if (!head)
 		return NULL;
-	/* Acquire: what the one before us stored, up to unlock, is seen. */
+	/* Acquire: the stores of the caller before, up to unlock, are seen. */
 	for (unsigned spins = 1; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
@@ -60,7 +60,7 @@ nam__server_version_timestamp(const struct nam__server_records *records, uint64_
 	return version ? version->timestamp : 0;
 }
 
-/* It was replaced, and so long ago that nobody will ask for it. */
+/* It was replaced so long ago that no reader will ask for it. */
 static bool
 expired(const struct nam_version *version, uint64_t now_ns)
 {
@@ -70,8 +70,7 @@ expired(const struct nam_version *version, uint64_t now_ns)
 
 uint64_t
 nam__server_record_at(const struct nam__server_records *records,
-	const struct nam__server_head *head,
-	uint64_t timestamp)
+	const struct nam__server_head *head, uint64_t timestamp)
 {
 	uint64_t at = head->others;
 
@@ -136,8 +135,8 @@ nam__server_record_prepare(const struct nam__server_records *records, struct nam
 }
 
 /*
- * What was replaced says when in the word that a latest version has its timestamp in.  A time of
- * the clock is no timestamp, which ends with the id of a client.
+ * The word `current` of a latest version is its timestamp; that of a replaced one is the time of
+ * the replacement.  The two differ, since a timestamp ends with the id of a client.
  */
 static void
 replaced(struct nam_version *version, uint64_t now_ns)
@@ -148,10 +147,7 @@ replaced(struct nam_version *version, uint64_t now_ns)
 	__atomic_store_n(&version->current, since, __ATOMIC_RELEASE);
 }
 
-/*
- * Whether a version is to stay for what it says: that its transaction was committed, which others
- * of its records may have to learn.
- */
+/* L3: whether a version stays as proof that its transaction was committed. */
 static bool
 is_evidence(const struct nam__server_records *records, const struct nam_version *version)
 {
@@ -188,7 +184,6 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 	return count;
 }
 
-/* Now and then: of a record that is written without a pause there are many others. */
 static uint32_t
 sweep_if_due(const struct nam__server_records *records, struct nam__server_head *head,
 	uint64_t now_ns, uint64_t *ret_retired, uint32_t room)
@@ -205,9 +200,10 @@ nam__server_record_commit(const struct nam__server_records *records, struct nam_
 	struct nam_version *version = version_at(records, at);
 	struct nam_version *latest = head->latest ? version_at(records, head->latest) : NULL;
 
-	/* Committed already, for its writer; or there is none. */
+	/* Another client has committed it already; or there is none. */
 	if (!version || head->latest == at || !unlink_other(records, head, at))
 		return sweep(records, head, now_ns, ret_retired, room);
+	/* R4 */
 	if (latest && NAM_GUARD(COMMIT_FORWARD) && latest->timestamp > version->timestamp) {
 		replaced(version, now_ns);
 		version->previous = head->others;

@@ -2,12 +2,12 @@
 /*
  * records.h -- records whose heads a memory server moves: prepare, commit, find.
  *
- * Works on plain pointers into regions, and knows no fabric.  The head's second word leads to the
- * versions that are not the latest: those prepared, and those that were replaced, or came too late,
- * so lately that somebody may ask for them by their timestamp (NAM_RECORDS_KEEP_NS).  They are
- * chained by `previous`.
+ * Works on plain pointers into regions, and knows no fabric.  Clients name a record by the address
+ * of its head, not by its key (D6).  The head's second word leads to the versions that are not the
+ * latest, chained by `previous`: prepared ones, and those that were replaced, or came too late,
+ * within NAM_RECORDS_KEEP_NS, so that readers may still ask for their timestamps.
  *
- * One caller at a time for each head: nam__server_record_lock().  Nothing in the memory is trusted:
+ * One caller at a time for each head: nam__server_record_lock().  The memory is not trusted:
  * clients can write there.
  */
 #ifndef NAM_TXN_SERVER_RECORDS_H
@@ -22,13 +22,13 @@ struct nam__server_head {
 	uint64_t others;
 	uint64_t swept_ns;		/* when these were last looked through */
 	/* locks.h; elsewhere all are 0: */
-	uint64_t writer;		/* timestamp of who has the exclusive lock; 0: nobody */
+	uint64_t writer;		/* timestamp of the exclusive lock; 0: free */
 	uint64_t until_ns;		/* of the leases; 0 and a writer: sealed */
 	uint32_t readers;		/* shared locks */
 	uint32_t generation;		/* of these: another one since they were taken away */
 	uint64_t fence;			/* no transaction is prepared that is not later */
-	uint32_t turn_us;		/* birth of who is to be granted it before younger ones, */
-	uint32_t turn_until;		/* until then; 0: nobody */
+	uint32_t turn_us;		/* birth of the transaction that goes before younger ones */
+	uint32_t turn_until;		/* until then; 0: none */
 };
 _Static_assert(sizeof(struct nam__server_head) == NAM_RECORD_HEAD_BYTES, "remote layout");
 
@@ -42,7 +42,7 @@ struct nam__server_records {
 	const struct nam__finished *finished;	/* finished.h; or NULL */
 };
 
-/* The head at that address, and nobody else is at it until it is unlocked; NULL: no address. */
+/* The head at that address, for this caller alone until it is unlocked; NULL: no address. */
 struct nam__server_head *nam__server_record_lock(const struct nam__server_records *records,
 	uint64_t head_at);
 void nam__server_record_unlock(const struct nam__server_records *records, uint64_t head_at);
@@ -57,13 +57,13 @@ uint64_t nam__server_version_timestamp(const struct nam__server_records *records
 uint64_t nam__server_record_at(const struct nam__server_records *records,
 	const struct nam__server_head *head, uint64_t timestamp);
 
-/* A version that is all there will be committed, or not. */
+/* A complete version will be committed, or not. */
 int nam__server_record_prepare(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t at) NAM_MUST_CHECK;
 
 /*
- * It is the latest from now on, unless something newer is; 0: there is nothing to commit.  What
- * nobody will ask for any more is told: up to `room` addresses.  Returns how many.
+ * From now on it is the latest version, unless something newer is.  `at` 0: there is nothing to
+ * commit.  Returns how many versions no reader will ask for any more: up to `room` addresses.
  */
 uint32_t nam__server_record_commit(const struct nam__server_records *records,
 	struct nam__server_head *head, uint64_t at, uint64_t now_ns, uint64_t *ret_retired,

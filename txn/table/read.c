@@ -2,10 +2,10 @@
 /*
  * read.c -- rows by their keys, and by what their columns hold.
  *
- * A scan has an epoch pinned from before it looks into the index to its end.  So entries of all
- * versions that were the latest meanwhile are there to be found, and what is replaced meanwhile can
- * be READ.  What the entries lead to are records; which versions of these are rows of the range is
- * decided when all that is missing of their transactions has been read (view.h).
+ * A scan pins an epoch before it reads the index, and until its end.  So it finds entries of all
+ * versions that were the latest meanwhile (T2), and can READ versions that are replaced meanwhile.
+ * Entries lead to records.  The version that the head leads to decides whether the row is in the
+ * range (T4), after all missing parts of the transactions have been read (T5, view.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,8 +111,8 @@ struct scan {
 };
 
 /*
- * Whether it is wanted, and all that come before it are here.  Entries of values that begin alike
- * are in the order of addresses, so none of these is known to be the first before all are here.
+ * Whether it is in the range, and all rows before it are here.  Entries of values with the same
+ * beginning are in the order of addresses, so all of these must be here before the first is known.
  */
 static bool
 is_in_range(const struct scan *scan, const struct nam__seen *record,
@@ -252,7 +252,7 @@ rows_fill(struct scan *scan, const uint64_t *heads)
 	return 0;
 }
 
-/* Where the rows beside the range are.  What has no head was never put before this began. */
+/* The heads of the rows beside the range.  A row without a head was not put before the scan. */
 NAM_FIBER_FN static int
 gets_name(struct scan *scan, uint64_t *ret_heads)
 {
@@ -276,7 +276,7 @@ gets_name(struct scan *scan, uint64_t *ret_heads)
 	return 0;
 }
 
-/* A row beside the range that was new came with another of its transaction. */
+/* A new row beside the range came with another row of its transaction. */
 static void
 gets_find(struct scan *scan, uint64_t *heads)
 {
@@ -302,7 +302,7 @@ scan_run(struct scan *scan)
 {
 	const uint32_t limit = scan->range->limit;
 	uint64_t heads[NAM_TABLE_WRITES_MAX];
-	/* One more tells that the value of the last is over. */
+	/* One more entry shows that there are no more of the last value. */
 	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0;
 	int rc = gets_name(scan, heads); /* SUSPENDS */
 
@@ -317,7 +317,7 @@ scan_run(struct scan *scan)
 		nam__op_begin(scan->worker, NAM_OP_TABLE_SCAN);
 		rc = nam__view_whole(&scan->rows->view); /* SUSPENDS */
 		nam__op_end(scan->worker);
-		/* Each time all are looked at again. */
+		/* Each turn counts all records again. */
 		wanted = wanted < UINT32_MAX / 2 ? 2 * wanted : 0;
 	} while (!rc && !scan->exhausted && count_in_range(scan) < limit);
 	nam_cursor_close(scan->cursor); /* SUSPENDS */

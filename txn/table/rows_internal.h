@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows_internal.h -- what an open table is to this room: rows as records, entries of indexes, and
- * what of them is to be taken away.
+ * rows_internal.h -- open tables, rows as records, and entries of indexes.
  *
- * The record of a row has the table's number and the primary key as its key, and as its value the
- * lengths of the columns and then these.  An entry is of one version: its key is the beginning of
- * the column's value and the version's address, its payload the head of the record.
+ * The record of a row has the table's number and the primary key as its key.  Its value is the
+ * lengths of the columns, then the columns.  An entry names one version: its key is the beginning
+ * of the column's value and the version's address, its payload the head of the record.
  */
 #ifndef NAM_TXN_TABLE_ROWS_INTERNAL_H
 #define NAM_TXN_TABLE_ROWS_INTERNAL_H
@@ -65,7 +64,7 @@ int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
 
 /* ---- handles.c ------------------------------------------------------------------------------- */
 
-/* The open table of that number, which stays until it is left, if it is closed; or NULL. */
+/* The open table of that number, or NULL.  It stays until it is left, also if it is closed. */
 struct nam_table *nam__store_table(struct nam__table_store *store, uint64_t number);
 /* The last one frees it. */
 void nam__table_leave(struct nam_client *client, struct nam_table *table);

@@ -2,8 +2,8 @@
 /*
  * sweep.c -- the end of versions of rows: entries first, then the memory.
  *
- * A version that was replaced keeps its entries until every scan is over that began before all of
- * what replaced it was committed: such a scan may need them to find the record at all.
+ * T2: a replaced version keeps its entries until the end of every scan that began before all of the
+ * transaction that replaced it was committed: such a scan may need them to find the record.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 #define SETTLE_NS 2000000000ull
 #define SETTLE_PAUSE_NS 2000000ull
 
-/* One may be gone already, if somebody dropped the index. */
+/* If the index was dropped, an entry may be gone already. */
 NAM_FIBER_FN static int
 entries_delete(struct nam_worker *worker, struct nam_table *table,
 	const struct nam_version *version, struct nam_gaddr at)
@@ -63,8 +63,8 @@ version_sweep(struct nam_worker *worker, struct nam__table_store *store, struct 
 	if (table)
 		rc = entries_delete(worker, table, version, at); /* SUSPENDS */
 	/*
-	 * Of a table that is not open here, or where it failed, entries may still lead there.  A
-	 * lock that somebody alive stands still with is free another time.
+	 * If the table is not open here, or the deletion failed, entries may still lead there.  A
+	 * live owner releases its lock in time, so that a later sweep succeeds.
 	 */
 	if (table && !rc)
 		nam_free_unseen(worker, nam_gaddr_untagged(at), stride);

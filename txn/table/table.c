@@ -2,8 +2,8 @@
 /*
  * table.c -- tables by name: create, open, drop, list.
  *
- * The store and the indexes are there before the superblock, and that before the name; they go in
- * the same order backwards, but for the name, which goes first.
+ * A table is made in this order: store, indexes, superblock, name.  It is dropped name first, then
+ * in the reverse order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -214,7 +214,7 @@ superblock_enter(struct nam_worker *worker, const char *name,
 	nam_race_point("table.written");
 	if (!rc)
 		rc = nam__name_put(worker, NAM_CATALOG_TABLE, name, at.raw); /* SUSPENDS */
-	/* Where it is unknown whether the name is there, it must lead to a table. */
+	/* If the name may be there, it must lead to a table. */
 	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
 		nam_free_unseen(worker, at, sizeof(*superblock));
 	return rc;
@@ -328,7 +328,7 @@ schema_fill(struct nam_table *table, const struct nam_table_superblock *superblo
 			superblock->indexes[i].bytes };
 }
 
-/* The store with that number, if a table of it is open.  A name may be another store's by now. */
+/* The store with that number, if a table of it is open.  The name may be reused by now. */
 static struct nam__table_store *
 store_share(struct nam_client *client, struct nam_table *table, uint64_t number)
 {
@@ -382,7 +382,7 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	return other ? 0 : -NAM_E_REMOTE_CORRUPT;
 }
 
-/* Who looks for the table does not find it any more. */
+/* From now on nam__store_table() does not find the table. */
 static void
 store_unlink(struct nam_client *client, struct nam_table *table)
 {
@@ -450,8 +450,8 @@ nam_table_close(struct nam_worker *worker, struct nam_table *table)
 	if (!table)
 		return;
 	rc = nam_table_settle(worker, table); /* SUSPENDS */
-	(void)rc;		/* what could not be taken away is counted as lost */
-	/* Who writes other tables of the store may be about to take entries of this one away. */
+	(void)rc;		/* versions that were not swept are counted as lost */
+	/* A writer of another table of the store may be about to sweep entries of this one. */
 	store_unlink(worker->client, table);
 	nam__table_leave(worker->client, table);
 }

@@ -2,8 +2,8 @@
 /*
  * write.c -- rows are put and deleted: their entries first, then by RAMP.
  *
- * An entry is of one version, by its address.  All entries of a transaction are in their indexes
- * before any of its versions can be seen, so whoever may have to find a row by its column can.
+ * An entry names one version, by its address.  T1: all entries of a transaction are in their
+ * indexes before any of its versions can be seen, so that every scan finds the row by its column.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 
 #define SWEEP_MOST 64u
 
-/* What of a transaction the entries have to know. */
+/* The state of nam__put_beside. */
 struct entries {
 	const struct nam_table_write *writes;
 	uint32_t made;				/* so many, in order */
 };
 
-/* The entry with that number, counted over all rows that are put; false: there are not so many. */
+/* The entry with that number, counted over all rows that are put; false: there is none. */
 static bool
 entry_find(const struct nam__txn *txn, const struct entries *entries, uint32_t number,
 	struct nam_index **ret_index, uint8_t *ret_key, uint64_t *ret_head)
@@ -57,8 +57,7 @@ entries_unmake(struct nam__txn *txn, void *arg)
 		if (!entry_find(txn, entries, --entries->made, &index, key, &head))
 			continue;
 		rc = nam_index_delete_pair(txn->worker, index, key, head); /* SUSPENDS */
-		/* It leads to what is used for something else, and is passed over. */
-		(void)rc;
+		(void)rc;		/* a stale entry is passed over by scans */
 	}
 }
 
@@ -75,7 +74,7 @@ entries_make(struct nam__txn *txn, void *arg)
 		return 0;
 	while (!rc && entry_find(txn, entries, entries->made, &index, key, &head)) {
 		rc = nam_index_insert(txn->worker, index, key, head); /* SUSPENDS */
-		/* Of a version that was here before, and could not be taken away. */
+		/* A stale entry of an earlier version in this block. */
 		if (rc == -NAM_E_EXISTS)
 			rc = nam_index_update(txn->worker, index, key, head); /* SUSPENDS */
 		if (!rc)
@@ -180,7 +179,7 @@ nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	rc = nam__records_put(worker, store->records, encoded.puts, count, &beside,
 		ret_timestamp); /* SUSPENDS */
 	encoded_free(worker, &encoded);
-	/* What fails here is no failure of this transaction; it stays allocated. */
+	/* A failed sweep does not fail the transaction; the memory stays allocated. */
 	sweep_rc = nam__table_sweep(worker, store, SWEEP_MOST); /* SUSPENDS */
 	(void)sweep_rc;
 	return rc;
