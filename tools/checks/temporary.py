@@ -39,7 +39,6 @@ MARKDOWN_COLUMNS = {
     "compute/README.md": 152,
     "index/README.md": 239,
     "kv/README.md": 212,
-    "txn/README.md": 248,
 }
 
 # Lines of a room, or of a file at the root, that check_prose refuses.
@@ -51,7 +50,6 @@ PROSE = {
     "kv": 14,
     "memserver": 51,
     "tools": 14,
-    "txn": 51,
 }
 
 # Headers of clients that code of memory servers reaches.
