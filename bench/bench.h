@@ -14,7 +14,6 @@ int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
 int compare_main(int argc, char **argv);
-int figure_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way. */
 void bench_complain(const char *format, ...) NAM_PRINTF(1, 2);

@@ -16,7 +16,6 @@ static const struct {
 	{ "ramp", ramp_main, "transactions over records, every read checked for halves of some" },
 	{ "kv", kv_main, "a key-value store, by each of those ways, every value checked" },
 	{ "compare", compare_main, "lookups beside raw READs, and beside memcached and redis" },
-	{ "figure", figure_main, "experiments of a paper, on a simulated cluster: CSV and plots" },
 };
 
 #define SUBCOMMANDS_COUNT (sizeof(subcommands) / sizeof(subcommands[0]))

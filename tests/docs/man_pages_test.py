@@ -20,8 +20,7 @@ PAGES = {
     "namctl": {None: []},
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
                   "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"],
-                  "nam-bench ramp": ["ramp"], "nam-bench compare": ["compare"],
-                  "nam-bench figure": ["figure"]},
+                  "nam-bench ramp": ["ramp"], "nam-bench compare": ["compare"]},
 }
 
 # Their exit statuses are those of common/exit.h.

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench figure: CSV with all that is promised, plots where there is gnuplot, what is said where
-# there is none, and mistakes.
+# bench/figures/draw: CSV files, plots, resumption, messages without matplotlib, and mistakes.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -15,17 +14,19 @@ csv() {
 	[ "$value" = True ] || fail "$1: $2: $value"
 }
 
-# Programs but for gnuplot, which may be installed or not.
-mkdir "$tmp/bin"
+PATH=$NAM_SOURCE_DIR/bench/figures:$PATH
+# A machine without matplotlib, and without a way to install it.
+mkdir "$tmp/bin" "$tmp/none"
 ln -s "$NAM_BUILD_DIR/bin/nam-bench" "$tmp/bin/"
-without="env PATH=$tmp/bin $NAM_BUILD_DIR/bin/nam-bench figure"
+echo 'raise ImportError("none")' >"$tmp/none/matplotlib.py"
+draw=$NAM_SOURCE_DIR/bench/figures/draw
+without="env PATH=$tmp/bin PYTHONPATH=$tmp/none $draw"
 
-# ---- a figure, as two designs make it; without gnuplot
-expect 0 $without tree-7 --quick --designs coarse,fine --out "$tmp/out" --seed 7
+# ---- a figure, as two designs make it
+expect 0 draw tree-7 --csv --quick --designs coarse,fine --out "$tmp/out" --seed 7
 says 'tree-7 (figure 7), simulated: connect-ib: throughput, skewed data'
 says 'A: point queries, skewed data'
-says 'there is no gnuplot, so there is no plot'
-[ ! -e "$tmp/out/tree-7.png" ] || fail "a plot without gnuplot"
+[ ! -e "$tmp/out/tree-7.png" ] || fail "a plot despite --csv"
 csv tree-7 'set(r[0]) == set("figure design partitioning workload selectivity skew keys memservers
 	handler_threads clients cache_mb colocated height ops_per_s p50_ns p99_ns round_trips_per_op
 	bytes_in_per_op bytes_out_per_op bytes_per_s cache_hit_rate cache_stale_rate
@@ -47,12 +48,12 @@ csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "coarse")
 csv tree-7 'set(n(i["model_bytes_per_s"]) for i in r if i["design"] == "fine") == {13.6e9}'
 csv tree-7 'all(abs(n(i["model_ops_per_s"]) * n(i["model_bytes_per_op"]) /
 	n(i["model_bytes_per_s"]) - 1) < 1e-4 for i in r)'
-expect 1 $without tree-7 --quick --designs fine --clients 2 --out "$tmp/out" --plot --quiet
-says 'install gnuplot-nox'
+expect 1 $without tree-7 --quick --designs fine --clients 2 --out "$tmp/out" --quiet
+says 'install python3-matplotlib'
 [ -z "$out" ] || fail "--quiet printed $out"
 
 # ---- table 1 and figure 3 of the paper: 4 levels of 1 KiB, and 0.1 % of 2.4 M leaves
-expect 0 $without tree-3 --out "$tmp/out"
+expect 0 draw --csv tree-3 --out "$tmp/out"
 csv tree-3 'all(i["source"] == "model" and i["ops_per_s"] == "" for i in r)'
 csv tree-3 'len(r) == 36 and [n(i["model_ops_per_s"]) // 1000 for i in r if i["design"] == "fine"
 	and i["memservers"] == "64" and i["skew"] == "uniform"] == [1331]'
@@ -60,7 +61,7 @@ csv tree-3 'len(set(i["model_ops_per_s"] for i in r if i["partitioning"] == "ran
 	i["skew"] != "uniform")) == 1'
 
 # ---- inserts, caches: fine alone; what the library or the cluster refuses is left out
-expect 0 $without tree-12 tree-cache --quick --designs fine --clients 4 --out "$tmp/out"
+expect 0 draw --csv tree-12 tree-cache --quick --designs fine --clients 4 --out "$tmp/out"
 csv tree-12 'set(i["workload"] for i in r) == {"tree-c", "tree-d"} and len(r) == 2'
 csv tree-12 'all(i["model_ops_per_s"] == "" for i in r)'
 csv tree-cache '[n(i["round_trips_per_op"]) for i in r if i["workload"] == "tree-a"] ==
@@ -73,33 +74,40 @@ csv tree-cache '[(n(i["cache_hit_rate"]), n(i["cache_stale_rate"])) for i in r i
 csv tree-cache 'all(0.5 < n(i["cache_hit_rate"]) <= 1 and 0 <= n(i["cache_stale_rate"]) < 0.5 and
 	n(i["cache_hit_rate"]) + n(i["cache_stale_rate"]) <= 1 for i in r if n(i["cache_mb"]))'
 sed 's/^\[cpu\]/[cpu]\nno_such_key = 1/' "$NAM_SOURCE_DIR/deploy/profiles/shm.ini" >"$tmp/odd.ini"
-expect 2 $without tree-8 --quick --cluster "sim:$tmp/odd.ini" --out "$tmp/out"
+expect 2 draw --csv tree-8 --quick --cluster "sim:$tmp/odd.ini" --out "$tmp/out"
 says "there is no 'no_such_key'"
-expect 3 $without tree-8 --quick --cluster shm:/nowhere/at/all --out "$tmp/out"
+expect 3 draw --csv tree-8 --quick --cluster shm:/nowhere/at/all --out "$tmp/out"
 says 'fine is left out: '
 
-# ---- with gnuplot: here one that looks whether it could
-printf '#!/bin/sh\ntest -s "$1" && : >tree-8.svg && : >tree-8.png\n' >"$tmp/bin/gnuplot"
-printf '#!/bin/sh\nexit 3\n' >"$tmp/bin/gnuplot-broken"
-chmod +x "$tmp/bin/gnuplot" "$tmp/bin/gnuplot-broken"
-expect 0 env PATH="$tmp/bin:/usr/bin:/bin" nam-bench figure tree-8 --quick --designs fine \
-	--clients 2 --out "$tmp/out" --plot
-[ -e "$tmp/out/tree-8.svg" ] || fail "gnuplot was not asked"
-grep -q 'simulated, profile connect-ib' "$tmp/out/tree-8.gp" || fail "the plot hides what it is"
-mv "$tmp/bin/gnuplot-broken" "$tmp/bin/gnuplot"
-expect 1 env PATH="$tmp/bin:/usr/bin:/bin" nam-bench figure tree-3 --out "$tmp/out"
-says 'gnuplot could not draw'
-rm "$tmp/bin/gnuplot"
-if command -v gnuplot >/dev/null; then
-	rm "$tmp/out/tree-8".*
-	expect 0 nam-bench figure tree-8 --quick --designs fine --clients 2,4 --out "$tmp/out" \
-		--plot
-	head -c 8 "$tmp/out/tree-8.png" | grep -q PNG || fail "no PNG"
-	grep -q '</svg>' "$tmp/out/tree-8.svg" || fail "no SVG"
-fi
+# ---- plots, and a page with all of them
+expect 0 draw tree-8 tree-13 rfp-5 ramp-5 --quick --clients 2,35 --designs fine --out "$tmp/plots"
+for figure in tree-8 tree-13 rfp-5 ramp-5; do
+	head -c 8 "$tmp/plots/$figure.png" | grep -q PNG || fail "$figure: no PNG"
+	grep -q '</svg>' "$tmp/plots/$figure.svg" || fail "$figure: no SVG"
+	grep -q "$figure.svg" "$tmp/plots/index.html" || fail "$figure is not in index.html"
+done
+# The printed value stands beside ours.
+grep -q '<td>5.8 k</td>' "$tmp/plots/index.html" || fail "no value of the paper"
+
+# ---- an interrupted call resumes: points with results run no more
+printf '#!/bin/sh\necho "$@" >>"%s"\nexec "%s" "$@"\n' "$tmp/calls" \
+	"$NAM_BUILD_DIR/bin/nam-bench" >"$tmp/counting"
+chmod +x "$tmp/counting"
+# resumed RUNS OPTION...: so many have run by now, in all.
+resumed() {
+	local runs=$1
+
+	shift
+	expect 0 draw rfp-6 --csv --quick --out "$tmp/again" --nam-bench "$tmp/counting" "$@"
+	[ "$(grep -c get-percent "$tmp/calls")" -eq "$runs" ] || fail "$runs: $(cat "$tmp/calls")"
+}
+resumed 6
+rm "$(find "$tmp/again/points" -name '*.json' | head -n 1)"
+resumed 7
+resumed 13 --fresh
 
 # ---- a key-value store by each transport, on the card of who fetched first
-expect 0 nam-bench figure rfp-4a rfp-6 rfp-8 rfp-9 rfp-10 --quick --out "$tmp/out"
+expect 0 draw --csv rfp-4a rfp-6 rfp-8 rfp-9 rfp-10 --quick --out "$tmp/out"
 says 'rfp-6 (figure 6), simulated: connectx3: shares of GET, uniform keys'
 csv rfp-6 'len(r) == 6 and set(i["transport"] for i in r) == {"srq", "mailbox", "fetch"} and
 	all(i["clients"] == "35" and i["profile"] == "connectx3" for i in r)'
@@ -112,11 +120,11 @@ csv rfp-10 'set(i["value_bytes"] for i in r) == {"mixed"} and
 csv rfp-8 '[(i["fetch_bytes"], i["value_bytes"], round(n(i["round_trips_per_op"]), 1))
 	for i in r] == [("80", "32", 2), ("80", "64", 2.9), ("176", "32", 2), ("176", "64", 2),
 	("560", "32", 2), ("560", "64", 2)]'
-expect 2 nam-bench figure rfp-4a --cluster shm:/nowhere
+expect 2 draw --csv rfp-4a --cluster shm:/nowhere
 says 'rfp-4a: only with --cluster sim:PROFILE'
 
 # ---- transactions by each transport, and by messages over sockets
-expect 0 nam-bench figure ramp-5 ramp-6 ramp-7 ramp-8 --quick --out "$tmp/out"
+expect 0 draw --csv ramp-5 ramp-6 ramp-7 ramp-8 --quick --out "$tmp/out"
 says 'ramp-6 (figure 6), simulated: connectx2: transaction sizes'
 csv ramp-5 '[i["transport"] for i in r] == "sockets message plus star onesided".split() and
 	all(i["transaction_size"] == "8" and i["read_ratio"] == "95" for i in r)'
@@ -150,7 +158,7 @@ csv ramp-7 'all(i["round_trips_per_op"] == "1" and i["work_requests_per_op"] == 
 csv ramp-7 'all(n(i["against_sockets"]) < 0.7 and 2 <= n(i["round_trips_per_op"]) < 2.1 for i in r
 	if i["transport"] == "2pl-sockets" and i["read_ratio"] == "100")'
 # With one handler thread and many clients processors are the limit, and onesided needs none.
-expect 0 nam-bench figure ramp-7 --quick --cluster sim:connectx5 --clients 64 --rpc-threads 1 \
+expect 0 draw --csv ramp-7 --quick --cluster sim:connectx5 --clients 64 --rpc-threads 1 \
 	--seconds 0.001 --out "$tmp/out"
 csv ramp-7 'all(i["handler_threads"] == "1" and i["clients"] == "64" for i in r) and
 	dict((i["transport"], i["profile"]) for i in r)["sockets"] == "connectx2-ipoib" and
@@ -164,7 +172,7 @@ csv ramp-7 'all(abs(n(o["ops_per_s"]) / n(s["ops_per_s"]) - 1) < 0.02 for o in r
 
 # ---- real memory servers: there is no figure for sockets there
 nam_servers_start 2 --memory 64M --region 32M --pages 4k || exit 1
-expect 0 nam-bench figure ramp-6 --quick --cluster "$cluster" --clients 2 --seconds 0.02 \
+expect 0 draw --csv ramp-6 --quick --cluster "$cluster" --clients 2 --seconds 0.02 \
 	--out "$tmp/out"
 csv ramp-6 '[i["transport"] for i in r] == ["message"] * 2 + ["plus"] * 2 + ["star"] * 2 +
 	["onesided"] * 2 and all(i["source"] == "measured" and i["against_sockets"] ==
@@ -173,7 +181,7 @@ csv ramp-6 '[i["transport"] for i in r] == ["message"] * 2 + ["plus"] * 2 + ["st
 nam_servers_stop || fail "the servers did not end well"
 
 # ---- told to end, it ends what it has begun
-# ends_all COMMAND...: so does a nam-bench figure whose child has not ended.
+# ends_all COMMAND...: so does draw with a child that has not ended.
 ends_all() {
 	local pid status=0 child
 
@@ -189,29 +197,24 @@ ends_all() {
 		[ ! -e "/proc/$child" ] || fail "'$*': process $child goes on"
 	done <"$tmp/children"
 }
-ends_all nam-bench figure tree-8 --seconds 1000 --out "$tmp/out" --quiet
-printf '#!/bin/sh\nexec sleep 100\n' >"$tmp/bin/gnuplot"
-chmod +x "$tmp/bin/gnuplot"
-PATH="$tmp/bin:$PATH" ends_all nam-bench figure tree-3 --out "$tmp/out" --quiet
-rm "$tmp/bin/gnuplot"
-
+ends_all draw --csv tree-8 --seconds 1000 --out "$tmp/out" --quiet
 # ---- mistakes
-expect 2 nam-bench figure
-says 'which figure?'
-expect 2 nam-bench figure tree-3 --cluster ""
+expect 2 draw
+says 'no figure is named'
+expect 2 draw --csv tree-3 --cluster ""
 says "--cluster: it is empty"
-expect 2 nam-bench figure tree-99
+expect 2 draw --csv tree-99
 says "there is no figure 'tree-99'"
-expect 2 nam-bench figure tree-8 --designs coarse,bushy
+expect 2 draw --csv tree-8 --designs coarse,bushy
 says "--designs: 'bushy' is not known"
-expect 2 nam-bench figure tree-8 --clients 4,many
+expect 2 draw --csv tree-8 --clients 4,many
 says "--clients: 'many' is not a whole number"
-expect 2 nam-bench figure tree-11 --cluster shm:/nowhere
+expect 2 draw --csv tree-11 --cluster shm:/nowhere
 says 'tree-11: only with --cluster sim:PROFILE'
-expect 2 nam-bench figure tree-8 --cluster shm:/nowhere --memservers 4
+expect 2 draw --csv tree-8 --cluster shm:/nowhere --memservers 4
 says '--memservers: only with --cluster sim:PROFILE'
 echo >"$tmp/file"
-expect 2 nam-bench figure tree-3 --out "$tmp/file"
+expect 2 draw --csv tree-3 --out "$tmp/file"
 says 'it is no folder'
 
 finish "figures: all as they should be"

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV files, tables, plots, and one page with all of them."""
+
+import csv
+import html
+import os
+
+from plan import (FIGURES, PAPER_KEYS, SOURCES, get_percent, read_ratio, transaction_size,
+                  value_bytes)
+from model import shares
+
+COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#000000", "#999999"]
+MARKERS = ["s", "o", "D", "^", "v", "x"]
+UNITS = {"rate": ("operations/s", 1), "bytes": ("bytes/s", 1), "latency": ("latency, µs", 1e-3)}
+COLUMN = {"rate": "ops_per_s", "bytes": "bytes_per_s", "latency": "p50_ns"}
+X_LABELS = {
+    "clients": "clients", "keys": "keys", "memservers": "memory servers",
+    "cache": "MiB of cache of each client", "colocated": "co-located",
+    "rpc_threads": "handler threads", "get_percent": "% GET", "value_bytes": "bytes of a value",
+    "transport": "", "transaction_size": "records of a transaction",
+    "read_ratio": "% of transactions that read",
+}
+LOG_X = {"keys": 10, "memservers": 2, "value_bytes": 2, "transaction_size": 2}
+
+
+def short(value, form=".6g"):
+    return "" if value is None else format(value, form)
+
+
+def row_of(o, points, point):
+    """The point as columns of the CSV file."""
+    figure, panel = point.figure, point.panel
+    result = point.result or {}
+    per_op = result.get("per_op", {})
+    network = o.sockets if point.over_sockets else o.network
+    source = "model" if figure.model_only else "simulated" if o.simulated else "measured"
+    made = {
+        "memservers": point.memservers,
+        "handler_threads": "" if source != "simulated" else
+                           point.rpc_threads or o.rpc_threads or network.rpc_threads,
+        "clients": "" if figure.model_only else point.clients,
+    }
+    ops = result.get("ops_per_s")
+    costs = {name + "_per_op": short(per_op.get(name))
+             for name in ("round_trips", "work_requests", "bytes_in", "bytes_out")}
+    rates = {"ops_per_s": short(ops)}
+    latency = result.get("latency_ns", {})
+    rates |= {name + "_ns": short(latency.get(name)) for name in ("p50", "p99")}
+    last = {"source": source, "profile": network.name if source == "simulated" else "",
+            "seed": o.seed}
+    row = {"figure": figure.name}
+    if figure.kind == "index":
+        skewed = panel.skewed and point.memservers > 1
+        row |= {"design": point.line, "partitioning": point.partitioning,
+                "workload": panel.workload, "selectivity": short(panel.selectivity or None, "g"),
+                "skew": shares(point.memservers).replace(",", "/") if skewed else "uniform",
+                "keys": PAPER_KEYS if figure.model_only else point.keys, **made,
+                "cache_mb": "" if figure.model_only else short(point.cache_mb),
+                "colocated": "" if figure.model_only else "yes" if point.colocated else "no",
+                "height": short(result.get("memory", {}).get("height"), ".0f"), **rates}
+        costs.pop("work_requests_per_op")
+        total = (per_op.get("bytes_in", 0) + per_op.get("bytes_out", 0)) * ops if ops else None
+        row |= {**costs, "bytes_per_s": short(total), **cache_columns(result)}
+        for name, value in zip(("bytes_per_s", "bytes_per_op", "ops_per_s"),
+                               point.model or (None,) * 3):
+            row["model_" + name] = short(value)
+    elif figure.kind == "kv":
+        costs.pop("work_requests_per_op")
+        row |= {"transport": point.line, "get_percent": get_percent(point),
+                "distribution": "zipfian" if panel.zipfian else "uniform",
+                "value_bytes": value_bytes(point), "fetch_bytes": panel.fetch_bytes or "", **made,
+                **rates, **costs}
+    else:
+        row |= {"transport": point.line, "transaction_size": transaction_size(point),
+                "read_ratio": read_ratio(point),
+                "distribution": "zipfian" if panel.zipfian else "uniform",
+                "value_bytes": short(result.get("value_bytes"), ".0f"),
+                "records": short(result.get("keys"), ".0f"), **made, **rates, **costs,
+                "against_sockets": short(against_sockets(points, point), ".4g")}
+    return {name: str(value) for name, value in {**row, **last}.items()}
+
+
+def cache_columns(result):
+    cache = result.get("cache") or {}
+    wanted = sum(cache.get(name, 0) for name in ("hits", "misses", "stale"))
+    return {f"cache_{name}_rate": short(cache.get(key, 0) / wanted if wanted else None)
+            for name, key in (("hit", "hits"), ("stale", "stale"))}
+
+
+def against_sockets(points, point):
+    for other in points:
+        if (other.line == "sockets" and other.panel is point.panel and other.x == point.x
+                and other.result and point.result):
+            return point.result["ops_per_s"] / other.result["ops_per_s"]
+    return None
+
+
+def write_csv(path, rows):
+    with open(path + ".new", "w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, rows[0], lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+    os.replace(path + ".new", path)
+
+
+def lines_of(points, panel):
+    """(name, index of the colour, points) of each line of a panel."""
+    lines = {}
+    for point in points:
+        if point.panel is panel:
+            name = point.line + (" by hash" if point.partitioning == "hash" else "")
+            lines.setdefault(name, []).append(point)
+    return [(name, mine[0].figure.lines.index(mine[0].line), mine)
+            for name, mine in lines.items()]
+
+
+def y_of(figure, point, column=None):
+    if figure.model_only:
+        return point.model[2]
+    if not point.result:
+        return None
+    if (column or COLUMN[figure.y]) == "ops_per_s":
+        return point.result["ops_per_s"]
+    if figure.y == "bytes":
+        per_op = point.result["per_op"]
+        return (per_op["bytes_in"] + per_op["bytes_out"]) * point.result["ops_per_s"]
+    return point.result["latency_ns"][(column or "p50_ns").removesuffix("_ns")]
+
+
+# ---- tables
+
+
+def scaled(value, unit=""):
+    for limit, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= limit:
+            return f"{value / limit:.3g}{letter}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def cell(figure, points, point):
+    if point is None or y_of(figure, point) is None:
+        return "-"
+    y = y_of(figure, point)
+    if figure.y == "latency":
+        return f"{y * 1e-3:.3g} {y_of(figure, point, 'p99_ns') * 1e-3:.3g} µs"
+    times = against_sockets(points, point) if figure.kind == "ramp" else None
+    unit = "B/s" if figure.y == "bytes" else "/s"
+    return scaled(y, unit) + (f" {times:.2f} x" if times else "")
+
+
+def heading(figure, o):
+    what = f"simulated: {o.network.name}" if o.simulated else "measured"
+    if figure.model_only:
+        return f"{figure.name} ({figure.paper}): {figure.title}"
+    return (f"{figure.name} ({figure.paper}), {what}: {figure.title}"
+            + (", p50 and p99" if figure.y == "latency" else ""))
+
+
+def print_tables(figure, o, points):
+    print(f"\n{heading(figure, o)}")
+    for panel in figure.panels:
+        lines = lines_of(points, panel)
+        print(f"\n  {panel.title}\n  {X_LABELS[figure.x]:28}"
+              + "".join(f"{name:>20}" for name, _, _ in lines))
+        for x in sorted({point.x for _, _, mine in lines for point in mine}):
+            cells = [next((p for p in mine if p.x == x), None) for _, _, mine in lines]
+            shown = ("" if figure.x == "transport" else ["apart", "co-located"][int(x)]
+                     if figure.x == "colocated" else f"{x:.6g}")
+            print(f"  {shown:28}" + "".join(f"{cell(figure, points, p):>20}" for p in cells))
+
+
+# ---- plots
+
+
+def subtitle(figure, o, points):
+    if figure.model_only:
+        return "the model of its section 2.3, z = 10"
+    first = points[0]
+    parts = [f"simulated, profile {o.network.name}" if o.simulated else "measured"]
+    if figure.kind == "ramp" and o.simulated:
+        parts[0] += f" (sockets: {o.sockets.name})"
+    if figure.kind == "index" and figure.x != "keys":
+        parts.append(f"{o.keys:,} keys")
+    if figure.x != "memservers":
+        parts.append(f"{first.memservers} memory servers")
+    if figure.x != "clients":
+        parts.append(f"{first.clients} clients")
+    return ", ".join(parts)
+
+
+def draw(figure, o, points, rows, stem):
+    """stem.svg and stem.png."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
+
+    columns = 2 if len(figure.panels) > 1 else 1
+    count = -(-len(figure.panels) // columns)
+    page, axes = pyplot.subplots(count, columns, figsize=(12.8, 4.3 * count + 0.6), squeeze=False)
+    page.suptitle(f"{SOURCES[figure.kind]}, {figure.paper}: {figure.title}\n"
+                  + subtitle(figure, o, points))
+    for panel, axis in zip(figure.panels, axes.flat):
+        draw_panel(axis, figure, points, rows, panel)
+    for axis in axes.flat[len(figure.panels):]:
+        axis.set_visible(False)
+    page.tight_layout()
+    for form in ("svg", "png"):
+        page.savefig(f"{stem}.{form}", dpi=100)
+    pyplot.close(page)
+
+
+def draw_panel(axis, figure, points, rows, panel):
+    from matplotlib.ticker import EngFormatter  # pylint: disable=import-outside-toplevel
+
+    label, scale = UNITS[figure.y]
+    axis.set_title(panel.title)
+    axis.set_xlabel(X_LABELS[figure.x])
+    axis.set_ylabel("transactions/s" if figure.kind == "ramp" else label)
+    for name, colour, mine in lines_of(points, panel):
+        mine = [point for point in mine if y_of(figure, point) is not None]
+        style = {"color": COLOURS[colour], "marker": MARKERS[colour]}
+        xs, ys = [p.x for p in mine], [y_of(figure, p) * scale for p in mine]
+        if figure.x == "transport":
+            axis.bar([name], ys or [0], color=COLOURS[colour])
+            continue
+        axis.plot(xs, ys, linestyle="--" if "hash" in name else "-", label=name, **style)
+        if figure.y == "latency":
+            axis.plot(xs, [y_of(figure, p, "p99_ns") * scale for p in mine], linestyle=":",
+                      label=f"{name}, p99", **style)
+        modelled = [p for p in mine if p.model and not figure.model_only]
+        if modelled and figure.y == "rate" and figure.x != "colocated":
+            axis.plot([p.x for p in modelled], [p.model[2] for p in modelled], linestyle="--",
+                      color=COLOURS[colour], linewidth=1, label=f"{name}, model of 2.3")
+    for row, point, column, value in printed_of(figure, points, rows):
+        if point.panel is panel and column == COLUMN[figure.y]:
+            axis.plot([point.x], [value * scale], marker="*", markersize=14, linestyle="",
+                      color=COLOURS[figure.lines.index(point.line)], markeredgecolor="black",
+                      label=f"{point.line}, the paper" if row["transport"] else None)
+    if figure.y == "latency" or figure.model_only or figure.x == "keys":
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)
+    if figure.x in LOG_X:
+        axis.set_xscale("log", base=LOG_X[figure.x])
+        axis.set_xticks(sorted({point.x for point in points}))
+        axis.xaxis.set_major_formatter(EngFormatter() if figure.x == "keys" else "{x:g}")
+    if figure.x == "colocated":
+        axis.set_xticks([0, 1], ["apart", "co-located"])
+    if figure.y != "latency":
+        axis.yaxis.set_major_formatter(EngFormatter())
+    axis.grid(axis="y", color="#dddddd")
+    if figure.x != "transport":
+        names = dict(zip(*reversed(axis.get_legend_handles_labels())))
+        axis.legend(names.values(), names.keys(), fontsize="small")
+
+
+def printed_of(figure, points, rows):
+    """(row, point, column, the paper's value) for each value that the paper prints."""
+    for wanted, column, value in figure.printed:
+        for point, row in zip(points, rows):
+            if all(row[name] == text for name, text in wanted.items()):
+                yield row, point, column, value
+
+
+# ---- one page
+
+
+def write_page(folder):
+    """index.html: all figures in the folder, and the papers' printed values beside ours."""
+    body = []
+    for figure in FIGURES:
+        stem = os.path.join(folder, figure.name)
+        if not os.path.exists(stem + ".csv"):
+            continue
+        with open(stem + ".csv", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        about = f"{figure.name}: {SOURCES[figure.kind]}, {figure.paper}, {figure.title}"
+        links = [f'<a href="{figure.name}.{form}">{form.upper()}</a>'
+                 for form in ("csv", "svg", "png") if os.path.exists(f"{stem}.{form}")]
+        body.append(f"<h2>{html.escape(about)}</h2>\n<p>{' '.join(links)}</p>")
+        if os.path.exists(stem + ".svg"):
+            body.append(f'<img src="{figure.name}.svg" alt="{html.escape(about)}">')
+        body += printed_table(figure, rows)
+    page = ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+            "<title>Figures</title><style>body{font-family:sans-serif;max-width:80em;margin:auto}"
+            "img{max-width:100%}td,th{padding:0.1em 1em;text-align:right}</style></head>\n<body>\n"
+            + "\n".join(body) + "\n</body></html>\n")
+    with open(os.path.join(folder, "index.html"), "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+def printed_table(figure, rows):
+    lines = []
+    for wanted, column, value in figure.printed:
+        for row in rows:
+            if row[column] and all(row[name] == text for name, text in wanted.items()):
+                where = ", ".join(f"{name} {text}" for name, text in wanted.items())
+                lines.append(f"<tr><td>{where}</td><td>{column}</td><td>{scaled(value)}</td>"
+                             f"<td>{scaled(float(row[column]))}</td><td>{row['source']}</td></tr>")
+    if not lines:
+        return []
+    return ["<table><tr><th>point</th><th>column</th><th>the paper</th><th>ours</th><th></th></tr>",
+            *lines, "</table>"]

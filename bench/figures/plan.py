@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures, and the points of each."""
+
+from dataclasses import dataclass, field
+
+from model import model_of, shares
+
+DESIGNS = ["coarse", "fine", "hybrid"]
+TRANSPORTS = ["srq", "mailbox", "fetch"]
+# Lines of the figures of transactions: algorithm and transport of nam-bench ramp.
+RAMP_LINES = {
+    "sockets": ("fast", "message"),
+    "message": ("fast", "message"),
+    "plus": ("fast", "plus"),
+    "star": ("fast", "star"),
+    "onesided": ("fast", "onesided"),
+    "2pl-sockets": ("2pl", "message"),
+}
+SOCKETS_CLUSTER = "sim:connectx2-ipoib"
+CLUSTERS = {"index": "sim:connect-ib", "kv": "sim:connectx3", "ramp": "sim:connectx2"}
+SOURCES = {
+    "index": "Ziegler et al. (SIGMOD 2019)",
+    "kv": "Su et al. (RFP, EuroSys 2017)",
+    "ramp": "RAMP over RDMA",
+}
+RFP_CLIENTS = 35  # of the paper's peak
+PAPER_KEYS = 100_000_000
+PAPER_BYTES_PER_S = 50e9
+PAPER_AMPLIFICATION = 10.0
+SCANS_OF_A_CLIENT = 3.0  # at least
+
+
+@dataclass
+class Panel:
+    """One plot: a workload."""
+
+    title: str
+    workload: str = ""
+    selectivity: float = 0.0  # 0: no scans
+    skewed: bool = False  # 80/12/5/3
+    zipfian: bool = False
+    mixed: bool = False
+    fetch_bytes: int = 0
+    records: int = 0
+    value_bytes: int = 0
+
+
+@dataclass
+class Figure:
+    """An experiment of a paper.  kind: the subcommand of nam-bench that runs its points."""
+
+    name: str
+    paper: str
+    title: str
+    kind: str
+    x: str
+    panels: list
+    y: str = "rate"
+    clients: int = 0  # if they are not x
+    lines: list = field(default_factory=lambda: DESIGNS)
+    transaction_size: int = 0  # if it is not x
+    model_only: bool = False
+    printed: list = field(default_factory=list)  # (columns of the CSV, column, the paper's value)
+
+
+@dataclass
+class Point:
+    figure: Figure
+    panel: Panel
+    line: str
+    x: float
+    partitioning: str = "none"
+    keys: int = 0
+    memservers: int = 0
+    clients: int = 0
+    rpc_threads: int = 0
+    cache_mb: float = 0.0
+    colocated: bool = False
+    seconds: float = 0.0
+    model: tuple = None  # bytes/s, bytes per operation, operations/s
+    result: dict = None  # the JSON of nam-bench
+
+    @property
+    def over_sockets(self):
+        return self.figure.kind == "ramp" and "sockets" in self.line
+
+
+def tree(letter, selectivity=0.0, skewed=False):
+    data = "skewed" if skewed else "uniform"
+    title = {
+        "a": f"A: point queries, {data} data",
+        "b": f"B: range queries of {selectivity * 100:g} %, {data} data",
+        "c": "C: 95 % point queries, 5 % inserts",
+        "d": "D: 50 % point queries, 50 % inserts",
+    }[letter]
+    return Panel(title, "tree-" + letter, selectivity, skewed)
+
+
+def a_and_b(skewed):
+    return [tree("a", 0, skewed)] + [tree("b", s, skewed) for s in (0.001, 0.01, 0.1)]
+
+
+def trees(name, title, x, panels, **more):
+    paper = "appendix A.4" if name == "cache" else f"figure {name}"
+    return Figure(f"tree-{name}", paper, title, "index", x, panels, **more)
+
+
+def rfp(name, title, x, panels, lines=None, **more):
+    number = name.replace("a", " (a)") if name == "4a" else name.replace("4", "4 (b)")
+    more.setdefault("clients", RFP_CLIENTS)
+    return Figure(f"rfp-{name}", f"figure {number}", title, "kv", x, panels,
+                  lines=lines or TRANSPORTS, **more)
+
+
+def ramp(name, title, x, panel, size=0, printed=()):
+    lines = [line for line in RAMP_LINES if x != "transport" or line != "2pl-sockets"]
+    return Figure(f"ramp-{name}", f"figure {name}", title, "ramp", x, [panel], clients=8,
+                  lines=lines, transaction_size=size, printed=list(printed))
+
+
+def printed_rfp(**columns):
+    """The peaks that figures 4 to 10 print."""
+    return [({"transport": "mailbox", **columns}, "ops_per_s", 2.1e6),
+            ({"transport": "fetch", **columns}, "ops_per_s", 5.5e6)]
+
+
+FIGURES = [
+    trees("3", "highest throughput by the model", "memservers",
+          [tree("b", 0.001), tree("b", 0.001, True)], lines=["coarse", "fine"], model_only=True),
+    trees("7", "throughput, skewed data", "clients", a_and_b(True)),
+    trees("8", "throughput, uniform data", "clients", a_and_b(False)),
+    trees("9", "network utilisation, skewed data", "clients", a_and_b(True), y="bytes"),
+    trees("10", "data sizes, uniform data", "keys", [tree("a"), tree("b", 0.1)], clients=240),
+    trees("11", "numbers of memory servers", "memservers",
+          [tree("a", 0, True), tree("b", 0.01, True), tree("a"), tree("b", 0.01)], clients=120),
+    trees("12", "workloads with inserts, uniform data", "clients", [tree("c"), tree("d")]),
+    trees("13", "latency, skewed data", "clients", a_and_b(True), y="latency"),
+    trees("14", "latency, uniform data", "clients", a_and_b(False), y="latency"),
+    trees("15", "co-location, uniform data", "colocated", a_and_b(False), clients=80),
+    trees("cache", "caches of compute nodes", "cache",
+          [tree("a"), tree("b", 0.001), tree("c"), tree("d")], clients=240,
+          lines=["fine", "hybrid"]),
+    rfp("4a", "handler threads", "rpc_threads", [Panel("95 % GET, values of 32 bytes")],
+        printed=[({"transport": "mailbox", "handler_threads": "6"}, "ops_per_s", 2.1e6),
+                 ({"transport": "fetch", "handler_threads": "4"}, "ops_per_s", 5.5e6)]),
+    rfp("4", "clients", "clients", [Panel("95 % GET, values of 32 bytes")], clients=0,
+        printed=printed_rfp(clients="28") +
+        [({"transport": "fetch", "clients": "112"}, "ops_per_s", 3.1e6)]),
+    rfp("5", "latency", "clients", [Panel("95 % GET, values of 32 bytes")], clients=0,
+        y="latency",
+        printed=[({"transport": "mailbox", "clients": "35"}, "p50_ns", 12.1e3),
+                 ({"transport": "fetch", "clients": "35"}, "p50_ns", 5.8e3)]),
+    rfp("6", "shares of GET, uniform keys", "get_percent", [Panel("values of 32 bytes")],
+        printed=printed_rfp(get_percent="95")),
+    rfp("7", "lengths of values", "value_bytes",
+        [Panel("95 % GET; a fetch holds 32 bytes", fetch_bytes=80)],
+        printed=printed_rfp(value_bytes="32")[1:] +
+        [({"transport": "fetch", "value_bytes": "1024"}, "ops_per_s", 3.1e6)]),
+    rfp("8", "sizes of a fetch", "value_bytes",
+        [Panel(f"95 % GET; a fetch holds {n} bytes", fetch_bytes=n + 48) for n in (32, 128, 512)],
+        lines=["fetch"],
+        printed=[({"fetch_bytes": str(n + 48), "value_bytes": str(n)}, "ops_per_s", 5.5e6)
+                 for n in (32, 128, 512)]),
+    rfp("9", "shares of GET, skewed keys", "get_percent",
+        [Panel("values of 32 bytes, zipfian 0.99", zipfian=True)],
+        printed=printed_rfp(get_percent="95")),
+    rfp("10", "mixed lengths, in the place of the paper's texts", "get_percent",
+        [Panel("values of 1 to 899 bytes, 43 on average; a fetch holds 512", mixed=True,
+               fetch_bytes=560)],
+        printed=[({"transport": "mailbox", "get_percent": "95"}, "ops_per_s", 2.1e6),
+                 ({"transport": "fetch", "get_percent": "95"}, "ops_per_s", 5.4e6)]),
+    ramp("5", "RPC transports of transactions", "transport",
+         Panel("8 records a transaction, 95 % of these read"), 8),
+    ramp("6", "transaction sizes", "transaction_size", Panel("95 % of the transactions read"),
+         printed=[({"transport": "star", "transaction_size": "4"}, "against_sockets", 2.78)]),
+    ramp("7", "shares of transactions that read", "read_ratio", Panel("8 records a transaction"),
+         8, [({"transport": "star", "read_ratio": "100"}, "against_sockets", 2.67),
+             ({"transport": "plus", "read_ratio": "100"}, "against_sockets", 2.06)]),
+    ramp("8", "shares of transactions that read, YCSB's keys and values", "read_ratio",
+         Panel("1,000 records of 1,000 bytes, zipfian; 4 a transaction", zipfian=True,
+               records=1000, value_bytes=1000),
+         4, [({"transport": "star", "read_ratio": "100"}, "against_sockets", 2.67),
+             ({"transport": "plus", "read_ratio": "100"}, "against_sockets", 2.07)]),
+]
+
+# x: (all values, with --quick)
+VALUES = {
+    "rpc_threads": ([1, 2, 4, 6, 8, 10, 16], [1, 4]),
+    "get_percent": ([5, 25, 50, 75, 95], [5, 95]),
+    "value_bytes": ([32, 64, 128, 256, 512, 1024], [32, 64]),
+    "transport": ([0], [0]),
+    "transaction_size": ([1, 2, 4, 8, 16, 32], [1, 4]),
+    "read_ratio": ([0, 25, 50, 75, 95, 100], [0, 100]),
+    "memservers": ([1, 2, 4, 8], [1, 2]),
+    "colocated": ([0, 1], [0, 1]),
+    "clients": ([20, 40, 80, 120, 160, 200, 240], [4, 8]),
+}
+RFP_CLIENTS_X = ([1, 7, 14, 21, 28, 35, 70, 112], [4, 35])
+CACHES = [0, 0.03, 0.06, 0.12, 0.25, 0.5, 1]  # MiB per million keys; inner nodes take 1/3
+
+
+def x_values(figure, o):
+    if figure.model_only:
+        return [2, 4, 8, 16, 32, 64]
+    if figure.x == "clients":
+        if o.clients:
+            return o.clients
+        if not o.simulated:
+            return [1, 2, 4]
+        if figure.kind == "kv":
+            return RFP_CLIENTS_X[o.quick]
+    if figure.x == "memservers" and o.memservers:
+        return o.memservers
+    if figure.x == "keys":
+        return [o.keys // 10, o.keys, o.keys * 10][:2 if o.quick else 3]
+    if figure.x == "cache":
+        caches = [cache * o.keys / 1e6 for cache in CACHES]
+        return [caches[0], caches[-1]] if o.quick else caches
+    return VALUES[figure.x][o.quick]
+
+
+def set_model(o, point):
+    """The paper's model of the point; scans take long enough for some of each client."""
+    figure, panel = point.figure, point.panel
+    made = None
+    if o.simulated or figure.model_only:
+        made = model_of(
+            fine=point.line == "fine",
+            hashed=point.partitioning == "hash",
+            skewed=panel.skewed and point.memservers > 1,
+            memservers=point.memservers,
+            bytes_per_s=PAPER_BYTES_PER_S if figure.model_only else o.network.port_bytes_per_s,
+            keys=PAPER_KEYS if figure.model_only else point.keys,
+            selectivity=panel.selectivity,
+            amplification=PAPER_AMPLIFICATION if figure.model_only else 1,
+        )
+        if panel.selectivity > 0:
+            point.seconds = max(point.seconds, SCANS_OF_A_CLIENT * point.clients / made[2])
+    known = point.line != "hybrid" and not point.colocated and not point.cache_mb
+    if known and panel.workload in ("tree-a", "tree-b"):
+        point.model = made
+
+
+def new_point(figure, o, panel, line, x, partitioning="none"):
+    others = o.memservers[-1] if o.memservers else 0
+    clients = figure.clients
+    if figure.kind == "index":
+        clients = 8 if o.quick else clients if o.simulated else 2
+        others = others or (2 if o.quick else 4)
+    else:
+        clients = clients if o.simulated else 4
+        others = others or (1 if figure.kind == "kv" else 4)
+    point = Point(figure, panel, line, x, partitioning, seconds=o.seconds)
+    point.memservers = others if o.simulated else o.real_memservers
+    point.clients = o.clients[-1] if o.clients else clients
+    if figure.kind == "index":
+        point.keys = PAPER_KEYS if figure.model_only else o.keys
+    elif figure.kind == "ramp":
+        point.keys = panel.records or (1000 if o.quick else 0)
+    if figure.x in ("clients", "keys", "memservers", "rpc_threads"):
+        setattr(point, figure.x, int(x))
+    elif figure.x == "cache":
+        point.cache_mb = x
+    elif figure.x == "colocated":
+        point.colocated = bool(x)
+    if figure.kind == "index":
+        set_model(o, point)
+    return point
+
+
+def plan(figure, o):
+    points = []
+    for panel in figure.panels:
+        for line in figure.lines:
+            if figure.kind == "index" and line not in o.designs and not figure.model_only:
+                continue
+            if "sockets" in line and not o.simulated:
+                continue  # there is no such figure for real memory servers
+            ways = ["none"]
+            if figure.kind == "index" and line != "fine":
+                ways = ["range", "hash"] if figure.model_only and line == "coarse" else ["range"]
+            for way in ways:
+                points += [new_point(figure, o, panel, line, x, way) for x in x_values(figure, o)]
+    return points
+
+
+def command(o, point):
+    """The arguments of nam-bench that run the point."""
+    figure, panel = point.figure, point.panel
+    args = [figure.kind, "--cluster", SOCKETS_CLUSTER if point.over_sockets else o.cluster]
+    if o.simulated:
+        args += ["--memservers", point.memservers, "--clients", point.clients]
+        if point.rpc_threads or o.rpc_threads:
+            args += ["--rpc-threads", point.rpc_threads or o.rpc_threads]
+        if point.colocated:
+            args += ["--colocate"]
+    else:
+        args += ["--threads", point.clients]
+    distribution = ["--distribution", "zipfian" if panel.zipfian else "uniform"]
+    if figure.kind == "index":
+        args += ["--design", point.line]
+        if point.partitioning != "none":
+            args += ["--partition", point.partitioning]
+            if panel.skewed and point.memservers > 1:
+                args += ["--shares", shares(point.memservers)]
+        args += ["--keys", point.keys, "--cache-mb", f"{point.cache_mb:.6g}"]
+        args += ["--workload", panel.workload]
+        if panel.selectivity:
+            args += ["--selectivity", f"{panel.selectivity:g}"]
+    elif figure.kind == "kv":
+        args += ["--transport", point.line, "--get-percent", get_percent(point), *distribution]
+        args += ["--value-bytes", value_bytes(point)]
+        if panel.fetch_bytes:
+            args += ["--fetch-bytes", panel.fetch_bytes]
+    else:
+        algorithm, transport = RAMP_LINES[point.line]
+        args += ["--algorithm", algorithm, "--transport", transport]
+        args += ["--transaction-size", transaction_size(point), "--read-ratio", read_ratio(point)]
+        args += distribution
+        if point.keys:
+            args += ["--keys", point.keys]
+        if panel.value_bytes:
+            args += ["--value-bytes", panel.value_bytes]
+    args += ["--fibers", 1, "--seconds", f"{point.seconds:.4g}", "--seed", o.seed]
+    return [str(arg) for arg in args] + ["--json", "-", "--quiet"]
+
+
+def get_percent(point):
+    return point.x if point.figure.x == "get_percent" else 95
+
+
+def value_bytes(point):
+    if point.panel.mixed:
+        return "mixed"
+    return point.x if point.figure.x == "value_bytes" else 32
+
+
+def transaction_size(point):
+    return point.x if point.figure.x == "transaction_size" else point.figure.transaction_size
+
+
+def read_ratio(point):
+    return point.x if point.figure.x == "read_ratio" else 95
