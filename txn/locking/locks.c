@@ -10,13 +10,13 @@
 #include "txn/records/post.h"
 #include "txn/records/protocols.h"
 
-static struct nam__post *
-post_new(const struct nam__txn *txn, uint16_t type, uint32_t flags)
+struct nam__post *
+nam__locks_post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type, uint32_t flags)
 {
 	const struct nam_rpc_locking_request request = {
 		.request = {
 			.store = txn->records->store,
-			.timestamp = txn->timestamp,
+			.timestamp = timestamp,
 			.flags = flags,
 		},
 		.finished_us = nam__under_way_since_us(txn->records->client),
@@ -24,33 +24,6 @@ post_new(const struct nam__txn *txn, uint16_t type, uint32_t flags)
 	};
 
 	return nam__post_new(txn->worker, type, &request, sizeof(request));
-}
-
-static int
-malformed(struct nam__txn *txn)
-{
-	return nam_diag_set(&txn->worker->diag, -NAM_E_FABRIC_PROTOCOL, "record store '%s': a "
-		"memory server answered what makes no sense", txn->records->name);
-}
-
-/* A failed message does not undo another's answer: process all, and return the first failure. */
-typedef int (*answered_fn)(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
-	void *arg);
-
-NAM_FIBER_FN static int
-send(struct nam__txn *txn, struct nam__post *post, answered_fn answered, void *arg)
-{
-	int rc = nam__post_send(post), each_rc; /* SUSPENDS */
-
-	/* None was sent. */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
-		return rc;
-	for (uint32_t i = 0; i < post->count; i++) {
-		each_rc = post->calls[i].rc ? post->calls[i].rc :
-			answered(txn, &post->bundles[i], post->calls[i].reply_bytes, arg);
-		rc = rc ? rc : each_rc;
-	}
-	return rc;
 }
 
 /*
@@ -68,16 +41,10 @@ refused(struct nam__refusal *refusal, uint32_t slot, const struct nam_rpc_lockin
 
 /* ---- READ ------------------------------------------------------------------------------------ */
 
-/* The answer about an item, with `left` bytes of the reply from here on. */
+/* The answer about an item. */
 static int
-got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locking_got *got,
-	uint32_t left)
+got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locking_got *got)
 {
-	int rc;
-
-	if (got->image_bytes > left - sizeof(*got) || (got->image_bytes &&
-			got->image_bytes != nam__version_at_bytes(NAM_GADDR(got->at))))
-		return malformed(txn);
 	item->locked = item->head.raw;
 	item->generation = got->generation;
 	item->via = NAM__VIA_HEAD;
@@ -85,14 +52,7 @@ got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locki
 	item->timestamp = got->timestamp;
 	item->latest = true;
 	item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
-	if (!got->image_bytes)
-		return 0;
-	rc = nam__item_room(txn, item, got->image_bytes);
-	if (rc)
-		return rc;
-	memcpy(item->image, got + 1, got->image_bytes);
-	item->state = NAM__ITEM_CAME;
-	return 0;
+	return nam__item_image_came(txn, item, got + 1, got->image_bytes);
 }
 
 static int
@@ -103,7 +63,7 @@ got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void
 	uint32_t at = sizeof(*reply);
 
 	if (bytes < at)
-		return malformed(txn);
+		return nam__post_malformed(txn);
 	if (reply->refusal) {
 		refused(arg, items[bundle->items[0]].slot, reply);
 		return 0;
@@ -112,20 +72,21 @@ got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void
 		const struct nam_rpc_locking_got *one = (const void *)(bundle->reply + at);
 		int rc;
 
-		if (bytes - at < sizeof(*one))
-			return malformed(txn);
-		rc = got_one(txn, &items[bundle->items[i]], one, bytes - at);
+		if (bytes - at < sizeof(*one) || !nam__image_bytes_fit(one->image_bytes, one->at,
+				bytes - at - (uint32_t)sizeof(*one)))
+			return nam__post_malformed(txn);
+		rc = got_one(txn, &items[bundle->items[i]], one);
 		if (rc)
 			return rc;
 		at += (uint32_t)sizeof(*one) + one->image_bytes;
 	}
-	return at == bytes ? 0 : malformed(txn);
+	return at == bytes ? 0 : nam__post_malformed(txn);
 }
 
 int
 nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_LOCKING_READ, 0);
+	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp, NAM_RPC_LOCKING_READ, 0);
 	int rc = post ? 0 : -ENOMEM;
 
 	*ret = (struct nam__refusal){ 0 };
@@ -135,11 +96,7 @@ nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 		if (!nam_gaddr_is_null(item->head))
 			rc = nam__post_add(post, item->slot, i, 0, &item->head.raw, 8, NULL, 0);
 	}
-	if (!rc)
-		rc = send(txn, post, got, ret); /* SUSPENDS */
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, txn, got, ret); /* SUSPENDS */
 }
 
 static int
@@ -148,7 +105,7 @@ released(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	uint64_t *lost = arg, one;
 
 	if (bytes != sizeof(one))
-		return malformed(txn);
+		return nam__post_malformed(txn);
 	memcpy(&one, bundle->reply, sizeof(one));
 	*lost += one;
 	return 0;
@@ -157,7 +114,8 @@ released(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 int
 nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_LOCKING_RELEASE, 0);
+	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
+		NAM_RPC_LOCKING_RELEASE, 0);
 	int rc = post ? 0 : -ENOMEM;
 
 	*ret_lost = 0;
@@ -169,11 +127,7 @@ nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost)
 			rc = nam__post_add(post, item->slot, i, 0, &one, sizeof(one), NULL, 0);
 		item->locked = 0;
 	}
-	if (!rc)
-		rc = send(txn, post, released, ret_lost); /* SUSPENDS */
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, txn, released, ret_lost); /* SUSPENDS */
 }
 
 /* ---- PREPARE, END ---------------------------------------------------------------------------- */
@@ -184,7 +138,7 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	const struct nam_rpc_locking_reply *reply = (const void *)bundle->reply;
 
 	if (bytes != sizeof(*reply))
-		return malformed(txn);
+		return nam__post_malformed(txn);
 	if (reply->refusal)
 		refused(arg, txn->items[bundle->items[0]].slot, reply);
 	for (uint32_t i = 0; i < bundle->count && !reply->refusal; i++) {
@@ -198,22 +152,12 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 int
 nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_LOCKING_PREPARE, 0);
-	int rc = post ? nam__served_write_large(txn) : -ENOMEM; /* SUSPENDS */
+	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
+		NAM_RPC_LOCKING_PREPARE, 0);
+	int rc = nam__prepare_pack(post, txn); /* SUSPENDS */
 
 	*ret = (struct nam__refusal){ 0 };
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
-		const struct nam__item *item = &txn->items[i];
-		uint32_t bytes = nam__item_is_large(item) ? 0 : nam__version_at_bytes(item->at);
-		struct nam_rpc_records_prepared one = { item->head.raw, item->at.raw, bytes, 0 };
-
-		rc = nam__post_add(post, item->slot, i, 0, &one, sizeof(one), item->image, bytes);
-	}
-	if (!rc)
-		rc = send(txn, post, prepared, ret); /* SUSPENDS */
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, txn, prepared, ret); /* SUSPENDS */
 }
 
 static int
@@ -221,12 +165,10 @@ ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, vo
 {
 	const struct nam_rpc_locking_ended *reply = (const void *)bundle->reply;
 	uint32_t *refused_count = arg;
+	int rc = nam__retire_answered(txn, bundle, bytes, NULL);
 
-	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
-		bytes != sizeof(*reply) + 8 * reply->count)
-		return malformed(txn);
-	for (uint32_t i = 0; i < reply->count; i++)
-		nam__served_retire(txn, reply->retired[i]);
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < bundle->count; i++) {
 		if (reply->refused >> i & 1)
 			++*refused_count;
@@ -240,7 +182,8 @@ ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, vo
 NAM_FIBER_FN static int
 end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_LOCKING_END, flags);
+	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
+		NAM_RPC_LOCKING_END, flags);
 	int rc = post ? 0 : -ENOMEM;
 
 	*ret_refused = 0;
@@ -253,11 +196,7 @@ end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 			rc = nam__post_add(post, item->slot, i, 0, &version, sizeof(version), NULL,
 				0);
 	}
-	if (!rc)
-		rc = send(txn, post, ended, ret_refused); /* SUSPENDS */
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, txn, ended, ret_refused); /* SUSPENDS */
 }
 
 int

@@ -36,23 +36,6 @@ malformed(const struct termination *termination)
 		"was not ended", termination->txn->records->name);
 }
 
-static struct nam__post *
-post_new(const struct termination *termination, uint16_t type, uint32_t flags)
-{
-	const struct nam__txn *txn = termination->txn;
-	const struct nam_rpc_locking_request request = {
-		.request = {
-			.store = txn->records->store,
-			.timestamp = termination->timestamp,
-			.flags = flags,
-		},
-		.finished_us = nam__under_way_since_us(txn->records->client),
-		.birth_us = txn->birth_us,
-	};
-
-	return nam__post_new(txn->worker, type, &request, sizeof(request));
-}
-
 /* ---- seal ------------------------------------------------------------------------------------ */
 
 static int
@@ -71,31 +54,35 @@ sibling_add(struct termination *termination, const struct nam_version_sibling *s
 
 /* The lock that is in the way; its version names the other records. */
 static int
-first_sealed(struct termination *termination, const uint8_t *reply, uint32_t bytes)
+first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
+	struct termination *termination = arg;
 	struct nam_rpc_locking_sealed sealed;
 	struct nam_version_sibling sibling;
 	int rc = 0;
 
+	(void)txn;
 	if (bytes < sizeof(sealed))
 		return malformed(termination);
-	memcpy(&sealed, reply, sizeof(sealed));
+	memcpy(&sealed, bundle->reply, sizeof(sealed));
 	if (bytes != sizeof(sealed) + sealed.about_bytes || sealed.about_bytes % sizeof(sibling))
 		return malformed(termination);
 	termination->parts[0].state = sealed.state;
 	termination->parts[0].at = sealed.at;
 	for (uint32_t at = 0; at < sealed.about_bytes && !rc; at += sizeof(sibling)) {
-		memcpy(&sibling, reply + sizeof(sealed) + at, sizeof(sibling));
+		memcpy(&sibling, bundle->reply + sizeof(sealed) + at, sizeof(sibling));
 		rc = sibling_add(termination, &sibling);
 	}
 	return rc;
 }
 
 static int
-others_sealed(struct termination *termination, const struct nam__bundle *bundle, uint32_t bytes)
+others_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
+	struct termination *termination = arg;
 	const struct nam_rpc_locking_sealed *sealed = (const void *)bundle->reply;
 
+	(void)txn;
 	if (bytes != bundle->count * sizeof(*sealed))
 		return malformed(termination);
 	for (uint32_t i = 0; i < bundle->count; i++)
@@ -107,23 +94,16 @@ others_sealed(struct termination *termination, const struct nam__bundle *bundle,
 NAM_FIBER_FN static int
 seal(struct termination *termination, bool first)
 {
-	struct nam__post *post = post_new(termination, NAM_RPC_LOCKING_SEAL,
-		first ? NAM_LOCKING_SIBLINGS : 0);
+	struct nam__post *post = nam__locks_post_new(termination->txn, termination->timestamp,
+		NAM_RPC_LOCKING_SEAL, first ? NAM_LOCKING_SIBLINGS : 0);
 	uint32_t from = first ? 0 : 1, count = termination->count;
 	int rc = post ? 0 : -ENOMEM;
 
 	for (uint32_t i = from; i < count && !rc; i++)
 		rc = nam__post_add(post, termination->parts[i].slot, i, 0,
 			&termination->parts[i].head, 8, NULL, 0);
-	if (!rc)
-		rc = nam__post_send(post); /* SUSPENDS */
-	for (uint32_t i = 0; post && i < post->count && !rc; i++)
-		rc = first ? first_sealed(termination, post->bundles[i].reply,
-				post->calls[i].reply_bytes) :
-			others_sealed(termination, &post->bundles[i], post->calls[i].reply_bytes);
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, termination->txn, first ? first_sealed : others_sealed,
+		termination); /* SUSPENDS */
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */
@@ -137,23 +117,11 @@ was_committed(const struct termination *termination)
 	return false;
 }
 
-static int
-ended(struct termination *termination, const uint8_t *bytes_of_reply, uint32_t bytes)
-{
-	const struct nam_rpc_locking_ended *reply = (const void *)bytes_of_reply;
-
-	if (bytes < sizeof(*reply) || reply->count > NAM_RPC_RECORDS_RETIRED_MAX ||
-		bytes != sizeof(*reply) + 8 * reply->count)
-		return malformed(termination);
-	for (uint32_t i = 0; i < reply->count; i++)
-		nam__served_retire(termination->txn, reply->retired[i]);
-	return 0;
-}
-
 NAM_FIBER_FN static int
 end(struct termination *termination)
 {
-	struct nam__post *post = post_new(termination, NAM_RPC_LOCKING_END, NAM_LOCKING_TERMINATE |
+	struct nam__post *post = nam__locks_post_new(termination->txn, termination->timestamp,
+		NAM_RPC_LOCKING_END, NAM_LOCKING_TERMINATE |
 		(was_committed(termination) ? 0 : NAM_LOCKING_ABORT));
 	int rc = post ? 0 : -ENOMEM;
 
@@ -165,13 +133,8 @@ end(struct termination *termination)
 			rc = nam__post_add(post, part->slot, i, 0, &version, sizeof(version), NULL,
 				0);
 	}
-	if (!rc)
-		rc = nam__post_send(post); /* SUSPENDS */
-	for (uint32_t i = 0; post && i < post->count && !rc; i++)
-		rc = ended(termination, post->bundles[i].reply, post->calls[i].reply_bytes);
-	if (post)
-		nam__post_free(post);
-	return rc;
+	return nam__post_run(post, rc, termination->txn, nam__retire_answered,
+		NULL); /* SUSPENDS */
 }
 
 int

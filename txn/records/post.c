@@ -20,8 +20,8 @@ nam__post_new(struct nam_worker *worker, uint16_t type, const void *head, uint32
 	return post;
 }
 
-void
-nam__post_free(struct nam__post *post)
+static void
+post_free(struct nam__post *post)
 {
 	for (uint32_t i = 0; i < post->count; i++) {
 		nam_buffer_give(post->worker, post->bundles[i].body, NAM_RPC_BYTES_MAX);
@@ -50,6 +50,7 @@ bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 		.body_bytes = post->head_bytes,
 		.reply = bundle->reply,
 		.reply_size = NAM_RPC_BODY_MAX,
+		.rc = -ENOMEM,		/* until it is sent */
 	};
 	return 0;
 }
@@ -83,9 +84,29 @@ nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t s
 }
 
 int
-nam__post_send(struct nam__post *post)
+nam__post_run(struct nam__post *post, int rc, struct nam__txn *txn, nam__answered_fn answered,
+	void *arg)
 {
-	if (!post->count)
-		return 0;
-	return nam_rpc_call_many(post->worker, post->calls, post->count); /* SUSPENDS */
+	if (!post)
+		return -ENOMEM;
+	if (rc || !post->count)
+		goto free;
+	rc = nam_rpc_call_many(post->worker, post->calls, post->count); /* SUSPENDS */
+	for (uint32_t i = 0; i < post->count; i++) {
+		int each_rc = post->calls[i].rc;
+
+		if (!each_rc)
+			each_rc = answered(txn, &post->bundles[i], post->calls[i].reply_bytes, arg);
+		rc = rc ? rc : each_rc;
+	}
+free:
+	post_free(post);
+	return rc;
+}
+
+int
+nam__post_malformed(struct nam__txn *txn)
+{
+	return nam_diag_set(&txn->worker->diag, -NAM_E_FABRIC_PROTOCOL, "record store '%s': a "
+		"memory server answered what makes no sense", txn->records->name);
 }

@@ -9,7 +9,7 @@
 
 #include "common/rpc/locking_rpc.h"
 #include "compute/compute_internal.h"
-#include "txn/records.h"
+#include "txn_internal.h"
 
 /* A message, and the numbers of its records. */
 struct nam__bundle {
@@ -36,7 +36,6 @@ _Static_assert(NAM_CALLS_MAX >= NAM_RECORDS_MAX, "a message for each record at t
 /* An empty one, or NULL: no memory.  @head	a struct nam_rpc_records_request or more */
 struct nam__post *nam__post_new(struct nam_worker *worker, uint16_t type, const void *head,
 	uint32_t head_bytes);
-void nam__post_free(struct nam__post *post);
 
 static inline struct nam_rpc_records_request *
 nam__bundle_request(const struct nam__bundle *bundle)
@@ -52,7 +51,19 @@ int nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32
 	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
 	NAM_MUST_CHECK;
 
-/* As nam_rpc_call_many(); without messages 0. */
-NAM_FIBER_FN int nam__post_send(struct nam__post *post) NAM_MUST_CHECK;
+/* Process the answer to a message. */
+typedef int (*nam__answered_fn)(struct nam__txn *txn, const struct nam__bundle *bundle,
+	uint32_t bytes, void *arg);
+
+/*
+ * Send all messages as nam_rpc_call_many(), unless rc is a failure already, process the answers,
+ * and free the post; NULL is -ENOMEM.  A failed message does not undo the work of another: all
+ * answers are processed, and the first failure is returned.
+ */
+NAM_FIBER_FN int nam__post_run(struct nam__post *post, int rc, struct nam__txn *txn,
+	nam__answered_fn answered, void *arg) NAM_MUST_CHECK;
+
+/* The diag of an answer that is not well formed. */
+int nam__post_malformed(struct nam__txn *txn);
 
 #endif /* NAM_TXN_RECORDS_POST_H */

@@ -3,6 +3,7 @@
 #ifndef NAM_TXN_RECORDS_PROTOCOLS_H
 #define NAM_TXN_RECORDS_PROTOCOLS_H
 
+#include "post.h"
 #include "txn_internal.h"
 
 /*
@@ -53,13 +54,16 @@ int nam__onesided_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
  * and item->at where.
  */
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
-/* Whether a version has to be WRITTEN beside the message; and do that with those that have to. */
-bool nam__item_is_large(const struct nam__item *item);
-NAM_FIBER_FN int nam__served_write_large(struct nam__txn *txn) NAM_MUST_CHECK;
+/* Add all versions to a post, those that exceed a message by WRITE; NULL is -ENOMEM. */
+NAM_FIBER_FN int nam__prepare_pack(struct nam__post *post, struct nam__txn *txn) NAM_MUST_CHECK;
+/* An image that came with an answer: none if bytes is 0. */
+int nam__item_image_came(struct nam__txn *txn, struct nam__item *item, const void *image,
+	uint32_t bytes) NAM_MUST_CHECK;
+/* An answer that lists replaced versions: retire them.  @arg	NULL, or a bool: do not */
+int nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
+	void *arg);
 /* Sets item->base_timestamp of all. */
 NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
-/* Retire a version that a memory server gave up. */
-void nam__served_retire(struct nam__txn *txn, uint64_t at);
 /* Those that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
@@ -78,6 +82,9 @@ struct nam__refusal {
 	uint64_t timestamp;
 };
 
+/* A request for a transaction: the txn's own, or one that it terminates. */
+struct nam__post *nam__locks_post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type,
+	uint32_t flags);
 /* Items are CAME, VERSION or NOWHERE then. */
 NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
 /* @ret_lost	so many locks had been taken away */

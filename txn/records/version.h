@@ -63,6 +63,13 @@ nam__version_at_bytes(struct nam_gaddr at)
 	return nam_gaddr_tag(at) * NAM_GADDR_UNIT_BYTES;
 }
 
+/* Whether an answer may carry so many bytes of the version at `at`, with `left` bytes of reply. */
+static inline bool
+nam__image_bytes_fit(uint32_t bytes, uint64_t at, uint32_t left)
+{
+	return !bytes || (bytes <= left && bytes == nam__version_at_bytes(NAM_GADDR(at)));
+}
+
 /* Its description of the transaction (common/layout.h): siblings, a filter, or the leader. */
 static inline void *
 nam__version_about(struct nam_version *version)
