@@ -32,23 +32,20 @@ nam__about_siblings_bytes(const struct nam__txn *txn, uint32_t number)
 	return (txn->count - 1) * (uint32_t)sizeof(struct nam_version_sibling);
 }
 
-static void
-siblings_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_sibling *sibling)
-{
-	for (uint32_t i = 0; i < txn->count; i++) {
-		const struct nam__item *other = &txn->items[i];
-
-		if (i != number)
-			*sibling++ = (struct nam_version_sibling){ other->id.word[0],
-				other->head.raw, other->at.raw };
-	}
-}
-
 void
 nam__about_siblings_fill(const struct nam__txn *txn)
 {
-	for (uint32_t i = 0; i < txn->count; i++)
-		siblings_fill(txn, i, nam__version_about(txn->items[i].image));
+	for (uint32_t i = 0; i < txn->count; i++) {
+		struct nam_version_sibling *sibling = nam__version_about(txn->items[i].image);
+
+		for (uint32_t k = 0; k < txn->count; k++) {
+			const struct nam__item *other = &txn->items[k];
+
+			if (k != i)
+				*sibling++ = (struct nam_version_sibling){ other->id.word[0],
+					other->head.raw, other->at.raw };
+		}
+	}
 }
 
 /* ---- leader ---------------------------------------------------------------------------------- */
@@ -87,20 +84,13 @@ nam__about_filter_bytes(const struct nam__txn *txn, uint32_t number)
 		nam__about_leader_bytes(txn, number);
 }
 
-static void
-filter_fill(const struct nam__txn *txn, struct nam_version_filter *ret_filter)
-{
-	memset(ret_filter, 0, sizeof(*ret_filter));
-	for (uint32_t i = 0; i < txn->count; i++)
-		nam__filter_add(ret_filter, txn->items[i].id.word[0]);
-}
-
 void
 nam__about_filter_fill(const struct nam__txn *txn)
 {
-	struct nam_version_filter filter;
+	struct nam_version_filter filter = { 0 };
 
-	filter_fill(txn, &filter);
+	for (uint32_t i = 0; i < txn->count; i++)
+		nam__filter_add(&filter, txn->items[i].id.word[0]);
 	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++) {
 		uint8_t *about = nam__version_about(txn->items[i].image);
 

@@ -50,18 +50,6 @@ replaced(struct nam__txn *txn, const struct nam__item *item, struct nam_gaddr at
 			nam__version_stride(nam__version_at_bytes(at)));
 }
 
-/* R4: the timestamp of the version to be replaced is known. */
-static void
-base_known(struct nam__item *item, uint64_t base_timestamp)
-{
-	item->base_timestamp = base_timestamp;
-	if (NAM_GUARD(COMMIT_FORWARD) && base_timestamp > item->timestamp)
-		item->state = item->owned || NAM_GUARD(LATE_CLAIM) ? NAM__ITEM_LATE :
-			NAM__ITEM_DONE;
-	else
-		item->state = NAM__ITEM_SWAP;
-}
-
 void
 nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 {
@@ -140,7 +128,12 @@ header_came(struct nam__txn *txn, struct nam__item *item)
 		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': "
 			"a record leads to what is no version of it; was the store dropped?",
 			txn->records->name);
-	base_known(item, item->header.timestamp);
+	item->base_timestamp = item->header.timestamp;
+	item->state = NAM__ITEM_SWAP;
+	/* R4: a later version is there. */
+	if (NAM_GUARD(COMMIT_FORWARD) && item->base_timestamp > item->timestamp)
+		item->state = item->owned || NAM_GUARD(LATE_CLAIM) ? NAM__ITEM_LATE :
+			NAM__ITEM_DONE;
 	return 0;
 }
 

@@ -63,15 +63,6 @@ wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
 	return 1;
 }
 
-/* The version is of another key whose id begins alike. */
-static void
-forget_alien(const struct nam__txn *txn, struct nam__item *item)
-{
-	item->alien = item->head.raw;
-	item->head = NAM_GADDR_NULL;
-	by_head(txn, item);
-}
-
 static int
 version_came(struct nam__txn *txn, struct nam__item *item)
 {
@@ -95,7 +86,10 @@ version_came(struct nam__txn *txn, struct nam__item *item)
 			return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT,
 				"record store '%s': two keys have the same 128 bits of hash",
 				txn->records->name);
-		forget_alien(txn, item);
+		/* It is a version of another key whose id begins alike. */
+		item->alien = item->head.raw;
+		item->head = NAM_GADDR_NULL;
+		by_head(txn, item);
 		return 0;
 	}
 	item->timestamp = version->timestamp;
@@ -164,24 +158,17 @@ read_some(struct nam__txn *txn)
 	return rc ? rc : 1;
 }
 
-/* Until every item is here or nowhere. */
-NAM_FIBER_FN static int
-read_all(struct nam__txn *txn)
-{
-	int rc;
-
-	do
-		rc = read_some(txn); /* SUSPENDS */
-	while (rc > 0);
-	return rc;
-}
-
 int
 nam__txn_read(struct nam__txn *txn)
 {
 	int rc = all_came(txn);
 
-	return rc ? rc : read_all(txn); /* SUSPENDS */
+	/* Until every item is here or nowhere. */
+	if (!rc)
+		do
+			rc = read_some(txn); /* SUSPENDS */
+		while (rc > 0);
+	return rc;
 }
 
 /* ---- all of a transaction -------------------------------------------------------------------- */

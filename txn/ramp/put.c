@@ -66,17 +66,6 @@ record_new(struct nam__txn *txn, struct nam__item *item)
 	return rc;
 }
 
-NAM_FIBER_FN static int
-records_make(struct nam__txn *txn)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (nam_gaddr_is_null(txn->items[i].head))
-			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
-	return rc;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint32_t
@@ -229,15 +218,6 @@ stamp_later(struct nam__txn *txn)
 	return txn->records->ops->prepare_again(txn); /* SUSPENDS */
 }
 
-/* All but the timestamps. */
-static void
-images_fill(struct nam__txn *txn, const struct nam_record_put *puts)
-{
-	for (uint32_t i = 0; i < txn->count; i++)
-		image_fill(txn, i, &puts[i]);
-	txn->records->ops->about_fill(txn);
-}
-
 NAM_FIBER_FN static int
 prepare(struct nam__txn *txn)
 {
@@ -246,18 +226,6 @@ prepare(struct nam__txn *txn)
 	nam__txn_stamp(txn);
 	rc = txn->records->ops->prepare(txn); /* SUSPENDS */
 	return rc ? rc : stamp_later(txn); /* SUSPENDS */
-}
-
-/*
- * Withdraw what memory servers know of it.  Whether no role reads the blocks, or writes to them,
- * any more.
- */
-NAM_FIBER_FN static bool
-unprepare(struct nam__txn *txn, int rc)
-{
-	if (nam_err_is(rc, NAM_E_FABRIC))
-		return false;
-	return txn->records->ops->withdraw(txn) == 0; /* SUSPENDS */
 }
 
 /* Moved, or something newer was there: in both cases it was the latest during this operation. */
@@ -279,7 +247,9 @@ nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 	int rc = prepare(txn); /* SUSPENDS */
 
 	if (rc) {
-		*ret_unused = unprepare(txn, rc); /* SUSPENDS */
+		/* After a broken connection a WRITE may be in flight. */
+		*ret_unused = !nam_err_is(rc, NAM_E_FABRIC) &&
+			txn->records->ops->withdraw(txn) == 0; /* SUSPENDS */
 		return rc;
 	}
 	txn->prepared = true;
@@ -322,7 +292,9 @@ put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 
 	if (!rc) {
 		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
-		images_fill(txn, puts);
+		for (uint32_t i = 0; i < txn->count; i++)
+			image_fill(txn, i, &puts[i]);
+		txn->records->ops->about_fill(txn);
 		rc = txn->records->ops->put(txn, &unused); /* SUSPENDS */
 		if (!rc)
 			nam__txn_note(txn);
@@ -354,8 +326,9 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 	rc = check(txn, puts, count);
 	if (!rc)
 		rc = nam__txn_locate(txn); /* SUSPENDS */
-	if (!rc)
-		rc = records_make(txn); /* SUSPENDS */
+	for (uint32_t i = 0; !rc && i < txn->count; i++)
+		if (nam_gaddr_is_null(txn->items[i].head))
+			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
 	if (!rc) {
 		rc = blocks_take(txn, puts); /* SUSPENDS */
 		if (rc)

@@ -83,12 +83,6 @@ nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	return 0;
 }
 
-static uint32_t
-slot_of(const struct nam_records *records, const struct nam__record_id *id)
-{
-	return records->slots[(id->word[0] >> 32) * records->servers >> 32];
-}
-
 /* The number of an item with that id among those so far, or as many as there are. */
 static inline uint32_t
 number_of(const struct nam__txn *txn, uint64_t first, uint64_t second)
@@ -120,7 +114,7 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	*ret_again = number < txn->count;
 	if (*ret_again)
 		return (int)number;
-	item->slot = slot_of(txn->records, &item->id);
+	item->slot = txn->records->slots[(item->id.word[0] >> 32) * txn->records->servers >> 32];
 	nam__addresses_prefetch(txn->records->addresses, &item->id, 1);
 	return (int)txn->count++;
 }

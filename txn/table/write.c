@@ -148,15 +148,6 @@ encode(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t
 	return 0;
 }
 
-static void
-encoded_free(struct nam_worker *worker, struct encoded *encoded)
-{
-	if (encoded->size <= NAM__VERSION_BYTES_MAX)
-		nam_buffer_give(worker, encoded->bytes, encoded->size);
-	else
-		free(encoded->bytes);
-}
-
 int
 nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count,
 	uint64_t *ret_timestamp)
@@ -178,7 +169,10 @@ nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 		return rc;
 	rc = nam__records_put(worker, store->records, encoded.puts, count, &beside,
 		ret_timestamp); /* SUSPENDS */
-	encoded_free(worker, &encoded);
+	if (encoded.size <= NAM__VERSION_BYTES_MAX)
+		nam_buffer_give(worker, encoded.bytes, encoded.size);
+	else
+		free(encoded.bytes);
 	/* A failed sweep does not fail the transaction; the memory stays allocated. */
 	sweep_rc = nam__table_sweep(worker, store, SWEEP_MOST); /* SUSPENDS */
 	(void)sweep_rc;
