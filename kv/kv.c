@@ -21,7 +21,7 @@ key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes
 		"have 1 to %u", kv->name, key_bytes, NAM_KV_KEY_BYTES_MAX);
 }
 
-/* What a memory server answers to who still has open what is not there any more. */
+/* A memory server's answer to a client with an open handle of a dropped store. */
 int
 nam__kv_told(struct nam_worker *worker, const struct nam_kv *kv, int rc)
 {
@@ -65,7 +65,7 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 
 	if (rc)
 		return rc;
-	/* Else what is too long for the caller's room would be nobody's. */
+	/* Otherwise a value too long for the caller's buffer would be lost. */
 	if (size < bytes)
 		reply = nam_buffer_take(worker, bytes);
 	if (!reply)

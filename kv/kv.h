@@ -19,7 +19,7 @@
  * and, given a handle,
  *	-NAM_E_DROPPED		the store was dropped: close the handle
  *	-NAM_E_PARTITION	it is not what it was when it was opened: close the handle
- * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
+ * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
  *
  * COST is in requests (RPC).  One takes 1 round trip by the RPC transports srq and mailbox, 2 by
  * fetch, and 3 by fetch if the reply is longer than it fetches at once; by datagram 1, and 1 more
@@ -100,21 +100,21 @@ NAM_FIBER_FN int nam_kv_open(struct nam_worker *worker, const char *name,
 /* No operation may be under way.  NULL is nothing. */
 void nam_kv_close(struct nam_kv *kv);
 
-/* What it was made with; memory_bytes may be a little less, partitions is never 0. */
+/* Its options at creation; memory_bytes may be a little less, partitions is never 0. */
 const struct nam_kv_options *nam_kv_properties(const struct nam_kv *kv);
 
 /**
  * nam_kv_drop -- take the name away, then the store.
  *
  * Returns 0 or a negative code: as nam_kv_open(), but what is lost is dropped; or
- *	-NAM_E_NOINDEX		somebody else has dropped it meanwhile, too
+ *	-NAM_E_NOINDEX		another client has dropped it meanwhile, too
  *
  * Suspends:	yes.
  * Cost:	2 RPCs to the catalog's memory server, 2 to each.
  */
 NAM_FIBER_FN int nam_kv_drop(struct nam_worker *worker, const char *name) NAM_MUST_CHECK;
 
-/* What is not 0 ends the list, and is what nam_kv_list() returns. */
+/* A result other than 0 ends the list; nam_kv_list() returns it. */
 typedef int (*nam_kv_list_fn)(void *arg, const char *name);
 
 /**

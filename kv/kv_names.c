@@ -161,7 +161,7 @@ describe(struct nam_worker *worker, uint32_t slot, uint64_t store,
 	return !rc && bytes != sizeof(*ret_reply) ? -NAM_E_FABRIC_PROTOCOL : rc;
 }
 
-/* What one memory server keeps must be what the others leave to it. */
+/* The part of one memory server must be the one that the others leave to it. */
 static int
 check_part(struct nam_worker *worker, const struct nam_kv *kv, uint32_t number,
 	const struct nam_rpc_kv_describe_reply *part)

@@ -3,15 +3,15 @@
  * datagram.c -- requests that come over an unreliable queue pair, and replies that go over it:
  * either may be lost, late, doubled or overtaken (common/rpc/frame.h).
  *
- * What a place has seen last says what to do with what lies there: a higher number is carried out,
- * and its reply kept; the same number with a higher try was not answered, as far as its client
- * knows, so the reply goes out once more; all else is of the past.  A reply is not overwritten
- * before it has left, and a longer one than a datagram holds goes over the connection, which does
- * not lose it.
+ * The last request seen in a place decides about the request that lies there: a higher number is
+ * carried out, and its reply kept; the same number with a higher try was not answered, as far as
+ * its client knows, so the reply goes out once more; all else is of the past.  A reply is not
+ * overwritten before it has left, and a longer one than a datagram holds goes over the connection,
+ * which does not lose it.
  */
 #include <string.h>
 
-#include "memserver_internal.h"
+#include "mailbox.h"
 
 static struct nam_frame *
 reply_of(const struct nam__mailbox *box, uint32_t place)

@@ -6,16 +6,16 @@
  * a copy: the client may go on writing.  The reply is put into its place, and WRITTEN to the client
  * unless that wants to fetch it.
  *
- * Nobody tells the handler that a WRITE has arrived, so it must not sleep while one may come that
- * is not followed by a ring.  When spinning no longer pays it tells every client that does not know
- * yet, waits until they all have been told, looks once more, and only then sleeps.  Who rings is
- * told again next time; who has nothing to ask has been told for good, and costs nothing.
+ * The handler is not notified of a WRITE, so it must not sleep while one may come that is not
+ * followed by a ring.  When spinning no longer pays it tells every client that does not know yet,
+ * waits until they all have been told, looks once more, and only then sleeps.  A client that rings
+ * is told again next time; an idle client has been told for good, and costs nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "memserver_internal.h"
+#include "mailbox.h"
 
 #define SPIN_NS_MAX 100000u		/* as long as replies may queue in a card */
 #define SPIN_NS_MIN 1250u
@@ -203,24 +203,6 @@ waiting_post(struct nam__mailbox *box)
 			mail_post(&box->mails[i]);
 }
 
-void
-nam__spare_send(struct nam__mailbox *box, uint32_t bytes)
-{
-	struct nam_qp *qp = box->connection->qp;
-	struct nam_wr wr = {
-		.op = NAM_WR_SEND,
-		.flags = NAM_WR_SIGNALED,
-		.bytes = bytes,
-		.lkey = box->mr.lkey,
-		.local = box->spare.reply,
-		.context = &box->spare,
-	};
-
-	memcpy(box->spare.reply, box->connection->handler->reply, bytes);
-	if (!qp->ops->qp_post(qp, &wr, 1))
-		box->spare.sending = box->connection;
-}
-
 /* ---- requests ----------------------------------------------------------------------------- */
 
 /* If there is no room for it, the client will find out by itself. */
@@ -303,7 +285,7 @@ nam__mailboxes_look(struct nam__handler *handler)
 	now = nam_now_ns();
 	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
 		any |= look(handler, box);
-		/* What it rang for was there before the ring, and has been answered. */
+		/* The request was there before the ring, and has been answered. */
 		if (box->rung)
 			ring_back(box);
 	}

@@ -87,7 +87,7 @@ exit_code(int rc)
 
 /*
  * Tell the service manager, if one has started us: systemd's sd_notify(3), which is a datagram to
- * the socket in NOTIFY_SOCKET.  Nobody there is no reason not to serve.
+ * the socket in NOTIFY_SOCKET.  Without a listener the server serves all the same.
  */
 static void
 notify(const char *state)
@@ -119,7 +119,7 @@ say_ready(const struct nam_server *server, const struct nam__options *options)
 	nam_server_describe(server, what, sizeof(what));
 	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
 		options->server.id, options->server.listen, what);
-	/* Whoever started us may have closed stdout; that is no reason not to serve. */
+	/* The parent may have closed stdout; the server serves all the same. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);
 	(void)snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", line);
@@ -144,7 +144,7 @@ is_told_to_end(void)
 
 /*
  * A server that was killed keeps its address until the kernel has taken its memory back, and
- * whoever starts it anew should not have to know: so an address in use gets a little time.
+ * a new start must not depend on that: so an address in use gets a little time.
  */
 static int
 start(const struct nam__options *options, struct nam_server **ret_server, struct nam_diag *notice,

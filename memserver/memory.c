@@ -2,7 +2,7 @@
 /*
  * memory.c -- the regions: which pages they are made of, and whether the host has them.
  *
- * Whatever can be known to fail is asked before memory is touched: a kernel that runs out of
+ * Foreseeable failures are checked before memory is touched: a kernel that runs out of
  * memory half-way would rather kill a process than say no.
  */
 #include <errno.h>
@@ -57,7 +57,7 @@ pool_number(uint32_t page_bytes_log2, int node, const char *name)
 	return read_number(pool_path(path, page_bytes_log2, node, name), &pages) ? 0 : pages;
 }
 
-/* Free pages of the pool that are not promised to somebody; what is promised no node tells. */
+/* Free pages of the pool that are not reserved; nodes do not tell their reserved pages. */
 static uint64_t
 pool_free(uint32_t page_bytes_log2, int node)
 {
@@ -67,7 +67,7 @@ pool_free(uint32_t page_bytes_log2, int node)
 	return pages > promised ? pages - promised : 0;
 }
 
-/* What to write where for that many free pages; the file has all, so what others have counts. */
+/* The remedy for that many free pages: the file has the total, so pages in use count. */
 static const char *
 pool_advice(char text[256], uint32_t page_bytes_log2, int node, uint64_t needed)
 {
@@ -114,7 +114,7 @@ meminfo_available(void)
 	return kib << 10;
 }
 
-/* What the control group (version 2) that we are in leaves us. */
+/* Memory that our control group (version 2) leaves us. */
 static uint64_t
 cgroup_available(void)
 {
@@ -350,7 +350,7 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	if (!rc || rc == -ECANCELED || options->pages != NAM_PAGES_AUTO ||
 		memory->page_bytes_log2 == SMALL_LOG2)
 		return rc;
-	/* Somebody else has taken the huge pages since they were counted. */
+	/* Another process has taken the huge pages since they were counted. */
 	again.pages = NAM_PAGES_4K;
 	memset(memory, 0, sizeof(*memory));
 	rc = plan(memory, &again, NULL, diag);

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "common/fabric/register.h"
-#include "memserver_internal.h"
+#include "mailbox.h"
 
 #define POLL_NS 1000000000ull
+
+static void connection_closed(struct nam__connection *connection);
 
 void
 nam_server_options_init(struct nam_server_options *options)
@@ -110,7 +112,7 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 		return rc;
 	/*
 	 * The address first: two servers must not both take the host's memory before one of them
-	 * learns that it came second.  Nobody is answered until nam_server_run().
+	 * learns that it came second.  No request is answered until nam_server_run().
 	 */
 	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
 	if (rc)
@@ -118,12 +120,13 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 	rc = nam__memory_open(&server->memory, server->domain, &server->options, notice, diag);
 	if (rc)
 		return rc;
-	/* Without it nobody has local access, which is no reason not to serve. */
+	/* Without it there is no local access; the server serves all the same. */
 	if (server->domain->limits.regions_are_files)
 		(void)!nam__proof_open(&server->proof);
 	rc = start_services(server, diag);
 	for (uint32_t i = 0; i < server->options.rpc_threads && !rc; i++)
-		rc = nam__handler_start(&server->handlers[i], server, i, diag);
+		rc = nam__handler_start(&server->handlers[i], server, i, connection_closed,
+			diag);
 	return rc;
 }
 
@@ -180,8 +183,8 @@ unlink_connection(struct nam_server *server, struct nam__connection *connection)
 }
 
 /*
- * The next handler in turn that has room; NULL if none has.  Who has no id yet takes turns apart:
- * of a client's connections the first is idle most of the time, and if it took a turn of the
+ * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
+ * apart: of a client's connections the first is idle most of the time, and if it took a turn of the
  * others, the busy ones of clients that come one by one would all go to every second handler.
  */
 static struct nam__handler *
@@ -327,7 +330,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	};
 	/*
 	 * The handler may learn that the client is gone again before accept returns: the mutex
-	 * makes it wait until the connection is complete.  Counted first, so that whoever asks over
+	 * makes it wait until the connection is complete.  Counted first, so that a request over
 	 * a connection counts as one.
 	 */
 	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
@@ -355,8 +358,8 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	}
 }
 
-void
-nam__connection_closed(struct nam__connection *connection)
+static void
+connection_closed(struct nam__connection *connection)
 {
 	struct nam_server *server = connection->handler->server;
 
@@ -407,7 +410,7 @@ nam_server_destroy(struct nam_server *server)
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_stop(&server->handlers[i]);
 	while (server->connections)
-		nam__connection_closed(server->connections);
+		connection_closed(server->connections);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_free(&server->handlers[i]);
 	nam__stores_free(&server->stores);

@@ -51,7 +51,7 @@ void nam_server_options_init(struct nam_server_options *options);
  *	-ENOMEM				the memory, or the huge-page pool, does not suffice
  *	-ECANCELED			options->cancelled() said so
  *	-NAM_E_FABRIC_ADDRESS_IN_USE	a live memory server is listening there
- * What an automatic choice chose is in *notice (may be NULL), empty if there was nothing to say.
+ * The result of an automatic choice is in *notice (may be NULL); empty: no choice was made.
  */
 int nam_server_start(const struct nam_server_options *options, struct nam_server **ret_server,
 	struct nam_diag *notice, struct nam_diag *diag) NAM_MUST_CHECK;

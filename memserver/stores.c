@@ -203,7 +203,7 @@ nam__stores_drop(struct nam_server *server, uint64_t id)
 	return store ? 0 : -NAM_E_DROPPED;
 }
 
-/* A dropped store that nobody can be looking at any more.  Under the mutex. */
+/* A dropped store that no handler can be looking at any more.  Under the mutex. */
 static struct nam__store *
 dropped_next(struct nam_server *server)
 {

@@ -32,7 +32,7 @@ struct nam__store {
 /* -NAM_E_FABRIC_PROTOCOL, -NAM_E_REMOTE_FULL, -ENOMEM. */
 int nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request *request,
 	struct nam__store **ret_store) NAM_MUST_CHECK;
-/* Nobody may be at work on it; NULL is nothing. */
+/* No handler may be at work on it; NULL is allowed. */
 void nam__store_free(struct nam__store *store);
 
 /* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT. */

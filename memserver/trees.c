@@ -27,7 +27,7 @@ nam__trees_work_end(struct nam__handler *handler)
 	atomic_store_explicit(&handler->began, 0, memory_order_release);
 }
 
-/* All that was taken out at counts below this one can be seen by nobody. */
+/* Handlers see no node that was unlinked at a count below this one. */
 uint64_t
 nam__trees_work_oldest(const struct nam_server *server)
 {
@@ -113,7 +113,7 @@ cache_put(struct nam__tree *tree, void *block)
 	tree->cache[tree->cache_count++] = block;
 }
 
-/* Nodes that nobody can be looking at any more. */
+/* Nodes that no handler can be looking at any more. */
 static void
 limbo_advance(struct nam__tree *tree)
 {
@@ -201,7 +201,7 @@ nam__tree_local_new(struct nam__tree *tree, struct nam__tree_server_tree **ret)
 	return nam__tree_server_tree_new(&tree->g, &memory, ret);
 }
 
-/* Nobody may be at work on it. */
+/* No handler may be at work on it. */
 void
 nam__tree_free(struct nam__tree *tree)
 {
@@ -404,7 +404,7 @@ nam__trees_drop(struct nam_server *server, uint64_t id)
 	return -NAM_E_DROPPED;
 }
 
-/* Dropped trees that nobody can be looking at any more.  Under the mutex. */
+/* Dropped trees that no handler can be looking at any more.  Under the mutex. */
 static struct nam__tree *
 dropped_next(struct nam_server *server)
 {

@@ -5,7 +5,7 @@
  *
  * Handlers search and change a tree side by side and never wait for each other but for the moment
  * in which a node is written.  The table of trees is read without a lock; it changes under the
- * mutex.  What is taken out, a node or a whole tree, waits in limbo until every handler that was at
+ * mutex.  An unlinked node or tree waits in limbo until every handler that was at
  * work then has answered: each says at which count of the clock it has begun.
  */
 #ifndef NAM_MEMSERVER_TREES_H
@@ -17,7 +17,7 @@
 
 #define NAM__TREE_CACHE 16u		/* blocks that a tree takes at a time */
 
-/* What was taken out and may still be looked at. */
+/* Unlinked nodes that handlers may still be looking at. */
 struct nam__tree_limbo {
 	struct nam__tree_limbo *next;
 	uint64_t clock;			/* free once every handler has begun later */
@@ -36,7 +36,10 @@ struct nam__tree {
 	struct nam__geometry g;		/* of the tree: another if it names leaves */
 	struct nam__tree_server_tree *local;
 
-	/* A load under way refuses other changes.  What follows its number is the loader's own. */
+	/*
+	 * A load under way refuses other changes.  The fields behind its number are the loader's
+	 * own.
+	 */
 	_Atomic uint64_t load;		/* its number, or 0 */
 	_Atomic(const struct nam__connection *) loader;
 	uint64_t load_clock;		/* who began before may not have seen it */
@@ -48,14 +51,14 @@ struct nam__tree {
 	uint32_t cache_count;
 	void *cache[NAM__TREE_CACHE];
 	struct nam__tree_limbo *limbo, *limbo_last;	/* of nodes; oldest first */
-	uint64_t reusable;		/* nodes that have left limbo since somebody asked */
+	uint64_t reusable;		/* nodes that have left limbo since the last query */
 };
 
-/* What a handler sees between these two is not given to others. */
+/* Nodes that a handler sees between these two are not reused. */
 void nam__trees_work_begin(struct nam__handler *handler);
 void nam__trees_work_end(struct nam__handler *handler);
 
-/* All that was taken out at counts below this one can be seen by nobody. */
+/* Handlers see no node that was unlinked at a count below this one. */
 uint64_t nam__trees_work_oldest(const struct nam_server *server);
 
 /* The count at which something was taken out; later ones begin with the next. */
@@ -66,12 +69,12 @@ struct nam__tree *nam__trees_find(struct nam__trees *trees, uint64_t id);
 
 /* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT. */
 int nam__trees_enter(struct nam__trees *trees, struct nam__tree *tree) NAM_MUST_CHECK;
-/* Out of everybody's sight, and freed when nobody is at work on it: 0, -NAM_E_DROPPED, -ENOMEM. */
+/* Unlinked at once, and freed when no handler is at work on it: 0, -NAM_E_DROPPED, -ENOMEM. */
 int nam__trees_drop(struct nam_server *server, uint64_t id) NAM_MUST_CHECK;
 
 int nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_request *request,
 	uint64_t *scratch, struct nam__tree **ret_tree) NAM_MUST_CHECK;
-/* Nobody may be at work on it; NULL is nothing. */
+/* No handler may be at work on it; NULL is allowed. */
 void nam__tree_free(struct nam__tree *tree);
 
 /* An empty one of the tree's shape, in its memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c -- going along the levels of a local tree: scans, figures, the verifier.
+ * walk.c -- reads of a local tree: lookups, scans along a level, counts, the verifier.
  */
 #include "tree_internal.h"
 
@@ -101,6 +101,44 @@ nam__tree_server_scan(struct nam__tree_server_tree *tree, uint64_t *scratch, con
 		return 0;
 	return reverse ? scan_down(tree, scratch, low, high, ret_entries, max)
 		       : scan_up(tree, scratch, low, high, ret_entries, max);
+}
+
+/* Of several payloads the smallest. */
+static int
+lookup_smallest(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &tree->g;
+	struct nam__key low, high;
+	uint64_t pair[NAM__KEY_WORDS_MAX];
+
+	memcpy(low.w, key, 8 * g->key_words);
+	memcpy(high.w, key, 8 * g->key_words);
+	low.w[g->key_words] = 0;
+	high.w[g->key_words] = UINT64_MAX;
+	if (!nam__tree_server_scan(tree, scratch, low.w, high.w, false, pair, 1))
+		return -NAM_E_NOTFOUND;
+	*ret_payload = pair[g->key_words];
+	return 0;
+}
+
+int
+nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
+	uint64_t *ret_payload)
+{
+	const struct nam__geometry *g = &tree->g;
+	uint64_t version;
+	int number;
+
+	if (!g->unique)
+		return lookup_smallest(tree, scratch, key, ret_payload);
+	(void)nam__tree_server_cover(tree, nam__tree_server_find(tree, key, 0), key, 0, scratch,
+		&version);
+	number = nam__leaf_find(g, scratch, key);
+	if (number < 0)
+		return -NAM_E_NOTFOUND;
+	*ret_payload = nam__leaf_entry(g, scratch, (unsigned)number)[g->key_words];
+	return 0;
 }
 
 /* Of a sorted leaf, whose first entry is not above the key, the floor alone. */

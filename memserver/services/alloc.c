@@ -432,7 +432,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uin
 
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, stride, false);
-	/* What cannot be noted for want of memory stays allocated. */
+	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++)
 		if (!put_back(allocator, blocks[i], stride))
 			list_run_of(allocator, list, blocks[i]);

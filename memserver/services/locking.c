@@ -55,7 +55,7 @@ take_all(struct asked *asked, uint32_t bytes)
 
 /* ---- READ ------------------------------------------------------------------------------------ */
 
-/* What an answer says of a record, and its version if there is room. */
+/* An answer's entry of a record, and its version if there is room. */
 static void
 read_one(struct nam__exchange *exchange, const struct nam__server_records *records,
 	const struct nam__server_head *head)
@@ -288,7 +288,7 @@ nam__service_locking_end(struct nam__exchange *exchange)
 
 /* ---- SEAL ------------------------------------------------------------------------------------ */
 
-/* What a prepared version says of its siblings: so many bytes. */
+/* A prepared version's list of siblings: so many bytes. */
 static uint32_t
 siblings_copy(const struct asked *asked, uint64_t at, void *ret_siblings)
 {

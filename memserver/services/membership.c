@@ -92,7 +92,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 		}
 		member->connections--;
 		/*
-		 * It can neither read nor write any more, so nobody needs to wait for its epoch.
+		 * It can neither read nor write any more, so no client needs to wait for its epoch.
 		 * Not before: another of its queue pairs might still publish one.
 		 */
 		if (!member->alive && member->connections == 0)
@@ -139,7 +139,7 @@ nam__service_register(struct nam__exchange *exchange)
 	uint16_t region = (uint16_t)nam__first_region_id(exchange->server);
 	int rc;
 
-	/* Once over one connection, and not over one that belongs to somebody already. */
+	/* Once over one connection, and not over one that has a client already. */
 	if (exchange->body_bytes != sizeof(*request) || exchange->connection->client_id ||
 		!memchr(request->name, '\0', sizeof(request->name)))
 		return -NAM_E_FABRIC_PROTOCOL;

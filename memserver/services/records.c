@@ -94,7 +94,7 @@ find_of_stamps(const struct nam__server_records *records, const struct nam__serv
 	return best;
 }
 
-/* What is too old to be known has been replaced by the latest. */
+/* A version too old to be known has been replaced by the latest. */
 static uint64_t
 find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
 	const struct nam_rpc_records_wanted *wanted, const uint64_t *stamps, uint32_t count)

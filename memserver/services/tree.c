@@ -267,8 +267,8 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 /* ---- loading ------------------------------------------------------------------------------- */
 
 /*
- * A load's state is its connection's, and that is one handler's: nobody else touches it until the
- * load is over.
+ * A load's state is its connection's, and that is one handler's: no other thread touches it until
+ * the load is over.
  */
 static bool
 is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint64_t load)
@@ -278,8 +278,8 @@ is_loader(struct nam__tree *tree, const struct nam__connection *connection, uint
 }
 
 /*
- * Who had begun a change before the load was there may still be at it: then the loader has to ask
- * again.  So nobody waits here.
+ * A change that began before the load may still be under way: then the loader has to ask
+ * again.  So no handler waits here.
  */
 static int
 load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t *scratch,

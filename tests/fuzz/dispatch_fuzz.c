@@ -7,6 +7,7 @@
  *		connection asks; whether it closes
  */
 #include "fuzz_server.h"
+#include "memserver/mailbox.h"
 
 #define CONNECTIONS 3u
 

@@ -7,6 +7,7 @@
  * input	size of frames, whether numbers are about to wrap; steps: what, which place, ...
  */
 #include "fuzz_server.h"
+#include "memserver/mailbox.h"
 
 #define DATAGRAM_BYTES 1024u
 

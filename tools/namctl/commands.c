@@ -188,7 +188,7 @@ ctl_index_list(struct ctl *ctl, char **args)
 	return ctl_list(ctl, nam_index_list, "indexes", "listing the indexes"); /* SUSPENDS */
 }
 
-/* Memory that nobody can use before the servers end is worth a word, but no failure. */
+/* Memory that is lost until the servers end is worth a message, but no failure. */
 static uint64_t
 say_blocks_lost(struct ctl *ctl, const char *name)
 {

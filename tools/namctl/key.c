@@ -68,7 +68,7 @@ parse_hex(const struct key_format *format, const char *text, uint8_t *key, struc
 	if (!digits || digits % 2)
 		return nam_diag_set(diag, -EINVAL, "key '%s' has %zu hexadecimal digits, which is "
 			"not a whole number of bytes", text, digits);
-	/* All of them: nobody knows at which end the missing ones would be. */
+	/* All of them: the end of missing ones is unknown. */
 	if (digits / 2 != format->bytes)
 		return nam_diag_set(diag, -NAM_E_KEY_BYTES, "key '%s' has %zu bytes and the "
 			"index's keys have %u: write %u hexadecimal digits", text, digits / 2,

@@ -15,7 +15,7 @@
 struct load {
 	struct ctl *ctl;
 	const struct tsv *tsv;
-	uint64_t next;			/* pair that nobody has taken yet */
+	uint64_t next;			/* pair that no thread has taken yet */
 	uint64_t loaded;
 	uint64_t existed;
 	uint64_t first_existing;	/* pair, or NONE */
@@ -112,7 +112,7 @@ load_one_by_one(struct load *load)
 static int
 report_failure(const struct load *load, const char *file)
 {
-	/* What a dead memory server held has gone with it. */
+	/* The memory of a dead memory server has gone with it. */
 	bool stay = !nam_err_is(load->rc, NAM_E_FABRIC);
 
 	ctl_complain("%s:%" PRIu64 ": %s (%s); %" PRIu64 " of %" PRIu64 " pairs %s", file,
@@ -171,7 +171,7 @@ load_pairs(struct ctl *ctl, const struct tsv *tsv, const char *file)
 			return report(&load, "bulk", file);
 		if (rc != -NAM_E_NOTEMPTY)
 			return ctl_worker_failed(ctl, ctl->index_name, rc);
-		/* Somebody has put something into it since we looked. */
+		/* Another client has inserted into it since the check. */
 		load.next = 0;
 	}
 	rc = load_one_by_one(&load);

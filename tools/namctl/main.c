@@ -94,7 +94,7 @@ struct command {
 };
 
 /*
- * Whoever reads pairs adds separators that it finds missing, and locks a node for that.  load takes
+ * A reader of pairs adds missing separators, and locks a node for that.  load takes
  * care of itself, because until it has read its input it may be ended like any other program.
  */
 static const struct command commands[] = {
@@ -338,7 +338,7 @@ find_command(char **words, int count, int *ret_words)
 	return NULL;
 }
 
-/* What the first word could be followed by, if it is a group. */
+/* The words that may follow the first word, if it is a group. */
 static void
 complain_unknown(char **words, int count)
 {

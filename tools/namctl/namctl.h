@@ -107,7 +107,7 @@ void ctl_catch_signals(void);
 
 /* ---- session.c ----------------------------------------------------------------------------- */
 
-/* What --cluster or the environment says.  Returns an exit code. */
+/* The cluster of --cluster or of the environment.  Returns an exit code. */
 int ctl_client_options(struct ctl *ctl, struct nam_client_options *ret_options) NAM_MUST_CHECK;
 
 /* Join the cluster with one worker.  Returns an exit code; ctl_disconnect() in any case. */

@@ -14,7 +14,7 @@
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* A table that is there may lack its store, or an index, if somebody dropped that by itself. */
+/* A table that is there may lack its store, or an index, if it was dropped by itself. */
 static int
 failed(struct ctl *ctl, const char *name, int rc)
 {
@@ -143,7 +143,9 @@ ctl_table_drop(struct ctl *ctl, char **args)
 	char store[NAM_RECORDS_NAME_BYTES_MAX + 1] = "";
 	int rc = nam_table_open(ctl->worker, args[0], 0, &ctl->table), exit_code; /* SUSPENDS */
 
-	/* What cannot be opened, because some of it is lost, may be dropped all the same. */
+	/*
+	 * A table that cannot be opened, because some of it is lost, may be dropped all the same.
+	 */
 	if (!rc && nam_table_properties(ctl->table)->store)
 		(void)snprintf(store, sizeof(store), "%s",
 			nam_table_properties(ctl->table)->store);

@@ -37,7 +37,7 @@ compare_with_previous(const struct tsv *tsv, uint64_t i, bool unique)
 	return tsv->payloads[i - 1] < tsv->payloads[i] ? -1 : 1;
 }
 
-/* What is wrong with the line goes to *why. */
+/* The error of the line goes to *why. */
 static int
 take_line(struct tsv *tsv, char *line, size_t length, struct nam_diag *why)
 {

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "memserver/memserver_internal.h"
+#include "memserver/mailbox.h"
 
 struct fixture {
 	char directory[64];

@@ -63,7 +63,7 @@ examine_huge_pages(const struct machine *machine, const char *fabric, struct fin
 			"all %" PRIu64 " huge pages are in use", pages->total);
 }
 
-/* What memory servers take of any machine, over a fabric without limits of its own. */
+/* Needs of memory servers on any machine, over a fabric without limits of its own. */
 static void
 examine_host(const struct machine *machine, const char *fabric, struct findings *findings)
 {
@@ -82,7 +82,7 @@ examine_host(const struct machine *machine, const char *fabric, struct findings 
 			machine->files_hard);
 }
 
-/* Any kernel has TCP: all that can be amiss is that nobody else is there. */
+/* Any kernel has TCP: the only possible defect is a host without other hosts. */
 static void
 examine_tcp(const struct machine *machine, struct findings *findings)
 {

@@ -2,7 +2,7 @@
 /*
  * machine.h -- what this machine has for each fabric, as /sys, /proc and /dev say it.
  *
- * Everything is read below a root, which is "" or a tree that somebody has collected.  What cannot
+ * Everything is read below a root, which is "" or a collected tree.  A file that cannot
  * be read counts as not there; nothing here fails.
  */
 #ifndef NAM_TOOLS_NAMCTL_DOCTOR_MACHINE_H

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* services.h -- answers to requests: one function for each type, and the state behind it. */
+#ifndef NAM_MEMSERVER_SERVICES_SERVICES_H
+#define NAM_MEMSERVER_SERVICES_SERVICES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+#include "common/rpc/rpc.h"
+
+#define NAM__CATALOG_MAX 4096u
+#define NAM__RUNS_MAX 262144u		/* of one server */
+#define NAM__STRIDES_MAX 256u
+#define NAM__ALLOC_COUNT_MAX 65536u	/* blocks of one request */
+
+struct nam_server;
+struct nam__connection;
+
+/* ---- services/alloc.c --------------------------------------------------------------------- */
+
+struct nam__run;
+
+struct nam__allocator {
+	pthread_mutex_t mutex;
+	uint32_t first_region_id;
+	uint32_t regions_count;
+	uint32_t runs_count;
+	uint32_t strides_count;
+	uint64_t carved_bytes;
+	uint64_t free_bytes;
+	struct nam__alloc_region {
+		uint64_t bytes;
+		uint64_t next;		/* offset of the first byte that was never handed out */
+		struct nam__run *runs;	/* by offset */
+		uint32_t runs_count;
+		uint32_t runs_size;
+	} *regions;
+	struct nam__stride {
+		uint32_t stride;
+		uint32_t first;		/* link of a run with free blocks, or NAM__LINK_NONE */
+	} strides[NAM__STRIDES_MAX];
+};
+
+/* `bytes` of each region; `reserved` bytes at the start of the first are never handed out. */
+int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
+	const uint64_t *bytes, uint32_t count, uint64_t reserved) NAM_MUST_CHECK;
+void nam__allocator_free(struct nam__allocator *allocator);
+
+/* For the server itself: up to `count` blocks; returns how many.  And back. */
+uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
+	uint64_t *ret_blocks, uint32_t count);
+void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,
+	const uint64_t *blocks, uint32_t count);
+
+/* ---- services/catalog.c ------------------------------------------------------------------- */
+
+struct nam__catalog {
+	pthread_mutex_t mutex;
+	uint32_t count;
+	uint32_t size;
+	struct nam_rpc_catalog_entry *entries;	/* by name */
+};
+
+int nam__catalog_init(struct nam__catalog *catalog) NAM_MUST_CHECK;
+void nam__catalog_free(struct nam__catalog *catalog);
+
+/* ---- services/membership.c ---------------------------------------------------------------- */
+
+struct nam__member {
+	uint16_t incarnation;		/* 0: the id was never given out */
+	bool alive;
+	/* the session connection, and those whose hello said this id */
+	uint32_t connections;
+	uint64_t pid;
+	char name[48];
+};
+
+struct nam__membership {
+	pthread_mutex_t mutex;
+	uint32_t present[NAM_CLIENTS_MAX];	/* queue pairs of each client id */
+	/* Of server 0 only: */
+	uint64_t *epoch_slots;		/* in region 0 */
+	uint32_t last_id;
+	uint32_t alive_count;
+	struct nam__member *members;	/* NAM_CLIENTS_MAX */
+};
+
+int nam__membership_init(struct nam__membership *membership, uint8_t *meta) NAM_MUST_CHECK;
+void nam__membership_free(struct nam__membership *membership);
+
+/*
+ * A queue pair that claims to be a client's comes: 0, or -NAM_E_FENCED if that client was declared
+ * dead.  And it goes again, once it has been destroyed.
+ */
+int nam__membership_attach(struct nam__membership *membership,
+	struct nam__connection *connection) NAM_MUST_CHECK;
+void nam__membership_detach(struct nam__membership *membership,
+	struct nam__connection *connection);
+
+/* ---- services ----------------------------------------------------------------------------- */
+
+/* A request and the room for its answer. */
+struct nam__exchange {
+	struct nam_server *server;
+	struct nam__connection *connection;
+	const void *body;		/* 8-byte aligned; a copy, so no client changes it */
+	uint32_t body_bytes;
+	void *reply;			/* NAM_RPC_BODY_MAX bytes, 8-byte aligned */
+	uint32_t reply_bytes;		/* set by the service; ignored when it fails */
+};
+
+typedef int (*nam__service_fn)(struct nam__exchange *exchange);
+
+int nam__service_ping(struct nam__exchange *exchange);
+int nam__service_echo(struct nam__exchange *exchange);
+int nam__service_regions(struct nam__exchange *exchange);
+int nam__service_status(struct nam__exchange *exchange);
+int nam__service_register(struct nam__exchange *exchange);
+int nam__service_client_state(struct nam__exchange *exchange);
+int nam__service_presence(struct nam__exchange *exchange);
+int nam__service_alloc(struct nam__exchange *exchange);
+int nam__service_free(struct nam__exchange *exchange);
+int nam__service_catalog_put(struct nam__exchange *exchange);
+int nam__service_catalog_get(struct nam__exchange *exchange);
+int nam__service_catalog_list(struct nam__exchange *exchange);
+int nam__service_catalog_drop(struct nam__exchange *exchange);
+int nam__service_tree_create(struct nam__exchange *exchange);
+int nam__service_tree_describe(struct nam__exchange *exchange);
+int nam__service_tree_drop(struct nam__exchange *exchange);
+int nam__service_tree_point(struct nam__exchange *exchange);
+int nam__service_tree_scan(struct nam__exchange *exchange);
+int nam__service_tree_load(struct nam__exchange *exchange);
+int nam__service_tree_walk(struct nam__exchange *exchange);
+int nam__service_tree_collect(struct nam__exchange *exchange);
+int nam__service_tree_floor(struct nam__exchange *exchange);
+int nam__service_local(struct nam__exchange *exchange);
+int nam__service_kv_create(struct nam__exchange *exchange);
+int nam__service_kv_describe(struct nam__exchange *exchange);
+int nam__service_kv_drop(struct nam__exchange *exchange);
+int nam__service_kv_get(struct nam__exchange *exchange);
+int nam__service_kv_put(struct nam__exchange *exchange);
+int nam__service_kv_delete(struct nam__exchange *exchange);
+int nam__service_kv_get_many(struct nam__exchange *exchange);
+int nam__service_records_get(struct nam__exchange *exchange);
+int nam__service_records_prepare(struct nam__exchange *exchange);
+int nam__service_records_commit(struct nam__exchange *exchange);
+int nam__service_locking_read(struct nam__exchange *exchange);
+int nam__service_locking_release(struct nam__exchange *exchange);
+int nam__service_locking_prepare(struct nam__exchange *exchange);
+int nam__service_locking_end(struct nam__exchange *exchange);
+int nam__service_locking_seal(struct nam__exchange *exchange);
+
+#endif /* NAM_MEMSERVER_SERVICES_SERVICES_H */
