@@ -178,7 +178,7 @@ ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, vo
 	return 0;
 }
 
-/* @sweep	of all, and only to hear what can be retired */
+/* @sweep	of all, and only to learn which versions can be retired */
 NAM_FIBER_FN static int
 end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 {

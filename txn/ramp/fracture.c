@@ -277,13 +277,6 @@ nam__fractured_hybrid(struct nam__txn *txn)
 /* ---- all ------------------------------------------------------------------------------------- */
 
 int
-nam__fractured_never(struct nam__txn *txn)
-{
-	(void)txn;
-	return 0;
-}
-
-int
 nam__fractured(struct nam__txn *txn)
 {
 	int any;

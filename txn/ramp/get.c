@@ -174,13 +174,6 @@ nam__txn_read(struct nam__txn *txn)
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
 int
-nam__begin_at_once(struct nam__txn *txn)
-{
-	(void)txn;
-	return 0;
-}
-
-int
 nam__begin_small(struct nam__txn *txn)
 {
 	int rc = nam__served_get(txn, true); /* SUSPENDS */
@@ -197,16 +190,6 @@ static inline bool
 is_by_sibling(const struct nam__item *item)
 {
 	return item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING;
-}
-
-static bool
-any_by_sibling(const struct nam__txn *txn)
-{
-	bool any = false;
-
-	for (uint32_t i = 0; i < txn->count; i++)
-		any |= is_by_sibling(&txn->items[i]);
-	return any;
 }
 
 static bool
@@ -242,19 +225,19 @@ NAM_FIBER_FN static int
 commit_for_others(struct nam__txn *txn)
 {
 	enum nam__item_state states[NAM_RECORDS_MAX];
+	bool any = false;
 	int rc;
 
-	if (!any_by_sibling(txn))
-		return 0;
 	if (txn->records->rows && NAM_GUARD(ENTRY_REPLACED))
 		return complete_for_others(txn); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
 		states[i] = item->state;
+		any |= is_by_sibling(item);
 		item->state = is_by_sibling(item) ? NAM__ITEM_HEAD : NAM__ITEM_DONE;
 	}
-	rc = txn->records->ops->commit(txn); /* SUSPENDS */
+	rc = any ? txn->records->ops->commit(txn) : 0; /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].state = states[i];
 	return rc;

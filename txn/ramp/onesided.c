@@ -41,24 +41,8 @@ nam__onesided_prepare_again(struct nam__txn *txn)
 	return versions_write(txn, false); /* SUSPENDS */
 }
 
-/* No client finds a version before a head leads to it. */
-int
-nam__onesided_withdraw(struct nam__txn *txn)
-{
-	(void)txn;
-	return 0;
-}
-
 bool
 nam__onesided_memory_awaited(const struct nam__txn *txn)
 {
 	return nam__limbo_bytes(txn->worker) != 0;
-}
-
-/* The client that replaces a version retires it. */
-int
-nam__onesided_sweep(struct nam__txn *txn)
-{
-	(void)txn;
-	return 0;
 }

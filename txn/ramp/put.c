@@ -218,34 +218,17 @@ stamp_later(struct nam__txn *txn)
 	return txn->records->ops->prepare_again(txn); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-prepare(struct nam__txn *txn)
-{
-	int rc;
-
-	nam__txn_stamp(txn);
-	rc = txn->records->ops->prepare(txn); /* SUSPENDS */
-	return rc ? rc : stamp_later(txn); /* SUSPENDS */
-}
-
-/* Moved, or something newer was there: in both cases it was the latest during this operation. */
-NAM_FIBER_FN static int
-commit(struct nam__txn *txn)
-{
-	int rc = txn->records->ops->commit(txn); /* SUSPENDS */
-
-	for (uint32_t i = 0; i < txn->count; i++)
-		txn->items[i].latest = true;
-	return rc;
-}
-
 /* ---- all of a transaction -------------------------------------------------------------------- */
 
 int
 nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 {
-	int rc = prepare(txn); /* SUSPENDS */
+	int rc;
 
+	nam__txn_stamp(txn);
+	rc = txn->records->ops->prepare(txn); /* SUSPENDS */
+	if (!rc)
+		rc = stamp_later(txn); /* SUSPENDS */
 	if (rc) {
 		/* After a broken connection a WRITE may be in flight. */
 		*ret_unused = !nam_err_is(rc, NAM_E_FABRIC) &&
@@ -254,7 +237,11 @@ nam__ramp_put(struct nam__txn *txn, bool *ret_unused)
 	}
 	txn->prepared = true;
 	nam_race_point("records.prepared");
-	return commit(txn); /* SUSPENDS */
+	rc = txn->records->ops->commit(txn); /* SUSPENDS */
+	/* Committed or late: in both cases each was the latest during this operation. */
+	for (uint32_t i = 0; i < txn->count; i++)
+		txn->items[i].latest = true;
+	return rc;
 }
 
 static int

@@ -90,17 +90,15 @@ commit_led(struct nam__txn *txn)
 	return rc;
 }
 
-/*
- * Memory servers report the records' versions, under the records' locks.
- * @seen	it is committed at one of its records, so there is no need to wait for readers
- */
-NAM_FIBER_FN static int
-end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__txn *txn,
-	bool seen)
+/* Memory servers report the records' versions, under the records' locks. */
+int
+nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *one,
+	struct nam__txn *txn, const struct nam_version *version)
 {
 	bool led = recovery->records->ops->by_stamps, lacking = false;
 	int rc;
 
+	(void)version;
 	rc = nam__served_get(txn, true); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -116,8 +114,8 @@ end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam
 	one->whole = !led || !one->undecided;
 	if (one->undecided)
 		return 0;
-	/* K2 */
-	if (led && lacking && !seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
+	/* K2: unless a commit is known, wait for readers. */
+	if (led && lacking && !one->seen && !one->later && NAM_GUARD(COLLECT_WAIT)) {
 		one->later = true;
 		return 0;
 	}
@@ -126,14 +124,6 @@ end_served(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam
 	nam__collected_retired(recovery->done, txn);
 	recovery->done->committed += !rc;
 	return rc;
-}
-
-int
-nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *one,
-	struct nam__txn *txn, const struct nam_version *version)
-{
-	(void)version;
-	return end_served(recovery, one, txn, false); /* SUSPENDS */
 }
 
 /* One of its versions is committed, so the others must be, too. */
@@ -225,10 +215,11 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 	struct nam__txn *asked = nam__txn_new(recovery->worker, recovery->records);
 	int rc = asked ? leader_read(asked, one, leader) : -ENOMEM; /* SUSPENDS */
 
-	if (rc > 0)
-		rc = txn_of(txn, asked->items[0].image) ?
-			end_served(recovery, one, txn,
-				is_committed(&asked->items[0])) : 0; /* SUSPENDS */
+	if (rc > 0) {
+		one->seen = is_committed(&asked->items[0]);
+		rc = !txn_of(txn, asked->items[0].image) ? 0 :
+			nam__in_doubt_end_served(recovery, one, txn, NULL); /* SUSPENDS */
+	}
 	if (!rc && !one->whole) {
 		one->undecided = asked->count < 2 || (NAM_GUARD(COLLECT_OUTRUN) &&
 			asked->items[1].timestamp < one->timestamp);
@@ -315,7 +306,7 @@ in_doubt_end(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	int rc;
 
 	one->ended = true;
-	one->undecided = one->whole = false;
+	one->undecided = one->whole = one->seen = false;
 	rc = nam_gaddr_is_null(one->at) ?
 		end_of_lock(recovery, one) : /* SUSPENDS */
 		end_of_version(recovery, one); /* SUSPENDS */

@@ -15,6 +15,7 @@ struct nam__in_doubt {
 	bool ended;			/* recovery has processed it, */
 	bool undecided;			/* and it stays; */
 	bool whole;			/* the result holds for all of its transaction */
+	bool seen;			/* it is committed at one of its records */
 	bool later;			/* it is committed when current readers are done (K2) */
 };
 

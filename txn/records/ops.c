@@ -5,6 +5,14 @@
 
 #include "in_doubt.h"
 
+/* A step without an action.  One-sided: no client finds an uncommitted version to be withdrawn. */
+static int
+nothing(struct nam__txn *txn)
+{
+	(void)txn;
+	return 0;
+}
+
 #define RAMP .get = nam__ramp_get, .put = nam__ramp_put
 
 static const struct nam__records_ops onesided = {
@@ -12,14 +20,14 @@ static const struct nam__records_ops onesided = {
 	.look = NAM__ITEM_HEAD,
 	.about_bytes = nam__about_siblings_bytes,
 	.about_fill = nam__about_siblings_fill,
-	.begin = nam__begin_at_once,
+	.begin = nothing,
 	.fractured = nam__fractured_fast,
 	.prepare = nam__onesided_prepare,
 	.prepare_again = nam__onesided_prepare_again,
-	.withdraw = nam__onesided_withdraw,
+	.withdraw = nothing,
 	.commit = nam__txn_commit,
 	.memory_awaited = nam__onesided_memory_awaited,
-	.sweep = nam__onesided_sweep,
+	.sweep = nothing,
 	.in_doubt_add = nam__in_doubt_add_latest,
 	.in_doubt_end = nam__in_doubt_end_onesided,
 };
@@ -41,7 +49,7 @@ static const struct nam__records_ops served[] = {
 		SERVED_RAMP,
 		.about_bytes = nam__about_siblings_bytes,
 		.about_fill = nam__about_siblings_fill,
-		.begin = nam__begin_at_once,
+		.begin = nothing,
 		.fractured = nam__fractured_fast,
 	},
 	[NAM_RAMP_SMALL] = {
@@ -58,15 +66,15 @@ static const struct nam__records_ops served[] = {
 		.filter_bytes = sizeof(struct nam_version_filter),
 		.about_bytes = nam__about_filter_bytes,
 		.about_fill = nam__about_filter_fill,
-		.begin = nam__begin_at_once,
+		.begin = nothing,
 		.fractured = nam__fractured_hybrid,
 	},
 	[NAM_RAMP_NONE] = {
 		SERVED_RAMP,
 		.about_bytes = nam__about_none_bytes,
 		.about_fill = nam__about_none_fill,
-		.begin = nam__begin_at_once,
-		.fractured = nam__fractured_never,
+		.begin = nothing,
+		.fractured = nothing,
 	},
 	[NAM_RAMP_LOCKING] = {
 		SERVED,
@@ -74,8 +82,8 @@ static const struct nam__records_ops served[] = {
 		.about_fill = nam__about_siblings_fill,
 		.get = nam__locking_get,
 		.put = nam__locking_put,
-		.begin = nam__begin_at_once,
-		.fractured = nam__fractured_never,
+		.begin = nothing,
+		.fractured = nothing,
 		.sweep = nam__locks_sweep,
 		.in_doubt_add = nam__in_doubt_add_locked,
 	},

@@ -15,7 +15,6 @@ NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
 int nam__fractured_fast(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_small(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fractured_hybrid(struct nam__txn *txn) NAM_MUST_CHECK;
-int nam__fractured_never(struct nam__txn *txn) NAM_MUST_CHECK;
 /* FAST: whether one of these versions names a newer sibling of another. */
 bool nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count);
@@ -38,15 +37,12 @@ void nam__about_filter_fill(const struct nam__txn *txn);
 /* get.c, put.c: whole transactions by RAMP, and the beginnings of those that read; as slots. */
 NAM_FIBER_FN int nam__ramp_get(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__ramp_put(struct nam__txn *txn, bool *ret_unused) NAM_MUST_CHECK;
-int nam__begin_at_once(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /* onesided.c: slots. */
 NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHECK;
-int nam__onesided_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
 bool nam__onesided_memory_awaited(const struct nam__txn *txn);
-int nam__onesided_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME

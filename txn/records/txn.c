@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* txn.c -- items, addresses and timestamps of transactions that read or write. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "txn_internal.h"
@@ -46,18 +47,9 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 
 	if (!txn)
 		return NULL;
+	nam__clear(txn, offsetof(struct nam__txn, replaced));
 	txn->worker = worker;
 	txn->records = records;
-	txn->count = 0;
-	txn->attempts = 0;
-	txn->depth = 0;
-	txn->prepared = false;
-	txn->birth_us = 0;
-	txn->retired = 0;
-	txn->retired_bytes = 0;
-	txn->replaced_count = 0;
-	txn->timestamp = 0;
-	txn->stamps_count = 0;
 	return txn;
 }
 

@@ -127,18 +127,20 @@ struct nam__replaced {
 struct nam__txn {
 	struct nam_worker *worker;
 	struct nam_records *records;
+	/* 0 at first: */
 	uint32_t count;
 	uint32_t attempts;
 	uint32_t depth;			/* it completes another one's, for which one, ... */
 	bool prepared;
 	uint32_t retired;		/* versions that memory servers gave up, */
 	uint64_t retired_bytes;		/* and the memory that they take */
-	uint32_t replaced_count;	/* rows of tables only */
-	struct nam__replaced replaced[NAM__REPLACED_MAX];
 	uint64_t timestamp;
 	uint64_t since_ns;		/* of the first round of a transaction that reads */
 	uint32_t birth_us;		/* of a transaction that locks */
 	uint32_t stamps_count;
+	uint32_t replaced_count;	/* rows of tables only */
+	/* Not initialized: */
+	struct nam__replaced replaced[NAM__REPLACED_MAX];
 	uint64_t stamps[NAM_RECORDS_MAX];	/* to ask memory servers for */
 	uint8_t item_of[NAM_RECORDS_MAX];	/* of each that the caller named */
 	struct nam__item items[NAM_RECORDS_MAX];
