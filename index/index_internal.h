@@ -8,7 +8,8 @@
 
 #include <stdatomic.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/call.h"
 #include "compute/remote/lock.h"
 #include "index/fine/leaf_change.h"
 #include "index/node/node.h"

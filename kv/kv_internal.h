@@ -4,7 +4,8 @@
 #define NAM_KV_KV_INTERNAL_H
 
 #include "common/rpc/kv_rpc.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/call.h"
 #include "kv.h"
 
 struct nam_kv {

@@ -21,13 +21,13 @@ CLEAN = {
     + '#include "error.h"\n\n'
     + "int\nnam_retry(int rc)\n{\n\treturn nam_fail(rc);\n}\n",
     "README.md": "# A tree\n\n| a row of a table | " + "may be wide " * 10 + "|\n",
-    "compute/compute_internal.h": LICENCE + '#include "../common/error.h"\n',
+    "compute/remote/epoch.h": LICENCE + '#include "../../common/error.h"\n',
     "compute/worker/worker.c": LICENCE
-    + '#include "compute_internal.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
+    + '#include "../remote/epoch.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
     "index/README.md": "**I1** *Chain.* A range of keys stays reachable.\n",
     "index/index.h": LICENCE + '#include "../common/error.h"\n/* The chain (I1). */\n',
     "index/server/tree.h": LICENCE,
-    "index/index_internal.h": LICENCE + '#include "../compute/compute_internal.h"\n',
+    "index/index_internal.h": LICENCE + '#include "../compute/remote/epoch.h"\n',
     "memserver/memory.c": LICENCE + '#include "../common/error.h"\n',
     "tests/lib/x.sh": "# SPDX-License-Identifier: Apache-2.0\n# shellcheck shell=bash\n"
     + "cat <<EOF\n    text\nEOF\n",
@@ -79,7 +79,7 @@ PLANTS = [
     (
         "memory server includes compute",
         "memserver/memory.c",
-        lambda t: t + '#include "../compute/compute_internal.h"\n',
+        lambda t: t + '#include "../compute/remote/epoch.h"\n',
         "memserver must not include compute/",
     ),
     (
@@ -149,7 +149,7 @@ PLANTS = [
         "arrow around a corner",
         "memserver/memory.c",
         lambda t: t + '#include "../index/index_internal.h"\n',
-        "index/index_internal.h -> compute/compute_internal.h",
+        "index/index_internal.h -> compute/remote/epoch.h",
     ),
     (
         "simulator in the library",

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "common/fabric/register.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/mailbox.h"
 #include "compute/remote/lock.h"
 
 #define NO_SLOT UINT16_MAX

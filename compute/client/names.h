@@ -8,7 +8,7 @@
 #ifndef NAM_COMPUTE_CLIENT_NAMES_H
 #define NAM_COMPUTE_CLIENT_NAMES_H
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 /**
  * nam__name_check -- whether it can be a name: 0, or -EINVAL with a diag.

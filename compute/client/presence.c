@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* presence.c -- which clients have connections to memory servers. */
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 int
 nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
 
 #define ASK_MIN 16u
 #define ASK_MAX 1024u

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/client/client_internal.h"
 
 #define TRIES 4u
 

@@ -23,7 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
 
 #define TICK_NS 10000000ull
 #define GARBAGE_PER_CHUNK 62u

@@ -7,7 +7,7 @@
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 
 #include "common/hash/hash.h"
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "compute/worker/doorbell.h"
 #include "lock.h"
 

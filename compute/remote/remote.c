@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/batch.h"
 #include "compute/worker/doorbell.h"
 
 #define ASYNC_POLL_MAX 16u

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
 
 /* The context of a SEND or of a receive buffer, itself a worker's buffer. */
 struct nam__message {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
 
 #define RETRY_NS 100000u		/* at the least */
 #define RETRY_NS_MAX 100000000u

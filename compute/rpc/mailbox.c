@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
 
 #define SPIN_NS 8000u
 #define NAP_NS_MAX 500000u

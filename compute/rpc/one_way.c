@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/call.h"
 
 #define SETTLE_TRIES 3u
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 #define SLAB_BYTES (128u << 10)
 

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 #define NAM__DOORBELL_MAX 6u
 

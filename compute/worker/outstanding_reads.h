@@ -9,7 +9,7 @@
 #ifndef NAM_COMPUTE_WORKER_OUTSTANDING_READS_H
 #define NAM_COMPUTE_WORKER_OUTSTANDING_READS_H
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 #define NAM__OUTSTANDING_MAX 32u
 

@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "common/fiber/switch.h"
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/mailbox.h"
 #include "outstanding_reads.h"
 
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */

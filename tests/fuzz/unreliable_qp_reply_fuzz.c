@@ -7,7 +7,7 @@
  *
  * input	size of frames; then steps: what, of which unreliable queue pair, ...
  */
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
 #include "fuzz_input.h"
 
 #define UNRELIABLE_QPS 2u

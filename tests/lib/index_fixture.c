@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 
 struct member
 member_join(const struct local_cluster *cluster, const char *name, uint32_t lock_timeout_ms)

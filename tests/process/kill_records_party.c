@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "kill_records.h"
 
 /* Between two transactions of a fiber, at the most. */

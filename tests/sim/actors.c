@@ -2,7 +2,7 @@
 /* actors.c -- the processes of a scenario beside director and memory servers. */
 #include <stdlib.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "stage.h"
 
 #define POLL_NS 200000u

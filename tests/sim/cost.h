@@ -9,7 +9,7 @@
 #ifndef NAM_TESTS_SIM_COST_H
 #define NAM_TESTS_SIM_COST_H
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "index/index_internal.h"
 #include "cluster.h"
 

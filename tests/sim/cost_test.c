@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "litmus.h"
 
 #define NODE_BYTES 256u

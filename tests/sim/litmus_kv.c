@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "kv/kv.h"
 #include "findings.h"
 #include "linearizable.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/rpc/locking_rpc.h"
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "litmus_records.h"
 
 #define STORE_BYTES (1u << 20)

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
+#include "compute/worker/worker.h"
 #include "litmus.h"
 
 #define CALLERS 12u			/* more than NAM_FRAMES */

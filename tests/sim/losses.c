@@ -10,7 +10,8 @@
  */
 #include <string.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
 #include "index/index_internal.h"
 #include "memserver/memserver_internal.h"
 #include "stage.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/layout.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/block_cache.h"
 #include "index/index_internal.h"
 
 uint32_t

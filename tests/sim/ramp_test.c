@@ -11,7 +11,7 @@
  * in the end.
  */
 #include "common/rpc/records_rpc.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "txn/records/txn_internal.h"
 #include "commit.h"
 #include "ramp_plan.h"

@@ -7,7 +7,7 @@
  * half of it finds one row of each pair, neither none nor both.  Values are numbers, each of one
  * transaction and row.
  */
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "txn/table.h"
 #include "commit.h"
 #include "random_runs.h"

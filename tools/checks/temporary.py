@@ -15,7 +15,6 @@ FILE_LINES = {
     "common/fabric/verbs/verbs_internal.h": 365,
     "common/rpc/rpc.h": 307,
     "common/sim/sim_internal.h": 521,
-    "compute/compute_internal.h": 699,
     "index/index.h": 572,
     "index/node/node.h": 311,
 }

@@ -8,7 +8,7 @@
 #define NAM_TXN_RECORDS_POST_H
 
 #include "common/rpc/locking_rpc.h"
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "txn_internal.h"
 
 /* A message, and the numbers of its records. */

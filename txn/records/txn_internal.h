@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "common/rpc/records_rpc.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/batch.h"
+#include "compute/remote/epoch.h"
 #include "index/index.h"
 #include "txn/records.h"
 #include "txn/ramp/siblings.h"

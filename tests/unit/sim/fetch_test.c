@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 #include "common/sim/sim.h"
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
+#include "compute/worker/worker.h"
 #include "memserver/server.h"
 
 #define QUICK_RPC_NS 500u

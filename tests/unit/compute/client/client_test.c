@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "tests/lib/cluster.h"
 #include "tests/lib/fake_server.h"
 

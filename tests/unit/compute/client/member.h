@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "tests/lib/fake_server.h"
 
 #define STRIDE 1088u

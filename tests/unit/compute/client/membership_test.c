@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "compute/remote/lock.h"
 #include "tests/lib/cluster.h"
 #include "member.h"

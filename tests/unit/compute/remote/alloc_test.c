@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/block_cache.h"
 #include "tests/lib/fake_server.h"
 
 #define SERVERS 3u

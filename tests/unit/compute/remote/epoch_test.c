@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "tests/lib/fake_server.h"
 #include "tests/unit/compute/client/member.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "tests/lib/fake_server.h"
 #include "tests/unit/compute/client/member.h"
 

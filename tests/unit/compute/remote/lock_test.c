@@ -21,7 +21,7 @@
 
 #include "common/env.h"
 #include "common/hash/hash.h"
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "compute/worker/doorbell.h"
 #include "compute/remote/lock.h"
 #include "tests/lib/cluster.h"

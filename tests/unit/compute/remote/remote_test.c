@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "compute/compute_internal.h"
+#include "compute/remote/batch.h"
 #include "tests/lib/cluster.h"
 
 #define MIB (1ull << 20)

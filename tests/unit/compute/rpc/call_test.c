@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/call.h"
 #include "tests/lib/cluster.h"
 #include "tests/lib/fake_server.h"
 

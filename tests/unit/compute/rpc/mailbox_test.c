@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "compute/compute_internal.h"
+#include "compute/rpc/mailbox.h"
 #include "tests/lib/cluster.h"
 
 #define FIBERS 20u

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/env.h"
-#include "compute/compute_internal.h"
+#include "compute/worker/worker.h"
 #include "compute/worker/doorbell.h"
 #include "compute/remote/lock.h"
 #include "tests/lib/cluster.h"

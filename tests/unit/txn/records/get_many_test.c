@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "compute/compute_internal.h"
+#include "compute/remote/epoch.h"
 #include "tests/lib/index_fixture.h"
 #include "txn/records.h"
 #include "txn/records/version.h"

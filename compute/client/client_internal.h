@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_internal.h -- a client: what the workers of a process share.
+ */
+#ifndef NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H
+#define NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "common/cluster.h"
+#include "common/env.h"
+#include "common/fabric/colocated.h"
+#include "common/fabric/fabric.h"
+#include "common/fiber/fiber.h"
+#include "common/layout.h"
+#include "common/region_table.h"
+#include "common/rpc/rpc.h"
+#include "compute/client.h"
+#include "compute/remote.h"
+
+#define NAM__CACHE_LINE 64
+
+struct nam__server {
+	char address[128];
+	const struct nam_fabric_ops *ops;
+	struct nam_domain *domain;	/* shared by the servers of one provider */
+	uint32_t id;
+	uint32_t regions_count;
+	uint64_t boot;
+	atomic_bool dead;		/* seen closed by any worker; never cleared */
+	struct nam_colocated *local;	/* how to READ its memory without a network; or NULL */
+	bool near;			/* it is in this machine, and not by way of the fabric */
+};
+
+#define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
+/*
+ * What an operation has seen in use is not reused during operations that begin up to so many local
+ * epochs later: nam__seen_lately().
+ */
+#define NAM__EPOCH_MEMORY 2u
+#define NAM__EPOCHS_NOTED 8u	/* a power of two, at least the sum of both */
+
+struct nam__garbage;			/* epoch.c */
+
+#define NAM__UNDER_WAY_MAX 256u		/* transactions of a client that hold locks to write */
+
+struct nam_client {
+	struct nam_client_options options;
+	char name[48];
+	uint32_t servers_count;
+	struct nam__server *servers;
+	uint16_t slot_of_id[NAM_SERVERS_MAX];	/* server id -> slot, or UINT16_MAX */
+	uint32_t catalog_slot;		/* of server id 0 */
+	struct nam_domain *domains[4];
+	uint32_t domains_count;
+	uint32_t caps;			/* what every server's provider promises */
+	struct nam_region_table regions;
+
+	uint16_t id;			/* owner in lock words */
+	uint16_t incarnation;
+	atomic_uint lock_sequence;
+	atomic_uint_fast64_t transaction_us;	/* txn/: time of the last timestamp given or seen */
+	atomic_uint_fast64_t under_way_us[NAM__UNDER_WAY_MAX];	/* txn/: each 0, or before one's */
+	struct nam_gaddr epoch_word;
+	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
+
+	/* epoch.c: the epoch thread advances these; operations read local_epoch. */
+	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
+	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
+	atomic_bool closing;
+	struct nam_thread *epoch_thread;
+	/* also the session connection: REGISTER went over it */
+	struct nam_worker *epoch_worker;
+	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
+	uint64_t oldest_local_epoch;	/* epoch thread only */
+	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
+	uint64_t *epoch_buffer;	/* epoch thread only: registered, 8 bytes */
+	/* epoch thread only: local_epoch was raised without a barrier */
+	bool barrier_owed;
+	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
+	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
+	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
+	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
+
+	pthread_mutex_t mutex;		/* workers, garbage, table stores */
+	struct nam_worker *workers;
+	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
+
+	struct nam__lock_table *locks;	/* lock.c */
+	struct nam__table_store *table_stores;	/* txn/: under the mutex */
+};
+
+/* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
+int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/* client.c: connect this worker's queue pairs, or say which server refused and why. */
+int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
+ * presence.c: which clients have a queue pair to any of the memory servers.  Nothing can take
+ * effect any more of what a worker posted that was seen at work before, and whose client is not
+ * among them.  Cost: 1 RPC to each.
+ */
+struct nam__presence {
+	uint64_t ids[NAM_CLIENTS_MAX / 64];
+};
+
+NAM_FIBER_FN int nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)
+	NAM_MUST_CHECK;
+
+/* The slot of the memory server that gave out a block, or UINT16_MAX: there is none. */
+static inline uint16_t
+nam__server_slot(const struct nam_client *client, struct nam_gaddr block)
+{
+	uint32_t id = nam_gaddr_region(block) / NAM_REGIONS_PER_SERVER;
+
+	return id < NAM_SERVERS_MAX ? client->slot_of_id[id] : UINT16_MAX;
+}
+
+static inline bool
+nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
+{
+	return presence->ids[client_id % NAM_CLIENTS_MAX / 64] >> client_id % 64 & 1;
+}
+
+/* local.c: find out which servers' memory is this host's, for connections made from now on. */
+NAM_FIBER_FN void nam__colocated_open(struct nam_client *client);
+void nam__colocated_close(struct nam_client *client);
+
+#endif /* NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * epoch.h -- pins, the limbo of retired blocks, and the extent of an operation.
+ */
+#ifndef NAM_COMPUTE_REMOTE_EPOCH_H
+#define NAM_COMPUTE_REMOTE_EPOCH_H
+
+#include "compute/worker/worker.h"
+
+/* epoch.c: before the client's first thread is started; and when it has joined the cluster. */
+void nam__epoch_thread_prepare(struct nam_client *client);
+int nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag) NAM_MUST_CHECK;
+void nam__epoch_thread_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
+/* Free `memory` with free() once no operation of this process can be using it. */
+void nam__garbage_add(struct nam_client *client, void *memory);
+/* Blocks in limbo: label them, and put those that nobody can see into the stock. */
+NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
+	NAM_MUST_CHECK;
+/* Whether it is worth its cost, for who retires and has no collector to do it. */
+bool nam__limbo_due(const struct nam_worker *worker);
+void nam__limbo_free(struct nam_worker *worker);
+/*
+ * Retire a block for which something is left to do once nobody can see it any more: it does not go
+ * to the stock but waits to be taken, as it was named here, tag included.
+ */
+void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride);
+/* One of this owner's; false: there is none. */
+bool nam__limbo_take(struct nam_worker *worker, const void *owner, struct nam_gaddr *ret_at);
+/* One that was taken, for another time. */
+void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
+	uint32_t stride);
+/* Whether any is to be taken now, or will be. */
+bool nam__limbo_has(const struct nam_worker *worker, const void *owner);
+uint64_t nam__limbo_bytes(const struct nam_worker *worker);
+/* Note that a remote block was given up. */
+void nam__block_leaked(struct nam_client *client, uint32_t stride);
+
+/* From here to its end nothing is reused that was in sight at the beginning. */
+static inline uint64_t
+nam__epoch_pin(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+
+	for (;;) {
+		uint64_t epoch = atomic_load_explicit(&client->local_epoch, memory_order_acquire);
+		atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
+
+		atomic_store_explicit(active,
+			atomic_load_explicit(active, memory_order_relaxed) + 1,
+			memory_order_relaxed);
+		/*
+		 * Pairs with the epoch thread, which raises local_epoch, makes every thread of the
+		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
+		 * our increment, or we see its new epoch here and pin that instead.
+		 */
+		if (atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
+			atomic_thread_fence(memory_order_seq_cst);
+		else
+			atomic_signal_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&client->local_epoch, memory_order_relaxed) == epoch)
+			return epoch;
+		atomic_store_explicit(active,
+			atomic_load_explicit(active, memory_order_relaxed) - 1,
+			memory_order_release);
+	}
+}
+
+static inline void
+nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
+{
+	atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
+
+	/*
+	 * Release: whatever the operation read, it has read before the epoch thread sees it gone.
+	 */
+	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
+		memory_order_release);
+}
+
+/*
+ * Every operation of the rooms above runs between nam__op_begin() and nam__op_end(): they choose
+ * whose counters are charged and keep what the operation may see from being reused.  No nesting: an
+ * operation that needs another one ends, and resumes after it, and then what it saw before may have
+ * been reused, unless it pinned an epoch before.
+ */
+static inline void
+nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
+{
+	struct nam__task *task = worker->current;
+
+	task->counters = &worker->counters[kind];
+	task->epoch = nam__epoch_pin(worker);
+}
+
+static inline void
+nam__op_begin(struct nam_worker *worker, enum nam_op_kind kind)
+{
+	worker->counters[kind].ops++;
+	nam__op_resume(worker, kind);
+}
+
+static inline void
+nam__op_end(struct nam_worker *worker)
+{
+	struct nam__task *task = worker->current;
+
+	nam__epoch_unpin(worker, task->epoch);
+	task->counters = &worker->counters[NAM_OP_OTHER];
+}
+
+/*
+ * Whether remote blocks that an operation of local epoch `epoch` saw in use, not taken out of sight
+ * yet, cannot be reused before the operation under way ends.
+ */
+static inline bool
+nam__seen_lately(const struct nam_worker *worker, uint64_t epoch)
+{
+	return worker->current->epoch - epoch <= NAM__EPOCH_MEMORY;
+}
+
+#endif /* NAM_COMPUTE_REMOTE_EPOCH_H */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * call.h -- RPCs of a worker that are under way, and one-way requests.
+ */
+#ifndef NAM_COMPUTE_RPC_CALL_H
+#define NAM_COMPUTE_RPC_CALL_H
+
+#include "compute/worker/worker.h"
+
+struct nam__request_slot;
+
+/*
+ * rpc/call.c: a request under way.  It belongs to who began it and must stay where it is until it
+ * has been awaited.
+ */
+struct nam__call {
+	struct nam__call *next;		/* worker->calls */
+	uint64_t id;
+	uint64_t deadline_ns;
+	struct nam__task *task;		/* that awaits it, until the deadline; or NULL */
+	struct nam_op_counters *counters;
+	struct nam__message *message;	/* NULL once the SEND has completed */
+	/* NULL unless it went by a client mailbox, which still waits */
+	struct nam__request_slot *req;
+	void *body;			/* where the reply's body goes */
+	uint32_t body_size;		/* room there */
+	uint32_t body_bytes;		/* of the reply */
+	uint32_t slot;
+	uint32_t acknowledged;		/* passive requests, when it began */
+	int rc;
+	uint16_t type;
+	bool by_send;			/* whatever the RPC transport */
+	bool local;			/* it left without the network */
+	bool done;
+};
+
+/*
+ * As nam_rpc_call(), in two steps, so that several can be under way: 0, or it has not begun.  The
+ * wait, for one or several, is the caller's to count as a round trip, unless all are local.  Time
+ * runs from await on.
+ */
+int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
+	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *call,
+	uint32_t *ret_bytes) NAM_MUST_CHECK;
+
+/* A call that follows all passive requests so far, as does its reply what is said of them. */
+NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
+/* Send a request that nobody waits for.  0, with its id, or as nam_rpc_call(). */
+int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
+	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
+
+/*
+ * rpc/one_way.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
+ * carried out, failed or not; the others may have been.
+ */
+struct nam__one_way {
+	uint32_t sent, acknowledged;
+	uint32_t failed;		/* of those acknowledged */
+	int rc;				/* the first failure that nobody has been told of */
+	struct {
+		uint64_t id;
+		bool failed;		/* said so itself */
+	} each[NAM_PASSIVES_MAX];
+};
+
+/* A reply has come over the connection; to `call`, unless NULL. */
+void nam__one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
+	const struct nam__call *call);
+/* The connection has ended.  Accepts NULL. */
+void nam__one_way_closed(struct nam__one_way *one_way);
+
+/* rpc/call.c: what worker.c calls. */
+void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
+void nam__rpc_check_deadlines(struct nam_worker *worker);
+int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
+
+/* A message of that server's, wherever it was found: it ends the call that it answers, if any. */
+void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes);
+/* Take the call off the list and let its task go on. */
+void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
+
+#endif /* NAM_COMPUTE_RPC_CALL_H */

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.h -- a worker: everything that the data path touches, of one thread.  A task is one of its
+ * fibers, or its plain thread.
+ */
+#ifndef NAM_COMPUTE_WORKER_WORKER_H
+#define NAM_COMPUTE_WORKER_WORKER_H
+
+#include "common/guard.h"
+#include "common/race.h"
+#include "compute/client/client_internal.h"
+#include "completion.h"
+
+struct nam__task {
+	struct nam_fiber *fiber;
+	struct nam__task *next;		/* ready queue or free list */
+	struct nam__task *made_next;	/* worker->tasks_made */
+	struct nam_op_counters *counters;	/* of the operation under way */
+	uint32_t pending;		/* signalled requests that it waits for */
+	int rc;				/* first failure among them */
+	uint64_t epoch;			/* local epoch of the operation under way */
+	bool is_thread;			/* the plain thread, not a fiber */
+	bool local;			/* it has READ locally and not given way since */
+	void *scratch[4];		/* node buffers, taken on first use */
+	uint32_t scratch_bytes;
+	nam_fiber_fn fn;
+	void *arg;
+	struct nam_worker *worker;
+};
+
+struct nam__call;
+struct nam__one_way;
+struct nam__message;			/* rpc/call.c */
+struct nam__block_cache;			/* alloc.c */
+struct nam__limbo;			/* epoch.c */
+struct nam__buffer_class {
+	void *free;			/* first of a list through the buffers' first words */
+};
+
+/*
+ * Tasks that wait to be told where to READ.  The search is cheaper for several keys at a time, as
+ * the cache misses of each overlap with the others', so worker.c lets some gather before it calls
+ * `run`, which posts their READs or makes them ready, and empties the list.
+ */
+#define NAM__GATHER_MAX 16u
+
+struct nam__lock;			/* lock.h */
+
+struct nam__gathered {
+	struct nam__task *task;
+	void *local;			/* where the READ goes; NULL: none is wanted */
+	struct nam__lock *lock;		/* NULL, or lock what is READ: see nam__lock_post() */
+	struct nam_gaddr *ret_at;	/* null: unknown, and nothing was posted */
+};
+
+struct nam__gather {
+	void (*run)(struct nam_worker *worker);
+	void *subject;			/* what they have in common */
+	uint32_t count;
+	uint64_t keys[NAM__GATHER_MAX];
+	struct nam__gathered each[NAM__GATHER_MAX];
+};
+
+#define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
+#define NAM__RECV_BUFFERS 16u
+
+struct nam_worker {
+	/* data path */
+	struct nam_client *client;
+	struct nam_cq *cq;
+	int (*cq_poll)(struct nam_cq *, struct nam_wc *, unsigned);
+	int (*qp_post)(struct nam_qp *, const struct nam_wr *, unsigned);
+	struct nam_qp **qps;		/* by server slot; NULL once closed */
+	struct nam__task *current;
+	struct nam__task *ready_head, *ready_tail;
+	uint32_t ready_count;
+	uint32_t closing_count;
+	uint32_t slots_waiting;	/* nobody will tell when their replies have come */
+	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
+	bool lkeys_needed;		/* local memory must be registered on this fabric */
+	bool in_post_order;		/* limits.in_post_order of it */
+	uint32_t gather_enough;		/* so many do not wait for more */
+	struct nam__gather gather;
+	struct nam__task thread_task;
+	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
+	/* operations under way per local epoch & 3; the epoch thread reads them */
+	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
+
+	/* control path */
+	struct nam_rq *rq;
+	struct nam_qp **closing;	/* their ends have been noticed, and not seen to */
+	struct nam__task *tasks_free;
+	struct nam__task *tasks_made;	/* all of them, to be freed */
+	uint32_t tasks_alive;
+	uint32_t polls;			/* since deadlines were looked at */
+	struct nam__call *calls;	/* RPCs waiting for a reply */
+	struct nam__one_way **one_way;	/* by server slot; NULL: there were none */
+	struct nam__client_mailbox **mailboxes;	/* by server slot; NULL: everything goes by SEND */
+	struct nam_frame *frame;	/* a copy of a reply that came to a client mailbox */
+	struct nam_rq *datagram_rq;	/* NULL without unreliable queue pairs */
+	uint8_t *datagrams;
+	struct nam_mr datagrams_mr;
+	uint64_t call_ids;
+	void **async_done;		/* contexts that nam_async_poll has not handed out */
+	uint32_t async_done_count;
+	uint32_t async_pending;		/* posted, not handed out */
+	uint32_t async_size;		/* room in async_done, for all that are pending */
+	int async_rc;
+	struct nam__buffer_class buffers[NAM__BUFFER_CLASSES];
+	struct nam__slab *slabs;	/* what the buffers were cut from */
+	struct nam__block_cache *block_caches;
+	uint32_t alloc_next;		/* round robin */
+	struct nam__limbo *limbo;
+	struct nam_rng rng;
+	size_t bytes;
+	struct nam_worker *next;	/* client->workers */
+	struct nam_diag diag;
+};
+
+/* worker.c */
+int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
+	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
+void nam__worker_free(struct nam_worker *worker);
+
+/* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
+#define NAM__POLL_BATCH 2u
+
+/* See to one completion, whosoever it is; and, after some, to connections that have ended. */
+void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
+void nam__closings_end(struct nam_worker *worker);
+static inline void
+nam__closings_see_to(struct nam_worker *worker)
+{
+	if (__builtin_expect(worker->closing_count != 0, 0))
+		nam__closings_end(worker);
+}
+
+/* Take completions and make tasks ready.  Returns how many completions there were. */
+int nam__poll(struct nam_worker *worker);
+
+/* Wait until the current task's pending requests are done.  Returns its rc and clears it. */
+NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
+
+/* Leave the current task until nam__task_ready() is called for it. */
+NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
+
+/* Fill what names the remote side of a request.  The server's slot, or negative. */
+static inline int
+nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offset_bytes,
+	struct nam_wr *wr)
+{
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
+
+	if (!region)
+		return -NAM_E_NOREGION;
+	wr->remote = region->remote + nam_gaddr_offset(at) + offset_bytes;
+	wr->rkey = region->rkey;
+	return (int)region->server;
+}
+
+/*
+ * What a request is, in one store: a provider loads it whole, and a load of what was stored in
+ * pieces waits until they have left for the cache.
+ */
+static inline __attribute__((always_inline)) void
+nam__wr_begin(struct nam_wr *wr, uint8_t op, uint8_t flags)
+{
+	wr->op = op;
+	wr->flags = flags;
+	wr->reserved = 0;
+}
+
+/* Post a READ that `task` waits for, which is not the current one; a failure makes it ready. */
+void nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at,
+	void *local, uint32_t bytes);
+
+/* Let the ready fibers run, if there are any, without looking for completions. */
+NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
+
+/* Give way for about `ns`; for back-off.  Runs other fibers, and sleeps if there is none to run. */
+NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
+
+/* buffer.c */
+void nam__buffers_free(struct nam_worker *worker);
+uint32_t nam__buffer_lkey_find(const struct nam_worker *worker, const void *local);
+
+/* The registration that holds `local`; providers that need none give slabs the lkey 0. */
+static inline uint32_t
+nam__buffer_lkey(const struct nam_worker *worker, const void *local)
+{
+	return worker->lkeys_needed ? nam__buffer_lkey_find(worker, local) : 0;
+}
+
+/*
+ * A registered buffer of the current task: number 0 .. 3, at least `bytes` long.  NULL: no memory.
+ */
+void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
+
+void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
+
+/*
+ * Post the requests of a slot's queue pair for a task that waits for them; failures end up in its
+ * rc.  True if they were local, and are done: no round trip, then.
+ */
+bool nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
+	struct nam_wr *wrs, unsigned count);
+static inline bool
+nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count)
+{
+	return nam__post_for(worker, worker->current, slot, wrs, count);
+}
+
+/*
+ * What qp_post said was not 0: those of a task are local, or they are posted anew or fail.  True if
+ * they were local.
+ */
+bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
+	unsigned count, int rc);
+/* READs were local, and their bytes had been counted. */
+void nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count);
+
+static inline void
+nam__count_restart(struct nam_worker *worker, enum nam_restart_cause cause)
+{
+	worker->current->counters->restarts[cause]++;
+}
+
+#endif /* NAM_COMPUTE_WORKER_WORKER_H */
