@@ -12,7 +12,7 @@
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/protocols.h"
 
-/* Patience in lock_timeout_ms, as with locks of nodes that change hands. */
+/* The timeout in lock_timeout_ms, as for handed-over locks of nodes. */
 #define TIMEOUTS_MAX 8u
 #define BACKOFF_MIN_NS 2000u
 /* Some transactions of a fast network; and short enough to return within the turn. */

@@ -18,7 +18,7 @@
 #include "txn/records/protocols.h"
 
 #define ROUNDS_MAX 1000u
-/* Transactions that are completed for one another; each takes some 250 bytes of the stack. */
+/* Nested completions; each takes some 250 bytes of the stack. */
 #define DEPTH_MAX 8u
 
 void

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * served.c -- records whose heads memory servers move: GET, PREPARE and COMMIT as requests, by
- * whatever RPC transport (GET+ and PUT+ are these over mailboxes).
- *
- * Items are packed into messages, as many as fit into each, and all messages of a step are under
- * way at once.  A version that fits in no message is WRITTEN or READ beside it.
+ * served.c -- records whose heads memory servers move: GET, PREPARE and COMMIT as requests, by any
+ * RPC transport (over mailboxes they are GET+ and PUT+).  A version that exceeds a message is
+ * WRITTEN or READ beside it.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -45,9 +45,9 @@ NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHEC
 bool nam__onesided_memory_awaited(const struct nam__txn *txn);
 
 /*
- * served.c: the same by request.  GET asks for all items in the state ASK; they are VERSION, CAME
- * or NOWHERE then.  With stamps_only all are NOWHERE, and item->stamp says which there would be,
- * and item->at where.
+ * served.c: the same by request.  GET asks for all items in the state ASK, which become VERSION,
+ * CAME or NOWHERE.  With stamps_only all become NOWHERE, with the version's item->stamp and
+ * item->at.
  */
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
 /* Add all versions to a post, those that exceed a message by WRITE; NULL is -ENOMEM. */
@@ -87,8 +87,8 @@ NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 NAM_FIBER_FN int nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
 /*
- * END of those that are locked, by enum nam_locking_flag; which they are not any more, but for
- * those that were refused, and that many.
+ * END of those that are locked, by enum nam_locking_flag.  They are unlocked then, except for so
+ * many refused ones.
  */
 NAM_FIBER_FN int nam__locks_end(struct nam__txn *txn, uint32_t flags, uint32_t *ret_refused)
 	NAM_MUST_CHECK;

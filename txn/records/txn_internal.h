@@ -88,11 +88,11 @@ enum nam__item_state {
 	NAM__ITEM_DONE,
 };
 
-/* A record of a transaction.  Lies in registered memory, for the sake of the first three. */
+/* A record of a transaction.  Lies in registered memory, which the first three need. */
 struct nam__item {
 	struct nam_version header;	/* the first is anything before it is READ */
 	uint64_t word;			/* the head, as READ or as a CAS found it */
-	uint64_t claim;			/* what a CAS found in the `current` of a version */
+	uint64_t claim;			/* as a CAS found `current` of a version */
 	enum nam__item_state state;
 	enum nam__via via;
 	const void *key;
@@ -112,7 +112,7 @@ struct nam__item {
 	uint64_t locked;		/* the head that we have a lock of; 0: none */
 	uint32_t generation;		/* of that, if it is shared */
 	bool late;			/* committing: something newer was there already */
-	struct nam_gaddr base;		/* committing: what the head led to, */
+	struct nam_gaddr base;		/* committing: the address in the head, */
 	uint64_t base_timestamp;	/* and its timestamp; 0: nothing */
 	struct nam__address cached;	/* as it was */
 };
@@ -131,7 +131,7 @@ struct nam__txn {
 	/* 0 at first: */
 	uint32_t count;
 	uint32_t attempts;
-	uint32_t depth;			/* it completes another one's, for which one, ... */
+	uint32_t depth;			/* of nested completions of other transactions */
 	bool prepared;
 	uint32_t retired;		/* versions that memory servers gave up, */
 	uint64_t retired_bytes;		/* and the memory that they take */
@@ -164,18 +164,17 @@ void nam__txn_free(struct nam__txn *txn);
 /* An item for a key; its number, or -NAM_E_LIMIT.  *ret_again: there was one already. */
 int nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 	NAM_MUST_CHECK;
-/* Room for an image of so many bytes. */
 int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes) NAM_MUST_CHECK;
-/* Fill in what is known of where the items are: from the cache, or from the index. */
+/* Find the items' addresses, in the cache or in the index. */
 NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
-/* Tell the cache what has been learned. */
+/* Note the items' addresses in the cache. */
 void nam__txn_note(struct nam__txn *txn);
 
 /* A new timestamp; and note one of another client, which later ones must exceed. */
 uint64_t nam__timestamp_next(struct nam_client *client);
 void nam__timestamp_seen(struct nam_client *client, uint64_t timestamp);
 
-/* put.c: a new timestamp for what is to be written. */
+/* put.c: a new timestamp for all versions. */
 void nam__txn_stamp(struct nam__txn *txn);
 /* get.c: process images that came by request; READ or ask for the rest. */
 NAM_FIBER_FN int nam__txn_read(struct nam__txn *txn) NAM_MUST_CHECK;

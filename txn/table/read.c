@@ -76,21 +76,20 @@ row_of(const struct nam_table *table, const struct nam__view *view,
 static int
 rows_room(struct nam_table_rows *rows, uint32_t count, uint64_t columns)
 {
-	struct nam_table_row *more_rows;
-	struct nam_bytes *more_columns;
+	void *more;
 
 	if (count > rows->size) {
-		more_rows = realloc(rows->rows, count * sizeof(*more_rows));
-		if (!more_rows)
+		more = realloc(rows->rows, count * sizeof(*rows->rows));
+		if (!more)
 			return -ENOMEM;
-		rows->rows = more_rows;
+		rows->rows = more;
 		rows->size = count;
 	}
 	if (columns > rows->columns_size) {
-		more_columns = realloc(rows->columns, columns * sizeof(*more_columns));
-		if (!more_columns)
+		more = realloc(rows->columns, columns * sizeof(*rows->columns));
+		if (!more)
 			return -ENOMEM;
-		rows->columns = more_columns;
+		rows->columns = more;
 		rows->columns_size = columns;
 	}
 	return 0;

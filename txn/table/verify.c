@@ -19,7 +19,7 @@ struct verify {
 	uint64_t violations;
 };
 
-/* A primary key as people can read it; no more of it than there is room for. */
+/* A primary key as text, cut at `size`. */
 static const char *
 key_text(const uint8_t *key, uint32_t bytes, char *ret_text, size_t size)
 {
@@ -104,31 +104,9 @@ rows_verify(struct verify *verify, struct nam__view *view, const uint64_t *heads
 	return rc;
 }
 
+/* Count the entries of an index; or, of the index of the keys, verify its rows by a view. */
 NAM_FIBER_FN static int
-all_rows(struct verify *verify)
-{
-	static const struct nam_range all;
-	struct nam__view view = { 0 };
-	struct nam_cursor *cursor;
-	uint64_t heads[TOGETHER_MAX];
-	uint32_t count;
-	int rc = nam_cursor_open(verify->worker, verify->table->store->records->keys, &all,
-		&cursor);
-
-	if (rc)
-		return rc;
-	do {
-		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
-		if (!rc && count)
-			rc = rows_verify(verify, &view, heads, count); /* SUSPENDS */
-	} while (!rc && count);
-	nam_cursor_close(cursor); /* SUSPENDS */
-	nam__view_free(&view);
-	return rc;
-}
-
-NAM_FIBER_FN static int
-entries_count(struct verify *verify, struct nam_index *index)
+index_walk(struct verify *verify, struct nam_index *index, struct nam__view *view)
 {
 	static const struct nam_range all;
 	struct nam_cursor *cursor;
@@ -140,8 +118,13 @@ entries_count(struct verify *verify, struct nam_index *index)
 		return rc;
 	do {
 		rc = nam_cursor_next(cursor, NULL, heads, TOGETHER_MAX, &count); /* SUSPENDS */
-		verify->stat.entries += rc ? 0 : count;
-	} while (!rc && count);
+		if (rc || !count)
+			break;
+		if (view)
+			rc = rows_verify(verify, view, heads, count); /* SUSPENDS */
+		else
+			verify->stat.entries += count;
+	} while (!rc);
 	nam_cursor_close(cursor); /* SUSPENDS */
 	return rc;
 }
@@ -153,11 +136,13 @@ nam_table_verify(struct nam_worker *worker, struct nam_table *table,
 {
 	struct verify verify = { .worker = worker, .table = table, .violation = violation,
 		.arg = arg };
+	struct nam__view view = { 0 };
 	uint64_t epoch = nam__epoch_pin(worker), live;
-	int rc = all_rows(&verify); /* SUSPENDS */
+	int rc = index_walk(&verify, table->store->records->keys, &view); /* SUSPENDS */
 
+	nam__view_free(&view);
 	for (uint32_t i = 0; i < table->schema.indexes_count && !rc; i++)
-		rc = entries_count(&verify, table->indexes[i]); /* SUSPENDS */
+		rc = index_walk(&verify, table->indexes[i], NULL); /* SUSPENDS */
 	nam__epoch_unpin(worker, epoch);
 	if (rc)
 		return rc;
