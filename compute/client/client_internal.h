@@ -96,7 +96,10 @@ struct nam_client {
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* client.c: connect this worker's queue pairs, or say which server refused and why. */
-int nam__connect_qps(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
+/* workers.c */
+int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
+	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
+void nam__worker_free(struct nam_worker *worker);
 
 /*
  * presence.c: which clients have a queue pair to any of the memory servers.  Nothing can take

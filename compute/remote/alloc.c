@@ -13,135 +13,10 @@
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
 
-#define ASK_MIN 16u
 #define ASK_MAX 1024u
 #define ASK_BYTES_MAX (1u << 20)
-/* A size class with more than twice as many blocks is trimmed down to this many. */
-#define KEEP_MAX 1024u
 /* A server that was full is not asked again before so many allocations have passed it by. */
 #define FULL_SKIPS 256u
-#define BLOCKS_PER_FREE                                                                            \
-	((uint32_t)((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
-
-struct class {
-	uint64_t run_at;		/* gaddr of the first fresh block */
-	uint32_t run_left;
-	uint32_t ask;			/* blocks to ask for next time */
-	uint64_t *recycled;		/* a stack of gaddrs */
-	uint32_t recycled_count, recycled_size;
-	uint32_t skips;			/* the server was full: how often yet to pass it by */
-	uint32_t unsure;		/* blocks of RPCs without an answer, so far or for good */
-	bool refilling;			/* one task asks, the others wait */
-	struct nam__task *waiters;
-};
-
-struct stride_classes {
-	uint32_t stride;
-	struct class *classes;		/* by server slot */
-};
-
-struct nam__block_cache {
-	uint32_t count;
-	struct stride_classes strides[];
-};
-
-/* ---- size classes ---------------------------------------------------------------------------- */
-
-static struct class *
-class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
-{
-	const struct nam__block_cache *cache = worker->block_caches;
-
-	for (uint32_t i = 0; cache && i < cache->count; i++)
-		if (cache->strides[i].stride == stride)
-			return &cache->strides[i].classes[slot];
-	return NULL;
-}
-
-/*
- * Size classes stay where they are for as long as the worker lives: tasks point to them as they
- * wait.
- */
-static struct class *
-class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
-{
-	uint32_t count = worker->block_caches ? worker->block_caches->count : 0;
-	uint32_t servers_count = worker->client->servers_count;
-	struct class *classes = class_find(worker, slot, stride);
-	struct nam__block_cache *cache;
-
-	if (classes)
-		return classes;
-	classes = calloc(servers_count, sizeof(*classes));
-	if (!classes)
-		return NULL;
-	cache = realloc(worker->block_caches,
-		sizeof(*cache) + (count + 1) * sizeof(struct stride_classes));
-	if (!cache) {
-		free(classes);
-		return NULL;
-	}
-	for (uint32_t i = 0; i < servers_count; i++)
-		classes[i].ask = ASK_MIN;
-	cache->strides[count] = (struct stride_classes){ stride, classes };
-	cache->count = count + 1;
-	worker->block_caches = cache;
-	worker->bytes += sizeof(struct stride_classes) + servers_count * sizeof(*classes);
-	return &classes[slot];
-}
-
-static bool
-class_empty(const struct class *class)
-{
-	return !class->recycled_count && !class->run_left;
-}
-
-static struct nam_gaddr
-class_pop(struct class *class, uint32_t stride)
-{
-	struct nam_gaddr at;
-
-	if (class->recycled_count) {
-		at.raw = class->recycled[--class->recycled_count];
-		return nam_gaddr_tagged(at, NAM_BLOCK_RECYCLED);
-	}
-	at.raw = class->run_at;
-	class->run_at += stride / NAM_GADDR_UNIT_BYTES;
-	class->run_left--;
-	return nam_gaddr_tagged(at, NAM_BLOCK_FRESH);
-}
-
-static int
-class_reserve(struct nam_worker *worker, struct class *class, uint32_t more)
-{
-	uint32_t size = class->recycled_size ? class->recycled_size : 64;
-	uint64_t *recycled;
-
-	while (size < class->recycled_count + more)
-		size *= 2;
-	if (size == class->recycled_size)
-		return 0;
-	recycled = realloc(class->recycled, size * sizeof(*recycled));
-	if (!recycled)
-		return -ENOMEM;
-	worker->bytes += (size - class->recycled_size) * sizeof(*recycled);
-	class->recycled = recycled;
-	class->recycled_size = size;
-	return 0;
-}
-
-void
-nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
-{
-	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
-	struct class *class = region ? class_get(worker, region->server, stride) : NULL;
-
-	/* A host without memory cannot even remember the block: then it is lost to the cluster. */
-	if (!class || class_reserve(worker, class, 1))
-		return;
-	class->recycled[class->recycled_count++] = nam_gaddr_untagged(at).raw;
-	class->skips = 0;
-}
 
 void
 nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
@@ -152,7 +27,7 @@ nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 /* ---- refilling ---------------------------------------------------------------------------- */
 
 static uint32_t
-ask_count(const struct class *class, uint32_t stride)
+ask_count(const struct nam__block_class *class, uint32_t stride)
 {
 	uint32_t most = ASK_BYTES_MAX / stride + 1;
 
@@ -193,7 +68,7 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 
 /* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
-class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class)
+class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam__block_class *class)
 {
 	struct nam_rpc_alloc_request request = { stride, ask_count(class, stride) };
 	struct nam_rpc_alloc_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
@@ -220,7 +95,7 @@ class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct clas
 		goto give_reply;
 	}
 	nam_race_point("alloc.asked");
-	rc = class_reserve(worker, class, reply->count);
+	rc = nam__class_reserve(worker, class, reply->count);
 	if (rc)
 		goto give_reply;
 	/* No other task has asked, so there is no run; recycled blocks may have come back. */
@@ -242,7 +117,8 @@ give_reply:
 
 /* One task asks; whoever comes meanwhile waits for it and then looks at the size class again. */
 NAM_FIBER_FN static int
-class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class)
+class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	struct nam__block_class *class)
 {
 	struct nam__task *self = worker->current, *task, *next;
 	int rc;
@@ -270,7 +146,7 @@ class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct c
 NAM_FIBER_FN static int
 alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
-	struct class *class;
+	struct nam__block_class *class;
 	int rc;
 
 	if (slot >= worker->client->servers_count || !stride || stride % NAM_GADDR_UNIT_BYTES)
@@ -282,15 +158,15 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
 			"the memory server at %s is gone, or the way there was cut; connect anew",
 			worker->client->servers[slot].address);
-	class = class_get(worker, slot, stride);
+	class = nam__class_get(worker, slot, stride);
 	if (!class)
 		return -ENOMEM;
-	while (class_empty(class)) {
+	while (nam__class_empty(class)) {
 		rc = class_refill(worker, slot, stride, class); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
-	*ret_at = class_pop(class, stride);
+	*ret_at = nam__class_pop(class, stride);
 	return 0;
 }
 
@@ -300,9 +176,9 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 static bool
 skip_full(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
-	struct class *class = class_find(worker, slot, stride);
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
-	if (!class || !class->skips || !class_empty(class))
+	if (!class || !class->skips || !nam__class_empty(class))
 		return false;
 	class->skips--;
 	return true;
@@ -369,11 +245,11 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	/* Perhaps nobody can see any more what this worker has retired. */
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
 		for (uint32_t slot = 0; slot < servers_count; slot++) {
-			struct class *class = class_find(worker, slot, stride);
+			struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
-			if (!class || class_empty(class) || !worker->qps[slot])
+			if (!class || nam__class_empty(class) || !worker->qps[slot])
 				continue;
-			*ret_at = class_pop(class, stride);
+			*ret_at = nam__class_pop(class, stride);
 			return 0;
 		}
 	}
@@ -398,15 +274,15 @@ int
 nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint64_t reusable = 0;
-	struct class *class;
+	struct nam__block_class *class;
 	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 
 	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 		return rc;
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
-		class = class_find(worker, slot, stride);
-		if (class && !class_empty(class)) {
-			*ret_at = class_pop(class, stride);
+		class = nam__class_find(worker, slot, stride);
+		if (class && !nam__class_empty(class)) {
+			*ret_at = nam__class_pop(class, stride);
 			return 0;
 		}
 	}
@@ -417,108 +293,11 @@ int
 nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint32_t slot = worker->alloc_next;
-	struct class *class = class_find(worker, slot, stride);
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
-	if (!class || class_empty(class) || !worker->qps[slot])
+	if (!class || nam__class_empty(class) || !worker->qps[slot])
 		return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
-	*ret_at = class_pop(class, stride);
+	*ret_at = nam__class_pop(class, stride);
 	return 0;
-}
-
-/* ---- giving back -------------------------------------------------------------------------- */
-
-NAM_FIBER_FN static int
-blocks_free(struct nam_worker *worker, uint32_t slot, struct nam_rpc_free_request *request)
-{
-	uint32_t bytes = (uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t));
-
-	return nam_rpc_call(worker, slot, NAM_RPC_FREE, request, bytes, NULL,
-		NULL); /* SUSPENDS */
-}
-
-/* Send back recycled blocks, then the run, until at most `keep` are left.  Stops at a failure. */
-NAM_FIBER_FN static void
-class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct class *class,
-	uint32_t keep)
-{
-	struct nam_rpc_free_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	int rc = request ? 0 : -ENOMEM;
-
-	while (!rc && class->recycled_count + class->run_left > keep) {
-		uint32_t excess = class->recycled_count + class->run_left - keep;
-
-		request->stride = stride;
-		request->count = excess < BLOCKS_PER_FREE ? excess : BLOCKS_PER_FREE;
-		for (uint32_t i = 0; i < request->count; i++)
-			request->blocks[i] = nam_gaddr_untagged(class_pop(class, stride)).raw;
-		class->unsure += request->count;
-		rc = blocks_free(worker, slot, request); /* SUSPENDS */
-		if (!rc)
-			class->unsure -= request->count;
-	}
-	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
-}
-
-NAM_FIBER_FN static void
-cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
-{
-	/* Other tasks may add strides while we are suspended: look the stock up each time. */
-	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
-		struct stride_classes strides = worker->block_caches->strides[i];
-
-		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-			struct class *class = &strides.classes[slot];
-
-			if (class->recycled_count + class->run_left > allowed)
-				class_return(worker, slot, strides.stride, class,
-					keep); /* SUSPENDS */
-		}
-	}
-}
-
-void
-nam__block_cache_return(struct nam_worker *worker)
-{
-	cache_return_but(worker, 0, 0); /* SUSPENDS */
-}
-
-void
-nam__block_cache_trim(struct nam_worker *worker)
-{
-	cache_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
-}
-
-void
-nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache, uint64_t *ret_unsure)
-{
-	const struct nam__block_cache *cache = worker->block_caches;
-	uint64_t kept = 0, unsure = 0;
-
-	for (uint32_t i = 0; cache && i < cache->count; i++) {
-		uint64_t stride = cache->strides[i].stride;
-
-		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-			const struct class *class = &cache->strides[i].classes[slot];
-
-			kept += stride * (class->recycled_count + class->run_left);
-			unsure += stride * class->unsure;
-		}
-	}
-	*ret_cache = kept;
-	*ret_unsure = unsure;
-}
-
-void
-nam__block_cache_free(struct nam_worker *worker)
-{
-	struct nam__block_cache *cache = worker->block_caches;
-
-	for (uint32_t i = 0; cache && i < cache->count; i++) {
-		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
-			free(cache->strides[i].classes[slot].recycled);
-		free(cache->strides[i].classes);
-	}
-	free(cache);
-	worker->block_caches = NULL;
 }

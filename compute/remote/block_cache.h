@@ -7,6 +7,49 @@
 
 #include "compute/worker/worker.h"
 
+/* Blocks of one stride on one memory server. */
+struct nam__block_class {
+	uint64_t run_at;		/* gaddr of the first fresh block */
+	uint32_t run_left;
+	uint32_t ask;			/* blocks to ask for next time */
+	uint64_t *recycled;		/* a stack of gaddrs */
+	uint32_t recycled_count, recycled_size;
+	uint32_t skips;			/* the server was full: how often yet to pass it by */
+	uint32_t unsure;		/* blocks of RPCs without an answer, so far or for good */
+	bool refilling;			/* one task asks, the others wait */
+	struct nam__task *waiters;
+};
+
+/* NULL: there is none. */
+struct nam__block_class *nam__class_find(const struct nam_worker *worker, uint32_t slot,
+	uint32_t stride);
+/* A class stays where it is for as long as the worker lives.  NULL: no memory. */
+struct nam__block_class *nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride);
+/* Room for `more` recycled blocks: 0 or -ENOMEM. */
+int nam__class_reserve(struct nam_worker *worker, struct nam__block_class *class,
+	uint32_t more) NAM_MUST_CHECK;
+
+static inline bool
+nam__class_empty(const struct nam__block_class *class)
+{
+	return !class->recycled_count && !class->run_left;
+}
+
+static inline struct nam_gaddr
+nam__class_pop(struct nam__block_class *class, uint32_t stride)
+{
+	struct nam_gaddr at;
+
+	if (class->recycled_count) {
+		at.raw = class->recycled[--class->recycled_count];
+		return nam_gaddr_tagged(at, NAM_BLOCK_RECYCLED);
+	}
+	at.raw = class->run_at;
+	class->run_at += stride / NAM_GADDR_UNIT_BYTES;
+	class->run_left--;
+	return nam_gaddr_tagged(at, NAM_BLOCK_FRESH);
+}
+
 void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /* everything, to the servers */
 NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker);

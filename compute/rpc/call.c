@@ -11,15 +11,6 @@
 
 #include "compute/rpc/mailbox.h"
 
-/* The context of a SEND or of a receive buffer, itself a worker's buffer. */
-struct nam__message {
-	struct nam__completion completion;
-	uint8_t *bytes;			/* NAM_RPC_BYTES_MAX of them, registered */
-	uint32_t lkey;
-	bool is_receive;
-	struct nam__call *call;		/* SEND: NULL once the call has ended */
-};
-
 /* ---- messages ----------------------------------------------------------------------------- */
 
 static void message_completed(struct nam_worker *worker, struct nam__completion *completion,
@@ -82,80 +73,15 @@ nam__rpc_post_receives(struct nam_worker *worker)
 	return 0;
 }
 
-/* ---- the ends of a call ------------------------------------------------------------------- */
-
-void
-nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc)
-{
-	struct nam__call **link = &worker->calls;
-
-	while (*link != call)
-		link = &(*link)->next;
-	*link = call->next;
-	if (call->message)
-		call->message->call = NULL;
-	if (call->req)
-		call->req->call = NULL;
-	call->rc = rc;
-	call->done = true;
-	if (!call->task)
-		return;
-	call->task->pending = 0;
-	nam__task_ready(worker, call->task);
-}
-
-static struct nam__call *
-call_find(const struct nam_worker *worker, uint64_t id)
-{
-	struct nam__call *call = worker->calls;
-
-	while (call && call->id != id)
-		call = call->next;
-	return call;
-}
-
-/*
- * Late replies to calls that have ended, and messages that answer nothing, are dropped: then the
- * deadline speaks.
- */
-void
-nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes)
-{
-	const struct nam_rpc_header *header = message;
-	struct nam__call *call;
-	int rc;
-
-	if (bytes < sizeof(*header))
-		return;
-	call = call_find(worker, header->id);
-	/* An id is only as good as the connection that it came over. */
-	if (call && call->slot != slot)
-		return;
-	rc = nam_rpc_check(message, bytes);
-	if (!rc && worker->one_way[slot])
-		nam__one_way_hear(worker->one_way[slot], header, call);
-	if (!call)
-		return;
-	if (!rc && header->type != call->type)
-		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (!rc)
-		rc = header->status;
-	if (!rc && header->body_bytes > call->body_size)
-		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (!rc) {
-		call->body_bytes = header->body_bytes;
-		if (header->body_bytes)
-			memcpy(call->body, header + 1, header->body_bytes);
-	}
-	nam__call_end(worker, call, rc);
-}
+/* ---- completions -------------------------------------------------------------------------- */
 
 /* A message has arrived: for whom, says its id. */
 static void
 reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *bytes)
 {
 	const struct nam_rpc_header *header = (const void *)bytes;
-	struct nam__call *call = wc->bytes < sizeof(*header) ? NULL : call_find(worker, header->id);
+	struct nam__call *call =
+		wc->bytes < sizeof(*header) ? NULL : nam__call_find(worker, header->id);
 
 	if (wc->qp && wc->bytes == NAM_RING_BYTES)
 		nam__client_mailbox_rung(worker->mailboxes[(uintptr_t)wc->qp->user]);
@@ -190,31 +116,6 @@ message_completed(struct nam_worker *worker, struct nam__completion *completion,
 			nam__call_end(worker, message->call, wc->status);
 	}
 	message_free(worker, message);
-}
-
-void
-nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
-{
-	struct nam__call *call, *next;
-
-	for (call = worker->calls; call; call = next) {
-		next = call->next;
-		if (call->slot == slot)
-			nam__call_end(worker, call, -NAM_E_FABRIC_PEER_DEAD);
-	}
-}
-
-void
-nam__rpc_check_deadlines(struct nam_worker *worker)
-{
-	struct nam__call *call, *next;
-	uint64_t now = nam_now_ns();
-
-	for (call = worker->calls; call; call = next) {
-		next = call->next;
-		if (call->task && call->deadline_ns <= now)
-			nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
-	}
 }
 
 /* ---- the call ----------------------------------------------------------------------------- */

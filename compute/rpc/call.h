@@ -9,6 +9,15 @@
 
 struct nam__request_slot;
 
+/* The context of a SEND or of a receive buffer, itself a worker's buffer. */
+struct nam__message {
+	struct nam__completion completion;
+	uint8_t *bytes;			/* NAM_RPC_BYTES_MAX of them, registered */
+	uint32_t lkey;
+	bool is_receive;
+	struct nam__call *call;		/* SEND: NULL once the call has ended */
+};
+
 /*
  * rpc/call.c: a request under way.  It belongs to who began it and must stay where it is until it
  * has been awaited.
@@ -44,6 +53,8 @@ int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t s
 NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *call,
 	uint32_t *ret_bytes) NAM_MUST_CHECK;
 
+int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
+
 /* A call that follows all passive requests so far, as does its reply what is said of them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 /* Send a request that nobody waits for.  0, with its id, or as nam_rpc_call(). */
@@ -64,19 +75,23 @@ struct nam__one_way {
 	} each[NAM_PASSIVES_MAX];
 };
 
-/* A reply has come over the connection; to `call`, unless NULL. */
-void nam__one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
-	const struct nam__call *call);
+static inline uint32_t
+nam__one_way_under_way(const struct nam__one_way *one_way)
+{
+	return one_way->sent - one_way->acknowledged;
+}
+
 /* The connection has ended.  Accepts NULL. */
 void nam__one_way_closed(struct nam__one_way *one_way);
 
-/* rpc/call.c: what worker.c calls. */
+/* rpc/reply.c; see struct nam__worker_ops */
 void nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot);
 void nam__rpc_check_deadlines(struct nam_worker *worker);
-int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
 
 /* A message of that server's, wherever it was found: it ends the call that it answers, if any. */
 void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes);
+/* NULL: it has ended. */
+struct nam__call *nam__call_find(const struct nam_worker *worker, uint64_t id);
 /* Take the call off the list and let its task go on. */
 void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
 

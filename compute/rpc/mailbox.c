@@ -35,29 +35,16 @@
 
 /* ---- our share ---------------------------------------------------------------------------- */
 
-static inline uint8_t *
-ring_at(const struct nam__client_mailbox *box, unsigned ring, uint32_t number)
-{
-	return (uint8_t *)box->mr.base + NAM_SHARE_WORD_BYTES +
-		(size_t)(ring * NAM_FRAMES + nam_frame_place(number)) * box->server.frame_bytes;
-}
-
 static inline struct nam_frame *
 reply_of(const struct nam__request_slot *req)
 {
-	return (struct nam_frame *)(void *)ring_at(req->box, 0, req->number);
-}
-
-struct nam_frame *
-nam__request_slot_request(const struct nam__request_slot *req)
-{
-	return (struct nam_frame *)(void *)ring_at(req->box, 1, req->number);
+	return (struct nam_frame *)(void *)nam__ring_at(req->box, 0, req->number);
 }
 
 static inline uint8_t *
 fetched_of(const struct nam__request_slot *req)
 {
-	return ring_at(req->box, 2, req->number);
+	return nam__ring_at(req->box, 2, req->number);
 }
 
 static void
@@ -208,53 +195,7 @@ nam__client_mailbox_free(struct nam__client_mailbox *box)
 	free(box);
 }
 
-/* ---- states of a request slot ---------------------------------------------------------------- */
-
-static inline void
-waiting_add(struct nam__client_mailbox *box, uint32_t count)
-{
-	box->waiting += count;
-	box->worker->slots_waiting += count;
-}
-
-void
-nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns)
-{
-	req->due_ns = due_ns;
-	if (req->state != NAM__SLOT_WAITING)
-		waiting_add(req->box, 1);
-	req->state = NAM__SLOT_WAITING;
-}
-
-static void
-req_stop_waiting(struct nam__request_slot *req)
-{
-	if (req->state == NAM__SLOT_WAITING)
-		waiting_add(req->box, UINT32_MAX);
-}
-
-void
-nam__request_slot_writing(struct nam__request_slot *req)
-{
-	req_stop_waiting(req);
-	req->state = NAM__SLOT_WRITING;
-}
-
-/* Its place is free; the ring's end moves on over all that are. */
-void
-nam__request_slot_free(struct nam__request_slot *req)
-{
-	struct nam__client_mailbox *box = req->box;
-
-	req_stop_waiting(req);
-	req->state = NAM__SLOT_FREE;
-	if (req->call)
-		req->call->req = NULL;
-	req->call = NULL;
-	while (box->taken != box->sent &&
-		box->slots[nam_frame_place(box->taken + 1)].state == NAM__SLOT_FREE)
-		box->taken++;
-}
+/* ---- ends of a request slot ---------------------------------------------------------------- */
 
 void
 nam__request_slot_fail(struct nam__request_slot *req, int rc)
@@ -337,7 +278,7 @@ fetch_post(struct nam__request_slot *req)
 		nam__request_slot_fail(req, rc);
 		return;
 	}
-	req_stop_waiting(req);
+	nam__request_slot_stop_waiting(req);
 	req->state = NAM__SLOT_FETCHING;
 	if (rc == NAM_POSTED_LOCAL) {
 		fetch_completed(req);
@@ -411,7 +352,7 @@ nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters
 	owed = worker->qps[box->slot] &&
 		worker->qp_post(worker->qps[box->slot], &wr, 1) == -NAM_E_FABRIC_FULL;
 	if (owed != box->ring_owed)
-		waiting_add(box, owed ? 1 : UINT32_MAX);
+		nam__slots_waiting_add(box, owed ? 1 : UINT32_MAX);
 	box->ring_owed = owed;
 	if (owed)
 		return false;
@@ -429,26 +370,6 @@ nam__client_mailbox_rung(struct nam__client_mailbox *box)
 		box->slots[i].rang = false;
 		box->slots[i].due_ns = 0;
 	}
-}
-
-void
-nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr)
-{
-	const struct nam__client_mailbox *box = req->box;
-
-	*ret_wr = (struct nam_wr){
-		.op = NAM_WR_WRITE,
-		.flags = NAM_WR_SIGNALED,
-		.bytes = nam_frame_bytes(req->bytes),
-		.remote = box->server.remote +
-			nam_mailbox_request_at(req->number, box->server.frame_bytes),
-		.rkey = box->server.rkey,
-		.lkey = box->mr.lkey,
-		.local = nam__request_slot_request(req),
-		.context = nam__handler_context(&req->completion),
-	};
-	if (ret_wr->bytes <= box->domain->limits.inline_bytes)
-		ret_wr->flags |= NAM_WR_INLINE;
 }
 
 /*

@@ -98,6 +98,7 @@ uint64_t nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_
  * its reply; its place is free; its call, if it still has one, fails.
  */
 void nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns);
+void nam__request_slot_stop_waiting(struct nam__request_slot *req);
 void nam__request_slot_free(struct nam__request_slot *req);
 void nam__request_slot_fail(struct nam__request_slot *req, int rc);
 void nam__request_slot_writing(struct nam__request_slot *req);
@@ -130,5 +131,19 @@ struct nam__datagram {
 
 void nam__datagram_completed(struct nam_worker *worker, struct nam__completion *completion,
 	const struct nam_wc *wc);
+
+static inline uint8_t *
+nam__ring_at(const struct nam__client_mailbox *box, unsigned ring, uint32_t number)
+{
+	return (uint8_t *)box->mr.base + NAM_SHARE_WORD_BYTES +
+		(size_t)(ring * NAM_FRAMES + nam_frame_place(number)) * box->server.frame_bytes;
+}
+
+static inline void
+nam__slots_waiting_add(struct nam__client_mailbox *box, uint32_t count)
+{
+	box->waiting += count;
+	box->worker->slots_waiting += count;
+}
 
 #endif /* NAM_COMPUTE_RPC_MAILBOX_H */

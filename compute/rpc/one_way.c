@@ -19,75 +19,6 @@
 
 #define SETTLE_TRIES 3u
 
-static inline uint32_t
-under_way(const struct nam__one_way *one_way)
-{
-	return one_way->sent - one_way->acknowledged;
-}
-
-/* Numbers `acknowledged` + 1 .. `done` were carried out, and `failed` of all of them not well. */
-static void
-acknowledge(struct nam__one_way *one_way, uint32_t done, uint8_t failed)
-{
-	uint32_t heard = one_way->failed;
-
-	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
-		heard += one_way->each[n % NAM_PASSIVES_MAX].failed;
-	/* Else one has yet to say so; that message will be another acknowledgement. */
-	if (NAM_GUARD(PASSIVE_FAILED) && (uint8_t)heard != failed)
-		return;
-	one_way->acknowledged = done;
-	one_way->failed = heard;
-}
-
-/* The number of the one that this reply to no call is about; false: none. */
-static bool
-number_of(const struct nam__one_way *one_way, uint64_t id, uint32_t *ret_number)
-{
-	for (uint32_t n = one_way->acknowledged + 1; n != one_way->sent + 1; n++) {
-		if (one_way->each[n % NAM_PASSIVES_MAX].id != id)
-			continue;
-		*ret_number = n;
-		return true;
-	}
-	return false;
-}
-
-void
-nam__one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
-	const struct nam__call *call)
-{
-	uint32_t least, done;
-
-	if (!under_way(one_way))
-		return;
-	if (call) {
-		least = call->acknowledged;
-		if (one_way->sent - least > UINT8_MAX)
-			return;
-	} else {
-		if (!number_of(one_way, header->id, &least) || !header->status)
-			return;
-		one_way->each[least % NAM_PASSIVES_MAX].failed = true;
-		if (!one_way->rc)
-			one_way->rc = header->status;
-	}
-	done = least + (uint8_t)((uint8_t)header->passive - (uint8_t)least);
-	/* Less than is known is an old reply, and more than was told is nonsense. */
-	if (done - one_way->acknowledged <= under_way(one_way))
-		acknowledge(one_way, done, (uint8_t)(header->passive >> 8));
-}
-
-void
-nam__one_way_closed(struct nam__one_way *one_way)
-{
-	if (!one_way || !under_way(one_way))
-		return;
-	one_way->acknowledged = one_way->sent;
-	if (!one_way->rc)
-		one_way->rc = -NAM_E_FABRIC_PEER_DEAD;
-}
-
 /* Until number `number` is acknowledged. */
 NAM_FIBER_FN static int
 settle(struct nam_worker *worker, uint32_t slot, uint32_t number)
@@ -127,7 +58,7 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 		worker->bytes += sizeof(*one_way);
 	}
 	one_way = worker->one_way[slot];
-	while (under_way(one_way) == NAM_PASSIVES_MAX) {
+	while (nam__one_way_under_way(one_way) == NAM_PASSIVES_MAX) {
 		rc = settle(worker, slot, one_way->sent); /* SUSPENDS */
 		if (rc)
 			return rc;
@@ -152,7 +83,7 @@ nam_rpc_flush(struct nam_worker *worker, uint32_t slot)
 	one_way = worker->one_way[slot];
 	if (!one_way)
 		return 0;
-	if (under_way(one_way))
+	if (nam__one_way_under_way(one_way))
 		rc = settle(worker, slot, one_way->sent); /* SUSPENDS */
 	if (rc)
 		return rc;

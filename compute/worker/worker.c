@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include "common/fiber/switch.h"
-#include "compute/remote/block_cache.h"
-#include "compute/remote/epoch.h"
-#include "compute/rpc/mailbox.h"
 #include "outstanding_reads.h"
 
 /* Deadlines of RPCs are looked at when idle, and at least once in so many polls. */
@@ -74,10 +71,7 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 	atomic_store_explicit(&worker->client->servers[slot].dead, true, memory_order_release);
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
-	nam__rpc_server_closed(worker, slot);
-	nam__one_way_closed(worker->one_way[slot]);
-	nam__client_mailbox_free(worker->mailboxes[slot]);
-	worker->mailboxes[slot] = NULL;
+	worker->ops->server_closed(worker, slot);
 }
 
 static void
@@ -149,12 +143,12 @@ nam__poll(struct nam_worker *worker)
 		nam__completed(worker, &wcs[i]);
 	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->slots_waiting != 0, 0))
-		count += nam__client_mailboxes_poll(worker);
+		count += worker->ops->poll(worker);
 	/* Not while there may be more: a reply that lies there has come in time. */
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
 		worker->polls = 0;
 		if (worker->calls)
-			nam__rpc_check_deadlines(worker);
+			worker->ops->check_deadlines(worker);
 	}
 	return count;
 }
@@ -164,12 +158,12 @@ static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
 {
 	if (worker->slots_waiting)
-		wait_ns = nam__client_mailboxes_patience(worker, wait_ns);
+		wait_ns = worker->ops->patience(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
 	/* It may have been this host that stood still, and not the memory server. */
 	if (worker->calls && nam__poll(worker) == 0)
-		nam__rpc_check_deadlines(worker);
+		worker->ops->check_deadlines(worker);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -415,135 +409,7 @@ nam_worker_run(struct nam_worker *worker)
 		nam__suspend(worker); /* SUSPENDS */
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
-
-void
-nam__worker_free(struct nam_worker *worker)
-{
-	struct nam__task *task, *next;
-	uint32_t servers_count = worker->client->servers_count;
-
-	for (task = worker->tasks_made; task; task = next) {
-		next = task->made_next;
-		nam_fiber_destroy(task->fiber);
-		free(task);
-	}
-	nam_fiber_destroy(worker->thread_task.fiber);
-	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
-		if (worker->qps[i])
-			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
-	for (uint32_t i = 0; worker->mailboxes && i < servers_count; i++)
-		nam__client_mailbox_free(worker->mailboxes[i]);
-	for (uint32_t i = 0; worker->one_way && i < servers_count; i++)
-		free(worker->one_way[i]);
-	nam__block_cache_free(worker);
-	nam__datagrams_close(worker);
-	if (worker->rq)
-		worker->rq->ops->rq_destroy(worker->rq);
-	if (worker->cq)
-		worker->cq->ops->cq_destroy(worker->cq);
-	nam__buffers_free(worker);
-	free(worker->async_done);
-	free(worker->qps);
-	free(worker->mailboxes);
-	free(worker->closing);
-	free(worker->one_way);
-	free(worker->frame);
-	free(worker);
-}
-
-int
-nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
-{
-	struct nam_domain *domain = client->domains[0];
-	struct nam_worker *worker;
-	int rc = -ENOMEM;
-
-	worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
-	if (!worker)
-		return nam_diag_set(diag, rc, "no memory for a worker");
-	memset(worker, 0, sizeof(*worker));
-	worker->client = client;
-	worker->rng = nam_rng_seed(nam_entropy());
-	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
-	worker->bytes = sizeof(*worker);
-	worker->current = &worker->thread_task;
-	worker->thread_task.worker = worker;
-	worker->thread_task.is_thread = true;
-	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
-
-	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
-	worker->mailboxes = calloc(client->servers_count, sizeof(struct nam__client_mailbox *));
-	worker->one_way = calloc(client->servers_count, sizeof(struct nam__one_way *));
-	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
-	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->closing)
-		goto fail;
-	rc = nam_fiber_adopt(&worker->thread_task.fiber);
-	if (rc)
-		goto fail;
-	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
-		&worker->cq);
-	if (rc)
-		goto fail;
-	rc = domain->ops->rq_create(domain, worker->cq, NAM__RECV_BUFFERS, &worker->rq);
-	if (rc)
-		goto fail;
-	worker->cq_poll = domain->ops->cq_poll;
-	worker->qp_post = domain->ops->qp_post;
-	worker->in_post_order = domain->limits.in_post_order;
-	rc = nam__rpc_post_receives(worker);
-	if (rc)
-		goto fail;
-	rc = nam__connect_qps(worker, diag);
-	if (rc)
-		goto free_worker;
-	*ret_worker = worker;
-	return 0;
-
-fail:
-	if (worker->diag.text[0])
-		nam_diag_set(diag, rc, "%s", worker->diag.text);
-	else
-		nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
-free_worker:
-	nam__worker_free(worker);
-	return rc;
-}
-
-int
-nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
-{
-	struct nam_worker *worker;
-	int rc = nam__worker_new(client, &worker, diag);
-
-	if (rc)
-		return rc;
-	pthread_mutex_lock(&client->mutex);
-	worker->next = client->workers;
-	client->workers = worker;
-	pthread_mutex_unlock(&client->mutex);
-	*ret_worker = worker;
-	return 0;
-}
-
-void
-nam_worker_close(struct nam_worker *worker)
-{
-	struct nam_client *client = worker->client;
-	uint64_t kept, unsure;
-	struct nam_worker **link;
-
-	nam__limbo_free(worker);
-	nam__block_cache_return(worker);
-	nam__block_cache_bytes(worker, &kept, &unsure);
-	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
-	pthread_mutex_lock(&client->mutex);
-	for (link = &client->workers; *link != worker; link = &(*link)->next)
-		continue;
-	*link = worker->next;
-	pthread_mutex_unlock(&client->mutex);
-	nam__worker_free(worker);
-}
+/* ---- state ------------------------------------------------------------------------------- */
 
 const char *
 nam_worker_diag(const struct nam_worker *worker)

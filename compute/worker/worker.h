@@ -30,7 +30,6 @@ struct nam__task {
 
 struct nam__call;
 struct nam__one_way;
-struct nam__message;			/* rpc/call.c */
 struct nam__block_cache;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
 struct nam__buffer_class {
@@ -64,6 +63,17 @@ struct nam__gather {
 #define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
 #define NAM__RECV_BUFFERS 16u
 
+/* The layers above, which have requests under way. */
+struct nam__worker_ops {
+	/* The connection of a slot has ended. */
+	void (*server_closed)(struct nam_worker *worker, uint32_t slot);
+	/* Take replies that memory servers WROTE; returns how many. */
+	int (*poll)(struct nam_worker *worker);
+	/* How long the worker may sleep: at most wait_ns, 0 to poll. */
+	uint64_t (*patience)(const struct nam_worker *worker, uint64_t wait_ns);
+	void (*check_deadlines)(struct nam_worker *worker);
+};
+
 struct nam_worker {
 	/* data path */
 	struct nam_client *client;
@@ -87,6 +97,7 @@ struct nam_worker {
 	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
 
 	/* control path */
+	const struct nam__worker_ops *ops;
 	struct nam_rq *rq;
 	struct nam_qp **closing;	/* their ends have been noticed, and not seen to */
 	struct nam__task *tasks_free;
@@ -118,9 +129,6 @@ struct nam_worker {
 };
 
 /* worker.c */
-int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
-	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
-void nam__worker_free(struct nam_worker *worker);
 
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u

@@ -11,6 +11,7 @@
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
 #include "compute/client/client.c"
+#include "compute/client/workers.c"
 #undef nam_rpc_call
 #undef nam_buffer_take
 #undef nam_buffer_give

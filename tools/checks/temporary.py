@@ -4,7 +4,6 @@
 # Sources of a room that belong to call cycles.
 CYCLES = {
     "common": 16,
-    "compute": 11,
     "index": 5,
 }
 

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workers.c -- the workers of a client: queue pairs to all memory servers, start and end.
+ *
+ * Nothing that a server says is believed before it has been checked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/mailbox.h"
+
+#define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
+
+/* ---- queue pairs -------------------------------------------------------------------------- */
+
+/* The connection was refused, or never came about: say why, in the error codes of connect. */
+static int
+explain_refusal(const struct nam__server *server, int rc, const struct nam_hello *reply,
+	struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+
+	if (rc == -ECONNREFUSED && reply->bytes >= sizeof(welcome)) {
+		memcpy(&welcome, reply->data, sizeof(welcome));
+		if (welcome.magic_version != WIRE_MAGIC_VERSION)
+			return nam_diag_set(diag, -NAM_E_FABRIC_VERSION,
+				"the memory server at %s speaks version %u of the protocol, this "
+				"program version %u; install the same release on both sides",
+				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
+		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
+		if (nam_err_is(rc, NAM_E_LIMIT))
+			return nam_diag_set(diag, rc, "the memory server at %s refused the "
+				"connection: it has as many as it takes; raise its --rpc-threads, "
+				"or let fewer threads share it", server->address);
+		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
+			server->address, nam_err_text(rc));
+	}
+	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
+		rc = -NAM_E_FABRIC_CONNECT;
+	/* The provider knows best what is wrong with the address, if it said anything. */
+	if (diag->text[0])
+		return rc;
+	return nam_diag_set(diag, rc,
+		"cannot connect to the memory server at %s: %s; is it running (nam-memserver "
+		"--listen %s)?",
+		server->address, nam_err_text(rc), server->address);
+}
+
+/* The first welcome of a server says who it is; later ones must say the same. */
+static int
+welcome_take(struct nam_client *client, struct nam__server *server,
+	const struct nam_hello *reply, struct nam_diag *diag)
+{
+	struct nam_wire_welcome welcome;
+
+	if (reply->bytes < sizeof(welcome))
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"what answers at %s is not a memory server: its handshake has %u bytes",
+			server->address, reply->bytes);
+	memcpy(&welcome, reply->data, sizeof(welcome));
+	if (welcome.magic_version != WIRE_MAGIC_VERSION)
+		return explain_refusal(server, -ECONNREFUSED, reply, diag);
+	if (welcome.status || welcome.server_id >= NAM_SERVERS_MAX)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
+			"the memory server at %s announces id %u, status %d; ids are 0 .. %u",
+			server->address, welcome.server_id, welcome.status, NAM_SERVERS_MAX - 1);
+	if (!client->id) {
+		server->id = welcome.server_id;
+		server->boot = welcome.boot;
+		server->regions_count = welcome.regions_count;
+		return 0;
+	}
+	if (welcome.boot != server->boot || welcome.server_id != server->id)
+		return nam_diag_set(diag, -NAM_E_FABRIC_PEER_DEAD,
+			"the memory server at %s was restarted since this client connected, and "
+			"its memory is gone; connect anew",
+			server->address);
+	return 0;
+}
+
+/* Where nothing else was said, messages within a machine do without its network card. */
+static enum nam_transport
+transport_to(const struct nam_client *client, const struct nam__server *server)
+{
+	if (client->options.transport != NAM_TRANSPORT_DEFAULT)
+		return client->options.transport;
+	return server->near ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_SRQ;
+}
+
+static int
+connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
+{
+	struct nam_client *client = worker->client;
+	struct nam__server *server = &client->servers[slot];
+	enum nam_transport transport = transport_to(client, server);
+	struct nam_wire_hello wire = {
+		.magic_version = WIRE_MAGIC_VERSION,
+		.client_id = client->id,
+		.incarnation = client->incarnation,
+	};
+	struct nam_qp_options options = {
+		.cq = worker->cq,
+		.rq = worker->rq,
+		.user = (void *)(uintptr_t)slot,
+		.local = server->local,
+	};
+	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
+	struct nam_diag own = { "" };
+	int rc;
+
+	if (!diag)
+		diag = &own;
+	diag->text[0] = '\0';
+	/* The session connection, and who has no id yet, needs but a few requests. */
+	if (client->id && transport > NAM_TRANSPORT_SRQ) {
+		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
+			&worker->mailboxes[slot]);
+		if (rc)
+			return nam_diag_set(diag, rc, "no memory that the memory server at %s may "
+				"write to: %s", server->address, nam_err_text(rc));
+		options.share = &worker->mailboxes[slot]->mr;
+	}
+	memcpy(hello.data, &wire, sizeof(wire));
+	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
+		&worker->qps[slot], diag);
+	if (rc) {
+		worker->qps[slot] = NULL;
+		return explain_refusal(server, rc, &reply, diag);
+	}
+	/* If it is not what we want, the queue pair goes with the worker. */
+	rc = welcome_take(client, server, &reply, diag);
+	if (!rc && wire.flags && nam__client_mailbox_welcome(worker->mailboxes[slot],
+			worker->qps[slot], &reply))
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
+			"mailbox for us; use the RPC transport srq", server->address);
+	return rc;
+}
+
+static int
+connect_qps(struct nam_worker *worker, struct nam_diag *diag)
+{
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+		int rc = connect_qp(worker, slot, diag);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static void
+server_closed(struct nam_worker *worker, uint32_t slot)
+{
+	nam__rpc_server_closed(worker, slot);
+	nam__one_way_closed(worker->one_way[slot]);
+	nam__client_mailbox_free(worker->mailboxes[slot]);
+	worker->mailboxes[slot] = NULL;
+}
+
+static const struct nam__worker_ops ops = {
+	.server_closed = server_closed,
+	.poll = nam__client_mailboxes_poll,
+	.patience = nam__client_mailboxes_patience,
+	.check_deadlines = nam__rpc_check_deadlines,
+};
+
+void
+nam__worker_free(struct nam_worker *worker)
+{
+	struct nam__task *task, *next;
+	uint32_t servers_count = worker->client->servers_count;
+
+	for (task = worker->tasks_made; task; task = next) {
+		next = task->made_next;
+		nam_fiber_destroy(task->fiber);
+		free(task);
+	}
+	nam_fiber_destroy(worker->thread_task.fiber);
+	for (uint32_t i = 0; worker->qps && i < servers_count; i++)
+		if (worker->qps[i])
+			worker->qps[i]->ops->qp_destroy(worker->qps[i]);
+	for (uint32_t i = 0; worker->mailboxes && i < servers_count; i++)
+		nam__client_mailbox_free(worker->mailboxes[i]);
+	for (uint32_t i = 0; worker->one_way && i < servers_count; i++)
+		free(worker->one_way[i]);
+	nam__block_cache_free(worker);
+	nam__datagrams_close(worker);
+	if (worker->rq)
+		worker->rq->ops->rq_destroy(worker->rq);
+	if (worker->cq)
+		worker->cq->ops->cq_destroy(worker->cq);
+	nam__buffers_free(worker);
+	free(worker->async_done);
+	free(worker->qps);
+	free(worker->mailboxes);
+	free(worker->closing);
+	free(worker->one_way);
+	free(worker->frame);
+	free(worker);
+}
+
+int
+nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_domain *domain = client->domains[0];
+	struct nam_worker *worker;
+	int rc = -ENOMEM;
+
+	worker = aligned_alloc(_Alignof(struct nam_worker), sizeof(*worker));
+	if (!worker)
+		return nam_diag_set(diag, rc, "no memory for a worker");
+	memset(worker, 0, sizeof(*worker));
+	worker->client = client;
+	worker->ops = &ops;
+	worker->rng = nam_rng_seed(nam_entropy());
+	worker->alloc_next = (uint32_t)nam_rng_below(&worker->rng, client->servers_count);
+	worker->bytes = sizeof(*worker);
+	worker->current = &worker->thread_task;
+	worker->thread_task.worker = worker;
+	worker->thread_task.is_thread = true;
+	worker->thread_task.counters = &worker->counters[NAM_OP_OTHER];
+
+	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
+	worker->mailboxes = calloc(client->servers_count, sizeof(struct nam__client_mailbox *));
+	worker->one_way = calloc(client->servers_count, sizeof(struct nam__one_way *));
+	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
+	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->closing)
+		goto fail;
+	rc = nam_fiber_adopt(&worker->thread_task.fiber);
+	if (rc)
+		goto fail;
+	rc = domain->ops->cq_create(domain, domain->limits.qp_depth * client->servers_count,
+		&worker->cq);
+	if (rc)
+		goto fail;
+	rc = domain->ops->rq_create(domain, worker->cq, NAM__RECV_BUFFERS, &worker->rq);
+	if (rc)
+		goto fail;
+	worker->cq_poll = domain->ops->cq_poll;
+	worker->qp_post = domain->ops->qp_post;
+	worker->in_post_order = domain->limits.in_post_order;
+	rc = nam__rpc_post_receives(worker);
+	if (rc)
+		goto fail;
+	rc = connect_qps(worker, diag);
+	if (rc)
+		goto free_worker;
+	*ret_worker = worker;
+	return 0;
+
+fail:
+	if (worker->diag.text[0])
+		nam_diag_set(diag, rc, "%s", worker->diag.text);
+	else
+		nam_diag_set(diag, rc, "no memory or no queues for a worker: %s", nam_err_text(rc));
+free_worker:
+	nam__worker_free(worker);
+	return rc;
+}
+
+int
+nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struct nam_diag *diag)
+{
+	struct nam_worker *worker;
+	int rc = nam__worker_new(client, &worker, diag);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&client->mutex);
+	worker->next = client->workers;
+	client->workers = worker;
+	pthread_mutex_unlock(&client->mutex);
+	*ret_worker = worker;
+	return 0;
+}
+
+void
+nam_worker_close(struct nam_worker *worker)
+{
+	struct nam_client *client = worker->client;
+	uint64_t kept, unsure;
+	struct nam_worker **link;
+
+	nam__limbo_free(worker);
+	nam__block_cache_return(worker);
+	nam__block_cache_bytes(worker, &kept, &unsure);
+	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
+	pthread_mutex_lock(&client->mutex);
+	for (link = &client->workers; *link != worker; link = &(*link)->next)
+		continue;
+	*link = worker->next;
+	pthread_mutex_unlock(&client->mutex);
+	nam__worker_free(worker);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * block_cache.c -- the blocks that a worker keeps: size classes, and blocks that go back to the
+ * servers.
+ */
+#include "compute/remote/block_cache.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define ASK_FIRST 16u
+/* A size class with more than twice as many blocks is trimmed down to this many. */
+#define KEEP_MAX 1024u
+#define BLOCKS_PER_FREE                                                                            \
+	((uint32_t)((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
+
+struct stride_classes {
+	uint32_t stride;
+	struct nam__block_class *classes;		/* by server slot */
+};
+
+struct nam__block_cache {
+	uint32_t count;
+	struct stride_classes strides[];
+};
+
+/* ---- size classes ---------------------------------------------------------------------------- */
+
+struct nam__block_class *
+nam__class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
+{
+	const struct nam__block_cache *cache = worker->block_caches;
+
+	for (uint32_t i = 0; cache && i < cache->count; i++)
+		if (cache->strides[i].stride == stride)
+			return &cache->strides[i].classes[slot];
+	return NULL;
+}
+
+/*
+ * Size classes stay where they are for as long as the worker lives: tasks point to them as they
+ * wait.
+ */
+struct nam__block_class *
+nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
+{
+	uint32_t count = worker->block_caches ? worker->block_caches->count : 0;
+	uint32_t servers_count = worker->client->servers_count;
+	struct nam__block_class *classes = nam__class_find(worker, slot, stride);
+	struct nam__block_cache *cache;
+
+	if (classes)
+		return classes;
+	classes = calloc(servers_count, sizeof(*classes));
+	if (!classes)
+		return NULL;
+	cache = realloc(worker->block_caches,
+		sizeof(*cache) + (count + 1) * sizeof(struct stride_classes));
+	if (!cache) {
+		free(classes);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < servers_count; i++)
+		classes[i].ask = ASK_FIRST;
+	cache->strides[count] = (struct stride_classes){ stride, classes };
+	cache->count = count + 1;
+	worker->block_caches = cache;
+	worker->bytes += sizeof(struct stride_classes) + servers_count * sizeof(*classes);
+	return &classes[slot];
+}
+
+int
+nam__class_reserve(struct nam_worker *worker, struct nam__block_class *class, uint32_t more)
+{
+	uint32_t size = class->recycled_size ? class->recycled_size : 64;
+	uint64_t *recycled;
+
+	while (size < class->recycled_count + more)
+		size *= 2;
+	if (size == class->recycled_size)
+		return 0;
+	recycled = realloc(class->recycled, size * sizeof(*recycled));
+	if (!recycled)
+		return -ENOMEM;
+	worker->bytes += (size - class->recycled_size) * sizeof(*recycled);
+	class->recycled = recycled;
+	class->recycled_size = size;
+	return 0;
+}
+
+void
+nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
+{
+	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
+	struct nam__block_class *class =
+		region ? nam__class_get(worker, region->server, stride) : NULL;
+
+	/* A host without memory cannot even remember the block: then it is lost to the cluster. */
+	if (!class || nam__class_reserve(worker, class, 1))
+		return;
+	class->recycled[class->recycled_count++] = nam_gaddr_untagged(at).raw;
+	class->skips = 0;
+}
+
+/* ---- giving back -------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+blocks_free(struct nam_worker *worker, uint32_t slot, struct nam_rpc_free_request *request)
+{
+	uint32_t bytes = (uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t));
+
+	return nam_rpc_call(worker, slot, NAM_RPC_FREE, request, bytes, NULL,
+		NULL); /* SUSPENDS */
+}
+
+/* Send back recycled blocks, then the run, until at most `keep` are left.  Stops at a failure. */
+NAM_FIBER_FN static void
+class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
+	struct nam__block_class *class, uint32_t keep)
+{
+	struct nam_rpc_free_request *request = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
+	int rc = request ? 0 : -ENOMEM;
+
+	while (!rc && class->recycled_count + class->run_left > keep) {
+		uint32_t excess = class->recycled_count + class->run_left - keep;
+
+		request->stride = stride;
+		request->count = excess < BLOCKS_PER_FREE ? excess : BLOCKS_PER_FREE;
+		for (uint32_t i = 0; i < request->count; i++)
+			request->blocks[i] = nam_gaddr_untagged(nam__class_pop(class, stride)).raw;
+		class->unsure += request->count;
+		rc = blocks_free(worker, slot, request); /* SUSPENDS */
+		if (!rc)
+			class->unsure -= request->count;
+	}
+	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
+}
+
+NAM_FIBER_FN static void
+cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
+{
+	/* Other tasks may add strides while we are suspended: look the stock up each time. */
+	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
+		struct stride_classes strides = worker->block_caches->strides[i];
+
+		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+			struct nam__block_class *class = &strides.classes[slot];
+
+			if (class->recycled_count + class->run_left > allowed)
+				class_return(worker, slot, strides.stride, class,
+					keep); /* SUSPENDS */
+		}
+	}
+}
+
+void
+nam__block_cache_return(struct nam_worker *worker)
+{
+	cache_return_but(worker, 0, 0); /* SUSPENDS */
+}
+
+void
+nam__block_cache_trim(struct nam_worker *worker)
+{
+	cache_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
+}
+
+void
+nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache, uint64_t *ret_unsure)
+{
+	const struct nam__block_cache *cache = worker->block_caches;
+	uint64_t kept = 0, unsure = 0;
+
+	for (uint32_t i = 0; cache && i < cache->count; i++) {
+		uint64_t stride = cache->strides[i].stride;
+
+		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
+			const struct nam__block_class *class = &cache->strides[i].classes[slot];
+
+			kept += stride * (class->recycled_count + class->run_left);
+			unsure += stride * class->unsure;
+		}
+	}
+	*ret_cache = kept;
+	*ret_unsure = unsure;
+}
+
+void
+nam__block_cache_free(struct nam_worker *worker)
+{
+	struct nam__block_cache *cache = worker->block_caches;
+
+	for (uint32_t i = 0; cache && i < cache->count; i++) {
+		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+			free(cache->strides[i].classes[slot].recycled);
+		free(cache->strides[i].classes);
+	}
+	free(cache);
+	worker->block_caches = NULL;
+}
