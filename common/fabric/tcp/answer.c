@@ -26,6 +26,32 @@ report_failed(struct tcp_qp *qp, const struct tcp_request *request, int status)
 	};
 }
 
+void
+nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request)
+{
+	request->reported = true;
+	qp->unreported--;
+	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED))) {
+		qp->cq->outstanding--;
+		return;
+	}
+	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
+		.context = request->context,
+		.qp = &qp->pub,
+		.bytes = request->bytes,
+		.op = request->op,
+	};
+}
+
+void
+nam__tcp_fault_due(struct tcp_qp *qp)
+{
+	const struct tcp_request *request = &qp->requests[qp->head & MASK];
+
+	if (qp->head != qp->tail && qp->head == qp->written && request->fault)
+		nam__tcp_qp_fail(qp, -(int)request->fault);
+}
+
 /* The oldest request is done. */
 static inline void
 answered(struct tcp_qp *qp)
@@ -81,7 +107,7 @@ nam__tcp_qp_close(struct tcp_qp *qp, int status)
 		return;
 	/* The reason may be in there. */
 	if (qp->out.end && !qp->blocked)
-		nam__tcp_flush(qp);
+		(void)nam__tcp_output_send(qp);
 	qp->closing = true;
 	qp->next_closing = qp->cq->closing;
 	qp->cq->closing = qp;

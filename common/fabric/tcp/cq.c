@@ -35,12 +35,6 @@ done_resize(struct tcp_cq *cq, uint32_t receives)
 	return 0;
 }
 
-struct tcp_done *
-nam__tcp_done_push(struct tcp_cq *cq)
-{
-	return &cq->done[cq->done_tail++ & cq->done_mask];
-}
-
 static int
 open_epoll(struct tcp_cq *cq)
 {

@@ -8,28 +8,12 @@
  * stays as it is until the request completes.
  */
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "tcp_internal.h"
 
 #define MASK (TCP_QP_DEPTH - 1)
 _Static_assert(!(TCP_QP_DEPTH & MASK), "a power of two");
-
-void
-nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request)
-{
-	request->reported = true;
-	qp->unreported--;
-	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED))) {
-		qp->cq->outstanding--;
-		return;
-	}
-	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
-		.context = request->context,
-		.qp = &qp->pub,
-		.bytes = request->bytes,
-		.op = request->op,
-	};
-}
 
 /*
  * The last `count` that were posted by a memory server.  A reply's buffer is free, as it has been
@@ -146,6 +130,33 @@ nam__tcp_write_requests(struct tcp_qp *qp)
 	}
 }
 
+void
+nam__tcp_flush(struct tcp_qp *qp)
+{
+	if (qp->blocked)
+		return;
+	if (!nam__tcp_output_send(qp))
+		return;
+	/* What there was no room for before. */
+	while (qp->written != qp->tail) {
+		uint32_t written = qp->written;
+
+		nam__tcp_write_requests(qp);
+		if (qp->written == written || !nam__tcp_output_send(qp))
+			return;
+	}
+}
+
+void
+nam__tcp_unblock(struct tcp_qp *qp)
+{
+	if (!qp->blocked || qp->error)
+		return;
+	qp->blocked = false;
+	nam__tcp_interest(qp, EPOLLIN | EPOLLRDHUP);
+	nam__tcp_flush(qp);
+}
+
 /* The frame is not written yet, and the caller may use its buffer again. */
 static void
 keep_body(struct tcp_qp *qp, uint32_t number)
@@ -159,15 +170,6 @@ keep_body(struct tcp_qp *qp, uint32_t number)
 		return;
 	memcpy(kept, request->local, request->bytes);
 	request->local = kept;
-}
-
-void
-nam__tcp_fault_due(struct tcp_qp *qp)
-{
-	const struct tcp_request *request = &qp->requests[qp->head & MASK];
-
-	if (qp->head != qp->tail && qp->head == qp->written && request->fault)
-		nam__tcp_qp_fail(qp, -(int)request->fault);
 }
 
 /* A queue pair that has failed: what is posted completes with the reason. */
