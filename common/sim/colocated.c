@@ -65,7 +65,7 @@ copy(const struct sim_qp *qp, const struct nam_wr *wr)
 	struct sim_message *message = nam__sim_message_new();
 	bool there = true;
 
-	message->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
+	message->event = (struct sim_event){ .due = nam__sim_message_due };
 	message->id = ++nam__sim.message_ids;
 	message->op = wr->op;
 	message->class = wr->op == NAM_WR_READ ? SIM_READ : SIM_WRITE;

@@ -64,12 +64,14 @@ nam__sim_is_near(struct nam_domain *pub, const char *address)
 		listener->domain->process->machine == process->machine;
 }
 
+static void request_due(struct sim_event *event);
+
 static struct nam_cm_request *
 ask(struct sim_listener *listener, struct sim_qp *qp, const struct nam_hello *hello)
 {
 	struct nam_cm_request *request = nam__sim_alloc(sizeof(*request));
 
-	request->event.kind = SIM_EVENT_REQUEST;
+	request->event.due = request_due;
 	request->listener = listener;
 	request->qp = qp;
 	request->waiter = nam__sim.current;
@@ -190,9 +192,10 @@ answer(struct nam_cm_request *request, int how, const struct nam_hello *reply)
 	nam__sim_wake(request->waiter, way());
 }
 
-void
-nam__sim_request_due(struct nam_cm_request *request)
+static void
+request_due(struct sim_event *event)
 {
+	struct nam_cm_request *request = (struct nam_cm_request *)event;
 	struct sim_listener *listener = request->listener;
 
 	SIM_EVENT(SIM_WHAT_CONNECT, request->from, 0, "p%u asks to connect", request->from);

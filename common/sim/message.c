@@ -227,7 +227,7 @@ steps_due(struct sim_message *message)
 			return;
 		}
 		if (message->done == message->break_step) {
-			nam__sim_qp_broken(message->qp);
+			message->qp->broken(message->qp);
 			return;
 		}
 		if (message->bytes)
@@ -237,7 +237,7 @@ steps_due(struct sim_message *message)
 			return;
 	} while (message->done < message->steps);
 	if (message->break_step == message->steps)
-		nam__sim_qp_broken(message->qp);
+		message->qp->broken(message->qp);
 	else
 		nam__sim_carried_out(message);
 }
@@ -248,7 +248,7 @@ atomic_due(struct sim_message *message)
 	uint64_t old, fresh;
 
 	if (message->break_step == 0) {
-		nam__sim_qp_broken(message->qp);
+		message->qp->broken(message->qp);
 		return;
 	}
 	memcpy(&old, message->target, 8);
@@ -265,7 +265,7 @@ atomic_due(struct sim_message *message)
 		(unsigned long long)message->remote, (unsigned long long)old,
 		(unsigned long long)fresh);
 	if (message->break_step == 1)
-		nam__sim_qp_broken(message->qp);
+		message->qp->broken(message->qp);
 	else
 		nam__sim_carried_out(message);
 }
@@ -300,7 +300,7 @@ send_due(struct sim_message *message)
 	struct nam_recv recv;
 
 	if (message->break_step <= 1) {
-		nam__sim_qp_broken(message->qp);
+		message->qp->broken(message->qp);
 		return;
 	}
 	if (message->qp->unreliable_qp) {
@@ -344,8 +344,9 @@ send_due(struct sim_message *message)
 }
 
 void
-nam__sim_message_due(struct sim_message *message)
+nam__sim_message_due(struct sim_event *event)
 {
+	struct sim_message *message = (struct sim_message *)event;
 	struct sim_qp *qp = message->qp;
 
 	if (message->state == SIM_ANSWER) {
@@ -357,7 +358,7 @@ nam__sim_message_due(struct sim_message *message)
 	}
 	if (qp->unreliable_qp && qp->domain && !qp->cut &&
 		(!nam__sim.options.network || message->status || !qp->peer)) {
-		nam__sim_unreliable_qp_due(message);
+		qp->left(message);
 		return;
 	}
 	/* Nobody is there any more: it stays until that is noticed. */

@@ -14,6 +14,8 @@
 
 #define NOTICE_NS 1000u
 
+static void close_due(struct sim_event *event);
+
 struct sim_qp *
 nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 {
@@ -26,7 +28,8 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 		return NULL;
 	qp->pub.ops = domain->pub.ops;
 	qp->pub.user = options->user;
-	qp->event.kind = SIM_EVENT_CLOSE;
+	qp->event.due = close_due;
+	qp->broken = nam__sim_qp_broken;
 	qp->domain = domain;
 	qp->cq = (struct sim_cq *)options->cq;
 	qp->rq = (struct sim_rq *)options->rq;
@@ -76,7 +79,7 @@ nam__sim_clone(const struct sim_message *message, uint64_t delay_ns)
 	struct sim_message *copy = nam__sim_message_new();
 
 	*copy = *message;
-	copy->event = (struct sim_event){ .kind = SIM_EVENT_MESSAGE };
+	copy->event = (struct sim_event){ .due = message->event.due };
 	copy->flags &= (uint8_t)~NAM_WR_SIGNALED;
 	copy->owned = NULL;
 	copy->context = NULL;
@@ -157,6 +160,7 @@ leave_remains(struct sim_qp *qp)
 	remains = nam__sim_alloc(sizeof(*remains));
 	remains->peer = qp->peer;
 	remains->id = ++sim->ids;
+	remains->broken = qp->broken;
 	for (const struct sim_message *message = qp->head; message; message = message->next) {
 		uint64_t late_ns;
 
@@ -204,9 +208,10 @@ nam__sim_qp_close_later(struct sim_qp *qp)
 	nam__sim_plan(&qp->event, noticed_ns);
 }
 
-void
-nam__sim_qp_close_due(struct sim_qp *qp)
+static void
+close_due(struct sim_event *event)
 {
+	struct sim_qp *qp = (struct sim_qp *)((char *)event - offsetof(struct sim_qp, event));
 	struct nam_wc wc = {
 		.qp = &qp->pub,
 		.status = -NAM_E_FABRIC_PEER_DEAD,

@@ -62,32 +62,6 @@ may_run(struct sim_thread *thread)
 	return false;
 }
 
-static void
-event_due(struct sim_event *event)
-{
-	struct sim_call *call;
-
-	switch (event->kind) {
-	case SIM_EVENT_MESSAGE:
-		nam__sim_message_due((struct sim_message *)event);
-		break;
-	case SIM_EVENT_CLOSE:
-		nam__sim_qp_close_due((struct sim_qp *)((char *)event -
-			offsetof(struct sim_qp, event)));
-		break;
-	case SIM_EVENT_REQUEST:
-		nam__sim_request_due((struct nam_cm_request *)event);
-		break;
-	case SIM_EVENT_CALL:
-		call = (struct sim_call *)event;
-		call->fn(call->arg);
-		free(call);
-		break;
-	default:
-		abort();
-	}
-}
-
 /* Let time go on until somebody has something to do. */
 static struct sim_thread *
 next_thread(void)
@@ -108,8 +82,8 @@ next_thread(void)
 		}
 		sim->now = event->time;
 		sim->counts.events++;
-		if (event->kind != SIM_EVENT_THREAD) {
-			event_due(event);
+		if (event->due) {
+			event->due(event);
 		} else if (may_run((struct sim_thread *)event)) {
 			sim->current = (struct sim_thread *)event;
 			SIM_EVENT(SIM_WHAT_RUN, sim->current->id, 0, "runs");
@@ -193,8 +167,8 @@ thread_main(void *arg)
 	nam_fiber_exit_to(self->home, stack_of(next));
 }
 
-static int
-thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, void *arg,
+int
+nam__sim_thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, void *arg,
 	struct sim_thread **ret)
 {
 	struct sim_thread *thread = calloc(1, sizeof(*thread));
@@ -207,7 +181,6 @@ thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, 
 		free(thread);
 		return rc;
 	}
-	thread->event.kind = SIM_EVENT_THREAD;
 	thread->process = process;
 	thread->fn = fn;
 	thread->arg = arg;
@@ -225,8 +198,8 @@ thread_new(struct nam_sim_process *process, const char *name, nam_thread_fn fn, 
 	return 0;
 }
 
-static void
-thread_free(struct sim_thread *thread)
+void
+nam__sim_thread_free(struct sim_thread *thread)
 {
 	nam__sim_unplan(&thread->event);
 	nam_fiber_destroy(thread->home);
@@ -297,7 +270,7 @@ env_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_threa
 
 	if (!nam__sim.current)
 		return -EINVAL;
-	rc = thread_new(nam__sim.current->process, name, fn, arg, &thread);
+	rc = nam__sim_thread_new(nam__sim.current->process, name, fn, arg, &thread);
 	if (!rc)
 		*ret_thread = (struct nam_thread *)thread;
 	return rc;
@@ -329,10 +302,10 @@ env_thread_join(struct nam_thread *handle)
 	for (link = &thread->process->threads; *link != thread; link = &(*link)->next)
 		continue;
 	*link = thread->next;
-	thread_free(thread);
+	nam__sim_thread_free(thread);
 }
 
-static const struct nam_env sim_env = {
+const struct nam_env nam__sim_env = {
 	.now_ns = env_now_ns,
 	.wall_ns = env_now_ns,
 	.sleep_ns = env_sleep_ns,
@@ -343,253 +316,7 @@ static const struct nam_env sim_env = {
 	.answered = env_answered,
 };
 
-/* ---- race points -------------------------------------------------------------------------- */
-
-static void __attribute__((unused))
-race_point(const char *name)
-{
-	struct sim *sim = &nam__sim;
-
-	if (!sim->current || !sim->current->process)
-		return;
-	SIM_EVENT(SIM_WHAT_RACE, sim->current->id, strlen(name), "race point %s", name);
-	if (sim->on_race)
-		sim->on_race(name);
-	if (nam__sim_drawn(sim->current->process, sim->options.faults.race))
-		nam__sim_pause("race", name);
-}
-
-static bool __attribute__((unused))
-fault_point(const char *name)
-{
-	struct sim *sim = &nam__sim;
-
-	if (!sim->current || !sim->current->process ||
-		!nam__sim_drawn(sim->current->process, sim->options.faults.full))
-		return false;
-	sim->counts.full++;
-	SIM_EVENT(SIM_WHAT_FAULT, sim->current->id, strlen(name), "fault full: %s", name);
-	return true;
-}
-
-void
-nam_sim_on_race(void (*fn)(const char *name))
-{
-	nam__sim.on_race = fn;
-}
-
-/* ---- life --------------------------------------------------------------------------------- */
-
-void
-nam_sim_options_init(struct nam_sim_options *options)
-{
-	*options = (struct nam_sim_options){
-		.seed = 1,
-		.profile = NAM_SIM_VERBS,
-		.step_bytes = 64,
-		.slowness = 1,
-		.limit_ns = 3600ull * 1000000000,
-		.faults = {
-			.late_ns = 200000,
-			.pause_ns = 50000,
-			.stall_ns = 40000000,
-			.detect_ns = 2000000,
-		},
-	};
-}
-
-const char *
-nam_sim_profile_name(unsigned profile)
-{
-	static const char *const names[NAM_SIM_PROFILES_COUNT] = { "strict", "verbs", "weak",
-		"routed" };
-
-	return profile < NAM_SIM_PROFILES_COUNT ? names[profile] : NULL;
-}
-
-uint32_t
-nam_sim_profile_caps(unsigned profile)
-{
-	static const uint32_t caps[NAM_SIM_PROFILES_COUNT] = {
-		[NAM_SIM_STRICT] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_ORDERED_LOADS |
-			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING,
-		[NAM_SIM_VERBS] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
-		[NAM_SIM_WEAK] = NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
-		[NAM_SIM_ROUTED] = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ | NAM_CAP_UD,
-	};
-
-	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
-}
-
-/* What PROFILES promise beyond their bits is in the table of PROTOCOLS: WRITEs in order. */
-static void
-rules(struct sim *sim)
-{
-	bool in_order = sim->options.profile != NAM_SIM_WEAK;
-
-	sim->caps = nam_sim_profile_caps(sim->options.profile);
-	for (unsigned b = 0; b < SIM_CLASSES; b++)
-		sim->order[SIM_SEND][b] = true;
-	sim->order[SIM_WRITE][SIM_WRITE] = in_order && sim->options.profile != NAM_SIM_ROUTED;
-	sim->order[SIM_WRITE][SIM_SEND] = in_order;
-	sim->order[SIM_WRITE][SIM_READ] = in_order;
-	sim->order[SIM_WRITE][SIM_ATOMIC] = sim->caps & NAM_CAP_ORDER_WRITE_ATOMIC;
-	sim->order[SIM_ATOMIC][SIM_ATOMIC] = in_order;
-	sim->order[SIM_ATOMIC][SIM_READ] = sim->caps & NAM_CAP_ORDER_ATOMIC_READ;
-}
-
-int
-nam_sim_begin(const struct nam_sim_options *options)
-{
-	struct sim *sim = &nam__sim;
-	struct nam_rng seed = nam_rng_seed(options->seed);
-	int rc;
-
-	if (sim->active)
-		return -EBUSY;
-	if (options->profile >= NAM_SIM_PROFILES_COUNT ||
-		(options->step_bytes != 8 && options->step_bytes != 64) ||
-		options->faults.clock_ppm > 100000 || !options->slowness ||
-		options->slowness > 1000000)
-		return -EINVAL;
-	rc = nam__fabric_register(&nam__sim_ops);
-	if (rc)
-		return rc;
-	memset(sim, 0, sizeof(*sim));
-	sim->active = true;
-	sim->options = *options;
-	sim->processes_end = &sim->processes;
-	sim->chance = nam_rng_seed(nam_rng_next(&seed));
-	sim->faults = nam_rng_seed(nam_rng_next(&seed));
-	sim->entropy = nam_rng_seed(nam_rng_next(&seed));
-	sim->scenario = nam_rng_seed(nam_rng_next(&seed));
-	rules(sim);
-	nam_env_install(&sim_env);
-#ifdef NAM_SIM_POINTS
-	nam_race_hook = race_point;
-	nam_fault_hook = fault_point;
-#endif
-	return 0;
-}
-
-int
-nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
-	struct nam_sim_process **ret_process)
-{
-	struct sim *sim = &nam__sim;
-	struct nam_sim_process *process = calloc(1, sizeof(*process));
-	struct sim_thread *thread;
-	uint32_t ppm = sim->options.faults.clock_ppm;
-	int rc;
-
-	if (!process)
-		return -ENOMEM;
-	process->id = ++sim->ids;
-	(void)snprintf(process->name, sizeof(process->name), "%s", name);
-	/* No two machines have been up for equally long. */
-	process->clock_base_ns = sim->options.network ? 1000000000 :
-		nam_rng_below(&sim->chance, 1ull << 50);
-	process->clock_ppm = ppm ? (int64_t)nam_rng_below(&sim->chance, 2 * ppm + 1) - ppm : 0;
-	*sim->processes_end = process;
-	sim->processes_end = &process->next;
-	SIM_EVENT(SIM_WHAT_PROCESS, process->id, 2, "process p%u (%s) starts, clock %+lld ppm",
-		process->id, process->name, (long long)process->clock_ppm);
-	rc = thread_new(process, name, fn, arg, &thread);
-	if (!rc && ret_process)
-		*ret_process = process;
-	return rc;
-}
-
-/* Until nobody is left, or nothing happens any more. */
-static void
-run(struct sim *sim)
-{
-	struct sim_thread *next;
-
-	sim->main.started = true;
-	sim->main.home = &sim->main.here;
-	next = next_thread();
-	if (next != &sim->main)
-		switch_threads(&sim->main, next);
-	sim->current = NULL;
-}
-
-/* Threads of processes that died come back to unwind. */
-static void
-revive(struct sim *sim)
-{
-	sim->quiet = true;
-	for (struct nam_sim_process *process = sim->processes; process; process = process->next) {
-		if (process->state != SIM_DEAD)
-			continue;
-		process->state = SIM_ZOMBIE;
-		sim->threads_alive += process->threads_alive;
-		for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
-			for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
-				nam__sim_qp_close_later(qp);
-		for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
-			thread->woken = true;
-			if (!thread->done && !thread->event.place)
-				nam__sim_plan(&thread->event, sim->now);
-		}
-	}
-}
-
-int
-nam_sim_run(void)
-{
-	struct sim *sim = &nam__sim;
-
-	sim->rc = 0;
-	run(sim);
-	if (!sim->rc) {
-		revive(sim);
-		run(sim);
-		sim->quiet = false;
-	}
-	return sim->rc;
-}
-
-void
-nam_sim_end(void)
-{
-	struct sim *sim = &nam__sim;
-
-	if (!sim->active)
-		return;
-	while (sim->heap_count) {
-		struct sim_event *event = nam__sim_take();
-
-		if (event->kind == SIM_EVENT_CALL)
-			free(event);
-	}
-	while (sim->processes) {
-		struct nam_sim_process *process = sim->processes;
-
-		sim->processes = process->next;
-		while (process->threads) {
-			struct sim_thread *thread = process->threads;
-
-			process->threads = thread->next;
-			thread_free(thread);
-		}
-		free(process);
-	}
-	nam__sim_connect_end();
-	nam__sim_messages_end();
-	nam__sim_nics_end();
-	free(sim->heap);
-	sim->heap = NULL;
-	sim->active = false;
-#ifdef NAM_SIM_POINTS
-	nam_race_hook = NULL;
-	nam_fault_hook = NULL;
-#endif
-	nam_env_install(NULL);
-}
+/* ---- running ------------------------------------------------------------------------------ */
 
 void
 nam__sim_catch_up(struct sim_thread *self)
@@ -604,13 +331,22 @@ nam__sim_catch_up(struct sim_thread *self)
 	}
 }
 
-/* ---- measuring ---------------------------------------------------------------------------- */
-
+/* Until nobody is left, or nothing happens any more. */
 void
-nam_sim_process_place(struct nam_sim_process *process, uint32_t machine)
+nam__sim_run(void)
 {
-	process->machine = machine + 1;
+	struct sim *sim = &nam__sim;
+	struct sim_thread *next;
+
+	sim->main.started = true;
+	sim->main.home = &sim->main.here;
+	next = next_thread();
+	if (next != &sim->main)
+		switch_threads(&sim->main, next);
+	sim->current = NULL;
 }
+
+/* ---- measuring ---------------------------------------------------------------------------- */
 
 void
 nam_sim_work(uint64_t ns)
@@ -643,77 +379,6 @@ nam_sim_gate_open(struct nam_sim_gate *gate)
 /* ---- directing ---------------------------------------------------------------------------- */
 
 void
-nam_sim_process_kill(struct nam_sim_process *process)
-{
-	struct sim *sim = &nam__sim;
-
-	if (nam__sim_is_gone(process))
-		return;
-	sim->counts.faults++;
-	if (process->serves)
-		sim->counts.server_kills++;
-	else
-		sim->counts.kills++;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 0, "fault kill: process p%u (%s)", process->id,
-		process->name);
-	process->state = SIM_DEAD;
-	sim->threads_alive -= process->threads_alive;
-	for (struct sim_listener *listener = sim->listeners; listener; listener = listener->next)
-		if (listener->domain->process == process)
-			listener->name[0] = '\0';
-	for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
-		for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
-			nam__sim_qp_orphan(qp);
-	if (sim->current && sim->current->process == process)
-		(void)nam__sim_wait(SIM_NEVER);
-}
-
-void
-nam_sim_process_stall(struct nam_sim_process *process)
-{
-	if (process->state != SIM_RUNS)
-		return;
-	nam__sim.counts.faults++;
-	nam__sim.counts.stalls++;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1, "fault stall: process p%u (%s)", process->id,
-		process->name);
-	process->state = SIM_STALLED;
-}
-
-void
-nam_sim_process_resume(struct nam_sim_process *process)
-{
-	if (process->state != SIM_STALLED)
-		return;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 2, "process p%u (%s) goes on", process->id,
-		process->name);
-	process->state = SIM_RUNS;
-	for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
-		if (!thread->held)
-			continue;
-		thread->held = false;
-		if (!thread->event.place)
-			nam__sim_plan(&thread->event, nam__sim_here());
-	}
-}
-
-void
-nam_sim_process_slow(struct nam_sim_process *process, uint32_t times)
-{
-	nam__sim.counts.faults++;
-	SIM_EVENT(SIM_WHAT_FAULT, process->id, 1000 + (uint64_t)times,
-		"fault slow: process p%u (%s) is %u times as slow as others", process->id,
-		process->name, times);
-	process->slowness = times;
-}
-
-void
-nam_sim_process_spare(struct nam_sim_process *process)
-{
-	process->spared = true;
-}
-
-void
 nam_sim_refuse_refills(uint32_t per_million)
 {
 	nam__sim.options.faults.full = per_million;
@@ -724,24 +389,6 @@ nam_sim_lose(uint32_t lose, uint32_t twice)
 {
 	nam__sim.options.faults.lose = lose;
 	nam__sim.options.faults.twice = twice;
-}
-
-bool
-nam_sim_process_alive(const struct nam_sim_process *process)
-{
-	return !nam__sim_is_gone(process);
-}
-
-bool
-nam_sim_process_ended(const struct nam_sim_process *process)
-{
-	return nam__sim_is_gone(process) || !process->threads_alive;
-}
-
-uint32_t
-nam_sim_process_id(const struct nam_sim_process *process)
-{
-	return process->id;
 }
 
 struct nam_sim_process *
@@ -763,6 +410,15 @@ nam_sim_now_ns(void)
 	return nam__sim_here();
 }
 
+void
+nam__sim_call_due(struct sim_event *event)
+{
+	struct sim_call *call = (struct sim_call *)event;
+
+	call->fn(call->arg);
+	free(call);
+}
+
 int
 nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg)
 {
@@ -770,7 +426,7 @@ nam_sim_call_after(uint64_t delay_ns, void (*fn)(void *arg), void *arg)
 
 	if (!call)
 		return -ENOMEM;
-	call->event.kind = SIM_EVENT_CALL;
+	call->event.due = nam__sim_call_due;
 	call->fn = fn;
 	call->arg = arg;
 	nam__sim_plan(&call->event, nam__sim_here() + delay_ns);

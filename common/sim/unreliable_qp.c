@@ -17,23 +17,6 @@
 #define LATE_ONE_IN 16u
 
 int
-nam__sim_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret)
-{
-	struct sim_qp *qp;
-
-	if (!(pub->limits.caps & NAM_CAP_UD))
-		return -NAM_E_FABRIC_CAPABILITY;
-	qp = nam__sim_qp_new((struct sim_domain *)pub, options);
-	if (!qp)
-		return -ENOMEM;
-	qp->unreliable_qp = true;
-	*ret_name = qp->id;
-	*ret = &qp->pub;
-	return 0;
-}
-
-int
 nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t peer_name)
 {
 	struct sim_qp *unreliable_qp = (struct sim_qp *)pub,
@@ -53,6 +36,7 @@ nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t 
 	unreliable_qp->transit->unreliable_qp = true;
 	unreliable_qp->transit->peer = peer;
 	unreliable_qp->transit->id = ++nam__sim.ids;
+	unreliable_qp->transit->broken = unreliable_qp->broken;
 	unreliable_qp->transit->next = peer->remains;
 	peer->remains = unreliable_qp->transit;
 	return 0;
@@ -112,8 +96,8 @@ send_copy(const struct sim_message *message, const struct nam_sim_process *proce
 	set_out(message->qp->transit, copy);
 }
 
-void
-nam__sim_unreliable_qp_due(struct sim_message *message)
+static void
+left(struct sim_message *message)
 {
 	struct sim *sim = &nam__sim;
 	const struct sim_qp *unreliable_qp = message->qp;
@@ -131,4 +115,22 @@ nam__sim_unreliable_qp_due(struct sim_message *message)
 		}
 	}
 	nam__sim_carried_out(message);
+}
+
+int
+nam__sim_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_options *options,
+	uint64_t *ret_name, struct nam_qp **ret)
+{
+	struct sim_qp *qp;
+
+	if (!(pub->limits.caps & NAM_CAP_UD))
+		return -NAM_E_FABRIC_CAPABILITY;
+	qp = nam__sim_qp_new((struct sim_domain *)pub, options);
+	if (!qp)
+		return -ENOMEM;
+	qp->unreliable_qp = true;
+	qp->left = left;
+	*ret_name = qp->id;
+	*ret = &qp->pub;
+	return 0;
 }

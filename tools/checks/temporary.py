@@ -3,7 +3,6 @@
 
 # Sources of a room that belong to call cycles.
 CYCLES = {
-    "common": 11,
     "index": 5,
 }
 
@@ -12,7 +11,6 @@ FILE_LINES = {
     "common/fabric/fabric.h": 380,
     "common/fabric/verbs/verbs_internal.h": 365,
     "common/rpc/rpc.h": 307,
-    "common/sim/sim_internal.h": 521,
     "index/index.h": 572,
     "index/node/node.h": 311,
 }
