@@ -57,6 +57,9 @@ struct nam__index_ops {
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
 		struct nam_collect_stat *ret_stat);
 	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *ret_stat);
+	/* Name a node in its parent at `level`; NULL: inner nodes are not in remote memory. */
+	NAM_FIBER_FN int (*separator_add)(struct nam_worker *worker, struct nam_index *index,
+		const uint64_t *key, struct nam_gaddr child, unsigned level);
 };
 
 extern const struct nam__index_ops nam__fine_ops, nam__coarse_ops, nam__hybrid_ops;

@@ -3,7 +3,6 @@
 
 # Sources of a room that belong to call cycles.
 CYCLES = {
-    "index": 5,
 }
 
 # Lines of a file.

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batched_lookup.c -- where a leaf is, by the cache: one search for the keys of several fibers. */
+#include "batched_lookup.h"
+
+void
+nam__gathered_run(struct nam_worker *worker)
+{
+	struct nam__gather *gather = &worker->gather;
+	struct nam_index *index = gather->subject;
+	struct nam_gaddr at[NAM__GATHER_MAX];
+	unsigned count = gather->count;
+
+	nam__cache_leaf_group(index->cache, gather->keys, count, at);
+	gather->count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct nam__gathered *one = &gather->each[i];
+
+		*one->ret_at = at[i];
+		if (nam_gaddr_is_null(at[i]) || !one->local) {
+			nam__task_ready(worker, one->task);
+		} else if (!one->lock) {
+			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
+		} else if (!nam__lock_post(worker, one->task, at[i], one->local,
+				   index->g.node_bytes, one->lock)) {
+			*one->ret_at = NAM_GADDR_NULL;
+			nam__task_ready(worker, one->task);
+		}
+	}
+}
+
+struct nam_gaddr
+nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+{
+	const struct nam__segment *segment;
+	struct nam_gaddr at;
+
+	if (!index->cache)
+		return NAM_GADDR_NULL;
+	if (index->g.full_words == 1) {
+		/* Nothing is posted, so nothing fails. */
+		(void)nam__find_in_company(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
+		return at;
+	}
+	segment = nam__cache_segment(index->cache, key);
+	if (!segment)
+		return NAM_GADDR_NULL;
+	/* Other fibers' work covers the time that the segment takes to arrive. */
+	nam__give_way(worker); /* SUSPENDS */
+	return nam__segment_leaf(index->cache, segment, key);
+}
