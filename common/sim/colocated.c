@@ -106,7 +106,7 @@ nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 	if (network) {
 		nam__sim_work((uint64_t)(network->copy_ns_per_kib * (double)kib));
 		nam__sim_catch_up(nam__sim.current);
-		/* Somebody else may have come to an end meanwhile. */
+		/* Another process may have ended meanwhile. */
 		if (!is_near(qp))
 			return false;
 	}
@@ -114,7 +114,7 @@ nam__sim_local_copy(struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 		if (!copy(qp, &wrs[i]))
 			return false;
 	}
-	/* Who copies does not spin. */
+	/* A thread that copies does not spin. */
 	if (network)
 		nam__sim.current->idle_polls = 0;
 	return true;

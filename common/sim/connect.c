@@ -92,7 +92,7 @@ answered(struct nam_cm_request *request, struct nam_hello *reply, const char *ad
 	int answer = request->answer;
 
 	if (!answer) {
-		/* The listener finds nobody there, whenever it gets to it. */
+		/* The listener will find that the client has gone. */
 		request->qp = NULL;
 		request->waiter = NULL;
 		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: the memory server did not "

@@ -89,7 +89,7 @@ nam_sim_profile_caps(unsigned profile)
 	return profile < NAM_SIM_PROFILES_COUNT ? caps[profile] : 0;
 }
 
-/* What PROFILES promise beyond their bits is in the table of PROTOCOLS: WRITEs in order. */
+/* Beyond its bits a profile promises an order of WRITEs: see the README. */
 static void
 rules(struct sim *sim)
 {

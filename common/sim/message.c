@@ -361,7 +361,7 @@ nam__sim_message_due(struct sim_event *event)
 		qp->left(message);
 		return;
 	}
-	/* Nobody is there any more: it stays until that is noticed. */
+	/* The peer has gone: the message stays until that is noticed. */
 	if (qp->cut || !qp->peer)
 		return;
 	message->state = SIM_STEPS;

@@ -12,7 +12,7 @@
  *			the wire out, for the answer
  *	answered	the wire in; PCIe
  *
- * What is left of the round trip, which is what a lone small message takes, is the time of travel.
+ * The round trip is the time of a lone small message; its rest is the time of travel.
  * Serving takes part in a card's rate, not in the lone message's time.  A message's bytes pass the
  * wire out and the next wire in at the same time unless that one is busy.
  *
@@ -200,7 +200,7 @@ misses(struct sim_nic *nic, uint32_t number)
 	return true;
 }
 
-/* What a request carries there, and what its answer carries back. */
+/* The bytes that a request carries there and its answer back. */
 static inline uint32_t
 bytes_there(const struct sim_message *message)
 {

@@ -133,7 +133,7 @@ slowness_of(const struct sim_qp *qp)
 	return slower ? slower : 1;
 }
 
-/* What may go wrong with it. */
+/* The faults that are drawn for a message. */
 static void
 misfortune(struct sim_message *message, const struct sim_qp *qp,
 	const struct nam_sim_process *process)
@@ -240,7 +240,7 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
 }
 
-/* Whose memory a queue pair leads to; 0: nobody's any more. */
+/* The process whose memory a queue pair leads to; 0: none any more. */
 static unsigned
 peer_id(const struct sim_qp *qp)
 {
@@ -293,7 +293,7 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		nam__sim_flush(qp, message, qp->error);
 }
 
-/* What a memory server was busy with for what it sends. */
+/* The time that a memory server spent on the messages that it sends. */
 static uint64_t
 serve_cost(const struct nam_wr *wrs, unsigned count)
 {
@@ -306,7 +306,7 @@ serve_cost(const struct nam_wr *wrs, unsigned count)
 	return ns;
 }
 
-/* What a processor spends; for a memory server the rest was paid when the request came. */
+/* Processor time; a memory server has paid the rest when the request came. */
 static uint64_t
 post_cost(const struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 {

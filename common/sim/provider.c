@@ -6,7 +6,7 @@
 #include "common/fabric/unsupported.h"
 #include "sim_internal.h"
 
-#define SIM_DATAGRAM_BYTES 1024u	/* what RoCE has where nobody has asked for more */
+#define SIM_DATAGRAM_BYTES 1024u	/* the default of RoCE */
 
 static int
 domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,

@@ -104,7 +104,7 @@ is_under_way(const struct sim_message *message)
 	       !((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD);
 }
 
-/* Draw who arrives late.  Returns up to which message at least all go on, counted from 1, or 0. */
+/* Draw the zombies.  Returns up to which message at least all go on, counted from 1, or 0. */
 static uint64_t
 draw_zombies(const struct sim_qp *qp)
 {
@@ -122,7 +122,7 @@ draw_zombies(const struct sim_qp *qp)
 	return last;
 }
 
-/* Nobody notices the end before a zombie has arrived: else its queue pair would be gone. */
+/* The end is noticed after a zombie has arrived: else its queue pair would be gone. */
 static uint64_t
 zombie_delay(const struct sim_qp *qp)
 {
@@ -164,7 +164,7 @@ leave_remains(struct sim_qp *qp)
 	for (const struct sim_message *message = qp->head; message; message = message->next) {
 		uint64_t late_ns;
 
-		/* What waited for an answer has not set out. */
+		/* A request that waited for an answer has not set out. */
 		if ((in_order && !kept--) ||
 			((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD))
 			break;
@@ -196,7 +196,7 @@ nam__sim_qp_close_later(struct sim_qp *qp)
 	struct sim *sim = &nam__sim;
 	uint64_t spread = sim->options.faults.detect_ns, noticed_ns;
 
-	/* Who has an unreliable queue pair is not told. */
+	/* The owner of an unreliable queue pair is not told. */
 	if (qp->unreliable_qp || qp->closed || qp->event.place)
 		return;
 	/* Mostly at once, as when the peer's system tells; sometimes by silence. */
@@ -275,7 +275,7 @@ nam__sim_qp_broken(struct sim_qp *qp)
 	tell_applied(qp);
 	leave_remains(qp);
 	freeze(qp);
-	/* Remains have no owner who could notice. */
+	/* Remains have no owner to notice. */
 	if (!qp->domain)
 		return;
 	nam__sim.counts.broken++;

@@ -10,7 +10,7 @@
 #define COMPLETION_NS 30u
 #define IDLE_POLL_NS 100u
 #define IDLE_POLLS_MAX 2u
-#define NETWORK_IDLE_POLLS_MAX 4u	/* who copies locally polls in between */
+#define NETWORK_IDLE_POLLS_MAX 4u	/* a local copier polls in between */
 #define WAKE_NS 50u
 #define SPIN_NS 1000u		/* with a network: what completes, or is written to us, ends it */
 #define RNR_RETRY_NS 1000u
@@ -72,7 +72,7 @@ nam__sim_cq_push(struct sim_cq *cq, const struct nam_wc *wc)
 
 /*
  * A receive queue that its cq's owner shares among queue pairs gets back the buffers of messages
- * that came from `qp` and that nobody has looked at.
+ * that came from `qp` and that no poll has returned.
  */
 void
 nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp)
@@ -88,7 +88,7 @@ nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp)
 	cq->tail = kept;
 }
 
-/* Requests that were posted after the end was noticed, and before anybody was told, come first. */
+/* Requests that were posted after the end was noticed, and before the owner was told, come first. */
 static bool
 is_last(const struct sim_cq *cq, const struct nam_wc *closed)
 {
@@ -141,7 +141,7 @@ nam__sim_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		self->idle_polls = 0;
 	} else if (++self->idle_polls >=
 		(sim->options.network ? NETWORK_IDLE_POLLS_MAX : IDLE_POLLS_MAX)) {
-		/* Whoever spins must let the others come so far. */
+		/* A thread that spins lets the others come so far. */
 		cq->waiter = self;
 		cq->polled = true;
 		(void)nam__sim_wait(nam__sim_here() +

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.c -- the simulation as a whole: processes, threads, who runs next, and env.h. */
+/* sim.c -- the simulation as a whole: processes, threads, the thread that runs next, and env.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ nam__sim_pause(const char *fault, const char *where)
 	(void)nam__sim_wait(nam__sim_here() + pause_ns);
 }
 
-/* ---- who runs next ------------------------------------------------------------------------ */
+/* ---- the thread that runs next ------------------------------------------------------------ */
 
 /* False if the thread's process does not run just now. */
 static bool
@@ -62,7 +62,7 @@ may_run(struct sim_thread *thread)
 	return false;
 }
 
-/* Let time go on until somebody has something to do. */
+/* Time goes on until a thread has something to do. */
 static struct sim_thread *
 next_thread(void)
 {
@@ -276,7 +276,7 @@ env_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_threa
 	return rc;
 }
 
-/* What was found in memory costs a memory server what a message does. */
+/* A request found in memory costs a memory server as much as a message. */
 static void
 env_answered(const void *reply, uint32_t bytes)
 {
@@ -331,7 +331,7 @@ nam__sim_catch_up(struct sim_thread *self)
 	}
 }
 
-/* Until nobody is left, or nothing happens any more. */
+/* Until no thread is left, or no event. */
 void
 nam__sim_run(void)
 {

@@ -141,8 +141,8 @@ int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
  *
  * Threads of processes that were killed are revived at the end, when all others have returned, as
  * zombie threads: every connection is broken and none can be made, and sleeps do not last; so they
- * come to their ends and give their memory back.  What a zombie thread does has no effect on
- * anything simulated, and is not traced.
+ * come to their ends and give their memory back.  A zombie thread has no effect on anything
+ * simulated, and is not traced.
  *
  * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
  */
@@ -164,12 +164,12 @@ struct nam_sim_gate {
 	struct sim_thread *waiting;
 };
 void nam_sim_gate_wait(struct nam_sim_gate *gate);
-void nam_sim_gate_open(struct nam_sim_gate *gate);	/* everybody who waits goes on */
+void nam_sim_gate_open(struct nam_sim_gate *gate);	/* all that wait go on */
 
 /* ---- directing ---------------------------------------------------------------------------- */
 
 /*
- * The process dies now, between two micro-steps.  What it has in flight is applied in part or in
+ * The process dies now, between two micro-steps.  Its requests in flight are applied in part or in
  * whole, perhaps late, until the memory server destroys the queue pair.  If the caller is of that
  * process, it returns as a zombie thread.
  */
@@ -182,7 +182,7 @@ void nam_sim_process_resume(struct nam_sim_process *process);
  * server on a busy machine.  1: as fast as the others.  With a cost profile only the latter.
  */
 void nam_sim_process_slow(struct nam_sim_process *process, uint32_t times);
-/* Its messages and threads meet none of the faults that are drawn: for who looks on. */
+/* Its messages and threads meet none of the faults that are drawn: for observers. */
 void nam_sim_process_spare(struct nam_sim_process *process);
 /* From now on so many refills in a million find no memory: faults.full. */
 void nam_sim_refuse_refills(uint32_t per_million);
@@ -216,7 +216,7 @@ void nam_sim_delay_after(uint8_t op, uint32_t passing, uint64_t delay_ns);
 /* The queue pair breaks now, with any subset of what is in flight applied. */
 void nam_sim_qp_break(struct nam_qp *qp);
 
-/* Called at each race point, before the dice are thrown; NULL: nobody. */
+/* Called at each race point, before faults are drawn; NULL: no call. */
 void nam_sim_on_race(void (*fn)(const char *name));
 
 /* A 64-bit hash of all events so far. */

@@ -5,7 +5,7 @@
  *	event		something that will happen at a time: a thread goes on, a message makes its
  *			next step, a queue pair notices its peer's end, a connection request
  *			arrives, a call
- *	thread		a stack; whoever waits takes events from the queue, on its own stack, until
+ *	thread		a stack; a thread that waits takes events from the queue, on its stack, until
  *			one of them makes a thread go on, and switches there; there is no scheduler
  *	message		a posted request, from the doorbell to its completion
  *
@@ -137,11 +137,11 @@ void nam__sim_step(struct sim_message *message);
 void nam__sim_carried_out(struct sim_message *message);
 /* A message's event. */
 void nam__sim_message_due(struct sim_event *event);
-/* A WRITE has arrived: who polls its memory sees it at once. */
+/* A WRITE has arrived: a thread that polls its memory sees it at once. */
 void nam__sim_polled(const struct sim_qp *qp);
 /* Everything from `first` on completes with `error`, as it is. */
 void nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error);
-/* What may be completed is. */
+/* Complete the messages that may complete, in post order. */
 void nam__sim_complete(struct sim_qp *qp);
 void nam__sim_messages_end(void);
 
@@ -220,7 +220,7 @@ nam__sim_mix(uint64_t what, uint64_t a, uint64_t b)
 
 void nam__sim_trace(const char *format, ...) NAM_PRINTF(1, 2);
 
-/* The line is made only if somebody wants it. */
+/* The line is made only for a trace. */
 #define SIM_EVENT(what, a, b, ...)                                                                  \
 	do {                                                                                        \
 		if (!nam__sim.quiet) {                                                              \
