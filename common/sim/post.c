@@ -135,7 +135,7 @@ slowness_of(const struct sim_qp *qp)
 
 /* The faults that are drawn for a message. */
 static void
-misfortune(struct sim_message *message, const struct sim_qp *qp,
+plan_faults(struct sim_message *message, const struct sim_qp *qp,
 	const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
@@ -206,9 +206,9 @@ meanwhile(const struct sim_message *message, void (*fn)(void *process), void *pr
 		abort();
 }
 
-/* Whom it takes with it. */
+/* The faults of the processes at both ends of a message. */
 static void
-disaster(const struct sim_qp *qp, const struct sim_message *message,
+plan_process_faults(const struct sim_qp *qp, const struct sim_message *message,
 	const struct nam_sim_process *process)
 {
 	const struct nam_sim_faults *faults = &nam__sim.options.faults;
@@ -284,9 +284,9 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes, peer_id(qp),
 		(unsigned long long)wr->remote);
 	nam__sim_shape(message);
-	misfortune(message, qp, process);
+	plan_faults(message, qp, process);
 	cost(message, process, slowness_of(qp));
-	disaster(qp, message, process);
+	plan_process_faults(qp, message, process);
 	direct(message);
 	nam__sim_message_add(qp, message);
 	if (qp->error)

@@ -88,7 +88,7 @@ nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp)
 	cq->tail = kept;
 }
 
-/* Requests that were posted after the end was noticed, and before the owner was told, come first. */
+/* Requests posted between the notice of the end and the report to the owner come first. */
 static bool
 is_last(const struct sim_cq *cq, const struct nam_wc *closed)
 {

@@ -5,7 +5,7 @@
  *	event		something that will happen at a time: a thread goes on, a message makes its
  *			next step, a queue pair notices its peer's end, a connection request
  *			arrives, a call
- *	thread		a stack; a thread that waits takes events from the queue, on its stack, until
+ *	thread		a stack; a thread that waits takes events from the queue, on its stack until
  *			one of them makes a thread go on, and switches there; there is no scheduler
  *	message		a posted request, from the doorbell to its completion
  *

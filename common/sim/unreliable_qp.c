@@ -3,8 +3,8 @@
  * unreliable_qp.c -- unreliable queue pairs: what goes over them is lost, torn, late, doubled and
  * overtaken.
  *
- * A message leaves: then it completes, and its buffer is its owner's again.  Messages that have left
- * are in transit: copies, remains of the unreliable queue pair (qp.c), kept in no order.
+ * A message leaves: then it completes, and its buffer is its owner's again.  Messages that have
+ * left are in transit: copies, remains of the unreliable queue pair (qp.c), kept in no order.
  * With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs what it
  * costs over a connection.
  */
