@@ -27,8 +27,8 @@ foreach(header nam.h
 		common/fabric/fabric.h
 		common/rpc/transport.h
 		compute/client.h compute/remote.h
-		index/index.h
-		kv/kv.h
+		index/index.h index/maintain.h index/options.h index/scan.h
+		kv/kv.h kv/options.h
 		txn/records.h txn/table.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)

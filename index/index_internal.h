@@ -11,6 +11,7 @@
 #include "compute/remote/epoch.h"
 #include "compute/rpc/call.h"
 #include "compute/remote/lock.h"
+#include "index/index.h"
 #include "index/fine/leaf_change.h"
 #include "index/node/node.h"
 

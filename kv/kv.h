@@ -31,36 +31,13 @@
 #include <stdint.h>
 
 #include "../compute/client.h"
+#include "options.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 struct nam_kv;
-
-#define NAM_KV_KEY_BYTES_MAX 255u	/* and 1 at least */
-#define NAM_KV_VALUE_BYTES_MAX 3800u	/* what any message takes beside any key; 0 is a value */
-#define NAM_KV_PARTITIONS_MAX 1024u
-#define NAM_KV_PARTITION_BYTES_MIN 65536u
-
-enum nam_kv_mode {
-	NAM_KV_CACHE = 1,		/* evicts */
-	NAM_KV_STORE = 2,		/* refuses */
-};
-
-struct nam_kv_options {
-	enum nam_kv_mode mode;		/* default cache */
-	/*
-	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
-	 * 48 bytes of key and value and 64 for each 52 more; tables take a seventeenth of it all,
-	 * and of each partition 32 KiB at the least.
-	 */
-	uint64_t memory_bytes;
-	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */
-};
-
-/* The defaults above. */
-void nam_kv_options_init(struct nam_kv_options *options);
 
 /**
  * nam_kv_create -- make an empty store and enter it into the catalog, which indexes share.

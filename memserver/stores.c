@@ -8,7 +8,7 @@
 
 #include "common/guard.h"
 #include "common/race.h"
-#include "kv/kv.h"
+#include "kv/options.h"
 #include "trees.h"
 
 /* ---- one store ----------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #ifndef NAM_INDEX_FINE_LEAF_CHANGE_H
 #define NAM_INDEX_FINE_LEAF_CHANGE_H
 
+#include "common/counters.h"
 #include "index/node/node.h"
 
 /* What of a node's header a change has touched beside hash and front; each includes the last. */

@@ -13,6 +13,7 @@
 
 #include "index/index_internal.h"
 #include "index/hybrid/inner_rpc.h"
+#include "index/node/divide.h"
 
 /* ---- growing ------------------------------------------------------------------------------ */
 

@@ -9,6 +9,7 @@
 #include "common/hash/hash.h"
 #include "node.h"
 #include "search.h"
+#include "index/node/divide.h"
 
 /* ---- geometry ----------------------------------------------------------------------------- */
 

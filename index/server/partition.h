@@ -10,7 +10,10 @@
 
 #include "common/hash/hash.h"
 #include "common/rpc/tree_rpc.h"
-#include "index/index.h"
+#include "common/counters.h"
+#include "common/error.h"
+#include "common/gaddr.h"
+#include "index/options.h"
 #include "index/node/node.h"
 
 /* Hash and round robin: the part is a function of the key alone. */

@@ -15,6 +15,7 @@
 #include "common/race.h"
 #include "index/fine/leaf_change.h"
 #include "tree_internal.h"
+#include "index/node/divide.h"
 
 #define SPINS_BEFORE_YIELD 64u
 #define RESERVE_MAX (NAM__LEVELS_MAX + 2)

@@ -27,7 +27,9 @@
 #include <stdint.h>
 
 #include "common/counters.h"
-#include "index/index.h"
+#include "common/error.h"
+#include "common/gaddr.h"
+#include "index/options.h"
 #include "index/node/node.h"
 
 struct nam__tree_server_tree;

@@ -11,6 +11,7 @@
 #include "fuzz_input.h"
 #include "index/index_internal.h"
 #include "index/maintain/verify.h"
+#include "index/node/divide.h"
 
 static const struct nam_index_options shapes[] = {
 	{ .key_bytes = 8, .node_bytes = 256, .unique = true },

@@ -16,7 +16,8 @@ PUBLIC_HEADERS = """
     common/version.h
     common/fabric/fabric.h common/rpc/transport.h
     compute/client.h compute/remote.h
-    index/index.h kv/kv.h txn/records.h txn/table.h
+    index/index.h index/maintain.h index/options.h index/scan.h
+    kv/kv.h kv/options.h txn/records.h txn/table.h
     memserver/server.h
     """.split()
 
@@ -77,7 +78,14 @@ CROSSING = {
 
 # Code that memory servers run, and what it may use of the rooms of clients.
 SERVER_CODE = re.compile(r"memserver/|\w+/server/")
-SERVER_MAY_USE = ["index/node/node.h", "index/fine/leaf_change.h", "txn/records/version.h"]
+SERVER_MAY_USE = [
+    "index/fine/leaf_change.h",
+    "index/node/divide.h",
+    "index/node/node.h",
+    "index/options.h",
+    "kv/options.h",
+    "txn/records/version.h",
+]
 
 
 def may_include(room, target):

@@ -14,6 +14,7 @@
 #include "index/index_internal.h"
 #include "index/maintain/verify.h"
 #include "tests/lib/index_fixture.h"
+#include "index/node/divide.h"
 
 #define MIB (1ull << 20)
 

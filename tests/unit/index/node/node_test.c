@@ -14,6 +14,7 @@
 
 #include "common/env.h"
 #include "index/node/node.h"
+#include "index/node/divide.h"
 
 #define SEED 0x5eedull
 #define NODE_WORDS_MAX (NAM_NODE_BYTES_MAX / 8)

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* divide.h -- a full node becomes two. */
+#ifndef NAM_INDEX_NODE_DIVIDE_H
+#define NAM_INDEX_NODE_DIVIDE_H
+
+#include "index/node/node.h"
+
+/*
+ * Divide a leaf, sorted or not, or an inner node: `right` becomes a node of generation `generation`
+ * with the upper entries from number `at` (> 0) of the order on, high fence and sibling of `node`;
+ * `node` keeps the rest, sorted, and ends where `right` begins.  The link from `node` to `right` is
+ * the caller's.  What lies behind the last entry of `node` stays as it was, so that no more than
+ * *ret_dirty has to be written, and the header.
+ */
+void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,
+	uint32_t generation, struct nam__dirty *ret_dirty);
+
+/*
+ * Where to divide: in the middle; but the last node of its level, when it grows at its end, keeps
+ * all but one entry, so that ascending loads leave full nodes behind.
+ */
+unsigned nam__division_point(const struct nam__geometry *g, uint64_t *node, const uint64_t *key);
+
+/*
+ * Add an entry to the half that covers it, once a node is divided.  *dirty, of the left half, grows
+ * if that is the one: the right half is written whole.
+ */
+void nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
+	const uint64_t *key, uint64_t value, struct nam__dirty *dirty);
+
+#endif /* NAM_INDEX_NODE_DIVIDE_H */

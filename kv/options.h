@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- the options and limits of a key-value store. */
+#ifndef NAM_KV_OPTIONS_H
+#define NAM_KV_OPTIONS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NAM_KV_KEY_BYTES_MAX 255u	/* and 1 at least */
+#define NAM_KV_VALUE_BYTES_MAX 3800u	/* what any message takes beside any key; 0 is a value */
+#define NAM_KV_PARTITIONS_MAX 1024u
+#define NAM_KV_PARTITION_BYTES_MIN 65536u
+
+enum nam_kv_mode {
+	NAM_KV_CACHE = 1,		/* evicts */
+	NAM_KV_STORE = 2,		/* refuses */
+};
+
+struct nam_kv_options {
+	enum nam_kv_mode mode;		/* default cache */
+	/*
+	 * Of all memory servers together: 64 MiB by default.  A pair takes 64 bytes for its first
+	 * 48 bytes of key and value and 64 for each 52 more; tables take a seventeenth of it all,
+	 * and of each partition 32 KiB at the least.
+	 */
+	uint64_t memory_bytes;
+	uint32_t partitions;		/* of each memory server; 0: up to 16, as memory allows */
+};
+
+/* The defaults above. */
+void nam_kv_options_init(struct nam_kv_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NAM_KV_OPTIONS_H */
