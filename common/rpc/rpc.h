@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpc.h -- what compute nodes and memory servers say to each other.
+ * rpc.h -- the messages between compute nodes and memory servers.
  *
  * Every message is a struct nam_rpc_header and a body, in one SEND of at most NAM_RPC_BYTES_MAX
  * bytes.  Everything is little-endian; every reserved byte is zero.  A server answers each request
  * with exactly one reply that carries the request's id and type.  A decoder checks magic, version
  * and lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
  *
- * A passive request is answered only if it fails.  That it was carried out is said by the replies
- * that come later over the same connection, whatever they answer: each says how many passive
- * requests of the connection had been carried out when it was written, and how many of them had
- * failed.
+ * A passive request is answered only if it fails.  Each later reply over the connection says how
+ * many passive requests had been carried out when it was written, and how many had failed.
  */
 #ifndef NAM_COMMON_RPC_RPC_H
 #define NAM_COMMON_RPC_RPC_H
@@ -291,14 +289,9 @@ struct nam_rpc_local_reply {
 	int32_t files[];	/* descriptors of the regions, in the order of their ids; or -1 */
 };
 
-/**
- * nam_rpc_check -- whether a received message is well-formed as far as its header goes.
- *
- * Returns 0, -NAM_E_FABRIC_VERSION or -NAM_E_FABRIC_PROTOCOL.
- */
+/* Check a message's header: 0, -NAM_E_FABRIC_VERSION or -NAM_E_FABRIC_PROTOCOL. */
 int nam_rpc_check(const void *message, size_t bytes);
 
-/* Fill a header for a request or reply. */
 void nam_rpc_header_fill(struct nam_rpc_header *header, uint16_t type, uint64_t id, int32_t status,
 	uint32_t body_bytes);
 

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "data_path.h"
 #include "verbs_internal.h"
 
 #define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */

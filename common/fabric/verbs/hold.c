@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data_path.h"
 #include "verbs_internal.h"
 
 int

@@ -5,7 +5,6 @@
  * The first failure of a queue pair names the reason.  What the device flushes afterwards, and
  * what is posted still later, completes with the same one.
  */
-#include "data_path.h"
 #include "verbs_internal.h"
 
 #define POLL_BATCH 32

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* post.c -- qp_post: requests go to the device, to hold.c, or are copies of this host's memory. */
 #include "common/guard.h"
-#include "data_path.h"
 #include "verbs_internal.h"
 
 /* Where so many bytes at `offset` of one of `size` are, or NULL. */

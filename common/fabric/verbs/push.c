@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 
-#include "data_path.h"
 #include "verbs_internal.h"
 
 /* Why the device is not even asked; 0 if it is. */

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "data_path.h"
 #include "verbs_internal.h"
 
 static int

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/fabric/unsupported.h"
-#include "data_path.h"
 #include "verbs_internal.h"
 
 static int

@@ -19,7 +19,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/fabric/verbs/data_path.h"
 #include "common/fabric/verbs/verbs_internal.h"
 
 #define NUMBER 7u		/* of every queue pair: as if each were destroyed before the next */
