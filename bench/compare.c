@@ -168,7 +168,7 @@ turn_once(struct compare *compare, struct contender *contender, uint32_t depth, 
 	return ours_turn(contender, depth, seconds, seed, &compare->turn);
 }
 
-/* What it did is in compare->turn, and how quickly in *ret_rate. */
+/* The turn is in compare->turn, its rate in *ret_rate. */
 static int
 turn(struct compare *compare, struct contender *contender, uint32_t depth, double seconds,
 	uint64_t seed, double *ret_rate)
@@ -207,7 +207,7 @@ try_depths(struct compare *compare, struct contender *contender, unsigned pass)
 	return 0;
 }
 
-/* Several passes over all, so that a bad moment of the machine spoils nobody's best depth. */
+/* Several passes over all, so that a bad moment of the machine spoils no best depth. */
 static int
 find_depths(struct compare *compare)
 {
@@ -292,7 +292,7 @@ run(struct compare *compare)
 		exit_code = load(compare);
 	if (exit_code)
 		return exit_code;
-	/* Whatever goes wrong is printed where it happens. */
+	/* Errors are printed where they happen. */
 	rc = measure(compare);
 	if (bench_signal)
 		return NAM_EXIT_SIGNAL + bench_signal;

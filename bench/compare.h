@@ -37,14 +37,14 @@ enum contender_kind {
 /* Our own side, over one fabric. */
 struct ours {
 	const char *fabric, *cluster;
-	struct child server;		/* pid 0: somebody else's */
+	struct child server;		/* pid 0: started elsewhere */
 	char address[CHILD_FOLDER_BYTES + 48];
 	struct index_bench *index;
 	struct blocks blocks;		/* as much memory as the index has */
 	struct raw_result *raw;
 };
 
-/* Who takes turns. */
+/* The contenders. */
 struct contender {
 	enum contender_kind kind;
 	struct ours *ours;		/* or */
@@ -67,7 +67,7 @@ struct compare {
 	unsigned peers_count;
 	struct contender contenders[COMPARE_CONTENDERS_MAX];
 	unsigned contenders_count;
-	unsigned turns, turns_done;	/* for whoever watches */
+	unsigned turns, turns_done;	/* for the progress line */
 	struct turn turn;		/* the last one */
 	struct findings findings;	/* of peers */
 };
@@ -89,7 +89,7 @@ int ours_turn(struct contender *contender, uint32_t depth, double seconds, uint6
 
 /* ---- compare_report.c --------------------------------------------------------------------- */
 
-/* What there is to say of this fabric. */
+/* The results over this fabric. */
 struct comparison {
 	const struct contender *raw, *lookups;	/* of each the quicker kind */
 };

@@ -46,7 +46,7 @@ bool child_find(const char *program, bool beside, char ret_path[PATH_MAX]);
  * @name	of its log in the folder; no two are alike
  * @ready_fd	what the program has as descriptor 3; -1: nothing
  *
- * What it prints goes to that log.  It is killed when the calling thread ends, and so
+ * Its output goes to that log.  It is killed when the calling thread ends, and so
  * when this process does, however that comes.  Call it while there is no other thread.
  */
 int child_start(struct child *child, const char *path, const struct child_args *args,
@@ -61,7 +61,7 @@ void child_last_words(const struct child *child, char *ret, size_t size);
 /* Tell it to end, and see that it does. */
 void child_end(struct child *child);
 
-/* A TCP port of this host that nobody has at the moment, or a negative code. */
+/* A TCP port of this host that is free at the moment, or a negative code. */
 int child_free_port(void) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_COMPARE_CHILD_H */

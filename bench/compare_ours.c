@@ -15,7 +15,7 @@
 
 #define READY_PAUSE_MS 100
 #define READY_TRIES 600u	/* a minute, for much memory may have to be found */
-#define START_TRIES 3u		/* somebody else may take the port in between */
+#define START_TRIES 3u		/* another process may take the port in between */
 #define PAIR_BYTES 64u		/* in the index, in blocks of the same size, and room to spare */
 #define MEMORY_BYTES_MIN (64ull << 20)
 #define REGION_BYTES_MAX (1ull << 30)
@@ -174,7 +174,7 @@ ours_set_up(struct compare *compare, struct ours *ours)
 		return exit_code;
 	ours->fabric = nam_client_fabric(ours->index->client);
 	rc = index_load(ours->index);
-	/* What went wrong was printed where it happened. */
+	/* Errors were printed where they happened. */
 	if (rc && !bench_signal)
 		return nam_exit_code(rc);
 	if (!bench_signal)

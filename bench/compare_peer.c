@@ -15,7 +15,7 @@
 
 #define IN_BYTES (256u << 10)
 #define OUT_BYTES (PEER_DEPTH_MAX * PROTOCOL_FRAME_BYTES_MAX)
-/* A server that does not read on takes so much all the same: nobody waits for the other. */
+/* A server that does not read on takes so much all the same: neither waits for the other. */
 #define LOAD_BYTES 32768u
 #define SHOW_EVERY 65536u
 
@@ -29,7 +29,7 @@ struct window {
 	uint64_t next;			/* storing: the pair */
 	uint64_t until;			/* getting: ticks */
 	bool over;
-	struct turn *turn;		/* NULL: nobody wants to know */
+	struct turn *turn;		/* NULL: not recorded */
 };
 
 static int
@@ -62,7 +62,7 @@ send_all(const struct peer *peer, size_t bytes)
 	return 0;
 }
 
-/* Whatever has arrived; waits for the first byte. */
+/* Takes arrived bytes; waits for the first one. */
 static int
 receive(struct peer *peer)
 {

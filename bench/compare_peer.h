@@ -21,7 +21,7 @@ enum transport { TRANSPORT_UNIX, TRANSPORT_TCP, TRANSPORTS_COUNT };
 
 extern const char *const transport_names[TRANSPORTS_COUNT];
 
-/* What one contender did in one turn. */
+/* One turn of one contender. */
 struct turn {
 	uint64_t ops;
 	double seconds;
@@ -56,7 +56,7 @@ struct peer {
 
 /* ---- compare_server.c --------------------------------------------------------------------- */
 
-/* What the server's program is called, and the package it comes in. */
+/* The name of the server's program, and its package. */
 const char *peer_program(const struct protocol *protocol);
 
 /**
@@ -82,8 +82,8 @@ void peer_close(struct peer *peer);
 int peer_ask_version(struct peer *peer) NAM_MUST_CHECK;
 
 /*
- * Store all pairs; or GET random ones, `depth` under way, for so many seconds.  What is wrong or
- * missing, and what failed, are findings.  Both return 0, -EINTR after a signal, or what failed.
+ * Store all pairs; or GET random ones, `depth` under way, for so many seconds.  Wrong or
+ * missing answers, and failures, are findings.  Both return 0, -EINTR after a signal, or a failure.
  */
 int peer_load(struct peer *peer) NAM_MUST_CHECK;
 int peer_get(struct peer *peer, uint32_t depth, double seconds, struct turn *ret_turn)

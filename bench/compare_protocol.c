@@ -208,7 +208,7 @@ redis_parse(const char *from, size_t bytes, struct reply *ret)
 
 /* ---- versions ----------------------------------------------------------------------------- */
 
-/* What follows `label`, up to the end of the line. */
+/* The text behind `label`, up to the end of the line. */
 static void
 take_version(const struct reply *reply, const char *label, char *ret, size_t size)
 {

@@ -14,7 +14,7 @@
 
 #define PROTOCOL_KEY_BYTES 8u
 #define PROTOCOL_VALUE_BYTES_MAX 16384u
-/* What a request or a reply has besides a key and a value. */
+/* The bytes of a request or a reply besides a key and a value. */
 #define PROTOCOL_FRAME_BYTES_MAX 128u
 /* A line that is longer is of no protocol that we know. */
 #define PROTOCOL_LINE_BYTES_MAX 512u

@@ -214,7 +214,7 @@ json_system(const struct contender *contender)
 	return object;
 }
 
-/* What is compared over one fabric. */
+/* The comparison over one fabric. */
 static cJSON *
 json_fabric(const struct compare *compare, const struct ours *ours)
 {

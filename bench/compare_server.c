@@ -20,7 +20,7 @@
 
 #define READY_PAUSE_NS 10000000u
 #define READY_TRIES 1000u	/* 10 s */
-#define START_TRIES 3u		/* somebody else may take the port in between */
+#define START_TRIES 3u		/* another process may take the port in between */
 #define SILENCE_SECONDS 5
 #define PAIR_BYTES 160u		/* that memcached needs beside a value, with room to spare */
 /* As many requests of a connection as come before it looks at others; its default is 20. */
@@ -139,7 +139,7 @@ await_ready(struct peer *peer)
 	for (unsigned i = 0; i < READY_TRIES; i++) {
 		int fd = try_connect(peer);
 
-		/* Somebody else may listen at that port. */
+		/* Another process may listen at that port. */
 		if (!child_lives(&peer->child)) {
 			if (fd >= 0)
 				close(fd);

@@ -32,7 +32,7 @@ int option_transport(const char *text, enum nam_transport *ret_transport) NAM_MU
 /* Complain about a word that is none of `choices` ("a, b or c").  Returns -EINVAL. */
 int option_bad_choice(const char *option, const char *text, const char *choices);
 
-/* What getopt_long() found wrong; `argv` as it was given. */
+/* Reports an error of getopt_long(); `argv` as it was given. */
 void option_unknown(int argc, char **argv, int result);
 
 /* A subcommand's options; it takes nothing else. */

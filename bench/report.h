@@ -21,7 +21,7 @@ struct latency_ns latency_of(const struct histogram *histogram);
 /* {mean p50 p90 p99 p999 max}, in nanoseconds */
 cJSON *report_latency(const struct histogram *histogram);
 
-/* What one operation cost on average. */
+/* The average cost of one operation. */
 struct per_op {
 	double round_trips, doorbells, work_requests, bytes_in, bytes_out, restarts, local_reads;
 	double local_calls;

@@ -16,7 +16,7 @@
 #define PREFIX "sim:"
 #define ADDRESS_BYTES 24u
 #define AWAIT_NS 100000u
-/* Address space, not memory: what nobody writes takes none. */
+/* Address space, not memory: unwritten pages take none. */
 #define MEMORY_BYTES (8ull << 30)
 #define REGION_BYTES (1ull << 30)
 
@@ -169,7 +169,7 @@ records_got(const uint8_t *body, uint32_t bytes)
 }
 
 /*
- * What a memory server did for a reply, beyond what each request takes: trees that it searched,
+ * A memory server's work for a reply, beyond what each request takes: trees that it searched,
  * pairs that it copied, records that it found or prepared, which is as a node of a tree: it waits
  * for memory that is not in a cache.  Other replies about records do not say of how many they are.
  */

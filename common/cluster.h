@@ -47,7 +47,7 @@ struct nam_cluster {
 int nam_cluster_parse(const char *text, struct nam_cluster *ret_cluster,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* What to say of an address that is too long: where the fabric allows less than we do, that. */
+/* The message for an address that is too long: the fabric's limit, if it is below ours. */
 const char *nam_cluster_address_limit(const char *address);
 
 /* "512M", "1G", "4096", "64k" (powers of 1,024) -> bytes.  0 or -EINVAL. */

@@ -52,7 +52,7 @@ enum nam_op_kind {
 	X(HINT, "hint")			/* a scan's address hint was stale */                       \
 	X(SUPERSEDED, "superseded")	/* a cached version is not the latest */                    \
 	X(FRACTURED, "fractured")	/* another record's version asks for a newer one */         \
-	X(OUTRUN, "outrun")		/* somebody else's commit came first */
+	X(OUTRUN, "outrun")		/* another client's commit came first */
 
 enum nam_restart_cause {
 #define NAM_RESTART_ENUM(name, text) NAM_RESTART_##name,

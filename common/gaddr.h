@@ -9,7 +9,7 @@
  *
  * A region id names a slab of one memory server's registered memory.  Which server, and where in
  * its address space, is the business of the region table (region_table.h), so that a region can be
- * moved without touching a pointer.  The tag belongs to whoever owns the pointer: the index keeps
+ * moved without touching a pointer.  The tag belongs to the owner of the pointer: the index keeps
  * the low 16 bits of the generation of the node that it points to.
  */
 #ifndef NAM_COMMON_GADDR_H

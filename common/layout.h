@@ -3,7 +3,7 @@
  * layout.h -- every byte that lives in remote memory, except the inside of index nodes, whose
  * header is here and whose entries index/node/node.h defines from the index's key size.
  *
- * All words are little-endian.  Whatever an atomic touches is 8-byte aligned and is touched by
+ * All words are little-endian.  A word of an atomic is 8-byte aligned and is touched by
  * atomics only.  Reserved bytes are zero.
  */
 #ifndef NAM_COMMON_LAYOUT_H
@@ -23,7 +23,7 @@
  * The meta page: the first bytes of region 0 of server 0.
  *
  * offset size	field	written by			a one-sided reader may assume
- * 0	64	-	nobody: null is here		zero
+ * 0	64	-	none: null is here		zero
  * 64	8	epoch	FETCH_ADD of collectors		monotone
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
@@ -179,10 +179,10 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
  * 0	8	latest	CAS by who commits; or by the	0: there was never a version; else the
  *			memory server's CPU, where	address of the latest that is committed, the
  *			the superblock says so		tag says its length in units of 64 bytes
- * 8	8	others	that CPU, or nobody		nothing
- * 16	8	swept	that CPU, or nobody		nothing
+ * 8	8	others	that CPU, or none		nothing
+ * 16	8	swept	that CPU, or none		nothing
  * 24	40	locks	that CPU, where the algorithm	nothing
- *			is 2pl; or nobody
+ *			is 2pl; or none
  */
 #define NAM_RECORD_HEAD_BYTES 64u
 
@@ -195,7 +195,7 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
  *				the rest; then CAS to 0 by who	goes, nothing newer is committed
  *				has seen a newer one committed,
  *				or the CPU stores what is none
- * 8	8	previous	that CPU, or nobody		nothing
+ * 8	8	previous	that CPU, or none		nothing
  * 16	8	hash		WRITE by who makes it, before	matches the bytes from 24 on and
  *				anybody knows its address	the address, or it is torn
  * 24	-	the rest	same				constant until the block is reused

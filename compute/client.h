@@ -32,7 +32,7 @@ struct nam_client_options {
 	const char *cluster;
 	const char *name;		/* for people: which program this is; NULL: argv[0] */
 	uint32_t rpc_timeout_ms;	/* default 2,000 */
-	uint32_t lock_timeout_ms;	/* default 1,000: patience with somebody else's lock */
+	uint32_t lock_timeout_ms;	/* default 1,000: patience with another client's lock */
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
@@ -84,7 +84,7 @@ void nam_client_close(struct nam_client *client);
 
 /* Number of memory servers; slots are 0 .. this - 1, in the order of the cluster text. */
 uint32_t nam_client_servers(const struct nam_client *client);
-/* What server 0 calls this client: 1 .. 4,095. */
+/* The id that server 0 gave this client: 1 .. 4,095. */
 uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
@@ -148,7 +148,7 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
  * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers
  * that scan a fine-grained index with nodes of 1 KiB, about 8 with those of 16 KiB, 5 of another
  * design; and up to 64 KiB, or 128, more for each fiber above 64.
- * What the fabric's provider needs for its queues comes on top: with shm, 0.2 MiB a memory server.
+ * The queues of the fabric's provider come on top: with shm, 0.2 MiB a memory server.
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);
 
@@ -199,7 +199,7 @@ typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *
  *
  * Returns 0 if all were asked: what came of it is in each status->rc.  Or, with a message in *diag,
  * as nam_client_connect():
- *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; nobody was asked
+ *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; no server was asked
  *	-ENOMEM						not all were asked
  *
  * Whether those that answer form a cluster is for nam_client_connect() to say.

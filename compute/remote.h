@@ -129,7 +129,7 @@ int nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t
  * then stop, for contexts that were to come with the same call are lost, and which request it was
  * is not told.
  *
- * Suspends:	no; runs nobody else.
+ * Suspends:	no; runs no other fiber.
  * Cost:	one look at the completion queue, 16 completions at the most.
  */
 int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
@@ -139,8 +139,8 @@ int nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max);
  *
  * @bytes	1 .. 2 MiB; rounded up to a power of two.  Give back with the same figure
  *
- * The worker's own: give it back on the same worker, and before that is closed.  What it holds at
- * first is anything.
+ * The worker's own: give it back on the same worker, and before that is closed.  Its contents are
+ * undefined at first.
  *
  * Returns NULL when the host has no memory, or for more than 2 MiB; nam_worker_diag() says which.
  * Cost:	a list pop once warm; else from a slab of 128 KiB, or of its own size if larger.

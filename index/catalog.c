@@ -3,7 +3,7 @@
  * catalog.c -- indexes by name: create, open, list, drop.
  *
  * The memory server with id 0 keeps (name -> superblock).  An index is complete before its name is
- * entered, so whoever finds the name finds an index.
+ * entered, so a client that finds the name finds an index.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ superblock_hash(const struct nam_superblock *superblock, struct nam_gaddr at)
 	return nam_mix64(hash ^ nam_mix64(nam_gaddr_untagged(at).raw));
 }
 
-/* What memory holds of an index's block. */
+/* The block of an index in remote memory. */
 struct block {
 	struct nam_superblock head;
 	uint64_t boots[NAM_SERVERS_MAX];
@@ -170,7 +170,7 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 
 /* ---- create ------------------------------------------------------------------------------- */
 
-/* Write an empty root leaf and the superblock that names it.  Nobody can see either yet. */
+/* Write an empty root leaf and the superblock that names it.  No client can see either yet. */
 NAM_FIBER_FN static int
 write_empty_tree(struct nam_worker *worker, const struct nam_index_options *options,
 	struct nam_gaddr superblock_at, struct nam_gaddr root_at, uint32_t root_generation)
@@ -223,7 +223,9 @@ write_superblock(struct nam_worker *worker, const struct nam_index_options *opti
 	return rc;
 }
 
-/* Trees before the superblock, and that before the name: whoever finds one finds what it names. */
+/*
+ * Trees before the superblock, and that before the name: a client that finds one finds its target.
+ */
 NAM_FIBER_FN static int
 create_in_parts(struct nam_worker *worker, const char *name,
 	const struct nam_index_options *options)
@@ -492,7 +494,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	if (rc)
 		goto end_operation;
 	nam_race_point("drop.alone");
-	/* Who opens by name from here on finds nothing. */
+	/* An open by name from here on finds nothing. */
 	rc = nam__name_take(worker, NAM_CATALOG_INDEX, name,
 		index->superblock.raw); /* SUSPENDS */
 	if (rc) {
@@ -510,7 +512,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 end_operation:
 	nam__op_end(worker);
 	nam_index_close(index);
-	/* This operation looks at nothing any more.  Who makes and drops can go on for ever. */
+	/* This operation looks at nothing any more.  A client can make and drop for ever. */
 	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */
 	if (!rc && lost && scattered)

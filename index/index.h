@@ -23,10 +23,10 @@
  *	-NAM_E_LOCK_ORPHANED	a node was being written by a client that died; the diag names it
  *	-NAM_E_RESTART_*	a bounded number of attempts met something else under way each time
  *	-NAM_E_PARTITION	its parts are not those of when it was opened: close the handle
- * What is not repeated below.  Outputs are untouched on failure unless a comment says otherwise.
+ * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
  *
  * COST is in round trips, one wait for the fabric each, and bytes as counters.h counts them, with a
- * cache that knows all inner nodes, while nobody else is at work, unless a line says otherwise.
+ * cache that knows all inner nodes, while no other client is at work, unless a line says otherwise.
  * Without a cache, and in a tree of one leaf, a change begins with a lookup: that takes as many
  * round trips more as the tree is high.  A fabric without NAM_CAP_ORDER_ATOMIC_READ needs one more
  * for each lock that is taken, one without NAM_CAP_ORDER_WRITE_ATOMIC one more for each that is
@@ -97,7 +97,7 @@ NAM_FIBER_FN int nam_index_open(struct nam_worker *worker, const char *name, uin
 /* No operation may be under way and no cursor open.  Frees the cache; touches nothing remote. */
 void nam_index_close(struct nam_index *index);
 
-/* What the index was created with.  Of coarse the head interval is 0, of fine the partitioning. */
+/* The options at creation.  Of coarse the head interval is 0, of fine the partitioning. */
 const struct nam_index_options *nam_index_properties(const struct nam_index *index);
 
 /**
@@ -119,7 +119,7 @@ int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
  * nam_index_drop -- take the name out of the catalog and give the nodes back.
  *
  * Close other handles first.  Through one that is still open operations go on until they meet a
- * node that is gone; from then on they fail with -NAM_E_DROPPED.  What they changed is gone, too.
+ * node that is gone; from then on they fail with -NAM_E_DROPPED.  Their changes are gone, too.
  * Nodes that others keep locked, dead clients above all, are left as they are, and their memory is
  * lost until the servers end.
  *
@@ -195,7 +195,7 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  * Returns 0 or a negative code.  Nothing was changed after
  *	-NAM_E_EXISTS		unique: the key is there; non-unique: the pair is
  *	-NAM_E_REMOTE_FULL	the leaf is full and no memory server has room for another
- *	-NAM_E_LOCK_TIMEOUT	somebody else's lock was not released within lock_timeout_ms
+ *	-NAM_E_LOCK_TIMEOUT	another client's lock was not released within lock_timeout_ms
  *	-NAM_E_LOCK_ORPHANED	the lock's owner is dead; in both cases the diag says who it is
  *	-NAM_E_RESTART_*	a bounded number of attempts did not come to the leaf
  * After any other code, FABRIC above all, it is unknown whether the pair was added.

@@ -43,7 +43,7 @@ struct nam_index {
 	char name[NAM_INDEX_NAME_BYTES];
 };
 
-/* What index.h calls a cursor begins with this, whatever the index's design. */
+/* The begin of each cursor, of any design. */
 struct nam_cursor {
 	struct nam_index *index;
 	struct nam_worker *worker;
@@ -54,7 +54,7 @@ struct nam_cursor {
 #define NAM__RESTARTS_MAX 1000u
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
-/* So many leaves in a row that nobody has named: somebody has met a memory server without room. */
+/* So many unnamed leaves in a row: a client has met a memory server without room. */
 #define NAM__HOPS_MANY 8u
 
 /* ---- protocol.c: nodes --------------------------------------------------------------------- */
@@ -171,7 +171,9 @@ NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *in
 /* Release without a change. */
 NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;
 
-/* Add the WRITE of a whole new node (words 1 ..) to a batch; seals it.  Nobody can see it yet. */
+/*
+ * Add the WRITE of a whole new node (words 1 ..) to a batch; seals it.  No reader can see it yet.
+ */
 void nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index,
 	struct nam_gaddr at, uint64_t *image);
 /* The same at once: a batch on the stack for each node and parent that is split is too much. */
@@ -187,7 +189,7 @@ NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *in
 	struct nam_gaddr *ret_at, uint32_t *ret_generation) NAM_MUST_CHECK;
 
 /*
- * Whether somebody who restarts has made no progress for lock_timeout_ms.  @since_ns is 0 at first
+ * Whether a restarting operation has made no progress for lock_timeout_ms.  @since_ns is 0 at first
  * and after each progress; the clock starts with the next call.
  */
 bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);

@@ -36,8 +36,8 @@ int nam_cursor_open(struct nam_worker *worker, struct nam_index *index,
  * @payloads	room for capacity payloads, or NULL
  * @ret_count	entries delivered; 0 means that the range is exhausted
  *
- * Every leaf is seen as one whole image; the scan as a whole is not a snapshot.  What was in the
- * range throughout is delivered exactly once; what never was is not.
+ * Every leaf is seen as one whole image; the scan as a whole is not a snapshot.  Entries in the
+ * range throughout are delivered exactly once; no others are.
  *
  * Returns 0 or a negative code.  The cursor keeps its place: a call that had delivered entries when
  * it failed returns them, and the next one goes on from there.  So does one after a failure, up to
@@ -107,7 +107,7 @@ nam_entries_payload(const struct nam_entries *entries, uint32_t number)
  *
  * @ret_entries	one leaf's at the most, or 256; good until the cursor's next call or its close
  *
- * What nam_cursor_next() says holds here, too, and a scan may use both.  Indexes of other designs
+ * The rules of nam_cursor_next() hold here, too, and a scan may use both.  Indexes of other designs
  * than fine have what they deliver in many places: it is copied together, 256 entries at a time.
  *
  * Returns 0 or a negative code.

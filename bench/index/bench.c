@@ -33,14 +33,14 @@ lay_out_keys(struct index_bench *bench)
 		bench_complain("--keys: %" PRIu64 " leave no gaps for inserts", o->keys);
 		return NAM_EXIT_USAGE;
 	}
-	/* Who ran before on an index that was kept may have updated it, or inserted. */
+	/* An earlier run on a kept index may have updated it, or inserted. */
 	bench->keys.versions = !o->dup_shift && (share[OP_UPDATE] > 0 || share[OP_RMW] > 0 ||
 							share[OP_UPSERT] > 0 ||
 							o->load == LOAD_NONE);
 	return NAM_EXIT_OK;
 }
 
-/* What else the options come to. */
+/* Values that follow from the options. */
 static void
 lay_out(struct index_bench *bench)
 {
@@ -384,7 +384,7 @@ run_all(struct index_bench *bench)
 	int exit_code = index_set_up(bench), rc;
 
 	if (!exit_code) {
-		/* Whatever went wrong was printed where it happened. */
+		/* Errors were printed where they happened. */
 		rc = run(bench);
 		exit_code = nam_exit_code(rc);
 		if (bench_signal)

@@ -21,7 +21,7 @@ collect(struct index_collector *collector, struct nam_worker *worker)
 	struct nam_collect_stat stat;
 	int rc = nam_index_collect(worker, bench->index, &stat); /* SUSPENDS */
 
-	/* Somebody else's collector is at work: it does our job. */
+	/* Another client's collector is at work: it does our job. */
 	if (rc == -NAM_E_LOCK_TIMEOUT)
 		return;
 	if (rc) {

@@ -369,7 +369,7 @@ settle_workload(struct given *g)
 	return 0;
 }
 
-/* What is only of a simulated cluster, and what not. */
+/* Options of simulated clusters only, and of real ones only. */
 static int
 settle_cluster(struct index_bench_options *o)
 {

@@ -51,7 +51,7 @@ struct index_bench_options {
 	bool keep, verify, raw_ratio, collect, quiet;
 };
 
-/* What holds where the command line says nothing; the workload is the caller's. */
+/* The defaults; the workload is the caller's. */
 void index_options_init(struct index_bench_options *options);
 
 /* Returns 0, or 1 when the program is to exit with *ret_exit. */

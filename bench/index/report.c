@@ -39,7 +39,7 @@ counters_sum(const struct index_bench *bench, struct nam_op_counters *sum)
 		nam_op_counters_add(sum, &bench->result->counters[kind]);
 }
 
-/* What one operation of this kind cost; a read-modify-write is a lookup and an update. */
+/* The cost of one operation of this kind; a read-modify-write is a lookup and an update. */
 static struct per_op
 per_op_by(const struct index_bench *bench, enum workload_op op)
 {
@@ -55,7 +55,7 @@ per_op_by(const struct index_bench *bench, enum workload_op op)
 	return per_op_of(counters, (double)counters->ops);
 }
 
-/* What a memory server's process takes beyond its regions, which are shared memory; 0: unknown. */
+/* Memory of a memory server's process beyond its regions, which are shared memory; 0: unknown. */
 static uint64_t
 private_bytes(uint64_t pid)
 {

@@ -15,7 +15,7 @@
 #include "bench/progress.h"
 #include "bench/report.h"
 
-/* What an operation works on. */
+/* The objects of an operation. */
 struct item {
 	uint64_t key;
 	uint64_t payload;	/* of exactly this pair, as it was loaded or inserted */
@@ -79,7 +79,7 @@ item_draw(const struct index_bench *bench, struct bench_fiber *fiber, struct nam
 	}
 }
 
-/* What the profile of a simulated cluster says of an operation; otherwise nothing. */
+/* The time of an operation by the profile of a simulated cluster; otherwise none. */
 static inline void
 work(const struct index_bench *bench)
 {

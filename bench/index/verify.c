@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verify.c -- afterwards, when all is quiet: the tree's invariants, and its content to the
- * last pair.
+ * verify.c -- afterwards, when all is quiet: the tree's invariants, and its content to the last
+ * pair.
  *
- * What must be there follows from a few counters of each fiber: its first so many victims are gone,
- * of what it inserted the first so many as well.
+ * The expected contents follow from a few counters of each fiber: its first so many victims are
+ * gone, of what it inserted the first so many as well.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /*
  * check.h -- whether answers are right.
  *
- * A lookup is compared with the payload that somebody could have written.  A scan must be sorted,
+ * A lookup is compared with the payloads that a client could have written.  A scan must be sorted,
  * stay in its range, hold every loaded pair of the range that is no victim, and carry no payload
  * that does not belong to its key.
  */
@@ -18,9 +18,9 @@
 
 #define FINDINGS_PRINTED_MAX 10u
 
-/* What was found wrong; one for all threads, touched only when something is wrong. */
+/* The findings; one for all threads, touched only when something is wrong. */
 struct findings {
-	atomic_uint_fast64_t wrong;	/* an answer that nobody could have written */
+	atomic_uint_fast64_t wrong;	/* an answer that no client could have written */
 	atomic_uint_fast64_t missing;	/* something that must be there was not found */
 	atomic_uint_fast64_t failed;	/* the operation gave up: fabric, locks, full memory */
 	atomic_int fatal;		/* a return code after which going on is pointless, or 0 */

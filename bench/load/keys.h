@@ -135,7 +135,7 @@ keys_inserted(const struct keys *keys, uint64_t number, uint64_t *ret_payload)
 	return key;
 }
 
-/* Whether a key is one that somebody inserted, and not a loaded one. */
+/* Whether a key was inserted, and not a loaded one. */
 static inline bool
 keys_is_inserted(const struct keys *keys, uint64_t key)
 {

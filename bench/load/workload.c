@@ -164,7 +164,7 @@ op_mix_init(struct op_mix *mix, const struct workload *workload)
 		sum += workload->share[mix->op[i]];
 		mix->last[i] = (uint32_t)fmin(sum * 0x1p32, 0x1p32 - 1);
 	}
-	/* Rounding must not leave a value that belongs to nobody. */
+	/* Rounding must not leave a value without an owner. */
 	for (unsigned i = used ? used - 1 : 0; i < OPS_COUNT; i++) {
 		mix->last[i] = UINT32_MAX;
 		mix->op[i] = mix->op[used ? used - 1 : 0];

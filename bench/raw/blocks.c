@@ -49,7 +49,7 @@ blocks_arrange(struct blocks *blocks)
 	return 0;
 }
 
-/* What is there for the asking, on all servers together: not yet carved, or given back. */
+/* The free bytes of all servers together: not yet carved, or given back. */
 static int
 room_left(struct nam_worker *worker, uint32_t servers, uint64_t *ret_bytes)
 {
@@ -62,7 +62,7 @@ room_left(struct nam_worker *worker, uint32_t servers, uint64_t *ret_bytes)
 
 		if (rc)
 			return rc;
-		/* What was given back may be of another stride; then the server says so later. */
+		/* Returned blocks may be of another stride; then the server says so later. */
 		left = status.memory_bytes - status.carved_bytes + status.free_bytes;
 		if (left < bytes)
 			bytes = left;
@@ -100,12 +100,12 @@ blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes, uint64
 	if (rc)
 		return nam_diag_set(diag, rc, "%s", nam_worker_diag(worker));
 	/*
-	 * What is cut into blocks of this size serves no other: of what nobody has asked for by
+	 * Memory cut into blocks of this size serves no other: of memory not requested by
 	 * name, most is left to indexes that are made later.
 	 */
 	if (!memory_bytes)
 		memory_bytes = room / 4 < asked ? room / 4 : asked;
-	/* Leave some for whoever shares the servers with us. */
+	/* Leave some for other clients of the servers. */
 	room -= room / 8;
 	if (memory_bytes > room)
 		memory_bytes = room;

@@ -72,7 +72,7 @@ blocks_at(const struct blocks *blocks, uint64_t block)
 int blocks_alloc(struct nam_worker *worker, uint32_t servers, uint32_t bytes,
 	uint64_t memory_bytes, struct blocks *ret_blocks, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* Nobody else has seen the blocks: they go back at once. */
+/* No other client has seen the blocks: they go back at once. */
 void blocks_free(struct blocks *blocks);
 
 /* Runs of consecutive addresses out of sorted ones; for blocks_alloc() and its test. */

@@ -278,7 +278,7 @@ copy_prefetch(const struct arena *arena, uint64_t block)
 	return from;
 }
 
-/* What a READ does at the least: know where, ask the memory early, copy, look at the result. */
+/* The least work of a READ: know where, ask the memory early, copy, look at the result. */
 void
 raw_loop_copy(struct raw_part *part)
 {

@@ -133,7 +133,7 @@ take(void *options, int option, const char *value)
 	}
 }
 
-/* What one option cannot know of the others. */
+/* Checks of options against each other. */
 static int
 settle(struct raw_options *o)
 {

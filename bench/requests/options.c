@@ -349,7 +349,7 @@ body_bytes(const struct requests_options *o)
 	return o->mixed ? MIXED_FETCHED : o->value_bytes;
 }
 
-/* What one option cannot know of the others. */
+/* Checks of options against each other. */
 static int
 settle(struct requests_options *o)
 {

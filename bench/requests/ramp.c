@@ -3,7 +3,7 @@
  * ramp.c -- nam-bench ramp: transactions over records, by each algorithm and RPC transport.
  *
  * A transaction that writes draws a number; which records it writes, and what, follow from that,
- * and every value begins with it.  So who reads several records can tell whether he has half of a
+ * and every value begins with it.  So a reader of several records can tell whether it has half of a
  * transaction: a value whose transaction wrote another of them, too, which is older.
  */
 #include <errno.h>
@@ -186,7 +186,7 @@ gets_fill(const struct requests *bench, struct room *room)
 
 /* ---- before and after ---------------------------------------------------------------------- */
 
-/* What is loaded is by transactions with small numbers, each of some records in a row. */
+/* Loaded records are of transactions with small numbers, each of some records in a row. */
 static uint64_t
 load_seed(uint64_t number)
 {
@@ -376,7 +376,7 @@ wrote(const struct requests *bench, uint64_t seed, uint64_t number)
 	return false;
 }
 
-/* What was read of a record of a transaction: who wrote it, and whether that is what he wrote. */
+/* A read of a record: its writer, and whether the value is that writer's. */
 static bool
 value_is_right(const struct requests *bench, const struct room *room, uint32_t i,
 	uint64_t *ret_seed)

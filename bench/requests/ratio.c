@@ -70,7 +70,7 @@ take_turns(struct requests *bench, const struct blocks *blocks)
 	return 0;
 }
 
-/* What a READ of a transaction brings, to the next multiple of 64. */
+/* The bytes of a READ of a transaction, to the next multiple of 64. */
 static uint32_t
 read_bytes(const struct requests *bench)
 {

@@ -17,7 +17,7 @@
 struct requests;
 struct requests_part;
 
-/* What is asked. */
+/* The kind of request. */
 struct requests_kind {
 	const char *name;		/* the subcommand */
 	/* Of a request and its reply: what `room` is.  A multiple of 8. */

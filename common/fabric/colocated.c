@@ -88,7 +88,7 @@ file_open(uint64_t pid, int number, uint64_t bytes, bool writable)
 	fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;
-	/* What cannot shrink never faults. */
+	/* A file that cannot shrink never faults. */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &stat) && stat.st_size >= 0 &&
 		(uint64_t)stat.st_size >= bytes)

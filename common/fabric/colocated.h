@@ -2,8 +2,8 @@
 /*
  * colocated.h -- memory of another process of this host, where a provider's regions are files.
  *
- * Who offers it tells its process id, descriptors, and that of a page of words for proof.  Who maps
- * it has drawn a number and had it written there, over the network, by the peer that answers.  A
+ * The owner tells its process id, descriptors, and that of a page of words for proof.  The mapper
+ * has drawn a number and had it written there, over the network, by the peer that answers.  A
  * process of this host that shows the number is this peer, and its descriptors are what it says.
  * Neither the id of a process nor that of a boot proves as much: both are alike in two copies of
  * one virtual machine.

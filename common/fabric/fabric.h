@@ -43,7 +43,7 @@
 extern "C" {
 #endif
 
-/* What a provider promises beyond the bare minimum. */
+/* Promises of a provider beyond the bare minimum. */
 enum nam_fabric_cap {
 	/* A WRITE is visible before a later ATOMIC of the same queue pair. */
 	NAM_CAP_ORDER_WRITE_ATOMIC = 1u << 0,
@@ -147,13 +147,16 @@ struct nam_fabric_limits {
 	/* longest request over an unreliable queue pair; 0: there are none */
 	uint32_t datagram_bytes;
 	/*
-	 * Who polls carries requests out, all of them, those of all queue pairs of a cq in the
-	 * order of posting, and a doorbell is but a call.
+	 * The polling thread carries out requests, all of them, those of all queue pairs of a cq in
+	 * the order of posting, and a doorbell is but a call.
 	 */
 	uint32_t in_post_order;
 };
 
-/* What a SEND over an unreliable queue pair leaves free before it in the receiver's buffer. */
+/*
+ * Bytes that a SEND over an unreliable queue pair leaves free at the begin of the receiver's
+ * buffer.
+ */
 #define NAM_DATAGRAM_HEADROOM 40u
 
 struct nam_fabric_ops;
@@ -208,7 +211,7 @@ struct nam_qp_options {
 	const struct nam_colocated *local;
 };
 
-/* What qp_post says of requests that it has carried out by itself. */
+/* The result of qp_post for requests that it has carried out by itself. */
 #define NAM_POSTED_LOCAL 1
 
 enum nam_cm_kind {
@@ -225,7 +228,7 @@ struct nam_cm_event {
 };
 
 /*
- * What a domain is opened for, and what its user says about devices.  Everything may be left out:
+ * The purpose of a domain, and its user's choice of devices.  Everything may be left out:
  * then the environment says it (NAM_DEVICE, NAM_GID_INDEX, NAM_MTU), or the provider finds out.
  * Providers without devices ignore it.
  */
@@ -235,7 +238,7 @@ struct nam_fabric_options {
 	const char *device;	/* as in `ibv_devices` */
 	const char *gid_index;	/* of the address that connections come from, or are awaited at */
 	const char *mtu;	/* bytes of a packet's payload: 256, 512, 1024, 2048, 4096 */
-	/* What an operator should hear of: a port that went down.  From any thread. */
+	/* Messages for the operator: a port that went down.  From any thread. */
 	void (*notice)(const char *text);
 };
 
@@ -324,9 +327,9 @@ struct nam_fabric_ops {
 	 * One end of an unreliable queue pair, which lies beside a queue pair that connects the
 	 * same domains; only with NAM_CAP_UD, else -NAM_E_FABRIC_CAPABILITY.  The client WRITEs
 	 * over it into the share of the other end's options, the memory server SENDs to the rq of
-	 * those, and nobody does anything else.  What it carries may be lost, in part, too; arrive
+	 * those, and neither does anything else.  Its messages may be lost, in part, too; arrive
 	 * late, twice, or in another order; and a completion says no more than that its buffer may
-	 * be used again.  A SEND that finds no buffer is lost.  Of an end nobody is told: it ends
+	 * be used again.  A SEND that finds no buffer is lost.  An end is not reported: it ends
 	 * with the queue pair beside it.
 	 *
 	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it

@@ -50,7 +50,7 @@ nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 	}
 	if (slack)
 		(void)munmap(reserved, slack);
-	/* What lies between the end of the last page and the end of the reservation. */
+	/* The range between the end of the last page and the end of the reservation. */
 	bytes = (bytes + NAM__PAGE_BYTES - 1) & ~(uint64_t)(NAM__PAGE_BYTES - 1);
 	spare = HUGE_BYTES - slack;
 	if (spare >= NAM__PAGE_BYTES)

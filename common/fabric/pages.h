@@ -3,7 +3,7 @@
  * pages.h -- the memory that regions are made of: a sealed memfd of small, transparent-huge or huge
  * pages, on a NUMA node, with all its pages there.
  *
- * Mapped shared, whoever exports it: a fork() copies nothing of it, so a child cannot make the
+ * Mapped shared, exported or not: a fork() copies nothing of it, so a child cannot make the
  * kernel move pages away from under a device.
  */
 #ifndef NAM_COMMON_FABRIC_PAGES_H

@@ -93,7 +93,7 @@ nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number)
 	close(nam__pending_accepts_release(accepts, number));
 }
 
-/* NAM__GREETED_MAX: nobody was greeted. */
+/* NAM__GREETED_MAX: no client was greeted. */
 static uint32_t
 oldest(const struct nam__pending_accepts *accepts)
 {

@@ -2,8 +2,8 @@
 /*
  * pending_accepts.h -- who has connected and not yet said hello: the listeners' side of sockets.
  *
- * A pending accepts watches listening sockets and those that it accepted from them.  Who says
- * nothing holds up nobody: it goes when its time is up, or, the longest silent first, when there
+ * A pending accepts watches listening sockets and those that it accepted from them.  A silent
+ * client delays no other: it goes when its time is up, or, the longest silent first, when there
  * are no places or descriptors left.  One thread, but for nam__pending_accepts_wake().
  */
 #ifndef NAM_COMMON_FABRIC_PENDING_ACCEPTS_H

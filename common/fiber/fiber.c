@@ -167,7 +167,7 @@ nam_fiber_exit_to(struct nam_fiber *from, struct nam_fiber *to)
 {
 	nam__fiber_before_leave(from, to, true);
 	nam__fiber_jump(from, to);
-	abort();	/* somebody switched to a fiber that had exited */
+	abort();	/* a switch to a fiber that had exited */
 }
 
 void

@@ -3,11 +3,11 @@
  * fiber.h -- stacks that are switched by hand, so that code which waits reads from top to bottom.
  *
  * The switch is ours on x86-64 and Boost.Context's elsewhere, or with -DNAM_FIBER_BOOST=ON.  ASan
- * and TSan are told of every switch.  Who runs next is not decided here: compute/worker/worker.c
+ * and TSan are told of every switch.  The next fiber is not chosen here: compute/worker/worker.c
  * owns a run queue per thread.
  *
  * A function that may switch is marked NAM_FIBER_FN, and the line of each call to one ends with
- * a SUSPENDS comment.  What was learned about shared state before a suspension is hearsay after it.
+ * a SUSPENDS comment.  State read before a suspension may be stale after it.
  */
 #ifndef NAM_COMMON_FIBER_FIBER_H
 #define NAM_COMMON_FIBER_FIBER_H
@@ -22,7 +22,7 @@ extern "C" {
 
 #define NAM_FIBER_FN /* may suspend: hold no host lock and no thread-local address across it */
 
-/* Who must be told of switches; clang has its own way of saying so. */
+/* Sanitizers must be told of switches; clang has its own macros. */
 #if defined(__SANITIZE_ADDRESS__)
 #define NAM_FIBER_ASAN 1
 #endif
@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /*
- * What stack_bytes == 0 means; sanitizers need more.  The library itself takes 12 KiB at the
+ * The meaning of stack_bytes == 0; sanitizers need more.  The library itself takes 12 KiB at the
  * most, and 6 for points and scans; the rest is for who calls it, printf() and signal handlers
  * included.
  */
@@ -73,7 +73,7 @@ int nam_fiber_create(nam_fiber_fn fn, void *arg, size_t stack_bytes,
 /* Re-arm a fiber that has exited, on the same stack, to run fn(arg) when next switched to. */
 void nam_fiber_reset(struct nam_fiber *fiber, nam_fiber_fn fn, void *arg);
 
-/* Leave `from` (the running fiber) and run `to`.  Returns when somebody switches back to `from`. */
+/* Leave `from` (the running fiber) and run `to`.  Returns after a switch back to `from`. */
 void nam_fiber_switch(struct nam_fiber *from, struct nam_fiber *to);
 
 /* Leave `from` for good; it may be reset or destroyed once another fiber runs. */

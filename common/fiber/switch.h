@@ -49,7 +49,7 @@ struct nam_fiber {
 #endif
 #ifdef NAM_FIBER_ASAN
 	void *fake_stack;
-	const void *stack_bottom;	/* as ASan sees it; learned when somebody leaves */
+	const void *stack_bottom;	/* as ASan sees it; learned when a fiber leaves */
 	size_t stack_bytes;
 #endif
 #ifdef NAM_FIBER_TSAN
@@ -59,7 +59,7 @@ struct nam_fiber {
 _Static_assert(offsetof(struct nam_fiber, context) == 0, "the assembly below relies on it");
 
 /*
- * nam__fiber_jump -- leave `from` for `to`; returns, once somebody jumps back, who that was.
+ * nam__fiber_jump -- leave `from` for `to`; returns the fiber that jumps back.
  */
 #ifdef NAM_FIBER_BOOST
 
@@ -97,7 +97,7 @@ nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 #endif
 
 /*
- * What a suspended fiber's context points to: its frame pointer, then where to go on.  There a new
+ * The target of a suspended fiber's context: its frame pointer, then where to go on.  There a new
  * fiber enters a function of two arguments, which are in the registers that the ABI wants them in;
  * a resumed one finds `from`, who jumped to it, in rdi.  All other registers are lost to the
  * compiler, which keeps on the stack what it still needs and no more.

@@ -8,7 +8,7 @@
 
 static uint64_t choose(const void *data, size_t bytes);
 
-/* Relaxed: whoever does not see the choice yet makes the same one. */
+/* Relaxed: a thread that does not see the choice yet makes the same one. */
 static _Atomic(nam_hash64_fn) chosen = choose;
 
 /* For any processor of the kind that we are built for. */

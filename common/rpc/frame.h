@@ -46,7 +46,7 @@
 #define NAM_FRAME_OVERHEAD 24u
 #define NAM_FRAME_HEADER_BYTES 16u
 #define NAM_FRAME_BYTES_MIN 128u
-/* What any message fits in; frames are multiples of 64 bytes. */
+/* The largest frame of any message; frames are multiples of 64 bytes. */
 #define NAM_FRAME_BYTES_MAX ((NAM_RPC_BYTES_MAX + NAM_FRAME_OVERHEAD + 63u) / 64 * 64)
 #define NAM_RING_BYTES 8u		/* of the message that wakes a memory server */
 
@@ -106,7 +106,7 @@ nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
 	return (uint64_t)(NAM_FRAMES + nam_frame_place(number)) * frame_bytes;
 }
 
-/* What follows a struct nam_wire_hello whose flags say NAM_HELLO_MAILBOX. */
+/* Follows a struct nam_wire_hello whose flags say NAM_HELLO_MAILBOX. */
 #define NAM_HELLO_MAILBOX 1u
 /* Beside it: there is to be an unreliable queue pair; the name of the client's end follows that. */
 #define NAM_HELLO_UNRELIABLE 2u
@@ -118,7 +118,7 @@ struct nam_wire_mailbox_hello {
 };
 _Static_assert(sizeof(struct nam_wire_mailbox_hello) == 16, "wire layout");
 
-/* What follows a struct nam_wire_welcome to that, unless it is a rejection. */
+/* Follows a struct nam_wire_welcome to that, unless it is a rejection. */
 struct nam_wire_mailbox_welcome {
 	uint64_t remote;	/* the memory server's share */
 	uint32_t rkey;
@@ -166,7 +166,7 @@ nam_frame_is_new(const struct nam_frame *frame, uint32_t number)
 /**
  * nam_frame_check -- whether a copy of a frame is message number `number`, whole.
  *
- * @frame	nobody else's to change
+ * @frame	changed by the caller only
  * @size	how much of it there is
  *
  * Returns 0, with the message's length and the flags; -EAGAIN if it is another message's, or not

@@ -5,7 +5,7 @@
  * A store is named by a number that its creator drew at random; the catalog leads from a name to
  * it.  Keys and values are any bytes; which memory server keeps a key, kv/server/place.h says.
  *
- * Whoever asks for a store that is not there is told -NAM_E_DROPPED; who brings a key that another
+ * A request for a missing store gets -NAM_E_DROPPED; one with a key that another
  * memory server keeps, -NAM_E_PARTITION.
  */
 #ifndef NAM_COMMON_RPC_KV_RPC_H

@@ -12,11 +12,12 @@
 #include "records_rpc.h"
 
 /*
- * For so long a lock is its owner's from the grant on.  Later it still is, until somebody wants it.
- * No safety hangs on the length: who has lost a lock is told so when he uses it.
+ * For so long a lock is its owner's from the grant on.  Later it still is, until another
+ * transaction wants it. No safety hangs on the length: a client that has lost a lock is told so
+ * when it uses it.
  */
 #define NAM_LOCKING_LEASE_NS 25000000ull
-/* For so long nobody younger is granted what an older transaction was refused. */
+/* For so long no younger transaction is granted a lock that an older one was refused. */
 #define NAM_LOCKING_TURN_NS 2000000ull
 
 enum nam_locking_flag {

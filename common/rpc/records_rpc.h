@@ -16,9 +16,9 @@
 #define NAM_RPC_RECORDS_MAX 32u		/* in one message */
 
 /*
- * For so long a version can be found by its timestamp after it was replaced, or came too late.  Who
- * looks for the latest of several timestamps must have heard of them all within that time, or may
- * miss one that has gone and find an older one.
+ * For so long a version can be found by its timestamp after it was replaced, or came too late.  A
+ * reader that looks for the latest of several timestamps must have heard of them all within that
+ * time, or may miss one that has gone and find an older one.
  */
 #define NAM_RECORDS_KEEP_NS 100000000ull
 

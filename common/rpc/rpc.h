@@ -206,7 +206,7 @@ struct nam_rpc_free_request {
 
 #define NAM_INDEX_NAME_BYTES 64u	/* with the NUL */
 
-/* What a name leads to: entries of the catalog have it in their uppermost 16 bits. */
+/* The kind of an object: entries of the catalog have it in their uppermost 16 bits. */
 enum nam_catalog_kind {
 	NAM_CATALOG_INDEX = 0,		/* an index; the rest is its superblock's address */
 	NAM_CATALOG_KV = 1,		/* a key-value store; its number: kv_rpc.h */

@@ -7,7 +7,7 @@
  * index/node/node.h, `key_words` of them; a full key has the payload behind them if the tree is not
  * unique.  A pair is a key and a payload: key_words + 1 words.
  *
- * Whoever asks for a tree that is not there is told -NAM_E_DROPPED; who brings a key that belongs
+ * A request for a missing tree gets -NAM_E_DROPPED; one with a key that belongs
  * to another part, -NAM_E_PARTITION.
  */
 #ifndef NAM_COMMON_RPC_TREE_RPC_H
@@ -17,7 +17,7 @@
 
 #define NAM_RPC_TREE_KEY_WORDS_MAX 9u	/* of a full key */
 
-/* What a part of an index is.  Which keys are its own, index/server/partition.h says. */
+/* A part of an index.  Its keys: index/server/partition.h. */
 struct nam_rpc_tree_part {
 	uint32_t partitioning;		/* enum nam_partitioning */
 	uint32_t number;		/* 0 .. parts - 1 */
@@ -134,7 +134,7 @@ struct nam_rpc_tree_load_request {
 struct nam_rpc_tree_walk_request {
 	uint64_t tree;
 	uint32_t level;			/* 0: leaves */
-	uint32_t verify;		/* 1: check them, while nobody writes */
+	uint32_t verify;		/* 1: check them, without writers */
 	uint64_t from[NAM_RPC_TREE_KEY_WORDS_MAX];
 };
 

@@ -19,7 +19,7 @@
 #include "compute/remote/lock.h"
 
 #define NO_SLOT UINT16_MAX
-/* What no layer above asks for again. */
+/* Capabilities that layers above rely on. */
 #define CAPS_NEEDED (NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ)
 
 int
@@ -85,7 +85,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	return 0;
 }
 
-/* Who has which id, once all have said it.  @text: "@FILE" where the cluster says ids. */
+/* The servers' ids, once all are known.  @text: "@FILE" where the cluster says ids. */
 static int
 ids_check(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
@@ -297,7 +297,7 @@ client_new(const struct nam_client_options *options)
 	return client;
 }
 
-/* Whatever there is of a client, in the reverse order of its making. */
+/* The parts of a client, in the reverse order of their making. */
 static void
 client_free(struct nam_client *client)
 {
@@ -314,7 +314,7 @@ client_free(struct nam_client *client)
 	free(client);
 }
 
-/* From addresses to a member of the cluster.  What was made on the way is client_free's. */
+/* From addresses to a member of the cluster.  client_free() frees partial results. */
 NAM_FIBER_FN static int
 client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
@@ -344,7 +344,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	return nam__epoch_thread_start(client, diag); /* SUSPENDS */
 }
 
-/* What the options name, on the heap. */
+/* The texts that the options name, on the heap. */
 static int
 cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_cluster,
 	struct nam_diag *diag)

@@ -36,8 +36,8 @@ struct nam__server {
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
 /*
- * What an operation has seen in use is not reused during operations that begin up to so many local
- * epochs later: nam__seen_lately().
+ * Objects that an operation has seen in use are not reused during operations that begin up to so
+ * many local epochs later: nam__seen_lately().
  */
 #define NAM__EPOCH_MEMORY 2u
 #define NAM__EPOCHS_NOTED 8u	/* a power of two, at least the sum of both */

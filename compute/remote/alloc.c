@@ -115,7 +115,7 @@ give_reply:
 	return rc;
 }
 
-/* One task asks; whoever comes meanwhile waits for it and then looks at the size class again. */
+/* One task asks; other tasks wait for it and then look at the size class again. */
 NAM_FIBER_FN static int
 class_refill(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	struct nam__block_class *class)
@@ -184,7 +184,7 @@ skip_full(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 	return true;
 }
 
-/* What the regions of a memory server have in all, whatever is in use of it. */
+/* The bytes of all regions of a memory server, in use or not. */
 static uint64_t
 server_bytes(const struct nam_client *client, uint32_t id)
 {
@@ -216,7 +216,7 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 
 /*
  * Go round from `first`.  Servers that were full lately are passed by at first, and asked only if
- * nobody else has room.
+ * no other has room.
  */
 NAM_FIBER_FN static int
 alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
@@ -242,7 +242,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	}
 	if (dead_count == servers_count)
 		return rc;
-	/* Perhaps nobody can see any more what this worker has retired. */
+	/* Perhaps no reader can see this worker's retired blocks any more. */
 	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
 		for (uint32_t slot = 0; slot < servers_count; slot++) {
 			struct nam__block_class *class = nam__class_find(worker, slot, stride);

@@ -9,7 +9,7 @@
 
 /*
  * remote.c: post what was collected, so that there is room for more; nam_batch_await() awaits it,
- * too, and all is one round trip.  What is wrong then is said by that.
+ * too, and all is one round trip.  Errors are reported by that.
  */
 void nam__batch_post(struct nam_batch *batch);
 

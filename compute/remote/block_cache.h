@@ -53,10 +53,10 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /* everything, to the servers */
 NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker);
-/* What the stock holds beyond its own needs goes back to the servers. */
+/* Blocks beyond the stock's own needs go back to the servers. */
 NAM_FIBER_FN void nam__block_cache_trim(struct nam_worker *worker);
 void nam__block_cache_free(struct nam_worker *worker);
-/* What is in stock; and what RPCs without an answer, yet or for good, move or have moved. */
+/* Bytes in stock; and bytes that RPCs without an answer, yet or for good, may have moved. */
 void nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache,
 	uint64_t *ret_unsure);
 

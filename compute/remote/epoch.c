@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * epoch.c -- when memory that somebody may still be looking at can be used again.
+ * epoch.c -- when memory that readers may still be looking at can be used again.
  *
- * Two clocks, one idea.  What is taken out of a shared structure gets the clock's time as its
- * label; whoever looks at the structure pins the time at which it began; what carries a label older
+ * Two clocks, one idea.  An object taken out of a shared structure gets the clock's time as its
+ * label; a reader pins the time at which it began; an object with a label older
  * than every pin is out of sight.
  *
  *	local	client->local_epoch; pins are worker->active; for this process's own memory (cached
@@ -52,8 +52,9 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	/*
 	 * Between the thread that unlinked `memory` and an operation that pins a later epoch than
 	 * the label: the epoch thread raises local_epoch with the mutex held.  We read the older
-	 * value, so our critical section came first, and with it the unlinking; whoever pins the
-	 * newer value has acquired it from the epoch thread and therefore sees `memory` unlinked.
+	 * value, so our critical section came first, and with it the unlinking; a reader that pins
+	 * the newer value has acquired it from the epoch thread and therefore sees `memory`
+	 * unlinked.
 	 */
 	pthread_mutex_lock(&client->mutex);
 	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
@@ -247,7 +248,7 @@ epoch_thread_tick(struct nam_client *client)
 	garbage_free(garbage);
 
 	nam_race_point("epoch_thread.oldest_found");
-	/* What operations saw a little earlier they may still believe: nam__seen_lately(). */
+	/* Operations may still rely on objects seen a little earlier: nam__seen_lately(). */
 	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
 		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
 	/*
@@ -270,7 +271,9 @@ epoch_thread_main(void *arg)
 		epoch_thread_tick(client); /* SUSPENDS */
 		nam_sleep_ns(TICK_NS);
 	}
-	/* From here on nobody waits for us.  If it fails, the server does it when we disconnect. */
+	/*
+	 * From here on no client waits for us.  If it fails, the server does it when we disconnect.
+	 */
 	(void)slot_publish(client, 0); /* SUSPENDS */
 }
 
@@ -296,7 +299,7 @@ clocks_start(struct nam_client *client)
 
 /*
  * Once there is a second thread the kernel waits for a grace period of RCU here, which on a busy
- * machine takes seconds; of a process with one thread it knows that nobody is to be waited for.
+ * machine takes seconds; of a process with one thread it knows that there is no other to wait for.
  */
 void
 nam__epoch_thread_prepare(struct nam_client *client)
@@ -353,7 +356,7 @@ struct retired {
 struct nam__limbo {
 	struct retired *blocks;		/* labelled ones first, in order */
 	uint32_t labelled, count, size;
-	struct retired *kept;		/* nobody can see them any more; their owners take them */
+	struct retired *kept;		/* invisible; their owners take them */
 	uint32_t kept_count, kept_size;
 	uint64_t unlabelled_bytes;
 	bool advancing;			/* a task is at it; others need not */
@@ -447,7 +450,7 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 NAM_FIBER_FN static int
 limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 {
-	/* What other tasks add while we are suspended was perhaps unlinked after the FETCH_ADD. */
+	/* Blocks that other tasks add meanwhile were perhaps unlinked after the FETCH_ADD. */
 	uint32_t upto = limbo->count;
 	uint64_t epoch;
 	int rc;
@@ -535,7 +538,7 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	limbo->kept[last] = first;
 }
 
-/* Move blocks that nobody can see any more into the stock, or to their owners. */
+/* Move blocks that no reader can see any more into the stock, or to their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
 {

@@ -13,15 +13,15 @@ int nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag) NA
 void nam__epoch_thread_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
 /* Free `memory` with free() once no operation of this process can be using it. */
 void nam__garbage_add(struct nam_client *client, void *memory);
-/* Blocks in limbo: label them, and put those that nobody can see into the stock. */
+/* Blocks in limbo: label them, and put those that no reader can see into the stock. */
 NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	NAM_MUST_CHECK;
 /* Whether it is worth its cost, for who retires and has no collector to do it. */
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
 /*
- * Retire a block for which something is left to do once nobody can see it any more: it does not go
- * to the stock but waits to be taken, as it was named here, tag included.
+ * Retire a block for which something is left to do once no reader can see it any more: it does not
+ * go to the stock but waits to be taken, as it was named here, tag included.
  */
 void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);

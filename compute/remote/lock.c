@@ -2,12 +2,12 @@
 /*
  * lock.c -- remote lock words, and the queue for them inside one process.
  *
- * The queue is a table of slots; a lock word's address picks its slot.  Who holds the slot may go
- * for the remote word.  On release, if others wait for the slot, the remote word may be left locked
- * and its value kept in the slot: in custody.  The next holder of the slot either wants the same
- * word and takes it over, or releases it remotely before it goes for its own.  Waiters never give
- * up while they wait for a slot, so custody always finds somebody; their wait is bounded because
- * every holder's work is.
+ * The queue is a table of slots; a lock word's address picks its slot.  The holder of the slot may
+ * go for the remote word.  On release, if others wait for the slot, the remote word may be left
+ * locked and its value kept in the slot: in custody.  The next holder of the slot either wants the
+ * same word and takes it over, or releases it remotely before it goes for its own.  Waiters never
+ * give up while they wait for a slot, so a handed-over lock always finds a waiter; their wait is
+ * bounded because every holder's work is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define BACKOFF_MAX_NS 100000u
 /* No more counts between two looks at a word: who was kept from running has not been waiting. */
 #define LOOK_MAX_NS 10000000ull
-/* But nobody waits longer than so many times lock_timeout_ms, whatever moves. */
+/* But no waiter waits longer than so many times lock_timeout_ms. */
 #define TIMEOUTS_MAX 8u
 /* A lock word that has not moved for so long: ask whether its owner is alive. */
 #define SUSPECT_NS 20000000ull
@@ -132,7 +132,7 @@ nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 		NAM__LOCK_READS_MAX, seen == word ? "" : ": somebody else has overwritten it");
 }
 
-/* A word that somebody who holds its slot wants. */
+/* A word that the holder of its slot wants. */
 struct attempt {
 	struct nam__lock_slot *slot;
 	struct nam_gaddr at;
@@ -170,7 +170,7 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
-	/* Whatever the fabric promises: an image without our lock is not the one we locked. */
+	/* On any fabric, an image without our lock is not the one we locked. */
 	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
@@ -226,7 +226,7 @@ look(struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
 
 /*
  * Whether the caller's time is up.  A word that changes is progress, and not the caller's fault.
- * Who got the slot from somebody who saw the same word has waited together with that one.
+ * A task that got the slot from one that saw the same word has waited with that one.
  */
 static bool
 time_is_up(const struct nam_worker *worker, const struct attempt *attempt, uint64_t now)
@@ -341,7 +341,7 @@ leave_slot:
 int
 nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc)
 {
-	/* Taken, but the READ did not show it: give it back, for whoever comes next. */
+	/* Taken, but the READ did not show it: give it back, for the next client. */
 	if (!rc && *lock->old == NAM_LOCK_FREE) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
 		rc = nam_cas_await(worker, lock->at, lock->word, NAM_LOCK_FREE,

@@ -33,7 +33,7 @@ struct nam__lock {
  * @image	receives `bytes` bytes as they were after the lock was taken
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
- * diag says who), -NAM_E_FENCED (somebody else overwrote the word just taken), or a FABRIC code:
+ * diag says who), -NAM_E_FENCED (another client overwrote the word just taken), or a FABRIC code:
  * PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lock_slot.h -- the inside of the lock table, and its common case without a call: nobody of this
- * process wants the same word.  For lock.c, and for operations that lock one node and no more.
+ * lock_slot.h -- the inside of the lock table, and its common case without a call: no other task of
+ * this process wants the same word.  For lock.c, and for operations that lock one node and no more.
  */
 #ifndef NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
@@ -118,7 +118,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
  *
  * @rc		the task's
  *
- * 0: locked, and the image is as it was after that; 1: somebody else has the lock, or the image
+ * 0: locked, and the image is as it was after that; 1: another client has the lock, or the image
  * does not show ours; nam__lock_read_await() will say more; or a FABRIC code.  Nothing is held but
  * after 0.
  */
@@ -161,7 +161,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
 	/*
 	 * After a failure some of the writes may be missing, or still on their way: the node stays
-	 * locked, for whoever got it next would find it torn, or have its own writes torn.
+	 * locked, as the next holder would find it torn, or have its own writes torn.
 	 */
 	if (hand_over && !rc) {
 		slot->handovers++;

@@ -212,7 +212,7 @@ reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t co
 		if (__builtin_expect(!region, 0))
 			return -NAM_E_NOREGION;
 		server = i ? server : region->server;
-		/* Which memory server it is nobody can foretell: no branch. */
+		/* The memory server is unpredictable: no branch. */
 		nearby = region->server == server;
 		place = nearby ? front : back - 1;
 		front += nearby;
@@ -532,7 +532,7 @@ nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add
 	return async_post(worker, at, &wr, context, 8, 16);
 }
 
-/* What other completions left behind while somebody else polled. */
+/* Leftovers of other completions while another task polled. */
 static unsigned
 async_take_done(struct nam_worker *worker, void **contexts, unsigned max)
 {

@@ -134,7 +134,7 @@ timeout_at(const struct nam_worker *worker)
 	return nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
 }
 
-/* A SEND; its message is freed by the completion, or by whoever does not post it. */
+/* A SEND; its message is freed by the completion, or by a caller that does not post it. */
 static int
 send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header *header,
 	const void *body, struct nam__message **ret_message, struct nam_wr *ret_wr)
@@ -373,7 +373,7 @@ await_until(struct nam_worker *worker, struct nam__call *call, uint64_t deadline
 int
 nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
 {
-	/* Who did something else in between has not waited yet, nor perhaps polled. */
+	/* After other work in between the caller has not waited yet, nor perhaps polled. */
 	int rc = await_until(worker, call, timeout_at(worker)); /* SUSPENDS */
 
 	if (!rc && ret_bytes)

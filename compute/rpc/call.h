@@ -57,7 +57,7 @@ int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
 
 /* A call that follows all passive requests so far, as does its reply what is said of them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
-/* Send a request that nobody waits for.  0, with its id, or as nam_rpc_call(). */
+/* Send a one-way request.  0, with its id, or as nam_rpc_call(). */
 int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
 
@@ -68,7 +68,7 @@ int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t typ
 struct nam__one_way {
 	uint32_t sent, acknowledged;
 	uint32_t failed;		/* of those acknowledged */
-	int rc;				/* the first failure that nobody has been told of */
+	int rc;				/* the first failure not reported yet */
 	struct {
 		uint64_t id;
 		bool failed;		/* said so itself */

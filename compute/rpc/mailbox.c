@@ -2,7 +2,7 @@
 /*
  * mailbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
  *
- * Replies are either WRITTEN into our share, which nobody tells us of: nam__poll() looks.  Or they
+ * Replies are either WRITTEN into our share, without notice: nam__poll() looks.  Or they
  * stay at the memory server and are fetched: one READ takes what says whether the reply is there,
  * together with the first fetch_bytes of it, and a second READ the rest of a longer one.
  *
@@ -13,7 +13,7 @@
  * A memory server in this machine is not asked to WRITE anything: requests are copied into its
  * share, and replies from there, where we look as long as they are not there.
  *
- * Who waits for a reply knows that it will come, or that the time will be out; so it spins a while
+ * A caller knows that its reply will come, or that the time will be out; so it spins a while
  * and then naps, longer the longer it has waited.  Memory servers, who may wait for ever, are rung,
  * and ring back.
  */
@@ -498,7 +498,9 @@ req_look(struct nam__request_slot *req)
 		nam__datagram_look(req);
 		return req->state == NAM__SLOT_FREE;
 	}
-	/* The word may have come later than its completion said, and nobody else wakes it up. */
+	/*
+	 * The word may have come later than its completion said, and no other request wakes it up.
+	 */
 	if (!req->rang && nam_now_ns() - req->written_ns >= LATE_NS)
 		req->rang = nam__client_mailbox_ring(box, req->counters);
 	if (req->fetch) {
@@ -509,7 +511,7 @@ req_look(struct nam__request_slot *req)
 			else
 				fetch_post(req);
 		}
-		/* What is in this machine has been fetched by now. */
+		/* Replies within this machine have been fetched by now. */
 		return req->state == NAM__SLOT_FREE;
 	}
 	if (!nam_frame_is_new(reply_of(req), req->number) ||

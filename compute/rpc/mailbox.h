@@ -67,7 +67,7 @@ struct nam__client_mailbox {
 int nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_transport transport,
 	struct nam_hello *hello, uint32_t *ret_flags, struct nam__client_mailbox **ret_box)
 	NAM_MUST_CHECK;
-/* What the memory server answered over this queue pair: 0 or -NAM_E_FABRIC_PROTOCOL. */
+/* Takes the memory server's welcome over this queue pair: 0 or -NAM_E_FABRIC_PROTOCOL. */
 int nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 	const struct nam_hello *reply) NAM_MUST_CHECK;
 /* The queue pair has been destroyed.  Accepts NULL. */
@@ -104,10 +104,10 @@ void nam__request_slot_fail(struct nam__request_slot *req, int rc);
 void nam__request_slot_writing(struct nam__request_slot *req);
 /* Where its request lies. */
 struct nam_frame *nam__request_slot_request(const struct nam__request_slot *req);
-/* What posts that. */
+/* The request that posts it. */
 void nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr);
 /*
- * Wake the memory server, if it said that it goes to sleep and nobody of us has rung since.
+ * Wake the memory server, if it said that it goes to sleep and no task has rung since.
  * Whether we did.
  */
 bool nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters *counters);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * one_way.c -- requests that nobody waits for, and what later replies say of them.
+ * one_way.c -- one-way requests, and their acknowledgement by later replies.
  *
  * They go by SEND, whatever the connection's RPC transport: then they are carried out in their
  * order, and before any other request that is SENT later, so that its reply says it of all of them.

@@ -2,7 +2,7 @@
 /*
  * doorbell.h -- a few requests to one remote object, resolved once and posted together.
  *
- * What nam_batch_* does for any addresses, for the one that operations of an index make most: lock
+ * The work of nam_batch_*, for the most frequent operations of an index on one address: lock
  * a node and READ it; WRITE it and let go.  Everything is inlined, so that a request costs the
  * handful of stores that it consists of.
  */

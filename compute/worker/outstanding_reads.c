@@ -47,8 +47,8 @@ nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_wor
 }
 
 /*
- * What qp_post said of one server's share: they are on their way, have landed as local READs, or
- * failed, which is met when they are taken.  False if they were local.
+ * The result of qp_post for one server's share: they are on their way, have landed as local READs,
+ * or failed, which is met when they are taken.  False if they were local.
  */
 static inline bool
 posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
@@ -93,7 +93,7 @@ post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, 
 }
 
 /*
- * Who finds all landed has not waited for anything, and nor has who finds each there that it asks
+ * A task that finds all READs landed has not waited, nor has one that finds each there that it asks
  * for: the others have their turn.
  */
 NAM_FIBER_FN static inline void
@@ -123,7 +123,7 @@ image_of(const struct nam__outstanding_post *ring, unsigned number)
 	return (uint8_t *)ring->images + (size_t)number * ring->bytes;
 }
 
-/* True unless all were local.  What they have in common is filled in once. */
+/* True unless all were local.  Their common part is filled in once. */
 static bool
 read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
@@ -252,7 +252,7 @@ nam__outstanding_wait(struct nam_worker *worker, struct nam__outstanding_reads *
 }
 
 /*
- * What is done with each overlaps with the misses of those behind it, and if there are many that is
+ * Work on each overlaps with the misses of those behind it, and if there are many that is
  * best when they are taken one by one.
  */
 NAM_FIBER_FN static __attribute__((noinline)) void

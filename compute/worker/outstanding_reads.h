@@ -59,7 +59,7 @@ nam__outstanding_read_context(struct nam__outstanding_reads *outstanding, unsign
 	return (void *)((uintptr_t)&outstanding->each[number] | NAM__CONTEXT_OUTSTANDING_READ);
 }
 
-/* What fills a request for a flight; the server's slot, or negative. */
+/* Fills a request for a flight; the server's slot, or negative. */
 static inline int
 nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 	unsigned number,
@@ -74,8 +74,8 @@ nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_re
 }
 
 /*
- * Others that are ready, or have gathered and wait until nobody is, have their turn before anything
- * more is taken.  Whoever may never have to wait calls this now and then.
+ * Tasks that are ready, or have gathered and wait until none is, have their turn before anything
+ * more is taken.  A task that may never have to wait calls this now and then.
  */
 static inline void
 nam__outstanding_turn(const struct nam_worker *worker, struct nam__outstanding_reads *outstanding)

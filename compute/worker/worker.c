@@ -4,7 +4,7 @@
  *
  * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
  * straight to it; when none is ready it polls the completion queue itself, on its own stack, until
- * a completion makes somebody ready, itself included.
+ * a completion makes a task ready, itself included.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ ready_pop(struct nam_worker *worker)
 	return task;
 }
 
-/* What those whose operations fail will be told. */
+/* The diag of operations that fail. */
 static void
 note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
 {
@@ -207,7 +207,7 @@ nam__task_await(struct nam_worker *worker)
 	if (__builtin_expect(self->pending != 0, 1)) {
 		nam__suspend(worker); /* SUSPENDS */
 	} else if (self->rc || self->local) {
-		/* Who tries again, or never has to wait, must not starve others. */
+		/* A task that tries again, or never has to wait, must not starve others. */
 		self->local = false;
 		nam_worker_yield(worker); /* SUSPENDS */
 	}
@@ -226,7 +226,7 @@ nam_worker_yield(struct nam_worker *worker)
 void
 nam__give_way(struct nam_worker *worker)
 {
-	/* Who gives way over and over must not hold up those that wait for nobody to be ready. */
+	/* A task that yields over and over must not delay those that wait for none to be ready. */
 	if (worker->gather.count)
 		worker->gather.run(worker);
 	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))

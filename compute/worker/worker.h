@@ -85,7 +85,7 @@ struct nam_worker {
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
 	uint32_t closing_count;
-	uint32_t slots_waiting;	/* nobody will tell when their replies have come */
+	uint32_t slots_waiting;	/* their replies come without notice */
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	bool in_post_order;		/* limits.in_post_order of it */
@@ -167,7 +167,7 @@ nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offs
 }
 
 /*
- * What a request is, in one store: a provider loads it whole, and a load of what was stored in
+ * The kind of a request, in one store: a provider loads it whole, and a load of what was stored in
  * pieces waits until they have left for the cache.
  */
 static inline __attribute__((always_inline)) void
@@ -219,8 +219,8 @@ nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned
 }
 
 /*
- * What qp_post said was not 0: those of a task are local, or they are posted anew or fail.  True if
- * they were local.
+ * The result of qp_post was not 0: those of a task are local, or they are posted anew or fail.
+ * True if they were local.
  */
 bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
 	unsigned count, int rc);

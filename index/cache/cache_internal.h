@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cache_internal.h -- what the cache of inner nodes is made of: search.c reads it,
- * inner_cache.c changes it.
+ * cache_internal.h -- what the cache of inner nodes is made of: search.c reads it, inner_cache.c
+ * changes it.
  *
- * What a lookup needs of an inner node is separators and children, so that is what is kept, and
- * densely, because ten million keys' worth of it should stay in the processor's own caches:
+ * A lookup needs separators and children of an inner node, so the cache keeps these, and densely,
+ * because ten million keys' worth of it should stay in the processor's own caches:
  *
- *	level -> top -> chunk -> segment
+ * 	level -> top -> chunk -> segment
  *
  * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
  * NAM__CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices
@@ -16,8 +16,8 @@
  *
  * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
  * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
- * what lies below; whoever replaces one hands the old one to nam__garbage_add(), and it lives until
- * no operation that may have seen it is under way.
+ * lower levels; a writer that replaces one hands the old one to nam__garbage_add(), and it lives
+ * until no operation that may have seen it is under way.
  */
 #ifndef NAM_INDEX_CACHE_CACHE_INTERNAL_H
 #define NAM_INDEX_CACHE_CACHE_INTERNAL_H

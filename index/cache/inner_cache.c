@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inner_cache.c -- inner nodes kept by the compute node: remembering and forgetting them.  What the
- * cache looks like: cache_internal.h.
+ * inner_cache.c -- inner nodes kept by the compute node: remembering and forgetting them.  The
+ * layout of the cache: cache_internal.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -167,7 +167,7 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct na
 	struct nam__top *top;
 
 	if (!count) {
-		publish_top(cache, level, NULL);	/* nobody searches in an empty one */
+		publish_top(cache, level, NULL);	/* no reader searches in an empty one */
 		return 0;
 	}
 	top = top_new(cache, count);

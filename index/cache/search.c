@@ -142,7 +142,7 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 		*ret_place = (struct nam__cache_place){ segment, (unsigned)number };
 	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
 		ret_leaves[count++] = nam__segment_child(segment, (unsigned)number);
-	/* Who reads on wants to know soon where the next leaf begins. */
+	/* A scan soon needs the beginning of the next leaf. */
 	if (!backward)
 		__builtin_prefetch(nam__segment_cold(segment)->separators +
 			(size_t)number * cache->g->full_words);
@@ -185,7 +185,7 @@ floor_by_slices(const struct nam__slicing *slicing, const uint16_t *slices, unsi
 	uint16_t slice = distance > NAM__SLICE_MAX ? NAM__SLICE_MAX : (uint16_t)distance;
 	int number;
 
-	/* What fills the last group counts for nothing. */
+	/* The padding of the last group does not count. */
 	if (__builtin_expect(count <= NAM__SLICES_GROUP, 1))
 		count = NAM__SLICES_GROUP;
 	number = (int)count_at_or_below(slices, count, slice) - 1;

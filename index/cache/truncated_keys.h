@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-/* What a function that uses these vectors is marked with. */
+/* The mark of a function that uses these vectors. */
 #define NAM__ISA_AVX512 __attribute__((target("avx512bw,popcnt")))
 #define NAM__ISA_AVX2 __attribute__((target("avx2,popcnt")))
 

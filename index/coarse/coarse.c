@@ -34,7 +34,7 @@ request_fill(union request *request, uint64_t tree, enum nam_rpc_tree_point kind
 	request->head.pairs[key_words] = payload;
 }
 
-/* What came of the one pair: 0 or a negative code, of the request's or the pair's. */
+/* The result of the one pair: 0 or a negative code, of the request's or the pair's. */
 NAM_FIBER_FN static int
 ask(struct nam_worker *worker, uint32_t slot, const union request *request, unsigned key_words,
 	uint64_t *ret_payload)

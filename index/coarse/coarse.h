@@ -25,7 +25,7 @@ struct nam__parts {
 int nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
 	NAM_MUST_CHECK;
 
-/* What each memory server keeps of a new index. */
+/* Each memory server's part of a new index. */
 void nam__parts_describe(const struct nam__geometry *g, const struct nam_index_options *options,
 	uint32_t number, uint32_t count, struct nam_rpc_tree_part *ret_part);
 

@@ -340,7 +340,7 @@ nam__merge_close(struct nam_cursor *cursor)
 		int rc = stream->under_way ? nam__rpc_await(merge->head.worker, &stream->call,
 						     NULL) : 0; /* SUSPENDS */
 
-		(void)rc;	/* whatever came, nobody wants it any more */
+		(void)rc;	/* its result is not wanted any more */
 	}
 	free(merge->pages);
 	free(merge);

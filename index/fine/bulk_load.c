@@ -2,14 +2,14 @@
 /*
  * bulk_load.c -- fill an empty index from sorted input.
  *
- *	step 1	take the collector's word, and lock the root, which is an empty leaf.
- *	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up,
- *		many with one doorbell; nobody can see them.
- *	step 3	mark the old leaf dead, keeping its lock.  Whoever comes to it looks for the root
- *		anew, and again, until there is one.
- *	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
- *		the pairs are there, all of them, for everyone.
- *	step 5	unlock the old leaf and retire it; give the collector's word back.
+ * 	step 1	take the collector's word, and lock the root, which is an empty leaf.
+ * 	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up,
+ * 		many with one doorbell; no reader can see them.
+ * 	step 3	mark the old leaf dead, keeping its lock.  A client that meets it looks for the root
+ * 		anew, and again, until there is one.
+ * 	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
+ * 		the pairs are there, all of them, for everyone.
+ * 	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
  * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
  * after others have seen it full.
@@ -93,7 +93,7 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 	/* Beside the queue: this lock is held for as long as the load takes. */
 	rc = nam__unqueued_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
-		return -NAM_E_NOTEMPTY;		/* an inner node, or somebody loaded just now */
+		return -NAM_E_NOTEMPTY;		/* an inner node, or a load just now */
 	if (rc == -NAM_E_RESTART_LOCKED)
 		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
 			"the root of the index is being written by others");
@@ -136,7 +136,7 @@ root_switch(struct nam__loader *loader, struct nam__held *root, struct nam_gaddr
 		rc = nam_cas_await(worker, index->superblock, root->at.raw, new_root.raw,
 			&seen); /* SUSPENDS */
 	if (!rc && seen != root->at.raw) {
-		/* Nobody can have grown the tree under our lock: the index is gone. */
+		/* The tree cannot have grown under our lock: the index is gone. */
 		*ret_published = false;
 		rc = root_mark(loader, root, false, NAM_GADDR_NULL); /* SUSPENDS */
 		if (!rc)
@@ -186,7 +186,7 @@ done:
 	return rc;
 }
 
-/* Nobody else may retire the old root: not a collector, and not whoever drops the index. */
+/* No other client may retire the old root: no collector, and no drop of the index. */
 NAM_FIBER_FN static int
 load_alone(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn source,
 	void *arg, uint64_t *ret_count)

@@ -8,14 +8,17 @@
 #include "common/counters.h"
 #include "index/node/node.h"
 
-/* What of a node's header a change has touched beside hash and front; each includes the last. */
+/*
+ * The words of a node's header that a change has touched beside hash and front; each includes the
+ * last.
+ */
 enum nam__header_part {
 	NAM__HEADER_FRONT,
 	NAM__HEADER_COUNTS,
 	NAM__HEADER_FENCES,		/* and the sibling */
 };
 
-/* What a change comes to, on the private image of the leaf. */
+/* The result of a change, on the private image of the leaf. */
 struct nam__leaf_outcome {
 	int refused;			/* not 0: nothing changes; 1: it is so already */
 	bool split;			/* there is no room */

@@ -2,7 +2,7 @@
 /*
  * loader.h -- building the nodes of a tree, or a chain of leaves, from sorted pairs, left to right.
  *
- * Nodes are WRITTEN as they fill up, many with one doorbell; nobody can see them.  Per pair the
+ * Nodes are WRITTEN as they fill up, many with one doorbell; no reader can see them.  Per pair the
  * work is one copy; per node, one hash.  Each level has one open node: the spine.  A node is closed
  * when it is full and its successor begins, because only then are its high fence and its sibling
  * known.
@@ -32,7 +32,7 @@ struct nam__loader {
 	struct nam_gaddr first[NAM__LEVELS_MAX];	/* leftmost node of each level */
 	struct nam__open_node head;	/* the last head node, while its leaves are being built */
 	uint64_t leaves, pairs;
-	struct nam__tree_load *names;	/* hybrid: whoever keeps the levels above; else NULL */
+	struct nam__tree_load *names;	/* hybrid: the keeper of the levels above; else NULL */
 
 	/* Closed nodes on their way; their images must rest until the doorbell's work is done. */
 	struct nam_batch batch;
@@ -85,7 +85,7 @@ NAM_FIBER_FN int nam__loader_close(struct nam__loader *loader,
 void nam__loader_link(const struct nam__geometry *g, uint64_t *image, const uint64_t *high,
 	struct nam_gaddr sibling);
 
-/* Give the images back and, if nobody has seen them, the nodes. */
+/* Give the images back and, if no reader has seen them, the nodes. */
 void nam__loader_done(struct nam__loader *loader, bool published);
 
 #endif /* NAM_INDEX_FINE_LOADER_H */

@@ -235,7 +235,7 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 			level); /* SUSPENDS */
 	}
 give_image:
-	/* Only an improvement: whoever comes next meets the same and tries again. */
+	/* Only an improvement: the next walk meets the same and tries again. */
 	nam_buffer_give(worker, image, index->g.node_bytes);
 }
 
@@ -266,8 +266,8 @@ root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t
 }
 
 /*
- * What the cache was worth to who wants a leaf, once for each walk: where it said nothing of it as
- * the walk began, a miss.  Who has READ the leaf without a walk counts for himself.
+ * Counts the cache's worth for a leaf, once for each walk: if it did not know the leaf as
+ * the walk began, a miss.  A lookup that READ the leaf without a walk counts itself.
  */
 static void
 count_beginning(struct nam_worker *worker, const struct nam_index *index, unsigned level,
@@ -348,7 +348,7 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 		forget_rc = forget_pointer(worker, index, key, &walk); /* SUSPENDS */
 		if (forget_rc)
 			return forget_rc;
-		/* Who was stopped itself has seen little in all that time: hence the tries. */
+		/* A process that was stopped has seen little in all that time: hence the tries. */
 		if (nam__patience_over(worker, &since_ns) && tries > TRIES_MIN)
 			return rc;
 		/* Ever longer, so that who is half-way through a change can finish it. */
@@ -387,7 +387,7 @@ lock_refuse(struct nam_worker *worker, struct nam__held *held, int why)
 	if (why == -NAM_E_RESTART_FENCE)
 		nam__count_restart(worker, NAM_RESTART_FENCE);
 	if (why == -NAM_E_RESTART_TORN)
-		/* Nobody can be writing: we hold the lock. */
+		/* No writer is active: we hold the lock. */
 		why = nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
 			"the node at region %u offset %llu does not verify under its own lock",
 			nam_gaddr_region(held->at), (unsigned long long)nam_gaddr_offset(held->at));
@@ -417,7 +417,7 @@ nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint6
 	const struct nam__geometry *g = &index->g;
 	int rc;
 
-	/* What is expected, a leaf where the cache said, is told by one look. */
+	/* The expected case, a leaf where the cache said, takes one look. */
 	if (level == 0 && nam__leaf_covers(index, held->image, held->at, key))
 		return 0;
 	rc = nam__node_validate(index, held->image, held->at, (int)level);
@@ -530,8 +530,8 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 		return;
 	}
 	/*
-	 * Whoever has an old pointer in its cache may look at a block that is being used again, and
-	 * must not take half of either node for a whole one: in the order of nam__image_ring().
+	 * A reader with an old pointer in its cache may look at a block that is being used again,
+	 * and must not take half of either node for a whole one: in the order of nam__image_ring().
 	 */
 	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
 	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,

@@ -206,7 +206,7 @@ next_leaf(struct nam__scan *cursor)
 		case FIT_PASSED:
 			break;
 		case FIT_GAP:
-			/* What comes after the gap is read again: a gap is rare. */
+			/* Leaves after the gap are read again: a gap is rare. */
 			nam__count_restart(cursor->head.worker, NAM_RESTART_HINT);
 			nam__scan_drain(cursor); /* SUSPENDS */
 			if (++gaps > NAM__RESTARTS_MAX)
@@ -302,7 +302,7 @@ nam__scan_next_entries(struct nam_cursor *head, struct nam_entries *ret)
 	const struct nam__geometry *g = &cursor->head.index->g;
 	uint32_t count;
 
-	/* Of what was delivered last nobody has any use now. */
+	/* The last delivery is not needed any more. */
 	while (!cursor->leaf || cursor->leaf_at >= cursor->leaf_end) {
 		int rc;
 

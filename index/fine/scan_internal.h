@@ -51,7 +51,7 @@ struct nam__scan {
 	struct nam__key hints_key;
 	nam__sliced_floor_fn sliced_floor;
 
-	/* What is below is not cleared when a cursor is opened. */
+	/* The fields below are not cleared when a cursor is opened. */
 	struct nam__outstanding_reads outstanding;
 	struct nam_gaddr addresses[NAM__SCAN_RING_MAX];
 	struct nam_gaddr hints[NAM__SCAN_HINTS_MAX];
@@ -93,7 +93,7 @@ NAM_FIBER_FN void nam__scan_close(struct nam_cursor *head);
 
 /* Choose the size of the ring, and of the first window. */
 void nam__scan_window_init(struct nam__scan *cursor);
-/* What is on its way must have come before its buffer can be used for something else. */
+/* A READ under way must complete before its buffer can be used for something else. */
 NAM_FIBER_FN void nam__scan_drain(struct nam__scan *cursor);
 /* Ask for more leaves, if it is known where they are. */
 void nam__scan_ask(struct nam__scan *cursor);

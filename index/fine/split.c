@@ -2,7 +2,7 @@
 /*
  * split.c -- dividing a node, and naming the new one in its parent.
  *
- *	step 1	WRITE the new right sibling, whole.  Nobody can see it.
+ *	step 1	WRITE the new right sibling, whole.  No reader can see it.
  *	step 2	WRITE the left node with its new high fence and sibling, unlock.  Visible: two
  *		halves, one parent entry; readers of the upper half move right.
  *	step 3	WRITE the separator into the parent.  Late is legal.
@@ -20,7 +20,7 @@
 /*
  * The root was divided: put a new root above both halves.
  *
- * Returns 0 when the tree has grown, or the parent that somebody else made is there to be used;
+ * Returns 0 when the tree has grown, or another client's parent is there to be used;
  * -NAM_E_EXISTS in the latter case.
  */
 NAM_FIBER_FN static int
@@ -185,7 +185,7 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 
 /* ---- dividing ----------------------------------------------------------------------------- */
 
-/* What a failure to reach the parent comes to: the split itself is done and legal (I1). */
+/* A failure to reach the parent is forgiven: the split itself is done and legal (I1). */
 static int
 forgive_late_separator(struct nam_worker *worker, int rc)
 {
@@ -246,7 +246,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		goto free_right;
 	nam_race_point("split.sibling_written");
 
-	/* Step 2.  What the right half took over stays in the left one, behind its last entry. */
+	/* Step 2.  The entries of the right half stay in the left one, behind its last entry. */
 	held->image[NAM__WORD_SIBLING] = right_at.raw;
 	rc = nam__write_unlock(worker, index, held, dirty, NAM__HEADER_FENCES); /* SUSPENDS */
 	worker->current->counters->splits++;

@@ -3,9 +3,9 @@
  * unqueued_lock.c -- locks that are held beside the process's queue: second locks, long locks, and
  * the collector's word.
  *
- * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  Who
- * waits there does so without a bound, because every holder is quick and holds one lock only.  Here
- * are those to whom that does not apply.  They try, and then do without.
+ * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  A task
+ * that waits there does so without a bound, because every holder is quick and holds one lock only.
+ * Here are those to whom that does not apply.  They try, and then do without.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -190,8 +190,9 @@ collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compa
 /*
  * A dead collector is succeeded by overwriting its word.  That is safe although WRITEs of the dead
  * client may still be under way: all that a collector ever writes are nodes whose lock words it
- * holds, and nodes that nobody has seen.  The word of a lock that it held stays in the node, nobody
- * else writes there, and its successor meets that word as everyone does: -NAM_E_LOCK_ORPHANED.
+ * holds, and nodes that no client has seen.  The word of a lock that it held stays in the node, no
+ * client else writes there, and its successor meets that word as all clients do:
+ * -NAM_E_LOCK_ORPHANED.
  */
 NAM_FIBER_FN static int
 collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
@@ -217,7 +218,7 @@ collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 	}
 	if (rc || seen == held)
 		return rc;
-	/* Somebody else has come first: ask who. */
+	/* Another client has come first: ask which. */
 	rc = nam__lock_holder_ask(worker, seen, &holder); /* SUSPENDS */
 	return rc < 0 ? rc : nam__lock_blame(worker, index->superblock, &holder);
 }

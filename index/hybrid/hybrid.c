@@ -268,7 +268,7 @@ nam__hybrid_verify(struct nam_worker *worker, struct nam_index *index,
 	return rc;
 }
 
-/* Leaves by this client, then the levels above by their memory servers: nobody waits. */
+/* Leaves by this client, then the levels above by their memory servers: no client waits. */
 int
 nam__hybrid_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat)

@@ -14,7 +14,7 @@
 /* Make first leaves, one for each memory server, and the trees that name them, or nothing. */
 NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, const char *name, uint64_t tree,
 	const struct nam_index_options *options, struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
-/* Give back such leaves, which nobody has seen. */
+/* Give back such leaves, which no reader has seen. */
 void nam__hybrid_uncreate(struct nam_worker *worker, const struct nam_index_options *options,
 	const struct nam_gaddr *leaves, uint32_t count);
 

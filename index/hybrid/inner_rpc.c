@@ -12,7 +12,7 @@
  *			takes the name away himself, and asks again.
  *
  * So a name that its owner left behind by dying is taken away by the next who needs it; and a leaf
- * that nobody names is found from its left neighbour, and named by the collector.  The name of a
+ * without a name is found from its left neighbour, and named by the collector.  The name of a
  * part's first leaf, which is never merged away, stays.
  */
 #include <errno.h>

@@ -4,7 +4,7 @@
  * what a compute node asks instead of reading inner nodes.
  *
  * A part is a handle of its own, whose leaves are those of a fine-grained tree and whose levels
- * above are here (index->upper).  Whatever the memory server says is a hint, as an inner node's
+ * above are here (index->upper).  Each answer of the memory server is a hint, as an inner node's
  * image is: leaves tell by their fences whether it was right.
  */
 #ifndef NAM_INDEX_HYBRID_INNER_RPC_H

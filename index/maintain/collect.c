@@ -60,7 +60,7 @@ mergeable(const struct pass *pass, unsigned left, unsigned right)
 	return (left + right) * 100 <= capacity * MERGE_PERCENT || (left == 0 || right == 0);
 }
 
-/* What to do about a failure to lock or read one node: 0, to leave it alone, or the code itself. */
+/* The verdict on a failure to lock or read one node: 0, to leave it alone, or the code itself. */
 static int
 tolerate(struct pass *pass, int rc)
 {
@@ -324,8 +324,8 @@ merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_
 /* ---- nodes without a separator ------------------------------------------------------------- */
 
 /*
- * A child ends before `end`, where its parent thinks that the next one begins (NULL: nowhere): what
- * lies between was split off, and whoever did it has not named it yet, or died.  Name it.
+ * A child ends before `end`, where its parent thinks that the next one begins (NULL: nowhere): the
+ * range between was split off, and its splitter has not named it yet, or died.  Name it.
  */
 NAM_FIBER_FN static int
 name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
@@ -363,7 +363,7 @@ name_forgotten(struct pass *pass, const uint64_t *child, const uint64_t *end)
 }
 
 /*
- * Nobody names what lies to the right of the root: it was divided when there was no memory for a
+ * No parent names the node to the right of the root: it was divided when there was no memory for a
  * node above it.  Make one, now that there may be.
  */
 NAM_FIBER_FN static int
@@ -377,7 +377,7 @@ grow_forgotten(struct pass *pass)
 	rc = nam__root_read(worker, index, &root, pass->left_image); /* SUSPENDS */
 	if (rc)
 		return rc;
-	pass->stat->nodes_visited++;	/* all others are somebody's children */
+	pass->stat->nodes_visited++;	/* all others have a parent */
 	pass->root_level = nam__node_level(pass->left_image);
 	if (nam__node_last(pass->left_image))
 		return 0;

@@ -19,7 +19,7 @@ struct reaper {
  * Dead: clients whose cache still leads here have not heard that the index is gone.  Without the
  * mark they would go on writing, and one of them might be at it when the block gets its next owner;
  * with it they find, under the lock, that there is nothing to write, ask the superblock, and learn.
- * Retired, not freed: whoever reads the node now may do so until its operation ends.
+ * Retired, not freed: a reader may read the node until its operation ends.
  */
 NAM_FIBER_FN static int
 node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
@@ -53,7 +53,7 @@ node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
  * below, so that the way to a level is there until the level is done.
  *
  * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it
- * is and is lost: its block serves nobody, and does nobody harm.
+ * is and is lost: its block is unused, and does no harm.
  */
 NAM_FIBER_FN static int
 level_free(struct reaper *reaper, unsigned level, unsigned root_level)
@@ -74,7 +74,7 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 		if (!rc)
 			continue;
 		nam__block_leaked(client, reaper->index->g.stride);
-		/* Who keeps one node may keep many: do not wait each time. */
+		/* A client that keeps one node may keep many: do not wait each time. */
 		patience_ns = 0;
 	}
 	nam__walk_close(&walk);
@@ -82,7 +82,7 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 }
 
 /*
- * The root as it is now that nobody new comes in.  nam__root_level() would not say: for it the
+ * The root, now that no client comes in.  nam__root_level() would not say: for it the
  * index is gone.
  */
 NAM_FIBER_FN static int
@@ -111,7 +111,7 @@ give:
 
 /*
  * Take the root away, so that the tree does not grow any more.  False: it has grown since
- * last_root() looked, by a root that somebody had already written.
+ * last_root() looked, by a root that another client had already written.
  */
 NAM_FIBER_FN static int
 root_take(struct nam_worker *worker, struct nam_index *index, bool *ret_taken)
@@ -123,7 +123,7 @@ root_take(struct nam_worker *worker, struct nam_index *index, bool *ret_taken)
 	return rc;
 }
 
-/* What lies to the right of a node that a dying client left torn stays allocated. */
+/* Nodes to the right of a node that a dying client left torn stay allocated. */
 NAM_FIBER_FN static int
 levels_free(struct reaper *reaper, unsigned first, unsigned root_level)
 {

@@ -19,7 +19,7 @@ void
 nam__head_init(const struct nam__geometry *g, uint64_t *node, uint32_t generation,
 	const uint64_t *low, struct nam_gaddr next)
 {
-	/* An empty range: whoever comes here with a key goes on to the right. */
+	/* An empty range: a reader with a key goes on to the right. */
 	nam__node_init(g, node, NAM__NODE_HEAD, 0, generation, low, low);
 	node[NAM__WORD_SIBLING] = next.raw;
 }
@@ -197,7 +197,7 @@ segment_check(struct rebuild *rebuild, unsigned count)
 }
 
 /*
- * The segment is too long: divide it after `interval` leaves.  What follows becomes the segment
+ * The segment is too long: divide it after `interval` leaves.  The leaves behind become the segment
  * under the new head node, whose hints are right as far as they go.
  */
 NAM_FIBER_FN static int

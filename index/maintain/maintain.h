@@ -24,7 +24,7 @@
  * @held	`image` is the caller's; filled in on success only
  *
  * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag says
- * who); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (somebody else
+ * who); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (another client
  * overwrote the word just taken); or a FABRIC code.
  * Nothing is held on failure.
  */
@@ -41,7 +41,7 @@ NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
  *
  * @forward	its sibling from now on: who has its range
  *
- * What follows is the caller's: nam_retire() once no pointer leads to the node.
+ * The caller's next step: nam_retire() once no pointer leads to the node.
  */
 NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *index,
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
@@ -53,7 +53,7 @@ NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *i
  * @ret_word	for nam__collector_leave()
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag says who), -NAM_E_LOCK_ORPHANED
- * (it died and somebody else was quicker to succeed it), or a FABRIC code.
+ * (it died and another client was quicker to succeed it), or a FABRIC code.
  */
 NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,
 	uint64_t patience_ns, uint64_t *ret_word) NAM_MUST_CHECK;

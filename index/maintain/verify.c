@@ -102,8 +102,8 @@ names_ask(struct walk *walk)
 }
 
 /*
- * Make names->entry the next separator, unless the stream is over.  What is wrong with these nodes
- * was reported when their own level was walked.
+ * Make names->entry the next separator, unless the stream is over.  Errors of these nodes
+ * were reported when their own level was walked.
  */
 NAM_FIBER_FN static int
 names_peek(struct walk *walk)

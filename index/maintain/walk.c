@@ -233,7 +233,7 @@ nam__walk_next(struct nam__walk *walk)
 			rc = walk_fetch(walk); /* SUSPENDS */
 		if (rc == -NAM_E_RESTART_DEAD || rc == -NAM_E_RESTART_FENCE) {
 			walk->next = NAM_GADDR_NULL;
-			/* Who was stopped itself has seen little in all that time. */
+			/* A process that was stopped has seen little in all that time. */
 			if (nam__patience_over(walk->worker, &walk->stuck_since_ns) &&
 				walk->restarts > FINDS_MIN)
 				return rc;

@@ -9,7 +9,7 @@
  * Divide a leaf, sorted or not, or an inner node: `right` becomes a node of generation `generation`
  * with the upper entries from number `at` (> 0) of the order on, high fence and sibling of `node`;
  * `node` keeps the rest, sorted, and ends where `right` begins.  The link from `node` to `right` is
- * the caller's.  What lies behind the last entry of `node` stays as it was, so that no more than
+ * the caller's.  Words behind the last entry of `node` stay as they were, so that no more than
  * *ret_dirty has to be written, and the header.
  */
 void nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uint64_t *right,

@@ -54,7 +54,7 @@ struct nam__key {
 	uint64_t w[NAM__KEY_WORDS_MAX];
 };
 
-/* What an index's parameters come to, in words. */
+/* The parameters of an index, in words. */
 struct nam__geometry {
 	uint32_t key_bytes;
 	uint32_t key_words;

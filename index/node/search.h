@@ -7,7 +7,7 @@
 
 #include "node.h"
 
-/* What a search compares is a coin toss: a conditional move, please, and no branch. */
+/* The result of a comparison is unpredictable: a conditional move, and no branch. */
 #ifdef __clang__
 #define NAM__UNPREDICTABLE(x) __builtin_unpredictable(x)
 #else
@@ -89,7 +89,7 @@ nam__pairs_floor(const uint64_t *pairs, unsigned n, uint64_t key)
 
 /*
  * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons
- * of vectors.  What is cut down is the first word in which the keys differ, less the lowest key's.
+ * of vectors.  The first word in which the keys differ is cut down, less the lowest key's.
  */
 #define NAM__SLICES_GROUP 64u
 #define NAM__SLICE_MAX 0xfffeu

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.c -- what changes a local tree as a whole: merging sparse nodes, publishing a
- * filled tree.
+ * collect.c -- what changes a local tree as a whole: merging sparse nodes, publishing a filled
+ * tree.
  *
- * A node that was merged away is dead: who comes upon it begins anew at the root.  The mark and the
- * parent's separator change under the locks of both, so from the root nobody comes upon it again.
+ * A node that was merged away is dead: a thread that meets it begins anew at the root.  The mark
+ * and the parent's separator change under the locks of both, so no thread meets it from the root
+ * again.
  */
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
 /*
  * tree.c -- finding, changing and dividing nodes behind plain pointers.
  *
- * A word of a node is loaded with acquire and stored with release.  So whoever loads one that a
- * writer stored under its lock finds the version changed when it looks again: the store of the odd
- * version came before.
+ * A word of a node is loaded with acquire and stored with release.  So a thread that loads one that
+ * a writer stored under its lock finds the version changed when it looks again: the store of the
+ * odd version came before.
  */
 #include <assert.h>
 #include <errno.h>
@@ -263,20 +263,20 @@ reserve_give(struct reserve *reserve)
 		memory->give(memory->arg, reserve->blocks[--reserve->count]);
 }
 
-/* Fill a block that nobody leads to yet. */
+/* Fill a block without a pointer to it yet. */
 static void
 node_fill(const struct nam__geometry *g, uint64_t *node, const uint64_t *image)
 {
 	uint64_t version = word_load(node) | 1;
 
-	/* Whoever still looked at its last life would see that this is over. */
+	/* A reader of its last life sees that this is over. */
 	word_store(node, version);
 	nam__tree_server_store(node, image, 1,
 		g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g, image));
 	word_store(node, version + 1);
 }
 
-/* Put a root above one that was divided, unless somebody else has. */
+/* Put a root above one that was divided, unless another thread has. */
 static void
 grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
 	uint64_t *right, unsigned level, struct reserve *reserve)
@@ -327,7 +327,7 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 		    g->full_words)) {
 		nam__tree_server_unlock(node, version);	/* the new root names it */
 	} else if (nam__node_count(scratch) == g->inner_capacity && !reserve_more(reserve)) {
-		/* Who looks for its keys finds it from the left, without a name. */
+		/* A reader of its keys finds it from the left, without a name. */
 		nam__tree_server_unlock(node, version);
 	} else if (nam__node_count(scratch) == g->inner_capacity) {
 		divide(tree, scratch, node, version, key, (uint64_t)child, reserve);

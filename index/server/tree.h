@@ -10,7 +10,7 @@
  * and gives up where it does not get one at once.
  *
  * Any number of threads.  A thread waits for another for as long as that one writes a node, which
- * is bounded by its work; nobody holds a node across anything else.
+ * is bounded by its work; no thread holds a node across anything else.
  *
  * Full keys are as in node.h.  Functions with @scratch need nam__tree_server_scratch_bytes() of
  * memory that is the calling thread's own.
@@ -37,7 +37,7 @@ struct nam__tree_server_tree;
 /* Where nodes come from: blocks of at least node_bytes, 8-byte aligned, whatever is in them. */
 struct nam__server_memory {
 	void *(*take)(void *arg);	/* NULL: no room.  By any thread, a node locked */
-	void (*give)(void *arg, void *block);	/* nobody has seen it, or nobody is at work */
+	void (*give)(void *arg, void *block);	/* no thread has seen it, or none is at work */
 	void (*retire)(void *arg, void *block);	/* give it once who is at work has ended */
 	void *arg;
 };
@@ -47,7 +47,7 @@ int nam__tree_server_tree_new(const struct nam__geometry *geometry,
 	const struct nam__server_memory *memory,
 	struct nam__tree_server_tree **ret_tree) NAM_MUST_CHECK;
 
-/* Gives all blocks back.  Nobody may be at work. */
+/* Gives all blocks back.  No thread may be at work. */
 void nam__tree_server_tree_free(struct nam__tree_server_tree *tree);
 
 size_t nam__tree_server_scratch_bytes(const struct nam__tree_server_tree *tree);
@@ -82,13 +82,13 @@ int nam__tree_server_delete_pair(struct nam__tree_server_tree *tree, uint64_t *s
  * @ret_entries	max * (key words + 1) words: key and payload
  *
  * Returns how many; fewer than max only where the range ends.  Every leaf is seen as it was at one
- * moment.  What was in the range throughout is there, and what never was is not.
+ * moment.  Entries in the range throughout are there, and no others.
  */
 uint32_t nam__tree_server_scan(struct nam__tree_server_tree *tree, uint64_t *scratch,
 	const uint64_t *low,
 	const uint64_t *high, bool reverse, uint64_t *ret_entries, uint32_t max);
 
-/* What a floor was found in. */
+/* The node in which a floor was found. */
 struct nam__tree_server_floor {
 	const void *node;
 	uint64_t version;		/* of the node: grows */
@@ -104,13 +104,13 @@ struct nam__tree_server_floor {
  * @alone	no others are wanted
  * @ret_entries	room for a node's entries: in order, the first is not above the key
  *
- * Returns false if there is no such entry.  What lies next to it, others may be changing.
+ * Returns false if there is no such entry.  Other threads may be changing its neighbours.
  */
 bool nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch,
 	const uint64_t *key,
 	bool alone, uint64_t *ret_entries, struct nam__tree_server_floor *ret_floor) NAM_MUST_CHECK;
 
-/* What came of walking along a level. */
+/* The result of a walk along a level. */
 struct nam__tree_server_walk {
 	uint32_t height;		/* of the tree */
 	bool more;			/* go on from `next`, a full key */
@@ -124,14 +124,14 @@ struct nam__tree_server_walk {
  * nam__tree_server_walk -- count, and check, up to `max` nodes of a level from the one on that
  * covers a full key.
  *
- * @verify	while nobody writes: fences along the level, order, separators, and that each node
+ * @verify	without writers: fences along the level, order, separators, and that each node
  *		but the root has one.  Then `from` must be a low fence, as `next` is.
  */
 void nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
 	bool verify,
 	const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk);
 
-/* What came of collecting. */
+/* The result of collecting. */
 struct nam__tree_server_collected {
 	uint32_t height;
 	bool more;			/* go on from `next`, a full key */
@@ -153,7 +153,7 @@ void nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scra
 /**
  * nam__tree_server_publish -- give an empty tree all that is in another one, at once.
  *
- * @filled	of the same shape and memory; nobody else knows it, and it is gone afterwards
+ * @filled	of the same shape and memory; no other thread knows it, and it is gone afterwards
  * @entries	so many may be in the tree, which are then gone
  *
  * Returns 0; or -NAM_E_NOTEMPTY, and then nothing was changed.
@@ -161,7 +161,10 @@ void nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scra
 int nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
 	struct nam__tree_server_tree *filled, uint32_t entries) NAM_MUST_CHECK;
 
-/* From now on ascending inserts leave nodes this full, 50 .. 100.  Nobody knows the tree yet. */
+/*
+ * From now on ascending inserts leave nodes this full, 50 .. 100.  No other thread knows the tree
+ * yet.
+ */
 void nam__tree_server_fill(struct nam__tree_server_tree *tree, unsigned percent);
 
 #endif /* NAM_INDEX_SERVER_TREE_H */

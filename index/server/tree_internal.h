@@ -14,7 +14,7 @@ struct nam__tree_server_tree {
 	uint64_t root;			/* a pointer; goes up only */
 };
 
-/* The node's version, once nobody writes it. */
+/* The node's version, once no thread writes it. */
 uint64_t nam__server_version(const uint64_t *node);
 
 /* Whether what was loaded since that version was taken is whole. */

@@ -22,18 +22,10 @@ FOLDER_FILES = {
 
 # Columns of the longest line of a document.
 MARKDOWN_COLUMNS = {
-    "bench/README.md": 172,
-    "common/README.md": 275,
-    "compute/README.md": 152,
-    "index/README.md": 239,
 }
 
 # Lines of a room, or of a file at the root, that check_prose refuses.
 PROSE = {
-    "bench": 78,
-    "common": 110,
-    "compute": 89,
-    "index": 128,
 }
 
 # Headers of clients that code of memory servers reaches.

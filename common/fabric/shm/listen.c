@@ -29,7 +29,7 @@ struct shm_listener {
 /* ---- one server per path ------------------------------------------------------------------ */
 
 /*
- * The lock file decides between servers that start at the same time.  Whoever holds the lock may
+ * The lock file decides between servers that start at the same time.  The holder of the lock may
  * remove the file; so after locking we look whether the file is still the one at that path.
  */
 static int
@@ -110,7 +110,7 @@ bind_socket(struct shm_listener *listener, struct nam_diag *diag)
 			"%s: %s", path, strerror(errno));
 		goto close_socket;
 	}
-	/* Before listen(), so that nobody connects who may not. */
+	/* Before listen(), so that only permitted clients connect. */
 	if (chmod(path, 0600) || listen(listener->fd, BACKLOG)) {
 		rc = nam_diag_set(diag, -errno, "%s: %s", path, strerror(errno));
 		goto remove_path;

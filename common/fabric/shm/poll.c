@@ -207,8 +207,8 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 }
 
 /*
- * Whether the READ that is posted now is prefetched now.  Who posts many in a row would only wait
- * for places; behind a few of them cq_poll catches up.
+ * Whether the READ that is posted now is prefetched now.  A thread that posts many in a row would
+ * only wait for places; behind a few of them cq_poll catches up.
  */
 static inline bool
 prefetch_at_post(const struct shm_cq *cq)

@@ -3,7 +3,7 @@
  * ring.c -- message rings and bells: the parts that two processes share.
  *
  * A sender publishes a message in its ring, sets its bit in the receiver's bell, and wakes the
- * receiver if that sleeps.  Nobody ever waits for the other side, so a process that dies between
+ * receiver if that sleeps.  Neither side ever waits for the other, so a process that dies between
  * any two steps leaves at worst its own message undelivered.
  */
 #include <limits.h>

@@ -41,7 +41,7 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* What the data path needs to know of a peer's registration. */
+/* The data path's view of a peer's registration. */
 struct shm_region {
 	uint8_t *base;
 	uint64_t bytes;
@@ -259,7 +259,7 @@ void nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp);
 
 int nam__shm_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 int nam__shm_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
-/* What qp has in cq->requests will do nothing. */
+/* The requests of qp in cq->requests will do nothing. */
 void nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp);
 
 /* ---- messages.c ----------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * answer.c -- answers to what was posted, and how requests fail.
  *
  * Answers come in post order, so each belongs to the oldest request; its frame is compared with
- * what that must be answered with.  What was read is copied to where it is wanted; of a long one
+ * the expected answer.  Data of a READ is copied to its place; of a long one
  * only what has arrived, and stream.c reads the rest straight to its place.
  */
 #include <string.h>
@@ -149,7 +149,10 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 
 	if (TCP_UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
 		return false;
-	/* Nobody can answer what has not left: its body may still be sent from where it is. */
+	/*
+	 * A request that has not left cannot be answered: its body may still be sent from where it
+	 * is.
+	 */
 	if (TCP_UNLIKELY(request->ends > qp->out.left))
 		return false;
 	qp->answer_sequence++;

@@ -209,7 +209,7 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 		cq->qps = arrivals;
 		arrivals->arrived = true;
 		interest.data.ptr = arrivals;
-		/* What was posted before it was polled for may have filled the socket. */
+		/* Requests posted before the poll may have filled the socket. */
 		if (arrivals->blocked)
 			interest.events |= EPOLLOUT;
 		/* Failed before it was ever polled for: there is nothing to hear of it. */
@@ -230,7 +230,7 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 		}                                                                                   \
 	} while (0)
 
-/* Completions of qp that nobody has asked for will not be reported; receive buffers are free. */
+/* Completions of qp that were not polled will not be reported; receive buffers are free. */
 static void
 forget_done(struct tcp_cq *cq, const struct tcp_qp *qp)
 {
@@ -252,7 +252,7 @@ forget_done(struct tcp_cq *cq, const struct tcp_qp *qp)
 void
 nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp)
 {
-	/* Nobody else knows it, and whoever destroys it may not be the owner. */
+	/* No other thread knows it, and the destroying thread may not be the owner. */
 	if (!qp->known)
 		return;
 	pthread_mutex_lock(&cq->mutex);

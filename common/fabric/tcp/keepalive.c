@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keepalive.c -- peers that say nothing any more, and that nobody reports as gone.
+ * keepalive.c -- peers that are silent, and not reported as gone.
  *
  * A process that ends closes its sockets, and that is heard of at once.  A host that is gone, or
  * the way to it, says nothing; the kernel sends again what was not acknowledged, for a quarter of
@@ -44,13 +44,13 @@ is_overdue(const struct tcp_qp *qp)
 		(qp->head != qp->written && nam__tcp_oldest_op(qp) != NAM_WR_SEND);
 }
 
-/* What grows while the peer does what is_overdue() asks for. */
+/* A count that grows while the peer does its part of is_overdue(). */
 static uint64_t
 progress_of(const struct tcp_qp *qp)
 {
 	if (!qp->accepted)
 		return qp->moved;
-	/* Who keeps replies from being answered may be as busy as he likes beside that. */
+	/* A peer that blocks replies is overdue, even if it is busy otherwise. */
 	return is_unanswered(qp) ? qp->answer_sequence : qp->out.left;
 }
 

@@ -119,7 +119,7 @@ nam__tcp_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 		(void)munmap(pub_mr->base, pub_mr->bytes);
 		return;
 	}
-	/* Whoever polls may be about to look: who releases has seen to it that nobody asks. */
+	/* A polling thread may be about to look: the releasing thread ensures that no peer asks. */
 	pthread_mutex_lock(&domain->mutex);
 	atomic_store_explicit(&mr->rkey, UINT64_MAX, memory_order_relaxed);
 	if (mr->mapped)

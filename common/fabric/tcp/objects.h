@@ -30,8 +30,8 @@
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
  * How long the oldest request may be without an answer, or what waits to be sent may not leave,
- * while nothing moves at all: the peer's kernel is there, but nobody polls.  Not a SEND, which may
- * wait for a receive buffer.
+ * while nothing moves at all: the peer's kernel is there, but its process does not poll.  Not a
+ * SEND, which may wait for a receive buffer.
  */
 #define TCP_PATIENCE_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */
@@ -108,7 +108,7 @@ struct tcp_output {
 	uint64_t entered, left;		/* bytes that ever were in it, and that have been sent */
 };
 
-/* What a post has asked for, until it is answered. */
+/* A posted request, until it is answered. */
 struct tcp_request {
 	_Alignas(TCP_CACHE_LINE) uint8_t op;
 	uint8_t flags;
@@ -182,7 +182,7 @@ struct tcp_done {
 struct tcp_cq {
 	struct nam_cq pub;
 	/* owner thread only */
-	struct tcp_done *done;		/* completions nobody has asked for yet */
+	struct tcp_done *done;		/* completions not polled yet */
 	uint32_t done_head, done_tail, done_mask;
 	uint32_t depth, outstanding;	/* requests posted and not reported */
 	uint32_t receives;		/* depths of the receive queues */

@@ -60,7 +60,7 @@ advance(struct tcp_output *out, size_t sent)
 	}
 }
 
-/* What is left moves to the front. */
+/* The rest moves to the front. */
 static void
 compact(struct tcp_output *out)
 {

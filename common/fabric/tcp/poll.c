@@ -22,7 +22,7 @@
 #define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
 #define POLLS_PER_LOOK 64u		/* at who is silent; and before each sleep */
-#define SPIN_LOST_NS 30000u		/* in one round: the processor was somebody else's */
+#define SPIN_LOST_NS 30000u		/* in one round: another process had the processor */
 #define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
 #define SPIN_ALONE_NS 4000u		/* then others may have the processor */
 
@@ -94,7 +94,7 @@ wait_events(const struct tcp_cq *cq, struct epoll_event *events, uint64_t timeou
 		(timeout.tv_nsec + 999999) / 1000000));
 }
 
-/* What sockets say.  True if anything happened. */
+/* Handle events of sockets.  True if anything happened. */
 static bool
 receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 {
@@ -130,7 +130,7 @@ progress(struct tcp_cq *cq)
 		nam__tcp_give_up(cq);
 	if (TCP_UNLIKELY(cq->stalled != NULL))
 		resume_stalled(cq);
-	/* Who has just looked in cq_wait, and will do so again, need not do so in between. */
+	/* A thread that has just looked in cq_wait, and will again, need not look in between. */
 	if (!cq->looked)
 		(void)receive_ready(cq, 0);
 	cq->looked = false;
@@ -266,7 +266,7 @@ nam__tcp_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 		nam__tcp_cq_take_arrivals(cq);
 	flush_dirty(cq, true);
 	if (timeout_ns == 0) {
-		/* What peers ask is done even so, and even if something has completed. */
+		/* Peers' requests are carried out even so, and even if something has completed. */
 		cq->looked = false;
 		progress(cq);
 		rc = has_work(cq) ? 0 : -ETIMEDOUT;

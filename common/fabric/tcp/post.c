@@ -123,7 +123,7 @@ nam__tcp_write_requests(struct tcp_qp *qp)
 	while (qp->written != qp->tail && !qp->reading.left) {
 		struct tcp_request *request = &qp->requests[qp->written & MASK];
 
-		/* What is behind one that will fail is not asked for. */
+		/* Requests behind one that will fail are not sent. */
 		if (TCP_UNLIKELY(request->fault) || !write_one(qp, request))
 			return;
 		qp->written++;
@@ -137,7 +137,7 @@ nam__tcp_flush(struct tcp_qp *qp)
 		return;
 	if (!nam__tcp_output_send(qp))
 		return;
-	/* What there was no room for before. */
+	/* Requests without room before. */
 	while (qp->written != qp->tail) {
 		uint32_t written = qp->written;
 

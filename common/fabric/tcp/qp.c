@@ -29,9 +29,9 @@ nam__tcp_qp_create(struct tcp_domain *domain, const struct nam_qp_options *optio
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	/* Who does not take his replies keeps no buffer that others wait for. */
+	/* A client that does not take its replies keeps no buffer that others wait for. */
 	qp->kept_bytes = accepted ? TCP_MESSAGE_BYTES : TCP_INLINE_BYTES;
-	/* What is never used is never touched and costs nothing. */
+	/* Unused memory is never touched and costs nothing. */
 	at = mmap(NULL, mapped_bytes(qp), PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED) {

@@ -7,8 +7,8 @@
  * promises nothing about words.  While a request is carried out, the memory that the next ones name
  * is on its way to the cache, so that misses overlap as they would in a card.
  *
- * What cannot be carried out now stalls its connection and no other: that request and those behind
- * it are kept in `parked`, and the connection goes on being read, for answers.
+ * A request that cannot be carried out now stalls its connection and no other: that request and
+ * those behind it are kept in `parked`, and the connection goes on being read, for answers.
  */
 #include <string.h>
 
@@ -127,7 +127,7 @@ answer(struct tcp_qp *qp, enum tcp_status status, uint32_t bytes)
 	return at + sizeof(frame);
 }
 
-/* Whatever else comes from there is not carried out. */
+/* Later requests of that peer are not carried out. */
 static enum tcp_served
 refuse(struct tcp_qp *qp, enum tcp_status status)
 {
@@ -181,7 +181,7 @@ serve_read(struct tcp_qp *qp, const uint8_t *target, uint32_t bytes)
 		entered(qp, bytes);
 		return TCP_SERVED;
 	}
-	/* What would fit if the output were empty, waits until it is; the rest goes in pieces. */
+	/* An answer that fits into an empty output waits for one; a longer one goes in pieces. */
 	if (qp->out.end && (qp->blocked || bytes <= TCP_OUT_BYTES / 2)) {
 		if (!qp->blocked)
 			nam__tcp_flush(qp);
@@ -286,7 +286,7 @@ serve_send(struct tcp_qp *qp, struct tcp_stream *from, uint32_t bytes)
 	return TCP_SERVED;
 }
 
-/* What every request has to be, before any of it is looked at. */
+/* Checks of each request, before it is looked at. */
 static inline enum tcp_served
 examine(const struct tcp_qp *qp, const struct tcp_stream *from, struct tcp_frame frame)
 {

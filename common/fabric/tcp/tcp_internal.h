@@ -24,7 +24,7 @@
 
 /* ---- tcp.c -------------------------------------------------------------------------------- */
 
-/* What is promised: enum nam_fabric_cap. */
+/* The capabilities: enum nam_fabric_cap. */
 uint32_t nam__tcp_caps(void);
 
 /* ---- memory.c ------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ enum tcp_served {
 enum tcp_served nam__tcp_serve(struct tcp_qp *qp, struct tcp_stream *from, struct tcp_frame frame);
 /* Bytes that have arrived for qp->writing. */
 void nam__tcp_write_more(struct tcp_qp *qp);
-/* What is parked, as far as it can be carried out now.  False: it makes no sense. */
+/* Carries out parked requests, as far as possible now.  False: it makes no sense. */
 bool nam__tcp_resume(struct tcp_qp *qp);
 /* Whether that would do anything. */
 bool nam__tcp_can_resume(const struct tcp_qp *qp);
@@ -163,7 +163,7 @@ void nam__tcp_qp_destroy(struct nam_qp *qp);
 
 /* ---- connect.c, listen.c ---------------------------------------------------------- */
 
-/* What every connection has: no delay, and probes while nothing is under way. */
+/* Options of each connection: no delay, and probes while nothing is under way. */
 int nam__tcp_socket_prepare(int fd) NAM_MUST_CHECK;
 
 int nam__tcp_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,

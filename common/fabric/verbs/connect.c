@@ -18,7 +18,7 @@
  * packet would take all our time.
  */
 #define ANSWER_NS 500000000ull
-#define REASON_NO_LISTENER 8	/* of REJECTED: nobody has that port */
+#define REASON_NO_LISTENER 8	/* of REJECTED: no listener at that port */
 #define REASON_STALE 10		/* the number of our queue pair was another's just now */
 #define REASON_CONSUMER 28	/* the memory server itself said no */
 

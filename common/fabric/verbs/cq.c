@@ -28,7 +28,7 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	cq->wake_fd = -1;
 	/*
 	 * Room for twice the depth: completions of queue pairs that were destroyed may lie there
-	 * still.  Whoever asks for more than the device has gets less, and meets FULL earlier.
+	 * still.  A user that asks for more than the device has gets less, and meets FULL earlier.
 	 */
 	cq->depth = depth;
 	if (2 * (uint64_t)depth + KEEP_ALIVES < most)
@@ -295,7 +295,7 @@ nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
 	uint32_t removed = 0, under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
 	struct verbs_qp **at;
 
-	/* Only who owns the queue has posted anything; others destroy what nobody has used. */
+	/* Only the owner of the queue has posted; others destroy unused queue pairs. */
 	if (under_way)
 		cq->outstanding -= under_way;
 	pthread_mutex_lock(&cq->mutex);

@@ -14,7 +14,7 @@
 
 #include "verbs_internal.h"
 
-#define VENDOR_RXE 0xffffffu		/* Soft-RoCE says this, and nobody else may */
+#define VENDOR_RXE 0xffffffu		/* only Soft-RoCE says this */
 #define FIND_NS 4000000000ull
 #define ASK_MS 200
 
@@ -91,7 +91,7 @@ nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 
 /*
  * The device that an address leads to, or lives on; `name` stays empty if none does.  Fails only
- * where nobody can be asked.
+ * where no manager can be asked.
  */
 static int
 find_by_address(const struct verbs_domain *domain, const struct nam_fabric_options *options,
@@ -262,7 +262,7 @@ nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct
 			"of the device %s holds %d messages, and must hold %u; use another device "
 			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
 			attr->max_srq_wr, VERBS_RQ_DEPTH_MAX);
-	/* Who posts waits for room for a whole doorbell; and one place is the watcher's. */
+	/* A post waits for room for a whole doorbell; and one place is the watcher's. */
 	if (attr->max_qp_wr < (int)VERBS_QP_DEPTH_MIN + 1)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: a queue pair of the "
 			"device %s holds %d requests, and must hold %u; use another device "
@@ -463,7 +463,7 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 	struct addrinfo *at;
 	int rc;
 
-	/* What is wrong with an address is so on hosts without a device, too. */
+	/* A wrong address is wrong on hosts without a device, too. */
 	if (options->address) {
 		rc = nam__inet_resolve("verbs", options->address, options->listens, &at, diag);
 		if (rc)

@@ -81,7 +81,7 @@ struct verbs_watch {
 	_Atomic bool gone;		/* the device: said, and its connections closed */
 };
 
-/* What nam__verbs_qp_post has taken and the device must not have yet: see hold.c. */
+/* Posted requests that the device must not have yet: see hold.c. */
 struct verbs_hold {
 	struct nam_wr *wrs;		/* NULL: this device may have all at once */
 	uint8_t *inlined;		/* what was to be copied when it was posted */

@@ -2,8 +2,8 @@
 /*
  * poll.c -- cq_poll turns completions of the device into those of the fabric.
  *
- * The first failure of a queue pair names the reason.  What the device flushes afterwards, and
- * what is posted still later, completes with the same one.
+ * The first failure of a queue pair names the reason.  Requests that the device flushes afterwards,
+ * and those posted still later, complete with the same one.
  */
 #include "verbs_internal.h"
 
@@ -35,7 +35,7 @@ complete(struct nam_wc *wc, struct verbs_qp *qp, const struct verbs_sent *sent, 
 	wc->op = sent->op;
 }
 
-/* What failed on broken queue pairs, and then that they are closed. */
+/* Failures of broken queue pairs, and then their CLOSED. */
 static unsigned
 report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 {
@@ -219,7 +219,7 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	n = poll_sends(cq, wcs, max);
 	n += poll_recvs(cq, wcs + n, max - n);
 	/*
-	 * What had arrived before a peer went away comes before its CLOSED: where there is still
+	 * Messages that arrived before a peer's end come before its CLOSED: where there is still
 	 * room for that, no message is left.
 	 */
 	if (VERBS_UNLIKELY(cq->broken != NULL))

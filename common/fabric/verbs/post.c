@@ -66,7 +66,7 @@ nam__verbs_qp_share_near(struct nam_qp *pub, const struct nam_colocated_share *s
 {
 	struct verbs_qp *qp = (struct verbs_qp *)pub;
 
-	/* Who may not copy regions may not copy this. */
+	/* A client that may not copy regions may not copy this. */
 	if (qp->local)
 		qp->share = share;
 }

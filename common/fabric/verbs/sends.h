@@ -8,8 +8,8 @@
  *
  *	head <= done <= given <= tail		(positions; they wrap around)
  *
- * What lies before `given` is the device's; what lies behind it never will be, because a request
- * before it was refused or the queue pair is broken.  What lies before `done` has failed and only
+ * Requests before `given` are the device's; those behind it never will be, because a request
+ * before it was refused or the queue pair is broken.  A request before `done` has failed and only
  * waits to be reported.  Nothing here knows of a device.
  */
 #ifndef NAM_COMMON_FABRIC_VERBS_SENDS_H
@@ -37,7 +37,7 @@ struct verbs_sends {
 	uint32_t given;
 	uint32_t tail;
 	uint32_t plain;		/* behind the newest WRITE or SEND */
-	int error;		/* what whoever is not reported yet completes with */
+	int error;		/* the status of requests not reported yet */
 	int refused;		/* what the request at `given` will complete with, if not 0 */
 };
 
@@ -102,7 +102,7 @@ unsigned nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr 
 /* The newest request, never given to the device, fails with `status`; so do all later ones. */
 void nam__sends_refuse(struct verbs_sends *sends, int status);
 
-/* What lies at `position` and behind did not reach the device after all. */
+/* Requests from `position` on did not reach the device after all. */
 void nam__sends_take_back(struct verbs_sends *sends, uint32_t position, int status);
 
 /* The device reports a failure.  Only the first status counts. */

@@ -13,7 +13,7 @@
  *	name	bits 0 .. 23	the UC queue pair's number
  *		24 .. 47	the UD queue pair's
  *		48 .. 63	drawn for each: its first packet number and part of its key,
- *				so what is on its way to an earlier owner of a number finds nobody
+ *				so a packet to an earlier owner of a number finds no queue pair
  */
 #include <errno.h>
 #include <stdlib.h>

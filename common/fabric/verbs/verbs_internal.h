@@ -31,7 +31,7 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 
 /* ---- address.c ----------------------------------------------------------------------- */
 
-/* What a completion's status means, as a negative code. */
+/* A completion's status as a negative code. */
 int nam__verbs_status(enum ibv_wc_status status);
 /*
  * A hello and what is sent of it; the second returns -NAM_E_FABRIC_PROTOCOL for what is none.
@@ -56,7 +56,7 @@ int nam__verbs_gid_find(const struct verbs_domain *domain, uint32_t index,
 	struct ibv_gid_entry *ret);
 int nam__verbs_usable(const char *device, const struct ibv_device_attr *attr,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-/* What such a device promises: enum nam_fabric_cap. */
+/* The capabilities of such a device: enum nam_fabric_cap. */
 uint32_t nam__verbs_caps(const struct ibv_device_attr *attr);
 int nam__verbs_channel_create(struct rdma_event_channel **ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;

@@ -7,7 +7,7 @@
  * microseconds it offers the processor to others, who may be a software NIC.
  *
  * A completion that came before its ibv_cq was armed raises no event, so each is looked at once
- * more between arming and sleeping.  What that look takes out is kept for cq_poll.
+ * more between arming and sleeping.  Completions that this look takes out are kept for cq_poll.
  */
 #include <errno.h>
 #include <poll.h>

@@ -21,7 +21,7 @@
 #include "verbs_internal.h"
 
 #define TICK_NS 250000000ull
-#define CLIENT_IDLE_NS 500000000ull	/* somebody may be waiting for an answer */
+#define CLIENT_IDLE_NS 500000000ull	/* a client may be waiting for an answer */
 #define SERVER_IDLE_NS 5000000000ull	/* only what a dead client holds is at stake */
 
 int
@@ -201,7 +201,7 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 		close_all(domain, NULL, NULL);
 		break;
 	case IBV_EVENT_PORT_ERR:
-		/* Who is cut off by it shows when each connection is tried. */
+		/* Each connection is tried, which shows the ones that are cut off. */
 		if (port_changes(domain, event->element.port_num, true))
 			tell(domain, "verbs: %s: port %d is down; connections that it carries end "
 				"unless it comes back at once", domain->device,
@@ -365,7 +365,7 @@ nam__verbs_watch_add(struct verbs_qp *qp)
 		link_to(&watch->qps, qp);
 	}
 	pthread_mutex_unlock(&watch->mutex);
-	/* Waits for events of the old channel that somebody still holds. */
+	/* Waits for events of the old channel that are still held. */
 	if (!rc && rdma_migrate_id(qp->id, watch->channel)) {
 		rc = -errno;
 		nam__verbs_watch_remove(qp);
