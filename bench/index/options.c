@@ -223,6 +223,20 @@ take_workload(struct given *g, int option, const char *value)
 }
 
 static int
+take_load(struct given *g, const char *value)
+{
+	if (!strcmp(value, "bulk"))
+		g->o.load = LOAD_BULK;
+	else if (!strcmp(value, "insert"))
+		g->o.load = LOAD_INSERT;
+	else if (!strcmp(value, "none"))
+		g->o.load = LOAD_NONE;
+	else
+		return option_bad_choice("--load", value, "bulk, insert or none");
+	return 0;
+}
+
+static int
 take_index(struct given *g, int option, const char *value)
 {
 	switch (option) {
@@ -250,15 +264,7 @@ take_index(struct given *g, int option, const char *value)
 	case OPT_KEYS:
 		return option_count("--keys", value, 1, 1ull << 40, &g->o.keys);
 	case OPT_LOAD:
-		if (!strcmp(value, "bulk"))
-			g->o.load = LOAD_BULK;
-		else if (!strcmp(value, "insert"))
-			g->o.load = LOAD_INSERT;
-		else if (!strcmp(value, "none"))
-			g->o.load = LOAD_NONE;
-		else
-			return option_bad_choice("--load", value, "bulk, insert or none");
-		return 0;
+		return take_load(g, value);
 	case OPT_FILL:
 		return option_count32("--fill", value, 50, 100, &g->o.fill_percent);
 	case OPT_KEY_BYTES:

@@ -33,131 +33,15 @@
 #ifndef NAM_COMMON_FABRIC_FABRIC_H
 #define NAM_COMMON_FABRIC_FABRIC_H
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "../error.h"
+#include "request.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Promises of a provider beyond the bare minimum. */
-enum nam_fabric_cap {
-	/* A WRITE is visible before a later ATOMIC of the same queue pair. */
-	NAM_CAP_ORDER_WRITE_ATOMIC = 1u << 0,
-	/* A READ sees what an earlier ATOMIC of the same queue pair has done. */
-	NAM_CAP_ORDER_ATOMIC_READ = 1u << 1,
-	/* Aligned 8-byte READs and WRITEs are whole, as is each aligned word of a longer one. */
-	NAM_CAP_WORD8_ATOMIC = 1u << 2,
-	/* Atomics are atomic against the memory server's CPU. */
-	NAM_CAP_ATOMIC_VS_CPU = 1u << 3,
-	/*
-	 * A READ loads its first 64 bytes word by word in ascending order, then the rest except the
-	 * last word in any order, then the last word; and WRITEs of one queue pair become visible
-	 * in post order.  Between those two observers a pair of version words, the rear one written
-	 * first and the front one last, tells a torn image from a whole one.
-	 */
-	NAM_CAP_ORDERED_LOADS = 1u << 4,
-	NAM_CAP_RPC_SRQ = 1u << 5,
-	/* there are unreliable queue pairs: see unreliable_qp_create */
-	NAM_CAP_UD = 1u << 6,
-	/* A connection ends with a process at one of its ends: who lives is not taken for dead. */
-	NAM_CAP_LASTING = 1u << 7,
-};
-
-enum nam_wr_op {
-	NAM_WR_READ = 1,
-	NAM_WR_WRITE,
-	NAM_WR_CAS,		/* *local = old; remote = swap if old == compare */
-	NAM_WR_FETCH_ADD,	/* *local = old; remote += add (operand in `compare`) */
-	NAM_WR_SEND,
-	/* completions only: */
-	NAM_WC_RECV,		/* a message arrived in a posted receive buffer */
-	NAM_WC_CLOSED,		/* the peer of `qp` is gone; the last completion of that qp */
-};
-
-enum nam_wr_flag {
-	NAM_WR_SIGNALED = 1u << 0,	/* a completion is wanted; failures complete regardless */
-	NAM_WR_INLINE = 1u << 1,	/* WRITE, SEND up to inline_bytes: copied at post time */
-	NAM_WR_FENCE = 1u << 2,		/* wait for earlier READs and ATOMICs of this qp */
-};
-
-/* A work request.  One cache line. */
-struct nam_wr {
-	uint8_t op;		/* enum nam_wr_op */
-	uint8_t flags;		/* enum nam_wr_flag */
-	uint16_t reserved;
-	uint32_t bytes;		/* 8 for atomics */
-	uint64_t remote;	/* inside the registration named by rkey; 8-aligned for atomics */
-	uint32_t rkey;
-	uint32_t lkey;		/* of the registration that holds `local` */
-	void *local;
-	uint64_t compare;
-	uint64_t swap;
-	void *context;		/* comes back in the completion */
-	uint64_t reserved2;
-};
-static_assert(sizeof(struct nam_wr) == 64, "a work request is one cache line");
-
-struct nam_qp;
-
-/* A completion. */
-struct nam_wc {
-	void *context;		/* of the request or of the receive buffer */
-	struct nam_qp *qp;
-	int status;		/* 0 or a negative FABRIC code */
-	uint32_t bytes;		/* READ, RECV: payload */
-	uint8_t op;		/* enum nam_wr_op */
-};
-
-struct nam_recv {
-	void *buffer;
-	uint32_t bytes;
-	uint32_t lkey;
-	void *context;
-};
-
-/* A registration: how the local side and the remote side name the same memory. */
-struct nam_mr {
-	void *base;
-	uint64_t bytes;
-	uint32_t lkey;
-	uint32_t rkey;
-	uint64_t remote;	/* what a peer puts into nam_wr.remote for byte 0 */
-	void *provider;
-	int fd;			/* limits.regions_are_files: its file, open as long; else -1 */
-};
-
-enum nam_mr_rights {
-	NAM_MR_LOCAL = 0,		/* buffers of our own requests */
-	NAM_MR_REMOTE = 1u << 0,	/* peers may READ, WRITE, CAS and FETCH_ADD */
-};
-
-struct nam_fabric_limits {
-	uint32_t caps;			/* enum nam_fabric_cap */
-	uint32_t qp_depth;		/* requests posted and not completed, per qp */
-	uint32_t message_bytes;		/* largest SEND */
-	uint32_t inline_bytes;
-	uint32_t hello_bytes;		/* largest handshake payload, each way */
-	/* Processes of one host can map each other's regions: see colocated.h. */
-	uint32_t regions_are_files;
-	uint64_t device;		/* a number that no other device has; 0: there is none */
-	/* longest request over an unreliable queue pair; 0: there are none */
-	uint32_t datagram_bytes;
-	/*
-	 * The polling thread carries out requests, all of them, those of all queue pairs of a cq in
-	 * the order of posting, and a doorbell is but a call.
-	 */
-	uint32_t in_post_order;
-};
-
-/*
- * Bytes that a SEND over an unreliable queue pair leaves free at the begin of the receiver's
- * buffer.
- */
-#define NAM_DATAGRAM_HEADROOM 40u
 
 struct nam_fabric_ops;
 

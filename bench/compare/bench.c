@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c -- nam-bench compare, from the command line to the report. */
+/* bench.c -- nam-bench compare, from the command line to the report. */
 #include "compare.h"
 
 #include <errno.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "progress.h"
-#include "report.h"
+#include "bench/bench.h"
+#include "bench/progress.h"
+#include "bench/report.h"
 
 #define DEPTH_PASSES 4u
 #define DEPTH_SHARE 32		/* of the seconds: a moment */

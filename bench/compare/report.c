@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare_report.c -- who was how quick, for people and for programs. */
+/* report.c -- who was how quick, for people and for programs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "compare.h"
-#include "report.h"
-#include "text.h"
+#include "bench/report.h"
+#include "bench/text.h"
 
 /* ---- figures ------------------------------------------------------------------------------ */
 

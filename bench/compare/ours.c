@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare_ours.c -- a memory server, and what one thread gets out of it: raw READs and lookups. */
+/* ours.c -- a memory server, and what one thread gets out of it: raw READs and lookups. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "compare.h"
 #include "bench/raw/bench.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compare_protocol.h -- what memcached and Redis are asked and how they answer: bytes, no sockets.
+ * protocol.h -- what memcached and Redis are asked and how they answer: bytes, no sockets.
  *
  * A pair follows from its number, as everywhere in nam-bench: eight letters are the key, and
  * the value is as long as was asked for.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare_options.h -- the command line of nam-bench compare. */
+/* options.h -- the command line of nam-bench compare. */
 #ifndef NAM_BENCH_COMPARE_OPTIONS_H
 #define NAM_BENCH_COMPARE_OPTIONS_H
 

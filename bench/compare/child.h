@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compare_child.h -- servers that a comparison starts for itself: processes that end with it,
+ * child.h -- servers that a comparison starts for itself: processes that end with it,
  * whatever ends it, and a folder for their sockets and for what they say.
  */
 #ifndef NAM_BENCH_COMPARE_CHILD_H

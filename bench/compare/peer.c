@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare_peer.h"
+#include "peer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "progress.h"
-#include "ticks.h"
+#include "bench/bench.h"
+#include "bench/progress.h"
+#include "bench/ticks.h"
 
 #define IN_BYTES (256u << 10)
 #define OUT_BYTES (PEER_DEPTH_MAX * PROTOCOL_FRAME_BYTES_MAX)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "bench/compare_protocol.h"
+#include "bench/compare/protocol.h"
 
 static const struct protocol *const protocols[] = { &protocol_memcached, &protocol_redis };
 

@@ -2,20 +2,20 @@
 /*
  * compare.h -- the inside of nam-bench compare.
  *
- *	compare.c		set up, find the best depths, take turns, report, clean up
- *	compare_options.c	the command line
- *	compare_ours.c		a memory server, raw READs and lookups
- *	compare_peer.c		a client of memcached or redis
- *	compare_server.c	their processes
- *	compare_protocol.c	what is said to them
- *	compare_child.c		processes that end with us
- *	compare_report.c	table and JSON
+ *	bench.c		set up, find the best depths, take turns, report, clean up
+ *	options.c	the command line
+ *	ours.c		a memory server, raw READs and lookups
+ *	peer.c		a client of memcached or redis
+ *	server.c		their processes
+ *	protocol.c	what is said to them
+ *	child.c		processes that end with us
+ *	report.c		table and JSON
  */
-#ifndef NAM_BENCH_COMPARE_H
-#define NAM_BENCH_COMPARE_H
+#ifndef NAM_BENCH_COMPARE_COMPARE_H
+#define NAM_BENCH_COMPARE_COMPARE_H
 
-#include "compare_options.h"
-#include "compare_peer.h"
+#include "bench/compare/options.h"
+#include "peer.h"
 #include "bench/index/bench.h"
 #include "bench/raw/run.h"
 
@@ -72,7 +72,7 @@ struct compare {
 	struct findings findings;	/* of peers */
 };
 
-/* ---- compare_ours.c ----------------------------------------------------------------------- */
+/* ---- ours.c ------------------------------------------------------------------------------- */
 
 /* Start a memory server at an address of its fabric.  Complains itself; an exit code. */
 int ours_serve(struct compare *compare, struct ours *ours) NAM_MUST_CHECK;
@@ -87,7 +87,7 @@ void ours_tear_down(struct ours *ours);
 int ours_turn(struct contender *contender, uint32_t depth, double seconds, uint64_t seed,
 	struct turn *ret_turn) NAM_MUST_CHECK;
 
-/* ---- compare_report.c --------------------------------------------------------------------- */
+/* ---- report.c ----------------------------------------------------------------------------- */
 
 /* The results over this fabric. */
 struct comparison {
@@ -104,4 +104,4 @@ uint64_t compare_errors(const struct compare *compare);
 /* 0 or a negative code, printed. */
 int compare_report(const struct compare *compare) NAM_MUST_CHECK;
 
-#endif /* NAM_BENCH_COMPARE_H */
+#endif /* NAM_BENCH_COMPARE_COMPARE_H */

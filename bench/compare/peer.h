@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compare_peer.h -- a server of pairs that an index is compared with, and its client: one thread
+ * peer.h -- a server of pairs that an index is compared with, and its client: one thread
  * with one connection, and as many requests under way as it is told.
  *
  * Half of a window is asked for at once, when half of it has been answered: so client and server
@@ -10,9 +10,9 @@
 #define NAM_BENCH_COMPARE_PEER_H
 
 #include "bench/load/check.h"
-#include "compare_child.h"
-#include "compare_protocol.h"
-#include "histogram.h"
+#include "child.h"
+#include "protocol.h"
+#include "bench/histogram.h"
 
 #define PEER_DEPTH_MAX 4096u	/* a power of two */
 #define PEER_NAME_BYTES 32u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare_protocol.h"
+#include "protocol.h"
 
 #include <stdio.h>
 #include <string.h>

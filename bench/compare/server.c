@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compare_server.c -- memcached and redis-server as children: one thread for requests, nothing on
+ * server.c -- memcached and redis-server as children: one thread for requests, nothing on
  * disk, a Unix socket or a port of this host, and enough memory to keep all that they are given.
  */
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "compare_peer.h"
+#include "bench/bench.h"
+#include "peer.h"
 
 #define READY_PAUSE_NS 10000000u
 #define READY_TRIES 1000u	/* 10 s */

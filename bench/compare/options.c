@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare_options.h"
+#include "bench/compare/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "common/fabric/fabric.h"
-#include "bench.h"
-#include "compare_protocol.h"
-#include "options.h"
-#include "report.h"
-#include "simulation.h"
+#include "bench/bench.h"
+#include "protocol.h"
+#include "bench/options.h"
+#include "bench/report.h"
+#include "bench/simulation.h"
 
 static const char help[] =
 	"Usage: nam-bench compare [OPTION]...\n"

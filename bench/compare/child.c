@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare_child.h"
+#include "child.h"
 
 #include <errno.h>
 #include <fcntl.h>
