@@ -2,8 +2,8 @@
 /*
  * parts.c -- the parts of an index: one on each memory server, in the order of their ids.
  *
- * Each memory server knows what its part is; who opens the index asks them all, and believes them
- * only if what they say fits together.
+ * Each memory server knows what its part is; a client that opens the index asks them all, and
+ * accepts their answers only if all fit together (L5).
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tempfile
 
-from checks import temporary
 
 LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 
@@ -235,7 +234,6 @@ class Planted:
 
 def self_test(check_tree, home):
     failures = 0
-    temporary.forget()
     root = tempfile.mkdtemp(prefix="nam-check-")
     try:
         tree = Planted(root, home)

@@ -2,7 +2,7 @@
 /*
  * workers.c -- the workers of a client: queue pairs to all memory servers, start and end.
  *
- * Nothing that a server says is believed before it has been checked.
+ * Nothing that a server says is used before it has been checked (C1).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
  * alloc.c -- remote blocks from a stock that each worker keeps, refilled by one RPC for many.
  *
  * The stock has a size class for each stride and memory server: blocks that were used before, as a
- * stack, and a run of fresh ones.  Blocks never change their stride, so the size classes never mix.
+ * stack, and a run of fresh ones.  Blocks never change their stride, so the size classes never mix
+ * (C6).
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * block_cache.c -- the blocks that a worker keeps: size classes, and blocks that go back to the
  * servers.
  */
+/* A block leaves its class before it is handed out or sent back: one place only (C5). */
 #include "compute/remote/block_cache.h"
 
 #include <errno.h>

@@ -52,8 +52,8 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	/*
 	 * Between the thread that unlinked `memory` and an operation that pins a later epoch than
 	 * the label: the epoch thread raises local_epoch with the mutex held.  We read the older
-	 * value, so our critical section came first, and with it the unlinking; a reader that pins
-	 * the newer value has acquired it from the epoch thread and therefore sees `memory`
+	 * value, so our critical section came first, and with it the unlinking (C7); a reader that
+	 * pins the newer value has acquired it from the epoch thread and therefore sees `memory`
 	 * unlinked.
 	 */
 	pthread_mutex_lock(&client->mutex);
@@ -189,7 +189,7 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 	if ((client->garbage || remote != *remote_epoch_of(client, local - NAM__EPOCH_MEMORY)) &&
 		client->oldest_local_epoch + NAM__LOCAL_EPOCHS - 2 >= local) {
 		local++;
-		/* Read before the local epoch began: every operation in it is at least so young. */
+		/* Read before the local epoch began: its operations are at least so young (C8). */
 		*remote_epoch_of(client, local) = remote;
 		/* Release: pairs with nam__op_begin; and see nam__garbage_add. */
 		atomic_store_explicit(&client->local_epoch, local, memory_order_release);
@@ -538,7 +538,7 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	limbo->kept[last] = first;
 }
 
-/* Move blocks that no reader can see any more into the stock, or to their owners. */
+/* Move blocks that no reader can see any more (C9) into the stock, or to their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
 {

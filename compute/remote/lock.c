@@ -5,8 +5,9 @@
  * The queue is a table of slots; a lock word's address picks its slot.  The holder of the slot may
  * go for the remote word.  On release, if others wait for the slot, the remote word may be left
  * locked and its value kept in the slot: in custody.  The next holder of the slot either wants the
- * same word and takes it over, or releases it remotely before it goes for its own.  Waiters never
- * give up while they wait for a slot, so a handed-over lock always finds a waiter; their wait is
+ * same word and takes it over, or releases it remotely before it goes for its own.  Only a lock
+ * that was taken or handed over is ever released (C10).  Waiters never give up while they wait for
+ * a slot, so a handed-over lock always finds a waiter; their wait is
  * bounded because every holder's work is.
  */
 #include <errno.h>

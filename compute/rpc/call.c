@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way
- * of a client mailbox (mailbox.c).
+ * call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way of a
+ * client mailbox (mailbox.c).
  *
  * A call lives on its caller's stack until the reply, the deadline or the server's end; a message
- * lives in registered memory until its completion.  Either may end first: each unhooks the other.
+ * lives in registered memory until its completion (C4).  Either may end first: each unhooks the
+ * other.
  */
 #include <errno.h>
 #include <string.h>

@@ -92,7 +92,7 @@ void nam__rpc_check_deadlines(struct nam_worker *worker);
 void nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes);
 /* NULL: it has ended. */
 struct nam__call *nam__call_find(const struct nam_worker *worker, uint64_t id);
-/* Take the call off the list and let its task go on. */
+/* Take the call off the list and let its task go on: all calls end here (C3). */
 void nam__call_end(struct nam_worker *worker, struct nam__call *call, int rc);
 
 #endif /* NAM_COMPUTE_RPC_CALL_H */

@@ -118,7 +118,7 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 	if (bytes < sizeof(*header))
 		return;
 	call = nam__call_find(worker, header->id);
-	/* An id is only as good as the connection that it came over. */
+	/* An id is only as good as the connection that it came over (C2). */
 	if (call && call->slot != slot)
 		return;
 	rc = nam_rpc_check(message, bytes);

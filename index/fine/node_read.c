@@ -17,6 +17,7 @@ nam__node_validate(const struct nam_index *index, const uint64_t *image, struct 
 	 */
 	if (NAM_GUARD(GENERATION) && (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at))
 		return -NAM_E_RESTART_DEAD;
+	/* D2: the hash decides, or, where loads are ordered, two words. */
 	if (index->ordered_loads) {
 		/* Words of one READ were loaded front first and rear last: see fabric.h. */
 		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))

@@ -5,9 +5,11 @@
  *	step 1	WRITE the new right sibling, whole.  No reader can see it.
  *	step 2	WRITE the left node with its new high fence and sibling, unlock.  Visible: two
  *		halves, one parent entry; readers of the upper half move right.
- *	step 3	WRITE the separator into the parent.  Late is legal.
+ *	step 3	WRITE the separator into the parent, while the child is seen alive (I14).  Late
+ *		is legal.
  *
- * One lock at a time: the left node's until step 2, the parent's in step 3.
+ * One lock at a time: the left node's until step 2, the parent's in step 3.  A node's words change
+ * under its lock, or before the node is published (I12).
  */
 #include <errno.h>
 

@@ -2,14 +2,14 @@
 /*
  * inner_rpc.c -- finding, reporting and forgetting leaves of a hybrid index.
  *
- * Names and leaves change one after the other, never together:
+ * Names are hints (H1).  Names and leaves change one after the other, never together (H2):
  *
  *	a split		the new leaf, the link from its left neighbour, the name.  Between the last
  *			two, who looks for a key in the new leaf comes to its left neighbour and
  *			moves right.
  *	a merge		the left leaf with all entries, the mark in the right one, the name's end.
  *			Between the last two, who looks for a key of the right one finds it dead,
- *			takes the name away himself, and asks again.
+ *			takes the name away itself, and asks again (H3).
  *
  * So a name that its owner left behind by dying is taken away by the next who needs it; and a leaf
  * without a name is found from its left neighbour, and named by the collector.  The name of a
@@ -195,6 +195,7 @@ right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct
 	return 1;
 }
 
+/* Leaves without names must not pile up (H5). */
 int
 nam__upper_room(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
 	uint64_t *image)

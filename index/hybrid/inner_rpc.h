@@ -13,7 +13,7 @@
 #include "index/index_internal.h"
 
 /**
- * nam__upper_read -- the level-1 node that covers a full key, as an image like an inner node's.
+ * nam__upper_read -- the level-1 node that covers a full key: an image of an inner node (D10).
  *
  * @ret_at	where the memory server keeps it: not to be read
  *

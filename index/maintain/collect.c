@@ -5,16 +5,17 @@
  *
  * A merge, for neighbours L and R that one parent P names next to each other:
  *
- *	step 1	lock P; then L, R and a head node H between them, if there is one.
- *	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
- *	step 3	WRITE P without R's separator.  Keep the lock.
- *	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
- *	step 5	unlock P, then L.
- *	step 6	retire H and R.
+ * 	step 1	lock P; then L, R and a head node H between them, if there is one.
+ * 	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
+ * 	step 3	WRITE P without R's separator.  Keep the lock.
+ * 	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
+ * 	step 5	unlock P, then L.
+ * 	step 6	retire H and R.
  *
- * index/README.md says what others may see after each step, and why P is held throughout.  Only
- * the first of these locks is waited for; the others are tried, and where one is taken there is no
- * merge.
+ * R dies under P's lock and its own, once P does not name it (I13).  The holder of the collector's
+ * word alone does so (I15).  Deletes leave sparse nodes to this pass (D4).  index/README.md says
+ * what others may see after each step.  Only the first of these locks is waited for; the others are
+ * tried, and where one is taken there is no merge.
  */
 #include <assert.h>
 #include <errno.h>
@@ -169,7 +170,7 @@ absorb(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
 	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
 }
 
-/* Hybrid: step 3 comes last, for a memory server keeps the names. */
+/* Hybrid: step 3 comes last, for a memory server keeps the names (H4). */
 NAM_FIBER_FN static int
 merge_unname(struct pass *pass, const struct merge *merge)
 {

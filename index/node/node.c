@@ -88,6 +88,7 @@ nam__key_encode(const struct nam__geometry *g, const void *key, uint64_t payload
 		memcpy(&word, bytes + 8 * whole, rest);
 		ret_key->w[whole] = __builtin_bswap64(word);
 	}
+	/* The payload is part of the order, so full keys are distinct (D6). */
 	if (!g->unique)
 		ret_key->w[g->key_words] = payload;
 }

@@ -4,8 +4,8 @@
  * tree.
  *
  * A node that was merged away is dead: a thread that meets it begins anew at the root.  The mark
- * and the parent's separator change under the locks of both, so no thread meets it from the root
- * again.
+ * and the parent's separator change under the locks of both (L3), so no thread meets it from the
+ * root again.  Its block is reused once every handler at work has answered (L4).
  */
 #include <stdlib.h>
 

@@ -46,7 +46,7 @@ nam__part_has(const struct nam_rpc_tree_part *part, const struct nam__geometry *
 	switch (part->partitioning) {
 	case NAM_PARTITION_HASH:
 		return nam__part_of_hash(key, g->key_words, part->parts) == part->number;
-	case NAM_PARTITION_ROUND_ROBIN:
+	case NAM_PARTITION_ROUND_ROBIN:	/* by value, so that point operations know it: D9 */
 		return nam__part_of_number(key, g->key_words, g->key_bytes, part->parts) ==
 		       part->number;
 	default:

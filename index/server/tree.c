@@ -4,7 +4,7 @@
  *
  * A word of a node is loaded with acquire and stored with release.  So a thread that loads one that
  * a writer stored under its lock finds the version changed when it looks again: the store of the
- * odd version came before.
+ * odd version came before (L1).
  */
 #include <assert.h>
 #include <errno.h>
@@ -195,7 +195,7 @@ nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
 		if (NAM_GUARD(LOCAL_DEAD) && nam__node_dead(image))
 			node = nam__tree_server_find(tree, key, level);
 		else if (nam__node_beyond(image, &tree->g, key))
-			node = (uint64_t *)image[NAM__WORD_SIBLING];
+			node = (uint64_t *)image[NAM__WORD_SIBLING];	/* D8: moves right */
 		else
 			return node;
 	}
@@ -213,8 +213,8 @@ find_and_read(const struct nam__tree_server_tree *tree, const uint64_t *key, uns
 /* ---- dividing ------------------------------------------------------------------------------ */
 
 /*
- * Blocks for a division and all that may come of it, taken before anything is changed: so that a
- * node that has been divided can be named.
+ * Blocks for a division and all that may come of it, taken before anything is changed (L2), so that
+ * a divided node can be named.
  */
 struct reserve {
 	struct nam__tree_server_tree *tree;

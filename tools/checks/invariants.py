@@ -3,7 +3,6 @@
 
 import re
 
-from checks import temporary
 from checks.tree import room_of
 
 ROOMS = ["compute", "index", "txn"]
@@ -43,7 +42,7 @@ def check_invariants(tree):
         used = named(tree, room)
         for invariant in used.keys() - known.keys():
             tree.find(*used[invariant], f"{invariant} is not in {readme}", "define it there")
-        for invariant in known.keys() - used.keys() - temporary.UNNAMED.get(room, set()):
+        for invariant in known.keys() - used.keys():
             tree.find(
                 readme,
                 known[invariant],

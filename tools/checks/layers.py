@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from checks import temporary
 from checks.tree import INCLUDE, resolve, room_of
 
 PUBLIC_HEADERS = """
@@ -172,8 +171,6 @@ def check_reach(tree):
     for name in graph:
         room = room_of(name)
         for target, path in paths_from(graph, name).items():
-            if target in temporary.SERVER_INCLUDES:
-                continue
             if SERVER_CODE.match(name) and for_clients(target):
                 what = "code of memory servers includes a header of clients"
             elif room in ARROWS and len(path) > 2 and not may_include(room, target):

@@ -3,7 +3,6 @@
 
 import re
 
-from checks import temporary
 from checks.tree import room_of
 
 ROOMS = ["common", "compute", "index", "kv", "txn", "memserver", "bench", "tools"]
@@ -73,11 +72,7 @@ def cycles(graph):
 def check_cycles(tree):
     for room in ROOMS:
         graph = calls(tree, room)
-        found = list(cycles(graph))
-        limit = temporary.CYCLES.get(room, 0)
-        if sum(len(members) for _, members in found) <= limit:
-            continue
-        for path, members in found:
+        for path, members in cycles(graph):
             steps = [f"{a} -> {b} ({graph[a][b]})" for a, b in zip(path, path[1:])]
             tree.find(
                 path[0],

@@ -3,9 +3,6 @@
 
 import re
 
-from checks import temporary
-from checks.tree import room_of
-
 COLUMNS = 100
 # Spelled so that this file does not find itself.
 SUBJECT = r"W" + r"ho(?:ever)?|N" + r"obody|S" + r"omebody|W" + r"hat(?:ever)?"
@@ -38,28 +35,17 @@ def prose(tree, name):
 
 def check_width(tree):
     for name in tree.named(".md"):
-        limit = temporary.MARKDOWN_COLUMNS.get(name, COLUMNS)
         for number, line in tree.lines(name):
             row = line.lstrip().startswith("|")
             unbreakable = not re.search(r"\S\s+\S", re.sub(r"^[\s>*-]+", "", line))
-            if len(line) > limit and not row and not unbreakable:
-                tree.find(name, number, f"{len(line)} columns", f"break it at {limit}")
+            if len(line) > COLUMNS and not row and not unbreakable:
+                tree.find(name, number, f"{len(line)} columns", f"break it at {COLUMNS}")
 
 
 def check_prose(tree):
-    found = {}
     for name in tree.texts:
         for number, line in prose(tree, name):
             match = BEGINS.search(line) or WORDS.search(line)
             if match:
-                found.setdefault(room_of(name), []).append((name, number, match[1]))
-    for room, hits in found.items():
-        limit = temporary.PROSE.get(room, 0)
-        if len(hits) > limit:
-            for name, number, word in hits:
-                tree.find(
-                    name,
-                    number,
-                    f"'{word}' ({len(hits)} such lines in {room}, at most {limit})",
-                    "name the role: the reader, the writer, the memory server",
-                )
+                remedy = "name the role: the reader, the writer, the memory server"
+                tree.find(name, number, f"'{match[1]}'", remedy)

@@ -5,7 +5,6 @@ import os
 import re
 from collections import Counter
 
-from checks import temporary
 from checks.tree import room_of
 
 SOURCE_LINES_MAX = 800
@@ -35,7 +34,6 @@ def check_sizes(tree):
         lines = tree.texts[name].count("\n")
         header = name.endswith(".h") and room_of(name) != "tests"
         limit = HEADER_LINES_MAX if header else SOURCE_LINES_MAX
-        limit = temporary.FILE_LINES.get(name, limit)
         if lines > limit:
             tree.find(name, lines, f"{lines} lines", f"split it: at most {limit}")
 
@@ -44,17 +42,15 @@ def check_functions(tree):
     for name in tree.named(".c"):
         if room_of(name) == "tests":
             continue
-        limit = temporary.FUNCTION_LINES.get(name, FUNCTION_LINES_MAX)
         for number, function, length in function_sizes(tree.texts[name]):
-            if length > limit:
-                tree.find(
-                    name, number, f"{function} has {length} lines", f"split it: at most {limit}"
-                )
+            if length > FUNCTION_LINES_MAX:
+                remedy = f"split it: at most {FUNCTION_LINES_MAX}"
+                tree.find(name, number, f"{function} has {length} lines", remedy)
 
 
 def check_folders(tree):
     names = [name for name in tree.named(".c", ".h") if room_of(name) != "tests"]
     for folder, count in Counter(os.path.dirname(name) for name in names).items():
-        limit = temporary.FOLDER_FILES.get(folder, FOLDER_FILES_MAX)
-        if count > limit:
-            tree.find(folder, 1, f"{count} C files in one folder", f"split it: at most {limit}")
+        if count > FOLDER_FILES_MAX:
+            remedy = f"split it: at most {FOLDER_FILES_MAX}"
+            tree.find(folder, 1, f"{count} C files in one folder", remedy)
