@@ -43,7 +43,7 @@ struct nam_index {
 	char name[NAM_INDEX_NAME_BYTES];
 };
 
-/* The begin of each cursor, of any design. */
+/* The first members of a cursor of any design. */
 struct nam_cursor {
 	struct nam_index *index;
 	struct nam_worker *worker;

@@ -122,7 +122,7 @@ struct nam_fabric_limits {
 };
 
 /*
- * Bytes that a SEND over an unreliable queue pair leaves free at the begin of the receiver's
+ * Bytes that a SEND over an unreliable queue pair leaves free at the start of the receiver's
  * buffer.
  */
 #define NAM_DATAGRAM_HEADROOM 40u

@@ -6,7 +6,6 @@
 
 #define CHUNK_MESSAGES 64u
 #define LEAD_BYTES 64u		/* of NAM_CAP_ORDERED_LOADS */
-#define TAIL_BYTES 8u
 
 struct chunk {
 	struct chunk *next;
@@ -126,14 +125,14 @@ nam__sim_shape(struct sim_message *message)
 		message->shift = 0;
 		return;
 	}
-	if (ordered && message->bytes > LEAD_BYTES + TAIL_BYTES) {
+	if (ordered && message->bytes > LEAD_BYTES + SIM_TAIL_BYTES) {
 		lead = LEAD_BYTES;
-		tail = TAIL_BYTES;
+		tail = SIM_TAIL_BYTES;
 		message->lead = lead / step;
 	} else if (ordered) {
 		/* Word by word; what is left of one comes last. */
-		message->lead = message->bytes / TAIL_BYTES;
-		lead = message->lead * TAIL_BYTES;
+		message->lead = message->bytes / SIM_TAIL_BYTES;
+		lead = message->lead * SIM_TAIL_BYTES;
 		tail = message->bytes - lead;
 	}
 	rest = message->bytes - lead - tail;

@@ -11,6 +11,7 @@
 #define SIM_QP_DEPTH 256u
 #define SIM_CONNECT_NS 5000000000ull
 #define SIM_NAME_BYTES 32u
+#define SIM_TAIL_BYTES 8u	/* the last step of an ordered READ */
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -259,7 +260,7 @@ struct sim {
 	/* connect.c */
 	struct sim_listener *listeners;
 	struct nam_cm_request *requests;
-	/* message.c */
+	/* messages.c */
 	struct sim_message *free_messages;
 	void *chunks;
 	uint64_t message_ids;

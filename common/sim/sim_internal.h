@@ -122,7 +122,7 @@ bool nam__sim_rq_take(struct sim_rq *rq, struct nam_recv *ret);
 void nam__sim_rq_wait(struct sim_rq *rq, struct sim_message *message);
 void nam__sim_rq_forget(struct sim_rq *rq, struct sim_message *message);
 
-/* ---- post.c, message.c ------------------------------------------------------------ */
+/* ---- post.c, messages.c, steps.c ---------------------------------------------------------- */
 
 int nam__sim_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 struct sim_message *nam__sim_message_new(void);

@@ -6,7 +6,7 @@
  * A lookup needs separators and children of an inner node, so the cache keeps these, and densely,
  * because ten million keys' worth of it should stay in the processor's own caches:
  *
- * 	level -> top -> chunk -> segment
+ *	level -> top -> chunk -> segment
  *
  * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
  * NAM__CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices

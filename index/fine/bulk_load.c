@@ -2,14 +2,14 @@
 /*
  * bulk_load.c -- fill an empty index from sorted input.
  *
- * 	step 1	take the collector's word, and lock the root, which is an empty leaf.
- * 	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up,
- * 		many with one doorbell; no reader can see them.
- * 	step 3	mark the old leaf dead, keeping its lock.  A client that meets it looks for the root
- * 		anew, and again, until there is one.
- * 	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
- * 		the pairs are there, all of them, for everyone.
- * 	step 5	unlock the old leaf and retire it; give the collector's word back.
+ *	step 1	take the collector's word, and lock the root, which is an empty leaf.
+ *	step 2	build all levels at once, from left to right.  Nodes are WRITTEN as they fill up,
+ *		many with one doorbell; no reader can see them.
+ *	step 3	mark the old leaf dead, keeping its lock.  A client that meets it looks for the root
+ *		anew, and again, until there is one.
+ *	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
+ *		the pairs are there, all of them, for everyone.
+ *	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
  * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
  * after others have seen it full.

@@ -5,12 +5,12 @@
  *
  * A merge, for neighbours L and R that one parent P names next to each other:
  *
- * 	step 1	lock P; then L, R and a head node H between them, if there is one.
- * 	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
- * 	step 3	WRITE P without R's separator.  Keep the lock.
- * 	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
- * 	step 5	unlock P, then L.
- * 	step 6	retire H and R.
+ *	step 1	lock P; then L, R and a head node H between them, if there is one.
+ *	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
+ *	step 3	WRITE P without R's separator.  Keep the lock.
+ *	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
+ *	step 5	unlock P, then L.
+ *	step 6	retire H and R.
  *
  * R dies under P's lock and its own, once P does not name it (I13).  The holder of the collector's
  * word alone does so (I15).  Deletes leave sparse nodes to this pass (D4).  index/README.md says

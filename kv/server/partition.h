@@ -6,8 +6,8 @@
  * others for cells of 64 bytes.  A pair is a chain of cells, so memory has no holes that are too
  * small, and a pair finds room as long as enough cells are free.
  *
- * 	first cell	16 bytes of its own, then 48 of key and value
- * 	others		12 bytes of their own, then 52
+ *	first cell	16 bytes of its own, then 48 of key and value
+ *	others		12 bytes of their own, then 52
  *
  * ASSUMPTIONS: chunks are 64-byte aligned and used by no other owner.  Functions may be called from
  * any thread; they exclude each other.

@@ -61,8 +61,8 @@ void model_gate_pass(const struct model_table *table);
 void model_key(const struct model_table *table, uint64_t number, uint8_t *ret_key);
 uint64_t model_payload(const struct model_table *table, uint64_t number, uint64_t version);
 /*
- * Whose entry is this?  *ret_version is 0 in a non-unique index.  False: never written such an
- * entry.
+ * Find the number and version of an entry; the version is 0 in a non-unique index.  False: no
+ * client ever wrote the entry.
  */
 bool model_recognise(const struct model_table *table, const uint8_t *key, uint64_t payload,
 	uint64_t *ret_number, uint64_t *ret_version);

@@ -7,22 +7,22 @@
  * the order in which they were sent, so an answer names its request only to find mistakes.  All
  * numbers are little-endian, frames follow each other without gaps.
  *
- * 	request	offset	size	field
- * 		0	1	kind: enum nam_wr_op
- * 		1	1	0
- * 		2	2	sequence: 0 for the first request of this side, then 1 more each
- * 		4	4	bytes: READ, WRITE, SEND; 8 for atomics
- * 		8	4	rkey			not SEND
- * 		12	4	0			not SEND
- * 		16	8	remote			not SEND
- * 		24	8	compare, or what to add	CAS, FETCH_ADD
- * 		32	8	swap			CAS
- * 		then the bytes of a WRITE or SEND
+ *	request	offset	size	field
+ *		0	1	kind: enum nam_wr_op
+ *		1	1	0
+ *		2	2	sequence: 0 for the first request of this side, then 1 more each
+ *		4	4	bytes: READ, WRITE, SEND; 8 for atomics
+ *		8	4	rkey			not SEND
+ *		12	4	0			not SEND
+ *		16	8	remote			not SEND
+ *		24	8	compare, or what to add	CAS, FETCH_ADD
+ *		32	8	swap			CAS
+ *		then the bytes of a WRITE or SEND
  *
- * 	answer	0	1	kind: TCP_ANSWER
- * 		1	1	status: enum tcp_status
- * 		2	2	sequence of the request
- * 		4	4	bytes that follow: what was read, or the old word; 0 after a failure
+ *	answer	0	1	kind: TCP_ANSWER
+ *		1	1	status: enum tcp_status
+ *		2	2	sequence of the request
+ *		4	4	bytes that follow: what was read, or the old word; 0 after a failure
  *
  * An answer that is a failure is the last one: what else was asked is not carried out.
  *

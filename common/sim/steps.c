@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message.c -- a message on its way: micro-steps, the answer, completions in post order. */
+/* steps.c -- a message on its way: micro-steps, the answer, completions in post order. */
 #include <string.h>
 
 #include "sim_internal.h"
 
-#define TAIL_BYTES 8u
 #define SECOND_PASS_NS 4000u
 #define RNR_NS 20000u
 
@@ -132,7 +131,7 @@ piece(const struct sim_message *message, uint32_t *ret_offset, uint32_t *ret_byt
 	const uint32_t step = nam__sim.options.step_bytes;
 	uint32_t number = message->done, lead_piece, lead_bytes, index;
 
-	lead_piece = message->middle ? step : TAIL_BYTES;
+	lead_piece = message->middle ? step : SIM_TAIL_BYTES;
 	lead_bytes = message->lead * lead_piece;
 	if (number < message->lead) {
 		*ret_offset = number * lead_piece;
@@ -141,7 +140,7 @@ piece(const struct sim_message *message, uint32_t *ret_offset, uint32_t *ret_byt
 	}
 	number -= message->lead;
 	if (number >= message->middle) {
-		uint32_t tail = message->middle ? TAIL_BYTES : message->bytes - lead_bytes;
+		uint32_t tail = message->middle ? SIM_TAIL_BYTES : message->bytes - lead_bytes;
 
 		*ret_offset = message->bytes - tail;
 		*ret_bytes = tail;
@@ -156,7 +155,7 @@ piece(const struct sim_message *message, uint32_t *ret_offset, uint32_t *ret_byt
 
 		/* With a lead there is a last word, too. */
 		if (message->lead)
-			end -= TAIL_BYTES;
+			end -= SIM_TAIL_BYTES;
 		*ret_offset = lead_bytes + message->first_bytes + (index - 1) * step;
 		*ret_bytes = end - *ret_offset < step ? end - *ret_offset : step;
 	}
