@@ -2,51 +2,95 @@
 /* answer.c -- a request goes to its service; a reply that fits in no frame goes by SEND. */
 #include <string.h>
 
+#include "common/race.h"
 #include "mailbox.h"
+#include "stores.h"
+#include "trees.h"
 
-static const struct {
-	nam__service_fn fn;
-	bool catalog_server_only;		/* server 0 */
+#define EXACTLY(request) sizeof(struct nam_rpc_##request), sizeof(struct nam_rpc_##request)
+#define FROM(request) sizeof(struct nam_rpc_##request), NAM_RPC_BODY_MAX
+#define ROW(type, fn, ...) [NAM_RPC_##type] = { nam__service_##fn, __VA_ARGS__ }
+
+/* A request needs server 0, which has the catalog, or the tree or store whose id comes first. */
+enum target { ANY_SERVER, CATALOG_SERVER, TREE, STORE };
+
+static const struct service {
+	nam__service_fn *fn;
+	enum target target;
+	uint32_t bytes_min, bytes_max;		/* of the body */
 } services[NAM_RPC_TYPES_COUNT] = {
-	[NAM_RPC_PING] = { nam__service_ping, false },
-	[NAM_RPC_REGISTER] = { nam__service_register, true },
-	[NAM_RPC_REGIONS] = { nam__service_regions, false },
-	[NAM_RPC_CLIENT_STATE] = { nam__service_client_state, true },
-	[NAM_RPC_ALLOC] = { nam__service_alloc, false },
-	[NAM_RPC_FREE] = { nam__service_free, false },
-	[NAM_RPC_CATALOG_PUT] = { nam__service_catalog_put, true },
-	[NAM_RPC_CATALOG_GET] = { nam__service_catalog_get, true },
-	[NAM_RPC_CATALOG_LIST] = { nam__service_catalog_list, true },
-	[NAM_RPC_CATALOG_DROP] = { nam__service_catalog_drop, true },
-	[NAM_RPC_STATUS] = { nam__service_status, false },
-	[NAM_RPC_TREE_CREATE] = { nam__service_tree_create, false },
-	[NAM_RPC_TREE_DESCRIBE] = { nam__service_tree_describe, false },
-	[NAM_RPC_TREE_DROP] = { nam__service_tree_drop, false },
-	[NAM_RPC_TREE_POINT] = { nam__service_tree_point, false },
-	[NAM_RPC_TREE_SCAN] = { nam__service_tree_scan, false },
-	[NAM_RPC_TREE_LOAD] = { nam__service_tree_load, false },
-	[NAM_RPC_TREE_WALK] = { nam__service_tree_walk, false },
-	[NAM_RPC_TREE_COLLECT] = { nam__service_tree_collect, false },
-	[NAM_RPC_TREE_FLOOR] = { nam__service_tree_floor, false },
-	[NAM_RPC_ECHO] = { nam__service_echo, false },
-	[NAM_RPC_LOCAL] = { nam__service_local, false },
-	[NAM_RPC_KV_CREATE] = { nam__service_kv_create, false },
-	[NAM_RPC_KV_DESCRIBE] = { nam__service_kv_describe, false },
-	[NAM_RPC_KV_DROP] = { nam__service_kv_drop, false },
-	[NAM_RPC_KV_GET] = { nam__service_kv_get, false },
-	[NAM_RPC_KV_PUT] = { nam__service_kv_put, false },
-	[NAM_RPC_KV_DELETE] = { nam__service_kv_delete, false },
-	[NAM_RPC_KV_GET_MANY] = { nam__service_kv_get_many, false },
-	[NAM_RPC_RECORDS_GET] = { nam__service_records_get, false },
-	[NAM_RPC_RECORDS_PREPARE] = { nam__service_records_prepare, false },
-	[NAM_RPC_RECORDS_COMMIT] = { nam__service_records_commit, false },
-	[NAM_RPC_LOCKING_READ] = { nam__service_locking_read, false },
-	[NAM_RPC_LOCKING_RELEASE] = { nam__service_locking_release, false },
-	[NAM_RPC_LOCKING_PREPARE] = { nam__service_locking_prepare, false },
-	[NAM_RPC_LOCKING_END] = { nam__service_locking_end, false },
-	[NAM_RPC_LOCKING_SEAL] = { nam__service_locking_seal, false },
-	[NAM_RPC_PRESENCE] = { nam__service_presence, false },
+	ROW(PING, ping, ANY_SERVER, 0, NAM_RPC_BODY_MAX),
+	ROW(REGISTER, register, CATALOG_SERVER, EXACTLY(register_request)),
+	ROW(REGIONS, regions, ANY_SERVER, EXACTLY(regions_request)),
+	ROW(CLIENT_STATE, client_state, CATALOG_SERVER, EXACTLY(client_state_request)),
+	ROW(ALLOC, alloc, ANY_SERVER, EXACTLY(alloc_request)),
+	ROW(FREE, free, ANY_SERVER, FROM(free_request)),
+	ROW(CATALOG_PUT, catalog_put, CATALOG_SERVER, EXACTLY(catalog_request)),
+	ROW(CATALOG_GET, catalog_find, CATALOG_SERVER, EXACTLY(catalog_request)),
+	ROW(CATALOG_LIST, catalog_list, CATALOG_SERVER, EXACTLY(catalog_list_request)),
+	ROW(CATALOG_DROP, catalog_find, CATALOG_SERVER, EXACTLY(catalog_request)),
+	ROW(STATUS, status, ANY_SERVER, 0, 0),
+	ROW(TREE_CREATE, tree_create, ANY_SERVER, EXACTLY(tree_create_request)),
+	ROW(TREE_DESCRIBE, tree_describe, TREE, FROM(tree_request)),
+	ROW(TREE_DROP, tree_drop, ANY_SERVER, EXACTLY(tree_request)),
+	ROW(TREE_POINT, tree_point, TREE, FROM(tree_point_request)),
+	ROW(TREE_SCAN, tree_scan, TREE, EXACTLY(tree_scan_request)),
+	ROW(TREE_LOAD, tree_load, TREE, FROM(tree_load_request)),
+	ROW(TREE_WALK, tree_walk, TREE, EXACTLY(tree_walk_request)),
+	ROW(TREE_COLLECT, tree_collect, TREE, EXACTLY(tree_collect_request)),
+	ROW(TREE_FLOOR, tree_floor, TREE, EXACTLY(tree_floor_request)),
+	ROW(ECHO, echo, ANY_SERVER, FROM(echo_request)),
+	ROW(LOCAL, local, ANY_SERVER, EXACTLY(local_request)),
+	ROW(KV_CREATE, kv_create, ANY_SERVER, EXACTLY(kv_create_request)),
+	ROW(KV_DESCRIBE, kv_describe, STORE, EXACTLY(kv_request)),
+	ROW(KV_DROP, kv_drop, ANY_SERVER, EXACTLY(kv_request)),
+	ROW(KV_GET, kv_key, STORE, FROM(kv_key_request)),
+	ROW(KV_PUT, kv_key, STORE, FROM(kv_key_request)),
+	ROW(KV_DELETE, kv_key, STORE, FROM(kv_key_request)),
+	ROW(KV_GET_MANY, kv_get_many, STORE, FROM(kv_many_request)),
+	ROW(RECORDS_GET, records_get, ANY_SERVER, FROM(records_request)),
+	ROW(RECORDS_PREPARE, records_prepare, ANY_SERVER, FROM(records_request)),
+	ROW(RECORDS_COMMIT, records_commit, ANY_SERVER, FROM(records_request)),
+	ROW(LOCKING_READ, locking_read, ANY_SERVER, FROM(locking_request)),
+	ROW(LOCKING_RELEASE, locking_release, ANY_SERVER, FROM(locking_request)),
+	ROW(LOCKING_PREPARE, locking_prepare, ANY_SERVER, FROM(locking_request)),
+	ROW(LOCKING_END, locking_end, ANY_SERVER, FROM(locking_request)),
+	ROW(LOCKING_SEAL, locking_seal, ANY_SERVER, FROM(locking_request)),
+	ROW(PRESENCE, presence, ANY_SERVER, 0, 0),
 };
+
+/* No tree and no store is freed while a handler is at work on it (M10). */
+static int
+serve_object(const struct service *service, struct nam__exchange *exchange)
+{
+	struct nam__handler *handler = exchange->connection->handler;
+	const uint64_t *id = exchange->body;
+	int rc;
+
+	nam__trees_work_begin(handler);
+	if (service->target == TREE) {
+		exchange->tree = nam__trees_find(&exchange->server->trees, *id);
+		nam_race_point("tree.found");
+	} else {
+		exchange->store = nam__stores_find(&exchange->server->stores, *id);
+		nam_race_point("kv.found");
+	}
+	rc = exchange->tree || exchange->store ? service->fn(exchange) : -NAM_E_DROPPED;
+	nam__trees_work_end(handler);
+	return rc;
+}
+
+static int
+serve(const struct service *service, struct nam__exchange *exchange)
+{
+	if (!service->fn)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (service->target == CATALOG_SERVER && exchange->server->options.id != 0)
+		return -NAM_E_CLUSTER;
+	if (exchange->body_bytes < service->bytes_min || exchange->body_bytes > service->bytes_max)
+		return -NAM_E_FABRIC_PROTOCOL;
+	return service->target >= TREE ? serve_object(service, exchange) : service->fn(exchange);
+}
 
 uint32_t
 nam__dispatch(struct nam_server *server, struct nam__connection *connection, const void *message,
@@ -57,6 +101,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	struct nam__exchange exchange = {
 		.server = server,
 		.connection = connection,
+		.type = header->type,
 		.body = header + 1,
 		.reply = answer + 1,
 	};
@@ -65,14 +110,11 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
 		return 0;
 	rc = nam_rpc_check(message, bytes);
-	if (!rc && (header->status || header->passive & ~NAM_RPC_ONE_WAY ||
-			   !services[header->type].fn))
+	if (!rc && (header->status || header->passive & ~NAM_RPC_ONE_WAY))
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (!rc && services[header->type].catalog_server_only && server->options.id != 0)
-		rc = -NAM_E_CLUSTER;
 	if (!rc) {
 		exchange.body_bytes = header->body_bytes;
-		rc = services[header->type].fn(&exchange);
+		rc = serve(&services[header->type], &exchange);
 	}
 	if (rc)
 		exchange.reply_bytes = 0;

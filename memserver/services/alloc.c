@@ -260,8 +260,8 @@ nam__service_alloc(struct nam__exchange *exchange)
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	int rc;
 
-	if (exchange->body_bytes != sizeof(*request) || !stride_valid(request->stride) ||
-		request->count == 0 || request->count > NAM__ALLOC_COUNT_MAX)
+	if (!stride_valid(request->stride) || request->count == 0 ||
+		request->count > NAM__ALLOC_COUNT_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	rc = alloc(allocator, request, reply);
@@ -412,15 +412,13 @@ nam__service_free(struct nam__exchange *exchange)
 	struct nam__allocator *allocator = &exchange->server->allocator;
 	int rc;
 
-	if (exchange->body_bytes < sizeof(*request) || !stride_valid(request->stride) ||
-		request->count == 0 ||
+	if (!stride_valid(request->stride) || request->count == 0 ||
 		exchange->body_bytes - sizeof(*request) !=
 			(uint64_t)request->count * sizeof(request->blocks[0]))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	rc = take_back(allocator, request);
 	pthread_mutex_unlock(&allocator->mutex);
-	exchange->reply_bytes = 0;
 	return rc;
 }
 

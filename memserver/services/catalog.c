@@ -54,8 +54,7 @@ check_request(const struct nam__exchange *exchange)
 {
 	const struct nam_rpc_catalog_request *request = exchange->body;
 
-	if (exchange->body_bytes != sizeof(*request) || !request->name[0] ||
-		!memchr(request->name, '\0', sizeof(request->name)))
+	if (!request->name[0] || !memchr(request->name, '\0', sizeof(request->name)))
 		return -NAM_E_FABRIC_PROTOCOL;
 	return 0;
 }
@@ -116,10 +115,11 @@ nam__service_catalog_put(struct nam__exchange *exchange)
 	return rc;
 }
 
-/* GET and DROP both answer with the entry. */
-static int
-find(struct nam__exchange *exchange, bool drop)
+/* GET and DROP: both answer with the entry. */
+int
+nam__service_catalog_find(struct nam__exchange *exchange)
 {
+	bool drop = exchange->type == NAM_RPC_CATALOG_DROP;
 	const struct nam_rpc_catalog_request *request = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
 	struct nam_rpc_catalog_entry *entry;
@@ -147,18 +147,6 @@ find(struct nam__exchange *exchange, bool drop)
 }
 
 int
-nam__service_catalog_get(struct nam__exchange *exchange)
-{
-	return find(exchange, false);
-}
-
-int
-nam__service_catalog_drop(struct nam__exchange *exchange)
-{
-	return find(exchange, true);
-}
-
-int
 nam__service_catalog_list(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_catalog_list_request *request = exchange->body;
@@ -166,8 +154,7 @@ nam__service_catalog_list(struct nam__exchange *exchange)
 	struct nam__catalog *catalog = &exchange->server->catalog;
 	uint32_t at, count;
 
-	if (exchange->body_bytes != sizeof(*request) ||
-		!memchr(request->after, '\0', sizeof(request->after)))
+	if (!memchr(request->after, '\0', sizeof(request->after)))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&catalog->mutex);
 	at = lower_bound(catalog, request->after);

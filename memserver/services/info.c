@@ -21,7 +21,7 @@ nam__service_echo(struct nam__exchange *exchange)
 	const struct nam_rpc_echo_request *request = exchange->body;
 	uint8_t *reply = exchange->reply;
 
-	if (exchange->body_bytes < sizeof(*request) || request->reply_bytes > NAM_RPC_BODY_MAX)
+	if (request->reply_bytes > NAM_RPC_BODY_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < request->reply_bytes; i++)
 		reply[i] = (uint8_t)(request->seed + i);
@@ -37,7 +37,7 @@ nam__service_regions(struct nam__exchange *exchange)
 	struct nam_rpc_regions_reply *reply = exchange->reply;
 	uint32_t at;
 
-	if (exchange->body_bytes != sizeof(*request) || request->reserved)
+	if (request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	reply->total = memory->count;
 	reply->count = 0;
@@ -63,8 +63,6 @@ nam__service_local(struct nam__exchange *exchange)
 	struct nam_server *server = exchange->server;
 	struct nam_rpc_local_reply *reply = exchange->reply;
 
-	if (exchange->body_bytes != sizeof(*request))
-		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	reply->proof = server->proof.fd;
 	if (reply->proof >= 0) {
@@ -87,8 +85,6 @@ nam__service_status(struct nam__exchange *exchange)
 	struct nam_server *server = exchange->server;
 	struct nam_rpc_status_reply *reply = exchange->reply;
 
-	if (exchange->body_bytes)
-		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	reply->server_id = server->options.id;
 	reply->handlers = server->options.rpc_threads;

@@ -28,8 +28,8 @@ begin(struct nam__exchange *exchange, uint32_t flags, struct asked *ret)
 	const struct nam__connection *connection = exchange->connection;
 	struct nam_server *server = exchange->server;
 
-	if (exchange->body_bytes < sizeof(*request) || request->reserved ||
-		!nam__records_request_ok(&request->request, flags) || request->request.stamps)
+	if (request->reserved || !nam__records_request_ok(&request->request, flags) ||
+		request->request.stamps)
 		return -NAM_E_FABRIC_PROTOCOL;
 	*ret = (struct asked){
 		.request = request,

@@ -140,7 +140,7 @@ nam__service_register(struct nam__exchange *exchange)
 	int rc;
 
 	/* Once over one connection, and not over one that has a client already. */
-	if (exchange->body_bytes != sizeof(*request) || exchange->connection->client_id ||
+	if (exchange->connection->client_id ||
 		!memchr(request->name, '\0', sizeof(request->name)))
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&membership->mutex);
@@ -166,8 +166,8 @@ nam__service_client_state(struct nam__exchange *exchange)
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__member *member;
 
-	if (exchange->body_bytes != sizeof(*request) || request->reserved ||
-		request->client_id == 0 || request->client_id >= NAM_CLIENTS_MAX)
+	if (request->reserved || request->client_id == 0 ||
+		request->client_id >= NAM_CLIENTS_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	pthread_mutex_lock(&membership->mutex);
@@ -194,8 +194,6 @@ nam__service_presence(struct nam__exchange *exchange)
 	struct nam_rpc_presence_reply *reply = exchange->reply;
 	struct nam__membership *membership = &exchange->server->membership;
 
-	if (exchange->body_bytes)
-		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	pthread_mutex_lock(&membership->mutex);
 	for (uint32_t id = 0; id < NAM_CLIENTS_MAX; id++)

@@ -53,7 +53,7 @@ begin(const struct nam__exchange *exchange, uint32_t flags, struct nam__rest *re
 {
 	const struct nam_rpc_records_request *request = exchange->body;
 
-	if (exchange->body_bytes < sizeof(*request) || !nam__records_request_ok(request, flags))
+	if (!nam__records_request_ok(request, flags))
 		return NULL;
 	*ret_rest = (struct nam__rest){ (const uint8_t *)(request + 1),
 		exchange->body_bytes - (uint32_t)sizeof(*request) };
@@ -141,7 +141,6 @@ nam__service_records_get(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	wanted = nam__rest_take(&rest, request->count * (uint32_t)sizeof(*wanted));
 	stamps = nam__rest_take(&rest, request->stamps * 8);
-	exchange->reply_bytes = 0;
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__server_head *head = nam__server_record_lock(&records, wanted[i].head);
 		uint64_t at;

@@ -101,55 +101,37 @@ void nam__membership_detach(struct nam__membership *membership,
 
 /* ---- services ----------------------------------------------------------------------------- */
 
-/* A request and the room for its answer. */
+struct nam__store;
+struct nam__tree;
+
+/* A request and the room for its answer.  Its length and its target have been checked. */
 struct nam__exchange {
 	struct nam_server *server;
 	struct nam__connection *connection;
+	struct nam__tree *tree;		/* of a request about a tree, */
+	struct nam__store *store;	/* or about a key-value store */
+	uint16_t type;			/* enum nam_rpc_type */
 	const void *body;		/* 8-byte aligned; a copy, so no client changes it */
 	uint32_t body_bytes;
 	void *reply;			/* NAM_RPC_BODY_MAX bytes, 8-byte aligned */
-	uint32_t reply_bytes;		/* set by the service; ignored when it fails */
+	uint32_t reply_bytes;		/* set by the service; 0 at first; ignored when it fails */
 };
 
-typedef int (*nam__service_fn)(struct nam__exchange *exchange);
+typedef int nam__service_fn(struct nam__exchange *exchange);
 
-int nam__service_ping(struct nam__exchange *exchange);
-int nam__service_echo(struct nam__exchange *exchange);
-int nam__service_regions(struct nam__exchange *exchange);
-int nam__service_status(struct nam__exchange *exchange);
-int nam__service_register(struct nam__exchange *exchange);
-int nam__service_client_state(struct nam__exchange *exchange);
-int nam__service_presence(struct nam__exchange *exchange);
-int nam__service_alloc(struct nam__exchange *exchange);
-int nam__service_free(struct nam__exchange *exchange);
-int nam__service_catalog_put(struct nam__exchange *exchange);
-int nam__service_catalog_get(struct nam__exchange *exchange);
-int nam__service_catalog_list(struct nam__exchange *exchange);
-int nam__service_catalog_drop(struct nam__exchange *exchange);
-int nam__service_tree_create(struct nam__exchange *exchange);
-int nam__service_tree_describe(struct nam__exchange *exchange);
-int nam__service_tree_drop(struct nam__exchange *exchange);
-int nam__service_tree_point(struct nam__exchange *exchange);
-int nam__service_tree_scan(struct nam__exchange *exchange);
-int nam__service_tree_load(struct nam__exchange *exchange);
-int nam__service_tree_walk(struct nam__exchange *exchange);
-int nam__service_tree_collect(struct nam__exchange *exchange);
-int nam__service_tree_floor(struct nam__exchange *exchange);
-int nam__service_local(struct nam__exchange *exchange);
-int nam__service_kv_create(struct nam__exchange *exchange);
-int nam__service_kv_describe(struct nam__exchange *exchange);
-int nam__service_kv_drop(struct nam__exchange *exchange);
-int nam__service_kv_get(struct nam__exchange *exchange);
-int nam__service_kv_put(struct nam__exchange *exchange);
-int nam__service_kv_delete(struct nam__exchange *exchange);
-int nam__service_kv_get_many(struct nam__exchange *exchange);
-int nam__service_records_get(struct nam__exchange *exchange);
-int nam__service_records_prepare(struct nam__exchange *exchange);
-int nam__service_records_commit(struct nam__exchange *exchange);
-int nam__service_locking_read(struct nam__exchange *exchange);
-int nam__service_locking_release(struct nam__exchange *exchange);
-int nam__service_locking_prepare(struct nam__exchange *exchange);
-int nam__service_locking_end(struct nam__exchange *exchange);
-int nam__service_locking_seal(struct nam__exchange *exchange);
+nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam__service_status,
+	nam__service_local;
+nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence;
+nam__service_fn nam__service_alloc, nam__service_free;
+nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;
+nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__service_tree_drop,
+	nam__service_tree_point, nam__service_tree_scan, nam__service_tree_load,
+	nam__service_tree_walk, nam__service_tree_collect, nam__service_tree_floor;
+nam__service_fn nam__service_kv_create, nam__service_kv_describe, nam__service_kv_drop,
+	nam__service_kv_key, nam__service_kv_get_many;
+nam__service_fn nam__service_records_get, nam__service_records_prepare,
+	nam__service_records_commit;
+nam__service_fn nam__service_locking_read, nam__service_locking_release,
+	nam__service_locking_prepare, nam__service_locking_end, nam__service_locking_seal;
 
 #endif /* NAM_MEMSERVER_SERVICES_SERVICES_H */

@@ -15,11 +15,9 @@ nam__service_tree_create(struct nam__exchange *exchange)
 {
 	struct nam_server *server = exchange->server;
 	struct nam__tree *tree;
-	int rc;
+	int rc = nam__tree_new(server, exchange->body, exchange->connection->handler->scratch,
+		&tree);
 
-	if (exchange->body_bytes != sizeof(struct nam_rpc_tree_create_request))
-		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam__tree_new(server, exchange->body, exchange->connection->handler->scratch, &tree);
 	if (rc)
 		return rc;
 	rc = nam__trees_enter(&server->trees, tree);
@@ -33,33 +31,10 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_tree_request *request = exchange->body;
 
-	if (exchange->body_bytes != sizeof(*request))
-		return -NAM_E_FABRIC_PROTOCOL;
 	return nam__trees_drop(exchange->server, request->tree);
 }
 
 /* ---- requests to a tree -------------------------------------------------------------------- */
-
-/* Run `fn` on the tree that a request begins with. */
-static int
-with_tree(struct nam__exchange *exchange, size_t least_bytes,
-	int (*fn)(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch))
-{
-	struct nam__handler *handler = exchange->connection->handler;
-	const uint64_t *id = exchange->body;
-	struct nam__tree *tree;
-	int rc = -NAM_E_DROPPED;
-
-	if (exchange->body_bytes < least_bytes)
-		return -NAM_E_FABRIC_PROTOCOL;
-	nam__trees_work_begin(handler);
-	tree = nam__trees_find(&exchange->server->trees, *id);
-	nam_race_point("tree.found");
-	if (tree)
-		rc = fn(exchange, tree, handler->scratch);
-	nam__trees_work_end(handler);
-	return rc;
-}
 
 static bool
 has(const struct nam__tree *tree, const uint64_t *key)
@@ -67,12 +42,12 @@ has(const struct nam__tree *tree, const uint64_t *key)
 	return !NAM_GUARD(PART_ROUTE) || nam__part_has(&tree->part, &tree->index_g, key);
 }
 
-static int
-describe(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
+int
+nam__service_tree_describe(struct nam__exchange *exchange)
 {
+	struct nam__tree *tree = exchange->tree;
 	struct nam_rpc_tree_describe_reply *reply = exchange->reply;
 
-	(void)scratch;
 	*reply = (struct nam_rpc_tree_describe_reply){
 		.key_bytes = tree->options.key_bytes,
 		.node_bytes = tree->options.node_bytes,
@@ -82,12 +57,6 @@ describe(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scrat
 	};
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;
-}
-
-int
-nam__service_tree_describe(struct nam__exchange *exchange)
-{
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_request), describe);
 }
 
 static int
@@ -113,9 +82,11 @@ point_one(struct nam__tree *tree, uint64_t *scratch, unsigned kind, const uint64
 	return nam__tree_server_change(tree->local, scratch, kinds[kind], pair, payload);
 }
 
-static int
-point(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
+int
+nam__service_tree_point(struct nam__exchange *exchange)
 {
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_point_request *request = exchange->body;
 	struct nam_rpc_tree_point_reply *reply = exchange->reply;
 	size_t words = tree->g.key_words + 1;
@@ -145,20 +116,15 @@ point(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
 }
 
 int
-nam__service_tree_point(struct nam__exchange *exchange)
+nam__service_tree_scan(struct nam__exchange *exchange)
 {
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_point_request), point);
-}
-
-static int
-scan(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
-{
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_scan_request *request = exchange->body;
 	struct nam_rpc_tree_scan_reply *reply = exchange->reply;
 	uint32_t most = NAM_RPC_TREE_SCAN_MAX(tree->g.key_words);
 
-	if (exchange->body_bytes != sizeof(*request) || !request->max ||
-		request->flags & ~NAM_RPC_TREE_REVERSE)
+	if (!request->max || request->flags & ~NAM_RPC_TREE_REVERSE)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (most > request->max)
 		most = request->max;
@@ -171,19 +137,15 @@ scan(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
 }
 
 int
-nam__service_tree_scan(struct nam__exchange *exchange)
+nam__service_tree_walk(struct nam__exchange *exchange)
 {
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_scan_request), scan);
-}
-
-static int
-walk(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
-{
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_walk_request *request = exchange->body;
 	struct nam_rpc_tree_walk_reply *reply = exchange->reply;
 	struct nam__tree_server_walk walk;
 
-	if (exchange->body_bytes != sizeof(*request) || request->verify > 1)
+	if (request->verify > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	nam__tree_server_walk(tree->local, scratch, request->level, request->verify, request->from,
 		WALK_NODES_MAX, &walk);
@@ -200,19 +162,15 @@ walk(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
 }
 
 int
-nam__service_tree_walk(struct nam__exchange *exchange)
+nam__service_tree_collect(struct nam__exchange *exchange)
 {
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_walk_request), walk);
-}
-
-static int
-collect(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
-{
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_collect_request *request = exchange->body;
 	struct nam_rpc_tree_collect_reply *reply = exchange->reply;
 	struct nam__tree_server_collected collected;
 
-	if (exchange->body_bytes != sizeof(*request) || request->reserved)
+	if (request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	nam__tree_server_collect(tree->local, scratch, request->level, request->from,
 		COLLECT_PARENTS_MAX, &collected);
@@ -228,21 +186,16 @@ collect(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratc
 }
 
 int
-nam__service_tree_collect(struct nam__exchange *exchange)
+nam__service_tree_floor(struct nam__exchange *exchange)
 {
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_collect_request), collect);
-}
-
-static int
-floor_of(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
-{
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
 	const struct nam_rpc_tree_floor_request *request = exchange->body;
 	struct nam_rpc_tree_floor_reply *reply = exchange->reply;
 	const struct nam__geometry *g = &tree->g;
 	struct nam__tree_server_floor found;
 
-	if (exchange->body_bytes != sizeof(*request) || !tree->leaves || request->alone > 1 ||
-		request->reserved)
+	if (!tree->leaves || request->alone > 1 || request->reserved)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (!nam__tree_server_floor(tree->local, scratch, request->key, request->alone,
 		reply->pairs,
@@ -256,12 +209,6 @@ floor_of(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scrat
 	memcpy(reply->next, found.next.w, 8 * g->full_words);
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) + 8 * g->leaf_words * found.count);
 	return 0;
-}
-
-int
-nam__service_tree_floor(struct nam__exchange *exchange)
-{
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_floor_request), floor_of);
 }
 
 /* ---- loading ------------------------------------------------------------------------------- */
@@ -344,52 +291,36 @@ load_pairs(struct nam__tree *tree, uint64_t *scratch,
 	return 0;
 }
 
-static int
-load_step(struct nam__tree *tree, struct nam__connection *connection, uint64_t *scratch,
-	const struct nam_rpc_tree_load_request *request)
-{
-	int rc;
-
-	if (request->step == NAM_RPC_TREE_LOAD_BEGIN)
-		return load_begin(tree, connection, scratch, request);
-	if (!is_loader(tree, connection, request->load)) {
-		/* To cancel a load that is over is nothing. */
-		return request->step == NAM_RPC_TREE_LOAD_CANCEL ? 0 : -NAM_E_FABRIC_PROTOCOL;
-	}
-	switch (request->step) {
-	case NAM_RPC_TREE_LOAD_PAIRS:
-		return tree->filling ? load_pairs(tree, scratch, request) : -NAM_E_FABRIC_PROTOCOL;
-	case NAM_RPC_TREE_LOAD_END:
-		if (!tree->filling)
-			return -NAM_E_FABRIC_PROTOCOL;
-		rc = nam__tree_server_publish(tree->local, scratch, tree->filling,
-			tree->leaves);
-		if (!rc)
-			tree->filling = NULL;
-		nam__tree_load_over(tree);
-		return rc;
-	case NAM_RPC_TREE_LOAD_CANCEL:
-		nam__tree_load_over(tree);
-		return 0;
-	default:
-		return -NAM_E_FABRIC_PROTOCOL;
-	}
-}
-
-static int
-load(struct nam__exchange *exchange, struct nam__tree *tree, uint64_t *scratch)
+int
+nam__service_tree_load(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_tree_load_request *request = exchange->body;
+	uint64_t *scratch = exchange->connection->handler->scratch;
+	struct nam__tree *tree = exchange->tree;
+	int rc;
 
 	if (!request->load || exchange->body_bytes != sizeof(*request) +
 		8ull * (tree->g.key_words + 1) * request->count ||
 		(request->count && request->step != NAM_RPC_TREE_LOAD_PAIRS))
 		return -NAM_E_FABRIC_PROTOCOL;
-	return load_step(tree, exchange->connection, scratch, request);
-}
-
-int
-nam__service_tree_load(struct nam__exchange *exchange)
-{
-	return with_tree(exchange, sizeof(struct nam_rpc_tree_load_request), load);
+	if (request->step == NAM_RPC_TREE_LOAD_BEGIN)
+		return load_begin(tree, exchange->connection, scratch, request);
+	/* To cancel a load that is over is nothing. */
+	if (!is_loader(tree, exchange->connection, request->load))
+		return request->step == NAM_RPC_TREE_LOAD_CANCEL ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	if (request->step == NAM_RPC_TREE_LOAD_CANCEL) {
+		nam__tree_load_over(tree);
+		return 0;
+	}
+	if (!tree->filling)
+		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->step == NAM_RPC_TREE_LOAD_PAIRS)
+		return load_pairs(tree, scratch, request);
+	if (request->step != NAM_RPC_TREE_LOAD_END)
+		return -NAM_E_FABRIC_PROTOCOL;
+	rc = nam__tree_server_publish(tree->local, scratch, tree->filling, tree->leaves);
+	if (!rc)
+		tree->filling = NULL;
+	nam__tree_load_over(tree);
+	return rc;
 }
