@@ -7,9 +7,9 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <numa.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "memserver_internal.h"
 
@@ -263,16 +263,12 @@ check_available(const struct nam__memory *memory, struct nam_diag *diag)
 static int
 check_node(int node, struct nam_diag *diag)
 {
-	char path[64];
-
-	if (node < 0)
+	/* On a host without NUMA, node 0 is the only one. */
+	if (node <= 0 || (numa_available() >= 0 && numa_bitmask_isbitset(numa_nodes_ptr,
+		(unsigned)node)))
 		return 0;
-	(void)snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
-	/* A host without NUMA has no such folder, and then node 0 is all there is. */
-	if (node == 0 || !access(path, F_OK))
-		return 0;
-	return nam_diag_set(diag, -EINVAL, "--numa: this host has no NUMA node %d; see "
-		"/sys/devices/system/node, or use -1 for any", node);
+	return nam_diag_set(diag, -EINVAL, "--numa: this host has no NUMA node %d; "
+		"`numactl --hardware` lists them; or use -1 for any", node);
 }
 
 static int

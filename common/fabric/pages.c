@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <numa.h>
 #include <numaif.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,21 +79,21 @@ static int
 bind_to_node(const struct nam__pages *pages, struct nam_diag *diag)
 {
 	int node = pages->numa_node < 0 ? pages->near_node : pages->numa_node;
-	unsigned long mask[16] = { 0 };
-	const int bits = (int)(sizeof(mask) * 8);
+	nodemask_t mask;
 
 	if (node < 0)
 		return 0;
-	if (node >= bits)
+	if (node >= NUMA_NUM_NODES)
 		return nam_diag_set(diag, -EINVAL, "NUMA node %d: this host has no such node",
 			node);
-	mask[(size_t)node / (8 * sizeof(mask[0]))] = 1ul << (size_t)node % (8 * sizeof(mask[0]));
+	nodemask_zero(&mask);
+	nodemask_set_compat(&mask, node);
 	if (pages->numa_node < 0) {
-		(void)mbind(pages->base, pages->bytes, MPOL_PREFERRED, mask,
-			(unsigned long)bits + 1, 0);
+		(void)mbind(pages->base, pages->bytes, MPOL_PREFERRED, mask.n, NUMA_NUM_NODES + 1,
+			0);
 		return 0;
 	}
-	if (mbind(pages->base, pages->bytes, MPOL_BIND, mask, (unsigned long)bits + 1,
+	if (mbind(pages->base, pages->bytes, MPOL_BIND, mask.n, NUMA_NUM_NODES + 1,
 		MPOL_MF_MOVE)) {
 		int saved = errno;
 
