@@ -4,12 +4,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <ini.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+
+#include "ini.h"
 
 int
 nam_parse_bytes(const char *text, uint64_t *ret_bytes)
@@ -155,12 +156,7 @@ parse_list(const char *text, struct nam_cluster *cluster, struct nam_diag *diag)
 /* ---- the file ----------------------------------------------------------------------------- */
 
 struct reader {
-	const char *path;
-	FILE *file;
-	int line;
 	struct nam_cluster *cluster;
-	struct nam_diag *diag;
-	int rc;
 	char section[32];		/* the one that `server` is for */
 	struct nam_cluster_server *server;
 };
@@ -183,156 +179,95 @@ static const struct {
 };
 
 static int
-section_id(const char *section, int32_t *ret_id)
-{
-	char *end;
-	long id;
-
-	if (strncmp(section, "server ", 7) || section[7] < '0' || section[7] > '9')
-		return -EINVAL;
-	id = strtol(section + 7, &end, 10);
-	if (*end || id >= (long)NAM_SERVERS_MAX)
-		return -EINVAL;
-	*ret_id = (int32_t)id;
-	return 0;
-}
-
-static int
-begin_section(struct reader *reader, const char *section, int line)
+begin_section(struct reader *reader, const struct nam__ini *ini, const char *section)
 {
 	struct nam_cluster *cluster = reader->cluster;
-	int32_t id;
+	char *end = NULL;
+	long id = -1;
 
-	if (section_id(section, &id))
-		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: section [%s]: write [server N] "
-			"with N from 0 to %u", reader->path, line, section, NAM_SERVERS_MAX - 1);
+	if (!strncmp(section, "server ", 7) && section[7] >= '0' && section[7] <= '9')
+		id = strtol(section + 7, &end, 10);
+	if (id < 0 || *end || id >= (long)NAM_SERVERS_MAX)
+		return nam_diag_set(ini->diag, -EINVAL, "%s:%d: section [%s]: write [server N] "
+			"with N from 0 to %u", ini->path, ini->line, section, NAM_SERVERS_MAX - 1);
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		if (cluster->servers[i].id == id)
-			return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: [server %d] is "
-				"there twice; the first is at line %d", reader->path, line, id,
+			return nam_diag_set(ini->diag, -NAM_E_CLUSTER, "%s:%d: [server %ld] is "
+				"there twice; the first is at line %d", ini->path, ini->line, id,
 				cluster->servers[i].line);
 	}
 	/* An id below NAM_SERVERS_MAX that is not there yet: so there is room. */
 	reader->server = &cluster->servers[cluster->count++];
 	memset(reader->server, 0, sizeof(*reader->server));
-	reader->server->id = id;
-	reader->server->line = line;
+	reader->server->id = (int32_t)id;
+	reader->server->line = ini->line;
 	(void)snprintf(reader->section, sizeof(reader->section), "%s", section);
 	return 0;
 }
 
 static int
-set_key(struct reader *reader, const char *name, const char *value, int line)
+take_key(void *arg, const struct nam__ini *ini, const char *section, const char *name,
+	const char *value)
 {
+	struct reader *reader = arg;
+
+	if (!*section)
+		return nam_diag_set(ini->diag, -EINVAL, "%s:%d: '%s' stands before the first "
+			"[server N]", ini->path, ini->line, name);
+	if (strcmp(section, reader->section)) {
+		int rc = begin_section(reader, ini, section);
+
+		if (rc)
+			return rc;
+	}
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		char *field = (char *)reader->server + keys[i].offset;
 
 		if (strcmp(keys[i].name, name))
 			continue;
 		if (*field)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' is there twice in "
-				"[%s]", reader->path, line, name, reader->section);
+			return nam_diag_set(ini->diag, -EINVAL, "%s:%d: '%s' is there twice in "
+				"[%s]", ini->path, ini->line, name, section);
 		if (!strcmp(name, "listen") && strlen(value) >= keys[i].size)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: listen: the address is "
-				"too long: %s", reader->path, line,
+			return nam_diag_set(ini->diag, -EINVAL, "%s:%d: listen: the address is "
+				"too long: %s", ini->path, ini->line,
 				nam_cluster_address_limit(value));
 		if (!*value || strlen(value) >= keys[i].size)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: %s: the value must have "
-				"1 to %zu bytes", reader->path, line, name, keys[i].size - 1);
+			return nam_diag_set(ini->diag, -EINVAL, "%s:%d: %s: the value must have "
+				"1 to %zu bytes", ini->path, ini->line, name, keys[i].size - 1);
 		memcpy(field, value, strlen(value) + 1);
 		return 0;
 	}
-	return nam_diag_set(reader->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, "
-		"memory, region, pages, numa, rpc_threads", reader->path, line, name);
-}
-
-/* For ini_parse_stream: 1 to go on. */
-static int
-handle_key(void *arg, const char *section, const char *name, const char *value)
-{
-	struct reader *reader = arg;
-
-	if (reader->rc)
-		return 0;
-	if (!*section)
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' stands before the "
-			"first [server N]", reader->path, reader->line, name);
-	else if (strcmp(section, reader->section))
-		reader->rc = begin_section(reader, section, reader->line);
-	if (!reader->rc)
-		reader->rc = set_key(reader, name, value, reader->line);
-	return reader->rc == 0;
-}
-
-/*
- * For ini_parse_stream, which does not say at which line it is: so we count.  Leading blanks go,
- * because inih would take an indented line for more of the value before it.
- */
-static char *
-read_line(char *text, int size, void *arg)
-{
-	struct reader *reader = arg;
-	size_t blanks;
-
-	if (reader->rc)
-		return NULL;
-	if (!fgets(text, size, reader->file)) {
-		if (ferror(reader->file))	/* a folder, for example */
-			reader->rc = nam_diag_set(reader->diag, -errno,
-				"cluster file '%s': %s", reader->path, strerror(errno));
-		return NULL;
-	}
-	reader->line++;
-	if (!strchr(text, '\n') && !feof(reader->file)) {
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than "
-			"%d bytes", reader->path, reader->line, size - 2);
-		return NULL;
-	}
-	blanks = strspn(text, " \t");
-	memmove(text, text + blanks, strlen(text + blanks) + 1);
-	return text;
-}
-
-static int
-check_file(struct reader *reader)
-{
-	struct nam_cluster *cluster = reader->cluster;
-
-	if (cluster->count == 0)
-		return nam_diag_set(reader->diag, -EINVAL, "%s: names no memory server; write a "
-			"section [server 0] with listen = shm:PATH", reader->path);
-	for (uint32_t i = 0; i < cluster->count; i++) {
-		struct nam_cluster_server *server = &cluster->servers[i];
-
-		if (!*server->listen)
-			return nam_diag_set(reader->diag, -EINVAL, "%s:%d: [server %d] has no "
-				"listen = ADDRESS", reader->path, server->line, server->id);
-		for (uint32_t j = 0; j < i; j++) {
-			if (!strcmp(cluster->servers[j].listen, server->listen))
-				return nam_diag_set(reader->diag, -NAM_E_CLUSTER, "%s:%d: "
-					"[server %d] and [server %d] listen at the same address "
-					"'%s'", reader->path, server->line, cluster->servers[j].id,
-					server->id, server->listen);
-		}
-	}
-	return 0;
+	return nam_diag_set(ini->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, "
+		"memory, region, pages, numa, rpc_threads", ini->path, ini->line, name);
 }
 
 static int
 parse_file(const char *path, struct nam_cluster *cluster, struct nam_diag *diag)
 {
-	struct reader reader = { .path = path, .cluster = cluster, .diag = diag };
-	int malformed;
+	struct reader reader = { .cluster = cluster };
+	int rc = nam__ini_read(path, "cluster file", "[server N]", take_key, &reader, diag);
 
-	reader.file = fopen(path, "re");
-	if (!reader.file)
-		return nam_diag_set(diag, -errno, "cluster file '%s': %s", path, strerror(errno));
-	malformed = ini_parse_stream(read_line, &reader, handle_key, &reader);
-	if (!reader.rc && malformed)
-		reader.rc = nam_diag_set(diag, malformed < 0 ? -ENOMEM : -EINVAL,
-			"%s:%d: neither [server N] nor KEY = VALUE", path, malformed);
-	(void)fclose(reader.file);
-	return reader.rc ? reader.rc : check_file(&reader);
+	if (rc)
+		return rc;
+	if (cluster->count == 0)
+		return nam_diag_set(diag, -EINVAL, "%s: names no memory server; write a section "
+			"[server 0] with listen = shm:PATH", path);
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam_cluster_server *server = &cluster->servers[i];
+
+		if (!*server->listen)
+			return nam_diag_set(diag, -EINVAL, "%s:%d: [server %d] has no "
+				"listen = ADDRESS", path, server->line, server->id);
+		for (uint32_t j = 0; j < i; j++) {
+			if (!strcmp(cluster->servers[j].listen, server->listen))
+				return nam_diag_set(diag, -NAM_E_CLUSTER, "%s:%d: [server %d] and "
+					"[server %d] listen at the same address '%s'", path,
+					server->line, cluster->servers[j].id, server->id,
+					server->listen);
+		}
+	}
+	return 0;
 }
 
 int

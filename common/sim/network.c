@@ -3,7 +3,6 @@
 #include "network.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/ini.h"
 
 #define RATE_MAX 1e6
 #define NS_MAX 1e9
@@ -70,117 +71,61 @@ static const struct key {
 /* ---- the file ----------------------------------------------------------------------------- */
 
 struct reader {
-	const char *path;
-	FILE *file;
-	int line, rc;
 	struct nam_sim_network network;
-	struct nam_diag *diag;
 	bool seen[KEYS_COUNT];
 };
 
 static int
-set_key(struct reader *reader, size_t index, const char *text)
+take_key(void *arg, const struct nam__ini *ini, const char *section, const char *name,
+	const char *text)
 {
-	const struct key *key = &keys[index];
+	struct reader *reader = arg;
+	const struct key *key = keys;
+	double value;
 	char *end;
-	double value = strtod(text, &end);
 
-	if (reader->seen[index])
-		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: '%s' is there twice in [%s]",
-			reader->path, reader->line, key->name, key->section);
+	while (key < keys + KEYS_COUNT && (strcmp(key->section, section) ||
+		strcmp(key->name, name)))
+		key++;
+	if (key == keys + KEYS_COUNT)
+		return nam_diag_set(ini->diag, -EINVAL, "%s:%d: there is no '%s' in [%s]; the "
+			"profiles that come with nam have every key", ini->path, ini->line, name,
+			section);
+	if (reader->seen[key - keys])
+		return nam_diag_set(ini->diag, -EINVAL, "%s:%d: '%s' is there twice in [%s]",
+			ini->path, ini->line, name, section);
+	value = strtod(text, &end);
 	if (end == text || *end || !(value >= key->min && value <= key->max))
-		return nam_diag_set(reader->diag, -EINVAL, "%s:%d: [%s] %s: '%s' is not a number "
-			"from %g to %g", reader->path, reader->line, key->section, key->name, text,
-			key->min, key->max);
-	reader->seen[index] = true;
+		return nam_diag_set(ini->diag, -EINVAL, "%s:%d: [%s] %s: '%s' is not a number "
+			"from %g to %g", ini->path, ini->line, section, name, text, key->min,
+			key->max);
+	reader->seen[key - keys] = true;
 	*(double *)((char *)&reader->network + key->offset) = value;
 	return 0;
-}
-
-/* For ini_parse_stream: 1 to go on. */
-static int
-handle_key(void *arg, const char *section, const char *name, const char *value)
-{
-	struct reader *reader = arg;
-
-	for (size_t i = 0; !reader->rc && i < KEYS_COUNT; i++) {
-		if (strcmp(keys[i].section, section) || strcmp(keys[i].name, name))
-			continue;
-		reader->rc = set_key(reader, i, value);
-		return reader->rc == 0;
-	}
-	if (!reader->rc)
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: there is no '%s' in [%s]; "
-			"the profiles that come with nam have every key", reader->path,
-			reader->line, name, section);
-	return 0;
-}
-
-/* For ini_parse_stream, which does not say at which line it is: so we count. */
-static char *
-read_line(char *text, int size, void *arg)
-{
-	struct reader *reader = arg;
-
-	if (reader->rc || !fgets(text, size, reader->file))
-		return NULL;
-	reader->line++;
-	if (!strchr(text, '\n') && !feof(reader->file)) {
-		reader->rc = nam_diag_set(reader->diag, -EINVAL, "%s:%d: the line is longer than "
-			"%d bytes", reader->path, reader->line, size - 2);
-		return NULL;
-	}
-	return text;
-}
-
-static int
-whole(const struct reader *reader)
-{
-	const struct nam_sim_network *network = &reader->network;
-	uint32_t slots = (uint32_t)network->slots;
-
-	for (size_t i = 0; i < KEYS_COUNT; i++)
-		if (!reader->seen[i])
-			return nam_diag_set(reader->diag, -EINVAL, "%s: [%s] has no '%s'",
-				reader->path, keys[i].section, keys[i].name);
-	if (slots & (slots - 1))
-		return nam_diag_set(reader->diag, -EINVAL, "%s: [atomic] slots: %u is not a power "
-			"of two", reader->path, slots);
-	return 0;
-}
-
-static void
-name_of(const char *path, struct nam_sim_network *network)
-{
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t length = strlen(name);
-
-	if (length > 4 && !strcmp(name + length - 4, ".ini"))
-		length -= 4;
-	(void)snprintf(network->name, sizeof(network->name), "%.*s", (int)length, name);
 }
 
 static int
 read_file(const char *path, struct nam_sim_network *ret_network, struct nam_diag *diag)
 {
-	struct reader reader = { .path = path, .diag = diag };
-	int malformed;
+	struct reader reader = { 0 };
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t length = strlen(name);
+	uint32_t slots;
+	int rc = nam__ini_read(path, "profile", "[SECTION]", take_key, &reader, diag);
 
-	reader.file = fopen(path, "re");
-	if (!reader.file)
-		return nam_diag_set(diag, -errno, "profile '%s': %s", path, strerror(errno));
-	malformed = ini_parse_stream(read_line, &reader, handle_key, &reader);
-	if (!reader.rc && ferror(reader.file))
-		reader.rc = nam_diag_set(diag, -EIO, "profile '%s': cannot be read", path);
-	if (!reader.rc && malformed)
-		reader.rc = nam_diag_set(diag, malformed < 0 ? -ENOMEM : -EINVAL,
-			"%s:%d: neither [SECTION] nor KEY = VALUE", path, malformed);
-	(void)fclose(reader.file);
-	if (!reader.rc)
-		reader.rc = whole(&reader);
-	if (reader.rc)
-		return reader.rc;
-	name_of(path, &reader.network);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < KEYS_COUNT; i++)
+		if (!reader.seen[i])
+			return nam_diag_set(diag, -EINVAL, "%s: [%s] has no '%s'", path,
+				keys[i].section, keys[i].name);
+	slots = (uint32_t)reader.network.slots;
+	if (slots & (slots - 1))
+		return nam_diag_set(diag, -EINVAL, "%s: [atomic] slots: %u is not a power of two",
+			path, slots);
+	if (length > 4 && !strcmp(name + length - 4, ".ini"))
+		length -= 4;
+	(void)snprintf(reader.network.name, sizeof(reader.network.name), "%.*s", (int)length, name);
 	*ret_network = reader.network;
 	return 0;
 }

@@ -68,7 +68,7 @@ struct nam_sim_network {
  * Returns 0 or, with the file, the line and what to do in *diag:
  *	-ENOENT		there is no such file
  *	-EINVAL		an unknown or missing key, a value out of range
- *	-EIO, -ENOMEM	the file cannot be read
+ *	other codes	the file cannot be read
  */
 int nam_sim_network_read(const char *name, struct nam_sim_network *ret_network,
 	struct nam_diag *diag) NAM_MUST_CHECK;
