@@ -13,9 +13,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include <nam/nam.h>
+#include "lib/example.h"
 
-#define NAME "people_by_age"
 #define PEOPLE 4000u
 #define AGES 80u
 #define FIBERS 8u
@@ -28,13 +27,6 @@ struct job {
 	uint64_t count;
 	int rc;
 };
-
-static int
-failed(const char *what, int rc, const char *diag)
-{
-	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
-	return rc;
-}
 
 static void
 add_people(void *arg)
@@ -107,7 +99,7 @@ run(struct nam_worker *worker, const nam_fiber_fn *fns, struct job *jobs, unsign
 	nam_worker_run(worker);
 	for (unsigned i = 0; i < count && !rc; i++)
 		rc = jobs[i].rc;
-	return rc ? failed("fibers", rc, nam_worker_diag(worker)) : 0;
+	return rc ? example_failed("fibers", rc, nam_worker_diag(worker)) : 0;
 }
 
 static int
@@ -138,58 +130,18 @@ use(struct nam_worker *worker, struct nam_index *index)
 }
 
 static int
-with_worker(struct nam_worker *worker)
+with_worker(struct nam_worker *worker, void *arg)
 {
 	struct nam_index_options options;
-	struct nam_index *index;
-	int rc, drop_rc;
 
+	(void)arg;
 	nam_index_options_init(&options);
 	options.unique = false; /* many people have one age; each pair is there once */
-	rc = nam_index_create(worker, NAME, &options);
-	if (rc)
-		return failed("creating " NAME, rc, nam_worker_diag(worker));
-	rc = nam_index_open(worker, NAME, 1 << 20, &index);
-	if (rc) {
-		failed("opening " NAME, rc, nam_worker_diag(worker));
-	} else {
-		rc = use(worker, index);
-		nam_index_close(index);
-	}
-	drop_rc = nam_index_drop(worker, NAME);
-	if (drop_rc)
-		failed("dropping " NAME, drop_rc, nam_worker_diag(worker));
-	return rc ? rc : drop_rc;
+	return example_with_index(worker, "people_by_age", &options, 1 << 20, use);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	struct nam_client *client;
-	struct nam_worker *worker;
-	int rc;
-
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s shm:PATH,shm:PATH\n", argv[0]);
-		return 2;
-	}
-	nam_client_options_init(&options);
-	options.cluster = argv[1];
-	options.name = "fibers_and_scans";
-	rc = nam_client_connect(&options, &client, &diag);
-	if (rc) {
-		failed("connecting", rc, diag.text);
-		return 1;
-	}
-	rc = nam_worker_open(client, &worker, &diag);
-	if (rc) {
-		failed("opening a worker", rc, diag.text);
-	} else {
-		rc = with_worker(worker);
-		nam_worker_close(worker);
-	}
-	nam_client_close(client);
-	return rc ? 1 : 0;
+	return argc == 2 ? example_run(argv[1], with_worker, NULL) : example_usage(argv[0], "");
 }

@@ -12,19 +12,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include <nam/nam.h>
+#include "lib/example.h"
 
-#define NAME "many"
 #define PAIRS 1000000u
 #define LOOKUPS 64000u
 #define GROUP 64u
-
-static int
-failed(const char *what, int rc, const char *diag)
-{
-	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
-	return rc;
-}
 
 /* Bulk load asks for the pairs one by one, in order: 0 -> 1, 10 -> 2, 20 -> 3, ... */
 static int
@@ -51,13 +43,12 @@ look_up(struct nam_worker *worker, struct nam_index *index)
 		int rc;
 
 		for (unsigned i = 0; i < GROUP; i++) {
-			random = random * 6364136223846793005u + 1442695040888963407u;
-			which[i] = (random >> 33) % PAIRS;
+			which[i] = example_random(&random, PAIRS);
 			nam_key_from_u64(which[i] * 10, keys[i]);
 		}
 		rc = nam_index_lookup_many(worker, index, keys, GROUP, payloads, rcs);
 		if (rc)
-			return failed("lookup", rc, nam_worker_diag(worker));
+			return example_failed("lookup", rc, nam_worker_diag(worker));
 		for (unsigned i = 0; i < GROUP; i++) {
 			if (rcs[i] || payloads[i] != which[i] + 1) {
 				fprintf(stderr, "key %" PRIu64 ": %s\n", which[i] * 10,
@@ -92,7 +83,7 @@ use(struct nam_worker *worker, struct nam_index *index)
 
 	rc = nam_index_bulk_load(worker, index, next_pair, &next, 0, &loaded);
 	if (rc)
-		return failed("bulk load", rc, nam_worker_diag(worker));
+		return example_failed("bulk load", rc, nam_worker_diag(worker));
 	printf("%" PRIu64 " pairs loaded\n", loaded);
 	for (int warm = 0; warm < 2; warm++) {
 		before = *counters;
@@ -105,57 +96,17 @@ use(struct nam_worker *worker, struct nam_index *index)
 }
 
 static int
-with_worker(struct nam_worker *worker)
+with_worker(struct nam_worker *worker, void *arg)
 {
 	struct nam_index_options options;
-	struct nam_index *index;
-	int rc, drop_rc;
 
+	(void)arg;
 	nam_index_options_init(&options);
-	rc = nam_index_create(worker, NAME, &options);
-	if (rc)
-		return failed("creating " NAME, rc, nam_worker_diag(worker));
-	rc = nam_index_open(worker, NAME, 16 << 20, &index); /* 16 MiB for inner nodes */
-	if (rc) {
-		failed("opening " NAME, rc, nam_worker_diag(worker));
-	} else {
-		rc = use(worker, index);
-		nam_index_close(index);
-	}
-	drop_rc = nam_index_drop(worker, NAME);
-	if (drop_rc)
-		failed("dropping " NAME, drop_rc, nam_worker_diag(worker));
-	return rc ? rc : drop_rc;
+	return example_with_index(worker, "many", &options, 16 << 20, use);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	struct nam_client *client;
-	struct nam_worker *worker;
-	int rc;
-
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s shm:PATH,shm:PATH\n", argv[0]);
-		return 2;
-	}
-	nam_client_options_init(&options);
-	options.cluster = argv[1];
-	options.name = "many_lookups";
-	rc = nam_client_connect(&options, &client, &diag);
-	if (rc) {
-		failed("connecting", rc, diag.text);
-		return 1;
-	}
-	rc = nam_worker_open(client, &worker, &diag);
-	if (rc) {
-		failed("opening a worker", rc, diag.text);
-	} else {
-		rc = with_worker(worker);
-		nam_worker_close(worker);
-	}
-	nam_client_close(client);
-	return rc ? 1 : 0;
+	return argc == 2 ? example_run(argv[1], with_worker, NULL) : example_usage(argv[0], "");
 }

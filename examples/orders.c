@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <nam/nam.h>
+#include "lib/example.h"
 
 #define STORE "shop"		/* of both tables: or no transaction could write both */
 #define ORDERS 12u
@@ -64,24 +64,10 @@ struct shop {
 	int rc;				/* the first failure */
 };
 
-static int
-failed(const char *what, int rc, const char *diag)
-{
-	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
-	return rc;
-}
-
 static unsigned
 below(struct shop *shop, unsigned end)
 {
-	shop->random = shop->random * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)((shop->random >> 33) % end);
-}
-
-static struct nam_bytes
-text_of(const char *text)
-{
-	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
+	return example_random(&shop->random, end);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -110,19 +96,19 @@ change_fill(struct shop *shop, unsigned number, unsigned count, struct change *c
 		(void)snprintf(change->line[i], KEY_BYTES, "%u/%u", 1000 + number, i + 1);
 		nam_key_from_u64(amount, change->amount[i]);
 		total += i < count ? amount : 0;
-		change->line_columns[i][LINE_ORDER] = text_of(change->order);
-		change->line_columns[i][LINE_ITEM] = text_of(items[below(shop, 4)]);
+		change->line_columns[i][LINE_ORDER] = example_text(change->order);
+		change->line_columns[i][LINE_ITEM] = example_text(items[below(shop, 4)]);
 		change->line_columns[i][LINE_AMOUNT] = (struct nam_bytes){ change->amount[i], 8 };
 		/* Without columns: delete the row, whether it is there or not. */
 		change->writes[1 + i] = (struct nam_table_write){ shop->lines,
-			text_of(change->line[i]), i < count ? change->line_columns[i] : NULL };
+			example_text(change->line[i]), i < count ? change->line_columns[i] : NULL };
 	}
 	(void)snprintf(change->count, sizeof(change->count), "%u", count);
 	nam_key_from_u64(total, change->total);
-	change->order_columns[ORDER_CUSTOMER] = text_of(customers[below(shop, 3)]);
-	change->order_columns[ORDER_LINES] = text_of(change->count);
+	change->order_columns[ORDER_CUSTOMER] = example_text(customers[below(shop, 3)]);
+	change->order_columns[ORDER_LINES] = example_text(change->count);
 	change->order_columns[ORDER_TOTAL] = (struct nam_bytes){ change->total, 8 };
-	change->writes[0] = (struct nam_table_write){ shop->orders, text_of(change->order),
+	change->writes[0] = (struct nam_table_write){ shop->orders, example_text(change->order),
 		count ? change->order_columns : NULL };
 }
 
@@ -139,7 +125,7 @@ change_order(struct shop *shop, unsigned number, unsigned count)
 	for (unsigned i = 0; shop->apart && !rc && i <= LINES_MAX; i++)
 		rc = nam_table_write(shop->worker, &change.writes[i], 1, NULL);
 	if (rc)
-		return failed("changing an order", rc, nam_worker_diag(shop->worker));
+		return example_failed("changing an order", rc, nam_worker_diag(shop->worker));
 	if (count)
 		shop->changes++;
 	else
@@ -171,12 +157,6 @@ wrong(struct shop *shop, const char *order, const char *what)
 		printf("order %s: %s\n", order, what);
 }
 
-static uint64_t
-number_of(const struct nam_bytes *column)
-{
-	return column->bytes == 8 ? nam_key_to_u64(column->data) : UINT64_MAX;
-}
-
 /* The lines that were found against what the order's row says, if there is one. */
 static void
 compare(struct shop *shop, const char *order, const struct nam_table_get *row,
@@ -194,12 +174,12 @@ compare(struct shop *shop, const char *order, const struct nam_table_get *row,
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		total += number_of(&nam_table_rows_at(lines, i)->columns[LINE_AMOUNT]);
+		total += example_number(&nam_table_rows_at(lines, i)->columns[LINE_AMOUNT]);
 	(void)snprintf(text, sizeof(text), "%" PRIu32, count);
 	counted = row->columns[ORDER_LINES];
 	if (counted.bytes != strlen(text) || memcmp(counted.data, text, counted.bytes) != 0)
 		wrong(shop, order, "it has another number of lines than its row says");
-	else if (total != number_of(&row->columns[ORDER_TOTAL]))
+	else if (total != example_number(&row->columns[ORDER_TOTAL]))
 		wrong(shop, order, "its lines do not amount to what its row says");
 }
 
@@ -208,7 +188,7 @@ static int
 scanned(struct shop *shop, int rc)
 {
 	if (!nam_err_is(rc, NAM_E_RESTART))
-		return failed("scanning", rc, nam_worker_diag(shop->worker));
+		return example_failed("scanning", rc, nam_worker_diag(shop->worker));
 	shop->again++;
 	return 0;
 }
@@ -223,7 +203,7 @@ check_order(struct shop *shop, unsigned number, struct nam_table_rows *rows)
 	int rc;
 
 	(void)snprintf(order, KEY_BYTES, "%u", 1000 + number);
-	row.key = range.low = range.high = text_of(order);
+	row.key = range.low = range.high = example_text(order);
 	rc = nam_table_scan(shop->worker, shop->lines, &range, rows);
 	if (rc)
 		return scanned(shop, rc);
@@ -264,7 +244,7 @@ read_fiber(void *arg)
 {
 	struct shop *shop = arg;
 	struct nam_table_rows *rows = nam_table_rows_new();
-	int rc = rows ? 0 : failed("reading", -NAM_E_LIMIT, "no memory");
+	int rc = rows ? 0 : example_failed("reading", -NAM_E_LIMIT, "no memory");
 
 	while (!rc && shop->writing && !shop->rc) {
 		rc = check_order(shop, below(shop, ORDERS), rows);
@@ -294,7 +274,7 @@ run(struct shop *shop)
 		rc = nam_worker_spawn(shop->worker, read_fiber, shop);
 	nam_worker_run(shop->worker); /* until every fiber has returned */
 	if (rc)
-		return failed("starting", rc, nam_worker_diag(shop->worker));
+		return example_failed("starting", rc, nam_worker_diag(shop->worker));
 	if (shop->rc)
 		return shop->rc;
 	printf("%" PRIu64 " orders changed, %" PRIu64 " cancelled\n", shop->changes, shop->cancels);
@@ -312,15 +292,16 @@ open_table(struct nam_worker *worker, const char *name, const struct nam_table_s
 	int rc = nam_table_create(worker, name, schema);
 
 	if (rc && !nam_err_is(rc, NAM_E_INDEX_EXISTS))
-		return failed("creating a table", rc, nam_worker_diag(worker));
+		return example_failed("creating a table", rc, nam_worker_diag(worker));
 	rc = nam_table_open(worker, name, 1 << 20, ret_table);
-	return rc ? failed("opening a table", rc, nam_worker_diag(worker)) : 0;
+	return rc ? example_failed("opening a table", rc, nam_worker_diag(worker)) : 0;
 }
 
 static int
-with_worker(struct nam_worker *worker, bool apart)
+with_worker(struct nam_worker *worker, void *apart)
 {
-	struct shop shop = { .worker = worker, .apart = apart, .random = (uint64_t)getpid() };
+	struct shop shop = { .worker = worker, .apart = *(bool *)apart,
+		.random = (uint64_t)getpid() };
 	int rc = open_table(worker, "orders", &orders_schema, &shop.orders);
 
 	if (!rc)
@@ -335,32 +316,8 @@ with_worker(struct nam_worker *worker, bool apart)
 int
 main(int argc, char **argv)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	struct nam_client *client;
-	struct nam_worker *worker;
 	bool apart = argc == 3 && strcmp(argv[2], "apart") == 0;
-	int rc;
 
-	if (argc != (apart ? 3 : 2)) {
-		fprintf(stderr, "usage: %s shm:PATH,shm:PATH [apart]\n", argv[0]);
-		return 2;
-	}
-	nam_client_options_init(&options);
-	options.cluster = argv[1];
-	options.name = "orders";
-	rc = nam_client_connect(&options, &client, &diag);
-	if (rc) {
-		failed("connecting", rc, diag.text);
-		return 1;
-	}
-	rc = nam_worker_open(client, &worker, &diag);
-	if (rc) {
-		failed("opening a worker", rc, diag.text);
-	} else {
-		rc = with_worker(worker, apart);
-		nam_worker_close(worker);
-	}
-	nam_client_close(client);
-	return rc ? 1 : 0;
+	return argc == 2 + apart ? example_run(argv[1], with_worker, &apart) :
+		example_usage(argv[0], "[apart]");
 }

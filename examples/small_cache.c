@@ -11,16 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <nam/nam.h>
+#include "lib/example.h"
 
+#define NAME "pages"
 #define PAGES 20u
-
-static int
-failed(const char *what, int rc, const char *diag)
-{
-	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
-	return rc;
-}
 
 /* The slow operation: each call makes the page anew. */
 static uint32_t
@@ -62,7 +56,7 @@ several(struct nam_worker *worker, struct nam_kv *cache)
 			.size = sizeof(pages[i]) };
 	rc = nam_kv_get_many(worker, cache, items, 3);
 	if (rc)
-		return failed("get_many", rc, nam_worker_diag(worker));
+		return example_failed("get_many", rc, nam_worker_diag(worker));
 	for (unsigned i = 0; i < 3; i++)
 		if (items[i].rc)
 			printf("%s: %s\n", paths[i], nam_err_text(items[i].rc));
@@ -84,15 +78,15 @@ use(struct nam_worker *worker, struct nam_kv *cache)
 		snprintf(path, sizeof(path), "/page/%u", i % PAGES);
 		rc = page_get(worker, cache, path, page, sizeof(page), &made);
 		if (rc)
-			return failed("a page", rc, nam_worker_diag(worker));
+			return example_failed("a page", rc, nam_worker_diag(worker));
 		render(path, expected, sizeof(expected));
 		if (strcmp(page, expected) != 0)
-			return failed("a page", -NAM_E_REMOTE_CORRUPT, "");
+			return example_failed("a page", -NAM_E_REMOTE_CORRUPT, "");
 	}
 	printf("%u pages were made for %u requests\n", made, 3 * PAGES);
 	rc = nam_kv_stat(worker, cache, &stat);
 	if (rc)
-		return failed("stat", rc, nam_worker_diag(worker));
+		return example_failed("stat", rc, nam_worker_diag(worker));
 	printf("%u pages are in the cache, %u evicted so far\n", (unsigned)stat.keys,
 		(unsigned)stat.evictions);
 	return several(worker, cache);
@@ -100,54 +94,28 @@ use(struct nam_worker *worker, struct nam_kv *cache)
 
 /* The first program creates the cache; later ones open it by its name. */
 static int
-open_cache(struct nam_worker *worker, const char *name, struct nam_kv **ret_cache)
+with_worker(struct nam_worker *worker, void *arg)
 {
 	struct nam_kv_options options;
+	struct nam_kv *cache;
 	int rc;
 
+	(void)arg;
 	nam_kv_options_init(&options);
 	options.memory_bytes = 8 << 20;
-	rc = nam_kv_create(worker, name, &options);
+	rc = nam_kv_create(worker, NAME, &options);
 	if (rc && !nam_err_is(rc, NAM_E_INDEX_EXISTS))
-		return failed("create", rc, nam_worker_diag(worker));
-	rc = nam_kv_open(worker, name, ret_cache);
-	return rc ? failed("open", rc, nam_worker_diag(worker)) : 0;
+		return example_failed("create", rc, nam_worker_diag(worker));
+	rc = nam_kv_open(worker, NAME, &cache);
+	if (rc)
+		return example_failed("open", rc, nam_worker_diag(worker));
+	rc = use(worker, cache);
+	nam_kv_close(cache);
+	return rc;
 }
 
 int
 main(int argc, char **argv)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	struct nam_client *client;
-	struct nam_worker *worker;
-	struct nam_kv *cache;
-	int rc;
-
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s shm:PATH,shm:PATH\n", argv[0]);
-		return 2;
-	}
-	nam_client_options_init(&options);
-	options.cluster = argv[1];
-	options.name = "small_cache";
-	rc = nam_client_connect(&options, &client, &diag);
-	if (rc) {
-		failed("connecting", rc, diag.text);
-		return 1;
-	}
-	rc = nam_worker_open(client, &worker, &diag);
-	if (rc) {
-		failed("opening a worker", rc, diag.text);
-		goto close_client;
-	}
-	rc = open_cache(worker, "pages", &cache);
-	if (!rc) {
-		rc = use(worker, cache);
-		nam_kv_close(cache);
-	}
-	nam_worker_close(worker);
-close_client:
-	nam_client_close(client);
-	return rc ? 1 : 0;
+	return argc == 2 ? example_run(argv[1], with_worker, NULL) : example_usage(argv[0], "");
 }

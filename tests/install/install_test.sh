@@ -128,13 +128,13 @@ warnings="-Wall -Wextra -Werror"
 	done
 
 	say "examples"
-	for example in "$NAM_SOURCE_DIR"/examples/*.c "$NAM_SOURCE_DIR"/examples/*/; do
-		[ -e "$example" ] || continue
-		echo "  $(basename "$example")"
+	for example in "$NAM_SOURCE_DIR"/examples/*.c \
+		"$NAM_SOURCE_DIR"/examples/*/main.c; do
+		echo "  $example"
 		# A folder is one program of several files.
-		[ ! -d "$example" ] || example="$example*.c"
-		$cc -std=gnu17 $warnings $example $(pkg-config --cflags --libs nam) \
-			-o "$tmp/example"
+		[ "${example##*/}" != main.c ] || example="${example%/*}/*.c"
+		$cc -std=gnu17 $warnings $example "$NAM_SOURCE_DIR/examples/lib/example.c" \
+			$(pkg-config --cflags --libs nam) -o "$tmp/example"
 	done
 }
 

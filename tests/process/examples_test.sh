@@ -115,8 +115,8 @@ test_failures() {
 }
 
 nam_servers_start 2 --memory 64M --pages 4k || exit 1
-for source in "$here"/../../examples/*.c "$here"/../../examples/*/; do
-	name=$(basename "$source" .c)
+for source in "$here"/../../examples/*.c "$here"/../../examples/*/main.c; do
+	name=$(basename "${source%/main.c}" .c)
 	if ! declare -F "test_$name" >/dev/null; then
 		fail "examples/$name has no test here"
 		continue

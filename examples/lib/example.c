@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* example.c -- what all examples but hello_index share. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "example.h"
+
+int
+example_failed(const char *what, int rc, const char *diag)
+{
+	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
+	return rc;
+}
+
+int
+example_usage(const char *program, const char *arguments)
+{
+	fprintf(stderr, "usage: %s shm:PATH,shm:PATH %s\n", program, arguments);
+	return 2;
+}
+
+int
+example_join(const char *cluster, struct nam_client **ret_client, struct nam_worker **ret_worker)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	*ret_client = NULL;
+	*ret_worker = NULL;
+	nam_client_options_init(&options);
+	options.cluster = cluster;
+	options.name = program_invocation_short_name;
+	rc = nam_client_connect(&options, ret_client, &diag);
+	if (rc)
+		return example_failed("connecting", rc, diag.text);
+	rc = nam_worker_open(*ret_client, ret_worker, &diag);
+	if (!rc)
+		return 0;
+	nam_client_close(*ret_client);
+	*ret_client = NULL;
+	return example_failed("opening a worker", rc, diag.text);
+}
+
+void
+example_leave(struct nam_client *client, struct nam_worker *worker)
+{
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+int
+example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	int rc = example_join(cluster, &client, &worker);
+
+	if (rc)
+		return 1;
+	rc = use(worker, arg);
+	example_leave(client, worker);
+	return rc ? 1 : 0;
+}
+
+int
+example_with_index(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options, size_t cache_bytes,
+	int (*use)(struct nam_worker *worker, struct nam_index *index))
+{
+	struct nam_index *index;
+	int rc = nam_index_create(worker, name, options), drop_rc;
+
+	if (rc)
+		return example_failed("creating the index", rc, nam_worker_diag(worker));
+	rc = nam_index_open(worker, name, cache_bytes, &index);
+	if (rc) {
+		example_failed("opening the index", rc, nam_worker_diag(worker));
+	} else {
+		rc = use(worker, index);
+		nam_index_close(index);
+	}
+	drop_rc = nam_index_drop(worker, name);
+	if (drop_rc)
+		example_failed("dropping the index", drop_rc, nam_worker_diag(worker));
+	return rc ? rc : drop_rc;
+}
+
+uint32_t
+example_random(uint64_t *state, uint32_t end)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((*state >> 33) % end);
+}
+
+struct nam_bytes
+example_text(const char *text)
+{
+	return (struct nam_bytes){ text, (uint32_t)strlen(text) };
+}
+
+uint64_t
+example_number(const struct nam_bytes *column)
+{
+	return column->bytes == 8 ? nam_key_to_u64(column->data) : UINT64_MAX;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * example.h -- what all examples but hello_index share: joining a cluster, an index of their own.
+ *
+ *	return argc == 2 ? example_run(argv[1], use, NULL) : example_usage(argv[0], "");
+ */
+#ifndef EXAMPLES_EXAMPLE_H
+#define EXAMPLES_EXAMPLE_H
+
+#include <nam/nam.h>
+
+/* Print what failed and why: @diag, or the text of the code if @diag is empty.  Return the code. */
+int example_failed(const char *what, int rc, const char *diag);
+/* Print how to start the program.  Return the exit status for wrong arguments. */
+int example_usage(const char *program, const char *arguments);
+
+/* Connect to the cluster and open a worker.  After a failure, which is printed, both are NULL. */
+int example_join(const char *cluster, struct nam_client **ret_client,
+	struct nam_worker **ret_worker);
+void example_leave(struct nam_client *client, struct nam_worker *worker);
+
+/* Join, call @use, leave.  Return the exit status of the program. */
+int example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg);
+
+/* Create an index, call @use with it, drop it.  The cache of inner nodes takes @cache_bytes. */
+int example_with_index(struct nam_worker *worker, const char *name,
+	const struct nam_index_options *options, size_t cache_bytes,
+	int (*use)(struct nam_worker *worker, struct nam_index *index));
+
+/* The next random number below @end; *@state is any number before the first call. */
+uint32_t example_random(uint64_t *state, uint32_t end);
+
+/* The bytes of a column: a text without its end, or a number that nam_key_from_u64() has made. */
+struct nam_bytes example_text(const char *text);
+/* The number in a column; UINT64_MAX for a column that is not 8 bytes long. */
+uint64_t example_number(const struct nam_bytes *column);
+
+#endif /* EXAMPLES_EXAMPLE_H */
