@@ -20,36 +20,15 @@ package_order(const void *a, const void *b)
 }
 
 /* Keep a line of a stanza if it is wanted. */
-static int
-field_take(char **fields, const char *line)
+static void
+field_take(char **fields, char *line)
 {
 	static const char *const names[FIELDS] = { "Package: ", "Version: ", "Section: ",
 		"Maintainer: ", "Source: ", "Installed-Size: " };
 
 	for (uint32_t i = 0; i < FIELDS; i++)
-		if (!fields[i] && strncmp(line, names[i], strlen(names[i])) == 0) {
-			fields[i] = strdup(line + strlen(names[i]));
-			return fields[i] ? 0 : -ENOMEM;
-		}
-	return 0;
-}
-
-static void
-fields_free(char **fields)
-{
-	for (uint32_t i = 0; i < FIELDS; i++) {
-		free(fields[i]);
-		fields[i] = NULL;
-	}
-}
-
-static void
-package_free(struct package *package)
-{
-	free(package->key);
-	free(package->section);
-	free(package->maintainer);
-	free(package->source);
+		if (!fields[i] && strncmp(line, names[i], strlen(names[i])) == 0)
+			fields[i] = line + strlen(names[i]);
 }
 
 /* The package of a stanza, if that is whole. */
@@ -64,39 +43,33 @@ package_add(struct catalogue *catalogue, char **fields)
 	if (strcmp(fields[IN_SECTION], PROPOSED) == 0 ||
 		strlen(fields[PACKAGE]) + 1 + strlen(fields[VERSION]) > NAM_TABLE_KEY_BYTES_MAX)
 		return 0;
-	*package = (struct package){ .section = strdup(fields[IN_SECTION]),
-		.maintainer = strdup(fields[MAINTAINED_BY]),
-		.source = strdup(fields[OF_SOURCE] ? fields[OF_SOURCE] : fields[PACKAGE]),
+	*package = (struct package){ .section = fields[IN_SECTION],
+		.maintainer = fields[MAINTAINED_BY],
+		.source = fields[OF_SOURCE] ? fields[OF_SOURCE] : fields[PACKAGE],
 		.size = strtoull(fields[INSTALLED_SIZE], NULL, 10) };
-	catalogue->packages_count++;
 	if (asprintf(&package->key, "%s %s", fields[PACKAGE], fields[VERSION]) < 0)
-		package->key = NULL;
-	if (!package->key || !package->section || !package->maintainer || !package->source)
 		return -ENOMEM;
+	catalogue->packages_count++;
 	package->source[strcspn(package->source, " ")] = '\0'; /* "name (version)" */
 	return 0;
 }
 
+/* Stanzas of lines, an empty line after each. */
 static int
-stanzas_read(FILE *file, uint32_t rows_max, struct catalogue *catalogue)
+stanzas_read(uint32_t rows_max, struct catalogue *catalogue)
 {
-	char *fields[FIELDS] = { NULL }, *line = NULL;
-	bool more = true;
-	size_t size = 0;
+	char *fields[FIELDS] = { NULL }, *rest = catalogue->text, *line;
 	int rc = 0;
 
-	while (!rc && more && catalogue->packages_count < rows_max) {
-		more = getline(&line, &size, file) > 0;
-		if (more && *line != '\n') {
-			line[strcspn(line, "\n")] = '\0';
-			rc = field_take(fields, line);
-		} else {
+	while (!rc && rest && catalogue->packages_count < rows_max) {
+		line = strsep(&rest, "\n");
+		if (*line)
+			field_take(fields, line);
+		if (!*line || !rest) {
 			rc = package_add(catalogue, fields);
-			fields_free(fields);
+			memset(fields, 0, sizeof(fields));
 		}
 	}
-	fields_free(fields);
-	free(line);
 	return rc;
 }
 
@@ -110,7 +83,7 @@ packages_sort(struct catalogue *catalogue)
 	qsort(packages, catalogue->packages_count, sizeof(*packages), package_order);
 	for (uint32_t i = 0; i < catalogue->packages_count; i++)
 		if (count && package_order(&packages[i], &packages[count - 1]) == 0)
-			package_free(&packages[i]);
+			free(packages[i].key);
 		else
 			packages[count++] = packages[i];
 	catalogue->packages_count = count;
@@ -150,13 +123,16 @@ catalogue_read(const char *path, uint32_t rows_max, struct catalogue *ret_catalo
 {
 	FILE *file = fopen(path, "r");
 	int rc = file ? 0 : -errno;
+	size_t size = 0;
 
 	*ret_catalogue = (struct catalogue){ .packages = NULL };
+	if (file && getdelim(&ret_catalogue->text, &size, '\0', file) < 0)
+		rc = ferror(file) ? -errno : -ENODATA;
+	if (file)
+		fclose(file);
 	if (!rc) {
 		ret_catalogue->packages = calloc(rows_max, sizeof(struct package));
-		rc = ret_catalogue->packages ? stanzas_read(file, rows_max, ret_catalogue) :
-			-ENOMEM;
-		fclose(file);
+		rc = ret_catalogue->packages ? stanzas_read(rows_max, ret_catalogue) : -ENOMEM;
 	}
 	if (!rc) {
 		packages_sort(ret_catalogue);
@@ -174,9 +150,10 @@ void
 catalogue_free(struct catalogue *catalogue)
 {
 	for (uint32_t i = 0; i < catalogue->packages_count; i++)
-		package_free(&catalogue->packages[i]);
+		free(catalogue->packages[i].key);
 	free(catalogue->packages);
 	free(catalogue->groups);
+	free(catalogue->text);
 	*catalogue = (struct catalogue){ .packages = NULL };
 }
 

@@ -12,12 +12,13 @@
  * by their keys and scan the indexes meanwhile.  An answer with half of a release is a fractured
  * read, and there is none.  With --unsafe each row is a transaction of its own, and there are many.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,12 +38,20 @@ static const struct nam_table_schema schema = {
 	.indexes_count = 3,
 };
 
-int
-failed(const char *what, int rc, const char *diag)
-{
-	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
-	return rc;
-}
+/* The processes beside the first one. */
+struct processes {
+	pid_t pids[PROCESSES_MAX];
+	uint32_t count;
+	int begin[2];			/* a pipe: each process waits for a byte */
+	uint64_t (*counts)[COUNTS];	/* of all processes, in memory that they share */
+};
+
+struct program {
+	struct options options;
+	struct catalogue catalogue;
+	struct party party;
+	struct processes processes;
+};
 
 double
 now(void)
@@ -53,42 +62,15 @@ now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* ---- a member of the cluster ----------------------------------------------------------------- */
+/* ---- all processes --------------------------------------------------------------------------- */
 
 static int
-join(const char *cluster, struct nam_client **ret_client, struct nam_worker **ret_worker)
+open_table(struct party *party, struct nam_worker *worker)
 {
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int rc;
+	int rc = nam_table_open(worker, NAME, CACHE_BYTES, &party->table);
 
-	nam_client_options_init(&options);
-	options.cluster = cluster;
-	options.name = "packages";
-	rc = nam_client_connect(&options, ret_client, &diag);
-	if (rc)
-		return failed("connecting", rc, diag.text);
-	rc = nam_worker_open(*ret_client, ret_worker, &diag);
-	if (rc) {
-		nam_client_close(*ret_client);
-		return failed("opening a worker", rc, diag.text);
-	}
-	return 0;
-}
-
-static void
-leave(struct nam_client *client, struct nam_worker *worker)
-{
-	nam_worker_close(worker);
-	nam_client_close(client);
-}
-
-static int
-open_table(struct party *party)
-{
-	int rc = nam_table_open(party->worker, NAME, CACHE_BYTES, &party->table);
-
-	return rc ? failed("opening " NAME, rc, nam_worker_diag(party->worker)) : 0;
+	party->worker = worker;
+	return rc ? example_failed("opening " NAME, rc, nam_worker_diag(worker)) : 0;
 }
 
 /* Write and read with all fibers of this process. */
@@ -99,123 +81,80 @@ take_part(struct party *party)
 
 	party->until = now() + party->options->seconds;
 	rc = work(party);
-	return rc ? failed("working", rc, nam_worker_diag(party->worker)) : 0;
+	return rc ? example_failed("working", rc, nam_worker_diag(party->worker)) : 0;
 }
 
 /* ---- the other processes --------------------------------------------------------------------- */
 
-/* They begin when they are sent a byte, and send back what they counted. */
-struct other {
-	pid_t pid;
-	int to, from;
-};
-
-struct thread_pool {
-	struct other others[PROCESSES_MAX];
-	uint32_t count;
-	bool begun;
-};
-
 static int
-other_run(struct party *party)
+other_run(struct nam_worker *worker, void *arg)
 {
-	struct nam_client *client;
-	int rc = join(party->options->cluster, &client, &party->worker);
+	struct party *party = arg;
+	int rc = open_table(party, worker);
 
 	if (rc)
 		return rc;
-	rc = open_table(party);
-	if (!rc) {
-		rc = take_part(party);
-		nam_table_close(party->worker, party->table);
-	}
-	leave(client, party->worker);
+	rc = take_part(party);
+	nam_table_close(worker, party->table);
 	return rc;
-}
-
-static _Noreturn void
-other_main(struct party *party, int from, int to)
-{
-	char begin;
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (read(from, &begin, 1) != 1)
-		_exit(0); /* the first process has failed, and said so */
-	if (other_run(party) != 0)
-		_exit(1);
-	_exit(write(to, party->counts, sizeof(party->counts)) != sizeof(party->counts));
 }
 
 /* Before the first process has threads. */
 static int
-other_start(struct thread_pool *pool, struct party *party)
+processes_start(struct processes *processes, struct party *party)
 {
-	struct other *other = &pool->others[pool->count];
-	int to[2], from[2], rc;
+	const uint32_t count = party->options->processes;
+	char begin;
 
-	if (pipe(to))
+	processes->counts = mmap(NULL, count * sizeof(*processes->counts), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (processes->counts == MAP_FAILED || pipe(processes->begin))
 		return -errno;
-	if (pipe(from)) {
-		rc = -errno;
-		goto close_to;
-	}
-	party->process = pool->count + 1;
-	other->pid = fork();
-	if (other->pid < 0) {
-		rc = -errno;
-		goto close_from;
-	}
-	if (other->pid == 0) {
-		for (uint32_t i = 0; i < pool->count; i++)
-			close(pool->others[i].to); /* they are to see it closed */
-		close(to[1]);
-		other_main(party, to[0], from[1]);
-	}
-	party->process = 0;
-	other->to = to[1];
-	other->from = from[0];
-	close(to[0]);
-	close(from[1]);
-	pool->count++;
-	return 0;
-close_from:
-	close(from[0]);
-	close(from[1]);
-close_to:
-	close(to[0]);
-	close(to[1]);
-	return rc;
-}
+	for (uint32_t i = 1; i < count; i++) {
+		pid_t pid = fork();
 
-static int
-thread_pool_begin(struct thread_pool *pool)
-{
-	for (uint32_t i = 0; i < pool->count; i++)
-		if (write(pool->others[i].to, "!", 1) != 1)
-			return failed("starting a process", -errno, "");
-	pool->begun = true;
+		if (pid < 0)
+			return -errno;
+		if (pid > 0) {
+			processes->pids[processes->count++] = pid;
+			continue;
+		}
+		(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+		close(processes->begin[1]);
+		if (read(processes->begin[0], &begin, 1) != 1)
+			_exit(0); /* the first process has failed and has printed why */
+		party->process = i;
+		party->counts = processes->counts[i];
+		_exit(example_run(party->options->cluster, other_run, party));
+	}
+	party->counts = processes->counts[0];
 	return 0;
 }
 
-/* Wait for their ends, and add what they counted.  Once more is nothing. */
 static int
-thread_pool_end(struct thread_pool *pool, uint64_t *counts)
+processes_begin(const struct processes *processes)
 {
-	uint64_t more[COUNTS];
+	static const char bytes[PROCESSES_MAX];
+
+	return write(processes->begin[1], bytes, processes->count) != processes->count ?
+		example_failed("starting a process", -errno, "") : 0;
+}
+
+/* Wait until all have ended, and add their counts.  A second call does nothing. */
+static int
+processes_end(struct processes *processes, uint64_t *counts)
+{
 	int rc = 0, status;
 
-	while (pool->count > 0) {
-		const struct other *other = &pool->others[--pool->count];
-		bool counted;
+	close(processes->begin[1]);
+	processes->begin[1] = -1;
+	for (; processes->count > 0; processes->count--) {
+		pid_t pid = processes->pids[processes->count - 1];
 
-		close(other->to);
-		counted = read(other->from, more, sizeof(more)) == sizeof(more);
-		close(other->from);
-		if (waitpid(other->pid, &status, 0) != other->pid || status != 0 ||
-			counted != pool->begun)
-			rc = failed("another process", -ECHILD, "it did not end well");
-		for (uint32_t i = 0; counted && i < COUNTS; i++)
-			counts[i] += more[i];
+		if (waitpid(pid, &status, 0) != pid || status != 0)
+			rc = example_failed("another process", -ECHILD, "it did not end well");
+		for (uint32_t i = 0; i < COUNTS; i++)
+			counts[i] += processes->counts[processes->count][i];
 	}
 	return rc;
 }
@@ -229,13 +168,14 @@ load_table(struct party *party, struct result *result)
 	int rc = load(party);
 
 	if (rc)
-		return failed("loading", rc, nam_worker_diag(party->worker));
+		return example_failed("loading", rc, nam_worker_diag(party->worker));
 	result->load_seconds = now() - began;
 	rc = report_shares(party, result);
 	if (rc)
 		return rc;
 	print_loaded(party, result);
-	memset(party->counts, 0, sizeof(party->counts));
+	for (uint32_t i = 0; i < COUNTS; i++)
+		party->counts[i] = 0;
 	return 0;
 }
 
@@ -254,10 +194,10 @@ verify_table(struct party *party, struct result *result)
 	if (!rc)
 		rc = nam_table_verify(party->worker, party->table, print_violation, NULL,
 			&result->stat, &result->violations);
-	return rc ? failed("verifying", rc, nam_worker_diag(party->worker)) : 0;
+	return rc ? example_failed("verifying", rc, nam_worker_diag(party->worker)) : 0;
 }
 
-/* Whether everything was looked at, and was right. */
+/* Whether each kind of read has run, and every answer was right. */
 static int
 judge(const struct party *party, const struct result *result)
 {
@@ -273,16 +213,16 @@ judge(const struct party *party, const struct result *result)
 }
 
 static int
-use(struct party *party, struct thread_pool *pool)
+use(struct party *party, struct processes *processes)
 {
 	struct result result = { .seconds = party->options->seconds };
 	int rc = load_table(party, &result), end_rc;
 
 	if (!rc)
-		rc = thread_pool_begin(pool);
+		rc = processes_begin(processes);
 	if (!rc)
 		rc = take_part(party);
-	end_rc = thread_pool_end(pool, party->counts);
+	end_rc = processes_end(processes, party->counts);
 	if (!rc)
 		rc = end_rc;
 	if (!rc)
@@ -296,53 +236,37 @@ use(struct party *party, struct thread_pool *pool)
 }
 
 static int
-with_worker(struct party *party, struct thread_pool *pool)
+first_run(struct nam_worker *worker, void *arg)
 {
-	int rc = nam_table_create(party->worker, NAME, &schema), drop_rc;
+	struct program *program = arg;
+	struct party *party = &program->party;
+	int rc = nam_table_create(worker, NAME, &schema), drop_rc;
 
 	if (rc)
-		return failed("creating " NAME, rc, nam_worker_diag(party->worker));
-	rc = open_table(party);
+		return example_failed("creating " NAME, rc, nam_worker_diag(worker));
+	rc = open_table(party, worker);
 	if (!rc) {
-		rc = use(party, pool);
-		nam_table_close(party->worker, party->table);
+		rc = use(party, &program->processes);
+		nam_table_close(worker, party->table);
 	}
-	drop_rc = nam_table_drop(party->worker, NAME);
+	drop_rc = nam_table_drop(worker, NAME);
 	if (drop_rc)
-		failed("dropping " NAME, drop_rc, nam_worker_diag(party->worker));
+		example_failed("dropping " NAME, drop_rc, nam_worker_diag(worker));
 	return rc ? rc : drop_rc;
-}
-
-static int
-first_run(struct party *party, struct thread_pool *pool)
-{
-	struct nam_client *client;
-	int rc = join(party->options->cluster, &client, &party->worker);
-
-	if (rc)
-		return rc;
-	rc = with_worker(party, pool);
-	leave(client, party->worker);
-	return rc;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-static int
-usage(const char *program)
-{
-	fprintf(stderr, "usage: %s shm:PATH,shm:PATH [OPTION]...\n"
-		"  --catalogue FILE  packages, as `apt-cache dumpavail` writes them (default\n"
-		"                    /var/lib/dpkg/status)\n"
-		"  --rows N          so many packages at the most (default 100000)\n"
-		"  --seconds N       how long to write and read (default 3)\n"
-		"  --processes N     that do so (default 2)\n"
-		"  --writers N       fibers of each that write (default 4)\n"
-		"  --readers N       fibers of each that read and check (default 4)\n"
-		"  --unsafe          write each row by itself, to see the checks fail\n"
-		"  --json FILE       figures for a program\n", program);
-	return 2;
-}
+static const char usage[] = "[OPTION]...\n"
+	"  --catalogue FILE  packages, as `apt-cache dumpavail` writes them (default\n"
+	"                    /var/lib/dpkg/status)\n"
+	"  --rows N          so many packages at the most (default 100000)\n"
+	"  --seconds N       how long to write and read (default 3)\n"
+	"  --processes N     that do so (default 2)\n"
+	"  --writers N       fibers of each that write (default 4)\n"
+	"  --readers N       fibers of each that read and check (default 4)\n"
+	"  --unsafe          write each row by itself, to see the checks fail\n"
+	"  --json FILE       figures for a program";
 
 static bool
 parse_count(const char *value, uint32_t max, uint32_t *ret_count)
@@ -357,80 +281,62 @@ parse_count(const char *value, uint32_t max, uint32_t *ret_count)
 }
 
 static bool
-parse_option(int option, const char *value, struct options *options)
-{
-	char *end;
-
-	switch (option) {
-	case 'c':
-		options->catalogue = value;
-		return true;
-	case 'j':
-		options->json = value;
-		return true;
-	case 'u':
-		options->unsafe = true;
-		return true;
-	case 'n':
-		return parse_count(value, ROWS_MAX, &options->rows);
-	case 'p':
-		return parse_count(value, PROCESSES_MAX, &options->processes);
-	case 'w':
-		return parse_count(value, FIBERS_MAX, &options->writers);
-	case 'r':
-		return parse_count(value, FIBERS_MAX, &options->readers);
-	case 's':
-		options->seconds = strtod(value, &end);
-		return !*end && options->seconds > 0 && options->seconds <= 3600;
-	default:
-		return false;
-	}
-}
-
-static bool
 parse(int argc, char **argv, struct options *options)
 {
+	enum { ROWS, PROCESSES, WRITERS, READERS, FLAGS, SECONDS, FILES, JSON };
 	static const struct option names[] = {
-		{ "catalogue", required_argument, NULL, 'c' },
-		{ "rows", required_argument, NULL, 'n' },
-		{ "seconds", required_argument, NULL, 's' },
-		{ "processes", required_argument, NULL, 'p' },
-		{ "writers", required_argument, NULL, 'w' },
-		{ "readers", required_argument, NULL, 'r' },
-		{ "unsafe", no_argument, NULL, 'u' },
-		{ "json", required_argument, NULL, 'j' },
+		{ "rows", required_argument, NULL, ROWS },
+		{ "processes", required_argument, NULL, PROCESSES },
+		{ "writers", required_argument, NULL, WRITERS },
+		{ "readers", required_argument, NULL, READERS },
+		{ "unsafe", no_argument, NULL, FLAGS },
+		{ "seconds", required_argument, NULL, SECONDS },
+		{ "catalogue", required_argument, NULL, FILES },
+		{ "json", required_argument, NULL, JSON },
 		{ NULL, 0, NULL, 0 },
 	};
+	static const uint32_t most[] = { ROWS_MAX, PROCESSES_MAX, FIBERS_MAX, FIBERS_MAX };
+	uint32_t *const counts[] = { &options->rows, &options->processes, &options->writers,
+		&options->readers };
+	bool fine = true;
 	int option;
+	char *end;
 
-	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1)
-		if (!parse_option(option, optarg, options))
-			return false;
-	if (optind != argc - 1)
-		return false;
+	while (fine && (option = getopt_long(argc, argv, "", names, NULL)) != -1)
+		if (option == FLAGS) {
+			options->unsafe = true;
+		} else if (option == SECONDS) {
+			options->seconds = strtod(optarg, &end);
+			fine = !*end && options->seconds > 0 && options->seconds <= 3600;
+		} else if (option == FILES) {
+			options->catalogue = optarg;
+		} else if (option == JSON) {
+			options->json = optarg;
+		} else {
+			fine = option != '?' && parse_count(optarg, most[option], counts[option]);
+		}
 	options->cluster = argv[optind];
-	return true;
+	return fine && optind == argc - 1;
 }
 
 int
 main(int argc, char **argv)
 {
-	struct options options = { .catalogue = "/var/lib/dpkg/status", .seconds = 3,
-		.rows = 100000, .processes = 2, .writers = 4, .readers = 4 };
-	struct catalogue catalogue;
-	struct party party = { .options = &options, .catalogue = &catalogue };
-	struct thread_pool pool = { .count = 0 };
-	int rc = 0, end_rc;
+	struct program program = { .options = { .catalogue = "/var/lib/dpkg/status", .seconds = 3,
+		.rows = 100000, .processes = 2, .writers = 4, .readers = 4 },
+		.processes = { .begin = { -1, -1 } } };
+	struct options *options = &program.options;
+	int rc, end_rc;
 
-	if (!parse(argc, argv, &options))
-		return usage(argv[0]);
-	(void)signal(SIGPIPE, SIG_IGN); /* of a process that was killed before it has begun */
-	if (catalogue_read(options.catalogue, options.rows, &catalogue))
+	if (!parse(argc, argv, options))
+		return example_usage(argv[0], usage);
+	if (catalogue_read(options->catalogue, options->rows, &program.catalogue))
 		return 1;
-	for (uint32_t i = 1; i < options.processes && !rc; i++)
-		rc = other_start(&pool, &party);
-	rc = rc ? failed("starting a process", rc, "") : first_run(&party, &pool);
-	end_rc = thread_pool_end(&pool, party.counts);
-	catalogue_free(&catalogue);
+	program.party = (struct party){ .options = options, .catalogue = &program.catalogue };
+	rc = processes_start(&program.processes, &program.party);
+	rc = rc ? example_failed("starting a process", rc, "") :
+		example_run(options->cluster, first_run, &program);
+	end_rc = processes_end(&program.processes, program.party.counts);
+	catalogue_free(&program.catalogue);
 	return rc || end_rc ? 1 : 0;
 }

@@ -8,7 +8,7 @@
 #ifndef EXAMPLES_PACKAGES_H
 #define EXAMPLES_PACKAGES_H
 
-#include <nam/nam.h>
+#include "../lib/example.h"
 
 #define PROPOSED "proposed"
 #define GROUP_MAX 16u			/* packages that are released together, at the most */
@@ -22,16 +22,14 @@ struct options {
 	bool unsafe;
 };
 
-/* A message to a person, and the code again. */
-int failed(const char *what, int rc, const char *diag);
 /* Seconds. */
 double now(void);
 
 /* ---- catalogue.c ----------------------------------------------------------------------------- */
 
 struct package {
-	char *key;			/* name and version */
-	char *section, *maintainer, *source;
+	char *key;			/* name and version, allocated */
+	char *section, *maintainer, *source;	/* in the text of the catalogue */
 	uint64_t size;			/* KiB */
 	uint32_t group;
 };
@@ -42,6 +40,7 @@ struct group {
 };
 
 struct catalogue {
+	char *text;			/* the file, cut at the ends of its lines */
 	struct package *packages;	/* by source, then by key */
 	uint32_t packages_count;
 	uint32_t sources_count;
@@ -51,7 +50,7 @@ struct catalogue {
 	uint32_t hot_count;
 };
 
-/* Says itself what is wrong. */
+/* A failure is printed. */
 int catalogue_read(const char *path, uint32_t rows_max, struct catalogue *ret_catalogue);
 void catalogue_free(struct catalogue *catalogue);
 
@@ -74,10 +73,8 @@ struct row {
 
 #define SIZE_GROWS_MAX 15u		/* KiB, by a release */
 
-struct nam_bytes text(const char *value);
 bool same(const struct nam_bytes *a, const struct nam_bytes *b);
 void row_make(const struct package *package, uint64_t stamp, struct row *row);
-uint64_t row_number(const struct nam_bytes *column);
 
 enum count {
 	RELEASES, ROWS_WRITTEN,
@@ -106,6 +103,8 @@ void answer_begin(struct checker *checker);
 /* A row: it is of one release, here once, and of the same release as the rest of its source. */
 void check_row(struct checker *checker, const struct nam_bytes *key,
 	const struct nam_bytes *columns);
+/* Begin an answer and check all its rows. */
+void check_rows(struct checker *checker, const struct nam_table_rows *rows);
 /* If one of the group is here, all are. */
 void check_whole(struct checker *checker, uint32_t group);
 bool is_seen(const struct checker *checker, const struct package *package);
@@ -123,7 +122,7 @@ struct party {
 	struct nam_table *table;
 	uint32_t process;
 	double until;
-	uint64_t counts[COUNTS];
+	uint64_t *counts;		/* [COUNTS] */
 	uint32_t loaded;		/* groups */
 	int rc;
 };

@@ -37,24 +37,18 @@ share_rank(const struct share *share, struct share *top)
 static int
 check_all(struct party *party, const struct nam_table_rows *rows)
 {
+	const struct catalogue *catalogue = party->catalogue;
 	struct checker checker;
-	int rc = checker_init(&checker, party->catalogue, party->counts);
-	uint64_t wrong = party->counts[WRONG] + party->counts[FRACTURED];
+	int rc = checker_init(&checker, catalogue, party->counts);
 
 	if (!rc) {
-		answer_begin(&checker);
-		for (uint32_t i = 0; i < nam_table_rows_count(rows); i++) {
-			const struct nam_table_row *row = nam_table_rows_at(rows, i);
-
-			check_row(&checker, &row->key, row->columns);
-		}
-		for (uint32_t i = 0; i < party->catalogue->packages_count; i++)
-			if (!is_seen(&checker, &party->catalogue->packages[i]))
+		check_rows(&checker, rows);
+		for (uint32_t i = 0; i < catalogue->packages_count; i++)
+			if (!is_seen(&checker, &catalogue->packages[i]))
 				tell(&checker, &checker.wrong, "it is in no index",
-					&party->catalogue->packages[i]);
+					&catalogue->packages[i]);
 		answer_end(&checker, READS, nam_table_rows_count(rows));
-		if (party->counts[WRONG] + party->counts[FRACTURED] != wrong)
-			rc = -NAM_E_REMOTE_CORRUPT;
+		rc = checker.wrong || checker.fractured ? -NAM_E_REMOTE_CORRUPT : 0;
 	}
 	checker_free(&checker);
 	return rc;
@@ -70,7 +64,7 @@ shares_of(struct party *party, enum column column, struct nam_table_rows *rows, 
 	int rc = nam_table_scan(party->worker, party->table, &range, rows);
 
 	if (rc)
-		return failed("scanning", rc, nam_worker_diag(party->worker));
+		return example_failed("scanning", rc, nam_worker_diag(party->worker));
 	for (uint32_t i = 0; i < nam_table_rows_count(rows); i++) {
 		const struct nam_bytes *columns = nam_table_rows_at(rows, i)->columns;
 
@@ -81,7 +75,7 @@ shares_of(struct party *party, enum column column, struct nam_table_rows *rows, 
 			share_name(&share, value);
 		}
 		share.packages++;
-		share.size += row_number(&columns[SIZE]);
+		share.size += example_number(&columns[SIZE]);
 	}
 	share_rank(&share, top);
 	return check_all(party, rows);
@@ -106,9 +100,9 @@ largest_of(struct party *party, struct nam_table_rows *rows, struct share *top)
 		const struct nam_table_row *row = nam_table_rows_at(rows, count - 1 - i);
 
 		share_name(&top[i], &row->key);
-		top[i].size = row_number(&row->columns[SIZE]);
+		top[i].size = example_number(&row->columns[SIZE]);
 	}
-	return rc ? failed("scanning", rc, nam_worker_diag(party->worker)) : 0;
+	return rc ? example_failed("scanning", rc, nam_worker_diag(party->worker)) : 0;
 }
 
 int
@@ -215,33 +209,24 @@ print_worked(const struct party *party, const struct result *result)
 
 /* ---- for programs ---------------------------------------------------------------------------- */
 
-/* Names in a catalogue may have anything in them. */
-static void
-json_text(FILE *file, const char *string)
-{
-	(void)fputc('"', file);
-	for (; *string; string++)
-		if (*string == '"' || *string == '\\')
-			(void)fprintf(file, "\\%c", *string);
-		else if ((unsigned char)*string < ' ')
-			(void)fprintf(file, "\\u%04x", (unsigned)*string);
-		else
-			(void)fputc(*string, file);
-	(void)fputc('"', file);
-}
-
+/* Names in a catalogue may have any character. */
 static void
 json_shares(FILE *file, const char *what, const struct share *shares)
 {
-	(void)fprintf(file, "  \"%s\": [", what);
+	fprintf(file, "  \"%s\": [", what);
 	for (uint32_t i = 0; i < TOP && (shares[i].packages || shares[i].size); i++) {
-		(void)fprintf(file, "%s\n    {\"name\": ", i ? "," : "");
-		json_text(file, shares[i].name);
+		fprintf(file, "%s\n    {\"name\": \"", i ? "," : "");
+		for (const char *name = shares[i].name; *name; name++)
+			if (*name == '"' || *name == '\\' || (unsigned char)*name < ' ')
+				fprintf(file, "\\u%04x", (unsigned)*name);
+			else
+				fputc(*name, file);
+		fprintf(file, "\"");
 		if (shares[i].packages)
-			(void)fprintf(file, ", \"packages\": %" PRIu64, shares[i].packages);
-		(void)fprintf(file, ", \"size_kib\": %" PRIu64 "}", shares[i].size);
+			fprintf(file, ", \"packages\": %" PRIu64, shares[i].packages);
+		fprintf(file, ", \"size_kib\": %" PRIu64 "}", shares[i].size);
 	}
-	(void)fprintf(file, "],\n");
+	fprintf(file, "],\n");
 }
 
 int
@@ -255,8 +240,8 @@ write_json(const struct party *party, const struct result *result)
 	int rc = 0;
 
 	if (!file)
-		return failed(options->json, -errno, "");
-	(void)fprintf(file, "{\n  \"packages\": %u,\n  \"sources\": %u,\n  \"processes\": %u,\n"
+		return example_failed(options->json, -errno, "");
+	fprintf(file, "{\n  \"packages\": %u,\n  \"sources\": %u,\n  \"processes\": %u,\n"
 		"  \"writers\": %u,\n  \"readers\": %u,\n  \"unsafe\": %s,\n"
 		"  \"load_seconds\": %.3f,\n  \"seconds\": %.3f,\n",
 		party->catalogue->packages_count, party->catalogue->sources_count,
@@ -266,13 +251,13 @@ write_json(const struct party *party, const struct result *result)
 	json_shares(file, "maintainers", result->maintainers);
 	json_shares(file, "largest", result->largest);
 	for (uint32_t i = 0; i < COUNTS; i++)
-		(void)fprintf(file, "  \"%s\": %" PRIu64 ",\n", names[i], party->counts[i]);
-	(void)fprintf(file, "  \"rows\": %" PRIu64 ",\n  \"entries\": %" PRIu64 ",\n"
+		fprintf(file, "  \"%s\": %" PRIu64 ",\n", names[i], party->counts[i]);
+	fprintf(file, "  \"rows\": %" PRIu64 ",\n  \"entries\": %" PRIu64 ",\n"
 		"  \"stale_entries\": %" PRIu64 ",\n  \"violations\": %" PRIu64 "\n}\n",
 		result->stat.rows, result->stat.entries, result->stat.stale, result->violations);
 	if (ferror(file))
 		rc = -EIO;
 	if (fclose(file) && !rc)
 		rc = -errno;
-	return rc ? failed(options->json, rc, "") : 0;
+	return rc ? example_failed(options->json, rc, "") : 0;
 }

@@ -10,12 +10,6 @@
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-struct nam_bytes
-text(const char *value)
-{
-	return (struct nam_bytes){ value, (uint32_t)strlen(value) };
-}
-
 bool
 same(const struct nam_bytes *a, const struct nam_bytes *b)
 {
@@ -27,23 +21,11 @@ row_make(const struct package *package, uint64_t stamp, struct row *row)
 {
 	row->size = htobe64(package->size + stamp / 2 % (SIZE_GROWS_MAX + 1));
 	row->stamp = htobe64(stamp);
-	row->columns[SECTION] = text(stamp % 2 ? PROPOSED : package->section);
+	row->columns[SECTION] = example_text(stamp % 2 ? PROPOSED : package->section);
 	row->columns[SIZE] = (struct nam_bytes){ &row->size, 8 };
-	row->columns[MAINTAINER] = text(package->maintainer);
-	row->columns[SOURCE] = text(package->source);
+	row->columns[MAINTAINER] = example_text(package->maintainer);
+	row->columns[SOURCE] = example_text(package->source);
 	row->columns[STAMP] = (struct nam_bytes){ &row->stamp, 8 };
-}
-
-/* Text that is not a number becomes a number that no row has. */
-uint64_t
-row_number(const struct nam_bytes *column)
-{
-	uint64_t number;
-
-	if (column->bytes != sizeof(number))
-		return UINT64_MAX;
-	memcpy(&number, column->data, sizeof(number));
-	return be64toh(number);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -99,7 +81,7 @@ void
 check_row(struct checker *checker, const struct nam_bytes *key, const struct nam_bytes *columns)
 {
 	const struct package *package = catalogue_find(checker->catalogue, &columns[SOURCE], key);
-	uint64_t stamp = row_number(&columns[STAMP]);
+	uint64_t stamp = example_number(&columns[STAMP]);
 	struct group_seen *group;
 	struct row row;
 
@@ -122,6 +104,15 @@ check_row(struct checker *checker, const struct nam_bytes *key, const struct nam
 		tell(checker, &checker->fractured, "it is of another release than the rest of its "
 			"source", package);
 	group->rows++;
+}
+
+void
+check_rows(struct checker *checker, const struct nam_table_rows *rows)
+{
+	answer_begin(checker);
+	for (uint32_t i = 0; i < nam_table_rows_count(rows); i++)
+		check_row(checker, &nam_table_rows_at(rows, i)->key,
+			nam_table_rows_at(rows, i)->columns);
 }
 
 void

@@ -19,18 +19,11 @@ struct job {
 };
 
 static uint32_t
-draw(struct job *job, uint32_t below)
-{
-	job->random = job->random * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((job->random >> 33) % below);
-}
-
-static uint32_t
 draw_group(struct job *job)
 {
 	const struct catalogue *catalogue = job->party->catalogue;
 
-	return catalogue->hot[draw(job, catalogue->hot_count)];
+	return catalogue->hot[example_random(&job->random, catalogue->hot_count)];
 }
 
 /* Whether to go on after that; what fails ends all fibers. */
@@ -60,7 +53,7 @@ release(struct party *party, uint32_t number, uint64_t stamp)
 		const struct package *package = &party->catalogue->packages[group->first + i];
 
 		row_make(package, stamp, &rows[i]);
-		writes[i] = (struct nam_table_write){ party->table, text(package->key),
+		writes[i] = (struct nam_table_write){ party->table, example_text(package->key),
 			rows[i].columns };
 	}
 	for (uint32_t i = 0; i < group->count && !rc; i += each)
@@ -91,7 +84,8 @@ run_writer(void *arg)
 
 	do {
 		stamp += 2;
-		rc = release(party, draw_group(job), stamp + draw(job, 2)); /* SUSPENDS */
+		rc = release(party, draw_group(job),
+			stamp + example_random(&job->random, 2)); /* SUSPENDS */
 	} while (goes_on(party, rc) && now() < party->until);
 }
 
@@ -102,7 +96,7 @@ gets_make(const struct party *party, const struct group *group, struct nam_table
 {
 	for (uint32_t i = 0; i < group->count; i++)
 		gets[i] = (struct nam_table_get){ party->table,
-			text(party->catalogue->packages[group->first + i].key), NULL, 0 };
+			example_text(party->catalogue->packages[group->first + i].key), NULL, 0 };
 }
 
 NAM_FIBER_FN static int
@@ -137,16 +131,11 @@ scan(struct job *job, const struct nam_table_range *range)
 
 	if (rc)
 		return rc;
-	answer_begin(&job->checker);
-	for (uint32_t i = 0; i < nam_table_rows_count(job->rows); i++) {
-		const struct nam_table_row *row = nam_table_rows_at(job->rows, i);
-		const struct nam_bytes *value = &row->columns[range->column];
-
-		check_row(&job->checker, &row->key, row->columns);
-		if (range->column != SIZE && !same(value, &range->low))
+	check_rows(&job->checker, job->rows);
+	for (uint32_t i = 0; range->column != SIZE && i < nam_table_rows_count(job->rows); i++)
+		if (!same(&nam_table_rows_at(job->rows, i)->columns[range->column], &range->low))
 			tell(&job->checker, &job->checker.wrong, "it was found by another value "
 				"than it has", NULL);
-	}
 	return 0;
 }
 
@@ -161,7 +150,7 @@ check_beside(struct checker *checker, const struct nam_table_get *get,
 		tell(checker, &checker->wrong, "it is lost", package);
 		return;
 	}
-	stamp = row_number(&get->columns[STAMP]);
+	stamp = example_number(&get->columns[STAMP]);
 	if (is_seen(checker, package) != stamp % 2 ||
 		(stamp % 2 && checker->groups[package->group].stamp != stamp))
 		tell(checker, &checker->fractured, "its row and the index do not agree", package);
@@ -174,8 +163,8 @@ scan_proposed(struct job *job, uint32_t number)
 	const struct catalogue *catalogue = job->party->catalogue;
 	const struct group *group = &catalogue->groups[number];
 	struct nam_table_get gets[GROUP_MAX];
-	const struct nam_table_range range = { .column = SECTION, .low = text(PROPOSED),
-		.high = text(PROPOSED), .gets = gets, .gets_count = group->count };
+	const struct nam_table_range range = { .column = SECTION, .low = example_text(PROPOSED),
+		.high = example_text(PROPOSED), .gets = gets, .gets_count = group->count };
 	int rc;
 
 	gets_make(job->party, group, gets);
@@ -221,8 +210,8 @@ scan_size(struct job *job, uint64_t size)
 NAM_FIBER_FN static int
 scan_maintainer(struct job *job, const char *maintainer)
 {
-	const struct nam_table_range range = { .column = MAINTAINER, .low = text(maintainer),
-		.high = text(maintainer) };
+	const struct nam_bytes value = example_text(maintainer);
+	const struct nam_table_range range = { .column = MAINTAINER, .low = value, .high = value };
 	const struct catalogue *catalogue = job->party->catalogue;
 	struct checker *checker = &job->checker;
 	int rc = scan(job, &range); /* SUSPENDS */
