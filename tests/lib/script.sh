@@ -18,6 +18,8 @@ lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$lib/servers.sh"
 
 failures=0
+out=
+err=
 
 fail() {
 	echo "FAILED: $*" >&2

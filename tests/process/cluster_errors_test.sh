@@ -4,20 +4,10 @@
 # statuses of nam-memserver and namctl, as their --help has them.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$NAM_BUILD_DIR/tests:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
-failures=0
 fake_pids=()
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
 
 # expect STATUS TEXT COMMAND...: how it ends, what it says, and that it does not take for ever.
 expect() {
@@ -26,10 +16,6 @@ expect() {
 	out=$(timeout 30 "$@" 2>&1 </dev/null) || status=$?
 	[ "$status" -eq "$wanted" ] || fail "'$*' ended with $status instead of $wanted: $out"
 	[[ $out == *"$text"* ]] || fail "'$*' should say '$text' and says: $out"
-}
-
-says() {
-	[[ $out == *"$1"* ]] || fail "'$1' was expected in: $out"
 }
 
 # fake HOW WHAT: a peer of another version; sets $fake to its address.
@@ -335,5 +321,4 @@ test_versions
 test_indexes
 test_full_memory
 trap clean_up EXIT
-[ $failures -eq 0 ] || exit 1
-echo "cluster errors: all as they should be"
+finish "cluster errors: all as they should be"

@@ -3,22 +3,12 @@
 # deploy/cluster.ini and cluster-tcp.ini: memory servers start by them, clients find them by them.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
-example=$here/../../deploy/cluster.ini
-example_tcp=$here/../../deploy/cluster-tcp.ini
+example=$lib/../../deploy/cluster.ini
+example_tcp=$lib/../../deploy/cluster-tcp.ini
 file=$tmp/cluster.ini
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
 
 # expect STATUS TEXT COMMAND...: how it ends and what it says.
 expect() {
@@ -98,5 +88,4 @@ test_tcp
 test_ids_of_file_and_servers_differ
 test_mistakes
 nam_servers_stop || fail "the servers did not end well"
-[ $failures -eq 0 ] || exit 1
-echo "cluster file: all as it should be"
+finish "cluster file: all as it should be"

@@ -3,33 +3,8 @@
 # Each example against two memory servers: what it prints, and how it fails.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS EXAMPLE ARGUMENT...: run it; all that it says goes to $out.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$(timeout 100 "$@" 2>&1) || status=$?
-	echo "$ $1"
-	echo "$out"
-	[ "$status" -eq "$wanted" ] || fail "$1 ended with $status instead of $wanted"
-}
-
-says() {
-	[[ $out == *"$1"* ]] || fail "'$1' was expected"
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
 test_hello_index() {
 	expect 0 example_hello_index "$cluster"
@@ -115,7 +90,7 @@ test_failures() {
 }
 
 nam_servers_start 2 --memory 64M --pages 4k || exit 1
-for source in "$here"/../../examples/*.c "$here"/../../examples/*/main.c; do
+for source in "$lib"/../../examples/*.c "$lib"/../../examples/*/main.c; do
 	name=$(basename "${source%/main.c}" .c)
 	if ! declare -F "test_$name" >/dev/null; then
 		fail "examples/$name has no test here"
@@ -127,4 +102,4 @@ done
 # Examples remove everything that they make.
 [ "$(namctl --cluster "$cluster" index list)" = hello ] || fail "an example left its index behind"
 nam_servers_stop || fail "the servers did not end well"
-[ $failures -eq 0 ] || exit 1
+finish "examples: all as it should be"

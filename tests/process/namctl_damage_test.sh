@@ -4,33 +4,8 @@
 # memory server that dies under a load.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$NAM_BUILD_DIR/tests:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-# shellcheck source=tests/lib/servers.sh
-. "$here/../lib/servers.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
-
-# expect STATUS COMMAND...: run it; its output goes to $out, its messages to $err.
-expect() {
-	local wanted=$1 status=0
-	shift
-	out=$("$@" 2>"$tmp/err") || status=$?
-	err=$(cat "$tmp/err")
-	[ "$status" -eq "$wanted" ] ||
-		fail "'$*' ended with $status instead of $wanted: $out $err"
-}
-
-says() {
-	[[ $out$err == *"$1"* ]] || fail "'$1' was expected in: $out $err"
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
 # damaged NAME [HOW]: an index of two levels with something wrong.
 damaged() {
@@ -166,5 +141,4 @@ test_verdicts
 test_signals
 test_reader_goes
 test_server_dies_under_load
-[ $failures -eq 0 ] || exit 1
-echo "namctl: all as it should be"
+finish "namctl: all as it should be"

@@ -3,17 +3,8 @@
 # Messages of nam-memserver to its service manager.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 
 # Be a service manager at the address: start a memory server, end it when it is ready; print what it
 # has said, and how it ended.
@@ -62,5 +53,4 @@ test_notify() {
 }
 
 test_notify
-[ $failures -eq 0 ] || exit 1
-echo "notify: all as it should be"
+finish "notify: all as it should be"

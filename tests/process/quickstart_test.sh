@@ -4,23 +4,16 @@
 # not as hoped, after a run that was killed, as a user other than root, and with wrong options.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
 # shellcheck source=tests/lib/processes.sh
-. "$here/../lib/processes.sh"
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
+. "$lib/processes.sh"
 
 # A tree that is built already, on a machine with a dozen packages of four sources.
 mkdir -p "$tmp/nam/deploy" "$tmp/nam/tests/lib" "$tmp/nam/build/release" "$tmp/bin" || exit 1
-cp "$here/../../deploy/quickstart" "$tmp/nam/deploy/" || exit 1
-cp "$here/../lib/packages.sh" "$tmp/nam/tests/lib/" || exit 1
-ln -s "${NAM_BUILD_DIR:?}/bin" "$tmp/nam/build/release/bin" || exit 1
+cp "$lib/../../deploy/quickstart" "$tmp/nam/deploy/" || exit 1
+cp "$lib/packages.sh" "$tmp/nam/tests/lib/" || exit 1
+ln -s "$NAM_BUILD_DIR/bin" "$tmp/nam/build/release/bin" || exit 1
 cat >"$tmp/bin/cmake" <<'END'
 #!/bin/bash
 echo "$*" >>"$(dirname "$0")/../cmake.log"
@@ -167,7 +160,6 @@ as_nobody() {
 	runs_with "over $1" TMPDIR="$tmp/closed" "${nobody[@]}"
 }
 
-PATH=$NAM_BUILD_DIR/bin:$PATH
 options=(--fabric tcp)
 runs_with "at tcp:127.0.0.1:" TMPDIR="$tmp/run"
 next_port_if_taken
@@ -189,4 +181,4 @@ fi
 left=$(find "$tmp" -name 'nam-quickstart.*')
 [ -z "$left" ] || fail "left behind: $left"
 
-[ $failures -eq 0 ]
+finish "quickstart: all as it should be"

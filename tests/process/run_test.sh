@@ -4,16 +4,9 @@
 # started ends with it, even if it is killed.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-run=$here/../run
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+run=$lib/../run
 
 mkdir "$tmp/bin"
 printf '#!/bin/bash\n' >"$tmp/bin/cmake"
@@ -90,4 +83,4 @@ grep -q '^  an/other  *the moon is down$' <<<"$out" || fail "why was it skipped?
 # Its watcher has the lock until it has looked around.
 flock "$tmp/build/tests-run.lock" true
 
-[ $failures -eq 0 ]
+finish "tests/run: all as it should be"

@@ -3,18 +3,9 @@
 # The units of deploy/systemd, as systemd reads them, and what they run.
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-PATH=${NAM_BUILD_DIR:?}/bin:$PATH
-deploy=$here/../../deploy/systemd
-# shellcheck source=tests/lib/temporary.sh
-. "$here/../lib/temporary.sh"
-
-failures=0
-
-fail() {
-	echo "FAILED: $*" >&2
-	failures=$((failures + 1))
-}
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+deploy=$lib/../../deploy/systemd
 
 if ! command -v systemd-analyze >/dev/null; then
 	echo "systemd is not installed"
@@ -74,5 +65,4 @@ test_user() {
 test_unit
 test_options
 test_user
-[ $failures -eq 0 ] || exit 1
-echo "unit: all as it should be"
+finish "unit: all as it should be"
