@@ -22,6 +22,41 @@ struct member {
 
 struct member member_join(const struct local_cluster *cluster, const char *name,
 	uint32_t lock_timeout_ms);
+/*
+ * start() and stop() of a test program for cmocka, and what they make: the memory servers `cluster`
+ * and the client `me`; in TEST_CLUSTER_OF_TWO, the client `other` as well.
+ */
+#define TEST_CLUSTER_OF(servers, memory_bytes, region_bytes, join, leave)\
+	static struct local_cluster *cluster;\
+\
+	static int start(void **state)\
+	{\
+		(void)state;\
+		cluster = local_cluster_start(servers, memory_bytes, region_bytes);\
+		join;\
+		return 0;\
+	}\
+\
+	static int stop(void **state)\
+	{\
+		(void)state;\
+		leave;\
+		local_cluster_stop(cluster);\
+		return 0;\
+	}
+
+#define TEST_CLUSTER(servers, memory_bytes, region_bytes, lock_timeout_ms)\
+	static struct member me;\
+	TEST_CLUSTER_OF(servers, memory_bytes, region_bytes,\
+		me = member_join(cluster, "me", lock_timeout_ms), member_leave(&me))
+
+#define TEST_CLUSTER_OF_TWO(servers, memory_bytes, region_bytes, lock_timeout_ms)\
+	static struct member me, other;\
+	TEST_CLUSTER_OF(servers, memory_bytes, region_bytes,\
+		(me = member_join(cluster, "me", lock_timeout_ms),\
+			other = member_join(cluster, "other", lock_timeout_ms)),\
+		(member_leave(&other), member_leave(&me)))
+
 /* Without giving anything back: for the memory servers it dies. */
 void member_leave(struct member *member);
 /* Its diag has that text. */

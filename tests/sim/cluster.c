@@ -72,6 +72,15 @@ sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handle
 }
 
 void
+sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *cluster,
+	uint32_t servers, uint32_t handlers, uint64_t memory_bytes)
+{
+	if (nam_sim_begin(options))
+		sim_die("the simulation cannot begin");
+	sim_cluster_start(cluster, servers, handlers, memory_bytes);
+}
+
+void
 sim_cluster_await(const struct sim_cluster *cluster)
 {
 	for (uint32_t i = 0; i < cluster->count; i++)

@@ -39,6 +39,9 @@ void sim_die(const char *format, ...) NAM_PRINTF(1, 2) __attribute__((noreturn))
 /* Between nam_sim_begin() and nam_sim_run().  The struct must live until then. */
 void sim_cluster_start(struct sim_cluster *cluster, uint32_t servers, uint32_t handlers,
 	uint64_t memory_bytes);
+/* nam_sim_begin(), and then that. */
+void sim_cluster_begin(const struct nam_sim_options *options, struct sim_cluster *cluster,
+	uint32_t servers, uint32_t handlers, uint64_t memory_bytes);
 /* From a simulated thread: until all of them listen. */
 void sim_cluster_await(const struct sim_cluster *cluster);
 /* From a simulated thread, once all clients have left. */

@@ -240,9 +240,8 @@ perform(struct cost_stage *stage)
 	options.seed = 1;
 	options.profile = stage->profile;
 	options.step_bytes = 64;
-	if (nam_sim_begin(&options))
-		sim_die("the simulation cannot begin");
-	sim_cluster_start(&stage->cluster, stage->servers ? stage->servers : 1, 1, MEMORY_BYTES);
+	sim_cluster_begin(&options, &stage->cluster, stage->servers ? stage->servers : 1, 1,
+		MEMORY_BYTES);
 	if (nam_sim_process_start("client", client_main, stage, &process))
 		sim_die("the client cannot be started");
 	nam_sim_process_place(process, 0);

@@ -338,12 +338,10 @@ litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uin
 	litmus.scene = &what->scene;
 	litmus.profile = profile;
 	litmus.design = what->design;
-	if (nam_sim_begin(&options))
-		sim_die("the simulation cannot begin");
-	nam_sim_on_race(on_race);
 	/* So a wait in one handler does not delay others. */
-	sim_cluster_start(&litmus.cluster, what->servers, what->design ? HANDLERS : 1,
-		8u << 20);
+	sim_cluster_begin(&options, &litmus.cluster, what->servers,
+		what->design ? HANDLERS : 1, 8u << 20);
+	nam_sim_on_race(on_race);
 	litmus.actors[SERVER] = (struct actor){ .who = SERVER,
 		.process = litmus.cluster.servers[what->servers - 1].process };
 	litmus.actors[DIRECTOR] = (struct actor){ .who = DIRECTOR };

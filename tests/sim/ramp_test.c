@@ -728,9 +728,8 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	ramp_plan(profile, seed, &run.plan, &options);
 	options.trace = trace;
 	sim_txns_init(&run.txns);
-	if (nam_sim_begin(&options))
-		sim_die("the simulation cannot begin");
-	sim_cluster_start(&run.cluster, run.plan.servers, run.plan.handlers, MEMORY_BYTES);
+	sim_cluster_begin(&options, &run.cluster, run.plan.servers, run.plan.handlers,
+		MEMORY_BYTES);
 	run.cluster.transport = run.plan.kind.transport;
 	if (nam_sim_process_start("director", director_main, NULL, &run.director))
 		sim_die("the director cannot be started");

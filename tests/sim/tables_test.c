@@ -552,9 +552,7 @@ perform(enum nam_sim_profile profile, uint64_t seed, FILE *trace)
 	choose(&options);
 	options.trace = trace;
 	sim_txns_init(&run.txns);
-	if (nam_sim_begin(&options))
-		sim_die("the simulation cannot begin");
-	sim_cluster_start(&run.cluster, run.servers, 1, MEMORY_BYTES);
+	sim_cluster_begin(&options, &run.cluster, run.servers, 1, MEMORY_BYTES);
 	if (nam_sim_process_start("director", director_main, NULL, &run.director))
 		sim_die("the director cannot be started");
 	nam_sim_process_spare(run.director);

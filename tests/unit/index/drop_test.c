@@ -15,28 +15,7 @@
 #define MIB (1ull << 20)
 #define KEYS test_scaled_least(4000, 800)
 
-static struct local_cluster *cluster;
-static struct member dropper, other;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, 2 * MIB, 1 * MIB);
-	dropper = member_join(cluster, "dropper", 200);
-	other = member_join(cluster, "other", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&other);
-	member_leave(&dropper);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER_OF_TWO(2, 2 * MIB, 1 * MIB, 200)
 
 static struct nam_index *
 open_warm(const char *name)
@@ -61,15 +40,15 @@ create__name_is_taken__LEAVES_NOTHING_BEHIND(void **state)
 	(void)state;
 	nam_index_options_init(&options);
 	options.node_bytes = 1024;
-	tree_design_set(dropper.client->servers_count, &options);
-	name = tree_create(dropper.worker, &(struct tree_options){ .node_bytes = 1024 });
-	assert_int_equal(nam_index_create(dropper.worker, name, &options), -NAM_E_INDEX_EXISTS);
-	before = member_sees_used(&dropper);
+	tree_design_set(me.client->servers_count, &options);
+	name = tree_create(me.worker, &(struct tree_options){ .node_bytes = 1024 });
+	assert_int_equal(nam_index_create(me.worker, name, &options), -NAM_E_INDEX_EXISTS);
+	before = member_sees_used(&me);
 	for (unsigned i = 0; i < 100; i++)
-		assert_int_equal(nam_index_create(dropper.worker, name, &options),
+		assert_int_equal(nam_index_create(me.worker, name, &options),
 			-NAM_E_INDEX_EXISTS);
-	assert_int_equal(member_sees_used(&dropper), before);
-	assert_int_equal(nam_index_drop(dropper.worker, name), 0);
+	assert_int_equal(member_sees_used(&me), before);
+	assert_int_equal(nam_index_drop(me.worker, name), 0);
 }
 
 /* Every kind of point operation; the cache says where each key's leaf was. */
@@ -92,10 +71,10 @@ drop__another_client_has_a_warm_cache__ITS_OPERATIONS_SAY_DROPPED(void **state)
 	struct nam_index *index, *warm;
 
 	(void)state;
-	index = tree_new(dropper.worker, &(struct tree_options){ .node_bytes = 256 }, 0);
-	tree_fill(dropper.worker, index, 0, KEYS, 1);
+	index = tree_new(me.worker, &(struct tree_options){ .node_bytes = 256 }, 0);
+	tree_fill(me.worker, index, 0, KEYS, 1);
 	warm = open_warm(index->name);
-	assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
+	assert_int_equal(nam_index_drop(me.worker, index->name), 0);
 	for (uint64_t n = 0; n < KEYS; n += KEYS / 7)
 		assert_gone(warm, n);
 	nam_index_close(warm);
@@ -109,22 +88,22 @@ drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
 	(void)state;
 	for (unsigned round = 0; round < test_scaled_least(6, 2); round++) {
 		struct tree_options options = { .node_bytes = 256 };
-		struct nam_index *index = tree_new(dropper.worker, &options, 0), *warm, *next;
+		struct nam_index *index = tree_new(me.worker, &options, 0), *warm, *next;
 
-		tree_fill(dropper.worker, index, 0, KEYS, 1);
+		tree_fill(me.worker, index, 0, KEYS, 1);
 		warm = open_warm(index->name);
-		assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
+		assert_int_equal(nam_index_drop(me.worker, index->name), 0);
 		nam_index_close(index);
 
-		next = tree_new(dropper.worker, &options, 0);
+		next = tree_new(me.worker, &options, 0);
 		for (uint64_t n = 0; n < KEYS; n++) {
-			assert_int_equal(nam_index_insert(dropper.worker, next, tree_key(next, n),
+			assert_int_equal(nam_index_insert(me.worker, next, tree_key(next, n),
 						 n), 0);
 			assert_int_not_equal(nam_index_upsert(other.worker, warm,
 						     tree_key(warm, n), round), 0);
 		}
-		tree_check(dropper.worker, next, KEYS);
-		assert_int_equal(nam_index_drop(dropper.worker, next->name), 0);
+		tree_check(me.worker, next, KEYS);
+		assert_int_equal(nam_index_drop(me.worker, next->name), 0);
 		nam_index_close(next);
 		nam_index_close(warm);
 	}
@@ -134,20 +113,20 @@ drop__memory_serves_another_index__STALE_WRITERS_DO_NOT_REACH_IT(void **state)
 static void
 drop__a_node_is_locked__ITS_BLOCK_IS_LOST(void **state)
 {
-	struct nam_index *index = tree_new(dropper.worker, &(struct tree_options){ 0 }, 0);
+	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 0);
 	struct nam_index *locker = tree_open(other.worker, index->name, 0);
 	struct nam__held held = { .image = nam_buffer_take(other.worker, index->g.node_bytes) };
 	struct nam__key key;
 
 	(void)state;
-	tree_fill(dropper.worker, index, 0, KEYS, 1);
+	tree_fill(me.worker, index, 0, KEYS, 1);
 	nam__key_encode(&index->g, tree_key(index, KEYS / 2), 0, &key);
 	nam__op_begin(other.worker, NAM_OP_OTHER);
 	assert_int_equal(nam__lock_covering(other.worker, locker, key.w, 0, &held), 0);
 	nam__op_end(other.worker);
-	assert_int_equal(nam_client_blocks_lost(dropper.client), 0);
-	assert_int_equal(nam_index_drop(dropper.worker, index->name), 0);
-	assert_int_equal(nam_client_blocks_lost(dropper.client), 1);
+	assert_int_equal(nam_client_blocks_lost(me.client), 0);
+	assert_int_equal(nam_index_drop(me.worker, index->name), 0);
+	assert_int_equal(nam_client_blocks_lost(me.client), 1);
 	assert_int_equal(nam__unlock(other.worker, &held), 0);
 	nam_buffer_give(other.worker, held.image, index->g.node_bytes);
 	nam_index_close(locker);
@@ -158,12 +137,12 @@ drop__a_node_is_locked__ITS_BLOCK_IS_LOST(void **state)
 static void
 worker_diag__after_success_and_plain_codes__STAYS(void **state)
 {
-	struct nam_index *index = tree_new(dropper.worker, &(struct tree_options){ 0 }, 0), *none;
+	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 0), *none;
 	struct nam_worker *fresh;
 	uint64_t payload;
 
 	(void)state;
-	assert_int_equal(nam_worker_open(dropper.client, &fresh, NULL), 0);
+	assert_int_equal(nam_worker_open(me.client, &fresh, NULL), 0);
 	tree_fill(fresh, index, 0, 10, 1);
 	assert_int_equal(nam_index_lookup(fresh, index, tree_key(index, 99), &payload),
 		-NAM_E_NOTFOUND);

@@ -17,26 +17,7 @@
 #define LOOKUPS test_scaled_least(400, 40)
 #define YIELDS_MAX 1000000u
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
-	me = member_join(cluster, "test", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
 
 struct reader {
 	struct nam_index *indexes[2];

@@ -17,26 +17,7 @@
 #define MIB (1ull << 20)
 #define UNTOUCHED 0x70ac4edull
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
-	me = member_join(cluster, "test", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
 
 static int
 lookup(struct nam_index *index, uint64_t number, uint64_t *ret_payload)

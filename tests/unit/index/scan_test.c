@@ -20,26 +20,7 @@
 #define KEYS_PRIME (test_scaled(10) < 10 ? 307ul : 1009ul)
 #define KEYS test_scaled_least(3000, 600)	/* of trees that others change */
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
-	me = member_join(cluster, "test", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
 
 /* ---- the model: entries in order ---------------------------------------------------------- */
 

@@ -21,28 +21,7 @@
 #define MIB (1ull << 20)
 #define SERVERS 3u
 
-static struct local_cluster *cluster;
-static struct member me, other;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(SERVERS, 32 * MIB, 16 * MIB);
-	me = member_join(cluster, "me", 200);
-	other = member_join(cluster, "other", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&other);
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 16 * MIB, 200)
 
 static struct nam_kv *
 make(const char *name, enum nam_kv_mode mode, uint64_t bytes, uint32_t partitions)

@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#include "common/sim/sim.h"
 #include "compute/rpc/mailbox.h"
 #include "compute/worker/worker.h"
-#include "memserver/server.h"
+#include "tests/sim/cluster.h"
 
 #define QUICK_RPC_NS 500u
 #define SLOW_RPC_NS 60000u
@@ -25,31 +24,11 @@
 
 static struct {
 	struct nam_sim_network network;
-	struct nam_server *server;
+	struct sim_cluster cluster;
 	struct nam_worker *worker;
 	bool always;
 	bool done;
 } world;
-
-static void
-server_main(void *arg)
-{
-	struct nam_server_options options;
-	struct nam_server *server;
-
-	(void)arg;
-	nam_server_options_init(&options);
-	options.listen = "sim:server";
-	options.memory_bytes = 16u << 20;
-	options.region_bytes = 16u << 20;
-	options.pages = NAM_PAGES_4K;
-	if (nam_server_start(&options, &server, NULL, NULL))
-		abort();
-	world.server = server;
-	if (nam_server_run(server))
-		abort();
-	nam_server_destroy(server);
-}
 
 /* Round trips of so many requests. */
 static uint64_t
@@ -102,10 +81,9 @@ client_main(void *arg)
 	struct nam_client *client;
 
 	(void)arg;
-	while (!world.server)
-		nam_sleep_ns(100000);
+	sim_cluster_await(&world.cluster);
 	nam_client_options_init(&options);
-	options.cluster = "sim:server";
+	options.cluster = world.cluster.list;
 	options.transport = NAM_TRANSPORT_FETCH;
 	options.fetch_always = world.always;
 	if (nam_client_connect(&options, &client, NULL) ||
@@ -115,7 +93,7 @@ client_main(void *arg)
 	world.done = true;
 	nam_worker_close(world.worker);
 	nam_client_close(client);
-	nam_server_stop(world.server);
+	sim_cluster_stop(&world.cluster);
 }
 
 static void
@@ -130,8 +108,7 @@ run(bool always)
 		fail_msg("%s", diag.text);
 	nam_sim_options_init(&options);
 	options.network = &world.network;
-	assert_int_equal(nam_sim_begin(&options), 0);
-	assert_int_equal(nam_sim_process_start("server", server_main, NULL, NULL), 0);
+	sim_cluster_begin(&options, &world.cluster, 1, 1, 16u << 20);
 	assert_int_equal(nam_sim_process_start("client", client_main, NULL, NULL), 0);
 	assert_int_equal(nam_sim_run(), 0);
 	nam_sim_end();

@@ -12,9 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/sim/sim.h"
-#include "compute/client.h"
-#include "memserver/server.h"
+#include "tests/sim/cluster.h"
 
 #define CLIENTS 16u
 #define RPC_NS 10000u
@@ -22,49 +20,22 @@
 #define MEASURED_NS 10000000u
 
 static struct {
-	struct nam_server *server;
-	uint32_t handlers;
+	struct sim_cluster cluster;
 	uint64_t answered;
 	unsigned running;
 } world;
 
 static void
-server_main(void *arg)
-{
-	struct nam_server_options options;
-	struct nam_server *server;
-
-	(void)arg;
-	nam_server_options_init(&options);
-	options.listen = "sim:server";
-	options.memory_bytes = 16u << 20;
-	options.region_bytes = 16u << 20;
-	options.pages = NAM_PAGES_4K;
-	options.rpc_threads = world.handlers;
-	if (nam_server_start(&options, &server, NULL, NULL))
-		abort();
-	world.server = server;
-	if (nam_server_run(server))
-		abort();
-	nam_server_destroy(server);
-}
-
-static void
 client_main(void *arg)
 {
-	struct nam_client_options options;
 	struct nam_server_status status;
 	struct nam_client *client;
 	struct nam_worker *worker;
 
 	(void)arg;
-	while (!world.server)
-		nam_sleep_ns(100000);
-	nam_client_options_init(&options);
-	options.cluster = "sim:server";
-	options.name = "rpc-rate";
-	if (nam_client_connect(&options, &client, NULL) || nam_worker_open(client, &worker, NULL))
-		abort();
+	sim_cluster_await(&world.cluster);
+	client = sim_client(&world.cluster, "rpc-rate");
+	worker = sim_worker(client);
 	if (nam_sim_now_ns() >= BEGIN_NS)
 		abort();
 	nam_sleep_ns(BEGIN_NS - nam_sim_now_ns());
@@ -76,7 +47,7 @@ client_main(void *arg)
 	nam_worker_close(worker);
 	nam_client_close(client);
 	if (--world.running == 0)
-		nam_server_stop(world.server);
+		sim_cluster_stop(&world.cluster);
 }
 
 /* Requests answered per millisecond of virtual time. */
@@ -88,15 +59,13 @@ rate(uint32_t handlers, double rpc_ns)
 	struct nam_diag diag = { "" };
 
 	memset(&world, 0, sizeof(world));
-	world.handlers = handlers;
 	world.running = CLIENTS;
 	if (nam_sim_network_read("connect-ib", &network, &diag))
 		fail_msg("%s", diag.text);
 	network.rpc_ns = rpc_ns;
 	nam_sim_options_init(&options);
 	options.network = &network;
-	assert_int_equal(nam_sim_begin(&options), 0);
-	assert_int_equal(nam_sim_process_start("server", server_main, NULL, NULL), 0);
+	sim_cluster_begin(&options, &world.cluster, 1, handlers, 16u << 20);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		assert_int_equal(nam_sim_process_start("client", client_main, NULL, NULL), 0);
 	assert_int_equal(nam_sim_run(), 0);

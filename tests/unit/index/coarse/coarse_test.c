@@ -19,28 +19,7 @@
 #define MIB (1ull << 20)
 #define SERVERS 3u
 
-static struct local_cluster *cluster;
-static struct member me, other;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(SERVERS, 8 * MIB, 4 * MIB);
-	me = member_join(cluster, "me", 200);
-	other = member_join(cluster, "other", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&other);
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER_OF_TWO(SERVERS, 8 * MIB, 4 * MIB, 200)
 
 static const uint64_t bounds_of[SERVERS - 1] = { 1000, 2000 };
 

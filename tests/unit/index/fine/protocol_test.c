@@ -19,26 +19,7 @@
 /* The slack of "bounded by lock_timeout_ms" on shared processors. */
 #define SLACK_NS test_bound_ns(2000000000)
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
-	me = member_join(cluster, "test", LOCK_MS);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, LOCK_MS)
 
 /* ---- a tree, and one of its leaves -------------------------------------------------------- */
 

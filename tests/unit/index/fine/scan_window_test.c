@@ -21,26 +21,7 @@
 /* From one distance ahead of a cursor to the next. */
 #define STEP (test_scaled(9) < 9 ? 27u : 9u)
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
-	me = member_join(cluster, "test", 200);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
 
 /* ---- a tree of leaves that are equally full ----------------------------------------------- */
 

@@ -18,26 +18,7 @@
 /* A few times LOCK_MS, on processors that others use, too. */
 #define BOUND_NS test_bound_ns(2000000000)
 
-static struct local_cluster *cluster;
-static struct member me;
-
-static int
-start(void **state)
-{
-	(void)state;
-	cluster = local_cluster_start(2, 8 * MIB, 1 * MIB);
-	me = member_join(cluster, "test", LOCK_MS);
-	return 0;
-}
-
-static int
-stop(void **state)
-{
-	(void)state;
-	member_leave(&me);
-	local_cluster_stop(cluster);
-	return 0;
-}
+TEST_CLUSTER(2, 8 * MIB, 1 * MIB, LOCK_MS)
 
 /* As a memory server leaves it that has started anew. */
 static void
