@@ -5,12 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/fabric/provider.h"
 #include "common/fabric/register.h"
-#include "common/fabric/shm/shm.h"
-#include "common/fabric/tcp/tcp.h"
-#ifdef NAM_VERBS
-#include "common/fabric/verbs/verbs.h"
-#endif
 
 #define PROVIDERS_MAX 8u
 

@@ -8,8 +8,8 @@
 
 #define SIM_DATAGRAM_BYTES 1024u	/* the default of RoCE */
 
-static int
-domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+int
+nam__sim_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
 {
 	struct sim_thread *thread = nam__sim.current;
@@ -39,8 +39,8 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	return 0;
 }
 
-static void
-domain_close(struct nam_domain *pub)
+void
+nam__sim_domain_close(struct nam_domain *pub)
 {
 	struct sim_domain *domain = (struct sim_domain *)pub, **link;
 
@@ -55,31 +55,9 @@ domain_close(struct nam_domain *pub)
 
 const struct nam_fabric_ops nam__sim_ops = {
 	.name = "sim",
-	.domain_open = domain_open,
-	.domain_close = domain_close,
-	.region_alloc = nam__sim_region_alloc,
-	.mr_register = nam__sim_mr_register,
-	.share_alloc = nam__sim_share_alloc,
-	.mr_release = nam__sim_mr_release,
-	.cq_create = nam__sim_cq_create,
-	.cq_destroy = nam__sim_cq_destroy,
-	.cq_poll = nam__sim_cq_poll,
-	.cq_wait = nam__sim_cq_wait,
-	.cq_wake = nam__sim_cq_wake,
-	.rq_create = nam__sim_rq_create,
-	.rq_destroy = nam__sim_rq_destroy,
-	.rq_post = nam__sim_rq_post,
-	.connect = nam__sim_connect,
-	.qp_post = nam__sim_qp_post,
+	NAM__PROVIDER_SLOTS(sim)
 	.qp_share_near = nam__unsupported_qp_share_near,
 	.is_near = nam__sim_is_near,
-	.qp_destroy = nam__sim_qp_destroy,
 	.unreliable_qp_create = nam__sim_unreliable_qp_create,
 	.unreliable_qp_join = nam__sim_unreliable_qp_join,
-	.listen = nam__sim_listen,
-	.listener_poll = nam__sim_listener_poll,
-	.listener_wake = nam__sim_listener_wake,
-	.accept = nam__sim_accept,
-	.reject = nam__sim_reject,
-	.listener_close = nam__sim_listener_close,
 };

@@ -18,7 +18,11 @@
 #ifndef NAM_COMMON_SIM_SIM_INTERNAL_H
 #define NAM_COMMON_SIM_SIM_INTERNAL_H
 
+#include "common/fabric/provider.h"
 #include "objects.h"
+
+/* The functions of the provider's table. */
+NAM__PROVIDER_DECLARE(sim)
 
 /* ---- heap.c --------------------------------------------------------------------------- */
 
@@ -86,14 +90,6 @@ nam__sim_is_gone(const struct nam_sim_process *process)
 
 /* ---- memory.c ------------------------------------------------------------------------- */
 
-int nam__sim_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
-	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
-	NAM_MUST_CHECK;
-int nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__sim_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
-	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
-void nam__sim_mr_release(struct nam_domain *domain, struct nam_mr *mr);
 /* Where a peer's address lies, or NULL. */
 uint8_t *nam__sim_resolve(const struct sim_domain *domain, uint32_t rkey, uint64_t remote,
 	uint32_t bytes);
@@ -104,16 +100,6 @@ bool nam__sim_local_valid(const struct sim_domain *domain, const struct nam_wr *
 
 /* ---- queue.c -------------------------------------------------------------------------- */
 
-int nam__sim_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
-	NAM_MUST_CHECK;
-void nam__sim_cq_destroy(struct nam_cq *cq);
-int nam__sim_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
-int nam__sim_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
-void nam__sim_cq_wake(struct nam_cq *cq);
-int nam__sim_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
-	struct nam_rq **ret) NAM_MUST_CHECK;
-void nam__sim_rq_destroy(struct nam_rq *rq);
-int nam__sim_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
 void nam__sim_cq_push(struct sim_cq *cq, const struct nam_wc *wc);
 /* Completions of a queue pair that is destroyed are forgotten; receive buffers go back. */
 void nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp);
@@ -124,7 +110,6 @@ void nam__sim_rq_forget(struct sim_rq *rq, struct sim_message *message);
 
 /* ---- post.c, messages.c, steps.c ---------------------------------------------------------- */
 
-int nam__sim_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 struct sim_message *nam__sim_message_new(void);
 void nam__sim_message_free(struct sim_message *message);
 /* How a message is cut into steps, and in which order they are done. */
@@ -166,7 +151,6 @@ void nam__sim_nics_end(void);
 /* ---- qp.c ----------------------------------------------------------------------------- */
 
 struct sim_qp *nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options);
-void nam__sim_qp_destroy(struct nam_qp *qp);
 /* The queue pair's peer is gone, which is noticed after a while. */
 void nam__sim_qp_close_later(struct sim_qp *qp);
 /* The process behind it has ended: what is under way may still arrive, or not. */
@@ -188,20 +172,7 @@ int nam__sim_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *bes
 
 /* ---- connect.c ------------------------------------------------------------------------ */
 
-int nam__sim_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
-	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__sim_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__sim_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
-	struct nam_cm_event *event);
-void nam__sim_listener_wake(struct nam_listener *listener);
 int nam__sim_is_near(struct nam_domain *domain, const char *address);
-int nam__sim_accept(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret);
-void nam__sim_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply);
-void nam__sim_listener_close(struct nam_listener *listener);
 void nam__sim_connect_end(void);
 
 /* ---- trace.c -------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/fabric/tcp/tcp.h"
+#include "common/fabric/provider.h"
 #include "common/fabric/tcp/tcp_internal.h"
 #include "fuzz_input.h"
 

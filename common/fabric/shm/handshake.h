@@ -17,21 +17,4 @@ int nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int
 	unsigned fds_max, unsigned *ret_fds) NAM_MUST_CHECK;
 void nam__shm_close_all(const int *fds, unsigned count);
 
-/* ---- connect.c, listen.c ---------------------------------------------------------- */
-
-int nam__shm_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
-	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
-int nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__shm_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
-	struct nam_cm_event *event);
-void nam__shm_listener_wake(struct nam_listener *listener);
-int nam__shm_accept(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret);
-void nam__shm_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply);
-void nam__shm_listener_close(struct nam_listener *listener);
-
 #endif /* NAM_COMMON_FABRIC_SHM_HANDSHAKE_H */

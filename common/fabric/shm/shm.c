@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "shm.h"
 #include "common/fabric/unsupported.h"
 #include "handshake.h"
 #include "shm_internal.h"
@@ -15,8 +14,8 @@
 #define SHM_ORDERED 0u
 #endif
 
-static int
-domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+int
+nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
 {
 	struct shm_domain *domain = calloc(1, sizeof(*domain));
@@ -53,8 +52,8 @@ free_domain:
 	return nam_diag_set(diag, rc, "shm: %s", nam_err_text(rc));
 }
 
-static void
-domain_close(struct nam_domain *pub)
+void
+nam__shm_domain_close(struct nam_domain *pub)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
 
@@ -67,31 +66,9 @@ domain_close(struct nam_domain *pub)
 
 const struct nam_fabric_ops nam__shm_ops = {
 	.name = "shm",
-	.domain_open = domain_open,
-	.domain_close = domain_close,
-	.region_alloc = nam__shm_region_alloc,
-	.mr_register = nam__shm_mr_register,
-	.share_alloc = nam__shm_share_alloc,
-	.mr_release = nam__shm_mr_release,
-	.cq_create = nam__shm_cq_create,
-	.cq_destroy = nam__shm_cq_destroy,
-	.cq_poll = nam__shm_cq_poll,
-	.cq_wait = nam__shm_cq_wait,
-	.cq_wake = nam__shm_cq_wake,
-	.rq_create = nam__shm_rq_create,
-	.rq_destroy = nam__shm_rq_destroy,
-	.rq_post = nam__shm_rq_post,
-	.connect = nam__shm_connect,
-	.qp_post = nam__shm_qp_post,
+	NAM__PROVIDER_SLOTS(shm)
 	.qp_share_near = nam__unsupported_qp_share_near,
 	.is_near = nam__unsupported_is_near,
-	.qp_destroy = nam__shm_qp_destroy,
 	.unreliable_qp_create = nam__unsupported_unreliable_qp_create,
 	.unreliable_qp_join = nam__unsupported_unreliable_qp_join,
-	.listen = nam__shm_listen,
-	.listener_poll = nam__shm_listener_poll,
-	.listener_wake = nam__shm_listener_wake,
-	.accept = nam__shm_accept,
-	.reject = nam__shm_reject,
-	.listener_close = nam__shm_listener_close,
 };

@@ -27,7 +27,7 @@
 #include <sys/un.h>
 
 #include "common/env.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/provider.h"
 #include "copy.h"
 #include "wire.h"
 
@@ -197,21 +197,16 @@ struct nam_cm_request {
 	struct shm_hello hello;
 };
 
+/* The functions of the provider's table. */
+NAM__PROVIDER_DECLARE(shm)
+
 /* ---- memory.c ------------------------------------------------------------------------- */
 
-int nam__shm_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
-	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
-	NAM_MUST_CHECK;
-int nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
-	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
 /* The descriptor to be sent, or -1 for no share; and once the peer has it. */
 int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-void nam__shm_mr_release(struct nam_domain *domain, struct nam_mr *mr);
 /* Map a region that a server sent.  The descriptor stays the caller's. */
 int nam__shm_region_map(int fd, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
@@ -238,15 +233,6 @@ void nam__shm_ring_give_back(struct shm_qp *qp);
 
 /* ---- cq.c ----------------------------------------------------------------------------- */
 
-int nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
-	NAM_MUST_CHECK;
-void nam__shm_cq_destroy(struct nam_cq *cq);
-int nam__shm_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
-void nam__shm_cq_wake(struct nam_cq *cq);
-int nam__shm_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
-	struct nam_rq **ret) NAM_MUST_CHECK;
-void nam__shm_rq_destroy(struct nam_rq *rq);
-int nam__shm_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
 /* A free place in cq->qps, taken for qp but not yet visible to the owner; -NAM_E_LIMIT. */
 int nam__shm_cq_reserve(struct shm_cq *cq, struct shm_qp *qp) NAM_MUST_CHECK;
 void nam__shm_cq_publish(struct shm_cq *cq, struct shm_qp *qp);
@@ -257,8 +243,6 @@ void nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp);
 
 /* ---- poll.c --------------------------------------------------------------------------- */
 
-int nam__shm_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
-int nam__shm_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 /* The requests of qp in cq->requests will do nothing. */
 void nam__shm_requests_forget(struct shm_cq *cq, const struct shm_qp *qp);
 
@@ -281,7 +265,6 @@ void nam__shm_qp_fail(struct shm_qp *qp, int error);
 /* Rings and cq place of a new queue pair; the rings' mapping becomes the queue pair's. */
 int nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *options,
 	struct shm_qp **ret) NAM_MUST_CHECK;
-void nam__shm_qp_destroy(struct nam_qp *qp);
 
 /* ---- watch.c -------------------------------------------------------------------------- */
 

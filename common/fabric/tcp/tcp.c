@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp.c -- the tcp provider's table of operations, and its domains. */
-#include "tcp.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
@@ -21,8 +19,8 @@ nam__tcp_caps(void)
 	return caps;
 }
 
-static int
-domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+int
+nam__tcp_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
 {
 	struct tcp_domain *domain = calloc(1, sizeof(*domain));
@@ -54,8 +52,8 @@ domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	return 0;
 }
 
-static void
-domain_close(struct nam_domain *pub)
+void
+nam__tcp_domain_close(struct nam_domain *pub)
 {
 	struct tcp_domain *domain = (struct tcp_domain *)pub;
 
@@ -67,31 +65,9 @@ domain_close(struct nam_domain *pub)
 
 const struct nam_fabric_ops nam__tcp_ops = {
 	.name = "tcp",
-	.domain_open = domain_open,
-	.domain_close = domain_close,
-	.region_alloc = nam__tcp_region_alloc,
-	.mr_register = nam__tcp_mr_register,
-	.share_alloc = nam__tcp_share_alloc,
-	.mr_release = nam__tcp_mr_release,
-	.cq_create = nam__tcp_cq_create,
-	.cq_destroy = nam__tcp_cq_destroy,
-	.cq_poll = nam__tcp_cq_poll,
-	.cq_wait = nam__tcp_cq_wait,
-	.cq_wake = nam__tcp_cq_wake,
-	.rq_create = nam__tcp_rq_create,
-	.rq_destroy = nam__tcp_rq_destroy,
-	.rq_post = nam__tcp_rq_post,
-	.connect = nam__tcp_connect,
-	.qp_post = nam__tcp_qp_post,
+	NAM__PROVIDER_SLOTS(tcp)
 	.qp_share_near = nam__unsupported_qp_share_near,
 	.is_near = nam__unsupported_is_near,
-	.qp_destroy = nam__tcp_qp_destroy,
 	.unreliable_qp_create = nam__unsupported_unreliable_qp_create,
 	.unreliable_qp_join = nam__unsupported_unreliable_qp_join,
-	.listen = nam__tcp_listen,
-	.listener_poll = nam__tcp_listener_poll,
-	.listener_wake = nam__tcp_listener_wake,
-	.accept = nam__tcp_accept,
-	.reject = nam__tcp_reject,
-	.listener_close = nam__tcp_listener_close,
 };

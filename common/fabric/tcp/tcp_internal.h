@@ -20,34 +20,19 @@
 #ifndef NAM_COMMON_FABRIC_TCP_TCP_INTERNAL_H
 #define NAM_COMMON_FABRIC_TCP_TCP_INTERNAL_H
 
+#include "common/fabric/provider.h"
 #include "objects.h"
+
+/* The functions of the provider's table. */
+NAM__PROVIDER_DECLARE(tcp)
 
 /* ---- tcp.c -------------------------------------------------------------------------------- */
 
 /* The capabilities: enum nam_fabric_cap. */
 uint32_t nam__tcp_caps(void);
 
-/* ---- memory.c ------------------------------------------------------------------------- */
-
-int nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
-	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
-	NAM_MUST_CHECK;
-int nam__tcp_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
-	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__tcp_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-void nam__tcp_mr_release(struct nam_domain *domain, struct nam_mr *mr);
-
 /* ---- cq.c ----------------------------------------------------------------------------- */
 
-int nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
-	NAM_MUST_CHECK;
-void nam__tcp_cq_destroy(struct nam_cq *cq);
-void nam__tcp_cq_wake(struct nam_cq *cq);
-int nam__tcp_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
-	struct nam_rq **ret) NAM_MUST_CHECK;
-void nam__tcp_rq_destroy(struct nam_rq *rq);
-int nam__tcp_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
 /* A place for a completion; there is always one. */
 static inline struct tcp_done *
 nam__tcp_done_push(struct tcp_cq *cq)
@@ -70,11 +55,6 @@ void nam__tcp_cq_arrive(struct tcp_cq *cq, struct tcp_qp *qp);
 void nam__tcp_cq_take_arrivals(struct tcp_cq *cq);
 void nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp);
 
-/* ---- poll.c --------------------------------------------------------------------------- */
-
-int nam__tcp_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
-int nam__tcp_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
-
 /* ---- keepalive.c ------------------------------------------------------------------------ */
 
 /* End the connections of peers that are gone, or that do nothing any more. */
@@ -82,7 +62,6 @@ void nam__tcp_give_up(struct tcp_cq *cq);
 
 /* ---- post.c --------------------------------------------------------------------------- */
 
-int nam__tcp_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 /* Write requests that were posted into the output, as far as they may be sent now. */
 void nam__tcp_write_requests(struct tcp_qp *qp);
 
@@ -159,26 +138,10 @@ nam__tcp_out_room(const struct tcp_qp *qp)
 /* @accepted	it is a memory server's */
 int nam__tcp_qp_create(struct tcp_domain *domain, const struct nam_qp_options *options,
 	bool accepted, struct tcp_qp **ret) NAM_MUST_CHECK;
-void nam__tcp_qp_destroy(struct nam_qp *qp);
 
 /* ---- connect.c, listen.c ---------------------------------------------------------- */
 
 /* Options of each connection: no delay, and probes while nothing is under way. */
 int nam__tcp_socket_prepare(int fd) NAM_MUST_CHECK;
-
-int nam__tcp_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
-	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
-int nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__tcp_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
-	struct nam_cm_event *event);
-void nam__tcp_listener_wake(struct nam_listener *listener);
-int nam__tcp_accept(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret);
-void nam__tcp_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply);
-void nam__tcp_listener_close(struct nam_listener *listener);
 
 #endif /* NAM_COMMON_FABRIC_TCP_TCP_INTERNAL_H */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verbs.c -- the verbs provider's table of operations, and its domains. */
-#include "verbs.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common/fabric/unsupported.h"
 #include "verbs_internal.h"
 
-static int
-domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
+int
+nam__verbs_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
 {
 	static const struct nam_fabric_options none;
@@ -38,8 +36,8 @@ free_domain:
 	return rc;
 }
 
-static void
-domain_close(struct nam_domain *pub)
+void
+nam__verbs_domain_close(struct nam_domain *pub)
 {
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
 
@@ -52,31 +50,9 @@ domain_close(struct nam_domain *pub)
 
 const struct nam_fabric_ops nam__verbs_ops = {
 	.name = "verbs",
-	.domain_open = domain_open,
-	.domain_close = domain_close,
-	.region_alloc = nam__verbs_region_alloc,
-	.mr_register = nam__verbs_mr_register,
-	.share_alloc = nam__verbs_share_alloc,
-	.mr_release = nam__verbs_mr_release,
-	.cq_create = nam__verbs_cq_create,
-	.cq_destroy = nam__verbs_cq_destroy,
-	.cq_poll = nam__verbs_cq_poll,
-	.cq_wait = nam__verbs_cq_wait,
-	.cq_wake = nam__verbs_cq_wake,
-	.rq_create = nam__verbs_rq_create,
-	.rq_destroy = nam__verbs_rq_destroy,
-	.rq_post = nam__verbs_rq_post,
-	.connect = nam__verbs_connect,
-	.qp_post = nam__verbs_qp_post,
+	NAM__PROVIDER_SLOTS(verbs)
 	.qp_share_near = nam__verbs_qp_share_near,
 	.is_near = nam__unsupported_is_near,
-	.qp_destroy = nam__verbs_qp_destroy,
 	.unreliable_qp_create = nam__verbs_unreliable_qp_create,
 	.unreliable_qp_join = nam__verbs_unreliable_qp_join,
-	.listen = nam__verbs_listen,
-	.listener_poll = nam__verbs_listener_poll,
-	.listener_wake = nam__verbs_listener_wake,
-	.accept = nam__verbs_accept,
-	.reject = nam__verbs_reject,
-	.listener_close = nam__verbs_listener_close,
 };

@@ -17,6 +17,7 @@
 #ifndef NAM_COMMON_FABRIC_VERBS_VERBS_INTERNAL_H
 #define NAM_COMMON_FABRIC_VERBS_VERBS_INTERNAL_H
 
+#include "common/fabric/provider.h"
 #include "objects.h"
 
 /* ---- wr_id of sends ------------------------------------------------------------------------ */
@@ -28,6 +29,9 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 {
 	return (uint64_t)(qp->serial & 0x7fffffffu) << 32 | position;
 }
+
+/* The functions of the provider's table. */
+NAM__PROVIDER_DECLARE(verbs)
 
 /* ---- address.c ----------------------------------------------------------------------- */
 
@@ -68,26 +72,8 @@ int nam__verbs_cm_wait(struct rdma_event_channel *channel, uint64_t until_ns,
 int nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 	const struct sockaddr *to, uint64_t until_ns) NAM_MUST_CHECK;
 
-/* ---- memory.c ------------------------------------------------------------------------ */
-
-int nam__verbs_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
-	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
-	NAM_MUST_CHECK;
-int nam__verbs_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__verbs_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
-	struct nam_mr *ret, struct nam_diag *diag) NAM_MUST_CHECK;
-void nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr);
-
 /* ---- cq.c ---------------------------------------------------------------------------- */
 
-int nam__verbs_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
-	NAM_MUST_CHECK;
-void nam__verbs_cq_destroy(struct nam_cq *cq);
-int nam__verbs_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
-	struct nam_rq **ret) NAM_MUST_CHECK;
-void nam__verbs_rq_destroy(struct nam_rq *rq);
-int nam__verbs_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count);
 /* Any thread: there is a new queue pair; its completions may come from now on. */
 void nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp);
 /* Any thread: the peer of qp is gone, or the queue pair is.  True if that is news. */
@@ -98,11 +84,6 @@ struct verbs_qp *nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number);
 /* Owner, or a queue pair that its cq has never seen: forget qp altogether. */
 void nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp);
 
-/* ---- wait.c -------------------------------------------------------------------------- */
-
-int nam__verbs_cq_wait(struct nam_cq *cq, uint64_t timeout_ns);
-void nam__verbs_cq_wake(struct nam_cq *cq);
-
 /* ---- qp.c ---------------------------------------------------------------------------- */
 
 int nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *options,
@@ -110,7 +91,6 @@ int nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_option
 /* To INIT; later, once the peer is known, to RTR and RTS. */
 int nam__verbs_qp_init(struct verbs_qp *qp) NAM_MUST_CHECK;
 int nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *request) NAM_MUST_CHECK;
-void nam__verbs_qp_destroy(struct nam_qp *qp);
 
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
@@ -139,28 +119,9 @@ void nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs
  */
 void nam__verbs_watch_remove(struct verbs_qp *qp);
 
-/* ---- connect.c, listen.c ------------------------------------------------------- */
-
-int nam__verbs_connect(struct nam_domain *domain, const char *address,
-	const struct nam_hello *hello, const struct nam_qp_options *options,
-	struct nam_hello *reply, struct nam_qp **ret, struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__verbs_listen(struct nam_domain *domain, const char *address, struct nam_listener **ret,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-int nam__verbs_listener_poll(struct nam_listener *listener, uint64_t timeout_ns,
-	struct nam_cm_event *event);
-void nam__verbs_listener_wake(struct nam_listener *listener);
-int nam__verbs_accept(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_qp_options *options, const struct nam_hello *reply, struct nam_qp **ret)
-	NAM_MUST_CHECK;
-void nam__verbs_reject(struct nam_listener *listener, struct nam_cm_request *request,
-	const struct nam_hello *reply);
-void nam__verbs_listener_close(struct nam_listener *listener);
-
 /* ---- post.c, poll.c ------------------------------------------------------------------------ */
 
-int nam__verbs_qp_post(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 void nam__verbs_qp_share_near(struct nam_qp *qp, const struct nam_colocated_share *share);
-int nam__verbs_cq_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 
 /* ---- push.c -------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 
 #include "common/sim/sim.h"
-#include "common/fabric/tcp/tcp.h"
+#include "common/fabric/provider.h"
 
 /* This provider has the bits of the simulator's profile. */
 static void

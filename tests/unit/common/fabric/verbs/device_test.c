@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#include "common/fabric/verbs/verbs.h"
+#include "common/fabric/provider.h"
 #include "common/fabric/verbs/verbs_internal.h"
 
 #define BIG 65536u

@@ -19,7 +19,7 @@
 #include <netdb.h>
 
 #include "common/sim/sim.h"
-#include "common/fabric/verbs/verbs.h"
+#include "common/fabric/provider.h"
 #include "common/fabric/verbs/verbs_internal.h"
 
 static void

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider.h -- the functions that every provider has: their declarations, and their slots.
+ *
+ * A function nam__NAME_listen has the type of the slot `listen` of struct nam_fabric_ops, where its
+ * contract stands.  Slots that a provider may lack are not in the list: see unsupported.h.
+ */
+#ifndef NAM_COMMON_FABRIC_PROVIDER_H
+#define NAM_COMMON_FABRIC_PROVIDER_H
+
+#include "fabric.h"
+
+#define NAM__PROVIDER_FUNCTIONS(USE, provider)                                                      \
+	USE(provider, domain_open)                                                                  \
+	USE(provider, domain_close)                                                                 \
+	USE(provider, region_alloc)                                                                 \
+	USE(provider, mr_register)                                                                  \
+	USE(provider, share_alloc)                                                                  \
+	USE(provider, mr_release)                                                                   \
+	USE(provider, cq_create)                                                                    \
+	USE(provider, cq_destroy)                                                                   \
+	USE(provider, cq_poll)                                                                      \
+	USE(provider, cq_wait)                                                                      \
+	USE(provider, cq_wake)                                                                      \
+	USE(provider, rq_create)                                                                    \
+	USE(provider, rq_destroy)                                                                   \
+	USE(provider, rq_post)                                                                      \
+	USE(provider, connect)                                                                      \
+	USE(provider, qp_post)                                                                      \
+	USE(provider, qp_destroy)                                                                   \
+	USE(provider, listen)                                                                       \
+	USE(provider, listener_poll)                                                                \
+	USE(provider, listener_wake)                                                                \
+	USE(provider, accept)                                                                       \
+	USE(provider, reject)                                                                       \
+	USE(provider, listener_close)
+
+#define NAM__PROVIDER_FUNCTION(provider, slot)                                                      \
+	__typeof__(*((struct nam_fabric_ops *)NULL)->slot) nam__##provider##_##slot;
+#define NAM__PROVIDER_SLOT(provider, slot) .slot = nam__##provider##_##slot,
+
+/* The declarations, and the table's slots. */
+#define NAM__PROVIDER_DECLARE(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, provider)
+#define NAM__PROVIDER_SLOTS(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_SLOT, provider)
+
+/* The providers that fabric.c lists. */
+extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;
+
+#endif /* NAM_COMMON_FABRIC_PROVIDER_H */
