@@ -2,12 +2,10 @@
 #include "pending_accepts.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/env.h"
+#include "wake.h"
 
 #define EVENT_WAKE UINT32_MAX
 
@@ -22,22 +20,10 @@ watch(const struct nam__pending_accepts *accepts, int fd, uint32_t event)
 int
 nam__pending_accepts_open(struct nam__pending_accepts *accepts)
 {
-	int rc;
-
 	accepts->count = 0;
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++)
 		accepts->greeted[i].fd = -1;
-	accepts->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (accepts->epoll_fd < 0)
-		return -errno;
-	accepts->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = accepts->wake_fd < 0 ? -errno : watch(accepts, accepts->wake_fd, EVENT_WAKE);
-	if (rc == 0)
-		return 0;
-	if (accepts->wake_fd >= 0)
-		close(accepts->wake_fd);
-	close(accepts->epoll_fd);
-	return rc;
+	return nam__wake_epoll(EVENT_WAKE, &accepts->epoll_fd, &accepts->wake_fd);
 }
 
 void
@@ -60,12 +46,7 @@ nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd, uint32
 void
 nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 {
-	uint64_t one = 1;
-	int saved = errno;
-
-	/* A full counter means that a wake is pending anyway. */
-	(void)!write(accepts->wake_fd, &one, sizeof(one));
-	errno = saved;
+	nam__wake_post(accepts->wake_fd);
 }
 
 /* ---- who was greeted ------------------------------------------------------------------------ */
@@ -168,20 +149,14 @@ drop_silent(struct nam__pending_accepts *accepts)
 	}
 }
 
-uint64_t
-nam__pending_accepts_until(uint64_t timeout_ns)
-{
-	uint64_t now = nam_now_ns();
-
-	return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
-}
-
-int
-nam__pending_accepts_poll(struct nam__pending_accepts *accepts, uint64_t until_ns,
-	uint32_t *ret_event)
+/*
+ * 1 with an event: NAM__ACCEPTS_SOCKET and a socket's number, or the number of a client.  0 at
+ * until_ns, when woken, or interrupted by a signal.  Negative: a code.
+ */
+static int
+wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *ret_event)
 {
 	struct epoll_event ready;
-	uint64_t one;
 	int n;
 
 	do {
@@ -196,9 +171,30 @@ nam__pending_accepts_poll(struct nam__pending_accepts *accepts, uint64_t until_n
 		if (accepts->count)
 			drop_silent(accepts);
 	} while (n == 0 && nam_now_ns() < until_ns);
-	if (n && ready.data.u32 == EVENT_WAKE)
-		(void)!read(accepts->wake_fd, &one, sizeof(one));
-	else if (n)
-		*ret_event = ready.data.u32;
-	return n && ready.data.u32 != EVENT_WAKE;
+	if (n && ready.data.u32 == EVENT_WAKE) {
+		nam__wake_clear(accepts->wake_fd);
+		return 0;
+	}
+	*ret_event = n ? ready.data.u32 : 0;
+	return n;
+}
+
+int
+nam__pending_accepts_poll(struct nam__pending_accepts *accepts, struct nam_listener *listener,
+	uint64_t timeout_ns, struct nam_cm_event *event)
+{
+	uint64_t now = nam_now_ns();
+	uint64_t until_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+
+	for (;;) {
+		uint32_t number = 0;
+		int rc = wait_event(accepts, until_ns, &number);
+
+		if (rc <= 0)
+			return rc;
+		if (number >= NAM__ACCEPTS_SOCKET)
+			accepts->greet(listener, number - NAM__ACCEPTS_SOCKET);
+		else if (accepts->hear(listener, number, event))
+			return 1;
+	}
 }

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "common/error.h"
+#include "fabric.h"
 
 #define NAM__GREETED_MAX 128u
 #define NAM__GREETED_NS 5000000000ull	/* within which a client says hello */
@@ -20,6 +20,8 @@
 struct nam__pending_accepts {
 	int epoll_fd, wake_fd;
 	uint32_t count;
+	void (*greet)(struct nam_listener *listener, uint32_t socket);
+	int (*hear)(struct nam_listener *listener, uint32_t number, struct nam_cm_event *event);
 	struct {
 		int fd;				/* -1: free */
 		uint64_t until_ns;
@@ -34,15 +36,12 @@ int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd,
 	uint32_t number) NAM_MUST_CHECK;
 /* Make nam__pending_accepts_poll return.  Any thread; allowed in a signal handler. */
 void nam__pending_accepts_wake(struct nam__pending_accepts *accepts);
-/* A time from now on, for nam__pending_accepts_poll. */
-uint64_t nam__pending_accepts_until(uint64_t timeout_ns);
 /*
- * 1 with an event: NAM__GREETER_SOCKET and a socket's number, or the number of one who was greeted.
- * 0 at until_ns, when woken, or interrupted by a signal.  Negative: a code.
+ * The provider's listener_poll: each connection goes to greet, each word of a client to hear, which
+ * returns 1 once it has filled the event.
  */
-int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, uint64_t until_ns,
-	uint32_t *ret_event)
-	NAM_MUST_CHECK;
+int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, struct nam_listener *listener,
+	uint64_t timeout_ns, struct nam_cm_event *event) NAM_MUST_CHECK;
 /* Accept one from there.  Its number, or -1 if there is none now. */
 int nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd);
 /* The socket of one who was greeted, or -1. */

@@ -83,7 +83,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	listener.accepts.greeted[fuzz_u8(&input) % NAM__GREETED_MAX].fd = ends[0];
 	listener.accepts.count = 1;
 	for (uint32_t slot = 0; slot < NAM__GREETED_MAX + 2; slot++)
-		if (hear(&listener, slot, &event))
+		if (hear(&listener.pub, slot, &event))
 			answer(&event, flags & FLAG_ACCEPT);
 	for (uint32_t slot = 0; slot < NAM__GREETED_MAX; slot++)
 		if (nam__pending_accepts_fd(&listener.accepts, slot) >= 0)

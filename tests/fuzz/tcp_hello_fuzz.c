@@ -88,7 +88,7 @@ hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, b
 	for (unsigned piece = 0; piece < 2; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
-		if (hear(&listener, slot, &event)) {
+		if (hear(&listener.pub, slot, &event)) {
 			answer(&event, accept);
 			return;
 		}

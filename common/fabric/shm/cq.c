@@ -17,12 +17,6 @@
 #define SPIN_NS_TRY 500u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
 
-static uint32_t
-round_up_power2(uint32_t x)
-{
-	return x <= 1 ? 1 : 1u << (32 - __builtin_clz(x - 1));
-}
-
 int
 nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
 {
@@ -33,7 +27,7 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	void *bell;
 	int rc;
 
-	if (depth == 0 || depth > SHM_CQ_DEPTH_MAX)
+	if (depth == 0 || depth > NAM__SOFT_DEPTH_MAX)
 		return -EINVAL;
 	cq = aligned_alloc(SHM_CACHE_LINE, (sizeof(*cq) + SHM_CACHE_LINE - 1) / SHM_CACHE_LINE *
 		SHM_CACHE_LINE);
@@ -42,7 +36,7 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	memset(cq, 0, sizeof(*cq));
 	cq->pub.ops = domain->ops;
 	cq->depth = depth;
-	capacity = round_up_power2(depth);
+	capacity = nam__round_up_power2(depth);
 	cq->mask = capacity - 1;
 	cq->spin_ns = SPIN_NS_TRY;
 	cq->nobody.cq = cq;
@@ -197,49 +191,24 @@ int
 nam__shm_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
 	struct nam_rq **ret)
 {
-	struct shm_rq *rq;
-
-	if (depth == 0 || depth > SHM_CQ_DEPTH_MAX)
-		return -EINVAL;
-	rq = calloc(1, sizeof(*rq));
-	if (!rq)
-		return -ENOMEM;
-	rq->mask = round_up_power2(depth) - 1;
-	rq->recvs = calloc((size_t)rq->mask + 1, sizeof(rq->recvs[0]));
-	if (!rq->recvs) {
-		free(rq);
-		return -ENOMEM;
-	}
-	rq->pub.ops = domain->ops;
-	rq->cq = (struct shm_cq *)cq;
-	rq->depth = depth;
-	*ret = &rq->pub;
-	return 0;
+	return nam__soft_rq_create(domain, cq, depth, (struct nam__soft_rq **)ret);
 }
 
 void
-nam__shm_rq_destroy(struct nam_rq *pub)
+nam__shm_rq_destroy(struct nam_rq *rq)
 {
-	struct shm_rq *rq = (struct shm_rq *)pub;
-
-	if (!rq)
-		return;
-	free(rq->recvs);
-	free(rq);
+	nam__soft_rq_destroy((struct nam__soft_rq *)rq);
 }
 
 int
 nam__shm_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
 {
-	struct shm_rq *rq = (struct shm_rq *)pub;
+	struct nam__soft_rq *rq = (struct nam__soft_rq *)pub;
+	int rc = nam__soft_rq_post(rq, recvs, count);
 
-	if (count > rq->depth - (rq->tail - rq->head))
-		return -NAM_E_FABRIC_FULL;
-	for (unsigned i = 0; i < count; i++)
-		rq->recvs[rq->tail++ & rq->mask] = recvs[i];
-	if (count)
-		rq->cq->starved = false;
-	return 0;
+	if (!rc && count)
+		((struct shm_cq *)rq->cq)->starved = false;
+	return rc;
 }
 
 /* ---- queue pairs come and go -------------------------------------------------------------- */

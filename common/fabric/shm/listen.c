@@ -216,10 +216,20 @@ describe_peer(int fd, char *text, size_t size)
 			(unsigned long)who.uid);
 }
 
+static void
+greet(struct nam_listener *pub, uint32_t socket)
+{
+	struct shm_listener *listener = (struct shm_listener *)pub;
+
+	(void)socket;
+	(void)nam__pending_accepts_accept(&listener->accepts, listener->fd);
+}
+
 /* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
 static int
-hear(struct shm_listener *listener, uint32_t number, struct nam_cm_event *event)
+hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 {
+	struct shm_listener *listener = (struct shm_listener *)pub;
 	int fd = nam__pending_accepts_fd(&listener->accepts, number), fds[2], rc;
 	struct nam_cm_request *request;
 	struct shm_hello hello;
@@ -270,19 +280,10 @@ int
 nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct shm_listener *listener = (struct shm_listener *)pub;
-	uint64_t until = nam__pending_accepts_until(timeout_ns);
 
-	for (;;) {
-		uint32_t who;
-		int rc = nam__pending_accepts_poll(&listener->accepts, until, &who);
-
-		if (rc <= 0)
-			return rc;
-		if (who >= NAM__ACCEPTS_SOCKET)
-			(void)nam__pending_accepts_accept(&listener->accepts, listener->fd);
-		else if (hear(listener, who, event))
-			return 1;
-	}
+	listener->accepts.greet = greet;
+	listener->accepts.hear = hear;
+	return nam__pending_accepts_poll(&listener->accepts, pub, timeout_ns, event);
 }
 
 static void

@@ -216,7 +216,7 @@ condemn(struct shm_qp *qp)
 static unsigned
 take_from(struct shm_cq *cq, struct shm_qp *qp, struct nam_wc *wcs, unsigned max, bool *progress)
 {
-	struct shm_rq *rq = qp->rq;
+	struct nam__soft_rq *rq = qp->rq;
 	unsigned n = 0;
 	int waiting;
 

@@ -25,7 +25,7 @@ nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *optio
 	qp->pub.ops = domain->pub.ops;
 	qp->pub.user = options->user;
 	qp->cq = (struct shm_cq *)options->cq;
-	qp->rq = (struct shm_rq *)options->rq;
+	qp->rq = (struct nam__soft_rq *)options->rq;
 	qp->domain = domain;
 	qp->fd = -1;
 	qp->index = UINT32_MAX;

@@ -28,11 +28,11 @@
 
 #include "common/env.h"
 #include "common/fabric/provider.h"
+#include "common/fabric/soft_rq.h"
 #include "copy.h"
 #include "wire.h"
 
 #define SHM_INLINE_BYTES 128u
-#define SHM_CQ_DEPTH_MAX 65536u
 #define SHM_QP_DEPTH 1024u
 #define SHM_CONNECT_NS 5000000000ull
 
@@ -119,13 +119,6 @@ enum shm_op {
 	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
 };
 
-struct shm_rq {
-	struct nam_rq pub;
-	struct shm_cq *cq;
-	uint32_t head, tail, mask, depth;
-	struct nam_recv *recvs;
-};
-
 struct shm_qp {
 	struct nam_qp pub;
 	/* one-sided requests; owner thread only */
@@ -136,7 +129,7 @@ struct shm_qp {
 	int error;			/* what every further request completes with */
 	uint32_t blocked;		/* requests in cq->blocked */
 	/* messages; owner thread only */
-	struct shm_rq *rq;
+	struct nam__soft_rq *rq;
 	struct shm_ring *out, *in;
 	struct shm_bell *peer_bell;
 	uint32_t peer_index;		/* our bit in it */

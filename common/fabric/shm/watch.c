@@ -8,10 +8,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "shm_internal.h"
 
 #define STOP UINT64_MAX
@@ -20,42 +18,25 @@
 int
 nam__shm_watch_init(struct shm_watch *watch)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = STOP };
 	int rc;
 
 	*watch = (struct shm_watch){ .first_free = NONE };
-	watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (watch->epoll_fd < 0)
-		return -errno;
-	watch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (watch->stop_fd < 0) {
-		rc = -errno;
-		goto close_epoll;
-	}
-	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->stop_fd, &event)) {
-		rc = -errno;
-		goto close_stop;
-	}
-	rc = -pthread_mutex_init(&watch->mutex, NULL);
+	rc = nam__wake_epoll(STOP, &watch->epoll_fd, &watch->stop_fd);
 	if (rc)
-		goto close_stop;
-	return 0;
-
-close_stop:
-	close(watch->stop_fd);
-close_epoll:
-	close(watch->epoll_fd);
+		return rc;
+	rc = -pthread_mutex_init(&watch->mutex, NULL);
+	if (rc) {
+		close(watch->stop_fd);
+		close(watch->epoll_fd);
+	}
 	return rc;
 }
 
 void
 nam__shm_watch_free(struct shm_watch *watch)
 {
-	uint64_t one = 1;
-
 	if (watch->thread) {
-		while (write(watch->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-			;
+		nam__wake_post(watch->stop_fd);
 		nam_thread_join(watch->thread);
 	}
 	(void)pthread_mutex_destroy(&watch->mutex);

@@ -3,23 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "tcp_internal.h"
-
-static uint32_t
-round_up_power2(uint32_t x)
-{
-	return x <= 1 ? 1 : 1u << (32 - __builtin_clz(x - 1));
-}
 
 /* Room for what is posted and for what may be received; done is empty. */
 static int
 done_resize(struct tcp_cq *cq, uint32_t receives)
 {
-	uint32_t capacity = round_up_power2(cq->depth + receives);
+	uint32_t capacity = nam__round_up_power2(cq->depth + receives);
 	struct tcp_done *done;
 
 	if (cq->done && capacity <= cq->done_mask + 1)
@@ -35,40 +27,13 @@ done_resize(struct tcp_cq *cq, uint32_t receives)
 	return 0;
 }
 
-static int
-open_epoll(struct tcp_cq *cq)
-{
-	struct epoll_event interest = { .events = EPOLLIN };
-	int rc;
-
-	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (cq->epoll_fd < 0)
-		return -errno;
-	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (cq->wake_fd < 0) {
-		rc = -errno;
-		goto close_epoll;
-	}
-	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, cq->wake_fd, &interest)) {
-		rc = -errno;
-		goto close_wake;
-	}
-	return 0;
-
-close_wake:
-	close(cq->wake_fd);
-close_epoll:
-	close(cq->epoll_fd);
-	return rc;
-}
-
 int
 nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret)
 {
 	struct tcp_cq *cq;
 	int rc;
 
-	if (depth == 0 || depth > TCP_CQ_DEPTH_MAX)
+	if (depth == 0 || depth > NAM__SOFT_DEPTH_MAX)
 		return -EINVAL;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
@@ -79,7 +44,7 @@ nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	rc = done_resize(cq, 0);
 	if (rc)
 		goto free_cq;
-	rc = open_epoll(cq);
+	rc = nam__wake_epoll(0, &cq->epoll_fd, &cq->wake_fd);
 	if (rc)
 		goto free_done;
 	rc = -pthread_mutex_init(&cq->mutex, NULL);
@@ -116,10 +81,9 @@ void
 nam__tcp_cq_wake(struct nam_cq *pub)
 {
 	struct tcp_cq *cq = (struct tcp_cq *)pub;
-	uint64_t one = 1;
 
 	if (!atomic_exchange_explicit(&cq->woken, 1, memory_order_acq_rel))
-		(void)!write(cq->wake_fd, &one, sizeof(one));
+		nam__wake_post(cq->wake_fd);
 }
 
 /* ---- receive queues ----------------------------------------------------------------------- */
@@ -129,26 +93,17 @@ nam__tcp_rq_create(struct nam_domain *domain, struct nam_cq *pub_cq, uint32_t de
 	struct nam_rq **ret)
 {
 	struct tcp_cq *cq = (struct tcp_cq *)pub_cq;
-	struct tcp_rq *rq;
-	int rc;
+	struct nam__soft_rq *rq;
+	int rc = nam__soft_rq_create(domain, pub_cq, depth, &rq);
 
-	if (depth == 0 || depth > TCP_CQ_DEPTH_MAX)
-		return -EINVAL;
-	rq = calloc(1, sizeof(*rq));
-	if (!rq)
-		return -ENOMEM;
-	rq->mask = round_up_power2(depth) - 1;
-	rq->recvs = calloc((size_t)rq->mask + 1, sizeof(rq->recvs[0]));
-	rc = rq->recvs ? done_resize(cq, cq->receives + depth) : -ENOMEM;
+	if (rc)
+		return rc;
+	rc = done_resize(cq, cq->receives + depth);
 	if (rc) {
-		free(rq->recvs);
-		free(rq);
+		nam__soft_rq_destroy(rq);
 		return rc;
 	}
 	cq->receives += depth;
-	rq->pub.ops = domain->ops;
-	rq->cq = cq;
-	rq->depth = depth;
 	*ret = &rq->pub;
 	return 0;
 }
@@ -156,25 +111,17 @@ nam__tcp_rq_create(struct nam_domain *domain, struct nam_cq *pub_cq, uint32_t de
 void
 nam__tcp_rq_destroy(struct nam_rq *pub)
 {
-	struct tcp_rq *rq = (struct tcp_rq *)pub;
+	struct nam__soft_rq *rq = (struct nam__soft_rq *)pub;
 
-	if (!rq)
-		return;
-	rq->cq->receives -= rq->depth;
-	free(rq->recvs);
-	free(rq);
+	if (rq)
+		((struct tcp_cq *)rq->cq)->receives -= rq->depth;
+	nam__soft_rq_destroy(rq);
 }
 
 int
-nam__tcp_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned count)
+nam__tcp_rq_post(struct nam_rq *rq, const struct nam_recv *recvs, unsigned count)
 {
-	struct tcp_rq *rq = (struct tcp_rq *)pub;
-
-	if (count > rq->depth - (rq->tail - rq->head))
-		return -NAM_E_FABRIC_FULL;
-	for (unsigned i = 0; i < count; i++)
-		rq->recvs[rq->tail++ & rq->mask] = recvs[i];
-	return 0;
+	return nam__soft_rq_post((struct nam__soft_rq *)rq, recvs, count);
 }
 
 /* ---- queue pairs come and go -------------------------------------------------------------- */

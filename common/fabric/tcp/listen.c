@@ -164,9 +164,10 @@ nam__tcp_listener_wake(struct nam_listener *pub)
 /* ---- clients -------------------------------------------------------------------------------- */
 
 static void
-greet(struct tcp_listener *listener, int socket_fd)
+greet(struct nam_listener *pub, uint32_t socket)
 {
-	int number = nam__pending_accepts_accept(&listener->accepts, socket_fd);
+	struct tcp_listener *listener = (struct tcp_listener *)pub;
+	int number = nam__pending_accepts_accept(&listener->accepts, listener->fds[socket]);
 
 	if (number < 0)
 		return;
@@ -229,8 +230,9 @@ hear_more(int fd, struct tcp_heard *heard)
 
 /* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
 static int
-hear(struct tcp_listener *listener, uint32_t number, struct nam_cm_event *event)
+hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 {
+	struct tcp_listener *listener = (struct tcp_listener *)pub;
 	int fd = nam__pending_accepts_fd(&listener->accepts, number), rc;
 	struct nam_cm_request *request;
 	struct tcp_heard *heard;
@@ -261,19 +263,10 @@ int
 nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	uint64_t until = nam__pending_accepts_until(timeout_ns);
 
-	for (;;) {
-		uint32_t who;
-		int rc = nam__pending_accepts_poll(&listener->accepts, until, &who);
-
-		if (rc <= 0)
-			return rc;
-		if (who >= NAM__ACCEPTS_SOCKET)
-			greet(listener, listener->fds[who - NAM__ACCEPTS_SOCKET]);
-		else if (hear(listener, who, event))
-			return 1;
-	}
+	listener->accepts.greet = greet;
+	listener->accepts.hear = hear;
+	return nam__pending_accepts_poll(&listener->accepts, pub, timeout_ns, event);
 }
 
 static void

@@ -13,11 +13,11 @@
 #include "common/env.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/shm/copy.h"
+#include "common/fabric/soft_rq.h"
 #include "wire.h"
 
 #define TCP_CACHE_LINE 64
 #define TCP_INLINE_BYTES 128u
-#define TCP_CQ_DEPTH_MAX 65536u
 #define TCP_REGIONS_MAX 256u
 #define TCP_CONNECT_NS 5000000000ull
 /*
@@ -72,13 +72,6 @@ struct tcp_domain {
 
 struct tcp_cq;
 
-struct tcp_rq {
-	struct nam_rq pub;
-	struct tcp_cq *cq;
-	uint32_t head, tail, mask, depth;
-	struct nam_recv *recvs;
-};
-
 /* Bytes that have arrived and were not looked at. */
 struct tcp_stream {
 	uint8_t *data;
@@ -132,7 +125,7 @@ struct tcp_qp {
 	struct nam_qp pub;
 	struct tcp_cq *cq;
 	struct tcp_domain *domain;
-	struct tcp_rq *rq;
+	struct nam__soft_rq *rq;
 	int fd;
 	/* what we ask */
 	struct tcp_request *requests;	/* TCP_QP_DEPTH */

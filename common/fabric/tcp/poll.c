@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "tcp_internal.h"
 
 #define EVENTS_MAX 64
@@ -100,7 +101,6 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int n = wait_events(cq, events, timeout_ns);
-	uint64_t count;
 
 	cq->looked = timeout_ns != 0;
 	for (int i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ receive_ready(struct tcp_cq *cq, uint64_t timeout_ns)
 
 		if (!qp) {
 			/* It is cq->woken that counts. */
-			(void)!read(cq->wake_fd, &count, sizeof(count));
+			nam__wake_clear(cq->wake_fd);
 			continue;
 		}
 		if (events[i].events & EPOLLOUT)

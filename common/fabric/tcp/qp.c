@@ -41,7 +41,7 @@ nam__tcp_qp_create(struct tcp_domain *domain, const struct nam_qp_options *optio
 	qp->pub.ops = domain->pub.ops;
 	qp->pub.user = options->user;
 	qp->cq = (struct tcp_cq *)options->cq;
-	qp->rq = (struct tcp_rq *)options->rq;
+	qp->rq = (struct nam__soft_rq *)options->rq;
 	qp->domain = domain;
 	qp->fd = -1;
 	qp->accepted = accepted;

@@ -248,7 +248,7 @@ serve_atomic(struct tcp_qp *qp, const struct tcp_request_frame *request, uint8_t
 static inline bool
 can_receive(const struct tcp_qp *qp)
 {
-	const struct tcp_rq *rq = qp->rq;
+	const struct nam__soft_rq *rq = qp->rq;
 
 	return rq && rq->head != rq->tail && qp->cq->received < qp->cq->receives;
 }
@@ -256,7 +256,7 @@ can_receive(const struct tcp_qp *qp)
 static enum tcp_served
 serve_send(struct tcp_qp *qp, struct tcp_stream *from, uint32_t bytes)
 {
-	struct tcp_rq *rq = qp->rq;
+	struct nam__soft_rq *rq = qp->rq;
 	struct tcp_done *done;
 	struct nam_recv *recv;
 

@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "verbs_internal.h"
 
 #define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */
@@ -43,7 +42,7 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 	cq->sends = ibv_create_cq(domain->verbs, (int)most, cq, cq->channel, 0);
 	if (!cq->sends)
 		goto failed;
-	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->wake_fd = nam__wake_open();
 	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd))
 		goto failed;
 	rc = -pthread_mutex_init(&cq->mutex, NULL);

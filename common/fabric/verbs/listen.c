@@ -5,9 +5,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "verbs_internal.h"
 
 #define BACKLOG 128
@@ -103,9 +102,10 @@ nam__verbs_listen(struct nam_domain *domain, const char *address, struct nam_lis
 	rc = nam__verbs_channel_create(&listener->channel, diag);
 	if (rc)
 		goto free_address;
-	listener->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	listener->wake_fd = nam__wake_open();
 	if (listener->wake_fd < 0) {
-		rc = nam_diag_set(diag, -errno, "eventfd: %s", strerror(errno));
+		rc = nam_diag_set(diag, listener->wake_fd, "eventfd: %s",
+			nam_err_text(listener->wake_fd));
 		goto destroy_channel;
 	}
 	if (rdma_create_id(listener->channel, &listener->id, NULL, RDMA_PS_TCP)) {
@@ -148,13 +148,7 @@ nam__verbs_listener_close(struct nam_listener *pub)
 void
 nam__verbs_listener_wake(struct nam_listener *pub)
 {
-	struct verbs_listener *listener = (struct verbs_listener *)pub;
-	uint64_t one = 1;
-	int saved = errno;
-
-	/* May run in a signal handler.  A full counter means that a wake is pending anyway. */
-	(void)!write(listener->wake_fd, &one, sizeof(one));
-	errno = saved;
+	nam__wake_post(((struct verbs_listener *)pub)->wake_fd);
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -229,7 +223,7 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 		{ .fd = listener->wake_fd, .events = POLLIN },
 		{ .fd = listener->channel->fd, .events = POLLIN },
 	};
-	uint64_t until = nam_now_ns(), count;
+	uint64_t until = nam_now_ns();
 
 	until = timeout_ns > UINT64_MAX - until ? UINT64_MAX : until + timeout_ns;
 	for (;;) {
@@ -249,7 +243,7 @@ nam__verbs_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct n
 		if (rc == 0 && now >= until)
 			return 0;
 		if (ready[0].revents) {
-			(void)!read(listener->wake_fd, &count, sizeof(count));
+			nam__wake_clear(listener->wake_fd);
 			return 0;
 		}
 	}

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/fabric/soft_rq.h"
+
 int
 nam__sends_init(struct verbs_sends *sends, uint32_t depth)
 {
-	uint32_t capacity = depth <= 1 ? 1 : 1u << (32 - __builtin_clz(depth - 1));
+	uint32_t capacity = nam__round_up_power2(depth);
 
 	*sends = (struct verbs_sends){ .depth = depth, .mask = capacity - 1 };
 	sends->sent = calloc(capacity, sizeof(sends->sent[0]));

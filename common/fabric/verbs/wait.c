@@ -11,8 +11,8 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "verbs_internal.h"
 
 #define SPIN_NS_MAX 1000000u
@@ -105,7 +105,7 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 		{ .fd = cq->channel->fd, .events = POLLIN },
 		{ .fd = cq->wake_fd, .events = POLLIN },
 	};
-	uint64_t begin = nam_now_ns(), count;
+	uint64_t begin = nam_now_ns(), took;
 	struct timespec timeout;
 	int n;
 
@@ -120,12 +120,12 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 		return -ETIMEDOUT;
 	if (n > 0 && ready[0].revents) {
 		take_events(cq);
-		count = nam_now_ns() - begin;
-		if (count < SPIN_NS_MAX && cq->spin_ns < 2 * count)
-			cq->spin_ns = spin_bounded(2 * count);
+		took = nam_now_ns() - begin;
+		if (took < SPIN_NS_MAX && cq->spin_ns < 2 * took)
+			cq->spin_ns = spin_bounded(2 * took);
 	}
 	if (n > 0 && ready[1].revents)
-		(void)!read(cq->wake_fd, &count, sizeof(count));
+		nam__wake_clear(cq->wake_fd);
 	return 0;
 }
 
@@ -133,7 +133,6 @@ int
 nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 {
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
-	uint64_t count;
 	int rc = 0;
 
 	if (has_work(cq) || spin(cq, timeout_ns))
@@ -146,7 +145,7 @@ nam__verbs_cq_wait(struct nam_cq *pub, uint64_t timeout_ns)
 out:
 	/* Pairs with the release in nam__verbs_cq_wake: what came before it is seen now. */
 	if (atomic_exchange_explicit(&cq->woken, 0, memory_order_acquire))
-		(void)!read(cq->wake_fd, &count, sizeof(count));
+		nam__wake_clear(cq->wake_fd);
 	return rc;
 }
 
@@ -154,8 +153,7 @@ void
 nam__verbs_cq_wake(struct nam_cq *pub)
 {
 	struct verbs_cq *cq = (struct verbs_cq *)pub;
-	uint64_t one = 1;
 
 	if (!atomic_exchange_explicit(&cq->woken, 1, memory_order_acq_rel))
-		(void)!write(cq->wake_fd, &one, sizeof(one));
+		nam__wake_post(cq->wake_fd);
 }

@@ -15,9 +15,8 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "verbs_internal.h"
 
 #define TICK_NS 250000000ull
@@ -33,9 +32,9 @@ nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag)
 	rc = nam__verbs_channel_create(&watch->channel, diag);
 	if (rc)
 		return rc;
-	watch->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch->stop_fd = nam__wake_open();
 	if (watch->stop_fd < 0) {
-		rc = -errno;
+		rc = watch->stop_fd;
 		goto destroy_channel;
 	}
 	rc = -pthread_mutex_init(&watch->mutex, NULL);
@@ -54,11 +53,9 @@ void
 nam__verbs_watch_free(struct verbs_domain *domain)
 {
 	struct verbs_watch *watch = &domain->watch;
-	uint64_t one = 1;
 
 	if (watch->thread) {
-		while (write(watch->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-			;
+		nam__wake_post(watch->stop_fd);
 		nam_thread_join(watch->thread);
 	}
 	(void)pthread_mutex_destroy(&watch->mutex);
