@@ -24,11 +24,12 @@ enum nam_exit {
 };
 
 #define NAM_EXIT_HELP                                                                               \
-	"Exit status: 0 done; 1 no: no such key, violations found, a wrong or missing answer,\n"    \
-	"fabric not usable, or output that cannot be written; 2 usage or malformed input; 3 the\n"  \
-	"fabric failed: no memory server there, or it died; 4 conflict: the index or a key\n"       \
-	"exists already; 5 no such index; 6 remote memory is full, locked or damaged, or this\n"    \
-	"host failed; 128 + n ended by signal n.\n"
+	"Exit status: 0 done; 1 no: no such key, violations found, a wrong or missing\n"            \
+	"answer, fabric not usable, or output that cannot be written; 2 usage or\n"                 \
+	"malformed input; 3 the fabric failed: no memory server there, or it died; 4\n"             \
+	"conflict: the index or a key exists already; 5 no such index; 6 remote\n"                  \
+	"memory is full, locked or damaged, or this host failed; 128 + n ended by\n"                \
+	"signal n.\n"
 
 /* The exit status for what a function returned: 0 or a negative code. */
 int nam_exit_code(int rc);

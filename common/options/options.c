@@ -14,15 +14,26 @@
 #include "common/exit.h"
 #include "common/version.h"
 
+#define MDOC_COLUMNS 78u
+
 enum {
 	KEY_USAGE = 0x1000,
+	KEY_MDOC,
 	KEY_ROW,	/* the first row's; those with a letter use the letter */
+};
+
+static const struct argp_option standard[] = {
+	{ "help", 'h', NULL, 0, "Show this and exit.", -1 },
+	{ "usage", KEY_USAGE, NULL, 0, "Show the options in short and exit.", -1 },
+	{ "version", 'V', NULL, 0, "Show the version and exit.", -1 },
+	{ "mdoc", KEY_MDOC, "SCOPE", OPTION_ARG_OPTIONAL | OPTION_HIDDEN, NULL, -1 },
+	{ 0 },
 };
 
 struct run {
 	const struct nam_options_table *table;
 	void *options;
-	bool ends;	/* after --help, --usage or --version */
+	bool ends;	/* after --help, --usage, --version or --mdoc */
 };
 
 static int
@@ -110,7 +121,7 @@ take_choice(const struct nam_option *row, const char *text, void *options, struc
 
 	for (unsigned i = 0; choices[i]; i++) {
 		if (!strcasecmp(choices[i], text)) {
-			store(row, options, i);
+			store(row, options, (uint64_t)row->min + i);
 			return 0;
 		}
 		if (length < sizeof(list))
@@ -171,25 +182,119 @@ nam__option_set(const struct nam_options_table *table, const char *name, const c
 	return row->help ? take(table, row, where, text, options) : -EINVAL;
 }
 
+bool
+nam__option_belongs(const struct nam_option *row, const char *command)
+{
+	size_t length = strlen(command);
+
+	for (const char *at = row->scope; at && *at; at += strcspn(at, ",") + 1) {
+		if (!strncmp(at, command, length) && (!at[length] || at[length] == ','))
+			return true;
+		if (!at[strcspn(at, ",")])
+			return false;
+	}
+	return !row->scope;
+}
+
+/* Text as mdoc: a sentence starts a line, and a backslash or a leading dot is no request. */
+static void
+mdoc_text(const char *text)
+{
+	unsigned column = 0;
+
+	while (*text) {
+		unsigned length = (unsigned)strcspn(text, " ");
+
+		if (column && column + 1 + length > MDOC_COLUMNS)
+			column = 0;
+		if (column)
+			(void)putchar(' ');
+		else
+			(void)fputs(*text == '.' || *text == '\'' ? "\n\\&" : "\n", stdout);
+		for (unsigned i = 0; i < length; i++)
+			(void)fputs(text[i] == '\\' ? "\\e" :
+				text[i] == '-' ? "\\-" : (char[2]){ text[i] }, stdout);
+		column = length && strchr(".?!", text[length - 1]) ? 0 : column + 1 + length;
+		text += length;
+		text += strspn(text, " ");
+	}
+}
+
+static void
+mdoc_item(char letter, const char *name, const char *argument, const char *help)
+{
+	(void)fputs(".It ", stdout);
+	if (letter)
+		(void)printf("Fl %c , ", letter);
+	(void)printf("Fl -%s", name);
+	if (argument)
+		(void)fputs(" Ar ", stdout);
+	for (; argument && *argument; argument++)
+		(void)putchar(tolower((unsigned char)*argument));
+	mdoc_text(help);
+	(void)putchar('\n');
+}
+
+/* The list of the options of a scope; without one, of those that every command takes. */
+static void
+mdoc(const struct nam_options_table *table, const char *scope)
+{
+	bool open = false;
+
+	for (const struct nam_option *row = table->rows; row->help; row++) {
+		if (!(scope ? row->scope && nam__option_belongs(row, scope) : !row->scope) ||
+			(scope && !row->name))
+			continue;
+		if (!row->name) {
+			(void)fputs(open ? ".El\n.Pp" : ".Pp", stdout);
+			mdoc_text(row->help);
+			(void)putchar('\n');
+			open = false;
+			continue;
+		}
+		if (!open)
+			(void)puts(".Bl -tag -width Ds");
+		open = true;
+		mdoc_item(row->letter, row->name, row->argument, row->help);
+	}
+	for (const struct argp_option *option = standard; !scope && option->doc; option++)
+		mdoc_item(isalpha(option->key) ? (char)option->key : 0, option->name, NULL,
+			option->doc);
+	(void)puts(".El");
+}
+
+/* --help and its like.  False: the key is another. */
+static bool
+take_standard(struct run *run, int key, const char *text, struct argp_state *state)
+{
+	const char *program = run->table->program;
+
+	if (key == 'V')
+		(void)printf("%.*s " NAM_VERSION "\n", (int)strcspn(program, " "), program);
+	else if (key == KEY_MDOC)
+		mdoc(run->table, text);
+	else if (key == 'h' || key == KEY_USAGE)
+		argp_state_help(state, stdout, key == 'h' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE);
+	else
+		return false;
+	run->ends = true;
+	return true;
+}
+
 static error_t
 take_key(int key, char *text, struct argp_state *state)
 {
 	struct run *run = state->input;
-	const struct nam_option *row = run->table->rows;
+	const struct nam_options_table *table = run->table;
+	const struct nam_option *row = table->rows;
 
-	if (key == 'h' || key == KEY_USAGE || key == 'V') {
-		if (key == 'V')
-			(void)printf("%.*s " NAM_VERSION "\n",
-				(int)strcspn(run->table->program, " "), run->table->program);
-		else
-			argp_state_help(state, stdout,
-				key == 'h' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE);
-		run->ends = true;
+	if (take_standard(run, key, text, state))
 		return ECANCELED;
-	}
+	if (key == ARGP_KEY_ARG && table->word)
+		return table->word(run->options, text) ? EINVAL : 0;
 	if (key == ARGP_KEY_ARG) {
 		(void)fprintf(stderr, "%s: '%s' is not an option: see %s --help\n",
-			run->table->program, text, run->table->program);
+			table->program, text, table->program);
 		return EINVAL;
 	}
 	if (key <= 0 || key >= ARGP_KEY_END)
@@ -199,19 +304,17 @@ take_key(int key, char *text, struct argp_state *state)
 	else
 		while (row->letter != key)
 			row++;
-	return take(run->table, row, NULL, text, run->options) ? EINVAL : 0;
+	if (take(table, row, NULL, text, run->options))
+		return EINVAL;
+	if (table->taken)
+		table->taken(run->options, row, text);
+	return 0;
 }
 
 int
 nam__options_take(const struct nam_options_table *table, int argc, char **argv, void *options,
 	int *ret_exit)
 {
-	static const struct argp_option standard[] = {
-		{ "help", 'h', NULL, 0, "show this and exit", -1 },
-		{ "usage", KEY_USAGE, NULL, 0, "show the options in short and exit", -1 },
-		{ "version", 'V', NULL, 0, "show the version and exit", -1 },
-		{ 0 },
-	};
 	struct run run = { table, options, false };
 	struct argp argp = { .parser = take_key, .args_doc = table->usage };
 	struct argp_option *known;
@@ -243,7 +346,11 @@ nam__options_take(const struct nam_options_table *table, int argc, char **argv, 
 	argv[0] = name;
 	free(known);
 	free(doc);
-	if (run.ends)
+	if (run.ends && (fflush(stdout) || ferror(stdout))) {
+		(void)fprintf(stderr, "%s: standard output cannot be written\n", table->program);
+		*ret_exit = NAM_EXIT_NO;
+	} else if (run.ends) {
 		*ret_exit = NAM_EXIT_OK;
+	}
 	return rc != 0;
 }

@@ -3,11 +3,13 @@
  * options.h -- the command line of a program, as one table over glibc's argp.
  *
  * A row names the option, the field that it sets, its bounds and its help.  The table makes the
- * parser, --help, --usage and the usage errors, which name the flag.
+ * parser, --help, --usage, the usage errors, which name the flag, and the lists of options in the
+ * man page: the hidden option --mdoc prints them.
  */
 #ifndef NAM_COMMON_OPTIONS_H
 #define NAM_COMMON_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,24 +21,28 @@ enum nam_option_type {
 	NAM_OPTION_BYTES,	/* a size; k, M, G and T are powers of 1,024 */
 	NAM_OPTION_REAL,
 	NAM_OPTION_TEXT,	/* a const char *: the argument itself */
-	NAM_OPTION_CHOICE,	/* an enum or int: the number of the word in `choices` */
+	NAM_OPTION_CHOICE,	/* an enum or int: `min` and the number of the word in `choices` */
 	NAM_OPTION_CALL,	/* `take` sets the fields */
 };
 
 struct nam_option {
 	const char *name;	/* NULL: `help` is the heading of the rows that follow */
 	const char *argument;	/* NULL for flags */
-	const char *help;	/* NULL ends the table */
+	/* NULL ends the table.  It starts with a capital letter and ends with a period. */
+	const char *help;
 	enum nam_option_type type;
 	uint16_t offset, size;	/* of the field */
 	uint16_t set;		/* offset of a bool that tells that the option was given; 0: none */
 	char letter;
-	int64_t min;		/* of COUNT and BYTES */
+	int64_t min;		/* of COUNT, BYTES and CHOICE */
 	uint64_t max;
 	double low, high;	/* of REAL */
 	const char *const *choices;	/* ended by NULL */
 	/* 0, or -EINVAL with the cause in *diag; the caller names the flag. */
 	int (*take)(void *options, const char *text, struct nam_diag *diag);
+	/* The commands of the program that take the option: "load" or "range,table scan".
+	 * NULL: all.  The program checks it. */
+	const char *scope;
 };
 
 #define NAM_OPTION_FIELD(type, field)                                                               \
@@ -48,6 +54,10 @@ struct nam_options_table {
 	const char *purpose;
 	const char *after;	/* what --help ends with: exit statuses */
 	const struct nam_option *rows;
+	/* Takes a word that is no option: 0, or -EINVAL after a message.  NULL: there are none. */
+	int (*word)(void *options, char *text);
+	/* Learns of each option that was taken, in their order.  NULL: not wanted. */
+	void (*taken)(void *options, const struct nam_option *row, const char *text);
 };
 
 /*
@@ -63,5 +73,8 @@ int nam__options_take(const struct nam_options_table *table, int argc, char **ar
  */
 int nam__option_set(const struct nam_options_table *table, const char *name, const char *where,
 	const char *text, void *options) NAM_MUST_CHECK;
+
+/* Whether the command of the program, "index create", takes the option. */
+bool nam__option_belongs(const struct nam_option *row, const char *command);
 
 #endif /* NAM_COMMON_OPTIONS_H */
