@@ -12,7 +12,7 @@
 
 atomic_int bench_signal;
 
-void
+int
 bench_complain(const char *format, ...)
 {
 	va_list args;
@@ -25,6 +25,7 @@ bench_complain(const char *format, ...)
 	va_end(args);
 	fputc('\n', stderr);
 	funlockfile(stderr);
+	return -1;
 }
 
 int

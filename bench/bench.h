@@ -15,8 +15,8 @@ int kv_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
 int compare_main(int argc, char **argv);
 
-/* "nam-bench: MESSAGE" on standard error, the progress bar out of the way. */
-void bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
+/* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */
+int bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
 
 /*
  * A failed library call: complains with the diag's text if it has one.  Returns the exit code.

@@ -10,6 +10,7 @@
 
 #include "common/cluster.h"
 #include "bench.h"
+#include "report.h"
 
 static int
 parse_count(const char *text, uint64_t *ret_value)
@@ -152,5 +153,21 @@ options_take(int argc, char **argv, const struct option_set *set, void *options,
 		bench_complain("what is '%s'?  See nam-bench %s --help", argv[optind], argv[0]);
 		return 1;
 	}
+	return 0;
+}
+
+const char *const bench_transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+
+int
+bench_options_check(const char *json, bool *quiet, uint64_t ops, double seconds)
+{
+	if (ops && seconds > 0) {
+		bench_complain("--ops and --seconds: say one of them");
+		return -1;
+	}
+	if (json && report_check(json))
+		return -1;
+	if (json && !strcmp(json, "-"))
+		*quiet = true;
 	return 0;
 }

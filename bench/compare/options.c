@@ -10,56 +10,7 @@
 #include "bench/bench.h"
 #include "protocol.h"
 #include "bench/options.h"
-#include "bench/report.h"
 #include "bench/simulation.h"
-
-static const char help[] =
-	"Usage: nam-bench compare [OPTION]...\n"
-	"Lookups in an index beside raw READs, and beside pipelined GETs of memcached and redis:\n"
-	"one client thread each, each at its best depth, by turns in one run; every answer is\n"
-	"checked.  Servers are started here, and end with the run.\n"
-	"\n"
-	"  --fabric LIST       of our own memory servers, one each (default shm,tcp, as far as\n"
-	"                      this program has them)\n"
-	"  --cluster CLUSTER   instead, memory servers that run: shm:PATH,shm:PATH or @FILE\n"
-	"  --keys N            pairs of each, with keys of 8 bytes (default 1M)\n"
-	"  --bytes N           of a value of memcached and redis, 1 to 16384 (default 8, as the\n"
-	"                      payloads of an index)\n"
-	"  --seconds S         for each at its best depth, all turns together (default 2)\n"
-	"  --without LIST      leave memcached out, or redis, or both\n"
-	"  --seed N            of the random keys (default 1)\n"
-	"  --json FILE         results as JSON; - for standard output\n"
-	"  --quiet             no progress, no table\n"
-	"  --help              this text\n"
-	"\n"
-	NAM_EXIT_HELP;
-
-enum {
-	OPT_FABRIC = 256,
-	OPT_CLUSTER,
-	OPT_KEYS,
-	OPT_BYTES,
-	OPT_SECONDS,
-	OPT_WITHOUT,
-	OPT_SEED,
-	OPT_JSON,
-	OPT_QUIET,
-	OPT_HELP,
-};
-
-static const struct option options_known[] = {
-	{ "fabric", required_argument, NULL, OPT_FABRIC },
-	{ "cluster", required_argument, NULL, OPT_CLUSTER },
-	{ "keys", required_argument, NULL, OPT_KEYS },
-	{ "bytes", required_argument, NULL, OPT_BYTES },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "without", required_argument, NULL, OPT_WITHOUT },
-	{ "seed", required_argument, NULL, OPT_SEED },
-	{ "json", required_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, OPT_QUIET },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
@@ -74,51 +25,50 @@ fabric_known(const char *name)
 }
 
 static int
-fabric_add(struct compare_options *o, const char *name, size_t bytes)
+fabric_add(struct compare_options *o, const char *name, size_t bytes,
+	struct nam_diag *diag)
 {
 	char *to = o->fabrics[o->fabrics_count];
 
-	if (o->fabrics_count == COMPARE_FABRICS_MAX || bytes >= sizeof(o->fabrics[0])) {
-		bench_complain("--fabric: '%.*s' is one too many, or too long", (int)bytes, name);
-		return -EINVAL;
-	}
+	if (o->fabrics_count == COMPARE_FABRICS_MAX || bytes >= sizeof(o->fabrics[0]))
+		return nam_diag_set(diag, -EINVAL, "'%.*s' is one too many, or too long",
+			(int)bytes, name);
 	snprintf(to, sizeof(o->fabrics[0]), "%.*s", (int)bytes, name);
-	if (!fabric_known(to)) {
-		bench_complain("--fabric: there is no '%s'; this program has %s", to,
+	if (!fabric_known(to))
+		return nam_diag_set(diag, -EINVAL, "there is no '%s'; this program has %s", to,
 			nam_fabric_names());
-		return -EINVAL;
-	}
 	for (unsigned i = 0; i < o->fabrics_count; i++)
-		if (!strcmp(o->fabrics[i], to)) {
-			bench_complain("--fabric: '%s' is said twice", to);
-			return -EINVAL;
-		}
+		if (!strcmp(o->fabrics[i], to))
+			return nam_diag_set(diag, -EINVAL, "'%s' is said twice", to);
 	o->fabrics_count++;
 	return 0;
 }
 
 static int
-without_add(struct compare_options *o, const char *name, size_t bytes)
+without_add(struct compare_options *o, const char *name, size_t bytes,
+	struct nam_diag *diag)
 {
 	if (bytes == 9 && !memcmp(name, "memcached", 9))
 		o->without_memcached = true;
 	else if (bytes == 5 && !memcmp(name, "redis", 5))
 		o->without_redis = true;
 	else
-		return option_bad_choice("--without", name, "memcached, redis or memcached,redis");
+		return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose memcached, redis or "
+			"memcached,redis", name);
 	return 0;
 }
 
 static int
 each(struct compare_options *o, const char *list,
-	int (*add)(struct compare_options *o, const char *name, size_t bytes))
+	int (*add)(struct compare_options *o, const char *name, size_t bytes,
+		struct nam_diag *diag), struct nam_diag *diag)
 {
 	int rc;
 
 	do {
 		size_t bytes = strcspn(list, ",");
 
-		rc = add(o, list, bytes);
+		rc = add(o, list, bytes, diag);
 		list += bytes;
 	} while (!rc && *list++);
 	return rc;
@@ -127,67 +77,73 @@ each(struct compare_options *o, const char *list,
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int
-take(void *options, int option, const char *value)
+take_fabrics(void *options, const char *text, struct nam_diag *diag)
 {
-	struct compare_options *o = options;
-
-	switch (option) {
-	case OPT_FABRIC:
-		o->fabrics_count = 0;
-		return each(o, value, fabric_add);
-	case OPT_CLUSTER:
-		o->cluster = value;
-		return 0;
-	case OPT_KEYS:
-		return option_count("--keys", value, 1, 1ull << 40, &o->keys);
-	case OPT_BYTES:
-		return option_count32("--bytes", value, 1, PROTOCOL_VALUE_BYTES_MAX,
-			&o->value_bytes);
-	case OPT_SECONDS:
-		return option_number("--seconds", value, 0.001, 1e6, &o->seconds);
-	case OPT_WITHOUT:
-		return each(o, value, without_add);
-	case OPT_SEED:
-		return option_count("--seed", value, 0, UINT64_MAX, &o->seed);
-	case OPT_JSON:
-		o->json = value;
-		return 0;
-	default:
-		o->quiet = true;
-		return 0;
-	}
+	((struct compare_options *)options)->fabrics_count = 0;
+	return each(options, text, fabric_add, diag);
 }
+
+static int
+take_without(void *options, const char *text, struct nam_diag *diag)
+{
+	return each(options, text, without_add, diag);
+}
+
+#define FIELD(field) NAM_OPTION_FIELD(struct compare_options, field)
+
+static const struct nam_option rows[] = {
+	{ "fabric", "LIST", "The fabrics of our own memory servers, one server each (default "
+		"shm,tcp, as far as this program has them).", NAM_OPTION_CALL,
+		.take = take_fabrics },
+	{ "cluster", "CLUSTER", "Instead, memory servers that run: shm:PATH,shm:PATH or @FILE.",
+		NAM_OPTION_TEXT, FIELD(cluster) },
+	{ "keys", "N", "Pairs of each, with keys of 8 bytes (default 1M).", NAM_OPTION_COUNT,
+		FIELD(keys), .min = 1, .max = 1ull << 40 },
+	{ "bytes", "N", "The size of a value of memcached and redis, 1 to 16384 (default 8, as the "
+		"payloads of an index).", NAM_OPTION_COUNT, FIELD(value_bytes), .min = 1,
+		.max = PROTOCOL_VALUE_BYTES_MAX },
+	{ "seconds", "S", "For each at its best depth, all turns together (default 2).",
+		NAM_OPTION_REAL, FIELD(seconds), .low = 0.001, .high = 1e6 },
+	{ "without", "LIST", "Leave memcached out, or redis, or both.", NAM_OPTION_CALL,
+		.take = take_without },
+	BENCH_OUTPUT(struct compare_options),
+	{ 0 },
+};
+
+static const struct nam_options_table table = {
+	.program = "nam-bench compare",
+	.usage = "",
+	.purpose = "Compare lookups in an index with raw READs and with pipelined GETs of "
+		"memcached and redis: one client thread each, each at its best depth, by turns in "
+		"one run.  Every answer is checked.  Servers are started here, and end with the "
+		"run.",
+	.after = NAM_EXIT_HELP,
+	.rows = rows,
+};
 
 /* Checks of options against each other. */
 static int
 settle(struct compare_options *o)
 {
-	if (o->cluster && o->fabrics_count) {
-		bench_complain("--cluster and --fabric: say one of them");
-		return -1;
-	}
-	if (o->cluster && simulation_wanted(o->cluster)) {
-		bench_complain("--cluster: what a simulated cluster does is not measured, and "
-			"cannot be compared with what is");
-		return -1;
-	}
+	if (o->cluster && o->fabrics_count)
+		return bench_complain("--cluster and --fabric: say one of them");
+	if (o->cluster && simulation_wanted(o->cluster))
+		return bench_complain("--cluster: what a simulated cluster does is not measured, "
+			"and cannot be compared with what is");
 	if (!o->cluster && !o->fabrics_count) {
-		if (fabric_known("shm") && fabric_add(o, "shm", 3))
-			return -1;
-		if (fabric_known("tcp") && fabric_add(o, "tcp", 3))
-			return -1;
+		struct nam_diag diag = { "" };
+
+		if (fabric_known("shm") && fabric_add(o, "shm", 3, &diag))
+			return bench_complain("%s", diag.text);
+		if (fabric_known("tcp") && fabric_add(o, "tcp", 3, &diag))
+			return bench_complain("%s", diag.text);
 	}
-	if (o->json && report_check(o->json))
-		return -1;
-	if (o->json && !strcmp(o->json, "-"))
-		o->quiet = true;
-	return 0;
+	return bench_options_check(o->json, &o->quiet, 0, o->seconds);
 }
 
 int
 compare_options_parse(int argc, char **argv, struct compare_options *ret_options, int *ret_exit)
 {
-	static const struct option_set set = { options_known, help, OPT_HELP, take };
 	struct compare_options options = {
 		.keys = 1000000,
 		.value_bytes = sizeof(uint64_t),
@@ -195,10 +151,9 @@ compare_options_parse(int argc, char **argv, struct compare_options *ret_options
 		.seed = 1,
 	};
 
-	if (options_take(argc, argv, &set, &options, ret_exit))
+	if (nam__options_take(&table, argc, argv, &options, ret_exit))
 		return 1;
-	if (settle(&options))
-		return 1;
+	*ret_exit = NAM_EXIT_USAGE;
 	*ret_options = options;
-	return 0;
+	return settle(ret_options) ? 1 : 0;
 }

@@ -1,137 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
 #include "common/rpc/rpc.h"
 #include "bench/bench.h"
 #include "bench/options.h"
-#include "bench/report.h"
-
-static const char help[] =
-	"Usage: nam-bench raw --cluster CLUSTER [OPTION]...\n"
-	"What the fabric itself can do: one kind of request on random blocks, closed loop.\n"
-	"\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
-	"  --op OP             read (default), write, cas, faa, send, or memcpy: prefetched\n"
-	"                      copies out of local memory with the same pages as the servers'\n"
-	"  --bytes N           of a request: multiple of 8 (default 1024; cas and faa: 8)\n"
-	"  --depth N           requests in flight per thread, 1 to 512 (default 0: try 1 to 64,\n"
-	"                      print the table, take the best)\n"
-	"  --loop LOOP         window (default), fibers or batch: how they are kept in flight\n"
-	"  --ops N             how many in all, or\n"
-	"  --seconds S         how long (default 2)\n"
-	"  --threads N         (default 1)\n"
-	"  --memory SIZE       of remote memory to touch (default 512M, or a quarter of\n"
-	"                      what is left: blocks of one size serve no other later\n"
-	"  --compare           --op read and memcpy by turns, and the ratio of their rates\n"
-	"  --pages KIND        memcpy without a cluster: 2M, thp or 4k (default thp)\n"
-	"  --seed N            of the random blocks (default 1)\n"
-	"  --json FILE         results as JSON; - for standard output\n"
-	"  --quiet             no progress, no table\n"
-	"  --help              this text\n"
-	"\n"
-	NAM_EXIT_HELP;
-
-enum {
-	OPT_CLUSTER = 256,
-	OPT_OP,
-	OPT_BYTES,
-	OPT_DEPTH,
-	OPT_LOOP,
-	OPT_OPS,
-	OPT_SECONDS,
-	OPT_THREADS,
-	OPT_MEMORY,
-	OPT_COMPARE,
-	OPT_PAGES,
-	OPT_SEED,
-	OPT_JSON,
-	OPT_QUIET,
-	OPT_HELP,
-};
-
-static const struct option options_known[] = {
-	{ "cluster", required_argument, NULL, OPT_CLUSTER },
-	{ "op", required_argument, NULL, OPT_OP },
-	{ "bytes", required_argument, NULL, OPT_BYTES },
-	{ "depth", required_argument, NULL, OPT_DEPTH },
-	{ "loop", required_argument, NULL, OPT_LOOP },
-	{ "ops", required_argument, NULL, OPT_OPS },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "compare", no_argument, NULL, OPT_COMPARE },
-	{ "pages", required_argument, NULL, OPT_PAGES },
-	{ "seed", required_argument, NULL, OPT_SEED },
-	{ "json", required_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, OPT_QUIET },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
-
-/* The number of a name, or -EINVAL. */
-static int
-choose(const char *option, const char *text, const char *const *names, int count,
-	const char *choices)
-{
-	for (int i = 0; i < count; i++)
-		if (!strcmp(names[i], text))
-			return i;
-	return option_bad_choice(option, text, choices);
-}
 
 static int
-take(void *options, int option, const char *value)
+take_pages(void *options, const char *text, struct nam_diag *diag)
 {
-	struct raw_options *o = options;
-	int chosen;
-
-	switch (option) {
-	case OPT_CLUSTER:
-		o->cluster = value;
-		return 0;
-	case OPT_OP:
-		chosen = choose("--op", value, raw_op_names, RAW_OPS_COUNT,
-			"read, write, cas, faa, send or memcpy");
-		o->op = chosen < 0 ? RAW_READ : (enum raw_op)chosen;
-		return chosen < 0 ? chosen : 0;
-	case OPT_LOOP:
-		chosen = choose("--loop", value, raw_loop_names, RAW_LOOPS_COUNT,
-			"window, fibers or batch");
-		o->loop = chosen < 0 ? RAW_WINDOW : (enum raw_loop)chosen;
-		return chosen < 0 ? chosen : 0;
-	case OPT_BYTES:
-		return option_count32("--bytes", value, 8, 1u << 20, &o->bytes);
-	case OPT_DEPTH:
-		return option_count32("--depth", value, 0, RAW_DEPTH_MAX, &o->depth);
-	case OPT_OPS:
-		return option_count("--ops", value, 1, UINT64_MAX / 2, &o->ops);
-	case OPT_SECONDS:
-		return option_number("--seconds", value, 0.001, 1e6, &o->seconds);
-	case OPT_THREADS:
-		return option_count32("--threads", value, 1, 1024, &o->threads);
-	case OPT_MEMORY:
-		return option_bytes("--memory", value, 1 << 20, 1ull << 46, &o->memory_bytes);
-	case OPT_COMPARE:
-		o->compare = true;
-		return 0;
-	case OPT_PAGES:
-		o->pages = value;
-		if (strcmp(value, "2M") && strcmp(value, "thp") && strcmp(value, "4k"))
-			return option_bad_choice("--pages", value, "2M, thp or 4k");
-		return 0;
-	case OPT_SEED:
-		return option_count("--seed", value, 0, UINT64_MAX, &o->seed);
-	case OPT_JSON:
-		o->json = value;
-		return 0;
-	default:
-		o->quiet = true;
-		return 0;
-	}
+	if (strcmp(text, "2M") && strcmp(text, "thp") && strcmp(text, "4k"))
+		return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose 2M, thp or 4k", text);
+	((struct raw_options *)options)->pages = text;
+	return 0;
 }
+
+#define FIELD(field) NAM_OPTION_FIELD(struct raw_options, field)
+
+static const struct nam_option rows[] = {
+	BENCH_CLUSTER(struct raw_options),
+	{ "op", "OP", "The request: read (default), write, cas, faa or send; or memcpy: prefetched "
+		"copies out of local memory with the same pages as the servers'.",
+		NAM_OPTION_CHOICE, FIELD(op), .choices = raw_op_names },
+	{ "bytes", "N", "The size of a request: a multiple of 8 (default 1024; send: 64; cas and "
+		"faa: always 8).", NAM_OPTION_COUNT, FIELD(bytes), .min = 8, .max = 1u << 20 },
+	{ "depth", "N", "Requests in flight per thread, 1 to 512. The default, 0, tries depths "
+		"from 1 to 64, prints the table and takes the best.", NAM_OPTION_COUNT,
+		FIELD(depth), .max = RAW_DEPTH_MAX },
+	{ "loop", "LOOP", "How they are kept in flight: window (default) replaces each finished "
+		"request at once; fibers runs as many fibers with one request each; batch posts "
+		"all behind one doorbell per memory server and waits for all.", NAM_OPTION_CHOICE,
+		FIELD(loop), .choices = raw_loop_names },
+	BENCH_LENGTH(struct raw_options, "2"),
+	{ "memory", "SIZE", "How much remote memory to touch (default 512M, or a quarter of what "
+		"is left). Memory that has been cut into blocks of this size serves no other size "
+		"until the memory servers are restarted.", NAM_OPTION_BYTES, FIELD(memory_bytes),
+		.min = 1 << 20, .max = 1ull << 46 },
+	{ "compare", NULL, "Run read and memcpy by turns, and print the ratio of their rates.",
+		NAM_OPTION_FLAG, FIELD(compare) },
+	{ "pages", "KIND", "For memcpy without a cluster: 2M, thp (default) or 4k.",
+		NAM_OPTION_CALL, .take = take_pages },
+	BENCH_OUTPUT(struct raw_options),
+	{ 0 },
+};
+
+static const struct nam_options_table table = {
+	.program = "nam-bench raw",
+	.usage = "--cluster CLUSTER",
+	.purpose = "Measure the fabric itself: one kind of request on random blocks, closed loop.",
+	.after = NAM_EXIT_HELP,
+	.rows = rows,
+};
 
 /* Checks of options against each other. */
 static int
@@ -161,34 +82,23 @@ settle(struct raw_options *o)
 	}
 	if (o->compare)
 		o->op = RAW_READ;
-	if (o->ops && o->seconds > 0) {
-		bench_complain("--ops and --seconds: say one of them");
+	if (bench_options_check(o->json, &o->quiet, o->ops, o->seconds))
 		return -1;
-	}
 	if (!(o->seconds > 0))
 		o->seconds = 2;
-	if (o->op != RAW_MEMCPY || o->cluster) {
+	if (o->op != RAW_MEMCPY || o->cluster)
 		o->cluster = bench_cluster(o->cluster, "raw");
-		if (!o->cluster)
-			return -1;
-	}
-	if (o->json && report_check(o->json))
-		return -1;
-	if (o->json && !strcmp(o->json, "-"))
-		o->quiet = true;
-	return 0;
+	return o->op == RAW_MEMCPY || o->cluster ? 0 : -1;
 }
 
 int
 raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *ret_exit)
 {
-	static const struct option_set set = { options_known, help, OPT_HELP, take };
 	struct raw_options options = { .threads = 1, .seed = 1, .pages = "thp" };
 
-	if (options_take(argc, argv, &set, &options, ret_exit))
+	if (nam__options_take(&table, argc, argv, &options, ret_exit))
 		return 1;
-	if (settle(&options))
-		return 1;
+	*ret_exit = NAM_EXIT_USAGE;
 	*ret_options = options;
-	return 0;
+	return settle(ret_options) ? 1 : 0;
 }
