@@ -76,12 +76,12 @@ check_properties(const struct index_bench *bench)
 	const struct index_bench_options *o = &bench->options;
 	const struct nam_index_options *wanted = &o->index;
 
-	if (o->design_said && is->design != wanted->design) {
+	if (o->design_set && is->design != wanted->design) {
 		bench_complain("index '%s' is %s: leave --design away", bench->name,
 			index_design_name(is->design));
 		return NAM_EXIT_USAGE;
 	}
-	if (o->partitioning_said && strcmp(index_partitioning_name(is),
+	if (o->partitioning_set && strcmp(index_partitioning_name(is),
 					    index_partitioning_name(wanted)) != 0) {
 		bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
 			bench->name, index_design_name(is->design), index_partitioning_name(is));
@@ -98,12 +98,12 @@ check_properties(const struct index_bench *bench)
 			is->unique ? "leave --non-unique away" : "say --non-unique");
 		return NAM_EXIT_USAGE;
 	}
-	if (o->node_bytes_said && is->node_bytes != wanted->node_bytes) {
+	if (o->node_bytes_set && is->node_bytes != wanted->node_bytes) {
 		bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
 			bench->name, is->node_bytes);
 		return NAM_EXIT_USAGE;
 	}
-	if (o->head_interval_said && is->head_interval != wanted->head_interval) {
+	if (o->head_interval_set && is->head_interval != wanted->head_interval) {
 		bench_complain("index '%s' has %u leaves per head node: leave --head-interval away",
 			bench->name, is->head_interval);
 		return NAM_EXIT_USAGE;

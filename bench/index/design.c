@@ -1,79 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "design.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/options.h"
 
 #define SHARES_SUM 100.0
 #define SHARES_SLACK 0.001
 
-static const struct {
-	const char *name;
-	enum nam_index_design design;
-} designs[] = {
-	{ "fine", NAM_DESIGN_FINE },
-	{ "coarse", NAM_DESIGN_COARSE },
-	{ "hybrid", NAM_DESIGN_HYBRID },
-};
-
-static const struct {
-	const char *name;
-	enum nam_partitioning partitioning;
-} partitionings[] = {
-	{ "range", NAM_PARTITION_RANGE },
-	{ "hash", NAM_PARTITION_HASH },
-	{ "round-robin", NAM_PARTITION_ROUND_ROBIN },
-};
+const char *const index_designs[] = { "fine", "coarse", "hybrid", NULL };
+const char *const index_partitionings[] = { "range", "hash", "round-robin", NULL };
 
 const char *
 index_design_name(enum nam_index_design design)
 {
-	for (size_t i = 0; i < sizeof(designs) / sizeof(designs[0]); i++)
-		if (designs[i].design == design)
-			return designs[i].name;
-	return "?";
+	return index_designs[design - NAM_DESIGN_FINE];
 }
 
 const char *
 index_partitioning_name(const struct nam_index_options *options)
 {
-	for (size_t i = 0; i < sizeof(partitionings) / sizeof(partitionings[0]); i++)
-		if (options->design != NAM_DESIGN_FINE &&
-			partitionings[i].partitioning == options->partitioning)
-			return partitionings[i].name;
-	return "none";
+	return options->design == NAM_DESIGN_FINE ? "none" :
+		index_partitionings[options->partitioning - NAM_PARTITION_RANGE];
 }
 
 int
-index_design_parse(const char *text, enum nam_index_design *ret_design)
-{
-	for (size_t i = 0; i < sizeof(designs) / sizeof(designs[0]); i++) {
-		if (!strcmp(designs[i].name, text)) {
-			*ret_design = designs[i].design;
-			return 0;
-		}
-	}
-	return option_bad_choice("--design", text, "fine, coarse or hybrid");
-}
-
-int
-index_partitioning_parse(const char *text, enum nam_partitioning *ret_partitioning)
-{
-	for (size_t i = 0; i < sizeof(partitionings) / sizeof(partitionings[0]); i++) {
-		if (!strcmp(partitionings[i].name, text)) {
-			*ret_partitioning = partitionings[i].partitioning;
-			return 0;
-		}
-	}
-	return option_bad_choice("--partition", text, "range, hash or round-robin");
-}
-
-int
-index_shares_parse(const char *text, struct index_bench_options *o)
+index_shares_parse(const char *text, struct index_bench_options *o, struct nam_diag *diag)
 {
 	const char *at = text;
 	double sum = 0;
@@ -83,33 +38,21 @@ index_shares_parse(const char *text, struct index_bench_options *o)
 		char *end;
 		double share = strtod(at, &end);
 
-		if (end == at || (*end && *end != ',') || !(share > 0 && share <= SHARES_SUM)) {
-			bench_complain("--shares: '%.*s' in '%s' is not a number above 0, up to "
-				"100: say per cents, one for each memory server",
+		if (end == at || (*end && *end != ',') || !(share > 0 && share <= SHARES_SUM))
+			return nam_diag_set(diag, -EINVAL, "'%.*s' in '%s' is not a number above "
+				"0, up to 100: say per cents, one for each memory server",
 				(int)strcspn(at, ","), at, text);
-			return -1;
-		}
-		if (o->shares_count == NAM_SERVERS_MAX) {
-			bench_complain("--shares: more than %u memory servers",
+		if (o->shares_count == NAM_SERVERS_MAX)
+			return nam_diag_set(diag, -EINVAL, "more than %u memory servers",
 				(unsigned)NAM_SERVERS_MAX);
-			return -1;
-		}
 		o->shares[o->shares_count++] = share;
 		sum += share;
 		at = *end ? end + 1 : NULL;
 	} while (at);
-	if (fabs(sum - SHARES_SUM) > SHARES_SLACK) {
-		bench_complain("--shares: '%s' is %g per cent in all, not 100", text, sum);
-		return -1;
-	}
+	if (fabs(sum - SHARES_SUM) > SHARES_SLACK)
+		return nam_diag_set(diag, -EINVAL, "'%s' is %g per cent in all, not 100", text,
+			sum);
 	return 0;
-}
-
-static int
-refuse(const char *option, const char *why)
-{
-	bench_complain("%s: %s", option, why);
-	return -1;
 }
 
 int
@@ -120,28 +63,28 @@ index_design_settle(struct index_bench_options *o)
 
 	if (o->load == LOAD_NONE) {
 		if (o->shares_count)
-			return refuse("--shares", "only of an index that is loaded; this one is "
-				"there already");
+			return bench_complain("--shares: only of an index that is loaded; this one "
+				"is there already");
 		return 0;
 	}
-	if (fine && o->partitioning_said)
-		return refuse("--partition", "a fine-grained index has no parts; say --design "
-			"coarse or hybrid");
+	if (fine && o->partitioning_set)
+		return bench_complain("--partition: a fine-grained index has no parts; say "
+			"--design coarse or hybrid");
 	if (fine && o->shares_count)
-		return refuse("--shares", "a fine-grained index has no parts: its nodes lie evenly "
-			"on all memory servers; say --design coarse or hybrid");
-	if (coarse && o->head_interval_said)
-		return refuse("--head-interval", "a coarse-grained index has no head nodes");
-	if (coarse && o->cache_said && o->cache_bytes)
-		return refuse("--cache-mb", "a coarse-grained index caches nothing: memory servers "
-			"search it");
+		return bench_complain("--shares: a fine-grained index has no parts: its nodes lie "
+			"evenly on all memory servers; say --design coarse or hybrid");
+	if (coarse && o->head_interval_set)
+		return bench_complain("--head-interval: a coarse-grained index has no head nodes");
+	if (coarse && o->cache_set && o->cache_bytes)
+		return bench_complain("--cache-mb: a coarse-grained index caches nothing: memory "
+			"servers search it");
 	if (coarse)
 		o->cache_bytes = 0;
-	if (!fine && !o->partitioning_said)
+	if (!fine && !o->partitioning_set)
 		o->index.partitioning = NAM_PARTITION_RANGE;
 	if (o->shares_count && o->index.partitioning != NAM_PARTITION_RANGE)
-		return refuse("--shares", "only with --partition range: the others deal keys out "
-			"evenly");
+		return bench_complain("--shares: only with --partition range: the others deal keys "
+			"out evenly");
 	return 0;
 }
 

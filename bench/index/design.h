@@ -9,18 +9,16 @@
 #include "options.h"
 #include "bench/load/keys.h"
 
-/* "fine", "coarse" or "hybrid"; "?" beyond. */
+/* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
+extern const char *const index_designs[], *const index_partitionings[];
+
 const char *index_design_name(enum nam_index_design design);
-/* "range", "hash" or "round-robin"; "none" of an index that has no parts. */
+/* "none" of an index that has no parts. */
 const char *index_partitioning_name(const struct nam_index_options *options);
 
-/* Complain about what is not known.  0 or -1. */
-int index_design_parse(const char *text, enum nam_index_design *ret_design) NAM_MUST_CHECK;
-int index_partitioning_parse(const char *text,
-	enum nam_partitioning *ret_partitioning) NAM_MUST_CHECK;
-
-/* "80,12,5,3": each above 0, 100 in all. */
-int index_shares_parse(const char *text, struct index_bench_options *o) NAM_MUST_CHECK;
+/* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */
+int index_shares_parse(const char *text, struct index_bench_options *o,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Do design, partitioning, shares and the rest fit together?  Settles defaults.  0 or -1. */
 int index_design_settle(struct index_bench_options *o) NAM_MUST_CHECK;

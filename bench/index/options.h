@@ -44,7 +44,7 @@ struct index_bench_options {
 	double shares[NAM_SERVERS_MAX];
 	uint32_t shares_count;
 	/* On the command line. */
-	bool node_bytes_said, head_interval_said, design_said, partitioning_said, cache_said;
+	bool node_bytes_set, head_interval_set, design_set, partitioning_set, cache_set;
 	const char *cluster;
 	const char *name;		/* NULL: one of our own */
 	const char *json;
