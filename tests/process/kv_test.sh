@@ -38,7 +38,7 @@ test_stores() {
 	expect 2 namctl kv create x --memory lots
 	says "'lots' is not a size"
 	expect 2 namctl kv create x --mode pile
-	says "'pile' is neither cache nor store"
+	says "'pile' is not known; choose cache or store"
 	expect 2 namctl kv
 	says "say create, list, stat, get, put, delete or drop"
 	expect 2 namctl kv get shop k --mode cache

@@ -32,7 +32,7 @@ test_usage() {
 	expect 2 namctl --cluster "$cluster" --transport pigeon status
 	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
 	expect 2 namctl --cluster "$cluster" status --transport
-	says "needs a value"
+	says "requires an argument"
 	expect 2 env NAM_TRANSPORT=pigeon namctl --cluster "$cluster" index list
 	says "NAM_TRANSPORT in the environment is 'pigeon'"
 	expect 3 namctl --cluster shm:/nowhere --transport datagram index list

@@ -7,84 +7,20 @@
 
 #include "namctl.h"
 
-struct word {
-	const char *name;
-	int value;
-};
-
-static const struct word designs[] = {
-	{ "fine", NAM_DESIGN_FINE },
-	{ "coarse", NAM_DESIGN_COARSE },
-	{ "hybrid", NAM_DESIGN_HYBRID },
-	{ NULL, 0 },
-};
-
-static const struct word partitionings[] = {
-	{ "range", NAM_PARTITION_RANGE },
-	{ "hash", NAM_PARTITION_HASH },
-	{ "round-robin", NAM_PARTITION_ROUND_ROBIN },
-	{ NULL, 0 },
-};
-
-static int
-word_find(const struct word *words, const char *name, int *ret_value)
-{
-	for (; words->name; words++) {
-		if (!strcmp(words->name, name)) {
-			*ret_value = words->value;
-			return 0;
-		}
-	}
-	return -1;
-}
-
-static const char *
-word_name(const struct word *words, int value)
-{
-	while (words->name && words->value != value)
-		words++;
-	return words->name ? words->name : "?";
-}
-
-int
-ctl_design_parse(const char *text, enum nam_index_design *ret_design)
-{
-	int value;
-
-	if (word_find(designs, text, &value)) {
-		ctl_complain("--design: '%s' is not known; choose fine, coarse or hybrid", text);
-		return NAM_EXIT_USAGE;
-	}
-	*ret_design = (enum nam_index_design)value;
-	return 0;
-}
-
-int
-ctl_partitioning_parse(const char *text, enum nam_partitioning *ret_partitioning)
-{
-	int value;
-
-	if (word_find(partitionings, text, &value)) {
-		ctl_complain("--partition: '%s' is not known; choose range, hash or round-robin",
-			text);
-		return NAM_EXIT_USAGE;
-	}
-	*ret_partitioning = (enum nam_partitioning)value;
-	return 0;
-}
+const char *const ctl_designs[] = { "fine", "coarse", "hybrid", NULL };
+const char *const ctl_partitionings[] = { "range", "hash", "round-robin", NULL };
 
 const char *
 ctl_design_name(const struct nam_index_options *options)
 {
-	return word_name(designs, options->design);
+	return ctl_designs[options->design - NAM_DESIGN_FINE];
 }
 
 const char *
 ctl_partitioning_name(const struct nam_index_options *options)
 {
-	if (options->design == NAM_DESIGN_FINE)
-		return "none";
-	return word_name(partitionings, options->partitioning);
+	return options->design == NAM_DESIGN_FINE ? "none" :
+		ctl_partitionings[options->partitioning - NAM_PARTITION_RANGE];
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
@@ -144,11 +80,11 @@ ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
 	*ret_bounds = NULL;
 	if (create->design == NAM_DESIGN_FINE)
 		return ctl->bounds ? refuse("--bounds", "a fine-grained index has no parts") :
-			ctl->partitioning_said ? refuse("--partition",
+			ctl->partitioning_set ? refuse("--partition",
 				"a fine-grained index has no parts") : NAM_EXIT_OK;
-	if (create->design == NAM_DESIGN_COARSE && ctl->head_interval_said)
+	if (create->design == NAM_DESIGN_COARSE && ctl->head_interval_set)
 		return refuse("--head-interval", "a coarse-grained index has no head nodes");
-	if (ctl->bounds && ctl->partitioning_said && create->partitioning != NAM_PARTITION_RANGE)
+	if (ctl->bounds && ctl->partitioning_set && create->partitioning != NAM_PARTITION_RANGE)
 		return refuse("--bounds", "only with --partition range");
 	if (ctl->bounds)
 		create->partitioning = NAM_PARTITION_RANGE;

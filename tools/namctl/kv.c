@@ -6,45 +6,6 @@
 
 #include "namctl.h"
 
-/* ---- options ------------------------------------------------------------------------------- */
-
-int
-ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode)
-{
-	if (!strcmp(text, "cache"))
-		*ret_mode = NAM_KV_CACHE;
-	else if (!strcmp(text, "store"))
-		*ret_mode = NAM_KV_STORE;
-	else {
-		ctl_complain("--mode: '%s' is neither cache nor store", text);
-		return NAM_EXIT_USAGE;
-	}
-	return NAM_EXIT_OK;
-}
-
-int
-ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes)
-{
-	static const char units[] = "kMGT";
-	uint64_t value = 0;
-	const char *at = text, *unit;
-	unsigned shift = 0;
-
-	while (*at >= '0' && *at <= '9' && value < UINT64_MAX >> 8)
-		value = value * 10 + (uint64_t)(*at++ - '0');
-	unit = *at ? strchr(units, *at == 'K' ? 'k' : *at) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned)(unit - units + 1);
-		at++;
-	}
-	if (at == text || *at || !value || value > UINT64_MAX >> 8 >> shift) {
-		ctl_complain("--memory: '%s' is not a size; write for example 64M", text);
-		return NAM_EXIT_USAGE;
-	}
-	*ret_bytes = value << shift;
-	return NAM_EXIT_OK;
-}
-
 /* ---- stores -------------------------------------------------------------------------------- */
 
 static const char *

@@ -1,87 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- namctl: look after memory servers, indexes and stores from a shell. */
-#include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/options/options.h"
 #include "namctl.h"
-
-static const char help[] =
-	"Usage: namctl --cluster CLUSTER [OPTION]... COMMAND\n"
-	"Look after memory servers, indexes and stores.  Text in, text out.\n"
-	"\n"
-	"  status                         the memory servers, one line each\n"
-	"  index create NAME              an empty index\n"
-	"        --key-bytes N            size of its keys, 8 (default) to 64\n"
-	"        --non-unique             a key may occur with several payloads\n"
-	"        --node-bytes N           power of two, 256 to 16384 (default 1024)\n"
-	"        --head-interval N        leaves per head node, 0: none (default 32)\n"
-	"        --design DESIGN          fine (default): one tree over all memory servers;\n"
-	"                                 coarse: a tree on each; hybrid: leaves as fine, what is\n"
-	"                                 above them as coarse\n"
-	"        --partition HOW          of coarse and hybrid: range, hash (default) or\n"
-	"                                 round-robin\n"
-	"        --bounds KEYS            KEY,KEY,...: where the parts of the second, third,\n"
-	"                                 ... memory server begin; it means range\n"
-	"  index list                     names, one a line\n"
-	"  index stat NAME                design, parts, size, height, fill, memory\n"
-	"  index verify NAME              walk the tree, check its invariants\n"
-	"  index drop NAME                give it up, and its memory back\n"
-	"  gc NAME                        one pass of the garbage collector\n"
-	"  load NAME FILE                 lines of KEY<TAB>PAYLOAD; - for standard input.  All\n"
-	"                                 lines are checked before the first one is loaded\n"
-	"        --replace                of keys that exist, replace the payload\n"
-	"        --fill PERCENT           of leaves, when loaded in bulk, 50 to 100 (default 92)\n"
-	"  get NAME KEY                   its payload, or payloads\n"
-	"  put NAME KEY PAYLOAD           add, or replace the payload\n"
-	"        --new                    add only\n"
-	"  delete NAME KEY [PAYLOAD]      non-unique indexes need the payload\n"
-	"  range NAME LOW HIGH            pairs from LOW to HIGH, both included; - leaves an\n"
-	"                                 end open.  KEY<TAB>PAYLOAD, as load wants it\n"
-	"        --limit N                at most N pairs\n"
-	"        --reverse                downwards\n"
-	"  kv create NAME                 an empty key-value store\n"
-	"        --mode MODE              cache (default): what finds no room evicts others;\n"
-	"                                 store: what finds no room is refused\n"
-	"        --memory SIZE            of all memory servers together (default 64M)\n"
-	"        --partitions N           of each memory server, 1 to 1024 (default 16, or as\n"
-	"                                 many as the memory allows)\n"
-	"  kv list                        names, one a line\n"
-	"  kv stat NAME                   pairs, memory, hits, misses, evictions\n"
-	"  kv get NAME KEY                its value\n"
-	"  kv put NAME KEY VALUE          add, or replace the value; -: from standard input\n"
-	"  kv delete NAME KEY             take it out\n"
-	"  kv drop NAME                   give the store up, and its memory back\n"
-	"  records list                   record stores, names, one a line\n"
-	"  records stat NAME              records, memory\n"
-	"  records collect NAME           give back what was replaced, and end what clients that\n"
-	"                                 are gone have left half done\n"
-	"  records drop NAME              give it up, and its memory back\n"
-	"  table list                     tables, names, one a line\n"
-	"  table stat NAME                columns, indexes, rows; reads all of them\n"
-	"  table verify NAME              whether every row is in every index\n"
-	"  table get NAME KEY             the row with that key\n"
-	"  table scan NAME COLUMN [LOW [HIGH]]  rows in the order of a column that has an index,\n"
-	"                                 its values from LOW to HIGH, both included; - leaves\n"
-	"                                 an end open\n"
-	"        --limit N                at most N rows\n"
-	"  table drop NAME                give it up, and its memory back\n"
-	"  doctor [FABRIC]                what this machine has for shm, tcp and verbs, what\n"
-	"                                 is missing and what to do; needs no cluster\n"
-	"        --root DIR               look at a copy of /sys, /proc and /dev instead\n"
-	"\n"
-	"  --cluster CLUSTER   shm:PATH,shm:PATH or @FILE (or the environment's NAM_CLUSTER)\n"
-	"  --transport TRANSPORT  how requests travel: srq, mailbox, fetch or datagram (or the\n"
-	"                      environment's NAM_TRANSPORT)\n"
-	"  --key-type TYPE     how keys are written: u64, text (padded with zero bytes) or hex\n"
-	"                      (all bytes); default u64 for keys of 8 bytes, else text.  Of kv\n"
-	"                      and table: text (default) or hex, and values alike\n"
-	"  --json              results as JSON\n"
-	"  --quiet             no text where the exit status says it all\n"
-	"  --help, --version\n"
-	"\n"
-	NAM_EXIT_HELP;
 
 struct command {
 	const char *group;		/* "index", or NULL */
@@ -89,6 +13,7 @@ struct command {
 	int (*run)(struct ctl *ctl, char **args);
 	int args_min, args_max;
 	const char *args;
+	const char *help;
 	bool finishes;			/* takes locks, so a signal must not end it half-way */
 	bool alone;			/* does not join a cluster, or not at once */
 };
@@ -98,226 +23,190 @@ struct command {
  * care of itself, because until it has read its input it may be ended like any other program.
  */
 static const struct command commands[] = {
-	{ NULL, "status", ctl_status, 0, 0, "", false, true },
-	{ "index", "create", ctl_index_create, 1, 1, "NAME", true, false },
-	{ "index", "list", ctl_index_list, 0, 0, "", false, false },
-	{ "index", "stat", ctl_index_stat, 1, 1, "NAME", false, false },
-	{ "index", "verify", ctl_index_verify, 1, 1, "NAME", false, false },
-	{ "index", "drop", ctl_index_drop, 1, 1, "NAME", true, false },
-	{ NULL, "gc", ctl_gc, 1, 1, "NAME", true, false },
-	{ NULL, "load", ctl_load, 2, 2, "NAME FILE", false, false },
-	{ NULL, "get", ctl_get, 2, 2, "NAME KEY", true, false },
-	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD", true, false },
-	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]", true, false },
-	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH", true, false },
-	{ "kv", "create", ctl_kv_create, 1, 1, "NAME", true, false },
-	{ "kv", "list", ctl_kv_list, 0, 0, "", false, false },
-	{ "kv", "stat", ctl_kv_stat, 1, 1, "NAME", false, false },
-	{ "kv", "get", ctl_kv_get, 2, 2, "NAME KEY", false, false },
-	{ "kv", "put", ctl_kv_put, 3, 3, "NAME KEY VALUE", false, false },
-	{ "kv", "delete", ctl_kv_delete, 2, 2, "NAME KEY", false, false },
-	{ "kv", "drop", ctl_kv_drop, 1, 1, "NAME", true, false },
-	{ "records", "list", ctl_records_list, 0, 0, "", false, false },
-	{ "records", "stat", ctl_records_stat, 1, 1, "NAME", false, false },
-	{ "records", "collect", ctl_records_collect, 1, 1, "NAME", true, false },
-	{ "records", "drop", ctl_records_drop, 1, 1, "NAME", true, false },
-	{ "table", "list", ctl_table_list, 0, 0, "", false, false },
-	{ "table", "stat", ctl_table_stat, 1, 1, "NAME", true, false },
-	{ "table", "verify", ctl_table_verify, 1, 1, "NAME", true, false },
-	{ "table", "get", ctl_table_get, 2, 2, "NAME KEY", true, false },
-	{ "table", "scan", ctl_table_scan, 2, 4, "NAME COLUMN [LOW [HIGH]]", true, false },
-	{ "table", "drop", ctl_table_drop, 1, 1, "NAME", true, false },
-	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]", false, true },
+	{ NULL, "status", ctl_status, 0, 0, "",
+		"the memory servers, one line each", false, true },
+	{ "index", "create", ctl_index_create, 1, 1, "NAME",
+		"an empty index", true, false },
+	{ "index", "list", ctl_index_list, 0, 0, "",
+		"names, one a line", false, false },
+	{ "index", "stat", ctl_index_stat, 1, 1, "NAME",
+		"design, parts, size, height, fill, memory", false, false },
+	{ "index", "verify", ctl_index_verify, 1, 1, "NAME",
+		"walk the tree, check its invariants", false, false },
+	{ "index", "drop", ctl_index_drop, 1, 1, "NAME",
+		"remove it and free its memory", true, false },
+	{ NULL, "gc", ctl_gc, 1, 1, "NAME",
+		"one pass of the garbage collector", true, false },
+	{ NULL, "load", ctl_load, 2, 2, "NAME FILE",
+		"lines of KEY<TAB>PAYLOAD; - is standard input", false, false },
+	{ NULL, "get", ctl_get, 2, 2, "NAME KEY",
+		"its payload, or payloads", true, false },
+	{ NULL, "put", ctl_put, 3, 3, "NAME KEY PAYLOAD",
+		"add, or replace the payload", true, false },
+	{ NULL, "delete", ctl_delete, 2, 3, "NAME KEY [PAYLOAD]",
+		"non-unique indexes need the payload", true, false },
+	{ NULL, "range", ctl_range, 3, 3, "NAME LOW HIGH",
+		"pairs from LOW to HIGH; - is no bound", true, false },
+	{ "kv", "create", ctl_kv_create, 1, 1, "NAME",
+		"an empty key-value store", true, false },
+	{ "kv", "list", ctl_kv_list, 0, 0, "",
+		"names, one a line", false, false },
+	{ "kv", "stat", ctl_kv_stat, 1, 1, "NAME",
+		"pairs, memory, hits, misses, evictions", false, false },
+	{ "kv", "get", ctl_kv_get, 2, 2, "NAME KEY",
+		"its value", false, false },
+	{ "kv", "put", ctl_kv_put, 3, 3, "NAME KEY VALUE",
+		"add, or replace; - is standard input", false, false },
+	{ "kv", "delete", ctl_kv_delete, 2, 2, "NAME KEY",
+		"remove the pair", false, false },
+	{ "kv", "drop", ctl_kv_drop, 1, 1, "NAME",
+		"remove the store and free its memory", true, false },
+	{ "records", "list", ctl_records_list, 0, 0, "",
+		"record stores, names, one a line", false, false },
+	{ "records", "stat", ctl_records_stat, 1, 1, "NAME",
+		"records, memory", false, false },
+	{ "records", "collect", ctl_records_collect, 1, 1, "NAME",
+		"free old versions, end dead transactions", true, false },
+	{ "records", "drop", ctl_records_drop, 1, 1, "NAME",
+		"remove the store and free its memory", true, false },
+	{ "table", "list", ctl_table_list, 0, 0, "",
+		"tables, names, one a line", false, false },
+	{ "table", "stat", ctl_table_stat, 1, 1, "NAME",
+		"columns, indexes, rows; reads all of them", true, false },
+	{ "table", "verify", ctl_table_verify, 1, 1, "NAME",
+		"whether every row is in every index", true, false },
+	{ "table", "get", ctl_table_get, 2, 2, "NAME KEY",
+		"the row with that key", true, false },
+	{ "table", "scan", ctl_table_scan, 2, 4, "NAME COLUMN [LOW [HIGH]]",
+		"rows in the order of COLUMN", true, false },
+	{ "table", "drop", ctl_table_drop, 1, 1, "NAME",
+		"remove the table and free its memory", true, false },
+	{ NULL, "doctor", ctl_doctor, 0, 1, "[FABRIC]",
+		"what this machine has for each fabric", false, true },
 };
 
 #define COMMANDS_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-enum {
-	OPT_CLUSTER = 256,
-	OPT_TRANSPORT,
-	OPT_KEY_TYPE,
-	OPT_JSON,
-	OPT_QUIET,
-	OPT_KEY_BYTES,
-	OPT_NON_UNIQUE,
-	OPT_NODE_BYTES,
-	OPT_HEAD_INTERVAL,
-	OPT_DESIGN,
-	OPT_PARTITION,
-	OPT_BOUNDS,
-	OPT_REPLACE,
-	OPT_FILL,
-	OPT_NEW,
-	OPT_LIMIT,
-	OPT_REVERSE,
-	OPT_ROOT,
-	OPT_MODE,
-	OPT_MEMORY,
-	OPT_PARTITIONS,
-	OPT_HELP,
-	OPT_VERSION,
-};
-
-static const struct option options_known[] = {
-	{ "cluster", required_argument, NULL, OPT_CLUSTER },
-	{ "transport", required_argument, NULL, OPT_TRANSPORT },
-	{ "key-type", required_argument, NULL, OPT_KEY_TYPE },
-	{ "json", no_argument, NULL, OPT_JSON },
-	{ "quiet", no_argument, NULL, OPT_QUIET },
-	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
-	{ "non-unique", no_argument, NULL, OPT_NON_UNIQUE },
-	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
-	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
-	{ "design", required_argument, NULL, OPT_DESIGN },
-	{ "partition", required_argument, NULL, OPT_PARTITION },
-	{ "bounds", required_argument, NULL, OPT_BOUNDS },
-	{ "replace", no_argument, NULL, OPT_REPLACE },
-	{ "fill", required_argument, NULL, OPT_FILL },
-	{ "new", no_argument, NULL, OPT_NEW },
-	{ "limit", required_argument, NULL, OPT_LIMIT },
-	{ "reverse", no_argument, NULL, OPT_REVERSE },
-	{ "root", required_argument, NULL, OPT_ROOT },
-	{ "mode", required_argument, NULL, OPT_MODE },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "partitions", required_argument, NULL, OPT_PARTITIONS },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
-};
-
 /* ---- command line ------------------------------------------------------------------------- */
 
-/* Which option belongs to which command: saying it elsewhere is a mistake worth telling. */
-static const struct {
-	int option;
-	const char *text;
-	int (*run)(struct ctl *ctl, char **args);
-} belongs[] = {
-	{ OPT_KEY_BYTES, "--key-bytes", ctl_index_create },
-	{ OPT_NON_UNIQUE, "--non-unique", ctl_index_create },
-	{ OPT_NODE_BYTES, "--node-bytes", ctl_index_create },
-	{ OPT_HEAD_INTERVAL, "--head-interval", ctl_index_create },
-	{ OPT_DESIGN, "--design", ctl_index_create },
-	{ OPT_PARTITION, "--partition", ctl_index_create },
-	{ OPT_BOUNDS, "--bounds", ctl_index_create },
-	{ OPT_REPLACE, "--replace", ctl_load },
-	{ OPT_FILL, "--fill", ctl_load },
-	{ OPT_NEW, "--new", ctl_put },
-	{ OPT_LIMIT, "--limit", ctl_range },
-	{ OPT_LIMIT, "--limit", ctl_table_scan },
-	{ OPT_REVERSE, "--reverse", ctl_range },
-	{ OPT_ROOT, "--root", ctl_doctor },
-	{ OPT_MODE, "--mode", ctl_kv_create },
-	{ OPT_MEMORY, "--memory", ctl_kv_create },
-	{ OPT_PARTITIONS, "--partitions", ctl_kv_create },
+#define WORDS_MAX 6
+
+struct line {
+	struct ctl ctl;
+	/* One more than any command takes, so that too many are noticed. */
+	char *words[WORDS_MAX + 1];
+	int words_count;
+	uint64_t given;		/* a bit for each row of the table */
 };
 
-#define BELONGS_COUNT (sizeof(belongs) / sizeof(belongs[0]))
+static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+static const char *const kv_modes[] = { "cache", "store", NULL };
+
+#define FIELD(field) NAM_OPTION_FIELD(struct line, ctl.field)
+#define SET(field) .set = offsetof(struct line, ctl.field)
+
+static const struct nam_option rows[] = {
+	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "
+		"shm:/tmp/nam0,shm:/tmp/nam1 or tcp:10.0.0.1:7000,tcp:10.0.0.2:7000, or @FILE, a "
+		"cluster file. Without this option, NAM_CLUSTER in the environment names them.",
+		NAM_OPTION_TEXT, FIELD(cluster) }, { "transport", "TRANSPORT", "How requests to "
+		"memory servers travel: srq, mailbox, fetch or datagram. Without this option, "
+		"NAM_TRANSPORT in the environment decides.", NAM_OPTION_CHOICE, FIELD(transport),
+		.min = NAM_TRANSPORT_SRQ, .choices = transports }, { "key-type", "TYPE", "How keys "
+		"are written: u64 (default for keys of 8 bytes), text (default for others; zero "
+		"bytes fill up short keys) or hex (all bytes). Keys and values of kv and table are "
+		"text (default) or hex.", NAM_OPTION_TEXT, FIELD(key_type) }, { "json", NULL,
+		"Write results as JSON. It is valid UTF-8 for any keys: they are strings with text "
+		"and hex, numbers with u64.", NAM_OPTION_FLAG, FIELD(json) }, { "quiet", NULL, "No "
+		"text where the exit status says it all.", NAM_OPTION_FLAG, FIELD(quiet) }, { .help
+		= "Options of index create:", .scope = "index create" }, { "key-bytes", "N", "The "
+		"size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT, FIELD(create.key_bytes),
+		.min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX, .scope = "index create" }, {
+		"non-unique", NULL, "A key may occur with several payloads.", NAM_OPTION_FLAG,
+		FIELD(non_unique), .scope = "index create" }, { "node-bytes", "N", "The size of a "
+		"node, a power of two from 256 to 16384 (default 1024).", NAM_OPTION_BYTES,
+		FIELD(create.node_bytes), .min = NAM_NODE_BYTES_MIN, .max = NAM_NODE_BYTES_MAX,
+		.scope = "index create" }, { "head-interval", "N", "Leaves per head node, which "
+		"speeds up scans; 0: no head nodes (default 32).", NAM_OPTION_COUNT,
+		FIELD(create.head_interval), SET(head_interval_set), .max = 1u << 20, .scope =
+		"index create" }, { "design", "DESIGN", "fine (default): one tree over all memory "
+		"servers, which clients read and write; coarse: a tree on each memory server, "
+		"which searches it; hybrid: leaves as fine, the levels above as coarse.",
+		NAM_OPTION_CHOICE, FIELD(create.design), .min = NAM_DESIGN_FINE, .choices =
+		ctl_designs, .scope = "index create" }, { "partition", "HOW", "Which memory server "
+		"keeps a key of a coarse or hybrid index: range, hash (default) or round-robin, "
+		"which deals successive numbers out in turn.", NAM_OPTION_CHOICE,
+		FIELD(create.partitioning), SET(partitioning_set), .min = NAM_PARTITION_RANGE,
+		.choices = ctl_partitionings, .scope = "index create" }, { "bounds", "KEYS",
+		"Partition by range: keys with commas between them, where the parts of the second, "
+		"third, ... memory server begin, in the order of their ids; one key less than "
+		"there are memory servers, ascending, written as --key-type says.", NAM_OPTION_TEXT,
+		FIELD(bounds), .scope = "index create" }, { .help = "Options of load:", .scope =
+		"load" }, { "replace", NULL, "Replace the payload of keys that exist. Without this "
+		"option they are left as they are, and the exit status is 4.", NAM_OPTION_FLAG,
+		FIELD(replace), .scope = "load" }, { "fill", "PERCENT", "How full bulk load makes "
+		"the leaves, 50 to 100 (default 92).", NAM_OPTION_COUNT, FIELD(fill_percent), .min =
+		50, .max = 100, .scope = "load" }, { .help = "Options of put:", .scope = "put" }, {
+		"new", NULL, "Add only: a key, or in a non-unique index a pair, that exists is a "
+		"conflict.", NAM_OPTION_FLAG, FIELD(only_new), .scope = "put" }, { .help =
+		"Options of range and table scan:", .scope = "range,table scan" }, { "limit", "N",
+		"At most N pairs or rows.", NAM_OPTION_COUNT, FIELD(limit), .min = 1, .max =
+		UINT64_MAX, .scope = "range,table scan" }, { "reverse", NULL, "range: from HIGH "
+		"down to LOW.", NAM_OPTION_FLAG, FIELD(reverse), .scope = "range" }, { .help =
+		"Options of kv create:", .scope = "kv create" }, { "mode", "MODE", "cache "
+		"(default): a pair that finds no room evicts pairs that have not been read lately; "
+		"store: it is refused.", NAM_OPTION_CHOICE, FIELD(kv_create.mode), .min =
+		NAM_KV_CACHE, .choices = kv_modes, .scope = "kv create" }, { "memory", "SIZE",
+		"Memory of all memory servers together, with one of the suffixes k, M, G, T "
+		"(default 64M).", NAM_OPTION_BYTES, FIELD(kv_create.memory_bytes), .min = 1, .max =
+		1ull << 56, .scope = "kv create" }, { "partitions", "N", "Partitions on each "
+		"memory server, 1 to 1024 (default 16, or as many as the memory allows with 64k "
+		"each).", NAM_OPTION_COUNT, FIELD(kv_create.partitions), .min = 1, .max =
+		NAM_KV_PARTITIONS_MAX, .scope = "kv create" }, { .help = "Options of doctor:",
+		.scope = "doctor" }, { "root", "DIR", "Look at sys, proc and dev in this folder, "
+		"for example a copy from another machine.", NAM_OPTION_TEXT, FIELD(root), .scope =
+		"doctor" },
+	{ 0 },
+};
+
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= 64, "line.given has a bit for each row");
 
 static int
-take_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *ret_value)
+take_word(void *options, char *text)
 {
-	struct nam_diag diag;
-	uint64_t value;
+	struct line *line = options;
 
-	if (payload_parse(text, &value, &diag) || value < min || value > max) {
-		ctl_complain("%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option,
-			text, min, max);
-		return NAM_EXIT_USAGE;
-	}
-	*ret_value = value;
+	if (line->words_count <= WORDS_MAX)
+		line->words[line->words_count++] = text;
 	return 0;
 }
 
-static int
-take_number32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *ret_value)
+static void
+row_taken(void *options, const struct nam_option *row, const char *text)
 {
-	uint64_t value;
-
-	if (take_number(option, text, min, max, &value))
-		return NAM_EXIT_USAGE;
-	*ret_value = (uint32_t)value;
-	return 0;
+	(void)text;
+	((struct line *)options)->given |= 1ull << (row - rows);
 }
 
-static int
-take_transport(const char *text, enum nam_transport *ret_transport)
+/* The commands, for --help.  The caller frees it. */
+static char *
+purpose(void)
 {
-	int transport = nam_transport_find(text);
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
 
-	if (transport < 0) {
-		ctl_complain("--transport: '%s' is not known; choose srq, mailbox, fetch or "
-			"datagram",
-			text);
-		return NAM_EXIT_USAGE;
-	}
-	*ret_transport = (enum nam_transport)transport;
-	return 0;
-}
+	if (!to)
+		return NULL;
+	(void)fputs("Look after memory servers, indexes and stores.  Text in, text out.\n\n", to);
+	for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+		const struct command *command = &commands[i];
+		int width = fprintf(to, "  %s%s%s %s", command->group ? command->group : "",
+			command->group ? " " : "", command->name, command->args);
 
-static int
-take(struct ctl *ctl, int option, const char *value)
-{
-	switch (option) {
-	case OPT_CLUSTER:
-		ctl->cluster = value;
-		return 0;
-	case OPT_TRANSPORT:
-		return take_transport(value, &ctl->transport);
-	case OPT_KEY_TYPE:
-		ctl->key_type = value;
-		return 0;
-	case OPT_JSON:
-		ctl->json = true;
-		return 0;
-	case OPT_QUIET:
-		ctl->quiet = true;
-		return 0;
-	case OPT_KEY_BYTES:
-		return take_number32("--key-bytes", value, NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX,
-			&ctl->create.key_bytes);
-	case OPT_NON_UNIQUE:
-		ctl->create.unique = false;
-		return 0;
-	case OPT_NODE_BYTES:
-		return take_number32("--node-bytes", value, NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX,
-			&ctl->create.node_bytes);
-	case OPT_DESIGN:
-		return ctl_design_parse(value, &ctl->create.design);
-	case OPT_PARTITION:
-		ctl->partitioning_said = true;
-		return ctl_partitioning_parse(value, &ctl->create.partitioning);
-	case OPT_BOUNDS:
-		ctl->bounds = value;
-		return 0;
-	case OPT_HEAD_INTERVAL:
-		ctl->head_interval_said = true;
-		return take_number32("--head-interval", value, 0, 1u << 20,
-			&ctl->create.head_interval);
-	case OPT_REPLACE:
-		ctl->replace = true;
-		return 0;
-	case OPT_FILL:
-		return take_number32("--fill", value, 50, 100, &ctl->fill_percent);
-	case OPT_NEW:
-		ctl->only_new = true;
-		return 0;
-	case OPT_LIMIT:
-		return take_number("--limit", value, 1, UINT64_MAX, &ctl->limit);
-	case OPT_ROOT:
-		ctl->root = value;
-		return 0;
-	case OPT_MODE:
-		return ctl_kv_mode_parse(value, &ctl->kv_create.mode);
-	case OPT_MEMORY:
-		return ctl_kv_memory_parse(value, &ctl->kv_create.memory_bytes);
-	case OPT_PARTITIONS:
-		return take_number32("--partitions", value, 1, NAM_KV_PARTITIONS_MAX,
-			&ctl->kv_create.partitions);
-	default:
-		ctl->reverse = true;
-		return 0;
+		(void)fprintf(to, "%*s%s\n", width < 29 ? 29 - width : 1, "", command->help);
 	}
+	return fclose(to) ? NULL : text;
 }
 
 /* The command that the words name; *ret_words is set to how many of them are its name. */
@@ -361,83 +250,47 @@ complain_unknown(char **words, int count)
 		ctl_complain("there is no command '%s': see namctl --help", words[0]);
 }
 
-/* An option may belong to several commands. */
-static bool
-is_misplaced(size_t number, const struct command *command)
-{
-	for (size_t i = 0; i < BELONGS_COUNT; i++)
-		if (belongs[i].option == belongs[number].option &&
-			belongs[i].run == command->run)
-			return false;
-	return true;
-}
-
-static const struct command *
-check_command(char **words, int count, uint64_t options_seen, char ***ret_args)
-{
-	const struct command *command;
-	int name_words = 0;
-
-	if (!count) {
-		fputs(help, stderr);
-		return NULL;
-	}
-	command = find_command(words, count, &name_words);
-	if (!command) {
-		complain_unknown(words, count);
-		return NULL;
-	}
-	count -= name_words;
-	if (count < command->args_min || count > command->args_max) {
-		ctl_complain("usage: namctl %s%s%s %s", command->group ? command->group : "",
-			command->group ? " " : "", command->name, command->args);
-		return NULL;
-	}
-	for (size_t i = 0; i < BELONGS_COUNT; i++) {
-		if (options_seen >> (belongs[i].option - OPT_CLUSTER) & 1 &&
-			is_misplaced(i, command)) {
-			ctl_complain("%s does not belong to '%s': see namctl --help",
-				belongs[i].text, command->name);
-			return NULL;
-		}
-	}
-	*ret_args = words + name_words;
-	return command;
-}
-
 /* Returns the command, or NULL when the program is to exit with *ret_exit. */
 static const struct command *
-parse(int argc, char **argv, struct ctl *ctl, char ***ret_args, int *ret_exit)
+parse(int argc, char **argv, struct line *line, char ***ret_args, int *ret_exit)
 {
-	uint64_t seen = 0;
-	int option;
+	struct nam_options_table table = { .program = "namctl", .usage = "COMMAND",
+		.after = NAM_EXIT_HELP, .rows = rows, .word = take_word, .taken = row_taken };
+	const struct command *command;
+	char *text = purpose(), name[32];
+	int name_words = 0, count, rc;
 
+	table.purpose = text ? text : "";
+	rc = nam__options_take(&table, argc, argv, line, ret_exit);
+	free(text);
+	if (rc)
+		return NULL;
 	*ret_exit = NAM_EXIT_USAGE;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":", options_known, NULL)) != -1) {
-		switch (option) {
-		case OPT_HELP:
-			fputs(help, stdout);
-			*ret_exit = ctl_flush(NAM_EXIT_OK);
+	if (!line->words_count) {
+		ctl_complain("which command?  See namctl --help");
+		return NULL;
+	}
+	command = find_command(line->words, line->words_count, &name_words);
+	if (!command) {
+		complain_unknown(line->words, line->words_count);
+		return NULL;
+	}
+	(void)snprintf(name, sizeof(name), "%s%s%s", command->group ? command->group : "",
+		command->group ? " " : "", command->name);
+	count = line->words_count - name_words;
+	if (count < command->args_min || count > command->args_max) {
+		ctl_complain("usage: namctl %s %s", name, command->args);
+		return NULL;
+	}
+	for (const struct nam_option *row = rows; row->help; row++) {
+		if (line->given >> (row - rows) & 1 && !nam__option_belongs(row, name)) {
+			ctl_complain("--%s does not belong to '%s': see namctl --help", row->name,
+				command->name);
 			return NULL;
-		case OPT_VERSION:
-			puts("namctl " NAM_VERSION);
-			*ret_exit = ctl_flush(NAM_EXIT_OK);
-			return NULL;
-		case ':':
-			ctl_complain("%s needs a value: see namctl --help", argv[optind - 1]);
-			return NULL;
-		case '?':
-			ctl_complain("there is no option '%s': see namctl --help",
-				argv[optind - 1]);
-			return NULL;
-		default:
-			if (take(ctl, option, optarg))
-				return NULL;
-			seen |= 1ull << (option - OPT_CLUSTER);
 		}
 	}
-	return check_command(argv + optind, argc - optind, seen, ret_args);
+	*ret_args = line->words + name_words;
+	return command;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -445,22 +298,24 @@ parse(int argc, char **argv, struct ctl *ctl, char ***ret_args, int *ret_exit)
 int
 main(int argc, char **argv)
 {
-	struct ctl ctl = { 0 };
+	struct line line = { .ctl = { 0 } };
+	struct ctl *ctl = &line.ctl;
 	const struct command *command;
 	char **args;
 	int exit_code;
 
-	nam_index_options_init(&ctl.create);
-	nam_kv_options_init(&ctl.kv_create);
-	command = parse(argc, argv, &ctl, &args, &exit_code);
+	nam_index_options_init(&ctl->create);
+	nam_kv_options_init(&ctl->kv_create);
+	command = parse(argc, argv, &line, &args, &exit_code);
 	if (!command)
 		return exit_code;
-	exit_code = command->alone ? NAM_EXIT_OK : ctl_connect(&ctl);
+	ctl->create.unique = !ctl->non_unique;
+	exit_code = command->alone ? NAM_EXIT_OK : ctl_connect(ctl);
 	if (!exit_code && command->finishes)
 		ctl_catch_signals();
 	if (!exit_code)
-		exit_code = command->run(&ctl, args);
-	ctl_disconnect(&ctl);
+		exit_code = command->run(ctl, args);
+	ctl_disconnect(ctl);
 	if (ctl_signal)
 		exit_code = NAM_EXIT_SIGNAL + (int)ctl_signal;
 	return ctl_flush(exit_code);

@@ -42,7 +42,7 @@ struct ctl {
 	/* of index create */
 	struct nam_index_options create;
 	const char *bounds;		/* NULL: not said */
-	bool partitioning_said, head_interval_said;
+	bool non_unique, partitioning_set, head_interval_set;
 	struct nam_kv_options kv_create;	/* of kv create */
 	/* of put, load, range, table scan */
 	bool only_new;
@@ -93,9 +93,6 @@ int ctl_table_verify(struct ctl *ctl, char **args);
 int ctl_table_get(struct ctl *ctl, char **args);
 int ctl_table_scan(struct ctl *ctl, char **args);
 int ctl_table_drop(struct ctl *ctl, char **args);
-/* An option of kv create.  Each returns an exit code, and complains itself. */
-int ctl_kv_mode_parse(const char *text, enum nam_kv_mode *ret_mode) NAM_MUST_CHECK;
-int ctl_kv_memory_parse(const char *text, uint64_t *ret_bytes) NAM_MUST_CHECK;
 
 /* ---- signals.c ----------------------------------------------------------------------------- */
 
@@ -177,10 +174,8 @@ cJSON *ctl_json_value(const struct nam_bytes *bytes, bool hex);
 
 /* ---- design.c ------------------------------------------------------------------------------ */
 
-/* Each returns an exit code, and complains itself. */
-int ctl_design_parse(const char *text, enum nam_index_design *ret_design) NAM_MUST_CHECK;
-int ctl_partitioning_parse(const char *text,
-	enum nam_partitioning *ret_partitioning) NAM_MUST_CHECK;
+/* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
+extern const char *const ctl_designs[], *const ctl_partitionings[];
 
 /* "fine", "coarse" or "hybrid"; "range", "hash", "round-robin", or "none" without parts. */
 const char *ctl_design_name(const struct nam_index_options *options);
