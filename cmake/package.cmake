@@ -4,6 +4,7 @@
 # one for each of the other programs; programs come with their man pages.
 
 include(CMakePackageConfigHelpers)
+include(cmake/manual.cmake)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nam)
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/nam)
@@ -45,8 +46,7 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/deploy/profiles ${PROJECT_BINARY_DIR}/sha
 
 foreach(program nam-memserver nam-bench namctl)
 	if(TARGET ${program})
-		install(FILES docs/man/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-			COMPONENT ${program})
+		nam_manual(${program})
 	endif()
 endforeach()
 

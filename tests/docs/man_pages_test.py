@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Man pages say what --help says: the same options, with the same arguments, and exit statuses.
 
-Needs NAM_BUILD_DIR and NAM_SOURCE_DIR.  Where mandoc is installed, it must find nothing wrong.
+Needs NAM_BUILD_DIR.  Where mandoc is installed, it must find nothing wrong.
 """
 
 import os
@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 BIN = os.path.join(os.environ["NAM_BUILD_DIR"], "bin")
-MAN = os.path.join(os.environ["NAM_SOURCE_DIR"], "docs", "man")
+MAN = os.path.join(os.environ["NAM_BUILD_DIR"], "share", "man", "man1")
 
 # Program, and how its man page is divided: heading of a .Ss, and the words that ask for that help.
 PAGES = {
