@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/race.h"
+#include "common/rpc/locking_rpc.h"
 #include "mailbox.h"
 #include "stores.h"
 #include "trees.h"
@@ -64,19 +65,20 @@ static int
 serve_object(const struct service *service, struct nam__exchange *exchange)
 {
 	struct nam__handler *handler = exchange->connection->handler;
+	const struct nam_server *server = exchange->server;
 	const uint64_t *id = exchange->body;
 	int rc;
 
-	nam__trees_work_begin(handler);
+	nam__work_begin(handler);
 	if (service->target == TREE) {
-		exchange->tree = nam__trees_find(&exchange->server->trees, *id);
+		exchange->tree = (struct nam__tree *)nam__objects_find(&server->trees, *id);
 		nam_race_point("tree.found");
 	} else {
-		exchange->store = nam__stores_find(&exchange->server->stores, *id);
+		exchange->store = (struct nam__store *)nam__objects_find(&server->stores, *id);
 		nam_race_point("kv.found");
 	}
 	rc = exchange->tree || exchange->store ? service->fn(exchange) : -NAM_E_DROPPED;
-	nam__trees_work_end(handler);
+	nam__work_end(handler);
 	return rc;
 }
 

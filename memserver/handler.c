@@ -114,8 +114,8 @@ handler_main(void *arg)
 			if (wcs[i].op == NAM_WC_CLOSED)
 				closed(handler, wcs[i].qp->user);
 		busy |= nam__mailboxes_look(handler);
-		nam__trees_idle(handler->server);
-		nam__stores_idle(handler->server);
+		nam__objects_idle(&handler->server->trees, handler->server);
+		nam__objects_idle(&handler->server->stores, handler->server);
 		if (busy)
 			nam__mailboxes_busy(handler);
 		else if (nam__mailboxes_rest(handler) && n == 0)

@@ -29,6 +29,7 @@
 #include "memserver/services/services.h"
 #include "txn/server/locks.h"
 #include "txn/server/records.h"
+#include "objects.h"
 #include "server.h"
 
 #define NAM__HANDLERS_MAX 64u
@@ -57,52 +58,8 @@ int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
 
-/* ---- trees.c ------------------------------------------------------------------------------ */
-
-#define NAM__TREES_SLOTS (2 * NAM__CATALOG_MAX)
-#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
-
-struct nam__tree;
-struct nam__tree_limbo;
-struct nam__handler;
-
-struct nam__trees {
-	_Atomic(struct nam__tree *) *slots;	/* by number; read without a lock */
-	_Atomic uint64_t clock;		/* from 1 on: see trees.h */
-	pthread_mutex_t mutex;		/* of what follows, and of changes of the slots */
-	_Atomic uint32_t count;
-	_Atomic uint32_t dropped_count;
-	struct nam__tree_limbo *dropped;	/* oldest first */
-};
-
-int nam__trees_init(struct nam__trees *trees) NAM_MUST_CHECK;
-/* No handler may be at work.  Accepts zeroes. */
-void nam__trees_free(struct nam__trees *trees);
-/* Loads that came over it are over. */
-void nam__trees_connection_closed(struct nam__trees *trees,
-	const struct nam__connection *connection);
-/* To be called between requests: frees dropped trees that no handler works on any more. */
-void nam__trees_idle(struct nam_server *server);
-
-/* ---- stores.c ----------------------------------------------------------------------------- */
-
 #define NAM__STORES_MAX 256u
-
-struct nam__store;
-
-struct nam__stores {
-	_Atomic(struct nam__store *) slots[NAM__STORES_MAX];	/* read without a lock */
-	_Atomic uint32_t slots_used;	/* slots behind these never were */
-	pthread_mutex_t mutex;		/* of changes of the slots, and of what follows */
-	_Atomic uint32_t dropped_count;
-	struct nam__store *dropped;	/* oldest first */
-};
-
-int nam__stores_init(struct nam__stores *stores) NAM_MUST_CHECK;
-/* No handler may be at work.  Accepts zeroes. */
-void nam__stores_free(struct nam__stores *stores);
-/* To be called between requests: frees dropped stores that no handler works on any more. */
-void nam__stores_idle(struct nam_server *server);
+#define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
 
 /* ---- handler.c ---------------------------------------------------------------------------- */
 
@@ -175,8 +132,8 @@ struct nam_server {
 	struct nam__allocator allocator;
 	struct nam__catalog catalog;
 	struct nam__membership membership;
-	struct nam__trees trees;
-	struct nam__stores stores;
+	struct nam__objects trees, stores;
+	_Atomic uint64_t work_clock;	/* from 1 on: objects.h */
 	uint32_t record_locks[NAM__RECORDS_LOCKS];	/* services/records.c */
 	struct nam__finished finished[NAM_CLIENTS_MAX];	/* services/locking.c */
 	struct nam__handler handlers[NAM__HANDLERS_MAX];

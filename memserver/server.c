@@ -9,6 +9,8 @@
 
 #include "common/fabric/register.h"
 #include "mailbox.h"
+#include "stores.h"
+#include "trees.h"
 
 #define POLL_NS 1000000000ull
 
@@ -84,9 +86,9 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 	if (!rc)
 		rc = nam__membership_init(&server->membership, meta);
 	if (!rc)
-		rc = nam__trees_init(&server->trees);
+		rc = nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free);
 	if (!rc)
-		rc = nam__stores_init(&server->stores);
+		rc = nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free);
 	if (rc)
 		return nam_diag_set(diag, rc, "services: %s", nam_err_text(rc));
 	return 0;
@@ -145,6 +147,7 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 	server->proof.fd = -1;
 	server->boot = nam_entropy() | 1;
 	server->started_ns = nam_now_ns();
+	atomic_init(&server->work_clock, 1);
 	rc = -pthread_mutex_init(&server->mutex, NULL);
 	if (rc) {
 		free(server);
@@ -413,8 +416,8 @@ nam_server_destroy(struct nam_server *server)
 		connection_closed(server->connections);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_free(&server->handlers[i]);
-	nam__stores_free(&server->stores);
-	nam__trees_free(&server->trees);
+	nam__objects_free(&server->stores);
+	nam__objects_free(&server->trees);
 	nam__membership_free(&server->membership);
 	nam__catalog_free(&server->catalog);
 	nam__allocator_free(&server->allocator);

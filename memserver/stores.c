@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stores.c -- the table of key-value stores, and their memory. */
+/* stores.c -- key-value stores, and their memory. */
 #include "stores.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/guard.h"
-#include "common/race.h"
 #include "kv/options.h"
 #include "trees.h"
 
 /* ---- one store ----------------------------------------------------------------------------- */
 
-static void
-chunks_give(struct nam__store *store)
+void
+nam__store_chunks_give(struct nam__store *store)
 {
 	nam__allocator_give(&store->server->allocator, NAM__KV_CHUNK_BYTES, store->blocks,
 		store->chunks_count);
@@ -22,11 +20,11 @@ chunks_give(struct nam__store *store)
 }
 
 void
-nam__store_free(struct nam__store *store)
+nam__store_free(struct nam__object *object)
 {
-	if (!store)
-		return;
-	chunks_give(store);
+	struct nam__store *store = (struct nam__store *)object;
+
+	nam__store_chunks_give(store);
 	free(store->blocks);
 	free(store->chunks);
 	free(store->partitions);
@@ -101,7 +99,7 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	store->id = request->store;
+	store->object.id = request->store;
 	store->server = server;
 	store->memory_bytes = request->memory_bytes;
 	store->mode = request->mode;
@@ -112,146 +110,9 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 	if (!rc)
 		rc = partitions_make(store);
 	if (rc) {
-		nam__store_free(store);
+		nam__store_free(&store->object);
 		return rc;
 	}
 	*ret = store;
 	return 0;
-}
-
-/* ---- the table ----------------------------------------------------------------------------- */
-
-struct nam__store *
-nam__stores_find(struct nam__stores *stores, uint64_t id)
-{
-	uint32_t used = atomic_load_explicit(&stores->slots_used, memory_order_acquire);
-
-	for (uint32_t i = 0; i < used; i++) {
-		struct nam__store *store = atomic_load_explicit(&stores->slots[i],
-			memory_order_acquire);
-
-		if (store && store->id == id)
-			return store;
-	}
-	return NULL;
-}
-
-/* Under the mutex. */
-static int
-enter(struct nam__stores *stores, struct nam__store *store)
-{
-	uint32_t at = 0;
-
-	if (nam__stores_find(stores, store->id))
-		return -NAM_E_INDEX_EXISTS;
-	while (at < NAM__STORES_MAX && atomic_load_explicit(&stores->slots[at],
-					       memory_order_relaxed))
-		at++;
-	if (at == NAM__STORES_MAX)
-		return -NAM_E_LIMIT;
-	atomic_store_explicit(&stores->slots[at], store, memory_order_release);
-	if (at >= atomic_load_explicit(&stores->slots_used, memory_order_relaxed))
-		atomic_store_explicit(&stores->slots_used, at + 1, memory_order_release);
-	return 0;
-}
-
-int
-nam__stores_enter(struct nam__stores *stores, struct nam__store *store)
-{
-	int rc;
-
-	pthread_mutex_lock(&stores->mutex);
-	rc = enter(stores, store);
-	pthread_mutex_unlock(&stores->mutex);
-	return rc;
-}
-
-/* Under the mutex. */
-static struct nam__store *
-take_out(struct nam__stores *stores, uint64_t id)
-{
-	for (uint32_t i = 0; i < NAM__STORES_MAX; i++) {
-		struct nam__store *store = atomic_load_explicit(&stores->slots[i],
-			memory_order_relaxed);
-
-		if (store && store->id == id) {
-			atomic_store_explicit(&stores->slots[i], NULL, memory_order_release);
-			return store;
-		}
-	}
-	return NULL;
-}
-
-int
-nam__stores_drop(struct nam_server *server, uint64_t id)
-{
-	struct nam__stores *stores = &server->stores;
-	struct nam__store *store, **link = &stores->dropped;
-
-	pthread_mutex_lock(&stores->mutex);
-	store = take_out(stores, id);
-	if (store) {
-		if (!NAM_GUARD(KV_WAIT))
-			chunks_give(store);
-		store->clock = nam__trees_tick(server);
-		while (*link)
-			link = &(*link)->next;
-		*link = store;
-		atomic_fetch_add_explicit(&stores->dropped_count, 1, memory_order_relaxed);
-	}
-	pthread_mutex_unlock(&stores->mutex);
-	return store ? 0 : -NAM_E_DROPPED;
-}
-
-/* A dropped store that no handler can be looking at any more.  Under the mutex. */
-static struct nam__store *
-dropped_next(struct nam_server *server)
-{
-	struct nam__stores *stores = &server->stores;
-	struct nam__store *first = stores->dropped;
-
-	if (!first || first->clock >= nam__trees_work_oldest(server))
-		return NULL;
-	stores->dropped = first->next;
-	atomic_fetch_sub_explicit(&stores->dropped_count, 1, memory_order_relaxed);
-	return first;
-}
-
-void
-nam__stores_idle(struct nam_server *server)
-{
-	struct nam__stores *stores = &server->stores;
-	struct nam__store *store;
-
-	if (__builtin_expect(!atomic_load_explicit(&stores->dropped_count,
-			memory_order_relaxed), 1))
-		return;
-	do {
-		pthread_mutex_lock(&stores->mutex);
-		store = dropped_next(server);
-		pthread_mutex_unlock(&stores->mutex);
-		nam__store_free(store);
-	} while (store);
-}
-
-int
-nam__stores_init(struct nam__stores *stores)
-{
-	memset(stores, 0, sizeof(*stores));
-	return -pthread_mutex_init(&stores->mutex, NULL);
-}
-
-void
-nam__stores_free(struct nam__stores *stores)
-{
-	for (uint32_t i = 0; i < NAM__STORES_MAX; i++)
-		nam__store_free(atomic_load_explicit(&stores->slots[i], memory_order_relaxed));
-	while (stores->dropped) {
-		struct nam__store *first = stores->dropped;
-
-		stores->dropped = first->next;
-		nam__store_free(first);
-	}
-	memset(stores->slots, 0, sizeof(stores->slots));
-	(void)pthread_mutex_destroy(&stores->mutex);
 }

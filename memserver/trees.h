@@ -4,9 +4,8 @@
  * upper levels of hybrid ones.
  *
  * Handlers search and change a tree side by side and never wait for each other but for the moment
- * in which a node is written.  The table of trees is read without a lock; it changes under the
- * mutex.  An unlinked node or tree waits in limbo until every handler that was at
- * work then has answered: each says at which count of the clock it has begun.
+ * in which a node is written.  An unlinked node waits in limbo until no handler sees it any more
+ * (objects.h).
  */
 #ifndef NAM_MEMSERVER_TREES_H
 #define NAM_MEMSERVER_TREES_H
@@ -21,12 +20,11 @@
 struct nam__tree_limbo {
 	struct nam__tree_limbo *next;
 	uint64_t clock;			/* free once every handler has begun later */
-	struct nam__tree *tree;		/* all of it, if there is no block */
 	void *block;
 };
 
 struct nam__tree {
-	uint64_t id;
+	struct nam__object object;
 	struct nam_server *server;
 	uint32_t stride;
 	bool leaves;			/* of a hybrid index */
@@ -54,28 +52,10 @@ struct nam__tree {
 	uint64_t reusable;		/* nodes that have left limbo since the last query */
 };
 
-/* Nodes that a handler sees between these two are not reused. */
-void nam__trees_work_begin(struct nam__handler *handler);
-void nam__trees_work_end(struct nam__handler *handler);
-
-/* Handlers see no node that was unlinked at a count below this one. */
-uint64_t nam__trees_work_oldest(const struct nam_server *server);
-
-/* The count at which something was taken out; later ones begin with the next. */
-uint64_t nam__trees_tick(struct nam_server *server);
-
-/* Between begin and end. */
-struct nam__tree *nam__trees_find(struct nam__trees *trees, uint64_t id);
-
-/* -NAM_E_INDEX_EXISTS, -NAM_E_LIMIT. */
-int nam__trees_enter(struct nam__trees *trees, struct nam__tree *tree) NAM_MUST_CHECK;
-/* Unlinked at once, and freed when no handler is at work on it: 0, -NAM_E_DROPPED, -ENOMEM. */
-int nam__trees_drop(struct nam_server *server, uint64_t id) NAM_MUST_CHECK;
-
 int nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_request *request,
 	uint64_t *scratch, struct nam__tree **ret_tree) NAM_MUST_CHECK;
-/* No handler may be at work on it; NULL is allowed. */
-void nam__tree_free(struct nam__tree *tree);
+/* No handler may be at work on it. */
+void nam__tree_free(struct nam__object *tree);
 
 /* An empty one of the tree's shape, in its memory. */
 int nam__tree_local_new(struct nam__tree *tree,
@@ -89,6 +69,9 @@ void *nam__block_at(const struct nam_server *server, uint64_t raw);
 
 uint64_t nam__tree_address_of(const struct nam__tree *tree, const void *node);
 
+/* Loads that came over it are over. */
+void nam__trees_connection_closed(struct nam__objects *trees,
+	const struct nam__connection *connection);
 /* End a load, and what it has filled.  For its connection's handler. */
 void nam__tree_load_over(struct nam__tree *tree);
 

@@ -2,6 +2,7 @@
 /* kv.c -- services that read and change key-value stores (stores.h). */
 #include <string.h>
 
+#include "common/guard.h"
 #include "kv/server/place.h"
 #include "memserver/stores.h"
 
@@ -12,20 +13,19 @@ nam__service_kv_create(struct nam__exchange *exchange)
 	struct nam__store *store;
 	int rc = nam__store_new(server, exchange->body, &store);
 
-	if (rc)
-		return rc;
-	rc = nam__stores_enter(&server->stores, store);
-	if (rc)
-		nam__store_free(store);
-	return rc;
+	return rc ? rc : nam__objects_enter(&server->stores, &store->object);
 }
 
 int
 nam__service_kv_drop(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_kv_request *request = exchange->body;
+	struct nam_server *server = exchange->server;
+	struct nam__object *store = nam__objects_find(&server->stores, request->store);
 
-	return nam__stores_drop(exchange->server, request->store);
+	if (store && !NAM_GUARD(KV_WAIT))
+		nam__store_chunks_give((struct nam__store *)store);
+	return nam__objects_drop(&server->stores, server, request->store);
 }
 
 int
@@ -64,7 +64,7 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 static struct nam__kv_partition *
 partition_of(struct nam__store *store, const void *key, uint32_t key_bytes, uint32_t *ret_hash)
 {
-	struct nam__kv_place place = nam__kv_place(store->id, key, key_bytes, store->servers,
+	struct nam__kv_place place = nam__kv_place(store->object.id, key, key_bytes, store->servers,
 		store->partitions_count);
 
 	if (place.server != store->number)

@@ -18,12 +18,7 @@ nam__service_tree_create(struct nam__exchange *exchange)
 	int rc = nam__tree_new(server, exchange->body, exchange->connection->handler->scratch,
 		&tree);
 
-	if (rc)
-		return rc;
-	rc = nam__trees_enter(&server->trees, tree);
-	if (rc)
-		nam__tree_free(tree);
-	return rc;
+	return rc ? rc : nam__objects_enter(&server->trees, &tree->object);
 }
 
 int
@@ -31,7 +26,7 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_tree_request *request = exchange->body;
 
-	return nam__trees_drop(exchange->server, request->tree);
+	return nam__objects_drop(&exchange->server->trees, exchange->server, request->tree);
 }
 
 /* ---- requests to a tree -------------------------------------------------------------------- */
@@ -241,13 +236,13 @@ load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t 
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (atomic_compare_exchange_strong(&tree->load, &free, request->load)) {
 		nam_race_point("tree.load_asked");
-		tree->load_clock = nam__trees_tick(tree->server);
+		tree->load_clock = nam__work_tick(tree->server);
 		atomic_store_explicit(&tree->loader, connection, memory_order_release);
 		return -NAM_E_RESTART_LOCKED;
 	}
 	if (!is_loader(tree, connection, request->load) ||
 		(NAM_GUARD(LOAD_WAIT) &&
-			nam__trees_work_oldest(tree->server) <= tree->load_clock))
+			nam__work_oldest(tree->server) <= tree->load_clock))
 		return -NAM_E_RESTART_LOCKED;
 	nam__tree_server_walk(tree->local, scratch, 0, false, lowest.w, 1, &walk);
 	/* The first leaf of all is named always. */

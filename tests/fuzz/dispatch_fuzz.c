@@ -95,8 +95,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		uint32_t length = fuzz_u16(&input) % (NAM_RPC_BYTES_MAX + 1);
 
 		ask(fixture, connection, flags, &input, length);
-		nam__trees_idle(fixture->server);
-		nam__stores_idle(fixture->server);
+		nam__objects_idle(&fixture->server->trees, fixture->server);
+		nam__objects_idle(&fixture->server->stores, fixture->server);
 		if (flags & FLAG_CLOSE) {
 			nam__membership_detach(&fixture->server->membership, connection);
 			nam__trees_connection_closed(&fixture->server->trees, connection);

@@ -7,6 +7,8 @@
 
 #include "fuzz_input.h"
 #include "memserver/memserver_internal.h"
+#include "memserver/stores.h"
+#include "memserver/trees.h"
 
 struct fuzz_server {
 	struct nam_server server;
@@ -27,6 +29,7 @@ fuzz_server_new(uint32_t id)
 	memset(fixture, 0, sizeof(*fixture));
 	server->options.id = id;
 	server->options.rpc_threads = 1;
+	atomic_init(&server->work_clock, 1);
 	server->proof.fd = -1;		/* as where regions are no files */
 	server->memory.count = 2;
 	server->memory.bytes = regions[0] + regions[1];
@@ -41,7 +44,8 @@ fuzz_server_new(uint32_t id)
 		    NAM_META_BYTES) ||
 		nam__catalog_init(&server->catalog) ||
 		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
-		nam__trees_init(&server->trees) || nam__stores_init(&server->stores))
+		nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free) ||
+		nam__objects_init(&server->stores, NAM__STORES_MAX, nam__store_free))
 		abort();
 	return fixture;
 }
@@ -50,8 +54,8 @@ fuzz_server_new(uint32_t id)
 static inline void
 fuzz_server_free(struct fuzz_server *fixture)
 {
-	nam__stores_free(&fixture->server.stores);
-	nam__trees_free(&fixture->server.trees);
+	nam__objects_free(&fixture->server.stores);
+	nam__objects_free(&fixture->server.trees);
 	free(fixture->server.handlers[0].scratch);
 	nam__allocator_free(&fixture->server.allocator);
 	nam__catalog_free(&fixture->server.catalog);

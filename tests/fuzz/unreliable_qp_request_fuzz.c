@@ -247,6 +247,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input input = { data, size };
 	uint32_t frame_bytes = NAM_FRAME_BYTES_MIN + fuzz_u8(&input) % 32 * 64;
 	struct fixture *fixture = fixture_new(frame_bytes, fuzz_u8(&input) & 1);
+	struct nam_server *server = &fixture->memory->server;
 
 	for (unsigned steps = 0; input.left && steps < 300; steps++) {
 		uint8_t what = fuzz_u8(&input);
@@ -273,8 +274,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		default:
 			look(fixture);
-			nam__trees_idle(&fixture->memory->server);
-			nam__stores_idle(&fixture->memory->server);
+			nam__objects_idle(&server->trees, server);
+			nam__objects_idle(&server->stores, server);
 		}
 	}
 	fixture_free(fixture);

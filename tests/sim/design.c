@@ -79,25 +79,24 @@ count_kept(const struct nam__tree *tree, struct sim_trees *trees)
 static void
 count_server(const struct nam_server *server, uint64_t id, struct sim_trees *trees)
 {
-	for (uint32_t i = 0; i < NAM__TREES_SLOTS; i++) {
-		struct nam__tree *tree = atomic_load_explicit(&server->trees.slots[i],
-			memory_order_relaxed);
+	for (uint32_t i = 0; i < server->trees.slots_count; i++) {
+		struct nam__tree *tree = (struct nam__tree *)nam__objects_at(&server->trees, i);
 
-		/* 1: where one was. */
-		if ((uintptr_t)tree <= 1)
+		if (!tree)
 			continue;
 		count_kept(tree, trees);
-		if (tree->id == id) {
+		if (tree->object.id == id) {
 			trees->index_nodes += local_nodes(tree->local);
 		} else {
 			trees->nameless_bytes += tree->stride * local_nodes(tree->local);
 			trees->nameless++;
 		}
 	}
-	for (const struct nam__tree_limbo *entry = server->trees.dropped; entry;
-		entry = entry->next) {
-		count_kept(entry->tree, trees);
-		trees->kept_bytes += entry->tree->stride * local_nodes(entry->tree->local);
+	for (struct nam__object *object = server->trees.dropped; object; object = object->next) {
+		struct nam__tree *tree = (struct nam__tree *)object;
+
+		count_kept(tree, trees);
+		trees->kept_bytes += tree->stride * local_nodes(tree->local);
 		trees->dropped++;
 	}
 }

@@ -314,8 +314,9 @@ check_parts(struct sim_stage *stage, struct nam_server *server)
 {
 	struct nam_diag diag;
 
-	for (uint32_t i = 0; i < NAM__STORES_MAX; i++) {
-		const struct nam__store *store = atomic_load(&server->stores.slots[i]);
+	for (uint32_t i = 0; i < server->stores.slots_count; i++) {
+		const struct nam__store *store =
+			(const struct nam__store *)nam__objects_at(&server->stores, i);
 
 		for (uint32_t j = 0; store && j < store->partitions_count; j++)
 			if (!nam__kv_partition_sound(&store->partitions[j], &diag))

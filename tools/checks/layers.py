@@ -45,7 +45,7 @@ CROSSING = {
     "common/fabric/register.h": ["compute", "memserver"],
     "common/fiber/switch.h": ["compute"],
     "common/guard.h": ["compute", "index", "kv", "memserver", "txn"],
-    "common/hash/hash.h": ["compute", "index", "kv", "txn"],
+    "common/hash/hash.h": ["compute", "index", "kv", "memserver", "txn"],
     "common/hash/inline.h": ["txn"],
     "common/layout.h": ["compute", "index", "memserver", "txn"],
     "common/options/options.h": ["bench", "memserver", "tools"],

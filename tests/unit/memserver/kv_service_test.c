@@ -114,7 +114,7 @@ create__as_many_as_there_can_be__LIMIT_AND_EACH_IS_FOUND(void **state)
 	}
 	for (unsigned i = 0; i < 1000; i++) {
 		request.store = 100 + i;
-		nam__stores_idle(f->server);
+		nam__objects_idle(&f->server->stores, f->server);
 		assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)), 0);
 		one.store = request.store;
 		assert_int_equal(call(f, NAM_RPC_KV_DROP, &one, sizeof(one)), 0);
