@@ -33,6 +33,8 @@ help(FILE *to)
 	      "  --help      this text; with a subcommand, its options\n"
 	      "  --version   the version\n"
 	      "\n"
+	      "Figures of the papers: share/nam/figures/draw --help (sources: bench/figures)\n"
+	      "\n"
 	      NAM_EXIT_HELP,
 		to);
 }

@@ -35,10 +35,15 @@ foreach(header nam.h
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()
 
-# Simulated networks: found beside the program's folder, so here, too.
+# Simulated networks: found beside the program's folder, so here, too.  The figures of the papers.
 if(TARGET nam-bench)
 	install(DIRECTORY deploy/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/nam
 		COMPONENT nam-bench FILES_MATCHING PATTERN "*.ini")
+	file(GLOB figures CONFIGURE_DEPENDS bench/figures/*.py)
+	install(FILES ${figures} DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/figures
+		COMPONENT nam-bench)
+	install(PROGRAMS bench/figures/draw DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/figures
+		COMPONENT nam-bench)
 endif()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/nam)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/deploy/profiles ${PROJECT_BINARY_DIR}/share/nam/profiles

@@ -117,6 +117,12 @@ PLANTS = [
         lambda t: t + "\nint helper(void);\nint\nhelper(void)\n{\n\treturn 0;\n}\n",
         "helper is visible outside its file",
     ),
+    (
+        "library older than a source",
+        "common/error.c",
+        lambda t: t + "/* More. */\n",
+        "cmake --build build/dev --target nam_static",
+    ),
     ("broken script", "tests/lib/x.sh", lambda t: t + "if true; then\n", "bash cannot parse it"),
     (
         "what shellcheck warns of",

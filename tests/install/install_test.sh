@@ -31,7 +31,14 @@ if ! "$prefix/bin/nam-bench" index --cluster sim:connect-ib --keys 1k --ops 100 
 	exit 1
 fi
 
-say "who has not built all of it hears what to do"
+say "the figures find nam-bench and the profiles where they were moved to"
+if ! env PATH=/usr/bin:/bin "$prefix/share/nam/figures/draw" tree-7 --csv --quick --designs fine \
+	--quiet --out "$tmp/figures" || [ ! -s "$tmp/figures/tree-7.csv" ]; then
+	echo "FAILED: the installed figures cannot be drawn"
+	exit 1
+fi
+
+say "an incomplete build gives a message that names the remedy"
 mkdir "$tmp/part"
 sed "s|libnam\.a|never-built.a|" "$NAM_BUILD_DIR/cmake_install.cmake" \
 	>"$tmp/part/cmake_install.cmake"

@@ -7,6 +7,8 @@ import shutil
 
 from checks.tree import room_of
 
+LIBRARY_ROOMS = ["common", "compute", "index", "kv", "txn"]
+
 
 def newest_library(tree):
     found = []
@@ -18,11 +20,34 @@ def newest_library(tree):
     return max(found, key=os.path.getmtime, default=None)
 
 
+def changed_since(tree, library):
+    """A source of libnam that is newer than the library, or None."""
+    for name in tree.named(".c"):
+        if room_of(name) in LIBRARY_ROOMS and not name.startswith("common/sim/"):
+            path = os.path.join(tree.root, name)
+            if os.path.getmtime(path) > os.path.getmtime(library):
+                return name
+    return None
+
+
+def check_stale(tree):
+    library = newest_library(tree)
+    name = library and changed_since(tree, library)
+    if name:
+        folder = os.path.relpath(library, tree.root).removesuffix("/lib/libnam.a")
+        tree.find(
+            name,
+            1,
+            f"libnam.a of {folder} is older, so its symbols are not those of the sources",
+            f"build it: cmake --build {folder} --target nam_static",
+        )
+
+
 def defined_at(tree, symbol):
     pattern = re.compile(r"^(?:\w[\w *]*\W)?" + re.escape(symbol) + r"\b")
     for name in tree.named(".c"):
         for number, line in tree.lines(name):
-            if room_of(name) in ("common", "compute", "index") and pattern.match(line):
+            if room_of(name) in LIBRARY_ROOMS and pattern.match(line):
                 return name, number
     return None
 
