@@ -52,6 +52,8 @@ struct nam_cursor {
 
 /* An operation looks again at the most so often before it gives up with its last RESTART code. */
 #define NAM__RESTARTS_MAX 1000u
+/* Of a pointer that promises no level: the root's. */
+#define NAM__ANY_LEVEL (-1)
 /* Nodes visited in one go to the right. */
 #define NAM__HOPS_MAX 4096u
 /* So many unnamed leaves in a row: a client has met a memory server without room. */
@@ -70,7 +72,7 @@ struct nam__held {
  * nam__node_read -- READ one node until its image verifies.
  *
  * @at		tagged with the low 16 bits of the generation that the pointer promises
- * @level	the level promised, or -1
+ * @level	the level promised, or NAM__ANY_LEVEL
  *
  * Returns 0; -NAM_E_RESTART_DEAD (dead or another generation, type or level: the pointer is stale);
  * -NAM_E_RESTART_TORN or -NAM_E_LOCK_ORPHANED after lock_timeout_ms; or a FABRIC code.
@@ -78,43 +80,6 @@ struct nam__held {
  */
 NAM_FIBER_FN int nam__node_read(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, int level, uint64_t *image) NAM_MUST_CHECK;
-
-/* Judge an image that has been read: 0, -NAM_E_RESTART_TORN or -NAM_E_RESTART_DEAD. */
-int nam__node_validate(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
-	int level) NAM_MUST_CHECK;
-
-/*
- * Whether an image is a whole leaf, the one that the pointer promised, and covers the key.  The
- * fast answer for fabrics with ORDERED_LOADS; "no" means no more than: look closely.
- */
-static inline __attribute__((always_inline)) bool
-nam__leaf_covers_words(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
-	const uint64_t *key, unsigned words)
-{
-	const struct nam__geometry *g = &index->g;
-	uint64_t front = image[NAM__WORD_FRONT], shape = image[NAM__WORD_SHAPE];
-	const unsigned flags = NAM__NODE_LAST | NAM__NODE_DEAD;
-	const uint64_t type_and_level =
-		(NAM_GUARD(NODE_TYPE) ? (0xff & ~flags) << 8 | 0xff : 0) |
-		(NAM_GUARD(DEAD_NODE) ? NAM__NODE_DEAD << 8 : 0);
-
-	return index->ordered_loads &&
-	       (!NAM_GUARD(NODE_ENDS) || front == image[g->node_words - 1]) &&
-	       (front & type_and_level) == ((uint64_t)NAM__NODE_LEAF << 8 & type_and_level) &&
-	       (!NAM_GUARD(GENERATION) || (uint16_t)shape == nam_gaddr_tag(at)) &&
-	       shape >> 48 <= g->leaf_capacity && (shape >> 32 & 0xffff) <= shape >> 48 &&
-	       (!NAM_GUARD(FENCE_LOW) ||
-		       nam__key_compare(key, nam__node_low(image), words) >= 0) &&
-	       (!NAM_GUARD(FENCE_HIGH) || nam__node_last(image) ||
-		       nam__key_compare(key, nam__node_low(image) + words, words) < 0);
-}
-
-static inline bool
-nam__leaf_covers(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
-	const uint64_t *key)
-{
-	return nam__leaf_covers_words(index, image, at, key, index->g.full_words);
-}
 
 /**
  * nam__read_covering -- the image of the node at `level` that covers a full key.
@@ -142,14 +107,14 @@ NAM_FIBER_FN int nam__lock_walked(struct nam_worker *worker, struct nam_index *i
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 
 /*
- * Judge what is held: 0, or it is let go and that was -NAM_E_RESTART_FENCE or _DEAD: not the node
- * at `level` that covers the key; or another code.
+ * Whether what is held is the node at `level` that covers the key.  Returns 0, still held; or
+ * -NAM_E_RESTART_FENCE, -NAM_E_RESTART_DEAD or another code, released.
  */
 NAM_FIBER_FN int nam__held_covers(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 
 /**
- * nam__lock_node -- lock and read one node by its address; the image is judged.
+ * nam__lock_node -- lock and read one node by its address; the image is validated.
  */
 NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr at, int level, struct nam__held *held) NAM_MUST_CHECK;

@@ -14,6 +14,12 @@
  */
 void nam__gathered_run(struct nam_worker *worker);
 
+/* A fast path has carried an operation out, with success or not; or leaves it to the long way. */
+enum nam__fast_path {
+	NAM__FAST_TAKEN,
+	NAM__FAST_DECLINED,
+};
+
 /*
  * Where the leaf for a key is; *ret_at is null if the cache does not know.  With an image to READ
  * it into, wait for that, too.  With a lock besides, go for it as nam__lock_post() does; then

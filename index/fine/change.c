@@ -7,6 +7,7 @@
 #include "batched_lookup.h"
 #include "fine.h"
 #include "index/node/image_write.h"
+#include "index/node/validate.h"
 #include "leaf_change.h"
 
 #define SCRATCH_LEAF 0u
@@ -28,45 +29,50 @@ change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind
 	struct nam__leaf_outcome outcome;
 
 	nam__leaf_change(&index->g, held->image, kind, key, payload, &outcome);
-	if (__builtin_expect(outcome.refused, 0))
-		return leaf_refuse(worker, held,
-			outcome.refused < 0 ? outcome.refused : 0); /* SUSPENDS */
-	if (__builtin_expect(outcome.split, 0))
+	if (__builtin_expect(outcome.effect == NAM__LEAF_WRITE, 1))
+		return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
+			outcome.part); /* SUSPENDS */
+	if (outcome.effect == NAM__LEAF_SPLIT)
 		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
-	return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
-		outcome.part); /* SUSPENDS */
+	return leaf_refuse(worker, held, nam__leaf_effect_rc(outcome.effect)); /* SUSPENDS */
 }
 
 /*
- * The case that everything is made for, as lookup_fast() has it: find the leaf in company, and what
- * is found is locked and READ at once.  0: held; 1: not that case after all, ask slowly.
+ * The fast path, as lookup_fast() has it: what the batched lookup finds is locked and READ at
+ * once.  Taken, *ret_rc says whether the leaf is held.
  */
-NAM_FIBER_FN static inline __attribute__((always_inline)) int
+NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
 lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	struct nam__held *held)
+	struct nam__held *held, int *ret_rc)
 {
 	int rc;
 
 	if (!index->fast_changes)
-		return 1;
+		return NAM__FAST_DECLINED;
 	held->lock.old = nam_buffer_take(worker, 8);
-	if (!held->lock.old)
-		return -ENOMEM;
+	if (!held->lock.old) {
+		*ret_rc = -ENOMEM;
+		return NAM__FAST_TAKEN;
+	}
 	rc = nam__find_in_company(worker, index, key[0], held->image, &held->lock,
 		&held->at); /* SUSPENDS */
 	if (__builtin_expect(nam_gaddr_is_null(held->at), 0)) {
 		nam_buffer_give(worker, held->lock.old, 8);
-		return 1;
+		return NAM__FAST_DECLINED;
 	}
 	rc = nam__lock_posted(worker, held->image, &held->lock, rc); /* SUSPENDS */
-	if (__builtin_expect(rc != 0 || nam__leaf_covers(index, held->image, held->at, key), 1)) {
-		worker->current->counters->cache_hits += !rc;
-		return rc;
+	if (__builtin_expect(!rc && !nam__node_validate(index, held->image, held->at, 0,
+			NAM__NODE_LEAF) && nam__node_covers(held->image, key, 1), 1)) {
+		worker->current->counters->cache_hits++;
+	} else if (rc > 0) {
+		return NAM__FAST_DECLINED;	/* another client has the lock */
+	} else if (!rc) {
+		rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
+		if (nam_err_is(rc, NAM_E_RESTART))
+			rc = nam__lock_walked(worker, index, key, 0, held); /* SUSPENDS */
 	}
-	rc = nam__held_covers(worker, index, key, 0, held); /* SUSPENDS */
-	return nam_err_is(rc, NAM_E_RESTART)
-		       ? nam__lock_walked(worker, index, key, 0, held) /* SUSPENDS */
-		       : rc;
+	*ret_rc = rc;
+	return NAM__FAST_TAKEN;
 }
 
 int
@@ -83,8 +89,8 @@ nam__fine_change(struct nam_worker *worker, struct nam_index *index, enum nam_op
 		return -ENOMEM;
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, kind);
-	rc = lock_fast(worker, index, full.w, &held); /* SUSPENDS */
-	if (__builtin_expect(rc > 0, 0))
+	if (__builtin_expect(lock_fast(worker, index, full.w, &held, &rc) !=
+		NAM__FAST_TAKEN, 0)) /* SUSPENDS */
 		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
 	if (__builtin_expect(!rc, 1))
 		rc = change_held(worker, index, kind, full.w, payload, &held); /* SUSPENDS */

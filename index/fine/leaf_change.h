@@ -18,13 +18,30 @@ enum nam__header_part {
 	NAM__HEADER_FENCES,		/* and the sibling */
 };
 
+/* The effect of a change on a leaf; but for the first, its image is as it was. */
+enum nam__leaf_effect {
+	NAM__LEAF_WRITE,	/* the image has changed */
+	NAM__LEAF_SPLIT,	/* there is no room for the entry */
+	NAM__LEAF_SAME,		/* the pair of an upsert is there already */
+	NAM__LEAF_MISSING,	/* the entry of an update or delete is not there */
+	NAM__LEAF_PRESENT,	/* the entry of an insert is there already */
+};
+
 /* The result of a change, on the private image of the leaf. */
 struct nam__leaf_outcome {
-	int refused;			/* not 0: nothing changes; 1: it is so already */
-	bool split;			/* there is no room */
+	enum nam__leaf_effect effect;
 	struct nam__dirty dirty;
 	enum nam__header_part part;
 };
+
+/* The code that a change without a write returns. */
+static inline int
+nam__leaf_effect_rc(enum nam__leaf_effect effect)
+{
+	if (effect == NAM__LEAF_MISSING)
+		return -NAM_E_NOTFOUND;
+	return effect == NAM__LEAF_PRESENT ? -NAM_E_EXISTS : 0;
+}
 
 static inline void
 nam__leaf_put(const struct nam__geometry *g, uint64_t *image, unsigned number, uint64_t payload,
@@ -44,22 +61,21 @@ nam__leaf_change(const struct nam__geometry *g, uint64_t *image, enum nam_op_kin
 {
 	int number = nam__leaf_find(g, image, key);
 
-	outcome->refused = 0;
-	outcome->split = false;
+	outcome->effect = NAM__LEAF_WRITE;
 	outcome->part = NAM__HEADER_COUNTS;
 	if (number < 0) {
 		if (kind != NAM_OP_INSERT && kind != NAM_OP_UPSERT)
-			outcome->refused = -NAM_E_NOTFOUND;
+			outcome->effect = NAM__LEAF_MISSING;
 		else if (nam__node_count(image) == g->leaf_capacity)
-			outcome->split = true;
+			outcome->effect = NAM__LEAF_SPLIT;
 		else
 			nam__leaf_add(g, image, key, payload, &outcome->dirty);
 	} else if (kind == NAM_OP_INSERT) {
-		outcome->refused = -NAM_E_EXISTS;
+		outcome->effect = NAM__LEAF_PRESENT;
 	} else if (kind == NAM_OP_DELETE) {
 		nam__leaf_remove(g, image, (unsigned)number, &outcome->dirty);
 	} else if (!g->unique) {
-		outcome->refused = 1;	/* an upsert of a pair that is there */
+		outcome->effect = NAM__LEAF_SAME;
 	} else {
 		nam__leaf_put(g, image, (unsigned)number, payload, outcome);
 	}

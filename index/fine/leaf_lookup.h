@@ -6,33 +6,38 @@
 #ifndef NAM_INDEX_FINE_LEAF_LOOKUP_H
 #define NAM_INDEX_FINE_LEAF_LOOKUP_H
 
-#include "index/index_internal.h"
 #include "index/node/search.h"
+#include "index/node/validate.h"
 
-/* Not an answer: the image is torn, is not what the pointer promised, or does not cover the key. */
-#define NAM__LOOK_CLOSELY 1
+/* The answer of one image; as numbers, those of a lookup. */
+enum nam__leaf_answer {
+	NAM__LEAF_FOUND = 0,
+	NAM__LEAF_ABSENT = -NAM_E_NOTFOUND,
+	NAM__LEAF_UNUSABLE = 1,	/* torn, not what the pointer promised, or not covering the key */
+};
 
-/* @image: what was READ at `at`.  0, -NAM_E_NOTFOUND or NAM__LOOK_CLOSELY. */
-static inline __attribute__((always_inline)) int
+/* @image: what was READ at `at`. */
+static inline __attribute__((always_inline)) enum nam__leaf_answer
 nam__leaf_lookup(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
 	uint64_t key, uint64_t *ret_payload)
 {
 	const uint64_t *entries = image + index->g.entries_at, *entry;
 	unsigned count = nam__node_count(image), sorted = nam__node_sorted(image), number;
 
-	if (!nam__leaf_covers_words(index, image, at, &key, 1))
-		return NAM__LOOK_CLOSELY;
+	if (nam__node_validate(index, image, at, 0, NAM__NODE_LEAF) ||
+		!nam__node_covers(image, &key, 1))
+		return NAM__LEAF_UNUSABLE;
 	entry = nam__pairs_floor(entries, sorted, key);
 	if (__builtin_expect(sorted && *entry == key, 1)) {
 		*ret_payload = entry[1];
-		return 0;
+		return NAM__LEAF_FOUND;
 	}
 	for (number = sorted; number < count && entries[2 * number] != key; number++)
 		continue;
 	if (number == count)
-		return -NAM_E_NOTFOUND;
+		return NAM__LEAF_ABSENT;
 	*ret_payload = entries[2 * number + 1];
-	return 0;
+	return NAM__LEAF_FOUND;
 }
 
 #endif /* NAM_INDEX_FINE_LEAF_LOOKUP_H */

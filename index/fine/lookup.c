@@ -26,11 +26,8 @@ read_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
-		if (nam__leaf_covers(index, image, at, key) ||
-			(!nam__node_validate(index, image, at, 0) &&
-			nam__node_type(image) == NAM__NODE_LEAF &&
-			!(NAM_GUARD(FENCE_LOW) && nam__node_below(image, &index->g, key)) &&
-			!(NAM_GUARD(FENCE_HIGH) && nam__node_beyond(image, &index->g, key)))) {
+		if (!nam__node_validate(index, image, at, 0, NAM__NODE_LEAF) &&
+			nam__node_covers(image, key, index->g.full_words)) {
 			worker->current->counters->cache_hits++;
 			return 0;
 		}
@@ -112,26 +109,30 @@ lookup_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t
 /* ---- quickly ------------------------------------------------------------------------------ */
 
 /*
- * The case that everything is made for: one-word unique keys, a warm cache, a fabric with
- * ORDERED_LOADS.  NAM__LOOK_CLOSELY: not that case after all, ask lookup_unique().
+ * The fast path: one-word unique keys, a warm cache, a fabric with ORDERED_LOADS.  It declines when
+ * the cache does not know the leaf, or the leaf is not as the cache says.
  */
-NAM_FIBER_FN static inline __attribute__((always_inline)) int
-lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload)
+NAM_FIBER_FN static inline __attribute__((always_inline)) enum nam__fast_path
+lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, uint64_t *ret_payload,
+	int *ret_rc)
 {
 	uint64_t *image = worker->current->scratch[SCRATCH_LEAF];
+	enum nam__leaf_answer answer;
 	struct nam_gaddr at;
-	int rc;
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
-		return NAM__LOOK_CLOSELY;
-	rc = nam__find_in_company(worker, index, key, image, NULL, &at); /* SUSPENDS */
-	if (rc)
-		return rc;
+		return NAM__FAST_DECLINED;
+	*ret_rc = nam__find_in_company(worker, index, key, image, NULL, &at); /* SUSPENDS */
+	if (*ret_rc)
+		return NAM__FAST_TAKEN;
 	if (nam_gaddr_is_null(at))
-		return NAM__LOOK_CLOSELY;
-	rc = nam__leaf_lookup(index, image, at, key, ret_payload);
-	worker->current->counters->cache_hits += rc != NAM__LOOK_CLOSELY;
-	return rc;
+		return NAM__FAST_DECLINED;
+	answer = nam__leaf_lookup(index, image, at, key, ret_payload);
+	if (answer == NAM__LEAF_UNUSABLE)
+		return NAM__FAST_DECLINED;
+	worker->current->counters->cache_hits++;
+	*ret_rc = (int)answer;
+	return NAM__FAST_TAKEN;
 }
 
 int
@@ -142,8 +143,8 @@ nam__fine_lookup(struct nam_worker *worker, struct nam_index *index, const void 
 	int rc;
 
 	nam__op_begin(worker, NAM_OP_LOOKUP);
-	rc = lookup_fast(worker, index, nam_key_to_u64(key), ret_payload); /* SUSPENDS */
-	if (__builtin_expect(rc > 0, 0)) {
+	if (__builtin_expect(lookup_fast(worker, index, nam_key_to_u64(key), ret_payload, &rc) !=
+		NAM__FAST_TAKEN, 0)) { /* SUSPENDS */
 		nam__key_encode(&index->g, key, 0, &full);
 		if (index->g.unique)
 			rc = lookup_unique(worker, index, full.w, ret_payload); /* SUSPENDS */

@@ -39,11 +39,9 @@ struct pipeline {
 	struct nam_gaddr at[IN_READ_MAX];
 	uint64_t read_keys[IN_READ_MAX];
 	uint32_t positions[IN_READ_MAX];	/* in the caller's arrays */
-	uint32_t again;			/* keys for the single look-up; their rc is AGAIN */
+	uint32_t again;			/* keys for the single lookup: NAM__LEAF_UNUSABLE */
 	struct nam__outstanding_reads outstanding;
 };
-
-#define AGAIN NAM__LOOK_CLOSELY
 
 static inline uint64_t *
 image_of(const struct pipeline *p, unsigned read)
@@ -81,7 +79,7 @@ post_next(struct pipeline *p, unsigned read)
 				image_of(p, read), p->index->g.node_bytes);
 			return true;
 		}
-		p->ret_rcs[p->posted++] = AGAIN;
+		p->ret_rcs[p->posted++] = NAM__LEAF_UNUSABLE;
 		p->again++;
 	}
 	return false;
@@ -104,7 +102,7 @@ run(struct pipeline *p)
 			continue;
 		p->ret_rcs[position] = nam__leaf_lookup(p->index, image_of(p, read),
 			p->at[read], p->read_keys[read], &p->ret_payloads[position]);
-		p->again += p->ret_rcs[position] == AGAIN;
+		p->again += p->ret_rcs[position] == NAM__LEAF_UNUSABLE;
 		post_next(p, read);
 	}
 	return p->outstanding.rc;
@@ -115,7 +113,7 @@ look_up_singly(struct nam_worker *worker, struct nam_index *index, const uint8_t
 	uint32_t count, bool all, uint64_t *ret_payloads, int *ret_rcs)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (all || ret_rcs[i] == AGAIN)
+		if (all || ret_rcs[i] == NAM__LEAF_UNUSABLE)
 			ret_rcs[i] = nam__fine_lookup(worker, index,
 				keys + (size_t)i * index->g.key_bytes,
 				&ret_payloads[i]); /* SUSPENDS */

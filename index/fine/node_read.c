@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node_read.c -- a node is read until its image validates. */
-#include "index/index_internal.h"
+#include "index/node/validate.h"
 
 #define TORN_PAUSE_NS 200u
 #define TORN_PAUSE_MAX_NS 50000u
 
-int
-nam__node_validate(const struct nam_index *index, const uint64_t *image, struct nam_gaddr at,
-	int level)
-{
-	const struct nam__geometry *g = &index->g;
-
-	/*
-	 * First of all, and of torn images, too: a block that serves another index by now never
-	 * verifies here, however often it is read, and its generation changes with each life alone.
-	 */
-	if (NAM_GUARD(GENERATION) && (uint16_t)nam__node_generation(image) != nam_gaddr_tag(at))
-		return -NAM_E_RESTART_DEAD;
-	/* D2: the hash decides, or, where loads are ordered, two words. */
-	if (index->ordered_loads) {
-		/* Words of one READ were loaded front first and rear last: see fabric.h. */
-		if (NAM_GUARD(NODE_ENDS) && !nam__node_ends_agree(g, image))
-			return -NAM_E_RESTART_TORN;
-	} else if (NAM_GUARD(NODE_HASH) &&
-		image[NAM__WORD_HASH] != nam__node_hash(g, image, at)) {
-		return -NAM_E_RESTART_TORN;
-	}
-	if ((NAM_GUARD(DEAD_NODE) && nam__node_dead(image)) ||
-		(NAM_GUARD(NODE_TYPE) && level >= 0 && nam__node_level(image) != (unsigned)level))
-		return -NAM_E_RESTART_DEAD;
-	if (!nam__node_plausible(g, image))
-		return -NAM_E_REMOTE_CORRUPT;
-	return 0;
-}
-
-/* Images keep failing to verify: look again with growing pauses, and then at who holds the lock. */
+/* Images keep failing to verify: look again with growing pauses, and then at the lock's holder. */
 NAM_FIBER_FN static int
 read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at, int level,
 	uint64_t *image)
@@ -53,7 +24,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 		rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = nam__node_validate(index, image, at, level);
+		rc = nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
 		if (rc != -NAM_E_RESTART_TORN)
 			return rc;
 	} while (nam_now_ns() < deadline);
@@ -65,7 +36,7 @@ read_torn(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr a
 	rc = nam_read_await(worker, at, image, index->g.node_bytes); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_validate(index, image, at, level);
+	rc = nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
 	return rc == -NAM_E_RESTART_TORN && image[NAM__WORD_LOCK] == holder.word ?
 		       nam__lock_blame(worker, at, &holder) : rc;
 }
@@ -78,7 +49,7 @@ nam__node_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 
 	if (rc)
 		return rc;
-	rc = nam__node_validate(index, image, at, level);
+	rc = nam__node_validate(index, image, at, level, NAM__ANY_TYPE);
 	if (__builtin_expect(rc == -NAM_E_RESTART_TORN, 0))
 		rc = read_torn(worker, index, at, level, image); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)

@@ -8,6 +8,7 @@
 
 #include "index/design.h"
 #include "index/node/image_write.h"
+#include "index/node/validate.h"
 #include "index/hybrid/inner_rpc.h"
 
 /* So often a walk is tried again, however long that takes. */
@@ -50,7 +51,7 @@ nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		if (rc)
 			break;
 		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
-		rc = nam__node_read(worker, index, root, -1, image); /* SUSPENDS */
+		rc = nam__node_read(worker, index, root, NAM__ANY_LEVEL, image); /* SUSPENDS */
 		if (!rc)
 			*ret_root = root;
 	}
@@ -87,16 +88,19 @@ nam__root_level(struct nam_worker *worker, struct nam_index *index, unsigned *re
 struct walk {
 	struct nam_gaddr at;
 	uint64_t *image;
-	int level;		/* -1: the root, whose level is not known before it is read */
+	int level;		/* NAM__ANY_LEVEL: the root's, not known before it is read */
 	unsigned hops;		/* to the right, on this level */
 	bool from_cache;	/* the pointer to this level's first node was a cached one */
 	bool from_upper;	/* or a memory server's, under this name */
 	struct nam__key name;
 };
 
-/* Follow siblings until the image covers the key.  Head nodes on the way are passed through. */
+/*
+ * Move right until the image covers the key: the range of a node that was divided stays reachable
+ * from it by siblings (I1).  Head nodes on the way have an empty range (I10).
+ */
 NAM_FIBER_FN static int
-walk_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct walk *walk)
 {
 	const struct nam__geometry *g = &index->g;
@@ -173,7 +177,7 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 			return rc;
 		walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	}
-	walk->level = -1;
+	walk->level = NAM__ANY_LEVEL;
 	walk->from_cache = false;
 	return 0;
 }
@@ -240,44 +244,40 @@ give_image:
 }
 
 /*
- * The root has been read, and something lies to its right: then there should be a root above it,
- * unless its split is young.  Without this look, a handle that is older than the tree is high would
- * walk along the tree's leaves for ever.
- *
- * Returns 1 with the walk set back to the new root, 0 to go on, or negative.
+ * READ the root until the superblock names no other one, or the root covers the key.  If a node
+ * lies to the right of the root, the tree should have grown, unless the split is young.  Without
+ * this look, a handle that is older than the tree is high would walk along the leaves for ever.
  */
 NAM_FIBER_FN static int
-root_outgrown(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+read_root(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct walk *walk)
 {
 	struct nam_gaddr root;
 	int rc;
 
-	if (!nam__node_beyond(walk->image, &index->g, key))
-		return 0;
-	rc = nam__root_refresh(worker, index); /* SUSPENDS */
-	if (rc)
-		return rc;
-	root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
-	if (nam_gaddr_same(root, walk->at))
-		return 0;
-	walk->at = root;
-	return 1;
+	for (;;) {
+		rc = nam__node_read(worker, index, walk->at, NAM__ANY_LEVEL,
+			walk->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (!nam__node_beyond(walk->image, &index->g, key))
+			break;
+		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		if (rc)
+			return rc;
+		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+		if (nam_gaddr_same(root, walk->at))
+			break;
+		walk->at = root;
+	}
+	walk->level = (int)nam__node_level(walk->image);
+	return 0;
 }
 
 /*
- * Counts the cache's worth for a leaf, once for each walk: if it did not know the leaf as
- * the walk began, a miss.  A lookup that READ the leaf without a walk counts itself.
+ * Counts what the cache was worth for a leaf, once for each pointer that it had.  A lookup that
+ * READ the leaf without a walk counts itself.
  */
-static void
-count_beginning(struct nam_worker *worker, const struct nam_index *index, unsigned level,
-	const struct walk *walk)
-{
-	if (index->cache && !level && !(walk->from_cache && !walk->level))
-		worker->current->counters->cache_misses++;
-}
-
-/* Where it said something: was it so? */
 static void
 count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bool found)
 {
@@ -291,76 +291,97 @@ count_end(struct nam_worker *worker, unsigned level, const struct walk *walk, bo
 		counters->cache_stale++;
 }
 
+/*
+ * Descend, level by level, to the node at `level` that covers the key.  Each image is whole and
+ * what its pointer promised (I2, I3); the separator next below the key leads to the child that
+ * covers it, or to a node left of that one (I5, I6), from where the walk moves right.
+ */
+NAM_FIBER_FN static int
+descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
+	struct walk *walk)
+{
+	int rc;
+
+	for (;;) {
+		if (walk->level < 0)
+			rc = read_root(worker, index, key, walk); /* SUSPENDS */
+		else
+			rc = nam__node_read(worker, index, walk->at, walk->level,
+				walk->image); /* SUSPENDS */
+		if (rc)
+			return rc;
+		if (walk->level < (int)level) {
+			/* A root that has since got a parent, or a tree too low. */
+			rc = nam__root_refresh(worker, index); /* SUSPENDS */
+			return rc ? rc : -NAM_E_RESTART_PARENT;
+		}
+		rc = move_right(worker, index, key, walk); /* SUSPENDS */
+		if (rc || walk->level == (int)level)
+			return rc;
+		walk_down(index, key, walk);
+	}
+}
+
+/*
+ * Restart: the walk met a node that is dead or another one (I3), or a key below the low fence.
+ * Forget the pointer that led there, so that each attempt begins with a newer one.  Returns 0 when
+ * the walk may begin again; `why`, when it has made no progress for too long; or another code.
+ */
+NAM_FIBER_FN static int
+restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	const struct walk *walk, unsigned tries, uint64_t *since_ns, int why)
+{
+	int rc;
+
+	if (why == -NAM_E_RESTART_FENCE)
+		nam__count_restart(worker, NAM_RESTART_FENCE);
+	if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
+		return -NAM_E_DROPPED;
+	rc = forget_pointer(worker, index, key, walk); /* SUSPENDS */
+	if (rc)
+		return rc;
+	/* A process that was stopped has seen little in all that time: hence the tries. */
+	if (nam__patience_over(worker, since_ns) && tries > TRIES_MIN)
+		return why;
+	if (tries <= 2)
+		return 0;
+	/* Ever longer, so that a writer that is half-way through a change can finish it. */
+	nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
+	/* An index that is being dropped is dead from its leaves up. */
+	return nam__root_refresh(worker, index); /* SUSPENDS */
+}
+
 int
 nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, uint64_t *image, struct nam_gaddr *ret_at)
 {
 	struct walk walk = { .image = image };
 	uint64_t since_ns = 0;
-	int rc = -NAM_E_RESTART, forget_rc;
+	int rc = -NAM_E_RESTART, restart_rc;
 
 	if (index->upper && level)
 		return level > 1 ? -NAM_E_RESTART_PARENT :
 			nam__upper_read(worker, index, key, image, ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
-		if (!tries)
-			count_beginning(worker, index, level, &walk);
-		while (!rc) {
-			rc = nam__node_read(worker, index, walk.at, walk.level,
-				image); /* SUSPENDS */
-			if (rc)
-				break;
-			if (walk.level < 0) {
-				rc = root_outgrown(worker, index, key, &walk); /* SUSPENDS */
-				if (rc < 0)
-					return rc;
-				if (rc) {
-					rc = 0;
-					continue;
-				}
-				walk.level = (int)nam__node_level(image);
-			}
-			if (walk.level < (int)level) {
-				/* A root that has since got a parent, or a tree too low. */
-				rc = nam__root_refresh(worker, index); /* SUSPENDS */
-				return rc ? rc : -NAM_E_RESTART_PARENT;
-			}
-			rc = walk_right(worker, index, key, &walk); /* SUSPENDS */
-			if (rc)
-				break;
-			if (walk.level == (int)level) {
-				*ret_at = walk.at;
-				count_end(worker, level, &walk, true);
-				if (walk.hops && walk.from_cache)
-					refresh_parent(worker, index, key, &walk); /* SUSPENDS */
-				return 0;
-			}
-			walk_down(index, key, &walk);
-		}
-		if (!nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_RESTART_TORN)
+		if (!tries && index->cache && !level && !(walk.from_cache && !walk.level))
+			worker->current->counters->cache_misses++;
+		if (!rc)
+			rc = descend(worker, index, key, level, &walk); /* SUSPENDS */
+		if (rc && (!nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_RESTART_TORN ||
+				  rc == -NAM_E_RESTART_PARENT))
 			return rc;
-		count_end(worker, level, &walk, false);
-		if (rc == -NAM_E_RESTART_FENCE)
-			nam__count_restart(worker, NAM_RESTART_FENCE);
-		if (atomic_load_explicit(&index->dropped, memory_order_relaxed))
-			return -NAM_E_DROPPED;
-		forget_rc = forget_pointer(worker, index, key, &walk); /* SUSPENDS */
-		if (forget_rc)
-			return forget_rc;
-		/* A process that was stopped has seen little in all that time: hence the tries. */
-		if (nam__patience_over(worker, &since_ns) && tries > TRIES_MIN)
-			return rc;
-		/* Ever longer, so that who is half-way through a change can finish it. */
-		if (tries > 2) {
-			int root_rc;
-
-			nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
-			/* An index that is being dropped is dead from its leaves up. */
-			root_rc = nam__root_refresh(worker, index); /* SUSPENDS */
-			if (root_rc)
-				return root_rc;
+		count_end(worker, level, &walk, !rc);
+		if (!rc) {
+			*ret_at = walk.at;
+			if (walk.hops && walk.from_cache)
+				refresh_parent(worker, index, key, &walk); /* SUSPENDS */
+			return 0;
 		}
+		restart_rc = restart(worker, index, key, &walk, tries, &since_ns,
+			rc); /* SUSPENDS */
+		if (restart_rc)
+			return restart_rc;
 	}
 	return rc;
 }
@@ -406,7 +427,7 @@ nam__lock_node(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		&held->lock); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_validate(index, held->image, at, level);
+	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
 	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }
 
@@ -414,16 +435,11 @@ int
 nam__held_covers(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, struct nam__held *held)
 {
-	const struct nam__geometry *g = &index->g;
 	int rc;
 
-	/* The expected case, a leaf where the cache said, takes one look. */
-	if (level == 0 && nam__leaf_covers(index, held->image, held->at, key))
-		return 0;
-	rc = nam__node_validate(index, held->image, held->at, (int)level);
-	if (!rc && (nam__node_type(held->image) == NAM__NODE_HEAD ||
-			   (NAM_GUARD(FENCE_LOW) && nam__node_below(held->image, g, key)) ||
-			   (NAM_GUARD(FENCE_HIGH) && nam__node_beyond(held->image, g, key))))
+	rc = nam__node_validate(index, held->image, held->at, (int)level,
+		level ? NAM__NODE_INNER : NAM__NODE_LEAF);
+	if (!rc && !nam__node_covers(held->image, key, index->g.full_words))
 		rc = -NAM_E_RESTART_FENCE;
 	return rc ? lock_refuse(worker, held, rc) : 0; /* SUSPENDS */
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/node/validate.h"
 #include "scan_internal.h"
 
 /* ---- the range ---------------------------------------------------------------------------- */
@@ -94,10 +95,7 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 	const struct nam__geometry *g = &cursor->head.index->g;
 	const uint64_t *bound = cursor->bound.w;
 
-	if (!cursor->reverse && nam__leaf_covers(cursor->head.index, image, at, bound))
-		return FIT_COUNTS;
-	if (nam__node_validate(cursor->head.index, image, at, 0) ||
-		(NAM_GUARD(NODE_TYPE) && nam__node_type(image) != NAM__NODE_LEAF))
+	if (nam__node_validate(cursor->head.index, image, at, 0, NAM__NODE_LEAF))
 		return FIT_GAP;
 	if (!cursor->reverse) {
 		if (nam__node_beyond(image, g, bound))

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "index/maintain/maintain.h"
+#include "index/node/validate.h"
 
 #define TRIES_MIN 16u
 #define PAUSE_NS 1000u
@@ -131,7 +132,7 @@ nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct na
 	nam_buffer_give(worker, cas_old, 8);
 	if (rc)
 		return rc;
-	rc = nam__node_validate(index, held->image, at, level);
+	rc = nam__node_validate(index, held->image, at, level, NAM__ANY_TYPE);
 	if (!rc)
 		return 0;
 	unlock_rc = nam__unqueued_unlock(worker, held); /* SUSPENDS */

@@ -23,6 +23,7 @@
 #include "index/fine/fine.h"
 #include "maintain.h"
 #include "index/hybrid/inner_rpc.h"
+#include "index/node/validate.h"
 
 /* Neighbours are merged if together they fill no more than this. */
 #define MERGE_PERCENT 60u
@@ -410,7 +411,7 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 
 	rc = nam__window_read(&pass->window, at, parent, entry, &image); /* SUSPENDS */
 	if (!rc)
-		rc = nam__node_validate(pass->index, image, at, (int)pass->level);
+		rc = nam__node_validate(pass->index, image, at, (int)pass->level, NAM__ANY_TYPE);
 	if (rc == -NAM_E_RESTART_TORN)
 		rc = nam__node_read(pass->worker, pass->index, at, (int)pass->level,
 			image); /* SUSPENDS */

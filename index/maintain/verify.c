@@ -72,7 +72,8 @@ names_believable(const struct walk *walk, const uint64_t *image, struct nam_gadd
 	return nam__node_ends_agree(g, image) &&
 	       image[NAM__WORD_HASH] == nam__node_hash(g, image, at) &&
 	       nam__node_type(image) == NAM__NODE_INNER &&
-	       nam__node_level(image) == walk->names.level && nam__node_plausible(g, image);
+	       nam__node_level(image) == walk->names.level &&
+	       nam__node_counts_valid(g, image, NAM__NODE_INNER);
 }
 
 /* Hybrid: the names behind those that the memory server has said. */

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "index/node/validate.h"
 #include "maintain.h"
 
 /* So often the way is looked for anew, however long that takes. */
@@ -160,7 +161,8 @@ walk_fetch(struct nam__walk *walk)
 		&walk->image); /* SUSPENDS */
 	if (rc)
 		return rc;
-	rc = nam__node_validate(walk->index, walk->image, walk->next, (int)walk->level);
+	rc = nam__node_validate(walk->index, walk->image, walk->next, (int)walk->level,
+		NAM__ANY_TYPE);
 	if (rc == -NAM_E_RESTART_TORN)
 		rc = nam__node_read(walk->worker, walk->index, walk->next, (int)walk->level,
 			walk->image); /* SUSPENDS */

@@ -142,23 +142,6 @@ nam__node_seal(const struct nam__geometry *g, uint64_t *node, struct nam_gaddr a
 	node[NAM__WORD_HASH] = nam__node_hash(g, node, at);
 }
 
-bool
-nam__node_plausible(const struct nam__geometry *g, const uint64_t *node)
-{
-	unsigned count = nam__node_count(node);
-
-	switch (nam__node_type(node)) {
-	case NAM__NODE_LEAF:
-		return count <= g->leaf_capacity && nam__node_sorted(node) <= count;
-	case NAM__NODE_INNER:
-		return count <= g->inner_capacity && (count || nam__node_dead(node));
-	case NAM__NODE_HEAD:
-		return count <= g->head_capacity;
-	default:
-		return false;
-	}
-}
-
 /* ---- searching ---------------------------------------------------------------------------- */
 
 unsigned

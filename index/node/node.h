@@ -98,7 +98,6 @@ nam__node_dead(const uint64_t *node)
 	return node[NAM__WORD_FRONT] >> 8 & NAM__NODE_DEAD;
 }
 
-/* No upper bound: nothing lies to the right. */
 static inline bool
 nam__node_last(const uint64_t *node)
 {
@@ -242,11 +241,23 @@ nam__node_ends_agree(const struct nam__geometry *g, const uint64_t *node)
 	return node[NAM__WORD_FRONT] == node[g->node_words - 1];
 }
 
-/*
- * Whether counts, type, level and order of an image that is whole make sense: remote bytes are not
- * trusted.  Cheap part, for every read: counts within capacity.
- */
-bool nam__node_plausible(const struct nam__geometry *g, const uint64_t *node);
+/* Whether the counts of an image are those of a node of this type: remote bytes are not trusted. */
+static inline __attribute__((always_inline)) bool
+nam__node_counts_valid(const struct nam__geometry *g, const uint64_t *node, unsigned type)
+{
+	unsigned count = nam__node_count(node);
+
+	switch (type) {
+	case NAM__NODE_LEAF:
+		return count <= g->leaf_capacity && nam__node_sorted(node) <= count;
+	case NAM__NODE_INNER:
+		return count <= g->inner_capacity && (count || nam__node_dead(node));
+	case NAM__NODE_HEAD:
+		return count <= g->head_capacity;
+	default:
+		return false;
+	}
+}
 
 /* ---- leaves ------------------------------------------------------------------------------- */
 

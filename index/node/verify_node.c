@@ -76,7 +76,7 @@ check_header(struct nam__verifier *verifier, const uint64_t *image)
 		nam__violation(verifier, NAM__I_PROMISE, "a node of type %u", type);
 		return false;
 	}
-	if (!nam__node_plausible(&verifier->index->g, image)) {
+	if (!nam__node_counts_valid(&verifier->index->g, image, nam__node_type(image))) {
 		nam__violation(verifier, NAM__I_PROMISE, "%u entries, %u of them sorted",
 			nam__node_count(image), nam__node_sorted(image));
 		return false;

@@ -399,10 +399,10 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 			return -NAM_E_NOTFOUND;
 		nam__leaf_change(g, scratch, kind, key, payload, &outcome);
 		/* The image is one whole moment's: that is enough to say no. */
-		if (outcome.refused)
-			return outcome.refused < 0 ? outcome.refused : 0;
+		if (outcome.effect != NAM__LEAF_WRITE && outcome.effect != NAM__LEAF_SPLIT)
+			return nam__leaf_effect_rc(outcome.effect);
 	} while (!nam__tree_server_lock(node, version));
-	if (outcome.split) {
+	if (outcome.effect == NAM__LEAF_SPLIT) {
 		rc = reserve_take(&reserve, tree);
 		if (rc) {
 			nam__tree_server_unlock(node, version);

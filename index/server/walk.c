@@ -216,7 +216,8 @@ check_entries(struct look *look, uint64_t *image)
 	bool inner = look->level > 0;
 	unsigned width = inner ? g->inner_words : g->leaf_words, count;
 
-	if (!nam__node_plausible(g, image) || nam__node_level(image) != look->level) {
+	if (!nam__node_counts_valid(g, image, nam__node_type(image)) ||
+		nam__node_level(image) != look->level) {
 		wrong(look, "a node of another level, or with impossible counts");
 		return;
 	}

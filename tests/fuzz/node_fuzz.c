@@ -12,6 +12,7 @@
 #include "index/index_internal.h"
 #include "index/maintain/verify.h"
 #include "index/node/divide.h"
+#include "index/node/validate.h"
 
 static const struct nam_index_options shapes[] = {
 	{ .key_bytes = 8, .node_bytes = 256, .unique = true },
@@ -182,7 +183,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	dress(fixture, image, flags, at);
 	verify_one(fixture, image, at);
 	rc = nam__node_validate(&fixture->index, image, at,
-		flags & FLAG_LEVEL ? (int)nam__node_level(image) : -1);
+		flags & FLAG_LEVEL ? (int)nam__node_level(image) : NAM__ANY_LEVEL, NAM__ANY_TYPE);
 	if (rc == 0) {
 		(void)nam__node_below(image, g, key);
 		(void)nam__node_beyond(image, g, key);

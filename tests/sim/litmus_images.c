@@ -2,7 +2,7 @@
 /*
  * litmus_images.c -- scenes about what a READ delivers: images of several moments in one.
  */
-#include "index/index_internal.h"
+#include "index/node/validate.h"
 #include "litmus.h"
 
 #define HALF 12u			/* a READ stops before this one of its 32 steps */
@@ -74,7 +74,7 @@ read_once(struct actor *self, struct nam_gaddr at, uint64_t *image)
 		litmus_fail("reading a leaf: %s", nam_err_name(rc));
 	torn_inside = !rc && nam__node_ends_agree(g, image) &&
 		image[NAM__WORD_HASH] != nam__node_hash(g, image, at);
-	if (torn_inside && !nam__node_validate(self->index, image, at, 0))
+	if (torn_inside && !nam__node_validate(self->index, image, at, 0, NAM__NODE_LEAF))
 		litmus_fail("a torn image was believed: its ends agree");
 	return torn_inside;
 }

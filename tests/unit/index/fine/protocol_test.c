@@ -12,6 +12,7 @@
 
 #include "common/env.h"
 #include "index/maintain/maintain.h"
+#include "index/node/validate.h"
 #include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
@@ -166,6 +167,12 @@ node_read__impossible_counts_in_a_whole_image__REMOTE_CORRUPT(void **state)
 	fixture_close(&fixture);
 }
 
+static int
+validate(const struct fixture *fixture)
+{
+	return nam__node_validate(fixture->index, fixture->image, fixture->leaf, 0, NAM__NODE_LEAF);
+}
+
 static void
 node_validate__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
 {
@@ -174,14 +181,13 @@ node_validate__any_word_changed__TORN_WHERE_THE_HASH_DECIDES(void **state)
 	(void)state;
 	fixture_open(&fixture, 100);
 	fixture.index->ordered_loads = false;
-	assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0), 0);
+	assert_int_equal(validate(&fixture), 0);
 	for (uint32_t word = 1; word < fixture.index->g.node_words; word++) {
 		/* Of the shape, the counts: the generation is the next test's. */
 		unsigned bit = word == NAM__WORD_SHAPE ? 35 : word % 64;
 
 		fixture.image[word] ^= 1ull << bit;
-		assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0),
-			-NAM_E_RESTART_TORN);
+		assert_int_equal(validate(&fixture), -NAM_E_RESTART_TORN);
 		fixture.image[word] ^= 1ull << bit;
 	}
 	fixture_close(&fixture);
@@ -199,8 +205,7 @@ node_validate__other_generation_and_no_hash_of_ours__RESTART_DEAD(void **state)
 	fixture.image[NAM__WORD_HASH] ^= 1;
 	for (unsigned bit = 0; bit < 16; bit++) {
 		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
-		assert_int_equal(nam__node_validate(fixture.index, fixture.image, fixture.leaf, 0),
-			-NAM_E_RESTART_DEAD);
+		assert_int_equal(validate(&fixture), -NAM_E_RESTART_DEAD);
 		fixture.image[NAM__WORD_SHAPE] ^= 1ull << bit;
 	}
 	fixture_close(&fixture);

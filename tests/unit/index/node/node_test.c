@@ -249,7 +249,7 @@ node_init__of_any_type__IS_EMPTY_AND_SAYS_WHAT_IT_IS(void **state)
 		assert_int_equal(nam__node_sorted(node), 0);
 		assert_int_equal(nam__node_version(node), 0);
 		assert_memory_equal(nam__node_low(node), low.w, 8 * g.full_words);
-		assert_true(nam__node_plausible(&g, node));
+		assert_true(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		memset(&high, 0xff, sizeof(high));
 		assert_false(nam__node_beyond(node, &g, high.w));
 		assert_true(nam__node_below(node, &g, lowest.w));
@@ -352,25 +352,25 @@ node_plausible__counts_beyond_capacity__FALSE(void **state)
 		geometry_of(&shapes[s], &g);
 		nam__node_init(&g, node, NAM__NODE_LEAF, 0, 1, lowest.w, NULL);
 		nam__node_set_counts(node, g.leaf_capacity, g.leaf_capacity);
-		assert_true(nam__node_plausible(&g, node));
+		assert_true(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_counts(node, g.leaf_capacity + 1, 0);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_counts(node, 3, 4);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_counts(node, 0xffff, 0xffff);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_init(&g, node, NAM__NODE_INNER, 1, 1, lowest.w, NULL);
 		nam__node_set_counts(node, g.inner_capacity, g.inner_capacity);
-		assert_true(nam__node_plausible(&g, node));
+		assert_true(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_counts(node, g.inner_capacity + 1, 1);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_counts(node, 0, 0);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_init(&g, node, NAM__NODE_HEAD, 0, 1, lowest.w, NULL);
 		nam__node_set_counts(node, g.head_capacity + 1, 0);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 		nam__node_set_type(node, 0);
-		assert_false(nam__node_plausible(&g, node));
+		assert_false(nam__node_counts_valid(&g, node, nam__node_type(node)));
 	}
 }
 
@@ -382,7 +382,7 @@ leaf_check(const struct model *model, uint64_t *node)
 {
 	const struct nam__geometry *g = model->g;
 
-	assert_true(nam__node_plausible(g, node));
+	assert_true(nam__node_counts_valid(g, node, nam__node_type(node)));
 	assert_int_equal(nam__node_count(node), model->count);
 	assert_true(nam__node_count(node) - nam__node_sorted(node) <= g->tail_max);
 	for (unsigned i = 1; i < nam__node_sorted(node); i++)
