@@ -199,6 +199,10 @@ NAM_FIBER_FN int nam__split_unlock(struct nam_worker *worker, struct nam_index *
 NAM_FIBER_FN int nam__separator_add(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr child, unsigned level) NAM_MUST_CHECK;
 
+/* Whether a node is alive and of the generation that its pointer promises; one READ of 64 bytes. */
+NAM_FIBER_FN int nam__child_alive(struct nam_worker *worker, struct nam_gaddr child,
+	bool *ret_alive) NAM_MUST_CHECK;
+
 /* ---- drop.c -------------------------------------------------------------------------------- */
 
 /*

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node_read.c -- a node is read until its image validates. */
+#include <errno.h>
+
 #include "index/node/validate.h"
 
 #define TORN_PAUSE_NS 200u
@@ -54,6 +56,22 @@ nam__node_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 		rc = read_torn(worker, index, at, level, image); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)
 		nam__count_restart(worker, NAM_RESTART_DEAD);
+	return rc;
+}
+
+int
+nam__child_alive(struct nam_worker *worker, struct nam_gaddr child, bool *ret_alive)
+{
+	uint64_t *words = nam_buffer_take(worker, 64);
+	int rc;
+
+	if (!words)
+		return -ENOMEM;
+	rc = nam_read_await(worker, child, words, 64); /* SUSPENDS */
+	if (!rc)
+		*ret_alive = !nam__node_dead(words) &&
+			     (uint16_t)nam__node_generation(words) == nam_gaddr_tag(child);
+	nam_buffer_give(worker, words, 64);
 	return rc;
 }
 

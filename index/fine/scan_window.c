@@ -237,9 +237,17 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	return 0;
 }
 
+/* The next leaf was READ already, into image 0. */
+static void
+leaf_is_here(struct nam__scan *cursor)
+{
+	cursor->posted = 1;
+	cursor->next_is_here = true;
+}
+
 /*
- * Addresses from the head node that the chain leads to; none if it is stale.  1: it was a leaf,
- * and is there already.
+ * Addresses from the head node that the chain leads to; none if it is stale.  A leaf in its place
+ * is there already.
  */
 NAM_FIBER_FN static int
 hints_from_head(struct nam__scan *cursor)
@@ -256,7 +264,8 @@ hints_from_head(struct nam__scan *cursor)
 		return rc;
 	if (nam__node_type(image) != NAM__NODE_HEAD) {
 		cursor->addresses[0] = cursor->chain;
-		return 1;
+		leaf_is_here(cursor);
+		return 0;
 	}
 	count = nam__node_count(image);
 	if (count > NAM__SCAN_HINTS_MAX)
@@ -280,7 +289,7 @@ end_is_far(const struct nam__scan *cursor)
 		2.0 * done * nam__head_interval(cursor->head.index);
 }
 
-/* Fill `hints`.  1: a leaf is there, too. */
+/* Fill `hints`, unless the next leaf is there already. */
 NAM_FIBER_FN static int
 find_hints(struct nam__scan *cursor, const uint64_t *key)
 {
@@ -292,7 +301,7 @@ find_hints(struct nam__scan *cursor, const uint64_t *key)
 		return 0;
 	if (!nam_gaddr_is_null(cursor->chain) && end_is_far(cursor)) {
 		rc = hints_from_head(cursor); /* SUSPENDS */
-		if (rc || cursor->hints_end)
+		if (rc || cursor->hints_end || cursor->next_is_here)
 			return rc;
 	}
 	return hints_from_parent(cursor, key); /* SUSPENDS */
@@ -374,15 +383,11 @@ nam__scan_fill(struct nam__scan *cursor)
 		return 0;
 	}
 	rc = find_hints(cursor, key.w); /* SUSPENDS */
-	if (rc < 0)
+	if (rc)
 		return rc;
 	cursor->chain = NAM_GADDR_NULL;
-	if (rc == 0) {
+	if (!cursor->next_is_here)
 		nam__scan_ask(cursor);
-	} else {
-		cursor->posted = 1;
-		cursor->next_is_here = true;
-	}
 	return 0;
 }
 
@@ -401,7 +406,6 @@ nam__scan_fill_safely(struct nam__scan *cursor)
 		nam__scan_image(cursor, 0), &cursor->addresses[0]); /* SUSPENDS */
 	if (rc)
 		return rc;
-	cursor->posted = 1;
-	cursor->next_is_here = true;
+	leaf_is_here(cursor);
 	return 0;
 }

@@ -100,27 +100,6 @@ separator_grow(struct nam_worker *worker, struct nam_index *index, const uint64_
 
 /* ---- naming ------------------------------------------------------------------------------- */
 
-/*
- * Whether a child is alive, seen while the parent's lock is held.  A collector marks a node dead
- * before it goes for the parent's lock to remove the separator; so if we see it alive now, the
- * collector's removal, if any, comes after our insertion, and no dead node stays named.
- */
-NAM_FIBER_FN static int
-child_alive(struct nam_worker *worker, struct nam_gaddr child)
-{
-	uint64_t *words = nam_buffer_take(worker, 64);
-	int rc;
-
-	if (!words)
-		return -ENOMEM;
-	rc = nam_read_await(worker, child, words, 64); /* SUSPENDS */
-	if (!rc && (!NAM_GUARD(CHILD_ALIVE) || (!nam__node_dead(words) &&
-			(uint16_t)nam__node_generation(words) == nam_gaddr_tag(child))))
-		rc = 1;
-	nam_buffer_give(worker, words, 64);
-	return rc;
-}
-
 /* The parent is held and covers the key. */
 NAM_FIBER_FN static int
 separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam__held *parent,
@@ -129,16 +108,21 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	const struct nam__geometry *g = &index->g;
 	unsigned number = nam__inner_search(g, parent->image, key);
 	struct nam__dirty dirty;
-	int rc, alive;
+	bool alive = false;
+	int rc, unlock_rc;
 
 	if (!nam__key_compare(nam__inner_entry(g, parent->image, number), key, g->full_words))
 		return nam__unlock(worker, parent); /* SUSPENDS */
+	/*
+	 * A collector marks a node dead before it locks the parent to remove the separator.  So if
+	 * the child is alive under this lock, a removal comes after the insertion (I14).
+	 */
 	nam_race_point("separator.locked");
-	alive = child_alive(worker, child); /* SUSPENDS */
+	rc = nam__child_alive(worker, child, &alive); /* SUSPENDS */
 	nam_race_point("separator.child_seen");
-	if (alive <= 0) {
-		rc = nam__unlock(worker, parent); /* SUSPENDS */
-		return alive < 0 ? alive : rc;
+	if (rc || (NAM_GUARD(CHILD_ALIVE) && !alive)) {
+		unlock_rc = nam__unlock(worker, parent); /* SUSPENDS */
+		return rc ? rc : unlock_rc;
 	}
 	if (nam__node_count(parent->image) == g->inner_capacity)
 		return nam__split_unlock(worker, index, parent, key, child.raw); /* SUSPENDS */

@@ -102,63 +102,52 @@ change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tre
 		index->g.full_words, leaf.raw)); /* SUSPENDS */
 }
 
-/* 1: alive; 0: dead, or another node by now. */
-NAM_FIBER_FN static int
-leaf_alive(struct nam_worker *worker, struct nam_gaddr leaf)
-{
-	uint64_t *words = nam_buffer_take(worker, 64);
-	int rc;
-
-	if (!words)
-		return -ENOMEM;
-	rc = nam_read_await(worker, leaf, words, 64); /* SUSPENDS */
-	if (!rc)
-		rc = !nam__node_dead(words) &&
-		     (uint16_t)nam__node_generation(words) == nam_gaddr_tag(leaf);
-	nam_buffer_give(worker, words, 64);
-	return rc;
-}
-
 /*
- * There is such a name already: ours, for others may have named the leaf before us, or that of a
- * leaf that began here before and has died.  1: it was of a dead one, and is gone.
+ * A name is there already: ours, for others may have named the leaf before us, or that of a leaf
+ * that began here before and has died.  The name of a dead leaf goes; then *ret_free is true.
  */
 NAM_FIBER_FN static int
-forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
+forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	bool *ret_free)
 {
 	struct nam_gaddr there;
+	bool alive = false;
 	int rc = nam__tree_lookup(worker, index, index->upper_slot, key, index->g.full_words,
 		&there.raw); /* SUSPENDS */
 
+	*ret_free = rc == -NAM_E_NOTFOUND;
 	if (rc)
-		return rc == -NAM_E_NOTFOUND ? 1 : tell_dropped(index, rc);
-	rc = leaf_alive(worker, there); /* SUSPENDS */
-	if (rc)
-		return rc < 0 ? rc : 0;
+		return *ret_free ? 0 : tell_dropped(index, rc);
+	rc = nam__child_alive(worker, there, &alive); /* SUSPENDS */
+	if (rc || alive)
+		return rc;
 	rc = nam__upper_remove(worker, index, key, there); /* SUSPENDS */
-	return rc ? rc : 1;
+	*ret_free = !rc;
+	return rc;
 }
 
 int
 nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr leaf)
 {
+	bool alive = false, name_free;
 	int rc;
 
 	for (unsigned tries = 0; tries < NAMES_TRIED_MAX; tries++) {
 		rc = change_name(worker, index, NAM_RPC_TREE_INSERT, key, leaf); /* SUSPENDS */
 		if (rc != -NAM_E_EXISTS)
 			break;
-		rc = forget_dead(worker, index, key); /* SUSPENDS */
-		if (rc <= 0)
+		rc = forget_dead(worker, index, key, &name_free); /* SUSPENDS */
+		if (rc || !name_free)
 			return rc;
+		rc = -NAM_E_EXISTS;
 	}
 	nam_race_point("upper.named");
 	if (rc == -NAM_E_REMOTE_FULL)
 		atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
 	else if (!rc && atomic_load_explicit(&index->upper_full, memory_order_relaxed))
 		atomic_store_explicit(&index->upper_full, false, memory_order_relaxed);
-	if (rc > 0)
+	if (rc == -NAM_E_EXISTS)
 		return 0;	/* others name and bury leaves here all the time: late is legal */
 	if (rc || !NAM_GUARD(CHILD_ALIVE))
 		return rc;
@@ -166,33 +155,32 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 	 * A collector may have named it before us, and merged it away.  It marks a leaf before it
 	 * takes its name away: so if we see no mark, that is still to come.
 	 */
-	rc = leaf_alive(worker, leaf); /* SUSPENDS */
-	if (rc)
-		return rc < 0 ? rc : 0;
+	rc = nam__child_alive(worker, leaf, &alive); /* SUSPENDS */
+	if (rc || alive)
+		return rc;
 	return nam__upper_remove(worker, index, key, leaf); /* SUSPENDS */
 }
 
-/* The next leaf to the right, past head nodes: 0 with its address and image, or 1: none there. */
+/* The next leaf to the right, past head nodes, and its image; *ret_at is null: there is none. */
 NAM_FIBER_FN static int
 right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
 	uint64_t *image, struct nam_gaddr *ret_at)
 {
 	struct nam_gaddr at = nam__node_sibling(held->image);
 
-	if (nam__node_last(held->image))
-		return 1;
-	for (unsigned hops = 0; hops < NAM__HOPS_MANY; hops++) {
+	*ret_at = NAM_GADDR_NULL;
+	for (unsigned hops = 0; hops < NAM__HOPS_MANY && !nam__node_last(held->image); hops++) {
 		int rc = nam__node_read(worker, index, at, 0, image); /* SUSPENDS */
 
 		if (rc)
 			return rc;
 		if (nam__node_type(image) != NAM__NODE_HEAD) {
 			*ret_at = at;
-			return 0;
+			break;
 		}
 		at = nam__node_sibling(image);
 	}
-	return 1;
+	return 0;
 }
 
 /* Leaves without names must not pile up (H5). */
@@ -205,7 +193,8 @@ nam__upper_room(struct nam_worker *worker, struct nam_index *index, const struct
 	int rc;
 
 	rc = nam__upper_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
-	if (!rc && !right_neighbour(worker, index, held, image, &right)) /* SUSPENDS */
+	if (!rc && !right_neighbour(worker, index, held, image, &right) && /* SUSPENDS */
+		!nam_gaddr_is_null(right))
 		rc = nam__upper_add(worker, index, nam__node_low(image), right); /* SUSPENDS */
 	if (rc != -NAM_E_REMOTE_FULL)
 		return 0;
