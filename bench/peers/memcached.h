@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memcached.h -- meta gets of memcached and their replies: bytes, no sockets.
+ *
+ * A pair follows from its number: the key is the number in 12 decimal digits, the value repeats
+ * one word of eight bytes.  bench/peers/compare stores the pairs by the same rules.
+ */
+#ifndef NAM_BENCH_PEERS_MEMCACHED_H
+#define NAM_BENCH_PEERS_MEMCACHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMCACHED_KEY_BYTES 12u
+#define MEMCACHED_GET_BYTES (sizeof("mg 000000000000 v\r\n") - 1)
+#define MEMCACHED_VALUE_BYTES_MAX 16384u
+#define MEMCACHED_LINE_BYTES_MAX 512u	/* a longer line is of another protocol */
+
+enum reply_kind {
+	REPLY_PARTIAL,		/* the rest has not arrived yet */
+	REPLY_VALUE,
+	REPLY_MISS,
+	REPLY_ERROR,		/* the server says why */
+	REPLY_GARBAGE,		/* another protocol */
+};
+
+struct reply {
+	const char *text;	/* the value, or the line without its end */
+	size_t text_bytes;
+	size_t bytes;		/* of all of it */
+};
+
+/* Write a meta get, the shortest request that memcached has. */
+static inline void
+memcached_get(char to[MEMCACHED_GET_BYTES], uint64_t pair)
+{
+	memcpy(to, "mg 000000000000 v\r\n", MEMCACHED_GET_BYTES);
+	for (char *digit = to + 3 + MEMCACHED_KEY_BYTES; pair; pair /= 10)
+		*--digit = (char)('0' + pair % 10);
+}
+
+/* Whether that is the value of the pair: all of it is checked. */
+static inline bool
+memcached_value_right(uint64_t pair, uint32_t value_bytes, const struct reply *reply)
+{
+	uint64_t word = (pair + 1) * 0x9e3779b97f4a7c15ull;
+	bool right = reply->text_bytes == value_bytes;
+
+	for (uint32_t at = 0; at < value_bytes && right; at += 8)
+		right = !memcmp(reply->text + at, &word,
+			value_bytes - at < 8 ? value_bytes - at : 8);
+	return right;
+}
+
+/* The first reply of what has arrived.  *ret holds if it is neither partial nor garbage. */
+static inline enum reply_kind
+memcached_parse(const char *from, size_t bytes, struct reply *ret)
+{
+	size_t most = bytes < MEMCACHED_LINE_BYTES_MAX ? bytes : MEMCACHED_LINE_BYTES_MAX, value;
+	const char *end = memchr(from, '\n', most);
+	char *stop;
+
+	if (!end)
+		return most < MEMCACHED_LINE_BYTES_MAX ? REPLY_PARTIAL : REPLY_GARBAGE;
+	if (end++ == from || end[-2] != '\r')
+		return REPLY_GARBAGE;
+	*ret = (struct reply){ from, (size_t)(end - 2 - from), (size_t)(end - from) };
+	if (!strncmp(from, "EN\r", 3))
+		return REPLY_MISS;
+	if (!strncmp(from, "ERROR", 5) || !strncmp(from, "CLIENT_ERROR", 12) ||
+		!strncmp(from, "SERVER_ERROR", 12))
+		return REPLY_ERROR;
+	if (strncmp(from, "VA ", 3) || from[3] < '0' || from[3] > '9')
+		return REPLY_GARBAGE;
+	/* "VA 8" and whatever flags. */
+	value = strtoul(from + 3, &stop, 10);
+	if (value > MEMCACHED_VALUE_BYTES_MAX || (*stop != ' ' && *stop != '\r'))
+		return REPLY_GARBAGE;
+	if (bytes < ret->bytes + value + 2)
+		return REPLY_PARTIAL;
+	*ret = (struct reply){ end, value, ret->bytes + value + 2 };
+	return memcmp(end + value, "\r\n", 2) ? REPLY_GARBAGE : REPLY_VALUE;
+}
+
+#endif /* NAM_BENCH_PEERS_MEMCACHED_H */

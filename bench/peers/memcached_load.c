@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memcached_load.c -- random GETs of memcached, for bench/peers/compare: one thread, one
+ * connection, every answer checked.
+ *
+ *	memcached_load NAME PATH|PORT PAIRS VALUE-BYTES DEPTH SECONDS SEED
+ *
+ * Half of a window is asked for at once, when half of it has been answered.  So client and server
+ * work at the same time, and neither pays a system call for each request.  The first tenth of the
+ * time does not count.  JSON of the rest goes to standard output.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "bench/load/check.h"
+#include "bench/report.h"
+#include "bench/ticks.h"
+#include "memcached.h"
+
+#define DEPTH_MAX 4096u		/* a power of two */
+#define IN_BYTES (256u << 10)
+#define SILENCE_SECONDS 5
+
+static const char *name;	/* of the server, for messages */
+static int fd;
+static uint64_t pairs;
+static uint32_t value_bytes, depth;
+static struct nam_rng rng;
+static struct findings findings;
+
+/* A ring: answers come in the order of requests. */
+static struct {
+	uint64_t pair;
+	uint64_t began;		/* ticks */
+} asked[DEPTH_MAX];
+static uint32_t first, under_way;
+
+static char out[DEPTH_MAX * MEMCACHED_GET_BYTES], in[IN_BYTES];
+static size_t in_at, in_end;	/* arrived, and not parsed yet */
+
+static struct {
+	uint64_t ops;
+	double seconds;
+	struct histogram latency;	/* in ticks */
+} turn;
+
+static int
+failed(int rc, const char *why)
+{
+	findings_failed(&findings, rc, name, why);
+	return rc;
+}
+
+static int
+connect_to(const char *address)
+{
+	struct sockaddr_un here = { .sun_family = AF_UNIX };
+	struct sockaddr_in there = { .sin_family = AF_INET };
+	const struct timeval silence = { .tv_sec = SILENCE_SECONDS };
+	bool is_unix = *address == '/';
+	int one = 1, rc;
+
+	there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	there.sin_port = htons((uint16_t)atoi(address));
+	if (is_unix && (size_t)snprintf(here.sun_path, sizeof(here.sun_path), "%s", address) >=
+			       sizeof(here.sun_path))
+		return failed(-ENAMETOOLONG, "the path of its socket is too long");
+	fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return failed(-errno, "a socket");
+	rc = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)) ||
+	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence)) ||
+	     (!is_unix && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
+	if (!rc)
+		rc = is_unix ? connect(fd, (const struct sockaddr *)&here, sizeof(here))
+			     : connect(fd, (const struct sockaddr *)&there, sizeof(there));
+	return rc ? failed(-errno, "it takes no connection") : 0;
+}
+
+/* So many more requests, with one call of the system. */
+static int
+ask(uint32_t count)
+{
+	uint64_t now = ticks_now();
+	size_t at = 0, bytes = count * MEMCACHED_GET_BYTES;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t slot = (first + under_way + i) % DEPTH_MAX;
+
+		asked[slot].pair = nam_rng_below(&rng, pairs);
+		asked[slot].began = now;
+		memcached_get(out + i * MEMCACHED_GET_BYTES, asked[slot].pair);
+	}
+	under_way += count;
+	while (at < bytes) {
+		ssize_t sent = send(fd, out + at, bytes - at, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EAGAIN)
+			return failed(-ETIMEDOUT, "it takes no request");
+		if (sent < 0)
+			return failed(-errno, "the connection is gone");
+		at += (size_t)sent;
+	}
+	return 0;
+}
+
+/* Takes arrived bytes; waits for the first one. */
+static int
+receive(void)
+{
+	size_t left = in_end - in_at;
+	ssize_t bytes;
+
+	memmove(in, in + in_at, left);
+	in_at = 0;
+	in_end = left;
+	bytes = recv(fd, in + left, IN_BYTES - left, 0);
+	if (bytes < 0 && errno == EAGAIN)
+		return failed(-ETIMEDOUT, "it does not answer");
+	if (bytes < 0)
+		return failed(-errno, "the connection is gone");
+	if (bytes == 0)
+		return failed(-ECONNRESET, "it has closed the connection");
+	in_end += (size_t)bytes;
+	return 0;
+}
+
+/* All replies that are there as a whole. */
+static int
+take(void)
+{
+	uint64_t now = ticks_now();
+	struct reply reply = { 0 };
+	char text[128];
+
+	while (under_way) {
+		enum reply_kind kind = memcached_parse(in + in_at, in_end - in_at, &reply);
+		uint64_t pair = asked[first].pair;
+
+		if (kind == REPLY_PARTIAL)
+			return 0;
+		if (kind == REPLY_GARBAGE)
+			return failed(-EPROTO, "what it answers makes no sense");
+		if (kind == REPLY_ERROR) {
+			snprintf(text, sizeof(text), "'%.*s'", (int)reply.text_bytes, reply.text);
+			return failed(-EREMOTEIO, text);
+		}
+		if (kind == REPLY_MISS)
+			findings_missing(&findings, 1, "%s: pair %" PRIu64 " was not found", name,
+				pair);
+		else if (!memcached_value_right(pair, value_bytes, &reply))
+			findings_wrong(&findings, "%s: the value of pair %" PRIu64
+				", %zu bytes, is not the one that was stored", name, pair,
+				reply.text_bytes);
+		histogram_record(&turn.latency, now - asked[first].began);
+		turn.ops++;
+		in_at += reply.bytes;
+		first = (first + 1) % DEPTH_MAX;
+		under_way--;
+	}
+	return in_at < in_end ? failed(-EPROTO, "it says more than it was asked") : 0;
+}
+
+static int
+run(double seconds)
+{
+	uint64_t began = ticks_now(), until = began + ticks_from_ns(seconds * 1e9);
+	int rc = 0;
+
+	memset(&turn, 0, sizeof(turn));
+	while (!rc) {
+		bool over = ticks_now() >= until;
+
+		if (over && !under_way)
+			break;
+		if (!over && under_way <= depth / 2)
+			rc = ask(depth - under_way);
+		if (!rc)
+			rc = receive();
+		if (!rc)
+			rc = take();
+	}
+	turn.seconds = ticks_ns(ticks_now() - began) * 1e-9;
+	return rc;
+}
+
+static int
+report(void)
+{
+	cJSON *object = cJSON_CreateObject();
+	int rc;
+
+	report_number(object, "ops", (double)turn.ops);
+	report_number(object, "seconds", turn.seconds);
+	report_number(object, "ops_per_s", (double)turn.ops / turn.seconds);
+	report_number(object, "errors", (double)findings_total(&findings));
+	cJSON_AddItemToObject(object, "latency_ns", report_latency(&turn.latency));
+	rc = report_write(object, "-");
+	cJSON_Delete(object);
+	return rc || findings_total(&findings) ? NAM_EXIT_NO : NAM_EXIT_OK;
+}
+
+int
+main(int argc, char **argv)
+{
+	double seconds;
+
+	if (argc != 8) {
+		fprintf(stderr, "usage: memcached_load NAME PATH|PORT PAIRS VALUE-BYTES DEPTH "
+				"SECONDS SEED\n");
+		return NAM_EXIT_USAGE;
+	}
+	name = argv[1];
+	pairs = strtoull(argv[3], NULL, 10);
+	value_bytes = (uint32_t)strtoul(argv[4], NULL, 10);
+	depth = (uint32_t)strtoul(argv[5], NULL, 10);
+	seconds = strtod(argv[6], NULL);
+	rng = nam_rng_seed(strtoull(argv[7], NULL, 10));
+	if (!pairs || value_bytes > MEMCACHED_VALUE_BYTES_MAX || !depth || depth > DEPTH_MAX ||
+		!(seconds > 0)) {
+		bench_complain("memcached_load: a number is out of its range");
+		return NAM_EXIT_USAGE;
+	}
+	ticks_init();
+	if (connect_to(argv[2]) || run(seconds / 10) || run(seconds))
+		return NAM_EXIT_REMOTE;
+	return report();
+}
