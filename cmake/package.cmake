@@ -54,6 +54,11 @@ foreach(program nam-memserver nam-bench namctl)
 		nam_manual(${program})
 	endif()
 endforeach()
+if(TARGET nam-bench)
+	configure_file(docs/man/nam-bench-peers.1 share/man/man1/nam-bench-peers.1 COPYONLY)
+	install(FILES docs/man/nam-bench-peers.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+		COMPONENT nam-bench)
+endif()
 
 # Relative to where nam.pc lies, so that the tree may be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}

@@ -20,11 +20,12 @@ PAGES = {
     "namctl": {None: []},
     "nam-bench": {"nam-bench": [], "nam-bench raw": ["raw"], "nam-bench index": ["index"],
                   "nam-bench rpc": ["rpc"], "nam-bench kv": ["kv"],
-                  "nam-bench ramp": ["ramp"], "nam-bench compare": ["compare"]},
+                  "nam-bench ramp": ["ramp"]},
+    "nam-bench-peers": {None: []},
 }
 
 # Their exit statuses are those of common/exit.h.
-ALIKE = ["namctl", "nam-bench"]
+ALIKE = ["namctl", "nam-bench", "nam-bench-peers"]
 
 failures = 0
 

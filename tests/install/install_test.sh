@@ -38,6 +38,13 @@ if ! env PATH=/usr/bin:/bin "$prefix/share/nam/figures/draw" tree-7 --csv --quic
 	exit 1
 fi
 
+say "nam-bench-peers finds nam-bench where it was moved to, and its client of memcached"
+if ! (cd / && "$prefix/bin/nam-bench-peers" --version) ||
+	[ ! -x "$prefix/libexec/nam/memcached_load" ]; then
+	echo "FAILED: the installed nam-bench-peers lacks a program"
+	exit 1
+fi
+
 say "an incomplete build gives a message that names the remedy"
 mkdir "$tmp/part"
 sed "s|libnam\.a|never-built.a|" "$NAM_BUILD_DIR/cmake_install.cmake" \
