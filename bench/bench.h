@@ -13,7 +13,6 @@ int index_main(int argc, char **argv);
 int rpc_main(int argc, char **argv);
 int kv_main(int argc, char **argv);
 int ramp_main(int argc, char **argv);
-int compare_main(int argc, char **argv);
 
 /* "nam-bench: MESSAGE" on standard error, the progress bar out of the way.  Returns -1. */
 int bench_complain(const char *format, ...) NAM_PRINTF(1, 2);

@@ -15,7 +15,6 @@ static const struct {
 	{ "rpc", rpc_main, "requests to memory servers, by each of the ways that they can travel" },
 	{ "ramp", ramp_main, "transactions over records, every read checked for halves of some" },
 	{ "kv", kv_main, "a key-value store, by each of those ways, every value checked" },
-	{ "compare", compare_main, "lookups beside raw READs, and beside memcached and redis" },
 };
 
 #define SUBCOMMANDS_COUNT (sizeof(subcommands) / sizeof(subcommands[0]))

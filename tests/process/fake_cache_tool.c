@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_cache_tool.c -- stands in for memcached or redis-server, as whichever it is called, so that
- * tests of their client need neither.
+ * tests of bench/peers need neither; redis-benchmark is the real one.
  *
  *	memcached ... -s PATH | -p PORT ...
  *	redis-server ... --unixsocket PATH | --port PORT ...
  *
- * Other options are passed over.  FAKE_CACHE in the environment says what goes wrong, with the
- * GET_BAD-th GET:
+ * Other options are passed over.  FAKE_CACHE in the environment says what goes wrong, with the GET
+ * of number FAKE_CACHE_GET (500):
  *
  *	wrong	a byte of the value		close	the connection ends
  *	short	a byte less			silent	no answer any more
@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,14 +30,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define GET_BAD 500u
+#define KEY_BYTES 12u
 #define PLACES (1u << 17)
 #define VALUE_BYTES_MAX 64u
 #define LINE_BYTES 256u
 #define PIECE_BYTES 3u
 
 struct pair {
-	uint64_t key;			/* as it is; 0: none */
+	uint64_t key;			/* its number and 1; 0: none */
 	uint32_t bytes;
 	char value[VALUE_BYTES_MAX];
 };
@@ -43,9 +45,11 @@ struct pair {
 static struct pair pairs[PLACES];
 static bool redis;
 static const char *fault = "";
-static unsigned gets;
+static unsigned long get_bad = 500;
+static atomic_ulong gets, misses;
 
-static struct {
+/* One in each thread. */
+static _Thread_local struct {
 	int fd;
 	char in[65536], out[65536];
 	size_t in_at, in_end, out_end;
@@ -152,6 +156,13 @@ say_text(const char *of_memcached, const char *of_redis)
 	return say(text, strlen(text));
 }
 
+static bool
+miss(void)
+{
+	misses++;
+	return say_text("EN\r\n", "$-1\r\n");
+}
+
 /* The faults to produce. */
 static bool
 answer_badly(const struct pair *pair)
@@ -162,7 +173,7 @@ answer_badly(const struct pair *pair)
 	if (!strcmp(fault, "wrong"))
 		value[pair->bytes - 1] ^= 1;
 	if (!strcmp(fault, "miss"))
-		return say_text("EN\r\n", "$-1\r\n");
+		return miss();
 	if (!strcmp(fault, "error"))
 		return say_text("SERVER_ERROR of a test\r\n", "-ERR of a test\r\n");
 	if (!strcmp(fault, "garbage"))
@@ -181,15 +192,13 @@ answer_badly(const struct pair *pair)
 static bool
 get(const char *key_text)
 {
-	const struct pair *pair;
-	uint64_t key;
+	const struct pair *pair = pair_find(strtoull(key_text, NULL, 10) + 1);
+	unsigned long number;
 
-	memcpy(&key, key_text, sizeof(key));
-	pair = pair_find(key);
 	if (!pair->key)
-		return say_text("EN\r\n", "$-1\r\n");
-	gets++;
-	if (gets == GET_BAD || (gets > GET_BAD && !strcmp(fault, "silent")))
+		return miss();
+	number = ++gets;
+	if (number == get_bad || (number > get_bad && !strcmp(fault, "silent")))
 		return answer_badly(pair);
 	return say_value(pair->value, pair->bytes);
 }
@@ -197,12 +206,10 @@ get(const char *key_text)
 static bool
 set(const char *key_text, uint32_t bytes)
 {
-	struct pair *pair;
-	uint64_t key;
+	uint64_t key = strtoull(key_text, NULL, 10) + 1;
+	struct pair *pair = pair_find(key);
 	char end[2];
 
-	memcpy(&key, key_text, sizeof(key));
-	pair = pair_find(key);
 	if (bytes > VALUE_BYTES_MAX || !take_bytes(pair->value, bytes) || !take_bytes(end, 2))
 		return false;
 	pair->key = key;
@@ -222,34 +229,45 @@ serve_memcached(void)
 		return false;
 	if (!strcmp(line, "version"))
 		return say_text("VERSION 1.6.0-test\r\n", "");
-	if (strlen(line) == 13 && !memcmp(line, "mg ", 3) && !strcmp(line + 11, " v"))
+	if (strlen(line) == KEY_BYTES + 5 && !memcmp(line, "mg ", 3) &&
+		!strcmp(line + KEY_BYTES + 3, " v"))
 		return get(line + 3);
-	if (sscanf(line, "set %*8s 0 0 %u", &bytes) == 1)
+	if (sscanf(line, "set %*12s 0 0 %u", &bytes) == 1)
 		return set(line + 4, bytes);
 	return say_text("ERROR\r\n", "");
+}
+
+static bool
+say_info(void)
+{
+	char info[128];
+	int bytes = sprintf(info, "# Server\r\nredis_version:7.0.0-test\r\n# Stats\r\n"
+				  "keyspace_misses:%lu\r\nx:y", (unsigned long)misses);
+
+	return say_value(info, (uint32_t)bytes);
 }
 
 /* An array of strings; the last one of a SET is left for set(). */
 static bool
 serve_redis(void)
 {
-	static const char info[] = "# Server\r\nredis_version:7.0.0-test\r\nredis_mode:x";
-	char line[LINE_BYTES + 1], words[2][LINE_BYTES + 1];
+	char line[LINE_BYTES + 1], words[3][LINE_BYTES + 1] = { "" };
 	uint32_t count, bytes = 0;
 
-	if (!take_line(line) || sscanf(line, "*%u", &count) != 1 || count < 2 || count > 3)
+	if (!take_line(line) || sscanf(line, "*%u", &count) != 1 || count < 1 || count > 3)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		if (!take_line(line) || sscanf(line, "$%u", &bytes) != 1 || bytes > LINE_BYTES)
 			return false;
-		if (i < 2 && !take_line(words[i]))
+		if (i == 2 && !strcmp(words[0], "SET"))
+			return set(words[1], bytes);
+		if (!take_line(words[i]))
 			return false;
 	}
 	if (!strcmp(words[0], "INFO"))
-		return say_value(info, sizeof(info) - 1);
-	if (!strcmp(words[0], "GET"))
-		return get(words[1]);
-	return !strcmp(words[0], "SET") ? set(words[1], bytes) : say_text("", "-ERR what\r\n");
+		return say_info();
+	/* redis-benchmark asks for two settings, and takes errors for answers. */
+	return !strcmp(words[0], "GET") ? get(words[1]) : say_text("", "-ERR what\r\n");
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -270,18 +288,33 @@ listen_at(const char *path, const char *port)
 		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		rc = bind(fd, (const struct sockaddr *)&there, sizeof(there));
 	}
-	return rc || listen(fd, 1) ? -1 : fd;
+	return rc || listen(fd, 8) ? -1 : fd;
+}
+
+static void *
+serve(void *fd)
+{
+	int one = 1;
+
+	connection.fd = (int)(intptr_t)fd;
+	(void)setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	while (redis ? serve_redis() : serve_memcached())
+		continue;
+	close(connection.fd);
+	return NULL;
 }
 
 int
 main(int argc, char **argv)
 {
 	const char *path = NULL, *port = NULL;
-	int listener, one = 1;
+	int listener;
 
 	redis = strstr(argv[0], "redis-server") != NULL;
 	if (getenv("FAKE_CACHE"))
 		fault = getenv("FAKE_CACHE");
+	if (getenv("FAKE_CACHE_GET"))
+		get_bad = strtoul(getenv("FAKE_CACHE_GET"), NULL, 10);
 	if (!strcmp(fault, "refuse")) {
 		(void)fprintf(stderr, "there is nothing to be had here\n");
 		return 1;
@@ -298,13 +331,11 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (;;) {
-		connection.fd = accept(listener, NULL, NULL);
-		if (connection.fd < 0)
+		int fd = accept(listener, NULL, NULL);
+		pthread_t thread;
+
+		if (fd < 0 || pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd))
 			return 1;
-		(void)setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		connection.in_at = connection.in_end = connection.out_end = 0;
-		while (redis ? serve_redis() : serve_memcached())
-			continue;
-		close(connection.fd);
+		(void)pthread_detach(thread);
 	}
 }

@@ -1,23 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# nam-bench compare: beside stand-ins for memcached and redis-server, which also make the mistakes
-# that it must see; and beside the real ones where they are installed.
+# nam-bench-peers: beside stand-ins for memcached and redis-server, which also make the mistakes
+# that it must see; and beside the real ones where they are installed.  redis-benchmark is real.
 
 set -u
 # shellcheck source=tests/lib/script.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
-unset NAM_CLUSTER NAM_TRANSPORT FAKE_CACHE
+unset NAM_CLUSTER NAM_TRANSPORT FAKE_CACHE FAKE_CACHE_GET
 export TMPDIR=$tmp
 fabric=shm
 brief=(--keys 2k --seconds 0.05)
 
+if ! command -v redis-benchmark >/dev/null; then
+	echo "skip: redis-benchmark is not installed (redis-tools)"
+	exit 77
+fi
 mkdir "$tmp/bin"
 ln -s "$NAM_BUILD_DIR/tests/fake_cache_tool" "$tmp/bin/memcached"
 ln -s "$NAM_BUILD_DIR/tests/fake_cache_tool" "$tmp/bin/redis-server"
 
 # compare OPTION...: with the stand-ins.
 compare() {
-	PATH=$tmp/bin:$PATH nam-bench compare --fabric $fabric "${brief[@]}" "$@"
+	PATH=$tmp/bin:$PATH nam-bench-peers --fabric $fabric "${brief[@]}" "$@"
 }
 
 # Nothing of a run is left: no folder, and so no socket.
@@ -30,39 +34,46 @@ left_nothing() {
 }
 
 test_usage() {
-	expect 0 nam-bench compare --help
-	expect 2 nam-bench compare --fabric pigeon
+	expect 0 nam-bench-peers --help
+	expect 0 nam-bench-peers --version
+	prints "$(nam-bench --version)"
+	expect 2 nam-bench-peers --fabric pigeon
 	says "--fabric: there is no 'pigeon'; this program has shm"
-	expect 2 nam-bench compare --fabric sim
+	expect 2 nam-bench-peers --fabric sim
 	says "there is no 'sim'"
-	expect 2 nam-bench compare --fabric shm,shm
+	expect 2 nam-bench-peers --fabric shm,shm
 	says "'shm' is said twice"
-	expect 2 nam-bench compare --fabric shm --cluster "$(nam_server_nobody)"
+	expect 2 nam-bench-peers --fabric shm --cluster "$(nam_server_nobody)"
 	says "--cluster and --fabric: say one of them"
-	expect 2 nam-bench compare --cluster sim:shm
+	expect 2 nam-bench-peers --cluster sim:shm
 	says "--cluster: what a simulated cluster does is not measured"
-	expect 2 nam-bench compare --without mysql
+	expect 2 nam-bench-peers --without mysql
 	says "--without: 'mysql' is not known; choose memcached, redis or memcached,redis"
-	expect 2 nam-bench compare --bytes 0
-	expect 2 nam-bench compare --bytes 16385
+	expect 2 nam-bench-peers --bytes 0
+	expect 2 nam-bench-peers --bytes 16385
 	says 16384
-	expect 2 nam-bench compare --keys 0
-	expect 2 nam-bench compare --frobnicate
-	expect 2 nam-bench compare stray
-	expect 2 nam-bench compare --json "$tmp/no/such/folder.json"
+	expect 2 nam-bench-peers --keys 0
+	expect 2 nam-bench-peers --frobnicate
+	expect 2 nam-bench-peers stray
+	expect 2 nam-bench-peers --json "$tmp/no/such/folder.json"
 	says "no/such/folder.json cannot be written"
-	expect 3 nam-bench compare "${brief[@]}" --without memcached,redis \
+	expect 3 nam-bench-peers "${brief[@]}" --without memcached,redis \
 		--cluster "$(nam_server_nobody)"
 	left_nothing
 }
 
 # Before anything else is started.
 test_missing() {
-	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench compare "${brief[@]}"
+	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench-peers "${brief[@]}"
 	says "there is no memcached in PATH: apt-get install memcached redis-server, or say \
 --without memcached"
-	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench compare "${brief[@]}" --without memcached
+	expect 1 env PATH="$NAM_BUILD_DIR/bin" nam-bench-peers "${brief[@]}" --without memcached
 	says "there is no redis-server in PATH"
+	mkdir "$tmp/server_only"
+	ln -s "$tmp/bin/redis-server" "$tmp/server_only"
+	expect 1 env PATH="$NAM_BUILD_DIR/bin:$tmp/server_only" nam-bench-peers "${brief[@]}" \
+		--without memcached
+	says "there is no redis-benchmark in PATH"
 	left_nothing
 }
 
@@ -99,7 +110,7 @@ test_stand_ins() {
 	json '[s["system"] for s in r["systems"]] == ["raw READs", "raw READs, fibers", "lookups",
 		"lookups, batched"] and r["fabrics"][0]["gets"] == []'
 	# Over all fabrics that need no device.
-	expect 0 env PATH="$tmp/bin:$PATH" nam-bench compare "${brief[@]}" --without redis --json -
+	expect 0 env PATH="$tmp/bin:$PATH" nam-bench-peers "${brief[@]}" --without redis --json -
 	json '[f["fabric"] for f in r["fabrics"]] == ["shm", "tcp"] and r["errors"] == 0 and
 		all(len(f["gets"]) == 2 and f["raw_ratio"] > 0 for f in r["fabrics"])'
 	json '[s.get("fabric") for s in r["systems"]] == [None] * 2 + ["shm"] * 4 + ["tcp"] * 4'
@@ -135,16 +146,48 @@ test_mistakes() {
 	mistake refuse 6 "ended at once: there is nothing to be had here"
 }
 
+# later KIND STATUS TEXT: is seen behind redis-benchmark, too, which looks at no value.
+later() {
+	export FAKE_CACHE=$1 FAKE_CACHE_GET=3000
+	expect "$2" compare --without memcached --quiet
+	says "$3"
+	unset FAKE_CACHE FAKE_CACHE_GET
+	left_nothing
+}
+
+test_later_mistakes() {
+	later miss 1 "redis over unix: what 1 of its GETs asked for was not found"
+	later error 6 "redis over unix: Error from server: ERR of a test"
+	later garbage 6 "redis over unix: "
+	later close 6 "redis over unix: Error: Server closed the connection"
+	later silent 6 "redis over unix: it does not answer"
+}
+
 # No answer is an answer, too, after a while.
 test_silence() {
+	local other
+
 	export FAKE_CACHE=silent
-	expect 6 compare --without redis --quiet
-	says "it does not answer"
+	for other in memcached redis; do
+		expect 6 compare --without $other --quiet
+		says "it does not answer"
+	done
 	unset FAKE_CACHE
 	left_nothing
 }
 
-# Of a process: those that it has started.
+# Of a process: the servers that it has started, and no clients.
+servers() {
+	local child
+
+	for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
+		case $(cat "/proc/$child/comm" 2>/dev/null) in
+		memcached | redis-server | nam-memserver) echo "$child" ;;
+		esac
+	done
+}
+
+# Of a process: all that it has started.
 children() {
 	cat "/proc/$1/task/$1/children" 2>/dev/null
 }
@@ -161,21 +204,33 @@ group_of() {
 
 # interrupted SIGNAL: ends a run in the middle; sets $status and $started.
 interrupted() {
-	local pid child waited
+	local pid child group waited
 
-	PATH=$tmp/bin:$PATH nam-bench compare --fabric $fabric --keys 2k --seconds 60 --quiet \
+	PATH=$tmp/bin:$PATH nam-bench-peers --fabric $fabric --keys 2k --seconds 60 --quiet \
 		2>"$tmp/interrupted" &
 	pid=$!
 	for ((waited = 0; waited < 200; waited++)); do
-		started=$(children "$pid")
+		started=$(servers "$pid")
 		[ "$(wc -w <<<"$started")" -lt 5 ] || break
 		sleep 0.05
 	done
 	[ "$(wc -w <<<"$started")" -eq 5 ] || fail "not five servers: '$started'"
-	# So that ^C at a terminal, which is for a group, is for nam-bench to act on.
+	# Clients in the middle of the run, too.
+	for ((waited = 0; waited < 400; waited++)); do
+		[ "$(children "$pid" | wc -w)" -lt 6 ] || break
+		sleep 0.01
+	done
+	started=$(children "$pid")
+	# So that ^C at a terminal, which is for a group, is for this program to act on.
 	for child in $started; do
-		[ "$(group_of "$child")" = "$child" ] ||
-			fail "server $child is in group $(group_of "$child")"
+		for ((waited = 0; waited < 100; waited++)); do
+			group=$(group_of "$child")
+			if [ "$group" = "$child" ] || ! lives "$child"; then
+				break
+			fi
+			sleep 0.01
+		done
+		[ "$waited" -lt 100 ] || fail "process $child is in group $group"
 	done
 	sleep 0.3
 	kill -"$1" "$pid"
@@ -208,7 +263,7 @@ test_signals() {
 test_cluster() {
 	nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
 	fabric=shm
-	expect 0 env PATH="$tmp/bin:$PATH" nam-bench compare --cluster "$cluster" "${brief[@]}" \
+	expect 0 env PATH="$tmp/bin:$PATH" nam-bench-peers --cluster "$cluster" "${brief[@]}" \
 		--without redis --json -
 	json 'r["errors"] == 0 and r["fabrics"][0]["memservers"] == 2'
 	expect 0 env NAM_CLUSTER="$cluster" namctl index list
@@ -221,7 +276,7 @@ test_real_ones() {
 		echo "memcached or redis-server is not installed: stand-ins only"
 		return
 	fi
-	expect 0 nam-bench compare --fabric $fabric "${brief[@]}" --json -
+	expect 0 nam-bench-peers --fabric $fabric "${brief[@]}" --json -
 	whole_report
 	left_nothing
 }
@@ -230,8 +285,9 @@ test_usage
 test_missing
 test_stand_ins
 test_mistakes
+test_later_mistakes
 test_silence
 test_signals
 test_cluster
 test_real_ones
-finish "nam-bench compare: all as it should be"
+finish "nam-bench-peers: all as it should be"
