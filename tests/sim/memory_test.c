@@ -64,7 +64,7 @@ sim_scenario_run__nothing_lost__PASSES(void **state)
 
 	(void)state;
 	sim_scenario_init(&scenario);
-	scenario.tide = 200;
+	scenario.load_wave = 200;
 	scenario.sim.slowness = 64;
 	for (unsigned i = NAM_DESIGN_FINE; i <= NAM_DESIGN_HYBRID; i++) {
 		uint64_t reused = 0;

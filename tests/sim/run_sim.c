@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_sim.c -- simulated runs from the command line; see README.md beside it. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/guard.h"
+#include "common/options/options.h"
 #include "cluster.h"
 #include "commit.h"
 #include "scenario.h"
@@ -24,189 +24,93 @@
 struct request {
 	struct sim_scenario scenario;
 	uint64_t seeds;
-	bool quiet, vary, twice;
+	bool quiet, vary, twice, no_collector, no_history;
 	const char *json, *plain;
 	char line[1024];		/* the options, to be repeated */
 };
 
-static const char usage[] =
-	"usage: run_sim [option...]\n"
-	"  --profile strict|verbs|weak|routed   what the fabric promises (verbs)\n"
-	"  --seed N|random, --seeds N    the first seed (1), and how many (1)\n"
-	"  --transport srq|mailbox|fetch|datagram   how requests travel; without it --vary draws\n"
-	"                                it; strict has no datagrams\n"
-	"  --design fine|coarse|hybrid   where the work is done; without it --vary draws it\n"
-	"  --partition hash|range|round-robin   not fine: which server keeps a key; the same\n"
-	"  --vary                        all of the following by the seed, instead\n"
-	"  --steps 8|64                  bytes of a micro-step (64)\n"
-	"  --slowness N                  messages take N times as long (1)\n"
-	"  --servers N, --handlers N     memory servers, handler threads of each\n"
-	"  --clients N, --workers N, --fibers N, --ops N   processes, threads of each,\n"
-	"                                fibers of each, operations of each\n"
-	"  --keys N, --node-bytes N, --head-interval N, --cache BYTES\n"
-	"  --key-bytes N                 of each key, 8 to 64 (8)\n"
-	"  --pairs                       the index is not unique: each key up to four times\n"
-	"  --delete-pairs                deletes name the payload, too\n"
-	"  --memory BYTES                of each server\n"
-	"  --slow-server N               one memory server is N times as slow as the others\n"
-	"  --near N                      so many clients are on machines of memory servers\n"
-	"  --spare N                     only N blocks of it are left once all is loaded, so that\n"
-	"                                inserts are refused for lack of memory\n"
-	"  --mix I,U,P,D,L,S             percent inserts, upserts, updates, deletes,\n"
-	"                                lookups, scans\n"
-	"  --no-collector                no garbage collector beside them\n"
-	"  --collects N                  of 1000 operations, so many passes of the collector\n"
-	"  --tide N                      after N operations the index shrinks, after N more it\n"
-	"                                grows again\n"
-	"  --bulk PERCENT                load in bulk, nodes so full, and not by inserts\n"
-	"  --temporary                   another index is made, loaded, used and dropped\n"
-	"                                meanwhile\n"
-	"  --kv N                        N more clients use a key-value store, by any RPC "
-	"transports;\n"
-	"                                without it --vary draws it\n"
-	"  --faults NAME[=N],...         what goes wrong, N times in a million of its unit:\n"
-	"      late          messages    that set out late\n"
-	"      read_twice    READs       that are carried out twice\n"
-	"      break_qp      messages    with which their queue pair breaks\n"
-	"      kill          messages    with which the client that sent them dies, or collector\n"
-	"      kill_server   messages    with which the memory server that they go to dies\n"
-	"      stall         messages    with which their sender stops for a time\n"
-	"      preempt       polls       at which a thread loses the processor\n"
-	"      race          race points that take long\n"
-	"      rnr           SENDs       that find the receiver not ready\n"
-	"      full          refills     of a stock that find no memory, though there is\n"
-	"      slow          messages    with which the memory server that they go to becomes\n"
-	"                                slow, or as fast as the others again\n"
-	"      lose, twice   messages    over unreliable queue pairs that are lost, or arrive "
-	"twice\n"
-	"      zombie        WRITEs      under way as their sender ends that arrive, and late\n"
-	"      clock_ppm     ns          that clocks run fast or slow, at the most\n"
-	"                                without N a usual rate; `all' names all of them\n"
-	"  --kills N, --server-kills N, --stalls N   so many processes beside them that die or\n"
-	"                                stop, each after an operation that is drawn\n"
-	"  --guard-off NAME              turn a guard off (common/guard.h)\n"
-	"  --no-history                  record nothing: for speed\n"
-	"  --json FILE, --plain FILE     the last run's history\n"
-	"  --trace                       every event to standard output\n"
-	"  --twice                       each seed twice: it must be the same run\n"
-	"  --points                      at the end, how often each race point was reached\n"
-	"  --quiet                       print only what fails\n";
-
-static uint64_t
-number(const char *text)
+static int
+take_seed(void *options, const char *text, struct nam_diag *diag)
 {
+	struct request *request = options;
 	char *end;
-	unsigned long long value;
 
 	errno = 0;
-	value = strtoull(text, &end, 0);
-	if (end == text || *end || errno || strchr(text, '-'))
-		sim_die("'%s' is no whole number from 0 to 2^64 - 1; --help tells what there is",
+	request->scenario.sim.seed = strcmp(text, "random") ? strtoull(text, &end, 0) :
+		nam_entropy() % 1000000000;
+	if (strcmp(text, "random") && (end == text || *end || errno || strchr(text, '-')))
+		return nam_diag_set(diag, -EINVAL, "'%s' is neither random nor a whole number",
 			text);
-	return value;
+	return 0;
 }
 
-static void
-set_profile(struct request *request, const char *name)
+static int
+take_mix(void *options, const char *text, struct nam_diag *diag)
 {
-	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
-		if (!strcmp(nam_sim_profile_name(i), name)) {
-			request->scenario.sim.profile = (enum nam_sim_profile)i;
-			return;
-		}
-	}
-	sim_die("--profile %s: there are strict, verbs, weak and routed", name);
-}
-
-static void
-set_design(struct request *request, const char *name)
-{
-	if (!strcmp(name, "fine"))
-		request->scenario.design = NAM_DESIGN_FINE;
-	else if (!strcmp(name, "coarse"))
-		request->scenario.design = NAM_DESIGN_COARSE;
-	else if (!strcmp(name, "hybrid"))
-		request->scenario.design = NAM_DESIGN_HYBRID;
-	else
-		sim_die("--design %s: there are fine, coarse and hybrid", name);
-	request->scenario.design_given = true;
-}
-
-static void
-set_partitioning(struct request *request, const char *name)
-{
-	static const char *const names[] = { [NAM_PARTITION_RANGE] = "range",
-		[NAM_PARTITION_HASH] = "hash", [NAM_PARTITION_ROUND_ROBIN] = "round-robin" };
-
-	for (unsigned i = NAM_PARTITION_RANGE; i <= NAM_PARTITION_ROUND_ROBIN; i++) {
-		if (strcmp(names[i], name))
-			continue;
-		request->scenario.partitioning = (enum nam_partitioning)i;
-		request->scenario.partitioning_given = true;
-		return;
-	}
-	sim_die("--partition %s: there are hash, range and round-robin", name);
-}
-
-static void
-set_mix(struct request *request, const char *text)
-{
-	struct sim_mix *mix = &request->scenario.mix;
+	struct sim_mix *mix = &((struct request *)options)->scenario.mix;
 
 	if (sscanf(text, "%u,%u,%u,%u,%u,%u", &mix->insert, &mix->upsert, &mix->update,
 		    &mix->delete, &mix->lookup, &mix->scan) != 6)
-		sim_die("--mix %s is not six numbers", text);
+		return nam_diag_set(diag, -EINVAL, "'%s' is not six numbers", text);
 	if ((uint64_t)mix->insert + mix->upsert + mix->update + mix->delete + mix->lookup +
 			mix->scan != 100)
-		sim_die("--mix %s is not 100 percent in all", text);
+		return nam_diag_set(diag, -EINVAL, "'%s' is not 100 percent in all", text);
+	return 0;
 }
 
-static void
-set_faults(struct request *request, const char *text)
+static const struct {
+	const char *name;
+	size_t rate;
+	uint32_t usual;
+} faults[] = {
+	{ "late", offsetof(struct nam_sim_faults, late), 10000 },
+	{ "read_twice", offsetof(struct nam_sim_faults, read_twice), 10000 },
+	{ "break_qp", offsetof(struct nam_sim_faults, break_qp), 20 },
+	{ "kill", offsetof(struct nam_sim_faults, kill), 50 },
+	{ "kill_server", offsetof(struct nam_sim_faults, kill_server), 5 },
+	{ "stall", offsetof(struct nam_sim_faults, stall), 200 },
+	{ "preempt", offsetof(struct nam_sim_faults, preempt), 5000 },
+	{ "race", offsetof(struct nam_sim_faults, race), 100000 },
+	{ "rnr", offsetof(struct nam_sim_faults, rnr), 50000 },
+	{ "clock_ppm", offsetof(struct nam_sim_faults, clock_ppm), 1000 },
+	{ "full", offsetof(struct nam_sim_faults, full), 50000 },
+	{ "slow", offsetof(struct nam_sim_faults, slow), 100 },
+	{ "lose", offsetof(struct nam_sim_faults, lose), 100000 },
+	{ "twice", offsetof(struct nam_sim_faults, twice), 100000 },
+	{ "zombie", offsetof(struct nam_sim_faults, zombie), 500000 },
+};
+
+static int
+take_faults(void *options, const char *text, struct nam_diag *diag)
 {
-	struct nam_sim_faults *faults = &request->scenario.sim.faults;
-	const struct {
-		const char *name;
-		uint32_t *rate;
-		uint32_t usual;
-	} known[] = {
-		{ "late", &faults->late, 10000 },
-		{ "read_twice", &faults->read_twice, 10000 },
-		{ "break_qp", &faults->break_qp, 20 },
-		{ "kill", &faults->kill, 50 },
-		{ "kill_server", &faults->kill_server, 5 },
-		{ "stall", &faults->stall, 200 },
-		{ "preempt", &faults->preempt, 5000 },
-		{ "race", &faults->race, 100000 },
-		{ "rnr", &faults->rnr, 50000 },
-		{ "clock_ppm", &faults->clock_ppm, 1000 },
-		{ "full", &faults->full, 50000 },
-		{ "slow", &faults->slow, 100 },
-		{ "lose", &faults->lose, 100000 },
-		{ "twice", &faults->twice, 100000 },
-		{ "zombie", &faults->zombie, 500000 },
-	};
+	char *rates = (char *)&((struct request *)options)->scenario.sim.faults;
 	char copy[256], *rest = copy, *part;
 
 	(void)snprintf(copy, sizeof(copy), "%s", text);
 	while ((part = strsep(&rest, ","))) {
-		char *value = strchr(part, '=');
+		char *value = strchr(part, '='), *end = "";
+		unsigned long rate = 0;
 		bool found = false;
 
-		if (value)
+		if (value) {
 			*value++ = '\0';
-		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-			if (strcmp(part, "all") && strcmp(part, known[i].name))
+			rate = strtoul(value, &end, 0);
+		}
+		if (*end || rate > 1000000 || (value && !*value))
+			return nam_diag_set(diag, -EINVAL, "%s=%s is not a number up to a million",
+				part, value);
+		for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+			if (strcmp(part, "all") && strcmp(part, faults[i].name))
 				continue;
-			if (value && number(value) > 1000000)
-				sim_die("--faults %s=%s is more than a million in a million", part,
-					value);
-			*known[i].rate = value ? (uint32_t)number(value) : known[i].usual;
+			*(uint32_t *)(void *)(rates + faults[i].rate) =
+				value ? (uint32_t)rate : faults[i].usual;
 			found = true;
 		}
 		if (!found)
-			sim_die("--faults %s: there is no such fault; --help names them", part);
+			return nam_diag_set(diag, -EINVAL, "there is no fault '%s'; --help names "
+				"them", part);
 	}
+	return 0;
 }
 
 /* ---- race points, by name ----------------------------------------------------------------- */
@@ -241,271 +145,200 @@ points_print(void)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-enum {
-	OPT_PROFILE = 256, OPT_SEED, OPT_SEEDS, OPT_STEPS, OPT_TWICE, OPT_TIDE, OPT_COLLECTS,
-	OPT_SLOWNESS, OPT_SERVERS, OPT_HANDLERS, OPT_CLIENTS, OPT_WORKERS, OPT_FIBERS, OPT_OPS,
-	OPT_KEYS, OPT_NODE_BYTES, OPT_HEAD_INTERVAL, OPT_CACHE, OPT_VARY, OPT_MIX,
-	OPT_NO_COLLECTOR, OPT_FAULTS, OPT_KILLS, OPT_SERVER_KILLS, OPT_STALLS, OPT_GUARD_OFF,
-	OPT_NO_HISTORY, OPT_JSON, OPT_PLAIN, OPT_TRACE, OPT_QUIET, OPT_HELP, OPT_MEMORY,
-	OPT_SLOW_SERVER, OPT_NEAR, OPT_SPARE, OPT_BULK, OPT_TEMPORARY, OPT_POINTS, OPT_KEY_BYTES,
-	OPT_PAIRS, OPT_TRANSPORT, OPT_DELETE_PAIRS, OPT_DESIGN, OPT_PARTITION, OPT_KV,
-};
-
-static const struct option options[] = {
-	{ "profile", required_argument, NULL, OPT_PROFILE },
-	{ "transport", required_argument, NULL, OPT_TRANSPORT },
-	{ "design", required_argument, NULL, OPT_DESIGN },
-	{ "partition", required_argument, NULL, OPT_PARTITION },
-	{ "seed", required_argument, NULL, OPT_SEED },
-	{ "seeds", required_argument, NULL, OPT_SEEDS },
-	{ "steps", required_argument, NULL, OPT_STEPS },
-	{ "slowness", required_argument, NULL, OPT_SLOWNESS },
-	{ "servers", required_argument, NULL, OPT_SERVERS },
-	{ "handlers", required_argument, NULL, OPT_HANDLERS },
-	{ "clients", required_argument, NULL, OPT_CLIENTS },
-	{ "workers", required_argument, NULL, OPT_WORKERS },
-	{ "fibers", required_argument, NULL, OPT_FIBERS },
-	{ "ops", required_argument, NULL, OPT_OPS },
-	{ "keys", required_argument, NULL, OPT_KEYS },
-	{ "node-bytes", required_argument, NULL, OPT_NODE_BYTES },
-	{ "head-interval", required_argument, NULL, OPT_HEAD_INTERVAL },
-	{ "cache", required_argument, NULL, OPT_CACHE },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "slow-server", required_argument, NULL, OPT_SLOW_SERVER },
-	{ "near", required_argument, NULL, OPT_NEAR },
-	{ "spare", required_argument, NULL, OPT_SPARE },
-	{ "bulk", required_argument, NULL, OPT_BULK },
-	{ "temporary", no_argument, NULL, OPT_TEMPORARY },
-	{ "kv", required_argument, NULL, OPT_KV },
-	{ "key-bytes", required_argument, NULL, OPT_KEY_BYTES },
-	{ "pairs", no_argument, NULL, OPT_PAIRS },
-	{ "delete-pairs", no_argument, NULL, OPT_DELETE_PAIRS },
-	{ "mix", required_argument, NULL, OPT_MIX },
-	{ "vary", no_argument, NULL, OPT_VARY },
-	{ "no-collector", no_argument, NULL, OPT_NO_COLLECTOR },
-	{ "collects", required_argument, NULL, OPT_COLLECTS },
-	{ "tide", required_argument, NULL, OPT_TIDE },
-	{ "faults", required_argument, NULL, OPT_FAULTS },
-	{ "kills", required_argument, NULL, OPT_KILLS },
-	{ "server-kills", required_argument, NULL, OPT_SERVER_KILLS },
-	{ "stalls", required_argument, NULL, OPT_STALLS },
-	{ "guard-off", required_argument, NULL, OPT_GUARD_OFF },
-	{ "no-history", no_argument, NULL, OPT_NO_HISTORY },
-	{ "json", required_argument, NULL, OPT_JSON },
-	{ "plain", required_argument, NULL, OPT_PLAIN },
-	{ "twice", no_argument, NULL, OPT_TWICE },
-	{ "trace", no_argument, NULL, OPT_TRACE },
-	{ "points", no_argument, NULL, OPT_POINTS },
-	{ "quiet", no_argument, NULL, OPT_QUIET },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
-};
-
-/* Options that are a number of the scenario's, and what it may be. */
-static const struct {
-	int option;
-	size_t field;
-	uint32_t low, high;
-} small_numbers[] = {
-	{ OPT_SLOWNESS, offsetof(struct sim_scenario, sim.slowness), 1, 1000000 },
-	{ OPT_SERVERS, offsetof(struct sim_scenario, servers), 1, SIM_SERVERS_MAX },
-	{ OPT_HANDLERS, offsetof(struct sim_scenario, handlers), 1, 64 },
-	{ OPT_CLIENTS, offsetof(struct sim_scenario, clients), 1, 1000 },
-	{ OPT_WORKERS, offsetof(struct sim_scenario, workers), 1, 64 },
-	{ OPT_FIBERS, offsetof(struct sim_scenario, fibers), 1, 64 },
-	{ OPT_OPS, offsetof(struct sim_scenario, ops), 0, 100000000 },
-	{ OPT_KEYS, offsetof(struct sim_scenario, keys), 1, 100000000 },
-	{ OPT_KEY_BYTES, offsetof(struct sim_scenario, key_bytes), NAM_KEY_BYTES_MIN,
-		NAM_KEY_BYTES_MAX },
-	{ OPT_NODE_BYTES, offsetof(struct sim_scenario, node_bytes), NAM_NODE_BYTES_MIN,
-		NAM_NODE_BYTES_MAX },
-	{ OPT_HEAD_INTERVAL, offsetof(struct sim_scenario, head_interval), 0, 1000000 },
-	{ OPT_TIDE, offsetof(struct sim_scenario, tide), 0, 100000000 },
-	{ OPT_COLLECTS, offsetof(struct sim_scenario, collects), 0, 1000 },
-	{ OPT_SLOW_SERVER, offsetof(struct sim_scenario, slow_server), 0, 1000000 },
-	{ OPT_NEAR, offsetof(struct sim_scenario, near), 0, 1000 },
-	{ OPT_SPARE, offsetof(struct sim_scenario, spare), 0, 1000000 },
-	{ OPT_BULK, offsetof(struct sim_scenario, bulk), 50, 100 },
-	{ OPT_KV, offsetof(struct sim_scenario, kv), 0, 100 },
-	{ OPT_KILLS, offsetof(struct sim_scenario, kills), 0, 1000 },
-	{ OPT_SERVER_KILLS, offsetof(struct sim_scenario, server_kills), 0, 1000 },
-	{ OPT_STALLS, offsetof(struct sim_scenario, stalls), 0, 1000 },
-	{ OPT_STEPS, offsetof(struct sim_scenario, sim.step_bytes), 8, 64 },
-};
-#define SMALL_NUMBERS (sizeof(small_numbers) / sizeof(small_numbers[0]))
-
-static const char *
-option_name(int option)
+static int
+take_points(void *options, const char *text, struct nam_diag *diag)
 {
-	for (const struct option *o = options; o->name; o++)
-		if (o->val == option)
-			return o->name;
-	return "";
+	(void)text;
+	(void)diag;
+	((struct request *)options)->scenario.on_race = point_reached;
+	return 0;
 }
 
-/* False: it is another kind of option. */
-static bool
-set_small_number(struct sim_scenario *scenario, int option, const char *text)
+static int
+take_trace(void *options, const char *text, struct nam_diag *diag)
 {
-	for (size_t i = 0; i < SMALL_NUMBERS; i++) {
-		uint64_t value;
-
-		if (small_numbers[i].option != option)
-			continue;
-		value = number(text);
-		if (value < small_numbers[i].low || value > small_numbers[i].high ||
-			(option == OPT_NODE_BYTES && (value & (value - 1))))
-			sim_die("--%s %s: %s from %u to %u is needed", option_name(option), text,
-				option == OPT_NODE_BYTES ? "a power of two" : "a number",
-				small_numbers[i].low, small_numbers[i].high);
-		if (option == OPT_STEPS && value != 8 && value != 64)
-			sim_die("--steps %s: 8 or 64 is needed", text);
-		*(uint32_t *)(void *)((char *)scenario + small_numbers[i].field) = (uint32_t)value;
-		return true;
-	}
-	return false;
+	(void)text;
+	(void)diag;
+	((struct request *)options)->scenario.sim.trace = stdout;
+	return 0;
 }
 
 /* That it cannot be written is to be known before the run, not after it. */
-static const char *
-writable(const char *path)
+static int
+check_writable(const char *path, struct nam_diag *diag)
 {
 	FILE *file = fopen(path, "a");
 
-	if (!file || fclose(file))
-		sim_die("%s cannot be written: %s", path, strerror(errno));
-	return path;
+	return !file || fclose(file) ? nam_diag_set(diag, -EINVAL, "%s cannot be written: %s",
+		path, strerror(errno)) : 0;
 }
 
-static void
-guard_off(const char *name)
+static int
+take_json(void *options, const char *text, struct nam_diag *diag)
 {
-	int rc = nam_guard_off(name);
-
-	if (rc)
-		sim_die("%s: %s", name, rc == -2 ? "there is no such guard" :
-			"this build's guards cannot be turned off (-DNAM_SIM_POINTS=ON)");
+	((struct request *)options)->json = text;
+	return check_writable(text, diag);
 }
 
-/* Everything but the seeds belongs to the line that repeats a run. */
-static void
-remember(struct request *request, int option, const char *value)
+static int
+take_plain(void *options, const char *text, struct nam_diag *diag)
 {
+	((struct request *)options)->plain = text;
+	return check_writable(text, diag);
+}
+
+static int
+take_guard(void *options, const char *text, struct nam_diag *diag)
+{
+	int rc = nam_guard_off(text);
+
+	(void)options;
+	return rc ? nam_diag_set(diag, -EINVAL, "%s: %s", text, rc == -2 ?
+		"there is no such guard" :
+		"this build's guards cannot be turned off (-DNAM_SIM_POINTS=ON)") : 0;
+}
+
+static const char *const profiles[] = { "strict", "verbs", "weak", "routed", NULL };
+static const char *const transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+static const char *const designs[] = { "fine", "coarse", "hybrid", NULL };
+static const char *const partitionings[] = { "range", "hash", "round-robin", NULL };
+
+_Static_assert(sizeof(profiles) / sizeof(profiles[0]) == NAM_SIM_PROFILES_COUNT + 1,
+	"each profile has a name");
+
+#define FIELD(field) NAM_OPTION_FIELD(struct request, field)
+#define SET(field) .set = offsetof(struct request, scenario.field)
+#define NUMBER(option, field, low, high, text)                                                      \
+	{ .name = option, .argument = "N", .help = text, .type = NAM_OPTION_COUNT,                  \
+		FIELD(scenario.field), .min = low, .max = high }
+#define SWITCH(option, field, text)                                                                 \
+	{ .name = option, .help = text, .type = NAM_OPTION_FLAG, FIELD(field) }
+
+/* Rows of this scope do not belong to the line that repeats a run. */
+#define ONCE .scope = "once"
+
+static const struct nam_option rows[] = {
+	{ "profile", "NAME", "What the fabric promises: strict, verbs (default), weak or routed.",
+		NAM_OPTION_CHOICE, FIELD(scenario.sim.profile), .choices = profiles },
+	{ "seed", "N", "The first seed (default 1), or random.", NAM_OPTION_CALL,
+		.take = take_seed, ONCE },
+	{ "seeds", "N", "How many seeds (default 1).", NAM_OPTION_COUNT, FIELD(seeds), .min = 1,
+		.max = UINT64_MAX, ONCE },
+	SWITCH("vary", vary, "All of the following by the seed, instead."),
+	{ .help = "What --vary draws, too, unless it is given:" },
+	{ "transport", "NAME", "How requests travel: srq, mailbox, fetch or datagram; strict has "
+		"no datagrams.", NAM_OPTION_CHOICE, FIELD(scenario.transport), SET(transport_given),
+		.min = NAM_TRANSPORT_SRQ, .choices = transports },
+	{ "design", "NAME", "fine, coarse or hybrid.", NAM_OPTION_CHOICE, FIELD(scenario.design),
+		SET(design_given), .min = NAM_DESIGN_FINE, .choices = designs },
+	{ "partition", "NAME", "Of coarse and hybrid: range, hash or round-robin.",
+		NAM_OPTION_CHOICE, FIELD(scenario.partitioning), SET(partitioning_given),
+		.min = NAM_PARTITION_RANGE, .choices = partitionings },
+	{ "kv", "N", "N more clients use a key-value store, by any RPC transport.",
+		NAM_OPTION_COUNT, FIELD(scenario.kv), SET(kv_given), .max = 100 },
+	{ .help = "The cluster:" },
+	NUMBER("steps", sim.step_bytes, 8, 64, "Bytes of a micro-step: 8 or 64 (default)."),
+	NUMBER("slowness", sim.slowness, 1, 1000000, "Messages take N times as long."),
+	NUMBER("servers", servers, 1, SIM_SERVERS_MAX, "Memory servers."),
+	NUMBER("handlers", handlers, 1, 64, "Handler threads of each memory server."),
+	{ "memory", "SIZE", "Memory of each memory server.", NAM_OPTION_BYTES,
+		FIELD(scenario.memory_bytes), .max = UINT64_MAX },
+	NUMBER("slow-server", slow_server, 0, 1000000, "One memory server is N times as slow."),
+	NUMBER("near", near, 0, 1000, "N clients are on machines of memory servers."),
+	NUMBER("spare", spare, 0, 1000000, "Only N blocks of memory are left once all is loaded, "
+		"so that inserts are refused for lack of memory."),
+	{ .help = "The work:" },
+	NUMBER("clients", clients, 1, 1000, "Client processes."),
+	NUMBER("workers", workers, 1, 64, "Threads of each client."),
+	NUMBER("fibers", fibers, 1, 64, "Fibers of each thread."),
+	NUMBER("ops", ops, 0, 100000000, "Operations of each fiber."),
+	NUMBER("keys", keys, 1, 100000000, "Keys; every other one is loaded."),
+	NUMBER("key-bytes", key_bytes, NAM_KEY_BYTES_MIN, NAM_KEY_BYTES_MAX, "The size of a key, 8 "
+		"(default) to 64."),
+	NUMBER("node-bytes", node_bytes, NAM_NODE_BYTES_MIN, NAM_NODE_BYTES_MAX, "The size of a "
+		"node, a power of two."),
+	NUMBER("head-interval", head_interval, 0, 1000000, "Leaves per head node."),
+	{ "cache", "SIZE", "The budget of a cache of inner nodes.", NAM_OPTION_BYTES,
+		FIELD(scenario.cache_bytes), .max = UINT64_MAX },
+	SWITCH("pairs", scenario.pairs, "The index is not unique: each key up to four times."),
+	SWITCH("delete-pairs", scenario.delete_pairs, "Deletes name the payload, too."),
+	{ "mix", "I,U,P,D,L,S", "Per cent of inserts, upserts, updates, deletes, lookups, scans.",
+		NAM_OPTION_CALL, .take = take_mix },
+	SWITCH("no-collector", no_collector, "No garbage collector beside the clients."),
+	NUMBER("collects", collects, 0, 1000, "Of 1000 operations, N are collector passes."),
+	NUMBER("load-wave", load_wave, 0, 100000000, "After N operations the index shrinks, after "
+		"N more it grows again."),
+	NUMBER("bulk", bulk, 50, 100, "Load in bulk, nodes N per cent full, and not by inserts."),
+	SWITCH("temporary", scenario.temporary, "Another index is made, loaded, used and dropped "
+		"meanwhile."),
+	{ .help = "Faults:" },
+	{ "faults", "NAME[=N],...", "What goes wrong, N times in a million of its unit; without N "
+		"at a usual rate; all names all of them. late: messages that set out late. "
+		"read_twice: READs that are carried out twice. break_qp: messages that break "
+		"their queue pair. kill: messages with which their client, or the collector, dies. "
+		"kill_server: messages with which their memory server dies. stall: messages with "
+		"which their sender stops for a time. preempt: polls at which a thread loses the "
+		"processor. race: race points that take long. rnr: SENDs that find the receiver "
+		"not ready. full: refills of a block cache that find no memory, though there is. "
+		"slow: messages with which their memory server becomes slow, or fast again. lose, "
+		"twice: messages over unreliable queue pairs that are lost, or arrive twice. "
+		"zombie: WRITEs under way as their sender ends that arrive, and late. clock_ppm: "
+		"ns that clocks run fast or slow, at the most.", NAM_OPTION_CALL,
+		.take = take_faults },
+	NUMBER("kills", kills, 0, 1000, "N more processes die, after a drawn operation."),
+	NUMBER("server-kills", server_kills, 0, 1000, "N more memory servers die."),
+	NUMBER("stalls", stalls, 0, 1000, "N more processes stop for a time."),
+	{ "guard-off", "NAME", "Turn a guard off (common/guard.h).", NAM_OPTION_CALL,
+		.take = take_guard },
+	{ .help = "Output:" },
+	SWITCH("no-history", no_history, "Record nothing: for speed."),
+	{ "json", "FILE", "The last run's history.", NAM_OPTION_CALL, .take = take_json, ONCE },
+	{ "plain", "FILE", "The same as text.", NAM_OPTION_CALL, .take = take_plain, ONCE },
+	{ "trace", NULL, "Every event to standard output.", NAM_OPTION_CALL, .take = take_trace,
+		ONCE },
+	{ "twice", NULL, "Each seed twice: it must be the same run.", NAM_OPTION_FLAG,
+		FIELD(twice), ONCE },
+	{ "points", NULL, "At the end, how often each race point was reached.", NAM_OPTION_CALL,
+		.take = take_points, ONCE },
+	{ "quiet", NULL, "Print only what fails.", NAM_OPTION_FLAG, FIELD(quiet), ONCE },
+	{ 0 },
+};
+
+/* Everything but the seeds and the output belongs to the line that repeats a run. */
+static void
+remember(void *options, const struct nam_option *row, const char *text)
+{
+	struct request *request = options;
 	size_t length = strlen(request->line);
 
-	if (option == OPT_SEED || option == OPT_SEEDS || option == OPT_TWICE ||
-		option == OPT_QUIET || option == OPT_TRACE || option == OPT_JSON ||
-		option == OPT_PLAIN || option == OPT_POINTS)
-		return;
-	(void)snprintf(request->line + length, sizeof(request->line) - length, " --%s%s%s",
-		option_name(option), value ? " " : "", value ? value : "");
-}
-
-static void
-set_other(struct request *request, int option)
-{
-	switch (option) {
-	case OPT_PROFILE:
-		set_profile(request, optarg);
-		break;
-	case OPT_TRANSPORT:
-		if (nam_transport_find(optarg) < 0)
-			sim_die("--transport %s: there are srq, mailbox, fetch and datagram",
-			optarg);
-		request->scenario.transport = (enum nam_transport)nam_transport_find(optarg);
-		request->scenario.transport_given = true;
-		break;
-	case OPT_DESIGN:
-		set_design(request, optarg);
-		break;
-	case OPT_PARTITION:
-		set_partitioning(request, optarg);
-		break;
-	case OPT_SEED:
-		request->scenario.sim.seed = strcmp(optarg, "random") ? number(optarg) :
-			nam_entropy() % 1000000000;
-		break;
-	case OPT_SEEDS:
-		request->seeds = number(optarg);
-		if (!request->seeds)
-			sim_die("--seeds 0 is no run");
-		break;
-	case OPT_CACHE:
-		request->scenario.cache_bytes = number(optarg);
-		break;
-	case OPT_MEMORY:
-		request->scenario.memory_bytes = number(optarg);
-		break;
-	case OPT_MIX:
-		set_mix(request, optarg);
-		break;
-	case OPT_VARY:
-		request->vary = true;
-		break;
-	case OPT_NO_COLLECTOR:
-		request->scenario.collector = false;
-		break;
-	case OPT_FAULTS:
-		set_faults(request, optarg);
-		break;
-	case OPT_GUARD_OFF:
-		guard_off(optarg);
-		break;
-	case OPT_NO_HISTORY:
-		request->scenario.record = false;
-		break;
-	case OPT_JSON:
-		request->json = writable(optarg);
-		break;
-	case OPT_PLAIN:
-		request->plain = writable(optarg);
-		break;
-	case OPT_TRACE:
-		request->scenario.sim.trace = stdout;
-		break;
-	case OPT_TWICE:
-		request->twice = true;
-		break;
-	case OPT_TEMPORARY:
-		request->scenario.temporary = true;
-		break;
-	case OPT_PAIRS:
-		request->scenario.pairs = true;
-		break;
-	case OPT_DELETE_PAIRS:
-		request->scenario.delete_pairs = true;
-		break;
-	case OPT_POINTS:
-		request->scenario.on_race = point_reached;
-		break;
-	case OPT_QUIET:
-		request->quiet = true;
-		break;
-	case OPT_HELP:
-		(void)fputs(usage, stdout);
-		exit(0);
-	default:
-		sim_die("%s", usage);
-	}
+	if (!row->scope)
+		(void)snprintf(request->line + length, sizeof(request->line) - length,
+			" --%s%s%s", row->name, text ? " " : "", text ? text : "");
 }
 
 static void
 parse(int argc, char **argv, struct request *request)
 {
-	int option;
+	static const struct nam_options_table table = {
+		.program = "run_sim", .usage = "", .rows = rows, .taken = remember,
+		.purpose = "Run an index, and what belongs to it, in a simulated cluster.",
+		.after = "Exit status: 0 all seeds passed, 1 a seed failed, 2 usage.",
+	};
+	struct sim_scenario *scenario = &request->scenario;
+	int exit_code;
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (!set_small_number(&request->scenario, option, optarg))
-			set_other(request, option);
-		request->scenario.kv_given |= option == OPT_KV;
-		remember(request, option, optarg);
-	}
-	if (optind != argc)
-		sim_die("%s", usage);
-	if (request->scenario.pairs && request->plain)
+	if (nam__options_take(&table, argc, argv, request, &exit_code))
+		exit(exit_code);
+	if (scenario->sim.step_bytes != 8 && scenario->sim.step_bytes != 64)
+		sim_die("--steps %u: 8 or 64 is needed", scenario->sim.step_bytes);
+	if (scenario->node_bytes & (scenario->node_bytes - 1))
+		sim_die("--node-bytes %u: a power of two is needed", scenario->node_bytes);
+	if (scenario->pairs && request->plain)
 		sim_die("--plain knows one value for a key, and --pairs has several: take --json");
-	if (request->scenario.keys > 1000)
-		request->scenario.memory_bytes += 512ull * request->scenario.keys;
+	scenario->collector = !request->no_collector;
+	scenario->record = !request->no_history;
+	if (scenario->keys > 1000)
+		scenario->memory_bytes += 512ull * scenario->keys;
 }
 
 static void

@@ -175,7 +175,7 @@ sim_scenario_run__keys_and_pairs_of_all_kinds__PASSES(void **state)
 		scenario.node_bytes = shapes[i].node_bytes;
 		scenario.pairs = shapes[i].pairs;
 		scenario.delete_pairs = shapes[i].delete_pairs;
-		scenario.tide = 200;
+		scenario.load_wave = 200;
 		for (unsigned profile = 0; profile < NAM_SIM_PROFILES_COUNT; profile++) {
 			scenario.sim.profile = (enum nam_sim_profile)profile;
 			assert_string_equal(run(&scenario).why, "");
@@ -242,7 +242,7 @@ sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.sim.faults.kill = 300;
-	scenario.tide = 100;
+	scenario.load_wave = 100;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct sim_result outcome;
 

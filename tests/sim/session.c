@@ -18,10 +18,10 @@
 static enum sim_kind
 turn(const struct sim_stage *stage, struct nam_rng *rng, enum sim_kind kind)
 {
-	uint32_t tide = stage->scenario->tide;
-	bool ebb = tide && stage->called / tide % 2;
+	uint32_t load_wave = stage->scenario->load_wave;
+	bool ebb = load_wave && stage->called / load_wave % 2;
 
-	if (!tide || nam_rng_below(rng, 8) == 0)
+	if (!load_wave || nam_rng_below(rng, 8) == 0)
 		return kind;
 	if (ebb)
 		return kind == SIM_INSERT || kind == SIM_UPSERT ? SIM_DELETE : kind;

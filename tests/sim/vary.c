@@ -191,7 +191,7 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->workers = between(&rng, 1, 2);
 	scenario->fibers = between(&rng, 1, 6);
 	scenario->ops = 2000 / (scenario->clients * scenario->workers * scenario->fibers) + 1;
-	scenario->tide = nam_rng_below(&rng, 4) ? between(&rng, 100, 600) : 0;
+	scenario->load_wave = nam_rng_below(&rng, 4) ? between(&rng, 100, 600) : 0;
 	scenario->keys = 8u << between(&rng, 0, 6);
 	mix->insert = between(&rng, 5, 25);
 	mix->upsert = between(&rng, 0, 20);

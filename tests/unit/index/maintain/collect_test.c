@@ -223,13 +223,13 @@ writer_main(void *arg)
 {
 	struct writer *writer = arg;
 	struct nam_rng rng = nam_rng_seed(100 + writer->number);
-	uint64_t keys = WRITER_KEYS, tide = test_scaled_least(3000, 300);
+	uint64_t keys = WRITER_KEYS, load_wave = test_scaled_least(3000, 300);
 	bool *there = calloc(keys, sizeof(bool));
 	struct tree_guest guest;
 
 	tree_guest_come(local_cluster_list(writer->tree->cluster), &guest);
 	while (!atomic_load(writer->stop) && !writer->failure[0]) {
-		bool ebb = writer->operations / tide % 2;
+		bool ebb = writer->operations / load_wave % 2;
 		uint64_t number = nam_rng_below(&rng, keys), payload = 0;
 		uint64_t dice = nam_rng_below(&rng, 10);
 		int rc, expected;
