@@ -150,10 +150,6 @@ simulation_levels(struct simulation *simulation, uint32_t levels)
 	simulation->levels = levels;
 }
 
-_Static_assert(sizeof(struct nam_rpc_locking_got) == sizeof(struct nam_rpc_records_got) &&
-	offsetof(struct nam_rpc_locking_got, image_bytes) ==
-		offsetof(struct nam_rpc_records_got, image_bytes), "records_got() reads both");
-
 /* A reply that got records has for each of them this, and behind it its version if there. */
 static unsigned
 records_got(const uint8_t *body, uint32_t bytes)

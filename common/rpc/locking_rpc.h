@@ -54,13 +54,7 @@ struct nam_rpc_locking_reply {
 	uint64_t timestamp;
 };
 
-/* READ: the heads.  The reply: for each this, and behind it its version if there is room. */
-struct nam_rpc_locking_got {
-	uint64_t at;			/* of the latest version, its tag the length; 0: none */
-	uint64_t timestamp;
-	uint32_t image_bytes;		/* 0: READ it */
-	uint32_t generation;		/* of the shared lock, for RELEASE */
-};
+/* READ: the heads.  The reply: struct nam_rpc_records_got for each of the latest versions. */
 
 /* RELEASE: of locks that READ granted.  The reply: a word, how many had been taken away before. */
 struct nam_rpc_locking_release {

@@ -50,12 +50,19 @@ struct nam_rpc_records_wanted {		/* GET */
 	uint64_t timestamp;
 };
 
-/* The reply to GET: for each record this, and behind it its version if that is there. */
+/*
+ * The reply to GET, and to READ under locks (locking_rpc.h): for each record this, and behind it
+ * its version if there is room.
+ */
 struct nam_rpc_records_got {
 	uint64_t at;			/* address, its tag the length; 0: there is none */
 	uint64_t timestamp;
 	uint32_t image_bytes;		/* 0: READ it */
-	uint32_t latest;		/* 1: it is; 0: it is prepared, or has been replaced */
+	/*
+	 * GET: 1 if it is the latest, 0 if it is prepared or has been replaced.  READ: the
+	 * generation of the shared lock, for RELEASE.
+	 */
+	uint32_t mark;
 };
 
 /* PREPARE: for each record this, and behind it its version unless that has been WRITTEN. */

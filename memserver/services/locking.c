@@ -12,69 +12,39 @@
 #include "memserver/memserver_internal.h"
 #include "records.h"
 
-/* A request, and what is known of who sent it. */
+/* A request, and its sender. */
 struct asked {
 	const struct nam_rpc_locking_request *request;
 	struct nam__server_records records;
 	struct nam__server_asker asker;
-	struct nam__rest rest;
 	uint32_t count;
 };
 
-static int
-begin(struct nam__exchange *exchange, uint32_t flags, struct asked *ret)
+/* The request's entries of `entry_bytes` each (0: of any length); NULL: it is malformed. */
+static const void *
+begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct asked *ret)
 {
 	const struct nam_rpc_locking_request *request = exchange->body;
 	const struct nam__connection *connection = exchange->connection;
 	struct nam_server *server = exchange->server;
 
-	if (request->reserved || !nam__records_request_ok(&request->request, flags) ||
-		request->request.stamps)
-		return -NAM_E_FABRIC_PROTOCOL;
+	if (request->reserved || request->request.stamps ||
+		!nam__records_request_ok(&request->request, flags))
+		return NULL;
 	*ret = (struct asked){
 		.request = request,
 		.records = nam__records_of(exchange),
 		.asker = { request->request.timestamp, request->birth_us, nam_now_ns() },
-		.rest = { (const uint8_t *)(request + 1),
-			exchange->body_bytes - (uint32_t)sizeof(*request) },
 		.count = request->request.count,
 	};
 	ret->records.finished = server->finished;
 	nam__finished_add(&server->finished[connection->client_id], connection->incarnation,
 		request->finished_us);
-	return 0;
-}
-
-/* All that is left: `bytes` for each record; or NULL. */
-static const void *
-take_all(struct asked *asked, uint32_t bytes)
-{
-	return asked->rest.count == asked->count * bytes ?
-		nam__rest_take(&asked->rest, asked->rest.count) : NULL;
+	return entry_bytes && exchange->body_bytes != sizeof(*request) + ret->count * entry_bytes ?
+		NULL : request + 1;
 }
 
 /* ---- READ ------------------------------------------------------------------------------------ */
-
-/* An answer's entry of a record, and its version if there is room. */
-static void
-read_one(struct nam__exchange *exchange, const struct nam__server_records *records,
-	const struct nam__server_head *head)
-{
-	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
-	struct nam_rpc_locking_got got = {
-		.at = head->latest,
-		.timestamp = nam__server_version_timestamp(records, head->latest),
-		.generation = head->generation,
-	};
-	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
-
-	/* Those to come need room for an answer at the least. */
-	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
-		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
-	got.image_bytes = nam__records_image(records, head->latest, room, reply + sizeof(got));
-	memcpy(reply, &got, sizeof(got));
-	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
-}
 
 static void
 unlock_shared(const struct asked *asked, const uint64_t *heads, const uint32_t *generations,
@@ -101,7 +71,8 @@ share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 	reply->head = at;
 	*ret_generation = head->generation;
 	if (!reply->refusal)
-		read_one(exchange, &asked->records, head);
+		nam__records_answer(exchange, &asked->records, head->latest, head->generation,
+			true);
 	nam__server_record_unlock(&asked->records, at);
 	return 0;
 }
@@ -113,9 +84,9 @@ nam__service_locking_read(struct nam__exchange *exchange)
 	struct nam_rpc_locking_reply reply = { 0 };
 	const uint64_t *heads;
 	struct asked asked;
-	int rc = begin(exchange, 0, &asked);
+	int rc = 0;
 
-	heads = rc ? NULL : take_all(&asked, sizeof(*heads));
+	heads = begin(exchange, 0, sizeof(*heads), &asked);
 	if (!heads)
 		return -NAM_E_FABRIC_PROTOCOL;
 	exchange->reply_bytes = sizeof(reply);
@@ -138,7 +109,7 @@ nam__service_locking_release(struct nam__exchange *exchange)
 	struct asked asked;
 	uint64_t lost = 0;
 
-	locks = begin(exchange, 0, &asked) ? NULL : take_all(&asked, sizeof(*locks));
+	locks = begin(exchange, 0, sizeof(*locks), &asked);
 	if (!locks)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < asked.count; i++) {
@@ -204,15 +175,18 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 {
 	struct nam_rpc_records_version done[NAM_RPC_RECORDS_MAX];
 	struct nam_rpc_locking_reply reply = { 0 };
+	struct nam__rest rest;
 	struct asked asked;
 	uint32_t count = 0;
-	int rc = begin(exchange, 0, &asked);
+	int rc = 0;
 
-	if (rc || !asked.asker.timestamp)
+	rest.bytes = begin(exchange, 0, 0, &asked);
+	rest.count = exchange->body_bytes - (uint32_t)sizeof(*asked.request);
+	if (!rest.bytes || !asked.asker.timestamp)
 		return -NAM_E_FABRIC_PROTOCOL;
 	while (count < asked.count && !rc && !reply.refusal) {
 		const void *image;
-		const struct nam_rpc_records_prepared *one = nam__records_prepared_take(&asked.rest,
+		const struct nam_rpc_records_prepared *one = nam__records_prepared_take(&rest,
 			&image);
 
 		rc = one ? prepare_one(&asked, one, image, &reply) : -NAM_E_FABRIC_PROTOCOL;
@@ -220,7 +194,7 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 			done[count++] = (struct nam_rpc_records_version){ one->head, one->at };
 		nam_race_point("locking.prepare_one");
 	}
-	if (!rc && !reply.refusal && asked.rest.count)
+	if (!rc && !reply.refusal && rest.count)
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (rc || reply.refusal)
 		unprepare(&asked, done, count);
@@ -231,33 +205,27 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 
 /* ---- END ------------------------------------------------------------------------------------- */
 
-/* Whether it was refused. */
-static bool
-commit(const struct asked *asked, struct nam__server_head *head, uint64_t at, bool settle,
-	struct nam_rpc_locking_ended *reply)
-{
-	uint64_t timestamp = asked->asker.timestamp;
-
-	if (at && !nam__server_lock_is(head, timestamp, settle))
-		return true;
-	reply->count += nam__server_record_commit(&asked->records, head, at, asked->asker.now_ns,
-		reply->retired + reply->count, NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
-	if (at && head->writer == timestamp)
-		nam__server_unlock_exclusive(head);
-	return false;
-}
-
 static void
 end_one(const struct asked *asked, const struct nam_rpc_records_version *version,
 	struct nam__server_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
 {
-	bool settle = asked->request->request.flags & NAM_LOCKING_TERMINATE;
+	bool terminate = asked->request->request.flags & NAM_LOCKING_TERMINATE;
+	bool is_writer = head->writer == asked->asker.timestamp;
 
-	if (!(asked->request->request.flags & NAM_LOCKING_ABORT))
-		reply->refused |= (uint32_t)commit(asked, head, version->at, settle, reply)
-			<< number;
-	else if (head->writer == asked->asker.timestamp && (!settle || !head->until_ns))
-		forget(asked, head, version->at);
+	if (asked->request->request.flags & NAM_LOCKING_ABORT) {
+		if (is_writer && (!terminate || !head->until_ns))
+			forget(asked, head, version->at);
+		return;
+	}
+	if (version->at && !nam__server_lock_is(head, asked->asker.timestamp, terminate)) {
+		reply->refused |= 1u << number;
+		return;
+	}
+	reply->count += nam__server_record_commit(&asked->records, head, version->at,
+		asked->asker.now_ns, reply->retired + reply->count,
+		NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
+	if (version->at && is_writer)
+		nam__server_unlock_exclusive(head);
 }
 
 int
@@ -267,8 +235,8 @@ nam__service_locking_end(struct nam__exchange *exchange)
 	const struct nam_rpc_records_version *versions;
 	struct asked asked;
 
-	versions = begin(exchange, NAM_LOCKING_ABORT | NAM_LOCKING_TERMINATE, &asked) ? NULL :
-		take_all(&asked, sizeof(*versions));
+	versions = begin(exchange, NAM_LOCKING_ABORT | NAM_LOCKING_TERMINATE, sizeof(*versions),
+		&asked);
 	if (!versions)
 		return -NAM_E_FABRIC_PROTOCOL;
 	*reply = (struct nam_rpc_locking_ended){ 0 };
@@ -311,8 +279,7 @@ nam__service_locking_seal(struct nam__exchange *exchange)
 	const uint64_t *heads;
 	struct asked asked;
 
-	heads = begin(exchange, NAM_LOCKING_SIBLINGS, &asked) ? NULL :
-		take_all(&asked, sizeof(*heads));
+	heads = begin(exchange, NAM_LOCKING_SIBLINGS, sizeof(*heads), &asked);
 	if (!heads || (asked.request->request.flags && asked.count != 1))
 		return -NAM_E_FABRIC_PROTOCOL;
 	exchange->reply_bytes = asked.count * (uint32_t)sizeof(*reply);

@@ -47,41 +47,47 @@ nam__records_request_ok(const struct nam_rpc_records_request *request, uint32_t 
 		!request->reserved;
 }
 
-/* The head of a request; NULL: it is none. */
-static const struct nam_rpc_records_request *
-begin(const struct nam__exchange *exchange, uint32_t flags, struct nam__rest *ret_rest)
+void
+nam__records_answer(struct nam__exchange *exchange, const struct nam__server_records *records,
+	uint64_t at, uint32_t mark, bool image)
 {
-	const struct nam_rpc_records_request *request = exchange->body;
-
-	if (!nam__records_request_ok(request, flags))
-		return NULL;
-	*ret_rest = (struct nam__rest){ (const uint8_t *)(request + 1),
-		exchange->body_bytes - (uint32_t)sizeof(*request) };
-	return request;
-}
-
-uint32_t
-nam__records_image(const struct nam__server_records *records, uint64_t at, uint32_t room,
-	uint8_t *ret_image)
-{
+	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
+	struct nam_rpc_records_got got = { .at = at, .mark = mark,
+		.timestamp = nam__server_version_timestamp(records, at) };
+	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
 	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
-	const void *version = at && bytes <= room ? records->find(records->arg, at, bytes) : NULL;
+	const void *version;
 
-	if (!version)
-		return 0;
-	memcpy(ret_image, version, bytes);
-	return bytes;
+	/* Those to come need room for an answer at the least. */
+	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
+		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
+	version = image && at && bytes <= room ? records->find(records->arg, at, bytes) : NULL;
+	if (version) {
+		got.image_bytes = bytes;
+		memcpy(reply + sizeof(got), version, bytes);
+	}
+	memcpy(reply, &got, sizeof(got));
+	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
 }
 
 /* ---- GET ------------------------------------------------------------------------------------- */
 
-/* The latest version that is among the timestamps; 0: none is. */
+/*
+ * The version that is wanted; of timestamps, the latest that the record has.  A version too old to
+ * be known has been replaced by the latest.
+ */
 static uint64_t
-find_of_stamps(const struct nam__server_records *records, const struct nam__server_head *head,
-	const uint64_t *stamps, uint32_t count)
+find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
+	uint64_t timestamp, const uint64_t *stamps, uint32_t count)
 {
 	uint64_t best = 0, best_timestamp = 0;
 
+	if (timestamp == NAM_RECORDS_LATEST)
+		return head->latest;
+	if (timestamp != NAM_RECORDS_OF_STAMPS) {
+		stamps = &timestamp;
+		count = 1;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t at = stamps[i] > best_timestamp ?
 			nam__server_record_find(records, head, stamps[i], nam_now_ns()) : 0;
@@ -91,64 +97,28 @@ find_of_stamps(const struct nam__server_records *records, const struct nam__serv
 			best_timestamp = stamps[i];
 		}
 	}
-	return best;
-}
-
-/* A version too old to be known has been replaced by the latest. */
-static uint64_t
-find_wanted(const struct nam__server_records *records, const struct nam__server_head *head,
-	const struct nam_rpc_records_wanted *wanted, const uint64_t *stamps, uint32_t count)
-{
-	uint64_t at = 0;
-
-	if (wanted->timestamp == NAM_RECORDS_OF_STAMPS)
-		at = find_of_stamps(records, head, stamps, count);
-	else if (wanted->timestamp != NAM_RECORDS_LATEST)
-		at = nam__server_record_find(records, head, wanted->timestamp, nam_now_ns());
-	return at ? at : head->latest;
-}
-
-/* The answer to one, with its version if there is room for it. */
-static void
-get_one(struct nam__exchange *exchange, const struct nam__server_records *records, uint64_t at,
-	bool latest, bool image)
-{
-	uint8_t *reply = (uint8_t *)exchange->reply + exchange->reply_bytes;
-	struct nam_rpc_records_got got = { .at = at,
-		.timestamp = nam__server_version_timestamp(records, at), .latest = latest };
-	uint32_t room = NAM_RPC_BODY_MAX - exchange->reply_bytes - (uint32_t)sizeof(got);
-
-	/* Those to come need room for an answer at the least. */
-	room -= room > NAM_RPC_RECORDS_MAX * sizeof(got) ?
-		NAM_RPC_RECORDS_MAX * (uint32_t)sizeof(got) : room;
-	if (image)
-		got.image_bytes = nam__records_image(records, at, room, reply + sizeof(got));
-	memcpy(reply, &got, sizeof(got));
-	exchange->reply_bytes += (uint32_t)sizeof(got) + got.image_bytes;
+	return best ? best : head->latest;
 }
 
 int
 nam__service_records_get(struct nam__exchange *exchange)
 {
 	const struct nam__server_records records = nam__records_of(exchange);
-	struct nam__rest rest;
-	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_STAMPS_ONLY,
-		&rest);
-	const struct nam_rpc_records_wanted *wanted;
-	const uint64_t *stamps;
+	const struct nam_rpc_records_request *request = exchange->body;
+	const struct nam_rpc_records_wanted *wanted = (const void *)(request + 1);
+	const uint64_t *stamps = (const void *)(wanted + request->count);
 
-	if (!request || rest.count != request->count * sizeof(*wanted) + request->stamps * 8)
+	if (!nam__records_request_ok(request, NAM_RECORDS_STAMPS_ONLY) || exchange->body_bytes !=
+		sizeof(*request) + request->count * sizeof(*wanted) + request->stamps * 8)
 		return -NAM_E_FABRIC_PROTOCOL;
-	wanted = nam__rest_take(&rest, request->count * (uint32_t)sizeof(*wanted));
-	stamps = nam__rest_take(&rest, request->stamps * 8);
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__server_head *head = nam__server_record_lock(&records, wanted[i].head);
 		uint64_t at;
 
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
-		at = find_wanted(&records, head, &wanted[i], stamps, request->stamps);
-		get_one(exchange, &records, at, at == head->latest,
+		at = find_wanted(&records, head, wanted[i].timestamp, stamps, request->stamps);
+		nam__records_answer(exchange, &records, at, at == head->latest,
 			!(request->flags & NAM_RECORDS_STAMPS_ONLY));
 		nam__server_record_unlock(&records, wanted[i].head);
 	}
@@ -157,12 +127,25 @@ nam__service_records_get(struct nam__exchange *exchange)
 
 /* ---- PREPARE --------------------------------------------------------------------------------- */
 
+/* So many bytes of a request, or NULL. */
+static const void *
+take(struct nam__rest *rest, uint32_t bytes)
+{
+	const uint8_t *at = rest->bytes;
+
+	if (bytes > rest->count)
+		return NULL;
+	rest->bytes += bytes;
+	rest->count -= bytes;
+	return at;
+}
+
 const struct nam_rpc_records_prepared *
 nam__records_prepared_take(struct nam__rest *rest, const void **ret_image)
 {
-	const struct nam_rpc_records_prepared *one = nam__rest_take(rest, sizeof(*one));
+	const struct nam_rpc_records_prepared *one = take(rest, sizeof(*one));
 
-	*ret_image = one ? nam__rest_take(rest, one->image_bytes) : NULL;
+	*ret_image = one ? take(rest, one->image_bytes) : NULL;
 	if (!*ret_image || (one->image_bytes &&
 			one->image_bytes != nam__version_at_bytes(NAM_GADDR(one->at))))
 		return NULL;
@@ -208,10 +191,11 @@ nam__service_records_prepare(struct nam__exchange *exchange)
 {
 	const struct nam__server_records records = nam__records_of(exchange);
 	uint64_t *reply = exchange->reply;
-	struct nam__rest rest;
-	const struct nam_rpc_records_request *request = begin(exchange, 0, &rest);
+	const struct nam_rpc_records_request *request = exchange->body;
+	struct nam__rest rest = { (const uint8_t *)(request + 1),
+		exchange->body_bytes - (uint32_t)sizeof(*request) };
 
-	if (!request || request->stamps)
+	if (!nam__records_request_ok(request, 0) || request->stamps)
 		return -NAM_E_FABRIC_PROTOCOL;
 	for (uint32_t i = 0; i < request->count; i++) {
 		const void *image;
@@ -254,13 +238,12 @@ nam__service_records_commit(struct nam__exchange *exchange)
 {
 	const struct nam__server_records records = nam__records_of(exchange);
 	struct nam_rpc_records_committed *reply = exchange->reply;
-	struct nam__rest rest;
-	const struct nam_rpc_records_request *request = begin(exchange, NAM_RECORDS_ABORT, &rest);
-	const struct nam_rpc_records_commit *versions;
+	const struct nam_rpc_records_request *request = exchange->body;
+	const struct nam_rpc_records_commit *versions = (const void *)(request + 1);
 
-	if (!request || request->stamps || rest.count != request->count * sizeof(*versions))
+	if (!nam__records_request_ok(request, NAM_RECORDS_ABORT) || request->stamps ||
+		exchange->body_bytes != sizeof(*request) + request->count * sizeof(*versions))
 		return -NAM_E_FABRIC_PROTOCOL;
-	versions = nam__rest_take(&rest, rest.count);
 	*reply = (struct nam_rpc_records_committed){ 0 };
 	for (uint32_t i = 0; i < request->count; i++) {
 		struct nam__server_head *head = nam__server_record_lock(&records, versions[i].head);

@@ -12,19 +12,6 @@ struct nam__rest {
 	uint32_t count;
 };
 
-/* So many bytes of it, or NULL. */
-static inline const void *
-nam__rest_take(struct nam__rest *rest, uint32_t bytes)
-{
-	const uint8_t *at = rest->bytes;
-
-	if (bytes > rest->count)
-		return NULL;
-	rest->bytes += bytes;
-	rest->count -= bytes;
-	return at;
-}
-
 /* The records in this server's regions. */
 struct nam__server_records nam__records_of(const struct nam__exchange *exchange);
 
@@ -38,8 +25,11 @@ const struct nam_rpc_records_prepared *nam__records_prepared_take(struct nam__re
 int nam__records_prepare(const struct nam__server_records *records, struct nam__server_head *head,
 	const struct nam_rpc_records_prepared *one, const void *image) NAM_MUST_CHECK;
 
-/* The image of the version at an address, if there is one and room for it: its length, or 0. */
-uint32_t nam__records_image(const struct nam__server_records *records, uint64_t at, uint32_t room,
-	uint8_t *ret_image);
+/*
+ * Add the answer about a version to the reply, and its image if there is room for it.  @mark  its
+ * last word
+ */
+void nam__records_answer(struct nam__exchange *exchange, const struct nam__server_records *records,
+	uint64_t at, uint32_t mark, bool image);
 
 #endif /* NAM_MEMSERVER_SERVICES_RECORDS_H */

@@ -41,46 +41,27 @@ refused(struct nam__refusal *refusal, uint32_t slot, const struct nam_rpc_lockin
 
 /* ---- READ ------------------------------------------------------------------------------------ */
 
-/* The answer about an item. */
-static int
-got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_locking_got *got)
+static void
+got_one(struct nam__item *item, const struct nam_rpc_records_got *got, const void *arg)
 {
+	(void)arg;
 	item->locked = item->head.raw;
-	item->generation = got->generation;
+	item->generation = got->mark;
 	item->via = NAM__VIA_HEAD;
-	item->at.raw = got->at;
-	item->timestamp = got->timestamp;
 	item->latest = true;
-	item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
-	return nam__item_image_came(txn, item, got + 1, got->image_bytes);
 }
 
 static int
 got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
 	const struct nam_rpc_locking_reply *reply = (const void *)bundle->reply;
-	struct nam__item *items = txn->items;
-	uint32_t at = sizeof(*reply);
 
-	if (bytes < at)
+	if (bytes < sizeof(*reply))
 		return nam__post_malformed(txn);
-	if (reply->refusal) {
-		refused(arg, items[bundle->items[0]].slot, reply);
-		return 0;
-	}
-	for (uint32_t i = 0; i < bundle->count; i++) {
-		const struct nam_rpc_locking_got *one = (const void *)(bundle->reply + at);
-		int rc;
-
-		if (bytes - at < sizeof(*one) || !nam__image_bytes_fit(one->image_bytes, one->at,
-				bytes - at - (uint32_t)sizeof(*one)))
-			return nam__post_malformed(txn);
-		rc = got_one(txn, &items[bundle->items[i]], one);
-		if (rc)
-			return rc;
-		at += (uint32_t)sizeof(*one) + one->image_bytes;
-	}
-	return at == bytes ? 0 : nam__post_malformed(txn);
+	if (!reply->refusal)
+		return nam__answers_each(txn, bundle, sizeof(*reply), bytes, got_one, NULL);
+	refused(arg, txn->items[bundle->items[0]].slot, reply);
+	return 0;
 }
 
 int

@@ -51,56 +51,51 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 }
 
 int
-nam__item_image_came(struct nam__txn *txn, struct nam__item *item, const void *image,
-	uint32_t bytes)
+nam__answers_each(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t at,
+	uint32_t bytes, nam__got_fn fn, const void *arg)
 {
-	int rc = bytes ? nam__item_room(txn, item, bytes) : 0;
+	for (uint32_t i = 0; i < bundle->count; i++) {
+		const struct nam_rpc_records_got *got = (const void *)(bundle->reply + at);
+		struct nam__item *item = &txn->items[bundle->items[i]];
+		int rc;
 
-	if (rc || !bytes)
-		return rc;
-	memcpy(item->image, image, bytes);
-	item->state = NAM__ITEM_CAME;
-	return 0;
+		if (bytes - at < sizeof(*got) || !nam__image_bytes_fit(got->image_bytes, got->at,
+				bytes - at - (uint32_t)sizeof(*got)))
+			return nam__post_malformed(txn);
+		item->at.raw = got->at;
+		item->timestamp = got->timestamp;
+		item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
+		fn(item, got, arg);
+		if (got->image_bytes && item->state == NAM__ITEM_VERSION) {
+			rc = nam__item_room(txn, item, got->image_bytes);
+			if (rc)
+				return rc;
+			memcpy(item->image, got + 1, got->image_bytes);
+			item->state = NAM__ITEM_CAME;
+		}
+		at += (uint32_t)sizeof(*got) + got->image_bytes;
+	}
+	return at == bytes ? 0 : nam__post_malformed(txn);
 }
 
-/* The answer about an item. */
-static int
-got_one(struct nam__txn *txn, struct nam__item *item, const struct nam_rpc_records_got *got,
-	bool stamps_only)
+static void
+got_one(struct nam__item *item, const struct nam_rpc_records_got *got, const void *arg)
 {
-	if (stamps_only || !got->at) {
-		item->stamp = got->timestamp;
-		item->at.raw = got->at;
-		item->timestamp = 0;
-		item->state = NAM__ITEM_NOWHERE;
-		return 0;
+	const bool *stamps_only = arg;
+
+	if (!*stamps_only && got->at) {
+		item->via = got->mark ? NAM__VIA_HEAD : NAM__VIA_SIBLING;
+		return;
 	}
-	item->via = got->latest ? NAM__VIA_HEAD : NAM__VIA_SIBLING;
-	item->at.raw = got->at;
-	item->timestamp = got->timestamp;
-	item->state = NAM__ITEM_VERSION;
-	return nam__item_image_came(txn, item, got + 1, got->image_bytes);
+	item->stamp = got->timestamp;
+	item->timestamp = 0;
+	item->state = NAM__ITEM_NOWHERE;
 }
 
 static int
 got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
 {
-	const bool *stamps_only = arg;
-	uint32_t at = 0;
-
-	for (uint32_t i = 0; i < bundle->count; i++) {
-		const struct nam_rpc_records_got *one = (const void *)(bundle->reply + at);
-		int rc;
-
-		if (bytes - at < sizeof(*one) || !nam__image_bytes_fit(one->image_bytes, one->at,
-				bytes - at - (uint32_t)sizeof(*one)))
-			return nam__post_malformed(txn);
-		rc = got_one(txn, &txn->items[bundle->items[i]], one, *stamps_only);
-		if (rc)
-			return rc;
-		at += (uint32_t)sizeof(*one) + one->image_bytes;
-	}
-	return at == bytes ? 0 : nam__post_malformed(txn);
+	return nam__answers_each(txn, bundle, 0, bytes, got_one, arg);
 }
 
 int

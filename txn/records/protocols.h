@@ -52,9 +52,14 @@ bool nam__onesided_memory_awaited(const struct nam__txn *txn);
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
 /* Add all versions to a post, those that exceed a message by WRITE; NULL is -ENOMEM. */
 NAM_FIBER_FN int nam__prepare_pack(struct nam__post *post, struct nam__txn *txn) NAM_MUST_CHECK;
-/* An image that came with an answer: none if bytes is 0. */
-int nam__item_image_came(struct nam__txn *txn, struct nam__item *item, const void *image,
-	uint32_t bytes) NAM_MUST_CHECK;
+/*
+ * The answers about a bundle's records, which begin at byte `at` of the reply.  The items have
+ * address, timestamp and state when fn completes them; images follow.
+ */
+typedef void (*nam__got_fn)(struct nam__item *item, const struct nam_rpc_records_got *got,
+	const void *arg);
+int nam__answers_each(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t at,
+	uint32_t bytes, nam__got_fn fn, const void *arg) NAM_MUST_CHECK;
 /* An answer that lists replaced versions: retire them.  @arg	NULL, or a bool: do not */
 int nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 	void *arg);

@@ -119,10 +119,10 @@ record__prepared_committed_found(void **state)
 	got = get(f, head, NAM_RECORDS_LATEST, 0);
 	assert_int_equal(got->at, 0);
 	got = get(f, head, 1000, 0);
-	assert_true(got->at == first && !got->latest);
+	assert_true(got->at == first && !got->mark);
 	assert_int_equal(commit(f, 1000, head, first, 0), 0);
 	got = get(f, head, NAM_RECORDS_LATEST, 0);
-	assert_true(got->at == first && got->timestamp == 1000 && got->latest);
+	assert_true(got->at == first && got->timestamp == 1000 && got->mark);
 	assert_int_equal(got->image_bytes, 128);
 	assert_true(nam__version_whole((const void *)(got + 1), NAM_GADDR(first), STORE));
 	got = get(f, head, NAM_RECORDS_LATEST, NAM_RECORDS_STAMPS_ONLY);
@@ -134,15 +134,15 @@ record__prepared_committed_found(void **state)
 	assert_int_equal(((struct nam_rpc_records_committed *)reply_body(f))->count, 0);
 	assert_int_equal(commit(f, 1999, head, second, 0), 0);
 	got = get(f, head, 2000, 0);
-	assert_true(got->at == second && !got->latest);
+	assert_true(got->at == second && !got->mark);
 	assert_int_equal(commit(f, 2000, head, second, NAM_RECORDS_ABORT), 0);
 	assert_int_equal(((struct nam_rpc_records_committed *)reply_body(f))->count, 1);
 	got = get(f, head, 2000, 0);
-	assert_true(got->at == first && got->latest);
+	assert_true(got->at == first && got->mark);
 	assert_int_equal(prepare(f, 3000, head, second), 0);
 	assert_int_equal(commit(f, 3000, head, second, 0), 0);
 	got = get(f, head, 1000, 0);
-	assert_true(got->at == first && !got->latest);
+	assert_true(got->at == first && !got->mark);
 }
 
 static void
