@@ -30,11 +30,11 @@ struct nam__run {
 	bool listed;
 };
 
-/* A block as a request names it, found in our books. */
-struct place {
+/* A block, by its address. */
+struct block {
 	struct nam__run *run;
-	uint32_t link;
-	uint32_t block;
+	uint32_t link;			/* of the run */
+	uint32_t number;		/* in the run */
 };
 
 int
@@ -105,42 +105,29 @@ block_raw(const struct nam__allocator *allocator, uint32_t region, const struct 
 }
 
 static uint32_t
-take_from_run(struct nam__allocator *allocator, uint32_t link, uint64_t *blocks, uint32_t max)
-{
-	struct nam__run *run = run_at(allocator, link);
-	uint32_t n = 0;
-
-	while (n < max && run->free_count) {
-		uint64_t *word;
-		uint32_t bit;
-
-		while (!run->free_bits[run->first_word])
-			run->first_word++;
-		word = &run->free_bits[run->first_word];
-		bit = (uint32_t)__builtin_ctzll(*word);
-		*word &= *word - 1;
-		run->free_count--;
-		allocator->free_bytes -= run->stride;
-		blocks[n++] = block_raw(allocator, link >> LINK_RUN_BITS, run,
-			run->first_word * 64 + bit);
-	}
-	return n;
-}
-
-static uint32_t
 take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64_t *blocks,
 	uint32_t max)
 {
 	uint32_t n = 0;
 
-	while (n < max && list->first != NAM__LINK_NONE) {
+	while (list->first != NAM__LINK_NONE) {
 		struct nam__run *run = run_at(allocator, list->first);
 
-		n += take_from_run(allocator, list->first, blocks + n, max - n);
-		if (!run->free_count) {
-			list->first = run->next;
-			run->listed = false;
+		for (; n < max && run->free_count; run->free_count--) {
+			uint64_t *word;
+
+			while (!run->free_bits[run->first_word])
+				run->first_word++;
+			word = &run->free_bits[run->first_word];
+			blocks[n++] = block_raw(allocator, list->first >> LINK_RUN_BITS, run,
+				run->first_word * 64 + (uint32_t)__builtin_ctzll(*word));
+			*word &= *word - 1;
+			allocator->free_bytes -= run->stride;
 		}
+		if (run->free_count)
+			break;
+		list->first = run->next;
+		run->listed = false;
 	}
 	return n;
 }
@@ -201,27 +188,6 @@ carve(struct nam__allocator *allocator, uint32_t stride, uint32_t count, uint64_
 	return 0;
 }
 
-static int
-alloc(struct nam__allocator *allocator, const struct nam_rpc_alloc_request *request,
-	struct nam_rpc_alloc_reply *reply)
-{
-	uint32_t most = request->count;
-	struct nam__stride *list = stride_of(allocator, request->stride, true);
-
-	if (!list)
-		return -NAM_E_LIMIT;
-	if (most > NAM_RPC_ALLOC_SCATTERED_MAX)
-		most = NAM_RPC_ALLOC_SCATTERED_MAX;
-	reply->run_at = 0;
-	reply->run_count = 0;
-	reply->count = take_recycled(allocator, list, reply->blocks, most);
-	/* Less than was asked for, rather than carve while there are blocks that came back. */
-	if (reply->count < request->count && list->first == NAM__LINK_NONE)
-		reply->run_count = carve(allocator, request->stride, request->count - reply->count,
-			&reply->run_at);
-	return reply->count || reply->run_count ? 0 : -NAM_E_REMOTE_FULL;
-}
-
 uint32_t
 nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, uint64_t *ret_blocks,
 	uint32_t count)
@@ -258,16 +224,27 @@ nam__service_alloc(struct nam__exchange *exchange)
 	const struct nam_rpc_alloc_request *request = exchange->body;
 	struct nam_rpc_alloc_reply *reply = exchange->reply;
 	struct nam__allocator *allocator = &exchange->server->allocator;
-	int rc;
+	struct nam__stride *list;
 
 	if (!stride_valid(request->stride) || request->count == 0 ||
 		request->count > NAM__ALLOC_COUNT_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	rc = alloc(allocator, request, reply);
+	list = stride_of(allocator, request->stride, true);
+	reply->count = !list ? 0 : take_recycled(allocator, list, reply->blocks,
+		request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
+		NAM_RPC_ALLOC_SCATTERED_MAX);
+	reply->run_at = 0;
+	reply->run_count = 0;
+	/* Less than was asked for, rather than carve while there are blocks that came back. */
+	if (list && reply->count < request->count && list->first == NAM__LINK_NONE)
+		reply->run_count = carve(allocator, request->stride, request->count - reply->count,
+			&reply->run_at);
 	pthread_mutex_unlock(&allocator->mutex);
-	if (rc)
-		return rc;
+	if (!list)
+		return -NAM_E_LIMIT;
+	if (!reply->count && !reply->run_count)
+		return -NAM_E_REMOTE_FULL;
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
 		reply->count * sizeof(reply->blocks[0]));
 	return 0;
@@ -275,13 +252,21 @@ nam__service_alloc(struct nam__exchange *exchange)
 
 /* ---- taking back -------------------------------------------------------------------------- */
 
-/* The last run that begins at or before an offset, or NULL. */
-static struct nam__run *
-run_before(const struct nam__alloc_region *region, uint64_t offset)
+static bool
+find_block(struct nam__allocator *allocator, uint64_t raw, uint32_t stride, struct block *ret)
 {
-	uint32_t low = 0, high = region->runs_count;
+	struct nam_gaddr at = { raw };
+	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
+	uint64_t offset = nam_gaddr_offset(at);
+	uint32_t low = 0, high;
+	const struct nam__alloc_region *region;
+	struct nam__run *run;
 
-	while (low < high) {
+	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
+		return false;
+	region = &allocator->regions[index];
+	/* The last run that begins at or before the offset. */
+	for (high = region->runs_count; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
 
 		if (region->runs[middle].offset <= offset)
@@ -289,120 +274,79 @@ run_before(const struct nam__alloc_region *region, uint64_t offset)
 		else
 			high = middle;
 	}
-	return low ? &region->runs[low - 1] : NULL;
-}
-
-static bool
-find_block(struct nam__allocator *allocator, uint64_t raw, uint32_t stride, struct place *ret)
-{
-	struct nam_gaddr at = { raw };
-	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
-	uint64_t offset = nam_gaddr_offset(at), within;
-	struct nam__alloc_region *region;
-	struct nam__run *run;
-
-	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
+	if (!low)
 		return false;
-	region = &allocator->regions[index];
-	run = run_before(region, offset);
-	if (!run || run->stride != stride)
+	run = &region->runs[low - 1];
+	offset -= run->offset;
+	if (run->stride != stride || offset % stride || offset / stride >= run->count)
 		return false;
-	within = offset - run->offset;
-	if (within % stride || within / stride >= run->count)
-		return false;
-	*ret = (struct place){
+	*ret = (struct block){
 		.run = run,
-		.link = index << LINK_RUN_BITS | (uint32_t)(run - region->runs),
-		.block = (uint32_t)(within / stride),
+		.link = index << LINK_RUN_BITS | (low - 1),
+		.number = (uint32_t)(offset / stride),
 	};
 	return true;
 }
 
+/* A block is free, and its run is listed. */
 static int
-have_bits(struct nam__run *run, uint32_t block)
+put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw)
 {
-	uint32_t words = (run->count + 63) / 64;
-	uint64_t *bits;
+	struct block block;
+	struct nam__run *run;
+	uint32_t word, words;
+	uint64_t *bits, bit;
 
-	if (block / 64 < run->words)
-		return 0;
-	bits = realloc(run->free_bits, words * sizeof(bits[0]));
-	if (!bits)
-		return -ENOMEM;
-	memset(bits + run->words, 0, (words - run->words) * sizeof(bits[0]));
-	run->free_bits = bits;
-	run->words = words;
-	return 0;
-}
-
-static int
-put_back(struct nam__allocator *allocator, uint64_t raw, uint32_t stride)
-{
-	struct place place;
-	uint64_t bit;
-	int rc;
-
-	if (!find_block(allocator, raw, stride, &place))
+	if (!find_block(allocator, raw, list->stride, &block))
 		return -NAM_E_FABRIC_PROTOCOL;
-	rc = have_bits(place.run, place.block);
-	if (rc)
-		return rc;
-	bit = 1ull << place.block % 64;
-	if (place.run->free_bits[place.block / 64] & bit)
+	run = block.run;
+	word = block.number / 64;
+	bit = 1ull << block.number % 64;
+	if (word >= run->words) {
+		words = (run->count + 63) / 64;
+		bits = realloc(run->free_bits, words * sizeof(bits[0]));
+		if (!bits)
+			return -ENOMEM;
+		memset(bits + run->words, 0, (words - run->words) * sizeof(bits[0]));
+		run->free_bits = bits;
+		run->words = words;
+	}
+	if (run->free_bits[word] & bit)
 		return -NAM_E_FABRIC_PROTOCOL;	/* it is free already */
-	place.run->free_bits[place.block / 64] |= bit;
-	place.run->free_count++;
-	if (place.block / 64 < place.run->first_word)
-		place.run->first_word = place.block / 64;
-	allocator->free_bytes += stride;
+	run->free_bits[word] |= bit;
+	run->free_count++;
+	if (word < run->first_word)
+		run->first_word = word;
+	if (!run->listed) {
+		run->listed = true;
+		run->next = list->first;
+		list->first = block.link;
+	}
+	allocator->free_bytes += list->stride;
 	return 0;
 }
 
-/* Undo put_back for a block that it took. */
-static void
-take_again(struct nam__allocator *allocator, uint64_t raw, uint32_t stride)
-{
-	struct place place;
-
-	if (!find_block(allocator, raw, stride, &place))
-		return;
-	place.run->free_bits[place.block / 64] &= ~(1ull << place.block % 64);
-	place.run->free_count--;
-	allocator->free_bytes -= stride;
-}
-
-static void
-list_run_of(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw)
-{
-	struct place place;
-
-	if (!find_block(allocator, raw, list->stride, &place) || place.run->listed)
-		return;
-	place.run->listed = true;
-	place.run->next = list->first;
-	list->first = place.link;
-}
-
-/* All blocks or none. */
+/* All blocks or none.  A run whose blocks are taken again stays in the list, without free ones. */
 static int
 take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *request)
 {
 	struct nam__stride *list = stride_of(allocator, request->stride, false);
-	int rc = 0;
+	int rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	uint32_t done = 0;
+	struct block block;
 
-	if (!list)
-		return -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; i < request->count; i++) {
-		rc = put_back(allocator, request->blocks[i], request->stride);
-		if (rc) {
-			while (i-- > 0)
-				take_again(allocator, request->blocks[i], request->stride);
-			return rc;
-		}
+	while (!rc && done < request->count) {
+		rc = put_back(allocator, list, request->blocks[done]);
+		done += !rc;
 	}
-	for (uint32_t i = 0; i < request->count; i++)
-		list_run_of(allocator, list, request->blocks[i]);
-	return 0;
+	while (rc && done-- > 0) {
+		if (!find_block(allocator, request->blocks[done], request->stride, &block))
+			continue;
+		block.run->free_bits[block.number / 64] &= ~(1ull << block.number % 64);
+		block.run->free_count--;
+		allocator->free_bytes -= request->stride;
+	}
+	return rc;
 }
 
 int
@@ -432,7 +376,6 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uin
 	list = stride_of(allocator, stride, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++)
-		if (!put_back(allocator, blocks[i], stride))
-			list_run_of(allocator, list, blocks[i]);
+		(void)put_back(allocator, list, blocks[i]);
 	pthread_mutex_unlock(&allocator->mutex);
 }
