@@ -33,23 +33,6 @@ turn_of(const struct nam__mailbox *box)
 		(size_t)2 * NAM_FRAMES * box->client.frame_bytes);
 }
 
-static int
-unreliable_qp_open(struct nam__connection *connection, struct nam__mailbox *box)
-{
-	struct nam_domain *domain = connection->handler->server->domain;
-	const struct nam_qp_options options = {
-		.cq = connection->handler->cq,
-		.user = connection,
-		.share = &box->mr,
-	};
-	int rc = domain->ops->unreliable_qp_create(domain, &options, &box->unreliable_qp_name,
-		&box->unreliable_qp);
-
-	if (rc)
-		box->unreliable_qp = NULL;
-	return rc;
-}
-
 int
 nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mailbox_hello *client,
 	bool unreliable_qp)
@@ -73,9 +56,20 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	for (unsigned i = 0; i <= TURN; i++)
 		box->mails[i].box = box;
 	connection->mailbox = box;
-	rc = unreliable_qp ? unreliable_qp_open(connection, box) : 0;
-	if (rc)
+	if (unreliable_qp) {
+		const struct nam_qp_options options = {
+			.cq = connection->handler->cq,
+			.user = connection,
+			.share = &box->mr,
+		};
+
+		rc = server->ops->unreliable_qp_create(server->domain, &options,
+			&box->unreliable_qp_name, &box->unreliable_qp);
+	}
+	if (rc) {
+		box->unreliable_qp = NULL;
 		nam__mailbox_free(connection);
+	}
 	return rc;
 }
 
@@ -195,14 +189,6 @@ nam__mailbox_completed(const struct nam_wc *wc)
 	mail->state = NAM__MAIL_IDLE;
 }
 
-static void
-waiting_post(struct nam__mailbox *box)
-{
-	for (unsigned i = 0; i <= TURN && box->waiting; i++)
-		if (box->mails[i].state == NAM__MAIL_WAITS)
-			mail_post(&box->mails[i]);
-}
-
 /* ---- requests ----------------------------------------------------------------------------- */
 
 /* If there is no room for it, the client will find out by itself. */
@@ -258,8 +244,9 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 		nam_mailbox_request_at(next, box->client.frame_bytes));
 	uint16_t flags;
 
-	if (box->waiting)
-		waiting_post(box);
+	for (unsigned i = 0; i <= TURN && box->waiting; i++)
+		if (box->mails[i].state == NAM__MAIL_WAITS)
+			mail_post(&box->mails[i]);
 	if (box->unreliable_qp)
 		return nam__unreliable_qp_poll(handler, box);
 	/* The reply before the last from this place must have left it, and one too long for it. */

@@ -164,27 +164,6 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 
 /* ---- connections -------------------------------------------------------------------------- */
 
-static void
-link_connection(struct nam_server *server, struct nam__connection *connection)
-{
-	connection->previous = NULL;
-	connection->next = server->connections;
-	if (connection->next)
-		connection->next->previous = connection;
-	server->connections = connection;
-}
-
-static void
-unlink_connection(struct nam_server *server, struct nam__connection *connection)
-{
-	if (connection->previous)
-		connection->previous->next = connection->next;
-	else
-		server->connections = connection->next;
-	if (connection->next)
-		connection->next->previous = connection->previous;
-}
-
 /*
  * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
  * apart: of a client's connections the first is idle most of the time, and if it took a turn of the
@@ -311,6 +290,19 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 	return 0;
 }
 
+/* Its queue pair is gone, or never was. */
+static void
+connection_free(struct nam__connection *connection)
+{
+	struct nam_server *server = connection->handler->server;
+
+	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
+	nam__mailbox_free(connection);
+	nam__membership_detach(&server->membership, connection);
+	free(connection);
+}
+
 static void
 admit(struct nam_server *server, const struct nam_cm_event *event)
 {
@@ -342,7 +334,10 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	rc = server->ops->accept(server->listener, event->request, &options, &reply,
 		&connection->qp);
 	if (!rc) {
-		link_connection(server, connection);
+		connection->next = server->connections;
+		if (connection->next)
+			connection->next->previous = connection;
+		server->connections = connection;
 		/* If it cannot, the client hears nothing over it until its time is out. */
 		if (connection->mailbox && connection->mailbox->unreliable_qp)
 			(void)server->ops->unreliable_qp_join(connection->mailbox->unreliable_qp,
@@ -351,14 +346,8 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 		nam__mailbox_start(connection);
 	}
 	pthread_mutex_unlock(&server->mutex);
-	if (rc) {
-		atomic_fetch_sub_explicit(&connection->handler->connections, 1,
-			memory_order_relaxed);
-		atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
-		nam__membership_detach(&server->membership, connection);
-		nam__mailbox_free(connection);
-		free(connection);
-	}
+	if (rc)
+		connection_free(connection);
 }
 
 static void
@@ -367,17 +356,18 @@ connection_closed(struct nam__connection *connection)
 	struct nam_server *server = connection->handler->server;
 
 	pthread_mutex_lock(&server->mutex);
-	unlink_connection(server, connection);
+	if (connection->previous)
+		connection->previous->next = connection->next;
+	else
+		server->connections = connection->next;
+	if (connection->next)
+		connection->next->previous = connection->previous;
 	pthread_mutex_unlock(&server->mutex);
-	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
 	nam__mailbox_stop(connection);
 	/* The queue pair first: after it, nothing of the client's is under way. */
 	server->ops->qp_destroy(connection->qp);
-	nam__mailbox_free(connection);
-	nam__membership_detach(&server->membership, connection);
 	nam__trees_connection_closed(&server->trees, connection);
-	free(connection);
+	connection_free(connection);
 }
 
 /* ---- running and ending ------------------------------------------------------------------- */

@@ -73,18 +73,6 @@ partitions_make(struct nam__store *store)
 	return 0;
 }
 
-static bool
-request_valid(const struct nam_rpc_kv_create_request *request)
-{
-	return request->store && request->store >> 48 == 0 &&
-	       (request->mode == NAM_KV_CACHE || request->mode == NAM_KV_STORE) &&
-	       request->partitions && request->partitions <= NAM_RPC_KV_PARTITIONS_MAX &&
-	       request->servers && request->servers <= NAM_SERVERS_MAX &&
-	       request->number < request->servers &&
-	       request->memory_bytes / NAM__KV_CHUNK_BYTES / NAM__KV_CHUNKS_MIN >=
-		       request->partitions;
-}
-
 int
 nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request *request,
 	struct nam__store **ret)
@@ -92,7 +80,12 @@ nam__store_new(struct nam_server *server, const struct nam_rpc_kv_create_request
 	struct nam__store *store;
 	int rc;
 
-	if (!request_valid(request))
+	if (!request->store || request->store >> 48 || !request->partitions ||
+		(request->mode != NAM_KV_CACHE && request->mode != NAM_KV_STORE) ||
+		request->partitions > NAM_RPC_KV_PARTITIONS_MAX || !request->servers ||
+		request->servers > NAM_SERVERS_MAX || request->number >= request->servers ||
+		request->memory_bytes / NAM__KV_CHUNK_BYTES / NAM__KV_CHUNKS_MIN <
+			request->partitions)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (request->memory_bytes > server->memory.bytes)
 		return -NAM_E_REMOTE_FULL;

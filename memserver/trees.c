@@ -40,17 +40,6 @@ nam__tree_address_of(const struct nam__tree *tree, const void *node)
 }
 
 static void
-cache_fill(struct nam__tree *tree)
-{
-	uint64_t blocks[NAM__TREE_CACHE];
-	uint32_t count = nam__allocator_take(&tree->server->allocator, tree->stride, blocks,
-		NAM__TREE_CACHE);
-
-	while (count)
-		tree->cache[tree->cache_count++] = nam__block_at(tree->server, blocks[--count]);
-}
-
-static void
 blocks_give(struct nam__tree *tree, void *const *blocks, uint32_t count)
 {
 	uint64_t raw[NAM__TREE_CACHE];
@@ -90,6 +79,7 @@ static void *
 node_take(void *arg)
 {
 	struct nam__tree *tree = arg;
+	uint64_t raw[NAM__TREE_CACHE];
 	void *block = NULL;
 
 	if (nam_fault_point("trees.full"))
@@ -97,8 +87,13 @@ node_take(void *arg)
 	pthread_mutex_lock(&tree->mutex);
 	if (!tree->cache_count)
 		limbo_advance(tree);
-	if (!tree->cache_count)
-		cache_fill(tree);
+	if (!tree->cache_count) {
+		tree->cache_count = nam__allocator_take(&tree->server->allocator, tree->stride, raw,
+			NAM__TREE_CACHE);
+		for (uint32_t i = 0; i < tree->cache_count; i++)
+			tree->cache[i] = nam__block_at(tree->server,
+				raw[tree->cache_count - 1 - i]);
+	}
 	if (tree->cache_count)
 		block = tree->cache[--tree->cache_count];
 	pthread_mutex_unlock(&tree->mutex);
@@ -177,43 +172,19 @@ nam__tree_free(struct nam__object *object)
 	free(tree);
 }
 
-static bool
-part_valid(const struct nam_rpc_tree_part *part)
-{
-	return part->partitioning >= NAM_PARTITION_RANGE &&
-	       part->partitioning <= NAM_PARTITION_ROUND_ROBIN && part->parts &&
-	       part->parts <= NAM_SERVERS_MAX && part->number < part->parts && !part->reserved;
-}
-
-static int
-shape_choose(struct nam__tree *tree)
-{
-	int rc = nam__geometry_init(&tree->index_g, &tree->options, 0);
-	uint32_t node_bytes = tree->options.node_bytes;
-
-	if (rc)
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (node_bytes > NAM_RPC_TREE_UPPER_NODE_BYTES)
-		node_bytes = NAM_RPC_TREE_UPPER_NODE_BYTES;
-	if (tree->leaves)
-		nam__geometry_names(&tree->g, &tree->index_g, node_bytes);
-	else
-		tree->g = tree->index_g;
-	/* A stride of their own: no client's pointer ever leads to a block that was a node here. */
-	tree->stride = tree->g.node_bytes;
-	return 0;
-}
-
 int
 nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_request *request,
 	uint64_t *scratch, struct nam__tree **ret)
 {
 	static const struct nam__key lowest;
+	const struct nam_rpc_tree_part *part = &request->part;
 	struct nam__tree *tree;
 	int rc;
 
-	if (!request->tree || request->unique > 1 || request->reserved ||
-		!part_valid(&request->part))
+	if (!request->tree || request->unique > 1 || request->reserved || part->reserved ||
+		part->partitioning < NAM_PARTITION_RANGE ||
+		part->partitioning > NAM_PARTITION_ROUND_ROBIN || !part->parts ||
+		part->parts > NAM_SERVERS_MAX || part->number >= part->parts)
 		return -NAM_E_FABRIC_PROTOCOL;
 	tree = calloc(1, sizeof(*tree));
 	if (!tree)
@@ -226,15 +197,25 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 		.node_bytes = request->node_bytes,
 		.unique = request->unique,
 	};
-	tree->part = request->part;
+	tree->part = *part;
 	rc = -pthread_mutex_init(&tree->mutex, NULL);
 	if (rc) {
 		free(tree);
 		return rc;
 	}
-	rc = shape_choose(tree);
-	if (!rc)
+	rc = nam__geometry_init(&tree->index_g, &tree->options, 0) ? -NAM_E_FABRIC_PROTOCOL : 0;
+	if (!rc) {
+		uint32_t node_bytes = tree->options.node_bytes;
+
+		if (node_bytes > NAM_RPC_TREE_UPPER_NODE_BYTES)
+			node_bytes = NAM_RPC_TREE_UPPER_NODE_BYTES;
+		tree->g = tree->index_g;
+		if (tree->leaves)
+			nam__geometry_names(&tree->g, &tree->index_g, node_bytes);
+		/* A stride of its own: no client's pointer leads to a block that was a node here. */
+		tree->stride = tree->g.node_bytes;
 		rc = nam__tree_local_new(tree, &tree->local);
+	}
 	if (!rc && tree->leaves)
 		rc = nam__tree_server_change(tree->local, scratch, NAM_OP_INSERT, lowest.w,
 			request->leaf);

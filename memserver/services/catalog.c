@@ -60,35 +60,24 @@ check_request(const struct nam__exchange *exchange)
 }
 
 static int
-make_room(struct nam__catalog *catalog)
-{
-	uint32_t size = catalog->size ? catalog->size * 2 : FIRST_SIZE;
-	struct nam_rpc_catalog_entry *entries;
-
-	if (catalog->count < catalog->size)
-		return 0;
-	if (catalog->count == NAM__CATALOG_MAX)
-		return -NAM_E_LIMIT;
-	entries = realloc(catalog->entries, size * sizeof(entries[0]));
-	if (!entries)
-		return -ENOMEM;
-	catalog->entries = entries;
-	catalog->size = size;
-	return 0;
-}
-
-static int
 put(struct nam__catalog *catalog, const struct nam_rpc_catalog_request *request)
 {
 	uint32_t at = lower_bound(catalog, request->name);
 	struct nam_rpc_catalog_entry *entry;
-	int rc;
 
 	if (is_at(catalog, at, request->name))
 		return -NAM_E_INDEX_EXISTS;
-	rc = make_room(catalog);
-	if (rc)
-		return rc;
+	if (catalog->count == NAM__CATALOG_MAX)
+		return -NAM_E_LIMIT;
+	if (catalog->count == catalog->size) {
+		uint32_t size = catalog->size ? catalog->size * 2 : FIRST_SIZE;
+
+		entry = realloc(catalog->entries, size * sizeof(*entry));
+		if (!entry)
+			return -ENOMEM;
+		catalog->entries = entry;
+		catalog->size = size;
+	}
 	entry = &catalog->entries[at];
 	memmove(entry + 1, entry, (catalog->count - at) * sizeof(*entry));
 	memset(entry, 0, sizeof(*entry));
