@@ -71,7 +71,7 @@ record_new(struct nam__txn *txn, struct nam__item *item)
 static uint32_t
 length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
 {
-	return nam__version_length(txn->records->ops->about_bytes(txn, number), put->key_bytes,
+	return nam__version_length(nam__about_bytes(txn, number), put->key_bytes,
 		put->value_bytes);
 }
 
@@ -172,7 +172,7 @@ image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *p
 		.head = item->head.raw,
 		.key_id = item->id.word[0],
 		.value_bytes = put->value_bytes,
-		.about_bytes = (uint16_t)txn->records->ops->about_bytes(txn, number),
+		.about_bytes = (uint16_t)nam__about_bytes(txn, number),
 		.key_bytes = (uint8_t)put->key_bytes,
 		.deleted = !put->value,
 	};
@@ -281,7 +281,7 @@ put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
 		for (uint32_t i = 0; i < txn->count; i++)
 			image_fill(txn, i, &puts[i]);
-		txn->records->ops->about_fill(txn);
+		nam__about_fill(txn);
 		rc = txn->records->ops->put(txn, &unused); /* SUSPENDS */
 		if (!rc)
 			nam__txn_note(txn);

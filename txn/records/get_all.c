@@ -63,7 +63,6 @@ struct failure {
 struct warm {
 	struct nam_worker *worker;
 	struct nam_records *records;
-	struct failure *failure;	/* or NULL */
 	uint32_t parts_count;
 	uint32_t count;			/* of records */
 	uint32_t bytes;			/* of all versions */
@@ -74,24 +73,13 @@ struct warm {
 	const struct nam_version *versions[WARM_RECORDS_MAX];
 };
 
-static bool
-any_twice(const struct nam__record_id *ids, uint32_t count)
-{
-	bool again = false;
-
-	for (uint32_t i = 1; i < count; i++)
-		for (uint32_t k = 0; k < i; k++)
-			again |= ids[k].word[0] == ids[i].word[0];
-	return again;
-}
-
 /* False: an invalid key, or a key that occurs twice and is READ once. */
 static bool
 part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 {
 	struct nam__record_id *ids = &warm->ids[warm->count];
 	uint64_t met = 0;		/* one bit of 64 for each */
-	bool again = false;
+	bool again = false, twice = false;
 
 	for (uint32_t i = 0; i < count; i++) {
 		if (!gets[i].key_bytes || gets[i].key_bytes > NAM_RECORD_KEY_BYTES_MAX)
@@ -101,7 +89,10 @@ part_ids(struct warm *warm, const struct nam_record_get *gets, uint32_t count)
 		met |= 1ull << ids[i].word[0] % 64;
 	}
 	nam__addresses_prefetch(warm->records->addresses, ids, count);
-	return !again || !any_twice(ids, count);
+	for (uint32_t i = 1; i < count && again; i++)
+		for (uint32_t k = 0; k < i; k++)
+			twice |= ids[k].word[0] == ids[i].word[0];
+	return !twice;
 }
 
 /* As many transactions as fit; those that cannot be READ this way become no parts. */
@@ -252,53 +243,31 @@ part_note(struct warm *warm, const struct part *part)
 	nam__timestamp_seen(warm->records->client, latest);
 }
 
-static void
-part_answer(const struct warm *warm, const struct part *part)
-{
-	const struct nam_version *const *versions = &warm->versions[part->first];
-	struct nam_record_get *gets = part->reading->gets;
-	uint32_t count = part->count;
-
-	for (uint32_t i = 0; i < count; i++)
-		answer(versions[i], &gets[i]);
-}
-
 /* Give the versions that have come to the items of a transaction, which reads on from there. */
-static int
-part_move(const struct warm *warm, const struct part *part, struct nam__txn *txn)
+NAM_FIBER_FN static __attribute__((noinline)) int
+part_go_on(const struct warm *warm, const struct part *part)
 {
+	struct nam__txn *txn = nam__txn_new(warm->worker, warm->records);
 	const struct nam_record_get *gets = part->reading->gets;
+	int rc = txn ? 0 : -ENOMEM;
+	bool again;
 
-	for (uint32_t i = 0; i < part->count; i++) {
+	for (uint32_t i = 0; i < part->count && rc >= 0; i++) {
 		const struct nam__address *address = &warm->addresses[part->first + i];
 		uint32_t bytes = nam__version_at_bytes(address->at);
 		struct nam__item *item;
-		bool again;
-		int rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
 
+		rc = nam__txn_add(txn, gets[i].key, gets[i].key_bytes, &again);
 		if (rc < 0)
-			return rc;
+			break;
 		txn->item_of[i] = (uint8_t)rc;
 		item = &txn->items[rc];
 		item->cached = *address;
 		item->head = address->head;
 		rc = nam__item_room(txn, item, bytes);
-		if (rc)
-			return rc;
-		memcpy(item->image, warm->versions[part->first + i], bytes);
+		if (!rc)
+			memcpy(item->image, warm->versions[part->first + i], bytes);
 	}
-	return 0;
-}
-
-NAM_FIBER_FN static __attribute__((noinline)) int
-part_go_on(const struct warm *warm, const struct part *part)
-{
-	struct nam__txn *txn = nam__txn_new(warm->worker, warm->records);
-	int rc;
-
-	if (!txn)
-		return -ENOMEM;
-	rc = part_move(warm, part, txn);
 	if (!rc)
 		rc = nam__txn_get_came(txn); /* SUSPENDS */
 	if (!rc)
@@ -316,31 +285,6 @@ note_failure(struct failure *failure, const struct nam_worker *worker, int rc)
 	failure->diag = worker->diag;
 }
 
-NAM_FIBER_FN static void
-warm_operation(struct warm *warm)
-{
-	int rc;
-
-	nam__op_resume(warm->worker, NAM_OP_GET_ALL);
-	rc = warm_read(warm); /* SUSPENDS */
-	note_failure(warm->failure, warm->worker, rc);
-	for (uint32_t p = 0; p < warm->parts_count; p++) {
-		const struct part *part = &warm->parts[p];
-
-		part->reading->rc = rc;
-		if (rc)
-			continue;
-		if (__builtin_expect(!part_is_right(warm, part), 0)) {
-			part->reading->rc = part_go_on(warm, part); /* SUSPENDS */
-			note_failure(warm->failure, warm->worker, part->reading->rc);
-			continue;
-		}
-		part_note(warm, part);
-		part_answer(warm, part);
-	}
-	nam__op_end(warm->worker);
-}
-
 /* Read some of the transactions; those that were not read are COLD.  How many of both. */
 NAM_FIBER_FN static uint32_t
 warm_get(struct nam_worker *worker, struct nam_records *records,
@@ -348,10 +292,10 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 {
 	struct warm warm;
 	uint32_t taken;
+	int rc;
 
 	warm.worker = worker;
 	warm.records = records;
-	warm.failure = failure;
 	taken = warm_take(&warm, readings, count);
 	if (!warm.parts_count)
 		return taken;
@@ -360,7 +304,25 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 		nam__poll(worker);
 	if (!warm_find(&warm, readings, &taken))
 		return taken;
-	warm_operation(&warm); /* SUSPENDS */
+	nam__op_resume(worker, NAM_OP_GET_ALL);
+	rc = warm_read(&warm); /* SUSPENDS */
+	note_failure(failure, worker, rc);
+	for (uint32_t p = 0; p < warm.parts_count; p++) {
+		const struct part *part = &warm.parts[p];
+
+		part->reading->rc = rc;
+		if (rc)
+			continue;
+		if (__builtin_expect(!part_is_right(&warm, part), 0)) {
+			part->reading->rc = part_go_on(&warm, part); /* SUSPENDS */
+			note_failure(failure, worker, part->reading->rc);
+			continue;
+		}
+		part_note(&warm, part);
+		for (uint32_t i = 0; i < part->count; i++)
+			answer(warm.versions[part->first + i], &part->reading->gets[i]);
+	}
+	nam__op_end(worker);
 	nam_buffer_give(worker, warm.buffer, warm.bytes);
 	return taken;
 }

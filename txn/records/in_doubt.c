@@ -226,8 +226,7 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 		if (!one->undecided)
 			rc = end_outrun(recovery, one, txn); /* SUSPENDS */
 	}
-	if (asked)
-		nam__txn_free(asked);
+	nam__txn_free(asked);
 	return rc;
 }
 
@@ -259,8 +258,7 @@ end_of_version(struct nam__recovery *recovery, struct nam__in_doubt *one)
 		rc = records->ops->in_doubt_end(recovery, one, txn, version); /* SUSPENDS */
 	}
 done:
-	if (txn)
-		nam__txn_free(txn);
+	nam__txn_free(txn);
 	nam_buffer_give(worker, version, bytes);
 	return rc;
 }

@@ -17,12 +17,9 @@ struct nam__walked;
 
 struct nam__records_ops {
 	enum nam__item_state look;	/* how the latest version is found: HEAD or ASK */
-	bool by_stamps;			/* versions are found by timestamps; one of them leads */
+	/* about.c: versions name their siblings; or they are found by timestamps, and one leads. */
+	bool siblings, by_stamps;
 	uint32_t filter_bytes;		/* in front of a version's struct nam_version_leader */
-
-	/* about.c: the bytes in which a version describes its transaction, and all of these. */
-	uint32_t (*about_bytes)(const struct nam__txn *txn, uint32_t number);
-	void (*about_fill)(const struct nam__txn *txn);
 
 	/* A transaction, in an operation under way.  *ret_unused: it was never seen. */
 	NAM_FIBER_FN int (*get)(struct nam__txn *txn);

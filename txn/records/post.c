@@ -20,16 +20,6 @@ nam__post_new(struct nam_worker *worker, uint16_t type, const void *head, uint32
 	return post;
 }
 
-static void
-post_free(struct nam__post *post)
-{
-	for (uint32_t i = 0; i < post->count; i++) {
-		nam_buffer_give(post->worker, post->bundles[i].body, NAM_RPC_BYTES_MAX);
-		nam_buffer_give(post->worker, post->bundles[i].reply, NAM_RPC_BYTES_MAX);
-	}
-	nam_buffer_give(post->worker, post, sizeof(*post));
-}
-
 static int
 bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 {
@@ -100,7 +90,11 @@ nam__post_run(struct nam__post *post, int rc, struct nam__txn *txn, nam__answere
 		rc = rc ? rc : each_rc;
 	}
 free:
-	post_free(post);
+	for (uint32_t i = 0; i < post->count; i++) {
+		nam_buffer_give(post->worker, post->bundles[i].body, NAM_RPC_BYTES_MAX);
+		nam_buffer_give(post->worker, post->bundles[i].reply, NAM_RPC_BYTES_MAX);
+	}
+	nam_buffer_give(post->worker, post, sizeof(*post));
 	return rc;
 }
 

@@ -56,6 +56,8 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 void
 nam__txn_free(struct nam__txn *txn)
 {
+	if (!txn)
+		return;
 	for (uint32_t i = 0; i < txn->count; i++)
 		nam_buffer_give(txn->worker, txn->items[i].image, txn->items[i].image_bytes);
 	nam_buffer_give(txn->worker, txn, sizeof(*txn));
@@ -75,24 +77,12 @@ nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	return 0;
 }
 
-/* The number of an item with that id among those so far, or as many as there are. */
-static inline uint32_t
-number_of(const struct nam__txn *txn, uint64_t first, uint64_t second)
-{
-	uint32_t i = 0;
-
-	while (i < txn->count && (txn->items[i].id.word[0] != first ||
-		txn->items[i].id.word[1] != second))
-		i++;
-	return i;
-}
-
 int
 nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 {
 	struct nam_worker *worker = txn->worker;
 	struct nam__item *item = &txn->items[txn->count];
-	uint32_t number;
+	uint32_t number = 0;
 
 	if (!key_bytes || key_bytes > NAM_RECORD_KEY_BYTES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "record store '%s': a key of %u "
@@ -102,7 +92,9 @@ nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *re
 	item->key = key;
 	item->key_bytes = key_bytes;
 	item->id = nam__record_id(key, key_bytes);
-	number = number_of(txn, item->id.word[0], item->id.word[1]);
+	while (number < txn->count && (txn->items[number].id.word[0] != item->id.word[0] ||
+		txn->items[number].id.word[1] != item->id.word[1]))
+		number++;
 	*ret_again = number < txn->count;
 	if (*ret_again)
 		return (int)number;
@@ -138,13 +130,6 @@ nam__txn_locate(struct nam__txn *txn)
 	return 0;
 }
 
-static inline bool
-is_noted(const struct nam__address *cached, const struct nam__address *address)
-{
-	return cached->head.raw == address->head.raw && cached->at.raw == address->at.raw &&
-		cached->timestamp == address->timestamp && cached->epoch >= address->epoch;
-}
-
 void
 nam__txn_note(struct nam__txn *txn)
 {
@@ -159,7 +144,10 @@ nam__txn_note(struct nam__txn *txn)
 		if (nam_gaddr_is_null(item->head))
 			continue;
 		latest = item->timestamp > latest ? item->timestamp : latest;
-		if (!is_noted(&item->cached, &address))
+		if (item->cached.head.raw != address.head.raw ||
+			item->cached.at.raw != address.at.raw ||
+			item->cached.timestamp != address.timestamp ||
+			item->cached.epoch < address.epoch)
 			nam__addresses_note(txn->records->addresses, &item->id, &address);
 	}
 	nam__timestamp_seen(txn->records->client, latest);

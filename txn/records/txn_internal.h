@@ -158,7 +158,7 @@ nam__clear(void *at, size_t bytes)
 	memset((uint8_t *)at + done, 0, bytes - done);
 }
 
-/* txn.c: one without items; NULL: no memory.  And its end, buffers included. */
+/* txn.c: one without items; NULL: no memory.  And its end, buffers included; NULL is nothing. */
 struct nam__txn *nam__txn_new(struct nam_worker *worker, struct nam_records *records);
 void nam__txn_free(struct nam__txn *txn);
 /* An item for a key; its number, or -NAM_E_LIMIT.  *ret_again: there was one already. */

@@ -459,8 +459,7 @@ complete(struct nam__view *view)
 		rc = nam__txn_complete(txn, &half->self, half->timestamp,
 			&view->siblings[half->first], half->count); /* SUSPENDS */
 	}
-	if (txn)
-		nam__txn_free(txn);
+	nam__txn_free(txn);
 	return rc;
 }
 

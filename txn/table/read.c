@@ -450,7 +450,6 @@ nam_table_read(struct nam_worker *worker, struct nam_table_get *gets, uint32_t c
 	if (!rc)
 		rc = keep(txn, gets, count, rows);
 	nam_buffer_give(worker, keys, keys_bytes);
-	if (txn)
-		nam__txn_free(txn);
+	nam__txn_free(txn);
 	return rc;
 }
