@@ -7,6 +7,7 @@
  * and releases.  No transaction waits with a lock: after a refusal it releases all and restarts
  * later, with its old age, since the older goes first.  So there are no deadlocks.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/rpc/locking_rpc.h"
@@ -43,23 +44,20 @@ static int
 give_up(const struct effort *effort)
 {
 	const struct nam__txn *txn = effort->txn;
-	const char *name = txn->records->name;
-	uint32_t timeout_ms = TIMEOUTS_MAX * txn->records->client->options.lock_timeout_ms;
 	uint32_t owner = (uint32_t)(effort->refusal.timestamp % NAM_CLIENTS_MAX);
+	char why[128];
 
-	if (effort->refusal.why == NAM_LOCKING_BUSY && !owner)
-		return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': "
-			"in %u ms there was no moment at which all %u records were free; the last "
-			"time one was read by others, or kept for them", name, timeout_ms,
-			txn->count);
 	if (!effort->refusal.why)
-		return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': "
-			"in %u ms %u records were locked again and again, and the locks taken away "
-			"before they were used: this host is too slow for leases of %u ms", name,
-			timeout_ms, txn->count, (unsigned)(NAM_LOCKING_LEASE_NS / 1000000));
-	return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': in %u ms "
-		"there was no moment at which all %u records were free; the last time one was "
-		"locked by client %u", name, timeout_ms, txn->count, owner);
+		(void)snprintf(why, sizeof(why), "each time the locks were taken away before they "
+			"were used: this host is too slow for leases of %u ms",
+			(unsigned)(NAM_LOCKING_LEASE_NS / 1000000));
+	else if (effort->refusal.why == NAM_LOCKING_BUSY && !owner)
+		(void)snprintf(why, sizeof(why), "at last one was read by others, or kept for them");
+	else
+		(void)snprintf(why, sizeof(why), "at last one was locked by client %u", owner);
+	return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': %u "
+		"records could not be locked together within %u ms; %s", txn->records->name,
+		txn->count, TIMEOUTS_MAX * txn->records->client->options.lock_timeout_ms, why);
 }
 
 /* After a try that failed and has released its locks. */
@@ -111,9 +109,15 @@ absent_look(struct nam__txn *txn, bool *ret_again)
 	return rc;
 }
 
-static void
-begin(struct nam__txn *txn)
+/* NAM__STEP_MORE: to be tried again. */
+NAM_FIBER_FN static int
+try_get(struct effort *effort)
 {
+	struct nam__txn *txn = effort->txn;
+	bool again = false;
+	uint64_t lost;
+	int rc, release_rc;
+
 	txn->attempts = 0;
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
@@ -123,18 +127,6 @@ begin(struct nam__txn *txn)
 		item->at = NAM_GADDR_NULL;
 		item->timestamp = 0;
 	}
-}
-
-/* 0: done; 1: try again. */
-NAM_FIBER_FN static int
-try_get(struct effort *effort)
-{
-	struct nam__txn *txn = effort->txn;
-	bool again = false;
-	uint64_t lost;
-	int rc, release_rc;
-
-	begin(txn);
 	nam_race_point("locking.begin");
 	rc = nam__locks_read(txn, &effort->refusal); /* SUSPENDS */
 	if (!rc && !effort->refusal.why) {
@@ -145,7 +137,9 @@ try_get(struct effort *effort)
 	}
 	release_rc = nam__locks_release(txn, &lost); /* SUSPENDS */
 	rc = rc ? rc : release_rc;
-	return rc ? rc : effort->refusal.why || again || lost;
+	if (rc)
+		return rc;
+	return effort->refusal.why || again || lost ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
 
 int
@@ -155,11 +149,12 @@ nam__locking_get(struct nam__txn *txn)
 	int rc;
 
 	effort_init(&effort, txn);
-	while ((rc = try_get(&effort)) > 0) { /* SUSPENDS */
+	do {
+		rc = try_get(&effort); /* SUSPENDS */
+		if (rc != NAM__STEP_MORE)
+			return rc;
 		rc = try_later(&effort); /* SUSPENDS */
-		if (rc)
-			break;
-	}
+	} while (!rc);
 	return rc;
 }
 
@@ -192,7 +187,7 @@ struct outcome {
 };
 
 /*
- * 0: committed; 1: never to be committed, since all locks were taken away; after a FABRIC code the
+ * NAM__STEP_MORE: never to be committed, since all locks were taken away.  After a FABRIC code the
  * outcome is unknown.
  */
 NAM_FIBER_FN static int
@@ -204,7 +199,7 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 	outcome->unknown = nam_err_is(rc, NAM_E_FABRIC);
 	outcome->decided = !rc && refused < txn->count;
 	if (!outcome->decided)
-		return rc ? rc : 1;
+		return rc ? rc : NAM__STEP_MORE;
 	if (!refused)
 		return 0;
 	/* L3: some are committed, so all are: by the client that sealed the rest, or here. */
@@ -213,7 +208,7 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 	return nam_err_is(rc, NAM_E_FABRIC) ? rc : 0;
 }
 
-/* 0: done; 1: try again, with no locks; or negative. */
+/* NAM__STEP_MORE: to be tried again, with no locks. */
 NAM_FIBER_FN static int
 try_put(struct effort *effort, struct outcome *outcome)
 {
@@ -240,7 +235,7 @@ try_put(struct effort *effort, struct outcome *outcome)
 	outcome->stranded |= abort_rc != 0;
 	if (rc < 0)
 		return rc;
-	return abort_rc ? abort_rc : 1;
+	return abort_rc ? abort_rc : NAM__STEP_MORE;
 }
 
 int
@@ -259,7 +254,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 		rc = try_put(&effort, &outcome); /* SUSPENDS */
 		if (!outcome.unknown)
 			atomic_store(entry, 0);
-		if (rc <= 0)
+		if (rc != NAM__STEP_MORE)
 			break;
 		rc = try_later(&effort); /* SUSPENDS */
 	} while (!rc);

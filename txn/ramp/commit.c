@@ -154,19 +154,6 @@ swap_came(struct nam__txn *txn, struct nam__item *item)
 	nam__item_base_found(txn, item);
 }
 
-/* R6: something newer is there, so this version is not the latest, and is claimed. */
-static void
-late_came(struct nam__txn *txn, struct nam__item *item)
-{
-	if (item->claim == item->timestamp)
-		replaced(txn, item, item->at);
-	item->late = true;
-	item->at = item->base;
-	item->timestamp = item->base_timestamp;
-	item->latest = true;
-	item->state = NAM__ITEM_DONE;
-}
-
 static int
 came(struct nam__txn *txn, struct nam__item *item)
 {
@@ -180,12 +167,19 @@ came(struct nam__txn *txn, struct nam__item *item)
 		swap_came(txn, item);
 		return 0;
 	default:
-		late_came(txn, item);
+		/* R6: something newer is there, so this version is not the latest, and is claimed. */
+		if (item->claim == item->timestamp)
+			replaced(txn, item, item->at);
+		item->late = true;
+		item->at = item->base;
+		item->timestamp = item->base_timestamp;
+		item->latest = true;
+		item->state = NAM__ITEM_DONE;
 		return 0;
 	}
 }
 
-/* One round trip for the items in these states; 1: there was one, 0: none is left. */
+/* One round trip for the items in these states; NAM__STEP_MORE: there were some. */
 NAM_FIBER_FN static int
 round_of(struct nam__txn *txn, unsigned states)
 {
@@ -206,7 +200,7 @@ round_of(struct nam__txn *txn, unsigned states)
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].asked)
 			rc = came(txn, &txn->items[i]);
-	return rc ? rc : 1;
+	return rc ? rc : NAM__STEP_MORE;
 }
 
 int
@@ -216,22 +210,8 @@ nam__txn_find_bases(struct nam__txn *txn)
 
 	do
 		rc = round_of(txn, 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER); /* SUSPENDS */
-	while (rc > 0);
+	while (rc == NAM__STEP_MORE);
 	return rc;
-}
-
-NAM_FIBER_FN static int
-commit(struct nam__txn *txn)
-{
-	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
-		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
-	int rc = 1;
-
-	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++) {
-		nam_race_point("records.commit");
-		rc = round_of(txn, all); /* SUSPENDS */
-	}
-	return rc > 0 ? -NAM_E_RESTART : rc;
 }
 
 /* ---- for other clients ----------------------------------------------------------------------- */
@@ -323,7 +303,15 @@ replaced_keep(struct nam__txn *txn)
 int
 nam__txn_commit(struct nam__txn *txn)
 {
-	int rc = commit(txn); /* SUSPENDS */
+	const unsigned all = 1u << NAM__ITEM_HEAD | 1u << NAM__ITEM_HEADER |
+		1u << NAM__ITEM_SWAP | 1u << NAM__ITEM_LATE;
+	int rc = NAM__STEP_MORE;
 
-	return rc ? rc : replaced_keep(txn); /* SUSPENDS */
+	for (unsigned i = 0; i < ROUNDS_MAX && rc == NAM__STEP_MORE; i++) {
+		nam_race_point("records.commit");
+		rc = round_of(txn, all); /* SUSPENDS */
+	}
+	if (rc)
+		return rc < 0 ? rc : -NAM_E_RESTART;
+	return replaced_keep(txn); /* SUSPENDS */
 }

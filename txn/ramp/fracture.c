@@ -22,12 +22,6 @@ struct sieve {
 	uint8_t has[SIEVE_SIZE];	/* 0 or 1 */
 };
 
-static inline void
-sieve_clear(struct sieve *sieve)
-{
-	nam__clear(sieve, sizeof(*sieve));
-}
-
 static inline uint8_t *
 sieve_at(struct sieve *sieve, uint64_t key_id)
 {
@@ -91,14 +85,14 @@ nam__fractured_fast(struct nam__txn *txn)
 	bool any = false;
 	struct sieve sieve;
 
-	sieve_clear(&sieve);
+	nam__clear(&sieve, sizeof(sieve));
 	for (uint32_t i = 0; i < txn->count; i++)
 		*sieve_at(&sieve, txn->items[i].id.word[0]) = true;
 	/* An item that is asked for anew still has the image that it had. */
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (txn->items[i].state == NAM__ITEM_HERE && may_ask(&sieve, txn->items[i].image))
 			any |= version_asks(txn, txn->items[i].image);
-	return any;
+	return any ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
 
 /* Whether it names a newer sibling of one of these. */
@@ -123,7 +117,7 @@ many_ask(const struct nam__record_id *ids, const struct nam_version *const *vers
 {
 	struct sieve sieve;
 
-	sieve_clear(&sieve);
+	nam__clear(&sieve, sizeof(sieve));
 	for (uint32_t i = 0; i < count; i++)
 		*sieve_at(&sieve, ids[i].word[0]) = true;
 	for (uint32_t i = 0; i < count; i++)
@@ -188,25 +182,19 @@ want_of_stamps(struct nam__txn *txn, struct nam__item *item)
 	return rc;
 }
 
-static bool
-stamp_known(const struct nam__txn *txn, uint64_t stamp)
-{
-	for (uint32_t i = 0; i < txn->stamps_count; i++)
-		if (txn->stamps[i] == stamp)
-			return true;
-	return false;
-}
-
 /* Make the stamps those of all items that are here; whether there is a new one. */
 static bool
 stamps_collect(struct nam__txn *txn)
 {
 	bool any = false;
-	uint32_t count = 0;
+	uint32_t count = 0, k;
 
-	for (uint32_t i = 0; i < txn->count; i++)
-		any |= txn->items[i].state == NAM__ITEM_HERE &&
-			!stamp_known(txn, txn->items[i].timestamp);
+	for (uint32_t i = 0; i < txn->count; i++) {
+		for (k = 0; k < txn->stamps_count; k++)
+			if (txn->stamps[k] == txn->items[i].timestamp)
+				break;
+		any |= txn->items[i].state == NAM__ITEM_HERE && k == txn->stamps_count;
+	}
 	for (uint32_t i = 0; i < txn->count; i++)
 		if (txn->items[i].state == NAM__ITEM_HERE)
 			txn->stamps[count++] = txn->items[i].timestamp;
@@ -233,7 +221,7 @@ nam__fractured_small(struct nam__txn *txn)
 	if (!stamps_collect(txn))
 		return 0;
 	rc = nam__fracture_small(txn); /* SUSPENDS */
-	return rc ? rc : 1;
+	return rc ? rc : NAM__STEP_MORE;
 }
 
 /* The latest transaction here that may have written the record, after its version here. */
@@ -258,7 +246,7 @@ int
 nam__fractured_hybrid(struct nam__txn *txn)
 {
 	uint64_t asked[NAM_RECORDS_MAX];
-	int any = 0, rc = 0;
+	int any = NAM__STEP_DONE, rc = 0;
 
 	(void)stamps_collect(txn);
 	for (uint32_t i = 0; i < txn->count; i++)
@@ -269,7 +257,7 @@ nam__fractured_hybrid(struct nam__txn *txn)
 			continue;
 		txn->items[i].stamp = asked[i];
 		rc = want_of_stamps(txn, &txn->items[i]); /* SUSPENDS */
-		any = 1;
+		any = NAM__STEP_MORE;
 	}
 	return rc ? rc : any;
 }
@@ -279,12 +267,12 @@ nam__fractured_hybrid(struct nam__txn *txn)
 int
 nam__fractured(struct nam__txn *txn)
 {
-	int any;
+	int rc;
 
 	if (txn->count < 2 || !NAM_GUARD(SECOND_ROUND))
-		return 0;
-	any = txn->records->ops->fractured(txn); /* SUSPENDS */
-	if (any > 0)
+		return NAM__STEP_DONE;
+	rc = txn->records->ops->fractured(txn); /* SUSPENDS */
+	if (rc == NAM__STEP_MORE)
 		nam__count_restart(txn->worker, NAM_RESTART_FRACTURED);
-	return any;
+	return rc;
 }

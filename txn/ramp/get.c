@@ -42,27 +42,6 @@ begin(const struct nam__txn *txn, struct nam__item *item)
 	item->state = NAM__ITEM_VERSION;
 }
 
-/* Whether the item has something to READ: 1, 0 or a negative code. */
-static int
-wanted(struct nam__txn *txn, struct nam__item *item, struct nam__read *ret_read)
-{
-	uint32_t bytes;
-	int rc;
-
-	if (item->state == NAM__ITEM_HEAD) {
-		*ret_read = (struct nam__read){ item->head, &item->word, sizeof(item->word) };
-		return 1;
-	}
-	if (item->state != NAM__ITEM_VERSION)
-		return 0;
-	bytes = nam__version_at_bytes(item->at);
-	rc = nam__item_room(txn, item, bytes);
-	if (rc)
-		return rc;
-	*ret_read = (struct nam__read){ item->at, item->image, bytes };
-	return 1;
-}
-
 static int
 version_came(struct nam__txn *txn, struct nam__item *item)
 {
@@ -98,23 +77,7 @@ version_came(struct nam__txn *txn, struct nam__item *item)
 	return 0;
 }
 
-static int
-came(struct nam__txn *txn, struct nam__item *item)
-{
-	if (item->state == NAM__ITEM_VERSION || item->state == NAM__ITEM_CAME)
-		return version_came(txn, item);
-	if (item->state != NAM__ITEM_HEAD)
-		return 0;
-	if (!item->word) {
-		item->latest = true;
-		item->state = NAM__ITEM_NOWHERE;
-	} else {
-		item->at.raw = item->word;
-		item->state = NAM__ITEM_VERSION;
-	}
-	return 0;
-}
-
+/* Process the images that came with answers. */
 static int
 all_came(struct nam__txn *txn)
 {
@@ -122,11 +85,11 @@ all_came(struct nam__txn *txn)
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].state == NAM__ITEM_CAME)
-			rc = came(txn, &txn->items[i]);
+			rc = version_came(txn, &txn->items[i]);
 	return rc;
 }
 
-/* By READ or by request; 1: there was something to do. */
+/* By READ or by request; NAM__STEP_MORE: there was something to do. */
 NAM_FIBER_FN static int
 read_some(struct nam__txn *txn)
 {
@@ -136,26 +99,42 @@ read_some(struct nam__txn *txn)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < txn->count; i++) {
-		rc = wanted(txn, &txn->items[i], &reads[count]);
-		if (rc < 0)
-			return rc;
-		count += (uint32_t)rc;
-		asking |= txn->items[i].state == NAM__ITEM_ASK;
+		struct nam__item *item = &txn->items[i];
+		uint32_t bytes = nam__version_at_bytes(item->at);
+
+		asking |= item->state == NAM__ITEM_ASK;
+		if (item->state == NAM__ITEM_HEAD) {
+			reads[count++] = (struct nam__read){ item->head, &item->word,
+				sizeof(item->word) };
+		} else if (item->state == NAM__ITEM_VERSION) {
+			rc = nam__item_room(txn, item, bytes);
+			if (rc)
+				return rc;
+			reads[count++] = (struct nam__read){ item->at, item->image, bytes };
+		}
 	}
 	if (!count && !asking)
-		return 0;
+		return NAM__STEP_DONE;
 	if (txn->attempts++ == ATTEMPTS_MAX)
 		return -NAM_E_RESTART_DEAD;
 	nam_race_point("records.read");
 	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
-	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (txn->items[i].state != NAM__ITEM_ASK)
-			rc = came(txn, &txn->items[i]);
+	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+		struct nam__item *item = &txn->items[i];
+
+		if (item->state == NAM__ITEM_VERSION) {
+			rc = version_came(txn, item);
+		} else if (item->state == NAM__ITEM_HEAD) {
+			item->at.raw = item->word;
+			item->latest = !item->word;
+			item->state = item->word ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
+		}
+	}
 	if (!rc && asking)
 		rc = nam__served_get(txn, false); /* SUSPENDS */
 	if (!rc && asking)
 		rc = all_came(txn);
-	return rc ? rc : 1;
+	return rc ? rc : NAM__STEP_MORE;
 }
 
 int
@@ -163,11 +142,12 @@ nam__txn_read(struct nam__txn *txn)
 {
 	int rc = all_came(txn);
 
+	if (rc)
+		return rc;
 	/* Until every item is here or nowhere. */
-	if (!rc)
-		do
-			rc = read_some(txn); /* SUSPENDS */
-		while (rc > 0);
+	do
+		rc = read_some(txn); /* SUSPENDS */
+	while (rc == NAM__STEP_MORE);
 	return rc;
 }
 
@@ -192,16 +172,6 @@ is_by_sibling(const struct nam__item *item)
 	return item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING;
 }
 
-static bool
-is_first_of_transaction(const struct nam__txn *txn, uint32_t number)
-{
-	for (uint32_t i = 0; i < number; i++)
-		if (is_by_sibling(&txn->items[i]) &&
-			txn->items[i].timestamp == txn->items[number].timestamp)
-			return false;
-	return true;
-}
-
 /* T3: for rows of tables all of each transaction, so that replaced versions can go. */
 NAM_FIBER_FN static int
 complete_for_others(struct nam__txn *txn)
@@ -210,8 +180,12 @@ complete_for_others(struct nam__txn *txn)
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
 		const struct nam__item *item = &txn->items[i];
+		bool first = is_by_sibling(item);
 
-		if (is_by_sibling(item) && is_first_of_transaction(txn, i))
+		for (uint32_t k = 0; k < i; k++)
+			first &= !is_by_sibling(&txn->items[k]) ||
+				txn->items[k].timestamp != item->timestamp;
+		if (first)
 			rc = nam__txn_complete_of(txn, item->image, item->at); /* SUSPENDS */
 	}
 	return rc;
@@ -250,16 +224,6 @@ is_by_stamps(const struct nam__txn *txn)
 	return txn->records->ops->by_stamps && txn->count > 1;
 }
 
-/*
- * K2: whether versions that were there when the reader began may be gone by now.  A quarter less
- * than the time that they stay, since clocks differ.
- */
-static bool
-is_too_late(const struct nam__txn *txn)
-{
-	return is_by_stamps(txn) && nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3;
-}
-
 /* Until nothing that is here asks for anything newer. */
 NAM_FIBER_FN static int
 read_on(struct nam__txn *txn)
@@ -270,25 +234,8 @@ read_on(struct nam__txn *txn)
 		rc = nam__txn_read(txn); /* SUSPENDS */
 		if (!rc)
 			rc = nam__fractured(txn); /* SUSPENDS */
-	} while (rc > 0);
+	} while (rc == NAM__STEP_MORE);
 	return rc;
-}
-
-NAM_FIBER_FN static int
-read_rounds(struct nam__txn *txn)
-{
-	int rc;
-
-	/* Only if needed: the clock takes as long as two READs. */
-	if (is_by_stamps(txn))
-		txn->since_ns = nam_now_ns();
-	txn->stamps_count = 0;
-	for (uint32_t i = 0; i < txn->count; i++) {
-		begin(txn, &txn->items[i]);
-		txn->items[i].stamp = 0;
-	}
-	rc = txn->records->ops->begin(txn); /* SUSPENDS */
-	return rc ? rc : read_on(txn); /* SUSPENDS */
 }
 
 int
@@ -296,9 +243,24 @@ nam__ramp_get(struct nam__txn *txn)
 {
 	int rc;
 
-	do
-		rc = read_rounds(txn); /* SUSPENDS */
-	while (!rc && is_too_late(txn));
+	do {
+		/* Only if needed: the clock takes as long as two READs. */
+		if (is_by_stamps(txn))
+			txn->since_ns = nam_now_ns();
+		txn->stamps_count = 0;
+		for (uint32_t i = 0; i < txn->count; i++) {
+			begin(txn, &txn->items[i]);
+			txn->items[i].stamp = 0;
+		}
+		rc = txn->records->ops->begin(txn); /* SUSPENDS */
+		if (!rc)
+			rc = read_on(txn); /* SUSPENDS */
+		/*
+		 * K2: versions that were there when the reader began may be gone by now.  A quarter
+		 * less than the time that they stay, since clocks differ.
+		 */
+	} while (!rc && is_by_stamps(txn) &&
+		 nam_now_ns() - txn->since_ns >= NAM_RECORDS_KEEP_NS / 4 * 3);
 	return rc ? rc : commit_for_others(txn); /* SUSPENDS */
 }
 

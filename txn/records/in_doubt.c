@@ -170,15 +170,17 @@ end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, stru
 
 /*
  * Ask for the leader's version, item 0, and for the record's latest one, item 1, under its lock.
- * 1: the leader's is there; 0: it is not.
+ * *ret_there: the leader's is there.
  */
 NAM_FIBER_FN static int
-leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t leader)
+leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t leader,
+	bool *ret_there)
 {
 	struct nam__item *item = &asked->items[0];
 	uint32_t bytes;
 	int rc;
 
+	*ret_there = false;
 	if (!record_ask(asked, leader, one->timestamp) ||
 		!record_ask(asked, one->head.raw, NAM_RECORDS_LATEST))
 		return 0;
@@ -193,15 +195,9 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 				bytes); /* SUSPENDS */
 	}
 	/* It may have ended meanwhile, and its block may be reused. */
-	return rc ? rc : nam__version_whole(item->image, item->at, asked->records->store) &&
+	*ret_there = !rc && nam__version_whole(item->image, item->at, asked->records->store) &&
 		item->image->timestamp == one->timestamp && item->image->head == leader;
-}
-
-/* It is the latest, or was: `current` is then the time of its replacement. */
-static bool
-is_committed(const struct nam__item *item)
-{
-	return item->via == NAM__VIA_HEAD || item->image->current != item->image->timestamp;
+	return rc;
 }
 
 /*
@@ -213,11 +209,16 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 	uint64_t leader)
 {
 	struct nam__txn *asked = nam__txn_new(recovery->worker, recovery->records);
-	int rc = asked ? leader_read(asked, one, leader) : -ENOMEM; /* SUSPENDS */
+	bool there = false;
+	int rc = asked ? leader_read(asked, one, leader, &there) : -ENOMEM; /* SUSPENDS */
 
-	if (rc > 0) {
-		one->seen = is_committed(&asked->items[0]);
-		rc = !txn_of(txn, asked->items[0].image) ? 0 :
+	if (there) {
+		const struct nam__item *item = &asked->items[0];
+
+		/* It is the latest, or was: `current` is then the time of its replacement. */
+		one->seen = item->via == NAM__VIA_HEAD ||
+			item->image->current != item->image->timestamp;
+		rc = !txn_of(txn, item->image) ? 0 :
 			nam__in_doubt_end_served(recovery, one, txn, NULL); /* SUSPENDS */
 	}
 	if (!rc && !one->whole) {
@@ -287,17 +288,6 @@ end_of_lock(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	return rc;
 }
 
-/* Another version of the same transaction, if one was processed before. */
-static const struct nam__in_doubt *
-in_doubt_before(const struct nam__recovery *recovery, uint32_t number)
-{
-	for (uint32_t i = 0; i < number; i++)
-		if (recovery->all[i].ended && recovery->all[i].whole &&
-			recovery->all[i].timestamp == recovery->all[number].timestamp)
-			return &recovery->all[i];
-	return NULL;
-}
-
 NAM_FIBER_FN static int
 in_doubt_end(struct nam__recovery *recovery, struct nam__in_doubt *one)
 {
@@ -312,39 +302,36 @@ in_doubt_end(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	return rc;
 }
 
-/* Those that are `later` are kept. */
-static void
-in_doubt_forget(struct nam__recovery *recovery)
-{
-	uint32_t kept = recovery->waiting;
-
-	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
-		if (recovery->all[i].later)
-			recovery->all[kept++] = recovery->all[i];
-	recovery->waiting = recovery->count = kept;
-}
-
 int
 nam__recovery_run(struct nam__recovery *recovery)
 {
+	uint32_t kept = recovery->waiting, before;
 	int rc = 0;
 
 	/* K1: a client that is absent now was not at work on versions that were seen before. */
 	if (recovery->count > recovery->waiting)
 		rc = nam__presence_ask(recovery->worker, &recovery->presence); /* SUSPENDS */
 	for (uint32_t i = recovery->waiting; i < recovery->count && !rc; i++) {
-		struct nam__in_doubt *one = &recovery->all[i];
-		const struct nam__in_doubt *before = in_doubt_before(recovery, i);
+		struct nam__in_doubt *one = &recovery->all[i], *all = recovery->all;
 
 		if (NAM_GUARD(COLLECT_GONE) && nam__presence_has(&recovery->presence,
 			(uint32_t)(one->timestamp % NAM_CLIENTS_MAX)))
 			continue;
-		if (!before)
+		/* Another version of the same transaction may have been processed before. */
+		for (before = 0; before < i; before++)
+			if (all[before].ended && all[before].whole &&
+				all[before].timestamp == one->timestamp)
+				break;
+		if (before == i)
 			rc = in_doubt_end(recovery, one); /* SUSPENDS */
 		else
-			recovery->done->undecided += before->undecided;
+			recovery->done->undecided += all[before].undecided;
 	}
-	in_doubt_forget(recovery);
+	/* Those that are `later` are kept. */
+	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
+		if (recovery->all[i].later)
+			recovery->all[kept++] = recovery->all[i];
+	recovery->waiting = recovery->count = kept;
 	return rc;
 }
 
@@ -432,7 +419,7 @@ nam__in_doubt_add_prepared(struct nam__recovery *recovery, const struct nam__wal
 
 	nam__others_begin(&others, seen);
 	while ((rc = nam__others_next(recovery->worker, recovery->records,
-			&others)) > 0) { /* SUSPENDS */
+			&others)) == NAM__STEP_MORE) { /* SUSPENDS */
 		if (others.version.current != others.version.timestamp)
 			continue;
 		rc = nam__recovery_add(recovery, seen->at, others.at,

@@ -7,8 +7,8 @@
 #include "txn_internal.h"
 
 /*
- * fracture.c: whether only a part of a transaction was read (R5).  1: yes, and the missing items
- * are asked for; 0: no; or a negative code.
+ * fracture.c: whether only a part of a transaction was read (R5).  NAM__STEP_MORE: the missing
+ * items are asked for.
  */
 NAM_FIBER_FN int nam__fractured(struct nam__txn *txn) NAM_MUST_CHECK;
 /* By algorithm, as slots of struct nam__records_ops (ops.h). */

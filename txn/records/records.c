@@ -371,7 +371,7 @@ others_count(struct nam_worker *worker, const struct nam_records *records,
 	int rc;
 
 	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(worker, records, &others)) > 0) { /* SUSPENDS */
+	while ((rc = nam__others_next(worker, records, &others)) == NAM__STEP_MORE) { /* SUSPENDS */
 		stat->others++;
 		stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
 	}
@@ -423,7 +423,7 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 		struct nam__others others;
 
 		nam__others_begin(&others, &seen[i]);
-		while (nam__others_next(worker, records, &others) > 0) /* SUSPENDS */
+		while (nam__others_next(worker, records, &others) == NAM__STEP_MORE) /* SUSPENDS */
 			nam__version_retire(worker, others.at);
 		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
 			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest));

@@ -51,29 +51,21 @@ map_find(const struct nam__word_map *map, uint64_t word)
 }
 
 static int
-map_grow(struct nam__word_map *map)
-{
-	struct nam__word_map larger = { .size = map->size ? 2 * map->size : 128u };
-
-	larger.slots = calloc(larger.size, sizeof(*larger.slots));
-	if (!larger.slots)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < map->size; i++)
-		if (map->slots[i].word)
-			*map_slot(&larger, map->slots[i].word) = map->slots[i];
-	larger.count = map->count;
-	free(map->slots);
-	*map = larger;
-	return 0;
-}
-
-static int
 map_add(struct nam__word_map *map, uint64_t word, uint32_t number)
 {
-	int rc = 2 * (map->count + 1) > map->size ? map_grow(map) : 0;
+	if (2 * (map->count + 1) > map->size) {
+		struct nam__word_map larger = { .size = map->size ? 2 * map->size : 128u };
 
-	if (rc)
-		return rc;
+		larger.slots = calloc(larger.size, sizeof(*larger.slots));
+		if (!larger.slots)
+			return -ENOMEM;
+		for (uint32_t i = 0; i < map->size; i++)
+			if (map->slots[i].word)
+				*map_slot(&larger, map->slots[i].word) = map->slots[i];
+		larger.count = map->count;
+		free(map->slots);
+		*map = larger;
+	}
 	*map_slot(map, word) = (struct nam__word_slot){ word, number };
 	map->count++;
 	return 0;
@@ -256,16 +248,6 @@ struct together {
 	uint64_t *heads;
 };
 
-static void
-together_free(struct nam__view *view, struct together *together)
-{
-	for (uint32_t i = 0; i < together->count; i++)
-		if (together->images[i])
-			nam_buffer_give(view->worker, together->images[i],
-				together->image_bytes[i]);
-	nam_buffer_give(view->worker, together->heads, TOGETHER_MAX * sizeof(uint64_t));
-}
-
 /* Ask for one more; false: it has to wait for the next batch. */
 static bool
 ask(struct nam__view *view, struct together *together, struct nam_batch *batch,
@@ -376,7 +358,11 @@ read_together(struct nam__view *view, uint32_t *from)
 	for (uint32_t i = 0; i < together.count && !rc; i++)
 		rc = came(view, &view->found[together.numbers[i]], together.heads[i],
 			together.images[i]);
-	together_free(view, &together);
+	for (uint32_t i = 0; i < together.count; i++)
+		if (together.images[i])
+			nam_buffer_give(view->worker, together.images[i],
+				together.image_bytes[i]);
+	nam_buffer_give(view->worker, together.heads, TOGETHER_MAX * sizeof(uint64_t));
 	return rc;
 }
 
@@ -422,22 +408,6 @@ sibling_follow(struct nam__view *view, const struct nam__seen_txn *txn,
 	return 0;
 }
 
-/* 1: something is to be READ. */
-static int
-follow(struct nam__view *view)
-{
-	int any = 0, rc = 0;
-
-	for (; view->first_unfollowed < view->txns_count && !rc; view->first_unfollowed++) {
-		const struct nam__seen_txn *txn = &view->txns[view->first_unfollowed];
-
-		for (uint32_t i = 0; i < txn->count && !rc; i++)
-			rc = sibling_follow(view, txn, &view->siblings[txn->first + i]);
-		any = 1;
-	}
-	return rc ? rc : any;
-}
-
 /* R6: a version found as a sibling may not be committed; later readers must find it. */
 NAM_FIBER_FN static int
 complete(struct nam__view *view)
@@ -468,11 +438,15 @@ nam__view_whole(struct nam__view *view)
 {
 	int rc = nam__view_read(view); /* SUSPENDS */
 
-	while (!rc && NAM_GUARD(SCAN_SIBLINGS)) {
-		rc = follow(view);
-		if (rc <= 0)
-			break;
-		rc = nam__view_read(view); /* SUSPENDS */
+	while (!rc && view->first_unfollowed < view->txns_count && NAM_GUARD(SCAN_SIBLINGS)) {
+		while (view->first_unfollowed < view->txns_count && !rc) {
+			const struct nam__seen_txn *txn = &view->txns[view->first_unfollowed++];
+
+			for (uint32_t i = 0; i < txn->count && !rc; i++)
+				rc = sibling_follow(view, txn, &view->siblings[txn->first + i]);
+		}
+		if (!rc)
+			rc = nam__view_read(view); /* SUSPENDS */
 	}
 	return rc ? rc : complete(view); /* SUSPENDS */
 }

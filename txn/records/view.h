@@ -44,7 +44,7 @@ struct nam__seen_txn {
 	uint64_t timestamp;
 	struct nam_version_sibling self;
 	uint32_t first, count;		/* of the siblings */
-	bool followed, half;		/* half: some of it may not be committed yet */
+	bool half;			/* some of it may not be committed yet */
 };
 
 struct nam__view {

@@ -32,7 +32,7 @@ nam__others_next(struct nam_worker *worker, const struct nam_records *records,
 
 	/* In a one-sided store the word is always 0. */
 	if (!at.raw || others->hops++ == OTHERS_MAX)
-		return 0;
+		return NAM__STEP_DONE;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)
 		return -ENOMEM;
@@ -43,7 +43,8 @@ nam__others_next(struct nam_worker *worker, const struct nam_records *records,
 	nam_buffer_give(worker, version, sizeof(*version));
 	if (rc)
 		return rc;
-	return nam__version_is_of(records, &others->version, others->head);
+	return nam__version_is_of(records, &others->version, others->head) ? NAM__STEP_MORE :
+		NAM__STEP_DONE;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

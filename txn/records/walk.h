@@ -42,7 +42,7 @@ struct nam__others {
 };
 
 void nam__others_begin(struct nam__others *others, const struct nam__walked *seen);
-/* 1: one more; 0: there is none, or it cannot be followed; or a negative code. */
+/* NAM__STEP_MORE: one more; NAM__STEP_DONE: there is none, or it cannot be followed. */
 NAM_FIBER_FN int nam__others_next(struct nam_worker *worker, const struct nam_records *records,
 	struct nam__others *others) NAM_MUST_CHECK;
 
