@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash/hash.h"
-#include "compute/client/names.h"
 #include "ops.h"
+#include "superblock.h"
 #include "walk.h"
 
 #define INDEX_KEY_BYTES 16u
 
 _Static_assert(NAM_RECORDS_NAME_BYTES_MAX + sizeof(".keys") == NAM_INDEX_NAME_BYTES, "it fits");
+
+static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_RECORDS, "record store",
+	NAM_RECORDS_MAGIC, NAM_RECORDS_FORMAT, sizeof(struct nam_records_superblock) };
 
 static int
 name_check(struct nam_worker *worker, const char *name)
@@ -36,15 +38,18 @@ keys_name(const char *name, char *ret_text)
 		name);
 }
 
+#define BY_STAMPS "it looks for versions by their timestamps, which takes a memory server"
+
 static const struct ramp {
 	const char *name, *title;
 	bool atomic;
+	const char *needs;		/* memory servers, and why */
 } ramps[] = {
-	[NAM_RAMP_FAST] = { "fast", "RAMP fast", true },
-	[NAM_RAMP_SMALL] = { "small", "RAMP small", true },
-	[NAM_RAMP_HYBRID] = { "hybrid", "RAMP hybrid", true },
-	[NAM_RAMP_NONE] = { "none", "RAMP none", false },
-	[NAM_RAMP_LOCKING] = { "2pl", "2pl", true },
+	[NAM_RAMP_FAST] = { "fast", "RAMP fast", true, NULL },
+	[NAM_RAMP_SMALL] = { "small", "RAMP small", true, BY_STAMPS },
+	[NAM_RAMP_HYBRID] = { "hybrid", "RAMP hybrid", true, BY_STAMPS },
+	[NAM_RAMP_NONE] = { "none", "RAMP none", false, "it is for comparison with those" },
+	[NAM_RAMP_LOCKING] = { "2pl", "2pl", true, "memory servers keep its locks" },
 };
 
 #define RAMPS_END (sizeof(ramps) / sizeof(ramps[0]))
@@ -101,32 +106,18 @@ options_check(struct nam_worker *worker, const struct nam_records_options *optio
 		return nam_diag_set(&worker->diag, -EINVAL, "unknown way %d to commit: one-sided "
 			"and served are known", (int)options->commit);
 	/* D5 */
-	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_LOCKING)
-		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go with "
-			"two-phase locking: memory servers keep its locks; let them be served");
-	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm == NAM_RAMP_NONE)
-		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits do not go without "
-			"an algorithm: 'none' is what memory servers do without it, to compare "
-			"with; let them be served, or choose fast");
 	if (options->commit == NAM_RECORDS_ONESIDED && options->algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "one-sided commits go with RAMP-Fast "
-			"only: the others look for versions by their timestamps, which takes a "
-			"memory server; let them be served, or choose fast");
+			"only, not with '%s': %s; let the records be served, or choose fast",
+			nam_ramp_name(options->algorithm), ramps[options->algorithm].needs);
 	return 0;
-}
-
-static uint64_t
-superblock_hash(const struct nam_records_superblock *superblock, uint64_t at)
-{
-	return nam_mix64(nam_hash64(&superblock->magic, sizeof(*superblock) -
-		offsetof(struct nam_records_superblock, magic)) ^ nam_mix64(at));
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-superblock_write(struct nam_worker *worker, const struct nam_records_options *options,
-	bool tables, struct nam_gaddr at)
+create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
+	bool tables)
 {
 	const struct nam_client *client = worker->client;
 	struct nam_records_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
@@ -146,30 +137,8 @@ superblock_write(struct nam_worker *worker, const struct nam_records_options *op
 	for (uint32_t i = 0; i < client->servers_count; i++)
 		superblock->servers[client->servers[i].id / 8] |=
 			(uint8_t)(1u << client->servers[i].id % 8);
-	superblock->image_hash = superblock_hash(superblock, at.raw);
-	rc = nam_write_await(worker, at, superblock, sizeof(*superblock)); /* SUSPENDS */
+	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
-	return rc;
-}
-
-NAM_FIBER_FN static int
-create(struct nam_worker *worker, const char *name, const struct nam_records_options *options,
-	bool tables)
-{
-	const uint32_t stride = sizeof(struct nam_records_superblock);
-	struct nam_gaddr at;
-	int rc = nam_alloc_on(worker, worker->client->catalog_slot, stride, &at); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	at = nam_gaddr_untagged(at);
-	rc = superblock_write(worker, options, tables, at); /* SUSPENDS */
-	nam_race_point("records.written");
-	if (!rc)
-		rc = nam__name_put(worker, NAM_CATALOG_RECORDS, name, at.raw); /* SUSPENDS */
-	/* If the name may be there, it must lead to a store. */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
-		nam_free_unseen(worker, at, stride);
 	return rc;
 }
 
@@ -194,9 +163,7 @@ nam__records_create(struct nam_worker *worker, const char *name,
 	rc = nam_index_create(worker, keys, &index_options); /* SUSPENDS */
 	if (rc)
 		return rc;
-	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = create(worker, name, options, tables); /* SUSPENDS */
-	nam__op_end(worker);
 	if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
 		drop_rc = nam_index_drop(worker, keys); /* SUSPENDS */
 		(void)drop_rc;		/* the first failure is the one to tell */
@@ -214,19 +181,11 @@ nam_records_create(struct nam_worker *worker, const char *name,
 /* ---- open ------------------------------------------------------------------------------------ */
 
 static int
-superblock_check(struct nam_worker *worker, struct nam_records *records,
+superblock_take(struct nam_worker *worker, struct nam_records *records,
 	const struct nam_records_superblock *superblock)
 {
 	const struct nam_client *client = worker->client;
 
-	if (superblock->magic != NAM_RECORDS_MAGIC ||
-		superblock->image_hash != superblock_hash(superblock, records->superblock.raw))
-		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
-			"the superblock of record store '%s' does not verify", records->name);
-	if (superblock->format != NAM_RECORDS_FORMAT)
-		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
-			"record store '%s' has format %u; this library knows format %u",
-			records->name, superblock->format, NAM_RECORDS_FORMAT);
 	records->store = superblock->store;
 	records->options = (struct nam_records_options){
 		.algorithm = (enum nam_ramp)superblock->algorithm,
@@ -259,27 +218,12 @@ open_superblock(struct nam_worker *worker, struct nam_records *records)
 
 	if (!superblock)
 		return -ENOMEM;
-	rc = nam__name_find(worker, NAM_CATALOG_RECORDS, records->name,
-		&records->superblock.raw); /* SUSPENDS */
+	rc = nam__superblock_find(worker, &superblock_kind, records->name, superblock,
+		&records->superblock); /* SUSPENDS */
 	if (!rc)
-		rc = nam_read_await(worker, records->superblock, superblock,
-			sizeof(*superblock)); /* SUSPENDS */
-	if (!rc)
-		rc = superblock_check(worker, records, superblock);
+		rc = superblock_take(worker, records, superblock);
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
-}
-
-static int
-kind_check(struct nam_worker *worker, const struct nam_records *records, bool tables)
-{
-	if (tables == records->rows)
-		return 0;
-	if (tables)
-		return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made "
-			"for tables: name another one", records->name);
-	return nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
-		"tables: open these (namctl table list)", records->name);
 }
 
 int
@@ -297,12 +241,14 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 		return -ENOMEM;
 	records->client = worker->client;
 	memcpy(records->name, name, strlen(name) + 1);
-	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = open_superblock(worker, records); /* SUSPENDS */
-	nam__op_end(worker);
 	keys_name(name, keys);
-	if (!rc)
-		rc = kind_check(worker, records, tables);
+	if (!rc && tables && !records->rows)
+		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' was not made for "
+			"tables: name another one", name);
+	if (!rc && !tables && records->rows)
+		rc = nam_diag_set(&worker->diag, -NAM_E_KIND, "record store '%s' holds the rows of "
+			"tables: open these (namctl table list)", name);
 	if (!rc)
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
@@ -443,11 +389,12 @@ nam_records_drop(struct nam_worker *worker, const char *name)
 		return rc;
 	memcpy(records.name, name, strlen(name) + 1);
 	keys_name(name, keys);
-	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = open_superblock(worker, &records); /* SUSPENDS */
-	if (!rc)
-		rc = nam__name_take(worker, NAM_CATALOG_RECORDS, name,
-			records.superblock.raw); /* SUSPENDS */
+	if (rc)
+		return rc;
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_take(worker, NAM_CATALOG_RECORDS, name,
+		records.superblock.raw); /* SUSPENDS */
 	nam__op_end(worker);
 	if (rc)
 		return rc;

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash/hash.h"
-#include "compute/client/names.h"
+#include "txn/records/superblock.h"
 #include "rows_internal.h"
 
 #define INDEX_BYTES_DEFAULT 16u
@@ -21,6 +20,9 @@ _Static_assert(NAM_TABLE_NAME_BYTES_MAX + NAM_TABLE_COLUMN_NAME_BYTES_MAX + size
 	NAM_INDEX_NAME_BYTES, "names of indexes fit");
 _Static_assert(NAM_TABLE_COLUMN_NAME_BYTES_MAX + 1 ==
 	sizeof(((struct nam_table_superblock *)0)->columns[0]), "names of columns fit");
+
+static const struct nam__superblock_kind superblock_kind = { NAM_CATALOG_TABLE, "table",
+	NAM_TABLE_MAGIC, NAM_TABLE_FORMAT, sizeof(struct nam_table_superblock) };
 
 /* ---- names, schemas -------------------------------------------------------------------------- */
 
@@ -104,13 +106,6 @@ store_check(struct nam_worker *worker, const char *store)
 		return nam_diag_set(&worker->diag, -EINVAL, "'%s' is the name of a table's own "
 			"record store: make all tables in one of another name", store);
 	return 0;
-}
-
-static uint64_t
-superblock_hash(const struct nam_table_superblock *superblock, uint64_t at)
-{
-	return nam_mix64(nam_hash64(&superblock->magic, sizeof(*superblock) -
-		offsetof(struct nam_table_superblock, magic)) ^ nam_mix64(at));
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -199,28 +194,6 @@ store_create(struct nam_worker *worker, const struct nam_table_superblock *super
 }
 
 NAM_FIBER_FN static int
-superblock_enter(struct nam_worker *worker, const char *name,
-	struct nam_table_superblock *superblock)
-{
-	struct nam_gaddr at;
-	int rc = nam_alloc_on(worker, worker->client->catalog_slot, sizeof(*superblock),
-		&at); /* SUSPENDS */
-
-	if (rc)
-		return rc;
-	at = nam_gaddr_untagged(at);
-	superblock->image_hash = superblock_hash(superblock, at.raw);
-	rc = nam_write_await(worker, at, superblock, sizeof(*superblock)); /* SUSPENDS */
-	nam_race_point("table.written");
-	if (!rc)
-		rc = nam__name_put(worker, NAM_CATALOG_TABLE, name, at.raw); /* SUSPENDS */
-	/* If the name may be there, it must lead to a table. */
-	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
-		nam_free_unseen(worker, at, sizeof(*superblock));
-	return rc;
-}
-
-NAM_FIBER_FN static int
 create(struct nam_worker *worker, const char *name, struct nam_table_superblock *superblock)
 {
 	bool made;
@@ -231,9 +204,7 @@ create(struct nam_worker *worker, const char *name, struct nam_table_superblock 
 	rc = indexes_create(worker, name, superblock); /* SUSPENDS */
 	if (rc)
 		goto drop_store;
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = superblock_enter(worker, name, superblock); /* SUSPENDS */
-	nam__op_end(worker);
+	rc = nam__superblock_enter(worker, &superblock_kind, name, superblock); /* SUSPENDS */
 	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
 		return rc;
 	drop_rc = indexes_drop(worker, name, superblock,
@@ -273,37 +244,19 @@ nam_table_create(struct nam_worker *worker, const char *name,
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static int
-superblock_check(struct nam_worker *worker, const char *name, struct nam_gaddr at,
-	const struct nam_table_superblock *superblock)
-{
-	if (superblock->magic != NAM_TABLE_MAGIC ||
-		superblock->image_hash != superblock_hash(superblock, at.raw) ||
-		superblock->columns_count > NAM_TABLE_COLUMNS_MAX ||
-		superblock->indexes_count > NAM_TABLE_INDEXES_MAX)
-		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
-			"the superblock of table '%s' does not verify", name);
-	if (superblock->format != NAM_TABLE_FORMAT)
-		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
-			"table '%s' has format %u; this library knows format %u", name,
-			superblock->format, NAM_TABLE_FORMAT);
-	return 0;
-}
-
 /* @superblock	registered */
 NAM_FIBER_FN static int
 superblock_find(struct nam_worker *worker, const char *name, struct nam_gaddr *ret_at,
 	struct nam_table_superblock *superblock)
 {
-	int rc;
+	int rc = nam__superblock_find(worker, &superblock_kind, name, superblock,
+		ret_at); /* SUSPENDS */
 
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_find(worker, NAM_CATALOG_TABLE, name, &ret_at->raw); /* SUSPENDS */
-	if (!rc)
-		rc = nam_read_await(worker, *ret_at, superblock,
-			sizeof(*superblock)); /* SUSPENDS */
-	nam__op_end(worker);
-	return rc ? rc : superblock_check(worker, name, *ret_at, superblock);
+	if (!rc && (superblock->columns_count > NAM_TABLE_COLUMNS_MAX ||
+			superblock->indexes_count > NAM_TABLE_INDEXES_MAX))
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "the superblock of table "
+			"'%s' has too many columns or indexes", name);
+	return rc;
 }
 
 static void

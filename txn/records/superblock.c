@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* superblock.c -- superblocks of record stores and tables, found by name. */
+#include "superblock.h"
+
+#include "common/hash/hash.h"
+#include "common/race.h"
+
+static uint64_t
+hash(const struct nam__superblock_kind *kind, const struct nam__superblock *superblock,
+	struct nam_gaddr at)
+{
+	const size_t from = offsetof(struct nam__superblock, magic);
+
+	return nam_mix64(nam_hash64((const uint8_t *)superblock + from, kind->bytes - from) ^
+		nam_mix64(at.raw));
+}
+
+int
+nam__superblock_enter(struct nam_worker *worker, const struct nam__superblock_kind *kind,
+	const char *name, void *superblock)
+{
+	struct nam__superblock *head = superblock;
+	struct nam_gaddr at;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam_alloc_on(worker, worker->client->catalog_slot, kind->bytes, &at); /* SUSPENDS */
+	if (rc)
+		goto end;
+	at = nam_gaddr_untagged(at);
+	head->image_hash = hash(kind, head, at);
+	rc = nam_write_await(worker, at, superblock, kind->bytes); /* SUSPENDS */
+	nam_race_point("records.written");
+	if (!rc)
+		rc = nam__name_put(worker, kind->kind, name, at.raw); /* SUSPENDS */
+	/* If the name may be there, it must lead to a superblock. */
+	if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+		nam_free_unseen(worker, at, kind->bytes);
+end:
+	nam__op_end(worker);
+	return rc;
+}
+
+int
+nam__superblock_find(struct nam_worker *worker, const struct nam__superblock_kind *kind,
+	const char *name, void *superblock, struct nam_gaddr *ret_at)
+{
+	const struct nam__superblock *head = superblock;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_OTHER);
+	rc = nam__name_find(worker, kind->kind, name, &ret_at->raw); /* SUSPENDS */
+	if (!rc)
+		rc = nam_read_await(worker, *ret_at, superblock, kind->bytes); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	if (head->magic != kind->magic || head->image_hash != hash(kind, head, *ret_at))
+		return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT,
+			"the superblock of %s '%s' does not verify", kind->text, name);
+	if (head->format != kind->format)
+		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_VERSION,
+			"%s '%s' has format %u; this library knows format %u", kind->text, name,
+			head->format, kind->format);
+	return 0;
+}
