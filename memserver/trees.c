@@ -212,7 +212,7 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 		tree->g = tree->index_g;
 		if (tree->leaves)
 			nam__geometry_names(&tree->g, &tree->index_g, node_bytes);
-		/* A stride of its own: no client's pointer leads to a block that was a node here. */
+		/* A stride of its own: no pointer of clients leads to a block that was a node. */
 		tree->stride = tree->g.node_bytes;
 		rc = nam__tree_local_new(tree, &tree->local);
 	}

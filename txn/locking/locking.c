@@ -52,7 +52,7 @@ give_up(const struct effort *effort)
 			"were used: this host is too slow for leases of %u ms",
 			(unsigned)(NAM_LOCKING_LEASE_NS / 1000000));
 	else if (effort->refusal.why == NAM_LOCKING_BUSY && !owner)
-		(void)snprintf(why, sizeof(why), "at last one was read by others, or kept for them");
+		(void)snprintf(why, sizeof(why), "at last one was read by others or kept for them");
 	else
 		(void)snprintf(why, sizeof(why), "at last one was locked by client %u", owner);
 	return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store '%s': %u "

@@ -167,7 +167,7 @@ came(struct nam__txn *txn, struct nam__item *item)
 		swap_came(txn, item);
 		return 0;
 	default:
-		/* R6: something newer is there, so this version is not the latest, and is claimed. */
+		/* R6: something newer is there, so this version is claimed. */
 		if (item->claim == item->timestamp)
 			replaced(txn, item, item->at);
 		item->late = true;

@@ -3,7 +3,7 @@
 #include "ops.h"
 #include "protocols.h"
 
-#include "in_doubt.h"
+#include "txn/collect/in_doubt.h"
 
 /* A step without an action.  One-sided: no client finds an uncommitted version to be withdrawn. */
 static int

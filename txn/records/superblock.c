@@ -3,7 +3,6 @@
 #include "superblock.h"
 
 #include "common/hash/hash.h"
-#include "common/race.h"
 
 static uint64_t
 hash(const struct nam__superblock_kind *kind, const struct nam__superblock *superblock,

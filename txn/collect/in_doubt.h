@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* in_doubt.h -- in-doubt recovery: transactions of dead clients, and their end. */
-#ifndef NAM_TXN_RECORDS_IN_DOUBT_H
-#define NAM_TXN_RECORDS_IN_DOUBT_H
+#ifndef NAM_TXN_COLLECT_IN_DOUBT_H
+#define NAM_TXN_COLLECT_IN_DOUBT_H
 
-#include "walk.h"
+#include "txn/records/walk.h"
 
 #define NAM__IN_DOUBT_MAX 256u		/* versions at a time */
 
@@ -66,4 +66,4 @@ nam__collected_retired(struct nam_records_collected *done, const struct nam__txn
 	done->bytes += txn->retired_bytes;
 }
 
-#endif /* NAM_TXN_RECORDS_IN_DOUBT_H */
+#endif /* NAM_TXN_COLLECT_IN_DOUBT_H */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "in_doubt.h"
-#include "ops.h"
-#include "protocols.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 #define SWEEPS_MAX 64u
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/index_fixture.h"
-#include "txn/records/in_doubt.h"
+#include "txn/collect/in_doubt.h"
 #include "txn/records/protocols.h"
 #include "txn/records.h"
 

@@ -12,8 +12,8 @@
 #include <errno.h>
 
 #include "common/rpc/locking_rpc.h"
-#include "ops.h"
-#include "protocols.h"
+#include "txn/records/ops.h"
+#include "txn/records/protocols.h"
 
 /* ---- one transaction ------------------------------------------------------------------------- */
 
