@@ -74,13 +74,13 @@ nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_re
 }
 
 /*
- * Tasks that are ready, or have gathered and wait until none is, have their turn before anything
- * more is taken.  A task that may never have to wait calls this now and then.
+ * Tasks that are ready or deferred have their turn before anything more is taken.  A task
+ * that may never have to wait calls this now and then.
  */
 static inline void
 nam__outstanding_turn(const struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
-	outstanding->others_first |= worker->ready_head || worker->gather.count;
+	outstanding->others_first |= worker->ready_head || worker->deferred.count;
 }
 
 /* outstanding_reads.c: it was refused with `rc`, or done at once.  False if it was local. */

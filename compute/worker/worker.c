@@ -172,15 +172,15 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 static inline struct nam__task *
 next_task(struct nam_worker *worker)
 {
-	struct nam__gather *gather = &worker->gather;
+	struct nam__deferred *deferred = &worker->deferred;
 	struct nam__task *next;
 
 	while (!(next = ready_pop(worker))) {
-		/* Those that gathered wait for more only while something else is under way. */
-		if (gather->count && (gather->count >= worker->gather_enough ||
+		/* Deferred tasks wait for more of them only while other work is under way. */
+		if (deferred->count && (deferred->count >= deferred->enough ||
 			(nam__poll(worker) == 0 && !worker->ready_head)))
-			gather->run(worker);
-		else if (!gather->count && nam__poll(worker) == 0 && !worker->ready_head)
+			deferred->run(worker);
+		else if (!deferred->count && nam__poll(worker) == 0 && !worker->ready_head)
 			idle(worker, IDLE_WAIT_NS);
 	}
 	return next;
@@ -226,9 +226,9 @@ nam_worker_yield(struct nam_worker *worker)
 void
 nam__give_way(struct nam_worker *worker)
 {
-	/* A task that yields over and over must not delay those that wait for none to be ready. */
-	if (worker->gather.count)
-		worker->gather.run(worker);
+	/* Otherwise a task that yields in a loop would delay deferred tasks for ever. */
+	if (worker->deferred.count)
+		worker->deferred.run(worker);
 	if (!worker->ready_head && (!worker->tasks_alive || !nam__poll(worker)))
 		return;
 	nam__task_ready(worker, worker->current);
@@ -241,7 +241,7 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 	uint64_t now = nam_now_ns(), deadline = now + ns;
 
 	do {
-		if (worker->ready_head || worker->gather.count || nam__poll(worker) > 0)
+		if (worker->ready_head || worker->deferred.count || nam__poll(worker) > 0)
 			nam_worker_yield(worker); /* SUSPENDS */
 		else if (deadline > now)
 			idle(worker, deadline - now);
@@ -339,12 +339,12 @@ nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gadd
 
 /* ---- fibers ------------------------------------------------------------------------------- */
 
-/* Half of the tasks gather while the READs of the other half are on their way. */
+/* Half of the tasks are deferred while the requests of the other half are on their way. */
 static void
 tasks_alive_set(struct nam_worker *worker, uint32_t count)
 {
 	worker->tasks_alive = count;
-	worker->gather_enough = count / 2 < NAM__GATHER_MAX ? count / 2 : NAM__GATHER_MAX;
+	worker->deferred.enough = count / 2 < NAM__DEFERRED_MAX ? count / 2 : NAM__DEFERRED_MAX;
 }
 
 static void

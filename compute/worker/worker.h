@@ -37,27 +37,19 @@ struct nam__buffer_class {
 };
 
 /*
- * Tasks that wait to be told where to READ.  The search is cheaper for several keys at a time, as
- * the cache misses of each overlap with the others', so worker.c lets some gather before it calls
- * `run`, which posts their READs or makes them ready, and empties the list.
+ * Tasks whose requests are formed together, by a room above, which keeps its records of them in
+ * `state`.  The worker calls `run` once `enough` wait, or nothing else is to be done.
  */
-#define NAM__GATHER_MAX 16u
+#define NAM__DEFERRED_MAX 16u
+#define NAM__DEFERRED_BYTES 704u
 
-struct nam__lock;			/* lock.h */
-
-struct nam__gathered {
-	struct nam__task *task;
-	void *local;			/* where the READ goes; NULL: none is wanted */
-	struct nam__lock *lock;		/* NULL, or lock what is READ: see nam__lock_post() */
-	struct nam_gaddr *ret_at;	/* null: unknown, and nothing was posted */
-};
-
-struct nam__gather {
+struct nam__deferred {
+	uint32_t count;			/* tasks that wait; at most NAM__DEFERRED_MAX */
+	uint32_t enough;
+	/* post requests for all of these tasks or make them ready; `count` becomes 0 */
 	void (*run)(struct nam_worker *worker);
-	void *subject;			/* what they have in common */
-	uint32_t count;
-	uint64_t keys[NAM__GATHER_MAX];
-	struct nam__gathered each[NAM__GATHER_MAX];
+	/* zeroes at first */
+	_Alignas(NAM__CACHE_LINE) unsigned char state[NAM__DEFERRED_BYTES];
 };
 
 #define NAM__BUFFER_CLASSES 22u		/* 1 B .. 2 MiB */
@@ -89,8 +81,7 @@ struct nam_worker {
 	uint32_t lock_sequence, lock_sequence_end;	/* lock.c: this worker's share of numbers */
 	bool lkeys_needed;		/* local memory must be registered on this fabric */
 	bool in_post_order;		/* limits.in_post_order of it */
-	uint32_t gather_enough;		/* so many do not wait for more */
-	struct nam__gather gather;
+	struct nam__deferred deferred;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 	/* operations under way per local epoch & 3; the epoch thread reads them */

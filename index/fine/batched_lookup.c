@@ -3,24 +3,24 @@
 #include "batched_lookup.h"
 
 void
-nam__gathered_run(struct nam_worker *worker)
+nam__batched_lookups_run(struct nam_worker *worker)
 {
-	struct nam__gather *gather = &worker->gather;
-	struct nam_index *index = gather->subject;
-	struct nam_gaddr at[NAM__GATHER_MAX];
-	unsigned count = gather->count;
+	const struct nam__batched_lookups *lookups = nam__batched_lookups(worker);
+	struct nam_index *index = lookups->index;
+	struct nam_gaddr at[NAM__DEFERRED_MAX];
+	unsigned count = worker->deferred.count;
 
-	nam__cache_leaf_group(index->cache, gather->keys, count, at);
-	gather->count = 0;
+	nam__cache_leaf_group(index->cache, lookups->keys, count, at);
+	worker->deferred.count = 0;
 	for (unsigned i = 0; i < count; i++) {
-		const struct nam__gathered *one = &gather->each[i];
+		const struct nam__batched_lookup *one = &lookups->each[i];
 
 		*one->ret_at = at[i];
-		if (nam_gaddr_is_null(at[i]) || !one->local) {
+		if (nam_gaddr_is_null(at[i]) || !one->image) {
 			nam__task_ready(worker, one->task);
 		} else if (!one->lock) {
-			nam__read_for(worker, one->task, at[i], one->local, index->g.node_bytes);
-		} else if (!nam__lock_post(worker, one->task, at[i], one->local,
+			nam__read_for(worker, one->task, at[i], one->image, index->g.node_bytes);
+		} else if (!nam__lock_post(worker, one->task, at[i], one->image,
 				   index->g.node_bytes, one->lock)) {
 			*one->ret_at = NAM_GADDR_NULL;
 			nam__task_ready(worker, one->task);
@@ -38,7 +38,7 @@ nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint6
 		return NAM_GADDR_NULL;
 	if (index->g.full_words == 1) {
 		/* Nothing is posted, so nothing fails. */
-		(void)nam__find_in_company(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
+		(void)nam__find_batched(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
 		return at;
 	}
 	segment = nam__cache_segment(index->cache, key);

@@ -54,7 +54,7 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 		*ret_rc = -ENOMEM;
 		return NAM__FAST_TAKEN;
 	}
-	rc = nam__find_in_company(worker, index, key[0], held->image, &held->lock,
+	rc = nam__find_batched(worker, index, key[0], held->image, &held->lock,
 		&held->at); /* SUSPENDS */
 	if (__builtin_expect(nam_gaddr_is_null(held->at), 0)) {
 		nam_buffer_give(worker, held->lock.old, 8);

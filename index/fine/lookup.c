@@ -122,7 +122,7 @@ lookup_fast(struct nam_worker *worker, struct nam_index *index, uint64_t key, ui
 
 	if (!index->fast_lookups || worker->current->scratch_bytes < index->g.node_bytes || !image)
 		return NAM__FAST_DECLINED;
-	*ret_rc = nam__find_in_company(worker, index, key, image, NULL, &at); /* SUSPENDS */
+	*ret_rc = nam__find_batched(worker, index, key, image, NULL, &at); /* SUSPENDS */
 	if (*ret_rc)
 		return NAM__FAST_TAKEN;
 	if (nam_gaddr_is_null(at))

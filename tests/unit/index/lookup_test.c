@@ -13,7 +13,7 @@
 
 #define MIB (1ull << 20)
 #define KEYS test_scaled_least(3000, 600)	/* even ones are there */
-#define FIBERS 50u		/* more than can gather */
+#define FIBERS 50u		/* more than one search takes */
 #define LOOKUPS test_scaled_least(400, 40)
 #define YIELDS_MAX 1000000u
 
