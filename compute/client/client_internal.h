@@ -44,7 +44,8 @@ struct nam__server {
 
 struct nam__garbage;			/* epoch.c */
 
-#define NAM__UNDER_WAY_MAX 256u		/* transactions of a client that hold locks to write */
+/* State of a room above, which gives it a type: zeroes at first, freed with the client. */
+#define NAM__CLIENT_EXTENSION_BYTES 2112u
 
 struct nam_client {
 	struct nam_client_options options;
@@ -61,8 +62,6 @@ struct nam_client {
 	uint16_t id;			/* owner in lock words */
 	uint16_t incarnation;
 	atomic_uint lock_sequence;
-	atomic_uint_fast64_t transaction_us;	/* txn/: time of the last timestamp given or seen */
-	atomic_uint_fast64_t under_way_us[NAM__UNDER_WAY_MAX];	/* txn/: each 0, or before one's */
 	struct nam_gaddr epoch_word;
 	struct nam_gaddr epoch_slots;	/* slot 0; this client's own: 8 * id bytes further */
 
@@ -84,12 +83,12 @@ struct nam_client {
 	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
-	pthread_mutex_t mutex;		/* workers, garbage, table stores */
+	pthread_mutex_t mutex;		/* workers, garbage; a room above may use it */
 	struct nam_worker *workers;
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	struct nam__lock_table *locks;	/* lock.c */
-	struct nam__table_store *table_stores;	/* txn/: under the mutex */
+	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };
 
 /* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */

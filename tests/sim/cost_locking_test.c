@@ -115,7 +115,7 @@ early_cost(struct nam_client *second)
 	struct nam_records *theirs = NULL;
 
 	cost_expect(stage, "open", nam_records_open(worker, STORE, 0, &theirs), 0);
-	atomic_store(&second->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(second)->last_us, AHEAD_US);
 	put(worker, theirs, 1);
 	begin();
 	put(stage->worker, records, 1);

@@ -243,7 +243,7 @@ static void
 restamp_cost(uint32_t first, uint32_t count)
 {
 	put(&me, me.warm, first, count);
-	atomic_store(&other.client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(other.client)->last_us, AHEAD_US);
 	put(&other, other.warm, first, count);
 	begin();
 	put(&me, me.warm, first, count);

@@ -111,7 +111,7 @@ collect_meanwhile(struct actor *self)
 {
 	struct nam_records *records = arrive(self);
 
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 2);
 	litmus.flags[SEEN] = true;
 	while (!litmus.flags[INSERTED] && !litmus.failed)
@@ -240,7 +240,7 @@ collect_half(struct actor *self)
 		litmus_fail("%llu are prepared", (unsigned long long)prepared);
 	litmus_expect_records(self, records, X, TOGETHER, prepared == 1 ? 1 : 2);
 	/* X is newer then, whatever clocks say, and nothing is open any more. */
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 3);
 	if (nam_records_properties(records)->algorithm == NAM_RAMP_FAST)
 		(void)collect_at_once(self, records);
@@ -303,7 +303,7 @@ await_death(struct actor *self, struct nam_records *records)
 	nam_sim_process_kill(litmus.actors[A].process);
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	/* A write now is newer, for any clocks. */
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 }
 
 static void
@@ -442,7 +442,7 @@ collect_the_rest(struct actor *self)
 
 	litmus_await(ONE);
 	nam_sleep_ns(LITMUS_TICKS_NS);
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 3);
 	nam_sleep_ns(KEEP_NS);
 	if (collect(self, records).undecided)
@@ -518,7 +518,7 @@ collect_early(struct actor *self)
 	litmus_await(ONE);
 	nam_sleep_ns(2 * LATE_NS);
 	(void)collect(self, records);
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 3);
 	nam_records_close(records);
 }

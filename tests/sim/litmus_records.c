@@ -477,7 +477,7 @@ write_twice(struct actor *self)
 {
 	struct nam_records *records = arrive(self, STORE_BYTES);
 
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_await(ONE);
 	litmus_put(self, records, X, 1, 3);
 	/* A client at work keeps the block from reuse. */
@@ -512,7 +512,7 @@ write_ahead(struct actor *self)
 {
 	struct nam_records *records = litmus_store_make(self, NULL);
 
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 1);
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
@@ -528,7 +528,7 @@ come_back(struct actor *self)
 	struct nam_records *records = arrive_and_read(self, 1);
 	uint64_t at = where(records, X);
 
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 2);
 	make_reusable(self);
 	litmus_put(self, records, X, 1, 3);
@@ -637,7 +637,7 @@ replace_halves(struct actor *self)
 
 	litmus_await(INSERTED);
 	records = litmus_store_open(self, 0);
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	litmus_put(self, records, X, 1, 3);
 	litmus_put(self, records, Y, 1, 4);
 	litmus.flags[FIVE] = true;

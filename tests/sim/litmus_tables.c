@@ -184,7 +184,7 @@ change_places(struct actor *self)
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
 	/* Later than what the other has prepared, whatever their clocks say. */
-	atomic_store(&self->client->transaction_us, AHEAD_US);
+	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	(void)put(self, table, 1, 0, after);
 	nam_table_close(self->worker, table);
 }

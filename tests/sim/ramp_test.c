@@ -463,7 +463,7 @@ player_main(void *arg)
 		(run.plan.kind.readers & RAMP_BY_ADDRESS && player->number % 2 == 0);
 
 	if (come(player, run.plan.cache_bytes)) {
-		atomic_fetch_add(&player->client->transaction_us,
+		atomic_fetch_add(&nam__txn_client(player->client)->last_us,
 			nam_sim_random() % (run.plan.ahead_us + 1));
 		player->pause_ns = pauses[nam_sim_random() % 4];
 		if (nam_records_star(player->worker, player->records, star))

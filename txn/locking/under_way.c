@@ -9,30 +9,32 @@
 atomic_uint_fast64_t *
 nam__under_way_enter(struct nam_client *client)
 {
-	uint64_t before_us = atomic_load(&client->transaction_us) + 1;
+	struct nam__txn_client *shared = nam__txn_client(client);
+	uint64_t before_us = atomic_load(&shared->last_us) + 1;
 
 	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
 		uint_fast64_t none = 0;
 
-		if (!atomic_load_explicit(&client->under_way_us[i], memory_order_relaxed) &&
-			atomic_compare_exchange_strong(&client->under_way_us[i], &none,
+		if (!atomic_load_explicit(&shared->under_way_us[i], memory_order_relaxed) &&
+			atomic_compare_exchange_strong(&shared->under_way_us[i], &none,
 				before_us)) {
-			/* A reader that misses the entry read transaction_us before this. */
+			/* A reader that misses the entry read last_us before this. */
 			atomic_thread_fence(memory_order_seq_cst);
-			return &client->under_way_us[i];
+			return &shared->under_way_us[i];
 		}
 	}
 	return NULL;
 }
 
 uint64_t
-nam__under_way_since_us(const struct nam_client *client)
+nam__under_way_since_us(struct nam_client *client)
 {
-	uint64_t since_us = atomic_load(&client->transaction_us) + 1;
+	struct nam__txn_client *shared = nam__txn_client(client);
+	uint64_t since_us = atomic_load(&shared->last_us) + 1;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	for (unsigned i = 0; i < NAM__UNDER_WAY_MAX; i++) {
-		uint64_t us = atomic_load(&client->under_way_us[i]);
+		uint64_t us = atomic_load(&shared->under_way_us[i]);
 
 		if (us && us < since_us)
 			since_us = us;

@@ -108,6 +108,6 @@ NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_unused) NAM_MU
 /* under_way.c: enter one, or NULL: no room.  The caller stores 0 when it has ended everywhere. */
 atomic_uint_fast64_t *nam__under_way_enter(struct nam_client *client);
 /* Before this time all of the client's transactions that write under locks are over. */
-uint64_t nam__under_way_since_us(const struct nam_client *client);
+uint64_t nam__under_way_since_us(struct nam_client *client);
 
 #endif /* NAM_TXN_RECORDS_PROTOCOLS_H */

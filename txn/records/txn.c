@@ -17,12 +17,13 @@ uint64_t
 nam__timestamp_next(struct nam_client *client)
 {
 	uint64_t now_us = nam_wall_ns() / 1000;
-	uint64_t last_us = atomic_load_explicit(&client->transaction_us, memory_order_relaxed);
+	atomic_uint_fast64_t *clock_us = &nam__txn_client(client)->last_us;
+	uint64_t last_us = atomic_load_explicit(clock_us, memory_order_relaxed);
 	uint64_t next_us;
 
 	do
 		next_us = now_us > last_us ? now_us : last_us + 1;
-	while (!atomic_compare_exchange_weak_explicit(&client->transaction_us, &last_us, next_us,
+	while (!atomic_compare_exchange_weak_explicit(clock_us, &last_us, next_us,
 		memory_order_relaxed, memory_order_relaxed));
 	return next_us << CLIENT_BITS | client->id;
 }
@@ -31,10 +32,11 @@ void
 nam__timestamp_seen(struct nam_client *client, uint64_t timestamp)
 {
 	uint64_t seen_us = timestamp >> CLIENT_BITS;
-	uint64_t last_us = atomic_load_explicit(&client->transaction_us, memory_order_relaxed);
+	atomic_uint_fast64_t *clock_us = &nam__txn_client(client)->last_us;
+	uint64_t last_us = atomic_load_explicit(clock_us, memory_order_relaxed);
 
-	while (last_us < seen_us && !atomic_compare_exchange_weak_explicit(&client->transaction_us,
-		&last_us, seen_us, memory_order_relaxed, memory_order_relaxed))
+	while (last_us < seen_us && !atomic_compare_exchange_weak_explicit(clock_us, &last_us,
+		seen_us, memory_order_relaxed, memory_order_relaxed))
 		continue;
 }
 

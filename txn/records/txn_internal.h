@@ -11,6 +11,7 @@
 #include "index/index.h"
 #include "txn/records.h"
 #include "txn/ramp/siblings.h"
+#include "client_state.h"
 #include "version.h"
 
 /* ---- address_cache.c ------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 static void
 store_leave(struct nam_client *client, struct nam__table_store *store)
 {
-	struct nam__table_store **link = &client->table_stores;
+	struct nam__table_store **link = &nam__txn_client(client)->table_stores;
 	bool last;
 
 	pthread_mutex_lock(&client->mutex);

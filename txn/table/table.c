@@ -285,7 +285,7 @@ schema_fill(struct nam_table *table, const struct nam_table_superblock *superblo
 static struct nam__table_store *
 store_share(struct nam_client *client, struct nam_table *table, uint64_t number)
 {
-	struct nam__table_store *store = client->table_stores;
+	struct nam__table_store *store = nam__txn_client(client)->table_stores;
 
 	while (store && store->records->store != number)
 		store = store->next;
@@ -322,8 +322,8 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	pthread_mutex_lock(&client->mutex);
 	other = store_share(client, table, number);
 	if (!other) {
-		store->next = client->table_stores;
-		client->table_stores = store;
+		store->next = nam__txn_client(client)->table_stores;
+		nam__txn_client(client)->table_stores = store;
 		other = store_share(client, table, number);
 		store = NULL;
 	}
