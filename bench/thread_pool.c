@@ -60,21 +60,12 @@ unlock(struct thread_pool *pool)
 }
 
 static void
-wait_called(struct thread_pool *pool)
+wait_for(struct thread_pool *pool, struct nam_sim_gate *gate, pthread_cond_t *condition)
 {
 	if (pool->simulated)
-		nam_sim_gate_wait(&pool->called_gate);
+		nam_sim_gate_wait(gate);
 	else
-		pthread_cond_wait(&pool->called, &pool->mutex);
-}
-
-static void
-wait_finished(struct thread_pool *pool)
-{
-	if (pool->simulated)
-		nam_sim_gate_wait(&pool->finished_gate);
-	else
-		pthread_cond_wait(&pool->finished, &pool->mutex);
+		pthread_cond_wait(condition, &pool->mutex);
 }
 
 /* So many more have done their part, or failed to. */
@@ -122,7 +113,7 @@ member_main(void *arg)
 
 		lock(pool);
 		while (pool->generation == seen)
-			wait_called(pool);
+			wait_for(pool, &pool->called_gate, &pool->called);
 		seen = pool->generation;
 		fn = pool->fn;
 		unlock(pool);
@@ -150,17 +141,7 @@ call(struct thread_pool *pool, thread_pool_job_fn fn, void *arg)
 	unlock(pool);
 }
 
-static uint64_t
-done_sum(const struct thread_pool *pool)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < pool->size; i++)
-		sum += atomic_load_explicit(&pool->members[i].done, memory_order_relaxed);
-	return sum;
-}
-
-/* Wait for everybody, looking up every tenth of a second if anyone is to be told. */
+/* Wait for all members; if there is a tick, call it every tenth of a second. */
 static void
 wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
 {
@@ -169,10 +150,10 @@ wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
 	lock(pool);
 	while (pool->running) {
 		struct timespec until;
-		uint64_t until_ns;
+		uint64_t until_ns, done = 0;
 
 		if (!tick || pool->simulated) {
-			wait_finished(pool);
+			wait_for(pool, &pool->finished_gate, &pool->finished);
 			continue;
 		}
 		until_ns = nam_now_ns() + TICK_NS;
@@ -181,7 +162,9 @@ wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
 		if (pthread_cond_timedwait(&pool->finished, &pool->mutex, &until) != ETIMEDOUT)
 			continue;
 		pthread_mutex_unlock(&pool->mutex);
-		tick(tick_arg, done_sum(pool), (double)(nam_now_ns() - begin_ns) * 1e-9);
+		for (unsigned i = 0; i < pool->size; i++)
+			done += atomic_load_explicit(&pool->members[i].done, memory_order_relaxed);
+		tick(tick_arg, done, (double)(nam_now_ns() - begin_ns) * 1e-9);
 		pthread_mutex_lock(&pool->mutex);
 	}
 	unlock(pool);
@@ -321,9 +304,9 @@ teams_start(struct thread_pool *pool)
 }
 
 int
-thread_pool_start_simulated(struct nam_client *client, unsigned threads,
-	const struct thread_pool_others *others,
-	struct thread_pool **ret_pool, struct nam_diag *diag)
+thread_pool_start(struct nam_client *client, unsigned threads,
+	const struct thread_pool_others *others, struct thread_pool **ret_pool,
+	struct nam_diag *diag)
 {
 	unsigned clients = others ? others->clients : 1;
 	struct thread_pool *pool;
@@ -350,13 +333,6 @@ thread_pool_start_simulated(struct nam_client *client, unsigned threads,
 	}
 	*ret_pool = pool;
 	return 0;
-}
-
-int
-thread_pool_start(struct nam_client *client, unsigned threads, struct thread_pool **ret_pool,
-	struct nam_diag *diag)
-{
-	return thread_pool_start_simulated(client, threads, NULL, ret_pool, diag);
 }
 
 void

@@ -34,16 +34,6 @@ typedef void (*thread_pool_job_fn)(struct thread_pool_member *member, void *arg)
  */
 typedef void (*thread_pool_tick_fn)(void *arg, uint64_t done, double seconds);
 
-/**
- * thread_pool_start -- threads with a worker each.
- *
- * @client	NULL: no workers, for work that needs no cluster
- *
- * Returns 0, or what nam_worker_open() or the host said, with a message in *diag.
- */
-int thread_pool_start(struct nam_client *client, unsigned threads, struct thread_pool **ret_pool,
-	struct nam_diag *diag) NAM_MUST_CHECK;
-
 /* Other clients of a simulated cluster. */
 struct thread_pool_others {
 	struct simulation *simulation;
@@ -54,11 +44,15 @@ struct thread_pool_others {
 };
 
 /**
- * thread_pool_start_simulated -- so many threads for each of many clients.
+ * thread_pool_start -- threads with a worker each.
  *
- * From the first client's thread.  The others connect, and close in thread_pool_stop().
+ * @client	NULL: no workers, for work that needs no cluster
+ * @threads	of each client
+ * @others	they connect here, and close in thread_pool_stop(); NULL: none
+ *
+ * Returns 0, or what nam_worker_open() or the host said, with a message in *diag.
  */
-int thread_pool_start_simulated(struct nam_client *client, unsigned threads,
+int thread_pool_start(struct nam_client *client, unsigned threads,
 	const struct thread_pool_others *others, struct thread_pool **ret_pool,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 

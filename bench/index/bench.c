@@ -15,7 +15,6 @@
 #include "bench/report.h"
 
 #define ROUNDS 5u
-#define RAW_SECONDS_MIN 0.1
 #define WARMUP_MIN 100000u
 
 /* ---- setting up --------------------------------------------------------------------------- */
@@ -179,8 +178,8 @@ connect_client(void *arg, struct nam_client **ret_client)
 		bench->options.fibers, ret_client);
 }
 
-int
-index_set_up(struct index_bench *bench)
+static int
+set_up(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
 	struct thread_pool_others others = { bench->simulation, o->clients, connect_client, bench };
@@ -189,8 +188,7 @@ index_set_up(struct index_bench *bench)
 
 	if (exit_code)
 		return exit_code;
-	rc = thread_pool_start_simulated(bench->client, o->threads,
-		bench->simulation ? &others : NULL,
+	rc = thread_pool_start(bench->client, o->threads, bench->simulation ? &others : NULL,
 		&bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
@@ -204,8 +202,8 @@ index_set_up(struct index_bench *bench)
 	return rc ? bench_failed("preparing the threads", rc, NULL) : NAM_EXIT_OK;
 }
 
-void
-index_tear_down(struct index_bench *bench)
+static void
+tear_down(struct index_bench *bench)
 {
 	index_others_close(bench);
 	if (bench->index)
@@ -226,26 +224,6 @@ index_tear_down(struct index_bench *bench)
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-static int
-find_raw_depth(struct index_bench *bench, const struct blocks *blocks)
-{
-	double best = 0;
-
-	for (uint32_t depth = 4; depth <= 64; depth *= 2) {
-		struct raw_rate rate;
-		int rc = raw_read_rate(bench->pool, blocks, &bench->findings, depth,
-			RAW_SECONDS_MIN, bench->options.seed, &rate);
-
-		if (rc)
-			return rc;
-		if (rate.per_s > best) {
-			best = rate.per_s;
-			bench->raw_depth = depth;
-		}
-	}
-	return 0;
-}
-
 /* The workload and READs of one node by turns, so that both meet the same moods of the machine. */
 static int
 measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
@@ -253,7 +231,8 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 	const struct index_bench_options *o = &bench->options;
 	double index_rates[ROUNDS], raw_rates[ROUNDS], ratios[ROUNDS];
 	double raw_seconds = o->ops ? 0.5 : o->seconds / ROUNDS;
-	int rc = find_raw_depth(bench, blocks);
+	int rc = raw_find_depth(bench->pool, blocks, &bench->findings, o->seed, false,
+		&bench->raw_depth);
 
 	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
 		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
@@ -381,7 +360,7 @@ run(struct index_bench *bench)
 static int
 run_all(struct index_bench *bench)
 {
-	int exit_code = index_set_up(bench), rc;
+	int exit_code = set_up(bench), rc;
 
 	if (!exit_code) {
 		/* Errors were printed where they happened. */
@@ -394,7 +373,7 @@ run_all(struct index_bench *bench)
 		if (!exit_code && findings_total(&bench->findings))
 			exit_code = NAM_EXIT_NO;
 	}
-	index_tear_down(bench);
+	tear_down(bench);
 	return exit_code;
 }
 
@@ -408,21 +387,6 @@ run_simulated(void *arg, struct simulation *simulation)
 	bench->network = simulation_network(simulation);
 	bench->options.cluster = simulation_cluster(simulation);
 	return run_all(bench);
-}
-
-static int
-simulate(struct index_bench *bench)
-{
-	const struct index_bench_options *o = &bench->options;
-	struct simulation_options options = {
-		.cluster = o->cluster,
-		.memservers = o->memservers,
-		.rpc_threads = o->rpc_threads,
-		.colocate = o->colocate,
-		.seed = o->seed,
-	};
-
-	return simulation_run(&options, run_simulated, bench);
 }
 
 int
@@ -441,9 +405,17 @@ index_main(int argc, char **argv)
 	o = &bench->options;
 	bench_catch_signals();
 	if (simulation_wanted(o->cluster)) {
+		struct simulation_options options = {
+			.cluster = o->cluster,
+			.memservers = o->memservers,
+			.rpc_threads = o->rpc_threads,
+			.colocate = o->colocate,
+			.seed = o->seed,
+		};
+
 		/* Time is the simulation's: neither ticks nor progress of ours. */
 		progress_init(true);
-		exit_code = simulate(bench);
+		exit_code = simulation_run(&options, run_simulated, bench);
 	} else {
 		ticks_init();
 		progress_init(o->quiet);

@@ -105,13 +105,6 @@ struct index_bench {
 	bool verified;
 };
 
-/*
- * Connect, and make or open the index; an exit code, complains itself.  And the reverse, also after
- * half of it: what was made is dropped unless it is to be kept.
- */
-int index_set_up(struct index_bench *bench) NAM_MUST_CHECK;
-void index_tear_down(struct index_bench *bench);
-
 /* Simulated clients beside the first open the index, and close it. */
 int index_others_open(struct index_bench *bench) NAM_MUST_CHECK;
 void index_others_close(struct index_bench *bench);

@@ -346,23 +346,20 @@ json_operations(const struct index_bench *bench)
 	return object;
 }
 
+/* How often walks began anew, and what the cache knew. */
 static void
-json_restarts(cJSON *object, const struct nam_op_counters *sum)
+json_walks(cJSON *object, const struct nam_op_counters *sum, bool has_cache)
 {
-	cJSON *causes = cJSON_AddObjectToObject(object, "restarts");
+	cJSON *causes = cJSON_AddObjectToObject(object, "restarts"), *cache;
 
 	for (int cause = 0; cause < NAM_RESTART_CAUSES_COUNT; cause++)
 		report_number(causes, nam_restart_cause_name((enum nam_restart_cause)cause),
 			(double)sum->restarts[cause]);
 	report_number(object, "splits", (double)sum->splits);
 	report_number(object, "cache_misses", (double)sum->cache_misses);
-}
-
-static void
-json_cache(cJSON *object, const struct nam_op_counters *sum)
-{
-	cJSON *cache = cJSON_AddObjectToObject(object, "cache");
-
+	if (!has_cache)
+		return;
+	cache = cJSON_AddObjectToObject(object, "cache");
 	report_number(cache, "hits", (double)sum->cache_hits);
 	report_number(cache, "misses", (double)sum->cache_misses);
 	report_number(cache, "stale", (double)sum->cache_stale);
@@ -432,9 +429,8 @@ json_head(cJSON *object, const struct index_bench *bench)
 	cJSON_AddBoolToObject(object, "unique", o->index.unique);
 	report_number(object, "memservers", nam_client_servers(bench->client));
 	cJSON_AddBoolToObject(object, "simulated", bench->network != NULL);
-	if (bench->network)
-		cJSON_AddStringToObject(object, "profile", bench->network->name);
 	if (bench->network) {
+		cJSON_AddStringToObject(object, "profile", bench->network->name);
 		report_number(object, "rpc_threads", bench->network->rpc_threads);
 		cJSON_AddBoolToObject(object, "colocated", o->colocate);
 	}
@@ -485,9 +481,7 @@ json_results(struct index_bench *bench)
 	per_op = per_op_of(&sum, (double)result->ops);
 	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
 	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
-	json_restarts(object, &sum);
-	if (has_cache(bench))
-		json_cache(object, &sum);
+	json_walks(object, &sum, has_cache(bench));
 	if (bench->raw_ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
 		report_number(object, "raw_read_depth", bench->raw_depth);

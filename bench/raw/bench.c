@@ -15,6 +15,7 @@
 
 #define DEPTHS_COUNT 10u
 #define DEPTH_PASSES 2u
+#define SEARCH_SECONDS 0.1
 #define ROUNDS 15u		/* short ones: moods of a shared machine last longer */
 
 static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 64 };
@@ -164,19 +165,6 @@ compare(struct raw_bench *bench)
 }
 
 int
-raw_blocks_fill(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings)
-{
-	struct raw_spec spec = {
-		.op = RAW_READ,
-		.bytes = blocks->bytes,
-		.blocks = blocks,
-		.findings = findings,
-	};
-
-	return raw_fill(pool, &spec);
-}
-
-int
 raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
 	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret)
 {
@@ -197,6 +185,26 @@ raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct find
 			(double)result->ops / result->cpu_seconds };
 	free(result);
 	return rc ? rc : findings->fatal;
+}
+
+int
+raw_find_depth(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
+	uint64_t seed, bool per_cpu, uint32_t *ret_depth)
+{
+	double best = 0, rate;
+	int rc = 0;
+
+	for (uint32_t depth = 4; depth <= 64 && !rc; depth *= 2) {
+		struct raw_rate raw = { 0 };
+
+		rc = raw_read_rate(pool, blocks, findings, depth, SEARCH_SECONDS, seed, &raw);
+		rate = per_cpu ? raw.per_cpu_s : raw.per_s;
+		if (rc || rate <= best)
+			continue;
+		best = rate;
+		*ret_depth = depth;
+	}
+	return rc;
 }
 
 /* ---- setting up --------------------------------------------------------------------------- */
@@ -231,14 +239,12 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 	int rc = ask_pages(bench);
 
 	if (!rc && remote) {
-		struct raw_spec spec = spec_of(bench, options->op, 1);
-
 		rc = blocks_alloc(thread_pool_member(bench->pool, 0)->worker,
 			nam_client_servers(bench->client), options->bytes, options->memory_bytes,
 			&bench->blocks, diag);
 		if (rc)
 			return rc;
-		rc = raw_fill(bench->pool, &spec);
+		rc = raw_blocks_fill(bench->pool, &bench->blocks, &bench->findings);
 		count = bench->blocks.count;
 	}
 	if (!rc && (options->op == RAW_MEMCPY || options->compare))
@@ -259,7 +265,7 @@ set_up(struct raw_bench *bench)
 		if (exit_code)
 			return exit_code;
 	}
-	rc = thread_pool_start(bench->client, bench->options.threads, &bench->pool, &diag);
+	rc = thread_pool_start(bench->client, bench->options.threads, NULL, &bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
 	rc = set_up_memory(bench, &diag);
@@ -285,13 +291,6 @@ tear_down(struct raw_bench *bench)
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
-
-static const char *
-fabric_name(const struct raw_bench *bench)
-{
-	return bench->client && bench->options.op != RAW_MEMCPY ? nam_client_fabric(bench->client)
-								 : "none";
-}
 
 static void
 print_results(const struct raw_bench *bench)
@@ -341,7 +340,8 @@ json_results(const struct raw_bench *bench)
 	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(object, "workload", "raw");
-	cJSON_AddStringToObject(object, "fabric", fabric_name(bench));
+	cJSON_AddStringToObject(object, "fabric", bench->client && options->op != RAW_MEMCPY
+			? nam_client_fabric(bench->client) : "none");
 	cJSON_AddStringToObject(object, "op", raw_op_names[options->op]);
 	cJSON_AddStringToObject(object, "loop",
 		options->op == RAW_MEMCPY ? "copy" : raw_loop_names[options->loop]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h -- what the index benchmark borrows from the raw one. */
+/* bench.h -- what other benchmarks borrow from the raw one. */
 #ifndef NAM_BENCH_RAW_BENCH_H
 #define NAM_BENCH_RAW_BENCH_H
 
@@ -22,5 +22,9 @@ struct raw_rate {
  */
 int raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
 	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret) NAM_MUST_CHECK;
+
+/* The depth at which it reads the most in a second, or in a second of processor time. */
+int raw_find_depth(struct thread_pool *pool, const struct blocks *blocks,
+	struct findings *findings, uint64_t seed, bool per_cpu, uint32_t *ret_depth) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_RAW_BENCH_H */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench.h"
 #include "bench/bench.h"
 #include "bench/report.h"
 
@@ -19,24 +20,6 @@ struct raw_job {
 	uint64_t ops;			/* per thread; 0: until the time is up */
 	double seconds;
 };
-
-/* The buffers of a thread's slots: registered memory, or any for copies. */
-static void *
-buffer_take(struct raw_part *part, uint32_t bytes)
-{
-	if (part->worker)
-		return nam_buffer_take(part->worker, bytes);
-	return aligned_alloc(64, (bytes + 63) & ~63u);
-}
-
-static void
-buffer_give(struct raw_part *part, void *buffer, uint32_t bytes)
-{
-	if (part->worker)
-		nam_buffer_give(part->worker, buffer, bytes);
-	else
-		free(buffer);
-}
 
 static void
 part_run(struct raw_part *part)
@@ -72,7 +55,10 @@ job_main(struct thread_pool_member *member, void *arg)
 	part->remaining = job->ops ? job->ops : UINT64_MAX;
 	part->slots = calloc(spec->depth, sizeof(struct raw_slot));
 	for (made = 0; part->slots && made < spec->depth; made++) {
-		part->slots[made].buffer = buffer_take(part, bytes);
+		/* Registered memory, or any for copies. */
+		part->slots[made].buffer = part->worker
+			? nam_buffer_take(part->worker, bytes)
+			: aligned_alloc(64, (bytes + 63) & ~63u);
 		if (!part->slots[made].buffer)
 			break;
 		memset(part->slots[made].buffer, 0, bytes);
@@ -82,33 +68,19 @@ job_main(struct thread_pool_member *member, void *arg)
 		part_run(part);
 	else
 		part->rc = -ENOMEM;
-	while (part->slots && made > 0)
-		buffer_give(part, part->slots[--made].buffer, bytes);
+	while (part->slots && made-- > 0)
+		if (part->worker)
+			nam_buffer_give(part->worker, part->slots[made].buffer, bytes);
+		else
+			free(part->slots[made].buffer);
 	free(part->slots);
-}
-
-static void
-result_collect(struct thread_pool *pool, const struct raw_job *job, struct raw_result *result)
-{
-	uint64_t began = UINT64_MAX, ended = 0;
-
-	for (unsigned i = 0; i < thread_pool_size(pool); i++) {
-		const struct raw_part *part = &job->parts[i];
-
-		result->ops += part->done;
-		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
-		histogram_merge(&result->latency, &part->latency);
-		began = part->began < began ? part->began : began;
-		ended = part->ended > ended ? part->ended : ended;
-	}
-	result->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
-	result->ops_per_s = result->seconds > 0 ? (double)result->ops / result->seconds : 0;
 }
 
 int
 raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
-	struct raw_result *ret_result)
+	struct raw_result *result)
 {
+	uint64_t began = UINT64_MAX, ended = 0;
 	unsigned threads = thread_pool_size(pool);
 	struct raw_job job = { .spec = spec, .seconds = seconds };
 	struct nam_op_counters before;
@@ -118,14 +90,23 @@ raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, dou
 	job.parts = calloc(threads, sizeof(struct raw_part));
 	if (!job.parts)
 		return -ENOMEM;
-	memset(ret_result, 0, sizeof(*ret_result));
+	memset(result, 0, sizeof(*result));
 	thread_pool_counters(pool, NAM_OP_OTHER, &before);
 	thread_pool_run(pool, job_main, &job, NULL, NULL);
-	for (unsigned i = 0; i < threads && !rc; i++)
-		rc = job.parts[i].rc;
-	thread_pool_counters(pool, NAM_OP_OTHER, &ret_result->counters);
-	counters_subtract(&ret_result->counters, &before);
-	result_collect(pool, &job, ret_result);
+	thread_pool_counters(pool, NAM_OP_OTHER, &result->counters);
+	counters_subtract(&result->counters, &before);
+	for (unsigned i = 0; i < threads; i++) {
+		const struct raw_part *part = &job.parts[i];
+
+		rc = rc ? rc : part->rc;
+		result->ops += part->done;
+		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
+		histogram_merge(&result->latency, &part->latency);
+		began = part->began < began ? part->began : began;
+		ended = part->ended > ended ? part->ended : ended;
+	}
+	result->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+	result->ops_per_s = result->seconds > 0 ? (double)result->ops / result->seconds : 0;
 	free(job.parts);
 	return rc;
 }
@@ -214,9 +195,15 @@ sweep_main(struct thread_pool_member *member, void *arg)
 }
 
 int
-raw_fill(struct thread_pool *pool, const struct raw_spec *spec)
+raw_blocks_fill(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings)
 {
-	struct sweep_job job = { .spec = spec, .fill = true };
+	struct raw_spec spec = {
+		.op = RAW_READ,
+		.bytes = blocks->bytes,
+		.blocks = blocks,
+		.findings = findings,
+	};
+	struct sweep_job job = { .spec = &spec, .fill = true };
 
 	thread_pool_run(pool, sweep_main, &job, NULL, NULL);
 	return job.rc;

@@ -70,10 +70,7 @@ struct raw_result {
  * Failures and wrong answers are in spec->findings.  Returns 0 or -ENOMEM.
  */
 int raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
-	struct raw_result *ret_result) NAM_MUST_CHECK;
-
-/* Write its pattern into every block. */
-int raw_fill(struct thread_pool *pool, const struct raw_spec *spec) NAM_MUST_CHECK;
+	struct raw_result *result) NAM_MUST_CHECK;
 
 /* After WRITEs or FETCH_ADDs: are all of them there?  @ops: how many there were in all runs. */
 int raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;

@@ -177,8 +177,7 @@ set_up(struct requests *bench)
 
 	if (exit_code)
 		return exit_code;
-	rc = thread_pool_start_simulated(bench->client, o->threads,
-		bench->simulation ? &others : NULL,
+	rc = thread_pool_start(bench->client, o->threads, bench->simulation ? &others : NULL,
 		&bench->pool, &diag);
 	if (rc)
 		return bench_failed("starting the threads", rc, diag.text);
