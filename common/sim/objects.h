@@ -137,8 +137,8 @@ struct sim_qp {
 	struct sim_cq *cq;
 	struct sim_rq *rq;
 	struct sim_qp *peer;		/* NULL once either side is destroyed */
-	struct sim_qp *next;		/* domain->qps, or the peer's remains */
-	struct sim_qp *remains;		/* of peers that have ended: messages still under way */
+	struct sim_qp *next;		/* domain->qps, or the peer's effects */
+	struct sim_qp *effects;		/* in flight, of peers that have ended */
 	struct sim_message *head, *tail;	/* posted and not completed, in order */
 	uint32_t outstanding;
 	uint32_t unfinished[SIM_CLASSES];	/* not yet carried out */
@@ -148,7 +148,7 @@ struct sim_qp {
 	int error;
 	/* may lose things; without a domain: what is under way */
 	bool unreliable_qp;
-	/* unreliable queue pair: what has left it; one of the peer's remains */
+	/* unreliable queue pair: what has left it; one of the peer's effects */
 	struct sim_qp *transit;
 	bool local;			/* requests may be copies, if the peer is near */
 	bool closed;			/* CLOSED is in the completion queue */

@@ -3,9 +3,9 @@
  * qp.c -- queue pairs, and what becomes of them when one side ends.
  *
  * When a process dies, or destroys a queue pair, some of its requests may still be on their way.
- * They become the remains: a queue pair without an owner, whose messages go on like any others
- * until they have all arrived or the other side destroys its own queue pair.  Nothing else stops
- * them; above all not that the other side knows of the death.
+ * They become in-flight effects: a queue pair without an owner, whose messages go on like any
+ * others until they have all arrived or the other side destroys its own queue pair.  Nothing else
+ * stops them; above all not that the other side knows of the death.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 	return qp;
 }
 
-/* ---- remains ------------------------------------------------------------------------------ */
+/* ---- in-flight effects -------------------------------------------------------------------- */
 
 static void
 messages_free(struct sim_qp *qp)
@@ -60,16 +60,16 @@ messages_free(struct sim_qp *qp)
 }
 
 static void
-remains_free(struct sim_qp *qp)
+effects_free(struct sim_qp *qp)
 {
 	if (qp->peer)
 		qp->peer->transit = NULL;
-	while (qp->remains) {
-		struct sim_qp *remains = qp->remains;
+	while (qp->effects) {
+		struct sim_qp *effects = qp->effects;
 
-		qp->remains = remains->next;
-		messages_free(remains);
-		free(remains);
+		qp->effects = effects->next;
+		messages_free(effects);
+		free(effects);
 	}
 }
 
@@ -138,15 +138,15 @@ zombie_delay(const struct sim_qp *qp)
 }
 
 /*
- * Leave remains of what is under way.  Where requests are kept in order they arrive up to some
- * point and no further; elsewhere each of them arrives or does not.
+ * Leave in-flight effects of what is under way.  Where requests are kept in order they arrive up to
+ * some point and no further; elsewhere each of them arrives or does not.
  */
 static void
-leave_remains(struct sim_qp *qp)
+leave_effects(struct sim_qp *qp)
 {
 	struct sim *sim = &nam__sim;
 	bool in_order = sim->options.profile != NAM_SIM_WEAK;
-	struct sim_qp *remains;
+	struct sim_qp *effects;
 	uint64_t kept, delay_ns, zombies;
 
 	if (qp->unreliable_qp || !qp->head || !qp->peer || qp->cut || sim->options.network)
@@ -157,10 +157,10 @@ leave_remains(struct sim_qp *qp)
 		kept = zombies;
 	delay_ns = nam_rng_below(&sim->faults, nam_rng_below(&sim->faults, 2) ? 2000 :
 		2 * sim->options.faults.detect_ns + 1);
-	remains = nam__sim_alloc(sizeof(*remains));
-	remains->peer = qp->peer;
-	remains->id = ++sim->ids;
-	remains->broken = qp->broken;
+	effects = nam__sim_alloc(sizeof(*effects));
+	effects->peer = qp->peer;
+	effects->id = ++sim->ids;
+	effects->broken = qp->broken;
 	for (const struct sim_message *message = qp->head; message; message = message->next) {
 		uint64_t late_ns;
 
@@ -174,18 +174,18 @@ leave_remains(struct sim_qp *qp)
 			(!in_order && !message->zombie && nam_rng_below(&sim->faults, 2)))
 			continue;
 		late_ns = message->zombie ? zombie_delay(qp) : delay_ns;
-		SIM_EVENT(SIM_WHAT_FAULT, message->id, remains->id,
+		SIM_EVENT(SIM_WHAT_FAULT, message->id, effects->id,
 			"fault zombie: m%llu %s goes on as q%u in %llu ns, from step %u of %u",
-			(unsigned long long)message->id, nam__sim_op_name(message->op), remains->id,
+			(unsigned long long)message->id, nam__sim_op_name(message->op), effects->id,
 			(unsigned long long)late_ns, message->done, message->steps);
-		nam__sim_message_add(remains, nam__sim_clone(message, late_ns));
+		nam__sim_message_add(effects, nam__sim_clone(message, late_ns));
 	}
-	if (!remains->head) {
-		free(remains);
+	if (!effects->head) {
+		free(effects);
 		return;
 	}
-	remains->next = qp->peer->remains;
-	qp->peer->remains = remains;
+	effects->next = qp->peer->effects;
+	qp->peer->effects = effects;
 }
 
 /* ---- ends --------------------------------------------------------------------------------- */
@@ -258,9 +258,9 @@ void
 nam__sim_qp_orphan(struct sim_qp *qp)
 {
 	tell_applied(qp);
-	leave_remains(qp);
+	leave_effects(qp);
 	freeze(qp);
-	remains_free(qp);	/* the memory that they were on their way to is gone */
+	effects_free(qp);	/* the memory that they were on their way to is gone */
 	if (!qp->peer || qp->unreliable_qp)
 		return;
 	freeze(qp->peer);
@@ -273,7 +273,7 @@ nam__sim_qp_broken(struct sim_qp *qp)
 {
 	SIM_EVENT(SIM_WHAT_FAULT, qp->id, 3, "fault break: q%u breaks", qp->id);
 	tell_applied(qp);
-	leave_remains(qp);
+	leave_effects(qp);
 	freeze(qp);
 	/* Remains have no owner to notice. */
 	if (!qp->domain)
@@ -304,9 +304,9 @@ nam__sim_qp_destroy(struct nam_qp *pub)
 		return;
 	SIM_EVENT(SIM_WHAT_CLOSE, qp->id, 1, "q%u is destroyed", qp->id);
 	if (!nam__sim_is_gone(qp->domain->process))
-		leave_remains(qp);
+		leave_effects(qp);
 	messages_free(qp);
-	remains_free(qp);
+	effects_free(qp);
 	if (qp->peer && qp->unreliable_qp) {
 		qp->peer->peer = NULL;
 	} else if (qp->peer) {

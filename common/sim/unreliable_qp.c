@@ -4,9 +4,9 @@
  * overtaken.
  *
  * A message leaves: then it completes, and its buffer is its owner's again.  Messages that have
- * left are in transit: copies, remains of the unreliable queue pair (qp.c), kept in no order.
- * With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs what it
- * costs over a connection.
+ * left are in transit: copies, in-flight effects of the unreliable queue pair (qp.c), kept in no
+ * order.  With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs
+ * what it costs over a connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -37,8 +37,8 @@ nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t 
 	unreliable_qp->transit->peer = peer;
 	unreliable_qp->transit->id = ++nam__sim.ids;
 	unreliable_qp->transit->broken = unreliable_qp->broken;
-	unreliable_qp->transit->next = peer->remains;
-	peer->remains = unreliable_qp->transit;
+	unreliable_qp->transit->next = peer->effects;
+	peer->effects = unreliable_qp->transit;
 	return 0;
 }
 

@@ -91,7 +91,7 @@ recover(struct sim_stage *stage, struct nam_worker *worker)
 				(unsigned long long)number,
 				(unsigned long long)stage->outcome->entries, nam_err_name(rc));
 	}
-	sim_remains_verify(stage, worker);
+	sim_effects_verify(stage, worker);
 }
 
 /*
@@ -106,7 +106,7 @@ repair(struct sim_stage *stage, struct nam_worker *worker)
 	if (rc)
 		sim_fail(stage, "a pass for what was left: %s", nam_err_name(rc));
 	stage->repaired = true;
-	sim_remains_verify(stage, worker);
+	sim_effects_verify(stage, worker);
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -206,8 +206,8 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 	if (stage->scenario->temporary)
 		sim_temporary_clear(director, *worker);
 	if (stage->scenario->stray)
-		sim_remains_stray(stage, *worker);
-	sim_remains_verify(stage, *worker);
+		sim_effects_stray(stage, *worker);
+	sim_effects_verify(stage, *worker);
 	check_contents(stage, *worker);
 	if (nam_sim_counted().server_kills) {
 		say_counted(stage->outcome, "not: a memory server is dead");

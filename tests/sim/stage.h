@@ -231,15 +231,15 @@ uint64_t sim_losses_late(const struct sim_stage *stage);
  */
 bool sim_losses_explain_full(const struct sim_stage *stage);
 
-/* ---- remains.c ---------------------------------------------------------------------------- */
+/* ---- effects.c ---------------------------------------------------------------------------- */
 
 /* Leave the root locked by a live client, if it is free, so that tests see it noticed. */
-void sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker);
+void sim_effects_stray(struct sim_stage *stage, struct nam_worker *worker);
 
 /*
  * Verify the index, and fail for each violation that no death explains.  Afterwards
  * outcome->verified says how much was seen.
  */
-void sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker);
+void sim_effects_verify(struct sim_stage *stage, struct nam_worker *worker);
 
 #endif /* NAM_TESTS_SIM_STAGE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remains.c -- the verifier after a run, and what of its findings those explain who died at work
+ * effects.c -- the verifier after a run, and what of its findings those explain who died at work
  * or whom the fabric failed.
  *
  * They leave locks: one for an operation, a few for a collector, and its word.  Only under such a
@@ -22,7 +22,7 @@ struct finding {
 	char text[400];
 };
 
-struct remains {
+struct effects {
 	struct sim_stage *stage;
 	struct nam_worker *worker;
 	struct finding *findings;
@@ -35,18 +35,18 @@ struct remains {
 static void
 found(void *arg, unsigned invariant, const char *text)
 {
-	struct remains *remains = arg;
+	struct effects *effects = arg;
 	struct finding *finding;
 
 	nam_sim_note("violation of I%u: %s", invariant, text);
-	if (remains->count == remains->size) {
-		remains->size = remains->size ? 2 * remains->size : 16;
-		remains->findings = realloc(remains->findings,
-			remains->size * sizeof(*remains->findings));
-		if (!remains->findings)
+	if (effects->count == effects->size) {
+		effects->size = effects->size ? 2 * effects->size : 16;
+		effects->findings = realloc(effects->findings,
+			effects->size * sizeof(*effects->findings));
+		if (!effects->findings)
 			abort();
 	}
-	finding = &remains->findings[remains->count++];
+	finding = &effects->findings[effects->count++];
 	*finding = (struct finding){ .invariant = invariant };
 	(void)snprintf(finding->text, sizeof(finding->text), "%s", text);
 	/* In a tree that a memory server checks itself; no death explains it. */
@@ -71,7 +71,7 @@ left_by(const struct sim_stage *stage, uint32_t owner, uint32_t incarnation)
 }
 
 static bool
-lock_explained(struct remains *remains, const struct finding *finding)
+lock_explained(struct effects *effects, const struct finding *finding)
 {
 	const char *owner = strstr(finding->text, "client ");
 	unsigned id, incarnation;
@@ -79,76 +79,76 @@ lock_explained(struct remains *remains, const struct finding *finding)
 	if (!owner || sscanf(owner, "client %u, incarnation %u", &id, &incarnation) != 2)
 		sim_die("the verifier names no owner: %s", finding->text);
 	if (strstr(finding->text, "is collecting"))
-		remains->words++;
+		effects->words++;
 	else
-		remains->locks++;
-	return left_by(remains->stage, id, incarnation);
+		effects->locks++;
+	return left_by(effects->stage, id, incarnation);
 }
 
 /* Whether the node there is locked; every such lock is looked at by itself. */
 static bool
-locked(struct remains *remains, uint32_t region, uint64_t offset)
+locked(struct effects *effects, uint32_t region, uint64_t offset)
 {
 	struct nam_gaddr at = nam_gaddr_make((uint16_t)region, offset, 0);
-	uint64_t *word = nam_buffer_take(remains->worker, 8);
+	uint64_t *word = nam_buffer_take(effects->worker, 8);
 	bool is;
 
 	if (!word)
 		abort();
 	*word = NAM_LOCK_FREE;
-	is = !nam_read_await(remains->worker, at, word, 8) && *word != NAM_LOCK_FREE; /* SUSPENDS */
-	nam_buffer_give(remains->worker, word, 8);
+	is = !nam_read_await(effects->worker, at, word, 8) && *word != NAM_LOCK_FREE; /* SUSPENDS */
+	nam_buffer_give(effects->worker, word, 8);
 	return is;
 }
 
 /* A separator names a node that has left the chain, or the chain passes it by: half a merge. */
 static bool
-stray_explained(struct remains *remains, const struct finding *finding)
+stray_explained(struct effects *effects, const struct finding *finding)
 {
 	const char *child = strstr(finding->text, "a separator names ");
 	unsigned long long offset;
 	unsigned region;
 
 	return child && sscanf(child, "a separator names region %u offset %llu", &region,
-			&offset) == 2 && locked(remains, region, offset);
+			&offset) == 2 && locked(effects, region, offset);
 }
 
 /* Once the walk has come to a torn image, what it meets next need not fit. */
 static bool
-after_torn(const struct remains *remains, const struct finding *finding)
+after_torn(const struct effects *effects, const struct finding *finding)
 {
-	for (const struct finding *f = remains->findings; f < finding; f++)
+	for (const struct finding *f = effects->findings; f < finding; f++)
 		if (f->invariant == NAM__I_WHOLE && f->level == finding->level)
 			return true;
 	return false;
 }
 
 static bool
-explained(struct remains *remains, const struct finding *finding)
+explained(struct effects *effects, const struct finding *finding)
 {
 	switch (finding->invariant) {
 	case NAM__I_UNLOCKED:
-		return lock_explained(remains, finding);
+		return lock_explained(effects, finding);
 	case NAM__I_NAMED:
 	case NAM__I_LOCAL:
 	case NAM__I_SUPERBLOCK:
 		return false;
 	case NAM__I_WHOLE:
-		remains->torn++;
+		effects->torn++;
 		break;
 	case NAM__I_PARENT:
-		if (stray_explained(remains, finding))
+		if (stray_explained(effects, finding))
 			return true;
 		break;
 	case NAM__I_CHAIN:
 	case NAM__I_HEAD:
-		if (after_torn(remains, finding))
+		if (after_torn(effects, finding))
 			return true;
 		break;
 	default:
 		break;
 	}
-	return locked(remains, finding->region, finding->offset);
+	return locked(effects, finding->region, finding->offset);
 }
 
 /* The locks that all departed clients can have held. */
@@ -166,29 +166,29 @@ locks_max(const struct sim_stage *stage)
 }
 
 static void
-judge(struct remains *remains)
+judge(struct effects *effects)
 {
-	struct sim_stage *stage = remains->stage;
+	struct sim_stage *stage = effects->stage;
 	uint64_t late_most = stage->repaired ? 0 : sim_losses_late(stage);
 
-	for (uint32_t i = 0; i < remains->count; i++) {
-		const struct finding *finding = &remains->findings[i];
+	for (uint32_t i = 0; i < effects->count; i++) {
+		const struct finding *finding = &effects->findings[i];
 
 		/* A separator is late if who divided the node has left it to others. */
-		if (finding->invariant == NAM__I_NAMED && ++remains->late <= late_most)
+		if (finding->invariant == NAM__I_NAMED && ++effects->late <= late_most)
 			continue;
-		if (!sim_disturbed() || !explained(remains, finding))
+		if (!sim_disturbed() || !explained(effects, finding))
 			sim_fail(stage, "I%u: %s", finding->invariant, finding->text);
 	}
-	if (remains->locks > locks_max(stage))
+	if (effects->locks > locks_max(stage))
 		sim_fail(stage, "%u nodes are locked; those who can have left locks held %u",
-			remains->locks, locks_max(stage));
-	if (remains->words > 1)
-		sim_fail(stage, "%u collectors' words", remains->words);
+			effects->locks, locks_max(stage));
+	if (effects->words > 1)
+		sim_fail(stage, "%u collectors' words", effects->words);
 }
 
 void
-sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker)
+sim_effects_stray(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct sim_actor *director = &stage->actors[SIM_DIRECTOR];
 	struct nam_gaddr root;
@@ -210,15 +210,15 @@ sim_remains_stray(struct sim_stage *stage, struct nam_worker *worker)
 }
 
 void
-sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker)
+sim_effects_verify(struct sim_stage *stage, struct nam_worker *worker)
 {
 	struct sim_result *outcome = stage->outcome;
-	struct remains remains = { .stage = stage, .worker = worker };
-	int rc = nam_index_verify(worker, stage->actors[SIM_DIRECTOR].index, found, &remains,
+	struct effects effects = { .stage = stage, .worker = worker };
+	int rc = nam_index_verify(worker, stage->actors[SIM_DIRECTOR].index, found, &effects,
 		&outcome->violations);
 
-	judge(&remains);
-	outcome->late += remains.late;
+	judge(&effects);
+	outcome->late += effects.late;
 	if (rc) {
 		if (!nam_err_is(rc, NAM_E_FABRIC) || !nam_sim_counted().server_kills)
 			sim_fail(stage, "the verifier: %s", nam_err_name(rc));
@@ -228,8 +228,8 @@ sim_remains_verify(struct sim_stage *stage, struct nam_worker *worker)
 		(void)snprintf(outcome->verified, sizeof(outcome->verified), "whole");
 	} else {
 		(void)snprintf(outcome->verified, sizeof(outcome->verified),
-			"but for %u locks left, %u torn nodes, %u late separators", remains.locks,
-			remains.torn, remains.late);
+			"but for %u locks left, %u torn nodes, %u late separators", effects.locks,
+			effects.torn, effects.late);
 	}
-	free(remains.findings);
+	free(effects.findings);
 }
