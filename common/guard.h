@@ -56,7 +56,7 @@
 	X(FRAME_END, "frame-end", "messages in mailboxes of which a part is not there yet")         \
 	X(FRAME_NUMBER, "frame-number", "messages in mailboxes that have been seen before")         \
 	X(FRAME_FREE, "frame-free", "a message over another that has not been answered")             \
-	X(PASSIVE_FAILED, "passive-failed", "failures of passive requests that are never told")     \
+	X(ONE_WAY_FAILED, "one-way-failed", "failures of one-way requests, never reported")  \
 	X(DATAGRAM_ONCE, "datagram-once", "requests by datagram that are carried out twice")         \
 	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \

@@ -241,7 +241,7 @@ struct nam_call {
 NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls,
 	unsigned count) NAM_MUST_CHECK;
 
-#define NAM_PASSIVES_MAX 32u	/* not acknowledged, of a worker and a memory server */
+#define NAM_ONE_WAY_MAX 32u	/* not acknowledged, of a worker and a memory server */
 
 /**
  * nam_rpc_send_one_way -- a request without a reply of its own: do not wait until it is carried
@@ -259,7 +259,7 @@ NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *c
  *	-NAM_E_FABRIC_TIMEOUT	there was no room for it within rpc_timeout_ms, or no answer
  *	-NAM_E_FABRIC_PROTOCOL	the memory server does not acknowledge what it answers
  *
- * Suspends:	only if NAM_PASSIVES_MAX are not acknowledged.
+ * Suspends:	only if NAM_ONE_WAY_MAX are not acknowledged.
  * Cost:	1 doorbell, 1 SEND of 24 bytes and the body; no round trip, nothing comes back.  If
  *		as many as there may be are not acknowledged, nam_rpc_flush()'s on top.
  */

@@ -23,7 +23,7 @@ key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes
 
 /* A memory server's answer to a client with an open handle of a dropped store. */
 int
-nam__kv_told(struct nam_worker *worker, const struct nam_kv *kv, int rc)
+nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc)
 {
 	if (rc == -NAM_E_DROPPED)
 		return nam_diag_set(&worker->diag, rc, "store '%s' was dropped, or a memory server "
@@ -74,7 +74,7 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_GET, &request,
 		request_fill(&request.head, kv, key, key_bytes, 0), reply, &bytes); /* SUSPENDS */
 	nam__op_end(worker);
-	rc = nam__kv_told(worker, kv, rc);
+	rc = nam__kv_explain(worker, kv, rc);
 	if (!rc && bytes > size)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LIMIT, "store '%s': a value of %u bytes, "
 			"and room for %u", kv->name, bytes, size);
@@ -117,7 +117,7 @@ nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 		return nam_diag_set(&worker->diag, rc, "store '%s' has no room for a pair of %u "
 			"bytes where its key belongs: delete others, or make a larger store",
 			kv->name, key_bytes + value_bytes);
-	return nam__kv_told(worker, kv, rc);
+	return nam__kv_explain(worker, kv, rc);
 }
 
 int
@@ -133,5 +133,5 @@ nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key, uin
 	rc = nam_rpc_call(worker, slot_of(kv, key, key_bytes), NAM_RPC_KV_DELETE, &request,
 		request_fill(&request.head, kv, key, key_bytes, 0), NULL, &none); /* SUSPENDS */
 	nam__op_end(worker);
-	return nam__kv_told(worker, kv, rc);
+	return nam__kv_explain(worker, kv, rc);
 }

@@ -18,6 +18,6 @@ struct nam_kv {
 };
 
 /* kv.c: the same code, with a diag for those that are of the store. */
-int nam__kv_told(struct nam_worker *worker, const struct nam_kv *kv, int rc);
+int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
 
 #endif /* NAM_KV_KV_INTERNAL_H */

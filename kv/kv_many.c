@@ -209,7 +209,7 @@ nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_item
 			round_await(many); /* SUSPENDS */
 	}
 	nam__op_end(worker);
-	rc = nam__kv_told(worker, kv, many->rc);
+	rc = nam__kv_explain(worker, kv, many->rc);
 give:
 	nam_buffer_give(worker, messages, 2 * outstanding * NAM_RPC_BYTES_MAX);
 	nam_buffer_give(worker, many, sizeof(*many));

@@ -112,7 +112,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
 		return 0;
 	rc = nam_rpc_check(message, bytes);
-	if (!rc && (header->status || header->passive & ~NAM_RPC_ONE_WAY))
+	if (!rc && (header->status || header->one_way & ~NAM_RPC_ONE_WAY))
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc) {
 		exchange.body_bytes = header->body_bytes;
@@ -120,7 +120,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	}
 	if (rc)
 		exchange.reply_bytes = 0;
-	if (header->passive == NAM_RPC_ONE_WAY) {
+	if (header->one_way == NAM_RPC_ONE_WAY) {
 		connection->one_way_done++;
 		connection->one_way_failed += rc != 0;
 		/* Later replies will say so. */
@@ -128,7 +128,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 			return 0;
 	}
 	nam_rpc_header_fill(answer, header->type, header->id, rc, exchange.reply_bytes);
-	answer->passive = nam_rpc_one_way(connection->one_way_done, connection->one_way_failed);
+	answer->one_way = nam_rpc_one_way(connection->one_way_done, connection->one_way_failed);
 	return (uint32_t)sizeof(*answer) + exchange.reply_bytes;
 }
 

@@ -54,8 +54,8 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 		.context = buffer,
 	};
 
-	if (connection->mailbox && wc->bytes == NAM_RING_BYTES) {
-		nam__mailbox_rung(connection);
+	if (connection->mailbox && wc->bytes == NAM_WAKE_BYTES) {
+		nam__mailbox_wake_came(connection);
 		post_receive(handler, buffer);
 		return;
 	}

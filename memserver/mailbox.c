@@ -193,20 +193,20 @@ nam__mailbox_completed(const struct nam_wc *wc)
 
 /* If there is no room for it, the client will find out by itself. */
 static void
-ring_back(struct nam__mailbox *box)
+wake_back(struct nam__mailbox *box)
 {
 	struct nam_qp *qp = box->connection->qp;
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
-		.bytes = NAM_RING_BYTES,
+		.bytes = NAM_WAKE_BYTES,
 		.lkey = box->mr.lkey,
 		.local = turn_of(box),
-		.context = &box->ring,
+		.context = &box->wake,
 	};
 
 	if (wr.bytes <= box->connection->handler->server->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
-	box->rung = false;
+	box->wake_due = false;
 	(void)qp->ops->qp_post(qp, &wr, 1);
 }
 
@@ -272,9 +272,9 @@ nam__mailboxes_look(struct nam__handler *handler)
 	now = nam_now_ns();
 	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
 		any |= look(handler, box);
-		/* The request was there before the ring, and has been answered. */
-		if (box->rung)
-			ring_back(box);
+		/* The request was there before the wake, and has been answered. */
+		if (box->wake_due)
+			wake_back(box);
 	}
 	handler->looked_ns = now;
 	return any;
@@ -283,10 +283,10 @@ nam__mailboxes_look(struct nam__handler *handler)
 /* ---- sleep -------------------------------------------------------------------------------- */
 
 void
-nam__mailbox_rung(struct nam__connection *connection)
+nam__mailbox_wake_came(struct nam__connection *connection)
 {
 	connection->mailbox->told = false;
-	connection->mailbox->rung = true;
+	connection->mailbox->wake_due = true;
 }
 
 void

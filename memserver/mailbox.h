@@ -54,9 +54,9 @@ struct nam__mailbox {
 	uint32_t waiting;		/* replies that the queue pair had no room for */
 	struct nam_qp *unreliable_qp;		/* NULL: requests come over the queue pair */
 	uint64_t unreliable_qp_name;
-	bool told;			/* the client knows that it must ring */
-	bool rung;			/* it did, and wants to hear that it was answered */
-	struct nam__buffer ring;	/* stands for our SEND of that */
+	bool told;			/* the client knows that it must wake us */
+	bool wake_due;			/* it did, and wants to hear that it was answered */
+	struct nam__buffer wake;	/* stands for our SEND of that */
 	struct nam__buffer spare;	/* a reply that fits in no frame; one at a time */
 	struct nam__mail mails[NAM_FRAMES + 1];
 };
@@ -73,9 +73,9 @@ void nam__mailbox_free(struct nam__connection *connection);
 bool nam__mailboxes_look(struct nam__handler *handler);
 /* One of our WRITEs has completed. */
 void nam__mailbox_completed(const struct nam_wc *wc);
-/* The client has rung. */
-void nam__mailbox_rung(struct nam__connection *connection);
-/* A request of its came as a message, which may have been for want of a ring. */
+/* A client's wake has arrived. */
+void nam__mailbox_wake_came(struct nam__connection *connection);
+/* A request of its came as a message, which may stand for a wake. */
 void nam__mailbox_woken(struct nam__connection *connection);
 /* There was something to do. */
 void nam__mailboxes_busy(struct nam__handler *handler);

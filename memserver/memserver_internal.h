@@ -71,7 +71,7 @@ struct nam__connection {
 	uint16_t incarnation;
 	bool life_line;			/* REGISTER came over it */
 	bool present;			/* it counts in membership.present */
-	uint32_t one_way_done;		/* passive requests, failed or not */
+	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 };

@@ -28,10 +28,10 @@
  * use the place again.
  *
  * The word in the client's share is of the memory server's "turns": it goes to sleep after turn n,
- * and wants to be rung.  The client WRITEs its request, waits for the completion, then looks at the
+ * and wants a wake.  The client WRITEs its request, waits for the completion, then looks at the
  * word; the memory server WRITEs the word, waits for the completion, then looks for requests.  So
- * one of them sees the other.  To ring is to SEND a message of 8 bytes, once for each turn.  Waking
- * up takes longer than a client likes to spin, so the memory server rings back once it has replied.
+ * one of them sees the other.  A wake is a SEND of 8 bytes, once for each turn.  Waking up takes
+ * longer than a client likes to spin, so the memory server sends a wake, too, after its reply.
  */
 #ifndef NAM_COMMON_RPC_FRAME_H
 #define NAM_COMMON_RPC_FRAME_H
@@ -48,7 +48,7 @@
 #define NAM_FRAME_BYTES_MIN 128u
 /* The largest frame of any message; frames are multiples of 64 bytes. */
 #define NAM_FRAME_BYTES_MAX ((NAM_RPC_BYTES_MAX + NAM_FRAME_OVERHEAD + 63u) / 64 * 64)
-#define NAM_RING_BYTES 8u		/* of the message that wakes a memory server */
+#define NAM_WAKE_BYTES 8u		/* of a wake */
 
 enum nam_frame_flag {
 	NAM_FRAME_FETCH = 1,		/* request: leave the reply where it is */

@@ -7,8 +7,8 @@
  * with exactly one reply that carries the request's id and type.  A decoder checks magic, version
  * and lengths before it looks at a body, and answers malformed input with -NAM_E_FABRIC_PROTOCOL.
  *
- * A passive request is answered only if it fails.  Each later reply over the connection says how
- * many passive requests had been carried out when it was written, and how many had failed.
+ * A one-way request is answered only if it fails.  Each later reply over the connection says how
+ * many one-way requests had been carried out when it was written, and how many had failed.
  */
 #ifndef NAM_COMMON_RPC_RPC_H
 #define NAM_COMMON_RPC_RPC_H
@@ -69,7 +69,7 @@ enum nam_rpc_type {
 struct nam_rpc_header {
 	uint32_t magic_version;	/* NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION */
 	uint16_t type;		/* enum nam_rpc_type */
-	uint16_t passive;	/* request: 0 or NAM_RPC_ONE_WAY; reply: nam_rpc_one_way() */
+	uint16_t one_way;	/* request: 0 or NAM_RPC_ONE_WAY; reply: nam_rpc_one_way() */
 	uint32_t body_bytes;
 	int32_t status;		/* reply: 0 or a negative code; request: 0 */
 	uint64_t id;		/* chosen by the caller, echoed */

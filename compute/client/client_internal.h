@@ -30,7 +30,7 @@ struct nam__server {
 	uint32_t regions_count;
 	uint64_t boot;
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
-	struct nam_colocated *local;	/* how to READ its memory without a network; or NULL */
+	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 };
 
@@ -127,7 +127,7 @@ nam__presence_has(const struct nam__presence *presence, uint32_t client_id)
 	return presence->ids[client_id % NAM_CLIENTS_MAX / 64] >> client_id % 64 & 1;
 }
 
-/* local.c: find out which servers' memory is this host's, for connections made from now on. */
+/* colocated.c: find out which servers' memory is this host's, for connections made from now on. */
 NAM_FIBER_FN void nam__colocated_open(struct nam_client *client);
 void nam__colocated_close(struct nam_client *client);
 

@@ -105,7 +105,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		.cq = worker->cq,
 		.rq = worker->rq,
 		.user = (void *)(uintptr_t)slot,
-		.local = server->local,
+		.local = server->colocated,
 	};
 	struct nam_hello hello = { .bytes = sizeof(wire) }, reply = { .bytes = 0 };
 	struct nam_diag own = { "" };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * local.c -- co-location: which memory servers' memory this host's processor can read by itself.
+ * colocated.c -- co-location: which memory servers' memory this host's processor can read by
+ * itself.
  *
  * Without an answer, or the right to look, there is none: READs go through the network as ever, and
  * nothing fails.
@@ -25,31 +26,31 @@ wanted(const struct nam_client *client)
 }
 
 static void
-unmap(struct nam_colocated *local)
+unmap(struct nam_colocated *colocated)
 {
-	for (uint32_t i = 0; local && i < local->count; i++)
-		nam__colocated_unmap(local->regions[i].base, local->regions[i].bytes);
-	free(local);
+	for (uint32_t i = 0; colocated && i < colocated->count; i++)
+		nam__colocated_unmap(colocated->regions[i].base, colocated->regions[i].bytes);
+	free(colocated);
 }
 
 /* Map one region of a server, if it is there.  It is believed later, or never. */
 static void
 map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
-	const struct nam_rpc_local_reply *reply, struct nam_colocated *local)
+	const struct nam_rpc_local_reply *reply, struct nam_colocated *colocated)
 {
 	uint32_t id = server->id * NAM_REGIONS_PER_SERVER + number;
 	const struct nam_region *region = nam_region_table_find(&client->regions,
 		nam_gaddr_make((uint16_t)id, 0, 0));
-	struct nam_colocated_region *to = &local->regions[local->count];
+	struct nam_colocated_region *to = &colocated->regions[colocated->count];
 
 	if (!region || reply->files[number] < 0 ||
 		nam__colocated_map(reply->pid, reply->files[number], region->bytes, &to->base))
 		return;
-	local->pid = reply->pid;
+	colocated->pid = reply->pid;
 	to->remote = region->remote;
 	to->bytes = region->bytes;
 	to->rkey = region->rkey;
-	local->count++;
+	colocated->count++;
 }
 
 /* Whether the server's processor is ours, and its card, behind which others' WRITEs come. */
@@ -72,19 +73,19 @@ static int
 map_server(struct nam_client *client, struct nam__server *server,
 	const struct nam_rpc_local_reply *reply, uint64_t nonce)
 {
-	struct nam_colocated *local = calloc(1,
-		sizeof(*local) + reply->count * sizeof(local->regions[0]));
+	struct nam_colocated *colocated = calloc(1,
+		sizeof(*colocated) + reply->count * sizeof(colocated->regions[0]));
 	int rc;
 
-	if (!local)
+	if (!colocated)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < reply->count; i++)
-		map_region(client, server, i, reply, local);
-	rc = local->count ? nam__tree_server_prove(reply->pid, reply->proof, nonce) : -EACCES;
+		map_region(client, server, i, reply, colocated);
+	rc = colocated->count ? nam__tree_server_prove(reply->pid, reply->proof, nonce) : -EACCES;
 	if (rc)
-		unmap(local);
+		unmap(colocated);
 	else
-		server->local = local;
+		server->colocated = colocated;
 	return rc;
 }
 
@@ -132,12 +133,12 @@ nam__colocated_open(struct nam_client *client)
 
 		if (server->domain->limits.regions_are_files) {
 			find_server(client, slot); /* SUSPENDS */
-			server->near = server->local != NULL;
+			server->near = server->colocated != NULL;
 			continue;
 		}
 		/* Otherwise the provider knows what is near. */
-		server->local = calloc(1, sizeof(*server->local));
-		server->near = server->local &&
+		server->colocated = calloc(1, sizeof(*server->colocated));
+		server->near = server->colocated &&
 			server->ops->is_near(server->domain, server->address);
 	}
 }
@@ -146,5 +147,5 @@ void
 nam__colocated_close(struct nam_client *client)
 {
 	for (uint32_t slot = 0; client->servers && slot < client->servers_count; slot++)
-		unmap(client->servers[slot].local);
+		unmap(client->servers[slot].colocated);
 }

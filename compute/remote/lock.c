@@ -64,13 +64,13 @@ slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
 
 /* Release remotely what the slot keeps in custody for a word that we do not want. */
 NAM_FIBER_FN static int
-custody_release(struct nam_worker *worker, struct nam__lock_slot *slot)
+handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
-	uint64_t old, word = slot->custody_word;
-	struct nam_gaddr at = slot->custody_at;
+	uint64_t old, word = slot->handed_word;
+	struct nam_gaddr at = slot->handed_at;
 	int rc;
 
-	slot->custody_at = NAM_GADDR_NULL;
+	slot->handed_at = NAM_GADDR_NULL;
 	rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -303,18 +303,18 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	if (!attempt.old)
 		return -ENOMEM;
 	attempt.start_ns = slot_enter(worker, slot); /* SUSPENDS */
-	if (!nam_gaddr_is_null(slot->custody_at) && !nam_gaddr_same(slot->custody_at, place)) {
-		rc = custody_release(worker, slot); /* SUSPENDS */
+	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, place)) {
+		rc = handed_release(worker, slot); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
 	}
-	if (!nam_gaddr_is_null(slot->custody_at)) {
-		attempt.word = slot->custody_word;
-		slot->custody_at = NAM_GADDR_NULL;
+	if (!nam_gaddr_is_null(slot->handed_at)) {
+		attempt.word = slot->handed_word;
+		slot->handed_at = NAM_GADDR_NULL;
 		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
 		if (rc) {
-			slot->custody_at = place;
-			custody_release(worker, slot); /* SUSPENDS */
+			slot->handed_at = place;
+			handed_release(worker, slot); /* SUSPENDS */
 			goto leave_slot;
 		}
 	} else {

@@ -24,8 +24,8 @@ struct nam__lock_slot {
 	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
 	uint64_t looked_ns;	/* when it was seen last */
 	uint64_t waited_ns;	/* it has stayed, in time during which we ran */
-	struct nam_gaddr custody_at;	/* null: nothing in custody */
-	uint64_t custody_word;
+	struct nam_gaddr handed_at;	/* null: nothing in custody */
+	uint64_t handed_word;
 };
 
 struct nam__lock_table {
@@ -97,7 +97,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	nam__doorbell_init_for(&doorbell, worker, task, at);
 	if (doorbell.server < 0 || !nam__lock_slot_try(slot))
 		return false;
-	if (!nam_gaddr_is_null(slot->custody_at)) {
+	if (!nam_gaddr_is_null(slot->handed_at)) {
 		nam__lock_slot_leave(slot);
 		return false;
 	}
@@ -165,8 +165,8 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	 */
 	if (hand_over && !rc) {
 		slot->handovers++;
-		slot->custody_at = lock->at;
-		slot->custody_word = lock->word;
+		slot->handed_at = lock->at;
+		slot->handed_word = lock->word;
 	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && NAM_GUARD(UNLOCK_OWNER) &&
 		   *lock->old != lock->word) {
 		rc = -NAM_E_FENCED;

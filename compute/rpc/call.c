@@ -84,8 +84,8 @@ reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *by
 	struct nam__call *call =
 		wc->bytes < sizeof(*header) ? NULL : nam__call_find(worker, header->id);
 
-	if (wc->qp && wc->bytes == NAM_RING_BYTES)
-		nam__client_mailbox_rung(worker->mailboxes[(uintptr_t)wc->qp->user]);
+	if (wc->qp && wc->bytes == NAM_WAKE_BYTES)
+		nam__client_mailbox_wake_came(worker->mailboxes[(uintptr_t)wc->qp->user]);
 	if (!wc->qp)
 		return;
 	if (call && call->slot == (uint32_t)(uintptr_t)wc->qp->user)
@@ -339,7 +339,7 @@ nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, c
 	int rc;
 
 	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
-	header.passive = NAM_RPC_ONE_WAY;
+	header.one_way = NAM_RPC_ONE_WAY;
 	named.rc = server_dead(worker, slot) ? -NAM_E_FABRIC_PEER_DEAD : 0;
 	if (named.rc)
 		return call_explain(worker, &named);

@@ -35,7 +35,7 @@ struct nam__call {
 	uint32_t body_size;		/* room there */
 	uint32_t body_bytes;		/* of the reply */
 	uint32_t slot;
-	uint32_t acknowledged;		/* passive requests, when it began */
+	uint32_t acknowledged;		/* one-way requests, when it began */
 	int rc;
 	uint16_t type;
 	bool by_send;			/* whatever the RPC transport */
@@ -55,14 +55,14 @@ NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *cal
 
 int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
 
-/* A call that follows all passive requests so far, as does its reply what is said of them. */
+/* A call that follows all one-way requests so far, as does its reply what is said of them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 /* Send a one-way request.  0, with its id, or as nam_rpc_call(). */
 int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
 	uint32_t body_bytes, uint64_t *ret_id) NAM_MUST_CHECK;
 
 /*
- * rpc/one_way.c: the passive requests of a connection, by number.  Those up to `acknowledged` were
+ * rpc/one_way.c: the one-way requests of a connection, by number.  Those up to `acknowledged` were
  * carried out, failed or not; the others may have been.
  */
 struct nam__one_way {
@@ -72,7 +72,7 @@ struct nam__one_way {
 	struct {
 		uint64_t id;
 		bool failed;		/* said so itself */
-	} each[NAM_PASSIVES_MAX];
+	} each[NAM_ONE_WAY_MAX];
 };
 
 static inline uint32_t

@@ -8,9 +8,9 @@
  * knows it by its number and carries it out once.  A reply whose number is not that of the request
  * slot in its place is of one that was given up, or has been heard before.
  *
- * A memory server that went to sleep is rung as ever, but a request slot that has left need not be
+ * A memory server that went to sleep is woken as ever, but a request slot that has left need not be
  * there yet: it may be missed when the memory server looks for the last time; then the next try
- * rings.
+ * wakes it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@
  * share, and replies from there, where we look as long as they are not there.
  *
  * A caller knows that its reply will come, or that the time will be out; so it spins a while
- * and then naps, longer the longer it has waited.  Memory servers, who may wait for ever, are rung,
- * and ring back.
+ * and then naps, longer the longer it has waited.  A memory server may wait for ever,
+ * so the client wakes it, and it wakes the client.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 
 #define SPIN_NS 8000u
 #define NAP_NS_MAX 500000u
-#define RUNG_NAP_NS 2000000u		/* a ring back may have found no room */
+#define WOKEN_NAP_NS 2000000u		/* the memory server's wake may have found no room */
 #define LATE_NS 200000u			/* it may be asleep all the same */
 #define FETCHES_AT_ONCE 3u		/* before we begin to leave time between them */
 #define SLOW_NS 10000u			/* a reply that was not there by then is slow */
@@ -111,8 +111,8 @@ nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_trans
 		box->slots[i].box = box;
 		box->slots[i].completion.completed = nam__request_slot_completed;
 	}
-	box->ring.box = box;
-	box->ring.completion.completed = nam__request_slot_completed;
+	box->wake.box = box;
+	box->wake.completion.completed = nam__request_slot_completed;
 	worker->bytes += bytes;
 	mailbox.remote = box->mr.remote;
 	mailbox.rkey = box->mr.rkey;
@@ -131,12 +131,13 @@ nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_trans
 static void
 share_map(struct nam__client_mailbox *box, struct nam_qp *qp)
 {
-	const struct nam_colocated *local = box->worker->client->servers[box->slot].local;
+	const struct nam_colocated *colocated =
+		box->worker->client->servers[box->slot].colocated;
 	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
 
 	/* The connection lives, so the process is the one that has proved itself. */
-	if (!box->domain->limits.regions_are_files || !local || box->server.file < 0 ||
-		nam__colocated_map_share(local->pid, box->server.file, bytes, &box->share.base))
+	if (!box->domain->limits.regions_are_files || !colocated || box->server.file < 0 ||
+		nam__colocated_map_share(colocated->pid, box->server.file, bytes, &box->share.base))
 		return;
 	box->share.remote = box->server.remote;
 	box->share.rkey = box->server.rkey;
@@ -318,7 +319,7 @@ fetch_completed(struct nam__request_slot *req)
 	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
 		req->wanted = nam_frame_bytes(bytes);
 		fetch_post(req);
-	} else if (req->fetches < FETCHES_AT_ONCE && !req->rang && !box->near) {
+	} else if (req->fetches < FETCHES_AT_ONCE && !req->woke && !box->near) {
 		fetch_begin(req);
 	} else {
 		uint64_t nap_ns = box->near && waited_ns < SPIN_NS ? 0 : waited_ns / 4;
@@ -331,59 +332,59 @@ fetch_completed(struct nam__request_slot *req)
 /* ---- requests ----------------------------------------------------------------------------- */
 
 bool
-nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters *counters)
+nam__client_mailbox_wake_server(struct nam__client_mailbox *box, struct nam_op_counters *counters)
 {
 	struct nam_worker *worker = box->worker;
 	uint64_t *word = box->mr.base;
 	uint32_t turn = (uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
-		.bytes = NAM_RING_BYTES,
+		.bytes = NAM_WAKE_BYTES,
 		.lkey = box->mr.lkey,
 		.local = word,
-		.context = nam__handler_context(&box->ring.completion),
+		.context = nam__handler_context(&box->wake.completion),
 	};
 	bool owed;
 
-	if (turn == box->rung)
+	if (turn == box->woken_turn)
 		return false;
-	if (NAM_RING_BYTES <= box->domain->limits.inline_bytes)
+	if (NAM_WAKE_BYTES <= box->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
 	owed = worker->qps[box->slot] &&
 		worker->qp_post(worker->qps[box->slot], &wr, 1) == -NAM_E_FABRIC_FULL;
-	if (owed != box->ring_owed)
+	if (owed != box->wake_owed)
 		nam__slots_waiting_add(box, owed ? 1 : UINT32_MAX);
-	box->ring_owed = owed;
+	box->wake_owed = owed;
 	if (owed)
 		return false;
-	box->rung = turn;
+	box->woken_turn = turn;
 	counters->doorbells++;
 	counters->work_requests++;
-	counters->bytes_out += NAM_RING_BYTES;
+	counters->bytes_out += NAM_WAKE_BYTES;
 	return true;
 }
 
 void
-nam__client_mailbox_rung(struct nam__client_mailbox *box)
+nam__client_mailbox_wake_came(struct nam__client_mailbox *box)
 {
 	for (unsigned i = 0; box && !box->unreliable_qp && i < NAM_FRAMES; i++) {
-		box->slots[i].rang = false;
+		box->slots[i].woke = false;
 		box->slots[i].due_ns = 0;
 	}
 }
 
 /*
- * A memory server in this machine that said that it goes to sleep: to copy a request and then ring
- * takes more messages than to send the request, which wakes it up as well.  Once.
+ * A memory server in this machine that said that it goes to sleep: to copy a request and then wake
+ * it takes more messages than to send the request, which wakes it up as well.  Once.
  */
 static bool
 wake_by_send(struct nam__client_mailbox *box)
 {
 	uint32_t turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
 
-	if (!box->near || turn == box->rung)
+	if (!box->near || turn == box->woken_turn)
 		return false;
-	box->rung = turn;
+	box->woken_turn = turn;
 	return true;
 }
 
@@ -448,7 +449,7 @@ request_written(struct nam__request_slot *req)
 	req->written_ns = nam_now_ns();
 	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
 	atomic_thread_fence(memory_order_seq_cst);
-	req->rang = nam__client_mailbox_ring(req->box, req->counters);
+	req->woke = nam__client_mailbox_wake_server(req->box, req->counters);
 	if (req->fetch && !req->box->near)
 		fetch_begin(req);
 	else if (req->box->unreliable_qp)
@@ -473,7 +474,7 @@ nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *c
 	struct nam__request_slot *req = (struct nam__request_slot *)completion;
 
 	(void)worker;
-	if (req == &req->box->ring)
+	if (req == &req->box->wake)
 		return;
 	if (wc->status)
 		nam__request_slot_fail(req, wc->status);
@@ -501,8 +502,8 @@ req_look(struct nam__request_slot *req)
 	/*
 	 * The word may have come later than its completion said, and no other request wakes it up.
 	 */
-	if (!req->rang && nam_now_ns() - req->written_ns >= LATE_NS)
-		req->rang = nam__client_mailbox_ring(box, req->counters);
+	if (!req->woke && nam_now_ns() - req->written_ns >= LATE_NS)
+		req->woke = nam__client_mailbox_wake_server(box, req->counters);
 	if (req->fetch) {
 		if (!req->due_ns || nam_now_ns() >= req->due_ns) {
 			/* Not at all begun, or with nothing to show for it. */
@@ -534,8 +535,8 @@ nam__client_mailboxes_poll(struct nam_worker *worker)
 
 		if (!box || !box->waiting)
 			continue;
-		if (box->ring_owed)
-			(void)nam__client_mailbox_ring(box, worker->current->counters);
+		if (box->wake_owed)
+			(void)nam__client_mailbox_wake_server(box, worker->current->counters);
 		for (uint32_t number = box->taken + 1; number != box->sent + 1; number++) {
 			struct nam__request_slot *req = &box->slots[nam_frame_place(number)];
 
@@ -551,8 +552,8 @@ req_patience(const struct nam__request_slot *req, uint64_t now)
 {
 	uint64_t waited_ns = now - req->written_ns;
 
-	if (req->rang && !req->box->unreliable_qp)
-		return RUNG_NAP_NS;
+	if (req->woke && !req->box->unreliable_qp)
+		return WOKEN_NAP_NS;
 	if (req->fetch || req->box->unreliable_qp)
 		return req->due_ns > now ? req->due_ns - now : 0;
 	if (waited_ns < SPIN_NS)
@@ -570,7 +571,7 @@ nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns
 
 		if (!box || !box->waiting)
 			continue;
-		if (box->ring_owed)
+		if (box->wake_owed)
 			return 0;
 		for (unsigned i = 0; i < NAM_FRAMES; i++) {
 			uint64_t patience_ns = wait_ns;

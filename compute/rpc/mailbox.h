@@ -25,7 +25,7 @@ struct nam__request_slot {
 	bool answered;
 	uint16_t tries;			/* unreliable queue pair: that it was written again */
 	uint32_t bytes;			/* unreliable queue pair: of the message */
-	bool rang;			/* for it, so the memory server rings back */
+	bool woke;			/* a wake went out for it, and the memory server wakes us */
 	uint32_t number;
 	uint32_t fetches;		/* READs that looked for the reply */
 	uint32_t here;			/* bytes of the reply's frame that have been READ */
@@ -47,16 +47,16 @@ struct nam__client_mailbox {
 	bool near;			/* it is in this machine: requests and fetches are copies */
 	/* numbers of the last request slots posted, and done with */
 	uint32_t sent, taken;
-	/* request slots in that state, and one for a ring that is owed */
+	/* request slots in that state, and one for a wake that is owed */
 	uint32_t waiting;
 	struct nam_qp *unreliable_qp;		/* NULL unless the RPC transport is datagram */
 	uint64_t takes_ns;		/* ... what a call usually does */
-	uint32_t rung;			/* the last turn of the memory server's that we rang for */
-	bool ring_owed;
+	uint32_t woken_turn;		/* the memory server's last turn that we ended by a wake */
+	bool wake_owed;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
 	uint32_t slow, quick;		/* request slots in a row */
 	struct nam__request_slot slots[NAM_FRAMES];
-	struct nam__request_slot ring;	/* stands for its SEND */
+	struct nam__request_slot wake;	/* stands for its SEND */
 };
 
 /*
@@ -86,8 +86,8 @@ void nam__client_mailbox_written_locally(struct nam__request_slot *req);
 /* The handler of a request slot: its WRITE, its READ or its SEND has completed. */
 void nam__request_slot_completed(struct nam_worker *worker, struct nam__completion *completion,
 	const struct nam_wc *wc);
-/* The memory server has rung back.  Accepts NULL. */
-void nam__client_mailbox_rung(struct nam__client_mailbox *box);
+/* The memory server's wake has arrived.  Accepts NULL. */
+void nam__client_mailbox_wake_came(struct nam__client_mailbox *box);
 /* Look for replies, if worker->slots_waiting.  Returns how many there were. */
 int nam__client_mailboxes_poll(struct nam_worker *worker);
 /* How long the worker may sleep, at most wait_ns, before it looks again. */
@@ -107,10 +107,11 @@ struct nam_frame *nam__request_slot_request(const struct nam__request_slot *req)
 /* The request that posts it. */
 void nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr);
 /*
- * Wake the memory server, if it said that it goes to sleep and no task has rung since.
+ * Wake the memory server, if it said that it goes to sleep and no task has woken it since.
  * Whether we did.
  */
-bool nam__client_mailbox_ring(struct nam__client_mailbox *box, struct nam_op_counters *counters);
+bool nam__client_mailbox_wake_server(struct nam__client_mailbox *box,
+	struct nam_op_counters *counters);
 
 /*
  * datagram.c: the same over an unreliable queue pair.  Buffers for replies, before the first

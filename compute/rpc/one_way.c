@@ -58,7 +58,7 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 		worker->bytes += sizeof(*one_way);
 	}
 	one_way = worker->one_way[slot];
-	while (nam__one_way_under_way(one_way) == NAM_PASSIVES_MAX) {
+	while (nam__one_way_under_way(one_way) == NAM_ONE_WAY_MAX) {
 		rc = settle(worker, slot, one_way->sent); /* SUSPENDS */
 		if (rc)
 			return rc;
@@ -67,8 +67,8 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 	if (rc)
 		return rc;
 	one_way->sent++;
-	one_way->each[one_way->sent % NAM_PASSIVES_MAX].id = id;
-	one_way->each[one_way->sent % NAM_PASSIVES_MAX].failed = false;
+	one_way->each[one_way->sent % NAM_ONE_WAY_MAX].id = id;
+	one_way->each[one_way->sent % NAM_ONE_WAY_MAX].failed = false;
 	return 0;
 }
 

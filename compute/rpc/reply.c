@@ -16,9 +16,9 @@ acknowledge(struct nam__one_way *one_way, uint32_t done, uint8_t failed)
 	uint32_t heard = one_way->failed;
 
 	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
-		heard += one_way->each[n % NAM_PASSIVES_MAX].failed;
+		heard += one_way->each[n % NAM_ONE_WAY_MAX].failed;
 	/* Else one has yet to say so; that message will be another acknowledgement. */
-	if (NAM_GUARD(PASSIVE_FAILED) && (uint8_t)heard != failed)
+	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)heard != failed)
 		return;
 	one_way->acknowledged = done;
 	one_way->failed = heard;
@@ -29,7 +29,7 @@ static bool
 number_of(const struct nam__one_way *one_way, uint64_t id, uint32_t *ret_number)
 {
 	for (uint32_t n = one_way->acknowledged + 1; n != one_way->sent + 1; n++) {
-		if (one_way->each[n % NAM_PASSIVES_MAX].id != id)
+		if (one_way->each[n % NAM_ONE_WAY_MAX].id != id)
 			continue;
 		*ret_number = n;
 		return true;
@@ -52,14 +52,14 @@ one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
 	} else {
 		if (!number_of(one_way, header->id, &least) || !header->status)
 			return;
-		one_way->each[least % NAM_PASSIVES_MAX].failed = true;
+		one_way->each[least % NAM_ONE_WAY_MAX].failed = true;
 		if (!one_way->rc)
 			one_way->rc = header->status;
 	}
-	done = least + (uint8_t)((uint8_t)header->passive - (uint8_t)least);
+	done = least + (uint8_t)((uint8_t)header->one_way - (uint8_t)least);
 	/* Less than is known is an old reply, and more than was told is nonsense. */
 	if (done - one_way->acknowledged <= nam__one_way_under_way(one_way))
-		acknowledge(one_way, done, (uint8_t)(header->passive >> 8));
+		acknowledge(one_way, done, (uint8_t)(header->one_way >> 8));
 }
 
 void

@@ -118,29 +118,29 @@ nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
 }
 
 static inline void *
-image_of(const struct nam__outstanding_post *ring, unsigned number)
+image_of(const struct nam__outstanding_post *post, unsigned number)
 {
-	return (uint8_t *)ring->images + (size_t)number * ring->bytes;
+	return (uint8_t *)post->images + (size_t)number * post->bytes;
 }
 
 /* True unless all were local.  Their common part is filled in once. */
 static bool
 read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
+	const struct nam__outstanding_post *post, unsigned first, unsigned count)
 {
 	unsigned number = first, on_their_way = 0;
 	bool sent = !count;
 	struct nam_wr wr;
 
 	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
-	wr.bytes = ring->bytes;
-	wr.lkey = nam__buffer_lkey(worker, ring->images);
-	for (unsigned i = 0; i < count; i++, number = (number + 1) & (ring->size - 1)) {
-		int slot = nam__resolve(worker, ring->at[number], 0, &wr), rc;
+	wr.bytes = post->bytes;
+	wr.lkey = nam__buffer_lkey(worker, post->images);
+	for (unsigned i = 0; i < count; i++, number = (number + 1) & (post->size - 1)) {
+		int slot = nam__resolve(worker, post->at[number], 0, &wr), rc;
 
-		wr.local = image_of(ring, number);
+		wr.local = image_of(post, number);
 		wr.context = nam__outstanding_read_context(outstanding, number);
-		rc = nam__outstanding_read_ring_bell(worker, slot, &wr);
+		rc = nam__outstanding_read_try(worker, slot, &wr);
 		if (__builtin_expect(rc == 0, 1))
 			on_their_way++;
 		else
@@ -148,14 +148,14 @@ read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstand
 			slot, &wr,
 				rc);
 	}
-	nam__outstanding_count(worker, on_their_way, ring->bytes);
+	nam__outstanding_count(worker, on_their_way, post->bytes);
 	return sent || on_their_way;
 }
 
 /* A turn for each server: the first of those left, and whatever else is on the same. */
 static bool
 read_by_servers(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
+	const struct nam__outstanding_post *post, unsigned first, unsigned count)
 {
 	struct nam_wr run[NAM__OUTSTANDING_MAX];
 	uint8_t numbers[NAM__OUTSTANDING_MAX];
@@ -168,10 +168,10 @@ read_by_servers(struct nam_worker *worker, struct nam__outstanding_reads *outsta
 
 		for (uint32_t rest = left; rest; rest &= rest - 1) {
 			unsigned i = (unsigned)__builtin_ctz(rest);
-			unsigned number = (first + i) & (ring->size - 1);
+			unsigned number = (first + i) & (post->size - 1);
 			int its_slot = nam__outstanding_read_fill(worker, outstanding, number,
-				ring->at[number],
-				image_of(ring, number), ring->bytes, &run[in_run]);
+				post->at[number],
+				image_of(post, number), post->bytes, &run[in_run]);
 
 			if (slot == INT_MIN)
 				slot = its_slot;
@@ -186,16 +186,16 @@ read_by_servers(struct nam_worker *worker, struct nam__outstanding_reads *outsta
 }
 
 void
-nam__outstanding_read_ring(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	const struct nam__outstanding_post *ring, unsigned first, unsigned count)
+nam__outstanding_read_many(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
+	const struct nam__outstanding_post *post, unsigned first, unsigned count)
 {
 	bool sent;
 
 	outstanding->in_flight += count;
 	if (worker->in_post_order)
-		sent = read_in_order(worker, outstanding, ring, first, count);
+		sent = read_in_order(worker, outstanding, post, first, count);
 	else
-		sent = read_by_servers(worker, outstanding, ring, first, count);
+		sent = read_by_servers(worker, outstanding, post, first, count);
 	nam__outstanding_turn(worker, outstanding);
 	worker->current->counters->round_trips += sent;
 }

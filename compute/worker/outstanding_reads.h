@@ -42,9 +42,9 @@ void nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct na
  * per server; or one per READ where the fabric works in the order of posting, so that they come in
  * the order in which they are wanted.  Others may be in flight meanwhile.
  */
-void nam__outstanding_read_ring(struct nam_worker *worker,
+void nam__outstanding_read_many(struct nam_worker *worker,
 	struct nam__outstanding_reads *outstanding,
-	const struct nam__outstanding_post *ring, unsigned first, unsigned count);
+	const struct nam__outstanding_post *post, unsigned first, unsigned count);
 /* Take this one, which must be in flight or done. */
 NAM_FIBER_FN void nam__outstanding_await(struct nam_worker *worker,
 	struct nam__outstanding_reads *outstanding,
@@ -90,7 +90,7 @@ bool nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
 
 /* As qp_post, also where `slot` is an error or its server is gone. */
 static inline int
-nam__outstanding_read_ring_bell(struct nam_worker *worker, int slot, const struct nam_wr *wr)
+nam__outstanding_read_try(struct nam_worker *worker, int slot, const struct nam_wr *wr)
 {
 	struct nam_qp *qp;
 
@@ -120,7 +120,7 @@ nam__outstanding_read_post(struct nam_worker *worker, struct nam__outstanding_re
 {
 	struct nam_wr wr;
 	int slot = nam__outstanding_read_fill(worker, outstanding, number, at, local, bytes, &wr);
-	int rc = nam__outstanding_read_ring_bell(worker, slot, &wr);
+	int rc = nam__outstanding_read_try(worker, slot, &wr);
 
 	if (__builtin_expect(rc != 0, 0))
 		return nam__outstanding_read_posted_otherwise(worker, outstanding, number, slot,

@@ -335,7 +335,7 @@ post_window(struct nam__scan *cursor, uint32_t count)
 		cursor->addresses[nam__scan_slot(cursor, cursor->posted + i)] =
 			cursor->hints[cursor->hints_at + i];
 	cursor->hints_at += count;
-	nam__outstanding_read_ring(cursor->head.worker, &cursor->outstanding, &ring,
+	nam__outstanding_read_many(cursor->head.worker, &cursor->outstanding, &ring,
 		nam__scan_slot(cursor, cursor->posted), count);
 	cursor->posted += count;
 	cursor->refill_at = cursor->short_scan ? 0 : (cursor->posted - cursor->next) / 2;

@@ -59,7 +59,7 @@ ask(struct fixture *fixture, struct nam__connection *connection, unsigned flags,
 		memcpy(&header, message, sizeof(header));
 		if (flags & FLAG_MAGIC) {
 			header.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION;
-			header.passive &= NAM_RPC_ONE_WAY;
+			header.one_way &= NAM_RPC_ONE_WAY;
 			header.status = 0;
 		}
 		if (flags & FLAG_LENGTH)

@@ -24,7 +24,7 @@ struct fixture {
 	struct nam__call calls[CALLS];
 	struct nam_op_counters counters;
 	struct nam_qp qps[2];
-	struct nam__one_way passive, *one_way[2];	/* of one connection */
+	struct nam__one_way sent, *one_way[2];	/* of one connection */
 	struct nam__client_mailbox *mailboxes[2];	/* none: replies come by SEND */
 };
 
@@ -68,11 +68,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memset(fixture, 0, sizeof(*fixture));
 	fixture->worker.mailboxes = fixture->mailboxes;
 	fixture->worker.one_way = fixture->one_way;
-	fixture->one_way[0] = &fixture->passive;
-	fixture->passive.sent = 300;
-	fixture->passive.acknowledged = 300 - NAM_PASSIVES_MAX;
-	for (unsigned i = 0; i < NAM_PASSIVES_MAX; i++)
-		fixture->passive.each[i].id = i % CALLS;
+	fixture->one_way[0] = &fixture->sent;
+	fixture->sent.sent = 300;
+	fixture->sent.acknowledged = 300 - NAM_ONE_WAY_MAX;
+	for (unsigned i = 0; i < NAM_ONE_WAY_MAX; i++)
+		fixture->sent.each[i].id = i % CALLS;
 	for (unsigned i = 0; i < CALLS; i++) {
 		/* Replies may not write beyond the room that the caller has. */
 		rooms[i] = fuzz_memory(i * ROOM);

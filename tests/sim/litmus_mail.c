@@ -226,8 +226,8 @@ tell_and_call(enum nam_transport transport)
 		litmus_fail("they do not settle");
 	after = requests_answered(worker);
 	/* One to settle whenever there are as many as there may be, and in the end. */
-	if (after - before < told + 2 + told / NAM_PASSIVES_MAX - 1 ||
-		after - before > told + 2 + told / NAM_PASSIVES_MAX)
+	if (after - before < told + 2 + told / NAM_ONE_WAY_MAX - 1 ||
+		after - before > told + 2 + told / NAM_ONE_WAY_MAX)
 		litmus_fail("%u were told, and %llu carried out", told,
 			(unsigned long long)(after - before));
 	nam_worker_close(worker);
@@ -260,10 +260,10 @@ const struct litmus_case litmus_mail_cases[] = {
 	{ { "given_up_unreliable_qp", 0, { NULL, call_and_give_up }, { { 0 } } },
 		"callers give up after a few tries, and their places are used again", 1,
 		LITMUS_FINE },
-	{ { "told_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
+	{ { "one_way_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
 		"requests that nobody waits for, some fail; calls by mailbox tell of them", 1,
 		LITMUS_FINE },
-	{ { "told_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
+	{ { "one_way_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
 	{ { "crowded_next_door", 0, { NULL, call_next_door }, { { 0 } } },
 		"the same within a machine, where a processor copies requests and replies", 1,

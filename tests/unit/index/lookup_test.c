@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Look-ups by many fibers of a worker, which find their leaves in company. */
+/* Look-ups by many fibers of a worker, batched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +105,7 @@ lookup__many_fibers_and_a_warm_cache__ONE_ROUND_TRIP_AND_ONE_NODE_EACH(void **st
 	nam_index_close(index);
 }
 
-/* ---- company that does not come ----------------------------------------------------------- */
+/* ---- batches that do not fill up ---------------------------------------------------------- */
 
 struct impatient {
 	const struct reader *reader;

@@ -82,31 +82,31 @@ dispatch__catalog_server_only__IS_CLUSTER_ELSEWHERE(void **state)
 
 /* A one-way request is answered only if it fails; replies tell of those before. */
 static void
-dispatch__passive__ANSWERED_by_later_replies(void **state)
+dispatch__one_way__ANSWERED_by_later_replies(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t out[NAM_RPC_BYTES_MAX], in[NAM_RPC_BYTES_MAX];
 	struct nam_rpc_header *request = (void *)out, *reply = (void *)in;
 
 	nam_rpc_header_fill(request, NAM_RPC_PING, 5, 0, 0);
-	request->passive = NAM_RPC_ONE_WAY;
+	request->one_way = NAM_RPC_ONE_WAY;
 	for (unsigned i = 0; i < 300; i++)
 		assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 0);
 	request->type = NAM_RPC_ECHO;
 	assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);
 	assert_int_equal(reply->id, 5);
 	assert_int_equal(reply->status, -NAM_E_FABRIC_PROTOCOL);
-	assert_int_equal(reply->passive, nam_rpc_one_way(301 % 256, 1));
+	assert_int_equal(reply->one_way, nam_rpc_one_way(301 % 256, 1));
 	request->type = NAM_RPC_PING;
-	request->passive = 0;
+	request->one_way = 0;
 	assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);
 	assert_int_equal(reply->status, 0);
-	assert_int_equal(reply->passive, nam_rpc_one_way(301 % 256, 1));
+	assert_int_equal(reply->one_way, nam_rpc_one_way(301 % 256, 1));
 	/* No other bit has a meaning. */
 	for (unsigned bit = 0; bit < 16; bit++) {
 		if (1u << bit == NAM_RPC_ONE_WAY)
 			continue;
-		request->passive = (uint16_t)(1u << bit);
+		request->one_way = (uint16_t)(1u << bit);
 		assert_int_equal(nam__dispatch(f->server, &f->connection, out, 24, in), 24);
 		assert_int_equal(reply->status, -NAM_E_FABRIC_PROTOCOL);
 	}
@@ -427,7 +427,7 @@ main(void)
 		TEST(dispatch__random_bodies__NEVER_ANSWER_OUT_OF_BOUNDS),
 		cmocka_unit_test_setup_teardown(dispatch__catalog_server_only__IS_CLUSTER_ELSEWHERE,
 			setup_3, fixture_teardown),
-		TEST(dispatch__passive__ANSWERED_by_later_replies),
+		TEST(dispatch__one_way__ANSWERED_by_later_replies),
 		TEST(ping__any_body__IS_ECHOED),
 		TEST(echo__any_length__ITS_BYTES_and_too_many_PROTOCOL),
 		TEST(regions__from_any_start__TELLS_THE_REST),

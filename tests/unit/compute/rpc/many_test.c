@@ -227,7 +227,7 @@ nam_rpc_call_many__one_server_ends__PEER_DEAD_from_it_only(void **state)
 	assert_int_equal(f->worker->slots_waiting, 0);
 }
 
-/* ---- passive ------------------------------------------------------------------------------ */
+/* ---- one-way ------------------------------------------------------------------------------ */
 
 static void
 nam_rpc_send_one_way__then_settle__COST_EXACT(void **state)
@@ -283,7 +283,7 @@ nam_rpc_send_one_way__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT(voi
 	struct nam_op_counters before = *counted(f);
 
 	/* The eight bits of a reply go round a few times. */
-	for (unsigned i = 0; i < 20 * NAM_PASSIVES_MAX; i++)
+	for (unsigned i = 0; i < 20 * NAM_ONE_WAY_MAX; i++)
 		assert_int_equal(tell(f, 1), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 19);
 	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
