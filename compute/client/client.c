@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.c -- joining the cluster: who the memory servers are, what they hold, who we are to them.
+ * client.c -- joining the cluster: memory servers, their regions, this client's id.
  *
- * The epoch thread's worker connects first and learns the servers' ids; the connection that
- * REGISTER goes over is the client's session connection, so that worker stays until the client is
- * closed.  Nothing that a server says is believed before it has been checked.
+ * The epoch thread's worker connects first and learns the servers' ids.  Its connection to server 0
+ * is the client's session connection, so it stays until the client is closed.  The client checks
+ * all that a server says before it uses it (C1).
  */
 #include <assert.h>
 #include <errno.h>
@@ -78,8 +78,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	if (client->options.transport == NAM_TRANSPORT_DATAGRAM && !(client->caps & NAM_CAP_UD))
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
 			"the fabric %s has no datagrams, so requests cannot travel by the RPC "
-			"transport "
-			"datagram; there are srq, mailbox and fetch", ops->name);
+			"transport datagram; there are srq, mailbox and fetch", ops->name);
 	for (uint32_t i = 0; i < cluster->count; i++)
 		client->servers[i].domain = client->domains[0];
 	return 0;
@@ -108,9 +107,8 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, const ch
 		other = &client->servers[client->slot_of_id[server->id]];
 		if (other->boot == server->boot)
 			return nam_diag_set(diag, -NAM_E_CLUSTER,
-				"%s and %s are one memory server (id %u); name it "
-				"once", other->address,
-				server->address, server->id);
+				"%s and %s are one memory server (id %u); name it once",
+				other->address, server->address, server->id);
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"the memory servers at %s and %s both have the id %u; start one of them "
 			"with another --id",
@@ -136,19 +134,14 @@ region_add(struct nam_client *client, uint32_t slot, const struct nam_rpc_region
 		.rkey = wire->rkey,
 		.server = slot,
 	};
+	int rc;
 
 	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
 		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
 		wire->remote + wire->bytes < wire->remote)
 		return -NAM_E_FABRIC_PROTOCOL;
-	switch (nam_region_table_add(&client->regions, wire->id, &region)) {
-	case 0:
-		return 0;
-	case -ENOMEM:
-		return -ENOMEM;
-	default:
-		return -NAM_E_FABRIC_PROTOCOL;
-	}
+	rc = nam_region_table_add(&client->regions, wire->id, &region);
+	return rc && rc != -ENOMEM ? -NAM_E_FABRIC_PROTOCOL : rc;
 }
 
 /* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
@@ -205,17 +198,6 @@ regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
 
 /* ---- membership --------------------------------------------------------------------------- */
 
-/* Whether `bytes` bytes at `at` are memory of server 0. */
-static bool
-catalog_memory(const struct nam_client *client, struct nam_gaddr at, uint64_t bytes)
-{
-	const struct nam_region *region = nam_region_table_find(&client->regions, at);
-
-	return region && region->server == client->catalog_slot && !nam_gaddr_is_null(at) &&
-	       !nam_gaddr_tag(at) && nam_gaddr_offset(at) <= region->bytes &&
-	       bytes <= region->bytes - nam_gaddr_offset(at);
-}
-
 /* Become a client.  Server 0's regions are known already. */
 NAM_FIBER_FN static int
 register_client(struct nam_client *client, struct nam_diag *diag)
@@ -238,8 +220,8 @@ register_client(struct nam_client *client, struct nam_diag *diag)
 		return nam_diag_set(diag, rc, "registering with the memory server at %s: %s",
 			address, nam_err_text(rc));
 	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
-		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_word }, 8) ||
-		!catalog_memory(client, (struct nam_gaddr){ reply.epoch_slots },
+		!nam__server_has(client, client->catalog_slot, reply.epoch_word, 8) ||
+		!nam__server_has(client, client->catalog_slot, reply.epoch_slots,
 			8 * NAM_CLIENTS_MAX))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s sent a malformed REGISTER reply", address);
@@ -275,16 +257,11 @@ client_new(const struct nam_client_options *options)
 	nam_client_options_init(&defaults);
 	memset(client, 0, sizeof(*client));
 	client->options = *options;
-	if (!options->rpc_timeout_ms)
-		client->options.rpc_timeout_ms = defaults.rpc_timeout_ms;
-	if (!options->lock_timeout_ms)
-		client->options.lock_timeout_ms = defaults.lock_timeout_ms;
-	if (!options->fibers_max)
-		client->options.fibers_max = defaults.fibers_max;
-	if (!options->frame_bytes)
-		client->options.frame_bytes = defaults.frame_bytes;
-	if (!options->fetch_bytes)
-		client->options.fetch_bytes = defaults.fetch_bytes;
+	client->options.rpc_timeout_ms = options->rpc_timeout_ms ?: defaults.rpc_timeout_ms;
+	client->options.lock_timeout_ms = options->lock_timeout_ms ?: defaults.lock_timeout_ms;
+	client->options.fibers_max = options->fibers_max ?: defaults.fibers_max;
+	client->options.frame_bytes = options->frame_bytes ?: defaults.frame_bytes;
+	client->options.fetch_bytes = options->fetch_bytes ?: defaults.fetch_bytes;
 	if (client->options.fetch_bytes > client->options.frame_bytes)
 		client->options.fetch_bytes = client->options.frame_bytes;
 	/* The caller's strings need not outlive the call. */
@@ -324,16 +301,12 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	if (rc)
 		return rc;
 	rc = nam__worker_new(client, &client->epoch_worker, diag);
-	if (rc)
-		return rc;
-	rc = ids_check(client, cluster, text, diag);
-	if (rc)
-		return rc;
-	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+	if (!rc)
+		rc = ids_check(client, cluster, text, diag);
+	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
 		rc = regions_learn(client, slot, diag); /* SUSPENDS */
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc;
 	rc = register_client(client, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -367,15 +340,15 @@ cluster_read(const struct nam_client_options *options, struct nam_cluster **ret_
 	return rc;
 }
 
-/* Which RPC transport is meant, and whether it can be had. */
+/* Check the options of RPC transports; the environment sets what they leave open. */
 static int
-transport_settle(struct nam_client_options *options, struct nam_diag *diag)
+transport_choose(struct nam_client_options *options, struct nam_diag *diag)
 {
 	const char *name = getenv("NAM_TRANSPORT");
 
 	if (options->transport >= NAM_TRANSPORTS_COUNT)
 		return nam_diag_set(diag, -EINVAL, "there is no RPC transport %d",
-		options->transport);
+			options->transport);
 	if (options->frame_bytes && (options->frame_bytes % 64 ||
 		options->frame_bytes < NAM_FRAME_BYTES_MIN ||
 		options->frame_bytes > NAM_FRAME_BYTES_MAX))
@@ -386,14 +359,11 @@ transport_settle(struct nam_client_options *options, struct nam_diag *diag)
 		options->fetch_bytes > NAM_FRAME_BYTES_MAX))
 		return nam_diag_set(diag, -EINVAL, "a fetch of %u bytes: it takes %u to %u",
 			options->fetch_bytes, NAM_FRAME_OVERHEAD, NAM_FRAME_BYTES_MAX);
-	if (options->transport != NAM_TRANSPORT_DEFAULT)
-		return 0;
-	if (!name || !*name)
+	if (options->transport != NAM_TRANSPORT_DEFAULT || !name || !*name)
 		return 0;
 	if (nam_transport_find(name) < 0)
-		return nam_diag_set(diag, -EINVAL,
-		"NAM_TRANSPORT in the environment is '%s'; known "
-			"are srq, mailbox, fetch and datagram", name);
+		return nam_diag_set(diag, -EINVAL, "NAM_TRANSPORT in the environment is '%s'; "
+			"known are srq, mailbox, fetch and datagram", name);
 	options->transport = (enum nam_transport)nam_transport_find(name);
 	return 0;
 }
@@ -402,22 +372,22 @@ int
 nam_client_connect(const struct nam_client_options *asked, struct nam_client **ret_client,
 	struct nam_diag *diag)
 {
-	struct nam_client_options settled = *asked, *options = &settled;
+	struct nam_client_options options = *asked;
 	struct nam_cluster *cluster = NULL;
 	struct nam_client *client;
-	int rc = transport_settle(options, diag);
+	int rc = transport_choose(&options, diag);
 
 	if (!rc)
-		rc = cluster_read(options, &cluster, diag);
+		rc = cluster_read(&options, &cluster, diag);
 	if (rc)
 		return rc;
-	client = client_new(options);
+	client = client_new(&options);
 	if (!client) {
 		rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
 		goto free_cluster;
 	}
 	nam__epoch_thread_prepare(client);
-	rc = client_join(client, cluster, options->cluster, diag);
+	rc = client_join(client, cluster, options.cluster, diag);
 	if (rc)
 		client_free(client);
 	else
@@ -510,31 +480,6 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	return rc;
 }
 
-/* Connect to the one memory server, ask, and leave: without an id, for nothing is locked. */
-static int
-status_alone(const struct nam_client_options *options, const struct nam_cluster *one,
-	struct nam_server_status *ret_status, struct nam_diag *diag)
-{
-	struct nam_client *client = client_new(options);
-	struct nam_rpc_status_reply reply;
-	int rc;
-
-	if (!client)
-		return nam_diag_set(diag, -ENOMEM, "no memory for a client");
-	rc = servers_open(client, one, diag);
-	if (!rc)
-		rc = nam__worker_new(client, &client->epoch_worker, diag);
-	if (!rc) {
-		rc = status_ask(client->epoch_worker, 0, &reply);
-		if (rc)
-			(void)nam_diag_set(diag, rc, "%s",
-				nam_worker_diag(client->epoch_worker));
-	}
-	client_free(client);
-	status_fill(one->servers[0].listen, rc, &reply, ret_status);
-	return rc;
-}
-
 int
 nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag)
@@ -548,15 +493,31 @@ nam_cluster_status(const struct nam_client_options *options, nam_server_status_f
 	count = cluster->count;
 	cluster->count = 1;	/* one after the other, each in the first place */
 	for (uint32_t i = 0; i < count; i++) {
+		struct nam_rpc_status_reply reply;
 		struct nam_server_status status;
 		struct nam_diag own = { "" };
+		struct nam_client *client = client_new(options);
 
+		if (!client) {
+			rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
+			break;
+		}
+		/* Without an id: the client locks nothing. */
 		cluster->servers[0] = cluster->servers[i];
-		rc = status_alone(options, cluster, &status, &own);
+		rc = servers_open(client, cluster, &own);
+		if (!rc)
+			rc = nam__worker_new(client, &client->epoch_worker, &own);
+		if (!rc) {
+			rc = status_ask(client->epoch_worker, 0, &reply);
+			if (rc)
+				(void)nam_diag_set(&own, rc, "%s", client->epoch_worker->diag.text);
+		}
+		client_free(client);
 		if (rc == -ENOMEM || rc == -EINVAL) {	/* that is not the memory server's */
 			(void)nam_diag_set(diag, rc, "%s", own.text);
 			break;
 		}
+		status_fill(cluster->servers[0].listen, rc, &reply, &status);
 		fn(arg, &status, own.text);
 		rc = 0;
 	}

@@ -35,11 +35,7 @@ struct nam__server {
 };
 
 #define NAM__LOCAL_EPOCHS 4u	/* window of local epochs in which operations may be active */
-/*
- * Objects that an operation has seen in use are not reused during operations that begin up to so
- * many local epochs later: nam__seen_lately().
- */
-#define NAM__EPOCH_MEMORY 2u
+#define NAM__EPOCH_MEMORY 2u	/* local epochs for which nam__seen_lately() holds */
 #define NAM__EPOCHS_NOTED 8u	/* a power of two, at least the sum of both */
 
 struct nam__garbage;			/* epoch.c */
@@ -70,14 +66,12 @@ struct nam_client {
 	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
 	atomic_bool closing;
 	struct nam_thread *epoch_thread;
-	/* also the session connection: REGISTER went over it */
-	struct nam_worker *epoch_worker;
+	struct nam_worker *epoch_worker;	/* has the session connection */
 	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
 	uint64_t oldest_local_epoch;	/* epoch thread only */
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
 	uint64_t *epoch_buffer;	/* epoch thread only: registered, 8 bytes */
-	/* epoch thread only: local_epoch was raised without a barrier */
-	bool barrier_owed;
+	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
 	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
@@ -94,16 +88,14 @@ struct nam_client {
 /* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* client.c: connect this worker's queue pairs, or say which server refused and why. */
-/* workers.c */
+/* workers.c: connect a worker's queue pairs, or say which server refused and why. */
 int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
 void nam__worker_free(struct nam_worker *worker);
 
 /*
- * presence.c: which clients have a queue pair to any of the memory servers.  Nothing can take
- * effect any more of what a worker posted that was seen at work before, and whose client is not
- * among them.  Cost: 1 RPC to each.
+ * presence.c: which clients have a queue pair to any of the memory servers.  If a client is not
+ * among them, no earlier request of its workers can take effect.  Cost: 1 RPC to each.
  */
 struct nam__presence {
 	uint64_t ids[NAM_CLIENTS_MAX / 64];
@@ -119,6 +111,18 @@ nam__server_slot(const struct nam_client *client, struct nam_gaddr block)
 	uint32_t id = nam_gaddr_region(block) / NAM_REGIONS_PER_SERVER;
 
 	return id < NAM_SERVERS_MAX ? client->slot_of_id[id] : UINT16_MAX;
+}
+
+/* Whether these bytes are memory of that server: the check of addresses that it sent. */
+static inline bool
+nam__server_has(const struct nam_client *client, uint32_t slot, uint64_t raw, uint64_t bytes)
+{
+	struct nam_gaddr at = { raw };
+	const struct nam_region *region = nam_region_table_find(&client->regions, at);
+
+	return region && region->server == slot && raw && !nam_gaddr_tag(at) &&
+	       nam_gaddr_offset(at) <= region->bytes &&
+	       bytes <= region->bytes - nam_gaddr_offset(at);
 }
 
 static inline bool

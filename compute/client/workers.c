@@ -2,7 +2,7 @@
 /*
  * workers.c -- the workers of a client: queue pairs to all memory servers, start and end.
  *
- * Nothing that a server says is used before it has been checked (C1).
+ * The client checks all that a server says before it uses it (C1).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
-/* The connection was refused, or never came about: say why, in the error codes of connect. */
+/* No connection: the reason, in the error codes of connect. */
 static int
 explain_refusal(const struct nam__server *server, int rc, const struct nam_hello *reply,
 	struct nam_diag *diag)
@@ -40,7 +40,7 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 	}
 	if (rc == -ECONNREFUSED || rc == -ENOENT || rc == -ETIMEDOUT)
 		rc = -NAM_E_FABRIC_CONNECT;
-	/* The provider knows best what is wrong with the address, if it said anything. */
+	/* If the provider has explained it, it knows the address best. */
 	if (diag->text[0])
 		return rc;
 	return nam_diag_set(diag, rc,
@@ -49,7 +49,7 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 		server->address, nam_err_text(rc), server->address);
 }
 
-/* The first welcome of a server says who it is; later ones must say the same. */
+/* The first welcome identifies a server; later ones must agree with it. */
 static int
 welcome_take(struct nam_client *client, struct nam__server *server,
 	const struct nam_hello *reply, struct nam_diag *diag)
@@ -81,21 +81,15 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 	return 0;
 }
 
-/* Where nothing else was said, messages within a machine do without its network card. */
-static enum nam_transport
-transport_to(const struct nam_client *client, const struct nam__server *server)
-{
-	if (client->options.transport != NAM_TRANSPORT_DEFAULT)
-		return client->options.transport;
-	return server->near ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_SRQ;
-}
-
 static int
 connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 {
 	struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
-	enum nam_transport transport = transport_to(client, server);
+	/* By default messages within a machine do without its network card. */
+	enum nam_transport transport = client->options.transport != NAM_TRANSPORT_DEFAULT ?
+		client->options.transport :
+		server->near ? NAM_TRANSPORT_FETCH : NAM_TRANSPORT_SRQ;
 	struct nam_wire_hello wire = {
 		.magic_version = WIRE_MAGIC_VERSION,
 		.client_id = client->id,
@@ -114,7 +108,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 	if (!diag)
 		diag = &own;
 	diag->text[0] = '\0';
-	/* The session connection, and who has no id yet, needs but a few requests. */
+	/* The session connection, and a client without an id, needs only a few requests. */
 	if (client->id && transport > NAM_TRANSPORT_SRQ) {
 		rc = nam__client_mailbox_new(worker, slot, transport, &hello, &wire.flags,
 			&worker->mailboxes[slot]);
@@ -137,18 +131,6 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
 			"mailbox for us; use the RPC transport srq", server->address);
 	return rc;
-}
-
-static int
-connect_qps(struct nam_worker *worker, struct nam_diag *diag)
-{
-	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
-		int rc = connect_qp(worker, slot, diag);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -247,7 +229,8 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	rc = nam__rpc_post_receives(worker);
 	if (rc)
 		goto fail;
-	rc = connect_qps(worker, diag);
+	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
+		rc = connect_qp(worker, slot, diag);
 	if (rc)
 		goto free_worker;
 	*ret_worker = worker;

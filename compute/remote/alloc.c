@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc.c -- remote blocks from a stock that each worker keeps, refilled by one RPC for many.
+ * alloc.c -- remote blocks from each worker's block cache, refilled by one RPC for many.
  *
- * The stock has a size class for each stride and memory server: blocks that were used before, as a
- * stack, and a run of fresh ones.  Blocks never change their stride, so the size classes never mix
- * (C6).
+ * The cache has a size class for each stride and memory server: a stack of recycled blocks, and a
+ * run of fresh ones.  Blocks never change their stride, so the size classes never mix (C6).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,25 +26,6 @@ nam_free_unseen(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
 
 /* ---- refilling ---------------------------------------------------------------------------- */
 
-static uint32_t
-ask_count(const struct nam__block_class *class, uint32_t stride)
-{
-	uint32_t most = ASK_BYTES_MAX / stride + 1;
-
-	return class->ask < most ? class->ask : most;
-}
-
-static bool
-block_plausible(const struct nam_worker *worker, uint32_t slot, uint64_t raw, uint64_t bytes)
-{
-	struct nam_gaddr at = { raw };
-	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
-
-	return region && region->server == slot && !nam_gaddr_tag(at) && raw &&
-	       nam_gaddr_offset(at) <= region->bytes &&
-	       bytes <= region->bytes - nam_gaddr_offset(at);
-}
-
 static int
 reply_check(const struct nam_worker *worker, uint32_t slot,
 	const struct nam_rpc_alloc_request *request, const struct nam_rpc_alloc_reply *reply,
@@ -58,20 +38,19 @@ reply_check(const struct nam_worker *worker, uint32_t slot,
 		    reply->run_count + reply->count > 0;
 
 	if (good && reply->run_count)
-		good = block_plausible(worker, slot, reply->run_at,
+		good = nam__server_has(worker->client, slot, reply->run_at,
 			(uint64_t)reply->run_count * request->stride);
 	for (uint32_t i = 0; good && i < reply->count; i++)
-		good = block_plausible(worker, slot, reply->blocks[i], request->stride);
-	if (good)
-		return 0;
-	return -NAM_E_FABRIC_PROTOCOL;
+		good = nam__server_has(worker->client, slot, reply->blocks[i], request->stride);
+	return good ? 0 : -NAM_E_FABRIC_PROTOCOL;
 }
 
 /* Ask the server for blocks and put them on the size class, which is empty. */
 NAM_FIBER_FN static int
 class_ask(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam__block_class *class)
 {
-	struct nam_rpc_alloc_request request = { stride, ask_count(class, stride) };
+	uint32_t most = ASK_BYTES_MAX / stride + 1;
+	struct nam_rpc_alloc_request request = { stride, class->ask < most ? class->ask : most };
 	struct nam_rpc_alloc_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
 	uint32_t reply_bytes = NAM_RPC_BODY_MAX;
 	int rc;
@@ -154,7 +133,7 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"there is no server %u, or %u bytes is not a multiple of %u", slot, stride,
 			NAM_GADDR_UNIT_BYTES);
-	/* The blocks of a server that is gone are of no use, even if we have some. */
+	/* Cached blocks of a server that is gone are of no use. */
 	if (!worker->qps[slot])
 		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
 			"the memory server at %s is gone, or the way there was cut; connect anew",
@@ -172,18 +151,6 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 }
 
 /* ---- round robin -------------------------------------------------------------------------- */
-
-/* Whether a server that was full lately should be passed by this once. */
-static bool
-skip_full(struct nam_worker *worker, uint32_t slot, uint32_t stride)
-{
-	struct nam__block_class *class = nam__class_find(worker, slot, stride);
-
-	if (!class || !class->skips || !nam__class_empty(class))
-		return false;
-	class->skips--;
-	return true;
-}
 
 /* The bytes of all regions of a memory server, in use or not. */
 static uint64_t
@@ -215,6 +182,17 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 		stride, client->servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
+static bool
+cached_pop(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
+{
+	struct nam__block_class *class = nam__class_find(worker, slot, stride);
+
+	if (!class || nam__class_empty(class))
+		return false;
+	*ret_at = nam__class_pop(class, stride);
+	return true;
+}
+
 /*
  * Go round from `first`.  Servers that were full lately are passed by at first, and asked only if
  * no other has room.
@@ -231,8 +209,13 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 
 	for (uint32_t i = 0; i < 2 * servers_count; i++) {
 		uint32_t slot = (first + i) % servers_count;
+		struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
-		if (asked[slot] || (i < servers_count && skip_full(worker, slot, stride)))
+		if (i < servers_count && class && class->skips && nam__class_empty(class)) {
+			class->skips--;
+			continue;
+		}
+		if (asked[slot])
 			continue;
 		asked[slot] = true;
 		rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
@@ -244,25 +227,27 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 	if (dead_count == servers_count)
 		return rc;
 	/* Perhaps no reader can see this worker's retired blocks any more. */
-	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
-		for (uint32_t slot = 0; slot < servers_count; slot++) {
-			struct nam__block_class *class = nam__class_find(worker, slot, stride);
-
-			if (!class || nam__class_empty(class) || !worker->qps[slot])
-				continue;
-			*ret_at = nam__class_pop(class, stride);
-			return 0;
-		}
-	}
+	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) /* SUSPENDS */
+		for (uint32_t slot = 0; slot < servers_count; slot++)
+			if (worker->qps[slot] && cached_pop(worker, slot, stride, ret_at))
+				return 0;
 	return explain_full(worker, stride, dead_count);
 }
 
-static int
-explain_full_on(struct nam_worker *worker, uint32_t slot, uint32_t stride)
+int
+nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
 {
-	const struct nam__server *server = &worker->client->servers[slot];
+	uint64_t reusable = 0;
+	const struct nam__server *server;
 	char text[32];
+	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
 
+	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
+		return rc;
+	if (nam__limbo_advance(worker, &reusable) == 0 && reusable && /* SUSPENDS */
+		cached_pop(worker, slot, stride, ret_at))
+		return 0;
+	server = &worker->client->servers[slot];
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s has no room for a block of %u bytes, and it has to be "
 		"there, whatever room others have; of its %s in all, what was once cut into blocks "
@@ -272,33 +257,12 @@ explain_full_on(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 }
 
 int
-nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_gaddr *ret_at)
-{
-	uint64_t reusable = 0;
-	struct nam__block_class *class;
-	int rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
-
-	if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
-		return rc;
-	if (nam__limbo_advance(worker, &reusable) == 0 && reusable) { /* SUSPENDS */
-		class = nam__class_find(worker, slot, stride);
-		if (class && !nam__class_empty(class)) {
-			*ret_at = nam__class_pop(class, stride);
-			return 0;
-		}
-	}
-	return explain_full_on(worker, slot, stride);
-}
-
-int
 nam_alloc(struct nam_worker *worker, uint32_t stride, struct nam_gaddr *ret_at)
 {
 	uint32_t slot = worker->alloc_next;
-	struct nam__block_class *class = nam__class_find(worker, slot, stride);
 
 	worker->alloc_next = slot + 1 < worker->client->servers_count ? slot + 1 : 0;
-	if (!class || nam__class_empty(class) || !worker->qps[slot])
-		return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
-	*ret_at = nam__class_pop(class, stride);
-	return 0;
+	if (worker->qps[slot] && cached_pop(worker, slot, stride, ret_at))
+		return 0;
+	return alloc_anywhere(worker, slot, stride, ret_at); /* SUSPENDS */
 }

@@ -38,10 +38,6 @@ nam__class_find(const struct nam_worker *worker, uint32_t slot, uint32_t stride)
 	return NULL;
 }
 
-/*
- * Size classes stay where they are for as long as the worker lives: tasks point to them as they
- * wait.
- */
 struct nam__block_class *
 nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride)
 {
@@ -105,15 +101,6 @@ nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t st
 
 /* ---- giving back -------------------------------------------------------------------------- */
 
-NAM_FIBER_FN static int
-blocks_free(struct nam_worker *worker, uint32_t slot, struct nam_rpc_free_request *request)
-{
-	uint32_t bytes = (uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t));
-
-	return nam_rpc_call(worker, slot, NAM_RPC_FREE, request, bytes, NULL,
-		NULL); /* SUSPENDS */
-}
-
 /* Send back recycled blocks, then the run, until at most `keep` are left.  Stops at a failure. */
 NAM_FIBER_FN static void
 class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
@@ -130,7 +117,9 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 		for (uint32_t i = 0; i < request->count; i++)
 			request->blocks[i] = nam_gaddr_untagged(nam__class_pop(class, stride)).raw;
 		class->unsure += request->count;
-		rc = blocks_free(worker, slot, request); /* SUSPENDS */
+		rc = nam_rpc_call(worker, slot, NAM_RPC_FREE, request,
+			(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), NULL,
+			NULL); /* SUSPENDS */
 		if (!rc)
 			class->unsure -= request->count;
 	}
@@ -140,7 +129,7 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 NAM_FIBER_FN static void
 cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
 {
-	/* Other tasks may add strides while we are suspended: look the stock up each time. */
+	/* Other tasks may add strides while we are suspended: read the block cache each time. */
 	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
 		struct stride_classes strides = worker->block_caches->strides[i];
 

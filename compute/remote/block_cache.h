@@ -23,7 +23,7 @@ struct nam__block_class {
 /* NULL: there is none. */
 struct nam__block_class *nam__class_find(const struct nam_worker *worker, uint32_t slot,
 	uint32_t stride);
-/* A class stays where it is for as long as the worker lives.  NULL: no memory. */
+/* A class keeps its address: waiting tasks point to it.  NULL: no memory. */
 struct nam__block_class *nam__class_get(struct nam_worker *worker, uint32_t slot, uint32_t stride);
 /* Room for `more` recycled blocks: 0 or -ENOMEM. */
 int nam__class_reserve(struct nam_worker *worker, struct nam__block_class *class,
@@ -53,10 +53,10 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
 /* everything, to the servers */
 NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker);
-/* Blocks beyond the stock's own needs go back to the servers. */
+/* Surplus blocks go back to the servers. */
 NAM_FIBER_FN void nam__block_cache_trim(struct nam_worker *worker);
 void nam__block_cache_free(struct nam_worker *worker);
-/* Bytes in stock; and bytes that RPCs without an answer, yet or for good, may have moved. */
+/* Bytes in the cache; and bytes that RPCs without an answer, yet or for good, may have moved. */
 void nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache,
 	uint64_t *ret_unsure);
 

@@ -17,14 +17,6 @@
 _Static_assert(sizeof(((struct nam_rpc_local_reply *)0)->boot_id) == NAM__BOOT_ID_BYTES,
 	"one text");
 
-static bool
-wanted(const struct nam_client *client)
-{
-	const char *text = getenv("NAM_COLOCATED_ACCESS");
-
-	return !client->options.no_local && !(text && !strcmp(text, "0"));
-}
-
 static void
 unmap(struct nam_colocated *colocated)
 {
@@ -33,7 +25,7 @@ unmap(struct nam_colocated *colocated)
 	free(colocated);
 }
 
-/* Map one region of a server, if it is there.  It is believed later, or never. */
+/* Map one region of a server, if it is there.  map_server() checks the process later. */
 static void
 map_region(const struct nam_client *client, const struct nam__server *server, uint32_t number,
 	const struct nam_rpc_local_reply *reply, struct nam_colocated *colocated)
@@ -53,21 +45,9 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 	colocated->count++;
 }
 
-/* Whether the server's processor is ours, and its card, behind which others' WRITEs come. */
-static bool
-same_host(const struct nam__server *server, const struct nam_rpc_local_reply *reply)
-{
-	char own[NAM__BOOT_ID_BYTES];
-
-	nam__boot_id(own);
-	return own[0] && !memcmp(own, reply->boot_id, sizeof(own)) &&
-		reply->device == server->domain->limits.device;
-}
-
 /*
- * Map what the server's process has, and see then that it is the server: the number that it was
- * told over the network is there.  The process was the same all the while, for it had it.
- * Returns 0, -ESTALE if the number is not there, or what failed.
+ * Map what the server's process has, then check that it is the server: its memory has the number
+ * that it received over the network.  Returns 0, -ESTALE if the number is not there, or a failure.
  */
 static int
 map_server(struct nam_client *client, struct nam__server *server,
@@ -96,14 +76,19 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply 
 	const struct nam_rpc_local_request request = { .nonce = nam_entropy() | 1 };
 	struct nam__server *server = &client->servers[slot];
 	uint32_t bytes = NAM_RPC_BODY_MAX;
+	char own[NAM__BOOT_ID_BYTES];
 	int rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_LOCAL, &request,
 		sizeof(request), reply, &bytes); /* SUSPENDS */
 
 	if (rc)
 		return rc;
 	if (bytes < sizeof(*reply) || reply->proof < 0 || reply->count != server->regions_count ||
-		bytes != sizeof(*reply) + reply->count * sizeof(reply->files[0]) ||
-		!same_host(server, reply))
+		bytes != sizeof(*reply) + reply->count * sizeof(reply->files[0]))
+		return -EACCES;
+	/* The same processor, and the same card, behind which others' WRITEs come. */
+	nam__boot_id(own);
+	if (!own[0] || memcmp(own, reply->boot_id, sizeof(own)) != 0 ||
+		reply->device != server->domain->limits.device)
 		return -EACCES;
 	return map_server(client, server, reply, request.nonce);
 }
@@ -126,7 +111,9 @@ find_server(struct nam_client *client, uint32_t slot)
 void
 nam__colocated_open(struct nam_client *client)
 {
-	if (!wanted(client))
+	const char *text = getenv("NAM_COLOCATED_ACCESS");
+
+	if (client->options.no_local || (text && !strcmp(text, "0")))
 		return;
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
 		struct nam__server *server = &client->servers[slot];
