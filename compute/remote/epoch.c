@@ -2,19 +2,18 @@
 /*
  * epoch.c -- when memory that readers may still be looking at can be used again.
  *
- * Two clocks, one idea.  An object taken out of a shared structure gets the clock's time as its
- * label; a reader pins the time at which it began; an object with a label older
- * than every pin is out of sight.
+ * There are two clocks.  A retired object gets the clock's time as its label, and an operation pins
+ * the time at which it began.  If a label is older than every pin, no operation sees the object.
  *
  *	local	client->local_epoch; pins are worker->active; for this process's own memory (cached
  *		nodes), freed by the epoch thread
  *	remote	the global epoch word; pins are the clients' slots; for remote blocks, reused by the
  *		worker that retired them
  *
- * An operation pins the local clock only, which costs no round trip.  The epoch thread remembers
- * what the remote clock showed before each local epoch began, and publishes that of a local epoch a
- * little older than the oldest still pinned: a time before every operation of this process, and
- * before what those remember of blocks that they saw shortly before.
+ * An operation pins the local clock only, which costs no round trip.  The epoch thread notes the
+ * remote clock before each local epoch begins.  It publishes the note of a local epoch a little
+ * older than the oldest pinned one: a time before every operation of this process, and before what
+ * these remember of blocks that they saw shortly before.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -50,11 +49,9 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	uint64_t label;
 
 	/*
-	 * Between the thread that unlinked `memory` and an operation that pins a later epoch than
-	 * the label: the epoch thread raises local_epoch with the mutex held.  We read the older
-	 * value, so our critical section came first, and with it the unlinking (C7); a reader that
-	 * pins the newer value has acquired it from the epoch thread and therefore sees `memory`
-	 * unlinked.
+	 * The epoch thread raises local_epoch under the mutex.  This thread reads the older value,
+	 * so its critical section came first, and the unlinking before it (C7).  A reader that
+	 * pins the newer value has acquired it from the epoch thread, so it sees `memory` unlinked.
 	 */
 	pthread_mutex_lock(&client->mutex);
 	label = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
@@ -62,7 +59,7 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	if (!chunk || chunk->label != label || chunk->count == GARBAGE_PER_CHUNK) {
 		chunk = malloc(sizeof(*chunk));
 		if (!chunk) {
-			/* Freeing it now would be wrong, and there is nowhere to note it. */
+			/* There is nowhere to note it, and it must not be freed now. */
 			atomic_fetch_add_explicit(&client->garbage_leaked, 1, memory_order_relaxed);
 			goto unlock;
 		}
@@ -78,26 +75,6 @@ nam__garbage_add(struct nam_client *client, void *memory)
 	chunk->memory[chunk->count++] = memory;
 unlock:
 	pthread_mutex_unlock(&client->mutex);
-}
-
-/* Take off the list what is older than `oldest`.  The mutex is held. */
-static struct nam__garbage *
-garbage_take(struct nam_client *client, uint64_t oldest)
-{
-	struct nam__garbage *first = client->garbage, **link = &client->garbage;
-	struct nam__garbage *last = NULL;
-
-	while (*link && (*link)->label < oldest) {
-		last = *link;
-		link = &last->next;
-	}
-	if (!last)
-		return NULL;
-	client->garbage = last->next;
-	if (!client->garbage)
-		client->garbage_last = NULL;
-	last->next = NULL;
-	return first;
 }
 
 static void
@@ -122,11 +99,11 @@ membarrier(int command)
 }
 
 /*
- * Between nam__op_begin (stores `active`, then loads local_epoch) and the epoch thread (stores
- * local_epoch, then loads `active`): at least one of the two sees the other's store.  Either both
- * sides execute a full fence, or the epoch thread makes every thread of the process pass one now:
- * if that fell after the operation's increment, we see the increment; if before, the operation's
- * second load comes later, sees our new epoch, and withdraws the pin.
+ * An operation counts itself in `active`, then loads local_epoch; the epoch thread stores
+ * local_epoch, then loads `active`.  At least one sees the other's store: both execute a full
+ * fence, or the epoch thread makes every thread of the process pass one now.  If that falls after
+ * the operation's increment, the epoch thread sees the increment.  Otherwise the operation's second
+ * load comes later, sees the new epoch, and withdraws the pin.
  */
 static bool
 barrier_everywhere(struct nam_client *client)
@@ -149,29 +126,41 @@ epoch_pinned(const struct nam_client *client, uint64_t epoch)
 	return false;
 }
 
-/*
- * The oldest local epoch that an operation may have pinned.  The mutex is held, and
- * barrier_everywhere() has run since local_epoch was raised.  It never falls: new pins are of
- * local_epoch only, and a pin that shows up late in an older epoch's counter is about to be
- * withdrawn (its operation was held up between loading the epoch and counting itself).
- *
- * A worker that is not in the list yet has no pins, and its first will be of local_epoch as it is
- * now or later: it enters the list under the mutex.
- */
-static uint64_t
-oldest_pinned(const struct nam_client *client, uint64_t local)
-{
-	uint64_t epoch = client->oldest_local_epoch;
-
-	while (epoch < local && !epoch_pinned(client, epoch))
-		epoch++;
-	return epoch;
-}
-
 static uint64_t *
 remote_epoch_of(struct nam_client *client, uint64_t local)
 {
 	return &client->remote_epoch_of[local % NAM__EPOCHS_NOTED];
+}
+
+/*
+ * Find the oldest local epoch that an operation may have pinned, and take older garbage off the
+ * list.  barrier_everywhere() has run since local_epoch was raised, or the epoch stays.  It never
+ * falls: new pins are of local_epoch only.  A late pin in an older epoch's counter is about to be
+ * withdrawn, as its operation was delayed between loading the epoch and counting itself.  A worker
+ * that is not in the list yet has no pins; it enters under the mutex and then pins local_epoch.
+ */
+static struct nam__garbage *
+garbage_take(struct nam_client *client, uint64_t local)
+{
+	struct nam__garbage *first, **link = &client->garbage, *last = NULL;
+
+	pthread_mutex_lock(&client->mutex);
+	while (!client->barrier_owed && client->oldest_local_epoch < local &&
+		!epoch_pinned(client, client->oldest_local_epoch))
+		client->oldest_local_epoch++;
+	first = client->garbage;
+	while (*link && (*link)->label < client->oldest_local_epoch) {
+		last = *link;
+		link = &last->next;
+	}
+	if (last) {
+		client->garbage = last->next;
+		if (!client->garbage)
+			client->garbage_last = NULL;
+		last->next = NULL;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	return last ? first : NULL;
 }
 
 /* Start a new local epoch if there is a reason and the window has room.  Returns local_epoch. */
@@ -218,43 +207,27 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 	return rc;
 }
 
-/* READ the global epoch into epoch_buffer. */
-NAM_FIBER_FN static int
-epoch_read(struct nam_client *client)
-{
-	return nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
-		8); /* SUSPENDS */
-}
-
 /* One look at both clocks.  If server 0 is gone the remote one stands still. */
 NAM_FIBER_FN static void
 epoch_thread_tick(struct nam_client *client)
 {
-	struct nam__garbage *garbage;
 	uint64_t local, remote;
 	int rc;
 
-	rc = epoch_read(client); /* SUSPENDS */
+	rc = nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
+		8); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
 	nam_race_point("epoch_thread.epoch_read");
 	local = local_epoch_advance(client, remote);
 
-	pthread_mutex_lock(&client->mutex);
-	if (!client->barrier_owed)
-		client->oldest_local_epoch = oldest_pinned(client, local);
-	garbage = garbage_take(client, client->oldest_local_epoch);
-	pthread_mutex_unlock(&client->mutex);
-	garbage_free(garbage);
+	garbage_free(garbage_take(client, local));
 
 	nam_race_point("epoch_thread.oldest_found");
 	/* Operations may still rely on objects seen a little earlier: nam__seen_lately(). */
 	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
 		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
-	/*
-	 * A failed WRITE is tried again at the next tick; until then the slot holds an older time,
-	 * which makes others wait longer and nothing worse.
-	 */
+	/* After a failed WRITE the slot holds an older time until the next tick: others wait. */
 	if (!rc && remote != client->published_epoch)
 		rc = slot_publish(client, remote); /* SUSPENDS */
 	/* Even when nothing was posted, take the news that a server closed its connection. */
@@ -271,9 +244,7 @@ epoch_thread_main(void *arg)
 		epoch_thread_tick(client); /* SUSPENDS */
 		nam_sleep_ns(TICK_NS);
 	}
-	/*
-	 * From here on no client waits for us.  If it fails, the server does it when we disconnect.
-	 */
+	/* No client waits for this one any more.  If this fails, the server does it at the end. */
 	(void)slot_publish(client, 0); /* SUSPENDS */
 }
 
@@ -282,7 +253,8 @@ NAM_FIBER_FN static int
 clocks_start(struct nam_client *client)
 {
 	uint64_t remote;
-	int rc = epoch_read(client); /* SUSPENDS */
+	int rc = nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
+		8); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -298,8 +270,8 @@ clocks_start(struct nam_client *client)
 }
 
 /*
- * Once there is a second thread the kernel waits for a grace period of RCU here, which on a busy
- * machine takes seconds; of a process with one thread it knows that there is no other to wait for.
+ * Before the second thread: in a process with several threads the kernel waits for a grace period
+ * of RCU here, which takes seconds on a busy machine.
  */
 void
 nam__epoch_thread_prepare(struct nam_client *client)
@@ -348,7 +320,7 @@ nam__epoch_thread_stop(struct nam_client *client)
 struct retired {
 	uint64_t at;
 	uint64_t label;
-	const void *owner;		/* NULL: it goes to the stock */
+	const void *owner;		/* NULL: it goes to the block cache */
 	uint32_t stride;
 };
 
@@ -403,8 +375,8 @@ retire(struct nam_worker *worker, const void *owner, uint64_t at, uint32_t strid
 {
 	struct nam__limbo *limbo = limbo_get(worker);
 
+	/* If there is nowhere to note it, it must not be reused. */
 	if (!limbo || list_reserve(worker, &limbo->blocks, limbo->count, &limbo->size)) {
-		/* Reusing it now would be wrong, and there is nowhere to note it. */
 		nam__block_leaked(worker->client, stride);
 		return;
 	}
@@ -439,13 +411,13 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 }
 
 /*
- * Give all unlabelled blocks the present time, and move the clock on.
+ * Give all unlabelled blocks the present time, and advance the clock.
  *
- * The label is exact.  Each of these blocks was unlinked, and the WRITE that did so had completed,
- * before nam_retire() was called; the FETCH_ADD comes after that and returns E.  A client that
- * publishes more than E has read the word after this FETCH_ADD took effect, hence after the
- * unlinking; the operations that it vouches for began later still, and none of them can come to the
- * block.  One that read E or less may have, so a slot of E still counts.
+ * The label is exact.  The WRITE that unlinked a block had completed before nam_retire(), and the
+ * FETCH_ADD comes later and returns E.  If a client publishes more than E, it has read the word
+ * after this FETCH_ADD, hence after the unlinking; the operations that it vouches for began later
+ * still, and none of them reaches the block.  A client that read E or less may have such
+ * operations, so a slot of E still counts.
  */
 NAM_FIBER_FN static int
 limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
@@ -467,10 +439,7 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 	return 0;
 }
 
-/*
- * The oldest time that a client may still be in.  Ours counts too, and our epoch thread advances
- * it.
- */
+/* The oldest time that a client may still be in, this one's included. */
 NAM_FIBER_FN static int
 oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
 {
@@ -481,10 +450,7 @@ oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
 
 	if (!slots)
 		return -ENOMEM;
-	/*
-	 * A client whose slot is 0 here begins its first operation after its own WRITE to the slot,
-	 * thus after this READ, thus after the labels were given.
-	 */
+	/* A client with a slot of 0 begins its first operation after its WRITE, so after this. */
 	rc = nam_read_await(worker, worker->client->epoch_slots, slots, bytes); /* SUSPENDS */
 	if (rc)
 		goto give_slots;
@@ -527,18 +493,16 @@ nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct nam_ga
 	const struct retired block = { at.raw, 0, owner, stride };
 	struct nam__limbo *limbo = worker->limbo;
 	uint32_t last = limbo->kept_count;
-	struct retired first;
 
 	limbo_keep(worker, limbo, &block);
 	if (limbo->kept_count == last)
 		return;
-	/* The last is taken first: it would be met before all others again. */
-	first = limbo->kept[0];
-	limbo->kept[0] = limbo->kept[last];
-	limbo->kept[last] = first;
+	/* The last is taken first, so this one goes to the front. */
+	limbo->kept[last] = limbo->kept[0];
+	limbo->kept[0] = block;
 }
 
-/* Move blocks that no reader can see any more (C9) into the stock, or to their owners. */
+/* Blocks that no reader can see any more (C9) go to the block cache, or wait for their owners. */
 static uint64_t
 limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t oldest)
 {
@@ -552,7 +516,7 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 			limbo_keep(worker, limbo, block);
 		else
 			nam__block_cache_put(worker, (struct nam_gaddr){ block->at },
-			block->stride);
+				block->stride);
 	}
 	limbo->labelled -= count;
 	limbo->count -= count;
@@ -608,7 +572,7 @@ nam__limbo_free(struct nam_worker *worker)
 
 		if (rc || nam_now_ns() >= deadline)
 			break;
-		/* Our own epoch thread has to move our slot first. */
+		/* This client's epoch thread has to advance its slot first. */
 		if (limbo->count)
 			nam_sleep_ns(LIMBO_PAUSE_NS);
 	}
@@ -639,14 +603,13 @@ bool
 nam__limbo_has(const struct nam_worker *worker, const void *owner)
 {
 	const struct nam__limbo *limbo = worker->limbo;
+	bool has = false;
 
-	for (uint32_t i = 0; limbo && i < limbo->count; i++)
-		if (limbo->blocks[i].owner == owner)
-			return true;
-	for (uint32_t i = 0; limbo && i < limbo->kept_count; i++)
-		if (limbo->kept[i].owner == owner)
-			return true;
-	return false;
+	for (uint32_t i = 0; limbo && i < limbo->count && !has; i++)
+		has = limbo->blocks[i].owner == owner;
+	for (uint32_t i = 0; limbo && i < limbo->kept_count && !has; i++)
+		has = limbo->kept[i].owner == owner;
+	return has;
 }
 
 uint64_t

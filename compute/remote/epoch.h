@@ -13,15 +13,15 @@ int nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag) NA
 void nam__epoch_thread_stop(struct nam_client *client);	/* joins; zeroes the epoch slot */
 /* Free `memory` with free() once no operation of this process can be using it. */
 void nam__garbage_add(struct nam_client *client, void *memory);
-/* Blocks in limbo: label them, and put those that no reader can see into the stock. */
+/* Blocks in limbo: label them, and put those that no reader can see into the block cache. */
 NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	NAM_MUST_CHECK;
-/* Whether it is worth its cost, for who retires and has no collector to do it. */
+/* Whether it is worth its cost: for retirement without a collector. */
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
 /*
- * Retire a block for which something is left to do once no reader can see it any more: it does not
- * go to the stock but waits to be taken, as it was named here, tag included.
+ * Retire a block for which the owner has work left once no reader can see it: it does not go to the
+ * block cache but waits to be taken under this address, tag included.
  */
 void nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr at,
 	uint32_t stride);
@@ -49,11 +49,7 @@ nam__epoch_pin(struct nam_worker *worker)
 		atomic_store_explicit(active,
 			atomic_load_explicit(active, memory_order_relaxed) + 1,
 			memory_order_relaxed);
-		/*
-		 * Pairs with the epoch thread, which raises local_epoch, makes every thread of the
-		 * process pass a full barrier (membarrier), and then reads `active`: either it sees
-		 * our increment, or we see its new epoch here and pin that instead.
-		 */
+		/* Pairs with barrier_everywhere(): it sees the increment, or this the new epoch. */
 		if (atomic_load_explicit(&client->pin_needs_fence, memory_order_relaxed))
 			atomic_thread_fence(memory_order_seq_cst);
 		else
@@ -71,18 +67,15 @@ nam__epoch_unpin(struct nam_worker *worker, uint64_t epoch)
 {
 	atomic_uint *active = &worker->active[epoch % NAM__LOCAL_EPOCHS];
 
-	/*
-	 * Release: whatever the operation read, it has read before the epoch thread sees it gone.
-	 */
+	/* Release: the operation's reads come before the epoch thread sees it gone. */
 	atomic_store_explicit(active, atomic_load_explicit(active, memory_order_relaxed) - 1,
 		memory_order_release);
 }
 
 /*
- * Every operation of the rooms above runs between nam__op_begin() and nam__op_end(): they choose
- * whose counters are charged and keep what the operation may see from being reused.  No nesting: an
- * operation that needs another one ends, and resumes after it, and then what it saw before may have
- * been reused, unless it pinned an epoch before.
+ * An operation runs between nam__op_begin() and nam__op_end(): they choose its counters and keep
+ * what it may see from being reused.  They do not nest: an operation that needs another one ends
+ * and resumes after it.  Blocks that it saw before may then be reused, unless it pinned an epoch.
  */
 static inline void
 nam__op_resume(struct nam_worker *worker, enum nam_op_kind kind)
