@@ -3,12 +3,12 @@
  * lock.c -- remote lock words, and the queue for them inside one process.
  *
  * The queue is a table of slots; a lock word's address picks its slot.  The holder of the slot may
- * go for the remote word.  On release, if others wait for the slot, the remote word may be left
- * locked and its value kept in the slot: in custody.  The next holder of the slot either wants the
- * same word and takes it over, or releases it remotely before it goes for its own.  Only a lock
- * that was taken or handed over is ever released (C10).  Waiters never give up while they wait for
- * a slot, so a handed-over lock always finds a waiter; their wait is
- * bounded because every holder's work is.
+ * go for the remote word.  If others wait for the slot on release, the holder may hand the lock
+ * over: the remote word stays locked, and its value stays in the slot.  The next holder of the slot
+ * either wants the same word and takes it over, or releases it remotely before it goes for its own.
+ * Only a lock that was taken or handed over is ever released (C10).  Waiters never give up while
+ * they wait for a slot, so a handed-over lock always finds a waiter; their wait is bounded because
+ * every holder's work is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define SLOT_WAIT_NS 500u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 100000u
-/* No more counts between two looks at a word: who was kept from running has not been waiting. */
+/* No more counts between two looks at a word: a task that could not run did not wait. */
 #define LOOK_MAX_NS 10000000ull
 /* But no waiter waits longer than so many times lock_timeout_ms. */
 #define TIMEOUTS_MAX 8u
@@ -62,7 +62,7 @@ slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
 	return start_ns;
 }
 
-/* Release remotely what the slot keeps in custody for a word that we do not want. */
+/* Release remotely a handed-over lock of a word that this task does not want. */
 NAM_FIBER_FN static int
 handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
@@ -72,9 +72,7 @@ handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 
 	slot->handed_at = NAM_GADDR_NULL;
 	rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
-	if (rc)
-		return rc;
-	return old == word ? 0 : -NAM_E_FENCED;
+	return rc || old == word ? rc : -NAM_E_FENCED;
 }
 
 /* ---- the word ----------------------------------------------------------------------------- */
@@ -137,9 +135,9 @@ nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 struct attempt {
 	struct nam__lock_slot *slot;
 	struct nam_gaddr at;
-	uint64_t word;			/* what it shall become */
-	uint64_t start_ns; /* when the caller's time began, or 0: with the first look */
-	uint64_t *old;			/* what the last CAS found; registered */
+	uint64_t word;			/* the new value */
+	uint64_t start_ns;		/* of the wait; 0: it begins with the first look */
+	uint64_t *old;			/* found by the last CAS; registered */
 	void *image;
 	uint32_t bytes;
 };
@@ -147,9 +145,9 @@ struct attempt {
 /*
  * One doorbell: CAS the word from free to ours, READ the object.
  *
- * Where a READ may pass an ATOMIC, part of it may: the lock word read after the CAS, and other
+ * Where a READ may pass an ATOMIC, a part of it may: it reads the lock word after the CAS and other
  * words before it, when the last holder had not yet written them.  Together they can be one whole
- * image of the past.  So there the READ waits for the CAS.
+ * image of the past.  There the READ waits for the CAS.
  */
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
@@ -171,7 +169,7 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
-	/* On any fabric, an image without our lock is not the one we locked. */
+	/* On any fabric, an image without this lock is not the locked one. */
 	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
@@ -184,11 +182,9 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 }
 
 /*
- * Say who holds the word and return that as an error, or 0 if it is ours after all; or
- * -NAM_E_RESTART_LOCKED if it has changed hands meanwhile.
- *
- * A client that has ended may have let go of the word before: between our last look at the word and
- * the memory server's at the client lies all the time that we may have been kept from running.
+ * The error that names the holder, or 0 if the word is ours after all; or -NAM_E_RESTART_LOCKED if
+ * it has changed hands.  A client may have released the word before it ended, as this task may not
+ * have run for long between its last look and the memory server's answer.
  */
 NAM_FIBER_FN static int
 give_up(struct nam_worker *worker, const struct attempt *attempt)
@@ -209,58 +205,40 @@ give_up(struct nam_worker *worker, const struct attempt *attempt)
 	return nam__lock_blame(worker, attempt->at, &holder);
 }
 
-/* The word was found locked: note for how long it has been the same. */
-static void
-look(struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
-{
-	uint64_t since_ns = now - slot->looked_ns;
-
-	slot->looked_ns = now;
-	if (seen == slot->seen_word) {
-		slot->waited_ns += since_ns < LOOK_MAX_NS ? since_ns : LOOK_MAX_NS;
-		return;
-	}
-	slot->seen_word = seen;
-	slot->seen_since_ns = now;
-	slot->waited_ns = 0;
-}
-
 /*
- * Whether the caller's time is up.  A word that changes is progress, and not the caller's fault.
- * A task that got the slot from one that saw the same word has waited with that one.
+ * The word was found locked: note for how long it has been the same.  Whether the caller's time is
+ * up.  A word that changes is progress, and not the caller's fault.  A task that got the slot from
+ * one that saw the same word has waited with that one.
  */
 static bool
-time_is_up(const struct nam_worker *worker, const struct attempt *attempt, uint64_t now)
+look(const struct nam_worker *worker, const struct attempt *attempt, uint64_t now)
 {
 	uint64_t timeout_ns = worker->client->options.lock_timeout_ms * 1000000ull;
-	uint64_t waited_ns = now - attempt->start_ns;
+	struct nam__lock_slot *slot = attempt->slot;
+	uint64_t waited_ns = now - attempt->start_ns, since_ns = now - slot->looked_ns;
 
-	return (NAM_GUARD(LOCK_PATIENCE) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
-	       (waited_ns > timeout_ns && attempt->slot->waited_ns > timeout_ns);
-}
-
-/* 1: the word's holder is known to be dead; 0: not yet; or negative. */
-NAM_FIBER_FN static int
-suspect(struct nam_worker *worker, struct nam__lock_slot *slot, uint64_t seen, uint64_t now)
-{
-	int dead;
-
-	if (now - slot->seen_since_ns <= SUSPECT_NS)
-		return 0;
-	dead = nam__lock_owner_dead(worker, seen); /* SUSPENDS */
-	if (dead == 0)
+	slot->looked_ns = now;
+	if (*attempt->old == slot->seen_word) {
+		slot->waited_ns += since_ns < LOOK_MAX_NS ? since_ns : LOOK_MAX_NS;
+	} else {
+		slot->seen_word = *attempt->old;
 		slot->seen_since_ns = now;
-	return dead;
+		slot->waited_ns = 0;
+	}
+	return (NAM_GUARD(LOCK_PATIENCE) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
+	       (waited_ns > timeout_ns && slot->waited_ns > timeout_ns);
 }
 
 NAM_FIBER_FN static int
 remote_lock(struct nam_worker *worker, struct attempt *attempt)
 {
+	struct nam__lock_slot *slot = attempt->slot;
 	uint64_t backoff_ns = BACKOFF_MIN_NS;
 	int rc;
 
 	for (;;) {
 		uint64_t now;
+		bool late;
 
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
 		if (rc || *attempt->old == NAM_LOCK_FREE)
@@ -269,9 +247,13 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 		now = nam_now_ns();
 		if (!attempt->start_ns)
 			attempt->start_ns = now;
-		look(attempt->slot, *attempt->old, now);
-		rc = suspect(worker, attempt->slot, *attempt->old, now); /* SUSPENDS */
-		if (rc == 1 || time_is_up(worker, attempt, now)) {
+		late = look(worker, attempt, now);
+		if (now - slot->seen_since_ns > SUSPECT_NS) {
+			rc = nam__lock_owner_dead(worker, *attempt->old); /* SUSPENDS */
+			if (rc == 0)
+				slot->seen_since_ns = now;
+		}
+		if (rc == 1 || late) {
 			rc = give_up(worker, attempt); /* SUSPENDS */
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
@@ -288,8 +270,8 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	struct nam__lock *ret_lock)
 {
 	struct nam_client *client = worker->client;
-	struct nam_gaddr place = nam_gaddr_untagged(at);
-	uint32_t number = nam__lock_slot_number(place);
+	struct nam_gaddr word_at = nam_gaddr_untagged(at);
+	uint32_t number = nam__lock_slot_number(word_at);
 	struct nam__lock_slot *slot = &client->locks->slots[number];
 	struct attempt attempt = {
 		.slot = slot,
@@ -303,7 +285,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	if (!attempt.old)
 		return -ENOMEM;
 	attempt.start_ns = slot_enter(worker, slot); /* SUSPENDS */
-	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, place)) {
+	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, word_at)) {
 		rc = handed_release(worker, slot); /* SUSPENDS */
 		if (rc)
 			goto leave_slot;
@@ -313,7 +295,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 		slot->handed_at = NAM_GADDR_NULL;
 		rc = nam_read_await(worker, at, image, bytes); /* SUSPENDS */
 		if (rc) {
-			slot->handed_at = place;
+			slot->handed_at = word_at;
 			handed_release(worker, slot); /* SUSPENDS */
 			goto leave_slot;
 		}
@@ -326,7 +308,7 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 	}
 	nam_race_point("lock.taken");
 	*ret_lock = (struct nam__lock){
-		.at = place,
+		.at = word_at,
 		.word = attempt.word,
 		.old = attempt.old,
 		.slot = number,

@@ -33,7 +33,7 @@ struct nam__lock {
  * @image	receives `bytes` bytes as they were after the lock was taken
  *
  * Returns 0, -NAM_E_LOCK_TIMEOUT (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the worker's
- * diag says who), -NAM_E_FENCED (another client overwrote the word just taken), or a FABRIC code:
+ * diag names it), -NAM_E_FENCED (another client overwrote the word just taken), or a FABRIC code:
  * PROTOCOL if NAM__LOCK_READS_MAX READs did not show it.  Nothing is held on failure.
  *
  * Cost:	1 round trip, 1 doorbell: CAS and READ.
@@ -42,10 +42,7 @@ struct nam__lock {
 NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
 
-/*
- * For nam__lock_posted(): let go of what a lock that was not got still holds.  1, or the reason why
- * the fabric failed.
- */
+/* For nam__lock_posted(): leave the slot of a lock that was not taken.  1, or a FABRIC code. */
 NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock,
 	int rc) NAM_MUST_CHECK;
 
@@ -82,7 +79,7 @@ struct nam__lock_holder {
 NAM_FIBER_FN int nam__lock_holder_ask(struct nam_worker *worker, uint64_t word,
 	struct nam__lock_holder *ret_holder) NAM_MUST_CHECK;
 
-/* The same for who needs no more than that. */
+/* The same without the holder. */
 NAM_FIBER_FN static inline int
 nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
 {
@@ -93,8 +90,7 @@ nam__lock_owner_dead(struct nam_worker *worker, uint64_t word)
 
 /*
  * For an operation that gives up on a lock: fills the worker's diag and returns
- * -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.  Last of all: other
- * fibers' failures use the same diag.
+ * -NAM_E_LOCK_ORPHANED if the holder is dead, otherwise -NAM_E_LOCK_TIMEOUT.
  */
 int nam__lock_blame(struct nam_worker *worker, struct nam_gaddr at,
 	const struct nam__lock_holder *holder) NAM_MUST_CHECK;

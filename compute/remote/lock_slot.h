@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lock_slot.h -- the inside of the lock table, and its common case without a call: no other task of
- * this process wants the same word.  For lock.c, and for operations that lock one node and no more.
+ * lock_slot.h -- the lock table, and its common case in line: no other task of this process wants
+ * the same word.  For lock.c, and for operations that lock one node only.
  */
 #ifndef NAM_COMPUTE_REMOTE_LOCK_SLOT_H
 #define NAM_COMPUTE_REMOTE_LOCK_SLOT_H
@@ -18,13 +18,13 @@
 struct nam__lock_slot {
 	_Alignas(NAM__CACHE_LINE) atomic_uint held;
 	atomic_uint waiters;
-	/* The rest belongs to who holds the slot. */
+	/* The rest belongs to the holder of the slot. */
 	uint32_t handovers;
-	uint64_t seen_word; /* the foreign lock word seen last; each is used once only */
-	uint64_t seen_since_ns; /* it has stayed, or was last found to be of a living client */
+	uint64_t seen_word;	/* the foreign lock word seen last; each is used once only */
+	uint64_t seen_since_ns;	/* it has stayed, or was last found to be of a living client */
 	uint64_t looked_ns;	/* when it was seen last */
-	uint64_t waited_ns;	/* it has stayed, in time during which we ran */
-	struct nam_gaddr handed_at;	/* null: nothing in custody */
+	uint64_t waited_ns;	/* it has stayed, in time during which tasks of this process ran */
+	struct nam_gaddr handed_at;	/* null: no lock is handed over */
 	uint64_t handed_word;
 };
 
@@ -32,11 +32,11 @@ struct nam__lock_table {
 	struct nam__lock_slot slots[NAM__LOCK_SLOTS];
 };
 
-/* @place: without a tag. */
+/* @word_at: without a tag. */
 static inline uint32_t
-nam__lock_slot_number(struct nam_gaddr place)
+nam__lock_slot_number(struct nam_gaddr word_at)
 {
-	return (uint32_t)(nam_mix64(place.raw) % NAM__LOCK_SLOTS);
+	return (uint32_t)(nam_mix64(word_at.raw) % NAM__LOCK_SLOTS);
 }
 
 static inline bool
@@ -44,7 +44,7 @@ nam__lock_slot_try(struct nam__lock_slot *slot)
 {
 	unsigned free_value = 0;
 
-	/* Acquire: pairs with the release below; handovers and custody are the last holder's. */
+	/* Acquire: pairs with the release below; the last holder wrote the other fields. */
 	return atomic_load_explicit(&slot->held, memory_order_relaxed) == 0 &&
 	       atomic_compare_exchange_strong_explicit(&slot->held, &free_value, 1,
 		       memory_order_acquire, memory_order_relaxed);
@@ -59,7 +59,7 @@ nam__lock_slot_leave(struct nam__lock_slot *slot)
 
 /*
  * A lock word that this client has never used.  Workers take numbers from the client many at a
- * time: an atomic increment per lock would wait for all stores before it, remote ones among them.
+ * time, as an atomic increment per lock waits for all stores before it, remote ones included.
  */
 static inline uint64_t
 nam__lock_word_new(struct nam_worker *worker)
@@ -81,16 +81,16 @@ nam__lock_word_new(struct nam_worker *worker)
  *
  * @lock	`old` is the caller's, a registered word; the rest is filled in
  *
- * True: the task will be made ready, and nam__lock_posted() says what came of it.  False: this
- * process has something to do with the slot already, or the address names no known region; nothing
- * was done, and nam__lock_read_await() knows what to do.
+ * True: the task will be made ready, and nam__lock_posted() has the result.  False: the slot is in
+ * use by this process, or the address names no known region; nothing was done, so call
+ * nam__lock_read_await().
  */
 static inline bool
 nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *image,
 	uint32_t bytes, struct nam__lock *lock)
 {
-	struct nam_gaddr place = nam_gaddr_untagged(at);
-	uint32_t number = nam__lock_slot_number(place);
+	struct nam_gaddr word_at = nam_gaddr_untagged(at);
+	uint32_t number = nam__lock_slot_number(word_at);
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__doorbell doorbell;
 
@@ -102,7 +102,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 		return false;
 	}
 	slot->handovers = 0;
-	lock->at = place;
+	lock->at = word_at;
 	lock->slot = number;
 	lock->word = nam__lock_word_new(worker);
 	nam__doorbell_cas(&doorbell, 0, NAM_LOCK_FREE, lock->word, lock->old);
@@ -114,13 +114,12 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 }
 
 /**
- * nam__lock_posted -- what came of nam__lock_post().
+ * nam__lock_posted -- the result of nam__lock_post().
  *
  * @rc		the task's
  *
  * 0: locked, and the image is as it was after that; 1: another client has the lock, or the image
- * does not show ours; nam__lock_read_await() will say more; or a FABRIC code.  Nothing is held but
- * after 0.
+ * does not show ours: call nam__lock_read_await(); or a FABRIC code.  It is held only after 0.
  */
 NAM_FIBER_FN static inline int
 nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam__lock *lock, int rc)
@@ -159,10 +158,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	}
 	if (!rc)
 		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
-	/*
-	 * After a failure some of the writes may be missing, or still on their way: the node stays
-	 * locked, as the next holder would find it torn, or have its own writes torn.
-	 */
+	/* After a failure writes may be missing or under way, so the node stays locked. */
 	if (hand_over && !rc) {
 		slot->handovers++;
 		slot->handed_at = lock->at;
