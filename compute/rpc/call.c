@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.c -- one request, one reply: over SEND and the worker's shared receive queue, or by way of a
- * client mailbox (mailbox.c).
+ * call.c -- one request, one reply: by SEND and the worker's shared receive queue, or by a client
+ * mailbox (mailbox.c).
  *
- * A call lives on its caller's stack until the reply, the deadline or the server's end; a message
- * lives in registered memory until its completion (C4).  Either may end first: each unhooks the
- * other.
+ * A call lies on its caller's stack until the reply, the deadline or the server's end; a message
+ * lies in registered memory until its completion (C4).  Either may end first and unhooks the other.
  */
 #include <errno.h>
 #include <string.h>
@@ -76,21 +75,22 @@ nam__rpc_post_receives(struct nam_worker *worker)
 
 /* ---- completions -------------------------------------------------------------------------- */
 
-/* A message has arrived: for whom, says its id. */
 static void
 reply_take(struct nam_worker *worker, const struct nam_wc *wc, const uint8_t *bytes)
 {
 	const struct nam_rpc_header *header = (const void *)bytes;
 	struct nam__call *call =
 		wc->bytes < sizeof(*header) ? NULL : nam__call_find(worker, header->id);
+	uint32_t slot;
 
-	if (wc->qp && wc->bytes == NAM_WAKE_BYTES)
-		nam__client_mailbox_wake_came(worker->mailboxes[(uintptr_t)wc->qp->user]);
 	if (!wc->qp)
 		return;
-	if (call && call->slot == (uint32_t)(uintptr_t)wc->qp->user)
+	slot = (uint32_t)(uintptr_t)wc->qp->user;
+	if (wc->bytes == NAM_WAKE_BYTES)
+		nam__client_mailbox_wake_came(worker->mailboxes[slot]);
+	if (call && call->slot == slot)
 		call->counters->bytes_in += wc->bytes;
-	nam__rpc_reply(worker, (uint32_t)(uintptr_t)wc->qp->user, bytes, wc->bytes);
+	nam__rpc_reply(worker, slot, bytes, wc->bytes);
 }
 
 static void
@@ -102,11 +102,7 @@ message_completed(struct nam_worker *worker, struct nam__completion *completion,
 	if (message->is_receive) {
 		if (!wc->status)
 			reply_take(worker, wc, message->bytes);
-		/*
-		 * There is room: this buffer has just left the queue.  Should a provider fail all
-		 * the same, the buffer is lost; at worst a reply finds none and its call times
-		 * out.
-		 */
+		/* There is room: this buffer has just left the queue.  Otherwise it is lost. */
 		if (receive_post(worker, message))
 			message_free(worker, message);
 		return;
@@ -161,53 +157,18 @@ send_make(struct nam_worker *worker, uint32_t slot, const struct nam_rpc_header 
 	return 0;
 }
 
-/* How `call` gets to its memory server: by its mailbox, or else by SEND. */
-static int
-request_make(struct nam_worker *worker, struct nam__call *call, const void *body,
-	uint32_t body_bytes, struct nam_wr *ret_wr)
-{
-	struct nam__client_mailbox *box = worker->mailboxes[call->slot];
-	struct nam_rpc_header header;
-	int rc;
-
-	if (box && !call->by_send && nam__client_mailbox_write(box, call, body, body_bytes, ret_wr))
-		return 0;
-	nam_rpc_header_fill(&header, call->type, call->id, 0, body_bytes);
-	rc = send_make(worker, call->slot, &header, body, &call->message, ret_wr);
-	if (!rc)
-		call->message->call = call;
-	return rc;
-}
-/* It was not posted, nor was any that was made after it. */
-static void
-request_unmake(struct nam_worker *worker, struct nam__call *call)
-{
-	/* With a connection its client mailbox has ended. */
-	if (call->req && worker->mailboxes[call->slot])
-		nam__client_mailbox_unwrite(call->req);
-	call->req = NULL;
-	if (call->message)
-		message_free(worker, call->message);
-	call->message = NULL;
-}
-
-/*
- * One doorbell for requests to one memory server, over its unreliable queue pair or not: 0,
- * NAM_POSTED_LOCAL, or a failure.
- */
+/* One doorbell for requests to one memory server: 0, NAM_POSTED_LOCAL, or a failure. */
 static int
 requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
-	const struct nam_wr *wrs,
-	unsigned count)
+	const struct nam_wr *wrs, unsigned count)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	uint64_t deadline_ns = timeout_at(worker);
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
-	while ((rc = worker->qp_post(unreliable_qp ? worker->mailboxes[slot]->unreliable_qp
-		: worker->qps[slot], wrs,
-			count)) == -NAM_E_FABRIC_FULL) {
+	while ((rc = worker->qp_post(unreliable_qp ? worker->mailboxes[slot]->unreliable_qp :
+		worker->qps[slot], wrs, count)) == -NAM_E_FABRIC_FULL) {
 		nam__poll(worker);
 		if (nam_now_ns() >= deadline_ns)
 			return -NAM_E_FABRIC_TIMEOUT;
@@ -223,7 +184,7 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	return 0;
 }
 
-/* Say what a person needs to know about failures of the fabric; other codes the caller explains. */
+/* The diag of failures of the fabric; callers explain other codes. */
 static int
 call_explain(struct nam_worker *worker, const struct nam__call *call)
 {
@@ -246,11 +207,15 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 	return call->rc;
 }
 
-/* Zero but for what the caller has filled in: make the request, or say why not. */
+/* Make the request of a call: for its memory server's mailbox, or else a SEND. */
 static int
 call_make(struct nam_worker *worker, struct nam__call *call, const void *body, uint32_t body_bytes,
 	struct nam_wr *ret_wr)
 {
+	struct nam__client_mailbox *box;
+	struct nam_rpc_header header;
+	int rc;
+
 	if (call->slot >= worker->client->servers_count || body_bytes > NAM_RPC_BODY_MAX)
 		return -NAM_E_LIMIT;
 	call->id = ++worker->call_ids;
@@ -261,7 +226,14 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 	}
 	if (worker->one_way[call->slot])
 		call->acknowledged = worker->one_way[call->slot]->acknowledged;
-	return request_make(worker, call, body, body_bytes, ret_wr);
+	box = worker->mailboxes[call->slot];
+	if (box && !call->by_send && nam__client_mailbox_write(box, call, body, body_bytes, ret_wr))
+		return 0;
+	nam_rpc_header_fill(&header, call->type, call->id, 0, body_bytes);
+	rc = send_make(worker, call->slot, &header, body, &call->message, ret_wr);
+	if (!rc)
+		call->message->call = call;
+	return rc;
 }
 
 static inline bool
@@ -279,7 +251,13 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 
 	if (rc < 0) {
 		for (unsigned i = count; i-- > 0;) {
-			request_unmake(worker, calls[i]);
+			/* With a connection its client mailbox has ended. */
+			if (calls[i]->req && worker->mailboxes[calls[i]->slot])
+				nam__client_mailbox_unwrite(calls[i]->req);
+			calls[i]->req = NULL;
+			if (calls[i]->message)
+				message_free(worker, calls[i]->message);
+			calls[i]->message = NULL;
 			calls[i]->rc = rc;
 		}
 		return call_explain(worker, calls[0]);
@@ -374,7 +352,7 @@ await_until(struct nam_worker *worker, struct nam__call *call, uint64_t deadline
 int
 nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
 {
-	/* After other work in between the caller has not waited yet, nor perhaps polled. */
+	/* The time begins now, as other work may have come in between. */
 	int rc = await_until(worker, call, timeout_at(worker)); /* SUSPENDS */
 
 	if (!rc && ret_bytes)
@@ -405,7 +383,7 @@ struct many {
 	struct nam_wr wrs[NAM_CALLS_MAX];
 };
 
-/* Post some that were made; whether that is far. */
+/* Post some that were made; true if that takes a round trip. */
 static bool
 many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned count)
 {
@@ -419,8 +397,8 @@ many_post(struct nam_worker *worker, struct many *many, unsigned first, unsigned
 }
 
 /*
- * Those from number `first` on that go where it goes, with one doorbell; whether that is far.  If
- * some go over an unreliable queue pair and others do not, that is two.
+ * Post calls[first] and those behind it to the same memory server, by one doorbell; or by two, if
+ * some go over an unreliable queue pair.  True if that takes a round trip.
  */
 static bool
 many_begin(struct nam_worker *worker, struct many *many, struct nam_call *calls, unsigned first,

@@ -19,8 +19,8 @@ struct nam__message {
 };
 
 /*
- * rpc/call.c: a request under way.  It belongs to who began it and must stay where it is until it
- * has been awaited.
+ * rpc/call.c: a request under way.  It belongs to the caller and keeps its address until it has
+ * been awaited.
  */
 struct nam__call {
 	struct nam__call *next;		/* worker->calls */
@@ -45,8 +45,7 @@ struct nam__call {
 
 /*
  * As nam_rpc_call(), in two steps, so that several can be under way: 0, or it has not begun.  The
- * wait, for one or several, is the caller's to count as a round trip, unless all are local.  Time
- * runs from await on.
+ * caller counts the wait, for one or several, as a round trip, unless all are local.
  */
 int nam__rpc_begin(struct nam_worker *worker, struct nam__call *call, uint32_t slot, uint16_t type,
 	const void *body, uint32_t body_bytes, void *ret_body, uint32_t ret_size) NAM_MUST_CHECK;
@@ -55,7 +54,7 @@ NAM_FIBER_FN int nam__rpc_await(struct nam_worker *worker, struct nam__call *cal
 
 int nam__rpc_post_receives(struct nam_worker *worker) NAM_MUST_CHECK;
 
-/* A call that follows all one-way requests so far, as does its reply what is said of them. */
+/* A call that follows all one-way requests so far, so that its reply acknowledges them. */
 NAM_FIBER_FN int nam__rpc_ping_by_send(struct nam_worker *worker, uint32_t slot) NAM_MUST_CHECK;
 /* Send a one-way request.  0, with its id, or as nam_rpc_call(). */
 int nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, const void *body,
@@ -71,7 +70,7 @@ struct nam__one_way {
 	int rc;				/* the first failure not reported yet */
 	struct {
 		uint64_t id;
-		bool failed;		/* said so itself */
+		bool failed;		/* its own reply has said so */
 	} each[NAM_ONE_WAY_MAX];
 };
 

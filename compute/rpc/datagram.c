@@ -3,14 +3,13 @@
  * datagram.c -- requests over an unreliable queue pair, which may lose them or their replies
  * (common/rpc/frame.h).
  *
- * A request slot without a reply is written again, after four times as long as calls take, which
- * doubles with each time, until its call has been answered or has given up.  The memory server
- * knows it by its number and carries it out once.  A reply whose number is not that of the request
- * slot in its place is of one that was given up, or has been heard before.
+ * If a request slot has no reply, its request is written again after four times as long as calls
+ * take; the time doubles with each try, until the call has its reply or gives up.  The memory
+ * server knows a request by its number and carries it out once.  A reply with another number than
+ * the request slot in its place belongs to an earlier call, or comes twice.
  *
- * A memory server that went to sleep is woken as ever, but a request slot that has left need not be
- * there yet: it may be missed when the memory server looks for the last time; then the next try
- * wakes it.
+ * A memory server that sleeps is woken as usual.  Its last look may miss a request slot that has
+ * left but not arrived; then the next try wakes it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,14 +21,6 @@
 #define RETRY_NS_MAX 100000000u
 #define BUFFERS (2u * NAM_FRAMES)	/* of a memory server: what finds none is lost */
 #define BUFFERS_MAX 128u
-
-static uint32_t
-buffers_count(const struct nam_worker *worker)
-{
-	uint32_t count = BUFFERS * worker->client->servers_count;
-
-	return count < BUFFERS_MAX ? count : BUFFERS_MAX;
-}
 
 static uint32_t
 buffer_bytes(const struct nam_worker *worker)
@@ -56,7 +47,8 @@ int
 nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag)
 {
 	struct nam_domain *domain = worker->client->domains[0];
-	uint32_t count = buffers_count(worker);
+	uint32_t most = BUFFERS * worker->client->servers_count;
+	uint32_t count = most < BUFFERS_MAX ? most : BUFFERS_MAX;
 	uint32_t bytes = (uint32_t)sizeof(struct nam__datagram) + buffer_bytes(worker);
 	int rc;
 
@@ -114,46 +106,36 @@ nam__datagram_left(struct nam__request_slot *req)
 			(wait_ns < RETRY_NS_MAX ? wait_ns : RETRY_NS_MAX));
 }
 
-/* Once more, if there is room for it. */
-static void
-try_again(struct nam__request_slot *req)
+void
+nam__datagram_look(struct nam__request_slot *req)
 {
 	struct nam__client_mailbox *box = req->box;
-	struct nam_frame *frame = nam__request_slot_request(req);
 	struct nam_wr wr;
 
+	if (!req->call) {
+		nam__request_slot_free(req);
+		return;
+	}
+	if (nam_now_ns() < req->due_ns)
+		return;
+	/* Once more, if there is room for it. */
 	if (req->tries < NAM_FRAME_TRIES_MAX)
 		req->tries++;
-	nam_frame_seal(frame, req->number, req->bytes,
+	nam_frame_seal(nam__request_slot_request(req), req->number, req->bytes,
 		(uint16_t)(req->tries * NAM_FRAME_TRY), 0);
 	nam__request_slot_write(req, &wr);
 	if (box->worker->qp_post(box->unreliable_qp, &wr, 1)) {
 		req->due_ns = nam_now_ns() + RETRY_NS;
 		return;
 	}
-	nam__request_slot_writing(req);
+	nam__request_slot_stop_waiting(req);
+	req->state = NAM__SLOT_WRITING;
 	req->counters->doorbells++;
 	req->counters->work_requests++;
 	req->counters->bytes_out += wr.bytes;
 }
 
-void
-nam__datagram_look(struct nam__request_slot *req)
-{
-	if (!req->call)
-		nam__request_slot_free(req);
-	else if (nam_now_ns() >= req->due_ns)
-		try_again(req);
-}
-
 /* ---- replies ------------------------------------------------------------------------------ */
-
-/* How long calls take, the last eight or so. */
-static void
-learn(struct nam__client_mailbox *box, uint64_t took_ns)
-{
-	box->takes_ns = box->takes_ns - box->takes_ns / 8 + took_ns / 8;
-}
 
 static void
 reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *reply, uint32_t size)
@@ -173,10 +155,10 @@ reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *rep
 		return;
 	if (req->call)
 		req->counters->bytes_in += size;
-	/* Of one that was lost it is too much, and so then is our patience with the next. */
+	/* An average of about eight calls, lost messages included. */
 	if (req->state == NAM__SLOT_WAITING)
-		learn(box, nam_now_ns() - req->first_ns);
-	/* Its request may be read from its place until it has left. */
+		box->takes_ns += (nam_now_ns() - req->first_ns) / 8 - box->takes_ns / 8;
+	/* The provider may read the request until it has left. */
 	req->answered = true;
 	if (req->call)
 		req->call->req = NULL;
@@ -195,6 +177,6 @@ nam__datagram_completed(struct nam_worker *worker, struct nam__completion *compl
 	if (!wc->status && wc->qp)
 		reply_take(worker, (uint32_t)(uintptr_t)wc->qp->user,
 			(const void *)(datagram->bytes + NAM_DATAGRAM_HEADROOM), wc->bytes);
-	/* There is room: it has just left the queue.  Lost all the same, it loses replies. */
+	/* There is room: it has just left the queue. */
 	(void)!receive_post(worker, datagram);
 }

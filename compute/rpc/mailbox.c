@@ -2,20 +2,17 @@
 /*
  * mailbox.c -- requests by WRITE into a memory server's mailbox (common/rpc/frame.h).
  *
- * Replies are either WRITTEN into our share, without notice: nam__poll() looks.  Or they
- * stay at the memory server and are fetched: one READ takes what says whether the reply is there,
- * together with the first fetch_bytes of it, and a second READ the rest of a longer one.
+ * The memory server either WRITEs replies into the client's share, without a notice, so nam__poll()
+ * looks for them; or it leaves them in place for the client to fetch.  One READ fetches the state
+ * of the reply and its first fetch_bytes, and a second READ the rest of a longer one.
  *
- * A fetch that comes too early was in vain, so when a memory server has been slow a few times in a
- * row we ask it to reply by WRITE, and for fetches again once its replies say that it has become
- * quick.
+ * A fetch that finds no reply is lost work.  If a memory server is slow a few times in a row, the
+ * client asks it to reply by WRITE; if its replies become quick, the client fetches them again.
+ * Within one machine nothing is written: the processor copies requests into the memory server's
+ * share, and replies from there.
  *
- * A memory server in this machine is not asked to WRITE anything: requests are copied into its
- * share, and replies from there, where we look as long as they are not there.
- *
- * A caller knows that its reply will come, or that the time will be out; so it spins a while
- * and then naps, longer the longer it has waited.  A memory server may wait for ever,
- * so the client wakes it, and it wakes the client.
+ * A caller has a timeout, so it spins for a while and then naps, longer the longer it has waited.
+ * A memory server may wait for ever, so the client wakes it, and it wakes the client.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +30,7 @@
 #define SLOW_IN_A_ROW 3u
 #define QUICK_IN_A_ROW 8u
 
-/* ---- our share ---------------------------------------------------------------------------- */
+/* ---- the client's share ------------------------------------------------------------------- */
 
 static inline struct nam_frame *
 reply_of(const struct nam__request_slot *req)
@@ -52,28 +49,6 @@ append(struct nam_hello *hello, const void *what, uint32_t bytes)
 {
 	memcpy(hello->data + hello->bytes, what, bytes);
 	hello->bytes += bytes;
-}
-
-/* The end of the unreliable queue pair, whose name goes into the hello. */
-static int
-unreliable_qp_new(struct nam_worker *worker, struct nam__client_mailbox *box,
-	struct nam_hello *hello)
-{
-	const struct nam_qp_options options = {
-		.cq = worker->cq,
-		.rq = worker->datagram_rq,
-		.user = (void *)(uintptr_t)box->slot,
-	};
-	uint64_t name;
-	int rc = box->domain->ops->unreliable_qp_create(box->domain, &options, &name,
-		&box->unreliable_qp);
-
-	if (rc) {
-		box->unreliable_qp = NULL;
-		return rc;
-	}
-	append(hello, &name, sizeof(name));
-	return 0;
 }
 
 int
@@ -117,10 +92,22 @@ nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_trans
 	mailbox.remote = box->mr.remote;
 	mailbox.rkey = box->mr.rkey;
 	append(hello, &mailbox, sizeof(mailbox));
-	rc = unreliable_qp ? unreliable_qp_new(worker, box, hello) : 0;
-	if (rc) {
-		nam__client_mailbox_free(box);
-		return rc;
+	if (unreliable_qp) {
+		const struct nam_qp_options qp_options = {
+			.cq = worker->cq,
+			.rq = worker->datagram_rq,
+			.user = (void *)(uintptr_t)slot,
+		};
+		uint64_t name;
+
+		rc = domain->ops->unreliable_qp_create(domain, &qp_options, &name,
+			&box->unreliable_qp);
+		if (rc) {
+			box->unreliable_qp = NULL;
+			nam__client_mailbox_free(box);
+			return rc;
+		}
+		append(hello, &name, sizeof(name));
 	}
 	*ret_flags = NAM_HELLO_MAILBOX | (unreliable_qp ? NAM_HELLO_UNRELIABLE : 0);
 	*ret_box = box;
@@ -146,25 +133,12 @@ share_map(struct nam__client_mailbox *box, struct nam_qp *qp)
 	box->near = true;
 }
 
-/*
- * An unreliable queue pair's memory server is never near: its name stands where that would say its
- * file.
- */
-static int
-unreliable_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
-	const struct nam_hello *reply)
-{
-	struct nam_wire_unreliable_welcome welcome;
-
-	memcpy(&welcome, reply->data + sizeof(struct nam_wire_welcome), sizeof(welcome));
-	return box->domain->ops->unreliable_qp_join(box->unreliable_qp, qp, welcome.unreliable_qp);
-}
-
 int
 nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 	const struct nam_hello *reply)
 {
 	struct nam_wire_mailbox_welcome welcome;
+	struct nam_wire_unreliable_welcome unreliable;
 	uint32_t offset = (uint32_t)sizeof(struct nam_wire_welcome);
 
 	if (reply->bytes != offset + sizeof(welcome))
@@ -173,8 +147,12 @@ nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *qp,
 	if (welcome.frame_bytes != box->server.frame_bytes || welcome.remote % 8)
 		return -NAM_E_FABRIC_PROTOCOL;
 	box->server = welcome;
-	if (box->unreliable_qp)
-		return unreliable_welcome(box, qp, reply);
+	if (box->unreliable_qp) {
+		/* It is never near: its name stands in the place of the share's file. */
+		memcpy(&unreliable, reply->data + offset, sizeof(unreliable));
+		return box->domain->ops->unreliable_qp_join(box->unreliable_qp, qp,
+			unreliable.unreliable_qp);
+	}
 	box->near = !box->domain->limits.regions_are_files &&
 		box->worker->client->servers[box->slot].near;
 	share_map(box, qp);
@@ -226,9 +204,9 @@ req_answered(struct nam__request_slot *req, uint32_t bytes)
 
 /* ---- fetching ----------------------------------------------------------------------------- */
 
-/* Change the way of replies when this one was like the last ones. */
+/* Change the way of replies if this one was like the last ones. */
 static void
-learn(struct nam__request_slot *req, uint64_t waited_ns, uint64_t pace_ns)
+reply_way_adapt(struct nam__request_slot *req, uint64_t waited_ns, uint64_t pace_ns)
 {
 	struct nam__client_mailbox *box = req->box;
 
@@ -314,7 +292,7 @@ fetch_completed(struct nam__request_slot *req)
 	memcpy(frame, fetched_of(req), req->here);
 	rc = nam_frame_check(frame, req->here, req->number, &bytes, &flags);
 	if (!rc) {
-		learn(req, waited_ns, 0);
+		reply_way_adapt(req, waited_ns, 0);
 		req_answered(req, bytes);
 	} else if (rc == -NAM_E_LIMIT && nam_frame_bytes(bytes) <= box->server.frame_bytes) {
 		req->wanted = nam_frame_bytes(bytes);
@@ -374,23 +352,8 @@ nam__client_mailbox_wake_came(struct nam__client_mailbox *box)
 }
 
 /*
- * A memory server in this machine that said that it goes to sleep: to copy a request and then wake
- * it takes more messages than to send the request, which wakes it up as well.  Once.
- */
-static bool
-wake_by_send(struct nam__client_mailbox *box)
-{
-	uint32_t turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
-
-	if (!box->near || turn == box->woken_turn)
-		return false;
-	box->woken_turn = turn;
-	return true;
-}
-
-/*
- * The longest frame of a request.  Over an unreliable queue pair it is one packet: of several any
- * may be lost, and there are devices that take nothing more after that.
+ * The longest frame of a request.  Over an unreliable queue pair it is one packet: some devices
+ * take nothing more after a message of which a packet was lost.
  */
 static inline uint32_t
 longest(const struct nam__client_mailbox *box)
@@ -409,11 +372,17 @@ nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *cal
 	struct nam__request_slot *req = &box->slots[nam_frame_place(box->sent + 1)];
 	bool fetch = box->fetch_bytes && !box->reply;
 	struct nam_frame *frame;
+	uint32_t turn;
 
 	if (nam_frame_bytes(bytes) > longest(box) ||
-		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES) ||
-		wake_by_send(box))
+		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
 		return false;
+	/* A request by SEND also wakes a memory server in this machine, with fewer messages. */
+	turn = (uint32_t)__atomic_load_n((uint64_t *)box->mr.base, __ATOMIC_ACQUIRE);
+	if (box->near && turn != box->woken_turn) {
+		box->woken_turn = turn;
+		return false;
+	}
 	req->number = ++box->sent;
 	frame = nam__request_slot_request(req);
 	nam_rpc_header_fill((struct nam_rpc_header *)(void *)frame->message, call->type, call->id,
@@ -499,14 +468,11 @@ req_look(struct nam__request_slot *req)
 		nam__datagram_look(req);
 		return req->state == NAM__SLOT_FREE;
 	}
-	/*
-	 * The word may have come later than its completion said, and no other request wakes it up.
-	 */
+	/* The memory server's word may be visible later than the completion. */
 	if (!req->woke && nam_now_ns() - req->written_ns >= LATE_NS)
 		req->woke = nam__client_mailbox_wake_server(box, req->counters);
 	if (req->fetch) {
 		if (!req->due_ns || nam_now_ns() >= req->due_ns) {
-			/* Not at all begun, or with nothing to show for it. */
 			if (req->here == req->wanted)
 				fetch_begin(req);
 			else
@@ -520,7 +486,7 @@ req_look(struct nam__request_slot *req)
 			&bytes, &flags))
 		return false;
 	req->counters->bytes_in += nam_frame_bytes(bytes);
-	learn(req, 0, copy->pace);
+	reply_way_adapt(req, 0, copy->pace);
 	req_answered(req, bytes);
 	return true;
 }
@@ -547,6 +513,7 @@ nam__client_mailboxes_poll(struct nam_worker *worker)
 	return count;
 }
 
+/* For how long a request that waits needs no look. */
 static uint64_t
 req_patience(const struct nam__request_slot *req, uint64_t now)
 {
@@ -573,14 +540,10 @@ nam__client_mailboxes_patience(const struct nam_worker *worker, uint64_t wait_ns
 			continue;
 		if (box->wake_owed)
 			return 0;
-		for (unsigned i = 0; i < NAM_FRAMES; i++) {
-			uint64_t patience_ns = wait_ns;
-
-			if (box->slots[i].state == NAM__SLOT_WAITING)
-				patience_ns = req_patience(&box->slots[i], now);
-			if (patience_ns < wait_ns)
-				wait_ns = patience_ns;
-		}
+		for (unsigned i = 0; i < NAM_FRAMES; i++)
+			if (box->slots[i].state == NAM__SLOT_WAITING &&
+				req_patience(&box->slots[i], now) < wait_ns)
+				wait_ns = req_patience(&box->slots[i], now);
 	}
 	return wait_ns;
 }

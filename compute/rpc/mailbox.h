@@ -21,15 +21,14 @@ struct nam__request_slot {
 	enum { NAM__SLOT_FREE, NAM__SLOT_WRITING, NAM__SLOT_WAITING, NAM__SLOT_FETCHING }
 		state;
 	bool fetch;			/* the reply stays at the memory server */
-	/* unreliable queue pair: while the request has not left yet */
-	bool answered;
-	uint16_t tries;			/* unreliable queue pair: that it was written again */
-	uint32_t bytes;			/* unreliable queue pair: of the message */
+	bool answered;			/* unreliable queue pair: before the request had left */
+	uint16_t tries;			/* ... times that it was written again */
+	uint32_t bytes;			/* ... of the message */
 	bool woke;			/* a wake went out for it, and the memory server wakes us */
 	uint32_t number;
 	uint32_t fetches;		/* READs that looked for the reply */
 	uint32_t here;			/* bytes of the reply's frame that have been READ */
-	uint32_t wanted;		/* ... that are to be */
+	uint32_t wanted;		/* ... that shall be */
 	uint64_t written_ns;		/* the request was there */
 	uint64_t due_ns;		/* when to look again */
 	uint64_t first_ns;		/* unreliable queue pair: the first try had left */
@@ -42,15 +41,12 @@ struct nam__client_mailbox {
 	struct nam_wire_mailbox_welcome server;
 	uint32_t slot;
 	uint32_t fetch_bytes;		/* 0: replies are never fetched */
-	/* the memory server's, if it is a file of this host */
-	struct nam_colocated_share share;
+	struct nam_colocated_share share;	/* the memory server's, if a file of this host */
 	bool near;			/* it is in this machine: requests and fetches are copies */
-	/* numbers of the last request slots posted, and done with */
-	uint32_t sent, taken;
-	/* request slots in that state, and one for a wake that is owed */
-	uint32_t waiting;
-	struct nam_qp *unreliable_qp;		/* NULL unless the RPC transport is datagram */
-	uint64_t takes_ns;		/* ... what a call usually does */
+	uint32_t sent, taken;		/* numbers of the last slots posted, and done with */
+	uint32_t waiting;		/* request slots in that state, and 1 for a wake_owed */
+	struct nam_qp *unreliable_qp;	/* NULL unless the RPC transport is datagram */
+	uint64_t takes_ns;		/* ... a call, on average */
 	uint32_t woken_turn;		/* the memory server's last turn that we ended by a wake */
 	bool wake_owed;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
@@ -61,8 +57,7 @@ struct nam__client_mailbox {
 
 /*
  * A share for a connection about to be made, and an unreliable queue pair if the RPC transport
- * wants one; appends what the memory server has to know to its hello.  0, with the hello's flags,
- * or why not.
+ * wants one; appends both to the hello and sets its flags.
  */
 int nam__client_mailbox_new(struct nam_worker *worker, uint32_t slot, enum nam_transport transport,
 	struct nam_hello *hello, uint32_t *ret_flags, struct nam__client_mailbox **ret_box)
@@ -72,13 +67,9 @@ int nam__client_mailbox_welcome(struct nam__client_mailbox *box, struct nam_qp *
 	const struct nam_hello *reply) NAM_MUST_CHECK;
 /* The queue pair has been destroyed.  Accepts NULL. */
 void nam__client_mailbox_free(struct nam__client_mailbox *box);
-/*
- * Take a place for a request, and fill in what posts it; false: it is too long, or all places are
- * taken, so it must go by SEND.
- */
+/* Take a place for a request and fill in its WRITE; false: it must go by SEND. */
 bool nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *call,
-	const void *body,
-	uint32_t body_bytes, struct nam_wr *ret_wr);
+	const void *body, uint32_t body_bytes, struct nam_wr *ret_wr);
 /* It was not posted after all.  The last taken goes first. */
 void nam__client_mailbox_unwrite(struct nam__request_slot *req);
 /* The processor has copied it. */
@@ -101,22 +92,15 @@ void nam__request_slot_wait(struct nam__request_slot *req, uint64_t due_ns);
 void nam__request_slot_stop_waiting(struct nam__request_slot *req);
 void nam__request_slot_free(struct nam__request_slot *req);
 void nam__request_slot_fail(struct nam__request_slot *req, int rc);
-void nam__request_slot_writing(struct nam__request_slot *req);
 /* Where its request lies. */
 struct nam_frame *nam__request_slot_request(const struct nam__request_slot *req);
 /* The request that posts it. */
 void nam__request_slot_write(struct nam__request_slot *req, struct nam_wr *ret_wr);
-/*
- * Wake the memory server, if it said that it goes to sleep and no task has woken it since.
- * Whether we did.
- */
+/* Wake the memory server, if it sleeps and no task has woken it since.  Whether this did. */
 bool nam__client_mailbox_wake_server(struct nam__client_mailbox *box,
 	struct nam_op_counters *counters);
 
-/*
- * datagram.c: the same over an unreliable queue pair.  Buffers for replies, before the first
- * unreliable queue pair is made.
- */
+/* datagram.c: buffers for replies, before the first unreliable queue pair is made. */
 int nam__datagrams_open(struct nam_worker *worker, struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__datagrams_close(struct nam_worker *worker);
 /* A request has left. */

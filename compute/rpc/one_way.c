@@ -2,14 +2,14 @@
 /*
  * one_way.c -- one-way requests, and their acknowledgement by later replies.
  *
- * They go by SEND, whatever the connection's RPC transport: then they are carried out in their
- * order, and before any other request that is SENT later, so that its reply says it of all of them.
- *  A memory server sends nothing for them, unless they fail.
+ * They go by SEND over every RPC transport, so the memory server carries them out in their order,
+ * and before any request that is SENT later, whose reply therefore acknowledges all of them.  A
+ * memory server replies to a one-way request only if it fails.
  *
- * A reply has eight bits for the number of those carried out.  It answers a call, so it was written
- * after what had been acknowledged when the call began, and before now: if less than 256 were told
- * meanwhile there is one number that it can mean.  It has eight more for those that failed: only if
- * these have all said so by themselves is it known of the others that they went well.
+ * A reply has eight bits for the number of those carried out.  It answers a call, so it is not
+ * older than what had been acknowledged when the call began, nor younger than now.  If fewer than
+ * 256 were sent meanwhile, there is one number that it can mean.  It has eight more bits for those
+ * that failed: only after the replies of all these is it known that the others succeeded.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,20 +17,17 @@
 
 #include "compute/rpc/call.h"
 
-#define SETTLE_TRIES 3u
+#define PINGS_MAX 3u
 
 /* Until number `number` is acknowledged. */
 NAM_FIBER_FN static int
-settle(struct nam_worker *worker, uint32_t slot, uint32_t number)
+flush_up_to(struct nam_worker *worker, uint32_t slot, uint32_t number)
 {
 	const struct nam__one_way *one_way = worker->one_way[slot];
 
-	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
-		int rc;
+	for (unsigned i = 0; (int32_t)(one_way->acknowledged - number) < 0 && i < PINGS_MAX; i++) {
+		int rc = nam__rpc_ping_by_send(worker, slot); /* SUSPENDS */
 
-		if ((int32_t)(one_way->acknowledged - number) >= 0)
-			return 0;
-		rc = nam__rpc_ping_by_send(worker, slot); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
@@ -59,7 +56,7 @@ nam_rpc_send_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, co
 	}
 	one_way = worker->one_way[slot];
 	while (nam__one_way_under_way(one_way) == NAM_ONE_WAY_MAX) {
-		rc = settle(worker, slot, one_way->sent); /* SUSPENDS */
+		rc = flush_up_to(worker, slot, one_way->sent); /* SUSPENDS */
 		if (rc)
 			return rc;
 	}
@@ -84,7 +81,7 @@ nam_rpc_flush(struct nam_worker *worker, uint32_t slot)
 	if (!one_way)
 		return 0;
 	if (nam__one_way_under_way(one_way))
-		rc = settle(worker, slot, one_way->sent); /* SUSPENDS */
+		rc = flush_up_to(worker, slot, one_way->sent); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = one_way->rc;

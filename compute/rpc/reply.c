@@ -9,39 +9,12 @@
 
 /* ---- one-way requests --------------------------------------------------------------------- */
 
-/* Numbers `acknowledged` + 1 .. `done` were carried out, and `failed` of all of them not well. */
+/* Take the acknowledgement in a reply to `call`, or to a failed one-way request. */
 static void
-acknowledge(struct nam__one_way *one_way, uint32_t done, uint8_t failed)
-{
-	uint32_t heard = one_way->failed;
-
-	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
-		heard += one_way->each[n % NAM_ONE_WAY_MAX].failed;
-	/* Else one has yet to say so; that message will be another acknowledgement. */
-	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)heard != failed)
-		return;
-	one_way->acknowledged = done;
-	one_way->failed = heard;
-}
-
-/* The number of the one that this reply to no call is about; false: none. */
-static bool
-number_of(const struct nam__one_way *one_way, uint64_t id, uint32_t *ret_number)
-{
-	for (uint32_t n = one_way->acknowledged + 1; n != one_way->sent + 1; n++) {
-		if (one_way->each[n % NAM_ONE_WAY_MAX].id != id)
-			continue;
-		*ret_number = n;
-		return true;
-	}
-	return false;
-}
-
-static void
-one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
+one_way_acknowledge(struct nam__one_way *one_way, const struct nam_rpc_header *header,
 	const struct nam__call *call)
 {
-	uint32_t least, done;
+	uint32_t least, done, failed = one_way->failed;
 
 	if (!nam__one_way_under_way(one_way))
 		return;
@@ -50,16 +23,27 @@ one_way_hear(struct nam__one_way *one_way, const struct nam_rpc_header *header,
 		if (one_way->sent - least > UINT8_MAX)
 			return;
 	} else {
-		if (!number_of(one_way, header->id, &least) || !header->status)
+		least = one_way->acknowledged + 1;
+		while (least != one_way->sent + 1 &&
+			one_way->each[least % NAM_ONE_WAY_MAX].id != header->id)
+			least++;
+		if (least == one_way->sent + 1 || !header->status)
 			return;
 		one_way->each[least % NAM_ONE_WAY_MAX].failed = true;
 		if (!one_way->rc)
 			one_way->rc = header->status;
 	}
 	done = least + (uint8_t)((uint8_t)header->one_way - (uint8_t)least);
-	/* Less than is known is an old reply, and more than was told is nonsense. */
-	if (done - one_way->acknowledged <= nam__one_way_under_way(one_way))
-		acknowledge(one_way, done, (uint8_t)(header->one_way >> 8));
+	/* A smaller number is of an old reply, and a greater one than was sent is nonsense. */
+	if (done - one_way->acknowledged > nam__one_way_under_way(one_way))
+		return;
+	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
+		failed += one_way->each[n % NAM_ONE_WAY_MAX].failed;
+	/* Otherwise a failure is yet to come; its reply will be another acknowledgement. */
+	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)failed != (uint8_t)(header->one_way >> 8))
+		return;
+	one_way->acknowledged = done;
+	one_way->failed = failed;
 }
 
 void
@@ -104,10 +88,7 @@ nam__call_find(const struct nam_worker *worker, uint64_t id)
 	return call;
 }
 
-/*
- * Late replies to calls that have ended, and messages that answer nothing, are dropped: then the
- * deadline speaks.
- */
+/* Replies to calls that have ended, and messages that answer no call, are dropped. */
 void
 nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, uint32_t bytes)
 {
@@ -123,7 +104,7 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 		return;
 	rc = nam_rpc_check(message, bytes);
 	if (!rc && worker->one_way[slot])
-		one_way_hear(worker->one_way[slot], header, call);
+		one_way_acknowledge(worker->one_way[slot], header, call);
 	if (!call)
 		return;
 	if (!rc && header->type != call->type)

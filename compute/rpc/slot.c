@@ -18,13 +18,6 @@ nam__request_slot_stop_waiting(struct nam__request_slot *req)
 		nam__slots_waiting_add(req->box, UINT32_MAX);
 }
 
-void
-nam__request_slot_writing(struct nam__request_slot *req)
-{
-	nam__request_slot_stop_waiting(req);
-	req->state = NAM__SLOT_WRITING;
-}
-
 /* Its place is free; the ring's end moves on over all that are. */
 void
 nam__request_slot_free(struct nam__request_slot *req)
