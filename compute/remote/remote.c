@@ -13,7 +13,7 @@
 
 /* ---- collecting --------------------------------------------------------------------------- */
 
-/* All that a request needs but who waits for it.  Only atomics have operands. */
+/* All that a request needs but its context.  Only atomics have operands. */
 static inline __attribute__((always_inline)) void
 request_fill(struct nam_wr *wr, uint8_t op, uint8_t flags, void *local, uint32_t bytes)
 {
@@ -108,7 +108,7 @@ batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, uns
 	wrs[count - 1].context = task;
 	wrs[count - 1].flags |= NAM_WR_SIGNALED;
 	rc = qp ? worker->qp_post(qp, wrs, count) : -NAM_E_FABRIC_PEER_DEAD;
-	/* Waits for room, or says what is wrong. */
+	/* Waits for room, or notes the failure. */
 	if (__builtin_expect(rc != 0, 0))
 		return !nam__posted_otherwise(worker, slot, wrs, count, rc);
 	task->counters->doorbells++;
@@ -117,7 +117,7 @@ batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, uns
 	return true;
 }
 
-/* The batch touches several servers: gather each one's requests, keeping their order. */
+/* The batch touches several servers: collect the requests of each, in their order. */
 static __attribute__((noinline)) bool
 batch_post_scattered(struct nam_batch *batch)
 {
@@ -194,8 +194,8 @@ read_fill(struct nam_worker *worker, const struct nam__read *read, const struct 
 }
 
 /*
- * Those that lie on the same memory server as the first come first, each written once; the others
- * behind them, backwards.  Their number, or -NAM_E_NOREGION.
+ * READs from the memory server of the first come first, each written once; the others behind them,
+ * backwards.  Returns the number of the former, or -NAM_E_NOREGION.
  */
 static inline int
 reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t count,
@@ -226,7 +226,7 @@ reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t co
 	return (int)front;
 }
 
-/* As many as lie on the memory server of the first: those come first then. */
+/* Move READs from the memory server of the first to the front; returns their number. */
 static uint32_t
 sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 {
@@ -247,8 +247,8 @@ sort_again(struct nam_wr *wrs, uint32_t *servers, uint32_t count)
 
 /*
  * READ `at` was not posted, as there is no room for it, or its memory server is gone.  It and those
- * behind it wait for room.  If none of them goes out, what went out before has still to be awaited:
- * one of it is READ again.
+ * behind it wait for room.  If none of them goes out, a READ that did goes out again, signalled, so
+ * that the task waits for all of them.
  */
 static __attribute__((noinline)) void
 reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads,
@@ -269,10 +269,7 @@ reads_post_slowly(struct nam_worker *worker, const struct nam__read *reads,
 	}
 }
 
-/*
- * Where a doorbell is but a call, and the last one that is posted is the last one that is done: as
- * they come.
- */
+/* Where a doorbell is only a call, and requests complete in the order of posting: as they come. */
 static inline int
 reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, uint32_t count)
 {
@@ -340,7 +337,7 @@ nam__reads_await(struct nam_worker *worker, const struct nam__read *reads, uint3
 
 /* ---- batches of one ----------------------------------------------------------------------- */
 
-/* Resolve and post one request that the current task waits for. */
+/* Resolve and post one request of the current task, and wait for it. */
 static inline int
 post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 {
@@ -368,7 +365,7 @@ nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint
 	if (__builtin_expect(slot < 0, 0))
 		return slot;
 	if (__builtin_expect(!worker->qps[slot], 0)) {
-		/* Nothing to wait for; but who tries again must not starve others. */
+		/* A task that tries again must not starve others. */
 		nam_worker_yield(worker); /* SUSPENDS */
 		return -NAM_E_FABRIC_PEER_DEAD;
 	}
@@ -437,19 +434,6 @@ nam_fetch_add_await(struct nam_worker *worker, struct nam_gaddr at, uint64_t add
 
 /* ---- rolling window ----------------------------------------------------------------------- */
 
-static int
-async_grow(struct nam_worker *worker)
-{
-	uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
-	void **done = realloc(worker->async_done, size * sizeof(void *));
-
-	if (!done)
-		return -ENOMEM;
-	worker->async_done = done;
-	worker->async_size = size;
-	return 0;
-}
-
 static inline int
 async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, void *context,
 	uint32_t bytes_in, uint32_t bytes_out)
@@ -464,9 +448,13 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 	if (!qp)
 		return -NAM_E_FABRIC_PEER_DEAD;
 	if (worker->async_pending == worker->async_size) {
-		rc = async_grow(worker);
-		if (rc)
-			return rc;
+		uint32_t size = worker->async_size ? 2 * worker->async_size : 64;
+		void **done = realloc(worker->async_done, size * sizeof(void *));
+
+		if (!done)
+			return -ENOMEM;
+		worker->async_done = done;
+		worker->async_size = size;
 	}
 	wr->lkey = nam__buffer_lkey(worker, wr->local);
 	wr->context = (void *)((uintptr_t)context | NAM__CONTEXT_ASYNC);
@@ -510,39 +498,29 @@ nam_async_write(struct nam_worker *worker, struct nam_gaddr at, const void *loca
 	return async_post(worker, at, &wr, context, 0, bytes);
 }
 
+static int
+async_atomic(struct nam_worker *worker, uint8_t op, struct nam_gaddr at, uint64_t compare_or_add,
+	uint64_t swap, uint64_t *local_old, void *context)
+{
+	struct nam_wr wr;
+
+	request_fill(&wr, op, NAM_WR_SIGNALED, local_old, 8);
+	nam__wr_operands(&wr, compare_or_add, swap);
+	return async_post(worker, at, &wr, context, 8, 16);
+}
+
 int
 nam_async_cas(struct nam_worker *worker, struct nam_gaddr at, uint64_t compare, uint64_t swap,
 	uint64_t *local_old, void *context)
 {
-	struct nam_wr wr;
-
-	request_fill(&wr, NAM_WR_CAS, NAM_WR_SIGNALED, local_old, 8);
-	nam__wr_operands(&wr, compare, swap);
-	return async_post(worker, at, &wr, context, 8, 16);
+	return async_atomic(worker, NAM_WR_CAS, at, compare, swap, local_old, context);
 }
 
 int
 nam_async_fetch_add(struct nam_worker *worker, struct nam_gaddr at, uint64_t add,
 	uint64_t *local_old, void *context)
 {
-	struct nam_wr wr;
-
-	request_fill(&wr, NAM_WR_FETCH_ADD, NAM_WR_SIGNALED, local_old, 8);
-	nam__wr_operands(&wr, add, 0);
-	return async_post(worker, at, &wr, context, 8, 16);
-}
-
-/* Leftovers of other completions while another task polled. */
-static unsigned
-async_take_done(struct nam_worker *worker, void **contexts, unsigned max)
-{
-	unsigned count = worker->async_done_count < max ? worker->async_done_count : max;
-
-	memcpy(contexts, worker->async_done, count * sizeof(void *));
-	worker->async_done_count -= count;
-	memmove(worker->async_done, worker->async_done + count,
-		worker->async_done_count * sizeof(void *));
-	return count;
+	return async_atomic(worker, NAM_WR_FETCH_ADD, at, add, 0, local_old, context);
 }
 
 int
@@ -553,12 +531,16 @@ nam_async_poll(struct nam_worker *worker, void **contexts, unsigned max)
 	int rc, polled;
 
 	if (__builtin_expect(worker->async_done_count > 0, 0)) {
-		/* If none of ours ever comes from the queue, others' still do. */
+		/* Leftovers of other completions while another task polled, and local READs. */
 		if (worker->current->local) {
 			worker->current->local = false;
 			nam__poll(worker);
 		}
-		count = async_take_done(worker, contexts, max);
+		count = worker->async_done_count < max ? worker->async_done_count : max;
+		memcpy(contexts, worker->async_done, count * sizeof(void *));
+		worker->async_done_count -= count;
+		memmove(worker->async_done, worker->async_done + count,
+			worker->async_done_count * sizeof(void *));
 	} else {
 		polled = worker->cq_poll(worker->cq, wcs, max < ASYNC_POLL_MAX ? max
 										: ASYNC_POLL_MAX);

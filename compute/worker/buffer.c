@@ -40,7 +40,7 @@ slab_new(struct nam_worker *worker, size_t bytes)
 	if (slab->base == MAP_FAILED)
 		goto no_memory;
 	slab->domain = worker->client->domains[0];
-	/* Too low a limit is for the user to mend, so the reason is kept. */
+	/* The user can raise a limit that is too low, so the provider's message stays. */
 	if (slab->domain->ops->mr_register(slab->domain, slab->base, bytes, NAM_MR_LOCAL, &slab->mr,
 		    &worker->diag))
 		goto unmap;
@@ -61,27 +61,12 @@ free_slab:
 	return NULL;
 }
 
-/* The slab with the least room that is enough: small buffers fill what large ones leave over. */
-static struct nam__slab *
-slab_with_room(const struct nam_worker *worker, size_t size)
-{
-	struct nam__slab *best = NULL;
-
-	for (struct nam__slab *slab = worker->slabs; slab; slab = slab->next) {
-		size_t room = slab->bytes - slab->used;
-
-		if (room >= size && (!best || room < best->bytes - best->used))
-			best = slab;
-	}
-	return best;
-}
-
 void *
 nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 {
 	unsigned class = class_of(bytes ? bytes : 1);
 	struct nam__buffer_class *list;
-	struct nam__slab *slab;
+	struct nam__slab *slab = NULL;
 	size_t size = (size_t)1 << class;
 	void *buffer;
 
@@ -96,7 +81,11 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 		list->free = *(void **)buffer;
 		return buffer;
 	}
-	slab = slab_with_room(worker, size);
+	/* Small buffers fill the slab with the least room that is enough. */
+	for (struct nam__slab *s = worker->slabs; s; s = s->next)
+		if (s->bytes - s->used >= size &&
+			(!slab || s->bytes - s->used < slab->bytes - slab->used))
+			slab = s;
 	if (!slab)
 		slab = slab_new(worker, size > SLAB_BYTES ? size : SLAB_BYTES);
 	if (!slab)

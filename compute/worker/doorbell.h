@@ -2,9 +2,8 @@
 /*
  * doorbell.h -- a few requests to one remote object, resolved once and posted together.
  *
- * The work of nam_batch_*, for the most frequent operations of an index on one address: lock
- * a node and READ it; WRITE it and let go.  Everything is inlined, so that a request costs the
- * handful of stores that it consists of.
+ * As nam_batch_*, for the most frequent operations on one address: lock a node and READ it; WRITE
+ * it and unlock.  Everything is in line: a request costs a handful of stores.
  */
 #ifndef NAM_COMPUTE_WORKER_DOORBELL_H
 #define NAM_COMPUTE_WORKER_DOORBELL_H
@@ -19,7 +18,7 @@
 /* Lives on the stack of the task that waits for it.  Requests take effect like a batch's. */
 struct nam__doorbell {
 	struct nam_worker *worker;
-	struct nam__task *task;		/* who waits */
+	struct nam__task *task;		/* waits for it */
 	uint64_t remote;		/* of the object's first byte */
 	uint32_t rkey;
 	int server;			/* slot, or negative: the address names no known region */
@@ -67,10 +66,7 @@ nam__doorbell_add(struct nam__doorbell *doorbell, uint8_t op, uint32_t offset_by
 	return wr;
 }
 
-/*
- * The operands of an atomic, in one store: a provider that copies a request may load both at once,
- * and a load that is wider than the stores before it waits until they have left for the cache.
- */
+/* The operands of an atomic, in one store: a provider may load both at once. */
 static inline void
 nam__wr_operands(struct nam_wr *wr, uint64_t compare, uint64_t swap)
 {
@@ -107,10 +103,7 @@ nam__doorbell_cas(struct nam__doorbell *doorbell, uint32_t offset_bytes, uint64_
 	doorbell->bytes_in += 8;
 }
 
-/*
- * Post what was collected and empty the doorbell; its task will be made ready.  Not if it is empty,
- * or if the address names no known region.
- */
+/* Post what was collected, at least one, and empty the doorbell.  Its server is known. */
 static inline __attribute__((always_inline)) void
 nam__doorbell_post(struct nam__doorbell *doorbell)
 {
@@ -130,7 +123,7 @@ nam__doorbell_post(struct nam__doorbell *doorbell)
 	doorbell->bytes_in = doorbell->bytes_out = 0;
 	qp = worker->qps[doorbell->server];
 	if (__builtin_expect(!qp || worker->qp_post(qp, doorbell->wrs, count), 0)) {
-		/* Waits for room, or says what is wrong.  Never local: it changes something. */
+		/* Waits for room, or notes the failure.  Never local: it changes memory. */
 		nam__post_for(worker, task, (uint32_t)doorbell->server, doorbell->wrs, count);
 	} else {
 		counters->doorbells++;

@@ -47,13 +47,12 @@ nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_wor
 }
 
 /*
- * The result of qp_post for one server's share: they are on their way, have landed as local READs,
- * or failed, which is met when they are taken.  False if they were local.
+ * The result of qp_post for one server's READs: they are in flight, are done as local READs, or
+ * failed, which shows when they are taken.  False if they were local.
  */
 static inline bool
 posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	const struct nam_wr *wrs,
-	const uint8_t *numbers, unsigned count, int rc)
+	const struct nam_wr *wrs, const uint8_t *numbers, unsigned count, int rc)
 {
 	struct nam_op_counters *counters = worker->current->counters;
 
@@ -76,8 +75,7 @@ posted(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 /* Post one server's share.  As posted(). */
 static inline bool
 post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, int slot,
-	struct nam_wr *wrs,
-	const uint8_t *numbers, unsigned count)
+	struct nam_wr *wrs, const uint8_t *numbers, unsigned count)
 {
 	int rc;
 
@@ -92,10 +90,7 @@ post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, 
 	return posted(worker, outstanding, wrs, numbers, count, rc);
 }
 
-/*
- * A task that finds all READs landed has not waited, nor has one that finds each there that it asks
- * for: the others have their turn.
- */
+/* A task that finds its READs done has not waited, so others have their turn. */
 NAM_FIBER_FN static inline void
 let_others(struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {
@@ -107,8 +102,8 @@ let_others(struct nam_worker *worker, struct nam__outstanding_reads *outstanding
 
 bool
 nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
-	struct nam__outstanding_reads *outstanding,
-	unsigned number, int slot, struct nam_wr *wr, int rc)
+	struct nam__outstanding_reads *outstanding, unsigned number, int slot, struct nam_wr *wr,
+	int rc)
 {
 	uint8_t as_byte = (uint8_t)number;
 
@@ -145,8 +140,7 @@ read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstand
 			on_their_way++;
 		else
 			sent |= nam__outstanding_read_posted_otherwise(worker, outstanding, number,
-			slot, &wr,
-				rc);
+				slot, &wr, rc);
 	}
 	nam__outstanding_count(worker, on_their_way, post->bytes);
 	return sent || on_their_way;
@@ -170,8 +164,8 @@ read_by_servers(struct nam_worker *worker, struct nam__outstanding_reads *outsta
 			unsigned i = (unsigned)__builtin_ctz(rest);
 			unsigned number = (first + i) & (post->size - 1);
 			int its_slot = nam__outstanding_read_fill(worker, outstanding, number,
-				post->at[number],
-				image_of(post, number), post->bytes, &run[in_run]);
+				post->at[number], image_of(post, number), post->bytes,
+				&run[in_run]);
 
 			if (slot == INT_MIN)
 				slot = its_slot;
@@ -214,8 +208,7 @@ take(struct nam_worker *worker, const struct nam_wc *wc)
 	uintptr_t context = (uintptr_t)wc->context;
 
 	if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_OUTSTANDING_READ &&
-		wc->op < NAM_WC_RECV &&
-		!wc->status)
+		wc->op < NAM_WC_RECV && !wc->status)
 		completed(worker, (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK), wc);
 	else
 		nam__completed(worker, wc);
@@ -251,10 +244,7 @@ nam__outstanding_wait(struct nam_worker *worker, struct nam__outstanding_reads *
 	}
 }
 
-/*
- * Work on each overlaps with the misses of those behind it, and if there are many that is
- * best when they are taken one by one.
- */
+/* Work on each READ overlaps with the cache misses of the next; with many, one by one is best. */
 NAM_FIBER_FN static __attribute__((noinline)) void
 await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, unsigned number)
 {
@@ -274,7 +264,7 @@ await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, uns
 	outstanding->in_flight--;
 }
 
-/* The next completion is mostly the one that is waited for, and leaves nothing else to be done. */
+/* Mostly the next completion is the awaited one, and no other work is left. */
 void
 nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
 	unsigned number)
@@ -286,8 +276,7 @@ nam__outstanding_await(struct nam_worker *worker, struct nam__outstanding_reads 
 		!(outstanding->done >> number & 1), 1) &&
 		worker->cq_poll(worker->cq, &wc, 1) == 1) {
 		bool is_it = wc.context == nam__outstanding_read_context(outstanding, number) &&
-			!wc.status &&
-			wc.op < NAM_WC_RECV;
+			!wc.status && wc.op < NAM_WC_RECV;
 
 		if (!is_it)
 			take(worker, &wc);

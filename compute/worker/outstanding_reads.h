@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * outstanding_reads.h -- READs that one task keeps in flight and takes one by one, so that what it
- * does with each overlaps with the way of the others.  They must all have been taken before the
- * struct and their buffers go away.
- *
- * The common cases are in line: a flight costs the handful of stores that it consists of.
+ * outstanding_reads.h -- READs that one task keeps in flight and takes one by one, so that its work
+ * on each overlaps with the transfer of the others.  All must be taken before the struct and their
+ * buffers go away.  The common cases are in line: a READ costs a handful of stores.
  */
 #ifndef NAM_COMPUTE_WORKER_OUTSTANDING_READS_H
 #define NAM_COMPUTE_WORKER_OUTSTANDING_READS_H
@@ -21,7 +19,7 @@ struct nam__outstanding_read {
 struct nam__outstanding_reads {
 	struct nam__task *task;
 	uint32_t in_flight;		/* posted, not yet taken */
-	uint32_t done;			/* bit i: flight i has completed and was not yet taken */
+	uint32_t done;			/* bit i: READ i has completed and was not yet taken */
 	bool waiting;			/* the task is suspended until something completes */
 	bool others_first;		/* before anything is taken, others have their turn */
 	int rc;				/* first failure */
@@ -38,32 +36,30 @@ struct nam__outstanding_post {
 
 void nam__outstanding_init(struct nam__outstanding_reads *outstanding, struct nam_worker *worker);
 /*
- * Post `count` outstanding reads from number `first` on, round the ring: one round trip, a doorbell
- * per server; or one per READ where the fabric works in the order of posting, so that they come in
- * the order in which they are wanted.  Others may be in flight meanwhile.
+ * Post `count` READs from number `first` on, round the ring: one round trip, a doorbell per server.
+ * Where the fabric works in the order of posting, a doorbell per READ, so that they complete in the
+ * order of their numbers.  Others may be in flight meanwhile.
  */
 void nam__outstanding_read_many(struct nam_worker *worker,
-	struct nam__outstanding_reads *outstanding,
-	const struct nam__outstanding_post *post, unsigned first, unsigned count);
+	struct nam__outstanding_reads *outstanding, const struct nam__outstanding_post *post,
+	unsigned first, unsigned count);
 /* Take this one, which must be in flight or done. */
 NAM_FIBER_FN void nam__outstanding_await(struct nam_worker *worker,
-	struct nam__outstanding_reads *outstanding,
-	unsigned number);
+	struct nam__outstanding_reads *outstanding, unsigned number);
 
 /* ---- in line ------------------------------------------------------------------------------ */
 
-/* How completions name a flight. */
+/* The context of READ `number`. */
 static inline void *
 nam__outstanding_read_context(struct nam__outstanding_reads *outstanding, unsigned number)
 {
 	return (void *)((uintptr_t)&outstanding->each[number] | NAM__CONTEXT_OUTSTANDING_READ);
 }
 
-/* Fills a request for a flight; the server's slot, or negative. */
+/* Fills the request of READ `number`; the server's slot, or negative. */
 static inline int
 nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	unsigned number,
-	struct nam_gaddr at, void *local, uint32_t bytes, struct nam_wr *wr)
+	unsigned number, struct nam_gaddr at, void *local, uint32_t bytes, struct nam_wr *wr)
 {
 	nam__wr_begin(wr, NAM_WR_READ, NAM_WR_SIGNALED);
 	wr->bytes = bytes;
@@ -85,8 +81,8 @@ nam__outstanding_turn(const struct nam_worker *worker, struct nam__outstanding_r
 
 /* outstanding_reads.c: it was refused with `rc`, or done at once.  False if it was local. */
 bool nam__outstanding_read_posted_otherwise(struct nam_worker *worker,
-	struct nam__outstanding_reads *outstanding,
-	unsigned number, int slot, struct nam_wr *wr, int rc);
+	struct nam__outstanding_reads *outstanding, unsigned number, int slot, struct nam_wr *wr,
+	int rc);
 
 /* As qp_post, also where `slot` is an error or its server is gone. */
 static inline int
@@ -112,11 +108,10 @@ nam__outstanding_count(struct nam_worker *worker, unsigned count, uint32_t bytes
 	counters->bytes_in += (uint64_t)count * bytes;
 }
 
-/* Post a READ for a flight that is counted as such already; false if it was local. */
+/* Post READ `number`, already counted as in flight; false if it was local. */
 static inline bool
 nam__outstanding_read_post(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	unsigned number,
-	struct nam_gaddr at, void *local, uint32_t bytes)
+	unsigned number, struct nam_gaddr at, void *local, uint32_t bytes)
 {
 	struct nam_wr wr;
 	int slot = nam__outstanding_read_fill(worker, outstanding, number, at, local, bytes, &wr);
@@ -124,16 +119,15 @@ nam__outstanding_read_post(struct nam_worker *worker, struct nam__outstanding_re
 
 	if (__builtin_expect(rc != 0, 0))
 		return nam__outstanding_read_posted_otherwise(worker, outstanding, number, slot,
-		&wr, rc);
+			&wr, rc);
 	nam__outstanding_count(worker, 1, bytes);
 	return true;
 }
 
-/* Post flight `number`, which is not in flight.  A failure is met when it is taken. */
+/* Post READ `number`.  Its failure shows when it is taken. */
 static inline void
 nam__outstanding_read(struct nam_worker *worker, struct nam__outstanding_reads *outstanding,
-	unsigned number,
-	struct nam_gaddr at, void *local, uint32_t bytes)
+	unsigned number, struct nam_gaddr at, void *local, uint32_t bytes)
 {
 	outstanding->in_flight++;
 	worker->current->counters->round_trips +=
@@ -144,10 +138,7 @@ nam__outstanding_read(struct nam_worker *worker, struct nam__outstanding_reads *
 NAM_FIBER_FN void nam__outstanding_wait(struct nam_worker *worker,
 	struct nam__outstanding_reads *outstanding);
 
-/*
- * The number of a flight that is done; outstanding reads->rc says whether all went well.  in_flight
- * > 0.
- */
+/* The number of a READ that is done; outstanding->rc has the first failure.  in_flight > 0. */
 NAM_FIBER_FN static inline unsigned
 nam__outstanding_take(struct nam_worker *worker, struct nam__outstanding_reads *outstanding)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker.h -- a worker: everything that the data path touches, of one thread.  A task is one of its
- * fibers, or its plain thread.
+ * worker.h -- a worker: the data path of one thread.  A task is one of its fibers, or the thread.
  */
 #ifndef NAM_COMPUTE_WORKER_WORKER_H
 #define NAM_COMPUTE_WORKER_WORKER_H
@@ -84,13 +83,13 @@ struct nam_worker {
 	struct nam__deferred deferred;
 	struct nam__task thread_task;
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
-	/* operations under way per local epoch & 3; the epoch thread reads them */
+	/* operations under way, by local epoch & 3; the epoch thread reads them */
 	_Alignas(NAM__CACHE_LINE) atomic_uint active[NAM__LOCAL_EPOCHS];
 
 	/* control path */
 	const struct nam__worker_ops *ops;
 	struct nam_rq *rq;
-	struct nam_qp **closing;	/* their ends have been noticed, and not seen to */
+	struct nam_qp **closing;	/* they have ended, which is not handled yet */
 	struct nam__task *tasks_free;
 	struct nam__task *tasks_made;	/* all of them, to be freed */
 	uint32_t tasks_alive;
@@ -124,7 +123,7 @@ struct nam_worker {
 /* Completions taken at a time: few, so that work on each overlaps with the others' misses. */
 #define NAM__POLL_BATCH 2u
 
-/* See to one completion, whosoever it is; and, after some, to connections that have ended. */
+/* Handle one completion; and, after some, the connections that have ended. */
 void nam__completed(struct nam_worker *worker, const struct nam_wc *wc);
 void nam__closings_end(struct nam_worker *worker);
 static inline void
@@ -157,10 +156,7 @@ nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offs
 	return (int)region->server;
 }
 
-/*
- * The kind of a request, in one store: a provider loads it whole, and a load of what was stored in
- * pieces waits until they have left for the cache.
- */
+/* The kind of a request, in one store: providers load it whole, which waits for smaller stores. */
 static inline __attribute__((always_inline)) void
 nam__wr_begin(struct nam_wr *wr, uint8_t op, uint8_t flags)
 {
@@ -190,16 +186,14 @@ nam__buffer_lkey(const struct nam_worker *worker, const void *local)
 	return worker->lkeys_needed ? nam__buffer_lkey_find(worker, local) : 0;
 }
 
-/*
- * A registered buffer of the current task: number 0 .. 3, at least `bytes` long.  NULL: no memory.
- */
+/* A registered buffer of the current task, number 0 .. 3, of `bytes` or more.  NULL: no memory. */
 void *nam__scratch(struct nam_worker *worker, unsigned number, uint32_t bytes);
 
 void nam__task_ready(struct nam_worker *worker, struct nam__task *task);
 
 /*
- * Post the requests of a slot's queue pair for a task that waits for them; failures end up in its
- * rc.  True if they were local, and are done: no round trip, then.
+ * Post requests to a memory server for a task that waits for them; a failure goes into its rc.
+ * True if they were local: they are done, without a round trip.
  */
 bool nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
 	struct nam_wr *wrs, unsigned count);
@@ -209,10 +203,7 @@ nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned
 	return nam__post_for(worker, worker->current, slot, wrs, count);
 }
 
-/*
- * The result of qp_post was not 0: those of a task are local, or they are posted anew or fail.
- * True if they were local.
- */
+/* After qp_post with a result other than 0: as nam__post(), which posts them anew. */
 bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
 	unsigned count, int rc);
 /* READs were local, and their bytes had been counted. */
