@@ -2,12 +2,12 @@
 /*
  * client.h -- a compute node's connection to the memory servers, and its workers.
  *
- * A client is a process's membership in the cluster.  A worker is one thread's share of it: its
- * queue pairs, completion queue, fibers, buffers and counters.  A worker belongs to the thread that
- * uses it and is never shared; open one per thread.
+ * A client is a process's membership in the cluster.  A worker is one thread's share of it: queue
+ * pairs, a completion queue, fibers, buffers and counters.  Each thread opens its own worker, and
+ * no other thread uses it.
  *
- * A program may call operations straight from the thread: they return when done.  Or it spawns
- * fibers, each of which calls the same functions; while one waits for the fabric the others run.
+ * A thread may call operations directly: they return when done.  Or it spawns fibers that call the
+ * same functions: while one waits for the fabric, the others run.
  */
 #ifndef NAM_COMPUTE_CLIENT_H
 #define NAM_COMPUTE_CLIENT_H
@@ -30,22 +30,23 @@ struct nam_worker;
 struct nam_client_options {
 	/* "shm:PATH,shm:PATH": all memory servers, in any order; or "@FILE", a cluster file */
 	const char *cluster;
-	const char *name;		/* for people: which program this is; NULL: argv[0] */
+	const char *name;		/* of the program, for messages; NULL: argv[0] */
 	uint32_t rpc_timeout_ms;	/* default 2,000 */
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with another client's lock */
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
-	/* How requests travel; what is too long for a frame of 8 on their way goes by srq. */
-	/* default: NAM_TRANSPORT of the environment, or see below */
+	/*
+	 * How requests travel; the default is NAM_TRANSPORT of the environment, or see no_local.
+	 * Requests that are too long for a frame, or find 8 on their way, go by srq.
+	 */
 	enum nam_transport transport;
-	uint32_t frame_bytes;		/* all but srq: default 4,160, which all fit in */
+	uint32_t frame_bytes;		/* all but srq: default 4,160, room for any request */
 	uint32_t fetch_bytes;		/* fetch: of the READ that looks for a reply; default 256 */
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*
-	 * Go through the network even to memory of the own host; so does NAM_COLOCATED_ACCESS=0 in
-	 * the environment.  Else READs of it are copies by the processor, where the fabric allows,
-	 * and there requests go by the RPC transport fetch, which is copies, too.  All others go by
-	 * srq.
+	 * Use the network even for memory of this host, as does NAM_COLOCATED_ACCESS=0 in the
+	 * environment.  Otherwise, where the fabric allows, the processor copies READs of it, and
+	 * requests there go by the RPC transport fetch; all others go by srq.
 	 */
 	int no_local;
 };
@@ -67,7 +68,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
- *	-NAM_E_FABRIC_*			a memory server went away meanwhile, or talks nonsense
+ *	-NAM_E_FABRIC_*			a memory server ended meanwhile, or sent a malformed reply
  *	-NAM_E_CLUSTER			one id twice, no server with id 0, one server twice, two
  *					fabrics; or ids other than in the cluster file
  *	-NAM_E_LIMIT			more than NAM_SERVERS_MAX servers, or as many clients as
@@ -89,9 +90,8 @@ uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
 /*
- * Remote blocks that its workers gave up, and that stay allocated: when a worker was closed, some
- * other client's operation had been looking at them for two seconds and more; or when an index was
- * dropped, others kept them locked.
+ * Remote blocks that its workers gave up and that stay allocated: an operation of another client
+ * could see them for two seconds after a worker was closed, or kept them locked in a dropped index.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 
@@ -111,8 +111,8 @@ int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
- * No fiber may be alive and no cursor open.  Gives the stock of blocks back to the servers; waits
- * up to two seconds until what this worker retired can be reused, then leaves it.
+ * No fiber may be alive and no cursor open.  Gives cached blocks back to the servers; waits up to
+ * two seconds until this worker's retired blocks can be reused, then gives them up.
  */
 void nam_worker_close(struct nam_worker *worker);
 
@@ -130,13 +130,12 @@ int nam_worker_spawn(struct nam_worker *worker, nam_fiber_fn fn, void *arg) NAM_
 /* Run until every fiber has returned.  Not from a fiber. */
 void nam_worker_run(struct nam_worker *worker);
 
-/* Let other fibers run and completions be taken.  From a plain thread: only the latter. */
+/* Take completions and let other fibers run; from a plain thread, only the former. */
 NAM_FIBER_FN void nam_worker_yield(struct nam_worker *worker);
 
 /*
- * The last message that a failing operation left on this worker; "" if none ever did.  Nothing else
- * changes it: it outlives operations that succeed, for those of other fibers may come before its
- * reader; and codes that say all there is, like -NAM_E_NOTFOUND, leave none.
+ * The last message of a failing operation of this worker; "" if there was none.  Operations that
+ * succeed, and codes that need no message, like -NAM_E_NOTFOUND, leave it unchanged.
  */
 const char *nam_worker_diag(const struct nam_worker *worker);
 
@@ -145,16 +144,16 @@ const struct nam_op_counters *nam_worker_counters(const struct nam_worker *worke
 	enum nam_op_kind kind);
 
 /*
- * Bytes of memory that this worker has allocated, stacks counted whole; below 4 MiB with 64 fibers
- * that scan a fine-grained index with nodes of 1 KiB, about 8 with those of 16 KiB, 5 of another
- * design; and up to 64 KiB, or 128, more for each fiber above 64.
+ * Bytes of memory that this worker has allocated, stacks counted whole.  With 64 fibers that scan:
+ * below 4 MiB for a fine-grained index with nodes of 1 KiB, about 8 with nodes of 16 KiB, 5 for
+ * another design; each fiber above 64 adds up to 64 KiB, or 128.
  * The queues of the fabric's provider come on top: with shm, 0.2 MiB a memory server.
  */
 size_t nam_worker_bytes(const struct nam_worker *worker);
 
 struct nam_server_status {
 	char address[128];
-	int rc;				/* 0, or why there is no answer; then the rest is 0 */
+	int rc;				/* 0, or there is no answer, and the rest is 0 */
 	uint32_t id;
 	uint32_t handlers;
 	uint32_t regions;
@@ -174,7 +173,7 @@ struct nam_server_status {
 };
 
 /**
- * nam_server_status_get -- ask a memory server how it is.
+ * nam_server_status_get -- the state of a memory server.
  *
  * @slot	0 .. nam_client_servers() - 1
  * @ret_status	its address and rc are set even if there is no answer; all else is 0 then
@@ -187,22 +186,20 @@ struct nam_server_status {
 NAM_FIBER_FN int nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	struct nam_server_status *ret_status) NAM_MUST_CHECK;
 
-/* @text	"", or what a person needs to know if status->rc is not 0 */
+/* @text	"", or the message if status->rc is not 0 */
 typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *status,
 	const char *text);
 
 /**
- * nam_cluster_status -- ask every memory server how it is, without joining: some may be dead.
+ * nam_cluster_status -- the state of every memory server, without joining: some may be dead.
  *
  * @options	as for nam_client_connect()
  * @fn		called for each one, in the order of the cluster text
  *
- * Returns 0 if all were asked: what came of it is in each status->rc.  Or, with a message in *diag,
- * as nam_client_connect():
+ * Returns 0 if all were asked; each status->rc has the result.  Or, with a message in *diag, as
+ * nam_client_connect(), which also checks that the memory servers form a cluster:
  *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; no server was asked
  *	-ENOMEM						not all were asked
- *
- * Whether those that answer form a cluster is for nam_client_connect() to say.
  *
  * Cost:	one connection and 1 RPC to each memory server, one after the other.
  */

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * names.h -- what has a name: the catalog of the memory server with id 0, for the rooms above.
+ * names.h -- names in the catalog of the memory server with id 0, for the rooms above.
  *
- * All kinds share the names.  An entry is 64 bits that the kind gives a meaning: an address, or a
- * number; its uppermost 16 say which kind it is.
+ * All kinds share the names.  An entry is 64 bits: an address or a number; its uppermost 16 are the
+ * kind.
  */
 #ifndef NAM_COMPUTE_CLIENT_NAMES_H
 #define NAM_COMPUTE_CLIENT_NAMES_H
 
 #include "compute/worker/worker.h"
 
-/**
- * nam__name_check -- whether it can be a name: 0, or -EINVAL with a diag.
- */
+/* Whether it can be a name: 0, or -EINVAL with a diag. */
 int nam__name_check(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name)
 	NAM_MUST_CHECK;
 
 /**
- * nam__name_put -- enter a name, which leads to `entry` (below 2^48) from now on.
+ * nam__name_put -- enter a name for `entry` (below 2^48).
  *
  * Returns 0, -NAM_E_INDEX_EXISTS or -NAM_E_LIMIT with a diag, or as nam_rpc_call(); after a FABRIC
- * code it is unknown whether the name is there, and what it leads to must be.
+ * code the name may be there, so its entry must stay valid.
  *
  * Cost:	1 RPC.
  */
@@ -28,7 +26,7 @@ NAM_FIBER_FN int nam__name_put(struct nam_worker *worker, enum nam_catalog_kind 
 	const char *name, uint64_t entry) NAM_MUST_CHECK;
 
 /**
- * nam__name_find -- what a name leads to.
+ * nam__name_find -- the entry of a name.
  *
  * Returns 0; -EINVAL, -NAM_E_NOINDEX, or -NAM_E_KIND where the name is another kind's, with a diag;
  * or as nam_rpc_call().
@@ -38,7 +36,7 @@ NAM_FIBER_FN int nam__name_put(struct nam_worker *worker, enum nam_catalog_kind 
 NAM_FIBER_FN int nam__name_find(struct nam_worker *worker, enum nam_catalog_kind kind,
 	const char *name, uint64_t *ret_entry) NAM_MUST_CHECK;
 
-/* Take a name away if it still leads to `entry`; else as if it were not there.  As above. */
+/* Remove a name if it still leads to `entry`; else -NAM_E_NOINDEX.  As above. */
 NAM_FIBER_FN int nam__name_take(struct nam_worker *worker, enum nam_catalog_kind kind,
 	const char *name, uint64_t entry) NAM_MUST_CHECK;
 
