@@ -16,6 +16,31 @@
 
 #define HEAD_INTERVAL 32u
 
+const struct nam_index_traits *
+nam_index_traits(enum nam_index_design design)
+{
+	static const struct nam_index_traits traits[] = {
+		[NAM_DESIGN_FINE] = { "fine", false, UINT32_MAX },
+		[NAM_DESIGN_COARSE] = { "coarse", true, 0 },
+		[NAM_DESIGN_HYBRID] = { "hybrid", true, 1 },
+	};
+
+	return &traits[design];
+}
+
+const char *
+nam_partitioning_name(const struct nam_index_options *options)
+{
+	static const char *const names[] = {
+		[NAM_PARTITION_RANGE] = "range",
+		[NAM_PARTITION_HASH] = "hash",
+		[NAM_PARTITION_ROUND_ROBIN] = "round-robin",
+	};
+
+	return nam_index_traits(options->design)->partitioned ? names[options->partitioning] :
+		"none";
+}
+
 void
 nam_index_options_init(struct nam_index_options *options)
 {

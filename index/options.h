@@ -18,6 +18,17 @@ enum nam_index_design {
 					 * its part of the keys are */
 };
 
+/* The traits of a design, for programs that print and compare indexes. */
+struct nam_index_traits {
+	const char *name;		/* "fine", "coarse", "hybrid" */
+	bool partitioned;		/* each memory server keeps a part of the keys */
+	/* Levels, from the leaves, that clients read, cache and link by head nodes; memory servers
+	 * search the others.  UINT32_MAX: all. */
+	uint32_t client_levels;
+};
+
+const struct nam_index_traits *nam_index_traits(enum nam_index_design design);
+
 /* Coarse and hybrid: which memory server keeps a key. */
 enum nam_partitioning {
 	NAM_PARTITION_RANGE = 1,	/* each a range of keys */
@@ -45,6 +56,9 @@ struct nam_index_options {
 	uint32_t head_interval;		/* leaves per head node, or as many as it can name; default
 					 * 32; 0: no head nodes; of coarse one of these */
 };
+
+/* "range", "hash", "round-robin"; "none" of a design without parts. */
+const char *nam_partitioning_name(const struct nam_index_options *options);
 
 /* The defaults above. */
 void nam_index_options_init(struct nam_index_options *options);

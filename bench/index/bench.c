@@ -77,13 +77,13 @@ check_properties(const struct index_bench *bench)
 
 	if (o->design_set && is->design != wanted->design) {
 		bench_complain("index '%s' is %s: leave --design away", bench->name,
-			index_design_name(is->design));
+			nam_index_traits(is->design)->name);
 		return NAM_EXIT_USAGE;
 	}
-	if (o->partitioning_set && strcmp(index_partitioning_name(is),
-					    index_partitioning_name(wanted)) != 0) {
+	if (o->partitioning_set && strcmp(nam_partitioning_name(is),
+					    nam_partitioning_name(wanted)) != 0) {
 		bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
-			bench->name, index_design_name(is->design), index_partitioning_name(is));
+			bench->name, nam_index_traits(is->design)->name, nam_partitioning_name(is));
 		return NAM_EXIT_USAGE;
 	}
 	if (is->key_bytes != wanted->key_bytes) {
@@ -122,7 +122,7 @@ set_bounds(struct index_bench *bench)
 			servers);
 		return NAM_EXIT_USAGE;
 	}
-	if (o->index.design == NAM_DESIGN_FINE ||
+	if (!nam_index_traits(o->index.design)->partitioned ||
 		o->index.partitioning != NAM_PARTITION_RANGE || servers < 2)
 		return NAM_EXIT_OK;
 	bench->bounds = malloc((size_t)servers * o->index.key_bytes);
@@ -323,10 +323,9 @@ static uint32_t
 levels_of_servers(const struct index_bench *bench)
 {
 	uint32_t height = bench->loaded_stat.height;
+	uint32_t levels = nam_index_traits(bench->options.index.design)->client_levels;
 
-	if (bench->options.index.design == NAM_DESIGN_COARSE)
-		return height;
-	return bench->options.index.design == NAM_DESIGN_HYBRID && height ? height - 1 : 0;
+	return height > levels ? height - levels : 0;
 }
 
 static int

@@ -14,19 +14,6 @@
 const char *const index_designs[] = { "fine", "coarse", "hybrid", NULL };
 const char *const index_partitionings[] = { "range", "hash", "round-robin", NULL };
 
-const char *
-index_design_name(enum nam_index_design design)
-{
-	return index_designs[design - NAM_DESIGN_FINE];
-}
-
-const char *
-index_partitioning_name(const struct nam_index_options *options)
-{
-	return options->design == NAM_DESIGN_FINE ? "none" :
-		index_partitionings[options->partitioning - NAM_PARTITION_RANGE];
-}
-
 int
 index_shares_parse(const char *text, struct index_bench_options *o, struct nam_diag *diag)
 {
@@ -58,8 +45,8 @@ index_shares_parse(const char *text, struct index_bench_options *o, struct nam_d
 int
 index_design_settle(struct index_bench_options *o)
 {
-	bool fine = o->index.design == NAM_DESIGN_FINE;
-	bool coarse = o->index.design == NAM_DESIGN_COARSE;
+	const struct nam_index_traits *traits = nam_index_traits(o->index.design);
+	bool fine = !traits->partitioned, coarse = !traits->client_levels;
 
 	if (o->load == LOAD_NONE) {
 		if (o->shares_count)

@@ -12,10 +12,6 @@
 /* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
 extern const char *const index_designs[], *const index_partitionings[];
 
-const char *index_design_name(enum nam_index_design design);
-/* "none" of an index that has no parts. */
-const char *index_partitioning_name(const struct nam_index_options *options);
-
 /* "80,12,5,3": each above 0, 100 in all.  0, or -EINVAL with *diag. */
 int index_shares_parse(const char *text, struct index_bench_options *o,
 	struct nam_diag *diag) NAM_MUST_CHECK;

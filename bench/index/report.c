@@ -101,7 +101,8 @@ bandwidth_ratio(const struct index_bench *bench)
 static bool
 has_cache(const struct index_bench *bench)
 {
-	return bench->options.cache_bytes && bench->options.index.design != NAM_DESIGN_COARSE;
+	return bench->options.cache_bytes &&
+		nam_index_traits(bench->options.index.design)->client_levels;
 }
 
 /* Leaves that were where the cache said, of all that were wanted. */
@@ -118,9 +119,9 @@ hit_rate(const struct nam_op_counters *sum)
 static void
 print_parts(const struct index_bench_options *o)
 {
-	if (o->index.design == NAM_DESIGN_FINE)
+	if (!nam_index_traits(o->index.design)->partitioned)
 		return;
-	printf("  parts       by %s", index_partitioning_name(&o->index));
+	printf("  parts       by %s", nam_partitioning_name(&o->index));
 	for (uint32_t i = 0; i < o->shares_count; i++)
 		printf("%s%g", i ? "/" : ", ", o->shares[i]);
 	printf("%s\n", o->shares_count ? " % of the loaded keys" : "");
@@ -156,7 +157,7 @@ print_head(const struct index_bench *bench)
 			o->workload.scan_uniform ? "1 to " : "", o->workload.scan_length,
 			o->reverse ? ", downwards" : "", o->copy ? ", copied out" : "");
 	printf("  index       %s, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
-		index_design_name(o->index.design), o->index.unique ? "unique" : "non-unique",
+		nam_index_traits(o->index.design)->name, o->index.unique ? "unique" : "non-unique",
 		o->index.key_bytes, o->index.node_bytes, text_bytes(a, (double)o->cache_bytes));
 	print_parts(o);
 	printf("  cluster     %u memory server%s over %s", nam_client_servers(bench->client),
@@ -277,7 +278,7 @@ print_memory(struct index_bench *bench)
 		       "height %u\n", bytes_per_entry(stat), text_count(a, (double)stat->entries),
 			text_bytes(b, (double)stat->remote_bytes), stat->leaf_fill * 100,
 			stat->height);
-	if (bench->final_stat_known && bench->options.index.design != NAM_DESIGN_COARSE)
+	if (bench->final_stat_known && nam_index_traits(bench->options.index.design)->client_levels)
 		printf("  cache       %s for %" PRIu64 " inner nodes\n",
 			text_bytes(a, (double)stat->cache_bytes), stat->cache_nodes);
 	printf("  worker      %s\n", text_bytes(a, (double)nam_worker_bytes(index_worker(bench))));
@@ -415,9 +416,9 @@ json_head(cJSON *object, const struct index_bench *bench)
 
 	cJSON_AddStringToObject(object, "workload", o->workload.name);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
-	cJSON_AddStringToObject(object, "design", index_design_name(o->index.design));
-	cJSON_AddStringToObject(object, "index", index_design_name(o->index.design));
-	cJSON_AddStringToObject(object, "partitioning", index_partitioning_name(&o->index));
+	cJSON_AddStringToObject(object, "design", nam_index_traits(o->index.design)->name);
+	cJSON_AddStringToObject(object, "index", nam_index_traits(o->index.design)->name);
+	cJSON_AddStringToObject(object, "partitioning", nam_partitioning_name(&o->index));
 	if (o->transport)
 		cJSON_AddStringToObject(object, "transport", nam_transport_name(o->transport));
 	if (o->shares_count) {

@@ -147,7 +147,7 @@ ctl_status(struct ctl *ctl, char **args)
 int
 ctl_index_create(struct ctl *ctl, char **args)
 {
-	bool fine = ctl->create.design == NAM_DESIGN_FINE;
+	bool fine = !nam_index_traits(ctl->create.design)->partitioned;
 	uint8_t *bounds;
 	int exit_code = ctl_parts_settle(ctl, &bounds), rc;
 
@@ -159,8 +159,8 @@ ctl_index_create(struct ctl *ctl, char **args)
 		goto free_bounds;
 	}
 	ctl_say(ctl, "created %s: %s%s%s, %s, keys of %u bytes, nodes of %u bytes", args[0],
-		ctl_design_name(&ctl->create), fine ? "" : " by ",
-		fine ? "" : ctl_partitioning_name(&ctl->create),
+		nam_index_traits(ctl->create.design)->name, fine ? "" : " by ",
+		fine ? "" : nam_partitioning_name(&ctl->create),
 		ctl->create.unique ? "unique" : "non-unique", ctl->create.key_bytes,
 		ctl->create.node_bytes);
 	if (ctl->json) {
@@ -171,7 +171,7 @@ ctl_index_create(struct ctl *ctl, char **args)
 		cJSON_AddBoolToObject(object, "unique", ctl->create.unique);
 		ctl_json_u64(object, "key_bytes", ctl->create.key_bytes);
 		ctl_json_u64(object, "node_bytes", ctl->create.node_bytes);
-		if (ctl->create.design != NAM_DESIGN_COARSE)
+		if (nam_index_traits(ctl->create.design)->client_levels)
 			ctl_json_u64(object, "head_interval", ctl->create.head_interval);
 		ctl_json_print(object);
 	}
@@ -241,18 +241,18 @@ print_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	char bytes[24];
 
 	printf("index            %s\n", ctl->index_name);
-	printf("design           %s, %s\n", ctl_design_name(is),
+	printf("design           %s, %s\n", nam_index_traits(is->design)->name,
 		is->unique ? "unique" : "non-unique");
 	ctl_parts_print(ctl);
 	printf("key bytes        %u\n", is->key_bytes);
 	printf("node bytes       %u\n", is->node_bytes);
-	if (is->design != NAM_DESIGN_COARSE)
+	if (nam_index_traits(is->design)->client_levels)
 		printf("head interval    %u\n", is->head_interval);
 	printf("entries          %" PRIu64 "\n", stat->entries);
 	printf("height           %u\n", stat->height);
 	printf("leaves           %" PRIu64 ", %.1f %% full\n", stat->leaves, stat->leaf_fill * 100);
 	printf("inner nodes      %" PRIu64 "\n", stat->inner_nodes);
-	if (is->design != NAM_DESIGN_COARSE)
+	if (nam_index_traits(is->design)->client_levels)
 		printf("head nodes       %" PRIu64 "\n", stat->head_nodes);
 	printf("remote memory    %s", ctl_bytes(bytes, stat->remote_bytes));
 	if (stat->entries)
@@ -275,7 +275,7 @@ json_stat(const struct ctl *ctl, const struct nam_index_stat *stat)
 	cJSON_AddBoolToObject(object, "unique", is->unique);
 	ctl_json_u64(object, "key_bytes", is->key_bytes);
 	ctl_json_u64(object, "node_bytes", is->node_bytes);
-	if (is->design != NAM_DESIGN_COARSE)
+	if (nam_index_traits(is->design)->client_levels)
 		ctl_json_u64(object, "head_interval", is->head_interval);
 	ctl_json_u64(object, "entries", stat->entries);
 	ctl_json_u64(object, "height", stat->height);

@@ -10,19 +10,6 @@
 const char *const ctl_designs[] = { "fine", "coarse", "hybrid", NULL };
 const char *const ctl_partitionings[] = { "range", "hash", "round-robin", NULL };
 
-const char *
-ctl_design_name(const struct nam_index_options *options)
-{
-	return ctl_designs[options->design - NAM_DESIGN_FINE];
-}
-
-const char *
-ctl_partitioning_name(const struct nam_index_options *options)
-{
-	return options->design == NAM_DESIGN_FINE ? "none" :
-		ctl_partitionings[options->partitioning - NAM_PARTITION_RANGE];
-}
-
 /* ---- bounds -------------------------------------------------------------------------------- */
 
 /* "KEY,KEY,...": as many as there are memory servers, less one.  The caller frees *ret_bounds. */
@@ -73,16 +60,17 @@ int
 ctl_parts_settle(struct ctl *ctl, uint8_t **ret_bounds)
 {
 	struct nam_index_options *create = &ctl->create;
+	const struct nam_index_traits *traits = nam_index_traits(create->design);
 	struct nam_diag diag = { "" };
 	struct key_format format;
 	int exit_code;
 
 	*ret_bounds = NULL;
-	if (create->design == NAM_DESIGN_FINE)
+	if (!traits->partitioned)
 		return ctl->bounds ? refuse("--bounds", "a fine-grained index has no parts") :
 			ctl->partitioning_set ? refuse("--partition",
 				"a fine-grained index has no parts") : NAM_EXIT_OK;
-	if (create->design == NAM_DESIGN_COARSE && ctl->head_interval_set)
+	if (!traits->client_levels && ctl->head_interval_set)
 		return refuse("--head-interval", "a coarse-grained index has no head nodes");
 	if (ctl->bounds && ctl->partitioning_set && create->partitioning != NAM_PARTITION_RANGE)
 		return refuse("--bounds", "only with --partition range");
@@ -109,9 +97,9 @@ ctl_parts_print(const struct ctl *ctl)
 	const uint8_t *bounds = is->bounds;
 	char text[KEY_TEXT_BYTES];
 
-	if (is->design == NAM_DESIGN_FINE)
+	if (!nam_index_traits(is->design)->partitioned)
 		return;
-	printf("parts            by %s\n", ctl_partitioning_name(is));
+	printf("parts            by %s\n", nam_partitioning_name(is));
 	for (uint32_t i = 0; bounds && i + 1 < nam_client_servers(ctl->client); i++) {
 		key_print(&ctl->format, bounds + (size_t)i * is->key_bytes, text);
 		printf("  part %-9u from %s\n", i + 1, text);
@@ -124,9 +112,9 @@ ctl_parts_json(const struct ctl *ctl, const struct nam_index_options *is, cJSON 
 	const uint8_t *bounds = is->bounds;
 	cJSON *list;
 
-	cJSON_AddStringToObject(object, "design", ctl_design_name(is));
-	cJSON_AddStringToObject(object, "partitioning", ctl_partitioning_name(is));
-	if (is->design == NAM_DESIGN_FINE || !bounds)
+	cJSON_AddStringToObject(object, "design", nam_index_traits(is->design)->name);
+	cJSON_AddStringToObject(object, "partitioning", nam_partitioning_name(is));
+	if (!nam_index_traits(is->design)->partitioned || !bounds)
 		return;
 	list = cJSON_AddArrayToObject(object, "bounds");
 	for (uint32_t i = 0; i + 1 < nam_client_servers(ctl->client); i++)

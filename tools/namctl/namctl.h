@@ -177,10 +177,6 @@ cJSON *ctl_json_value(const struct nam_bytes *bytes, bool hex);
 /* The words for enum nam_index_design and enum nam_partitioning, ended by NULL. */
 extern const char *const ctl_designs[], *const ctl_partitionings[];
 
-/* "fine", "coarse" or "hybrid"; "range", "hash", "round-robin", or "none" without parts. */
-const char *ctl_design_name(const struct nam_index_options *options);
-const char *ctl_partitioning_name(const struct nam_index_options *options);
-
 /*
  * Do design, partitioning and bounds of ctl->create fit together, and the cluster?
  *

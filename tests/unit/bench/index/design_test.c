@@ -111,15 +111,15 @@ names__each_design_and_partitioning__ARE_IN_ORDER(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		assert_string_equal(index_designs[i], names[i]);
 		options.design = (enum nam_index_design)(NAM_DESIGN_FINE + i);
-		assert_string_equal(index_design_name(options.design), names[i]);
+		assert_string_equal(nam_index_traits(options.design)->name, names[i]);
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		assert_string_equal(index_partitionings[i], ways[i]);
 		options.partitioning = (enum nam_partitioning)(NAM_PARTITION_RANGE + i);
-		assert_string_equal(index_partitioning_name(&options), ways[i]);
+		assert_string_equal(nam_partitioning_name(&options), ways[i]);
 	}
 	options.design = NAM_DESIGN_FINE;
-	assert_string_equal(index_partitioning_name(&options), "none");
+	assert_string_equal(nam_partitioning_name(&options), "none");
 }
 
 int
