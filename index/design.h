@@ -57,7 +57,9 @@ struct nam__index_ops {
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
 		struct nam_collect_stat *ret_stat);
 	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *ret_stat);
-	/* Name a node in its parent at `level`; NULL: inner nodes are not in remote memory. */
+	/* Of nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
+	NAM_FIBER_FN int (*split_unlock)(struct nam_worker *worker, struct nam_index *index,
+		struct nam__held *held, const uint64_t *key, uint64_t value);
 	NAM_FIBER_FN int (*separator_add)(struct nam_worker *worker, struct nam_index *index,
 		const uint64_t *key, struct nam_gaddr child, unsigned level);
 };

@@ -33,7 +33,7 @@ change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind
 		return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
 			outcome.part); /* SUSPENDS */
 	if (outcome.effect == NAM__LEAF_SPLIT)
-		return nam__split_unlock(worker, index, held, key, payload); /* SUSPENDS */
+		return index->ops->split_unlock(worker, index, held, key, payload); /* SUSPENDS */
 	return leaf_refuse(worker, held, nam__leaf_effect_rc(outcome.effect)); /* SUSPENDS */
 }
 

@@ -27,5 +27,6 @@ const struct nam__index_ops nam__fine_ops = {
 	.verify = nam__fine_verify,
 	.collect = nam__fine_collect,
 	.cache_stat = nam__fine_cache_stat,
+	.split_unlock = nam__split_unlock,
 	.separator_add = nam__separator_add,
 };

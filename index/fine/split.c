@@ -13,7 +13,7 @@
  */
 #include <errno.h>
 
-#include "index/index_internal.h"
+#include "index/design.h"
 #include "index/hybrid/inner_rpc.h"
 #include "index/node/divide.h"
 
@@ -125,7 +125,8 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 		return rc ? rc : unlock_rc;
 	}
 	if (nam__node_count(parent->image) == g->inner_capacity)
-		return nam__split_unlock(worker, index, parent, key, child.raw); /* SUSPENDS */
+		return index->ops->split_unlock(worker, index, parent, key,
+			child.raw); /* SUSPENDS */
 	rc = nam__inner_add(g, parent->image, key, child, &dirty);
 	if (rc)
 		return rc;
@@ -171,24 +172,18 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 
 /* ---- dividing ----------------------------------------------------------------------------- */
 
-/* A failure to reach the parent is forgiven: the split itself is done and legal (I1). */
-static int
-forgive_late_separator(struct nam_worker *worker, int rc)
+/* Step 3.  A failure to reach the parent is forgiven: the split is done and legal (I1). */
+NAM_FIBER_FN static int
+name_right(struct nam_worker *worker, struct nam_index *index, const struct nam__key *separator,
+	struct nam_gaddr right_at, unsigned level)
 {
+	int rc = nam__separator_add(worker, index, separator->w, right_at, level); /* SUSPENDS */
+
 	if (!nam_err_is(rc, NAM_E_RESTART) && rc != -NAM_E_REMOTE_FULL &&
 		rc != -NAM_E_LOCK_TIMEOUT && rc != -NAM_E_LOCK_ORPHANED)
 		return rc;
 	worker->current->counters->late_separators++;
 	return 0;
-}
-
-/* Step 3. */
-NAM_FIBER_FN static int
-name_right(struct nam_worker *worker, struct nam_index *index, const struct nam__key *separator,
-	struct nam_gaddr right_at, unsigned level)
-{
-	return forgive_late_separator(worker, nam__separator_add(worker, index, separator->w,
-		right_at, level + 1)); /* SUSPENDS */
 }
 
 int
@@ -222,12 +217,7 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 		generation, &dirty);
 	nam__add_to_half(g, held->image, right, key, value, &dirty);
 	memcpy(separator.w, nam__node_low(right), 8 * g->full_words);
-	if (NAM_GUARD(SIBLING_FIRST))
-		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
-	if (rc)
-		goto free_right;
-	if (!NAM_GUARD(NAMED_LAST))
-		rc = name_right(worker, index, &separator, right_at, level); /* SUSPENDS */
+	rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
 	if (rc)
 		goto free_right;
 	nam_race_point("split.sibling_written");
@@ -237,15 +227,12 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 	rc = nam__write_unlock(worker, index, held, dirty, NAM__HEADER_FENCES); /* SUSPENDS */
 	worker->current->counters->splits++;
 	nam_race_point("split.left_written");
-	if (!NAM_GUARD(SIBLING_FIRST) && !rc)
-		rc = nam__new_node_await(worker, index, right_at, right); /* SUSPENDS */
 	if (index->cache && level > 0 && !rc) {
 		nam__cache_put(index->cache, held->image, held->at);
 		nam__cache_put(index->cache, right, right_at);
 	}
-
-	if (NAM_GUARD(NAMED_LAST) && !rc)
-		rc = name_right(worker, index, &separator, right_at, level); /* SUSPENDS */
+	if (!rc)
+		rc = name_right(worker, index, &separator, right_at, level + 1); /* SUSPENDS */
 	nam_buffer_give(worker, right, g->node_bytes);
 	return rc;
 

@@ -78,5 +78,4 @@ const struct nam__index_ops nam__hybrid_ops = {
 	.verify = nam__hybrid_verify,
 	.collect = nam__hybrid_collect,
 	.cache_stat = nam__hybrid_cache_stat,
-	.separator_add = nam__separator_add,
 };

@@ -237,6 +237,8 @@ come(struct actor *self)
 	self->worker = self->client ? sim_worker(self->client) : NULL;
 	if (self->worker && self->who != DIRECTOR)
 		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
+	if (self->index && !rc)
+		litmus_mutate_index(self->index);
 	return self->worker && !rc;
 }
 
@@ -292,6 +294,7 @@ plant(struct actor *self)
 		rc = nam_index_open(self->worker, LITMUS_INDEX, 1u << 20, &self->index);
 	if (rc)
 		sim_die("the index: %s", nam_worker_diag(self->worker));
+	litmus_mutate_index(self->index);
 	for (uint64_t i = 0; i < litmus.scene->loaded; i++)
 		litmus_insert(self, 10 * i);
 }

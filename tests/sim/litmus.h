@@ -89,6 +89,9 @@ extern struct litmus litmus;
 void litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
 	FILE *trace);
 
+/* litmus_mutants.c: an index whose split_unlock takes a wrong order, if an order guard is off. */
+void litmus_mutate_index(struct nam_index *index);
+
 /* The following is for actors. */
 void litmus_fail(const char *format, ...) NAM_PRINTF(1, 2);
 void litmus_await_for(enum flag flag, uint64_t patience_ns);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_mutants.c -- commit protocols of record stores with two steps in the wrong order, each in
- * place of the right one if its guard is off (common/guard.h).
+ * litmus_mutants.c -- splits of index nodes and commit protocols of record stores with two steps in
+ * the wrong order, each in place of the right one if its guard is off (common/guard.h).
  */
 #include <stddef.h>
 
 #include "common/guard.h"
+#include "index/coarse/coarse.h"
+#include "index/design.h"
+#include "index/node/divide.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
 #include "litmus_records.h"
@@ -105,4 +108,62 @@ litmus_mutate(struct nam_records *records)
 	if (!NAM_GUARD(LEADER_LAST))
 		mutant.commit = commit_leader_first;
 	records->ops = &mutant;
+}
+
+/* ---- splits ------------------------------------------------------------------------------- */
+
+/*
+ * A split violates I1 if the link to the right node comes before that node, and I14 if its name
+ * comes before the link.
+ */
+static int
+split_out_of_order(struct nam_worker *worker, struct nam_index *index, struct nam__held *held,
+	const uint64_t *key, uint64_t value)
+{
+	bool sibling_first = NAM_GUARD(SIBLING_FIRST), named_last = NAM_GUARD(NAMED_LAST);
+	unsigned level = nam__node_level(held->image) + 1;
+	uint64_t *right = nam_buffer_take(worker, index->g.node_bytes);
+	struct nam__key separator;
+	struct nam__dirty dirty;
+	struct nam_gaddr at;
+	uint32_t generation;
+	int rc = nam__node_alloc(worker, index, &at, &generation);
+
+	if (rc)
+		litmus_fail("no node for a split: %s", nam_err_name(rc));
+	nam_race_point("split.allocated");
+	nam__node_divide(&index->g, held->image,
+		nam__division_point(&index->g, held->image, key), right, generation, &dirty);
+	nam__add_to_half(&index->g, held->image, right, key, value, &dirty);
+	memcpy(separator.w, nam__node_low(right), 8 * index->g.full_words);
+	if (sibling_first)
+		rc = nam__new_node_await(worker, index, at, right);
+	if (!named_last && !rc)
+		rc = nam__separator_add(worker, index, separator.w, at, level);
+	nam_race_point("split.sibling_written");
+	held->image[NAM__WORD_SIBLING] = at.raw;
+	if (!rc)
+		rc = nam__write_unlock(worker, index, held, dirty, NAM__HEADER_FENCES);
+	nam_race_point("split.left_written");
+	if (!sibling_first && !rc)
+		rc = nam__new_node_await(worker, index, at, right);
+	if (named_last && !rc)
+		rc = nam__separator_add(worker, index, separator.w, at, level);
+	nam_buffer_give(worker, right, index->g.node_bytes);
+	return rc;
+}
+
+void
+litmus_mutate_index(struct nam_index *index)
+{
+	static struct nam__index_ops mutant;
+
+	if (NAM_GUARD(SIBLING_FIRST) && NAM_GUARD(NAMED_LAST))
+		return;
+	mutant = nam__fine_ops;
+	mutant.split_unlock = split_out_of_order;
+	if (index->ops == &nam__fine_ops)
+		index->ops = &mutant;
+	for (uint32_t i = 0; index->leaves && i < index->parts->count; i++)
+		index->leaves[i]->ops = &mutant;
 }
