@@ -34,10 +34,10 @@ struct nam_index {
 	struct nam__parts *parts;	/* coarse, hybrid: who keeps what; else NULL */
 	uint64_t tree;			/* coarse, hybrid: the trees' number on memory servers */
 	struct nam_index **leaves;	/* hybrid: the handle of each part's leaves; else NULL */
-	bool upper;			/* such a handle: a memory server has the levels above */
-	uint32_t upper_slot;		/* that memory server */
-	uint32_t upper_part;		/* the number of the part */
-	atomic_bool upper_full;		/* it seems to have no room for names */
+	bool inner_rpc;			/* such a handle: a memory server has the levels above */
+	uint32_t inner_rpc_slot;		/* that memory server */
+	uint32_t inner_rpc_part;		/* the number of the part */
+	atomic_bool inner_rpc_full;		/* it seems to have no room for names */
 	uint32_t servers_count;		/* memory servers when the index was made, and which */
 	uint8_t servers[NAM_SERVERS_MAX / 8];
 	char name[NAM_INDEX_NAME_BYTES];
@@ -225,13 +225,13 @@ void nam__cache_free(struct nam__cache *cache);
 
 /*
  * The hot path, in two steps, so that the caller can do something else while the cache lines that
- * the first asks for arrive.  A segment may be kept across suspensions within one operation.
+ * the first asks for arrive.  The node may be kept across suspensions within one operation.
  */
-struct nam__segment;
-const struct nam__segment *nam__cache_segment(struct nam__cache *cache, const uint64_t *key);
+struct nam__cached_node;
+const struct nam__cached_node *nam__cache_node(struct nam__cache *cache, const uint64_t *key);
 /* The leaf pointer for the key, or null. */
-struct nam_gaddr nam__segment_leaf(const struct nam__cache *cache,
-	const struct nam__segment *segment, const uint64_t *key);
+struct nam_gaddr nam__cached_node_leaf(const struct nam__cache *cache,
+	const struct nam__cached_node *node, const uint64_t *key);
 
 /* Leaf pointers for up to NAM__CACHE_GROUP_MAX one-word keys; null where the cache knows none. */
 #define NAM__CACHE_GROUP_MAX 16u
@@ -250,7 +250,7 @@ void nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned lev
 
 /* A child in a cached node; good until the operation ends. */
 struct nam__cache_place {
-	const struct nam__segment *segment;
+	const struct nam__cached_node *node;
 	unsigned number;
 };
 

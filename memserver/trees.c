@@ -207,8 +207,8 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 	if (!rc) {
 		uint32_t node_bytes = tree->options.node_bytes;
 
-		if (node_bytes > NAM_RPC_TREE_UPPER_NODE_BYTES)
-			node_bytes = NAM_RPC_TREE_UPPER_NODE_BYTES;
+		if (node_bytes > NAM_RPC_TREE_INNER_NODE_BYTES)
+			node_bytes = NAM_RPC_TREE_INNER_NODE_BYTES;
 		tree->g = tree->index_g;
 		if (tree->leaves)
 			nam__geometry_names(&tree->g, &tree->index_g, node_bytes);

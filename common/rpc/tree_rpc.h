@@ -183,6 +183,6 @@ struct nam_rpc_tree_floor_reply {
 };
 
 /* The largest node that fits into a reply. */
-#define NAM_RPC_TREE_UPPER_NODE_BYTES 2048u
+#define NAM_RPC_TREE_INNER_NODE_BYTES 2048u
 
 #endif /* NAM_COMMON_RPC_TREE_RPC_H */

@@ -6,18 +6,17 @@
  * A lookup needs separators and children of an inner node, so the cache keeps these, and densely,
  * because ten million keys' worth of it should stay in the processor's own caches:
  *
- *	level -> top -> chunk -> segment
+ *	level -> top -> chunk -> cached node
  *
- * A segment is one inner node.  Segments of a level are ordered by low fence in chunks of at most
- * NAM__CHUNK_MAX, and chunks in one array, the top.  Segments and chunks are searched by slices
- * (search.h): keys cut down to 16 bits; the keys themselves are read only when slices tie.  The top
- * is searched from a place that a small table of hints, indexed by the key's leading bits,
- * suggests.
+ * Cached nodes of a level are ordered by low fence in chunks of at most NAM__CHUNK_MAX, and chunks
+ * in one array, the top.  Cached nodes and chunks are searched by truncated keys (search.h): keys
+ * cut down to 16 bits.  The keys themselves are read only when truncated keys tie.  The top is
+ * searched from a hint in a small table, indexed by the key's leading bits.
  *
- * A stale segment is harmless: fences and generations in what it leads to tell.  So readers take no
- * lock.  Tops, chunks and segments never change once published, but for the pointers in them to
- * lower levels; a writer that replaces one hands the old one to nam__garbage_add(), and it lives
- * until no operation that may have seen it is under way.
+ * A stale cached node is harmless: fences and generations of the node that it leads to tell.  So
+ * readers take no lock.  Tops, chunks and cached nodes never change once published, but for the
+ * pointers in them to lower levels.  A writer that replaces one hands the old one to
+ * nam__garbage_add(), and it lives until no operation that may have seen it is under way.
  */
 #ifndef NAM_INDEX_CACHE_CACHE_INTERNAL_H
 #define NAM_INDEX_CACHE_CACHE_INTERNAL_H
@@ -25,14 +24,14 @@
 #include "index/index_internal.h"
 #include "cached_node.h"
 
-#define NAM__CHUNK_MAX NAM__SLICES_GROUP
+#define NAM__CHUNK_MAX NAM__TRUNCATED_GROUP
 #define NAM__HINTS 1024u
 
 struct nam__chunk {
-	struct nam__slicing slicing;
+	struct nam__truncation truncation;
 	uint32_t count;
-	_Alignas(64) uint16_t slices[NAM__CHUNK_MAX];
-	struct nam__segment *_Atomic segments[NAM__CHUNK_MAX];
+	_Alignas(64) uint16_t truncated[NAM__CHUNK_MAX];
+	struct nam__cached_node *_Atomic nodes[NAM__CHUNK_MAX];
 	uint64_t lows[];		/* full words each */
 };
 
@@ -57,9 +56,9 @@ struct nam__cache {
 	struct nam_client *client;
 	struct nam__top *_Atomic levels[NAM__LEVELS_MAX];	/* [0] unused */
 	uint64_t budget_bytes;
-	uint32_t prefetch_bytes;	/* of a segment, for a search */
-	uint32_t slices_bytes;		/* of those, up to the children */
-	nam__sliced_floor_fn sliced_floor;
+	uint32_t prefetch_bytes;	/* of a cached node, for a search */
+	uint32_t truncated_bytes;		/* of those, up to the children */
+	nam__truncated_floor_fn truncated_floor;
 	nam__leaf_group_fn leaf_group;
 	pthread_mutex_t mutex;		/* changes; what follows, too */
 	uint64_t bytes;
@@ -96,13 +95,13 @@ nam__top_floor(const struct nam__geometry *g, const struct nam__top *top, const 
 	return (int)number - 1;
 }
 
-/* Number of the segment with the greatest low at or below the key, or -1. */
+/* Number of the cached node with the greatest low at or below the key, or -1. */
 static inline int
 nam__chunk_floor(const struct nam__cache *cache, const struct nam__chunk *chunk,
 	const uint64_t *key)
 {
-	return cache->sliced_floor(&chunk->slicing, chunk->slices, chunk->lows, chunk->count,
-		cache->g->full_words, key);
+	return cache->truncated_floor(&chunk->truncation, chunk->truncated, chunk->lows,
+		chunk->count, cache->g->full_words, key);
 }
 
 #endif /* NAM_INDEX_CACHE_CACHE_INTERNAL_H */

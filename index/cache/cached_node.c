@@ -1,79 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cached_node.c -- making a segment out of an inner node's image.
+ * cached_node.c -- making a cached node out of an inner node's image.
  */
 #include <stdlib.h>
 
 #include "cached_node.h"
 
-/* Number of an upper half in the header, entered if it is new; -1: no room for another. */
+/* Number of an high half in the header, entered if it is new; -1: no room for another. */
 static int
-upper_number(struct nam__segment *segment, unsigned *uppers_count, uint32_t upper)
+high_half_number(struct nam__cached_node *node, unsigned *halves_count, uint32_t high_half)
 {
-	for (unsigned i = 0; i < *uppers_count; i++)
-		if (segment->uppers[i] == upper)
+	for (unsigned i = 0; i < *halves_count; i++)
+		if (node->high_halves[i] == high_half)
 			return (int)i;
-	if (*uppers_count == NAM__SEGMENT_UPPERS)
+	if (*halves_count == NAM__HIGH_HALVES)
 		return -1;
-	segment->uppers[*uppers_count] = upper;
-	return (int)(*uppers_count)++;
+	node->high_halves[*halves_count] = high_half;
+	return (int)(*halves_count)++;
 }
 
 /* Fill narrow children; false if they do not fit. */
 static bool
-fill_narrow(const struct nam__geometry *g, const uint64_t *image, struct nam__segment *segment)
+fill_narrow(const struct nam__geometry *g, const uint64_t *image, struct nam__cached_node *node)
 {
-	uint32_t *children = (uint32_t *)(void *)(segment->slices +
-						  nam__slices_padded(segment->count));
-	unsigned uppers_count = 0;
+	uint32_t *children = (uint32_t *)(void *)(node->truncated +
+						  nam__truncated_padded(node->count));
+	unsigned halves_count = 0;
 
-	for (unsigned i = 0; i < segment->count; i++) {
+	for (unsigned i = 0; i < node->count; i++) {
 		uint64_t raw = nam__inner_child(g, image, i).raw;
-		int upper = upper_number(segment, &uppers_count, (uint32_t)(raw >> 32));
+		int high_half = high_half_number(node, &halves_count, (uint32_t)(raw >> 32));
 
-		if (upper < 0 || (uint32_t)raw >> NAM__NARROW_OFFSET_BITS)
+		if (high_half < 0 || (uint32_t)raw >> NAM__NARROW_OFFSET_BITS)
 			return false;
-		children[i] = (uint32_t)upper << NAM__NARROW_OFFSET_BITS | (uint32_t)raw;
+		children[i] = (uint32_t)high_half << NAM__NARROW_OFFSET_BITS | (uint32_t)raw;
 	}
 	return true;
 }
 
 static void
-fill_wide(const struct nam__geometry *g, const uint64_t *image, struct nam__segment *segment)
+fill_wide(const struct nam__geometry *g, const uint64_t *image, struct nam__cached_node *node)
 {
-	uint64_t *children = (uint64_t *)(void *)(segment->slices +
-						  nam__slices_padded(segment->count));
+	uint64_t *children = (uint64_t *)(void *)(node->truncated +
+						  nam__truncated_padded(node->count));
 
-	for (unsigned i = 0; i < segment->count; i++)
+	for (unsigned i = 0; i < node->count; i++)
 		children[i] = nam__inner_child(g, image, i).raw;
 }
 
-struct nam__segment *
-nam__segment_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
+struct nam__cached_node *
+nam__cached_node_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
 {
 	unsigned count = nam__node_count(image);
-	size_t hot_max = sizeof(struct nam__segment) + 2ul * nam__slices_padded(count) +
+	size_t hot_max = sizeof(struct nam__cached_node) + 2ul * nam__truncated_padded(count) +
 			 8ul * count;
-	size_t cold = sizeof(struct nam__segment_cold) + 8ul * (count + 1) * g->full_words;
-	struct nam__segment_cold *tail;
-	struct nam__segment *segment;
+	size_t cold = sizeof(struct nam__cached_node_cold) + 8ul * (count + 1) * g->full_words;
+	struct nam__cached_node_cold *tail;
+	struct nam__cached_node *node;
 
-	segment = aligned_alloc(64, (hot_max + cold + 63) / 64 * 64);
-	if (!segment)
+	node = aligned_alloc(64, (hot_max + cold + 63) / 64 * 64);
+	if (!node)
 		return NULL;
-	memset(segment, 0, sizeof(*segment));
-	segment->count = (uint16_t)count;
-	segment->last = nam__node_last(image);
-	segment->high_first = nam__node_high(g, image)[0];
-	atomic_init(&segment->used, 1);
-	segment->narrow = fill_narrow(g, image, segment);
-	if (!segment->narrow)
-		fill_wide(g, image, segment);
+	memset(node, 0, sizeof(*node));
+	node->count = (uint16_t)count;
+	node->last = nam__node_last(image);
+	node->high_first = nam__node_high(g, image)[0];
+	atomic_init(&node->used, 1);
+	node->narrow = fill_narrow(g, image, node);
+	if (!node->narrow)
+		fill_wide(g, image, node);
 
-	tail = nam__segment_cold(segment);
+	tail = nam__cached_node_cold(node);
 	tail->version = nam__node_version(image);
 	tail->at = at;
-	tail->bytes = (nam__segment_hot_bytes(segment) + cold + 63) / 64 * 64;
+	tail->bytes = (nam__cached_node_hot_bytes(node) + cold + 63) / 64 * 64;
 	if (g->full_words == 1)
 		for (unsigned i = 0; i < count; i++)
 			tail->separators[i] = image[g->entries_at + 2 * i];
@@ -83,6 +83,7 @@ nam__segment_new(const struct nam__geometry *g, const uint64_t *image, struct na
 				image + g->entries_at + i * g->inner_words, 8 * g->full_words);
 	memcpy(tail->separators + (size_t)count * g->full_words, nam__node_high(g, image),
 		8 * g->full_words);
-	nam__slice(tail->separators, count, g->full_words, &segment->slicing, segment->slices);
-	return segment;
+	nam__keys_truncate(tail->separators, count, g->full_words, &node->truncation,
+		node->truncated);
+	return node;
 }

@@ -11,9 +11,9 @@
 #define PREFETCH_BYTES_MAX 512u
 
 static inline const uint64_t *
-segment_low(const struct nam__segment *segment)
+node_low(const struct nam__cached_node *node)
 {
-	return nam__segment_cold(segment)->separators;
+	return nam__cached_node_cold(node)->separators;
 }
 
 /* ---- changing (all under the mutex) ------------------------------------------------------- */
@@ -44,11 +44,11 @@ chunk_drop(struct nam__cache *cache, struct nam__chunk *chunk)
 }
 
 static void
-segment_drop(struct nam__cache *cache, struct nam__segment *segment)
+node_drop(struct nam__cache *cache, struct nam__cached_node *node)
 {
-	cache->bytes -= nam__segment_cold(segment)->bytes;
+	cache->bytes -= nam__cached_node_cold(node)->bytes;
 	cache->nodes--;
-	nam__garbage_add(cache->client, segment);
+	nam__garbage_add(cache->client, node);
 }
 
 static struct nam__top *
@@ -79,10 +79,10 @@ top_drop(struct nam__cache *cache, struct nam__top *top)
 static void
 chunk_set(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t number,
 	const uint64_t *low,
-	struct nam__segment *segment)
+	struct nam__cached_node *node)
 {
 	memcpy(chunk->lows + (size_t)number * g->full_words, low, 8 * g->full_words);
-	atomic_init(&chunk->segments[number], segment);
+	atomic_init(&chunk->nodes[number], node);
 }
 
 static void
@@ -91,7 +91,7 @@ chunk_copy(const struct nam__geometry *g, struct nam__chunk *to, uint32_t to_num
 {
 	for (uint32_t i = 0; i < count; i++)
 		chunk_set(g, to, to_number + i, from->lows + (from_number + i) * g->full_words,
-			atomic_load_explicit(&from->segments[from_number + i],
+			atomic_load_explicit(&from->nodes[from_number + i],
 				memory_order_relaxed));
 }
 
@@ -101,13 +101,14 @@ chunk_finish(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t c
 {
 	chunk->count = count;
 	if (count)
-		nam__slice(chunk->lows, count, g->full_words, &chunk->slicing, chunk->slices);
+		nam__keys_truncate(chunk->lows, count, g->full_words, &chunk->truncation,
+			chunk->truncated);
 }
 
-/* A copy of `old` with `segment` inserted before entry `number`; it must have room. */
+/* A copy of `old` with `node` inserted before entry `number`; it must have room. */
 static struct nam__chunk *
 chunk_with(struct nam__cache *cache, struct nam__chunk *old, uint32_t number,
-	struct nam__segment *segment)
+	struct nam__cached_node *node)
 {
 	const struct nam__geometry *g = cache->g;
 	struct nam__chunk *chunk = chunk_new(cache);
@@ -115,7 +116,7 @@ chunk_with(struct nam__cache *cache, struct nam__chunk *old, uint32_t number,
 	if (!chunk)
 		return NULL;
 	chunk_copy(g, chunk, 0, old, 0, number);
-	chunk_set(g, chunk, number, segment_low(segment), segment);
+	chunk_set(g, chunk, number, node_low(node), node);
 	chunk_copy(g, chunk, number + 1, old, number, old->count - number);
 	chunk_finish(g, chunk, old->count + 1);
 	return chunk;
@@ -150,7 +151,7 @@ publish_top(struct nam__cache *cache, unsigned level, struct nam__top *top)
 {
 	struct nam__top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 
-	/* Release, here and wherever a pointer is replaced: pairs with find_segment(). */
+	/* Release, here and wherever a pointer is replaced: pairs with find_node(). */
 	atomic_store_explicit(&cache->levels[level], top, memory_order_release);
 	top_drop(cache, old);
 }
@@ -244,7 +245,7 @@ chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct 
 }
 
 static int
-insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *segment)
+insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *node)
 {
 	const struct nam__geometry *g = cache->g;
 
@@ -258,7 +259,7 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			chunk = chunk_new(cache);
 			if (!chunk)
 				return -ENOMEM;
-			chunk_set(g, chunk, 0, segment_low(segment), segment);
+			chunk_set(g, chunk, 0, node_low(node), node);
 			chunk_finish(g, chunk, 1);
 			if (top) {
 				atomic_store_explicit(&cache->levels[level], NULL,
@@ -272,18 +273,18 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 			}
 			return rc;
 		}
-		in_top = nam__top_floor(g, top, segment_low(segment));
+		in_top = nam__top_floor(g, top, node_low(node));
 		if (in_top < 0)
 			in_top = 0;
 		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-		in_chunk = nam__chunk_floor(cache, chunk, segment_low(segment));
+		in_chunk = nam__chunk_floor(cache, chunk, node_low(node));
 		if (chunk->count == NAM__CHUNK_MAX) {
 			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
 			if (rc)
 				return rc;
 			continue;
 		}
-		copy = chunk_with(cache, chunk, (uint32_t)(in_chunk + 1), segment);
+		copy = chunk_with(cache, chunk, (uint32_t)(in_chunk + 1), node);
 		if (!copy)
 			return -ENOMEM;
 		rc = chunk_replace(cache, level, (uint32_t)in_top, chunk, copy);
@@ -296,12 +297,12 @@ insert_segment(struct nam__cache *cache, unsigned level, struct nam__segment *se
 }
 
 static int
-remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t in_chunk)
+remove_node(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t in_chunk)
 {
 	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
 	struct nam__chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-	struct nam__segment *segment =
-		atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
+	struct nam__cached_node *node =
+		atomic_load_explicit(&chunk->nodes[in_chunk], memory_order_relaxed);
 	struct nam__chunk *copy = chunk_new(cache);
 	int rc;
 
@@ -316,7 +317,7 @@ remove_segment(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32
 		free(copy);
 		return rc;
 	}
-	segment_drop(cache, segment);
+	node_drop(cache, node);
 	return 0;
 }
 
@@ -331,7 +332,7 @@ evict_one(struct nam__cache *cache)
 		return false;
 	while (looks) {
 		struct nam__chunk *chunk;
-		struct nam__segment *segment;
+		struct nam__cached_node *node;
 
 		if (cache->hand_chunk >= top->count)
 			cache->hand_chunk = cache->hand_slot = 0;
@@ -341,11 +342,11 @@ evict_one(struct nam__cache *cache)
 			cache->hand_slot = 0;
 			continue;
 		}
-		segment = atomic_load_explicit(&chunk->segments[cache->hand_slot],
+		node = atomic_load_explicit(&chunk->nodes[cache->hand_slot],
 			memory_order_relaxed);
 		looks--;
-		if (!atomic_exchange_explicit(&segment->used, 0, memory_order_relaxed)) {
-			if (remove_segment(cache, 1, cache->hand_chunk, cache->hand_slot))
+		if (!atomic_exchange_explicit(&node->used, 0, memory_order_relaxed)) {
+			if (remove_node(cache, 1, cache->hand_chunk, cache->hand_slot))
 				return false;
 			cache->evictions++;
 			return true;
@@ -355,8 +356,8 @@ evict_one(struct nam__cache *cache)
 	return false;
 }
 
-/* The segment published under exactly this low fence, and where it is. */
-static struct nam__segment *
+/* The cached node published under exactly this low fence, and where it is. */
+static struct nam__cached_node *
 find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32_t *ret_in_top,
 	uint32_t *ret_in_chunk)
 {
@@ -374,7 +375,7 @@ find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32
 		return NULL;
 	*ret_in_top = (uint32_t)in_top;
 	*ret_in_chunk = (uint32_t)in_chunk;
-	return atomic_load_explicit(&chunk->segments[in_chunk], memory_order_relaxed);
+	return atomic_load_explicit(&chunk->nodes[in_chunk], memory_order_relaxed);
 }
 
 void
@@ -382,7 +383,7 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 {
 	const struct nam__geometry *g = cache->g;
 	unsigned level = nam__node_level(image);
-	struct nam__segment *segment, *old;
+	struct nam__cached_node *node, *old;
 	uint32_t in_top, in_chunk;
 
 	if (level == 0 || level >= NAM__LEVELS_MAX || !nam__node_count(image))
@@ -390,15 +391,15 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	pthread_mutex_lock(&cache->mutex);
 	old = find_exact(cache, level, nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0),
 		&in_top, &in_chunk);
-	if (old && nam__key_compare(segment_low(old),
+	if (old && nam__key_compare(node_low(old),
 			   nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0), g->full_words))
 		old = NULL;
 	/* Images of one node may arrive out of order, by way of different threads. */
-	if (old && nam_gaddr_same(nam__segment_cold(old)->at, at) &&
-		nam__segment_cold(old)->version >= nam__node_version(image))
+	if (old && nam_gaddr_same(nam__cached_node_cold(old)->at, at) &&
+		nam__cached_node_cold(old)->version >= nam__node_version(image))
 		goto unlock;
-	segment = nam__segment_new(g, image, at);
-	if (!segment)
+	node = nam__cached_node_new(g, image, at);
+	if (!node)
 		goto unlock;
 	if (old) {
 		struct nam__top *top =
@@ -406,13 +407,13 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 		struct nam__chunk *chunk =
 			atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
 
-		atomic_store_explicit(&chunk->segments[in_chunk], segment, memory_order_release);
-		segment_drop(cache, old);
-	} else if (insert_segment(cache, level, segment)) {
-		free(segment);
+		atomic_store_explicit(&chunk->nodes[in_chunk], node, memory_order_release);
+		node_drop(cache, old);
+	} else if (insert_node(cache, level, node)) {
+		free(node);
 		goto unlock;
 	}
-	cache->bytes += nam__segment_cold(segment)->bytes;
+	cache->bytes += nam__cached_node_cold(node)->bytes;
 	cache->nodes++;
 	while (cache->bytes > cache->budget_bytes && evict_one(cache))
 		continue;
@@ -428,9 +429,9 @@ nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level)
 	if (!cache || level == 0 || level >= NAM__LEVELS_MAX)
 		return;
 	pthread_mutex_lock(&cache->mutex);
-	/* On -ENOMEM the stale node stays; who stumbles over it again will ask again. */
+	/* On -ENOMEM the stale node stays; the next reader that meets it asks again. */
 	if (find_exact(cache, level, key, &in_top, &in_chunk))
-		remove_segment(cache, level, in_top, in_chunk);
+		remove_node(cache, level, in_top, in_chunk);
 	pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -447,14 +448,14 @@ nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_
 	cache->g = g;
 	cache->client = client;
 	cache->budget_bytes = budget_bytes;
-	cache->sliced_floor = nam__sliced_floor_choose();
+	cache->truncated_floor = nam__truncated_floor_choose();
 	cache->leaf_group = nam__leaf_group_choose();
-	cache->slices_bytes = (uint32_t)sizeof(struct nam__segment) +
-			      2 * nam__slices_padded(g->inner_capacity);
+	cache->truncated_bytes = (uint32_t)sizeof(struct nam__cached_node) +
+			      2 * nam__truncated_padded(g->inner_capacity);
 	/* Narrow children of a node as full as bulk load leaves it. */
-	cache->prefetch_bytes = cache->slices_bytes + 4 * g->inner_capacity;
-	if (cache->slices_bytes > PREFETCH_BYTES_MAX)
-		cache->slices_bytes = PREFETCH_BYTES_MAX;
+	cache->prefetch_bytes = cache->truncated_bytes + 4 * g->inner_capacity;
+	if (cache->truncated_bytes > PREFETCH_BYTES_MAX)
+		cache->truncated_bytes = PREFETCH_BYTES_MAX;
 	if (cache->prefetch_bytes > PREFETCH_BYTES_MAX)
 		cache->prefetch_bytes = PREFETCH_BYTES_MAX;
 	pthread_mutex_init(&cache->mutex, NULL);
@@ -476,7 +477,7 @@ nam__cache_free(struct nam__cache *cache)
 				atomic_load_explicit(&top->chunks[i], memory_order_relaxed);
 
 			for (uint32_t k = 0; k < chunk->count; k++)
-				free(atomic_load_explicit(&chunk->segments[k],
+				free(atomic_load_explicit(&chunk->nodes[k],
 					memory_order_relaxed));
 			free(chunk);
 		}

@@ -6,15 +6,15 @@
 #include "truncated_keys.h"
 
 static inline unsigned
-segment_search(const struct nam__cache *cache, const struct nam__segment *segment,
+node_search(const struct nam__cache *cache, const struct nam__cached_node *node,
 	const uint64_t *key)
 {
-	return nam__segment_search(cache->g, segment, cache->sliced_floor, key);
+	return nam__cached_node_search(cache->g, node, cache->truncated_floor, key);
 }
 
-/* The segment with the greatest low fence at or below the key; whether it covers it is open. */
-static inline __attribute__((always_inline)) struct nam__segment *
-floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
+/* The cached node with the greatest low fence at or below the key; it may end below the key. */
+static inline __attribute__((always_inline)) struct nam__cached_node *
+floor_node(struct nam__cache *cache, unsigned level, const uint64_t *key)
 {
 	const struct nam__geometry *g = cache->g;
 	/*
@@ -33,43 +33,43 @@ floor_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
 	number = nam__chunk_floor(cache, chunk, key);
 	if (number < 0)
 		return NULL;
-	return atomic_load_explicit(&chunk->segments[number], memory_order_acquire);
+	return atomic_load_explicit(&chunk->nodes[number], memory_order_acquire);
 }
 
 static inline void
-mark_used(const struct nam__segment *segment)
+mark_used(const struct nam__cached_node *node)
 {
-	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&segment->used;
+	_Atomic uint8_t *used = (_Atomic uint8_t *)(uintptr_t)&node->used;
 
 	if (!atomic_load_explicit(used, memory_order_relaxed))
 		atomic_store_explicit(used, 1, memory_order_relaxed);
 }
 
-/* Whether the segment covers the key; if so, it has been of use. */
+/* Whether the node covers the key; if so, it has been of use. */
 static inline bool
-segment_use(const struct nam__geometry *g, const struct nam__segment *segment, const uint64_t *key)
+node_use(const struct nam__geometry *g, const struct nam__cached_node *node, const uint64_t *key)
 {
-	if (!nam__segment_covers(g, segment, key))
+	if (!nam__cached_node_covers(g, node, key))
 		return false;
-	mark_used(segment);
+	mark_used(node);
 	return true;
 }
 
 static inline bool
-segment_use_word(const struct nam__segment *segment, uint64_t key)
+node_use_word(const struct nam__cached_node *node, uint64_t key)
 {
-	if (!segment->last && key >= segment->high_first)
+	if (!node->last && key >= node->high_first)
 		return false;
-	mark_used(segment);
+	mark_used(node);
 	return true;
 }
 
-static struct nam__segment *
-find_segment(struct nam__cache *cache, unsigned level, const uint64_t *key)
+static struct nam__cached_node *
+find_node(struct nam__cache *cache, unsigned level, const uint64_t *key)
 {
-	struct nam__segment *segment = floor_segment(cache, level, key);
+	struct nam__cached_node *node = floor_node(cache, level, key);
 
-	return segment && segment_use(cache->g, segment, key) ? segment : NULL;
+	return node && node_use(cache->g, node, key) ? node : NULL;
 }
 
 /* Four lines a turn: the loop itself would cost as much as what it does.  NULL is harmless. */
@@ -90,24 +90,24 @@ prefetch_lines(const void *from, size_t bytes)
 
 /* ---- one key ------------------------------------------------------------------------------ */
 
-const struct nam__segment *
-nam__cache_segment(struct nam__cache *cache, const uint64_t *key)
+const struct nam__cached_node *
+nam__cache_node(struct nam__cache *cache, const uint64_t *key)
 {
-	struct nam__segment *segment = floor_segment(cache, 1, key);
+	struct nam__cached_node *node = floor_node(cache, 1, key);
 
-	if (!segment)
+	if (!node)
 		return NULL;
-	prefetch_lines(segment, cache->prefetch_bytes);
-	return segment;
+	prefetch_lines(node, cache->prefetch_bytes);
+	return node;
 }
 
 struct nam_gaddr
-nam__segment_leaf(const struct nam__cache *cache, const struct nam__segment *segment,
+nam__cached_node_leaf(const struct nam__cache *cache, const struct nam__cached_node *node,
 	const uint64_t *key)
 {
-	if (!segment_use(cache->g, segment, key))
+	if (!node_use(cache->g, node, key))
 		return NAM_GADDR_NULL;
-	return nam__segment_child(segment, segment_search(cache, segment, key));
+	return nam__cached_node_child(node, node_search(cache, node, key));
 }
 
 bool
@@ -115,11 +115,11 @@ nam__cache_find(struct nam__cache *cache, const uint64_t *key, unsigned level,
 	struct nam__cache_hop *ret_hop)
 {
 	for (unsigned above = level + 1; above < NAM__LEVELS_MAX; above++) {
-		struct nam__segment *segment = find_segment(cache, above, key);
+		struct nam__cached_node *node = find_node(cache, above, key);
 
-		if (!segment)
+		if (!node)
 			continue;
-		ret_hop->child = nam__segment_child(segment, segment_search(cache, segment, key));
+		ret_hop->child = nam__cached_node_child(node, node_search(cache, node, key));
 		ret_hop->level = above - 1;
 		return true;
 	}
@@ -131,27 +131,27 @@ nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place)
 {
 	/* Its cache lines come at once, and not one after the other as they are met. */
-	const struct nam__segment *segment = nam__cache_segment(cache, key);
+	const struct nam__cached_node *node = nam__cache_node(cache, key);
 	int number, step = backward ? -1 : 1;
 	unsigned count = 0;
 
-	if (!segment || !segment_use(cache->g, segment, key))
+	if (!node || !node_use(cache->g, node, key))
 		return 0;
-	number = (int)segment_search(cache, segment, key);
+	number = (int)node_search(cache, node, key);
 	if (ret_place)
-		*ret_place = (struct nam__cache_place){ segment, (unsigned)number };
-	for (; number >= 0 && number < (int)segment->count && count < max; number += step)
-		ret_leaves[count++] = nam__segment_child(segment, (unsigned)number);
+		*ret_place = (struct nam__cache_place){ node, (unsigned)number };
+	for (; number >= 0 && number < (int)node->count && count < max; number += step)
+		ret_leaves[count++] = nam__cached_node_child(node, (unsigned)number);
 	/* A scan soon needs the beginning of the next leaf. */
 	if (!backward)
-		__builtin_prefetch(nam__segment_cold(segment)->separators +
+		__builtin_prefetch(nam__cached_node_cold(node)->separators +
 			(size_t)number * cache->g->full_words);
 	return count;
 }
 
 /* ---- groups ------------------------------------------------------------------------------- */
 
-typedef unsigned (*count_fn)(const uint16_t *slices, unsigned count, uint16_t slice);
+typedef unsigned (*count_fn)(const uint16_t *truncated, unsigned count, uint16_t truncated_key);
 
 /* Number of the chunk with the greatest low at or below a one-word key, or -1. */
 static inline __attribute__((always_inline)) int
@@ -174,59 +174,61 @@ top_floor_word(const struct nam__geometry *g, const struct nam__top *top, uint64
 }
 
 /*
- * Number of the last one-word key at or below `key`, if slices alone tell; -2: they do not, or
- * there is none.
+ * Number of the last one-word key at or below `key`, if truncated keys alone tell; -2: they do not,
+ * or there is none.
  */
 static inline __attribute__((always_inline)) int
-floor_by_slices(const struct nam__slicing *slicing, const uint16_t *slices, unsigned count,
-	uint64_t key, count_fn count_at_or_below)
+floor_by_truncated(const struct nam__truncation *truncation, const uint16_t *truncated,
+	unsigned count, uint64_t key, count_fn count_at_or_below)
 {
-	uint64_t distance = (key - slicing->base) >> slicing->shift;
-	uint16_t slice = distance > NAM__SLICE_MAX ? NAM__SLICE_MAX : (uint16_t)distance;
+	uint64_t distance = (key - truncation->base) >> truncation->shift;
+	uint16_t truncated_key = distance > NAM__TRUNCATED_MAX ? NAM__TRUNCATED_MAX
+							       : (uint16_t)distance;
 	int number;
 
 	/* The padding of the last group does not count. */
-	if (__builtin_expect(count <= NAM__SLICES_GROUP, 1))
-		count = NAM__SLICES_GROUP;
-	number = (int)count_at_or_below(slices, count, slice) - 1;
-	if (__builtin_expect(key < slicing->base || number < 0, 0))
+	if (__builtin_expect(count <= NAM__TRUNCATED_GROUP, 1))
+		count = NAM__TRUNCATED_GROUP;
+	number = (int)count_at_or_below(truncated, count, truncated_key) - 1;
+	if (__builtin_expect(key < truncation->base || number < 0, 0))
 		return -2;
-	if (__builtin_expect(slices[number] == slice && !slicing->exact, 0))
+	if (__builtin_expect(truncated[number] == truncated_key && !truncation->exact, 0))
 		return -2;
 	return number;
 }
 
-/* Where the pointer to the segment that begins at or below the key is; NULL: nowhere. */
-static inline __attribute__((always_inline)) struct nam__segment *const _Atomic *
-segment_place(const struct nam__cache *cache, const struct nam__chunk *chunk, uint64_t key,
+/* Where the pointer to the node that begins at or below the key is; NULL: nowhere. */
+static inline __attribute__((always_inline)) struct nam__cached_node *const _Atomic *
+node_place(const struct nam__cache *cache, const struct nam__chunk *chunk, uint64_t key,
 	count_fn count)
 {
 	int number;
 
 	if (!chunk)
 		return NULL;
-	number = floor_by_slices(&chunk->slicing, chunk->slices, NAM__CHUNK_MAX, key, count);
+	number = floor_by_truncated(&chunk->truncation, chunk->truncated, NAM__CHUNK_MAX, key,
+		count);
 	if (__builtin_expect(number < 0, 0))
 		number = nam__chunk_floor(cache, chunk, &key);
-	return number < 0 ? NULL : &chunk->segments[number];
+	return number < 0 ? NULL : &chunk->nodes[number];
 }
 
-/* Number of the child for the key in a segment that covers it. */
+/* Number of the child for the key in a node that covers it. */
 static inline __attribute__((always_inline)) unsigned
-child_number(const struct nam__cache *cache, const struct nam__segment *segment, uint64_t key,
+child_number(const struct nam__cache *cache, const struct nam__cached_node *node, uint64_t key,
 	count_fn count)
 {
-	int number = floor_by_slices(&segment->slicing, segment->slices, segment->count, key,
+	int number = floor_by_truncated(&node->truncation, node->truncated, node->count, key,
 		count);
 
 	if (__builtin_expect(number < 0, 0))
-		return segment_search(cache, segment, &key);
+		return node_search(cache, node, &key);
 	return (unsigned)number;
 }
 
 /*
  * One pass over the group for each thing that has to be fetched before the next can be looked for:
- * chunks, places in them, segments, children.  The misses of a pass overlap with one another.
+ * chunks, places in them, nodes, children.  The misses of a pass overlap with one another.
  */
 static inline __attribute__((always_inline)) void
 leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
@@ -234,10 +236,10 @@ leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
 {
 	const struct nam__geometry *g = cache->g;
 	const struct nam__top *top = atomic_load_explicit(&cache->levels[1], memory_order_acquire);
-	const uint32_t slices_bytes = cache->slices_bytes;
+	const uint32_t truncated_bytes = cache->truncated_bytes;
 	const struct nam__chunk *chunks[NAM__CACHE_GROUP_MAX];
-	struct nam__segment *const _Atomic *places[NAM__CACHE_GROUP_MAX];
-	const struct nam__segment *segments[NAM__CACHE_GROUP_MAX];
+	struct nam__cached_node *const _Atomic *places[NAM__CACHE_GROUP_MAX];
+	const struct nam__cached_node *nodes[NAM__CACHE_GROUP_MAX];
 	const void *children[NAM__CACHE_GROUP_MAX];
 
 	for (unsigned i = 0; i < count; i++) {
@@ -245,29 +247,29 @@ leaf_group(struct nam__cache *cache, const uint64_t *keys, unsigned count,
 
 		chunks[i] = number < 0 ? NULL : atomic_load_explicit(&top->chunks[number],
 						       memory_order_acquire);
-		prefetch_lines(chunks[i], offsetof(struct nam__chunk, segments));
+		prefetch_lines(chunks[i], offsetof(struct nam__chunk, nodes));
 	}
 	for (unsigned i = 0; i < count; i++) {
-		places[i] = segment_place(cache, chunks[i], keys[i], count_at_or_below);
+		places[i] = node_place(cache, chunks[i], keys[i], count_at_or_below);
 		__builtin_prefetch((const void *)places[i], 0, 3);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		segments[i] = places[i] ? atomic_load_explicit(places[i], memory_order_acquire)
+		nodes[i] = places[i] ? atomic_load_explicit(places[i], memory_order_acquire)
 					: NULL;
-		prefetch_lines(segments[i], slices_bytes);
+		prefetch_lines(nodes[i], truncated_bytes);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		const struct nam__segment *segment = segments[i];
+		const struct nam__cached_node *node = nodes[i];
 
 		children[i] = NULL;
-		if (!segment || !segment_use_word(segment, keys[i]))
+		if (!node || !node_use_word(node, keys[i]))
 			continue;
-		children[i] = nam__segment_child_place(segment,
-			child_number(cache, segment, keys[i], count_at_or_below));
+		children[i] = nam__cached_node_child_place(node,
+			child_number(cache, node, keys[i], count_at_or_below));
 		__builtin_prefetch(children[i], 0, 3);
 	}
 	for (unsigned i = 0; i < count; i++)
-		ret_leaves[i] = children[i] ? nam__segment_child_at(segments[i], children[i])
+		ret_leaves[i] = children[i] ? nam__cached_node_child_at(nodes[i], children[i])
 					    : NAM_GADDR_NULL;
 }
 

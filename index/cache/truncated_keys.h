@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * truncated_keys.h -- the inside of searching among slices, to be inlined where calls would be
- * felt: search.c, search.c.
+ * truncated_keys.h -- the inside of a search in truncated keys, in line where calls would be felt:
+ * node/search.c and cache/search.c.
  */
 #ifndef NAM_INDEX_CACHE_TRUNCATED_KEYS_H
 #define NAM_INDEX_CACHE_TRUNCATED_KEYS_H
@@ -17,16 +17,16 @@
 #define NAM__ISA_AVX512 __attribute__((target("avx512bw,popcnt")))
 #define NAM__ISA_AVX2 __attribute__((target("avx2,popcnt")))
 
-/* ---- counting slices at or below one ------------------------------------------------------ */
+/* ---- counting truncated keys at or below one --------------------------------------------- */
 
 static inline unsigned
-nam__count_plain(const uint16_t *slices, unsigned count, uint16_t slice)
+nam__count_plain(const uint16_t *truncated, unsigned count, uint16_t truncated_key)
 {
 	unsigned below = 0;
 
 	while (count) {
 		unsigned half = (count + 1) / 2;
-		bool right = slices[below + half - 1] <= slice;
+		bool right = truncated[below + half - 1] <= truncated_key;
 
 		below += right ? half : 0;
 		count = right ? count - half : half - 1;
@@ -37,32 +37,32 @@ nam__count_plain(const uint16_t *slices, unsigned count, uint16_t slice)
 #ifdef NAM__VECTORS
 
 NAM__ISA_AVX512 static inline unsigned
-nam__count_avx512(const uint16_t *slices, unsigned count, uint16_t slice)
+nam__count_avx512(const uint16_t *truncated, unsigned count, uint16_t truncated_key)
 {
-	const __m512i pivot = _mm512_set1_epi16((short)slice);
+	const __m512i pivot = _mm512_set1_epi16((short)truncated_key);
 	unsigned below = 0;
 
-	for (unsigned from = 0; from < count; from += NAM__SLICES_GROUP) {
-		uint64_t low = _mm512_cmple_epu16_mask(_mm512_loadu_si512(slices + from), pivot);
+	for (unsigned from = 0; from < count; from += NAM__TRUNCATED_GROUP) {
+		uint64_t low = _mm512_cmple_epu16_mask(
+			_mm512_loadu_si512(truncated + from), pivot);
 		uint64_t high = _mm512_cmple_epu16_mask(
-			_mm512_loadu_si512(slices + from + NAM__SLICES_GROUP / 2), pivot);
+			_mm512_loadu_si512(truncated + from + NAM__TRUNCATED_GROUP / 2), pivot);
 
 		below += (unsigned)__builtin_popcountll(high << 32 | low);
 	}
 	return below;
 }
 
-/*
- * Unsigned a <= b is a - b saturated to 0; bytes of two words' verdicts are gathered into one mask.
- */
+/* Unsigned a <= b is a - b saturated to 0; the results of two words become one mask. */
 NAM__ISA_AVX2 static inline unsigned
-nam__count_avx2(const uint16_t *slices, unsigned count, uint16_t slice)
+nam__count_avx2(const uint16_t *truncated, unsigned count, uint16_t truncated_key)
 {
-	const __m256i pivot = _mm256_set1_epi16((short)slice), zero = _mm256_setzero_si256();
+	const __m256i pivot = _mm256_set1_epi16((short)truncated_key);
+	const __m256i zero = _mm256_setzero_si256();
 	unsigned below = 0;
 
-	for (unsigned from = 0; from < count; from += NAM__SLICES_GROUP / 2) {
-		const __m256i *at = (const __m256i *)(const void *)(slices + from);
+	for (unsigned from = 0; from < count; from += NAM__TRUNCATED_GROUP / 2) {
+		const __m256i *at = (const __m256i *)(const void *)(truncated + from);
 		__m256i a = _mm256_cmpeq_epi16(
 			_mm256_subs_epu16(_mm256_loadu_si256(at), pivot), zero);
 		__m256i b = _mm256_cmpeq_epi16(
@@ -79,36 +79,37 @@ nam__count_avx2(const uint16_t *slices, unsigned count, uint16_t slice)
 /* ---- searching ---------------------------------------------------------------------------- */
 
 /*
- * -2 when slices have to decide, with *ret_slice; else the answer.  Words that all keys share come
- * first; they are compared only where there are any.
+ * -2 when truncated keys have to decide, with *ret_truncated; else the answer.  Words that all keys
+ * share come first; they are compared only where there are any.
  */
 static inline __attribute__((always_inline)) int
-nam__floor_by_ends(const struct nam__slicing *slicing, const uint64_t *keys, unsigned count,
-	const uint64_t *key, uint16_t *ret_slice)
+nam__floor_by_ends(const struct nam__truncation *truncation, const uint64_t *keys, unsigned count,
+	const uint64_t *key, uint16_t *ret_truncated)
 {
 	uint64_t distance;
 
-	if (slicing->word) {
-		int order = nam__key_compare(key, keys, slicing->word);
+	if (truncation->word) {
+		int order = nam__key_compare(key, keys, truncation->word);
 
 		if (order)
 			return order > 0 ? (int)count - 1 : -1;
 	}
-	if (key[slicing->word] < slicing->base)
+	if (key[truncation->word] < truncation->base)
 		return -1;
-	distance = (key[slicing->word] - slicing->base) >> slicing->shift;
-	*ret_slice = distance > NAM__SLICE_MAX ? NAM__SLICE_MAX : (uint16_t)distance;
+	distance = (key[truncation->word] - truncation->base) >> truncation->shift;
+	*ret_truncated = distance > NAM__TRUNCATED_MAX ? NAM__TRUNCATED_MAX : (uint16_t)distance;
 	return -2;
 }
 
-/* A tie of slices says nothing about the keys themselves. */
+/* A tie of truncated keys says nothing about the keys themselves. */
 static inline __attribute__((always_inline)) int
-nam__floor_among_ties(const struct nam__slicing *slicing, const uint16_t *slices,
-	const uint64_t *keys, int number, unsigned words, const uint64_t *key, uint16_t slice)
+nam__floor_among_ties(const struct nam__truncation *truncation, const uint16_t *truncated,
+	const uint64_t *keys, int number, unsigned words, const uint64_t *key,
+	uint16_t truncated_key)
 {
-	if (slicing->exact)
+	if (truncation->exact)
 		return number;
-	while (number >= 0 && slices[number] == slice &&
+	while (number >= 0 && truncated[number] == truncated_key &&
 		nam__key_compare(keys + (size_t)number * words, key, words) > 0)
 		number--;
 	return number;

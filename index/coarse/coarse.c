@@ -180,7 +180,7 @@ read_start(struct many *many, struct read *read, uint32_t part)
 	read->under_way = true;
 }
 
-/* Flight i collects keys of the parts i, i + CALLS_MAX, ...: those of one at a time. */
+/* Call i collects keys of the parts i, i + CALLS_MAX, ...: those of one at a time. */
 NAM_FIBER_FN static void
 look_up_part(struct many *many, uint32_t part, const uint32_t *parts, uint32_t count)
 {

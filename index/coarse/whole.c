@@ -59,8 +59,8 @@ count_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree
 	struct nam_index_stat *stat = &counting->stat;
 	uint32_t node_bytes = index->g.node_bytes;
 
-	if (index->leaves && node_bytes > NAM_RPC_TREE_UPPER_NODE_BYTES)
-		node_bytes = NAM_RPC_TREE_UPPER_NODE_BYTES;
+	if (index->leaves && node_bytes > NAM_RPC_TREE_INNER_NODE_BYTES)
+		node_bytes = NAM_RPC_TREE_INNER_NODE_BYTES;
 	if (level) {
 		stat->inner_nodes += reply->nodes;
 	} else {

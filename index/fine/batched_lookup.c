@@ -31,7 +31,7 @@ nam__batched_lookups_run(struct nam_worker *worker)
 struct nam_gaddr
 nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key)
 {
-	const struct nam__segment *segment;
+	const struct nam__cached_node *node;
 	struct nam_gaddr at;
 
 	if (!index->cache)
@@ -41,10 +41,10 @@ nam__cached_leaf(struct nam_worker *worker, struct nam_index *index, const uint6
 		(void)nam__find_batched(worker, index, key[0], NULL, NULL, &at); /* SUSPENDS */
 		return at;
 	}
-	segment = nam__cache_segment(index->cache, key);
-	if (!segment)
+	node = nam__cache_node(index->cache, key);
+	if (!node)
 		return NAM_GADDR_NULL;
-	/* Other fibers' work covers the time that the segment takes to arrive. */
+	/* Other fibers' work covers the time that the node takes to arrive. */
 	nam__give_way(worker); /* SUSPENDS */
-	return nam__segment_leaf(index->cache, segment, key);
+	return nam__cached_node_leaf(index->cache, node, key);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup_many.c -- many look-ups at a time, in a pipeline of two stages.
+ * lookup_many.c -- many lookups at a time, in a pipeline of two stages.
  *
  *	the cache	is searched for a group of keys at a time, so that the misses of one key's
  *			search overlap with those of the others'
@@ -8,7 +8,7 @@
  *			next is posted in its place
  *
  * A key that the quick way does not answer (unknown to the cache, a leaf that has been divided, …)
- * is looked up again by the single look-up, once nothing is in flight any more.
+ * is looked up again by the single lookup, once nothing is in flight any more.
  */
 #include <errno.h>
 
@@ -35,7 +35,7 @@ struct pipeline {
 	uint64_t group_keys[GROUP_MAX];
 	struct nam_gaddr group_at[GROUP_MAX];
 
-	uint64_t *images;		/* IN_FLIGHT_MAX nodes; flight i reads into image i */
+	uint64_t *images;		/* IN_READ_MAX nodes; READ i goes into image i */
 	struct nam_gaddr at[IN_READ_MAX];
 	uint64_t read_keys[IN_READ_MAX];
 	uint32_t positions[IN_READ_MAX];	/* in the caller's arrays */

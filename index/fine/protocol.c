@@ -91,7 +91,7 @@ struct walk {
 	int level;		/* NAM__ANY_LEVEL: the root's, not known before it is read */
 	unsigned hops;		/* to the right, on this level */
 	bool from_cache;	/* the pointer to this level's first node was a cached one */
-	bool from_upper;	/* or a memory server's, under this name */
+	bool from_inner_rpc;	/* or a memory server's, under this name */
 	struct nam__key name;
 };
 
@@ -114,8 +114,8 @@ move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 			return -NAM_E_REMOTE_CORRUPT;
 		if (++walk->hops > NAM__HOPS_MAX)
 			return -NAM_E_RESTART_HOPS;
-		if (walk->hops == NAM__HOPS_MANY && walk->level == 0 && index->upper)
-			atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
+		if (walk->hops == NAM__HOPS_MANY && walk->level == 0 && index->inner_rpc)
+			atomic_store_explicit(&index->inner_rpc_full, true, memory_order_relaxed);
 		nam__count_restart(worker, NAM_RESTART_SIBLING);
 		rc = nam__node_read(worker, index, next, walk->level, walk->image); /* SUSPENDS */
 		if (rc)
@@ -137,8 +137,8 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	unsigned number;
 	int rc;
 
-	rc = index->cache ? nam__upper_read(worker, index, key, walk->image, &at) /* SUSPENDS */
-		: nam__upper_read_child(worker, index, key, walk->image, &at); /* SUSPENDS */
+	rc = index->cache ? nam__inner_rpc_read(worker, index, key, walk->image, &at) /* SUSPENDS */
+		: nam__inner_rpc_read_child(worker, index, key, walk->image, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (index->cache)
@@ -148,7 +148,7 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	walk->at = nam__inner_child(g, walk->image, number);
 	walk->level = 0;
 	walk->from_cache = false;
-	walk->from_upper = true;
+	walk->from_inner_rpc = true;
 	return 0;
 }
 
@@ -161,14 +161,14 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	int rc;
 
 	walk->hops = 0;
-	walk->from_upper = false;
+	walk->from_inner_rpc = false;
 	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
 		walk->at = hop.child;
 		walk->level = (int)hop.level;
 		walk->from_cache = true;
 		return 0;
 	}
-	if (index->upper)
+	if (index->inner_rpc)
 		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
 	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	if (nam_gaddr_is_null(walk->at)) {
@@ -206,8 +206,8 @@ forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_
 	else if (index->cache)
 		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
 	/* The memory server would say the same again. */
-	if (NAM_GUARD(STALE_NAME) && walk->from_upper && !walk->hops)
-		return nam__upper_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
+	if (NAM_GUARD(STALE_NAME) && walk->from_inner_rpc && !walk->hops)
+		return nam__inner_rpc_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
 	return 0;
 }
 
@@ -359,9 +359,9 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 	uint64_t since_ns = 0;
 	int rc = -NAM_E_RESTART, restart_rc;
 
-	if (index->upper && level)
+	if (index->inner_rpc && level)
 		return level > 1 ? -NAM_E_RESTART_PARENT :
-			nam__upper_read(worker, index, key, image, ret_at); /* SUSPENDS */
+			nam__inner_rpc_read(worker, index, key, image, ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
 		if (!tries && index->cache && !level && !(walk.from_cache && !walk.level))

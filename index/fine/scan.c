@@ -71,7 +71,7 @@ nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct 
 	nam__outstanding_init(&cursor->outstanding, worker);
 	if (g->key_bytes == 8 && !range->reverse)
 		cursor->copy_pairs = nam__pairs_copy_choose();
-	cursor->sliced_floor = nam__sliced_floor_choose();
+	cursor->truncated_floor = nam__truncated_floor_choose();
 	cursor->images = nam_buffer_take(worker, cursor->ring * g->node_bytes);
 	if (!cursor->images) {
 		nam_buffer_give(worker, cursor, sizeof(*cursor));

@@ -40,7 +40,7 @@ struct nam__scan {
 	uint32_t refill_at;		/* ask for more when so few are left */
 	uint32_t window;		/* how many leaves the next window may ask for */
 	bool short_scan;		/* its limit is expected to be in the first window */
-	bool next_is_here;		/* leaf `next` did not come by a flight */
+	bool next_is_here;		/* leaf `next` was READ by itself */
 	uint64_t leaves_seen, entries_seen;
 
 	/* Where the leaves behind those may be. */
@@ -49,7 +49,7 @@ struct nam__scan {
 	struct nam__cache_place hints_place;
 	bool hints_go_on;		/* the cache may know more, from hints_key on; forward */
 	struct nam__key hints_key;
-	nam__sliced_floor_fn sliced_floor;
+	nam__truncated_floor_fn truncated_floor;
 
 	/* The fields below are not cleared when a cursor is opened. */
 	struct nam__outstanding_reads outstanding;

@@ -115,8 +115,8 @@ hints_settle(struct nam__scan *cursor)
 {
 	const struct nam_index *index = cursor->head.index;
 	const struct nam__geometry *g = &index->g;
-	const struct nam__segment *segment = cursor->hints_place.segment;
-	const uint64_t *separators = nam__segment_cold(segment)->separators;
+	const struct nam__cached_node *node = cursor->hints_place.node;
+	const uint64_t *separators = nam__cached_node_cold(node)->separators;
 	uint32_t count = cursor->hints_unsettled;
 	unsigned first = cursor->hints_place.number;
 
@@ -131,7 +131,7 @@ hints_settle(struct nam__scan *cursor)
 		if (before < count)
 			return;
 	}
-	if (first + count == segment->count && segment->last)
+	if (first + count == node->count && node->last)
 		return;
 	/* Behind the separators comes the high fence. */
 	nam__scan_key_copy(g, separators + (size_t)(first + count) * g->full_words,
@@ -140,7 +140,7 @@ hints_settle(struct nam__scan *cursor)
 		cursor->stop.w, g->full_words) < 0;
 	/* Its cache lines are to be there when its turn comes. */
 	if (cursor->hints_go_on)
-		(void)nam__cache_segment(index->cache, cursor->hints_key.w);
+		(void)nam__cache_node(index->cache, cursor->hints_key.w);
 }
 
 /*
@@ -156,7 +156,7 @@ hints_in_reverse(const struct nam__scan *cursor, uint32_t count)
 	if (count < 2)
 		return count;
 	/* The end lies at or below the key, so it is covered unless it lies below all children. */
-	last = nam__segment_search(&cursor->head.index->g, place->segment, cursor->sliced_floor,
+	last = nam__cached_node_search(&cursor->head.index->g, place->node, cursor->truncated_floor,
 		cursor->stop.w);
 	return place->number - last < count - 1 ? place->number - last + 1 : count;
 }

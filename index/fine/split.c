@@ -144,8 +144,8 @@ nam__separator_add(struct nam_worker *worker, struct nam_index *index, const uin
 	uint64_t *image;
 	int rc = -NAM_E_RESTART;
 
-	if (index->upper)
-		return nam__upper_add(worker, index, key, child); /* SUSPENDS */
+	if (index->inner_rpc)
+		return nam__inner_rpc_add(worker, index, key, child); /* SUSPENDS */
 	image = nam_buffer_take(worker, index->g.node_bytes);
 	if (!image)
 		return -ENOMEM;
@@ -201,9 +201,9 @@ nam__split_unlock(struct nam_worker *worker, struct nam_index *index, struct nam
 
 	if (!right)
 		goto unlock;
-	if (__builtin_expect(level == 0 && index->upper &&
-		atomic_load_explicit(&index->upper_full, memory_order_relaxed), 0)) {
-		rc = nam__upper_room(worker, index, held, right); /* SUSPENDS */
+	if (__builtin_expect(level == 0 && index->inner_rpc &&
+		atomic_load_explicit(&index->inner_rpc_full, memory_order_relaxed), 0)) {
+		rc = nam__inner_rpc_room(worker, index, held, right); /* SUSPENDS */
 		if (rc)
 			goto unlock;
 	}

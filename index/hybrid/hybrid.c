@@ -83,9 +83,9 @@ open_leaves(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 	leaves->ops = &nam__fine_ops;
 	leaves->parts = NULL;
 	leaves->leaves = NULL;
-	leaves->upper = true;
-	leaves->upper_slot = index->parts->slots[part];
-	leaves->upper_part = part;
+	leaves->inner_rpc = true;
+	leaves->inner_rpc_slot = index->parts->slots[part];
+	leaves->inner_rpc_part = part;
 	index->leaves[part] = leaves;
 	return nam__fine_open(worker, leaves, cache_bytes, to_drop); /* SUSPENDS */
 }

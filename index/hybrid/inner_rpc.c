@@ -62,7 +62,7 @@ ask(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, boo
 	if (!reply)
 		return -ENOMEM;
 	memcpy(request.key, key, 8 * g->full_words);
-	rc = nam_rpc_call(worker, index->upper_slot, NAM_RPC_TREE_FLOOR, &request,
+	rc = nam_rpc_call(worker, index->inner_rpc_slot, NAM_RPC_TREE_FLOOR, &request,
 		sizeof(request), reply, &bytes); /* SUSPENDS */
 	if (!rc && !reply_valid(g, key, reply, bytes))
 		rc = -NAM_E_FABRIC_PROTOCOL;
@@ -79,14 +79,14 @@ ask(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, boo
 }
 
 int
-nam__upper_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	uint64_t *image, struct nam_gaddr *ret_at)
 {
 	return ask(worker, index, key, false, image, ret_at); /* SUSPENDS */
 }
 
 int
-nam__upper_read_child(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+nam__inner_rpc_read_child(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	uint64_t *image, struct nam_gaddr *ret_at)
 {
 	return ask(worker, index, key, true, image, ret_at); /* SUSPENDS */
@@ -98,7 +98,7 @@ NAM_FIBER_FN static int
 change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,
 	const uint64_t *key, struct nam_gaddr leaf)
 {
-	return tell_dropped(index, nam__tree_change(worker, index, index->upper_slot, kind, key,
+	return tell_dropped(index, nam__tree_change(worker, index, index->inner_rpc_slot, kind, key,
 		index->g.full_words, leaf.raw)); /* SUSPENDS */
 }
 
@@ -112,7 +112,7 @@ forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *
 {
 	struct nam_gaddr there;
 	bool alive = false;
-	int rc = nam__tree_lookup(worker, index, index->upper_slot, key, index->g.full_words,
+	int rc = nam__tree_lookup(worker, index, index->inner_rpc_slot, key, index->g.full_words,
 		&there.raw); /* SUSPENDS */
 
 	*ret_free = rc == -NAM_E_NOTFOUND;
@@ -121,13 +121,13 @@ forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *
 	rc = nam__child_alive(worker, there, &alive); /* SUSPENDS */
 	if (rc || alive)
 		return rc;
-	rc = nam__upper_remove(worker, index, key, there); /* SUSPENDS */
+	rc = nam__inner_rpc_remove(worker, index, key, there); /* SUSPENDS */
 	*ret_free = !rc;
 	return rc;
 }
 
 int
-nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+nam__inner_rpc_add(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr leaf)
 {
 	bool alive = false, name_free;
@@ -142,11 +142,11 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 			return rc;
 		rc = -NAM_E_EXISTS;
 	}
-	nam_race_point("upper.named");
+	nam_race_point("inner_rpc.named");
 	if (rc == -NAM_E_REMOTE_FULL)
-		atomic_store_explicit(&index->upper_full, true, memory_order_relaxed);
-	else if (!rc && atomic_load_explicit(&index->upper_full, memory_order_relaxed))
-		atomic_store_explicit(&index->upper_full, false, memory_order_relaxed);
+		atomic_store_explicit(&index->inner_rpc_full, true, memory_order_relaxed);
+	else if (!rc && atomic_load_explicit(&index->inner_rpc_full, memory_order_relaxed))
+		atomic_store_explicit(&index->inner_rpc_full, false, memory_order_relaxed);
 	if (rc == -NAM_E_EXISTS)
 		return 0;	/* others name and bury leaves here all the time: late is legal */
 	if (rc || !NAM_GUARD(CHILD_ALIVE))
@@ -158,7 +158,7 @@ nam__upper_add(struct nam_worker *worker, struct nam_index *index, const uint64_
 	rc = nam__child_alive(worker, leaf, &alive); /* SUSPENDS */
 	if (rc || alive)
 		return rc;
-	return nam__upper_remove(worker, index, key, leaf); /* SUSPENDS */
+	return nam__inner_rpc_remove(worker, index, key, leaf); /* SUSPENDS */
 }
 
 /* The next leaf to the right, past head nodes, and its image; *ret_at is null: there is none. */
@@ -185,27 +185,27 @@ right_neighbour(struct nam_worker *worker, struct nam_index *index, const struct
 
 /* Leaves without names must not pile up (H5). */
 int
-nam__upper_room(struct nam_worker *worker, struct nam_index *index, const struct nam__held *held,
-	uint64_t *image)
+nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
+	const struct nam__held *held, uint64_t *image)
 {
 	const struct nam_client *client = worker->client;
 	struct nam_gaddr right;
 	int rc;
 
-	rc = nam__upper_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
+	rc = nam__inner_rpc_add(worker, index, nam__node_low(held->image), held->at); /* SUSPENDS */
 	if (!rc && !right_neighbour(worker, index, held, image, &right) && /* SUSPENDS */
 		!nam_gaddr_is_null(right))
-		rc = nam__upper_add(worker, index, nam__node_low(image), right); /* SUSPENDS */
+		rc = nam__inner_rpc_add(worker, index, nam__node_low(image), right); /* SUSPENDS */
 	if (rc != -NAM_E_REMOTE_FULL)
 		return 0;
 	return nam_diag_set(&worker->diag, rc,
 		"the memory server at %s keeps the names of these leaves and has no room for more, "
 		"whatever room others have: start it with more --memory, or delete pairs, collect, "
-		"and try again", client->servers[index->upper_slot].address);
+		"and try again", client->servers[index->inner_rpc_slot].address);
 }
 
 int
-nam__upper_remove(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+nam__inner_rpc_remove(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr leaf)
 {
 	static const struct nam__key lowest;

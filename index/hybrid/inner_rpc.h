@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inner_rpc.h -- the upper levels of one part of a hybrid index, which a memory server searches:
- * what a compute node asks instead of reading inner nodes.
+ * inner_rpc.h -- the inner nodes of one part of a hybrid index, which a memory server searches: a
+ * compute node asks by RPC instead of reading them.
  *
- * A part is a handle of its own, whose leaves are those of a fine-grained tree and whose levels
- * above are here (index->upper).  Each answer of the memory server is a hint, as an inner node's
+ * A part is a handle of its own.  Its leaves are those of a fine-grained tree, and its inner nodes
+ * are here (index->inner_rpc).  Each answer of the memory server is a hint, as an inner node's
  * image is: leaves tell by their fences whether it was right.
  */
 #ifndef NAM_INDEX_HYBRID_INNER_RPC_H
@@ -13,32 +13,32 @@
 #include "index/index_internal.h"
 
 /**
- * nam__upper_read -- the level-1 node that covers a full key: an image of an inner node (D10).
+ * nam__inner_rpc_read -- the level-1 node that covers a full key: an image of an inner node (D10).
  *
  * @ret_at	where the memory server keeps it: not to be read
  *
  * Cost:	1 RPC.
  */
-NAM_FIBER_FN int nam__upper_read(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
 /* The same without the child's neighbours, for who would not keep them. */
-NAM_FIBER_FN int nam__upper_read_child(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__inner_rpc_read_child(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
 /**
- * nam__upper_add -- report a leaf whose range begins at a full key, written already.
+ * nam__inner_rpc_add -- report a leaf whose range begins at a full key, written already.
  *
  * Does nothing if a leaf is named there already, or if this one has died meanwhile.
  */
-NAM_FIBER_FN int nam__upper_add(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__inner_rpc_add(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
 
 /**
- * nam__upper_room -- whether a leaf may divide although its memory server had no room for names.
+ * nam__inner_rpc_room -- whether a leaf may divide although there was no room for names.
  *
  * A split whose report is refused is legal; but one next to another would leave row upon row of
- * leaves without names, through which everybody has to walk.  So a leaf may divide only if it is
+ * leaves without names, through which every reader walks.  So a leaf may divide only if it is
  * named, and its right neighbour is: both are reported, which helps if there is room by now.
  *
  * @held	the leaf
@@ -47,11 +47,11 @@ NAM_FIBER_FN int nam__upper_add(struct nam_worker *worker, struct nam_index *ind
  * Returns 0, or -NAM_E_REMOTE_FULL: no.  Other failures to find out mean yes.
  * Cost: up to 4 RPCs and 6 READs, while the leaf is locked; only when memory is full.
  */
-NAM_FIBER_FN int nam__upper_room(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__inner_rpc_room(struct nam_worker *worker, struct nam_index *index,
 	const struct nam__held *held, uint64_t *image) NAM_MUST_CHECK;
 
 /* Take exactly this name away, if it is there, of a leaf that is dead. */
-NAM_FIBER_FN int nam__upper_remove(struct nam_worker *worker, struct nam_index *index,
+NAM_FIBER_FN int nam__inner_rpc_remove(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, struct nam_gaddr leaf) NAM_MUST_CHECK;
 
 #endif /* NAM_INDEX_HYBRID_INNER_RPC_H */

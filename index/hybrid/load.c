@@ -46,7 +46,7 @@ first_leaf_find(struct nam_worker *worker, struct nam_index *leaves, uint64_t *i
 {
 	static const struct nam__key lowest;
 	struct nam_gaddr above;
-	int rc = nam__upper_read(worker, leaves, lowest.w, image, &above); /* SUSPENDS */
+	int rc = nam__inner_rpc_read(worker, leaves, lowest.w, image, &above); /* SUSPENDS */
 
 	if (!rc && (nam__node_count(image) != 1 || !nam__node_last(image)))
 		rc = -NAM_E_NOTEMPTY;
@@ -67,7 +67,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 	int rc;
 
 	nam__loader_init(&part->loader, worker, leaves, fill_percent);
-	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->upper_slot,
+	rc = nam__tree_load_init(&part->names, worker, leaves, leaves->inner_rpc_slot,
 		leaves->g.full_words);
 	part->loader.names = &part->names;
 	part->first.image = nam_buffer_take(worker, leaves->g.node_bytes);

@@ -178,7 +178,8 @@ merge_unname(struct pass *pass, const struct merge *merge)
 	struct nam__key name;
 
 	memcpy(name.w, nam__node_low(merge->right.image), 8 * pass->index->g.full_words);
-	return nam__upper_remove(pass->worker, pass->index, name.w, merge->right.at); /* SUSPENDS */
+	return nam__inner_rpc_remove(pass->worker, pass->index, name.w,
+		merge->right.at); /* SUSPENDS */
 }
 
 /* Steps 2 and 3.  On failure the fabric is broken, and everything is still held. */
@@ -196,7 +197,7 @@ merge_write(struct pass *pass, struct merge *merge)
 	if (rc)
 		return rc;
 	nam_race_point("merge.left_written");
-	if (pass->index->upper)
+	if (pass->index->inner_rpc)
 		return 0;
 	nam__inner_remove(g, merge->parent.image, merge->entry, &dirty);
 	return nam__write_keep(pass->worker, pass->index, &merge->parent, dirty,
@@ -231,7 +232,7 @@ merge_remember(struct pass *pass, const struct merge *merge)
 		nam__cache_drop(cache, nam__node_low(merge->right.image), pass->level);
 		nam__cache_put(cache, merge->left.image, merge->left.at);
 	}
-	if (pass->index->upper)
+	if (pass->index->inner_rpc)
 		nam__cache_drop(cache, nam__node_low(merge->right.image), 1);
 	else
 		nam__cache_put(cache, merge->parent.image, merge->parent.at);
@@ -257,7 +258,7 @@ merge_held(struct pass *pass, struct merge *merge)
 	merge_remember(pass, merge);
 	rc = merge_bury(pass, merge); /* SUSPENDS */
 	nam_race_point("merge.buried");
-	if (!rc && pass->index->upper)
+	if (!rc && pass->index->inner_rpc)
 		name_rc = merge_unname(pass, merge); /* SUSPENDS */
 	if (!rc)
 		rc = nam__unqueued_unlock(pass->worker, &merge->left); /* SUSPENDS */
@@ -294,7 +295,7 @@ merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_
 	};
 	int rc, locked = 0, unlock_rc;
 
-	if (pass->index->upper) {
+	if (pass->index->inner_rpc) {
 		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
 		nam_race_point("merge.locked");
 		rc = locked > 0 ? merge_held(pass, &merge) : tolerate(pass, locked); /* SUSPENDS */
@@ -473,7 +474,8 @@ leaves_pass(struct pass *pass)
 		struct sight left = { NAM_GADDR_NULL, 0 };
 		struct nam_gaddr at;
 
-		rc = nam__upper_read(pass->worker, pass->index, from.w, names, &at); /* SUSPENDS */
+		rc = nam__inner_rpc_read(pass->worker, pass->index, from.w, names,
+			&at); /* SUSPENDS */
 		for (unsigned entry = 0; !rc && entry < nam__node_count(names); entry++)
 			rc = visit_child(pass, names, at, entry, &left); /* SUSPENDS */
 		memcpy(from.w, nam__node_high(g, names), 8 * g->full_words);
@@ -487,7 +489,7 @@ pass_run(struct pass *pass)
 {
 	int rc;
 
-	if (pass->index->upper) {
+	if (pass->index->inner_rpc) {
 		pass->root_level = 1;
 		rc = leaves_pass(pass); /* SUSPENDS */
 		if (!rc)

@@ -6,7 +6,7 @@
  * that a scan can READ many of them with one doorbell.  They are hints; nothing depends on them.
  * Only the collector writes to a head node that can be seen, under its lock like any other node.
  *
- * The pass walks the chain and looks at one segment at a time: the leaves from one head node to
+ * The pass walks the chain and looks at one head group at a time: the leaves from one head node to
  * the next.  Writers go on meanwhile, so what the walk has seen is checked again under the lock
  * of the leaf concerned; if it no longer holds, the next pass will see to it.
  */
@@ -35,7 +35,7 @@ head_fill(const struct nam__geometry *g, uint64_t *node, const struct nam_gaddr 
 	return count;
 }
 
-/* ---- one segment --------------------------------------------------------------------------- */
+/* ---- one head group ------------------------------------------------------------------------ */
 
 struct rebuild {
 	struct nam_worker *worker;
@@ -45,7 +45,7 @@ struct rebuild {
 	uint64_t *image;		/* of a node that is held */
 	uint64_t *head_image;		/* of a head node that is held or being made */
 
-	/* The segment: its head node (null before the first one) and its leaves so far. */
+	/* The group: its head node (null before the first one) and its leaves so far. */
 	struct nam_gaddr head;
 	struct nam_gaddr *hints;	/* what the head node holds */
 	unsigned hints_count;
@@ -62,7 +62,7 @@ busy(int rc)
 }
 
 /*
- * Make a head node for the leaves from number `at` of the segment on, and let the leaf before them
+ * Make a head node for the leaves from number `at` of the group on, and let the leaf before them
  * lead to it.  The leaf's lock is taken first because its high fence is the head node's place.
  *
  * Returns 1 when done, 0 when the chain looks different by now, or negative.
@@ -157,7 +157,7 @@ unlock_leaf:
 	return rc ? rc : unlock_rc;
 }
 
-/* Write the segment's leaves into its head node.  As head_insert. */
+/* Write the group's leaves into its head node.  As head_insert. */
 NAM_FIBER_FN static int
 head_rewrite(struct rebuild *rebuild, unsigned count)
 {
@@ -180,9 +180,9 @@ head_rewrite(struct rebuild *rebuild, unsigned count)
 	return 1;
 }
 
-/* The segment is known up to `count` leaves: its head node must say so. */
+/* The group is known up to `count` leaves: its head node must say so. */
 NAM_FIBER_FN static int
-segment_check(struct rebuild *rebuild, unsigned count)
+group_check(struct rebuild *rebuild, unsigned count)
 {
 	int rc;
 
@@ -197,15 +197,15 @@ segment_check(struct rebuild *rebuild, unsigned count)
 }
 
 /*
- * The segment is too long: divide it after `interval` leaves.  The leaves behind become the segment
+ * The group is too long: divide it after `interval` leaves.  The leaves behind become the group
  * under the new head node, whose hints are right as far as they go.
  */
 NAM_FIBER_FN static int
-segment_divide(struct rebuild *rebuild)
+group_divide(struct rebuild *rebuild)
 {
 	unsigned interval = rebuild->interval, rest = rebuild->count - interval;
 	struct nam_gaddr head = NAM_GADDR_NULL;
-	int rc = segment_check(rebuild, interval); /* SUSPENDS */
+	int rc = group_check(rebuild, interval); /* SUSPENDS */
 
 	if (rc)
 		return rc;
@@ -222,20 +222,20 @@ segment_divide(struct rebuild *rebuild)
 }
 
 NAM_FIBER_FN static int
-segment_end(struct rebuild *rebuild)
+group_end(struct rebuild *rebuild)
 {
 	if (rebuild->count > rebuild->interval + rebuild->interval / 2) {
-		int rc = segment_divide(rebuild); /* SUSPENDS */
+		int rc = group_divide(rebuild); /* SUSPENDS */
 
 		if (rc)
 			return rc;
 	}
-	return segment_check(rebuild, rebuild->count); /* SUSPENDS */
+	return group_check(rebuild, rebuild->count); /* SUSPENDS */
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/* The walk has come to a head node: the segment ends here, unless the head node is to go. */
+/* The walk has come to a head node: the group ends here, unless the head node is to go. */
 NAM_FIBER_FN static int
 meet_head(struct rebuild *rebuild, const uint64_t *image, struct nam_gaddr at)
 {
@@ -249,7 +249,7 @@ meet_head(struct rebuild *rebuild, const uint64_t *image, struct nam_gaddr at)
 		if (rc < 0 && !busy(rc))
 			return rc;
 	}
-	rc = segment_end(rebuild); /* SUSPENDS */
+	rc = group_end(rebuild); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rebuild->head = at;
@@ -279,13 +279,13 @@ rebuild_pass(struct rebuild *rebuild, unsigned root_level)
 		}
 		rebuild->leaves[rebuild->count++] = walk.at;
 		if (rebuild->count == 2 * rebuild->interval) {
-			rc = segment_divide(rebuild); /* SUSPENDS */
+			rc = group_divide(rebuild); /* SUSPENDS */
 			if (rc)
 				break;
 		}
 	}
 	if (!rc)
-		rc = segment_end(rebuild); /* SUSPENDS */
+		rc = group_end(rebuild); /* SUSPENDS */
 	nam__walk_close(&walk);
 	return rc;
 }
@@ -306,7 +306,7 @@ nam__heads_rebuild(struct nam_worker *worker, struct nam_index *index,
 
 	if (!rebuild.interval)
 		return 0;
-	/* Hints are what an image holds, or the rest of a segment that was divided. */
+	/* Hints are what an image holds, or the rest of a group that was divided. */
 	room = 8ul * (2 * rebuild.interval + g->head_capacity);
 	rebuild.hints = malloc(room);
 	rebuild.leaves = malloc(room);

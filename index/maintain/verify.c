@@ -92,7 +92,7 @@ names_ask(struct walk *walk)
 	}
 	if (names->asked)
 		memcpy(from.w, nam__node_high(g, names->image), 8 * g->full_words);
-	rc = nam__upper_read(walk->verifier.worker, walk->verifier.index, from.w, names->image,
+	rc = nam__inner_rpc_read(walk->verifier.worker, walk->verifier.index, from.w, names->image,
 		&at); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -119,7 +119,7 @@ names_peek(struct walk *walk)
 		struct nam_gaddr at = names->next;
 		int rc;
 
-		if (verifier->index->upper) {
+		if (verifier->index->inner_rpc) {
 			rc = names_ask(walk); /* SUSPENDS */
 			if (rc)
 				return rc;
@@ -472,9 +472,9 @@ tree_verify(struct walk *walk)
 	int rc = 0;
 
 	/* Parts have one superblock. */
-	if (!walk->verifier.index->upper_part)
+	if (!walk->verifier.index->inner_rpc_part)
 		rc = superblock_verify(walk); /* SUSPENDS */
-	if (!rc && walk->verifier.index->upper)
+	if (!rc && walk->verifier.index->inner_rpc)
 		return leaves_verify(walk); /* SUSPENDS */
 	if (!rc)
 		rc = root_find(walk); /* SUSPENDS */

@@ -88,35 +88,37 @@ nam__pairs_floor(const uint64_t *pairs, unsigned n, uint64_t key)
 }
 
 /*
- * Slices: sorted keys cut down to 16 bits each, so that searching 64 of them takes two comparisons
- * of vectors.  The first word in which the keys differ is cut down, less the lowest key's.
+ * Truncated keys: sorted keys cut down to 16 bits each, so that searching 64 of them takes two
+ * comparisons of vectors.  The first word in which the keys differ is cut down, less the lowest
+ * key's.
  */
-#define NAM__SLICES_GROUP 64u
-#define NAM__SLICE_MAX 0xfffeu
-#define NAM__SLICE_PAD 0xffffu	/* fills the last group; above every slice of a key */
+#define NAM__TRUNCATED_GROUP 64u
+#define NAM__TRUNCATED_MAX 0xfffeu
+#define NAM__TRUNCATED_PAD 0xffffu	/* fills the last group; above every truncated key */
 
-struct nam__slicing {
+struct nam__truncation {
 	uint64_t base;
 	uint8_t word;
 	uint8_t shift;
-	bool exact;		/* slices tell everything: one word, nothing shifted out */
+	bool exact;		/* truncated keys tell everything: one word, nothing shifted out */
 };
 
 static inline unsigned
-nam__slices_padded(unsigned count)
+nam__truncated_padded(unsigned count)
 {
-	return (count + NAM__SLICES_GROUP - 1) / NAM__SLICES_GROUP * NAM__SLICES_GROUP;
+	return (count + NAM__TRUNCATED_GROUP - 1) / NAM__TRUNCATED_GROUP * NAM__TRUNCATED_GROUP;
 }
 
-/* Cut `count` >= 1 sorted keys of `words` words down; `slices` has room for whole groups. */
-void nam__slice(const uint64_t *keys, unsigned count, unsigned words,
-	struct nam__slicing *ret_slicing, uint16_t *slices);
+/* Truncate `count` >= 1 sorted keys of `words` words; `truncated` has room for whole groups. */
+void nam__keys_truncate(const uint64_t *keys, unsigned count, unsigned words,
+	struct nam__truncation *ret_truncation, uint16_t *truncated);
 
 /* Number of the last key at or below `key`, or -1. */
-typedef int (*nam__sliced_floor_fn)(const struct nam__slicing *slicing, const uint16_t *slices,
-	const uint64_t *keys, unsigned count, unsigned words, const uint64_t *key);
+typedef int (*nam__truncated_floor_fn)(const struct nam__truncation *truncation,
+	const uint16_t *truncated, const uint64_t *keys, unsigned count, unsigned words,
+	const uint64_t *key);
 
 /* The fastest for this processor. */
-nam__sliced_floor_fn nam__sliced_floor_choose(void);
+nam__truncated_floor_fn nam__truncated_floor_choose(void);
 
 #endif /* NAM_INDEX_NODE_SEARCH_H */
