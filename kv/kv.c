@@ -6,14 +6,14 @@
 #include "kv_internal.h"
 #include "kv/server/place.h"
 
-/* A request without a value, and one with any. */
+/* A request without a value. */
 union request {
 	struct nam_rpc_kv_key_request head;
 	uint8_t bytes[sizeof(struct nam_rpc_kv_key_request) + NAM_KV_KEY_BYTES_MAX];
 };
 
-static int
-key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes)
+int
+nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes)
 {
 	if (key_bytes >= 1 && key_bytes <= NAM_KV_KEY_BYTES_MAX)
 		return 0;
@@ -61,11 +61,11 @@ nam_kv_get(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 	uint32_t bytes = NAM_KV_VALUE_BYTES_MAX;
 	union request request;
 	uint8_t *reply = value;
-	int rc = key_check(worker, kv, key_bytes);
+	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
 	if (rc)
 		return rc;
-	/* Otherwise a value too long for the caller's buffer would be lost. */
+	/* Otherwise a value that is too long for the caller's buffer would fail the call. */
 	if (size < bytes)
 		reply = nam_buffer_take(worker, bytes);
 	if (!reply)
@@ -94,7 +94,7 @@ nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const void *key, uint32
 {
 	struct nam_rpc_kv_key_request *request;
 	uint32_t none = 0, bytes;
-	int rc = key_check(worker, kv, key_bytes);
+	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
 	if (rc)
 		return rc;
@@ -125,7 +125,7 @@ nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key, uin
 {
 	union request request;
 	uint32_t none = 0;
-	int rc = key_check(worker, kv, key_bytes);
+	int rc = nam__kv_key_check(worker, kv, key_bytes);
 
 	if (rc)
 		return rc;

@@ -3,27 +3,26 @@
  * kv.h -- key-value stores on the memory servers: any bytes under any bytes, found by name.
  *
  * A store has a fixed amount of memory, divided evenly over the memory servers and there over
- * partitions; memory servers read and change it themselves, one request at a time in each partition
- * (Su et al., "RFP", section 4; see kv/README.md).  A store is either
+ * partitions.  Memory servers read and change it themselves, one request at a time in each
+ * partition (Su et al., "RFP", section 4; see kv/README.md).  If a pair finds no room,
  *
- *	a cache		a pair that finds no room takes that of pairs that have not been read lately
- *	a store		a pair that finds no room is refused, and nothing is lost
+ *	a cache		evicts pairs that have not been read lately
+ *	a store		refuses the pair
  *
  * Every function takes the calling thread's worker and may be called from its fibers.  A handle may
  * be shared by all workers of the client that opened it.  Operations on one key are linearizable.
  *
  * ERRORS: every function that suspends may also return
  *	-ENOMEM			this host has no memory left
- *	-NAM_E_FABRIC_*		a memory server is gone or does not answer; whether it has done what
- *				it was asked is unknown
+ *	-NAM_E_FABRIC_*		a memory server is gone or does not answer; it may have carried the
+ *				request out
  * and, given a handle,
  *	-NAM_E_DROPPED		the store was dropped: close the handle
  *	-NAM_E_PARTITION	it is not what it was when it was opened: close the handle
  * Common to all functions below.  Outputs are untouched on failure unless a comment says otherwise.
  *
- * COST is in requests (RPC).  One takes 1 round trip by the RPC transports srq and mailbox, 2 by
- * fetch, and 3 by fetch if the reply is longer than it fetches at once; by datagram 1, and 1 more
- * for each loss: client.h.
+ * COST is in requests (RPC).  By the RPC transports srq and mailbox one takes 1 round trip; by
+ * fetch 2, or 3 if the reply is longer than fetch_bytes; by datagram 1, and 1 more for each loss.
  */
 #ifndef NAM_KV_KV_H
 #define NAM_KV_KV_H
@@ -46,7 +45,7 @@ struct nam_kv;
  *
  * It outlives its creator and ends with nam_kv_drop(), or with the memory servers.
  *
- * Returns 0 or a negative code, and then nothing is left behind, except perhaps after a FABRIC one:
+ * Returns 0 or a negative code, and then leaves nothing behind, except perhaps after a FABRIC one:
  *	-EINVAL			the name or an option; the diag says which
  *	-NAM_E_INDEX_EXISTS	there is a store, or an index, of that name
  *	-NAM_E_REMOTE_FULL	a memory server has not that much memory left
@@ -64,7 +63,7 @@ NAM_FIBER_FN int nam_kv_create(struct nam_worker *worker, const char *name,
  * Returns 0 or a negative code:
  *	-EINVAL			the name
  *	-NAM_E_NOINDEX		nothing has that name
- *	-NAM_E_KIND		that is the name of an index
+ *	-NAM_E_KIND		it is the name of an index
  *	-NAM_E_CLUSTER		it lies on other memory servers than those of the cluster text
  *	-NAM_E_LOST		a memory server was restarted since it was made: drop it
  *
@@ -81,9 +80,9 @@ void nam_kv_close(struct nam_kv *kv);
 const struct nam_kv_options *nam_kv_properties(const struct nam_kv *kv);
 
 /**
- * nam_kv_drop -- take the name away, then the store.
+ * nam_kv_drop -- remove the name, then the store.
  *
- * Returns 0 or a negative code: as nam_kv_open(), but what is lost is dropped; or
+ * Returns 0 or a negative code: as nam_kv_open(), but a lost store is dropped; or
  *	-NAM_E_NOINDEX		another client has dropped it meanwhile, too
  *
  * Suspends:	yes.
@@ -136,7 +135,7 @@ NAM_FIBER_FN int nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const 
 	uint32_t key_bytes, const void *value, uint32_t value_bytes) NAM_MUST_CHECK;
 
 /**
- * nam_kv_delete -- take a pair out.
+ * nam_kv_delete -- remove a pair.
  *
  * Returns 0 or a negative code:
  *	-NAM_E_NOTFOUND		no such key
@@ -148,45 +147,42 @@ NAM_FIBER_FN int nam_kv_put(struct nam_worker *worker, struct nam_kv *kv, const 
 NAM_FIBER_FN int nam_kv_delete(struct nam_worker *worker, struct nam_kv *kv, const void *key,
 	uint32_t key_bytes) NAM_MUST_CHECK;
 
-/* One of many: the first four are the caller's. */
 struct nam_kv_item {
 	const void *key;
 	uint32_t key_bytes;
 	uint32_t size;			/* room at value */
 	void *value;
-	uint32_t value_bytes;		/* set where rc is 0 */
-	int rc;				/* what nam_kv_get() would have returned */
+	uint32_t value_bytes;		/* out, if rc is 0 */
+	int rc;				/* out: as of nam_kv_get() */
 };
 
 /**
  * nam_kv_get_many -- the values of many keys.
  *
- * @items	`count`; each gets its own answer, whatever their order, however often a key occurs
+ * @items	`count`, in any order, with or without duplicates
  *
- * They are not read at one moment: each by itself is as if by nam_kv_get().
- *
- * Returns 0, and then every item has its answer; or a negative code, and then no item means
- * anything.
+ * Each is as of a nam_kv_get(), so they are not of one moment.  Returns 0, and then every item has
+ * its answer; or a negative code, and then none has.
  *
  * Suspends:	yes.
- * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 of them at a time;
- *		more where keys or values of one memory server take more than one message of 4,096
- *		bytes: 17 bytes and the lengths of the keys out, 32 and for each key 8 and its value
- *		in; and where there are more than 1,024 keys.
+ * Cost:	1 RPC to each memory server that keeps some of the keys, up to 8 at a time; more if
+ *		keys or values of one memory server exceed a message of 4,096 bytes (17 bytes and
+ *		the lengths of the keys out; 32, and for each key 8 and its value, in), or for more
+ *		than 1,024 keys.
  */
 NAM_FIBER_FN int nam_kv_get_many(struct nam_worker *worker, struct nam_kv *kv,
 	struct nam_kv_item *items, uint32_t count) NAM_MUST_CHECK;
 
-/* Since it was made. */
+/* Since its creation. */
 struct nam_kv_stat {
 	uint64_t keys;
 	uint64_t bytes;			/* of keys and values */
-	uint64_t used_bytes;		/* what these take, */
-	uint64_t room_bytes;		/* and could take at the most */
-	uint64_t hits, misses;		/* of keys that were asked for */
-	uint64_t puts, deletes;		/* that were done */
-	uint64_t evictions;		/* pairs that had to go */
-	uint64_t refusals;		/* pairs that found no room */
+	uint64_t used_bytes;		/* of their cells, */
+	uint64_t room_bytes;		/* and of all cells */
+	uint64_t hits, misses;		/* of gets */
+	uint64_t puts, deletes;		/* that succeeded */
+	uint64_t evictions;		/* of pairs */
+	uint64_t refusals;		/* of pairs without room */
 	uint32_t servers;
 };
 

@@ -17,7 +17,9 @@ struct nam_kv {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 };
 
-/* kv.c: the same code, with a diag for those that are of the store. */
+/* kv.c: 0, or -NAM_E_LIMIT with a diag. */
+int nam__kv_key_check(struct nam_worker *worker, const struct nam_kv *kv, uint32_t key_bytes);
+/* The same code, with a diag for those that are of the store. */
 int nam__kv_explain(struct nam_worker *worker, const struct nam_kv *kv, int rc);
 
 #endif /* NAM_KV_KV_INTERNAL_H */

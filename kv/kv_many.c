@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_many.c -- many keys at once: a request for each memory server, side by side.
+ * kv_many.c -- many keys at once: a request for each memory server, at the same time.
  *
- * A memory server answers as many keys of a request as fit into its reply, in their order; those
- * that are left go out again in the next round.
+ * A memory server answers as many keys of a request as fit into its reply, in their order; the
+ * others go out again in the next round.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,13 +36,14 @@ struct many {
 	struct read outstanding[OUTSTANDING_MAX];
 };
 
-/* Put the keys of a memory server into a request, as many as fit. */
-static uint32_t
-request_fill(struct many *many, struct read *read, uint32_t server)
+/* A request with the keys of a memory server, as many as fit. */
+static void
+read_start(struct many *many, struct read *read, uint32_t server)
 {
 	const uint32_t room = NAM_RPC_BODY_MAX - (uint32_t)sizeof(*read->request);
 	uint8_t *to = read->request->bytes;
 	uint32_t at = 0;
+	int rc;
 
 	read->count = 0;
 	for (uint32_t i = 0; i < many->count && read->count < KEYS_MAX; i++) {
@@ -57,29 +58,17 @@ request_fill(struct many *many, struct read *read, uint32_t server)
 		at += 1 + item->key_bytes;
 		read->positions[read->count++] = (uint16_t)i;
 	}
-	*read->request = (struct nam_rpc_kv_many_request){
-		.store = many->kv->store,
-		.count = read->count,
-	};
-	return (uint32_t)sizeof(*read->request) + at;
-}
-
-static void
-read_start(struct many *many, struct read *read, uint32_t server)
-{
-	uint32_t bytes = request_fill(many, read, server);
-	int rc;
-
 	if (!read->count)
 		return;
+	*read->request = (struct nam_rpc_kv_many_request){ many->kv->store, read->count, 0 };
 	rc = nam__rpc_begin(many->worker, &read->call, many->kv->slots[server],
-		NAM_RPC_KV_GET_MANY, read->request, bytes, read->reply, NAM_RPC_BODY_MAX);
+		NAM_RPC_KV_GET_MANY, read->request, (uint32_t)sizeof(*read->request) + at,
+		read->reply, NAM_RPC_BODY_MAX);
 	if (rc) {
 		many->rc = rc;
 		return;
 	}
-	if (!read->call.local)
-		many->worker->current->counters->round_trips++;
+	many->worker->current->counters->round_trips += !read->call.local;
 	read->under_way = true;
 }
 
@@ -99,7 +88,7 @@ answer(struct many *many, struct nam_kv_item *item, const struct nam_rpc_kv_many
 	item->value_bytes = result->value_bytes;
 }
 
-/* Every byte comes from a peer. */
+/* A memory server's reply: each length is checked before its use. */
 static int
 reply_take(struct many *many, struct read *read, uint32_t bytes)
 {
@@ -144,7 +133,7 @@ read_land(struct many *many, struct read *read)
 		many->rc = rc;
 }
 
-/* A request to each memory server that has not said all, as many at a time as there may be. */
+/* A request to each memory server with keys left, as many at a time as there may be. */
 NAM_FIBER_FN static void
 round_await(struct many *many)
 {
@@ -160,7 +149,7 @@ round_await(struct many *many)
 	}
 }
 
-/* Which memory server each key is for.  One that is no key has its answer. */
+/* The memory server of each key.  A key of a wrong length has its answer. */
 static void
 items_begin(struct many *many)
 {
@@ -170,10 +159,8 @@ items_begin(struct many *many)
 	for (uint32_t i = 0; i < many->count; i++) {
 		struct nam_kv_item *item = &many->items[i];
 
-		if (item->key_bytes < 1 || item->key_bytes > NAM_KV_KEY_BYTES_MAX) {
-			item->rc = nam_diag_set(&many->worker->diag, -NAM_E_LIMIT,
-				"store '%s': a key of %u bytes; keys have 1 to %u", kv->name,
-				item->key_bytes, NAM_KV_KEY_BYTES_MAX);
+		item->rc = nam__kv_key_check(many->worker, kv, item->key_bytes);
+		if (item->rc) {
 			many->servers[i] = ANSWERED;
 			many->left--;
 			continue;

@@ -2,8 +2,8 @@
 /*
  * kv_names.c -- stores by name: create, open, drop, list; and their figures.
  *
- * The catalog leads from a name to a number; each memory server knows the store of that number, or
- * does not.  A store is there before its name is, and the name is gone before the store goes.
+ * The catalog leads from a name to a number, under which memory servers know the store.  The store
+ * is created before its name, and the name is removed before the store.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ nam_kv_options_init(struct nam_kv_options *options)
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-/* @ret_request	what each memory server is asked for, but for its number */
+/* Check the options.  @ret_request	of each memory server, but for its number */
 static int
-options_settle(struct nam_worker *worker, const struct nam_kv_options *options,
+request_make(struct nam_worker *worker, const struct nam_kv_options *options,
 	struct nam_rpc_kv_create_request *ret_request)
 {
 	uint32_t servers = worker->client->servers_count, partitions = options->partitions;
@@ -78,7 +78,7 @@ store_drop(struct nam_worker *worker, uint64_t store, const uint16_t *slots, uin
 		int drop_rc = nam_rpc_call(worker, slots[i], NAM_RPC_KV_DROP, &request,
 			sizeof(request), NULL, &none); /* SUSPENDS */
 
-		/* Gone already: with a server's earlier life, or with who died as it dropped it. */
+		/* Gone already, if the server was restarted, or a client died as it dropped it. */
 		if (!rc && drop_rc != -NAM_E_DROPPED)
 			rc = drop_rc;
 	}
@@ -89,7 +89,7 @@ NAM_FIBER_FN static int
 store_create(struct nam_worker *worker, const char *name,
 	struct nam_rpc_kv_create_request *request, const uint16_t *slots)
 {
-	int rc = 0, drop_rc;
+	int rc = 0;
 
 	for (request->number = 0; request->number < request->servers && !rc; request->number++) {
 		uint32_t none = 0;
@@ -99,9 +99,8 @@ store_create(struct nam_worker *worker, const char *name,
 	}
 	if (!rc)
 		return 0;
-	/* It is unknown whether the last one was made; who cannot be asked keeps it, nameless. */
-	drop_rc = store_drop(worker, request->store, slots, request->number); /* SUSPENDS */
-	(void)drop_rc;
+	/* The last one may have been made; a memory server that is gone keeps it, nameless. */
+	(void)!store_drop(worker, request->store, slots, request->number); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc, "a memory server has not the %llu bytes "
 			"left that are its part of store '%s': make it smaller, or the memory "
@@ -118,10 +117,10 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 	struct nam_rpc_kv_create_request request;
 	uint16_t slots[NAM_SERVERS_MAX];
 	uint64_t taken;
-	int rc = nam__name_check(worker, NAM_CATALOG_KV, name), drop_rc;
+	int rc = nam__name_check(worker, NAM_CATALOG_KV, name);
 
 	if (!rc)
-		rc = options_settle(worker, options, &request);
+		rc = request_make(worker, options, &request);
 	if (rc)
 		return rc;
 	nam__slots_in_order(worker->client, slots);
@@ -137,11 +136,9 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 	if (!rc) {
 		rc = nam__name_put(worker, NAM_CATALOG_KV, name, request.store); /* SUSPENDS */
 		/* Where it is unknown whether the name is there, it must lead to a store. */
-		if (rc && !nam_err_is(rc, NAM_E_FABRIC)) {
-			drop_rc = store_drop(worker, request.store, slots,
+		if (rc && !nam_err_is(rc, NAM_E_FABRIC))
+			(void)!store_drop(worker, request.store, slots,
 				request.servers); /* SUSPENDS */
-			(void)drop_rc;		/* as above */
-		}
 	}
 	nam__op_end(worker);
 	return rc;
@@ -161,29 +158,19 @@ describe(struct nam_worker *worker, uint32_t slot, uint64_t store,
 	return !rc && bytes != sizeof(*ret_reply) ? -NAM_E_FABRIC_PROTOCOL : rc;
 }
 
-/* The part of one memory server must be the one that the others leave to it. */
 static int
-check_part(struct nam_worker *worker, const struct nam_kv *kv, uint32_t number,
-	const struct nam_rpc_kv_describe_reply *part)
+not_its_servers(struct nam_worker *worker, const char *name, uint32_t servers, const char *others)
 {
-	const struct nam_kv_options *o = &kv->options;
-
-	if (part->servers != kv->servers || part->number != number)
-		return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
-			"store '%s' lies on %u memory servers, and the cluster text names %u, or "
-			"others: name those that it was made on", kv->name, part->servers,
-			kv->servers);
-	if (!part->partitions || part->partitions > NAM_KV_PARTITIONS_MAX ||
-		(number && (part->partitions != o->partitions || part->mode != o->mode)))
-		return nam_diag_set(&worker->diag, -NAM_E_CLUSTER,
-			"store '%s': what the memory server at %s keeps is no part of it; drop it",
-			kv->name, worker->client->servers[kv->slots[number]].address);
-	return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s' lies on %u memory servers, "
+		"and the cluster text names %u%s: name those that it was made on", name, servers,
+		worker->client->servers_count, others);
 }
 
 NAM_FIBER_FN static int
 open_parts(struct nam_worker *worker, struct nam_kv *kv)
 {
+	struct nam_kv_options *o = &kv->options;
+
 	for (uint32_t i = 0; i < kv->servers; i++) {
 		struct nam_rpc_kv_describe_reply part;
 		int rc = describe(worker, kv->slots[i], kv->store, &part); /* SUSPENDS */
@@ -193,13 +180,19 @@ open_parts(struct nam_worker *worker, struct nam_kv *kv)
 				"the memory server at %s has nothing of store '%s': it was "
 				"restarted, or the store is being dropped; drop it, and make it "
 				"anew", worker->client->servers[kv->slots[i]].address, kv->name);
-		if (!rc)
-			rc = check_part(worker, kv, i, &part);
 		if (rc)
 			return rc;
-		kv->options.mode = (enum nam_kv_mode)part.mode;
-		kv->options.partitions = part.partitions;
-		kv->options.memory_bytes += part.memory_bytes;
+		/* The other memory servers must leave this part to this one. */
+		if (part.servers != kv->servers || part.number != i)
+			return not_its_servers(worker, kv->name, part.servers, ", or others");
+		if (!part.partitions || part.partitions > NAM_KV_PARTITIONS_MAX ||
+			(i && (part.partitions != o->partitions || part.mode != o->mode)))
+			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s': what the "
+				"memory server at %s keeps is no part of it; drop it", kv->name,
+				worker->client->servers[kv->slots[i]].address);
+		o->mode = (enum nam_kv_mode)part.mode;
+		o->partitions = part.partitions;
+		o->memory_bytes += part.memory_bytes;
 	}
 	return 0;
 }
@@ -244,8 +237,8 @@ nam_kv_properties(const struct nam_kv *kv)
 /* ---- drop, list, stat ---------------------------------------------------------------------- */
 
 /*
- * Whether the cluster text names the memory servers of the store: on others something would stay
- * that no name leads to.  Servers that are gone, or have lost their parts, do not say.
+ * Whether the cluster text names the memory servers of the store; otherwise parts without a name
+ * would stay on others.  Servers that are gone, or have lost their parts, do not count.
  */
 NAM_FIBER_FN static int
 check_servers(struct nam_worker *worker, const char *name, uint64_t store, const uint16_t *slots)
@@ -261,9 +254,7 @@ check_servers(struct nam_worker *worker, const char *name, uint64_t store, const
 		if (rc)
 			return rc;
 		if (part.servers != servers)
-			return nam_diag_set(&worker->diag, -NAM_E_CLUSTER, "store '%s' lies on %u "
-				"memory servers, and the cluster text names %u: name those that it "
-				"was made on", name, part.servers, servers);
+			return not_its_servers(worker, name, part.servers, "");
 	}
 	return 0;
 }

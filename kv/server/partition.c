@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * partition.c -- buckets, cells, and which pair goes when there is no room: by CLOCK.
+ * partition.c -- buckets and cells; without room, CLOCK picks the pair to evict.
  */
 #include "partition.h"
 
@@ -17,7 +17,7 @@
 #define CELLS_PER_CHUNK (NAM__KV_CHUNK_BYTES / NAM__KV_CELL_BYTES)
 #define BUCKETS_PER_CHUNK (NAM__KV_CHUNK_BYTES / (uint32_t)sizeof(uint32_t))
 #define CELL_CHUNKS_PER_BUCKET_CHUNK (BUCKETS_PER_CHUNK / CELLS_PER_CHUNK)
-/* So many cells are looked at before what is there then has to go. */
+/* After so many cells the next pair is evicted in any case. */
 #define CLOCK_LOOKS_MAX 512u
 
 enum kind {
@@ -81,7 +81,7 @@ lock(struct nam__kv_partition *p)
 {
 	if (!NAM_GUARD(KV_ALONE))
 		return;
-	/* Acquire: what the one before us stored, up to unlock(), is seen. */
+	/* Acquire: pairs with unlock(). */
 	for (unsigned spins = 1; __atomic_exchange_n(&p->locked, 1, __ATOMIC_ACQUIRE); spins++)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
@@ -95,7 +95,7 @@ unlock(struct nam__kv_partition *p)
 
 /* ---- the bytes of a pair ------------------------------------------------------------------- */
 
-/* Where one is, going through them from the first on. */
+/* A position in the bytes of a pair. */
 struct stream {
 	const struct nam__kv_partition *p;
 	struct cell *cell;
@@ -109,7 +109,7 @@ stream_of(const struct nam__kv_partition *p, struct cell *head)
 	return (struct stream){ p, head, head->head.data, HEAD_BYTES };
 }
 
-/* As many of `bytes` as lie side by side. */
+/* As many of `bytes` as are contiguous. */
 static uint8_t *
 stream_piece(struct stream *stream, uint32_t bytes, uint32_t *ret_bytes)
 {
@@ -140,17 +140,6 @@ stream_write(struct stream *stream, const void *from, uint32_t bytes)
 	}
 }
 
-static void
-stream_read(struct stream *stream, void *to, uint32_t bytes)
-{
-	for (uint32_t n; bytes; bytes -= n) {
-		const uint8_t *piece = stream_piece(stream, bytes, &n);
-
-		memcpy(to, piece, n);
-		to = (uint8_t *)to + n;
-	}
-}
-
 static bool
 stream_equals(struct stream *stream, const void *with, uint32_t bytes)
 {
@@ -172,7 +161,7 @@ pair_bytes(const struct cell *head)
 	return (uint32_t)head->key_bytes + head->value_bytes;
 }
 
-/* The word that leads to a key's pair; it is NONE if there is none. */
+/* The word that leads to a key's pair, or is NONE. */
 static uint32_t *
 find(const struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes)
 {
@@ -202,18 +191,7 @@ cell_take(struct nam__kv_partition *p)
 	return at;
 }
 
-static void
-cell_give(struct nam__kv_partition *p, uint32_t at)
-{
-	struct cell *cell = cell_at(p, at);
-
-	cell->kind = KIND_FREE;
-	cell->more = p->free_first;
-	p->free_first = at;
-	p->free_count++;
-}
-
-/* Take out the pair that a word leads to, and give its cells back. */
+/* Remove the pair that a word leads to and free its cells. */
 static void
 pair_remove(struct nam__kv_partition *p, uint32_t *link)
 {
@@ -223,15 +201,18 @@ pair_remove(struct nam__kv_partition *p, uint32_t *link)
 	p->counts.keys--;
 	p->counts.bytes -= pair_bytes(head);
 	*link = head->head.next;
-	while (at != NONE) {
-		uint32_t more = cell_at(p, at)->more;
+	for (uint32_t more; at != NONE; at = more) {
+		struct cell *cell = cell_at(p, at);
 
-		cell_give(p, at);
-		at = more;
+		more = cell->more;
+		cell->kind = KIND_FREE;
+		cell->more = p->free_first;
+		p->free_first = at;
+		p->free_count++;
 	}
 }
 
-/* There are as many free cells as it takes.  Returns the first of them. */
+/* Enough cells are free.  Returns the first cell. */
 static struct cell *
 pair_add(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t key_bytes,
 	const void *value, uint32_t value_bytes)
@@ -263,10 +244,7 @@ pair_add(struct nam__kv_partition *p, uint32_t hash, const void *key, uint32_t k
 
 /* ---- making room --------------------------------------------------------------------------- */
 
-/*
- * Take out a pair that has not been read since the hand last came by.  Cells are looked at in their
- * order, so of a long pair several are; but for how long is bounded, whatever was read.
- */
+/* Remove a pair that has not been read since the hand last passed; bounded by CLOCK_LOOKS_MAX. */
 static void
 evict(struct nam__kv_partition *p)
 {
@@ -322,7 +300,7 @@ nam__kv_partition_get(struct nam__kv_partition *p, uint32_t hash, const void *ke
 {
 	struct stream stream;
 	struct cell *head;
-	uint32_t at;
+	uint32_t at, n;
 	int rc = 0;
 
 	lock(p);
@@ -339,11 +317,15 @@ nam__kv_partition_get(struct nam__kv_partition *p, uint32_t hash, const void *ke
 	}
 	/* Past the key. */
 	stream = stream_of(p, head);
-	for (uint32_t left = key_bytes, n; left; left -= n)
+	for (uint32_t left = key_bytes; left; left -= n)
 		(void)stream_piece(&stream, left, &n);
-	stream_read(&stream, value, head->value_bytes);
+	for (uint32_t left = head->value_bytes; left; left -= n) {
+		const uint8_t *piece = stream_piece(&stream, left, &n);
+
+		memcpy((uint8_t *)value + (head->value_bytes - left), piece, n);
+	}
 	*ret_bytes = head->value_bytes;
-	/* Others' processors need not hear of what is so already. */
+	/* A store only if it changes the cell: other processors share the cache line. */
 	if (head->kind != KIND_HEAD_USED)
 		head->kind = KIND_HEAD_USED;
 	p->counts.hits++;

@@ -2,9 +2,8 @@
 /*
  * partition.h -- a part of a key-value store that one thread at a time reads or changes.
  *
- * Its memory is given at the beginning and never grows: chunks, some for a table of buckets, the
- * others for cells of 64 bytes.  A pair is a chain of cells, so memory has no holes that are too
- * small, and a pair finds room as long as enough cells are free.
+ * Its memory never grows: chunks, some for a table of buckets, the others for cells of 64 bytes.  A
+ * pair is a chain of cells, so memory does not fragment.
  *
  *	first cell	16 bytes of its own, then 48 of key and value
  *	others		12 bytes of their own, then 52
@@ -44,7 +43,7 @@ struct nam__kv_partition {
 	uint32_t carved;		/* cells that were ever used */
 	uint32_t free_first;		/* of cells that were given back */
 	uint32_t free_count;		/* of those, and of those never used */
-	uint32_t hand;			/* the cell that is looked at next to evict something */
+	uint32_t hand;			/* of CLOCK: the next cell */
 	struct nam__kv_counts counts;
 };
 
@@ -73,12 +72,10 @@ int nam__kv_partition_put(struct nam__kv_partition *partition, uint32_t hash, co
 int nam__kv_partition_delete(struct nam__kv_partition *partition, uint32_t hash, const void *key,
 	uint32_t key_bytes) NAM_MUST_CHECK;
 
-/* Add what it counts to a sum. */
+/* Add its counts to a sum. */
 void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam__kv_counts *sum);
 
-/*
- * Whether the books agree with the cells: a message in *diag if not.  Takes long, for tests.
- */
+/* Whether the counts agree with the cells: a message in *diag if not.  Takes long, for tests. */
 bool nam__kv_partition_sound(struct nam__kv_partition *partition, struct nam_diag *diag);
 
 #endif /* NAM_KV_SERVER_PARTITION_H */
