@@ -18,10 +18,11 @@ way(void)
 static struct sim_listener *
 listener_find(const char *name)
 {
-	struct sim_listener *listener = nam__sim.listeners;
+	struct sim_listener *listener;
 
-	while (listener && strcmp(listener->name, name))
-		listener = listener->next;
+	LIST_FOREACH(listener, &nam__sim.listeners, link)
+		if (!strcmp(listener->name, name))
+			break;
 	return listener;
 }
 
@@ -40,11 +41,7 @@ name_of(const char *address, const char **ret_name, struct nam_diag *diag)
 static void
 request_free(struct nam_cm_request *request)
 {
-	struct nam_cm_request **link = &nam__sim.requests;
-
-	while (*link != request)
-		link = &(*link)->all_next;
-	*link = request->all_next;
+	LIST_REMOVE(request, link);
 	nam__sim_unplan(&request->event);
 	free(request);
 }
@@ -78,8 +75,7 @@ ask(struct sim_listener *listener, struct sim_qp *qp, const struct nam_hello *he
 	request->from = qp->domain->process->id;
 	if (hello)
 		request->hello = *hello;
-	request->all_next = nam__sim.requests;
-	nam__sim.requests = request;
+	LIST_INSERT_HEAD(&nam__sim.requests, request, link);
 	nam__sim_plan(&request->event, nam__sim_here() + way());
 	return request;
 }
@@ -173,8 +169,8 @@ nam__sim_listen(struct nam_domain *pub, const char *address, struct nam_listener
 	listener->domain = (struct sim_domain *)pub;
 	listener->domain->process->serves = true;
 	(void)snprintf(listener->name, sizeof(listener->name), "%s", name);
-	listener->next = nam__sim.listeners;
-	nam__sim.listeners = listener;
+	STAILQ_INIT(&listener->arrived);
+	LIST_INSERT_HEAD(&nam__sim.listeners, listener, link);
 	*ret = &listener->pub;
 	return 0;
 }
@@ -204,12 +200,7 @@ request_due(struct sim_event *event)
 		answer(request, -1, NULL);
 		return;
 	}
-	request->next = NULL;
-	if (listener->last)
-		listener->last->next = request;
-	else
-		listener->first = request;
-	listener->last = request;
+	STAILQ_INSERT_TAIL(&listener->arrived, request, arrived_link);
 	nam__sim_wake(listener->waiter, 0);
 }
 
@@ -220,7 +211,7 @@ nam__sim_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 	uint64_t until = nam__sim_after(timeout_ns);
 	struct nam_cm_request *request;
 
-	while (!listener->first && !listener->woken && nam__sim_here() < until) {
+	while (STAILQ_EMPTY(&listener->arrived) && !listener->woken && nam__sim_here() < until) {
 		if (nam__sim_is_gone(listener->domain->process))
 			return -NAM_E_FABRIC_PEER_DEAD;
 		listener->waiter = nam__sim.current;
@@ -228,12 +219,10 @@ nam__sim_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam
 		listener->waiter = NULL;
 	}
 	listener->woken = false;
-	request = listener->first;
+	request = STAILQ_FIRST(&listener->arrived);
 	if (!request)
 		return 0;
-	listener->first = request->next;
-	if (!listener->first)
-		listener->last = NULL;
+	STAILQ_REMOVE_HEAD(&listener->arrived, arrived_link);
 	memset(event, 0, sizeof(*event));
 	event->kind = NAM_CM_REQUEST;
 	event->request = request;
@@ -292,29 +281,25 @@ nam__sim_reject(struct nam_listener *listener, struct nam_cm_request *request,
 void
 nam__sim_listener_close(struct nam_listener *pub)
 {
-	struct sim_listener *listener = (struct sim_listener *)pub, **link;
+	struct sim_listener *listener = (struct sim_listener *)pub;
+	struct nam_cm_request *request;
 
 	if (!listener)
 		return;
-	while (listener->first) {
-		struct nam_cm_request *request = listener->first;
-
-		listener->first = request->next;
+	while ((request = STAILQ_FIRST(&listener->arrived))) {
+		STAILQ_REMOVE_HEAD(&listener->arrived, arrived_link);
 		answer(request, -1, NULL);
 	}
-	for (struct nam_cm_request *request = nam__sim.requests; request;
-		request = request->all_next)
+	LIST_FOREACH(request, &nam__sim.requests, link)
 		if (request->listener == listener)
 			request->listener = NULL;
-	for (link = &nam__sim.listeners; *link != listener; link = &(*link)->next)
-		continue;
-	*link = listener->next;
+	LIST_REMOVE(listener, link);
 	free(listener);
 }
 
 void
 nam__sim_connect_end(void)
 {
-	while (nam__sim.requests)
-		request_free(nam__sim.requests);
+	while (!LIST_EMPTY(&nam__sim.requests))
+		request_free(LIST_FIRST(&nam__sim.requests));
 }

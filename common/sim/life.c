@@ -126,7 +126,8 @@ nam_sim_begin(const struct nam_sim_options *options)
 	memset(sim, 0, sizeof(*sim));
 	sim->active = true;
 	sim->options = *options;
-	sim->processes_end = &sim->processes;
+	STAILQ_INIT(&sim->processes);
+	STAILQ_INIT(&sim->free_messages);
 	sim->chance = nam_rng_seed(nam_rng_next(&seed));
 	sim->faults = nam_rng_seed(nam_rng_next(&seed));
 	sim->entropy = nam_rng_seed(nam_rng_next(&seed));
@@ -158,8 +159,7 @@ nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 	process->clock_base_ns = sim->options.network ? 1000000000 :
 		nam_rng_below(&sim->chance, 1ull << 50);
 	process->clock_ppm = ppm ? (int64_t)nam_rng_below(&sim->chance, 2 * ppm + 1) - ppm : 0;
-	*sim->processes_end = process;
-	sim->processes_end = &process->next;
+	STAILQ_INSERT_TAIL(&sim->processes, process, link);
 	SIM_EVENT(SIM_WHAT_PROCESS, process->id, 2, "process p%u (%s) starts, clock %+lld ppm",
 		process->id, process->name, (long long)process->clock_ppm);
 	rc = nam__sim_thread_new(process, name, fn, arg, &thread);
@@ -172,16 +172,21 @@ nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 static void
 revive(struct sim *sim)
 {
+	struct nam_sim_process *process;
+	struct sim_domain *domain;
+	struct sim_thread *thread;
+	struct sim_qp *qp;
+
 	sim->quiet = true;
-	for (struct nam_sim_process *process = sim->processes; process; process = process->next) {
+	STAILQ_FOREACH(process, &sim->processes, link) {
 		if (process->state != SIM_DEAD)
 			continue;
 		process->state = SIM_ZOMBIE;
 		sim->threads_alive += process->threads_alive;
-		for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
-			for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
+		LIST_FOREACH(domain, &process->domains, link)
+			LIST_FOREACH(qp, &domain->qps, link)
 				nam__sim_qp_close_later(qp);
-		for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
+		LIST_FOREACH(thread, &process->threads, link) {
 			thread->woken = true;
 			if (!thread->done && !thread->event.place)
 				nam__sim_plan(&thread->event, sim->now);
@@ -208,6 +213,8 @@ void
 nam_sim_end(void)
 {
 	struct sim *sim = &nam__sim;
+	struct nam_sim_process *process;
+	struct sim_thread *thread;
 
 	if (!sim->active)
 		return;
@@ -217,14 +224,10 @@ nam_sim_end(void)
 		if (event->due == nam__sim_call_due)
 			free(event);
 	}
-	while (sim->processes) {
-		struct nam_sim_process *process = sim->processes;
-
-		sim->processes = process->next;
-		while (process->threads) {
-			struct sim_thread *thread = process->threads;
-
-			process->threads = thread->next;
+	while ((process = STAILQ_FIRST(&sim->processes))) {
+		STAILQ_REMOVE_HEAD(&sim->processes, link);
+		while ((thread = LIST_FIRST(&process->threads))) {
+			LIST_REMOVE(thread, link);
 			nam__sim_thread_free(thread);
 		}
 		free(process);
@@ -254,6 +257,9 @@ void
 nam_sim_process_kill(struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
+	struct sim_listener *listener;
+	struct sim_domain *domain;
+	struct sim_qp *qp;
 
 	if (nam__sim_is_gone(process))
 		return;
@@ -266,11 +272,11 @@ nam_sim_process_kill(struct nam_sim_process *process)
 		process->name);
 	process->state = SIM_DEAD;
 	sim->threads_alive -= process->threads_alive;
-	for (struct sim_listener *listener = sim->listeners; listener; listener = listener->next)
+	LIST_FOREACH(listener, &sim->listeners, link)
 		if (listener->domain->process == process)
 			listener->name[0] = '\0';
-	for (struct sim_domain *domain = process->domains; domain; domain = domain->next)
-		for (struct sim_qp *qp = domain->qps; qp; qp = qp->next)
+	LIST_FOREACH(domain, &process->domains, link)
+		LIST_FOREACH(qp, &domain->qps, link)
 			nam__sim_qp_orphan(qp);
 	if (sim->current && sim->current->process == process)
 		(void)nam__sim_wait(SIM_NEVER);
@@ -291,12 +297,14 @@ nam_sim_process_stall(struct nam_sim_process *process)
 void
 nam_sim_process_resume(struct nam_sim_process *process)
 {
+	struct sim_thread *thread;
+
 	if (process->state != SIM_STALLED)
 		return;
 	SIM_EVENT(SIM_WHAT_FAULT, process->id, 2, "process p%u (%s) goes on", process->id,
 		process->name);
 	process->state = SIM_RUNS;
-	for (struct sim_thread *thread = process->threads; thread; thread = thread->next) {
+	LIST_FOREACH(thread, &process->threads, link) {
 		if (!thread->held)
 			continue;
 		thread->held = false;

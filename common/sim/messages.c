@@ -16,20 +16,18 @@ struct sim_message *
 nam__sim_message_new(void)
 {
 	struct sim *sim = &nam__sim;
-	struct sim_message *message = sim->free_messages;
+	struct sim_message *message;
 
-	if (!message) {
+	if (STAILQ_EMPTY(&sim->free_messages)) {
 		struct chunk *chunk = nam__sim_alloc(sizeof(*chunk));
 
 		chunk->next = sim->chunks;
 		sim->chunks = chunk;
-		for (unsigned i = 0; i < CHUNK_MESSAGES; i++) {
-			chunk->messages[i].next = sim->free_messages;
-			sim->free_messages = &chunk->messages[i];
-		}
-		message = sim->free_messages;
+		for (unsigned i = 0; i < CHUNK_MESSAGES; i++)
+			STAILQ_INSERT_HEAD(&sim->free_messages, &chunk->messages[i], link);
 	}
-	sim->free_messages = message->next;
+	message = STAILQ_FIRST(&sim->free_messages);
+	STAILQ_REMOVE_HEAD(&sim->free_messages, link);
 	return message;
 }
 
@@ -41,8 +39,7 @@ nam__sim_message_free(struct sim_message *message)
 		nam__sim_settle(message);
 	free(message->owned);
 	message->owned = NULL;
-	message->next = nam__sim.free_messages;
-	nam__sim.free_messages = message;
+	STAILQ_INSERT_HEAD(&nam__sim.free_messages, message, link);
 }
 
 void
@@ -56,7 +53,6 @@ nam__sim_messages_end(void)
 			free(chunk->messages[i].owned);
 		free(chunk);
 	}
-	nam__sim.free_messages = NULL;
 }
 
 /* ---- shape -------------------------------------------------------------------------------- */
@@ -155,13 +151,7 @@ nam__sim_message_add(struct sim_qp *qp, struct sim_message *message)
 	bool fence = message->flags & NAM_WR_FENCE;
 
 	message->qp = qp;
-	message->next = NULL;
-	message->prev = qp->tail;
-	if (qp->tail)
-		qp->tail->next = message;
-	else
-		qp->head = message;
-	qp->tail = message;
+	STAILQ_INSERT_TAIL(&qp->messages, message, link);
 	qp->outstanding++;
 	message->holders = 0;
 	if (sim->options.network) {

@@ -96,30 +96,24 @@ nic_new(const struct nam_sim_network *network)
 	return nic;
 }
 
-static struct sim_nic *
-nic_of(struct nam_sim_process *process)
+void
+nam__sim_flow_begin(struct sim_flow *flow, struct nam_sim_process *process)
 {
 	const struct nam_sim_network *network = nam__sim.options.network;
 	struct sim_nic *nic = nam__sim.nics;
 
-	if (process->nic)
-		return process->nic;
-	while (nic && (!process->machine || nic->machine != process->machine))
-		nic = nic->next;
-	if (!nic)
-		nic = nic_new(network);
-	nic->machine = process->machine;
-	process->port = nic->processes++ % (uint32_t)network->ports;
-	process->nic = nic;
-	return nic;
-}
-
-void
-nam__sim_flow_begin(struct sim_flow *flow, struct nam_sim_process *process)
-{
-	if (!nam__sim.options.network)
+	if (!network)
 		return;
-	flow->nic = nic_of(process);
+	if (!process->nic) {
+		while (nic && (!process->machine || nic->machine != process->machine))
+			nic = nic->next;
+		if (!nic)
+			nic = nic_new(network);
+		nic->machine = process->machine;
+		process->port = nic->processes++ % (uint32_t)network->ports;
+		process->nic = nic;
+	}
+	flow->nic = process->nic;
 	flow->port = (uint8_t)process->port;
 	flow->number = ++flow->nic->queue_pairs;
 }
@@ -353,7 +347,7 @@ nam__sim_settle(struct sim_message *message)
 	while (flow->blocked && may_set_out(flow, flow->blocked)) {
 		struct sim_message *next = flow->blocked;
 
-		flow->blocked = next->next;
+		flow->blocked = STAILQ_NEXT(next, link);
 		qp->held--;
 		set_out(next);
 	}

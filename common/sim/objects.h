@@ -3,6 +3,8 @@
 #ifndef NAM_COMMON_SIM_OBJECTS_H
 #define NAM_COMMON_SIM_OBJECTS_H
 
+#include <sys/queue.h>
+
 #include "common/fiber/switch.h"
 #include "sim.h"
 
@@ -29,7 +31,7 @@ struct sim_thread {
 	struct nam_fiber here;		/* whatever stack it waits on */
 	struct nam_fiber *home;		/* the stack it was given */
 	struct nam_sim_process *process;
-	struct sim_thread *next;	/* of the process */
+	LIST_ENTRY(sim_thread) link;	/* of the process */
 	struct sim_thread *joiner;
 	nam_thread_fn fn;
 	void *arg;
@@ -53,9 +55,9 @@ enum sim_state {
 struct sim_domain;
 
 struct nam_sim_process {
-	struct nam_sim_process *next;	/* in the order of starting */
-	struct sim_thread *threads;
-	struct sim_domain *domains;
+	STAILQ_ENTRY(nam_sim_process) link;	/* in the order of starting */
+	LIST_HEAD(, sim_thread) threads;
+	LIST_HEAD(, sim_domain) domains;
 	struct sim_nic *nic;		/* NULL: no network, or nothing sent yet */
 	uint64_t clock_base_ns;
 	int64_t clock_ppm;
@@ -86,8 +88,8 @@ struct sim_qp;
 struct sim_domain {
 	struct nam_domain pub;
 	struct nam_sim_process *process;
-	struct sim_domain *next;	/* of the process */
-	struct sim_qp *qps;
+	LIST_ENTRY(sim_domain) link;	/* of the process */
+	LIST_HEAD(, sim_qp) qps;
 	struct sim_mr *mrs;
 	uint32_t mrs_count, mrs_size;
 	uint32_t id;
@@ -113,8 +115,7 @@ struct sim_rq {
 	struct nam_rq pub;
 	struct nam_recv *recvs;
 	uint32_t head, tail, depth;
-	struct sim_message *waiting;	/* SENDs that found no buffer, oldest first */
-	struct sim_message **waiting_end;
+	TAILQ_HEAD(, sim_message) waiting;	/* SENDs that found no buffer, oldest first */
 };
 
 enum sim_class { SIM_READ, SIM_WRITE, SIM_ATOMIC, SIM_SEND, SIM_CLASSES };
@@ -137,9 +138,9 @@ struct sim_qp {
 	struct sim_cq *cq;
 	struct sim_rq *rq;
 	struct sim_qp *peer;		/* NULL once either side is destroyed */
-	struct sim_qp *next;		/* domain->qps, or the peer's effects */
-	struct sim_qp *effects;		/* in flight, of peers that have ended */
-	struct sim_message *head, *tail;	/* posted and not completed, in order */
+	LIST_ENTRY(sim_qp) link;	/* domain->qps, or the peer's effects */
+	LIST_HEAD(, sim_qp) effects;	/* of peers that have ended: messages still in flight */
+	STAILQ_HEAD(, sim_message) messages;	/* posted and not completed, in order */
 	uint32_t outstanding;
 	uint32_t unfinished[SIM_CLASSES];	/* not yet carried out */
 	uint32_t held;			/* messages that wait for earlier ones */
@@ -170,8 +171,8 @@ enum sim_message_state {
 struct sim_message {
 	struct sim_event event;		/* first */
 	struct sim_qp *qp;
-	struct sim_message *prev, *next;	/* of the queue pair */
-	struct sim_message *next_waiting;	/* of the receive queue */
+	STAILQ_ENTRY(sim_message) link;	/* of the queue pair, or free */
+	TAILQ_ENTRY(sim_message) waiting_link;	/* of the receive queue */
 	uint8_t *target;
 	uint8_t *local;
 	void *owned;			/* a copy of what was at `local`, or NULL */
@@ -205,17 +206,17 @@ struct sim_message {
 struct sim_listener {
 	struct nam_listener pub;
 	struct sim_domain *domain;
-	struct sim_listener *next;
+	LIST_ENTRY(sim_listener) link;
 	struct sim_thread *waiter;
-	struct nam_cm_request *first, *last;	/* arrived, not yet asked about */
+	STAILQ_HEAD(, nam_cm_request) arrived;	/* and not yet asked about */
 	bool woken;
 	char name[SIM_NAME_BYTES * 2];
 };
 
 struct nam_cm_request {
 	struct sim_event event;		/* first: arrives at the listener */
-	struct nam_cm_request *next;
-	struct nam_cm_request *all_next;	/* sim.requests */
+	STAILQ_ENTRY(nam_cm_request) arrived_link;
+	LIST_ENTRY(nam_cm_request) link;	/* sim.requests */
 	struct sim_listener *listener;	/* NULL: closed meanwhile */
 	struct sim_qp *qp;		/* the client's; NULL: it gave up */
 	struct sim_thread *waiter;
@@ -247,7 +248,7 @@ struct sim {
 	uint64_t now;
 	struct sim_thread *current;	/* NULL while an event is handled */
 	struct sim_thread main;		/* who called nam_sim_run() */
-	struct nam_sim_process *processes, **processes_end;
+	STAILQ_HEAD(, nam_sim_process) processes;
 	/* of processes that run or are stalled, or zombie threads */
 	uint32_t threads_alive;
 	int rc;
@@ -258,10 +259,10 @@ struct sim {
 	/* chance, a stream for each use */
 	struct nam_rng chance, faults, entropy, scenario;
 	/* connect.c */
-	struct sim_listener *listeners;
-	struct nam_cm_request *requests;
+	LIST_HEAD(, sim_listener) listeners;
+	LIST_HEAD(, nam_cm_request) requests;
 	/* messages.c */
-	struct sim_message *free_messages;
+	STAILQ_HEAD(, sim_message) free_messages;
 	void *chunks;
 	uint64_t message_ids;
 	struct {

@@ -61,23 +61,16 @@ cost(struct sim_message *message, const struct nam_sim_process *process,
 	message->earliest_ns = nam__sim_here() + way + late_ns;
 }
 
-/* ---- order -------------------------------------------------------------------------------- */
-
 /* ---- the doorbell ------------------------------------------------------------------------- */
 
 static enum sim_class
 class_of(uint8_t op)
 {
-	switch (op) {
-	case NAM_WR_READ:
-		return SIM_READ;
-	case NAM_WR_WRITE:
-		return SIM_WRITE;
-	case NAM_WR_SEND:
-		return SIM_SEND;
-	default:
-		return SIM_ATOMIC;
-	}
+	static const uint8_t classes[] = { [NAM_WR_READ] = SIM_READ, [NAM_WR_WRITE] = SIM_WRITE,
+		[NAM_WR_CAS] = SIM_ATOMIC, [NAM_WR_FETCH_ADD] = SIM_ATOMIC,
+		[NAM_WR_SEND] = SIM_SEND };
+
+	return classes[op];
 }
 
 void
@@ -120,17 +113,6 @@ direct(struct sim_message *message)
 		message->earliest_ns += sim->directed.delay_ns;
 	}
 	sim->directed.thread = NULL;
-}
-
-/* A message is as slow as the slower of its ends. */
-static uint32_t
-slowness_of(const struct sim_qp *qp)
-{
-	uint32_t here = qp->domain->process->slowness;
-	uint32_t there = qp->peer ? qp->peer->domain->process->slowness : 1;
-	uint32_t slower = here > there ? here : there;
-
-	return slower ? slower : 1;
 }
 
 /* The faults that are drawn for a message. */
@@ -240,20 +222,18 @@ check(const struct sim_qp *qp, const struct nam_wr *wr, uint8_t *target)
 	return target || !qp->peer ? 0 : -NAM_E_FABRIC_ACCESS;
 }
 
-/* The process whose memory a queue pair leads to; 0: none any more. */
-static unsigned
-peer_id(const struct sim_qp *qp)
-{
-	return qp->peer && qp->peer->domain ? qp->peer->domain->process->id : 0;
-}
-
 static void
 post_one(struct sim_qp *qp, const struct nam_wr *wr)
 {
 	struct sim *sim = &nam__sim;
 	const struct nam_sim_process *process = qp->domain->process;
 	struct sim_message *message = nam__sim_message_new();
+	/* A message is as slow as the slower of its ends. */
+	uint32_t slowness = process->slowness, there = qp->peer ?
+		qp->peer->domain->process->slowness : 1;
 
+	if (slowness < there)
+		slowness = there;
 	if (qp->peer && qp->peer->domain->process->spared)
 		process = qp->peer->domain->process;
 	message->event = (struct sim_event){ .due = nam__sim_message_due };
@@ -281,11 +261,12 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 	SIM_EVENT(SIM_WHAT_POST, message->id << 8 | message->op, wr->remote ^ wr->bytes,
 		"m%llu q%u posts %s%s%s of %u bytes at p%u:%llx", (unsigned long long)message->id,
 		qp->id, nam__sim_op_name(wr->op), wr->flags & NAM_WR_SIGNALED ? "" : " unsignalled",
-		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes, peer_id(qp),
+		wr->flags & NAM_WR_FENCE ? " fenced" : "", wr->bytes,
+		qp->peer && qp->peer->domain ? qp->peer->domain->process->id : 0,
 		(unsigned long long)wr->remote);
 	nam__sim_shape(message);
 	plan_faults(message, qp, process);
-	cost(message, process, slowness_of(qp));
+	cost(message, process, slowness ? slowness : 1);
 	plan_process_faults(qp, message, process);
 	direct(message);
 	nam__sim_message_add(qp, message);
@@ -293,29 +274,26 @@ post_one(struct sim_qp *qp, const struct nam_wr *wr)
 		nam__sim_flush(qp, message, qp->error);
 }
 
-/* The time that a memory server spent on the messages that it sends. */
-static uint64_t
-serve_cost(const struct nam_wr *wrs, unsigned count)
-{
-	const struct nam_sim_options *options = &nam__sim.options;
-	uint64_t ns = 0;
-
-	for (unsigned i = 0; options->serve_ns && i < count; i++)
-		if (wrs[i].op == NAM_WR_SEND)
-			ns += options->serve_ns(options->serve_arg, wrs[i].local, wrs[i].bytes);
-	return ns;
-}
-
-/* Processor time; a memory server has paid the rest when the request came. */
+/*
+ * Processor time.  A memory server pays for the messages that it sends; it has paid the rest when
+ * the request came.
+ */
 static uint64_t
 post_cost(const struct sim_qp *qp, const struct nam_wr *wrs, unsigned count)
 {
-	const struct nam_sim_network *network = nam__sim.options.network;
+	const struct nam_sim_options *options = &nam__sim.options;
+	const struct nam_sim_network *network = options->network;
+	uint64_t ns = 0;
 
 	if (!network)
 		return POST_NS + REQUEST_NS * count;
-	if (qp->domain->process->serves)
-		return serve_cost(wrs, count);
+	if (qp->domain->process->serves) {
+		for (unsigned i = 0; options->serve_ns && i < count; i++)
+			if (wrs[i].op == NAM_WR_SEND)
+				ns += options->serve_ns(options->serve_arg, wrs[i].local,
+					wrs[i].bytes);
+		return ns;
+	}
 	return (uint64_t)(count == 1 ? network->post_ns :
 		network->doorbell_ns + network->batched_post_ns * count);
 }

@@ -33,8 +33,7 @@ nam__sim_domain_open(const struct nam_fabric_options *options, struct nam_domain
 	};
 	domain->id = ++nam__sim.ids;
 	domain->process = thread->process;
-	domain->next = thread->process->domains;
-	thread->process->domains = domain;
+	LIST_INSERT_HEAD(&thread->process->domains, domain, link);
 	*ret = &domain->pub;
 	return 0;
 }
@@ -42,13 +41,11 @@ nam__sim_domain_open(const struct nam_fabric_options *options, struct nam_domain
 void
 nam__sim_domain_close(struct nam_domain *pub)
 {
-	struct sim_domain *domain = (struct sim_domain *)pub, **link;
+	struct sim_domain *domain = (struct sim_domain *)pub;
 
 	if (!domain)
 		return;
-	for (link = &domain->process->domains; *link != domain; link = &(*link)->next)
-		continue;
-	*link = domain->next;
+	LIST_REMOVE(domain, link);
 	free(domain->mrs);
 	free(domain);
 }

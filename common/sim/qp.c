@@ -3,9 +3,9 @@
  * qp.c -- queue pairs, and what becomes of them when one side ends.
  *
  * When a process dies, or destroys a queue pair, some of its requests may still be on their way.
- * They become in-flight effects: a queue pair without an owner, whose messages go on like any
- * others until they have all arrived or the other side destroys its own queue pair.  Nothing else
- * stops them; above all not that the other side knows of the death.
+ * These in-flight effects become a queue pair without an owner.  Its messages go on until all have
+ * arrived or the other side destroys its own queue pair.  Nothing else stops them, not even that
+ * the other side knows of the death.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,38 +36,48 @@ nam__sim_qp_new(struct sim_domain *domain, const struct nam_qp_options *options)
 	qp->local = options->local != NULL;
 	qp->id = ++nam__sim.ids;
 	nam__sim_flow_begin(&qp->flow, domain->process);
-	qp->next = domain->qps;
-	domain->qps = qp;
+	STAILQ_INIT(&qp->messages);
+	LIST_INSERT_HEAD(&domain->qps, qp, link);
 	return qp;
 }
 
 /* ---- in-flight effects -------------------------------------------------------------------- */
 
+struct sim_qp *
+nam__sim_effects_new(const struct sim_qp *qp)
+{
+	struct sim_qp *effects = nam__sim_alloc(sizeof(*effects));
+
+	STAILQ_INIT(&effects->messages);
+	effects->peer = qp->peer;
+	effects->id = ++nam__sim.ids;
+	effects->broken = qp->broken;
+	return effects;
+}
+
 static void
 messages_free(struct sim_qp *qp)
 {
-	while (qp->head) {
-		struct sim_message *message = qp->head;
+	struct sim_message *message;
 
-		qp->head = message->next;
-		if (message->state == SIM_RNR && qp->peer && qp->peer->rq)
-			nam__sim_rq_forget(qp->peer->rq, message);
+	while ((message = STAILQ_FIRST(&qp->messages))) {
+		STAILQ_REMOVE_HEAD(&qp->messages, link);
+		nam__sim_rq_forget(message);
 		if (qp->cq)
 			qp->cq->outstanding--;
 		nam__sim_message_free(message);
 	}
-	qp->tail = NULL;
 }
 
 static void
 effects_free(struct sim_qp *qp)
 {
+	struct sim_qp *effects;
+
 	if (qp->peer)
 		qp->peer->transit = NULL;
-	while (qp->effects) {
-		struct sim_qp *effects = qp->effects;
-
-		qp->effects = effects->next;
+	while ((effects = LIST_FIRST(&qp->effects))) {
+		LIST_REMOVE(effects, link);
 		messages_free(effects);
 		free(effects);
 	}
@@ -97,24 +107,19 @@ nam__sim_clone(const struct sim_message *message, uint64_t delay_ns)
 	return copy;
 }
 
-static bool
-is_under_way(const struct sim_message *message)
-{
-	return message->state <= SIM_STEPS && !message->status &&
-	       !((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD);
-}
-
 /* Draw the zombies.  Returns up to which message at least all go on, counted from 1, or 0. */
 static uint64_t
 draw_zombies(const struct sim_qp *qp)
 {
 	const struct nam_sim_process *process = qp->domain ? qp->domain->process : NULL;
+	struct sim_message *message;
 	uint64_t number = 0, last = 0;
 
-	for (struct sim_message *message = qp->head; message; message = message->next) {
+	STAILQ_FOREACH(message, &qp->messages, link) {
 		number++;
 		message->zombie = process && message->op == NAM_WR_WRITE &&
-			is_under_way(message) &&
+			message->state <= SIM_STEPS && !message->status &&
+			!((message->flags & NAM_WR_FENCE) && message->state == SIM_HELD) &&
 			nam__sim_drawn(process, nam__sim.options.faults.zombie);
 		if (message->zombie)
 			last = number;
@@ -138,18 +143,19 @@ zombie_delay(const struct sim_qp *qp)
 }
 
 /*
- * Leave in-flight effects of what is under way.  Where requests are kept in order they arrive up to
- * some point and no further; elsewhere each of them arrives or does not.
+ * Leave the effects of requests in flight.  Where requests are kept in order they arrive up to some
+ * point and no further; elsewhere each of them arrives or does not.
  */
 static void
 leave_effects(struct sim_qp *qp)
 {
 	struct sim *sim = &nam__sim;
 	bool in_order = sim->options.profile != NAM_SIM_WEAK;
+	const struct sim_message *message;
 	struct sim_qp *effects;
 	uint64_t kept, delay_ns, zombies;
 
-	if (qp->unreliable_qp || !qp->head || !qp->peer || qp->cut || sim->options.network)
+	if (qp->unreliable_qp || STAILQ_EMPTY(&qp->messages) || !qp->peer || qp->cut || sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
 	zombies = draw_zombies(qp);
@@ -157,11 +163,8 @@ leave_effects(struct sim_qp *qp)
 		kept = zombies;
 	delay_ns = nam_rng_below(&sim->faults, nam_rng_below(&sim->faults, 2) ? 2000 :
 		2 * sim->options.faults.detect_ns + 1);
-	effects = nam__sim_alloc(sizeof(*effects));
-	effects->peer = qp->peer;
-	effects->id = ++sim->ids;
-	effects->broken = qp->broken;
-	for (const struct sim_message *message = qp->head; message; message = message->next) {
+	effects = nam__sim_effects_new(qp);
+	STAILQ_FOREACH(message, &qp->messages, link) {
 		uint64_t late_ns;
 
 		/* A request that waited for an answer has not set out. */
@@ -180,12 +183,10 @@ leave_effects(struct sim_qp *qp)
 			(unsigned long long)late_ns, message->done, message->steps);
 		nam__sim_message_add(effects, nam__sim_clone(message, late_ns));
 	}
-	if (!effects->head) {
+	if (STAILQ_EMPTY(&effects->messages))
 		free(effects);
-		return;
-	}
-	effects->next = qp->peer->effects;
-	qp->peer->effects = effects;
+	else
+		LIST_INSERT_HEAD(&qp->peer->effects, effects, link);
 }
 
 /* ---- ends --------------------------------------------------------------------------------- */
@@ -222,7 +223,7 @@ close_due(struct sim_event *event)
 	if (!qp->error)
 		qp->error = -NAM_E_FABRIC_PEER_DEAD;
 	qp->cut = true;
-	nam__sim_flush(qp, qp->head, qp->error);
+	nam__sim_flush(qp, STAILQ_FIRST(&qp->messages), qp->error);
 	qp->closed = true;
 	nam__sim_cq_push(qp->cq, &wc);
 }
@@ -231,13 +232,13 @@ close_due(struct sim_event *event)
 static void
 freeze(struct sim_qp *qp)
 {
-	for (struct sim_message *message = qp->head; message; message = message->next) {
+	struct sim_message *message;
+
+	STAILQ_FOREACH(message, &qp->messages, link) {
 		nam__sim_unplan(&message->event);
-		if (message->state == SIM_RNR) {
-			if (qp->peer && qp->peer->rq)
-				nam__sim_rq_forget(qp->peer->rq, message);
+		nam__sim_rq_forget(message);
+		if (message->state == SIM_RNR)
 			message->state = SIM_STEPS;
-		}
 	}
 	qp->cut = true;
 }
@@ -246,7 +247,9 @@ freeze(struct sim_qp *qp)
 static void
 tell_applied(const struct sim_qp *qp)
 {
-	for (const struct sim_message *message = qp->head; message; message = message->next)
+	const struct sim_message *message;
+
+	STAILQ_FOREACH(message, &qp->messages, link)
 		SIM_EVENT(SIM_WHAT_FAULT, message->id, message->done,
 			"fault cut: m%llu %s of q%u was carried out for %u of %u steps",
 			(unsigned long long)message->id, nam__sim_op_name(message->op), qp->id,
@@ -275,7 +278,7 @@ nam__sim_qp_broken(struct sim_qp *qp)
 	tell_applied(qp);
 	leave_effects(qp);
 	freeze(qp);
-	/* Remains have no owner to notice. */
+	/* Effects have no owner to notice. */
 	if (!qp->domain)
 		return;
 	nam__sim.counts.broken++;
@@ -285,7 +288,7 @@ nam__sim_qp_broken(struct sim_qp *qp)
 		freeze(qp->peer);
 		nam__sim_qp_close_later(qp->peer);
 	}
-	nam__sim_flush(qp, qp->head, qp->error);
+	nam__sim_flush(qp, STAILQ_FIRST(&qp->messages), qp->error);
 }
 
 void
@@ -298,7 +301,7 @@ nam_sim_qp_break(struct nam_qp *qp)
 void
 nam__sim_qp_destroy(struct nam_qp *pub)
 {
-	struct sim_qp *qp = (struct sim_qp *)pub, **link;
+	struct sim_qp *qp = (struct sim_qp *)pub;
 
 	if (!qp)
 		return;
@@ -317,8 +320,6 @@ nam__sim_qp_destroy(struct nam_qp *pub)
 	}
 	nam__sim_cq_forget(qp->cq, qp);
 	nam__sim_unplan(&qp->event);
-	for (link = &qp->domain->qps; *link != qp; link = &(*link)->next)
-		continue;
-	*link = qp->next;
+	LIST_REMOVE(qp, link);
 	free(qp);
 }

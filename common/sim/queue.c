@@ -201,7 +201,7 @@ nam__sim_rq_create(struct nam_domain *domain, struct nam_cq *cq, uint32_t depth,
 	}
 	rq->pub.ops = domain->ops;
 	rq->depth = depth;
-	rq->waiting_end = &rq->waiting;
+	TAILQ_INIT(&rq->waiting);
 	*ret = &rq->pub;
 	return 0;
 }
@@ -226,10 +226,10 @@ nam__sim_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned coun
 		return -NAM_E_FABRIC_FULL;
 	for (unsigned i = 0; i < count; i++)
 		rq->recvs[rq->tail++ % rq->depth] = recvs[i];
-	for (unsigned i = 0; i < count && rq->waiting; i++) {
-		struct sim_message *message = rq->waiting;
+	for (unsigned i = 0; i < count && !TAILQ_EMPTY(&rq->waiting); i++) {
+		struct sim_message *message = TAILQ_FIRST(&rq->waiting);
 
-		nam__sim_rq_forget(rq, message);
+		nam__sim_rq_forget(message);
 		message->state = SIM_STEPS;
 		nam__sim_plan(&message->event, nam__sim_here() +
 			nam_rng_below(&nam__sim.chance, RNR_RETRY_NS));
@@ -249,23 +249,10 @@ nam__sim_rq_take(struct sim_rq *rq, struct nam_recv *ret)
 }
 
 void
-nam__sim_rq_wait(struct sim_rq *rq, struct sim_message *message)
+nam__sim_rq_forget(struct sim_message *message)
 {
-	message->next_waiting = NULL;
-	*rq->waiting_end = message;
-	rq->waiting_end = &message->next_waiting;
-}
+	struct sim_qp *peer = message->qp->peer;
 
-void
-nam__sim_rq_forget(struct sim_rq *rq, struct sim_message *message)
-{
-	struct sim_message **link = &rq->waiting;
-
-	while (*link && *link != message)
-		link = &(*link)->next_waiting;
-	if (!*link)
-		return;
-	*link = message->next_waiting;
-	if (!*link)
-		rq->waiting_end = link;
+	if (message->state == SIM_RNR && peer && peer->rq)
+		TAILQ_REMOVE(&peer->rq->waiting, message, waiting_link);
 }

@@ -50,18 +50,6 @@ nam__sim_pause(const char *fault, const char *where)
 
 /* ---- the thread that runs next ------------------------------------------------------------ */
 
-/* False if the thread's process does not run just now. */
-static bool
-may_run(struct sim_thread *thread)
-{
-	enum sim_state state = thread->process->state;
-
-	if (state == SIM_RUNS || state == SIM_ZOMBIE)
-		return true;
-	thread->held = true;
-	return false;
-}
-
 /* Time goes on until a thread has something to do. */
 static struct sim_thread *
 next_thread(void)
@@ -71,6 +59,7 @@ next_thread(void)
 	sim->current = NULL;
 	while (sim->threads_alive) {
 		struct sim_event *event = nam__sim_take();
+		struct sim_thread *thread;
 
 		if (!event) {
 			sim->rc = -EDEADLK;
@@ -84,11 +73,15 @@ next_thread(void)
 		sim->counts.events++;
 		if (event->due) {
 			event->due(event);
-		} else if (may_run((struct sim_thread *)event)) {
-			sim->current = (struct sim_thread *)event;
-			SIM_EVENT(SIM_WHAT_RUN, sim->current->id, 0, "runs");
-			return sim->current;
+			continue;
 		}
+		thread = (struct sim_thread *)event;
+		if (thread->process->state == SIM_RUNS || thread->process->state == SIM_ZOMBIE) {
+			sim->current = thread;
+			SIM_EVENT(SIM_WHAT_RUN, thread->id, 0, "runs");
+			return thread;
+		}
+		thread->held = true;
 	}
 	return &sim->main;
 }
@@ -186,8 +179,7 @@ nam__sim_thread_new(struct nam_sim_process *process, const char *name, nam_threa
 	thread->arg = arg;
 	thread->id = ++nam__sim.ids;
 	(void)snprintf(thread->name, sizeof(thread->name), "%s", name);
-	thread->next = process->threads;
-	process->threads = thread;
+	LIST_INSERT_HEAD(&process->threads, thread, link);
 	process->threads_alive++;
 	nam__sim.threads_alive++;
 	SIM_EVENT(SIM_WHAT_PROCESS, thread->id, 0, "thread %u (%s) of p%u starts", thread->id,
@@ -209,23 +201,19 @@ nam__sim_thread_free(struct sim_thread *thread)
 /* ---- env.h -------------------------------------------------------------------------------- */
 
 static uint64_t
-local_time(const struct nam_sim_process *process, uint64_t ns)
-{
-	int64_t drift = (int64_t)((__int128)ns * process->clock_ppm / 1000000);
-
-	return process->clock_base_ns + ns + (uint64_t)drift;
-}
-
-static uint64_t
 env_now_ns(void)
 {
 	struct sim_thread *thread = nam__sim.current;
+	uint64_t here;
+	int64_t drift;
 
 	if (!thread || !thread->process)
 		return nam__sim.now;
 	if (!nam__sim.options.network)
 		thread->debt_ns += CLOCK_CALL_NS;
-	return local_time(thread->process, nam__sim_here());
+	here = nam__sim_here();
+	drift = (int64_t)((__int128)here * thread->process->clock_ppm / 1000000);
+	return thread->process->clock_base_ns + here + (uint64_t)drift;
 }
 
 uint64_t
@@ -293,15 +281,13 @@ env_answered(const void *reply, uint32_t bytes)
 static void
 env_thread_join(struct nam_thread *handle)
 {
-	struct sim_thread *thread = (struct sim_thread *)handle, **link;
+	struct sim_thread *thread = (struct sim_thread *)handle;
 
 	while (!thread->done) {
 		thread->joiner = nam__sim.current;
 		(void)nam__sim_wait(SIM_NEVER);
 	}
-	for (link = &thread->process->threads; *link != thread; link = &(*link)->next)
-		continue;
-	*link = thread->next;
+	LIST_REMOVE(thread, link);
 	nam__sim_thread_free(thread);
 }
 

@@ -105,8 +105,8 @@ void nam__sim_cq_push(struct sim_cq *cq, const struct nam_wc *wc);
 void nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp);
 /* A buffer for a message that arrives; false if there is none. */
 bool nam__sim_rq_take(struct sim_rq *rq, struct nam_recv *ret);
-void nam__sim_rq_wait(struct sim_rq *rq, struct sim_message *message);
-void nam__sim_rq_forget(struct sim_rq *rq, struct sim_message *message);
+/* If the message waits for a buffer: it waits no longer. */
+void nam__sim_rq_forget(struct sim_message *message);
 
 /* ---- post.c, messages.c, steps.c ---------------------------------------------------------- */
 
@@ -160,6 +160,8 @@ void nam__sim_qp_broken(struct sim_qp *qp);
 /* Whose memory its messages touch: the queue pair on the other side, or NULL. */
 struct sim_qp *nam__sim_qp_target(const struct sim_qp *qp);
 
+/* A queue pair without an owner, for messages to the peer of this one. */
+struct sim_qp *nam__sim_effects_new(const struct sim_qp *qp);
 /* A message that goes on by itself, with the bytes as they are now. */
 struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t delay_ns);
 

@@ -9,24 +9,14 @@
 
 /* ---- completions -------------------------------------------------------------------------- */
 
-static void
-unlink_head(struct sim_qp *qp)
-{
-	qp->head = qp->head->next;
-	if (qp->head)
-		qp->head->prev = NULL;
-	else
-		qp->tail = NULL;
-	qp->outstanding--;
-}
-
 void
 nam__sim_complete(struct sim_qp *qp)
 {
-	while (qp->head && qp->head->state == SIM_DONE) {
-		struct sim_message *message = qp->head;
+	struct sim_message *message;
 
-		unlink_head(qp);
+	while ((message = STAILQ_FIRST(&qp->messages)) && message->state == SIM_DONE) {
+		STAILQ_REMOVE_HEAD(&qp->messages, link);
+		qp->outstanding--;
 		if (qp->cq)
 			qp->cq->outstanding--;
 		if (qp->cq && (message->status || (message->flags & NAM_WR_SIGNALED))) {
@@ -52,12 +42,11 @@ void
 nam__sim_flush(struct sim_qp *qp, struct sim_message *first, int error)
 {
 	qp->flow.blocked = NULL;
-	for (struct sim_message *message = first; message; message = message->next) {
+	for (struct sim_message *message = first; message; message = STAILQ_NEXT(message, link)) {
 		if (message->state == SIM_DONE)
 			continue;
 		nam__sim_unplan(&message->event);
-		if (message->state == SIM_RNR && qp->peer)
-			nam__sim_rq_forget(qp->peer->rq, message);
+		nam__sim_rq_forget(message);
 		if (message->state == SIM_HELD)
 			qp->held--;
 		if (message->state < SIM_ANSWER)
@@ -76,18 +65,6 @@ holds(const struct sim_message *earlier, const struct sim_message *later)
 	return nam__sim.order[earlier->class][later->class] ||
 	       ((later->flags & NAM_WR_FENCE) &&
 		       (earlier->class == SIM_READ || earlier->class == SIM_ATOMIC));
-}
-
-static void
-release(const struct sim_message *message)
-{
-	for (struct sim_message *later = message->next; later; later = later->next) {
-		if (later->state != SIM_HELD || !holds(message, later) || --later->holders)
-			continue;
-		later->qp->held--;
-		later->state = SIM_STEPS;
-		nam__sim_plan(&later->event, later->earliest_ns);
-	}
 }
 
 void
@@ -109,8 +86,17 @@ nam__sim_carried_out(struct sim_message *message)
 		nam__sim_polled(qp->peer);
 	qp->unfinished[message->class]--;
 	message->state = SIM_ANSWER;
-	if (qp->held && !nam__sim.options.network)
-		release(message);
+	if (qp->held && !nam__sim.options.network) {
+		struct sim_message *later = message;
+
+		while ((later = STAILQ_NEXT(later, link))) {
+			if (later->state != SIM_HELD || !holds(message, later) || --later->holders)
+				continue;
+			qp->held--;
+			later->state = SIM_STEPS;
+			nam__sim_plan(&later->event, later->earliest_ns);
+		}
+	}
 	if (!nam__sim_first(answered)) {
 		nam__sim_plan(&message->event, answered);
 		return;
@@ -321,7 +307,7 @@ send_due(struct sim_message *message)
 			(unsigned long long)message->id, to->id);
 		message->state = SIM_RNR;
 		if (to->rq)
-			nam__sim_rq_wait(to->rq, message);
+			TAILQ_INSERT_TAIL(&to->rq->waiting, message, waiting_link);
 		return;
 	}
 	if (message->bytes > recv.bytes) {

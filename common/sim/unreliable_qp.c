@@ -4,9 +4,9 @@
  * overtaken.
  *
  * A message leaves: then it completes, and its buffer is its owner's again.  Messages that have
- * left are in transit: copies, in-flight effects of the unreliable queue pair (qp.c), kept in no
- * order.  With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs
- * what it costs over a connection.
+ * left are in transit: copies, effects of the unreliable queue pair (qp.c), kept in no order.
+ * With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs what it
+ * costs over a connection.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@ nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t 
 {
 	struct sim_qp *unreliable_qp = (struct sim_qp *)pub,
 		*there = ((struct sim_qp *)beside)->peer;
-	struct sim_qp *peer = there && there->domain ? there->domain->qps : NULL;
+	struct sim_qp *peer = there && there->domain ? LIST_FIRST(&there->domain->qps) : NULL;
 
 	while (peer && !(peer->unreliable_qp && peer->id == peer_name))
-		peer = peer->next;
+		peer = LIST_NEXT(peer, link);
 	/* It has ended already. */
 	if (!peer || (peer->peer && peer->peer != unreliable_qp) ||
 		nam__sim_is_gone(peer->domain->process) ||
@@ -32,50 +32,18 @@ nam__sim_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_t 
 		return 0;
 	unreliable_qp->peer = peer;
 	peer->peer = unreliable_qp;
-	unreliable_qp->transit = nam__sim_alloc(sizeof(*unreliable_qp->transit));
+	unreliable_qp->transit = nam__sim_effects_new(unreliable_qp);
 	unreliable_qp->transit->unreliable_qp = true;
-	unreliable_qp->transit->peer = peer;
-	unreliable_qp->transit->id = ++nam__sim.ids;
-	unreliable_qp->transit->broken = unreliable_qp->broken;
-	unreliable_qp->transit->next = peer->effects;
-	peer->effects = unreliable_qp->transit;
+	LIST_INSERT_HEAD(&peer->effects, unreliable_qp->transit, link);
 	return 0;
-}
-
-/* In no order with others. */
-static void
-set_out(struct sim_qp *transit, struct sim_message *message)
-{
-	message->qp = transit;
-	message->next = NULL;
-	message->prev = transit->tail;
-	if (transit->tail)
-		transit->tail->next = message;
-	else
-		transit->head = message;
-	transit->tail = message;
-	transit->outstanding++;
-	transit->unfinished[message->class]++;
-	message->holders = 0;
-	message->state = SIM_STEPS;
-	nam__sim_plan(&message->event, message->earliest_ns);
-}
-
-static uint64_t
-delay(void)
-{
-	struct sim *sim = &nam__sim;
-	uint64_t late_ns = sim->options.faults.late_ns;
-
-	if (nam_rng_below(&sim->chance, LATE_ONE_IN))
-		late_ns = WAY_NS;
-	return nam_rng_below(&sim->chance, late_ns + 1);
 }
 
 static void
 send_copy(const struct sim_message *message, const struct nam_sim_process *process)
 {
 	struct sim *sim = &nam__sim;
+	struct sim_qp *transit = message->qp->transit;
+	uint64_t late_ns = sim->options.faults.late_ns;
 	struct sim_message *copy;
 	uint32_t steps = message->steps;
 
@@ -91,9 +59,18 @@ send_copy(const struct sim_message *message, const struct nam_sim_process *proce
 	}
 	if (!steps)
 		return;
-	copy = nam__sim_clone(message, delay());
+	if (nam_rng_below(&sim->chance, LATE_ONE_IN))
+		late_ns = WAY_NS;
+	copy = nam__sim_clone(message, nam_rng_below(&sim->chance, late_ns + 1));
 	copy->steps = steps;
-	set_out(message->qp->transit, copy);
+	/* In no order with others. */
+	copy->qp = transit;
+	STAILQ_INSERT_TAIL(&transit->messages, copy, link);
+	transit->outstanding++;
+	transit->unfinished[copy->class]++;
+	copy->holders = 0;
+	copy->state = SIM_STEPS;
+	nam__sim_plan(&copy->event, copy->earliest_ns);
 }
 
 static void
