@@ -155,7 +155,8 @@ leave_effects(struct sim_qp *qp)
 	struct sim_qp *effects;
 	uint64_t kept, delay_ns, zombies;
 
-	if (qp->unreliable_qp || STAILQ_EMPTY(&qp->messages) || !qp->peer || qp->cut || sim->options.network)
+	if (qp->unreliable_qp || STAILQ_EMPTY(&qp->messages) || !qp->peer || qp->cut ||
+		sim->options.network)
 		return;
 	kept = nam_rng_below(&sim->faults, qp->outstanding + 1);
 	zombies = draw_zombies(qp);
