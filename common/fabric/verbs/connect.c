@@ -114,17 +114,10 @@ await(const struct attempt *attempt, enum rdma_cm_event_type wanted)
 }
 
 static int
-left_ms(const struct attempt *attempt)
-{
-	uint64_t now = nam_now_ns();
-
-	return now < attempt->until_ns ? (int)((attempt->until_ns - now) / 1000000) + 1 : 1;
-}
-
-static int
 resolve(struct attempt *attempt, const struct addrinfo *at)
 {
 	const struct verbs_domain *domain = attempt->domain;
+	uint64_t now;
 	const char *found;
 	int rc = nam__verbs_find_way(attempt->id, domain, at->ai_addr, attempt->until_ns);
 
@@ -138,7 +131,9 @@ resolve(struct attempt *attempt, const struct addrinfo *at)
 			"the RDMA device %s, and this process uses %s; all memory servers of a "
 			"cluster must be reached through one device (NAM_DEVICE in the "
 			"environment)", attempt->address, found, domain->device);
-	if (rdma_resolve_route(attempt->id, left_ms(attempt)))
+	now = nam_now_ns();
+	if (rdma_resolve_route(attempt->id, now < attempt->until_ns ?
+		(int)((attempt->until_ns - now) / 1000000) + 1 : 1))
 		return say(attempt, -errno, "no path to it");
 	return await(attempt, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }

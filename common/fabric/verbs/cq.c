@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/fabric/wake.h"
+#include "common/list.h"
 #include "verbs_internal.h"
 
 #define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */
@@ -134,8 +135,7 @@ nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	}
 	for (uint32_t i = 0; i < depth; i++)
 		rq->free[rq->free_count++] = depth - 1 - i;
-	rq->next = rq->cq->rqs;
-	rq->cq->rqs = rq;
+	LIST_INSERT_HEAD(&rq->cq->rqs, rq, link);
 	*ret = &rq->pub;
 	return 0;
 }
@@ -144,32 +144,15 @@ void
 nam__verbs_rq_destroy(struct nam_rq *pub)
 {
 	struct verbs_rq *rq = (struct verbs_rq *)pub;
-	struct verbs_rq **at;
 
 	if (!rq)
 		return;
-	for (at = &rq->cq->rqs; *at != rq; at = &(*at)->next)
-		continue;
-	*at = rq->next;
+	LIST_REMOVE(rq, link);
 	(void)ibv_destroy_srq(rq->srq);
 	(void)ibv_destroy_cq(rq->recvs);
 	free(rq->slots);
 	free(rq->free);
 	free(rq);
-}
-
-/*
- * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked for once,
- * when half of them are there: a queue that keeps running low would fill the log.
- */
-static void
-watch_level(struct verbs_rq *rq)
-{
-	struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
-
-	rq->watched = true;
-	if (attr.srq_limit)
-		(void)ibv_modify_srq(rq->srq, &attr, IBV_SRQ_LIMIT);
 }
 
 int
@@ -199,28 +182,27 @@ nam__verbs_rq_post(struct nam_rq *pub, const struct nam_recv *recvs, unsigned co
 			return -NAM_E_FABRIC_FULL;
 		rq->free_count--;
 	}
-	if (VERBS_UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2)
-		watch_level(rq);
+	/*
+	 * The device tells the watcher when fewer than an eighth of the buffers are left.  Asked
+	 * for once, when half of them are there: a queue that keeps running low would fill the log.
+	 */
+	if (VERBS_UNLIKELY(!rq->watched) && rq->free_count <= rq->depth / 2) {
+		struct ibv_srq_attr attr = { .srq_limit = rq->depth / 8 };
+
+		rq->watched = true;
+		if (attr.srq_limit)
+			(void)ibv_modify_srq(rq->srq, &attr, IBV_SRQ_LIMIT);
+	}
 	return 0;
 }
 
 /* ---- queue pairs come and go --------------------------------------------------------------- */
 
-static void
-hash_add(struct verbs_cq *cq, struct verbs_qp *qp)
-{
-	struct verbs_qp **bucket = &cq->hash[qp->number & (VERBS_HASH - 1)];
-
-	qp->next_hash = *bucket;
-	*bucket = qp;
-}
-
 void
 nam__verbs_cq_join(struct verbs_cq *cq, struct verbs_qp *qp)
 {
 	pthread_mutex_lock(&cq->mutex);
-	qp->next_joining = cq->joining;
-	cq->joining = qp;
+	SLIST_INSERT_HEAD(&cq->joining, qp, joining_link);
 	/* Pairs with the acquire in nam__verbs_cq_poll and nam__verbs_cq_find. */
 	atomic_fetch_add_explicit(&cq->news, 1, memory_order_release);
 	pthread_mutex_unlock(&cq->mutex);
@@ -236,8 +218,7 @@ nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
 	if (first) {
 		qp->told_closed = true;
 		qp->closed_status = status;
-		qp->next_closed = cq->closed;
-		cq->closed = qp;
+		SLIST_INSERT_HEAD(&cq->closed, qp, closed_link);
 		atomic_fetch_add_explicit(&cq->news, 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&cq->mutex);
@@ -249,20 +230,21 @@ nam__verbs_cq_closed(struct verbs_cq *cq, struct verbs_qp *qp, int status)
 void
 nam__verbs_cq_news(struct verbs_cq *cq)
 {
-	struct verbs_qp *joining, *closed, *next;
+	struct verbs_qp *joining, *closed, *next, *qp;
 
 	pthread_mutex_lock(&cq->mutex);
-	joining = cq->joining;
-	closed = cq->closed;
-	cq->joining = cq->closed = NULL;
+	joining = SLIST_FIRST(&cq->joining);
+	closed = SLIST_FIRST(&cq->closed);
+	SLIST_INIT(&cq->joining);
+	SLIST_INIT(&cq->closed);
 	atomic_store_explicit(&cq->news, 0, memory_order_relaxed);
-	for (struct verbs_qp *qp = joining; qp; qp = qp->next_joining)
+	for (qp = joining; qp; qp = SLIST_NEXT(qp, joining_link))
 		qp->joined = true;
 	pthread_mutex_unlock(&cq->mutex);
-	for (; joining; joining = joining->next_joining)
-		hash_add(cq, joining);
+	for (qp = joining; qp; qp = SLIST_NEXT(qp, joining_link))
+		SLIST_INSERT_HEAD(&cq->hash[qp->number & (VERBS_HASH - 1)], qp, hash_link);
 	for (; closed; closed = next) {
-		next = closed->next_closed;
+		next = SLIST_NEXT(closed, closed_link);
 		closed->closing = true;
 		nam__verbs_qp_break(closed, closed->closed_status);
 	}
@@ -276,7 +258,7 @@ nam__verbs_cq_find(struct verbs_cq *cq, uint32_t number)
 	if (VERBS_LIKELY(cq->last && cq->last->number == number))
 		return cq->last;
 	for (int tries = 0; tries < 2; tries++) {
-		for (qp = cq->hash[number & (VERBS_HASH - 1)]; qp; qp = qp->next_hash) {
+		SLIST_FOREACH(qp, &cq->hash[number & (VERBS_HASH - 1)], hash_link) {
 			if (qp->number == number)
 				return cq->last = qp;
 		}
@@ -292,42 +274,19 @@ void
 nam__verbs_cq_forget(struct verbs_cq *cq, struct verbs_qp *qp)
 {
 	uint32_t removed = 0, under_way = nam__sends_count(&qp->sends) + nam__verbs_hold_count(qp);
-	struct verbs_qp **at;
 
 	/* Only the owner of the queue has posted; others destroy unused queue pairs. */
 	if (under_way)
 		cq->outstanding -= under_way;
 	pthread_mutex_lock(&cq->mutex);
-	for (at = &cq->joining; *at; at = &(*at)->next_joining) {
-		if (*at == qp) {
-			*at = qp->next_joining;
-			removed++;
-			break;
-		}
-	}
-	for (at = &cq->closed; *at; at = &(*at)->next_closed) {
-		if (*at == qp) {
-			*at = qp->next_closed;
-			removed++;
-			break;
-		}
-	}
+	removed += NAM__SLIST_UNLINK(&cq->joining, qp, joining_link);
+	removed += NAM__SLIST_UNLINK(&cq->closed, qp, closed_link);
 	atomic_fetch_sub_explicit(&cq->news, removed, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->mutex);
 	if (!qp->joined)
 		return;
-	for (at = &cq->hash[qp->number & (VERBS_HASH - 1)]; *at; at = &(*at)->next_hash) {
-		if (*at == qp) {
-			*at = qp->next_hash;
-			break;
-		}
-	}
-	for (at = &cq->broken; *at; at = &(*at)->next_broken) {
-		if (*at == qp) {
-			*at = qp->next_broken;
-			break;
-		}
-	}
+	(void)NAM__SLIST_UNLINK(&cq->hash[qp->number & (VERBS_HASH - 1)], qp, hash_link);
+	(void)NAM__SLIST_UNLINK(&cq->broken, qp, broken_link);
 	if (cq->last == qp)
 		cq->last = NULL;
 }

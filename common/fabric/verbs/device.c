@@ -136,33 +136,14 @@ free_address:
 
 /* ---- choosing ------------------------------------------------------------------------------ */
 
-static int
-say_no_device(struct nam_diag *diag)
-{
-	return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: this host has no RDMA device "
-		"(`rdma link` shows none); load the driver of its network card, or set up "
-		"Soft-RoCE: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE; on "
-		"one host without either, use shm:PATH");
-}
-
-static void
-list_names(struct ibv_device **list, char *text, size_t size)
-{
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (; *list && used < size; list++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
-			ibv_get_device_name(*list));
-}
-
 /* The index in `list` of the device to use, or a negative code. */
 static int
 choose(const struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct ibv_device **list, int count, struct nam_diag *diag)
 {
 	const char *wanted = said(options->device, "NAM_DEVICE");
-	char found[IBV_SYSFS_NAME_MAX] = "", names[200];
+	char found[IBV_SYSFS_NAME_MAX] = "", names[200] = "";
+	size_t used = 0;
 
 	if (!wanted && count == 1)
 		return 0;
@@ -172,7 +153,9 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 		if (rc)
 			return rc;
 	}
-	list_names(list, names, sizeof(names));
+	for (int i = 0; i < count && used < sizeof(names); i++)
+		used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+			used ? ", " : "", ibv_get_device_name(list[i]));
 	for (int i = 0; i < count; i++) {
 		const char *name = ibv_get_device_name(list[i]);
 
@@ -248,26 +231,25 @@ probe_inline(const struct verbs_domain *domain, uint32_t requests)
 int
 nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct nam_diag *diag)
 {
+	static const char other[] = "use another device (NAM_DEVICE in the environment, or "
+		"nam-memserver's --device)";
+
 	if (attr->atomic_cap == IBV_ATOMIC_NONE)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
 			"atomic operations (compare and swap, fetch and add), which every lock "
-			"here is made of; use another device (NAM_DEVICE in the environment, or "
-			"nam-memserver's --device)", device);
+			"here is made of; %s", device, other);
 	if (attr->max_srq < 1 || attr->max_srq_wr < 1)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
-			"shared receive queues; use another device (NAM_DEVICE in the "
-			"environment, or nam-memserver's --device)", device);
+			"shared receive queues; %s", device, other);
 	if (attr->max_srq_wr < (int)VERBS_RQ_DEPTH_MAX)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: a shared receive queue "
-			"of the device %s holds %d messages, and must hold %u; use another device "
-			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
-			attr->max_srq_wr, VERBS_RQ_DEPTH_MAX);
+			"of the device %s holds %d messages, and must hold %u; %s", device,
+			attr->max_srq_wr, VERBS_RQ_DEPTH_MAX, other);
 	/* A post waits for room for a whole doorbell; and one place is the watcher's. */
 	if (attr->max_qp_wr < (int)VERBS_QP_DEPTH_MIN + 1)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: a queue pair of the "
-			"device %s holds %d requests, and must hold %u; use another device "
-			"(NAM_DEVICE in the environment, or nam-memserver's --device)", device,
-			attr->max_qp_wr, VERBS_QP_DEPTH_MIN + 1);
+			"device %s holds %d requests, and must hold %u; %s", device,
+			attr->max_qp_wr, VERBS_QP_DEPTH_MIN + 1, other);
 	return 0;
 }
 
@@ -341,21 +323,13 @@ static int
 take_mtu(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct nam_diag *diag)
 {
-	static const struct {
-		const char *text;
-		enum ibv_mtu mtu;
-	} known[] = {
-		{ "256", IBV_MTU_256 },
-		{ "512", IBV_MTU_512 },
-		{ "1024", IBV_MTU_1024 },
-		{ "2048", IBV_MTU_2048 },
-		{ "4096", IBV_MTU_4096 },
-	};
+	static const char *const known[] = { [IBV_MTU_256] = "256", [IBV_MTU_512] = "512",
+		[IBV_MTU_1024] = "1024", [IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096" };
 	const char *text = said(options->mtu, "NAM_MTU");
 
-	for (size_t i = 0; text && i < sizeof(known) / sizeof(known[0]); i++) {
-		if (!strcmp(text, known[i].text))
-			domain->mtu = known[i].mtu;
+	for (unsigned i = IBV_MTU_256; text && i <= IBV_MTU_4096; i++) {
+		if (!strcmp(text, known[i]))
+			domain->mtu = (enum ibv_mtu)i;
 	}
 	if (text && !domain->mtu)
 		return nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: '%s' is none of 256, 512, "
@@ -435,7 +409,10 @@ open_device(struct verbs_domain *domain, const struct nam_fabric_options *option
 	struct ibv_device **list = ibv_get_device_list(&count);
 
 	if (!list || !count) {
-		rc = say_no_device(diag);
+		rc = nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: this host has no RDMA "
+			"device (`rdma link` shows none); load the driver of its network card, or "
+			"set up Soft-RoCE: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev "
+			"INTERFACE; on one host without either, use shm:PATH");
 		goto free_list;
 	}
 	chosen = choose(domain, options, list, count, diag);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "common/env.h"
@@ -74,8 +75,8 @@ struct verbs_watch {
 	struct rdma_event_channel *channel;
 	int stop_fd;
 	struct nam_thread *thread;	/* started with the first queue pair */
-	struct verbs_qp *qps;
-	struct verbs_qp *unreliable_qps;		/* joined */
+	LIST_HEAD(verbs_watched, verbs_qp) qps;
+	struct verbs_watched unreliable_qps;	/* joined */
 	bool urgent;			/* look after all connections now */
 	uint64_t ports_down;		/* a bit for each */
 	_Atomic bool gone;		/* the device: said, and its connections closed */
@@ -113,7 +114,7 @@ struct verbs_domain {
 struct verbs_rq {
 	struct nam_rq pub;
 	struct verbs_cq *cq;
-	struct verbs_rq *next;
+	LIST_ENTRY(verbs_rq) link;
 	struct ibv_srq *srq;
 	struct ibv_cq *recvs;
 	bool armed;
@@ -132,7 +133,7 @@ struct verbs_cq {
 	/* owner thread only */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *sends;
-	struct verbs_rq *rqs;
+	LIST_HEAD(, verbs_rq) rqs;
 	uint32_t depth;
 	uint32_t outstanding;		/* of all queue pairs */
 	uint32_t spin_ns;
@@ -140,8 +141,8 @@ struct verbs_cq {
 	bool stashed;
 	struct ibv_wc stash;
 	struct verbs_qp *last;		/* the last one found */
-	struct verbs_qp *hash[VERBS_HASH];
-	struct verbs_qp *broken;	/* with failed requests, or CLOSED, to report */
+	SLIST_HEAD(, verbs_qp) hash[VERBS_HASH];
+	SLIST_HEAD(, verbs_qp) broken;	/* with failed requests, or CLOSED, to report */
 	struct ibv_send_wr wrs[VERBS_BATCH];
 	struct ibv_sge sges[VERBS_BATCH];
 	/* any thread */
@@ -149,8 +150,8 @@ struct verbs_cq {
 	_Atomic uint32_t woken;
 	_Atomic uint32_t news;		/* length of `joining` and of `closed` */
 	pthread_mutex_t mutex;
-	struct verbs_qp *joining;	/* accepted, not yet in `hash` */
-	struct verbs_qp *closed;
+	SLIST_HEAD(, verbs_qp) joining;	/* accepted, not yet in `hash` */
+	SLIST_HEAD(, verbs_qp) closed;
 };
 
 struct verbs_qp {
@@ -186,14 +187,14 @@ struct verbs_qp {
 	bool closing;			/* CLOSED is to be reported when all else is */
 	bool over;			/* CLOSED has been reported */
 	uint64_t flush_until_ns;
-	struct verbs_qp *next_hash, *next_broken;
+	SLIST_ENTRY(verbs_qp) hash_link, broken_link;
 	/* cq mutex */
 	bool told_closed;
 	bool joined;
 	int closed_status;
-	struct verbs_qp *next_joining, *next_closed;
+	SLIST_ENTRY(verbs_qp) joining_link, closed_link;
 	/* watch mutex */
-	struct verbs_qp *watch_next, *watch_previous;
+	LIST_ENTRY(verbs_qp) watch_link;
 	bool watched;
 	/* of an unreliable queue pair: the connection that it ends with */
 	struct verbs_qp *beside;

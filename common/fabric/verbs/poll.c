@@ -39,11 +39,10 @@ complete(struct nam_wc *wc, struct verbs_qp *qp, const struct verbs_sent *sent, 
 static unsigned
 report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 {
-	struct verbs_qp **at = &cq->broken;
+	struct verbs_qp **at = &SLIST_FIRST(&cq->broken), *qp;
 	unsigned n = 0;
 
-	while (*at && n < max) {
-		struct verbs_qp *qp = *at;
+	while ((qp = *at) && n < max) {
 		const struct verbs_sent *sent;
 
 		if (nam__verbs_hold_count(qp))
@@ -59,10 +58,10 @@ report_broken(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 			if (qp->sends.error && nam_now_ns() >= qp->flush_until_ns)
 				nam__sends_give_up(&qp->sends);
 			else
-				at = &qp->next_broken;
+				at = &SLIST_NEXT(qp, broken_link);
 			continue;
 		}
-		*at = qp->next_broken;
+		*at = SLIST_NEXT(qp, broken_link);
 		qp->broken = false;
 		if (qp->closing && !qp->over) {
 			qp->over = true;
@@ -190,9 +189,10 @@ static unsigned
 poll_recvs(struct verbs_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	struct ibv_wc raw[POLL_BATCH];
+	struct verbs_rq *rq;
 	unsigned n = 0;
 
-	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
+	LIST_FOREACH(rq, &cq->rqs, link) {
 		unsigned got;
 
 		do {
@@ -222,7 +222,7 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	 * Messages that arrived before a peer's end come before its CLOSED: where there is still
 	 * room for that, no message is left.
 	 */
-	if (VERBS_UNLIKELY(cq->broken != NULL))
+	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
 		n += report_broken(cq, wcs + n, max - n);
 	return (int)n;
 }

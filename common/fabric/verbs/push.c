@@ -86,8 +86,7 @@ nam__verbs_qp_mark_broken(struct verbs_qp *qp)
 	if (qp->broken)
 		return;
 	qp->broken = true;
-	qp->next_broken = qp->cq->broken;
-	qp->cq->broken = qp;
+	SLIST_INSERT_HEAD(&qp->cq->broken, qp, broken_link);
 	atomic_store_explicit(&qp->dead, true, memory_order_relaxed);
 }
 

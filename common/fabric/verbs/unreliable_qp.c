@@ -24,18 +24,6 @@
 #define KEY 0x4e410000u		/* not one of those that only the kernel may use */
 
 static inline uint32_t
-uc_of(uint64_t name)
-{
-	return (uint32_t)name & NUMBER_MASK;
-}
-
-static inline uint32_t
-ud_of(uint64_t name)
-{
-	return (uint32_t)(name >> 24) & NUMBER_MASK;
-}
-
-static inline uint32_t
 salt_of(uint64_t name)
 {
 	return (uint32_t)(name >> 48);
@@ -170,7 +158,7 @@ start_uc(struct ibv_qp *uc, const struct ibv_qp_attr *path, uint64_t own, uint64
 		.qp_state = IBV_QPS_RTR,
 		.ah_attr = path->ah_attr,
 		.path_mtu = path->path_mtu,
-		.dest_qp_num = uc_of(peer),
+		.dest_qp_num = (uint32_t)peer & NUMBER_MASK,
 		.rq_psn = salt_of(peer),
 	};
 	rc = -ibv_modify_qp(uc, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
@@ -228,7 +216,7 @@ nam__verbs_unreliable_qp_join(struct nam_qp *pub, struct nam_qp *beside, uint64_
 		unreliable_qp->ah = ibv_create_ah(unreliable_qp->domain->pd, &path.ah_attr);
 		if (!unreliable_qp->ah)
 			return errno ? -errno : -ENOMEM;
-		unreliable_qp->peer_number = ud_of(peer);
+		unreliable_qp->peer_number = (uint32_t)(peer >> 24) & NUMBER_MASK;
 		unreliable_qp->peer_key = KEY | salt_of(peer);
 	}
 	unreliable_qp->ready = true;

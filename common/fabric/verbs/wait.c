@@ -31,11 +31,13 @@ peek(struct ibv_cq *cq, struct ibv_wc *stash, bool *stashed)
 static bool
 has_work(struct verbs_cq *cq)
 {
+	struct verbs_rq *rq;
+
 	if (atomic_load_explicit(&cq->news, memory_order_acquire) ||
 		atomic_load_explicit(&cq->woken, memory_order_acquire) ||
 		peek(cq->sends, &cq->stash, &cq->stashed))
 		return true;
-	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
+	LIST_FOREACH(rq, &cq->rqs, link) {
 		if (peek(rq->recvs, &rq->stash, &rq->stashed))
 			return true;
 	}
@@ -74,9 +76,11 @@ spin(struct verbs_cq *cq, uint64_t timeout_ns)
 static void
 arm(struct verbs_cq *cq)
 {
+	struct verbs_rq *rq;
+
 	if (!cq->armed)
 		cq->armed = !ibv_req_notify_cq(cq->sends, 0);
-	for (struct verbs_rq *rq = cq->rqs; rq; rq = rq->next) {
+	LIST_FOREACH(rq, &cq->rqs, link) {
 		if (!rq->armed)
 			rq->armed = !ibv_req_notify_cq(rq->recvs, 0);
 	}
@@ -109,7 +113,7 @@ sleep_for(struct verbs_cq *cq, uint64_t timeout_ns)
 	struct timespec timeout;
 	int n;
 
-	if (cq->broken && timeout_ns > BROKEN_NS)
+	if (!SLIST_EMPTY(&cq->broken) && timeout_ns > BROKEN_NS)
 		timeout_ns = BROKEN_NS;
 	if (timeout_ns > 3600000000000ull)
 		timeout_ns = 3600000000000ull;

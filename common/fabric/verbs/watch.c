@@ -108,19 +108,17 @@ stands_on(const struct ibv_qp *qp, const struct ibv_cq *cq, const struct ibv_srq
 static void
 close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
 {
+	struct verbs_qp *qp;
+
 	pthread_mutex_lock(&domain->watch.mutex);
-	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+	LIST_FOREACH(qp, &domain->watch.qps, watch_link) {
 		if (stands_on(qp->qp, cq, srq))
 			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
 	}
-	for (struct verbs_qp *unreliable_qp =
-		domain->watch.unreliable_qps; unreliable_qp; unreliable_qp =
-		unreliable_qp->watch_next) {
-		struct verbs_qp *qp = unreliable_qp->beside;
-
-		if (stands_on(unreliable_qp->qp, cq, srq) || stands_on(unreliable_qp->companion->qp,
-			cq, srq))
-			(void)nam__verbs_cq_closed(qp->cq, qp, -NAM_E_FABRIC_PEER_DEAD);
+	LIST_FOREACH(qp, &domain->watch.unreliable_qps, watch_link) {
+		if (stands_on(qp->qp, cq, srq) || stands_on(qp->companion->qp, cq, srq))
+			(void)nam__verbs_cq_closed(qp->beside->cq, qp->beside,
+				-NAM_E_FABRIC_PEER_DEAD);
 	}
 	pthread_mutex_unlock(&domain->watch.mutex);
 }
@@ -276,9 +274,10 @@ static void
 try_idle(struct verbs_domain *domain)
 {
 	uint64_t now = nam_now_ns();
+	struct verbs_qp *qp;
 
 	pthread_mutex_lock(&domain->watch.mutex);
-	for (struct verbs_qp *qp = domain->watch.qps; qp; qp = qp->watch_next) {
+	LIST_FOREACH(qp, &domain->watch.qps, watch_link) {
 		uint32_t posts = atomic_load_explicit(&qp->posts, memory_order_relaxed);
 		uint64_t idle_ns = qp->accepted ? SERVER_IDLE_NS : CLIENT_IDLE_NS;
 
@@ -336,18 +335,6 @@ watch_main(void *arg)
 
 /* ---- who is watched ------------------------------------------------------------------------ */
 
-/* With the mutex. */
-static void
-link_to(struct verbs_qp **list, struct verbs_qp *qp)
-{
-	qp->watched = true;
-	qp->watch_previous = NULL;
-	qp->watch_next = *list;
-	if (*list)
-		(*list)->watch_previous = qp;
-	*list = qp;
-}
-
 int
 nam__verbs_watch_add(struct verbs_qp *qp)
 {
@@ -359,7 +346,8 @@ nam__verbs_watch_add(struct verbs_qp *qp)
 		rc = nam_thread_start("nam-verbs", watch_main, qp->domain, &watch->thread);
 	if (!rc) {
 		qp->tried_ns = nam_now_ns();
-		link_to(&watch->qps, qp);
+		qp->watched = true;
+		LIST_INSERT_HEAD(&watch->qps, qp, watch_link);
 	}
 	pthread_mutex_unlock(&watch->mutex);
 	/* Waits for events of the old channel that are still held. */
@@ -377,22 +365,17 @@ nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *
 
 	pthread_mutex_lock(&watch->mutex);
 	unreliable_qp->beside = beside;
-	link_to(&watch->unreliable_qps, unreliable_qp);
+	unreliable_qp->watched = true;
+	LIST_INSERT_HEAD(&watch->unreliable_qps, unreliable_qp, watch_link);
 	pthread_mutex_unlock(&watch->mutex);
 }
 
 /* With the mutex. */
 static void
-unlink_from(struct verbs_qp **list, struct verbs_qp *qp)
+unlink_watched(struct verbs_qp *qp)
 {
-	if (!qp->watched)
-		return;
-	if (qp->watch_next)
-		qp->watch_next->watch_previous = qp->watch_previous;
-	if (qp->watch_previous)
-		qp->watch_previous->watch_next = qp->watch_next;
-	else
-		*list = qp->watch_next;
+	if (qp->watched)
+		LIST_REMOVE(qp, watch_link);
 	qp->watched = false;
 }
 
@@ -400,15 +383,15 @@ void
 nam__verbs_watch_remove(struct verbs_qp *qp)
 {
 	struct verbs_watch *watch = &qp->domain->watch;
-	struct verbs_qp *next;
+	struct verbs_qp *unreliable_qp, *next;
 
 	pthread_mutex_lock(&watch->mutex);
-	unlink_from(qp->unreliable_qp ? &watch->unreliable_qps : &watch->qps, qp);
-	for (struct verbs_qp *unreliable_qp = watch->unreliable_qps; unreliable_qp; unreliable_qp =
-		next) {
-		next = unreliable_qp->watch_next;
+	unlink_watched(qp);
+	for (unreliable_qp = LIST_FIRST(&watch->unreliable_qps); unreliable_qp;
+		unreliable_qp = next) {
+		next = LIST_NEXT(unreliable_qp, watch_link);
 		if (unreliable_qp->beside == qp)
-			unlink_from(&watch->unreliable_qps, unreliable_qp);
+			unlink_watched(unreliable_qp);
 	}
 	pthread_mutex_unlock(&watch->mutex);
 }

@@ -124,7 +124,7 @@ setup(void **state)
 		.domain = &f->domain,
 		.watched = true,
 	};
-	f->domain.watch.qps = &f->qp;
+	LIST_INSERT_HEAD(&f->domain.watch.qps, &f->qp, watch_link);
 	assert_int_equal(nam__verbs_unreliable_qp_create(&f->domain.pub, &options, &name,
 		&f->unreliable_qp), 0);
 	assert_int_equal(made_count, 2);
@@ -182,7 +182,7 @@ check_failure(struct fixture *f, unsigned which, enum ibv_event_type kind)
 	fails(f, made[which], kind);
 	assert_true(f->qp.told_closed);
 	assert_int_equal(f->qp.closed_status, -NAM_E_FABRIC);
-	assert_ptr_equal(f->cq.closed, &f->qp);
+	assert_ptr_equal(SLIST_FIRST(&f->cq.closed), &f->qp);
 	assert_int_equal(notices, 1);
 	assert_non_null(strstr(last_notice, "its connection is closed"));
 	fails(f, made[!which], IBV_EVENT_QP_FATAL);

@@ -69,8 +69,7 @@ setup(void **state)
 		f->qp[i].cq = &f->cq[of];
 		f->qp[i].domain = &f->domain;
 		f->qp[i].watched = true;
-		f->qp[i].watch_next = f->domain.watch.qps;
-		f->domain.watch.qps = &f->qp[i];
+		LIST_INSERT_HEAD(&f->domain.watch.qps, &f->qp[i], watch_link);
 	}
 	notices = 0;
 	last_notice[0] = '\0';
@@ -125,7 +124,7 @@ event__a_queue_pair_fails__ENDS_THAT_ONE_AND_IS_SAID_ONCE(void **state)
 		nam__verbs_watch_event(&f->domain, &again);
 		assert_int_equal(closed(f), (2u << i) - 1);
 		assert_int_equal(f->qp[i].closed_status, -NAM_E_FABRIC);
-		assert_ptr_equal(f->qp[i].cq->closed, &f->qp[i]);
+		assert_ptr_equal(SLIST_FIRST(&f->qp[i].cq->closed), &f->qp[i]);
 		assert_int_equal(notices, i + 1);
 		assert_non_null(strstr(last_notice, "mlx5_0: a queue pair failed"));
 	}
