@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/list.h"
 #include "shm_internal.h"
 
 #define SPIN_NS_MAX 8000u
@@ -92,7 +93,7 @@ nam__shm_cq_destroy(struct nam_cq *pub)
 static bool
 has_work(const struct shm_cq *cq)
 {
-	return cq->head != cq->tail || cq->retry || cq->closing ||
+	return cq->head != cq->tail || cq->retry || !SLIST_EMPTY(&cq->closing) ||
 		(cq->ready_summary && !cq->starved) ||
 		atomic_load_explicit(&cq->bell->summary, memory_order_acquire) ||
 		atomic_load_explicit(&cq->closed_count, memory_order_acquire) ||
@@ -243,29 +244,16 @@ void
 nam__shm_cq_closed(struct shm_cq *cq, struct shm_qp *qp)
 {
 	pthread_mutex_lock(&cq->mutex);
-	qp->next_closed = cq->closed;
-	cq->closed = qp;
+	SLIST_INSERT_HEAD(&cq->closed, qp, closed_link);
 	atomic_fetch_add_explicit(&cq->closed_count, 1, memory_order_release);
 	pthread_mutex_unlock(&cq->mutex);
 	nam__shm_bell_wake(cq->bell);
 }
 
-static void
-unlink_closed(struct shm_qp **list, const struct shm_qp *qp, uint32_t *removed)
-{
-	for (; *list; list = &(*list)->next_closed) {
-		if (*list == qp) {
-			*list = qp->next_closed;
-			(*removed)++;
-			return;
-		}
-	}
-}
-
 void
 nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
 {
-	uint32_t removed = 0, kept = 0, ignored = 0;
+	uint32_t kept = 0;
 
 	nam__shm_requests_forget(cq, qp);
 	for (uint32_t i = 0; i < cq->blocked_count; i++) {
@@ -280,10 +268,10 @@ nam__shm_cq_forget(struct shm_cq *cq, struct shm_qp *qp)
 		kept++;
 	}
 	cq->blocked_count = kept;
-	unlink_closed(&cq->closing, qp, &ignored);
+	(void)NAM__SLIST_UNLINK(&cq->closing, qp, closed_link);
 	pthread_mutex_lock(&cq->mutex);
-	unlink_closed(&cq->closed, qp, &removed);
-	atomic_fetch_sub_explicit(&cq->closed_count, removed, memory_order_relaxed);
+	if (NAM__SLIST_UNLINK(&cq->closed, qp, closed_link))
+		atomic_fetch_sub_explicit(&cq->closed_count, 1, memory_order_relaxed);
 	atomic_store_explicit(&cq->qps[qp->index], NULL, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->mutex);
 }

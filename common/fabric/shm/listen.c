@@ -196,27 +196,6 @@ nam__shm_listener_wake(struct nam_listener *pub)
 /* ---- clients ------------------------------------------------------------------------------ */
 
 static void
-refuse_version(int fd)
-{
-	struct shm_welcome welcome = { .magic = SHM_MAGIC, .version = SHM_VERSION };
-
-	(void)!nam__shm_packet_send(fd, &welcome, sizeof(welcome), NULL, 0);
-}
-
-static void
-describe_peer(int fd, char *text, size_t size)
-{
-	struct ucred who;
-	socklen_t length = sizeof(who);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
-		(void)snprintf(text, size, "unknown");
-	else
-		(void)snprintf(text, size, "pid %ld uid %lu", (long)who.pid,
-			(unsigned long)who.uid);
-}
-
-static void
 greet(struct nam_listener *pub, uint32_t socket)
 {
 	struct shm_listener *listener = (struct shm_listener *)pub;
@@ -231,8 +210,11 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 {
 	struct shm_listener *listener = (struct shm_listener *)pub;
 	int fd = nam__pending_accepts_fd(&listener->accepts, number), fds[2], rc;
+	struct shm_welcome refusal = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 	struct nam_cm_request *request;
 	struct shm_hello hello;
+	struct ucred who;
+	socklen_t length = sizeof(who);
 	unsigned fds_count = 0;
 	size_t got = 0;
 
@@ -244,7 +226,7 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	if (rc || got < 8 || hello.magic != SHM_MAGIC)
 		goto drop;
 	if (hello.version != SHM_VERSION) {
-		refuse_version(fd);
+		(void)!nam__shm_packet_send(fd, &refusal, sizeof(refusal), NULL, 0);
 		goto drop;
 	}
 	if (got != sizeof(hello) || fds_count < 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
@@ -264,7 +246,11 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	event->request = request;
 	event->hello.bytes = hello.bytes;
 	memcpy(event->hello.data, hello.data, hello.bytes);
-	describe_peer(fd, event->peer, sizeof(event->peer));
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+		(void)snprintf(event->peer, sizeof(event->peer), "unknown");
+	else
+		(void)snprintf(event->peer, sizeof(event->peer), "pid %ld uid %lu", (long)who.pid,
+			(unsigned long)who.uid);
 	/* The socket is the request's now. */
 	(void)nam__pending_accepts_release(&listener->accepts, number);
 	return 1;

@@ -166,15 +166,6 @@ nam__shm_share_map(int fd, struct shm_region *ret)
 
 /* ---- the end of a registration ------------------------------------------------------------ */
 
-static void
-share_free(struct shm_mr *mr)
-{
-	(void)munmap(mr->base, mr->bytes);
-	if (mr->fd >= 0)
-		close(mr->fd);
-	free(mr);
-}
-
 void
 nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 {
@@ -185,7 +176,10 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	if (!mr)
 		return;
 	if (mr < domain->mrs || mr >= domain->mrs + SHM_REGIONS_MAX) {
-		share_free(mr);
+		(void)munmap(mr->base, mr->bytes);
+		if (mr->fd >= 0)
+			close(mr->fd);
+		free(mr);
 		pub_mr->provider = NULL;
 		return;
 	}

@@ -28,18 +28,6 @@ nam__shm_qp_fail(struct shm_qp *qp, int error)
 		qp->cq->retry = true;
 }
 
-/* True if the request is done; otherwise its ring is full. */
-static bool
-send_message(const struct shm_request *request, int *ret_status)
-{
-	int rc = nam__shm_ring_send(request->qp, request->local, request->bytes);
-
-	if (rc == 0)
-		return false;
-	*ret_status = rc < 0 ? rc : 0;
-	return true;
-}
-
 /* True if the request is done. */
 static bool
 try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
@@ -55,8 +43,11 @@ try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
 		return true;
 	}
 	if (request->op == NAM_WR_SEND) {
-		if (!send_message(request, ret_status))
+		int rc = nam__shm_ring_send(qp, request->local, request->bytes);
+
+		if (rc == 0)		/* its ring is full */
 			return false;
+		*ret_status = rc < 0 ? rc : 0;
 	} else {
 		*ret_status = nam__shm_execute(cq, request);
 	}
@@ -65,12 +56,15 @@ try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
 	return true;
 }
 
-static void
-block(struct shm_cq *cq, const struct shm_request *request, const uint8_t *inline_data)
+bool
+nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request, const uint8_t *inline_data,
+	int *ret_status)
 {
 	struct shm_request *kept = &cq->blocked[cq->blocked_count];
 	uint8_t *kept_inline = cq->blocked_inline + (size_t)cq->blocked_count * SHM_INLINE_BYTES;
 
+	if (!request->qp->blocked && try_request(cq, request, ret_status))
+		return true;
 	*kept = *request;
 	if ((request->flags & NAM_WR_INLINE) && request->local == inline_data) {
 		memcpy(kept_inline, inline_data, request->bytes);
@@ -79,15 +73,6 @@ block(struct shm_cq *cq, const struct shm_request *request, const uint8_t *inlin
 	cq->blocked_count++;
 	request->qp->blocked++;
 	request->qp->slow = 1;
-}
-
-bool
-nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request, const uint8_t *inline_data,
-	int *ret_status)
-{
-	if (!request->qp->blocked && try_request(cq, request, ret_status))
-		return true;
-	block(cq, request, inline_data);
 	return false;
 }
 
@@ -303,16 +288,15 @@ nam__shm_notice_closed(struct shm_cq *cq)
 	struct shm_qp *closed, *next;
 
 	pthread_mutex_lock(&cq->mutex);
-	closed = cq->closed;
-	cq->closed = NULL;
+	closed = SLIST_FIRST(&cq->closed);
+	SLIST_INIT(&cq->closed);
 	atomic_store_explicit(&cq->closed_count, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->mutex);
 	for (; closed; closed = next) {
-		next = closed->next_closed;
+		next = SLIST_NEXT(closed, closed_link);
 		nam__shm_qp_fail(closed, -NAM_E_FABRIC_PEER_DEAD);
 		closed->closing = true;
-		closed->next_closed = cq->closing;
-		cq->closing = closed;
+		SLIST_INSERT_HEAD(&cq->closing, closed, closed_link);
 	}
 }
 
@@ -331,17 +315,15 @@ has_requests(const struct shm_cq *cq, const struct shm_qp *qp)
 unsigned
 nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
-	struct shm_qp **at = &cq->closing;
+	struct shm_qp **at = &SLIST_FIRST(&cq->closing), *qp;
 	unsigned n = 0;
 
-	while (*at && n < max) {
-		struct shm_qp *qp = *at;
-
+	while ((qp = *at) && n < max) {
 		if (has_requests(cq, qp)) {
-			at = &qp->next_closed;
+			at = &SLIST_NEXT(qp, closed_link);
 			continue;
 		}
-		*at = qp->next_closed;
+		*at = SLIST_NEXT(qp, closed_link);
 		qp->closing = false;
 		wcs[n++] = (struct nam_wc){
 			.qp = &qp->pub,

@@ -18,10 +18,11 @@ nam__shm_peer_free(struct shm_peer *peer)
 uint64_t
 nam__shm_peer_known(struct shm_domain *domain, const char *path)
 {
+	struct shm_peer *peer;
 	uint64_t instance = 0;
 
 	pthread_mutex_lock(&domain->mutex);
-	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
+	LIST_FOREACH(peer, &domain->peers, link) {
 		if (!strcmp(peer->path, path))
 			instance = peer->instance;
 	}
@@ -32,13 +33,15 @@ nam__shm_peer_known(struct shm_domain *domain, const char *path)
 static struct shm_peer *
 peer_find_locked(struct shm_domain *domain, uint64_t instance)
 {
-	for (struct shm_peer *peer = domain->peers; peer; peer = peer->next) {
+	struct shm_peer *peer;
+
+	LIST_FOREACH(peer, &domain->peers, link) {
 		if (peer->instance == instance) {
 			peer->users++;
-			return peer;
+			break;
 		}
 	}
-	return NULL;
+	return peer;
 }
 
 struct shm_peer *
@@ -61,8 +64,7 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
 	peer = peer_find_locked(domain, fresh->instance);
 	if (!peer) {
 		fresh->users = 1;
-		fresh->next = domain->peers;
-		domain->peers = fresh;
+		LIST_INSERT_HEAD(&domain->peers, fresh, link);
 		peer = fresh;
 	}
 	pthread_mutex_unlock(&domain->mutex);
@@ -75,15 +77,10 @@ void
 nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer)
 {
 	pthread_mutex_lock(&domain->mutex);
-	if (--peer->users) {
+	if (--peer->users)
 		peer = NULL;
-	} else {
-		struct shm_peer **at = &domain->peers;
-
-		while (*at != peer)
-			at = &(*at)->next;
-		*at = peer->next;
-	}
+	else
+		LIST_REMOVE(peer, link);
 	pthread_mutex_unlock(&domain->mutex);
 	if (peer)
 		nam__shm_peer_free(peer);

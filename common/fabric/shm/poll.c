@@ -441,7 +441,7 @@ poll_all(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	if (SHM_UNLIKELY(events_may_wait(cq)))
 		n = poll_events(cq, wcs, max);
 	n += execute_requests(cq, wcs + n, max - n);
-	if (SHM_UNLIKELY(cq->closing != NULL))
+	if (SHM_UNLIKELY(!SLIST_EMPTY(&cq->closing)))
 		n += nam__shm_report_closed(cq, wcs + n, max - n);
 	return (int)n;
 }
@@ -451,7 +451,8 @@ nam__shm_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 {
 	struct shm_cq *cq = (struct shm_cq *)pub;
 
-	if (max == 1 && SHM_LIKELY(!events_may_wait(cq) && !cq->closing) && execute_read(cq, wcs))
+	if (max == 1 && SHM_LIKELY(!events_may_wait(cq) && SLIST_EMPTY(&cq->closing)) &&
+		execute_read(cq, wcs))
 		return 1;
 	return poll_all(cq, wcs, max);
 }

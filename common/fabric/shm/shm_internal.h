@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -58,7 +59,7 @@ struct shm_mr {
 
 /* A server whose regions this domain has mapped; queue pairs to it share the mappings. */
 struct shm_peer {
-	struct shm_peer *next;
+	LIST_ENTRY(shm_peer) link;
 	uint64_t instance;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	uint32_t users;		/* domain mutex */
@@ -92,7 +93,7 @@ struct shm_domain {
 	uint64_t instance;		/* random: tells one server process from its successor */
 	uint32_t mrs_count;
 	struct shm_mr mrs[SHM_REGIONS_MAX];
-	struct shm_peer *peers;
+	LIST_HEAD(, shm_peer) peers;
 	struct shm_watch watch;
 };
 
@@ -144,7 +145,8 @@ struct shm_qp {
 	struct shm_region share;	/* of the peer; base is NULL if it has none for us */
 	int fd;
 	uint32_t watched;		/* slot in domain->watch, or UINT32_MAX */
-	struct shm_qp *next_closed;	/* cq->closed (cq mutex), then cq->closing (owner) */
+	/* cq->closed (cq mutex), then cq->closing (owner) */
+	SLIST_ENTRY(shm_qp) closed_link;
 };
 
 struct shm_cq {
@@ -164,7 +166,7 @@ struct shm_cq {
 	struct shm_bell *bell;
 	_Atomic uint32_t closed_count;	/* length of `closed` */
 	_Atomic uint32_t woken;		/* cq_wake was called */
-	struct shm_qp *closing;		/* closed, CLOSED not yet delivered */
+	SLIST_HEAD(, shm_qp) closing;	/* closed, CLOSED not yet delivered */
 	uint8_t *inline_data;		/* SHM_INLINE_BYTES for each of `requests` */
 	/* messages; owner thread only */
 	uint64_t ready_summary;		/* bits taken from the bell and not yet served */
@@ -176,7 +178,7 @@ struct shm_cq {
 	uint32_t waits;
 	/* control */
 	pthread_mutex_t mutex;		/* closed, slots of qps */
-	struct shm_qp *closed;
+	SLIST_HEAD(, shm_qp) closed;
 	int bell_fd;
 	size_t arrays_bytes;
 	struct shm_qp nobody;		/* stands in for destroyed queue pairs in `requests` */

@@ -45,27 +45,6 @@ nam__shm_watch_free(struct shm_watch *watch)
 	free(watch->slots);
 }
 
-/*
- * The event may be older than the queue pair that now has its slot: the generation tells.  The
- * mutex keeps the queue pair alive meanwhile, because nam__shm_watch_remove needs it too.
- */
-static void
-hung_up(struct shm_watch *watch, uint64_t event)
-{
-	uint32_t slot = (uint32_t)event;
-	struct shm_watched *watched;
-
-	pthread_mutex_lock(&watch->mutex);
-	if (slot < watch->slots_count) {
-		watched = &watch->slots[slot];
-		if (watched->qp && watched->generation == (uint32_t)(event >> 32)) {
-			(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watched->qp->fd, NULL);
-			nam__shm_cq_closed(watched->qp->cq, watched->qp);
-		}
-	}
-	pthread_mutex_unlock(&watch->mutex);
-}
-
 static void
 watch_main(void *arg)
 {
@@ -76,9 +55,24 @@ watch_main(void *arg)
 		int n = epoll_wait(watch->epoll_fd, events, 32, -1);
 
 		for (int i = 0; i < n; i++) {
-			if (events[i].data.u64 == STOP)
+			uint64_t event = events[i].data.u64;
+			struct shm_watched *watched;
+
+			if (event == STOP)
 				return;
-			hung_up(watch, events[i].data.u64);
+			/*
+			 * The event may be older than the queue pair that now has its slot: the
+			 * generation tells.  The mutex keeps the queue pair alive meanwhile, as
+			 * nam__shm_watch_remove needs it, too.  Slots stay while the watch lives.
+			 */
+			pthread_mutex_lock(&watch->mutex);
+			watched = &watch->slots[(uint32_t)event];
+			if (watched->qp && watched->generation == (uint32_t)(event >> 32)) {
+				(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watched->qp->fd,
+					NULL);
+				nam__shm_cq_closed(watched->qp->cq, watched->qp);
+			}
+			pthread_mutex_unlock(&watch->mutex);
 		}
 	}
 }

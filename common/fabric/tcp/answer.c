@@ -14,8 +14,8 @@
 
 #define MASK (TCP_QP_DEPTH - 1)
 
-static void
-report_failed(struct tcp_qp *qp, const struct tcp_request *request, int status)
+static inline void
+complete(struct tcp_qp *qp, const struct tcp_request *request, int status)
 {
 	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
 		.context = request->context,
@@ -31,16 +31,10 @@ nam__tcp_report(struct tcp_qp *qp, struct tcp_request *request)
 {
 	request->reported = true;
 	qp->unreported--;
-	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED))) {
+	if (TCP_UNLIKELY(!(request->flags & NAM_WR_SIGNALED)))
 		qp->cq->outstanding--;
-		return;
-	}
-	nam__tcp_done_push(qp->cq)->wc = (struct nam_wc){
-		.context = request->context,
-		.qp = &qp->pub,
-		.bytes = request->bytes,
-		.op = request->op,
-	};
+	else
+		complete(qp, request, 0);
 }
 
 void
@@ -69,16 +63,6 @@ answered(struct tcp_qp *qp)
 		nam__tcp_fault_due(qp);
 }
 
-/* The peer hears of it, and nothing is read or sent any more. */
-static void
-hang_up(struct tcp_qp *qp)
-{
-	(void)shutdown(qp->fd, SHUT_RDWR);
-	if (qp->arrived)
-		(void)epoll_ctl(qp->cq->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
-	qp->blocked = true;
-}
-
 void
 nam__tcp_qp_fail(struct tcp_qp *qp, int status)
 {
@@ -87,14 +71,18 @@ nam__tcp_qp_fail(struct tcp_qp *qp, int status)
 	qp->error = status;
 	for (uint32_t i = qp->head; i != qp->tail; i++) {
 		if (!qp->requests[i & MASK].reported)
-			report_failed(qp, &qp->requests[i & MASK], status);
+			complete(qp, &qp->requests[i & MASK], status);
 	}
 	qp->head = qp->written = qp->tail = qp->unreported = 0;
 	/* Nothing of the callers' is looked at any more. */
 	qp->answer.left = 0;
 	qp->out.begin = qp->out.end = qp->out.frames = 0;
 	qp->out.bodies_begin = qp->out.bodies_end = 0;
-	hang_up(qp);
+	/* The peer hears of it, and nothing is read or sent any more. */
+	(void)shutdown(qp->fd, SHUT_RDWR);
+	if (qp->arrived)
+		(void)epoll_ctl(qp->cq->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
+	qp->blocked = true;
 	/* A client's may have failed for what it asked; a server's is of no more use to anyone. */
 	if (qp->accepted)
 		nam__tcp_qp_close(qp, status);
@@ -109,8 +97,7 @@ nam__tcp_qp_close(struct tcp_qp *qp, int status)
 	if (qp->out.end && !qp->blocked)
 		(void)nam__tcp_output_send(qp);
 	qp->closing = true;
-	qp->next_closing = qp->cq->closing;
-	qp->cq->closing = qp;
+	SLIST_INSERT_HEAD(&qp->cq->closing, qp, closing_link);
 	qp->reading.left = qp->writing.left = qp->park_left = 0;
 	nam__tcp_qp_fail(qp, status);
 }
@@ -118,15 +105,9 @@ nam__tcp_qp_close(struct tcp_qp *qp, int status)
 static inline uint32_t
 answer_bytes(const struct tcp_request *request)
 {
-	switch (request->op) {
-	case NAM_WR_READ:
+	if (request->op == NAM_WR_READ)
 		return request->bytes;
-	case NAM_WR_CAS:
-	case NAM_WR_FETCH_ADD:
-		return 8;
-	default:
-		return 0;
-	}
+	return request->op == NAM_WR_CAS || request->op == NAM_WR_FETCH_ADD ? 8 : 0;
 }
 
 /* The peer has refused the oldest request, and with it all others. */

@@ -228,27 +228,6 @@ connect_once(struct attempt *attempt, const struct addrinfo *at, const struct na
 	return 0;
 }
 
-/* A name may have addresses that lead nowhere before one that does: each has its part of 5 s. */
-static int
-connect_any(struct attempt *attempt, const struct addrinfo *list, const struct nam_hello *hello,
-	const struct nam_qp_options *options)
-{
-	uint64_t until_ns = nam_now_ns() + TCP_CONNECT_NS, left = 0;
-	int rc = -NAM_E_FABRIC_CONNECT;
-
-	for (const struct addrinfo *at = list; at; at = at->ai_next)
-		left++;
-	for (const struct addrinfo *at = list; at; at = at->ai_next, left--) {
-		uint64_t now = nam_now_ns();
-
-		attempt->until_ns = now < until_ns ? now + (until_ns - now) / left : now;
-		rc = connect_once(attempt, at, hello, options);
-		if (!rc || rc == -ECONNREFUSED)
-			break;
-	}
-	return rc;
-}
-
 int
 nam__tcp_connect(struct nam_domain *domain, const char *address, const struct nam_hello *hello,
 	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_qp **ret,
@@ -260,6 +239,7 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 		.reply = reply,
 		.diag = diag,
 	};
+	uint64_t until_ns, left = 0;
 	struct addrinfo *list;
 	int rc = nam__inet_resolve("tcp", address, false, &list, diag);
 
@@ -267,7 +247,18 @@ nam__tcp_connect(struct nam_domain *domain, const char *address, const struct na
 		return rc;
 	if (reply)
 		reply->bytes = 0;
-	rc = connect_any(&attempt, list, hello, options);
+	/* A name may have addresses that lead nowhere before one that does: each has its part. */
+	until_ns = nam_now_ns() + TCP_CONNECT_NS;
+	for (const struct addrinfo *at = list; at; at = at->ai_next)
+		left++;
+	for (const struct addrinfo *at = list; at; at = at->ai_next, left--) {
+		uint64_t now = nam_now_ns();
+
+		attempt.until_ns = now < until_ns ? now + (until_ns - now) / left : now;
+		rc = connect_once(&attempt, at, hello, options);
+		if (!rc || rc == -ECONNREFUSED)
+			break;
+	}
 	freeaddrinfo(list);
 	if (rc)
 		return rc;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/fabric/wake.h"
+#include "common/list.h"
 #include "tcp_internal.h"
 
 /* Room for what is posted and for what may be received; done is empty. */
@@ -131,8 +132,7 @@ nam__tcp_cq_arrive(struct tcp_cq *cq, struct tcp_qp *qp)
 {
 	qp->known = true;
 	pthread_mutex_lock(&cq->mutex);
-	qp->next = cq->arrivals;
-	cq->arrivals = qp;
+	SLIST_INSERT_HEAD(&cq->arrivals, qp, link);
 	atomic_fetch_add_explicit(&cq->arrivals_count, 1, memory_order_release);
 	pthread_mutex_unlock(&cq->mutex);
 	nam__tcp_cq_wake(&cq->pub);
@@ -144,16 +144,15 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 	struct tcp_qp *arrivals, *next;
 
 	pthread_mutex_lock(&cq->mutex);
-	arrivals = cq->arrivals;
-	cq->arrivals = NULL;
+	arrivals = SLIST_FIRST(&cq->arrivals);
+	SLIST_INIT(&cq->arrivals);
 	atomic_store_explicit(&cq->arrivals_count, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->mutex);
 	for (; arrivals; arrivals = next) {
 		struct epoll_event interest = { .events = EPOLLIN | EPOLLRDHUP };
 
-		next = arrivals->next;
-		arrivals->next = cq->qps;
-		cq->qps = arrivals;
+		next = SLIST_NEXT(arrivals, link);
+		SLIST_INSERT_HEAD(&cq->qps, arrivals, link);
 		arrivals->arrived = true;
 		interest.data.ptr = arrivals;
 		/* Requests posted before the poll may have filled the socket. */
@@ -166,16 +165,6 @@ nam__tcp_cq_take_arrivals(struct tcp_cq *cq)
 			nam__tcp_qp_close(arrivals, -NAM_E_FABRIC);
 	}
 }
-
-#define UNLINK(list, qp, link)                                                                      \
-	do {                                                                                        \
-		for (struct tcp_qp **at_ = (list); *at_; at_ = &(*at_)->link) {                     \
-			if (*at_ == (qp)) {                                                         \
-				*at_ = (qp)->link;                                                  \
-				break;                                                              \
-			}                                                                           \
-		}                                                                                   \
-	} while (0)
 
 /* Completions of qp that were not polled will not be reported; receive buffers are free. */
 static void
@@ -203,14 +192,14 @@ nam__tcp_cq_forget(struct tcp_cq *cq, struct tcp_qp *qp)
 	if (!qp->known)
 		return;
 	pthread_mutex_lock(&cq->mutex);
-	UNLINK(&cq->arrivals, qp, next);
+	(void)NAM__SLIST_UNLINK(&cq->arrivals, qp, link);
 	pthread_mutex_unlock(&cq->mutex);
 	if (qp->arrived)
 		(void)epoll_ctl(cq->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
-	UNLINK(&cq->qps, qp, next);
-	UNLINK(&cq->dirty, qp, next_dirty);
-	UNLINK(&cq->stalled, qp, next_stalled);
-	UNLINK(&cq->closing, qp, next_closing);
+	(void)NAM__SLIST_UNLINK(&cq->qps, qp, link);
+	(void)NAM__SLIST_UNLINK(&cq->dirty, qp, dirty_link);
+	(void)NAM__SLIST_UNLINK(&cq->stalled, qp, stalled_link);
+	(void)NAM__SLIST_UNLINK(&cq->closing, qp, closing_link);
 	forget_done(cq, qp);
 	cq->outstanding -= qp->unreported;
 }

@@ -54,38 +54,32 @@ progress_of(const struct tcp_qp *qp)
 	return is_unanswered(qp) ? qp->answer_sequence : qp->out.left;
 }
 
-static void
-look_at(struct tcp_qp *qp, uint64_t now)
-{
-	uint64_t progress;
-
-	if (qp->error)
-		return;
-	if (qp->moved == qp->moved_before && is_gone(qp)) {
-		nam__tcp_qp_close(qp, -NAM_E_FABRIC_PEER_DEAD);
-		return;
-	}
-	qp->moved_before = qp->moved;
-	/* It may have been this process that stood still. */
-	if (qp->waited_ns && now - qp->waited_ns > qp->domain->patience_ns)
-		nam__tcp_receive(qp);
-	progress = progress_of(qp);
-	if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
-		qp->progress_before = progress;
-		qp->waited_ns = now;
-	}
-	if (now - qp->waited_ns > qp->domain->patience_ns)
-		nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
-}
-
 void
 nam__tcp_give_up(struct tcp_cq *cq)
 {
-	uint64_t now = nam_now_ns();
+	uint64_t now = nam_now_ns(), progress;
+	struct tcp_qp *qp;
 
 	if (now - cq->gave_up_ns < TCP_LOOK_NS / 2)
 		return;
 	cq->gave_up_ns = now;
-	for (struct tcp_qp *qp = cq->qps; qp; qp = qp->next)
-		look_at(qp, now);
+	SLIST_FOREACH(qp, &cq->qps, link) {
+		if (qp->error)
+			continue;
+		if (qp->moved == qp->moved_before && is_gone(qp)) {
+			nam__tcp_qp_close(qp, -NAM_E_FABRIC_PEER_DEAD);
+			continue;
+		}
+		qp->moved_before = qp->moved;
+		/* It may have been this process that stood still. */
+		if (qp->waited_ns && now - qp->waited_ns > qp->domain->patience_ns)
+			nam__tcp_receive(qp);
+		progress = progress_of(qp);
+		if (!is_overdue(qp) || progress != qp->progress_before || !qp->waited_ns) {
+			qp->progress_before = progress;
+			qp->waited_ns = now;
+		}
+		if (now - qp->waited_ns > qp->domain->patience_ns)
+			nam__tcp_qp_close(qp, -NAM_E_FABRIC_TIMEOUT);
+	}
 }

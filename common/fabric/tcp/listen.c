@@ -194,16 +194,6 @@ send_welcome(int fd, bool accepted, const struct nam_hello *reply)
 		sizeof(welcome) ? 0 : -EIO;
 }
 
-static void
-describe_peer(int fd, char *text, size_t size)
-{
-	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
-	socklen_t length = sizeof(at);
-
-	(void)getpeername(fd, (struct sockaddr *)&at, &length);
-	nam__inet_text((struct sockaddr *)&at, text, size);
-}
-
 /* More of a hello.  1: it is complete; 0: not yet; negative: that client is none. */
 static int
 hear_more(int fd, struct tcp_heard *heard)
@@ -233,6 +223,8 @@ static int
 hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 {
 	struct tcp_listener *listener = (struct tcp_listener *)pub;
+	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+	socklen_t length = sizeof(at);
 	int fd = nam__pending_accepts_fd(&listener->accepts, number), rc;
 	struct nam_cm_request *request;
 	struct tcp_heard *heard;
@@ -255,7 +247,8 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	event->request = request;
 	event->hello.bytes = heard->hello.bytes;
 	memcpy(event->hello.data, heard->hello.data, heard->hello.bytes);
-	describe_peer(request->fd, event->peer, sizeof(event->peer));
+	(void)getpeername(request->fd, (struct sockaddr *)&at, &length);
+	nam__inet_text((struct sockaddr *)&at, event->peer, sizeof(event->peer));
 	return 1;
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/uio.h>
 
 #include "common/env.h"
@@ -161,16 +162,16 @@ struct tcp_qp {
 	bool replying;			/* its owner is about to answer a message */
 	bool dirty;			/* in cq->dirty: there is output to be sent */
 	bool blocked;			/* the socket takes no more; epoll says when it does */
-	struct tcp_qp *next;		/* cq->qps, or cq->arrivals */
-	struct tcp_qp *next_dirty;
-	struct tcp_qp *next_stalled;
-	struct tcp_qp *next_closing;
+	SLIST_ENTRY(tcp_qp) link;	/* cq->qps, or cq->arrivals */
+	SLIST_ENTRY(tcp_qp) dirty_link, stalled_link, closing_link;
 };
 
 struct tcp_done {
 	struct nam_wc wc;
 	struct nam_recv recv;		/* of a message: the buffer it is in */
 };
+
+SLIST_HEAD(tcp_qps, tcp_qp);
 
 struct tcp_cq {
 	struct nam_cq pub;
@@ -180,7 +181,7 @@ struct tcp_cq {
 	uint32_t depth, outstanding;	/* requests posted and not reported */
 	uint32_t receives;		/* depths of the receive queues */
 	uint32_t received;		/* messages in `done` */
-	struct tcp_qp *qps, *dirty, *stalled, *closing;
+	struct tcp_qps qps, dirty, stalled, closing;
 	shm_read_fn copy_read;
 	shm_write_fn copy_write;
 	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
@@ -193,7 +194,7 @@ struct tcp_cq {
 	_Atomic uint32_t woken;
 	_Atomic uint32_t arrivals_count;
 	pthread_mutex_t mutex;
-	struct tcp_qp *arrivals;
+	struct tcp_qps arrivals;
 };
 
 #endif /* NAM_COMMON_FABRIC_TCP_OBJECTS_H */

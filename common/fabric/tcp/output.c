@@ -13,8 +13,7 @@ nam__tcp_dirty(struct tcp_qp *qp)
 	if (qp->dirty)
 		return;
 	qp->dirty = true;
-	qp->next_dirty = qp->cq->dirty;
-	qp->cq->dirty = qp;
+	SLIST_INSERT_HEAD(&qp->cq->dirty, qp, dirty_link);
 }
 
 /* The output as it is to be sent: its own bytes, and the long bodies in between. */

@@ -32,11 +32,11 @@
 static void
 flush_dirty(struct tcp_cq *cq, bool all)
 {
-	struct tcp_qp *dirty = cq->dirty, *next;
+	struct tcp_qp *dirty = SLIST_FIRST(&cq->dirty), *next;
 
-	cq->dirty = NULL;
+	SLIST_INIT(&cq->dirty);
 	for (; dirty; dirty = next) {
-		next = dirty->next_dirty;
+		next = SLIST_NEXT(dirty, dirty_link);
 		dirty->dirty = false;
 		if (dirty->replying && !all) {
 			nam__tcp_dirty(dirty);
@@ -50,7 +50,9 @@ flush_dirty(struct tcp_cq *cq, bool all)
 static bool
 any_can_resume(const struct tcp_cq *cq)
 {
-	for (const struct tcp_qp *qp = cq->stalled; qp; qp = qp->next_stalled) {
+	const struct tcp_qp *qp;
+
+	SLIST_FOREACH(qp, &cq->stalled, stalled_link) {
 		if (nam__tcp_can_resume(qp))
 			return true;
 	}
@@ -60,17 +62,15 @@ any_can_resume(const struct tcp_cq *cq)
 static void
 resume_stalled(struct tcp_cq *cq)
 {
-	struct tcp_qp **at = &cq->stalled;
+	struct tcp_qp **at = &SLIST_FIRST(&cq->stalled), *qp;
 
-	while (*at) {
-		struct tcp_qp *qp = *at;
-
+	while ((qp = *at)) {
 		if (nam__tcp_can_resume(qp) && !nam__tcp_resume(qp))
 			nam__tcp_qp_close(qp, -NAM_E_FABRIC_PROTOCOL);
 		if (qp->stalled && !qp->closing)
-			at = &qp->next_stalled;
+			at = &SLIST_NEXT(qp, stalled_link);
 		else
-			*at = qp->next_stalled;
+			*at = SLIST_NEXT(qp, stalled_link);
 	}
 }
 
@@ -128,7 +128,7 @@ progress(struct tcp_cq *cq)
 	/* After that, or what was posted a moment ago would count as waited for. */
 	if (TCP_UNLIKELY(++cq->polls % POLLS_PER_LOOK == 0))
 		nam__tcp_give_up(cq);
-	if (TCP_UNLIKELY(cq->stalled != NULL))
+	if (TCP_UNLIKELY(!SLIST_EMPTY(&cq->stalled)))
 		resume_stalled(cq);
 	/* A thread that has just looked in cq_wait, and will again, need not look in between. */
 	if (!cq->looked)
@@ -162,10 +162,10 @@ report_closed(struct tcp_cq *cq, struct nam_wc *wcs, unsigned max)
 {
 	unsigned n = 0;
 
-	while (n < max && cq->closing && cq->done_head == cq->done_tail) {
-		struct tcp_qp *qp = cq->closing;
+	while (n < max && !SLIST_EMPTY(&cq->closing) && cq->done_head == cq->done_tail) {
+		struct tcp_qp *qp = SLIST_FIRST(&cq->closing);
 
-		cq->closing = qp->next_closing;
+		SLIST_REMOVE_HEAD(&cq->closing, closing_link);
 		qp->closing = false;
 		qp->closed = true;
 		wcs[n++] = (struct nam_wc){
@@ -187,7 +187,7 @@ nam__tcp_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 		progress(cq);
 		n = report_done(cq, wcs, max);
 	}
-	if (TCP_UNLIKELY(cq->closing != NULL))
+	if (TCP_UNLIKELY(!SLIST_EMPTY(&cq->closing)))
 		n += report_closed(cq, wcs + n, max - n);
 	return (int)n;
 }
@@ -197,7 +197,7 @@ nam__tcp_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 static bool
 has_work(const struct tcp_cq *cq)
 {
-	return cq->done_head != cq->done_tail || cq->closing ||
+	return cq->done_head != cq->done_tail || !SLIST_EMPTY(&cq->closing) ||
 		atomic_load_explicit(&cq->woken, memory_order_acquire) || any_can_resume(cq);
 }
 

@@ -188,23 +188,6 @@ post_failed(struct tcp_qp *qp, const struct nam_wr *wrs, unsigned count)
 	return 0;
 }
 
-static inline void
-remember(struct tcp_request *request, const struct nam_wr *wr)
-{
-	*request = (struct tcp_request){
-		.op = wr->op,
-		.flags = wr->flags,
-		.fault = (uint16_t)check(wr),
-		.bytes = wr->bytes,
-		.local = wr->local,
-		.context = wr->context,
-		.remote = wr->remote,
-		.rkey = wr->rkey,
-		.compare = wr->compare,
-		.swap = wr->swap,
-	};
-}
-
 int
 nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 {
@@ -220,7 +203,18 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 	cq->outstanding += count;
 	qp->unreported += count;
 	for (unsigned i = 0; i < count; i++)
-		remember(&qp->requests[qp->tail++ & MASK], &wrs[i]);
+		qp->requests[qp->tail++ & MASK] = (struct tcp_request){
+			.op = wrs[i].op,
+			.flags = wrs[i].flags,
+			.fault = (uint16_t)check(&wrs[i]),
+			.bytes = wrs[i].bytes,
+			.local = wrs[i].local,
+			.context = wrs[i].context,
+			.remote = wrs[i].remote,
+			.rkey = wrs[i].rkey,
+			.compare = wrs[i].compare,
+			.swap = wrs[i].swap,
+		};
 	nam__tcp_write_requests(qp);
 	if (TCP_UNLIKELY(qp->written != qp->tail)) {
 		for (uint32_t i = qp->written - first > count ? first : qp->written; i != qp->tail;

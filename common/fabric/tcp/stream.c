@@ -10,18 +10,6 @@
 
 #include "tcp_internal.h"
 
-static void
-stall(struct tcp_qp *qp)
-{
-	struct tcp_cq *cq = qp->cq;
-
-	if (qp->stalled)
-		return;
-	qp->stalled = true;
-	qp->next_stalled = cq->stalled;
-	cq->stalled = qp;
-}
-
 /* The next frame of `in` is to be kept.  False: it makes no sense, or is more than may be asked. */
 static bool
 park_begin(struct tcp_qp *qp, struct tcp_frame frame)
@@ -40,38 +28,29 @@ park_begin(struct tcp_qp *qp, struct tcp_frame frame)
 	return true;
 }
 
-static void
-park_more(struct tcp_qp *qp)
-{
-	struct tcp_stream *in = &qp->in, *parked = &qp->parked;
-	uint32_t bytes = in->end - in->begin;
-
-	if (bytes > qp->park_left)
-		bytes = (uint32_t)qp->park_left;
-	memcpy(parked->data + parked->end, in->data + in->begin, bytes);
-	parked->end += bytes;
-	in->begin += bytes;
-	qp->park_left -= bytes;
-}
-
 /* One step through what has arrived.  TCP_SERVED: there may be another. */
 static inline enum tcp_served
 take_next(struct tcp_qp *qp)
 {
-	struct tcp_stream *in = &qp->in;
-	uint32_t begin = in->begin;
+	struct tcp_stream *in = &qp->in, *parked = &qp->parked;
+	uint32_t begin = in->begin, bytes = in->end - begin;
 	enum tcp_served served;
 	struct tcp_frame frame;
 
 	if (TCP_UNLIKELY(qp->park_left)) {
-		park_more(qp);
+		if (bytes > qp->park_left)
+			bytes = (uint32_t)qp->park_left;
+		memcpy(parked->data + parked->end, in->data + begin, bytes);
+		parked->end += bytes;
+		in->begin += bytes;
+		qp->park_left -= bytes;
 		return TCP_SERVED;
 	}
 	if (TCP_UNLIKELY(qp->writing.left)) {
 		nam__tcp_write_more(qp);
 		return in->begin == begin ? TCP_SHORT : TCP_SERVED;
 	}
-	if (in->end - begin < sizeof(frame))
+	if (bytes < sizeof(frame))
 		return TCP_SHORT;
 	memcpy(&frame, in->data + begin, sizeof(frame));
 	if (frame.kind == TCP_ANSWER)
@@ -80,7 +59,8 @@ take_next(struct tcp_qp *qp)
 		return park_begin(qp, frame) ? TCP_SERVED : TCP_MALFORMED;
 	served = nam__tcp_serve(qp, in, frame);
 	if (TCP_UNLIKELY(served == TCP_STALLED || qp->reading.left)) {
-		stall(qp);
+		qp->stalled = true;
+		SLIST_INSERT_HEAD(&qp->cq->stalled, qp, stalled_link);
 		return TCP_SERVED;
 	}
 	return served;
@@ -104,17 +84,6 @@ take_all(struct tcp_qp *qp)
 		nam__tcp_dirty(qp);
 }
 
-/* Room for more, behind the beginning of a frame that is not complete. */
-static void
-make_room(struct tcp_stream *in)
-{
-	if (in->capacity - in->end >= TCP_WHOLE_BYTES)
-		return;
-	memmove(in->data, in->data + in->begin, in->end - in->begin);
-	in->end -= in->begin;
-	in->begin = in->ahead = 0;
-}
-
 void
 nam__tcp_receive(struct tcp_qp *qp)
 {
@@ -124,7 +93,12 @@ nam__tcp_receive(struct tcp_qp *qp)
 	unsigned n = 0;
 	ssize_t got;
 
-	make_room(in);
+	/* Room for more, behind the beginning of a frame that is not complete. */
+	if (in->capacity - in->end < TCP_WHOLE_BYTES) {
+		memmove(in->data, in->data + in->begin, in->end - in->begin);
+		in->end -= in->begin;
+		in->begin = in->ahead = 0;
+	}
 	/* The rest of what is being read goes straight to its place. */
 	if (wanted)
 		iov[n++] = (struct iovec){ qp->answer.at, wanted };
