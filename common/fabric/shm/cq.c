@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/list.h"
+#include "common/fabric/list.h"
 #include "shm_internal.h"
 
 #define SPIN_NS_MAX 8000u

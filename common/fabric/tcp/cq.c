@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/fabric/wake.h"
-#include "common/list.h"
+#include "common/fabric/list.h"
 #include "tcp_internal.h"
 
 /* Room for what is posted and for what may be received; done is empty. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/fabric/wake.h"
-#include "common/list.h"
+#include "common/fabric/list.h"
 #include "verbs_internal.h"
 
 #define KEEP_ALIVES 1024u		/* completions of what the watcher sends: one for each qp */

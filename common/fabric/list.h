@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.h -- what <sys/queue.h> lacks. */
-#ifndef NAM_COMMON_LIST_H
-#define NAM_COMMON_LIST_H
+#ifndef NAM_COMMON_FABRIC_LIST_H
+#define NAM_COMMON_FABRIC_LIST_H
 
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -20,4 +20,4 @@
 		found_;                                                                             \
 	})
 
-#endif /* NAM_COMMON_LIST_H */
+#endif /* NAM_COMMON_FABRIC_LIST_H */
