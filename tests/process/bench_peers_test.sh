@@ -38,9 +38,9 @@ test_usage() {
 	expect 0 nam-bench-peers --version
 	prints "$(nam-bench --version)"
 	expect 2 nam-bench-peers --fabric pigeon
-	says "--fabric: there is no 'pigeon'; this program has shm"
+	says "--fabric: 'pigeon' is not known; choose shm, tcp or verbs"
 	expect 2 nam-bench-peers --fabric sim
-	says "there is no 'sim'"
+	says "--fabric: 'sim' is not known"
 	expect 2 nam-bench-peers --fabric shm,shm
 	says "'shm' is said twice"
 	expect 2 nam-bench-peers --fabric shm --cluster "$(nam_server_nobody)"
