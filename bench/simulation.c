@@ -59,12 +59,6 @@ simulation_network(const struct simulation *simulation)
 	return &simulation->network;
 }
 
-unsigned
-simulation_memservers(const struct simulation *simulation)
-{
-	return simulation->count;
-}
-
 /* ---- memory servers ----------------------------------------------------------------------- */
 
 static void
@@ -136,14 +130,6 @@ memservers_await(const struct simulation *simulation)
 	return true;
 }
 
-static void
-memservers_stop(const struct simulation *simulation)
-{
-	for (unsigned i = 0; i < simulation->count; i++)
-		if (simulation->memservers[i].server)
-			nam_server_stop(simulation->memservers[i].server);
-}
-
 void
 simulation_levels(struct simulation *simulation, uint32_t levels)
 {
@@ -212,19 +198,10 @@ serve_ns(void *arg, const void *message, uint32_t bytes)
 
 /* ---- clients ------------------------------------------------------------------------------ */
 
-static void
-place_client(const struct simulation *simulation, unsigned number,
-	struct nam_sim_process *process)
-{
-	unsigned each = (unsigned)simulation->network.clients_per_machine;
-
-	nam_sim_process_place(process, simulation->colocate ? number % simulation->machines :
-		simulation->machines + number / each);
-}
-
 int
 simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn fn, void *arg)
 {
+	unsigned each = (unsigned)simulation->network.clients_per_machine;
 	struct nam_sim_process *process;
 	char name[24];
 	int rc;
@@ -232,7 +209,9 @@ simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn 
 	(void)snprintf(name, sizeof(name), "client%u", number);
 	rc = nam_sim_process_start(name, fn, arg, &process);
 	if (!rc)
-		place_client(simulation, number, process);
+		nam_sim_process_place(process, simulation->colocate
+				? number % simulation->machines
+				: simulation->machines + number / each);
 	return rc;
 }
 
@@ -244,7 +223,9 @@ first_main(void *arg)
 	simulation->exit_code = NAM_EXIT_REMOTE;
 	if (memservers_await(simulation))
 		simulation->exit_code = simulation->fn(simulation->arg, simulation);
-	memservers_stop(simulation);
+	for (unsigned i = 0; i < simulation->count; i++)
+		if (simulation->memservers[i].server)
+			nam_server_stop(simulation->memservers[i].server);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */

@@ -43,7 +43,6 @@ void simulation_levels(struct simulation *simulation, uint32_t levels);
 /* For nam_client_options.cluster. */
 const char *simulation_cluster(const struct simulation *simulation);
 const struct nam_sim_network *simulation_network(const struct simulation *simulation);
-unsigned simulation_memservers(const struct simulation *simulation);
 
 /* Client number 1, 2, ...: a process that runs fn(arg), on the machine that is its turn. */
 int simulation_client(struct simulation *simulation, unsigned number, nam_thread_fn fn,

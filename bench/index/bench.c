@@ -318,19 +318,10 @@ take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
 	return rc;
 }
 
-/* Of a tree, as many as memory servers search. */
-static uint32_t
-levels_of_servers(const struct index_bench *bench)
-{
-	uint32_t height = bench->loaded_stat.height;
-	uint32_t levels = nam_index_traits(bench->options.index.design)->client_levels;
-
-	return height > levels ? height - levels : 0;
-}
-
 static int
 run(struct index_bench *bench)
 {
+	uint32_t levels = nam_index_traits(bench->options.index.design)->client_levels, height;
 	int rc = 0;
 
 	if (bench->options.load == LOAD_INSERT)
@@ -341,8 +332,9 @@ run(struct index_bench *bench)
 		rc = index_others_open(bench);
 	if (!rc && !bench_signal)
 		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
+	height = bench->loaded_stat.height;
 	if (!rc && bench->simulation)
-		simulation_levels(bench->simulation, levels_of_servers(bench));
+		simulation_levels(bench->simulation, height > levels ? height - levels : 0);
 	if (!rc && !bench_signal)
 		rc = measure(bench);
 	if (!rc && !bench_signal)

@@ -121,22 +121,6 @@ struct sweep_job {
 	atomic_int rc;
 };
 
-static void
-sweep_look(struct sweep_job *job, uint64_t block, const uint64_t *words)
-{
-	uint64_t pattern = raw_pattern(block), last = words[job->spec->bytes / 8 - 1];
-
-	if (job->spec->op == RAW_FAA) {
-		atomic_fetch_add(&job->added, words[0] - pattern);
-		return;
-	}
-	if (words[0] == ~pattern && last == ~pattern)
-		atomic_fetch_add(&job->written, 1);
-	else if (words[0] != pattern || last != pattern)
-		findings_wrong(job->spec->findings, "block %" PRIu64 " holds %#" PRIx64 " ... %#"
-			PRIx64 ", which nobody wrote", block, words[0], last);
-}
-
 /* Blocks first, first + 1, ... of this batch: write their patterns, or read and look. */
 static int
 sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers, uint64_t first,
@@ -159,8 +143,18 @@ sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers
 		nam_batch_write(&batch, at, 0, buffers[i], spec->bytes);
 	}
 	rc = nam_batch_await(&batch); /* SUSPENDS */
-	for (unsigned i = 0; i < count && !rc && !job->fill; i++)
-		sweep_look(job, first + i, buffers[i]);
+	for (unsigned i = 0; i < count && !rc && !job->fill; i++) {
+		uint64_t pattern = raw_pattern(first + i), begin = buffers[i][0];
+		uint64_t last = buffers[i][spec->bytes / 8 - 1];
+
+		if (spec->op == RAW_FAA)
+			atomic_fetch_add(&job->added, begin - pattern);
+		else if (begin == ~pattern && last == ~pattern)
+			atomic_fetch_add(&job->written, 1);
+		else if (begin != pattern || last != pattern)
+			findings_wrong(spec->findings, "block %" PRIu64 " holds %#" PRIx64 " ... %#"
+				PRIx64 ", which nobody wrote", first + i, begin, last);
+	}
 	return rc;
 }
 

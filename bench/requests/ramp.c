@@ -231,15 +231,6 @@ warm_main(struct thread_pool_member *member, void *arg)
 		requests_failed(part, rc, "reading all records once");
 }
 
-/* Room for the places of all records, so that all addresses are warm, and for little more. */
-static uint64_t
-cache_bytes(const struct requests_options *o)
-{
-	uint64_t bytes = o->keys * CACHE_BYTES_PER_KEY;
-
-	return bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes;
-}
-
 static void
 load_main(struct thread_pool_member *member, void *arg)
 {
@@ -247,7 +238,10 @@ load_main(struct thread_pool_member *member, void *arg)
 	struct requests_part *part = &bench->parts[member->number];
 	const struct requests_options *o = &bench->options;
 	struct room *room = room_new(bench, LOADS);
-	int rc = room ? nam_records_open(member->worker, bench->name, cache_bytes(o),
+	/* Room for the places of all records, so that all addresses are warm, and little more. */
+	uint64_t bytes = o->keys * CACHE_BYTES_PER_KEY;
+	int rc = room ? nam_records_open(member->worker, bench->name,
+		bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes,
 		&part->records) : -ENOMEM; /* SUSPENDS */
 
 	if (!rc)

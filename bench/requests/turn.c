@@ -67,34 +67,13 @@ fiber_main(void *arg)
 }
 
 static void
-part_run(struct thread_pool_member *member, struct requests_part *part)
-{
-	struct requests *bench = part->bench;
-	const struct requests_options *o = &bench->options;
-	int rc = 0;
-
-	if (o->fibers == 1) {
-		fiber_main(part);
-		return;
-	}
-	for (uint32_t i = 0; i < o->fibers && !rc; i++)
-		rc = nam_worker_spawn(member->worker, fiber_main, part);
-	if (rc) {
-		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
-			"--fibers take less memory and fewer mappings (vm.max_map_count)");
-		bench->findings.fatal = rc;
-	}
-	nam_worker_run(member->worker);
-}
-
-static void
 job_main(struct thread_pool_member *member, void *arg)
 {
 	struct requests *bench = arg;
 	const struct requests_options *o = &bench->options;
 	struct requests_part *part = &bench->parts[member->number];
-
 	uint64_t cpu_ns = ticks_cpu_ns();
+	int rc = 0;
 
 	part->number = member->number;
 	part->remaining = o->ops
@@ -103,7 +82,17 @@ job_main(struct thread_pool_member *member, void *arg)
 	part->began = part->ended = ticks_now();
 	part->deadline = o->ops ? UINT64_MAX : part->began +
 		ticks_from_ns(bench->turn_seconds * 1e9);
-	part_run(member, part);
+	if (o->fibers == 1)
+		fiber_main(part);
+	for (uint32_t i = 0; i < o->fibers && o->fibers > 1 && !rc; i++)
+		rc = nam_worker_spawn(member->worker, fiber_main, part);
+	if (rc) {
+		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
+			"--fibers take less memory and fewer mappings (vm.max_map_count)");
+		bench->findings.fatal = rc;
+	}
+	if (o->fibers > 1)
+		nam_worker_run(member->worker);
 	part->cpu_ns += ticks_cpu_ns() - cpu_ns;
 }
 
