@@ -115,6 +115,9 @@ int index_load(struct index_bench *bench) NAM_MUST_CHECK;
 /* run.c */
 int index_parts_init(struct index_bench *bench) NAM_MUST_CHECK;
 void index_parts_free(struct index_bench *bench);
+/* All fibers run fn until they end; `ops` and `seconds` are what their parts are told. */
+void index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds,
+	bool shown);
 void index_warm(struct index_bench *bench);
 /* @ops 0: for so many seconds.  Results are added to bench->result. */
 void index_run(struct index_bench *bench, uint64_t ops, double seconds);

@@ -81,43 +81,12 @@ insert_main(void *arg)
 	}
 }
 
-static void
-insert_job(struct thread_pool_member *member, void *arg)
-{
-	struct index_bench *bench = arg;
-	struct index_part *part = &bench->parts[member->number];
-
-	part->member = member;
-	part->worker = member->worker;
-	part->index = index_of_member(bench, member);
-	part->done = 0;
-	for (uint32_t i = 0; i < bench->options.fibers; i++) {
-		int rc = nam_worker_spawn(part->worker, insert_main, &part->fibers[i]);
-
-		if (rc) {
-			findings_failed(&bench->findings, rc, "starting a fiber", "");
-			break;
-		}
-	}
-	nam_worker_run(part->worker);
-}
-
-static void
-show_inserts(void *arg, uint64_t done, double seconds)
-{
-	const struct index_bench *bench = arg;
-
-	(void)seconds;
-	progress_show((double)done / (double)bench->keys.pairs, done);
-}
-
 static int
 load_by_inserts(struct index_bench *bench)
 {
 	uint64_t began = ticks_now();
 
-	thread_pool_run(bench->pool, insert_job, bench, progress_wanted() ? show_inserts : NULL,
-		bench);
+	index_phase(bench, insert_main, bench->keys.pairs, 0, true);
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = bench->keys.pairs;
 	if (findings_total(&bench->findings))

@@ -538,9 +538,17 @@ show_progress(void *arg, uint64_t done, double seconds)
 }
 
 void
+index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds, bool shown)
+{
+	struct phase phase = { bench, fn, ops, seconds };
+
+	thread_pool_run(bench->pool, phase_main, &phase,
+		shown && progress_wanted() ? show_progress : NULL, &phase);
+}
+
+void
 index_warm(struct index_bench *bench)
 {
-	struct phase phase = { bench, warm_main, 0, 1e9 };
 	uint64_t n = bench->options.warmup;
 	uint64_t count = bench->fibers_count / bench->options.clients;
 
@@ -550,7 +558,7 @@ index_warm(struct index_bench *bench)
 		bench->fibers[i].warm_end = n * (i % count + 1) / count;
 	}
 	if (n)
-		thread_pool_run(bench->pool, phase_main, &phase, NULL, NULL);
+		index_phase(bench, warm_main, 0, 1e9, false);
 }
 
 static const enum nam_op_kind kinds[] = { NAM_OP_LOOKUP, NAM_OP_INSERT, NAM_OP_UPSERT,
@@ -590,14 +598,12 @@ collect_results(struct index_bench *bench)
 void
 index_run(struct index_bench *bench, uint64_t ops, double seconds)
 {
-	struct phase phase = { bench, fiber_main, ops, seconds };
 	struct nam_op_counters before[KINDS_COUNT];
 
 	for (size_t i = 0; i < KINDS_COUNT; i++)
 		thread_pool_counters(bench->pool, kinds[i], &before[i]);
 	progress_begin("run");
-	thread_pool_run(bench->pool, phase_main, &phase, progress_wanted() ? show_progress : NULL,
-		&phase);
+	index_phase(bench, fiber_main, ops, seconds, true);
 	progress_clear();
 	for (size_t i = 0; i < KINDS_COUNT; i++) {
 		struct nam_op_counters after;
