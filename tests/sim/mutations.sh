@@ -67,8 +67,8 @@ while read -r guard seeds program arguments; do
 			break
 		fi
 	done
-	# shellcheck disable=SC2016	# backquotes of the table
-	stated=$(sed -nE 's/^\| `'"$guard"'` \|.*\| ([0-9]+ of [0-9]+) \|$/\1/p' "$here/README.md")
+	# shellcheck disable=SC2016	# backquotes of the list
+	stated=$(sed -nE 's/^\* `'"$guard"'` \(([0-9]+ of [0-9]+)\):( .*|$)/\1/p' "$here/README.md")
 	if [ -z "$found" ]; then
 		echo "$guard: nothing found in $seeds seeds: $program $arguments"
 		failed=$((failed + 1))
