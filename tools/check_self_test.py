@@ -19,7 +19,7 @@ CLEAN = {
     "common/retry.c": LICENCE
     + '#include "error.h"\n\n'
     + "int\nnam_retry(int rc)\n{\n\treturn nam_fail(rc);\n}\n",
-    "README.md": "# A tree\n\n| a row of a table | " + "may be wide " * 10 + "|\n",
+    "README.md": "# A tree\n\n[link](" + "x" * 100 + ")\n",
     "compute/remote/epoch.h": LICENCE + '#include "../../common/error.h"\n',
     "compute/worker/worker.c": LICENCE
     + '#include "../remote/epoch.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
@@ -175,6 +175,12 @@ PLANTS = [
         "no comment in index names I2",
     ),
     ("wide Markdown", "README.md", lambda t: t + "word " * 20 + "word\n", "columns"),
+    (
+        "wide row of a table",
+        "README.md",
+        lambda t: t + "| a row of a table | " + "is wide " * 10 + "|\n",
+        "columns",
+    ),
     ("hidden subject", "README.md", lambda t: t + "W" + "ho reads waits.\n", "name the role"),
     (
         "hidden subject in a comment",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Width of Markdown, and sentences that hide their subject."""
+"""Width of Markdown, tables too, and sentences that hide their subject."""
 
 import re
 
@@ -36,9 +36,8 @@ def prose(tree, name):
 def check_width(tree):
     for name in tree.named(".md"):
         for number, line in tree.lines(name):
-            row = line.lstrip().startswith("|")
             unbreakable = not re.search(r"\S\s+\S", re.sub(r"^[\s>*-]+", "", line))
-            if len(line) > COLUMNS and not row and not unbreakable:
+            if len(line) > COLUMNS and not unbreakable:
                 tree.find(name, number, f"{len(line)} columns", f"break it at {COLUMNS}")
 
 
