@@ -195,25 +195,27 @@ thread_pool_free(struct thread_pool *pool)
 	free(pool);
 }
 
-static int
-thread_pool_alloc(unsigned clients, unsigned threads, struct thread_pool **ret_pool)
+static struct thread_pool *
+thread_pool_alloc(unsigned clients, unsigned threads)
 {
 	struct thread_pool *pool = calloc(1, sizeof(*pool));
-	size_t size = (size_t)clients * threads;
+	unsigned size = clients * threads;
 	pthread_condattr_t monotonic;
 
 	if (!pool)
-		return -ENOMEM;
+		return NULL;
 	pool->handles = calloc(size, sizeof(struct nam_thread *));
 	pool->members = aligned_alloc(64, size * sizeof(struct thread_pool_member));
 	pool->teams = calloc(clients, sizeof(struct team));
 	if (!pool->handles || !pool->members || !pool->teams) {
 		thread_pool_free(pool);
-		return -ENOMEM;
+		return NULL;
 	}
-	memset(pool->members, 0, size * sizeof(struct thread_pool_member));
+	for (unsigned i = 0; i < size; i++)
+		pool->members[i] = (struct thread_pool_member){ .pool = pool, .number = i };
 	pool->threads = threads;
 	pool->teams_count = clients;
+	pool->running = size;
 	pool->simulated = nam_sim_self() != NULL;
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_cond_init(&pool->called, NULL);
@@ -221,8 +223,7 @@ thread_pool_alloc(unsigned clients, unsigned threads, struct thread_pool **ret_p
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&pool->finished, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	*ret_pool = pool;
-	return 0;
+	return pool;
 }
 
 static void
@@ -309,30 +310,25 @@ thread_pool_start(struct nam_client *client, unsigned threads,
 	struct nam_diag *diag)
 {
 	unsigned clients = others ? others->clients : 1;
-	struct thread_pool *pool;
-	int rc = thread_pool_alloc(clients, threads, &pool);
+	struct thread_pool *pool = thread_pool_alloc(clients, threads);
+	int rc;
 
-	if (rc)
-		return nam_diag_set(diag, rc, "no memory for %u threads", clients * threads);
+	if (!pool)
+		return nam_diag_set(diag, -ENOMEM, "no memory for %u threads", clients * threads);
 	if (others)
 		pool->others = *others;
 	pool->teams[0].client = client;
-	pool->running = clients * threads;
-	for (unsigned i = 0; i < clients * threads; i++) {
-		pool->members[i].pool = pool;
-		pool->members[i].number = i;
-	}
 	teams_start(pool);
 	wait_all(pool, NULL, NULL);
-	if (pool->rc) {
-		rc = pool->rc;
-		if (diag)
-			*diag = pool->diag;
-		thread_pool_stop(pool);
-		return rc;
+	rc = pool->rc;
+	if (!rc) {
+		*ret_pool = pool;
+		return 0;
 	}
-	*ret_pool = pool;
-	return 0;
+	if (diag)
+		*diag = pool->diag;
+	thread_pool_stop(pool);
+	return rc;
 }
 
 void
