@@ -68,42 +68,33 @@ measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, d
 	return rc ? rc : bench->findings.fatal;
 }
 
-/* One pass over all depths; the best rate of each so far stays in rates[]. */
-static int
-try_depths(struct raw_bench *bench, enum raw_op op, uint32_t depth_max, double *rates)
-{
-	double seconds = bench->options.seconds / 8;
-	struct raw_result *result = malloc(sizeof(*result));
-	int rc = result ? 0 : -ENOMEM;
-
-	if (seconds > 0.25)
-		seconds = 0.25;
-	for (unsigned i = 0; i < DEPTHS_COUNT && depths[i] <= depth_max && !rc; i++) {
-		rc = measure(bench, op, depths[i], 0, seconds / DEPTH_PASSES, result);
-		if (!rc && result->ops_per_s > rates[i])
-			rates[i] = result->ops_per_s;
-	}
-	free(result);
-	return rc;
-}
-
 /* Every depth for a moment, more than once; the best one goes to *ret_depth. */
 static int
 find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 {
 	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
 										   : 64;
-	double rates[DEPTHS_COUNT] = { 0 };
-	unsigned best = 0;
-	int rc = 0;
+	double rates[DEPTHS_COUNT] = { 0 }, seconds = bench->options.seconds / 8;
+	struct raw_result *result = malloc(sizeof(*result));
+	unsigned best = 0, count = 0;
+	int rc = result ? 0 : -ENOMEM;
 
-	for (unsigned pass = 0; pass < DEPTH_PASSES && !rc; pass++)
-		rc = try_depths(bench, op, depth_max, rates);
+	if (seconds > 0.25)
+		seconds = 0.25;
+	while (count < DEPTHS_COUNT && depths[count] <= depth_max)
+		count++;
+	/* Passes over all depths; the best rate of each stays. */
+	for (unsigned i = 0; i < DEPTH_PASSES * count && !rc; i++) {
+		rc = measure(bench, op, depths[i % count], 0, seconds / DEPTH_PASSES, result);
+		if (!rc && result->ops_per_s > rates[i % count])
+			rates[i % count] = result->ops_per_s;
+	}
+	free(result);
 	if (rc)
 		return rc;
 	if (!bench->options.quiet)
 		printf("%s: requests per second at depth\n", raw_op_names[op]);
-	for (unsigned i = 0; i < DEPTHS_COUNT && depths[i] <= depth_max; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		char rate[TEXT_BYTES];
 
 		best = rates[i] > rates[best] ? i : best;

@@ -145,13 +145,6 @@ prepare(struct requests_part *part, void *arg)
 		room->bytes = value_fill(&part->bench->options, room->number, room->value);
 }
 
-static size_t
-room_bytes(const struct requests_options *options)
-{
-	(void)options;
-	return sizeof(struct room);
-}
-
 NAM_FIBER_FN static int
 ask(struct requests_part *part, void *arg, uint32_t count)
 {
@@ -206,7 +199,7 @@ kv_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "kv",
-		.room_bytes = room_bytes,
+		.room_bytes = sizeof(struct room),
 		.begin = begin,
 		.end = end,
 		.prepare = prepare,

@@ -546,7 +546,7 @@ ramp_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "ramp",
-		.room_bytes = room_bytes,
+		.room_bytes_of = room_bytes,
 		.begin = begin,
 		.end = end,
 		.prepare = prepare,

@@ -20,8 +20,9 @@ struct requests_part;
 /* The kind of request. */
 struct requests_kind {
 	const char *name;		/* the subcommand */
-	/* Of a request and its reply: what `room` is.  A multiple of 8. */
-	size_t (*room_bytes)(const struct requests_options *options);
+	/* Of a request and its reply: what `room` is.  A multiple of 8; 0: as options say. */
+	size_t room_bytes;
+	size_t (*room_bytes_of)(const struct requests_options *options);
 	int (*begin)(struct requests *bench);	/* an exit code; complains itself; or NULL */
 	void (*end)(struct requests *bench);	/* or NULL */
 	/* Before the time is taken, a request; and afterwards. */

@@ -25,13 +25,6 @@ prepare(struct requests_part *part, void *arg)
 	memcpy(room->request, &echo, sizeof(echo));
 }
 
-static size_t
-room_bytes(const struct requests_options *options)
-{
-	(void)options;
-	return sizeof(struct room);
-}
-
 NAM_FIBER_FN static int
 ask(struct requests_part *part, void *arg, uint32_t count)
 {
@@ -76,7 +69,7 @@ rpc_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
 		.name = "rpc",
-		.room_bytes = room_bytes,
+		.room_bytes = sizeof(struct room),
 		.prepare = prepare,
 		.ask = ask,
 		.check = check,

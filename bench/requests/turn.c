@@ -49,7 +49,8 @@ fiber_main(void *arg)
 {
 	struct requests_part *part = arg;
 	struct requests *bench = part->bench;
-	size_t room_bytes = bench->kind->room_bytes(&bench->options);
+	size_t room_bytes = bench->kind->room_bytes
+		? bench->kind->room_bytes : bench->kind->room_bytes_of(&bench->options);
 	uint8_t *rooms = calloc(bench->options.batch, room_bytes);
 	uint64_t began = ticks_now();
 
