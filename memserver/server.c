@@ -36,10 +36,10 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 	const struct nam_server_options *options = &server->options;
 
 	if (!options->listen || !*options->listen)
-		return nam_diag_set(diag, -EINVAL, "--listen: where to listen is missing; write "
+		return nam_diag_set(diag, -EINVAL, "listen: the address is missing; write "
 			"for example --listen shm:/run/nam/server0");
 	if (strlen(options->listen) >= sizeof(server->listen))
-		return nam_diag_set(diag, -EINVAL, "--listen: the address is too long: %s",
+		return nam_diag_set(diag, -EINVAL, "listen: the address is too long: %s",
 			nam_cluster_address_limit(options->listen));
 	server->ops = nam_fabric_find(options->listen, NULL);
 	if (!server->ops && nam__fabric_absence(options->listen))

@@ -117,7 +117,7 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, const ch
 	if (client->slot_of_id[0] == NO_SLOT)
 		return nam_diag_set(diag, -NAM_E_CLUSTER,
 			"none of the %u memory servers has the id 0; the catalog lives on the "
-			"server with id 0; add it to --cluster",
+			"server with id 0; add it to the cluster",
 			client->servers_count);
 	client->catalog_slot = client->slot_of_id[0];
 	return 0;

@@ -332,7 +332,7 @@ take_mtu(struct verbs_domain *domain, const struct nam_fabric_options *options,
 			domain->mtu = (enum ibv_mtu)i;
 	}
 	if (text && !domain->mtu)
-		return nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: '%s' is none of 256, 512, "
+		return nam_diag_set(diag, -EINVAL, "mtu, NAM_MTU: '%s' is none of 256, 512, "
 			"1024, 2048, 4096", text);
 	return 0;
 }
@@ -342,7 +342,7 @@ check_mtu(const struct verbs_domain *domain, struct nam_diag *diag)
 {
 	if (!domain->mtu || !domain->port_mtu || domain->mtu <= domain->port_mtu)
 		return 0;
-	return nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: packets of %u bytes are more than the "
+	return nam_diag_set(diag, -EINVAL, "mtu, NAM_MTU: packets of %u bytes are more than the "
 		"%u that %s carries; raise the MTU of its network interface (`ip link set ... mtu "
 		"...`) on every machine and switch between, or leave the option out",
 		128u << domain->mtu, 128u << domain->port_mtu, domain->device);
@@ -379,14 +379,14 @@ take_gid(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	errno = 0;
 	index = strtol(text, &end, 10);
 	if (end == text || *end || errno || index < 0 || index > 65535)
-		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: '%s' is not a "
+		return nam_diag_set(diag, -EINVAL, "gid_index, NAM_GID_INDEX: '%s' is not a "
 			"number from 0 to 65535", text);
 	if (nam__verbs_gid_find(domain, (uint32_t)index, &entry) < 0)
-		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: %s has no GID %ld; "
+		return nam_diag_set(diag, -EINVAL, "gid_index, NAM_GID_INDEX: %s has no GID %ld; "
 			"see `rdma link` and /sys/class/infiniband/%s/ports/*/gids",
 			domain->device, index, domain->device);
 	if (entry.gid_type == IBV_GID_TYPE_IB)
-		return nam_diag_set(diag, -EINVAL, "--gid-index, NAM_GID_INDEX: on InfiniBand the "
+		return nam_diag_set(diag, -EINVAL, "gid_index, NAM_GID_INDEX: on InfiniBand the "
 			"address of its network interface chooses the GID; leave it out");
 	if (IN6_IS_ADDR_V4MAPPED(gid)) {
 		four->sin_family = AF_INET;

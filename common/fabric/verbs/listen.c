@@ -52,14 +52,14 @@ bind_id(struct verbs_listener *listener, const char *address, const struct socka
 	struct sockaddr_storage at = { 0 };
 
 	memcpy(&at, asked, bytes);
-	/* --gid-index says which of the device's addresses. */
+	/* gid_index names one of the device's addresses. */
 	if (domain->source.ss_family && is_wildcard(asked)) {
 		at = domain->source;
 		((struct sockaddr_in *)&at)->sin_port =
 			((const struct sockaddr_in *)(const void *)asked)->sin_port;
 	} else if (domain->source.ss_family &&
 		!is_same_address((const struct sockaddr *)&domain->source, asked)) {
-		return nam_diag_set(diag, -EINVAL, "%s: --gid-index, NAM_GID_INDEX: that GID has "
+		return nam_diag_set(diag, -EINVAL, "%s: gid_index, NAM_GID_INDEX: that GID has "
 			"another address; leave it out, or listen at 0.0.0.0", address);
 	}
 	if (rdma_bind_addr(listener->id, (struct sockaddr *)&at)) {

@@ -63,12 +63,12 @@ static void
 gid_index__wrong__IS_REFUSED_WITH_WHERE_TO_LOOK(void **state)
 {
 	(void)state;
-	refused((struct nam_fabric_options){ .gid_index = "1000" }, -EINVAL, "--gid-index",
+	refused((struct nam_fabric_options){ .gid_index = "1000" }, -EINVAL, "gid_index",
 		"/ports/*/gids");
-	refused((struct nam_fabric_options){ .gid_index = "first" }, -EINVAL, "--gid-index",
+	refused((struct nam_fabric_options){ .gid_index = "first" }, -EINVAL, "gid_index",
 		"'first'");
-	refused((struct nam_fabric_options){ .gid_index = "-1" }, -EINVAL, "--gid-index", "'-1'");
-	refused((struct nam_fabric_options){ .gid_index = "65536" }, -EINVAL, "--gid-index",
+	refused((struct nam_fabric_options){ .gid_index = "-1" }, -EINVAL, "gid_index", "'-1'");
+	refused((struct nam_fabric_options){ .gid_index = "65536" }, -EINVAL, "gid_index",
 		"65535");
 }
 
@@ -79,7 +79,7 @@ mtu__wrong__IS_REFUSED(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		refused((struct nam_fabric_options){ .mtu = wrong[i] }, -EINVAL, "--mtu",
+		refused((struct nam_fabric_options){ .mtu = wrong[i] }, -EINVAL, "mtu",
 			wrong[i]);
 }
 
