@@ -13,8 +13,8 @@
  * read, and there is none.  With --unsafe each row is a transaction of its own, and there are many.
  */
 #define _GNU_SOURCE
+#include <argp.h>
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,79 +257,81 @@ first_run(struct nam_worker *worker, void *arg)
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-static const char usage[] = "[OPTION]...\n"
-	"  --catalogue FILE  packages, as `apt-cache dumpavail` writes them (default\n"
-	"                    /var/lib/dpkg/status)\n"
-	"  --rows N          so many packages at the most (default 100000)\n"
-	"  --seconds N       how long to write and read (default 3)\n"
-	"  --processes N     that do so (default 2)\n"
-	"  --writers N       fibers of each that write (default 4)\n"
-	"  --readers N       fibers of each that read and check (default 4)\n"
-	"  --unsafe          write each row by itself, to see the checks fail\n"
-	"  --json FILE       figures for a program";
+/* In the order of the table. */
+enum { ROWS = 1, PROCESSES, WRITERS, READERS, SECONDS, CATALOGUE, UNSAFE, JSON };
 
-static bool
-parse_count(const char *value, uint32_t max, uint32_t *ret_count)
+static const struct argp_option known[] = {
+	{ "rows", ROWS, "N", 0, "at most N packages (default 100000)", 0 },
+	{ "processes", PROCESSES, "N", 0, "processes that do so (default 2)", 0 },
+	{ "writers", WRITERS, "N", 0, "fibers of each that write (default 4)", 0 },
+	{ "readers", READERS, "N", 0, "fibers of each that read and check (default 4)", 0 },
+	{ "seconds", SECONDS, "N", 0, "how long to write and read (default 3)", 0 },
+	{ "catalogue", CATALOGUE, "FILE", 0, "packages, as `apt-cache dumpavail` writes them "
+		"(default /var/lib/dpkg/status)", 0 },
+	{ "unsafe", UNSAFE, NULL, 0, "write each row by itself, to see the checks fail", 0 },
+	{ "json", JSON, "FILE", 0, "figures for a program", 0 },
+	{ 0 },
+};
+
+static void
+take_count(struct argp_state *state, int key, const char *text, uint32_t max,
+	uint32_t *ret_count)
 {
 	char *end;
-	unsigned long count = strtoul(value, &end, 10);
+	unsigned long count = strtoul(text, &end, 10);
 
-	if (*end || *value < '0' || *value > '9' || !count || count > max)
-		return false;
+	if (*end || *text < '0' || *text > '9' || !count || count > max)
+		argp_error(state, "--%s: '%s' is not a number from 1 to %u", known[key - 1].name,
+			text, max);
 	*ret_count = (uint32_t)count;
-	return true;
 }
 
-static bool
-parse(int argc, char **argv, struct options *options)
+static error_t
+take(int key, char *text, struct argp_state *state)
 {
-	enum { ROWS, PROCESSES, WRITERS, READERS, FLAGS, SECONDS, FILES, JSON };
-	static const struct option names[] = {
-		{ "rows", required_argument, NULL, ROWS },
-		{ "processes", required_argument, NULL, PROCESSES },
-		{ "writers", required_argument, NULL, WRITERS },
-		{ "readers", required_argument, NULL, READERS },
-		{ "unsafe", no_argument, NULL, FLAGS },
-		{ "seconds", required_argument, NULL, SECONDS },
-		{ "catalogue", required_argument, NULL, FILES },
-		{ "json", required_argument, NULL, JSON },
-		{ NULL, 0, NULL, 0 },
-	};
-	static const uint32_t most[] = { ROWS_MAX, PROCESSES_MAX, FIBERS_MAX, FIBERS_MAX };
-	uint32_t *const counts[] = { &options->rows, &options->processes, &options->writers,
-		&options->readers };
-	bool fine = true;
-	int option;
+	static const uint32_t most[] = { [ROWS] = ROWS_MAX, [PROCESSES] = PROCESSES_MAX,
+		[WRITERS] = FIBERS_MAX, [READERS] = FIBERS_MAX };
+	struct options *options = state->input;
+	uint32_t *const counts[] = { [ROWS] = &options->rows, [PROCESSES] = &options->processes,
+		[WRITERS] = &options->writers, [READERS] = &options->readers };
 	char *end;
 
-	while (fine && (option = getopt_long(argc, argv, "", names, NULL)) != -1)
-		if (option == FLAGS) {
-			options->unsafe = true;
-		} else if (option == SECONDS) {
-			options->seconds = strtod(optarg, &end);
-			fine = !*end && options->seconds > 0 && options->seconds <= 3600;
-		} else if (option == FILES) {
-			options->catalogue = optarg;
-		} else if (option == JSON) {
-			options->json = optarg;
-		} else {
-			fine = option != '?' && parse_count(optarg, most[option], counts[option]);
-		}
-	options->cluster = argv[optind];
-	return fine && optind == argc - 1;
+	if (key >= ROWS && key <= READERS) {
+		take_count(state, key, text, most[key], counts[key]);
+	} else if (key == SECONDS) {
+		options->seconds = strtod(text, &end);
+		if (*end || !(options->seconds > 0 && options->seconds <= 3600))
+			argp_error(state, "--seconds: '%s' is not a number above 0, up to 3600",
+				text);
+	} else if (key == CATALOGUE) {
+		options->catalogue = text;
+	} else if (key == JSON) {
+		options->json = text;
+	} else if (key == UNSAFE) {
+		options->unsafe = true;
+	} else if (key == ARGP_KEY_ARG && !options->cluster) {
+		options->cluster = text;
+	} else if (key == ARGP_KEY_ARG || key == ARGP_KEY_NO_ARGS) {
+		argp_error(state, "one CLUSTER is needed, for example shm:/tmp/nam0,shm:/tmp/nam1");
+	} else {
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
 }
 
 int
 main(int argc, char **argv)
 {
+	static const struct argp argp = { known, take, "CLUSTER", "Write and check a table of "
+		"Debian's packages.", NULL, NULL, NULL };
 	struct program program = { .options = { .catalogue = "/var/lib/dpkg/status", .seconds = 3,
 		.rows = 100000, .processes = 2, .writers = 4, .readers = 4 },
 		.processes = { .begin = { -1, -1 } } };
 	struct options *options = &program.options;
 	int rc, end_rc;
 
-	if (!parse(argc, argv, options))
-		return example_usage(argv[0], usage);
+	argp_err_exit_status = NAM_EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, options);
 	if (catalogue_read(options->catalogue, options->rows, &program.catalogue))
 		return 1;
 	program.party = (struct party){ .options = options, .catalogue = &program.catalogue };

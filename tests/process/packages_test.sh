@@ -83,7 +83,7 @@ test_errors() {
 		"--writers 1x" --no-such-option another; do
 		# shellcheck disable=SC2086	# an option and its value
 		expect 2 example_packages "$cluster" $wrong
-		says "usage: "
+		says "example_packages --help"
 	done
 	expect 1 example_packages "$cluster" --catalogue "$tmp/none"
 	says "$tmp/none: "
