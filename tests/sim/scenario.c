@@ -163,7 +163,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 	if (!stage.actors || nam_sim_begin(&scenario->sim))
 		sim_die("the simulation cannot begin");
 	nam_sim_on_race(scenario->on_race);
-	sim_misfortunes_plan(&stage);
+	sim_fault_plan_plan(&stage);
 	sim_cluster_start(&stage.cluster, scenario->servers, scenario->handlers,
 		scenario->memory_bytes);
 	stage.cluster.transport = scenario->transport;
@@ -183,7 +183,7 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 		sim_aftermath_history(&stage);
 	sim_history_free(&stage.kv.history);
 	free(stage.ballast.blocks);
-	free(stage.misfortunes);
+	free(stage.faults);
 	free(stage.actors);
 	return outcome;
 }

@@ -415,7 +415,7 @@ sim_session_main(void *arg)
 		uint64_t key = nam_rng_below(&session->rng, scenario->keys), since_ns;
 		int rc;
 
-		sim_misfortunes_tick(stage);
+		sim_fault_plan_tick(stage);
 		if (nam_rng_below(&session->rng, 1000) < scenario->collects &&
 			nam_err_is(sim_collect(session->actor, session->worker), NAM_E_FABRIC))
 			break;

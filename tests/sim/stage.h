@@ -44,9 +44,9 @@ struct sim_session {
 	uint32_t refused;
 };
 
-struct sim_misfortune {
+struct sim_planned_fault {
 	uint64_t at;			/* operations called by then */
-	uint32_t kind;			/* misfortune.c */
+	uint32_t kind;			/* fault_plan.c */
 };
 
 struct sim_stage {
@@ -67,9 +67,9 @@ struct sim_stage {
 	uint64_t planned;		/* operations, without deaths */
 	uint64_t called;		/* so far */
 	uint64_t passes;		/* of the collector's process */
-	struct sim_misfortune *misfortunes;
-	uint32_t misfortunes_planned;	/* those before it will befall, or have */
-	uint32_t misfortunes_count, misfortunes_next;
+	struct sim_planned_fault *faults;
+	uint32_t faults_planned;	/* those before it are injected, or will be */
+	uint32_t faults_count, faults_next;
 	uint64_t loaded;		/* pairs, by the director */
 	struct {			/* temporary.c: pairs of the load under way or done */
 		uint64_t round, pairs;
@@ -90,17 +90,17 @@ struct sim_stage {
 /* The run has failed; the first reason counts. */
 void sim_fail(struct sim_stage *stage, const char *format, ...) NAM_PRINTF(2, 3);
 
-/* ---- misfortune.c ------------------------------------------------------------------------- */
+/* ---- fault_plan.c ------------------------------------------------------------------------- */
 
-void sim_misfortunes_plan(struct sim_stage *stage);
+void sim_fault_plan_plan(struct sim_stage *stage);
 /* An operation is about to be called: perhaps it is time. */
-void sim_misfortunes_tick(struct sim_stage *stage);
+void sim_fault_plan_tick(struct sim_stage *stage);
 
 /* Whether anything has broken or died by now that leaves changes half done. */
 bool sim_disturbed(void);
 
 /*
- * Whether a code is one that misfortunes explain: those of the fabric and of locks of the dead
+ * Whether a code is one that planned or drawn faults explain: those of the fabric and of locks of the dead
  * only if there were any.  Notes that the actor may have left something behind.
  */
 bool sim_explained(struct sim_actor *actor, int rc);

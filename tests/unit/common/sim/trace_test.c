@@ -10,7 +10,7 @@
 #define ALL 1000000u		/* in a million */
 
 /* A run, what befalls it, and what its trace then says, in at least one of the seeds. */
-struct misfortune {
+struct fault_case {
 	const char *name;
 	struct nam_sim_faults faults;
 	void (*body)(struct world *world);
@@ -172,7 +172,7 @@ race_body(struct world *world)
 
 /* ---- what the trace says -------------------------------------------------------------------- */
 
-static const struct misfortune misfortunes[] = {
+static const struct fault_case fault_cases[] = {
 	{ "late__every_message__TOLD_WITH_ITS_TIME",
 		{ .late = ALL, .late_ns = 5000 }, write_body, 0,
 		{ "fault late: m1 WRITE sets out ", " ns late\n" } },
@@ -218,20 +218,20 @@ static const struct misfortune misfortunes[] = {
 		{ "fault race: somewhere.seen takes " } },
 #endif
 };
-#define MISFORTUNES (sizeof(misfortunes) / sizeof(misfortunes[0]))
+#define FAULT_CASES (sizeof(fault_cases) / sizeof(fault_cases[0]))
 
 /* The trace of a run, to be freed. */
 static char *
-trace_of(const struct misfortune *misfortune, uint64_t seed)
+trace_of(const struct fault_case *fault, uint64_t seed)
 {
 	struct world *world = malloc(sizeof(*world));
 	size_t bytes;
 	char *text;
 
 	assert_non_null(world);
-	world_init(world, NAM_SIM_VERBS, misfortune->body);
-	world->receives_posted = misfortune->receives;
-	world->options.faults = misfortune->faults;
+	world_init(world, NAM_SIM_VERBS, fault->body);
+	world->receives_posted = fault->receives;
+	world->options.faults = fault->faults;
 	world->options.trace = open_memstream(&text, &bytes);
 	assert_non_null(world->options.trace);
 	world_run(world, seed);
@@ -242,25 +242,25 @@ trace_of(const struct misfortune *misfortune, uint64_t seed)
 }
 
 static bool
-says_all(const struct misfortune *misfortune, const char *trace)
+says_all(const struct fault_case *fault, const char *trace)
 {
-	for (unsigned i = 0; i < 3 && misfortune->said[i]; i++)
-		if (!strstr(trace, misfortune->said[i]))
+	for (unsigned i = 0; i < 3 && fault->said[i]; i++)
+		if (!strstr(trace, fault->said[i]))
 			return false;
 	return true;
 }
 
 static void
-trace__misfortune__TOLD_THE_SAME_EACH_TIME(void **state)
+trace__fault__TOLD_THE_SAME_EACH_TIME(void **state)
 {
-	const struct misfortune *misfortune = *state;
+	const struct fault_case *fault = *state;
 	bool told = false;
 
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		char *trace = trace_of(misfortune, seed), *again = trace_of(misfortune, seed);
+		char *trace = trace_of(fault, seed), *again = trace_of(fault, seed);
 
 		assert_string_equal(trace, again);
-		told = told || says_all(misfortune, trace);
+		told = told || says_all(fault, trace);
 		free(trace);
 		free(again);
 	}
@@ -270,7 +270,7 @@ trace__misfortune__TOLD_THE_SAME_EACH_TIME(void **state)
 static void
 trace__nothing_befalls__NO_FAULT_TOLD(void **state)
 {
-	static const struct misfortune none[] = {
+	static const struct fault_case none[] = {
 		{ .body = write_body }, { .body = read_body }, { .body = send_body, .receives = 1 },
 	};
 
@@ -288,13 +288,13 @@ trace__nothing_befalls__NO_FAULT_TOLD(void **state)
 int
 main(void)
 {
-	struct CMUnitTest tests[MISFORTUNES + 1];
+	struct CMUnitTest tests[FAULT_CASES + 1];
 
-	for (size_t i = 0; i < MISFORTUNES; i++)
-		tests[i] = (struct CMUnitTest){ .name = misfortunes[i].name,
-			.test_func = trace__misfortune__TOLD_THE_SAME_EACH_TIME,
-			.initial_state = (void *)(uintptr_t)&misfortunes[i] };
-	tests[MISFORTUNES] =
+	for (size_t i = 0; i < FAULT_CASES; i++)
+		tests[i] = (struct CMUnitTest){ .name = fault_cases[i].name,
+			.test_func = trace__fault__TOLD_THE_SAME_EACH_TIME,
+			.initial_state = (void *)(uintptr_t)&fault_cases[i] };
+	tests[FAULT_CASES] =
 		(struct CMUnitTest)cmocka_unit_test(trace__nothing_befalls__NO_FAULT_TOLD);
-	return _cmocka_run_group_tests("sim_trace", tests, MISFORTUNES + 1, NULL, NULL);
+	return _cmocka_run_group_tests("sim_trace", tests, FAULT_CASES + 1, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * misfortune.c -- what befalls processes, and what that explains.
+ * fault_plan.c -- faults of processes that a run plans, and the codes that they explain.
  *
  * The simulator draws faults with a rate, message by message.  Here are those of which there
  * shall be so many in a run, each after some operation that is drawn.
@@ -11,7 +11,7 @@
 
 #define DELAY_NS 30000u
 
-enum misfortune { KILL_CLIENT, KILL_SERVER, STALL };
+enum fault_kind { KILL_CLIENT, KILL_SERVER, STALL };
 
 static void
 resume(void *arg)
@@ -31,10 +31,10 @@ victim_choose(const struct sim_stage *stage, uint32_t kind)
 }
 
 static void
-befall(void *arg)
+inject(void *arg)
 {
 	struct sim_stage *stage = arg;
-	uint32_t kind = stage->misfortunes[stage->misfortunes_next++].kind;
+	uint32_t kind = stage->faults[stage->faults_next++].kind;
 	struct nam_sim_process *victim = victim_choose(stage, kind);
 
 	if (nam_sim_process_ended(victim))
@@ -50,41 +50,41 @@ befall(void *arg)
 }
 
 void
-sim_misfortunes_tick(struct sim_stage *stage)
+sim_fault_plan_tick(struct sim_stage *stage)
 {
-	uint32_t *planned = &stage->misfortunes_planned;
+	uint32_t *planned = &stage->faults_planned;
 
 	stage->called++;
-	for (; *planned < stage->misfortunes_count &&
-		stage->misfortunes[*planned].at <= stage->called; ++*planned)
-		if (nam_sim_call_after(nam_sim_random() % DELAY_NS, befall, stage))
+	for (; *planned < stage->faults_count &&
+		stage->faults[*planned].at <= stage->called; ++*planned)
+		if (nam_sim_call_after(nam_sim_random() % DELAY_NS, inject, stage))
 			abort();
 }
 
 static int
 compare_times(const void *a, const void *b)
 {
-	const struct sim_misfortune *left = a, *right = b;
+	const struct sim_planned_fault *left = a, *right = b;
 
 	return left->at < right->at ? -1 : left->at > right->at;
 }
 
 void
-sim_misfortunes_plan(struct sim_stage *stage)
+sim_fault_plan_plan(struct sim_stage *stage)
 {
 	const struct sim_scenario *scenario = stage->scenario;
 	uint32_t count = scenario->kills + scenario->server_kills + scenario->stalls;
 
-	stage->misfortunes = calloc(count + 1, sizeof(stage->misfortunes[0]));
-	if (!stage->misfortunes)
+	stage->faults = calloc(count + 1, sizeof(stage->faults[0]));
+	if (!stage->faults)
 		abort();
-	stage->misfortunes_count = count;
+	stage->faults_count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		stage->misfortunes[i].at = 1 + nam_sim_random() % stage->planned;
-		stage->misfortunes[i].kind = i < scenario->kills ? KILL_CLIENT :
+		stage->faults[i].at = 1 + nam_sim_random() % stage->planned;
+		stage->faults[i].kind = i < scenario->kills ? KILL_CLIENT :
 			i < scenario->kills + scenario->server_kills ? KILL_SERVER : STALL;
 	}
-	qsort(stage->misfortunes, count, sizeof(stage->misfortunes[0]), compare_times);
+	qsort(stage->faults, count, sizeof(stage->faults[0]), compare_times);
 }
 
 bool
