@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * counters.h -- what operations cost, counted exactly where it is spent.
+ * counters.h -- the cost of operations, counted where it is spent.
  *
- * A round trip is one wait for the fabric, however many requests it waits for.  A doorbell is one
- * post to one queue pair.  Bytes out are the payload of WRITE and SEND and 16 for each atomic;
- * bytes in are the payload of READ and of received messages and 8 for each atomic.  Headers of a
- * particular network are not counted, so the figures are the same on every fabric.  A READ that the
- * processor carries out by itself, since the memory is its own machine's, is a local read and
- * nothing else: no round trip, no doorbell, no bytes.
+ * A round trip is one wait for the fabric, for any number of requests.  A doorbell is one post to
+ * one queue pair.  Bytes out are the payload of WRITE and SEND, and 16 for each atomic.  Bytes in
+ * are the payload of READ and of received messages, and 8 for each atomic.  Headers are not
+ * counted, so the figures are the same on every fabric.  A READ that the processor carries out,
+ * because the memory is its own machine's, counts as a local read only.
  */
 #ifndef NAM_COMMON_COUNTERS_H
 #define NAM_COMMON_COUNTERS_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * env.h -- time, randomness and threads, which a simulator must be able to own.
+ * env.h -- time, randomness and threads, which a simulator replaces by nam_env_install().
  *
- * Nothing outside env.c and the fabric providers asks the operating system for the time, for
- * entropy, for a thread or for sleep.  A simulator installs its own table with nam_env_install()
- * before anything else runs.
+ * Nothing outside env.c and the fabric providers asks the operating system for time, entropy,
+ * threads or sleep.
  */
 #ifndef NAM_COMMON_ENV_H
 #define NAM_COMMON_ENV_H
@@ -49,16 +48,10 @@ int nam_thread_start(const char *name, nam_thread_fn fn, void *arg,
 	struct nam_thread **ret_thread) NAM_MUST_CHECK;
 void nam_thread_join(struct nam_thread *thread);
 
-/*
- * A memory server has answered a request that it found in its memory, so that no provider heard of
- * it: a simulator lets the calling thread pay for that.
- */
+/* A memory server has answered a request in its memory: a simulator charges the calling thread. */
 void nam_answered(const void *reply, uint32_t bytes);
 
-/*
- * A small fast generator for workloads, jitter and seeds: SplitMix64 (Steele, Lea, Flood, 2014).
- * Not for secrets.
- */
+/* For workloads, jitter and seeds, not for secrets: SplitMix64 (Steele, Lea, Flood, 2014). */
 struct nam_rng {
 	uint64_t state;
 };

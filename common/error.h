@@ -90,10 +90,7 @@ const char *nam_err_name(int rc);
 /* One sentence without a full stop; never NULL. */
 const char *nam_err_text(int rc);
 
-/*
- * Where a failing call leaves what a person needs to know: what was wrong, where, what to do.
- * Callers may pass NULL wherever a diag is asked for.
- */
+/* A message: the error, its place and the remedy.  Callers may pass NULL instead. */
 struct nam_diag {
 	char text[480];
 };

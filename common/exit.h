@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * exit.h -- exit statuses of programs: the same failure ends all of ours in the same way.
- *
- * nam-memserver, which no failure of the library ends, has its own.
- */
+/* exit.h -- exit statuses of all programs but nam-memserver, which has its own. */
 #ifndef NAM_COMMON_EXIT_H
 #define NAM_COMMON_EXIT_H
 

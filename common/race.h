@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.h -- named places between the steps of a change, where a simulator may hold a thread up; and
+ * race.h -- named places between the steps of a change where a simulator may suspend a thread, and
  * places where it may let something fail.
  *
- * A race point stands where others may see a change half done, or where what was learned is about
- * to be used.  It is nothing at all unless the build has NAM_SIM_POINTS; then it calls the hook,
- * if there is one, which may suspend the calling thread: hold no host lock across it.
+ * A race point stands where others may see a change half done, or before learned facts are used.
+ * It is empty unless the build has NAM_SIM_POINTS.  Then it calls the hook, which may suspend the
+ * calling thread: hold no host lock across it.
  */
 #ifndef NAM_COMMON_RACE_H
 #define NAM_COMMON_RACE_H

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * region_table.h -- where each region lives now: region id -> server, address, key.
+ * region_table.h -- region id -> memory server, address, key.
  *
- * Filled from what the memory servers announce (RPC message REGIONS) and read on every access to
- * remote memory.  Pointers name regions only, so a region can move without touching a pointer.
+ * Filled from RPC message REGIONS and read on every access to remote memory.
  */
 #ifndef NAM_COMMON_REGION_TABLE_H
 #define NAM_COMMON_REGION_TABLE_H

@@ -2,11 +2,10 @@
 /*
  * colocated.h -- memory of another process of this host, where a provider's regions are files.
  *
- * The owner tells its process id, descriptors, and that of a page of words for proof.  The mapper
- * has drawn a number and had it written there, over the network, by the peer that answers.  A
- * process of this host that shows the number is this peer, and its descriptors are what it says.
- * Neither the id of a process nor that of a boot proves as much: both are alike in two copies of
- * one virtual machine.
+ * The owner sends its process id, its descriptors, and the descriptor of a page of words.  The
+ * mapper draws a number, and the peer that answers over the network writes it there.  A process of
+ * this host that shows the number is that peer.  Ids of processes and of boots prove less: they are
+ * alike in two copies of one virtual machine.
  */
 #ifndef NAM_COMMON_FABRIC_COLOCATED_H
 #define NAM_COMMON_FABRIC_COLOCATED_H
@@ -15,10 +14,7 @@
 
 #include "common/error.h"
 
-/*
- * Memory of a peer that this processor can read by itself.  With it, READs become copies: see
- * qp_post.  Its owner has made sure that it is that memory.
- */
+/* Memory of a peer that this processor can read, so that READs become copies: see qp_post. */
 struct nam_colocated_region {
 	uint64_t remote;	/* as in nam_wr */
 	uint64_t bytes;

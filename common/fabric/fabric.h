@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric.h -- what an RNIC gives you, and nothing more.
+ * fabric.h -- what an RNIC offers, and nothing more.
  *
- * One interface, several providers.  A provider fills a const struct nam_fabric_ops, every slot of
- * it, and embeds the public structs below as the first member of its own.  Layers above hold the
- * public structs, read capability bits, and never ask for a provider's name.
+ * A provider fills every slot of a const struct nam_fabric_ops and embeds the public structs below
+ * as the first members of its own.  Layers above read capability bits and never ask for a
+ * provider's name.
  *
  *	domain		one per process and provider: devices, registered memory, peers
  *	cq		completion queue; owned by one thread
@@ -13,22 +13,19 @@
  *	unreliable queue pair	a pair beside one of them that may lose messages
  *	listener	where a memory server meets its clients
  *
- * Inside one READ or WRITE no order and no atomicity beyond 8 bytes may be assumed unless a
- * capability bit says so.  A completion is the only proof that a request has taken effect; but a
- * memory server's SEND may complete when it was copied, before what was posted before it, and then
- * proves no more than that its buffer is free.
+ * Inside one READ or WRITE no order and no atomicity beyond 8 bytes holds unless a capability bit
+ * says so.  Only a completion proves that a request has taken effect.  A memory server's SEND may
+ * complete as soon as it is copied; then it proves only that its buffer is free.
  *
  * A request that fails (an address outside of registered memory, a dead peer) completes with its
- * error, signalled or not, and breaks its queue pair: whatever is posted there later completes with
- * the same error.  A SEND waits until the receiver has room, and what was posted after it on that
- * queue pair waits too.
+ * error, signalled or not, and breaks its queue pair: later posts complete with the same error.  A
+ * SEND waits until the receiver has room, and so do later requests of that queue pair.
  *
  * THREADS: a cq, and the qps and rqs that complete into it, belong to one thread.  A domain may be
  * used from any thread.
  *
- * Where there is no card, the processors of both ends carry requests out: the owner of a cq does
- * what the peers of its queue pairs ask while it is in cq_poll or cq_wait, be the timeout 0, and
- * nothing happens there meanwhile.
+ * Without a card, processors carry requests out: the owner of a cq serves the peers of its queue
+ * pairs while it is in cq_poll or cq_wait, even with timeout 0, and at no other time.
  */
 #ifndef NAM_COMMON_FABRIC_FABRIC_H
 #define NAM_COMMON_FABRIC_FABRIC_H
@@ -112,9 +109,8 @@ struct nam_cm_event {
 };
 
 /*
- * The purpose of a domain, and its user's choice of devices.  Everything may be left out:
- * then the environment says it (NAM_DEVICE, NAM_GID_INDEX, NAM_MTU), or the provider finds out.
- * Providers without devices ignore it.
+ * The purpose of a domain, and the choice of devices.  A NULL is taken from the environment
+ * (NAM_DEVICE, NAM_GID_INDEX, NAM_MTU), or found out.  Providers without devices ignore it.
  */
 struct nam_fabric_options {
 	const char *address;	/* where the domain will listen, or whom it will call first */
@@ -136,9 +132,9 @@ struct nam_fabric_ops {
 	void (*domain_close)(struct nam_domain *domain);
 
 	/*
-	 * Memory.  region_alloc gives memory of the kind that the provider can export (a memfd, for
-	 * shm) already registered for remote access; mr_register registers what the caller has.
-	 * A server makes its regions before it accepts anyone.
+	 * region_alloc gives registered memory that the provider can export (a memfd, for shm);
+	 * mr_register registers memory of the caller.  A server makes its regions before it accepts
+	 * clients.
 	 */
 	int (*region_alloc)(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
@@ -156,8 +152,7 @@ struct nam_fabric_ops {
 	int (*cq_create)(struct nam_domain *domain, uint32_t depth, struct nam_cq **ret);
 	void (*cq_destroy)(struct nam_cq *cq);
 	/*
-	 * At most `max` completions; returns their number.  There may be more now, unless it
-	 * returns 0.  Never waits.
+	 * At most `max` completions; returns their number, 0 if there are none now.  Never waits.
 	 */
 	int (*cq_poll)(struct nam_cq *cq, struct nam_wc *wcs, unsigned max);
 	/*
@@ -185,13 +180,12 @@ struct nam_fabric_ops {
 	 * One doorbell.  All requests or none: -NAM_E_FABRIC_FULL when they do not fit now.  On a
 	 * broken qp the call succeeds and every request completes with the reason.
 	 *
-	 * NAM_POSTED_LOCAL: all requests were READs or WRITEs of the peer's share, or READs of
-	 * regions, and that is near; the processor has copied, and no completion will come.  Only
-	 * on a queue pair that was connected with options->local and that is not broken.  READs of
-	 * regions only if nothing else is under way on it, so that they still see whatever was
-	 * posted before; what is done to the share is not ordered with all else.  WRITEs into
-	 * regions, and atomics, are never local, as those of a card need not be atomic against a
-	 * processor's.
+	 * NAM_POSTED_LOCAL: the processor has copied, and no completion comes.  All requests were
+	 * READs or WRITEs of the peer's share, or READs of regions, on a queue pair that has
+	 * options->local and is not broken.  READs of regions are local only if nothing else is in
+	 * flight on it, so that they see all earlier posts.  Copies of the share are not ordered
+	 * with other requests.  WRITEs into regions and atomics are never local: those of a card
+	 * need not be atomic against a processor's.
 	 */
 	int (*qp_post)(struct nam_qp *qp, const struct nam_wr *wrs, unsigned count);
 	/*
@@ -200,27 +194,26 @@ struct nam_fabric_ops {
 	 */
 	void (*qp_share_near)(struct nam_qp *qp, const struct nam_colocated_share *share);
 	/*
-	 * Where regions are no files: whether who listens there has memory that is near, in other
-	 * words, whether requests to it may be local.  Else 0.
+	 * Where regions are no files: 1 if the listener's memory is near, so that requests to it
+	 * may be local.  Else 0.
 	 */
 	int (*is_near)(struct nam_domain *domain, const char *address);
 	/* Disconnects.  Requests that have not completed never will. */
 	void (*qp_destroy)(struct nam_qp *qp);
 
 	/*
-	 * One end of an unreliable queue pair, which lies beside a queue pair that connects the
-	 * same domains; only with NAM_CAP_UD, else -NAM_E_FABRIC_CAPABILITY.  The client WRITEs
-	 * over it into the share of the other end's options, the memory server SENDs to the rq of
-	 * those, and neither does anything else.  Its messages may be lost, in part, too; arrive
-	 * late, twice, or in another order; and a completion says no more than that its buffer may
-	 * be used again.  A SEND that finds no buffer is lost.  An end is not reported: it ends
-	 * with the queue pair beside it.
+	 * One end of an unreliable queue pair, beside a queue pair that connects the same domains.
+	 * Without NAM_CAP_UD: -NAM_E_FABRIC_CAPABILITY.  The client only WRITEs over it, into the
+	 * share of the other end's options; the memory server only SENDs, to the rq of those.
+	 * Messages may be lost, in part, too, or arrive late, twice, or in another order.  A
+	 * completion says only that its buffer may be used again.  A SEND that finds no buffer is
+	 * lost.  The end of one is not reported: it ends with the queue pair beside it.
 	 *
-	 * Each side tells the other *ret_name when they connect, and joins its end as soon as it
-	 * has the queue pair; what is posted before is lost, or refused as if there were no room,
-	 * and what arrives before the other end has been joined is lost.  Nothing is longer than
-	 * limits.datagram_bytes.  qp_post and qp_destroy take unreliable queue pairs; they may be
-	 * destroyed before the queue pair beside them, or behind it.
+	 * Each side sends *ret_name when they connect, and joins its end as soon as it has the
+	 * queue pair.  Earlier posts are lost or refused as if there were no room; messages that
+	 * arrive before the other end has joined are lost.  The longest message has
+	 * limits.datagram_bytes.  qp_post and qp_destroy take unreliable queue pairs, which may be
+	 * destroyed before or after the queue pair beside them.
 	 */
 	int (*unreliable_qp_create)(struct nam_domain *domain, const struct nam_qp_options *options,
 		uint64_t *ret_name, struct nam_qp **ret);
@@ -236,10 +229,10 @@ struct nam_fabric_ops {
 	/* Make a concurrent or the next listener_poll return.  Allowed in a signal handler. */
 	void (*listener_wake)(struct nam_listener *listener);
 	/*
-	 * The request is consumed either way.  accept may be called while the thread that owns
-	 * options->cq polls it: the provider hands the queue pair over safely.  When the client
-	 * goes away, that cq yields NAM_WC_CLOSED, whereupon its owner calls qp_destroy: possibly
-	 * before accept has returned, so what the owner needs must hang on options->user.
+	 * The request is consumed either way.  The thread that owns options->cq may poll it
+	 * meanwhile.  When the client goes away, that cq yields NAM_WC_CLOSED, and its owner calls
+	 * qp_destroy, possibly before accept has returned: the owner's data must hang on
+	 * options->user.
 	 */
 	int (*accept)(struct nam_listener *listener, struct nam_cm_request *request,
 		const struct nam_qp_options *options, const struct nam_hello *reply,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * inet.h -- addresses NAME:HOST:PORT of the providers that go over a network: HOST is a name, an
- * IPv4 address, or an IPv6 address in brackets.
- */
+/* inet.h -- addresses NAME:HOST:PORT; HOST is a name, an IPv4 address, or [an IPv6 address]. */
 #ifndef NAM_COMMON_FABRIC_INET_H
 #define NAM_COMMON_FABRIC_INET_H
 
@@ -15,9 +12,8 @@
 struct sockaddr;
 
 /*
- * The socket addresses behind "NAME:HOST:PORT", where NAME, the provider's, may be left out.  The
- * caller frees the list by freeaddrinfo().  May wait for name servers.  -EINVAL: malformed, or no
- * such host.
+ * The socket addresses behind "NAME:HOST:PORT"; NAME may be left out.  The caller frees the list by
+ * freeaddrinfo().  May wait for name servers.  -EINVAL: malformed, or no such host.
  */
 int nam__inet_resolve(const char *name, const char *address, bool passive,
 	struct addrinfo **ret, struct nam_diag *diag) NAM_MUST_CHECK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages.h -- the memory that regions are made of: a sealed memfd of small, transparent-huge or huge
- * pages, on a NUMA node, with all its pages there.
+ * pages.h -- the memory of regions: a sealed memfd of small, transparent-huge or huge pages, all of
+ * them allocated, on a NUMA node.
  *
- * Mapped shared, exported or not: a fork() copies nothing of it, so a child cannot make the
- * kernel move pages away from under a device.
+ * It is mapped shared: a fork() copies nothing, so the kernel never moves pages away under a
+ * device.
  */
 #ifndef NAM_COMMON_FABRIC_PAGES_H
 #define NAM_COMMON_FABRIC_PAGES_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pending_accepts.h -- who has connected and not yet said hello: the listeners' side of sockets.
+ * pending_accepts.h -- clients of socket listeners that have connected and not yet said hello.
  *
- * A pending accepts watches listening sockets and those that it accepted from them.  A silent
- * client delays no other: it goes when its time is up, or, the longest silent first, when there
- * are no places or descriptors left.  One thread, but for nam__pending_accepts_wake().
+ * A silent client delays no other.  It is dropped when its time is up, or, the longest silent
+ * first, when places or descriptors run out.  One thread, except for nam__pending_accepts_wake().
  */
 #ifndef NAM_COMMON_FABRIC_PENDING_ACCEPTS_H
 #define NAM_COMMON_FABRIC_PENDING_ACCEPTS_H

@@ -22,10 +22,9 @@ enum nam_fabric_cap {
 	/* Atomics are atomic against the memory server's CPU. */
 	NAM_CAP_ATOMIC_VS_CPU = 1u << 3,
 	/*
-	 * A READ loads its first 64 bytes word by word in ascending order, then the rest except the
-	 * last word in any order, then the last word; and WRITEs of one queue pair become visible
-	 * in post order.  Between those two observers a pair of version words, the rear one written
-	 * first and the front one last, tells a torn image from a whole one.
+	 * A READ loads its first 64 bytes in ascending words, then the rest in any order, then the
+	 * last word.  WRITEs of one queue pair become visible in post order.  So two version words,
+	 * the rear one written first and the front one last, tell a torn image from a whole one.
 	 */
 	NAM_CAP_ORDERED_LOADS = 1u << 4,
 	NAM_CAP_RPC_SRQ = 1u << 5,
@@ -115,16 +114,13 @@ struct nam_fabric_limits {
 	/* longest request over an unreliable queue pair; 0: there are none */
 	uint32_t datagram_bytes;
 	/*
-	 * The polling thread carries out requests, all of them, those of all queue pairs of a cq in
-	 * the order of posting, and a doorbell is but a call.
+	 * The polling thread carries out the requests of all queue pairs of a cq in post order, and
+	 * a doorbell is but a call.
 	 */
 	uint32_t in_post_order;
 };
 
-/*
- * Bytes that a SEND over an unreliable queue pair leaves free at the start of the receiver's
- * buffer.
- */
+/* Bytes at the start of a receive buffer that a SEND over an unreliable queue pair leaves free. */
 #define NAM_DATAGRAM_HEADROOM 40u
 
 #ifdef __cplusplus

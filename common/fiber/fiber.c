@@ -13,9 +13,8 @@
 #endif
 
 /*
- * Stacks end on page boundaries, so the frames that are hot in every fiber would compete for the
- * same few sets of the first-level cache, whose index is the offset in the page.  Therefore stacks
- * begin at different distances from their end.
+ * Stacks end on page boundaries, so the hot frames of all fibers would compete for a few sets of
+ * the first-level cache.  Therefore stacks begin at different distances from their end.
  */
 #define COLORS_COUNT 8u
 #define COLOR_BYTES 512u

@@ -3,11 +3,10 @@
  * fiber.h -- stacks that are switched by hand, so that code which waits reads from top to bottom.
  *
  * The switch is ours on x86-64 and Boost.Context's elsewhere, or with -DNAM_FIBER_BOOST=ON.  ASan
- * and TSan are told of every switch.  The next fiber is not chosen here: compute/worker/worker.c
- * owns a run queue per thread.
+ * and TSan are told of every switch.  compute/worker/worker.c chooses the next fiber.
  *
- * A function that may switch is marked NAM_FIBER_FN, and the line of each call to one ends with
- * a SUSPENDS comment.  State read before a suspension may be stale after it.
+ * A function that may switch is marked NAM_FIBER_FN, and the line of each call to one ends with a
+ * SUSPENDS comment.  State read before a suspension may be stale after it.
  */
 #ifndef NAM_COMMON_FIBER_FIBER_H
 #define NAM_COMMON_FIBER_FIBER_H
@@ -39,9 +38,8 @@ extern "C" {
 #endif
 
 /*
- * The meaning of stack_bytes == 0; sanitizers need more.  The library itself takes 12 KiB at the
- * most, and 6 for points and scans; the rest is for who calls it, printf() and signal handlers
- * included.
+ * The meaning of stack_bytes == 0; sanitizers need more.  The library takes 12 KiB at the most, and
+ * 6 for points and scans; the rest is for its callers, printf() and signal handlers.
  */
 #if defined(NAM_FIBER_ASAN) || defined(NAM_FIBER_TSAN)
 #define NAM_FIBER_STACK_BYTES (256u << 10)

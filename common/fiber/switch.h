@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * switch.h -- the inside of a fiber, and its switch without a call around it.
+ * switch.h -- the inside of a fiber, and its inline switch.
  *
- * Internal: for fiber.c and for the one place that schedules (compute/worker/worker.c).
- *
- * On x86-64 the switch is ours; elsewhere it is Boost.Context's jump_fcontext.  The reason is the
- * processor's return predictor: jump_fcontext is called but leaves with a jump, so after each
- * switch all returns of the resumed fiber are predicted wrongly.  In line there is no call, and the
- * fiber's returns meet predictions of the same shape.  Two frames deep, one switch costs 8 ns
- * instead of 24 ns; bare, 1 ns instead of 5 ns (EPYC, gcc 12).
+ * Internal: for fiber.c and compute/worker/worker.c.  On x86-64 the switch is ours; elsewhere it is
+ * Boost.Context's jump_fcontext, which is called but leaves with a jump: after each switch the
+ * return predictor mispredicts all returns of the resumed fiber.  Without a call, two frames deep,
+ * one switch costs 8 ns instead of 24 ns; bare, 1 ns instead of 5 ns (EPYC, gcc 12).
  *
  * ASSUMPTIONS: both fibers belong to the calling thread and differ; `from` is the one that runs.
  * The floating-point control words are the thread's, not the fiber's.

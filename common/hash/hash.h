@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h -- XXH3-64, the vetted hash that node images carry (PROTOCOLS: a home-made one accepts
- * torn images, and 32 bits are too few).  The widest vector unit is chosen at run time.
+ * hash.h -- XXH3-64, the hash of node images (a home-made one accepts torn images, and 32 bits are
+ * too few).  The widest vector unit is chosen at run time.
  *
- * It is compiled in, from xxhash.h, once for each vector unit (hash_*.c).  So who links libnam.a
- * needs no libxxhash, whose archive lacks the part that chooses.
+ * xxhash.h is compiled in, once for each vector unit, because the archive of libxxhash lacks the
+ * part that chooses.
  */
 #ifndef NAM_COMMON_HASH_HASH_H
 #define NAM_COMMON_HASH_HASH_H

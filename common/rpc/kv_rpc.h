@@ -46,10 +46,7 @@ struct nam_rpc_kv_describe_reply {
 	uint64_t refusals;		/* for want of room */
 };
 
-/*
- * GET, PUT, DELETE: the key, and for PUT the value behind it.  The reply to GET is the value and
- * nothing else.
- */
+/* GET, PUT, DELETE: the key, for PUT the value behind it.  The reply to GET is the value. */
 struct nam_rpc_kv_key_request {
 	uint64_t store;
 	uint16_t key_bytes;		/* 1 .. NAM_RPC_KV_KEY_BYTES_MAX */

@@ -112,9 +112,8 @@ struct nam_rpc_register_request {
 };
 
 /*
- * The connection that REGISTER came over is the client's session connection: when it closes, the
- * client is dead, its id is not given out again for as long as possible, and never with the same
- * incarnation.
+ * The connection that REGISTER came over is the client's session connection.  When it closes, the
+ * client is dead; its id is not reused for as long as possible, and never with that incarnation.
  */
 struct nam_rpc_register_reply {
 	uint16_t client_id;	/* 1 .. NAM_CLIENTS_MAX - 1 */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * colocated.c -- READs of the memory of one's own machine, and WRITEs into a share there: the
- * processor's copies, which no card and no port has a part in.
+ * colocated.c -- READs of the memory of one's own machine, and WRITEs into a share there: copies of
+ * the processor, without a card or a port.
  *
- * Where there is no network, a copy is cut into steps like a request that is sent, and others run
- * between some of them: it may be as torn.  With a network it takes the time that the profile says
- * and is whole, as all requests are there.
+ * Without a network, a copy is cut into steps like a sent request, others run between some of them,
+ * and it may be as torn.  With a network it takes the time of the profile and is whole.
  */
 #include "sim_internal.h"
 

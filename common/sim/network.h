@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network.h -- what a simulated network and its machines can do: one struct, one INI file.
+ * network.h -- the rates of a simulated network and its machines: one struct, one INI file.
  *
- * A file has all keys, each with its source beside it; deploy/profiles/ has those that we know.
- * Rates are per network card, bandwidths in bytes per nanosecond (GB/s), times in nanoseconds.
+ * A file has all keys, each with its source beside it: see deploy/profiles/.  Rates are per network
+ * card, bandwidths in bytes per nanosecond (GB/s), times in nanoseconds.
  */
 #ifndef NAM_COMMON_SIM_NETWORK_H
 #define NAM_COMMON_SIM_NETWORK_H

@@ -3,21 +3,19 @@
  * nic.c -- network cards: what a message waits for on its way there and back.
  *
  * A card is a handful of servers that each do one thing at a time, in the order of asking: it sends
- * messages, it serves those that arrive, each port has a wire in and a wire out, and there is PCIe.
- * Of a server nothing is kept but the moment at which it is free again, so a message costs the same
- * whatever the load:
+ * messages, it serves those that arrive, each port has a wire in and a wire out, and there is
+ * PCIe.  Only the moment at which a server is free again is kept, so a message costs the same at
+ * any load:
  *
  *	posted		its own card sends it; the wire out
  *	arrived		the wire in; the other card serves it, an atomic also its slot; PCIe there;
  *			the wire out, for the answer
  *	answered	the wire in; PCIe
  *
- * The round trip is the time of a lone small message; its rest is the time of travel.
- * Serving takes part in a card's rate, not in the lone message's time.  A message's bytes pass the
- * wire out and the next wire in at the same time unless that one is busy.
- *
- * Memory is touched when a message arrives: all messages to one card do so in the order in which
- * the card then serves them, as a whole.
+ * The round trip is the time of a lone small message; its rest is the time of travel.  Serving
+ * takes part in a card's rate, not in the lone message's time.  A message's bytes pass the wire out
+ * and the next wire in at the same time unless that one is busy.  Memory is touched when a message
+ * arrives, as a whole, in the order in which the card serves messages.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -21,9 +21,9 @@
 /* ---- cost --------------------------------------------------------------------------------- */
 
 /*
- * How long a message takes if there is no network profile; with one, nic.c says so.  Times are
- * drawn so that all operations meet: mostly the microseconds of a network, sometimes long enough
- * that many other operations pass between two steps.
+ * The time of a message without a network profile (with one: nic.c).  Times are drawn so that all
+ * operations meet: mostly a network's microseconds, sometimes long enough for many other
+ * operations.
  */
 static void
 cost(struct sim_message *message, const struct nam_sim_process *process,

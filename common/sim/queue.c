@@ -70,10 +70,7 @@ nam__sim_cq_push(struct sim_cq *cq, const struct nam_wc *wc)
 		nam__sim_wake(cq->waiter, nam__sim.options.network ? 0 : WAKE_NS);
 }
 
-/*
- * A receive queue that its cq's owner shares among queue pairs gets back the buffers of messages
- * that came from `qp` and that no poll has returned.
- */
+/* A shared receive queue gets back the buffers of messages from `qp` that no poll has returned. */
 void
 nam__sim_cq_forget(struct sim_cq *cq, struct sim_qp *qp)
 {

@@ -2,11 +2,9 @@
 /*
  * sim.h -- whole clusters in one thread under virtual time, driven by one seed.
  *
- * The simulator owns what env.h and fabric.h offer: time, sleep, threads, entropy, memory that
- * peers reach, messages.  Programs are written as for the operating system; a simulated process is
- * a function, and the threads that it starts belong to it.  Addresses are "sim:NAME".
- *
- * The simulator is the library nam-sim, which a program links besides libnam.
+ * The simulator, library nam-sim, owns what env.h and fabric.h offer: time, sleep, threads,
+ * entropy, memory that peers reach, messages.  A simulated process is a function, and the threads
+ * that it starts belong to it.  Addresses are "sim:NAME".
  *
  *	nam_sim_begin(&options);
  *	nam_sim_process_start("server", server_main, ...);
@@ -14,13 +12,12 @@
  *	rc = nam_sim_run();
  *	nam_sim_end();
  *
- * Same seed, same options, same program: the same events, byte for byte.  Nothing here looks at the
- * host's clock, entropy, threads, or at the value of a pointer; a simulated program must not either
- * if it wants its runs repeated.
+ * The same seed, options and program give the same events, byte for byte.  Nothing here uses the
+ * host's clock, entropy, threads, or the value of a pointer; neither may a simulated program.
  *
  * A request is a message of micro-steps that are interleaved with those of all others, in any order
- * inside the message.  Between messages of a queue pair, and inside one, exactly that holds which
- * the profile's capability bits promise.  Only a completion proves anything.
+ * inside the message.  Between messages of a queue pair, and inside one, only the promises of the
+ * profile's capability bits hold.  Only a completion proves anything.
  *
  * A simulated thread runs until it waits: in cq_wait, listener_poll, connect, sleep, yield, join, a
  * race point, or a cq_poll that keeps returning nothing.  It must hold no host mutex then.
@@ -84,8 +81,8 @@ struct nam_sim_options {
 	enum nam_sim_profile profile;
 	uint32_t step_bytes;		/* 8 or 64 */
 	/*
-	 * Messages take so many times as long, which makes all else short in comparison: time-outs,
-	 * back-offs, the ticks of an epoch thread.  1 is about an RNIC.
+	 * Messages take so many times as long; all else (time-outs, back-offs, the epoch thread) is
+	 * short in comparison.  1 is about an RNIC.
 	 */
 	uint32_t slowness;
 	uint64_t limit_ns;		/* of virtual time; nam_sim_run() gives up then */
@@ -93,8 +90,8 @@ struct nam_sim_options {
 	FILE *trace;			/* every event as a line of text, or NULL */
 	/*
 	 * NULL: times are drawn so that everything meets everything.  Else they are those of this
-	 * network and of its machines, and requests are carried out whole: to measure, not to
-	 * search for mistakes.  Must outlive the simulation.
+	 * network and its machines, and requests are carried out whole: to measure.  Must outlive
+	 * the simulation.
 	 */
 	const struct nam_sim_network *network;
 	/*
@@ -139,10 +136,9 @@ int nam_sim_process_start(const char *name, nam_thread_fn fn, void *arg,
 /**
  * nam_sim_run -- until every thread of every process has returned.
  *
- * Threads of processes that were killed are revived at the end, when all others have returned, as
- * zombie threads: every connection is broken and none can be made, and sleeps do not last; so they
- * come to their ends and give their memory back.  A zombie thread has no effect on anything
- * simulated, and is not traced.
+ * When all others have returned, threads of killed processes go on as zombie threads, which end and
+ * give their memory back: every connection is broken, none can be made, and sleeps do not last.  A
+ * zombie thread has no effect on anything simulated, and is not traced.
  *
  * Returns 0, -EDEADLK (threads wait and nothing will ever happen) or -ETIMEDOUT (limit_ns).
  */

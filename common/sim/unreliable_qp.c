@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp.c -- unreliable queue pairs: what goes over them is lost, torn, late, doubled and
+ * unreliable_qp.c -- unreliable queue pairs: their messages are lost, torn, late, doubled,
  * overtaken.
  *
  * A message leaves: then it completes, and its buffer is its owner's again.  Messages that have
- * left are in transit: copies, effects of the unreliable queue pair (qp.c), kept in no order.
- * With a network nothing goes wrong: a WRITE or a SEND over an unreliable queue pair costs what it
- * costs over a connection.
+ * left are in-flight effects of the unreliable queue pair (qp.c), in no order.  With a network
+ * nothing goes wrong, and a message costs what it costs over a connection.
  */
 #include <errno.h>
 #include <stdlib.h>

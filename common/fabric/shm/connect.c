@@ -308,8 +308,8 @@ nam__shm_connect(struct nam_domain *domain, const char *address, const struct na
 	if (reply)
 		reply->bytes = 0;
 	/*
-	 * -EAGAIN: the last other queue pair to this server went away while we said that we had
-	 * its regions.  Once more then, and we get them.
+	 * -EAGAIN: the last other queue pair to this server, whose regions it shared, went away
+	 * meanwhile.
 	 */
 	for (int tries = 0; tries < 8; tries++) {
 		rc = connect_once(&shake, hello, options, reply);

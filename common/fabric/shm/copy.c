@@ -2,15 +2,14 @@
 /*
  * copy.c -- copies between shared regions and local buffers, in an order that can be relied on.
  *
- * READ: the first 64 bytes word by word, upwards; the rest in vectors; the last word once more, by
- * itself, at the end.  x86-64 performs loads in program order and stores in program order, so
- * compiler barriers are all that the order takes; an aligned word never crosses a cache line, so
- * each is whole whatever vector carries it.  Elsewhere NAM_CAP_ORDERED_LOADS is not declared.
+ * READ: the first 64 bytes in ascending words; the rest in vectors; the last word once more, at the
+ * end.  x86-64 performs loads and stores in program order, so compiler barriers suffice.  An
+ * aligned word never crosses a cache line, so it is whole in every vector.  Elsewhere
+ * NAM_CAP_ORDERED_LOADS is not declared.
  *
- * While one READ is copied, a later one is prefetched line by line, which keeps the core's few
- * places for outstanding lines filled without ever queueing for one.  Vectors of 32 bytes do that
- * better than those of 64 on Zen 5; on Sapphire Rapids, whose memory is further away, those of 64
- * are faster by a twentieth: half as many stores wait behind the loads.
+ * While one READ is copied, a later one is prefetched line by line, which keeps the core's places
+ * for outstanding lines filled.  Vectors of 32 bytes do that better than those of 64 on Zen 5; on
+ * Sapphire Rapids those of 64 are faster by a twentieth.
  *
  * Under ThreadSanitizer both sides use relaxed atomic words: the races are intended.
  */
@@ -131,9 +130,8 @@ read_last_word(uint8_t *out, const uint8_t *in, uint32_t bytes)
 }
 
 /*
- * One body for all widths: LINE copies 64 bytes.  The last line overlaps the one before when
- * the length is not a multiple of 64, which keeps the loop free of a tail.  Four lines a turn: the
- * loop itself would cost as much as what it does.
+ * LINE copies 64 bytes.  If the length is no multiple of 64, the last line overlaps the one before,
+ * so there is no tail.  Four lines a turn: the loop itself would cost as much as a copy.
  */
 #define DEFINE_COPIES(name, isa, LINE)                                                              \
 	__attribute__((target(isa))) static void read_##name(void *to, const void *from,            \

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * copy.h -- copies of memory that others change meanwhile, and in an order to rely on.
- */
+/* copy.h -- copies of memory that others change meanwhile, in an order to rely on. */
 #ifndef NAM_COMMON_FABRIC_SHM_COPY_H
 #define NAM_COMMON_FABRIC_SHM_COPY_H
 

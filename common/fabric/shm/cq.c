@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cq.c -- completion queues and receive queues: their making, and how a thread waits.
- */
+/* cq.c -- completion queues and receive queues: their making, and how a thread waits. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>

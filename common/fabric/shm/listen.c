@@ -399,10 +399,9 @@ nam__shm_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	request->fd = -1;
 	*ret = &qp->pub;
 	/*
-	 * From here on the cq's owner may meet the queue pair, so only the owner may destroy it: a
-	 * failure shows as a queue pair that closes at once.  The watcher comes last, because the
-	 * owner, told of a hang-up, may destroy the queue pair before we return.  (Of its own
-	 * accord it may do so only once we have returned.)
+	 * From here on only the owner of the cq may destroy the queue pair: a failure shows as a
+	 * queue pair that closes at once.  The watcher comes last, because the owner, told of a
+	 * hang-up, may destroy the queue pair before this call returns.
 	 */
 	nam__shm_cq_publish(qp->cq, qp);
 	if (send_welcome(qp, request, reply, rings_fd, nam__shm_share_fd(options->share)))

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * memory.c -- memory that two processes share: regions, and the small files of the handshake.
- */
+/* memory.c -- memory that two processes share: regions, and small files of the handshake. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

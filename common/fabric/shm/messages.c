@@ -3,12 +3,12 @@
  * messages.c -- what cq_poll does besides one-sided requests: messages, full rings, dead peers.
  *
  * A SEND that finds its ring full moves to cq->blocked, and every later request of that queue pair
- * follows it there, so that they take effect in post order.  The receiver rings when it has made
- * room.
+ * follows it, so that they take effect in post order.  The receiver wakes the sender when it has
+ * made room.
  *
- * An accepted queue pair with requests in cq->blocked is not listened to meanwhile: a client that
- * does not take its replies cannot tie up more of the server than one ring's worth of buffers.
- * Clients do listen, or two full rings could wait for each other.
+ * While an accepted queue pair has requests in cq->blocked, its messages are not taken: a client
+ * that does not take its replies ties up only one ring's worth of buffers.  Clients do take
+ * messages, or two full rings could wait for each other.
  */
 #include <string.h>
 
@@ -142,7 +142,7 @@ collect_bell(struct shm_cq *cq)
 	if (!atomic_load_explicit(&cq->bell->summary, memory_order_relaxed))
 		return;
 	/*
-	 * Acquire: pairs with the release in nam__shm_bell_ring, so the rings' tails are current.
+	 * Acquire: pairs with the release in nam__shm_bell_post, so the tails of rings are current.
 	 */
 	summary = atomic_exchange_explicit(&cq->bell->summary, 0, memory_order_acquire);
 	/* A peer may have written bits that do not exist. */

@@ -2,15 +2,14 @@
 /*
  * poll.c -- the data path: qp_post resolves and prefetches, cq_poll carries out.
  *
- * Between the two, memory latency of all requests in flight overlaps, as it does on a NIC.  A core
- * has room for some tens of outstanding cache lines; a prefetch beyond that holds up whatever comes
- * after it.  So the prefetches of READs run ahead of their execution by a number of lines: the
- * first are issued by qp_post, the others by cq_poll, each line together with the copy of a line
- * that has arrived.  And cq_poll leaves some requests for its next call, so that a caller who keeps
- * a window full posts more while prefetches are under way.
+ * Between the two, memory latency of all requests in flight overlaps, as on a NIC.  A core has room
+ * for some tens of outstanding cache lines; more prefetches hold up later work.  So the prefetches
+ * of READs run ahead of their execution by a number of lines: the first are issued by qp_post, the
+ * others by cq_poll, each line with the copy of a line that has arrived.  cq_poll leaves some
+ * requests for its next call, so that a caller posts more while prefetches are in flight.
  *
- * A faulty request completes with its error and puts its queue pair into the error state, where
- * every further request completes with that same error, as verbs flush them.
+ * A faulty request completes with its error, and every later request of its queue pair with the
+ * same error, as verbs flush them.
  */
 #include <string.h>
 
@@ -182,9 +181,8 @@ alike(const struct shm_request *a, const struct shm_request *b)
 }
 
 /*
- * Keep AHEAD_LINES on their way while `request`, at `head`, is executed.  Returns what is to be
- * prefetched along with its copy, and is as long: a later READ, or at the least itself, cached
- * already.
+ * Keep AHEAD_LINES in flight while `request`, at `head`, is executed.  Returns what to prefetch
+ * along with its copy, equally long: a later READ, or itself, cached already.
  */
 static inline const uint8_t *
 run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, uint32_t tail)
@@ -207,8 +205,8 @@ run_ahead(struct shm_cq *cq, const struct shm_request *request, uint32_t head, u
 }
 
 /*
- * Whether the READ that is posted now is prefetched now.  A thread that posts many in a row would
- * only wait for places; behind a few of them cq_poll catches up.
+ * Whether a READ is prefetched when it is posted.  A thread that posts many in a row would only
+ * wait for places; behind a few of them cq_poll catches up.
  */
 static inline bool
 prefetch_at_post(const struct shm_cq *cq)
@@ -353,9 +351,8 @@ execute_requests(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 }
 
 /*
- * The same for who asks for one completion and has a READ in front, as who takes READs one by one
- * does: what is left without the loop is a few dozen instructions.  The completion is written
- * before the copy is made, which its owner cannot tell.
+ * The same for a caller that asks for one completion with a READ in front: without the loop, a few
+ * dozen instructions.  The completion is written before the copy, which its owner cannot tell.
  */
 static inline bool
 execute_read(struct shm_cq *cq, struct nam_wc *wc)

@@ -2,9 +2,9 @@
 /*
  * ring.c -- message rings and bells: the parts that two processes share.
  *
- * A sender publishes a message in its ring, sets its bit in the receiver's bell, and wakes the
- * receiver if that sleeps.  Neither side ever waits for the other, so a process that dies between
- * any two steps leaves at worst its own message undelivered.
+ * A sender publishes a message in its ring, sets its bit in the receiver's bell, and wakes a
+ * sleeping receiver.  Neither side waits for the other: a death between two steps loses its own
+ * message only.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -28,9 +28,9 @@ nam__shm_bell_wake(struct shm_bell *bell)
 	if (!(word & 1))
 		return;
 	/*
-	 * Change the word first, so that an owner on its way into the futex does not fall asleep,
-	 * but leave bit 0: if we die before the system call, the next sender will still wake.
-	 * Afterwards clear it, unless the owner has meanwhile announced another sleep.
+	 * Change the word first, so that an owner about to sleep does not, but leave bit 0: if this
+	 * process dies before the system call, the next sender still wakes the owner.  Afterwards
+	 * clear it, unless the owner has meanwhile announced another sleep.
 	 */
 	word = atomic_fetch_add_explicit(&bell->word, 2, memory_order_seq_cst) + 2;
 	(void)syscall(SYS_futex, &bell->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -86,9 +86,7 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 	}
 	memcpy(slot->data, data, bytes);
 	atomic_store_explicit(&slot->bytes, bytes, memory_order_relaxed);
-	/*
-	 * Pairs with the acquire in nam__shm_ring_waiting: the message precedes its announcement.
-	 */
+	/* Pairs with the acquire in nam__shm_ring_waiting: the message precedes the new tail. */
 	atomic_store_explicit(&ring->tail, ++qp->out_tail, memory_order_release);
 	nam__shm_bell_ring(qp->peer_bell, qp->peer_index);
 	return 1;

@@ -2,16 +2,16 @@
 /*
  * shm_internal.h -- the inside of the shm provider: one host, no NIC.
  *
- * The memory server's regions are memfds that each client domain maps.  One-sided requests are
- * executed by the caller's own CPU: qp_post resolves and prefetches them, cq_poll carries them out
- * in post order.  Messages travel through two rings per queue pair, in a memfd that the server
- * made.  Each cq has a bell: a page with one bit per queue pair and a futex word, which every peer
- * of that cq maps too.
+ * The memory server's regions are memfds that each client domain maps.  The caller's CPU executes
+ * one-sided requests: qp_post resolves and prefetches them, cq_poll carries them out in post
+ * order.  Messages travel through two rings per queue pair, in a memfd that the server made.  Each
+ * cq has a bell, which every peer of that cq maps: a page with one bit per queue pair and a futex
+ * word.
  *
- * TRUST: whatever lies in a ring or a bell may be changed by the other process at any moment, and
- * that process may die between any two instructions.  So each side keeps its own indexes
- * privately, checks the other's against the ring's size, and copies a message before looking at it.
- * Every mapped file is sealed against shrinking, so no access can raise SIGBUS.
+ * TRUST: the other process may change a ring or a bell at any moment, and may die between any two
+ * instructions.  So each side keeps its own indexes privately, checks the other's against the
+ * ring's size, and copies a message before it looks at it.  Every mapped file is sealed against
+ * shrinking, so no access can raise SIGBUS.
  *
  * LOCKS: watch mutex, then cq mutex; the domain mutex is taken alone.  None is on the data path.
  */

@@ -2,9 +2,9 @@
 /*
  * watch.c -- noticing that the other process is gone.
  *
- * A dead process leaves its mappings' other ends valid, so nothing on the data path would ever
- * fail.  But the kernel closes its sockets: each domain has one thread that sleeps on the sockets
- * of all its queue pairs and tells their completion queues.
+ * The mappings of a dead process stay valid, so the data path would not fail.  Its kernel closes
+ * its sockets: each domain has one thread that sleeps on those of all queue pairs and tells their
+ * cqs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,9 +61,9 @@ watch_main(void *arg)
 			if (event == STOP)
 				return;
 			/*
-			 * The event may be older than the queue pair that now has its slot: the
-			 * generation tells.  The mutex keeps the queue pair alive meanwhile, as
-			 * nam__shm_watch_remove needs it, too.  Slots stay while the watch lives.
+			 * If the event is older than the queue pair in its slot, the generation
+			 * differs.  The mutex keeps the queue pair alive meanwhile, as
+			 * nam__shm_watch_remove needs it.
 			 */
 			pthread_mutex_lock(&watch->mutex);
 			watched = &watch->slots[(uint32_t)event];

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * wire.h -- what the two processes of a shm queue pair both see: rings, bells, the handshake.
- *
- * Raise SHM_VERSION whenever any of it changes.
- */
+/* wire.h -- what both processes of a queue pair see.  Raise SHM_VERSION whenever it changes. */
 #ifndef NAM_COMMON_FABRIC_SHM_WIRE_H
 #define NAM_COMMON_FABRIC_SHM_WIRE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer.c -- answers to what was posted, and how requests fail.
+ * answer.c -- answers to posted requests, and how requests fail.
  *
- * Answers come in post order, so each belongs to the oldest request; its frame is compared with
- * the expected answer.  Data of a READ is copied to its place; of a long one
- * only what has arrived, and stream.c reads the rest straight to its place.
+ * Answers come in post order, so each belongs to the oldest request, with which its frame is
+ * compared.  Of a long READ only the bytes that have arrived are copied; stream.c reads the rest to
+ * its place.
  */
 #include <string.h>
 #include <sys/epoll.h>
@@ -131,8 +131,8 @@ nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame)
 	if (TCP_UNLIKELY(qp->head == qp->written || frame.sequence != qp->answer_sequence))
 		return false;
 	/*
-	 * A request that has not left cannot be answered: its body may still be sent from where it
-	 * is.
+	 * A request that has not left cannot be answered: its body may still be sent from its
+	 * buffer.
 	 */
 	if (TCP_UNLIKELY(request->ends > qp->out.left))
 		return false;

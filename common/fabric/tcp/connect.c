@@ -22,9 +22,9 @@ struct attempt {
 };
 
 /*
- * An answer must not wait for more to come.  A connection of which the other half died unheard is
- * noticed by probes while nothing is under way, and else by keepalive.c.  Not by
- * TCP_USER_TIMEOUT, for which a peer that answers, but takes nothing for a while, is gone, too.
+ * Answers leave at once.  If a connection's other half died unheard, probes notice it while nothing
+ * is in flight, and keepalive.c otherwise.  TCP_USER_TIMEOUT also ends peers that answer and take
+ * nothing for a while.
  */
 int
 nam__tcp_socket_prepare(int fd)

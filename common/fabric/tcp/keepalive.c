@@ -2,9 +2,8 @@
 /*
  * keepalive.c -- peers that are silent, and not reported as gone.
  *
- * A process that ends closes its sockets, and that is heard of at once.  A host that is gone, or
- * the way to it, says nothing; the kernel sends again what was not acknowledged, for a quarter of
- * an hour.  So each connection on which nothing has moved is looked at every now and then.
+ * A process that ends closes its sockets, which the peer hears.  A host that is gone says nothing,
+ * and the kernel retries for a quarter of an hour.  So each connection without traffic is examined.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

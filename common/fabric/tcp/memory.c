@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c -- registrations: what peers may reach, and by which key.
+ * memory.c -- registrations: the memory that peers may reach, and its keys.
  *
- * A key is the number of a slot and how often the slot was used before, from a random beginning: so
- * a key of memory that was released fits nothing, and one of a memory server's predecessor hardly
- * ever (1 in 65,536); whose connection is gone.
+ * A key has the number of a slot and a count of its uses, from a random beginning.  So a key of
+ * released memory fits nothing, and one of a memory server's predecessor seldom does (1 in 65,536).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -30,9 +30,8 @@
 #define TCP_PROBES 3
 #define TCP_ANSWER_MS 250u		/* since the last of them was sent */
 /*
- * How long the oldest request may be without an answer, or what waits to be sent may not leave,
- * while nothing moves at all: the peer's kernel is there, but its process does not poll.  Not a
- * SEND, which may wait for a receive buffer.
+ * The oldest request may wait so long for an answer, and output to leave, while nothing moves: then
+ * the peer's kernel is there, but its process does not poll.  A SEND may wait for a receive buffer.
  */
 #define TCP_PATIENCE_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */

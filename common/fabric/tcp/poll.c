@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * poll.c -- how the owner of a completion queue makes everything happen, and how it waits.
+ * poll.c -- how the owner of a completion queue makes progress, and how it waits.
  *
- * A poll reports what has completed; only if there is nothing, it sends what was posted and
- * answered, reads the sockets, and carries out what peers ask.  So a batch that has arrived is used
- * up before the next system call, and what is posted meanwhile leaves with it.
- *
- * Answers leave at the end of a poll.  Those of a connection that has just brought a message wait
- * for the next one: its owner is about to reply, and both leave together.
+ * A poll reports completions.  Only if there are none, it sends the output, reads the sockets, and
+ * serves peers.  So a batch that has arrived is used up before the next system call, and the posts
+ * meanwhile leave with it.  Answers leave at the end of a poll.  Those of a connection that has
+ * just brought a message wait for the next poll: its owner is about to reply, and both leave
+ * together.
  */
 #include <errno.h>
 #include <sys/epoll.h>

@@ -2,10 +2,10 @@
 /*
  * post.c -- from requests to frames.
  *
- * A post remembers its requests and writes their frames into the output at once, if there is room
- * and the window of wire.h allows it; what is left is written whenever the output is sent.
- * Short bodies are copied beside their frames, long ones are sent from the caller's buffer, which
- * stays as it is until the request completes.
+ * A post writes frames into the output at once, if there is room and the window of wire.h allows
+ * it; the others are written whenever the output is sent.  Short bodies are copied beside their
+ * frames, long ones are sent from the caller's buffer, which stays unchanged until the request
+ * completes.
  */
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,8 +16,8 @@
 _Static_assert(!(TCP_QP_DEPTH & MASK), "a power of two");
 
 /*
- * The last `count` that were posted by a memory server.  A reply's buffer is free, as it has been
- * copied: who does not answer keeps none that others wait for.
+ * The last `count` posts of a memory server.  The buffer of a reply is free, as it has been copied:
+ * a client that does not answer keeps no buffer that others wait for.
  */
 static void
 report_replies(struct tcp_qp *qp, unsigned count)

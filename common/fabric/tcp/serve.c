@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.c -- what peers ask: requests are checked, carried out, and answered into the output.
+ * serve.c -- requests of peers: they are checked, carried out, and answered into the output.
  *
- * Loads, stores and atomics are those of shm (shm/copy.h), so the same is promised.  A body goes
- * through the buffers of the connection, never from or to a socket directly: the kernel's copy
- * promises nothing about words.  While a request is carried out, the memory that the next ones name
- * is on its way to the cache, so that misses overlap as they would in a card.
+ * Loads, stores and atomics are those of shm (shm/copy.h) and promise the same.  A body goes
+ * through the buffers of the connection, never directly to or from a socket: the kernel's copy
+ * promises nothing about words.  While a request is carried out, the memory of the next ones is
+ * prefetched.
  *
- * A request that cannot be carried out now stalls its connection and no other: that request and
- * those behind it are kept in `parked`, and the connection goes on being read, for answers.
+ * A request that cannot be carried out now stalls its connection only: it and its successors are
+ * kept in `parked`, and the connection goes on being read, for answers.
  */
 #include <string.h>
 

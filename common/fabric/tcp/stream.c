@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * stream.c -- between a connection's socket and its buffers: input is cut into frames, each
- * frame goes to its module, and output follows.
- */
+/* stream.c -- input of a socket is cut into frames, each frame goes to its module. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>

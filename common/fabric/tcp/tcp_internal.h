@@ -2,18 +2,17 @@
 /*
  * tcp_internal.h -- the inside of the tcp provider: memory servers and clients over sockets.
  *
- * There is no card: the memory server's processor carries requests out.  It does so where it polls
- * the completion queue that a queue pair belongs to, and in no thread of its own; cq_poll and
- * cq_wait read the sockets, carry out what peers ask in the order of each connection, and take the
- * answers to what was asked of them.  A queue pair, its socket and its buffers so belong to one
- * thread, and no lock is on the data path.
+ * Without a card, the memory server's processor carries requests out, where it polls the completion
+ * queue of the queue pair, and in no other thread.  cq_poll and cq_wait read the sockets, serve the
+ * requests of each connection in order, and take answers.  A queue pair, its socket and its buffers
+ * belong to one thread, and no lock is on the data path.
  *
- * Several requests are one system call: qp_post writes frames into the queue pair's output, which
- * is sent when the queue is polled with nothing else to report, or when there are TCP_FLUSH_FRAMES.
+ * Several requests are one system call: qp_post writes frames into the output of the queue pair,
+ * which is sent by a poll without other results, or with TCP_FLUSH_FRAMES frames.
  *
- * TRUST: whatever arrives may be anything.  Lengths, keys, addresses and alignment of a request are
- * checked before it is carried out, an answer is compared with the request that is due; a frame
- * that makes no sense ends its connection and no other.
+ * TRUST: whatever arrives may be anything.  Lengths, keys, addresses and alignment are checked
+ * before a request is carried out, an answer is compared with the request that is due.  A malformed
+ * frame ends its connection only.
  *
  * LOCKS: cq mutex: `arrivals`; domain mutex: the making of registrations.
  */
@@ -79,10 +78,7 @@ nam__tcp_oldest_op(const struct tcp_qp *qp)
 
 /* ---- answer.c ------------------------------------------------------------------------- */
 
-/*
- * An answer at the beginning of qp->in, of which at least the frame is there.  False: it makes no
- * sense.
- */
+/* An answer at the beginning of qp->in, whose frame is complete.  False: it is malformed. */
 bool nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame);
 /* So many bytes have arrived for qp->answer, and are where they belong. */
 void nam__tcp_answer_arrived(struct tcp_qp *qp, uint64_t bytes);

@@ -2,8 +2,7 @@
 /*
  * connect.c -- the client's side of a handshake: address, route, queue pair, connection.
  *
- * Each attempt has an event channel of its own, so that it can wait for its own events; the
- * connection then moves to the watcher's.
+ * Each attempt waits for events of its own channel; the connection then moves to the watcher's.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -13,9 +12,9 @@
 
 #define TRIES 4
 /*
- * How long the first attempt waits for an answer, and each other twice as long as the one before,
- * while there is time for one more.  The connection manager itself asks again after 4.6 s: one lost
- * packet would take all our time.
+ * The wait of the first attempt for an answer; each later one waits twice as long, while there is
+ * time for one more.  The connection manager asks again after 4.6 s only: one lost packet would
+ * take all.
  */
 #define ANSWER_NS 500000000ull
 #define REASON_NO_LISTENER 8	/* of REJECTED: no listener at that port */

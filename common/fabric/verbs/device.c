@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.c -- which device a domain is, and what that device can do.
+ * device.c -- the device of a domain, and its limits.
  *
- * Nothing is taken for granted: the device is the one that the address leads to, or that the user
- * named; depths, inline bytes, READs under way and the like are what it says.
+ * The device is the one that the address leads to, or that the user named.  It states its depths,
+ * inline bytes, READs in flight and the like; nothing is assumed.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -90,8 +90,8 @@ nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 }
 
 /*
- * The device that an address leads to, or lives on; `name` stays empty if none does.  Fails only
- * where no manager can be asked.
+ * The device that an address leads to or lies on; else `name` is empty.  Fails without rdma_cm
+ * only.
  */
 static int
 find_by_address(const struct verbs_domain *domain, const struct nam_fabric_options *options,
@@ -448,9 +448,9 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 		freeaddrinfo(at);
 	}
 	/*
-	 * Kernels from 5.12 on give a child its own copy of registered pages.  On older ones this
-	 * keeps them out of the child; a parent would lose them at its next write otherwise.  It
-	 * must come before anything is registered, and says no only if something was.
+	 * Kernels from 5.12 on copy registered pages for a child.  On older ones this keeps them
+	 * out of the child, or the parent loses them at its next write.  It fails only after a
+	 * registration.
 	 */
 	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
 		(void)ibv_fork_init();

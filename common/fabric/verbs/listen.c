@@ -300,10 +300,10 @@ nam__verbs_accept(struct nam_listener *pub, struct nam_cm_request *request,
 	param.qp_num = qp->number;
 	*ret = &qp->pub;
 	/*
-	 * From here on the cq's owner may meet the queue pair, so only the owner may destroy it: a
-	 * failure shows as a queue pair that closes at once.  The owner may want to destroy it
-	 * before rdma_accept has returned, because the client was fast to come and go: the watch
-	 * mutex, which that takes first of all, makes it wait.
+	 * From here on only the owner of the cq may destroy the queue pair: a failure shows as a
+	 * queue pair that closes at once.  If the client comes and goes fast, the owner may destroy
+	 * it before rdma_accept has returned: the watch mutex, which that takes first, makes it
+	 * wait.
 	 */
 	pthread_mutex_lock(&domain->watch.mutex);
 	nam__verbs_cq_join(qp->cq, qp);

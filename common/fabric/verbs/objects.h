@@ -50,9 +50,9 @@
 #define VERBS_VERSION 2u
 
 /*
- * The connection manager pads private data, so the length travels inside.  Both ends have to cut
- * messages into packets of one size, and an override is known to its own end only: so a client says
- * what it was told, and the memory server what holds.
+ * The connection manager pads private data, so the length travels inside.  Both ends must use one
+ * MTU, and an override is known to its own end only: the client sends its wish, the server the
+ * result.
  */
 struct verbs_hello {
 	uint16_t magic;

@@ -12,8 +12,8 @@
 /* ---- failing ------------------------------------------------------------------------------- */
 
 /*
- * A server's queue pair that fails is of no more use to anyone, whatever the reason; a client's may
- * have failed for what it asked, and its owner still has to hear of that.
+ * A server's queue pair that fails has no more use.  A client's may have failed for its own
+ * request, and its owner still has to hear of that.
  */
 static void
 failed(struct verbs_qp *qp)
@@ -219,8 +219,8 @@ nam__verbs_cq_poll(struct nam_cq *pub, struct nam_wc *wcs, unsigned max)
 	n = poll_sends(cq, wcs, max);
 	n += poll_recvs(cq, wcs + n, max - n);
 	/*
-	 * Messages that arrived before a peer's end come before its CLOSED: where there is still
-	 * room for that, no message is left.
+	 * Messages that arrived before a peer's end come before its CLOSED: if there is room, none
+	 * is left.
 	 */
 	if (VERBS_UNLIKELY(!SLIST_EMPTY(&cq->broken)))
 		n += report_broken(cq, wcs + n, max - n);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push.c -- requests become those of the device, behind one doorbell; and the end of that.
+ * push.c -- requests become those of the device, behind one doorbell.
  *
- * The last request of every doorbell is signalled, whether its poster asked for that or not: so
- * the device's send queue empties whatever is posted, and its accounts (sends.h) are exact.
- * Small WRITEs and SENDs travel inside the request, which spares the device a fetch.
+ * The last request of every doorbell is signalled, so the device's send queue empties, and its
+ * accounts (sends.h) are exact.  Small WRITEs and SENDs travel inside the request.
  */
 #include <errno.h>
 

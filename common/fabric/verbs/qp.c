@@ -2,8 +2,8 @@
 /*
  * qp.c -- the making and unmaking of queue pairs, whichever side they are on.
  *
- * rdma_cm knows the path, and with it most attributes of each state; the number of READs under way
- * is agreed on in the handshake, and timeouts and the MTU are ours to override.
+ * rdma_cm knows the path and most attributes of each state.  The handshake settles the number of
+ * READs in flight; timeouts and the MTU are set here.
  */
 #include <errno.h>
 #include <stdlib.h>

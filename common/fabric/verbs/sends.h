@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sends.h -- what one queue pair has posted and not yet reported: the send queue's accounts.
+ * sends.h -- the send queue's accounts: requests that are posted and not yet reported.
  *
- * Devices report signalled requests and failures only.  So every request is remembered here, at a
- * position that travels through the device as its wr_id: a completion accounts for all before it,
- * and after a failure each request can be reported with the first reason.
+ * Devices report signalled requests and failures only.  So every request is remembered at a
+ * position, which is its wr_id: a completion accounts for all before it, and after a failure each
+ * request is reported with the first reason.
  *
  *	head <= done <= given <= tail		(positions; they wrap around)
  *
- * Requests before `given` are the device's; those behind it never will be, because a request
- * before it was refused or the queue pair is broken.  A request before `done` has failed and only
- * waits to be reported.  Nothing here knows of a device.
+ * Requests before `given` are the device's; those behind it never will be, because a request before
+ * them was refused or the queue pair is broken.  Requests before `done` have failed and wait to be
+ * reported.
  */
 #ifndef NAM_COMMON_FABRIC_VERBS_SENDS_H
 #define NAM_COMMON_FABRIC_VERBS_SENDS_H
@@ -93,8 +93,8 @@ nam__sends_succeeded(struct verbs_sends *sends, uint32_t position)
 }
 
 /*
- * How many of these may be added now if no ATOMIC may be under way behind a WRITE or SEND, nor a
- * fenced request behind any other.  `plain`: there is a WRITE under way that is not ours.
+ * The number of requests that may be added now if no ATOMIC may be in flight behind a WRITE or
+ * SEND, and no fenced request behind any other.  `plain`: the watcher's WRITE is in flight.
  */
 unsigned nam__sends_may_go(const struct verbs_sends *sends, const struct nam_wr *wrs,
 	unsigned count, bool plain);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unreliable_qp.c -- unreliable queue pairs: two queue pairs of our own beside a connection, UC one
- * way, UD the other.
+ * unreliable_qp.c -- unreliable queue pairs: one of type UC and one of type UD beside a connection.
  *
- * The client WRITEs over UC and receives over UD, the memory server the other way round.  rdma_cm
- * has nothing to do with them: their numbers travel as the unreliable queue pairs' names, in the
- * handshake of the queue pair beside them, which also knows the path (its address vector, with what
- * routers need), the port and the MTU.  An unreliable queue pair ends with that queue pair, and the
- * other way round: what the device says of an unreliable queue pair closes the connection that it
- * lies beside.
+ * The client WRITEs over UC and receives over UD, the memory server the other way round.  Their
+ * numbers travel as names in the handshake of the queue pair beside them, which also knows the path
+ * (address vector), the port and the MTU; rdma_cm has no part in them.  An unreliable queue pair
+ * and the queue pair beside it end together: a failure of the first closes the connection.
  *
  *	name	bits 0 .. 23	the UC queue pair's number
  *		24 .. 47	the UD queue pair's

@@ -2,17 +2,15 @@
 /*
  * verbs_internal.h -- the inside of the verbs provider: libibverbs and librdmacm.
  *
- * A domain is one device: a context of our own, one protection domain, and a thread, the watcher,
- * that hears from the connection manager and of the device's asynchronous events.  A completion
- * queue is a completion channel, one ibv_cq for what its queue pairs send, and one for each shared
- * receive queue.  rdma_cm finds the device, the path and its MTU; the queue pairs are our own, and
- * so are their changes of state, because the attributes of a path can be overridden there.
- *
- * Here, and nowhere above, the four error conventions of these libraries become one.
+ * A domain is one device: a context, one protection domain, and a thread, the watcher, that takes
+ * events of the connection manager and of the device.  A completion queue is a completion channel,
+ * one ibv_cq for sends, and one for each shared receive queue.  rdma_cm finds the device, the path
+ * and its MTU.  The queue pairs and their changes of state are our own, because a path's attributes
+ * can be overridden there.  The four error conventions of these libraries become one here.
  *
  * LOCKS: watch mutex, then the mutex of a queue pair's hold (which is only tried), then cq mutex.
- * The first and the last are not on the data path.  A hold's is, where there is one, which is on
- * Soft-RoCE: its owner takes it for each post, alone, and the watcher for each WRITE of its own.
+ * The first and the last are not on the data path.  On Soft-RoCE, the owner takes the hold's for
+ * each post, and the watcher for each WRITE of its own.
  */
 #ifndef NAM_COMMON_FABRIC_VERBS_VERBS_INTERNAL_H
 #define NAM_COMMON_FABRIC_VERBS_VERBS_INTERNAL_H
@@ -113,10 +111,7 @@ void nam__verbs_watch_gone(struct verbs_domain *domain);
 int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
 /* From here on what the device says of an unreliable queue pair closes the connection beside it. */
 void nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *beside);
-/*
- * After this the watcher does not know qp, which may be an unreliable queue pair, any more; nor
- * those beside it.
- */
+/* The watcher forgets qp, which may be an unreliable queue pair, and those beside it. */
 void nam__verbs_watch_remove(struct verbs_qp *qp);
 
 /* ---- post.c, poll.c ------------------------------------------------------------------------ */

@@ -2,12 +2,12 @@
 /*
  * wait.c -- how a thread waits: it spins a little, and then sleeps on the completion channel.
  *
- * It spins for as long as that has lately paid: a sleep that turned out short makes the next spin
- * long enough for it, a spin in vain makes the next one shorter, down to none.  Beyond the first
- * microseconds it offers the processor to others, who may be a software NIC.
+ * It spins as long as that has lately paid: a short sleep makes the next spin long enough for it, a
+ * spin in vain makes the next one shorter, down to none.  After some microseconds it offers the
+ * processor to others, which may be a software NIC.
  *
- * A completion that came before its ibv_cq was armed raises no event, so each is looked at once
- * more between arming and sleeping.  Completions that this look takes out are kept for cq_poll.
+ * A completion that came before its ibv_cq was armed raises no event, so each is polled once more
+ * between arming and sleeping.  Completions found then are kept for cq_poll.
  */
 #include <errno.h>
 #include <poll.h>

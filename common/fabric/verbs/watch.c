@@ -2,11 +2,10 @@
 /*
  * watch.c -- noticing that a peer is gone, or that the device is in trouble.
  *
- * A peer that ends, or is killed, has its connections closed by its kernel, and rdma_cm says so.
- * Requests under way to a host that is gone run out of retries.  But a connection on which nothing
- * is under way would never notice; so each domain's watcher sends a WRITE of no bytes now and then
- * where nothing else was sent.  Its completion is for the owner to take; until it does, the watcher
- * sends no more, so that an owner who never polls has one of them at the most.
+ * If a peer's process ends, its kernel closes its connections, and rdma_cm says so.  Requests in
+ * flight to a host that is gone run out of retries.  A connection without requests in flight would
+ * never notice: so each domain's watcher sends a WRITE of no bytes now and then.  It sends no other
+ * until the owner has taken the completion.
  *
  * The mutex keeps a queue pair alive while the watcher looks at it.  Events hold it, too:
  * destroying an id or a queue pair waits until they are acknowledged.
@@ -102,9 +101,7 @@ stands_on(const struct ibv_qp *qp, const struct ibv_cq *cq, const struct ibv_srq
 	return cq ? qp->send_cq == cq || qp->recv_cq == cq : !srq || qp->srq == srq;
 }
 
-/*
- * Every connection, or those that stand on a queue, be it by the unreliable queue pair beside them.
- */
+/* All connections that use a queue, also by the unreliable queue pair beside them; NULL: all. */
 static void
 close_all(struct verbs_domain *domain, const struct ibv_cq *cq, const struct ibv_srq *srq)
 {
@@ -292,10 +289,7 @@ try_idle(struct verbs_domain *domain)
 	pthread_mutex_unlock(&domain->watch.mutex);
 }
 
-/*
- * A device that was taken out leaves descriptors that are ready for ever and say nothing more: to
- * poll one again would be to spin.
- */
+/* A removed device leaves descriptors that stay ready: to poll one again would be to spin. */
 static void
 leave_if_gone(struct verbs_domain *domain, struct pollfd *ready, unsigned taken)
 {
