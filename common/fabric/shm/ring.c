@@ -40,7 +40,7 @@ nam__shm_bell_wake(struct shm_bell *bell)
 }
 
 void
-nam__shm_bell_ring(struct shm_bell *bell, uint32_t index)
+nam__shm_bell_post(struct shm_bell *bell, uint32_t index)
 {
 	/* In this order: the owner clears the summary before it clears the word. */
 	atomic_fetch_or_explicit(&bell->bits[index / 64], 1ull << index % 64, memory_order_release);
@@ -88,7 +88,7 @@ nam__shm_ring_send(struct shm_qp *qp, const void *data, uint32_t bytes)
 	atomic_store_explicit(&slot->bytes, bytes, memory_order_relaxed);
 	/* Pairs with the acquire in nam__shm_ring_waiting: the message precedes the new tail. */
 	atomic_store_explicit(&ring->tail, ++qp->out_tail, memory_order_release);
-	nam__shm_bell_ring(qp->peer_bell, qp->peer_index);
+	nam__shm_bell_post(qp->peer_bell, qp->peer_index);
 	return 1;
 }
 
@@ -125,5 +125,5 @@ nam__shm_ring_give_back(struct shm_qp *qp)
 	if (!atomic_load_explicit(&qp->in->want_space, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&qp->in->want_space, 0, memory_order_relaxed);
-	nam__shm_bell_ring(qp->peer_bell, qp->peer_index);
+	nam__shm_bell_post(qp->peer_bell, qp->peer_index);
 }

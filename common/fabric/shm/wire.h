@@ -36,7 +36,7 @@ struct shm_slot {
 struct shm_ring {
 	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t tail;		/* sender: messages ever sent */
 	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t head;		/* receiver: messages ever taken */
-	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t want_space;	/* sender: ring me */
+	_Alignas(SHM_CACHE_LINE) _Atomic uint32_t want_space;	/* sender: post to my bell */
 	struct shm_slot slots[SHM_SLOTS];
 };
 

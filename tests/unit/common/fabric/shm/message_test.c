@@ -376,7 +376,7 @@ ring__tail_beyond_the_ring__CLOSES_THE_QP(void **state)
 
 	post_buffer(f, &f->server, buffer);
 	atomic_store(&client->out->tail, SHM_SLOTS + 1);
-	nam__shm_bell_ring(client->peer_bell, client->peer_index);
+	nam__shm_bell_post(client->peer_bell, client->peer_index);
 	expect_closed(f);
 }
 
@@ -389,7 +389,7 @@ ring__tail_that_goes_back__CLOSES_THE_QP(void **state)
 
 	post_buffer(f, &f->server, buffer);
 	atomic_store(&client->out->tail, UINT32_MAX);
-	nam__shm_bell_ring(client->peer_bell, client->peer_index);
+	nam__shm_bell_post(client->peer_bell, client->peer_index);
 	expect_closed(f);
 }
 
@@ -403,7 +403,7 @@ ring__message_longer_than_a_slot__CLOSES_THE_QP(void **state)
 	post_buffer(f, &f->server, buffer);
 	atomic_store(&client->out->slots[0].bytes, SHM_MESSAGE_BYTES + 1);
 	atomic_store(&client->out->tail, 1);
-	nam__shm_bell_ring(client->peer_bell, client->peer_index);
+	nam__shm_bell_post(client->peer_bell, client->peer_index);
 	expect_closed(f);
 }
 
