@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scenario_test.c -- runs see what was planted in them, and faults hit only the processes that they may. */
+/* scenario_test.c -- runs find planted errors, and planned faults hit processes that they may. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -100,8 +100,8 @@ void sim_fault_plan_tick(struct sim_stage *stage);
 bool sim_disturbed(void);
 
 /*
- * Whether a code is one that planned or drawn faults explain: those of the fabric and of locks of the dead
- * only if there were any.  Notes that the actor may have left something behind.
+ * Whether planned or drawn faults explain a code: codes of the fabric and of locks of the dead only
+ * if there were any.  Notes that the actor may have left something behind.
  */
 bool sim_explained(struct sim_actor *actor, int rc);
 
