@@ -15,9 +15,10 @@
 int
 nam_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
+	static const char units[] = "kKmMgGtT";
 	uint64_t value = 0;
 	unsigned shift = 0;
-	const char *at = text;
+	const char *at = text, *unit;
 
 	if (*at < '0' || *at > '9')
 		return -EINVAL;
@@ -26,28 +27,12 @@ nam_parse_bytes(const char *text, uint64_t *ret_bytes)
 			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
 			return -EINVAL;
 	}
-	switch (*at) {
-	case 'k':
-	case 'K':
-		shift = 10;
-		break;
-	case 'm':
-	case 'M':
-		shift = 20;
-		break;
-	case 'g':
-	case 'G':
-		shift = 30;
-		break;
-	case 't':
-	case 'T':
-		shift = 40;
-		break;
-	default:
-		break;
+	if (*at) {
+		unit = strchr(units, *at++);
+		if (!unit)
+			return -EINVAL;
+		shift = 10 * ((unsigned)(unit - units) / 2 + 1);
 	}
-	if (shift)
-		at++;
 	if (*at || value > UINT64_MAX >> shift)
 		return -EINVAL;
 	*ret_bytes = value << shift;
@@ -75,17 +60,6 @@ nam__bytes_text(uint64_t bytes, char *text, size_t size)
 
 /* ---- what both forms must hold to --------------------------------------------------------- */
 
-static int
-same_address_twice(const struct nam_cluster *cluster, const char *address, struct nam_diag *diag)
-{
-	for (uint32_t i = 0; i < cluster->count; i++) {
-		if (!strcmp(cluster->servers[i].listen, address))
-			return nam_diag_set(diag, -NAM_E_CLUSTER, "cluster: '%s' is there twice; "
-				"name each memory server once", address);
-	}
-	return 0;
-}
-
 const char *
 nam_cluster_address_limit(const char *address)
 {
@@ -101,7 +75,6 @@ add_address(struct nam_cluster *cluster, const char *address, size_t length, str
 	struct nam_cluster_server *server;
 	char text[sizeof(server->listen)];
 	const char *colon = memchr(address, ':', length);
-	int rc;
 
 	if (!colon || colon == address || colon + 1 == address + length)
 		return nam_diag_set(diag, -EINVAL, "cluster: '%.*s' is not an address; write for "
@@ -114,9 +87,11 @@ add_address(struct nam_cluster *cluster, const char *address, size_t length, str
 			NAM_SERVERS_MAX);
 	memcpy(text, address, length);
 	text[length] = '\0';
-	rc = same_address_twice(cluster, text, diag);
-	if (rc)
-		return rc;
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		if (!strcmp(cluster->servers[i].listen, text))
+			return nam_diag_set(diag, -NAM_E_CLUSTER, "cluster: '%s' is there twice; "
+				"name each memory server once", text);
+	}
 	server = &cluster->servers[cluster->count++];
 	memset(server, 0, sizeof(*server));
 	server->id = -1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "counters.h"
 
+#include <stddef.h>
+
 const char *
 nam_op_kind_name(enum nam_op_kind kind)
 {
@@ -25,28 +27,16 @@ nam_restart_cause_name(enum nam_restart_cause cause)
 	return (unsigned)cause < NAM_RESTART_CAUSES_COUNT ? names[cause] : "unknown";
 }
 
+/* Every field is a count. */
 void
 nam_op_counters_add(struct nam_op_counters *sum, const struct nam_op_counters *more)
 {
-	sum->ops += more->ops;
-	sum->round_trips += more->round_trips;
-	sum->doorbells += more->doorbells;
-	sum->work_requests += more->work_requests;
-	sum->bytes_in += more->bytes_in;
-	sum->bytes_out += more->bytes_out;
-	sum->splits += more->splits;
-	sum->late_separators += more->late_separators;
-	sum->local_reads += more->local_reads;
-	sum->local_calls += more->local_calls;
-	sum->cache_hits += more->cache_hits;
-	sum->cache_misses += more->cache_misses;
-	sum->cache_stale += more->cache_stale;
-	for (unsigned i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
-		sum->restarts[i] += more->restarts[i];
+	const uint64_t *from = (const uint64_t *)more;
+	uint64_t *to = (uint64_t *)sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
 }
-/* A field that was added to the struct and forgotten above would vanish from every report. */
-_Static_assert(sizeof(struct nam_op_counters) == (13 + NAM_RESTART_CAUSES_COUNT) * sizeof(uint64_t),
-	"add the new field to nam_op_counters_add");
 
 uint64_t
 nam_op_counters_restarts(const struct nam_op_counters *counters)

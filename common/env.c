@@ -24,21 +24,24 @@ struct nam_thread {
 };
 
 static uint64_t
-os_now_ns(void)
+clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t
+os_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static uint64_t
 os_wall_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static void
@@ -85,20 +88,10 @@ thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the program's business: our threads leave them to its own, but for their faults. */
-static void
-program_signals(sigset_t *ret_signals)
-{
-	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
-
-	sigfillset(ret_signals);
-	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		sigdelset(ret_signals, faults[i]);
-}
-
 static int
 os_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_thread **ret_thread)
 {
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
 	struct nam_thread *thread = calloc(1, sizeof(*thread));
 	sigset_t block, before;
 	int error;
@@ -108,7 +101,10 @@ os_thread_start(const char *name, nam_thread_fn fn, void *arg, struct nam_thread
 	thread->fn = fn;
 	thread->arg = arg;
 	snprintf(thread->name, sizeof(thread->name), "%s", name);
-	program_signals(&block);
+	/* Signals are the program's business: our threads take their own faults only. */
+	sigfillset(&block);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&block, faults[i]);
 	pthread_sigmask(SIG_BLOCK, &block, &before);	/* a new thread inherits the mask */
 	error = pthread_create(&thread->id, NULL, thread_main, thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

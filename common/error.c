@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,30 @@
 	_Static_assert((value) > ERRNO_MAX, #name " collides with errno");
 NAM_ERRORS(NAM_ERROR_ABOVE_ERRNO)
 #undef NAM_ERROR_ABOVE_ERRNO
+
+struct error {
+	int code;
+	const char *name, *text;
+};
+
+static const struct error errors[] = {
+	{ NAM_E_NONE, "NAM_E_NONE", "success" },
+#define NAM_ERROR_ROW(name, value, parent, text)                                                    \
+	{ value, "NAM_E_" #name, text },
+	NAM_ERRORS(NAM_ERROR_ROW)
+#undef NAM_ERROR_ROW
+};
+
+/* NULL: an errno, or no code. */
+static const struct error *
+find(int64_t code)
+{
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].code == code)
+			return &errors[i];
+	}
+	return NULL;
+}
 
 static int
 parent_of(int code)
@@ -45,39 +70,19 @@ nam_err_is(int rc, int code)
 const char *
 nam_err_name(int rc)
 {
-	const char *name;
+	const struct error *error = find(-(int64_t)rc);
+	const char *name = rc < 0 && rc >= -ERRNO_MAX ? strerrorname_np(-rc) : NULL;
 
-	switch (rc) {
-	case 0:
-		return "NAM_E_NONE";
-#define NAM_ERROR_NAME(name, value, parent, text)                                                   \
-	case -(value):                                                                              \
-		return "NAM_E_" #name;
-		NAM_ERRORS(NAM_ERROR_NAME)
-#undef NAM_ERROR_NAME
-	default:
-		name = rc < 0 && rc >= -ERRNO_MAX ? strerrorname_np(-rc) : NULL;
-		return name ? name : "unknown";
-	}
+	return error ? error->name : name ? name : "unknown";
 }
 
 const char *
 nam_err_text(int rc)
 {
-	const char *text;
+	const struct error *error = find(-(int64_t)rc);
+	const char *text = rc < 0 && rc >= -ERRNO_MAX ? strerrordesc_np(-rc) : NULL;
 
-	switch (rc) {
-	case 0:
-		return "success";
-#define NAM_ERROR_TEXT(name, value, parent, text)                                                   \
-	case -(value):                                                                              \
-		return text;
-		NAM_ERRORS(NAM_ERROR_TEXT)
-#undef NAM_ERROR_TEXT
-	default:
-		text = rc < 0 && rc >= -ERRNO_MAX ? strerrordesc_np(-rc) : NULL;
-		return text ? text : "unknown error";
-	}
+	return error ? error->text : text ? text : "unknown error";
 }
 
 int
