@@ -3,7 +3,7 @@
  * provider.h -- the functions that every provider has: their declarations, and their slots.
  *
  * A function nam__NAME_listen has the type of the slot `listen` of struct nam_fabric_ops, where its
- * contract stands.  Slots that a provider may lack are not in the list: see unsupported.h.
+ * contract stands.  Slots that a provider may lack are not in the list.
  */
 #ifndef NAM_COMMON_FABRIC_PROVIDER_H
 #define NAM_COMMON_FABRIC_PROVIDER_H
@@ -42,6 +42,13 @@
 /* The declarations, and the table's slots. */
 #define NAM__PROVIDER_DECLARE(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_FUNCTION, provider)
 #define NAM__PROVIDER_SLOTS(provider) NAM__PROVIDER_FUNCTIONS(NAM__PROVIDER_SLOT, provider)
+
+/* For those that lack it: -NAM_E_FABRIC_CAPABILITY. */
+NAM__PROVIDER_FUNCTION(unsupported, unreliable_qp_create)
+NAM__PROVIDER_FUNCTION(unsupported, unreliable_qp_join)
+/* Where regions are no files: without effect; and where no memory is near: 0. */
+NAM__PROVIDER_FUNCTION(unsupported, qp_share_near)
+NAM__PROVIDER_FUNCTION(unsupported, is_near)
 
 /* The providers that fabric.c lists. */
 extern const struct nam_fabric_ops nam__shm_ops, nam__tcp_ops, nam__verbs_ops;

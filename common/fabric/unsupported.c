@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unsupported.h"
+/* unsupported.c -- slots of providers that lack what they offer. */
+#include "provider.h"
 
 int
 nam__unsupported_unreliable_qp_create(struct nam_domain *domain,

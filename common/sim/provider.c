@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/fabric/unsupported.h"
 #include "sim_internal.h"
 
 #define SIM_DATAGRAM_BYTES 1024u	/* the default of RoCE */

@@ -23,6 +23,9 @@
 
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(sim)
+NAM__PROVIDER_FUNCTION(sim, unreliable_qp_create)
+NAM__PROVIDER_FUNCTION(sim, unreliable_qp_join)
+NAM__PROVIDER_FUNCTION(sim, is_near)
 
 /* ---- heap.c --------------------------------------------------------------------------- */
 
@@ -165,16 +168,8 @@ struct sim_qp *nam__sim_effects_new(const struct sim_qp *qp);
 /* A message that goes on by itself, with the bytes as they are now. */
 struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t delay_ns);
 
-/* ---- unreliable_qp.c ------------------------------------------------------------------------- */
-
-int nam__sim_unreliable_qp_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret);
-int nam__sim_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
-	uint64_t peer_name);
-
 /* ---- connect.c ------------------------------------------------------------------------ */
 
-int nam__sim_is_near(struct nam_domain *domain, const char *address);
 void nam__sim_connect_end(void);
 
 /* ---- trace.c -------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/fabric/shm/handshake.h"
 #include "common/fabric/shm/shm_internal.h"
 #include "fuzz_input.h"
 

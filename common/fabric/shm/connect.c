@@ -8,8 +8,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "handshake.h"
-#include "peers.h"
 #include "shm_internal.h"
 
 /* ---- the handshake ------------------------------------------------------------------------ */
@@ -23,26 +21,11 @@ struct handshake {
 	struct nam_diag *diag;
 };
 
-/* The kernel says of whatever is no socket what it says of one without a server. */
-static int
-say_refused(const struct handshake *shake)
-{
-	const char *path = shake->address.sun_path;
-	struct stat status;
-
-	if (!stat(path, &status) && !S_ISSOCK(status.st_mode))
-		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: that is %s and "
-			"not the socket of a memory server; name the path that its --listen has",
-			path, S_ISDIR(status.st_mode) ? "a folder" : "a file");
-	return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is there but "
-		"no memory server listens on it; start it again (nam-memserver --listen shm:%s)",
-		path, path);
-}
-
 static int
 say_no_answer(const struct handshake *shake, int error)
 {
 	const char *path = shake->address.sun_path;
+	struct stat status;
 
 	switch (error) {
 	case ENOENT:
@@ -50,7 +33,15 @@ say_no_answer(const struct handshake *shake, int error)
 			"socket; is the memory server running (nam-memserver --listen shm:%s)?",
 			path, path);
 	case ECONNREFUSED:
-		return say_refused(shake);
+		/* The kernel says so of all other files, too. */
+		if (!stat(path, &status) && !S_ISSOCK(status.st_mode))
+			return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: that is "
+				"%s and not the socket of a memory server; name the path that its "
+				"--listen has", path,
+				S_ISDIR(status.st_mode) ? "a folder" : "a file");
+		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: the socket is "
+			"there but no memory server listens on it; start it again (nam-memserver "
+			"--listen shm:%s)", path, path);
 	case EACCES:
 	case EPERM:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_DENIED, "shm:%s: permission "

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/fabric/pending_accepts.h"
-#include "handshake.h"
 #include "shm_internal.h"
 
 #define BACKLOG 128

@@ -39,16 +39,11 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct shm_domain *domain = (struct shm_domain *)pub;
-	struct nam__pages pages = {
-		.bytes = bytes,
-		.page_bytes_log2 = page_bytes_log2,
-		.transparent_huge = transparent_huge,
-		.numa_node = numa_node,
-		.near_node = -1,
-	};
+	struct nam__pages pages;
 	struct shm_mr mr;
 	uint32_t index;
-	int rc = nam__pages_alloc(&pages, diag);
+	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1, &pages,
+		diag);
 
 	if (rc)
 		return rc;

@@ -300,18 +300,6 @@ nam__shm_notice_closed(struct shm_cq *cq)
 	}
 }
 
-static bool
-has_requests(const struct shm_cq *cq, const struct shm_qp *qp)
-{
-	if (qp->blocked)
-		return true;
-	for (uint32_t i = cq->head; i != cq->tail; i++) {
-		if (cq->requests[i & cq->mask].qp == qp)
-			return true;
-	}
-	return false;
-}
-
 unsigned
 nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 {
@@ -319,7 +307,11 @@ nam__shm_report_closed(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	unsigned n = 0;
 
 	while ((qp = *at) && n < max) {
-		if (has_requests(cq, qp)) {
+		bool pending = qp->blocked;
+
+		for (uint32_t i = cq->head; i != cq->tail && !pending; i++)
+			pending = cq->requests[i & cq->mask].qp == qp;
+		if (pending) {
 			at = &SLIST_NEXT(qp, closed_link);
 			continue;
 		}

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "peers.h"
+#include "shm_internal.h"
 
 void
 nam__shm_peer_free(struct shm_peer *peer)

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "peers.h"
 #include "shm_internal.h"
 
 int

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/fabric/unsupported.h"
-#include "handshake.h"
 #include "shm_internal.h"
 
 #if defined(__x86_64__)

@@ -269,4 +269,29 @@ int nam__shm_watch_add(struct shm_watch *watch, struct shm_qp *qp) NAM_MUST_CHEC
 /* After this the watcher does not know qp any more. */
 void nam__shm_watch_remove(struct shm_watch *watch, struct shm_qp *qp);
 
+/* ---- socket.c ------------------------------------------------------------------------- */
+
+int nam__shm_address(const char *address, struct sockaddr_un *ret, struct nam_diag *diag)
+	NAM_MUST_CHECK;
+/* One packet, never waiting. */
+int nam__shm_packet_send(int fd, const void *data, size_t bytes, const int *fds,
+	unsigned fds_count) NAM_MUST_CHECK;
+/* One packet; -EAGAIN when there is none in time.  Descriptors are the caller's. */
+int nam__shm_packet_recv(int fd, void *data, size_t size, size_t *ret_bytes, int *fds,
+	unsigned fds_max, unsigned *ret_fds) NAM_MUST_CHECK;
+void nam__shm_close_all(const int *fds, unsigned count);
+
+/* ---- peers.c -------------------------------------------------------------------------- */
+
+/* The instance that was last seen at this path and is still in use, or 0. */
+uint64_t nam__shm_peer_known(struct shm_domain *domain, const char *path);
+/* A memory server that is mapped already, with one more user; or NULL. */
+struct shm_peer *nam__shm_peer_get(struct shm_domain *domain, uint64_t instance);
+/* Two threads may map the same server at once: the second one's mappings are freed. */
+struct shm_peer *nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh);
+/* One user less.  The last one unmaps. */
+void nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer);
+/* Unmap a peer that was never added. */
+void nam__shm_peer_free(struct shm_peer *peer);
+
 #endif /* NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H */

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "handshake.h"
 #include "shm_internal.h"
 
 #define PACKET_FDS_MAX SHM_REGIONS_PER_PACKET

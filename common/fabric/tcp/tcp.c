@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/fabric/unsupported.h"
 #include "tcp_internal.h"
 
 /* The memory server's processor carries requests out, with the copies of shm. */

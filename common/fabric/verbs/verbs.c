@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/fabric/unsupported.h"
 #include "verbs_internal.h"
 
 int

@@ -30,6 +30,9 @@ nam__verbs_wr_id(const struct verbs_qp *qp, uint32_t position)
 
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(verbs)
+NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_create)
+NAM__PROVIDER_FUNCTION(verbs, unreliable_qp_join)
+NAM__PROVIDER_FUNCTION(verbs, qp_share_near)
 
 /* ---- address.c ----------------------------------------------------------------------- */
 
@@ -92,11 +95,6 @@ int nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *reques
 
 /* ---- unreliable_qp.c ------------------------------------------------------------------------- */
 
-int nam__verbs_unreliable_qp_create(struct nam_domain *domain, const struct nam_qp_options *options,
-	uint64_t *ret_name, struct nam_qp **ret) NAM_MUST_CHECK;
-int nam__verbs_unreliable_qp_join(struct nam_qp *unreliable_qp, struct nam_qp *beside,
-	uint64_t peer_name)
-	NAM_MUST_CHECK;
 void nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp);
 
 /* ---- watch.c ------------------------------------------------------------------------- */
@@ -113,10 +111,6 @@ int nam__verbs_watch_add(struct verbs_qp *qp) NAM_MUST_CHECK;
 void nam__verbs_watch_unreliable_qp(struct verbs_qp *unreliable_qp, struct verbs_qp *beside);
 /* The watcher forgets qp, which may be an unreliable queue pair, and those beside it. */
 void nam__verbs_watch_remove(struct verbs_qp *qp);
-
-/* ---- post.c, poll.c ------------------------------------------------------------------------ */
-
-void nam__verbs_qp_share_near(struct nam_qp *qp, const struct nam_colocated_share *share);
 
 /* ---- push.c -------------------------------------------------------------------------- */
 

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "common/fabric/shm/handshake.h"
 #include "common/fabric/shm/shm_internal.h"
 
 static int
