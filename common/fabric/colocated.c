@@ -19,10 +19,9 @@
 int
 nam__proof_open(struct nam__proof *proof)
 {
-	struct nam__pages pages = { .bytes = PROOF_BYTES, .page_bytes_log2 = 12, .numa_node = -1,
-		.near_node = -1 };
+	struct nam__pages pages;
 	struct nam_diag diag = { "" };
-	int rc = nam__pages_alloc(&pages, &diag);
+	int rc = nam__pages_alloc(PROOF_BYTES, 12, false, -1, -1, &pages, &diag);
 
 	proof->fd = -1;
 	proof->words = NULL;

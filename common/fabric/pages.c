@@ -76,9 +76,9 @@ populate(int fd, void *at, uint64_t bytes)
 }
 
 static int
-bind_to_node(const struct nam__pages *pages, struct nam_diag *diag)
+bind_to_node(const struct nam__pages *pages, int numa_node, int near_node, struct nam_diag *diag)
 {
-	int node = pages->numa_node < 0 ? pages->near_node : pages->numa_node;
+	int node = numa_node < 0 ? near_node : numa_node;
 	nodemask_t mask;
 
 	if (node < 0)
@@ -88,7 +88,7 @@ bind_to_node(const struct nam__pages *pages, struct nam_diag *diag)
 			node);
 	nodemask_zero(&mask);
 	nodemask_set_compat(&mask, node);
-	if (pages->numa_node < 0) {
+	if (numa_node < 0) {
 		(void)mbind(pages->base, pages->bytes, MPOL_PREFERRED, mask.n, NUMA_NUM_NODES + 1,
 			0);
 		return 0;
@@ -142,10 +142,10 @@ region_file(uint64_t bytes, uint32_t page_bytes_log2, int *ret_fd)
 }
 
 int
-nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag)
+nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
+	struct nam__pages *pages, struct nam_diag *diag)
 {
-	uint64_t asked = pages->bytes, page_bytes;
-	uint32_t log2 = pages->page_bytes_log2;
+	uint64_t page_bytes;
 	int rc;
 
 	if (log2 < 12 || log2 > 34 || asked == 0 || asked > 1ull << 40)
@@ -155,23 +155,22 @@ nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag)
 	pages->bytes = (asked + page_bytes - 1) & ~(page_bytes - 1);
 	rc = region_file(pages->bytes, log2, &pages->fd);
 	if (rc)
-		return say_no_memory(diag, rc, asked, log2, pages->numa_node);
-	pages->base = nam__pages_map(pages->fd, pages->bytes, pages->transparent_huge,
-		true);
+		return say_no_memory(diag, rc, asked, log2, numa_node);
+	pages->base = nam__pages_map(pages->fd, pages->bytes, transparent_huge, true);
 	if (!pages->base) {
-		rc = say_no_memory(diag, -errno, asked, log2, pages->numa_node);
+		rc = say_no_memory(diag, -errno, asked, log2, numa_node);
 		goto close_file;
 	}
-	if (pages->transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
+	if (transparent_huge && madvise(pages->base, pages->bytes, MADV_HUGEPAGE)) {
 		rc = nam_diag_set(diag, -errno, "this kernel has no transparent huge pages");
 		goto unmap;
 	}
-	rc = bind_to_node(pages, diag);
+	rc = bind_to_node(pages, numa_node, near_node, diag);
 	if (rc)
 		goto unmap;
 	rc = populate(pages->fd, pages->base, pages->bytes);
 	if (rc) {
-		rc = say_no_memory(diag, rc, asked, log2, pages->numa_node);
+		rc = say_no_memory(diag, rc, asked, log2, numa_node);
 		goto unmap;
 	}
 	return 0;

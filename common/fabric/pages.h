@@ -20,15 +20,14 @@ struct nam__pages {
 	int fd;			/* the caller closes it */
 	uint8_t *base;
 	uint64_t bytes;		/* rounded up to whole pages */
-	/* asked for */
-	uint32_t page_bytes_log2;
-	bool transparent_huge;
-	int numa_node;		/* only this one; -1: any */
-	int near_node;		/* if it is any, then best this one; -1: no matter */
 };
 
-/* Fill fd, base and bytes; what was asked for, and bytes, are in *pages already. */
-int nam__pages_alloc(struct nam__pages *pages, struct nam_diag *diag) NAM_MUST_CHECK;
+/*
+ * @numa_node	only this one; -1: any
+ * @near_node	if it is any, then best this one; -1: no matter
+ */
+int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_huge,
+	int numa_node, int near_node, struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Map such a file again.  NULL with errno on failure. */
 void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable);

@@ -2,6 +2,7 @@
 #include "pending_accepts.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "common/env.h"
@@ -74,7 +75,7 @@ nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number)
 	close(nam__pending_accepts_release(accepts, number));
 }
 
-/* NAM__GREETED_MAX: no client was greeted. */
+/* There is one. */
 static uint32_t
 oldest(const struct nam__pending_accepts *accepts)
 {
@@ -88,44 +89,27 @@ oldest(const struct nam__pending_accepts *accepts)
 	return found;
 }
 
-static uint32_t
-free_place(struct nam__pending_accepts *accepts)
-{
-	uint32_t number;
-
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (accepts->greeted[i].fd < 0)
-			return i;
-	}
-	number = oldest(accepts);
-	nam__pending_accepts_drop(accepts, number);
-	return number;
-}
-
-/* The client that could not be accepted stays in the backlog. */
-static void
-out_of_descriptors(struct nam__pending_accepts *accepts)
-{
-	uint32_t number = oldest(accepts);
-
-	if (number < NAM__GREETED_MAX)
-		nam__pending_accepts_drop(accepts, number);
-	else	/* Do not spin on it. */
-		nam_sleep_ns(10000000);
-}
-
 int
 nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd)
 {
 	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	uint32_t number;
+	bool full = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+		errno == ENOBUFS);
+	uint32_t number = 0;
 
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			out_of_descriptors(accepts);
+	/* Without descriptors, the client that could not be accepted stays in the backlog. */
+	if (full && accepts->count)
+		nam__pending_accepts_drop(accepts, oldest(accepts));
+	else if (full)		/* Do not spin on it. */
+		nam_sleep_ns(10000000);
+	if (fd < 0)
 		return -1;
+	while (number < NAM__GREETED_MAX && accepts->greeted[number].fd >= 0)
+		number++;
+	if (number == NAM__GREETED_MAX) {
+		number = oldest(accepts);
+		nam__pending_accepts_drop(accepts, number);
 	}
-	number = free_place(accepts);
 	if (watch(accepts, fd, number)) {
 		close(fd);
 		return -1;

@@ -43,14 +43,9 @@ int
 nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
-	struct nam__pages pages = {
-		.bytes = bytes,
-		.page_bytes_log2 = page_bytes_log2,
-		.transparent_huge = transparent_huge,
-		.numa_node = numa_node,
-		.near_node = -1,
-	};
-	int rc = nam__pages_alloc(&pages, diag);
+	struct nam__pages pages;
+	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1, &pages,
+		diag);
 
 	if (rc)
 		return rc;

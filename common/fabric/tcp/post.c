@@ -15,21 +15,6 @@
 #define MASK (TCP_QP_DEPTH - 1)
 _Static_assert(!(TCP_QP_DEPTH & MASK), "a power of two");
 
-/*
- * The last `count` posts of a memory server.  The buffer of a reply is free, as it has been copied:
- * a client that does not answer keeps no buffer that others wait for.
- */
-static void
-report_replies(struct tcp_qp *qp, unsigned count)
-{
-	for (uint32_t i = qp->tail - count; i != qp->tail; i++) {
-		struct tcp_request *request = &qp->requests[i & MASK];
-
-		if (request->op == NAM_WR_SEND && !request->fault)
-			nam__tcp_report(qp, request);
-	}
-}
-
 static inline bool
 has_body(uint8_t op)
 {
@@ -223,8 +208,16 @@ nam__tcp_qp_post(struct nam_qp *pub, const struct nam_wr *wrs, unsigned count)
 		/* With nothing before it, what is faulty fails now. */
 		nam__tcp_fault_due(qp);
 	}
-	if (qp->accepted && !qp->error)
-		report_replies(qp, count);
+	/*
+	 * The buffer of a memory server's reply is free, as it has been copied: a client that does
+	 * not answer keeps no buffer that others wait for.
+	 */
+	for (uint32_t i = qp->tail - count; qp->accepted && !qp->error && i != qp->tail; i++) {
+		struct tcp_request *request = &qp->requests[i & MASK];
+
+		if (request->op == NAM_WR_SEND && !request->fault)
+			nam__tcp_report(qp, request);
+	}
 	if (qp->out.frames >= TCP_FLUSH_FRAMES && !qp->blocked)
 		nam__tcp_flush(qp);
 	else

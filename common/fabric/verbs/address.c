@@ -9,33 +9,31 @@
 int
 nam__verbs_status(enum ibv_wc_status status)
 {
-	switch (status) {
-	case IBV_WC_SUCCESS:
+	static const int codes[] = {
+		[IBV_WC_LOC_PROT_ERR] = NAM_E_FABRIC_ACCESS,	/* our own key is wrong */
+		[IBV_WC_LOC_ACCESS_ERR] = NAM_E_FABRIC_ACCESS,
+		[IBV_WC_REM_ACCESS_ERR] = NAM_E_FABRIC_ACCESS,
+		[IBV_WC_RETRY_EXC_ERR] = NAM_E_FABRIC_PEER_DEAD,
+		[IBV_WC_REM_ABORT_ERR] = NAM_E_FABRIC_PEER_DEAD,
+		/* With no reason before it: the other side ended it. */
+		[IBV_WC_WR_FLUSH_ERR] = NAM_E_FABRIC_PEER_DEAD,
+		[IBV_WC_RNR_RETRY_EXC_ERR] = NAM_E_FABRIC_TIMEOUT,
+		[IBV_WC_RESP_TIMEOUT_ERR] = NAM_E_FABRIC_TIMEOUT,
+		/* A message longer than its receive buffer, both sides. */
+		[IBV_WC_LOC_LEN_ERR] = NAM_E_FABRIC_PROTOCOL,
+		[IBV_WC_REM_INV_REQ_ERR] = NAM_E_FABRIC_PROTOCOL,
+		[IBV_WC_REM_OP_ERR] = NAM_E_FABRIC_PROTOCOL,
+		[IBV_WC_BAD_RESP_ERR] = NAM_E_FABRIC_PROTOCOL,
+		[IBV_WC_REM_INV_RD_REQ_ERR] = NAM_E_FABRIC_PROTOCOL,
+		[IBV_WC_LOC_QP_OP_ERR] = NAM_E_FABRIC_CAPABILITY,
+		[IBV_WC_LOC_EEC_OP_ERR] = NAM_E_FABRIC_CAPABILITY,
+		[IBV_WC_MW_BIND_ERR] = NAM_E_FABRIC_CAPABILITY,
+	};
+	unsigned i = (unsigned)status;
+
+	if (status == IBV_WC_SUCCESS)
 		return 0;
-	case IBV_WC_LOC_PROT_ERR:	/* our own key is wrong */
-	case IBV_WC_LOC_ACCESS_ERR:
-	case IBV_WC_REM_ACCESS_ERR:
-		return -NAM_E_FABRIC_ACCESS;
-	case IBV_WC_RETRY_EXC_ERR:
-	case IBV_WC_REM_ABORT_ERR:
-	case IBV_WC_WR_FLUSH_ERR:	/* with no reason before it: the other side ended it */
-		return -NAM_E_FABRIC_PEER_DEAD;
-	case IBV_WC_RNR_RETRY_EXC_ERR:
-	case IBV_WC_RESP_TIMEOUT_ERR:
-		return -NAM_E_FABRIC_TIMEOUT;
-	case IBV_WC_LOC_LEN_ERR:	/* a message longer than its receive buffer, both sides */
-	case IBV_WC_REM_INV_REQ_ERR:
-	case IBV_WC_REM_OP_ERR:
-	case IBV_WC_BAD_RESP_ERR:
-	case IBV_WC_REM_INV_RD_REQ_ERR:
-		return -NAM_E_FABRIC_PROTOCOL;
-	case IBV_WC_LOC_QP_OP_ERR:
-	case IBV_WC_LOC_EEC_OP_ERR:
-	case IBV_WC_MW_BIND_ERR:
-		return -NAM_E_FABRIC_CAPABILITY;
-	default:
-		return -NAM_E_FABRIC;
-	}
+	return i < sizeof(codes) / sizeof(codes[0]) && codes[i] ? -codes[i] : -NAM_E_FABRIC;
 }
 
 void

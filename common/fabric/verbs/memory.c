@@ -72,55 +72,38 @@ register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int acc
 }
 
 /* Memory that is a file, so that processes of this host can map it: see struct nam_colocated. */
-static int
-pages_alloc(struct verbs_domain *domain, struct nam__pages *pages, struct nam_mr *ret,
-	struct nam_diag *diag)
-{
-	struct verbs_region *region;
-	int rc = nam__pages_alloc(pages, diag);
-
-	if (rc)
-		return rc;
-	rc = register_memory(domain, pages->base, pages->bytes, REMOTE_ACCESS, ret, diag);
-	if (rc) {
-		(void)munmap(pages->base, pages->bytes);
-		close(pages->fd);
-		return rc;
-	}
-	region = ret->provider;
-	region->pages = pages->base;
-	region->bytes = pages->bytes;
-	region->fd = ret->fd = pages->fd;
-	return 0;
-}
-
 int
 nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_bytes_log2,
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct verbs_domain *domain = (struct verbs_domain *)pub;
-	struct nam__pages pages = {
-		.bytes = bytes,
-		.page_bytes_log2 = page_bytes_log2,
-		.transparent_huge = transparent_huge,
-		.numa_node = numa_node,
-		.near_node = domain->numa_node,
-	};
+	struct verbs_region *region;
+	struct nam__pages pages;
+	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node,
+		domain->numa_node, &pages, diag);
 
-	return pages_alloc(domain, &pages, ret, diag);
+	if (rc)
+		return rc;
+	rc = register_memory(domain, pages.base, pages.bytes, REMOTE_ACCESS, ret, diag);
+	if (rc) {
+		(void)munmap(pages.base, pages.bytes);
+		close(pages.fd);
+		return rc;
+	}
+	region = ret->provider;
+	region->pages = pages.base;
+	region->bytes = pages.bytes;
+	region->fd = ret->fd = pages.fd;
+	return 0;
 }
 
 int
-nam__verbs_share_alloc(struct nam_domain *pub, uint64_t bytes, struct nam_mr *ret,
+nam__verbs_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
 {
-	struct verbs_domain *domain = (struct verbs_domain *)pub;
-	struct nam__pages pages = { .bytes = bytes, .page_bytes_log2 = 12, .numa_node = -1,
-		.near_node = domain->numa_node };
-
 	if (!bytes || bytes > NAM_SHARE_BYTES_MAX)
 		return nam_diag_set(diag, -EINVAL, "verbs: a share of %" PRIu64 " bytes", bytes);
-	return pages_alloc(domain, &pages, ret, diag);
+	return nam__verbs_region_alloc(domain, bytes, 12, 0, -1, ret, diag);
 }
 
 int

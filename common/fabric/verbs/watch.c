@@ -254,19 +254,6 @@ post_try(struct verbs_qp *qp)
 		atomic_store_explicit(&qp->trying, false, memory_order_relaxed);
 }
 
-/* A hold whose mutex is taken: its owner posts at this moment, which tries the peer, too. */
-static void
-try_peer(struct verbs_qp *qp, uint64_t now)
-{
-	qp->tried_ns = now;
-	if (!qp->hold.wrs) {
-		post_try(qp);
-	} else if (!pthread_mutex_trylock(&qp->hold.mutex)) {
-		post_try(qp);
-		pthread_mutex_unlock(&qp->hold.mutex);
-	}
-}
-
 static void
 try_idle(struct verbs_domain *domain)
 {
@@ -282,7 +269,13 @@ try_idle(struct verbs_domain *domain)
 			qp->seen_posts = posts;
 			qp->tried_ns = now;
 		} else if (domain->watch.urgent || now - qp->tried_ns >= idle_ns) {
-			try_peer(qp, now);
+			qp->tried_ns = now;
+			if (!qp->hold.wrs) {
+				post_try(qp);
+			} else if (!pthread_mutex_trylock(&qp->hold.mutex)) {
+				post_try(qp);
+				pthread_mutex_unlock(&qp->hold.mutex);
+			}	/* else its owner posts now, which tries the peer, too */
 		}
 	}
 	domain->watch.urgent = false;
