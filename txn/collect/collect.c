@@ -21,26 +21,11 @@ struct collection {
 
 /* ---- what was replaced ----------------------------------------------------------------------- */
 
-/* A message lists a limited number of versions; after a full one there may be more. */
-NAM_FIBER_FN static int
-sweep_all(struct nam__txn *txn)
-{
-	uint32_t before;
-	int rc = 0;
-
-	for (unsigned i = 0; i < SWEEPS_MAX && !rc; i++) {
-		before = txn->retired;
-		rc = txn->records->ops->sweep(txn); /* SUSPENDS */
-		if (txn->retired - before < NAM_RPC_RECORDS_RETIRED_MAX)
-			break;
-	}
-	return rc;
-}
-
 NAM_FIBER_FN static int
 sweep(struct collection *collection, const struct nam__walked *seen, uint32_t count)
 {
 	struct nam__txn *txn = nam__txn_new(collection->worker, collection->records);
+	uint32_t before;
 	int rc = 0;
 
 	if (!txn)
@@ -54,8 +39,13 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 		nam__txn_add_version(txn, &record, 0);
 		txn->items[txn->count - 1].slot = slot;
 	}
-	if (txn->count)
-		rc = sweep_all(txn); /* SUSPENDS */
+	/* A message lists a limited number of versions; after a full one there may be more. */
+	for (unsigned i = 0; i < SWEEPS_MAX && txn->count && !rc; i++) {
+		before = txn->retired;
+		rc = collection->records->ops->sweep(txn); /* SUSPENDS */
+		if (txn->retired - before < NAM_RPC_RECORDS_RETIRED_MAX)
+			break;
+	}
 	nam__collected_retired(&collection->done, txn);
 	nam__txn_free(txn);
 	return rc;

@@ -38,20 +38,6 @@ malformed(const struct termination *termination)
 
 /* ---- seal ------------------------------------------------------------------------------------ */
 
-static int
-sibling_add(struct termination *termination, const struct nam_version_sibling *sibling)
-{
-	const struct nam_client *client = termination->txn->records->client;
-	uint16_t slot = nam__server_slot(client, NAM_GADDR(sibling->head));
-	struct part *part = &termination->parts[termination->count];
-
-	if (termination->count == NAM_RECORDS_MAX || slot == UINT16_MAX)
-		return malformed(termination);
-	*part = (struct part){ sibling->head, sibling->at, slot, 0 };
-	termination->count++;
-	return 0;
-}
-
 /* The lock that is in the way; its version names the other records. */
 static int
 first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void *arg)
@@ -59,9 +45,9 @@ first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t by
 	struct termination *termination = arg;
 	struct nam_rpc_locking_sealed sealed;
 	struct nam_version_sibling sibling;
-	int rc = 0;
+	struct part *part;
+	uint16_t slot;
 
-	(void)txn;
 	if (bytes < sizeof(sealed))
 		return malformed(termination);
 	memcpy(&sealed, bundle->reply, sizeof(sealed));
@@ -69,11 +55,15 @@ first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t by
 		return malformed(termination);
 	termination->parts[0].state = sealed.state;
 	termination->parts[0].at = sealed.at;
-	for (uint32_t at = 0; at < sealed.about_bytes && !rc; at += sizeof(sibling)) {
+	for (uint32_t at = 0; at < sealed.about_bytes; at += sizeof(sibling)) {
 		memcpy(&sibling, bundle->reply + sizeof(sealed) + at, sizeof(sibling));
-		rc = sibling_add(termination, &sibling);
+		slot = nam__server_slot(txn->records->client, NAM_GADDR(sibling.head));
+		if (termination->count == NAM_RECORDS_MAX || slot == UINT16_MAX)
+			return malformed(termination);
+		part = &termination->parts[termination->count++];
+		*part = (struct part){ sibling.head, sibling.at, slot, 0 };
 	}
-	return rc;
+	return 0;
 }
 
 static int

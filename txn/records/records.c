@@ -310,21 +310,6 @@ nam_records_list(struct nam_worker *worker, nam_records_list_fn fn, void *arg)
 /* ---- all records ----------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-others_count(struct nam_worker *worker, const struct nam_records *records,
-	const struct nam__walked *seen, struct nam_records_stat *stat)
-{
-	struct nam__others others;
-	int rc;
-
-	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(worker, records, &others)) == NAM__STEP_MORE) { /* SUSPENDS */
-		stat->others++;
-		stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
-	}
-	return rc;
-}
-
-NAM_FIBER_FN static int
 some_count(struct nam_worker *worker, struct nam_records *records, const struct nam__walked *seen,
 	uint32_t count, void *arg)
 {
@@ -332,8 +317,15 @@ some_count(struct nam_worker *worker, struct nam_records *records, const struct 
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam__others others;
+
 		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
-		rc = others_count(worker, records, &seen[i], stat); /* SUSPENDS */
+		nam__others_begin(&others, &seen[i]);
+		while ((rc = nam__others_next(worker, records, &others)) ==
+			NAM__STEP_MORE) { /* SUSPENDS */
+			stat->others++;
+			stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
+		}
 		if (!seen[i].head.latest)
 			continue;
 		stat->keys++;

@@ -68,14 +68,20 @@ nam__walked_read(struct nam_worker *worker, struct nam__walked *seen, uint32_t c
 	return rc ? rc : nam_batch_await(&batch); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-walk(struct nam_worker *worker, struct nam_records *records, struct nam_cursor *cursor,
-	struct nam__walked *seen, nam__some_fn fn, void *arg)
+int
+nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__some_fn fn,
+	void *arg)
 {
+	static const struct nam_range all;
+	const uint32_t bytes = NAM__WALK_MAX * (uint32_t)sizeof(struct nam__walked);
+	struct nam__walked *seen = nam_buffer_take(worker, bytes);
 	uint64_t heads[NAM__WALK_MAX];
-	uint32_t count;
-	int rc;
+	struct nam_cursor *cursor;
+	uint32_t count = 0;
+	int rc = seen ? nam_cursor_open(worker, records->keys, &all, &cursor) : -ENOMEM;
 
+	if (rc)
+		goto give;
 	do {
 		rc = nam_cursor_next(cursor, NULL, heads, NAM__WALK_MAX, &count); /* SUSPENDS */
 		if (rc || !count)
@@ -88,26 +94,8 @@ walk(struct nam_worker *worker, struct nam_records *records, struct nam_cursor *
 			rc = fn(worker, records, seen, count, arg); /* SUSPENDS */
 		nam__op_end(worker);
 	} while (!rc);
-	return rc;
-}
-
-int
-nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__some_fn fn,
-	void *arg)
-{
-	static const struct nam_range all;
-	const uint32_t bytes = NAM__WALK_MAX * (uint32_t)sizeof(struct nam__walked);
-	struct nam__walked *seen = nam_buffer_take(worker, bytes);
-	struct nam_cursor *cursor;
-	int rc;
-
-	if (!seen)
-		return -ENOMEM;
-	rc = nam_cursor_open(worker, records->keys, &all, &cursor);
-	if (!rc) {
-		rc = walk(worker, records, cursor, seen, fn, arg); /* SUSPENDS */
-		nam_cursor_close(cursor); /* SUSPENDS */
-	}
+	nam_cursor_close(cursor); /* SUSPENDS */
+give:
 	nam_buffer_give(worker, seen, bytes);
 	return rc;
 }

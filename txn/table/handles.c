@@ -20,33 +20,29 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 	return table;
 }
 
-static void
-store_leave(struct nam_client *client, struct nam__table_store *store)
-{
-	struct nam__table_store **link = &nam__txn_client(client)->table_stores;
-	bool last;
-
-	pthread_mutex_lock(&client->mutex);
-	last = --store->users == 0;
-	while (last && *link != store)
-		link = &(*link)->next;
-	if (last)
-		*link = store->next;
-	pthread_mutex_unlock(&client->mutex);
-	if (last) {
-		nam_records_close(store->records);
-		free(store);
-	}
-}
-
 void
 nam__table_free(struct nam_client *client, struct nam_table *table)
 {
+	struct nam__table_store *store = table->store, **link = &nam__txn_client(client)->table_stores;
+
 	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
 		nam_index_close(table->indexes[i]);
-	if (table->store)
-		store_leave(client, table->store);
 	free(table);
+	if (!store)
+		return;
+	pthread_mutex_lock(&client->mutex);
+	if (--store->users) {
+		store = NULL;
+	} else {
+		while (*link != store)
+			link = &(*link)->next;
+		*link = store->next;
+	}
+	pthread_mutex_unlock(&client->mutex);
+	if (!store)
+		return;
+	nam_records_close(store->records);
+	free(store);
 }
 
 void

@@ -130,34 +130,6 @@ is_in_range(const struct scan *scan, const struct nam__seen *record,
 	return memcmp(key, scan->upto, scan->index->bytes) < 0;
 }
 
-static uint32_t
-count_in_range(const struct scan *scan)
-{
-	const struct nam__view *view = &scan->rows->view;
-	struct nam_bytes key, columns[NAM_TABLE_COLUMNS_MAX];
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < view->found_count; i++)
-		count += row_of(scan->table, view, &view->found[i], &key, columns) &&
-			is_in_range(scan, &view->found[i], columns);
-	return count;
-}
-
-static int
-cursor_open(struct scan *scan)
-{
-	const struct nam_table_range *range = scan->range;
-	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX];
-	const struct nam_range entries = { .low = range->low.data ? low : NULL,
-		.high = range->high.data ? high : NULL, .high_inclusive = true };
-
-	nam__entry_key(scan->index, &range->low, 0, low);
-	nam__entry_key(scan->index, &range->high, UINT64_MAX, high);
-	return nam_cursor_open(scan->worker,
-		scan->table->indexes[scan->index - scan->table->schema.indexes], &entries,
-		&scan->cursor);
-}
-
 /* Name the records that the next entries lead to, so many or all. */
 NAM_FIBER_FN static int
 entries_take(struct scan *scan, uint32_t wanted)
@@ -300,13 +272,22 @@ NAM_FIBER_FN static int
 scan_run(struct scan *scan)
 {
 	const uint32_t limit = scan->range->limit;
+	const struct nam_table_range *range = scan->range;
+	const struct nam__view *view = &scan->rows->view;
+	struct nam_bytes key, columns[NAM_TABLE_COLUMNS_MAX];
+	uint8_t low[NAM_KEY_BYTES_MAX], high[NAM_KEY_BYTES_MAX];
+	const struct nam_range entries = { .low = range->low.data ? low : NULL,
+		.high = range->high.data ? high : NULL, .high_inclusive = true };
 	uint64_t heads[NAM_TABLE_WRITES_MAX];
 	/* One more entry shows that there are no more of the last value. */
-	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0;
+	uint32_t wanted = limit && limit < UINT32_MAX ? limit + 1 : 0, count;
 	int rc = gets_name(scan, heads); /* SUSPENDS */
 
+	nam__entry_key(scan->index, &range->low, 0, low);
+	nam__entry_key(scan->index, &range->high, UINT64_MAX, high);
 	if (!rc)
-		rc = cursor_open(scan);
+		rc = nam_cursor_open(scan->worker, scan->table->indexes[scan->index -
+			scan->table->schema.indexes], &entries, &scan->cursor);
 	if (rc)
 		return rc;
 	do {
@@ -318,7 +299,11 @@ scan_run(struct scan *scan)
 		nam__op_end(scan->worker);
 		/* Each turn counts all records again. */
 		wanted = wanted < UINT32_MAX / 2 ? 2 * wanted : 0;
-	} while (!rc && !scan->exhausted && count_in_range(scan) < limit);
+		count = 0;
+		for (uint32_t i = 0; i < view->found_count; i++)
+			count += row_of(scan->table, view, &view->found[i], &key, columns) &&
+				is_in_range(scan, &view->found[i], columns);
+	} while (!rc && !scan->exhausted && count < limit);
 	nam_cursor_close(scan->cursor); /* SUSPENDS */
 	gets_find(scan, heads);
 	return rc ? rc : rows_fill(scan, heads);

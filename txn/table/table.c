@@ -122,10 +122,8 @@ superblock_fill(struct nam_table_superblock *superblock, const char *name,
 		.indexes_count = (uint16_t)schema->indexes_count,
 		.owns_store = !schema->store,
 	};
-	if (schema->store)
-		(void)snprintf(superblock->store, sizeof(superblock->store), "%s", schema->store);
-	else
-		(void)snprintf(superblock->store, sizeof(superblock->store), "%s" OWN_STORE, name);
+	(void)snprintf(superblock->store, sizeof(superblock->store), "%s%s",
+		schema->store ? schema->store : name, schema->store ? "" : OWN_STORE);
 	for (uint32_t i = 0; i < schema->columns_count; i++)
 		memcpy(superblock->columns[i], schema->columns[i], strlen(schema->columns[i]));
 	for (uint32_t i = 0; i < schema->indexes_count; i++) {
@@ -335,40 +333,13 @@ store_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_by
 	return other ? 0 : -NAM_E_REMOTE_CORRUPT;
 }
 
-/* From now on nam__store_table() does not find the table. */
-static void
-store_unlink(struct nam_client *client, struct nam_table *table)
-{
-	struct nam_table **place;
-
-	pthread_mutex_lock(&client->mutex);
-	for (place = &table->store->tables; *place != table; place = &(*place)->next)
-		continue;
-	*place = table->next;
-	pthread_mutex_unlock(&client->mutex);
-}
-
-NAM_FIBER_FN static int
-indexes_open(struct nam_worker *worker, struct nam_table *table, uint64_t cache_bytes)
-{
-	uint32_t count = table->schema.indexes_count;
-	char text[NAM_INDEX_NAME_BYTES];
-	int rc = 0;
-
-	for (uint32_t i = 0; i < count && !rc; i++) {
-		index_name(table->name, table->schema.columns[table->schema.indexes[i].column],
-			text);
-		rc = nam_index_open(worker, text, cache_bytes / count,
-			&table->indexes[i]); /* SUSPENDS */
-	}
-	return rc;
-}
-
 int
 nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes,
 	struct nam_table **ret_table)
 {
 	struct nam_table_superblock *superblock;
+	const struct nam_table_schema *schema;
+	char text[NAM_INDEX_NAME_BYTES];
 	struct nam_table *table;
 	int rc = name_check(worker, name);
 
@@ -384,8 +355,12 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 		schema_fill(table, superblock);
 	}
 	nam_buffer_give(worker, superblock, sizeof(*superblock));
-	if (!rc)
-		rc = indexes_open(worker, table, cache_bytes / 2); /* SUSPENDS */
+	schema = rc ? NULL : &table->schema;
+	for (uint32_t i = 0; !rc && i < schema->indexes_count; i++) {
+		index_name(name, schema->columns[schema->indexes[i].column], text);
+		rc = nam_index_open(worker, text, cache_bytes / 2 / schema->indexes_count,
+			&table->indexes[i]); /* SUSPENDS */
+	}
 	if (!rc)
 		rc = store_open(worker, table, cache_bytes / 2); /* SUSPENDS */
 	if (!rc)
@@ -398,15 +373,21 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 void
 nam_table_close(struct nam_worker *worker, struct nam_table *table)
 {
+	struct nam_client *client = worker->client;
+	struct nam_table **link;
 	int rc;
 
 	if (!table)
 		return;
 	rc = nam_table_settle(worker, table); /* SUSPENDS */
 	(void)rc;		/* versions that were not swept are counted as lost */
-	/* A writer of another table of the store may be about to sweep entries of this one. */
-	store_unlink(worker->client, table);
-	nam__table_leave(worker->client, table);
+	/* From now on nam__store_table() does not find it; a sweep may still work on it. */
+	pthread_mutex_lock(&client->mutex);
+	for (link = &table->store->tables; *link != table; link = &(*link)->next)
+		continue;
+	*link = table->next;
+	pthread_mutex_unlock(&client->mutex);
+	nam__table_leave(client, table);
 }
 
 const struct nam_table_schema *

@@ -38,22 +38,6 @@ key_text(const uint8_t *key, uint32_t bytes, char *ret_text, size_t size)
 	return ret_text;
 }
 
-static void
-tell(struct verify *verify, const struct nam__seen *record, const uint8_t *record_key,
-	const char *column, int rc)
-{
-	char text[256], key[80];
-
-	(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %" PRIu64
-		", has no entry in the index of column '%s'%s",
-		key_text(record_key + NAM__TABLE_NUMBER_BYTES,
-			record->key_bytes - NAM__TABLE_NUMBER_BYTES, key, sizeof(key)),
-		record->timestamp, column, rc ? "" : ", but another has it");
-	verify->violations++;
-	if (verify->violation)
-		verify->violation(verify->arg, text);
-}
-
 NAM_FIBER_FN static int
 row_verify(struct verify *verify, const struct nam__view *view,
 	const struct nam__seen *record)
@@ -62,6 +46,7 @@ row_verify(struct verify *verify, const struct nam__view *view,
 	const uint8_t *key = view->arena + record->bytes_at;
 	struct nam_bytes columns[NAM_TABLE_COLUMNS_MAX];
 	uint8_t entry[NAM_KEY_BYTES_MAX];
+	char text[256], name[80];
 
 	if (record->state != NAM__SEEN_HERE || record->deleted ||
 		nam__row_table(key, record->key_bytes) != verify->table->number)
@@ -80,8 +65,17 @@ row_verify(struct verify *verify, const struct nam__view *view,
 			&head); /* SUSPENDS */
 		if (rc && rc != -NAM_E_NOTFOUND)
 			return rc;
-		if (rc || head != record->head)
-			tell(verify, record, key, schema->columns[index->column], rc);
+		if (!rc && head == record->head)
+			continue;
+		(void)snprintf(text, sizeof(text), "the row with the key %s, of transaction %"
+			PRIu64 ", has no entry in the index of column '%s'%s",
+			key_text(key + NAM__TABLE_NUMBER_BYTES,
+				record->key_bytes - NAM__TABLE_NUMBER_BYTES, name, sizeof(name)),
+			record->timestamp, schema->columns[index->column],
+			rc ? "" : ", but another has it");
+		verify->violations++;
+		if (verify->violation)
+			verify->violation(verify->arg, text);
 	}
 	return 0;
 }
