@@ -22,22 +22,22 @@ reply_of(const struct nam__mailbox *box, uint32_t place)
 
 /* If there is no room for it, the client will ask again. */
 static void
-reply_send(struct nam__mailbox *box, struct nam__mail *mail, uint32_t place)
+reply_send(struct nam__mailbox *box, struct nam__mailbox_slot *slot, uint32_t place)
 {
 	const struct nam_fabric_limits *limits = &box->connection->handler->server->domain->limits;
 	struct nam_wr wr = {
 		.op = NAM_WR_SEND,
 		.flags = NAM_WR_SIGNALED,
-		.bytes = mail->bytes,
+		.bytes = slot->bytes,
 		.lkey = box->mr.lkey,
 		.local = reply_of(box, place),
-		.context = &mail->sent,
+		.context = &slot->sent,
 	};
 
 	if (wr.bytes <= limits->inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
 	if (!box->unreliable_qp->ops->qp_post(box->unreliable_qp, &wr, 1))
-		mail->sent.sending = box->connection;
+		slot->sent.sending = box->connection;
 }
 
 static void
@@ -45,14 +45,14 @@ carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place
 	uint32_t request_bytes)
 {
 	const struct nam_fabric_limits *limits = &handler->server->domain->limits;
-	struct nam__mail *mail = &box->mails[place];
+	struct nam__mailbox_slot *slot = &box->slots[place];
 	struct nam_frame *frame = reply_of(box, place);
 	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
 		request_bytes, handler->reply);
 
 	nam_answered(handler->reply, bytes);
 	nam__handler_count(handler);
-	mail->bytes = 0;
+	slot->bytes = 0;
 	if (!bytes)
 		return;
 	if (nam_frame_bytes(bytes) > limits->datagram_bytes ||
@@ -61,9 +61,9 @@ carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place
 		return;
 	}
 	memcpy(frame->message, handler->reply, bytes);
-	nam_frame_seal(frame, mail->number, bytes, 0, 0);
-	mail->bytes = nam_frame_bytes(bytes);
-	reply_send(box, mail, place);
+	nam_frame_seal(frame, slot->number, bytes, 0, 0);
+	slot->bytes = nam_frame_bytes(bytes);
+	reply_send(box, slot, place);
 }
 
 static bool
@@ -72,28 +72,28 @@ place_look(struct nam__handler *handler, struct nam__mailbox *box, uint32_t plac
 	const struct nam_frame *frame = (const void *)((const uint8_t *)box->mr.base +
 		nam_mailbox_request_at(place, box->client.frame_bytes));
 	uint64_t front = __atomic_load_n(&frame->front, __ATOMIC_ACQUIRE);
-	struct nam__mail *mail = &box->mails[place];
+	struct nam__mailbox_slot *slot = &box->slots[place];
 	uint32_t number = (uint32_t)front, bytes;
-	int32_t ahead = (int32_t)(number - mail->number);
+	int32_t ahead = (int32_t)(number - slot->number);
 	uint16_t flags;
 
-	if (front == mail->front || !front || nam_frame_place(number) != place ||
-		mail->sent.sending || box->spare.sending || (NAM_GUARD(DATAGRAM_ONCE) &&
+	if (front == slot->front || !front || nam_frame_place(number) != place ||
+		slot->sent.sending || box->spare.sending || (NAM_GUARD(DATAGRAM_ONCE) &&
 		ahead < 0))
 		return false;
 	if (nam_frame_take(frame, box->client.frame_bytes, number, handler->frame,
 		&bytes, &flags))
 		return false;
 	if (NAM_GUARD(DATAGRAM_ONCE) && !ahead) {
-		if (nam_frame_try(flags) <= nam_frame_try((uint16_t)(mail->front >> 48)))
+		if (nam_frame_try(flags) <= nam_frame_try((uint16_t)(slot->front >> 48)))
 			return false;
-		mail->front = handler->frame->front;
-		if (mail->bytes)
-			reply_send(box, mail, place);
+		slot->front = handler->frame->front;
+		if (slot->bytes)
+			reply_send(box, slot, place);
 		return true;
 	}
-	mail->front = handler->frame->front;
-	mail->number = number;
+	slot->front = handler->frame->front;
+	slot->number = number;
 	carry_out(handler, box, place, bytes);
 	return true;
 }

@@ -113,12 +113,12 @@ handler_main(void *arg)
 		for (int i = 0; i < n; i++)
 			if (wcs[i].op == NAM_WC_CLOSED)
 				closed(handler, wcs[i].qp->user);
-		busy |= nam__mailboxes_look(handler);
+		busy |= nam__mailboxes_poll(handler);
 		nam__objects_idle(&handler->server->trees, handler->server);
 		nam__objects_idle(&handler->server->stores, handler->server);
 		if (busy)
 			nam__mailboxes_busy(handler);
-		else if (nam__mailboxes_rest(handler) && n == 0)
+		else if (nam__mailboxes_may_sleep(handler) && n == 0)
 			(void)handler->cq->ops->cq_wait(handler->cq, WAIT_NS);
 	}
 }

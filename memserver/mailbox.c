@@ -22,7 +22,7 @@
 #define HOT_NS 20000u			/* of that, without giving the processor away */
 #define NAP_NS 2000u
 #define TELL_NS 100000000u		/* how long until those who are told are looked at again */
-#define TURN NAM_FRAMES			/* of box->mails: the word in the client's share */
+#define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
 
 /* ---- life --------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ nam__mailbox_open(struct nam__connection *connection, const struct nam_wire_mail
 	box->client = *client;
 	box->spare.reply = (uint8_t *)box->mr.base + nam_mailbox_bytes(client->frame_bytes);
 	for (unsigned i = 0; i <= TURN; i++)
-		box->mails[i].box = box;
+		box->slots[i].box = box;
 	connection->mailbox = box;
 	if (unreliable_qp) {
 		const struct nam_qp_options options = {
@@ -147,18 +147,18 @@ nam__mailbox_free(struct nam__connection *connection)
 
 /* WRITE what lies in a place of ours into that of the client's share. */
 static void
-mail_post(struct nam__mail *mail)
+slot_post(struct nam__mailbox_slot *slot)
 {
-	struct nam__mailbox *box = mail->box;
+	struct nam__mailbox *box = slot->box;
 	struct nam_qp *qp = box->connection->qp;
-	uint32_t place = (uint32_t)(mail - box->mails), frame_bytes = box->client.frame_bytes;
+	uint32_t place = (uint32_t)(slot - box->slots), frame_bytes = box->client.frame_bytes;
 	struct nam_wr wr = {
 		.op = NAM_WR_WRITE,
 		.flags = NAM_WR_SIGNALED,
-		.bytes = mail->bytes,
+		.bytes = slot->bytes,
 		.rkey = box->client.rkey,
 		.lkey = box->mr.lkey,
-		.context = mail,
+		.context = slot,
 	};
 
 	if (place == TURN) {
@@ -170,23 +170,23 @@ mail_post(struct nam__mail *mail)
 	}
 	if (wr.bytes <= box->connection->handler->server->domain->limits.inline_bytes)
 		wr.flags |= NAM_WR_INLINE;
-	if (mail->state == NAM__MAIL_WAITS)
+	if (slot->state == NAM__SLOT_WAITS)
 		box->waiting--;
 	if (qp->ops->qp_post(qp, &wr, 1)) {
-		mail->state = NAM__MAIL_WAITS;
+		slot->state = NAM__SLOT_WAITS;
 		box->waiting++;
 	} else {
-		mail->state = NAM__MAIL_WRITING;
+		slot->state = NAM__SLOT_WRITING;
 	}
 }
 
 void
 nam__mailbox_completed(const struct nam_wc *wc)
 {
-	struct nam__mail *mail = wc->context;
+	struct nam__mailbox_slot *slot = wc->context;
 
 	/* If it failed, the connection will close. */
-	mail->state = NAM__MAIL_IDLE;
+	slot->state = NAM__SLOT_IDLE;
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
@@ -216,7 +216,7 @@ answer(struct nam__handler *handler, struct nam__mailbox *box, uint32_t request_
 	uint16_t flags)
 {
 	uint32_t frame_bytes = box->client.frame_bytes;
-	struct nam__mail *mail = &box->mails[nam_frame_place(box->number)];
+	struct nam__mailbox_slot *slot = &box->slots[nam_frame_place(box->number)];
 	struct nam_frame *frame = (void *)((uint8_t *)box->mr.base +
 		nam_mailbox_reply_at(box->number, frame_bytes));
 	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
@@ -229,10 +229,10 @@ answer(struct nam__handler *handler, struct nam__mailbox *box, uint32_t request_
 		bytes = 0;
 	}
 	memcpy(frame->message, handler->reply, bytes);
-	nam_frame_seal(frame, box->number, bytes, 0, nam_now_ns() - handler->looked_ns);
-	mail->bytes = nam_frame_bytes(bytes);
+	nam_frame_seal(frame, box->number, bytes, 0, nam_now_ns() - handler->polled_ns);
+	slot->bytes = nam_frame_bytes(bytes);
 	if (!(flags & NAM_FRAME_FETCH))
-		mail_post(mail);
+		slot_post(slot);
 }
 
 /* Whether there was a request. */
@@ -245,12 +245,12 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 	uint16_t flags;
 
 	for (unsigned i = 0; i <= TURN && box->waiting; i++)
-		if (box->mails[i].state == NAM__MAIL_WAITS)
-			mail_post(&box->mails[i]);
+		if (box->slots[i].state == NAM__SLOT_WAITS)
+			slot_post(&box->slots[i]);
 	if (box->unreliable_qp)
 		return nam__unreliable_qp_poll(handler, box);
 	/* The reply before the last from this place must have left it, and one too long for it. */
-	if (!nam_frame_is_new(frame, next) || box->mails[nam_frame_place(next)].state ||
+	if (!nam_frame_is_new(frame, next) || box->slots[nam_frame_place(next)].state ||
 		box->spare.sending)
 		return false;
 	if (nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes, &flags))
@@ -261,7 +261,7 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 }
 
 bool
-nam__mailboxes_look(struct nam__handler *handler)
+nam__mailboxes_poll(struct nam__handler *handler)
 {
 	bool any = false;
 	uint64_t now;
@@ -276,7 +276,7 @@ nam__mailboxes_look(struct nam__handler *handler)
 		if (box->wake_due)
 			wake_back(box);
 	}
-	handler->looked_ns = now;
+	handler->polled_ns = now;
 	return any;
 }
 
@@ -303,15 +303,15 @@ announce(struct nam__handler *handler)
 	bool all = true;
 
 	for (struct nam__mailbox *box = handler->mailboxes; box; box = box->next) {
-		struct nam__mail *mail = &box->mails[TURN];
+		struct nam__mailbox_slot *slot = &box->slots[TURN];
 
-		if (!box->told && !mail->state) {
+		if (!box->told && !slot->state) {
 			box->told = true;
 			++*turn_of(box);
-			mail->bytes = sizeof(uint64_t);
-			mail_post(mail);
+			slot->bytes = sizeof(uint64_t);
+			slot_post(slot);
 		}
-		all &= mail->state == NAM__MAIL_IDLE && !box->waiting;
+		all &= slot->state == NAM__SLOT_IDLE && !box->waiting;
 	}
 	return all;
 }
@@ -327,7 +327,7 @@ nam__mailboxes_busy(struct nam__handler *handler)
 }
 
 bool
-nam__mailboxes_rest(struct nam__handler *handler)
+nam__mailboxes_may_sleep(struct nam__handler *handler)
 {
 	uint64_t now;
 

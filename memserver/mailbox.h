@@ -32,9 +32,9 @@ void nam__spare_send(struct nam__mailbox *box, uint32_t bytes);
 /* ---- mailbox.c ---------------------------------------------------------------------------- */
 
 /* The state of a place in the rings; and one more, for the word in the client's share. */
-struct nam__mail {
+struct nam__mailbox_slot {
 	struct nam__mailbox *box;
-	enum { NAM__MAIL_IDLE, NAM__MAIL_WAITS, NAM__MAIL_WRITING } state;
+	enum { NAM__SLOT_IDLE, NAM__SLOT_WAITS, NAM__SLOT_WRITING } state;
 	uint32_t bytes;			/* of the reply's frame */
 	/*
 	 * With an unreliable queue pair, of the last request from here: its front word, its number,
@@ -58,7 +58,7 @@ struct nam__mailbox {
 	bool wake_due;			/* it did, and wants to hear that it was answered */
 	struct nam__buffer wake;	/* stands for our SEND of that */
 	struct nam__buffer spare;	/* a reply that fits in no frame; one at a time */
-	struct nam__mail mails[NAM_FRAMES + 1];
+	struct nam__mailbox_slot slots[NAM_FRAMES + 1];
 };
 
 int nam__mailbox_open(struct nam__connection *connection,
@@ -70,7 +70,7 @@ void nam__mailbox_stop(struct nam__connection *connection);
 void nam__mailbox_free(struct nam__connection *connection);
 
 /* Answer what has come; whether there was anything. */
-bool nam__mailboxes_look(struct nam__handler *handler);
+bool nam__mailboxes_poll(struct nam__handler *handler);
 /* One of our WRITEs has completed. */
 void nam__mailbox_completed(const struct nam_wc *wc);
 /* A client's wake has arrived. */
@@ -80,7 +80,7 @@ void nam__mailbox_woken(struct nam__connection *connection);
 /* There was something to do. */
 void nam__mailboxes_busy(struct nam__handler *handler);
 /* There was nothing to do: whether the handler may sleep now. */
-bool nam__mailboxes_rest(struct nam__handler *handler);
+bool nam__mailboxes_may_sleep(struct nam__handler *handler);
 
 /*
  * datagram.c: answer what has come over the box's unreliable queue pair; whether there was

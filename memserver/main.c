@@ -27,7 +27,7 @@ enum {
 #define ADDRESS_PAUSE_NS 50000000
 
 static _Atomic(struct nam_server *) running;
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t stop_requested;
 
 static void
 end(int signal_number)
@@ -35,13 +35,13 @@ end(int signal_number)
 	struct nam_server *server = atomic_load_explicit(&running, memory_order_acquire);
 
 	(void)signal_number;
-	told_to_end = 1;
+	stop_requested = 1;
 	if (server)
 		nam_server_stop(server);
 }
 
 static void
-say_notice(const char *text)
+print_notice(const char *text)
 {
 	(void)fprintf(stderr, "nam-memserver: note: %s\n", text);
 }
@@ -111,7 +111,7 @@ notify(const char *state)
 }
 
 static int
-say_ready(const struct nam_server *server, const struct nam__options *options)
+report_ready(const struct nam_server *server, const struct nam__options *options)
 {
 	char line[400], what[160], state[440];
 	int n;
@@ -137,9 +137,9 @@ say_ready(const struct nam_server *server, const struct nam__options *options)
 }
 
 static int
-is_told_to_end(void)
+is_stop_requested(void)
 {
-	return told_to_end;
+	return stop_requested;
 }
 
 /*
@@ -154,7 +154,7 @@ start(const struct nam__options *options, struct nam_server **ret_server, struct
 	int rc = nam_server_start(&options->server, ret_server, notice, diag);
 
 	for (int i = 0; i < ADDRESS_TRIES && nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE); i++) {
-		if (told_to_end)
+		if (stop_requested)
 			return -ECANCELED;
 		(void)nanosleep(&pause, NULL);
 		rc = nam_server_start(&options->server, ret_server, notice, diag);
@@ -169,10 +169,10 @@ serve(struct nam__options *options)
 	struct nam_server *server;
 	int rc;
 
-	options->server.cancelled = is_told_to_end;
-	options->server.notice = say_notice;
+	options->server.cancelled = is_stop_requested;
+	options->server.notice = print_notice;
 	rc = start(options, &server, &notice, &diag);
-	if (told_to_end && (rc == -ECANCELED || rc == -EINTR))
+	if (stop_requested && (rc == -ECANCELED || rc == -EINTR))
 		return 0;
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: %s\n",
@@ -183,10 +183,10 @@ serve(struct nam__options *options)
 		(void)fprintf(stderr, "nam-memserver: note: %s\n", notice.text);
 	atomic_store_explicit(&running, server, memory_order_release);
 	/* A signal may have come before the handler could see the server. */
-	if (told_to_end)
+	if (stop_requested)
 		nam_server_stop(server);
 	else
-		rc = say_ready(server, options);
+		rc = report_ready(server, options);
 	if (!rc) {
 		rc = nam_server_run(server);
 		if (rc)

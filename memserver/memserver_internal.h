@@ -69,7 +69,7 @@ struct nam__connection {
 	struct nam__handler *handler;
 	uint16_t client_id;		/* 0: none yet */
 	uint16_t incarnation;
-	bool life_line;			/* REGISTER came over it */
+	bool session;			/* REGISTER came over it */
 	bool present;			/* it counts in membership.present */
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
@@ -101,7 +101,7 @@ struct nam__handler {
 	struct nam__mailbox *mailboxes;
 	struct nam_frame *frame;	/* a copy of the request that is being answered */
 	uint8_t *reply;			/* and the answer, until it is known where it fits */
-	uint64_t looked_ns;		/* when all mailboxes were last looked at */
+	uint64_t polled_ns;		/* when all mailboxes were last looked at */
 	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
 	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
 	bool announced;			/* everybody knew that it goes to sleep, then it looked */

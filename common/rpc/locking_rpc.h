@@ -83,7 +83,7 @@ enum nam_locking_state {
 /* SEAL: the heads.  The reply: for each this; with SIBLINGS so many bytes of these behind it. */
 struct nam_rpc_locking_sealed {
 	uint32_t state;			/* enum nam_locking_state */
-	uint32_t about_bytes;
+	uint32_t metadata_bytes;
 	uint64_t at;			/* of the version that is prepared; else 0 */
 };
 

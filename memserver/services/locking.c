@@ -16,7 +16,7 @@
 struct asked {
 	const struct nam_rpc_locking_request *request;
 	struct nam__server_records records;
-	struct nam__server_asker asker;
+	struct nam__server_requester requester;
 	uint32_t count;
 };
 
@@ -34,7 +34,7 @@ begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct
 	*ret = (struct asked){
 		.request = request,
 		.records = nam__records_of(exchange),
-		.asker = { request->request.timestamp, request->birth_us, nam_now_ns() },
+		.requester = { request->request.timestamp, request->birth_us, nam_now_ns() },
 		.count = request->request.count,
 	};
 	ret->records.finished = server->finished;
@@ -67,7 +67,7 @@ share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 
 	if (!head)
 		return -NAM_E_FABRIC_PROTOCOL;
-	reply->refusal = nam__server_lock_shared(head, &asked->asker, &reply->timestamp);
+	reply->refusal = nam__server_lock_shared(head, &asked->requester, &reply->timestamp);
 	reply->head = at;
 	*ret_generation = head->generation;
 	if (!reply->refusal)
@@ -145,7 +145,7 @@ prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *on
 	if (!head)
 		return -NAM_E_FABRIC_PROTOCOL;
 	reply->head = one->head;
-	reply->refusal = nam__server_lock_exclusive(&asked->records, head, &asked->asker,
+	reply->refusal = nam__server_lock_exclusive(&asked->records, head, &asked->requester,
 		&reply->timestamp);
 	if (!reply->refusal) {
 		rc = nam__records_prepare(&asked->records, head, one, image);
@@ -164,7 +164,7 @@ unprepare(const struct asked *asked, const struct nam_rpc_records_version *versi
 		struct nam__server_head *head = nam__server_record_lock(&asked->records,
 			versions[i].head);
 
-		if (head->writer == asked->asker.timestamp)
+		if (head->writer == asked->requester.timestamp)
 			forget(asked, head, versions[i].at);
 		nam__server_record_unlock(&asked->records, versions[i].head);
 	}
@@ -182,7 +182,7 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 
 	rest.bytes = begin(exchange, 0, 0, &asked);
 	rest.count = exchange->body_bytes - (uint32_t)sizeof(*asked.request);
-	if (!rest.bytes || !asked.asker.timestamp)
+	if (!rest.bytes || !asked.requester.timestamp)
 		return -NAM_E_FABRIC_PROTOCOL;
 	while (count < asked.count && !rc && !reply.refusal) {
 		const void *image;
@@ -210,19 +210,19 @@ end_one(const struct asked *asked, const struct nam_rpc_records_version *version
 	struct nam__server_head *head, uint32_t number, struct nam_rpc_locking_ended *reply)
 {
 	bool terminate = asked->request->request.flags & NAM_LOCKING_TERMINATE;
-	bool is_writer = head->writer == asked->asker.timestamp;
+	bool is_writer = head->writer == asked->requester.timestamp;
 
 	if (asked->request->request.flags & NAM_LOCKING_ABORT) {
 		if (is_writer && (!terminate || !head->until_ns))
 			forget(asked, head, version->at);
 		return;
 	}
-	if (version->at && !nam__server_lock_is(head, asked->asker.timestamp, terminate)) {
+	if (version->at && !nam__server_lock_is(head, asked->requester.timestamp, terminate)) {
 		reply->refused |= 1u << number;
 		return;
 	}
 	reply->count += nam__server_record_commit(&asked->records, head, version->at,
-		asked->asker.now_ns, reply->retired + reply->count,
+		asked->requester.now_ns, reply->retired + reply->count,
 		NAM_RPC_RECORDS_RETIRED_MAX - reply->count);
 	if (version->at && is_writer)
 		nam__server_unlock_exclusive(head);
@@ -263,13 +263,13 @@ siblings_copy(const struct asked *asked, uint64_t at, void *ret_siblings)
 	const uint32_t bytes = nam__version_at_bytes(NAM_GADDR(at));
 	const struct nam_version *version = at ? asked->records.find(asked->records.arg, at,
 		bytes) : NULL;
-	uint32_t about_bytes = version ? version->about_bytes : 0;
+	uint32_t metadata_bytes = version ? version->metadata_bytes : 0;
 
-	if (!version || about_bytes > NAM_RPC_RECORDS_MAX * sizeof(struct nam_version_sibling) ||
-		about_bytes + sizeof(*version) > bytes)
+	if (!version || metadata_bytes > NAM_RPC_RECORDS_MAX * sizeof(struct nam_version_sibling) ||
+		metadata_bytes + sizeof(*version) > bytes)
 		return 0;
-	memcpy(ret_siblings, nam__version_about_const(version), about_bytes);
-	return about_bytes;
+	memcpy(ret_siblings, nam__version_metadata_const(version), metadata_bytes);
+	return metadata_bytes;
 }
 
 int
@@ -289,11 +289,11 @@ nam__service_locking_seal(struct nam__exchange *exchange)
 		if (!head)
 			return -NAM_E_FABRIC_PROTOCOL;
 		reply[i] = (struct nam_rpc_locking_sealed){ 0 };
-		reply[i].state = nam__server_lock_seal(&asked.records, head, asked.asker.timestamp,
-			&reply[i].at);
+		reply[i].state = nam__server_lock_seal(&asked.records, head,
+			asked.requester.timestamp, &reply[i].at);
 		if (asked.request->request.flags)
-			reply[i].about_bytes = siblings_copy(&asked, reply[i].at, &reply[i + 1]);
-		exchange->reply_bytes += reply[i].about_bytes;
+			reply[i].metadata_bytes = siblings_copy(&asked, reply[i].at, &reply[i + 1]);
+		exchange->reply_bytes += reply[i].metadata_bytes;
 		nam__server_record_unlock(&asked.records, heads[i]);
 	}
 	return 0;

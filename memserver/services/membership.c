@@ -86,7 +86,7 @@ nam__membership_detach(struct nam__membership *membership, struct nam__connectio
 	connection->present = false;
 	member = member_of(membership, connection);
 	if (member) {
-		if (connection->life_line && member->alive) {
+		if (connection->session && member->alive) {
 			member->alive = false;
 			membership->alive_count--;
 		}
@@ -123,7 +123,7 @@ give_id(struct nam__membership *membership, const struct nam_rpc_register_reques
 		membership->alive_count++;
 		connection->client_id = (uint16_t)id;
 		connection->incarnation = member->incarnation;
-		connection->life_line = true;
+		connection->session = true;
 		appear(membership, connection);
 		return 0;
 	}

@@ -51,8 +51,8 @@ reply_sent(const struct fixture *fixture, const struct nam_wr *wr)
 
 	if (place >= NAM_FRAMES || at % box->client.frame_bytes || wr->bytes > DATAGRAM_BYTES ||
 		wr->bytes > box->client.frame_bytes ||
-		wr->context != &box->mails[place].sent || box->mails[place].sent.sending ||
-		nam_frame_check(wr->local, wr->bytes, box->mails[place].number, &bytes, &flags) ||
+		wr->context != &box->slots[place].sent || box->slots[place].sent.sending ||
+		nam_frame_check(wr->local, wr->bytes, box->slots[place].number, &bytes, &flags) ||
 		nam_frame_bytes(bytes) != wr->bytes)
 		abort();
 }
@@ -101,8 +101,8 @@ fixture_new(uint32_t frame_bytes, bool wraps)
 	box->spare.reply = fuzz_memory(NAM_RPC_BYTES_MAX);
 	for (uint32_t i = 0; i < NAM_FRAMES; i++) {
 		fixture->places[i].frame = fuzz_memory(NAM_FRAME_BYTES_MAX);
-		box->mails[i].box = box;
-		box->mails[i].number = wraps ? UINT32_MAX - NAM_FRAMES + 1 + i : 0;
+		box->slots[i].box = box;
+		box->slots[i].number = wraps ? UINT32_MAX - NAM_FRAMES + 1 + i : 0;
 	}
 	return fixture;
 }
@@ -152,7 +152,7 @@ static void
 arrive(struct fixture *fixture, uint32_t place, struct fuzz_input *input, bool torn)
 {
 	struct nam_frame *frame = fixture->places[place].frame;
-	uint32_t number = fixture->box.mails[place].number +
+	uint32_t number = fixture->box.slots[place].number +
 		(uint32_t)(int32_t)(int8_t)fuzz_u8(input);
 	uint16_t flags = (uint16_t)(fuzz_u8(input) * NAM_FRAME_TRY);
 	uint32_t bytes = message_make(input, fixture->box.client.frame_bytes, frame);
@@ -205,12 +205,12 @@ look(struct fixture *fixture)
 	bool whole[NAM_FRAMES];
 
 	for (uint32_t i = 0; i < NAM_FRAMES; i++) {
-		numbers[i] = fixture->box.mails[i].number;
+		numbers[i] = fixture->box.slots[i].number;
 		whole[i] = is_whole(fixture, i, &asked[i]);
 	}
 	(void)nam__unreliable_qp_poll(fixture->handler, &fixture->box);
 	for (uint32_t i = 0; i < NAM_FRAMES; i++) {
-		uint32_t number = fixture->box.mails[i].number;
+		uint32_t number = fixture->box.slots[i].number;
 
 		if (number == numbers[i])
 			continue;
@@ -226,7 +226,7 @@ look(struct fixture *fixture)
 static void
 sends_left(struct fixture *fixture, uint32_t place)
 {
-	fixture->box.mails[place].sent.sending = NULL;
+	fixture->box.slots[place].sent.sending = NULL;
 	fixture->box.spare.sending = NULL;
 }
 

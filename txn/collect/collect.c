@@ -34,7 +34,7 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 		const struct nam_version_sibling record = { 0, seen[i].at.raw, 0 };
 		uint16_t slot = nam__server_slot(collection->worker->client, seen[i].at);
 
-		if (!seen[i].head.others || slot == UINT16_MAX)
+		if (!seen[i].head.chain || slot == UINT16_MAX)
 			continue;
 		nam__txn_add_version(txn, &record, 0);
 		txn->items[txn->count - 1].slot = slot;

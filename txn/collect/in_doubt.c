@@ -21,16 +21,16 @@
 static const struct nam_version_leader *
 leader_of(const struct nam_records *records, const struct nam_version *version)
 {
-	const uint8_t *about = nam__version_about_const(version);
+	const uint8_t *about = nam__version_metadata_const(version);
 	uint32_t before = records->ops->filter_bytes;
 
-	return version->about_bytes < before + sizeof(struct nam_version_leader) ? NULL :
+	return version->metadata_bytes < before + sizeof(struct nam_version_leader) ? NULL :
 		(const struct nam_version_leader *)(const void *)(about + before);
 }
 
 /* An item for a record.  False: its memory server is unknown. */
 static bool
-record_ask(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
+record_request(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
 {
 	const struct nam_version_sibling record = { 0, head, 0 };
 	uint16_t slot = nam__server_slot(txn->worker->client, NAM_GADDR(head));
@@ -40,7 +40,7 @@ record_ask(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
 		return false;
 	nam__txn_add_version(txn, &record, timestamp);
 	item->slot = slot;
-	item->state = NAM__ITEM_ASK;
+	item->state = NAM__ITEM_REQUEST;
 	return true;
 }
 
@@ -48,20 +48,20 @@ record_ask(struct nam__txn *txn, uint64_t head, uint64_t timestamp)
 static bool
 txn_of(struct nam__txn *txn, const struct nam_version *version)
 {
-	bool known = record_ask(txn, version->head, version->timestamp);
+	bool known = record_request(txn, version->head, version->timestamp);
 
 	if (txn->records->ops->by_stamps) {
 		const struct nam_version_leader *leader = leader_of(txn->records, version);
 		const uint64_t *end = (const void *)nam__version_key(version);
 
 		for (const uint64_t *head = leader ? leader->others : end; head < end; head++)
-			known = known && record_ask(txn, *head, version->timestamp);
+			known = known && record_request(txn, *head, version->timestamp);
 	} else {
-		const struct nam_version_sibling *sibling = nam__version_about_const(version);
+		const struct nam_version_sibling *sibling = nam__version_metadata_const(version);
 		const struct nam_version_sibling *end = (const void *)nam__version_key(version);
 
 		for (; sibling < end; sibling++)
-			known = known && record_ask(txn, sibling->head, version->timestamp);
+			known = known && record_request(txn, sibling->head, version->timestamp);
 	}
 	return known;
 }
@@ -160,7 +160,7 @@ end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, stru
 	int rc;
 
 	txn->count = 0;
-	if (!record_ask(txn, one->head.raw, one->timestamp))
+	if (!record_request(txn, one->head.raw, one->timestamp))
 		return 0;
 	txn->items[0].at = one->at;
 	rc = nam__served_commit(txn); /* SUSPENDS */
@@ -181,11 +181,11 @@ leader_read(struct nam__txn *asked, const struct nam__in_doubt *one, uint64_t le
 	int rc;
 
 	*ret_there = false;
-	if (!record_ask(asked, leader, one->timestamp) ||
-		!record_ask(asked, one->head.raw, NAM_RECORDS_LATEST))
+	if (!record_request(asked, leader, one->timestamp) ||
+		!record_request(asked, one->head.raw, NAM_RECORDS_LATEST))
 		return 0;
 	rc = nam__served_get(asked, false); /* SUSPENDS */
-	if (rc || item->state == NAM__ITEM_NOWHERE || item->timestamp != one->timestamp)
+	if (rc || item->state == NAM__ITEM_ABSENT || item->timestamp != one->timestamp)
 		return rc;
 	if (item->state == NAM__ITEM_VERSION) {
 		bytes = nam__version_at_bytes(item->at);
@@ -399,7 +399,7 @@ int
 nam__in_doubt_add_latest(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
 	/* The others of its transaction may not be committed yet. */
-	return !seen->head.latest || !seen->latest.about_bytes ? 0 :
+	return !seen->head.latest || !seen->latest.metadata_bytes ? 0 :
 		nam__recovery_add(recovery, seen->at, NAM_GADDR(seen->head.latest),
 			seen->latest.timestamp); /* SUSPENDS */
 }
@@ -414,16 +414,16 @@ nam__in_doubt_add_locked(struct nam__recovery *recovery, const struct nam__walke
 int
 nam__in_doubt_add_prepared(struct nam__recovery *recovery, const struct nam__walked *seen)
 {
-	struct nam__others others;
+	struct nam__chain chain;
 	int rc;
 
-	nam__others_begin(&others, seen);
-	while ((rc = nam__others_next(recovery->worker, recovery->records,
-			&others)) == NAM__STEP_MORE) { /* SUSPENDS */
-		if (others.version.current != others.version.timestamp)
+	nam__chain_begin(&chain, seen);
+	while ((rc = nam__chain_next(recovery->worker, recovery->records,
+			&chain)) == NAM__STEP_MORE) { /* SUSPENDS */
+		if (chain.version.current != chain.version.timestamp)
 			continue;
-		rc = nam__recovery_add(recovery, seen->at, others.at,
-			others.version.timestamp); /* SUSPENDS */
+		rc = nam__recovery_add(recovery, seen->at, chain.at,
+			chain.version.timestamp); /* SUSPENDS */
 		if (rc)
 			break;
 	}

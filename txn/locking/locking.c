@@ -20,7 +20,7 @@
 #define BACKOFF_MAX_NS 16000u
 
 /* Of one transaction, over all its tries. */
-struct effort {
+struct retries {
 	struct nam__txn *txn;
 	uint64_t deadline_ns;
 	uint64_t backoff_ns;
@@ -28,11 +28,11 @@ struct effort {
 };
 
 static void
-effort_init(struct effort *effort, struct nam__txn *txn)
+retries_init(struct retries *retries, struct nam__txn *txn)
 {
 	const struct nam_client_options *options = &txn->records->client->options;
 
-	*effort = (struct effort){
+	*retries = (struct retries){
 		.txn = txn,
 		.deadline_ns = nam_now_ns() + TIMEOUTS_MAX * options->lock_timeout_ms * 1000000ull,
 		.backoff_ns = BACKOFF_MIN_NS,
@@ -41,17 +41,17 @@ effort_init(struct effort *effort, struct nam__txn *txn)
 }
 
 static int
-give_up(const struct effort *effort)
+give_up(const struct retries *retries)
 {
-	const struct nam__txn *txn = effort->txn;
-	uint32_t owner = (uint32_t)(effort->refusal.timestamp % NAM_CLIENTS_MAX);
+	const struct nam__txn *txn = retries->txn;
+	uint32_t owner = (uint32_t)(retries->refusal.timestamp % NAM_CLIENTS_MAX);
 	char why[128];
 
-	if (!effort->refusal.why)
+	if (!retries->refusal.why)
 		(void)snprintf(why, sizeof(why), "each time the locks were taken away before they "
 			"were used: this host is too slow for leases of %u ms",
 			(unsigned)(NAM_LOCKING_LEASE_NS / 1000000));
-	else if (effort->refusal.why == NAM_LOCKING_BUSY && !owner)
+	else if (retries->refusal.why == NAM_LOCKING_BUSY && !owner)
 		(void)snprintf(why, sizeof(why), "at last one was read by others or kept for them");
 	else
 		(void)snprintf(why, sizeof(why), "at last one was locked by client %u", owner);
@@ -62,26 +62,26 @@ give_up(const struct effort *effort)
 
 /* After a try that failed and has released its locks. */
 NAM_FIBER_FN static int
-try_later(struct effort *effort)
+try_later(struct retries *retries)
 {
-	struct nam_worker *worker = effort->txn->worker;
+	struct nam_worker *worker = retries->txn->worker;
 	int rc = 0;
 
 	nam__count_restart(worker, NAM_RESTART_LOCKED);
-	if (nam_now_ns() >= effort->deadline_ns)
-		return give_up(effort);
-	if (effort->refusal.why == NAM_LOCKING_EARLY) {
-		nam__timestamp_seen(effort->txn->records->client, effort->refusal.timestamp);
+	if (nam_now_ns() >= retries->deadline_ns)
+		return give_up(retries);
+	if (retries->refusal.why == NAM_LOCKING_EARLY) {
+		nam__timestamp_seen(retries->txn->records->client, retries->refusal.timestamp);
 		return 0;
 	}
-	if (effort->refusal.why == NAM_LOCKING_EXPIRED)
-		rc = nam__lock_terminate(effort->txn, &effort->refusal, NULL); /* SUSPENDS */
+	if (retries->refusal.why == NAM_LOCKING_EXPIRED)
+		rc = nam__lock_terminate(retries->txn, &retries->refusal, NULL); /* SUSPENDS */
 	if (rc)
 		return rc;
-	nam__pause_await(worker, effort->backoff_ns / 2 +
-		nam_rng_below(&worker->rng, effort->backoff_ns)); /* SUSPENDS */
-	if (effort->backoff_ns < BACKOFF_MAX_NS)
-		effort->backoff_ns *= 2;
+	nam__pause_await(worker, retries->backoff_ns / 2 +
+		nam_rng_below(&worker->rng, retries->backoff_ns)); /* SUSPENDS */
+	if (retries->backoff_ns < BACKOFF_MAX_NS)
+		retries->backoff_ns *= 2;
 	return 0;
 }
 
@@ -111,9 +111,9 @@ absent_look(struct nam__txn *txn, bool *ret_again)
 
 /* NAM__STEP_MORE: to be tried again. */
 NAM_FIBER_FN static int
-try_get(struct effort *effort)
+try_get(struct retries *retries)
 {
-	struct nam__txn *txn = effort->txn;
+	struct nam__txn *txn = retries->txn;
 	bool again = false;
 	uint64_t lost;
 	int rc, release_rc;
@@ -122,14 +122,14 @@ try_get(struct effort *effort)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 
-		item->state = NAM__ITEM_NOWHERE;
+		item->state = NAM__ITEM_ABSENT;
 		item->locked = 0;
 		item->at = NAM_GADDR_NULL;
 		item->timestamp = 0;
 	}
 	nam_race_point("locking.begin");
-	rc = nam__locks_read(txn, &effort->refusal); /* SUSPENDS */
-	if (!rc && !effort->refusal.why) {
+	rc = nam__locks_read(txn, &retries->refusal); /* SUSPENDS */
+	if (!rc && !retries->refusal.why) {
 		nam_race_point("locking.read");
 		rc = nam__txn_read(txn); /* SUSPENDS */
 		if (!rc)
@@ -139,21 +139,21 @@ try_get(struct effort *effort)
 	rc = rc ? rc : release_rc;
 	if (rc)
 		return rc;
-	return effort->refusal.why || again || lost ? NAM__STEP_MORE : NAM__STEP_DONE;
+	return retries->refusal.why || again || lost ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
 
 int
 nam__locking_get(struct nam__txn *txn)
 {
-	struct effort effort;
+	struct retries retries;
 	int rc;
 
-	effort_init(&effort, txn);
+	retries_init(&retries, txn);
 	do {
-		rc = try_get(&effort); /* SUSPENDS */
+		rc = try_get(&retries); /* SUSPENDS */
 		if (rc != NAM__STEP_MORE)
 			return rc;
-		rc = try_later(&effort); /* SUSPENDS */
+		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
 	return rc;
 }
@@ -162,15 +162,15 @@ nam__locking_get(struct nam__txn *txn)
 
 /* Wait for a free entry; there is none if too many transactions have an unknown outcome. */
 NAM_FIBER_FN static int
-under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
+under_way_await(struct retries *retries, atomic_uint_fast64_t **ret_entry)
 {
-	struct nam__txn *txn = effort->txn;
+	struct nam__txn *txn = retries->txn;
 
 	for (;;) {
 		*ret_entry = nam__under_way_enter(txn->records->client);
 		if (*ret_entry)
 			return 0;
-		if (nam_now_ns() >= effort->deadline_ns)
+		if (nam_now_ns() >= retries->deadline_ns)
 			return nam_diag_set(&txn->worker->diag, -NAM_E_LOCK_TIMEOUT, "record store "
 				"'%s': %u transactions of this client are under way, or broke off "
 				"with a connection; a client that begins anew may write",
@@ -183,7 +183,7 @@ under_way_await(struct effort *effort, atomic_uint_fast64_t **ret_entry)
 struct outcome {
 	bool decided;			/* it is committed, or will be by others */
 	bool unknown;			/* whether it is, and where */
-	bool stranded;			/* memory servers may know of its versions */
+	bool maybe_known;			/* memory servers may know of its versions */
 };
 
 /*
@@ -210,9 +210,9 @@ commit(struct nam__txn *txn, struct outcome *outcome)
 
 /* NAM__STEP_MORE: to be tried again, with no locks. */
 NAM_FIBER_FN static int
-try_put(struct effort *effort, struct outcome *outcome)
+try_put(struct retries *retries, struct outcome *outcome)
 {
-	struct nam__txn *txn = effort->txn;
+	struct nam__txn *txn = retries->txn;
 	uint32_t refused;
 	int rc, abort_rc;
 
@@ -221,18 +221,18 @@ try_put(struct effort *effort, struct outcome *outcome)
 	*outcome = (struct outcome){ 0 };
 	nam__txn_stamp(txn);
 	nam_race_point("locking.begin");
-	rc = nam__locks_prepare(txn, &effort->refusal); /* SUSPENDS */
-	outcome->stranded = nam_err_is(rc, NAM_E_FABRIC);
-	if (!rc && !effort->refusal.why) {
+	rc = nam__locks_prepare(txn, &retries->refusal); /* SUSPENDS */
+	outcome->maybe_known = nam_err_is(rc, NAM_E_FABRIC);
+	if (!rc && !retries->refusal.why) {
 		nam_race_point("records.prepared");
 		rc = commit(txn, outcome); /* SUSPENDS */
 	}
 	if (outcome->decided || outcome->unknown) {
-		outcome->stranded = true;
+		outcome->maybe_known = true;
 		return rc;
 	}
 	abort_rc = nam__locks_end(txn, NAM_LOCKING_ABORT, &refused); /* SUSPENDS */
-	outcome->stranded |= abort_rc != 0;
+	outcome->maybe_known |= abort_rc != 0;
 	if (rc < 0)
 		return rc;
 	return abort_rc ? abort_rc : NAM__STEP_MORE;
@@ -242,23 +242,23 @@ int
 nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 {
 	atomic_uint_fast64_t *entry;
-	struct effort effort;
+	struct retries retries;
 	struct outcome outcome = { 0 };
 	int rc;
 
-	effort_init(&effort, txn);
+	retries_init(&retries, txn);
 	do {
-		rc = under_way_await(&effort, &entry); /* SUSPENDS */
+		rc = under_way_await(&retries, &entry); /* SUSPENDS */
 		if (rc)
 			break;
-		rc = try_put(&effort, &outcome); /* SUSPENDS */
+		rc = try_put(&retries, &outcome); /* SUSPENDS */
 		if (!outcome.unknown)
 			atomic_store(entry, 0);
 		if (rc != NAM__STEP_MORE)
 			break;
-		rc = try_later(&effort); /* SUSPENDS */
+		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
-	*ret_unused = !outcome.stranded;
+	*ret_unused = !outcome.maybe_known;
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;
 	return rc;

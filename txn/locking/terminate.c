@@ -51,11 +51,12 @@ first_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t by
 	if (bytes < sizeof(sealed))
 		return malformed(termination);
 	memcpy(&sealed, bundle->reply, sizeof(sealed));
-	if (bytes != sizeof(sealed) + sealed.about_bytes || sealed.about_bytes % sizeof(sibling))
+	if (bytes != sizeof(sealed) + sealed.metadata_bytes ||
+		sealed.metadata_bytes % sizeof(sibling))
 		return malformed(termination);
 	termination->parts[0].state = sealed.state;
 	termination->parts[0].at = sealed.at;
-	for (uint32_t at = 0; at < sealed.about_bytes; at += sizeof(sibling)) {
+	for (uint32_t at = 0; at < sealed.metadata_bytes; at += sizeof(sibling)) {
 		memcpy(&sibling, bundle->reply + sizeof(sealed) + at, sizeof(sibling));
 		slot = nam__server_slot(txn->records->client, NAM_GADDR(sibling.head));
 		if (termination->count == NAM_RECORDS_MAX || slot == UINT16_MAX)

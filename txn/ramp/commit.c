@@ -73,7 +73,7 @@ nam__item_base_found(struct nam__txn *txn, struct nam__item *item)
 #define CURRENT ((uint32_t)offsetof(struct nam_version, current))
 
 static void
-claim_ask(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, uint64_t timestamp)
+claim_post(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, uint64_t timestamp)
 {
 	nam_batch_cas(batch, at, CURRENT, timestamp, 0, &item->claim);
 }
@@ -84,10 +84,10 @@ claim_ask(struct nam_batch *batch, struct nam__item *item, struct nam_gaddr at, 
  * with its cached address would return it after newer ones were acknowledged.
  */
 static void
-swap_ask(struct nam_batch *batch, struct nam__item *item)
+swap_post(struct nam_batch *batch, struct nam__item *item)
 {
 	if (item->base.raw)
-		claim_ask(batch, item, item->base, item->base_timestamp);
+		claim_post(batch, item, item->base, item->base_timestamp);
 	nam_batch_cas(batch, item->head, 0, item->base.raw, item->at.raw, &item->word);
 	/* Some queue pairs reorder atomics; the fence keeps the order. */
 	if (item->base.raw && batch->count &&
@@ -110,10 +110,10 @@ ask(struct nam_batch *batch, struct nam__item *item)
 		nam_batch_read(batch, item->base, &item->header, sizeof(item->header));
 		break;
 	case NAM__ITEM_SWAP:
-		swap_ask(batch, item);
+		swap_post(batch, item);
 		break;
 	case NAM__ITEM_LATE:
-		claim_ask(batch, item, item->at, item->timestamp);
+		claim_post(batch, item, item->at, item->timestamp);
 		break;
 	default:
 		item->asked = false;
@@ -121,7 +121,7 @@ ask(struct nam_batch *batch, struct nam__item *item)
 }
 
 static int
-header_came(struct nam__txn *txn, struct nam__item *item)
+header_arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	/* It was the latest during this operation, so the block is a version of this record. */
 	if (item->header.head != item->head.raw || item->header.store != txn->records->store)
@@ -138,7 +138,7 @@ header_came(struct nam__txn *txn, struct nam__item *item)
 }
 
 static void
-swap_came(struct nam__txn *txn, struct nam__item *item)
+swap_arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	struct nam_gaddr base = item->base;
 
@@ -155,16 +155,16 @@ swap_came(struct nam__txn *txn, struct nam__item *item)
 }
 
 static int
-came(struct nam__txn *txn, struct nam__item *item)
+arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	switch (item->state) {
 	case NAM__ITEM_HEAD:
 		nam__item_base_found(txn, item);
 		return 0;
 	case NAM__ITEM_HEADER:
-		return header_came(txn, item);
+		return header_arrived(txn, item);
 	case NAM__ITEM_SWAP:
-		swap_came(txn, item);
+		swap_arrived(txn, item);
 		return 0;
 	default:
 		/* R6: something newer is there, so this version is claimed. */
@@ -199,7 +199,7 @@ round_of(struct nam__txn *txn, unsigned states)
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
 		if (txn->items[i].asked)
-			rc = came(txn, &txn->items[i]);
+			rc = arrived(txn, &txn->items[i]);
 	return rc ? rc : NAM__STEP_MORE;
 }
 
@@ -253,8 +253,9 @@ nam__txn_complete_of(struct nam__txn *of, const struct nam_version *version, str
 {
 	const struct nam_version_sibling self = { version->key_id, version->head, at.raw };
 
-	return nam__txn_complete(of, &self, version->timestamp, nam__version_about_const(version),
-		version->about_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
+	return nam__txn_complete(of, &self, version->timestamp,
+		nam__version_metadata_const(version),
+		version->metadata_bytes / (uint32_t)sizeof(self)); /* SUSPENDS */
 }
 
 /* Complete the transaction of a version that was the latest during this operation. */

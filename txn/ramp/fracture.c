@@ -13,19 +13,19 @@
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
 
-#define SIEVE_SIZE 1024u
+#define ID_SET_SIZE 1024u
 
 /* ---- FAST ------------------------------------------------------------------------------------ */
 
 /* Which ids may be among the items', by ten bits of them. */
-struct sieve {
-	uint8_t has[SIEVE_SIZE];	/* 0 or 1 */
+struct id_set {
+	uint8_t has[ID_SET_SIZE];	/* 0 or 1 */
 };
 
 static inline uint8_t *
-sieve_at(struct sieve *sieve, uint64_t key_id)
+id_at(struct id_set *ids_here, uint64_t key_id)
 {
-	return &sieve->has[key_id % SIEVE_SIZE];
+	return &ids_here->has[key_id % ID_SET_SIZE];
 }
 
 /*
@@ -33,17 +33,17 @@ sieve_at(struct sieve *sieve, uint64_t key_id)
  * no branch.  Mostly none is.
  */
 static inline bool
-may_ask(struct sieve *sieve, const struct nam_version *version)
+may_ask(struct id_set *ids_here, const struct nam_version *version)
 {
-	const struct nam_version_sibling *siblings = nam__version_about_const(version);
-	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
+	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
 	unsigned any = 0;
 
 	for (; count >= 4; count -= 4, siblings += 4)
-		any |= *sieve_at(sieve, siblings[0].key_id) | *sieve_at(sieve, siblings[1].key_id) |
-			*sieve_at(sieve, siblings[2].key_id) | *sieve_at(sieve, siblings[3].key_id);
+		any |= *id_at(ids_here, siblings[0].key_id) | *id_at(ids_here, siblings[1].key_id) |
+			*id_at(ids_here, siblings[2].key_id) | *id_at(ids_here, siblings[3].key_id);
 	for (; count; count--, siblings++)
-		any |= *sieve_at(sieve, siblings->key_id);
+		any |= *id_at(ids_here, siblings->key_id);
 	return any != 0;
 }
 
@@ -52,7 +52,7 @@ static bool
 sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timestamp,
 	const struct nam_version_sibling *sibling)
 {
-	if (item->id.word[0] != sibling->key_id || sibling->head == item->alien ||
+	if (item->id.word[0] != sibling->key_id || sibling->head == item->collided ||
 		timestamp <= item->timestamp)
 		return false;
 	if (!nam_gaddr_is_null(item->head) && item->head.raw != sibling->head)
@@ -62,15 +62,15 @@ sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timest
 	item->timestamp = timestamp;
 	item->via = NAM__VIA_SIBLING;
 	item->latest = false;
-	item->state = txn->records->star ? NAM__ITEM_VERSION : NAM__ITEM_ASK;
+	item->state = txn->records->star ? NAM__ITEM_VERSION : NAM__ITEM_REQUEST;
 	return true;
 }
 
 static bool
 version_asks(struct nam__txn *txn, const struct nam_version *version)
 {
-	const struct nam_version_sibling *siblings = nam__version_about_const(version);
-	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
+	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
 	bool any = false;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -83,14 +83,15 @@ int
 nam__fractured_fast(struct nam__txn *txn)
 {
 	bool any = false;
-	struct sieve sieve;
+	struct id_set ids_here;
 
-	nam__clear(&sieve, sizeof(sieve));
+	nam__clear(&ids_here, sizeof(ids_here));
 	for (uint32_t i = 0; i < txn->count; i++)
-		*sieve_at(&sieve, txn->items[i].id.word[0]) = true;
+		*id_at(&ids_here, txn->items[i].id.word[0]) = true;
 	/* An item that is asked for anew still has the image that it had. */
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].state == NAM__ITEM_HERE && may_ask(&sieve, txn->items[i].image))
+		if (txn->items[i].state == NAM__ITEM_FOUND &&
+			may_ask(&ids_here, txn->items[i].image))
 			any |= version_asks(txn, txn->items[i].image);
 	return any ? NAM__STEP_MORE : NAM__STEP_DONE;
 }
@@ -100,8 +101,8 @@ static bool
 asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)
 {
-	const struct nam_version_sibling *siblings = nam__version_about_const(version);
-	uint32_t siblings_count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
+	uint32_t siblings_count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
 
 	for (uint32_t i = 0; i < siblings_count; i++)
 		for (uint32_t k = 0; k < count; k++)
@@ -115,13 +116,13 @@ static bool
 many_ask(const struct nam__record_id *ids, const struct nam_version *const *versions,
 	uint32_t count)
 {
-	struct sieve sieve;
+	struct id_set ids_here;
 
-	nam__clear(&sieve, sizeof(sieve));
+	nam__clear(&ids_here, sizeof(ids_here));
 	for (uint32_t i = 0; i < count; i++)
-		*sieve_at(&sieve, ids[i].word[0]) = true;
+		*id_at(&ids_here, ids[i].word[0]) = true;
 	for (uint32_t i = 0; i < count; i++)
-		if (__builtin_expect(may_ask(&sieve, versions[i]), 0) &&
+		if (__builtin_expect(may_ask(&ids_here, versions[i]), 0) &&
 			asks_for_newer(versions[i], ids, versions, count))
 			return true;
 	return false;
@@ -175,10 +176,10 @@ want_of_stamps(struct nam__txn *txn, struct nam__item *item)
 
 	if (nam_gaddr_is_null(item->head))
 		rc = nam__item_look_up_again(txn, item); /* SUSPENDS */
-	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE : NAM__ITEM_ASK;
+	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_ABSENT : NAM__ITEM_REQUEST;
 	item->via = NAM__VIA_SIBLING;
 	item->latest = false;
-	item->timestamp = item->state == NAM__ITEM_ASK ? NAM_RECORDS_OF_STAMPS : 0;
+	item->timestamp = item->state == NAM__ITEM_REQUEST ? NAM_RECORDS_OF_STAMPS : 0;
 	return rc;
 }
 
@@ -193,10 +194,10 @@ stamps_collect(struct nam__txn *txn)
 		for (k = 0; k < txn->stamps_count; k++)
 			if (txn->stamps[k] == txn->items[i].timestamp)
 				break;
-		any |= txn->items[i].state == NAM__ITEM_HERE && k == txn->stamps_count;
+		any |= txn->items[i].state == NAM__ITEM_FOUND && k == txn->stamps_count;
 	}
 	for (uint32_t i = 0; i < txn->count; i++)
-		if (txn->items[i].state == NAM__ITEM_HERE)
+		if (txn->items[i].state == NAM__ITEM_FOUND)
 			txn->stamps[count++] = txn->items[i].timestamp;
 	txn->stamps_count = count;
 	return any;
@@ -233,10 +234,10 @@ filter_asks(const struct nam__txn *txn, const struct nam__item *item)
 	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam_version *version = txn->items[i].image;
 
-		if (txn->items[i].state == NAM__ITEM_HERE &&
-			version->about_bytes >= sizeof(struct nam_version_filter) &&
+		if (txn->items[i].state == NAM__ITEM_FOUND &&
+			version->metadata_bytes >= sizeof(struct nam_version_filter) &&
 			version->timestamp > latest && version->timestamp > item->timestamp &&
-			nam__filter_has(nam__version_about_const(version), item->id.word[0]))
+			nam__filter_has(nam__version_metadata_const(version), item->id.word[0]))
 			latest = version->timestamp;
 	}
 	return latest;

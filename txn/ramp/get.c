@@ -23,7 +23,7 @@
 static void
 by_head(const struct nam__txn *txn, struct nam__item *item)
 {
-	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_NOWHERE :
+	item->state = nam_gaddr_is_null(item->head) ? NAM__ITEM_ABSENT :
 		txn->records->ops->look;
 	item->via = NAM__VIA_HEAD;
 	item->at = NAM_GADDR_NULL;
@@ -43,7 +43,7 @@ begin(const struct nam__txn *txn, struct nam__item *item)
 }
 
 static int
-version_came(struct nam__txn *txn, struct nam__item *item)
+version_arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	const struct nam_version *version = item->image;
 	const struct nam__version_wanted wanted = {
@@ -66,26 +66,26 @@ version_came(struct nam__txn *txn, struct nam__item *item)
 				"record store '%s': two keys have the same 128 bits of hash",
 				txn->records->name);
 		/* It is a version of another key whose id begins alike. */
-		item->alien = item->head.raw;
+		item->collided = item->head.raw;
 		item->head = NAM_GADDR_NULL;
 		by_head(txn, item);
 		return 0;
 	}
 	item->timestamp = version->timestamp;
 	item->latest = item->via != NAM__VIA_SIBLING;
-	item->state = NAM__ITEM_HERE;
+	item->state = NAM__ITEM_FOUND;
 	return 0;
 }
 
 /* Process the images that came with answers. */
 static int
-all_came(struct nam__txn *txn)
+all_arrived(struct nam__txn *txn)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < txn->count && !rc; i++)
-		if (txn->items[i].state == NAM__ITEM_CAME)
-			rc = version_came(txn, &txn->items[i]);
+		if (txn->items[i].state == NAM__ITEM_ARRIVED)
+			rc = version_arrived(txn, &txn->items[i]);
 	return rc;
 }
 
@@ -102,7 +102,7 @@ read_some(struct nam__txn *txn)
 		struct nam__item *item = &txn->items[i];
 		uint32_t bytes = nam__version_at_bytes(item->at);
 
-		asking |= item->state == NAM__ITEM_ASK;
+		asking |= item->state == NAM__ITEM_REQUEST;
 		if (item->state == NAM__ITEM_HEAD) {
 			reads[count++] = (struct nam__read){ item->head, &item->word,
 				sizeof(item->word) };
@@ -123,24 +123,24 @@ read_some(struct nam__txn *txn)
 		struct nam__item *item = &txn->items[i];
 
 		if (item->state == NAM__ITEM_VERSION) {
-			rc = version_came(txn, item);
+			rc = version_arrived(txn, item);
 		} else if (item->state == NAM__ITEM_HEAD) {
 			item->at.raw = item->word;
 			item->latest = !item->word;
-			item->state = item->word ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
+			item->state = item->word ? NAM__ITEM_VERSION : NAM__ITEM_ABSENT;
 		}
 	}
 	if (!rc && asking)
 		rc = nam__served_get(txn, false); /* SUSPENDS */
 	if (!rc && asking)
-		rc = all_came(txn);
+		rc = all_arrived(txn);
 	return rc ? rc : NAM__STEP_MORE;
 }
 
 int
 nam__txn_read(struct nam__txn *txn)
 {
-	int rc = all_came(txn);
+	int rc = all_arrived(txn);
 
 	if (rc)
 		return rc;
@@ -169,7 +169,7 @@ nam__begin_small(struct nam__txn *txn)
 static inline bool
 is_by_sibling(const struct nam__item *item)
 {
-	return item->state == NAM__ITEM_HERE && item->via == NAM__VIA_SIBLING;
+	return item->state == NAM__ITEM_FOUND && item->via == NAM__VIA_SIBLING;
 }
 
 /* T3: for rows of tables all of each transaction, so that replaced versions can go. */
@@ -280,13 +280,13 @@ nam__txn_get(struct nam__txn *txn)
 }
 
 int
-nam__txn_get_came(struct nam__txn *txn)
+nam__txn_get_arrived(struct nam__txn *txn)
 {
 	int rc;
 
 	for (uint32_t i = 0; i < txn->count; i++) {
 		begin(txn, &txn->items[i]);
-		txn->items[i].state = NAM__ITEM_CAME;
+		txn->items[i].state = NAM__ITEM_ARRIVED;
 	}
 	txn->attempts = 1;
 	rc = read_on(txn); /* SUSPENDS */

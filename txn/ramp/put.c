@@ -71,7 +71,7 @@ record_new(struct nam__txn *txn, struct nam__item *item)
 static uint32_t
 length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_put *put)
 {
-	return nam__version_length(nam__about_bytes(txn, number), put->key_bytes,
+	return nam__version_length(nam__metadata_bytes(txn, number), put->key_bytes,
 		put->value_bytes);
 }
 
@@ -172,11 +172,11 @@ image_fill(struct nam__txn *txn, uint32_t number, const struct nam_record_put *p
 		.head = item->head.raw,
 		.key_id = item->id.word[0],
 		.value_bytes = put->value_bytes,
-		.about_bytes = (uint16_t)nam__about_bytes(txn, number),
+		.metadata_bytes = (uint16_t)nam__metadata_bytes(txn, number),
 		.key_bytes = (uint8_t)put->key_bytes,
 		.deleted = !put->value,
 	};
-	at = (uint8_t *)nam__version_about(version) + version->about_bytes;
+	at = (uint8_t *)nam__version_metadata(version) + version->metadata_bytes;
 	memcpy(at, put->key, put->key_bytes);
 	if (put->value_bytes)
 		memcpy(at + put->key_bytes, put->value, put->value_bytes);
@@ -272,7 +272,7 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 /* The addresses of the versions are known, to this client only. */
 NAM_FIBER_FN static int
 put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
-	const struct nam__put_beside *beside)
+	const struct nam__put_hooks *beside)
 {
 	bool unused = true;
 	int rc = beside ? beside->make(txn, beside->arg) : 0; /* SUSPENDS */
@@ -281,7 +281,7 @@ put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
 		for (uint32_t i = 0; i < txn->count; i++)
 			image_fill(txn, i, &puts[i]);
-		nam__about_fill(txn);
+		nam__metadata_fill(txn);
 		rc = txn->records->ops->put(txn, &unused); /* SUSPENDS */
 		if (!rc)
 			nam__txn_note(txn);
@@ -297,7 +297,7 @@ put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
 
 int
 nam__records_put(struct nam_worker *worker, struct nam_records *records,
-	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_hooks *beside,
 	uint64_t *ret_timestamp)
 {
 	struct nam__txn *txn;

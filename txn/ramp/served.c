@@ -35,7 +35,7 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 		const struct nam__item *item = &txn->items[i];
 		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
 
-		if (item->state == NAM__ITEM_ASK)
+		if (item->state == NAM__ITEM_REQUEST)
 			rc = nam__post_add(post, item->slot, i, 8 * NAM_RECORDS_MAX, &wanted,
 				sizeof(wanted), NULL, 0);
 	}
@@ -64,14 +64,14 @@ nam__answers_each(struct nam__txn *txn, const struct nam__bundle *bundle, uint32
 			return nam__post_malformed(txn);
 		item->at.raw = got->at;
 		item->timestamp = got->timestamp;
-		item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_NOWHERE;
+		item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_ABSENT;
 		fn(item, got, arg);
 		if (got->image_bytes && item->state == NAM__ITEM_VERSION) {
 			rc = nam__item_room(txn, item, got->image_bytes);
 			if (rc)
 				return rc;
 			memcpy(item->image, got + 1, got->image_bytes);
-			item->state = NAM__ITEM_CAME;
+			item->state = NAM__ITEM_ARRIVED;
 		}
 		at += (uint32_t)sizeof(*got) + got->image_bytes;
 	}
@@ -89,7 +89,7 @@ got_one(struct nam__item *item, const struct nam_rpc_records_got *got, const voi
 	}
 	item->stamp = got->timestamp;
 	item->timestamp = 0;
-	item->state = NAM__ITEM_NOWHERE;
+	item->state = NAM__ITEM_ABSENT;
 }
 
 static int

@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct nam_version_sibling) == 24 && NAM__NAMED_IDS == 4, 
 static inline uint32_t
 siblings_of(const struct nam_version *version, const struct nam_version_sibling **ret_siblings)
 {
-	*ret_siblings = nam__version_about_const(version);
-	return version->about_bytes / (uint32_t)sizeof(**ret_siblings);
+	*ret_siblings = nam__version_metadata_const(version);
+	return version->metadata_bytes / (uint32_t)sizeof(**ret_siblings);
 }
 
 static bool

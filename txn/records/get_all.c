@@ -41,7 +41,7 @@ answer_items(const struct nam__txn *txn, struct nam_record_get *gets, uint32_t c
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam__item *item = &txn->items[txn->item_of[i]];
 
-		answer(item->state == NAM__ITEM_HERE ? item->image : NULL, &gets[i]);
+		answer(item->state == NAM__ITEM_FOUND ? item->image : NULL, &gets[i]);
 	}
 }
 
@@ -269,7 +269,7 @@ part_go_on(const struct warm *warm, const struct part *part)
 			memcpy(item->image, warm->versions[part->first + i], bytes);
 	}
 	if (!rc)
-		rc = nam__txn_get_came(txn); /* SUSPENDS */
+		rc = nam__txn_get_arrived(txn); /* SUSPENDS */
 	if (!rc)
 		answer_items(txn, part->reading->gets, part->reading->count);
 	nam__txn_free(txn);

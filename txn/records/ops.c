@@ -32,7 +32,7 @@ static const struct nam__records_ops onesided = {
 };
 
 #define SERVED                                                                                      \
-	.look = NAM__ITEM_ASK,                                                                      \
+	.look = NAM__ITEM_REQUEST,                                                                  \
 	.prepare = nam__served_prepare,                                                             \
 	.prepare_again = nam__served_prepare,                                                       \
 	.withdraw = nam__served_withdraw,                                                           \

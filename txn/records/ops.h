@@ -17,7 +17,7 @@ struct nam__walked;
 
 struct nam__records_ops {
 	enum nam__item_state look;	/* how the latest version is found: HEAD or ASK */
-	/* about.c: versions name their siblings; or they are found by timestamps, and one leads. */
+	/* metadata.c: versions name their siblings; or they are found by timestamps, and one leads. */
 	bool siblings, by_stamps;
 	uint32_t filter_bytes;		/* in front of a version's struct nam_version_leader */
 

@@ -47,7 +47,7 @@ bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 
 int
 nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
-	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
+	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes)
 {
 	struct nam__bundle *bundle;
 	struct nam_call *call;
@@ -55,7 +55,7 @@ nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t s
 	int rc = 0;
 
 	for (which = 0; which < post->count; which++)
-		if (post->calls[which].slot == slot && post->calls[which].body_bytes + about_bytes +
+		if (post->calls[which].slot == slot && post->calls[which].body_bytes + entry_bytes +
 			more_bytes + spare <= NAM_RPC_BODY_MAX)
 			break;
 	if (which == post->count)
@@ -64,10 +64,10 @@ nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t s
 		return rc;
 	bundle = &post->bundles[which];
 	call = &post->calls[which];
-	memcpy(bundle->body + call->body_bytes, about, about_bytes);
+	memcpy(bundle->body + call->body_bytes, entry, entry_bytes);
 	if (more_bytes)
-		memcpy(bundle->body + call->body_bytes + about_bytes, more, more_bytes);
-	call->body_bytes += about_bytes + more_bytes;
+		memcpy(bundle->body + call->body_bytes + entry_bytes, more, more_bytes);
+	call->body_bytes += entry_bytes + more_bytes;
 	bundle->items[bundle->count++] = (uint8_t)number;
 	nam__bundle_request(bundle)->count++;
 	return 0;

@@ -48,7 +48,7 @@ nam__bundle_request(const struct nam__bundle *bundle)
  * server in `slot` that has room for it and for `spare` bytes.
  */
 int nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
-	const void *about, uint32_t about_bytes, const void *more, uint32_t more_bytes)
+	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes)
 	NAM_MUST_CHECK;
 
 /* Process the answer to a message. */

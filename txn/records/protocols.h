@@ -24,9 +24,9 @@ NAM_FIBER_FN int nam__fracture_small(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__item_look_up_again(struct nam__txn *txn, struct nam__item *item)
 	NAM_MUST_CHECK;
 
-/* about.c: the bytes in which a version describes its transaction, and all of these. */
-uint32_t nam__about_bytes(const struct nam__txn *txn, uint32_t number);
-void nam__about_fill(const struct nam__txn *txn);
+/* metadata.c: the bytes in which a version describes its transaction, and all of these. */
+uint32_t nam__metadata_bytes(const struct nam__txn *txn, uint32_t number);
+void nam__metadata_fill(const struct nam__txn *txn);
 
 /* get.c, put.c: whole transactions by RAMP, and the beginnings of those that read; as slots. */
 NAM_FIBER_FN int nam__ramp_get(struct nam__txn *txn) NAM_MUST_CHECK;

@@ -317,14 +317,14 @@ some_count(struct nam_worker *worker, struct nam_records *records, const struct 
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count && !rc; i++) {
-		struct nam__others others;
+		struct nam__chain chain;
 
 		stat->remote_bytes += NAM_RECORD_HEAD_BYTES;
-		nam__others_begin(&others, &seen[i]);
-		while ((rc = nam__others_next(worker, records, &others)) ==
+		nam__chain_begin(&chain, &seen[i]);
+		while ((rc = nam__chain_next(worker, records, &chain)) ==
 			NAM__STEP_MORE) { /* SUSPENDS */
 			stat->others++;
-			stat->others_bytes += nam__version_stride(nam__version_at_bytes(others.at));
+			stat->others_bytes += nam__version_stride(nam__version_at_bytes(chain.at));
 		}
 		if (!seen[i].head.latest)
 			continue;
@@ -358,11 +358,11 @@ some_retire(struct nam_worker *worker, struct nam_records *records, const struct
 {
 	(void)arg;
 	for (uint32_t i = 0; i < count; i++) {
-		struct nam__others others;
+		struct nam__chain chain;
 
-		nam__others_begin(&others, &seen[i]);
-		while (nam__others_next(worker, records, &others) == NAM__STEP_MORE) /* SUSPENDS */
-			nam__version_retire(worker, others.at);
+		nam__chain_begin(&chain, &seen[i]);
+		while (nam__chain_next(worker, records, &chain) == NAM__STEP_MORE) /* SUSPENDS */
+			nam__version_retire(worker, chain.at);
 		if (seen[i].head.latest && nam__version_is_of(records, &seen[i].latest, seen[i].at))
 			nam__version_retire(worker, NAM_GADDR(seen[i].head.latest));
 		nam_retire(worker, seen[i].at, NAM_RECORD_HEAD_BYTES);

@@ -80,11 +80,11 @@ enum nam__via { NAM__VIA_CACHE, NAM__VIA_HEAD, NAM__VIA_SIBLING };
 
 enum nam__item_state {
 	NAM__ITEM_HEAD,			/* the head is to be READ */
-	NAM__ITEM_ASK,			/* the memory server is to be asked */
-	NAM__ITEM_CAME,			/* its answer is in the image */
+	NAM__ITEM_REQUEST,			/* the memory server is to be asked */
+	NAM__ITEM_ARRIVED,			/* its answer is in the image */
 	NAM__ITEM_VERSION,		/* the version at `at` is to be READ */
-	NAM__ITEM_HERE,
-	NAM__ITEM_NOWHERE,		/* there is no version */
+	NAM__ITEM_FOUND,
+	NAM__ITEM_ABSENT,		/* there is no version */
 	/* committing: */
 	NAM__ITEM_HEADER,		/* the header of the replaced version is to be READ */
 	NAM__ITEM_SWAP,			/* the head is to be moved from `base` to `at` */
@@ -111,7 +111,7 @@ struct nam__item {
 	bool latest;			/* it was, some time during this operation */
 	bool owned;			/* it is this transaction's */
 	uint64_t stamp;			/* a timestamp that it has been asked for, or has */
-	uint64_t alien;			/* head of another record whose id begins alike */
+	uint64_t collided;			/* head of another record whose id begins alike */
 	bool asked;			/* a request is in the batch */
 	uint64_t locked;		/* the head that we have a lock of; 0: none */
 	uint32_t generation;		/* of that, if it is shared */
@@ -213,20 +213,20 @@ NAM_FIBER_FN int nam__txn_complete_of(struct nam__txn *of, const struct nam_vers
 /* get.c: read the items; the caller frees the images. */
 NAM_FIBER_FN int nam__txn_get(struct nam__txn *txn) NAM_MUST_CHECK;
 /* The same, if the images have come from cached addresses, in an operation under way. */
-NAM_FIBER_FN int nam__txn_get_came(struct nam__txn *txn) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__txn_get_arrived(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
  * put.c: nam_records_put_all().  `make` runs when the addresses of all versions are known, before
  * any is seen (T1); if the transaction fails, `unmake` runs before the blocks are given back.
  */
-struct nam__put_beside {
+struct nam__put_hooks {
 	NAM_FIBER_FN int (*make)(struct nam__txn *txn, void *arg);
 	NAM_FIBER_FN void (*unmake)(struct nam__txn *txn, void *arg);
 	void *arg;
 };
 
 NAM_FIBER_FN int nam__records_put(struct nam_worker *worker, struct nam_records *records,
-	const struct nam_record_put *puts, uint32_t count, const struct nam__put_beside *beside,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_hooks *beside,
 	uint64_t *ret_timestamp) NAM_MUST_CHECK;
 
 /*

@@ -26,15 +26,16 @@ struct nam__record_id {
 struct nam__record_id nam__record_id(const void *key, uint32_t key_bytes);
 
 static inline uint32_t
-nam__version_length(uint32_t about_bytes, uint32_t key_bytes, uint32_t value_bytes)
+nam__version_length(uint32_t metadata_bytes, uint32_t key_bytes, uint32_t value_bytes)
 {
-	return (uint32_t)sizeof(struct nam_version) + about_bytes + key_bytes + value_bytes;
+	return (uint32_t)sizeof(struct nam_version) + metadata_bytes + key_bytes + value_bytes;
 }
 
 static inline uint32_t
 nam__version_length_of(const struct nam_version *version)
 {
-	return nam__version_length(version->about_bytes, version->key_bytes, version->value_bytes);
+	return nam__version_length(version->metadata_bytes, version->key_bytes,
+		version->value_bytes);
 }
 
 /* The bytes of a READ or WRITE: its length in whole units. */
@@ -72,13 +73,13 @@ nam__image_bytes_fit(uint32_t bytes, uint64_t at, uint32_t left)
 
 /* Its description of the transaction (common/layout.h): siblings, a filter, or the leader. */
 static inline void *
-nam__version_about(struct nam_version *version)
+nam__version_metadata(struct nam_version *version)
 {
 	return version + 1;
 }
 
 static inline const void *
-nam__version_about_const(const struct nam_version *version)
+nam__version_metadata_const(const struct nam_version *version)
 {
 	return version + 1;
 }
@@ -86,7 +87,7 @@ nam__version_about_const(const struct nam_version *version)
 static inline const uint8_t *
 nam__version_key(const struct nam_version *version)
 {
-	return (const uint8_t *)(version + 1) + version->about_bytes;
+	return (const uint8_t *)(version + 1) + version->metadata_bytes;
 }
 
 static inline const uint8_t *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c -- records read together, and the rest of their transactions. */
+/* view.c -- records read group, and the rest of their transactions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "common/hash/hash.h"
 #include "view.h"
 
-#define TOGETHER_MAX 16u		/* records of a batch: a head and a version each */
-#define TOGETHER_BYTES (256u << 10)	/* of versions, if there are several */
+#define GROUP_MAX 16u		/* records of a batch: a head and a version each */
+#define GROUP_BYTES (256u << 10)	/* of versions, if there are several */
 #define ARENA_MOST (1ull << 30)
 #define READS_FREE 4096u		/* versions READ, beyond 16 for each record */
 
@@ -164,7 +164,7 @@ nam__view_name(struct nam__view *view, uint64_t head, uint64_t at)
 		return add(view, &(struct nam__seen){ .head = head, .at = at, .named = true,
 			.state = NAM__SEEN_HEAD });
 	known->named = true;
-	if (known->state == NAM__SEEN_NOWHERE)
+	if (known->state == NAM__SEEN_ABSENT)
 		known->state = NAM__SEEN_HEAD;
 	if (known->state == NAM__SEEN_HEAD && known - view->found < view->first_wanted)
 		view->first_wanted = (uint32_t)(known - view->found);
@@ -184,8 +184,8 @@ by_head(struct nam__seen *record)
 static int
 txn_note(struct nam__view *view, const struct nam_version *version, uint64_t at)
 {
-	const struct nam_version_sibling *siblings = nam__version_about_const(version);
-	uint32_t count = version->about_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
+	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
 	int64_t known = map_find(&view->by_timestamp, version->timestamp);
 	int rc;
 
@@ -220,7 +220,7 @@ take(struct nam__view *view, struct nam__seen *record, const struct nam_version 
 	record->key_bytes = version->key_bytes;
 	record->value_bytes = version->value_bytes;
 	record->bytes_at = view->arena_bytes;
-	record->state = NAM__SEEN_HERE;
+	record->state = NAM__SEEN_FOUND;
 	nam__timestamp_seen(view->records->client, version->timestamp);
 	rc = arena_add(view, nam__version_key(version), version->key_bytes);
 	if (!rc)
@@ -239,38 +239,38 @@ nam__view_keep(struct nam__view *view, struct nam_gaddr head,
 
 /* ---- READs ----------------------------------------------------------------------------------- */
 
-/* Records that are read together. */
-struct together {
+/* Records that are read group. */
+struct group {
 	uint32_t count, bytes;
-	uint32_t numbers[TOGETHER_MAX];
-	struct nam_version *images[TOGETHER_MAX];
-	uint32_t image_bytes[TOGETHER_MAX];
+	uint32_t numbers[GROUP_MAX];
+	struct nam_version *images[GROUP_MAX];
+	uint32_t image_bytes[GROUP_MAX];
 	uint64_t *heads;
 };
 
 /* Ask for one more; false: it has to wait for the next batch. */
 static bool
-ask(struct nam__view *view, struct together *together, struct nam_batch *batch,
+ask(struct nam__view *view, struct group *group, struct nam_batch *batch,
 	uint32_t number, int *rc)
 {
 	const struct nam__seen *record = &view->found[number];
-	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(record->at)), i = together->count;
+	uint32_t bytes = nam__version_at_bytes(NAM_GADDR(record->at)), i = group->count;
 
-	if (i == TOGETHER_MAX || (i && together->bytes + bytes > TOGETHER_BYTES))
+	if (i == GROUP_MAX || (i && group->bytes + bytes > GROUP_BYTES))
 		return false;
-	together->numbers[i] = number;
-	together->images[i] = NULL;
-	together->image_bytes[i] = bytes;
-	together->count++;
-	together->bytes += bytes;
+	group->numbers[i] = number;
+	group->images[i] = NULL;
+	group->image_bytes[i] = bytes;
+	group->count++;
+	group->bytes += bytes;
 	if (record->state == NAM__SEEN_HEAD)
-		nam_batch_read(batch, NAM_GADDR(record->head), &together->heads[i], 8);
+		nam_batch_read(batch, NAM_GADDR(record->head), &group->heads[i], 8);
 	if (record->at) {
-		together->images[i] = nam_buffer_take(view->worker, bytes);
-		if (!together->images[i])
+		group->images[i] = nam_buffer_take(view->worker, bytes);
+		if (!group->images[i])
 			*rc = -ENOMEM;
 		else
-			nam_batch_read(batch, NAM_GADDR(record->at), together->images[i], bytes);
+			nam_batch_read(batch, NAM_GADDR(record->at), group->images[i], bytes);
 	}
 	return true;
 }
@@ -290,7 +290,7 @@ is_whole(const struct nam__view *view, const struct nam__seen *record,
  * Otherwise the record is read again, by its head.
  */
 static int
-sibling_came(struct nam__view *view, struct nam__seen *record,
+sibling_arrived(struct nam__view *view, struct nam__seen *record,
 	const struct nam_version *version)
 {
 	bool whole = is_whole(view, record, version) && version->timestamp == record->timestamp;
@@ -300,22 +300,22 @@ sibling_came(struct nam__view *view, struct nam__seen *record,
 	if (whole || record->named)
 		by_head(record);
 	else
-		record->state = NAM__SEEN_NOWHERE;
+		record->state = NAM__SEEN_ABSENT;
 	return 0;
 }
 
 static int
-came(struct nam__view *view, struct nam__seen *record, uint64_t head,
+arrived(struct nam__view *view, struct nam__seen *record, uint64_t head,
 	const struct nam_version *version)
 {
 	if (record->state == NAM__SEEN_VERSION && record->sibling)
-		return sibling_came(view, record, version);
+		return sibling_arrived(view, record, version);
 	if (record->state == NAM__SEEN_HEAD) {
 		/* T4 */
 		bool guessed = version && (record->at == head || !NAM_GUARD(SCAN_HEAD));
 
 		record->at = guessed ? record->at : head;
-		record->state = head ? NAM__SEEN_VERSION : NAM__SEEN_NOWHERE;
+		record->state = head ? NAM__SEEN_VERSION : NAM__SEEN_ABSENT;
 		if (!guessed || !head)
 			return 0;
 	}
@@ -335,34 +335,34 @@ is_wanted(const struct nam__seen *record)
 
 /* One batch, from record number *from on, which becomes the first that was not in it. */
 NAM_FIBER_FN static int
-read_together(struct nam__view *view, uint32_t *from)
+group_read(struct nam__view *view, uint32_t *from)
 {
-	struct together together = { 0 };
+	struct group group = { 0 };
 	struct nam_batch batch;
 	int rc = 0;
 
-	together.heads = nam_buffer_take(view->worker, TOGETHER_MAX * sizeof(uint64_t));
-	if (!together.heads)
+	group.heads = nam_buffer_take(view->worker, GROUP_MAX * sizeof(uint64_t));
+	if (!group.heads)
 		return -ENOMEM;
 	nam_batch_init(&batch, view->worker);
 	for (; *from < view->found_count && !rc; ++*from)
 		if (is_wanted(&view->found[*from]) &&
-			!ask(view, &together, &batch, *from, &rc))
+			!ask(view, &group, &batch, *from, &rc))
 			break;
-	view->reads += together.count;
+	view->reads += group.count;
 	if (!rc && view->reads > view->reads_most)
 		rc = -NAM_E_RESTART_DEAD;
 	nam_race_point("view.read");
 	if (!rc)
 		rc = nam_batch_await(&batch); /* SUSPENDS */
-	for (uint32_t i = 0; i < together.count && !rc; i++)
-		rc = came(view, &view->found[together.numbers[i]], together.heads[i],
-			together.images[i]);
-	for (uint32_t i = 0; i < together.count; i++)
-		if (together.images[i])
-			nam_buffer_give(view->worker, together.images[i],
-				together.image_bytes[i]);
-	nam_buffer_give(view->worker, together.heads, TOGETHER_MAX * sizeof(uint64_t));
+	for (uint32_t i = 0; i < group.count && !rc; i++)
+		rc = arrived(view, &view->found[group.numbers[i]], group.heads[i],
+			group.images[i]);
+	for (uint32_t i = 0; i < group.count; i++)
+		if (group.images[i])
+			nam_buffer_give(view->worker, group.images[i],
+				group.image_bytes[i]);
+	nam_buffer_give(view->worker, group.heads, GROUP_MAX * sizeof(uint64_t));
 	return rc;
 }
 
@@ -374,7 +374,7 @@ nam__view_read(struct nam__view *view)
 
 	while (!rc && first < view->found_count) {
 		for (uint32_t from = first; from < view->found_count && !rc;)
-			rc = read_together(view, &from); /* SUSPENDS */
+			rc = group_read(view, &from); /* SUSPENDS */
 		while (first < view->found_count && !is_wanted(&view->found[first]))
 			first++;
 	}
@@ -420,7 +420,7 @@ complete(struct nam__view *view)
 		int64_t number = map_find(&view->by_timestamp, record->timestamp);
 		struct nam__seen_txn *half;
 
-		if (record->state != NAM__SEEN_HERE || !record->sibling || number < 0)
+		if (record->state != NAM__SEEN_FOUND || !record->sibling || number < 0)
 			continue;
 		half = &view->txns[number];
 		if (half->half)

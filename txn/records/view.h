@@ -14,8 +14,8 @@
 enum nam__seen_state {
 	NAM__SEEN_HEAD,		/* the head is to be READ */
 	NAM__SEEN_VERSION,		/* the version at `at` is */
-	NAM__SEEN_HERE,
-	NAM__SEEN_NOWHERE,		/* there is none, or none that matters */
+	NAM__SEEN_FOUND,
+	NAM__SEEN_ABSENT,		/* there is none, or none that matters */
 };
 
 /* A record. */

@@ -5,7 +5,7 @@
 
 #include "walk.h"
 
-#define OTHERS_MAX 4096u
+#define CHAIN_MAX 4096u
 
 bool
 nam__version_is_of(const struct nam_records *records, const struct nam_version *version,
@@ -17,33 +17,33 @@ nam__version_is_of(const struct nam_records *records, const struct nam_version *
 /* ---- versions that are not the latest -------------------------------------------------------- */
 
 void
-nam__others_begin(struct nam__others *others, const struct nam__walked *seen)
+nam__chain_begin(struct nam__chain *chain, const struct nam__walked *seen)
 {
-	*others = (struct nam__others){ .head = seen->at, .next = seen->head.others };
+	*chain = (struct nam__chain){ .head = seen->at, .next = seen->head.chain };
 }
 
 int
-nam__others_next(struct nam_worker *worker, const struct nam_records *records,
-	struct nam__others *others)
+nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
+	struct nam__chain *chain)
 {
-	const struct nam_gaddr at = { others->next };
+	const struct nam_gaddr at = { chain->next };
 	struct nam_version *version;
 	int rc;
 
 	/* In a one-sided store the word is always 0. */
-	if (!at.raw || others->hops++ == OTHERS_MAX)
+	if (!at.raw || chain->hops++ == CHAIN_MAX)
 		return NAM__STEP_DONE;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)
 		return -ENOMEM;
 	rc = nam_read_await(worker, at, version, sizeof(*version)); /* SUSPENDS */
-	others->at = at;
-	others->version = *version;
-	others->next = version->previous;
+	chain->at = at;
+	chain->version = *version;
+	chain->next = version->previous;
 	nam_buffer_give(worker, version, sizeof(*version));
 	if (rc)
 		return rc;
-	return nam__version_is_of(records, &others->version, others->head) ? NAM__STEP_MORE :
+	return nam__version_is_of(records, &chain->version, chain->head) ? NAM__STEP_MORE :
 		NAM__STEP_DONE;
 }
 

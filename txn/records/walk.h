@@ -33,7 +33,7 @@ bool nam__version_is_of(const struct nam_records *records, const struct nam_vers
  * Versions that a memory server keeps beside the latest, within one operation.  Best effort: finds
  * up to some thousands, and may miss or meet those that come or go meanwhile.
  */
-struct nam__others {
+struct nam__chain {
 	struct nam_gaddr head;
 	uint64_t next;
 	uint32_t hops;
@@ -41,9 +41,9 @@ struct nam__others {
 	struct nam_version version;	/* and its header */
 };
 
-void nam__others_begin(struct nam__others *others, const struct nam__walked *seen);
+void nam__chain_begin(struct nam__chain *chain, const struct nam__walked *seen);
 /* NAM__STEP_MORE: one more; NAM__STEP_DONE: there is none, or it cannot be followed. */
-NAM_FIBER_FN int nam__others_next(struct nam_worker *worker, const struct nam_records *records,
-	struct nam__others *others) NAM_MUST_CHECK;
+NAM_FIBER_FN int nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
+	struct nam__chain *chain) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_WALK_H */

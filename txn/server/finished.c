@@ -7,7 +7,7 @@
 
 /* Another client has the id now.  Unreported transactions of the one before are never over. */
 static void
-succeed(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
+client_replaced(struct nam__finished *finished, uint32_t incarnation, uint64_t before_us)
 {
 	if (finished->incarnation) {
 		uint64_t from_us = before_us;
@@ -33,7 +33,7 @@ nam__finished_add(struct nam__finished *finished, uint32_t incarnation, uint64_t
 	while (__atomic_exchange_n(&finished->lock, 1, __ATOMIC_ACQUIRE))
 		nam_yield();
 	if (finished->incarnation != incarnation)
-		succeed(finished, incarnation, before_us);
+		client_replaced(finished, incarnation, before_us);
 	else if (finished->before_us < before_us)
 		__atomic_store_n(&finished->before_us, before_us, __ATOMIC_RELEASE);
 	__atomic_store_n(&finished->lock, 0, __ATOMIC_RELEASE);

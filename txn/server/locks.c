@@ -23,26 +23,26 @@ turn_time(uint64_t now_ns)
 
 /* An older transaction was refused a moment ago, and will ask again. */
 static bool
-is_others_turn(const struct nam__server_head *head, const struct nam__server_asker *asker)
+is_others_turn(const struct nam__server_head *head, const struct nam__server_requester *requester)
 {
-	return head->turn_until && is_before(turn_time(asker->now_ns), head->turn_until) &&
-		is_before(head->turn_us, asker->birth_us);
+	return head->turn_until && is_before(turn_time(requester->now_ns), head->turn_until) &&
+		is_before(head->turn_us, requester->birth_us);
 }
 
 static uint32_t
-refuse(struct nam__server_head *head, const struct nam__server_asker *asker)
+refuse(struct nam__server_head *head, const struct nam__server_requester *requester)
 {
-	if (!is_others_turn(head, asker)) {
-		head->turn_us = asker->birth_us;
-		head->turn_until = turn_time(asker->now_ns + NAM_LOCKING_TURN_NS) | 1;
+	if (!is_others_turn(head, requester)) {
+		head->turn_us = requester->birth_us;
+		head->turn_until = turn_time(requester->now_ns + NAM_LOCKING_TURN_NS) | 1;
 	}
 	return NAM_LOCKING_BUSY;
 }
 
 static void
-granted(struct nam__server_head *head, const struct nam__server_asker *asker)
+granted(struct nam__server_head *head, const struct nam__server_requester *requester)
 {
-	if (head->turn_us == asker->birth_us)
+	if (head->turn_us == requester->birth_us)
 		head->turn_until = 0;
 }
 
@@ -50,28 +50,28 @@ granted(struct nam__server_head *head, const struct nam__server_asker *asker)
 
 /* A writer has it.  A sealed lock may be terminated at once. */
 static uint32_t
-refuse_for_writer(struct nam__server_head *head, const struct nam__server_asker *asker,
+refuse_for_writer(struct nam__server_head *head, const struct nam__server_requester *requester,
 	uint64_t *ret_timestamp)
 {
 	*ret_timestamp = head->writer;
-	(void)refuse(head, asker);
-	return asker->now_ns >= head->until_ns ? NAM_LOCKING_EXPIRED : NAM_LOCKING_BUSY;
+	(void)refuse(head, requester);
+	return requester->now_ns >= head->until_ns ? NAM_LOCKING_EXPIRED : NAM_LOCKING_BUSY;
 }
 
 uint32_t
-nam__server_lock_shared(struct nam__server_head *head, const struct nam__server_asker *asker,
-	uint64_t *ret_timestamp)
+nam__server_lock_shared(struct nam__server_head *head,
+	const struct nam__server_requester *requester, uint64_t *ret_timestamp)
 {
 	*ret_timestamp = 0;
 	/* L1 */
 	if (head->writer && NAM_GUARD(RECORD_LOCKED))
-		return refuse_for_writer(head, asker, ret_timestamp);
-	if (is_others_turn(head, asker))
+		return refuse_for_writer(head, requester, ret_timestamp);
+	if (is_others_turn(head, requester))
 		return NAM_LOCKING_BUSY;
-	granted(head, asker);
+	granted(head, requester);
 	head->readers++;
 	if (!head->writer)
-		head->until_ns = asker->now_ns + NAM_LOCKING_LEASE_NS;
+		head->until_ns = requester->now_ns + NAM_LOCKING_LEASE_NS;
 	return NAM_LOCKING_GRANTED;
 }
 
@@ -86,30 +86,30 @@ nam__server_unlock_shared(struct nam__server_head *head, uint32_t generation)
 
 uint32_t
 nam__server_lock_exclusive(const struct nam__server_records *records, struct nam__server_head *head,
-	const struct nam__server_asker *asker, uint64_t *ret_timestamp)
+	const struct nam__server_requester *requester, uint64_t *ret_timestamp)
 {
 	uint64_t latest = nam__server_version_timestamp(records, head->latest);
 
 	*ret_timestamp = 0;
 	if (head->writer)
-		return refuse_for_writer(head, asker, ret_timestamp);
-	if (is_others_turn(head, asker))
+		return refuse_for_writer(head, requester, ret_timestamp);
+	if (is_others_turn(head, requester))
 		return NAM_LOCKING_BUSY;
-	if (head->readers && asker->now_ns < head->until_ns && NAM_GUARD(RECORD_LOCKED))
-		return refuse(head, asker);
+	if (head->readers && requester->now_ns < head->until_ns && NAM_GUARD(RECORD_LOCKED))
+		return refuse(head, requester);
 	if (NAM_GUARD(RECORD_FENCE) && head->fence > latest)
 		latest = head->fence;
-	if (asker->timestamp <= latest) {
+	if (requester->timestamp <= latest) {
 		*ret_timestamp = latest;
 		return NAM_LOCKING_EARLY;
 	}
-	granted(head, asker);
+	granted(head, requester);
 	/* L2: readers whose leases are over learn it when they release. */
 	if (head->readers)
 		head->generation++;
 	head->readers = 0;
-	head->writer = asker->timestamp;
-	head->until_ns = asker->now_ns + NAM_LOCKING_LEASE_NS;
+	head->writer = requester->timestamp;
+	head->until_ns = requester->now_ns + NAM_LOCKING_LEASE_NS;
 	return NAM_LOCKING_GRANTED;
 }
 

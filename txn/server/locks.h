@@ -16,7 +16,7 @@
 #include "records.h"
 
 /* A transaction that asks for a lock. */
-struct nam__server_asker {
+struct nam__server_requester {
 	uint64_t timestamp;		/* if it writes */
 	uint32_t birth_us;
 	uint64_t now_ns;
@@ -24,9 +24,9 @@ struct nam__server_asker {
 
 /* 0: granted; or an enum nam_locking_refusal, and the timestamp that stands in the way. */
 uint32_t nam__server_lock_shared(struct nam__server_head *head,
-	const struct nam__server_asker *asker, uint64_t *ret_timestamp);
+	const struct nam__server_requester *requester, uint64_t *ret_timestamp);
 uint32_t nam__server_lock_exclusive(const struct nam__server_records *records,
-	struct nam__server_head *head, const struct nam__server_asker *asker,
+	struct nam__server_head *head, const struct nam__server_requester *requester,
 	uint64_t *ret_timestamp);
 
 /* A reader releases; whether it still had the lock (L2). */

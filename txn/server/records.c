@@ -72,7 +72,7 @@ uint64_t
 nam__server_record_at(const struct nam__server_records *records,
 	const struct nam__server_head *head, uint64_t timestamp)
 {
-	uint64_t at = head->others;
+	uint64_t at = head->chain;
 
 	if (nam__server_version_timestamp(records, head->latest) == timestamp)
 		return head->latest;
@@ -101,7 +101,7 @@ nam__server_record_find(const struct nam__server_records *records,
 static bool
 unlink_other(const struct nam__server_records *records, struct nam__server_head *head, uint64_t at)
 {
-	uint64_t *link = &head->others;
+	uint64_t *link = &head->chain;
 
 	for (unsigned hops = 0; *link && hops < HOPS_MAX; hops++) {
 		struct nam_version *version = version_at(records, *link);
@@ -129,8 +129,8 @@ nam__server_record_prepare(const struct nam__server_records *records, struct nam
 		return -NAM_E_FABRIC_PROTOCOL;
 	/* Once more, with another timestamp. */
 	(void)unlink_other(records, head, at);
-	version->previous = head->others;
-	head->others = at;
+	version->previous = head->chain;
+	head->chain = at;
 	return 0;
 }
 
@@ -149,9 +149,9 @@ replaced(struct nam_version *version, uint64_t now_ns)
 
 /* L3: whether a version stays as proof that its transaction was committed. */
 static bool
-is_evidence(const struct nam__server_records *records, const struct nam_version *version)
+is_proof(const struct nam__server_records *records, const struct nam_version *version)
 {
-	return records->finished && version->about_bytes && NAM_GUARD(RECORD_KNOWN) &&
+	return records->finished && version->metadata_bytes && NAM_GUARD(RECORD_KNOWN) &&
 		!nam__finished_has(records->finished, version->timestamp);
 }
 
@@ -160,7 +160,7 @@ static uint32_t
 sweep(const struct nam__server_records *records, struct nam__server_head *head, uint64_t now_ns,
 	uint64_t *ret_retired, uint32_t room)
 {
-	uint64_t *link = &head->others;
+	uint64_t *link = &head->chain;
 	uint32_t count = 0;
 
 	head->swept_ns = now_ns;
@@ -171,7 +171,7 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 			break;
 		if (version->current == version->timestamp ||
 			(NAM_GUARD(VERSION_WAIT) && !expired(version, now_ns)) ||
-			is_evidence(records, version)) {
+			is_proof(records, version)) {
 			link = &version->previous;
 			continue;
 		}
@@ -206,15 +206,15 @@ nam__server_record_commit(const struct nam__server_records *records, struct nam_
 	/* R4 */
 	if (latest && NAM_GUARD(COMMIT_FORWARD) && latest->timestamp > version->timestamp) {
 		replaced(version, now_ns);
-		version->previous = head->others;
-		head->others = at;
+		version->previous = head->chain;
+		head->chain = at;
 		return sweep_if_due(records, head, now_ns, ret_retired, room);
 	}
 	/* Release: who READs the head sees what it leads to. */
 	if (latest) {
 		replaced(latest, now_ns);
-		latest->previous = head->others;
-		head->others = head->latest;
+		latest->previous = head->chain;
+		head->chain = head->latest;
 	}
 	__atomic_store_n(&head->latest, at, __ATOMIC_RELEASE);
 	return sweep_if_due(records, head, now_ns, ret_retired, room);

@@ -19,7 +19,7 @@
 
 struct nam__server_head {
 	uint64_t latest;
-	uint64_t others;
+	uint64_t chain;			/* of other versions, by `previous` */
 	uint64_t swept_ns;		/* when these were last looked through */
 	/* locks.h; elsewhere all are 0: */
 	uint64_t writer;		/* timestamp of the exclusive lock; 0: free */

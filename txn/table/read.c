@@ -62,7 +62,7 @@ row_of(const struct nam_table *table, const struct nam__view *view,
 {
 	const uint8_t *key;
 
-	if (record->state != NAM__SEEN_HERE || record->deleted)
+	if (record->state != NAM__SEEN_FOUND || record->deleted)
 		return false;
 	key = view->arena + record->bytes_at;
 	if (nam__row_table(key, record->key_bytes) != table->number)
@@ -179,7 +179,7 @@ answer_get(const struct nam__view *view, struct nam_table_get *get, uint64_t hea
 
 	get->columns = NULL;
 	get->timestamp = 0;
-	if (!record || record->state != NAM__SEEN_HERE)
+	if (!record || record->state != NAM__SEEN_FOUND)
 		return;
 	get->timestamp = record->timestamp;
 	if (row_of(get->table, view, record, &key, columns) &&
@@ -261,7 +261,7 @@ gets_find(struct scan *scan, uint64_t *heads)
 		for (uint32_t k = 0; !heads[i] && k < view->found_count; k++) {
 			const struct nam__seen *record = &view->found[k];
 
-			if (record->state == NAM__SEEN_HERE && record->key_bytes == bytes &&
+			if (record->state == NAM__SEEN_FOUND && record->key_bytes == bytes &&
 				memcmp(view->arena + record->bytes_at, key, bytes) == 0)
 				heads[i] = record->head;
 		}
@@ -401,7 +401,7 @@ keep(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count, struct na
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {
 		const struct nam__item *item = &txn->items[i];
 
-		if (item->state == NAM__ITEM_HERE)
+		if (item->state == NAM__ITEM_FOUND)
 			rc = nam__view_keep(view, item->head, item->image);
 	}
 	columns = rows->columns;

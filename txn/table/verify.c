@@ -48,7 +48,7 @@ row_verify(struct verify *verify, const struct nam__view *view,
 	uint8_t entry[NAM_KEY_BYTES_MAX];
 	char text[256], name[80];
 
-	if (record->state != NAM__SEEN_HERE || record->deleted ||
+	if (record->state != NAM__SEEN_FOUND || record->deleted ||
 		nam__row_table(key, record->key_bytes) != verify->table->number)
 		return 0;
 	if (!nam__row_decode(verify->table, key + record->key_bytes, record->value_bytes, columns))

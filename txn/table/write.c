@@ -13,7 +13,7 @@
 
 #define SWEEP_MOST 64u
 
-/* The state of nam__put_beside. */
+/* The state of nam__put_hooks. */
 struct entries {
 	const struct nam_table_write *writes;
 	uint32_t made;				/* so many, in order */
@@ -153,7 +153,7 @@ nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	uint64_t *ret_timestamp)
 {
 	struct entries entries = { .writes = writes };
-	const struct nam__put_beside beside = { entries_make, entries_unmake, &entries };
+	const struct nam__put_hooks beside = { entries_make, entries_unmake, &entries };
 	struct nam__table_store *store;
 	struct encoded encoded;
 	int rc, sweep_rc;

@@ -144,7 +144,7 @@ end__of_who_settles__ONLY_IF_SEALED(void **state)
 	assert_int_equal(call(f, NAM_RPC_LOCKING_SEAL, draft.body, draft.bytes), 0);
 	assert_int_equal(sealed->state, NAM_LOCKING_SEALED);
 	assert_int_equal(sealed->at, block_at(0));
-	assert_int_equal(sealed->about_bytes, 0);
+	assert_int_equal(sealed->metadata_bytes, 0);
 	assert_int_equal(end(f, TIMESTAMP, 0, 0, 1), 1);
 	assert_int_equal(end(f, TIMESTAMP, NAM_LOCKING_TERMINATE, 0, 1), 0);
 	assert_int_equal(call(f, NAM_RPC_LOCKING_SEAL, draft.body, draft.bytes), 0);

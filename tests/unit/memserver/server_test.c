@@ -163,7 +163,7 @@ static void
 server__registered_client_disconnects__IS_DEAD(void **state)
 {
 	struct fixture *f = *state;
-	struct client life_line, worker;
+	struct client session, worker;
 	struct nam_thread *thread;
 	struct nam_rpc_register_request request = { .pid = 1, .name = "x" };
 	struct nam_rpc_client_state_request who = { 0 };
@@ -173,13 +173,13 @@ server__registered_client_disconnects__IS_DEAD(void **state)
 	const struct nam_rpc_client_state_reply *client;
 
 	assert_int_equal(nam_thread_start("run", run_main, f->server, &thread), 0);
-	client_connect(f, &life_line);
-	assert_int_equal(rpc(f, &life_line, NAM_RPC_REGISTER, &request, sizeof(request)), 0);
-	memcpy(&who, body_of(&life_line), 4);
+	client_connect(f, &session);
+	assert_int_equal(rpc(f, &session, NAM_RPC_REGISTER, &request, sizeof(request)), 0);
+	memcpy(&who, body_of(&session), 4);
 	wire.client_id = who.client_id;
 	wire.incarnation = who.incarnation;
 	assert_int_equal(client_connect_with(f, &worker, &wire, &welcome), 0);
-	client_close(f, &life_line);
+	client_close(f, &session);
 	client = body_of(&worker);
 	do {
 		assert_true(nam_now_ns() < until);
@@ -187,9 +187,9 @@ server__registered_client_disconnects__IS_DEAD(void **state)
 	} while (client->state == NAM_CLIENT_ALIVE);
 	assert_int_equal(client->state, NAM_CLIENT_DEAD);
 	/* A late connection of the dead client's is turned away, with the reason. */
-	assert_int_equal(client_connect_with(f, &life_line, &wire, &welcome), -ECONNREFUSED);
+	assert_int_equal(client_connect_with(f, &session, &wire, &welcome), -ECONNREFUSED);
 	assert_int_equal(welcome.status, -NAM_E_FENCED);
-	client_close(f, &life_line);
+	client_close(f, &session);
 	nam_server_stop(f->server);
 	nam_thread_join(thread);
 	client_close(f, &worker);

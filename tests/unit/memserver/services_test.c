@@ -58,7 +58,7 @@ dispatch__random_bodies__NEVER_ANSWER_OUT_OF_BOUNDS(void **state)
 		(void)call(f, type, body, bytes);
 		/* REGISTER may have succeeded; this connection has no client again. */
 		nam__membership_detach(&f->server->membership, &f->connection);
-		f->connection.life_line = false;
+		f->connection.session = false;
 	}
 }
 
@@ -301,11 +301,11 @@ register__life_line_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO(void **state)
 	struct fixture *f = *state;
 	const struct nam_rpc_register_reply *reply = reply_body(f);
 	const struct nam_rpc_client_state_reply *who = reply_body(f);
-	struct nam__connection life_line = { 0 };
+	struct nam__connection session = { 0 };
 	uint64_t *slot, *epoch;
 	uint16_t id, incarnation;
 
-	assert_int_equal(enrol(f, &life_line, "tester"), 0);
+	assert_int_equal(enrol(f, &session, "tester"), 0);
 	id = reply->client_id;
 	incarnation = reply->incarnation;
 	assert_in_range(id, 1, NAM_CLIENTS_MAX - 1);
@@ -321,7 +321,7 @@ register__life_line_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO(void **state)
 	assert_string_equal(who->name, "tester");
 	assert_int_equal(client_state(f, id, (uint16_t)(incarnation + 1)), NAM_CLIENT_UNKNOWN);
 	assert_int_equal(client_state(f, (uint16_t)(id + 1), 1), NAM_CLIENT_UNKNOWN);
-	leave(f, &life_line);
+	leave(f, &session);
 	assert_int_equal(client_state(f, id, incarnation), NAM_CLIENT_DEAD);
 	assert_string_equal(who->name, "tester");
 	assert_int_equal(*slot, 0);
@@ -331,16 +331,16 @@ static void
 register__others_of_the_client_still_open__KEEPS_THE_SLOT_UNTIL_THEY_ARE_GONE(void **state)
 {
 	struct fixture *f = *state;
-	struct nam__connection life_line = { 0 }, worker = { 0 }, late = { 0 };
+	struct nam__connection session = { 0 }, worker = { 0 }, late = { 0 };
 	uint64_t *slot;
 
-	assert_int_equal(enrol(f, &life_line, "tester"), 0);
-	worker.client_id = late.client_id = life_line.client_id;
-	worker.incarnation = late.incarnation = life_line.incarnation;
-	slot = f->server->membership.epoch_slots + life_line.client_id;
+	assert_int_equal(enrol(f, &session, "tester"), 0);
+	worker.client_id = late.client_id = session.client_id;
+	worker.incarnation = late.incarnation = session.incarnation;
+	slot = f->server->membership.epoch_slots + session.client_id;
 	assert_int_equal(nam__membership_attach(&f->server->membership, &worker), 0);
 	*slot = 5;
-	leave(f, &life_line);
+	leave(f, &session);
 	assert_int_equal(*slot, 5);
 	/* A client that was declared dead does not join again. */
 	assert_int_equal(nam__membership_attach(&f->server->membership, &late), -NAM_E_FENCED);

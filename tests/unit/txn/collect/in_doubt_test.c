@@ -100,8 +100,8 @@ version_make(struct nam__txn *txn, uint32_t number, uint32_t value_bytes)
 	memset(item->image, 0, bytes);
 	*item->image = (struct nam_version){ .store = txn->records->store, .head = item->head.raw,
 		.key_id = item->id.word[0], .value_bytes = value_bytes,
-		.about_bytes = (uint16_t)about, .key_bytes = KEY_BYTES };
-	leader = nam__version_about(item->image);
+		.metadata_bytes = (uint16_t)about, .key_bytes = KEY_BYTES };
+	leader = nam__version_metadata(item->image);
 	leader->head = txn->items[0].head.raw;
 	if (!number)
 		leader->others[0] = txn->items[1].head.raw;

@@ -62,7 +62,7 @@ arrange(uint32_t count, bool alike)
 		item->id.word[0] = id_of(i, alike);
 		item->head = head_of(i);
 		item->timestamp = OLD + i;
-		item->state = NAM__ITEM_HERE;
+		item->state = NAM__ITEM_FOUND;
 		item->image = &fixture->images[i].version;
 		item->image->timestamp = item->timestamp;
 	}
@@ -73,10 +73,10 @@ static void
 name_sibling(uint32_t of, uint64_t key_id, struct nam_gaddr head, uint64_t at)
 {
 	struct image *image = &fixture->images[of];
-	uint32_t k = image->version.about_bytes / (uint32_t)sizeof(image->siblings[0]);
+	uint32_t k = image->version.metadata_bytes / (uint32_t)sizeof(image->siblings[0]);
 
 	image->siblings[k] = (struct nam_version_sibling){ key_id, head.raw, at };
-	image->version.about_bytes += (uint16_t)sizeof(image->siblings[0]);
+	image->version.metadata_bytes += (uint16_t)sizeof(image->siblings[0]);
 	image->version.timestamp = fixture->txn.items[of].timestamp = NEW;
 }
 
@@ -147,8 +147,8 @@ fractured__one_older_sibling__ASKED_FOR_wherever_it_is_named(void **state)
 			assert_true(versions_ask());
 			assert_int_equal(nam__fractured(&fixture->txn), 1);
 			assert_asked(2);
-			assert_int_equal(fixture->txn.items[0].state, NAM__ITEM_HERE);
-			assert_int_equal(fixture->txn.items[3].state, NAM__ITEM_HERE);
+			assert_int_equal(fixture->txn.items[0].state, NAM__ITEM_FOUND);
+			assert_int_equal(fixture->txn.items[3].state, NAM__ITEM_FOUND);
 			assert_int_equal(nam__fractured(&fixture->txn), 0);
 		}
 	}
@@ -167,7 +167,7 @@ fractured__ids_that_begin_alike__EACH_ITS_OWN(void **state)
 			if (i == missing)
 				assert_asked(i);
 			else
-				assert_int_equal(fixture->txn.items[i].state, NAM__ITEM_HERE);
+				assert_int_equal(fixture->txn.items[i].state, NAM__ITEM_FOUND);
 		}
 	}
 }
@@ -197,7 +197,7 @@ fractured__siblings_as_new_or_of_other_records__NOTHING_TO_ASK(void **state)
 	name_sibling(0, id_of(2, false), head_of(9), new_of(9));
 	assert_int_equal(nam__fractured(&fixture->txn), 0);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(fixture->txn.items[i].state, NAM__ITEM_HERE);
+		assert_int_equal(fixture->txn.items[i].state, NAM__ITEM_FOUND);
 }
 
 int

@@ -21,10 +21,10 @@ version_new(uint32_t count)
 {
 	struct nam_version *version = calloc(1, sizeof(*version) +
 		count * sizeof(struct nam_version_sibling));
-	struct nam_version_sibling *siblings = nam__version_about(version);
+	struct nam_version_sibling *siblings = nam__version_metadata(version);
 
 	assert_non_null(version);
-	version->about_bytes = (uint16_t)(count * sizeof(*siblings));
+	version->metadata_bytes = (uint16_t)(count * sizeof(*siblings));
 	for (uint32_t i = 0; i < count; i++)
 		siblings[i] = (struct nam_version_sibling){
 			.key_id = ids[i % NAM__NAMED_IDS] ^ 1ull << i,
@@ -41,7 +41,7 @@ name_each(nam__named_fn named, const struct nam_version *const *versions,
 	struct nam_version *version, uint32_t at)
 {
 	struct nam_version_sibling *sibling =
-		(struct nam_version_sibling *)nam__version_about(version) + at;
+		(struct nam_version_sibling *)nam__version_metadata(version) + at;
 	uint64_t is = sibling->key_id;
 
 	for (unsigned id = 0; id < NAM__NAMED_IDS; id++) {

@@ -48,17 +48,17 @@ setup(void **state)
 static uint32_t
 read_at(struct memory *memory, uint32_t birth_us, uint64_t now_ns)
 {
-	const struct nam__server_asker asker = { 0, birth_us, now_ns };
+	const struct nam__server_requester requester = { 0, birth_us, now_ns };
 
-	return nam__server_lock_shared(memory->head, &asker, &memory->of);
+	return nam__server_lock_shared(memory->head, &requester, &memory->of);
 }
 
 static uint32_t
 write_at(struct memory *memory, uint64_t timestamp, uint32_t birth_us, uint64_t now_ns)
 {
-	const struct nam__server_asker asker = { timestamp, birth_us, now_ns };
+	const struct nam__server_requester requester = { timestamp, birth_us, now_ns };
 
-	return nam__server_lock_exclusive(&memory->records, memory->head, &asker, &memory->of);
+	return nam__server_lock_exclusive(&memory->records, memory->head, &requester, &memory->of);
 }
 
 /* A version of 64 bytes in block `number`, and `about` of them say of siblings. */
@@ -69,7 +69,7 @@ prepare(struct memory *memory, uint32_t number, uint64_t timestamp, uint16_t abo
 	struct nam_version *version = find(memory, at, 64);
 
 	*version = (struct nam_version){ .current = timestamp, .timestamp = timestamp,
-		.about_bytes = about };
+		.metadata_bytes = about };
 	assert_int_equal(nam__server_record_prepare(&memory->records, memory->head, at), 0);
 	return at;
 }

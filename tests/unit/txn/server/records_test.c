@@ -142,7 +142,7 @@ commit__of_what_comes_late__NEVER_THE_LATEST_BUT_FOUND(void **state)
 	assert_int_equal(found(memory, 100), 0);
 	assert_int_equal(commit(memory, 0, retired), 1);
 	assert_int_equal(retired[0], late);
-	assert_int_equal(memory->head->others, 0);
+	assert_int_equal(memory->head->chain, 0);
 }
 
 static void

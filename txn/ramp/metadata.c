@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * about.c -- the bytes in which each version describes its transaction: the siblings' addresses
+ * metadata.c -- the bytes in which each version describes its transaction: the siblings' addresses
  * (FAST, 2PL; D1), its leader (SMALL; D7), a Bloom filter and the leader (HYBRID), or nothing.
  *
  * The first item leads, and its version names the others.
@@ -11,7 +11,7 @@
 #include "txn/records/protocols.h"
 
 uint32_t
-nam__about_bytes(const struct nam__txn *txn, uint32_t number)
+nam__metadata_bytes(const struct nam__txn *txn, uint32_t number)
 {
 	const struct nam__records_ops *ops = txn->records->ops;
 	uint32_t others = txn->count - 1;
@@ -45,7 +45,7 @@ leader_fill(const struct nam__txn *txn, uint32_t number, struct nam_version_lead
 }
 
 void
-nam__about_fill(const struct nam__txn *txn)
+nam__metadata_fill(const struct nam__txn *txn)
 {
 	const struct nam__records_ops *ops = txn->records->ops;
 	struct nam_version_filter filter = { 0 };
@@ -53,12 +53,12 @@ nam__about_fill(const struct nam__txn *txn)
 	for (uint32_t i = 0; i < txn->count && ops->filter_bytes; i++)
 		nam__filter_add(&filter, txn->items[i].id.word[0]);
 	for (uint32_t i = 0; i < txn->count && txn->count > 1; i++) {
-		uint8_t *about = nam__version_about(txn->items[i].image);
+		uint8_t *metadata = nam__version_metadata(txn->items[i].image);
 
-		memcpy(about, &filter, ops->filter_bytes);
+		memcpy(metadata, &filter, ops->filter_bytes);
 		if (ops->siblings)
-			siblings_fill(txn, i, (void *)about);
+			siblings_fill(txn, i, (void *)metadata);
 		else if (ops->by_stamps)
-			leader_fill(txn, i, (void *)(about + ops->filter_bytes));
+			leader_fill(txn, i, (void *)(metadata + ops->filter_bytes));
 	}
 }
