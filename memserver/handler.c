@@ -142,7 +142,7 @@ make_buffers(struct nam__handler *handler, struct nam_domain *domain, struct nam
 		&handler->mr, diag);
 }
 
-/* On failure the caller frees what there is. */
+/* On failure the caller frees the rest. */
 int
 nam__handler_start(struct nam__handler *handler, struct nam_server *server, unsigned number,
 	void (*closed_fn)(struct nam__connection *connection), struct nam_diag *diag)

@@ -21,10 +21,10 @@
 #define SPIN_NS_MIN 1250u
 #define HOT_NS 20000u			/* of that, without giving the processor away */
 #define NAP_NS 2000u
-#define TELL_NS 100000000u		/* how long until those who are told are looked at again */
+#define TELL_NS 100000000u		/* the most until they are polled again */
 #define TURN NAM_FRAMES			/* of box->slots: the word in the client's share */
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static uint64_t *
 turn_of(const struct nam__mailbox *box)
@@ -143,9 +143,9 @@ nam__mailbox_free(struct nam__connection *connection)
 	connection->mailbox = NULL;
 }
 
-/* ---- replies ------------------------------------------------------------------------------ */
+/* ---- replies --------------------------------------------------------------------------------- */
 
-/* WRITE what lies in a place of ours into that of the client's share. */
+/* WRITE a reply frame, or the word, into the client's share. */
 static void
 slot_post(struct nam__mailbox_slot *slot)
 {
@@ -189,7 +189,7 @@ nam__mailbox_completed(const struct nam_wc *wc)
 	slot->state = NAM__SLOT_IDLE;
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* If there is no room for it, the client will find out by itself. */
 static void
@@ -280,7 +280,7 @@ nam__mailboxes_poll(struct nam__handler *handler)
 	return any;
 }
 
-/* ---- sleep -------------------------------------------------------------------------------- */
+/* ---- sleep ----------------------------------------------------------------------------------- */
 
 void
 nam__mailbox_wake_came(struct nam__connection *connection)
@@ -296,7 +296,7 @@ nam__mailbox_woken(struct nam__connection *connection)
 		connection->mailbox->told = false;
 }
 
-/* Whether everybody has been told that we go to sleep. */
+/* Whether all clients have been told that the handler goes to sleep. */
 static bool
 announce(struct nam__handler *handler)
 {

@@ -6,7 +6,7 @@
 #include "common/rpc/frame.h"
 #include "memserver_internal.h"
 
-/* ---- answer.c ----------------------------------------------------------------------------- */
+/* ---- answer.c -------------------------------------------------------------------------------- */
 
 /*
  * nam__dispatch -- answer one message.
@@ -29,7 +29,7 @@ void nam__handler_count(struct nam__handler *handler);
  */
 void nam__spare_send(struct nam__mailbox *box, uint32_t bytes);
 
-/* ---- mailbox.c ---------------------------------------------------------------------------- */
+/* ---- mailbox.c ------------------------------------------------------------------------------- */
 
 /* The state of a place in the rings; and one more, for the word in the client's share. */
 struct nam__mailbox_slot {
@@ -69,7 +69,7 @@ void nam__mailbox_start(struct nam__connection *connection);
 void nam__mailbox_stop(struct nam__connection *connection);
 void nam__mailbox_free(struct nam__connection *connection);
 
-/* Answer what has come; whether there was anything. */
+/* Answer the requests that have come; whether there were any. */
 bool nam__mailboxes_poll(struct nam__handler *handler);
 /* One of our WRITEs has completed. */
 void nam__mailbox_completed(const struct nam_wc *wc);
@@ -83,8 +83,7 @@ void nam__mailboxes_busy(struct nam__handler *handler);
 bool nam__mailboxes_may_sleep(struct nam__handler *handler);
 
 /*
- * datagram.c: answer what has come over the box's unreliable queue pair; whether there was
- * anything.
+ * datagram.c: answer the requests that came over the unreliable queue pair; whether there were any.
  */
 bool nam__unreliable_qp_poll(struct nam__handler *handler, struct nam__mailbox *box);
 

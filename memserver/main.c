@@ -113,12 +113,12 @@ notify(const char *state)
 static int
 report_ready(const struct nam_server *server, const struct nam__options *options)
 {
-	char line[400], what[160], state[440];
+	char line[400], text[160], state[440];
 	int n;
 
-	nam_server_describe(server, what, sizeof(what));
+	nam_server_describe(server, text, sizeof(text));
 	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
-		options->server.id, options->server.listen, what);
+		options->server.id, options->server.listen, text);
 	/* The parent may have closed stdout; the server serves all the same. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);

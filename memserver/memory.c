@@ -31,7 +31,7 @@ read_number(const char *path, uint64_t *ret)
 	return n == 1 ? 0 : -EINVAL;
 }
 
-/* ---- the pool of huge pages ---------------------------------------------------------------- */
+/* ---- the pool of huge pages ------------------------------------------------------------------ */
 
 /* One of the kernel's files about the pages of a size, on one node or everywhere. */
 static const char *
@@ -146,7 +146,7 @@ cgroup_available(void)
 	return most > used ? most - used : 0;
 }
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static int
 count_regions(struct nam__memory *memory, const struct nam_server_options *options,
@@ -304,7 +304,7 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 	return rc ? rc : check_available(memory, diag);
 }
 
-/* Allocate what was planned; all or nothing. */
+/* Allocate all planned regions, or none. */
 static int
 allocate(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *diag)

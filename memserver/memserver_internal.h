@@ -41,7 +41,7 @@
  */
 #define NAM__CONNECTION_REQUESTS (NAM_FRAMES + 4u)
 
-/* ---- memory.c ----------------------------------------------------------------------------- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
 struct nam__memory {
 	uint64_t bytes;			/* all regions */
@@ -61,7 +61,7 @@ void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
 #define NAM__STORES_MAX 256u
 #define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */
 
-/* ---- handler.c ---------------------------------------------------------------------------- */
+/* ---- handler.c ------------------------------------------------------------------------------- */
 
 struct nam__connection {
 	struct nam__connection *next, *previous;	/* server->connections */
@@ -76,7 +76,7 @@ struct nam__connection {
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
 };
 
-/* The common part of a SEND of ours and a receive buffer. */
+/* The common part of a SEND and a receive buffer. */
 struct nam__buffer {
 	uint8_t *request;		/* NULL: a mailbox's, which is not posted */
 	uint8_t *reply;
@@ -104,7 +104,7 @@ struct nam__handler {
 	uint64_t polled_ns;		/* when all mailboxes were last looked at */
 	uint64_t idle_ns;		/* since when there has been nothing to do; 0: there has */
 	uint32_t spin_ns;		/* how long that goes on before the handler sleeps */
-	bool announced;			/* everybody knew that it goes to sleep, then it looked */
+	bool announced;			/* all clients know that it goes to sleep */
 };
 
 /* A reply has left its buffer, or never will. */
@@ -117,7 +117,7 @@ int nam__handler_start(struct nam__handler *handler, struct nam_server *server, 
 void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
 
-/* ---- server.c ----------------------------------------------------------------------------- */
+/* ---- server.c -------------------------------------------------------------------------------- */
 
 struct nam_server {
 	struct nam_server_options options;

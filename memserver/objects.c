@@ -10,7 +10,7 @@
 #include "common/race.h"
 #include "memserver_internal.h"
 
-/* ---- the clock ----------------------------------------------------------------------------- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 void
 nam__work_begin(struct nam__handler *handler)
@@ -19,7 +19,7 @@ nam__work_begin(struct nam__handler *handler)
 
 	nam_race_point("trees.clock_read");
 	atomic_store_explicit(&handler->began, clock, memory_order_relaxed);
-	/* Pairs with nam__work_oldest(): it sees us at work, or we what was unlinked. */
+	/* Pairs with nam__work_oldest(): it sees this handler at work, or the handler the unlinking. */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -51,7 +51,7 @@ nam__work_tick(struct nam_server *server)
 	return atomic_fetch_add_explicit(&server->work_clock, 1, memory_order_acq_rel);
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* A slot whose object was unlinked: others of the same hash may come behind it. */
 #define GONE ((struct nam__object *)1)

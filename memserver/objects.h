@@ -29,7 +29,7 @@ struct nam__objects {
 	_Atomic(struct nam__object *) *slots;	/* by number */
 	uint32_t slots_count;		/* twice as many as there may be objects */
 	void (*free)(struct nam__object *object);
-	pthread_mutex_t mutex;		/* of what follows, and of changes of the slots */
+	pthread_mutex_t mutex;		/* of the fields below, and of changes of slots */
 	_Atomic uint32_t count;
 	_Atomic uint32_t dropped_count;
 	struct nam__object *dropped;	/* oldest first */
@@ -53,7 +53,7 @@ int nam__objects_drop(struct nam__objects *objects, struct nam_server *server,
 /* To be called between requests: frees dropped objects that no handler works on any more. */
 void nam__objects_idle(struct nam__objects *objects, const struct nam_server *server);
 
-/* ---- the clock ---------------------------------------------------------------------------- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 /* Objects and nodes that a handler sees between these two are not reused. */
 void nam__work_begin(struct nam__handler *handler);

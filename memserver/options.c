@@ -133,7 +133,7 @@ static const struct nam_options_table table = {
 	.rows = rows,
 };
 
-/* Fill what the command line leaves open from [server id] of the file. */
+/* Read [server id] of the file, for settings that the command line lacks. */
 static int
 read_config(struct nam__options *o)
 {

@@ -28,7 +28,7 @@ nam_server_options_init(struct nam_server_options *options)
 	};
 }
 
-/* ---- starting ----------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static int
 check_options(struct nam_server *server, struct nam_diag *diag)
@@ -162,7 +162,7 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 	return 0;
 }
 
-/* ---- connections -------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 /*
  * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
@@ -370,7 +370,7 @@ connection_closed(struct nam__connection *connection)
 	connection_free(connection);
 }
 
-/* ---- running and ending ------------------------------------------------------------------- */
+/* ---- running and ending ---------------------------------------------------------------------- */
 
 int
 nam_server_run(struct nam_server *server)

@@ -36,7 +36,7 @@ struct nam_server_options {
 	int (*cancelled)(void);	/* asked between regions: nonzero ends the start; may be NULL */
 	/* For fabrics with devices; NULL leaves each to the fabric: common/fabric/fabric.h. */
 	const char *device, *gid_index, *mtu;
-	void (*notice)(const char *text);	/* what an operator should hear of; any thread */
+	void (*notice)(const char *text);	/* advice for the operator; any thread */
 };
 
 struct nam_server;

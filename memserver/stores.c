@@ -9,7 +9,7 @@
 #include "kv/options.h"
 #include "trees.h"
 
-/* ---- one store ----------------------------------------------------------------------------- */
+/* ---- one store ------------------------------------------------------------------------------- */
 
 void
 nam__store_chunks_give(struct nam__store *store)
@@ -53,7 +53,7 @@ chunks_take(struct nam__store *store, uint32_t count)
 	return 0;
 }
 
-/* The first partitions get what does not divide. */
+/* The first partitions get the remainder. */
 static int
 partitions_make(struct nam__store *store)
 {

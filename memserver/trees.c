@@ -8,7 +8,7 @@
 #include "common/race.h"
 #include "trees.h"
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *
 nam__block_at(const struct nam_server *server, uint64_t raw)
@@ -143,7 +143,7 @@ nam__tree_reusable(struct nam__tree *tree)
 	return reusable;
 }
 
-/* ---- one tree ------------------------------------------------------------------------------ */
+/* ---- one tree -------------------------------------------------------------------------------- */
 
 int
 nam__tree_local_new(struct nam__tree *tree, struct nam__tree_server_tree **ret)

@@ -40,12 +40,12 @@ struct nam__tree {
 	 */
 	_Atomic uint64_t load;		/* its number, or 0 */
 	_Atomic(const struct nam__connection *) loader;
-	uint64_t load_clock;		/* who began before may not have seen it */
+	uint64_t load_clock;		/* a handler that began before may not have seen it */
 	struct nam__tree_server_tree *filling;	/* NULL before the tree was found empty */
 	struct nam__key load_last;
 	bool load_any;
 
-	pthread_mutex_t mutex;		/* of what follows */
+	pthread_mutex_t mutex;		/* of the fields below */
 	uint32_t cache_count;
 	void *cache[NAM__TREE_CACHE];
 	struct nam__tree_limbo *limbo, *limbo_last;	/* of nodes; oldest first */

@@ -44,7 +44,7 @@ struct nam_records;
 #define NAM_RECORDS_MAX 32u		/* in one transaction */
 
 /*
- * How a reader detects that it has half of a transaction: by what versions say of the others.
+ * How a reader detects that it has half of a transaction: by the metadata of the versions.
  * NONE and LOCKING are for comparison.  LOCKING is strict two-phase locking with two-phase commit:
  * it is serializable, and transactions wait for each other.
  */
@@ -275,7 +275,7 @@ struct nam_records_collected {
  * record has something newer.  RAMP_LOCKING: locks of dead clients are terminated.
  *
  * Any number of clients may collect at once, beside readers and writers, and be interrupted.  A
- * second run finds versions that were too young, or depended on what the first one committed.
+ * second run finds versions that were too young, or depended on commits of the first one.
  *
  * @ret_collected	the work done, also before a failure.  May be NULL
  *

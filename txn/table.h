@@ -153,10 +153,10 @@ struct nam_table_write {
  *
  * Suspends:	yes.
  * Cost:	that of nam_records_put_all(), and of nam_index_insert() for each row and index;
- *		later, as much again for what was replaced.
+ *		later, as much again for replaced rows.
  * Progress:	as nam_index_insert(), of each index.
- * Source:	Bailis et al., SIGMOD 2014, section 2 (indexes over several partitions); how entries
- *		come and go is ours: txn/README.md, "Tables".
+ * Source:	Bailis et al., SIGMOD 2014, section 2 (indexes over several partitions); nam's own
+ *		rules for entries: txn/README.md, "Tables".
  */
 NAM_FIBER_FN int nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	uint32_t count, uint64_t *ret_timestamp) NAM_MUST_CHECK;
@@ -243,7 +243,7 @@ struct nam_table_row {
  *		1 for each 16 records that were written together with one of these rows, and are
  *		no rows of the range.  With a limit all rows are read whose values begin, as far as
  *		the index has them, like that of the last one, and up to as many again.
- * Source:	ours: txn/README.md, "Tables".
+ * Source:	txn/README.md, "Tables".
  */
 NAM_FIBER_FN int nam_table_scan(struct nam_worker *worker, struct nam_table *table,
 	const struct nam_table_range *range, struct nam_table_rows *rows) NAM_MUST_CHECK;

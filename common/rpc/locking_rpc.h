@@ -4,7 +4,7 @@
  * two-phase locking with two-phase commit (txn/README.md).
  *
  * Locks are words of a record's head, which the memory server's CPU alone writes.  A request that
- * locks is granted as a whole or not at all, and never waits: who is refused asks again later.
+ * locks is granted as a whole or not at all, and never waits: a refused client asks again later.
  */
 #ifndef NAM_COMMON_RPC_LOCKING_RPC_H
 #define NAM_COMMON_RPC_LOCKING_RPC_H
@@ -21,9 +21,9 @@
 #define NAM_LOCKING_TURN_NS 2000000ull
 
 enum nam_locking_flag {
-	NAM_LOCKING_ABORT = 1,		/* END: forget what was prepared; else commit it */
+	NAM_LOCKING_ABORT = 1,		/* END: forget prepared versions; else commit them */
 	NAM_LOCKING_TERMINATE = 2,		/* END: for its writer, whose lock was sealed */
-	NAM_LOCKING_SIBLINGS = 4,	/* SEAL of one record: and what it says of the others */
+	NAM_LOCKING_SIBLINGS = 4,	/* SEAL of one record: and its siblings */
 };
 
 /* All begin with this. */
@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct nam_rpc_locking_request) == 48, "wire layout");
 enum nam_locking_refusal {
 	NAM_LOCKING_GRANTED = 0,
 	NAM_LOCKING_BUSY = 1,		/* timestamp: of the writer; 0: readers, or not our turn */
-	NAM_LOCKING_EXPIRED = 2,	/* a writer's lease is over: SEAL, then END with SETTLE */
+	NAM_LOCKING_EXPIRED = 2,	/* a writer's lease is over: SEAL, then END with TERMINATE */
 	NAM_LOCKING_EARLY = 3,		/* PREPARE: it must have a later timestamp than this */
 };
 
@@ -65,7 +65,7 @@ struct nam_rpc_locking_release {
 /* PREPARE: as RECORDS_PREPARE. */
 
 /*
- * END: struct nam_rpc_records_version each; `at` 0: only say what can be retired.  COMMIT moves the
+ * END: struct nam_rpc_records_version each; `at` 0: only list versions to be retired.  COMMIT moves the
  * head, if the lock is still the transaction's, and lets go of it.  The reply is this.
  */
 struct nam_rpc_locking_ended {

@@ -3,8 +3,8 @@
  * records_rpc.h -- requests about records whose heads memory servers move themselves.
  *
  * A record is named by the address of its head, a version by that of its block (common/layout.h);
- * both lie on the memory server that is asked.  Blocks belong to clients: they allocate them, and
- * retire those that a memory server says are out of everybody's sight.
+ * both lie on the memory server that is asked.  Blocks belong to clients, which allocate them,
+ * and retire those that a memory server lists as unreachable.
  *
  * A version travels in a message where it fits, or is WRITTEN and READ beside it.
  */
@@ -24,7 +24,7 @@
 
 enum nam_rpc_records_flag {
 	NAM_RECORDS_STAMPS_ONLY = 1,	/* GET: no versions, only which they would be */
-	NAM_RECORDS_ABORT = 2,		/* COMMIT: forget what was prepared */
+	NAM_RECORDS_ABORT = 2,		/* COMMIT: forget prepared versions */
 };
 
 /* All begin with this. */
@@ -77,11 +77,11 @@ struct nam_rpc_records_prepared {
 
 /*
  * COMMIT.  A block may hold another version of its record by the time that a late message comes:
- * what has not that timestamp is not touched.
+ * a version with another timestamp is not touched.
  */
 struct nam_rpc_records_commit {
 	uint64_t head;
-	uint64_t at;			/* 0: only say what can be retired */
+	uint64_t at;			/* 0: only list versions to be retired */
 	uint64_t timestamp;
 };
 

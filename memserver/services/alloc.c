@@ -94,7 +94,7 @@ stride_of(struct nam__allocator *allocator, uint32_t stride, bool add)
 	return &allocator->strides[allocator->strides_count++];
 }
 
-/* ---- handing out -------------------------------------------------------------------------- */
+/* ---- handing out ----------------------------------------------------------------------------- */
 
 static uint64_t
 block_raw(const struct nam__allocator *allocator, uint32_t region, const struct nam__run *run,
@@ -132,7 +132,7 @@ take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64
 	return n;
 }
 
-/* A run of its own for what is carved next, or the last one if that can grow.  NULL: no room. */
+/* A new run for the blocks to be carved, or the last one if that can grow.  NULL: no room. */
 static struct nam__run *
 run_for(struct nam__allocator *allocator, struct nam__alloc_region *region, uint32_t stride,
 	uint32_t count)
@@ -250,7 +250,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- taking back -------------------------------------------------------------------------- */
+/* ---- taking back ----------------------------------------------------------------------------- */
 
 static bool
 find_block(struct nam__allocator *allocator, uint64_t raw, uint32_t stride, struct block *ret)

@@ -58,7 +58,7 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- one key ------------------------------------------------------------------------------- */
+/* ---- one key --------------------------------------------------------------------------------- */
 
 /* The partition that a key is in; NULL if another memory server keeps it. */
 static struct nam__kv_partition *
@@ -102,7 +102,7 @@ nam__service_kv_key(struct nam__exchange *exchange)
 	}
 }
 
-/* ---- many ---------------------------------------------------------------------------------- */
+/* ---- many ------------------------------------------------------------------------------------ */
 
 /* Whether the bytes are so many keys and nothing else. */
 static bool

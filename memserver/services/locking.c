@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * locking.c -- services that lock records, read or prepare them, and end a transaction
- * (txn/server/locks.h).  None waits: what another has locked is refused.
+ * (txn/server/locks.h).  None waits: a locked record is refused.
  */
 #include <string.h>
 

@@ -162,7 +162,7 @@ nam__records_prepare(const struct nam__server_records *records, struct nam__serv
 	if (!version || head->latest == one->at)
 		return -NAM_E_FABRIC_PROTOCOL;
 	if (one->image_bytes) {
-		/* Its link is ours, where it has been prepared before. */
+		/* If it has been prepared before, its link stays. */
 		uint64_t previous = version->previous;
 
 		memcpy(version, image, one->image_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* records.h -- what requests about records have in common, with locks or without. */
+/* records.h -- the common parts of requests about records, with locks or without. */
 #ifndef NAM_MEMSERVER_SERVICES_RECORDS_H
 #define NAM_MEMSERVER_SERVICES_RECORDS_H
 

@@ -18,7 +18,7 @@
 struct nam_server;
 struct nam__connection;
 
-/* ---- services/alloc.c --------------------------------------------------------------------- */
+/* ---- services/alloc.c ------------------------------------------------------------------------ */
 
 struct nam__run;
 
@@ -54,7 +54,7 @@ uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
 void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,
 	const uint64_t *blocks, uint32_t count);
 
-/* ---- services/catalog.c ------------------------------------------------------------------- */
+/* ---- services/catalog.c ---------------------------------------------------------------------- */
 
 struct nam__catalog {
 	pthread_mutex_t mutex;
@@ -66,7 +66,7 @@ struct nam__catalog {
 int nam__catalog_init(struct nam__catalog *catalog) NAM_MUST_CHECK;
 void nam__catalog_free(struct nam__catalog *catalog);
 
-/* ---- services/membership.c ---------------------------------------------------------------- */
+/* ---- services/membership.c ------------------------------------------------------------------- */
 
 struct nam__member {
 	uint16_t incarnation;		/* 0: the id was never given out */
@@ -99,7 +99,7 @@ int nam__membership_attach(struct nam__membership *membership,
 void nam__membership_detach(struct nam__membership *membership,
 	struct nam__connection *connection);
 
-/* ---- services ----------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 struct nam__store;
 struct nam__tree;

@@ -29,7 +29,7 @@ nam__service_tree_drop(struct nam__exchange *exchange)
 	return nam__objects_drop(&exchange->server->trees, exchange->server, request->tree);
 }
 
-/* ---- requests to a tree -------------------------------------------------------------------- */
+/* ---- requests to a tree ---------------------------------------------------------------------- */
 
 static bool
 has(const struct nam__tree *tree, const uint64_t *key)
@@ -206,7 +206,7 @@ nam__service_tree_floor(struct nam__exchange *exchange)
 	return 0;
 }
 
-/* ---- loading ------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /*
  * A load's state is its connection's, and that is one handler's: no other thread touches it until

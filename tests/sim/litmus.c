@@ -54,7 +54,7 @@ litmus_hold_once(struct actor *self)
 		litmus_hold_first(self);
 }
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static const char *const names[LITMUS_ACTORS + 1] = { "director", "A", "B", "C",
 	"the server" };

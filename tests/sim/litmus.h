@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus.h -- the stage of directed schedules: memory servers, a director and up to three clients
- * with a worker each, who wait for each other at race points.
+ * with a worker each, which wait for each other at race points.
  *
  * Eleven entries to a leaf: keys 0, 10 .. 430 fill the leaves 0 .. 100, 110 .. 210, 220 .. 320 and
  * 330 .. 430.  Inserting 111 and 112 divides the second; its right half begins at 160.
@@ -55,7 +55,7 @@ enum litmus_design {
 /* A scene of litmus_test, and where it is set. */
 struct litmus_case {
 	struct scene scene;
-	const char *text;		/* what happens */
+	const char *text;		/* its events */
 	uint32_t servers;
 	enum litmus_design design;
 };
@@ -85,7 +85,7 @@ struct litmus {
 
 extern struct litmus litmus;
 
-/* Run a scene; litmus.failed and litmus.why say what came of it.  @trace may be NULL. */
+/* Run a scene; litmus.failed and litmus.why have the result.  @trace may be NULL. */
 void litmus_perform(const struct litmus_case *what, enum nam_sim_profile profile, uint64_t seed,
 	FILE *trace);
 

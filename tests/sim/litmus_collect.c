@@ -90,7 +90,7 @@ expect_tidy(struct actor *self, struct nam_records *records, uint64_t number)
 	litmus_expect_records(self, records, X, TOGETHER, number);
 }
 
-/* ---- a writer who is at work ----------------------------------------------------------------- */
+/* ---- a writer at work ------------------------------------------------------------------- */
 
 /* The writer's prepared version is older than X, so it withdraws and begins anew. */
 static void
@@ -120,7 +120,7 @@ collect_meanwhile(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- a writer who dies when all is prepared -------------------------------------------------- */
+/* ---- a writer dies when all is prepared ------------------------------------------------------ */
 
 static void
 write_both_by(struct actor *self, enum nam_ramp algorithm)
@@ -195,7 +195,7 @@ collect_after_death(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- a writer who dies when half is prepared ------------------------------------------------- */
+/* ---- a writer dies when half is prepared ----------------------------------------------------- */
 
 /* A live writer would have prepared X. */
 static void
@@ -250,7 +250,7 @@ collect_half(struct actor *self)
 	litmus_put(self, records, X, TOGETHER, 4);
 	/* Now Y is newer, too. */
 	if (collect(self, records).undecided)
-		litmus_fail("what has been outrun is undecided");
+		litmus_fail("a version that was outrun is undecided");
 	expect_tidy(self, records, 4);
 	nam_records_close(records);
 }
@@ -341,13 +341,13 @@ collect_but_one(struct actor *self)
 		litmus_fail("%llu versions are left", (unsigned long long)others(self, records));
 	litmus_put(self, records, Y, 1, 4);
 	if (collect(self, records).undecided)
-		litmus_fail("what has been outrun is undecided");
+		litmus_fail("a version that was outrun is undecided");
 	litmus_expect_records(self, records, X, 1, 2);
 	litmus_expect_records(self, records, Z, 1, 3);
 	nam_records_close(records);
 }
 
-/* ---- half is prepared, and a reader has what is older of the rest ---------------------------- */
+/* ---- half is prepared, and a reader has older versions of the rest --------------------------- */
 
 static void
 prepare_leader_small(struct actor *self)
@@ -374,7 +374,7 @@ collect_under_eyes(struct actor *self)
 	nam_sleep_ns(LATE_NS / 2);
 	litmus_put(self, records, Y, 1, 3);
 	if (collect(self, records).undecided)
-		litmus_fail("what has been outrun is undecided");
+		litmus_fail("a version that was outrun is undecided");
 	litmus_await(INSERTED);
 	litmus_expect_records(self, records, X, 1, 2);
 	litmus_expect_records(self, records, Y, 1, 3);
@@ -393,14 +393,14 @@ read_early_and_late(struct actor *self)
 	litmus_await(FIVE);
 	nam_sim_delay_next(NAM_WR_SEND, 0, NAM_RECORDS_KEEP_NS / 3 * 2);
 	(void)litmus_try_get(self, records, X, TOGETHER, numbers);
-	/* Not Y's from before, beside X's from the dead one, who would have written both. */
+	/* Not Y's from before, beside X's from the dead one, which would have written both. */
 	if (numbers[X] == 2 && numbers[Y] == 1)
 		litmus_fail("half of the dead one's transaction: X 2, Y 1");
 	litmus.flags[INSERTED] = true;
 	nam_records_close(records);
 }
 
-/* ---- a collector who dies half-way ----------------------------------------------------------- */
+/* ---- a collector dies half-way --------------------------------------------------------------- */
 
 static void
 die_between_now(void *arg)
@@ -430,7 +430,7 @@ collect_and_die(struct actor *self)
 	nam_sleep_ns(LITMUS_TICKS_NS);
 	(void)collect(self, records);
 	if (!nam_sim_zombie())
-		litmus_fail("who should have died lives");
+		litmus_fail("a client that should have died lives");
 	nam_records_close(records);
 }
 
@@ -446,7 +446,7 @@ collect_the_rest(struct actor *self)
 	litmus_put(self, records, X, 1, 3);
 	nam_sleep_ns(KEEP_NS);
 	if (collect(self, records).undecided)
-		litmus_fail("what is half committed is undecided");
+		litmus_fail("a half committed transaction is undecided");
 	nam_sleep_ns(KEEP_NS);
 	(void)collect(self, records);
 	if (others(self, records))
@@ -456,7 +456,7 @@ collect_the_rest(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- who leads is committed, and replaced ---------------------------------------------------- */
+/* ---- the leader is committed, and replaced --------------------------------------------------- */
 
 /* A live writer would have sent Y's COMMIT. */
 static void
@@ -485,12 +485,12 @@ collect_at_last(struct actor *self)
 	nam_sleep_ns(KEEP_NS);
 	litmus_put(self, records, X, 1, 3);
 	if (collect_at_once(self, records).undecided)
-		litmus_fail("what is half committed is undecided");
+		litmus_fail("a half committed transaction is undecided");
 	litmus_expect_records(self, records, Y, 1, 2);
 	nam_records_close(records);
 }
 
-/* ---- a collector who is late ----------------------------------------------------------------- */
+/* ---- a collector is late --------------------------------------------------------------------- */
 
 static void
 collect_late(struct actor *self)
@@ -503,13 +503,13 @@ collect_late(struct actor *self)
 	litmus.flags[ONE] = true;
 	nam_sim_delay_after(NAM_WR_SEND, 1, NAM_RECORDS_KEEP_NS / 2 * 3);
 	if (collect(self, records).undecided)
-		litmus_fail("what is committed is undecided");
+		litmus_fail("a committed transaction is undecided");
 	litmus_expect_records(self, records, X, 1, 3);
 	litmus_expect_records(self, records, Y, 1, 2);
 	nam_records_close(records);
 }
 
-/* All that the other has seen is committed meanwhile, and who led has gone. */
+/* All that the other has seen is committed meanwhile, and the leader has gone. */
 static void
 collect_early(struct actor *self)
 {
@@ -527,7 +527,7 @@ collect_early(struct actor *self)
 
 const struct litmus_case litmus_collect_cases[] = {
 	{ { "collect_alive", 0, { NULL, write_behind, collect_meanwhile }, { { 0 } } },
-		"collecting: a writer takes back what he has prepared", 2, 0 },
+		"collecting: a writer withdraws its prepared versions", 2, 0 },
 	{ { "collect_dead", 0, { NULL, write_both, collect_after_death },
 		{ { "records.prepared", A, die_prepared } } },
 		"collecting: all of a transaction is prepared, and its writer is dead", 2, 0 },
@@ -536,13 +536,13 @@ const struct litmus_case litmus_collect_cases[] = {
 		"collecting: half of a transaction is prepared, and its writer is dead", 2, 0 },
 	{ { "collect_dead_small", 0, { NULL, write_both_small, collect_after_death },
 		{ { "records.prepared", A, die_prepared } } },
-		"collecting: as collect_dead, by who leads the transaction", 2, 0 },
+		"collecting: as collect_dead, by the leader", 2, 0 },
 	{ { "collect_dead_hybrid", 0, { NULL, write_both_hybrid, collect_after_death },
 		{ { "records.prepared", A, die_prepared } } },
-		"collecting: as collect_dead, by who leads the transaction", 2, 0 },
+		"collecting: as collect_dead, by the leader", 2, 0 },
 	{ { "collect_half_small", 0, { NULL, prepare_half_small, collect_half, collect_as_well },
 		{ { 0 } } },
-		"collecting: who leads the transaction is not prepared", 2, 0 },
+		"collecting: the leader is not prepared", 2, 0 },
 	{ { "collect_third", 0, { NULL, prepare_but_one, collect_but_one }, { { 0 } } },
 		"collecting: one of three is not prepared, and others are written", 2, 0 },
 	{ { "collect_third_small", 0, { NULL, prepare_but_one_small, collect_but_one },
@@ -551,7 +551,7 @@ const struct litmus_case litmus_collect_cases[] = {
 	{ { "collect_seen_small", 0,
 		{ NULL, prepare_leader_small, collect_under_eyes, read_early_and_late },
 		{ { 0 } } },
-		"collecting: a reader has what is older of a record that was not prepared", 2, 0 },
+		"collecting: a reader has an older version of an unprepared record", 2, 0 },
 	{ { "collect_seen_hybrid", 0,
 		{ NULL, prepare_leader_hybrid, collect_under_eyes, read_early_and_late },
 		{ { 0 } } },
@@ -560,13 +560,13 @@ const struct litmus_case litmus_collect_cases[] = {
 		{ NULL, write_both_small, collect_and_die, collect_the_rest },
 		{ { "records.prepared", A, die_prepared },
 			{ "records.collect_between", B, die_between } } },
-		"collecting: a collector dies when some are committed, and not who leads", 2, 0 },
+		"collecting: a collector dies when some are committed, and not the leader", 2, 0 },
 	{ { "collect_kept_small", 0, { NULL, commit_but_one_small, collect_at_last },
 		{ { 0 } } },
-		"collecting: of a transaction half committed others are written, last who leads",
+		"collecting: of a transaction half committed others are written, the leader last",
 		2, 0 },
 	{ { "collect_late_small", 0, { NULL, write_both_small, collect_late, collect_early },
 		{ { "records.prepared", A, die_prepared } } },
-		"collecting: what a collector has seen is ended by another meanwhile", 2, 0 },
+		"collecting: another collector ends a transaction meanwhile", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

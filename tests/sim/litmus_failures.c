@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_failures.c -- scenes about what is left behind: by connections that break, and by nodes
+ * litmus_failures.c -- scenes about remains: of connections that break, and by nodes
  * that were taken out.
  */
 #include <stdlib.h>
@@ -109,7 +109,7 @@ insert_twice(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
-/* Another client: what was acknowledged is there. */
+/* Another client: acknowledged changes are there. */
 static void
 look_for_second(struct actor *self)
 {
@@ -119,7 +119,7 @@ look_for_second(struct actor *self)
 		litmus_expect(self, 165, 0);
 }
 
-/* ---- a lock that stays in one process ------------------------------------------------------- */
+/* ---- a lock that stays in one process -------------------------------------------------------- */
 
 #define HOGS 3u
 
@@ -164,7 +164,7 @@ insert_beside_hogs(struct actor *self)
 	litmus.flags[TWO] = true;
 }
 
-/* ---- a lock that is never free, and never the same ------------------------------------------ */
+/* ---- a lock that is never free, and never the same ------------------------------------------- */
 
 #define RESTLESS_NS 5000000u
 #define RESTLESS_TIMES 200u
@@ -182,7 +182,7 @@ pass_on(struct actor *self)
 		next = nam_lock_word(self->client->id, self->client->incarnation, i);
 		rc = nam_cas_await(self->worker, at, word, next, &seen);
 		if (rc || seen != word)
-			sim_die("somebody else has taken the lock");
+			sim_die("another client has taken the lock");
 		word = next;
 		litmus.flags[ONE] = true;
 		nam_sleep_ns(RESTLESS_NS);
@@ -207,7 +207,7 @@ give_up_waiting(struct actor *self)
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }
 
-/* ---- a lock that is taken away -------------------------------------------------------------- */
+/* ---- a lock that is taken away --------------------------------------------------------------- */
 
 /* Its later writes are not to be trusted, so it must not report success. */
 static void
@@ -239,7 +239,7 @@ steal(struct actor *self)
 	litmus_await(THREE);
 	rc = nam_cas_await(self->worker, at, mine, NAM_LOCK_FREE, &seen);
 	if (rc || seen != mine)
-		litmus_fail("who lost its lock let go of that of another");
+		litmus_fail("a client without its lock released that of another");
 }
 
 /* ---- a merge whose connection breaks --------------------------------------------------------- */
@@ -342,7 +342,7 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "hogged_lock", LITMUS_LOADED, { NULL, hog_together, insert_beside_hogs }, { { 0 } } },
 		"workers of one process hand a lock on, and another process wants it", 1, 0 },
 	{ { "restless_lock", LITMUS_LOADED, { NULL, pass_on, give_up_waiting }, { { 0 } } },
-		"a lock changes hands and is never free: who waits gives up", 1, 0 },
+		"a lock changes hands and is never free: the waiter gives up", 1, 0 },
 	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
 			{ { "lock.taken", A, litmus_hold_first } } },
 		"a holder's lock is taken away: it is told, and leaves the other's lock", 1, 0 },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_images.c -- scenes about what a READ delivers: images of several moments in one.
+ * litmus_images.c -- scenes about READs that deliver images of several moments in one.
  */
 #include "index/node/validate.h"
 #include "litmus.h"

@@ -18,7 +18,7 @@
 #define KEYS 3u
 #define WORDS_MAX 40u			/* of a value: several cells */
 
-/* ---- a crowd in one partition --------------------------------------------------------------- */
+/* ---- a crowd in one partition ---------------------------------------------------------------- */
 
 static struct sim_history history;
 
@@ -194,7 +194,7 @@ end_crowd(struct actor *self)
 	sim_linearizable_options_init(&options);
 	sim_check_linearizable(&history, &options, &findings);
 	if (findings.violations || findings.undecided)
-		litmus_fail("no order explains what was seen of %llu keys, %llu are undecided",
+		litmus_fail("no order explains the results of %llu keys, %llu are undecided",
 			(unsigned long long)findings.violations,
 			(unsigned long long)findings.undecided);
 	if (history.ops_count != 3 * SESSIONS * OPERATIONS && !litmus.failed)
@@ -202,7 +202,7 @@ end_crowd(struct actor *self)
 	sim_history_free(&history);
 }
 
-/* ---- a handler at work on what is dropped ---------------------------------------------------- */
+/* ---- a handler at work on a dropped store ---------------------------------------------------- */
 
 #define SECOND_KEYS 200u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_locking.c -- scenes about record stores under two-phase locking: requests that come late,
- * writers who are late or die between prepare and commit, and others who settle what they left.
+ * writers that are late or die between prepare and commit, and clients that terminate their locks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -206,7 +206,7 @@ read_new(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- what has been overwritten says what became of the rest ---------------------------------- */
+/* ---- an overwritten version tells the outcome of the rest ------------------------------------ */
 
 static void
 overwrite_half(struct actor *self)
@@ -226,7 +226,7 @@ overwrite_half(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- who has less patience than leases last -------------------------------------------------- */
+/* ---- a client is less patient than leases last ----------------------------------------------- */
 
 #define HASTY_MS 1u			/* 8 times that */
 
@@ -258,7 +258,7 @@ try_put(struct actor *self, struct nam_records *records)
 	return nam_records_put_all(self->worker, records, both, 2, NULL);
 }
 
-/* A writer who stands still. */
+/* A writer stands still. */
 static void
 hurry_after_writer(struct actor *self)
 {
@@ -288,7 +288,7 @@ hurry_after_reader(struct actor *self)
 	self->client->options.lock_timeout_ms = 1000;
 	litmus_put(self, records, X, TOGETHER, 2);
 	if (nam_now_ns() - began_ns > 2 * NAM_LOCKING_LEASE_NS)
-		litmus_fail("a lock of a reader who stands still for longer than its lease");
+		litmus_fail("a lock of a reader that stands still for longer than its lease");
 	litmus.flags[TWO] = true;
 	nam_records_close(records);
 }
@@ -326,11 +326,11 @@ const struct litmus_case litmus_locking_cases[] = {
 		"locking: a record that was not there comes before the others are read", 2, 0 },
 	{ { "locking_dead", 0, { NULL, write_both, overwrite_half },
 		{ { "records.prepared", A, commit_half_and_die } } },
-		"locking: a writer dies between two commits, and what he wrote is overwritten", 2,
+		"locking: a writer dies between two commits, and its versions are overwritten", 2,
 		0 },
 	{ { "locking_writer", 0, { NULL, write_both, hurry_after_writer },
 		{ { "records.prepared", A, litmus_hold_once } } },
-		"locking: who has no patience is told who has the lock", 2, 0 },
+		"locking: an impatient client learns the owner of the lock", 2, 0 },
 	{ { "locking_reader", 0, { NULL, read_once_more, hurry_after_reader },
 		{ { "locking.read", A, litmus_hold_once } } },
 		"locking: a reader stands still, and his locks are taken away in time", 2, 0 },

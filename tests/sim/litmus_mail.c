@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_mail.c -- scenes about messages in mailboxes: more requests at a time than a ring has
- * places, each of which must be carried out once, and answered with what it asked for.
+ * places, each of which must be carried out once, and answered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #define CALLERS 12u			/* more than NAM_FRAMES */
 #define CALLS 25u
 #define BODY_BYTES_MAX 600u
-#define TIMEOUT_MS 20u			/* many times what a call takes */
-#define LONG_MS 2000u			/* and what one takes that is lost a few times */
+#define TIMEOUT_MS 20u			/* many times a call */
+#define LONG_MS 2000u			/* and one that is lost a few times */
 
 struct caller {
 	struct nam_worker *worker;
@@ -160,7 +160,7 @@ call_and_give_up(struct actor *self)
 		unreliable_qps_are() ? 1 : TIMEOUT_MS, unreliable_qps_are());
 }
 
-/* ---- one-way requests --------------------------------------------------------------------- */
+/* ---- one-way requests ------------------------------------------------------------------------ */
 
 #define TELL_ROUNDS 60u
 
@@ -254,8 +254,7 @@ const struct litmus_case litmus_mail_cases[] = {
 	{ { "crowded_fetch", 0, { NULL, call_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },
 	{ { "crowded_unreliable_qp", 0, { NULL, call_over_unreliable_qp }, { { 0 } } },
-		"the same over an unreliable queue pair that loses and doubles a fifth of what it "
-		"carries", 1,
+		"the same over an unreliable queue pair that loses and doubles a fifth", 1,
 		LITMUS_FINE },
 	{ { "given_up_unreliable_qp", 0, { NULL, call_and_give_up }, { { 0 } } },
 		"callers give up after a few tries, and their places are used again", 1,

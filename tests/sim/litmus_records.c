@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_records.c -- scenes about record stores: readers between the steps of a commit, writers
- * who die there or come late, and blocks of versions that are used again.
+ * that die there or come late, and blocks of versions that are used again.
  *
  * A value is one number, again and again; timestamps say which is newer, and no reader may see
  * those of a record fall.
@@ -226,7 +226,7 @@ arrive(struct actor *self, uint64_t cache_bytes)
 	return litmus_store_open(self, cache_bytes);
 }
 
-/* And learn the addresses of what is there. */
+/* And learn the addresses. */
 static struct nam_records *
 arrive_and_read(struct actor *self, uint32_t count)
 {
@@ -330,7 +330,7 @@ read_while_prepared(struct actor *self)
 	nam_records_close(records);
 }
 
-/* ---- a writer who dies between the first head and the last ----------------------------------- */
+/* ---- a writer dies between the first head and the last --------------------------------------- */
 
 static void
 die(void *arg)
@@ -564,7 +564,7 @@ be_slow(struct actor *self)
 	nam_sim_process_slow(self->process, SLOW_TIMES);
 }
 
-/* So slowly that others see what the first of two requests has done. */
+/* So slowly that others see the effect of the first of two requests. */
 static void
 replace_slowly(struct actor *self)
 {
@@ -576,7 +576,7 @@ replace_slowly(struct actor *self)
 	nam_records_close(records);
 }
 
-/* As soon as it is there; and who wrote it does no more. */
+/* As soon as it is there; its writer does no more. */
 static void
 replace_that(struct actor *self)
 {
@@ -658,7 +658,7 @@ const struct litmus_case litmus_records_cases[] = {
 		{ { "records.commit", A, commit_halfway_and_die } } },
 		"records: a writer dies between the first head and the last", 2, 0 },
 	{ { "records_replaced", 0, { NULL, replace, read_replaced }, { { 0 } } },
-		"records: a reader has the address of what was replaced", 1, 0 },
+		"records: a reader has the address of a replaced version", 1, 0 },
 	{ { "records_reused", 0, { NULL, replace_and_reuse, read_replaced }, { { 0 } } },
 		"the same, and then its block is a version of another record", 1, 0 },
 	{ { "records_dropped", 0, { NULL, drop_and_reuse, read_dropped }, { { 0 } } },
@@ -667,7 +667,7 @@ const struct litmus_case litmus_records_cases[] = {
 		{ { "records.prepared", A, litmus_hold_once } } },
 		"records: two versions are committed while a third is only prepared", 1, 0 },
 	{ { "records_clocks", 0, { NULL, write_ahead, write_behind }, { { 0 } } },
-		"records: a writer whose clock is behind what he replaces", 1, 0 },
+		"records: a writer whose clock is behind the replaced version", 1, 0 },
 	{ { "records_again", 0, { NULL, write_by_old_address, come_back }, { { 0 } } },
 		"records: a head leads to a block, to another, and to the first again", 1, 0 },
 	{ { "records_slow", 0, { NULL, replace_slowly, replace_that, read_by_first_address },
@@ -676,7 +676,7 @@ const struct litmus_case litmus_records_cases[] = {
 	{ { "records_late", 0, { NULL, write_both, help_too_late, replace_halves },
 		{ { "records.commit", A, commit_halfway_and_die },
 			{ "records.commit", B, hold_helper } } },
-		"records: what a dead writer left is found, and replaced before it is committed", 2,
+		"records: a version of a dead writer is met, and replaced before its commit", 2,
 		0 },
 	{ { 0 }, NULL, 0, 0 },
 };

@@ -2,7 +2,7 @@
 /*
  * litmus_servers.c -- scenes in trees that memory servers search and change themselves.
  *
- * There the steps of a change are the memory server's: who is held is SERVER, in the handler that
+ * There the steps of a change are the memory server's: SERVER is held, in the handler that
  * works for the first to come to the point.
  */
 #include "index/coarse/coarse.h"
@@ -12,7 +12,7 @@
 #define RPC_LATE_NS 3000000000ull	/* longer than any client waits for an answer */
 #define OTHERS 1000u			/* numbers of pairs that a second load brings */
 
-/* ---- holding -------------------------------------------------------------------------------- */
+/* ---- holding --------------------------------------------------------------------------------- */
 
 /* Stops the first actor until TWO, or until others evidently wait for it. */
 static void
@@ -25,7 +25,7 @@ hold_first_briefly(struct actor *self)
 	litmus_await_for(TWO, LITMUS_SHORT_NS);
 }
 
-/* ---- on the way to a leaf that is merged away ----------------------------------------------- */
+/* ---- on the way to a leaf that is merged away ------------------------------------------------ */
 
 static void
 insert_slowly(struct actor *self)
@@ -97,7 +97,7 @@ end_after_merge(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- who asks the wrong memory server ------------------------------------------------------- */
+/* ---- a client asks the wrong memory server --------------------------------------------------- */
 
 static void
 misroute(struct actor *self)
@@ -124,7 +124,7 @@ end_unchanged(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- loads ---------------------------------------------------------------------------------- */
+/* ---- loads ----------------------------------------------------------------------------------- */
 
 struct source {
 	uint64_t first, count;
@@ -220,7 +220,7 @@ load_again(struct actor *self)
 	int rc = load(self, OTHERS);
 
 	if (rc != -NAM_E_NOTEMPTY)
-		litmus_fail("bulk load into what is there: %s", nam_err_name(rc));
+		litmus_fail("bulk load into a part with keys: %s", nam_err_name(rc));
 }
 
 static void
@@ -231,7 +231,7 @@ end_as_before(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- hybrid: the name of a leaf that is dead ------------------------------------------------ */
+/* ---- hybrid: the name of a leaf that is dead ------------------------------------------------- */
 
 static void
 die_before_name(struct actor *self)
@@ -263,7 +263,7 @@ merge_and_die(struct actor *self)
 		litmus_fail("a collector outlives its end");
 }
 
-/* ---- hybrid: a name that is not taken away in time ------------------------------------------ */
+/* ---- hybrid: a name that is not taken away in time ------------------------------------------- */
 
 static void
 be_late(struct actor *self)
@@ -286,7 +286,7 @@ merge_without_answer(struct actor *self)
 	litmus.flags[ONE] = true;
 }
 
-/* Into what both have become. */
+/* Into the merged node. */
 static void
 insert_after_merge(struct actor *self)
 {
@@ -295,7 +295,7 @@ insert_after_merge(struct actor *self)
 	litmus_insert(self, 225);
 }
 
-/* ---- the scenes ----------------------------------------------------------------------------- */
+/* ---- the scenes ------------------------------------------------------------------------------ */
 
 const struct litmus_case litmus_server_cases[] = {
 	{ { "merged_at_server", LITMUS_LOADED, { end_after_merge, insert_slowly, merge_meanwhile },
@@ -315,7 +315,7 @@ const struct litmus_case litmus_server_cases[] = {
 				{ "coarse_load.sent", A, let_insert_go } } },
 		"an insert is under way when its part is to be loaded", 2, LITMUS_COARSE_RANGE },
 	{ { "load_again", LITMUS_LOADED, { end_as_before, load_again }, { { 0 } } },
-		"a bulk load of what is not empty", 2, LITMUS_COARSE_ROUND_ROBIN },
+		"a bulk load into a part that is not empty", 2, LITMUS_COARSE_ROUND_ROBIN },
 	{ { "named_after_death", LITMUS_LOADED, { NULL, look_after_merge, merge_and_die },
 			{ { "merge.buried", B, die_before_name } } },
 		"hybrid: a collector dies when a leaf is dead and its name still there", 1,

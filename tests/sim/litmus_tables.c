@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * litmus_tables.c -- scenes about tables: what scans find while rows change places in an index.
+ * litmus_tables.c -- scenes about tables: results of scans while rows change places in an index.
  *
- * There is a pair of rows, one on the left and one on the right; who changes places does so in one
+ * There is a pair of rows, one on the left and one on the right; a change of places is one
  * transaction.  So each half of the index has one row of the pair, at any moment.
  */
 #include <stdio.h>
@@ -94,7 +94,7 @@ expect_one(struct actor *self, struct nam_table *table, uint8_t side)
 	nam_table_rows_free(rows);
 }
 
-/* ---- who claims a version is outrun by one who then dies ------------------------------------- */
+/* ---- a writer with a claim is outrun by one that dies ---------------------------------------- */
 
 static struct {
 	struct nam_gaddr at;		/* of the version that is to be replaced */
@@ -177,19 +177,19 @@ change_places(struct actor *self)
 		sim_die("the table: %s", nam_worker_diag(self->worker));
 	table = table_open(self);
 	keys_choose(table);
-	/* Each by itself, or what is left of one would lead to the other. */
+	/* Each by itself, or a remaining entry of one would lead to the other. */
 	if (put(self, table, 0, 0, before) || put(self, table, 1, 1, before))
 		litmus_fail("write: %s", nam_worker_diag(self->worker));
 	replaced_learn(table);
 	litmus.flags[THREE] = true;
 	litmus_await(ONE);
-	/* Later than what the other has prepared, whatever their clocks say. */
+	/* Later than the versions of the other, by any clock. */
 	atomic_store(&nam__txn_client(self->client)->last_us, AHEAD_US);
 	(void)put(self, table, 1, 0, after);
 	nam_table_close(self->worker, table);
 }
 
-/* The first row stays where it was; what was replaced of it is swept as soon as may be. */
+/* The first row stays where it was; its replaced version is swept as soon as may be. */
 static void
 write_first(struct actor *self)
 {
@@ -225,6 +225,6 @@ scan_halves(struct actor *self)
 const struct litmus_case litmus_table_cases[] = {
 	{ { "table_outrun", 0, { NULL, change_places, write_first, scan_halves },
 		{ { "records.commit", A, outrun_and_die }, { "records.commit", B, be_outrun } } },
-		"tables: who has claimed a version is outrun by one who dies half-way", 2, 0 },
+		"tables: a writer with a claim is outrun by one that dies half-way", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

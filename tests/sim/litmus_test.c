@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * litmus_test.c -- directed schedules: two or three clients, held up at race points until the
- * others have done what is awkward.  Usage: below.
+ * others have done awkward steps.  Usage: below.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static const char usage[] =
 	"                                          and without the guards that it would miss\n"
 	"       sim_litmus_test SCENE PROFILE SEED [GUARD...] [--trace]\n"
 	"                                          one run, with guards turned off\n"
-	"       sim_litmus_test --list             the scenes, and what happens in them\n"
-	"  PROFILE   strict, verbs, weak or routed: what the fabric promises\n"
+	"       sim_litmus_test --list             the scenes, and their events\n"
+	"  PROFILE   strict, verbs, weak or routed: guarantees of the fabric\n"
 	"  GUARD     a name of common/guard.h\n"
 	"  --trace   every event to standard output\n"
 	"Exit status: 0, or 1 if the scene failed, or 2 if there is no such run.\n";
@@ -99,7 +99,7 @@ case_find(const char *name)
 	sim_die("'%s' is no scene; --list tells which there are", name);
 }
 
-/* ---- one run -------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 struct run {
 	const struct litmus_case *what;
@@ -184,7 +184,7 @@ perform_one(int argc, char **argv)
 	return litmus.failed;
 }
 
-/* ---- tests ---------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void
 scene__every_profile_and_seed__HOLDS(void **state)

@@ -15,7 +15,7 @@ raise_three(void *arg)
 	litmus.flags[THREE] = true;
 }
 
-/* ---- split -------------------------------------------------------------------------------- */
+/* ---- split ----------------------------------------------------------------------------------- */
 
 static void
 divide(struct actor *self)
@@ -92,7 +92,7 @@ look_after_death(struct actor *self)
 	litmus_expect_range(self, 0, 430, 0);
 }
 
-/* ---- a right half that the left one does not lead to yet ------------------------------------ */
+/* ---- a right half that the left one does not lead to yet ------------------------------------- */
 
 static void
 hold_unlinked(struct actor *self)
@@ -139,7 +139,7 @@ end_divided(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- a parent that is locked for longer than anybody waits --------------------------------- */
+/* ---- a parent that is locked for longer than anybody waits ----------------------------------- */
 
 static void
 divide_without_parent(struct actor *self)
@@ -178,7 +178,7 @@ end_named(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- growth: two clients at the same level ------------------------------------------------- */
+/* ---- growth: two clients at the same level --------------------------------------------------- */
 
 static void
 grow_slowly(struct actor *self)
@@ -203,7 +203,7 @@ end_grown(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- merge ---------------------------------------------------------------------------------- */
+/* ---- merge ----------------------------------------------------------------------------------- */
 
 static void
 empty_and_collect(struct actor *self)
@@ -261,7 +261,7 @@ end_merged(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- reuse while a reader is looking ------------------------------------------------------- */
+/* ---- reuse while a reader is looking --------------------------------------------------------- */
 
 static void
 reuse_under_eyes(struct actor *self)
@@ -295,7 +295,7 @@ hold_before_look(struct actor *self)
 	litmus_await_for(THREE, LITMUS_SHORT_NS);
 }
 
-/* ---- reuse under a cached pointer ---------------------------------------------------------- */
+/* ---- reuse under a cached pointer ------------------------------------------------------------ */
 
 static void
 retire(struct actor *self)
@@ -455,7 +455,7 @@ end_reused(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- drop beside a collector --------------------------------------------------------------- */
+/* ---- drop beside a collector ----------------------------------------------------------------- */
 
 static void
 renew(struct actor *self, bool create)
@@ -523,7 +523,7 @@ end_renewed(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- drop beside growth -------------------------------------------------------------------- */
+/* ---- drop beside growth ---------------------------------------------------------------------- */
 
 static void
 grow_until_dropped(struct actor *self)
@@ -572,7 +572,7 @@ end_all_accounted(struct actor *self)
 		litmus_fail("%lld blocks are neither in an index nor free", (long long)lost);
 }
 
-/* ---- aborted -------------------------------------------------------------------------------- */
+/* ---- aborted --------------------------------------------------------------------------------- */
 
 static uint64_t
 lock_word_of(struct actor *self, uint64_t number)

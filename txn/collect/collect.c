@@ -19,7 +19,7 @@ struct collection {
 	struct nam__recovery recovery;
 };
 
-/* ---- what was replaced ----------------------------------------------------------------------- */
+/* ---- replaced versions ----------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
 sweep(struct collection *collection, const struct nam__walked *seen, uint32_t count)

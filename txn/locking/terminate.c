@@ -32,7 +32,7 @@ static int
 malformed(const struct termination *termination)
 {
 	return nam_diag_set(&termination->txn->worker->diag, -NAM_E_FABRIC_PROTOCOL,
-		"record store '%s': a memory server says what makes no sense of a transaction that "
+		"record store '%s': a memory server gave a malformed answer about a transaction that "
 		"was not ended", termination->txn->records->name);
 }
 

@@ -3,8 +3,8 @@
  * ops.h -- how a record store commits and reads: one table for each pair of an algorithm and a
  * commit protocol.
  *
- * Opening a store chooses its table, once.  Protocols call each other only downwards; what is above
- * them, or beside them, they reach through the table.
+ * Opening a store chooses its table, once.  Protocols call each other only downwards; they reach the
+ * others through the table.
  */
 #ifndef NAM_TXN_RECORDS_OPS_H
 #define NAM_TXN_RECORDS_OPS_H

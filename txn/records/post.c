@@ -102,5 +102,5 @@ int
 nam__post_malformed(struct nam__txn *txn)
 {
 	return nam_diag_set(&txn->worker->diag, -NAM_E_FABRIC_PROTOCOL, "record store '%s': a "
-		"memory server answered what makes no sense", txn->records->name);
+		"memory server gave a malformed answer", txn->records->name);
 }

@@ -67,8 +67,8 @@ bool nam__served_memory_awaited(const struct nam__txn *txn);
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
 /*
- * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret says what was refused,
- * and those with item->locked were granted.
+ * locks.c: requests under locks.  READ and PREPARE are granted all, or *ret has a refusal, and
+ * those with item->locked were granted.
  */
 struct nam__refusal {
 	uint32_t why;			/* enum nam_locking_refusal */

@@ -288,15 +288,14 @@ nam_records_star(struct nam_worker *worker, struct nam_records *records, int sta
 {
 	if (!star && records->options.commit == NAM_RECORDS_ONESIDED)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is committed by "
-			"its clients: memory servers know nothing of it that they could be asked "
-			"for", records->name);
+			"its clients: memory servers do not know its records", records->name);
 	if (star && records->options.algorithm == NAM_RAMP_LOCKING)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is locked by memory "
-			"servers: who reads by address asks none, and has no lock", records->name);
+			"servers: a reader by address would have no lock", records->name);
 	if (star && records->options.algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is not RAMP-Fast: "
-			"its versions do not say which others they need, so none can be read by "
-			"its address alone", records->name);
+			"its versions do not name their siblings, so none can be read by its "
+			"address alone", records->name);
 	records->star = star;
 	return 0;
 }

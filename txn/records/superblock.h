@@ -8,7 +8,7 @@
 
 /* A superblock's beginning (common/layout.h). */
 struct nam__superblock {
-	uint64_t image_hash;		/* of what follows, mixed with the address */
+	uint64_t image_hash;		/* of the rest, mixed with the address */
 	uint64_t magic;
 	uint64_t number;
 	uint16_t format;

@@ -16,7 +16,7 @@
 #include "common/guard.h"
 #include "common/layout.h"
 
-#define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; what one buffer takes */
+#define NAM__VERSION_BYTES_MAX (2u << 20)	/* of any; the size of a buffer */
 
 /* The key of a head in the index: the two halves of XXH3-128 of the record's key. */
 struct nam__record_id {

@@ -62,7 +62,7 @@ struct nam__view {
 	uint64_t reads, reads_most;	/* versions READ, and when to give up */
 };
 
-/* Begin anew with what memory there is. */
+/* Begin anew, with the memory of the last use. */
 void nam__view_reset(struct nam__view *view, struct nam_worker *worker,
 	struct nam_records *records);
 void nam__view_free(struct nam__view *view);
@@ -77,10 +77,10 @@ struct nam__seen *nam__view_find(const struct nam__view *view, uint64_t head);
 int nam__view_keep(struct nam__view *view, struct nam_gaddr head,
 	const struct nam_version *version) NAM_MUST_CHECK;
 
-/* READ all that is wanted: the latest of what was named.  Inside of an operation. */
+/* READ the latest versions of all named records.  Inside of an operation. */
 NAM_FIBER_FN int nam__view_read(struct nam__view *view) NAM_MUST_CHECK;
 
-/* And then what is missing of their transactions, which are completed. */
+/* And then the missing versions of their transactions, which are completed. */
 NAM_FIBER_FN int nam__view_whole(struct nam__view *view) NAM_MUST_CHECK;
 
 #endif /* NAM_TXN_RECORDS_VIEW_H */

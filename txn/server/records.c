@@ -155,7 +155,7 @@ is_proof(const struct nam__server_records *records, const struct nam_version *ve
 		!nam__finished_has(records->finished, version->timestamp);
 }
 
-/* Unlink what was replaced long enough ago. */
+/* Unlink versions that were replaced long enough ago. */
 static uint32_t
 sweep(const struct nam__server_records *records, struct nam__server_head *head, uint64_t now_ns,
 	uint64_t *ret_retired, uint32_t room)
@@ -210,7 +210,7 @@ nam__server_record_commit(const struct nam__server_records *records, struct nam_
 		head->chain = at;
 		return sweep_if_due(records, head, now_ns, ret_retired, room);
 	}
-	/* Release: who READs the head sees what it leads to. */
+	/* Release: a reader of the head sees the version that it leads to. */
 	if (latest) {
 		replaced(latest, now_ns);
 		latest->previous = head->chain;

@@ -23,7 +23,8 @@ nam__store_table(struct nam__table_store *store, uint64_t number)
 void
 nam__table_free(struct nam_client *client, struct nam_table *table)
 {
-	struct nam__table_store *store = table->store, **link = &nam__txn_client(client)->table_stores;
+	struct nam__table_store **link = &nam__txn_client(client)->table_stores;
+	struct nam__table_store *store = table->store;
 
 	for (uint32_t i = 0; i < NAM_TABLE_INDEXES_MAX; i++)
 		nam_index_close(table->indexes[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * read.c -- rows by their keys, and by what their columns hold.
+ * read.c -- rows by their keys, and by the values of their columns.
  *
  * A scan pins an epoch before it reads the index, and until its end.  So it finds entries of all
  * versions that were the latest meanwhile (T2), and can READ versions that are replaced meanwhile.
@@ -72,7 +72,7 @@ row_of(const struct nam_table *table, const struct nam__view *view,
 	return nam__row_decode(table, key + record->key_bytes, record->value_bytes, ret_columns);
 }
 
-/* Room for so many rows and columns; what is there stays, but moves. */
+/* Room for so many rows and columns; present ones stay, but move. */
 static int
 rows_room(struct nam_table_rows *rows, uint32_t count, uint64_t columns)
 {
@@ -390,7 +390,7 @@ read_all(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count,
 	return nam__txn_get(txn); /* SUSPENDS */
 }
 
-/* Copy what was read: the images go back to the worker. */
+/* Copy the rows: the images go back to the worker. */
 static int
 keep(struct nam__txn *txn, struct nam_table_get *gets, uint32_t count, struct nam_table_rows *rows)
 {

@@ -174,7 +174,7 @@ indexes_create(struct nam_worker *worker, const char *name,
 	return rc;
 }
 
-/* A shared store may be there already.  *ret_made	it is ours to drop, if something fails */
+/* A shared store may be there already.  *ret_made: drop it if something fails. */
 NAM_FIBER_FN static int
 store_create(struct nam_worker *worker, const struct nam_table_superblock *superblock,
 	bool *ret_made)
