@@ -209,7 +209,7 @@ struct nam_version {
 	uint64_t head;			/* gaddr of the record's head */
 	uint64_t key_id;		/* the first half of nam__record_id() */
 	uint32_t value_bytes;
-	uint16_t metadata_bytes;		/* of what it says of the transaction's other records */
+	uint16_t metadata_bytes;	/* of its description of the transaction */
 	uint8_t key_bytes;
 	uint8_t deleted;		/* 1: there is no value, the record was deleted */
 };

@@ -19,7 +19,7 @@ nam__work_begin(struct nam__handler *handler)
 
 	nam_race_point("trees.clock_read");
 	atomic_store_explicit(&handler->began, clock, memory_order_relaxed);
-	/* Pairs with nam__work_oldest(): it sees this handler at work, or the handler the unlinking. */
+	/* Pairs with nam__work_oldest(): one of the two sees the other. */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct nam_rpc_locking_request) == 48, "wire layout");
 enum nam_locking_refusal {
 	NAM_LOCKING_GRANTED = 0,
 	NAM_LOCKING_BUSY = 1,		/* timestamp: of the writer; 0: readers, or not our turn */
-	NAM_LOCKING_EXPIRED = 2,	/* a writer's lease is over: SEAL, then END with TERMINATE */
+	NAM_LOCKING_EXPIRED = 2,	/* a writer's lease is over: SEAL, END with TERMINATE */
 	NAM_LOCKING_EARLY = 3,		/* PREPARE: it must have a later timestamp than this */
 };
 
@@ -65,8 +65,8 @@ struct nam_rpc_locking_release {
 /* PREPARE: as RECORDS_PREPARE. */
 
 /*
- * END: struct nam_rpc_records_version each; `at` 0: only list versions to be retired.  COMMIT moves the
- * head, if the lock is still the transaction's, and lets go of it.  The reply is this.
+ * END: struct nam_rpc_records_version each; `at` 0: only list versions to be retired.  COMMIT moves
+ * the head, if the lock is still the transaction's, and releases it.  The reply is this.
  */
 struct nam_rpc_locking_ended {
 	uint32_t count;			/* of addresses that follow */

@@ -148,7 +148,7 @@ test_server_dies() {
 	expect 1 netns status
 	says "memory server 1 has ended"
 	expect 0 netns up --memory 64M
-	says "removing what is left"
+	says "removing the remains"
 	expect 0 netns run -- namctl status
 }
 

@@ -164,7 +164,7 @@ options=(--fabric tcp)
 runs_with "at tcp:127.0.0.1:" TMPDIR="$tmp/run"
 next_port_if_taken
 says_why "nam-bench found something wrong" 'exit 1'
-says_why "nam-bench does not take what it was given" 'exit 2'
+says_why "nam-bench does not accept its options" 'exit 2'
 says_why "nam-bench was ended by signal KILL" 'kill -KILL $$'
 # shellcheck disable=SC2016	# for that script
 says_why "memory server 1 has ended (status 137)" 'for at; do

@@ -32,8 +32,8 @@ static int
 malformed(const struct termination *termination)
 {
 	return nam_diag_set(&termination->txn->worker->diag, -NAM_E_FABRIC_PROTOCOL,
-		"record store '%s': a memory server gave a malformed answer about a transaction that "
-		"was not ended", termination->txn->records->name);
+		"record store '%s': a memory server gave a malformed answer about a transaction "
+		"that was not ended", termination->txn->records->name);
 }
 
 /* ---- seal ------------------------------------------------------------------------------------ */

@@ -126,7 +126,7 @@ header_arrived(struct nam__txn *txn, struct nam__item *item)
 	/* It was the latest during this operation, so the block is a version of this record. */
 	if (item->header.head != item->head.raw || item->header.store != txn->records->store)
 		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': "
-			"a record leads to a block that is no version of it; was the store dropped?",
+			"a record leads to a block that is no version; was the store dropped?",
 			txn->records->name);
 	item->base_timestamp = item->header.timestamp;
 	item->state = NAM__ITEM_SWAP;

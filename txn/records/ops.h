@@ -3,8 +3,8 @@
  * ops.h -- how a record store commits and reads: one table for each pair of an algorithm and a
  * commit protocol.
  *
- * Opening a store chooses its table, once.  Protocols call each other only downwards; they reach the
- * others through the table.
+ * Opening a store chooses its table, once.  Protocols call each other only downwards, or
+ * through the table.
  */
 #ifndef NAM_TXN_RECORDS_OPS_H
 #define NAM_TXN_RECORDS_OPS_H
@@ -17,7 +17,7 @@ struct nam__walked;
 
 struct nam__records_ops {
 	enum nam__item_state look;	/* how the latest version is found: HEAD or ASK */
-	/* metadata.c: versions name their siblings; or they are found by timestamps, and one leads. */
+	/* metadata.c: versions name their siblings; or are found by timestamps, and one leads. */
 	bool siblings, by_stamps;
 	uint32_t filter_bytes;		/* in front of a version's struct nam_version_leader */
 

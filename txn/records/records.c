@@ -291,7 +291,7 @@ nam_records_star(struct nam_worker *worker, struct nam_records *records, int sta
 			"its clients: memory servers do not know its records", records->name);
 	if (star && records->options.algorithm == NAM_RAMP_LOCKING)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is locked by memory "
-			"servers: a reader by address would have no lock", records->name);
+			"servers: a reader by address has no lock", records->name);
 	if (star && records->options.algorithm != NAM_RAMP_FAST)
 		return nam_diag_set(&worker->diag, -EINVAL, "record store '%s' is not RAMP-Fast: "
 			"its versions do not name their siblings, so none can be read by its "
