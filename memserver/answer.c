@@ -141,8 +141,9 @@ nam__handler_count(struct nam__handler *handler)
 		memory_order_relaxed);
 }
 
-void
-nam__spare_send(struct nam__mailbox *box, uint32_t bytes)
+/* From box->spare, which is free.  If it fails, the client's time is out. */
+static void
+spare_send(struct nam__mailbox *box, uint32_t bytes)
 {
 	struct nam_qp *qp = box->connection->qp;
 	struct nam_wr wr = {
@@ -157,4 +158,21 @@ nam__spare_send(struct nam__mailbox *box, uint32_t bytes)
 	memcpy(box->spare.reply, box->connection->handler->reply, bytes);
 	if (!qp->ops->qp_post(qp, &wr, 1))
 		box->spare.sending = box->connection;
+}
+
+uint32_t
+nam__frame_answer(struct nam__handler *handler, struct nam__mailbox *box, uint32_t request_bytes,
+	struct nam_frame *frame, uint32_t most)
+{
+	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
+		request_bytes, handler->reply);
+
+	nam_answered(handler->reply, bytes);
+	nam__handler_count(handler);
+	if (nam_frame_bytes(bytes) > most) {
+		spare_send(box, bytes);
+		return 0;
+	}
+	memcpy(frame->message, handler->reply, bytes);
+	return bytes;
 }

@@ -44,23 +44,16 @@ static void
 carry_out(struct nam__handler *handler, struct nam__mailbox *box, uint32_t place,
 	uint32_t request_bytes)
 {
-	const struct nam_fabric_limits *limits = &handler->server->domain->limits;
+	uint32_t most = handler->server->domain->limits.datagram_bytes, bytes;
 	struct nam__mailbox_slot *slot = &box->slots[place];
 	struct nam_frame *frame = reply_of(box, place);
-	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
-		request_bytes, handler->reply);
 
-	nam_answered(handler->reply, bytes);
-	nam__handler_count(handler);
+	if (most > box->client.frame_bytes)
+		most = box->client.frame_bytes;
 	slot->bytes = 0;
+	bytes = nam__frame_answer(handler, box, request_bytes, frame, most);
 	if (!bytes)
 		return;
-	if (nam_frame_bytes(bytes) > limits->datagram_bytes ||
-		nam_frame_bytes(bytes) > box->client.frame_bytes) {
-		nam__spare_send(box, bytes);
-		return;
-	}
-	memcpy(frame->message, handler->reply, bytes);
 	nam_frame_seal(frame, slot->number, bytes, 0, 0);
 	slot->bytes = nam_frame_bytes(bytes);
 	reply_send(box, slot, place);

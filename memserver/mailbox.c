@@ -210,38 +210,16 @@ wake_back(struct nam__mailbox *box)
 	(void)qp->ops->qp_post(qp, &wr, 1);
 }
 
-/* Answer the request that is in handler->frame. */
-static void
-answer(struct nam__handler *handler, struct nam__mailbox *box, uint32_t request_bytes,
-	uint16_t flags)
-{
-	uint32_t frame_bytes = box->client.frame_bytes;
-	struct nam__mailbox_slot *slot = &box->slots[nam_frame_place(box->number)];
-	struct nam_frame *frame = (void *)((uint8_t *)box->mr.base +
-		nam_mailbox_reply_at(box->number, frame_bytes));
-	uint32_t bytes = nam__dispatch(handler->server, box->connection, handler->frame->message,
-		request_bytes, handler->reply);
-
-	nam_answered(handler->reply, bytes);
-	nam__handler_count(handler);
-	if (nam_frame_bytes(bytes) > frame_bytes) {
-		nam__spare_send(box, bytes);
-		bytes = 0;
-	}
-	memcpy(frame->message, handler->reply, bytes);
-	nam_frame_seal(frame, box->number, bytes, 0, nam_now_ns() - handler->polled_ns);
-	slot->bytes = nam_frame_bytes(bytes);
-	if (!(flags & NAM_FRAME_FETCH))
-		slot_post(slot);
-}
-
 /* Whether there was a request. */
 static bool
 look(struct nam__handler *handler, struct nam__mailbox *box)
 {
-	uint32_t next = box->number + 1, bytes;
+	uint32_t next = box->number + 1, frame_bytes = box->client.frame_bytes, bytes;
+	struct nam__mailbox_slot *slot = &box->slots[nam_frame_place(next)];
+	struct nam_frame *reply = (void *)((uint8_t *)box->mr.base +
+		nam_mailbox_reply_at(next, frame_bytes));
 	const struct nam_frame *frame = (const void *)((const uint8_t *)box->mr.base +
-		nam_mailbox_request_at(next, box->client.frame_bytes));
+		nam_mailbox_request_at(next, frame_bytes));
 	uint16_t flags;
 
 	for (unsigned i = 0; i <= TURN && box->waiting; i++)
@@ -250,13 +228,16 @@ look(struct nam__handler *handler, struct nam__mailbox *box)
 	if (box->unreliable_qp)
 		return nam__unreliable_qp_poll(handler, box);
 	/* The reply before the last from this place must have left it, and one too long for it. */
-	if (!nam_frame_is_new(frame, next) || box->slots[nam_frame_place(next)].state ||
-		box->spare.sending)
+	if (!nam_frame_is_new(frame, next) || slot->state || box->spare.sending)
 		return false;
-	if (nam_frame_take(frame, box->client.frame_bytes, next, handler->frame, &bytes, &flags))
+	if (nam_frame_take(frame, frame_bytes, next, handler->frame, &bytes, &flags))
 		return false;
 	box->number = next;
-	answer(handler, box, bytes, flags);
+	bytes = nam__frame_answer(handler, box, bytes, reply, frame_bytes);
+	nam_frame_seal(reply, next, bytes, 0, nam_now_ns() - handler->polled_ns);
+	slot->bytes = nam_frame_bytes(bytes);
+	if (!(flags & NAM_FRAME_FETCH))
+		slot_post(slot);
 	return true;
 }
 

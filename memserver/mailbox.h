@@ -24,10 +24,11 @@ uint32_t nam__dispatch(struct nam_server *server, struct nam__connection *connec
 void nam__handler_count(struct nam__handler *handler);
 
 /*
- * The handler's reply is too long for a frame, or for a datagram: by SEND, from box->spare, which
- * is free.  If that fails, the client's time is out.
+ * Answer the request that is in handler->frame into a frame of up to `most` bytes.  Returns the
+ * length of the reply; 0: there is none, or it is too long, and goes by SEND.
  */
-void nam__spare_send(struct nam__mailbox *box, uint32_t bytes);
+uint32_t nam__frame_answer(struct nam__handler *handler, struct nam__mailbox *box,
+	uint32_t request_bytes, struct nam_frame *frame, uint32_t most);
 
 /* ---- mailbox.c ------------------------------------------------------------------------------- */
 

@@ -207,18 +207,6 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	return 0;
 }
 
-static int
-plan_thp(struct nam__memory *memory, struct nam_diag *diag)
-{
-	if (!thp_possible())
-		return nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are off "
-			"for shared memory; write 'advise' to "
-			"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or use --pages auto");
-	memory->page_bytes_log2 = SMALL_LOG2;
-	memory->transparent_huge = 1;
-	return 0;
-}
-
 static void
 plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 	struct nam_diag *notice)
@@ -289,7 +277,13 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 		memory->page_bytes_log2 = SMALL_LOG2;
 		break;
 	case NAM_PAGES_THP:
-		rc = plan_thp(memory, diag);
+		memory->page_bytes_log2 = SMALL_LOG2;
+		memory->transparent_huge = 1;
+		if (!thp_possible())
+			rc = nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are "
+				"off for shared memory; write 'advise' to "
+				"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or use "
+				"--pages auto");
 		break;
 	case NAM_PAGES_2M:
 		rc = plan_pool(memory, options, HUGE_LOG2, diag);

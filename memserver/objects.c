@@ -99,32 +99,26 @@ nam__objects_at(const struct nam__objects *objects, uint32_t slot)
 	return object == GONE ? NULL : object;
 }
 
-/* Under the mutex. */
-static int
-enter(struct nam__objects *objects, struct nam__object *object)
-{
-	_Atomic(struct nam__object *) *slot;
-	uint32_t probe = 0;
-
-	if (nam__objects_find(objects, object->id))
-		return -NAM_E_INDEX_EXISTS;
-	if (objects->count == objects->slots_count / 2)
-		return -NAM_E_LIMIT;
-	do
-		slot = slot_of(objects, object->id, probe++);
-	while ((uintptr_t)atomic_load_explicit(slot, memory_order_relaxed) > (uintptr_t)GONE);
-	atomic_store_explicit(slot, object, memory_order_release);
-	objects->count++;
-	return 0;
-}
-
 int
 nam__objects_enter(struct nam__objects *objects, struct nam__object *object)
 {
-	int rc;
+	_Atomic(struct nam__object *) *slot;
+	uint32_t probe = 0;
+	int rc = 0;
 
 	pthread_mutex_lock(&objects->mutex);
-	rc = enter(objects, object);
+	if (nam__objects_find(objects, object->id)) {
+		rc = -NAM_E_INDEX_EXISTS;
+	} else if (objects->count == objects->slots_count / 2) {
+		rc = -NAM_E_LIMIT;
+	} else {
+		do
+			slot = slot_of(objects, object->id, probe++);
+		while ((uintptr_t)atomic_load_explicit(slot, memory_order_relaxed) >
+			(uintptr_t)GONE);
+		atomic_store_explicit(slot, object, memory_order_release);
+		objects->count++;
+	}
 	pthread_mutex_unlock(&objects->mutex);
 	if (rc)
 		objects->free(object);

@@ -46,18 +46,6 @@ begin(struct nam__exchange *exchange, uint32_t flags, size_t entry_bytes, struct
 
 /* ---- READ ------------------------------------------------------------------------------------ */
 
-static void
-unlock_shared(const struct asked *asked, const uint64_t *heads, const uint32_t *generations,
-	uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked->records, heads[i]);
-
-		(void)nam__server_unlock_shared(head, generations[i]);
-		nam__server_record_unlock(&asked->records, heads[i]);
-	}
-}
-
 /* Lock and read record i of them. */
 static int
 share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
@@ -95,7 +83,13 @@ nam__service_locking_read(struct nam__exchange *exchange)
 		nam_race_point("locking.read_one");
 	}
 	if (rc || reply.refusal) {
-		unlock_shared(&asked, heads, generations, i - 1);
+		while (--i > 0) {
+			struct nam__server_head *head = nam__server_record_lock(&asked.records,
+				heads[i - 1]);
+
+			(void)nam__server_unlock_shared(head, generations[i - 1]);
+			nam__server_record_unlock(&asked.records, heads[i - 1]);
+		}
 		exchange->reply_bytes = sizeof(reply);
 	}
 	memcpy(exchange->reply, &reply, sizeof(reply));
@@ -156,20 +150,6 @@ prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *on
 	return rc;
 }
 
-/* Of a request that is refused. */
-static void
-unprepare(const struct asked *asked, const struct nam_rpc_records_version *versions, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam__server_head *head = nam__server_record_lock(&asked->records,
-			versions[i].head);
-
-		if (head->writer == asked->requester.timestamp)
-			forget(asked, head, versions[i].at);
-		nam__server_record_unlock(&asked->records, versions[i].head);
-	}
-}
-
 int
 nam__service_locking_prepare(struct nam__exchange *exchange)
 {
@@ -196,8 +176,14 @@ nam__service_locking_prepare(struct nam__exchange *exchange)
 	}
 	if (!rc && !reply.refusal && rest.count)
 		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (rc || reply.refusal)
-		unprepare(&asked, done, count);
+	for (uint32_t i = 0; i < count && (rc || reply.refusal); i++) {
+		struct nam__server_head *head = nam__server_record_lock(&asked.records,
+			done[i].head);
+
+		if (head->writer == asked.requester.timestamp)
+			forget(&asked, head, done[i].at);
+		nam__server_record_unlock(&asked.records, done[i].head);
+	}
 	memcpy(exchange->reply, &reply, sizeof(reply));
 	exchange->reply_bytes = sizeof(reply);
 	return rc;
