@@ -11,20 +11,12 @@
 
 #define SWEEPS_MAX 64u
 
-/* Lies in a buffer of the worker's. */
-struct collection {
-	struct nam_worker *worker;
-	struct nam_records *records;
-	struct nam_records_collected done;
-	struct nam__recovery recovery;
-};
-
 /* ---- replaced versions ----------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-sweep(struct collection *collection, const struct nam__walked *seen, uint32_t count)
+sweep(struct nam__recovery *recovery, const struct nam__walked *seen, uint32_t count)
 {
-	struct nam__txn *txn = nam__txn_new(collection->worker, collection->records);
+	struct nam__txn *txn = nam__txn_new(recovery->worker, recovery->records);
 	uint32_t before;
 	int rc = 0;
 
@@ -32,7 +24,7 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct nam_version_sibling record = { 0, seen[i].at.raw, 0 };
-		uint16_t slot = nam__server_slot(collection->worker->client, seen[i].at);
+		uint16_t slot = nam__server_slot(recovery->worker->client, seen[i].at);
 
 		if (!seen[i].head.chain || slot == UINT16_MAX)
 			continue;
@@ -42,11 +34,11 @@ sweep(struct collection *collection, const struct nam__walked *seen, uint32_t co
 	/* A message lists a limited number of versions; after a full one there may be more. */
 	for (unsigned i = 0; i < SWEEPS_MAX && txn->count && !rc; i++) {
 		before = txn->retired;
-		rc = collection->records->ops->sweep(txn); /* SUSPENDS */
+		rc = recovery->records->ops->sweep(txn); /* SUSPENDS */
 		if (txn->retired - before < NAM_RPC_RECORDS_RETIRED_MAX)
 			break;
 	}
-	nam__collected_retired(&collection->done, txn);
+	nam__collected_retired(&recovery->done, txn);
 	nam__txn_free(txn);
 	return rc;
 }
@@ -57,16 +49,16 @@ NAM_FIBER_FN static int
 some_collect(struct nam_worker *worker, struct nam_records *records,
 	const struct nam__walked *seen, uint32_t count, void *arg)
 {
-	struct collection *collection = arg;
+	struct nam__recovery *recovery = arg;
 	uint64_t reusable;
 	int rc;
 
-	collection->done.records += count;
-	rc = sweep(collection, seen, count); /* SUSPENDS */
+	recovery->done.records += count;
+	rc = sweep(recovery, seen, count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
-		rc = records->ops->in_doubt_add(&collection->recovery, &seen[i]); /* SUSPENDS */
+		rc = records->ops->in_doubt_add(recovery, &seen[i]); /* SUSPENDS */
 	if (!rc)
-		rc = nam__recovery_run(&collection->recovery); /* SUSPENDS */
+		rc = nam__recovery_run(recovery); /* SUSPENDS */
 	if (!rc && nam__limbo_due(worker))
 		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 	return rc;
@@ -76,20 +68,20 @@ int
 nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	struct nam_records_collected *ret_collected)
 {
-	struct collection *collection = nam_buffer_take(worker, sizeof(*collection));
+	struct nam__recovery *recovery = nam_buffer_take(worker, sizeof(*recovery));
 	int rc;
 
-	if (!collection)
+	if (!recovery)
 		return -ENOMEM;
-	collection->worker = worker;
-	collection->records = records;
-	memset(&collection->done, 0, sizeof(collection->done));
-	nam__recovery_init(&collection->recovery, worker, records, &collection->done);
-	rc = nam__records_walk(worker, records, some_collect, collection); /* SUSPENDS */
+	recovery->worker = worker;
+	recovery->records = records;
+	recovery->waiting = recovery->count = 0;
+	memset(&recovery->done, 0, sizeof(recovery->done));
+	rc = nam__records_walk(worker, records, some_collect, recovery); /* SUSPENDS */
 	if (!rc)
-		rc = nam__recovery_run_later(&collection->recovery); /* SUSPENDS */
+		rc = nam__recovery_run_later(recovery); /* SUSPENDS */
 	if (ret_collected)
-		*ret_collected = collection->done;
-	nam_buffer_give(worker, collection, sizeof(*collection));
+		*ret_collected = recovery->done;
+	nam_buffer_give(worker, recovery, sizeof(*recovery));
 	return rc;
 }

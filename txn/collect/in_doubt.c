@@ -121,8 +121,8 @@ nam__in_doubt_end_served(struct nam__recovery *recovery, struct nam__in_doubt *o
 	}
 	nam_race_point("records.collect_decided");
 	rc = led ? commit_led(txn) : nam__served_commit(txn); /* SUSPENDS */
-	nam__collected_retired(recovery->done, txn);
-	recovery->done->committed += !rc;
+	nam__collected_retired(&recovery->done, txn);
+	recovery->done.committed += !rc;
 	return rc;
 }
 
@@ -144,7 +144,7 @@ nam__in_doubt_end_onesided(struct nam__recovery *recovery, struct nam__in_doubt 
 	if (rc || all)
 		return rc;
 	rc = nam__txn_complete_of(txn, version, one->at); /* SUSPENDS */
-	recovery->done->committed += !rc;
+	recovery->done.committed += !rc;
 	return rc;
 }
 
@@ -164,7 +164,7 @@ end_outrun(struct nam__recovery *recovery, const struct nam__in_doubt *one, stru
 		return 0;
 	txn->items[0].at = one->at;
 	rc = nam__served_commit(txn); /* SUSPENDS */
-	nam__collected_retired(recovery->done, txn);
+	nam__collected_retired(&recovery->done, txn);
 	return rc;
 }
 
@@ -279,10 +279,10 @@ end_of_lock(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	one->undecided = slot == UINT16_MAX;
 	rc = one->undecided ? 0 : nam__lock_terminate(txn, &refusal, &outcome); /* SUSPENDS */
 	if (!rc && !one->undecided) {
-		recovery->done->committed += outcome == NAM__TERMINATED_COMMITTED;
-		recovery->done->aborted += outcome == NAM__TERMINATED_ABORTED;
+		recovery->done.committed += outcome == NAM__TERMINATED_COMMITTED;
+		recovery->done.aborted += outcome == NAM__TERMINATED_ABORTED;
 	}
-	nam__collected_retired(recovery->done, txn);
+	nam__collected_retired(&recovery->done, txn);
 	nam__txn_free(txn);
 	one->whole = true;
 	return rc;
@@ -298,7 +298,7 @@ in_doubt_end(struct nam__recovery *recovery, struct nam__in_doubt *one)
 	rc = nam_gaddr_is_null(one->at) ?
 		end_of_lock(recovery, one) : /* SUSPENDS */
 		end_of_version(recovery, one); /* SUSPENDS */
-	recovery->done->undecided += one->undecided;
+	recovery->done.undecided += one->undecided;
 	return rc;
 }
 
@@ -325,7 +325,7 @@ nam__recovery_run(struct nam__recovery *recovery)
 		if (before == i)
 			rc = in_doubt_end(recovery, one); /* SUSPENDS */
 		else
-			recovery->done->undecided += all[before].undecided;
+			recovery->done.undecided += all[before].undecided;
 	}
 	/* Those that are `later` are kept. */
 	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
@@ -362,16 +362,6 @@ nam__recovery_run_later(struct nam__recovery *recovery)
 	rc = later_end(recovery); /* SUSPENDS */
 	nam__op_end(recovery->worker);
 	return rc;
-}
-
-void
-nam__recovery_init(struct nam__recovery *recovery, struct nam_worker *worker,
-	struct nam_records *records, struct nam_records_collected *done)
-{
-	recovery->worker = worker;
-	recovery->records = records;
-	recovery->done = done;
-	recovery->waiting = recovery->count = 0;
 }
 
 int

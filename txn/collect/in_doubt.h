@@ -23,16 +23,13 @@ struct nam__in_doubt {
 struct nam__recovery {
 	struct nam_worker *worker;
 	struct nam_records *records;
-	struct nam_records_collected *done;
+	struct nam_records_collected done;
 	struct nam__presence presence;
 	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
 	uint32_t waiting;		/* the first so many are `later` */
-	uint32_t count;
+	uint32_t count;			/* 0 at first */
 	struct nam__in_doubt all[NAM__IN_DOUBT_MAX];
 };
-
-void nam__recovery_init(struct nam__recovery *recovery, struct nam_worker *worker,
-	struct nam_records *records, struct nam_records_collected *done);
 
 /* One more; if there is no room, those before it are processed first. */
 NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_gaddr head,

@@ -75,19 +75,6 @@ length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_p
 		put->value_bytes);
 }
 
-/* Of rows the entries go before the memory. */
-NAM_FIBER_FN static int
-rows_sweep(struct nam__txn *txn, uint64_t *reusable)
-{
-	int count = txn->records->rows_sweep(txn->worker, txn->records->tables,
-		UINT32_MAX); /* SUSPENDS */
-
-	if (count < 0)
-		return count;
-	*reusable += (uint64_t)count;
-	return 0;
-}
-
 /*
  * A block for a version.  If memory is full, the writer waits until replaced versions can be reused
  * (R7); not within an operation, for which reuse would wait.
@@ -100,9 +87,10 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	const struct nam__records_ops *ops = txn->records->ops;
 	struct nam_gaddr block;
 	uint64_t reusable = 0;
-	int rc, limbo_rc = 0;
+	int rc, swept, limbo_rc = 0;
 
 	for (;;) {
+		swept = 0;
 		rc = nam_alloc_on(worker, item->slot, nam__version_stride(bytes),
 			&block); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
@@ -111,8 +99,12 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 		limbo_rc = ops->sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)
 			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+		/* Of rows the entries go before the memory. */
 		if (!limbo_rc && txn->records->rows)
-			limbo_rc = rows_sweep(txn, &reusable); /* SUSPENDS */
+			swept = txn->records->rows_sweep(worker, txn->records->tables,
+				UINT32_MAX); /* SUSPENDS */
+		limbo_rc = swept < 0 ? swept : limbo_rc;
+		reusable += swept > 0 ? (uint64_t)swept : 0;
 		if (!reusable)
 			nam__pause_await(worker, LIMBO_PAUSE_NS); /* SUSPENDS */
 	}

@@ -120,22 +120,15 @@ entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__add
 	return !(sequence & 1) && get(&entry->sequence) == sequence;
 }
 
-static bool
-find(const struct nam__addresses *cache, const struct nam__record_id *id,
-	struct nam__address *ret_address)
-{
-	for (unsigned i = 0; i < WAYS; i++)
-		if (entry_read(way_of(cache, id, i), id, ret_address) &&
-			!nam_gaddr_is_null(ret_address->head))
-			return true;
-	return false;
-}
-
 bool
 nam__addresses_find(const struct nam__addresses *cache, const struct nam__record_id *id,
 	struct nam__address *ret_address)
 {
-	return cache && find(cache, id, ret_address);
+	for (unsigned i = 0; cache && i < WAYS; i++)
+		if (entry_read(way_of(cache, id, i), id, ret_address) &&
+			!nam_gaddr_is_null(ret_address->head))
+			return true;
+	return false;
 }
 
 bool
@@ -149,7 +142,8 @@ nam__addresses_find_all(const struct nam__addresses *cache, const struct nam__re
 
 		/* Nearly all are in the first entry of the search. */
 		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], address) ||
-			nam_gaddr_is_null(address->head)) && !find(cache, &ids[i], address))
+			    nam_gaddr_is_null(address->head)) &&
+			!nam__addresses_find(cache, &ids[i], address))
 			return false;
 		if (nam_gaddr_is_null(address->at))
 			return false;

@@ -333,24 +333,6 @@ range_check(struct nam_worker *worker, const struct nam_table *table,
 	return 0;
 }
 
-static int
-gets_check(struct nam_worker *worker, const struct nam__table_store *store,
-	const struct nam_table_get *gets, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		const struct nam_table *table = gets[i].table;
-
-		if (table->store != store)
-			return nam_diag_set(&worker->diag, -EINVAL, "table '%s' is in another "
-				"store: make both in one to read them together", table->name);
-		if (!gets[i].key.bytes || gets[i].key.bytes > NAM_TABLE_KEY_BYTES_MAX)
-			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u "
-				"bytes; keys have 1 to %u", table->name, gets[i].key.bytes,
-				NAM_TABLE_KEY_BYTES_MAX);
-	}
-	return 0;
-}
-
 int
 nam_table_scan(struct nam_worker *worker, struct nam_table *table,
 	const struct nam_table_range *range, struct nam_table_rows *rows)
@@ -359,8 +341,8 @@ nam_table_scan(struct nam_worker *worker, struct nam_table *table,
 	uint64_t epoch;
 	int rc = range_check(worker, table, range, &scan.index);
 
-	if (!rc)
-		rc = gets_check(worker, table->store, range->gets, range->gets_count);
+	for (uint32_t i = 0; !rc && i < range->gets_count; i++)
+		rc = nam__row_check(worker, table, range->gets[i].table, &range->gets[i].key);
 	if (rc)
 		return rc;
 	nam__view_reset(&rows->view, worker, table->store->records);
@@ -417,12 +399,13 @@ nam_table_read(struct nam_worker *worker, struct nam_table_get *gets, uint32_t c
 	const uint32_t keys_bytes = NAM_TABLE_WRITES_MAX * (NAM_RECORD_KEY_BYTES_MAX + 1);
 	struct nam__txn *txn;
 	uint8_t *keys;
-	int rc;
+	int rc = 0;
 
 	if (!count || count > NAM_TABLE_WRITES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; 1 to %u can be read "
 			"together", count, NAM_TABLE_WRITES_MAX);
-	rc = gets_check(worker, gets[0].table->store, gets, count);
+	for (uint32_t i = 0; i < count && !rc; i++)
+		rc = nam__row_check(worker, gets[0].table, gets[i].table, &gets[i].key);
 	if (rc)
 		return rc;
 	nam__view_reset(&rows->view, worker, gets[0].table->store->records);

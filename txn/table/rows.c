@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c -- rows of tables as bytes: keys of records, values of records, keys of entries. */
+#include <errno.h>
 #include <string.h>
 
 #include "rows_internal.h"
@@ -84,4 +85,18 @@ nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b)
 	int order = bytes ? memcmp(a->data, b->data, bytes) : 0;
 
 	return order ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+int
+nam__row_check(struct nam_worker *worker, const struct nam_table *first,
+	const struct nam_table *table, const struct nam_bytes *key)
+{
+	if (table->store != first->store)
+		return nam_diag_set(&worker->diag, -EINVAL, "tables '%s' and '%s' are in different "
+			"stores: make both in one to read or write them together", first->name,
+			table->name);
+	if (!key->bytes || key->bytes > NAM_TABLE_KEY_BYTES_MAX)
+		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u bytes; "
+			"keys have 1 to %u", table->name, key->bytes, NAM_TABLE_KEY_BYTES_MAX);
+	return 0;
 }

@@ -60,6 +60,10 @@ bool nam__row_decode(const struct nam_table *table, const uint8_t *row, uint32_t
 void nam__entry_key(const struct nam_table_index *index, const struct nam_bytes *value, uint64_t at,
 	uint8_t *ret_key);
 
+/* A row of a transaction: its table is in the first one's store, its key of a valid length. */
+int nam__row_check(struct nam_worker *worker, const struct nam_table *first,
+	const struct nam_table *table, const struct nam_bytes *key) NAM_MUST_CHECK;
+
 int nam__bytes_compare(const struct nam_bytes *a, const struct nam_bytes *b);
 
 /* ---- handles.c ------------------------------------------------------------------------------- */

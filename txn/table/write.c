@@ -84,29 +84,6 @@ entries_make(struct nam__txn *txn, void *arg)
 	return rc;
 }
 
-static int
-writes_check(struct nam_worker *worker, const struct nam_table_write *writes, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		const struct nam_table *table = writes[i].table;
-		uint32_t bytes = writes[i].key.bytes;
-
-		if (table->store != writes[0].table->store)
-			return nam_diag_set(&worker->diag, -EINVAL, "tables '%s' and '%s' are in "
-				"different stores: make both in one to write them together",
-				writes[0].table->name, table->name);
-		if (!bytes || bytes > NAM_TABLE_KEY_BYTES_MAX)
-			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a key of %u "
-				"bytes; keys have 1 to %u", table->name, bytes,
-				NAM_TABLE_KEY_BYTES_MAX);
-		if (writes[i].columns &&
-			nam__row_bytes(table, writes[i].columns) > NAM_RECORD_VALUE_BYTES_MAX)
-			return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a row of "
-				"more than %u bytes", table->name, NAM_RECORD_VALUE_BYTES_MAX);
-	}
-	return 0;
-}
-
 /* Keys and rows as bytes, one after the other. */
 struct encoded {
 	uint8_t *bytes;
@@ -156,13 +133,21 @@ nam_table_write(struct nam_worker *worker, const struct nam_table_write *writes,
 	const struct nam__put_hooks beside = { entries_make, entries_unmake, &entries };
 	struct nam__table_store *store;
 	struct encoded encoded;
-	int rc, sweep_rc;
+	int rc = 0, sweep_rc;
 
 	if (!count || count > NAM_TABLE_WRITES_MAX)
 		return nam_diag_set(&worker->diag, -NAM_E_LIMIT, "%u rows; a transaction has 1 to "
 			"%u", count, NAM_TABLE_WRITES_MAX);
 	store = writes[0].table->store;
-	rc = writes_check(worker, writes, count);
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		const struct nam_table *table = writes[i].table;
+
+		rc = nam__row_check(worker, writes[0].table, table, &writes[i].key);
+		if (!rc && writes[i].columns &&
+			nam__row_bytes(table, writes[i].columns) > NAM_RECORD_VALUE_BYTES_MAX)
+			rc = nam_diag_set(&worker->diag, -NAM_E_LIMIT, "table '%s': a row of more "
+				"than %u bytes", table->name, NAM_RECORD_VALUE_BYTES_MAX);
+	}
 	if (!rc)
 		rc = encode(worker, writes, count, &encoded);
 	if (rc)
