@@ -35,8 +35,8 @@ id_at(struct id_set *ids_here, uint64_t key_id)
 static inline bool
 may_ask(struct id_set *ids_here, const struct nam_version *version)
 {
-	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
-	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings;
+	uint32_t count = nam__version_siblings(version, &siblings);
 	unsigned any = 0;
 
 	for (; count >= 4; count -= 4, siblings += 4)
@@ -69,8 +69,8 @@ sibling_asks(const struct nam__txn *txn, struct nam__item *item, uint64_t timest
 static bool
 version_asks(struct nam__txn *txn, const struct nam_version *version)
 {
-	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
-	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings;
+	uint32_t count = nam__version_siblings(version, &siblings);
 	bool any = false;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -101,8 +101,8 @@ static bool
 asks_for_newer(const struct nam_version *version, const struct nam__record_id *ids,
 	const struct nam_version *const *versions, uint32_t count)
 {
-	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
-	uint32_t siblings_count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings;
+	uint32_t siblings_count = nam__version_siblings(version, &siblings);
 
 	for (uint32_t i = 0; i < siblings_count; i++)
 		for (uint32_t k = 0; k < count; k++)

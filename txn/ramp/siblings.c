@@ -16,13 +16,6 @@
 
 _Static_assert(sizeof(struct nam_version_sibling) == 24 && NAM__NAMED_IDS == 4, "see below");
 
-static inline uint32_t
-siblings_of(const struct nam_version *version, const struct nam_version_sibling **ret_siblings)
-{
-	*ret_siblings = nam__version_metadata_const(version);
-	return version->metadata_bytes / (uint32_t)sizeof(**ret_siblings);
-}
-
 static bool
 any_of(const struct nam_version_sibling *siblings, uint32_t count,
 	const uint64_t ids[NAM__NAMED_IDS])
@@ -45,7 +38,7 @@ named_plain(const struct nam_version *const *versions, uint32_t count,
 	bool any = false;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t left = siblings_of(versions[i], &siblings);
+		uint32_t left = nam__version_siblings(versions[i], &siblings);
 
 		any |= any_of(siblings, left, ids);
 	}
@@ -68,7 +61,7 @@ named_avx2(const struct nam_version *const *versions, uint32_t count,
 	bool any = false;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t left = siblings_of(versions[i], &siblings);
+		uint32_t left = nam__version_siblings(versions[i], &siblings);
 
 		for (; left >= 4; left -= 4, siblings += 4) {
 			const __m256i *from = (const __m256i *)(const void *)siblings;
@@ -107,7 +100,7 @@ named_avx512(const struct nam_version *const *versions, uint32_t count,
 	const struct nam_version_sibling *siblings;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t left = siblings_of(versions[i], &siblings);
+		uint32_t left = nam__version_siblings(versions[i], &siblings);
 
 		while (left) {
 			const uint64_t *from = (const uint64_t *)(const void *)siblings;

@@ -84,6 +84,15 @@ nam__version_metadata_const(const struct nam_version *version)
 	return version + 1;
 }
 
+/* The siblings that it names; how many. */
+static inline uint32_t
+nam__version_siblings(const struct nam_version *version,
+	const struct nam_version_sibling **ret_siblings)
+{
+	*ret_siblings = nam__version_metadata_const(version);
+	return version->metadata_bytes / (uint32_t)sizeof(**ret_siblings);
+}
+
 static inline const uint8_t *
 nam__version_key(const struct nam_version *version)
 {

@@ -184,8 +184,8 @@ by_head(struct nam__seen *record)
 static int
 txn_note(struct nam__view *view, const struct nam_version *version, uint64_t at)
 {
-	const struct nam_version_sibling *siblings = nam__version_metadata_const(version);
-	uint32_t count = version->metadata_bytes / (uint32_t)sizeof(*siblings);
+	const struct nam_version_sibling *siblings;
+	uint32_t count = nam__version_siblings(version, &siblings);
 	int64_t known = map_find(&view->by_timestamp, version->timestamp);
 	int rc;
 
