@@ -49,7 +49,7 @@ void nam_server_options_init(struct nam_server_options *options);
  * Returns 0 or a negative code with a message in *diag that names the setting to change:
  *	-EINVAL				an option is out of its range
  *	-ENOMEM				the memory, or the huge-page pool, does not suffice
- *	-ECANCELED			options->cancelled() said so
+ *	-ECANCELED			options->cancelled() returned nonzero
  *	-NAM_E_FABRIC_ADDRESS_IN_USE	a live memory server is listening there
  * The result of an automatic choice is in *notice (may be NULL); empty: no choice was made.
  */

@@ -71,7 +71,7 @@ void nam__catalog_free(struct nam__catalog *catalog);
 struct nam__member {
 	uint16_t incarnation;		/* 0: the id was never given out */
 	bool alive;
-	/* the session connection, and those whose hello said this id */
+	/* the session connection, and those whose hello has this id */
 	uint32_t connections;
 	uint64_t pid;
 	char name[48];

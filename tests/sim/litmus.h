@@ -98,7 +98,7 @@ void litmus_await_for(enum flag flag, uint64_t patience_ns);
 void litmus_await(enum flag flag);
 /* For race points: the first actor says ONE, and waits for TWO. */
 void litmus_hold_first(struct actor *self);
-/* The same, after an actor has said FOUR. */
+/* The same, after an actor has set FOUR. */
 void litmus_hold_once(struct actor *self);
 int litmus_try_insert(struct actor *self, uint64_t number);
 /* The payload of a key is the number after it; whatever does not succeed fails the scene. */

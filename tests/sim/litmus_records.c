@@ -186,7 +186,7 @@ where(const struct nam_records *records, enum record record)
 	return nam__addresses_find(records->addresses, &id, &address) ? address.at.raw : 0;
 }
 
-/* Versions that this client has replaced reach its stock, unless a client holds them back. */
+/* Versions that this client has replaced reach its block cache, unless a client holds them back. */
 static void
 make_reusable(struct actor *self)
 {

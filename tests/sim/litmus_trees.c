@@ -559,7 +559,7 @@ end_all_accounted(struct actor *self)
 	if (!litmus.flags[TWO])
 		litmus_fail("nobody has grown the tree");
 	renew(self, true);
-	/* This worker returns its stock; another one counts. */
+	/* This worker returns its block cache; another one counts. */
 	nam_worker_close(self->worker);
 	self->worker = sim_worker(self->client);
 	if (!self->worker)

@@ -570,7 +570,7 @@ drop__EVERYTHING_IS_GIVEN_BACK(void **state)
 	}
 	nam_records_close(records);
 	assert_int_equal(nam_records_drop(guest.worker, "comes"), 0);
-	/* A departing client gives back its stock. */
+	/* A departing client gives back its block cache. */
 	member_leave(&guest);
 	assert_int_equal(member_sees_used(&me), before);
 }
