@@ -26,21 +26,18 @@ pages_text(const struct nam_server_status *status)
 	return status->transparent_huge ? "thp" : "4k";
 }
 
-static bool
-is_dead(int rc)
-{
-	return nam_err_is(rc, NAM_E_FABRIC_CONNECT) || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
-	       nam_err_is(rc, NAM_E_FABRIC_TIMEOUT);
-}
-
 static void
 print_server(const struct nam_server_status *status)
 {
 	char memory[24], used[24];
 
 	if (status->rc) {
-		printf("%-4s %-30s %s: %s\n", "?", status->address,
-			is_dead(status->rc) ? "dead" : "unusable", nam_err_text(status->rc));
+		bool dead = nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
+			nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ||
+			nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT);
+
+		printf("%-4s %-30s %s: %s\n", "?", status->address, dead ? "dead" : "unusable",
+			nam_err_text(status->rc));
 		return;
 	}
 	printf("%-4u %-30s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,

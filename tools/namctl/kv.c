@@ -19,11 +19,8 @@ open_store(struct ctl *ctl, const char *name)
 {
 	int rc = nam_kv_open(ctl->worker, name, &ctl->kv); /* SUSPENDS */
 
-	if (rc == -NAM_E_NOINDEX) {
-		ctl_complain("there is no store '%s': namctl kv list shows which there are "
-			     "(NAM_E_NOINDEX)", name);
-		return NAM_EXIT_NOINDEX;
-	}
+	if (rc == -NAM_E_NOINDEX)
+		return ctl_no_such("store", "kv", name);
 	return rc ? ctl_worker_failed(ctl, name, rc) : NAM_EXIT_OK;
 }
 
@@ -159,19 +156,19 @@ json_pair(const struct ctl *ctl, char **args, uint32_t key_bytes)
 	return object;
 }
 
+/* With --json whether the key is there.  Returns the exit code. */
 static int
-not_found(const struct ctl *ctl, char **args, uint32_t key_bytes)
+say_found(const struct ctl *ctl, char **args, uint32_t key_bytes, bool found)
 {
-	cJSON *object;
-
 	if (ctl->json) {
-		object = json_pair(ctl, args, key_bytes);
-		cJSON_AddBoolToObject(object, "found", false);
+		cJSON *object = json_pair(ctl, args, key_bytes);
+
+		cJSON_AddBoolToObject(object, "found", found);
 		ctl_json_print(object);
-	} else if (!ctl->quiet) {
+	} else if (!found && !ctl->quiet) {
 		ctl_complain("no such key (NAM_E_NOTFOUND)");
 	}
-	return NAM_EXIT_NO;
+	return found ? NAM_EXIT_OK : NAM_EXIT_NO;
 }
 
 int
@@ -186,7 +183,7 @@ ctl_kv_get(struct ctl *ctl, char **args)
 	rc = nam_kv_get(ctl->worker, ctl->kv, args[1], key_bytes, value, sizeof(value),
 		&bytes); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		return not_found(ctl, args, key_bytes);
+		return say_found(ctl, args, key_bytes, false);
 	if (rc)
 		return ctl_worker_failed(ctl, args[0], rc);
 	if (ctl->json) {
@@ -248,15 +245,7 @@ ctl_kv_delete(struct ctl *ctl, char **args)
 	if (exit_code)
 		return exit_code;
 	rc = nam_kv_delete(ctl->worker, ctl->kv, args[1], key_bytes); /* SUSPENDS */
-	if (rc == -NAM_E_NOTFOUND)
-		return not_found(ctl, args, key_bytes);
-	if (rc)
+	if (rc && rc != -NAM_E_NOTFOUND)
 		return ctl_worker_failed(ctl, args[0], rc);
-	if (ctl->json) {
-		cJSON *object = json_pair(ctl, args, key_bytes);
-
-		cJSON_AddBoolToObject(object, "found", true);
-		ctl_json_print(object);
-	}
-	return NAM_EXIT_OK;
+	return say_found(ctl, args, key_bytes, !rc);
 }

@@ -122,6 +122,9 @@ int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_C
 
 /* ---- names.c ------------------------------------------------------------------------------- */
 
+/* There is no index, store or table of that name: @list is its command.  NAM_EXIT_NOINDEX. */
+int ctl_no_such(const char *what, const char *list, const char *name);
+
 /* nam_index_list(), and what is like it. */
 typedef int (*ctl_list_fn)(struct nam_worker *worker, int (*fn)(void *arg, const char *name),
 	void *arg);

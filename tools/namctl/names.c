@@ -16,6 +16,14 @@ list_one(void *names, const char *name)
 }
 
 int
+ctl_no_such(const char *what, const char *list, const char *name)
+{
+	ctl_complain("there is no %s '%s': namctl %s list shows which there are (NAM_E_NOINDEX)",
+		what, name, list);
+	return NAM_EXIT_NOINDEX;
+}
+
+int
 ctl_list(struct ctl *ctl, ctl_list_fn list, const char *member, const char *doing)
 {
 	cJSON *object = ctl->json ? cJSON_CreateObject() : NULL;

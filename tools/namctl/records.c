@@ -20,11 +20,8 @@ commit_name(const struct nam_records_options *options)
 static int
 failed(struct ctl *ctl, const char *name, int rc)
 {
-	if (rc != -NAM_E_NOINDEX)
-		return ctl_worker_failed(ctl, name, rc);
-	ctl_complain("there is no record store '%s': namctl records list shows which there are "
-		     "(NAM_E_NOINDEX)", name);
-	return NAM_EXIT_NOINDEX;
+	return rc == -NAM_E_NOINDEX ? ctl_no_such("record store", "records", name) :
+		ctl_worker_failed(ctl, name, rc);
 }
 
 int

@@ -44,11 +44,8 @@ ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
 	int rc = nam_index_open(ctl->worker, name, cache_bytes, &ctl->index); /* SUSPENDS */
 
 	ctl->index_name = name;
-	if (rc == -NAM_E_NOINDEX) {
-		ctl_complain("there is no index '%s': namctl index list shows which there are "
-			     "(NAM_E_NOINDEX)", name);
-		return NAM_EXIT_NOINDEX;
-	}
+	if (rc == -NAM_E_NOINDEX)
+		return ctl_no_such("index", "index", name);
 	if (rc)
 		return ctl_worker_failed(ctl, name, rc);
 	properties = nam_index_properties(ctl->index);

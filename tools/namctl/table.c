@@ -25,11 +25,9 @@ failed(struct ctl *ctl, const char *name, int rc)
 		return ctl_worker_failed(ctl, name, rc);
 	(void)snprintf(quoted, sizeof(quoted), "'%s'", name);
 	if (strstr(diag, quoted))
-		ctl_complain("there is no table '%s': namctl table list shows which there are "
-			     "(NAM_E_NOINDEX)", name);
-	else
-		ctl_complain("table '%s' is damaged: %s; namctl table drop %s takes away what is "
-			     "left of it (NAM_E_NOINDEX)", name, diag, name);
+		return ctl_no_such("table", "table", name);
+	ctl_complain("table '%s' is damaged: %s; namctl table drop %s takes away what is left of "
+		"it (NAM_E_NOINDEX)", name, diag, name);
 	return NAM_EXIT_NOINDEX;
 }
 
@@ -258,31 +256,24 @@ json_get(const struct ctl *ctl, const char *name, const struct nam_table_get *ge
 	ctl_json_print(object);
 }
 
-static void
-print_get(const struct ctl *ctl, const struct nam_bytes *columns)
-{
-	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
-
-	for (uint32_t i = 0; i < schema->columns_count; i++) {
-		printf("%-16s ", schema->columns[i]);
-		ctl_bytes_show(&columns[i], ctl_is_hex(ctl));
-		putchar('\n');
-	}
-}
-
 NAM_FIBER_FN static int
 get_row(struct ctl *ctl, const char *name, struct nam_table_get *get, struct nam_table_rows *rows)
 {
+	const struct nam_table_schema *schema = nam_table_properties(ctl->table);
 	int rc = nam_table_read(ctl->worker, get, 1, rows); /* SUSPENDS */
 
 	if (rc)
 		return ctl_worker_failed(ctl, name, rc);
 	if (ctl->json)
 		json_get(ctl, name, get);
-	else if (!ctl->quiet && get->columns)
-		print_get(ctl, get->columns);
-	else if (!ctl->quiet)
+	else if (!ctl->quiet && !get->columns)
 		ctl_complain("no such row (NAM_E_NOTFOUND)");
+	for (uint32_t i = 0; !ctl->json && !ctl->quiet && get->columns && i < schema->columns_count;
+		i++) {
+		printf("%-16s ", schema->columns[i]);
+		ctl_bytes_show(&get->columns[i], ctl_is_hex(ctl));
+		putchar('\n');
+	}
 	return get->columns ? NAM_EXIT_OK : NAM_EXIT_NO;
 }
 
