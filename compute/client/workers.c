@@ -270,7 +270,7 @@ nam_worker_close(struct nam_worker *worker)
 	struct nam_worker **link;
 
 	nam__limbo_free(worker);
-	nam__block_cache_return(worker);
+	nam__block_cache_return(worker, 0);
 	nam__block_cache_bytes(worker, &kept, &unsure);
 	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);
 	pthread_mutex_lock(&client->mutex);

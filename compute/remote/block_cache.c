@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #define ASK_FIRST 16u
-/* A size class with more than twice as many blocks is trimmed down to this many. */
-#define KEEP_MAX 1024u
 #define BLOCKS_PER_FREE                                                                            \
 	((uint32_t)((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
 
@@ -126,8 +124,8 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 	nam_buffer_give(worker, request, NAM_RPC_BODY_MAX);
 }
 
-NAM_FIBER_FN static void
-cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
+void
+nam__block_cache_return(struct nam_worker *worker, uint32_t keep)
 {
 	/* Other tasks may add strides while we are suspended: read the block cache each time. */
 	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
@@ -136,23 +134,11 @@ cache_return_but(struct nam_worker *worker, uint32_t allowed, uint32_t keep)
 		for (uint32_t slot = 0; slot < worker->client->servers_count; slot++) {
 			struct nam__block_class *class = &strides.classes[slot];
 
-			if (class->recycled_count + class->run_left > allowed)
+			if (class->recycled_count + class->run_left > 2 * keep)
 				class_return(worker, slot, strides.stride, class,
 					keep); /* SUSPENDS */
 		}
 	}
-}
-
-void
-nam__block_cache_return(struct nam_worker *worker)
-{
-	cache_return_but(worker, 0, 0); /* SUSPENDS */
-}
-
-void
-nam__block_cache_trim(struct nam_worker *worker)
-{
-	cache_return_but(worker, 2 * KEEP_MAX, KEEP_MAX); /* SUSPENDS */
 }
 
 void

@@ -7,6 +7,8 @@
 
 #include "compute/worker/worker.h"
 
+#define NAM__BLOCKS_KEPT 1024u		/* of a size class, when its worker trims it */
+
 /* Blocks of one stride on one memory server. */
 struct nam__block_class {
 	uint64_t run_at;		/* gaddr of the first fresh block */
@@ -51,10 +53,8 @@ nam__class_pop(struct nam__block_class *class, uint32_t stride)
 }
 
 void nam__block_cache_put(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride);
-/* everything, to the servers */
-NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker);
-/* Surplus blocks go back to the servers. */
-NAM_FIBER_FN void nam__block_cache_trim(struct nam_worker *worker);
+/* Each size class with more than twice `keep` blocks returns all but `keep` to its server. */
+NAM_FIBER_FN void nam__block_cache_return(struct nam_worker *worker, uint32_t keep);
 void nam__block_cache_free(struct nam_worker *worker);
 /* Bytes in the cache; and bytes that RPCs without an answer, yet or for good, may have moved. */
 void nam__block_cache_bytes(const struct nam_worker *worker, uint64_t *ret_cache,

@@ -552,7 +552,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	nam_race_point("limbo.released");
 	limbo->advancing = false;
 	if (reusable)
-		nam__block_cache_trim(worker); /* SUSPENDS */
+		nam__block_cache_return(worker, NAM__BLOCKS_KEPT); /* SUSPENDS */
 done:
 	if (!rc)
 		*ret_reusable = reusable;

@@ -110,7 +110,7 @@ batch_post_run(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, uns
 	rc = qp ? worker->qp_post(qp, wrs, count) : -NAM_E_FABRIC_PEER_DEAD;
 	/* Waits for room, or notes the failure. */
 	if (__builtin_expect(rc != 0, 0))
-		return !nam__posted_otherwise(worker, slot, wrs, count, rc);
+		return !nam__posted_otherwise(worker, task, slot, wrs, count, rc);
 	task->counters->doorbells++;
 	task->counters->work_requests += count;
 	task->pending++;
@@ -140,8 +140,8 @@ batch_post_scattered(struct nam_batch *batch)
 	return sent;
 }
 
-static inline void
-batch_post(struct nam_batch *batch)
+void
+nam__batch_post(struct nam_batch *batch)
 {
 	bool one_server = true;
 
@@ -156,19 +156,13 @@ batch_post(struct nam_batch *batch)
 	batch->count = 0;
 }
 
-void
-nam__batch_post(struct nam_batch *batch)
-{
-	batch_post(batch);
-}
-
 int
 nam_batch_await(struct nam_batch *batch)
 {
 	struct nam_worker *worker = batch->worker;
 	int rc, failed;
 
-	batch_post(batch);
+	nam__batch_post(batch);
 	rc = batch->rc;
 	if (__builtin_expect(!batch->posted, 0)) {
 		nam_batch_init(batch, worker);
@@ -356,35 +350,7 @@ post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 int
 nam_read_await(struct nam_worker *worker, struct nam_gaddr at, void *local, uint32_t bytes)
 {
-	/* The commonest request by far: what a READ does not use is not filled in. */
-	struct nam__task *task = worker->current;
-	struct nam_op_counters *counters = task->counters;
-	struct nam_wr wr;
-	int rc, slot = nam__resolve(worker, at, 0, &wr);
-
-	if (__builtin_expect(slot < 0, 0))
-		return slot;
-	if (__builtin_expect(!worker->qps[slot], 0)) {
-		/* A task that tries again must not starve others. */
-		nam_worker_yield(worker); /* SUSPENDS */
-		return -NAM_E_FABRIC_PEER_DEAD;
-	}
-	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
-	wr.bytes = bytes;
-	wr.local = local;
-	wr.lkey = nam__buffer_lkey(worker, local);
-	wr.context = task;
-	counters->round_trips++;
-	counters->bytes_in += bytes;
-	rc = worker->qp_post(worker->qps[slot], &wr, 1);
-	if (__builtin_expect(rc != 0, 0)) {
-		if (nam__posted_otherwise(worker, (uint32_t)slot, &wr, 1, rc))
-			counters->round_trips--;
-	} else {
-		counters->doorbells++;
-		counters->work_requests++;
-		task->pending++;
-	}
+	(void)nam__read_post(worker, worker->current, at, local, bytes);
 	return nam__task_await(worker); /* SUSPENDS */
 }
 

@@ -65,7 +65,7 @@ void *
 nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 {
 	unsigned class = class_of(bytes ? bytes : 1);
-	struct nam__buffer_class *list;
+	void **list;
 	struct nam__slab *slab = NULL;
 	size_t size = (size_t)1 << class;
 	void *buffer;
@@ -76,9 +76,9 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 		return NULL;
 	}
 	list = &worker->buffers[class];
-	buffer = list->free;
+	buffer = *list;
 	if (buffer) {
-		list->free = *(void **)buffer;
+		*list = *(void **)buffer;
 		return buffer;
 	}
 	/* Small buffers fill the slab with the least room that is enough. */
@@ -98,12 +98,12 @@ nam_buffer_take(struct nam_worker *worker, uint32_t bytes)
 void
 nam_buffer_give(struct nam_worker *worker, void *buffer, uint32_t bytes)
 {
-	struct nam__buffer_class *list = &worker->buffers[class_of(bytes ? bytes : 1)];
+	void **list = &worker->buffers[class_of(bytes ? bytes : 1)];
 
 	if (!buffer)
 		return;
-	*(void **)buffer = list->free;
-	list->free = buffer;
+	*(void **)buffer = *list;
+	*list = buffer;
 }
 
 uint32_t

@@ -233,8 +233,9 @@ nam__pause_await(struct nam_worker *worker, uint64_t ns)
 	} while (now < deadline);
 }
 
-void
-nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
+/* READs were local, and their bytes had been counted. */
+static void
+count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count)
 {
 	task->local = true;
 	task->counters->local_reads += count;
@@ -243,12 +244,12 @@ nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned coun
 }
 
 bool
-nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned count,
-	int rc)
+nam__posted_otherwise(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
+	struct nam_wr *wrs, unsigned count, int rc)
 {
 	if (rc != NAM_POSTED_LOCAL)
-		return nam__post(worker, slot, wrs, count);
-	nam__count_local(worker->current, wrs, count);
+		return nam__post_for(worker, task, slot, wrs, count);
+	count_local(task, wrs, count);
 	return true;
 }
 
@@ -266,7 +267,7 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 		rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
 	}
 	if (rc == NAM_POSTED_LOCAL) {
-		nam__count_local(task, wrs, count);
+		count_local(task, wrs, count);
 		return true;
 	}
 	if (rc) {
@@ -285,40 +286,8 @@ void
 nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *local,
 	uint32_t bytes)
 {
-	/* Like nam_read_await(): what a READ does not use is not filled in. */
-	struct nam_op_counters *counters = task->counters;
-	struct nam_wr wr;
-	int slot = nam__resolve(worker, at, 0, &wr), rc = slot;
-
-	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
-	wr.bytes = bytes;
-	wr.local = local;
-	wr.lkey = nam__buffer_lkey(worker, local);
-	wr.context = task;
-	counters->round_trips++;
-	counters->bytes_in += bytes;
-	while (__builtin_expect(slot >= 0, 1)) {
-		struct nam_qp *qp = worker->qps[slot];
-
-		rc = qp ? worker->qp_post(qp, &wr, 1) : -NAM_E_FABRIC_PEER_DEAD;
-		if (__builtin_expect(rc != -NAM_E_FABRIC_FULL, 1))
-			break;
-		/* It empties as its requests complete. */
-		nam__poll(worker);
-	}
-	if (__builtin_expect(rc != 0, 0)) {
-		if (rc == NAM_POSTED_LOCAL) {
-			nam__count_local(task, &wr, 1);
-			counters->round_trips--;
-		} else {
-			task->rc = rc;
-		}
+	if (!nam__read_post(worker, task, at, local, bytes))
 		nam__task_ready(worker, task);
-		return;
-	}
-	counters->doorbells++;
-	counters->work_requests++;
-	task->pending++;
 }
 
 /* ---- fibers ------------------------------------------------------------------------------- */

@@ -31,9 +31,6 @@ struct nam__call;
 struct nam__one_way;
 struct nam__block_cache;			/* alloc.c */
 struct nam__limbo;			/* epoch.c */
-struct nam__buffer_class {
-	void *free;			/* first of a list through the buffers' first words */
-};
 
 /*
  * Tasks whose requests are formed together, by a room above, which keeps its records of them in
@@ -107,7 +104,7 @@ struct nam_worker {
 	uint32_t async_pending;		/* posted, not handed out */
 	uint32_t async_size;		/* room in async_done, for all that are pending */
 	int async_rc;
-	struct nam__buffer_class buffers[NAM__BUFFER_CLASSES];
+	void *buffers[NAM__BUFFER_CLASSES];	/* free ones: lists through their first words */
 	struct nam__slab *slabs;	/* what the buffers were cut from */
 	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
@@ -165,7 +162,7 @@ nam__wr_begin(struct nam_wr *wr, uint8_t op, uint8_t flags)
 	wr->reserved = 0;
 }
 
-/* Post a READ that `task` waits for, which is not the current one; a failure makes it ready. */
+/* Post a READ for a task other than the current one; if it is local or fails, the task is ready. */
 void nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at,
 	void *local, uint32_t bytes);
 
@@ -204,10 +201,42 @@ nam__post(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs, unsigned
 }
 
 /* After qp_post with a result other than 0: as nam__post(), which posts them anew. */
-bool nam__posted_otherwise(struct nam_worker *worker, uint32_t slot, struct nam_wr *wrs,
-	unsigned count, int rc);
-/* READs were local, and their bytes had been counted. */
-void nam__count_local(struct nam__task *task, const struct nam_wr *wrs, unsigned count);
+bool nam__posted_otherwise(struct nam_worker *worker, struct nam__task *task, uint32_t slot,
+	struct nam_wr *wrs, unsigned count, int rc);
+
+/* Post a READ for a task.  False: it need not wait, as the READ was local or failed (task->rc). */
+static inline __attribute__((always_inline)) bool
+nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gaddr at, void *local,
+	uint32_t bytes)
+{
+	struct nam_op_counters *counters = task->counters;
+	struct nam_wr wr;
+	int rc, slot = nam__resolve(worker, at, 0, &wr);
+	struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
+
+	if (__builtin_expect(!qp, 0)) {
+		task->rc = slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+		return false;
+	}
+	/* The commonest request by far: fields that a READ does not use stay unset. */
+	nam__wr_begin(&wr, NAM_WR_READ, NAM_WR_SIGNALED);
+	wr.bytes = bytes;
+	wr.local = local;
+	wr.lkey = nam__buffer_lkey(worker, local);
+	wr.context = task;
+	counters->round_trips++;
+	counters->bytes_in += bytes;
+	rc = worker->qp_post(qp, &wr, 1);
+	if (__builtin_expect(rc != 0, 0)) {
+		if (nam__posted_otherwise(worker, task, (uint32_t)slot, &wr, 1, rc))
+			counters->round_trips--;
+		return task->pending != 0;
+	}
+	counters->doorbells++;
+	counters->work_requests++;
+	task->pending++;
+	return true;
+}
 
 static inline void
 nam__count_restart(struct nam_worker *worker, enum nam_restart_cause cause)

@@ -97,7 +97,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			!nam_gaddr_untagged(at).raw)
 			abort();
 	}
-	nam__block_cache_return(worker);
+	nam__block_cache_return(worker, 0);
 	nam__block_cache_free(worker);
 	nam_region_table_free(&client->regions);
 	free(client->servers);

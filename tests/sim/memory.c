@@ -86,7 +86,7 @@ sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32
 		nam_free_unseen(worker, nam_gaddr_untagged(ballast.blocks[--ballast.count]),
 			stride);
 	/* For callers that ask. */
-	nam__block_cache_return(worker); /* SUSPENDS */
+	nam__block_cache_return(worker, 0); /* SUSPENDS */
 	*ret_ballast = ballast;
 }
 

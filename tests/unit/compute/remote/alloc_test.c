@@ -247,7 +247,7 @@ nam_alloc__blocks_given_back_by_another__RECYCLED(void **state)
 }
 
 static void
-nam__block_cache_trim__more_than_needed__SURPLUS_BACK(void **state)
+nam__block_cache_return__more_than_needed__SURPLUS_BACK(void **state)
 {
 	static struct nam_gaddr at[4000];
 	struct fixture fixture;
@@ -258,11 +258,11 @@ nam__block_cache_trim__more_than_needed__SURPLUS_BACK(void **state)
 	for (uint32_t i = 0; i < 4000; i++)
 		assert_int_equal(nam_alloc(fixture.worker, 64, &at[i]), 0);
 	out = fake_server_blocks_out(fixture.servers[0]);
-	nam__block_cache_trim(fixture.worker);
+	nam__block_cache_return(fixture.worker, NAM__BLOCKS_KEPT);
 	assert_int_equal(fake_server_blocks_out(fixture.servers[0]), out);
 	for (uint32_t i = 0; i < 4000; i++)
 		nam_free_unseen(fixture.worker, at[i], 64);
-	nam__block_cache_trim(fixture.worker);
+	nam__block_cache_return(fixture.worker, NAM__BLOCKS_KEPT);
 	assert_int_equal(fake_server_blocks_out(fixture.servers[0]), 1024);
 	close_all(&fixture);
 }
@@ -483,7 +483,7 @@ main(void)
 		cmocka_unit_test(nam_free_unseen__two_strides__NEVER_MIXED),
 		cmocka_unit_test(nam_worker_close__cache_left__ALL_BACK_AT_THE_SERVERS),
 		cmocka_unit_test(nam_alloc__blocks_given_back_by_another__RECYCLED),
-		cmocka_unit_test(nam__block_cache_trim__more_than_needed__SURPLUS_BACK),
+		cmocka_unit_test(nam__block_cache_return__more_than_needed__SURPLUS_BACK),
 		cmocka_unit_test(nam_alloc__servers_full__REMOTE_FULL_only_when_all_are),
 		cmocka_unit_test(nam_alloc__full_server__NOT_ASKED_EVERY_TIME),
 		cmocka_unit_test(nam_alloc__server_dies__OTHERS_SERVE_then_PEER_DEAD),
