@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_internal.h -- a client: what the workers of a process share.
+ * client_internal.h -- a client: the state that the workers of a process share.
  */
 #ifndef NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H
 #define NAM_COMPUTE_CLIENT_CLIENT_INTERNAL_H

@@ -124,7 +124,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		worker->qps[slot] = NULL;
 		return explain_refusal(server, rc, &reply, diag);
 	}
-	/* If it is not what we want, the queue pair goes with the worker. */
+	/* After a failure the queue pair goes with the worker. */
 	rc = welcome_take(client, server, &reply, diag);
 	if (!rc && wire.flags && nam__client_mailbox_welcome(worker->mailboxes[slot],
 			worker->qps[slot], &reply))

@@ -127,7 +127,7 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 void
 nam__block_cache_return(struct nam_worker *worker, uint32_t keep)
 {
-	/* Other tasks may add strides while we are suspended: read the block cache each time. */
+	/* Other tasks may add strides during a suspension: read the block cache each time. */
 	for (uint32_t i = 0; worker->block_caches && i < worker->block_caches->count; i++) {
 		struct stride_classes strides = worker->block_caches->strides[i];
 

@@ -93,21 +93,6 @@ ask_server(struct nam_client *client, uint32_t slot, struct nam_rpc_local_reply 
 	return map_server(client, server, reply, request.nonce);
 }
 
-NAM_FIBER_FN static void
-find_server(struct nam_client *client, uint32_t slot)
-{
-	struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
-		NAM_RPC_BODY_MAX);
-	int rc = -ESTALE;
-
-	if (!reply)
-		return;
-	/* Another client may have been told a number for the same word. */
-	for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
-		rc = ask_server(client, slot, reply); /* SUSPENDS */
-	nam_buffer_give(client->epoch_worker, reply, NAM_RPC_BODY_MAX);
-}
-
 void
 nam__colocated_open(struct nam_client *client)
 {
@@ -119,7 +104,14 @@ nam__colocated_open(struct nam_client *client)
 		struct nam__server *server = &client->servers[slot];
 
 		if (server->domain->limits.regions_are_files) {
-			find_server(client, slot); /* SUSPENDS */
+			struct nam_rpc_local_reply *reply = nam_buffer_take(client->epoch_worker,
+				NAM_RPC_BODY_MAX);
+			int rc = reply ? -ESTALE : -ENOMEM;
+
+			/* Another client may have received a number for the same word. */
+			for (unsigned i = 0; i < TRIES && rc == -ESTALE; i++)
+				rc = ask_server(client, slot, reply); /* SUSPENDS */
+			nam_buffer_give(client->epoch_worker, reply, NAM_RPC_BODY_MAX);
 			server->near = server->colocated != NULL;
 			continue;
 		}

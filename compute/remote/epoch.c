@@ -118,7 +118,7 @@ static bool
 epoch_pinned(const struct nam_client *client, uint64_t epoch)
 {
 	for (struct nam_worker *worker = client->workers; worker; worker = worker->next) {
-		/* Acquire: pairs with nam__op_end: what the operation read, it read before now. */
+		/* Acquire: pairs with nam__op_end, so the operation's reads came before. */
 		if (atomic_load_explicit(&worker->active[epoch % NAM__LOCAL_EPOCHS],
 			    memory_order_acquire))
 			return true;
@@ -248,7 +248,7 @@ epoch_thread_main(void *arg)
 	(void)slot_publish(client, 0); /* SUSPENDS */
 }
 
-/* Both clocks as they are now, and our slot published: before any operation can begin. */
+/* Set both clocks and publish the slot, before any operation can begin. */
 NAM_FIBER_FN static int
 clocks_start(struct nam_client *client)
 {
@@ -324,7 +324,7 @@ struct retired {
 	uint32_t stride;
 };
 
-/* Labels only ever grow, so what can be reused is always at the front. */
+/* Labels only grow, so reusable blocks are at the front. */
 struct nam__limbo {
 	struct retired *blocks;		/* labelled ones first, in order */
 	uint32_t labelled, count, size;

@@ -128,7 +128,7 @@ nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 	return nam_diag_set(&worker->diag, seen == word ? -NAM_E_FABRIC_PROTOCOL : -NAM_E_FENCED,
 		"the lock word at region %u offset %llu was taken, and %u READs did not show it%s",
 		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
-		NAM__LOCK_READS_MAX, seen == word ? "" : ": somebody else has overwritten it");
+		NAM__LOCK_READS_MAX, seen == word ? "" : ": another client has overwritten it");
 }
 
 /* A word that the holder of its slot wants. */
@@ -143,7 +143,7 @@ struct attempt {
 };
 
 /*
- * One doorbell: CAS the word from free to ours, READ the object.
+ * One doorbell: CAS the word from free to this client's, READ the object.
  *
  * Where a READ may pass an ATOMIC, a part of it may: it reads the lock word after the CAS and other
  * words before it, when the last holder had not yet written them.  Together they can be one whole
@@ -182,9 +182,10 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 }
 
 /*
- * The error that names the holder, or 0 if the word is ours after all; or -NAM_E_RESTART_LOCKED if
- * it has changed hands.  A client may have released the word before it ended, as this task may not
- * have run for long between its last look and the memory server's answer.
+ * The error that names the holder, or 0 if this client has taken the word after all; or
+ * -NAM_E_RESTART_LOCKED if it has changed hands.  A client may have released the word before it
+ * ended, as this task may not have run for long between its last look and the memory server's
+ * answer.
  */
 NAM_FIBER_FN static int
 give_up(struct nam_worker *worker, const struct attempt *attempt)

@@ -19,7 +19,7 @@
 
 #define RETRY_NS 100000u		/* at the least */
 #define RETRY_NS_MAX 100000000u
-#define BUFFERS (2u * NAM_FRAMES)	/* of a memory server: what finds none is lost */
+#define BUFFERS (2u * NAM_FRAMES)	/* of a memory server: a reply without one is lost */
 #define BUFFERS_MAX 128u
 
 static uint32_t

@@ -24,7 +24,7 @@
 #define NAP_NS_MAX 500000u
 #define WOKEN_NAP_NS 2000000u		/* the memory server's wake may have found no room */
 #define LATE_NS 200000u			/* it may be asleep all the same */
-#define FETCHES_AT_ONCE 3u		/* before we begin to leave time between them */
+#define FETCHES_AT_ONCE 3u		/* without a pause between them */
 #define SLOW_NS 10000u			/* a reply that was not there by then is slow */
 #define QUICK_NS 5000u
 #define SLOW_IN_A_ROW 3u
@@ -229,7 +229,7 @@ reply_way_adapt(struct nam__request_slot *req, uint64_t waited_ns, uint64_t pace
 
 static void fetch_completed(struct nam__request_slot *req);
 
-/* READ what is wanted and not yet here. */
+/* READ the bytes that are wanted and not yet here. */
 static void
 fetch_post(struct nam__request_slot *req)
 {
@@ -416,7 +416,7 @@ static void
 request_written(struct nam__request_slot *req)
 {
 	req->written_ns = nam_now_ns();
-	/* Pairs with that of a memory server on this host: it sees the request, or we the word. */
+	/* Pairs with a memory server's on this host: it sees the request, or this the word. */
 	atomic_thread_fence(memory_order_seq_cst);
 	req->woke = nam__client_mailbox_wake_server(req->box, req->counters);
 	if (req->fetch && !req->box->near)

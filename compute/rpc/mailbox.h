@@ -24,7 +24,7 @@ struct nam__request_slot {
 	bool answered;			/* unreliable queue pair: before the request had left */
 	uint16_t tries;			/* ... times that it was written again */
 	uint32_t bytes;			/* ... of the message */
-	bool woke;			/* a wake went out for it, and the memory server wakes us */
+	bool woke;			/* a wake went out for it; the server wakes back */
 	uint32_t number;
 	uint32_t fetches;		/* READs that looked for the reply */
 	uint32_t here;			/* bytes of the reply's frame that have been READ */
@@ -37,7 +37,7 @@ struct nam__request_slot {
 struct nam__client_mailbox {
 	struct nam_worker *worker;
 	struct nam_domain *domain;
-	struct nam_mr mr;		/* our share: the word, replies; requests; what was READ */
+	struct nam_mr mr;		/* this side's share: word, replies, requests, READs */
 	struct nam_wire_mailbox_welcome server;
 	uint32_t slot;
 	uint32_t fetch_bytes;		/* 0: replies are never fetched */
@@ -47,7 +47,7 @@ struct nam__client_mailbox {
 	uint32_t waiting;		/* request slots in that state, and 1 for a wake_owed */
 	struct nam_qp *unreliable_qp;	/* NULL unless the RPC transport is datagram */
 	uint64_t takes_ns;		/* ... a call, on average */
-	uint32_t woken_turn;		/* the memory server's last turn that we ended by a wake */
+	uint32_t woken_turn;		/* the last turn of the memory server that a wake ended */
 	bool wake_owed;
 	bool reply;			/* the memory server is slow: it is to reply by WRITE */
 	uint32_t slow, quick;		/* request slots in a row */

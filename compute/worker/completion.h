@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* completion.h -- what the context of a request points to, and how the worker dispatches it. */
+/* completion.h -- contexts of requests, and how the worker dispatches completions. */
 #ifndef NAM_COMPUTE_WORKER_COMPLETION_H
 #define NAM_COMPUTE_WORKER_COMPLETION_H
 
@@ -9,7 +9,7 @@
 
 struct nam_worker;
 
-/* The low bits of nam_wr.context and nam_recv.context say what the rest of it points to. */
+/* The low bits of nam_wr.context and nam_recv.context: the type that the rest points to. */
 enum nam__context {
 	NAM__CONTEXT_TASK = 0,		/* a task that waits for this request */
 	NAM__CONTEXT_UNSIGNALED = 1,	/* a task that is told only of a failure */

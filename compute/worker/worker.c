@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker.c -- one thread's share of a client: its completion queue, its fibers, and who runs next.
+ * worker.c -- one thread's share of a client: its completion queue, its fibers, and the order in
+ * which they run.
  *
  * There is no scheduler stack.  A task that has to wait takes the next ready task and switches
  * straight to it; when none is ready it polls the completion queue itself, on its own stack, until

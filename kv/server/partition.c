@@ -272,7 +272,7 @@ evict(struct nam__kv_partition *p)
 	}
 }
 
-/* ---- what others call ---------------------------------------------------------------------- */
+/* ---- the interface ------------------------------------------------------------------------- */
 
 void
 nam__kv_partition_init(struct nam__kv_partition *p, uint8_t *const *chunks, uint32_t count,

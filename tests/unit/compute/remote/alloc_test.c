@@ -330,7 +330,7 @@ nam_alloc__server_dies__OTHERS_SERVE_then_PEER_DEAD(void **state)
 
 	(void)state;
 	set_up(&fixture, 2);
-	/* Also if some of its blocks are in stock. */
+	/* Also if some of its blocks are in the cache. */
 	assert_int_equal(nam_alloc_on(fixture.worker, 1, STRIDE, &at), 0);
 	fake_server_stop(fixture.servers[1]);
 	fixture.servers[1] = NULL;

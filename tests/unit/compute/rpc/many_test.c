@@ -98,7 +98,7 @@ tell_wrong(struct fixture *f)
 }
 
 static int
-tell(struct fixture *f, uint32_t slot)
+send_one_way(struct fixture *f, uint32_t slot)
 {
 	return nam_rpc_send_one_way(f->worker, slot, NAM_RPC_PING, "12345678", 8);
 }
@@ -166,7 +166,7 @@ nam_rpc_call_many__two_servers__A_DOORBELL_EACH(void **state)
 		in = out = nam_frame_bytes(out);
 	if (f->transport == NAM_TRANSPORT_FETCH)
 		assert_true(fetches >= 8);
-	/* One that rings a memory server, which went to sleep meanwhile, is one more. */
+	/* A wake of a memory server that went to sleep meanwhile is one more. */
 	if (f->transport == NAM_TRANSPORT_SRQ) {
 		assert_int_equal(counted(f)->doorbells - before.doorbells, 2);
 		assert_int_equal(counted(f)->work_requests - before.work_requests, 8);
@@ -237,7 +237,7 @@ nam_rpc_send_one_way__then_settle__COST_EXACT(void **state)
 	struct nam_op_counters before = *counted(f);
 
 	for (unsigned i = 0; i < 10; i++)
-		assert_int_equal(tell(f, 0), 0);
+		assert_int_equal(send_one_way(f, 0), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 0);
 	assert_int_equal(counted(f)->doorbells - before.doorbells, 10);
 	assert_int_equal(counted(f)->work_requests - before.work_requests, 10);
@@ -266,7 +266,7 @@ nam_rpc_send_one_way__then_any_call__ACKNOWLEDGED(void **state)
 	unsigned tries = 0;
 
 	for (unsigned i = 0; i < 5; i++)
-		assert_int_equal(tell(f, 0), 0);
+		assert_int_equal(send_one_way(f, 0), 0);
 	do
 		call_many(f, 1, 8);
 	while (f->worker->one_way[0]->acknowledged != 5 && ++tries < 100);
@@ -284,7 +284,7 @@ nam_rpc_send_one_way__more_than_may_be_outstanding__ASKS_FOR_ACKNOWLEDGEMENT(voi
 
 	/* The eight bits of a reply go round a few times. */
 	for (unsigned i = 0; i < 20 * NAM_ONE_WAY_MAX; i++)
-		assert_int_equal(tell(f, 1), 0);
+		assert_int_equal(send_one_way(f, 1), 0);
 	assert_int_equal(counted(f)->round_trips - before.round_trips, 19);
 	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
 }
@@ -296,11 +296,11 @@ nam_rpc_flush__after_a_failure__TOLD_ONCE(void **state)
 	uint32_t slot = f->client->catalog_slot;
 
 	for (unsigned i = 0; i < 300; i++) {
-		assert_int_equal(tell(f, slot), 0);
+		assert_int_equal(send_one_way(f, slot), 0);
 		assert_int_equal(tell_wrong(f), 0);
 		if (i % 3 == 0)
 			call_many(f, 2, 8);
-		assert_int_equal(tell(f, slot), 0);
+		assert_int_equal(send_one_way(f, slot), 0);
 		assert_int_equal(nam_rpc_flush(f->worker, slot), -NAM_E_NOINDEX);
 		assert_int_equal(nam_rpc_flush(f->worker, slot), 0);
 	}
@@ -310,15 +310,15 @@ static void
 nam_rpc_flush__memory_server_ends__PEER_DEAD(void **state)
 {
 	struct fixture *f = *state;
-	assert_int_equal(tell(f, 1), 0);
+	assert_int_equal(send_one_way(f, 1), 0);
 	assert_int_equal(nam_rpc_flush(f->worker, 1), 0);
-	assert_int_equal(tell(f, 0), 0);
-	assert_int_equal(tell(f, 1), 0);
+	assert_int_equal(send_one_way(f, 0), 0);
+	assert_int_equal(send_one_way(f, 1), 0);
 	local_cluster_stop_server(f->cluster, 1);
 	assert_int_equal(nam_rpc_flush(f->worker, 0), 0);
 	/* It may have been in time to acknowledge, but no request asked. */
 	assert_int_equal(nam_rpc_flush(f->worker, 1), -NAM_E_FABRIC_PEER_DEAD);
-	assert_int_equal(tell(f, 1), -NAM_E_FABRIC_PEER_DEAD);
+	assert_int_equal(send_one_way(f, 1), -NAM_E_FABRIC_PEER_DEAD);
 	assert_int_equal(nam_rpc_flush(f->worker, SERVERS), -NAM_E_LIMIT);
 	assert_int_equal(nam_rpc_send_one_way(f->worker, SERVERS, NAM_RPC_PING, NULL, 0),
 		-NAM_E_LIMIT);
