@@ -36,7 +36,7 @@
 	X(MERGE_SIBLING, "merge-sibling", "the loss of a node between two that are merged")         \
 	X(MERGE_ROOM, "merge-room", "merges of more than fits")                                     \
 	X(HEAD_PLACE, "head-place", "the loss of a leaf where a head node comes or goes")           \
-	X(EPOCH_WAIT, "epoch-wait", "the reuse of what somebody may be looking at")                 \
+	X(EPOCH_WAIT, "epoch-wait", "the reuse of blocks that a reader may be looking at")           \
 	X(EPOCH_PIN, "epoch-pin", "a published epoch later than an operation")                      \
 	X(SCAN_GAP, "scan-gap", "leaves that a scan skips after a stale hint")                      \
 	X(SCAN_PASSED, "scan-passed", "leaves that a scan repeats after a stale hint")              \
@@ -61,7 +61,7 @@
 	X(DATAGRAM_NUMBER, "datagram-number", "replies to requests that were given up")           \
 	X(LOCAL_ORDER, "local-order", "a local READ that overtakes what was posted before it")      \
 	X(KV_ALONE, "kv-alone", "two threads in one partition of a key-value store")                \
-	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory by who is at work on it")      \
+	X(KV_WAIT, "kv-wait", "the reuse of a dropped store's memory during requests to it")        \
 	X(VERSION_HASH, "version-hash", "torn versions of records")                                 \
 	X(VERSION_SELF, "version-self", "versions in blocks that were reused under an address")     \
 	X(SUPERSEDED, "superseded", "versions that are not the latest, by cached addresses")        \
@@ -71,7 +71,7 @@
 	X(VERSION_LATELY, "version-lately", "the same, by a timestamp that was learned long ago")    \
 	X(CLAIM_FIRST, "claim-first", "versions that were replaced and look like the latest")       \
 	X(LATE_CLAIM, "late-claim", "the same, of versions that came too late")                     \
-	X(VERSION_WAIT, "version-wait", "the reuse of versions that somebody may still ask for")    \
+	X(VERSION_WAIT, "version-wait", "the reuse of versions that a reader may still ask for")     \
 	X(RECORD_LOCKED, "record-locked", "two transactions at one record, one of which writes")    \
 	X(RECORD_LEASE, "record-lease", "reads under a lock that was taken away")                   \
 	X(RECORD_SEALED, "record-sealed", "commits of a transaction whose lock was taken away")     \
@@ -86,7 +86,7 @@
 	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \
 	X(COLLECT_WAIT, "collect-wait", "the commit of half a transaction under a reader's eyes")   \
 	X(COLLECT_OUTRUN, "collect-outrun", "the commit of one record, without the others")         \
-	X(LEADER_LAST, "leader-last", "the loss of who leads a transaction half committed")
+	X(LEADER_LAST, "leader-last", "the loss of the leader of a transaction half committed")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

@@ -38,10 +38,10 @@
  * The superblock of an index: one block, found by name through the catalog of server 0.
  *
  * offset size	field		written by			a one-sided reader may assume
- * 0	8	root		CAS by who grew the tree	a tagged gaddr; was the root once:
+ * 0	8	root		CAS by the last grower		a tagged gaddr; was the root once:
  *								from it on to the right lies all
  * 8	8	collector	CAS by the collector		0, or a lock word (below)
- * 16	8	state		CAS 0 -> 1 by who drops it	1: dropped
+ * 16	8	state		CAS 0 -> 1 by its dropper	1: dropped
  * 24	8	image_hash	the creator, once, before	hash of bytes 32 .. 127 mixed with
  *				the catalog names the block	the address
  * 32	96	the rest	same				constant
@@ -76,7 +76,7 @@ _Static_assert(offsetof(struct nam_superblock, boots_hash) == 80, "remote layout
 #define NAM_SUPERBLOCK_STRIDE (128u + 8u * NAM_SERVERS_MAX)
 
 /*
- * A lock word: 0 is free, otherwise who holds it.
+ * A lock word: 0 is free, otherwise its holder.
  *
  *	owner (client id):16 | incarnation:16 | sequence:32
  *
@@ -176,7 +176,7 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
  * The head of a record: 64 bytes.
  *
  * offset size	field	written by			a one-sided reader may assume
- * 0	8	latest	CAS by who commits; or by the	0: there was never a version; else the
+ * 0	8	latest	CAS by a committer; or by the	0: there was never a version; else the
  *			memory server's CPU, where	address of the latest that is committed, the
  *			the superblock says so		tag says its length in units of 64 bytes
  * 8	8	others	that CPU, or none		nothing
@@ -191,13 +191,13 @@ _Static_assert(sizeof(struct nam_table_superblock) == 1152, "remote layout");
  * the key, the value.
  *
  * offset size	field		written by			a one-sided reader may assume
- * 0	8	current		WRITE by who makes it, with	its timestamp: as far as this word
- *				the rest; then CAS to 0 by who	goes, nothing newer is committed
- *				has seen a newer one committed,
+ * 0	8	current		WRITE by its writer, with	its timestamp: as far as this word
+ *				the rest; then CAS to 0 by one	goes, nothing newer is committed
+ *				that saw a newer one committed,
  *				or the CPU stores what is none
  * 8	8	previous	that CPU, or none		nothing
- * 16	8	hash		WRITE by who makes it, before	matches the bytes from 24 on and
- *				anybody knows its address	the address, or it is torn
+ * 16	8	hash		WRITE by its writer, before	matches the bytes from 24 on and
+ *				others know its address		the address, or it is torn
  * 24	-	the rest	same				constant until the block is reused
  */
 struct nam_version {
@@ -232,7 +232,7 @@ struct nam_version_filter {
 
 /*
  * RAMP_SMALL, and RAMP_HYBRID behind the filter: which record leads the transaction, if it has
- * several.  For who ends what a dead client has left; readers have no use for it.
+ * several.  For the client that ends what a dead one has left, not for readers.
  */
 struct nam_version_leader {
 	uint64_t head;

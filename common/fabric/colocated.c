@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- memory of another process of this host. */
+/* colocated.c -- memory of another process of this host. */
 #include "colocated.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ word_of(uint64_t nonce)
 void
 nam__proof_write(struct nam__proof *proof, uint64_t nonce)
 {
-	/* Seen by who maps it after the answer has arrived: system calls lie between. */
+	/* A mapper sees it after the answer has arrived: system calls lie between. */
 	__atomic_store_n(&proof->words[word_of(nonce)], nonce, __ATOMIC_RELEASE);
 }
 

@@ -38,7 +38,7 @@ split(const char *name, const char *address, char host[HOST_BYTES], char port[8]
 		else
 			number = number * 10 + (unsigned long)(*digit - '0');
 	}
-	/* Clients must know the port before, so 0 for any is of no use to anybody. */
+	/* Clients must know the port before, so 0 for any is of no use. */
 	if (!number || number > 65535)
 		return nam_diag_set(diag, -EINVAL, "'%s': the port '%s' is not a number from 1 to "
 			"65535", address, colon + 1);

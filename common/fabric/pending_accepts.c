@@ -50,7 +50,7 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* ---- who was greeted ------------------------------------------------------------------------ */
+/* ---- greeted clients ------------------------------------------------------------------------ */
 
 int
 nam__pending_accepts_fd(const struct nam__pending_accepts *accepts, uint32_t number)

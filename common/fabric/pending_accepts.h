@@ -43,7 +43,7 @@ int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, struct nam_l
 	uint64_t timeout_ns, struct nam_cm_event *event) NAM_MUST_CHECK;
 /* Accept one from there.  Its number, or -1 if there is none now. */
 int nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd);
-/* The socket of one who was greeted, or -1. */
+/* The socket of a greeted client, or -1. */
 int nam__pending_accepts_fd(const struct nam__pending_accepts *accepts, uint32_t number);
 /* Hang up. */
 void nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number);

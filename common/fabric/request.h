@@ -30,7 +30,7 @@ enum nam_fabric_cap {
 	NAM_CAP_RPC_SRQ = 1u << 5,
 	/* there are unreliable queue pairs: see unreliable_qp_create */
 	NAM_CAP_UD = 1u << 6,
-	/* A connection ends with a process at one of its ends: who lives is not taken for dead. */
+	/* A connection ends only with a process at one end: no live peer is taken for dead. */
 	NAM_CAP_LASTING = 1u << 7,
 };
 

@@ -42,7 +42,7 @@ struct nam_fiber {
 	size_t mapping_bytes;
 	size_t color_bytes;		/* left unused at the stack's upper end */
 #ifdef NAM_FIBER_BOOST
-	struct nam_fiber *next;		/* whom it left for: how a new fiber learns who it is */
+	struct nam_fiber *next;		/* it left for this one: how a new fiber finds itself */
 #endif
 #ifdef NAM_FIBER_ASAN
 	void *fake_stack;
@@ -96,7 +96,7 @@ nam__fiber_jump(struct nam_fiber *from, struct nam_fiber *to)
 /*
  * The target of a suspended fiber's context: its frame pointer, then where to go on.  There a new
  * fiber enters a function of two arguments, which are in the registers that the ABI wants them in;
- * a resumed one finds `from`, who jumped to it, in rdi.  All other registers are lost to the
+ * a resumed one finds `from`, which jumped to it, in rdi.  All other registers are lost to the
  * compiler, which keeps on the stack what it still needs and no more.
  */
 static NAM_FIBER_INLINE struct nam_fiber *

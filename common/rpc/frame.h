@@ -8,7 +8,7 @@
  * s, counted from 1, lies in place s % NAM_FRAMES of the first ring, and its reply in that place of
  * the others.  A client does not use a place again before it has taken the reply.
  *
- *	offset	size	field	written by	who reads it may assume
+ *	offset	size	field	written by	a reader may assume
  *	0	8	front	with the frame	new-message indicator: a number other than the one
  *						that is due is an old message
  *	8	8	pace	with the frame	reply: nanoseconds since the memory server had

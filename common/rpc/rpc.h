@@ -28,7 +28,7 @@ enum nam_rpc_type {
 	NAM_RPC_PING = 1,	/* body echoed */
 	NAM_RPC_REGISTER,	/* server 0: become a client, get an id */
 	NAM_RPC_REGIONS,	/* this server's regions */
-	NAM_RPC_CLIENT_STATE,	/* server 0: is that client alive, who is it */
+	NAM_RPC_CLIENT_STATE,	/* server 0: is that client alive, its identity */
 	NAM_RPC_ALLOC,		/* blocks of one stride */
 	NAM_RPC_FREE,		/* give blocks back */
 	NAM_RPC_CATALOG_PUT,	/* server 0: name -> superblock, if absent */
@@ -276,7 +276,7 @@ struct nam_rpc_status_reply {
 };
 
 struct nam_rpc_local_request {
-	uint64_t nonce;		/* to be written where only who maps the server's files sees it */
+	uint64_t nonce;		/* to be written where only mappers of the server's files see it */
 };
 
 struct nam_rpc_local_reply {

@@ -247,7 +247,7 @@ struct sim {
 	bool order[SIM_CLASSES][SIM_CLASSES];
 	uint64_t now;
 	struct sim_thread *current;	/* NULL while an event is handled */
-	struct sim_thread main;		/* who called nam_sim_run() */
+	struct sim_thread main;		/* the caller of nam_sim_run() */
 	STAILQ_HEAD(, nam_sim_process) processes;
 	/* of processes that run or are stalled, or zombie threads */
 	uint32_t threads_alive;

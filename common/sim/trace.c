@@ -17,7 +17,7 @@ nam__sim_op_name(unsigned op)
 	return op < sizeof(names) / sizeof(names[0]) && names[op] ? names[op] : "?";
 }
 
-/* "time who: what": nanoseconds; who is p<process>.t<thread>, or - for what happens by itself. */
+/* "time actor: event": nanoseconds; the actor is p<process>.t<thread>, or - for none. */
 void
 nam__sim_trace(const char *format, ...)
 {

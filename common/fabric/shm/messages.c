@@ -274,7 +274,7 @@ nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 		n += take_from(cq, qp, wcs + n, max - n, &progress);
 	}
 	cq->next_index = from % SHM_QPS_MAX;
-	/* Everyone who is ready waits for receive buffers: sleep until some are posted. */
+	/* All ready queue pairs wait for receive buffers: sleep until some are posted. */
 	if (cq->ready_summary && n == 0 && !progress)
 		cq->starved = true;
 	return n;

@@ -185,7 +185,7 @@ struct tcp_cq {
 	shm_write_fn copy_write;
 	uint32_t spin_ns;		/* how long cq_wait spins before it sleeps */
 	uint32_t waits, polls;
-	uint64_t gave_up_ns;		/* when it was last looked who does not answer */
+	uint64_t gave_up_ns;		/* the last look for silent peers */
 	uint32_t shy;			/* sleeps until it may spin again */
 	bool looked;			/* cq_wait has read the sockets since the last poll */
 	int epoll_fd, wake_fd;

@@ -21,7 +21,7 @@
 #define SPIN_NS_MAX 50000u
 #define SPIN_NS_TRY 2000u		/* what is tried now and then once spinning did not pay */
 #define SPIN_TRY_EVERY 64u		/* a power of two */
-#define POLLS_PER_LOOK 64u		/* at who is silent; and before each sleep */
+#define POLLS_PER_LOOK 64u		/* for silent peers; and before each sleep */
 #define SPIN_LOST_NS 30000u		/* in one round: another process had the processor */
 #define SPIN_SHY_WAITS 2000u		/* after that, for so many sleeps none */
 #define SPIN_ALONE_NS 4000u		/* then others may have the processor */
@@ -224,7 +224,7 @@ spin(struct tcp_cq *cq, uint64_t timeout_ns)
 		if (now - begin > SPIN_ALONE_NS)
 			nam_yield();
 		now = nam_now_ns();
-		/* Others want the processor: who sleeps has it back sooner than who yields. */
+		/* Others want the processor: a sleeper has it back sooner than a yielder. */
 		if (now - before > SPIN_LOST_NS) {
 			cq->spin_ns = 0;
 			cq->shy = SPIN_SHY_WAITS;

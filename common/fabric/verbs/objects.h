@@ -88,7 +88,7 @@ struct verbs_hold {
 	uint8_t *inlined;		/* what was to be copied when it was posted */
 	uint32_t mask;
 	uint32_t head, tail;		/* they wrap around */
-	pthread_mutex_t mutex;		/* owner and watcher: who posts */
+	pthread_mutex_t mutex;		/* owner and watcher: the one that posts */
 };
 
 struct verbs_domain {
