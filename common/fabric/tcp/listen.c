@@ -14,7 +14,7 @@
 
 #define BACKLOG 512
 #define SOCKETS_MAX 4u			/* a name may have several addresses */
-/* Of who has not said all of it. */
+/* Of a client that has not sent all of it. */
 struct tcp_heard {
 	uint32_t got;
 	struct tcp_hello hello;
@@ -92,23 +92,6 @@ is_among(const struct addrinfo *list, const struct addrinfo *at)
 	return false;
 }
 
-/* At each address that a name has and this host, too. */
-static int
-open_sockets(struct tcp_listener *listener, const struct addrinfo *list)
-{
-	int rc = -EADDRNOTAVAIL;
-
-	for (const struct addrinfo *at = list; at && listener->fds_count < SOCKETS_MAX;
-		at = at->ai_next) {
-		if (is_among(list, at))
-			continue;
-		rc = open_socket(listener, at);
-		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
-			return rc;
-	}
-	return listener->fds_count ? 0 : rc;
-}
-
 void
 nam__tcp_listener_close(struct nam_listener *pub)
 {
@@ -143,7 +126,18 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 		free(listener);
 		goto free_list;
 	}
-	rc = open_sockets(listener, list);
+	/* At each address that a name has and this host, too. */
+	rc = -EADDRNOTAVAIL;
+	for (const struct addrinfo *at = list; at && listener->fds_count < SOCKETS_MAX;
+		at = at->ai_next) {
+		if (is_among(list, at))
+			continue;
+		rc = open_socket(listener, at);
+		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
+			break;
+		if (listener->fds_count)
+			rc = 0;
+	}
 	if (rc) {
 		rc = say_failed(diag, address, -rc);
 		nam__tcp_listener_close(&listener->pub);

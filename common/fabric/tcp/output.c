@@ -59,22 +59,6 @@ advance(struct tcp_output *out, size_t sent)
 	}
 }
 
-/* The rest moves to the front. */
-static void
-compact(struct tcp_output *out)
-{
-	uint32_t kept = out->bodies_end - out->bodies_begin;
-
-	memmove(out->data, out->data + out->begin, out->end - out->begin);
-	memmove(out->bodies, out->bodies + out->bodies_begin, kept * sizeof(out->bodies[0]));
-	for (uint32_t i = 0; i < kept; i++)
-		out->bodies[i].before -= out->begin;
-	out->end -= out->begin;
-	out->begin = 0;
-	out->bodies_begin = 0;
-	out->bodies_end = kept;
-}
-
 void
 nam__tcp_interest(struct tcp_qp *qp, uint32_t events)
 {
@@ -89,6 +73,7 @@ nam__tcp_output_send(struct tcp_qp *qp)
 {
 	struct tcp_output *out = &qp->out;
 	struct iovec iov[2 * TCP_BODIES_MAX + 1];
+	uint32_t kept;
 
 	while (out->end != out->begin || out->bodies_begin != out->bodies_end) {
 		struct msghdr message = { .msg_iov = iov, .msg_iovlen = gather(out, iov) };
@@ -100,9 +85,19 @@ nam__tcp_output_send(struct tcp_qp *qp)
 			qp->blocked = true;
 			if (errno == EAGAIN || errno == EWOULDBLOCK)
 				nam__tcp_interest(qp, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
-			else	/* who reads finds out, behind what came before */
+			else	/* a reader finds out, behind earlier input */
 				(void)shutdown(qp->fd, SHUT_RDWR);
-			compact(out);
+			/* The rest moves to the front. */
+			kept = out->bodies_end - out->bodies_begin;
+			memmove(out->data, out->data + out->begin, out->end - out->begin);
+			memmove(out->bodies, out->bodies + out->bodies_begin,
+				kept * sizeof(out->bodies[0]));
+			for (uint32_t i = 0; i < kept; i++)
+				out->bodies[i].before -= out->begin;
+			out->end -= out->begin;
+			out->begin = 0;
+			out->bodies_begin = 0;
+			out->bodies_end = kept;
 			return false;
 		}
 		qp->moved += (size_t)sent;

@@ -337,17 +337,6 @@ take_mtu(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	return 0;
 }
 
-static int
-check_mtu(const struct verbs_domain *domain, struct nam_diag *diag)
-{
-	if (!domain->mtu || !domain->port_mtu || domain->mtu <= domain->port_mtu)
-		return 0;
-	return nam_diag_set(diag, -EINVAL, "mtu, NAM_MTU: packets of %u bytes are more than the "
-		"%u that %s carries; raise the MTU of its network interface (`ip link set ... mtu "
-		"...`) on every machine and switch between, or leave the option out",
-		128u << domain->mtu, 128u << domain->port_mtu, domain->device);
-}
-
 int
 nam__verbs_gid_find(const struct verbs_domain *domain, uint32_t index, struct ibv_gid_entry *ret)
 {
@@ -467,8 +456,12 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 		goto close_device;
 	}
 	rc = query(domain, diag);
-	if (!rc)
-		rc = check_mtu(domain, diag);
+	if (!rc && domain->mtu && domain->port_mtu && domain->mtu > domain->port_mtu)
+		rc = nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: packets of %u bytes are more "
+			"than the %u that %s carries; raise the MTU of its network interface (`ip "
+			"link set ... mtu ...`) on every machine and switch between, or leave the "
+			"option out", 128u << domain->mtu, 128u << domain->port_mtu,
+			domain->device);
 	if (!rc)
 		rc = take_gid(domain, options, diag);
 	if (!rc)
