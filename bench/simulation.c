@@ -12,6 +12,8 @@
 #include "common/rpc/tree_rpc.h"
 #include "memserver/server.h"
 #include "bench.h"
+#include "progress.h"
+#include "ticks.h"
 
 #define PREFIX "sim:"
 #define ADDRESS_BYTES 24u
@@ -258,13 +260,22 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 }
 
 int
-simulation_run(const struct simulation_options *options,
+simulation_run(const struct simulation_options *options, bool quiet,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg)
 {
-	struct simulation *simulation = calloc(1, sizeof(*simulation));
+	bool wanted = simulation_wanted(options->cluster);
+	struct simulation *simulation;
 	struct nam_diag diag = { "" };
 	int exit_code = NAM_EXIT_USAGE;
 
+	bench_catch_signals();
+	/* Simulated time is not that of ticks and of progress. */
+	progress_init(quiet || wanted);
+	if (!wanted) {
+		ticks_init();
+		return fn(arg, NULL);
+	}
+	simulation = calloc(1, sizeof(*simulation));
 	if (!simulation)
 		return bench_failed("the simulation", -ENOMEM, NULL);
 	simulation->fn = fn;

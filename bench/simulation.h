@@ -26,12 +26,14 @@ struct simulation_options {
 };
 
 /**
- * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation).
+ * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation); or run
+ * fn(arg, NULL) if the cluster is a real one.
  *
- * fn is the first client; simulation_client() starts others, which must have ended when it returns.
- * Complains itself.  Returns fn's exit code, or another if the simulation itself fails.
+ * From now on signals end a run early.  fn is the first client; simulation_client() starts others,
+ * which must have ended when it returns.  Complains itself.  Returns fn's exit code, or another if
+ * the simulation itself fails.
  */
-int simulation_run(const struct simulation_options *options,
+int simulation_run(const struct simulation_options *options, bool quiet,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
 
 /*

@@ -347,12 +347,19 @@ run(struct index_bench *bench)
 	return rc;
 }
 
-/* Everything but the options. */
+/* Everything but the options; as the first client of a simulated cluster, or not. */
 static int
-run_all(struct index_bench *bench)
+run_all(void *arg, struct simulation *simulation)
 {
-	int exit_code = set_up(bench), rc;
+	struct index_bench *bench = arg;
+	int exit_code, rc;
 
+	if (simulation) {
+		bench->simulation = simulation;
+		bench->network = simulation_network(simulation);
+		bench->options.cluster = simulation_cluster(simulation);
+	}
+	exit_code = set_up(bench);
 	if (!exit_code) {
 		/* Errors were printed where they happened. */
 		rc = run(bench);
@@ -366,18 +373,6 @@ run_all(struct index_bench *bench)
 	}
 	tear_down(bench);
 	return exit_code;
-}
-
-/* The first client of a simulated cluster. */
-static int
-run_simulated(void *arg, struct simulation *simulation)
-{
-	struct index_bench *bench = arg;
-
-	bench->simulation = simulation;
-	bench->network = simulation_network(simulation);
-	bench->options.cluster = simulation_cluster(simulation);
-	return run_all(bench);
 }
 
 int
@@ -394,24 +389,13 @@ index_main(int argc, char **argv)
 		return exit_code;
 	}
 	o = &bench->options;
-	bench_catch_signals();
-	if (simulation_wanted(o->cluster)) {
-		struct simulation_options options = {
-			.cluster = o->cluster,
-			.memservers = o->memservers,
-			.rpc_threads = o->rpc_threads,
-			.colocate = o->colocate,
-			.seed = o->seed,
-		};
-
-		/* Time is the simulation's: neither ticks nor progress of ours. */
-		progress_init(true);
-		exit_code = simulation_run(&options, run_simulated, bench);
-	} else {
-		ticks_init();
-		progress_init(o->quiet);
-		exit_code = run_all(bench);
-	}
+	exit_code = simulation_run(&(struct simulation_options){
+		.cluster = o->cluster,
+		.memservers = o->memservers,
+		.rpc_threads = o->rpc_threads,
+		.colocate = o->colocate,
+		.seed = o->seed,
+	}, o->quiet, run_all, bench);
 	free(bench);
 	return exit_code;
 }

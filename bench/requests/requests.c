@@ -10,10 +10,8 @@
 
 #include "common/rpc/frame.h"
 #include "bench/bench.h"
-#include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/text.h"
-#include "bench/ticks.h"
 
 #define ZIPF_THETA 0.99
 
@@ -193,10 +191,16 @@ set_up(struct requests *bench)
 }
 
 static int
-run_all(struct requests *bench)
+run_all(void *arg, struct simulation *simulation)
 {
-	int exit_code = set_up(bench);
+	struct requests *bench = arg;
+	int exit_code;
 
+	if (simulation) {
+		bench->simulation = simulation;
+		bench->options.cluster = simulation_cluster(simulation);
+	}
+	exit_code = set_up(bench);
 	if (!exit_code) {
 		exit_code = measure(bench);
 		if (bench_signal)
@@ -214,16 +218,6 @@ run_all(struct requests *bench)
 		nam_client_close(bench->client);
 	free(bench->parts);
 	return exit_code;
-}
-
-static int
-run_simulated(void *arg, struct simulation *simulation)
-{
-	struct requests *bench = arg;
-
-	bench->simulation = simulation;
-	bench->options.cluster = simulation_cluster(simulation);
-	return run_all(bench);
 }
 
 /* The environment's, if no option says one: so that the report can name it. */
@@ -261,24 +255,14 @@ requests_main(const struct requests_kind *kind, int argc, char **argv)
 		free(bench);
 		return exit_code;
 	}
-	bench_catch_signals();
-	if (choose_transport(o)) {
-		exit_code = NAM_EXIT_USAGE;
-	} else if (simulation_wanted(o->cluster)) {
-		struct simulation_options options = {
+	exit_code = NAM_EXIT_USAGE;
+	if (!choose_transport(o))
+		exit_code = simulation_run(&(struct simulation_options){
 			.cluster = o->cluster,
 			.memservers = o->memservers,
 			.rpc_threads = o->rpc_threads,
 			.seed = o->seed,
-		};
-
-		progress_init(true);
-		exit_code = simulation_run(&options, run_simulated, bench);
-	} else {
-		ticks_init();
-		progress_init(true);
-		exit_code = run_all(bench);
-	}
+		}, true, run_all, bench);
 	free(bench);
 	return exit_code;
 }
