@@ -56,7 +56,8 @@ struct nam__index_ops {
 		nam_index_violation_fn violation, void *arg, uint64_t *ret_violations);
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
 		struct nam_collect_stat *ret_stat);
-	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *ret_stat);
+	/* Adds the figures of the handle's caches. */
+	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *stat);
 	/* Of nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
 	NAM_FIBER_FN int (*split_unlock)(struct nam_worker *worker, struct nam_index *index,
 		struct nam__held *held, const uint64_t *key, uint64_t value);

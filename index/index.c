@@ -178,5 +178,9 @@ nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 void
 nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat)
 {
+	ret_stat->cache_bytes = 0;
+	ret_stat->cache_nodes = 0;
+	ret_stat->cache_budget_bytes = 0;
+	ret_stat->cache_evictions = 0;
 	index->ops->cache_stat(index, ret_stat);
 }

@@ -262,6 +262,7 @@ struct nam__cache_place {
 unsigned nam__cache_leaves(struct nam__cache *cache, const uint64_t *key, bool backward,
 	struct nam_gaddr *ret_leaves, unsigned max, struct nam__cache_place *ret_place);
 
-void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *ret_stat);
+/* Adds the figures of this cache. */
+void nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *stat);
 
 #endif /* NAM_INDEX_INDEX_INTERNAL_H */

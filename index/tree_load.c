@@ -126,3 +126,42 @@ nam__tree_load_done(struct nam__tree_load *load)
 	(void)rc;
 	free(load->request);
 }
+
+int
+nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
+	int order)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_UNSORTED,
+		"pair %llu of the input %s pair %llu; %s", (unsigned long long)pair + 1,
+		order ? "belongs before" : g->unique ? "has the same key as" : "equals",
+		(unsigned long long)pair,
+		order ? "sort the input by key and, in a non-unique index, by payload"
+		      : "each may occur once only");
+}
+
+int
+nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
+	nam_index_source_fn source, void *source_arg, struct nam__sorted_load *sorted,
+	nam__pair_add_fn add, void *arg)
+{
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	struct nam__key full = { { 0 } };
+	uint64_t payload;
+	int rc;
+
+	while ((rc = source(source_arg, key, &payload)) > 0) { /* MAY SUSPEND */
+		int order = -1;
+
+		nam__key_encode(g, key, payload, &full);
+		if (sorted->count)
+			order = nam__key_compare(sorted->last.w, full.w, g->full_words);
+		if (order >= 0)
+			return nam__load_unsorted(worker, g, sorted->count, order);
+		sorted->last = full;
+		sorted->count++;
+		rc = add(arg, &full, payload); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	return rc;
+}

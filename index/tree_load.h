@@ -42,4 +42,21 @@ NAM_FIBER_FN int nam__tree_load_add(struct nam__tree_load *load, const uint64_t 
 NAM_FIBER_FN int nam__tree_load_flush(struct nam__tree_load *load) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__tree_load_end(struct nam__tree_load *load) NAM_MUST_CHECK;
 
+/* Say which pair of sorted input, from 0 on, is not above (`order` 0: equals) the one before it. */
+int nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
+	int order);
+
+/* How far sorted input has been read. */
+struct nam__sorted_load {
+	uint64_t count;			/* pairs */
+	struct nam__key last;
+};
+
+typedef int (*nam__pair_add_fn)(void *arg, const struct nam__key *full, uint64_t payload);
+
+/* Read the source to its end and give each pair to @add; -NAM_E_UNSORTED with a diag. */
+NAM_FIBER_FN int nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
+	nam_index_source_fn source, void *source_arg, struct nam__sorted_load *sorted,
+	nam__pair_add_fn add, void *arg) NAM_MUST_CHECK;
+
 #endif /* NAM_INDEX_TREE_LOAD_H */

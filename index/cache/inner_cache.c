@@ -488,14 +488,14 @@ nam__cache_free(struct nam__cache *cache)
 }
 
 void
-nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *ret_stat)
+nam__cache_stat(const struct nam__cache *cache, struct nam_index_stat *stat)
 {
 	struct nam__cache *mutable = (struct nam__cache *)(uintptr_t)cache;
 
 	pthread_mutex_lock(&mutable->mutex);
-	ret_stat->cache_bytes = cache->bytes;
-	ret_stat->cache_nodes = cache->nodes;
-	ret_stat->cache_budget_bytes = cache->budget_bytes;
-	ret_stat->cache_evictions = cache->evictions;
+	stat->cache_bytes += cache->bytes;
+	stat->cache_nodes += cache->nodes;
+	stat->cache_budget_bytes += cache->budget_bytes;
+	stat->cache_evictions += cache->evictions;
 	pthread_mutex_unlock(&mutable->mutex);
 }

@@ -8,6 +8,7 @@
 
 #define CALLS_MAX 8u			/* of a lookup of many keys, under way at a time */
 #define LOOKUPS_MAX 128u		/* of one request */
+#define KEYS_MAX 4096u			/* looked up in one go */
 
 /* A request for one pair, and the reply to it. */
 union request {
@@ -69,11 +70,18 @@ nam__tree_lookup(struct nam_worker *worker, struct nam_index *index, uint32_t sl
 }
 
 int
-nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t *ret_payload)
 {
-	return nam__tree_lookup(worker, index, index->parts->slots[nam__part_of(index, key)], key,
-		index->g.key_words, ret_payload); /* SUSPENDS */
+	struct nam__key full;
+	int rc;
+
+	nam__key_encode(&index->g, key, 0, &full);
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	rc = nam__tree_lookup(worker, index, index->parts->slots[nam__part_of(index, full.w)],
+		full.w, index->g.key_words, ret_payload); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
 }
 
 int
@@ -99,11 +107,18 @@ nam__tree_change(struct nam_worker *worker, struct nam_index *index, uint32_t sl
 }
 
 int
-nam__coarse_change(struct nam_worker *worker, struct nam_index *index,
-	enum nam_rpc_tree_point kind, const uint64_t *key, uint64_t payload)
+nam__coarse_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	enum nam_rpc_tree_point point, const void *key, uint64_t payload)
 {
-	return nam__tree_change(worker, index, index->parts->slots[nam__part_of(index, key)],
-		kind, key, index->g.key_words, payload); /* SUSPENDS */
+	struct nam__key full;
+	int rc;
+
+	nam__key_encode(&index->g, key, payload, &full);
+	nam__op_begin(worker, kind);
+	rc = nam__tree_change(worker, index, index->parts->slots[nam__part_of(index, full.w)],
+		point, full.w, index->g.key_words, payload); /* SUSPENDS */
+	nam__op_end(worker);
+	return rc;
 }
 
 /* ---- many ---------------------------------------------------------------------------------- */
@@ -211,8 +226,8 @@ look_up_part(struct many *many, uint32_t part, const uint32_t *parts, uint32_t c
 		read_start(many, read, part);
 }
 
-int
-nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
+NAM_FIBER_FN static int
+look_up_some(struct nam_worker *worker, struct nam_index *index, const uint8_t *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
 	struct many *many = nam_buffer_take(worker, sizeof(*many));
@@ -248,5 +263,22 @@ give:
 	nam_buffer_give(worker, parts, count * (uint32_t)sizeof(*parts));
 	nam_buffer_give(worker, messages, 2 * CALLS_MAX * NAM_RPC_BYTES_MAX);
 	nam_buffer_give(worker, many, sizeof(*many));
+	return rc;
+}
+
+int
+nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
+	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
+{
+	int rc = 0;
+
+	nam__op_begin(worker, NAM_OP_LOOKUP);
+	worker->counters[NAM_OP_LOOKUP].ops += (uint64_t)count - 1;
+	for (uint32_t i = 0; i < count && !rc; i += KEYS_MAX)
+		rc = look_up_some(worker, index,
+			(const uint8_t *)keys + (size_t)i * index->g.key_bytes,
+			count - i < KEYS_MAX ? count - i : KEYS_MAX, ret_payloads + i,
+			ret_rcs + i); /* SUSPENDS */
+	nam__op_end(worker);
 	return rc;
 }

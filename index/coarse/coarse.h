@@ -59,15 +59,17 @@ uint32_t nam__part_of(const struct nam_index *index, const uint64_t *key);
 /* ---- coarse.c: one key, or many ------------------------------------------------------------ */
 
 NAM_FIBER_FN int nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, uint64_t *ret_payload) NAM_MUST_CHECK;
+	const void *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
 NAM_FIBER_FN int nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index,
-	const uint8_t *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
+	const void *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
 
+/* @kind counts the operation, @point is what the memory server is to do. */
 NAM_FIBER_FN int nam__coarse_change(struct nam_worker *worker, struct nam_index *index,
-	enum nam_rpc_tree_point kind, const uint64_t *key, uint64_t payload) NAM_MUST_CHECK;
+	enum nam_op_kind kind, enum nam_rpc_tree_point point, const void *key,
+	uint64_t payload) NAM_MUST_CHECK;
 
-/* The same two in the tree of one memory server, whose keys have so many words. */
+/* A lookup and a change in the tree of one memory server, whose keys have so many words. */
 NAM_FIBER_FN int nam__tree_lookup(struct nam_worker *worker, struct nam_index *index,
 	uint32_t slot, const uint64_t *key, unsigned key_words,
 	uint64_t *ret_payload) NAM_MUST_CHECK;
@@ -111,6 +113,7 @@ NAM_FIBER_FN void nam__merge_close(struct nam_cursor *cursor);
 
 /* ---- whole.c ------------------------------------------------------------------------ */
 
+/* Within an operation; the other functions are operations of their own. */
 NAM_FIBER_FN int nam__coarse_stat(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,

@@ -15,36 +15,17 @@
 struct coarse_loader {
 	struct nam_worker *worker;
 	struct nam_index *index;
-	uint64_t total;
-	struct nam__key last;
+	struct nam__sorted_load sorted;
 	struct nam__tree_load parts[];
 };
 
 NAM_FIBER_FN static int
-take_all(struct coarse_loader *loader, nam_index_source_fn source, void *arg)
+pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 {
-	const struct nam__geometry *g = &loader->index->g;
-	uint8_t key[NAM_KEY_BYTES_MAX];
-	struct nam__key full;
-	uint64_t payload;
-	int rc;
+	struct coarse_loader *loader = arg;
 
-	while ((rc = source(arg, key, &payload)) > 0) { /* MAY SUSPEND */
-		int order = -1;
-
-		nam__key_encode(g, key, payload, &full);
-		if (loader->total)
-			order = nam__key_compare(loader->last.w, full.w, g->full_words);
-		if (order >= 0)
-			return nam__load_unsorted(loader->worker, g, loader->total, order);
-		memcpy(loader->last.w, full.w, 8 * g->full_words);
-		rc = nam__tree_load_add(&loader->parts[nam__part_of(loader->index, full.w)],
-			full.w, payload); /* SUSPENDS */
-		if (rc)
-			return rc;
-		loader->total++;
-	}
-	return rc;
+	return nam__tree_load_add(&loader->parts[nam__part_of(loader->index, full->w)], full->w,
+		payload); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -57,7 +38,8 @@ load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32
 		rc = nam__tree_load_begin(&loader->parts[i], fill_percent); /* SUSPENDS */
 	nam_race_point("coarse_load.begun");
 	if (!rc)
-		rc = take_all(loader, source, arg); /* SUSPENDS */
+		rc = nam__load_sorted(loader->worker, &loader->index->g, source, arg,
+			&loader->sorted, pair_add, loader); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = nam__tree_load_flush(&loader->parts[i]); /* SUSPENDS */
 	nam_race_point("coarse_load.sent");
@@ -79,6 +61,7 @@ nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
 
 	if (!loader)
 		return -ENOMEM;
+	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	loader->worker = worker;
 	loader->index = index;
 	for (made = 0; made < count && !rc; made++)
@@ -89,7 +72,8 @@ nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	while (made--)
 		nam__tree_load_done(&loader->parts[made]); /* SUSPENDS */
 	if (!rc && ret_count)
-		*ret_count = loader->total;
+		*ret_count = loader->sorted.count;
+	nam__op_end(worker);
 	free(loader);
 	return rc;
 }

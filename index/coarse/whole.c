@@ -117,8 +117,11 @@ nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
 {
 	struct verifying verifying = { .index = index, .violation = violation, .arg = arg };
-	int rc = walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
+	int rc;
 
+	nam__op_begin(worker, NAM_OP_VERIFY);
+	rc = walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
+	nam__op_end(worker);
 	if (!rc)
 		*ret_violations = verifying.violations;
 	return rc;
@@ -164,8 +167,10 @@ nam__coarse_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat stat = { 0 };
 	int rc = 0;
 
+	nam__op_begin(worker, NAM_OP_COLLECT);
 	for (uint32_t part = 0; part < index->parts->count && !rc; part++)
 		rc = collect_part(worker, index, part, &stat); /* SUSPENDS */
+	nam__op_end(worker);
 	if (!rc)
 		*ret_stat = stat;
 	return rc;

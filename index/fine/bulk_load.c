@@ -25,18 +25,6 @@
 
 /* ---- the input ----------------------------------------------------------------------------- */
 
-int
-nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
-	int order)
-{
-	return nam_diag_set(&worker->diag, -NAM_E_UNSORTED,
-		"pair %llu of the input %s pair %llu; %s", (unsigned long long)pair + 1,
-		order ? "belongs before" : g->unique ? "has the same key as" : "equals",
-		(unsigned long long)pair,
-		order ? "sort the input by key and, in a non-unique index, by payload"
-		      : "each may occur once only");
-}
-
 /* Step 2: read the source to its end. */
 NAM_FIBER_FN static int
 input_load(struct nam__loader *loader, nam_index_source_fn source, void *arg, uint64_t *ret_count)

@@ -29,6 +29,6 @@ NAM_FIBER_FN int nam__fine_verify(struct nam_worker *worker, struct nam_index *i
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
-void nam__fine_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat);
+void nam__fine_cache_stat(const struct nam_index *index, struct nam_index_stat *stat);
 
 #endif /* NAM_INDEX_FINE_FINE_H */

@@ -202,23 +202,10 @@ nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 void
-nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat)
+nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *stat)
 {
-	struct nam_index_stat sum = { 0 };
-
-	for (uint32_t i = 0; i < index->parts->count; i++) {
-		struct nam_index_stat part;
-
-		nam__fine_cache_stat(index->leaves[i], &part);
-		sum.cache_bytes += part.cache_bytes;
-		sum.cache_nodes += part.cache_nodes;
-		sum.cache_budget_bytes += part.cache_budget_bytes;
-		sum.cache_evictions += part.cache_evictions;
-	}
-	ret_stat->cache_bytes = sum.cache_bytes;
-	ret_stat->cache_nodes = sum.cache_nodes;
-	ret_stat->cache_budget_bytes = sum.cache_budget_bytes;
-	ret_stat->cache_evictions = sum.cache_evictions;
+	for (uint32_t i = 0; i < index->parts->count; i++)
+		nam__fine_cache_stat(index->leaves[i], stat);
 }
 
 int
@@ -255,9 +242,7 @@ nam__hybrid_verify(struct nam_worker *worker, struct nam_index *index,
 	uint64_t sum = 0, violations = 0;
 	int rc;
 
-	nam__op_begin(worker, NAM_OP_VERIFY);
 	rc = nam__coarse_verify(worker, index, violation, arg, &sum); /* SUSPENDS */
-	nam__op_end(worker);
 	for (uint32_t i = 0; i < index->parts->count && !rc; i++) {
 		rc = nam__fine_verify(worker, index->leaves[i], violation, arg,
 			&violations); /* SUSPENDS */
@@ -290,9 +275,7 @@ nam__hybrid_collect(struct nam_worker *worker, struct nam_index *index,
 		sum.nodes_retired += stat.nodes_retired;
 		sum.nodes_reusable += stat.nodes_reusable;
 	}
-	nam__op_begin(worker, NAM_OP_COLLECT);
 	rc = nam__coarse_collect(worker, index, &stat); /* SUSPENDS */
-	nam__op_end(worker);
 	if (rc)
 		return rc;
 	sum.nodes_visited += stat.nodes_visited;

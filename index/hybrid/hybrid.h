@@ -31,7 +31,7 @@ NAM_FIBER_FN int nam__hybrid_verify(struct nam_worker *worker, struct nam_index 
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__hybrid_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
-void nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_stat);
+void nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *stat);
 
 /* Kill and retire the leaves of all parts.  The caller is the index's collector, for ever. */
 NAM_FIBER_FN int nam__hybrid_free_leaves(struct nam_worker *worker, struct nam_index *index)

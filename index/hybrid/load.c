@@ -33,8 +33,7 @@ struct part_load {
 struct hybrid_load {
 	struct nam_worker *worker;
 	struct nam_index *index;
-	uint64_t total;
-	struct nam__key last;
+	struct nam__sorted_load sorted;
 	struct part_load parts[];
 };
 
@@ -94,51 +93,26 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 
 /* ---- step 2 -------------------------------------------------------------------------------- */
 
-static void
-lowest_put(struct part_load *part, const uint64_t *key, uint64_t payload)
-{
-	const struct nam__geometry *g = part->loader.g;
-	uint64_t *entry = nam__leaf_entry(g, part->first.image, 0);
-
-	memcpy(entry, key, 8 * g->key_words);
-	entry[g->key_words] = payload;
-	nam__node_set_counts(part->first.image, 1, 1);
-	part->lowest = (struct nam__dirty){ g->entries_at, g->entries_at + g->leaf_words };
-}
-
 NAM_FIBER_FN static int
-take_all(struct hybrid_load *load, nam_index_source_fn source, void *arg)
+pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 {
 	static const struct nam__key lowest;
+	struct hybrid_load *load = arg;
 	const struct nam__geometry *g = &load->index->g;
-	uint8_t key[NAM_KEY_BYTES_MAX];
-	struct nam__key full = { { 0 } };
-	uint64_t payload;
-	int rc;
+	struct part_load *part = &load->parts[nam__part_of(load->index, full->w)];
 
-	while ((rc = source(arg, key, &payload)) > 0) { /* MAY SUSPEND */
-		struct part_load *part;
-		int order = -1;
+	if (!nam__key_compare(full->w, lowest.w, g->full_words)) {
+		uint64_t *entry = nam__leaf_entry(g, part->first.image, 0);
 
-		nam__key_encode(g, key, payload, &full);
-		if (load->total)
-			order = nam__key_compare(load->last.w, full.w, g->full_words);
-		if (order >= 0)
-			return nam__load_unsorted(load->worker, g, load->total, order);
-		load->last = full;
-		part = &load->parts[nam__part_of(load->index, full.w)];
-		load->total++;
-		if (!nam__key_compare(full.w, lowest.w, g->full_words)) {
-			lowest_put(part, full.w, payload);
-			continue;
-		}
-		if (!part->loader.pairs)
-			part->low = full;
-		rc = nam__loader_add(&part->loader, full.w, payload, full.w); /* SUSPENDS */
-		if (rc)
-			return rc;
+		memcpy(entry, full->w, 8 * g->key_words);
+		entry[g->key_words] = payload;
+		nam__node_set_counts(part->first.image, 1, 1);
+		part->lowest = (struct nam__dirty){ g->entries_at, g->entries_at + g->leaf_words };
+		return 0;
 	}
-	return rc;
+	if (!part->loader.pairs)
+		part->low = *full;
+	return nam__loader_add(&part->loader, full->w, payload, full->w); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -199,7 +173,8 @@ load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32
 	while (begun < count && !rc)
 		rc = part_begin(load, begun++, fill_percent); /* SUSPENDS */
 	if (!rc)
-		rc = take_all(load, source, arg); /* SUSPENDS */
+		rc = nam__load_sorted(load->worker, &load->index->g, source, arg, &load->sorted,
+			pair_add, load); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = part_close(&load->parts[i]); /* SUSPENDS */
 	nam_race_point("hybrid_load.built");
@@ -227,16 +202,18 @@ nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		return -ENOMEM;
 	load->worker = worker;
 	load->index = index;
+	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (rc)
-		goto free_load;
+		goto end_operation;
 	rc = load_all(load, source, arg, fill_percent); /* SUSPENDS */
 	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 	if (!rc)
 		rc = leave_rc;
 	if (!rc && ret_count)
-		*ret_count = load->total;
-free_load:
+		*ret_count = load->sorted.count;
+end_operation:
+	nam__op_end(worker);
 	free(load);
 	return rc;
 }

@@ -47,19 +47,6 @@ delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 	return nam__fine_delete_pair(worker, leaves_of(index, key), key, payload); /* SUSPENDS */
 }
 
-NAM_FIBER_FN static int
-bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source, void *arg,
-	uint32_t fill_percent, uint64_t *ret_count)
-{
-	int rc;
-
-	nam__op_begin(worker, NAM_OP_BULK_LOAD);
-	rc = nam__hybrid_bulk_load(worker, index, source, arg, fill_percent,
-		ret_count); /* SUSPENDS */
-	nam__op_end(worker);
-	return rc;
-}
-
 const struct nam__index_ops nam__hybrid_ops = {
 	.scattered = true,
 	.open = nam__hybrid_open,
@@ -73,7 +60,7 @@ const struct nam__index_ops nam__hybrid_ops = {
 	.cursor_next = nam__part_scans_next,
 	.cursor_next_entries = nam__cursor_next_copied,
 	.cursor_close = nam__part_scans_close,
-	.bulk_load = bulk_load,
+	.bulk_load = nam__hybrid_bulk_load,
 	.stat = nam__hybrid_stat,
 	.verify = nam__hybrid_verify,
 	.collect = nam__hybrid_collect,

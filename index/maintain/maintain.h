@@ -74,10 +74,6 @@ NAM_FIBER_FN int nam__leaves_free(struct nam_worker *worker,
 
 /* ---- bulk_load.c --------------------------------------------------------------------------- */
 
-/* Say which pair of sorted input, from 0 on, is not above (`order` 0: equals) the one before it. */
-int nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
-	int order);
-
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
 
 /* Whether a node can lie there at all.  Do not post for a damaged pointer what a fabric refuses. */

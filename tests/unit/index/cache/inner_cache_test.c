@@ -292,6 +292,7 @@ put__versions_of_one_node__THE_NEWEST_STAYS(void **state)
 	assert_int_equal(leaf_of(fixture, key).raw, child_of(3, 4).raw);
 
 	memset(&stat, 0, sizeof(stat));
+	memset(&stat, 0, sizeof(stat));
 	nam__cache_stat(fixture->cache, &stat);
 	assert_int_equal(stat.cache_nodes, 1);
 	fixture_free(fixture);
@@ -326,6 +327,7 @@ put__leaves_and_empty_nodes__ARE_NOT_KEPT(void **state)
 	nam__node_set_counts(fixture->node, 0, 0);
 	nam__cache_put(fixture->cache, fixture->node, address_of(0));
 	put_range(fixture, LAYOUT_FIRST_WORD, NAM__LEVELS_MAX, 1, 0, 4);
+	memset(&stat, 0, sizeof(stat));
 	nam__cache_stat(fixture->cache, &stat);
 	assert_int_equal(stat.cache_nodes, 0);
 	fixture_free(fixture);
@@ -417,6 +419,7 @@ churn(const struct shape *shape, enum layout layout, uint64_t seed)
 	for (unsigned i = 0; i < RANGES; i++)
 		count += cached[i];
 	memset(&stat, 0, sizeof(stat));
+	memset(&stat, 0, sizeof(stat));
 	nam__cache_stat(fixture->cache, &stat);
 	assert_int_equal(stat.cache_nodes, count);
 	assert_int_equal(stat.cache_evictions, 0);
@@ -454,6 +457,7 @@ drop__every_node_in_turn__EMPTY_AND_USABLE_AGAIN(void **state)
 			nam__cache_drop(fixture->cache, key, 1 + (unsigned)((299 - i) % 2));
 		}
 		memset(&stat, 0, sizeof(stat));
+		memset(&stat, 0, sizeof(stat));
 		nam__cache_stat(fixture->cache, &stat);
 		assert_int_equal(stat.cache_nodes, 0);
 		assert_true(stat.cache_bytes < 1024);
@@ -483,6 +487,7 @@ put__more_than_the_budget__EVICTS_AND_STAYS_WITHIN(void **state)
 
 			put_range(fixture, LAYOUT_FIRST_WORD, 1, i + 1, range * width,
 				(range + 1) * width);
+			memset(&stat, 0, sizeof(stat));
 			nam__cache_stat(fixture->cache, &stat);
 			assert_true(stat.cache_bytes <= budgets[b]);
 			n = nam_rng_below(&rng, 500 * width);
