@@ -407,8 +407,7 @@ open_index(struct nam_worker *worker, const char *name, uint64_t cache_bytes, bo
 	index->client = worker->client;
 	index->ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = nam__name_find(worker, NAM_CATALOG_INDEX, name,
-		&index->superblock.raw); /* SUSPENDS */
+	rc = nam__name_find(worker, NAM_CATALOG_INDEX, name, &index->superblock.raw); /* SUSPENDS */
 	if (!rc) {
 		nam_race_point("open.found");
 		memcpy(index->name, name, strlen(name) + 1);
@@ -520,8 +519,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		goto end_operation;
 	nam_race_point("drop.alone");
 	/* An open by name from here on finds nothing. */
-	rc = nam__name_take(worker, NAM_CATALOG_INDEX, name,
-		index->superblock.raw); /* SUSPENDS */
+	rc = nam__name_take(worker, NAM_CATALOG_INDEX, name, index->superblock.raw); /* SUSPENDS */
 	if (rc) {
 		leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 		(void)leave_rc;		/* the first failure is the one to tell */

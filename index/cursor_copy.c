@@ -6,19 +6,13 @@
 
 #include "index/design.h"
 
-/* Entries that fit, each with the payload and the key that it is made of. */
-static uint32_t
-copied_count(const struct nam__geometry *g)
-{
-	return NAM__COPIED_BYTES / (8 * g->leaf_words + 8 + g->key_bytes);
-}
-
 /* The buffer holds the entries, then the payloads, then the keys. */
 int
 nam__cursor_next_copied(struct nam_cursor *cursor, struct nam_entries *ret_entries)
 {
 	const struct nam__geometry *g = &cursor->index->g;
-	const uint32_t most = copied_count(g);
+	/* Entries that fit, each with the payload and the key that it is made of. */
+	const uint32_t most = NAM__COPIED_BYTES / (8 * g->leaf_words + 8 + g->key_bytes);
 	uint64_t *entries, *payloads;
 	uint8_t *keys;
 	int rc;

@@ -155,8 +155,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 }
 
 int
-nam_index_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat)
+nam_index_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
 {
 	return index->ops->stat(worker, index, ret_stat); /* SUSPENDS */
 }

@@ -125,13 +125,11 @@ NAM_FIBER_FN int nam__lock_node(struct nam_worker *worker, struct nam_index *ind
  * @dirty	entry words that changed; empty: none
  */
 NAM_FIBER_FN int nam__write_unlock(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, struct nam__dirty dirty,
-	enum nam__header_part part) NAM_MUST_CHECK;
+	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
 
 /* The same without the release: the lock stays held. */
 NAM_FIBER_FN int nam__write_keep(struct nam_worker *worker, struct nam_index *index,
-	struct nam__held *held, struct nam__dirty dirty,
-	enum nam__header_part part) NAM_MUST_CHECK;
+	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part) NAM_MUST_CHECK;
 
 /* Release without a change. */
 NAM_FIBER_FN int nam__unlock(struct nam_worker *worker, struct nam__held *held) NAM_MUST_CHECK;
@@ -172,10 +170,6 @@ NAM_FIBER_FN int nam__root_find(struct nam_worker *worker, struct nam_index *ind
 /* The same with the whole image. */
 NAM_FIBER_FN int nam__root_read(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root, uint64_t *image) NAM_MUST_CHECK;
-
-/* The level of the root. */
-NAM_FIBER_FN int nam__root_level(struct nam_worker *worker, struct nam_index *index,
-	unsigned *ret_level) NAM_MUST_CHECK;
 
 /* ---- split.c ------------------------------------------------------------------------------- */
 

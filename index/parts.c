@@ -14,19 +14,11 @@
 
 /* ---- what a part is ------------------------------------------------------------------------ */
 
-static bool
-is_lowest(const uint8_t *key, uint32_t bytes)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		if (key[i])
-			return false;
-	return true;
-}
-
 int
 nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
 {
 	uint32_t bounds = worker->client->servers_count - 1;
+	static const uint8_t lowest[NAM_KEY_BYTES_MAX];
 	const uint8_t *keys = options->bounds;
 
 	switch (options->partitioning) {
@@ -46,7 +38,7 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 		return nam_diag_set(&worker->diag, -EINVAL, "partitioning by range needs bounds: "
 			"with %u memory servers %u keys, where the second and later parts begin",
 			bounds + 1, bounds);
-	if (bounds && is_lowest(keys, options->key_bytes))
+	if (bounds && !memcmp(keys, lowest, options->key_bytes))
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"the bounds of the parts begin with the lowest key there is, so nothing "
 			"would lie in the first part: say where the second one begins");

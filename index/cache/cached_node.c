@@ -38,16 +38,6 @@ fill_narrow(const struct nam__geometry *g, const uint64_t *image, struct nam__ca
 	return true;
 }
 
-static void
-fill_wide(const struct nam__geometry *g, const uint64_t *image, struct nam__cached_node *node)
-{
-	uint64_t *children = (uint64_t *)(void *)(node->truncated +
-						  nam__truncated_padded(node->count));
-
-	for (unsigned i = 0; i < node->count; i++)
-		children[i] = nam__inner_child(g, image, i).raw;
-}
-
 struct nam__cached_node *
 nam__cached_node_new(const struct nam__geometry *g, const uint64_t *image, struct nam_gaddr at)
 {
@@ -56,6 +46,7 @@ nam__cached_node_new(const struct nam__geometry *g, const uint64_t *image, struc
 			 8ul * count;
 	size_t cold = sizeof(struct nam__cached_node_cold) + 8ul * (count + 1) * g->full_words;
 	struct nam__cached_node_cold *tail;
+	uint64_t *wide;
 	struct nam__cached_node *node;
 
 	node = aligned_alloc(64, (hot_max + cold + 63) / 64 * 64);
@@ -67,8 +58,9 @@ nam__cached_node_new(const struct nam__geometry *g, const uint64_t *image, struc
 	node->high_first = nam__node_high(g, image)[0];
 	atomic_init(&node->used, 1);
 	node->narrow = fill_narrow(g, image, node);
-	if (!node->narrow)
-		fill_wide(g, image, node);
+	wide = (uint64_t *)(void *)(node->truncated + nam__truncated_padded(count));
+	for (unsigned i = 0; i < count && !node->narrow; i++)
+		wide[i] = nam__inner_child(g, image, i).raw;
 
 	tail = nam__cached_node_cold(node);
 	tail->version = nam__node_version(image);

@@ -78,8 +78,7 @@ top_drop(struct nam__cache *cache, struct nam__top *top)
 
 static void
 chunk_set(const struct nam__geometry *g, struct nam__chunk *chunk, uint32_t number,
-	const uint64_t *low,
-	struct nam__cached_node *node)
+	const uint64_t *low, struct nam__cached_node *node)
 {
 	memcpy(chunk->lows + (size_t)number * g->full_words, low, 8 * g->full_words);
 	atomic_init(&chunk->nodes[number], node);
@@ -91,8 +90,7 @@ chunk_copy(const struct nam__geometry *g, struct nam__chunk *to, uint32_t to_num
 {
 	for (uint32_t i = 0; i < count; i++)
 		chunk_set(g, to, to_number + i, from->lows + (from_number + i) * g->full_words,
-			atomic_load_explicit(&from->nodes[from_number + i],
-				memory_order_relaxed));
+			atomic_load_explicit(&from->nodes[from_number + i], memory_order_relaxed));
 }
 
 /* After its last entry is set. */
@@ -342,8 +340,7 @@ evict_one(struct nam__cache *cache)
 			cache->hand_slot = 0;
 			continue;
 		}
-		node = atomic_load_explicit(&chunk->nodes[cache->hand_slot],
-			memory_order_relaxed);
+		node = atomic_load_explicit(&chunk->nodes[cache->hand_slot], memory_order_relaxed);
 		looks--;
 		if (!atomic_exchange_explicit(&node->used, 0, memory_order_relaxed)) {
 			if (remove_node(cache, 1, cache->hand_chunk, cache->hand_slot))
@@ -477,8 +474,7 @@ nam__cache_free(struct nam__cache *cache)
 				atomic_load_explicit(&top->chunks[i], memory_order_relaxed);
 
 			for (uint32_t k = 0; k < chunk->count; k++)
-				free(atomic_load_explicit(&chunk->nodes[k],
-					memory_order_relaxed));
+				free(atomic_load_explicit(&chunk->nodes[k], memory_order_relaxed));
 			free(chunk);
 		}
 		free(top);

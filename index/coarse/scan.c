@@ -18,25 +18,6 @@
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/* The next full key; false if there is none. */
-static bool
-key_up(const struct nam__geometry *g, uint64_t *key)
-{
-	for (unsigned i = g->full_words; i-- > 0;)
-		if (++key[i])
-			return true;
-	return false;
-}
-
-static bool
-key_down(const struct nam__geometry *g, uint64_t *key)
-{
-	for (unsigned i = g->full_words; i-- > 0;)
-		if (key[i]--)
-			return true;
-	return false;
-}
-
 /* The full keys at both ends, included; false: there is none between them. */
 static bool
 ends_of(const struct nam__geometry *g, const struct nam_range *range, uint64_t *low, uint64_t *high)
@@ -53,7 +34,7 @@ ends_of(const struct nam__geometry *g, const struct nam_range *range, uint64_t *
 	if (range->high) {
 		nam__key_encode(g, range->high, range->high_inclusive ? UINT64_MAX : 0, &key);
 		memcpy(high, key.w, 8 * g->full_words);
-		if (!range->high_inclusive && !key_down(g, high))
+		if (!range->high_inclusive && !nam__key_down(g, high))
 			return false;
 	}
 	return nam__key_compare(low, high, g->full_words) <= 0;
@@ -148,10 +129,10 @@ page_take(struct nam__merge *merge, struct nam__stream *stream)
 	last = page->pairs + (size_t)(page->count - 1) * g->leaf_words;
 	if (merge->reverse) {
 		memcpy(stream->request.high, last, 8 * g->full_words);
-		stream->more = key_down(g, stream->request.high);
+		stream->more = nam__key_down(g, stream->request.high);
 	} else {
 		memcpy(stream->request.low, last, 8 * g->full_words);
-		stream->more = key_up(g, stream->request.low);
+		stream->more = nam__key_up(g, stream->request.low);
 	}
 	if (stream->more && (!merge->limited || merge->remaining > page->count))
 		return page_ask(merge, stream);
@@ -225,19 +206,6 @@ next_of_all(struct nam__merge *merge, struct nam__stream **ret_stream, const uin
 	return 0;
 }
 
-/* All first pages at once. */
-static int
-begin(struct nam__merge *merge)
-{
-	for (uint32_t i = 0; i < merge->count; i++) {
-		int rc = merge->streams[i].started ? 0 : page_ask(merge, &merge->streams[i]);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
 int
 nam__merge_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
@@ -245,8 +213,11 @@ nam__merge_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint3
 	struct nam__merge *merge = (struct nam__merge *)cursor;
 	const struct nam__geometry *g = &merge->head.index->g;
 	uint32_t count = 0;
-	int rc = merge->in_turn ? 0 : begin(merge);
+	int rc = 0;
 
+	/* Merged: all first pages at once. */
+	for (uint32_t i = 0; i < merge->count && !merge->in_turn && !rc; i++)
+		rc = merge->streams[i].started ? 0 : page_ask(merge, &merge->streams[i]);
 	while (!rc && count < capacity && !(merge->limited && !merge->remaining)) {
 		struct nam__stream *stream = NULL;
 		const uint64_t *pair;

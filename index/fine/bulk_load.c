@@ -56,20 +56,11 @@ input_load(struct nam__loader *loader, nam_index_source_fn source, void *arg, ui
 
 /* ---- the root ------------------------------------------------------------------------------ */
 
-static bool
-is_empty_root(const struct nam__geometry *g, const uint64_t *image)
-{
-	static const struct nam__key lowest;
-
-	return nam__node_type(image) == NAM__NODE_LEAF && nam__node_last(image) &&
-	       nam__node_count(image) == 0 &&
-	       nam__key_compare(nam__node_low(image), lowest.w, g->full_words) == 0;
-}
-
 /* Step 1. */
 NAM_FIBER_FN static int
 root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
 {
+	static const struct nam__key lowest;
 	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	struct nam_gaddr at;
 	int rc, unlock_rc;
@@ -87,7 +78,9 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 			"the root of the index is being written by others");
 	if (rc)
 		return rc;
-	if (is_empty_root(&index->g, root->image))
+	if (nam__node_type(root->image) == NAM__NODE_LEAF && nam__node_last(root->image) &&
+		!nam__node_count(root->image) &&
+		!nam__key_compare(nam__node_low(root->image), lowest.w, index->g.full_words))
 		return 0;
 	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;

@@ -6,14 +6,6 @@
 
 /* ---- images and addresses ------------------------------------------------------------------ */
 
-static uint64_t *
-image_take(struct nam__loader *loader)
-{
-	if (loader->idle_count)
-		return loader->idle[--loader->idle_count];
-	return nam_buffer_take(loader->worker, loader->g->node_bytes);
-}
-
 static int
 taken_reserve(struct nam__loader *loader)
 {
@@ -39,7 +31,8 @@ node_take(struct nam__loader *loader, struct nam__open_node *node, uint32_t *ret
 
 	if (rc)
 		return rc;
-	image = image_take(loader);
+	image = loader->idle_count ? loader->idle[--loader->idle_count]
+		: nam_buffer_take(loader->worker, loader->g->node_bytes);
 	if (!image)
 		return -ENOMEM;
 	rc = nam__node_alloc(loader->worker, loader->index, &node->at,

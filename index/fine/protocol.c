@@ -74,14 +74,6 @@ nam__root_find(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	return rc;
 }
 
-int
-nam__root_level(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
-{
-	struct nam_gaddr root;
-
-	return nam__root_find(worker, index, &root, ret_level); /* SUSPENDS */
-}
-
 /* ---- walking ------------------------------------------------------------------------------ */
 
 /* Where a walk is: a node's image, and how it got there. */
@@ -137,8 +129,8 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	unsigned number;
 	int rc;
 
-	rc = index->cache ? nam__inner_rpc_read(worker, index, key, walk->image, &at) /* SUSPENDS */
-		: nam__inner_rpc_read_child(worker, index, key, walk->image, &at); /* SUSPENDS */
+	rc = nam__inner_rpc_read(worker, index, key, !index->cache, walk->image,
+		&at); /* SUSPENDS */
 	if (rc)
 		return rc;
 	if (index->cache)
@@ -180,20 +172,6 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	walk->level = NAM__ANY_LEVEL;
 	walk->from_cache = false;
 	return 0;
-}
-
-/* From an image that covers the key to the pointer one level down. */
-static void
-walk_down(struct nam_index *index, const uint64_t *key, struct walk *walk)
-{
-	const struct nam__geometry *g = &index->g;
-
-	if (index->cache)
-		nam__cache_put(index->cache, walk->image, walk->at);
-	walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
-	walk->level--;
-	walk->hops = 0;
-	walk->from_cache = false;
 }
 
 /* A pointer led nowhere: forget what said so, for the next attempt. */
@@ -300,6 +278,7 @@ NAM_FIBER_FN static int
 descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, unsigned level,
 	struct walk *walk)
 {
+	const struct nam__geometry *g = &index->g;
 	int rc;
 
 	for (;;) {
@@ -318,7 +297,12 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 		rc = move_right(worker, index, key, walk); /* SUSPENDS */
 		if (rc || walk->level == (int)level)
 			return rc;
-		walk_down(index, key, walk);
+		if (index->cache)
+			nam__cache_put(index->cache, walk->image, walk->at);
+		walk->at = nam__inner_child(g, walk->image, nam__inner_search(g, walk->image, key));
+		walk->level--;
+		walk->hops = 0;
+		walk->from_cache = false;
 	}
 }
 
@@ -361,7 +345,8 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 
 	if (index->inner_rpc && level)
 		return level > 1 ? -NAM_E_RESTART_PARENT :
-			nam__inner_rpc_read(worker, index, key, image, ret_at); /* SUSPENDS */
+			nam__inner_rpc_read(worker, index, key, false, image,
+				ret_at); /* SUSPENDS */
 	for (unsigned tries = 0; tries < NAM__RESTARTS_MAX; tries++) {
 		rc = walk_begin(worker, index, key, level, &walk); /* SUSPENDS */
 		if (!tries && index->cache && !level && !(walk.from_cache && !walk.level))

@@ -18,16 +18,6 @@
 
 /* ---- the range ---------------------------------------------------------------------------- */
 
-/* The smallest full key above every pair of this key; false if there is none. */
-static bool
-successor(const struct nam__geometry *g, struct nam__key *key)
-{
-	for (unsigned i = g->full_words; i-- > 0;)
-		if (++key->w[i])
-			return true;
-	return false;
-}
-
 static void
 range_set(struct nam__scan *cursor, const struct nam_range *range)
 {
@@ -39,7 +29,8 @@ range_set(struct nam__scan *cursor, const struct nam_range *range)
 		nam__key_encode(g, range->low, 0, &low);
 	if (has_high) {
 		nam__key_encode(g, range->high, range->high_inclusive ? UINT64_MAX : 0, &high);
-		if (range->high_inclusive && !successor(g, &high))
+		/* The far end is exclusive: behind every pair of the high key. */
+		if (range->high_inclusive && !nam__key_up(g, high.w))
 			has_high = false;
 	}
 	cursor->reverse = range->reverse;
@@ -236,8 +227,7 @@ copy_entries(const struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, 
 
 /* Deliver entries of the current leaf, behind the first `at` of the caller's; how many. */
 static inline uint32_t
-deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t at,
-	uint32_t capacity)
+deliver(struct nam__scan *cursor, uint8_t *keys, uint64_t *payloads, uint32_t at, uint32_t capacity)
 {
 	uint32_t first = cursor->leaf_at, end = cursor->leaf_end;
 	uint32_t count = end > first ? end - first : 0;

@@ -77,33 +77,15 @@ nam__scan_window_init(struct nam__scan *cursor)
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
-/* The full key whose leaf comes next: the bound, or in reverse what lies just below it. */
+/* The full key whose leaf comes next: the bound, or in reverse the key right below it. */
 static bool
 next_key(const struct nam__scan *cursor, struct nam__key *ret_key)
 {
-	const struct nam__geometry *g = &cursor->head.index->g;
-	unsigned i = g->full_words;
-
 	*ret_key = cursor->bound;
-	if (!cursor->reverse)
-		return true;
-	if (cursor->unbounded) {
+	if (cursor->reverse && cursor->unbounded)
 		memset(ret_key->w, 0xff, sizeof(ret_key->w));
-		return true;
-	}
-	while (i && ret_key->w[i - 1] == 0)
-		ret_key->w[--i] = UINT64_MAX;
-	if (!i)
-		return false;
-	ret_key->w[i - 1]--;
-	return true;
-}
-
-static void
-hints_forget(struct nam__scan *cursor)
-{
-	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;
-	cursor->hints_go_on = false;
+	return !cursor->reverse || cursor->unbounded ||
+	       nam__key_down(&cursor->head.index->g, ret_key->w);
 }
 
 /*
@@ -317,7 +299,8 @@ nam__scan_drain(struct nam__scan *cursor)
 	cursor->outstanding.rc = 0;
 	cursor->next = cursor->posted = cursor->refill_at = 0;
 	cursor->next_is_here = false;
-	hints_forget(cursor);
+	cursor->hints_at = cursor->hints_end = cursor->hints_unsettled = 0;
+	cursor->hints_go_on = false;
 }
 
 /* Post a window of hints; there are some, and room for them. */

@@ -115,8 +115,7 @@ try_patiently(struct nam_worker *worker, struct nam_index *index, struct nam__he
 
 int
 nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr at,
-	int level,
-	uint64_t patience_ns, struct nam__held *held)
+	int level, uint64_t patience_ns, struct nam__held *held)
 {
 	uint64_t *cas_old = nam_buffer_take(worker, 8);
 	int rc, unlock_rc;

@@ -49,9 +49,9 @@ reply_valid(const struct nam__geometry *g, const uint64_t *key,
 				      reply->next, g->full_words) < 0;
 }
 
-NAM_FIBER_FN static int
-ask(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, bool alone,
-	uint64_t *image, struct nam_gaddr *ret_at)
+int
+nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	bool alone, uint64_t *image, struct nam_gaddr *ret_at)
 {
 	const struct nam__geometry *g = &index->g;
 	struct nam_rpc_tree_floor_request request = { .tree = index->tree, .alone = alone };
@@ -78,20 +78,6 @@ ask(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, boo
 	return tell_dropped(index, rc);
 }
 
-int
-nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	uint64_t *image, struct nam_gaddr *ret_at)
-{
-	return ask(worker, index, key, false, image, ret_at); /* SUSPENDS */
-}
-
-int
-nam__inner_rpc_read_child(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	uint64_t *image, struct nam_gaddr *ret_at)
-{
-	return ask(worker, index, key, true, image, ret_at); /* SUSPENDS */
-}
-
 /* ---- names --------------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
@@ -107,8 +93,7 @@ change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tre
  * that began here before and has died.  The name of a dead leaf goes; then *ret_free is true.
  */
 NAM_FIBER_FN static int
-forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	bool *ret_free)
+forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, bool *ret_free)
 {
 	struct nam_gaddr there;
 	bool alive = false;

@@ -15,16 +15,13 @@
 /**
  * nam__inner_rpc_read -- the level-1 node that covers a full key: an image of an inner node (D10).
  *
+ * @alone	the child that covers the key, without its neighbours: nothing is cached
  * @ret_at	where the memory server keeps it: not to be read
  *
  * Cost:	1 RPC.
  */
 NAM_FIBER_FN int nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
-
-/* The same without the child's neighbours, for who would not keep them. */
-NAM_FIBER_FN int nam__inner_rpc_read_child(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+	const uint64_t *key, bool alone, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
 
 /**
  * nam__inner_rpc_add -- report a leaf whose range begins at a full key, written already.

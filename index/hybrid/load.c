@@ -45,7 +45,7 @@ first_leaf_find(struct nam_worker *worker, struct nam_index *leaves, uint64_t *i
 {
 	static const struct nam__key lowest;
 	struct nam_gaddr above;
-	int rc = nam__inner_rpc_read(worker, leaves, lowest.w, image, &above); /* SUSPENDS */
+	int rc = nam__inner_rpc_read(worker, leaves, lowest.w, false, image, &above); /* SUSPENDS */
 
 	if (!rc && (nam__node_count(image) != 1 || !nam__node_last(image)))
 		rc = -NAM_E_NOTEMPTY;

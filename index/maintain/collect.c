@@ -17,12 +17,12 @@
  * what others may see after each step.  Only the first of these locks is waited for; the others are
  * tried, and where one is taken there is no merge.
  */
-#include <assert.h>
 #include <errno.h>
 
 #include "index/fine/fine.h"
 #include "maintain.h"
 #include "index/hybrid/inner_rpc.h"
+#include "index/node/divide.h"
 #include "index/node/validate.h"
 
 /* Neighbours are merged if together they fill no more than this. */
@@ -47,19 +47,14 @@ struct sight {
 	unsigned count;
 };
 
-static unsigned
-capacity_of(const struct pass *pass)
-{
-	return pass->level ? pass->index->g.inner_capacity : pass->index->g.leaf_capacity;
-}
-
 /* An empty node is merged into any neighbour: it costs its readers a round trip for nothing. */
 static bool
 mergeable(const struct pass *pass, unsigned left, unsigned right)
 {
-	unsigned capacity = capacity_of(pass);
+	const struct nam__geometry *g = &pass->index->g;
+	unsigned capacity = pass->level ? g->inner_capacity : g->leaf_capacity;
 
-	return (left + right) * 100 <= capacity * MERGE_PERCENT || (left == 0 || right == 0);
+	return (left + right) * 100 <= capacity * MERGE_PERCENT || left == 0 || right == 0;
 }
 
 /* The verdict on a failure to lock or read one node: 0, to leave it alone, or the code itself. */
@@ -146,31 +141,6 @@ unlock_left:
 	return unlock_rc ? unlock_rc : rc;
 }
 
-/*
- * L's image takes over R's entries, high fence and sibling.  R's image stays as it is in remote
- * memory, where only words of its header will be written: the hash covers all of it.
- */
-static void
-absorb(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
-{
-	bool leaf = nam__node_type(left) == NAM__NODE_LEAF;
-	unsigned width = leaf ? g->leaf_words : g->inner_words;
-	unsigned left_count = nam__node_count(left), right_count = nam__node_count(right);
-	unsigned count = left_count + right_count;
-
-	assert(count <= (leaf ? g->leaf_capacity : g->inner_capacity));
-	if (leaf)
-		nam__leaf_sort(g, left);
-	memcpy(left + g->entries_at + left_count * width, right + g->entries_at,
-		8ul * width * right_count);
-	nam__node_set_counts(left, count, leaf ? left_count + nam__node_sorted(right) : count);
-	if (leaf)
-		nam__leaf_sort(g, left);
-	memcpy(left + NAM__WORD_LOW + g->full_words, nam__node_high(g, right), 8 * g->full_words);
-	nam__node_set_type(left, nam__node_type_and_flags(right));
-	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
-}
-
 /* Hybrid: step 3 comes last, for a memory server keeps the names (H4). */
 NAM_FIBER_FN static int
 merge_unname(struct pass *pass, const struct merge *merge)
@@ -190,7 +160,7 @@ merge_write(struct pass *pass, struct merge *merge)
 	struct nam__dirty dirty;
 	int rc;
 
-	absorb(g, merge->left.image, merge->right.image);
+	nam__node_join(g, merge->left.image, merge->right.image);
 	dirty = (struct nam__dirty){ g->entries_at, g->node_words - 1 };
 	rc = nam__write_keep(pass->worker, pass->index, &merge->left, dirty,
 		NAM__HEADER_FENCES); /* SUSPENDS */
@@ -386,7 +356,7 @@ grow_forgotten(struct pass *pass)
 		return 0;
 	pass->level = pass->root_level;
 	rc = name_forgotten(pass, pass->left_image, NULL); /* SUSPENDS */
-	return rc ? rc : nam__root_level(worker, index, &pass->root_level); /* SUSPENDS */
+	return rc ? rc : nam__root_find(worker, index, &root, &pass->root_level); /* SUSPENDS */
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -474,7 +444,7 @@ leaves_pass(struct pass *pass)
 		struct sight left = { NAM_GADDR_NULL, 0 };
 		struct nam_gaddr at;
 
-		rc = nam__inner_rpc_read(pass->worker, pass->index, from.w, names,
+		rc = nam__inner_rpc_read(pass->worker, pass->index, from.w, false, names,
 			&at); /* SUSPENDS */
 		for (unsigned entry = 0; !rc && entry < nam__node_count(names); entry++)
 			rc = visit_child(pass, names, at, entry, &left); /* SUSPENDS */

@@ -29,8 +29,7 @@ node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
 	int rc;
 
 	rc = nam__unqueued_lock(reaper->worker, reaper->index, walk->at, (int)walk->level,
-		patience_ns,
-		held); /* SUSPENDS */
+		patience_ns, held); /* SUSPENDS */
 	if (rc)
 		return rc;
 	/* Split since the walk read it: what it gave away comes next. */
@@ -82,7 +81,7 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 }
 
 /*
- * The root, now that no client comes in.  nam__root_level() would not say: for it the
+ * The root, now that no client comes in.  nam__root_find() would not say: for it the
  * index is gone.
  */
 NAM_FIBER_FN static int

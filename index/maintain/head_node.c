@@ -143,8 +143,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 		return rc ? rc : unlock_rc;
 	}
 	nam_race_point("head.unlinked");
-	rc = nam__dead_unlock(worker, index, &head,
-		nam__node_sibling(head.image)); /* SUSPENDS */
+	rc = nam__dead_unlock(worker, index, &head, nam__node_sibling(head.image)); /* SUSPENDS */
 	if (rc)
 		return rc;
 	nam_race_point("head.buried");

@@ -129,7 +129,7 @@ struct nam__walk {
 	struct nam__key from;		/* everything below has been delivered */
 };
 
-/* @root_level	as nam__root_level() said a moment ago; `level` is at most that.  0 or -ENOMEM. */
+/* @root_level	as nam__root_find() said a moment ago; `level` is at most that.  0 or -ENOMEM. */
 int nam__walk_open(struct nam__walk *walk, struct nam_worker *worker, struct nam_index *index,
 	unsigned level, unsigned root_level) NAM_MUST_CHECK;
 /* 1 with walk->image and walk->at, 0 at the end, or negative: as nam__node_read(). */

@@ -8,8 +8,7 @@
 #include "maintain.h"
 
 static void
-count_node(const struct nam_index *index, const struct nam__walk *walk,
-	struct nam_index_stat *stat)
+count_node(const struct nam_index *index, const struct nam__walk *walk, struct nam_index_stat *stat)
 {
 	switch (nam__node_type(walk->image)) {
 	case NAM__NODE_LEAF:
@@ -43,15 +42,15 @@ nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned le
 }
 
 int
-nam__fine_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat)
+nam__fine_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
 {
 	struct nam_index_stat stat = { 0 };
 	unsigned root_level = 0;
+	struct nam_gaddr root;
 	int rc;
 
 	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = nam__root_level(worker, index, &root_level); /* SUSPENDS */
+	rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
 		rc = nam__count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
 	nam__op_end(worker);

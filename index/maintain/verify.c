@@ -92,7 +92,8 @@ names_ask(struct walk *walk)
 	}
 	if (names->asked)
 		memcpy(from.w, nam__node_high(g, names->image), 8 * g->full_words);
-	rc = nam__inner_rpc_read(walk->verifier.worker, walk->verifier.index, from.w, names->image,
+	rc = nam__inner_rpc_read(walk->verifier.worker, walk->verifier.index, from.w, false,
+		names->image,
 		&at); /* SUSPENDS */
 	if (rc)
 		return rc;
@@ -155,14 +156,6 @@ names_peek(struct walk *walk)
 	return 0;
 }
 
-static const uint64_t *
-names_key(const struct walk *walk)
-{
-	const struct nam__geometry *g = &walk->verifier.index->g;
-
-	return walk->names.image + g->entries_at + walk->names.entry * g->inner_words;
-}
-
 static struct nam_gaddr
 names_child(const struct walk *walk)
 {
@@ -198,7 +191,8 @@ check_named(struct walk *walk, const uint64_t *image)
 				nam__violation(verifier, NAM__I_NAMED, "missing separator");
 			return 0;
 		}
-		order = nam__key_compare(names_key(walk), nam__node_low(image), g->full_words);
+		order = nam__key_compare(nam__inner_entry(g, names->image, names->entry),
+			nam__node_low(image), g->full_words);
 		if (nam_gaddr_same(names_child(walk), verifier->at)) {
 			if (order)
 				nam__violation(verifier, NAM__I_SEPARATOR,

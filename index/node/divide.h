@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* divide.h -- a full node becomes two. */
+/* divide.h -- a full node becomes two, and two sparse ones become one. */
 #ifndef NAM_INDEX_NODE_DIVIDE_H
 #define NAM_INDEX_NODE_DIVIDE_H
 
@@ -27,5 +27,11 @@ unsigned nam__division_point(const struct nam__geometry *g, uint64_t *node, cons
  */
 void nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
 	const uint64_t *key, uint64_t value, struct nam__dirty *dirty);
+
+/*
+ * `left` takes over entries, high fence, sibling and flags of its right neighbour.  That image
+ * stays as it is: where only words of its header are WRITTEN afterwards, the hash covers all of it.
+ */
+void nam__node_join(const struct nam__geometry *g, uint64_t *left, const uint64_t *right);
 
 #endif /* NAM_INDEX_NODE_DIVIDE_H */

@@ -110,6 +110,24 @@ nam__key_decode(const struct nam__geometry *g, const uint64_t *words, void *ret_
 	}
 }
 
+bool
+nam__key_up(const struct nam__geometry *g, uint64_t *key)
+{
+	for (unsigned i = g->full_words; i-- > 0;)
+		if (++key[i])
+			return true;
+	return false;
+}
+
+bool
+nam__key_down(const struct nam__geometry *g, uint64_t *key)
+{
+	for (unsigned i = g->full_words; i-- > 0;)
+		if (key[i]--)
+			return true;
+	return false;
+}
+
 /* ---- images ------------------------------------------------------------------------------- */
 
 void
@@ -127,8 +145,7 @@ nam__node_init(const struct nam__geometry *g, uint64_t *node, unsigned type, uns
 uint64_t
 nam__node_hash(const struct nam__geometry *g, const uint64_t *node, struct nam_gaddr at)
 {
-	uint64_t hash = nam_hash64(node + NAM__WORD_FRONT,
-		g->node_bytes - 8 * NAM__WORD_FRONT);
+	uint64_t hash = nam_hash64(node + NAM__WORD_FRONT, g->node_bytes - 8 * NAM__WORD_FRONT);
 
 	/* Bound to its index and its place: a stray copy of a node does not verify. */
 	return nam_mix64(hash ^ nam_mix64(nam_gaddr_untagged(at).raw ^ g->seed));
@@ -391,4 +408,25 @@ nam__add_to_half(const struct nam__geometry *g, uint64_t *left, uint64_t *right,
 		dirty->first = added.first;
 	if (added.end > dirty->end)
 		dirty->end = added.end;
+}
+
+void
+nam__node_join(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
+{
+	bool leaf = nam__node_type(left) == NAM__NODE_LEAF;
+	unsigned width = leaf ? g->leaf_words : g->inner_words;
+	unsigned left_count = nam__node_count(left), right_count = nam__node_count(right);
+	unsigned count = left_count + right_count;
+
+	assert(count <= (leaf ? g->leaf_capacity : g->inner_capacity));
+	if (leaf)
+		nam__leaf_sort(g, left);
+	memcpy(left + g->entries_at + left_count * width, right + g->entries_at,
+		8ul * width * right_count);
+	nam__node_set_counts(left, count, leaf ? left_count + nam__node_sorted(right) : count);
+	if (leaf)
+		nam__leaf_sort(g, left);
+	memcpy(left + NAM__WORD_LOW + g->full_words, nam__node_high(g, right), 8 * g->full_words);
+	nam__node_set_type(left, nam__node_type_and_flags(right));
+	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node.h -- the codec of index nodes: what the words of a node image mean, and pure functions on
- * private images.  Nothing here knows a fabric.
+ * node.h -- the codec of index nodes: words of an image, and pure functions on private images.
  *
  * A node is an array of 64-bit words (common/layout.h has the header):
  *
@@ -54,7 +53,6 @@ struct nam__key {
 	uint64_t w[NAM__KEY_WORDS_MAX];
 };
 
-/* The parameters of an index, in words. */
 struct nam__geometry {
 	uint32_t key_bytes;
 	uint32_t key_words;
@@ -206,13 +204,16 @@ nam__key_compare(const uint64_t *a, const uint64_t *b, unsigned words)
 	return 0;
 }
 
+/* The next full key up or down; false if there is none. */
+bool nam__key_up(const struct nam__geometry *g, uint64_t *key);
+bool nam__key_down(const struct nam__geometry *g, uint64_t *key);
+
 static inline bool
 nam__node_below(const uint64_t *node, const struct nam__geometry *g, const uint64_t *key)
 {
 	return nam__key_compare(key, nam__node_low(node), g->full_words) < 0;
 }
 
-/* key >= high fence: the answer lies to the right. */
 static inline bool
 nam__node_beyond(const uint64_t *node, const struct nam__geometry *g, const uint64_t *key)
 {
@@ -264,7 +265,6 @@ nam__node_counts_valid(const struct nam__geometry *g, const uint64_t *node, unsi
 /* Number of the entry with exactly this full key, or -1. */
 int nam__leaf_find(const struct nam__geometry *g, const uint64_t *node, const uint64_t *key);
 
-/* Number of sorted entries whose full key is below `key`. */
 unsigned nam__leaf_lower_bound(const struct nam__geometry *g, const uint64_t *node,
 	const uint64_t *key);
 

@@ -11,6 +11,7 @@
 
 #include "common/guard.h"
 #include "common/race.h"
+#include "index/node/divide.h"
 #include "tree_internal.h"
 
 /* Merge what fills no more than so much of a node: the next inserts shall not divide it. */
@@ -49,28 +50,6 @@ lock_family(const struct family *f)
 	return false;
 }
 
-/* The left image becomes that of both. */
-static void
-join_images(const struct family *f)
-{
-	const struct nam__geometry *g = &f->tree->g;
-	uint64_t *left = f->left_image, *right = f->right_image;
-	unsigned words = nam__tree_server_entry_words(g, left);
-	unsigned left_count, right_count = nam__node_count(right);
-
-	if (!nam__node_level(left)) {
-		(void)nam__leaf_sort(g, left);
-		(void)nam__leaf_sort(g, right);
-	}
-	left_count = nam__node_count(left);
-	memcpy(left + g->entries_at + left_count * words, right + g->entries_at,
-		8 * (size_t)(right_count * words));
-	nam__node_set_counts(left, left_count + right_count, left_count + right_count);
-	memcpy(left + NAM__WORD_LOW + g->full_words, nam__node_high(g, right), 8 * g->full_words);
-	left[NAM__WORD_SIBLING] = right[NAM__WORD_SIBLING];
-	nam__node_set_type(left, nam__node_type_and_flags(right));
-}
-
 /* Merge children `number` and `number + 1`; false: they stay as they are. */
 static bool
 merge(struct family *f, unsigned number)
@@ -85,7 +64,7 @@ merge(struct family *f, unsigned number)
 	if (!fit_together(f) || !lock_family(f))
 		return false;
 
-	join_images(f);
+	nam__node_join(g, f->left_image, f->right_image);
 	nam__tree_server_store(f->left, f->left_image, NAM__WORD_FRONT,
 		g->entries_at + nam__node_count(f->left_image) *
 			nam__tree_server_entry_words(g, f->left_image));
@@ -132,8 +111,7 @@ nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, 
 		const uint64_t *next = ret_collected->next.w;
 
 		f.parent = nam__tree_server_cover(tree, nam__tree_server_find(tree, next,
-			level + 1), next,
-			level + 1, f.parent_image, &f.parent_version);
+			level + 1), next, level + 1, f.parent_image, &f.parent_version);
 		ret_collected->nodes += nam__node_count(f.parent_image);
 		for (unsigned number = 0; number + 1 < nam__node_count(f.parent_image);) {
 			if (merge(&f, number))
@@ -142,8 +120,7 @@ nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, 
 				number++;
 		}
 		ret_collected->more = !nam__node_last(f.parent_image);
-		memcpy(ret_collected->next.w, nam__node_high(g, f.parent_image),
-			8 * g->full_words);
+		memcpy(ret_collected->next.w, nam__node_high(g, f.parent_image), 8 * g->full_words);
 	}
 }
 
@@ -167,8 +144,7 @@ nam__tree_server_fill(struct nam__tree_server_tree *tree, unsigned percent)
 
 int
 nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	struct nam__tree_server_tree *filled,
-	uint32_t entries)
+	struct nam__tree_server_tree *filled, uint32_t entries)
 {
 	uint64_t *old = (uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE), version;
 

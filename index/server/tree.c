@@ -187,8 +187,7 @@ nam__tree_server_find(const struct nam__tree_server_tree *tree, const uint64_t *
 
 uint64_t *
 nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
-	const uint64_t *key,
-	unsigned level, uint64_t *image, uint64_t *ret_version)
+	const uint64_t *key, unsigned level, uint64_t *image, uint64_t *ret_version)
 {
 	for (;;) {
 		*ret_version = nam__tree_server_read(tree, node, image);
@@ -206,8 +205,7 @@ find_and_read(const struct nam__tree_server_tree *tree, const uint64_t *key, uns
 	uint64_t *image, uint64_t *ret_version)
 {
 	return nam__tree_server_cover(tree, nam__tree_server_find(tree, key, level), key, level,
-		image,
-		ret_version);
+		image, ret_version);
 }
 
 /* ---- dividing ------------------------------------------------------------------------------ */
@@ -373,15 +371,6 @@ divide(struct nam__tree_server_tree *tree, uint64_t *scratch, uint64_t *node, ui
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
-static bool
-pair_is_there(const struct nam__geometry *g, uint64_t *image, const uint64_t *key,
-	uint64_t payload)
-{
-	int number = nam__leaf_find(g, image, key);
-
-	return number >= 0 && nam__leaf_entry(g, image, (unsigned)number)[g->key_words] == payload;
-}
-
 /* @exact	a delete of a key with this payload only */
 static int
 change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind kind, bool exact,
@@ -391,11 +380,13 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 	struct nam__leaf_outcome outcome;
 	struct reserve reserve;
 	uint64_t *node, version;
-	int rc;
+	int rc, number;
 
 	do {
 		node = find_and_read(tree, key, 0, scratch, &version);
-		if (exact && !pair_is_there(g, scratch, key, payload))
+		number = exact ? nam__leaf_find(g, scratch, key) : -1;
+		if (exact && (number < 0 || nam__leaf_entry(g, scratch,
+						    (unsigned)number)[g->key_words] != payload))
 			return -NAM_E_NOTFOUND;
 		nam__leaf_change(g, scratch, kind, key, payload, &outcome);
 		/* The image is one whole moment's: that is enough to say no. */
@@ -422,16 +413,14 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 
 int
 nam__tree_server_change(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	enum nam_op_kind kind,
-	const uint64_t *key, uint64_t payload)
+	enum nam_op_kind kind, const uint64_t *key, uint64_t payload)
 {
 	return change(tree, scratch, kind, false, key, payload);
 }
 
 int
 nam__tree_server_delete_pair(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	const uint64_t *key,
-	uint64_t payload)
+	const uint64_t *key, uint64_t payload)
 {
 	return change(tree, scratch, NAM_OP_DELETE, true, key, payload);
 }

@@ -54,8 +54,7 @@ size_t nam__tree_server_scratch_bytes(const struct nam__tree_server_tree *tree);
 
 /* The payload under a key, of several the smallest: 0 or -NAM_E_NOTFOUND. */
 int nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	const uint64_t *key,
-	uint64_t *ret_payload) NAM_MUST_CHECK;
+	const uint64_t *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
 /**
  * nam__tree_server_change -- insert, upsert, update or delete one entry.
@@ -65,13 +64,11 @@ int nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratc
  * Cost:	the way down, one node copied and the words that changed stored; with a split two.
  */
 int nam__tree_server_change(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	enum nam_op_kind kind,
-	const uint64_t *key, uint64_t payload) NAM_MUST_CHECK;
+	enum nam_op_kind kind, const uint64_t *key, uint64_t payload) NAM_MUST_CHECK;
 
 /* Delete a key, but only if it has this payload.  Returns 0 or -NAM_E_NOTFOUND. */
 int nam__tree_server_delete_pair(struct nam__tree_server_tree *tree, uint64_t *scratch,
-	const uint64_t *key,
-	uint64_t payload) NAM_MUST_CHECK;
+	const uint64_t *key, uint64_t payload) NAM_MUST_CHECK;
 
 /**
  * nam__tree_server_scan -- entries in order.
@@ -128,8 +125,7 @@ struct nam__tree_server_walk {
  *		but the root has one.  Then `from` must be a low fence, as `next` is.
  */
 void nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
-	bool verify,
-	const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk);
+	bool verify, const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk);
 
 /* The result of collecting. */
 struct nam__tree_server_collected {

@@ -39,7 +39,6 @@ uint64_t nam__tree_server_read(const struct nam__tree_server_tree *tree, const u
 
 /* From a node that covers the key, or did: the one at `level` that does, its image and version. */
 uint64_t *nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
-	const uint64_t *key,
-	unsigned level, uint64_t *image, uint64_t *ret_version);
+	const uint64_t *key, unsigned level, uint64_t *image, uint64_t *ret_version);
 
 #endif /* NAM_INDEX_SERVER_TREE_INTERNAL_H */

@@ -4,24 +4,6 @@
  */
 #include "tree_internal.h"
 
-/* The full key right below one that is not the lowest. */
-static void
-key_step_down(const struct nam__geometry *g, uint64_t *key)
-{
-	for (unsigned i = g->full_words; i-- > 0;)
-		if (key[i]--)
-			return;
-}
-
-static bool
-key_is_lowest(const struct nam__geometry *g, const uint64_t *key)
-{
-	for (unsigned i = 0; i < g->full_words; i++)
-		if (key[i])
-			return false;
-	return true;
-}
-
 /* A sorted image of the leaf that covers a key. */
 static void
 leaf_sorted(const struct nam__tree_server_tree *tree, uint64_t *node, const uint64_t *key,
@@ -35,8 +17,7 @@ leaf_sorted(const struct nam__tree_server_tree *tree, uint64_t *node, const uint
 
 static uint32_t
 scan_up(struct nam__tree_server_tree *tree, uint64_t *image, const uint64_t *low,
-	const uint64_t *high,
-	uint64_t *entries, uint32_t max)
+	const uint64_t *high, uint64_t *entries, uint32_t max)
 {
 	const struct nam__geometry *g = &tree->g;
 	uint64_t *node = nam__tree_server_find(tree, low, 0);
@@ -85,11 +66,10 @@ scan_down(struct nam__tree_server_tree *tree, uint64_t *image, const uint64_t *l
 				return found;
 			memcpy(entries + (size_t)found++ * g->leaf_words, entry, 8 * g->leaf_words);
 		}
-		if (found == max || key_is_lowest(g, nam__node_low(image)) ||
-			nam__key_compare(nam__node_low(image), low, g->full_words) <= 0)
-			return found;
 		memcpy(to.w, nam__node_low(image), 8 * g->full_words);
-		key_step_down(g, to.w);
+		if (found == max || nam__key_compare(to.w, low, g->full_words) <= 0 ||
+			!nam__key_down(g, to.w))
+			return found;
 	}
 }
 
@@ -170,8 +150,7 @@ nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, co
 
 	*ret_floor = (struct nam__tree_server_floor){ 0 };
 	ret_floor->node = nam__tree_server_cover(tree, nam__tree_server_find(tree, key, 0), key, 0,
-		image,
-		&version);
+		image, &version);
 	(void)nam__leaf_sort(g, image);
 	ret_floor->version = version / 2;
 	ret_floor->count = nam__node_count(image);
@@ -253,8 +232,7 @@ names_begin(struct look *look, struct names *names, const uint64_t *low)
 	uint64_t version;
 
 	(void)nam__tree_server_cover(look->tree, nam__tree_server_find(look->tree, low,
-		look->level + 1), low,
-		look->level + 1, names->image, &version);
+		look->level + 1), low, look->level + 1, names->image, &version);
 	names->number = nam__inner_search(g, names->image, low);
 }
 
@@ -283,8 +261,7 @@ check_name(struct look *look, struct names *names, const uint64_t *node, const u
 
 void
 nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, unsigned level,
-	bool verify,
-	const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk)
+	bool verify, const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk)
 {
 	const struct nam__geometry *g = &tree->g;
 	const uint64_t *root = (const uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE);

@@ -364,10 +364,11 @@ collect__root_was_divided__GROWS_THE_TREE(void **state)
 	for (unsigned level = 0; level < 3; level++) {
 		struct nam_index *index = tree_new(me.worker, &(struct tree_options){ 0 }, 1 * MIB);
 		uint64_t entries[] = { 9, 80, 800 }, named = 0, violations;
+		struct nam_gaddr root;
 		unsigned height;
 
 		tree_fill(me.worker, index, 0, entries[level], 1);
-		assert_int_equal(nam__root_level(me.worker, index, &height), 0);
+		assert_int_equal(nam__root_find(me.worker, index, &root, &height), 0);
 		assert_int_equal(height, level);
 		split_without_separator(&me, index, 0, level);
 		split_without_separator(&me, index, entries[level] - 1, level);
@@ -376,7 +377,7 @@ collect__root_was_divided__GROWS_THE_TREE(void **state)
 		assert_int_equal(named, 2);
 		assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
 		tree_check(me.worker, index, entries[level]);
-		assert_int_equal(nam__root_level(me.worker, index, &height), 0);
+		assert_int_equal(nam__root_find(me.worker, index, &root, &height), 0);
 		assert_int_equal(height, level + 1);
 		nam_index_close(index);
 	}

@@ -131,8 +131,8 @@ leaves__of_one_part__ON_ALL_SERVERS(void **state)
 	(void)state;
 	tree_fill(me.worker, index, 0, KEYS, 1);
 	do {
-		assert_int_equal(nam__inner_rpc_read(me.worker, index->leaves[0], from.w, image,
-			&at), 0);
+		assert_int_equal(nam__inner_rpc_read(me.worker, index->leaves[0], from.w, false,
+			image, &at), 0);
 		for (unsigned i = 0; i < nam__node_count(image); i++)
 			counts[nam_gaddr_region(nam__inner_child(&index->g, image, i)) /
 				NAM_REGIONS_PER_SERVER]++;
@@ -185,7 +185,7 @@ lookup__name_of_a_dead_leaf__TAKES_IT_AWAY_AND_FINDS(void **state)
 	tree_fill(me.worker, index, 0, KEYS, 1);
 	nam__key_encode(&index->g, tree_key(index, KEYS / 2), 0, &key);
 	leaves = index->leaves[nam__part_of(index, key.w)];
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	before = nam__inner_search(&index->g, image, key.w);
 	leaf = nam__inner_child(&index->g, image, before);
 	memcpy(key.w, nam__inner_entry(&index->g, image, before), 8);
@@ -194,13 +194,13 @@ lookup__name_of_a_dead_leaf__TAKES_IT_AWAY_AND_FINDS(void **state)
 	assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
 	assert_int_equal(nam__tree_change(me.worker, leaves, leaves->inner_rpc_slot,
 		NAM_RPC_TREE_UPSERT, key.w, 1, leaf.raw), 0);
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	assert_true(nam_gaddr_same(nam__inner_child(&index->g, image,
 		nam__inner_search(&index->g, image, key.w)), leaf));
 
 	assert_int_equal(lookup(&me, index, nam_key_to_u64((uint8_t *)&(uint64_t){
 		__builtin_bswap64(key.w[0]) }), &payload), key.w[0] % 100 ? -NAM_E_NOTFOUND : 0);
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	assert_false(nam_gaddr_same(nam__inner_child(&index->g, image,
 		nam__inner_search(&index->g, image, key.w)), leaf));
 	assert_all_there(&me, index, 100);
@@ -220,7 +220,7 @@ leaf__that_nobody_has_reported__IS_FOUND_AND_NAMED_BY_THE_COLLECTOR(void **state
 
 	(void)state;
 	tree_fill(me.worker, index, 0, KEYS, 1);
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	for (unsigned i = 1; i < nam__node_count(image); i++) {
 		memcpy(key.w, nam__inner_entry(&index->g, image, i), 8);
 		assert_int_equal(nam__inner_rpc_remove(me.worker, leaves, key.w,
@@ -246,14 +246,14 @@ report__of_a_leaf_that_has_died__IS_TAKEN_BACK(void **state)
 
 	(void)state;
 	tree_fill(me.worker, index, 0, KEYS, 1);
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	entry = nam__inner_entry(&index->g, image, 2);
 	memcpy(key.w, entry, 8);
 	leaf.raw = entry[1];
 	delete_but_every(&me, index, 1000);
 	assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
 	assert_int_equal(nam__inner_rpc_add(me.worker, leaves, key.w, leaf), 0);
-	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, image, &at), 0);
+	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	assert_false(nam_gaddr_same(nam__inner_child(&index->g, image,
 		nam__inner_search(&index->g, image, key.w)), leaf));
 	tree_check(me.worker, index, KEYS / 1000);

@@ -36,12 +36,12 @@ static struct heads
 heads_of(struct tree *tree)
 {
 	struct heads heads = { .shortest = UINT32_MAX };
-	struct nam_gaddr hints[64];
+	struct nam_gaddr hints[64], root;
 	unsigned hints_count = 0, since = 0, root_level;
 	struct nam__walk walk;
 
 	nam__op_begin(tree->worker, NAM_OP_OTHER);
-	assert_int_equal(nam__root_level(tree->worker, tree->index, &root_level), 0);
+	assert_int_equal(nam__root_find(tree->worker, tree->index, &root, &root_level), 0);
 	assert_int_equal(nam__walk_open(&walk, tree->worker, tree->index, 0, root_level), 0);
 	while (nam__walk_next(&walk) > 0) {
 		if (nam__node_type(walk.image) == NAM__NODE_HEAD) {
