@@ -20,12 +20,13 @@ const struct nam_index_traits *
 nam_index_traits(enum nam_index_design design)
 {
 	static const struct nam_index_traits traits[] = {
+		{ "unknown", false, 0 },
 		[NAM_DESIGN_FINE] = { "fine", false, UINT32_MAX },
 		[NAM_DESIGN_COARSE] = { "coarse", true, 0 },
 		[NAM_DESIGN_HYBRID] = { "hybrid", true, 1 },
 	};
 
-	return &traits[design];
+	return &traits[design < sizeof(traits) / sizeof(traits[0]) ? design : 0];
 }
 
 const char *
@@ -453,8 +454,6 @@ int
 nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
 	const struct nam_index_options *expected)
 {
-	static const char *const designs[] = { "of an unknown design", "fine-grained",
-		"coarse-grained", "hybrid" };
 	const struct nam_index_options *is = &index->options;
 
 	if (expected->key_bytes && expected->key_bytes != is->key_bytes)
@@ -464,8 +463,8 @@ nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
 	if (expected->design && expected->design != is->design)
 		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' is %s, not %s: open "
 			"another, or drop it and make it anew", index->name,
-			designs[is->design & 3],
-			designs[expected->design > 3u ? 0 : expected->design]);
+			nam_index_traits(is->design)->name,
+			nam_index_traits(expected->design)->name);
 	if (is->design != NAM_DESIGN_FINE && expected->partitioning &&
 		expected->partitioning != is->partitioning)
 		return nam_diag_set(&worker->diag, -NAM_E_DESIGN, "index '%s' has partitioning %d, "

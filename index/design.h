@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * design.h -- what an index design provides: one table each, every slot filled.
+ * design.h -- the table of functions that each index design fills.  The last two slots belong to
+ * designs whose inner nodes are in remote memory; the others leave them NULL.
  *
  * index.c and catalog.c check arguments and dispatch.  A design never calls them.
  */

@@ -22,7 +22,7 @@
 
 enum nam_locking_flag {
 	NAM_LOCKING_ABORT = 1,		/* END: forget prepared versions; else commit them */
-	NAM_LOCKING_TERMINATE = 2,		/* END: for its writer, whose lock was sealed */
+	NAM_LOCKING_TERMINATE = 2,	/* END: for its writer, whose lock was sealed */
 	NAM_LOCKING_SIBLINGS = 4,	/* SEAL of one record: and its siblings */
 };
 

@@ -512,7 +512,7 @@ nam__write_keep(struct nam_worker *worker, struct nam_index *index, struct nam__
 	struct nam__doorbell doorbell;
 
 	nam__doorbell_init(&doorbell, worker, held->at);
-	nam__image_ring(&doorbell, index, held, dirty, part);
+	nam__image_post(&doorbell, index, held, dirty, part);
 	return nam__doorbell_await(&doorbell); /* SUSPENDS */
 }
 
@@ -532,7 +532,7 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 	}
 	/*
 	 * A reader with an old pointer in its cache may look at a block that is being used again,
-	 * and must not take half of either node for a whole one: in the order of nam__image_ring().
+	 * and must not take half of either node for a whole one: in the order of nam__image_post().
 	 */
 	nam_batch_write(batch, at, 8 * rear, image + rear, 8);
 	nam_batch_write(batch, at, 8 * NAM__WORD_SHAPE, image + NAM__WORD_SHAPE,

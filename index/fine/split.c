@@ -114,8 +114,9 @@ separator_insert(struct nam_worker *worker, struct nam_index *index, struct nam_
 	if (!nam__key_compare(nam__inner_entry(g, parent->image, number), key, g->full_words))
 		return nam__unlock(worker, parent); /* SUSPENDS */
 	/*
-	 * A collector marks a node dead before it locks the parent to remove the separator.  So if
-	 * the child is alive under this lock, a removal comes after the insertion (I14).
+	 * A collector holds the parent from before it removes a separator until the child is dead.
+	 * So if the child is alive under this lock, no merge of it is under way, and a later merge
+	 * finds the separator (I14).
 	 */
 	nam_race_point("separator.locked");
 	rc = nam__child_alive(worker, child, &alive); /* SUSPENDS */

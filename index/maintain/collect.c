@@ -9,7 +9,7 @@
  *	step 2	WRITE L with the entries, high fence and sibling of R.  Keep the lock.
  *	step 3	WRITE P without R's separator.  Keep the lock.
  *	step 4	WRITE H and R dead, with R's sibling leading to L; unlock them.
- *	step 5	unlock P, then L.
+ *	step 5	unlock L, then P.
  *	step 6	retire H and R.
  *
  * R dies under P's lock and its own, once P does not name it (I13).  The holder of the collector's

@@ -13,7 +13,7 @@
  * and the front word last.  On other fabrics any order of arrival is fine: the hash decides.
  */
 static inline __attribute__((always_inline)) void
-nam__image_ring(struct nam__doorbell *doorbell, const struct nam_index *index,
+nam__image_post(struct nam__doorbell *doorbell, const struct nam_index *index,
 	struct nam__held *held, struct nam__dirty dirty, enum nam__header_part part)
 {
 	const struct nam__geometry *g = &index->g;
@@ -39,7 +39,7 @@ nam__write_unlock_quickly(struct nam_worker *worker, struct nam_index *index,
 	struct nam__doorbell doorbell;
 
 	nam__doorbell_init(&doorbell, worker, held->at);
-	nam__image_ring(&doorbell, index, held, dirty, part);
+	nam__image_post(&doorbell, index, held, dirty, part);
 	return nam__unlock_quickly(&doorbell, &held->lock); /* SUSPENDS */
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_reply_fuzz.c -- a client's side of two unreliable queue pairs: requests leave, are written
- * again and given up, and datagrams arrive meanwhile: late, doubled, wrong, ones without a request.
- * A call ends with a whole reply over its own unreliable queue pair to a request that waits
- * for one, and with no other.
+ * unreliable_qp_reply_fuzz.c -- a client's side of two unreliable queue pairs: requests leave, are
+ * written again and given up, and datagrams arrive meanwhile: late, doubled, wrong, ones without a
+ * request. A call ends with a whole reply over its own unreliable queue pair to a request that
+ * waits for one, and with no other.
  *
  * input	size of frames; then steps: what, of which unreliable queue pair, ...
  */

@@ -148,7 +148,7 @@ def check_arrows(tree):
                     number,
                     f"{room} must not include {target}",
                     "includes point down: bench, txn, index, compute, common; memserver may "
-                    "use index and common; tools and examples only what is public",
+                    "use common and the folders server/; tools and examples the public headers",
                 )
             elif not may_cross(room, target):
                 tree.find(
