@@ -44,9 +44,9 @@
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
 	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
-	X(LOCAL_VERSION, "local-version", "halves of nodes that a memory server searches")          \
-	X(LOCAL_DEAD, "local-dead", "work on such nodes that were merged away")                     \
-	X(LOCAL_EPOCH, "local-epoch", "the reuse of such nodes while they are looked at")           \
+	X(SERVER_VERSION, "server-version", "halves of nodes that a memory server searches")          \
+	X(SERVER_DEAD, "server-dead", "work on such nodes that were merged away")                     \
+	X(SERVER_EPOCH, "server-epoch", "the reuse of such nodes while they are looked at")           \
 	X(PART_ROUTE, "part-route", "keys in parts of an index that are not theirs")                \
 	X(LOAD_EMPTY, "load-empty", "the loss of what is in a part that is loaded")                 \
 	X(LOAD_ALONE, "load-alone", "changes of a part that is being loaded")                       \

@@ -68,7 +68,7 @@ struct nam_cursor;
  *
  * Suspends:	yes.
  * Cost:	2 round trips: one batch of WRITEs, one RPC.  1 RPC more for each of two blocks
- *		when there are none in stock, and 1 READ if that of the root was used before.
+ *		when the block cache has none, and 1 READ if that of the root was used before.
  */
 NAM_FIBER_FN int nam_index_create(struct nam_worker *worker, const char *name,
 	const struct nam_index_options *options) NAM_MUST_CHECK;
@@ -206,7 +206,7 @@ NAM_FIBER_FN int nam_index_lookup_many(struct nam_worker *worker, struct nam_ind
  *		With a split 6; 4 more for each full node above the leaf, which is split, too; and
  *		1 more where the last parent is the root, 8 more where the root is split and the
  *		tree grows.  Each new node takes 1 more if its block was used before, and an RPC
- *		if there is none in stock.
+ *		if the block cache has none.
  * Progress:	writers of one process queue for a leaf; those of several back off.  A lock is held
  *		for one round trip, three in a split.
  * Source:	Ziegler et al., section 4.2; Lehman and Yao for splits; differs: index/README.md, D1

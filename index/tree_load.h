@@ -38,7 +38,7 @@ NAM_FIBER_FN int nam__tree_load_begin(struct nam__tree_load *load,
 /* Room for the next pair: key_words of key, and a payload. */
 NAM_FIBER_FN int nam__tree_load_add(struct nam__tree_load *load, const uint64_t *key,
 	uint64_t payload) NAM_MUST_CHECK;
-/* All pairs are there, aside. */
+/* The second tree has all pairs. */
 NAM_FIBER_FN int nam__tree_load_flush(struct nam__tree_load *load) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__tree_load_end(struct nam__tree_load *load) NAM_MUST_CHECK;
 

@@ -185,7 +185,7 @@ choose_handler(struct nam_server *server, bool has_id)
 	return NULL;
 }
 
-/* @ret_mailbox, @ret_lane	zeroes unless the client wants one */
+/* @ret_mailbox, @ret_unreliable_qp	zeroes unless the client wants one */
 static int
 check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
 	struct nam_wire_mailbox_hello *ret_mailbox, uint64_t *ret_unreliable_qp)

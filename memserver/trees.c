@@ -65,7 +65,7 @@ limbo_advance(struct nam__tree *tree)
 {
 	uint64_t oldest = tree->limbo ? nam__work_oldest(tree->server) : 0;
 
-	while (tree->limbo && (!NAM_GUARD(LOCAL_EPOCH) || tree->limbo->clock < oldest)) {
+	while (tree->limbo && (!NAM_GUARD(SERVER_EPOCH) || tree->limbo->clock < oldest)) {
 		struct nam__tree_limbo *first = tree->limbo;
 
 		tree->limbo = first->next;
@@ -146,7 +146,7 @@ nam__tree_reusable(struct nam__tree *tree)
 /* ---- one tree -------------------------------------------------------------------------------- */
 
 int
-nam__tree_local_new(struct nam__tree *tree, struct nam__tree_server_tree **ret)
+nam__tree_server_open(struct nam__tree *tree, struct nam__tree_server_tree **ret)
 {
 	const struct nam__server_memory memory = { node_take, node_give, node_retire, tree };
 
@@ -214,7 +214,7 @@ nam__tree_new(struct nam_server *server, const struct nam_rpc_tree_create_reques
 			nam__geometry_names(&tree->g, &tree->index_g, node_bytes);
 		/* A stride of its own: no pointer of clients leads to a block that was a node. */
 		tree->stride = tree->g.node_bytes;
-		rc = nam__tree_local_new(tree, &tree->local);
+		rc = nam__tree_server_open(tree, &tree->local);
 	}
 	if (!rc && tree->leaves)
 		rc = nam__tree_server_change(tree->local, scratch, NAM_OP_INSERT, lowest.w,

@@ -110,7 +110,7 @@ struct nam_rpc_tree_scan_reply {
 		(8u * ((key_words) + 1u)))
 
 enum nam_rpc_tree_load {
-	NAM_RPC_TREE_LOAD_BEGIN = 1,	/* nothing may be in the tree: what follows is kept aside */
+	NAM_RPC_TREE_LOAD_BEGIN = 1,	/* nothing may be in the tree: pairs go to a second tree */
 	NAM_RPC_TREE_LOAD_PAIRS,
 	NAM_RPC_TREE_LOAD_END,		/* the pairs appear, all at once */
 	NAM_RPC_TREE_LOAD_CANCEL,

@@ -63,7 +63,7 @@ struct nam_sim_faults {
 	uint32_t preempt;	/* polls at which the operating system takes the thread away */
 	uint32_t race;		/* race points that are stretched */
 	uint32_t rnr;		/* SENDs that find the receiver not ready, though it is */
-	uint32_t full;		/* refills of a stock that are refused for lack of memory */
+	uint32_t full;		/* refills of a block cache that are refused for lack of memory */
 	uint32_t slow;		/* messages with which the memory server becomes slow, or quick */
 	/* messages over unreliable queue pairs that are lost, some of them in part */
 	uint32_t lose;

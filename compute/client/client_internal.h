@@ -74,7 +74,7 @@ struct nam_client {
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
-	atomic_uint_fast64_t bytes_unsure;	/* in stock, or in RPCs, as connections failed */
+	atomic_uint_fast64_t bytes_unsure;	/* cached, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
 	pthread_mutex_t mutex;		/* workers, garbage; a room above may use it */

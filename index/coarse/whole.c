@@ -109,7 +109,7 @@ verify_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tre
 		return;
 	(void)nam_diag_set(&diag, 0, "memory server %u: %s",
 		index->client->servers[index->parts->slots[part]].id, reply->text);
-	verifying->violation(verifying->arg, NAM__I_LOCAL, diag.text);
+	verifying->violation(verifying->arg, NAM__I_SERVER_TREE, diag.text);
 }
 
 int

@@ -3,7 +3,7 @@
  * load.c -- fill an empty hybrid index from sorted input.
  *
  *	step 1	take the collector's word, and lock each part's first leaf, which is empty.  Each
- *		memory server begins to take names aside.
+ *		memory server begins to take names into a second tree.
  *	step 2	build the leaves of all parts, and send their names.
  *	step 3	for each part: WRITE its first leaf with the new leaves behind it.  It stays empty
  *		but for the lowest key of all, which can be nowhere else.  From here on the part's

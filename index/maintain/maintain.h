@@ -37,7 +37,7 @@ NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
 	struct nam__held *held) NAM_MUST_CHECK;
 
 /**
- * nam__dead_unlock -- mark a node that is held aside dead and release it.
+ * nam__dead_unlock -- mark a node under an unqueued lock dead and release it.
  *
  * @forward	its sibling from now on: who has its range
  *

@@ -21,7 +21,7 @@ enum nam__invariant {
 	NAM__I_UNLOCKED,	/* at rest, no lock is held */
 	NAM__I_HEAD,		/* head nodes are empty ranges in front of a leaf */
 	NAM__I_SUPERBLOCK,	/* the superblock is as it was created */
-	NAM__I_LOCAL,		/* what a memory server searches itself is a tree: I1, I4, I5, I7 */
+	NAM__I_SERVER_TREE,	/* server trees are trees: I1, I4, I5, I7 */
 };
 
 struct nam__verifier {

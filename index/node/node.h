@@ -76,7 +76,7 @@ int nam__geometry_init(struct nam__geometry *geometry, const struct nam_index_op
 	uint64_t seed) NAM_MUST_CHECK;
 
 /*
- * The geometry of a local tree (server/tree.h) that names nodes of another one by their full keys:
+ * The geometry of a server tree (server/tree.h) that names nodes of another one by their full keys:
  * nodes of the smaller of the two sizes hold what an inner node of that size does.
  */
 void nam__geometry_names(struct nam__geometry *geometry, const struct nam__geometry *of,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.c -- what changes a local tree as a whole: merging sparse nodes, publishing a filled
+ * collect.c -- what changes a server tree as a whole: merging sparse nodes, publishing a filled
  * tree.
  *
  * A node that was merged away is dead: a thread that meets it begins anew at the root.  The mark
@@ -68,7 +68,7 @@ merge(struct family *f, unsigned number)
 	nam__tree_server_store(f->left, f->left_image, NAM__WORD_FRONT,
 		g->entries_at + nam__node_count(f->left_image) *
 			nam__tree_server_entry_words(g, f->left_image));
-	nam_race_point("local.joined");
+	nam_race_point("server.joined");
 	nam__node_set_type(f->right_image,
 		nam__node_type_and_flags(f->right_image) | NAM__NODE_DEAD);
 	nam__tree_server_store(f->right, f->right_image, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
@@ -77,11 +77,11 @@ merge(struct family *f, unsigned number)
 	nam__tree_server_store(f->parent, f->parent_image, NAM__WORD_SHAPE, NAM__WORD_SHAPE + 1);
 
 	nam__tree_server_unlock(f->left, f->left_version + 2);
-	nam_race_point("local.merged");
+	nam_race_point("server.merged");
 	nam__tree_server_unlock(f->right, f->right_version + 2);
 	f->parent_version += 2;
 	nam__tree_server_unlock(f->parent, f->parent_version);
-	nam_race_point("local.taken_out");
+	nam_race_point("server.taken_out");
 	f->tree->memory.retire(f->tree->memory.arg, f->right);
 	return true;
 }
@@ -158,7 +158,7 @@ nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
 	} while (!nam__tree_server_lock(old, version));
 	/* First the root: who finds the old leaf dead begins anew there. */
 	__atomic_store_n(&tree->root, filled->root, __ATOMIC_RELEASE);
-	nam_race_point("local.published");
+	nam_race_point("server.published");
 	nam__node_set_type(scratch, nam__node_type_and_flags(scratch) | NAM__NODE_DEAD);
 	nam__tree_server_store(old, scratch, NAM__WORD_FRONT, NAM__WORD_FRONT + 1);
 	nam__tree_server_unlock(old, version + 2);

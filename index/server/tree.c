@@ -54,7 +54,7 @@ nam__tree_server_unchanged(const uint64_t *node, uint64_t version)
 bool
 nam__tree_server_lock(uint64_t *node, uint64_t version)
 {
-	nam_race_point("local.image_read");
+	nam_race_point("server.image_read");
 	return __atomic_compare_exchange_n(node, &version, version | 1, false, __ATOMIC_ACQUIRE,
 		__ATOMIC_RELAXED);
 }
@@ -102,9 +102,9 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 		/* Halves of two images may say anything: stay inside of the node. */
 		end = g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g,
 			image);
-		nam_race_point("local.header_read");
+		nam_race_point("server.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
-		if (!NAM_GUARD(LOCAL_VERSION) || nam__tree_server_unchanged(node, version))
+		if (!NAM_GUARD(SERVER_VERSION) || nam__tree_server_unchanged(node, version))
 			return version;
 	}
 }
@@ -159,7 +159,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 
 		version = nam__server_version(node);
 		front = word_load(node + NAM__WORD_FRONT);
-		if (NAM_GUARD(LOCAL_DEAD) && (front >> 8 & NAM__NODE_DEAD))
+		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD))
 			next = (uint64_t *)word_load(&tree->root);
 		else if (!(front >> 8 & NAM__NODE_LAST) &&
 			key_compare_at(node + NAM__WORD_LOW + g->full_words, key,
@@ -179,7 +179,7 @@ nam__tree_server_find(const struct nam__tree_server_tree *tree, const uint64_t *
 	uint64_t *node = (uint64_t *)word_load(&tree->root), *next;
 
 	while ((next = step(tree, node, key, level))) {
-		nam_race_point("local.stepped");
+		nam_race_point("server.stepped");
 		node = next;
 	}
 	return node;
@@ -191,7 +191,7 @@ nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
 {
 	for (;;) {
 		*ret_version = nam__tree_server_read(tree, node, image);
-		if (NAM_GUARD(LOCAL_DEAD) && nam__node_dead(image))
+		if (NAM_GUARD(SERVER_DEAD) && nam__node_dead(image))
 			node = nam__tree_server_find(tree, key, level);
 		else if (nam__node_beyond(image, &tree->g, key))
 			node = (uint64_t *)image[NAM__WORD_SIBLING];	/* D8: moves right */
@@ -292,7 +292,7 @@ grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, co
 	assert(!rc);	/* no node but the first begins with the lowest key */
 	(void)rc;
 	node_fill(g, node, image);
-	nam_race_point("local.root_filled");
+	nam_race_point("server.root_filled");
 	if (__atomic_compare_exchange_n(&tree->root, &expected, (uint64_t)node, false,
 		    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		reserve->count--;
@@ -332,7 +332,7 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 	} else {
 		rc = nam__inner_add(g, scratch, key, (struct nam_gaddr){ (uint64_t)child }, &dirty);
 		nam__tree_server_store(node, scratch, dirty.first, dirty.end);
-		nam_race_point("local.separator_stored");
+		nam_race_point("server.separator_stored");
 		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
 		nam__tree_server_unlock(node, version + 2);
 	}
@@ -362,10 +362,10 @@ divide(struct nam__tree_server_tree *tree, uint64_t *scratch, uint64_t *node, ui
 
 	image[NAM__WORD_SIBLING] = (uint64_t)right;
 	nam__tree_server_store(node, image, dirty.first, dirty.end);
-	nam_race_point("local.left_stored");
+	nam_race_point("server.left_stored");
 	nam__tree_server_store(node, image, NAM__WORD_FRONT, g->entries_at);
 	nam__tree_server_unlock(node, version + 2);
-	nam_race_point("local.divided");
+	nam_race_point("server.divided");
 	separator_add(tree, scratch, separator.w, right, level + 1, reserve);
 }
 
@@ -404,7 +404,7 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 		return 0;
 	}
 	nam__tree_server_store(node, scratch, outcome.dirty.first, outcome.dirty.end);
-	nam_race_point("local.entry_stored");
+	nam_race_point("server.entry_stored");
 	if (outcome.part != NAM__HEADER_FRONT)
 		word_store(node + NAM__WORD_SHAPE, scratch[NAM__WORD_SHAPE]);
 	nam__tree_server_unlock(node, version + 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.c -- reads of a local tree: lookups, scans along a level, counts, the verifier.
+ * walk.c -- reads of a server tree: lookups, scans along a level, counts, the verifier.
  */
 #include "tree_internal.h"
 

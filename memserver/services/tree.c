@@ -252,7 +252,7 @@ load_begin(struct nam__tree *tree, struct nam__connection *connection, uint64_t 
 	}
 	if (tree->filling)
 		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam__tree_local_new(tree, &tree->filling);
+	rc = nam__tree_server_open(tree, &tree->filling);
 	if (rc) {
 		nam__tree_load_over(tree);
 		return rc;

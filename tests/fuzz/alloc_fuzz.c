@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc_fuzz.c -- blocks that a memory server gives, as the client's stock takes them.
+ * alloc_fuzz.c -- blocks that a memory server gives, as the client's block cache takes them.
  *
  * input	stride, then answers to ALLOC: length and bytes
  */

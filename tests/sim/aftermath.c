@@ -179,7 +179,7 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 			(long long)(outcome->lost - most), most ? ", nor lost with the dead" : "");
 }
 
-/* The worker that has worked gives back what it had in stock; another one counts. */
+/* The worker that has worked gives back what it had in a block cache; another one counts. */
 static struct nam_worker *
 replace_worker(struct sim_stage *stage, struct nam_worker *worker)
 {

@@ -360,7 +360,7 @@ act_split_blocks(struct cost_stage *stage)
 	expected.round_trips++;
 	split(stage, "split with a block that was used before", CAPACITY, 1, expected);
 	first = cost_worker_new(stage);
-	split(stage, "split with an empty stock", CAPACITY + 1, 1, expected);
+	split(stage, "split with an empty block cache", CAPACITY + 1, 1, expected);
 	cost_worker_back(stage, first);
 }
 

@@ -92,7 +92,7 @@ measure(struct actor *self)
 	before = begin(self, NAM_OP_DELETE);
 	litmus_delete_range(self, 321, 321);
 	end(self, NAM_OP_DELETE, before, DELETE);
-	/* The first split fills the stock of blocks. */
+	/* The first split fills the block cache. */
 	litmus_insert(self, 111);
 	litmus_insert(self, 112);
 	litmus_insert(self, 1);

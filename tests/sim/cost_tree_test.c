@@ -63,7 +63,7 @@ act_create(struct cost_stage *stage)
 	first = cost_worker_new(stage);
 	cost_begin(stage);
 	create(stage, "fourth");
-	cost_end(stage, NAM_OP_OTHER, "create with an empty stock", &expected);
+	cost_end(stage, NAM_OP_OTHER, "create with an empty block cache", &expected);
 	cost_worker_back(stage, first);
 }
 
@@ -145,7 +145,7 @@ list__more_than_a_page__ONE_FOR_EACH_AND_ONE(void **state)
 
 /* ---- bulk load ---------------------------------------------------------------------------- */
 
-/* RPCs of a worker with an empty stock for so many blocks of one server: 16, 32, ... */
+/* RPCs of a worker with an empty block cache for so many blocks of one server: 16, 32, ... */
 static uint64_t
 rpcs_for(uint64_t blocks, uint32_t stride)
 {

@@ -50,7 +50,7 @@ found(void *arg, unsigned invariant, const char *text)
 	*finding = (struct finding){ .invariant = invariant };
 	(void)snprintf(finding->text, sizeof(finding->text), "%s", text);
 	/* In a tree that a memory server checks itself; no death explains it. */
-	if (invariant == NAM__I_LOCAL)
+	if (invariant == NAM__I_SERVER_TREE)
 		return;
 	if (sscanf(text, "region %u offset %llu level %u", &finding->region, &finding->offset,
 		    &finding->level) != 3)
@@ -130,7 +130,7 @@ explained(struct effects *effects, const struct finding *finding)
 	case NAM__I_UNLOCKED:
 		return lock_explained(effects, finding);
 	case NAM__I_NAMED:
-	case NAM__I_LOCAL:
+	case NAM__I_SERVER_TREE:
 	case NAM__I_SUPERBLOCK:
 		return false;
 	case NAM__I_WHOLE:

@@ -299,11 +299,11 @@ insert_after_merge(struct actor *self)
 
 const struct litmus_case litmus_server_cases[] = {
 	{ { "merged_at_server", LITMUS_LOADED, { end_after_merge, insert_slowly, merge_meanwhile },
-			{ { "local.stepped", SERVER, litmus_hold_first } } },
+			{ { "server.stepped", SERVER, litmus_hold_first } } },
 		"a memory server is on the way to a leaf of its own that is merged away", 1,
 		LITMUS_COARSE_HASH },
 	{ { "reused_at_server", LITMUS_LOADED, { end_after_reuse, insert_slowly, merge_and_reuse },
-			{ { "local.stepped", SERVER, litmus_hold_first } } },
+			{ { "server.stepped", SERVER, litmus_hold_first } } },
 		"the same, and then its block is to be another leaf", 1, LITMUS_COARSE_HASH },
 	{ { "misrouted", LITMUS_LOADED, { end_unchanged, misroute }, { { 0 } } },
 		"a client asks memory servers for keys that others keep", 2, LITMUS_COARSE_HASH },

@@ -2,10 +2,10 @@
 /*
  * losses.c -- who holds which blocks outside of the trees, and how much may be lost with whom.
  *
- * Blocks in stock or limbo of a dead process are out of the servers' books and in no tree:
+ * Blocks in a block cache or limbo of a dead process are out of the servers' books and in no tree:
  * it is lost, neither more nor less, and can be counted, because a dead process's memory stays as
  * it was.  Beside that a block may be on its way: in an RPC that has had no answer, or in the hands
- * of an operation, which has it from its stock and has not yet linked it, or has unlinked it and
+ * of an operation, which has taken it and not yet linked it, or has unlinked it and
  * not yet retired it.  Of those it is not known whether they are lost.
  */
 #include <string.h>
@@ -19,7 +19,7 @@
 #define HAND_BLOCKS 2u			/* of one operation: a merge's right node and head node */
 
 struct holding {
-	uint64_t kept;			/* bytes in stock or in limbo */
+	uint64_t kept;			/* bytes in a block cache or in limbo */
 	uint64_t unsure;		/* bytes of RPCs without an answer */
 	uint64_t late;			/* separators that were left to others */
 	uint64_t splits;
@@ -190,7 +190,7 @@ sim_losses_explain_full(const struct sim_stage *stage)
 	outside += (uint64_t)stage->ballast.count * stage->actors[SIM_DIRECTOR].index->g.stride;
 	used -= room;
 	most = trees_most(stage, splits) + losses.most - losses.least + NAM_META_BYTES;
-	nam_sim_note("memory is full: %llu bytes used, %llu in stock or limbo, trees %llu at most",
+	nam_sim_note("memory is full: %llu bytes used, %llu cached or in limbo, trees %llu at most",
 		(unsigned long long)used, (unsigned long long)outside, (unsigned long long)most);
 	return used <= outside + most;
 }

@@ -18,10 +18,10 @@ struct sim_memory {
 uint32_t sim_memory_stride(const struct nam_index *index);
 
 /*
- * Take stock.  No other client may be at work, and all workers but this one, which must not have
- * allocated anything, must be closed: then stocks and limbo are empty but for what closed workers
- * have given up, and those of trees that memory servers search (design.c).  There must be one
- * index.
+ * Count the blocks. No other client may be at work, and all workers but this one, which has not
+ * allocated anything, must be closed: then block caches and limbo are empty but for what closed
+ * workers have given up, and those of trees that memory servers search (design.c). There must be
+ * one index.
  */
 int sim_memory_count(struct nam_worker *worker, struct nam_index *index,
 	struct sim_memory *ret_memory) NAM_MUST_CHECK;
@@ -45,7 +45,7 @@ struct sim_ballast {
 
 /*
  * Take all memory of all servers, in blocks of the size of the index's nodes, but for about @spare
- * of them; and give it back, to the stock of this worker.
+ * of them; and give it back, to the block cache of this worker.
  */
 void sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32_t spare,
 	struct sim_ballast *ret_ballast);

@@ -100,7 +100,7 @@ sim_scenario_run__blocks_lost__LEAK(void **state)
 	}
 }
 
-/* Only the stock of dead processes is lost. */
+/* Only the blocks that dead processes cached are lost. */
 static void
 sim_scenario_run__clients_die__THEIR_CACHE_is_lost(void **state)
 {

@@ -482,7 +482,7 @@ player_main(void *arg)
 
 /* ---- the director ---------------------------------------------------------------------------- */
 
-/* By a client that leaves, so that it keeps nothing in stock. */
+/* By a client that leaves, so that it keeps nothing in a block cache. */
 static void
 with_guest(void (*fn)(struct player *guest))
 {

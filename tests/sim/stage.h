@@ -141,7 +141,7 @@ struct sim_trees {
 	uint64_t nameless_bytes;	/* of trees that no name leads to */
 	uint32_t nameless;
 	uint32_t dropped;		/* trees that wait until no handler works on them */
-	uint64_t kept_bytes;		/* blocks in stock or in limbo, of all of these */
+	uint64_t kept_bytes;		/* blocks in a block cache or in limbo, of all of these */
 };
 
 /* Everybody else must have left.  Waits until handlers have seen to trees that were dropped. */
@@ -226,8 +226,8 @@ bool sim_losses_nameless(const struct sim_stage *stage);
 /* So many separators may be late: those that splits left to others, or could not see to. */
 uint64_t sim_losses_late(const struct sim_stage *stage);
 /*
- * Whether memory is full of what is in stock somewhere, or retired and not yet reusable, or lost
- * with the dead: whatever else is used is no more than the trees can take.
+ * Whether memory is full of blocks that are cached, retired and not yet reusable, or lost with the
+ * dead: whatever else is used is no more than the trees can take.
  */
 bool sim_losses_explain_full(const struct sim_stage *stage);
 

@@ -402,7 +402,7 @@ verify(struct player *guest)
 		failed("%llu entries lead to what was replaced", (unsigned long long)stat.stale);
 }
 
-/* By a client that leaves, so that it keeps nothing in stock. */
+/* By a client that leaves, so that it keeps nothing in a block cache. */
 static void
 with_guest(void (*fn)(struct player *guest))
 {

@@ -29,7 +29,7 @@ open_warm(const char *name)
 	return index;
 }
 
-/* Blocks come from a worker's stock, and go back there. */
+/* Blocks come from a worker's block cache, and go back there. */
 static void
 create__name_is_taken__LEAVES_NOTHING_BEHIND(void **state)
 {

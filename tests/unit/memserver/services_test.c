@@ -296,7 +296,7 @@ leave(struct fixture *f, struct nam__connection *connection)
 }
 
 static void
-register__life_line_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO(void **state)
+register__session_connection_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO(void **state)
 {
 	struct fixture *f = *state;
 	const struct nam_rpc_register_reply *reply = reply_body(f);
@@ -435,7 +435,7 @@ main(void)
 		TEST(catalog__put_get_drop__AGREE),
 		TEST(catalog__malformed__IS_PROTOCOL),
 		TEST(catalog__full__IS_LIMIT_AND_LISTS_IN_ORDER),
-		TEST(register__life_line_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO),
+		TEST(register__session_connection_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO),
 		TEST(register__others_of_the_client_still_open__KEEPS_THE_SLOT_UNTIL_THEY_ARE_GONE),
 		TEST(register__ids__GO_ROUND_WITH_NEW_INCARNATIONS),
 		TEST(register__incarnation_wraps__SKIPS_ZERO),

@@ -487,7 +487,7 @@ blind_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max)
 
 /* One look at the leaf by a worker that polls so, by the queue or beside it. */
 static int
-lock_blindly(struct fixture *fixture, bool aside, struct nam_worker *thief)
+lock_blindly(struct fixture *fixture, bool unqueued, struct nam_worker *thief)
 {
 	struct nam__held held = { .image = fixture->image };
 	int rc;
@@ -499,7 +499,7 @@ lock_blindly(struct fixture *fixture, bool aside, struct nam_worker *thief)
 	blind.at = nam_gaddr_untagged(fixture->leaf);
 	nam__op_begin(me.worker, NAM_OP_OTHER);
 	me.worker->cq_poll = blind_poll;
-	if (aside)
+	if (unqueued)
 		rc = nam__unqueued_lock(me.worker, fixture->index, fixture->leaf, 0, 0,
 			&held); /* SUSPENDS */
 	else
@@ -517,10 +517,10 @@ lock__no_image_ever_shows_it__FABRIC_PROTOCOL_AND_NOTHING_HELD(void **state)
 
 	(void)state;
 	fixture_open(&fixture, 100);
-	for (unsigned aside = 0; aside < 2; aside++) {
+	for (unsigned unqueued = 0; unqueued < 2; unqueued++) {
 		struct nam_op_counters before = *nam_worker_counters(me.worker, NAM_OP_OTHER), now;
 
-		assert_int_equal(lock_blindly(&fixture, aside, NULL), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(lock_blindly(&fixture, unqueued, NULL), -NAM_E_FABRIC_PROTOCOL);
 		assert_non_null(strstr(nam_worker_diag(me.worker), "did not show it"));
 		now = *nam_worker_counters(me.worker, NAM_OP_OTHER);
 		assert_int_equal(now.restarts[NAM_RESTART_ORDER] -
@@ -543,8 +543,8 @@ lock__stolen_before_an_image_shows_it__FENCED(void **state)
 	fixture_open(&fixture, 100);
 	blind.stolen = nam_buffer_take(thief.worker, 8);
 	*blind.stolen = nam_lock_word(99, 9, 9);
-	for (unsigned aside = 0; aside < 2; aside++) {
-		assert_int_equal(lock_blindly(&fixture, aside, thief.worker), -NAM_E_FENCED);
+	for (unsigned unqueued = 0; unqueued < 2; unqueued++) {
+		assert_int_equal(lock_blindly(&fixture, unqueued, thief.worker), -NAM_E_FENCED);
 		assert_non_null(strstr(nam_worker_diag(me.worker), "overwritten"));
 		/* And the thief still has its lock. */
 		assert_int_equal(leaf_peek(&fixture, NAM__WORD_LOCK), nam_lock_word(99, 9, 9));

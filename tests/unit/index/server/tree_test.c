@@ -622,7 +622,7 @@ grow_meanwhile(const char *point)
 {
 	struct fixture *fixture = meanwhile.fixture;
 
-	if (strcmp(point, "local.divided") || meanwhile.busy)
+	if (strcmp(point, "server.divided") || meanwhile.busy)
 		return;
 	meanwhile.busy = true;
 	for (uint64_t i = 0; i < meanwhile.count; i++) {

@@ -182,7 +182,7 @@ create__a_name_that_is_taken__EXISTS_and_nothing_is_left(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "half"), 0);
 	assert_int_equal(nam_records_open(me.worker, "t.rows", 0, &records), -NAM_E_KIND);
 	member_says(&me, "holds the rows of tables");
-	/* This client's stock and limbo count as used. */
+	/* This client's block cache and limbo count as used. */
 	assert_in_range(member_sees_used(&me), before, before + 4 * MIB);
 }
 
