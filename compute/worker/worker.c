@@ -32,6 +32,20 @@ nam__task_ready(struct nam_worker *worker, struct nam__task *task)
 	worker->ready_count++;
 }
 
+static struct nam__task *
+ready_pop(struct nam_worker *worker)
+{
+	struct nam__task *task = worker->ready_head;
+
+	if (!task)
+		return NULL;
+	worker->ready_head = task->next;
+	if (!worker->ready_head)
+		worker->ready_tail = NULL;
+	worker->ready_count--;
+	return task;
+}
+
 /* The diag of operations that fail. */
 static void
 note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
@@ -62,28 +76,35 @@ server_closed(struct nam_worker *worker, struct nam_qp *qp)
 }
 
 static void
+async_completed(struct nam_worker *worker, const struct nam_wc *wc)
+{
+	if (wc->status && !worker->async_rc)
+		worker->async_rc = wc->status;
+	/* Room was made when the request was posted. */
+	worker->async_done[worker->async_done_count++] =
+		(void *)((uintptr_t)wc->context & ~(uintptr_t)NAM__CONTEXT_MASK);
+}
+
+static void
 completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 {
-	unsigned tag = (uintptr_t)wc->context & NAM__CONTEXT_MASK;
-	void *context = (uint8_t *)wc->context - tag;
+	uintptr_t context = (uintptr_t)wc->context;
 
 	if (wc->status)
 		note_failure(worker, wc->qp, wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
-	} else if (tag == NAM__CONTEXT_UNSIGNALED) {
-		struct nam__task *task = context;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
+		struct nam__task *task = (void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
 
 		if (wc->status && !task->rc)
 			task->rc = wc->status;
-	} else if (tag == NAM__CONTEXT_ASYNC) {
-		if (wc->status && !worker->async_rc)
-			worker->async_rc = wc->status;
-		/* Room was made when the request was posted. */
-		worker->async_done[worker->async_done_count++] = context;
+	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_ASYNC) {
+		async_completed(worker, wc);
 	} else {
-		struct nam__completion *completion = context;
+		struct nam__completion *completion =
+			(void *)(context & ~(uintptr_t)NAM__CONTEXT_MASK);
 
 		completion->completed(worker, completion, wc);
 	}
@@ -124,7 +145,7 @@ nam__poll(struct nam_worker *worker)
 	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->slots_waiting != 0, 0))
 		count += worker->ops->poll(worker);
-	/* Only once no completion is left, as a reply that has come is in time. */
+	/* Not while there may be more: a reply that lies there has come in time. */
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
 		worker->polls = 0;
 		if (worker->calls)
@@ -141,7 +162,7 @@ idle(struct nam_worker *worker, uint64_t wait_ns)
 		wait_ns = worker->ops->patience(worker, wait_ns);
 	if (wait_ns)
 		worker->cq->ops->cq_wait(worker->cq, wait_ns);
-	/* This host may have stood still: take replies that have come before the deadlines. */
+	/* It may have been this host that stood still, and not the memory server. */
 	if (worker->calls && nam__poll(worker) == 0)
 		worker->ops->check_deadlines(worker);
 }
@@ -155,7 +176,7 @@ next_task(struct nam_worker *worker)
 	struct nam__deferred *deferred = &worker->deferred;
 	struct nam__task *next;
 
-	while (!worker->ready_head) {
+	while (!(next = ready_pop(worker))) {
 		/* Deferred tasks wait for more of them only while other work is under way. */
 		if (deferred->count && (deferred->count >= deferred->enough ||
 			(nam__poll(worker) == 0 && !worker->ready_head)))
@@ -163,11 +184,6 @@ next_task(struct nam_worker *worker)
 		else if (!deferred->count && nam__poll(worker) == 0 && !worker->ready_head)
 			idle(worker, IDLE_WAIT_NS);
 	}
-	next = worker->ready_head;
-	worker->ready_head = next->next;
-	if (!worker->ready_head)
-		worker->ready_tail = NULL;
-	worker->ready_count--;
 	return next;
 }
 
