@@ -373,12 +373,13 @@ nam_table_open(struct nam_worker *worker, const char *name, uint64_t cache_bytes
 void
 nam_table_close(struct nam_worker *worker, struct nam_table *table)
 {
-	struct nam_client *client = worker->client;
+	struct nam_client *client;
 	struct nam_table **link;
 	int rc;
 
 	if (!table)
 		return;
+	client = worker->client;
 	rc = nam_table_settle(worker, table); /* SUSPENDS */
 	(void)rc;		/* versions that were not swept are counted as lost */
 	/* From now on nam__store_table() does not find it; a sweep may still work on it. */
