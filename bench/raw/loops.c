@@ -15,8 +15,8 @@
 #define PREFETCH_LINES_MAX 64u
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-const char *const raw_op_names[RAW_OPS_COUNT] = { "read", "write", "cas", "faa", "send", "memcpy" };
-const char *const raw_loop_names[RAW_LOOPS_COUNT] = { "window", "fibers", "batch" };
+const char *const raw_op_names[] = { "read", "write", "cas", "faa", "send", "memcpy", NULL };
+const char *const raw_loop_names[] = { "window", "fibers", "batch", NULL };
 
 void
 raw_wrong(struct raw_part *part, const struct raw_slot *slot, enum raw_op op)

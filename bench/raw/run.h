@@ -39,8 +39,9 @@ enum raw_loop {
 #define RAW_DEPTH_MAX 512u
 #define RAW_SAMPLE_EVERY 64u	/* the latency of every so manieth request is taken */
 
-extern const char *const raw_op_names[RAW_OPS_COUNT];
-extern const char *const raw_loop_names[RAW_LOOPS_COUNT];
+/* Ended by NULL. */
+extern const char *const raw_op_names[RAW_OPS_COUNT + 1];
+extern const char *const raw_loop_names[RAW_LOOPS_COUNT + 1];
 
 struct raw_spec {
 	enum raw_op op;

@@ -152,7 +152,7 @@ expect__another_design__CODES_AND_DIAGS(void **state)
 	assert_int_equal(nam_index_expect(me.worker, index, &expected), 0);
 	expected.design = NAM_DESIGN_HYBRID;
 	assert_int_equal(nam_index_expect(me.worker, index, &expected), -NAM_E_DESIGN);
-	assert_non_null(strstr(nam_worker_diag(me.worker), "is coarse-grained, not hybrid"));
+	assert_non_null(strstr(nam_worker_diag(me.worker), "is coarse, not hybrid"));
 	expected = (struct nam_index_options){ .partitioning = NAM_PARTITION_RANGE };
 	assert_int_equal(nam_index_expect(me.worker, index, &expected), -NAM_E_DESIGN);
 	assert_non_null(strstr(nam_worker_diag(me.worker), "partitioning 2, not 1"));
