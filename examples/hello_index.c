@@ -79,7 +79,7 @@ main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: %s shm:PATH,shm:PATH\n", argv[0]);
+		fprintf(stderr, "Usage: %s shm:PATH,shm:PATH\n", argv[0]);
 		return 2;
 	}
 	nam_client_options_init(&options);

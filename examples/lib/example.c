@@ -17,7 +17,7 @@ example_failed(const char *what, int rc, const char *diag)
 int
 example_usage(const char *program, const char *arguments)
 {
-	fprintf(stderr, "usage: %s shm:PATH,shm:PATH %s\n", program, arguments);
+	fprintf(stderr, "Usage: %s shm:PATH,shm:PATH %s\n", program, arguments);
 	return 2;
 }
 

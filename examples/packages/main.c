@@ -312,7 +312,7 @@ take(int key, char *text, struct argp_state *state)
 	} else if (key == ARGP_KEY_ARG && !options->cluster) {
 		options->cluster = text;
 	} else if (key == ARGP_KEY_ARG || key == ARGP_KEY_NO_ARGS) {
-		argp_error(state, "one CLUSTER is needed, for example shm:/tmp/nam0,shm:/tmp/nam1");
+		argp_usage(state);
 	} else {
 		return ARGP_ERR_UNKNOWN;
 	}

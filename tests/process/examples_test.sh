@@ -84,7 +84,7 @@ test_failures() {
 	local example=$1
 
 	expect 2 "$example"
-	says "usage: $example"
+	says "Usage: $example"
 	expect 1 "$example" "$(nam_server_nobody)"
 	says "connecting: $(nam_server_nobody)"
 }
