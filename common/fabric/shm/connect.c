@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "common/fabric/wake.h"
 #include "shm_internal.h"
 
 /* ---- the handshake ------------------------------------------------------------------------ */
@@ -188,6 +189,7 @@ receive_regions(struct handshake *shake)
 		return rc;
 	}
 	shake->qp->peer = nam__shm_peer_add(shake->domain, peer);
+	nam__wake_post(shake->domain->watch.wake_fd);	/* it populates the peer's memory */
 	return 0;
 }
 

@@ -10,13 +10,7 @@
 #include "common/fabric/pages.h"
 #include "shm_internal.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-/* Page tables for more small pages than this are better built as pages are touched. */
-#define POPULATE_SMALL_BYTES_MAX (16ull << 30)
 
 static int
 remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index)
@@ -215,20 +209,11 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
 	if (!at)
 		return -errno;
-	/* Both are for speed only: our own page tables, with huge entries where they can be. */
+	/* For speed only: huge entries in our own page tables. */
 	if (note->transparent_huge)
 		(void)madvise(at, note->bytes, MADV_HUGEPAGE);
-	if (note->page_bytes_log2 > 12 || note->transparent_huge ||
-		note->bytes <= POPULATE_SMALL_BYTES_MAX)
-		(void)madvise(at, note->bytes, MADV_POPULATE_WRITE);
 	*ret = (struct shm_region){ at, note->bytes };
 	return 0;
-}
-
-void
-nam__shm_region_unmap(const struct shm_region *region)
-{
-	(void)munmap(region->base, region->bytes);
 }
 
 int

@@ -2,15 +2,24 @@
 /* peers.c -- the memory servers whose memory a domain has mapped. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "shm_internal.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* A short command ends before its page tables are built; a long one has them soon. */
+#define POPULATE_AFTER_NS 50000000u
+#define POPULATE_BYTES (2ull << 20)	/* about 0.4 ms with small pages */
 
 void
 nam__shm_peer_free(struct shm_peer *peer)
 {
 	for (uint32_t i = 0; i < peer->regions_count; i++) {
 		if (peer->regions[i].base)
-			nam__shm_region_unmap(&peer->regions[i]);
+			(void)munmap(peer->regions[i].base, peer->regions[i].bytes);
 	}
 	free(peer);
 }
@@ -64,6 +73,7 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
 	peer = peer_find_locked(domain, fresh->instance);
 	if (!peer) {
 		fresh->users = 1;
+		fresh->populate_ns = nam_now_ns() + POPULATE_AFTER_NS;
 		LIST_INSERT_HEAD(&domain->peers, fresh, link);
 		peer = fresh;
 	}
@@ -71,6 +81,43 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
 	if (peer != fresh)
 		nam__shm_peer_free(fresh);
 	return peer;
+}
+
+/* For speed only: the first access to a page would build its entry, at the cost of a fault. */
+static int
+populate_piece(struct shm_peer *peer)
+{
+	const struct shm_region *region = &peer->regions[peer->populate_region];
+	uint64_t left = region->bytes - peer->populate_offset, now = nam_now_ns();
+	uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
+
+	if (now < peer->populate_ns)
+		return (int)((peer->populate_ns - now) / 1000000u) + 1;
+	(void)madvise(region->base + peer->populate_offset, bytes, MADV_POPULATE_WRITE);
+	peer->populate_offset += bytes;
+	if (peer->populate_offset == region->bytes) {
+		peer->populate_offset = 0;
+		peer->populate_region++;
+	}
+	return 0;
+}
+
+int
+nam__shm_peers_populate(struct shm_domain *domain)
+{
+	struct shm_peer *peer;
+	int wait_ms = -1;
+
+	/* The mutex keeps the memory mapped. */
+	pthread_mutex_lock(&domain->mutex);
+	LIST_FOREACH(peer, &domain->peers, link) {
+		int ms = peer->populate_region < peer->regions_count ? populate_piece(peer) : -1;
+
+		if (ms >= 0 && (wait_ms < 0 || ms < wait_ms))
+			wait_ms = ms;
+	}
+	pthread_mutex_unlock(&domain->mutex);
+	return wait_ms;
 }
 
 void

@@ -51,7 +51,7 @@ nam__shm_qp_destroy(struct nam_qp *pub)
 	if (qp->rings)
 		(void)munmap(qp->rings, sizeof(*qp->rings));
 	if (qp->share.base)
-		nam__shm_region_unmap(&qp->share);
+		(void)munmap(qp->share.base, qp->share.bytes);
 	if (qp->peer)
 		nam__shm_peer_put(qp->domain, qp->peer);
 	free(qp);

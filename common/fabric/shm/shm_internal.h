@@ -64,6 +64,8 @@ struct shm_peer {
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	uint32_t users;		/* domain mutex */
 	uint32_t regions_count;
+	uint32_t populate_region;	/* the watcher's next piece; domain mutex */
+	uint64_t populate_offset, populate_ns;	/* in the region; when it begins */
 	struct shm_region regions[];
 };
 
@@ -72,11 +74,11 @@ struct shm_peer {
 struct shm_cq;
 struct shm_qp;
 
-/* Sockets of live queue pairs: one thread per domain sleeps on all of them. */
+/* One thread per domain sleeps on the sockets of all queue pairs, and populates mapped memory. */
 struct shm_watch {
 	pthread_mutex_t mutex;
-	int epoll_fd;
-	int stop_fd;
+	int epoll_fd, wake_fd;
+	_Atomic bool stopping;
 	struct nam_thread *thread;	/* started with the first queue pair */
 	struct shm_watched {
 		struct shm_qp *qp;	/* NULL: free */
@@ -205,7 +207,6 @@ int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
 /* Map a region that a server sent.  The descriptor stays the caller's. */
 int nam__shm_region_map(int fd, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
-void nam__shm_region_unmap(const struct shm_region *region);
 /* An anonymous, sealed file of small pages, mapped. */
 int nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at) NAM_MUST_CHECK;
 /* Map a file that a peer sent, if it has that size and cannot shrink. */
@@ -293,5 +294,7 @@ struct shm_peer *nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *f
 void nam__shm_peer_put(struct shm_domain *domain, struct shm_peer *peer);
 /* Unmap a peer that was never added. */
 void nam__shm_peer_free(struct shm_peer *peer);
+/* Build page tables of one more piece.  Milliseconds until the next; -1: nothing is left. */
+int nam__shm_peers_populate(struct shm_domain *domain);
 
 #endif /* NAM_COMMON_FABRIC_SHM_SHM_INTERNAL_H */

@@ -12,7 +12,7 @@
 #include "common/fabric/wake.h"
 #include "shm_internal.h"
 
-#define STOP UINT64_MAX
+#define WAKE UINT64_MAX
 #define NONE UINT32_MAX
 
 int
@@ -21,12 +21,12 @@ nam__shm_watch_init(struct shm_watch *watch)
 	int rc;
 
 	*watch = (struct shm_watch){ .first_free = NONE };
-	rc = nam__wake_epoll(STOP, &watch->epoll_fd, &watch->stop_fd);
+	rc = nam__wake_epoll(WAKE, &watch->epoll_fd, &watch->wake_fd);
 	if (rc)
 		return rc;
 	rc = -pthread_mutex_init(&watch->mutex, NULL);
 	if (rc) {
-		close(watch->stop_fd);
+		close(watch->wake_fd);
 		close(watch->epoll_fd);
 	}
 	return rc;
@@ -36,11 +36,12 @@ void
 nam__shm_watch_free(struct shm_watch *watch)
 {
 	if (watch->thread) {
-		nam__wake_post(watch->stop_fd);
+		atomic_store_explicit(&watch->stopping, true, memory_order_release);
+		nam__wake_post(watch->wake_fd);
 		nam_thread_join(watch->thread);
 	}
 	(void)pthread_mutex_destroy(&watch->mutex);
-	close(watch->stop_fd);
+	close(watch->wake_fd);
 	close(watch->epoll_fd);
 	free(watch->slots);
 }
@@ -48,18 +49,21 @@ nam__shm_watch_free(struct shm_watch *watch)
 static void
 watch_main(void *arg)
 {
-	struct shm_watch *watch = arg;
+	struct shm_domain *domain = arg;
+	struct shm_watch *watch = &domain->watch;
 	struct epoll_event events[32];
 
-	for (;;) {
-		int n = epoll_wait(watch->epoll_fd, events, 32, -1);
+	while (!atomic_load_explicit(&watch->stopping, memory_order_acquire)) {
+		int n = epoll_wait(watch->epoll_fd, events, 32, nam__shm_peers_populate(domain));
 
 		for (int i = 0; i < n; i++) {
 			uint64_t event = events[i].data.u64;
 			struct shm_watched *watched;
 
-			if (event == STOP)
-				return;
+			if (event == WAKE) {
+				nam__wake_clear(watch->wake_fd);
+				continue;
+			}
 			/*
 			 * If the event is older than the queue pair in its slot, the generation
 			 * differs.  The mutex keeps the queue pair alive meanwhile, as
@@ -102,7 +106,8 @@ add_locked(struct shm_watch *watch, struct shm_qp *qp)
 	int rc;
 
 	if (!watch->thread) {
-		rc = nam_thread_start("nam-shm-watch", watch_main, watch, &watch->thread);
+		rc = nam_thread_start("nam-shm-watch", watch_main, qp->domain,
+			&watch->thread);
 		if (rc)
 			return rc;
 	}

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "common/fabric/shm/shm_internal.h"
@@ -164,6 +165,55 @@ connect__many_regions__MAPS_ALL_OF_THEM(void **state)
 	side_close(&f, &f.client);
 	for (unsigned i = 0; i < 100; i++)
 		f.ops->mr_release(f.server.domain, &mrs[i]);
+	fixture_server_close(&f);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
+static long
+faults(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+	return usage.ru_minflt;
+}
+
+/* The time to connect does not grow with the memory; later WRITEs meet no faults. */
+static void
+connect__much_memory__IS_POPULATED_AFTERWARDS(void **state)
+{
+	enum { MANY = 16384 };		/* small pages */
+	struct fixture f;
+	struct nam_mr mr;
+	struct shm_peer *peer;
+	bool populated = false;
+	uint64_t end;
+	long before;
+
+	(void)state;
+	fixture_path(&f);
+	fixture_listen(&f);
+	assert_int_equal(f.ops->region_alloc(f.server.domain, MANY * SHM_PAGE_BYTES, 12, 0, -1,
+		&mr, &f.diag), 0);
+	side_open(&f, &f.client, 16, 16);
+	before = faults();
+	f.qps[0] = fixture_connect(&f, &f.client);
+	assert_true(faults() - before < MANY / 4);
+	peer = ((struct shm_qp *)f.qps[0])->peer;
+	for (end = nam_now_ns() + PATIENCE_NS; !populated && nam_now_ns() < end;) {
+		nam_sleep_ns(1000000);
+		pthread_mutex_lock(&((struct shm_domain *)f.client.domain)->mutex);
+		populated = peer->populate_region == peer->regions_count;
+		pthread_mutex_unlock(&((struct shm_domain *)f.client.domain)->mutex);
+	}
+	assert_true(populated);
+	before = faults();
+	for (unsigned i = 0; i < MANY; i++)
+		peer->regions[mr.rkey].base[(size_t)i * SHM_PAGE_BYTES] = 1;
+	assert_true(faults() - before < MANY / 4);
+	f.ops->qp_destroy(f.qps[0]);
+	side_close(&f, &f.client);
+	f.ops->mr_release(f.server.domain, &mr);
 	fixture_server_close(&f);
 	assert_int_equal(rmdir(f.directory), 0);
 }
@@ -413,6 +463,7 @@ main(void)
 		TEST(connect__rejected__BRINGS_THE_REPLY),
 		TEST(connect__again__SHARES_THE_MAPPINGS),
 		cmocka_unit_test(connect__many_regions__MAPS_ALL_OF_THEM),
+		cmocka_unit_test(connect__much_memory__IS_POPULATED_AFTERWARDS),
 		TEST(listener__silent_clients__DO_NOT_KEEP_OTHERS_OUT),
 		TEST(listener__malformed_hello__CLOSES_THAT_CONNECTION),
 		cmocka_unit_test(listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED),
