@@ -37,7 +37,7 @@ void
 progress_show(double fraction, uint64_t done)
 {
 	uint64_t elapsed_ns = nam_now_ns() - since_ns;
-	char bar[BAR_WIDTH + 1], count[TEXT_BYTES], rate[TEXT_BYTES];
+	char bar[BAR_WIDTH + 1];
 	int full;
 
 	if (!wanted)
@@ -50,10 +50,9 @@ progress_show(double fraction, uint64_t done)
 	for (int i = 0; i < BAR_WIDTH; i++)
 		bar[i] = i < full ? '#' : '.';
 	bar[BAR_WIDTH] = '\0';
-	text_count(count, (double)done);
-	text_count(rate, elapsed_ns ? (double)done * 1e9 / (double)elapsed_ns : 0);
 	fprintf(stderr, "\r\033[K%-6.10s [%s] %3.0f %%  %s  %s/s", what_now, bar, fraction * 100,
-		count, rate);
+		text_count((double)done),
+		text_count(elapsed_ns ? (double)done * 1e9 / (double)elapsed_ns : 0));
 	fflush(stderr);
 	drawn = true;
 }

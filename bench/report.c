@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "text.h"
 #include "ticks.h"
 
 struct latency_ns
@@ -38,19 +39,25 @@ report_number(cJSON *object, const char *name, double value)
 	cJSON_AddNumberToObject(object, name, value);
 }
 
-cJSON *
-report_latency(const struct histogram *histogram)
+void
+report_print_latency(const struct histogram *histogram)
 {
 	struct latency_ns latency = latency_of(histogram);
-	cJSON *object = cJSON_CreateObject();
 
-	report_number(object, "mean", latency.mean);
-	report_number(object, "p50", latency.p50);
-	report_number(object, "p90", latency.p90);
-	report_number(object, "p99", latency.p99);
-	report_number(object, "p999", latency.p999);
-	report_number(object, "max", latency.max);
-	return object;
+	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n",
+		text_ns(latency.mean), text_ns(latency.p50), text_ns(latency.p90),
+		text_ns(latency.p99), text_ns(latency.p999), text_ns(latency.max));
+}
+
+void
+report_latency(cJSON *object, const struct histogram *histogram)
+{
+	struct latency_ns latency = latency_of(histogram);
+	cJSON *inside = cJSON_AddObjectToObject(object, "latency_ns");
+
+#define REPORT_FIELD(name) report_number(inside, #name, latency.name);
+	LATENCY_FIELDS(REPORT_FIELD)
+#undef REPORT_FIELD
 }
 
 struct per_op
@@ -73,52 +80,45 @@ per_op_of(const struct nam_op_counters *counters, double ops)
 struct per_op
 per_op_sum(const struct per_op *a, const struct per_op *b)
 {
-	return (struct per_op){
-		.round_trips = a->round_trips + b->round_trips,
-		.doorbells = a->doorbells + b->doorbells,
-		.work_requests = a->work_requests + b->work_requests,
-		.bytes_in = a->bytes_in + b->bytes_in,
-		.bytes_out = a->bytes_out + b->bytes_out,
-		.restarts = a->restarts + b->restarts,
-		.local_reads = a->local_reads + b->local_reads,
-		.local_calls = a->local_calls + b->local_calls,
-	};
-}
-
-cJSON *
-report_per_op(const struct per_op *per_op)
-{
-	cJSON *object = cJSON_CreateObject();
-
-	report_number(object, "round_trips", per_op->round_trips);
-	report_number(object, "doorbells", per_op->doorbells);
-	report_number(object, "work_requests", per_op->work_requests);
-	report_number(object, "bytes_in", per_op->bytes_in);
-	report_number(object, "bytes_out", per_op->bytes_out);
-	report_number(object, "restarts", per_op->restarts);
-	report_number(object, "local_reads", per_op->local_reads);
-	report_number(object, "local_calls", per_op->local_calls);
-	return object;
+#define SUM_FIELD(name) .name = a->name + b->name,
+	return (struct per_op){ PER_OP_FIELDS(SUM_FIELD) };
+#undef SUM_FIELD
 }
 
 void
+report_per_op(cJSON *object, const struct per_op *per_op)
+{
+	cJSON *inside = cJSON_AddObjectToObject(object, "per_op");
+
+#define REPORT_FIELD(name) report_number(inside, #name, per_op->name);
+	PER_OP_FIELDS(REPORT_FIELD)
+#undef REPORT_FIELD
+}
+
+void
+report_result(cJSON *object, const struct result *result, uint64_t errors)
+{
+	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
+
+	report_number(object, "ops", (double)result->ops);
+	report_number(object, "seconds", result->seconds);
+	if (result->cpu_seconds > 0)
+		report_number(object, "cpu_seconds", result->cpu_seconds);
+	report_number(object, "ops_per_s", result->ops_per_s);
+	report_number(object, "errors", (double)errors);
+	report_latency(object, &result->latency);
+	report_per_op(object, &per_op);
+}
+
+/* Every field is a count. */
+void
 counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *less)
 {
-	sum->ops -= less->ops;
-	sum->round_trips -= less->round_trips;
-	sum->doorbells -= less->doorbells;
-	sum->work_requests -= less->work_requests;
-	sum->bytes_in -= less->bytes_in;
-	sum->bytes_out -= less->bytes_out;
-	sum->splits -= less->splits;
-	sum->late_separators -= less->late_separators;
-	sum->local_reads -= less->local_reads;
-	sum->local_calls -= less->local_calls;
-	sum->cache_hits -= less->cache_hits;
-	sum->cache_misses -= less->cache_misses;
-	sum->cache_stale -= less->cache_stale;
-	for (int i = 0; i < NAM_RESTART_CAUSES_COUNT; i++)
-		sum->restarts[i] -= less->restarts[i];
+	const uint64_t *from = (const uint64_t *)less;
+	uint64_t *to = (uint64_t *)sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] -= from[i];
 }
 
 static int

@@ -11,28 +11,48 @@
 #include "common/error.h"
 #include "histogram.h"
 
+/* The outcome of a measurement. */
+struct result {
+	uint64_t ops;
+	double seconds, cpu_seconds;	/* no processor time: of a simulation */
+	double ops_per_s;
+	struct histogram latency;	/* in ticks */
+	struct nam_op_counters counters;
+};
+
+#define LATENCY_FIELDS(X) X(mean) X(p50) X(p90) X(p99) X(p999) X(max)
+
 struct latency_ns {
-	double mean, p50, p90, p99, p999, max;
+#define LATENCY_FIELD(name) double name;
+	LATENCY_FIELDS(LATENCY_FIELD)
+#undef LATENCY_FIELD
 };
 
 /* @histogram	of ticks (ticks.h) */
 struct latency_ns latency_of(const struct histogram *histogram);
 
-/* {mean p50 p90 p99 p999 max}, in nanoseconds */
-cJSON *report_latency(const struct histogram *histogram);
+/* The line of a table, and {mean p50 p90 p99 p999 max}, in nanoseconds. */
+void report_print_latency(const struct histogram *histogram);
+void report_latency(cJSON *object, const struct histogram *histogram);
+
+#define PER_OP_FIELDS(X)                                                                            \
+	X(round_trips) X(doorbells) X(work_requests) X(bytes_in) X(bytes_out) X(restarts)           \
+	X(local_reads) X(local_calls)
 
 /* The average cost of one operation. */
 struct per_op {
-	double round_trips, doorbells, work_requests, bytes_in, bytes_out, restarts, local_reads;
-	double local_calls;
+#define PER_OP_FIELD(name) double name;
+	PER_OP_FIELDS(PER_OP_FIELD)
+#undef PER_OP_FIELD
 };
 
 /* @ops	what to divide by; 0 gives zeroes */
 struct per_op per_op_of(const struct nam_op_counters *counters, double ops);
 struct per_op per_op_sum(const struct per_op *a, const struct per_op *b);
+void report_per_op(cJSON *object, const struct per_op *per_op);
 
-/* {round_trips doorbells work_requests bytes_in bytes_out restarts local_reads local_calls} */
-cJSON *report_per_op(const struct per_op *per_op);
+/* All of a result, and how many errors there were. */
+void report_result(cJSON *object, const struct result *result, uint64_t errors);
 
 /* *sum -= *less, field by field. */
 void counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *less);

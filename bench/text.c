@@ -4,11 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#define TEXT_BYTES 24
+
 /* Divide until the number has at most `limit` before the point, and give it three digits. */
-static char *
-scaled(char text[TEXT_BYTES], double value, double base, double limit, const char *const *units,
-	unsigned units_count)
+static const char *
+scaled(double value, double base, double limit, const char *const *units, unsigned units_count)
 {
+	static _Thread_local char texts[TEXTS_COUNT][TEXT_BYTES];
+	static _Thread_local unsigned next;
+	char *text = texts[next++ % TEXTS_COUNT];
 	unsigned unit = 0;
 	int digits;
 
@@ -24,26 +28,26 @@ scaled(char text[TEXT_BYTES], double value, double base, double limit, const cha
 	return text;
 }
 
-char *
-text_count(char text[TEXT_BYTES], double value)
+const char *
+text_count(double value)
 {
 	static const char *const units[] = { "", "k", "M", "G", "T" };
 
-	return scaled(text, value, 1e3, 999.5, units, 5);
+	return scaled(value, 1e3, 999.5, units, 5);
 }
 
-char *
-text_bytes(char text[TEXT_BYTES], double bytes)
+const char *
+text_bytes(double bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 
-	return scaled(text, bytes, 1024, 1023.5, units, 5);
+	return scaled(bytes, 1024, 1023.5, units, 5);
 }
 
-char *
-text_ns(char text[TEXT_BYTES], double ns)
+const char *
+text_ns(double ns)
 {
 	static const char *const units[] = { "ns", "us", "ms", "s" };
 
-	return scaled(text, ns, 1e3, 999.5, units, 4);
+	return scaled(ns, 1e3, 999.5, units, 4);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/env.h"
+#include "ticks.h"
 
 #define TICK_NS 100000000ull
 
@@ -182,6 +183,45 @@ thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg,
 	call(pool, fn, arg);
 	wait_all(pool, tick, tick_arg);
 	return (double)(nam_now_ns() - begin_ns) * 1e-9;
+}
+
+void
+share_begin(struct share *share, const struct thread_pool_member *member, uint64_t ops,
+	double seconds)
+{
+	unsigned size = member->pool->size;
+
+	*share = (struct share){
+		.remaining = ops ? ops / size + (member->number < ops % size) : UINT64_MAX,
+		.cpu_ns = ticks_cpu_ns(),
+		.began = ticks_now(),
+	};
+	share->ended = share->began;
+	share->deadline = ops ? UINT64_MAX : share->began + ticks_from_ns(seconds * 1e9);
+}
+
+void
+share_end(const struct share *share, struct thread_pool_member *member)
+{
+	member->share = *share;
+	member->share.cpu_ns = member->pool->simulated ? 0 : ticks_cpu_ns() - share->cpu_ns;
+}
+
+void
+result_add_shares(struct result *sum, const struct thread_pool *pool)
+{
+	uint64_t began = UINT64_MAX, ended = 0;
+
+	for (unsigned i = 0; i < pool->size; i++) {
+		const struct share *share = &pool->members[i].share;
+
+		sum->ops += share->done;
+		sum->cpu_seconds += (double)share->cpu_ns * 1e-9;
+		began = share->began < began ? share->began : began;
+		ended = share->ended > ended ? share->ended : ended;
+	}
+	sum->seconds += ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+	sum->ops_per_s = sum->seconds > 0 ? (double)sum->ops / sum->seconds : 0;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

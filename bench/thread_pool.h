@@ -15,9 +15,19 @@
 #include <stdint.h>
 
 #include "nam.h"
+#include "report.h"
 #include "simulation.h"
 
 struct thread_pool;
+
+/* A member's share of a measurement. */
+struct share {
+	uint64_t remaining;		/* operations not yet begun */
+	uint64_t done;
+	uint64_t deadline;		/* ticks; UINT64_MAX: none */
+	uint64_t began, ended;		/* ticks */
+	uint64_t cpu_ns;		/* 0: simulated */
+};
 
 struct thread_pool_member {
 	struct thread_pool *pool;
@@ -25,6 +35,7 @@ struct thread_pool_member {
 	struct nam_worker *worker;	/* NULL in a thread pool without a client */
 	/* Units done in this job: written by this thread, shown by the progress bar. */
 	_Alignas(64) atomic_uint_fast64_t done;
+	struct share share;		/* the last one that has ended */
 };
 
 typedef void (*thread_pool_job_fn)(struct thread_pool_member *member, void *arg);
@@ -62,6 +73,17 @@ void thread_pool_stop(struct thread_pool *pool);
 /* Run fn on every member at once and wait for the last.  Returns the seconds that it took. */
 double thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg,
 	thread_pool_tick_fn tick, void *tick_arg);
+
+/*
+ * A share of `ops` operations of all members, or, if it is 0, of what `seconds` allow; and its end:
+ * the member keeps it for result_add_shares().
+ */
+void share_begin(struct share *share, const struct thread_pool_member *member, uint64_t ops,
+	double seconds);
+void share_end(const struct share *share, struct thread_pool_member *member);
+
+/* Add the shares of all members, but for latency and counters. */
+void result_add_shares(struct result *sum, const struct thread_pool *pool);
 
 /* Members: the threads of all clients. */
 unsigned thread_pool_size(const struct thread_pool *pool);

@@ -67,7 +67,7 @@ lay_out(struct index_bench *bench)
 	}
 }
 
-/* An index that was kept: is it of the kind that the options say? */
+/* An index that was kept: is it of the kind that the options say?  0 or -1. */
 static int
 check_properties(const struct index_bench *bench)
 {
@@ -75,39 +75,27 @@ check_properties(const struct index_bench *bench)
 	const struct index_bench_options *o = &bench->options;
 	const struct nam_index_options *wanted = &o->index;
 
-	if (o->design_set && is->design != wanted->design) {
-		bench_complain("index '%s' is %s: leave --design away", bench->name,
+	if (o->design_set && is->design != wanted->design)
+		return bench_complain("index '%s' is %s: leave --design away", bench->name,
 			nam_index_traits(is->design)->name);
-		return NAM_EXIT_USAGE;
-	}
 	if (o->partitioning_set && strcmp(nam_partitioning_name(is),
-					    nam_partitioning_name(wanted)) != 0) {
-		bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
+					    nam_partitioning_name(wanted)) != 0)
+		return bench_complain("index '%s' is %s, partitioning %s: leave --partition away",
 			bench->name, nam_index_traits(is->design)->name, nam_partitioning_name(is));
-		return NAM_EXIT_USAGE;
-	}
-	if (is->key_bytes != wanted->key_bytes) {
-		bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u", bench->name,
-			is->key_bytes, is->key_bytes);
-		return NAM_EXIT_USAGE;
-	}
-	if (is->unique != wanted->unique) {
-		bench_complain("index '%s' is %s: %s", bench->name,
+	if (is->key_bytes != wanted->key_bytes)
+		return bench_complain("index '%s' has keys of %u bytes: say --key-bytes %u",
+			bench->name, is->key_bytes, is->key_bytes);
+	if (is->unique != wanted->unique)
+		return bench_complain("index '%s' is %s: %s", bench->name,
 			is->unique ? "unique" : "not unique",
 			is->unique ? "leave --non-unique away" : "say --non-unique");
-		return NAM_EXIT_USAGE;
-	}
-	if (o->node_bytes_set && is->node_bytes != wanted->node_bytes) {
-		bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
+	if (o->node_bytes_set && is->node_bytes != wanted->node_bytes)
+		return bench_complain("index '%s' has nodes of %u bytes: leave --node-bytes away",
 			bench->name, is->node_bytes);
-		return NAM_EXIT_USAGE;
-	}
-	if (o->head_interval_set && is->head_interval != wanted->head_interval) {
-		bench_complain("index '%s' has %u leaves per head node: leave --head-interval away",
-			bench->name, is->head_interval);
-		return NAM_EXIT_USAGE;
-	}
-	return NAM_EXIT_OK;
+	if (o->head_interval_set && is->head_interval != wanted->head_interval)
+		return bench_complain("index '%s' has %u leaves per head node: leave "
+			"--head-interval away", bench->name, is->head_interval);
+	return 0;
 }
 
 /* By range: where parts begin, for nam_index_create().  An exit code. */
@@ -163,8 +151,8 @@ open_index(struct index_bench *bench)
 	rc = nam_index_open(worker, bench->name, o->cache_bytes, &bench->index);
 	if (rc)
 		return bench_failed(bench->name, rc, nam_worker_diag(worker));
-	if (o->load == LOAD_NONE)
-		exit_code = check_properties(bench);
+	if (o->load == LOAD_NONE && check_properties(bench))
+		exit_code = NAM_EXIT_USAGE;
 	o->index = *nam_index_properties(bench->index);
 	return exit_code;
 }
@@ -236,15 +224,15 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 
 	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
 		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
-		uint64_t ops_before = bench->result->ops;
-		double seconds_before = bench->result->seconds;
+		uint64_t ops_before = bench->result->all.ops;
+		double seconds_before = bench->result->all.seconds;
 		struct raw_rate raw = { 0 };
 
 		/* The other side has had the caches. */
 		index_warm(bench);
 		index_run(bench, o->ops ? ops ? ops : 1 : 0, o->seconds / ROUNDS);
-		index_rates[i] = (double)(bench->result->ops - ops_before) /
-				 (bench->result->seconds - seconds_before);
+		index_rates[i] = (double)(bench->result->all.ops - ops_before) /
+				 (bench->result->all.seconds - seconds_before);
 		rc = raw_read_rate(bench->pool, blocks, &bench->findings, bench->raw_depth,
 			raw_seconds, o->seed + i, &raw);
 		raw_rates[i] = raw.per_s;
@@ -254,7 +242,7 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 		return rc;
 	bench->raw_ratio = report_median(ratios, ROUNDS);
 	bench->raw_rate = report_median(raw_rates, ROUNDS);
-	bench->index_rate = report_median(index_rates, ROUNDS);
+	bench->result->all.ops_per_s = report_median(index_rates, ROUNDS);
 	return 0;
 }
 
@@ -366,7 +354,7 @@ run_all(void *arg, struct simulation *simulation)
 		exit_code = nam_exit_code(rc);
 		if (bench_signal)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		if (bench->result->ops && index_report(bench) && !exit_code)
+		if (bench->result->all.ops && index_report(bench) && !exit_code)
 			exit_code = NAM_EXIT_NO;
 		if (!exit_code && findings_total(&bench->findings))
 			exit_code = NAM_EXIT_NO;

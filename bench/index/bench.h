@@ -47,22 +47,16 @@ struct index_part {
 	struct nam_index *index;	/* as its client has opened it */
 	struct bench_fiber *fibers;
 	struct nam_rng rng;
-	uint64_t remaining;		/* operations not yet begun */
-	uint64_t deadline;		/* ticks */
-	uint64_t done;
+	struct share share;
 	uint64_t entries;		/* that scans delivered */
-	uint64_t began, ended;		/* ticks */
-	uint64_t cpu_ns;
 	struct histogram latency[OPS_COUNT];
 	/* The halves of read-modify-write. */
 	struct histogram rmw_lookup, rmw_update;
 };
 
 struct index_result {
-	uint64_t ops;
+	struct result all;
 	uint64_t entries;
-	double seconds, cpu_seconds;
-	struct histogram all;
 	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
 };
@@ -99,7 +93,7 @@ struct index_bench {
 	struct nam_index_stat loaded_stat, final_stat;
 	bool loaded_stat_known, final_stat_known;
 	struct index_collected collected;
-	double raw_rate, index_rate, raw_ratio;	/* --raw-ratio: medians */
+	double raw_rate, raw_ratio;	/* --raw-ratio: medians */
 	uint32_t raw_depth;
 	uint64_t violations, verified_entries;
 	bool verified;

@@ -74,8 +74,8 @@ insert_main(void *arg)
 		if (rc)
 			findings_failed(&bench->findings, rc, "loading by insert",
 				nam_worker_diag(part->worker));
-		part->done++;
-		atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
+		part->share.done++;
+		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 		if (bench_signal || bench->findings.fatal)
 			return;
 	}

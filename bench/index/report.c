@@ -23,22 +23,6 @@ static const enum nam_op_kind kind_of[OPS_COUNT] = {
 
 /* ---- figures ------------------------------------------------------------------------------ */
 
-static double
-ops_per_s(const struct index_bench *bench)
-{
-	if (bench->index_rate > 0)
-		return bench->index_rate;
-	return bench->result->seconds > 0 ? (double)bench->result->ops / bench->result->seconds : 0;
-}
-
-static void
-counters_sum(const struct index_bench *bench, struct nam_op_counters *sum)
-{
-	memset(sum, 0, sizeof(*sum));
-	for (int kind = 0; kind < NAM_OP_KINDS_COUNT; kind++)
-		nam_op_counters_add(sum, &bench->result->counters[kind]);
-}
-
 /* The cost of one operation of this kind; a read-modify-write is a lookup and an update. */
 static struct per_op
 per_op_by(const struct index_bench *bench, enum workload_op op)
@@ -88,11 +72,9 @@ bytes_per_entry(const struct nam_index_stat *stat)
 static double
 bandwidth_ratio(const struct index_bench *bench)
 {
-	struct nam_op_counters sum;
-	struct per_op per_op;
+	const struct result *all = &bench->result->all;
+	struct per_op per_op = per_op_of(&all->counters, (double)all->ops);
 
-	counters_sum(bench, &sum);
-	per_op = per_op_of(&sum, (double)bench->result->ops);
 	return (per_op.bytes_in + per_op.bytes_out) / bench->options.index.node_bytes *
 	       bench->raw_ratio;
 }
@@ -131,7 +113,6 @@ static void
 print_head(const struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
-	char a[TEXT_BYTES], b[TEXT_BYTES];
 
 	if (bench->network) {
 		char heading[64];
@@ -158,7 +139,7 @@ print_head(const struct index_bench *bench)
 			o->reverse ? ", downwards" : "", o->copy ? ", copied out" : "");
 	printf("  index       %s, %s, keys of %u bytes, nodes of %u bytes, cache %s\n",
 		nam_index_traits(o->index.design)->name, o->index.unique ? "unique" : "non-unique",
-		o->index.key_bytes, o->index.node_bytes, text_bytes(a, (double)o->cache_bytes));
+		o->index.key_bytes, o->index.node_bytes, text_bytes((double)o->cache_bytes));
 	print_parts(o);
 	printf("  cluster     %u memory server%s over %s", nam_client_servers(bench->client),
 		nam_client_servers(bench->client) == 1 ? "" : "s",
@@ -177,9 +158,9 @@ print_head(const struct index_bench *bench)
 	putchar('\n');
 	if (bench->load_keys)
 		printf("  loaded      %s pairs %s in %.3g s: %s/s\n",
-			text_count(a, (double)bench->load_keys),
+			text_count((double)bench->load_keys),
 			o->load == LOAD_BULK ? "in bulk" : "by inserts", bench->load_seconds,
-			text_count(b, (double)bench->load_keys / bench->load_seconds));
+			text_count((double)bench->load_keys / bench->load_seconds));
 }
 
 /* Decimal places that leave a blank before the number in a column of six. */
@@ -194,10 +175,9 @@ print_row(const char *name, double ops, const struct histogram *histogram,
 	const struct per_op *per_op)
 {
 	struct latency_ns latency = latency_of(histogram);
-	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES];
 
-	printf("  %-7s%8s%9s%9s%9s%6.*f%6.*f%6.*f%9.1f%8.1f\n", name, text_count(a, ops),
-		text_ns(b, latency.p50), text_ns(c, latency.p99), text_ns(d, latency.max),
+	printf("  %-7s%8s%9s%9s%9s%6.*f%6.*f%6.*f%9.1f%8.1f\n", name, text_count(ops),
+		text_ns(latency.p50), text_ns(latency.p99), text_ns(latency.max),
 		places(per_op->round_trips), per_op->round_trips, places(per_op->doorbells),
 		per_op->doorbells, places(per_op->work_requests), per_op->work_requests,
 		per_op->bytes_in, per_op->bytes_out);
@@ -207,7 +187,7 @@ static void
 print_operations(const struct index_bench *bench)
 {
 	const struct index_result *result = bench->result;
-	struct nam_op_counters sum;
+	const struct nam_op_counters *sum = &result->all.counters;
 	struct per_op per_op;
 
 	report_heading("  op          ops      p50      p99      max trips bells   wrs bytes in"
@@ -220,23 +200,22 @@ print_operations(const struct index_bench *bench)
 		per_op = per_op_by(bench, (enum workload_op)op);
 		print_row(workload_op_names[op], ops, &result->latency[op], &per_op);
 	}
-	counters_sum(bench, &sum);
-	per_op = per_op_of(&sum, (double)result->ops);
-	print_row("all", (double)result->ops, &result->all, &per_op);
-	printf("\n  splits %" PRIu64 "; restarts %" PRIu64, sum.splits,
-		nam_op_counters_restarts(&sum));
+	per_op = per_op_of(sum, (double)result->all.ops);
+	print_row("all", (double)result->all.ops, &result->all.latency, &per_op);
+	printf("\n  splits %" PRIu64 "; restarts %" PRIu64, sum->splits,
+		nam_op_counters_restarts(sum));
 	for (int cause = 0; cause < NAM_RESTART_CAUSES_COUNT; cause++)
-		if (sum.restarts[cause])
+		if (sum->restarts[cause])
 			printf(", %s %" PRIu64,
 				nam_restart_cause_name((enum nam_restart_cause)cause),
-				sum.restarts[cause]);
+				sum->restarts[cause]);
 	putchar('\n');
-	if (sum.local_reads || sum.local_calls)
+	if (sum->local_reads || sum->local_calls)
 		printf("  local READs %" PRIu64 ", requests %" PRIu64
-			": copies within the own host\n", sum.local_reads, sum.local_calls);
+			": copies within the own host\n", sum->local_reads, sum->local_calls);
 	if (has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
-			hit_rate(&sum) * 100, sum.cache_hits, sum.cache_misses, sum.cache_stale);
+			hit_rate(sum) * 100, sum->cache_hits, sum->cache_misses, sum->cache_stale);
 }
 
 static void
@@ -244,7 +223,6 @@ print_servers(struct index_bench *bench)
 {
 	for (uint32_t slot = 0; slot < nam_client_servers(bench->client); slot++) {
 		struct nam_server_status status;
-		char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES];
 		uint64_t beyond;
 
 		if (slot == INDEX_SERVERS_SHOWN) {
@@ -254,11 +232,11 @@ print_servers(struct index_bench *bench)
 		if (nam_server_status_get(index_worker(bench), slot, &status)) /* SUSPENDS */
 			continue;
 		printf("  server %-4u %s of %s in use", status.id,
-			text_bytes(a, (double)(status.carved_bytes - status.free_bytes)),
-			text_bytes(b, (double)status.memory_bytes));
+			text_bytes((double)(status.carved_bytes - status.free_bytes)),
+			text_bytes((double)status.memory_bytes));
 		beyond = bench->network ? 0 : private_bytes(status.pid);
 		if (beyond)
-			printf(", its process %s beyond that", text_bytes(c, (double)beyond));
+			printf(", its process %s beyond that", text_bytes((double)beyond));
 		putchar('\n');
 	}
 }
@@ -267,7 +245,6 @@ static void
 print_memory(struct index_bench *bench)
 {
 	const struct nam_index_stat *stat = &bench->final_stat;
-	char a[TEXT_BYTES], b[TEXT_BYTES];
 
 	report_heading("memory");
 	if (bench->loaded_stat_known && bench->options.load != LOAD_NONE)
@@ -275,13 +252,13 @@ print_memory(struct index_bench *bench)
 			bytes_per_entry(&bench->loaded_stat));
 	if (bench->final_stat_known)
 		printf("  now         %.2f bytes per entry: %s entries in %s, leaves %.0f %% full, "
-		       "height %u\n", bytes_per_entry(stat), text_count(a, (double)stat->entries),
-			text_bytes(b, (double)stat->remote_bytes), stat->leaf_fill * 100,
+		       "height %u\n", bytes_per_entry(stat), text_count((double)stat->entries),
+			text_bytes((double)stat->remote_bytes), stat->leaf_fill * 100,
 			stat->height);
 	if (bench->final_stat_known && nam_index_traits(bench->options.index.design)->client_levels)
 		printf("  cache       %s for %" PRIu64 " inner nodes\n",
-			text_bytes(a, (double)stat->cache_bytes), stat->cache_nodes);
-	printf("  worker      %s\n", text_bytes(a, (double)nam_worker_bytes(index_worker(bench))));
+			text_bytes((double)stat->cache_bytes), stat->cache_nodes);
+	printf("  worker      %s\n", text_bytes((double)nam_worker_bytes(index_worker(bench))));
 	print_servers(bench);
 }
 
@@ -289,23 +266,19 @@ static void
 print_results(struct index_bench *bench)
 {
 	const struct index_result *result = bench->result;
-	struct latency_ns latency = latency_of(&result->all);
-	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES], e[TEXT_BYTES];
 
 	print_head(bench);
-	printf("  rate        %s operations/s over %.3g s", text_count(a, ops_per_s(bench)),
-		result->seconds);
+	printf("  rate        %s operations/s over %.3g s", text_count(result->all.ops_per_s),
+		result->all.seconds);
 	if (result->entries)
 		printf(", %s entries/s scanned",
-			text_count(b, (double)result->entries / result->seconds));
-	printf("\n  latency     mean %s  p50 %s  p90 %s  p99 %s  p99.9 %s",
-		text_ns(a, latency.mean), text_ns(b, latency.p50), text_ns(c, latency.p90),
-		text_ns(d, latency.p99), text_ns(e, latency.p999));
-	printf("  max %s\n", text_ns(a, latency.max));
+			text_count((double)result->entries / result->all.seconds));
+	putchar('\n');
+	report_print_latency(&result->all.latency);
 	if (bench->raw_ratio > 0)
 		printf("  raw READs   %s/s of %u bytes at depth %u\n"
 		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
-			text_count(a, bench->raw_rate), bench->options.index.node_bytes,
+			text_count(bench->raw_rate), bench->options.index.node_bytes,
 			bench->raw_depth, bench->raw_ratio, bandwidth_ratio(bench));
 	print_operations(bench);
 	if (bench->collected.passes)
@@ -341,8 +314,8 @@ json_operations(const struct index_bench *bench)
 		per_op = per_op_by(bench, (enum workload_op)op);
 		one = cJSON_AddObjectToObject(object, workload_op_names[op]);
 		report_number(one, "ops", ops);
-		cJSON_AddItemToObject(one, "latency_ns", report_latency(&result->latency[op]));
-		cJSON_AddItemToObject(one, "per_op", report_per_op(&per_op));
+		report_latency(one, &result->latency[op]);
+		report_per_op(one, &per_op);
 	}
 	return object;
 }
@@ -462,27 +435,16 @@ json_results(struct index_bench *bench)
 {
 	const struct index_result *result = bench->result;
 	cJSON *object = cJSON_CreateObject();
-	struct nam_op_counters sum;
-	struct per_op per_op;
 
 	json_head(object, bench);
-	report_number(object, "ops", (double)result->ops);
-	report_number(object, "seconds", result->seconds);
-	/* Of the host: it says nothing of a simulation. */
-	if (!bench->network)
-		report_number(object, "cpu_seconds", result->cpu_seconds);
-	report_number(object, "ops_per_s", ops_per_s(bench));
+	report_result(object, &result->all, findings_total(&bench->findings));
 	if (result->entries) {
 		report_number(object, "entries_scanned", (double)result->entries);
-		report_number(object, "entries_per_s", (double)result->entries / result->seconds);
+		report_number(object, "entries_per_s",
+			(double)result->entries / result->all.seconds);
 	}
-	report_number(object, "errors", (double)findings_total(&bench->findings));
-	cJSON_AddItemToObject(object, "latency_ns", report_latency(&result->all));
-	counters_sum(bench, &sum);
-	per_op = per_op_of(&sum, (double)result->ops);
-	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
 	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
-	json_walks(object, &sum, has_cache(bench));
+	json_walks(object, &result->all.counters, has_cache(bench));
 	if (bench->raw_ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
 		report_number(object, "raw_read_depth", bench->raw_depth);

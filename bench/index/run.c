@@ -415,9 +415,10 @@ do_op(struct bench_fiber *fiber, uint64_t random, uint32_t *ret_count)
 	switch (op) {
 	case OP_LOOKUP:
 		if (batch > 1) {
-			*ret_count = batch <= part->remaining + 1 ? batch
-								   : (uint32_t)part->remaining + 1;
-			part->remaining -= *ret_count - 1;
+			*ret_count = batch <= part->share.remaining + 1
+					     ? batch
+					     : (uint32_t)part->share.remaining + 1;
+			part->share.remaining -= *ret_count - 1;
 			do_lookups(fiber, *ret_count); /* SUSPENDS */
 			return op;
 		}
@@ -453,21 +454,21 @@ fiber_main(void *arg)
 	struct findings *findings = &part->bench->findings;
 
 	fiber->last = ticks_now();
-	while (part->remaining) {
+	while (part->share.remaining) {
 		enum workload_op op;
 		uint32_t count = 1;
 		uint64_t now;
 
-		part->remaining--;
+		part->share.remaining--;
 		op = do_op(fiber, nam_rng_next(&part->rng), &count); /* SUSPENDS */
 		now = ticks_now();
 		histogram_record_many(&part->latency[op], now - fiber->last, count);
 		fiber->last = now;
-		part->done += count;
-		atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
-		if (__builtin_expect(now >= part->deadline || bench_signal ||
+		part->share.done += count;
+		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
+		if (__builtin_expect(now >= part->share.deadline || bench_signal ||
 				atomic_load_explicit(&findings->fatal, memory_order_relaxed), 0))
-			part->remaining = 0;
+			part->share.remaining = 0;
 	}
 }
 
@@ -502,19 +503,11 @@ phase_main(struct thread_pool_member *member, void *arg)
 	const struct phase *phase = arg;
 	struct index_bench *bench = phase->bench;
 	struct index_part *part = &bench->parts[member->number];
-	uint64_t threads = index_threads(bench);
 
 	part->member = member;
 	part->worker = member->worker;
 	part->index = index_of_member(bench, member);
-	part->done = 0;
-	part->remaining = UINT64_MAX;
-	if (phase->ops)
-		part->remaining = phase->ops / threads + (member->number < phase->ops % threads);
-	part->deadline = phase->ops ? UINT64_MAX
-				    : ticks_now() + ticks_from_ns(phase->seconds * 1e9);
-	part->cpu_ns = ticks_cpu_ns();
-	part->began = ticks_now();
+	share_begin(&part->share, member, phase->ops, phase->seconds);
 	for (uint32_t i = 0; i < bench->options.fibers; i++) {
 		int rc = nam_worker_spawn(part->worker, phase->fn, &part->fibers[i]);
 
@@ -524,8 +517,8 @@ phase_main(struct thread_pool_member *member, void *arg)
 		}
 	}
 	nam_worker_run(part->worker);
-	part->ended = ticks_now();
-	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
+	part->share.ended = ticks_now();
+	share_end(&part->share, member);
 }
 
 static void
@@ -570,16 +563,14 @@ static void
 collect_results(struct index_bench *bench)
 {
 	struct index_result *result = bench->result;
-	uint64_t began = UINT64_MAX, ended = 0;
 
+	result_add_shares(&result->all, bench->pool);
 	for (unsigned t = 0; t < index_threads(bench); t++) {
 		struct index_part *part = &bench->parts[t];
 
-		result->ops += part->done;
 		result->entries += part->entries;
-		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
 		for (int op = 0; op < OPS_COUNT; op++) {
-			histogram_merge(&result->all, &part->latency[op]);
+			histogram_merge(&result->all.latency, &part->latency[op]);
 			histogram_merge(&result->latency[op], &part->latency[op]);
 		}
 		histogram_merge(&result->latency[OP_LOOKUP], &part->rmw_lookup);
@@ -588,11 +579,7 @@ collect_results(struct index_bench *bench)
 		memset(&part->rmw_lookup, 0, sizeof(part->rmw_lookup));
 		memset(&part->rmw_update, 0, sizeof(part->rmw_update));
 		part->entries = 0;
-		began = part->began < began ? part->began : began;
-		ended = part->ended > ended ? part->ended : ended;
 	}
-	if (ended > began)
-		result->seconds += ticks_ns(ended - began) * 1e-9;
 }
 
 void
@@ -611,6 +598,7 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 		thread_pool_counters(bench->pool, kinds[i], &after);
 		counters_subtract(&after, &before[i]);
 		nam_op_counters_add(&bench->result->counters[kinds[i]], &after);
+		nam_op_counters_add(&bench->result->all.counters, &after);
 	}
 	collect_results(bench);
 }

@@ -203,7 +203,7 @@ report(void)
 	report_number(object, "seconds", turn.seconds);
 	report_number(object, "ops_per_s", (double)turn.ops / turn.seconds);
 	report_number(object, "errors", (double)findings_total(&findings));
-	cJSON_AddItemToObject(object, "latency_ns", report_latency(&turn.latency));
+	report_latency(object, &turn.latency);
 	rc = report_write(object, "-");
 	cJSON_Delete(object);
 	return rc || findings_total(&findings) ? NAM_EXIT_NO : NAM_EXIT_OK;

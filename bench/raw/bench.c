@@ -28,8 +28,8 @@ struct raw_bench {
 	struct arena arena;
 	struct findings findings;
 	uint64_t ops;			/* of all measurements, for raw_verify() */
-	struct raw_result *result;
-	struct raw_result *copies;	/* --compare: of memcpy */
+	struct result *result;
+	struct result *copies;	/* --compare: of memcpy */
 	double ratio;
 	uint32_t depth, copies_depth;
 	uint64_t page_bytes;
@@ -56,7 +56,7 @@ spec_of(struct raw_bench *bench, enum raw_op op, uint32_t depth)
 
 static int
 measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, double seconds,
-	struct raw_result *result)
+	struct result *result)
 {
 	struct raw_spec spec = spec_of(bench, op, depth);
 	int rc = raw_run(bench->pool, &spec, ops, seconds, result);
@@ -75,7 +75,7 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
 										   : 64;
 	double rates[DEPTHS_COUNT] = { 0 }, seconds = bench->options.seconds / 8;
-	struct raw_result *result = malloc(sizeof(*result));
+	struct result *result = malloc(sizeof(*result));
 	unsigned best = 0, count = 0;
 	int rc = result ? 0 : -ENOMEM;
 
@@ -95,11 +95,9 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	if (!bench->options.quiet)
 		printf("%s: requests per second at depth\n", raw_op_names[op]);
 	for (unsigned i = 0; i < count; i++) {
-		char rate[TEXT_BYTES];
-
 		best = rates[i] > rates[best] ? i : best;
 		if (!bench->options.quiet)
-			printf("  %3u  %8s/s\n", depths[i], text_count(rate, rates[i]));
+			printf("  %3u  %8s/s\n", depths[i], text_count(rates[i]));
 	}
 	*ret_depth = depths[best];
 	return 0;
@@ -107,10 +105,11 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 
 /* Sums times and counts of one more round; rates are settled at the end. */
 static void
-result_add(struct raw_result *sum, const struct raw_result *more)
+result_add(struct result *sum, const struct result *more)
 {
 	sum->ops += more->ops;
 	sum->seconds += more->seconds;
+	sum->cpu_seconds += more->cpu_seconds;
 	histogram_merge(&sum->latency, &more->latency);
 	nam_op_counters_add(&sum->counters, &more->counters);
 }
@@ -121,7 +120,7 @@ compare(struct raw_bench *bench)
 {
 	double reads[ROUNDS], copies[ROUNDS], ratios[ROUNDS];
 	double seconds = bench->options.seconds / (2 * ROUNDS);
-	struct raw_result *round = malloc(sizeof(*round));
+	struct result *round = malloc(sizeof(*round));
 	int rc = round ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < ROUNDS && !rc; i++) {
@@ -142,12 +141,9 @@ compare(struct raw_bench *bench)
 		return rc;
 	if (!bench->options.quiet) {
 		report_heading("round     read/s   memcpy/s   ratio");
-		for (unsigned i = 0; i < ROUNDS; i++) {
-			char a[TEXT_BYTES], b[TEXT_BYTES];
-
-			printf("  %3u  %9s  %9s  %6.3f\n", i + 1, text_count(a, reads[i]),
-				text_count(b, copies[i]), ratios[i]);
-		}
+		for (unsigned i = 0; i < ROUNDS; i++)
+			printf("  %3u  %9s  %9s  %6.3f\n", i + 1, text_count(reads[i]),
+				text_count(copies[i]), ratios[i]);
 	}
 	bench->ratio = report_median(ratios, ROUNDS);
 	bench->result->ops_per_s = report_median(reads, ROUNDS);
@@ -168,7 +164,7 @@ raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct find
 		.seed = seed,
 		.findings = findings,
 	};
-	struct raw_result *result = malloc(sizeof(*result));
+	struct result *result = malloc(sizeof(*result));
 	int rc = result ? raw_run(pool, &spec, 0, seconds, result) : -ENOMEM;
 
 	if (!rc)
@@ -262,7 +258,7 @@ set_up(struct raw_bench *bench)
 	rc = set_up_memory(bench, &diag);
 	if (rc)
 		return bench_failed("preparing the memory", rc, diag.text);
-	bench->result = calloc(2, sizeof(struct raw_result));
+	bench->result = calloc(2, sizeof(struct result));
 	if (!bench->result)
 		return bench_failed("preparing the results", -ENOMEM, NULL);
 	bench->copies = bench->result + 1;
@@ -287,11 +283,8 @@ static void
 print_results(const struct raw_bench *bench)
 {
 	const struct raw_options *options = &bench->options;
-	const struct raw_result *result = bench->result;
-	struct latency_ns latency = latency_of(&result->latency);
+	const struct result *result = bench->result;
 	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
-	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES];
-	char d[TEXT_BYTES], e[TEXT_BYTES], f[TEXT_BYTES];
 
 	report_heading("raw");
 	printf("  operation   %s of %u bytes, %s, depth %u, %u thread%s\n",
@@ -300,24 +293,22 @@ print_results(const struct raw_bench *bench)
 		options->threads, options->threads == 1 ? "" : "s");
 	if (bench->blocks.count)
 		printf("  memory      %s in %" PRIu64 " blocks on %u memory servers\n",
-			text_bytes(a, (double)(bench->blocks.count * bench->blocks.stride)),
+			text_bytes((double)(bench->blocks.count * bench->blocks.stride)),
 			bench->blocks.count, nam_client_servers(bench->client));
 	if (bench->arena.count)
 		printf("  copied from %s of local memory, %s pages\n",
-			text_bytes(a, (double)(bench->arena.count * bench->arena.stride)),
+			text_bytes((double)(bench->arena.count * bench->arena.stride)),
 			bench->arena.pages);
-	printf("  rate        %s/s, %s/s\n", text_count(a, result->ops_per_s),
-		text_bytes(b, result->ops_per_s * options->bytes));
-	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n",
-		text_ns(a, latency.mean), text_ns(b, latency.p50), text_ns(c, latency.p90),
-		text_ns(d, latency.p99), text_ns(e, latency.p999), text_ns(f, latency.max));
+	printf("  rate        %s/s, %s/s\n", text_count(result->ops_per_s),
+		text_bytes(result->ops_per_s * options->bytes));
+	report_print_latency(&result->latency);
 	if (options->op != RAW_MEMCPY)
 		printf("  per request round trips %.3f  doorbells %.3f  work requests %.3f  "
 		       "bytes in %.1f  out %.1f\n", per_op.round_trips, per_op.doorbells,
 			per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
 	if (options->compare)
 		printf("  memcpy      %s/s at depth %u\n  read/memcpy %.3f (median of %u rounds)\n",
-			text_count(a, bench->copies->ops_per_s), bench->copies_depth, bench->ratio,
+			text_count(bench->copies->ops_per_s), bench->copies_depth, bench->ratio,
 			ROUNDS);
 	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
 }
@@ -326,8 +317,6 @@ static cJSON *
 json_results(const struct raw_bench *bench)
 {
 	const struct raw_options *options = &bench->options;
-	const struct raw_result *result = bench->result;
-	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
 	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(object, "workload", "raw");
@@ -345,13 +334,7 @@ json_results(const struct raw_bench *bench)
 			: (double)(bench->arena.count * bench->arena.stride));
 	if (bench->arena.count)
 		cJSON_AddStringToObject(object, "copied_from_pages", bench->arena.pages);
-	report_number(object, "ops", (double)result->ops);
-	report_number(object, "seconds", result->seconds);
-	report_number(object, "cpu_seconds", result->cpu_seconds);
-	report_number(object, "ops_per_s", result->ops_per_s);
-	report_number(object, "errors", (double)findings_total(&bench->findings));
-	cJSON_AddItemToObject(object, "latency_ns", report_latency(&result->latency));
-	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
+	report_result(object, bench->result, findings_total(&bench->findings));
 	if (options->compare) {
 		report_number(object, "memcpy_ops_per_s", bench->copies->ops_per_s);
 		report_number(object, "memcpy_depth", bench->copies_depth);

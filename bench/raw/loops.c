@@ -30,9 +30,9 @@ void
 raw_sample(struct raw_part *part, struct raw_slot *slot)
 {
 	slot->began = ticks_now();
-	if (slot->began >= part->deadline || bench_signal || part->spec->findings->fatal)
-		part->remaining = 0;
-	atomic_store_explicit(&part->member->done, part->done, memory_order_relaxed);
+	if (slot->began >= part->share.deadline || bench_signal || part->spec->findings->fatal)
+		part->share.remaining = 0;
+	atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 }
 
 static void
@@ -40,7 +40,7 @@ give_up(struct raw_part *part, int rc)
 {
 	findings_failed(part->spec->findings, rc, raw_op_names[part->spec->op],
 		part->worker ? nam_worker_diag(part->worker) : "");
-	part->remaining = 0;
+	part->share.remaining = 0;
 }
 
 /* ---- window ------------------------------------------------------------------------------- */

@@ -17,17 +17,16 @@
 struct raw_job {
 	const struct raw_spec *spec;
 	struct raw_part *parts;
-	uint64_t ops;			/* per thread; 0: until the time is up */
+	uint64_t ops;			/* of all; 0: until the time is up */
 	double seconds;
 };
 
 static void
-part_run(struct raw_part *part)
+part_run(struct raw_part *part, const struct raw_job *job)
 {
 	const struct raw_spec *spec = part->spec;
 
-	part->cpu_ns = ticks_cpu_ns();
-	part->began = ticks_now();
+	share_begin(&part->share, part->member, job->ops, job->seconds);
 	if (spec->op == RAW_MEMCPY)
 		raw_loop_copy(part);
 	else if (spec->op == RAW_SEND || spec->loop == RAW_FIBERS)
@@ -36,8 +35,8 @@ part_run(struct raw_part *part)
 		raw_loop_batch(part);
 	else
 		raw_loop_window(part);
-	part->ended = ticks_now();
-	part->cpu_ns = ticks_cpu_ns() - part->cpu_ns;
+	part->share.ended = ticks_now();
+	share_end(&part->share, part->member);
 }
 
 static void
@@ -52,7 +51,6 @@ job_main(struct thread_pool_member *member, void *arg)
 	part->worker = member->worker;
 	part->member = member;
 	part->rng = nam_rng_seed(spec->seed + member->number * 0x1000003ull);
-	part->remaining = job->ops ? job->ops : UINT64_MAX;
 	part->slots = calloc(spec->depth, sizeof(struct raw_slot));
 	for (made = 0; part->slots && made < spec->depth; made++) {
 		/* Registered memory, or any for copies. */
@@ -63,9 +61,8 @@ job_main(struct thread_pool_member *member, void *arg)
 			break;
 		memset(part->slots[made].buffer, 0, bytes);
 	}
-	part->deadline = job->ops ? UINT64_MAX : ticks_now() + ticks_from_ns(job->seconds * 1e9);
 	if (part->slots && made == spec->depth)
-		part_run(part);
+		part_run(part, job);
 	else
 		part->rc = -ENOMEM;
 	while (part->slots && made-- > 0)
@@ -78,15 +75,13 @@ job_main(struct thread_pool_member *member, void *arg)
 
 int
 raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
-	struct raw_result *result)
+	struct result *result)
 {
-	uint64_t began = UINT64_MAX, ended = 0;
 	unsigned threads = thread_pool_size(pool);
-	struct raw_job job = { .spec = spec, .seconds = seconds };
+	struct raw_job job = { .spec = spec, .ops = ops, .seconds = seconds };
 	struct nam_op_counters before;
 	int rc = 0;
 
-	job.ops = (ops + threads - 1) / threads;
 	job.parts = calloc(threads, sizeof(struct raw_part));
 	if (!job.parts)
 		return -ENOMEM;
@@ -96,17 +91,10 @@ raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, dou
 	thread_pool_counters(pool, NAM_OP_OTHER, &result->counters);
 	counters_subtract(&result->counters, &before);
 	for (unsigned i = 0; i < threads; i++) {
-		const struct raw_part *part = &job.parts[i];
-
-		rc = rc ? rc : part->rc;
-		result->ops += part->done;
-		result->cpu_seconds += (double)part->cpu_ns * 1e-9;
-		histogram_merge(&result->latency, &part->latency);
-		began = part->began < began ? part->began : began;
-		ended = part->ended > ended ? part->ended : ended;
+		rc = rc ? rc : job.parts[i].rc;
+		histogram_merge(&result->latency, &job.parts[i].latency);
 	}
-	result->seconds = ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
-	result->ops_per_s = result->seconds > 0 ? (double)result->ops / result->seconds : 0;
+	result_add_shares(result, pool);
 	free(job.parts);
 	return rc;
 }

@@ -55,14 +55,6 @@ struct raw_spec {
 	struct findings *findings;
 };
 
-struct raw_result {
-	uint64_t ops;
-	double seconds, cpu_seconds;
-	double ops_per_s;
-	struct histogram latency;	/* sampled, in ticks */
-	struct nam_op_counters counters;
-};
-
 /**
  * raw_run -- one measurement.
  *
@@ -71,7 +63,7 @@ struct raw_result {
  * Failures and wrong answers are in spec->findings.  Returns 0 or -ENOMEM.
  */
 int raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
-	struct raw_result *result) NAM_MUST_CHECK;
+	struct result *result) NAM_MUST_CHECK;
 
 /* After WRITEs or FETCH_ADDs: are all of them there?  @ops: how many there were in all runs. */
 int raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
@@ -91,12 +83,8 @@ struct raw_part {
 	struct nam_worker *worker;
 	struct thread_pool_member *member;
 	struct nam_rng rng;
-	uint64_t remaining;		/* requests not yet posted */
+	struct share share;
 	uint64_t posted;
-	uint64_t done;
-	uint64_t deadline;		/* ticks; UINT64_MAX: none */
-	uint64_t began, ended;		/* ticks */
-	uint64_t cpu_ns;
 	struct raw_slot *slots;		/* depth */
 	struct histogram latency;
 	int rc;				/* -ENOMEM */
@@ -120,9 +108,9 @@ raw_next(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 				: op == RAW_SEND ? spec->servers
 						 : spec->blocks->count;
 
-	if (!part->remaining)
+	if (!part->share.remaining)
 		return false;
-	part->remaining--;
+	part->share.remaining--;
 	slot->block = nam_rng_below(&part->rng, blocks_count);
 	slot->began = 0;
 	if (part->posted++ % RAW_SAMPLE_EVERY == 0)
@@ -152,7 +140,7 @@ raw_done(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 		raw_wrong(part, slot, op);
 	if (slot->began)
 		histogram_record(&part->latency, ticks_now() - slot->began);
-	part->done++;
+	part->share.done++;
 }
 
 #endif /* NAM_BENCH_RAW_RUN_H */

@@ -22,12 +22,12 @@ take_turns(struct requests *bench, const struct blocks *blocks)
 		true, &bench->raw_depth);
 
 	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
-		uint64_t reads = bench->counters.work_requests;
-		double cpu_seconds = bench->cpu_seconds;
+		uint64_t reads = bench->result.counters.work_requests;
+		double cpu_seconds = bench->result.cpu_seconds;
 
 		requests_turn(bench, seconds);
-		reads = bench->counters.work_requests - reads;
-		cpu_seconds = bench->cpu_seconds - cpu_seconds;
+		reads = bench->result.counters.work_requests - reads;
+		cpu_seconds = bench->result.cpu_seconds - cpu_seconds;
 		rc = bench->findings.fatal;
 		if (!rc)
 			rc = raw_read_rate(bench->pool, blocks, &bench->findings, bench->raw_depth,
@@ -52,11 +52,11 @@ requests_ratio_measure(struct requests *bench)
 
 	/* The first turn says how long versions are, and warms what there is to be warmed. */
 	requests_turn(bench, bench->options.seconds / ROUNDS);
-	if (bench->findings.fatal || bench_signal || !bench->counters.work_requests)
+	if (bench->findings.fatal || bench_signal || !bench->result.counters.work_requests)
 		return nam_exit_code(bench->findings.fatal);
 	/* Of a READ of a transaction, to the next multiple of 64. */
-	units = (uint32_t)((double)bench->counters.bytes_in /
-			(double)bench->counters.work_requests / 64 + 0.5);
+	units = (uint32_t)((double)bench->result.counters.bytes_in /
+			(double)bench->result.counters.work_requests / 64 + 0.5);
 	bench->raw_bytes = units ? 64 * units : 64;
 	rc = blocks_alloc(bench->parts[0].member->worker, nam_client_servers(bench->client),
 		bench->raw_bytes, bench->options.keys * bench->raw_bytes, &blocks, &diag);

@@ -55,17 +55,11 @@ measure(struct requests *bench)
 	else
 		requests_turn(bench, bench->options.seconds);
 	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
-		histogram_merge(&bench->latency, &bench->parts[i].latency);
+		histogram_merge(&bench->result.latency, &bench->parts[i].latency);
 	return exit_code ? exit_code : nam_exit_code(bench->findings.fatal);
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
-
-static double
-rate_of(const struct requests *bench)
-{
-	return bench->seconds > 0 ? (double)bench->ops / bench->seconds : 0;
-}
 
 static const char *
 transport_name(const struct requests_options *o)
@@ -77,25 +71,22 @@ static void
 print_results(const struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	struct latency_ns latency = latency_of(&bench->latency);
-	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
-	char a[TEXT_BYTES], b[TEXT_BYTES], c[TEXT_BYTES], d[TEXT_BYTES], e[TEXT_BYTES];
+	const struct result *result = &bench->result;
+	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
 
 	report_heading(o->subcommand);
 	bench->kind->print(bench);
 	printf("  requests    %s, %u client%s of %u thread%s of %u fiber%s\n",
 		transport_name(o), o->clients, o->clients == 1 ? "" : "s", o->threads,
 		o->threads == 1 ? "" : "s", o->fibers, o->fibers == 1 ? "" : "s");
-	printf("  rate        %s/s\n", text_count(a, rate_of(bench)));
-	printf("  latency     mean %s  p50 %s  p90 %s  p99 %s  max %s\n", text_ns(a, latency.mean),
-		text_ns(b, latency.p50), text_ns(c, latency.p90), text_ns(d, latency.p99),
-		text_ns(e, latency.max));
+	printf("  rate        %s/s\n", text_count(result->ops_per_s));
+	report_print_latency(&result->latency);
 	printf("  per request round trips %.3f  work requests %.3f  bytes in %.1f  out %.1f\n",
 		per_op.round_trips, per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
 	if (o->raw_ratio)
 		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
 			"transactions read %.3f times as many\n", bench->raw_bytes,
-			bench->raw_depth, text_count(a, bench->raw_rate), bench->raw_ratio);
+			bench->raw_depth, text_count(bench->raw_rate), bench->raw_ratio);
 	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
 }
 
@@ -103,7 +94,6 @@ static int
 report(const struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	struct per_op per_op = per_op_of(&bench->counters, (double)bench->ops);
 	cJSON *object;
 	int rc;
 
@@ -122,20 +112,13 @@ report(const struct requests *bench)
 	report_number(object, "fibers", o->fibers);
 	report_number(object, "batch", o->batch);
 	report_number(object, "memservers", nam_client_servers(bench->client));
-	report_number(object, "ops", (double)bench->ops);
-	report_number(object, "seconds", bench->seconds);
-	if (!bench->simulation)
-		report_number(object, "cpu_seconds", bench->cpu_seconds);
-	report_number(object, "ops_per_s", rate_of(bench));
 	if (o->raw_ratio) {
 		report_number(object, "raw_bytes", bench->raw_bytes);
 		report_number(object, "raw_depth", bench->raw_depth);
 		report_number(object, "raw_ops_per_cpu_s", bench->raw_rate);
 		report_number(object, "raw_ratio", bench->raw_ratio);
 	}
-	report_number(object, "errors", (double)findings_total(&bench->findings));
-	cJSON_AddItemToObject(object, "latency_ns", report_latency(&bench->latency));
-	cJSON_AddItemToObject(object, "per_op", report_per_op(&per_op));
+	report_result(object, &bench->result, findings_total(&bench->findings));
 	rc = report_write(object, o->json);
 	cJSON_Delete(object);
 	return rc;
@@ -205,7 +188,7 @@ run_all(void *arg, struct simulation *simulation)
 		exit_code = measure(bench);
 		if (bench_signal)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		if (bench->ops && report(bench) && !exit_code)
+		if (bench->result.ops && report(bench) && !exit_code)
 			exit_code = NAM_EXIT_NO;
 		if (!exit_code && findings_total(&bench->findings))
 			exit_code = NAM_EXIT_NO;

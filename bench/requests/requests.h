@@ -42,10 +42,7 @@ struct requests {
 	struct thread_pool *pool;
 	struct requests_part *parts;	/* of each member */
 	struct findings findings;
-	struct nam_op_counters counters;
-	struct histogram latency;
-	uint64_t ops;
-	double seconds, cpu_seconds;
+	struct result result;
 	double turn_seconds;		/* how long the one under way is to last */
 	/* --raw-ratio: medians, per second of processor time */
 	double raw_rate, raw_ratio;
@@ -65,8 +62,7 @@ struct requests_part {
 	struct nam_records *records;
 	uint64_t fractured;		/* transactions that read half of another */
 	uint64_t number;		/* of its requests, so far */
-	uint64_t remaining, done, deadline, began, ended;
-	uint64_t cpu_ns;
+	struct share share;
 	struct histogram latency;
 };
 

@@ -24,8 +24,8 @@ call(struct requests_part *part, uint8_t *rooms, size_t room_bytes, uint64_t *be
 	uint32_t count = part->bench->options.batch;
 	int rc;
 
-	count = count < part->remaining ? count : (uint32_t)part->remaining;
-	part->remaining -= count;
+	count = count < part->share.remaining ? count : (uint32_t)part->share.remaining;
+	part->share.remaining -= count;
 	for (uint32_t i = 0; i < count; i++) {
 		part->number++;
 		kind->prepare(part, rooms + i * room_bytes);
@@ -35,12 +35,12 @@ call(struct requests_part *part, uint8_t *rooms, size_t room_bytes, uint64_t *be
 		requests_failed(part, rc, "a request");
 		return false;
 	}
-	part->ended = ticks_now();
-	histogram_record_many(&part->latency, part->ended - *began, count);
-	*began = part->ended;
+	part->share.ended = ticks_now();
+	histogram_record_many(&part->latency, part->share.ended - *began, count);
+	*began = part->share.ended;
 	for (uint32_t i = 0; i < count; i++)
 		kind->check(part, rooms + i * room_bytes);
-	part->done += count;
+	part->share.done += count;
 	return true;
 }
 
@@ -60,7 +60,7 @@ fiber_main(void *arg)
 		return;
 	}
 	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
-	while (part->remaining && part->ended < part->deadline && !bench_signal &&
+	while (part->share.remaining && part->share.ended < part->share.deadline && !bench_signal &&
 		!bench->findings.fatal)
 		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
 			break;
@@ -73,16 +73,10 @@ job_main(struct thread_pool_member *member, void *arg)
 	struct requests *bench = arg;
 	const struct requests_options *o = &bench->options;
 	struct requests_part *part = &bench->parts[member->number];
-	uint64_t cpu_ns = ticks_cpu_ns();
 	int rc = 0;
 
 	part->number = member->number;
-	part->remaining = o->ops
-		? (o->ops + thread_pool_size(bench->pool) - 1) / thread_pool_size(bench->pool) :
-		UINT64_MAX;
-	part->began = part->ended = ticks_now();
-	part->deadline = o->ops ? UINT64_MAX : part->began +
-		ticks_from_ns(bench->turn_seconds * 1e9);
+	share_begin(&part->share, member, o->ops, bench->turn_seconds);
 	if (o->fibers == 1)
 		fiber_main(part);
 	for (uint32_t i = 0; i < o->fibers && o->fibers > 1 && !rc; i++)
@@ -94,7 +88,7 @@ job_main(struct thread_pool_member *member, void *arg)
 	}
 	if (o->fibers > 1)
 		nam_worker_run(member->worker);
-	part->cpu_ns += ticks_cpu_ns() - cpu_ns;
+	share_end(&part->share, member);
 }
 
 /* Of all kinds of operations. */
@@ -114,23 +108,12 @@ void
 requests_turn(struct requests *bench, double seconds)
 {
 	struct nam_op_counters before, after;
-	uint64_t began = UINT64_MAX, ended = 0;
 
 	bench->turn_seconds = seconds;
 	counters_sum(bench, &before);
 	thread_pool_run(bench->pool, job_main, bench, NULL, NULL);
 	counters_sum(bench, &after);
 	counters_subtract(&after, &before);
-	nam_op_counters_add(&bench->counters, &after);
-	bench->ops = 0;
-	bench->cpu_seconds = 0;
-	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++) {
-		const struct requests_part *part = &bench->parts[i];
-
-		bench->ops += part->done;
-		bench->cpu_seconds += (double)part->cpu_ns * 1e-9;
-		began = part->began < began ? part->began : began;
-		ended = part->ended > ended ? part->ended : ended;
-	}
-	bench->seconds += ended > began ? ticks_ns(ended - began) * 1e-9 : 0;
+	nam_op_counters_add(&bench->result.counters, &after);
+	result_add_shares(&bench->result, bench->pool);
 }

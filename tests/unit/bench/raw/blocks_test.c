@@ -75,18 +75,16 @@ arena__plain_pages__FILLED_AND_ALIGNED(void **state)
 static void
 text__numbers__READABLE(void **state)
 {
-	char text[TEXT_BYTES];
-
 	(void)state;
-	assert_string_equal(text_count(text, 0), "0");
-	assert_string_equal(text_count(text, 999), "999");
-	assert_string_equal(text_count(text, 1000), "1.00 k");
-	assert_string_equal(text_count(text, 12345678), "12.3 M");
-	assert_string_equal(text_bytes(text, 512), "512 B");
-	assert_string_equal(text_bytes(text, 1536), "1.50 KiB");
-	assert_string_equal(text_ns(text, 850), "850 ns");
-	assert_string_equal(text_ns(text, 1234), "1.23 us");
-	assert_string_equal(text_ns(text, 9.999e9), "10.0 s");
+	assert_string_equal(text_count(0), "0");
+	assert_string_equal(text_count(999), "999");
+	assert_string_equal(text_count(1000), "1.00 k");
+	assert_string_equal(text_count(12345678), "12.3 M");
+	assert_string_equal(text_bytes(512), "512 B");
+	assert_string_equal(text_bytes(1536), "1.50 KiB");
+	assert_string_equal(text_ns(850), "850 ns");
+	assert_string_equal(text_ns(1234), "1.23 us");
+	assert_string_equal(text_ns(9.999e9), "10.0 s");
 }
 
 int
