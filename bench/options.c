@@ -11,10 +11,8 @@ const char *const bench_transports[] = { "srq", "mailbox", "fetch", "datagram", 
 int
 bench_options_check(const char *json, bool *quiet, uint64_t ops, double seconds)
 {
-	if (ops && seconds > 0) {
-		bench_complain("--ops and --seconds: say one of them");
-		return -1;
-	}
+	if (ops && seconds > 0)
+		return bench_complain("--ops and --seconds: say one of them");
 	if (json && report_check(json))
 		return -1;
 	if (json && !strcmp(json, "-"))

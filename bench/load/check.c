@@ -16,52 +16,23 @@ findings_total(const struct findings *findings)
 	return findings->wrong + findings->missing + findings->failed;
 }
 
-static void NAM_PRINTF(2, 0)
-print(struct findings *findings, const char *format, va_list args)
+void
+findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
+	const char *format, ...)
 {
 	unsigned printed = atomic_fetch_add(&findings->printed, 1);
 	char text[512];
+	va_list args;
 
-	if (printed > FINDINGS_PRINTED_MAX)
-		return;
-	if (printed == FINDINGS_PRINTED_MAX) {
+	atomic_fetch_add(counter, count);
+	if (printed == FINDINGS_PRINTED_MAX)
 		bench_complain("more of these are counted and not printed");
+	if (printed >= FINDINGS_PRINTED_MAX)
 		return;
-	}
+	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
 	bench_complain("%s", text);
-}
-
-void
-findings_wrong(struct findings *findings, const char *format, ...)
-{
-	va_list args;
-
-	atomic_fetch_add(&findings->wrong, 1);
-	va_start(args, format);
-	print(findings, format, args);
-	va_end(args);
-}
-
-void
-findings_missing(struct findings *findings, uint64_t count, const char *format, ...)
-{
-	va_list args;
-
-	atomic_fetch_add(&findings->missing, count);
-	va_start(args, format);
-	print(findings, format, args);
-	va_end(args);
-}
-
-static void NAM_PRINTF(2, 3)
-print_failure(struct findings *findings, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	print(findings, format, args);
-	va_end(args);
 }
 
 void
@@ -69,12 +40,11 @@ findings_failed(struct findings *findings, int rc, const char *what, const char 
 {
 	int expected = 0;
 
-	atomic_fetch_add(&findings->failed, 1);
 	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
 		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
 		atomic_compare_exchange_strong(&findings->fatal, &expected, rc);
-	print_failure(findings, "%s failed: %s (%s)", what, *diag ? diag : nam_err_text(rc),
-		nam_err_name(rc));
+	findings_add(findings, &findings->failed, 1, "%s failed: %s (%s)", what,
+		*diag ? diag : nam_err_text(rc), nam_err_name(rc));
 }
 
 /* ---- scans -------------------------------------------------------------------------------- */

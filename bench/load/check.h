@@ -29,10 +29,14 @@ struct findings {
 
 uint64_t findings_total(const struct findings *findings);
 
-/* Count one and print it, if it is among the first ten. */
-void findings_wrong(struct findings *findings, const char *format, ...) NAM_PRINTF(2, 3);
-void findings_missing(struct findings *findings, uint64_t count, const char *format, ...)
-	NAM_PRINTF(3, 4);
+/* Add to a counter of *findings, and print a message, if it is among the first ten. */
+void findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
+	const char *format, ...) NAM_PRINTF(4, 5);
+
+#define findings_wrong(findings, ...) findings_add(findings, &(findings)->wrong, 1, __VA_ARGS__)
+#define findings_missing(findings, count, ...)                                                      \
+	findings_add(findings, &(findings)->missing, count, __VA_ARGS__)
+
 /* @diag	the worker's message; may be "" */
 void findings_failed(struct findings *findings, int rc, const char *what, const char *diag);
 

@@ -60,26 +60,17 @@ settle(struct raw_options *o)
 {
 	if (!o->bytes)
 		o->bytes = o->op == RAW_CAS || o->op == RAW_FAA ? 8 : o->op == RAW_SEND ? 64 : 1024;
-	if (o->bytes % 8) {
-		bench_complain("--bytes: %u is not a multiple of 8", o->bytes);
-		return -1;
-	}
-	if ((o->op == RAW_CAS || o->op == RAW_FAA) && o->bytes != 8) {
-		bench_complain("--bytes: atomics are 8 bytes long; leave --bytes away");
-		return -1;
-	}
-	if (o->op == RAW_SEND && o->bytes > NAM_RPC_BODY_MAX) {
-		bench_complain("--bytes: a message has room for %u bytes", NAM_RPC_BODY_MAX & ~7u);
-		return -1;
-	}
-	if (o->loop == RAW_BATCH && o->depth > NAM_BATCH_MAX) {
-		bench_complain("--depth: a batch has room for %u requests", NAM_BATCH_MAX);
-		return -1;
-	}
-	if (o->compare && o->op != RAW_READ && o->op != RAW_MEMCPY) {
-		bench_complain("--compare compares read with memcpy; leave --op away");
-		return -1;
-	}
+	if (o->bytes % 8)
+		return bench_complain("--bytes: %u is not a multiple of 8", o->bytes);
+	if ((o->op == RAW_CAS || o->op == RAW_FAA) && o->bytes != 8)
+		return bench_complain("--bytes: atomics are 8 bytes long; leave --bytes away");
+	if (o->op == RAW_SEND && o->bytes > NAM_RPC_BODY_MAX)
+		return bench_complain("--bytes: a message has room for %u bytes",
+			NAM_RPC_BODY_MAX & ~7u);
+	if (o->loop == RAW_BATCH && o->depth > NAM_BATCH_MAX)
+		return bench_complain("--depth: a batch has room for %u requests", NAM_BATCH_MAX);
+	if (o->compare && o->op != RAW_READ && o->op != RAW_MEMCPY)
+		return bench_complain("--compare compares read with memcpy; leave --op away");
 	if (o->compare)
 		o->op = RAW_READ;
 	if (bench_options_check(o->json, &o->quiet, o->ops, o->seconds))
