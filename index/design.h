@@ -10,6 +10,8 @@
 
 #include "index/index_internal.h"
 
+struct nam__part_reader;
+
 struct nam__index_ops {
 	/* Nodes lie on all memory servers: those of a lost tree cannot be found. */
 	bool scattered;
@@ -48,17 +50,24 @@ struct nam__index_ops {
 	NAM_FIBER_FN int (*cursor_next_entries)(struct nam_cursor *cursor,
 		struct nam_entries *ret_entries);
 	NAM_FIBER_FN void (*cursor_close)(struct nam_cursor *cursor);
+	/* Of a design in parts: how nam__parts_scan_next() reads one.  Else NULL. */
+	const struct nam__part_reader *reader;
 
+	/*
+	 * The whole: within an operation that index.c has begun, but for collect(), which is one or
+	 * several.
+	 */
 	NAM_FIBER_FN int (*bulk_load)(struct nam_worker *worker, struct nam_index *index,
 		nam_index_source_fn source, void *arg, uint32_t fill_percent, uint64_t *ret_count);
+	/* Add the index's nodes and entries to *stat, and set its height. */
 	NAM_FIBER_FN int (*stat)(struct nam_worker *worker, struct nam_index *index,
-		struct nam_index_stat *ret_stat);
+		struct nam_index_stat *stat);
+	/* Adds what is found to *violations. */
 	NAM_FIBER_FN int (*verify)(struct nam_worker *worker, struct nam_index *index,
-		nam_index_violation_fn violation, void *arg, uint64_t *ret_violations);
+		nam_index_violation_fn violation, void *arg, uint64_t *violations);
+	/* Adds what was done to *stat, also if it ends with -NAM_E_LOCK_ORPHANED. */
 	NAM_FIBER_FN int (*collect)(struct nam_worker *worker, struct nam_index *index,
-		struct nam_collect_stat *ret_stat);
-	/* Adds the figures of the handle's caches. */
-	void (*cache_stat)(const struct nam_index *index, struct nam_index_stat *stat);
+		struct nam_collect_stat *stat);
 	/* Of nodes in remote memory: nam__split_unlock() and nam__separator_add(), or NULL. */
 	NAM_FIBER_FN int (*split_unlock)(struct nam_worker *worker, struct nam_index *index,
 		struct nam__held *held, const uint64_t *key, uint64_t value);
@@ -67,10 +76,5 @@ struct nam__index_ops {
 };
 
 extern const struct nam__index_ops nam__fine_ops, nam__coarse_ops, nam__hybrid_ops;
-
-#define NAM__COPIED_BYTES 8192u		/* of entries copied at a time: 256 of 8-byte keys */
-/* cursor_copy.c: cursor_next_entries() by copies of what cursor_next() delivers. */
-NAM_FIBER_FN int nam__cursor_next_copied(struct nam_cursor *cursor,
-	struct nam_entries *ret_entries) NAM_MUST_CHECK;
 
 #endif /* NAM_INDEX_DESIGN_H */

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "index/coarse/coarse.h"
 #include "index/design.h"
 
 #define FILL_DEFAULT 92u
@@ -131,11 +132,8 @@ nam_cursor_next_entries(struct nam_cursor *cursor, struct nam_entries *ret_entri
 void
 nam_cursor_close(struct nam_cursor *cursor)
 {
-	if (!cursor)
-		return;
-	if (cursor->copied)
-		nam_buffer_give(cursor->worker, cursor->copied, NAM__COPIED_BYTES);
-	cursor->index->ops->cursor_close(cursor); /* SUSPENDS */
+	if (cursor)
+		cursor->index->ops->cursor_close(cursor); /* SUSPENDS */
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -144,34 +142,76 @@ int
 nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_index_source_fn source,
 	void *arg, uint32_t fill_percent, uint64_t *ret_count)
 {
+	uint64_t count = 0;
+	int rc;
+
 	if (!fill_percent)
 		fill_percent = FILL_DEFAULT;
 	if (fill_percent < FILL_MIN || fill_percent > FILL_MAX)
 		return nam_diag_set(&worker->diag, -EINVAL,
 			"fill percentage %u: it must be between %u and %u, or 0 for %u",
 			fill_percent, FILL_MIN, FILL_MAX, FILL_DEFAULT);
-	return index->ops->bulk_load(worker, index, source, arg, fill_percent,
-		ret_count); /* SUSPENDS */
+	nam__op_begin(worker, NAM_OP_BULK_LOAD);
+	rc = index->ops->bulk_load(worker, index, source, arg, fill_percent, &count); /* SUSPENDS */
+	nam__op_end(worker);
+	if (!rc && ret_count)
+		*ret_count = count;
+	return rc;
+}
+
+static void
+cache_stat(const struct nam_index *index, struct nam_index_stat *stat)
+{
+	if (index->cache)
+		nam__cache_stat(index->cache, stat);
+	for (uint32_t i = 0; index->leaves && i < index->parts->count; i++)
+		cache_stat(index->leaves[i], stat);
 }
 
 int
 nam_index_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
 {
-	return index->ops->stat(worker, index, ret_stat); /* SUSPENDS */
+	struct nam_index_stat stat = { 0 };
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_VERIFY);
+	rc = index->ops->stat(worker, index, &stat); /* SUSPENDS */
+	nam__op_end(worker);
+	if (rc)
+		return rc;
+	if (stat.leaves)
+		stat.leaf_fill = (double)stat.entries /
+				 ((double)stat.leaves * index->g.leaf_capacity);
+	cache_stat(index, &stat);
+	*ret_stat = stat;
+	return 0;
 }
 
 int
 nam_index_verify(struct nam_worker *worker, struct nam_index *index,
 	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
 {
-	return index->ops->verify(worker, index, violation, arg, ret_violations); /* SUSPENDS */
+	uint64_t violations = 0;
+	int rc;
+
+	nam__op_begin(worker, NAM_OP_VERIFY);
+	rc = index->ops->verify(worker, index, violation, arg, &violations); /* SUSPENDS */
+	nam__op_end(worker);
+	if (!rc)
+		*ret_violations = violations;
+	return rc;
 }
 
 int
 nam_index_collect(struct nam_worker *worker, struct nam_index *index,
 	struct nam_collect_stat *ret_stat)
 {
-	return index->ops->collect(worker, index, ret_stat); /* SUSPENDS */
+	struct nam_collect_stat stat = { 0 };
+	int rc = index->ops->collect(worker, index, &stat); /* SUSPENDS */
+
+	if (!rc || rc == -NAM_E_LOCK_ORPHANED)
+		*ret_stat = stat;
+	return rc;
 }
 
 void
@@ -181,5 +221,5 @@ nam_index_cache_stat(const struct nam_index *index, struct nam_index_stat *ret_s
 	ret_stat->cache_nodes = 0;
 	ret_stat->cache_budget_bytes = 0;
 	ret_stat->cache_evictions = 0;
-	index->ops->cache_stat(index, ret_stat);
+	cache_stat(index, ret_stat);
 }

@@ -47,7 +47,6 @@ struct nam_index {
 struct nam_cursor {
 	struct nam_index *index;
 	struct nam_worker *worker;
-	uint64_t *copied;		/* what nam_cursor_next_entries() copied; NULL: nothing */
 };
 
 /* An operation looks again at the most so often before it gives up with its last RESTART code. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coarse.c -- lookups and changes in a coarse-grained index: one request, one reply.
+ * coarse.c -- the coarse-grained design: its table, lookups and changes.  One request, one reply.
  */
 #include <errno.h>
 
 #include "coarse.h"
+#include "index/design.h"
+#include "index/parts_scan.h"
 
 #define CALLS_MAX 8u			/* of a lookup of many keys, under way at a time */
 #define LOOKUPS_MAX 128u		/* of one request */
@@ -69,8 +71,8 @@ nam__tree_lookup(struct nam_worker *worker, struct nam_index *index, uint32_t sl
 	return rc;
 }
 
-int
-nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
+NAM_FIBER_FN static int
+lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t *ret_payload)
 {
 	struct nam__key full;
@@ -106,8 +108,9 @@ nam__tree_change(struct nam_worker *worker, struct nam_index *index, uint32_t sl
 	}
 }
 
-int
-nam__coarse_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+/* @kind counts the operation, @point is what the memory server is to do. */
+NAM_FIBER_FN static int
+change_point(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
 	enum nam_rpc_tree_point point, const void *key, uint64_t payload)
 {
 	struct nam__key full;
@@ -119,6 +122,27 @@ nam__coarse_change(struct nam_worker *worker, struct nam_index *index, enum nam_
 		point, full.w, index->g.key_words, payload); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
+}
+
+NAM_FIBER_FN static int
+change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
+	uint64_t payload)
+{
+	static const enum nam_rpc_tree_point points[NAM_OP_KINDS_COUNT] = {
+		[NAM_OP_INSERT] = NAM_RPC_TREE_INSERT,
+		[NAM_OP_UPSERT] = NAM_RPC_TREE_UPSERT,
+		[NAM_OP_UPDATE] = NAM_RPC_TREE_UPDATE,
+		[NAM_OP_DELETE] = NAM_RPC_TREE_DELETE,
+	};
+
+	return change_point(worker, index, kind, points[kind], key, payload); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key, uint64_t payload)
+{
+	return change_point(worker, index, NAM_OP_DELETE, NAM_RPC_TREE_DELETE_PAIR, key,
+		payload); /* SUSPENDS */
 }
 
 /* ---- many ---------------------------------------------------------------------------------- */
@@ -266,8 +290,8 @@ give:
 	return rc;
 }
 
-int
-nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
+NAM_FIBER_FN static int
+lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
 	int rc = 0;
@@ -282,3 +306,46 @@ nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 	nam__op_end(worker);
 	return rc;
 }
+
+/* ---- the design ---------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+open_parts(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes, bool to_drop)
+{
+	(void)cache_bytes;		/* there is nothing to keep */
+	return nam__parts_open(worker, index, to_drop); /* SUSPENDS */
+}
+
+static void
+close_parts(struct nam_index *index)
+{
+	nam__parts_free(index->parts);
+}
+
+/* Memory servers tell later requests for the trees that these are gone. */
+NAM_FIBER_FN static int
+free_trees(struct nam_worker *worker, struct nam_index *index, bool lost)
+{
+	(void)lost;
+	return nam__parts_drop(worker, index); /* SUSPENDS */
+}
+
+const struct nam__index_ops nam__coarse_ops = {
+	.scattered = false,
+	.open = open_parts,
+	.close = close_parts,
+	.free = free_trees,
+	.lookup = lookup,
+	.lookup_many = lookup_many,
+	.change = change,
+	.delete_pair = delete_pair,
+	.cursor_open = nam__parts_scan_open,
+	.cursor_next = nam__parts_scan_next,
+	.cursor_next_entries = nam__parts_scan_next_entries,
+	.cursor_close = nam__parts_scan_close,
+	.reader = &nam__page_reader,
+	.bulk_load = nam__coarse_bulk_load,
+	.stat = nam__coarse_stat,
+	.verify = nam__coarse_verify,
+	.collect = nam__coarse_collect,
+};

@@ -56,18 +56,7 @@ NAM_FIBER_FN int nam__parts_drop(struct nam_worker *worker, struct nam_index *in
 /* The number of the part that keeps a key. */
 uint32_t nam__part_of(const struct nam_index *index, const uint64_t *key);
 
-/* ---- coarse.c: one key, or many ------------------------------------------------------------ */
-
-NAM_FIBER_FN int nam__coarse_lookup(struct nam_worker *worker, struct nam_index *index,
-	const void *key, uint64_t *ret_payload) NAM_MUST_CHECK;
-
-NAM_FIBER_FN int nam__coarse_lookup_many(struct nam_worker *worker, struct nam_index *index,
-	const void *keys, uint32_t count, uint64_t *ret_payloads, int *ret_rcs) NAM_MUST_CHECK;
-
-/* @kind counts the operation, @point is what the memory server is to do. */
-NAM_FIBER_FN int nam__coarse_change(struct nam_worker *worker, struct nam_index *index,
-	enum nam_op_kind kind, enum nam_rpc_tree_point point, const void *key,
-	uint64_t payload) NAM_MUST_CHECK;
+/* ---- coarse.c: one key ---------------------------------------------------------------------- */
 
 /* A lookup and a change in the tree of one memory server, whose keys have so many words. */
 NAM_FIBER_FN int nam__tree_lookup(struct nam_worker *worker, struct nam_index *index,
@@ -77,49 +66,19 @@ NAM_FIBER_FN int nam__tree_change(struct nam_worker *worker, struct nam_index *i
 	uint32_t slot, enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words,
 	uint64_t payload) NAM_MUST_CHECK;
 
-/* ---- scan.c ------------------------------------------------------------------------- */
+/* ---- scan.c -------------------------------------------------------------------------------- */
 
-/* The pairs of one part, a page at a time: the next is on its way while one is delivered. */
-struct nam__stream {
-	struct nam__call call;
-	bool started, under_way;
-	bool more;			/* behind the page that came last */
-	uint32_t part;
-	uint32_t at;			/* pairs of the page that have been delivered */
-	struct nam_rpc_tree_scan_reply *page, *next_page;
-	struct nam_rpc_tree_scan_request request;	/* for the next page */
-};
-
-/* A scan of the parts that a range touches, in the order of keys. */
-struct nam__merge {
-	struct nam_cursor head;
-	bool reverse;
-	bool in_turn;			/* by range: one part after the other */
-	bool limited;
-	bool empty;
-	uint64_t remaining;		/* of the limit */
-	uint32_t count;			/* streams */
-	uint32_t turn;			/* in turn: the stream being delivered */
-	uint8_t *pages;			/* two of each stream */
-	struct nam__stream streams[];
-};
-
-/* -ENOMEM. */
-int nam__merge_open(struct nam_worker *worker, struct nam_index *index,
-	const struct nam_range *range, struct nam_cursor **ret_cursor) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__merge_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads,
-	uint32_t capacity, uint32_t *ret_count) NAM_MUST_CHECK;
-NAM_FIBER_FN void nam__merge_close(struct nam_cursor *cursor);
+extern const struct nam__part_reader nam__page_reader;
 
 /* ---- whole.c ------------------------------------------------------------------------ */
 
-/* Within an operation; the other functions are operations of their own. */
+/* As nam__index_ops says. */
 NAM_FIBER_FN int nam__coarse_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
+	struct nam_index_stat *stat) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
-	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
+	nam_index_violation_fn violation, void *arg, uint64_t *violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__coarse_collect(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
+	struct nam_collect_stat *stat) NAM_MUST_CHECK;
 
 /* ---- load.c ------------------------------------------------------------------------- */
 

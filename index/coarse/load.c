@@ -61,7 +61,6 @@ nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
 
 	if (!loader)
 		return -ENOMEM;
-	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	loader->worker = worker;
 	loader->index = index;
 	for (made = 0; made < count && !rc; made++)
@@ -71,9 +70,7 @@ nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		rc = load(loader, source, arg, fill_percent); /* SUSPENDS */
 	while (made--)
 		nam__tree_load_done(&loader->parts[made]); /* SUSPENDS */
-	if (!rc && ret_count)
-		*ret_count = loader->sorted.count;
-	nam__op_end(worker);
+	*ret_count = loader->sorted.count;
 	free(loader);
 	return rc;
 }

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* whole.c -- what concerns a coarse-grained index as a whole: figures, checks, collector. */
-#include <errno.h>
-
 #include "coarse.h"
 #include "index/maintain/verify.h"
 
 /* ---- walking ------------------------------------------------------------------------------- */
+
+/*
+ * Set out for what lies behind an answer: the next nodes of the level, or the level above.  Keys
+ * ascend along a level, or the walk would never end.
+ */
+static int
+walk_on(const struct nam_index *index, uint64_t *from, uint32_t *level, const uint64_t *next,
+	bool more, uint32_t height)
+{
+	if (height > NAM__LEVELS_MAX ||
+		(more && nam__key_compare(from, next, index->g.full_words) >= 0))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memcpy(from, next, 8 * NAM_RPC_TREE_KEY_WORDS_MAX);
+	if (!more) {
+		++*level;
+		memset(from, 0, 8 * NAM_RPC_TREE_KEY_WORDS_MAX);
+	}
+	return 0;
+}
 
 /* Called for each answer; the tree of part `part`, nodes of `level`. */
 typedef void (*walked_fn)(void *arg, uint32_t part, unsigned level,
@@ -21,26 +38,20 @@ walk_all(struct nam_worker *worker, struct nam_index *index, bool verify, walked
 		struct nam_rpc_tree_walk_reply reply;
 
 		do {
-			uint32_t bytes = sizeof(reply);
+			uint32_t bytes = sizeof(reply), level = request.level;
 			int rc = nam_rpc_call(worker, index->parts->slots[part],
 				NAM_RPC_TREE_WALK, &request, sizeof(request), &reply,
 				&bytes); /* SUSPENDS */
 
-			if (!rc && (bytes != sizeof(reply) || reply.height > NAM__LEVELS_MAX))
+			if (!rc && bytes != sizeof(reply))
 				rc = -NAM_E_FABRIC_PROTOCOL;
-			/* Keys ascend along a level, or the walk would never end. */
-			if (!rc && reply.more && nam__key_compare(request.from, reply.next,
-						       index->g.full_words) >= 0)
-				rc = -NAM_E_FABRIC_PROTOCOL;
+			if (!rc)
+				rc = walk_on(index, request.from, &request.level, reply.next,
+					reply.more, reply.height);
 			if (rc)
 				return rc;
 			reply.text[sizeof(reply.text) - 1] = '\0';
-			fn(arg, part, request.level, &reply);
-			memcpy(request.from, reply.next, sizeof(request.from));
-			if (!reply.more) {
-				request.level++;
-				memset(request.from, 0, sizeof(request.from));
-			}
+			fn(arg, part, level, &reply);
 		} while (request.level < reply.height);
 	}
 	return 0;
@@ -48,63 +59,55 @@ walk_all(struct nam_worker *worker, struct nam_index *index, bool verify, walked
 
 struct counting {
 	const struct nam_index *index;
-	struct nam_index_stat stat;
+	struct nam_index_stat *stat;
 };
 
 static void
 count_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree_walk_reply *reply)
 {
-	struct counting *counting = arg;
+	const struct counting *counting = arg;
 	const struct nam_index *index = counting->index;
-	struct nam_index_stat *stat = &counting->stat;
-	uint32_t node_bytes = index->g.node_bytes;
+	struct nam_index_stat *stat = counting->stat;
+	uint32_t node_bytes = index->g.node_bytes, levels_below = index->leaves != NULL;
 
 	if (index->leaves && node_bytes > NAM_RPC_TREE_INNER_NODE_BYTES)
 		node_bytes = NAM_RPC_TREE_INNER_NODE_BYTES;
-	if (level) {
+	if (level + levels_below) {
 		stat->inner_nodes += reply->nodes;
 	} else {
 		stat->leaves += reply->nodes;
 		stat->entries += reply->entries;
 	}
-	if (reply->height > stat->height)
-		stat->height = reply->height;
+	if (reply->height + levels_below > stat->height)
+		stat->height = reply->height + levels_below;
 	stat->servers_nodes[index->client->servers[index->parts->slots[part]].id] += reply->nodes;
 	stat->remote_bytes += reply->nodes * (uint64_t)node_bytes;
 }
 
 int
-nam__coarse_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat)
+nam__coarse_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
 {
-	struct counting counting = { .index = index };
-	int rc = walk_all(worker, index, false, count_walked, &counting); /* SUSPENDS */
+	struct counting counting = { .index = index, .stat = stat };
 
-	if (rc)
-		return rc;
-	if (counting.stat.leaves)
-		counting.stat.leaf_fill = (double)counting.stat.entries /
-			((double)counting.stat.leaves * index->g.leaf_capacity);
-	*ret_stat = counting.stat;
-	return 0;
+	return walk_all(worker, index, false, count_walked, &counting); /* SUSPENDS */
 }
 
 struct verifying {
 	const struct nam_index *index;
 	nam_index_violation_fn violation;
 	void *arg;
-	uint64_t violations;
+	uint64_t *violations;
 };
 
 static void
 verify_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tree_walk_reply *reply)
 {
-	struct verifying *verifying = arg;
+	const struct verifying *verifying = arg;
 	const struct nam_index *index = verifying->index;
 	struct nam_diag diag;
 
 	(void)level;
-	verifying->violations += reply->violations;
+	*verifying->violations += reply->violations;
 	if (!reply->violations || !verifying->violation)
 		return;
 	(void)nam_diag_set(&diag, 0, "memory server %u: %s",
@@ -114,17 +117,11 @@ verify_walked(void *arg, uint32_t part, unsigned level, const struct nam_rpc_tre
 
 int
 nam__coarse_verify(struct nam_worker *worker, struct nam_index *index,
-	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
+	nam_index_violation_fn violation, void *arg, uint64_t *violations)
 {
-	struct verifying verifying = { .index = index, .violation = violation, .arg = arg };
-	int rc;
+	struct verifying verifying = { index, violation, arg, violations };
 
-	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
-	nam__op_end(worker);
-	if (!rc)
-		*ret_violations = verifying.violations;
-	return rc;
+	return walk_all(worker, index, true, verify_walked, &verifying); /* SUSPENDS */
 }
 
 /* ---- collecting ---------------------------------------------------------------------------- */
@@ -141,37 +138,30 @@ collect_part(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 		int rc = nam_rpc_call(worker, index->parts->slots[part], NAM_RPC_TREE_COLLECT,
 			&request, sizeof(request), &reply, &bytes); /* SUSPENDS */
 
-		if (!rc && (bytes != sizeof(reply) || reply.height > NAM__LEVELS_MAX ||
-			(reply.more && nam__key_compare(request.from, reply.next,
-					       index->g.full_words) >= 0)))
+		if (!rc && bytes != sizeof(reply))
 			rc = -NAM_E_FABRIC_PROTOCOL;
+		if (!rc)
+			rc = walk_on(index, request.from, &request.level, reply.next, reply.more,
+				reply.height);
 		if (rc)
 			return rc;
 		stat->nodes_visited += reply.nodes;
 		stat->merges += reply.merges;
 		stat->nodes_retired += reply.merges;
 		stat->nodes_reusable += reply.reusable;
-		memcpy(request.from, reply.next, sizeof(request.from));
-		if (!reply.more) {
-			request.level++;
-			memset(request.from, 0, sizeof(request.from));
-		}
 	} while (request.level + 1 < reply.height);
 	return 0;
 }
 
 int
 nam__coarse_collect(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *ret_stat)
+	struct nam_collect_stat *stat)
 {
-	struct nam_collect_stat stat = { 0 };
 	int rc = 0;
 
 	nam__op_begin(worker, NAM_OP_COLLECT);
 	for (uint32_t part = 0; part < index->parts->count && !rc; part++)
-		rc = collect_part(worker, index, part, &stat); /* SUSPENDS */
+		rc = collect_part(worker, index, part, stat); /* SUSPENDS */
 	nam__op_end(worker);
-	if (!rc)
-		*ret_stat = stat;
 	return rc;
 }

@@ -143,11 +143,10 @@ load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn sou
 {
 	struct nam_gaddr new_root;
 	bool published = false;
-	uint64_t count = 0;
 	int rc, unlock_rc;
 
-	rc = input_load(loader, source, arg, &count); /* SUSPENDS */
-	if (rc || !count)
+	rc = input_load(loader, source, arg, ret_count); /* SUSPENDS */
+	if (rc || !*ret_count)
 		goto unlock_root;
 	rc = nam__loader_close(loader, &new_root); /* SUSPENDS */
 	if (rc)
@@ -162,8 +161,6 @@ unlock_root:
 		rc = unlock_rc;
 done:
 	nam__loader_done(loader, published);
-	if (!rc && ret_count)
-		*ret_count = count;
 	return rc;
 }
 
@@ -205,10 +202,7 @@ nam__fine_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 		goto give_image;
 	}
 	nam__loader_init(loader, worker, index, fill_percent);
-
-	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	rc = load_alone(loader, &root, source, arg, ret_count); /* SUSPENDS */
-	nam__op_end(worker);
 give_image:
 	nam_buffer_give(worker, root.image, g->node_bytes);
 	free(loader);

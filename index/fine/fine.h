@@ -24,11 +24,10 @@ NAM_FIBER_FN int nam__fine_bulk_load(struct nam_worker *worker, struct nam_index
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,
 	uint64_t *ret_count) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat) NAM_MUST_CHECK;
+	struct nam_index_stat *stat) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
-	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations) NAM_MUST_CHECK;
+	nam_index_violation_fn violation, void *arg, uint64_t *violations) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *ret_stat) NAM_MUST_CHECK;
-void nam__fine_cache_stat(const struct nam_index *index, struct nam_index_stat *stat);
+	struct nam_collect_stat *stat) NAM_MUST_CHECK;
 
 #endif /* NAM_INDEX_FINE_FINE_H */

@@ -1,7 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c -- the table of the fine-grained design. */
+/* ops.c -- the table of the fine-grained design, and what its handles keep on this host. */
 #include "fine.h"
 #include "scan_internal.h"
+
+int
+nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
+	bool to_drop)
+{
+	int rc = 0;
+
+	(void)worker;
+	(void)to_drop;
+	if (cache_bytes)
+		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
+	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
+			      index->g.key_bytes == 8;
+	index->fast_changes = index->fast_lookups &&
+			      (index->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
+	return rc;
+}
+
+void
+nam__fine_close(struct nam_index *index)
+{
+	nam__cache_free(index->cache);
+}
 
 NAM_FIBER_FN static int
 free_nodes(struct nam_worker *worker, struct nam_index *index, bool lost)
@@ -26,7 +49,6 @@ const struct nam__index_ops nam__fine_ops = {
 	.stat = nam__fine_stat,
 	.verify = nam__fine_verify,
 	.collect = nam__fine_collect,
-	.cache_stat = nam__fine_cache_stat,
 	.split_unlock = nam__split_unlock,
 	.separator_add = nam__separator_add,
 };

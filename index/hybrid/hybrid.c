@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hybrid.c -- what concerns all parts of a hybrid index. */
+/* hybrid.c -- the hybrid design: its table; one key concerns the leaves of one part. */
 #include "hybrid.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "index/fine/fine.h"
+#include "index/fine/scan_internal.h"
 #include "index/maintain/maintain.h"
+#include "index/parts_scan.h"
 
 #define LOOKUPS_MAX 1024u		/* of one part, looked up in one go */
 
@@ -90,8 +92,8 @@ open_leaves(struct nam_worker *worker, struct nam_index *index, uint32_t part,
 	return nam__fine_open(worker, leaves, cache_bytes, to_drop); /* SUSPENDS */
 }
 
-int
-nam__hybrid_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
+NAM_FIBER_FN static int
+open_parts(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
 	bool to_drop)
 {
 	uint32_t count;
@@ -108,8 +110,8 @@ nam__hybrid_open(struct nam_worker *worker, struct nam_index *index, uint64_t ca
 	return rc;
 }
 
-void
-nam__hybrid_close(struct nam_index *index)
+static void
+close_parts(struct nam_index *index)
 {
 	for (uint32_t i = 0; index->leaves && i < index->parts->count && index->leaves[i]; i++) {
 		nam__fine_close(index->leaves[i]);
@@ -119,21 +121,55 @@ nam__hybrid_close(struct nam_index *index)
 	nam__parts_free(index->parts);
 }
 
-int
-nam__hybrid_free_leaves(struct nam_worker *worker, struct nam_index *index)
+/*
+ * The leaves go first: only their readers ask for the trees.  If a memory server was restarted,
+ * pointers of the remaining leaves may lead to nodes of other indexes.
+ */
+NAM_FIBER_FN static int
+free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
 {
-	int rc = 0;
+	int rc = 0, drop_rc;
 
-	for (uint32_t i = 0; i < index->parts->count; i++) {
+	for (uint32_t i = 0; i < index->parts->count && !lost; i++) {
 		int part_rc = nam__leaves_free(worker, index->leaves[i]); /* SUSPENDS */
 
 		if (!rc)
 			rc = part_rc;
 	}
-	return rc;
+	drop_rc = nam__parts_drop(worker, index); /* SUSPENDS */
+	return rc ? rc : drop_rc;
 }
 
-/* ---- looking up ---------------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------------------------- */
+
+/* The handle whose leaves keep a key. */
+static inline struct nam_index *
+leaves_of(struct nam_index *index, const void *key)
+{
+	struct nam__key full;
+
+	nam__key_encode(&index->g, key, 0, &full);
+	return index->leaves[nam__part_of(index, full.w)];
+}
+
+NAM_FIBER_FN static int
+lookup(struct nam_worker *worker, struct nam_index *index, const void *key, uint64_t *ret_payload)
+{
+	return nam__fine_lookup(worker, leaves_of(index, key), key, ret_payload); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
+	uint64_t payload)
+{
+	return nam__fine_change(worker, leaves_of(index, key), kind, key, payload); /* SUSPENDS */
+}
+
+NAM_FIBER_FN static int
+delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key, uint64_t payload)
+{
+	return nam__fine_delete_pair(worker, leaves_of(index, key), key, payload); /* SUSPENDS */
+}
 
 /* Those of the keys that lie in one part, and where their answers belong. */
 struct some {
@@ -162,8 +198,8 @@ look_up_some(struct nam_worker *worker, struct nam_index *leaves, struct some *s
 	return rc;
 }
 
-int
-nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
+NAM_FIBER_FN static int
+lookup_many(struct nam_worker *worker, struct nam_index *index, const void *keys,
 	uint32_t count, uint64_t *ret_payloads, int *ret_rcs)
 {
 	uint32_t key_bytes = index->g.key_bytes, parts = index->parts->count;
@@ -199,89 +235,103 @@ nam__hybrid_lookup_many(struct nam_worker *worker, struct nam_index *index, cons
 	return rc;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- scans --------------------------------------------------------------------------------- */
 
-void
-nam__hybrid_cache_stat(const struct nam_index *index, struct nam_index_stat *stat)
+static int
+leaves_begin(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
-	for (uint32_t i = 0; i < index->parts->count; i++)
-		nam__fine_cache_stat(index->leaves[i], stat);
+	struct nam_range range = scan->range;
+
+	if (range.limit)
+		range.limit = scan->remaining;
+	return nam__scan_open(scan->head.worker, scan->head.index->leaves[stream->part], &range,
+		&stream->leaves);
 }
 
-int
-nam__hybrid_stat(struct nam_worker *worker, struct nam_index *index,
-	struct nam_index_stat *ret_stat)
+NAM_FIBER_FN static int
+leaves_fill(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
-	struct nam_index_stat above, stat = { 0 };
-	int rc;
+	int rc = nam__scan_next_entries(stream->leaves, &stream->entries); /* SUSPENDS */
 
-	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = nam__coarse_stat(worker, index, &above); /* SUSPENDS */
-	for (uint32_t i = 0; i < index->parts->count && !rc; i++)
-		rc = nam__count_level(worker, index->leaves[i], 0, 1, &stat); /* SUSPENDS */
-	nam__op_end(worker);
+	(void)scan;
 	if (rc)
 		return rc;
-	stat.height = above.height + 1;
-	stat.inner_nodes = above.leaves + above.inner_nodes;
-	stat.remote_bytes += above.remote_bytes;
-	for (uint32_t id = 0; id < NAM_SERVERS_MAX; id++)
-		stat.servers_nodes[id] += above.servers_nodes[id];
-	if (stat.leaves)
-		stat.leaf_fill = (double)stat.entries /
-			((double)stat.leaves * index->g.leaf_capacity);
-	nam__hybrid_cache_stat(index, &stat);
-	*ret_stat = stat;
+	stream->at = 0;
+	stream->more = stream->entries.count > 0;
 	return 0;
 }
 
-int
-nam__hybrid_verify(struct nam_worker *worker, struct nam_index *index,
-	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
+NAM_FIBER_FN static void
+leaves_end(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
-	uint64_t sum = 0, violations = 0;
-	int rc;
+	(void)scan;
+	if (stream->leaves)
+		nam__scan_close(stream->leaves); /* SUSPENDS */
+}
 
-	rc = nam__coarse_verify(worker, index, violation, arg, &sum); /* SUSPENDS */
-	for (uint32_t i = 0; i < index->parts->count && !rc; i++) {
+static const struct nam__part_reader leaves_reader = {
+	.begin = leaves_begin,
+	.fill = leaves_fill,
+	.end = leaves_end,
+};
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+NAM_FIBER_FN static int
+stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
+{
+	int rc = nam__coarse_stat(worker, index, stat); /* SUSPENDS */
+
+	for (uint32_t i = 0; i < index->parts->count && !rc; i++)
+		rc = nam__count_level(worker, index->leaves[i], 0, 1, stat); /* SUSPENDS */
+	return rc;
+}
+
+NAM_FIBER_FN static int
+verify(struct nam_worker *worker, struct nam_index *index, nam_index_violation_fn violation,
+	void *arg, uint64_t *violations)
+{
+	int rc = nam__coarse_verify(worker, index, violation, arg, violations); /* SUSPENDS */
+
+	for (uint32_t i = 0; i < index->parts->count && !rc; i++)
 		rc = nam__fine_verify(worker, index->leaves[i], violation, arg,
-			&violations); /* SUSPENDS */
-		sum += violations;
-	}
-	if (!rc)
-		*ret_violations = sum;
+			violations); /* SUSPENDS */
 	return rc;
 }
 
 /* Leaves by this client, then the levels above by their memory servers: no client waits. */
-int
-nam__hybrid_collect(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *ret_stat)
+NAM_FIBER_FN static int
+collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
 {
-	struct nam_collect_stat sum = { 0 }, stat;
-	int rc = 0, orphaned_rc = 0;
+	int rc, orphaned_rc = 0;
 
-	for (uint32_t i = 0; i < index->parts->count && !rc; i++) {
-		rc = nam__fine_collect(worker, index->leaves[i], &stat); /* SUSPENDS */
-		if (rc == -NAM_E_LOCK_ORPHANED) {
+	for (uint32_t i = 0; i < index->parts->count; i++) {
+		rc = nam__fine_collect(worker, index->leaves[i], stat); /* SUSPENDS */
+		if (rc == -NAM_E_LOCK_ORPHANED)
 			orphaned_rc = rc;
-			rc = 0;
-		}
-		if (rc)
+		else if (rc)
 			return rc;
-		sum.nodes_visited += stat.nodes_visited;
-		sum.merges += stat.merges;
-		sum.heads_written += stat.heads_written;
-		sum.nodes_retired += stat.nodes_retired;
-		sum.nodes_reusable += stat.nodes_reusable;
 	}
-	rc = nam__coarse_collect(worker, index, &stat); /* SUSPENDS */
-	if (rc)
-		return rc;
-	sum.nodes_visited += stat.nodes_visited;
-	sum.merges += stat.merges;
-	sum.nodes_retired += stat.nodes_retired;
-	sum.nodes_reusable += stat.nodes_reusable;
-	*ret_stat = sum;
-	return orphaned_rc;
+	rc = nam__coarse_collect(worker, index, stat); /* SUSPENDS */
+	return rc ? rc : orphaned_rc;
 }
+
+const struct nam__index_ops nam__hybrid_ops = {
+	.scattered = true,
+	.open = open_parts,
+	.close = close_parts,
+	.free = free_parts,
+	.lookup = lookup,
+	.lookup_many = lookup_many,
+	.change = change,
+	.delete_pair = delete_pair,
+	.cursor_open = nam__parts_scan_open,
+	.cursor_next = nam__parts_scan_next,
+	.cursor_next_entries = nam__parts_scan_next_entries,
+	.cursor_close = nam__parts_scan_close,
+	.reader = &leaves_reader,
+	.bulk_load = nam__hybrid_bulk_load,
+	.stat = stat,
+	.verify = verify,
+	.collect = collect,
+};

@@ -202,18 +202,15 @@ nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		return -ENOMEM;
 	load->worker = worker;
 	load->index = index;
-	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (rc)
-		goto end_operation;
+		goto free_load;
 	rc = load_all(load, source, arg, fill_percent); /* SUSPENDS */
 	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 	if (!rc)
 		rc = leave_rc;
-	if (!rc && ret_count)
-		*ret_count = load->sorted.count;
-end_operation:
-	nam__op_end(worker);
+	*ret_count = load->sorted.count;
+free_load:
 	free(load);
 	return rc;
 }

@@ -516,20 +516,16 @@ collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_s
 }
 
 int
-nam__fine_collect(struct nam_worker *worker, struct nam_index *index,
-	struct nam_collect_stat *ret_stat)
+nam__fine_collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_stat *stat)
 {
-	struct nam_collect_stat stat = { 0 };
+	uint64_t reusable = 0;
 	int rc, advance_rc;
 
 	nam__op_begin(worker, NAM_OP_COLLECT);
-	rc = collect(worker, index, &stat); /* SUSPENDS */
+	rc = collect(worker, index, stat); /* SUSPENDS */
 	nam__op_end(worker);
 	/* Outside the operation, which keeps from being reused what it may have seen itself. */
-	advance_rc = nam__limbo_advance(worker, &stat.nodes_reusable); /* SUSPENDS */
-	if (!rc)
-		rc = advance_rc;
-	if (!rc || rc == -NAM_E_LOCK_ORPHANED)
-		*ret_stat = stat;
-	return rc;
+	advance_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
+	stat->nodes_reusable += reusable;
+	return rc ? rc : advance_rc;
 }

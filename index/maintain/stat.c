@@ -42,25 +42,14 @@ nam__count_level(struct nam_worker *worker, struct nam_index *index, unsigned le
 }
 
 int
-nam__fine_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *ret_stat)
+nam__fine_stat(struct nam_worker *worker, struct nam_index *index, struct nam_index_stat *stat)
 {
-	struct nam_index_stat stat = { 0 };
 	unsigned root_level = 0;
 	struct nam_gaddr root;
-	int rc;
+	int rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 
-	nam__op_begin(worker, NAM_OP_VERIFY);
-	rc = nam__root_find(worker, index, &root, &root_level); /* SUSPENDS */
 	for (unsigned level = 0; !rc && level <= root_level; level++)
-		rc = nam__count_level(worker, index, level, root_level, &stat); /* SUSPENDS */
-	nam__op_end(worker);
-	if (rc)
-		return rc;
-	stat.height = root_level + 1;
-	if (stat.leaves)
-		stat.leaf_fill = (double)stat.entries /
-				 ((double)stat.leaves * index->g.leaf_capacity);
-	nam__fine_cache_stat(index, &stat);
-	*ret_stat = stat;
-	return 0;
+		rc = nam__count_level(worker, index, level, root_level, stat); /* SUSPENDS */
+	stat->height = root_level + 1;
+	return rc;
 }

@@ -485,7 +485,7 @@ tree_verify(struct walk *walk)
 
 int
 nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
-	nam_index_violation_fn violation, void *arg, uint64_t *ret_violations)
+	nam_index_violation_fn violation, void *arg, uint64_t *violations)
 {
 	uint32_t node_bytes = index->g.node_bytes;
 	struct walk walk = {
@@ -505,12 +505,9 @@ nam__fine_verify(struct nam_worker *worker, struct nam_index *index,
 	rc = nam__window_init(&walk.window, worker, index);
 	if (rc)
 		goto give_images;
-	nam__op_begin(worker, NAM_OP_VERIFY);
 	rc = tree_verify(&walk); /* SUSPENDS */
-	nam__op_end(worker);
 	nam__window_done(&walk.window);
-	if (!rc)
-		*ret_violations = walk.verifier.violations;
+	*violations += walk.verifier.violations;
 give_images:
 	nam_buffer_give(worker, walk.names.image, node_bytes);
 	nam_buffer_give(worker, walk.verifier.sorted, node_bytes);
