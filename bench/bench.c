@@ -40,37 +40,6 @@ bench_failed(const char *what, int rc, const char *diag)
 	return nam_exit_code(rc);
 }
 
-const char *
-bench_cluster(const char *option, const char *subcommand)
-{
-	const char *cluster = option ? option : getenv("NAM_CLUSTER");
-
-	if (!cluster || !*cluster) {
-		bench_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or @FILE, "
-			"or set NAM_CLUSTER; see nam-bench %s --help", subcommand);
-		return NULL;
-	}
-	return cluster;
-}
-
-int
-bench_connect(const char *cluster, enum nam_transport transport, uint32_t fibers,
-	struct nam_client **ret_client)
-{
-	struct nam_client_options options;
-	struct nam_diag diag = { "" };
-	int rc;
-
-	nam_client_options_init(&options);
-	options.cluster = cluster;
-	options.name = "nam-bench";
-	options.transport = transport;
-	if (options.fibers_max < fibers)
-		options.fibers_max = fibers;
-	rc = nam_client_connect(&options, ret_client, &diag);
-	return rc ? bench_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
-}
-
 static void
 on_signal(int number)
 {

@@ -5,7 +5,6 @@
 
 #include <stdatomic.h>
 
-#include "common/rpc/transport.h"
 #include "nam.h"
 
 int raw_main(int argc, char **argv);
@@ -23,17 +22,6 @@ int bench_complain(const char *format, ...) NAM_PRINTF(1, 2);
  * @what	what it was about; NULL if the text names it
  */
 int bench_failed(const char *what, int rc, const char *diag);
-
-/* --cluster, else the environment's NAM_CLUSTER, else NULL after a complaint. */
-const char *bench_cluster(const char *option, const char *subcommand);
-
-/**
- * bench_connect -- join the cluster with room for so many fibers per worker.
- *
- * Complains itself.  Returns an exit code.
- */
-int bench_connect(const char *cluster, enum nam_transport transport, uint32_t fibers,
-	struct nam_client **ret_client) NAM_MUST_CHECK;
 
 /* From now on SIGINT and SIGTERM only raise a flag, which ends a run early but in order. */
 void bench_catch_signals(void);

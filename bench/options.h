@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.h -- rows of the option tables that several subcommands have.
+ * options.h -- the options that several subcommands have, and their rows of option tables.
  *
- * Each macro takes the type of the subcommand's options; its field has the name of the option.
+ * Their struct is the first field of a subcommand's options.
  */
 #ifndef NAM_BENCH_OPTIONS_H
 #define NAM_BENCH_OPTIONS_H
@@ -10,58 +10,82 @@
 #include "common/options/options.h"
 #include "common/rpc/transport.h"
 
-#define BENCH_CLUSTER(type)                                                                         \
+struct bench_options {
+	const char *cluster;		/* NULL: none */
+	const char *json;		/* NULL: none */
+	bool quiet;
+	uint64_t ops;			/* 0: by time */
+	double seconds;
+	uint64_t seed;
+	uint32_t threads;		/* of a client */
+	uint32_t fibers;		/* of a thread */
+	enum nam_transport transport;	/* of requests */
+	uint32_t fetch_bytes;		/* 0: what a reply takes */
+	uint32_t frame_bytes;		/* 0: the default */
+	bool fetch_always;
+	/* Simulated. */
+	uint32_t memservers, clients;
+	uint32_t rpc_threads;		/* of each memory server; 0: the profile's */
+	bool colocate;			/* clients run on the memory servers' machines, by turns */
+};
+
+#define BENCH_FIELD(field) NAM_OPTION_FIELD(struct bench_options, field)
+
+#define BENCH_CLUSTER                                                                               \
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "    \
 		"shm:PATH,shm:PATH, or @FILE. Without this option, NAM_CLUSTER in the environment " \
 		"names them. sim:PROFILE is a simulated cluster.",                                  \
-		NAM_OPTION_TEXT, NAM_OPTION_FIELD(type, cluster) }
+		NAM_OPTION_TEXT, BENCH_FIELD(cluster) }
 
-#define BENCH_TRANSPORT(type)                                                                       \
+#define BENCH_TRANSPORT                                                                             \
 	{ "transport", "TRANSPORT", "How requests travel: srq (SEND there and back), mailbox "      \
 		"(WRITE there and back), fetch (WRITE there, and a READ of the reply) or datagram " \
 		"(WRITE there and SEND back over unreliable queue pairs, where the fabric has "     \
 		"them). Without this option, NAM_TRANSPORT in the environment decides. The "        \
 		"default is fetch if the memory server is on this host and the fabric allows it, "  \
-		"else srq.", NAM_OPTION_CHOICE, NAM_OPTION_FIELD(type, transport),                  \
+		"else srq.", NAM_OPTION_CHOICE, BENCH_FIELD(transport),                             \
 		.min = NAM_TRANSPORT_SRQ, .choices = bench_transports }
 
-#define BENCH_LENGTH(type, default_seconds)                                                         \
-	{ "ops", "N", "Stop after N operations.", NAM_OPTION_COUNT,                              \
-		NAM_OPTION_FIELD(type, ops), .min = 1, .max = UINT64_MAX / 2 },                     \
-	{ "seconds", "S", "Stop after S seconds (default " default_seconds ").", NAM_OPTION_REAL,            \
-		NAM_OPTION_FIELD(type, seconds), .low = 0.00001, .high = 1e6 },                     \
+#define BENCH_LENGTH(default_seconds)                                                               \
+	{ "ops", "N", "Stop after N operations.", NAM_OPTION_COUNT,                                 \
+		BENCH_FIELD(ops), .min = 1, .max = UINT64_MAX / 2 },                                \
+	{ "seconds", "S", "Stop after S seconds (default " default_seconds ").", NAM_OPTION_REAL,   \
+		BENCH_FIELD(seconds), .low = 0.00001, .high = 1e6 },                                \
 	{ "threads", "N", "Threads of a client (default 1).", NAM_OPTION_COUNT,                     \
-		NAM_OPTION_FIELD(type, threads), .min = 1, .max = 1024 }
+		BENCH_FIELD(threads), .min = 1, .max = 1024 }
 
-#define BENCH_FIBERS(type, help)                                                                    \
-	{ "fibers", "N", help, NAM_OPTION_COUNT, NAM_OPTION_FIELD(type, fibers), .min = 1,          \
+#define BENCH_FIBERS(help)                                                                          \
+	{ "fibers", "N", help, NAM_OPTION_COUNT, BENCH_FIELD(fibers), .min = 1,                     \
 		.max = 1024 }
 
-#define BENCH_SIMULATED(type, default_memservers, clients_max)                                      \
+#define BENCH_SIMULATED(default_memservers, clients_max)                                            \
 	{ "memservers", "N", "Simulated: memory servers, 1 to 64 (default " default_memservers      \
-		").", NAM_OPTION_COUNT, NAM_OPTION_FIELD(type, memservers), .min = 1,               \
+		").", NAM_OPTION_COUNT, BENCH_FIELD(memservers), .min = 1,                          \
 		.max = SIMULATION_MEMSERVERS_MAX },                                                 \
 	{ "clients", "N", "Simulated: client processes, each with its own threads, connections "    \
 		"and caches, 1 to " #clients_max " (default 1).", NAM_OPTION_COUNT,                 \
-		NAM_OPTION_FIELD(type, clients), .min = 1, .max = clients_max },                    \
+		BENCH_FIELD(clients), .min = 1, .max = clients_max },                               \
 	{ "rpc-threads", "N", "Simulated: handler threads of a memory server, 1 to 64 (default: "   \
-		"the profile's).", NAM_OPTION_COUNT, NAM_OPTION_FIELD(type, rpc_threads),           \
+		"the profile's).", NAM_OPTION_COUNT, BENCH_FIELD(rpc_threads),                      \
 		.min = 1, .max = 64 }
 
-#define BENCH_OUTPUT(type)                                                                          \
+#define BENCH_OUTPUT                                                                                \
 	{ "seed", "N", "Seed of everything random (default 1).", NAM_OPTION_COUNT,                  \
-		NAM_OPTION_FIELD(type, seed), .max = UINT64_MAX },                                  \
+		BENCH_FIELD(seed), .max = UINT64_MAX },                                             \
 	{ "json", "FILE", "Write the results as JSON; - is standard output.", NAM_OPTION_TEXT,      \
-		NAM_OPTION_FIELD(type, json) },                                                     \
+		BENCH_FIELD(json) },                                                                \
 	{ "quiet", NULL, "No progress, no table.", NAM_OPTION_FLAG,                                 \
-		NAM_OPTION_FIELD(type, quiet) }
+		BENCH_FIELD(quiet) }
 
 extern const char *const bench_transports[];
 
 /*
- * Checks that all subcommands share: --json can be written, and not both of --ops and --seconds.
- * 0, or -1 after a message.
+ * Checks of these options against each other, and their defaults.  0, or -1 after a message.
+ *
+ * @subcommand	that needs a cluster; NULL: only if one is named
+ * @seconds	without --ops and --seconds; of a real and of a simulated cluster
  */
-int bench_options_check(const char *json, bool *quiet, uint64_t ops, double seconds) NAM_MUST_CHECK;
+int bench_options_settle(struct bench_options *o, const char *subcommand, double seconds,
+	double seconds_simulated, uint32_t memservers) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_OPTIONS_H */

@@ -46,7 +46,7 @@ struct simulation {
 bool
 simulation_wanted(const char *cluster)
 {
-	return !strncmp(cluster, PREFIX, strlen(PREFIX));
+	return cluster && !strncmp(cluster, PREFIX, strlen(PREFIX));
 }
 
 const char *
@@ -260,7 +260,7 @@ run(struct simulation *simulation, unsigned memservers, uint64_t seed)
 }
 
 int
-simulation_run(const struct simulation_options *options, bool quiet,
+simulation_run(const struct bench_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg)
 {
 	bool wanted = simulation_wanted(options->cluster);
@@ -270,7 +270,7 @@ simulation_run(const struct simulation_options *options, bool quiet,
 
 	bench_catch_signals();
 	/* Simulated time is not that of ticks and of progress. */
-	progress_init(quiet || wanted);
+	progress_init(options->quiet || wanted);
 	if (!wanted) {
 		ticks_init();
 		return fn(arg, NULL);

@@ -9,21 +9,14 @@
 #include <stdbool.h>
 
 #include "common/sim/sim.h"
+#include "options.h"
 
 #define SIMULATION_MEMSERVERS_MAX 64u
 
 struct simulation;
 
-/* Whether that is a cluster to be simulated. */
+/* Whether that is a cluster to be simulated; NULL is none. */
 bool simulation_wanted(const char *cluster);
-
-struct simulation_options {
-	const char *cluster;		/* "sim:" and a profile's name or path */
-	unsigned memservers;
-	unsigned rpc_threads;		/* handler threads of each; 0: the profile's */
-	bool colocate;			/* clients run on the memory servers' machines, by turns */
-	uint64_t seed;
-};
 
 /**
  * simulation_run -- simulate memory servers, and a process that runs fn(arg, simulation); or run
@@ -33,7 +26,7 @@ struct simulation_options {
  * which must have ended when it returns.  Complains itself.  Returns fn's exit code, or another if
  * the simulation itself fails.
  */
-int simulation_run(const struct simulation_options *options, bool quiet,
+int simulation_run(const struct bench_options *options,
 	int (*fn)(void *arg, struct simulation *simulation), void *arg) NAM_MUST_CHECK;
 
 /*

@@ -28,7 +28,7 @@ lay_out_keys(struct index_bench *bench)
 	bool victims = share[OP_DELETE] > 0 && o->load != LOAD_NONE;
 
 	if (keys_init(&bench->keys, o->keys, o->dup_shift, o->index.key_bytes,
-		    nam_client_id(bench->client), victims, o->seed)) {
+		    nam_client_id(session.client), victims, o->run.seed)) {
 		bench_complain("--keys: %" PRIu64 " leave no gaps for inserts", o->keys);
 		return NAM_EXIT_USAGE;
 	}
@@ -48,10 +48,10 @@ lay_out(struct index_bench *bench)
 	bool changes = share[OP_INSERT] > 0 || share[OP_UPSERT] > 0 || share[OP_DELETE] > 0;
 
 	bench->dense = !changes && o->load != LOAD_NONE;
-	bench->fibers_count = (uint64_t)index_threads(bench) * o->fibers;
+	bench->fibers_count = (uint64_t)index_threads(bench) * o->run.fibers;
 	op_mix_init(&bench->mix, &o->workload);
 	zipf_init(&bench->zipf, o->keys, o->theta);
-	permutation_init(&bench->scatter, o->keys, o->seed + 2);
+	permutation_init(&bench->scatter, o->keys, o->run.seed + 2);
 	if (o->warmup == UINT64_MAX) {
 		/* Several lookups under each of the lowest inner nodes. */
 		uint64_t fanout = o->index.node_bytes / 16, least = WARMUP_MIN;
@@ -103,7 +103,7 @@ static int
 set_bounds(struct index_bench *bench)
 {
 	struct index_bench_options *o = &bench->options;
-	uint32_t servers = nam_client_servers(bench->client);
+	uint32_t servers = nam_client_servers(session.client);
 
 	if (o->shares_count && o->shares_count != servers) {
 		bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
@@ -125,14 +125,14 @@ static int
 open_index(struct index_bench *bench)
 {
 	struct index_bench_options *o = &bench->options;
-	struct nam_worker *worker = index_worker(bench);
+	struct nam_worker *worker = session_worker();
 	int exit_code = NAM_EXIT_OK, rc;
 
 	if (o->name)
 		snprintf(bench->name, sizeof(bench->name), "%s", o->name);
 	else
 		snprintf(bench->name, sizeof(bench->name), "nam-bench.%u",
-			nam_client_id(bench->client));
+			nam_client_id(session.client));
 	if (o->load != LOAD_NONE) {
 		exit_code = set_bounds(bench);
 		if (exit_code)
@@ -158,28 +158,13 @@ open_index(struct index_bench *bench)
 }
 
 static int
-connect_client(void *arg, struct nam_client **ret_client)
+set_up(void *arg)
 {
-	const struct index_bench *bench = arg;
+	struct index_bench *bench = arg;
+	int exit_code, rc;
 
-	return bench_connect(bench->options.cluster, bench->options.transport,
-		bench->options.fibers, ret_client);
-}
-
-static int
-set_up(struct index_bench *bench)
-{
-	const struct index_bench_options *o = &bench->options;
-	struct thread_pool_others others = { bench->simulation, o->clients, connect_client, bench };
-	struct nam_diag diag = { "" };
-	int exit_code = connect_client(bench, &bench->client), rc;
-
-	if (exit_code)
-		return exit_code;
-	rc = thread_pool_start(bench->client, o->threads, bench->simulation ? &others : NULL,
-		&bench->pool, &diag);
-	if (rc)
-		return bench_failed("starting the threads", rc, diag.text);
+	if (session.simulation)
+		bench->network = simulation_network(session.simulation);
 	exit_code = lay_out_keys(bench);
 	if (!exit_code)
 		exit_code = open_index(bench);
@@ -191,22 +176,21 @@ set_up(struct index_bench *bench)
 }
 
 static void
-tear_down(struct index_bench *bench)
+tear_down(void *arg)
 {
+	struct index_bench *bench = arg;
+
 	index_others_close(bench);
 	if (bench->index)
 		nam_index_close(bench->index);
 	if (bench->created && !bench->options.keep) {
-		struct nam_worker *worker = index_worker(bench);
+		struct nam_worker *worker = session_worker();
 		int rc = nam_index_drop(worker, bench->name); /* SUSPENDS */
 
-		if (rc && !bench->findings.fatal)
+		if (rc && !session.findings.fatal)
 			bench_failed("dropping the index", rc, nam_worker_diag(worker));
 	}
-	thread_pool_stop(bench->pool);
 	index_parts_free(bench);
-	if (bench->client)
-		nam_client_close(bench->client);
 	free(bench->bounds);
 }
 
@@ -218,23 +202,21 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 {
 	const struct index_bench_options *o = &bench->options;
 	double index_rates[ROUNDS], raw_rates[ROUNDS], ratios[ROUNDS];
-	double raw_seconds = o->ops ? 0.5 : o->seconds / ROUNDS;
-	int rc = raw_find_depth(bench->pool, blocks, &bench->findings, o->seed, false,
-		&bench->raw_depth);
+	double raw_seconds = o->run.ops ? 0.5 : o->run.seconds / ROUNDS;
+	int rc = raw_find_depth(blocks, o->run.seed, false, &bench->raw_depth);
 
 	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
-		uint64_t ops = o->ops / ROUNDS + (i < o->ops % ROUNDS);
-		uint64_t ops_before = bench->result->all.ops;
-		double seconds_before = bench->result->all.seconds;
+		uint64_t ops = o->run.ops / ROUNDS + (i < o->run.ops % ROUNDS);
+		uint64_t ops_before = session.result.ops;
+		double seconds_before = session.result.seconds;
 		struct raw_rate raw = { 0 };
 
 		/* The other side has had the caches. */
 		index_warm(bench);
-		index_run(bench, o->ops ? ops ? ops : 1 : 0, o->seconds / ROUNDS);
-		index_rates[i] = (double)(bench->result->all.ops - ops_before) /
-				 (bench->result->all.seconds - seconds_before);
-		rc = raw_read_rate(bench->pool, blocks, &bench->findings, bench->raw_depth,
-			raw_seconds, o->seed + i, &raw);
+		index_run(bench, o->run.ops ? ops ? ops : 1 : 0, o->run.seconds / ROUNDS);
+		index_rates[i] = (double)(session.result.ops - ops_before) /
+				 (session.result.seconds - seconds_before);
+		rc = raw_read_rate(blocks, bench->raw_depth, raw_seconds, o->run.seed + i, &raw);
 		raw_rates[i] = raw.per_s;
 		ratios[i] = index_rates[i] / raw_rates[i];
 	}
@@ -242,7 +224,7 @@ measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
 		return rc;
 	bench->raw_ratio = report_median(ratios, ROUNDS);
 	bench->raw_rate = report_median(raw_rates, ROUNDS);
-	bench->result->all.ops_per_s = report_median(index_rates, ROUNDS);
+	session.result.ops_per_s = report_median(index_rates, ROUNDS);
 	return 0;
 }
 
@@ -253,14 +235,14 @@ measure_with_raw(struct index_bench *bench)
 	struct nam_diag diag = { "" };
 	struct blocks blocks;
 	uint64_t bytes = bench->loaded_stat_known ? bench->loaded_stat.remote_bytes : 256u << 20;
-	int rc = blocks_alloc(index_worker(bench), nam_client_servers(bench->client),
+	int rc = blocks_alloc(session_worker(), nam_client_servers(session.client),
 		bench->options.index.node_bytes, bytes, &blocks, &diag);
 
 	if (rc) {
 		bench_failed("--raw-ratio", rc, diag.text);
 		return rc;
 	}
-	rc = raw_blocks_fill(bench->pool, &blocks, &bench->findings);
+	rc = raw_blocks_fill(&blocks);
 	if (!rc)
 		rc = measure_by_turns(bench, &blocks);
 	blocks_free(&blocks);
@@ -276,8 +258,8 @@ measure(struct index_bench *bench)
 	int rc = 0;
 
 	index_warm(bench);
-	if (bench->findings.fatal)
-		return bench->findings.fatal;
+	if (session.findings.fatal)
+		return session.findings.fatal;
 	if (o->collect) {
 		rc = index_collector_start(bench, &collector);
 		if (rc) {
@@ -288,9 +270,9 @@ measure(struct index_bench *bench)
 	if (o->raw_ratio)
 		rc = measure_with_raw(bench);
 	else
-		index_run(bench, o->ops, o->seconds);
+		index_run(bench, o->run.ops, o->run.seconds);
 	index_collector_stop(collector);
-	return rc ? rc : bench->findings.fatal;
+	return rc ? rc : session.findings.fatal;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -298,17 +280,18 @@ measure(struct index_bench *bench)
 static int
 take_stat(struct index_bench *bench, struct nam_index_stat *stat, bool *known)
 {
-	int rc = nam_index_stat(index_worker(bench), bench->index, stat); /* SUSPENDS */
+	int rc = nam_index_stat(session_worker(), bench->index, stat); /* SUSPENDS */
 
 	if (rc)
-		bench_failed("the index's figures", rc, nam_worker_diag(index_worker(bench)));
+		bench_failed("the index's figures", rc, nam_worker_diag(session_worker()));
 	*known = !rc;
 	return rc;
 }
 
 static int
-run(struct index_bench *bench)
+run(void *arg)
 {
+	struct index_bench *bench = arg;
 	uint32_t levels = nam_index_traits(bench->options.index.design)->client_levels, height;
 	int rc = 0;
 
@@ -321,8 +304,8 @@ run(struct index_bench *bench)
 	if (!rc && !bench_signal)
 		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
 	height = bench->loaded_stat.height;
-	if (!rc && bench->simulation)
-		simulation_levels(bench->simulation, height > levels ? height - levels : 0);
+	if (!rc && session.simulation)
+		simulation_levels(session.simulation, height > levels ? height - levels : 0);
 	if (!rc && !bench_signal)
 		rc = measure(bench);
 	if (!rc && !bench_signal)
@@ -330,60 +313,26 @@ run(struct index_bench *bench)
 	if (!rc && !bench_signal && bench->options.verify) {
 		rc = index_verify(bench);
 		if (rc && rc != -EINTR)
-			bench_failed("verifying", rc, nam_worker_diag(index_worker(bench)));
+			bench_failed("verifying", rc, nam_worker_diag(session_worker()));
 	}
-	return rc;
-}
-
-/* Everything but the options; as the first client of a simulated cluster, or not. */
-static int
-run_all(void *arg, struct simulation *simulation)
-{
-	struct index_bench *bench = arg;
-	int exit_code, rc;
-
-	if (simulation) {
-		bench->simulation = simulation;
-		bench->network = simulation_network(simulation);
-		bench->options.cluster = simulation_cluster(simulation);
-	}
-	exit_code = set_up(bench);
-	if (!exit_code) {
-		/* Errors were printed where they happened. */
-		rc = run(bench);
-		exit_code = nam_exit_code(rc);
-		if (bench_signal)
-			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		if (bench->result->all.ops && index_report(bench) && !exit_code)
-			exit_code = NAM_EXIT_NO;
-		if (!exit_code && findings_total(&bench->findings))
-			exit_code = NAM_EXIT_NO;
-	}
-	tear_down(bench);
-	return exit_code;
+	/* Errors were printed where they happened. */
+	return nam_exit_code(rc);
 }
 
 int
 index_main(int argc, char **argv)
 {
-	struct index_bench *bench = calloc(1, sizeof(*bench));
-	struct index_bench_options *o;
+	static const struct session_steps steps = {
+		.begin = set_up,
+		.run = run,
+		.print = index_print,
+		.json = index_json,
+		.end = tear_down,
+	};
+	static struct index_bench bench;
 	int exit_code;
 
-	if (!bench)
-		return bench_failed("starting", -ENOMEM, NULL);
-	if (index_options_parse(argc, argv, &bench->options, &exit_code)) {
-		free(bench);
+	if (index_options_parse(argc, argv, &bench.options, &exit_code))
 		return exit_code;
-	}
-	o = &bench->options;
-	exit_code = simulation_run(&(struct simulation_options){
-		.cluster = o->cluster,
-		.memservers = o->memservers,
-		.rpc_threads = o->rpc_threads,
-		.colocate = o->colocate,
-		.seed = o->seed,
-	}, o->quiet, run_all, bench);
-	free(bench);
-	return exit_code;
+	return session_run(&bench.options.run, &steps, &bench);
 }

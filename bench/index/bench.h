@@ -12,8 +12,7 @@
 #ifndef NAM_BENCH_INDEX_BENCH_H
 #define NAM_BENCH_INDEX_BENCH_H
 
-#include "bench/load/check.h"
-#include "bench/thread_pool.h"
+#include "bench/session.h"
 #include "bench/histogram.h"
 #include "options.h"
 #include "bench/load/keys.h"
@@ -55,7 +54,6 @@ struct index_part {
 };
 
 struct index_result {
-	struct result all;
 	uint64_t entries;
 	struct histogram latency[OPS_COUNT];	/* as the library sees them, and rmw */
 	struct nam_op_counters counters[NAM_OP_KINDS_COUNT];
@@ -67,11 +65,8 @@ struct index_collected {
 
 struct index_bench {
 	struct index_bench_options options;
-	struct nam_client *client;
-	struct thread_pool *pool;
 	struct nam_index *index;
-	struct simulation *simulation;	/* NULL: a real cluster */
-	const struct nam_sim_network *network;	/* its, or NULL */
+	const struct nam_sim_network *network;	/* of a simulated cluster, or NULL */
 	struct nam_index **others;	/* [clients]: the index of each client but the first */
 	char name[64];
 	bool created;			/* by us: to be dropped */
@@ -86,7 +81,6 @@ struct index_bench {
 	struct index_part *parts;
 	bool dense;			/* nothing but loaded pairs will ever be there */
 
-	struct findings findings;
 	struct index_result *result;
 	uint64_t load_keys;
 	double load_seconds;
@@ -125,27 +119,22 @@ int index_collector_start(struct index_bench *bench, struct index_collector **re
 void index_collector_stop(struct index_collector *collector);
 
 /* report.c */
-int index_report(struct index_bench *bench) NAM_MUST_CHECK;
+void index_print(void *bench);
+void index_json(void *bench, cJSON *object);
 
 /* Threads of all clients. */
 static inline uint32_t
 index_threads(const struct index_bench *bench)
 {
-	return bench->options.threads * bench->options.clients;
+	return bench->options.run.threads * bench->options.run.clients;
 }
 
 static inline struct nam_index *
 index_of_member(const struct index_bench *bench, const struct thread_pool_member *member)
 {
-	uint32_t client = member->number / bench->options.threads;
+	uint32_t client = member->number / bench->options.run.threads;
 
 	return client ? bench->others[client] : bench->index;
-}
-
-static inline struct nam_worker *
-index_worker(struct index_bench *bench)
-{
-	return thread_pool_member(bench->pool, 0)->worker;
 }
 
 #endif /* NAM_BENCH_INDEX_BENCH_H */

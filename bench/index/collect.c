@@ -25,7 +25,7 @@ collect(struct index_collector *collector, struct nam_worker *worker)
 	if (rc == -NAM_E_LOCK_TIMEOUT)
 		return;
 	if (rc) {
-		findings_failed(&bench->findings, rc, "collect", nam_worker_diag(worker));
+		findings_failed(&session.findings, rc, "collect", nam_worker_diag(worker));
 		collector->stop = true;
 		return;
 	}
@@ -41,10 +41,10 @@ collector_main(void *arg)
 	struct index_collector *collector = arg;
 	struct nam_worker *worker;
 	struct nam_diag diag = { "" };
-	int rc = nam_worker_open(collector->bench->client, &worker, &diag);
+	int rc = nam_worker_open(session.client, &worker, &diag);
 
 	if (rc) {
-		findings_failed(&collector->bench->findings, rc, "a worker for the collector",
+		findings_failed(&session.findings, rc, "a worker for the collector",
 			diag.text);
 		return;
 	}

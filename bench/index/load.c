@@ -42,14 +42,14 @@ load_bulk(struct index_bench *bench)
 {
 	struct source source = { bench, 0 };
 	uint64_t count = 0, began = ticks_now();
-	int rc = nam_index_bulk_load(index_worker(bench), bench->index, source_next, &source,
+	int rc = nam_index_bulk_load(session_worker(), bench->index, source_next, &source,
 		bench->options.fill_percent, &count); /* SUSPENDS */
 
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = count;
 	if (rc && !bench_signal)
-		findings_failed(&bench->findings, rc, "bulk load",
-			nam_worker_diag(index_worker(bench)));
+		findings_failed(&session.findings, rc, "bulk load",
+			nam_worker_diag(session_worker()));
 	return rc;
 }
 
@@ -72,11 +72,11 @@ insert_main(void *arg)
 		rc = nam_index_insert(part->worker, part->index, fiber->key,
 			keys_loaded_payload(keys, pair)); /* SUSPENDS */
 		if (rc)
-			findings_failed(&bench->findings, rc, "loading by insert",
+			findings_failed(&session.findings, rc, "loading by insert",
 				nam_worker_diag(part->worker));
 		part->share.done++;
 		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
-		if (bench_signal || bench->findings.fatal)
+		if (bench_signal || session.findings.fatal)
 			return;
 	}
 }
@@ -89,8 +89,8 @@ load_by_inserts(struct index_bench *bench)
 	index_phase(bench, insert_main, bench->keys.pairs, 0, true);
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = bench->keys.pairs;
-	if (findings_total(&bench->findings))
-		return bench->findings.fatal ? bench->findings.fatal : -NAM_E_ABORT;
+	if (findings_total(&session.findings))
+		return session.findings.fatal ? session.findings.fatal : -NAM_E_ABORT;
 	return 0;
 }
 

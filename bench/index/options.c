@@ -53,8 +53,8 @@ static const struct nam_option rows[] = {
 	{ "copy", NULL, "Scans copy their entries out, instead of looking at them where they are. "
 		"Simulated scans are charged for a copy in any case.", NAM_OPTION_FLAG,
 		FIELD(o.copy) },
-	BENCH_LENGTH(struct index_bench_options, "5; simulated: 0.005"),
-	BENCH_FIBERS(struct index_bench_options, "Fibers of a thread (default 16). Up to 64 take "
+	BENCH_LENGTH("5; simulated: 0.005"),
+	BENCH_FIBERS("Fibers of a thread (default 16). Up to 64 take "
 		"less than 4 MiB beyond the cache, or about 8 MiB with nodes of 16 KiB. Each "
 		"further one takes up to 64 KiB, or 128 KiB."),
 	{ "batch", "N", "Look up N keys with each call of nam_index_lookup_many (default 1: "
@@ -63,12 +63,12 @@ static const struct nam_option rows[] = {
 	{ "warmup", "N", "Lookups before measuring begins (default: enough to fill the cache).",
 		NAM_OPTION_COUNT, FIELD(o.warmup), .max = UINT64_MAX / 2 },
 	{ .help = "The cluster:" },
-	BENCH_CLUSTER(struct index_bench_options),
-	BENCH_TRANSPORT(struct index_bench_options),
-	BENCH_SIMULATED(struct index_bench_options, "2", 4000),
+	BENCH_CLUSTER,
+	BENCH_TRANSPORT,
+	BENCH_SIMULATED("2", 4000),
 	{ "colocate", NULL, "Simulated: clients run on the machines of the memory servers, by "
 		"turns, and READ the memory there without a network card.", NAM_OPTION_FLAG,
-		FIELD(o.colocate) },
+		FIELD(o.run.colocate) },
 	{ .help = "The index:" },
 	{ "design", "DESIGN", "fine (default): one tree over all memory servers, which clients "
 		"read and write; coarse: a tree on each memory server, which searches it; hybrid: "
@@ -116,7 +116,7 @@ static const struct nam_option rows[] = {
 		FIELD(o.collect) },
 	{ "raw-ratio", NULL, "By turns with READs of one node; print the ratio of their rates.",
 		NAM_OPTION_FLAG, FIELD(o.raw_ratio) },
-	BENCH_OUTPUT(struct index_bench_options),
+	BENCH_OUTPUT,
 	{ 0 },
 };
 
@@ -157,39 +157,12 @@ settle_workload(struct given *g)
 	return 0;
 }
 
-/* Options of simulated clusters only, and of real ones only. */
-static int
-settle_cluster(struct index_bench_options *o)
-{
-	bool simulated = simulation_wanted(o->cluster);
-
-	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate))
-		return bench_complain("%s: only with --cluster sim:PROFILE; real ones are started "
-			"by themselves", o->memservers ? "--memservers" : o->clients ? "--clients" :
-			o->rpc_threads ? "--rpc-threads" : "--colocate");
-	if (simulated && (o->keep || o->load == LOAD_NONE))
-		return bench_complain("%s: a simulated cluster ends with the run",
-			o->keep ? "--keep" : "--load none");
-	if (!o->memservers)
-		o->memservers = MEMSERVERS_DEFAULT;
-	if (simulated && o->shares_count && o->shares_count != o->memservers)
-		return bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
-			o->memservers);
-	if (!o->clients)
-		o->clients = 1;
-	if (!(o->seconds > 0))
-		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
-	return 0;
-}
-
 static int
 settle(struct given *g)
 {
 	struct index_bench_options *o = &g->o;
 
 	if (settle_workload(g))
-		return -1;
-	if (bench_options_check(o->json, &o->quiet, o->ops, o->seconds))
 		return -1;
 	if (g->non_unique || g->duplicates_set) {
 		if (g->duplicates & (g->duplicates - 1))
@@ -209,8 +182,18 @@ settle(struct given *g)
 			"inserts leave leaves as full as splits make them");
 	if (index_design_settle(o))
 		return -1;
-	o->cluster = bench_cluster(o->cluster, "index");
-	return o->cluster ? settle_cluster(o) : -1;
+	if (bench_options_settle(&o->run, "index", SECONDS_DEFAULT, SECONDS_SIMULATED,
+		    MEMSERVERS_DEFAULT))
+		return -1;
+	if (!simulation_wanted(o->run.cluster))
+		return 0;
+	if (o->keep || o->load == LOAD_NONE)
+		return bench_complain("%s: a simulated cluster ends with the run",
+			o->keep ? "--keep" : "--load none");
+	if (o->shares_count && o->shares_count != o->run.memservers)
+		return bench_complain("--shares: %u shares for %u memory servers", o->shares_count,
+			o->run.memservers);
+	return 0;
 }
 
 void
@@ -219,11 +202,9 @@ index_options_init(struct index_bench_options *options)
 	*options = (struct index_bench_options){
 		.theta = 0.99,
 		.keys = 1000000,
-		.threads = 1,
-		.fibers = 16,
+		.run = { .threads = 1, .fibers = 16, .seed = 1 },
 		.batch = 1,
 		.cache_bytes = 64u << 20,
-		.seed = 1,
 		.warmup = UINT64_MAX,
 	};
 	nam_index_options_init(&options->index);

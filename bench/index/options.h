@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "common/gaddr.h"
-#include "common/rpc/transport.h"
 #include "nam.h"
+#include "bench/options.h"
 #include "bench/load/workload.h"
 
 #define INDEX_BATCH_MAX 64u
@@ -19,23 +19,15 @@ enum load_method {
 };
 
 struct index_bench_options {
+	struct bench_options run;
 	struct nam_index_options index;
 	struct workload workload;
 	double theta;			/* of Zipf's law */
 	bool reverse;			/* scans go downwards */
 	bool copy;			/* scans copy entries out */
 	uint64_t keys;
-	uint64_t ops;			/* 0: by time */
-	double seconds;
-	uint32_t memservers, clients;	/* simulated */
-	uint32_t rpc_threads;		/* of each memory server; simulated; 0: the profile's */
-	enum nam_transport transport;	/* of requests */
-	bool colocate;			/* clients on the machines of memory servers; simulated */
-	uint32_t threads;		/* per client */
-	uint32_t fibers;		/* per thread */
 	uint32_t batch;			/* keys that one lookup call is asked for */
 	uint64_t cache_bytes;
-	uint64_t seed;
 	uint64_t warmup;		/* lookups; UINT64_MAX: what it takes to fill the cache */
 	enum load_method load;
 	uint32_t fill_percent;		/* 0: the library's */
@@ -45,10 +37,8 @@ struct index_bench_options {
 	uint32_t shares_count;
 	/* On the command line. */
 	bool node_bytes_set, head_interval_set, design_set, partitioning_set, cache_set;
-	const char *cluster;
 	const char *name;		/* NULL: one of our own */
-	const char *json;
-	bool keep, verify, raw_ratio, collect, quiet;
+	bool keep, verify, raw_ratio, collect;
 };
 
 /* The defaults; the workload is the caller's. */

@@ -72,7 +72,7 @@ bytes_per_entry(const struct nam_index_stat *stat)
 static double
 bandwidth_ratio(const struct index_bench *bench)
 {
-	const struct result *all = &bench->result->all;
+	const struct result *all = &session.result;
 	struct per_op per_op = per_op_of(&all->counters, (double)all->ops);
 
 	return (per_op.bytes_in + per_op.bytes_out) / bench->options.index.node_bytes *
@@ -141,18 +141,19 @@ print_head(const struct index_bench *bench)
 		nam_index_traits(o->index.design)->name, o->index.unique ? "unique" : "non-unique",
 		o->index.key_bytes, o->index.node_bytes, text_bytes((double)o->cache_bytes));
 	print_parts(o);
-	printf("  cluster     %u memory server%s over %s", nam_client_servers(bench->client),
-		nam_client_servers(bench->client) == 1 ? "" : "s",
-		nam_client_fabric(bench->client));
+	printf("  cluster     %u memory server%s over %s", nam_client_servers(session.client),
+		nam_client_servers(session.client) == 1 ? "" : "s",
+		nam_client_fabric(session.client));
 	if (bench->network)
 		printf(", of %.0f handler threads each", bench->network->rpc_threads);
-	if (o->transport)
-		printf(", requests by %s", nam_transport_name(o->transport));
+	if (o->run.transport)
+		printf(", requests by %s", nam_transport_name(o->run.transport));
 	putchar('\n');
 	printf("  clients     ");
 	if (bench->network)
-		printf("%u of ", o->clients);
-	printf("%u thread%s of %u fibers", o->threads, o->threads == 1 ? "" : "s", o->fibers);
+		printf("%u of ", o->run.clients);
+	printf("%u thread%s of %u fibers", o->run.threads, o->run.threads == 1 ? "" : "s",
+		o->run.fibers);
 	if (o->batch > 1)
 		printf(", lookups of %u keys a call", o->batch);
 	putchar('\n');
@@ -187,7 +188,7 @@ static void
 print_operations(const struct index_bench *bench)
 {
 	const struct index_result *result = bench->result;
-	const struct nam_op_counters *sum = &result->all.counters;
+	const struct nam_op_counters *sum = &session.result.counters;
 	struct per_op per_op;
 
 	report_heading("  op          ops      p50      p99      max trips bells   wrs bytes in"
@@ -200,8 +201,8 @@ print_operations(const struct index_bench *bench)
 		per_op = per_op_by(bench, (enum workload_op)op);
 		print_row(workload_op_names[op], ops, &result->latency[op], &per_op);
 	}
-	per_op = per_op_of(sum, (double)result->all.ops);
-	print_row("all", (double)result->all.ops, &result->all.latency, &per_op);
+	per_op = per_op_of(sum, (double)session.result.ops);
+	print_row("all", (double)session.result.ops, &session.result.latency, &per_op);
 	printf("\n  splits %" PRIu64 "; restarts %" PRIu64, sum->splits,
 		nam_op_counters_restarts(sum));
 	for (int cause = 0; cause < NAM_RESTART_CAUSES_COUNT; cause++)
@@ -221,7 +222,7 @@ print_operations(const struct index_bench *bench)
 static void
 print_servers(struct index_bench *bench)
 {
-	for (uint32_t slot = 0; slot < nam_client_servers(bench->client); slot++) {
+	for (uint32_t slot = 0; slot < nam_client_servers(session.client); slot++) {
 		struct nam_server_status status;
 		uint64_t beyond;
 
@@ -229,7 +230,7 @@ print_servers(struct index_bench *bench)
 			printf("              and more servers\n");
 			return;
 		}
-		if (nam_server_status_get(index_worker(bench), slot, &status)) /* SUSPENDS */
+		if (nam_server_status_get(session_worker(), slot, &status)) /* SUSPENDS */
 			continue;
 		printf("  server %-4u %s of %s in use", status.id,
 			text_bytes((double)(status.carved_bytes - status.free_bytes)),
@@ -258,23 +259,24 @@ print_memory(struct index_bench *bench)
 	if (bench->final_stat_known && nam_index_traits(bench->options.index.design)->client_levels)
 		printf("  cache       %s for %" PRIu64 " inner nodes\n",
 			text_bytes((double)stat->cache_bytes), stat->cache_nodes);
-	printf("  worker      %s\n", text_bytes((double)nam_worker_bytes(index_worker(bench))));
+	printf("  worker      %s\n", text_bytes((double)nam_worker_bytes(session_worker())));
 	print_servers(bench);
 }
 
-static void
-print_results(struct index_bench *bench)
+void
+index_print(void *arg)
 {
+	struct index_bench *bench = arg;
 	const struct index_result *result = bench->result;
 
 	print_head(bench);
-	printf("  rate        %s operations/s over %.3g s", text_count(result->all.ops_per_s),
-		result->all.seconds);
+	printf("  rate        %s operations/s over %.3g s", text_count(session.result.ops_per_s),
+		session.result.seconds);
 	if (result->entries)
 		printf(", %s entries/s scanned",
-			text_count((double)result->entries / result->all.seconds));
+			text_count((double)result->entries / session.result.seconds));
 	putchar('\n');
-	report_print_latency(&result->all.latency);
+	report_print_latency(&session.result.latency);
 	if (bench->raw_ratio > 0)
 		printf("  raw READs   %s/s of %u bytes at depth %u\n"
 		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
@@ -292,8 +294,8 @@ print_results(struct index_bench *bench)
 		printf("  verified    %" PRIu64 " entries, %" PRIu64 " violations\n",
 			bench->verified_entries, bench->violations);
 	printf("  errors      %" PRIu64 " (wrong %" PRIuFAST64 ", missing %" PRIuFAST64
-	       ", failed %" PRIuFAST64 ")\n", findings_total(&bench->findings),
-		bench->findings.wrong, bench->findings.missing, bench->findings.failed);
+	       ", failed %" PRIuFAST64 ")\n", findings_total(&session.findings),
+		session.findings.wrong, session.findings.missing, session.findings.failed);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
@@ -360,13 +362,13 @@ json_memory(cJSON *object, struct index_bench *bench)
 		report_number(memory, "cache_bytes", (double)stat->cache_bytes);
 		report_number(memory, "cache_nodes", (double)stat->cache_nodes);
 	}
-	report_number(memory, "worker_bytes", (double)nam_worker_bytes(index_worker(bench)));
+	report_number(memory, "worker_bytes", (double)nam_worker_bytes(session_worker()));
 	servers = cJSON_AddArrayToObject(memory, "servers");
-	for (uint32_t slot = 0; slot < nam_client_servers(bench->client); slot++) {
+	for (uint32_t slot = 0; slot < nam_client_servers(session.client); slot++) {
 		struct nam_server_status status;
 		cJSON *server;
 
-		if (nam_server_status_get(index_worker(bench), slot, &status)) /* SUSPENDS */
+		if (nam_server_status_get(session_worker(), slot, &status)) /* SUSPENDS */
 			continue;
 		server = cJSON_CreateObject();
 		report_number(server, "id", status.id);
@@ -388,12 +390,12 @@ json_head(cJSON *object, const struct index_bench *bench)
 	cJSON *load;
 
 	cJSON_AddStringToObject(object, "workload", o->workload.name);
-	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(bench->client));
+	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(session.client));
 	cJSON_AddStringToObject(object, "design", nam_index_traits(o->index.design)->name);
 	cJSON_AddStringToObject(object, "index", nam_index_traits(o->index.design)->name);
 	cJSON_AddStringToObject(object, "partitioning", nam_partitioning_name(&o->index));
-	if (o->transport)
-		cJSON_AddStringToObject(object, "transport", nam_transport_name(o->transport));
+	if (o->run.transport)
+		cJSON_AddStringToObject(object, "transport", nam_transport_name(o->run.transport));
 	if (o->shares_count) {
 		cJSON *shares = cJSON_AddArrayToObject(object, "shares");
 
@@ -401,18 +403,18 @@ json_head(cJSON *object, const struct index_bench *bench)
 			cJSON_AddItemToArray(shares, cJSON_CreateNumber(o->shares[i]));
 	}
 	cJSON_AddBoolToObject(object, "unique", o->index.unique);
-	report_number(object, "memservers", nam_client_servers(bench->client));
+	report_number(object, "memservers", nam_client_servers(session.client));
 	cJSON_AddBoolToObject(object, "simulated", bench->network != NULL);
 	if (bench->network) {
 		cJSON_AddStringToObject(object, "profile", bench->network->name);
 		report_number(object, "rpc_threads", bench->network->rpc_threads);
-		cJSON_AddBoolToObject(object, "colocated", o->colocate);
+		cJSON_AddBoolToObject(object, "colocated", o->run.colocate);
 	}
 	if (o->workload.share[OP_SCAN] > 0 && o->workload.selectivity > 0)
 		report_number(object, "selectivity", o->workload.selectivity);
-	report_number(object, "clients", o->clients);
-	report_number(object, "threads", o->threads);
-	report_number(object, "fibers", o->fibers);
+	report_number(object, "clients", o->run.clients);
+	report_number(object, "threads", o->run.threads);
+	report_number(object, "fibers", o->run.fibers);
 	report_number(object, "batch", o->batch);
 	report_number(object, "keys", (double)o->keys);
 	report_number(object, "key_bytes", o->index.key_bytes);
@@ -420,7 +422,7 @@ json_head(cJSON *object, const struct index_bench *bench)
 	report_number(object, "cache_mb", (double)o->cache_bytes / (1u << 20));
 	cJSON_AddStringToObject(object, "distribution",
 		distribution_names[o->workload.distribution]);
-	report_number(object, "seed", (double)o->seed);
+	report_number(object, "seed", (double)o->run.seed);
 	if (bench->load_keys) {
 		load = cJSON_AddObjectToObject(object, "load");
 		cJSON_AddStringToObject(load, "method", o->load == LOAD_BULK ? "bulk" : "insert");
@@ -430,21 +432,20 @@ json_head(cJSON *object, const struct index_bench *bench)
 	}
 }
 
-static cJSON *
-json_results(struct index_bench *bench)
+void
+index_json(void *arg, cJSON *object)
 {
+	struct index_bench *bench = arg;
 	const struct index_result *result = bench->result;
-	cJSON *object = cJSON_CreateObject();
 
 	json_head(object, bench);
-	report_result(object, &result->all, findings_total(&bench->findings));
 	if (result->entries) {
 		report_number(object, "entries_scanned", (double)result->entries);
 		report_number(object, "entries_per_s",
-			(double)result->entries / result->all.seconds);
+			(double)result->entries / session.result.seconds);
 	}
 	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
-	json_walks(object, &result->all.counters, has_cache(bench));
+	json_walks(object, &session.result.counters, has_cache(bench));
 	if (bench->raw_ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
 		report_number(object, "raw_read_depth", bench->raw_depth);
@@ -456,21 +457,4 @@ json_results(struct index_bench *bench)
 		report_number(object, "verified_entries", (double)bench->verified_entries);
 		report_number(object, "violations", (double)bench->violations);
 	}
-	return object;
-}
-
-int
-index_report(struct index_bench *bench)
-{
-	cJSON *object;
-	int rc;
-
-	if (!bench->options.quiet)
-		print_results(bench);
-	if (!bench->options.json)
-		return 0;
-	object = json_results(bench);
-	rc = report_write(object, bench->options.json);
-	cJSON_Delete(object);
-	return rc;
 }

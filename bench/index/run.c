@@ -92,18 +92,18 @@ work(const struct index_bench *bench)
 static void
 failed(struct bench_fiber *fiber, int rc, const char *what)
 {
-	findings_failed(&fiber->part->bench->findings, rc, what,
+	findings_failed(&session.findings, rc, what,
 		nam_worker_diag(fiber->part->worker));
 }
 
 static void
-lookup_wrong(struct index_bench *bench, const struct item *item, int rc, uint64_t payload)
+lookup_wrong(const struct item *item, int rc, uint64_t payload)
 {
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&bench->findings, 1, "lookup: key %" PRIu64 " was not found",
+		findings_missing(&session.findings, 1, "lookup: key %" PRIu64 " was not found",
 			item->key);
 	else
-		findings_wrong(&bench->findings,
+		findings_wrong(&session.findings,
 			"lookup: key %" PRIu64 " came with payload %#" PRIx64 ", not %#" PRIx64,
 			item->key, payload, item->payload);
 }
@@ -135,7 +135,7 @@ do_lookup(struct bench_fiber *fiber, const struct item *item)
 	if (rc && rc != -NAM_E_NOTFOUND)
 		failed(fiber, rc, "lookup");
 	else
-		lookup_wrong(bench, item, rc, payload);
+		lookup_wrong(item, rc, payload);
 }
 
 /* Several at once; each key's answer is checked like any other. */
@@ -168,7 +168,7 @@ do_lookups(struct bench_fiber *fiber, uint32_t count)
 		if (rcs[i] && rcs[i] != -NAM_E_NOTFOUND)
 			failed(fiber, rcs[i], "lookup");
 		else if (rcs[i] || !lookup_right(&bench->keys, &items[i], payloads[i]))
-			lookup_wrong(bench, &items[i], rcs[i], payloads[i]);
+			lookup_wrong(&items[i], rcs[i], payloads[i]);
 	}
 }
 
@@ -183,7 +183,7 @@ do_update(struct bench_fiber *fiber, const struct item *item, uint64_t version)
 	rc = nam_index_update(fiber->part->worker, fiber->part->index, fiber->key,
 		keys_payload(item->key, version & 0xffff)); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&bench->findings, 1, "update: key %" PRIu64 " was not found",
+		findings_missing(&session.findings, 1, "update: key %" PRIu64 " was not found",
 			item->key);
 	else if (rc)
 		failed(fiber, rc, "update");
@@ -212,7 +212,8 @@ do_insert(struct bench_fiber *fiber, bool upsert)
 		/* Release: pairs with item_latest(). */
 		atomic_store_explicit(&fiber->inserted, n + 1, memory_order_release);
 	else if (rc == -NAM_E_EXISTS)
-		findings_wrong(&bench->findings, "insert: new key %" PRIu64 " exists already", key);
+		findings_wrong(&session.findings, "insert: new key %" PRIu64 " exists already",
+			key);
 	else
 		failed(fiber, rc, "insert");
 }
@@ -276,7 +277,8 @@ do_delete(struct bench_fiber *fiber)
 		rc = nam_index_delete_pair(part->worker, part->index, fiber->key,
 			payload); /* SUSPENDS */
 	if (rc == -NAM_E_NOTFOUND)
-		findings_missing(&bench->findings, 1, "delete: key %" PRIu64 " was not found", key);
+		findings_missing(&session.findings, 1, "delete: key %" PRIu64 " was not found",
+			key);
 	else if (rc)
 		failed(fiber, rc, "delete");
 	if (!rc && is_victim)
@@ -326,7 +328,7 @@ scan_range(struct bench_fiber *fiber, struct nam_range *range, struct scan_check
 	keys_write(keys, high, fiber->key_high);
 	range->low = fiber->key;
 	range->high = unbounded ? NULL : fiber->key_high;
-	scan_check_begin(check, keys, &bench->findings, low, high, unbounded, reverse);
+	scan_check_begin(check, keys, &session.findings, low, high, unbounded, reverse);
 }
 
 /* The next entries, looked at where they are, or copied out of there: how many. */
@@ -451,7 +453,7 @@ fiber_main(void *arg)
 {
 	struct bench_fiber *fiber = arg;
 	struct index_part *part = fiber->part;
-	struct findings *findings = &part->bench->findings;
+	struct findings *findings = &session.findings;
 
 	fiber->last = ticks_now();
 	while (part->share.remaining) {
@@ -478,9 +480,10 @@ warm_main(void *arg)
 {
 	struct bench_fiber *fiber = arg;
 	struct index_bench *bench = fiber->part->bench;
-	uint64_t pairs = bench->keys.pairs, end = fiber->warm_end;
+	uint64_t pairs = bench->keys.pairs;
 
-	for (uint64_t i = fiber->warm_at; i < end && !bench_signal && !bench->findings.fatal; i++) {
+	for (uint64_t i = fiber->warm_at;
+		i < fiber->warm_end && !bench_signal && !session.findings.fatal; i++) {
 		struct item item = item_loaded(bench,
 			(uint64_t)((unsigned __int128)i * pairs / bench->options.warmup));
 
@@ -508,11 +511,11 @@ phase_main(struct thread_pool_member *member, void *arg)
 	part->worker = member->worker;
 	part->index = index_of_member(bench, member);
 	share_begin(&part->share, member, phase->ops, phase->seconds);
-	for (uint32_t i = 0; i < bench->options.fibers; i++) {
+	for (uint32_t i = 0; i < bench->options.run.fibers; i++) {
 		int rc = nam_worker_spawn(part->worker, phase->fn, &part->fibers[i]);
 
 		if (rc) {
-			findings_failed(&bench->findings, rc, "starting a fiber", "");
+			findings_failed(&session.findings, rc, "starting a fiber", "");
 			break;
 		}
 	}
@@ -535,7 +538,7 @@ index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double sec
 {
 	struct phase phase = { bench, fn, ops, seconds };
 
-	thread_pool_run(bench->pool, phase_main, &phase,
+	thread_pool_run(session.pool, phase_main, &phase,
 		shown && progress_wanted() ? show_progress : NULL, &phase);
 }
 
@@ -543,7 +546,7 @@ void
 index_warm(struct index_bench *bench)
 {
 	uint64_t n = bench->options.warmup;
-	uint64_t count = bench->fibers_count / bench->options.clients;
+	uint64_t count = bench->fibers_count / bench->options.run.clients;
 
 	/* Every client has a cache of its own. */
 	for (uint64_t i = 0; i < bench->fibers_count; i++) {
@@ -564,13 +567,13 @@ collect_results(struct index_bench *bench)
 {
 	struct index_result *result = bench->result;
 
-	result_add_shares(&result->all, bench->pool);
+	result_add_shares(&session.result, session.pool);
 	for (unsigned t = 0; t < index_threads(bench); t++) {
 		struct index_part *part = &bench->parts[t];
 
 		result->entries += part->entries;
 		for (int op = 0; op < OPS_COUNT; op++) {
-			histogram_merge(&result->all.latency, &part->latency[op]);
+			histogram_merge(&session.result.latency, &part->latency[op]);
 			histogram_merge(&result->latency[op], &part->latency[op]);
 		}
 		histogram_merge(&result->latency[OP_LOOKUP], &part->rmw_lookup);
@@ -588,17 +591,17 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 	struct nam_op_counters before[KINDS_COUNT];
 
 	for (size_t i = 0; i < KINDS_COUNT; i++)
-		thread_pool_counters(bench->pool, kinds[i], &before[i]);
+		thread_pool_counters(session.pool, kinds[i], &before[i]);
 	progress_begin("run");
 	index_phase(bench, fiber_main, ops, seconds, true);
 	progress_clear();
 	for (size_t i = 0; i < KINDS_COUNT; i++) {
 		struct nam_op_counters after;
 
-		thread_pool_counters(bench->pool, kinds[i], &after);
+		thread_pool_counters(session.pool, kinds[i], &after);
 		counters_subtract(&after, &before[i]);
 		nam_op_counters_add(&bench->result->counters[kinds[i]], &after);
-		nam_op_counters_add(&bench->result->all.counters, &after);
+		nam_op_counters_add(&session.result.counters, &after);
 	}
 	collect_results(bench);
 }
@@ -608,7 +611,7 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 int
 index_parts_init(struct index_bench *bench)
 {
-	uint32_t threads = index_threads(bench), fibers = bench->options.fibers;
+	uint32_t threads = index_threads(bench), fibers = bench->options.run.fibers;
 	uint32_t key_bytes = bench->keys.key_bytes;
 
 	bench->parts = calloc(threads, sizeof(struct index_part));
@@ -619,7 +622,7 @@ index_parts_init(struct index_bench *bench)
 	for (uint32_t t = 0; t < threads; t++) {
 		bench->parts[t].bench = bench;
 		bench->parts[t].fibers = &bench->fibers[(size_t)t * fibers];
-		bench->parts[t].rng = nam_rng_seed(bench->options.seed * 0x10001 + t);
+		bench->parts[t].rng = nam_rng_seed(bench->options.run.seed * 0x10001 + t);
 	}
 	for (uint64_t i = 0; i < bench->fibers_count; i++) {
 		struct bench_fiber *fiber = &bench->fibers[i];

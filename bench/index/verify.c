@@ -45,7 +45,7 @@ look_at_loaded(struct content *content, uint64_t key, uint64_t payload)
 	number = keys_victim_number(keys, pair);
 	if (number / bench->fibers_count <
 		bench->fibers[number % bench->fibers_count].victims_deleted)
-		findings_wrong(&bench->findings,
+		findings_wrong(&session.findings,
 			"content: key %" PRIu64 " was deleted and is there", key);
 }
 
@@ -64,10 +64,10 @@ look_at_inserted(struct content *content, uint64_t key, uint64_t payload)
 	n = number / bench->fibers_count;
 	fiber = &bench->fibers[number % bench->fibers_count];
 	if (n >= fiber->inserted)
-		findings_wrong(&bench->findings, "content: key %" PRIu64 " was never inserted",
+		findings_wrong(&session.findings, "content: key %" PRIu64 " was never inserted",
 			key);
 	else if (n < fiber->deleted)
-		findings_wrong(&bench->findings,
+		findings_wrong(&session.findings,
 			"content: key %" PRIu64 " was deleted and is there", key);
 	content->own++;
 }
@@ -113,8 +113,8 @@ check_content(struct index_bench *bench)
 	uint32_t count = 0;
 	int rc;
 
-	scan_check_begin(&check, &bench->keys, &bench->findings, 0, 0, true, false);
-	rc = nam_cursor_open(index_worker(bench), bench->index, &range, &cursor);
+	scan_check_begin(&check, &bench->keys, &session.findings, 0, 0, true, false);
+	rc = nam_cursor_open(session_worker(), bench->index, &range, &cursor);
 	if (rc)
 		return rc;
 	do {
@@ -132,11 +132,11 @@ check_content(struct index_bench *bench)
 	scan_check_end(&check, true, 0);
 	bench->verified_entries = check.count;
 	if (!bench->dense && content.own < expected)
-		findings_missing(&bench->findings, expected - content.own,
+		findings_missing(&session.findings, expected - content.own,
 			"content: %" PRIu64 " pairs are there, %" PRIu64 " must be", content.own,
 			expected);
 	else if (!bench->dense && content.own > expected)
-		findings_wrong(&bench->findings,
+		findings_wrong(&session.findings,
 			"content: %" PRIu64 " pairs are there, only %" PRIu64 " may be",
 			content.own, expected);
 	return 0;
@@ -146,7 +146,7 @@ int
 index_verify(struct index_bench *bench)
 {
 	uint64_t violations = 0;
-	int rc = nam_index_verify(index_worker(bench), bench->index, on_violation, bench,
+	int rc = nam_index_verify(session_worker(), bench->index, on_violation, bench,
 		&violations); /* SUSPENDS */
 
 	if (!rc)
@@ -154,7 +154,7 @@ index_verify(struct index_bench *bench)
 	if (rc)
 		return rc;
 	if (violations)
-		findings_wrong(&bench->findings, "%" PRIu64 " violations of the tree's invariants",
+		findings_wrong(&session.findings, "%" PRIu64 " violations of the tree's invariants",
 			violations);
 	bench->violations = violations;
 	bench->verified = true;

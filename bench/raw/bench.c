@@ -22,14 +22,10 @@ static const uint32_t depths[DEPTHS_COUNT] = { 1, 2, 4, 8, 12, 16, 20, 24, 32, 6
 
 struct raw_bench {
 	struct raw_options options;
-	struct nam_client *client;	/* NULL: copies without a cluster */
-	struct thread_pool *pool;
 	struct blocks blocks;
 	struct arena arena;
-	struct findings findings;
 	uint64_t ops;			/* of all measurements, for raw_verify() */
-	struct result *result;
-	struct result *copies;	/* --compare: of memcpy */
+	struct result copies;		/* --compare: of memcpy */
 	double ratio;
 	uint32_t depth, copies_depth;
 	uint64_t page_bytes;
@@ -48,9 +44,7 @@ spec_of(struct raw_bench *bench, enum raw_op op, uint32_t depth)
 		.depth = depth,
 		.blocks = &bench->blocks,
 		.arena = &bench->arena,
-		.servers = bench->client ? nam_client_servers(bench->client) : 0,
-		.seed = bench->options.seed,
-		.findings = &bench->findings,
+		.seed = bench->options.run.seed,
 	};
 }
 
@@ -59,13 +53,13 @@ measure(struct raw_bench *bench, enum raw_op op, uint32_t depth, uint64_t ops, d
 	struct result *result)
 {
 	struct raw_spec spec = spec_of(bench, op, depth);
-	int rc = raw_run(bench->pool, &spec, ops, seconds, result);
+	int rc = raw_run(&spec, ops, seconds, result);
 
 	if (op == bench->options.op)
 		bench->ops += result->ops;
 	if (!rc && bench_signal)
 		return -EINTR;
-	return rc ? rc : bench->findings.fatal;
+	return rc ? rc : session.findings.fatal;
 }
 
 /* Every depth for a moment, more than once; the best one goes to *ret_depth. */
@@ -74,7 +68,7 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 {
 	uint32_t depth_max = bench->options.loop == RAW_BATCH && op != RAW_MEMCPY ? NAM_BATCH_MAX
 										   : 64;
-	double rates[DEPTHS_COUNT] = { 0 }, seconds = bench->options.seconds / 8;
+	double rates[DEPTHS_COUNT] = { 0 }, seconds = bench->options.run.seconds / 8;
 	struct result *result = malloc(sizeof(*result));
 	unsigned best = 0, count = 0;
 	int rc = result ? 0 : -ENOMEM;
@@ -92,11 +86,11 @@ find_depth(struct raw_bench *bench, enum raw_op op, uint32_t *ret_depth)
 	free(result);
 	if (rc)
 		return rc;
-	if (!bench->options.quiet)
+	if (!bench->options.run.quiet)
 		printf("%s: requests per second at depth\n", raw_op_names[op]);
 	for (unsigned i = 0; i < count; i++) {
 		best = rates[i] > rates[best] ? i : best;
-		if (!bench->options.quiet)
+		if (!bench->options.run.quiet)
 			printf("  %3u  %8s/s\n", depths[i], text_count(rates[i]));
 	}
 	*ret_depth = depths[best];
@@ -119,7 +113,7 @@ static int
 compare(struct raw_bench *bench)
 {
 	double reads[ROUNDS], copies[ROUNDS], ratios[ROUNDS];
-	double seconds = bench->options.seconds / (2 * ROUNDS);
+	double seconds = bench->options.run.seconds / (2 * ROUNDS);
 	struct result *round = malloc(sizeof(*round));
 	int rc = round ? 0 : -ENOMEM;
 
@@ -128,32 +122,32 @@ compare(struct raw_bench *bench)
 		if (rc)
 			break;
 		reads[i] = round->ops_per_s;
-		result_add(bench->result, round);
+		result_add(&session.result, round);
 		rc = measure(bench, RAW_MEMCPY, bench->copies_depth, 0, seconds, round);
 		if (rc)
 			break;
 		copies[i] = round->ops_per_s;
 		ratios[i] = reads[i] / copies[i];
-		result_add(bench->copies, round);
+		result_add(&bench->copies, round);
 	}
 	free(round);
 	if (rc)
 		return rc;
-	if (!bench->options.quiet) {
+	if (!bench->options.run.quiet) {
 		report_heading("round     read/s   memcpy/s   ratio");
 		for (unsigned i = 0; i < ROUNDS; i++)
 			printf("  %3u  %9s  %9s  %6.3f\n", i + 1, text_count(reads[i]),
 				text_count(copies[i]), ratios[i]);
 	}
 	bench->ratio = report_median(ratios, ROUNDS);
-	bench->result->ops_per_s = report_median(reads, ROUNDS);
-	bench->copies->ops_per_s = report_median(copies, ROUNDS);
+	session.result.ops_per_s = report_median(reads, ROUNDS);
+	bench->copies.ops_per_s = report_median(copies, ROUNDS);
 	return 0;
 }
 
 int
-raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
-	uint32_t depth, double seconds, uint64_t seed, struct raw_rate *ret)
+raw_read_rate(const struct blocks *blocks, uint32_t depth, double seconds, uint64_t seed,
+	struct raw_rate *ret)
 {
 	struct raw_spec spec = {
 		.op = RAW_READ,
@@ -162,21 +156,19 @@ raw_read_rate(struct thread_pool *pool, const struct blocks *blocks, struct find
 		.depth = depth,
 		.blocks = blocks,
 		.seed = seed,
-		.findings = findings,
 	};
 	struct result *result = malloc(sizeof(*result));
-	int rc = result ? raw_run(pool, &spec, 0, seconds, result) : -ENOMEM;
+	int rc = result ? raw_run(&spec, 0, seconds, result) : -ENOMEM;
 
 	if (!rc)
 		*ret = (struct raw_rate){ result->ops_per_s,
 			(double)result->ops / result->cpu_seconds };
 	free(result);
-	return rc ? rc : findings->fatal;
+	return rc ? rc : session.findings.fatal;
 }
 
 int
-raw_find_depth(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings,
-	uint64_t seed, bool per_cpu, uint32_t *ret_depth)
+raw_find_depth(const struct blocks *blocks, uint64_t seed, bool per_cpu, uint32_t *ret_depth)
 {
 	double best = 0, rate;
 	int rc = 0;
@@ -184,7 +176,7 @@ raw_find_depth(struct thread_pool *pool, const struct blocks *blocks, struct fin
 	for (uint32_t depth = 4; depth <= 64 && !rc; depth *= 2) {
 		struct raw_rate raw = { 0 };
 
-		rc = raw_read_rate(pool, blocks, findings, depth, SEARCH_SECONDS, seed, &raw);
+		rc = raw_read_rate(blocks, depth, SEARCH_SECONDS, seed, &raw);
 		rate = per_cpu ? raw.per_cpu_s : raw.per_s;
 		if (rc || rate <= best)
 			continue;
@@ -203,12 +195,12 @@ ask_pages(struct raw_bench *bench)
 	struct nam_server_status status;
 	int rc;
 
-	if (!bench->client) {
+	if (!session.client) {
 		bench->page_bytes = !strcmp(bench->options.pages, "2M") ? 2u << 20 : 4096;
 		bench->transparent_huge = !strcmp(bench->options.pages, "thp");
 		return 0;
 	}
-	rc = nam_server_status_get(thread_pool_member(bench->pool, 0)->worker, 0, &status);
+	rc = nam_server_status_get(session_worker(), 0, &status);
 	if (rc)
 		return rc;
 	bench->page_bytes = status.page_bytes;
@@ -226,12 +218,12 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 	int rc = ask_pages(bench);
 
 	if (!rc && remote) {
-		rc = blocks_alloc(thread_pool_member(bench->pool, 0)->worker,
-			nam_client_servers(bench->client), options->bytes, options->memory_bytes,
+		rc = blocks_alloc(session_worker(),
+			nam_client_servers(session.client), options->bytes, options->memory_bytes,
 			&bench->blocks, diag);
 		if (rc)
 			return rc;
-		rc = raw_blocks_fill(bench->pool, &bench->blocks, &bench->findings);
+		rc = raw_blocks_fill(&bench->blocks);
 		count = bench->blocks.count;
 	}
 	if (!rc && (options->op == RAW_MEMCPY || options->compare))
@@ -241,60 +233,43 @@ set_up_memory(struct raw_bench *bench, struct nam_diag *diag)
 }
 
 static int
-set_up(struct raw_bench *bench)
+set_up(void *bench)
 {
 	struct nam_diag diag = { "" };
-	int exit_code, rc;
+	int rc = set_up_memory(bench, &diag);
 
-	if (bench->options.cluster) {
-		exit_code = bench_connect(bench->options.cluster, NAM_TRANSPORT_DEFAULT,
-			RAW_DEPTH_MAX, &bench->client);
-		if (exit_code)
-			return exit_code;
-	}
-	rc = thread_pool_start(bench->client, bench->options.threads, NULL, &bench->pool, &diag);
-	if (rc)
-		return bench_failed("starting the threads", rc, diag.text);
-	rc = set_up_memory(bench, &diag);
-	if (rc)
-		return bench_failed("preparing the memory", rc, diag.text);
-	bench->result = calloc(2, sizeof(struct result));
-	if (!bench->result)
-		return bench_failed("preparing the results", -ENOMEM, NULL);
-	bench->copies = bench->result + 1;
-	return NAM_EXIT_OK;
+	return rc ? bench_failed("preparing the memory", rc, diag.text) : NAM_EXIT_OK;
 }
 
 static void
-tear_down(struct raw_bench *bench)
+tear_down(void *arg)
 {
+	struct raw_bench *bench = arg;
+
 	if (bench->blocks.all)
 		blocks_free(&bench->blocks);
 	arena_unmap(&bench->arena);
-	thread_pool_stop(bench->pool);
-	if (bench->client)
-		nam_client_close(bench->client);
-	free(bench->result);
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
 
 static void
-print_results(const struct raw_bench *bench)
+print(void *arg)
 {
+	const struct raw_bench *bench = arg;
 	const struct raw_options *options = &bench->options;
-	const struct result *result = bench->result;
+	const struct result *result = &session.result;
 	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
 
 	report_heading("raw");
 	printf("  operation   %s of %u bytes, %s, depth %u, %u thread%s\n",
 		raw_op_names[options->op], options->bytes,
 		options->op == RAW_MEMCPY ? "loop" : raw_loop_names[options->loop], bench->depth,
-		options->threads, options->threads == 1 ? "" : "s");
+		options->run.threads, options->run.threads == 1 ? "" : "s");
 	if (bench->blocks.count)
 		printf("  memory      %s in %" PRIu64 " blocks on %u memory servers\n",
 			text_bytes((double)(bench->blocks.count * bench->blocks.stride)),
-			bench->blocks.count, nam_client_servers(bench->client));
+			bench->blocks.count, nam_client_servers(session.client));
 	if (bench->arena.count)
 		printf("  copied from %s of local memory, %s pages\n",
 			text_bytes((double)(bench->arena.count * bench->arena.stride)),
@@ -308,45 +283,44 @@ print_results(const struct raw_bench *bench)
 			per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
 	if (options->compare)
 		printf("  memcpy      %s/s at depth %u\n  read/memcpy %.3f (median of %u rounds)\n",
-			text_count(bench->copies->ops_per_s), bench->copies_depth, bench->ratio,
+			text_count(bench->copies.ops_per_s), bench->copies_depth, bench->ratio,
 			ROUNDS);
-	printf("  errors      %" PRIu64 "\n", findings_total(&bench->findings));
+	printf("  errors      %" PRIu64 "\n", findings_total(&session.findings));
 }
 
-static cJSON *
-json_results(const struct raw_bench *bench)
+static void
+json(void *arg, cJSON *object)
 {
+	const struct raw_bench *bench = arg;
 	const struct raw_options *options = &bench->options;
-	cJSON *object = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(object, "workload", "raw");
-	cJSON_AddStringToObject(object, "fabric", bench->client && options->op != RAW_MEMCPY
-			? nam_client_fabric(bench->client) : "none");
+	cJSON_AddStringToObject(object, "fabric", session.client && options->op != RAW_MEMCPY
+			? nam_client_fabric(session.client) : "none");
 	cJSON_AddStringToObject(object, "op", raw_op_names[options->op]);
 	cJSON_AddStringToObject(object, "loop",
 		options->op == RAW_MEMCPY ? "copy" : raw_loop_names[options->loop]);
 	report_number(object, "bytes", options->bytes);
 	report_number(object, "depth", bench->depth);
-	report_number(object, "threads", options->threads);
-	report_number(object, "memservers", bench->client ? nam_client_servers(bench->client) : 0);
+	report_number(object, "threads", options->run.threads);
+	report_number(object, "memservers",
+		session.client ? nam_client_servers(session.client) : 0);
 	report_number(object, "memory_bytes", bench->blocks.count
 			? (double)(bench->blocks.count * bench->blocks.stride)
 			: (double)(bench->arena.count * bench->arena.stride));
 	if (bench->arena.count)
 		cJSON_AddStringToObject(object, "copied_from_pages", bench->arena.pages);
-	report_result(object, bench->result, findings_total(&bench->findings));
 	if (options->compare) {
-		report_number(object, "memcpy_ops_per_s", bench->copies->ops_per_s);
+		report_number(object, "memcpy_ops_per_s", bench->copies.ops_per_s);
 		report_number(object, "memcpy_depth", bench->copies_depth);
 		report_number(object, "ratio", bench->ratio);
 	}
-	return object;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int
-run(struct raw_bench *bench)
+run_all(struct raw_bench *bench)
 {
 	const struct raw_options *options = &bench->options;
 	int rc = 0;
@@ -359,57 +333,43 @@ run(struct raw_bench *bench)
 	}
 	if (!rc)
 		rc = options->compare ? compare(bench)
-				      : measure(bench, options->op, bench->depth, options->ops,
-						options->seconds, bench->result);
+				      : measure(bench, options->op, bench->depth, options->run.ops,
+						options->run.seconds, &session.result);
 	if (!rc && (options->op == RAW_WRITE || options->op == RAW_FAA)) {
 		struct raw_spec spec = spec_of(bench, options->op, 1);
 
-		rc = raw_verify(bench->pool, &spec, bench->ops);
+		rc = raw_verify(&spec, bench->ops);
 	}
 	return rc;
 }
 
 static int
-report(const struct raw_bench *bench)
+run(void *arg)
 {
-	int rc = 0;
+	int rc = run_all(arg);
 
-	if (!bench->options.quiet)
-		print_results(bench);
-	if (bench->options.json) {
-		cJSON *object = json_results(bench);
-
-		rc = report_write(object, bench->options.json);
-		cJSON_Delete(object);
-	}
-	return rc;
+	/* A run that was interrupted has no result. */
+	if (rc == -EINTR)
+		session.result.ops = 0;
+	else if (rc && rc != session.findings.fatal)
+		return bench_failed("measuring", rc, NULL);
+	return nam_exit_code(rc);	/* printed when it happened */
 }
 
 int
 raw_main(int argc, char **argv)
 {
+	static const struct session_steps steps = {
+		.begin = set_up,
+		.run = run,
+		.print = print,
+		.json = json,
+		.end = tear_down,
+	};
 	struct raw_bench bench = { 0 };
-	int exit_code, rc;
+	int exit_code;
 
 	if (raw_options_parse(argc, argv, &bench.options, &exit_code))
 		return exit_code;
-	ticks_init();
-	progress_init(bench.options.quiet);
-	bench_catch_signals();
-	exit_code = set_up(&bench);
-	if (!exit_code) {
-		rc = run(&bench);
-		if (rc == -EINTR)
-			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		else if (rc && rc == bench.findings.fatal)
-			exit_code = nam_exit_code(rc);	/* printed when it happened */
-		else if (rc)
-			exit_code = bench_failed("measuring", rc, NULL);
-		if (rc != -EINTR && report(&bench) && !exit_code)
-			exit_code = NAM_EXIT_NO;
-		if (!exit_code && findings_total(&bench.findings))
-			exit_code = NAM_EXIT_NO;
-	}
-	tear_down(&bench);
-	return exit_code;
+	return session_run(&bench.options.run, &steps, &bench);
 }

@@ -19,9 +19,9 @@ const char *const raw_op_names[] = { "read", "write", "cas", "faa", "send", "mem
 const char *const raw_loop_names[] = { "window", "fibers", "batch", NULL };
 
 void
-raw_wrong(struct raw_part *part, const struct raw_slot *slot, enum raw_op op)
+raw_wrong(const struct raw_slot *slot, enum raw_op op)
 {
-	findings_wrong(part->spec->findings,
+	findings_wrong(&session.findings,
 		"%s of block %" PRIu64 ": %#" PRIx64 " came back instead of %#" PRIx64,
 		raw_op_names[op], slot->block, slot->buffer[0], raw_pattern(slot->block));
 }
@@ -30,7 +30,7 @@ void
 raw_sample(struct raw_part *part, struct raw_slot *slot)
 {
 	slot->began = ticks_now();
-	if (slot->began >= part->share.deadline || bench_signal || part->spec->findings->fatal)
+	if (slot->began >= part->share.deadline || bench_signal || session.findings.fatal)
 		part->share.remaining = 0;
 	atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 }
@@ -38,7 +38,7 @@ raw_sample(struct raw_part *part, struct raw_slot *slot)
 static void
 give_up(struct raw_part *part, int rc)
 {
-	findings_failed(part->spec->findings, rc, raw_op_names[part->spec->op],
+	findings_failed(&session.findings, rc, raw_op_names[part->spec->op],
 		part->worker ? nam_worker_diag(part->worker) : "");
 	part->share.remaining = 0;
 }
@@ -150,7 +150,7 @@ ping(struct raw_part *part, struct raw_slot *slot)
 		&reply_bytes); /* SUSPENDS */
 
 	if (!rc && (reply_bytes != bytes || memcmp(reply, slot->buffer, bytes) != 0))
-		findings_wrong(part->spec->findings, "send: a reply differs from the request");
+		findings_wrong(&session.findings, "send: a reply differs from the request");
 	return rc;
 }
 

@@ -20,7 +20,7 @@ take_pages(void *options, const char *text, struct nam_diag *diag)
 #define FIELD(field) NAM_OPTION_FIELD(struct raw_options, field)
 
 static const struct nam_option rows[] = {
-	BENCH_CLUSTER(struct raw_options),
+	BENCH_CLUSTER,
 	{ "op", "OP", "The request: read (default), write, cas, faa or send; or memcpy: prefetched "
 		"copies out of local memory with the same pages as the servers'.",
 		NAM_OPTION_CHOICE, FIELD(op), .choices = raw_op_names },
@@ -33,7 +33,7 @@ static const struct nam_option rows[] = {
 		"request at once; fibers runs as many fibers with one request each; batch posts "
 		"all behind one doorbell per memory server and waits for all.", NAM_OPTION_CHOICE,
 		FIELD(loop), .choices = raw_loop_names },
-	BENCH_LENGTH(struct raw_options, "2"),
+	BENCH_LENGTH("2"),
 	{ "memory", "SIZE", "How much remote memory to touch (default 512M, or a quarter of what "
 		"is left). Memory that has been cut into blocks of this size serves no other size "
 		"until the memory servers are restarted.", NAM_OPTION_BYTES, FIELD(memory_bytes),
@@ -42,7 +42,7 @@ static const struct nam_option rows[] = {
 		NAM_OPTION_FLAG, FIELD(compare) },
 	{ "pages", "KIND", "For memcpy without a cluster: 2M, thp (default) or 4k.",
 		NAM_OPTION_CALL, .take = take_pages },
-	BENCH_OUTPUT(struct raw_options),
+	BENCH_OUTPUT,
 	{ 0 },
 };
 
@@ -73,19 +73,19 @@ settle(struct raw_options *o)
 		return bench_complain("--compare compares read with memcpy; leave --op away");
 	if (o->compare)
 		o->op = RAW_READ;
-	if (bench_options_check(o->json, &o->quiet, o->ops, o->seconds))
-		return -1;
-	if (!(o->seconds > 0))
-		o->seconds = 2;
-	if (o->op != RAW_MEMCPY || o->cluster)
-		o->cluster = bench_cluster(o->cluster, "raw");
-	return o->op == RAW_MEMCPY || o->cluster ? 0 : -1;
+	if (simulation_wanted(o->run.cluster))
+		return bench_complain("--cluster %s: raw knows no simulated clusters",
+			o->run.cluster);
+	return bench_options_settle(&o->run, o->op == RAW_MEMCPY ? NULL : "raw", 2, 0, 0);
 }
 
 int
 raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *ret_exit)
 {
-	struct raw_options options = { .threads = 1, .seed = 1, .pages = "thp" };
+	struct raw_options options = {
+		.run = { .threads = 1, .fibers = RAW_DEPTH_MAX, .seed = 1 },
+		.pages = "thp",
+	};
 
 	if (nam__options_take(&table, argc, argv, &options, ret_exit))
 		return 1;

@@ -6,20 +6,14 @@
 #include "run.h"
 
 struct raw_options {
+	struct bench_options run;
 	enum raw_op op;
 	enum raw_loop loop;
 	uint32_t bytes;
 	uint32_t depth;		/* 0: find the best */
-	uint64_t ops;		/* 0: by time */
-	double seconds;
-	uint32_t threads;
 	uint64_t memory_bytes;		/* 0: not said */
-	uint64_t seed;
 	const char *pages;	/* of copies without a cluster */
-	const char *cluster;
-	const char *json;
 	bool compare;
-	bool quiet;
 };
 
 /* Returns 0, or 1 when the program is to exit with *ret_exit. */

@@ -74,10 +74,9 @@ job_main(struct thread_pool_member *member, void *arg)
 }
 
 int
-raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
-	struct result *result)
+raw_run(const struct raw_spec *spec, uint64_t ops, double seconds, struct result *result)
 {
-	unsigned threads = thread_pool_size(pool);
+	unsigned threads = thread_pool_size(session.pool);
 	struct raw_job job = { .spec = spec, .ops = ops, .seconds = seconds };
 	struct nam_op_counters before;
 	int rc = 0;
@@ -86,15 +85,15 @@ raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, dou
 	if (!job.parts)
 		return -ENOMEM;
 	memset(result, 0, sizeof(*result));
-	thread_pool_counters(pool, NAM_OP_OTHER, &before);
-	thread_pool_run(pool, job_main, &job, NULL, NULL);
-	thread_pool_counters(pool, NAM_OP_OTHER, &result->counters);
+	thread_pool_counters(session.pool, NAM_OP_OTHER, &before);
+	thread_pool_run(session.pool, job_main, &job, NULL, NULL);
+	thread_pool_counters(session.pool, NAM_OP_OTHER, &result->counters);
 	counters_subtract(&result->counters, &before);
 	for (unsigned i = 0; i < threads; i++) {
 		rc = rc ? rc : job.parts[i].rc;
 		histogram_merge(&result->latency, &job.parts[i].latency);
 	}
-	result_add_shares(result, pool);
+	result_add_shares(result, session.pool);
 	free(job.parts);
 	return rc;
 }
@@ -140,8 +139,8 @@ sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers
 		else if (begin == ~pattern && last == ~pattern)
 			atomic_fetch_add(&job->written, 1);
 		else if (begin != pattern || last != pattern)
-			findings_wrong(spec->findings, "block %" PRIu64 " holds %#" PRIx64 " ... %#"
-				PRIx64 ", which nobody wrote", first + i, begin, last);
+			findings_wrong(&session.findings, "block %" PRIu64 " holds %#" PRIx64
+				" ... %#" PRIx64 ", which nobody wrote", first + i, begin, last);
 	}
 	return rc;
 }
@@ -177,32 +176,31 @@ sweep_main(struct thread_pool_member *member, void *arg)
 }
 
 int
-raw_blocks_fill(struct thread_pool *pool, const struct blocks *blocks, struct findings *findings)
+raw_blocks_fill(const struct blocks *blocks)
 {
 	struct raw_spec spec = {
 		.op = RAW_READ,
 		.bytes = blocks->bytes,
 		.blocks = blocks,
-		.findings = findings,
 	};
 	struct sweep_job job = { .spec = &spec, .fill = true };
 
-	thread_pool_run(pool, sweep_main, &job, NULL, NULL);
+	thread_pool_run(session.pool, sweep_main, &job, NULL, NULL);
 	return job.rc;
 }
 
 int
-raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops)
+raw_verify(const struct raw_spec *spec, uint64_t ops)
 {
 	struct sweep_job job = { .spec = spec };
 
-	thread_pool_run(pool, sweep_main, &job, NULL, NULL);
+	thread_pool_run(session.pool, sweep_main, &job, NULL, NULL);
 	if (job.rc)
 		return job.rc;
 	if (spec->op == RAW_FAA && job.added != ops)
-		findings_wrong(spec->findings, "%" PRIu64 " FETCH_ADDs of 1 were done and the "
+		findings_wrong(&session.findings, "%" PRIu64 " FETCH_ADDs of 1 were done and the "
 			"words have grown by %" PRIuFAST64, ops, job.added);
 	if (spec->op == RAW_WRITE && ops && !job.written)
-		findings_wrong(spec->findings, "no block shows any of %" PRIu64 " WRITEs", ops);
+		findings_wrong(&session.findings, "no block shows any of %" PRIu64 " WRITEs", ops);
 	return 0;
 }

@@ -13,9 +13,7 @@
 #ifndef NAM_BENCH_RAW_RUN_H
 #define NAM_BENCH_RAW_RUN_H
 
-#include "bench/load/check.h"
-#include "bench/thread_pool.h"
-#include "bench/histogram.h"
+#include "bench/session.h"
 #include "blocks.h"
 #include "bench/ticks.h"
 
@@ -50,9 +48,7 @@ struct raw_spec {
 	uint32_t depth;
 	const struct blocks *blocks;	/* all but SEND, MEMCPY */
 	const struct arena *arena;	/* MEMCPY */
-	uint32_t servers;		/* SEND */
 	uint64_t seed;
-	struct findings *findings;
 };
 
 /**
@@ -60,13 +56,13 @@ struct raw_spec {
  *
  * @ops		0: as long as `seconds` says
  *
- * Failures and wrong answers are in spec->findings.  Returns 0 or -ENOMEM.
+ * Failures and wrong answers are findings of the session.  Returns 0 or -ENOMEM.
  */
-int raw_run(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops, double seconds,
+int raw_run(const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct result *result) NAM_MUST_CHECK;
 
 /* After WRITEs or FETCH_ADDs: are all of them there?  @ops: how many there were in all runs. */
-int raw_verify(struct thread_pool *pool, const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
+int raw_verify(const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
 
 /* ---- for the loops' files ------------------------------------------------------------------ */
 
@@ -95,7 +91,7 @@ void raw_loop_fibers(struct raw_part *part);
 void raw_loop_batch(struct raw_part *part);
 void raw_loop_copy(struct raw_part *part);
 
-void raw_wrong(struct raw_part *part, const struct raw_slot *slot, enum raw_op op);
+void raw_wrong(const struct raw_slot *slot, enum raw_op op);
 /* Every RAW_SAMPLE_EVERY requests: the time, and whether it is up. */
 void raw_sample(struct raw_part *part, struct raw_slot *slot);
 
@@ -105,7 +101,7 @@ raw_next(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 {
 	const struct raw_spec *spec = part->spec;
 	uint64_t blocks_count = op == RAW_MEMCPY ? spec->arena->count
-				: op == RAW_SEND ? spec->servers
+				: op == RAW_SEND ? nam_client_servers(session.client)
 						 : spec->blocks->count;
 
 	if (!part->share.remaining)
@@ -137,7 +133,7 @@ raw_done(struct raw_part *part, struct raw_slot *slot, enum raw_op op)
 	else if (op == RAW_CAS)
 		right = slot->buffer[0] == pattern;
 	if (__builtin_expect(!right, 0))
-		raw_wrong(part, slot, op);
+		raw_wrong(slot, op);
 	if (slot->began)
 		histogram_record(&part->latency, ticks_now() - slot->began);
 	part->share.done++;

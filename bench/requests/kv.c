@@ -65,7 +65,7 @@ static uint64_t
 memory_bytes(const struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	uint64_t servers = nam_client_servers(bench->client);
+	uint64_t servers = nam_client_servers(session.client);
 	uint64_t partitions = o->partitions ? o->partitions : 16;
 	uint64_t pair = 128 + 64 * (uint64_t)((o->mixed ? 64 : o->value_bytes) / 52);
 
@@ -84,7 +84,7 @@ fill_main(struct thread_pool_member *member, void *arg)
 	int rc = nam_kv_open(member->worker, bench->name, &part->kv); /* SUSPENDS */
 
 	for (uint64_t i = member->number; i < o->keys && !rc && !bench_signal;
-		i += thread_pool_size(bench->pool)) {
+		i += thread_pool_size(session.pool)) {
 		key_fill(i, room.key);
 		room.bytes = value_fill(o, i, room.value);
 		rc = nam_kv_put(member->worker, part->kv, room.key, KEY_BYTES, room.value,
@@ -98,7 +98,7 @@ static int
 begin(struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_worker *worker = session_worker();
 	struct nam_kv_options options;
 	int rc;
 
@@ -112,14 +112,14 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the store", rc, nam_worker_diag(worker));
 	}
-	thread_pool_run(bench->pool, fill_main, bench, NULL, NULL);
-	return nam_exit_code(bench->findings.fatal);
+	thread_pool_run(session.pool, fill_main, bench, NULL, NULL);
+	return nam_exit_code(session.findings.fatal);
 }
 
 static void
 end(struct requests *bench)
 {
-	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_worker *worker = session_worker();
 	int rc = bench->name[0] ? nam_kv_drop(worker, bench->name) : 0; /* SUSPENDS */
 
 	if (rc == -NAM_E_NOINDEX)
@@ -127,7 +127,7 @@ end(struct requests *bench)
 	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);
-	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		nam_kv_close(bench->parts[i].kv);
 }
 
@@ -167,7 +167,7 @@ check(struct requests_part *part, void *arg)
 	uint32_t bytes = value_fill(&part->bench->options, room->number, expected);
 
 	if (room->get && (room->bytes != bytes || memcmp(room->value, expected, bytes) != 0))
-		findings_wrong(&part->bench->findings, "the value of key %" PRIu64 ", %u bytes, is "
+		findings_wrong(&session.findings, "the value of key %" PRIu64 ", %u bytes, is "
 			"not the one that was put", room->number, room->bytes);
 }
 

@@ -56,7 +56,7 @@ take_ramp_transport(void *options, const char *text, struct nam_diag *diag)
 		if (strcmp(text, transports[i].name) != 0)
 			continue;
 		o->ramp_transport = transports[i].name;
-		o->transport = transports[i].transport;
+		o->run.transport = transports[i].transport;
 		o->star = transports[i].star;
 		o->onesided = transports[i].onesided;
 		return 0;
@@ -71,12 +71,12 @@ take_ramp_transport(void *options, const char *text, struct nam_diag *diag)
 	{ "fetch-bytes", "N", "With --transport fetch: the size of the READ that looks for a "      \
 		"reply (default: what the reply takes; mixed values: 560). 48 bytes of it are the " \
 		"frame's. A longer reply takes a second READ.", NAM_OPTION_COUNT,                   \
-		FIELD(fetch_bytes), .min = NAM_FRAME_OVERHEAD, .max = NAM_FRAME_BYTES_MAX },        \
+		BENCH_FIELD(fetch_bytes), .min = NAM_FRAME_OVERHEAD, .max = NAM_FRAME_BYTES_MAX },  \
 	{ "frame-bytes", "N", "The size of a slot in a mailbox, a multiple of 64 (default 4160). "  \
-		"Longer requests go by srq.", NAM_OPTION_COUNT, FIELD(frame_bytes),                 \
+		"Longer requests go by srq.", NAM_OPTION_COUNT, BENCH_FIELD(frame_bytes),           \
 		.min = NAM_FRAME_BYTES_MIN, .max = NAM_FRAME_BYTES_MAX },                           \
 	{ "always", NULL, "With --transport fetch: fetch even if memory servers are slow.",         \
-		NAM_OPTION_FLAG, FIELD(fetch_always) }
+		NAM_OPTION_FLAG, BENCH_FIELD(fetch_always) }
 
 #define KEYS                                                                                        \
 	{ "distribution", "D", "Of the keys: uniform (default), or zipfian with a parameter of "    \
@@ -85,15 +85,15 @@ take_ramp_transport(void *options, const char *text, struct nam_diag *diag)
 		.min = 1, .max = 1ull << 32 }
 
 #define RUN                                                                                         \
-	BENCH_FIBERS(struct requests_options, "Fibers of a thread, with a request each (default "   \
+	BENCH_FIBERS("Fibers of a thread, with a request each (default "                            \
 		"1)."),                                                                             \
-	BENCH_LENGTH(struct requests_options, "2; simulated: 0.002"),                               \
-	BENCH_SIMULATED(struct requests_options, "1", 1000),                                        \
-	BENCH_OUTPUT(struct requests_options)
+	BENCH_LENGTH("2; simulated: 0.002"),                                                        \
+	BENCH_SIMULATED("1", 1000),                                                                 \
+	BENCH_OUTPUT
 
 static const struct nam_option rpc_rows[] = {
-	BENCH_CLUSTER(struct requests_options),
-	BENCH_TRANSPORT(struct requests_options),
+	BENCH_CLUSTER,
+	BENCH_TRANSPORT,
 	{ "bytes", "N", "The size of a request's body, 8 to 4072 (default 32).", NAM_OPTION_COUNT,
 		FIELD(bytes), .min = sizeof(struct nam_rpc_echo_request), .max = NAM_RPC_BODY_MAX },
 	{ "reply-bytes", "N", "The size of a reply's body, 0 to 4072 (default 32).",
@@ -104,8 +104,8 @@ static const struct nam_option rpc_rows[] = {
 };
 
 static const struct nam_option kv_rows[] = {
-	BENCH_CLUSTER(struct requests_options),
-	BENCH_TRANSPORT(struct requests_options),
+	BENCH_CLUSTER,
+	BENCH_TRANSPORT,
 	{ "get-percent", "P", "The per cent of operations that read; the others write (default "
 		"95).", NAM_OPTION_REAL, FIELD(get_percent), .high = 100 },
 	KEYS,
@@ -121,7 +121,7 @@ static const struct nam_option kv_rows[] = {
 };
 
 static const struct nam_option ramp_rows[] = {
-	BENCH_CLUSTER(struct requests_options), { "algorithm", "A", "How a reader learns that it "
+	BENCH_CLUSTER, { "algorithm", "A", "How a reader learns that it "
 		"has half of a transaction: fast (default), small or hybrid, as in the RAMP paper. "
 		"With none it does not; such reads are counted and are no errors. 2pl is strict "
 		"two-phase locking with two-phase commit.", NAM_OPTION_CHOICE, FIELD(algorithm),
@@ -178,16 +178,10 @@ settle(struct requests_options *o)
 {
 	bool simulated;
 
-	o->cluster = bench_cluster(o->cluster, o->subcommand);
-	if (!o->cluster)
+	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
 		return -1;
-	simulated = simulation_wanted(o->cluster);
-	if (!simulated && (o->clients || o->memservers || o->rpc_threads))
-		return bench_complain("--clients, --memservers, --rpc-threads: only of a simulated "
-			"cluster; say --cluster sim:PROFILE, or start more of nam-bench");
-	if (bench_options_check(o->json, &o->quiet, o->ops, o->seconds))
-		return -1;
-	if (o->raw_ratio && (simulated || o->ops || !o->star || o->get_percent < 100))
+	simulated = simulation_wanted(o->run.cluster);
+	if (o->raw_ratio && (simulated || o->run.ops || !o->star || o->get_percent < 100))
 		return bench_complain("--raw-ratio: only of a cluster that is not simulated, for "
 			"--seconds, with --transport onesided or star and --read-ratio 100");
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING)
@@ -202,14 +196,11 @@ settle(struct requests_options *o)
 		return bench_complain("--transport %s goes with --algorithm fast only: a READ by "
 			"address, or a commit by CAS, finds no version by its timestamp; say plus "
 			"or message", o->ramp_transport);
-	if (o->frame_bytes % 64)
-		return bench_complain("--frame-bytes: %u is not a multiple of 64", o->frame_bytes);
-	if (!(o->seconds > 0))
-		o->seconds = simulated ? SECONDS_SIMULATED : SECONDS_DEFAULT;
-	o->clients += !o->clients;
-	o->memservers += !o->memservers;
-	if (!o->fetch_bytes && !o->ramp_transport)
-		o->fetch_bytes = nam_frame_bytes((uint32_t)sizeof(struct nam_rpc_header) +
+	if (o->run.frame_bytes % 64)
+		return bench_complain("--frame-bytes: %u is not a multiple of 64",
+			o->run.frame_bytes);
+	if (!o->run.fetch_bytes && !o->ramp_transport)
+		o->run.fetch_bytes = nam_frame_bytes((uint32_t)sizeof(struct nam_rpc_header) +
 			body_bytes(o));
 	if (!o->keys)
 		o->keys = simulated ? KEYS_SIMULATED : KEYS_DEFAULT;
@@ -221,8 +212,8 @@ requests_options_parse(const char *subcommand, int argc, char **argv,
 	struct requests_options *ret_options, int *ret_exit)
 {
 	struct requests_options options = {
-		.subcommand = subcommand, .bytes = 32, .reply_bytes = 32, .threads = 1,
-		.fibers = 1, .seed = 1, .get_percent = 95, .value_bytes = 32,
+		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = subcommand,
+		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .value_bytes = 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 	};
 	const struct nam_options_table *table = tables;

@@ -6,29 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/rpc/transport.h"
-#include "common/error.h"
+#include "bench/options.h"
 #include "txn/records.h"
 
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
 #define BENCH_RAMP_BATCH_MAX 64u
 
 struct requests_options {
+	struct bench_options run;
 	const char *subcommand;		/* "rpc", "kv" or "ramp" */
-	const char *cluster;
-	const char *json;		/* NULL: none */
-	enum nam_transport transport;
 	uint32_t bytes, reply_bytes;	/* rpc: of bodies */
-	uint32_t fetch_bytes;		/* 0: what a reply takes */
-	uint32_t frame_bytes;		/* 0: the default */
-	bool fetch_always;
-	uint32_t threads, fibers;
-	uint32_t clients, memservers;	/* simulated; 0: 1 */
-	uint32_t rpc_threads;		/* simulated; 0: the profile's */
-	uint64_t ops;			/* of all; 0: by time */
-	double seconds;
-	uint64_t seed;
-	bool quiet;
 	/* kv, ramp */
 	double get_percent;
 	bool zipfian;

@@ -247,7 +247,7 @@ load_main(struct thread_pool_member *member, void *arg)
 	if (!rc)
 		rc = nam_records_star(member->worker, part->records, o->star);
 	for (uint64_t i = (uint64_t)member->number * LOADS; i < o->keys && !rc && !bench_signal;
-		i += (uint64_t)thread_pool_size(bench->pool) * LOADS)
+		i += (uint64_t)thread_pool_size(session.pool) * LOADS)
 		rc = load_some(part, room, i); /* SUSPENDS */
 	free(room);
 	if (rc)
@@ -258,7 +258,7 @@ static int
 begin(struct requests *bench)
 {
 	const struct requests_options *o = &bench->options;
-	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_worker *worker = session_worker();
 	struct nam_records_options options = {
 		.algorithm = o->algorithm,
 		.commit = o->onesided ? NAM_RECORDS_ONESIDED : NAM_RECORDS_SERVED,
@@ -271,19 +271,19 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the record store", rc, nam_worker_diag(worker));
 	}
-	thread_pool_run(bench->pool, load_main, bench, NULL, NULL);
-	if (!bench->findings.fatal)
-		thread_pool_run(bench->pool, warm_main, bench, NULL, NULL);
-	return nam_exit_code(bench->findings.fatal);
+	thread_pool_run(session.pool, load_main, bench, NULL, NULL);
+	if (!session.findings.fatal)
+		thread_pool_run(session.pool, warm_main, bench, NULL, NULL);
+	return nam_exit_code(session.findings.fatal);
 }
 
 static void
 end(struct requests *bench)
 {
-	struct nam_worker *worker = bench->parts[0].member->worker;
+	struct nam_worker *worker = session_worker();
 	int rc;
 
-	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		nam_records_close(bench->parts[i].records);
 	rc = bench->name[0] ? nam_records_drop(worker, bench->name) : 0; /* SUSPENDS */
 	if (rc)
@@ -418,15 +418,15 @@ values_are_loaded(const struct requests *bench, const struct room *room, uint64_
 }
 
 static void
-complain(struct requests *bench, const struct room *room, uint32_t i)
+complain(const struct room *room, uint32_t i)
 {
 	const struct nam_record_get *get = &room->gets[i];
 
 	if (get->rc && get->rc != -NAM_E_LIMIT)
-		findings_missing(&bench->findings, 1, "record %" PRIu64 " is not there: %s",
+		findings_missing(&session.findings, 1, "record %" PRIu64 " is not there: %s",
 			room->numbers[i], nam_err_text(get->rc));
 	else
-		findings_wrong(&bench->findings, "record %" PRIu64 " has a value of %u bytes that "
+		findings_wrong(&session.findings, "record %" PRIu64 " has a value of %u bytes that "
 			"no transaction wrote", room->numbers[i], get->value_bytes);
 }
 
@@ -439,7 +439,7 @@ values_are_right(struct requests *bench, const struct room *room, uint64_t *ret_
 	for (uint32_t i = 0; i < room->count; i++) {
 		if (value_is_right(bench, room, i, &ret_seeds[i]))
 			continue;
-		complain(bench, room, i);
+		complain(room, i);
 		right = false;
 	}
 	return right;
@@ -501,7 +501,7 @@ check(struct requests_part *part, void *arg)
 		return;
 	part->fractured++;
 	if (nam_ramp_is_atomic(bench->options.algorithm))
-		findings_wrong(&bench->findings, "half of a transaction was read, with record %"
+		findings_wrong(&session.findings, "half of a transaction was read, with record %"
 			PRIu64, room->numbers[0]);
 }
 
@@ -512,7 +512,7 @@ fractured_of(const struct requests *bench)
 {
 	uint64_t fractured = 0;
 
-	for (unsigned i = 0; i < thread_pool_size(bench->pool); i++)
+	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		fractured += bench->parts[i].fractured;
 	return fractured;
 }

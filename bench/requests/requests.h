@@ -6,10 +6,7 @@
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
 
-#include "bench/load/check.h"
-#include "bench/thread_pool.h"
-#include "bench/histogram.h"
-#include "bench/report.h"
+#include "bench/session.h"
 #include "options.h"
 
 #define REQUESTS_DICE (1u << 20)	/* sides of the die that says whether a request reads */
@@ -37,12 +34,7 @@ struct requests_kind {
 struct requests {
 	const struct requests_kind *kind;
 	struct requests_options options;
-	struct simulation *simulation;	/* NULL: a real cluster */
-	struct nam_client *client;
-	struct thread_pool *pool;
 	struct requests_part *parts;	/* of each member */
-	struct findings findings;
-	struct result result;
 	double turn_seconds;		/* how long the one under way is to last */
 	/* --raw-ratio: medians, per second of processor time */
 	double raw_rate, raw_ratio;

@@ -32,7 +32,7 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 
 	(void)count;
 	return nam_rpc_call(part->member->worker,
-		room->seed % nam_client_servers(part->bench->client), NAM_RPC_ECHO, room->request,
+		room->seed % nam_client_servers(session.client), NAM_RPC_ECHO, room->request,
 		part->bench->options.bytes, room->reply, &room->bytes); /* SUSPENDS */
 }
 
@@ -46,7 +46,7 @@ check(struct requests_part *part, void *arg)
 		if (room->reply[i] != (uint8_t)(room->seed + i))
 			expected = UINT32_MAX;
 	if (room->bytes != expected)
-		findings_wrong(&part->bench->findings, "a reply of %u bytes is not the one to "
+		findings_wrong(&session.findings, "a reply of %u bytes is not the one to "
 			"request %u", room->bytes, room->seed);
 }
 

@@ -12,8 +12,8 @@
 void
 requests_failed(struct requests_part *part, int rc, const char *what)
 {
-	findings_failed(&part->bench->findings, rc, what, nam_worker_diag(part->member->worker));
-	part->bench->findings.fatal = rc;
+	findings_failed(&session.findings, rc, what, nam_worker_diag(part->member->worker));
+	session.findings.fatal = rc;
 }
 
 /* A call: some requests, whose time is that of all; false: it failed. */
@@ -55,13 +55,13 @@ fiber_main(void *arg)
 	uint64_t began = ticks_now();
 
 	if (!rooms) {
-		findings_failed(&bench->findings, -ENOMEM, "starting a fiber", "");
-		bench->findings.fatal = -ENOMEM;
+		findings_failed(&session.findings, -ENOMEM, "starting a fiber", "");
+		session.findings.fatal = -ENOMEM;
 		return;
 	}
 	/* The clock is not free: a request ends, and the fiber's next one begins, with one look. */
 	while (part->share.remaining && part->share.ended < part->share.deadline && !bench_signal &&
-		!bench->findings.fatal)
+		!session.findings.fatal)
 		if (!call(part, rooms, room_bytes, &began)) /* SUSPENDS */
 			break;
 	free(rooms);
@@ -76,30 +76,30 @@ job_main(struct thread_pool_member *member, void *arg)
 	int rc = 0;
 
 	part->number = member->number;
-	share_begin(&part->share, member, o->ops, bench->turn_seconds);
-	if (o->fibers == 1)
+	share_begin(&part->share, member, o->run.ops, bench->turn_seconds);
+	if (o->run.fibers == 1)
 		fiber_main(part);
-	for (uint32_t i = 0; i < o->fibers && o->fibers > 1 && !rc; i++)
+	for (uint32_t i = 0; i < o->run.fibers && o->run.fibers > 1 && !rc; i++)
 		rc = nam_worker_spawn(member->worker, fiber_main, part);
 	if (rc) {
-		findings_failed(&bench->findings, rc, "starting the fibers", "fewer --threads or "
+		findings_failed(&session.findings, rc, "starting the fibers", "fewer --threads or "
 			"--fibers take less memory and fewer mappings (vm.max_map_count)");
-		bench->findings.fatal = rc;
+		session.findings.fatal = rc;
 	}
-	if (o->fibers > 1)
+	if (o->run.fibers > 1)
 		nam_worker_run(member->worker);
 	share_end(&part->share, member);
 }
 
 /* Of all kinds of operations. */
 static void
-counters_sum(const struct requests *bench, struct nam_op_counters *ret)
+counters_sum(struct nam_op_counters *ret)
 {
 	struct nam_op_counters one;
 
 	memset(ret, 0, sizeof(*ret));
 	for (unsigned kind = 0; kind < NAM_OP_KINDS_COUNT; kind++) {
-		thread_pool_counters(bench->pool, (enum nam_op_kind)kind, &one);
+		thread_pool_counters(session.pool, (enum nam_op_kind)kind, &one);
 		nam_op_counters_add(ret, &one);
 	}
 }
@@ -110,10 +110,10 @@ requests_turn(struct requests *bench, double seconds)
 	struct nam_op_counters before, after;
 
 	bench->turn_seconds = seconds;
-	counters_sum(bench, &before);
-	thread_pool_run(bench->pool, job_main, bench, NULL, NULL);
-	counters_sum(bench, &after);
+	counters_sum(&before);
+	thread_pool_run(session.pool, job_main, bench, NULL, NULL);
+	counters_sum(&after);
 	counters_subtract(&after, &before);
-	nam_op_counters_add(&bench->result.counters, &after);
-	result_add_shares(&bench->result, bench->pool);
+	nam_op_counters_add(&session.result.counters, &after);
+	result_add_shares(&session.result, session.pool);
 }

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+struct session session;
+
+const char *const bench_transports[] = { "srq", "mailbox", "fetch", "datagram", NULL };
+
+int
+bench_options_settle(struct bench_options *o, const char *subcommand, double seconds,
+	double seconds_simulated, uint32_t memservers)
+{
+	bool simulated;
+
+	if (o->ops && o->seconds > 0)
+		return bench_complain("--ops and --seconds: say one of them");
+	if (o->json && report_check(o->json))
+		return -1;
+	if (o->json && !strcmp(o->json, "-"))
+		o->quiet = true;
+	if (!o->cluster && subcommand)
+		o->cluster = getenv("NAM_CLUSTER");
+	if (subcommand && (!o->cluster || !*o->cluster))
+		return bench_complain("which memory servers?  Say --cluster shm:PATH,shm:PATH or "
+			"@FILE, or set NAM_CLUSTER; see nam-bench %s --help", subcommand);
+	simulated = simulation_wanted(o->cluster);
+	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate))
+		return bench_complain("%s: only of a simulated cluster, --cluster sim:PROFILE; "
+			"real ones are started by themselves",
+			o->memservers ? "--memservers" : o->clients ? "--clients" :
+			o->rpc_threads ? "--rpc-threads" : "--colocate");
+	if (!(o->seconds > 0))
+		o->seconds = simulated ? seconds_simulated : seconds;
+	if (!o->memservers)
+		o->memservers = memservers;
+	o->clients += !o->clients;
+	return 0;
+}
+
+struct run {
+	struct bench_options *options;
+	const struct session_steps *steps;
+	void *bench;
+};
+
+static int
+connect_client(void *arg, struct nam_client **ret_client)
+{
+	const struct bench_options *o = arg;
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int rc;
+
+	nam_client_options_init(&options);
+	options.cluster = o->cluster;
+	options.name = "nam-bench";
+	options.transport = o->transport;
+	options.frame_bytes = o->frame_bytes;
+	options.fetch_bytes = o->fetch_bytes;
+	options.fetch_always = o->fetch_always;
+	if (options.fibers_max < o->fibers)
+		options.fibers_max = o->fibers;
+	rc = nam_client_connect(&options, ret_client, &diag);
+	return rc ? bench_failed(NULL, rc, diag.text) : NAM_EXIT_OK;
+}
+
+static int
+start_threads(struct bench_options *o)
+{
+	struct thread_pool_others others = { session.simulation, o->clients, connect_client, o };
+	struct nam_diag diag = { "" };
+	int rc = thread_pool_start(session.client, o->threads,
+		session.simulation ? &others : NULL, &session.pool, &diag);
+
+	return rc ? bench_failed("starting the threads", rc, diag.text) : NAM_EXIT_OK;
+}
+
+static int
+report(const struct run *run)
+{
+	cJSON *object;
+	int rc;
+
+	if (!session.result.ops)
+		return 0;
+	if (!run->options->quiet)
+		run->steps->print(run->bench);
+	if (!run->options->json)
+		return 0;
+	object = cJSON_CreateObject();
+	run->steps->json(run->bench, object);
+	report_result(object, &session.result, findings_total(&session.findings));
+	rc = report_write(object, run->options->json);
+	cJSON_Delete(object);
+	return rc;
+}
+
+static int
+take_steps(const struct run *run)
+{
+	int exit_code = run->steps->begin(run->bench);
+
+	if (!exit_code) {
+		exit_code = run->steps->run(run->bench);
+		if (bench_signal)
+			exit_code = NAM_EXIT_SIGNAL + bench_signal;
+		if (report(run) && !exit_code)
+			exit_code = NAM_EXIT_NO;
+		if (!exit_code && findings_total(&session.findings))
+			exit_code = NAM_EXIT_NO;
+	}
+	run->steps->end(run->bench);
+	return exit_code;
+}
+
+/* The first client of a simulated cluster, or that of a real one. */
+static int
+run_all(void *arg, struct simulation *simulation)
+{
+	struct run *run = arg;
+	int exit_code = NAM_EXIT_OK;
+
+	session.simulation = simulation;
+	if (simulation)
+		run->options->cluster = simulation_cluster(simulation);
+	if (run->options->cluster)
+		exit_code = connect_client(run->options, &session.client);
+	if (!exit_code)
+		exit_code = start_threads(run->options);
+	if (!exit_code)
+		exit_code = take_steps(run);
+	thread_pool_stop(session.pool);
+	if (session.client)
+		nam_client_close(session.client);
+	return exit_code;
+}
+
+int
+session_run(struct bench_options *options, const struct session_steps *steps, void *bench)
+{
+	struct run run = { options, steps, bench };
+
+	return simulation_run(options, run_all, &run);
+}
