@@ -29,7 +29,7 @@ bench_options_settle(struct bench_options *o, const char *subcommand, double sec
 			"@FILE, or set NAM_CLUSTER; see nam-bench %s --help", subcommand);
 	simulated = simulation_wanted(o->cluster);
 	if (!simulated && (o->memservers || o->clients || o->rpc_threads || o->colocate))
-		return bench_complain("%s: only of a simulated cluster, --cluster sim:PROFILE; "
+		return bench_complain("%s: only with --cluster sim:PROFILE, a simulated cluster; "
 			"real ones are started by themselves",
 			o->memservers ? "--memservers" : o->clients ? "--clients" :
 			o->rpc_threads ? "--rpc-threads" : "--colocate");

@@ -11,10 +11,7 @@
 #include "bench/bench.h"
 #include "design.h"
 #include "bench/progress.h"
-#include "bench/raw/bench.h"
-#include "bench/report.h"
 
-#define ROUNDS 5u
 #define WARMUP_MIN 100000u
 
 /* ---- setting up --------------------------------------------------------------------------- */
@@ -157,6 +154,46 @@ open_index(struct index_bench *bench)
 	return exit_code;
 }
 
+/* Simulated clients beside the first open the index, each for itself. */
+static void
+open_main(struct thread_pool_member *member, void *arg)
+{
+	struct index_bench *bench = arg;
+	uint32_t client = member->number / bench->options.run.threads;
+	int rc;
+
+	if (!client || member->number % bench->options.run.threads)
+		return;
+	rc = nam_index_open(member->worker, bench->name, bench->options.cache_bytes,
+		&bench->others[client]);
+	if (rc) {
+		findings_failed(&session.findings, rc, "opening the index",
+			nam_worker_diag(member->worker));
+		session.findings.fatal = rc;
+	}
+}
+
+static int
+others_open(struct index_bench *bench)
+{
+	if (bench->others || bench->options.run.clients < 2)
+		return 0;
+	bench->others = calloc(bench->options.run.clients, sizeof(struct nam_index *));
+	if (!bench->others)
+		return -ENOMEM;
+	thread_pool_run(session.pool, open_main, bench, NULL, NULL);
+	return session.findings.fatal;
+}
+
+static void
+others_close(struct index_bench *bench)
+{
+	for (uint32_t i = 1; bench->others && i < bench->options.run.clients; i++)
+		if (bench->others[i])
+			nam_index_close(bench->others[i]);
+	free(bench->others);
+}
+
 static int
 set_up(void *arg)
 {
@@ -180,7 +217,7 @@ tear_down(void *arg)
 {
 	struct index_bench *bench = arg;
 
-	index_others_close(bench);
+	others_close(bench);
 	if (bench->index)
 		nam_index_close(bench->index);
 	if (bench->created && !bench->options.keep) {
@@ -196,56 +233,41 @@ tear_down(void *arg)
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-/* The workload and READs of one node by turns, so that both meet the same moods of the machine. */
-static int
-measure_by_turns(struct index_bench *bench, const struct blocks *blocks)
+static double
+turn(void *arg, unsigned number)
 {
+	struct index_bench *bench = arg;
 	const struct index_bench_options *o = &bench->options;
-	double index_rates[ROUNDS], raw_rates[ROUNDS], ratios[ROUNDS];
-	double raw_seconds = o->run.ops ? 0.5 : o->run.seconds / ROUNDS;
-	int rc = raw_find_depth(blocks, o->run.seed, false, &bench->raw_depth);
+	uint64_t ops = o->run.ops / RAW_TURNS + (number < o->run.ops % RAW_TURNS);
+	uint64_t ops_before = session.result.ops;
+	double seconds_before = session.result.seconds;
 
-	for (unsigned i = 0; i < ROUNDS && !rc && !bench_signal; i++) {
-		uint64_t ops = o->run.ops / ROUNDS + (i < o->run.ops % ROUNDS);
-		uint64_t ops_before = session.result.ops;
-		double seconds_before = session.result.seconds;
-		struct raw_rate raw = { 0 };
-
-		/* The other side has had the caches. */
-		index_warm(bench);
-		index_run(bench, o->run.ops ? ops ? ops : 1 : 0, o->run.seconds / ROUNDS);
-		index_rates[i] = (double)(session.result.ops - ops_before) /
-				 (session.result.seconds - seconds_before);
-		rc = raw_read_rate(blocks, bench->raw_depth, raw_seconds, o->run.seed + i, &raw);
-		raw_rates[i] = raw.per_s;
-		ratios[i] = index_rates[i] / raw_rates[i];
-	}
-	if (rc || bench_signal)
-		return rc;
-	bench->raw_ratio = report_median(ratios, ROUNDS);
-	bench->raw_rate = report_median(raw_rates, ROUNDS);
-	session.result.ops_per_s = report_median(index_rates, ROUNDS);
-	return 0;
+	/* READs have had the caches. */
+	index_warm(bench);
+	index_run(bench, o->run.ops && !ops ? 1 : ops, o->run.seconds / RAW_TURNS);
+	return (double)(session.result.ops - ops_before) /
+	       (session.result.seconds - seconds_before);
 }
 
-/* As much memory as the index has, in blocks like its nodes. */
+/* By turns with READs of one node, out of as much memory as the index has. */
 static int
 measure_with_raw(struct index_bench *bench)
 {
-	struct nam_diag diag = { "" };
-	struct blocks blocks;
-	uint64_t bytes = bench->loaded_stat_known ? bench->loaded_stat.remote_bytes : 256u << 20;
-	int rc = blocks_alloc(session_worker(), nam_client_servers(session.client),
-		bench->options.index.node_bytes, bytes, &blocks, &diag);
+	const struct index_bench_options *o = &bench->options;
+	int rc;
 
-	if (rc) {
-		bench_failed("--raw-ratio", rc, diag.text);
-		return rc;
-	}
-	rc = raw_blocks_fill(&blocks);
-	if (!rc)
-		rc = measure_by_turns(bench, &blocks);
-	blocks_free(&blocks);
+	bench->raw = (struct raw_turns){
+		.bytes = o->index.node_bytes,
+		.memory_bytes = bench->loaded_stat_known ? bench->loaded_stat.remote_bytes
+							 : 256u << 20,
+		.seconds = o->run.ops ? 0.5 : o->run.seconds / RAW_TURNS,
+		.seed = o->run.seed,
+		.turn = turn,
+		.arg = bench,
+	};
+	rc = raw_turns_run(&bench->raw);
+	if (bench->raw.rate > 0)
+		session.result.ops_per_s = bench->raw.rate;
 	return rc;
 }
 
@@ -254,14 +276,14 @@ static int
 measure(struct index_bench *bench)
 {
 	const struct index_bench_options *o = &bench->options;
-	struct index_collector *collector = NULL;
+	struct index_collector collector = { .bench = bench };
 	int rc = 0;
 
 	index_warm(bench);
 	if (session.findings.fatal)
 		return session.findings.fatal;
 	if (o->collect) {
-		rc = index_collector_start(bench, &collector);
+		rc = index_collector_start(&collector);
 		if (rc) {
 			bench_failed("starting the collector", rc, NULL);
 			return rc;
@@ -271,7 +293,7 @@ measure(struct index_bench *bench)
 		rc = measure_with_raw(bench);
 	else
 		index_run(bench, o->run.ops, o->run.seconds);
-	index_collector_stop(collector);
+	index_collector_stop(&collector);
 	return rc ? rc : session.findings.fatal;
 }
 
@@ -296,11 +318,11 @@ run(void *arg)
 	int rc = 0;
 
 	if (bench->options.load == LOAD_INSERT)
-		rc = index_others_open(bench);
+		rc = others_open(bench);
 	if (!rc)
 		rc = index_load(bench);
 	if (!rc && !bench_signal)
-		rc = index_others_open(bench);
+		rc = others_open(bench);
 	if (!rc && !bench_signal)
 		rc = take_stat(bench, &bench->loaded_stat, &bench->loaded_stat_known);
 	height = bench->loaded_stat.height;

@@ -3,7 +3,6 @@
  * bench.h -- the inside of nam-bench index.
  *
  *	bench.c	set up, load, warm, measure, verify, report, clean up
- *	clients.c	simulated clients beside the first
  *	load.c	fill the index
  *	run.c	the hot loop
  *	verify.c	afterwards: invariants and the whole content
@@ -18,6 +17,7 @@
 #include "bench/load/keys.h"
 #include "bench/ticks.h"
 #include "bench/load/workload.h"
+#include "bench/raw/bench.h"
 
 #define INDEX_SCAN_CAPACITY 256u	/* entries that a scan asks for at a time */
 #define INDEX_SERVERS_SHOWN 64u
@@ -87,15 +87,10 @@ struct index_bench {
 	struct nam_index_stat loaded_stat, final_stat;
 	bool loaded_stat_known, final_stat_known;
 	struct index_collected collected;
-	double raw_rate, raw_ratio;	/* --raw-ratio: medians */
-	uint32_t raw_depth;
+	struct raw_turns raw;		/* --raw-ratio */
 	uint64_t violations, verified_entries;
 	bool verified;
 };
-
-/* Simulated clients beside the first open the index, and close it. */
-int index_others_open(struct index_bench *bench) NAM_MUST_CHECK;
-void index_others_close(struct index_bench *bench);
 
 /* load.c: 0 or what the library said, printed already. */
 int index_load(struct index_bench *bench) NAM_MUST_CHECK;
@@ -114,8 +109,13 @@ void index_run(struct index_bench *bench, uint64_t ops, double seconds);
 int index_verify(struct index_bench *bench) NAM_MUST_CHECK;
 
 /* collect.c: a collector in the background. */
-struct index_collector;
-int index_collector_start(struct index_bench *bench, struct index_collector **ret) NAM_MUST_CHECK;
+struct index_collector {
+	struct index_bench *bench;
+	struct nam_thread *thread;	/* NULL: none was started */
+	atomic_bool stop;
+};
+
+int index_collector_start(struct index_collector *collector) NAM_MUST_CHECK;
 void index_collector_stop(struct index_collector *collector);
 
 /* report.c */

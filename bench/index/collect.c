@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect.c -- a thread that runs the garbage collector over and over. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "bench/bench.h"
 #include "bench.h"
 
 #define PAUSE_NS 20000000ull
-
-struct index_collector {
-	struct index_bench *bench;
-	struct nam_thread *thread;
-	atomic_bool stop;
-};
 
 static void
 collect(struct index_collector *collector, struct nam_worker *worker)
@@ -56,29 +47,16 @@ collector_main(void *arg)
 }
 
 int
-index_collector_start(struct index_bench *bench, struct index_collector **ret)
+index_collector_start(struct index_collector *collector)
 {
-	struct index_collector *collector = calloc(1, sizeof(*collector));
-	int rc;
-
-	if (!collector)
-		return -ENOMEM;
-	collector->bench = bench;
-	rc = nam_thread_start("bench-collect", collector_main, collector, &collector->thread);
-	if (rc) {
-		free(collector);
-		return rc;
-	}
-	*ret = collector;
-	return 0;
+	return nam_thread_start("bench-collect", collector_main, collector, &collector->thread);
 }
 
 void
 index_collector_stop(struct index_collector *collector)
 {
-	if (!collector)
+	if (!collector->thread)
 		return;
 	collector->stop = true;
 	nam_thread_join(collector->thread);
-	free(collector);
 }

@@ -76,7 +76,7 @@ bandwidth_ratio(const struct index_bench *bench)
 	struct per_op per_op = per_op_of(&all->counters, (double)all->ops);
 
 	return (per_op.bytes_in + per_op.bytes_out) / bench->options.index.node_bytes *
-	       bench->raw_ratio;
+	       bench->raw.ratio;
 }
 
 /* A coarse-grained index has no cache, whatever its budget. */
@@ -277,11 +277,11 @@ index_print(void *arg)
 			text_count((double)result->entries / session.result.seconds));
 	putchar('\n');
 	report_print_latency(&session.result.latency);
-	if (bench->raw_ratio > 0)
+	if (bench->raw.ratio > 0)
 		printf("  raw READs   %s/s of %u bytes at depth %u\n"
 		       "  ratio       workload / raw: operations %.3f, bytes %.3f\n",
-			text_count(bench->raw_rate), bench->options.index.node_bytes,
-			bench->raw_depth, bench->raw_ratio, bandwidth_ratio(bench));
+			text_count(bench->raw.raw_rate), bench->options.index.node_bytes,
+			bench->raw.raw_depth, bench->raw.ratio, bandwidth_ratio(bench));
 	print_operations(bench);
 	if (bench->collected.passes)
 		printf("  collector   %" PRIu64 " passes, %" PRIu64 " merges, %" PRIu64
@@ -446,10 +446,10 @@ index_json(void *arg, cJSON *object)
 	}
 	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
 	json_walks(object, &session.result.counters, has_cache(bench));
-	if (bench->raw_ratio > 0) {
-		report_number(object, "raw_read_ops_per_s", bench->raw_rate);
-		report_number(object, "raw_read_depth", bench->raw_depth);
-		report_number(object, "raw_ratio", bench->raw_ratio);
+	if (bench->raw.ratio > 0) {
+		report_number(object, "raw_read_ops_per_s", bench->raw.raw_rate);
+		report_number(object, "raw_read_depth", bench->raw.raw_depth);
+		report_number(object, "raw_ratio", bench->raw.ratio);
 		report_number(object, "raw_bytes_ratio", bandwidth_ratio(bench));
 	}
 	json_memory(object, bench);

@@ -40,17 +40,6 @@ void findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint
 /* @diag	the worker's message; may be "" */
 void findings_failed(struct findings *findings, int rc, const char *what, const char *diag);
 
-/* ---- lookups ------------------------------------------------------------------------------ */
-
-/* Bits of a payload in which only one value is right. */
-static inline uint64_t
-check_mask(const struct keys *keys)
-{
-	/* In a non-unique index a deleted victim makes the next ordinal the smallest. */
-	return keys->versions || (keys->dup_shift && keys->victims_count) ? KEYS_HASH_MASK
-									  : UINT64_MAX;
-}
-
 /* ---- scans -------------------------------------------------------------------------------- */
 
 struct scan_check {

@@ -145,9 +145,10 @@ compare(struct raw_bench *bench)
 	return 0;
 }
 
-int
-raw_read_rate(const struct blocks *blocks, uint32_t depth, double seconds, uint64_t seed,
-	struct raw_rate *ret)
+/* The rate of READs of whole blocks in a rolling window, on every thread. */
+static int
+read_rate(const struct raw_turns *turns, const struct blocks *blocks, uint32_t depth,
+	double seconds, uint64_t seed, double *ret_rate)
 {
 	struct raw_spec spec = {
 		.op = RAW_READ,
@@ -161,28 +162,55 @@ raw_read_rate(const struct blocks *blocks, uint32_t depth, double seconds, uint6
 	int rc = result ? raw_run(&spec, 0, seconds, result) : -ENOMEM;
 
 	if (!rc)
-		*ret = (struct raw_rate){ result->ops_per_s,
-			(double)result->ops / result->cpu_seconds };
+		*ret_rate = (double)result->ops /
+			(turns->per_cpu ? result->cpu_seconds : result->seconds);
 	free(result);
 	return rc ? rc : session.findings.fatal;
 }
 
-int
-raw_find_depth(const struct blocks *blocks, uint64_t seed, bool per_cpu, uint32_t *ret_depth)
+static int
+take_turns(struct raw_turns *turns, const struct blocks *blocks)
 {
-	double best = 0, rate;
-	int rc = 0;
+	double rates[RAW_TURNS], raw_rates[RAW_TURNS], ratios[RAW_TURNS], best = 0, rate;
+	int rc = raw_blocks_fill(blocks);
 
 	for (uint32_t depth = 4; depth <= 64 && !rc; depth *= 2) {
-		struct raw_rate raw = { 0 };
-
-		rc = raw_read_rate(blocks, depth, SEARCH_SECONDS, seed, &raw);
-		rate = per_cpu ? raw.per_cpu_s : raw.per_s;
+		rc = read_rate(turns, blocks, depth, SEARCH_SECONDS, turns->seed, &rate);
 		if (rc || rate <= best)
 			continue;
 		best = rate;
-		*ret_depth = depth;
+		turns->raw_depth = depth;
 	}
+	for (unsigned i = 0; i < RAW_TURNS && !rc && !bench_signal; i++) {
+		rates[i] = turns->turn(turns->arg, i);
+		rc = session.findings.fatal;
+		if (!rc)
+			rc = read_rate(turns, blocks, turns->raw_depth, turns->seconds,
+				turns->seed + i, &raw_rates[i]);
+		ratios[i] = rates[i] / raw_rates[i];
+	}
+	if (rc || bench_signal)
+		return rc;
+	turns->ratio = report_median(ratios, RAW_TURNS);
+	turns->raw_rate = report_median(raw_rates, RAW_TURNS);
+	turns->rate = report_median(rates, RAW_TURNS);
+	return 0;
+}
+
+int
+raw_turns_run(struct raw_turns *turns)
+{
+	struct nam_diag diag = { "" };
+	struct blocks blocks;
+	int rc = blocks_alloc(session_worker(), nam_client_servers(session.client), turns->bytes,
+		turns->memory_bytes, &blocks, &diag);
+
+	if (!rc) {
+		rc = take_turns(turns, &blocks);
+		blocks_free(&blocks);
+	}
+	if (rc && rc != session.findings.fatal)
+		(void)bench_failed("--raw-ratio", rc, diag.text);
 	return rc;
 }
 

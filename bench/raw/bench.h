@@ -5,20 +5,24 @@
 
 #include "blocks.h"
 
-/* Write its pattern into every block: what raw_read_rate() expects there. */
-int raw_blocks_fill(const struct blocks *blocks) NAM_MUST_CHECK;
-
-struct raw_rate {
-	double per_s;
-	double per_cpu_s;		/* of processor time, ours */
+/* A workload by turns with READs, so that both meet the same moods of the machine. */
+struct raw_turns {
+	uint32_t bytes;			/* of a READ */
+	uint64_t memory_bytes;		/* to READ from; 0: BLOCKS_DEFAULT_BYTES */
+	bool per_cpu;			/* rates are of a second of processor time */
+	double seconds;			/* of a turn of READs */
+	uint64_t seed;
+	/* A turn of the workload: its rate. */
+	double (*turn)(void *arg, unsigned number);
+	void *arg;
+	/* Results: medians, and the depth at which READs are the quickest. */
+	double rate, raw_rate, ratio;
+	uint32_t raw_depth;
 };
 
-/* READs of whole blocks in a rolling window, for so many seconds, on every thread. */
-int raw_read_rate(const struct blocks *blocks, uint32_t depth, double seconds, uint64_t seed,
-	struct raw_rate *ret) NAM_MUST_CHECK;
+#define RAW_TURNS 5u
 
-/* The depth at which it reads the most in a second, or in a second of processor time. */
-int raw_find_depth(const struct blocks *blocks, uint64_t seed, bool per_cpu,
-	uint32_t *ret_depth) NAM_MUST_CHECK;
+/* 0, also if a signal ends it early, without results; or a negative code, after a message. */
+int raw_turns_run(struct raw_turns *turns) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_RAW_BENCH_H */

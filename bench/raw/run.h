@@ -61,6 +61,9 @@ struct raw_spec {
 int raw_run(const struct raw_spec *spec, uint64_t ops, double seconds,
 	struct result *result) NAM_MUST_CHECK;
 
+/* Write its pattern into every block: what READs expect there. */
+int raw_blocks_fill(const struct blocks *blocks) NAM_MUST_CHECK;
+
 /* After WRITEs or FETCH_ADDs: are all of them there?  @ops: how many there were in all runs. */
 int raw_verify(const struct raw_spec *spec, uint64_t ops) NAM_MUST_CHECK;
 

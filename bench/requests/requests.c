@@ -45,19 +45,63 @@ requests_keys_json(const struct requests_options *o, cJSON *object)
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
+#define READS_UNIT 64u
+
+static double
+turn(void *arg, unsigned number)
+{
+	uint64_t reads = session.result.counters.work_requests;
+	double cpu_seconds = session.result.cpu_seconds;
+	struct requests *bench = arg;
+
+	(void)number;
+	requests_turn(bench, bench->options.run.seconds / RAW_TURNS);
+	return (double)(session.result.counters.work_requests - reads) /
+	       (session.result.cpu_seconds - cpu_seconds);
+}
+
+/*
+ * Transactions that read, by turns with READs of as many bytes out of as much memory, so that both
+ * miss the same caches.  Rates are of processor time: what others take of it belongs to neither.
+ */
+static int
+measure_with_raw(struct requests *bench)
+{
+	const struct requests_options *o = &bench->options;
+	const struct nam_op_counters *counters = &session.result.counters;
+	uint32_t units;
+
+	/* The first turn says how long versions are, and warms what there is to be warmed. */
+	requests_turn(bench, o->run.seconds / RAW_TURNS);
+	if (session.findings.fatal || bench_signal || !counters->work_requests)
+		return session.findings.fatal;
+	units = (uint32_t)((double)counters->bytes_in / (double)counters->work_requests /
+			READS_UNIT + 0.5);
+	bench->raw = (struct raw_turns){
+		.bytes = units ? READS_UNIT * units : READS_UNIT,
+		.per_cpu = true,
+		.seconds = o->run.seconds / RAW_TURNS,
+		.seed = o->run.seed,
+		.turn = turn,
+		.arg = bench,
+	};
+	bench->raw.memory_bytes = o->keys * bench->raw.bytes;
+	return raw_turns_run(&bench->raw);
+}
+
 static int
 measure(void *arg)
 {
 	struct requests *bench = arg;
-	int exit_code = 0;
+	int rc = 0;
 
 	if (bench->options.raw_ratio)
-		exit_code = requests_ratio_measure(bench);
+		rc = measure_with_raw(bench);
 	else
 		requests_turn(bench, bench->options.run.seconds);
 	for (unsigned i = 0; i < thread_pool_size(session.pool); i++)
 		histogram_merge(&session.result.latency, &bench->parts[i].latency);
-	return exit_code ? exit_code : nam_exit_code(session.findings.fatal);
+	return nam_exit_code(rc ? rc : session.findings.fatal);
 }
 
 /* ---- reporting ---------------------------------------------------------------------------- */
@@ -87,8 +131,8 @@ print_results(void *arg)
 		per_op.round_trips, per_op.work_requests, per_op.bytes_in, per_op.bytes_out);
 	if (o->raw_ratio)
 		printf("  raw         READs of %u bytes, %u under way, %s/s of processor time; "
-			"transactions read %.3f times as many\n", bench->raw_bytes,
-			bench->raw_depth, text_count(bench->raw_rate), bench->raw_ratio);
+			"transactions read %.3f times as many\n", bench->raw.bytes,
+			bench->raw.raw_depth, text_count(bench->raw.raw_rate), bench->raw.ratio);
 	printf("  errors      %" PRIu64 "\n", findings_total(&session.findings));
 }
 
@@ -109,10 +153,10 @@ json_results(void *arg, cJSON *object)
 	report_number(object, "batch", o->batch);
 	report_number(object, "memservers", nam_client_servers(session.client));
 	if (o->raw_ratio) {
-		report_number(object, "raw_bytes", bench->raw_bytes);
-		report_number(object, "raw_depth", bench->raw_depth);
-		report_number(object, "raw_ops_per_cpu_s", bench->raw_rate);
-		report_number(object, "raw_ratio", bench->raw_ratio);
+		report_number(object, "raw_bytes", bench->raw.bytes);
+		report_number(object, "raw_depth", bench->raw.raw_depth);
+		report_number(object, "raw_ops_per_cpu_s", bench->raw.raw_rate);
+		report_number(object, "raw_ratio", bench->raw.ratio);
 	}
 }
 

@@ -6,6 +6,7 @@
 #ifndef NAM_BENCH_REQUESTS_REQUESTS_H
 #define NAM_BENCH_REQUESTS_REQUESTS_H
 
+#include "bench/raw/bench.h"
 #include "bench/session.h"
 #include "options.h"
 
@@ -36,9 +37,7 @@ struct requests {
 	struct requests_options options;
 	struct requests_part *parts;	/* of each member */
 	double turn_seconds;		/* how long the one under way is to last */
-	/* --raw-ratio: medians, per second of processor time */
-	double raw_rate, raw_ratio;
-	uint32_t raw_bytes, raw_depth;
+	struct raw_turns raw;		/* --raw-ratio */
 	/* kv, ramp */
 	char name[32];
 	struct zipf zipf;
@@ -89,9 +88,6 @@ void requests_failed(struct requests_part *part, int rc, const char *what);
 
 /* Make requests for so long, or as many as the options say; figures add up. */
 void requests_turn(struct requests *bench, double seconds);
-
-/* ratio.c: by turns with READs of the same bytes.  An exit code; complains itself. */
-int requests_ratio_measure(struct requests *bench);
 
 /* The whole of a subcommand. */
 int requests_main(const struct requests_kind *kind, int argc, char **argv);
