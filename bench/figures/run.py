@@ -7,13 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from plan import command
 
 USAGE, FABRIC, SIGNAL = 2, 3, 128
-POLL_S = 0.005
 
 
 class Stop(Exception):
@@ -35,7 +33,7 @@ class Runs:
         self.program, self.folder, self.o = program, folder, o
         self.signal = 0
         self.failed = set()
-        self.running = {}
+        self.running = set()
         self.version = self._version()
         os.makedirs(folder, exist_ok=True)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -43,6 +41,8 @@ class Runs:
 
     def _told(self, number, _frame):
         self.signal = number
+        for process in list(self.running):
+            self.end(process)
 
     def _version(self):
         is_ = os.stat(self.program)
@@ -53,38 +53,33 @@ class Runs:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         return os.path.join(self.folder, name + ".json")
 
-    def start(self, args):
-        out, err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
-        process = subprocess.Popen([self.program, *args], stdout=out, stderr=err)
-        self.running[process] = (args, out, err)
-
-    def reap(self):
-        """Wait for a process; returns (arguments, exit status, output, message)."""
-        while True:
+    def run(self, args):
+        """A process of nam-bench; returns its exit status, output and message."""
+        with subprocess.Popen([self.program, *args], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            self.running.add(process)
             if self.signal:
-                self.end_all()
-            for process, (args, out, err) in self.running.items():
-                if process.poll() is None:
-                    continue
-                del self.running[process]
-                texts = []
-                for file in (out, err):
-                    file.seek(0)
-                    texts.append(file.read())
-                    file.close()
-                message = (texts[1].splitlines() or [""])[0].removeprefix("nam-bench: ")
-                if process.returncode < 0 and not message:
-                    message = f"ended by signal {-process.returncode}"
-                return args, process.returncode, texts[0], message
-            time.sleep(POLL_S)
+                self.end(process)
+            out, messages = process.communicate()
+            self.running.remove(process)
+        message = (messages.splitlines() or [""])[0].removeprefix("nam-bench: ")
+        if process.returncode < 0 and not message:
+            message = f"ended by signal {-process.returncode}"
+        return process.returncode, out, message
 
-    def end_all(self):
+    def run_all(self, todo):
+        """Runs some at a time; yields the arguments and what run() returns."""
+        with ThreadPoolExecutor(self.o.jobs) as pool:
+            runs = {pool.submit(self.run, args): args for args in todo}
+            for ended in as_completed(runs):
+                if self.signal:
+                    pool.shutdown(cancel_futures=True)
+                    raise Stop(SIGNAL + self.signal)
+                yield runs[ended], *ended.result()
+
+    def end(self, process):
         """A simulation ends with its process; on a real cluster a run drops its index first."""
-        for process in self.running:
-            process.send_signal(signal.SIGKILL if self.o.simulated else signal.SIGTERM)
-        for process in self.running:
-            process.wait()
-        raise Stop(SIGNAL + self.signal)
+        process.send_signal(signal.SIGKILL if self.o.simulated else signal.SIGTERM)
 
     def result(self, args):
         try:
@@ -102,9 +97,8 @@ class Runs:
 
     def probe(self, args):
         """Run alone: (result or None, exit status, message)."""
-        self.start(args)
-        _, status, out, message = self.reap()
-        return (json.loads(out) if status == 0 else None), status, message
+        for _, status, out, message in self.run_all([args]):
+            return (json.loads(out) if status == 0 else None), status, message
 
     def points(self, name, points):
         """Run the points that have no result yet.  Returns how many failed."""
@@ -114,12 +108,10 @@ class Runs:
             if args not in todo and tuple(args) not in self.failed and not self.result(args):
                 todo.append(args)
         total, done, failed = len(todo), 0, 0
-        while todo or self.running:
-            self.progress(name, done, total)
-            while todo and len(self.running) < self.o.jobs and not self.signal:
-                self.start(todo.pop(0))
-            args, status, out, message = self.reap()
+        self.progress(name, done, total)
+        for args, status, out, message in self.run_all(todo):
             done += 1
+            self.progress(name, done, total)
             if status == 0:
                 self.keep(args, out)
                 continue
