@@ -63,8 +63,7 @@ void
 scan_check_begin(struct scan_check *check, const struct keys *keys, struct findings *findings,
 	uint64_t low, uint64_t high, bool unbounded, bool reverse)
 {
-	dense_check_fn quick[DENSE_CHECKS_MAX];
-	dense_entries_fn quick_entries[DENSE_CHECKS_MAX];
+	struct dense_check quick[DENSE_CHECKS_MAX];
 
 	*check = (struct scan_check){
 		.keys = keys,
@@ -74,7 +73,6 @@ scan_check_begin(struct scan_check *check, const struct keys *keys, struct findi
 		.dense = !reverse && keys->key_bytes == 8 && !keys->dup_shift &&
 			 !keys->victims_count,
 		.quick = quick[dense_checks(quick) - 1],
-		.quick_entries = quick_entries[dense_entries_checks(quick_entries) - 1],
 		.low = low,
 		.high = high,
 		.unbounded = unbounded,
@@ -131,17 +129,11 @@ feed_loaded(struct scan_check *check, uint64_t key, uint64_t payload)
 static bool
 in_order(const struct scan_check *check, uint64_t key, uint64_t payload)
 {
-	bool above;
+	int order = (key > check->last_key) - (key < check->last_key);
 
-	if (!check->count)
-		return true;
-	above = key != check->last_key ? key > check->last_key
-				       : payload > check->last_payload && check->keys->dup_shift;
-	if (!check->reverse)
-		return above;
-	if (key != check->last_key)
-		return key < check->last_key;
-	return payload < check->last_payload && check->keys->dup_shift;
+	if (!order && check->keys->dup_shift)
+		order = (payload > check->last_payload) - (payload < check->last_payload);
+	return !check->count || (check->reverse ? order < 0 : order > 0);
 }
 
 static void
@@ -180,31 +172,11 @@ dense_seen(struct scan_check *check, uint32_t count, uint64_t last_payload)
 	check->last_payload = last_payload;
 }
 
-/* The quick way: false if the entries are not just the loaded pairs that are due. */
-static bool
-feed_dense(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
-	uint32_t count)
+/* Whether `count` entries may be just the loaded pairs that are due: the quick way. */
+static inline bool
+dense_fits(const struct scan_check *check, uint32_t count)
 {
-	unsigned shift = check->keys->stride_shift;
-
-	if (count > check->end - check->begin || check->quick(entry_keys, payloads, count,
-		check->begin << shift, shift, check->mask))
-		return false;
-	dense_seen(check, count, payloads[count - 1]);
-	return true;
-}
-
-static bool
-feed_dense_entries(struct scan_check *check, const struct nam_entries *entries)
-{
-	unsigned shift = check->keys->stride_shift;
-
-	if (entries->count > check->end - check->begin || entries->stride_words != 2 ||
-		check->quick_entries(entries->first, entries->count, check->begin << shift,
-			shift, check->mask))
-		return false;
-	dense_seen(check, entries->count, nam_entries_payload(entries, entries->count - 1));
-	return true;
+	return check->dense && count <= check->end - check->begin;
 }
 
 /*
@@ -246,11 +218,16 @@ void
 scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint64_t *payloads,
 	uint32_t count)
 {
-	if (count && check->dense) {
-		if (feed_dense(check, entry_keys, payloads, count))
-			return;
-		check->dense = false;
+	unsigned shift = check->keys->stride_shift;
+
+	if (!count)
+		return;
+	if (dense_fits(check, count) && !check->quick.pairs(entry_keys, payloads, count,
+		check->begin << shift, shift, check->mask)) {
+		dense_seen(check, count, payloads[count - 1]);
+		return;
 	}
+	check->dense = false;
 	for (uint32_t i = 0; i < count; i++)
 		feed(check, entry_keys + (size_t)i * check->keys->key_bytes, payloads[i]);
 }
@@ -258,11 +235,17 @@ scan_check_feed(struct scan_check *check, const uint8_t *entry_keys, const uint6
 void
 scan_check_feed_entries(struct scan_check *check, const struct nam_entries *entries)
 {
-	if (entries->count && check->dense) {
-		if (feed_dense_entries(check, entries))
-			return;
-		check->dense = false;
+	unsigned shift = check->keys->stride_shift;
+
+	if (!entries->count)
+		return;
+	if (dense_fits(check, entries->count) && entries->stride_words == 2 &&
+		!check->quick.entries(entries->first, entries->count, check->begin << shift,
+			shift, check->mask)) {
+		dense_seen(check, entries->count, nam_entries_payload(entries, entries->count - 1));
+		return;
 	}
+	check->dense = false;
 	for (uint32_t i = 0; i < entries->count; i++) {
 		uint8_t key_bytes[NAM_KEY_BYTES_MAX];
 

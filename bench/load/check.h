@@ -48,8 +48,7 @@ struct scan_check {
 	uint64_t mask;		/* bits of a payload that its key determines */
 	bool reverse;
 	bool dense;		/* so far, nothing but loaded pairs: the quick way */
-	dense_check_fn quick;
-	dense_entries_fn quick_entries;
+	struct dense_check quick;
 	uint64_t low, high;	/* the range, as integers: low <= key < high */
 	bool unbounded;		/* ... or without the upper end */
 	uint64_t begin, end;	/* loaded pairs in the range that have not been passed yet */

@@ -108,21 +108,6 @@ differences_avx512(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t
 
 #endif
 
-unsigned
-dense_checks(dense_check_fn ret_checks[DENSE_CHECKS_MAX])
-{
-	unsigned count = 0;
-
-	ret_checks[count++] = differences;
-#if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
-		ret_checks[count++] = differences_avx2;
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
-		ret_checks[count++] = differences_avx512;
-#endif
-	return count;
-}
-
 /* ---- entries where they are ---------------------------------------------------------------- */
 
 static uint64_t
@@ -208,16 +193,18 @@ entries_differences_avx512(const uint64_t *entries, uint32_t count, uint64_t key
 #endif
 
 unsigned
-dense_entries_checks(dense_entries_fn ret_checks[DENSE_CHECKS_MAX])
+dense_checks(struct dense_check ret_checks[DENSE_CHECKS_MAX])
 {
 	unsigned count = 0;
 
-	ret_checks[count++] = entries_differences;
+	ret_checks[count++] = (struct dense_check){ differences, entries_differences };
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx2"))
-		ret_checks[count++] = entries_differences_avx2;
-	if (__builtin_cpu_supports("avx512f"))
-		ret_checks[count++] = entries_differences_avx512;
+		ret_checks[count++] = (struct dense_check){ differences_avx2,
+			entries_differences_avx2 };
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+		ret_checks[count++] = (struct dense_check){ differences_avx512,
+			entries_differences_avx512 };
 #endif
 	return count;
 }

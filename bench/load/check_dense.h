@@ -14,16 +14,15 @@
  * Are these `count` pairs with keys of 8 bytes, 2^stride_shift apart from `key` on, and the
  * payloads that belong to them, as far as `mask` goes?  Any bit of the result says no.
  */
-typedef uint64_t (*dense_check_fn)(const uint8_t *entry_keys, const uint64_t *payloads,
-	uint32_t count, uint64_t key, unsigned stride_shift, uint64_t mask);
+struct dense_check {
+	uint64_t (*pairs)(const uint8_t *entry_keys, const uint64_t *payloads, uint32_t count,
+		uint64_t key, unsigned stride_shift, uint64_t mask);
+	/* Of entries where they are, keys and payloads in turn: nam_cursor_next_entries(). */
+	uint64_t (*entries)(const uint64_t *entries, uint32_t count, uint64_t key,
+		unsigned stride_shift, uint64_t mask);
+};
 
 /* Those that this processor can run, the fastest last; how many. */
-unsigned dense_checks(dense_check_fn ret_checks[DENSE_CHECKS_MAX]);
-
-/* The same of entries where they are, keys and payloads in turn: nam_cursor_next_entries(). */
-typedef uint64_t (*dense_entries_fn)(const uint64_t *entries, uint32_t count, uint64_t key,
-	unsigned stride_shift, uint64_t mask);
-
-unsigned dense_entries_checks(dense_entries_fn ret_checks[DENSE_CHECKS_MAX]);
+unsigned dense_checks(struct dense_check ret_checks[DENSE_CHECKS_MAX]);
 
 #endif /* NAM_BENCH_LOAD_CHECK_DENSE_H */

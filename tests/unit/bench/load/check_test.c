@@ -270,15 +270,13 @@ dense_found(uint32_t count, uint64_t mask)
 {
 	const uint64_t first = keys_loaded(&keys, DENSE_FIRST);
 	const uint64_t *entries = delivered_entries();
-	dense_check_fn checks[DENSE_CHECKS_MAX];
-	dense_entries_fn of_entries[DENSE_CHECKS_MAX];
+	struct dense_check checks[DENSE_CHECKS_MAX];
 	unsigned n = dense_checks(checks), found = 0;
 
-	assert_int_equal(dense_entries_checks(of_entries), n);
 	for (unsigned i = 0; i < n; i++) {
-		found += !!checks[i](delivery.keys, delivery.payloads, count, first,
+		found += !!checks[i].pairs(delivery.keys, delivery.payloads, count, first,
 			keys.stride_shift, mask);
-		found += !!of_entries[i](entries, count, first, keys.stride_shift, mask);
+		found += !!checks[i].entries(entries, count, first, keys.stride_shift, mask);
 	}
 	assert_true(found == 0 || found == 2 * n);
 	return found;
