@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/env.h"
+#include "progress.h"
 #include "ticks.h"
 
 #define TICK_NS 100000000ull
@@ -142,10 +143,11 @@ call(struct thread_pool *pool, thread_pool_job_fn fn, void *arg)
 	unlock(pool);
 }
 
-/* Wait for all members; if there is a tick, call it every tenth of a second. */
+/* Wait for all members; thread_pool_run() says what is shown meanwhile. */
 static void
-wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
+wait_all(struct thread_pool *pool, uint64_t ops, double seconds)
 {
+	bool shown = progress_wanted() && !pool->simulated && (ops || seconds > 0);
 	uint64_t begin_ns = nam_now_ns();
 
 	lock(pool);
@@ -153,7 +155,7 @@ wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
 		struct timespec until;
 		uint64_t until_ns, done = 0;
 
-		if (!tick || pool->simulated) {
+		if (!shown) {
 			wait_for(pool, &pool->finished_gate, &pool->finished);
 			continue;
 		}
@@ -165,24 +167,21 @@ wait_all(struct thread_pool *pool, thread_pool_tick_fn tick, void *tick_arg)
 		pthread_mutex_unlock(&pool->mutex);
 		for (unsigned i = 0; i < pool->size; i++)
 			done += atomic_load_explicit(&pool->members[i].done, memory_order_relaxed);
-		tick(tick_arg, done, (double)(nam_now_ns() - begin_ns) * 1e-9);
+		progress_show(ops ? (double)done / (double)ops
+				  : (double)(nam_now_ns() - begin_ns) * 1e-9 / seconds, done);
 		pthread_mutex_lock(&pool->mutex);
 	}
 	unlock(pool);
 }
 
-double
-thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg,
-	thread_pool_tick_fn tick, void *tick_arg)
+void
+thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
+	double seconds)
 {
-	uint64_t begin_ns;
-
 	for (unsigned i = 0; i < pool->size; i++)
 		atomic_store_explicit(&pool->members[i].done, 0, memory_order_relaxed);
-	begin_ns = nam_now_ns();
 	call(pool, fn, arg);
-	wait_all(pool, tick, tick_arg);
-	return (double)(nam_now_ns() - begin_ns) * 1e-9;
+	wait_all(pool, ops, seconds);
 }
 
 void
@@ -359,7 +358,7 @@ thread_pool_start(struct nam_client *client, unsigned threads,
 		pool->others = *others;
 	pool->teams[0].client = client;
 	teams_start(pool);
-	wait_all(pool, NULL, NULL);
+	wait_all(pool, 0, 0);
 	rc = pool->rc;
 	if (!rc) {
 		*ret_pool = pool;

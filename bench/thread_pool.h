@@ -40,11 +40,6 @@ struct thread_pool_member {
 
 typedef void (*thread_pool_job_fn)(struct thread_pool_member *member, void *arg);
 
-/*
- * Called every 100 ms while a job runs, in the thread that called thread_pool_run(); may be NULL.
- */
-typedef void (*thread_pool_tick_fn)(void *arg, uint64_t done, double seconds);
-
 /* Other clients of a simulated cluster. */
 struct thread_pool_others {
 	struct simulation *simulation;
@@ -70,9 +65,12 @@ int thread_pool_start(struct nam_client *client, unsigned threads,
 /* Closes the workers and joins the threads. */
 void thread_pool_stop(struct thread_pool *pool);
 
-/* Run fn on every member at once and wait for the last.  Returns the seconds that it took. */
-double thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg,
-	thread_pool_tick_fn tick, void *tick_arg);
+/*
+ * Run fn on every member at once and wait for the last.  The progress bar shows how many of `ops`
+ * are done, or, if it is 0, how much of `seconds` is over; both 0: it shows nothing.
+ */
+void thread_pool_run(struct thread_pool *pool, thread_pool_job_fn fn, void *arg, uint64_t ops,
+	double seconds);
 
 /*
  * A share of `ops` operations of all members, or, if it is 0, of what `seconds` allow; and its end:

@@ -181,7 +181,7 @@ others_open(struct index_bench *bench)
 	bench->others = calloc(bench->options.run.clients, sizeof(struct nam_index *));
 	if (!bench->others)
 		return -ENOMEM;
-	thread_pool_run(session.pool, open_main, bench, NULL, NULL);
+	thread_pool_run(session.pool, open_main, bench, 0, 0);
 	return session.findings.fatal;
 }
 

@@ -524,22 +524,12 @@ phase_main(struct thread_pool_member *member, void *arg)
 	share_end(&part->share, member);
 }
 
-static void
-show_progress(void *arg, uint64_t done, double seconds)
-{
-	const struct phase *phase = arg;
-
-	progress_show(phase->ops ? (double)done / (double)phase->ops : seconds / phase->seconds,
-		done);
-}
-
 void
 index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds, bool shown)
 {
 	struct phase phase = { bench, fn, ops, seconds };
 
-	thread_pool_run(session.pool, phase_main, &phase,
-		shown && progress_wanted() ? show_progress : NULL, &phase);
+	thread_pool_run(session.pool, phase_main, &phase, shown ? ops : 0, shown ? seconds : 0);
 }
 
 void

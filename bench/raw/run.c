@@ -86,7 +86,7 @@ raw_run(const struct raw_spec *spec, uint64_t ops, double seconds, struct result
 		return -ENOMEM;
 	memset(result, 0, sizeof(*result));
 	thread_pool_counters(session.pool, NAM_OP_OTHER, &before);
-	thread_pool_run(session.pool, job_main, &job, NULL, NULL);
+	thread_pool_run(session.pool, job_main, &job, 0, 0);
 	thread_pool_counters(session.pool, NAM_OP_OTHER, &result->counters);
 	counters_subtract(&result->counters, &before);
 	for (unsigned i = 0; i < threads; i++) {
@@ -185,7 +185,7 @@ raw_blocks_fill(const struct blocks *blocks)
 	};
 	struct sweep_job job = { .spec = &spec, .fill = true };
 
-	thread_pool_run(session.pool, sweep_main, &job, NULL, NULL);
+	thread_pool_run(session.pool, sweep_main, &job, 0, 0);
 	return job.rc;
 }
 
@@ -194,7 +194,7 @@ raw_verify(const struct raw_spec *spec, uint64_t ops)
 {
 	struct sweep_job job = { .spec = spec };
 
-	thread_pool_run(session.pool, sweep_main, &job, NULL, NULL);
+	thread_pool_run(session.pool, sweep_main, &job, 0, 0);
 	if (job.rc)
 		return job.rc;
 	if (spec->op == RAW_FAA && job.added != ops)

@@ -112,7 +112,7 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the store", rc, nam_worker_diag(worker));
 	}
-	thread_pool_run(session.pool, fill_main, bench, NULL, NULL);
+	thread_pool_run(session.pool, fill_main, bench, 0, 0);
 	return nam_exit_code(session.findings.fatal);
 }
 

@@ -271,9 +271,9 @@ begin(struct requests *bench)
 		bench->name[0] = '\0';
 		return bench_failed("making the record store", rc, nam_worker_diag(worker));
 	}
-	thread_pool_run(session.pool, load_main, bench, NULL, NULL);
+	thread_pool_run(session.pool, load_main, bench, 0, 0);
 	if (!session.findings.fatal)
-		thread_pool_run(session.pool, warm_main, bench, NULL, NULL);
+		thread_pool_run(session.pool, warm_main, bench, 0, 0);
 	return nam_exit_code(session.findings.fatal);
 }
 

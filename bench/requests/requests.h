@@ -86,9 +86,6 @@ void requests_keys_json(const struct requests_options *o, cJSON *object);
 /* A call of the library has failed, and that is the end. */
 void requests_failed(struct requests_part *part, int rc, const char *what);
 
-/* Make requests for so long, or as many as the options say; figures add up. */
-void requests_turn(struct requests *bench, double seconds);
-
 /* The whole of a subcommand. */
 int requests_main(const struct requests_kind *kind, int argc, char **argv);
 
