@@ -16,11 +16,12 @@
 /* As given; the checks need all of them. */
 struct given {
 	struct index_bench_options o;	/* first, for the shared rows */
-	const char *workload, *mix, *distribution;
+	const char *workload, *mix;
+	enum distribution distribution;
 	double selectivity, cache_mb;
 	uint32_t scan_length;
 	uint32_t duplicates;
-	bool non_unique, duplicates_set;
+	bool non_unique, duplicates_set, distribution_set;
 };
 
 static const char *const load_methods[] = { "bulk", "insert", "none", NULL };
@@ -42,7 +43,8 @@ static const struct nam_option rows[] = {
 	{ "mix", "SHARES", "Instead, shares of lookup, insert, update, upsert, delete, scan and "
 		"rmw: lookup=95,insert=5.", NAM_OPTION_TEXT, FIELD(mix) },
 	{ "distribution", "D", "uniform, zipfian or latest, instead of the workload's own.",
-		NAM_OPTION_TEXT, FIELD(distribution) },
+		NAM_OPTION_CHOICE, FIELD(distribution), SET(distribution_set),
+		.choices = distribution_names },
 	{ "theta", "X", "The skew of zipfian and latest, between 0 and 1 (default 0.99).",
 		NAM_OPTION_REAL, FIELD(o.theta), .low = 0.001, .high = 0.999 },
 	{ "selectivity", "S", "Scans cover this share of the key space (nam-b: 0.001).",
@@ -143,9 +145,8 @@ settle_workload(struct given *g)
 		rc = workload_find(g->workload ? g->workload : "nam-a", workload, &diag);
 	if (rc)
 		return bench_complain("--%s: %s", g->mix ? "mix" : "workload", diag.text);
-	if (g->distribution && distribution_find(g->distribution, &workload->distribution))
-		return bench_complain("--distribution: '%s' is not known; choose uniform, zipfian "
-			"or latest", g->distribution);
+	if (g->distribution_set)
+		workload->distribution = g->distribution;
 	if (g->selectivity > 0 && g->scan_length)
 		return bench_complain("--selectivity and --scan-length: say one of them");
 	if (g->scan_length) {

@@ -13,7 +13,7 @@ const char *const workload_op_names[OPS_COUNT] = {
 #undef WORKLOAD_OP_NAME
 };
 
-const char *const distribution_names[3] = { "uniform", "zipfian", "latest" };
+const char *const distribution_names[] = { "uniform", "zipfian", "latest", NULL };
 
 #define SHARE_TEXT "lookup, insert, update, upsert, delete, scan and rmw"
 
@@ -128,18 +128,6 @@ workload_parse_mix(const char *text, struct workload *ret_workload, struct nam_d
 		workload.share[op] /= sum;
 	*ret_workload = workload;
 	return 0;
-}
-
-int
-distribution_find(const char *name, enum distribution *ret_distribution)
-{
-	for (int i = 0; i < 3; i++) {
-		if (!strcmp(distribution_names[i], name)) {
-			*ret_distribution = (enum distribution)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
 }
 
 void

@@ -33,7 +33,8 @@ enum distribution {
 	DISTRIBUTION_LATEST,	/* what was inserted last is hottest */
 };
 
-extern const char *const distribution_names[3];
+/* Ended by NULL. */
+extern const char *const distribution_names[];
 
 struct workload {
 	char name[24];			/* "ycsb-a"; "mix" if given by shares */
@@ -61,8 +62,6 @@ int workload_find(const char *name, struct workload *ret_workload,
  */
 int workload_parse_mix(const char *text, struct workload *ret_workload,
 	struct nam_diag *diag) NAM_MUST_CHECK;
-
-int distribution_find(const char *name, enum distribution *ret_distribution) NAM_MUST_CHECK;
 
 /* Operations drawn from the shares: thresholds on 32 random bits, the largest share first. */
 struct op_mix {

@@ -224,8 +224,8 @@ ask_pages(struct raw_bench *bench)
 	int rc;
 
 	if (!session.client) {
-		bench->page_bytes = !strcmp(bench->options.pages, "2M") ? 2u << 20 : 4096;
-		bench->transparent_huge = !strcmp(bench->options.pages, "thp");
+		bench->page_bytes = bench->options.pages == RAW_PAGES_2M ? 2u << 20 : 4096;
+		bench->transparent_huge = bench->options.pages == RAW_PAGES_THP;
 		return 0;
 	}
 	rc = nam_server_status_get(session_worker(), 0, &status);

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "common/rpc/rpc.h"
 #include "bench/bench.h"
 #include "bench/options.h"
 
-static int
-take_pages(void *options, const char *text, struct nam_diag *diag)
-{
-	if (strcmp(text, "2M") && strcmp(text, "thp") && strcmp(text, "4k"))
-		return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose 2M, thp or 4k", text);
-	((struct raw_options *)options)->pages = text;
-	return 0;
-}
+static const char *const pages[] = { "2M", "thp", "4k", NULL };	/* enum raw_pages */
 
 #define FIELD(field) NAM_OPTION_FIELD(struct raw_options, field)
 
@@ -41,7 +31,7 @@ static const struct nam_option rows[] = {
 	{ "compare", NULL, "Run read and memcpy by turns, and print the ratio of their rates.",
 		NAM_OPTION_FLAG, FIELD(compare) },
 	{ "pages", "KIND", "For memcpy without a cluster: 2M, thp (default) or 4k.",
-		NAM_OPTION_CALL, .take = take_pages },
+		NAM_OPTION_CHOICE, FIELD(pages), .choices = pages },
 	BENCH_OUTPUT,
 	{ 0 },
 };
@@ -84,7 +74,7 @@ raw_options_parse(int argc, char **argv, struct raw_options *ret_options, int *r
 {
 	struct raw_options options = {
 		.run = { .threads = 1, .fibers = RAW_DEPTH_MAX, .seed = 1 },
-		.pages = "thp",
+		.pages = RAW_PAGES_THP,
 	};
 
 	if (nam__options_take(&table, argc, argv, &options, ret_exit))

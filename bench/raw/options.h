@@ -5,6 +5,12 @@
 
 #include "run.h"
 
+enum raw_pages {
+	RAW_PAGES_2M,
+	RAW_PAGES_THP,
+	RAW_PAGES_4K,
+};
+
 struct raw_options {
 	struct bench_options run;
 	enum raw_op op;
@@ -12,7 +18,7 @@ struct raw_options {
 	uint32_t bytes;
 	uint32_t depth;		/* 0: find the best */
 	uint64_t memory_bytes;		/* 0: not said */
-	const char *pages;	/* of copies without a cluster */
+	enum raw_pages pages;	/* of copies without a cluster */
 	bool compare;
 };
 

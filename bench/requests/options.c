@@ -18,6 +18,7 @@
 #define MIXED_FETCHED 512u		/* as the paper does */
 
 static const char *const distributions[] = { "uniform", "zipfian", NULL };
+static const char *const ramp_transports[] = { "message", "plus", "star", "onesided", NULL };
 static const char *const algorithms[] = { "fast", "small", "hybrid", "none", "2pl", NULL };
 
 static int
@@ -35,34 +36,6 @@ take_value_bytes(void *options, const char *text, struct nam_diag *diag)
 			"number from 0 to %u", text, NAM_KV_VALUE_BYTES_MAX);
 	o->value_bytes = (uint32_t)bytes;
 	return 0;
-}
-
-static int
-take_ramp_transport(void *options, const char *text, struct nam_diag *diag)
-{
-	static const struct {
-		const char *name;
-		enum nam_transport transport;
-		bool star, onesided;
-	} transports[] = {
-		{ "message", NAM_TRANSPORT_SRQ, false, false },
-		{ "plus", NAM_TRANSPORT_MAILBOX, false, false },
-		{ "star", NAM_TRANSPORT_MAILBOX, true, false },
-		{ "onesided", NAM_TRANSPORT_SRQ, true, true },
-	};
-	struct requests_options *o = options;
-
-	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(text, transports[i].name) != 0)
-			continue;
-		o->ramp_transport = transports[i].name;
-		o->run.transport = transports[i].transport;
-		o->star = transports[i].star;
-		o->onesided = transports[i].onesided;
-		return 0;
-	}
-	return nam_diag_set(diag, -EINVAL, "'%s' is not known; choose message, plus, star or "
-		"onesided", text);
 }
 
 #define FIELD(field) NAM_OPTION_FIELD(struct requests_options, field)
@@ -129,7 +102,8 @@ static const struct nam_option ramp_rows[] = {
 	{ "transport", "C", "onesided (default): clients prepare by WRITE, commit by CAS, and get "
 		"by READ; star: get by READ, put by requests in mailboxes; plus: both by requests "
 		"in mailboxes; message: both by SEND. The first two go with --algorithm fast only.",
-		NAM_OPTION_CALL, .take = take_ramp_transport },
+		NAM_OPTION_CHOICE, FIELD(ramp_transport), .min = RAMP_MESSAGE,
+		.choices = ramp_transports },
 	{ "transaction-size", "N", "Records of a transaction, 1 to 32 (default 4).",
 		NAM_OPTION_COUNT, FIELD(transaction_size), .min = 1, .max = NAM_RECORDS_MAX },
 	{ "batch", "N", "Transactions of a call, 1 to 64: those that read do so by "
@@ -178,6 +152,13 @@ settle(struct requests_options *o)
 {
 	bool simulated;
 
+	if (o->ramp_transport) {
+		o->run.transport = o->ramp_transport == RAMP_PLUS || o->ramp_transport == RAMP_STAR
+					   ? NAM_TRANSPORT_MAILBOX
+					   : NAM_TRANSPORT_SRQ;
+		o->star = o->ramp_transport >= RAMP_STAR;
+		o->transport_name = ramp_transports[o->ramp_transport - RAMP_MESSAGE];
+	}
 	if (bench_options_settle(&o->run, o->subcommand, SECONDS_DEFAULT, SECONDS_SIMULATED, 1))
 		return -1;
 	simulated = simulation_wanted(o->run.cluster);
@@ -187,15 +168,15 @@ settle(struct requests_options *o)
 	if (o->star && o->algorithm == NAM_RAMP_LOCKING)
 		return bench_complain("--transport %s does not go with --algorithm 2pl: memory "
 			"servers keep its locks, and have to be asked; say plus or message",
-			o->ramp_transport);
+			o->transport_name);
 	if (o->star && o->algorithm == NAM_RAMP_NONE)
 		return bench_complain("--transport %s does not go with --algorithm none, which is "
 			"what memory servers do without any, to compare with; say plus or message",
-			o->ramp_transport);
+			o->transport_name);
 	if (o->star && o->algorithm != NAM_RAMP_FAST)
 		return bench_complain("--transport %s goes with --algorithm fast only: a READ by "
 			"address, or a commit by CAS, finds no version by its timestamp; say plus "
-			"or message", o->ramp_transport);
+			"or message", o->transport_name);
 	if (o->run.frame_bytes % 64)
 		return bench_complain("--frame-bytes: %u is not a multiple of 64",
 			o->run.frame_bytes);
@@ -217,12 +198,11 @@ requests_options_parse(const char *subcommand, int argc, char **argv,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 	};
 	const struct nam_options_table *table = tables;
-	struct nam_diag diag = { "" };
 
 	while (strcmp(subcommand, table->program + strlen("nam-bench ")) != 0)
 		table++;
-	if (!strcmp(subcommand, "ramp") && take_ramp_transport(&options, "onesided", &diag))
-		return 1;
+	if (!strcmp(subcommand, "ramp"))
+		options.ramp_transport = RAMP_ONESIDED;
 	if (nam__options_take(table, argc, argv, &options, ret_exit))
 		return 1;
 	*ret_exit = NAM_EXIT_USAGE;

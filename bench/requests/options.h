@@ -12,6 +12,13 @@
 #define BENCH_RAMP_VALUE_BYTES_MAX 4096u
 #define BENCH_RAMP_BATCH_MAX 64u
 
+enum ramp_transport {		/* 0: not ramp */
+	RAMP_MESSAGE = 1,
+	RAMP_PLUS,
+	RAMP_STAR,
+	RAMP_ONESIDED,
+};
+
 struct requests_options {
 	struct bench_options run;
 	const char *subcommand;		/* "rpc", "kv" or "ramp" */
@@ -25,8 +32,9 @@ struct requests_options {
 	uint32_t partitions;		/* 0: the default */
 	/* ramp */
 	enum nam_ramp algorithm;
-	const char *ramp_transport;	/* "message", "plus", "star" or "onesided"; else NULL */
-	bool star, onesided;		/* what that means, beside `RPC transport` */
+	enum ramp_transport ramp_transport;
+	bool star;			/* clients get by READ */
+	const char *transport_name;	/* of ramp_transport, else of the RPC transport */
 	uint32_t transaction_size;
 	bool raw_ratio;
 	uint32_t batch;			/* requests of a call; 1 but for ramp */

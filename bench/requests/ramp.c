@@ -261,7 +261,8 @@ begin(struct requests *bench)
 	struct nam_worker *worker = session_worker();
 	struct nam_records_options options = {
 		.algorithm = o->algorithm,
-		.commit = o->onesided ? NAM_RECORDS_ONESIDED : NAM_RECORDS_SERVED,
+		.commit = o->ramp_transport == RAMP_ONESIDED ? NAM_RECORDS_ONESIDED
+							     : NAM_RECORDS_SERVED,
 	};
 	int rc;
 

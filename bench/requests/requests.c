@@ -218,12 +218,6 @@ measure(void *arg)
 
 /* ---- reporting ---------------------------------------------------------------------------- */
 
-static const char *
-transport_name(const struct requests_options *o)
-{
-	return o->ramp_transport ? o->ramp_transport : nam_transport_name(o->run.transport);
-}
-
 static void
 print_results(void *arg)
 {
@@ -235,7 +229,7 @@ print_results(void *arg)
 	report_heading(o->subcommand);
 	bench->kind->print(bench);
 	printf("  requests    %s, %u client%s of %u thread%s of %u fiber%s\n",
-		transport_name(o), o->run.clients, o->run.clients == 1 ? "" : "s", o->run.threads,
+		o->transport_name, o->run.clients, o->run.clients == 1 ? "" : "s", o->run.threads,
 		o->run.threads == 1 ? "" : "s", o->run.fibers, o->run.fibers == 1 ? "" : "s");
 	printf("  rate        %s/s\n", text_count(result->ops_per_s));
 	report_print_latency(&result->latency);
@@ -256,7 +250,7 @@ json_results(void *arg, cJSON *object)
 
 	cJSON_AddStringToObject(object, "workload", o->subcommand);
 	cJSON_AddStringToObject(object, "fabric", nam_client_fabric(session.client));
-	cJSON_AddStringToObject(object, "transport", transport_name(o));
+	cJSON_AddStringToObject(object, "transport", o->transport_name);
 	bench->kind->json(bench, object);
 	report_number(object, "fetch_bytes", o->run.fetch_bytes);
 	report_number(object, "clients", o->run.clients);
@@ -338,5 +332,7 @@ requests_main(const struct requests_kind *kind, int argc, char **argv)
 		return exit_code;
 	if (choose_transport(&bench.options))
 		return NAM_EXIT_USAGE;
+	if (!bench.options.transport_name)
+		bench.options.transport_name = nam_transport_name(bench.options.run.transport);
 	return session_run(&bench.options.run, &steps, &bench);
 }

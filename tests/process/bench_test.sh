@@ -46,6 +46,8 @@ test_usage() {
 	expect 2 nam-bench index --keys
 	expect 2 nam-bench index stray
 	expect 2 nam-bench index --design hashed
+	expect 2 nam-bench index --distribution gaussian
+	says "--distribution: 'gaussian' is not known; choose uniform, zipfian or latest"
 	expect 2 nam-bench index --transport pigeon
 	says "--transport: 'pigeon' is not known; choose srq, mailbox, fetch or datagram"
 	expect 2 env NAM_TRANSPORT=pigeon nam-bench index

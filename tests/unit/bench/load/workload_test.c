@@ -133,17 +133,6 @@ draw__one_operation_only__ALWAYS_THAT_ONE(void **state)
 	}
 }
 
-static void
-distribution_find__names__FOUND(void **state)
-{
-	enum distribution distribution;
-
-	(void)state;
-	assert_int_equal(distribution_find("latest", &distribution), 0);
-	assert_int_equal(distribution, DISTRIBUTION_LATEST);
-	assert_int_equal(distribution_find("gaussian", &distribution), -EINVAL);
-}
-
 int
 main(void)
 {
@@ -155,7 +144,6 @@ main(void)
 		cmocka_unit_test(parse_mix__malformed__EINVAL),
 		cmocka_unit_test(draw__mix__FOLLOWS_THE_SHARES),
 		cmocka_unit_test(draw__one_operation_only__ALWAYS_THAT_ONE),
-		cmocka_unit_test(distribution_find__names__FOUND),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
