@@ -18,6 +18,24 @@ node_low(const struct nam__cached_node *node)
 
 /* ---- changing (all under the mutex) ------------------------------------------------------- */
 
+static inline struct nam__top *
+top_of(struct nam__cache *cache, unsigned level)
+{
+	return atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+}
+
+static inline struct nam__chunk *
+chunk_of(const struct nam__top *top, uint32_t number)
+{
+	return atomic_load_explicit(&top->chunks[number], memory_order_relaxed);
+}
+
+static inline struct nam__cached_node *
+node_of(struct nam__chunk *chunk, uint32_t number)
+{
+	return atomic_load_explicit(&chunk->nodes[number], memory_order_relaxed);
+}
+
 static size_t
 chunk_bytes(const struct nam__geometry *g)
 {
@@ -41,6 +59,14 @@ chunk_drop(struct nam__cache *cache, struct nam__chunk *chunk)
 {
 	cache->bytes -= chunk_bytes(cache->g);
 	nam__garbage_add(cache->client, chunk);
+}
+
+/* It has not been published. */
+static void
+chunk_discard(struct nam__cache *cache, struct nam__chunk *chunk)
+{
+	cache->bytes -= chunk ? chunk_bytes(cache->g) : 0;
+	free(chunk);
 }
 
 static void
@@ -90,7 +116,7 @@ chunk_copy(const struct nam__geometry *g, struct nam__chunk *to, uint32_t to_num
 {
 	for (uint32_t i = 0; i < count; i++)
 		chunk_set(g, to, to_number + i, from->lows + (from_number + i) * g->full_words,
-			atomic_load_explicit(&from->nodes[from_number + i], memory_order_relaxed));
+			node_of(from, from_number + i));
 }
 
 /* After its last entry is set. */
@@ -128,8 +154,6 @@ top_finish(const struct nam__geometry *g, struct nam__top *top)
 	uint64_t span;
 	uint32_t number = 0;
 
-	if (!top->count)
-		return;
 	top->hint_base = top->lows[0];
 	span = top->lows[(top->count - 1) * width] - top->hint_base;
 	while (span >> top->hint_shift >= NAM__HINTS)
@@ -147,7 +171,7 @@ top_finish(const struct nam__geometry *g, struct nam__top *top)
 static void
 publish_top(struct nam__cache *cache, unsigned level, struct nam__top *top)
 {
-	struct nam__top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *old = top_of(cache, level);
 
 	/* Release, here and wherever a pointer is replaced: pairs with find_node(). */
 	atomic_store_explicit(&cache->levels[level], top, memory_order_release);
@@ -159,7 +183,7 @@ static int
 top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *first,
 	struct nam__chunk *second)
 {
-	struct nam__top *old = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *old = top_of(cache, level);
 	size_t width = cache->g->full_words;
 	struct nam__chunk *with[2] = { first, second };
 	uint32_t in = 0, count = (old ? old->count - 1 : 0) + !!first + !!second;
@@ -175,8 +199,7 @@ top_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct na
 	for (uint32_t i = 0; i < (old ? old->count : 1); i++) {
 		if (i != number) {
 			memcpy(top->lows + in * width, old->lows + i * width, 8 * width);
-			atomic_init(&top->chunks[in++], atomic_load_explicit(&old->chunks[i],
-								memory_order_relaxed));
+			atomic_init(&top->chunks[in++], chunk_of(old, i));
 			continue;
 		}
 		for (unsigned k = 0; k < 2; k++) {
@@ -212,9 +235,8 @@ chunk_halve(struct nam__cache *cache, unsigned level, uint32_t number, struct na
 	return 0;
 
 free_halves:
-	cache->bytes -= (!!left + !!right) * chunk_bytes(cache->g);
-	free(left);
-	free(right);
+	chunk_discard(cache, left);
+	chunk_discard(cache, right);
 	return rc;
 }
 
@@ -223,7 +245,7 @@ static int
 chunk_replace(struct nam__cache *cache, unsigned level, uint32_t number, struct nam__chunk *old,
 	struct nam__chunk *chunk)
 {
-	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *top = top_of(cache, level);
 	size_t width = cache->g->full_words;
 
 	if (chunk->count && !nam__key_compare(chunk->lows, top->lows + number * width,
@@ -248,33 +270,25 @@ insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *n
 	const struct nam__geometry *g = cache->g;
 
 	for (;;) {
-		struct nam__top *top =
-			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct nam__top *top = top_of(cache, level);
 		struct nam__chunk *chunk, *copy;
 		int in_top, in_chunk, rc;
 
-		if (!top || !top->count) {
+		if (!top) {
 			chunk = chunk_new(cache);
 			if (!chunk)
 				return -ENOMEM;
 			chunk_set(g, chunk, 0, node_low(node), node);
 			chunk_finish(g, chunk, 1);
-			if (top) {
-				atomic_store_explicit(&cache->levels[level], NULL,
-					memory_order_release);
-				top_drop(cache, top);
-			}
 			rc = top_replace(cache, level, 0, chunk, NULL);
-			if (rc) {
-				cache->bytes -= chunk_bytes(g);
-				free(chunk);
-			}
+			if (rc)
+				chunk_discard(cache, chunk);
 			return rc;
 		}
 		in_top = nam__top_floor(g, top, node_low(node));
 		if (in_top < 0)
 			in_top = 0;
-		chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+		chunk = chunk_of(top, in_top);
 		in_chunk = nam__chunk_floor(cache, chunk, node_low(node));
 		if (chunk->count == NAM__CHUNK_MAX) {
 			rc = chunk_halve(cache, level, (uint32_t)in_top, chunk);
@@ -286,10 +300,8 @@ insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *n
 		if (!copy)
 			return -ENOMEM;
 		rc = chunk_replace(cache, level, (uint32_t)in_top, chunk, copy);
-		if (rc) {
-			cache->bytes -= chunk_bytes(g);
-			free(copy);
-		}
+		if (rc)
+			chunk_discard(cache, copy);
 		return rc;
 	}
 }
@@ -297,10 +309,9 @@ insert_node(struct nam__cache *cache, unsigned level, struct nam__cached_node *n
 static int
 remove_node(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t in_chunk)
 {
-	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-	struct nam__chunk *chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
-	struct nam__cached_node *node =
-		atomic_load_explicit(&chunk->nodes[in_chunk], memory_order_relaxed);
+	struct nam__top *top = top_of(cache, level);
+	struct nam__chunk *chunk = chunk_of(top, in_top);
+	struct nam__cached_node *node = node_of(chunk, in_chunk);
 	struct nam__chunk *copy = chunk_new(cache);
 	int rc;
 
@@ -311,8 +322,7 @@ remove_node(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t 
 	chunk_finish(cache->g, copy, chunk->count - 1);
 	rc = chunk_replace(cache, level, in_top, chunk, copy);
 	if (rc) {
-		cache->bytes -= chunk_bytes(cache->g);
-		free(copy);
+		chunk_discard(cache, copy);
 		return rc;
 	}
 	node_drop(cache, node);
@@ -323,10 +333,10 @@ remove_node(struct nam__cache *cache, unsigned level, uint32_t in_top, uint32_t 
 static bool
 evict_one(struct nam__cache *cache)
 {
-	struct nam__top *top = atomic_load_explicit(&cache->levels[1], memory_order_relaxed);
+	struct nam__top *top = top_of(cache, 1);
 	uint64_t looks = 2 * cache->nodes + 2;
 
-	if (!top || !top->count)
+	if (!top)
 		return false;
 	while (looks) {
 		struct nam__chunk *chunk;
@@ -334,13 +344,13 @@ evict_one(struct nam__cache *cache)
 
 		if (cache->hand_chunk >= top->count)
 			cache->hand_chunk = cache->hand_slot = 0;
-		chunk = atomic_load_explicit(&top->chunks[cache->hand_chunk], memory_order_relaxed);
+		chunk = chunk_of(top, cache->hand_chunk);
 		if (cache->hand_slot >= chunk->count) {
 			cache->hand_chunk++;
 			cache->hand_slot = 0;
 			continue;
 		}
-		node = atomic_load_explicit(&chunk->nodes[cache->hand_slot], memory_order_relaxed);
+		node = node_of(chunk, cache->hand_slot);
 		looks--;
 		if (!atomic_exchange_explicit(&node->used, 0, memory_order_relaxed)) {
 			if (remove_node(cache, 1, cache->hand_chunk, cache->hand_slot))
@@ -359,20 +369,20 @@ find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32
 	uint32_t *ret_in_chunk)
 {
 	const struct nam__geometry *g = cache->g;
-	struct nam__top *top = atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+	struct nam__top *top = top_of(cache, level);
 	struct nam__chunk *chunk;
 	int in_top, in_chunk;
 
-	in_top = top && top->count ? nam__top_floor(g, top, low) : -1;
+	in_top = top ? nam__top_floor(g, top, low) : -1;
 	if (in_top < 0)
 		return NULL;
-	chunk = atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+	chunk = chunk_of(top, in_top);
 	in_chunk = nam__chunk_floor(cache, chunk, low);
 	if (in_chunk < 0)
 		return NULL;
 	*ret_in_top = (uint32_t)in_top;
 	*ret_in_chunk = (uint32_t)in_chunk;
-	return atomic_load_explicit(&chunk->nodes[in_chunk], memory_order_relaxed);
+	return node_of(chunk, in_chunk);
 }
 
 void
@@ -399,10 +409,7 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	if (!node)
 		goto unlock;
 	if (old) {
-		struct nam__top *top =
-			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
-		struct nam__chunk *chunk =
-			atomic_load_explicit(&top->chunks[in_top], memory_order_relaxed);
+		struct nam__chunk *chunk = chunk_of(top_of(cache, level), in_top);
 
 		atomic_store_explicit(&chunk->nodes[in_chunk], node, memory_order_release);
 		node_drop(cache, old);
@@ -466,15 +473,13 @@ nam__cache_free(struct nam__cache *cache)
 	if (!cache)
 		return;
 	for (unsigned level = 1; level < NAM__LEVELS_MAX; level++) {
-		struct nam__top *top =
-			atomic_load_explicit(&cache->levels[level], memory_order_relaxed);
+		struct nam__top *top = top_of(cache, level);
 
 		for (uint32_t i = 0; top && i < top->count; i++) {
-			struct nam__chunk *chunk =
-				atomic_load_explicit(&top->chunks[i], memory_order_relaxed);
+			struct nam__chunk *chunk = chunk_of(top, i);
 
 			for (uint32_t k = 0; k < chunk->count; k++)
-				free(atomic_load_explicit(&chunk->nodes[k], memory_order_relaxed));
+				free(node_of(chunk, k));
 			free(chunk);
 		}
 		free(top);
