@@ -51,8 +51,9 @@ nam__parts_check(struct nam_worker *worker, const struct nam_index_options *opti
 	return 0;
 }
 
-void
-nam__parts_describe(const struct nam__geometry *g, const struct nam_index_options *options,
+/* Each memory server's part of a new index. */
+static void
+part_describe(const struct nam__geometry *g, const struct nam_index_options *options,
 	uint32_t number, uint32_t count, struct nam_rpc_tree_part *ret_part)
 {
 	const uint8_t *bounds = options->bounds;
@@ -115,12 +116,12 @@ slots_in_order(const struct nam_client *client, uint16_t *ret_slots)
 /* ---- making and dropping ------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-tree_request(struct nam_worker *worker, uint32_t slot, uint16_t type, uint64_t tree)
+tree_drop(struct nam_worker *worker, uint32_t slot, uint64_t tree)
 {
 	struct nam_rpc_tree_request request = { .tree = tree };
 	uint32_t none = 0;
 
-	return nam_rpc_call(worker, slot, type, &request, sizeof(request), NULL,
+	return nam_rpc_call(worker, slot, NAM_RPC_TREE_DROP, &request, sizeof(request), NULL,
 		&none); /* SUSPENDS */
 }
 
@@ -131,7 +132,7 @@ nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, uint32_t count)
 
 	slots_in_order(worker->client, slots);
 	while (count--) {
-		int rc = tree_request(worker, slots[count], NAM_RPC_TREE_DROP, tree); /* SUSPENDS */
+		int rc = tree_drop(worker, slots[count], tree); /* SUSPENDS */
 
 		(void)rc;	/* who cannot be asked keeps an empty tree without a name */
 	}
@@ -157,7 +158,7 @@ nam__parts_create(struct nam_worker *worker, const char *name, uint64_t tree,
 	for (made = 0; made < count && !rc; made++) {
 		uint32_t none = 0;
 
-		nam__parts_describe(&g, options, made, count, &request.part);
+		part_describe(&g, options, made, count, &request.part);
 		request.leaf = leaves ? leaves[made].raw : 0;
 		rc = nam_rpc_call(worker, slots[made], NAM_RPC_TREE_CREATE, &request,
 			sizeof(request), NULL, &none); /* SUSPENDS */
@@ -178,7 +179,7 @@ nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < index->parts->count; i++) {
-		int drop_rc = tree_request(worker, index->parts->slots[i], NAM_RPC_TREE_DROP,
+		int drop_rc = tree_drop(worker, index->parts->slots[i],
 			index->tree); /* SUSPENDS */
 
 		/* Gone already: with a server's earlier life, or with who died as it dropped it. */

@@ -38,7 +38,6 @@ step(struct nam__tree_load *load, enum nam_rpc_tree_load step, uint32_t fill_per
 int
 nam__tree_load_begin(struct nam__tree_load *load, uint32_t fill_percent)
 {
-	struct nam_worker *worker = load->worker;
 	uint64_t since_ns = 0;
 	int rc;
 
@@ -47,12 +46,22 @@ nam__tree_load_begin(struct nam__tree_load *load, uint32_t fill_percent)
 		rc = step(load, NAM_RPC_TREE_LOAD_BEGIN, fill_percent); /* SUSPENDS */
 		if (rc != -NAM_E_RESTART_LOCKED)
 			return rc;
-		if (nam__patience_over(worker, &since_ns))
-			return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
-				"index '%s' is being loaded by another client",
-				load->index->name);
-		nam__pause_await(worker, tries < 100 ? tries * 1000ull : 100000); /* SUSPENDS */
+		rc = nam__tree_load_wait(load->worker, load->index, tries,
+			&since_ns); /* SUSPENDS */
+		if (rc)
+			return rc;
 	}
+}
+
+int
+nam__tree_load_wait(struct nam_worker *worker, const struct nam_index *index, unsigned tries,
+	uint64_t *since_ns)
+{
+	if (nam__patience_over(worker, since_ns))
+		return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
+			"index '%s' is being loaded by another client", index->name);
+	nam__pause_await(worker, tries < 100 ? tries * 1000ull : 100000); /* SUSPENDS */
+	return 0;
 }
 
 NAM_FIBER_FN static int
@@ -137,31 +146,4 @@ nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uin
 		(unsigned long long)pair,
 		order ? "sort the input by key and, in a non-unique index, by payload"
 		      : "each may occur once only");
-}
-
-int
-nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
-	nam_index_source_fn source, void *source_arg, struct nam__sorted_load *sorted,
-	nam__pair_add_fn add, void *arg)
-{
-	uint8_t key[NAM_KEY_BYTES_MAX];
-	struct nam__key full = { { 0 } };
-	uint64_t payload;
-	int rc;
-
-	while ((rc = source(source_arg, key, &payload)) > 0) { /* MAY SUSPEND */
-		int order = -1;
-
-		nam__key_encode(g, key, payload, &full);
-		if (sorted->count)
-			order = nam__key_compare(sorted->last.w, full.w, g->full_words);
-		if (order >= 0)
-			return nam__load_unsorted(worker, g, sorted->count, order);
-		sorted->last = full;
-		sorted->count++;
-		rc = add(arg, &full, payload); /* SUSPENDS */
-		if (rc)
-			return rc;
-	}
-	return rc;
 }

@@ -35,6 +35,12 @@ NAM_FIBER_FN void nam__tree_load_done(struct nam__tree_load *load);
 /* -NAM_E_NOTEMPTY; -NAM_E_LOCK_TIMEOUT: others load; ... */
 NAM_FIBER_FN int nam__tree_load_begin(struct nam__tree_load *load,
 	uint32_t fill_percent) NAM_MUST_CHECK;
+/*
+ * Another client fills the tree: wait a moment before the next try.  -NAM_E_LOCK_TIMEOUT with a
+ * diag when it has taken too long since *since_ns, which is 0 at first.
+ */
+NAM_FIBER_FN int nam__tree_load_wait(struct nam_worker *worker, const struct nam_index *index,
+	unsigned tries, uint64_t *since_ns) NAM_MUST_CHECK;
 /* Room for the next pair: key_words of key, and a payload. */
 NAM_FIBER_FN int nam__tree_load_add(struct nam__tree_load *load, const uint64_t *key,
 	uint64_t payload) NAM_MUST_CHECK;
@@ -46,17 +52,38 @@ NAM_FIBER_FN int nam__tree_load_end(struct nam__tree_load *load) NAM_MUST_CHECK;
 int nam__load_unsorted(struct nam_worker *worker, const struct nam__geometry *g, uint64_t pair,
 	int order);
 
-/* How far sorted input has been read. */
-struct nam__sorted_load {
-	uint64_t count;			/* pairs */
-	struct nam__key last;
-};
-
 typedef int (*nam__pair_add_fn)(void *arg, const struct nam__key *full, uint64_t payload);
 
-/* Read the source to its end and give each pair to @add; -NAM_E_UNSORTED with a diag. */
-NAM_FIBER_FN int nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
-	nam_index_source_fn source, void *source_arg, struct nam__sorted_load *sorted,
-	nam__pair_add_fn add, void *arg) NAM_MUST_CHECK;
+/*
+ * Read the source to its end and give each pair to @add; -NAM_E_UNSORTED with a diag.  In line: the
+ * call of @add would be felt.
+ */
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+nam__load_sorted(struct nam_worker *worker, const struct nam__geometry *g,
+	nam_index_source_fn source, void *source_arg, nam__pair_add_fn add, void *arg,
+	uint64_t *ret_count)
+{
+	struct nam__key keys[2] = { 0 };	/* of the last pair and of this one, by turns */
+	uint8_t bytes[NAM_KEY_BYTES_MAX];
+	uint64_t payload = 0, count = 0;
+	int rc;
+
+	while ((rc = source(source_arg, bytes, &payload)) > 0) { /* MAY SUSPEND */
+		struct nam__key *key = &keys[count & 1], *last = &keys[~count & 1];
+		int order = -1;
+
+		nam__key_encode(g, bytes, payload, key);
+		if (count)
+			order = nam__key_compare(last->w, key->w, g->full_words);
+		if (order >= 0)
+			return nam__load_unsorted(worker, g, count, order);
+		count++;
+		rc = add(arg, key, payload); /* SUSPENDS */
+		if (rc)
+			return rc;
+	}
+	*ret_count = count;
+	return rc;
+}
 
 #endif /* NAM_INDEX_TREE_LOAD_H */

@@ -7,6 +7,7 @@
 #include "coarse.h"
 #include "index/design.h"
 #include "index/parts_scan.h"
+#include "index/tree_load.h"
 
 #define CALLS_MAX 8u			/* of a lookup of many keys, under way at a time */
 #define LOOKUPS_MAX 128u		/* of one request */
@@ -24,104 +25,65 @@ union reply {
 		sizeof(struct nam_rpc_tree_point_result)];
 };
 
-static void
-request_fill(union request *request, uint64_t tree, enum nam_rpc_tree_point kind,
-	const uint64_t *key, unsigned key_words, uint64_t payload)
+int
+nam__tree_point(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
+	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload,
+	uint64_t *ret_payload)
 {
-	request->head = (struct nam_rpc_tree_point_request){
-		.tree = tree,
+	union request request;
+	union reply reply;
+	uint64_t since_ns = 0;
+
+	request.head = (struct nam_rpc_tree_point_request){
+		.tree = index->tree,
 		.kind = (uint16_t)kind,
 		.count = 1,
 	};
-	memcpy(request->head.pairs, key, 8 * key_words);
-	request->head.pairs[key_words] = payload;
-}
-
-/* The result of the one pair: 0 or a negative code, of the request's or the pair's. */
-NAM_FIBER_FN static int
-ask(struct nam_worker *worker, uint32_t slot, const union request *request, unsigned key_words,
-	uint64_t *ret_payload)
-{
-	union reply reply;
-	uint32_t bytes = sizeof(reply);
-	int rc = nam_rpc_call(worker, slot, NAM_RPC_TREE_POINT, request,
-		(uint32_t)sizeof(request->head) + 8 * (key_words + 1), &reply,
-		&bytes); /* SUSPENDS */
-
-	if (!rc && (bytes != sizeof(reply) || reply.head.count != 1))
-		rc = -NAM_E_FABRIC_PROTOCOL;
-	if (rc)
-		return rc;
-	*ret_payload = reply.head.results[0].payload;
-	return (int)reply.head.results[0].status;
-}
-
-int
-nam__tree_lookup(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
-	const uint64_t *key, unsigned key_words, uint64_t *ret_payload)
-{
-	union request request;
-	uint64_t payload = 0;
-	int rc;
-
-	request_fill(&request, index->tree, NAM_RPC_TREE_LOOKUP, key, key_words, 0);
-	rc = ask(worker, slot, &request, key_words, &payload); /* SUSPENDS */
-	if (!rc)
-		*ret_payload = payload;
-	return rc;
-}
-
-NAM_FIBER_FN static int
-lookup(struct nam_worker *worker, struct nam_index *index, const void *key,
-	uint64_t *ret_payload)
-{
-	struct nam__key full;
-	int rc;
-
-	nam__key_encode(&index->g, key, 0, &full);
-	nam__op_begin(worker, NAM_OP_LOOKUP);
-	rc = nam__tree_lookup(worker, index, index->parts->slots[nam__part_of(index, full.w)],
-		full.w, index->g.key_words, ret_payload); /* SUSPENDS */
-	nam__op_end(worker);
-	return rc;
-}
-
-int
-nam__tree_change(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
-	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload)
-{
-	union request request;
-	uint64_t since_ns = 0, none;
-	int rc;
-
-	request_fill(&request, index->tree, kind, key, key_words, payload);
+	memcpy(request.head.pairs, key, 8 * key_words);
+	request.head.pairs[key_words] = payload;
 	for (unsigned tries = 0;; tries++) {
-		rc = ask(worker, slot, &request, key_words, &none); /* SUSPENDS */
+		uint32_t bytes = sizeof(reply);
+		int rc = nam_rpc_call(worker, slot, NAM_RPC_TREE_POINT, &request,
+			(uint32_t)sizeof(request.head) + 8 * (key_words + 1), &reply,
+			&bytes); /* SUSPENDS */
+
+		if (!rc && (bytes != sizeof(reply) || reply.head.count != 1))
+			return -NAM_E_FABRIC_PROTOCOL;
+		if (!rc)
+			rc = (int)reply.head.results[0].status;
+		if (!rc && ret_payload)
+			*ret_payload = reply.head.results[0].payload;
 		/* Only the request as a whole is refused so. */
 		if (rc != -NAM_E_RESTART_LOCKED)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
-		if (nam__patience_over(worker, &since_ns))
-			return nam_diag_set(&worker->diag, -NAM_E_LOCK_TIMEOUT,
-				"index '%s' is being loaded by another client", index->name);
-		nam__pause_await(worker, tries < 100 ? tries * 1000ull : 100000); /* SUSPENDS */
+		rc = nam__tree_load_wait(worker, index, tries, &since_ns); /* SUSPENDS */
+		if (rc)
+			return rc;
 	}
 }
 
 /* @kind counts the operation, @point is what the memory server is to do. */
 NAM_FIBER_FN static int
-change_point(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
-	enum nam_rpc_tree_point point, const void *key, uint64_t payload)
+point(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	enum nam_rpc_tree_point point, const void *key, uint64_t payload, uint64_t *ret_payload)
 {
 	struct nam__key full;
 	int rc;
 
 	nam__key_encode(&index->g, key, payload, &full);
 	nam__op_begin(worker, kind);
-	rc = nam__tree_change(worker, index, index->parts->slots[nam__part_of(index, full.w)],
-		point, full.w, index->g.key_words, payload); /* SUSPENDS */
+	rc = nam__tree_point(worker, index, index->parts->slots[nam__part_of(index, full.w)],
+		point, full.w, index->g.key_words, payload, ret_payload); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
+}
+
+NAM_FIBER_FN static int
+lookup(struct nam_worker *worker, struct nam_index *index, const void *key, uint64_t *ret_payload)
+{
+	return point(worker, index, NAM_OP_LOOKUP, NAM_RPC_TREE_LOOKUP, key, 0,
+		ret_payload); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
@@ -135,14 +97,14 @@ change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind
 		[NAM_OP_DELETE] = NAM_RPC_TREE_DELETE,
 	};
 
-	return change_point(worker, index, kind, points[kind], key, payload); /* SUSPENDS */
+	return point(worker, index, kind, points[kind], key, payload, NULL); /* SUSPENDS */
 }
 
 NAM_FIBER_FN static int
 delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key, uint64_t payload)
 {
-	return change_point(worker, index, NAM_OP_DELETE, NAM_RPC_TREE_DELETE_PAIR, key,
-		payload); /* SUSPENDS */
+	return point(worker, index, NAM_OP_DELETE, NAM_RPC_TREE_DELETE_PAIR, key, payload,
+		NULL); /* SUSPENDS */
 }
 
 /* ---- many ---------------------------------------------------------------------------------- */
@@ -331,7 +293,6 @@ free_trees(struct nam_worker *worker, struct nam_index *index, bool lost)
 }
 
 const struct nam__index_ops nam__coarse_ops = {
-	.scattered = false,
 	.open = open_parts,
 	.close = close_parts,
 	.free = free_trees,

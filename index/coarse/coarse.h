@@ -25,10 +25,6 @@ struct nam__parts {
 int nam__parts_check(struct nam_worker *worker, const struct nam_index_options *options)
 	NAM_MUST_CHECK;
 
-/* Each memory server's part of a new index. */
-void nam__parts_describe(const struct nam__geometry *g, const struct nam_index_options *options,
-	uint32_t number, uint32_t count, struct nam_rpc_tree_part *ret_part);
-
 /*
  * Make the trees of a new index, number `tree`, on all memory servers; or none, and say why.
  *
@@ -58,13 +54,14 @@ uint32_t nam__part_of(const struct nam_index *index, const uint64_t *key);
 
 /* ---- coarse.c: one key ---------------------------------------------------------------------- */
 
-/* A lookup and a change in the tree of one memory server, whose keys have so many words. */
-NAM_FIBER_FN int nam__tree_lookup(struct nam_worker *worker, struct nam_index *index,
-	uint32_t slot, const uint64_t *key, unsigned key_words,
+/*
+ * An operation on one pair in the tree of one memory server, whose keys have so many words.
+ *
+ * @ret_payload	of a lookup; else NULL
+ */
+NAM_FIBER_FN int nam__tree_point(struct nam_worker *worker, struct nam_index *index, uint32_t slot,
+	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload,
 	uint64_t *ret_payload) NAM_MUST_CHECK;
-NAM_FIBER_FN int nam__tree_change(struct nam_worker *worker, struct nam_index *index,
-	uint32_t slot, enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words,
-	uint64_t payload) NAM_MUST_CHECK;
 
 /* ---- scan.c -------------------------------------------------------------------------------- */
 

@@ -15,7 +15,6 @@
 struct coarse_loader {
 	struct nam_worker *worker;
 	struct nam_index *index;
-	struct nam__sorted_load sorted;
 	struct nam__tree_load parts[];
 };
 
@@ -29,7 +28,8 @@ pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 }
 
 NAM_FIBER_FN static int
-load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32_t fill_percent)
+load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32_t fill_percent,
+	uint64_t *ret_count)
 {
 	uint32_t count = loader->index->parts->count;
 	int rc = 0;
@@ -38,8 +38,8 @@ load(struct coarse_loader *loader, nam_index_source_fn source, void *arg, uint32
 		rc = nam__tree_load_begin(&loader->parts[i], fill_percent); /* SUSPENDS */
 	nam_race_point("coarse_load.begun");
 	if (!rc)
-		rc = nam__load_sorted(loader->worker, &loader->index->g, source, arg,
-			&loader->sorted, pair_add, loader); /* SUSPENDS */
+		rc = nam__load_sorted(loader->worker, &loader->index->g, source, arg, pair_add,
+			loader, ret_count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = nam__tree_load_flush(&loader->parts[i]); /* SUSPENDS */
 	nam_race_point("coarse_load.sent");
@@ -67,10 +67,9 @@ nam__coarse_bulk_load(struct nam_worker *worker, struct nam_index *index,
 		rc = nam__tree_load_init(&loader->parts[made], worker, index,
 			index->parts->slots[made], index->g.key_words);
 	if (!rc)
-		rc = load(loader, source, arg, fill_percent); /* SUSPENDS */
+		rc = load(loader, source, arg, fill_percent, ret_count); /* SUSPENDS */
 	while (made--)
 		nam__tree_load_done(&loader->parts[made]); /* SUSPENDS */
-	*ret_count = loader->sorted.count;
 	free(loader);
 	return rc;
 }

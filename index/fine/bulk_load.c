@@ -25,33 +25,12 @@
 
 /* ---- the input ----------------------------------------------------------------------------- */
 
-/* Step 2: read the source to its end. */
 NAM_FIBER_FN static int
-input_load(struct nam__loader *loader, nam_index_source_fn source, void *arg, uint64_t *ret_count)
+pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 {
-	const struct nam__geometry *g = loader->g;
 	static const struct nam__key lowest;
-	struct nam__key keys[2] = { 0 }, *key = &keys[0], *last = &keys[1];
-	uint8_t bytes[NAM_KEY_BYTES_MAX];
-	uint64_t payload = 0;
-	int rc;
 
-	while ((rc = source(arg, bytes, &payload)) > 0) {
-		struct nam__key *swap = last;
-		int order;
-
-		nam__key_encode(g, bytes, payload, key);
-		order = loader->pairs ? nam__key_compare(last->w, key->w, g->full_words) : -1;
-		if (order >= 0)
-			return nam__load_unsorted(loader->worker, g, loader->pairs, order);
-		rc = nam__loader_add(loader, key->w, payload, lowest.w); /* SUSPENDS */
-		if (rc)
-			return rc;
-		last = key;
-		key = swap;
-	}
-	*ret_count = loader->pairs;
-	return rc;
+	return nam__loader_add(arg, full->w, payload, lowest.w); /* SUSPENDS */
 }
 
 /* ---- the root ------------------------------------------------------------------------------ */
@@ -145,7 +124,9 @@ load(struct nam__loader *loader, struct nam__held *root, nam_index_source_fn sou
 	bool published = false;
 	int rc, unlock_rc;
 
-	rc = input_load(loader, source, arg, ret_count); /* SUSPENDS */
+	/* Step 2. */
+	rc = nam__load_sorted(loader->worker, loader->g, source, arg, pair_add, loader,
+		ret_count); /* SUSPENDS */
 	if (rc || !*ret_count)
 		goto unlock_root;
 	rc = nam__loader_close(loader, &new_root); /* SUSPENDS */

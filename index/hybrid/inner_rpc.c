@@ -84,8 +84,8 @@ NAM_FIBER_FN static int
 change_name(struct nam_worker *worker, struct nam_index *index, enum nam_rpc_tree_point kind,
 	const uint64_t *key, struct nam_gaddr leaf)
 {
-	return tell_dropped(index, nam__tree_change(worker, index, index->inner_rpc_slot, kind, key,
-		index->g.full_words, leaf.raw)); /* SUSPENDS */
+	return tell_dropped(index, nam__tree_point(worker, index, index->inner_rpc_slot, kind, key,
+		index->g.full_words, leaf.raw, NULL)); /* SUSPENDS */
 }
 
 /*
@@ -97,8 +97,8 @@ forget_dead(struct nam_worker *worker, struct nam_index *index, const uint64_t *
 {
 	struct nam_gaddr there;
 	bool alive = false;
-	int rc = nam__tree_lookup(worker, index, index->inner_rpc_slot, key, index->g.full_words,
-		&there.raw); /* SUSPENDS */
+	int rc = nam__tree_point(worker, index, index->inner_rpc_slot, NAM_RPC_TREE_LOOKUP, key,
+		index->g.full_words, 0, &there.raw); /* SUSPENDS */
 
 	*ret_free = rc == -NAM_E_NOTFOUND;
 	if (rc)

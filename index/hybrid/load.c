@@ -33,7 +33,6 @@ struct part_load {
 struct hybrid_load {
 	struct nam_worker *worker;
 	struct nam_index *index;
-	struct nam__sorted_load sorted;
 	struct part_load parts[];
 };
 
@@ -165,7 +164,8 @@ part_done(struct part_load *part)
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 NAM_FIBER_FN static int
-load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32_t fill_percent)
+load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32_t fill_percent,
+	uint64_t *ret_count)
 {
 	uint32_t count = load->index->parts->count, begun = 0;
 	int rc = 0;
@@ -173,8 +173,8 @@ load_all(struct hybrid_load *load, nam_index_source_fn source, void *arg, uint32
 	while (begun < count && !rc)
 		rc = part_begin(load, begun++, fill_percent); /* SUSPENDS */
 	if (!rc)
-		rc = nam__load_sorted(load->worker, &load->index->g, source, arg, &load->sorted,
-			pair_add, load); /* SUSPENDS */
+		rc = nam__load_sorted(load->worker, &load->index->g, source, arg, pair_add, load,
+			ret_count); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++)
 		rc = part_close(&load->parts[i]); /* SUSPENDS */
 	nam_race_point("hybrid_load.built");
@@ -205,11 +205,10 @@ nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	rc = nam__collector_enter(worker, index, patience_ns, &word); /* SUSPENDS */
 	if (rc)
 		goto free_load;
-	rc = load_all(load, source, arg, fill_percent); /* SUSPENDS */
+	rc = load_all(load, source, arg, fill_percent, ret_count); /* SUSPENDS */
 	leave_rc = nam__collector_leave(worker, index, word); /* SUSPENDS */
 	if (!rc)
 		rc = leave_rc;
-	*ret_count = load->sorted.count;
 free_load:
 	free(load);
 	return rc;

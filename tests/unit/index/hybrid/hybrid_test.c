@@ -192,8 +192,8 @@ lookup__name_of_a_dead_leaf__TAKES_IT_AWAY_AND_FINDS(void **state)
 
 	delete_but_every(&me, index, 100);
 	assert_int_equal(nam_index_collect(me.worker, index, &stat), 0);
-	assert_int_equal(nam__tree_change(me.worker, leaves, leaves->inner_rpc_slot,
-		NAM_RPC_TREE_UPSERT, key.w, 1, leaf.raw), 0);
+	assert_int_equal(nam__tree_point(me.worker, leaves, leaves->inner_rpc_slot,
+		NAM_RPC_TREE_UPSERT, key.w, 1, leaf.raw, NULL), 0);
 	assert_int_equal(nam__inner_rpc_read(me.worker, leaves, key.w, false, image, &at), 0);
 	assert_true(nam_gaddr_same(nam__inner_child(&index->g, image,
 		nam__inner_search(&index->g, image, key.w)), leaf));
