@@ -196,136 +196,83 @@ boots_check(struct nam_worker *worker, const char *name, const struct block *blo
 
 /* ---- create ------------------------------------------------------------------------------- */
 
-/* Write an empty root leaf and the superblock that names it.  No client can see either yet. */
+/*
+ * Write the superblock of an index, and with it the root leaf of a tree that has no parts.  No
+ * client can see either yet.
+ *
+ * @generation	of that leaf; 0: there is none to write
+ */
 NAM_FIBER_FN static int
-write_empty_tree(struct nam_worker *worker, const struct nam_index_options *options,
-	struct nam_gaddr superblock_at, struct nam_gaddr root_at, uint32_t root_generation)
+write_superblock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr leaf,
+	uint32_t generation)
 {
 	static const struct nam__key lowest;
 	struct block *block = nam_buffer_take(worker, sizeof(*block));
-	struct nam_index index = {
-		.client = worker->client,
-		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
-	};
-	uint64_t *image = nam_buffer_take(worker, options->node_bytes);
+	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	struct nam_batch batch;
 	int rc = -ENOMEM;
 
 	if (!block || !image)
 		goto give_buffers;
-	superblock_fill(worker, options, nam_entropy(), block);
-	rc = nam__geometry_init(&index.g, options, block->head.seed);
-	if (rc)
-		goto give_buffers;
-	nam__node_init(&index.g, image, NAM__NODE_LEAF, 0, root_generation, lowest.w, NULL);
-	block->head.root = root_at.raw;
-	block->head.image_hash = superblock_hash(&block->head, superblock_at);
+	superblock_fill(worker, &index->options, index->g.seed, block);
+	block->head.root = leaf.raw;
+	block->head.image_hash = superblock_hash(&block->head, index->superblock);
 	nam_batch_init(&batch, worker);
-	nam__batch_new_node(&batch, &index, root_at, image);
-	nam_batch_write(&batch, superblock_at, 0, block, sizeof(*block));
+	if (generation) {
+		nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, lowest.w, NULL);
+		nam__batch_new_node(&batch, index, leaf, image);
+	}
+	nam_batch_write(&batch, index->superblock, 0, block, sizeof(*block));
 	rc = nam_batch_await(&batch); /* SUSPENDS */
-
 give_buffers:
-	nam_buffer_give(worker, image, options->node_bytes);
-	nam_buffer_give(worker, block, sizeof(*block));
-	return rc;
-}
-
-/* The superblock of an index in parts, whose trees are there already. */
-NAM_FIBER_FN static int
-write_superblock(struct nam_worker *worker, const struct nam_index_options *options,
-	struct nam_gaddr superblock_at, uint64_t tree, struct nam_gaddr first_leaf)
-{
-	struct block *block = nam_buffer_take(worker, sizeof(*block));
-	int rc;
-
-	if (!block)
-		return -ENOMEM;
-	superblock_fill(worker, options, tree, block);
-	block->head.root = first_leaf.raw;
-	block->head.image_hash = superblock_hash(&block->head, superblock_at);
-	rc = nam_write_await(worker, superblock_at, block, sizeof(*block)); /* SUSPENDS */
+	nam_buffer_give(worker, image, index->g.node_bytes);
 	nam_buffer_give(worker, block, sizeof(*block));
 	return rc;
 }
 
 /*
  * Trees before the superblock, and that before the name: a client that finds one finds its target.
+ *
+ * @leaves	room for one for each memory server
  */
 NAM_FIBER_FN static int
-create_in_parts(struct nam_worker *worker, const char *name,
-	const struct nam_index_options *options)
+create(struct nam_worker *worker, struct nam_index *index, const char *name,
+	struct nam_gaddr *leaves)
 {
-	bool hybrid = options->design == NAM_DESIGN_HYBRID;
-	uint32_t count = worker->client->servers_count;
-	struct nam_gaddr at, *leaves = calloc(count, sizeof(*leaves));
-	uint64_t tree = nam_entropy() | 1;
-	int rc;
+	const struct nam_index_options *options = &index->options;
+	bool fine = options->design == NAM_DESIGN_FINE;
+	uint32_t servers = worker->client->servers_count, leaves_count = 0, generation = 0;
+	int rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
+		&index->superblock); /* SUSPENDS */
 
-	if (!leaves)
-		return -ENOMEM;
-	rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
-		&at); /* SUSPENDS */
 	if (rc)
-		goto free_leaves;
-	at = nam_gaddr_untagged(at);
-	if (hybrid)
-		rc = nam__hybrid_create(worker, name, tree, options, leaves); /* SUSPENDS */
+		return rc;
+	index->superblock = nam_gaddr_untagged(index->superblock);
+	if (fine)
+		rc = nam__node_alloc(worker, index, &leaves[0], &generation); /* SUSPENDS */
+	else if (options->design == NAM_DESIGN_HYBRID)
+		rc = nam__hybrid_create(worker, index, name, leaves); /* SUSPENDS */
 	else
-		rc = nam__parts_create(worker, name, tree, options, NULL); /* SUSPENDS */
+		rc = nam__parts_create(worker, name, index->g.seed, options, NULL); /* SUSPENDS */
 	if (rc)
 		goto free_superblock;
-	rc = write_superblock(worker, options, at, tree, leaves[0]); /* SUSPENDS */
+	if (options->design != NAM_DESIGN_COARSE)
+		leaves_count = fine ? 1 : servers;
+	rc = write_superblock(worker, index, leaves[0], generation); /* SUSPENDS */
 	nam_race_point("create.written");
 	if (!rc) {
-		rc = nam__name_put(worker, NAM_CATALOG_INDEX, name, at.raw); /* SUSPENDS */
+		rc = nam__name_put(worker, NAM_CATALOG_INDEX, name,
+			index->superblock.raw); /* SUSPENDS */
 		/* Where it is unknown whether the name is there, it must lead to an index. */
 		if (!rc || nam_err_is(rc, NAM_E_FABRIC))
-			goto free_leaves;
+			return rc;
 	}
-	nam__parts_uncreate(worker, tree, count); /* SUSPENDS */
-	if (hybrid)
-		nam__hybrid_uncreate(worker, options, leaves, count);
+	if (!fine)
+		nam__parts_uncreate(worker, index->g.seed, servers); /* SUSPENDS */
+	while (leaves_count)
+		nam_free_unseen(worker, leaves[--leaves_count], index->g.stride);
 free_superblock:
-	nam_free_unseen(worker, at, NAM_SUPERBLOCK_STRIDE);
-free_leaves:
-	free(leaves);
-	return rc;
-}
-
-NAM_FIBER_FN static int
-create(struct nam_worker *worker, const char *name, const struct nam_index_options *options)
-{
-	struct nam_gaddr superblock_at, root_at;
-	uint32_t root_generation;
-	struct nam_index index = { .client = worker->client };
-	int rc;
-
-	rc = nam__geometry_init(&index.g, options, 0);
-	if (rc)
-		return rc;
-	rc = nam_alloc_on(worker, worker->client->catalog_slot, NAM_SUPERBLOCK_STRIDE,
-		&superblock_at); /* SUSPENDS */
-	if (rc)
-		return rc;
-	superblock_at = nam_gaddr_untagged(superblock_at);
-	rc = nam__node_alloc(worker, &index, &root_at, &root_generation); /* SUSPENDS */
-	if (rc)
-		goto free_superblock;
-	rc = write_empty_tree(worker, options, superblock_at, root_at,
-		root_generation); /* SUSPENDS */
-	if (rc)
-		goto free_root;
-	nam_race_point("create.written");
-	rc = nam__name_put(worker, NAM_CATALOG_INDEX, name, superblock_at.raw); /* SUSPENDS */
-	/* Where it is unknown whether the name is there, it must lead to an index. */
-	if (!rc || nam_err_is(rc, NAM_E_FABRIC))
-		return rc;
-
-free_root:
-	nam_free_unseen(worker, root_at, index.g.stride);
-free_superblock:
-	nam_free_unseen(worker, superblock_at, NAM_SUPERBLOCK_STRIDE);
+	nam_free_unseen(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 	return rc;
 }
 
@@ -333,19 +280,29 @@ int
 nam_index_create(struct nam_worker *worker, const char *name,
 	const struct nam_index_options *options)
 {
-	int rc;
+	struct nam_index index = {
+		.client = worker->client,
+		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
+		.options = *options,
+	};
+	struct nam_gaddr *leaves;
+	int rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 
-	rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 	if (!rc)
 		rc = check_options(worker, options);
 	if (!rc && options->design != NAM_DESIGN_FINE)
 		rc = nam__parts_check(worker, options);
+	if (!rc)
+		rc = nam__geometry_init(&index.g, options, nam_entropy() | 1);
 	if (rc)
 		return rc;
+	leaves = calloc(worker->client->servers_count, sizeof(*leaves));
+	if (!leaves)
+		return -ENOMEM;
 	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = options->design == NAM_DESIGN_FINE ? create(worker, name, options) /* SUSPENDS */
-		: create_in_parts(worker, name, options); /* SUSPENDS */
+	rc = create(worker, &index, name, leaves); /* SUSPENDS */
 	nam__op_end(worker);
+	free(leaves);
 	return rc;
 }
 
@@ -481,35 +438,19 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 	return nam__names_list(worker, NAM_CATALOG_INDEX, fn, arg); /* SUSPENDS */
 }
 
-/* Tell who has the index open: their next look at the superblock ends with -NAM_E_DROPPED. */
-NAM_FIBER_FN static int
-mark_dropped(struct nam_worker *worker, struct nam_gaddr superblock_at)
-{
-	uint64_t *old = nam_buffer_take(worker, 8);
-	struct nam_batch batch;
-	int rc;
-
-	if (!old)
-		return -ENOMEM;
-	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, superblock_at, offsetof(struct nam_superblock, state), 0, 1, old);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
-	nam_buffer_give(worker, old, 8);
-	return rc;
-}
-
 int
 nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
 	bool lost = false, scattered;
-	uint64_t word, reusable;
+	uint64_t word, seen, reusable;
 	int rc, leave_rc;
 
 	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
 	if (rc)
 		return rc;
-	scattered = index->ops->scattered;
+	/* Leaves, or all nodes, lie on all memory servers: those of a lost tree cannot be found. */
+	scattered = nam_index_traits(index->options.design)->client_levels > 0;
 	nam__op_begin(worker, NAM_OP_OTHER);
 	/* Collectors and bulk loads take nodes out, too: wait, and keep them out for ever. */
 	rc = nam__collector_enter(worker, index,
@@ -525,7 +466,9 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		goto end_operation;
 	}
 	nam_race_point("drop.unnamed");
-	rc = mark_dropped(worker, index->superblock); /* SUSPENDS */
+	/* A client that has the index open: its next look at the superblock ends with -NAM_E_DROPPED. */
+	rc = nam__superblock_cas(worker, index, offsetof(struct nam_superblock, state), 0, 1,
+		&seen); /* SUSPENDS */
 	nam_race_point("drop.marked");
 	if (!rc)
 		rc = index->ops->free(worker, index, lost); /* SUSPENDS */

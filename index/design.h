@@ -13,9 +13,6 @@
 struct nam__part_reader;
 
 struct nam__index_ops {
-	/* Nodes lie on all memory servers: those of a lost tree cannot be found. */
-	bool scattered;
-
 	/*
 	 * Complete a handle whose superblock is known.
 	 *

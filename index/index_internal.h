@@ -156,6 +156,10 @@ NAM_FIBER_FN int nam__node_alloc(struct nam_worker *worker, struct nam_index *in
  */
 bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);
 
+/* The superblock as it is now, unchecked. */
+NAM_FIBER_FN int nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,
+	struct nam_superblock *ret_superblock) NAM_MUST_CHECK;
+
 /* Read the root pointer from the superblock into index->root. */
 NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;

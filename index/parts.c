@@ -213,18 +213,12 @@ misfit(struct nam_worker *worker, const struct nam_index *index, uint32_t slot, 
 NAM_FIBER_FN static int
 part_missing(struct nam_worker *worker, const struct nam_index *index, uint32_t slot)
 {
-	struct nam_superblock *head = nam_buffer_take(worker, sizeof(*head));
-	bool dropped;
-	int rc;
+	struct nam_superblock superblock;
+	int rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
 
-	if (!head)
-		return -ENOMEM;
-	rc = nam_read_await(worker, index->superblock, head, sizeof(*head)); /* SUSPENDS */
-	dropped = !rc && head->state;
-	nam_buffer_give(worker, head, sizeof(*head));
 	if (rc)
 		return rc;
-	if (dropped)
+	if (superblock.state)
 		return nam_diag_set(&worker->diag, -NAM_E_NOINDEX, "index '%s' is being dropped",
 			index->name);
 	return misfit(worker, index, slot, "nothing, though it should be a part");

@@ -75,6 +75,23 @@ nam__child_alive(struct nam_worker *worker, struct nam_gaddr child, bool *ret_al
 	return rc;
 }
 
+int
+nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,
+	struct nam_superblock *ret_superblock)
+{
+	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
+	int rc;
+
+	if (!superblock)
+		return -ENOMEM;
+	rc = nam_read_await(worker, index->superblock, superblock,
+		sizeof(*superblock)); /* SUSPENDS */
+	if (!rc)
+		*ret_superblock = *superblock;
+	nam_buffer_give(worker, superblock, sizeof(*superblock));
+	return rc;
+}
+
 bool
 nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns)
 {

@@ -33,7 +33,6 @@ free_nodes(struct nam_worker *worker, struct nam_index *index, bool lost)
 }
 
 const struct nam__index_ops nam__fine_ops = {
-	.scattered = true,
 	.open = nam__fine_open,
 	.close = nam__fine_close,
 	.free = free_nodes,

@@ -19,22 +19,16 @@
 int
 nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
 {
-	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
-	int rc;
+	struct nam_superblock superblock;
+	int rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
 
-	if (!superblock)
-		return -ENOMEM;
-	rc = nam_read_await(worker, index->superblock, superblock,
-		sizeof(*superblock)); /* SUSPENDS */
 	/* A drop takes the root away last; and the block may serve another index by now. */
-	if (!rc && (superblock->state || !superblock->root ||
-			   superblock->seed != index->g.seed))
+	if (!rc && (superblock.state || !superblock.root || superblock.seed != index->g.seed))
 		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
 	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
 		rc = -NAM_E_DROPPED;
 	if (!rc)
-		atomic_store_explicit(&index->root, superblock->root, memory_order_relaxed);
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
+		atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
 	return rc;
 }
 

@@ -166,11 +166,9 @@ nam__dead_unlock(struct nam_worker *worker, struct nam_index *index, struct nam_
 
 /* ---- the collector's word ------------------------------------------------------------------ */
 
-#define COLLECTOR_OFFSET ((uint32_t)offsetof(struct nam_superblock, collector))
-
-NAM_FIBER_FN static int
-collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compare, uint64_t swap,
-	uint64_t *ret_seen)
+int
+nam__superblock_cas(struct nam_worker *worker, struct nam_index *index, size_t offset,
+	uint64_t compare, uint64_t swap, uint64_t *ret_seen)
 {
 	uint64_t *cas_old = nam_buffer_take(worker, 8);
 	struct nam_batch batch;
@@ -179,12 +177,20 @@ collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compa
 	if (!cas_old)
 		return -ENOMEM;
 	nam_batch_init(&batch, worker);
-	nam_batch_cas(&batch, index->superblock, COLLECTOR_OFFSET, compare, swap, cas_old);
+	nam_batch_cas(&batch, index->superblock, (uint32_t)offset, compare, swap, cas_old);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	if (!rc)
 		*ret_seen = *cas_old;
 	nam_buffer_give(worker, cas_old, 8);
 	return rc;
+}
+
+NAM_FIBER_FN static int
+collector_cas(struct nam_worker *worker, struct nam_index *index, uint64_t compare, uint64_t swap,
+	uint64_t *ret_seen)
+{
+	return nam__superblock_cas(worker, index, offsetof(struct nam_superblock, collector),
+		compare, swap, ret_seen); /* SUSPENDS */
 }
 
 /*

@@ -40,37 +40,23 @@ give_image:
 }
 
 int
-nam__hybrid_create(struct nam_worker *worker, const char *name, uint64_t tree,
-	const struct nam_index_options *options, struct nam_gaddr *ret_leaves)
+nam__hybrid_create(struct nam_worker *worker, struct nam_index *index, const char *name,
+	struct nam_gaddr *ret_leaves)
 {
-	struct nam_index index = {
-		.client = worker->client,
-		.ordered_loads = worker->client->caps & NAM_CAP_ORDERED_LOADS,
-	};
 	uint32_t count = worker->client->servers_count, made = 0;
-	int rc = nam__geometry_init(&index.g, options, tree);
+	int rc = 0;
 
 	while (!rc && made < count) {
-		rc = leaf_create(worker, &index, &ret_leaves[made]); /* SUSPENDS */
+		rc = leaf_create(worker, index, &ret_leaves[made]); /* SUSPENDS */
 		made += !rc;
 	}
 	nam_race_point("create.leaves_written");
 	if (!rc)
-		rc = nam__parts_create(worker, name, tree, options, ret_leaves); /* SUSPENDS */
-	if (rc)
-		nam__hybrid_uncreate(worker, options, ret_leaves, made);
+		rc = nam__parts_create(worker, name, index->g.seed, &index->options,
+			ret_leaves); /* SUSPENDS */
+	while (rc && made)
+		nam_free_unseen(worker, ret_leaves[--made], index->g.stride);
 	return rc;
-}
-
-void
-nam__hybrid_uncreate(struct nam_worker *worker, const struct nam_index_options *options,
-	const struct nam_gaddr *leaves, uint32_t count)
-{
-	struct nam__geometry g;
-	int rc = nam__geometry_init(&g, options, 0);
-
-	while (!rc && count)
-		nam_free_unseen(worker, leaves[--count], g.stride);
 }
 
 NAM_FIBER_FN static int
@@ -317,7 +303,6 @@ collect(struct nam_worker *worker, struct nam_index *index, struct nam_collect_s
 }
 
 const struct nam__index_ops nam__hybrid_ops = {
-	.scattered = true,
 	.open = open_parts,
 	.close = close_parts,
 	.free = free_parts,

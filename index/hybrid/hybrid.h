@@ -11,12 +11,13 @@
 
 #include "index/coarse/coarse.h"
 
-/* Make first leaves, one for each memory server, and the trees that name them, or nothing. */
-NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, const char *name, uint64_t tree,
-	const struct nam_index_options *options, struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
-/* Give back such leaves, which no reader has seen. */
-void nam__hybrid_uncreate(struct nam_worker *worker, const struct nam_index_options *options,
-	const struct nam_gaddr *leaves, uint32_t count);
+/*
+ * Make first leaves, one for each memory server, and the trees that name them, or nothing.
+ *
+ * @index	client, options and geometry are known; the seed is the trees' number
+ */
+NAM_FIBER_FN int nam__hybrid_create(struct nam_worker *worker, struct nam_index *index,
+	const char *name, struct nam_gaddr *ret_leaves) NAM_MUST_CHECK;
 
 NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,

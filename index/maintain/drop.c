@@ -87,24 +87,22 @@ level_free(struct reaper *reaper, unsigned level, unsigned root_level)
 NAM_FIBER_FN static int
 last_root(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
 {
-	struct nam_superblock *superblock = nam_buffer_take(worker, sizeof(*superblock));
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
-	int rc = -ENOMEM;
+	struct nam_superblock superblock;
+	int rc;
 
-	if (!superblock || !image)
-		goto give;
-	rc = nam_read_await(worker, index->superblock, superblock,
-		sizeof(*superblock)); /* SUSPENDS */
+	if (!image)
+		return -ENOMEM;
+	rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
 	if (rc)
-		goto give;
-	atomic_store_explicit(&index->root, superblock->root, memory_order_relaxed);
-	rc = nam__node_read(worker, index, (struct nam_gaddr){ superblock->root }, -1,
+		goto give_image;
+	atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
+	rc = nam__node_read(worker, index, (struct nam_gaddr){ superblock.root }, NAM__ANY_LEVEL,
 		image); /* SUSPENDS */
 	if (!rc)
 		*ret_level = nam__node_level(image);
-give:
+give_image:
 	nam_buffer_give(worker, image, index->g.node_bytes);
-	nam_buffer_give(worker, superblock, sizeof(*superblock));
 	return rc;
 }
 

@@ -60,6 +60,10 @@ NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_inde
 NAM_FIBER_FN int nam__collector_leave(struct nam_worker *worker, struct nam_index *index,
 	uint64_t word) NAM_MUST_CHECK;
 
+/* CAS of the superblock's word at `offset`. */
+NAM_FIBER_FN int nam__superblock_cas(struct nam_worker *worker, struct nam_index *index,
+	size_t offset, uint64_t compare, uint64_t swap, uint64_t *ret_seen) NAM_MUST_CHECK;
+
 /* ---- stat.c -------------------------------------------------------------------------------- */
 
 /* Add the nodes of a level. */
@@ -71,8 +75,6 @@ NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *i
 /* Kill and retire all leaves of a handle that has only leaves: see nam__index_free_nodes(). */
 NAM_FIBER_FN int nam__leaves_free(struct nam_worker *worker,
 	struct nam_index *index) NAM_MUST_CHECK;
-
-/* ---- bulk_load.c --------------------------------------------------------------------------- */
 
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
 

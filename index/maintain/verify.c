@@ -55,13 +55,11 @@ names_begin(struct walk *walk, unsigned level)
 {
 	struct names *names = &walk->names;
 
-	names->level = level;
-	names->next = walk->leftmost[level];
-	names->entry = 0;
-	names->count = 0;
-	names->asked = false;
-	names->over = false;
-	names->damaged = false;
+	*names = (struct names){
+		.image = names->image,
+		.next = walk->leftmost[level],
+		.level = level,
+	};
 }
 
 static bool
@@ -392,30 +390,24 @@ superblock_verify(struct walk *walk)
 {
 	struct nam__verifier *verifier = &walk->verifier;
 	struct nam_index *index = verifier->index;
-	struct nam_superblock *block = nam_buffer_take(verifier->worker, sizeof(*block));
-	int rc;
+	struct nam_superblock block;
+	int rc = nam__superblock_read(verifier->worker, index, &block); /* SUSPENDS */
 
-	if (!block)
-		return -ENOMEM;
-	verifier->at = index->superblock;
-	rc = nam_read_await(verifier->worker, index->superblock, block,
-		sizeof(*block)); /* SUSPENDS */
 	if (rc)
-		goto give_block;
-	if (block->magic != NAM_SUPERBLOCK_MAGIC || block->format != NAM_SUPERBLOCK_FORMAT ||
-		block->seed != index->g.seed || block->key_bytes != index->g.key_bytes ||
-		block->node_bytes != index->g.node_bytes || !block->unique != !index->g.unique ||
-		block->head_interval != index->options.head_interval)
+		return rc;
+	verifier->at = index->superblock;
+	if (block.magic != NAM_SUPERBLOCK_MAGIC || block.format != NAM_SUPERBLOCK_FORMAT ||
+		block.seed != index->g.seed || block.key_bytes != index->g.key_bytes ||
+		block.node_bytes != index->g.node_bytes || !block.unique != !index->g.unique ||
+		block.head_interval != index->options.head_interval)
 		nam__violation(verifier, NAM__I_SUPERBLOCK,
 			"the superblock is not what it was when the index was opened");
-	if (block->collector)
+	if (block.collector)
 		nam__violation(verifier, NAM__I_UNLOCKED,
 			"client %u, incarnation %u is collecting, or died of it",
-			nam_lock_owner(block->collector), nam_lock_incarnation(block->collector));
-	walk->leftmost[0].raw = block->root;
-give_block:
-	nam_buffer_give(verifier->worker, block, sizeof(*block));
-	return rc;
+			nam_lock_owner(block.collector), nam_lock_incarnation(block.collector));
+	walk->leftmost[0].raw = block.root;
+	return 0;
 }
 
 /* The root says itself on which level it is.  1 with walk->leftmost of that level, else 0. */
