@@ -117,7 +117,7 @@ free_parts(struct nam_worker *worker, struct nam_index *index, bool lost)
 	int rc = 0, drop_rc;
 
 	for (uint32_t i = 0; i < index->parts->count && !lost; i++) {
-		int part_rc = nam__leaves_free(worker, index->leaves[i]); /* SUSPENDS */
+		int part_rc = nam__level_free(worker, index->leaves[i], 0, 1); /* SUSPENDS */
 
 		if (!rc)
 			rc = part_rc;

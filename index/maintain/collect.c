@@ -23,7 +23,6 @@
 #include "maintain.h"
 #include "index/hybrid/inner_rpc.h"
 #include "index/node/divide.h"
-#include "index/node/validate.h"
 
 /* Neighbours are merged if together they fill no more than this. */
 #define MERGE_PERCENT 60u
@@ -263,35 +262,27 @@ merge_pair(struct pass *pass, struct nam_gaddr parent_at, struct nam_gaddr left_
 		.right.image = pass->right_image,
 		.head.image = pass->head_image,
 	};
-	int rc, locked = 0, unlock_rc;
+	bool parent = !pass->index->inner_rpc;	/* else a memory server has the names */
+	int rc = 0, locked = 0, unlock_rc = 0;
 
-	if (pass->index->inner_rpc) {
-		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
-		nam_race_point("merge.locked");
-		rc = locked > 0 ? merge_held(pass, &merge) : tolerate(pass, locked); /* SUSPENDS */
-		*ret_count = nam__node_count(merge.left.image);
-		return rc ? rc : locked > 0;
+	if (parent) {
+		rc = nam__lock_node(pass->worker, pass->index, parent_at, (int)pass->level + 1,
+			&merge.parent); /* SUSPENDS */
+		if (rc)
+			return tolerate(pass, rc);
+		nam_race_point("merge.parent_locked");
+		merge.entry = find_pair(&pass->index->g, merge.parent.image, left_at, right_at);
 	}
-	rc = nam__lock_node(pass->worker, pass->index, parent_at, (int)pass->level + 1,
-		&merge.parent); /* SUSPENDS */
-	if (rc)
-		return tolerate(pass, rc);
-	nam_race_point("merge.parent_locked");
-	merge.entry = find_pair(&pass->index->g, merge.parent.image, left_at, right_at);
-	if (merge.entry)
+	if (!parent || merge.entry)
 		locked = merge_lock(pass, &merge, left_at, right_at); /* SUSPENDS */
 	nam_race_point("merge.locked");
-	if (locked > 0)
-		rc = merge_held(pass, &merge); /* SUSPENDS */
-	else
-		rc = tolerate(pass, locked);
-	unlock_rc = nam__unlock(pass->worker, &merge.parent); /* SUSPENDS */
+	rc = locked > 0 ? merge_held(pass, &merge) : tolerate(pass, locked); /* SUSPENDS */
+	if (parent)
+		unlock_rc = nam__unlock(pass->worker, &merge.parent); /* SUSPENDS */
 	if (rc || unlock_rc)
 		return rc ? rc : unlock_rc;
-	if (locked <= 0)
-		return 0;
 	*ret_count = nam__node_count(merge.left.image);
-	return 1;
+	return locked > 0;
 }
 
 /* ---- nodes without a separator ------------------------------------------------------------- */
@@ -380,12 +371,8 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 	uint64_t *image;
 	int rc;
 
-	rc = nam__window_read(&pass->window, at, parent, entry, &image); /* SUSPENDS */
-	if (!rc)
-		rc = nam__node_validate(pass->index, image, at, (int)pass->level, NAM__ANY_TYPE);
-	if (rc == -NAM_E_RESTART_TORN)
-		rc = nam__node_read(pass->worker, pass->index, at, (int)pass->level,
-			image); /* SUSPENDS */
+	rc = nam__window_node(&pass->window, at, (int)pass->level, parent, entry,
+		&image); /* SUSPENDS */
 	pass->stat->nodes_visited++;
 	if (rc) {
 		left->at = NAM_GADDR_NULL;
@@ -462,15 +449,12 @@ pass_run(struct pass *pass)
 	if (pass->index->inner_rpc) {
 		pass->root_level = 1;
 		rc = leaves_pass(pass); /* SUSPENDS */
-		if (!rc)
-			rc = tolerate(pass, nam__heads_rebuild(pass->worker, pass->index, 1,
-				pass->stat)); /* SUSPENDS */
-		return rc ? rc : pass->orphaned_rc;
+	} else {
+		rc = grow_forgotten(pass); /* SUSPENDS */
+		/* From below: parents that lose children become candidates themselves. */
+		for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
+			rc = level_pass(pass); /* SUSPENDS */
 	}
-	rc = grow_forgotten(pass); /* SUSPENDS */
-	/* From below: parents that lose children become candidates themselves. */
-	for (pass->level = 0; !rc && pass->level < pass->root_level; pass->level++)
-		rc = level_pass(pass); /* SUSPENDS */
 	if (!rc)
 		rc = tolerate(pass, nam__heads_rebuild(pass->worker, pass->index,
 			pass->root_level, pass->stat)); /* SUSPENDS */

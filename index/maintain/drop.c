@@ -6,13 +6,6 @@
 
 #include "maintain.h"
 
-/* The images of a walk belong to the walk; this is for the node in hand. */
-struct reaper {
-	struct nam_worker *worker;
-	struct nam_index *index;
-	struct nam__held held;
-};
-
 /*
  * Mark one node dead, under its lock, and retire it.
  *
@@ -22,14 +15,13 @@ struct reaper {
  * Retired, not freed: a reader may read the node until its operation ends.
  */
 NAM_FIBER_FN static int
-node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
+node_free(struct nam__walk *walk, uint64_t patience_ns, struct nam__held *held)
 {
-	const struct nam__geometry *g = &reaper->index->g;
-	struct nam__held *held = &reaper->held;
+	const struct nam__geometry *g = &walk->index->g;
 	int rc;
 
-	rc = nam__unqueued_lock(reaper->worker, reaper->index, walk->at, (int)walk->level,
-		patience_ns, held); /* SUSPENDS */
+	rc = nam__unqueued_lock(walk->worker, walk->index, walk->at, (int)walk->level, patience_ns,
+		held); /* SUSPENDS */
 	if (rc)
 		return rc;
 	/* Split since the walk read it: what it gave away comes next. */
@@ -40,10 +32,10 @@ node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
 		if (!walk->ended)
 			memcpy(walk->from.w, nam__node_high(g, held->image), 8 * g->full_words);
 	}
-	rc = nam__dead_unlock(reaper->worker, reaper->index, held,
+	rc = nam__dead_unlock(walk->worker, walk->index, held,
 		nam__node_sibling(held->image)); /* SUSPENDS */
 	if (!rc)
-		nam_retire(reaper->worker, walk->at, g->stride);
+		nam_retire(walk->worker, walk->at, g->stride);
 	return rc;
 }
 
@@ -54,29 +46,35 @@ node_free(struct reaper *reaper, struct nam__walk *walk, uint64_t patience_ns)
  * A node that cannot be locked (a dead client left its lock, a stopped one keeps it) stays as it
  * is and is lost: its block is unused, and does no harm.
  */
-NAM_FIBER_FN static int
-level_free(struct reaper *reaper, unsigned level, unsigned root_level)
+int
+nam__level_free(struct nam_worker *worker, struct nam_index *index, unsigned level,
+	unsigned root_level)
 {
-	struct nam_client *client = reaper->worker->client;
-	uint64_t patience_ns = client->options.lock_timeout_ms * 1000000ull;
+	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
+	/* The images of a walk belong to the walk; this is for the node in hand. */
+	struct nam__held held = { .image = nam_buffer_take(worker, index->g.node_bytes) };
 	struct nam__walk walk;
 	int rc;
 
-	rc = nam__walk_open(&walk, reaper->worker, reaper->index, level, root_level);
+	if (!held.image)
+		return -ENOMEM;
+	rc = nam__walk_open(&walk, worker, index, level, root_level);
 	if (rc)
-		return rc;
+		goto give_image;
 	/* The walk delivers no node twice, so no block is retired twice. */
 	while ((rc = nam__walk_next(&walk)) > 0) { /* SUSPENDS */
-		rc = node_free(reaper, &walk, patience_ns); /* SUSPENDS */
+		rc = node_free(&walk, patience_ns, &held); /* SUSPENDS */
 		if (nam_err_is(rc, NAM_E_FABRIC))
 			break;
 		if (!rc)
 			continue;
-		nam__block_leaked(client, reaper->index->g.stride);
+		nam__block_leaked(worker->client, index->g.stride);
 		/* A client that keeps one node may keep many: do not wait each time. */
 		patience_ns = 0;
 	}
 	nam__walk_close(&walk);
+give_image:
+	nam_buffer_give(worker, held.image, index->g.node_bytes);
 	return rc;
 }
 
@@ -120,46 +118,13 @@ root_take(struct nam_worker *worker, struct nam_index *index, bool *ret_taken)
 	return rc;
 }
 
-/* Nodes to the right of a node that a dying client left torn stay allocated. */
-NAM_FIBER_FN static int
-levels_free(struct reaper *reaper, unsigned first, unsigned root_level)
-{
-	int rc = 0;
-
-	for (unsigned level = first; level <= root_level; level++) {
-		int level_rc = level_free(reaper, level, root_level); /* SUSPENDS */
-
-		if (!rc)
-			rc = level_rc;
-	}
-	return rc;
-}
-
-int
-nam__leaves_free(struct nam_worker *worker, struct nam_index *index)
-{
-	struct reaper reaper = { .worker = worker, .index = index };
-	int rc;
-
-	reaper.held.image = nam_buffer_take(worker, index->g.node_bytes);
-	if (!reaper.held.image)
-		return -ENOMEM;
-	rc = level_free(&reaper, 0, 1); /* SUSPENDS */
-	nam_buffer_give(worker, reaper.held.image, index->g.node_bytes);
-	return rc;
-}
-
 int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
-	struct reaper reaper = { .worker = worker, .index = index };
-	unsigned root_level = 0, first = 0;
+	unsigned root_level = 0, level = 0;
 	bool taken = false;
 	int rc = 0, step_rc;
 
-	reaper.held.image = nam_buffer_take(worker, index->g.node_bytes);
-	if (!reaper.held.image)
-		return -ENOMEM;
 	while (!taken) {
 		step_rc = last_root(worker, index, &root_level); /* SUSPENDS */
 		/* Dead: a bulk load died between its steps 3 and 4, and there is no tree. */
@@ -167,14 +132,15 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 			rc = step_rc;
 		if (step_rc)
 			break;
-		step_rc = levels_free(&reaper, first, root_level); /* SUSPENDS */
-		if (!rc)
-			rc = step_rc;
-		first = root_level + 1;
+		/* Nodes to the right of a node that a dying client left torn stay allocated. */
+		for (; level <= root_level; level++) {
+			step_rc = nam__level_free(worker, index, level, root_level); /* SUSPENDS */
+			if (!rc)
+				rc = step_rc;
+		}
 		step_rc = root_take(worker, index, &taken); /* SUSPENDS */
 		if (!rc)
 			rc = step_rc;
 	}
-	nam_buffer_give(worker, reaper.held.image, index->g.node_bytes);
 	return rc;
 }

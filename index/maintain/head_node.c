@@ -75,7 +75,6 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	const struct nam__geometry *g = &index->g;
 	struct nam__held leaf = { .image = rebuild->image };
 	struct nam_gaddr next = rebuild->leaves[at], head;
-	struct nam_batch batch;
 	uint32_t generation;
 	int rc, unlock_rc;
 
@@ -90,9 +89,7 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 		goto unlock_leaf;
 	nam__head_init(g, rebuild->head_image, generation, nam__node_high(g, leaf.image), next);
 	head_fill(g, rebuild->head_image, rebuild->leaves + at, rebuild->count - at);
-	nam_batch_init(&batch, worker);
-	nam__batch_new_node(&batch, index, head, rebuild->head_image);
-	rc = nam_batch_await(&batch); /* SUSPENDS */
+	rc = nam__new_node_await(worker, index, head, rebuild->head_image); /* SUSPENDS */
 	if (rc)
 		goto unlock_leaf;
 	nam_race_point("head.written");

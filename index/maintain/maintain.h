@@ -72,9 +72,12 @@ NAM_FIBER_FN int nam__count_level(struct nam_worker *worker, struct nam_index *i
 
 /* ---- drop.c -------------------------------------------------------------------------------- */
 
-/* Kill and retire all leaves of a handle that has only leaves: see nam__index_free_nodes(). */
-NAM_FIBER_FN int nam__leaves_free(struct nam_worker *worker,
-	struct nam_index *index) NAM_MUST_CHECK;
+/*
+ * Kill and retire all nodes of a level, or all leaves of a handle that has only these: see
+ * nam__index_free_nodes().
+ */
+NAM_FIBER_FN int nam__level_free(struct nam_worker *worker, struct nam_index *index,
+	unsigned level, unsigned root_level) NAM_MUST_CHECK;
 
 /* ---- walk.c: along a level ----------------------------------------------------------------- */
 
@@ -87,14 +90,14 @@ bool nam__node_readable(const struct nam_worker *worker, const struct nam_index 
 /* Images of nodes that a parent names next to each other, read with one doorbell. */
 struct nam__window {
 	struct nam_worker *worker;
-	const struct nam_index *index;
+	struct nam_index *index;
 	uint64_t *images;
 	unsigned count;
 	struct nam_gaddr at[NAM__WINDOW_NODES];
 };
 
 int nam__window_init(struct nam__window *window, struct nam_worker *worker,
-	const struct nam_index *index) NAM_MUST_CHECK;
+	struct nam_index *index) NAM_MUST_CHECK;
 void nam__window_done(struct nam__window *window);
 
 /**
@@ -105,6 +108,9 @@ void nam__window_done(struct nam__window *window);
  * @ret_image	valid until the next call; the caller may read it anew in place
  */
 NAM_FIBER_FN int nam__window_read(struct nam__window *window, struct nam_gaddr at,
+	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
+/* The same, judged as nam__node_read() does: a torn image is READ anew. */
+NAM_FIBER_FN int nam__window_node(struct nam__window *window, struct nam_gaddr at, int level,
 	const uint64_t *parent, unsigned entry, uint64_t **ret_image) NAM_MUST_CHECK;
 
 /*

@@ -17,7 +17,7 @@
 
 int
 nam__window_init(struct nam__window *window, struct nam_worker *worker,
-	const struct nam_index *index)
+	struct nam_index *index)
 {
 	window->worker = worker;
 	window->index = index;
@@ -90,6 +90,21 @@ nam__window_read(struct nam__window *window, struct nam_gaddr at, const uint64_t
 	return 0;
 }
 
+int
+nam__window_node(struct nam__window *window, struct nam_gaddr at, int level,
+	const uint64_t *parent, unsigned entry, uint64_t **ret_image)
+{
+	int rc = nam__window_read(window, at, parent, entry, ret_image); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	rc = nam__node_validate(window->index, *ret_image, at, level, NAM__ANY_TYPE);
+	if (rc == -NAM_E_RESTART_TORN)
+		rc = nam__node_read(window->worker, window->index, at, level,
+			*ret_image); /* SUSPENDS */
+	return rc;
+}
+
 /* ---- the walk ------------------------------------------------------------------------------ */
 
 int
@@ -151,22 +166,13 @@ walk_fetch(struct nam__walk *walk)
 	const uint64_t *parent = NULL;
 	unsigned entry = 0;
 	bool ahead = false;
-	int rc;
 
 	for (unsigned i = 0; i < walk->window.count; i++)
 		ahead |= nam_gaddr_same(walk->window.at[i], walk->next);
 	if (!ahead)
 		parent = walk_parent(walk, &entry); /* SUSPENDS */
-	rc = nam__window_read(&walk->window, walk->next, parent, entry,
+	return nam__window_node(&walk->window, walk->next, (int)walk->level, parent, entry,
 		&walk->image); /* SUSPENDS */
-	if (rc)
-		return rc;
-	rc = nam__node_validate(walk->index, walk->image, walk->next, (int)walk->level,
-		NAM__ANY_TYPE);
-	if (rc == -NAM_E_RESTART_TORN)
-		rc = nam__node_read(walk->worker, walk->index, walk->next, (int)walk->level,
-			walk->image); /* SUSPENDS */
-	return rc;
 }
 
 /* The pointer led to a dead node, or there is none yet: find who covers walk->from now. */

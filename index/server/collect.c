@@ -91,7 +91,6 @@ nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, 
 	const uint64_t *from, uint32_t max, struct nam__tree_server_collected *ret_collected)
 {
 	const struct nam__geometry *g = &tree->g;
-	const uint64_t *root = (const uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE);
 	struct family f = {
 		.tree = tree,
 		.parent_image = scratch,
@@ -99,19 +98,18 @@ nam__tree_server_collect(struct nam__tree_server_tree *tree, uint64_t *scratch, 
 		.right_image = scratch + 2 * (size_t)g->node_words,
 	};
 
-	*ret_collected = (struct nam__tree_server_collected){ .more = true };
-	(void)nam__tree_server_read(tree, root, scratch);
-	ret_collected->height = nam__node_level(scratch) + 1;
-	if (level >= ret_collected->height - 1) {
-		ret_collected->more = false;
+	*ret_collected = (struct nam__tree_server_collected){
+		.height = nam__tree_server_root_level(tree) + 1,
+	};
+	if (level >= ret_collected->height - 1)
 		return;
-	}
+	ret_collected->more = true;
 	memcpy(ret_collected->next.w, from, 8 * g->full_words);
 	for (uint32_t i = 0; i < max && ret_collected->more; i++) {
 		const uint64_t *next = ret_collected->next.w;
 
-		f.parent = nam__tree_server_cover(tree, nam__tree_server_find(tree, next,
-			level + 1), next, level + 1, f.parent_image, &f.parent_version);
+		f.parent = nam__tree_server_cover(tree, NULL, next, level + 1, f.parent_image,
+			&f.parent_version);
 		ret_collected->nodes += nam__node_count(f.parent_image);
 		for (unsigned number = 0; number + 1 < nam__node_count(f.parent_image);) {
 			if (merge(&f, number))

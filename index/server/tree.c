@@ -189,6 +189,8 @@ uint64_t *
 nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
 	const uint64_t *key, unsigned level, uint64_t *image, uint64_t *ret_version)
 {
+	if (!node)
+		node = nam__tree_server_find(tree, key, level);
 	for (;;) {
 		*ret_version = nam__tree_server_read(tree, node, image);
 		if (NAM_GUARD(SERVER_DEAD) && nam__node_dead(image))
@@ -200,12 +202,12 @@ nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
 	}
 }
 
-static uint64_t *
-find_and_read(const struct nam__tree_server_tree *tree, const uint64_t *key, unsigned level,
-	uint64_t *image, uint64_t *ret_version)
+unsigned
+nam__tree_server_root_level(const struct nam__tree_server_tree *tree)
 {
-	return nam__tree_server_cover(tree, nam__tree_server_find(tree, key, level), key, level,
-		image, ret_version);
+	const uint64_t *root = (const uint64_t *)word_load(&tree->root);
+
+	return (unsigned)(word_load(root + NAM__WORD_FRONT) & 0xff);
 }
 
 /* ---- dividing ------------------------------------------------------------------------------ */
@@ -220,13 +222,21 @@ struct reserve {
 	unsigned count;
 };
 
+static void
+reserve_give(struct reserve *reserve)
+{
+	const struct nam__server_memory *memory = &reserve->tree->memory;
+
+	while (reserve->count)
+		memory->give(memory->arg, reserve->blocks[--reserve->count]);
+}
+
 static int
 reserve_take(struct reserve *reserve, struct nam__tree_server_tree *tree)
 {
 	const struct nam__server_memory *memory = &tree->memory;
-	const uint64_t *root = (const uint64_t *)word_load(&tree->root);
 	/* One for each level that there is, one for the next, and one if others are quicker. */
-	unsigned wanted = (unsigned)(word_load(root + NAM__WORD_FRONT) & 0xff) + 3;
+	unsigned wanted = nam__tree_server_root_level(tree) + 3;
 
 	*reserve = (struct reserve){ .tree = tree };
 	if (wanted > RESERVE_MAX)
@@ -236,8 +246,7 @@ reserve_take(struct reserve *reserve, struct nam__tree_server_tree *tree)
 		reserve->count++;
 	if (reserve->count == wanted)
 		return 0;
-	while (reserve->count)
-		memory->give(memory->arg, reserve->blocks[--reserve->count]);
+	reserve_give(reserve);
 	return -NAM_E_REMOTE_FULL;
 }
 
@@ -250,15 +259,6 @@ reserve_more(struct reserve *reserve)
 	if (!reserve->count && (reserve->blocks[0] = memory->take(memory->arg)))
 		reserve->count = 1;
 	return reserve->count > 0;
-}
-
-static void
-reserve_give(struct reserve *reserve)
-{
-	const struct nam__server_memory *memory = &reserve->tree->memory;
-
-	while (reserve->count)
-		memory->give(memory->arg, reserve->blocks[--reserve->count]);
 }
 
 /* Fill a block without a pointer to it yet. */
@@ -318,7 +318,7 @@ separator_add(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint6
 			return;	/* see below */
 		if ((word_load(root + NAM__WORD_FRONT) & 0xff) < level)
 			grow(tree, scratch, root, key, child, level, reserve);
-		node = find_and_read(tree, key, level, scratch, &version);
+		node = nam__tree_server_cover(tree, NULL, key, level, scratch, &version);
 	} while (!nam__tree_server_lock(node, version));
 	rc = 0;
 	if (!nam__key_compare(nam__inner_entry(g, scratch, nam__inner_search(g, scratch, key)), key,
@@ -383,7 +383,7 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 	int rc, number;
 
 	do {
-		node = find_and_read(tree, key, 0, scratch, &version);
+		node = nam__tree_server_cover(tree, NULL, key, 0, scratch, &version);
 		number = exact ? nam__leaf_find(g, scratch, key) : -1;
 		if (exact && (number < 0 || nam__leaf_entry(g, scratch,
 						    (unsigned)number)[g->key_words] != payload))

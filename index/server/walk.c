@@ -56,7 +56,7 @@ scan_down(struct nam__tree_server_tree *tree, uint64_t *image, const uint64_t *l
 	memcpy(to.w, high, 8 * g->full_words);
 	for (;;) {
 		/* Nothing leads to the left: find the next leaf from above. */
-		leaf_sorted(tree, nam__tree_server_find(tree, to.w, 0), to.w, image);
+		leaf_sorted(tree, NULL, to.w, image);
 		for (unsigned number = nam__node_count(image); number-- > 0;) {
 			const uint64_t *entry = nam__leaf_entry(g, image, number);
 
@@ -112,8 +112,7 @@ nam__tree_server_lookup(struct nam__tree_server_tree *tree, uint64_t *scratch, c
 
 	if (!g->unique)
 		return lookup_smallest(tree, scratch, key, ret_payload);
-	(void)nam__tree_server_cover(tree, nam__tree_server_find(tree, key, 0), key, 0, scratch,
-		&version);
+	(void)nam__tree_server_cover(tree, NULL, key, 0, scratch, &version);
 	number = nam__leaf_find(g, scratch, key);
 	if (number < 0)
 		return -NAM_E_NOTFOUND;
@@ -149,8 +148,7 @@ nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, co
 	const uint64_t *first = image + g->entries_at;
 
 	*ret_floor = (struct nam__tree_server_floor){ 0 };
-	ret_floor->node = nam__tree_server_cover(tree, nam__tree_server_find(tree, key, 0), key, 0,
-		image, &version);
+	ret_floor->node = nam__tree_server_cover(tree, NULL, key, 0, image, &version);
 	(void)nam__leaf_sort(g, image);
 	ret_floor->version = version / 2;
 	ret_floor->count = nam__node_count(image);
@@ -231,8 +229,8 @@ names_begin(struct look *look, struct names *names, const uint64_t *low)
 	const struct nam__geometry *g = &look->tree->g;
 	uint64_t version;
 
-	(void)nam__tree_server_cover(look->tree, nam__tree_server_find(look->tree, low,
-		look->level + 1), low, look->level + 1, names->image, &version);
+	(void)nam__tree_server_cover(look->tree, NULL, low, look->level + 1, names->image,
+		&version);
 	names->number = nam__inner_search(g, names->image, low);
 }
 
@@ -264,20 +262,17 @@ nam__tree_server_walk(struct nam__tree_server_tree *tree, uint64_t *scratch, uns
 	bool verify, const uint64_t *from, uint32_t max, struct nam__tree_server_walk *ret_walk)
 {
 	const struct nam__geometry *g = &tree->g;
-	const uint64_t *root = (const uint64_t *)__atomic_load_n(&tree->root, __ATOMIC_ACQUIRE);
 	struct look look = { .tree = tree, .walk = ret_walk, .level = level };
 	struct names names = { .image = scratch + g->node_words };
-	uint64_t *image = scratch, *node, version;
+	uint64_t *image = scratch, *node = NULL, version;
 
-	*ret_walk = (struct nam__tree_server_walk){ .more = true };
-	(void)nam__tree_server_read(tree, root, image);
-	ret_walk->height = nam__node_level(image) + 1;
-	if (level >= ret_walk->height) {
-		ret_walk->more = false;
+	*ret_walk = (struct nam__tree_server_walk){
+		.height = nam__tree_server_root_level(tree) + 1,
+	};
+	if (level >= ret_walk->height)
 		return;
-	}
+	ret_walk->more = true;
 	memcpy(ret_walk->next.w, from, 8 * g->full_words);
-	node = nam__tree_server_find(tree, from, level);
 	for (uint32_t i = 0; i < max && ret_walk->more; i++) {
 		node = nam__tree_server_cover(tree, node, ret_walk->next.w, level, image, &version);
 		ret_walk->nodes++;
