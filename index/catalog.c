@@ -206,7 +206,6 @@ NAM_FIBER_FN static int
 write_superblock(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr leaf,
 	uint32_t generation)
 {
-	static const struct nam__key lowest;
 	struct block *block = nam_buffer_take(worker, sizeof(*block));
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	struct nam_batch batch;
@@ -219,7 +218,8 @@ write_superblock(struct nam_worker *worker, struct nam_index *index, struct nam_
 	block->head.image_hash = superblock_hash(&block->head, index->superblock);
 	nam_batch_init(&batch, worker);
 	if (generation) {
-		nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, lowest.w, NULL);
+		nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, nam__key_lowest.w,
+			NULL);
 		nam__batch_new_node(&batch, index, leaf, image);
 	}
 	nam_batch_write(&batch, index->superblock, 0, block, sizeof(*block));
@@ -466,7 +466,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 		goto end_operation;
 	}
 	nam_race_point("drop.unnamed");
-	/* A client that has the index open: its next look at the superblock ends with -NAM_E_DROPPED. */
+	/* If a client has the index open, its next look at the superblock says so. */
 	rc = nam__superblock_cas(worker, index, offsetof(struct nam_superblock, state), 0, 1,
 		&seen); /* SUSPENDS */
 	nam_race_point("drop.marked");

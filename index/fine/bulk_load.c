@@ -28,9 +28,7 @@
 NAM_FIBER_FN static int
 pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 {
-	static const struct nam__key lowest;
-
-	return nam__loader_add(arg, full->w, payload, lowest.w); /* SUSPENDS */
+	return nam__loader_add(arg, full->w, payload, nam__key_lowest.w); /* SUSPENDS */
 }
 
 /* ---- the root ------------------------------------------------------------------------------ */
@@ -39,7 +37,6 @@ pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 NAM_FIBER_FN static int
 root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *root)
 {
-	static const struct nam__key lowest;
 	uint64_t patience_ns = worker->client->options.lock_timeout_ms * 1000000ull;
 	struct nam_gaddr at;
 	int rc, unlock_rc;
@@ -59,7 +56,8 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 		return rc;
 	if (nam__node_type(root->image) == NAM__NODE_LEAF && nam__node_last(root->image) &&
 		!nam__node_count(root->image) &&
-		!nam__key_compare(nam__node_low(root->image), lowest.w, index->g.full_words))
+		!nam__key_compare(nam__node_low(root->image), nam__key_lowest.w,
+			index->g.full_words))
 		return 0;
 	unlock_rc = nam__unqueued_unlock(worker, root); /* SUSPENDS */
 	return unlock_rc ? unlock_rc : -NAM_E_NOTEMPTY;

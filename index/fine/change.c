@@ -12,29 +12,22 @@
 
 #define SCRATCH_LEAF 0u
 
-/* The leaf is held; release it without the change. */
-NAM_FIBER_FN static int
-leaf_refuse(struct nam_worker *worker, struct nam__held *held, int why)
-{
-	int rc = nam__unlock(worker, held); /* SUSPENDS */
-
-	return rc ? rc : why;
-}
-
 /* The leaf is held; release it with or without the change. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
-change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+change_held(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, bool exact,
 	const uint64_t *key, uint64_t payload, struct nam__held *held)
 {
 	struct nam__leaf_outcome outcome;
+	int rc;
 
-	nam__leaf_change(&index->g, held->image, kind, key, payload, &outcome);
+	nam__leaf_change(&index->g, held->image, kind, exact, key, payload, &outcome);
 	if (__builtin_expect(outcome.effect == NAM__LEAF_WRITE, 1))
 		return nam__write_unlock_quickly(worker, index, held, outcome.dirty,
 			outcome.part); /* SUSPENDS */
 	if (outcome.effect == NAM__LEAF_SPLIT)
 		return index->ops->split_unlock(worker, index, held, key, payload); /* SUSPENDS */
-	return leaf_refuse(worker, held, nam__leaf_effect_rc(outcome.effect)); /* SUSPENDS */
+	rc = nam__unlock(worker, held); /* SUSPENDS */
+	return rc ? rc : nam__leaf_effect_rc(outcome.effect);
 }
 
 /*
@@ -75,8 +68,8 @@ lock_fast(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 	return NAM__FAST_TAKEN;
 }
 
-int
-nam__fine_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+NAM_FIBER_FN static inline __attribute__((always_inline)) int
+change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, bool exact,
 	const void *key, uint64_t payload)
 {
 	struct nam__held held = {
@@ -93,44 +86,22 @@ nam__fine_change(struct nam_worker *worker, struct nam_index *index, enum nam_op
 		NAM__FAST_TAKEN, 0)) /* SUSPENDS */
 		rc = nam__lock_covering(worker, index, full.w, 0, &held); /* SUSPENDS */
 	if (__builtin_expect(!rc, 1))
-		rc = change_held(worker, index, kind, full.w, payload, &held); /* SUSPENDS */
+		rc = change_held(worker, index, kind, exact, full.w, payload,
+			&held); /* SUSPENDS */
 	nam__op_end(worker);
 	return rc;
 }
 
-/* Unique: the key must carry this payload, which only the leaf can tell. */
-NAM_FIBER_FN static int
-delete_pair_unique(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	uint64_t payload)
+int
+nam__fine_change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
+	const void *key, uint64_t payload)
 {
-	const struct nam__geometry *g = &index->g;
-	struct nam__held held = { .image = nam__scratch(worker, SCRATCH_LEAF, g->node_bytes) };
-	struct nam__dirty dirty;
-	int rc, number;
-
-	if (!held.image)
-		return -ENOMEM;
-	rc = nam__lock_covering(worker, index, key, 0, &held); /* SUSPENDS */
-	if (rc)
-		return rc;
-	number = nam__leaf_find(g, held.image, key);
-	if (number < 0 ||
-		nam__leaf_entry(g, held.image, (unsigned)number)[g->key_words] != payload)
-		return leaf_refuse(worker, &held, -NAM_E_NOTFOUND); /* SUSPENDS */
-	nam__leaf_remove(g, held.image, (unsigned)number, &dirty);
-	return nam__write_unlock(worker, index, &held, dirty, NAM__HEADER_COUNTS); /* SUSPENDS */
+	return change(worker, index, kind, false, key, payload); /* SUSPENDS */
 }
 
 int
 nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t payload)
 {
-	struct nam__key full;
-	int rc;
-
-	nam__key_encode(&index->g, key, payload, &full);
-	nam__op_begin(worker, NAM_OP_DELETE);
-	rc = delete_pair_unique(worker, index, full.w, payload); /* SUSPENDS */
-	nam__op_end(worker);
-	return rc;
+	return change(worker, index, NAM_OP_DELETE, true, key, payload); /* SUSPENDS */
 }

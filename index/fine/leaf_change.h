@@ -55,12 +55,16 @@ nam__leaf_put(const struct nam__geometry *g, uint64_t *image, unsigned number, u
 	outcome->part = NAM__HEADER_FRONT;
 }
 
+/* @exact: a delete, of a key with this payload only */
 static inline void
-nam__leaf_change(const struct nam__geometry *g, uint64_t *image, enum nam_op_kind kind,
+nam__leaf_change(const struct nam__geometry *g, uint64_t *image, enum nam_op_kind kind, bool exact,
 	const uint64_t *key, uint64_t payload, struct nam__leaf_outcome *outcome)
 {
 	int number = nam__leaf_find(g, image, key);
 
+	if (exact && number >= 0 &&
+		nam__leaf_entry(g, image, (unsigned)number)[g->key_words] != payload)
+		number = -1;
 	outcome->effect = NAM__LEAF_WRITE;
 	outcome->part = NAM__HEADER_COUNTS;
 	if (number < 0) {

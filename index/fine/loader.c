@@ -31,8 +31,7 @@ node_take(struct nam__loader *loader, struct nam__open_node *node, uint32_t *ret
 
 	if (rc)
 		return rc;
-	image = loader->idle_count ? loader->idle[--loader->idle_count]
-		: nam_buffer_take(loader->worker, loader->g->node_bytes);
+	image = nam_buffer_take(loader->worker, loader->g->node_bytes);
 	if (!image)
 		return -ENOMEM;
 	rc = nam__node_alloc(loader->worker, loader->index, &node->at,
@@ -47,20 +46,21 @@ node_take(struct nam__loader *loader, struct nam__open_node *node, uint32_t *ret
 	return 0;
 }
 
-/* Ring the doorbell for what is closed and wait; then the images are idle. */
+static void
+images_give(struct nam__loader *loader)
+{
+	while (loader->images_count)
+		nam_buffer_give(loader->worker, loader->images[--loader->images_count],
+			loader->g->node_bytes);
+}
+
+/* Ring the doorbell for what is closed, and wait. */
 NAM_FIBER_FN static int
 flush(struct nam__loader *loader)
 {
 	int rc = nam_batch_await(&loader->batch); /* SUSPENDS */
 
-	while (loader->images_count) {
-		uint64_t *image = loader->images[--loader->images_count];
-
-		if (loader->idle_count < NAM__LOADER_NODES)
-			loader->idle[loader->idle_count++] = image;
-		else
-			nam_buffer_give(loader->worker, image, loader->g->node_bytes);
-	}
+	images_give(loader);
 	return rc;
 }
 
@@ -103,7 +103,6 @@ nam__loader_link(const struct nam__geometry *g, uint64_t *image, const uint64_t 
 NAM_FIBER_FN static int
 level_begin(struct nam__loader *loader, unsigned level)
 {
-	static const struct nam__key lowest;
 	struct nam__open_node *node = &loader->spine[level];
 	uint32_t generation;
 	int rc = node_take(loader, node, &generation); /* SUSPENDS */
@@ -111,8 +110,9 @@ level_begin(struct nam__loader *loader, unsigned level)
 	if (rc)
 		return rc;
 	loader->first[level] = node->at;
-	nam__node_init(loader->g, node->image, NAM__NODE_INNER, level, generation, lowest.w, NULL);
-	inner_append(loader->g, node, lowest.w, loader->first[level - 1]);
+	nam__node_init(loader->g, node->image, NAM__NODE_INNER, level, generation,
+		nam__key_lowest.w, NULL);
+	inner_append(loader->g, node, nam__key_lowest.w, loader->first[level - 1]);
 	return 0;
 }
 
@@ -289,10 +289,7 @@ nam__loader_done(struct nam__loader *loader, bool published)
 		nam_free_unseen(loader->worker, (struct nam_gaddr){ loader->taken[i] },
 			loader->g->stride);
 	free(loader->taken);
-	while (loader->images_count)
-		nam_buffer_give(loader->worker, loader->images[--loader->images_count], node_bytes);
-	while (loader->idle_count)
-		nam_buffer_give(loader->worker, loader->idle[--loader->idle_count], node_bytes);
+	images_give(loader);
 	for (unsigned level = 0; level < NAM__LEVELS_MAX; level++)
 		nam_buffer_give(loader->worker, loader->spine[level].image, node_bytes);
 	nam_buffer_give(loader->worker, loader->head.image, node_bytes);

@@ -38,8 +38,6 @@ struct nam__loader {
 	struct nam_batch batch;
 	uint64_t *images[NAM__LOADER_NODES];
 	unsigned images_count;
-	uint64_t *idle[NAM__LOADER_NODES];	/* images whose nodes have arrived */
-	unsigned idle_count;
 
 	/* Every address taken, to be given back on failure. */
 	uint64_t *taken;

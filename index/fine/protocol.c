@@ -9,7 +9,7 @@
 #include "index/design.h"
 #include "index/node/image_write.h"
 #include "index/node/validate.h"
-#include "index/hybrid/inner_rpc.h"
+#include "index/hybrid/hybrid.h"
 
 /* So often a walk is tried again, however long that takes. */
 #define TRIES_MIN 16u

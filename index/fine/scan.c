@@ -172,10 +172,7 @@ next_leaf(struct nam__scan *cursor)
 			/*
 			 * A window without the next leaf came from stale hints: do not ask again.
 			 */
-			if (gaps || fills++)
-				rc = nam__scan_fill_safely(cursor); /* SUSPENDS */
-			else
-				rc = nam__scan_fill(cursor); /* SUSPENDS */
+			rc = nam__scan_fill(cursor, gaps || fills++); /* SUSPENDS */
 			if (rc)
 				return rc;
 			continue;

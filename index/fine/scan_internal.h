@@ -97,10 +97,12 @@ void nam__scan_window_init(struct nam__scan *cursor);
 NAM_FIBER_FN void nam__scan_drain(struct nam__scan *cursor);
 /* Ask for more leaves, if it is known where they are. */
 void nam__scan_ask(struct nam__scan *cursor);
-/* The next window, from the bound on; may find that the range is done. */
-NAM_FIBER_FN int nam__scan_fill(struct nam__scan *cursor) NAM_MUST_CHECK;
-/* Hints led elsewhere: the leaf at the bound by the safe way, as a window of one. */
-NAM_FIBER_FN int nam__scan_fill_safely(struct nam__scan *cursor) NAM_MUST_CHECK;
+/*
+ * The next window, from the bound on; may find that the range is done.
+ *
+ * @safely	one leaf, to which a walk leads: hints have led astray
+ */
+NAM_FIBER_FN int nam__scan_fill(struct nam__scan *cursor, bool safely) NAM_MUST_CHECK;
 
 /* Wait until leaf `next` is there. */
 NAM_FIBER_FN static inline int

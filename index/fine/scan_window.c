@@ -355,7 +355,7 @@ nam__scan_ask(struct nam__scan *cursor)
 }
 
 int
-nam__scan_fill(struct nam__scan *cursor)
+nam__scan_fill(struct nam__scan *cursor, bool safely)
 {
 	struct nam__key key;
 	int rc;
@@ -364,6 +364,13 @@ nam__scan_fill(struct nam__scan *cursor)
 	if (!next_key(cursor, &key)) {
 		cursor->done = true;
 		return 0;
+	}
+	if (safely) {
+		rc = nam__read_covering(cursor->head.worker, cursor->head.index, key.w, 0,
+			nam__scan_image(cursor, 0), &cursor->addresses[0]); /* SUSPENDS */
+		if (!rc)
+			leaf_is_here(cursor);
+		return rc;
 	}
 	rc = find_hints(cursor, key.w); /* SUSPENDS */
 	if (rc)
@@ -371,24 +378,5 @@ nam__scan_fill(struct nam__scan *cursor)
 	cursor->chain = NAM_GADDR_NULL;
 	if (!cursor->next_is_here)
 		nam__scan_ask(cursor);
-	return 0;
-}
-
-int
-nam__scan_fill_safely(struct nam__scan *cursor)
-{
-	struct nam__key key;
-	int rc;
-
-	nam__scan_drain(cursor); /* SUSPENDS */
-	if (!next_key(cursor, &key)) {
-		cursor->done = true;
-		return 0;
-	}
-	rc = nam__read_covering(cursor->head.worker, cursor->head.index, key.w, 0,
-		nam__scan_image(cursor, 0), &cursor->addresses[0]); /* SUSPENDS */
-	if (rc)
-		return rc;
-	leaf_is_here(cursor);
 	return 0;
 }

@@ -14,7 +14,7 @@
 #include <errno.h>
 
 #include "index/design.h"
-#include "index/hybrid/inner_rpc.h"
+#include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
 
 /* ---- growing ------------------------------------------------------------------------------ */
@@ -29,7 +29,6 @@ NAM_FIBER_FN static int
 grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_root,
 	const uint64_t *key, struct nam_gaddr right, unsigned level)
 {
-	static const struct nam__key lowest;
 	const struct nam__geometry *g = &index->g;
 	uint64_t *image = nam_buffer_take(worker, g->node_bytes), *entry, seen;
 	struct nam__dirty dirty;
@@ -42,9 +41,9 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 	rc = nam__node_alloc(worker, index, &at, &generation); /* SUSPENDS */
 	if (rc)
 		goto give_image;
-	nam__node_init(g, image, NAM__NODE_INNER, level, generation, lowest.w, NULL);
+	nam__node_init(g, image, NAM__NODE_INNER, level, generation, nam__key_lowest.w, NULL);
 	entry = nam__inner_entry(g, image, 0);
-	memcpy(entry, lowest.w, 8 * g->full_words);
+	memcpy(entry, nam__key_lowest.w, 8 * g->full_words);
 	entry[g->full_words] = old_root.raw;
 	nam__node_set_counts(image, 1, 1);
 	rc = nam__inner_add(g, image, key, right, &dirty);

@@ -17,7 +17,6 @@
 NAM_FIBER_FN static int
 leaf_create(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_at)
 {
-	static const struct nam__key lowest;
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	struct nam_gaddr at;
 	uint32_t generation;
@@ -28,7 +27,7 @@ leaf_create(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr
 	rc = nam__node_alloc(worker, index, &at, &generation); /* SUSPENDS */
 	if (rc)
 		goto give_image;
-	nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, lowest.w, NULL);
+	nam__node_init(&index->g, image, NAM__NODE_LEAF, 0, generation, nam__key_lowest.w, NULL);
 	rc = nam__new_node_await(worker, index, at, image); /* SUSPENDS */
 	if (rc)
 		nam_free_unseen(worker, at, index->g.stride);

@@ -17,8 +17,7 @@
  */
 #include <errno.h>
 
-#include "index/coarse/coarse.h"
-#include "inner_rpc.h"
+#include "hybrid.h"
 
 #define NAMES_TRIED_MAX 4u
 
@@ -193,10 +192,9 @@ int
 nam__inner_rpc_remove(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct nam_gaddr leaf)
 {
-	static const struct nam__key lowest;
 	int rc;
 
-	if (!nam__key_compare(key, lowest.w, index->g.full_words))
+	if (!nam__key_compare(key, nam__key_lowest.w, index->g.full_words))
 		return 0;	/* only while the index is being dropped */
 	rc = change_name(worker, index, NAM_RPC_TREE_DELETE_PAIR, key, leaf); /* SUSPENDS */
 	return rc == -NAM_E_NOTFOUND ? 0 : rc;

@@ -19,7 +19,6 @@
 
 #include "hybrid.h"
 #include "index/fine/loader.h"
-#include "inner_rpc.h"
 
 struct part_load {
 	struct nam__loader loader;
@@ -42,9 +41,9 @@ NAM_FIBER_FN static int
 first_leaf_find(struct nam_worker *worker, struct nam_index *leaves, uint64_t *image,
 	struct nam_gaddr *ret_at)
 {
-	static const struct nam__key lowest;
 	struct nam_gaddr above;
-	int rc = nam__inner_rpc_read(worker, leaves, lowest.w, false, image, &above); /* SUSPENDS */
+	int rc = nam__inner_rpc_read(worker, leaves, nam__key_lowest.w, false, image,
+		&above); /* SUSPENDS */
 
 	if (!rc && (nam__node_count(image) != 1 || !nam__node_last(image)))
 		rc = -NAM_E_NOTEMPTY;
@@ -56,7 +55,6 @@ first_leaf_find(struct nam_worker *worker, struct nam_index *leaves, uint64_t *i
 NAM_FIBER_FN static int
 part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 {
-	static const struct nam__key lowest;
 	struct nam_worker *worker = load->worker;
 	struct part_load *part = &load->parts[number];
 	struct nam_index *leaves = load->index->leaves[number];
@@ -86,7 +84,7 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 		return -NAM_E_NOTEMPTY;
 	rc = nam__tree_load_begin(&part->names, fill_percent); /* SUSPENDS */
 	if (!rc)
-		rc = nam__tree_load_add(&part->names, lowest.w, at.raw); /* SUSPENDS */
+		rc = nam__tree_load_add(&part->names, nam__key_lowest.w, at.raw); /* SUSPENDS */
 	return rc;
 }
 
@@ -95,12 +93,11 @@ part_begin(struct hybrid_load *load, uint32_t number, uint32_t fill_percent)
 NAM_FIBER_FN static int
 pair_add(void *arg, const struct nam__key *full, uint64_t payload)
 {
-	static const struct nam__key lowest;
 	struct hybrid_load *load = arg;
 	const struct nam__geometry *g = &load->index->g;
 	struct part_load *part = &load->parts[nam__part_of(load->index, full->w)];
 
-	if (!nam__key_compare(full->w, lowest.w, g->full_words)) {
+	if (!nam__key_compare(full->w, nam__key_lowest.w, g->full_words)) {
 		uint64_t *entry = nam__leaf_entry(g, part->first.image, 0);
 
 		memcpy(entry, full->w, 8 * g->key_words);

@@ -21,7 +21,7 @@
 
 #include "index/fine/fine.h"
 #include "maintain.h"
-#include "index/hybrid/inner_rpc.h"
+#include "index/hybrid/hybrid.h"
 #include "index/node/divide.h"
 
 /* Neighbours are merged if together they fill no more than this. */

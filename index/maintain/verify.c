@@ -12,7 +12,7 @@
 #include <errno.h>
 
 #include "index/fine/fine.h"
-#include "index/hybrid/inner_rpc.h"
+#include "index/hybrid/hybrid.h"
 #include "verify.h"
 
 #define TORN_RETRIES 3u

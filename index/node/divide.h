@@ -5,6 +5,13 @@
 
 #include "index/node/node.h"
 
+/* Words of an entry of a leaf or an inner node. */
+static inline unsigned
+nam__node_entry_words(const struct nam__geometry *g, const uint64_t *node)
+{
+	return nam__node_type(node) == NAM__NODE_LEAF ? g->leaf_words : g->inner_words;
+}
+
 /*
  * Divide a leaf, sorted or not, or an inner node: `right` becomes a node of generation `generation`
  * with the upper entries from number `at` (> 0) of the order on, high fence and sibling of `node`;

@@ -71,6 +71,8 @@ nam__geometry_names(struct nam__geometry *g, const struct nam__geometry *of, uin
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
+const struct nam__key nam__key_lowest;
+
 void
 nam__key_encode(const struct nam__geometry *g, const void *key, uint64_t payload,
 	struct nam__key *ret_key)
@@ -328,7 +330,7 @@ nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uin
 {
 	bool leaf = nam__node_type(node) == NAM__NODE_LEAF;
 	unsigned count = nam__node_count(node), first = at;
-	unsigned width = leaf ? g->leaf_words : g->inner_words;
+	unsigned width = nam__node_entry_words(g, node);
 	uint64_t *entries = node + g->entries_at, *upper = right + g->entries_at;
 
 	/* All entries in order, then those of the left half back to where they belong. */
@@ -364,15 +366,12 @@ nam__node_divide(const struct nam__geometry *g, uint64_t *node, unsigned at, uin
 static bool
 above_all(const struct nam__geometry *g, uint64_t *image, const uint64_t *key)
 {
-	bool leaf = nam__node_type(image) == NAM__NODE_LEAF;
+	const uint64_t *entries = image + g->entries_at;
+	unsigned width = nam__node_entry_words(g, image);
 
-	for (unsigned i = nam__node_count(image); i-- > 0;) {
-		const uint64_t *entry = leaf ? nam__leaf_entry(g, image, i)
-					     : nam__inner_entry(g, image, i);
-
-		if (nam__key_compare(key, entry, g->full_words) <= 0)
+	for (unsigned i = nam__node_count(image); i-- > 0;)
+		if (nam__key_compare(key, entries + i * width, g->full_words) <= 0)
 			return false;
-	}
 	return true;
 }
 
@@ -414,7 +413,7 @@ void
 nam__node_join(const struct nam__geometry *g, uint64_t *left, const uint64_t *right)
 {
 	bool leaf = nam__node_type(left) == NAM__NODE_LEAF;
-	unsigned width = leaf ? g->leaf_words : g->inner_words;
+	unsigned width = nam__node_entry_words(g, left);
 	unsigned left_count = nam__node_count(left), right_count = nam__node_count(right);
 	unsigned count = left_count + right_count;
 

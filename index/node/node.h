@@ -6,9 +6,8 @@
  *
  *	lock | hash | front | shape | sibling | low fence | high fence | entries ... | rear
  *
- * A key is kept as words whose numeric order is the byte order of the key: 8 bytes each, the first
- * byte most significant, the last word padded with zero bytes.  The full key is what orders entries
- * and separates nodes: the key in a unique index, key and payload in a non-unique one.
+ * A key is kept as big-endian words of 8 bytes, the last one padded with zero bytes.  The full key
+ * orders entries and separates nodes: the key, in a non-unique index followed by the payload.
  *
  *	leaf entry	key words, payload
  *	inner entry	full key, lowest in the child, and child (tagged gaddr)
@@ -52,6 +51,7 @@ enum nam__node_type {
 struct nam__key {
 	uint64_t w[NAM__KEY_WORDS_MAX];
 };
+extern const struct nam__key nam__key_lowest;	/* of any geometry: none is below it */
 
 struct nam__geometry {
 	uint32_t key_bytes;

@@ -67,7 +67,7 @@ merge(struct family *f, unsigned number)
 	nam__node_join(g, f->left_image, f->right_image);
 	nam__tree_server_store(f->left, f->left_image, NAM__WORD_FRONT,
 		g->entries_at + nam__node_count(f->left_image) *
-			nam__tree_server_entry_words(g, f->left_image));
+			nam__node_entry_words(g, f->left_image));
 	nam_race_point("server.joined");
 	nam__node_set_type(f->right_image,
 		nam__node_type_and_flags(f->right_image) | NAM__NODE_DEAD);

@@ -82,12 +82,6 @@ nam__tree_server_store(uint64_t *node, const uint64_t *image, uint32_t first, ui
 		word_store(node + i, image[i]);
 }
 
-unsigned
-nam__tree_server_entry_words(const struct nam__geometry *g, const uint64_t *image)
-{
-	return nam__node_type(image) == NAM__NODE_LEAF ? g->leaf_words : g->inner_words;
-}
-
 uint64_t
 nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *node,
 	uint64_t *image)
@@ -100,8 +94,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 
 		words_load(node, image, 1, g->entries_at);
 		/* Halves of two images may say anything: stay inside of the node. */
-		end = g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g,
-			image);
+		end = g->entries_at + nam__node_count(image) * nam__node_entry_words(g, image);
 		nam_race_point("server.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
 		if (!NAM_GUARD(SERVER_VERSION) || nam__tree_server_unchanged(node, version))
@@ -270,7 +263,7 @@ node_fill(const struct nam__geometry *g, uint64_t *node, const uint64_t *image)
 	/* A reader of its last life sees that this is over. */
 	word_store(node, version);
 	nam__tree_server_store(node, image, 1,
-		g->entries_at + nam__node_count(image) * nam__tree_server_entry_words(g, image));
+		g->entries_at + nam__node_count(image) * nam__node_entry_words(g, image));
 	word_store(node, version + 1);
 }
 
@@ -279,13 +272,12 @@ static void
 grow(struct nam__tree_server_tree *tree, uint64_t *image, uint64_t *old_root, const uint64_t *key,
 	uint64_t *right, unsigned level, struct reserve *reserve)
 {
-	static const struct nam__key lowest;
 	const struct nam__geometry *g = &tree->g;
 	uint64_t *node = reserve->blocks[reserve->count - 1], expected = (uint64_t)old_root;
 	struct nam__dirty dirty;
 	int rc;
 
-	nam__node_init(g, image, NAM__NODE_INNER, level, 1, lowest.w, NULL);
+	nam__node_init(g, image, NAM__NODE_INNER, level, 1, nam__key_lowest.w, NULL);
 	nam__inner_entry(g, image, 0)[g->full_words] = (uint64_t)old_root;
 	nam__node_set_counts(image, 1, 1);
 	rc = nam__inner_add(g, image, key, (struct nam_gaddr){ (uint64_t)right }, &dirty);
@@ -380,15 +372,11 @@ change(struct nam__tree_server_tree *tree, uint64_t *scratch, enum nam_op_kind k
 	struct nam__leaf_outcome outcome;
 	struct reserve reserve;
 	uint64_t *node, version;
-	int rc, number;
+	int rc;
 
 	do {
 		node = nam__tree_server_cover(tree, NULL, key, 0, scratch, &version);
-		number = exact ? nam__leaf_find(g, scratch, key) : -1;
-		if (exact && (number < 0 || nam__leaf_entry(g, scratch,
-						    (unsigned)number)[g->key_words] != payload))
-			return -NAM_E_NOTFOUND;
-		nam__leaf_change(g, scratch, kind, key, payload, &outcome);
+		nam__leaf_change(g, scratch, kind, exact, key, payload, &outcome);
 		/* The image is one whole moment's: that is enough to say no. */
 		if (outcome.effect != NAM__LEAF_WRITE && outcome.effect != NAM__LEAF_SPLIT)
 			return nam__leaf_effect_rc(outcome.effect);
@@ -437,7 +425,6 @@ int
 nam__tree_server_tree_new(const struct nam__geometry *geometry,
 	const struct nam__server_memory *memory, struct nam__tree_server_tree **ret_tree)
 {
-	static const struct nam__key lowest;
 	struct nam__tree_server_tree *tree = calloc(1, sizeof(*tree));
 	uint64_t *root = NULL, *image = NULL;
 	int rc;
@@ -454,7 +441,7 @@ nam__tree_server_tree_new(const struct nam__geometry *geometry,
 	root = memory->take(memory->arg);
 	if (!root)
 		goto free_all;
-	nam__node_init(&tree->g, image, NAM__NODE_LEAF, 0, 1, lowest.w, NULL);
+	nam__node_init(&tree->g, image, NAM__NODE_LEAF, 0, 1, nam__key_lowest.w, NULL);
 	node_fill(&tree->g, root, image);
 	tree->root = (uint64_t)root;
 	free(image);

@@ -27,8 +27,6 @@ void nam__tree_server_unlock(uint64_t *node, uint64_t version);
 /* Words [first, end) of an image into a node that is locked. */
 void nam__tree_server_store(uint64_t *node, const uint64_t *image, uint32_t first, uint32_t end);
 
-unsigned nam__tree_server_entry_words(const struct nam__geometry *g, const uint64_t *image);
-
 unsigned nam__tree_server_root_level(const struct nam__tree_server_tree *tree);
 
 /* The node at `level` that covers a full key, or did a moment ago: then go on to the right. */
@@ -40,8 +38,8 @@ uint64_t nam__tree_server_read(const struct nam__tree_server_tree *tree, const u
 	uint64_t *image);
 
 /*
- * From a node that covers the key, or did (NULL: the root): the one at `level` that does, its image and
- * version.
+ * From a node that covers the key, or did (NULL: the root): the one at `level` that does, its
+ * image and version.
  */
 uint64_t *nam__tree_server_cover(const struct nam__tree_server_tree *tree, uint64_t *node,
 	const uint64_t *key, unsigned level, uint64_t *image, uint64_t *ret_version);

@@ -142,7 +142,6 @@ bool
 nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, const uint64_t *key,
 	bool alone, uint64_t *ret_entries, struct nam__tree_server_floor *ret_floor)
 {
-	static const struct nam__key lowest;
 	const struct nam__geometry *g = &tree->g;
 	uint64_t *image = scratch, version;
 	const uint64_t *first = image + g->entries_at;
@@ -165,8 +164,8 @@ nam__tree_server_floor(struct nam__tree_server_tree *tree, uint64_t *scratch, co
 		memcpy(ret_floor->next.w, first, 8 * g->full_words);
 		ret_floor->last = false;
 	}
-	ret_floor->count = nam__tree_server_scan(tree, scratch, lowest.w, key, true, ret_entries,
-		1);
+	ret_floor->count = nam__tree_server_scan(tree, scratch, nam__key_lowest.w, key, true,
+		ret_entries, 1);
 	return ret_floor->count == 1;
 }
 

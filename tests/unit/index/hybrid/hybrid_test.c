@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "index/hybrid/hybrid.h"
-#include "index/hybrid/inner_rpc.h"
 #include "tests/lib/index_fixture.h"
 
 #define MIB (1ull << 20)
