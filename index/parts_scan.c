@@ -154,13 +154,47 @@ next(struct nam__parts_scan *scan, const struct wanted *wanted, uint32_t *ret_co
 	return 0;
 }
 
+/* Parts by range, whose reader delivers by itself; none of their entries is left in a stream. */
+NAM_FIBER_FN static int
+next_straight(struct nam__parts_scan *scan, uint8_t *keys, uint64_t *payloads, uint32_t capacity,
+	uint32_t *ret_count)
+{
+	uint32_t key_bytes = scan->head.index->g.key_bytes, total = 0;
+	int rc = 0;
+
+	while (scan->turn < scan->count && total < capacity && scan->remaining) {
+		struct nam__part_stream *stream = &scan->streams[scan->turn];
+		uint32_t count = 0;
+
+		rc = stream_begin(scan, stream);
+		if (!rc)
+			rc = scan->head.index->ops->reader->next(stream,
+				keys ? keys + (size_t)total * key_bytes : NULL,
+				payloads ? payloads + total : NULL, capacity - total,
+				&count); /* SUSPENDS */
+		if (rc)
+			break;
+		total += count;
+		scan->remaining -= count;
+		scan->turn += !count;
+	}
+	if (rc && !total)
+		return rc;
+	*ret_count = total;
+	return 0;
+}
+
 int
 nam__parts_scan_next(struct nam_cursor *cursor, void *keys, uint64_t *payloads, uint32_t capacity,
 	uint32_t *ret_count)
 {
 	const struct wanted wanted = { .keys = keys, .payloads = payloads, .capacity = capacity };
 
-	return next((struct nam__parts_scan *)cursor, &wanted, ret_count); /* SUSPENDS */
+	struct nam__parts_scan *scan = (struct nam__parts_scan *)cursor;
+
+	if (scan->in_turn && !scan->copied && cursor->index->ops->reader->next)
+		return next_straight(scan, keys, payloads, capacity, ret_count); /* SUSPENDS */
+	return next(scan, &wanted, ret_count); /* SUSPENDS */
 }
 
 int

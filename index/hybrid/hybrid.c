@@ -246,6 +246,13 @@ leaves_fill(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 	return 0;
 }
 
+NAM_FIBER_FN static int
+leaves_next(struct nam__part_stream *stream, void *keys, uint64_t *payloads, uint32_t capacity,
+	uint32_t *ret_count)
+{
+	return nam__scan_next(stream->leaves, keys, payloads, capacity, ret_count); /* SUSPENDS */
+}
+
 NAM_FIBER_FN static void
 leaves_end(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 {
@@ -257,6 +264,7 @@ leaves_end(struct nam__parts_scan *scan, struct nam__part_stream *stream)
 static const struct nam__part_reader leaves_reader = {
 	.begin = leaves_begin,
 	.fill = leaves_fill,
+	.next = leaves_next,
 	.end = leaves_end,
 };
 
