@@ -300,11 +300,11 @@ index_print(void *arg)
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static cJSON *
-json_operations(const struct index_bench *bench)
+static void
+json_operations(cJSON *object, const struct index_bench *bench)
 {
 	const struct index_result *result = bench->result;
-	cJSON *object = cJSON_CreateObject();
+	cJSON *inside = cJSON_AddObjectToObject(object, "by_operation");
 
 	for (int op = 0; op < OPS_COUNT; op++) {
 		double ops = (double)histogram_count(&result->latency[op]);
@@ -314,12 +314,11 @@ json_operations(const struct index_bench *bench)
 		if (!(ops > 0))
 			continue;
 		per_op = per_op_by(bench, (enum workload_op)op);
-		one = cJSON_AddObjectToObject(object, workload_op_names[op]);
+		one = cJSON_AddObjectToObject(inside, workload_op_names[op]);
 		report_number(one, "ops", ops);
 		report_latency(one, &result->latency[op]);
 		report_per_op(one, &per_op);
 	}
-	return object;
 }
 
 /* How often walks began anew, and what the cache knew. */
@@ -444,7 +443,7 @@ index_json(void *arg, cJSON *object)
 		report_number(object, "entries_per_s",
 			(double)result->entries / session.result.seconds);
 	}
-	cJSON_AddItemToObject(object, "by_operation", json_operations(bench));
+	json_operations(object, bench);
 	json_walks(object, &session.result.counters, has_cache(bench));
 	if (bench->raw.ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw.raw_rate);

@@ -198,7 +198,6 @@ int
 kv_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
-		.name = "kv",
 		.room_bytes = sizeof(struct room),
 		.begin = begin,
 		.end = end,

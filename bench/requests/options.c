@@ -189,19 +189,19 @@ settle(struct requests_options *o)
 }
 
 int
-requests_options_parse(const char *subcommand, int argc, char **argv,
-	struct requests_options *ret_options, int *ret_exit)
+requests_options_parse(int argc, char **argv, struct requests_options *ret_options,
+	int *ret_exit)
 {
 	struct requests_options options = {
-		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = subcommand,
+		.run = { .threads = 1, .fibers = 1, .seed = 1 }, .subcommand = argv[0],
 		.bytes = 32, .reply_bytes = 32, .get_percent = 95, .value_bytes = 32,
 		.transaction_size = 4, .batch = 1, .algorithm = NAM_RAMP_FAST,
 	};
 	const struct nam_options_table *table = tables;
 
-	while (strcmp(subcommand, table->program + strlen("nam-bench ")) != 0)
+	while (strcmp(argv[0], table->program + strlen("nam-bench ")) != 0)
 		table++;
-	if (!strcmp(subcommand, "ramp"))
+	if (!strcmp(argv[0], "ramp"))
 		options.ramp_transport = RAMP_ONESIDED;
 	if (nam__options_take(table, argc, argv, &options, ret_exit))
 		return 1;

@@ -40,8 +40,8 @@ struct requests_options {
 	uint32_t batch;			/* requests of a call; 1 but for ramp */
 };
 
-/* 0, or 1 with what the program exits with. */
-int requests_options_parse(const char *subcommand, int argc, char **argv,
-	struct requests_options *ret_options, int *ret_exit) NAM_MUST_CHECK;
+/* @argv	[0] is the subcommand.  0, or 1 with what the program exits with. */
+int requests_options_parse(int argc, char **argv, struct requests_options *ret_options,
+	int *ret_exit) NAM_MUST_CHECK;
 
 #endif /* NAM_BENCH_REQUESTS_OPTIONS_H */

@@ -546,7 +546,6 @@ int
 ramp_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
-		.name = "ramp",
 		.room_bytes_of = room_bytes,
 		.begin = begin,
 		.end = end,

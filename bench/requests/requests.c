@@ -21,7 +21,7 @@
 void
 requests_keys_init(struct requests *bench)
 {
-	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->kind->name,
+	(void)snprintf(bench->name, sizeof(bench->name), "bench-%s-%u", bench->options.subcommand,
 		nam_client_id(session.client));
 	zipf_init(&bench->zipf, bench->options.keys, ZIPF_THETA);
 	bench->reads_below = (uint64_t)ceil(bench->options.get_percent * REQUESTS_DICE / 100);
@@ -328,7 +328,7 @@ requests_main(const struct requests_kind *kind, int argc, char **argv)
 	int exit_code;
 
 	bench.kind = kind;
-	if (requests_options_parse(kind->name, argc, argv, &bench.options, &exit_code))
+	if (requests_options_parse(argc, argv, &bench.options, &exit_code))
 		return exit_code;
 	if (choose_transport(&bench.options))
 		return NAM_EXIT_USAGE;

@@ -17,7 +17,6 @@ struct requests_part;
 
 /* The kind of request. */
 struct requests_kind {
-	const char *name;		/* the subcommand */
 	/* Of a request and its reply: what `room` is.  A multiple of 8; 0: as options say. */
 	size_t room_bytes;
 	size_t (*room_bytes_of)(const struct requests_options *options);

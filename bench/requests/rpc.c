@@ -68,7 +68,6 @@ int
 rpc_main(int argc, char **argv)
 {
 	static const struct requests_kind kind = {
-		.name = "rpc",
 		.room_bytes = sizeof(struct room),
 		.prepare = prepare,
 		.ask = ask,
