@@ -6,6 +6,7 @@
  * is created before its name, and the name is removed before the store.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@
 _Static_assert(NAM_KV_KEY_BYTES_MAX == NAM_RPC_KV_KEY_BYTES_MAX, "as messages have it");
 _Static_assert(NAM_KV_VALUE_BYTES_MAX == NAM_RPC_KV_VALUE_BYTES_MAX, "as messages have it");
 _Static_assert(NAM_KV_PARTITIONS_MAX == NAM_RPC_KV_PARTITIONS_MAX, "as messages have it");
+_Static_assert(offsetof(struct nam_kv_stat, servers) == sizeof(struct nam_rpc_kv_counts),
+	"the same counts in the same order");
 _Static_assert(NAM_KV_PARTITION_BYTES_MIN == NAM__KV_CHUNKS_MIN * NAM__KV_CHUNK_BYTES,
 	"as memory servers have it");
 
@@ -291,7 +294,7 @@ nam_kv_list(struct nam_worker *worker, nam_kv_list_fn fn, void *arg)
 int
 nam_kv_stat(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_stat *ret_stat)
 {
-	struct nam_kv_stat stat = { .servers = kv->servers };
+	struct nam_rpc_kv_counts sum = { 0 };
 	int rc = 0;
 
 	nam__op_begin(worker, NAM_OP_OTHER);
@@ -301,19 +304,12 @@ nam_kv_stat(struct nam_worker *worker, struct nam_kv *kv, struct nam_kv_stat *re
 		rc = describe(worker, kv->slots[i], kv->store, &part); /* SUSPENDS */
 		if (rc)
 			break;
-		stat.keys += part.keys;
-		stat.bytes += part.bytes;
-		stat.used_bytes += part.used_bytes;
-		stat.room_bytes += part.room_bytes;
-		stat.hits += part.hits;
-		stat.misses += part.misses;
-		stat.puts += part.puts;
-		stat.deletes += part.deletes;
-		stat.evictions += part.evictions;
-		stat.refusals += part.refusals;
+		nam_rpc_kv_counts_add(&sum, &part.counts);
 	}
 	nam__op_end(worker);
-	if (!rc)
-		*ret_stat = stat;
-	return rc;
+	if (rc)
+		return rc;
+	memcpy(ret_stat, &sum, sizeof(sum));
+	ret_stat->servers = kv->servers;
+	return 0;
 }

@@ -30,12 +30,8 @@ struct nam_rpc_kv_request {	/* DESCRIBE, DROP */
 	uint64_t store;
 };
 
-struct nam_rpc_kv_describe_reply {
-	uint64_t memory_bytes;		/* on this memory server */
-	uint32_t mode;
-	uint32_t partitions;
-	uint32_t servers;
-	uint32_t number;
+/* Words that are summed over partitions and memory servers. */
+struct nam_rpc_kv_counts {
 	uint64_t keys;
 	uint64_t bytes;			/* of keys and values */
 	uint64_t used_bytes;		/* of the memory that is for them, */
@@ -44,6 +40,22 @@ struct nam_rpc_kv_describe_reply {
 	uint64_t puts, deletes;		/* that were done */
 	uint64_t evictions;
 	uint64_t refusals;		/* for want of room */
+};
+
+static inline void
+nam_rpc_kv_counts_add(struct nam_rpc_kv_counts *sum, const struct nam_rpc_kv_counts *counts)
+{
+	for (unsigned i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+		((uint64_t *)sum)[i] += ((const uint64_t *)counts)[i];
+}
+
+struct nam_rpc_kv_describe_reply {
+	uint64_t memory_bytes;		/* on this memory server */
+	uint32_t mode;
+	uint32_t partitions;
+	uint32_t servers;
+	uint32_t number;
+	struct nam_rpc_kv_counts counts;
 };
 
 /* GET, PUT, DELETE: the key, for PUT the value behind it.  The reply to GET is the value. */

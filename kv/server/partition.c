@@ -385,19 +385,12 @@ nam__kv_partition_delete(struct nam__kv_partition *p, uint32_t hash, const void 
 }
 
 void
-nam__kv_partition_count(struct nam__kv_partition *p, struct nam__kv_counts *sum)
+nam__kv_partition_count(struct nam__kv_partition *p, struct nam_rpc_kv_counts *sum)
 {
 	lock(p);
-	sum->keys += p->counts.keys;
-	sum->bytes += p->counts.bytes;
+	nam_rpc_kv_counts_add(sum, &p->counts);
 	sum->used_bytes += (uint64_t)(p->cells - p->free_count) * NAM__KV_CELL_BYTES;
 	sum->room_bytes += (uint64_t)p->cells * NAM__KV_CELL_BYTES;
-	sum->hits += p->counts.hits;
-	sum->misses += p->counts.misses;
-	sum->puts += p->counts.puts;
-	sum->deletes += p->counts.deletes;
-	sum->evictions += p->counts.evictions;
-	sum->refusals += p->counts.refusals;
 	unlock(p);
 }
 

@@ -18,20 +18,11 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/rpc/kv_rpc.h"
 
 #define NAM__KV_CHUNK_BYTES 32768u
 #define NAM__KV_CHUNKS_MIN 2u		/* of a partition: one for buckets, one for cells */
 #define NAM__KV_CELL_BYTES 64u
-
-struct nam__kv_counts {
-	uint64_t keys;
-	uint64_t bytes;			/* of keys and values */
-	uint64_t used_bytes, room_bytes;	/* of cells */
-	uint64_t hits, misses;
-	uint64_t puts, deletes;
-	uint64_t evictions;
-	uint64_t refusals;
-};
 
 struct nam__kv_partition {
 	_Alignas(64) uint32_t locked;
@@ -44,7 +35,7 @@ struct nam__kv_partition {
 	uint32_t free_first;		/* of cells that were given back */
 	uint32_t free_count;		/* of those, and of those never used */
 	uint32_t hand;			/* of CLOCK: the next cell */
-	struct nam__kv_counts counts;
+	struct nam_rpc_kv_counts counts;	/* without bytes of cells */
 };
 
 /* @chunks	`count` of them, NAM__KV_CHUNKS_MIN or more; they must stay, and hold anything */
@@ -73,7 +64,7 @@ int nam__kv_partition_delete(struct nam__kv_partition *partition, uint32_t hash,
 	uint32_t key_bytes) NAM_MUST_CHECK;
 
 /* Add its counts to a sum. */
-void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam__kv_counts *sum);
+void nam__kv_partition_count(struct nam__kv_partition *partition, struct nam_rpc_kv_counts *sum);
 
 /* Whether the counts agree with the cells: a message in *diag if not.  Takes long, for tests. */
 bool nam__kv_partition_sound(struct nam__kv_partition *partition, struct nam_diag *diag);

@@ -33,27 +33,16 @@ nam__service_kv_describe(struct nam__exchange *exchange)
 {
 	struct nam_rpc_kv_describe_reply *reply = exchange->reply;
 	struct nam__store *store = exchange->store;
-	struct nam__kv_counts counts = { 0 };
 
-	for (uint32_t i = 0; i < store->partitions_count; i++)
-		nam__kv_partition_count(&store->partitions[i], &counts);
 	*reply = (struct nam_rpc_kv_describe_reply){
 		.memory_bytes = store->memory_bytes,
 		.mode = store->mode,
 		.partitions = store->partitions_count,
 		.servers = store->servers,
 		.number = store->number,
-		.keys = counts.keys,
-		.bytes = counts.bytes,
-		.used_bytes = counts.used_bytes,
-		.room_bytes = counts.room_bytes,
-		.hits = counts.hits,
-		.misses = counts.misses,
-		.puts = counts.puts,
-		.deletes = counts.deletes,
-		.evictions = counts.evictions,
-		.refusals = counts.refusals,
 	};
+	for (uint32_t i = 0; i < store->partitions_count; i++)
+		nam__kv_partition_count(&store->partitions[i], &reply->counts);
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;
 }

@@ -47,10 +47,10 @@ end(void)
 	}
 }
 
-static struct nam__kv_counts
+static struct nam_rpc_kv_counts
 counts(void)
 {
-	struct nam__kv_counts sum = { 0 };
+	struct nam_rpc_kv_counts sum = { 0 };
 
 	nam__kv_partition_count(&f.p, &sum);
 	return sum;
