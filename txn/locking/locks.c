@@ -10,22 +10,6 @@
 #include "txn/records/post.h"
 #include "txn/records/protocols.h"
 
-struct nam__post *
-nam__locks_post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type, uint32_t flags)
-{
-	const struct nam_rpc_locking_request request = {
-		.request = {
-			.store = txn->records->store,
-			.timestamp = timestamp,
-			.flags = flags,
-		},
-		.finished_us = nam__under_way_since_us(txn->records->client),
-		.birth_us = txn->birth_us,
-	};
-
-	return nam__post_new(txn->worker, type, &request, sizeof(request));
-}
-
 /*
  * Keep the most important refusal: a lock to be terminated needs no wait, and the latest timestamp
  * helps a writer whose own is too early.
@@ -67,17 +51,16 @@ got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void
 int
 nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret)
 {
-	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp, NAM_RPC_LOCKING_READ, 0);
-	int rc = post ? 0 : -ENOMEM;
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_LOCKING_READ, 0);
 
 	*ret = (struct nam__refusal){ 0 };
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
 
 		if (!nam_gaddr_is_null(item->head))
-			rc = nam__post_add(post, item->slot, i, 0, &item->head.raw, 8, NULL, 0);
+			nam__post_add(post, item->slot, i, &item->head.raw, 8);
 	}
-	return nam__post_run(post, rc, txn, got, ret); /* SUSPENDS */
+	return nam__post_run(post, txn, got, ret); /* SUSPENDS */
 }
 
 static int
@@ -95,20 +78,18 @@ released(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 int
 nam__locks_release(struct nam__txn *txn, uint64_t *ret_lost)
 {
-	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
-		NAM_RPC_LOCKING_RELEASE, 0);
-	int rc = post ? 0 : -ENOMEM;
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_LOCKING_RELEASE, 0);
 
 	*ret_lost = 0;
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	for (uint32_t i = 0; i < txn->count; i++) {
 		struct nam__item *item = &txn->items[i];
 		struct nam_rpc_locking_release one = { item->locked, item->generation };
 
 		if (item->locked)
-			rc = nam__post_add(post, item->slot, i, 0, &one, sizeof(one), NULL, 0);
+			nam__post_add(post, item->slot, i, &one, sizeof(one));
 		item->locked = 0;
 	}
-	return nam__post_run(post, rc, txn, released, ret_lost); /* SUSPENDS */
+	return nam__post_run(post, txn, released, ret_lost); /* SUSPENDS */
 }
 
 /* ---- PREPARE, END ---------------------------------------------------------------------------- */
@@ -133,12 +114,11 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 int
 nam__locks_prepare(struct nam__txn *txn, struct nam__refusal *ret)
 {
-	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
-		NAM_RPC_LOCKING_PREPARE, 0);
-	int rc = nam__prepare_pack(post, txn); /* SUSPENDS */
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_LOCKING_PREPARE, 0);
 
+	nam__prepare_pack(post, txn); /* SUSPENDS */
 	*ret = (struct nam__refusal){ 0 };
-	return nam__post_run(post, rc, txn, prepared, ret); /* SUSPENDS */
+	return nam__post_run(post, txn, prepared, ret); /* SUSPENDS */
 }
 
 static int
@@ -163,21 +143,18 @@ ended(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, vo
 NAM_FIBER_FN static int
 end(struct nam__txn *txn, uint32_t flags, bool sweep, uint32_t *ret_refused)
 {
-	struct nam__post *post = nam__locks_post_new(txn, txn->timestamp,
-		NAM_RPC_LOCKING_END, flags);
-	int rc = post ? 0 : -ENOMEM;
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_LOCKING_END, flags);
 
 	*ret_refused = 0;
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
 		struct nam_rpc_records_version version = { item->head.raw,
 			sweep ? 0 : item->at.raw };
 
 		if (sweep || item->locked)
-			rc = nam__post_add(post, item->slot, i, 0, &version, sizeof(version), NULL,
-				0);
+			nam__post_add(post, item->slot, i, &version, sizeof(version));
 	}
-	return nam__post_run(post, rc, txn, ended, ret_refused); /* SUSPENDS */
+	return nam__post_run(post, txn, ended, ret_refused); /* SUSPENDS */
 }
 
 int

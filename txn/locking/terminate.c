@@ -85,15 +85,13 @@ others_sealed(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t b
 NAM_FIBER_FN static int
 seal(struct termination *termination, bool first)
 {
-	struct nam__post *post = nam__locks_post_new(termination->txn, termination->timestamp,
+	struct nam__post *post = nam__post_new(termination->txn, termination->timestamp,
 		NAM_RPC_LOCKING_SEAL, first ? NAM_LOCKING_SIBLINGS : 0);
 	uint32_t from = first ? 0 : 1, count = termination->count;
-	int rc = post ? 0 : -ENOMEM;
 
-	for (uint32_t i = from; i < count && !rc; i++)
-		rc = nam__post_add(post, termination->parts[i].slot, i, 0,
-			&termination->parts[i].head, 8, NULL, 0);
-	return nam__post_run(post, rc, termination->txn, first ? first_sealed : others_sealed,
+	for (uint32_t i = from; i < count; i++)
+		nam__post_add(post, termination->parts[i].slot, i, &termination->parts[i].head, 8);
+	return nam__post_run(post, termination->txn, first ? first_sealed : others_sealed,
 		termination); /* SUSPENDS */
 }
 
@@ -111,20 +109,18 @@ was_committed(const struct termination *termination)
 NAM_FIBER_FN static int
 end(struct termination *termination)
 {
-	struct nam__post *post = nam__locks_post_new(termination->txn, termination->timestamp,
+	struct nam__post *post = nam__post_new(termination->txn, termination->timestamp,
 		NAM_RPC_LOCKING_END, NAM_LOCKING_TERMINATE |
 		(was_committed(termination) ? 0 : NAM_LOCKING_ABORT));
-	int rc = post ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < termination->count && !rc; i++) {
+	for (uint32_t i = 0; i < termination->count; i++) {
 		const struct part *part = &termination->parts[i];
 		struct nam_rpc_records_version version = { part->head, part->at };
 
 		if (part->state == NAM_LOCKING_SEALED)
-			rc = nam__post_add(post, part->slot, i, 0, &version, sizeof(version), NULL,
-				0);
+			nam__post_add(post, part->slot, i, &version, sizeof(version));
 	}
-	return nam__post_run(post, rc, termination->txn, nam__retire_answered,
+	return nam__post_run(post, termination->txn, nam__retire_answered,
 		NULL); /* SUSPENDS */
 }
 

@@ -12,34 +12,20 @@
 #include "txn/records/post.h"
 #include "txn/records/protocols.h"
 
-static struct nam__post *
-post_new(struct nam__txn *txn, uint16_t type, uint32_t flags)
-{
-	const struct nam_rpc_records_request request = {
-		.store = txn->records->store,
-		.timestamp = txn->timestamp,
-		.flags = flags,
-	};
-
-	return nam__post_new(txn->worker, type, &request, sizeof(request));
-}
-
 /* ---- GET ------------------------------------------------------------------------------------- */
 
-static int
+static void
 get_pack(struct nam__post *post, const struct nam__txn *txn)
 {
-	int rc = 0;
-
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
 		struct nam_rpc_records_wanted wanted = { item->head.raw, item->timestamp };
 
 		if (item->state == NAM__ITEM_REQUEST)
-			rc = nam__post_add(post, item->slot, i, 8 * NAM_RECORDS_MAX, &wanted,
+			nam__post_add_with(post, item->slot, i, 8 * NAM_RECORDS_MAX, &wanted,
 				sizeof(wanted), NULL, 0);
 	}
-	for (uint32_t i = 0; i < post->count && !rc; i++) {
+	for (uint32_t i = 0; post && !post->rc && i < post->count; i++) {
 		struct nam_call *call = &post->calls[i];
 
 		memcpy(post->bundles[i].body + call->body_bytes, txn->stamps,
@@ -47,7 +33,6 @@ get_pack(struct nam__post *post, const struct nam__txn *txn)
 		call->body_bytes += 8 * txn->stamps_count;
 		nam__bundle_request(&post->bundles[i])->stamps = txn->stamps_count;
 	}
-	return rc;
 }
 
 int
@@ -101,11 +86,11 @@ got(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes, void
 int
 nam__served_get(struct nam__txn *txn, bool stamps_only)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_GET,
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_GET,
 		stamps_only ? NAM_RECORDS_STAMPS_ONLY : 0);
-	int rc = post ? get_pack(post, txn) : -ENOMEM;
 
-	return nam__post_run(post, rc, txn, got, &stamps_only); /* SUSPENDS */
+	get_pack(post, txn);
+	return nam__post_run(post, txn, got, &stamps_only); /* SUSPENDS */
 }
 
 /* ---- PREPARE --------------------------------------------------------------------------------- */
@@ -131,19 +116,19 @@ write_large(struct nam__txn *txn)
 	return nam_batch_await(&batch); /* SUSPENDS */
 }
 
-int
+void
 nam__prepare_pack(struct nam__post *post, struct nam__txn *txn)
 {
-	int rc = post ? write_large(txn) : -ENOMEM; /* SUSPENDS */
-
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	if (!post)
+		return;
+	post->rc = write_large(txn); /* SUSPENDS */
+	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
 		uint32_t bytes = is_large(item) ? 0 : nam__version_at_bytes(item->at);
 		struct nam_rpc_records_prepared one = { item->head.raw, item->at.raw, bytes, 0 };
 
-		rc = nam__post_add(post, item->slot, i, 0, &one, sizeof(one), item->image, bytes);
+		nam__post_add_with(post, item->slot, i, 0, &one, sizeof(one), item->image, bytes);
 	}
-	return rc;
 }
 
 static int
@@ -160,10 +145,10 @@ prepared(struct nam__txn *txn, const struct nam__bundle *bundle, uint32_t bytes,
 int
 nam__served_prepare(struct nam__txn *txn)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_PREPARE, 0);
-	int rc = nam__prepare_pack(post, txn); /* SUSPENDS */
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_PREPARE, 0);
 
-	return nam__post_run(post, rc, txn, prepared, NULL); /* SUSPENDS */
+	nam__prepare_pack(post, txn); /* SUSPENDS */
+	return nam__post_run(post, txn, prepared, NULL); /* SUSPENDS */
 }
 
 /* ---- COMMIT ---------------------------------------------------------------------------------- */
@@ -196,20 +181,18 @@ nam__retire_answered(struct nam__txn *txn, const struct nam__bundle *bundle, uin
 NAM_FIBER_FN static int
 commit(struct nam__txn *txn, bool at_too, bool abort)
 {
-	struct nam__post *post = post_new(txn, NAM_RPC_RECORDS_COMMIT,
+	struct nam__post *post = nam__post_new(txn, txn->timestamp, NAM_RPC_RECORDS_COMMIT,
 		abort ? NAM_RECORDS_ABORT : 0);
-	int rc = post ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < txn->count && !rc; i++) {
+	for (uint32_t i = 0; i < txn->count; i++) {
 		const struct nam__item *item = &txn->items[i];
 		struct nam_rpc_records_commit version = { item->head.raw,
 			at_too ? item->at.raw : 0, at_too ? item->timestamp : 0 };
 
 		if (item->state != NAM__ITEM_DONE)
-			rc = nam__post_add(post, item->slot, i, 0, &version, sizeof(version), NULL,
-				0);
+			nam__post_add(post, item->slot, i, &version, sizeof(version));
 	}
-	return nam__post_run(post, rc, txn, nam__retire_answered, &abort); /* SUSPENDS */
+	return nam__post_run(post, txn, nam__retire_answered, &abort); /* SUSPENDS */
 }
 
 int

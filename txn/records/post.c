@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* post.c -- requests about several records, packed into messages to their memory servers. */
 #include "post.h"
+#include "protocols.h"
 
 #include <errno.h>
 #include <string.h>
 
 struct nam__post *
-nam__post_new(struct nam_worker *worker, uint16_t type, const void *head, uint32_t head_bytes)
+nam__post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type, uint32_t flags)
 {
-	struct nam__post *post = nam_buffer_take(worker, sizeof(*post));
+	bool locks = type >= NAM_RPC_LOCKING_READ && type <= NAM_RPC_LOCKING_SEAL;
+	struct nam__post *post = nam_buffer_take(txn->worker, sizeof(*post));
 
 	if (!post)
 		return NULL;
-	post->worker = worker;
+	post->worker = txn->worker;
 	post->type = type;
-	post->head_bytes = head_bytes;
-	memcpy(&post->head, head, head_bytes);
+	post->head_bytes = locks ? sizeof(post->head) : sizeof(post->head.request);
+	post->head = (struct nam_rpc_locking_request){
+		.request = { .store = txn->records->store, .timestamp = timestamp, .flags = flags },
+		.finished_us = locks ? nam__under_way_since_us(txn->records->client) : 0,
+		.birth_us = txn->birth_us,
+	};
+	post->rc = 0;
 	post->count = 0;
 	return post;
 }
@@ -45,23 +52,24 @@ bundle_new(struct nam__post *post, uint32_t slot, uint32_t *ret_number)
 	return 0;
 }
 
-int
-nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
+void
+nam__post_add_with(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
 	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes)
 {
 	struct nam__bundle *bundle;
 	struct nam_call *call;
 	uint32_t which;
-	int rc = 0;
 
+	if (!post || post->rc)
+		return;
 	for (which = 0; which < post->count; which++)
 		if (post->calls[which].slot == slot && post->calls[which].body_bytes + entry_bytes +
 			more_bytes + spare <= NAM_RPC_BODY_MAX)
 			break;
 	if (which == post->count)
-		rc = bundle_new(post, slot, &which);
-	if (rc)
-		return rc;
+		post->rc = bundle_new(post, slot, &which);
+	if (post->rc)
+		return;
 	bundle = &post->bundles[which];
 	call = &post->calls[which];
 	memcpy(bundle->body + call->body_bytes, entry, entry_bytes);
@@ -70,15 +78,22 @@ nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t s
 	call->body_bytes += entry_bytes + more_bytes;
 	bundle->items[bundle->count++] = (uint8_t)number;
 	nam__bundle_request(bundle)->count++;
-	return 0;
+}
+
+void
+nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, const void *entry,
+	uint32_t entry_bytes)
+{
+	nam__post_add_with(post, slot, number, 0, entry, entry_bytes, NULL, 0);
 }
 
 int
-nam__post_run(struct nam__post *post, int rc, struct nam__txn *txn, nam__answered_fn answered,
-	void *arg)
+nam__post_run(struct nam__post *post, struct nam__txn *txn, nam__answered_fn answered, void *arg)
 {
+	int rc = post ? post->rc : -ENOMEM;
+
 	if (!post)
-		return -ENOMEM;
+		return rc;
 	if (rc || !post->count)
 		goto free;
 	rc = nam_rpc_call_many(post->worker, post->calls, post->count); /* SUSPENDS */

@@ -23,19 +23,17 @@ struct nam__post {
 	struct nam_worker *worker;
 	uint16_t type;			/* of all messages, */
 	uint32_t head_bytes;		/* and of the header of each */
-	union {
-		struct nam_rpc_records_request plain;
-		struct nam_rpc_locking_request locking;
-	} head;
+	struct nam_rpc_locking_request head;	/* without locks: only its beginning */
+	int rc;				/* the first failure of nam__post_add() */
 	uint32_t count;
 	struct nam_call calls[NAM_CALLS_MAX];
 	struct nam__bundle bundles[NAM_CALLS_MAX];
 };
 _Static_assert(NAM_CALLS_MAX >= NAM_RECORDS_MAX, "a message for each record at the most");
 
-/* An empty one, or NULL: no memory.  @head	a struct nam_rpc_records_request or more */
-struct nam__post *nam__post_new(struct nam_worker *worker, uint16_t type, const void *head,
-	uint32_t head_bytes);
+/* An empty one, or NULL: no memory, which all functions below accept. */
+struct nam__post *nam__post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type,
+	uint32_t flags);
 
 static inline struct nam_rpc_records_request *
 nam__bundle_request(const struct nam__bundle *bundle)
@@ -44,23 +42,24 @@ nam__bundle_request(const struct nam__bundle *bundle)
 }
 
 /*
- * Add the part of a request about record `number`, and more behind it, to a message to the memory
- * server in `slot` that has room for it and for `spare` bytes.
+ * Add the part of a request about record `number` to a message to the memory server in `slot` that
+ * has room for it; and more behind it, where the message has room for `spare` bytes, too.
  */
-int nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
-	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes)
-	NAM_MUST_CHECK;
+void nam__post_add(struct nam__post *post, uint32_t slot, uint32_t number, const void *entry,
+	uint32_t entry_bytes);
+void nam__post_add_with(struct nam__post *post, uint32_t slot, uint32_t number, uint32_t spare,
+	const void *entry, uint32_t entry_bytes, const void *more, uint32_t more_bytes);
 
 /* Process the answer to a message. */
 typedef int (*nam__answered_fn)(struct nam__txn *txn, const struct nam__bundle *bundle,
 	uint32_t bytes, void *arg);
 
 /*
- * Send all messages as nam_rpc_call_many(), unless rc is a failure already, process the answers,
- * and free the post; NULL is -ENOMEM.  A failed message does not undo the work of another: all
+ * Send all messages as nam_rpc_call_many(), unless post->rc is a failure, process the answers, and
+ * free the post; NULL is -ENOMEM.  A failed message does not undo the work of another: all
  * answers are processed, and the first failure is returned.
  */
-NAM_FIBER_FN int nam__post_run(struct nam__post *post, int rc, struct nam__txn *txn,
+NAM_FIBER_FN int nam__post_run(struct nam__post *post, struct nam__txn *txn,
 	nam__answered_fn answered, void *arg) NAM_MUST_CHECK;
 
 /* The diag of an answer that is not well formed. */

@@ -44,8 +44,8 @@ bool nam__onesided_memory_awaited(const struct nam__txn *txn);
  * item->at.
  */
 NAM_FIBER_FN int nam__served_get(struct nam__txn *txn, bool stamps_only) NAM_MUST_CHECK;
-/* Add all versions to a post, those that exceed a message by WRITE; NULL is -ENOMEM. */
-NAM_FIBER_FN int nam__prepare_pack(struct nam__post *post, struct nam__txn *txn) NAM_MUST_CHECK;
+/* Add all versions to a post, those that exceed a message by WRITE; or post->rc is the failure. */
+NAM_FIBER_FN void nam__prepare_pack(struct nam__post *post, struct nam__txn *txn);
 /*
  * The answers about a bundle's records, which begin at byte `at` of the reply.  The items have
  * address, timestamp and state when fn completes them; images follow.
@@ -77,9 +77,6 @@ struct nam__refusal {
 	uint64_t timestamp;
 };
 
-/* A request for a transaction: the txn's own, or one that it terminates. */
-struct nam__post *nam__locks_post_new(const struct nam__txn *txn, uint64_t timestamp, uint16_t type,
-	uint32_t flags);
 /* Items are CAME, VERSION or NOWHERE then. */
 NAM_FIBER_FN int nam__locks_read(struct nam__txn *txn, struct nam__refusal *ret) NAM_MUST_CHECK;
 /* @ret_lost	so many locks had been taken away */
