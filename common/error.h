@@ -49,6 +49,7 @@ extern "C" {
 	X(FABRIC_CAPABILITY, 5208, FABRIC, "the provider cannot do that")                           \
 	X(FABRIC_ADDRESS_IN_USE, 5209, FABRIC, "another memory server is listening there")          \
 	X(FABRIC_DENIED, 5210, FABRIC, "this user may not connect to the memory server")            \
+	X(FABRIC_STARTING, 5211, FABRIC, "the memory server has not got all of its memory yet")     \
 	X(REMOTE, 5300, NONE, "remote memory is not as it should be")                               \
 	X(REMOTE_FULL, 5301, REMOTE, "the memory servers have no room left")                        \
 	X(REMOTE_CORRUPT, 5302, REMOTE, "remote memory holds something malformed")                  \

@@ -65,6 +65,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-errno				a cluster file cannot be read
  *	-ENOMEM
  *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
+ *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for 5 s
  *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed
@@ -153,7 +154,8 @@ size_t nam_worker_bytes(const struct nam_worker *worker);
 
 struct nam_server_status {
 	char address[128];
-	int rc;				/* 0, or there is no answer, and the rest is 0 */
+	/* 0, or why there is no answer: the rest is 0, but for *_bytes of one that is starting */
+	int rc;
 	uint32_t id;
 	uint32_t handlers;
 	uint32_t regions;
@@ -163,6 +165,7 @@ struct nam_server_status {
 	uint64_t pid;
 	uint64_t uptime_ns;
 	uint64_t memory_bytes;
+	uint64_t ready_bytes;		/* below memory_bytes while it is starting */
 	uint64_t carved_bytes;		/* ever handed out to clients */
 	uint64_t free_bytes;		/* of those, given back since */
 	uint64_t page_bytes;

@@ -137,8 +137,14 @@ report_ready(const struct nam_server *server, const struct nam__options *options
 }
 
 static int
-is_stop_requested(void)
+starting(uint64_t ready_bytes, uint64_t total_bytes)
 {
+	char ready[32], total[32];
+
+	if (isatty(STDERR_FILENO))
+		(void)fprintf(stderr, "\rnam-memserver: populating memory: %s of %s\033[K",
+			nam__bytes_text(ready_bytes & ~((1ull << 20) - 1), ready, sizeof(ready)),
+			nam__bytes_text(total_bytes, total, sizeof(total)));
 	return stop_requested;
 }
 
@@ -169,9 +175,11 @@ serve(struct nam__options *options)
 	struct nam_server *server;
 	int rc;
 
-	options->server.cancelled = is_stop_requested;
+	options->server.starting = starting;
 	options->server.notice = print_notice;
 	rc = start(options, &server, &notice, &diag);
+	if (isatty(STDERR_FILENO))
+		(void)fputs("\r\033[K", stderr);
 	if (stop_requested && (rc == -ECANCELED || rc == -EINTR))
 		return 0;
 	if (rc) {

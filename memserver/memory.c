@@ -310,10 +310,6 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 	for (memory->count = 0; memory->count < count; memory->count++) {
 		uint64_t bytes = left < memory->region_bytes ? left : memory->region_bytes;
 
-		if (options->cancelled && options->cancelled()) {
-			nam__memory_close(memory, domain);
-			return nam_diag_set(diag, -ECANCELED, "told to end while starting");
-		}
 		rc = domain->ops->region_alloc(domain, bytes, memory->page_bytes_log2,
 			(int)memory->transparent_huge, options->numa_node,
 			&memory->mrs[memory->count], diag);

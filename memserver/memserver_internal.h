@@ -21,6 +21,7 @@
 #include "common/cluster.h"
 #include "common/env.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/pages.h"
 #include "common/fabric/colocated.h"
 #include "common/gaddr.h"
 #include "common/layout.h"
@@ -128,6 +129,7 @@ struct nam_server {
 	uint64_t boot;
 	uint64_t started_ns;
 	struct nam__memory memory;
+	struct nam__populate populate;
 	struct nam__proof proof;	/* fd -1: regions are no files, or there is no page */
 	struct nam__allocator allocator;
 	struct nam__catalog catalog;

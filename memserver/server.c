@@ -13,6 +13,7 @@
 #include "trees.h"
 
 #define POLL_NS 1000000000ull
+#define STARTING_POLL_NS 200000000ull
 
 static void connection_closed(struct nam__connection *connection);
 
@@ -94,6 +95,70 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 	return 0;
 }
 
+/* Populates the memory while the calling thread answers connections. */
+struct opening {
+	struct nam_server *server;
+	struct nam_diag *notice, *diag;
+	int rc;
+	atomic_bool done;
+};
+
+static void
+opening_main(void *arg)
+{
+	struct opening *opening = arg;
+	struct nam_server *server = opening->server;
+
+	opening->rc = nam__memory_open(&server->memory, server->domain, &server->options,
+		opening->notice, opening->diag);
+	atomic_store(&opening->done, true);
+	server->ops->listener_wake(server->listener);
+}
+
+static void
+reject_starting(struct nam_server *server, struct nam_cm_request *request)
+{
+	const struct nam_wire_welcome welcome = {
+		.magic_version = NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION,
+		.status = -NAM_E_FABRIC_STARTING,
+		.server_id = server->options.id,
+		.boot = server->options.memory_bytes >> 20 << 32 |
+			atomic_load(&server->populate.bytes) >> 20,
+	};
+	struct nam_hello reply = { .bytes = sizeof(welcome) };
+
+	memcpy(reply.data, &welcome, sizeof(welcome));
+	server->ops->reject(server->listener, request, &reply);
+}
+
+static int
+open_memory(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
+{
+	struct opening opening = { .server = server, .notice = notice, .diag = diag };
+	const struct nam_server_options *options = &server->options;
+	struct nam_thread *thread;
+	struct nam_cm_event event;
+	int rc;
+
+	server->domain->populate = &server->populate;
+	rc = nam_thread_start("nam-memory", opening_main, &opening, &thread);
+	if (rc)
+		return nam_diag_set(diag, rc, "a thread: %s", nam_err_text(rc));
+	while (!atomic_load(&opening.done)) {
+		rc = server->ops->listener_poll(server->listener, STARTING_POLL_NS, &event);
+		if (rc > 0 && event.kind == NAM_CM_REQUEST)
+			reject_starting(server, event.request);
+		else if (rc < 0)
+			nam_sleep_ns(STARTING_POLL_NS);
+		if (options->starting && options->starting(atomic_load(&server->populate.bytes),
+				options->memory_bytes))
+			atomic_store(&server->populate.cancelled, true);
+	}
+	nam_thread_join(thread);
+	server->domain->populate = NULL;
+	return opening.rc;
+}
+
 static int
 start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 {
@@ -114,12 +179,12 @@ start(struct nam_server *server, struct nam_diag *notice, struct nam_diag *diag)
 		return rc;
 	/*
 	 * The address first: two servers must not both take the host's memory before one of them
-	 * learns that it came second.  No request is answered until nam_server_run().
+	 * learns that it came second.
 	 */
 	rc = server->ops->listen(server->domain, server->listen, &server->listener, diag);
 	if (rc)
 		return rc;
-	rc = nam__memory_open(&server->memory, server->domain, &server->options, notice, diag);
+	rc = open_memory(server, notice, diag);
 	if (rc)
 		return rc;
 	/* Without it there is no local access; the server serves all the same. */

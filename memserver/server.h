@@ -33,7 +33,11 @@ struct nam_server_options {
 	enum nam_pages pages;
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */
-	int (*cancelled)(void);	/* asked between regions: nonzero ends the start; may be NULL */
+	/*
+	 * Called at least five times a second while the memory is populated; nonzero ends the
+	 * start.  May be NULL.
+	 */
+	int (*starting)(uint64_t ready_bytes, uint64_t total_bytes);
 	/* For fabrics with devices; NULL leaves each to the fabric: common/fabric/fabric.h. */
 	const char *device, *gid_index, *mtu;
 	void (*notice)(const char *text);	/* advice for the operator; any thread */
@@ -44,12 +48,14 @@ struct nam_server;
 void nam_server_options_init(struct nam_server_options *options);
 
 /**
- * nam_server_start -- allocate, register, listen and start the handler threads.
+ * nam_server_start -- listen, allocate, register and start the handler threads.
+ *
+ * Until the memory is populated, connections are refused with NAM_E_FABRIC_STARTING and the state.
  *
  * Returns 0 or a negative code with a message in *diag that names the setting to change:
  *	-EINVAL				an option is out of its range
  *	-ENOMEM				the memory, or the huge-page pool, does not suffice
- *	-ECANCELED			options->cancelled() returned nonzero
+ *	-ECANCELED			options->starting() returned nonzero
  *	-NAM_E_FABRIC_ADDRESS_IN_USE	a live memory server is listening there
  * The result of an automatic choice is in *notice (may be NULL); empty: no choice was made.
  */

@@ -21,7 +21,7 @@ nam__proof_open(struct nam__proof *proof)
 {
 	struct nam__pages pages;
 	struct nam_diag diag = { "" };
-	int rc = nam__pages_alloc(PROOF_BYTES, 12, false, -1, -1, &pages, &diag);
+	int rc = nam__pages_alloc(PROOF_BYTES, 12, false, -1, -1, NULL, &pages, &diag);
 
 	proof->fd = -1;
 	proof->words = NULL;

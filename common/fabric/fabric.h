@@ -41,10 +41,12 @@ extern "C" {
 #endif
 
 struct nam_fabric_ops;
+struct nam__populate;
 
 struct nam_domain {
 	const struct nam_fabric_ops *ops;
 	struct nam_fabric_limits limits;
+	struct nam__populate *populate;	/* pages.h: of region_alloc; the owner's, may be NULL */
 };
 
 struct nam_cq {

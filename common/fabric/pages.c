@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/env.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -20,6 +22,8 @@
 #endif
 
 #define HUGE_BYTES (2ull << 20)
+#define PIECE_BYTES (32ull << 20)
+#define THREADS_MAX 16u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Huge pages can back an address that is a multiple of their size. */
@@ -59,20 +63,70 @@ nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 	return at;
 }
 
-/* Give every page its memory now, so that a lack of it is an error code and not a SIGBUS. */
+/* The pages of a region, which several threads populate piece by piece. */
+struct pieces {
+	const struct nam__pages *pages;
+	struct nam__populate *populate;
+	uint64_t piece_bytes;
+	_Atomic uint64_t next;		/* offset of the next piece */
+	_Atomic int rc;			/* 0, or of a piece that failed */
+};
+
 static int
-populate(int fd, void *at, uint64_t bytes)
+populate_piece(const struct nam__pages *pages, uint64_t offset, uint64_t bytes)
 {
-	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
+	if (!madvise(pages->base + offset, bytes, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL)
 		return errno == EFAULT || errno == EHWPOISON ? -ENOMEM : -errno;
 	/* Kernels before 5.14. */
-	while (fallocate(fd, 0, 0, (off_t)bytes)) {
+	while (fallocate(pages->fd, 0, (off_t)offset, (off_t)bytes)) {
 		if (errno != EINTR)
 			return errno == ENOSPC ? -ENOMEM : -errno;
 	}
 	return 0;
+}
+
+static void
+populate_pieces(void *arg)
+{
+	struct pieces *pieces = arg;
+	uint64_t all = pieces->pages->bytes, offset, bytes;
+	int rc = 0;
+
+	while (!atomic_load(&pieces->rc)) {
+		offset = atomic_fetch_add(&pieces->next, pieces->piece_bytes);
+		if (offset >= all)
+			return;
+		bytes = all - offset < pieces->piece_bytes ? all - offset : pieces->piece_bytes;
+		if (pieces->populate && atomic_load(&pieces->populate->cancelled))
+			rc = -ECANCELED;
+		else
+			rc = populate_piece(pieces->pages, offset, bytes);
+		if (rc)
+			atomic_store(&pieces->rc, rc);
+		else if (pieces->populate)
+			atomic_fetch_add(&pieces->populate->bytes, bytes);
+	}
+}
+
+/* Give every page its memory now, so that a lack of it is an error code and not a SIGBUS. */
+static int
+populate_all(const struct nam__pages *pages, uint64_t page_bytes, struct nam__populate *populate)
+{
+	struct pieces pieces = { .pages = pages, .populate = populate,
+		.piece_bytes = page_bytes > PIECE_BYTES ? page_bytes : PIECE_BYTES };
+	struct nam_thread *threads[THREADS_MAX - 1];
+	unsigned processors = (unsigned)numa_num_task_cpus(), started = 0;
+
+	while (started < THREADS_MAX - 1 && started + 1 < processors &&
+		pages->bytes / pieces.piece_bytes > started + 1 &&
+		!nam_thread_start("nam-populate", populate_pieces, &pieces, &threads[started]))
+		started++;
+	populate_pieces(&pieces);
+	while (started)
+		nam_thread_join(threads[--started]);
+	return pieces.rc;
 }
 
 static int
@@ -143,7 +197,7 @@ region_file(uint64_t bytes, uint32_t page_bytes_log2, int *ret_fd)
 
 int
 nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_node, int near_node,
-	struct nam__pages *pages, struct nam_diag *diag)
+	struct nam__populate *populate, struct nam__pages *pages, struct nam_diag *diag)
 {
 	uint64_t page_bytes;
 	int rc;
@@ -168,7 +222,7 @@ nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_
 	rc = bind_to_node(pages, numa_node, near_node, diag);
 	if (rc)
 		goto unmap;
-	rc = populate(pages->fd, pages->base, pages->bytes);
+	rc = populate_all(pages, page_bytes, populate);
 	if (rc) {
 		rc = say_no_memory(diag, rc, asked, log2, numa_node);
 		goto unmap;

@@ -9,12 +9,19 @@
 #ifndef NAM_COMMON_FABRIC_PAGES_H
 #define NAM_COMMON_FABRIC_PAGES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
 
 #define NAM__PAGE_BYTES 4096u
+
+/* The population of regions, as other threads see it and may end it. */
+struct nam__populate {
+	_Atomic uint64_t bytes;		/* populated so far */
+	atomic_bool cancelled;
+};
 
 struct nam__pages {
 	int fd;			/* the caller closes it */
@@ -25,9 +32,11 @@ struct nam__pages {
 /*
  * @numa_node	only this one; -1: any
  * @near_node	if it is any, then best this one; -1: no matter
+ * @populate	may be NULL; if it is cancelled: -ECANCELED
  */
 int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_huge,
-	int numa_node, int near_node, struct nam__pages *ret, struct nam_diag *diag) NAM_MUST_CHECK;
+	int numa_node, int near_node, struct nam__populate *populate, struct nam__pages *ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* Map such a file again.  NULL with errno on failure. */
 void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable);

@@ -102,7 +102,8 @@ struct nam_wire_welcome {
 	int32_t status;		/* 0, or why not */
 	uint32_t server_id;
 	uint32_t regions_count;
-	uint64_t boot;		/* differs after a restart of the server */
+	/* Differs after a restart.  NAM_E_FABRIC_STARTING: MiB of memory << 32 | MiB populated. */
+	uint64_t boot;
 };
 _Static_assert(sizeof(struct nam_wire_welcome) == 24, "wire layout");
 

@@ -440,14 +440,17 @@ status_ask(struct nam_worker *worker, uint32_t slot, struct nam_rpc_status_reply
 
 /* @reply	looked at only if there was one: rc is 0 */
 static void
-status_fill(const char *address, int rc, const struct nam_rpc_status_reply *reply,
+status_fill(const struct nam__server *server, int rc, const struct nam_rpc_status_reply *reply,
 	struct nam_server_status *status)
 {
 	memset(status, 0, sizeof(*status));
-	(void)snprintf(status->address, sizeof(status->address), "%s", address);
+	(void)snprintf(status->address, sizeof(status->address), "%s", server->address);
 	status->rc = rc;
+	status->ready_bytes = (uint64_t)server->ready_mib << 20;
+	status->memory_bytes = (uint64_t)server->total_mib << 20;
 	if (rc)
 		return;
+	status->ready_bytes = reply->memory_bytes;
 	status->id = reply->server_id;
 	status->handlers = reply->handlers;
 	status->regions = reply->regions;
@@ -476,7 +479,7 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	if (slot >= worker->client->servers_count)
 		return nam_diag_set(&worker->diag, -EINVAL, "there is no memory server %u", slot);
 	rc = status_ask(worker, slot, &reply); /* SUSPENDS */
-	status_fill(worker->client->servers[slot].address, rc, &reply, ret_status);
+	status_fill(&worker->client->servers[slot], rc, &reply, ret_status);
 	return rc;
 }
 
@@ -503,6 +506,7 @@ nam_cluster_status(const struct nam_client_options *options, nam_server_status_f
 			break;
 		}
 		/* Without an id: the client locks nothing. */
+		client->asks_only = true;
 		cluster->servers[0] = cluster->servers[i];
 		rc = servers_open(client, cluster, &own);
 		if (!rc)
@@ -512,12 +516,13 @@ nam_cluster_status(const struct nam_client_options *options, nam_server_status_f
 			if (rc)
 				(void)nam_diag_set(&own, rc, "%s", client->epoch_worker->diag.text);
 		}
+		if (rc != -ENOMEM && rc != -EINVAL)	/* those are not the memory server's */
+			status_fill(&client->servers[0], rc, &reply, &status);
 		client_free(client);
-		if (rc == -ENOMEM || rc == -EINVAL) {	/* that is not the memory server's */
+		if (rc == -ENOMEM || rc == -EINVAL) {
 			(void)nam_diag_set(diag, rc, "%s", own.text);
 			break;
 		}
-		status_fill(cluster->servers[0].listen, rc, &reply, &status);
 		fn(arg, &status, own.text);
 		rc = 0;
 	}

@@ -29,6 +29,7 @@ struct nam__server {
 	uint32_t id;
 	uint32_t regions_count;
 	uint64_t boot;
+	uint32_t ready_mib, total_mib;	/* while it is starting */
 	atomic_bool dead;		/* seen closed by any worker; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
@@ -45,6 +46,7 @@ struct nam__garbage;			/* epoch.c */
 
 struct nam_client {
 	struct nam_client_options options;
+	bool asks_only;			/* the client does not wait for servers that start */
 	char name[48];
 	uint32_t servers_count;
 	struct nam__server *servers;

@@ -12,13 +12,15 @@
 #include "compute/remote/epoch.h"
 #include "compute/rpc/mailbox.h"
 
+#define STARTING_PATIENCE_NS 5000000000ull	/* without progress */
+#define STARTING_PAUSE_NS 20000000ull
 #define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
 /* No connection: the reason, in the error codes of connect. */
 static int
-explain_refusal(const struct nam__server *server, int rc, const struct nam_hello *reply,
+explain_refusal(struct nam__server *server, int rc, const struct nam_hello *reply,
 	struct nam_diag *diag)
 {
 	struct nam_wire_welcome welcome;
@@ -35,6 +37,13 @@ explain_refusal(const struct nam__server *server, int rc, const struct nam_hello
 			return nam_diag_set(diag, rc, "the memory server at %s refused the "
 				"connection: it has as many as it takes; raise its --rpc-threads, "
 				"or let fewer threads share it", server->address);
+		if (nam_err_is(rc, NAM_E_FABRIC_STARTING)) {
+			server->ready_mib = (uint32_t)welcome.boot;
+			server->total_mib = (uint32_t)(welcome.boot >> 32);
+			return nam_diag_set(diag, rc, "the memory server at %s is starting: %u of "
+				"%u MiB are populated; try again", server->address,
+				server->ready_mib, server->total_mib);
+		}
 		return nam_diag_set(diag, rc, "the memory server at %s refused the connection: %s",
 			server->address, nam_err_text(rc));
 	}
@@ -81,6 +90,35 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 	return 0;
 }
 
+/* Connect; a client that joins waits for a server that is starting, while that makes progress. */
+static int
+connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *hello,
+	const struct nam_qp_options *options, struct nam_hello *reply, struct nam_diag *diag)
+{
+	const struct nam_client *client = worker->client;
+	struct nam__server *server = &client->servers[slot];
+	uint64_t deadline = nam_now_ns() + STARTING_PATIENCE_NS;
+	uint32_t ready_mib;
+	int rc;
+
+	for (;;) {
+		ready_mib = server->ready_mib;
+		rc = server->ops->connect(server->domain, server->address, hello, options, reply,
+			&worker->qps[slot], diag);
+		if (!rc)
+			return 0;
+		worker->qps[slot] = NULL;
+		rc = explain_refusal(server, rc, reply, diag);
+		if (server->ready_mib != ready_mib)
+			deadline = nam_now_ns() + STARTING_PATIENCE_NS;
+		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
+			nam_now_ns() >= deadline)
+			return rc;
+		diag->text[0] = '\0';
+		nam_sleep_ns(STARTING_PAUSE_NS);
+	}
+}
+
 static int
 connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 {
@@ -118,12 +156,9 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		options.share = &worker->mailboxes[slot]->mr;
 	}
 	memcpy(hello.data, &wire, sizeof(wire));
-	rc = server->ops->connect(server->domain, server->address, &hello, &options, &reply,
-		&worker->qps[slot], diag);
-	if (rc) {
-		worker->qps[slot] = NULL;
-		return explain_refusal(server, rc, &reply, diag);
-	}
+	rc = connect_ready(worker, slot, &hello, &options, &reply, diag);
+	if (rc)
+		return rc;
 	/* After a failure the queue pair goes with the worker. */
 	rc = welcome_take(client, server, &reply, diag);
 	if (!rc && wire.flags && nam__client_mailbox_welcome(worker->mailboxes[slot],

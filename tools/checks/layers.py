@@ -42,6 +42,7 @@ CROSSING = {
     "common/cluster.h": ["bench", "compute", "memserver"],
     "common/env.h": ["bench", "compute", "index", "kv", "memserver", "txn"],
     "common/fabric/colocated.h": ["compute", "memserver"],
+    "common/fabric/pages.h": ["memserver"],
     "common/fabric/register.h": ["compute", "memserver"],
     "common/fiber/switch.h": ["compute"],
     "common/guard.h": ["compute", "index", "kv", "memserver", "txn"],

@@ -26,17 +26,31 @@ pages_text(const struct nam_server_status *status)
 	return status->transparent_huge ? "thp" : "4k";
 }
 
+static const char *
+server_state(const struct nam_server_status *status)
+{
+	if (!status->rc)
+		return "ready";
+	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING))
+		return "starting";
+	return nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
+		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ||
+		nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT) ? "dead" : "unusable";
+}
+
 static void
 print_server(const struct nam_server_status *status)
 {
 	char memory[24], used[24];
 
+	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING)) {
+		printf("%-4s %-30s starting: %s of %s\n", "?", status->address,
+			ctl_bytes(used, status->ready_bytes),
+			ctl_bytes(memory, status->memory_bytes));
+		return;
+	}
 	if (status->rc) {
-		bool dead = nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
-			nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ||
-			nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT);
-
-		printf("%-4s %-30s %s: %s\n", "?", status->address, dead ? "dead" : "unusable",
+		printf("%-4s %-30s %s: %s\n", "?", status->address, server_state(status),
 			nam_err_text(status->rc));
 		return;
 	}
@@ -57,9 +71,14 @@ json_server(const struct nam_server_status *status, const char *text)
 
 	cJSON_AddStringToObject(object, "address", status->address);
 	cJSON_AddBoolToObject(object, "alive", status->rc == 0);
+	cJSON_AddStringToObject(object, "state", server_state(status));
 	if (status->rc) {
 		cJSON_AddStringToObject(object, "error", nam_err_name(status->rc));
 		cJSON_AddStringToObject(object, "message", text);
+		if (status->memory_bytes) {
+			ctl_json_u64(object, "ready_bytes", status->ready_bytes);
+			ctl_json_u64(object, "memory_bytes", status->memory_bytes);
+		}
 		return object;
 	}
 	ctl_json_u64(object, "id", status->id);

@@ -36,8 +36,8 @@ nam__shm_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	struct nam__pages pages;
 	struct shm_mr mr;
 	uint32_t index;
-	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1, &pages,
-		diag);
+	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1,
+		pub->populate, &pages, diag);
 
 	if (rc)
 		return rc;

@@ -44,8 +44,8 @@ nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_b
 	int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct nam__pages pages;
-	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1, &pages,
-		diag);
+	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node, -1,
+		domain->populate, &pages, diag);
 
 	if (rc)
 		return rc;

@@ -80,7 +80,7 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 	struct verbs_region *region;
 	struct nam__pages pages;
 	int rc = nam__pages_alloc(bytes, page_bytes_log2, transparent_huge, numa_node,
-		domain->numa_node, &pages, diag);
+		domain->numa_node, pub->populate, &pages, diag);
 
 	if (rc)
 		return rc;
