@@ -58,6 +58,9 @@ catch_signals(void)
 	action.sa_handler = SIG_IGN;
 	if (sigaction(SIGPIPE, &action, NULL) || sigaction(SIGXFSZ, &action, NULL))
 		return -errno;
+	/* A terminal that closes must not end the server, which would lose all data. */
+	if (sigaction(SIGHUP, &action, NULL))
+		return -errno;
 	return 0;
 }
 

@@ -32,6 +32,7 @@ json 'r["servers"][0]["ready_bytes"] < 2 << 30'
 expect 0 namctl --cluster "$cluster" index create early
 says "created early"
 grep -q "server 0 ready" "$tmp/server0.log" || fail "the client did not wait"
+kill -HUP "${nam_server_pids[0]}"
 expect 0 namctl --cluster "$cluster" index list
 says early
 nam_servers_stop || fail "a server that got SIGHUP ended badly"
