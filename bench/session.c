@@ -110,8 +110,8 @@ take_steps(const struct run *run)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
 		if (report(run) && !exit_code)
 			exit_code = NAM_EXIT_NO;
-		if (!exit_code && findings_total(&session.findings))
-			exit_code = NAM_EXIT_NO;
+		if (!exit_code)
+			exit_code = findings_exit_code(&session.findings);
 	}
 	run->steps->end(run->bench);
 	return exit_code;

@@ -16,6 +16,14 @@ findings_total(const struct findings *findings)
 	return findings->wrong + findings->missing + findings->failed;
 }
 
+int
+findings_exit_code(const struct findings *findings)
+{
+	if (findings->wrong || findings->missing)
+		return NAM_EXIT_NO;
+	return nam_exit_code(findings->failure);
+}
+
 void
 findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
 	const char *format, ...)
@@ -35,16 +43,37 @@ findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t 
 	bench_complain("%s", text);
 }
 
+/* Whether that was told before.  From now on it was, as long as there is room. */
+static bool
+told_before(struct findings *findings, const char *text)
+{
+	bool known = false;
+
+	pthread_mutex_lock(&findings->mutex);
+	for (unsigned i = 0; i < findings->told_count && !known; i++)
+		known = !strcmp(findings->told[i].text, text);
+	if (!known && findings->told_count < FINDINGS_PRINTED_MAX)
+		nam_diag_set(&findings->told[findings->told_count++], 0, "%s", text);
+	pthread_mutex_unlock(&findings->mutex);
+	return known;
+}
+
 void
 findings_failed(struct findings *findings, int rc, const char *what, const char *diag)
 {
-	int expected = 0;
+	const char *text = *diag ? diag : nam_err_text(rc);
+	int first = 0;
 
+	atomic_compare_exchange_strong(&findings->failure, &first, rc);
+	first = 0;
 	if (nam_err_is(rc, NAM_E_FABRIC) || rc == -NAM_E_REMOTE_FULL || rc == -NAM_E_FENCED ||
 		rc == -NAM_E_DROPPED || rc > -NAM_E_RESTART)
-		atomic_compare_exchange_strong(&findings->fatal, &expected, rc);
-	findings_add(findings, &findings->failed, 1, "%s failed: %s (%s)", what,
-		*diag ? diag : nam_err_text(rc), nam_err_name(rc));
+		atomic_compare_exchange_strong(&findings->fatal, &first, rc);
+	if (told_before(findings, text))
+		atomic_fetch_add(&findings->failed, 1);
+	else
+		findings_add(findings, &findings->failed, 1, "%s failed: %s (%s)", what, text,
+			nam_err_name(rc));
 }
 
 /* ---- scans -------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #ifndef NAM_BENCH_LOAD_CHECK_H
 #define NAM_BENCH_LOAD_CHECK_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,10 +25,18 @@ struct findings {
 	atomic_uint_fast64_t missing;	/* something that must be there was not found */
 	atomic_uint_fast64_t failed;	/* the operation gave up: fabric, locks, full memory */
 	atomic_int fatal;		/* a return code after which going on is pointless, or 0 */
+	atomic_int failure;		/* the first return code of `failed`, or 0 */
 	atomic_uint printed;
+	/* Reasons of failures that were printed: fibers that fail for one get one message. */
+	pthread_mutex_t mutex;
+	unsigned told_count;
+	struct nam_diag told[FINDINGS_PRINTED_MAX];
 };
 
 uint64_t findings_total(const struct findings *findings);
+
+/* NAM_EXIT_NO for a wrong or missing answer, else that of the first failure, else NAM_EXIT_OK. */
+int findings_exit_code(const struct findings *findings);
 
 /* Add to a counter of *findings, and print a message, if it is among the first ten. */
 void findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint64_t count,
@@ -37,7 +46,11 @@ void findings_add(struct findings *findings, atomic_uint_fast64_t *counter, uint
 #define findings_missing(findings, count, ...)                                                      \
 	findings_add(findings, &(findings)->missing, count, __VA_ARGS__)
 
-/* @diag	the worker's message; may be "" */
+/*
+ * Count a failure.  A reason that was printed before is not printed again.
+ *
+ * @diag	the worker's message; may be ""
+ */
 void findings_failed(struct findings *findings, int rc, const char *what, const char *diag);
 
 /* ---- scans -------------------------------------------------------------------------------- */

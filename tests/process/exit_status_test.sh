@@ -44,6 +44,18 @@ test_wrong() {
 	expect 0 namctl index drop kept
 }
 
+# The lock word of a client that has gone: all fibers meet it, and one message names it.
+test_locked() {
+	local changes=(--name kept --load none --keys 20 --mix update=100 --ops 64 --quiet)
+
+	expect 0 nam-bench index --name kept --keys 20 --ops 1 --keep --quiet
+	expect 0 damage_tool "$cluster" kept lock
+	expect 6 nam-bench index "${changes[@]}"
+	says "which died (NAM_E_LOCK_ORPHANED)"
+	[ "$(wc -l <<<"$err")" -eq 1 ] || fail "one lock word, several messages: $err"
+	expect 0 namctl index drop kept
+}
+
 test_full() {
 	expect 0 namctl index create full
 	seq 1 "$full" | awk '{ print $1 "\t" $1 }' >"$tmp/full.tsv"
@@ -174,5 +186,6 @@ test_indexes
 test_wrong
 test_signals
 test_full
+test_locked
 test_dead
 finish "exit statuses: the same for the same causes"

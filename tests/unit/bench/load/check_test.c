@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "bench/load/check.h"
+#include "common/exit.h"
 
 /* The result of a scan of pairs first .. end - 1. */
 struct delivery {
@@ -315,6 +316,33 @@ failed__fabric_or_full__FATAL(void **state)
 	assert_int_equal(findings_total(&findings), 3);
 }
 
+/* Fibers that meet one lock word say one thing, whatever they were doing. */
+static void
+failed__same_reason_again__PRINTED_ONCE(void **state)
+{
+	const unsigned printed = findings.printed;
+
+	(void)state;
+	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "the lock word at 1");
+	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "lookup", "the lock word at 1");
+	assert_int_equal(findings.printed, printed + 1);
+	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "the lock word at 2");
+	assert_int_equal(findings.printed, printed + 2);
+	assert_int_equal(findings_total(&findings), 3);
+}
+
+static void
+exit_code__answers_before_failures__AS_DOCUMENTED(void **state)
+{
+	(void)state;
+	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_OK);
+	findings_failed(&findings, -NAM_E_LOCK_ORPHANED, "insert", "");
+	findings_failed(&findings, -NAM_E_FABRIC_PEER_DEAD, "insert", "");
+	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_REMOTE);
+	findings_missing(&findings, 1, "lookup");
+	assert_int_equal(findings_exit_code(&findings), NAM_EXIT_NO);
+}
+
 int
 main(void)
 {
@@ -340,6 +368,8 @@ main(void)
 		cmocka_unit_test_setup(scan__duplicates__ORDER_AND_COMPLETENESS_BY_PAIR, set_up),
 		cmocka_unit_test_setup(dense__any_bit_of_any_pair__FOUND, set_up),
 		cmocka_unit_test_setup(failed__fabric_or_full__FATAL, set_up),
+		cmocka_unit_test_setup(failed__same_reason_again__PRINTED_ONCE, set_up),
+		cmocka_unit_test_setup(exit_code__answers_before_failures__AS_DOCUMENTED, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
