@@ -13,7 +13,7 @@ bool progress_wanted(void);
 /*
  * Draw the line anew.
  *
- * @what	"load", "run"
+ * @what	"load", "warm-up", "run"
  * @fraction	0 .. 1
  * @done	units so far, shown with the rate since progress_begin()
  */

@@ -13,6 +13,7 @@
 #include "bench/progress.h"
 
 #define WARMUP_MIN 100000u
+#define WARMUP_SECONDS 5
 
 /* ---- setting up --------------------------------------------------------------------------- */
 
@@ -49,6 +50,7 @@ lay_out(struct index_bench *bench)
 	op_mix_init(&bench->mix, &o->workload);
 	zipf_init(&bench->zipf, o->keys, o->theta);
 	permutation_init(&bench->scatter, o->keys, o->run.seed + 2);
+	bench->warm_seconds = o->warmup == UINT64_MAX ? WARMUP_SECONDS : 0;
 	if (o->warmup == UINT64_MAX) {
 		/* Several lookups under each of the lowest inner nodes. */
 		uint64_t fanout = o->index.node_bytes / 16, least = WARMUP_MIN;
@@ -59,7 +61,7 @@ lay_out(struct index_bench *bench)
 		o->warmup = o->keys * (bench->network ? 4 : 16) / (fanout * fanout);
 		if (o->warmup < least)
 			o->warmup = o->keys < least ? o->keys : least;
-		if (bench->network && !o->cache_bytes)
+		if (!index_has_cache(bench))
 			o->warmup = 0;
 	}
 }

@@ -81,6 +81,10 @@ struct index_bench {
 	struct index_part *parts;
 	bool dense;			/* nothing but loaded pairs will ever be there */
 
+	unsigned warm_seconds;		/* a warm-up ends after so long; 0: after its lookups */
+	uint64_t warm_deadline;		/* ticks */
+	uint64_t warm_lookups;		/* done */
+	bool warm_cut;			/* one was ended by its deadline */
 	struct index_result *result;
 	uint64_t load_keys;
 	double load_seconds;
@@ -99,8 +103,8 @@ int index_load(struct index_bench *bench) NAM_MUST_CHECK;
 int index_parts_init(struct index_bench *bench) NAM_MUST_CHECK;
 void index_parts_free(struct index_bench *bench);
 /* All fibers run fn until they end; `ops` and `seconds` are what their parts are told. */
-void index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds,
-	bool shown);
+void index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds);
+/* Lookups until the caches know the inner nodes, or for warm_seconds. */
 void index_warm(struct index_bench *bench);
 /* @ops 0: for so many seconds.  Results are added to bench->result. */
 void index_run(struct index_bench *bench, uint64_t ops, double seconds);
@@ -127,6 +131,14 @@ static inline uint32_t
 index_threads(const struct index_bench *bench)
 {
 	return bench->options.run.threads * bench->options.run.clients;
+}
+
+/* A coarse-grained index has no cache, whatever its budget. */
+static inline bool
+index_has_cache(const struct index_bench *bench)
+{
+	return bench->options.cache_bytes &&
+		nam_index_traits(bench->options.index.design)->client_levels;
 }
 
 static inline struct nam_index *

@@ -86,7 +86,7 @@ load_by_inserts(struct index_bench *bench)
 {
 	uint64_t began = ticks_now();
 
-	index_phase(bench, insert_main, bench->keys.pairs, 0, true);
+	index_phase(bench, insert_main, bench->keys.pairs, 0);
 	bench->load_seconds = ticks_ns(ticks_now() - began) * 1e-9;
 	bench->load_keys = bench->keys.pairs;
 	if (findings_total(&session.findings))

@@ -62,7 +62,8 @@ static const struct nam_option rows[] = {
 	{ "batch", "N", "Look up N keys with each call of nam_index_lookup_many (default 1: "
 		"nam_index_lookup).", NAM_OPTION_COUNT, FIELD(o.batch), .min = 1,
 		.max = INDEX_BATCH_MAX },
-	{ "warmup", "N", "Lookups before measuring begins (default: enough to fill the cache).",
+	{ "warmup", "N", "Lookups before measuring begins (default: enough to fill the cache, for "
+		"at most 5 s; none without a cache).",
 		NAM_OPTION_COUNT, FIELD(o.warmup), .max = UINT64_MAX / 2 },
 	{ .help = "The cluster:" },
 	BENCH_CLUSTER,

@@ -28,7 +28,7 @@ struct index_bench_options {
 	uint64_t keys;
 	uint32_t batch;			/* keys that one lookup call is asked for */
 	uint64_t cache_bytes;
-	uint64_t warmup;		/* lookups; UINT64_MAX: what it takes to fill the cache */
+	uint64_t warmup;		/* lookups; UINT64_MAX: enough to fill the cache */
 	enum load_method load;
 	uint32_t fill_percent;		/* 0: the library's */
 	unsigned dup_shift;		/* non-unique: 2^this pairs share a key */

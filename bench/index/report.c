@@ -79,14 +79,6 @@ bandwidth_ratio(const struct index_bench *bench)
 	       bench->raw.ratio;
 }
 
-/* A coarse-grained index has no cache, whatever its budget. */
-static bool
-has_cache(const struct index_bench *bench)
-{
-	return bench->options.cache_bytes &&
-		nam_index_traits(bench->options.index.design)->client_levels;
-}
-
 /* Leaves that were where the cache said, of all that were wanted. */
 static double
 hit_rate(const struct nam_op_counters *sum)
@@ -214,7 +206,7 @@ print_operations(const struct index_bench *bench)
 	if (sum->local_reads || sum->local_calls)
 		printf("  local READs %" PRIu64 ", requests %" PRIu64
 			": copies within the own host\n", sum->local_reads, sum->local_calls);
-	if (has_cache(bench))
+	if (index_has_cache(bench))
 		printf("  cache hits %.2f %%: %" PRIu64 "; misses %" PRIu64 "; stale %" PRIu64 "\n",
 			hit_rate(sum) * 100, sum->cache_hits, sum->cache_misses, sum->cache_stale);
 }
@@ -276,6 +268,10 @@ index_print(void *arg)
 		printf(", %s entries/s scanned",
 			text_count((double)result->entries / session.result.seconds));
 	putchar('\n');
+	if (bench->warm_cut)
+		printf("  warm-up     ended after %u s and %s lookups, so the cache may not be "
+		       "full: --warmup asks for more\n", bench->warm_seconds,
+			text_count((double)bench->warm_lookups));
 	report_print_latency(&session.result.latency);
 	if (bench->raw.ratio > 0)
 		printf("  raw READs   %s/s of %u bytes at depth %u\n"
@@ -438,13 +434,14 @@ index_json(void *arg, cJSON *object)
 	const struct index_result *result = bench->result;
 
 	json_head(object, bench);
+	report_number(object, "warmup_lookups", (double)bench->warm_lookups);
 	if (result->entries) {
 		report_number(object, "entries_scanned", (double)result->entries);
 		report_number(object, "entries_per_s",
 			(double)result->entries / session.result.seconds);
 	}
 	json_operations(object, bench);
-	json_walks(object, &session.result.counters, has_cache(bench));
+	json_walks(object, &session.result.counters, index_has_cache(bench));
 	if (bench->raw.ratio > 0) {
 		report_number(object, "raw_read_ops_per_s", bench->raw.raw_rate);
 		report_number(object, "raw_read_depth", bench->raw.raw_depth);

@@ -479,15 +479,19 @@ static void
 warm_main(void *arg)
 {
 	struct bench_fiber *fiber = arg;
-	struct index_bench *bench = fiber->part->bench;
+	struct index_part *part = fiber->part;
+	struct index_bench *bench = part->bench;
 	uint64_t pairs = bench->keys.pairs;
 
 	for (uint64_t i = fiber->warm_at;
-		i < fiber->warm_end && !bench_signal && !session.findings.fatal; i++) {
+		i < fiber->warm_end && !bench_signal && !session.findings.fatal &&
+		ticks_now() < bench->warm_deadline; i++) {
 		struct item item = item_loaded(bench,
 			(uint64_t)((unsigned __int128)i * pairs / bench->options.warmup));
 
 		do_lookup(fiber, &item); /* SUSPENDS */
+		part->share.done++;
+		atomic_store_explicit(&part->member->done, part->share.done, memory_order_relaxed);
 	}
 }
 
@@ -525,11 +529,11 @@ phase_main(struct thread_pool_member *member, void *arg)
 }
 
 void
-index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds, bool shown)
+index_phase(struct index_bench *bench, nam_fiber_fn fn, uint64_t ops, double seconds)
 {
 	struct phase phase = { bench, fn, ops, seconds };
 
-	thread_pool_run(session.pool, phase_main, &phase, shown ? ops : 0, shown ? seconds : 0);
+	thread_pool_run(session.pool, phase_main, &phase, ops, seconds);
 }
 
 void
@@ -543,8 +547,16 @@ index_warm(struct index_bench *bench)
 		bench->fibers[i].warm_at = n * (i % count) / count;
 		bench->fibers[i].warm_end = n * (i % count + 1) / count;
 	}
-	if (n)
-		index_phase(bench, warm_main, 0, 1e9, false);
+	if (!n)
+		return;
+	bench->warm_deadline = bench->warm_seconds ?
+		ticks_now() + ticks_from_ns(bench->warm_seconds * 1e9) : UINT64_MAX;
+	progress_begin("warm-up");
+	index_phase(bench, warm_main, n * bench->options.run.clients, 0);
+	progress_clear();
+	bench->warm_cut |= ticks_now() >= bench->warm_deadline;
+	for (uint32_t t = 0; t < index_threads(bench); t++)
+		bench->warm_lookups += bench->parts[t].share.done;
 }
 
 static const enum nam_op_kind kinds[] = { NAM_OP_LOOKUP, NAM_OP_INSERT, NAM_OP_UPSERT,
@@ -583,7 +595,7 @@ index_run(struct index_bench *bench, uint64_t ops, double seconds)
 	for (size_t i = 0; i < KINDS_COUNT; i++)
 		thread_pool_counters(session.pool, kinds[i], &before[i]);
 	progress_begin("run");
-	index_phase(bench, fiber_main, ops, seconds, true);
+	index_phase(bench, fiber_main, ops, seconds);
 	progress_clear();
 	for (size_t i = 0; i < KINDS_COUNT; i++) {
 		struct nam_op_counters after;

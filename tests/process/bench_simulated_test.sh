@@ -174,6 +174,16 @@ quick=$mean
 records "sim:$tmp/slow.ini" star 100
 [ "$mean" -eq "$quick" ] || fail "READs of records cost $quick and $mean ns"
 
+# ---- a warm-up of 1,024 lookups that take 20 ms each: it ends after 5 s, unless it was asked for
+sed 's/^\(loaded_\|\)round_trip = [0-9]*/\1round_trip = 20000000/' \
+	"$NAM_SOURCE_DIR/deploy/profiles/connectx3.ini" >"$tmp/far.ini"
+simulate 0 --cluster "sim:$tmp/far.ini" --keys 2000 --fibers 1 --ops 10 --json -
+json '200 < r["warmup_lookups"] < 260'
+simulate 0 --cluster "sim:$tmp/far.ini" --keys 2000 --fibers 1 --ops 10
+says 'ended after 5 s and 2'
+simulate 0 --cluster "sim:$tmp/far.ini" --keys 2000 --fibers 1 --ops 10 --warmup 400 --json -
+json 'r["warmup_lookups"] == 400'
+
 printf '[cpu]\nspeed = 3\n' >"$tmp/odd.ini"
 simulate 2 --cluster "sim:$tmp/odd.ini"
 says "odd.ini:2: there is no 'speed' in [cpu]"

@@ -126,8 +126,16 @@ test_workloads() {
 	index --mix scan=100 --reverse --scan-length 777 --node-bytes 4k
 	index --mix lookup=90,insert=10 --batch 16 --distribution zipfian
 	index --mix lookup=100 --batch 7 --key-bytes 16
+	index --design coarse
+	json 'r["warmup_lookups"] == 0'
+	index --cache-mb 0
+	json 'r["warmup_lookups"] == 0'
+	index --cache-mb 0 --warmup 100
+	json 'r["warmup_lookups"] == 100'
 	index --mix delete=100
 	json 'r["by_operation"]["delete"]["ops"] > '$((some * 49 / 200))
+	index --workload nam-a
+	json 'r["warmup_lookups"] == r["keys"]'
 	index --workload nam-a --raw-ratio
 	json 'r["raw_ratio"] > 0 and r["per_op"]["round_trips"] < 1.01'
 }
