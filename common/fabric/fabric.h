@@ -140,6 +140,12 @@ struct nam_fabric_ops {
 	 */
 	int (*region_alloc)(struct nam_domain *domain, uint64_t bytes, uint32_t page_bytes_log2,
 		int transparent_huge, int numa_node, struct nam_mr *ret, struct nam_diag *diag);
+	/*
+	 * Peers lose a region: its memory goes back to the host.  Requests that are under way, and
+	 * mappings of peers, then meet pages that are not used otherwise.  mr->base stays mapped
+	 * until mr_release.
+	 */
+	void (*region_withdraw)(struct nam_domain *domain, struct nam_mr *mr);
 	int (*mr_register)(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 		struct nam_mr *ret, struct nam_diag *diag);
 	/*

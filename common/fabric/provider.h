@@ -14,6 +14,7 @@
 	USE(provider, domain_open)                                                                  \
 	USE(provider, domain_close)                                                                 \
 	USE(provider, region_alloc)                                                                 \
+	USE(provider, region_withdraw)                                                              \
 	USE(provider, mr_register)                                                                  \
 	USE(provider, share_alloc)                                                                  \
 	USE(provider, mr_release)                                                                   \

@@ -63,6 +63,12 @@ nam__sim_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_byte
 	return rc;
 }
 
+void
+nam__sim_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
+{
+	((struct sim_domain *)domain)->mrs[(uintptr_t)mr->provider - 1].rights = 0;
+}
+
 int
 nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)

@@ -318,7 +318,8 @@ send_regions(struct shm_domain *domain, int fd)
 			}
 			fds[packet.count] = mr->fd;
 			packet.regions[packet.count++] = (struct shm_region_note){
-				mr->bytes, mr->page_bytes_log2, mr->transparent_huge };
+				mr->withdrawn ? 0 : mr->bytes, mr->page_bytes_log2,
+				mr->transparent_huge };
 		}
 		if (rc == 0)
 			rc = nam__shm_packet_send(fd, &packet, sizeof(packet), fds, packet.count);

@@ -70,6 +70,18 @@ free_pages:
 	return rc;
 }
 
+void
+nam__shm_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
+{
+	struct shm_domain *domain = (struct shm_domain *)pub;
+	struct shm_mr *mr = pub_mr->provider;
+
+	pthread_mutex_lock(&domain->mutex);
+	mr->withdrawn = true;
+	pthread_mutex_unlock(&domain->mutex);
+	(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+}
+
 int
 nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag)
@@ -201,8 +213,11 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 	void *at;
 	int rc;
 
-	if (note->bytes == 0 || note->bytes > 1ull << 40)
+	if (note->bytes > 1ull << 40)
 		return -NAM_E_FABRIC_PROTOCOL;
+	*ret = (struct shm_region){ 0 };
+	if (!note->bytes)
+		return 0;
 	rc = check_file(fd, note->bytes);
 	if (rc)
 		return rc;

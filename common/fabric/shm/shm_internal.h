@@ -54,7 +54,7 @@ struct shm_mr {
 	uint8_t *base;
 	uint64_t bytes;
 	uint32_t page_bytes_log2;
-	uint32_t transparent_huge;
+	bool transparent_huge, withdrawn;
 };
 
 /* A server whose regions this domain has mapped; queue pairs to it share the mappings. */
@@ -204,7 +204,7 @@ int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-/* Map a region that a server sent.  The descriptor stays the caller's. */
+/* Map a region that a server sent, unless it was withdrawn.  The descriptor stays the caller's. */
 int nam__shm_region_map(int fd, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
 /* An anonymous, sealed file of small pages, mapped. */

@@ -82,7 +82,7 @@ struct shm_welcome {
 };
 
 struct shm_region_note {
-	uint64_t bytes;
+	uint64_t bytes;			/* 0: it was withdrawn */
 	uint32_t page_bytes_log2;
 	uint32_t transparent_huge;
 };

@@ -59,6 +59,18 @@ nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_b
 	return 0;
 }
 
+void
+nam__tcp_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
+{
+	struct tcp_domain *domain = (struct tcp_domain *)pub;
+	struct tcp_mr *mr = pub_mr->provider;
+
+	pthread_mutex_lock(&domain->mutex);
+	atomic_store_explicit(&mr->rkey, UINT64_MAX, memory_order_relaxed);
+	pthread_mutex_unlock(&domain->mutex);
+	(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+}
+
 int
 nam__tcp_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag)

@@ -97,6 +97,17 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 	return 0;
 }
 
+void
+nam__verbs_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
+{
+	struct verbs_region *region = mr->provider;
+
+	(void)domain;
+	(void)ibv_dereg_mr(region->mr);
+	region->mr = NULL;
+	(void)madvise(region->pages, region->bytes, MADV_REMOVE);
+}
+
 int
 nam__verbs_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
@@ -122,7 +133,8 @@ nam__verbs_mr_release(struct nam_domain *domain, struct nam_mr *mr)
 	(void)domain;
 	if (!region)
 		return;
-	(void)ibv_dereg_mr(region->mr);
+	if (region->mr)
+		(void)ibv_dereg_mr(region->mr);
 	if (region->pages) {
 		(void)munmap(region->pages, region->bytes);
 		close(region->fd);
