@@ -20,7 +20,6 @@
 #define AWAIT_NS 100000u
 /* Address space, not memory: unwritten pages take none. */
 #define MEMORY_BYTES (8ull << 30)
-#define REGION_BYTES (1ull << 30)
 
 struct memserver {
 	struct simulation *simulation;
@@ -76,7 +75,6 @@ memserver_main(void *arg)
 	options.listen = self->address;
 	options.id = self->id;
 	options.memory_bytes = MEMORY_BYTES;
-	options.region_bytes = REGION_BYTES;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = (uint32_t)self->simulation->network.rpc_threads;
 	rc = nam_server_start(&options, &server, NULL, &diag);

@@ -10,12 +10,16 @@
 #include <numa.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memserver_internal.h"
 
 #define SMALL_LOG2 12u
 #define HUGE_LOG2 21u
 #define GIANT_LOG2 30u
+#define REGION_BYTES_MIN (256ull << 10)
+#define REGION_BYTES_LOW (16ull << 20)	/* by default no less, if there is memory for four */
+#define REGION_BYTES_MAX (256ull << 20)	/* by default no more, if 255 suffice */
 #define SPARE_BYTES (64ull << 20)	/* left to the rest of the host */
 
 static int
@@ -148,6 +152,26 @@ cgroup_available(void)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+/* Several regions, each of some use, so that public and private memory share them well. */
+static uint64_t
+default_region_bytes(const struct nam_server_options *options)
+{
+	uint64_t memory = options->memory_bytes, page = 4096;
+	uint64_t bytes = memory / 16 < REGION_BYTES_MAX ? memory / 16 : REGION_BYTES_MAX;
+
+	if (bytes < REGION_BYTES_LOW)
+		bytes = memory / 4 < REGION_BYTES_LOW ? memory / 4 : REGION_BYTES_LOW;
+	if (bytes < REGION_BYTES_MIN)
+		bytes = REGION_BYTES_MIN;
+	if (bytes < memory / (NAM_REGIONS_PER_SERVER - 1))
+		bytes = memory / (NAM_REGIONS_PER_SERVER - 1);
+	if (options->pages == NAM_PAGES_1G)
+		page = 1ull << GIANT_LOG2;
+	else if (!(memory & ((1ull << HUGE_LOG2) - 1)))
+		page = 1ull << HUGE_LOG2;
+	return (bytes + page - 1) / page * page;
+}
+
 static int
 count_regions(struct nam__memory *memory, const struct nam_server_options *options,
 	struct nam_diag *diag)
@@ -159,6 +183,8 @@ count_regions(struct nam__memory *memory, const struct nam_server_options *optio
 	if (options->memory_bytes < SPARE_BYTES >> 8 || options->memory_bytes % 4096)
 		return nam_diag_set(diag, -EINVAL, "--memory: %s is not a multiple of 4 KiB of at "
 			"least 256 KiB", nam__bytes_text(options->memory_bytes, a, sizeof(a)));
+	if (!region_bytes)
+		region_bytes = default_region_bytes(options);
 	if (region_bytes > options->memory_bytes)
 		region_bytes = options->memory_bytes;
 	if (region_bytes < SPARE_BYTES >> 8 || region_bytes % 4096 || region_bytes > 256ull << 30)
@@ -317,8 +343,33 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 			nam__memory_close(memory, domain);
 			return rc;
 		}
+		memory->bases[memory->count] = memory->mrs[memory->count].base;
 		left -= bytes;
 	}
+	memory->numa_node = options->numa_node;
+	return 0;
+}
+
+int
+nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint32_t region)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	const int huge = MAP_HUGETLB | (int)memory->page_bytes_log2 << MAP_HUGE_SHIFT;
+	uint64_t bytes = memory->mrs[region].bytes;
+	void *base = MAP_FAILED;
+
+	domain->ops->region_withdraw(domain, &memory->mrs[region]);
+	if (memory->page_bytes_log2 > SMALL_LOG2)
+		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | huge, -1, 0);
+	if (base == MAP_FAILED)
+		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (base == MAP_FAILED)
+		return -ENOMEM;
+	if (memory->page_bytes_log2 > SMALL_LOG2 || memory->transparent_huge)
+		(void)madvise(base, bytes, MADV_HUGEPAGE);
+	if (memory->numa_node >= 0 && numa_available() >= 0)
+		numa_tonode_memory(base, bytes, memory->numa_node);
+	atomic_store_explicit(&memory->bases[region], base, memory_order_release);
 	return 0;
 }
 
@@ -349,10 +400,25 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 }
 
 void
+nam__memory_trim(struct nam__memory *memory)
+{
+	for (uint32_t i = 0; i < memory->count; i++) {
+		const struct nam_mr *mr = &memory->mrs[i];
+
+		if (memory->bases[i] != mr->base)
+			(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+	}
+}
+
+void
 nam__memory_close(struct nam__memory *memory, struct nam_domain *domain)
 {
 	while (memory->count) {
-		memory->count--;
-		domain->ops->mr_release(domain, &memory->mrs[memory->count]);
+		struct nam_mr *mr = &memory->mrs[--memory->count];
+		uint8_t *base = memory->bases[memory->count];
+
+		if (base && base != mr->base)
+			(void)munmap(base, mr->bytes);
+		domain->ops->mr_release(domain, mr);
 	}
 }

@@ -50,7 +50,10 @@ struct nam__memory {
 	uint32_t count;
 	uint32_t page_bytes_log2;
 	uint32_t transparent_huge;
+	int numa_node;
 	struct nam_mr mrs[NAM_REGIONS_PER_SERVER];
+	/* The server's own: those of mrs, or private memory in the place of the region. */
+	_Atomic(uint8_t *) bases[NAM_REGIONS_PER_SERVER];
 };
 
 /* Choose the pages, allocate and register every region.  All or nothing. */
@@ -58,6 +61,15 @@ int nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	const struct nam_server_options *options, struct nam_diag *notice,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
+/*
+ * Take a region from the clients, for structures that this server executes: fresh memory that no
+ * client can reach.  Its pages come as they are touched, out of what the region gives back.
+ * 0 or -ENOMEM; the region is lost then.
+ */
+int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
+	uint32_t region) NAM_MUST_CHECK;
+/* Give back what clients have written to withdrawn regions by mappings of their own. */
+void nam__memory_trim(struct nam__memory *memory);
 
 #define NAM__STORES_MAX 256u
 #define NAM__TREE_SCRATCH_BYTES (3u * 16384u)	/* nam__tree_server_scratch_bytes() of any tree */

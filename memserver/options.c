@@ -94,7 +94,8 @@ static const struct nam_option rows[] = {
 		NAM_OPTION_CALL, .letter = 'l', .take = take_listen },
 	{ "memory", "SIZE", "memory to serve, for example 8G (default 1G)", NAM_OPTION_BYTES,
 		FIELD(server.memory_bytes), SET(memory_set), .letter = 'm', .max = UINT64_MAX },
-	{ "region", "SIZE", "size of each region (default 1G); at most 256 regions",
+	{ "region", "SIZE", "size of each region (default: a sixteenth "
+		"of the memory, 16M to 256M); at most 256 regions",
 		NAM_OPTION_BYTES, FIELD(server.region_bytes), SET(region_set), .letter = 'r',
 		.max = UINT64_MAX },
 	{ "pages", "KIND", "auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool has "

@@ -22,7 +22,6 @@ nam_server_options_init(struct nam_server_options *options)
 {
 	*options = (struct nam_server_options){
 		.memory_bytes = 1ull << 30,
-		.region_bytes = 1ull << 30,
 		.pages = NAM_PAGES_AUTO,
 		.numa_node = -1,
 		.rpc_threads = 1,
@@ -64,6 +63,14 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 	return 0;
 }
 
+static int
+withdraw(void *arg, uint32_t region)
+{
+	struct nam_server *server = arg;
+
+	return nam__memory_withdraw(&server->memory, server->domain, region);
+}
+
 /* The epoch begins at 1; everything else of fresh memory is zero, as it has to be. */
 static int
 start_services(struct nam_server *server, struct nam_diag *diag)
@@ -81,7 +88,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 			__ATOMIC_SEQ_CST);
 	}
 	rc = nam__allocator_init(&server->allocator, nam__first_region_id(server), bytes,
-		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES);
+		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES, withdraw, server);
 	if (!rc)
 		rc = nam__catalog_init(&server->catalog);
 	if (!rc)
@@ -448,6 +455,8 @@ nam_server_run(struct nam_server *server)
 			return n;
 		if (n > 0 && event.kind == NAM_CM_REQUEST)
 			admit(server, &event);
+		else
+			nam__memory_trim(&server->memory);
 	}
 	return 0;
 }

@@ -29,7 +29,7 @@ struct nam_server_options {
 	const char *listen;	/* "shm:PATH", "verbs:HOST:PORT" */
 	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike others; 0 keeps the catalog */
 	uint64_t memory_bytes;	/* split into regions */
-	uint64_t region_bytes;	/* default 1 GiB; the last region may be smaller */
+	uint64_t region_bytes;	/* 0: a sixteenth, 16 to 256 MiB; the last one may be smaller */
 	enum nam_pages pages;
 	int numa_node;		/* -1: wherever */
 	uint32_t rpc_threads;	/* handler threads, 1 .. 64 */

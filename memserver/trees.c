@@ -16,17 +16,20 @@ nam__block_at(const struct nam_server *server, uint64_t raw)
 	struct nam_gaddr at = { raw };
 	uint32_t region = nam_gaddr_region(at) - nam__first_region_id(server);
 
-	return (uint8_t *)server->memory.mrs[region].base + nam_gaddr_offset(at);
+	/* Acquire: pairs with nam__memory_withdraw(). */
+	return atomic_load_explicit(&server->memory.bases[region], memory_order_acquire) +
+		nam_gaddr_offset(at);
 }
 
 static uint64_t
 address_of(const struct nam_server *server, const void *block)
 {
 	for (uint32_t i = 0; i < server->memory.count; i++) {
-		const struct nam_mr *mr = &server->memory.mrs[i];
-		uint64_t offset = (uint64_t)((const uint8_t *)block - (const uint8_t *)mr->base);
+		const uint8_t *base = atomic_load_explicit(&server->memory.bases[i],
+			memory_order_relaxed);
+		uint64_t offset = (uint64_t)((const uint8_t *)block - base);
 
-		if ((const uint8_t *)block >= (const uint8_t *)mr->base && offset < mr->bytes)
+		if ((const uint8_t *)block >= base && offset < server->memory.mrs[i].bytes)
 			return nam_gaddr_make((uint16_t)(nam__first_region_id(server) + i), offset,
 				0).raw;
 	}

@@ -4,6 +4,10 @@
  *
  * A run is blocks of one stride, and stays so for ever: a block that comes back serves the same
  * stride again, so a word that was a lock stays a lock however stale the pointer that leads to it.
+ * Regions are public, for blocks of clients, from front to back; the server takes regions without
+ * blocks from the back as private ones, for structures that it executes itself.  A list of recycled
+ * blocks is of one kind.
+ *
  * For each run we keep one bit per block, set while the block is free; so a block that is given
  * back twice, or that never was one, is noticed.  Bits are made when the first block comes back.
  */
@@ -39,7 +43,8 @@ struct block {
 
 int
 nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
-	const uint64_t *bytes, uint32_t count, uint64_t reserved)
+	const uint64_t *bytes, uint32_t count, uint64_t reserved,
+	int (*withdraw)(void *arg, uint32_t region), void *withdraw_arg)
 {
 	memset(allocator, 0, sizeof(*allocator));
 	allocator->regions = calloc(count, sizeof(allocator->regions[0]));
@@ -47,6 +52,8 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 		return -ENOMEM;
 	allocator->first_region_id = first_region_id;
 	allocator->regions_count = count;
+	allocator->withdraw = withdraw;
+	allocator->withdraw_arg = withdraw_arg;
 	for (uint32_t i = 0; i < count; i++) {
 		/* Offset 0 of region 0 is null; that no region has one is simpler. */
 		allocator->regions[i].bytes = bytes[i];
@@ -81,16 +88,17 @@ run_at(struct nam__allocator *allocator, uint32_t link)
 
 /* The list of a stride; NULL if there is none and, with `add`, no room for another. */
 static struct nam__stride *
-stride_of(struct nam__allocator *allocator, uint32_t stride, bool add)
+stride_of(struct nam__allocator *allocator, uint32_t stride, bool is_private, bool add)
 {
 	for (uint32_t i = 0; i < allocator->strides_count; i++) {
-		if (allocator->strides[i].stride == stride)
+		if (allocator->strides[i].stride == stride &&
+			allocator->strides[i].is_private == is_private)
 			return &allocator->strides[i];
 	}
 	if (!add || allocator->strides_count == NAM__STRIDES_MAX)
 		return NULL;
 	allocator->strides[allocator->strides_count] = (struct nam__stride){
-		.stride = stride, .first = NAM__LINK_NONE };
+		.stride = stride, .is_private = is_private, .first = NAM__LINK_NONE };
 	return &allocator->strides[allocator->strides_count++];
 }
 
@@ -162,16 +170,37 @@ run_for(struct nam__allocator *allocator, struct nam__alloc_region *region, uint
 	return run;
 }
 
+/* Make the last region that has never had a block private.  False: there is none. */
+static bool
+region_withdraw(struct nam__allocator *allocator)
+{
+	for (uint32_t i = allocator->regions_count; i-- > 0;) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
+		if (region->is_private || region->next != NAM_GADDR_UNIT_BYTES)
+			continue;
+		region->is_private = true;
+		if (!allocator->withdraw(allocator->withdraw_arg, i))
+			return true;
+		region->next = region->bytes;
+	}
+	return false;
+}
+
 /* First fit over the regions; as many blocks as the first region with room for one has. */
 static uint32_t
-carve(struct nam__allocator *allocator, uint32_t stride, uint32_t count, uint64_t *ret_at)
+carve(struct nam__allocator *allocator, const struct nam__stride *list, uint32_t count,
+	uint64_t *ret_at)
 {
+	uint32_t stride = list->stride;
+
 	for (uint32_t i = 0; i < allocator->regions_count; i++) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 		struct nam__run *run;
 		uint64_t fit;
 
-		if (region->next > region->bytes || region->bytes - region->next < stride)
+		if (region->is_private != list->is_private || region->next > region->bytes ||
+			region->bytes - region->next < stride)
 			continue;
 		fit = (region->bytes - region->next) / stride;
 		if (fit > count)
@@ -185,7 +214,8 @@ carve(struct nam__allocator *allocator, uint32_t stride, uint32_t count, uint64_
 		allocator->carved_bytes += fit * stride;
 		return (uint32_t)fit;
 	}
-	return 0;
+	return list->is_private && region_withdraw(allocator) ?
+		carve(allocator, list, count, ret_at) : 0;
 }
 
 uint32_t
@@ -197,11 +227,11 @@ nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, uint64_t 
 	uint32_t n = 0, carved = 0;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, true);
+	list = stride_of(allocator, stride, true, true);
 	if (list)
 		n = take_recycled(allocator, list, ret_blocks, count);
 	if (list && n < count)
-		carved = carve(allocator, stride, count - n, &run_at);
+		carved = carve(allocator, list, count - n, &run_at);
 	pthread_mutex_unlock(&allocator->mutex);
 	for (uint32_t i = 0; i < carved; i++) {
 		struct nam_gaddr first = { run_at };
@@ -230,7 +260,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 		request->count > NAM__ALLOC_COUNT_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, request->stride, true);
+	list = stride_of(allocator, request->stride, false, true);
 	reply->count = !list ? 0 : take_recycled(allocator, list, reply->blocks,
 		request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
 		NAM_RPC_ALLOC_SCATTERED_MAX);
@@ -238,7 +268,7 @@ nam__service_alloc(struct nam__exchange *exchange)
 	reply->run_count = 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
 	if (list && reply->count < request->count && list->first == NAM__LINK_NONE)
-		reply->run_count = carve(allocator, request->stride, request->count - reply->count,
+		reply->run_count = carve(allocator, list, request->count - reply->count,
 			&reply->run_at);
 	pthread_mutex_unlock(&allocator->mutex);
 	if (!list)
@@ -253,18 +283,21 @@ nam__service_alloc(struct nam__exchange *exchange)
 /* ---- taking back ----------------------------------------------------------------------------- */
 
 static bool
-find_block(struct nam__allocator *allocator, uint64_t raw, uint32_t stride, struct block *ret)
+find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__stride *list,
+	struct block *ret)
 {
 	struct nam_gaddr at = { raw };
 	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
 	uint64_t offset = nam_gaddr_offset(at);
-	uint32_t low = 0, high;
+	uint32_t low = 0, high, stride = list->stride;
 	const struct nam__alloc_region *region;
 	struct nam__run *run;
 
 	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
 		return false;
 	region = &allocator->regions[index];
+	if (region->is_private != list->is_private)
+		return false;
 	/* The last run that begins at or before the offset. */
 	for (high = region->runs_count; low < high;) {
 		uint32_t middle = low + (high - low) / 2;
@@ -297,7 +330,7 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 	uint32_t word, words;
 	uint64_t *bits, bit;
 
-	if (!find_block(allocator, raw, list->stride, &block))
+	if (!find_block(allocator, raw, list, &block))
 		return -NAM_E_FABRIC_PROTOCOL;
 	run = block.run;
 	word = block.number / 64;
@@ -330,7 +363,7 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 static int
 take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *request)
 {
-	struct nam__stride *list = stride_of(allocator, request->stride, false);
+	struct nam__stride *list = stride_of(allocator, request->stride, false, false);
 	int rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
 	uint32_t done = 0;
 	struct block block;
@@ -340,7 +373,7 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 		done += !rc;
 	}
 	while (rc && done-- > 0) {
-		if (!find_block(allocator, request->blocks[done], request->stride, &block))
+		if (!find_block(allocator, request->blocks[done], list, &block))
 			continue;
 		block.run->free_bits[block.number / 64] &= ~(1ull << block.number % 64);
 		block.run->free_count--;
@@ -373,7 +406,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uin
 	struct nam__stride *list;
 
 	pthread_mutex_lock(&allocator->mutex);
-	list = stride_of(allocator, stride, false);
+	list = stride_of(allocator, stride, true, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++)
 		(void)put_back(allocator, list, blocks[i]);

@@ -30,25 +30,34 @@ struct nam__allocator {
 	uint32_t strides_count;
 	uint64_t carved_bytes;
 	uint64_t free_bytes;
+	int (*withdraw)(void *arg, uint32_t region);
+	void *withdraw_arg;
 	struct nam__alloc_region {
 		uint64_t bytes;
 		uint64_t next;		/* offset of the first byte that was never handed out */
 		struct nam__run *runs;	/* by offset */
 		uint32_t runs_count;
 		uint32_t runs_size;
+		bool is_private;	/* withdrawn from the clients */
 	} *regions;
 	struct nam__stride {
 		uint32_t stride;
+		bool is_private;
 		uint32_t first;		/* link of a run with free blocks, or NAM__LINK_NONE */
 	} strides[NAM__STRIDES_MAX];
 };
 
-/* `bytes` of each region; `reserved` bytes at the start of the first are never handed out. */
+/*
+ * @bytes	of each region
+ * @reserved	bytes at the start of the first region that are never handed out
+ * @withdraw	takes a region without blocks from the clients; 0 or negative: it is lost
+ */
 int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
-	const uint64_t *bytes, uint32_t count, uint64_t reserved) NAM_MUST_CHECK;
+	const uint64_t *bytes, uint32_t count, uint64_t reserved,
+	int (*withdraw)(void *arg, uint32_t region), void *withdraw_arg) NAM_MUST_CHECK;
 void nam__allocator_free(struct nam__allocator *allocator);
 
-/* For the server itself: up to `count` blocks; returns how many.  And back. */
+/* For the server itself: up to `count` blocks of private memory; returns how many.  And back. */
 uint32_t nam__allocator_take(struct nam__allocator *allocator, uint32_t stride,
 	uint64_t *ret_blocks, uint32_t count);
 void nam__allocator_give(struct nam__allocator *allocator, uint32_t stride,

@@ -13,13 +13,22 @@
 struct fuzz_server {
 	struct nam_server server;
 	_Alignas(8) uint8_t meta[NAM_META_BYTES];
-	_Alignas(64) uint8_t memory[1u << 20 | 1u << 18];
+	_Alignas(64) uint8_t memory[1u << 21 | 1u << 18];
 };
+
+/* No client has the memory. */
+static inline int
+fuzz_withdraw(void *arg, uint32_t region)
+{
+	(void)arg;
+	(void)region;
+	return 0;
+}
 
 static inline struct fuzz_server *
 fuzz_server_new(uint32_t id)
 {
-	static const uint64_t regions[] = { 1u << 20, 1u << 18 };
+	static const uint64_t regions[] = { 1u << 18, 1u << 21 };
 	struct fuzz_server *fixture = aligned_alloc(_Alignof(struct fuzz_server),
 		sizeof(*fixture));
 	struct nam_server *server = &fixture->server;
@@ -33,15 +42,17 @@ fuzz_server_new(uint32_t id)
 	server->proof.fd = -1;		/* as where regions are no files */
 	server->memory.count = 2;
 	server->memory.bytes = regions[0] + regions[1];
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 2; i++) {
+		server->memory.bases[i] = fixture->memory + (i ? regions[0] : 0);
 		server->memory.mrs[i] = (struct nam_mr){
-			.base = fixture->memory + (i ? regions[0] : 0),
+			.base = server->memory.bases[i],
 			.bytes = regions[i],
 		};
+	}
 	server->handlers[0].server = server;
 	server->handlers[0].scratch = fuzz_memory(NAM__TREE_SCRATCH_BYTES);
 	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
-		    NAM_META_BYTES) ||
+		    NAM_META_BYTES, fuzz_withdraw, NULL) ||
 		nam__catalog_init(&server->catalog) ||
 		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
 		nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free) ||

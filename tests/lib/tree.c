@@ -25,7 +25,7 @@ tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes)
 {
 	memset(tree, 0, sizeof(*tree));
 	memory_bytes = test_memory(memory_bytes);
-	tree->cluster = local_cluster_start(servers, memory_bytes, memory_bytes);
+	tree->cluster = local_cluster_start(servers, memory_bytes, 0);
 	tree->client = test_connect(local_cluster_list(tree->cluster), "test",
 		tree_lock_timeout_ms);
 	tree->worker = test_worker(tree->client);

@@ -43,7 +43,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&fixture.cluster, 2, 64, "16M");
+	cluster_start(&fixture.cluster, 2, 64, "4M");
 	fixture.client = test_connect(fixture.cluster.list, "coordinator", LOCK_MS);
 	fixture.worker = test_worker(fixture.client);
 	return 0;

@@ -314,7 +314,7 @@ bytes_taken(const struct deeds *deeds)
 static void
 game_begin(void)
 {
-	cluster_start(&game.cluster, SERVERS, 64, "16M");
+	cluster_start(&game.cluster, SERVERS, 64, "4M");
 	game.fd = memfd_create("nam-deeds", 0);
 	assert_true(game.fd >= 0);
 	assert_int_equal(ftruncate(game.fd, sizeof(struct board)), 0);

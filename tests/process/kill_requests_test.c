@@ -197,7 +197,7 @@ start(void **state)
 	struct neighbour *neighbour = &fixture.neighbour;
 
 	(void)state;
-	cluster_start(&fixture.cluster, SERVERS, 64, "16M");
+	cluster_start(&fixture.cluster, SERVERS, 64, "4M");
 	fixture.client = test_connect(fixture.cluster.list, "coordinator", 0);
 	fixture.worker = test_worker(fixture.client);
 	nam_index_options_init(&options);

@@ -331,7 +331,7 @@ main(int argc, char **argv)
 	}
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	memset(&run, 0, sizeof(run));
-	cluster_start(&run.cluster, 2, 64, "16M");
+	cluster_start(&run.cluster, 2, 64, "4M");
 	for (run.seed = seed; run.seed < seed + seeds; run.seed++)
 		for (run.shape = first; run.shape < end; run.shape++)
 			run_shape(&run);

@@ -67,7 +67,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster_start(&cluster, 2, 64, "16M");
+	cluster_start(&cluster, 2, 64, "4M");
 	join();
 	make("old");
 	leave();

@@ -215,7 +215,7 @@ sim_aftermath(struct sim_stage *stage, struct nam_worker **worker)
 	}
 	if (stage->scenario->spare && !stage->given_up && !sim_disturbed())
 		recover(stage, *worker);
-	sim_memory_give(*worker, director->index, &stage->ballast);
+	sim_memory_give(&stage->cluster, *worker, director->index, &stage->ballast);
 	if ((stage->scenario->spare || stage->outcome->late) && !sim_disturbed())
 		repair(stage, *worker);
 	*worker = replace_worker(stage, *worker);

@@ -34,7 +34,6 @@ server_main(void *arg)
 	options.listen = self->address;
 	options.id = self->id;
 	options.memory_bytes = self->cluster->memory_bytes;
-	options.region_bytes = self->cluster->memory_bytes;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
 	rc = nam_server_start(&options, &server, NULL, &diag);

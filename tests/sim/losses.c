@@ -188,6 +188,9 @@ sim_losses_explain_full(const struct sim_stage *stage)
 			splits += holding.splits;
 	}
 	outside += (uint64_t)stage->ballast.count * stage->actors[SIM_DIRECTOR].index->g.stride;
+	for (uint32_t i = 0; i < stage->cluster.count; i++)
+		outside += (uint64_t)stage->ballast.private[i].count *
+			stage->actors[SIM_DIRECTOR].index->g.node_bytes;
 	used -= room;
 	most = trees_most(stage, splits) + losses.most - losses.least + NAM_META_BYTES;
 	nam_sim_note("memory is full: %llu bytes used, %llu cached or in limbo, trees %llu at most",

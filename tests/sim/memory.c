@@ -7,6 +7,7 @@
 #include "common/layout.h"
 #include "compute/remote/block_cache.h"
 #include "index/index_internal.h"
+#include "memserver/memserver_internal.h"
 
 uint32_t
 sim_memory_stride(const struct nam_index *index)
@@ -65,12 +66,36 @@ sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, uint32
 			sim_die("there is no block to lose");
 }
 
-void
-sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32_t spare,
-	struct sim_ballast *ret_ballast)
+static void
+take_private(struct sim_cluster *cluster, uint32_t stride, uint32_t spare,
+	struct sim_ballast *ballast)
 {
-	struct sim_ballast ballast = { NULL, 0 };
-	uint32_t size = 0, stride = sim_memory_stride(index);
+	for (uint32_t i = 0; i < cluster->count; i++) {
+		struct nam__allocator *allocator = &cluster->servers[i].server->allocator;
+		uint32_t size = (uint32_t)(cluster->memory_bytes / stride), *count;
+		uint64_t *blocks = calloc(size, sizeof(*blocks));
+
+		if (!blocks)
+			abort();
+		count = &ballast->private[i].count;
+		ballast->private[i].blocks = blocks;
+		*count = nam__allocator_take(allocator, stride, blocks, size);
+		for (uint32_t n = *count; n < size && n; n += *count - n) {
+			*count += nam__allocator_take(allocator, stride, blocks + n, size - n);
+			if (*count == n)
+				break;
+		}
+		*count -= spare < *count ? spare : *count;
+		nam__allocator_give(allocator, stride, blocks + *count, spare);
+	}
+}
+
+void
+sim_memory_take(struct sim_cluster *cluster, struct nam_worker *worker,
+	const struct nam_index *index, uint32_t spare, struct sim_ballast *ret_ballast)
+{
+	struct sim_ballast ballast = { 0 };
+	uint32_t size = 0, stride = sim_memory_stride(index), left = spare;
 	struct nam_gaddr at;
 
 	while (nam_alloc(worker, stride, &at) == 0) { /* SUSPENDS */
@@ -87,13 +112,22 @@ sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32
 			stride);
 	/* For callers that ask. */
 	nam__block_cache_return(worker, 0); /* SUSPENDS */
+	if (index->options.design != NAM_DESIGN_FINE)
+		take_private(cluster, index->g.node_bytes, left, &ballast);
 	*ret_ballast = ballast;
 }
 
 void
-sim_memory_give(struct nam_worker *worker, const struct nam_index *index,
-	struct sim_ballast *ballast)
+sim_memory_give(struct sim_cluster *cluster, struct nam_worker *worker,
+	const struct nam_index *index, struct sim_ballast *ballast)
 {
+	for (uint32_t i = 0; i < cluster->count && index->options.design != NAM_DESIGN_FINE; i++) {
+		if (cluster->servers[i].server)
+			nam__allocator_give(&cluster->servers[i].server->allocator,
+				index->g.node_bytes, ballast->private[i].blocks,
+				ballast->private[i].count);
+		ballast->private[i].count = 0;
+	}
 	while (ballast->count)
 		nam_free_unseen(worker, nam_gaddr_untagged(ballast->blocks[--ballast->count]),
 			sim_memory_stride(index));

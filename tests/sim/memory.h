@@ -41,15 +41,20 @@ void sim_memory_lose(struct nam_worker *worker, const struct nam_index *index, u
 struct sim_ballast {
 	struct nam_gaddr *blocks;
 	uint32_t count;
+	struct {
+		uint64_t *blocks;
+		uint32_t count;
+	} private[SIM_SERVERS_MAX];	/* blocks of index->g.node_bytes */
 };
 
 /*
  * Take all memory of all servers, in blocks of the size of the index's nodes, but for about @spare
- * of them; and give it back, to the block cache of this worker.
+ * of them; and give it back, to the block cache of this worker.  Where memory servers search a
+ * tree, take also their private memory, but for @spare blocks of each.
  */
-void sim_memory_take(struct nam_worker *worker, const struct nam_index *index, uint32_t spare,
-	struct sim_ballast *ret_ballast);
-void sim_memory_give(struct nam_worker *worker, const struct nam_index *index,
-	struct sim_ballast *ballast);
+void sim_memory_take(struct sim_cluster *cluster, struct nam_worker *worker,
+	const struct nam_index *index, uint32_t spare, struct sim_ballast *ret_ballast);
+void sim_memory_give(struct sim_cluster *cluster, struct nam_worker *worker,
+	const struct nam_index *index, struct sim_ballast *ballast);
 
 #endif /* NAM_TESTS_SIM_MEMORY_H */

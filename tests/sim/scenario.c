@@ -124,7 +124,8 @@ director_main(void *arg)
 	if (stage->scenario->kv)
 		sim_kv_begin(stage, worker);
 	if (stage->scenario->spare)
-		sim_memory_take(worker, director->index, stage->scenario->spare, &stage->ballast);
+		sim_memory_take(&stage->cluster, worker, director->index, stage->scenario->spare,
+			&stage->ballast);
 	slow_down(stage, stage->scenario->slow_server);
 	for (uint32_t i = 0; i < stage->scenario->near && i < stage->cluster.count; i++)
 		nam_sim_process_place(stage->cluster.servers[i].process, i);
@@ -183,6 +184,8 @@ sim_scenario_run(const struct sim_scenario *scenario, struct sim_history *histor
 		sim_aftermath_history(&stage);
 	sim_history_free(&stage.kv.history);
 	free(stage.ballast.blocks);
+	for (uint32_t i = 0; i < stage.cluster.count; i++)
+		free(stage.ballast.private[i].blocks);
 	free(stage.faults);
 	free(stage.actors);
 	return outcome;

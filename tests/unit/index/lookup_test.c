@@ -17,7 +17,7 @@
 #define LOOKUPS test_scaled_least(400, 40)
 #define YIELDS_MAX 1000000u
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 200)
 
 struct reader {
 	struct nam_index *indexes[2];

@@ -17,7 +17,7 @@
 #define MIB (1ull << 20)
 #define UNTOUCHED 0x70ac4edull
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 200)
 
 static int
 lookup(struct nam_index *index, uint64_t number, uint64_t *ret_payload)

@@ -15,7 +15,7 @@
 #define KEYS 3000u
 #define ROOM 64u
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 1000)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 1000)
 
 /* ---- the two ways to take entries ----------------------------------------------------------- */
 

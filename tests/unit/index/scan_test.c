@@ -20,7 +20,7 @@
 #define KEYS_PRIME (test_scaled(10) < 10 ? 307ul : 1009ul)
 #define KEYS test_scaled_least(3000, 600)	/* of trees that others change */
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 200)
 
 /* ---- the model: entries in order ---------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
 #define KEYS test_scaled_least(20000, 5000)
 #define AT_ONCE 64u		/* keys that are looked up together, and entries of a short scan */
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 1000)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 1000)
 
 struct job {
 	struct nam_index *index;

@@ -21,7 +21,7 @@
 #define SCANNED test_scaled_least(10000, 4000)
 #define OURS_OF_A_STACK (12u << 10)
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 1000)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 1000)
 
 struct job {
 	struct nam_index *index;

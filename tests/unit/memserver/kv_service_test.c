@@ -13,9 +13,9 @@ creation(void)
 {
 	return (struct nam_rpc_kv_create_request){
 		.store = STORE,
-		.memory_bytes = 4 * NAM_KV_PARTITION_BYTES_MIN,
+		.memory_bytes = 3 * NAM_KV_PARTITION_BYTES_MIN,
 		.mode = NAM_KV_STORE,
-		.partitions = 4,
+		.partitions = 3,
 		.servers = 1,
 	};
 }

@@ -245,7 +245,7 @@ program__terminated__EXITS_0_AND_REMOVES_ITS_SOCKET(void **state)
 		pid_t pid = start(line, sizeof(line), "--id", "3");
 
 		(void)snprintf(expected, sizeof(expected), "nam-memserver: server 3 ready at %s: "
-			"1 MiB in 1 region of 1 MiB, 4 KiB pages, 1 handler thread\n", address);
+			"1 MiB in 4 regions of 256 KiB, 4 KiB pages, 1 handler thread\n", address);
 		assert_string_equal(line, expected);
 		assert_int_equal(access(path, F_OK), 0);
 		assert_int_equal(end(pid, signals[i]), 0);

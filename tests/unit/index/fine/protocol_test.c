@@ -20,7 +20,7 @@
 /* The slack of "bounded by lock_timeout_ms" on shared processors. */
 #define SLACK_NS test_bound_ns(2000000000)
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, LOCK_MS)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, LOCK_MS)
 
 /* ---- a tree, and one of its leaves -------------------------------------------------------- */
 

@@ -21,7 +21,7 @@
 /* From one distance ahead of a cursor to the next. */
 #define STEP (test_scaled(9) < 9 ? 27u : 9u)
 
-TEST_CLUSTER(2, test_memory(64 * MIB), 16 * MIB, 200)
+TEST_CLUSTER(2, test_memory(64 * MIB), 0, 200)
 
 /* ---- a tree of leaves that are equally full ----------------------------------------------- */
 
@@ -323,7 +323,7 @@ cursor_close__two_windows_under_way__WAITS_FOR_THEM(void **state)
 static void
 cursor__server_dead_under_two_windows__SAYS_SO_AND_CLOSES(void **state)
 {
-	struct local_cluster *doomed = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
+	struct local_cluster *doomed = local_cluster_start(2, test_memory(64 * MIB), 0);
 	struct member survivor = me;
 	struct nam_cursor *cursor;
 	struct nam_index *index;

@@ -24,7 +24,7 @@ static int
 start(void **state)
 {
 	(void)state;
-	cluster = local_cluster_start(2, test_memory(64 * MIB), 16 * MIB);
+	cluster = local_cluster_start(2, test_memory(64 * MIB), 0);
 	return 0;
 }
 

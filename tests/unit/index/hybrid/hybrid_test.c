@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 #define SERVERS 2u
 #define KEYS 3000u
 
-TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 16 * MIB, 200)
+TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 1 * MIB, 200)
 
 static struct nam_index *
 make(const char *name, uint64_t cache_bytes)
@@ -288,6 +289,32 @@ create_and_drop__again_and_again__MEMORY_COMES_BACK(void **state)
 	}
 }
 
+static struct nam_index *
+fill_private_memory(struct member *member, uint32_t slot)
+{
+	static const uint8_t bound[8] = { 0x80 };
+	uint8_t key[8] = { slot ? 0x80 : 0 };
+	struct nam_index_options options;
+	struct nam_index *index;
+	int rc = 0;
+
+	nam_index_options_init(&options);
+	options.design = NAM_DESIGN_COARSE;
+	options.partitioning = NAM_PARTITION_RANGE;
+	options.bounds = bound;
+	options.node_bytes = 256;
+	assert_int_equal(nam_index_create(member->worker, "hog", &options), 0);
+	index = tree_open(member->worker, "hog", 0);
+	for (uint32_t n = 0; !rc; n++) {
+		uint32_t big_endian = htobe32(n);
+
+		memcpy(key + 4, &big_endian, sizeof(big_endian));
+		rc = nam_index_insert(member->worker, index, key, n);
+	}
+	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	return index;
+}
+
 /*
  * The memory server that names a part's leaves is full and the other one is not.  Leaves that
  * cannot be named must not pile up, for all who look for a key there walk through them.
@@ -300,14 +327,20 @@ insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)
 	uint32_t slot = index->leaves[0]->inner_rpc_slot, most = 0;
 	const uint64_t keys = test_scaled_least(20000, 6000);
 	uint64_t refused = 0, violations = 0, payload;
-	static struct nam_gaddr hoard[32 * MIB / 256];
+	static struct nam_gaddr hoard[SERVERS * 32 * MIB / 256];
 	static bool there[20000];
-	uint32_t hoarded = 0;	/* in blocks of the kind that memory servers make nodes of */
+	uint32_t hoarded = 0;
 	int rc;
 
 	(void)state;
-	while (nam_alloc_on(hoarder.worker, slot, index->g.node_bytes, &hoard[hoarded]) == 0)
-		hoarded++;
+	/* No region is left that could become private, and the private ones are full. */
+	for (uint32_t i = 0; i < SERVERS; i++)
+		while (!nam_alloc_on(hoarder.worker, i, index->g.stride, &hoard[hoarded]))
+			hoarded++;
+	nam_index_close(fill_private_memory(&hoarder, slot));
+	while (hoarded > 0)
+		nam_free_unseen(hoarder.worker, hoard[--hoarded], index->g.stride);
+	member_leave(&hoarder);
 	for (uint64_t n = 0; n < keys; n++) {
 		rc = nam_index_insert(me.worker, index, tree_key(index, n), n);
 		there[n] = rc == 0;
@@ -331,9 +364,7 @@ insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)
 	}
 	assert_in_range(most, 0, 4);
 	/* With room again all is as it should be. */
-	while (hoarded > 0)
-		nam_free_unseen(hoarder.worker, hoard[--hoarded], index->g.node_bytes);
-	member_leave(&hoarder);
+	assert_int_equal(nam_index_drop(me.worker, "hog"), 0);
 	for (uint64_t n = 0; n < keys; n++)
 		if (!there[n])
 			assert_int_equal(nam_index_insert(me.worker, index, tree_key(index, n), n),
