@@ -25,16 +25,16 @@ set_target_properties(nam_shared PROPERTIES
 	LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/nam.map)
 
 # Outside this tree there are no targets for what we build on, only names.
-target_link_libraries(nam_static
-	PUBLIC $<BUILD_INTERFACE:nam_dependencies>
-	INTERFACE $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
-		$<INSTALL_INTERFACE:Threads::Threads>)
+set(installed_dependencies $<INSTALL_INTERFACE:numa> $<INSTALL_INTERFACE:inih>
+	$<INSTALL_INTERFACE:Threads::Threads>)
 if(verbs)	# namConfig.cmake makes it, for a wholly static program needs every driver
-	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:nam::verbs>)
+	list(APPEND installed_dependencies $<INSTALL_INTERFACE:nam::verbs>)
 endif()
 if(context)
-	target_link_libraries(nam_static INTERFACE $<INSTALL_INTERFACE:boost_context>)
+	list(APPEND installed_dependencies $<INSTALL_INTERFACE:boost_context>)
 endif()
+target_link_libraries(nam_static PUBLIC $<BUILD_INTERFACE:nam_dependencies>
+	INTERFACE ${installed_dependencies})
 target_link_libraries(nam_shared PRIVATE $<BUILD_INTERFACE:nam_dependencies>
 	$<BUILD_INTERFACE:nam_flags>)
 target_link_options(nam_shared PRIVATE

@@ -12,14 +12,7 @@ set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/nam)
 install(TARGETS nam_shared EXPORT nam
 	LIBRARY COMPONENT libnam NAMELINK_COMPONENT libnam-dev)
 install(TARGETS nam_static EXPORT nam ARCHIVE COMPONENT libnam-dev)
-if(TARGET nam_memserver)
-	# Exported apart, for it may be absent where the rest is installed.
-	install(TARGETS nam_memserver EXPORT nam_memserver ARCHIVE COMPONENT nam-memserver)
-	install(EXPORT nam_memserver NAMESPACE nam:: DESTINATION ${package_dir}
-		COMPONENT nam-memserver FILE namMemserverTargets.cmake)
-	install(FILES memserver/server.h DESTINATION ${include_dir}/memserver
-		COMPONENT nam-memserver)
-endif()
+install(TARGETS nam_memserver EXPORT nam ARCHIVE COMPONENT libnam-dev)
 
 # Public headers keep their rooms, so that they include each other as they do here.
 foreach(header nam.h
@@ -30,6 +23,7 @@ foreach(header nam.h
 		compute/client.h compute/remote.h
 		index/index.h index/maintain.h index/options.h index/scan.h
 		kv/kv.h kv/options.h
+		memserver/server.h
 		txn/records.h txn/table.h)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
@@ -75,9 +69,11 @@ set(private_requires "")
 if(verbs)
 	set(private_requires " librdmacm libibverbs")
 endif()
-configure_file(cmake/nam.pc.in nam.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/nam.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
-	COMPONENT libnam-dev)
+foreach(pc nam nam-memserver)
+	configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)
+	install(FILES ${PROJECT_BINARY_DIR}/${pc}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+		COMPONENT libnam-dev)
+endforeach()
 
 install(EXPORT nam NAMESPACE nam:: DESTINATION ${package_dir} COMPONENT libnam-dev
 	FILE namTargets.cmake)

@@ -115,6 +115,15 @@ warnings="-Wall -Wextra -Werror"
 		exit 1
 	fi
 
+	say "the memory server as a library, beside the shared libnam, and all static"
+	$cc $warnings "$here/server.c" $(pkg-config --cflags --libs nam-memserver nam) \
+		-Wl,-rpath,"$libdir" -o "$tmp/server"
+	ldd "$tmp/server" | grep -q "libnam.so.0 => $libdir"
+	"$tmp/server" "shm:$tmp/socket"
+	$cc $warnings -static "$here/server.c" \
+		$(pkg-config --static --cflags --libs nam-memserver nam) -o "$tmp/server_static"
+	"$tmp/server_static" "shm:$tmp/socket"
+
 	say "as docs/c-api.md has it for any folder"
 	mkdir -p "$tmp/stranger/build"
 	ln -s "$NAM_BUILD_DIR" "$tmp/stranger/build/release"
@@ -160,4 +169,5 @@ cmake --build "$tmp/build" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 "$tmp/build/consumer_static"
 "$tmp/build/consumer_all_static"
 "$tmp/build/consumer_cxx"
-"$tmp/build/server"
+"$tmp/build/server" "shm:$tmp/socket"
+ldd "$tmp/build/server" | grep -q "libnam.so.0 => $libdir"
