@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What gets installed, in components: libnam (the shared library), libnam-dev (headers, static
-# library, pkg-config, CMake package), nam-memserver (the program, and the server as a library), and
-# one for each of the other programs; programs come with their man pages.
+# What gets installed, in components: libnam0 (the
+# shared library), libnam-dev (headers, static libraries, pkg-config, CMake package, man3),
+# nam-server (the program and its unit) and nam-tools (the other programs).  Programs come with
+# their man pages, and each component with the documents of its readers.
 
 include(CMakePackageConfigHelpers)
 include(cmake/manual.cmake)
@@ -10,48 +11,48 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nam)
 set(include_dir ${CMAKE_INSTALL_INCLUDEDIR}/nam)
 
 install(TARGETS nam_shared EXPORT nam
-	LIBRARY COMPONENT libnam NAMELINK_COMPONENT libnam-dev)
+	LIBRARY COMPONENT libnam0 NAMELINK_COMPONENT libnam-dev)
 install(TARGETS nam_static EXPORT nam ARCHIVE COMPONENT libnam-dev)
 install(TARGETS nam_memserver EXPORT nam ARCHIVE COMPONENT libnam-dev)
 
 # Public headers keep their rooms, so that they include each other as they do here.
-foreach(header nam.h
-		common/counters.h common/error.h common/exit.h common/fiber/fiber.h common/gaddr.h
-		common/version.h
-		common/fabric/fabric.h common/fabric/request.h
-		common/rpc/transport.h
-		compute/client.h compute/remote.h
-		index/index.h index/maintain.h index/options.h index/scan.h
-		kv/kv.h kv/options.h
-		memserver/server.h
-		txn/records.h txn/table.h)
+set(headers nam.h
+	common/counters.h common/error.h common/exit.h common/fiber/fiber.h common/gaddr.h
+	common/version.h
+	common/fabric/fabric.h common/fabric/request.h
+	common/rpc/transport.h
+	compute/client.h compute/remote.h
+	index/index.h index/maintain.h index/options.h index/scan.h
+	kv/kv.h kv/options.h
+	memserver/server.h
+	txn/records.h txn/table.h)
+foreach(header IN LISTS headers)
 	cmake_path(GET header PARENT_PATH room)
 	install(FILES ${header} DESTINATION ${include_dir}/${room} COMPONENT libnam-dev)
 endforeach()
+nam_header_manual(${headers})
 
 # Simulated networks: found beside the program's folder, so here, too.  The figures of the papers.
 if(TARGET nam-bench)
 	install(DIRECTORY deploy/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/nam
-		COMPONENT nam-bench FILES_MATCHING PATTERN "*.ini")
+		COMPONENT nam-tools FILES_MATCHING PATTERN "*.ini")
 	file(GLOB figures CONFIGURE_DEPENDS bench/figures/*.py)
 	install(FILES ${figures} DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/figures
-		COMPONENT nam-bench)
+		COMPONENT nam-tools)
 	install(PROGRAMS bench/figures/draw DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/figures
-		COMPONENT nam-bench)
+		COMPONENT nam-tools)
 endif()
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/nam)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/deploy/profiles ${PROJECT_BINARY_DIR}/share/nam/profiles
 	SYMBOLIC)
 
-foreach(program nam-memserver nam-bench namctl)
-	if(TARGET ${program})
-		nam_manual(${program})
-	endif()
-endforeach()
+nam_manual(nam-memserver nam-server)
+nam_manual(nam-bench nam-tools)
+nam_manual(namctl nam-tools)
 if(TARGET nam-bench)
 	configure_file(docs/man/nam-bench-peers.1 share/man/man1/nam-bench-peers.1 COPYONLY)
 	install(FILES docs/man/nam-bench-peers.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-		COMPONENT nam-bench)
+		COMPONENT nam-tools)
 endif()
 
 # Relative to where nam.pc lies, so that the tree may be moved.
@@ -83,3 +84,25 @@ write_basic_package_version_file(namConfigVersion.cmake COMPATIBILITY SameMinorV
 install(FILES
 	${PROJECT_BINARY_DIR}/namConfig.cmake ${PROJECT_BINARY_DIR}/namConfigVersion.cmake
 	DESTINATION ${package_dir} COMPONENT libnam-dev)
+
+# A service of each memory server; deploy/systemd has examples of its files in /etc.
+install(FILES deploy/systemd/nam-memserver@.service DESTINATION lib/systemd/system
+	COMPONENT nam-server)
+install(FILES deploy/systemd/nam.sysusers DESTINATION lib/sysusers.d RENAME nam.conf
+	COMPONENT nam-server)
+
+# Documents keep their places, so that they lead to each other.
+function(nam_documents component)
+	foreach(document IN LISTS ARGN)
+		cmake_path(GET document PARENT_PATH folder)
+		install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder}
+			COMPONENT ${component})
+	endforeach()
+endfunction()
+nam_documents(libnam-dev README.md ARCHITECTURE.md LICENSE docs/README.md docs/c-api.md
+	common/README.md compute/README.md index/README.md kv/README.md txn/README.md)
+nam_documents(nam-server docs/deploying.md docs/fabrics.md docs/transports.md memserver/README.md
+	deploy/README.md deploy/cluster.ini deploy/cluster-tcp.ini deploy/systemd/memserver.env)
+nam_documents(nam-tools docs/shell.md tools/README.md bench/README.md)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libnam-dev
+	FILES_MATCHING PATTERN "*.[ch]" PATTERN "README.md")

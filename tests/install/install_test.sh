@@ -81,6 +81,12 @@ if ! diff "$tmp/declared" "$tmp/shown"; then
 	exit 1
 fi
 wc -l <"$tmp/shown"
+while read -r function; do
+	if [ ! -s "$prefix/share/man/man3/$function.3" ]; then
+		echo "FAILED: $function has no page in man3; see docs/man/headers"
+		exit 1
+	fi
+done <"$tmp/declared"
 readelf -d "$libdir/libnam.so" | grep -q 'SONAME.*\[libnam\.so\.0\]'
 
 warnings="-Wall -Wextra -Werror"
