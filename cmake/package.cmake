@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What gets installed, in components: libnam0 (the
+# What gets installed, in components, which are the Debian packages of debian.cmake: libnam0 (the
 # shared library), libnam-dev (headers, static libraries, pkg-config, CMake package, man3),
 # nam-server (the program and its unit) and nam-tools (the other programs).  Programs come with
 # their man pages, and each component with the documents of its readers.
@@ -106,3 +106,7 @@ nam_documents(nam-server docs/deploying.md docs/fabrics.md docs/transports.md me
 nam_documents(nam-tools docs/shell.md tools/README.md bench/README.md)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libnam-dev
 	FILES_MATCHING PATTERN "*.[ch]" PATTERN "README.md")
+
+if(PROJECT_IS_TOP_LEVEL)
+	include(cmake/debian.cmake)
+endif()
