@@ -123,7 +123,7 @@ use(struct nam_worker *worker, struct nam_index *index)
 		return rc;
 	printf("%u people, %" PRIu64 " of them in their thirties\n", PEOPLE, asks[0].count);
 	if (asks[0].count != 10 * PEOPLE / AGES || asks[1].count != 5) {
-		fprintf(stderr, "a scan has lost or invented somebody\n");
+		fprintf(stderr, "a scan has lost or invented a person\n");
 		return -NAM_E_REMOTE_CORRUPT;
 	}
 	return 0;

@@ -229,7 +229,7 @@ check_customers(struct shop *shop, struct nam_table_rows *rows)
 
 		memcpy(order, key.data, key.bytes < KEY_BYTES ? key.bytes : KEY_BYTES - 1);
 		if (sscanf(order, "%u", &number) != 1 || number - 1000 >= ORDERS)
-			wrong(shop, order, "nobody made it");
+			wrong(shop, order, "no client made it");
 		else if (found[number - 1000]++)
 			wrong(shop, order, "it has two customers");
 	}

@@ -182,7 +182,7 @@ feed_one(struct scan_check *check, const uint8_t *key_bytes, uint64_t payload)
 			", %" PRIu64 ")", key, check->low, check->high);
 	if ((payload ^ keys_hash(key)) & check->mask)
 		findings_wrong(check->findings, "scan: key %" PRIu64 " came with payload %#" PRIx64
-			", which nobody wrote; it should be like %#" PRIx64, key, payload,
+			", which no writer wrote; it should be like %#" PRIx64, key, payload,
 			keys_payload(key, 0));
 	else if (!keys_is_inserted(keys, key))
 		feed_loaded(check, key, payload);

@@ -140,7 +140,7 @@ sweep_batch(struct sweep_job *job, struct nam_worker *worker, uint64_t **buffers
 			atomic_fetch_add(&job->written, 1);
 		else if (begin != pattern || last != pattern)
 			findings_wrong(&session.findings, "block %" PRIu64 " holds %#" PRIx64
-				" ... %#" PRIx64 ", which nobody wrote", first + i, begin, last);
+				" ... %#" PRIx64 ", which no writer wrote", first + i, begin, last);
 	}
 	return rc;
 }

@@ -123,7 +123,7 @@ end(struct requests *bench)
 	int rc = bench->name[0] ? nam_kv_drop(worker, bench->name) : 0; /* SUSPENDS */
 
 	if (rc == -NAM_E_NOINDEX)
-		bench_complain("%s: somebody has dropped it", bench->name);
+		bench_complain("%s: another client has dropped it", bench->name);
 	else if (rc)
 		bench_complain("%s: %s; namctl kv drop %s", bench->name, nam_worker_diag(worker),
 			bench->name);

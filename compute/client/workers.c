@@ -67,7 +67,7 @@ welcome_take(struct nam_client *client, struct nam__server *server,
 
 	if (reply->bytes < sizeof(welcome))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
-			"what answers at %s is not a memory server: its handshake has %u bytes",
+			"the peer at %s is not a memory server: its handshake has %u bytes",
 			server->address, reply->bytes);
 	memcpy(&welcome, reply->data, sizeof(welcome));
 	if (welcome.magic_version != WIRE_MAGIC_VERSION)

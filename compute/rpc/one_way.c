@@ -35,7 +35,7 @@ flush_up_to(struct nam_worker *worker, uint32_t slot, uint32_t number)
 		return 0;
 	return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PROTOCOL,
 		"the memory server at %s answers, but does not say what has become of requests "
-		"that nobody waits for", worker->client->servers[slot].address);
+		"without a waiter", worker->client->servers[slot].address);
 }
 
 int

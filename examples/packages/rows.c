@@ -86,7 +86,7 @@ check_row(struct checker *checker, const struct nam_bytes *key, const struct nam
 	struct row row;
 
 	if (!package) {
-		tell(checker, &checker->wrong, "nobody has put one of that key and source", NULL);
+		tell(checker, &checker->wrong, "no writer put one of that key and source", NULL);
 		return;
 	}
 	row_make(package, stamp, &row);

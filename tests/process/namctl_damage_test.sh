@@ -22,17 +22,17 @@ test_verdicts() {
 	expect 1 namctl index verify late
 	says "I7: region"
 	says "late: the pairs are all right, but 1 separators are late, which costs "
-	says "which costs time and no more; whoever passes there next adds them"
+	says "which costs time and no more; the next reader to pass adds them"
 	damaged locked lock
 	expect 1 namctl index verify locked
 	says "I9: region"
 	says "locked: the pairs are all right, but 1 locks are set and 0 separators are late; if "
-	says "if nobody was writing meanwhile, somebody died of it, and the locked nodes"
+	says "if no client was writing meanwhile, a writer died, and the locked nodes"
 	says "save the pairs with namctl range, drop the index and load it anew"
 	damaged spoilt hash
 	expect 1 namctl index verify spoilt
 	says "I2: region"
-	says "violations of the invariants in index/README.md; if nobody was writing"
+	says "violations of the invariants in index/README.md; if no client was writing"
 	says "meanwhile, the index is damaged: load it anew"
 	expect 1 namctl --json index verify spoilt
 	says '"damaged":	true'

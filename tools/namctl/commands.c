@@ -211,7 +211,7 @@ say_blocks_lost(struct ctl *ctl, const char *name)
 	uint64_t lost = ctl_blocks_lost(ctl);
 
 	if (lost)
-		ctl_complain("%s: %" PRIu64 " blocks could not be given back, because somebody "
+		ctl_complain("%s: %" PRIu64 " blocks could not be given back, because clients "
 			"kept them locked or in view; they stay allocated until the memory servers "
 			"end", name, lost);
 	return lost;
@@ -368,17 +368,17 @@ say_verdict(const struct violations *violations, uint64_t count)
 
 	if (count > violations->late + violations->locks)
 		ctl_say(ctl, "%s: %" PRIu64 " violations of the invariants in index/README.md; if "
-			"nobody was writing meanwhile, the index is damaged: load it anew",
+			"no client was writing meanwhile, the index is damaged: load it anew",
 			ctl->index_name, count);
 	else if (violations->locks)
 		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " locks are set and %"
-			PRIu64 " separators are late; if nobody was writing meanwhile, somebody "
-			"died of it, and the locked nodes can be read but not written: save the "
+			PRIu64 " separators are late; if no client was writing meanwhile, a "
+			"writer died, and the locked nodes can be read but not written: save the "
 			"pairs with namctl range, drop the index and load it anew",
 			ctl->index_name, violations->locks, violations->late);
 	else if (violations->late)
 		ctl_say(ctl, "%s: the pairs are all right, but %" PRIu64 " separators are late, "
-			"which costs time and no more; whoever passes there next adds them",
+			"which costs time and no more; the next reader to pass adds them",
 			ctl->index_name, violations->late);
 	else
 		ctl_say(ctl, "%s: every invariant holds", ctl->index_name);

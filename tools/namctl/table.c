@@ -189,7 +189,7 @@ say_verdict(const struct ctl *ctl, const char *name, uint64_t rows, uint64_t cou
 	}
 	if (count > VIOLATIONS_PRINTED_MAX)
 		ctl_say(ctl, "and %" PRIu64 " more", count - VIOLATIONS_PRINTED_MAX);
-	ctl_say(ctl, "%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if nobody was "
+	ctl_say(ctl, "%s: %" PRIu64 " entries are missing among %" PRIu64 " rows; if no client was "
 		"writing meanwhile, scans of these indexes miss rows: write the rows anew, or drop "
 		"the table and fill it anew", name, count, rows);
 }

@@ -184,7 +184,7 @@ receive_welcome(struct attempt *attempt)
 	if (rc)
 		return rc;
 	if (welcome.magic != TCP_MAGIC_WELCOME)
-		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: what answers there "
+		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_PROTOCOL, "%s: the peer "
 			"is not a memory server", attempt->address);
 	if (welcome.version != TCP_VERSION)
 		return nam_diag_set(attempt->diag, -NAM_E_FABRIC_VERSION, "%s: the memory server "

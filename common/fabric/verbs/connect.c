@@ -77,7 +77,7 @@ take_response(const struct attempt *attempt, const struct rdma_cm_event *event)
 		event->param.conn.private_data_len, &reply, &attempt->qp->mtu);
 
 	if (rc)
-		return nam_diag_set(attempt->diag, rc, "%s: what answers there is not a memory "
+		return nam_diag_set(attempt->diag, rc, "%s: the peer is not a memory "
 			"server of this release", attempt->address);
 	if (attempt->reply)
 		*attempt->reply = reply;

@@ -58,7 +58,7 @@ examine_huge_pages(const struct machine *machine, const char *fabric, struct fin
 			"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # 2 GiB",
 			"no huge pages are reserved: random access to remote memory is slower");
 	else if (pages->free <= pages->reserved)
-		find(findings, fabric, FINDING_NOTE, "end who holds them, or reserve more: echo N "
+		find(findings, fabric, FINDING_NOTE, "end their holders, or reserve more: echo N "
 			"> /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
 			"all %" PRIu64 " huge pages are in use", pages->total);
 }
