@@ -125,9 +125,7 @@ header_arrived(struct nam__txn *txn, struct nam__item *item)
 {
 	/* It was the latest during this operation, so the block is a version of this record. */
 	if (item->header.head != item->head.raw || item->header.store != txn->records->store)
-		return nam_diag_set(&txn->worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': "
-			"a record leads to a block that is no version; was the store dropped?",
-			txn->records->name);
+		return nam__version_misled(txn->worker, txn->records);
 	item->base_timestamp = item->header.timestamp;
 	item->state = NAM__ITEM_SWAP;
 	/* R4: a later version is there. */
@@ -185,8 +183,13 @@ round_of(struct nam__txn *txn, unsigned states)
 {
 	struct nam_batch batch;
 	bool any = false;
-	int rc;
+	int rc = 0;
 
+	for (uint32_t i = 0; i < txn->count && !rc; i++)
+		if (txn->items[i].state == NAM__ITEM_HEADER)
+			rc = nam__version_at_check(txn->worker, txn->records, txn->items[i].base);
+	if (rc)
+		return rc;
 	nam_batch_init(&batch, txn->worker);
 	for (uint32_t i = 0; i < txn->count; i++) {
 		txn->items[i].asked = false;

@@ -55,6 +55,8 @@ version_arrived(struct nam__txn *txn, struct nam__item *item)
 	};
 	enum nam_restart_cause cause = nam__version_mismatch(version, &wanted);
 
+	if (item->via == NAM__VIA_HEAD)
+		txn->misled = cause != NAM_RESTART_CAUSES_COUNT;
 	if (cause != NAM_RESTART_CAUSES_COUNT) {
 		nam__count_restart(txn->worker, cause);
 		by_head(txn, item);
@@ -107,7 +109,9 @@ read_some(struct nam__txn *txn)
 			reads[count++] = (struct nam__read){ item->head, &item->word,
 				sizeof(item->word) };
 		} else if (item->state == NAM__ITEM_VERSION) {
-			rc = nam__item_room(txn, item, bytes);
+			rc = nam__version_at_check(txn->worker, txn->records, item->at);
+			if (!rc)
+				rc = nam__item_room(txn, item, bytes);
 			if (rc)
 				return rc;
 			reads[count++] = (struct nam__read){ item->at, item->image, bytes };
@@ -116,7 +120,8 @@ read_some(struct nam__txn *txn)
 	if (!count && !asking)
 		return NAM__STEP_DONE;
 	if (txn->attempts++ == ATTEMPTS_MAX)
-		return -NAM_E_RESTART_DEAD;
+		return txn->misled ? nam__version_misled(txn->worker, txn->records) :
+			-NAM_E_RESTART_DEAD;
 	nam_race_point("records.read");
 	rc = count ? nam__reads_await(txn->worker, reads, count) : 0; /* SUSPENDS */
 	for (uint32_t i = 0; i < txn->count && !rc; i++) {

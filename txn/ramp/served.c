@@ -51,6 +51,9 @@ nam__answers_each(struct nam__txn *txn, const struct nam__bundle *bundle, uint32
 		item->timestamp = got->timestamp;
 		item->state = got->at ? NAM__ITEM_VERSION : NAM__ITEM_ABSENT;
 		fn(item, got, arg);
+		rc = got->at ? nam__version_at_check(txn->worker, txn->records, item->at) : 0;
+		if (rc)
+			return rc;
 		if (got->image_bytes && item->state == NAM__ITEM_VERSION) {
 			rc = nam__item_room(txn, item, got->image_bytes);
 			if (rc)

@@ -325,8 +325,10 @@ some_count(struct nam_worker *worker, struct nam_records *records, const struct 
 			stat->others++;
 			stat->others_bytes += nam__version_stride(nam__version_at_bytes(chain.at));
 		}
-		if (!seen[i].head.latest)
+		if (rc || !seen[i].head.latest)
 			continue;
+		if (!nam__version_is_of(records, &seen[i].latest, seen[i].at))
+			return nam__version_misled(worker, records);
 		stat->keys++;
 		stat->remote_bytes += nam__version_stride(
 			nam__version_at_bytes(NAM_GADDR(seen[i].head.latest)));

@@ -79,6 +79,37 @@ nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	return 0;
 }
 
+bool
+nam__version_can_be_at(const struct nam_client *client, struct nam_gaddr at)
+{
+	const struct nam_region *region = nam_region_table_find(&client->regions, at);
+	uint32_t bytes = nam__version_at_bytes(at);
+
+	return region && bytes >= sizeof(struct nam_version) && bytes <= NAM__VERSION_BYTES_MAX &&
+	       nam_gaddr_offset(at) + bytes <= region->bytes;
+}
+
+int
+nam__version_at_check(struct nam_worker *worker, const struct nam_records *records,
+	struct nam_gaddr at)
+{
+	if (nam__version_can_be_at(worker->client, at))
+		return 0;
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': a record "
+		"leads to region %u offset %llu, where no version of %u bytes can be: its head was "
+		"overwritten; drop the store, and load it anew", records->name,
+		nam_gaddr_region(at), (unsigned long long)nam_gaddr_offset(at),
+		nam__version_at_bytes(at));
+}
+
+int
+nam__version_misled(struct nam_worker *worker, const struct nam_records *records)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_CORRUPT, "record store '%s': a record "
+		"leads to a block that is no version of it: either was overwritten, or the store "
+		"was dropped", records->name);
+}
+
 int
 nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 {

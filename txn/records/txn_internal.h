@@ -135,6 +135,7 @@ struct nam__txn {
 	/* 0 at first: */
 	uint32_t count;
 	uint32_t attempts;
+	bool misled;			/* the last version by a head was none of its record */
 	uint32_t depth;			/* of nested completions of other transactions */
 	bool prepared;
 	uint32_t retired;		/* versions that memory servers gave up, */
@@ -169,6 +170,18 @@ void nam__txn_free(struct nam__txn *txn);
 int nam__txn_add(struct nam__txn *txn, const void *key, uint32_t key_bytes, bool *ret_again)
 	NAM_MUST_CHECK;
 int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes) NAM_MUST_CHECK;
+
+/*
+ * Addresses of versions lie in memory that every client can write.  Before a READ goes to one:
+ * whether a version can be there, of a length that versions have and whole in one region; and 0 or
+ * -NAM_E_REMOTE_CORRUPT with a diag.
+ */
+bool nam__version_can_be_at(const struct nam_client *client, struct nam_gaddr at);
+int nam__version_at_check(struct nam_worker *worker, const struct nam_records *records,
+	struct nam_gaddr at) NAM_MUST_CHECK;
+/* The same code, of a record whose head leads to no version of it. */
+int nam__version_misled(struct nam_worker *worker, const struct nam_records *records);
+
 /* Find the items' addresses, in the cache or in the index. */
 NAM_FIBER_FN int nam__txn_locate(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Note the items' addresses in the cache. */

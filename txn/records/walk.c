@@ -33,6 +33,9 @@ nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
 	/* In a one-sided store the word is always 0. */
 	if (!at.raw || chain->hops++ == CHAIN_MAX)
 		return NAM__STEP_DONE;
+	rc = nam__version_at_check(worker, records, at);
+	if (rc)
+		return rc;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)
 		return -ENOMEM;
@@ -61,7 +64,7 @@ nam__walked_read(struct nam_worker *worker, struct nam__walked *seen, uint32_t c
 	rc = nam_batch_await(&batch); /* SUSPENDS */
 	for (uint32_t i = 0; i < count && !rc; i++) {
 		memset(&seen[i].latest, 0, sizeof(seen[i].latest));
-		if (seen[i].head.latest)
+		if (nam__version_can_be_at(worker->client, NAM_GADDR(seen[i].head.latest)))
 			nam_batch_read(&batch, NAM_GADDR(seen[i].head.latest), &seen[i].latest,
 				sizeof(seen[i].latest));
 	}

@@ -8,7 +8,10 @@
 
 #define NAM__WALK_MAX 32u		/* records of one batch */
 
-/* A record: its head, and the header of its latest version; zeroes: it has none.  Registered. */
+/*
+ * A record: its head, and the header of its latest version; zeroes: there can be none.
+ * Registered.
+ */
 struct nam__walked {
 	struct nam_gaddr at;		/* of the head */
 	struct nam__server_head head;

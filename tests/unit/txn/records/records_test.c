@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "compute/remote.h"
+#include "txn/records/version.h"
 #include "kv/kv.h"
 #include "tests/lib/index_fixture.h"
 #include "txn/records.h"
@@ -535,6 +536,85 @@ stat__COUNTS_WHAT_THERE_IS(void **state)
 	assert_int_equal(nam_records_drop(me.worker, "counts"), 0);
 }
 
+/* The first words of a record's head or version, READ or WRITTEN by a client with a bug. */
+static void
+damage(uint64_t at, uint64_t *words, uint32_t count, bool write)
+{
+	uint64_t *buffer = nam_buffer_take(me.worker, 8 * count);
+
+	memcpy(buffer, words, 8 * count);
+	assert_int_equal(write ? nam_write_await(me.worker, NAM_GADDR(at), buffer, 8 * count) :
+		nam_read_await(me.worker, NAM_GADDR(at), buffer, 8 * count), 0);
+	memcpy(words, buffer, 8 * count);
+	nam_buffer_give(me.worker, buffer, 8 * count);
+}
+
+static void
+assert_corrupt(int rc)
+{
+	assert_int_equal(rc, -NAM_E_REMOTE_CORRUPT);
+	assert_non_null(strstr(nam_worker_diag(other.worker), "record store 'd'"));
+}
+
+/* The only record of the store leads to `word`. */
+static void
+get_of_head(struct nam_records *records, uint64_t head, uint64_t word)
+{
+	struct nam_record_get get = { .key = "d0", .key_bytes = 2 };
+	struct nam_records_stat stat;
+
+	damage(head, &word, 1, true);
+	assert_corrupt(nam_records_get_all(other.worker, records, &get, 1));
+	assert_corrupt(nam_records_stat(other.worker, records, &stat));
+}
+
+static void
+records__heads_and_versions_overwritten__REMOTE_CORRUPT(void **state)
+{
+	struct nam_record_get get = { .key = "d0", .key_bytes = 2 };
+	uint64_t head = 0, word = 0, version[4], spoilt[4];
+	struct nam_records *records;
+	struct nam_index *keys;
+	struct nam_cursor *cursor;
+	const struct nam_range all = { 0 };
+	uint32_t count = 0;
+
+	(void)state;
+	assert_int_equal(nam_records_create(me.worker, "d", &options), 0);
+	records = records_open(&me, "d", 0);
+	(void)put_numbers(&me, records, "d", 1, 7);
+	nam_records_close(records);
+	assert_int_equal(nam_index_open(me.worker, "d.keys", 0, &keys), 0);
+	assert_int_equal(nam_cursor_open(me.worker, keys, &all, &cursor), 0);
+	assert_int_equal(nam_cursor_next(cursor, NULL, &head, 1, &count), 0);
+	nam_cursor_close(cursor);
+	nam_index_close(keys);
+	assert_int_equal(count, 1);
+	damage(head, &word, 1, false);
+	damage(nam_gaddr_untagged(NAM_GADDR(word)).raw, version, 4, false);
+
+	records = records_open(&other, "d", 0);
+	/* Too long, too short, no region, behind the region's end, and another record's head. */
+	get_of_head(records, head, nam_gaddr_tagged(NAM_GADDR(word), UINT16_MAX).raw);
+	get_of_head(records, head, nam_gaddr_untagged(NAM_GADDR(word)).raw);
+	get_of_head(records, head, nam_gaddr_make(0x7fff, 65536, 4).raw);
+	get_of_head(records, head, nam_gaddr_make(nam_gaddr_region(NAM_GADDR(word)),
+		32 * MIB - 64, 1000).raw);
+	get_of_head(records, head, nam_gaddr_tagged(NAM_GADDR(head), 2).raw);
+	damage(head, &word, 1, true);
+	/* A whole address, and a version that is not whole. */
+	memset(spoilt, 0x55, sizeof(spoilt));
+	damage(nam_gaddr_untagged(NAM_GADDR(word)).raw, spoilt, 4, true);
+	assert_corrupt(nam_records_get_all(other.worker, records, &get, 1));
+	damage(nam_gaddr_untagged(NAM_GADDR(word)).raw, version, 4, true);
+	assert_int_equal(get_numbers(&other, records, "d", 1), 7);
+	nam_records_close(records);
+	/* No version can be there, so none is given back. */
+	word = nam_gaddr_make(0x7fff, 65536, 4).raw;
+	damage(head, &word, 1, true);
+	assert_int_equal(nam_records_drop(me.worker, "d"), 0);
+}
+
 static void
 put_all__again_and_again__MEMORY_IS_USED_AGAIN(void **state)
 {
@@ -597,6 +677,7 @@ main(void)
 		cmocka_unit_test(put_all__warm__TWO_ROUND_TRIPS),
 		cmocka_unit_test(stat__COUNTS_WHAT_THERE_IS),
 		cmocka_unit_test(drop__EVERYTHING_IS_GIVEN_BACK),
+		cmocka_unit_test(records__heads_and_versions_overwritten__REMOTE_CORRUPT),
 		/* Last: what it takes on one memory server stays of its size. */
 		cmocka_unit_test(put_all__again_and_again__MEMORY_IS_USED_AGAIN),
 	};
