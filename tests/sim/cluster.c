@@ -33,7 +33,9 @@ server_main(void *arg)
 	nam_server_options_init(&options);
 	options.listen = self->address;
 	options.id = self->id;
-	options.memory_bytes = self->cluster->memory_bytes;
+	/* One region for the clients, and one for structures that the server executes. */
+	options.memory_bytes = 2 * self->cluster->memory_bytes;
+	options.region_bytes = self->cluster->memory_bytes;
 	options.pages = NAM_PAGES_4K;
 	options.rpc_threads = self->cluster->handlers;
 	rc = nam_server_start(&options, &server, NULL, &diag);

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define MEMORY_BYTES (64u << 20)
+#define MEMORY_BYTES (32u << 20)
 
 /* ---- telling ------------------------------------------------------------------------------ */
 

@@ -116,8 +116,9 @@ make(struct nam_worker *worker, const char *name)
 	options.mode = NAM_KV_STORE;
 	options.memory_bytes = NAM_KV_PARTITION_BYTES_MIN;
 	rc = nam_kv_create(worker, name, &options);
+	/* A request that is carried out twice finds the name taken. */
 	if (rc)
-		sim_die("the store: %s", nam_worker_diag(worker));
+		litmus_fail("the store: %s", nam_worker_diag(worker));
 }
 
 static void
@@ -136,8 +137,10 @@ crowd(struct actor *self, enum nam_transport transport)
 	}
 	litmus_await(ONE);
 	rc = nam_kv_open(worker, STORE, &kv);
-	if (rc)
-		sim_die("the store: %s", nam_worker_diag(worker));
+	if (rc) {
+		litmus_fail("the store: %s", nam_worker_diag(worker));
+		goto close_worker;
+	}
 	for (uint32_t i = 0; i < SESSIONS; i++) {
 		sessions[i] = (struct session){ worker, kv, self->who, i };
 		if (nam_worker_spawn(worker, session_main, &sessions[i]))
@@ -145,6 +148,7 @@ crowd(struct actor *self, enum nam_transport transport)
 	}
 	nam_worker_run(worker);
 	nam_kv_close(kv);
+close_worker:
 	nam_worker_close(worker);
 	nam_client_close(client);
 }
