@@ -70,7 +70,7 @@ test_simulated() {
 }
 
 test_simulated
-nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_bench
 nam_servers_stop || fail "the servers did not end well"

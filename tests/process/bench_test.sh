@@ -230,7 +230,7 @@ test_death() {
 # Keys and operations: of most runs, and of the shortest.
 some=$(nam_scaled 20000 2000)
 few=$(nam_scaled 5000 504)
-nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_usage
 test_raw

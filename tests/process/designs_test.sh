@@ -185,7 +185,7 @@ test_bench() {
 	says '--shares: 3 shares for 2 memory servers'
 }
 
-nam_servers_start 3 --memory 32M --region 16M --pages 4k || exit 1
+nam_servers_start 3 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_namctl
 test_bench

@@ -154,7 +154,7 @@ test_server_is_killed() {
 	expect 0 namctl kv drop shared
 }
 
-nam_servers_start 2 --memory 32M --region 16M --pages 4k || exit 1
+nam_servers_start 2 --memory 32M --region 4M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_stores
 test_pairs
