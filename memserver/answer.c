@@ -103,7 +103,6 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	struct nam__exchange exchange = {
 		.server = server,
 		.connection = connection,
-		.type = header->type,
 		.body = header + 1,
 		.reply = answer + 1,
 	};
@@ -115,6 +114,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	if (!rc && (header->status || header->one_way & ~NAM_RPC_ONE_WAY))
 		rc = -NAM_E_FABRIC_PROTOCOL;
 	if (!rc) {
+		exchange.type = header->type;
 		exchange.body_bytes = header->body_bytes;
 		rc = serve(&services[header->type], &exchange);
 	}
