@@ -131,6 +131,20 @@ prepare(struct nam_worker *worker, struct nam_records *of, uint32_t pair, uint32
 	nam__txn_free(txn);
 }
 
+/* Until server 0 has seen the end of all clients but this one. */
+static void
+await_deaths(void)
+{
+	uint64_t deadline = nam_now_ns() + 30000000000u;
+	struct nam_server_status status = { .clients = UINT32_MAX };
+
+	while (status.clients != 1 && nam_now_ns() < deadline) {
+		assert_int_equal(nam_server_status_get(me.worker, 0, &status), 0);
+		nam_sleep_ns(1000000);
+	}
+	assert_int_equal(status.clients, 1);
+}
+
 /* All pairs, so many records of each. */
 static void
 prepare_and_die(uint32_t count, uint32_t value_bytes)
@@ -143,6 +157,7 @@ prepare_and_die(uint32_t count, uint32_t value_bytes)
 		prepare(dead.worker, theirs, i, count, value_bytes);
 	nam_records_close(theirs);
 	member_leave(&dead);
+	await_deaths();
 }
 
 /* ---- and what becomes of it ------------------------------------------------------------------ */
