@@ -54,12 +54,14 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 		.context = buffer,
 	};
 
+	/* A message may stand for a wake. */
+	if (connection->mailbox)
+		connection->mailbox->told = false;
 	if (connection->mailbox && wc->bytes == NAM_WAKE_BYTES) {
-		nam__mailbox_wake_came(connection);
+		connection->mailbox->wake_due = true;
 		post_receive(handler, buffer);
 		return;
 	}
-	nam__mailbox_woken(connection);
 	wr.bytes = nam__dispatch(handler->server, connection, buffer->request, wc->bytes,
 		buffer->reply);
 	nam__handler_count(handler);
@@ -100,7 +102,9 @@ handler_main(void *arg)
 				nam__handler_buffer_done(handler, wcs[i].context);
 				break;
 			case NAM_WR_WRITE:
-				nam__mailbox_completed(&wcs[i]);
+				/* A reply's; if it failed, the connection will close. */
+				((struct nam__mailbox_slot *)wcs[i].context)->state =
+					NAM__SLOT_IDLE;
 				break;
 			default:
 				break;

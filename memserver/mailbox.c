@@ -180,15 +180,6 @@ slot_post(struct nam__mailbox_slot *slot)
 	}
 }
 
-void
-nam__mailbox_completed(const struct nam_wc *wc)
-{
-	struct nam__mailbox_slot *slot = wc->context;
-
-	/* If it failed, the connection will close. */
-	slot->state = NAM__SLOT_IDLE;
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* If there is no room for it, the client will find out by itself. */
@@ -262,20 +253,6 @@ nam__mailboxes_poll(struct nam__handler *handler)
 }
 
 /* ---- sleep ----------------------------------------------------------------------------------- */
-
-void
-nam__mailbox_wake_came(struct nam__connection *connection)
-{
-	connection->mailbox->told = false;
-	connection->mailbox->wake_due = true;
-}
-
-void
-nam__mailbox_woken(struct nam__connection *connection)
-{
-	if (connection->mailbox)
-		connection->mailbox->told = false;
-}
 
 /* Whether all clients have been told that the handler goes to sleep. */
 static bool

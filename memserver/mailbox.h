@@ -72,12 +72,6 @@ void nam__mailbox_free(struct nam__connection *connection);
 
 /* Answer the requests that have come; whether there were any. */
 bool nam__mailboxes_poll(struct nam__handler *handler);
-/* One of our WRITEs has completed. */
-void nam__mailbox_completed(const struct nam_wc *wc);
-/* A client's wake has arrived. */
-void nam__mailbox_wake_came(struct nam__connection *connection);
-/* A request of its came as a message, which may stand for a wake. */
-void nam__mailbox_woken(struct nam__connection *connection);
 /* There was something to do. */
 void nam__mailboxes_busy(struct nam__handler *handler);
 /* There was nothing to do: whether the handler may sleep now. */
