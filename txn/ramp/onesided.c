@@ -40,9 +40,3 @@ nam__onesided_prepare_again(struct nam__txn *txn)
 		txn->items[i].state = NAM__ITEM_SWAP;
 	return versions_write(txn, false); /* SUSPENDS */
 }
-
-bool
-nam__onesided_memory_awaited(const struct nam__txn *txn)
-{
-	return nam__limbo_bytes(txn->worker) != 0;
-}

@@ -85,6 +85,8 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 	struct nam_worker *worker = txn->worker;
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
 	const struct nam__records_ops *ops = txn->records->ops;
+	/* Memory servers retire versions some time after these are replaced. */
+	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
 	struct nam_gaddr block;
 	uint64_t reusable = 0;
 	int rc, swept, limbo_rc = 0;
@@ -94,7 +96,7 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 		rc = nam_alloc_on(worker, item->slot, nam__version_stride(bytes),
 			&block); /* SUSPENDS */
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
-			!ops->memory_awaited(txn))
+			!(served || nam__limbo_bytes(worker)))
 			break;
 		limbo_rc = ops->sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)

@@ -210,14 +210,6 @@ nam__served_withdraw(struct nam__txn *txn)
 	return commit(txn, true, true); /* SUSPENDS */
 }
 
-/* Memory servers retire versions some time after these are replaced. */
-bool
-nam__served_memory_awaited(const struct nam__txn *txn)
-{
-	(void)txn;
-	return true;
-}
-
 int
 nam__served_sweep(struct nam__txn *txn)
 {

@@ -25,7 +25,6 @@ static const struct nam__records_ops onesided = {
 	.prepare_again = nam__onesided_prepare_again,
 	.withdraw = nothing,
 	.commit = nam__txn_commit,
-	.memory_awaited = nam__onesided_memory_awaited,
 	.sweep = nothing,
 	.in_doubt_add = nam__in_doubt_add_latest,
 	.in_doubt_end = nam__in_doubt_end_onesided,
@@ -37,7 +36,6 @@ static const struct nam__records_ops onesided = {
 	.prepare_again = nam__served_prepare,                                                       \
 	.withdraw = nam__served_withdraw,                                                           \
 	.commit = nam__served_commit,                                                               \
-	.memory_awaited = nam__served_memory_awaited,                                               \
 	.in_doubt_end = nam__in_doubt_end_served
 
 #define SERVED_RAMP                                                                                 \

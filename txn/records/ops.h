@@ -35,8 +35,7 @@ struct nam__records_ops {
 	NAM_FIBER_FN int (*withdraw)(struct nam__txn *txn);
 	NAM_FIBER_FN int (*commit)(struct nam__txn *txn);	/* those that are not DONE */
 
-	/* Whether full memory may become free; and retire the replaced versions of the records. */
-	bool (*memory_awaited)(const struct nam__txn *txn);
+	/* Retire the replaced versions of the records. */
 	NAM_FIBER_FN int (*sweep)(struct nam__txn *txn);
 
 	/* in_doubt.c: add the versions of a record that are in doubt; end one of them. */

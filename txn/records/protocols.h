@@ -36,7 +36,6 @@ NAM_FIBER_FN int nam__begin_small(struct nam__txn *txn) NAM_MUST_CHECK;
 /* onesided.c: slots. */
 NAM_FIBER_FN int nam__onesided_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__onesided_prepare_again(struct nam__txn *txn) NAM_MUST_CHECK;
-bool nam__onesided_memory_awaited(const struct nam__txn *txn);
 
 /*
  * served.c: the same by request.  GET asks for all items in the state ASK, which become VERSION,
@@ -62,7 +61,6 @@ NAM_FIBER_FN int nam__served_prepare(struct nam__txn *txn) NAM_MUST_CHECK;
 /* Those that are not DONE. */
 NAM_FIBER_FN int nam__served_commit(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__served_withdraw(struct nam__txn *txn) NAM_MUST_CHECK;
-bool nam__served_memory_awaited(const struct nam__txn *txn);
 /* Retire replaced versions of these records. */
 NAM_FIBER_FN int nam__served_sweep(struct nam__txn *txn) NAM_MUST_CHECK;
 
