@@ -36,8 +36,9 @@ struct nam_client_options {
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
 	/*
-	 * How requests travel; the default is NAM_TRANSPORT of the environment, or see no_local.
-	 * Requests that are too long for a frame, or find 8 on their way, go by srq.
+	 * How requests travel; the default is NAM_TRANSPORT of the environment.  Without it, it is
+	 * srq over shm, tcp and verbs alike, but for verbs on one host: see no_local.  Requests
+	 * that are too long for a frame, or find 8 on their way, go by srq.
 	 */
 	enum nam_transport transport;
 	uint32_t frame_bytes;		/* all but srq: default 4,160, room for any request */
@@ -45,8 +46,8 @@ struct nam_client_options {
 	uint32_t fetch_always;		/* fetch: 1: even if the memory server is slow */
 	/*
 	 * Use the network even for memory of this host, as does NAM_COLOCATED_ACCESS=0 in the
-	 * environment.  Otherwise, where the fabric allows, the processor copies READs of it, and
-	 * requests there go by the RPC transport fetch; all others go by srq.
+	 * environment.  Otherwise, over verbs, where the processor may reach that memory, it copies
+	 * READs of it, and by default requests there go by the RPC transport fetch.
 	 */
 	int no_local;
 };

@@ -8,7 +8,7 @@ extern "C" {
 #endif
 
 enum nam_transport {
-	NAM_TRANSPORT_DEFAULT = 0,	/* what NAM_TRANSPORT says in the environment, else srq */
+	NAM_TRANSPORT_DEFAULT = 0,	/* compute/client.h says which */
 	NAM_TRANSPORT_SRQ = 1,		/* SEND there and back, over shared receive queues */
 	NAM_TRANSPORT_MAILBOX = 2,	/* WRITE there and back, into memory that is polled */
 	/* WRITE there; the reply stays, and the client READs it */

@@ -193,6 +193,20 @@ nam_client_connect__frames_or_transport_that_are_none__EINVAL(void **state)
 	assert_int_equal(unsetenv("NAM_TRANSPORT"), 0);
 }
 
+/* The default of client.h, over each fabric. */
+static void
+nam_worker_open__no_transport_is_named__SRQ_UNLESS_NEAR(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	assert_int_equal(unsetenv("NAM_TRANSPORT"), 0);
+	f = start(NAM_TRANSPORT_DEFAULT, 0, 0);
+	assert_int_equal(f.worker->mailboxes[0] != NULL, f.client->servers[0].near);
+	assert_true(!f.client->servers[0].near || !strcmp(nam_client_fabric(f.client), "verbs"));
+	stop(&f);
+}
+
 /* Shared memory and TCP lose nothing, so there is nothing that could; datagrams of a NIC may. */
 static void
 nam_client_connect__by_datagrams__CAPABILITY_IF_NONE(void **state)
@@ -231,6 +245,7 @@ main(void)
 		cmocka_unit_test(nam_rpc_call__more_fibers_than_places__EACH_ITS_OWN_REPLY),
 		cmocka_unit_test(nam_rpc_call__memory_server_ends__PEER_DEAD),
 		cmocka_unit_test(nam_worker_open__many_times__PLACES_COME_BACK),
+		cmocka_unit_test(nam_worker_open__no_transport_is_named__SRQ_UNLESS_NEAR),
 		cmocka_unit_test(nam_client_connect__by_datagrams__CAPABILITY_IF_NONE),
 		cmocka_unit_test(nam_client_connect__frames_or_transport_that_are_none__EINVAL),
 	};
