@@ -340,9 +340,3 @@ nam_sim_process_ended(const struct nam_sim_process *process)
 {
 	return nam__sim_is_gone(process) || !process->threads_alive;
 }
-
-uint32_t
-nam_sim_process_id(const struct nam_sim_process *process)
-{
-	return process->id;
-}

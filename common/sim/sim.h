@@ -193,7 +193,6 @@ bool nam_sim_process_ended(const struct nam_sim_process *process);
 struct nam_sim_process *nam_sim_self(void);
 /* Whether the calling thread is of a process that was killed. */
 bool nam_sim_zombie(void);
-uint32_t nam_sim_process_id(const struct nam_sim_process *process);
 
 /* Virtual time without any process's clock. */
 uint64_t nam_sim_now_ns(void);

@@ -160,8 +160,6 @@ void nam__sim_qp_close_later(struct sim_qp *qp);
 void nam__sim_qp_orphan(struct sim_qp *qp);
 /* Broken: its messages fail, both sides will notice. */
 void nam__sim_qp_broken(struct sim_qp *qp);
-/* Whose memory its messages touch: the queue pair on the other side, or NULL. */
-struct sim_qp *nam__sim_qp_target(const struct sim_qp *qp);
 
 /* A queue pair without an owner, for messages to the peer of this one. */
 struct sim_qp *nam__sim_effects_new(const struct sim_qp *qp);
