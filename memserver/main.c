@@ -43,7 +43,7 @@ end(int signal_number)
 static void
 print_notice(const char *text)
 {
-	(void)fprintf(stderr, "nam-memserver: note: %s\n", text);
+	(void)fprintf(stderr, "nam-memserver: note: %s\n", nam__options_named(text).text);
 }
 
 static int
@@ -187,11 +187,11 @@ serve(struct nam__options *options)
 		return 0;
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: %s\n",
-			*diag.text ? diag.text : nam_err_text(rc));
+			*diag.text ? nam__options_named(diag.text).text : nam_err_text(rc));
 		return exit_code(rc);
 	}
 	if (*notice.text)
-		(void)fprintf(stderr, "nam-memserver: note: %s\n", notice.text);
+		print_notice(notice.text);
 	atomic_store_explicit(&running, server, memory_order_release);
 	/* A signal may have come before the handler could see the server. */
 	if (stop_requested)

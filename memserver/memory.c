@@ -181,19 +181,19 @@ count_regions(struct nam__memory *memory, const struct nam_server_options *optio
 	uint64_t count;
 
 	if (options->memory_bytes < SPARE_BYTES >> 8 || options->memory_bytes % 4096)
-		return nam_diag_set(diag, -EINVAL, "--memory: %s is not a multiple of 4 KiB of at "
-			"least 256 KiB", nam__bytes_text(options->memory_bytes, a, sizeof(a)));
+		return nam_diag_set(diag, -EINVAL, "memory_bytes: %s is not a multiple of 4 KiB of "
+			"at least 256 KiB", nam__bytes_text(options->memory_bytes, a, sizeof(a)));
 	if (!region_bytes)
 		region_bytes = default_region_bytes(options);
 	if (region_bytes > options->memory_bytes)
 		region_bytes = options->memory_bytes;
 	if (region_bytes < SPARE_BYTES >> 8 || region_bytes % 4096 || region_bytes > 256ull << 30)
-		return nam_diag_set(diag, -EINVAL, "--region: %s is not a multiple of 4 KiB "
+		return nam_diag_set(diag, -EINVAL, "region_bytes: %s is not a multiple of 4 KiB "
 			"between 256 KiB and 256 GiB", nam__bytes_text(region_bytes, a, sizeof(a)));
 	count = (options->memory_bytes + region_bytes - 1) / region_bytes;
 	if (count > NAM_REGIONS_PER_SERVER)
-		return nam_diag_set(diag, -EINVAL, "--memory %s in regions of %s would be %" PRIu64
-			" regions; one server has at most %u: make --region larger",
+		return nam_diag_set(diag, -EINVAL, "memory_bytes: %s in regions of %s would be %"
+			PRIu64 " regions; one server has at most %u: make region_bytes larger",
 			nam__bytes_text(options->memory_bytes, a, sizeof(a)),
 			nam__bytes_text(region_bytes, b, sizeof(b)), count, NAM_REGIONS_PER_SERVER);
 	memory->bytes = options->memory_bytes;
@@ -220,13 +220,13 @@ plan_pool(struct nam__memory *memory, const struct nam_server_options *options,
 	char where[64] = "", advice[256];
 
 	if (!multiple_of_pages(memory, page_bytes_log2))
-		return nam_diag_set(diag, -EINVAL, "--pages %s: --memory and --region must be "
-			"multiples of %s", name, name);
+		return nam_diag_set(diag, -EINVAL, "pages: %s: memory_bytes and region_bytes must "
+			"be multiples of %s", name, name);
 	if (options->numa_node >= 0)
 		(void)snprintf(where, sizeof(where), " on NUMA node %d", options->numa_node);
 	if (available < needed)
-		return nam_diag_set(diag, -ENOMEM, "--pages %s: %" PRIu64 " huge pages are "
-			"needed%s and %" PRIu64 " are free; %s, or use --pages auto", name, needed,
+		return nam_diag_set(diag, -ENOMEM, "pages: %s: %" PRIu64 " huge pages are "
+			"needed%s and %" PRIu64 " are free; %s, or choose auto", name, needed,
 			where, available, pool_advice(advice, page_bytes_log2, options->numa_node,
 			needed));
 	memory->page_bytes_log2 = page_bytes_log2;
@@ -237,7 +237,7 @@ static void
 plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 	struct nam_diag *notice)
 {
-	char advice[256] = "make --memory and --region multiples of 2M";
+	char advice[256] = "make memory_bytes and region_bytes multiples of 2M";
 
 	if (plan_pool(memory, options, HUGE_LOG2, NULL) == 0)
 		return;
@@ -247,11 +247,11 @@ plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 			memory->bytes >> HUGE_LOG2);
 	if (thp_possible()) {
 		memory->transparent_huge = 1;
-		(void)nam_diag_set(notice, 0, "--pages auto chose transparent huge pages; for "
+		(void)nam_diag_set(notice, 0, "pages: auto chose transparent huge pages; for "
 			"reserved ones %s", advice);
 		return;
 	}
-	(void)nam_diag_set(notice, 0, "--pages auto chose 4 KiB pages, which make random access "
+	(void)nam_diag_set(notice, 0, "pages: auto chose 4 KiB pages, which make random access "
 		"slower; %s, or 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled",
 		advice);
 }
@@ -268,8 +268,8 @@ check_available(const struct nam__memory *memory, struct nam_diag *diag)
 		available = group;
 	if (memory->bytes <= available && available - memory->bytes >= SPARE_BYTES)
 		return 0;
-	return nam_diag_set(diag, -ENOMEM, "--memory: %s is more than the %" PRIu64 " MiB that %s; "
-		"ask for less, or free some", nam__bytes_text(memory->bytes, text, sizeof(text)),
+	return nam_diag_set(diag, -ENOMEM, "memory_bytes: %s is more than the %" PRIu64 " MiB "
+		"that %s; ask for less, or free some", nam__bytes_text(memory->bytes, text, sizeof(text)),
 		available >> 20, group <= available ? "this control group has left" :
 		"this host has available");
 }
@@ -281,7 +281,7 @@ check_node(int node, struct nam_diag *diag)
 	if (node <= 0 || (numa_available() >= 0 && numa_bitmask_isbitset(numa_nodes_ptr,
 		(unsigned)node)))
 		return 0;
-	return nam_diag_set(diag, -EINVAL, "--numa: this host has no NUMA node %d; "
+	return nam_diag_set(diag, -EINVAL, "numa_node: this host has no NUMA node %d; "
 		"`numactl --hardware` lists them; or use -1 for any", node);
 }
 
@@ -306,10 +306,10 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 		memory->page_bytes_log2 = SMALL_LOG2;
 		memory->transparent_huge = 1;
 		if (!thp_possible())
-			rc = nam_diag_set(diag, -EINVAL, "--pages thp: transparent huge pages are "
-				"off for shared memory; write 'advise' to "
-				"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or use "
-				"--pages auto");
+			rc = nam_diag_set(diag, -EINVAL, "pages: transparent huge pages are off "
+				"for shared memory; write 'advise' to "
+				"/sys/kernel/mm/transparent_hugepage/shmem_enabled, or choose "
+				"auto");
 		break;
 	case NAM_PAGES_2M:
 		rc = plan_pool(memory, options, HUGE_LOG2, diag);
@@ -318,7 +318,7 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 		rc = plan_pool(memory, options, GIANT_LOG2, diag);
 		break;
 	default:
-		rc = nam_diag_set(diag, -EINVAL, "--pages: %d is none of auto, 1G, 2M, thp, 4k",
+		rc = nam_diag_set(diag, -EINVAL, "pages: %d is none of auto, 1G, 2M, thp, 4k",
 			(int)options->pages);
 	}
 	return rc ? rc : check_available(memory, diag);
@@ -394,7 +394,7 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	if (!rc)
 		rc = allocate(memory, domain, &again, diag);
 	if (!rc)
-		nam_diag_set(notice, 0, "--pages auto chose 4 KiB pages, which make random access "
+		nam_diag_set(notice, 0, "pages: auto chose 4 KiB pages, which make random access "
 			"slower, because the huge pages were taken meanwhile");
 	return rc;
 }

@@ -91,7 +91,7 @@ static const char *const pages[] = { "auto", "4k", "thp", "2M", "1G", NULL };
 
 static const struct nam_option rows[] = {
 	{ "listen", "ADDRESS", "where clients connect, for example shm:/run/nam/server0",
-		NAM_OPTION_CALL, .letter = 'l', .take = take_listen },
+		NAM_OPTION_CALL, FIELD(server.listen), .letter = 'l', .take = take_listen },
 	{ "memory", "SIZE", "memory to serve, for example 8G (default 1G)", NAM_OPTION_BYTES,
 		FIELD(server.memory_bytes), SET(memory_set), .letter = 'm', .max = UINT64_MAX },
 	{ "region", "SIZE", "size of each region (default: a sixteenth "
@@ -133,6 +133,12 @@ static const struct nam_options_table table = {
 		"3 the address is in use, 4 not enough memory or huge pages.",
 	.rows = rows,
 };
+
+struct nam_diag
+nam__options_named(const char *text)
+{
+	return nam__options_flags(&table, text);
+}
 
 /* Read [server id] of the file, for settings that the command line lacks. */
 static int

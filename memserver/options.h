@@ -21,4 +21,7 @@ struct nam__options {
 int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 	NAM_MUST_CHECK;
 
+/* The diag or notice of a library, with flags for the fields that it names. */
+struct nam_diag nam__options_named(const char *text);
+
 #endif /* NAM_MEMSERVER_OPTIONS_H */

@@ -37,27 +37,27 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 
 	if (!options->listen || !*options->listen)
 		return nam_diag_set(diag, -EINVAL, "listen: the address is missing; write "
-			"for example --listen shm:/run/nam/server0");
+			"for example shm:/run/nam/server0");
 	if (strlen(options->listen) >= sizeof(server->listen))
 		return nam_diag_set(diag, -EINVAL, "listen: the address is too long: %s",
 			nam_cluster_address_limit(options->listen));
 	server->ops = nam_fabric_find(options->listen, NULL);
 	if (!server->ops && nam__fabric_absence(options->listen))
-		return nam_diag_set(diag, -EINVAL, "--listen: %s: %s", options->listen,
+		return nam_diag_set(diag, -EINVAL, "listen: %s: %s", options->listen,
 			nam__fabric_absence(options->listen));
 	if (!server->ops)
-		return nam_diag_set(diag, -EINVAL, "--listen: '%s' names no fabric; known are: %s; "
+		return nam_diag_set(diag, -EINVAL, "listen: '%s' names no fabric; known are: %s; "
 			"write for example shm:/run/nam/server0", options->listen,
 			nam_fabric_names());
 	if (options->id >= NAM_SERVERS_MAX)
-		return nam_diag_set(diag, -EINVAL, "--id: %u is not between 0 and %u", options->id,
+		return nam_diag_set(diag, -EINVAL, "id: %u is not between 0 and %u", options->id,
 			NAM_SERVERS_MAX - 1);
 	if (options->rpc_threads < 1 || options->rpc_threads > NAM__HANDLERS_MAX)
-		return nam_diag_set(diag, -EINVAL, "--rpc-threads: %u is not between 1 and %u",
+		return nam_diag_set(diag, -EINVAL, "rpc_threads: %u is not between 1 and %u",
 			options->rpc_threads, NAM__HANDLERS_MAX);
 	if (options->numa_node < -1 || options->numa_node > 1023)
-		return nam_diag_set(diag, -EINVAL, "--numa: %d is not a node's number, or -1 for "
-			"any", options->numa_node);
+		return nam_diag_set(diag, -EINVAL, "numa_node: %d is not a node's number, or -1 "
+			"for any", options->numa_node);
 	(void)snprintf(server->listen, sizeof(server->listen), "%s", options->listen);
 	server->options.listen = server->listen;
 	return 0;

@@ -182,6 +182,41 @@ nam__option_set(const struct nam_options_table *table, const char *name, const c
 	return row->help ? take(table, row, where, text, options) : -EINVAL;
 }
 
+/* The row that sets the field, whose name may stand behind that of its struct; NULL: none does. */
+static const struct nam_option *
+row_of(const struct nam_options_table *table, const char *field, size_t length)
+{
+	for (const struct nam_option *row = table->rows; row->help; row++) {
+		const char *dot = row->sets ? strrchr(row->sets, '.') : NULL;
+		const char *name = dot ? dot + 1 : row->sets;
+
+		if (name && !strncmp(name, field, length) && !name[length])
+			return row;
+	}
+	return NULL;
+}
+
+struct nam_diag
+nam__options_flags(const struct nam_options_table *table, const char *text)
+{
+	struct nam_diag diag = { "" };
+	size_t used = 0;
+
+	for (const char *at = text; *at && used < sizeof(diag.text);) {
+		size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+		bool names = at == text ? at[length] == ':' || at[length] == ',' :
+			memchr(at, '_', length) != NULL;
+		const struct nam_option *row = names ? row_of(table, at, length) : NULL;
+
+		length += !length;	/* another character */
+		used += (size_t)snprintf(diag.text + used, sizeof(diag.text) - used, "%s%.*s",
+			row ? "--" : "", row ? (int)strlen(row->name) : (int)length,
+			row ? row->name : at);
+		at += length;
+	}
+	return diag;
+}
+
 bool
 nam__option_belongs(const struct nam_option *row, const char *command)
 {

@@ -31,6 +31,7 @@ struct nam_option {
 	/* NULL ends the table.  It starts with a capital letter and ends with a period. */
 	const char *help;
 	enum nam_option_type type;
+	const char *sets;	/* "server.memory_bytes" */
 	uint16_t offset, size;	/* of the field */
 	uint16_t set;		/* offset of a bool that tells that the option was given; 0: none */
 	char letter;
@@ -46,7 +47,7 @@ struct nam_option {
 };
 
 #define NAM_OPTION_FIELD(type, field)                                                               \
-	.offset = offsetof(type, field), .size = sizeof(((type *)NULL)->field)
+	.sets = #field, .offset = offsetof(type, field), .size = sizeof(((type *)NULL)->field)
 
 struct nam_options_table {
 	const char *program;	/* "nam-bench raw" */
@@ -73,6 +74,12 @@ int nam__options_take(const struct nam_options_table *table, int argc, char **ar
  */
 int nam__option_set(const struct nam_options_table *table, const char *name, const char *where,
 	const char *text, void *options) NAM_MUST_CHECK;
+
+/*
+ * The diag of a library with flags for the fields that it names: "memory_bytes: ..." becomes
+ * "--memory: ...".  Behind the first word, only words with a '_' are taken for fields.
+ */
+struct nam_diag nam__options_flags(const struct nam_options_table *table, const char *text);
 
 /* Whether the command of the program, "index create", takes the option. */
 bool nam__option_belongs(const struct nam_option *row, const char *command);

@@ -60,6 +60,8 @@ test_memserver_usage() {
 	expect 2 "3M" nam-memserver --listen "shm:$tmp/x" --pages 3M
 	expect 2 "--rpc-threads" nam-memserver --listen "shm:$tmp/x" --rpc-threads 0
 	expect 2 "--region" nam-memserver --listen "shm:$tmp/x" --memory 64M --region 1k
+	expect 2 "make --region larger" nam-memserver --listen "shm:$tmp/x" --memory 257M \
+		--region 1M
 	[ ! -e "$tmp/x" ] || fail "a server that did not start left its socket"
 }
 

@@ -166,8 +166,8 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 		return nam_diag_set(diag, -EINVAL, "verbs: there is no RDMA device '%s'; this host "
 			"has: %s", wanted, names);
 	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: this host has several RDMA "
-		"devices (%s), and '%s' leads to none of them; name one (NAM_DEVICE in the "
-		"environment, or nam-memserver's --device), or one's address", names,
+		"devices (%s), and '%s' leads to none of them; name one (the option device, or "
+		"NAM_DEVICE in the environment), or one's address", names,
 		options->address ? options->address : "");
 }
 
@@ -231,8 +231,8 @@ probe_inline(const struct verbs_domain *domain, uint32_t requests)
 int
 nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct nam_diag *diag)
 {
-	static const char other[] = "use another device (NAM_DEVICE in the environment, or "
-		"nam-memserver's --device)";
+	static const char other[] = "use another device (the option device, or NAM_DEVICE in "
+		"the environment)";
 
 	if (attr->atomic_cap == IBV_ATOMIC_NONE)
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY, "verbs: the device %s has no "
@@ -457,7 +457,7 @@ nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_opti
 	}
 	rc = query(domain, diag);
 	if (!rc && domain->mtu && domain->port_mtu && domain->mtu > domain->port_mtu)
-		rc = nam_diag_set(diag, -EINVAL, "--mtu, NAM_MTU: packets of %u bytes are more "
+		rc = nam_diag_set(diag, -EINVAL, "mtu, NAM_MTU: packets of %u bytes are more "
 			"than the %u that %s carries; raise the MTU of its network interface (`ip "
 			"link set ... mtu ...`) on every machine and switch between, or leave the "
 			"option out", 128u << domain->mtu, 128u << domain->port_mtu,

@@ -75,8 +75,8 @@ bind_id(struct verbs_listener *listener, const char *address, const struct socka
 	}
 	if (listener->id->verbs &&
 		strcmp(ibv_get_device_name(listener->id->verbs->device), domain->device))
-		return nam_diag_set(diag, -EINVAL, "%s: is an address of the RDMA device %s, not "
-			"of %s (--device, NAM_DEVICE)", address,
+		return nam_diag_set(diag, -EINVAL, "device, NAM_DEVICE: %s is an address of the "
+			"RDMA device %s, not of %s", address,
 			ibv_get_device_name(listener->id->verbs->device), domain->device);
 	if (rdma_listen(listener->id, BACKLOG))
 		return nam_diag_set(diag, errno == EADDRINUSE ? -NAM_E_FABRIC_ADDRESS_IN_USE :

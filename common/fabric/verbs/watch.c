@@ -213,7 +213,7 @@ nam__verbs_watch_event(struct verbs_domain *domain, const struct ibv_async_event
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		tell(domain, "verbs: %s: a receive queue has run low: clients send faster than "
 			"their messages are answered, and wait; more handler threads may help "
-			"(--rpc-threads); this is said once", domain->device);
+			"(rpc_threads); this is said once", domain->device);
 		break;
 	default:
 		break;

@@ -281,32 +281,32 @@ start__option_out_of_range__NAMES_IT(void **state)
 		int rc;
 	} cases[] = {
 #define BASE .memory_bytes = 1 << 20, .region_bytes = 1 << 20, .numa_node = -1, .rpc_threads = 1
-		{ { BASE, .listen = NULL }, "--listen", -EINVAL },
-		{ { BASE, .listen = "" }, "--listen", -EINVAL },
+		{ { BASE, .listen = NULL }, "listen", -EINVAL },
+		{ { BASE, .listen = "" }, "listen", -EINVAL },
 		{ { BASE, .listen = "ib:x" }, "'ib:x'", -EINVAL },
 		{ { BASE, .listen = "shm:" }, "path is missing", -EINVAL },
-		{ { BASE, .listen = "shm:/tmp/nam-x", .id = 256 }, "--id", -EINVAL },
+		{ { BASE, .listen = "shm:/tmp/nam-x", .id = 256 }, "id", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
-			.rpc_threads = 0, .numa_node = -1 }, "--rpc-threads", -EINVAL },
+			.rpc_threads = 0, .numa_node = -1 }, "rpc_threads", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
-			.rpc_threads = 65, .numa_node = -1 }, "--rpc-threads", -EINVAL },
+			.rpc_threads = 65, .numa_node = -1 }, "rpc_threads", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
-			.rpc_threads = 1, .numa_node = -2 }, "--numa", -EINVAL },
+			.rpc_threads = 1, .numa_node = -2 }, "numa_node", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = 900 }, "NUMA node 900", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1000, .region_bytes = 1 << 20,
-			.rpc_threads = 1, .numa_node = -1 }, "--memory", -EINVAL },
+			.rpc_threads = 1, .numa_node = -1 }, "memory_bytes", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 30, .region_bytes = 1 << 20,
-			.rpc_threads = 1, .numa_node = -1 }, "--region larger", -EINVAL },
+			.rpc_threads = 1, .numa_node = -1 }, "region_bytes larger", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1000,
-			.rpc_threads = 1, .numa_node = -1 }, "--region", -EINVAL },
+			.rpc_threads = 1, .numa_node = -1 }, "region_bytes", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1 << 20, .region_bytes = 1 << 20,
 			.rpc_threads = 1, .numa_node = -1, .pages = NAM_PAGES_2M },
 			"multiples of 2M", -EINVAL },
-		{ { BASE, .listen = "shm:/tmp/nam-x", .pages = 99 }, "--pages", -EINVAL },
+		{ { BASE, .listen = "shm:/tmp/nam-x", .pages = 99 }, "pages", -EINVAL },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
 			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
-			.pages = NAM_PAGES_4K }, "--memory", -ENOMEM },
+			.pages = NAM_PAGES_4K }, "memory_bytes", -ENOMEM },
 		{ { .listen = "shm:/tmp/nam-x", .memory_bytes = 1ull << 46,
 			.region_bytes = 1ull << 38, .rpc_threads = 1, .numa_node = -1,
 			.pages = NAM_PAGES_2M }, "nr_hugepages", -ENOMEM },
@@ -371,7 +371,7 @@ start__pages_auto__CHOOSES_SOMETHING_AND_SAYS_SO(void **state)
 	/* Not a multiple of 2 MiB, so there is something to say, and more pages would not help. */
 	options.pages = NAM_PAGES_AUTO;
 	fixture_start(&f, &options);
-	assert_non_null(strstr(f.notice.text, "--pages auto chose"));
+	assert_non_null(strstr(f.notice.text, "pages: auto chose"));
 	assert_non_null(strstr(f.notice.text, "multiples of 2M"));
 	assert_null(strstr(f.notice.text, "nr_hugepages"));
 	nam_server_destroy(f.server);

@@ -227,7 +227,7 @@ event__a_receive_queue_runs_low__IS_SAID_WITH_WHAT_MAY_HELP(void **state)
 	nam__verbs_watch_event(&f->domain, &event);
 	assert_int_equal(closed(f), 0);
 	assert_int_equal(notices, 1);
-	assert_non_null(strstr(last_notice, "--rpc-threads"));
+	assert_non_null(strstr(last_notice, "rpc_threads"));
 }
 
 static void
