@@ -10,6 +10,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <nam/nam.h>
 
@@ -78,9 +79,10 @@ main(int argc, char **argv)
 	struct nam_index *index;
 	int rc;
 
-	if (argc != 2) {
-		fprintf(stderr, "Usage: %s shm:PATH,shm:PATH\n", argv[0]);
-		return 2;
+	if (argc != 2 || *argv[1] == '-') {
+		rc = argc == 2 && !strcmp(argv[1], "--help");
+		fprintf(rc ? stdout : stderr, "Usage: %s shm:PATH,shm:PATH\n", argv[0]);
+		return rc ? 0 : 2;
 	}
 	nam_client_options_init(&options);
 	options.cluster = argv[1];

@@ -108,5 +108,5 @@ with_worker(struct nam_worker *worker, void *arg)
 int
 main(int argc, char **argv)
 {
-	return argc == 2 ? example_run(argv[1], with_worker, NULL) : example_usage(argv[0], "");
+	return example_main(argc, argv, "", with_worker, NULL);
 }

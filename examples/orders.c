@@ -318,6 +318,5 @@ main(int argc, char **argv)
 {
 	bool apart = argc == 3 && strcmp(argv[2], "apart") == 0;
 
-	return argc == 2 + apart ? example_run(argv[1], with_worker, &apart) :
-		example_usage(argv[0], "[apart]");
+	return example_main(argc - apart, argv, "[apart]", with_worker, &apart);
 }

@@ -2,6 +2,7 @@
 /* example.c -- what all examples but hello_index share. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,13 +13,6 @@ example_failed(const char *what, int rc, const char *diag)
 {
 	fprintf(stderr, "%s: %s\n", what, *diag ? diag : nam_err_text(rc));
 	return rc;
-}
-
-int
-example_usage(const char *program, const char *arguments)
-{
-	fprintf(stderr, "Usage: %s shm:PATH,shm:PATH %s\n", program, arguments);
-	return 2;
 }
 
 int
@@ -63,6 +57,18 @@ example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg
 	rc = use(worker, arg);
 	example_leave(client, worker);
 	return rc ? 1 : 0;
+}
+
+int
+example_main(int argc, char **argv, const char *more,
+	int (*use)(struct nam_worker *worker, void *arg), void *arg)
+{
+	bool help = argc == 2 && !strcmp(argv[1], "--help");
+
+	if (argc == 2 && *argv[1] != '-')
+		return example_run(argv[1], use, arg);
+	fprintf(help ? stdout : stderr, "Usage: %s shm:PATH,shm:PATH %s\n", argv[0], more);
+	return help ? 0 : 2;
 }
 
 int

@@ -2,7 +2,7 @@
 /*
  * example.h -- what all examples but hello_index share: joining a cluster, an index of their own.
  *
- *	return argc == 2 ? example_run(argv[1], use, NULL) : example_usage(argv[0], "");
+ *	return example_main(argc, argv, "", use, NULL);
  */
 #ifndef EXAMPLES_EXAMPLE_H
 #define EXAMPLES_EXAMPLE_H
@@ -11,8 +11,6 @@
 
 /* Print what failed and why: @diag, or the text of the code if @diag is empty.  Return the code. */
 int example_failed(const char *what, int rc, const char *diag);
-/* Print how to start the program.  Return the exit status for wrong arguments. */
-int example_usage(const char *program, const char *arguments);
 
 /* Connect to the cluster and open a worker.  After a failure, which is printed, both are NULL. */
 int example_join(const char *cluster, struct nam_client **ret_client,
@@ -21,6 +19,13 @@ void example_leave(struct nam_client *client, struct nam_worker *worker);
 
 /* Join, call @use, leave.  Return the exit status of the program. */
 int example_run(const char *cluster, int (*use)(struct nam_worker *worker, void *arg), void *arg);
+
+/*
+ * The same for the cluster in argv[1], which is the only argument.  --help prints how to start the
+ * program, with @more arguments.
+ */
+int example_main(int argc, char **argv, const char *more,
+	int (*use)(struct nam_worker *worker, void *arg), void *arg);
 
 /* Create an index, call @use with it, drop it.  The cache of inner nodes takes @cache_bytes. */
 int example_with_index(struct nam_worker *worker, const char *name,

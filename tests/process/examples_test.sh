@@ -85,6 +85,8 @@ test_failures() {
 
 	expect 2 "$example"
 	says "Usage: $example"
+	expect 0 "$example" --help
+	says "$example"
 	expect 1 "$example" "$(nam_server_nobody)"
 	says "connecting: $(nam_server_nobody)"
 }
