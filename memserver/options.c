@@ -90,36 +90,36 @@ take_ready_fd(void *options, const char *text, struct nam_diag *diag)
 static const char *const pages[] = { "auto", "4k", "thp", "2M", "1G", NULL };
 
 static const struct nam_option rows[] = {
-	{ "listen", "ADDRESS", "where clients connect, for example shm:/run/nam/server0",
+	{ "listen", "ADDRESS", "Where clients connect, for example shm:/run/nam/server0.",
 		NAM_OPTION_CALL, FIELD(server.listen), .letter = 'l', .take = take_listen },
-	{ "memory", "SIZE", "memory to serve, for example 8G (default 1G)", NAM_OPTION_BYTES,
+	{ "memory", "SIZE", "Memory to serve, for example 8G (default 1G).", NAM_OPTION_BYTES,
 		FIELD(server.memory_bytes), SET(memory_set), .letter = 'm', .max = UINT64_MAX },
-	{ "region", "SIZE", "size of each region (default: a sixteenth "
-		"of the memory, 16M to 256M); at most 256 regions",
+	{ "region", "SIZE", "Size of each region (default: a sixteenth of the memory, 16M to "
+		"256M); at most 256 regions.",
 		NAM_OPTION_BYTES, FIELD(server.region_bytes), SET(region_set), .letter = 'r',
 		.max = UINT64_MAX },
-	{ "pages", "KIND", "auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool has "
-		"enough free, else thp if it is enabled for shared memory, else 4k)",
+	{ "pages", "KIND", "Pages: auto, 1G, 2M, thp or 4k (default auto: 2M if the host's pool "
+		"has enough free, else thp if it is enabled for shared memory, else 4k).",
 		NAM_OPTION_CHOICE, FIELD(server.pages), SET(pages_set), .letter = 'p',
 		.choices = pages },
-	{ "numa", "NODE", "take the memory from this NUMA node (default -1: from any)",
+	{ "numa", "NODE", "Take the memory from this NUMA node (default -1: from any).",
 		NAM_OPTION_COUNT, FIELD(server.numa_node), SET(numa_set), .letter = 'n', .min = -1,
 		.max = 1023 },
-	{ "rpc-threads", "N", "threads that answer requests, 1 to 64 (default 1)",
+	{ "rpc-threads", "N", "Threads that answer requests, 1 to 64 (default 1).",
 		NAM_OPTION_COUNT, FIELD(server.rpc_threads), SET(rpc_threads_set), .letter = 't',
 		.min = 1, .max = 64 },
-	{ "id", "N", "this server's number in the cluster, 0 to 255 (default 0); server 0 keeps "
-		"the catalog and the list of clients", NAM_OPTION_COUNT, FIELD(server.id),
+	{ "id", "N", "This server's number in the cluster, 0 to 255 (default 0). Server 0 keeps "
+		"the catalog and the list of clients.", NAM_OPTION_COUNT, FIELD(server.id),
 		.letter = 'i', .max = NAM_SERVERS_MAX - 1 },
-	{ "device", "NAME", "over verbs: the RDMA device, if the address does not name it",
+	{ "device", "NAME", "Over verbs: the RDMA device, if the address does not name it.",
 		NAM_OPTION_TEXT, FIELD(server.device) },
-	{ "gid-index", "N", "over verbs: the GID of the device that clients connect to, with "
-		"0.0.0.0", NAM_OPTION_TEXT, FIELD(server.gid_index) },
-	{ "mtu", "BYTES", "over verbs: of packets, if not that of the path: 256 to 4096",
+	{ "gid-index", "N", "Over verbs: the GID of the device that clients connect to, with "
+		"0.0.0.0.", NAM_OPTION_TEXT, FIELD(server.gid_index) },
+	{ "mtu", "BYTES", "Over verbs: the size of packets, 256 to 4096 (default: the path's).",
 		NAM_OPTION_TEXT, FIELD(server.mtu) },
-	{ "config", "FILE", "take what the command line leaves open from section [server N] of "
-		"FILE", NAM_OPTION_TEXT, FIELD(config), .letter = 'c' },
-	{ "ready-fd", "FD", "write a line to this file descriptor when ready, then close it",
+	{ "config", "FILE", "Take options that the command line lacks from section [server N] of "
+		"FILE.", NAM_OPTION_TEXT, FIELD(config), .letter = 'c' },
+	{ "ready-fd", "FD", "Write a line to this file descriptor when ready, then close it.",
 		NAM_OPTION_CALL, .take = take_ready_fd },
 	{ 0 },
 };
