@@ -9,6 +9,7 @@
 #include "wake.h"
 
 #define EVENT_WAKE UINT32_MAX
+#define EVENT_SOCKET (1u << 16)		/* plus the number of a listening socket */
 
 static int
 watch(const struct nam__pending_accepts *accepts, int fd, uint32_t event)
@@ -27,21 +28,48 @@ nam__pending_accepts_open(struct nam__pending_accepts *accepts)
 	return nam__wake_epoll(EVENT_WAKE, &accepts->epoll_fd, &accepts->wake_fd);
 }
 
+/* Hand the socket of a greeted client to the caller. */
+static int
+release(struct nam__pending_accepts *accepts, struct nam__greeted *client)
+{
+	int fd = client->fd;
+
+	(void)epoll_ctl(accepts->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	client->fd = -1;
+	accepts->count--;
+	return fd;
+}
+
+/* Hang up on those whose time is over. */
+static void
+drop_silent(struct nam__pending_accepts *accepts, uint64_t now)
+{
+	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
+		struct nam__greeted *client = &accepts->greeted[i];
+
+		if (client->fd >= 0 && client->until_ns < now)
+			close(release(accepts, client));
+	}
+}
+
 void
 nam__pending_accepts_close(struct nam__pending_accepts *accepts)
 {
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (accepts->greeted[i].fd >= 0)
-			nam__pending_accepts_drop(accepts, i);
-	}
+	drop_silent(accepts, UINT64_MAX);
+	while (accepts->sockets_count)
+		close(accepts->sockets[--accepts->sockets_count]);
 	close(accepts->wake_fd);
 	close(accepts->epoll_fd);
 }
 
 int
-nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd, uint32_t number)
+nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd)
 {
-	return watch(accepts, fd, NAM__ACCEPTS_SOCKET + number);
+	int rc = watch(accepts, fd, EVENT_SOCKET + accepts->sockets_count);
+
+	if (!rc)
+		accepts->sockets[accepts->sockets_count++] = fd;
+	return rc;
 }
 
 void
@@ -50,91 +78,52 @@ nam__pending_accepts_wake(struct nam__pending_accepts *accepts)
 	nam__wake_post(accepts->wake_fd);
 }
 
-/* ---- greeted clients ------------------------------------------------------------------------ */
-
-int
-nam__pending_accepts_fd(const struct nam__pending_accepts *accepts, uint32_t number)
+/* Of the greeted clients; NULL: there are none. */
+static struct nam__greeted *
+longest_silent(struct nam__pending_accepts *accepts)
 {
-	return number < NAM__GREETED_MAX ? accepts->greeted[number].fd : -1;
-}
-
-int
-nam__pending_accepts_release(struct nam__pending_accepts *accepts, uint32_t number)
-{
-	int fd = accepts->greeted[number].fd;
-
-	(void)epoll_ctl(accepts->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	accepts->greeted[number].fd = -1;
-	accepts->count--;
-	return fd;
-}
-
-void
-nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number)
-{
-	close(nam__pending_accepts_release(accepts, number));
-}
-
-/* There is one. */
-static uint32_t
-oldest(const struct nam__pending_accepts *accepts)
-{
-	uint32_t found = NAM__GREETED_MAX;
+	struct nam__greeted *found = NULL;
 
 	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (accepts->greeted[i].fd >= 0 && (found == NAM__GREETED_MAX ||
-			    accepts->greeted[i].until_ns < accepts->greeted[found].until_ns))
-			found = i;
+		struct nam__greeted *client = &accepts->greeted[i];
+
+		if (client->fd >= 0 && (!found || client->until_ns < found->until_ns))
+			found = client;
 	}
 	return found;
 }
 
-int
-nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd)
+static void
+greet(struct nam__pending_accepts *accepts, int socket_fd)
 {
 	int fd = accept4(socket_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool full = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 		errno == ENOBUFS);
-	uint32_t number = 0;
+	struct nam__greeted *client = accepts->greeted;
 
 	/* Without descriptors, the client that could not be accepted stays in the backlog. */
-	if (full && accepts->count)
-		nam__pending_accepts_drop(accepts, oldest(accepts));
+	if ((full && accepts->count) || (fd >= 0 && accepts->count == NAM__GREETED_MAX))
+		close(release(accepts, longest_silent(accepts)));
 	else if (full)		/* Do not spin on it. */
 		nam_sleep_ns(10000000);
 	if (fd < 0)
-		return -1;
-	while (number < NAM__GREETED_MAX && accepts->greeted[number].fd >= 0)
-		number++;
-	if (number == NAM__GREETED_MAX) {
-		number = oldest(accepts);
-		nam__pending_accepts_drop(accepts, number);
-	}
-	if (watch(accepts, fd, number)) {
+		return;
+	while (client->fd >= 0)
+		client++;
+	if (watch(accepts, fd, (uint32_t)(client - accepts->greeted))) {
 		close(fd);
-		return -1;
+		return;
 	}
-	accepts->greeted[number].fd = fd;
-	accepts->greeted[number].until_ns = nam_now_ns() + NAM__GREETED_NS;
+	client->fd = fd;
+	client->got = 0;
+	client->until_ns = nam_now_ns() + NAM__GREETED_NS;
 	accepts->count++;
-	return (int)number;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void
-drop_silent(struct nam__pending_accepts *accepts)
-{
-	uint64_t now = nam_now_ns();
-
-	for (uint32_t i = 0; i < NAM__GREETED_MAX; i++) {
-		if (accepts->greeted[i].fd >= 0 && accepts->greeted[i].until_ns < now)
-			nam__pending_accepts_drop(accepts, i);
-	}
-}
-
 /*
- * 1 with an event: NAM__ACCEPTS_SOCKET and a socket's number, or the number of a client.  0 at
+ * 1 with an event: EVENT_SOCKET and a socket's number, or the number of a client.  0 at
  * until_ns, when woken, or interrupted by a signal.  Negative: a code.
  */
 static int
@@ -153,7 +142,7 @@ wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *re
 		if (n < 0)
 			return errno == EINTR ? 0 : -errno;
 		if (accepts->count)
-			drop_silent(accepts);
+			drop_silent(accepts, nam_now_ns());
 	} while (n == 0 && nam_now_ns() < until_ns);
 	if (n && ready.data.u32 == EVENT_WAKE) {
 		nam__wake_clear(accepts->wake_fd);
@@ -164,21 +153,31 @@ wait_event(struct nam__pending_accepts *accepts, uint64_t until_ns, uint32_t *re
 }
 
 int
-nam__pending_accepts_poll(struct nam__pending_accepts *accepts, struct nam_listener *listener,
+nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hear,
 	uint64_t timeout_ns, struct nam_cm_event *event)
 {
 	uint64_t now = nam_now_ns();
 	uint64_t until_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 
 	for (;;) {
+		struct nam__greeted *client;
 		uint32_t number = 0;
 		int rc = wait_event(accepts, until_ns, &number);
 
 		if (rc <= 0)
 			return rc;
-		if (number >= NAM__ACCEPTS_SOCKET)
-			accepts->greet(listener, number - NAM__ACCEPTS_SOCKET);
-		else if (accepts->hear(listener, number, event))
+		if (number >= EVENT_SOCKET) {
+			greet(accepts, accepts->sockets[number - EVENT_SOCKET]);
+			continue;
+		}
+		client = &accepts->greeted[number];
+		/* It may have been silent for too long by now. */
+		rc = client->fd < 0 ? 0 : hear(client, event);
+		if (rc < 0)
+			close(release(accepts, client));
+		if (rc > 0) {
+			(void)release(accepts, client);
 			return 1;
+		}
 	}
 }

@@ -14,40 +14,39 @@
 
 #define NAM__GREETED_MAX 128u
 #define NAM__GREETED_NS 5000000000ull	/* within which a client says hello */
-#define NAM__ACCEPTS_SOCKET (1u << 16)	/* plus the number of a listening socket: an event */
+#define NAM__ACCEPTS_SOCKETS_MAX 4u	/* a name may have several addresses */
+
+/* A client that was accepted and is to say hello. */
+struct nam__greeted {
+	int fd;				/* -1: free */
+	uint32_t got;			/* bytes of hello[]; both are the provider's */
+	uint64_t until_ns;
+	_Alignas(8) uint8_t hello[64];
+};
 
 struct nam__pending_accepts {
 	int epoll_fd, wake_fd;
-	uint32_t count;
-	void (*greet)(struct nam_listener *listener, uint32_t socket);
-	int (*hear)(struct nam_listener *listener, uint32_t number, struct nam_cm_event *event);
-	struct {
-		int fd;				/* -1: free */
-		uint64_t until_ns;
-	} greeted[NAM__GREETED_MAX];
+	int sockets[NAM__ACCEPTS_SOCKETS_MAX];	/* that it listens at */
+	uint32_t sockets_count;
+	uint32_t count;				/* of greeted clients */
+	struct nam__greeted greeted[NAM__GREETED_MAX];
 };
 
+/*
+ * A client has spoken.  1: the event is filled, and the socket is the event's request's; 0: more is
+ * to come; negative: hang up.
+ */
+typedef int (*nam__hear_fn)(struct nam__greeted *client, struct nam_cm_event *event);
+
 int nam__pending_accepts_open(struct nam__pending_accepts *accepts) NAM_MUST_CHECK;
-/* And every socket that it has accepted, not those that it listens at. */
+/* And every socket of it. */
 void nam__pending_accepts_close(struct nam__pending_accepts *accepts);
-/* A listening socket that does not block, of this number. */
-int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd,
-	uint32_t number) NAM_MUST_CHECK;
+/* Accept clients at a listening socket that does not block.  It becomes the listener's. */
+int nam__pending_accepts_listen(struct nam__pending_accepts *accepts, int fd) NAM_MUST_CHECK;
 /* Make nam__pending_accepts_poll return.  Any thread; allowed in a signal handler. */
 void nam__pending_accepts_wake(struct nam__pending_accepts *accepts);
-/*
- * The provider's listener_poll: each connection goes to greet, each word of a client to hear, which
- * returns 1 once it has filled the event.
- */
-int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, struct nam_listener *listener,
+/* The provider's listener_poll. */
+int nam__pending_accepts_poll(struct nam__pending_accepts *accepts, nam__hear_fn hear,
 	uint64_t timeout_ns, struct nam_cm_event *event) NAM_MUST_CHECK;
-/* Accept one from there.  Its number, or -1 if there is none now. */
-int nam__pending_accepts_accept(struct nam__pending_accepts *accepts, int socket_fd);
-/* The socket of a greeted client, or -1. */
-int nam__pending_accepts_fd(const struct nam__pending_accepts *accepts, uint32_t number);
-/* Hang up. */
-void nam__pending_accepts_drop(struct nam__pending_accepts *accepts, uint32_t number);
-/* Hand the socket to the caller. */
-int nam__pending_accepts_release(struct nam__pending_accepts *accepts, uint32_t number);
 
 #endif /* NAM_COMMON_FABRIC_PENDING_ACCEPTS_H */

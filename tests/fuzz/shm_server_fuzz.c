@@ -34,9 +34,6 @@ open_once(void)
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct shm_domain *)domain;
-	listener.fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (nam__pending_accepts_open(&listener.accepts))
-		abort();
 }
 
 static void
@@ -57,6 +54,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct fuzz_input input = { data, bytes };
+	struct nam__greeted client = { 0 };
 	struct nam_cm_event event;
 	struct shm_hello hello;
 	unsigned flags, fds_count;
@@ -79,15 +77,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!(flags & FLAG_SHORT))
 		length = sizeof(hello);
 	fuzz_send(ends[1], &input, &hello, length, fds_count);
-	/* Others wait in the table, too. */
-	listener.accepts.greeted[fuzz_u8(&input) % NAM__GREETED_MAX].fd = ends[0];
-	listener.accepts.count = 1;
-	for (uint32_t slot = 0; slot < NAM__GREETED_MAX + 2; slot++)
-		if (hear(&listener.pub, slot, &event))
-			answer(&event, flags & FLAG_ACCEPT);
-	for (uint32_t slot = 0; slot < NAM__GREETED_MAX; slot++)
-		if (nam__pending_accepts_fd(&listener.accepts, slot) >= 0)
-			nam__pending_accepts_drop(&listener.accepts, slot);
+	client.fd = ends[0];
+	if (hear(&client, &event) > 0)
+		answer(&event, flags & FLAG_ACCEPT);
+	else
+		close(ends[0]);
 	close(ends[1]);
 	return 0;
 }

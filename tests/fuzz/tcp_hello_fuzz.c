@@ -6,10 +6,8 @@
  * input	flags, where the first piece ends, 64 bytes
  */
 #define say_failed connect_say_failed
-#define open_socket connect_open_socket
 #include "common/fabric/tcp/connect.c"
 #undef say_failed
-#undef open_socket
 #include "common/fabric/tcp/listen.c"
 #include "fuzz_input.h"
 
@@ -37,8 +35,6 @@ open_once(void)
 		abort();
 	listener.pub.ops = ops;
 	listener.domain = (struct tcp_domain *)domain;
-	if (nam__pending_accepts_open(&listener.accepts))
-		abort();
 }
 
 /* A client whose memory server is at the other end. */
@@ -79,22 +75,19 @@ answer(struct nam_cm_event *event, bool accept)
 static void
 hear_hello(int fd, int peer, const uint8_t *data, size_t first, size_t length, bool accept)
 {
-	uint32_t slot = (uint32_t)(first % NAM__GREETED_MAX);
+	struct nam__greeted client = { .fd = fd };
 	struct nam_cm_event event;
+	int rc = 0;
 
-	listener.accepts.greeted[slot].fd = fd;
-	listener.accepts.count = 1;
-	listener.heard[slot].got = 0;
-	for (unsigned piece = 0; piece < 2; piece++) {
+	for (unsigned piece = 0; piece < 2 && !rc; piece++) {
 		(void)!send(peer, data + (piece ? first : 0), piece ? length - first : first,
 			MSG_NOSIGNAL);
-		if (hear(&listener.pub, slot, &event)) {
-			answer(&event, accept);
-			return;
-		}
+		rc = hear(&client, &event);
 	}
-	if (nam__pending_accepts_fd(&listener.accepts, slot) >= 0)
-		nam__pending_accepts_drop(&listener.accepts, slot);
+	if (rc > 0)
+		answer(&event, accept);
+	else
+		close(fd);
 }
 
 int

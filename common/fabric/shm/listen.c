@@ -21,7 +21,7 @@ struct shm_listener {
 	struct shm_domain *domain;
 	struct sockaddr_un address;
 	char lock_path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8];
-	int lock_fd, fd;
+	int lock_fd;
 	struct nam__pending_accepts accepts;
 };
 
@@ -95,31 +95,27 @@ clear_path(const struct shm_listener *listener, struct nam_diag *diag)
 }
 
 static int
-bind_socket(struct shm_listener *listener, struct nam_diag *diag)
+listen_at(struct shm_listener *listener, struct nam_diag *diag)
 {
 	const char *path = listener->address.sun_path;
-	int rc;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc;
 
-	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (listener->fd < 0)
+	if (fd < 0)
 		return nam_diag_set(diag, -errno, "%s: socket: %s", path, strerror(errno));
-	if (bind(listener->fd, (const struct sockaddr *)&listener->address,
-		sizeof(listener->address))) {
+	if (bind(fd, (const struct sockaddr *)&listener->address, sizeof(listener->address))) {
 		rc = nam_diag_set(diag, errno == EADDRINUSE ? -NAM_E_FABRIC_ADDRESS_IN_USE : -errno,
 			"%s: %s", path, strerror(errno));
 		goto close_socket;
 	}
 	/* Before listen(), so that only permitted clients connect. */
-	if (chmod(path, 0600) || listen(listener->fd, BACKLOG)) {
-		rc = nam_diag_set(diag, -errno, "%s: %s", path, strerror(errno));
-		goto remove_path;
-	}
-	return 0;
-
-remove_path:
+	rc = chmod(path, 0600) || listen(fd, BACKLOG) ? -errno :
+		nam__pending_accepts_listen(&listener->accepts, fd);
+	if (!rc)
+		return 0;
+	rc = nam_diag_set(diag, rc, "%s: %s", path, nam_err_text(rc));
 	(void)unlink(path);
 close_socket:
-	close(listener->fd);
+	close(fd);
 	return rc;
 }
 
@@ -145,13 +141,12 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	rc = clear_path(listener, diag);
 	if (rc)
 		goto release_lock;
-	rc = bind_socket(listener, diag);
-	if (rc)
-		goto release_lock;
 	rc = nam__pending_accepts_open(&listener->accepts);
-	if (rc)
-		goto remove_socket;
-	rc = nam__pending_accepts_listen(&listener->accepts, listener->fd, 0);
+	if (rc) {
+		(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
+		goto release_lock;
+	}
+	rc = listen_at(listener, diag);
 	if (rc)
 		goto close_accepts;
 	*ret = &listener->pub;
@@ -159,10 +154,6 @@ nam__shm_listen(struct nam_domain *domain, const char *address, struct nam_liste
 
 close_accepts:
 	nam__pending_accepts_close(&listener->accepts);
-remove_socket:
-	(void)nam_diag_set(diag, rc, "epoll: %s", nam_err_text(rc));
-	(void)unlink(listener->address.sun_path);
-	close(listener->fd);
 release_lock:
 	(void)unlink(listener->lock_path);
 	close(listener->lock_fd);
@@ -180,7 +171,6 @@ nam__shm_listener_close(struct nam_listener *pub)
 		return;
 	(void)unlink(listener->address.sun_path);
 	nam__pending_accepts_close(&listener->accepts);
-	close(listener->fd);
 	(void)unlink(listener->lock_path);
 	close(listener->lock_fd);
 	free(listener);
@@ -194,21 +184,9 @@ nam__shm_listener_wake(struct nam_listener *pub)
 
 /* ---- clients ------------------------------------------------------------------------------ */
 
-static void
-greet(struct nam_listener *pub, uint32_t socket)
-{
-	struct shm_listener *listener = (struct shm_listener *)pub;
-
-	(void)socket;
-	(void)nam__pending_accepts_accept(&listener->accepts, listener->fd);
-}
-
-/* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
 static int
-hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
+hear(struct nam__greeted *client, struct nam_cm_event *event)
 {
-	struct shm_listener *listener = (struct shm_listener *)pub;
-	int fd = nam__pending_accepts_fd(&listener->accepts, number), fds[2], rc;
 	struct shm_welcome refusal = { .magic = SHM_MAGIC, .version = SHM_VERSION };
 	struct nam_cm_request *request;
 	struct shm_hello hello;
@@ -216,16 +194,15 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	socklen_t length = sizeof(who);
 	unsigned fds_count = 0;
 	size_t got = 0;
+	int fds[2], rc;
 
-	if (fd < 0)
-		return 0;
-	rc = nam__shm_packet_recv(fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
-	if (rc == -EAGAIN)
-		return 0;
-	if (rc || got < 8 || hello.magic != SHM_MAGIC)
+	rc = nam__shm_packet_recv(client->fd, &hello, sizeof(hello), &got, fds, 2, &fds_count);
+	if (rc)
+		return rc == -EAGAIN ? 0 : rc;
+	if (got < 8 || hello.magic != SHM_MAGIC)
 		goto drop;
 	if (hello.version != SHM_VERSION) {
-		(void)!nam__shm_packet_send(fd, &refusal, sizeof(refusal), NULL, 0);
+		(void)!nam__shm_packet_send(client->fd, &refusal, sizeof(refusal), NULL, 0);
 		goto drop;
 	}
 	if (got != sizeof(hello) || fds_count < 1 || hello.bytes > NAM_HELLO_BYTES_MAX ||
@@ -235,7 +212,7 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	if (!request)
 		goto drop;
 	*request = (struct nam_cm_request){
-		.fd = fd,
+		.fd = client->fd,
 		.bell_fd = fds[0],
 		.share_fd = fds_count == 2 ? fds[1] : -1,
 		.hello = hello,
@@ -245,30 +222,23 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 	event->request = request;
 	event->hello.bytes = hello.bytes;
 	memcpy(event->hello.data, hello.data, hello.bytes);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &who, &length))
 		(void)snprintf(event->peer, sizeof(event->peer), "unknown");
 	else
 		(void)snprintf(event->peer, sizeof(event->peer), "pid %ld uid %lu", (long)who.pid,
 			(unsigned long)who.uid);
-	/* The socket is the request's now. */
-	(void)nam__pending_accepts_release(&listener->accepts, number);
 	return 1;
 
 drop:
-	if (!rc)
-		nam__shm_close_all(fds, fds_count);
-	nam__pending_accepts_drop(&listener->accepts, number);
-	return 0;
+	nam__shm_close_all(fds, fds_count);
+	return -NAM_E_FABRIC_PROTOCOL;
 }
 
 int
 nam__shm_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
-	struct shm_listener *listener = (struct shm_listener *)pub;
-
-	listener->accepts.greet = greet;
-	listener->accepts.hear = hear;
-	return nam__pending_accepts_poll(&listener->accepts, pub, timeout_ns, event);
+	return nam__pending_accepts_poll(&((struct shm_listener *)pub)->accepts, hear,
+		timeout_ns, event);
 }
 
 static void

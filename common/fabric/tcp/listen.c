@@ -13,20 +13,11 @@
 #include "tcp_internal.h"
 
 #define BACKLOG 512
-#define SOCKETS_MAX 4u			/* a name may have several addresses */
-/* Of a client that has not sent all of it. */
-struct tcp_heard {
-	uint32_t got;
-	struct tcp_hello hello;
-};
 
 struct tcp_listener {
 	struct nam_listener pub;
 	struct tcp_domain *domain;
-	int fds[SOCKETS_MAX];
-	uint32_t fds_count;
 	struct nam__pending_accepts accepts;
-	struct tcp_heard heard[NAM__GREETED_MAX];
 };
 
 struct nam_cm_request {
@@ -57,27 +48,26 @@ say_failed(struct nam_diag *diag, const char *address, int error)
 }
 
 static int
-open_socket(struct tcp_listener *listener, const struct addrinfo *at)
+listen_at(struct tcp_listener *listener, const struct addrinfo *at)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int zero = 0, one = 1, rc = 0;
+	int zero = 0, one = 1, rc;
 
 	if (fd < 0)
 		return -errno;
 	/* All addresses means those of IPv4, too, whatever this host's default is. */
 	if (at->ai_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG))
+	/* Accepted sockets have the options of the one that listens. */
+	rc = nam__tcp_socket_prepare(fd);
+	if (!rc && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+		bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG)))
 		rc = -errno;
 	if (!rc)
-		rc = nam__pending_accepts_listen(&listener->accepts, fd, listener->fds_count);
-	if (rc) {
+		rc = nam__pending_accepts_listen(&listener->accepts, fd);
+	if (rc)
 		close(fd);
-		return rc;
-	}
-	listener->fds[listener->fds_count++] = fd;
-	return 0;
+	return rc;
 }
 
 /* An address may be listed twice. */
@@ -100,8 +90,6 @@ nam__tcp_listener_close(struct nam_listener *pub)
 	if (!listener)
 		return;
 	nam__pending_accepts_close(&listener->accepts);
-	for (uint32_t i = 0; i < listener->fds_count; i++)
-		close(listener->fds[i]);
 	free(listener);
 }
 
@@ -128,14 +116,15 @@ nam__tcp_listen(struct nam_domain *domain, const char *address, struct nam_liste
 	}
 	/* At each address that a name has and this host, too. */
 	rc = -EADDRNOTAVAIL;
-	for (const struct addrinfo *at = list; at && listener->fds_count < SOCKETS_MAX;
-		at = at->ai_next) {
+	for (const struct addrinfo *at = list; at; at = at->ai_next) {
+		if (listener->accepts.sockets_count == NAM__ACCEPTS_SOCKETS_MAX)
+			break;
 		if (is_among(list, at))
 			continue;
-		rc = open_socket(listener, at);
+		rc = listen_at(listener, at);
 		if (rc && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
 			break;
-		if (listener->fds_count)
+		if (listener->accepts.sockets_count)
 			rc = 0;
 	}
 	if (rc) {
@@ -157,19 +146,6 @@ nam__tcp_listener_wake(struct nam_listener *pub)
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
-static void
-greet(struct nam_listener *pub, uint32_t socket)
-{
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	int number = nam__pending_accepts_accept(&listener->accepts, listener->fds[socket]);
-
-	if (number < 0)
-		return;
-	listener->heard[number].got = 0;
-	if (nam__tcp_socket_prepare(nam__pending_accepts_fd(&listener->accepts, (uint32_t)number)))
-		nam__pending_accepts_drop(&listener->accepts, (uint32_t)number);
-}
-
 /* The only thing that is said so early: it never waits for room. */
 static int
 send_welcome(int fd, bool accepted, const struct nam_hello *reply)
@@ -188,60 +164,40 @@ send_welcome(int fd, bool accepted, const struct nam_hello *reply)
 		sizeof(welcome) ? 0 : -EIO;
 }
 
-/* More of a hello.  1: it is complete; 0: not yet; negative: that client is none. */
 static int
-hear_more(int fd, struct tcp_heard *heard)
+hear(struct nam__greeted *client, struct nam_cm_event *event)
 {
-	struct tcp_hello *hello = &heard->hello;
-	ssize_t n = recv(fd, (uint8_t *)hello + heard->got, sizeof(*hello) - heard->got, 0);
+	const struct tcp_hello *hello = (const struct tcp_hello *)(const void *)client->hello;
+	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
+	socklen_t length = sizeof(at);
+	ssize_t n = recv(client->fd, client->hello + client->got, sizeof(*hello) - client->got, 0);
 
+	_Static_assert(sizeof(*hello) <= sizeof(client->hello), "there is room for a hello");
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
 		return -NAM_E_FABRIC_PEER_DEAD;
-	heard->got += (uint32_t)n;
-	if (heard->got >= 4 && hello->magic != TCP_MAGIC)
+	client->got += (uint32_t)n;
+	if (client->got >= 4 && hello->magic != TCP_MAGIC)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (heard->got >= 8 && hello->version != TCP_VERSION) {
-		(void)send_welcome(fd, false, NULL);
+	if (client->got >= 8 && hello->version != TCP_VERSION) {
+		(void)send_welcome(client->fd, false, NULL);
 		return -NAM_E_FABRIC_VERSION;
 	}
-	if (heard->got < sizeof(*hello))
+	if (client->got < sizeof(*hello))
 		return 0;
-	return hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved ?
-		-NAM_E_FABRIC_PROTOCOL : 1;
-}
-
-/* A client has spoken.  1 with an event, or 0 if there is nothing to ask the caller. */
-static int
-hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
-{
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
-	struct sockaddr_storage at = { .ss_family = AF_UNSPEC };
-	socklen_t length = sizeof(at);
-	int fd = nam__pending_accepts_fd(&listener->accepts, number), rc;
-	struct nam_cm_request *request;
-	struct tcp_heard *heard;
-
-	if (fd < 0)
-		return 0;
-	heard = &listener->heard[number];
-	rc = hear_more(fd, heard);
-	if (rc == 0)
-		return 0;
-	request = rc < 0 ? NULL : malloc(sizeof(*request));
-	if (!request) {
-		nam__pending_accepts_drop(&listener->accepts, number);
-		return 0;
-	}
-	/* The socket is the request's now. */
-	request->fd = nam__pending_accepts_release(&listener->accepts, number);
-	memset(event, 0, sizeof(*event));
-	event->kind = NAM_CM_REQUEST;
-	event->request = request;
-	event->hello.bytes = heard->hello.bytes;
-	memcpy(event->hello.data, heard->hello.data, heard->hello.bytes);
-	(void)getpeername(request->fd, (struct sockaddr *)&at, &length);
+	if (hello->bytes > NAM_HELLO_BYTES_MAX || hello->reserved)
+		return -NAM_E_FABRIC_PROTOCOL;
+	*event = (struct nam_cm_event){
+		.kind = NAM_CM_REQUEST,
+		.request = malloc(sizeof(*event->request)),
+		.hello.bytes = hello->bytes,
+	};
+	if (!event->request)
+		return -ENOMEM;
+	event->request->fd = client->fd;
+	memcpy(event->hello.data, hello->data, hello->bytes);
+	(void)getpeername(client->fd, (struct sockaddr *)&at, &length);
 	nam__inet_text((struct sockaddr *)&at, event->peer, sizeof(event->peer));
 	return 1;
 }
@@ -249,11 +205,8 @@ hear(struct nam_listener *pub, uint32_t number, struct nam_cm_event *event)
 int
 nam__tcp_listener_poll(struct nam_listener *pub, uint64_t timeout_ns, struct nam_cm_event *event)
 {
-	struct tcp_listener *listener = (struct tcp_listener *)pub;
-
-	listener->accepts.greet = greet;
-	listener->accepts.hear = hear;
-	return nam__pending_accepts_poll(&listener->accepts, pub, timeout_ns, event);
+	return nam__pending_accepts_poll(&((struct tcp_listener *)pub)->accepts, hear,
+		timeout_ns, event);
 }
 
 static void
