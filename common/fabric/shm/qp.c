@@ -28,7 +28,6 @@ nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *optio
 	qp->domain = domain;
 	qp->fd = -1;
 	qp->index = UINT32_MAX;
-	qp->watched = UINT32_MAX;
 	*ret = qp;
 	return 0;
 }

@@ -80,13 +80,8 @@ struct shm_watch {
 	int epoll_fd, wake_fd;
 	_Atomic bool stopping;
 	struct nam_thread *thread;	/* started with the first queue pair */
-	struct shm_watched {
-		struct shm_qp *qp;	/* NULL: free */
-		uint32_t generation;
-		uint32_t next_free;
-	} *slots;
-	uint32_t slots_count;
-	uint32_t first_free;
+	LIST_HEAD(, shm_qp) qps;
+	uint64_t count;			/* of all that there ever were */
 };
 
 struct shm_domain {
@@ -146,7 +141,9 @@ struct shm_qp {
 	struct shm_rings *rings;
 	struct shm_region share;	/* of the peer; base is NULL if it has none for us */
 	int fd;
-	uint32_t watched;		/* slot in domain->watch, or UINT32_MAX */
+	/* watch mutex */
+	uint64_t watched;		/* its number; 0: the watcher does not know it */
+	LIST_ENTRY(shm_qp) watch_link;
 	/* cq->closed (cq mutex), then cq->closing (owner) */
 	SLIST_ENTRY(shm_qp) closed_link;
 };

@@ -13,14 +13,13 @@
 #include "shm_internal.h"
 
 #define WAKE UINT64_MAX
-#define NONE UINT32_MAX
 
 int
 nam__shm_watch_init(struct shm_watch *watch)
 {
 	int rc;
 
-	*watch = (struct shm_watch){ .first_free = NONE };
+	*watch = (struct shm_watch){ 0 };
 	rc = nam__wake_epoll(WAKE, &watch->epoll_fd, &watch->wake_fd);
 	if (rc)
 		return rc;
@@ -43,7 +42,6 @@ nam__shm_watch_free(struct shm_watch *watch)
 	(void)pthread_mutex_destroy(&watch->mutex);
 	close(watch->wake_fd);
 	close(watch->epoll_fd);
-	free(watch->slots);
 }
 
 static void
@@ -58,23 +56,25 @@ watch_main(void *arg)
 
 		for (int i = 0; i < n; i++) {
 			uint64_t event = events[i].data.u64;
-			struct shm_watched *watched;
+			struct shm_qp *qp;
 
 			if (event == WAKE) {
 				nam__wake_clear(watch->wake_fd);
 				continue;
 			}
 			/*
-			 * If the event is older than the queue pair in its slot, the generation
-			 * differs.  The mutex keeps the queue pair alive meanwhile, as
+			 * The event may be older than the queue pair's removal, so it bears a
+			 * number.  The mutex keeps the queue pair alive meanwhile, as
 			 * nam__shm_watch_remove needs it.
 			 */
 			pthread_mutex_lock(&watch->mutex);
-			watched = &watch->slots[(uint32_t)event];
-			if (watched->qp && watched->generation == (uint32_t)(event >> 32)) {
-				(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watched->qp->fd,
-					NULL);
-				nam__shm_cq_closed(watched->qp->cq, watched->qp);
+			LIST_FOREACH(qp, &watch->qps, watch_link) {
+				if (qp->watched == event)
+					break;
+			}
+			if (qp) {
+				(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
+				nam__shm_cq_closed(qp->cq, qp);
 			}
 			pthread_mutex_unlock(&watch->mutex);
 		}
@@ -82,49 +82,20 @@ watch_main(void *arg)
 }
 
 static int
-grow(struct shm_watch *watch)
-{
-	uint32_t count = watch->slots_count ? watch->slots_count * 2 : 16;
-	struct shm_watched *slots = realloc(watch->slots, count * sizeof(slots[0]));
-
-	if (!slots)
-		return -ENOMEM;
-	for (uint32_t i = watch->slots_count; i < count; i++)
-		slots[i] = (struct shm_watched){ .next_free = i + 1 < count ? i + 1 : NONE };
-	watch->first_free = watch->slots_count;
-	watch->slots = slots;
-	watch->slots_count = count;
-	return 0;
-}
-
-static int
 add_locked(struct shm_watch *watch, struct shm_qp *qp)
 {
-	struct epoll_event event = { .events = EPOLLRDHUP };
-	struct shm_watched *watched;
-	uint32_t slot;
-	int rc;
+	struct epoll_event event = { .events = EPOLLRDHUP, .data.u64 = watch->count + 1 };
 
 	if (!watch->thread) {
-		rc = nam_thread_start("nam-shm-watch", watch_main, qp->domain,
-			&watch->thread);
+		int rc = nam_thread_start("nam-shm-watch", watch_main, qp->domain, &watch->thread);
+
 		if (rc)
 			return rc;
 	}
-	if (watch->first_free == NONE) {
-		rc = grow(watch);
-		if (rc)
-			return rc;
-	}
-	slot = watch->first_free;
-	watched = &watch->slots[slot];
-	event.data.u64 = (uint64_t)(watched->generation + 1) << 32 | slot;
 	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, qp->fd, &event))
 		return -errno;
-	watch->first_free = watched->next_free;
-	watched->generation++;
-	watched->qp = qp;
-	qp->watched = slot;
+	qp->watched = ++watch->count;
+	LIST_INSERT_HEAD(&watch->qps, qp, watch_link);
 	return 0;
 }
 
@@ -143,15 +114,11 @@ void
 nam__shm_watch_remove(struct shm_watch *watch, struct shm_qp *qp)
 {
 	pthread_mutex_lock(&watch->mutex);
-	if (qp->watched != NONE) {
-		struct shm_watched *watched = &watch->slots[qp->watched];
-
+	if (qp->watched) {
 		/* Fails harmlessly after a hang-up. */
 		(void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
-		watched->qp = NULL;
-		watched->next_free = watch->first_free;
-		watch->first_free = qp->watched;
-		qp->watched = NONE;
+		LIST_REMOVE(qp, watch_link);
+		qp->watched = 0;
 	}
 	pthread_mutex_unlock(&watch->mutex);
 }
