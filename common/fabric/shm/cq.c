@@ -56,15 +56,10 @@ nam__shm_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	if (rc)
 		goto unmap_arrays;
 	cq->bell = bell;
-	rc = -pthread_mutex_init(&cq->mutex, NULL);
-	if (rc)
-		goto free_bell;
+	(void)pthread_mutex_init(&cq->mutex, NULL);
 	*ret = &cq->pub;
 	return 0;
 
-free_bell:
-	(void)munmap(bell, SHM_PAGE_BYTES);
-	close(cq->bell_fd);
 unmap_arrays:
 	(void)munmap(arrays, cq->arrays_bytes);
 free_cq:

@@ -34,20 +34,14 @@ nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		.in_post_order = 1,
 	};
 	domain->instance = nam_entropy() | 1;	/* never 0, which means "none" */
-	rc = -pthread_mutex_init(&domain->mutex, NULL);
-	if (rc)
-		goto free_domain;
 	rc = nam__shm_watch_init(&domain->watch);
-	if (rc)
-		goto destroy_mutex;
+	if (rc) {
+		free(domain);
+		return nam_diag_set(diag, rc, "shm: %s", nam_err_text(rc));
+	}
+	(void)pthread_mutex_init(&domain->mutex, NULL);
 	*ret = &domain->pub;
 	return 0;
-
-destroy_mutex:
-	(void)pthread_mutex_destroy(&domain->mutex);
-free_domain:
-	free(domain);
-	return nam_diag_set(diag, rc, "shm: %s", nam_err_text(rc));
 }
 
 void

@@ -17,18 +17,8 @@
 int
 nam__shm_watch_init(struct shm_watch *watch)
 {
-	int rc;
-
-	*watch = (struct shm_watch){ 0 };
-	rc = nam__wake_epoll(WAKE, &watch->epoll_fd, &watch->wake_fd);
-	if (rc)
-		return rc;
-	rc = -pthread_mutex_init(&watch->mutex, NULL);
-	if (rc) {
-		close(watch->wake_fd);
-		close(watch->epoll_fd);
-	}
-	return rc;
+	(void)pthread_mutex_init(&watch->mutex, NULL);
+	return nam__wake_epoll(WAKE, &watch->epoll_fd, &watch->wake_fd);
 }
 
 void

@@ -48,15 +48,10 @@ nam__tcp_cq_create(struct nam_domain *domain, uint32_t depth, struct nam_cq **re
 	rc = nam__wake_epoll(0, &cq->epoll_fd, &cq->wake_fd);
 	if (rc)
 		goto free_done;
-	rc = -pthread_mutex_init(&cq->mutex, NULL);
-	if (rc)
-		goto close_fds;
+	(void)pthread_mutex_init(&cq->mutex, NULL);
 	*ret = &cq->pub;
 	return 0;
 
-close_fds:
-	close(cq->wake_fd);
-	close(cq->epoll_fd);
 free_done:
 	free(cq->done);
 free_cq:

@@ -30,7 +30,8 @@ nam__verbs_hold_init(struct verbs_qp *qp)
 	qp->hold.mask = qp->sends.mask;
 	qp->hold.wrs = calloc(capacity, sizeof(qp->hold.wrs[0]));
 	qp->hold.inlined = calloc(capacity, VERBS_INLINE_BYTES);
-	if (qp->hold.wrs && qp->hold.inlined && !pthread_mutex_init(&qp->hold.mutex, NULL))
+	(void)pthread_mutex_init(&qp->hold.mutex, NULL);
+	if (qp->hold.wrs && qp->hold.inlined)
 		return 0;
 	free(qp->hold.wrs);
 	free(qp->hold.inlined);

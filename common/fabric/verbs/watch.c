@@ -33,19 +33,12 @@ nam__verbs_watch_init(struct verbs_domain *domain, struct nam_diag *diag)
 		return rc;
 	watch->stop_fd = nam__wake_open();
 	if (watch->stop_fd < 0) {
-		rc = watch->stop_fd;
-		goto destroy_channel;
+		rdma_destroy_event_channel(watch->channel);
+		return nam_diag_set(diag, watch->stop_fd, "verbs: %s",
+			nam_err_text(watch->stop_fd));
 	}
-	rc = -pthread_mutex_init(&watch->mutex, NULL);
-	if (rc)
-		goto close_stop;
+	(void)pthread_mutex_init(&watch->mutex, NULL);
 	return 0;
-
-close_stop:
-	close(watch->stop_fd);
-destroy_channel:
-	rdma_destroy_event_channel(watch->channel);
-	return nam_diag_set(diag, rc, "verbs: %s", nam_err_text(rc));
 }
 
 void
