@@ -71,87 +71,38 @@ nam__boot_id(char *ret_text)
 	(void)fclose(file);
 }
 
-/* Only memory files are opened: to open a device or a pipe may have effects. */
-static int
-file_open(uint64_t pid, int number, uint64_t bytes, bool writable)
+void *
+nam__colocated_map(uint64_t pid, int number, uint64_t bytes, bool writable)
 {
 	char path[64], link[64] = "";
 	struct stat stat;
-	int fd, seals, rc = -EACCES;
+	void *at = NULL;
+	int fd;
 
+	/* Only memory files are opened: to open a device or a pipe may have effects. */
 	(void)snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fd/%d", pid, number);
-	if (readlink(path, link, sizeof(link) - 1) < 0)
-		return -errno;
-	if (strncmp(link, MEMFD_LINK, strlen(MEMFD_LINK)))
-		return -EACCES;
+	if (readlink(path, link, sizeof(link) - 1) < 0 ||
+		strncmp(link, MEMFD_LINK, strlen(MEMFD_LINK)))
+		return NULL;
 	fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		return -errno;
-	/* A file that cannot shrink never faults. */
-	seals = fcntl(fd, F_GET_SEALS);
-	if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &stat) && stat.st_size >= 0 &&
-		(uint64_t)stat.st_size >= bytes)
-		return fd;
-	close(fd);
-	return rc;
-}
-
-static int
-map(uint64_t pid, int number, uint64_t bytes, bool writable, uint8_t **ret)
-{
-	int fd = file_open(pid, number, bytes, writable);
-	struct stat stat;
-	void *at;
-	int rc = 0;
-
-	if (fd < 0)
-		return fd;
+		return NULL;
 	/* Of transparent huge pages, if it has them; a file of huge pages aligns itself. */
-	at = nam__pages_map(fd, bytes,
-		!fstat(fd, &stat) && stat.st_blksize <= (blksize_t)NAM__PAGE_BYTES, writable);
-	if (!at)
-		rc = errno ? -errno : -ENOMEM;
+	if (nam__pages_file_bytes(fd) >= (int64_t)bytes && !fstat(fd, &stat))
+		at = nam__pages_map(fd, bytes, stat.st_blksize <= (blksize_t)NAM__PAGE_BYTES,
+			writable);
 	close(fd);
-	if (!rc)
-		*ret = at;
-	return rc;
-}
-
-int
-nam__colocated_map(uint64_t pid, int number, uint64_t bytes, const uint8_t **ret)
-{
-	uint8_t *at;
-	int rc = map(pid, number, bytes, false, &at);
-
-	if (!rc)
-		*ret = at;
-	return rc;
-}
-
-int
-nam__colocated_map_share(uint64_t pid, int number, uint64_t bytes, uint8_t **ret)
-{
-	return map(pid, number, bytes, true, ret);
-}
-
-void
-nam__colocated_unmap(const uint8_t *base, uint64_t bytes)
-{
-	(void)munmap((void *)(uintptr_t)base, bytes);
+	return at;
 }
 
 int
 nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce)
 {
-	const uint64_t *words;
-	const uint8_t *base;
-	uint64_t word;
-	int rc = nam__colocated_map(pid, proof_fd, PROOF_BYTES, &base);
+	uint64_t *words = nam__colocated_map(pid, proof_fd, PROOF_BYTES, false), word;
 
-	if (rc)
-		return rc;
-	words = (const uint64_t *)(const void *)base;
+	if (!words)
+		return -EACCES;
 	word = __atomic_load_n(&words[word_of(nonce)], __ATOMIC_ACQUIRE);
-	nam__colocated_unmap(base, PROOF_BYTES);
+	(void)munmap(words, PROOF_BYTES);
 	return word == nonce ? 0 : -ESTALE;
 }

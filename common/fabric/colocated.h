@@ -10,6 +10,7 @@
 #ifndef NAM_COMMON_FABRIC_COLOCATED_H
 #define NAM_COMMON_FABRIC_COLOCATED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -53,13 +54,10 @@ void nam__proof_write(struct nam__proof *proof, uint64_t nonce);
 void nam__boot_id(char *ret_text);
 
 /*
- * Map a descriptor's file of a process, `bytes` bytes, to be read only.  0 or a negative code; what
- * is no sealed memory file of that size is not touched.
+ * Map a descriptor's file of a process, `bytes` bytes.  NULL on failure: what is no sealed memory
+ * file of that size is not touched.  The caller unmaps it.
  */
-int nam__colocated_map(uint64_t pid, int fd, uint64_t bytes, const uint8_t **ret) NAM_MUST_CHECK;
-/* The same, to be written as well. */
-int nam__colocated_map_share(uint64_t pid, int fd, uint64_t bytes, uint8_t **ret) NAM_MUST_CHECK;
-void nam__colocated_unmap(const uint8_t *base, uint64_t bytes);
+void *nam__colocated_map(uint64_t pid, int fd, uint64_t bytes, bool writable);
 /* Whether that process has been told the number. */
 int nam__tree_server_prove(uint64_t pid, int proof_fd, uint64_t nonce) NAM_MUST_CHECK;
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/env.h"
@@ -175,24 +176,27 @@ say_no_memory(struct nam_diag *diag, int rc, uint64_t bytes, uint32_t page_bytes
 		" KiB pages%s: %s", bytes, page_bytes >> 10, where, nam_err_text(rc));
 }
 
-static int
-region_file(uint64_t bytes, uint32_t page_bytes_log2, int *ret_fd)
+int
+nam__pages_file(const char *name, uint64_t bytes, unsigned flags)
 {
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd, rc;
+	int fd = memfd_create(name, flags | MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
 
-	if (page_bytes_log2 > 12)
-		flags |= MFD_HUGETLB | page_bytes_log2 << MFD_HUGE_SHIFT;
-	fd = memfd_create("nam-region", flags);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)) {
-		rc = -errno;
-		close(fd);
-		return rc;
-	}
-	*ret_fd = fd;
-	return 0;
+	if (!ftruncate(fd, (off_t)bytes) && !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int64_t
+nam__pages_file_bytes(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &status) ? status.st_size : -1;
 }
 
 int
@@ -207,9 +211,10 @@ nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_
 			"pages is out of range", asked, log2);
 	page_bytes = 1ull << log2;
 	pages->bytes = (asked + page_bytes - 1) & ~(page_bytes - 1);
-	rc = region_file(pages->bytes, log2, &pages->fd);
-	if (rc)
-		return say_no_memory(diag, rc, asked, log2, numa_node);
+	pages->fd = nam__pages_file("nam-region", pages->bytes,
+		log2 > 12 ? MFD_HUGETLB | log2 << MFD_HUGE_SHIFT : 0);
+	if (pages->fd < 0)
+		return say_no_memory(diag, pages->fd, asked, log2, numa_node);
 	pages->base = nam__pages_map(pages->fd, pages->bytes, transparent_huge, true);
 	if (!pages->base) {
 		rc = say_no_memory(diag, -errno, asked, log2, numa_node);

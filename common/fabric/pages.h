@@ -38,6 +38,14 @@ int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_
 	int numa_node, int near_node, struct nam__populate *populate, struct nam__pages *ret,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
+/*
+ * A file of memory that can neither shrink nor grow: its descriptor, or -errno.
+ * @flags	of memfd_create(), besides those
+ */
+int nam__pages_file(const char *name, uint64_t bytes, unsigned flags) NAM_MUST_CHECK;
+/* The size of a file that cannot shrink, so that no access faults; -1: it can, or is no such. */
+int64_t nam__pages_file_bytes(int fd);
+
 /* Map such a file again.  NULL with errno on failure. */
 void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable);
 

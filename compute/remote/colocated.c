@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "compute/client/client_internal.h"
 
@@ -21,7 +22,8 @@ static void
 unmap(struct nam_colocated *colocated)
 {
 	for (uint32_t i = 0; colocated && i < colocated->count; i++)
-		nam__colocated_unmap(colocated->regions[i].base, colocated->regions[i].bytes);
+		(void)munmap((void *)(uintptr_t)colocated->regions[i].base,
+			colocated->regions[i].bytes);
 	free(colocated);
 }
 
@@ -35,8 +37,10 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 		nam_gaddr_make((uint16_t)id, 0, 0));
 	struct nam_colocated_region *to = &colocated->regions[colocated->count];
 
-	if (!region || reply->files[number] < 0 ||
-		nam__colocated_map(reply->pid, reply->files[number], region->bytes, &to->base))
+	if (!region || reply->files[number] < 0)
+		return;
+	to->base = nam__colocated_map(reply->pid, reply->files[number], region->bytes, false);
+	if (!to->base)
 		return;
 	colocated->pid = reply->pid;
 	to->remote = region->remote;

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "compute/rpc/mailbox.h"
 
@@ -123,8 +124,10 @@ share_map(struct nam__client_mailbox *box, struct nam_qp *qp)
 	uint64_t bytes = nam_mailbox_bytes(box->server.frame_bytes);
 
 	/* The connection lives, so the process is the one that has proved itself. */
-	if (!box->domain->limits.regions_are_files || !colocated || box->server.file < 0 ||
-		nam__colocated_map_share(colocated->pid, box->server.file, bytes, &box->share.base))
+	if (!box->domain->limits.regions_are_files || !colocated || box->server.file < 0)
+		return;
+	box->share.base = nam__colocated_map(colocated->pid, box->server.file, bytes, true);
+	if (!box->share.base)
 		return;
 	box->share.remote = box->server.remote;
 	box->share.rkey = box->server.rkey;
@@ -170,7 +173,7 @@ nam__client_mailbox_free(struct nam__client_mailbox *box)
 	box->worker->bytes -= box->mr.bytes;
 	box->domain->ops->mr_release(box->domain, &box->mr);
 	if (box->share.base)
-		nam__colocated_unmap(box->share.base, box->share.bytes);
+		(void)munmap(box->share.base, box->share.bytes);
 	free(box);
 }
 

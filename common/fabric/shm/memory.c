@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c -- memory that two processes share: regions, and small files of the handshake. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fabric/pages.h"
 #include "shm_internal.h"
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int
 remember(struct shm_domain *domain, const struct shm_mr *mr, uint32_t *ret_index)
@@ -101,7 +97,7 @@ nam__shm_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *r
 	struct nam_diag *diag)
 {
 	struct shm_mr *mr;
-	void *base;
+	void *base = NULL;
 	int rc;
 
 	(void)domain;
@@ -148,19 +144,16 @@ nam__shm_share_sent(const struct nam_mr *share)
 int
 nam__shm_share_map(int fd, struct shm_region *ret)
 {
-	struct stat status;
+	int64_t bytes = nam__pages_file_bytes(fd);
 	void *at = NULL;
 	int rc;
 
-	if (fstat(fd, &status))
-		return -errno;
-	if (status.st_size <= 0 || status.st_size > NAM_SHARE_BYTES_MAX)
+	if (bytes <= 0 || bytes > NAM_SHARE_BYTES_MAX)
 		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam__shm_file_map(fd, (size_t)status.st_size, &at);
-	if (rc)
-		return rc;
-	*ret = (struct shm_region){ at, (uint64_t)status.st_size };
-	return 0;
+	rc = nam__shm_file_map(fd, (size_t)bytes, &at);
+	if (!rc)
+		*ret = (struct shm_region){ at, (uint64_t)bytes };
+	return rc;
 }
 
 /* ---- the end of a registration ------------------------------------------------------------ */
@@ -194,33 +187,18 @@ nam__shm_mr_release(struct nam_domain *pub, struct nam_mr *pub_mr)
 	pub_mr->provider = NULL;
 }
 
-static int
-check_file(int fd, uint64_t bytes)
-{
-	struct stat status;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	if (seals < 0 || !(seals & F_SEAL_SHRINK))
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (fstat(fd, &status) || (uint64_t)status.st_size != bytes)
-		return -NAM_E_FABRIC_PROTOCOL;
-	return 0;
-}
-
 int
 nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_region *ret)
 {
 	void *at;
-	int rc;
 
 	if (note->bytes > 1ull << 40)
 		return -NAM_E_FABRIC_PROTOCOL;
 	*ret = (struct shm_region){ 0 };
 	if (!note->bytes)
 		return 0;
-	rc = check_file(fd, note->bytes);
-	if (rc)
-		return rc;
+	if (nam__pages_file_bytes(fd) != (int64_t)note->bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
 	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
 	if (!at)
 		return -errno;
@@ -234,40 +212,27 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 int
 nam__shm_file_create(const char *name, size_t bytes, int *ret_fd, void **ret_at)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *at;
-	int rc;
+	int fd = nam__pages_file(name, bytes, 0), rc;
 
 	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)) {
-		rc = -errno;
-		goto close_file;
-	}
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED) {
-		rc = -errno;
-		goto close_file;
-	}
-	*ret_fd = fd;
-	*ret_at = at;
-	return 0;
-
-close_file:
-	close(fd);
+		return fd;
+	rc = nam__shm_file_map(fd, bytes, ret_at);
+	if (rc)
+		close(fd);
+	else
+		*ret_fd = fd;
 	return rc;
 }
 
 int
 nam__shm_file_map(int fd, size_t bytes, void **ret_at)
 {
-	int rc = check_file(fd, bytes);
 	void *at;
 
-	if (rc)
-		return rc;
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
+	if (nam__pages_file_bytes(fd) != (int64_t)bytes)
+		return -NAM_E_FABRIC_PROTOCOL;
+	at = nam__pages_map(fd, bytes, false, true);
+	if (!at)
 		return -errno;
 	*ret_at = at;
 	return 0;
