@@ -24,45 +24,52 @@
 #define NAM_RPC_MAGIC 0x4d414eu		/* "NAM" */
 #define NAM_RPC_BYTES_MAX 4096u
 
+/* X(name), from 1 on */
+#define NAM_RPC_TYPES(X)                                                                            \
+	X(PING)			/* body echoed */                                                   \
+	X(REGISTER)		/* server 0: become a client, get an id */                          \
+	X(REGIONS)		/* this server's regions */                                         \
+	X(CLIENT_STATE)		/* server 0: is that client alive, its identity */                  \
+	X(ALLOC)		/* blocks of one stride */                                          \
+	X(FREE)			/* give blocks back */                                              \
+	X(CATALOG_PUT)		/* server 0: name -> superblock, if absent */                       \
+	X(CATALOG_GET)                                                                              \
+	X(CATALOG_LIST)		/* one page of names */                                             \
+	X(CATALOG_DROP)                                                                             \
+	X(STATUS)		/* figures of this server */                                        \
+	X(TREE_CREATE)		/* a tree that the server searches: tree_rpc.h */                   \
+	X(TREE_DESCRIBE)                                                                            \
+	X(TREE_DROP)                                                                                \
+	X(TREE_POINT)                                                                               \
+	X(TREE_SCAN)                                                                                \
+	X(TREE_LOAD)                                                                                \
+	X(TREE_WALK)                                                                                \
+	X(TREE_COLLECT)                                                                             \
+	X(TREE_FLOOR)                                                                               \
+	X(ECHO)			/* as many bytes as are asked for: to measure with */               \
+	X(LOCAL)		/* how a process of the same host maps the regions */               \
+	X(KV_CREATE)		/* a part of a key-value store: kv_rpc.h */                         \
+	X(KV_DESCRIBE)                                                                              \
+	X(KV_DROP)                                                                                  \
+	X(KV_GET)                                                                                   \
+	X(KV_PUT)                                                                                   \
+	X(KV_DELETE)                                                                                \
+	X(KV_GET_MANY)                                                                              \
+	X(RECORDS_GET)		/* versions of records: records_rpc.h */                            \
+	X(RECORDS_PREPARE)                                                                          \
+	X(RECORDS_COMMIT)                                                                           \
+	X(LOCKING_READ)		/* the same under locks: locking_rpc.h */                           \
+	X(LOCKING_RELEASE)                                                                          \
+	X(LOCKING_PREPARE)                                                                          \
+	X(LOCKING_END)                                                                              \
+	X(LOCKING_SEAL)                                                                             \
+	X(PRESENCE)		/* of which clients this server has connections */
+
 enum nam_rpc_type {
-	NAM_RPC_PING = 1,	/* body echoed */
-	NAM_RPC_REGISTER,	/* server 0: become a client, get an id */
-	NAM_RPC_REGIONS,	/* this server's regions */
-	NAM_RPC_CLIENT_STATE,	/* server 0: is that client alive, its identity */
-	NAM_RPC_ALLOC,		/* blocks of one stride */
-	NAM_RPC_FREE,		/* give blocks back */
-	NAM_RPC_CATALOG_PUT,	/* server 0: name -> superblock, if absent */
-	NAM_RPC_CATALOG_GET,
-	NAM_RPC_CATALOG_LIST,	/* one page of names */
-	NAM_RPC_CATALOG_DROP,
-	NAM_RPC_STATUS,		/* figures of this server */
-	NAM_RPC_TREE_CREATE,	/* a tree that the server searches: tree_rpc.h */
-	NAM_RPC_TREE_DESCRIBE,
-	NAM_RPC_TREE_DROP,
-	NAM_RPC_TREE_POINT,
-	NAM_RPC_TREE_SCAN,
-	NAM_RPC_TREE_LOAD,
-	NAM_RPC_TREE_WALK,
-	NAM_RPC_TREE_COLLECT,
-	NAM_RPC_TREE_FLOOR,
-	NAM_RPC_ECHO,		/* as many bytes as are asked for: to measure with */
-	NAM_RPC_LOCAL,		/* how a process of the same host maps the regions */
-	NAM_RPC_KV_CREATE,	/* a part of a key-value store: kv_rpc.h */
-	NAM_RPC_KV_DESCRIBE,
-	NAM_RPC_KV_DROP,
-	NAM_RPC_KV_GET,
-	NAM_RPC_KV_PUT,
-	NAM_RPC_KV_DELETE,
-	NAM_RPC_KV_GET_MANY,
-	NAM_RPC_RECORDS_GET,	/* versions of records: records_rpc.h */
-	NAM_RPC_RECORDS_PREPARE,
-	NAM_RPC_RECORDS_COMMIT,
-	NAM_RPC_LOCKING_READ,	/* the same under locks: locking_rpc.h */
-	NAM_RPC_LOCKING_RELEASE,
-	NAM_RPC_LOCKING_PREPARE,
-	NAM_RPC_LOCKING_END,
-	NAM_RPC_LOCKING_SEAL,
-	NAM_RPC_PRESENCE,	/* of which clients this server has connections */
+	NAM_RPC_NONE = 0,
+#define NAM_RPC_TYPE(name) NAM_RPC_##name,
+	NAM_RPC_TYPES(NAM_RPC_TYPE)
+#undef NAM_RPC_TYPE
 	NAM_RPC_TYPES_COUNT
 };
 
@@ -232,17 +239,10 @@ nam_catalog_entry_value(uint64_t entry)
 	return entry & 0xffffffffffffull;
 }
 
-struct nam_rpc_catalog_request {	/* PUT, GET, DROP */
+/* The request of PUT, GET and DROP, the reply to GET and DROP, and an element of LIST's. */
+struct nam_rpc_catalog_entry {
 	char name[NAM_INDEX_NAME_BYTES];
-	/*
-	 * PUT: nam_catalog_entry().  DROP: 0, or what the name must lead to, or else it is as if it
-	 * were not there.
-	 */
-	uint64_t superblock;
-};
-
-struct nam_rpc_catalog_entry {	/* reply of GET and DROP; elements of LIST */
-	char name[NAM_INDEX_NAME_BYTES];
+	/* nam_catalog_entry().  DROP: or 0; else the name must lead to it, or it is absent. */
 	uint64_t superblock;
 };
 

@@ -46,7 +46,7 @@ int
 nam__name_put(struct nam_worker *worker, enum nam_catalog_kind kind, const char *name,
 	uint64_t entry)
 {
-	struct nam_rpc_catalog_request request = { .superblock = nam_catalog_entry(kind, entry) };
+	struct nam_rpc_catalog_entry request = { .superblock = nam_catalog_entry(kind, entry) };
 	uint32_t none = 0;
 	int rc = nam__name_check(worker, kind, name);
 
@@ -69,7 +69,7 @@ NAM_FIBER_FN static int
 find(struct nam_worker *worker, uint16_t type, enum nam_catalog_kind kind, const char *name,
 	uint64_t entry, uint64_t *ret_entry)
 {
-	struct nam_rpc_catalog_request request = { .superblock = entry };
+	struct nam_rpc_catalog_entry request = { .superblock = entry };
 	struct nam_rpc_catalog_entry found;
 	uint32_t bytes = sizeof(found), is;
 	int rc = nam__name_check(worker, kind, name);

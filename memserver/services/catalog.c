@@ -52,7 +52,7 @@ is_at(const struct nam__catalog *catalog, uint32_t at, const char *name)
 static int
 check_request(const struct nam__exchange *exchange)
 {
-	const struct nam_rpc_catalog_request *request = exchange->body;
+	const struct nam_rpc_catalog_entry *request = exchange->body;
 
 	if (!request->name[0] || !memchr(request->name, '\0', sizeof(request->name)))
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -60,7 +60,7 @@ check_request(const struct nam__exchange *exchange)
 }
 
 static int
-put(struct nam__catalog *catalog, const struct nam_rpc_catalog_request *request)
+put(struct nam__catalog *catalog, const struct nam_rpc_catalog_entry *request)
 {
 	uint32_t at = lower_bound(catalog, request->name);
 	struct nam_rpc_catalog_entry *entry;
@@ -90,7 +90,7 @@ put(struct nam__catalog *catalog, const struct nam_rpc_catalog_request *request)
 int
 nam__service_catalog_put(struct nam__exchange *exchange)
 {
-	const struct nam_rpc_catalog_request *request = exchange->body;
+	const struct nam_rpc_catalog_entry *request = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
 	int rc = check_request(exchange);
 
@@ -109,7 +109,7 @@ int
 nam__service_catalog_find(struct nam__exchange *exchange)
 {
 	bool drop = exchange->type == NAM_RPC_CATALOG_DROP;
-	const struct nam_rpc_catalog_request *request = exchange->body;
+	const struct nam_rpc_catalog_entry *request = exchange->body;
 	struct nam__catalog *catalog = &exchange->server->catalog;
 	struct nam_rpc_catalog_entry *entry;
 	uint32_t at;

@@ -226,7 +226,7 @@ static void
 act_open(struct cost_stage *stage)
 {
 	const struct cost expected = { .round_trips = 2 + SERVERS, .requests = 2 + SERVERS,
-		.bytes_out = RPC_HEADER_BYTES + sizeof(struct nam_rpc_catalog_request) +
+		.bytes_out = RPC_HEADER_BYTES + sizeof(struct nam_rpc_catalog_entry) +
 			SERVERS * (RPC_HEADER_BYTES + sizeof(struct nam_rpc_tree_request)),
 		.bytes_in = RPC_HEADER_BYTES + sizeof(struct nam_rpc_catalog_entry) +
 			NAM_SUPERBLOCK_STRIDE + SERVERS * (RPC_HEADER_BYTES +

@@ -251,7 +251,7 @@ static void
 act_rpcs(struct cost_stage *stage)
 {
 	struct cost expected = { .round_trips = 1, .requests = 1 };
-	struct nam_rpc_catalog_request request = { .name = COST_INDEX };
+	struct nam_rpc_catalog_entry request = { .name = COST_INDEX };
 	struct nam_rpc_catalog_entry entry;
 	struct nam_server_status status;
 	uint32_t bytes = sizeof(entry);

@@ -168,7 +168,7 @@ call_and_give_up(struct actor *self)
 static void
 tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 {
-	const struct nam_rpc_catalog_request nobody = { .name = "nobody" };
+	const struct nam_rpc_catalog_entry nobody = { .name = "nobody" };
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % 6);
 
 	for (uint32_t i = 0; i < count; i++) {

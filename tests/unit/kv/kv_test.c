@@ -215,7 +215,7 @@ static void
 open__a_memory_server_has_nothing_of_it__LOST_until_dropped(void **state)
 {
 	struct nam_kv *kv = make("lost", NAM_KV_CACHE, 6 * MIB, 0), *again;
-	struct nam_rpc_catalog_request request = { .name = "lost" };
+	struct nam_rpc_catalog_entry request = { .name = "lost" };
 	struct nam_rpc_catalog_entry entry;
 	struct nam_rpc_kv_request drop;
 	uint32_t bytes = sizeof(entry), none = 0;

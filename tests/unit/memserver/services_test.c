@@ -195,7 +195,7 @@ status__asked__TELLS_WHAT_THE_SERVER_IS(void **state)
 static int
 catalog(struct fixture *f, uint16_t type, const char *name, uint64_t superblock)
 {
-	struct nam_rpc_catalog_request request = { .superblock = superblock };
+	struct nam_rpc_catalog_entry request = { .superblock = superblock };
 
 	(void)snprintf(request.name, sizeof(request.name), "%s", name);
 	return call(f, type, &request, sizeof(request));
@@ -224,7 +224,7 @@ static void
 catalog__malformed__IS_PROTOCOL(void **state)
 {
 	struct fixture *f = *state;
-	struct nam_rpc_catalog_request request;
+	struct nam_rpc_catalog_entry request;
 
 	assert_int_equal(catalog(f, NAM_RPC_CATALOG_PUT, "", 64), -NAM_E_FABRIC_PROTOCOL);
 	assert_int_equal(catalog(f, NAM_RPC_CATALOG_PUT, "a", 0), -NAM_E_FABRIC_PROTOCOL);
