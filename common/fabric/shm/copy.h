@@ -5,6 +5,18 @@
 
 #include <stdint.h>
 
+#include "common/fabric/request.h"
+
+/* The capabilities of providers whose processors carry requests out, with these copies. */
+#if defined(__x86_64__)
+#define SHM_ORDERED NAM_CAP_ORDERED_LOADS
+#else
+#define SHM_ORDERED 0u
+#endif
+#define SHM_COPY_CAPS                                                                               \
+	(NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ | NAM_CAP_WORD8_ATOMIC |            \
+		NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_RPC_SRQ | SHM_ORDERED)
+
 /* `ahead` is prefetched meanwhile, `bytes` of it. */
 typedef void (*shm_read_fn)(void *to, const void *from, uint32_t bytes, const void *ahead);
 typedef void (*shm_write_fn)(void *to, const void *from, uint32_t bytes);

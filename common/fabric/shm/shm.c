@@ -6,12 +6,6 @@
 
 #include "shm_internal.h"
 
-#if defined(__x86_64__)
-#define SHM_ORDERED NAM_CAP_ORDERED_LOADS
-#else
-#define SHM_ORDERED 0u
-#endif
-
 int
 nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
@@ -24,9 +18,7 @@ nam__shm_domain_open(const struct nam_fabric_options *options, struct nam_domain
 		return nam_diag_set(diag, -ENOMEM, "shm: no memory");
 	domain->pub.ops = &nam__shm_ops;
 	domain->pub.limits = (struct nam_fabric_limits){
-		.caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-			NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU |
-			NAM_CAP_RPC_SRQ | NAM_CAP_LASTING | SHM_ORDERED,
+		.caps = SHM_COPY_CAPS | NAM_CAP_LASTING,
 		.qp_depth = SHM_QP_DEPTH,
 		.message_bytes = SHM_MESSAGE_BYTES,
 		.inline_bytes = SHM_INLINE_BYTES,

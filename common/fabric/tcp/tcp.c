@@ -5,19 +5,6 @@
 
 #include "tcp_internal.h"
 
-/* The memory server's processor carries requests out, with the copies of shm. */
-uint32_t
-nam__tcp_caps(void)
-{
-	uint32_t caps = NAM_CAP_ORDER_WRITE_ATOMIC | NAM_CAP_ORDER_ATOMIC_READ |
-		NAM_CAP_WORD8_ATOMIC | NAM_CAP_ATOMIC_VS_CPU | NAM_CAP_RPC_SRQ;
-
-#if defined(__x86_64__)
-	caps |= NAM_CAP_ORDERED_LOADS;
-#endif
-	return caps;
-}
-
 int
 nam__tcp_domain_open(const struct nam_fabric_options *options, struct nam_domain **ret,
 	struct nam_diag *diag)
@@ -31,7 +18,7 @@ nam__tcp_domain_open(const struct nam_fabric_options *options, struct nam_domain
 	domain->pub.ops = &nam__tcp_ops;
 	domain->patience_ns = TCP_PATIENCE_NS;
 	domain->pub.limits = (struct nam_fabric_limits){
-		.caps = nam__tcp_caps(),
+		.caps = SHM_COPY_CAPS,
 		.qp_depth = TCP_QP_DEPTH,
 		.message_bytes = TCP_MESSAGE_BYTES,
 		.inline_bytes = TCP_INLINE_BYTES,

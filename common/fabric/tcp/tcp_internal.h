@@ -25,11 +25,6 @@
 /* The functions of the provider's table. */
 NAM__PROVIDER_DECLARE(tcp)
 
-/* ---- tcp.c -------------------------------------------------------------------------------- */
-
-/* The capabilities: enum nam_fabric_cap. */
-uint32_t nam__tcp_caps(void);
-
 /* ---- cq.c ----------------------------------------------------------------------------- */
 
 /* A place for a completion; there is always one. */
