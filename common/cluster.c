@@ -102,30 +102,23 @@ add_address(struct nam_cluster *cluster, const char *address, size_t length, str
 static int
 parse_list(const char *text, struct nam_cluster *cluster, struct nam_diag *diag)
 {
-	for (;;) {
-		size_t length = strcspn(text, ",");
-		const char *start = text + strspn(text, " \t");
-		size_t lead = (size_t)(start - text);
-		int rc;
+	int rc;
 
-		if (lead > length)
-			lead = length;
-		text += lead;
-		length -= lead;
-		while (length && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-			length--;
-		if (!length)
+	do {
+		size_t length, kept;
+
+		text += strspn(text, " \t");
+		length = kept = strcspn(text, ",");
+		while (kept && (text[kept - 1] == ' ' || text[kept - 1] == '\t'))
+			kept--;
+		if (!kept)
 			return nam_diag_set(diag, -EINVAL, "cluster: an address is missing; write "
 				"for example shm:/run/nam/a,shm:/run/nam/b or "
 				"@/etc/nam/cluster.ini");
-		rc = add_address(cluster, text, length, diag);
-		if (rc)
-			return rc;
-		text += strcspn(text, ",");
-		if (!*text)
-			return 0;
-		text++;
-	}
+		rc = add_address(cluster, text, kept, diag);
+		text += length;
+	} while (!rc && *text++);
+	return rc;
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rpc.c -- the envelope of every message. */
+/* rpc.c -- the envelope of every message, and the names of types and transports. */
 #include "rpc.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "transport.h"
 
 #define MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
@@ -50,4 +53,26 @@ nam_rpc_type_name(uint16_t type)
 	if (type >= NAM_RPC_TYPES_COUNT || !names[type])
 		return "unknown";
 	return names[type];
+}
+
+static const char *const transports[NAM_TRANSPORTS_COUNT] = {
+	[NAM_TRANSPORT_SRQ] = "srq",
+	[NAM_TRANSPORT_MAILBOX] = "mailbox",
+	[NAM_TRANSPORT_FETCH] = "fetch",
+	[NAM_TRANSPORT_DATAGRAM] = "datagram",
+};
+
+const char *
+nam_transport_name(enum nam_transport transport)
+{
+	return transport < NAM_TRANSPORTS_COUNT ? transports[transport] : NULL;
+}
+
+int
+nam_transport_find(const char *name)
+{
+	for (int i = NAM_TRANSPORT_SRQ; i < NAM_TRANSPORTS_COUNT; i++)
+		if (!strcmp(transports[i], name))
+			return i;
+	return -EINVAL;
 }
