@@ -255,7 +255,6 @@ void nam__shm_qp_fail(struct shm_qp *qp, int error);
 
 /* ---- qp.c ----------------------------------------------------------------------------- */
 
-/* Rings and cq place of a new queue pair; the rings' mapping becomes the queue pair's. */
 int nam__shm_qp_create(struct shm_domain *domain, const struct nam_qp_options *options,
 	struct shm_qp **ret) NAM_MUST_CHECK;
 

@@ -35,34 +35,23 @@ nam__verbs_cq_create(struct nam_domain *pub, uint32_t depth, struct nam_cq **ret
 		most = 2 * depth + KEEP_ALIVES;
 	else
 		cq->depth = most > 2 * KEEP_ALIVES ? (most - KEEP_ALIVES) / 2 : most / 2;
-	rc = -ENOMEM;
+	(void)pthread_mutex_init(&cq->mutex, NULL);
 	errno = 0;
 	cq->channel = ibv_create_comp_channel(domain->verbs);
-	if (!cq->channel)
-		goto failed;
-	cq->sends = ibv_create_cq(domain->verbs, (int)most, cq, cq->channel, 0);
-	if (!cq->sends)
-		goto failed;
-	cq->wake_fd = nam__wake_open();
-	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd))
-		goto failed;
-	(void)pthread_mutex_init(&cq->mutex, NULL);
+	if (cq->channel)
+		cq->sends = ibv_create_cq(domain->verbs, (int)most, cq, cq->channel, 0);
+	if (cq->sends)
+		cq->wake_fd = nam__wake_open();
+	if (cq->wake_fd < 0 || nam__verbs_nonblocking(cq->channel->fd)) {
+		rc = errno ? -errno : -ENOMEM;
+		nam__verbs_cq_destroy(&cq->pub);
+		return rc;
+	}
 	*ret = &cq->pub;
 	return 0;
-
-failed:
-	if (errno)
-		rc = -errno;
-	if (cq->wake_fd >= 0)
-		close(cq->wake_fd);
-	if (cq->sends)
-		(void)ibv_destroy_cq(cq->sends);
-	if (cq->channel)
-		(void)ibv_destroy_comp_channel(cq->channel);
-	free(cq);
-	return rc;
 }
 
+/* Also what create could not finish. */
 void
 nam__verbs_cq_destroy(struct nam_cq *pub)
 {
@@ -70,74 +59,56 @@ nam__verbs_cq_destroy(struct nam_cq *pub)
 
 	if (!cq)
 		return;
-	(void)ibv_destroy_cq(cq->sends);
-	(void)ibv_destroy_comp_channel(cq->channel);
-	close(cq->wake_fd);
+	if (cq->sends)
+		(void)ibv_destroy_cq(cq->sends);
+	if (cq->channel)
+		(void)ibv_destroy_comp_channel(cq->channel);
+	if (cq->wake_fd >= 0)
+		close(cq->wake_fd);
 	(void)pthread_mutex_destroy(&cq->mutex);
 	free(cq);
 }
 
 /* ---- receive queues ------------------------------------------------------------------------ */
 
-static int
-rq_make(struct verbs_domain *domain, struct verbs_rq *rq)
-{
-	struct ibv_srq_init_attr attr = {
-		.srq_context = rq,
-		.attr = { .max_wr = rq->depth, .max_sge = 1 },
-	};
-	int rc = -ENOMEM;
-
-	errno = 0;
-	rq->slots = calloc(rq->depth, sizeof(rq->slots[0]));
-	rq->free = calloc(rq->depth, sizeof(rq->free[0]));
-	if (!rq->slots || !rq->free)
-		goto failed;
-	rq->srq = ibv_create_srq(domain->pd, &attr);
-	if (!rq->srq)
-		goto failed;
-	rq->recvs = ibv_create_cq(domain->verbs, (int)rq->depth, rq, rq->cq->channel, 0);
-	if (!rq->recvs)
-		goto failed;
-	return 0;
-
-failed:
-	if (errno)
-		rc = -errno;
-	if (rq->srq)
-		(void)ibv_destroy_srq(rq->srq);
-	free(rq->slots);
-	free(rq->free);
-	return rc;
-}
-
 int
 nam__verbs_rq_create(struct nam_domain *pub, struct nam_cq *cq, uint32_t depth,
 	struct nam_rq **ret)
 {
+	struct verbs_domain *domain = (struct verbs_domain *)pub;
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = depth, .max_sge = 1 } };
 	struct verbs_rq *rq;
-	int rc;
 
 	if (depth == 0)
 		return -EINVAL;
 	rq = calloc(1, sizeof(*rq));
 	if (!rq)
 		return -ENOMEM;
+	attr.srq_context = rq;
 	rq->pub.ops = pub->ops;
 	rq->cq = (struct verbs_cq *)cq;
 	rq->depth = depth;
-	rc = rq_make((struct verbs_domain *)pub, rq);
-	if (rc) {
-		free(rq);
+	LIST_INSERT_HEAD(&rq->cq->rqs, rq, link);
+	errno = 0;
+	rq->slots = calloc(depth, sizeof(rq->slots[0]));
+	rq->free = calloc(depth, sizeof(rq->free[0]));
+	if (rq->slots && rq->free)
+		rq->srq = ibv_create_srq(domain->pd, &attr);
+	if (rq->srq)
+		rq->recvs = ibv_create_cq(domain->verbs, (int)depth, rq, rq->cq->channel, 0);
+	if (!rq->recvs) {
+		int rc = errno ? -errno : -ENOMEM;
+
+		nam__verbs_rq_destroy(&rq->pub);
 		return rc;
 	}
 	for (uint32_t i = 0; i < depth; i++)
 		rq->free[rq->free_count++] = depth - 1 - i;
-	LIST_INSERT_HEAD(&rq->cq->rqs, rq, link);
 	*ret = &rq->pub;
 	return 0;
 }
 
+/* Also what create could not finish. */
 void
 nam__verbs_rq_destroy(struct nam_rq *pub)
 {
@@ -146,8 +117,10 @@ nam__verbs_rq_destroy(struct nam_rq *pub)
 	if (!rq)
 		return;
 	LIST_REMOVE(rq, link);
-	(void)ibv_destroy_srq(rq->srq);
-	(void)ibv_destroy_cq(rq->recvs);
+	if (rq->srq)
+		(void)ibv_destroy_srq(rq->srq);
+	if (rq->recvs)
+		(void)ibv_destroy_cq(rq->recvs);
 	free(rq->slots);
 	free(rq->free);
 	free(rq);

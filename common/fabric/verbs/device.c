@@ -228,6 +228,34 @@ probe_inline(const struct verbs_domain *domain, uint32_t requests)
 	return bytes;
 }
 
+struct ibv_qp *
+nam__verbs_device_qp(struct verbs_qp *qp, const struct verbs_rq *rq, enum ibv_qp_type type,
+	uint32_t depth)
+{
+	const struct verbs_domain *domain = qp->domain;
+	const uint32_t receives = rq || type == IBV_QPT_RC ? 0 : 1;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = qp,
+		.send_cq = qp->cq->sends,
+		.recv_cq = rq ? rq->recvs : qp->cq->sends,
+		.srq = rq ? rq->srq : NULL,
+		.cap = {
+			.max_send_wr = depth,
+			.max_recv_wr = receives,
+			.max_send_sge = 1,
+			.max_recv_sge = receives,
+			.max_inline_data = domain->pub.limits.inline_bytes,
+		},
+		.qp_type = type,
+	};
+	struct ibv_qp *made = ibv_create_qp(domain->pd, &attr);
+
+	/* A hold has room for so many. */
+	qp->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ?
+		attr.cap.max_inline_data : VERBS_INLINE_BYTES;
+	return made;
+}
+
 int
 nam__verbs_usable(const char *device, const struct ibv_device_attr *attr, struct nam_diag *diag)
 {

@@ -10,39 +10,6 @@
 
 #include "verbs_internal.h"
 
-static int
-create_device_qp(struct verbs_qp *qp, struct verbs_rq *rq, struct nam_diag *diag)
-{
-	struct verbs_domain *domain = qp->domain;
-	struct ibv_qp_init_attr attr = {
-		.qp_context = qp,
-		.send_cq = qp->cq->sends,
-		.recv_cq = rq ? rq->recvs : qp->cq->sends,
-		.srq = rq ? rq->srq : NULL,
-		.cap = {
-			/* One more is for the watcher. */
-			.max_send_wr = qp->sends.depth + 1,
-			.max_send_sge = 1,
-			.max_inline_data = domain->pub.limits.inline_bytes,
-		},
-		.qp_type = IBV_QPT_RC,
-	};
-
-	errno = 0;
-	qp->qp = ibv_create_qp(domain->pd, &attr);
-	if (!qp->qp) {
-		int rc = errno ? -errno : -ENOMEM;
-
-		return nam_diag_set(diag, rc, "verbs: %s: no queue pair of %u requests: %s",
-			domain->device, qp->sends.depth, nam_err_text(rc));
-	}
-	qp->number = qp->qp->qp_num;
-	/* A hold has room for so many. */
-	qp->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ?
-		attr.cap.max_inline_data : VERBS_INLINE_BYTES;
-	return 0;
-}
-
 int
 nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *options,
 	struct rdma_cm_id *id, struct verbs_qp **ret, struct nam_diag *diag)
@@ -70,17 +37,27 @@ nam__verbs_qp_create(struct verbs_domain *domain, const struct nam_qp_options *o
 	if (rc)
 		goto free_qp;
 	rc = nam__verbs_hold_init(qp);
-	if (!rc)
-		rc = create_device_qp(qp, (struct verbs_rq *)options->rq, diag);
 	if (rc)
 		goto free_sends;
+	errno = 0;
+	/* One more is for the watcher. */
+	qp->qp = nam__verbs_device_qp(qp, (struct verbs_rq *)options->rq, IBV_QPT_RC,
+		qp->sends.depth + 1);
+	if (!qp->qp) {
+		rc = errno ? -errno : -ENOMEM;
+		(void)nam_diag_set(diag, rc, "verbs: %s: no queue pair of %u requests: %s",
+			domain->device, qp->sends.depth, nam_err_text(rc));
+		goto free_hold;
+	}
+	qp->number = qp->qp->qp_num;
 	qp->id = id;
 	id->context = qp;
 	*ret = qp;
 	return 0;
 
-free_sends:
+free_hold:
 	nam__verbs_hold_free(qp);
+free_sends:
 	nam__sends_free(&qp->sends);
 free_qp:
 	free(qp);

@@ -26,30 +26,6 @@ salt_of(uint64_t name)
 	return (uint32_t)(name >> 48);
 }
 
-static struct ibv_qp *
-device_qp(struct verbs_qp *unreliable_qp, const struct verbs_rq *rq, enum ibv_qp_type type,
-	uint32_t depth)
-{
-	const struct verbs_domain *domain = unreliable_qp->domain;
-	const struct verbs_cq *cq = unreliable_qp->cq;
-	struct ibv_qp_init_attr attr = {
-		.qp_context = unreliable_qp,
-		.send_cq = cq->sends,
-		.recv_cq = rq ? rq->recvs : cq->sends,
-		.srq = rq ? rq->srq : NULL,
-		.cap = {
-			.max_send_wr = depth,
-			.max_recv_wr = rq ? 0 : 1,
-			.max_send_sge = 1,
-			.max_recv_sge = rq ? 0 : 1,
-			.max_inline_data = domain->pub.limits.inline_bytes,
-		},
-		.qp_type = type,
-	};
-
-	return ibv_create_qp(domain->pd, &attr);
-}
-
 void
 nam__verbs_unreliable_qp_destroy(struct verbs_qp *unreliable_qp)
 {
@@ -114,8 +90,8 @@ nam__verbs_unreliable_qp_create(struct nam_domain *pub, const struct nam_qp_opti
 	if (rc)
 		goto fail;
 	rc = -ENOMEM;
-	uc = device_qp(unreliable_qp, NULL, IBV_QPT_UC, depth);
-	ud = device_qp(unreliable_qp, rq, IBV_QPT_UD, depth);
+	uc = nam__verbs_device_qp(unreliable_qp, NULL, IBV_QPT_UC, depth);
+	ud = nam__verbs_device_qp(unreliable_qp, rq, IBV_QPT_UD, depth);
 	unreliable_qp->qp = rq ? uc : ud;
 	other->qp = rq ? ud : uc;
 	if (!uc || !ud)

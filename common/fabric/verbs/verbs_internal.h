@@ -55,14 +55,17 @@ int nam__verbs_nonblocking(int fd) NAM_MUST_CHECK;
 int nam__verbs_device_open(struct verbs_domain *domain, const struct nam_fabric_options *options,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 void nam__verbs_device_close(struct verbs_domain *domain);
-/* 0, or why a device of these attributes cannot be used, and what to do. */
 /* The port whose GID has that index, one that is up if there is any; or -ENOENT. */
 int nam__verbs_gid_find(const struct verbs_domain *domain, uint32_t index,
 	struct ibv_gid_entry *ret);
+/* 0, or why a device of these attributes cannot be used, and what to do. */
 int nam__verbs_usable(const char *device, const struct ibv_device_attr *attr,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 /* The capabilities of such a device: enum nam_fabric_cap. */
 uint32_t nam__verbs_caps(const struct ibv_device_attr *attr);
+/* One of the device, which completes into qp->cq, and sets qp->inline_bytes; or NULL with errno. */
+struct ibv_qp *nam__verbs_device_qp(struct verbs_qp *qp, const struct verbs_rq *rq,
+	enum ibv_qp_type type, uint32_t depth);
 int nam__verbs_channel_create(struct rdma_event_channel **ret, struct nam_diag *diag)
 	NAM_MUST_CHECK;
 /* Wait for the next event on a channel; -ETIMEDOUT at `until_ns`.  The caller acks it. */
