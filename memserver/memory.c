@@ -269,9 +269,9 @@ check_available(const struct nam__memory *memory, struct nam_diag *diag)
 	if (memory->bytes <= available && available - memory->bytes >= SPARE_BYTES)
 		return 0;
 	return nam_diag_set(diag, -ENOMEM, "memory_bytes: %s is more than the %" PRIu64 " MiB "
-		"that %s; ask for less, or free some", nam__bytes_text(memory->bytes, text, sizeof(text)),
-		available >> 20, group <= available ? "this control group has left" :
-		"this host has available");
+		"that %s; ask for less, or free some",
+		nam__bytes_text(memory->bytes, text, sizeof(text)), available >> 20,
+		group <= available ? "this control group has left" : "this host has available");
 }
 
 static int
