@@ -83,7 +83,7 @@ say_regions(int fd, struct fuzz_input *input, unsigned flags)
 	fuzz_send(fd, input, &packet, sizeof(packet), fds_count);
 }
 
-/* An accepted region must be there to its last byte. */
+/* An accepted region must be there to its last byte; a withdrawn one has none. */
 static void
 touch(struct nam_qp *pub)
 {
@@ -91,6 +91,8 @@ touch(struct nam_qp *pub)
 	volatile uint8_t byte;
 
 	for (uint32_t i = 0; i < qp->regions_count; i++) {
+		if (!qp->regions[i].bytes)
+			continue;
 		byte = qp->regions[i].base[0];
 		byte = qp->regions[i].base[qp->regions[i].bytes - 1];
 	}
