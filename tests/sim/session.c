@@ -8,7 +8,8 @@
 
 #define SCAN_ENTRIES_MAX 64u
 #define OPERATION_NS_MAX 20000000000ull	/* time-outs of RPCs and locks, some in a row */
-#define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes */
+#define PASS_NS_MAX 60000000000ull	/* the same for each of many nodes, */
+#define PASS_SLOWNESS_NS 500000000ull	/* and more for each unit of slowness */
 #define LOOKUPS_MANY 12u
 #define CHANGES_MANY 3u
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
@@ -338,14 +339,16 @@ sim_check_progress(struct sim_actor *actor, const char *what, bool operation, ui
 	struct sim_result *outcome = actor->stage->outcome;
 	uint64_t *longest_ns = operation ? &outcome->operation_ns : &outcome->pass_ns;
 	uint64_t took_ns = nam_sim_now_ns() - since_ns;
+	uint64_t most_ns = operation ? OPERATION_NS_MAX : PASS_NS_MAX +
+		PASS_SLOWNESS_NS * actor->stage->scenario->sim.slowness;
 
 	if (nam_sim_zombie())
 		return;
 	if (took_ns > *longest_ns)
 		*longest_ns = took_ns;
-	if (took_ns > (operation ? OPERATION_NS_MAX : PASS_NS_MAX))
-		sim_fail(actor->stage, "no progress: %s took %llu ns", what,
-			(unsigned long long)took_ns);
+	if (took_ns > most_ns)
+		sim_fail(actor->stage, "no progress: %s took %llu of %llu ns", what,
+			(unsigned long long)took_ns, (unsigned long long)most_ns);
 }
 
 /* Whether the session can go on after such a result. */
