@@ -29,9 +29,11 @@
 #define VERBS_CONNECT_NS 4500000000ull
 /*
  * An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.  Devices may take
- * up to four times as long: a dead peer is noticed within 0.5 to 1.9 s.
+ * up to four times as long: a dead peer is noticed within 0.5 to 1.9 s.  A device in software
+ * answers when its host schedules it, so it has 268 ms, and a dead peer is noticed within 1.9 s.
  */
 #define VERBS_ACK_TIMEOUT 14u
+#define VERBS_SOFT_ACK_TIMEOUT 16u
 #define VERBS_RETRIES 6u		/* rxe takes 7 for "for ever" */
 #define VERBS_RNR_FOREVER 7u
 #define VERBS_RNR_TIMER 12u		/* 0.64 ms between attempts */

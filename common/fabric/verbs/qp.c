@@ -98,7 +98,7 @@ nam__verbs_qp_start(struct verbs_qp *qp, const struct nam_cm_request *request)
 		return -errno;
 	if (request)
 		attr.max_rd_atomic = request->reads_out;
-	attr.timeout = VERBS_ACK_TIMEOUT;
+	attr.timeout = qp->domain->soft ? VERBS_SOFT_ACK_TIMEOUT : VERBS_ACK_TIMEOUT;
 	attr.retry_cnt = VERBS_RETRIES;
 	attr.rnr_retry = VERBS_RNR_FOREVER;
 	return -ibv_modify_qp(qp->qp, &attr, mask);
