@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stray_writes_test.c -- a client with a bug writes anywhere in public memory, while another works
+ * with every kind of object.  Memory servers go on: an operation ends with an answer or a named
+ * error, and structures in private memory give right answers.
+ *
+ * NAM_TEST_SECONDS in the environment: again and again for so long, each time with other writes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/env.h"
+#include "common/layout.h"
+#include "compute/client/client_internal.h"
+#include "compute/remote.h"
+#include "kv/kv.h"
+#include "tests/lib/index_fixture.h"
+#include "txn/records.h"
+
+#define MIB (1ull << 20)
+#define SERVERS 2u
+#define KEYS 500u
+#define OPERATIONS 600u
+#define WRITES_BETWEEN 4u
+#define STRAY_BYTES_MAX 128u
+#define PUBLIC_INDEXES 2u	/* fine-grained and hybrid: their leaves are public */
+#define STORES 4u
+
+TEST_CLUSTER_OF_TWO(SERVERS, 32 * MIB, 4 * MIB, 20)
+
+static struct nam_index *coarse, *indexes[PUBLIC_INDEXES];
+static struct nam_records *stores[STORES];
+static struct nam_kv *pairs;
+static uint64_t seed;
+
+/* 8 to 128 random bytes, most of them where blocks are: in front of a public region. */
+static void
+stray_write(struct nam_rng *rng)
+{
+	uint32_t id = (uint32_t)nam_rng_below(rng, SERVERS) * NAM_REGIONS_PER_SERVER +
+		(uint32_t)nam_rng_below(rng, 3);
+	const struct nam_region *region = nam_region_table_find(&other.client->regions,
+		nam_gaddr_make((uint16_t)id, 0, 0));
+	uint64_t noise[STRAY_BYTES_MAX / sizeof(uint64_t)], at;
+	uint32_t bytes = 8u + (uint32_t)nam_rng_below(rng, STRAY_BYTES_MAX - 7);
+	int rc;
+
+	for (unsigned i = 0; i < sizeof(noise) / sizeof(noise[0]); i++)
+		noise[i] = nam_rng_below(rng, 4) ? nam_rng_next(rng) : nam_rng_below(rng, 16);
+	if (!region)
+		return;
+	at = nam_rng_below(rng, nam_rng_below(rng, 2) ? 512u << 10 : region->bytes - bytes);
+	at -= nam_rng_below(rng, 2) ? at % 8 : 0;
+	rc = nam_write_await(other.worker, nam_gaddr_make((uint16_t)id, at, 0), noise, bytes);
+	if (!rc)
+		return;
+	/* The region is private; where that is refused the connection is lost. */
+	assert_true(nam_err_is(rc, NAM_E_FABRIC));
+	member_leave(&other);
+	other = member_join(cluster, "other", 20);
+}
+
+/* An answer, or an error with a name.  A memory server that is gone is neither. */
+static void
+judge(const char *what, int rc)
+{
+	if (!rc)
+		return;
+	if (rc > -NAM_E_RESTART || nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD) ||
+		nam_err_is(rc, NAM_E_FABRIC_TIMEOUT))
+		fail_msg("%s: %s: %s", what, nam_err_name(rc), nam_worker_diag(me.worker));
+}
+
+static void
+use_private(struct nam_rng *rng)
+{
+	uint32_t n = (uint32_t)nam_rng_below(rng, KEYS), bytes;
+	uint64_t payload, value;
+
+	assert_int_equal(nam_index_lookup(me.worker, coarse, tree_key(coarse, n), &payload), 0);
+	assert_int_equal(payload, n * 10 + 1);
+	assert_int_equal(nam_index_update(me.worker, coarse, tree_key(coarse, n), payload), 0);
+	assert_int_equal(nam_kv_get(me.worker, pairs, &n, sizeof(n), &value, sizeof(value),
+		&bytes), 0);
+	assert_int_equal(value, n);
+	assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value, sizeof(value)), 0);
+}
+
+static void
+use_index(struct nam_index *index, struct nam_rng *rng)
+{
+	const void *key = tree_key(index, nam_rng_below(rng, 2 * KEYS));
+	uint64_t payload;
+
+	switch (nam_rng_below(rng, 4)) {
+	case 0:
+		judge("lookup", nam_index_lookup(me.worker, index, key, &payload));
+		break;
+	case 1:
+		judge("insert", nam_index_insert(me.worker, index, key, 1));
+		break;
+	case 2:
+		judge("update", nam_index_update(me.worker, index, key, 2));
+		break;
+	default:
+		judge("delete", nam_index_delete(me.worker, index, key));
+	}
+}
+
+static void
+use_records(struct nam_records *records, struct nam_rng *rng)
+{
+	static char value[1024], names[3][16];
+	struct nam_record_get gets[3];
+	struct nam_record_put puts[3];
+	static uint8_t rooms[3][sizeof(value)];
+	uint32_t first = (uint32_t)nam_rng_below(rng, KEYS);
+
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t key_bytes = (uint32_t)snprintf(names[i], sizeof(names[i]), "%u",
+			(first + i) % 100);
+
+		gets[i] = (struct nam_record_get){ .key = names[i], .key_bytes = key_bytes,
+			.value = rooms[i], .size = sizeof(rooms[i]) };
+		puts[i] = (struct nam_record_put){ .key = names[i], .key_bytes = key_bytes,
+			.value = nam_rng_below(rng, 8) ? value : NULL,
+			.value_bytes = (uint32_t)nam_rng_below(rng, sizeof(value)) };
+	}
+	if (nam_rng_below(rng, 2))
+		judge("put_all", nam_records_put_all(me.worker, records, puts, 3, NULL));
+	else
+		judge("get_all", nam_records_get_all(me.worker, records, gets, 3));
+}
+
+static struct nam_index *
+filled_index(const char *name, enum nam_index_design design)
+{
+	struct nam_index_options options;
+	struct nam_index *index;
+
+	nam_index_options_init(&options);
+	options.design = design;
+	options.node_bytes = 256;
+	assert_int_equal(nam_index_create(me.worker, name, &options), 0);
+	index = tree_open(me.worker, name, MIB);
+	tree_fill(me.worker, index, 0, KEYS, 1);
+	return index;
+}
+
+static void
+fill(void)
+{
+	static const struct nam_records_options kinds[STORES] = {
+		{ NAM_RAMP_FAST, NAM_RECORDS_ONESIDED },
+		{ NAM_RAMP_FAST, NAM_RECORDS_SERVED },
+		{ NAM_RAMP_SMALL, NAM_RECORDS_SERVED },
+		{ NAM_RAMP_LOCKING, NAM_RECORDS_SERVED },
+	};
+	struct nam_kv_options options;
+	char name[16];
+
+	nam_kv_options_init(&options);
+	options.mode = NAM_KV_STORE;
+	options.memory_bytes = 2 * MIB;
+	options.partitions = 2;
+	assert_int_equal(nam_kv_create(me.worker, "pairs", &options), 0);
+	assert_int_equal(nam_kv_open(me.worker, "pairs", &pairs), 0);
+	for (uint32_t n = 0; n < KEYS; n++) {
+		uint64_t value = n;
+
+		assert_int_equal(nam_kv_put(me.worker, pairs, &n, sizeof(n), &value,
+			sizeof(value)), 0);
+	}
+	coarse = filled_index("coarse", NAM_DESIGN_COARSE);
+	indexes[0] = filled_index("fine", NAM_DESIGN_FINE);
+	indexes[1] = filled_index("hybrid", NAM_DESIGN_HYBRID);
+	for (uint32_t i = 0; i < STORES; i++) {
+		(void)snprintf(name, sizeof(name), "records%u", i);
+		assert_int_equal(nam_records_create(me.worker, name, &kinds[i]), 0);
+		assert_int_equal(nam_records_open(me.worker, name, MIB, &stores[i]), 0);
+	}
+}
+
+static int
+count_name(void *arg, const char *name)
+{
+	(void)name;
+	(*(uint32_t *)arg)++;
+	return 0;
+}
+
+static void
+stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS(void **state)
+{
+	uint64_t operations = test_scaled(OPERATIONS);
+	struct nam_kv *again;
+	struct member fresh;
+	uint32_t names = 0;
+	struct nam_rng rng = nam_rng_seed(seed);
+
+	(void)state;
+	fill();
+	for (uint64_t at = 0; at < operations; at++) {
+		for (unsigned i = 0; i < WRITES_BETWEEN; i++)
+			stray_write(&rng);
+		use_private(&rng);
+		use_index(indexes[at % PUBLIC_INDEXES], &rng);
+		use_records(stores[at % STORES], &rng);
+	}
+	tree_check(me.worker, coarse, KEYS);
+	nam_index_close(coarse);
+	/* The catalog and membership are not in public memory. */
+	fresh = member_join(cluster, "fresh", 20);
+	assert_int_equal(nam_index_list(fresh.worker, count_name, &names), 0);
+	assert_int_equal(names, 1 + PUBLIC_INDEXES + STORES);
+	assert_int_equal(nam_kv_open(fresh.worker, "pairs", &again), 0);
+	nam_kv_close(again);
+	member_leave(&fresh);
+	for (uint32_t i = 0; i < PUBLIC_INDEXES; i++)
+		nam_index_close(indexes[i]);
+	for (uint32_t i = 0; i < STORES; i++)
+		nam_records_close(stores[i]);
+	nam_kv_close(pairs);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS),
+	};
+
+	const char *seconds = getenv("NAM_TEST_SECONDS");
+	uint64_t until = nam_now_ns() + (seconds ? strtoull(seconds, NULL, 10) : 0) * 1000000000ull;
+	int failed;
+
+	do {
+		seed++;
+		failed = cmocka_run_group_tests(tests, start, stop);
+	} while (!failed && nam_now_ns() < until);
+	return failed;
+}
