@@ -31,7 +31,11 @@ struct nam_client_options {
 	/* "shm:PATH,shm:PATH": all memory servers, in any order; or "@FILE", a cluster file */
 	const char *cluster;
 	const char *name;		/* of the program, for messages; NULL: argv[0] */
-	uint32_t rpc_timeout_ms;	/* default 2,000 */
+	/*
+	 * The longest wait for a memory server: to connect, for a reply, over tcp for a one-sided
+	 * request, which may end half a second later.  Default 5,000.
+	 */
+	uint32_t timeout_ms;
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with another client's lock */
 	uint32_t fibers_max;		/* per worker, default 64; more may take more than 4 MiB */
 	size_t stack_bytes;		/* per fiber, 0: the default of fiber.h */
@@ -65,8 +69,9 @@ void nam_client_options_init(struct nam_client_options *options);
  *					there is no such RPC transport; bytes out of range
  *	-errno				a cluster file cannot be read
  *	-ENOMEM
- *	-NAM_E_FABRIC_CONNECT		a memory server does not answer
- *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for 5 s
+ *	-NAM_E_FABRIC_CONNECT		a memory server is not there
+ *	-NAM_E_FABRIC_TIMEOUT		a memory server does not answer within timeout_ms
+ *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for timeout_ms
  *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed

@@ -186,12 +186,12 @@ void nam_retire(struct nam_worker *worker, struct nam_gaddr at, uint32_t stride)
  *
  * Returns the reply's status, and outputs are set if that is 0; or
  *	-NAM_E_LIMIT			no such slot, or body_bytes is more than a message takes
- *	-NAM_E_FABRIC_TIMEOUT		no reply within rpc_timeout_ms; the request may yet be done
+ *	-NAM_E_FABRIC_TIMEOUT		no reply within timeout_ms; the request may yet be done
  *	-NAM_E_FABRIC_PEER_DEAD		the server is gone; the request may have been done
  *	-NAM_E_FABRIC_PROTOCOL		the reply is malformed, or larger than there is room for
  *	-ENOMEM				for the message
  *
- * Suspends:	yes.  Bounded by rpc_timeout_ms.
+ * Suspends:	yes.  Bounded by timeout_ms.
  * Cost:	1 round trip, 1 SEND each way; 24 bytes of header and the body out, and in.
  */
 NAM_FIBER_FN int nam_rpc_call(struct nam_worker *worker, uint32_t slot, uint16_t type,
@@ -219,7 +219,7 @@ struct nam_call {
  *	-NAM_E_LIMIT	more than NAM_CALLS_MAX, no such slot, or a type 0
  *	-ENOMEM
  *
- * Suspends:	yes.  Bounded by rpc_timeout_ms, for all of them together.
+ * Suspends:	yes.  Bounded by timeout_ms, for all of them together.
  * Cost:	1 round trip, 1 doorbell for each memory server, 1 message each way for each
  *		request.  With the transport `fetch`, also the READs of nam_rpc_call() for each.
  */
@@ -239,7 +239,7 @@ NAM_FIBER_FN int nam_rpc_call_many(struct nam_worker *worker, struct nam_call *c
  *
  * Returns 0 once it has been sent, even if earlier ones failed; or, and then it was not sent:
  *	-NAM_E_LIMIT, -ENOMEM, -NAM_E_FABRIC_PEER_DEAD	as nam_rpc_call()
- *	-NAM_E_FABRIC_TIMEOUT	there was no room for it within rpc_timeout_ms, or no answer
+ *	-NAM_E_FABRIC_TIMEOUT	there was no room for it within timeout_ms, or no answer
  *	-NAM_E_FABRIC_PROTOCOL	the memory server does not acknowledge one-way requests
  *
  * Suspends:	only if NAM_ONE_WAY_MAX are not acknowledged.

@@ -42,7 +42,7 @@ enum nam_wr_op {
 	NAM_WR_SEND,
 	/* completions only: */
 	NAM_WC_RECV,		/* a message arrived in a posted receive buffer */
-	NAM_WC_CLOSED,		/* the peer of `qp` is gone; the last completion of that qp */
+	NAM_WC_CLOSED,		/* its peer is gone (status: why); the last one of `qp` */
 };
 
 enum nam_wr_flag {

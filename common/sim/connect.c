@@ -91,8 +91,8 @@ answered(struct nam_cm_request *request, struct nam_hello *reply, const char *ad
 		/* The listener will find that the client has gone. */
 		request->qp = NULL;
 		request->waiter = NULL;
-		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: the memory server did not "
-			"answer within 5 s", address);
+		return nam_diag_set(diag, -NAM_E_FABRIC_TIMEOUT, "%s: the memory server does not "
+			"answer", address);
 	}
 	if (reply)
 		*reply = request->reply;
@@ -136,7 +136,7 @@ nam__sim_connect(struct nam_domain *pub, const char *address, const struct nam_h
 	if (!qp)
 		return nam_diag_set(diag, -EINVAL, "%s: no queue pair", address);
 	request = ask(listener, qp, hello);
-	until = nam__sim_after(SIM_CONNECT_NS);
+	until = nam__sim_after(pub->patience_ns ?: SIM_CONNECT_NS);
 	while (!request->answer && nam__sim_here() < until && !nam__sim_is_gone(domain->process))
 		(void)nam__sim_wait(until);
 	rc = answered(request, reply, address, diag);

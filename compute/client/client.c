@@ -71,6 +71,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 	if (rc)
 		return rc;
 	client->domains_count = 1;
+	client->domains[0]->patience_ns = client->options.timeout_ms * 1000000ull;
 	client->caps = client->domains[0]->limits.caps;
 	rc = nam__caps_check(client->caps, ops->name, diag);
 	if (rc)
@@ -238,7 +239,7 @@ void
 nam_client_options_init(struct nam_client_options *options)
 {
 	*options = (struct nam_client_options){
-		.rpc_timeout_ms = 2000,
+		.timeout_ms = 5000,
 		.lock_timeout_ms = 1000,
 		.fibers_max = 64,
 		.frame_bytes = NAM_FRAME_BYTES_MAX,
@@ -257,7 +258,7 @@ client_new(const struct nam_client_options *options)
 	nam_client_options_init(&defaults);
 	memset(client, 0, sizeof(*client));
 	client->options = *options;
-	client->options.rpc_timeout_ms = options->rpc_timeout_ms ?: defaults.rpc_timeout_ms;
+	client->options.timeout_ms = options->timeout_ms ?: defaults.timeout_ms;
 	client->options.lock_timeout_ms = options->lock_timeout_ms ?: defaults.lock_timeout_ms;
 	client->options.fibers_max = options->fibers_max ?: defaults.fibers_max;
 	client->options.frame_bytes = options->frame_bytes ?: defaults.frame_bytes;

@@ -30,7 +30,7 @@ struct nam__server {
 	uint32_t regions_count;
 	uint64_t boot;
 	uint32_t ready_mib, total_mib;	/* while it is starting */
-	atomic_bool dead;		/* seen closed by any worker; never cleared */
+	atomic_int lost;		/* why any worker has seen it close; never cleared */
 	struct nam_colocated *colocated;	/* to READ without a network; or NULL */
 	bool near;			/* it is in this machine, and not by way of the fabric */
 };

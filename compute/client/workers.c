@@ -12,7 +12,6 @@
 #include "compute/remote/epoch.h"
 #include "compute/rpc/mailbox.h"
 
-#define STARTING_PATIENCE_NS 5000000000ull	/* without progress */
 #define STARTING_PAUSE_NS 20000000ull
 #define WIRE_MAGIC_VERSION (NAM_RPC_MAGIC << 8 | NAM_WIRE_VERSION)
 
@@ -97,7 +96,8 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 {
 	const struct nam_client *client = worker->client;
 	struct nam__server *server = &client->servers[slot];
-	uint64_t deadline = nam_now_ns() + STARTING_PATIENCE_NS;
+	uint64_t patience_ns = client->options.timeout_ms * 1000000ull;
+	uint64_t deadline = nam_now_ns() + patience_ns;
 	uint32_t ready_mib;
 	int rc;
 
@@ -110,7 +110,7 @@ connect_ready(struct nam_worker *worker, uint32_t slot, const struct nam_hello *
 		worker->qps[slot] = NULL;
 		rc = explain_refusal(server, rc, reply, diag);
 		if (server->ready_mib != ready_mib)
-			deadline = nam_now_ns() + STARTING_PATIENCE_NS;
+			deadline = nam_now_ns() + patience_ns;
 		if (!nam_err_is(rc, NAM_E_FABRIC_STARTING) || client->id || client->asks_only ||
 			nam_now_ns() >= deadline)
 			return rc;

@@ -135,9 +135,7 @@ alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct nam_g
 			NAM_GADDR_UNIT_BYTES);
 	/* Cached blocks of a server that is gone are of no use. */
 	if (!worker->qps[slot])
-		return nam_diag_set(&worker->diag, -NAM_E_FABRIC_PEER_DEAD,
-			"the memory server at %s is gone, or the way there was cut; connect anew",
-			worker->client->servers[slot].address);
+		return nam__failure_explain(worker, slot, nam__lost(worker, slot));
 	class = nam__class_get(worker, slot, stride);
 	if (!class)
 		return -ENOMEM;
@@ -219,7 +217,7 @@ alloc_anywhere(struct nam_worker *worker, uint32_t first, uint32_t stride,
 			continue;
 		asked[slot] = true;
 		rc = alloc_on(worker, slot, stride, ret_at); /* SUSPENDS */
-		if (nam_err_is(rc, NAM_E_FABRIC_PEER_DEAD))
+		if (rc && !worker->qps[slot])
 			dead_count++;
 		else if (!nam_err_is(rc, NAM_E_REMOTE_FULL))
 			return rc;

@@ -122,13 +122,13 @@ server_dead(const struct nam_worker *worker, uint32_t slot)
 {
 	/* Acquire: pairs with the worker that saw the connection close. */
 	return !worker->qps[slot] ||
-	       atomic_load_explicit(&worker->client->servers[slot].dead, memory_order_acquire);
+	       atomic_load_explicit(&worker->client->servers[slot].lost, memory_order_acquire);
 }
 
 static uint64_t
 timeout_at(const struct nam_worker *worker)
 {
-	return nam_now_ns() + worker->client->options.rpc_timeout_ms * 1000000ull;
+	return nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
 }
 
 /* A SEND; its message is freed by the completion, or by a caller that does not post it. */
@@ -173,7 +173,7 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 		if (nam_now_ns() >= deadline_ns)
 			return -NAM_E_FABRIC_TIMEOUT;
 		if (server_dead(worker, slot))
-			return -NAM_E_FABRIC_PEER_DEAD;
+			return nam__lost(worker, slot);
 	}
 	if (rc)
 		return rc;
@@ -193,9 +193,10 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 
 	if (nam_err_is(call->rc, NAM_E_FABRIC_TIMEOUT))
 		return nam_diag_set(&worker->diag, call->rc,
-			"the memory server at %s did not answer %s within %u ms; it may be "
-			"overloaded or stopped (rpc_timeout_ms sets the wait)",
-			address, type, worker->client->options.rpc_timeout_ms);
+			"the memory server at %s does not answer %s within timeout_ms (%u): it is "
+			"stopped or overloaded; try again once it runs%s",
+			address, type, worker->client->options.timeout_ms,
+			server_dead(worker, call->slot) ? ", by a new connection" : "");
 	if (nam_err_is(call->rc, NAM_E_FABRIC_PEER_DEAD))
 		return nam_diag_set(&worker->diag, call->rc,
 			"the memory server at %s is gone, so %s was not answered; restart the "
@@ -221,7 +222,7 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 	call->id = ++worker->call_ids;
 	call->counters = worker->current->counters;
 	if (server_dead(worker, call->slot)) {
-		call->rc = -NAM_E_FABRIC_PEER_DEAD;
+		call->rc = nam__lost(worker, call->slot);
 		return call_explain(worker, call);
 	}
 	if (worker->one_way[call->slot])
@@ -318,7 +319,7 @@ nam__rpc_post_one_way(struct nam_worker *worker, uint32_t slot, uint16_t type, c
 
 	nam_rpc_header_fill(&header, type, worker->call_ids + 1, 0, body_bytes);
 	header.one_way = NAM_RPC_ONE_WAY;
-	named.rc = server_dead(worker, slot) ? -NAM_E_FABRIC_PEER_DEAD : 0;
+	named.rc = server_dead(worker, slot) ? nam__lost(worker, slot) : 0;
 	if (named.rc)
 		return call_explain(worker, &named);
 	rc = send_make(worker, slot, &header, body, &message, &wr);

@@ -250,7 +250,7 @@ fetch_post(struct nam__request_slot *req)
 		.context = nam__handler_context(&req->completion),
 	};
 	int rc = worker->qps[box->slot] ? worker->qp_post(worker->qps[box->slot], &wr, 1) :
-		-NAM_E_FABRIC_PEER_DEAD;
+		nam__lost(worker, box->slot);
 
 	if (rc == -NAM_E_FABRIC_FULL) {
 		nam__request_slot_wait(req, 0);

@@ -129,7 +129,7 @@ nam__rpc_server_closed(struct nam_worker *worker, uint32_t slot)
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
 		if (call->slot == slot)
-			nam__call_end(worker, call, -NAM_E_FABRIC_PEER_DEAD);
+			nam__call_end(worker, call, nam__lost(worker, slot));
 	}
 }
 

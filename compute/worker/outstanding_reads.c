@@ -82,7 +82,7 @@ post_run(struct nam_worker *worker, struct nam__outstanding_reads *outstanding, 
 	do {
 		struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
 
-		rc = slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+		rc = slot < 0 ? slot : nam__lost(worker, (uint32_t)slot);
 		if (qp)
 			rc = worker->qp_post(qp, wrs, count);
 		/* A full queue pair empties as its requests complete. */

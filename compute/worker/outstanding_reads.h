@@ -94,7 +94,7 @@ nam__outstanding_read_try(struct nam_worker *worker, int slot, const struct nam_
 		return slot;
 	qp = worker->qps[slot];
 	return __builtin_expect(qp != NULL, 1) ? worker->qp_post(qp, wr, 1)
-					       : -NAM_E_FABRIC_PEER_DEAD;
+					       : nam__lost(worker, (uint32_t)slot);
 }
 
 /* So many READs have gone out, each by a doorbell. */

@@ -46,30 +46,38 @@ ready_pop(struct nam_worker *worker)
 	return task;
 }
 
-/* The diag of operations that fail. */
-static void
-note_failure(struct nam_worker *worker, const struct nam_qp *qp, int status)
+static uint32_t
+slot_of(const struct nam_qp *qp)
 {
-	const char *address = worker->client->servers[(uintptr_t)qp->user].address;
+	return (uint32_t)(uintptr_t)qp->user;
+}
+
+int
+nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status)
+{
+	const char *address = worker->client->servers[slot].address;
 
 	if (nam_err_is(status, NAM_E_FABRIC_PEER_DEAD))
-		nam_diag_set(&worker->diag, status,
+		return nam_diag_set(&worker->diag, status,
 			"the memory server at %s is gone: if it still runs, and only the way there "
 			"was cut, its memory is there, so connect anew; if it ended, its memory "
 			"ended with it, and it must be restarted", address);
-	else
-		nam_diag_set(&worker->diag, status,
-			"the connection to the memory server at %s failed: %s; connect anew",
-			address, nam_err_text(status));
+	if (nam_err_is(status, NAM_E_FABRIC_TIMEOUT))
+		return nam_diag_set(&worker->diag, status,
+			"the memory server at %s does not answer: it is stopped or overloaded, and "
+			"the connection ended after timeout_ms (%u); connect anew once it runs",
+			address, worker->client->options.timeout_ms);
+	return nam_diag_set(&worker->diag, status,
+		"the connection to the memory server at %s failed: %s; connect anew",
+		address, nam_err_text(status));
 }
 
 static void
 server_closed(struct nam_worker *worker, struct nam_qp *qp)
 {
-	uint32_t slot = (uint32_t)(uintptr_t)qp->user;
+	uint32_t slot = slot_of(qp);
 
-	note_failure(worker, qp, -NAM_E_FABRIC_PEER_DEAD);
-	atomic_store_explicit(&worker->client->servers[slot].dead, true, memory_order_release);
+	(void)nam__failure_explain(worker, slot, nam__lost(worker, slot));
 	worker->qps[slot] = NULL;
 	qp->ops->qp_destroy(qp);
 	worker->ops->server_closed(worker, slot);
@@ -91,8 +99,10 @@ completed_rarely(struct nam_worker *worker, const struct nam_wc *wc)
 	uintptr_t context = (uintptr_t)wc->context;
 
 	if (wc->status)
-		note_failure(worker, wc->qp, wc->status);
+		(void)nam__failure_explain(worker, slot_of(wc->qp), wc->status);
 	if (wc->op == NAM_WC_CLOSED) {
+		atomic_store_explicit(&worker->client->servers[slot_of(wc->qp)].lost,
+			wc->status, memory_order_release);
 		/* There may be completions of its unreliable queue pair in hand. */
 		worker->closing[worker->closing_count++] = wc->qp;
 	} else if ((context & NAM__CONTEXT_MASK) == NAM__CONTEXT_UNSIGNALED) {
@@ -120,7 +130,7 @@ nam__completed(struct nam_worker *worker, const struct nam_wc *wc)
 		return;
 	}
 	if (__builtin_expect(wc->status, 0)) {
-		note_failure(worker, wc->qp, wc->status);
+		(void)nam__failure_explain(worker, slot_of(wc->qp), wc->status);
 		task->rc = task->rc ? task->rc : wc->status;
 	}
 	if (--task->pending == 0)
@@ -275,13 +285,13 @@ nam__post_for(struct nam_worker *worker, struct nam__task *task, uint32_t slot, 
 	unsigned count)
 {
 	struct nam_qp *qp = worker->qps[slot];
-	int rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+	int rc = qp ? 0 : nam__lost(worker, slot);
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
 	while (!rc && (rc = worker->qp_post(qp, wrs, count)) == -NAM_E_FABRIC_FULL) {
 		nam__poll(worker);
 		qp = worker->qps[slot];
-		rc = qp ? 0 : -NAM_E_FABRIC_PEER_DEAD;
+		rc = qp ? 0 : nam__lost(worker, slot);
 	}
 	if (rc == NAM_POSTED_LOCAL) {
 		count_local(task, wrs, count);

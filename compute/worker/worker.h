@@ -130,6 +130,16 @@ nam__closings_see_to(struct nam_worker *worker)
 		nam__closings_end(worker);
 }
 
+/* The diag of a failure of the fabric.  Returns `status`. */
+int nam__failure_explain(struct nam_worker *worker, uint32_t slot, int status);
+/* The failure of what is asked of a memory server without a queue pair. */
+static inline int
+nam__lost(const struct nam_worker *worker, uint32_t slot)
+{
+	return atomic_load_explicit(&worker->client->servers[slot].lost, memory_order_acquire) ?:
+		-NAM_E_FABRIC_PEER_DEAD;
+}
+
 /* Take completions and make tasks ready.  Returns how many completions there were. */
 int nam__poll(struct nam_worker *worker);
 
@@ -215,7 +225,7 @@ nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
 
 	if (__builtin_expect(!qp, 0)) {
-		task->rc = slot < 0 ? slot : -NAM_E_FABRIC_PEER_DEAD;
+		task->rc = slot < 0 ? slot : nam__lost(worker, (uint32_t)slot);
 		return false;
 	}
 	/* The commonest request by far: fields that a READ does not use stay unset. */

@@ -171,7 +171,7 @@ test_wrong_addresses() {
 	expect 3 "$tmp: that is a folder" namctl --cluster "shm:$tmp" status
 	fake silent "$tmp/silent"
 	expect 3 "$tmp/silent" namctl --cluster "$fake" status
-	says "5 s"
+	says "does not answer within 5000 ms"
 }
 
 # A client without permission does not report a live server as dead.

@@ -32,11 +32,11 @@
 #define FIBERS 12u
 #define KEYS test_scaled_least(5000, 500)
 #define WRITTEN_KEYS 1000000u
-#define RPC_MS 2000u			/* the default of rpc_timeout_ms */
+#define TIMEOUT_MS 2000u
 /* The bound that README promises after a death. */
 #define BOUND_NS test_bound_ns(2000000000)
-/* A stopped server is noticed by the timeout of RPCs; on busy processors a little later. */
-#define STOPPED_NS test_bound_ns(RPC_MS * 1000000ull + 1500000000ull)
+/* A stopped server is noticed at timeout_ms; on busy processors a little later. */
+#define STOPPED_NS test_bound_ns(TIMEOUT_MS * 1000000ull + 1500000000ull)
 
 /* ---- the client: loops until the fabric fails --------------------------------------------- */
 
@@ -412,6 +412,20 @@ stop_server(unsigned number)
 	assert_true(WIFSTOPPED(status));
 }
 
+static struct nam_client *
+connect_patient(void)
+{
+	struct nam_client_options options;
+	struct nam_client *client;
+	struct nam_diag diag;
+
+	nam_client_options_init(&options);
+	options.cluster = cluster.list;
+	options.timeout_ms = TIMEOUT_MS;
+	assert_int_equal(nam_client_connect(&options, &client, &diag), 0);
+	return client;
+}
+
 struct patient {
 	struct nam_worker *worker;
 	uint64_t took_ns;
@@ -450,7 +464,7 @@ ask(struct nam_worker *worker, uint32_t slot, unsigned fibers, int expect)
 static void
 server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 {
-	struct nam_client *client = test_connect(cluster.list, "patient", 0);
+	struct nam_client *client = connect_patient();
 	struct nam_worker *worker = test_worker(client);
 	struct nam_server_status status;
 
@@ -459,6 +473,7 @@ server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 	stop_server(1);
 	ask(worker, 1, 1, -NAM_E_FABRIC_TIMEOUT);
 	assert_non_null(strstr(nam_worker_diag(worker), cluster.addresses[1]));
+	assert_non_null(strstr(nam_worker_diag(worker), "does not answer"));
 	ask(worker, 1, 48, -NAM_E_FABRIC_TIMEOUT);
 	/* The other one answers all the while. */
 	ask(worker, 0, 48, 0);
@@ -470,6 +485,48 @@ server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON(void **state)
 		assert_int_equal(status.id, 1);
 		assert_int_equal(status.pid, cluster.servers[1].pid);
 	}
+	nam_worker_close(worker);
+	nam_client_close(client);
+}
+
+/* Over TCP its processor carries one-sided requests out. */
+static void
+server__stopped_over_tcp__LOOKUPS_END_AT_TIMEOUT_MS_AND_SAY_WHY(void **state)
+{
+	struct nam_client *client;
+	struct nam_worker *worker;
+	struct nam_index *index;
+	uint64_t payload, begin;
+	uint8_t key[8];
+
+	(void)state;
+	if (strncmp(cluster.addresses[0], "tcp:", 4))
+		skip();
+	fill_index();
+	client = connect_patient();
+	worker = test_worker(client);
+	assert_int_equal(nam_index_open(worker, INDEX, 0, &index), 0);
+	stop_server(0);
+	stop_server(1);
+	/* The second one finds the connection ended, for the same reason. */
+	for (unsigned i = 0; i < 2; i++) {
+		begin = nam_now_ns();
+		nam_key_from_u64(1, key);
+		assert_int_equal(nam_index_lookup(worker, index, key, &payload),
+			-NAM_E_FABRIC_TIMEOUT);
+		assert_true(nam_now_ns() - begin < STOPPED_NS);
+		assert_non_null(strstr(nam_worker_diag(worker), "does not answer"));
+	}
+	ask(worker, 0, 1, -NAM_E_FABRIC_TIMEOUT);
+	assert_non_null(strstr(nam_worker_diag(worker), "does not answer"));
+	child_signal(&cluster.servers[0], SIGCONT);
+	child_signal(&cluster.servers[1], SIGCONT);
+	nam_index_close(index);
+	nam_worker_close(worker);
+	nam_client_close(client);
+	client = test_connect(cluster.list, "later", 0);
+	worker = test_worker(client);
+	assert_int_equal(nam_index_drop(worker, INDEX), 0);
 	nam_worker_close(worker);
 	nam_client_close(client);
 }
@@ -528,6 +585,7 @@ server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR(void **state)
 	assert_true(nam_err_is(rc, NAM_E_FABRIC));
 	assert_true(nam_now_ns() - start_ns < 7000000000ull);	/* fabric.h: 5 s at most */
 	assert_non_null(strstr(diag.text, cluster.addresses[1]));
+	assert_non_null(strstr(diag.text, "does not answer"));
 	client = test_connect(cluster.list, "later", 0);
 	nam_client_close(client);
 }
@@ -580,6 +638,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(
 			server__ends_in_good_order_under_load__EVERY_OPERATION_ENDS_IN_TIME),
 		cmocka_unit_test(server__stopped__RPCS_TIME_OUT_AND_WORK_AGAIN_AFTER_IT_GOES_ON),
+		cmocka_unit_test(server__stopped_over_tcp__LOOKUPS_END_AT_TIMEOUT_MS_AND_SAY_WHY),
 		cmocka_unit_test(server__stopped__LOOKUPS_GO_ON),
 		cmocka_unit_test(server__stopped__CONNECTING_ENDS_WITH_A_CLEAR_ERROR),
 		cmocka_unit_test(

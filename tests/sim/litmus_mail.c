@@ -86,7 +86,7 @@ call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms
 	client = sim_client(&litmus.cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
 	if (client)
-		client->options.rpc_timeout_ms = timeout_ms;
+		client->options.timeout_ms = timeout_ms;
 	if (!worker)
 		sim_die("a worker with mailboxes cannot come");
 	before = requests_answered(worker);
@@ -98,7 +98,7 @@ call_from_many(enum nam_transport transport, uint64_t local, uint32_t timeout_ms
 	nam_worker_run(worker);
 	for (uint32_t i = 0; i < count; i++)
 		given_up += callers[i].given_up;
-	client->options.rpc_timeout_ms = LONG_MS;
+	client->options.timeout_ms = LONG_MS;
 	after = requests_answered(worker);
 	if (nam_worker_counters(worker, NAM_OP_OTHER)->local_calls < local)
 		litmus_fail("%llu calls were local", (unsigned long long)
@@ -214,7 +214,7 @@ tell_and_call(enum nam_transport transport)
 	client = sim_client(&litmus.cluster, "mail");
 	worker = client ? sim_worker(client) : NULL;
 	if (client)
-		client->options.rpc_timeout_ms = TIMEOUT_MS;
+		client->options.timeout_ms = TIMEOUT_MS;
 	if (!worker)
 		sim_die("a worker with mailboxes cannot come");
 	tell_rounds(worker, &told);

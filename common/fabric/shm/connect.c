@@ -22,6 +22,12 @@ struct handshake {
 	struct nam_diag *diag;
 };
 
+static uint64_t
+patience_ns(const struct handshake *shake)
+{
+	return shake->domain->pub.patience_ns ?: SHM_CONNECT_NS;
+}
+
 static int
 say_no_answer(const struct handshake *shake, int error)
 {
@@ -50,7 +56,8 @@ say_no_answer(const struct handshake *shake, int error)
 			"the socket and its directory", path);
 	case EAGAIN:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_TIMEOUT, "shm:%s: the memory server "
-			"did not answer within 5 s; is it starting, stopped or overloaded?", path);
+			"does not answer within %u ms; is it stopped or overloaded?", path,
+			(unsigned)(patience_ns(shake) / 1000000));
 	default:
 		return nam_diag_set(shake->diag, -NAM_E_FABRIC_CONNECT, "shm:%s: %s; is that the "
 			"socket of a memory server?", path, strerror(error));
@@ -60,7 +67,11 @@ say_no_answer(const struct handshake *shake, int error)
 static int
 open_socket(struct handshake *shake)
 {
-	struct timeval limit = { .tv_sec = (time_t)(SHM_CONNECT_NS / 1000000000u) };
+	uint64_t limit_ns = patience_ns(shake);
+	struct timeval limit = {
+		.tv_sec = (time_t)(limit_ns / 1000000000u),
+		.tv_usec = (suseconds_t)(limit_ns % 1000000000u / 1000u),
+	};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int rc;
 

@@ -97,6 +97,7 @@ nam__tcp_qp_close(struct tcp_qp *qp, int status)
 	if (qp->out.end && !qp->blocked)
 		(void)nam__tcp_output_send(qp);
 	qp->closing = true;
+	qp->reason = status;
 	SLIST_INSERT_HEAD(&qp->cq->closing, qp, closing_link);
 	qp->reading.left = qp->writing.left = qp->park_left = 0;
 	nam__tcp_qp_fail(qp, status);

@@ -32,6 +32,7 @@
 /*
  * The oldest request may wait so long for an answer, and output to leave, while nothing moves: then
  * the peer's kernel is there, but its process does not poll.  A SEND may wait for a receive buffer.
+ * A client's domain has its own patience_ns.
  */
 #define TCP_PATIENCE_NS 30000000000ull
 #define TCP_LOOK_NS 500000000ull	/* between two looks for either, at the most */
@@ -64,7 +65,6 @@ struct tcp_mr {
 struct tcp_domain {
 	struct nam_domain pub;
 	pthread_mutex_t mutex;
-	uint64_t patience_ns;		/* TCP_PATIENCE_NS, but for tests */
 	struct tcp_mr mrs[TCP_REGIONS_MAX];
 };
 
@@ -157,6 +157,7 @@ struct tcp_qp {
 	bool known;			/* was handed to the owner of cq */
 	bool arrived;			/* in cq->qps, and its socket in the epoll */
 	bool closing;			/* the peer is gone or was dropped: in cq->closing */
+	int reason;			/* why it closes: the status of CLOSED */
 	bool closed;			/* CLOSED has been delivered */
 	bool replying;			/* its owner is about to answer a message */
 	bool dirty;			/* in cq->dirty: there is output to be sent */

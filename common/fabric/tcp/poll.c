@@ -169,7 +169,7 @@ report_closed(struct tcp_cq *cq, struct nam_wc *wcs, unsigned max)
 		qp->closed = true;
 		wcs[n++] = (struct nam_wc){
 			.qp = &qp->pub,
-			.status = -NAM_E_FABRIC_PEER_DEAD,
+			.status = qp->reason,
 			.op = NAM_WC_CLOSED,
 		};
 	}

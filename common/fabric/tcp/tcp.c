@@ -16,7 +16,6 @@ nam__tcp_domain_open(const struct nam_fabric_options *options, struct nam_domain
 	if (!domain)
 		return nam_diag_set(diag, -ENOMEM, "tcp: no memory");
 	domain->pub.ops = &nam__tcp_ops;
-	domain->patience_ns = TCP_PATIENCE_NS;
 	domain->pub.limits = (struct nam_fabric_limits){
 		.caps = SHM_COPY_CAPS,
 		.qp_depth = TCP_QP_DEPTH,

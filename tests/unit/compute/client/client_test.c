@@ -26,7 +26,7 @@ connect_to(const char *cluster, struct nam_client **ret_client, struct nam_diag 
 	nam_client_options_init(&options);
 	options.cluster = cluster;
 	options.name = "client_test";
-	options.rpc_timeout_ms = 60000;
+	options.timeout_ms = 60000;
 	return nam_client_connect(&options, ret_client, diag);
 }
 

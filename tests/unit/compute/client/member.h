@@ -43,7 +43,7 @@ join(struct member *member, const struct fake_server *server)
 
 	nam_client_options_init(&options);
 	options.cluster = fake_server_address(server);
-	options.rpc_timeout_ms = 60000;
+	options.timeout_ms = 60000;
 	if (nam_client_connect(&options, &member->client, &diag))
 		fail_msg("%s", diag.text);
 	assert_int_equal(nam_worker_open(member->client, &member->worker, &diag), 0);

@@ -39,7 +39,7 @@ connect_all(struct fixture *fixture, uint32_t count, const struct fake_server_op
 	}
 	nam_client_options_init(&options);
 	options.cluster = text;
-	options.rpc_timeout_ms = 60000;
+	options.timeout_ms = 60000;
 	if (nam_client_connect(&options, &fixture->client, &diag))
 		fail_msg("%s", diag.text);
 	assert_int_equal(nam_worker_open(fixture->client, &fixture->worker, &diag), 0);

@@ -178,7 +178,7 @@ nam__garbage_add__server_0_dead__FREED_all_the_same(void **state)
 	(void)state;
 	join(&member, server);
 	fake_server_stop(server);
-	while (!atomic_load(&member.client->servers[0].dead))
+	while (!atomic_load(&member.client->servers[0].lost))
 		patience(since);
 	nam__garbage_add(member.client, malloc(16));
 	await_no_garbage(&member);

@@ -75,7 +75,7 @@ set_up(void **state)
 	nam_client_options_init(&client_options);
 	client_options.cluster = fake_server_address(fixture.server);
 	/* Long, so that a slow machine fails no test; those that wait for it choose their own. */
-	client_options.rpc_timeout_ms = 60000;
+	client_options.timeout_ms = 60000;
 	if (nam_client_connect(&client_options, &fixture.client, &diag))
 		fail_msg("%s", diag.text);
 	assert_int_equal(nam_worker_open(fixture.client, &fixture.worker, &diag), 0);
@@ -250,7 +250,7 @@ nam_rpc_call__no_reply__TIMEOUT(void **state)
 	struct fixture *fixture = *state;
 	uint64_t echo;
 
-	fixture->client->options.rpc_timeout_ms = 20;
+	fixture->client->options.timeout_ms = 20;
 	atomic_store(&fixture->mischief, DROP);
 	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_TIMEOUT);
 	assert_non_null(strstr(nam_worker_diag(fixture->worker), "PING"));
@@ -266,7 +266,7 @@ nam__rpc_await__long_after_the_call_began__REPLY_TAKEN(void **state)
 	uint64_t timeout_ns = test_bound_ns(1000000000), value = 7, echo = 0;
 	struct nam__call call;
 
-	fixture->client->options.rpc_timeout_ms = (uint32_t)(timeout_ns / 1000000);
+	fixture->client->options.timeout_ms = (uint32_t)(timeout_ns / 1000000);
 	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
 		sizeof(value), &echo, sizeof(echo)), 0);
 	nam_sleep_ns(timeout_ns + timeout_ns / 10);
@@ -280,7 +280,7 @@ nam_rpc_call__reply_to_unknown_id__DROPPED_and_TIMEOUT(void **state)
 	struct fixture *fixture = *state;
 	uint64_t echo = 9;
 
-	fixture->client->options.rpc_timeout_ms = 20;
+	fixture->client->options.timeout_ms = 20;
 	atomic_store(&fixture->mischief, WRONG_ID);
 	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_TIMEOUT);
 	assert_int_equal(echo, 9);
@@ -292,14 +292,14 @@ nam_rpc_call__late_replies__DROPPED_and_next_calls_right(void **state)
 	struct fixture *fixture = *state;
 	uint64_t echo = 0;
 
-	fixture->client->options.rpc_timeout_ms = 20;
+	fixture->client->options.timeout_ms = 20;
 	/* More late replies than receive buffers: each must be posted again. */
 	atomic_store(&fixture->mischief, HOLD);
 	for (uint64_t i = 0; i < NAM__RECV_BUFFERS + 4; i++)
 		assert_int_equal(ping(fixture->worker, 100 + i, &echo), -NAM_E_FABRIC_TIMEOUT);
 	atomic_store(&fixture->mischief, BEHAVE);
 	fake_server_release(fixture->server);
-	fixture->client->options.rpc_timeout_ms = 60000;
+	fixture->client->options.timeout_ms = 60000;
 	for (uint64_t i = 0; i < 2 * NAM__RECV_BUFFERS; i++) {
 		assert_int_equal(ping(fixture->worker, i, &echo), 0);
 		assert_int_equal(echo, i);
@@ -317,7 +317,7 @@ nam_rpc_call__server_closes__PEER_DEAD_and_then_at_once(void **state)
 
 	atomic_store(&fixture->mischief, CLOSE);
 	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_PEER_DEAD);
-	assert_true(atomic_load(&fixture->client->servers[0].dead));
+	assert_true(atomic_load(&fixture->client->servers[0].lost));
 	seen = fake_server_requests(fixture->server, NAM_RPC_PING);
 	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_PEER_DEAD);
 	assert_int_equal(fake_server_requests(fixture->server, NAM_RPC_PING), seen);

@@ -36,7 +36,7 @@ start(enum nam_transport transport, uint32_t frame_bytes, uint32_t fetch_bytes)
 	options.transport = transport;
 	options.frame_bytes = frame_bytes;
 	options.fetch_bytes = fetch_bytes;
-	options.rpc_timeout_ms = 60000;
+	options.timeout_ms = 60000;
 	if (nam_client_connect(&options, &f.client, &diag) ||
 		nam_worker_open(f.client, &f.worker, &diag))
 		fail_msg("%s", diag.text);

@@ -35,7 +35,7 @@ start(void **state, enum nam_transport transport)
 	nam_client_options_init(&options);
 	options.cluster = local_cluster_list(f.cluster);
 	options.transport = transport;
-	options.rpc_timeout_ms = 60000;
+	options.timeout_ms = 60000;
 	if (nam_client_connect(&options, &f.client, &diag) ||
 		nam_worker_open(f.client, &f.worker, &diag))
 		fail_msg("%s", diag.text);
