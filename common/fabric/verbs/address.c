@@ -36,6 +36,19 @@ nam__verbs_status(enum ibv_wc_status status)
 	return i < sizeof(codes) / sizeof(codes[0]) && codes[i] ? -codes[i] : -NAM_E_FABRIC;
 }
 
+int
+nam__verbs_say_no_device(const char *address, const char *names, int way, struct nam_diag *diag)
+{
+	if (way == -ETIMEDOUT || way == -EHOSTUNREACH || way == -ENETUNREACH)
+		return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: '%s' cannot be reached: "
+			"%s; is the host up, and the address one of an RDMA device there? (RDMA "
+			"devices of this host: %s)", address, strerror(-way), names);
+	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: this host has several RDMA "
+		"devices (%s), and '%s' leads to none of them; name one (the option device, or "
+		"NAM_DEVICE in the environment), or one's address", names,
+		address ? address : "");
+}
+
 void
 nam__verbs_hello_pack(const struct nam_hello *hello, uint8_t mtu, struct verbs_hello *ret)
 {

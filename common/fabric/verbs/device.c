@@ -90,12 +90,12 @@ nam__verbs_find_way(struct rdma_cm_id *id, const struct verbs_domain *domain,
 }
 
 /*
- * The device that an address leads to or lies on; else `name` is empty.  Fails without rdma_cm
- * only.
+ * The device that an address leads to or lies on; else `name` is empty, and *ret_way has the
+ * reason.  Fails without rdma_cm only.
  */
 static int
 find_by_address(const struct verbs_domain *domain, const struct nam_fabric_options *options,
-	char name[IBV_SYSFS_NAME_MAX], struct nam_diag *diag)
+	char name[IBV_SYSFS_NAME_MAX], int *ret_way, struct nam_diag *diag)
 {
 	struct rdma_event_channel *channel;
 	struct addrinfo *at;
@@ -125,6 +125,7 @@ find_by_address(const struct verbs_domain *domain, const struct nam_fabric_optio
 	if (!rc && id->verbs)
 		(void)snprintf(name, IBV_SYSFS_NAME_MAX, "%s",
 			ibv_get_device_name(id->verbs->device));
+	*ret_way = rc;
 	rc = 0;		/* an address that leads nowhere is one of no device */
 	(void)rdma_destroy_id(id);
 destroy_channel:
@@ -144,11 +145,12 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 	const char *wanted = said(options->device, "NAM_DEVICE");
 	char found[IBV_SYSFS_NAME_MAX] = "", names[200] = "";
 	size_t used = 0;
+	int way = 0;
 
 	if (!wanted && count == 1)
 		return 0;
 	if (!wanted && options->address) {
-		int rc = find_by_address(domain, options, found, diag);
+		int rc = find_by_address(domain, options, found, &way, diag);
 
 		if (rc)
 			return rc;
@@ -165,10 +167,7 @@ choose(const struct verbs_domain *domain, const struct nam_fabric_options *optio
 	if (wanted)
 		return nam_diag_set(diag, -EINVAL, "verbs: there is no RDMA device '%s'; this host "
 			"has: %s", wanted, names);
-	return nam_diag_set(diag, -NAM_E_FABRIC_CONNECT, "verbs: this host has several RDMA "
-		"devices (%s), and '%s' leads to none of them; name one (the option device, or "
-		"NAM_DEVICE in the environment), or one's address", names,
-		options->address ? options->address : "");
+	return nam__verbs_say_no_device(options->address, names, way, diag);
 }
 
 /* ---- what it can do ------------------------------------------------------------------------ */

@@ -39,6 +39,12 @@ NAM__PROVIDER_FUNCTION(verbs, qp_share_near)
 /* A completion's status as a negative code. */
 int nam__verbs_status(enum ibv_wc_status status);
 /*
+ * Of several devices (`names`) none was found by `address`, which may be NULL.
+ * @way		why no way leads there; 0: one does, but by no RDMA device
+ */
+int nam__verbs_say_no_device(const char *address, const char *names, int way,
+	struct nam_diag *diag);
+/*
  * A hello and what is sent of it; the second returns -NAM_E_FABRIC_PROTOCOL for what is none.
  * *ret_mtu is the other side's word, or 0 for what is no enum ibv_mtu; it may be NULL.
  */

@@ -163,6 +163,37 @@ hello__not_ours__IS_REFUSED(void **state)
 }
 
 static void
+say_no_device__no_way_to_the_host__NAMES_THAT_FIRST(void **state)
+{
+	static const int unreachable[] = { -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH };
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(unreachable) / sizeof(unreachable[0]); i++) {
+		assert_int_equal(nam__verbs_say_no_device("verbs:10.0.0.9:7000", "rxe0, rxe1",
+			unreachable[i], &diag), -NAM_E_FABRIC_CONNECT);
+		assert_ptr_equal(diag.text,
+			strstr(diag.text, "verbs: 'verbs:10.0.0.9:7000' cannot be reached"));
+		assert_null(strstr(diag.text, "NAM_DEVICE"));
+	}
+}
+
+static void
+say_no_device__a_way_without_a_device__SAYS_HOW_TO_NAME_ONE(void **state)
+{
+	static const int others[] = { 0, -ENODEV };
+	struct nam_diag diag = { "" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		assert_int_equal(nam__verbs_say_no_device(NULL, "rxe0, rxe1", others[i], &diag),
+			-NAM_E_FABRIC_CONNECT);
+		assert_non_null(strstr(diag.text, "several RDMA devices (rxe0, rxe1)"));
+		assert_non_null(strstr(diag.text, "NAM_DEVICE"));
+	}
+}
+
+static void
 domain_open__overrides_that_make_no_sense__ARE_NAMED(void **state)
 {
 	const struct nam_fabric_options options = { .mtu = "1500" };
@@ -352,6 +383,8 @@ main(void)
 		cmocka_unit_test(hello__packed_and_padded__IS_UNPACKED_AGAIN),
 		cmocka_unit_test(mtu__of_path_and_wishes__IS_THE_SMALLEST_SAID),
 		cmocka_unit_test(hello__not_ours__IS_REFUSED),
+		cmocka_unit_test(say_no_device__no_way_to_the_host__NAMES_THAT_FIRST),
+		cmocka_unit_test(say_no_device__a_way_without_a_device__SAYS_HOW_TO_NAME_ONE),
 		cmocka_unit_test(domain_open__overrides_that_make_no_sense__ARE_NAMED),
 		cmocka_unit_test(caps__of_a_usual_device__ARE_THOSE_OF_THE_SIMULATORS_VERBS),
 		cmocka_unit_test(caps__atomics_that_hold_against_the_cpu__ARE_ONE_BIT_MORE),
