@@ -72,6 +72,7 @@ void nam_client_options_init(struct nam_client_options *options);
  *	-NAM_E_FABRIC_CONNECT		a memory server is not there
  *	-NAM_E_FABRIC_TIMEOUT		a memory server does not answer within timeout_ms
  *	-NAM_E_FABRIC_STARTING		a memory server is starting, without progress for timeout_ms
+ *	-NAM_E_FABRIC_REFUSED		a memory server takes no more connections
  *	-NAM_E_FABRIC_DENIED		this user may not connect to a memory server
  *	-NAM_E_FABRIC_VERSION		a memory server speaks another version
  *	-NAM_E_FABRIC_CAPABILITY	the fabric promises less than is needed

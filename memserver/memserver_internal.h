@@ -36,6 +36,8 @@
 #define NAM__HANDLERS_MAX 64u
 #define NAM__HANDLER_BUFFERS 128u	/* requests by SEND that a handler can have under way */
 #define NAM__HANDLER_CONNECTIONS_MAX 1000u
+#define NAM__ASKING_MAX 8u		/* more connections, which ask for figures; */
+#define NAM__ASKING_PEER_MAX 4u		/* of one peer */
 /*
  * Requests of a connection under way beside those: its mails, a ring, a spare reply; unreliable
  * queue pairs.
@@ -84,6 +86,8 @@ struct nam__connection {
 	uint16_t incarnation;
 	bool session;			/* REGISTER came over it */
 	bool present;			/* it counts in membership.present */
+	bool asks;			/* for figures only: in a reserved place */
+	uint32_t peer;			/* index in server->peers */
 	uint32_t one_way_done;		/* one-way requests, failed or not */
 	uint32_t one_way_failed;
 	struct nam__mailbox *mailbox;	/* NULL: requests come by SEND only */
@@ -132,6 +136,18 @@ void nam__handler_free(struct nam__handler *handler);
 
 /* ---- server.c -------------------------------------------------------------------------------- */
 
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/*
+ * Count a connection to its peer and to a handler with room, which is entered.  The listener's
+ * thread.  Fails with -NAM_E_LIMIT: no handler has room; -EDQUOT: the peer has its share; -EMFILE:
+ * file descriptors are short; -ENOMEM.
+ */
+int nam__connection_place(struct nam_server *server, struct nam__connection *connection,
+	const char *peer) NAM_MUST_CHECK;
+/* Any thread. */
+void nam__connection_leave(struct nam__connection *connection);
+
 struct nam_server {
 	struct nam_server_options options;
 	char listen[128];
@@ -154,8 +170,12 @@ struct nam_server {
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;
 	_Atomic uint32_t connections_count;
-	pthread_mutex_t mutex;		/* connections; held while one is accepted */
+	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
 	struct nam__connection *connections;
+	struct nam__peer *peers;	/* peers.c */
+	uint32_t peers_count, peers_size;
+	uint32_t asking;		/* connections that ask for figures */
+	bool refused_descriptors, refused_peer;	/* the operator knows */
 };
 
 static inline uint32_t

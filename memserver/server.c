@@ -236,27 +236,6 @@ nam_server_start(const struct nam_server_options *options, struct nam_server **r
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/*
- * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
- * apart: of a client's connections the first is idle most of the time, and if it took a turn of the
- * others, the busy ones of clients that come one by one would all go to every second handler.
- */
-static struct nam__handler *
-choose_handler(struct nam_server *server, bool has_id)
-{
-	uint32_t *next = &server->next_handler[has_id];
-
-	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
-		struct nam__handler *handler = &server->handlers[*next];
-
-		*next = (*next + 1) % server->options.rpc_threads;
-		if (atomic_load_explicit(&handler->connections, memory_order_relaxed) <
-			NAM__HANDLER_CONNECTIONS_MAX)
-			return handler;
-	}
-	return NULL;
-}
-
 /* @ret_mailbox, @ret_unreliable_qp	zeroes unless the client wants one */
 static int
 check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
@@ -279,10 +258,10 @@ check_hello(const struct nam_hello *hello, struct nam_wire_hello *ret,
 	if (ret->flags & NAM_HELLO_UNRELIABLE)
 		bytes += (uint32_t)sizeof(*ret_unreliable_qp);
 	if (hello->bytes != bytes || ret->flags == NAM_HELLO_UNRELIABLE ||
-		ret->flags > (NAM_HELLO_MAILBOX | NAM_HELLO_UNRELIABLE) || ret->reserved ||
+		ret->flags > NAM_HELLO_ASKS || ret->reserved ||
 		ret->client_id >= NAM_CLIENTS_MAX || (!ret->client_id && ret->incarnation))
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (!ret->flags)
+	if (!(ret->flags & NAM_HELLO_MAILBOX))
 		return 0;
 	memcpy(ret_mailbox, hello->data + sizeof(*ret), sizeof(*ret_mailbox));
 	if (ret->flags & NAM_HELLO_UNRELIABLE)
@@ -331,13 +310,13 @@ welcome_fill(const struct nam_server *server, int status, const struct nam__conn
 
 /* Everything that accepting needs; on failure nothing is left behind. */
 static int
-prepare_connection(struct nam_server *server, const struct nam_hello *hello,
+prepare_connection(struct nam_server *server, const struct nam_cm_event *event,
 	struct nam__connection **ret, uint64_t *ret_unreliable_qp)
 {
 	struct nam__connection *connection;
 	struct nam_wire_mailbox_hello mailbox;
 	struct nam_wire_hello wire;
-	int rc = check_hello(hello, &wire, &mailbox, ret_unreliable_qp);
+	int rc = check_hello(&event->hello, &wire, &mailbox, ret_unreliable_qp);
 
 	if (rc)
 		return rc;
@@ -346,20 +325,27 @@ prepare_connection(struct nam_server *server, const struct nam_hello *hello,
 		return -ENOMEM;
 	connection->client_id = wire.client_id;
 	connection->incarnation = wire.incarnation;
-	connection->handler = choose_handler(server, wire.client_id != 0);
-	rc = connection->handler ? nam__membership_attach(&server->membership, connection) :
-		-NAM_E_LIMIT;
-	if (!rc && wire.flags) {
+	connection->asks = wire.flags == NAM_HELLO_ASKS;
+	rc = nam__connection_place(server, connection, event->peer);
+	if (rc)
+		goto free_connection;
+	rc = nam__membership_attach(&server->membership, connection);
+	if (rc)
+		goto leave_place;
+	if (wire.flags & NAM_HELLO_MAILBOX)
 		rc = nam__mailbox_open(connection, &mailbox, wire.flags & NAM_HELLO_UNRELIABLE);
-		if (rc)
-			nam__membership_detach(&server->membership, connection);
-	}
-	if (rc) {
-		free(connection);
-		return rc;
-	}
+	if (rc)
+		goto detach;
 	*ret = connection;
 	return 0;
+
+detach:
+	nam__membership_detach(&server->membership, connection);
+leave_place:
+	nam__connection_leave(connection);
+free_connection:
+	free(connection);
+	return rc;
 }
 
 /* Its queue pair is gone, or never was. */
@@ -368,10 +354,9 @@ connection_free(struct nam__connection *connection)
 {
 	struct nam_server *server = connection->handler->server;
 
-	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
 	nam__mailbox_free(connection);
 	nam__membership_detach(&server->membership, connection);
+	nam__connection_leave(connection);
 	free(connection);
 }
 
@@ -382,7 +367,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	struct nam_qp_options options;
 	struct nam_hello reply;
 	uint64_t unreliable_qp = 0;
-	int rc = prepare_connection(server, &event->hello, &connection, &unreliable_qp);
+	int rc = prepare_connection(server, event, &connection, &unreliable_qp);
 
 	welcome_fill(server, rc, connection, &reply);
 	if (rc) {
@@ -397,11 +382,8 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	};
 	/*
 	 * The handler may learn that the client is gone again before accept returns: the mutex
-	 * makes it wait until the connection is complete.  Counted first, so that a request over
-	 * a connection counts as one.
+	 * makes it wait until the connection is complete.
 	 */
-	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
 	pthread_mutex_lock(&server->mutex);
 	rc = server->ops->accept(server->listener, event->request, &options, &reply,
 		&connection->qp);
@@ -492,6 +474,7 @@ nam_server_destroy(struct nam_server *server)
 		server->ops->listener_close(server->listener);
 	if (server->domain)
 		server->ops->domain_close(server->domain);
+	free(server->peers);
 	(void)pthread_mutex_destroy(&server->mutex);
 	free(server);
 }

@@ -109,7 +109,7 @@ struct nam_cm_event {
 	enum nam_cm_kind kind;
 	struct nam_cm_request *request;
 	struct nam_hello hello;		/* what the client sent */
-	char peer[96];			/* for people: "pid 4711 uid 0", "10.0.0.1:4242" */
+	char peer[96];			/* its process or host: "pid 4711 uid 0", "10.0.0.1" */
 };
 
 /*

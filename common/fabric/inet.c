@@ -73,12 +73,7 @@ nam__inet_resolve(const char *name, const char *address, bool passive, struct ad
 void
 nam__inet_text(const struct sockaddr *at, char *text, size_t size)
 {
-	char host[64], port[8];
-
-	if (getnameinfo(at, sizeof(struct sockaddr_storage), host, sizeof(host), port,
-		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV)) {
+	if (getnameinfo(at, sizeof(struct sockaddr_storage), text, (socklen_t)size, NULL, 0,
+		NI_NUMERICHOST))
 		(void)snprintf(text, size, "an unknown address");
-		return;
-	}
-	(void)snprintf(text, size, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }

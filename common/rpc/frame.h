@@ -110,6 +110,8 @@ nam_mailbox_reply_at(uint32_t number, uint32_t frame_bytes)
 #define NAM_HELLO_MAILBOX 1u
 /* Beside it: there is to be an unreliable queue pair; the name of the client's end follows that. */
 #define NAM_HELLO_UNRELIABLE 2u
+/* Alone: the connection asks for figures; memory servers reserve a few places for these. */
+#define NAM_HELLO_ASKS 4u
 
 struct nam_wire_mailbox_hello {
 	uint64_t remote;	/* the client's share */

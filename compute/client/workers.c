@@ -32,10 +32,15 @@ explain_refusal(struct nam__server *server, int rc, const struct nam_hello *repl
 				"program version %u; install the same release on both sides",
 				server->address, welcome.magic_version & 0xffu, NAM_WIRE_VERSION);
 		rc = welcome.status < 0 ? welcome.status : -NAM_E_FABRIC_PROTOCOL;
-		if (nam_err_is(rc, NAM_E_LIMIT))
-			return nam_diag_set(diag, rc, "the memory server at %s refused the "
-				"connection: it has as many as it takes; raise its --rpc-threads, "
-				"or let fewer threads share it", server->address);
+		if (nam_err_is(rc, NAM_E_LIMIT) || rc == -EDQUOT || rc == -EMFILE)
+			return nam_diag_set(diag, -NAM_E_FABRIC_REFUSED, "the memory server at %s "
+				"refused the connection: %s", server->address,
+				rc == -EMFILE ? "it has no file descriptors left for clients; "
+				"raise its limit (ulimit -n, or LimitNOFILE of its unit)" :
+				rc == -EDQUOT ? "this peer has three quarters of all that it "
+				"takes; raise its --rpc-threads, or close some" :
+				"it has as many as it takes; raise its --rpc-threads, or let fewer "
+				"threads share it");
 		if (nam_err_is(rc, NAM_E_FABRIC_STARTING)) {
 			server->ready_mib = (uint32_t)welcome.boot;
 			server->total_mib = (uint32_t)(welcome.boot >> 32);
@@ -132,6 +137,7 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		.magic_version = WIRE_MAGIC_VERSION,
 		.client_id = client->id,
 		.incarnation = client->incarnation,
+		.flags = client->asks_only ? NAM_HELLO_ASKS : 0,
 	};
 	struct nam_qp_options options = {
 		.cq = worker->cq,
@@ -161,8 +167,8 @@ connect_qp(struct nam_worker *worker, uint32_t slot, struct nam_diag *diag)
 		return rc;
 	/* After a failure the queue pair goes with the worker. */
 	rc = welcome_take(client, server, &reply, diag);
-	if (!rc && wire.flags && nam__client_mailbox_welcome(worker->mailboxes[slot],
-			worker->qps[slot], &reply))
+	if (!rc && (wire.flags & NAM_HELLO_MAILBOX) &&
+		nam__client_mailbox_welcome(worker->mailboxes[slot], worker->qps[slot], &reply))
 		rc = nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL, "the memory server at %s has no "
 			"mailbox for us; use the RPC transport srq", server->address);
 	return rc;

@@ -132,15 +132,16 @@ int
 ctl_status(struct ctl *ctl, char **args)
 {
 	struct servers servers = { .ctl = ctl };
-	struct nam_client_options options;
+	struct nam_client_options options, joins;
 	struct nam_diag diag = { "" };
 	cJSON *object = NULL;
-	int exit_code = ctl_client_options(ctl, &options), rc;
+	int exit_code = ctl_client_options(ctl, &joins), rc;
 
 	(void)args;
 	if (exit_code)
 		return exit_code;
-	/* Whether requests can travel by it is for those who join to find out. */
+	options = joins;
+	/* Whether requests can travel by it is found out by joining. */
 	options.transport = NAM_TRANSPORT_DEFAULT;
 	if (ctl->json) {
 		object = cJSON_CreateObject();
@@ -151,8 +152,14 @@ ctl_status(struct ctl *ctl, char **args)
 		cJSON_Delete(object);
 		return ctl_failed(NULL, rc, diag.text);
 	}
-	/* All live: are they one cluster? */
-	exit_code = servers.exit_code ? servers.exit_code : ctl_connect(ctl);
+	exit_code = servers.exit_code;
+	/* All live: are they one cluster?  One that takes no more clients has been asked, too. */
+	if (!exit_code)
+		rc = nam_client_connect(&joins, &ctl->client, &diag);
+	if (nam_err_is(rc, NAM_E_FABRIC_REFUSED))
+		ctl_complain("note: %s", diag.text);
+	else if (rc)
+		exit_code = ctl_failed(NULL, rc, diag.text);
 	if (object)
 		ctl_json_print(object);
 	return exit_code;

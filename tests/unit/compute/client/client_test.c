@@ -216,7 +216,7 @@ nam_client_connect__rejected__SERVERS_REASON(void **state)
 	struct fake_server_options options = { .reject_status = -NAM_E_LIMIT };
 
 	(void)state;
-	expect_failure(&options, -NAM_E_LIMIT, "--rpc-threads");
+	expect_failure(&options, -NAM_E_FABRIC_REFUSED, "--rpc-threads");
 }
 
 /* ---- ids ---------------------------------------------------------------------------------- */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peers.c -- which connections are taken: room of handlers, shares of peers, file descriptors.
+ *
+ * A peer is what the fabric says a connection comes from: a host, or over shm a process.  One peer
+ * gets three quarters of the connections, so one with a bug does not shut out the others.
+ * Connections that ask for figures have a few places and descriptors of their own, so `namctl
+ * status` works when all others are taken.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/hash/hash.h"
+#include "memserver_internal.h"
+
+#define DESCRIPTORS_RESERVED 40u	/* connections that ask; accepting, which needs some more */
+
+struct nam__peer {
+	uint64_t key;			/* hash of its name; peers with the same one share */
+	uint32_t connections, asking;	/* both 0: free */
+};
+
+/*
+ * The next handler in turn that has room; NULL if none has.  Clients without an id take turns
+ * apart: of a client's connections the first is idle most of the time, and if it took a turn of the
+ * others, the busy ones of clients that come one by one would all go to every second handler.
+ */
+static struct nam__handler *
+choose_handler(struct nam_server *server, const struct nam__connection *connection)
+{
+	uint32_t most = NAM__HANDLER_CONNECTIONS_MAX + (connection->asks ? NAM__ASKING_MAX : 0);
+	uint32_t *next = &server->next_handler[connection->client_id != 0];
+
+	for (uint32_t i = 0; i < server->options.rpc_threads; i++) {
+		struct nam__handler *handler = &server->handlers[*next];
+
+		*next = (*next + 1) % server->options.rpc_threads;
+		if (atomic_load_explicit(&handler->connections, memory_order_relaxed) < most)
+			return handler;
+	}
+	return NULL;
+}
+
+/* -EMFILE: the lowest free one is among those that are reserved.  Clients may have so many. */
+static int
+descriptors_left(uint32_t *ret_most)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	*ret_most = limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
+	if (fd < 0)
+		return -EMFILE;
+	close(fd);
+	return (uint64_t)fd + DESCRIPTORS_RESERVED < limit.rlim_cur ? 0 : -EMFILE;
+}
+
+/* With the mutex.  NULL: no memory. */
+static struct nam__peer *
+peer_of(struct nam_server *server, uint64_t key)
+{
+	struct nam__peer *vacant = NULL, *peer;
+
+	for (uint32_t i = 0; i < server->peers_count; i++) {
+		peer = &server->peers[i];
+		if (!peer->connections && !peer->asking)
+			vacant = peer;
+		else if (peer->key == key)
+			return peer;
+	}
+	if (!vacant && server->peers_count == server->peers_size) {
+		uint32_t size = server->peers_size ? server->peers_size * 2 : 16;
+
+		peer = realloc(server->peers, size * sizeof(*peer));
+		if (!peer)
+			return NULL;
+		server->peers = peer;
+		server->peers_size = size;
+	}
+	if (!vacant)
+		vacant = &server->peers[server->peers_count++];
+	*vacant = (struct nam__peer){ .key = key };
+	return vacant;
+}
+
+/* With the mutex.  Once for each reason. */
+static void
+notice_refusal(struct nam_server *server, bool *noticed, const char *peer, const char *reason)
+{
+	char text[256];
+
+	if (*noticed || !server->options.notice)
+		return;
+	*noticed = true;
+	(void)snprintf(text, sizeof(text), "a connection of %s is refused, and later ones will be "
+		"without a note: %s", peer, reason);
+	server->options.notice(text);
+}
+
+static int
+check_share(struct nam_server *server, const struct nam__connection *connection,
+	const struct nam__peer *peer, const char *name)
+{
+	uint32_t most = server->options.rpc_threads * NAM__HANDLER_CONNECTIONS_MAX, descriptors;
+	int rc = descriptors_left(&descriptors);
+
+	if (connection->asks)
+		return server->asking < NAM__ASKING_MAX && peer->asking < NAM__ASKING_PEER_MAX ?
+			0 : -EDQUOT;
+	if (rc) {
+		notice_refusal(server, &server->refused_descriptors, name, "file descriptors are "
+			"short; raise the limit (ulimit -n, or LimitNOFILE of the unit)");
+		return rc;
+	}
+	if (peer->connections < (descriptors < most ? descriptors : most) / 4 * 3)
+		return 0;
+	notice_refusal(server, &server->refused_peer, name, "it has three quarters of all "
+		"connections");
+	return -EDQUOT;
+}
+
+int
+nam__connection_place(struct nam_server *server, struct nam__connection *connection,
+	const char *name)
+{
+	struct nam__peer *peer;
+	int rc = -ENOMEM;
+
+	pthread_mutex_lock(&server->mutex);
+	peer = peer_of(server, nam_hash64(name, strlen(name)));
+	if (!peer)
+		goto unlock;
+	rc = check_share(server, connection, peer, name);
+	if (rc)
+		goto unlock;
+	rc = -NAM_E_LIMIT;
+	connection->handler = choose_handler(server, connection);
+	if (!connection->handler)
+		goto unlock;
+	connection->peer = (uint32_t)(peer - server->peers);
+	*(connection->asks ? &peer->asking : &peer->connections) += 1;
+	server->asking += connection->asks;
+	atomic_fetch_add_explicit(&connection->handler->connections, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&server->connections_count, 1, memory_order_relaxed);
+	rc = 0;
+unlock:
+	pthread_mutex_unlock(&server->mutex);
+	return rc;
+}
+
+void
+nam__connection_leave(struct nam__connection *connection)
+{
+	struct nam_server *server = connection->handler->server;
+	struct nam__peer *peer;
+
+	atomic_fetch_sub_explicit(&connection->handler->connections, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&server->connections_count, 1, memory_order_relaxed);
+	pthread_mutex_lock(&server->mutex);
+	peer = &server->peers[connection->peer];
+	*(connection->asks ? &peer->asking : &peer->connections) -= 1;
+	server->asking -= connection->asks;
+	pthread_mutex_unlock(&server->mutex);
+}
