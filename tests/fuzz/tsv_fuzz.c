@@ -34,6 +34,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct fuzz_input input = { data, bytes };
 	struct nam_diag diag = { "" };
 	struct key_format format;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint64_t payload;
 	struct tsv tsv;
 	const char *type = types[fuzz_u8(&input) % 4];
 	uint32_t key_bytes = 8 + fuzz_u8(&input) % 57;
@@ -46,8 +48,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!file)
 		abort();
 	if (!tsv_read(file, "input", &format, unique, &tsv, &diag)) {
-		for (uint64_t i = 0; i < tsv.count; i++)
-			print_back(&format, tsv_key(&tsv, i));
+		while (tsv_next(&tsv, key, &payload) == 1)
+			print_back(&format, key);
 		tsv_free(&tsv);
 	} else if (!diag.text[0]) {
 		abort();

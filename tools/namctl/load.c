@@ -14,8 +14,8 @@
 
 struct load {
 	struct ctl *ctl;
-	const struct tsv *tsv;
-	uint64_t next;			/* pair that no thread has taken yet */
+	struct tsv *tsv;
+	uint64_t next;			/* pair that no fiber has taken yet */
 	uint64_t loaded;
 	uint64_t existed;
 	uint64_t first_existing;	/* pair, or NONE */
@@ -30,15 +30,8 @@ static int
 source_next(void *arg, void *key, uint64_t *payload)
 {
 	struct load *load = arg;
-	const struct tsv *tsv = load->tsv;
 
-	if (ctl_signal)
-		return -EINTR;
-	if (load->next == tsv->count)
-		return 0;
-	memcpy(key, tsv_key(tsv, load->next), tsv->format.bytes);
-	*payload = tsv->payloads[load->next++];
-	return 1;
+	return ctl_signal ? -EINTR : tsv_next(load->tsv, key, payload);
 }
 
 /* 1 if there is nothing in the index, 0 if there is, or a negative code. */
@@ -60,15 +53,21 @@ index_is_empty(struct ctl *ctl)
 
 /* ---- one by one --------------------------------------------------------------------------- */
 
-static void
-load_one(struct load *load, uint64_t number)
+/* Takes the next pair.  False: there is none. */
+static bool
+load_one(struct load *load)
 {
 	struct ctl *ctl = load->ctl;
-	const uint8_t *key = tsv_key(load->tsv, number);
-	uint64_t payload = load->tsv->payloads[number];
-	int rc;
+	uint8_t key[NAM_KEY_BYTES_MAX];
+	uint64_t payload, number = load->next++;
+	int rc = tsv_next(load->tsv, key, &payload);
 
-	if (ctl->replace)
+	if (!rc)
+		return false;
+	if (rc < 0)
+		nam_diag_set(&load->diag, rc, "the temporary file of the pairs: %s",
+			nam_err_text(rc));
+	else if (ctl->replace)
 		rc = nam_index_upsert(ctl->worker, ctl->index, key, payload); /* SUSPENDS */
 	else
 		rc = nam_index_insert(ctl->worker, ctl->index, key, payload); /* SUSPENDS */
@@ -81,8 +80,10 @@ load_one(struct load *load, uint64_t number)
 	} else if (!load->rc) {
 		load->rc = rc;
 		load->failed_at = number;
-		nam_diag_set(&load->diag, rc, "%s", nam_worker_diag(ctl->worker));
+		if (!load->diag.text[0])
+			nam_diag_set(&load->diag, rc, "%s", nam_worker_diag(ctl->worker));
 	}
+	return true;
 }
 
 static void
@@ -90,8 +91,8 @@ load_fiber(void *arg)
 {
 	struct load *load = arg;
 
-	while (load->next < load->tsv->count && !load->rc && !ctl_signal)
-		load_one(load, load->next++); /* SUSPENDS */
+	while (!load->rc && !ctl_signal && load_one(load))
+		; /* SUSPENDS */
 }
 
 static int
@@ -157,7 +158,7 @@ report(const struct load *load, const char *method, const char *file)
 }
 
 static int
-load_pairs(struct ctl *ctl, const struct tsv *tsv, const char *file)
+load_pairs(struct ctl *ctl, struct tsv *tsv, const char *file)
 {
 	struct load load = { .ctl = ctl, .tsv = tsv, .first_existing = NONE, .failed_at = NONE };
 	int rc = tsv->ascending ? index_is_empty(ctl) : 0;
@@ -172,7 +173,7 @@ load_pairs(struct ctl *ctl, const struct tsv *tsv, const char *file)
 		if (rc != -NAM_E_NOTEMPTY)
 			return ctl_worker_failed(ctl, ctl->index_name, rc);
 		/* Another client has inserted into it since the check. */
-		load.next = 0;
+		tsv_rewind(tsv);
 	}
 	rc = load_one_by_one(&load);
 	if (rc && !load.rc)

@@ -5,42 +5,75 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define ROOM_FIRST 1024u
+#include "index/options.h"
 
+#define BUFFER_BYTES (1u << 16)
+
+/* The key, of as many bytes as the format says, and the payload: as in the temporary file. */
+struct pair {
+	uint8_t bytes[NAM_KEY_BYTES_MAX + sizeof(uint64_t)];
+};
+
+/* Its name is gone at once, so that nothing stays behind whatever happens. */
 static int
-grow(struct tsv *tsv)
+temporary_open(FILE **ret, struct nam_diag *diag)
 {
-	uint64_t room = tsv->room ? 2 * tsv->room : ROOM_FIRST;
-	uint8_t *keys = realloc(tsv->keys, room * tsv->format.bytes);
-	uint64_t *payloads;
+	const char *folder = getenv("TMPDIR");
+	char path[4096];
+	int fd;
 
-	if (!keys)
-		return -ENOMEM;
-	tsv->keys = keys;
-	payloads = realloc(tsv->payloads, room * sizeof(uint64_t));
-	if (!payloads)
-		return -ENOMEM;
-	tsv->payloads = payloads;
-	tsv->room = room;
-	return 0;
+	if (!folder || !folder[0])
+		folder = "/var/tmp";
+	(void)snprintf(path, sizeof(path), "%s/namctl-load-XXXXXX", folder);
+	fd = mkstemp(path);
+	if (fd < 0)
+		return nam_diag_set(diag, -errno, "no temporary file in %s: %s; name another "
+			"folder by TMPDIR", folder, strerror(errno));
+	(void)unlink(path);
+	*ret = fdopen(fd, "w+");
+	if (*ret) {
+		(void)setvbuf(*ret, NULL, _IOFBF, BUFFER_BYTES);
+		return 0;
+	}
+	close(fd);
+	return nam_diag_set(diag, -ENOMEM, "no memory");
 }
 
-/* Below 0, 0 or above: the order of pair number i and of the one before it. */
 static int
-compare_with_previous(const struct tsv *tsv, uint64_t i, bool unique)
+temporary_failed(struct nam_diag *diag)
 {
-	int order = memcmp(tsv_key(tsv, i - 1), tsv_key(tsv, i), tsv->format.bytes);
+	int error = errno ? errno : EIO;
 
-	if (order || unique || tsv->payloads[i - 1] == tsv->payloads[i])
-		return order;
-	return tsv->payloads[i - 1] < tsv->payloads[i] ? -1 : 1;
+	return nam_diag_set(diag, -error, "the temporary file of its pairs, in TMPDIR or /var/tmp: "
+		"%s; nothing was loaded", strerror(error));
+}
+
+static uint64_t
+payload_of(const struct tsv *tsv, const struct pair *pair)
+{
+	uint64_t payload;
+
+	memcpy(&payload, pair->bytes + tsv->format.bytes, sizeof(payload));
+	return payload;
+}
+
+/* Below 0, 0 or above: the order of two pairs. */
+static int
+compare(const struct tsv *tsv, const struct pair *a, const struct pair *b, bool unique)
+{
+	int order = memcmp(a->bytes, b->bytes, tsv->format.bytes);
+	uint64_t first = payload_of(tsv, a), second = payload_of(tsv, b);
+
+	return order || unique || first == second ? order : first < second ? -1 : 1;
 }
 
 /* The error of the line goes to *why. */
 static int
-take_line(struct tsv *tsv, char *line, size_t length, struct nam_diag *why)
+parse_line(const struct tsv *tsv, char *line, size_t length, struct pair *ret, struct nam_diag *why)
 {
+	uint64_t payload = 0;
 	char *tab;
 	int rc;
 
@@ -55,38 +88,48 @@ take_line(struct tsv *tsv, char *line, size_t length, struct nam_diag *why)
 	*tab = '\0';
 	if (tab == line)
 		return nam_diag_set(why, -EINVAL, "the key is empty; expected KEY<TAB>PAYLOAD");
-	if (tsv->count == tsv->room) {
-		rc = grow(tsv);
-		if (rc)
-			return nam_diag_set(why, rc, "no memory for so many lines");
-	}
-	rc = key_parse(&tsv->format, line, tsv->keys + tsv->count * tsv->format.bytes, why);
-	if (rc)
-		return rc;
-	return payload_parse(tab + 1, &tsv->payloads[tsv->count], why);
+	rc = key_parse(&tsv->format, line, ret->bytes, why);
+	if (!rc)
+		rc = payload_parse(tab + 1, &payload, why);
+	if (!rc)
+		memcpy(ret->bytes + tsv->format.bytes, &payload, sizeof(payload));
+	return rc;
 }
 
 static int
-read_lines(FILE *file, struct tsv *tsv, bool unique, struct nam_diag *why)
+read_lines(FILE *file, const char *name, struct tsv *tsv, bool unique, struct nam_diag *diag)
 {
+	size_t pair_bytes = tsv->format.bytes + sizeof(uint64_t);
+	struct pair pairs[2];
+	struct nam_diag why = { "" };
 	char *line = NULL;
 	size_t size = 0;
 	ssize_t length;
 	int rc = 0;
 
+	errno = 0;
 	while (!rc && (length = getline(&line, &size, file)) >= 0) {
+		struct pair *pair = &pairs[tsv->count % 2], *previous = &pairs[1 - tsv->count % 2];
+
 		if (length && line[length - 1] == '\n')
 			line[--length] = '\0';
-		rc = take_line(tsv, line, (size_t)length, why);
-		if (rc)
+		rc = parse_line(tsv, line, (size_t)length, pair, &why);
+		if (rc) {
+			rc = nam_diag_set(diag, rc, "%s:%" PRIu64 ": %s; nothing was loaded", name,
+				tsv->count + 1, why.text);
 			break;
-		if (tsv->ascending && tsv->count &&
-			compare_with_previous(tsv, tsv->count, unique) >= 0) {
+		}
+		if (tsv->ascending && tsv->count && compare(tsv, previous, pair, unique) >= 0) {
 			tsv->ascending = false;
 			tsv->disorder_at = tsv->count;
 		}
+		if (fwrite(pair->bytes, pair_bytes, 1, tsv->pairs) != 1)
+			rc = temporary_failed(diag);
 		tsv->count++;
 	}
+	if (!rc && ferror(file))
+		rc = nam_diag_set(diag, errno ? -errno : -EIO, "%s: it cannot be read: %s", name,
+			strerror(errno ? errno : EIO));
 	free(line);
 	return rc;
 }
@@ -96,27 +139,44 @@ tsv_read(FILE *file, const char *name, const struct key_format *format, bool uni
 	struct tsv *ret_tsv, struct nam_diag *diag)
 {
 	struct tsv tsv = { .format = *format, .ascending = true };
-	struct nam_diag why = { "" };
-	int rc = read_lines(file, &tsv, unique, &why);
+	int rc = temporary_open(&tsv.pairs, diag);
 
-	if (!rc && ferror(file))
-		rc = nam_diag_set(diag, errno ? -errno : -EIO, "%s: it cannot be read: %s", name,
-			strerror(errno ? errno : EIO));
-	else if (rc)
-		nam_diag_set(diag, rc, "%s:%" PRIu64 ": %s; nothing was loaded", name,
-			tsv.count + 1, why.text);
+	if (rc)
+		return rc;
+	rc = read_lines(file, name, &tsv, unique, diag);
+	if (!rc && fflush(tsv.pairs))
+		rc = temporary_failed(diag);
 	if (rc) {
 		tsv_free(&tsv);
 		return rc;
 	}
+	tsv_rewind(&tsv);
 	*ret_tsv = tsv;
 	return 0;
+}
+
+int
+tsv_next(struct tsv *tsv, uint8_t *key, uint64_t *ret_payload)
+{
+	struct pair pair;
+
+	errno = 0;
+	if (fread(pair.bytes, tsv->format.bytes + sizeof(*ret_payload), 1, tsv->pairs) != 1)
+		return ferror(tsv->pairs) ? (errno ? -errno : -EIO) : 0;
+	memcpy(key, pair.bytes, tsv->format.bytes);
+	*ret_payload = payload_of(tsv, &pair);
+	return 1;
+}
+
+void
+tsv_rewind(struct tsv *tsv)
+{
+	rewind(tsv->pairs);
 }
 
 void
 tsv_free(struct tsv *tsv)
 {
-	free(tsv->keys);
-	free(tsv->payloads);
+	(void)fclose(tsv->pairs);
 	*tsv = (struct tsv){ .count = 0 };
 }

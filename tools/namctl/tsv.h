@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tsv.h -- input of load: lines of KEY<TAB>PAYLOAD, read whole before anything is done with it. */
+/*
+ * tsv.h -- input of load: lines of KEY<TAB>PAYLOAD, all checked before anything is done with them.
+ *
+ * The pairs wait in a temporary file, format.bytes + 8 bytes each, which has no name.  So input of
+ * any length, also from a pipe, takes the same memory.
+ */
 #ifndef NAMCTL_TSV_H
 #define NAMCTL_TSV_H
 
@@ -10,10 +15,8 @@
 
 struct tsv {
 	struct key_format format;
+	FILE *pairs;			/* the temporary file */
 	uint64_t count;			/* pairs; number i stands in line i + 1 */
-	uint64_t room;
-	uint8_t *keys;			/* format.bytes each */
-	uint64_t *payloads;
 	bool ascending;			/* in the order of the index, without duplicates */
 	uint64_t disorder_at;		/* the first pair that is not above its predecessor */
 };
@@ -24,18 +27,27 @@ struct tsv {
  * @name	of the file, for messages
  * @unique	whether equal keys are out of order, or only equal pairs
  *
- * Returns 0; -EINVAL for a malformed line, with file, line, what and remedy in *diag; -ENOMEM;
- * or -errno when the file cannot be read.  *ret_tsv must be freed on success only.
+ * The temporary file is in TMPDIR of the environment, or in /var/tmp.
+ *
+ * Returns 0; -EINVAL for a malformed line, with file, line, what and remedy in *diag; or -errno
+ * when the file cannot be read, or the temporary file not be written.  *ret_tsv must be freed on
+ * success only.
  */
 int tsv_read(FILE *file, const char *name, const struct key_format *format, bool unique,
 	struct tsv *ret_tsv, struct nam_diag *diag) NAM_MUST_CHECK;
 
-void tsv_free(struct tsv *tsv);
+/**
+ * tsv_next -- the next pair of the file.
+ *
+ * @key		room for format.bytes
+ *
+ * Returns 1, 0 at the end, or -errno.
+ */
+int tsv_next(struct tsv *tsv, uint8_t *key, uint64_t *ret_payload) NAM_MUST_CHECK;
 
-static inline const uint8_t *
-tsv_key(const struct tsv *tsv, uint64_t number)
-{
-	return tsv->keys + number * tsv->format.bytes;
-}
+/* tsv_next() begins with the first pair again. */
+void tsv_rewind(struct tsv *tsv);
+
+void tsv_free(struct tsv *tsv);
 
 #endif /* NAMCTL_TSV_H */
