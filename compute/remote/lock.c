@@ -88,6 +88,11 @@ nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_
 	uint32_t reply_bytes = sizeof(reply);
 	int rc;
 
+	/* No client has or had that id: the word was overwritten. */
+	if (!request.client_id || request.client_id >= NAM_CLIENTS_MAX) {
+		*ret_holder = (struct nam__lock_holder){ .word = word, .dead = true };
+		return ret_holder->dead;
+	}
 	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
 		sizeof(request), &reply, &reply_bytes); /* SUSPENDS */
 	if (rc)
