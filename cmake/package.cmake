@@ -20,7 +20,7 @@ set(headers nam.h
 	common/counters.h common/error.h common/exit.h common/fiber/fiber.h common/gaddr.h
 	common/version.h
 	common/fabric/fabric.h common/fabric/request.h
-	common/rpc/transport.h
+	common/rpc/figures.h common/rpc/transport.h
 	compute/client.h compute/remote.h
 	index/index.h index/maintain.h index/options.h index/scan.h
 	kv/kv.h kv/options.h
@@ -46,6 +46,8 @@ file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/nam)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/deploy/profiles ${PROJECT_BINARY_DIR}/share/nam/profiles
 	SYMBOLIC)
 
+install(FILES deploy/grafana/nam.json DESTINATION ${CMAKE_INSTALL_DATADIR}/nam/grafana
+	COMPONENT nam-server)
 nam_manual(nam-memserver nam-server)
 nam_manual(nam-bench nam-tools)
 nam_manual(namctl nam-tools)

@@ -17,6 +17,7 @@
 
 #include "../common/counters.h"
 #include "../common/error.h"
+#include "../common/rpc/figures.h"
 #include "../common/fiber/fiber.h"
 #include "../common/rpc/transport.h"
 
@@ -180,7 +181,11 @@ struct nam_server_status {
 	uint32_t transparent_huge;
 	char version[32];
 	uint32_t stores;
+	struct nam_server_figures figures;
 };
+
+/* "ALLOC": a type of request that figures count; 0 is "MALFORMED".  NULL: no such type. */
+const char *nam_service_name(uint32_t service);
 
 /**
  * nam_server_status_get -- the state of a memory server.

@@ -2,6 +2,7 @@
 /* answer.c -- a request goes to its service; a reply that fits in no frame goes by SEND. */
 #include <string.h>
 
+#include "common/env.h"
 #include "common/race.h"
 #include "common/rpc/locking_rpc.h"
 #include "mailbox.h"
@@ -100,6 +101,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 {
 	const struct nam_rpc_header *header = message;
 	struct nam_rpc_header *answer = reply;
+	uint64_t began_ns = nam_now_ns();
 	struct nam__exchange exchange = {
 		.server = server,
 		.connection = connection,
@@ -108,8 +110,10 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	};
 	int rc;
 
-	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC)
+	if (bytes < sizeof(*header) || header->magic_version >> 8 != NAM_RPC_MAGIC) {
+		nam__count_answer(connection->handler, NAM_RPC_NONE, -NAM_E_FABRIC_PROTOCOL, 0);
 		return 0;
+	}
 	rc = nam_rpc_check(message, bytes);
 	if (!rc && (header->status || header->one_way & ~NAM_RPC_ONE_WAY))
 		rc = -NAM_E_FABRIC_PROTOCOL;
@@ -118,6 +122,7 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 		exchange.body_bytes = header->body_bytes;
 		rc = serve(&services[header->type], &exchange);
 	}
+	nam__count_answer(connection->handler, exchange.type, rc, nam_now_ns() - began_ns);
 	if (rc)
 		exchange.reply_bytes = 0;
 	if (header->one_way == NAM_RPC_ONE_WAY) {
@@ -130,15 +135,6 @@ nam__dispatch(struct nam_server *server, struct nam__connection *connection, con
 	nam_rpc_header_fill(answer, header->type, header->id, rc, exchange.reply_bytes);
 	answer->one_way = nam_rpc_one_way(connection->one_way_done, connection->one_way_failed);
 	return (uint32_t)sizeof(*answer) + exchange.reply_bytes;
-}
-
-void
-nam__handler_count(struct nam__handler *handler)
-{
-	/* Only this thread counts. */
-	atomic_store_explicit(&handler->requests,
-		atomic_load_explicit(&handler->requests, memory_order_relaxed) + 1,
-		memory_order_relaxed);
 }
 
 /* From box->spare, which is free.  If it fails, the client's time is out. */
@@ -168,7 +164,6 @@ nam__frame_answer(struct nam__handler *handler, struct nam__mailbox *box, uint32
 		request_bytes, handler->reply);
 
 	nam_answered(handler->reply, bytes);
-	nam__handler_count(handler);
 	if (nam_frame_bytes(bytes) > most) {
 		spare_send(box, bytes);
 		return 0;

@@ -64,7 +64,6 @@ answer(struct nam__handler *handler, const struct nam_wc *wc)
 	}
 	wr.bytes = nam__dispatch(handler->server, connection, buffer->request, wc->bytes,
 		buffer->reply);
-	nam__handler_count(handler);
 	buffer->sending = connection;
 	if (wr.bytes == 0 || wc->qp->ops->qp_post(wc->qp, &wr, 1))
 		post_receive(handler, buffer);

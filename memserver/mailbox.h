@@ -20,9 +20,6 @@
 uint32_t nam__dispatch(struct nam_server *server, struct nam__connection *connection,
 	const void *message, uint32_t bytes, void *reply);
 
-/* A request has been answered. */
-void nam__handler_count(struct nam__handler *handler);
-
 /*
  * Answer the request that is in handler->frame into a frame of up to `most` bytes.  Returns the
  * length of the reply; 0: there is none, or it is too long, and goes by SEND.

@@ -100,6 +100,19 @@ struct nam__buffer {
 	struct nam__connection *sending;	/* the reply is on its way to */
 };
 
+/* struct nam_service_figures; written by one handler. */
+struct nam__service_counts {
+	_Atomic uint64_t requests, failed, total_ns, within[NAM_LATENCIES];
+};
+
+/* For a count of which this thread is the only writer. */
+static inline void
+nam__count(_Atomic uint64_t *count, uint64_t more)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more,
+		memory_order_relaxed);
+}
+
 struct nam__handler {
 	struct nam_server *server;
 	void (*closed)(struct nam__connection *connection);
@@ -111,7 +124,7 @@ struct nam__handler {
 	struct nam__buffer *buffers;
 	uint64_t *scratch;		/* for work on trees */
 	_Atomic uint64_t began;		/* work on a tree or store, at that count of the clock */
-	_Atomic uint64_t requests;	/* answered */
+	struct nam__service_counts services[NAM_SERVICES_MAX];
 	_Atomic uint32_t connections;
 	/* mailbox.c */
 	_Atomic(struct nam__mailbox *) arrivals;	/* of connections just accepted */
@@ -135,6 +148,32 @@ void nam__handler_stop(struct nam__handler *handler);
 void nam__handler_free(struct nam__handler *handler);
 
 /* ---- server.c -------------------------------------------------------------------------------- */
+
+/* ---- figures.c ------------------------------------------------------------------------------- */
+
+/* A request of this type has been answered; the handler's thread. */
+static inline void
+nam__count_answer(struct nam__handler *handler, uint16_t type, int rc, uint64_t ns)
+{
+	struct nam__service_counts *counts = &handler->services[type];
+	uint64_t bound = NAM_LATENCY_FIRST_NS;
+
+	nam__count(&counts->requests, 1);
+	nam__count(&counts->failed, rc != 0);
+	nam__count(&counts->total_ns, ns);
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound *= 4) {
+		if (ns <= bound) {
+			nam__count(&counts->within[i], 1);
+			break;
+		}
+	}
+}
+
+/* Counts why a connection was refused.  The listener's thread. */
+void nam__count_refusal(struct nam_server *server, int rc);
+void nam__figures(struct nam_server *server, struct nam_server_figures *ret);
+/* services/info.c: all of STATUS */
+void nam__status(struct nam_server *server, struct nam_rpc_status_reply *ret);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 
@@ -170,6 +209,7 @@ struct nam_server {
 	uint32_t next_handler[2];	/* of clients that have no id yet, and of the others */
 	atomic_bool stopping;
 	_Atomic uint32_t connections_count;
+	_Atomic uint64_t accepted, refused[NAM_REFUSALS_COUNT];
 	pthread_mutex_t mutex;		/* all below; held while a connection is accepted */
 	struct nam__connection *connections;
 	struct nam__peer *peers;	/* peers.c */

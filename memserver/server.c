@@ -135,6 +135,7 @@ reject_starting(struct nam_server *server, struct nam_cm_request *request)
 	struct nam_hello reply = { .bytes = sizeof(welcome) };
 
 	memcpy(reply.data, &welcome, sizeof(welcome));
+	nam__count_refusal(server, welcome.status);
 	server->ops->reject(server->listener, request, &reply);
 }
 
@@ -371,6 +372,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 
 	welcome_fill(server, rc, connection, &reply);
 	if (rc) {
+		nam__count_refusal(server, rc);
 		server->ops->reject(server->listener, event->request, &reply);
 		return;
 	}
@@ -400,6 +402,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 		nam__mailbox_start(connection);
 	}
 	pthread_mutex_unlock(&server->mutex);
+	nam__count(rc ? &server->refused[NAM_REFUSED_OTHER] : &server->accepted, 1);
 	if (rc)
 		connection_free(connection);
 }

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "../common/error.h"
 
@@ -70,6 +71,13 @@ void nam_server_stop(struct nam_server *server);
 
 /* Joins the handler threads, closes every connection, gives the memory back. */
 void nam_server_destroy(struct nam_server *server);
+
+/**
+ * nam_server_metrics -- write all figures in the text format of Prometheus.
+ *
+ * Any thread.  Cost: some 10 KiB of text; locks that handlers take for allocations and names.
+ */
+void nam_server_metrics(struct nam_server *server, FILE *to);
 
 /* For people: "8 GiB in 8 regions of 1 GiB, 2 MiB pages, 1 handler thread". */
 void nam_server_describe(const struct nam_server *server, char *text, size_t size);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/rpc/figures.h"
 #include "common/layout.h"
 
 /* Raised whenever a byte of a message, of the handshake or of a remote layout changes meaning. */
@@ -263,8 +264,6 @@ struct nam_rpc_status_reply {
 	uint64_t pid;
 	uint64_t uptime_ns;
 	uint64_t memory_bytes;		/* all regions */
-	uint64_t carved_bytes;		/* ever handed out */
-	uint64_t free_bytes;		/* carved, then given back */
 	uint64_t page_bytes;
 	uint32_t transparent_huge;
 	uint32_t regions;
@@ -272,9 +271,10 @@ struct nam_rpc_status_reply {
 	uint32_t connections;
 	uint32_t indexes;
 	uint32_t stores;		/* key-value ones; both in the catalog (server 0), else 0 */
-	uint64_t requests;		/* RPCs answered */
 	char version[32];
+	struct nam_server_figures figures;
 };
+_Static_assert(sizeof(struct nam_rpc_status_reply) <= NAM_RPC_BODY_MAX, "one message");
 
 struct nam_rpc_local_request {
 	uint64_t nonce;		/* to be written where only mappers of the server's files see it */

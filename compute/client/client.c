@@ -462,12 +462,24 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	status->pid = reply->pid;
 	status->uptime_ns = reply->uptime_ns;
 	status->memory_bytes = reply->memory_bytes;
-	status->carved_bytes = reply->carved_bytes;
-	status->free_bytes = reply->free_bytes;
+	status->figures = reply->figures;
+	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
+		status->carved_bytes += reply->figures.memory[i].carved_bytes;
+		status->free_bytes += reply->figures.memory[i].free_bytes;
+	}
 	status->page_bytes = reply->page_bytes;
-	status->requests = reply->requests;
+	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)
+		status->requests += reply->figures.services[i].requests;
 	status->transparent_huge = reply->transparent_huge;
 	memcpy(status->version, reply->version, sizeof(status->version) - 1);
+}
+
+const char *
+nam_service_name(uint32_t service)
+{
+	if (!service)
+		return "MALFORMED";
+	return service < NAM_RPC_TYPES_COUNT ? nam_rpc_type_name((uint16_t)service) : NULL;
 }
 
 int

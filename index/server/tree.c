@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/env.h"
@@ -34,11 +35,21 @@ word_store(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+_Atomic uint64_t nam__tree_server_restarts[NAM_SERVER_RESTARTS_COUNT];
+
+static void
+count_restart(enum nam_server_restart cause)
+{
+	atomic_fetch_add_explicit(&nam__tree_server_restarts[cause], 1, memory_order_relaxed);
+}
+
 uint64_t
 nam__server_version(const uint64_t *node)
 {
-	uint64_t version;
+	uint64_t version = word_load(node);
 
+	if (version & 1)
+		count_restart(NAM_SERVER_RESTART_LOCKED);
 	for (unsigned spins = 1; (version = word_load(node)) & 1; spins++)
 		if (spins % SPINS_BEFORE_YIELD == 0)
 			nam_yield();
@@ -99,6 +110,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
 		if (!NAM_GUARD(SERVER_VERSION) || nam__tree_server_unchanged(node, version))
 			return version;
+		count_restart(NAM_SERVER_RESTART_CHANGED);
 	}
 }
 
@@ -147,14 +159,15 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 	uint64_t *next;
 	uint64_t version;
 
-	do {
+	for (;; count_restart(NAM_SERVER_RESTART_CHANGED)) {
 		uint64_t front;
 
 		version = nam__server_version(node);
 		front = word_load(node + NAM__WORD_FRONT);
-		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD))
+		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD)) {
+			count_restart(NAM_SERVER_RESTART_DEAD);
 			next = (uint64_t *)word_load(&tree->root);
-		else if (!(front >> 8 & NAM__NODE_LAST) &&
+		} else if (!(front >> 8 & NAM__NODE_LAST) &&
 			key_compare_at(node + NAM__WORD_LOW + g->full_words, key,
 				g->full_words) <= 0)
 			next = (uint64_t *)word_load(node + NAM__WORD_SIBLING);
@@ -162,8 +175,9 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 			next = NULL;
 		else
 			next = child_of(g, node, key);
-	} while (!nam__tree_server_unchanged(node, version));
-	return next;
+		if (nam__tree_server_unchanged(node, version))
+			return next;
+	}
 }
 
 uint64_t *

@@ -28,11 +28,15 @@
 
 #include "common/counters.h"
 #include "common/error.h"
+#include "common/rpc/figures.h"
 #include "common/gaddr.h"
 #include "index/options.h"
 #include "index/node/node.h"
 
 struct nam__tree_server_tree;
+
+/* Of all trees of the process, by enum nam_server_restart. */
+extern _Atomic uint64_t nam__tree_server_restarts[NAM_SERVER_RESTARTS_COUNT];
 
 /* Where nodes come from: blocks of at least node_bytes, 8-byte aligned, whatever is in them. */
 struct nam__server_memory {

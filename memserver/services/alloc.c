@@ -57,6 +57,7 @@ nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	for (uint32_t i = 0; i < count; i++) {
 		/* Offset 0 of region 0 is null; that no region has one is simpler. */
 		allocator->regions[i].bytes = bytes[i];
+		allocator->memory[NAM_MEMORY_PUBLIC].bytes += bytes[i];
 		allocator->regions[i].next = NAM_GADDR_UNIT_BYTES;
 	}
 	allocator->regions[0].next = (reserved + NAM_GADDR_UNIT_BYTES - 1) /
@@ -130,7 +131,7 @@ take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64
 			blocks[n++] = block_raw(allocator, list->first >> LINK_RUN_BITS, run,
 				run->first_word * 64 + (uint32_t)__builtin_ctzll(*word));
 			*word &= *word - 1;
-			allocator->free_bytes -= run->stride;
+			allocator->memory[list->is_private].free_bytes -= run->stride;
 		}
 		if (run->free_count)
 			break;
@@ -180,6 +181,8 @@ region_withdraw(struct nam__allocator *allocator)
 		if (region->is_private || region->next != NAM_GADDR_UNIT_BYTES)
 			continue;
 		region->is_private = true;
+		allocator->memory[NAM_MEMORY_PUBLIC].bytes -= region->bytes;
+		allocator->memory[NAM_MEMORY_PRIVATE].bytes += region->bytes;
 		if (!allocator->withdraw(allocator->withdraw_arg, i))
 			return true;
 		region->next = region->bytes;
@@ -211,7 +214,7 @@ carve(struct nam__allocator *allocator, const struct nam__stride *list, uint32_t
 		*ret_at = block_raw(allocator, i, run, run->count);
 		run->count += (uint32_t)fit;
 		region->next += fit * stride;
-		allocator->carved_bytes += fit * stride;
+		allocator->memory[list->is_private].carved_bytes += fit * stride;
 		return (uint32_t)fit;
 	}
 	return list->is_private && region_withdraw(allocator) ?
@@ -355,7 +358,7 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 		run->next = list->first;
 		list->first = block.link;
 	}
-	allocator->free_bytes += list->stride;
+	allocator->memory[list->is_private].free_bytes += list->stride;
 	return 0;
 }
 
@@ -377,7 +380,7 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 			continue;
 		block.run->free_bits[block.number / 64] &= ~(1ull << block.number % 64);
 		block.run->free_count--;
-		allocator->free_bytes -= request->stride;
+		allocator->memory[list->is_private].free_bytes -= request->stride;
 	}
 	return rc;
 }

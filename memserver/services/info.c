@@ -79,12 +79,9 @@ nam__service_local(struct nam__exchange *exchange)
 	return 0;
 }
 
-int
-nam__service_status(struct nam__exchange *exchange)
+void
+nam__status(struct nam_server *server, struct nam_rpc_status_reply *reply)
 {
-	struct nam_server *server = exchange->server;
-	struct nam_rpc_status_reply *reply = exchange->reply;
-
 	memset(reply, 0, sizeof(*reply));
 	reply->server_id = server->options.id;
 	reply->handlers = server->options.rpc_threads;
@@ -97,13 +94,7 @@ nam__service_status(struct nam__exchange *exchange)
 	reply->regions = server->memory.count;
 	reply->connections = atomic_load_explicit(&server->connections_count,
 		memory_order_relaxed);
-	for (uint32_t i = 0; i < server->options.rpc_threads; i++)
-		reply->requests += atomic_load_explicit(&server->handlers[i].requests,
-			memory_order_relaxed);
-	pthread_mutex_lock(&server->allocator.mutex);
-	reply->carved_bytes = server->allocator.carved_bytes;
-	reply->free_bytes = server->allocator.free_bytes;
-	pthread_mutex_unlock(&server->allocator.mutex);
+	nam__figures(server, &reply->figures);
 	pthread_mutex_lock(&server->membership.mutex);
 	reply->clients = server->membership.alive_count;
 	pthread_mutex_unlock(&server->membership.mutex);
@@ -116,6 +107,12 @@ nam__service_status(struct nam__exchange *exchange)
 	}
 	pthread_mutex_unlock(&server->catalog.mutex);
 	(void)snprintf(reply->version, sizeof(reply->version), "%s", NAM_VERSION);
-	exchange->reply_bytes = sizeof(*reply);
+}
+
+int
+nam__service_status(struct nam__exchange *exchange)
+{
+	nam__status(exchange->server, exchange->reply);
+	exchange->reply_bytes = sizeof(struct nam_rpc_status_reply);
 	return 0;
 }

@@ -28,8 +28,7 @@ struct nam__allocator {
 	uint32_t regions_count;
 	uint32_t runs_count;
 	uint32_t strides_count;
-	uint64_t carved_bytes;
-	uint64_t free_bytes;
+	struct nam_memory_figures memory[NAM_MEMORY_KINDS];	/* indexed by is_private */
 	int (*withdraw)(void *arg, uint32_t region);
 	void *withdraw_arg;
 	struct nam__alloc_region {

@@ -17,6 +17,7 @@ nam_build_packages=(
 	librdmacm-dev
 	libinih-dev
 	libcjson-dev
+	libmicrohttpd-dev
 	libcmocka-dev
 	libboost-context-dev
 )

@@ -155,8 +155,8 @@ server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 			bytes += region->bytes;
 			room += region->bytes - region->next;
 		}
-		if (server)
-			room += server->allocator.free_bytes;
+		for (uint32_t j = 0; server && j < NAM_MEMORY_KINDS; j++)
+			room += server->allocator.memory[j].free_bytes;
 	}
 	*ret_room = room;
 	return bytes;

@@ -162,7 +162,8 @@ free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t blocks[64], other[8], bad[8];
-	struct nam_rpc_status_reply *status = reply_body(f);
+	struct nam_memory_figures *figures =
+		&((struct nam_rpc_status_reply *)reply_body(f))->figures.memory[NAM_MEMORY_PUBLIC];
 
 	assert_int_equal(ask(f, 1088, 64), 0);
 	assert_int_equal(collect(f, 1088, blocks), 64);
@@ -183,11 +184,11 @@ free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST(void **state)
 		assert_int_equal(give(f, 1088, request, 6), -NAM_E_FABRIC_PROTOCOL);
 	}
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(status->free_bytes, 0);
-	assert_int_equal(status->carved_bytes, 64 * 1088 + 8 * 128);
+	assert_int_equal(figures->free_bytes, 0);
+	assert_int_equal(figures->carved_bytes, 64 * 1088 + 8 * 128);
 	assert_int_equal(give(f, 1088, blocks, 64), 0);
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(status->free_bytes, 64 * 1088);
+	assert_int_equal(figures->free_bytes, 64 * 1088);
 	/* Twice in two requests. */
 	assert_int_equal(give(f, 1088, blocks + 7, 1), -NAM_E_FABRIC_PROTOCOL);
 	/* A stride that was never requested. */
@@ -231,7 +232,8 @@ alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 	struct nam_rng rng = nam_rng_seed(3);
 	uint64_t *out[3];
 	uint32_t counts[3] = { 0, 0, 0 };
-	struct nam_rpc_status_reply *status = reply_body(f);
+	struct nam_memory_figures *figures =
+		&((struct nam_rpc_status_reply *)reply_body(f))->figures.memory[NAM_MEMORY_PUBLIC];
 	uint64_t in_use = 0;
 
 	for (int k = 0; k < 3; k++)
@@ -267,7 +269,7 @@ alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 			assert_true(out[k][i] != out[k][i - 1]);
 	}
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(status->carved_bytes - status->free_bytes, in_use);
+	assert_int_equal(figures->carved_bytes - figures->free_bytes, in_use);
 	for (int k = 0; k < 3; k++)
 		free(out[k]);
 }

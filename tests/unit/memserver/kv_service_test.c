@@ -82,7 +82,9 @@ create__malformed__PROTOCOL_AND_NOTHING_TAKEN(void **state)
 	request.memory_bytes = 1 << 20;
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),
 		-NAM_E_REMOTE_FULL);
-	assert_int_equal(f->server->allocator.carved_bytes, f->server->allocator.free_bytes);
+	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++)
+		assert_int_equal(f->server->allocator.memory[i].carved_bytes,
+			f->server->allocator.memory[i].free_bytes);
 	create(f);
 	request = creation();
 	assert_int_equal(call(f, NAM_RPC_KV_CREATE, &request, sizeof(request)),

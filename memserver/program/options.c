@@ -117,6 +117,8 @@ static const struct nam_option rows[] = {
 		"0.0.0.0.", NAM_OPTION_TEXT, FIELD(server.gid_index) },
 	{ "mtu", "BYTES", "Over verbs: the size of packets, 256 to 4096 (default: the path's).",
 		NAM_OPTION_TEXT, FIELD(server.mtu) },
+	{ "metrics", "[HOST:]PORT", "Serve metrics for Prometheus at http://HOST:PORT/metrics "
+		"(default HOST: 127.0.0.1).", NAM_OPTION_TEXT, FIELD(metrics) },
 	{ "config", "FILE", "Take options that the command line lacks from section [server N] of "
 		"FILE.", NAM_OPTION_TEXT, FIELD(config), .letter = 'c' },
 	{ "ready-fd", "FD", "Write a line to this file descriptor when ready, then close it.",

@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http.h"
 #include "options.h"
-#include "server.h"
+#include "memserver/server.h"
 
 enum {
 	EXIT_FAILED = 1,
@@ -81,7 +82,7 @@ exit_code(int rc)
 {
 	if (rc == -EINVAL)
 		return EXIT_USAGE;
-	if (nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE))
+	if (nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE) || rc == -EADDRINUSE)
 		return EXIT_ADDRESS_IN_USE;
 	if (rc == -ENOMEM)
 		return EXIT_NO_MEMORY;
@@ -175,6 +176,7 @@ static int
 serve(struct nam__options *options)
 {
 	struct nam_diag notice, diag = { "" };
+	struct MHD_Daemon *http = NULL;
 	struct nam_server *server;
 	int rc;
 
@@ -192,6 +194,13 @@ serve(struct nam__options *options)
 	}
 	if (*notice.text)
 		print_notice(notice.text);
+	if (options->metrics)
+		rc = nam__http_start(server, options->metrics, &http, &diag);
+	if (rc) {
+		(void)fprintf(stderr, "nam-memserver: --%s\n", diag.text);
+		nam_server_destroy(server);
+		return exit_code(rc);
+	}
 	atomic_store_explicit(&running, server, memory_order_release);
 	/* A signal may have come before the handler could see the server. */
 	if (stop_requested)
@@ -206,6 +215,7 @@ serve(struct nam__options *options)
 	}
 	notify("STOPPING=1");
 	atomic_store_explicit(&running, NULL, memory_order_release);
+	nam__http_stop(http);
 	nam_server_destroy(server);
 	return rc ? EXIT_FAILED : 0;
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * figures.h -- what a memory server counts: as it answers STATUS, as clients show it, and as
+ * monitoring reads it.  All counts are since its start; bytes and connections are of now.
+ */
+#ifndef NAM_COMMON_RPC_FIGURES_H
+#define NAM_COMMON_RPC_FIGURES_H
+
+#include <stdint.h>
+
+#define NAM_SERVICES_MAX 40u		/* types of requests; see nam_service_name() */
+#define NAM_LATENCIES 7u		/* up to 1, 4, 16, 64, 256, 1,024 and 4,096 us */
+#define NAM_LATENCY_FIRST_NS 1000u	/* each bound is four times the one before */
+
+/* Of one type of request.  The time is the service's, without queues and without the network. */
+struct nam_service_figures {
+	uint64_t requests;		/* answered, failed or not */
+	uint64_t failed;		/* answered with an error */
+	uint64_t total_ns;
+	uint64_t within[NAM_LATENCIES];	/* above the bound before; longer ones are in none */
+};
+
+/* Why a connection was refused. */
+#define NAM_REFUSALS(X)                                                                             \
+	X(STARTING, "starting")		/* memory is being populated */                             \
+	X(HANDLERS, "handlers")		/* no handler has room */                                   \
+	X(PEER, "peer")			/* the peer has its share */                                \
+	X(DESCRIPTORS, "descriptors")	/* file descriptors are short */                            \
+	X(HELLO, "hello")		/* another version, or malformed */                         \
+	X(CLIENT, "client")		/* declared dead, unknown */                                \
+	X(OTHER, "other")
+
+/* Why a handler looked at a node of a tree again. */
+#define NAM_SERVER_RESTARTS(X)                                                                      \
+	X(CHANGED, "changed")		/* another handler changed it meanwhile */                  \
+	X(LOCKED, "locked")		/* another handler is changing it */                        \
+	X(DEAD, "dead")			/* it was merged away: from the root again */
+
+enum nam_refusal {
+#define NAM_REFUSAL(name, text) NAM_REFUSED_##name,
+	NAM_REFUSALS(NAM_REFUSAL)
+#undef NAM_REFUSAL
+	NAM_REFUSALS_COUNT
+};
+
+enum nam_server_restart {
+#define NAM_SERVER_RESTART(name, text) NAM_SERVER_RESTART_##name,
+	NAM_SERVER_RESTARTS(NAM_SERVER_RESTART)
+#undef NAM_SERVER_RESTART
+	NAM_SERVER_RESTARTS_COUNT
+};
+
+/* Public memory is for blocks of clients; private memory for trees and key-value stores. */
+enum nam_memory_kind { NAM_MEMORY_PUBLIC, NAM_MEMORY_PRIVATE, NAM_MEMORY_KINDS };
+
+struct nam_memory_figures {
+	uint64_t bytes;			/* of regions of this kind */
+	uint64_t carved_bytes;		/* of these, cut into blocks */
+	uint64_t free_bytes;		/* of these, given back */
+};
+
+struct nam_server_figures {
+	struct nam_memory_figures memory[NAM_MEMORY_KINDS];
+	uint64_t accepted;		/* connections */
+	uint64_t refused[NAM_REFUSALS_COUNT];
+	uint64_t restarts[NAM_SERVER_RESTARTS_COUNT];
+	struct nam_service_figures services[NAM_SERVICES_MAX];
+};
+
+#endif /* NAM_COMMON_RPC_FIGURES_H */

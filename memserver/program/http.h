@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.h -- the metrics of the program nam-memserver over HTTP, for Prometheus. */
+#ifndef NAM_MEMSERVER_PROGRAM_HTTP_H
+#define NAM_MEMSERVER_PROGRAM_HTTP_H
+
+#include "memserver/server.h"
+
+struct MHD_Daemon;
+
+/*
+ * Answer GET /metrics in a thread of its own.
+ *
+ * @listen	PORT of the loopback interface, or HOST:PORT
+ *
+ * Returns 0, -EINVAL or -errno, which *diag explains.
+ */
+int nam__http_start(struct nam_server *server, const char *listen, struct MHD_Daemon **ret,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+/* Waits for answers under way.  NULL is nothing. */
+void nam__http_stop(struct MHD_Daemon *daemon);
+
+#endif /* NAM_MEMSERVER_PROGRAM_HTTP_H */
