@@ -97,6 +97,7 @@ json_server(const struct nam_server_status *status, const char *text)
 	ctl_json_u64(object, "indexes", status->indexes);
 	ctl_json_u64(object, "stores", status->stores);
 	ctl_json_u64(object, "requests", status->requests);
+	ctl_json_figures(object, &status->figures);
 	return object;
 }
 

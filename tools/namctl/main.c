@@ -25,6 +25,8 @@ struct command {
 static const struct command commands[] = {
 	{ NULL, "status", ctl_status, 0, 0, "",
 		"the memory servers, one line each", false, true },
+	{ NULL, "top", ctl_top, 0, 0, "",
+		"their rates, live on a terminal, else once", false, true },
 	{ "index", "create", ctl_index_create, 1, 1, "NAME",
 		"an empty index", true, false },
 	{ "index", "list", ctl_index_list, 0, 0, "",
@@ -107,65 +109,79 @@ static const char *const kv_modes[] = { "cache", "store", NULL };
 
 static const struct nam_option rows[] = {
 	{ "cluster", "CLUSTER", "The memory servers: addresses with commas between them, as in "
-		"shm:/tmp/nam0,shm:/tmp/nam1 or tcp:10.0.0.1:7000,tcp:10.0.0.2:7000, or @FILE, a "
-		"cluster file. Without this option, NAM_CLUSTER in the environment names them.",
-		NAM_OPTION_TEXT, FIELD(cluster) }, { "transport", "TRANSPORT", "How requests to "
-		"memory servers travel: srq, mailbox, fetch or datagram. Without this option, "
-		"NAM_TRANSPORT in the environment decides.", NAM_OPTION_CHOICE, FIELD(transport),
-		.min = NAM_TRANSPORT_SRQ, .choices = transports }, { "key-type", "TYPE", "How keys "
-		"are written: u64 (default for keys of 8 bytes), text (default for others; zero "
-		"bytes fill up short keys) or hex (all bytes). Keys and values of kv and table are "
-		"text (default) or hex.", NAM_OPTION_TEXT, FIELD(key_type) }, { "json", NULL,
-		"Write results as JSON. It is valid UTF-8 for any keys: they are strings with text "
-		"and hex, numbers with u64.", NAM_OPTION_FLAG, FIELD(json) }, { "quiet", NULL, "No "
-		"text where the exit status says it all.", NAM_OPTION_FLAG, FIELD(quiet) }, { .help
-		= "Options of index create:", .scope = "index create" }, { "key-bytes", "N", "The "
-		"size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT, FIELD(create.key_bytes),
-		.min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX, .scope = "index create" }, {
-		"non-unique", NULL, "A key may occur with several payloads.", NAM_OPTION_FLAG,
-		FIELD(non_unique), .scope = "index create" }, { "node-bytes", "N", "The size of a "
-		"node, a power of two from 256 to 16384 (default 1024).", NAM_OPTION_BYTES,
-		FIELD(create.node_bytes), .min = NAM_NODE_BYTES_MIN, .max = NAM_NODE_BYTES_MAX,
-		.scope = "index create" }, { "head-interval", "N", "Leaves per head node, which "
-		"speeds up scans; 0: no head nodes (default 32).", NAM_OPTION_COUNT,
-		FIELD(create.head_interval), SET(head_interval_set), .max = 1u << 20, .scope =
-		"index create" }, { "design", "DESIGN", "fine (default): one tree over all memory "
-		"servers, which clients read and write; coarse: a tree on each memory server, "
-		"which searches it; hybrid: leaves as fine, the levels above as coarse.",
-		NAM_OPTION_CHOICE, FIELD(create.design), .min = NAM_DESIGN_FINE, .choices =
-		ctl_designs, .scope = "index create" }, { "partition", "HOW", "Which memory server "
-		"keeps a key of a coarse or hybrid index: range, hash (default) or round-robin, "
-		"which deals successive numbers out in turn.", NAM_OPTION_CHOICE,
-		FIELD(create.partitioning), SET(partitioning_set), .min = NAM_PARTITION_RANGE,
-		.choices = ctl_partitionings, .scope = "index create" }, { "bounds", "KEYS",
-		"Partition by range: keys with commas between them, where the parts of the second, "
-		"third, ... memory server begin, in the order of their ids; one key less than "
-		"there are memory servers, ascending, written as --key-type says.", NAM_OPTION_TEXT,
-		FIELD(bounds), .scope = "index create" }, { .help = "Options of load:", .scope =
-		"load" }, { "replace", NULL, "Replace the payload of keys that exist. Without this "
-		"option they are left as they are, and the exit status is 4.", NAM_OPTION_FLAG,
-		FIELD(replace), .scope = "load" }, { "fill", "PERCENT", "How full bulk load makes "
-		"the leaves, 50 to 100 (default 92).", NAM_OPTION_COUNT, FIELD(fill_percent), .min =
-		50, .max = 100, .scope = "load" }, { .help = "Options of put:", .scope = "put" }, {
-		"new", NULL, "Add only: a key, or in a non-unique index a pair, that exists is a "
-		"conflict.", NAM_OPTION_FLAG, FIELD(only_new), .scope = "put" }, { .help =
-		"Options of range and table scan:", .scope = "range,table scan" }, { "limit", "N",
-		"At most N pairs or rows.", NAM_OPTION_COUNT, FIELD(limit), .min = 1, .max =
-		UINT64_MAX, .scope = "range,table scan" }, { "reverse", NULL, "range: from HIGH "
-		"down to LOW.", NAM_OPTION_FLAG, FIELD(reverse), .scope = "range" }, { .help =
-		"Options of kv create:", .scope = "kv create" }, { "mode", "MODE", "cache "
-		"(default): a pair that finds no room evicts pairs that have not been read lately; "
-		"store: it is refused.", NAM_OPTION_CHOICE, FIELD(kv_create.mode), .min =
-		NAM_KV_CACHE, .choices = kv_modes, .scope = "kv create" }, { "memory", "SIZE",
-		"Memory of all memory servers together, with one of the suffixes k, M, G, T "
-		"(default 64M).", NAM_OPTION_BYTES, FIELD(kv_create.memory_bytes), .min = 1, .max =
-		1ull << 56, .scope = "kv create" }, { "partitions", "N", "Partitions on each "
-		"memory server, 1 to 1024 (default 16, or as many as the memory allows with 64k "
-		"each).", NAM_OPTION_COUNT, FIELD(kv_create.partitions), .min = 1, .max =
-		NAM_KV_PARTITIONS_MAX, .scope = "kv create" }, { .help = "Options of doctor:",
-		.scope = "doctor" }, { "root", "DIR", "Look at sys, proc and dev in this folder, "
-		"for example a copy from another machine.", NAM_OPTION_TEXT, FIELD(root), .scope =
-		"doctor" },
+		"shm:/tmp/nam0,shm:/tmp/nam1 or tcp:10.0.0.1:7000,tcp:10.0.0.2:7000, or @FILE, "
+		"a cluster file. Without this option, NAM_CLUSTER in the environment names them.",
+		NAM_OPTION_TEXT, FIELD(cluster) },
+	{ "transport", "TRANSPORT", "How requests to memory servers travel: srq, mailbox, fetch "
+		"or datagram. Without this option, NAM_TRANSPORT in the environment decides.",
+		NAM_OPTION_CHOICE, FIELD(transport), .min = NAM_TRANSPORT_SRQ,
+		.choices = transports },
+	{ "key-type", "TYPE", "How keys are written: u64 (default for keys of 8 bytes), text "
+		"(default for others; zero bytes fill up short keys) or hex (all bytes). Keys "
+		"and values of kv and table are text (default) or hex.", NAM_OPTION_TEXT,
+		FIELD(key_type) },
+	{ "json", NULL, "Write results as JSON. It is valid UTF-8 for any keys: they are "
+		"strings with text and hex, numbers with u64.", NAM_OPTION_FLAG, FIELD(json) },
+	{ "quiet", NULL, "No text where the exit status says it all.", NAM_OPTION_FLAG,
+		FIELD(quiet) },
+	{ .help = "Options of top:", .scope = "top" },
+	{ "interval-ms", "N", "Milliseconds between two looks, 50 to 60000 (default 1000).",
+		NAM_OPTION_COUNT, FIELD(interval_ms), .min = 50, .max = 60000, .scope = "top" },
+	{ .help = "Options of index create:", .scope = "index create" },
+	{ "key-bytes", "N", "The size of its keys, 8 (default) to 64.", NAM_OPTION_COUNT,
+		FIELD(create.key_bytes), .min = NAM_KEY_BYTES_MIN, .max = NAM_KEY_BYTES_MAX,
+		.scope = "index create" },
+	{ "non-unique", NULL, "A key may occur with several payloads.", NAM_OPTION_FLAG,
+		FIELD(non_unique), .scope = "index create" },
+	{ "node-bytes", "N", "The size of a node, a power of two from 256 to 16384 (default "
+		"1024).", NAM_OPTION_BYTES, FIELD(create.node_bytes), .min = NAM_NODE_BYTES_MIN,
+		.max = NAM_NODE_BYTES_MAX, .scope = "index create" },
+	{ "head-interval", "N", "Leaves per head node, which speeds up scans; 0: no head nodes "
+		"(default 32).", NAM_OPTION_COUNT, FIELD(create.head_interval),
+		SET(head_interval_set), .max = 1u << 20, .scope = "index create" },
+	{ "design", "DESIGN", "fine (default): one tree over all memory servers, which clients "
+		"read and write; coarse: a tree on each memory server, which searches it; "
+		"hybrid: leaves as fine, the levels above as coarse.", NAM_OPTION_CHOICE,
+		FIELD(create.design), .min = NAM_DESIGN_FINE, .choices = ctl_designs,
+		.scope = "index create" },
+	{ "partition", "HOW", "Which memory server keeps a key of a coarse or hybrid index: "
+		"range, hash (default) or round-robin, which deals successive numbers out in "
+		"turn.", NAM_OPTION_CHOICE, FIELD(create.partitioning), SET(partitioning_set),
+		.min = NAM_PARTITION_RANGE, .choices = ctl_partitionings,
+		.scope = "index create" },
+	{ "bounds", "KEYS", "Partition by range: keys with commas between them, where the parts "
+		"of the second, third, ... memory server begin, in the order of their ids; one "
+		"key less than there are memory servers, ascending, written as --key-type says.",
+		NAM_OPTION_TEXT, FIELD(bounds), .scope = "index create" },
+	{ .help = "Options of load:", .scope = "load" },
+	{ "replace", NULL, "Replace the payload of keys that exist. Without this option they "
+		"are left as they are, and the exit status is 4.", NAM_OPTION_FLAG,
+		FIELD(replace), .scope = "load" },
+	{ "fill", "PERCENT", "How full bulk load makes the leaves, 50 to 100 (default 92).",
+		NAM_OPTION_COUNT, FIELD(fill_percent), .min = 50, .max = 100, .scope = "load" },
+	{ .help = "Options of put:", .scope = "put" },
+	{ "new", NULL, "Add only: a key, or in a non-unique index a pair, that exists is a "
+		"conflict.", NAM_OPTION_FLAG, FIELD(only_new), .scope = "put" },
+	{ .help = "Options of range and table scan:", .scope = "range,table scan" },
+	{ "limit", "N", "At most N pairs or rows.", NAM_OPTION_COUNT, FIELD(limit), .min = 1,
+		.max = UINT64_MAX, .scope = "range,table scan" },
+	{ "reverse", NULL, "range: from HIGH down to LOW.", NAM_OPTION_FLAG, FIELD(reverse),
+		.scope = "range" },
+	{ .help = "Options of kv create:", .scope = "kv create" },
+	{ "mode", "MODE", "cache (default): a pair that finds no room evicts pairs that have "
+		"not been read lately; store: it is refused.", NAM_OPTION_CHOICE,
+		FIELD(kv_create.mode), .min = NAM_KV_CACHE, .choices = kv_modes,
+		.scope = "kv create" },
+	{ "memory", "SIZE", "Memory of all memory servers together, with one of the suffixes k, "
+		"M, G, T (default 64M).", NAM_OPTION_BYTES, FIELD(kv_create.memory_bytes),
+		.min = 1, .max = 1ull << 56, .scope = "kv create" },
+	{ "partitions", "N", "Partitions on each memory server, 1 to 1024 (default 16, or as "
+		"many as the memory allows with 64k each).", NAM_OPTION_COUNT,
+		FIELD(kv_create.partitions), .min = 1, .max = NAM_KV_PARTITIONS_MAX,
+		.scope = "kv create" },
+	{ .help = "Options of doctor:", .scope = "doctor" },
+	{ "root", "DIR", "Look at sys, proc and dev in this folder, for example a copy from "
+		"another machine.", NAM_OPTION_TEXT, FIELD(root), .scope = "doctor" },
 	{ 0 },
 };
 
@@ -306,6 +322,7 @@ main(int argc, char **argv)
 
 	nam_index_options_init(&ctl->create);
 	nam_kv_options_init(&ctl->kv_create);
+	ctl->interval_ms = 1000;
 	command = parse(argc, argv, &line, &args, &exit_code);
 	if (!command)
 		return exit_code;

@@ -3,6 +3,8 @@
  * namctl.h -- what namctl's files share.
  *
  *	main.c		command line, choice of the command
+ *	top.c		rates of memory servers
+ *	figures.c	their counts as JSON
  *	signals.c	being told to end
  *	session.c	connection, the index that a command is about
  *	commands.c	status, gc, and all about indexes as a whole
@@ -39,6 +41,7 @@ struct ctl {
 	bool quiet;			/* no text where the exit status says it all */
 	const char *key_type;		/* NULL: by the index's key size */
 	const char *root;		/* of doctor: NULL or a tree to look at instead of / */
+	uint32_t interval_ms;		/* of top */
 	/* of index create */
 	struct nam_index_options create;
 	const char *bounds;		/* NULL: not said */
@@ -65,6 +68,7 @@ struct ctl {
 /* Commands: arguments after the command's name.  Each returns one of enum nam_exit. */
 int ctl_doctor(struct ctl *ctl, char **args);	/* without a cluster */
 int ctl_status(struct ctl *ctl, char **args);
+int ctl_top(struct ctl *ctl, char **args);
 int ctl_index_create(struct ctl *ctl, char **args);
 int ctl_index_list(struct ctl *ctl, char **args);
 int ctl_index_drop(struct ctl *ctl, char **args);
@@ -212,6 +216,8 @@ void ctl_say(const struct ctl *ctl, const char *format, ...) NAM_PRINTF(2, 3);
 /* 64 bits, exactly: cJSON's numbers are doubles. */
 void ctl_json_u64(cJSON *object, const char *name, uint64_t value);
 cJSON *ctl_json_key(const struct key_format *format, const void *key);
+
+void ctl_json_figures(cJSON *object, const struct nam_server_figures *figures);
 
 /* Print and delete. */
 void ctl_json_print(cJSON *object);

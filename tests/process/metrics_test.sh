@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# --metrics: the figures of a memory server over HTTP, on loopback unless told otherwise.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+
+trap 'nam_servers_kill; nam_temporary_remove' EXIT
+port=$((20000 + $$ % 1000 * 10))
+
+# get HOST PORT PATH: the answer of the web server, or of curl's kind of failure.
+get() {
+	python3 - "http://$1:$2$3" <<'PYTHON'
+import sys, urllib.error, urllib.request
+try:
+	with urllib.request.urlopen(sys.argv[1], timeout=10) as answer:
+		print(answer.status, answer.headers["Content-Type"])
+		print(answer.read().decode(), end="")
+except urllib.error.HTTPError as error:
+	print(error.code)
+except OSError as error:
+	print("refused")
+PYTHON
+}
+
+nam_server_start 0 --memory 32M --pages 4k --metrics $port || exit 1
+export NAM_CLUSTER
+NAM_CLUSTER=$(nam_server_address 0)
+expect 0 namctl index create keys --design coarse
+expect 5 namctl get nothing 1
+out=$(get 127.0.0.1 $port /metrics) err=
+says "200 text/plain; version=0.0.4"
+says 'nam_info{id="0",version='
+says 'nam_memory_bytes{kind="private",state="used"} '
+says 'nam_request_seconds_count{service="CATALOG_PUT"} 1'
+says 'nam_request_failures_total{service="CATALOG_GET"} 1'
+says 'nam_request_seconds_bucket{service="CATALOG_PUT",le="+Inf"} 1'
+says 'nam_refusals_total{reason="peer"} 0'
+[[ $out != *'kind="private",state="used"} 0'* ]] || fail "no private memory is in use: $out"
+out=$(get 127.0.0.1 $port /)
+expect 0 namctl --json status
+json 'r["servers"][0]["services"]["CATALOG_PUT"]["requests"] == 1'
+json 'r["servers"][0]["memory"]["private"]["carved_bytes"] > 0'
+expect 0 namctl top --interval-ms 50
+says "STATUS"
+says "p99 us"
+expect 2 namctl status --interval-ms 50
+says "--interval-ms does not belong to 'status'"
+other=$(hostname -I | awk '{ print $1 }')
+if [ -n "$other" ]; then
+	out=$(get "$other" $port /metrics)
+	prints refused
+fi
+expect 3 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k --metrics $port
+says "--metrics: $port: Address already in use; choose another port"
+expect 2 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k \
+	--metrics nowhere.invalid:1
+says "--metrics: 'nowhere.invalid:1' is no PORT or HOST:PORT"
+nam_servers_stop || fail "the memory server ended badly"
+
+host=127.0.0.1
+[ ! -s /proc/net/if_inet6 ] || host="[::1]"
+nam_server_start 0 --memory 32M --pages 4k --metrics "$host:$port" || exit 1
+out=$(get "$host" $port /metrics)
+says 'nam_uptime_seconds'
+nam_servers_stop || fail "the memory server ended badly"
+finish "metrics: on loopback, with the figures of what was done"

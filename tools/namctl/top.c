@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* top.c -- the rates of memory servers, live. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "namctl.h"
+
+#define SHOWN_MAX 8u			/* services of a memory server */
+#define CLEAR "\033[H\033[2J"
+
+struct seen {
+	struct nam_server_status now, before;
+	uint64_t now_ns, before_ns;
+	char text[256];			/* why there is no answer */
+};
+
+struct top {
+	struct ctl *ctl;
+	struct seen *servers;
+	uint32_t count;			/* servers that answered in this round, or did not */
+	uint32_t size;
+	bool failed;			/* no memory */
+};
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void
+on_status(void *arg, const struct nam_server_status *status, const char *text)
+{
+	struct top *top = arg;
+	struct seen *seen;
+
+	if (top->count == top->size) {
+		seen = realloc(top->servers, (top->size + 1) * sizeof(*seen));
+		if (!seen) {
+			top->failed = true;
+			return;
+		}
+		top->servers = seen;
+		top->servers[top->size++] = (struct seen){ .now = { .rc = -NAM_E_FABRIC } };
+	}
+	seen = &top->servers[top->count++];
+	seen->before = seen->now;
+	seen->before_ns = seen->now_ns;
+	seen->now = *status;
+	seen->now_ns = now_ns();
+	(void)snprintf(seen->text, sizeof(seen->text), "%s", text);
+}
+
+static int
+look(struct top *top)
+{
+	struct nam_client_options options;
+	struct nam_diag diag = { "" };
+	int exit_code = ctl_client_options(top->ctl, &options), rc;
+
+	if (exit_code)
+		return exit_code;
+	options.transport = NAM_TRANSPORT_DEFAULT;
+	top->count = 0;
+	rc = nam_cluster_status(&options, on_status, top, &diag);
+	if (!rc && top->failed)
+		rc = -ENOMEM;
+	return rc ? ctl_failed(NULL, rc, diag.text[0] ? diag.text : NULL) : NAM_EXIT_OK;
+}
+
+/* The bound below which that share of the requests took, in us; 0: above all bounds. */
+static uint32_t
+quantile_us(const struct nam_service_figures *figures, double share)
+{
+	uint32_t bound_us = NAM_LATENCY_FIRST_NS / 1000;
+	uint64_t below = 0;
+
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++, bound_us *= 4) {
+		below += figures->within[i];
+		if ((double)below >= share * (double)figures->requests)
+			return bound_us;
+	}
+	return 0;
+}
+
+static struct nam_service_figures
+difference(const struct nam_service_figures *now, const struct nam_service_figures *before)
+{
+	struct nam_service_figures d = {
+		.requests = now->requests - before->requests,
+		.failed = now->failed - before->failed,
+		.total_ns = now->total_ns - before->total_ns,
+	};
+
+	for (uint32_t i = 0; i < NAM_LATENCIES; i++)
+		d.within[i] = now->within[i] - before->within[i];
+	return d;
+}
+
+static void
+print_quantile(const struct nam_service_figures *figures, double share)
+{
+	uint32_t us = quantile_us(figures, share);
+
+	if (us)
+		printf(" %9u", us);
+	else
+		printf(" %9s", ">4096");
+}
+
+/* The busiest ones first. */
+static void
+print_services(const struct nam_service_figures *services, double seconds)
+{
+	bool shown[NAM_SERVICES_MAX] = { false };
+
+	for (uint32_t n = 0; n < SHOWN_MAX; n++) {
+		uint32_t most = NAM_SERVICES_MAX;
+
+		for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++) {
+			if (!shown[i] && services[i].requests && (most == NAM_SERVICES_MAX ||
+				services[i].requests > services[most].requests))
+				most = i;
+		}
+		if (most == NAM_SERVICES_MAX)
+			return;
+		shown[most] = true;
+		printf("     %-30s %11.0f %9.0f", nam_service_name(most),
+			(double)services[most].requests / seconds,
+			(double)services[most].failed / seconds);
+		print_quantile(&services[most], 0.5);
+		print_quantile(&services[most], 0.99);
+		printf("\n");
+	}
+}
+
+static void
+print_server(const struct seen *seen)
+{
+	const struct nam_server_figures *now = &seen->now.figures, *before = &seen->before.figures;
+	double seconds = (double)(seen->now_ns - seen->before_ns) / 1e9;
+	struct nam_service_figures services[NAM_SERVICES_MAX], all = { 0 };
+	uint64_t refused = 0;
+	char used[24];
+
+	if (seen->now.rc) {
+		printf("%-4s %-30s %s\n", "?", seen->now.address, nam_err_text(seen->now.rc));
+		return;
+	}
+	if (seen->before.rc || seen->before.pid != seen->now.pid)
+		return;		/* it has begun since the last look */
+	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++) {
+		services[i] = difference(&now->services[i], &before->services[i]);
+		all.requests += services[i].requests;
+		all.failed += services[i].failed;
+		all.total_ns += services[i].total_ns;
+	}
+	for (uint32_t i = 0; i < NAM_REFUSALS_COUNT; i++)
+		refused += now->refused[i];
+	printf("%-4u %-30s %11.0f %9.0f %8.0f%% %10s %7u %8u %8" PRIu64 "\n", seen->now.id,
+		seen->now.address, (double)all.requests / seconds, (double)all.failed / seconds,
+		(double)all.total_ns / seconds / 1e7 / seen->now.handlers,
+		ctl_bytes(used, seen->now.carved_bytes - seen->now.free_bytes), seen->now.clients,
+		seen->now.connections, refused);
+	print_services(services, seconds);
+}
+
+static void
+print_all(const struct top *top)
+{
+	printf("%-4s %-30s %11s %9s %9s %10s %7s %8s %8s\n"
+	       "     %-30s %11s %9s %9s %9s\n", "id", "address", "requests/s", "failed/s", "busy",
+		"used", "clients", "connects", "refused", "service", "requests/s", "failed/s",
+		"p50 us", "p99 us");
+	for (uint32_t i = 0; i < top->count; i++)
+		print_server(&top->servers[i]);
+	(void)fflush(stdout);
+}
+
+int
+ctl_top(struct ctl *ctl, char **args)
+{
+	bool live = isatty(STDOUT_FILENO);
+	struct top top = { .ctl = ctl };
+	int exit_code = ctl->json ? NAM_EXIT_OK : look(&top);
+
+	/* The counts, of which any reader can make rates. */
+	if (ctl->json)
+		return ctl_status(ctl, args);
+	ctl_catch_signals();
+	while (!exit_code && !ctl_signal) {
+		for (uint32_t ms = 0; ms < ctl->interval_ms && !ctl_signal; ms += 50)
+			(void)nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+		if (ctl_signal)
+			break;
+		exit_code = look(&top);
+		if (live)
+			printf(CLEAR);
+		if (!exit_code)
+			print_all(&top);
+		if (!live)
+			break;
+	}
+	/* A signal is the usual end. */
+	if (live)
+		ctl_signal = 0;
+	free(top.servers);
+	return exit_code;
+}
