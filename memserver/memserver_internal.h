@@ -149,6 +149,11 @@ void nam__handler_free(struct nam__handler *handler);
 
 /* ---- server.c -------------------------------------------------------------------------------- */
 
+/* ---- log.c ----------------------------------------------------------------------------------- */
+
+void nam__log(const struct nam_server *server, enum nam_log_level level, const char *event,
+	const char *format, ...) NAM_PRINTF(4, 5);
+
 /* ---- figures.c ------------------------------------------------------------------------------- */
 
 /* A request of this type has been answered; the handler's thread. */
@@ -215,7 +220,7 @@ struct nam_server {
 	struct nam__peer *peers;	/* peers.c */
 	uint32_t peers_count, peers_size;
 	uint32_t asking;		/* connections that ask for figures */
-	bool refused_descriptors, refused_peer;	/* the operator knows */
+	bool warned_descriptors, warned_peer, warned_handlers;	/* of refused connections */
 };
 
 static inline uint32_t

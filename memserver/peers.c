@@ -8,7 +8,6 @@
  * status` works when all others are taken.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -89,18 +88,14 @@ peer_of(struct nam_server *server, uint64_t key)
 	return vacant;
 }
 
-/* With the mutex.  Once for each reason. */
+/* With the mutex.  The first one of each reason is a warning. */
 static void
-notice_refusal(struct nam_server *server, bool *noticed, const char *peer, const char *reason)
+log_refusal(const struct nam_server *server, bool *warned, const char *peer, const char *reason,
+	const char *remedy)
 {
-	char text[256];
-
-	if (*noticed || !server->options.notice)
-		return;
-	*noticed = true;
-	(void)snprintf(text, sizeof(text), "a connection of %s is refused, and later ones will be "
-		"without a note: %s", peer, reason);
-	server->options.notice(text);
+	nam__log(server, *warned ? NAM_LOG_DEBUG : NAM_LOG_WARN, "refused",
+		"peer=\"%s\" reason=%s remedy=\"%s\"", peer, reason, remedy);
+	*warned = true;
 }
 
 static int
@@ -114,14 +109,14 @@ check_share(struct nam_server *server, const struct nam__connection *connection,
 		return server->asking < NAM__ASKING_MAX && peer->asking < NAM__ASKING_PEER_MAX ?
 			0 : -EDQUOT;
 	if (rc) {
-		notice_refusal(server, &server->refused_descriptors, name, "file descriptors are "
-			"short; raise the limit (ulimit -n, or LimitNOFILE of the unit)");
+		log_refusal(server, &server->warned_descriptors, name, "descriptors",
+			"raise the limit: ulimit -n, or LimitNOFILE of the unit");
 		return rc;
 	}
 	if (peer->connections < (descriptors < most ? descriptors : most) / 4 * 3)
 		return 0;
-	notice_refusal(server, &server->refused_peer, name, "it has three quarters of all "
-		"connections");
+	log_refusal(server, &server->warned_peer, name, "peer",
+		"it has three quarters of all connections: close some, or raise --rpc-threads");
 	return -EDQUOT;
 }
 
@@ -141,8 +136,11 @@ nam__connection_place(struct nam_server *server, struct nam__connection *connect
 		goto unlock;
 	rc = -NAM_E_LIMIT;
 	connection->handler = choose_handler(server, connection);
-	if (!connection->handler)
+	if (!connection->handler) {
+		log_refusal(server, &server->warned_handlers, name, "handlers",
+			"raise --rpc-threads");
 		goto unlock;
+	}
 	connection->peer = (uint32_t)(peer - server->peers);
 	*(connection->asks ? &peer->asking : &peer->connections) += 1;
 	server->asking += connection->asks;

@@ -25,6 +25,7 @@ nam_server_options_init(struct nam_server_options *options)
 		.pages = NAM_PAGES_AUTO,
 		.numa_node = -1,
 		.rpc_threads = 1,
+		.log_level = NAM_LOG_INFO,
 	};
 }
 
@@ -68,6 +69,8 @@ withdraw(void *arg, uint32_t region)
 {
 	struct nam_server *server = arg;
 
+	nam__log(server, NAM_LOG_INFO, "region_private", "region=%u bytes=%llu", region,
+		(unsigned long long)server->memory.mrs[region].bytes);
 	return nam__memory_withdraw(&server->memory, server->domain, region);
 }
 
@@ -368,6 +371,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	struct nam_qp_options options;
 	struct nam_hello reply;
 	uint64_t unreliable_qp = 0;
+	uint16_t client_id;
 	int rc = prepare_connection(server, event, &connection, &unreliable_qp);
 
 	welcome_fill(server, rc, connection, &reply);
@@ -376,6 +380,7 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 		server->ops->reject(server->listener, event->request, &reply);
 		return;
 	}
+	client_id = connection->client_id;
 	options = (struct nam_qp_options){
 		.cq = connection->handler->cq,
 		.rq = connection->handler->rq,
@@ -403,6 +408,9 @@ admit(struct nam_server *server, const struct nam_cm_event *event)
 	}
 	pthread_mutex_unlock(&server->mutex);
 	nam__count(rc ? &server->refused[NAM_REFUSED_OTHER] : &server->accepted, 1);
+	nam__log(server, NAM_LOG_DEBUG, rc ? "refused" : "connected",
+		"peer=\"%s\" client=%u connections=%u", event->peer, client_id,
+		atomic_load_explicit(&server->connections_count, memory_order_relaxed));
 	if (rc)
 		connection_free(connection);
 }
@@ -420,6 +428,7 @@ connection_closed(struct nam__connection *connection)
 	if (connection->next)
 		connection->next->previous = connection->previous;
 	pthread_mutex_unlock(&server->mutex);
+	nam__log(server, NAM_LOG_DEBUG, "disconnected", "client=%u", connection->client_id);
 	nam__mailbox_stop(connection);
 	/* The queue pair first: after it, nothing of the client's is under way. */
 	server->ops->qp_destroy(connection->qp);

@@ -26,6 +26,9 @@ enum nam_pages {
 	NAM_PAGES_1G,
 };
 
+/* Of events, for the operator; each level includes those before. */
+enum nam_log_level { NAM_LOG_ERROR, NAM_LOG_WARN, NAM_LOG_INFO, NAM_LOG_DEBUG };
+
 struct nam_server_options {
 	const char *listen;	/* "shm:PATH", "verbs:HOST:PORT" */
 	uint32_t id;		/* 0 .. NAM_SERVERS_MAX - 1, unlike others; 0 keeps the catalog */
@@ -42,9 +45,18 @@ struct nam_server_options {
 	/* For fabrics with devices; NULL leaves each to the fabric: common/fabric/fabric.h. */
 	const char *device, *gid_index, *mtu;
 	void (*notice)(const char *text);	/* advice for the operator; any thread */
+	/*
+	 * Each event of at most log_level (default info): its name, and fields as KEY=VALUE with
+	 * blanks between them, values with blanks in quotes.  Any thread.  May be NULL.
+	 */
+	void (*log)(enum nam_log_level level, const char *event, const char *fields);
+	enum nam_log_level log_level;
 };
 
 struct nam_server;
+
+/* "error", "warn", "info", "debug" */
+const char *nam_log_level_name(enum nam_log_level level);
 
 void nam_server_options_init(struct nam_server_options *options);
 

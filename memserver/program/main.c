@@ -29,6 +29,7 @@ enum {
 
 static _Atomic(struct nam_server *) running;
 static volatile sig_atomic_t stop_requested;
+static enum nam_log_level log_level;
 
 static void
 end(int signal_number)
@@ -41,10 +42,40 @@ end(int signal_number)
 		nam_server_stop(server);
 }
 
+/* One line for each event, in one write. */
 static void
-print_notice(const char *text)
+write_log(enum nam_log_level level, const char *event, const char *fields)
 {
-	(void)fprintf(stderr, "nam-memserver: note: %s\n", nam__options_named(text).text);
+	char line[1024], date[32];
+	struct timespec now;
+	struct tm utc;
+	int bytes;
+
+	if (level > log_level)
+		return;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	(void)gmtime_r(&now.tv_sec, &utc);
+	(void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
+	bytes = snprintf(line, sizeof(line), "time=%s.%03ldZ level=%s event=%s %s\n", date,
+		now.tv_nsec / 1000000, nam_log_level_name(level), event, fields);
+	if (bytes >= (int)sizeof(line)) {
+		bytes = sizeof(line) - 1;
+		line[bytes - 1] = '\n';
+	}
+	(void)!write(STDERR_FILENO, line, (size_t)bytes);
+}
+
+/* A quote in the text would end the field. */
+static void
+write_advice(const char *text)
+{
+	struct nam_diag named = nam__options_named(text);
+	char fields[800];
+
+	for (char *at = named.text; *at; at++)
+		*at = *at == '"' ? '\'' : *at;
+	(void)snprintf(fields, sizeof(fields), "text=\"%s\"", named.text);
+	write_log(NAM_LOG_WARN, "advice", fields);
 }
 
 static int
@@ -123,6 +154,9 @@ report_ready(const struct nam_server *server, const struct nam__options *options
 	nam_server_describe(server, text, sizeof(text));
 	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
 		options->server.id, options->server.listen, text);
+	(void)snprintf(state, sizeof(state), "server=%u listen=\"%s\" memory=\"%s\"",
+		options->server.id, options->server.listen, text);
+	write_log(NAM_LOG_INFO, "ready", state);
 	/* The parent may have closed stdout; the server serves all the same. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);
@@ -177,11 +211,14 @@ serve(struct nam__options *options)
 {
 	struct nam_diag notice, diag = { "" };
 	struct MHD_Daemon *http = NULL;
+	char fields[32];
 	struct nam_server *server;
 	int rc;
 
 	options->server.starting = starting;
-	options->server.notice = print_notice;
+	log_level = options->server.log_level;
+	options->server.notice = write_advice;
+	options->server.log = write_log;
 	rc = start(options, &server, &notice, &diag);
 	if (isatty(STDERR_FILENO))
 		(void)fputs("\r\033[K", stderr);
@@ -193,7 +230,7 @@ serve(struct nam__options *options)
 		return exit_code(rc);
 	}
 	if (*notice.text)
-		print_notice(notice.text);
+		write_advice(notice.text);
 	if (options->metrics)
 		rc = nam__http_start(server, options->metrics, &http, &diag);
 	if (rc) {
@@ -213,6 +250,8 @@ serve(struct nam__options *options)
 			(void)fprintf(stderr, "nam-memserver: waiting for clients: %s\n",
 				nam_err_text(rc));
 	}
+	(void)snprintf(fields, sizeof(fields), "server=%u", options->server.id);
+	write_log(NAM_LOG_INFO, "stopping", fields);
 	notify("STOPPING=1");
 	atomic_store_explicit(&running, NULL, memory_order_release);
 	nam__http_stop(http);

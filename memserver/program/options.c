@@ -89,6 +89,9 @@ take_ready_fd(void *options, const char *text, struct nam_diag *diag)
 /* In the order of enum nam_pages. */
 static const char *const pages[] = { "auto", "4k", "thp", "2M", "1G", NULL };
 
+/* In the order of enum nam_log_level. */
+static const char *const log_levels[] = { "error", "warn", "info", "debug", NULL };
+
 static const struct nam_option rows[] = {
 	{ "listen", "ADDRESS", "Where clients connect, for example shm:/run/nam/server0.",
 		NAM_OPTION_CALL, FIELD(server.listen), .letter = 'l', .take = take_listen },
@@ -117,6 +120,8 @@ static const struct nam_option rows[] = {
 		"0.0.0.0.", NAM_OPTION_TEXT, FIELD(server.gid_index) },
 	{ "mtu", "BYTES", "Over verbs: the size of packets, 256 to 4096 (default: the path's).",
 		NAM_OPTION_TEXT, FIELD(server.mtu) },
+	{ "log-level", "LEVEL", "Events on stderr, one a line: error, warn, info (default) or "
+		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), .choices = log_levels },
 	{ "metrics", "[HOST:]PORT", "Serve metrics for Prometheus at http://HOST:PORT/metrics "
 		"(default HOST: 127.0.0.1).", NAM_OPTION_TEXT, FIELD(metrics) },
 	{ "config", "FILE", "Take options that the command line lacks from section [server N] of "

@@ -44,7 +44,7 @@ try() {
 	nam_server_start 0 --memory 16M --pages 4k --rpc-threads 1 || exit 1
 	crowd "$near" 1000
 	[[ $reason == *"$2"* ]] || fail "$near: $held connections, then: $reason"
-	[ "$(grep -c "is refused, and later" "$tmp/server0.log")" -eq 1 ] ||
+	[ "$(grep -c "level=warn event=refused peer=.* remedy=" "$tmp/server0.log")" -eq 1 ] ||
 		fail "$near: the log of the memory server: $(cat "$tmp/server0.log")"
 	expect 0 namctl --cluster "$near" status
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# --metrics: the figures of a memory server over HTTP, on loopback unless told otherwise.
+# --metrics: the figures of a memory server over HTTP, on loopback unless told otherwise.  Its log:
+# an event is a line.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -24,7 +25,7 @@ except OSError as error:
 PYTHON
 }
 
-nam_server_start 0 --memory 32M --pages 4k --metrics $port || exit 1
+nam_server_start 0 --memory 32M --pages 4k --metrics $port --log-level debug || exit 1
 export NAM_CLUSTER
 NAM_CLUSTER=$(nam_server_address 0)
 expect 0 namctl index create keys --design coarse
@@ -58,11 +59,19 @@ expect 2 nam-memserver --listen "shm:$tmp/second" --memory 16M --pages 4k \
 	--metrics nowhere.invalid:1
 says "--metrics: 'nowhere.invalid:1' is no PORT or HOST:PORT"
 nam_servers_stop || fail "the memory server ended badly"
+for event in ready connected disconnected region_private stopping; do
+	grep -Eq "^time=[-0-9T:.]+Z level=(info|debug) event=$event [a-z]+=" "$tmp/server0.log" ||
+		fail "no event $event in the log: $(cat "$tmp/server0.log")"
+done
+[ "$(grep -Evc '^(time=.* level=|nam-memserver: server 0 ready)' "$tmp/server0.log")" -eq 0 ] ||
+	fail "lines of the log are no events: $(cat "$tmp/server0.log")"
 
 host=127.0.0.1
 [ ! -s /proc/net/if_inet6 ] || host="[::1]"
-nam_server_start 0 --memory 32M --pages 4k --metrics "$host:$port" || exit 1
+nam_server_start 0 --memory 32M --pages 4k --metrics "$host:$port" --log-level error ||
+	exit 1
 out=$(get "$host" $port /metrics)
 says 'nam_uptime_seconds'
 nam_servers_stop || fail "the memory server ended badly"
+[ "$(wc -l <"$tmp/server0.log")" -eq 1 ] || fail "a quiet log: $(cat "$tmp/server0.log")"
 finish "metrics: on loopback, with the figures of what was done"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.c -- events of a memory server, for whatever its owner writes logs with. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "memserver_internal.h"
+
+#define FIELDS_BYTES 512u
+
+const char *
+nam_log_level_name(enum nam_log_level level)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+
+	return (unsigned)level < sizeof(names) / sizeof(names[0]) ? names[level] : "unknown";
+}
+
+void
+nam__log(const struct nam_server *server, enum nam_log_level level, const char *event,
+	const char *format, ...)
+{
+	char fields[FIELDS_BYTES];
+	va_list args;
+
+	if (!server->options.log || level > server->options.log_level)
+		return;
+	va_start(args, format);
+	(void)vsnprintf(fields, sizeof(fields), format, args);
+	va_end(args);
+	server->options.log(level, event, fields);
+}
