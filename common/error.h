@@ -57,7 +57,7 @@ extern "C" {
 	X(LOCK_TIMEOUT, 5303, REMOTE, "a lock was not released in time")                            \
 	X(LOCK_ORPHANED, 5304, REMOTE, "a lock is held by a client that died")                      \
 	X(FENCED, 5305, REMOTE, "this client was declared dead and has lost its locks")             \
-	X(NOREGION, 5306, REMOTE, "a pointer names a region that no connected server has")          \
+	X(NOREGION, 5306, REMOTE, "a pointer leads to memory that no connected server has")          \
 	X(DROPPED, 5307, REMOTE, "the index or store was dropped")                                  \
 	X(LOST, 5308, REMOTE, "a memory server was restarted, and part of the index is gone")       \
 	X(USAGE, 5400, NONE, "the request makes no sense here")                                     \

@@ -45,4 +45,17 @@ nam_region_table_find(const struct nam_region_table *table, struct nam_gaddr at)
 	return &block[id % NAM_REGIONS_PER_SERVER];
 }
 
+/* The same, and NULL when so many bytes, at least 1, reach beyond its end. */
+static inline const struct nam_region *
+nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at, uint64_t bytes)
+{
+	uint16_t id = nam_gaddr_region(at);
+	const struct nam_region *block = table->blocks[id / NAM_REGIONS_PER_SERVER];
+
+	/* A region that is not there has 0 bytes; offsets are far below 2^64. */
+	if (!block || nam_gaddr_offset(at) + bytes > block[id % NAM_REGIONS_PER_SERVER].bytes)
+		return NULL;
+	return &block[id % NAM_REGIONS_PER_SERVER];
+}
+
 #endif /* NAM_COMMON_REGION_TABLE_H */

@@ -61,9 +61,9 @@ void nam_batch_fetch_add(struct nam_batch *batch, struct nam_gaddr at, uint32_t 
  * nam_batch_await -- post what was collected, wait for all of it, and empty the batch.
  *
  * Returns 0, or the first failure:
- *	-NAM_E_NOREGION			an address names no known region; nothing was posted
+ *	-NAM_E_NOREGION			an address lies in no known region; nothing was posted
  *	-NAM_E_LIMIT			more than NAM_BATCH_MAX requests; nothing was posted
- *	-NAM_E_FABRIC_ACCESS		beyond the end of a region; that connection is broken now
+ *	-NAM_E_FABRIC_ACCESS		a region that is private by now; that connection is broken
  *	-NAM_E_FABRIC_*			the server is gone, or the connection broke
  * After a FABRIC code it is unknown which writes were done, and READ data is invalid.
  * Suspends:	yes, once.

@@ -36,7 +36,7 @@ batch_add(struct nam_batch *batch, uint8_t op, struct nam_gaddr at, uint32_t off
 		batch->rc = -NAM_E_LIMIT;
 		return NULL;
 	}
-	slot = nam__resolve(batch->worker, at, offset_bytes, wr);
+	slot = nam__resolve(batch->worker, at, offset_bytes, bytes, wr);
 	if (__builtin_expect(slot < 0, 0)) {
 		batch->rc = slot;
 		return NULL;
@@ -198,8 +198,8 @@ reads_sort(struct nam_worker *worker, const struct nam__read *reads, uint32_t co
 	uint32_t front = 0, back = count, server = UINT32_MAX, bytes = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		const struct nam_region *region =
-			nam_region_table_find(&worker->client->regions, reads[i].at);
+		const struct nam_region *region = nam_region_table_range(&worker->client->regions,
+			reads[i].at, reads[i].bytes);
 		uint32_t place;
 		bool nearby;
 
@@ -273,7 +273,8 @@ reads_post_in_order(struct nam_worker *worker, const struct nam__read *reads, ui
 	struct nam_wr wr;
 
 	for (i = 0; i < count; i++) {
-		regions[i] = nam_region_table_find(&worker->client->regions, reads[i].at);
+		regions[i] = nam_region_table_range(&worker->client->regions, reads[i].at,
+			reads[i].bytes);
 		if (__builtin_expect(!regions[i], 0))
 			return -NAM_E_NOREGION;
 		bytes += reads[i].bytes;
@@ -336,7 +337,7 @@ static inline int
 post_one(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr)
 {
 	struct nam__task *task = worker->current;
-	int slot = nam__resolve(worker, at, 0, wr);
+	int slot = nam__resolve(worker, at, 0, wr->bytes, wr);
 
 	if (slot < 0)
 		return slot;
@@ -406,7 +407,7 @@ async_post(struct nam_worker *worker, struct nam_gaddr at, struct nam_wr *wr, vo
 {
 	struct nam_op_counters *counters = worker->current->counters;
 	struct nam_qp *qp;
-	int rc, slot = nam__resolve(worker, at, 0, wr);
+	int rc, slot = nam__resolve(worker, at, 0, wr->bytes, wr);
 
 	if (slot < 0)
 		return slot;

@@ -38,7 +38,7 @@ nam__doorbell_init_for(struct nam__doorbell *doorbell, struct nam_worker *worker
 	doorbell->task = task;
 	doorbell->count = 0;
 	doorbell->bytes_in = doorbell->bytes_out = 0;
-	doorbell->server = nam__resolve(worker, at, 0, &resolved);
+	doorbell->server = nam__resolve(worker, at, 0, NAM_GADDR_UNIT_BYTES, &resolved);
 	doorbell->remote = resolved.remote;
 	doorbell->rkey = resolved.rkey;
 }

@@ -131,7 +131,7 @@ read_in_order(struct nam_worker *worker, struct nam__outstanding_reads *outstand
 	wr.bytes = post->bytes;
 	wr.lkey = nam__buffer_lkey(worker, post->images);
 	for (unsigned i = 0; i < count; i++, number = (number + 1) & (post->size - 1)) {
-		int slot = nam__resolve(worker, post->at[number], 0, &wr), rc;
+		int slot = nam__resolve(worker, post->at[number], 0, post->bytes, &wr), rc;
 
 		wr.local = image_of(post, number);
 		wr.context = nam__outstanding_read_context(outstanding, number);

@@ -66,7 +66,7 @@ nam__outstanding_read_fill(struct nam_worker *worker, struct nam__outstanding_re
 	wr->local = local;
 	wr->lkey = nam__buffer_lkey(worker, local);
 	wr->context = nam__outstanding_read_context(outstanding, number);
-	return nam__resolve(worker, at, 0, wr);
+	return nam__resolve(worker, at, 0, bytes, wr);
 }
 
 /*

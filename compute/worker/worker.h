@@ -149,12 +149,16 @@ NAM_FIBER_FN int nam__task_await(struct nam_worker *worker) NAM_MUST_CHECK;
 /* Leave the current task until nam__task_ready() is called for it. */
 NAM_FIBER_FN void nam__suspend(struct nam_worker *worker);
 
-/* Fill what names the remote side of a request.  The server's slot, or negative. */
+/*
+ * Fill what names the remote side of a request for so many bytes, at least 1.  The server's slot,
+ * or negative: a wild pointer must not break the connection.
+ */
 static inline int
 nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offset_bytes,
-	struct nam_wr *wr)
+	uint32_t bytes, struct nam_wr *wr)
 {
-	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
+	const struct nam_region *region = nam_region_table_range(&worker->client->regions, at,
+		(uint64_t)offset_bytes + bytes);
 
 	if (!region)
 		return -NAM_E_NOREGION;
@@ -221,7 +225,7 @@ nam__read_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 {
 	struct nam_op_counters *counters = task->counters;
 	struct nam_wr wr;
-	int rc, slot = nam__resolve(worker, at, 0, &wr);
+	int rc, slot = nam__resolve(worker, at, 0, bytes, &wr);
 	struct nam_qp *qp = slot < 0 ? NULL : worker->qps[slot];
 
 	if (__builtin_expect(!qp, 0)) {

@@ -4,7 +4,8 @@
  * with every kind of object.  Memory servers go on: an operation ends with an answer or a named
  * error, and structures in private memory give right answers.
  *
- * NAM_TEST_SECONDS in the environment: again and again for so long, each time with other writes.
+ * NAM_TEST_SECONDS in the environment: again and again for so long, each time with other writes,
+ * from NAM_TEST_SEED on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -249,13 +250,14 @@ main(void)
 		cmocka_unit_test(stray_writes__of_another_client__ANSWERS_OR_NAMED_ERRORS),
 	};
 
-	const char *seconds = getenv("NAM_TEST_SECONDS");
+	const char *seconds = getenv("NAM_TEST_SECONDS"), *first = getenv("NAM_TEST_SEED");
 	uint64_t until = nam_now_ns() + (seconds ? strtoull(seconds, NULL, 10) : 0) * 1000000000ull;
 	int failed;
 
+	seed = first ? strtoull(first, NULL, 10) : 1;
 	do {
-		seed++;
 		failed = cmocka_run_group_tests(tests, start, stop);
+		seed++;
 	} while (!failed && nam_now_ns() < until);
 	return failed;
 }

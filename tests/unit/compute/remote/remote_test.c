@@ -433,7 +433,7 @@ batch__unknown_region__NOREGION_AND_NOTHING_DONE(void **state)
 }
 
 static void
-read__beyond_the_region__ACCESS_AND_ONLY_THAT_SERVER_IS_LOST(void **state)
+read__beyond_the_region__NOREGION_and_the_connection_stays(void **state)
 {
 	struct nam_gaddr beyond = nam_gaddr_make(nam_gaddr_region(fixture.blocks[1]), 64 * MIB, 0);
 	struct nam_worker *worker = test_worker(fixture.client);
@@ -441,11 +441,10 @@ read__beyond_the_region__ACCESS_AND_ONLY_THAT_SERVER_IS_LOST(void **state)
 
 	(void)state;
 	assert_int_equal(nam_read_await(worker, fixture.blocks[1], local, 64), 0);
-	assert_int_equal(nam_read_await(worker, beyond, local, 64), -NAM_E_FABRIC_ACCESS);
-	/* A queue pair with an error is in error until it is made anew; others are not. */
-	assert_true(nam_err_is(nam_read_await(worker, fixture.blocks[1], local, 64), NAM_E_FABRIC));
+	assert_int_equal(nam_read_await(worker, beyond, local, 64), -NAM_E_NOREGION);
+	assert_int_equal(nam_write_await(worker, beyond, local, 8), -NAM_E_NOREGION);
+	assert_int_equal(nam_read_await(worker, fixture.blocks[1], local, 64), 0);
 	assert_int_equal(nam_read_await(worker, fixture.blocks[0], local, 64), 0);
-	assert_int_equal(nam_read_await(fixture.worker, fixture.blocks[1], fixture.local, 64), 0);
 	nam_buffer_give(worker, local, 4096);
 	nam_worker_close(worker);
 }
@@ -650,7 +649,7 @@ main(void)
 		cmocka_unit_test(
 			batch__posted_before_it_is_awaited__ONE_ROUND_TRIP_and_all_awaited),
 		cmocka_unit_test(batch__unknown_region__NOREGION_AND_NOTHING_DONE),
-		cmocka_unit_test(read__beyond_the_region__ACCESS_AND_ONLY_THAT_SERVER_IS_LOST),
+		cmocka_unit_test(read__beyond_the_region__NOREGION_and_the_connection_stays),
 		cmocka_unit_test(async__more_than_the_depth__FULL_THEN_EACH_CONTEXT_ONCE),
 		cmocka_unit_test(async__all_kinds__TAKE_EFFECT_IN_ORDER),
 		cmocka_unit_test(buffer_take__any_size__ALIGNED_AND_APART),
