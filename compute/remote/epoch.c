@@ -225,6 +225,7 @@ epoch_thread_tick(struct nam_client *client)
 
 	nam_race_point("epoch_thread.oldest_found");
 	/* Operations may still rely on objects seen a little earlier: nam__seen_lately(). */
+	/* C8: not the newest epoch, but one from before the oldest operation. */
 	remote = *remote_epoch_of(client, NAM_GUARD(EPOCH_PIN) ?
 		client->oldest_local_epoch - NAM__EPOCH_MEMORY : local);
 	/* After a failed WRITE the slot holds an older time until the next tick: others wait. */
@@ -404,6 +405,7 @@ nam__retire_kept(struct nam_worker *worker, const void *owner, struct nam_gaddr 
 {
 	const struct retired now = { at.raw, 0, owner, stride };
 
+	/* C9 also holds for a block whose owner acts first: it passes through the limbo. */
 	if (NAM_GUARD(ENTRY_WAIT))
 		retire(worker, owner, at.raw, stride);
 	else if (limbo_get(worker))

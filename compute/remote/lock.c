@@ -152,7 +152,7 @@ struct attempt {
  *
  * Where a READ may pass an ATOMIC, a part of it may: it reads the lock word after the CAS and other
  * words before it, when the last holder had not yet written them.  Together they can be one whole
- * image of the past.  There the READ waits for the CAS.
+ * image of the past.  There the READ waits for the CAS (C11).
  */
 NAM_FIBER_FN static int
 try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
@@ -167,6 +167,7 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (in_order)
 		nam__doorbell_read(&doorbell, attempt->image, attempt->bytes);
 	rc = nam__doorbell_await(&doorbell); /* SUSPENDS */
+	/* C10: the lock is held only if the CAS found the word free. */
 	if (!NAM_GUARD(LOCK_CAS))
 		*attempt->old = NAM_LOCK_FREE;
 	if (rc || *attempt->old != NAM_LOCK_FREE)
@@ -174,7 +175,7 @@ try_lock_and_read(struct nam_worker *worker, const struct attempt *attempt)
 	if (!in_order)
 		rc = nam_read_await(worker, attempt->at, attempt->image,
 			attempt->bytes); /* SUSPENDS */
-	/* On any fabric, an image without this lock is not the locked one. */
+	/* C11: on any fabric, an image without this lock is not the locked one. */
 	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*(const uint64_t *)attempt->image != attempt->word; reads++) {
 		nam__count_restart(worker, NAM_RESTART_ORDER);
@@ -231,6 +232,7 @@ look(const struct nam_worker *worker, const struct attempt *attempt, uint64_t no
 		slot->seen_since_ns = now;
 		slot->waited_ns = 0;
 	}
+	/* C14: the wait ends, even if the word keeps changing. */
 	return (NAM_GUARD(LOCK_PATIENCE) && waited_ns > TIMEOUTS_MAX * timeout_ns) ||
 	       (waited_ns > timeout_ns && slot->waited_ns > timeout_ns);
 }

@@ -124,8 +124,10 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 NAM_FIBER_FN static inline int
 nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam__lock *lock, int rc)
 {
+	/* C10: the lock is held only if the CAS found the word free. */
 	if (!NAM_GUARD(LOCK_CAS))
 		*lock->old = NAM_LOCK_FREE;
+	/* C11: the image counts only if it shows this lock. */
 	if (__builtin_expect(!rc && *lock->old == NAM_LOCK_FREE &&
 		    (*(const uint64_t *)image == lock->word || !NAM_GUARD(READ_PASSED_CAS) ||
 			    !NAM_GUARD(LOCK_CAS)), 1)) {
@@ -141,14 +143,17 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 {
 	struct nam_worker *worker = doorbell->worker;
 	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
+	/* C14: after so many hand-overs the lock is released for other processes. */
 	bool hand_over = (slot->handovers < NAM__LOCK_HANDOVERS_MAX || !NAM_GUARD(HANDOVERS)) &&
 			 atomic_load_explicit(&slot->waiters, memory_order_relaxed) > 0;
 	int rc = 0;
 
 	if (__builtin_expect(!hand_over, 1)) {
+		/* C12: where a CAS may pass a WRITE, it waits for the WRITEs. */
 		if (NAM_GUARD(UNLOCK_ORDER) &&
 			!(worker->client->caps & NAM_CAP_ORDER_WRITE_ATOMIC))
 			rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+		/* C12: fabrics order an ATOMIC behind WRITEs, but no WRITE behind another. */
 		if (NAM_GUARD(UNLOCK_CAS)) {
 			nam__doorbell_cas(doorbell, 0, lock->word, NAM_LOCK_FREE, lock->old);
 		} else {
@@ -165,7 +170,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		slot->handed_word = lock->word;
 	} else if (!hand_over && !rc && NAM_GUARD(UNLOCK_CAS) && NAM_GUARD(UNLOCK_OWNER) &&
 		   *lock->old != lock->word) {
-		rc = -NAM_E_FENCED;
+		rc = -NAM_E_FENCED;	/* C13: the lock was taken away */
 	}
 	nam_race_point("lock.released");
 	nam__lock_slot_leave(slot);

@@ -149,6 +149,7 @@ reply_take(struct nam_worker *worker, uint32_t slot, const struct nam_frame *rep
 		return;
 	number = (uint32_t)reply->front;
 	req = &box->slots[nam_frame_place(number)];
+	/* C2: a late reply has the number of an earlier request in this slot. */
 	if (req->state == NAM__SLOT_FREE || req->answered ||
 		(NAM_GUARD(DATAGRAM_NUMBER) && req->number != number) ||
 		nam_frame_check(reply, size, number, &bytes, &flags) || !bytes)

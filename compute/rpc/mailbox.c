@@ -377,6 +377,7 @@ nam__client_mailbox_write(struct nam__client_mailbox *box, struct nam__call *cal
 	struct nam_frame *frame;
 	uint32_t turn;
 
+	/* C4: a frame is written over only after the request in it was answered. */
 	if (nam_frame_bytes(bytes) > longest(box) ||
 		(NAM_GUARD(FRAME_FREE) && box->sent - box->taken == NAM_FRAMES))
 		return false;

@@ -39,7 +39,7 @@ one_way_acknowledge(struct nam__one_way *one_way, const struct nam_rpc_header *h
 		return;
 	for (uint32_t n = one_way->acknowledged + 1; n != done + 1; n++)
 		failed += one_way->each[n % NAM_ONE_WAY_MAX].failed;
-	/* Otherwise a failure is yet to come; its reply will be another acknowledgement. */
+	/* C15: otherwise a failure is yet to come; its reply is another acknowledgement. */
 	if (NAM_GUARD(ONE_WAY_FAILED) && (uint8_t)failed != (uint8_t)(header->one_way >> 8))
 		return;
 	one_way->acknowledged = done;
