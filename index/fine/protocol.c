@@ -177,7 +177,7 @@ forget_pointer(struct nam_worker *worker, struct nam_index *index, const uint64_
 		atomic_store_explicit(&index->root, 0, memory_order_relaxed);
 	else if (index->cache)
 		nam__cache_drop(index->cache, key, (unsigned)walk->level + 1);
-	/* The memory server would say the same again. */
+	/* H3: the memory server would answer with this entry again. */
 	if (NAM_GUARD(STALE_NAME) && walk->from_inner_rpc && !walk->hops)
 		return nam__inner_rpc_remove(worker, index, walk->name.w, walk->at); /* SUSPENDS */
 	return 0;
@@ -516,7 +516,7 @@ nam__batch_new_node(struct nam_batch *batch, const struct nam_index *index, stru
 {
 	uint32_t generation = nam__node_generation(image), rear = index->g.node_words - 1;
 
-	/* Versions of one life of a block are not those of another. */
+	/* I2: versions of one life of a block are not those of another. */
 	image[NAM__WORD_FRONT] += (uint64_t)(generation - 1) << 32;
 	nam__node_seal(&index->g, image, at);
 	if (generation == 1 || !index->ordered_loads || !NAM_GUARD(NEW_NODE_ORDER)) {

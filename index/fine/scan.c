@@ -88,6 +88,7 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 
 	if (nam__node_validate(cursor->head.index, image, at, 0, NAM__NODE_LEAF))
 		return FIT_GAP;
+	/* I16: the leaf that has the bound between its fences is the next one. */
 	if (!cursor->reverse) {
 		if (nam__node_beyond(image, g, bound))
 			return NAM_GUARD(SCAN_PASSED) ? FIT_PASSED : FIT_COUNTS;

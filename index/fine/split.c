@@ -62,6 +62,7 @@ grow(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr old_ro
 		rc = -NAM_E_DROPPED;
 		goto free_node;
 	}
+	/* I7: if another root came first, that one needs the separator. */
 	if (NAM_GUARD(ROOT_CAS) && seen != old_root.raw) {
 		atomic_store_explicit(&index->root, seen, memory_order_relaxed);
 		rc = -NAM_E_EXISTS;

@@ -47,11 +47,12 @@ try_once(struct nam_worker *worker, struct nam_index *index, struct nam__held *h
 	if (in_order)
 		nam_batch_read(&batch, held->at, held->image, node_bytes);
 	rc = nam_batch_await(&batch); /* SUSPENDS */
+	/* I12: the lock is held only if the CAS found the word free. */
 	if (!NAM_GUARD(LOCK_CAS))
 		*cas_old = NAM_LOCK_FREE;
 	if (!rc && !in_order && *cas_old == NAM_LOCK_FREE)
 		rc = nam_read_await(worker, held->at, held->image, node_bytes); /* SUSPENDS */
-	/* A READ that overtook its CAS saw the node before it was ours. */
+	/* I2: a READ that overtook its CAS saw an image that another client has replaced since. */
 	for (unsigned reads = 1; !rc && NAM_GUARD(READ_PASSED_CAS) && NAM_GUARD(LOCK_CAS) &&
 		*cas_old == NAM_LOCK_FREE &&
 		held->image[NAM__WORD_LOCK] != held->lock.word; reads++) {
@@ -208,12 +209,14 @@ collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 	int rc;
 
 	rc = collector_cas(worker, index, 0, word, &held); /* SUSPENDS */
+	/* I15: without the word there is no pass. */
 	if (rc || !held || !NAM_GUARD(COLLECTOR_WORD))
 		return rc;
 	rc = nam__lock_holder_ask(worker, held, &holder); /* SUSPENDS */
 	if (rc < 0)
 		return rc;
 	nam_race_point("collector.owner_asked");
+	/* I15: the word of a living collector stays. */
 	if (NAM_GUARD(OWNER_ALIVE) && rc == 0)
 		return nam__lock_blame(worker, index->superblock, &holder);
 	rc = collector_cas(worker, index, held, word, &seen); /* SUSPENDS */

@@ -136,8 +136,8 @@ nam__inner_rpc_add(struct nam_worker *worker, struct nam_index *index, const uin
 	if (rc || !NAM_GUARD(CHILD_ALIVE))
 		return rc;
 	/*
-	 * A collector may have named it before us, and merged it away.  It marks a leaf before it
-	 * takes its name away: so if we see no mark, that is still to come.
+	 * H2: a collector may have named it before us, and merged it away.  It marks a leaf before
+	 * it takes its name away: so if we see no mark, that is still to come.
 	 */
 	rc = nam__child_alive(worker, leaf, &alive); /* SUSPENDS */
 	if (rc || alive)

@@ -112,11 +112,13 @@ merge_lock(struct pass *pass, struct merge *merge, struct nam_gaddr left_at,
 	rc = nam__unqueued_lock(worker, index, right_at, level, 0, &merge->right); /* SUSPENDS */
 	if (rc)
 		goto unlock_left;
+	/* I4: more entries than fit would lie beyond the node. */
 	if (nam__node_type(merge->right.image) != nam__node_type(merge->left.image) ||
 		(NAM_GUARD(MERGE_ROOM) && !mergeable(pass, nam__node_count(merge->left.image),
 						  nam__node_count(merge->right.image))))
 		goto unlock_right;
 	head_at = nam__node_sibling(merge->left.image);
+	/* I1: a node between L and R would be lost to the chain. */
 	merge->through_head = !nam_gaddr_same(head_at, right_at) &&
 			      (NAM_GUARD(MERGE_SIBLING) || nam_gaddr_is_null(head_at));
 	if (!merge->through_head)

@@ -84,6 +84,7 @@ head_insert(struct rebuild *rebuild, unsigned at, struct nam_gaddr *ret_head)
 	rc = nam__lock_node(worker, index, rebuild->leaves[at - 1], 0, &leaf); /* SUSPENDS */
 	if (rc)
 		goto free_head;
+	/* I1: a leaf that came between would be lost to the chain. */
 	if (NAM_GUARD(HEAD_PLACE) && (!nam_gaddr_same(nam__node_sibling(leaf.image), next) ||
 			nam__node_last(leaf.image)))
 		goto unlock_leaf;
@@ -126,6 +127,7 @@ head_remove(struct rebuild *rebuild, struct nam_gaddr at)
 		&leaf); /* SUSPENDS */
 	if (rc)
 		return rc;
+	/* I1: a leaf that came between would be lost to the chain. */
 	if (NAM_GUARD(HEAD_PLACE) && !nam_gaddr_same(nam__node_sibling(leaf.image), at))
 		goto unlock_leaf;
 	rc = nam__unqueued_lock(worker, index, at, 0, 0, &head); /* SUSPENDS */

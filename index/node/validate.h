@@ -60,7 +60,7 @@ nam__node_validate(const struct nam_index *index, const uint64_t *image, struct 
 	return 0;
 }
 
-/* Whether the range of a leaf or an inner node has a full key of so many words. */
+/* Whether a leaf or an inner node has a full key of so many words between its fences (I4). */
 static inline __attribute__((always_inline)) bool
 nam__node_covers(const uint64_t *image, const uint64_t *key, unsigned words)
 {

@@ -108,6 +108,7 @@ nam__tree_server_read(const struct nam__tree_server_tree *tree, const uint64_t *
 		end = g->entries_at + nam__node_count(image) * nam__node_entry_words(g, image);
 		nam_race_point("server.header_read");
 		words_load(node, image, g->entries_at, end < g->node_words ? end : g->node_words);
+		/* L1: the words are of one version. */
 		if (!NAM_GUARD(SERVER_VERSION) || nam__tree_server_unchanged(node, version))
 			return version;
 		count_restart(NAM_SERVER_RESTART_CHANGED);
@@ -164,6 +165,7 @@ step(const struct nam__tree_server_tree *tree, const uint64_t *node, const uint6
 
 		version = nam__server_version(node);
 		front = word_load(node + NAM__WORD_FRONT);
+		/* L3: a dead node leads nowhere, so the walk begins anew. */
 		if (NAM_GUARD(SERVER_DEAD) && (front >> 8 & NAM__NODE_DEAD)) {
 			count_restart(NAM_SERVER_RESTART_DEAD);
 			next = (uint64_t *)word_load(&tree->root);
