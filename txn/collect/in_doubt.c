@@ -222,6 +222,7 @@ end_led(struct nam__recovery *recovery, struct nam__in_doubt *one, struct nam__t
 			nam__in_doubt_end_served(recovery, one, txn, NULL); /* SUSPENDS */
 	}
 	if (!rc && !one->whole) {
+		/* K4: dropped alone only if its record has something newer. */
 		one->undecided = asked->count < 2 || (NAM_GUARD(COLLECT_OUTRUN) &&
 			asked->items[1].timestamp < one->timestamp);
 		if (!one->undecided)

@@ -134,6 +134,7 @@ nam__versions_ask(nam__named_fn named, const struct nam__record_id *ids,
 {
 	uint64_t wanted[NAM__NAMED_IDS];
 
+	/* R5: versions that are each the latest may be halves of transactions. */
 	if (count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return false;
 	if (count > NAM__NAMED_IDS)
@@ -270,6 +271,7 @@ nam__fractured(struct nam__txn *txn)
 {
 	int rc;
 
+	/* R5, by the algorithm of the store. */
 	if (txn->count < 2 || !NAM_GUARD(SECOND_ROUND))
 		return NAM__STEP_DONE;
 	rc = txn->records->ops->fractured(txn); /* SUSPENDS */

@@ -281,6 +281,7 @@ static bool
 is_whole(const struct nam__view *view, const struct nam__seen *record,
 	const struct nam_version *version)
 {
+	/* R1, and R2: the block may hold a version of another record now. */
 	return nam__version_whole(version, NAM_GADDR(record->at), view->records->store) &&
 		(!NAM_GUARD(VERSION_SELF) || version->head == record->head);
 }
@@ -440,6 +441,7 @@ nam__view_whole(struct nam__view *view)
 {
 	int rc = nam__view_read(view); /* SUSPENDS */
 
+	/* T5: siblings outside of the range are read as well. */
 	while (!rc && view->first_unfollowed < view->txns_count && NAM_GUARD(SCAN_SIBLINGS)) {
 		while (view->first_unfollowed < view->txns_count && !rc) {
 			const struct nam__seen_txn *txn = &view->txns[view->first_unfollowed++];

@@ -78,6 +78,7 @@ nam__server_lock_shared(struct nam__server_head *head,
 bool
 nam__server_unlock_shared(struct nam__server_head *head, uint32_t generation)
 {
+	/* L2: another generation says that the lock was taken away meanwhile. */
 	if (head->generation != generation || !head->readers)
 		return !NAM_GUARD(RECORD_LEASE);
 	head->readers--;
@@ -116,6 +117,7 @@ nam__server_lock_exclusive(const struct nam__server_records *records, struct nam
 bool
 nam__server_lock_is(const struct nam__server_head *head, uint64_t timestamp, bool terminate)
 {
+	/* L3: a writer whose lock was sealed does not commit. */
 	if (!terminate && !NAM_GUARD(RECORD_SEALED))
 		return true;
 	return head->writer == timestamp && (head->until_ns == 0) == terminate;

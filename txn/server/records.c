@@ -169,6 +169,7 @@ sweep(const struct nam__server_records *records, struct nam__server_head *head, 
 
 		if (!version)
 			break;
+		/* R7: readers may still ask for versions that were replaced lately. */
 		if (version->current == version->timestamp ||
 			(NAM_GUARD(VERSION_WAIT) && !expired(version, now_ns)) ||
 			is_proof(records, version)) {

@@ -70,6 +70,7 @@ entries_make(struct nam__txn *txn, void *arg)
 	uint64_t head;
 	int rc = 0;
 
+	/* T1: entries come before the commit. */
 	if (!NAM_GUARD(ENTRY_FIRST))
 		return 0;
 	while (!rc && entry_find(txn, entries, entries->made, &index, key, &head)) {
