@@ -174,6 +174,12 @@ PLANTS = [
         lambda t: t + "| **I2** | Images are whole. |\n",
         "no comment in index names I2",
     ),
+    (
+        "guard without invariant",
+        "index/index.h",
+        lambda t: t + "\nstatic int\ntorn(void)\n{\n\treturn NAM_GUARD(NODE_HASH);\n}\n",
+        "guard NODE_HASH stands in a function that names no invariant",
+    ),
     ("wide Markdown", "README.md", lambda t: t + "word " * 20 + "word\n", "columns"),
     (
         "wide row of a table",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariants: the README of a room defines them, and comments of its code name them."""
+"""Invariants: the README of a room defines them, comments name them, each guard keeps one."""
 
 import re
 
@@ -9,6 +9,8 @@ ROOMS = ["compute", "index", "txn"]
 DEFINED = re.compile(r"\*\*([A-Z]\d{1,2})\*\*")
 NAMED = re.compile(r"\b[A-Z]\d{1,2}\b")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
+GUARD = re.compile(r"\bNAM_GUARD\((\w+)\)")
+FUNCTION = re.compile(r"(?:^[^\n]+\n)+^\{\n.*?^\}", re.M | re.S)
 
 
 def defined(tree, room):
@@ -33,6 +35,26 @@ def named(tree, room):
     return found
 
 
+def check_guards(tree, room, known):
+    """A function with a guard names, in it or in the comment above it, an invariant."""
+    for name in tree.named(".c", ".h"):
+        if room_of(name) != room:
+            continue
+        text = tree.texts[name]
+        for function in FUNCTION.finditer(text):
+            comments = " ".join(COMMENT.findall(function[0]))
+            if known.keys() & set(NAMED.findall(comments)):
+                continue
+            for guard in GUARD.finditer(function[0]):
+                line = text.count("\n", 0, function.start() + guard.start()) + 1
+                tree.find(
+                    name,
+                    line,
+                    f"guard {guard[1]} stands in a function that names no invariant",
+                    f"name the one of {room}/README.md that breaks without it",
+                )
+
+
 def check_invariants(tree):
     for room in ROOMS:
         readme = f"{room}/README.md"
@@ -40,6 +62,7 @@ def check_invariants(tree):
             continue
         known = defined(tree, room)
         used = named(tree, room)
+        check_guards(tree, room, known)
         for invariant in used.keys() - known.keys():
             tree.find(*used[invariant], f"{invariant} is not in {readme}", "define it there")
         for invariant in known.keys() - used.keys():
