@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* locking_service_test.c -- requests that lock records: all or none, and every malformed one. */
-#include "server_fixture.h"
+#include "tests/unit/memserver/server_fixture.h"
 
 #include "common/rpc/locking_rpc.h"
 #include "txn/records/version.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* services_test.c -- dispatch, info, catalog and membership, on good and on malformed requests. */
-#include "server_fixture.h"
+#include "tests/unit/memserver/server_fixture.h"
 
 #include <errno.h>
 

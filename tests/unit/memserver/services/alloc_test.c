@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server_fixture.h"
+#include "tests/unit/memserver/server_fixture.h"
 
 #include <errno.h>
 

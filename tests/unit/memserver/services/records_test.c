@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* records_service_test.c -- requests about records: good ones, and every way to be malformed. */
-#include "server_fixture.h"
+#include "tests/unit/memserver/server_fixture.h"
 
 #include "common/rpc/records_rpc.h"
 #include "txn/records/version.h"

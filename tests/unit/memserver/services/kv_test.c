@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_service_test.c -- requests to key-value stores: good ones, and every way to be malformed. */
-#include "server_fixture.h"
+#include "tests/unit/memserver/server_fixture.h"
 
 #include "common/rpc/kv_rpc.h"
 #include "kv/kv.h"
