@@ -9,7 +9,7 @@
 #include "litmus.h"
 
 #define LATE_NS 100000u
-#define RPC_LATE_NS 3000000000ull	/* longer than any client waits for an answer */
+#define RPC_LATE_NS 8000000000ull	/* longer than any client waits for an answer */
 #define OTHERS 1000u			/* numbers of pairs that a second load brings */
 
 /* ---- holding --------------------------------------------------------------------------------- */
