@@ -54,7 +54,7 @@ share(struct nam__exchange *exchange, const struct asked *asked, uint64_t at,
 	struct nam__server_head *head = nam__server_record_lock(&asked->records, at);
 
 	if (!head)
-		return -NAM_E_FABRIC_PROTOCOL;
+		return -NAM_E_REMOTE_CORRUPT;
 	reply->refusal = nam__server_lock_shared(head, &asked->requester, &reply->timestamp);
 	reply->head = at;
 	*ret_generation = head->generation;
@@ -111,7 +111,7 @@ nam__service_locking_release(struct nam__exchange *exchange)
 			locks[i].head);
 
 		if (!head)
-			return -NAM_E_FABRIC_PROTOCOL;
+			return -NAM_E_REMOTE_CORRUPT;
 		lost += !nam__server_unlock_shared(head, (uint32_t)locks[i].generation);
 		nam__server_record_unlock(&asked.records, locks[i].head);
 	}
@@ -137,7 +137,7 @@ prepare_one(const struct asked *asked, const struct nam_rpc_records_prepared *on
 	int rc = 0;
 
 	if (!head)
-		return -NAM_E_FABRIC_PROTOCOL;
+		return -NAM_E_REMOTE_CORRUPT;
 	reply->head = one->head;
 	reply->refusal = nam__server_lock_exclusive(&asked->records, head, &asked->requester,
 		&reply->timestamp);
@@ -231,7 +231,7 @@ nam__service_locking_end(struct nam__exchange *exchange)
 			versions[i].head);
 
 		if (!head)
-			return -NAM_E_FABRIC_PROTOCOL;
+			return -NAM_E_REMOTE_CORRUPT;
 		end_one(&asked, &versions[i], head, i, reply);
 		nam__server_record_unlock(&asked.records, versions[i].head);
 		nam_race_point("locking.end_one");
@@ -273,7 +273,7 @@ nam__service_locking_seal(struct nam__exchange *exchange)
 		struct nam__server_head *head = nam__server_record_lock(&asked.records, heads[i]);
 
 		if (!head)
-			return -NAM_E_FABRIC_PROTOCOL;
+			return -NAM_E_REMOTE_CORRUPT;
 		reply[i] = (struct nam_rpc_locking_sealed){ 0 };
 		reply[i].state = nam__server_lock_seal(&asked.records, head,
 			asked.requester.timestamp, &reply[i].at);

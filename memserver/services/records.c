@@ -116,7 +116,7 @@ nam__service_records_get(struct nam__exchange *exchange)
 		uint64_t at;
 
 		if (!head)
-			return -NAM_E_FABRIC_PROTOCOL;
+			return -NAM_E_REMOTE_CORRUPT;
 		at = find_wanted(&records, head, wanted[i].timestamp, stamps, request->stamps);
 		nam__records_answer(exchange, &records, at, at == head->latest,
 			!(request->flags & NAM_RECORDS_STAMPS_ONLY));
@@ -179,7 +179,7 @@ prepare_one(const struct nam__server_records *records, const struct nam_rpc_reco
 	int rc;
 
 	if (!head)
-		return -NAM_E_FABRIC_PROTOCOL;
+		return -NAM_E_REMOTE_CORRUPT;
 	rc = nam__records_prepare(records, head, one, image);
 	*ret_latest = nam__server_version_timestamp(records, head->latest);
 	nam__server_record_unlock(records, one->head);
@@ -249,7 +249,7 @@ nam__service_records_commit(struct nam__exchange *exchange)
 		struct nam__server_head *head = nam__server_record_lock(&records, versions[i].head);
 
 		if (!head)
-			return -NAM_E_FABRIC_PROTOCOL;
+			return -NAM_E_REMOTE_CORRUPT;
 		commit_one(&records, head, &versions[i], request->flags & NAM_RECORDS_ABORT, reply);
 		nam__server_record_unlock(&records, versions[i].head);
 		nam_race_point("records.commit_one");
