@@ -148,6 +148,13 @@ struct nam_fabric_ops {
 	 * until mr_release.
 	 */
 	void (*region_withdraw)(struct nam_domain *domain, struct nam_mr *mr);
+	/*
+	 * The way back, for all peers: those that connected before, and those that connected while
+	 * the region was withdrawn.  It has all its pages again, and their bytes are zero.  Its
+	 * address stays; mr->lkey and mr->rkey may change, each in one atomic store.  A failure
+	 * leaves the region withdrawn and names its cause.
+	 */
+	int (*region_restore)(struct nam_domain *domain, struct nam_mr *mr, struct nam_diag *diag);
 	int (*mr_register)(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 		struct nam_mr *ret, struct nam_diag *diag);
 	/*

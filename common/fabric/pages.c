@@ -27,17 +27,19 @@
 #define THREADS_MAX 16u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Huge pages can back an address that is a multiple of their size. */
-void *
-nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
+/*
+ * Huge pages can back an address that is a multiple of their size.
+ * @flags	of mmap(), besides MAP_SHARED
+ */
+static void *
+map_file(int fd, uint64_t bytes, bool transparent_huge, int rights, int flags)
 {
-	const int rights = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	uint8_t *reserved, *at;
 	void *mapped;
 	size_t slack, spare;
 
 	if (!transparent_huge) {
-		mapped = mmap(NULL, bytes, rights, MAP_SHARED, fd, 0);
+		mapped = mmap(NULL, bytes, rights, MAP_SHARED | flags, fd, 0);
 		return mapped == MAP_FAILED ? NULL : mapped;
 	}
 	reserved = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
@@ -46,7 +48,7 @@ nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 		return NULL;
 	slack = (size_t)(-(uintptr_t)reserved & (HUGE_BYTES - 1));
 	at = reserved + slack;
-	mapped = mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED, fd, 0);
+	mapped = mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | flags, fd, 0);
 	if (mapped == MAP_FAILED) {
 		int saved = errno;
 
@@ -62,6 +64,13 @@ nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
 	if (spare >= NAM__PAGE_BYTES)
 		(void)munmap(at + bytes, spare & ~(size_t)(NAM__PAGE_BYTES - 1));
 	return at;
+}
+
+void *
+nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable)
+{
+	return map_file(fd, bytes, transparent_huge,
+		writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_NORESERVE);
 }
 
 /* The pages of a region, which several threads populate piece by piece. */
@@ -81,6 +90,8 @@ populate_piece(const struct nam__pages *pages, uint64_t offset, uint64_t bytes)
 	if (errno != EINVAL)
 		return errno == EFAULT || errno == EHWPOISON ? -ENOMEM : -errno;
 	/* Kernels before 5.14. */
+	if (pages->fd < 0)
+		return -EOPNOTSUPP;
 	while (fallocate(pages->fd, 0, (off_t)offset, (off_t)bytes)) {
 		if (errno != EINTR)
 			return errno == ENOSPC ? -ENOMEM : -errno;
@@ -215,7 +226,8 @@ nam__pages_alloc(uint64_t asked, uint32_t log2, bool transparent_huge, int numa_
 		log2 > 12 ? MFD_HUGETLB | log2 << MFD_HUGE_SHIFT : 0);
 	if (pages->fd < 0)
 		return say_no_memory(diag, pages->fd, asked, log2, numa_node);
-	pages->base = nam__pages_map(pages->fd, pages->bytes, transparent_huge, true);
+	pages->base = map_file(pages->fd, pages->bytes, transparent_huge, PROT_READ | PROT_WRITE,
+		0);
 	if (!pages->base) {
 		rc = say_no_memory(diag, -errno, asked, log2, numa_node);
 		goto close_file;
@@ -239,4 +251,17 @@ unmap:
 close_file:
 	close(pages->fd);
 	return rc;
+}
+
+int
+nam__pages_renew(const struct nam__pages *pages, uint32_t log2, struct nam_diag *diag)
+{
+	/* Meanwhile peers may have written to mappings of their own. */
+	int rc = madvise(pages->base, pages->bytes, MADV_REMOVE) ? -errno :
+		populate_all(pages, 1ull << log2, NULL);
+
+	if (!rc)
+		return 0;
+	(void)madvise(pages->base, pages->bytes, MADV_REMOVE);
+	return say_no_memory(diag, rc, pages->bytes, log2, -1);
 }

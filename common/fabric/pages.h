@@ -39,6 +39,14 @@ int nam__pages_alloc(uint64_t bytes, uint32_t page_bytes_log2, bool transparent_
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
 /*
+ * Take the memory of all pages again, once they were given back: every byte is zero.  On failure
+ * they are given back, and the message names the cause.
+ * @pages	fd may be -1: then a kernel from 5.14 on is needed
+ */
+int nam__pages_renew(const struct nam__pages *pages, uint32_t page_bytes_log2,
+	struct nam_diag *diag) NAM_MUST_CHECK;
+
+/*
  * A file of memory that can neither shrink nor grow: its descriptor, or -errno.
  * @flags	of memfd_create(), besides those
  */
@@ -46,7 +54,10 @@ int nam__pages_file(const char *name, uint64_t bytes, unsigned flags) NAM_MUST_C
 /* The size of a file that cannot shrink, so that no access faults; -1: it can, or is no such. */
 int64_t nam__pages_file_bytes(int fd);
 
-/* Map such a file again.  NULL with errno on failure. */
+/*
+ * Map such a file again.  NULL with errno on failure.  No huge pages are reserved: its owner has
+ * them, or has given them back for another use.
+ */
 void *nam__pages_map(int fd, uint64_t bytes, bool transparent_huge, bool writable);
 
 #endif /* NAM_COMMON_FABRIC_PAGES_H */

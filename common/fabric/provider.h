@@ -15,6 +15,7 @@
 	USE(provider, domain_close)                                                                 \
 	USE(provider, region_alloc)                                                                 \
 	USE(provider, region_withdraw)                                                              \
+	USE(provider, region_restore)                                                               \
 	USE(provider, mr_register)                                                                  \
 	USE(provider, share_alloc)                                                                  \
 	USE(provider, mr_release)                                                                   \

@@ -70,6 +70,19 @@ nam__sim_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
 }
 
 int
+nam__sim_region_restore(struct nam_domain *domain, struct nam_mr *pub_mr, struct nam_diag *diag)
+{
+	struct sim_mr *mr = &((struct sim_domain *)domain)->mrs[(uintptr_t)pub_mr->provider - 1];
+
+	/* Private pages: this zeroes them. */
+	if (madvise(mr->base, mr->bytes, MADV_DONTNEED))
+		return nam_diag_set(diag, -errno, "sim: a region of %llu bytes: %s",
+			(unsigned long long)mr->bytes, nam_err_text(-errno));
+	mr->rights = NAM_MR_REMOTE;
+	return 0;
+}
+
+int
 nam__sim_share_alloc(struct nam_domain *domain, uint64_t bytes, struct nam_mr *ret,
 	struct nam_diag *diag)
 {

@@ -69,7 +69,7 @@ static void
 say_regions(int fd, struct fuzz_input *input, unsigned flags)
 {
 	struct shm_regions_packet packet = { .magic = 0 };
-	unsigned fds_count = fuzz_u8(input) % (SHM_REGIONS_PER_PACKET + 1);
+	unsigned fds_count = fuzz_u8(input) % (SHM_REGIONS_PER_PACKET + 1), bits;
 
 	packet.count = fuzz_u8(input);
 	packet.magic = flags & FLAG_MAGIC ? SHM_MAGIC : fuzz_u16(input);
@@ -78,12 +78,14 @@ say_regions(int fd, struct fuzz_input *input, unsigned flags)
 	for (unsigned i = 0; i < fds_count; i++) {
 		packet.regions[i].bytes = flags & FLAG_SMALL ? 1u << 16 : fuzz_u16(input) * 4096ull;
 		packet.regions[i].page_bytes_log2 = flags & FLAG_SMALL ? 12 : fuzz_u8(input);
-		packet.regions[i].transparent_huge = fuzz_u8(input) & 1;
+		bits = fuzz_u8(input);
+		packet.regions[i].transparent_huge = bits & 1;
+		packet.regions[i].withdrawn = bits >> 1 & 1;
 	}
 	fuzz_send(fd, input, &packet, sizeof(packet), fds_count);
 }
 
-/* An accepted region must be there to its last byte; a withdrawn one has none. */
+/* An accepted region must be there to its last byte, also a withdrawn one. */
 static void
 touch(struct nam_qp *pub)
 {
@@ -91,8 +93,6 @@ touch(struct nam_qp *pub)
 	volatile uint8_t byte;
 
 	for (uint32_t i = 0; i < qp->regions_count; i++) {
-		if (!qp->regions[i].bytes)
-			continue;
 		byte = qp->regions[i].base[0];
 		byte = qp->regions[i].base[qp->regions[i].bytes - 1];
 	}

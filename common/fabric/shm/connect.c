@@ -171,6 +171,7 @@ receive_packet_of_regions(struct handshake *shake, struct shm_peer *peer, uint32
 				(unsigned long long)packet.regions[i].bytes, nam_err_text(rc));
 			goto close_all;
 		}
+		peer->withdrawn[*done] = packet.regions[i].withdrawn;
 		(*done)++;
 	}
 close_all:

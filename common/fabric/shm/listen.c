@@ -288,8 +288,11 @@ send_regions(struct shm_domain *domain, int fd)
 			}
 			fds[packet.count] = mr->fd;
 			packet.regions[packet.count++] = (struct shm_region_note){
-				mr->withdrawn ? 0 : mr->bytes, mr->page_bytes_log2,
-				mr->transparent_huge };
+				.bytes = mr->bytes,
+				.page_bytes_log2 = mr->page_bytes_log2,
+				.transparent_huge = mr->transparent_huge,
+				.withdrawn = mr->withdrawn,
+			};
 		}
 		if (rc == 0)
 			rc = nam__shm_packet_send(fd, &packet, sizeof(packet), fds, packet.count);

@@ -78,6 +78,23 @@ nam__shm_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
 	(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
 }
 
+/* All clients have it mapped, so nothing has to be sent. */
+int
+nam__shm_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, struct nam_diag *diag)
+{
+	struct shm_domain *domain = (struct shm_domain *)pub;
+	struct shm_mr *mr = pub_mr->provider;
+	const struct nam__pages pages = { mr->fd, mr->base, mr->bytes };
+	int rc = nam__pages_renew(&pages, mr->page_bytes_log2, diag);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&domain->mutex);
+	mr->withdrawn = false;
+	pthread_mutex_unlock(&domain->mutex);
+	return 0;
+}
+
 int
 nam__shm_mr_register(struct nam_domain *domain, void *base, uint64_t bytes, uint32_t rights,
 	struct nam_mr *ret, struct nam_diag *diag)
@@ -192,12 +209,8 @@ nam__shm_region_map(int fd, const struct shm_region_note *note, struct shm_regio
 {
 	void *at;
 
-	if (note->bytes > 1ull << 40)
-		return -NAM_E_FABRIC_PROTOCOL;
-	*ret = (struct shm_region){ 0 };
-	if (!note->bytes)
-		return 0;
-	if (nam__pages_file_bytes(fd) != (int64_t)note->bytes)
+	if (!note->bytes || note->bytes > 1ull << 40 ||
+		nam__pages_file_bytes(fd) != (int64_t)note->bytes)
 		return -NAM_E_FABRIC_PROTOCOL;
 	at = nam__pages_map(fd, note->bytes, note->transparent_huge, true);
 	if (!at)

@@ -83,19 +83,23 @@ nam__shm_peer_add(struct shm_domain *domain, struct shm_peer *fresh)
 	return peer;
 }
 
-/* For speed only: the first access to a page would build its entry, at the cost of a fault. */
+/*
+ * For speed only: the first access to a page would build its entry, at the cost of a fault.  The
+ * pages of a withdrawn region belong to others now.
+ */
 static int
 populate_piece(struct shm_peer *peer)
 {
 	const struct shm_region *region = &peer->regions[peer->populate_region];
-	uint64_t left = region->bytes - peer->populate_offset, now = nam_now_ns();
+	uint64_t all = peer->withdrawn[peer->populate_region] ? 0 : region->bytes;
+	uint64_t left = all - peer->populate_offset, now = nam_now_ns();
 	uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
 
 	if (now < peer->populate_ns)
 		return (int)((peer->populate_ns - now) / 1000000u) + 1;
 	(void)madvise(region->base + peer->populate_offset, bytes, MADV_POPULATE_WRITE);
 	peer->populate_offset += bytes;
-	if (peer->populate_offset == region->bytes) {
+	if (peer->populate_offset == all) {
 		peer->populate_offset = 0;
 		peer->populate_region++;
 	}

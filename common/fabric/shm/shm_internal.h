@@ -66,6 +66,7 @@ struct shm_peer {
 	uint32_t regions_count;
 	uint32_t populate_region;	/* the watcher's next piece; domain mutex */
 	uint64_t populate_offset, populate_ns;	/* in the region; when it begins */
+	bool withdrawn[SHM_REGIONS_MAX];	/* when they were mapped: they are not populated */
 	struct shm_region regions[];
 };
 
@@ -201,7 +202,7 @@ int nam__shm_share_fd(const struct nam_mr *share);
 void nam__shm_share_sent(const struct nam_mr *share);
 /* Map the share that a peer sent.  The descriptor stays the caller's. */
 int nam__shm_share_map(int fd, struct shm_region *ret) NAM_MUST_CHECK;
-/* Map a region that a server sent, unless it was withdrawn.  The descriptor stays the caller's. */
+/* Map a region that a server sent, withdrawn or not.  The descriptor stays the caller's. */
 int nam__shm_region_map(int fd, const struct shm_region_note *note,
 	struct shm_region *ret) NAM_MUST_CHECK;
 /* An anonymous, sealed file of small pages, mapped. */

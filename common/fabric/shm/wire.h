@@ -48,7 +48,7 @@ struct shm_rings {
 /* ---- the handshake, over a SOCK_SEQPACKET socket ------------------------------------------ */
 
 #define SHM_MAGIC 0x6d68736eu		/* "nshm" */
-#define SHM_VERSION 1u
+#define SHM_VERSION 2u
 #define SHM_REGIONS_PER_PACKET 32u
 
 /*
@@ -82,9 +82,11 @@ struct shm_welcome {
 };
 
 struct shm_region_note {
-	uint64_t bytes;			/* 0: it was withdrawn */
+	uint64_t bytes;
 	uint32_t page_bytes_log2;
 	uint32_t transparent_huge;
+	uint32_t withdrawn;		/* now, and perhaps not for ever */
+	uint32_t reserved;
 };
 
 /* Then, in as many packets as it takes, the regions with one file descriptor each. */

@@ -56,6 +56,7 @@ nam__tcp_region_alloc(struct nam_domain *domain, uint64_t bytes, uint32_t page_b
 		(void)munmap(pages.base, pages.bytes);
 		return nam_diag_set(diag, rc, "more than %u regions", TCP_REGIONS_MAX);
 	}
+	((struct tcp_mr *)ret->provider)->page_bytes_log2 = page_bytes_log2;
 	return 0;
 }
 
@@ -69,6 +70,23 @@ nam__tcp_region_withdraw(struct nam_domain *pub, struct nam_mr *pub_mr)
 	atomic_store_explicit(&mr->rkey, UINT64_MAX, memory_order_relaxed);
 	pthread_mutex_unlock(&domain->mutex);
 	(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+}
+
+int
+nam__tcp_region_restore(struct nam_domain *pub, struct nam_mr *pub_mr, struct nam_diag *diag)
+{
+	struct tcp_domain *domain = (struct tcp_domain *)pub;
+	struct tcp_mr *mr = pub_mr->provider;
+	const struct nam__pages pages = { -1, mr->base, mr->bytes };
+	int rc = nam__pages_renew(&pages, mr->page_bytes_log2, diag);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&domain->mutex);
+	/* Pairs with the acquire in serve.c: the bytes are zero before a peer sees them. */
+	atomic_store_explicit(&mr->rkey, pub_mr->rkey, memory_order_release);
+	pthread_mutex_unlock(&domain->mutex);
+	return 0;
 }
 
 int

@@ -60,6 +60,7 @@ struct tcp_mr {
 	uint64_t bytes;
 	uint16_t generation;
 	bool mapped;			/* from region_alloc */
+	uint32_t page_bytes_log2;	/* of those */
 };
 
 struct tcp_domain {

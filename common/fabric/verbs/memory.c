@@ -20,6 +20,7 @@ struct verbs_region {
 	uint8_t *pages;		/* NULL: the caller's */
 	int fd;			/* theirs */
 	uint64_t bytes;
+	uint32_t page_bytes_log2;
 };
 
 static int
@@ -44,20 +45,27 @@ say_not_registered(const struct verbs_domain *domain, uint64_t bytes, int rc, st
  * queue pair overtake each other on their way through PCIe, and NAM_CAP_ORDER_WRITE_ATOMIC with it.
  */
 static int
+device_register(struct verbs_domain *domain, void *base, uint64_t bytes, int access,
+	struct ibv_mr **ret, struct nam_diag *diag)
+{
+	errno = 0;
+	*ret = ibv_reg_mr(domain->pd, base, bytes, access);
+	return *ret ? 0 : say_not_registered(domain, bytes, errno ? -errno : -ENOMEM, diag);
+}
+
+static int
 register_memory(struct verbs_domain *domain, void *base, uint64_t bytes, int access,
 	struct nam_mr *ret, struct nam_diag *diag)
 {
 	struct verbs_region *region = calloc(1, sizeof(*region));
+	int rc;
 
 	if (!region)
 		return nam_diag_set(diag, -ENOMEM, "no memory");
-	errno = 0;
-	region->mr = ibv_reg_mr(domain->pd, base, bytes, access);
-	if (!region->mr) {
-		int rc = errno ? -errno : -ENOMEM;
-
+	rc = device_register(domain, base, bytes, access, &region->mr, diag);
+	if (rc) {
 		free(region);
-		return say_not_registered(domain, bytes, rc, diag);
+		return rc;
 	}
 	*ret = (struct nam_mr){
 		.base = base,
@@ -94,6 +102,7 @@ nam__verbs_region_alloc(struct nam_domain *pub, uint64_t bytes, uint32_t page_by
 	region->pages = pages.base;
 	region->bytes = pages.bytes;
 	region->fd = ret->fd = pages.fd;
+	region->page_bytes_log2 = page_bytes_log2;
 	return 0;
 }
 
@@ -106,6 +115,27 @@ nam__verbs_region_withdraw(struct nam_domain *domain, struct nam_mr *mr)
 	(void)ibv_dereg_mr(region->mr);
 	region->mr = NULL;
 	(void)madvise(region->pages, region->bytes, MADV_REMOVE);
+}
+
+/* The device gives the registration other keys. */
+int
+nam__verbs_region_restore(struct nam_domain *domain, struct nam_mr *mr, struct nam_diag *diag)
+{
+	struct verbs_region *region = mr->provider;
+	const struct nam__pages pages = { region->fd, region->pages, region->bytes };
+	int rc = nam__pages_renew(&pages, region->page_bytes_log2, diag);
+
+	if (rc)
+		return rc;
+	rc = device_register((struct verbs_domain *)domain, region->pages, region->bytes,
+		REMOTE_ACCESS, &region->mr, diag);
+	if (rc) {
+		(void)madvise(region->pages, region->bytes, MADV_REMOVE);
+		return rc;
+	}
+	__atomic_store_n(&mr->lkey, region->mr->lkey, __ATOMIC_RELAXED);
+	__atomic_store_n(&mr->rkey, region->mr->rkey, __ATOMIC_RELAXED);
+	return 0;
 }
 
 int

@@ -147,6 +147,50 @@ write__outside_of_the_region__BREAKS_THE_QUEUE_PAIR(void **state)
 	free(world);
 }
 
+/* Both clients read zeroes and write; one connected before, one while it was withdrawn. */
+static void
+restore_body(struct world *world)
+{
+	struct end *early = &world->ends[0], *late = &world->ends[1];
+	struct nam_diag diag;
+
+	open_one(world);
+	memset(early->local, 0xaa, 64);
+	carry_out(early, (struct nam_wr[]){ request(early, NAM_WR_WRITE, 64, 0, 64) }, 1);
+	ops()->region_withdraw(world->server_domain, &world->region);
+	end_open(world, late);
+	assert_int_equal(end_connect(late, NULL), 0);
+	post(late, (struct nam_wr[]){ request(late, NAM_WR_READ, 64, 0, 64) }, 1);
+	assert_int_equal(next(late).status, -NAM_E_FABRIC_ACCESS);
+	end_close(late);
+	end_open(world, late);
+	assert_int_equal(end_connect(late, NULL), 0);
+	assert_int_equal(ops()->region_restore(world->server_domain, &world->region, &diag), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct end *end = &world->ends[i];
+
+		carry_out(end, (struct nam_wr[]){ request(end, NAM_WR_READ, 64, 0, 64) }, 1);
+		assert_int_equal(word(end->local, 0), 0);
+		assert_int_equal(word(end->local, 56), 0);
+		memset(end->local, 0xbb, 64);
+		carry_out(end, (struct nam_wr[]){ request(end, NAM_WR_WRITE, 128, 0, 64) }, 1);
+		assert_int_equal(world->memory[128 + 63], 0xbb);
+	}
+	end_close(early);
+	end_close(late);
+}
+
+static void
+region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE(void **state)
+{
+	struct world *world = world_new(restore_body);
+
+	(void)state;
+	world_run(world, 1);
+	assert_int_equal(world->rc, 0);
+	free(world);
+}
+
 static void
 lkey_body(struct world *world)
 {
@@ -653,6 +697,7 @@ main(void)
 		cmocka_unit_test(connect__rejected_or_nobody_there__SAYS_SO),
 		cmocka_unit_test(listen__somebody_does_already__IN_USE),
 		cmocka_unit_test(write__outside_of_the_region__BREAKS_THE_QUEUE_PAIR),
+		cmocka_unit_test(region_restore__after_withdraw__ALL_CLIENTS_FIND_ZEROES_AND_WRITE),
 		cmocka_unit_test(write__local_memory_not_registered__ACCESS),
 		cmocka_unit_test(post__more_than_fits__FULL_AND_NONE_POSTED),
 		cmocka_unit_test(send__no_receive_posted__WAITS_AND_WITH_IT_WHAT_FOLLOWS),

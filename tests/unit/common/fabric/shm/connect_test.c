@@ -223,6 +223,31 @@ connect__much_memory__IS_POPULATED_AFTERWARDS(void **state)
 	assert_int_equal(rmdir(f.directory), 0);
 }
 
+static void
+connect__region_was_withdrawn_and_restored__IS_POPULATED_AS_ANY(void **state)
+{
+	struct fixture f;
+	struct shm_peer *peer;
+
+	(void)state;
+	fixture_path(&f);
+	fixture_listen(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		f.ops->region_withdraw(f.server.domain, &f.mr);
+		if (i)
+			assert_int_equal(f.ops->region_restore(f.server.domain, &f.mr, &f.diag),
+				0);
+		side_open(&f, &f.client, 16, 16);
+		f.qps[0] = fixture_connect(&f, &f.client);
+		peer = ((struct shm_qp *)f.qps[0])->peer;
+		assert_int_equal(peer->withdrawn[f.mr.rkey], !i);
+		f.ops->qp_destroy(f.qps[0]);
+		side_close(&f, &f.client);
+	}
+	fixture_server_close(&f);
+	assert_int_equal(rmdir(f.directory), 0);
+}
+
 /* ---- clients that misbehave --------------------------------------------------------------- */
 
 static int
@@ -469,6 +494,8 @@ main(void)
 		TEST(connect__again__SHARES_THE_MAPPINGS),
 		cmocka_unit_test(connect__many_regions__MAPS_ALL_OF_THEM),
 		cmocka_unit_test(connect__much_memory__IS_POPULATED_AFTERWARDS),
+		cmocka_unit_test(
+			connect__region_was_withdrawn_and_restored__IS_POPULATED_AS_ANY),
 		TEST(listener__silent_clients__DO_NOT_KEEP_OTHERS_OUT),
 		TEST(listener__malformed_hello__CLOSES_THAT_CONNECTION),
 		cmocka_unit_test(listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED),
