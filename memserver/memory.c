@@ -256,8 +256,10 @@ plan_auto(struct nam__memory *memory, const struct nam_server_options *options,
 		advice);
 }
 
+/* @what	has so many bytes, for the message */
 static int
-check_available(const struct nam__memory *memory, struct nam_diag *diag)
+check_available(const struct nam__memory *memory, const char *what, uint64_t bytes,
+	struct nam_diag *diag)
 {
 	uint64_t available = meminfo_available(), group = cgroup_available();
 	char text[32];
@@ -266,11 +268,11 @@ check_available(const struct nam__memory *memory, struct nam_diag *diag)
 		return 0;	/* the pool was asked */
 	if (group < available)
 		available = group;
-	if (memory->bytes <= available && available - memory->bytes >= SPARE_BYTES)
+	if (bytes <= available && available - bytes >= SPARE_BYTES)
 		return 0;
-	return nam_diag_set(diag, -ENOMEM, "memory_bytes: %s is more than the %" PRIu64 " MiB "
-		"that %s; ask for less, or free some",
-		nam__bytes_text(memory->bytes, text, sizeof(text)), available >> 20,
+	return nam_diag_set(diag, -ENOMEM, "%s %s is more than the %" PRIu64 " MiB "
+		"that %s; ask for less, or free some", what,
+		nam__bytes_text(bytes, text, sizeof(text)), available >> 20,
 		group <= available ? "this control group has left" : "this host has available");
 }
 
@@ -321,7 +323,7 @@ plan(struct nam__memory *memory, const struct nam_server_options *options, struc
 		rc = nam_diag_set(diag, -EINVAL, "pages: %d is none of auto, 1G, 2M, thp, 4k",
 			(int)options->pages);
 	}
-	return rc ? rc : check_available(memory, diag);
+	return rc ? rc : check_available(memory, "memory_bytes:", memory->bytes, diag);
 }
 
 /* Allocate all planned regions, or none. */
@@ -350,27 +352,85 @@ allocate(struct nam__memory *memory, struct nam_domain *domain,
 	return 0;
 }
 
-int
-nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint32_t region)
+/* ---- private memory -------------------------------------------------------------------------- */
+
+/* In the place of a region, of its kind of pages if the pool has so many.  NULL: no memory. */
+static uint8_t *
+private_map(const struct nam__memory *memory, uint64_t bytes)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 	const int huge = MAP_HUGETLB | (int)memory->page_bytes_log2 << MAP_HUGE_SHIFT;
-	uint64_t bytes = memory->mrs[region].bytes;
 	void *base = MAP_FAILED;
 
-	domain->ops->region_withdraw(domain, &memory->mrs[region]);
 	if (memory->page_bytes_log2 > SMALL_LOG2)
 		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | huge, -1, 0);
 	if (base == MAP_FAILED)
 		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (base == MAP_FAILED)
-		return -ENOMEM;
+		return NULL;
 	if (memory->page_bytes_log2 > SMALL_LOG2 || memory->transparent_huge)
 		(void)madvise(base, bytes, MADV_HUGEPAGE);
 	if (memory->numa_node >= 0 && numa_available() >= 0)
 		numa_tonode_memory(base, bytes, memory->numa_node);
+	return base;
+}
+
+int
+nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain, uint32_t region)
+{
+	uint8_t *base;
+
+	domain->ops->region_withdraw(domain, &memory->mrs[region]);
+	base = private_map(memory, memory->mrs[region].bytes);
+	if (!base)
+		return -ENOMEM;
 	atomic_store_explicit(&memory->bases[region], base, memory_order_release);
 	return 0;
+}
+
+/*
+ * The private memory goes first, because the region may need just its pages.  The spare range is
+ * for a failure: a region that stays private has private memory (M13).
+ */
+int
+nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
+	struct nam_diag *diag)
+{
+	struct nam_mr *mr = &memory->mrs[region];
+	uint8_t *base = atomic_load_explicit(&memory->bases[region], memory_order_relaxed);
+	void *spare = mmap(NULL, mr->bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int rc;
+
+	if (spare == MAP_FAILED)
+		return nam_diag_set(diag, -errno, "no address range of %" PRIu64 " bytes: %s",
+			mr->bytes, nam_err_text(-errno));
+	/* Under the mutex: from here on nam__memory_trim() leaves the region alone. */
+	pthread_mutex_lock(&memory->mutex);
+	atomic_store_explicit(&memory->bases[region], mr->base, memory_order_release);
+	pthread_mutex_unlock(&memory->mutex);
+	(void)munmap(base, mr->bytes);
+	rc = check_available(memory, "a region of", mr->bytes, diag);
+	if (!rc)
+		rc = domain->ops->region_restore(domain, mr, diag);
+	if (rc) {
+		base = private_map(memory, mr->bytes);
+		atomic_store_explicit(&memory->bases[region], base ? base : spare,
+			memory_order_release);
+		if (!base)
+			return rc;
+	}
+	(void)munmap(spare, mr->bytes);
+	return rc;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void
+clear(struct nam__memory *memory)
+{
+	memset(memory, 0, sizeof(*memory));
+	memory->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 int
@@ -380,7 +440,7 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 	struct nam_server_options again = *options;
 	int rc;
 
-	memset(memory, 0, sizeof(*memory));
+	clear(memory);
 	rc = plan(memory, options, notice, diag);
 	if (!rc)
 		rc = allocate(memory, domain, options, diag);
@@ -389,7 +449,7 @@ nam__memory_open(struct nam__memory *memory, struct nam_domain *domain,
 		return rc;
 	/* Another process has taken the huge pages since they were counted. */
 	again.pages = NAM_PAGES_4K;
-	memset(memory, 0, sizeof(*memory));
+	clear(memory);
 	rc = plan(memory, &again, NULL, diag);
 	if (!rc)
 		rc = allocate(memory, domain, &again, diag);
@@ -405,8 +465,10 @@ nam__memory_trim(struct nam__memory *memory)
 	for (uint32_t i = 0; i < memory->count; i++) {
 		const struct nam_mr *mr = &memory->mrs[i];
 
+		pthread_mutex_lock(&memory->mutex);
 		if (memory->bases[i] != mr->base)
 			(void)madvise(mr->base, mr->bytes, MADV_REMOVE);
+		pthread_mutex_unlock(&memory->mutex);
 	}
 }
 

@@ -56,6 +56,7 @@ struct nam__memory {
 	struct nam_mr mrs[NAM_REGIONS_PER_SERVER];
 	/* The server's own: those of mrs, or private memory in the place of the region. */
 	_Atomic(uint8_t *) bases[NAM_REGIONS_PER_SERVER];
+	pthread_mutex_t mutex;	/* a region that is trimmed is not restored meanwhile */
 };
 
 /* Choose the pages, allocate and register every region.  All or nothing. */
@@ -70,6 +71,13 @@ void nam__memory_close(struct nam__memory *memory, struct nam_domain *domain);
  */
 int nam__memory_withdraw(struct nam__memory *memory, struct nam_domain *domain,
 	uint32_t region) NAM_MUST_CHECK;
+/*
+ * Give a withdrawn region to the clients again: all its pages are there, and zero.  The caller
+ * ensures that no handler looks at the private memory, which is lost.  0, or negative with the
+ * cause: the region stays private, with fresh memory, which may be of small pages.
+ */
+int nam__memory_restore(struct nam__memory *memory, struct nam_domain *domain, uint32_t region,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /* Give back what clients have written to withdrawn regions by mappings of their own. */
 void nam__memory_trim(struct nam__memory *memory);
 

@@ -46,7 +46,8 @@ nam__service_regions(struct nam__exchange *exchange)
 			break;
 		reply->regions[reply->count++] = (struct nam_rpc_region){
 			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
-			.rkey = memory->mrs[at].rkey,
+			/* region_restore may change it meanwhile. */
+			.rkey = __atomic_load_n(&memory->mrs[at].rkey, __ATOMIC_RELAXED),
 			.remote = memory->mrs[at].remote,
 			.bytes = memory->mrs[at].bytes,
 		};
