@@ -41,3 +41,15 @@ nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
 	table->version++;
 	return 0;
 }
+
+int
+nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey)
+{
+	struct nam_region *block = table->blocks[region_id / NAM_REGIONS_PER_SERVER];
+	struct nam_region *region = block ? &block[region_id % NAM_REGIONS_PER_SERVER] : NULL;
+
+	if (!region || !region->bytes)
+		return -ENOENT;
+	atomic_store_explicit(&region->rkey, rkey, memory_order_release);
+	return 0;
+}

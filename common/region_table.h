@@ -2,11 +2,13 @@
 /*
  * region_table.h -- region id -> memory server, address, key.
  *
- * Filled from RPC message REGIONS and read on every access to remote memory.
+ * Filled from RPC message REGIONS and read on every access to remote memory.  A region stays where
+ * it is; only its key may change later, while others read the table.
  */
 #ifndef NAM_COMMON_REGION_TABLE_H
 #define NAM_COMMON_REGION_TABLE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,7 +18,7 @@
 struct nam_region {
 	uint64_t bytes;		/* 0: no such region */
 	uint64_t remote;	/* nam_wr.remote of byte 0 */
-	uint32_t rkey;
+	_Atomic uint32_t rkey;	/* read it by nam_region_rkey() */
 	uint32_t server;	/* slot in the client's list of servers */
 };
 
@@ -32,6 +34,19 @@ void nam_region_table_free(struct nam_region_table *table);
 /* 0, -ENOMEM, -EEXIST (the id is taken), -EINVAL (region of 0 bytes or beyond 256 GiB). */
 int nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
 	const struct nam_region *region) NAM_MUST_CHECK;
+
+/*
+ * Give a region another key, while others read the table.  0, or -ENOENT: there is no such region.
+ */
+int nam_region_table_renew(struct nam_region_table *table, uint16_t region_id,
+	uint32_t rkey) NAM_MUST_CHECK;
+
+/* Relaxed: how a client learns a new key in time is the business of the layers above. */
+static inline uint32_t
+nam_region_rkey(const struct nam_region *region)
+{
+	return atomic_load_explicit(&region->rkey, memory_order_relaxed);
+}
 
 /* NULL when no connected server has announced that region. */
 static inline const struct nam_region *

@@ -10,6 +10,7 @@
 #ifndef NAM_COMMON_FABRIC_COLOCATED_H
 #define NAM_COMMON_FABRIC_COLOCATED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,7 +20,7 @@
 struct nam_colocated_region {
 	uint64_t remote;	/* as in nam_wr */
 	uint64_t bytes;
-	uint32_t rkey;
+	_Atomic uint32_t rkey;	/* changes once the peer has restored the region */
 	const uint8_t *base;
 };
 

@@ -90,6 +90,14 @@ struct nam_client {
 /* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/*
+ * client.c: ask every server for its regions again, and take the keys that have changed.  Only the
+ * epoch thread may call it; others use the region table meanwhile.  A server that is gone is left
+ * out.  0, or the first failure of another: that one's table may be old.  Cost: 1 RPC for each
+ * NAM_RPC_REGIONS_PER_REPLY regions.
+ */
+NAM_FIBER_FN int nam__regions_refresh(struct nam_client *client) NAM_MUST_CHECK;
+
 /* workers.c: connect a worker's queue pairs, or say which server refused and why. */
 int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */

@@ -45,7 +45,7 @@ map_region(const struct nam_client *client, const struct nam__server *server, ui
 	colocated->pid = reply->pid;
 	to->remote = region->remote;
 	to->bytes = region->bytes;
-	to->rkey = region->rkey;
+	to->rkey = nam_region_rkey(region);
 	colocated->count++;
 }
 

@@ -181,7 +181,7 @@ read_fill(struct nam_worker *worker, const struct nam__read *read, const struct 
 	struct nam_wr *wr)
 {
 	wr->remote = region->remote + nam_gaddr_offset(read->at);
-	wr->rkey = region->rkey;
+	wr->rkey = nam_region_rkey(region);
 	wr->bytes = read->bytes;
 	wr->local = read->local;
 	wr->lkey = nam__buffer_lkey(worker, read->local);

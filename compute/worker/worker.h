@@ -163,7 +163,7 @@ nam__resolve(const struct nam_worker *worker, struct nam_gaddr at, uint32_t offs
 	if (!region)
 		return -NAM_E_NOREGION;
 	wr->remote = region->remote + nam_gaddr_offset(at) + offset_bytes;
-	wr->rkey = region->rkey;
+	wr->rkey = nam_region_rkey(region);
 	return (int)region->server;
 }
 

@@ -25,7 +25,7 @@ local_target(const struct verbs_qp *qp, const struct nam_wr *wr, bool alone)
 		const uint8_t *at = inside(region->base, region->bytes,
 			wr->remote - region->remote, wr->bytes);
 
-		if (region->rkey == wr->rkey && at)
+		if (atomic_load_explicit(&region->rkey, memory_order_relaxed) == wr->rkey && at)
 			return at;
 	}
 	return NULL;

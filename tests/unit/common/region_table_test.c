@@ -89,6 +89,38 @@ add__impossible_size__IS_EINVAL(void **state)
 	assert_int_equal(nam_region_table_add(&table, 3, &region), 0);
 }
 
+static void
+renew__known_region__ONLY_ITS_KEY_CHANGES(void **state)
+{
+	const struct nam_region region = { .bytes = 4096, .remote = 9, .rkey = 8, .server = 7 };
+	const struct nam_region *found;
+
+	(void)state;
+	assert_int_equal(nam_region_table_add(&table, 3, &region), 0);
+	assert_int_equal(nam_region_table_add(&table, 4, &region), 0);
+	found = nam_region_table_find(&table, nam_gaddr_make(3, 64, 0));
+	assert_int_equal(nam_region_table_renew(&table, 3, 88), 0);
+	assert_ptr_equal(nam_region_table_find(&table, nam_gaddr_make(3, 64, 0)), found);
+	assert_int_equal(nam_region_rkey(found), 88);
+	assert_int_equal(found->bytes, 4096);
+	assert_int_equal(found->remote, 9);
+	assert_int_equal(found->server, 7);
+	assert_int_equal(nam_region_rkey(nam_region_table_find(&table, nam_gaddr_make(4, 0, 0))),
+		8);
+}
+
+static void
+renew__unknown_region__IS_ENOENT(void **state)
+{
+	const struct nam_region region = { .bytes = 4096 };
+
+	(void)state;
+	assert_int_equal(nam_region_table_renew(&table, 3, 88), -ENOENT);
+	assert_int_equal(nam_region_table_add(&table, 4, &region), 0);
+	assert_int_equal(nam_region_table_renew(&table, 3, 88), -ENOENT);
+	assert_null(nam_region_table_find(&table, nam_gaddr_make(3, 0, 0)));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -99,6 +131,8 @@ main(void)
 		TEST(find__known_region__IGNORES_OFFSET_AND_TAG),
 		TEST(add__taken_id__IS_EEXIST),
 		TEST(add__impossible_size__IS_EINVAL),
+		TEST(renew__known_region__ONLY_ITS_KEY_CHANGES),
+		TEST(renew__unknown_region__IS_ENOENT),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
