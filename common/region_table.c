@@ -50,6 +50,6 @@ nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint3
 
 	if (!region || !region->bytes)
 		return -ENOENT;
-	atomic_store_explicit(&region->rkey, rkey, memory_order_release);
+	atomic_store_explicit(&region->rkey, rkey, memory_order_relaxed);
 	return 0;
 }
