@@ -124,134 +124,6 @@ ids_check(struct nam_client *client, const struct nam_cluster *cluster, const ch
 	return 0;
 }
 
-/* ---- regions ------------------------------------------------------------------------------ */
-
-/* Takes a server's announcement of its region number `number`. */
-typedef int region_fn(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire);
-
-static int
-region_add(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire)
-{
-	struct nam_region region = {
-		.bytes = wire->bytes,
-		.remote = wire->remote,
-		.rkey = wire->rkey,
-		.server = slot,
-	};
-	int rc;
-
-	(void)number;
-	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
-		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
-		wire->remote + wire->bytes < wire->remote)
-		return -NAM_E_FABRIC_PROTOCOL;
-	rc = nam_region_table_add(&client->regions, wire->id, &region);
-	return rc && rc != -ENOMEM ? -NAM_E_FABRIC_PROTOCOL : rc;
-}
-
-/* A region that is known: it is what it was, and perhaps has another key. */
-static int
-region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
-	const struct nam_rpc_region *wire)
-{
-	const struct nam_region *known = nam_region_table_find(&client->regions,
-		nam_gaddr_make(wire->id, 0, 0));
-	struct nam_colocated *colocated = client->servers[slot].colocated;
-
-	if (!known || wire->id != client->servers[slot].id * NAM_REGIONS_PER_SERVER + number ||
-		known->bytes != wire->bytes || known->remote != wire->remote)
-		return -NAM_E_FABRIC_PROTOCOL;
-	if (nam_region_rkey(known) == wire->rkey)
-		return 0;
-	/* Where keys change, `remote` is an address in the server's process: no two are alike. */
-	for (uint32_t i = 0; colocated && i < colocated->count; i++) {
-		if (colocated->regions[i].remote == wire->remote)
-			atomic_store_explicit(&colocated->regions[i].rkey, wire->rkey,
-				memory_order_relaxed);
-	}
-	return nam_region_table_renew(&client->regions, wire->id, wire->rkey);
-}
-
-/* One page of the announcement.  *first moves on; `reply` has room for a whole message. */
-NAM_FIBER_FN static int
-regions_page(struct nam_client *client, uint32_t slot, region_fn *take,
-	struct nam_rpc_regions_reply *reply, uint32_t *first)
-{
-	struct nam_rpc_regions_request request = { .first = *first };
-	uint32_t bytes = NAM_RPC_BODY_MAX;
-	int rc;
-
-	rc = nam_rpc_call(client->epoch_worker, slot, NAM_RPC_REGIONS, &request, sizeof(request),
-		reply, &bytes); /* SUSPENDS */
-	if (rc)
-		return rc;
-	if (bytes < sizeof(*reply) || reply->total != client->servers[slot].regions_count ||
-		!reply->count || reply->count > NAM_RPC_REGIONS_PER_REPLY ||
-		reply->count > reply->total - *first ||
-		bytes != sizeof(*reply) + reply->count * sizeof(struct nam_rpc_region))
-		return -NAM_E_FABRIC_PROTOCOL;
-	for (uint32_t i = 0; i < reply->count; i++) {
-		rc = take(client, slot, *first + i, &reply->regions[i]);
-		if (rc)
-			return rc;
-	}
-	*first += reply->count;
-	return 0;
-}
-
-NAM_FIBER_FN static int
-regions_ask(struct nam_client *client, uint32_t slot, region_fn *take)
-{
-	struct nam_worker *worker = client->epoch_worker;
-	struct nam_rpc_regions_reply *reply = nam_buffer_take(worker, NAM_RPC_BODY_MAX);
-	uint32_t first = 0;
-	int rc = 0;
-
-	if (!reply)
-		return -ENOMEM;
-	while (!rc && first < client->servers[slot].regions_count)
-		rc = regions_page(client, slot, take, reply, &first); /* SUSPENDS */
-	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
-	return rc;
-}
-
-NAM_FIBER_FN static int
-regions_learn(struct nam_client *client, uint32_t slot, struct nam_diag *diag)
-{
-	struct nam__server *server = &client->servers[slot];
-	int rc;
-
-	if (!server->regions_count || server->regions_count > NAM_REGIONS_PER_SERVER)
-		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
-			"the memory server at %s announces %u regions; 1 .. %u are possible",
-			server->address, server->regions_count, NAM_REGIONS_PER_SERVER);
-	rc = regions_ask(client, slot, region_add); /* SUSPENDS */
-	if (rc)
-		return nam_diag_set(diag, rc, "the regions of the memory server at %s: %s",
-			server->address, nam_err_text(rc));
-	return 0;
-}
-
-int
-nam__regions_refresh(struct nam_client *client)
-{
-	int rc = 0;
-
-	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
-		atomic_int *lost = &client->servers[slot].lost;
-		int one;
-
-		if (atomic_load_explicit(lost, memory_order_acquire))
-			continue;
-		one = regions_ask(client, slot, region_renew); /* SUSPENDS */
-		if (!rc && !atomic_load_explicit(lost, memory_order_acquire))
-			rc = one;
-	}
-	return rc;
-}
-
 /* ---- membership --------------------------------------------------------------------------- */
 
 /* Become a client.  Server 0's regions are known already. */
@@ -326,6 +198,7 @@ client_new(const struct nam_client_options *options)
 	client->options.name = client->name;
 	client->options.cluster = NULL;
 	pthread_mutex_init(&client->mutex, NULL);
+	pthread_mutex_init(&client->holders_mutex, NULL);
 	nam_region_table_init(&client->regions);
 	return client;
 }
@@ -344,6 +217,7 @@ client_free(struct nam_client *client)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	free(client->servers);
 	pthread_mutex_destroy(&client->mutex);
+	pthread_mutex_destroy(&client->holders_mutex);
 	free(client);
 }
 
@@ -360,7 +234,7 @@ client_join(struct nam_client *client, const struct nam_cluster *cluster, const 
 	if (!rc)
 		rc = ids_check(client, cluster, text, diag);
 	for (uint32_t slot = 0; slot < client->servers_count && !rc; slot++)
-		rc = regions_learn(client, slot, diag); /* SUSPENDS */
+		rc = nam__regions_learn(client, slot, diag); /* SUSPENDS */
 	if (rc)
 		return rc;
 	rc = register_client(client, diag); /* SUSPENDS */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "common/cluster.h"
 #include "common/env.h"
@@ -40,6 +41,7 @@ struct nam__server {
 #define NAM__EPOCHS_NOTED 8u	/* a power of two, at least the sum of both */
 
 struct nam__garbage;			/* epoch.c */
+struct nam__holder;			/* forget.h */
 
 /* State of a room above, which gives it a type: zeroes at first, freed with the client. */
 #define NAM__CLIENT_EXTENSION_BYTES 2112u
@@ -66,6 +68,8 @@ struct nam_client {
 	/* epoch.c: the epoch thread advances these; operations read local_epoch. */
 	_Alignas(NAM__CACHE_LINE) atomic_uint_fast64_t local_epoch;
 	atomic_bool pin_needs_fence;	/* the kernel has no membarrier */
+	atomic_uint generation;		/* of the epoch word, as followed: forget.h */
+	atomic_uint_fast64_t known_since;	/* local epoch in which it began */
 	atomic_bool closing;
 	struct nam_thread *epoch_thread;
 	struct nam_worker *epoch_worker;	/* has the session connection */
@@ -83,6 +87,10 @@ struct nam_client {
 	struct nam_worker *workers;
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
+	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */
+	LIST_HEAD(, nam__holder) holders;
+	atomic_bool reclaiming;		/* a task of this process is at it: reclaim.c */
+
 	struct nam__lock_table *locks;	/* lock.c */
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
 };
@@ -90,8 +98,11 @@ struct nam_client {
 /* client.c: 0, or -NAM_E_FABRIC_CAPABILITY for a fabric that promises too little. */
 int nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag) NAM_MUST_CHECK;
 
+/* regions.c: learn a server's regions, or say which server announces what cannot be. */
+NAM_FIBER_FN int nam__regions_learn(struct nam_client *client, uint32_t slot,
+	struct nam_diag *diag) NAM_MUST_CHECK;
 /*
- * client.c: ask every server for its regions again, and take the keys that have changed.  Only the
+ * regions.c: ask every server for its regions again, and take the keys that have changed.  Only the
  * epoch thread may call it; others use the region table meanwhile.  A server that is gone is left
  * out.  0, or the first failure of another: that one's table may be old.  Cost: 1 RPC for each
  * NAM_RPC_REGIONS_PER_REPLY regions.

@@ -11,6 +11,7 @@
 #define nam_buffer_take fuzz_buffer_take
 #define nam_buffer_give fuzz_buffer_give
 #include "compute/client/client.c"
+#include "compute/client/regions.c"
 #include "compute/client/workers.c"
 #undef nam_rpc_call
 #undef nam_buffer_take
@@ -109,8 +110,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		try_welcome(client, &input);
 	answers = input;
 	if (which % 4 == 1)
-		(void)!regions_learn(client, 0, &diag);
-	if (which % 4 == 2 && !regions_learn(client, 0, &diag))
+		(void)!nam__regions_learn(client, 0, &diag);
+	if (which % 4 == 2 && !nam__regions_learn(client, 0, &diag))
 		(void)!register_client(client, &diag);
 	if (which % 4 == 3)
 		(void)!nam_server_status_get(worker, 0, &status);
