@@ -43,7 +43,8 @@ nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
 }
 
 int
-nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey)
+nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
+	bool is_private)
 {
 	struct nam_region *block = table->blocks[region_id / NAM_REGIONS_PER_SERVER];
 	struct nam_region *region = block ? &block[region_id % NAM_REGIONS_PER_SERVER] : NULL;
@@ -51,5 +52,6 @@ nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint3
 	if (!region || !region->bytes)
 		return -ENOENT;
 	atomic_store_explicit(&region->rkey, rkey, memory_order_relaxed);
+	atomic_store_explicit(&region->is_private, is_private, memory_order_relaxed);
 	return 0;
 }

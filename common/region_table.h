@@ -3,12 +3,13 @@
  * region_table.h -- region id -> memory server, address, key.
  *
  * Filled from RPC message REGIONS and read on every access to remote memory.  A region stays where
- * it is; only its key may change later, while others read the table.
+ * it is; its key may change later, and whether it is private, while others read the table.
  */
 #ifndef NAM_COMMON_REGION_TABLE_H
 #define NAM_COMMON_REGION_TABLE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct nam_region {
 	uint64_t remote;	/* nam_wr.remote of byte 0 */
 	_Atomic uint32_t rkey;	/* read it by nam_region_rkey() */
 	uint32_t server;	/* slot in the client's list of servers */
+	_Atomic uint32_t is_private;	/* 1: only old addresses lead there; requests would fail */
 };
 
 /* Two levels, so that an empty table is small: one block per server id. */
@@ -35,11 +37,9 @@ void nam_region_table_free(struct nam_region_table *table);
 int nam_region_table_add(struct nam_region_table *table, uint16_t region_id,
 	const struct nam_region *region) NAM_MUST_CHECK;
 
-/*
- * Give a region another key, while others read the table.  0, or -ENOENT: there is no such region.
- */
-int nam_region_table_renew(struct nam_region_table *table, uint16_t region_id,
-	uint32_t rkey) NAM_MUST_CHECK;
+/* A region has changed, while others read the table.  0, or -ENOENT: there is no such region. */
+int nam_region_table_renew(struct nam_region_table *table, uint16_t region_id, uint32_t rkey,
+	bool is_private) NAM_MUST_CHECK;
 
 /* Relaxed: how a client learns a new key in time is the business of the layers above. */
 static inline uint32_t
@@ -71,6 +71,18 @@ nam_region_table_range(const struct nam_region_table *table, struct nam_gaddr at
 	if (!block || nam_gaddr_offset(at) + bytes > block[id % NAM_REGIONS_PER_SERVER].bytes)
 		return NULL;
 	return &block[id % NAM_REGIONS_PER_SERVER];
+}
+
+/*
+ * Whether an address may be READ: its region is not private.  For addresses that may be older than
+ * the last generation; others lead to public regions.
+ */
+static inline bool
+nam_region_table_public(const struct nam_region_table *table, struct nam_gaddr at)
+{
+	const struct nam_region *region = nam_region_table_find(table, at);
+
+	return !region || !atomic_load_explicit(&region->is_private, memory_order_relaxed);
 }
 
 #endif /* NAM_COMMON_REGION_TABLE_H */

@@ -64,6 +64,15 @@ check_options(struct nam_server *server, struct nam_diag *diag)
 	return 0;
 }
 
+static uint8_t *
+region_base(void *arg, uint32_t region)
+{
+	struct nam_server *server = arg;
+
+	/* Acquire: pairs with nam__memory_withdraw(). */
+	return atomic_load_explicit(&server->memory.bases[region], memory_order_acquire);
+}
+
 static int
 withdraw(void *arg, uint32_t region)
 {
@@ -74,11 +83,28 @@ withdraw(void *arg, uint32_t region)
 	return nam__memory_withdraw(&server->memory, server->domain, region);
 }
 
+static int
+restore(void *arg, uint32_t region)
+{
+	struct nam_server *server = arg;
+	struct nam_diag diag = { "" };
+	int rc = nam__memory_restore(&server->memory, server->domain, region, &diag);
+
+	if (rc)
+		nam__log(server, NAM_LOG_WARN, "region_private", "region=%u cause=%s", region,
+			diag.text);
+	else
+		nam__log(server, NAM_LOG_INFO, "region_public", "region=%u bytes=%llu", region,
+			(unsigned long long)server->memory.mrs[region].bytes);
+	return rc;
+}
+
 /* The epoch begins at 1; everything else of fresh memory is zero, as it has to be. */
 static int
 start_services(struct nam_server *server, struct nam_diag *diag)
 {
 	struct nam__memory *memory = &server->memory;
+	const struct nam__allocator_memory calls = { server, region_base, withdraw, restore };
 	uint64_t bytes[NAM_REGIONS_PER_SERVER];
 	uint8_t *meta = NULL;
 	int rc;
@@ -91,7 +117,7 @@ start_services(struct nam_server *server, struct nam_diag *diag)
 			__ATOMIC_SEQ_CST);
 	}
 	rc = nam__allocator_init(&server->allocator, nam__first_region_id(server), bytes,
-		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES, withdraw, server);
+		memory->count, meta ? NAM_META_BYTES : NAM_GADDR_UNIT_BYTES, &calls);
 	if (!rc)
 		rc = nam__catalog_init(&server->catalog);
 	if (!rc)

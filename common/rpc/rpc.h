@@ -64,7 +64,8 @@
 	X(LOCKING_PREPARE)                                                                          \
 	X(LOCKING_END)                                                                              \
 	X(LOCKING_SEAL)                                                                             \
-	X(PRESENCE)		/* of which clients this server has connections */
+	X(PRESENCE)		/* of which clients this server has connections */                  \
+	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,
@@ -140,7 +141,7 @@ struct nam_rpc_echo_request {
 
 struct nam_rpc_region {
 	uint16_t id;
-	uint16_t reserved;
+	uint16_t is_private;	/* 1: requests to it fail */
 	uint32_t rkey;
 	uint64_t remote;
 	uint64_t bytes;
@@ -187,30 +188,6 @@ struct nam_rpc_presence_reply {
 	uint64_t ids[NAM_CLIENTS_MAX / 64];	/* bit i % 64 of word i / 64: client id i */
 };
 _Static_assert(sizeof(struct nam_rpc_presence_reply) <= NAM_RPC_BODY_MAX, "it fits");
-
-/*
- * Blocks never change their stride while the server lives, so a word that was a lock stays a lock
- * however stale the pointer that leads to it.
- */
-struct nam_rpc_alloc_request {
-	uint32_t stride;	/* bytes, a multiple of 64 */
-	uint32_t count;		/* blocks wanted; fewer may come, at least one */
-};
-
-#define NAM_RPC_ALLOC_SCATTERED_MAX 480u
-
-struct nam_rpc_alloc_reply {
-	uint64_t run_at;	/* gaddr of a run of fresh blocks, or 0 */
-	uint32_t run_count;	/* blocks in the run, `stride` apart */
-	uint32_t count;		/* recycled blocks that follow */
-	uint64_t blocks[];	/* gaddrs */
-};
-
-struct nam_rpc_free_request {
-	uint32_t stride;
-	uint32_t count;
-	uint64_t blocks[];
-};
 
 #define NAM_INDEX_NAME_BYTES 64u	/* with the NUL */
 

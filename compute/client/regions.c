@@ -23,19 +23,20 @@ region_add(struct nam_client *client, uint32_t slot, uint32_t number,
 		.remote = wire->remote,
 		.rkey = wire->rkey,
 		.server = slot,
+		.is_private = wire->is_private,
 	};
 	int rc;
 
 	(void)number;
 	if (wire->id / NAM_REGIONS_PER_SERVER != client->servers[slot].id ||
 		wire->bytes % NAM_GADDR_UNIT_BYTES || wire->remote % sizeof(uint64_t) ||
-		wire->remote + wire->bytes < wire->remote)
+		wire->remote + wire->bytes < wire->remote || wire->is_private > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
 	rc = nam_region_table_add(&client->regions, wire->id, &region);
 	return rc && rc != -ENOMEM ? -NAM_E_FABRIC_PROTOCOL : rc;
 }
 
-/* A region that is known: it is what it was, and perhaps has another key. */
+/* A region that is known.  Its key may have changed, and whether it is private. */
 static int
 region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	const struct nam_rpc_region *wire)
@@ -45,17 +46,17 @@ region_renew(struct nam_client *client, uint32_t slot, uint32_t number,
 	struct nam_colocated *colocated = client->servers[slot].colocated;
 
 	if (!known || wire->id != client->servers[slot].id * NAM_REGIONS_PER_SERVER + number ||
-		known->bytes != wire->bytes || known->remote != wire->remote)
+		known->bytes != wire->bytes || known->remote != wire->remote ||
+		wire->is_private > 1)
 		return -NAM_E_FABRIC_PROTOCOL;
-	if (nam_region_rkey(known) == wire->rkey)
-		return 0;
 	/* Where keys change, `remote` is an address in the server's process: no two are alike. */
-	for (uint32_t i = 0; colocated && i < colocated->count; i++) {
+	for (uint32_t i = 0; colocated && i < colocated->count &&
+		nam_region_rkey(known) != wire->rkey; i++) {
 		if (colocated->regions[i].remote == wire->remote)
 			atomic_store_explicit(&colocated->regions[i].rkey, wire->rkey,
 				memory_order_relaxed);
 	}
-	return nam_region_table_renew(&client->regions, wire->id, wire->rkey);
+	return nam_region_table_renew(&client->regions, wire->id, wire->rkey, wire->is_private);
 }
 
 /* One page of the announcement.  *first moves on; `reply` has room for a whole message. */

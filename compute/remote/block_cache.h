@@ -5,6 +5,7 @@
 #ifndef NAM_COMPUTE_REMOTE_BLOCK_CACHE_H
 #define NAM_COMPUTE_REMOTE_BLOCK_CACHE_H
 
+#include "common/rpc/alloc_rpc.h"
 #include "compute/worker/worker.h"
 
 #define NAM__BLOCKS_KEPT 1024u		/* of a size class, when its worker trims it */

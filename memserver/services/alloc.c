@@ -2,246 +2,190 @@
 /*
  * alloc.c -- blocks of remote memory, in runs that are carved off each region from front to back.
  *
- * A run is blocks of one stride, and stays so for ever: a block that comes back serves the same
- * stride again, so a word that was a lock stays a lock however stale the pointer that leads to it.
- * Regions are public, for blocks of clients, from front to back; the server takes regions without
- * blocks from the back as private ones, for structures that it executes itself.  A list of recycled
- * blocks is of one kind.
+ * A run is blocks of one stride: a block that comes back serves the same stride again, so a word
+ * that was a lock stays a lock for all clients that know its address.  When all blocks of a run are
+ * free, RECLAIM makes it vacant in two steps, between which clients forget.  Regions are public,
+ * for blocks of clients, from front to back; the server takes regions without blocks from the back
+ * as private ones, for structures that it executes itself.  A list of recycled blocks is of one
+ * kind.
  *
  * For each run we keep one bit per block, set while the block is free; so a block that is given
- * back twice, or that never was one, is noticed.  Bits are made when the first block comes back.
+ * back twice, or that never was one, is noticed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "memserver/memserver_internal.h"
+#include "memserver/services/runs.h"
 
-#define NAM__LINK_NONE UINT32_MAX
-#define LINK_RUN_BITS 24u		/* a link: region index:8 | run index:24 */
-_Static_assert(NAM__RUNS_MAX <= 1u << LINK_RUN_BITS, "a link names any run");
-_Static_assert(NAM_REGIONS_PER_SERVER <= 1u << (32 - LINK_RUN_BITS), "a link names any region");
-
-struct nam__run {
-	uint64_t offset;
-	uint64_t *free_bits;
-	uint32_t stride;
-	uint32_t count;			/* blocks */
-	uint32_t words;			/* of free_bits */
-	uint32_t free_count;
-	uint32_t first_word;		/* no free block in the words before */
-	uint32_t next;			/* link in the stride's list of runs with free blocks */
-	bool listed;
-};
+#define RESTORING UINT64_MAX		/* a region: in place of a batch, until it has its pages */
+#define RESTORE_NS 500000000ull		/* one HOLD begins no other region after this time */
 
 /* A block, by its address. */
 struct block {
 	struct nam__run *run;
-	uint32_t link;			/* of the run */
 	uint32_t number;		/* in the run */
 };
 
 int
 nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	const uint64_t *bytes, uint32_t count, uint64_t reserved,
-	int (*withdraw)(void *arg, uint32_t region), void *withdraw_arg)
+	const struct nam__allocator_memory *calls)
 {
+	uint64_t total = 0;
+	int rc = 0;
+
 	memset(allocator, 0, sizeof(*allocator));
 	allocator->regions = calloc(count, sizeof(allocator->regions[0]));
 	if (!allocator->regions)
 		return -ENOMEM;
 	allocator->first_region_id = first_region_id;
-	allocator->regions_count = count;
-	allocator->withdraw = withdraw;
-	allocator->withdraw_arg = withdraw_arg;
-	for (uint32_t i = 0; i < count; i++) {
+	allocator->calls = *calls;
+	LIST_INIT(&allocator->held);
+	reserved = (reserved + NAM_GADDR_UNIT_BYTES - 1) / NAM_GADDR_UNIT_BYTES *
+		NAM_GADDR_UNIT_BYTES;
+	for (uint32_t i = 0; i < count && !rc; i++) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
 		/* Offset 0 of region 0 is null; that no region has one is simpler. */
-		allocator->regions[i].bytes = bytes[i];
-		allocator->memory[NAM_MEMORY_PUBLIC].bytes += bytes[i];
-		allocator->regions[i].next = NAM_GADDR_UNIT_BYTES;
+		region->bytes = bytes[i];
+		region->pinned = i == 0 && reserved > NAM_GADDR_UNIT_BYTES;
+		rc = nam__runs_init(region, i, i == 0 ? reserved : NAM_GADDR_UNIT_BYTES);
+		allocator->regions_count++;
+		total += bytes[i];
 	}
-	allocator->regions[0].next = (reserved + NAM_GADDR_UNIT_BYTES - 1) /
-		NAM_GADDR_UNIT_BYTES * NAM_GADDR_UNIT_BYTES;
-	return -pthread_mutex_init(&allocator->mutex, NULL);
+	allocator->memory[NAM_MEMORY_PUBLIC].bytes = total;
+	/* Half of NAM__RUNS_MAX are enough for all memory. */
+	allocator->run_bytes = total / (NAM__RUNS_MAX / 2) > NAM__RUN_BYTES_MIN ?
+		total / (NAM__RUNS_MAX / 2) : NAM__RUN_BYTES_MIN;
+	return rc ? rc : -pthread_mutex_init(&allocator->mutex, NULL);
 }
 
 void
 nam__allocator_free(struct nam__allocator *allocator)
 {
-	for (uint32_t i = 0; i < allocator->regions_count; i++) {
-		struct nam__alloc_region *region = &allocator->regions[i];
-
-		for (uint32_t j = 0; j < region->runs_count; j++)
-			free(region->runs[j].free_bits);
-		free(region->runs);
-	}
+	for (uint32_t i = 0; i < allocator->regions_count; i++)
+		nam__runs_free(&allocator->regions[i]);
 	free(allocator->regions);
 	allocator->regions = NULL;
 	allocator->regions_count = 0;
 	(void)pthread_mutex_destroy(&allocator->mutex);
 }
 
-static struct nam__run *
-run_at(struct nam__allocator *allocator, uint32_t link)
-{
-	return &allocator->regions[link >> LINK_RUN_BITS].runs[link & ((1u << LINK_RUN_BITS) - 1)];
-}
-
 /* The list of a stride; NULL if there is none and, with `add`, no room for another. */
 static struct nam__stride *
 stride_of(struct nam__allocator *allocator, uint32_t stride, bool is_private, bool add)
 {
+	struct nam__stride *list;
+
 	for (uint32_t i = 0; i < allocator->strides_count; i++) {
-		if (allocator->strides[i].stride == stride &&
-			allocator->strides[i].is_private == is_private)
-			return &allocator->strides[i];
+		list = &allocator->strides[i];
+		if (list->stride == stride && list->is_private == is_private)
+			return list;
 	}
 	if (!add || allocator->strides_count == NAM__STRIDES_MAX)
 		return NULL;
-	allocator->strides[allocator->strides_count] = (struct nam__stride){
-		.stride = stride, .is_private = is_private, .first = NAM__LINK_NONE };
-	return &allocator->strides[allocator->strides_count++];
+	list = &allocator->strides[allocator->strides_count++];
+	*list = (struct nam__stride){ .stride = stride, .is_private = is_private };
+	LIST_INIT(&list->runs);
+	return list;
+}
+
+static void
+list_add(struct nam__stride *list, struct nam__run *run)
+{
+	run->listed = true;
+	LIST_INSERT_HEAD(&list->runs, run, link);
+}
+
+static void
+list_remove(struct nam__run *run)
+{
+	run->listed = false;
+	LIST_REMOVE(run, link);
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
 static uint64_t
-block_raw(const struct nam__allocator *allocator, uint32_t region, const struct nam__run *run,
-	uint32_t block)
+raw_of(const struct nam__allocator *allocator, uint32_t region, uint64_t offset)
 {
-	return nam_gaddr_make((uint16_t)(allocator->first_region_id + region),
-		run->offset + (uint64_t)block * run->stride, 0).raw;
+	return nam_gaddr_make((uint16_t)(allocator->first_region_id + region), offset, 0).raw;
 }
 
 static uint32_t
 take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64_t *blocks,
 	uint32_t max)
 {
+	struct nam__run *run;
 	uint32_t n = 0;
 
-	while (list->first != NAM__LINK_NONE) {
-		struct nam__run *run = run_at(allocator, list->first);
-
+	while ((run = LIST_FIRST(&list->runs)) != NULL) {
 		for (; n < max && run->free_count; run->free_count--) {
 			uint64_t *word;
 
 			while (!run->free_bits[run->first_word])
 				run->first_word++;
 			word = &run->free_bits[run->first_word];
-			blocks[n++] = block_raw(allocator, list->first >> LINK_RUN_BITS, run,
-				run->first_word * 64 + (uint32_t)__builtin_ctzll(*word));
+			blocks[n++] = raw_of(allocator, run->region, run->offset +
+				(run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word)) *
+					run->stride);
 			*word &= *word - 1;
 			allocator->memory[list->is_private].free_bytes -= run->stride;
 		}
 		if (run->free_count)
 			break;
-		list->first = run->next;
-		run->listed = false;
+		list_remove(run);
 	}
 	return n;
 }
 
-/* A new run for the blocks to be carved, or the last one if that can grow.  NULL: no room. */
-static struct nam__run *
-run_for(struct nam__allocator *allocator, struct nam__alloc_region *region, uint32_t stride,
-	uint32_t count)
+/* M1: a held run may serve its own stride at any time.  False: there is none. */
+static bool
+held_again(struct nam__allocator *allocator, struct nam__stride *list)
 {
 	struct nam__run *run;
 
-	if (region->runs_count) {
-		run = &region->runs[region->runs_count - 1];
-		/* It ends where the next one begins, because nothing else is ever carved. */
-		if (run->stride == stride && run->count <= INT32_MAX - count)
-			return run;
-	}
-	if (allocator->runs_count == NAM__RUNS_MAX)
-		return NULL;
-	if (region->runs_count == region->runs_size) {
-		uint32_t size = region->runs_size ? region->runs_size * 2 : 16;
-		struct nam__run *runs = realloc(region->runs, size * sizeof(runs[0]));
-
-		if (!runs)
-			return NULL;
-		region->runs = runs;
-		region->runs_size = size;
-	}
-	run = &region->runs[region->runs_count++];
-	*run = (struct nam__run){ .offset = region->next, .stride = stride };
-	allocator->runs_count++;
-	return run;
-}
-
-/* Make the last region that has never had a block private.  False: there is none. */
-static bool
-region_withdraw(struct nam__allocator *allocator)
-{
-	for (uint32_t i = allocator->regions_count; i-- > 0;) {
-		struct nam__alloc_region *region = &allocator->regions[i];
-
-		if (region->is_private || region->next != NAM_GADDR_UNIT_BYTES)
+	LIST_FOREACH(run, &allocator->held, link) {
+		if (run->stride != list->stride || allocator->regions[run->region].turning)
 			continue;
-		region->is_private = true;
-		allocator->memory[NAM_MEMORY_PUBLIC].bytes -= region->bytes;
-		allocator->memory[NAM_MEMORY_PRIVATE].bytes += region->bytes;
-		if (!allocator->withdraw(allocator->withdraw_arg, i))
-			return true;
-		region->next = region->bytes;
+		run->batch = 0;
+		LIST_REMOVE(run, link);
+		list_add(list, run);
+		return true;
 	}
 	return false;
 }
 
-/* First fit over the regions; as many blocks as the first region with room for one has. */
-static uint32_t
-carve(struct nam__allocator *allocator, const struct nam__stride *list, uint32_t count,
-	uint64_t *ret_at)
+/* M3: what has been used before is zeroed, after the mutex was released. */
+static void
+carved_clear(const struct nam__allocator *allocator, const struct nam__carved *carved,
+	uint32_t stride)
 {
-	uint32_t stride = list->stride;
-
-	for (uint32_t i = 0; i < allocator->regions_count; i++) {
-		struct nam__alloc_region *region = &allocator->regions[i];
-		struct nam__run *run;
-		uint64_t fit;
-
-		if (region->is_private != list->is_private || region->next > region->bytes ||
-			region->bytes - region->next < stride)
-			continue;
-		fit = (region->bytes - region->next) / stride;
-		if (fit > count)
-			fit = count;
-		run = run_for(allocator, region, stride, (uint32_t)fit);
-		if (!run)
-			return 0;
-		*ret_at = block_raw(allocator, i, run, run->count);
-		run->count += (uint32_t)fit;
-		region->next += fit * stride;
-		allocator->memory[list->is_private].carved_bytes += fit * stride;
-		return (uint32_t)fit;
-	}
-	return list->is_private && region_withdraw(allocator) ?
-		carve(allocator, list, count, ret_at) : 0;
+	if (carved->dirty && carved->count)
+		memset(allocator->calls.base(allocator->calls.arg, carved->region) + carved->offset,
+			0, (uint64_t)carved->count * stride);
 }
 
 uint32_t
 nam__allocator_take(struct nam__allocator *allocator, uint32_t stride, uint64_t *ret_blocks,
 	uint32_t count)
 {
+	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
-	uint64_t run_at;
-	uint32_t n = 0, carved = 0;
+	uint32_t n = 0;
 
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, stride, true, true);
 	if (list)
 		n = take_recycled(allocator, list, ret_blocks, count);
 	if (list && n < count)
-		carved = carve(allocator, list, count - n, &run_at);
+		carved = nam__runs_carve(allocator, stride, true, count - n);
 	pthread_mutex_unlock(&allocator->mutex);
-	for (uint32_t i = 0; i < carved; i++) {
-		struct nam_gaddr first = { run_at };
-
-		ret_blocks[n++] = nam_gaddr_make(nam_gaddr_region(first),
-			nam_gaddr_offset(first) + (uint64_t)i * stride, 0).raw;
-	}
+	carved_clear(allocator, &carved, stride);
+	for (uint32_t i = 0; i < carved.count; i++)
+		ret_blocks[n++] = raw_of(allocator, carved.region,
+			carved.offset + (uint64_t)i * stride);
 	return n;
 }
 
@@ -257,6 +201,9 @@ nam__service_alloc(struct nam__exchange *exchange)
 	const struct nam_rpc_alloc_request *request = exchange->body;
 	struct nam_rpc_alloc_reply *reply = exchange->reply;
 	struct nam__allocator *allocator = &exchange->server->allocator;
+	uint32_t most = request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
+		NAM_RPC_ALLOC_SCATTERED_MAX;
+	struct nam__carved carved = { .count = 0 };
 	struct nam__stride *list;
 
 	if (!stride_valid(request->stride) || request->count == 0 ||
@@ -264,20 +211,21 @@ nam__service_alloc(struct nam__exchange *exchange)
 		return -NAM_E_FABRIC_PROTOCOL;
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, request->stride, false, true);
-	reply->count = !list ? 0 : take_recycled(allocator, list, reply->blocks,
-		request->count < NAM_RPC_ALLOC_SCATTERED_MAX ? request->count :
-		NAM_RPC_ALLOC_SCATTERED_MAX);
-	reply->run_at = 0;
-	reply->run_count = 0;
+	reply->count = list ? take_recycled(allocator, list, reply->blocks, most) : 0;
 	/* Less than was asked for, rather than carve while there are blocks that came back. */
-	if (list && reply->count < request->count && list->first == NAM__LINK_NONE)
-		reply->run_count = carve(allocator, list, request->count - reply->count,
-			&reply->run_at);
+	if (list && reply->count < request->count && LIST_EMPTY(&list->runs))
+		carved = nam__runs_carve(allocator, request->stride, false,
+			request->count - reply->count);
+	if (list && !reply->count && !carved.count && held_again(allocator, list))
+		reply->count = take_recycled(allocator, list, reply->blocks, most);
 	pthread_mutex_unlock(&allocator->mutex);
 	if (!list)
 		return -NAM_E_LIMIT;
-	if (!reply->count && !reply->run_count)
+	if (!reply->count && !carved.count)
 		return -NAM_E_REMOTE_FULL;
+	carved_clear(allocator, &carved, request->stride);
+	reply->run_count = carved.count;
+	reply->run_at = carved.count ? raw_of(allocator, carved.region, carved.offset) : 0;
 	exchange->reply_bytes = (uint32_t)(sizeof(*reply) +
 		reply->count * sizeof(reply->blocks[0]));
 	return 0;
@@ -292,41 +240,26 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 	struct nam_gaddr at = { raw };
 	uint32_t index = (uint32_t)nam_gaddr_region(at) - allocator->first_region_id;
 	uint64_t offset = nam_gaddr_offset(at);
-	uint32_t low = 0, high, stride = list->stride;
 	const struct nam__alloc_region *region;
-	struct nam__run *run;
+	uint32_t number;
 
 	if (nam_gaddr_tag(at) || index >= allocator->regions_count)
 		return false;
 	region = &allocator->regions[index];
-	if (region->is_private != list->is_private)
+	number = region->is_private == list->is_private ? nam__run_find(region, offset) :
+		UINT32_MAX;
+	if (number == UINT32_MAX)
 		return false;
-	/* The last run that begins at or before the offset. */
-	for (high = region->runs_count; low < high;) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (region->runs[middle].offset <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
-		return false;
-	run = &region->runs[low - 1];
-	offset -= run->offset;
-	if (run->stride != stride || offset % stride || offset / stride >= run->count)
-		return false;
-	*ret = (struct block){
-		.run = run,
-		.link = index << LINK_RUN_BITS | (low - 1),
-		.number = (uint32_t)(offset / stride),
-	};
-	return true;
+	ret->run = region->runs[number];
+	offset -= ret->run->offset;
+	ret->number = (uint32_t)(offset / list->stride);
+	return ret->run->stride == list->stride && offset % list->stride == 0;
 }
 
 /* A block is free, and its run is listed. */
 static int
-put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw)
+put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw,
+	struct nam__run **ret_run)
 {
 	struct block block;
 	struct nam__run *run;
@@ -335,7 +268,7 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 
 	if (!find_block(allocator, raw, list, &block))
 		return -NAM_E_FABRIC_PROTOCOL;
-	run = block.run;
+	*ret_run = run = block.run;
 	word = block.number / 64;
 	bit = 1ull << block.number % 64;
 	if (word >= run->words) {
@@ -353,11 +286,8 @@ put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t ra
 	run->free_count++;
 	if (word < run->first_word)
 		run->first_word = word;
-	if (!run->listed) {
-		run->listed = true;
-		run->next = list->first;
-		list->first = block.link;
-	}
+	if (!run->listed)
+		list_add(list, run);
 	allocator->memory[list->is_private].free_bytes += list->stride;
 	return 0;
 }
@@ -368,11 +298,12 @@ take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *r
 {
 	struct nam__stride *list = stride_of(allocator, request->stride, false, false);
 	int rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	struct nam__run *run;
 	uint32_t done = 0;
 	struct block block;
 
 	while (!rc && done < request->count) {
-		rc = put_back(allocator, list, request->blocks[done]);
+		rc = put_back(allocator, list, request->blocks[done], &run);
 		done += !rc;
 	}
 	while (rc && done-- > 0) {
@@ -407,11 +338,187 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uin
 	uint32_t count)
 {
 	struct nam__stride *list;
+	struct nam__run *run;
+	bool vacated = false;
 
 	pthread_mutex_lock(&allocator->mutex);
 	list = stride_of(allocator, stride, true, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
-	for (uint32_t i = 0; list && i < count; i++)
-		(void)put_back(allocator, list, blocks[i]);
+	for (uint32_t i = 0; list && i < count; i++) {
+		if (put_back(allocator, list, blocks[i], &run) || run->free_count < run->count)
+			continue;
+		/* No client knows its address, and handlers are done with it (M10). */
+		list_remove(run);
+		nam__run_vacate(allocator, run);
+		vacated = true;
+	}
+	for (uint32_t i = 0; vacated && i < allocator->regions_count; i++)
+		nam__runs_merge(&allocator->regions[i]);
 	pthread_mutex_unlock(&allocator->mutex);
+}
+
+/* ---- other strides --------------------------------------------------------------------------- */
+
+/* No block of the region is used, or could be: its runs are held or vacant. */
+static bool
+region_unused(const struct nam__alloc_region *region)
+{
+	for (uint32_t i = 0; i < region->runs_count; i++)
+		if (region->runs[i]->stride && !region->runs[i]->batch)
+			return false;
+	return region->runs_count > 0;
+}
+
+/*
+ * Clients are told that regions without used blocks are private: from the back, and as many as
+ * there are already, at least one, since most of the memory may soon be wanted by clients.
+ */
+static void
+regions_leave(struct nam__allocator *allocator)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < allocator->regions_count; i++)
+		left += atomic_load_explicit(&allocator->regions[i].told_private,
+			memory_order_relaxed);
+	left += !left;
+	for (uint32_t i = allocator->regions_count; i-- > 0 && left;) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
+		if (region->is_private || region->pinned || region->turning ||
+			!region_unused(region))
+			continue;
+		region->turning = allocator->batch;
+		atomic_store_explicit(&region->told_private, true, memory_order_relaxed);
+		left--;
+	}
+}
+
+/*
+ * Clients are told that regions are public which the server does not need any more.  Private ones
+ * get all their pages, which takes a second per GiB, so others use the allocator meanwhile; the
+ * next HOLD goes on where this one ends.
+ */
+static void
+regions_restore(struct nam__allocator *allocator)
+{
+	uint64_t deadline = nam_now_ns() + RESTORE_NS;
+
+	for (uint32_t i = 0; i < allocator->regions_count && nam_now_ns() < deadline; i++) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+		int rc = 0;
+
+		if (!atomic_load_explicit(&region->told_private, memory_order_relaxed) ||
+			region->turning == RESTORING || !region->runs_count ||
+			(region->is_private && region->carved_bytes))
+			continue;
+		if (region->is_private) {
+			region->turning = RESTORING;
+			pthread_mutex_unlock(&allocator->mutex);
+			rc = allocator->calls.restore(allocator->calls.arg, i);
+			pthread_mutex_lock(&allocator->mutex);
+		}
+		/* Other HOLDs may have been answered meanwhile: a batch that none of them has. */
+		region->turning = rc ? 0 : ++allocator->batch;
+		if (!rc)
+			atomic_store_explicit(&region->told_private, false,
+				memory_order_relaxed);
+	}
+}
+
+static void
+hold(struct nam__allocator *allocator, bool want_private, struct nam_rpc_reclaim_reply *reply)
+{
+	struct nam__run *run, *next;
+
+	allocator->batch++;
+	for (uint32_t i = 0; i < allocator->strides_count; i++) {
+		struct nam__stride *list = &allocator->strides[i];
+
+		for (run = list->is_private ? NULL : LIST_FIRST(&list->runs); run; run = next) {
+			next = LIST_NEXT(run, link);
+			if (run->free_count < run->count)
+				continue;
+			list_remove(run);
+			run->batch = allocator->batch;
+			LIST_INSERT_HEAD(&allocator->held, run, link);
+		}
+	}
+	if (want_private)
+		regions_leave(allocator);
+	else
+		regions_restore(allocator);
+	LIST_FOREACH(run, &allocator->held, link)
+		reply->bytes += run->bytes;
+	for (uint32_t i = 0; i < allocator->regions_count; i++)
+		if (allocator->regions[i].turning && allocator->regions[i].turning != RESTORING)
+			reply->bytes += allocator->regions[i].bytes;
+	reply->batch = reply->bytes ? allocator->batch : 0;
+}
+
+/* No client has addresses there, or asks for old ones. */
+static void
+region_turn(struct nam__allocator *allocator, uint32_t number)
+{
+	struct nam__alloc_region *region = &allocator->regions[number];
+	struct nam__run *run;
+
+	region->turning = 0;
+	if (atomic_load_explicit(&region->told_private, memory_order_relaxed)) {
+		if (!region->is_private)
+			(void)nam__region_make_private(allocator, number);
+	} else if (region->is_private) {
+		region->is_private = false;
+		allocator->memory[NAM_MEMORY_PRIVATE].bytes -= region->bytes;
+		allocator->memory[NAM_MEMORY_PUBLIC].bytes += region->bytes;
+		LIST_FOREACH(run, &region->vacant, link)
+			run->dirty = false;
+	}
+}
+
+static void
+give_up_held(struct nam__allocator *allocator, uint64_t batch, struct nam_rpc_reclaim_reply *reply)
+{
+	struct nam__run *run, *next;
+
+	for (run = LIST_FIRST(&allocator->held); run; run = next) {
+		next = LIST_NEXT(run, link);
+		if (run->batch > batch)
+			continue;
+		reply->bytes += run->bytes;
+		LIST_REMOVE(run, link);
+		nam__run_vacate(allocator, run);
+	}
+	for (uint32_t i = 0; i < allocator->regions_count; i++) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
+		if (region->turning && region->turning != RESTORING && region->turning <= batch) {
+			reply->bytes += region->bytes;
+			region_turn(allocator, i);
+		}
+		nam__runs_merge(region);
+	}
+}
+
+int
+nam__service_reclaim(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_reclaim_request *request = exchange->body;
+	struct nam__allocator *allocator = &exchange->server->allocator;
+	struct nam_rpc_reclaim_reply *reply = exchange->reply;
+	bool returns = request->step == NAM_RPC_RECLAIM_RETURN;
+
+	if ((!returns && request->step != NAM_RPC_RECLAIM_HOLD) ||
+		request->want_private > !returns ||
+		returns != (request->batch != 0))
+		return -NAM_E_FABRIC_PROTOCOL;
+	memset(reply, 0, sizeof(*reply));
+	pthread_mutex_lock(&allocator->mutex);
+	if (returns)
+		give_up_held(allocator, request->batch, reply);
+	else
+		hold(allocator, request->want_private, reply);
+	pthread_mutex_unlock(&allocator->mutex);
+	exchange->reply_bytes = sizeof(*reply);
+	return 0;
 }

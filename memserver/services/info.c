@@ -34,6 +34,7 @@ nam__service_regions(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_regions_request *request = exchange->body;
 	const struct nam__memory *memory = &exchange->server->memory;
+	const struct nam__alloc_region *regions = exchange->server->allocator.regions;
 	struct nam_rpc_regions_reply *reply = exchange->reply;
 	uint32_t at;
 
@@ -46,6 +47,8 @@ nam__service_regions(struct nam__exchange *exchange)
 			break;
 		reply->regions[reply->count++] = (struct nam_rpc_region){
 			.id = (uint16_t)(nam__first_region_id(exchange->server) + at),
+			.is_private = atomic_load_explicit(&regions[at].told_private,
+				memory_order_relaxed),
 			/* region_restore may change it meanwhile. */
 			.rkey = __atomic_load_n(&memory->mrs[at].rkey, __ATOMIC_RELAXED),
 			.remote = memory->mrs[at].remote,

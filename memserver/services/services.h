@@ -4,14 +4,18 @@
 #define NAM_MEMSERVER_SERVICES_SERVICES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/layout.h"
+#include "common/rpc/alloc_rpc.h"
 #include "common/rpc/rpc.h"
 
 #define NAM__CATALOG_MAX 4096u
 #define NAM__RUNS_MAX 262144u		/* of one server */
+#define NAM__RUN_BYTES_MIN (1u << 20)
 #define NAM__STRIDES_MAX 256u
 #define NAM__ALLOC_COUNT_MAX 65536u	/* blocks of one request */
 
@@ -21,39 +25,57 @@ struct nam__connection;
 /* ---- services/alloc.c ------------------------------------------------------------------------ */
 
 struct nam__run;
+LIST_HEAD(nam__run_list, nam__run);
+
+/* Calls of the allocator to the memory that it manages. */
+struct nam__allocator_memory {
+	void *arg;
+	/* The server's own address of a region. */
+	uint8_t *(*base)(void *arg, uint32_t region);
+	/* Take a region without blocks from the clients: 0, or negative, and the region is lost. */
+	int (*withdraw)(void *arg, uint32_t region);
+	/* Give one back to the clients, zeroed: 0, or negative, and it stays withdrawn. */
+	int (*restore)(void *arg, uint32_t region);
+};
 
 struct nam__allocator {
 	pthread_mutex_t mutex;
 	uint32_t first_region_id;
 	uint32_t regions_count;
-	uint32_t runs_count;
+	uint32_t runs_count;		/* that have blocks */
 	uint32_t strides_count;
+	uint64_t run_bytes;		/* the longest run with more than one block */
+	uint64_t batch;			/* of the last HOLD */
+	struct nam__run_list held;
 	struct nam_memory_figures memory[NAM_MEMORY_KINDS];	/* indexed by is_private */
-	int (*withdraw)(void *arg, uint32_t region);
-	void *withdraw_arg;
+	struct nam__allocator_memory calls;
 	struct nam__alloc_region {
 		uint64_t bytes;
-		uint64_t next;		/* offset of the first byte that was never handed out */
-		struct nam__run *runs;	/* by offset */
+		uint64_t carved_bytes;
+		struct nam__run **runs;	/* by offset, one behind the other, up to the end */
 		uint32_t runs_count;
 		uint32_t runs_size;
+		struct nam__run_list vacant;
+		bool pinned;		/* it stays public: its first bytes are used otherwise */
+		bool had_blocks;	/* public ones: old addresses lead there */
 		bool is_private;	/* withdrawn from the clients */
+		uint64_t turning;	/* batch after which it is as clients are told; 0: it is */
+		atomic_bool told_private;	/* REGIONS says so */
 	} *regions;
 	struct nam__stride {
 		uint32_t stride;
 		bool is_private;
-		uint32_t first;		/* link of a run with free blocks, or NAM__LINK_NONE */
+		struct nam__run_list runs;	/* with free blocks */
 	} strides[NAM__STRIDES_MAX];
 };
 
 /*
  * @bytes	of each region
  * @reserved	bytes at the start of the first region that are never handed out
- * @withdraw	takes a region without blocks from the clients; 0 or negative: it is lost
  */
 int nam__allocator_init(struct nam__allocator *allocator, uint32_t first_region_id,
 	const uint64_t *bytes, uint32_t count, uint64_t reserved,
-	int (*withdraw)(void *arg, uint32_t region), void *withdraw_arg) NAM_MUST_CHECK;
+	const struct nam__allocator_memory *calls) NAM_MUST_CHECK;
 void nam__allocator_free(struct nam__allocator *allocator);
 
 /* For the server itself: up to `count` blocks of private memory; returns how many.  And back. */
@@ -130,7 +152,7 @@ typedef int nam__service_fn(struct nam__exchange *exchange);
 nam__service_fn nam__service_ping, nam__service_echo, nam__service_regions, nam__service_status,
 	nam__service_local;
 nam__service_fn nam__service_register, nam__service_client_state, nam__service_presence;
-nam__service_fn nam__service_alloc, nam__service_free;
+nam__service_fn nam__service_alloc, nam__service_free, nam__service_reclaim;
 nam__service_fn nam__service_catalog_put, nam__service_catalog_find, nam__service_catalog_list;
 nam__service_fn nam__service_tree_create, nam__service_tree_describe, nam__service_tree_drop,
 	nam__service_tree_point, nam__service_tree_scan, nam__service_tree_load,

@@ -16,6 +16,12 @@ struct fuzz_server {
 	_Alignas(64) uint8_t memory[1u << 21 | 1u << 18];
 };
 
+static inline uint8_t *
+fuzz_base(void *arg, uint32_t region)
+{
+	return ((struct nam_server *)arg)->memory.bases[region];
+}
+
 /* No client has the memory. */
 static inline int
 fuzz_withdraw(void *arg, uint32_t region)
@@ -32,6 +38,8 @@ fuzz_server_new(uint32_t id)
 	struct fuzz_server *fixture = aligned_alloc(_Alignof(struct fuzz_server),
 		sizeof(*fixture));
 	struct nam_server *server = &fixture->server;
+	const struct nam__allocator_memory calls = { server, fuzz_base, fuzz_withdraw,
+		fuzz_withdraw };
 
 	if (!fixture)
 		abort();
@@ -52,7 +60,7 @@ fuzz_server_new(uint32_t id)
 	server->handlers[0].server = server;
 	server->handlers[0].scratch = fuzz_memory(NAM__TREE_SCRATCH_BYTES);
 	if (nam__allocator_init(&server->allocator, nam__first_region_id(server), regions, 2,
-		    NAM_META_BYTES, fuzz_withdraw, NULL) ||
+		    NAM_META_BYTES, &calls) ||
 		nam__catalog_init(&server->catalog) ||
 		nam__membership_init(&server->membership, id ? NULL : fixture->meta) ||
 		nam__objects_init(&server->trees, NAM__CATALOG_MAX, nam__tree_free) ||

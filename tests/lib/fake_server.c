@@ -8,6 +8,7 @@
 
 #include "common/env.h"
 #include "common/gaddr.h"
+#include "common/rpc/alloc_rpc.h"
 #include "cluster.h"
 
 #define RECVS 64u

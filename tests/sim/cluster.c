@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memserver/memserver_internal.h"
+
 #define AWAIT_NS 100000u
+#define RUN_BYTES 4096u
 #define LOCK_TIMEOUT_MS 50u
 
 void
@@ -41,6 +44,8 @@ server_main(void *arg)
 	rc = nam_server_start(&options, &server, NULL, &diag);
 	if (rc)
 		sim_die("%s: %s", self->address, diag.text);
+	/* Runs of a few nodes: all blocks of one are free now and then. */
+	server->allocator.run_bytes = RUN_BYTES;
 	self->server = server;
 	rc = nam_server_run(server);
 	self->server = NULL;

@@ -153,7 +153,7 @@ server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 			const struct nam__alloc_region *region = &server->allocator.regions[j];
 
 			bytes += region->bytes;
-			room += region->bytes - region->next;
+			room += region->bytes - region->carved_bytes;
 		}
 		for (uint32_t j = 0; server && j < NAM_MEMORY_KINDS; j++)
 			room += server->allocator.memory[j].free_bytes;

@@ -99,7 +99,7 @@ renew__known_region__ONLY_ITS_KEY_CHANGES(void **state)
 	assert_int_equal(nam_region_table_add(&table, 3, &region), 0);
 	assert_int_equal(nam_region_table_add(&table, 4, &region), 0);
 	found = nam_region_table_find(&table, nam_gaddr_make(3, 64, 0));
-	assert_int_equal(nam_region_table_renew(&table, 3, 88), 0);
+	assert_int_equal(nam_region_table_renew(&table, 3, 88, true), 0);
 	assert_ptr_equal(nam_region_table_find(&table, nam_gaddr_make(3, 64, 0)), found);
 	assert_int_equal(nam_region_rkey(found), 88);
 	assert_int_equal(found->bytes, 4096);
@@ -115,9 +115,9 @@ renew__unknown_region__IS_ENOENT(void **state)
 	const struct nam_region region = { .bytes = 4096 };
 
 	(void)state;
-	assert_int_equal(nam_region_table_renew(&table, 3, 88), -ENOENT);
+	assert_int_equal(nam_region_table_renew(&table, 3, 88, false), -ENOENT);
 	assert_int_equal(nam_region_table_add(&table, 4, &region), 0);
-	assert_int_equal(nam_region_table_renew(&table, 3, 88), -ENOENT);
+	assert_int_equal(nam_region_table_renew(&table, 3, 88, false), -ENOENT);
 	assert_null(nam_region_table_find(&table, nam_gaddr_make(3, 0, 0)));
 }
 

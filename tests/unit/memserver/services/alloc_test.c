@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/memserver/server_fixture.h"
+#include "memserver/trees.h"
 
 #include <errno.h>
 
@@ -223,55 +224,388 @@ free__malformed__IS_PROTOCOL(void **state)
 	assert_int_equal(call(f, NAM_RPC_FREE, body, 40), 0);
 }
 
-/* Against a plain model: which blocks are out. */
+/* In place of a step: HOLD for private memory. */
+#define HOLD_PRIVATE 77u
+
+static uint64_t
+reclaim(struct fixture *f, uint32_t step, uint64_t batch, uint64_t *ret_batch)
+{
+	const struct nam_rpc_reclaim_request request = {
+		.step = step == HOLD_PRIVATE ? NAM_RPC_RECLAIM_HOLD : step,
+		.want_private = step == HOLD_PRIVATE,
+		.batch = batch,
+	};
+	const struct nam_rpc_reclaim_reply *reply = reply_body(f);
+
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)), 0);
+	assert_int_equal(f->reply_bytes, sizeof(*reply));
+	if (ret_batch)
+		*ret_batch = reply->batch;
+	return reply->bytes;
+}
+
+/* HOLD and RETURN: the bytes that came back. */
+static uint64_t
+reclaim_all(struct fixture *f)
+{
+	uint64_t batch, held = reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch);
+
+	if (held)
+		assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), held);
+	return held;
+}
+
+/* All blocks of a stride that there are, into `blocks`. */
+static uint32_t
+fill(struct fixture *f, uint32_t stride, uint64_t *blocks)
+{
+	uint32_t n = 0;
+
+	while (ask(f, stride, 1000) == 0)
+		n += collect(f, stride, blocks + n);
+	return n;
+}
+
+static void
+give_all(struct fixture *f, uint32_t stride, const uint64_t *blocks, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i += 400)
+		assert_int_equal(give(f, stride, blocks + i, count - i < 400 ? count - i : 400), 0);
+}
+
+static void
+reclaim__fill_and_free_ten_times__NO_GROWTH(void **state)
+{
+	struct fixture *f = *state;
+	static const uint32_t strides[] = { 1088, 320 };
+	uint64_t *blocks = calloc(20000, sizeof(*blocks));
+	uint32_t first[2] = { 0, 0 };
+	struct nam_memory_figures *figures =
+		&((struct nam_rpc_status_reply *)reply_body(f))->figures.memory[NAM_MEMORY_PUBLIC];
+
+	for (unsigned round = 0; round < 10; round++) {
+		unsigned k = round % 2;
+		uint32_t n = fill(f, strides[k], blocks);
+
+		if (!first[k])
+			first[k] = n;
+		assert_int_equal(n, first[k]);
+		give_all(f, strides[k], blocks, n);
+		/* Without RECLAIM the other stride finds nothing. */
+		assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
+		assert_int_equal(reclaim_all(f), (uint64_t)n * strides[k]);
+		assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+		assert_int_equal(figures->carved_bytes, 0);
+		assert_int_equal(figures->free_bytes, 0);
+	}
+	assert_in_range(first[0], 920, 963);
+	free(blocks);
+}
+
+static void
+reclaim__runs_with_a_used_block__STAY(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch;
+	uint32_t n = fill(f, 1088, blocks);
+
+	give_all(f, 1088, blocks + 1, n - 1);
+	/* The run of the first region has one. */
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 1, (n - 1) * 1088u);
+	assert_int_equal(nam_gaddr_region((struct nam_gaddr){ blocks[0] }), 0);
+	/* Free blocks of a held run are free: they cannot be given back. */
+	assert_int_equal(give(f, 1088, blocks + n - 1, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
+	assert_int_equal(give(f, 1088, blocks, 1), 0);
+	free(blocks);
+}
+
+static void
+reclaim__held__SERVES_ITS_STRIDE_ONLY_UNTIL_RETURN(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch, later;
+	uint32_t n = fill(f, 1088, blocks);
+
+	give_all(f, 1088, blocks, n);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), n * 1088ull);
+	assert_int_equal(ask(f, 2048, 1), -NAM_E_REMOTE_FULL);
+	/* The client that held them may have died: its stride can have them. */
+	assert_int_equal(ask(f, 1088, 1), 0);
+	assert_int_equal(collect(f, 1088, blocks), 1);
+	/* Held blocks are returned, but not those that are used again. */
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 1, (n - 1) * 1088ull);
+	assert_int_equal(give(f, 1088, blocks, 1), 0);
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &later), 1, n * 1088ull);
+	assert_in_range(later, batch + 1, UINT64_MAX);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 0);
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_RETURN, later, NULL), 1, n * 1088ull);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 0);
+	assert_int_equal(batch, 0);
+	free(blocks);
+}
+
+static void
+reclaim__malformed__IS_PROTOCOL(void **state)
+{
+	struct fixture *f = *state;
+	struct nam_rpc_reclaim_request request = { .step = NAM_RPC_RECLAIM_HOLD };
+
+	for (uint32_t bytes = 0; bytes < sizeof(request); bytes++)
+		assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, bytes), -NAM_E_FABRIC_PROTOCOL);
+	request.batch = 1;
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+		-NAM_E_FABRIC_PROTOCOL);
+	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_RETURN };
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+		-NAM_E_FABRIC_PROTOCOL);
+	for (uint32_t step = 0; step < 9; step += 3) {
+		request = (struct nam_rpc_reclaim_request){ .step = step, .batch = 1 };
+		assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+			-NAM_E_FABRIC_PROTOCOL);
+	}
+	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_HOLD,
+		.want_private = 2 };
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+		-NAM_E_FABRIC_PROTOCOL);
+}
+
+/* Whether a client learns that a region is private. */
+static bool
+told_private(struct fixture *f, uint32_t number)
+{
+	const struct nam_rpc_regions_request request = { .first = 0 };
+	const struct nam_rpc_regions_reply *reply = reply_body(f);
+
+	assert_int_equal(call(f, NAM_RPC_REGIONS, &request, sizeof(request)), 0);
+	assert_int_equal(reply->total, 2);
+	return reply->regions[number].is_private;
+}
+
+/* If RETURN does not come, the next client that lacks memory of either kind gets it. */
+static void
+reclaim__return_lost__NEXT_ONE_DECIDES(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch, later;
+	uint32_t all = fill(f, 1088, blocks);
+
+	give_all(f, 1088, blocks, all);
+	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), all * 1088ull + (512 << 10));
+	assert_true(told_private(f, 1));
+	/* Held blocks of region 0 serve their stride; those of region 1 are out of reach. */
+	assert_in_range(fill(f, 1088, blocks), all / 2 - 40, all / 2 + 1);
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &later), 512 << 10, 1 << 20);
+	assert_false(told_private(f, 1));
+	assert_in_range(later, batch + 1, UINT64_MAX);
+	/* Too old: clients may not have heard the last news. */
+	assert_int_equal(fill(f, 2048, blocks), 0);
+	(void)reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL);
+	assert_int_equal(fill(f, 2048, blocks), 0);
+	(void)reclaim(f, NAM_RPC_RECLAIM_RETURN, later, NULL);
+	assert_in_range(fill(f, 2048, blocks), 250, 256);
+	free(blocks);
+}
+
+/* A private region without blocks: from the clients, and to them again. */
+static void
+reclaim__private_region__PUBLIC_AFTER_RETURN(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__allocator *allocator = &f->server->allocator;
+	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch;
+	uint32_t all = fill(f, 1088, blocks), n;
+
+	give_all(f, 1088, blocks, all);
+	/* Nothing is vacant, so the server has no room either. */
+	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	/* Clients may have old addresses there, so they hear of it first. */
+	assert_int_equal(reclaim_all(f), all * 1088ull);
+	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	assert_false(told_private(f, 1));
+	assert_int_equal(reclaim(f, HOLD_PRIVATE, 0, &batch), 512 << 10);
+	assert_false(told_private(f, 0));
+	assert_true(told_private(f, 1));
+	assert_in_range(fill(f, 1088, blocks), 1, all / 2 + 1);
+	assert_int_equal(nam__allocator_take(allocator, 4096, blocks, 1), 0);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
+	n = nam__allocator_take(allocator, 4096, blocks, 200);
+	assert_int_equal(n, 127);
+	assert_int_equal(nam__allocator_take(allocator, 4096, blocks + n, 1), 0);
+	for (uint32_t i = 0; i < n; i++)
+		memset(nam__block_at(f->server, blocks[i]), 0xab, 4096);
+	nam__allocator_give(allocator, 4096, blocks, n);
+	/* Vacant at once, and zero again for another stride. */
+	n = nam__allocator_take(allocator, 64, blocks, 8191);
+	n += nam__allocator_take(allocator, 64, blocks + n, 8191 - n);
+	assert_int_equal(n, 8191);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(*(uint64_t *)nam__block_at(f->server, blocks[i]), 0);
+	nam__allocator_give(allocator, 64, blocks, n);
+	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].carved_bytes, 0);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
+	assert_int_equal(fill(f, 1088, blocks), 0);
+	assert_false(told_private(f, 1));
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
+	assert_int_equal(allocator->memory[NAM_MEMORY_PRIVATE].bytes, 0);
+	assert_in_range(fill(f, 1088, blocks), all / 2 - 40, all);
+	free(blocks);
+}
+
+/* Clients that ask while a region gets its pages, and while its memory is not whole. */
+static struct {
+	struct fixture *f;
+	int (*restore)(void *arg, uint32_t region);
+	int result;
+	unsigned calls;
+} restoring;
+
+static int
+restore_beside_requests(void *arg, uint32_t region)
+{
+	struct nam__allocator *allocator = &restoring.f->server->allocator;
+	/* The fixture's buffers are in use by HOLD. */
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint64_t block;
+
+	f->server = restoring.f->server;
+	restoring.calls++;
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, UINT64_MAX, NULL), 0);
+	assert_int_equal(ask(f, 4096, 1), -NAM_E_REMOTE_FULL);
+	assert_int_equal(nam__allocator_take(allocator, 4096, &block, 1), 0);
+	assert_true(allocator->regions[region].is_private);
+	free(f);
+	return restoring.result ? restoring.result : restoring.restore(arg, region);
+}
+
+static void
+reclaim__requests_while_a_region_is_restored__LEAVE_IT_ALONE(void **state)
+{
+	struct fixture *f = *state;
+	struct nam__allocator *allocator = &f->server->allocator;
+	uint64_t *blocks = calloc(FULL_BLOCKS + 20000, sizeof(*blocks)), block, batch;
+
+	restoring.f = f;
+	restoring.calls = 0;
+	restoring.result = -ENOMEM;
+	restoring.restore = allocator->calls.restore;
+	allocator->calls.restore = restore_beside_requests;
+	assert_int_equal(nam__allocator_take(allocator, 1088, &block, 1), 1);
+	(void)fill(f, 64, blocks);
+	nam__allocator_give(allocator, 1088, &block, 1);
+	/* If it fails, the region is as before. */
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 0);
+	assert_int_equal(nam__allocator_take(allocator, 1088, &block, 1), 1);
+	nam__allocator_give(allocator, 1088, &block, 1);
+	restoring.result = 0;
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 512 << 10);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), 512 << 10);
+	assert_int_equal(ask(f, 4096, 1), 0);
+	assert_int_equal(restoring.calls, 2);
+	free(blocks);
+}
+
+#define UNITS ((1u << 20) / 64)
+
+/* Against a plain model: which 64 bytes of which region are out, and of which stride. */
+struct model {
+	struct fixture *f;
+	uint32_t stride_of[UNITS];	/* now, or last; 0: never */
+	bool out[UNITS];
+	uint64_t *blocks[3];
+	uint32_t counts[3];
+};
+
+static void
+model_take(struct model *model, uint32_t k, uint32_t stride)
+{
+	const struct nam_rpc_alloc_reply *reply = reply_body(model->f);
+	uint32_t recycled = reply->count;
+	uint32_t n = collect(model->f, stride, model->blocks[k] + model->counts[k]);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct nam_gaddr at = { model->blocks[k][model->counts[k]++] };
+		uint64_t unit = (nam_gaddr_region(at) * (512ull << 10) + nam_gaddr_offset(at)) / 64;
+		uint8_t *bytes = nam__block_at(model->f->server, at.raw);
+
+		for (uint32_t u = 0; u < stride / 64; u++) {
+			assert_false(model->out[unit + u]);
+			model->out[unit + u] = true;
+			/* M1: of another stride only if all of it was returned in between. */
+			if (recycled > i)
+				assert_int_equal(model->stride_of[unit + u], stride);
+			model->stride_of[unit + u] = stride;
+		}
+		/* M3. */
+		for (uint32_t b = 0; b < stride && i >= recycled; b += 8)
+			assert_int_equal(*(uint64_t *)(void *)(bytes + b), 0);
+		memset(bytes, 0xcd, stride);
+	}
+}
+
+static void
+model_give(struct model *model, struct nam_rng *rng, uint32_t k, uint32_t stride, uint32_t n)
+{
+	uint64_t *blocks = model->blocks[k];
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t at = nam_rng_below(rng, model->counts[k] - i);
+		uint64_t *last = &blocks[model->counts[k] - 1 - i];
+		struct nam_gaddr block = { blocks[at] };
+		uint64_t unit = (nam_gaddr_region(block) * (512ull << 10) +
+			nam_gaddr_offset(block)) / 64;
+
+		blocks[at] = *last;
+		*last = block.raw;
+		for (uint32_t u = 0; u < stride / 64; u++)
+			model->out[unit + u] = false;
+	}
+	model->counts[k] -= n;
+	assert_int_equal(give(model->f, stride, blocks + model->counts[k], n), 0);
+}
+
 static void
 alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 {
 	static const uint32_t strides[] = { 64, 128, 1088 };
-	struct fixture *f = *state;
+	struct model *model = calloc(1, sizeof(*model));
 	struct nam_rng rng = nam_rng_seed(3);
-	uint64_t *out[3];
-	uint32_t counts[3] = { 0, 0, 0 };
-	struct nam_memory_figures *figures =
-		&((struct nam_rpc_status_reply *)reply_body(f))->figures.memory[NAM_MEMORY_PUBLIC];
-	uint64_t in_use = 0;
+	struct nam_memory_figures *figures;
+	uint64_t in_use = 0, returned = 0, batch = 0;
 
+	model->f = *state;
+	figures = &((struct nam_rpc_status_reply *)
+		reply_body(model->f))->figures.memory[NAM_MEMORY_PUBLIC];
 	for (int k = 0; k < 3; k++)
-		out[k] = calloc(40000, sizeof(uint64_t));
-	for (int round = 0; round < 3000; round++) {
+		model->blocks[k] = calloc(40000, sizeof(uint64_t));
+	for (int round = 0; round < 6000; round++) {
 		uint32_t k = (uint32_t)nam_rng_below(&rng, 3);
 		uint32_t n = 1 + (uint32_t)nam_rng_below(&rng, 60);
 
-		if (nam_rng_below(&rng, 2) || counts[k] < n) {
-			int rc = ask(f, strides[k], n);
+		/* In waves, so that there are runs without used blocks. */
+		if (nam_rng_below(&rng, 4) < (round / 500 % 2 ? 1u : 3u) || model->counts[k] < n) {
+			int rc = ask(model->f, strides[k], n);
 
-			if (rc) {
+			if (!rc)
+				model_take(model, k, strides[k]);
+			else
 				assert_int_equal(rc, -NAM_E_REMOTE_FULL);
-				continue;
-			}
-			counts[k] += collect(f, strides[k], out[k] + counts[k]);
-			continue;
+		} else {
+			model_give(model, &rng, k, strides[k], n);
 		}
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t at = nam_rng_below(&rng, counts[k] - i);
-			uint64_t *last = &out[k][counts[k] - 1 - i], block = out[k][at];
-
-			out[k][at] = *last;
-			*last = block;
-		}
-		counts[k] -= n;
-		assert_int_equal(give(f, strides[k], out[k] + counts[k], n), 0);
+		if (round % 50 == 49)
+			(void)reclaim(model->f, NAM_RPC_RECLAIM_HOLD, 0, &batch);
+		if (round % 50 == 9 && batch)
+			returned += reclaim(model->f, NAM_RPC_RECLAIM_RETURN, batch, NULL);
 	}
-	for (int k = 0; k < 3; k++) {
-		in_use += (uint64_t)counts[k] * strides[k];
-		qsort(out[k], counts[k], sizeof(uint64_t), by_value);
-		for (uint32_t i = 1; i < counts[k]; i++)
-			assert_true(out[k][i] != out[k][i - 1]);
-	}
-	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(figures->carved_bytes - figures->free_bytes, in_use);
 	for (int k = 0; k < 3; k++)
-		free(out[k]);
+		in_use += (uint64_t)model->counts[k] * strides[k];
+	assert_int_equal(call(model->f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(figures->carved_bytes - figures->free_bytes, in_use);
+	assert_true(returned > 0);
+	for (int k = 0; k < 3; k++)
+		free(model->blocks[k]);
+	free(model);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -286,6 +620,13 @@ main(void)
 		TEST(alloc__malformed__IS_PROTOCOL),
 		TEST(free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST),
 		TEST(free__malformed__IS_PROTOCOL),
+		TEST(reclaim__fill_and_free_ten_times__NO_GROWTH),
+		TEST(reclaim__runs_with_a_used_block__STAY),
+		TEST(reclaim__held__SERVES_ITS_STRIDE_ONLY_UNTIL_RETURN),
+		TEST(reclaim__malformed__IS_PROTOCOL),
+		TEST(reclaim__return_lost__NEXT_ONE_DECIDES),
+		TEST(reclaim__private_region__PUBLIC_AFTER_RETURN),
+		TEST(reclaim__requests_while_a_region_is_restored__LEAVE_IT_ALONE),
 		TEST(alloc_and_free__at_random__AGREE_WITH_A_MODEL),
 	};
 

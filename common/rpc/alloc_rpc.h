@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alloc_rpc.h -- messages about blocks of a memory server's regions. */
+#ifndef NAM_COMMON_RPC_ALLOC_RPC_H
+#define NAM_COMMON_RPC_ALLOC_RPC_H
+
+#include <stdint.h>
+
+#include "common/rpc/rpc.h"
+
+/*
+ * ALLOC, FREE.  A block changes its stride by RECLAIM only, so a word that was a lock stays a lock
+ * for every client that may know its address.
+ */
+struct nam_rpc_alloc_request {
+	uint32_t stride;	/* bytes, a multiple of 64 */
+	uint32_t count;		/* blocks wanted; fewer may come, at least one */
+};
+
+#define NAM_RPC_ALLOC_SCATTERED_MAX 480u
+
+struct nam_rpc_alloc_reply {
+	uint64_t run_at;	/* gaddr of a run of fresh blocks, or 0 */
+	uint32_t run_count;	/* blocks in the run, `stride` apart */
+	uint32_t count;		/* recycled blocks that follow */
+	uint64_t blocks[];	/* gaddrs */
+};
+
+struct nam_rpc_free_request {
+	uint32_t stride;
+	uint32_t count;
+	uint64_t blocks[];
+};
+
+/*
+ * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: runs without used
+ * blocks are held, for their own stride only, and REGIONS says of unused regions that they are
+ * private, or public, as is wanted.  RETURN, once no client knows an address in the runs or holds
+ * another opinion of the regions: their memory is carved again, for any stride.
+ */
+enum nam_rpc_reclaim_step {
+	NAM_RPC_RECLAIM_HOLD = 1,
+	NAM_RPC_RECLAIM_RETURN = 2,
+};
+
+struct nam_rpc_reclaim_request {
+	uint32_t step;		/* enum nam_rpc_reclaim_step */
+	uint32_t want_private;	/* HOLD: 1: the server itself lacks memory; 0: clients do */
+	uint64_t batch;		/* RETURN: what was held up to this one; else 0 */
+};
+
+struct nam_rpc_reclaim_reply {
+	uint64_t batch;		/* HOLD: the newest that is held; 0: none */
+	uint64_t bytes;		/* that are held, or were returned */
+};
+
+#endif /* NAM_COMMON_RPC_ALLOC_RPC_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memserver/services/runs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from)
+{
+	struct nam__run *run = calloc(1, sizeof(*run));
+
+	region->runs_size = 16;
+	region->runs = malloc(region->runs_size * sizeof(region->runs[0]));
+	LIST_INIT(&region->vacant);
+	if (!run || !region->runs) {
+		free(run);
+		return -ENOMEM;
+	}
+	*run = (struct nam__run){ .offset = from, .bytes = region->bytes - from, .region = number };
+	region->runs[0] = run;
+	region->runs_count = 1;
+	LIST_INSERT_HEAD(&region->vacant, run, link);
+	return 0;
+}
+
+void
+nam__runs_free(struct nam__alloc_region *region)
+{
+	for (uint32_t i = 0; i < region->runs_count; i++) {
+		free(region->runs[i]->free_bits);
+		free(region->runs[i]);
+	}
+	free(region->runs);
+	region->runs = NULL;
+	region->runs_count = 0;
+	LIST_INIT(&region->vacant);
+}
+
+uint32_t
+nam__run_find(const struct nam__alloc_region *region, uint64_t offset)
+{
+	uint32_t low = 0, high = region->runs_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (region->runs[middle]->offset <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || offset - region->runs[low - 1]->offset >= region->runs[low - 1]->bytes)
+		return UINT32_MAX;
+	return low - 1;
+}
+
+/* ---- carving --------------------------------------------------------------------------------- */
+
+/* A new run of `stride` without blocks, before run `number`; NULL: no room, or no memory. */
+static struct nam__run *
+run_insert(struct nam__allocator *allocator, struct nam__alloc_region *region, uint32_t number,
+	uint32_t stride)
+{
+	struct nam__run *run;
+
+	if (allocator->runs_count == NAM__RUNS_MAX)
+		return NULL;
+	if (region->runs_count == region->runs_size) {
+		struct nam__run **runs = realloc(region->runs,
+			2ul * region->runs_size * sizeof(runs[0]));
+
+		if (!runs)
+			return NULL;
+		region->runs = runs;
+		region->runs_size *= 2;
+	}
+	run = malloc(sizeof(*run));
+	if (!run)
+		return NULL;
+	*run = (struct nam__run){ .offset = region->runs[number]->offset,
+		.region = region->runs[number]->region, .stride = stride };
+	memmove(&region->runs[number + 1], &region->runs[number],
+		(region->runs_count - number) * sizeof(region->runs[0]));
+	region->runs[number] = run;
+	region->runs_count++;
+	allocator->runs_count++;
+	return run;
+}
+
+static void
+run_remove(struct nam__alloc_region *region, uint32_t number)
+{
+	free(region->runs[number]);
+	region->runs_count--;
+	memmove(&region->runs[number], &region->runs[number + 1],
+		(region->runs_count - number) * sizeof(region->runs[0]));
+}
+
+/* Up to `count` blocks from the front of a vacant run; the last run before it grows first. */
+static uint32_t
+carve_from(struct nam__allocator *allocator, struct nam__alloc_region *region,
+	struct nam__run *vacant, uint32_t stride, uint32_t count)
+{
+	uint32_t most = allocator->run_bytes / stride > 1 ?
+		(uint32_t)(allocator->run_bytes / stride) : 1;
+	uint32_t number = nam__run_find(region, vacant->offset), done = 0;
+	struct nam__run *run = number ? region->runs[number - 1] : NULL;
+
+	while (done < count) {
+		uint32_t more;
+
+		if (!run || run->stride != stride || run->batch || run->count >= most) {
+			run = run_insert(allocator, region, number, stride);
+			if (!run)
+				break;
+			number++;
+		}
+		more = most - run->count < count - done ? most - run->count : count - done;
+		run->count += more;
+		run->bytes += (uint64_t)more * stride;
+		vacant->offset += (uint64_t)more * stride;
+		vacant->bytes -= (uint64_t)more * stride;
+		done += more;
+	}
+	region->carved_bytes += (uint64_t)done * stride;
+	region->had_blocks |= !region->is_private;
+	allocator->memory[region->is_private].carved_bytes += (uint64_t)done * stride;
+	if (!vacant->bytes) {
+		LIST_REMOVE(vacant, link);
+		run_remove(region, number);
+	}
+	return done;
+}
+
+bool
+nam__region_make_private(struct nam__allocator *allocator, uint32_t number)
+{
+	struct nam__alloc_region *region = &allocator->regions[number];
+	struct nam__run *run;
+
+	region->is_private = true;
+	atomic_store_explicit(&region->told_private, true, memory_order_relaxed);
+	allocator->memory[NAM_MEMORY_PUBLIC].bytes -= region->bytes;
+	allocator->memory[NAM_MEMORY_PRIVATE].bytes += region->bytes;
+	if (allocator->calls.withdraw(allocator->calls.arg, number)) {
+		nam__runs_free(region);
+		return false;
+	}
+	LIST_FOREACH(run, &region->vacant, link)
+		run->dirty = false;
+	nam__runs_merge(region);
+	return true;
+}
+
+/* Make the last public region that never had blocks private.  False: there is none. */
+static bool
+region_withdraw(struct nam__allocator *allocator)
+{
+	for (uint32_t i = allocator->regions_count; i-- > 0;) {
+		struct nam__alloc_region *region = &allocator->regions[i];
+
+		/* M13: if old addresses lead there, clients must be told first. */
+		if (region->is_private || region->pinned || region->carved_bytes ||
+			region->had_blocks || region->turning)
+			continue;
+		if (nam__region_make_private(allocator, i))
+			return true;
+	}
+	return false;
+}
+
+/* The first vacant run of a region with room for a block. */
+static struct nam__run *
+vacant_for(const struct nam__alloc_region *region, uint32_t stride)
+{
+	struct nam__run *run, *first = NULL;
+
+	LIST_FOREACH(run, &region->vacant, link)
+		if (run->bytes >= stride && (!first || run->offset < first->offset))
+			first = run;
+	return first;
+}
+
+struct nam__carved
+nam__runs_carve(struct nam__allocator *allocator, uint32_t stride, bool is_private, uint32_t count)
+{
+	struct nam__carved carved = { .count = 0 };
+
+	do {
+		for (uint32_t i = 0; i < allocator->regions_count; i++) {
+			struct nam__alloc_region *region = &allocator->regions[i];
+			struct nam__run *vacant;
+			uint64_t fit;
+
+			if (region->is_private != is_private || region->turning)
+				continue;
+			vacant = vacant_for(region, stride);
+			if (!vacant)
+				continue;
+			fit = vacant->bytes / stride < count ? vacant->bytes / stride : count;
+			carved = (struct nam__carved){ .region = i, .offset = vacant->offset,
+				.dirty = vacant->dirty };
+			carved.count = carve_from(allocator, region, vacant, stride, (uint32_t)fit);
+			return carved;
+		}
+	} while (is_private && region_withdraw(allocator));
+	return carved;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+void
+nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
+{
+	struct nam__alloc_region *region = &allocator->regions[run->region];
+	struct nam_memory_figures *figures = &allocator->memory[region->is_private];
+
+	figures->carved_bytes -= run->bytes;
+	figures->free_bytes -= run->bytes;
+	region->carved_bytes -= run->bytes;
+	allocator->runs_count--;
+	free(run->free_bits);
+	*run = (struct nam__run){ .offset = run->offset, .bytes = run->bytes,
+		.region = run->region, .dirty = true };
+	LIST_INSERT_HEAD(&region->vacant, run, link);
+}
+
+void
+nam__runs_merge(struct nam__alloc_region *region)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 1; i < region->runs_count; i++) {
+		struct nam__run *last = region->runs[kept], *run = region->runs[i];
+
+		if (last->stride || run->stride || last->dirty != run->dirty) {
+			region->runs[++kept] = run;
+			continue;
+		}
+		last->bytes += run->bytes;
+		LIST_REMOVE(run, link);
+		free(run);
+	}
+	if (region->runs_count)
+		region->runs_count = kept + 1;
+}

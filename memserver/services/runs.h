@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * runs.h -- the books of the allocator: each region is a row of runs without gaps.
+ *
+ * A run has blocks of one stride, or is vacant.  All functions need the allocator's mutex.
+ */
+#ifndef NAM_MEMSERVER_SERVICES_RUNS_H
+#define NAM_MEMSERVER_SERVICES_RUNS_H
+
+#include "memserver/memserver_internal.h"
+
+struct nam__run {
+	LIST_ENTRY(nam__run) link;	/* of its stride, of vacant ones, or of held ones */
+	uint64_t offset;
+	uint64_t bytes;
+	uint64_t batch;			/* with which it is held; 0: it is not */
+	uint64_t *free_bits;		/* set while a block is free; NULL until one is */
+	uint32_t region;
+	uint32_t stride;		/* 0: vacant */
+	uint32_t count;			/* blocks */
+	uint32_t words;			/* of free_bits */
+	uint32_t free_count;
+	uint32_t first_word;		/* no free block in the words before */
+	bool listed;			/* with those of its stride that have free blocks */
+	bool dirty;			/* vacant: it has had blocks, so it is not zero */
+};
+
+/* One vacant run from `from` to the end: 0 or -ENOMEM. */
+int nam__runs_init(struct nam__alloc_region *region, uint32_t number, uint64_t from) NAM_MUST_CHECK;
+void nam__runs_free(struct nam__alloc_region *region);
+
+/* Number of the run that has the byte at `offset`, or UINT32_MAX. */
+uint32_t nam__run_find(const struct nam__alloc_region *region, uint64_t offset);
+
+/* Blocks that lie one behind the other. */
+struct nam__carved {
+	uint32_t region;
+	uint32_t count;
+	uint64_t offset;
+	bool dirty;			/* they are not zero yet */
+};
+
+/* Up to `count` fresh blocks in the first regions of the kind with room for one. */
+struct nam__carved nam__runs_carve(struct nam__allocator *allocator, uint32_t stride,
+	bool is_private, uint32_t count);
+
+/* Withdraw a public region without blocks.  False: that failed, and its memory is lost. */
+bool nam__region_make_private(struct nam__allocator *allocator, uint32_t number);
+
+/* A run whose blocks are all free, and in no list, becomes vacant. */
+void nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run);
+/* Afterwards: vacant neighbours become one run. */
+void nam__runs_merge(struct nam__alloc_region *region);
+
+#endif /* NAM_MEMSERVER_SERVICES_RUNS_H */
