@@ -86,7 +86,14 @@
 	X(COLLECT_GONE, "collect-gone", "the end of a transaction whose writer is at work on it")   \
 	X(COLLECT_WAIT, "collect-wait", "the commit of half a transaction under a reader's eyes")   \
 	X(COLLECT_OUTRUN, "collect-outrun", "the commit of one record, without the others")         \
-	X(LEADER_LAST, "leader-last", "the loss of the leader of a transaction half committed")
+	X(LEADER_LAST, "leader-last", "the loss of the leader of a transaction half committed")     \
+	X(FORGET_WAIT, "forget-wait", "other use of blocks that a client still knows")              \
+	X(FORGET_HANDLES, "forget-handles", "handles that know blocks from before a generation")    \
+	X(FORGET_ADDRESSES, "forget-addresses", "records whose heads may be other objects")         \
+	X(FORGET_CURSOR, "forget-cursor", "cursors that know blocks from before a generation")      \
+	X(HINT_PUBLIC, "hint-public", "READs of memory that is private by now")                     \
+	X(HINT_HASH, "hint-hash", "bytes of other use that look like a leaf")                       \
+	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")
 
 enum nam_guard {
 #define NAM_GUARD_ENUM(name, text, why) NAM_GUARD_##name,

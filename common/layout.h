@@ -24,7 +24,8 @@
  *
  * offset size	field	written by			a one-sided reader may assume
  * 0	64	-	none: null is here		zero
- * 64	8	epoch	FETCH_ADD of collectors		monotone
+ * 64	8	epoch	FETCH_ADD of clients		generation:24 | epoch:40; monotone, but for
+ *						the wrap after 2^24 generations
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
  *			zeroes a dead client's, after	words.  4,096 of them.
@@ -33,6 +34,16 @@
 #define NAM_META_EPOCH_OFFSET 64u
 #define NAM_META_SLOTS_OFFSET 128u
 #define NAM_META_BYTES (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)
+
+/* Added to the epoch word, this begins a generation: clients forget addresses of the last one. */
+#define NAM_EPOCH_GENERATION (1ull << 40)
+
+/* How far word `a` is ahead of `b`. */
+static inline int64_t
+nam_epoch_ahead(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b);
+}
 
 /*
  * The superblock of an index: one block, found by name through the catalog of server 0.

@@ -10,6 +10,7 @@
 
 #include "common/hash/hash.h"
 #include "compute/client/names.h"
+#include "compute/remote/reclaim.h"
 #include "index/hybrid/hybrid.h"
 #include "index/design.h"
 #include "index/maintain/maintain.h"
@@ -286,6 +287,7 @@ nam_index_create(struct nam_worker *worker, const char *name,
 		.options = *options,
 	};
 	struct nam_gaddr *leaves;
+	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_INDEX, name);
 
 	if (!rc)
@@ -299,9 +301,11 @@ nam_index_create(struct nam_worker *worker, const char *name,
 	leaves = calloc(worker->client->servers_count, sizeof(*leaves));
 	if (!leaves)
 		return -ENOMEM;
-	nam__op_begin(worker, NAM_OP_OTHER);
-	rc = create(worker, &index, name, leaves); /* SUSPENDS */
-	nam__op_end(worker);
+	do {
+		nam__op_begin(worker, NAM_OP_OTHER);
+		rc = create(worker, &index, name, leaves); /* SUSPENDS */
+		nam__op_end(worker);
+	} while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
 	free(leaves);
 	return rc;
 }
@@ -470,8 +474,11 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	rc = nam__superblock_cas(worker, index, offsetof(struct nam_superblock, state), 0, 1,
 		&seen); /* SUSPENDS */
 	nam_race_point("drop.marked");
+	/* Until the root is gone, there is a way to the nodes that are retired. */
+	nam__labels_hold(worker);
 	if (!rc)
 		rc = index->ops->free(worker, index, lost); /* SUSPENDS */
+	nam__labels_release(worker);
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
 end_operation:

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "compute/remote/reclaim.h"
 #include "index/coarse/coarse.h"
 #include "index/design.h"
 
@@ -35,18 +36,32 @@ refuse_non_unique(struct nam_worker *worker, const struct nam_index *index, cons
 		"index '%s' is not unique: %s needs to know the payload, too", index->name, what);
 }
 
+/* If memory is full, and runs of dropped objects come back, once more. */
+NAM_FIBER_FN static int
+change(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind, const void *key,
+	uint64_t payload)
+{
+	unsigned tries = 0;
+	int rc;
+
+	do
+		rc = index->ops->change(worker, index, kind, key, payload); /* SUSPENDS */
+	while (nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	return rc;
+}
+
 int
 nam_index_insert(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t payload)
 {
-	return index->ops->change(worker, index, NAM_OP_INSERT, key, payload); /* SUSPENDS */
+	return change(worker, index, NAM_OP_INSERT, key, payload); /* SUSPENDS */
 }
 
 int
 nam_index_upsert(struct nam_worker *worker, struct nam_index *index, const void *key,
 	uint64_t payload)
 {
-	return index->ops->change(worker, index, NAM_OP_UPSERT, key, payload); /* SUSPENDS */
+	return change(worker, index, NAM_OP_UPSERT, key, payload); /* SUSPENDS */
 }
 
 int
@@ -55,7 +70,7 @@ nam_index_update(struct nam_worker *worker, struct nam_index *index, const void 
 {
 	if (!index->g.unique)
 		return refuse_non_unique(worker, index, "an update");
-	return index->ops->change(worker, index, NAM_OP_UPDATE, key, payload); /* SUSPENDS */
+	return change(worker, index, NAM_OP_UPDATE, key, payload); /* SUSPENDS */
 }
 
 int
@@ -63,7 +78,7 @@ nam_index_delete(struct nam_worker *worker, struct nam_index *index, const void 
 {
 	if (!index->g.unique)
 		return refuse_non_unique(worker, index, "a delete");
-	return index->ops->change(worker, index, NAM_OP_DELETE, key, 0); /* SUSPENDS */
+	return change(worker, index, NAM_OP_DELETE, key, 0); /* SUSPENDS */
 }
 
 int
@@ -71,7 +86,7 @@ nam_index_delete_pair(struct nam_worker *worker, struct nam_index *index, const 
 	uint64_t payload)
 {
 	if (!index->g.unique)
-		return index->ops->change(worker, index, NAM_OP_DELETE, key,
+		return change(worker, index, NAM_OP_DELETE, key,
 			payload); /* SUSPENDS */
 	return index->ops->delete_pair(worker, index, key, payload); /* SUSPENDS */
 }
@@ -143,6 +158,7 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	void *arg, uint32_t fill_percent, uint64_t *ret_count)
 {
 	uint64_t count = 0;
+	unsigned tries = 0;
 	int rc;
 
 	if (!fill_percent)
@@ -154,6 +170,10 @@ nam_index_bulk_load(struct nam_worker *worker, struct nam_index *index, nam_inde
 	nam__op_begin(worker, NAM_OP_BULK_LOAD);
 	rc = index->ops->bulk_load(worker, index, source, arg, fill_percent, &count); /* SUSPENDS */
 	nam__op_end(worker);
+	/* The pairs cannot be had again here, but the caller may have them. */
+	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+		rc = nam_diag_set(&worker->diag, rc, "index '%s': memory was full; some has come "
+			"back from dropped objects: load again", index->name);
 	if (!rc && ret_count)
 		*ret_count = count;
 	return rc;

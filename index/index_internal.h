@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "compute/remote/epoch.h"
+#include "compute/remote/forget.h"
 #include "compute/rpc/call.h"
 #include "compute/remote/lock.h"
 #include "index/index.h"
@@ -28,7 +29,7 @@ struct nam_index {
 	bool fast_lookups;		/* see lookup_fast() */
 	bool fast_changes;		/* see lock_fast() */
 	atomic_bool dropped;
-	_Atomic uint64_t root;		/* tagged gaddr; may lag: right of it lies all */
+	_Atomic uint64_t root;		/* tagged gaddr; may lag: all lies right of it; 0: none */
 	struct nam_gaddr superblock;
 	struct nam_index_options options;
 	struct nam__parts *parts;	/* coarse, hybrid: who keeps what; else NULL */
@@ -41,6 +42,7 @@ struct nam_index {
 	uint32_t servers_count;		/* memory servers when the index was made, and which */
 	uint8_t servers[NAM_SERVERS_MAX / 8];
 	char name[NAM_INDEX_NAME_BYTES];
+	struct nam__holder holder;	/* fine, and the leaves of hybrid: of root and cache */
 };
 
 /* The first members of a cursor of any design. */
@@ -160,9 +162,9 @@ bool nam__patience_over(const struct nam_worker *worker, uint64_t *since_ns);
 NAM_FIBER_FN int nam__superblock_read(struct nam_worker *worker, const struct nam_index *index,
 	struct nam_superblock *ret_superblock) NAM_MUST_CHECK;
 
-/* Read the root pointer from the superblock into index->root. */
-NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker,
-	struct nam_index *index) NAM_MUST_CHECK;
+/* Read the root pointer from the superblock, and keep it. */
+NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_root) NAM_MUST_CHECK;
 
 /*
  * The root and its level, which belong together: index->root may name another one by the time that
@@ -219,6 +221,8 @@ struct nam__cache_hop {
 int nam__cache_new(const struct nam__geometry *g, struct nam_client *client, uint64_t budget_bytes,
 	struct nam__cache **ret_cache) NAM_MUST_CHECK;
 void nam__cache_free(struct nam__cache *cache);
+/* Forget all nodes, beside operations; NULL is nothing. */
+void nam__cache_clear(struct nam__cache *cache);
 
 /*
  * The hot path, in two steps, so that the caller can do something else while the cache lines that

@@ -30,7 +30,8 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  *	-NAM_E_NOTEMPTY		there is something in the index already
  *	-NAM_E_UNSORTED		input out of order; or equal keys in a unique index, equal pairs in
  *				any; the diag says which
- *	-NAM_E_REMOTE_FULL	the memory servers have no room for all of it
+ *	-NAM_E_REMOTE_FULL	the memory servers have no room for all of it.  Memory of dropped
+ *				objects may have come back since: load once more
  *	-NAM_E_LOCK_TIMEOUT	others write the root, collect, load or drop, for longer than
  *				lock_timeout_ms
  *	-NAM_E_LOCK_ORPHANED	a client died as it wrote the empty root: drop the index
@@ -39,7 +40,7 @@ typedef int (*nam_index_source_fn)(void *arg, void *key, uint64_t *payload);
  *
  * Suspends:	yes, holding the root's remote lock and the collector's word; `source` may suspend,
  *		too.
- * Cost:	1 round trip per 32 new nodes and 7 besides; every node is written once.  An RPC for
+ * Cost:	1 round trip per 32 new nodes and 8 besides; every node is written once.  An RPC for
  *		16, 32, ... 1,024 blocks: see nam_alloc().  Blocks that were used before take 1 more
  *		each, and go 13 at a time where the fabric has NAM_CAP_ORDERED_LOADS.
  */
@@ -125,7 +126,7 @@ struct nam_collect_stat {
  *
  * Suspends:	yes, holding at most one parent's lock and those of two neighbours and a head node
  *		under it, and the collector's word.
- * Cost:	4 round trips.  Walks as those of nam_index_stat() along all levels but the leaves',
+ * Cost:	5 round trips.  Walks as those of nam_index_stat() along all levels but the leaves',
  *		and 1 for every 16 children that a parent names; with head nodes a walk along the
  *		leaves, too.  About 1 per 5 nodes of 1 KiB, without head nodes per 13.
  *		9 for a merge, 12 through a head node; 3 for a new head node, 2 for one that is

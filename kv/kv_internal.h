@@ -5,6 +5,7 @@
 
 #include "common/rpc/kv_rpc.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/reclaim.h"
 #include "compute/rpc/call.h"
 #include "kv.h"
 

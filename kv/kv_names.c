@@ -120,6 +120,7 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 	struct nam_rpc_kv_create_request request;
 	uint16_t slots[NAM_SERVERS_MAX];
 	uint64_t taken;
+	unsigned tries = 0;
 	int rc = nam__name_check(worker, NAM_CATALOG_KV, name);
 
 	if (!rc)
@@ -127,6 +128,7 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 	if (rc)
 		return rc;
 	nam__slots_in_order(worker->client, slots);
+again:
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam__name_find(worker, NAM_CATALOG_KV, name, &taken); /* SUSPENDS */
 	/* Before anything is made that would have to be undone. */
@@ -144,6 +146,9 @@ nam_kv_create(struct nam_worker *worker, const char *name, const struct nam_kv_o
 				request.servers); /* SUSPENDS */
 	}
 	nam__op_end(worker);
+	/* The memory may be in runs of dropped objects. */
+	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+		goto again;
 	return rc;
 }
 

@@ -173,10 +173,11 @@ explain_full(struct nam_worker *worker, uint32_t stride, uint32_t dead_count)
 		(void)snprintf(dead, sizeof(dead), " (%u of the servers are gone)", dead_count);
 	for (uint32_t i = 0; i < NAM_SERVERS_MAX; i++)
 		bytes += server_bytes(client, i);
+	worker->public_full = true;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
-		"no room for a block of %u bytes: the %u memory servers have %s in all%s, and "
-		"what was once cut into blocks of another size stays so; start them with more "
-		"--memory, add servers, or restart them to begin anew",
+		"no room for a block of %u bytes: the %u memory servers have %s in all%s, in use, "
+		"or among used blocks of other sizes; drop or collect what is not needed, "
+		"start them with more --memory, or add servers",
 		stride, client->servers_count, nam__bytes_text(bytes, text, sizeof(text)), dead);
 }
 
@@ -246,11 +247,12 @@ nam_alloc_on(struct nam_worker *worker, uint32_t slot, uint32_t stride, struct n
 		cached_pop(worker, slot, stride, ret_at))
 		return 0;
 	server = &worker->client->servers[slot];
+	worker->public_full = true;
 	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
 		"the memory server at %s has no room for a block of %u bytes, and it has to be "
-		"there, whatever room others have; of its %s in all, what was once cut into blocks "
-		"of another size stays so; start it with more --memory, or restart all of them to "
-		"begin anew", server->address, stride,
+		"there, whatever room others have; its %s in all are in use, or among "
+		"used blocks of other sizes; drop or collect what is not needed, or start it with "
+		"more --memory", server->address, stride,
 		nam__bytes_text(server_bytes(worker->client, server->id), text, sizeof(text)));
 }
 

@@ -24,6 +24,7 @@
 
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/forget.h"
 
 #define TICK_NS 10000000ull
 #define GARBAGE_PER_CHUNK 62u
@@ -191,6 +192,32 @@ local_epoch_advance(struct nam_client *client, uint64_t remote)
 	return local;
 }
 
+static unsigned
+generation_of(uint64_t word)
+{
+	return (unsigned)(word / NAM_EPOCH_GENERATION);
+}
+
+/*
+ * C16: handles forget before a word of a new generation is noted for the next local epoch.  By C8
+ * the slot gets that word when operations from before that epoch have ended.  Returns what can be
+ * noted.
+ */
+NAM_FIBER_FN static uint64_t
+generation_follow(struct nam_client *client, uint64_t local, uint64_t remote)
+{
+	if (generation_of(remote) == atomic_load_explicit(&client->generation,
+		memory_order_relaxed))
+		return remote;
+	/* Regions that are public again may have other keys.  Else: again at the next tick. */
+	if (nam__regions_refresh(client)) /* SUSPENDS */
+		return *remote_epoch_of(client, local);
+	nam__holders_forget(client);
+	atomic_store_explicit(&client->known_since, local + 1, memory_order_relaxed);
+	atomic_store_explicit(&client->generation, generation_of(remote), memory_order_release);
+	return remote;
+}
+
 /* WRITE the client's slot and wait. */
 NAM_FIBER_FN static int
 slot_publish(struct nam_client *client, uint64_t epoch)
@@ -219,6 +246,8 @@ epoch_thread_tick(struct nam_client *client)
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
 	nam_race_point("epoch_thread.epoch_read");
+	if (!rc)
+		remote = generation_follow(client, local, remote); /* SUSPENDS */
 	local = local_epoch_advance(client, remote);
 
 	garbage_free(garbage_take(client, local));
@@ -242,8 +271,13 @@ epoch_thread_main(void *arg)
 
 	/* Acquire: pairs with nam__epoch_thread_stop. */
 	while (!atomic_load_explicit(&client->closing, memory_order_acquire)) {
+		unsigned generation;
+
 		epoch_thread_tick(client); /* SUSPENDS */
-		nam_sleep_ns(TICK_NS);
+		generation = atomic_load_explicit(&client->generation, memory_order_relaxed);
+		/* While a generation begins, a client waits for all slots, without memory. */
+		nam_sleep_ns(generation_of(client->published_epoch) == generation ? TICK_NS :
+			TICK_NS / 8);
 	}
 	/* No client waits for this one any more.  If this fails, the server does it at the end. */
 	(void)slot_publish(client, 0); /* SUSPENDS */
@@ -260,6 +294,7 @@ clocks_start(struct nam_client *client)
 	if (rc)
 		return rc;
 	remote = *client->epoch_buffer;
+	atomic_store_explicit(&client->generation, generation_of(remote), memory_order_relaxed);
 	/* 0 in a slot means: in no epoch. */
 	if (!remote)
 		return -NAM_E_FABRIC_PROTOCOL;
@@ -267,7 +302,9 @@ clocks_start(struct nam_client *client)
 		client->remote_epoch_of[i] = remote;
 	client->oldest_local_epoch = NAM__LOCAL_EPOCHS;
 	atomic_store_explicit(&client->local_epoch, NAM__LOCAL_EPOCHS, memory_order_release);
-	return slot_publish(client, remote); /* SUSPENDS */
+	rc = slot_publish(client, remote); /* SUSPENDS */
+	/* C16: before the slot was published, no client waited for this one to learn new keys. */
+	return rc ? rc : nam__regions_refresh(client); /* SUSPENDS */
 }
 
 /*
@@ -332,6 +369,7 @@ struct nam__limbo {
 	struct retired *kept;		/* invisible; their owners take them */
 	uint32_t kept_count, kept_size;
 	uint64_t unlabelled_bytes;
+	uint32_t holds;			/* no block gets a label meanwhile */
 	bool advancing;			/* a task is at it; others need not */
 };
 
@@ -429,7 +467,7 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 	uint64_t epoch;
 	int rc;
 
-	if (limbo->labelled == upto)
+	if (limbo->labelled == upto || limbo->holds)
 		return 0;
 	rc = nam_fetch_add_await(worker, worker->client->epoch_word, 1, &epoch); /* SUSPENDS */
 	if (rc)
@@ -441,13 +479,12 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 	return 0;
 }
 
-/* The oldest time that a client may still be in, this one's included. */
-NAM_FIBER_FN static int
-oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
+int
+nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch)
 {
 	const uint32_t bytes = 8u * NAM_CLIENTS_MAX;
 	uint64_t *slots = nam_buffer_take(worker, bytes);
-	uint64_t oldest = UINT64_MAX;
+	uint64_t oldest;
 	int rc;
 
 	if (!slots)
@@ -462,8 +499,9 @@ oldest_published(struct nam_worker *worker, uint64_t *ret_epoch)
 			worker->client->id);
 		goto give_slots;
 	}
+	oldest = slots[worker->client->id];
 	for (uint32_t i = 0; i < NAM_CLIENTS_MAX; i++)
-		if (slots[i] && slots[i] < oldest)
+		if (slots[i] && nam_epoch_ahead(oldest, slots[i]) > 0)
 			oldest = slots[i];
 	*ret_epoch = oldest;
 give_slots:
@@ -511,7 +549,8 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 	uint32_t count = 0;
 
 	while (count < limbo->labelled &&
-		(!NAM_GUARD(EPOCH_WAIT) || limbo->blocks[count].label < oldest)) {
+		(!NAM_GUARD(EPOCH_WAIT) ||
+			nam_epoch_ahead(oldest, limbo->blocks[count].label) > 0)) {
 		const struct retired *block = &limbo->blocks[count++];
 
 		if (block->owner)
@@ -527,11 +566,35 @@ limbo_release(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t olde
 }
 
 bool
+nam__limbo_waits(const struct nam_worker *worker)
+{
+	return worker->limbo && worker->limbo->count;
+}
+
+void
+nam__labels_hold(struct nam_worker *worker)
+{
+	struct nam__limbo *limbo = limbo_get(worker);
+
+	/* Without a limbo, blocks are lost instead of labelled: see retire(). */
+	if (limbo)
+		limbo->holds++;
+}
+
+void
+nam__labels_release(struct nam_worker *worker)
+{
+	if (worker->limbo && worker->limbo->holds)
+		worker->limbo->holds--;
+}
+
+bool
 nam__limbo_due(const struct nam_worker *worker)
 {
 	const struct nam__limbo *limbo = worker->limbo;
 
-	return limbo && !limbo->advancing && (limbo->count - limbo->labelled >= LIMBO_DUE ||
+	return limbo && !limbo->advancing && !limbo->holds &&
+		(limbo->count - limbo->labelled >= LIMBO_DUE ||
 		limbo->unlabelled_bytes >= LIMBO_DUE_BYTES);
 }
 
@@ -548,7 +611,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	rc = limbo_label(worker, limbo); /* SUSPENDS */
 	nam_race_point("limbo.labelled");
 	if (!rc)
-		rc = oldest_published(worker, &oldest); /* SUSPENDS */
+		rc = nam__epoch_oldest(worker, &oldest); /* SUSPENDS */
 	if (!rc)
 		reusable = limbo_release(worker, limbo, oldest);
 	nam_race_point("limbo.released");

@@ -16,9 +16,17 @@ void nam__garbage_add(struct nam_client *client, void *memory);
 /* Blocks in limbo: label them, and put those that no reader can see into the block cache. */
 NAM_FIBER_FN int nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	NAM_MUST_CHECK;
+/*
+ * In between, blocks that this worker retires count as linked.  For an object whose parts are
+ * retired while there is still a way to them (C9).  Pairs of calls nest.
+ */
+void nam__labels_hold(struct nam_worker *worker);
+void nam__labels_release(struct nam_worker *worker);
 /* Whether it is worth its cost: for retirement without a collector. */
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
+/* The oldest time that a client may still be in, this one's included.  Cost: 1 READ of 32 KiB. */
+NAM_FIBER_FN int nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch) NAM_MUST_CHECK;
 /*
  * Retire a block for which the owner has work left once no reader can see it: it does not go to the
  * block cache but waits to be taken under this address, tag included.
@@ -33,6 +41,8 @@ void nam__limbo_give_back(struct nam_worker *worker, const void *owner, struct n
 /* Whether any is to be taken now, or will be. */
 bool nam__limbo_has(const struct nam_worker *worker, const void *owner);
 uint64_t nam__limbo_bytes(const struct nam_worker *worker);
+/* Whether any block waits for its readers. */
+bool nam__limbo_waits(const struct nam_worker *worker);
 /* Note that a remote block was given up. */
 void nam__block_leaked(struct nam_client *client, uint32_t stride);
 

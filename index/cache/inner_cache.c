@@ -439,6 +439,27 @@ nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level)
 	pthread_mutex_unlock(&cache->mutex);
 }
 
+void
+nam__cache_clear(struct nam__cache *cache)
+{
+	if (!cache)
+		return;
+	pthread_mutex_lock(&cache->mutex);
+	for (unsigned level = 1; level < NAM__LEVELS_MAX; level++) {
+		struct nam__top *top = top_of(cache, level);
+
+		publish_top(cache, level, NULL);
+		for (uint32_t i = 0; top && i < top->count; i++) {
+			struct nam__chunk *chunk = chunk_of(top, i);
+
+			for (uint32_t k = 0; k < chunk->count; k++)
+				node_drop(cache, node_of(chunk, k));
+			chunk_drop(cache, chunk);
+		}
+	}
+	pthread_mutex_unlock(&cache->mutex);
+}
+
 /* ---- life --------------------------------------------------------------------------------- */
 
 int

@@ -41,10 +41,9 @@ root_lock(struct nam_worker *worker, struct nam_index *index, struct nam__held *
 	struct nam_gaddr at;
 	int rc, unlock_rc;
 
-	rc = nam__root_refresh(worker, index); /* SUSPENDS */
+	rc = nam__root_refresh(worker, index, &at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	/* Beside the queue: this lock is held for as long as the load takes. */
 	rc = nam__unqueued_lock(worker, index, at, 0, patience_ns, root); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_DEAD)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "compute/remote/reclaim.h"
+
 /* ---- images and addresses ------------------------------------------------------------------ */
 
 static int
@@ -22,6 +24,32 @@ taken_reserve(struct nam__loader *loader)
 	return 0;
 }
 
+/*
+ * If memory is full, the operation ends until runs of dropped objects have come back.  A load knows
+ * only blocks of its own meanwhile, and the superblock, which it looks at again.
+ */
+NAM_FIBER_FN static int
+node_alloc(struct nam__loader *loader, struct nam_gaddr *ret_at, uint32_t *ret_generation)
+{
+	struct nam_worker *worker = loader->worker;
+	struct nam_gaddr root;
+	unsigned tries = 0;
+	bool again;
+	int rc;
+
+	do {
+		rc = nam__node_alloc(worker, loader->index, ret_at, ret_generation); /* SUSPENDS */
+		if (rc != -NAM_E_REMOTE_FULL)
+			return rc;
+		nam__op_end(worker);
+		again = nam__memory_came_back(worker, rc, &tries); /* SUSPENDS */
+		nam__op_resume(worker, NAM_OP_BULK_LOAD);
+		if (again)
+			rc = nam__root_refresh(worker, loader->index, &root); /* SUSPENDS */
+	} while (again && !rc);
+	return rc;
+}
+
 /* An image and a place for a new node; nothing is taken on failure. */
 NAM_FIBER_FN static int
 node_take(struct nam__loader *loader, struct nam__open_node *node, uint32_t *ret_generation)
@@ -34,8 +62,7 @@ node_take(struct nam__loader *loader, struct nam__open_node *node, uint32_t *ret
 	image = nam_buffer_take(loader->worker, loader->g->node_bytes);
 	if (!image)
 		return -ENOMEM;
-	rc = nam__node_alloc(loader->worker, loader->index, &node->at,
-		ret_generation); /* SUSPENDS */
+	rc = node_alloc(loader, &node->at, ret_generation); /* SUSPENDS */
 	if (rc) {
 		nam_buffer_give(loader->worker, image, loader->g->node_bytes);
 		return rc;

@@ -3,6 +3,16 @@
 #include "fine.h"
 #include "scan_internal.h"
 
+static void
+forget(struct nam__holder *holder)
+{
+	struct nam_index *index = (struct nam_index *)((char *)holder -
+		offsetof(struct nam_index, holder));
+
+	atomic_store_explicit(&index->root, 0, memory_order_relaxed);
+	nam__cache_clear(index->cache);
+}
+
 int
 nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cache_bytes,
 	bool to_drop)
@@ -10,19 +20,22 @@ nam__fine_open(struct nam_worker *worker, struct nam_index *index, uint64_t cach
 	int rc = 0;
 
 	(void)worker;
-	(void)to_drop;
 	if (cache_bytes)
 		rc = nam__cache_new(&index->g, index->client, cache_bytes, &index->cache);
 	index->fast_lookups = index->cache && index->ordered_loads && index->g.unique &&
 			      index->g.key_bytes == 8;
 	index->fast_changes = index->fast_lookups &&
 			      (index->client->caps & NAM_CAP_ORDER_ATOMIC_READ);
+	/* A handle for one operation has nothing to forget. */
+	if (!rc && !to_drop)
+		nam__holder_enter(index->client, &index->holder, forget);
 	return rc;
 }
 
 void
 nam__fine_close(struct nam_index *index)
 {
+	nam__holder_leave(index->client, &index->holder);
 	nam__cache_free(index->cache);
 }
 

@@ -17,7 +17,7 @@
 /* ---- the root ----------------------------------------------------------------------------- */
 
 int
-nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
+nam__root_refresh(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root)
 {
 	struct nam_superblock superblock;
 	int rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
@@ -27,8 +27,10 @@ nam__root_refresh(struct nam_worker *worker, struct nam_index *index)
 		atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
 	if (!rc && atomic_load_explicit(&index->dropped, memory_order_relaxed))
 		rc = -NAM_E_DROPPED;
-	if (!rc)
+	if (!rc) {
+		ret_root->raw = superblock.root;
 		atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
+	}
 	return rc;
 }
 
@@ -41,10 +43,9 @@ nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_ga
 	for (unsigned tries = 0; rc == -NAM_E_RESTART_DEAD && tries < NAM__RESTARTS_MAX; tries++) {
 		struct nam_gaddr root;
 
-		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		rc = nam__root_refresh(worker, index, &root); /* SUSPENDS */
 		if (rc)
 			break;
-		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 		rc = nam__node_read(worker, index, root, NAM__ANY_LEVEL, image); /* SUSPENDS */
 		if (!rc)
 			*ret_root = root;
@@ -158,10 +159,9 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
 	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	if (nam_gaddr_is_null(walk->at)) {
-		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		rc = nam__root_refresh(worker, index, &walk->at); /* SUSPENDS */
 		if (rc)
 			return rc;
-		walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 	}
 	walk->level = NAM__ANY_LEVEL;
 	walk->from_cache = false;
@@ -234,10 +234,9 @@ read_root(struct nam_worker *worker, struct nam_index *index, const uint64_t *ke
 			return rc;
 		if (!nam__node_beyond(walk->image, &index->g, key))
 			break;
-		rc = nam__root_refresh(worker, index); /* SUSPENDS */
+		rc = nam__root_refresh(worker, index, &root); /* SUSPENDS */
 		if (rc)
 			return rc;
-		root.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
 		if (nam_gaddr_same(root, walk->at))
 			break;
 		walk->at = root;
@@ -285,7 +284,7 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 			return rc;
 		if (walk->level < (int)level) {
 			/* A root that has since got a parent, or a tree too low. */
-			rc = nam__root_refresh(worker, index); /* SUSPENDS */
+			rc = nam__root_refresh(worker, index, &walk->at); /* SUSPENDS */
 			return rc ? rc : -NAM_E_RESTART_PARENT;
 		}
 		rc = move_right(worker, index, key, walk); /* SUSPENDS */
@@ -309,6 +308,7 @@ NAM_FIBER_FN static int
 restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	const struct walk *walk, unsigned tries, uint64_t *since_ns, int why)
 {
+	struct nam_gaddr root;
 	int rc;
 
 	if (why == -NAM_E_RESTART_FENCE)
@@ -326,7 +326,7 @@ restart(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	/* Ever longer, so that a writer that is half-way through a change can finish it. */
 	nam__pause_await(worker, tries * 100ull); /* SUSPENDS */
 	/* An index that is being dropped is dead from its leaves up. */
-	return nam__root_refresh(worker, index); /* SUSPENDS */
+	return nam__root_refresh(worker, index, &root); /* SUSPENDS */
 }
 
 int

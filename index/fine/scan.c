@@ -57,6 +57,7 @@ nam__scan_open(struct nam_worker *worker, struct nam_index *index, const struct 
 	memset(cursor, 0, offsetof(struct nam__scan, outstanding));
 	cursor->head.worker = worker;
 	cursor->head.index = index;
+	cursor->generation = nam__generation(worker->client);
 	range_set(cursor, range);
 	nam__scan_window_init(cursor);
 	nam__outstanding_init(&cursor->outstanding, worker);
@@ -87,6 +88,10 @@ fit_of(const struct nam__scan *cursor, const uint64_t *image, struct nam_gaddr a
 	const uint64_t *bound = cursor->bound.w;
 
 	if (nam__node_validate(cursor->head.index, image, at, 0, NAM__NODE_LEAF))
+		return FIT_GAP;
+	/* I17: what is no node any more can look like a leaf, but for its hash. */
+	if (__builtin_expect(cursor->old_hints, 0) && NAM_GUARD(HINT_HASH) &&
+		image[NAM__WORD_HASH] != nam__node_hash(g, image, at))
 		return FIT_GAP;
 	/* I16: the leaf that has the bound between its fences is the next one. */
 	if (!cursor->reverse) {
@@ -154,14 +159,22 @@ take_leaf(struct nam__scan *cursor, uint64_t *image)
 	cursor->done = ends;
 }
 
-/* Make `leaf` the next leaf with the bound in it; or find that the range is done. */
+/* I17: make `leaf` the next leaf with the bound in it; or find that the range is done. */
 NAM_FIBER_FN static int
 next_leaf(struct nam__scan *cursor)
 {
+	struct nam_worker *worker = cursor->head.worker;
 	unsigned gaps = 0, fills = 0;
 	int rc;
 
 	cursor->leaf = NULL;
+	/* Addresses from before this operation may be forgotten ones. */
+	if (__builtin_expect(cursor->generation != nam__generation(worker->client), 0) &&
+		NAM_GUARD(FORGET_CURSOR)) {
+		nam__scan_drain(cursor); /* SUSPENDS */
+		cursor->chain = NAM_GADDR_NULL;
+		cursor->generation = nam__generation(worker->client);
+	}
 	if (!cursor->done && cursor->posted - cursor->next <= cursor->refill_at)
 		nam__scan_ask(cursor);
 	while (!cursor->done) {

@@ -198,9 +198,10 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	cursor->head.worker->current->counters->cache_misses += index->cache != NULL;
 	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_PARENT) {
-		cursor->hints[0].raw = atomic_load_explicit(&index->root, memory_order_relaxed);
-		cursor->hints_end = 1;
-		return 0;
+		rc = nam__root_refresh(cursor->head.worker, index,
+			&cursor->hints[0]); /* SUSPENDS */
+		cursor->hints_end = !rc;
+		return rc;
 	}
 	if (rc)
 		return rc;
@@ -225,6 +226,19 @@ leaf_is_here(struct nam__scan *cursor)
 {
 	cursor->posted = 1;
 	cursor->next_is_here = true;
+}
+
+/* I17: the hints before the first that leads to a private region, where READs would fail. */
+static uint32_t
+public_hints(const struct nam__scan *cursor, uint32_t count)
+{
+	const struct nam_client *client = cursor->head.index->client;
+	uint32_t number = 0;
+
+	while (number < count && (!NAM_GUARD(HINT_PUBLIC) ||
+		nam_region_table_public(&client->regions, cursor->hints[number])))
+		number++;
+	return number;
 }
 
 /*
@@ -253,6 +267,11 @@ hints_from_head(struct nam__scan *cursor)
 	if (count > NAM__SCAN_HINTS_MAX)
 		count = NAM__SCAN_HINTS_MAX;
 	memcpy(cursor->hints, image + index->g.entries_at, 8 * count);
+	/* I17: head nodes name leaves that may have died long ago. */
+	if (nam__generation(index->client)) {
+		cursor->old_hints = true;
+		count = public_hints(cursor, count);
+	}
 	cursor->hints_end = count;
 	return 0;
 }

@@ -232,13 +232,32 @@ collector_try(struct nam_worker *worker, struct nam_index *index, uint64_t word)
 	return rc < 0 ? rc : nam__lock_blame(worker, index->superblock, &holder);
 }
 
+/*
+ * I17: the block may be another index's superblock by now, or none.  If it is this one's and the
+ * index is not dropped, it stays so during this operation, and a CAS can go there.
+ */
+NAM_FIBER_FN static int
+superblock_is_ours(struct nam_worker *worker, struct nam_index *index)
+{
+	struct nam_superblock superblock;
+	int rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
+
+	if (rc || !NAM_GUARD(SUPERBLOCK_SEEN) ||
+		(!superblock.state && superblock.seed == index->g.seed))
+		return rc;
+	atomic_store_explicit(&index->dropped, true, memory_order_relaxed);
+	return -NAM_E_DROPPED;
+}
+
 int
 nam__collector_enter(struct nam_worker *worker, struct nam_index *index, uint64_t patience_ns,
 	uint64_t *ret_word)
 {
 	uint64_t word = word_new(worker->client), start_ns = nam_now_ns();
-	int rc;
+	int rc = superblock_is_ours(worker, index); /* SUSPENDS */
 
+	if (rc)
+		return rc;
 	while ((rc = collector_try(worker, index, word)) == -NAM_E_LOCK_TIMEOUT && /* SUSPENDS */
 		nam_now_ns() - start_ns < patience_ns)
 		nam__pause_await(worker, PAUSE_MAX_NS); /* SUSPENDS */

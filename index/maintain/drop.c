@@ -83,7 +83,8 @@ give_image:
  * index is gone.
  */
 NAM_FIBER_FN static int
-last_root(struct nam_worker *worker, struct nam_index *index, unsigned *ret_level)
+last_root(struct nam_worker *worker, struct nam_index *index, uint64_t *ret_root,
+	unsigned *ret_level)
 {
 	uint64_t *image = nam_buffer_take(worker, index->g.node_bytes);
 	struct nam_superblock superblock;
@@ -94,6 +95,8 @@ last_root(struct nam_worker *worker, struct nam_index *index, unsigned *ret_leve
 	rc = nam__superblock_read(worker, index, &superblock); /* SUSPENDS */
 	if (rc)
 		goto give_image;
+	*ret_root = superblock.root;
+	/* Also if handles forget meanwhile: this one serves one operation. */
 	atomic_store_explicit(&index->root, superblock.root, memory_order_relaxed);
 	rc = nam__node_read(worker, index, (struct nam_gaddr){ superblock.root }, NAM__ANY_LEVEL,
 		image); /* SUSPENDS */
@@ -109,9 +112,9 @@ give_image:
  * last_root() looked, by a root that another client had already written.
  */
 NAM_FIBER_FN static int
-root_take(struct nam_worker *worker, struct nam_index *index, bool *ret_taken)
+root_take(struct nam_worker *worker, struct nam_index *index, uint64_t root, bool *ret_taken)
 {
-	uint64_t root = atomic_load_explicit(&index->root, memory_order_relaxed), seen = 0;
+	uint64_t seen = 0;
 	int rc = nam_cas_await(worker, index->superblock, root, 0, &seen); /* SUSPENDS */
 
 	*ret_taken = rc || seen == root;
@@ -122,11 +125,12 @@ int
 nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 {
 	unsigned root_level = 0, level = 0;
+	uint64_t root = 0;
 	bool taken = false;
 	int rc = 0, step_rc;
 
 	while (!taken) {
-		step_rc = last_root(worker, index, &root_level); /* SUSPENDS */
+		step_rc = last_root(worker, index, &root, &root_level); /* SUSPENDS */
 		/* Dead: a bulk load died between its steps 3 and 4, and there is no tree. */
 		if (!rc && step_rc != -NAM_E_RESTART_DEAD)
 			rc = step_rc;
@@ -138,7 +142,7 @@ nam__index_free_nodes(struct nam_worker *worker, struct nam_index *index)
 			if (!rc)
 				rc = step_rc;
 		}
-		step_rc = root_take(worker, index, &taken); /* SUSPENDS */
+		step_rc = root_take(worker, index, root, &taken); /* SUSPENDS */
 		if (!rc)
 			rc = step_rc;
 	}

@@ -98,7 +98,7 @@ verify_cost(const struct tree *tree)
 static uint64_t
 drop_cost(const struct tree *tree)
 {
-	uint64_t count = 10 + 3 * tree->all;
+	uint64_t count = 11 + 3 * tree->all;
 
 	for (unsigned level = 0; level < tree->root_level; level++) {
 		unsigned above = tree->root_level - level;
@@ -113,7 +113,7 @@ static uint64_t
 pass_cost(const struct tree *tree)
 {
 	struct tree children = *tree;
-	uint64_t count = 4;
+	uint64_t count = 5;
 
 	children.interval = 0;
 	for (unsigned level = 0; level < tree->root_level; level++)
@@ -342,7 +342,7 @@ act_new_head_nodes(struct cost_stage *stage)
 	 * before leaves 2, 4 and 6; the last of these gets the ninth leaf, too.
 	 */
 	collect(stage, "head nodes are made",
-		(struct cost){ .round_trips = 4 + 1 + 1 + 3 + 3 * 3 + 2, .locks = 4,
+		(struct cost){ .round_trips = 5 + 1 + 1 + 3 + 3 * 3 + 2, .locks = 4,
 			.releases = 4 },
 		&(struct nam_collect_stat){ .heads_written = 4 });
 	cost_worker_back(stage, first);

@@ -14,7 +14,7 @@
 #include "txn/records/txn_internal.h"
 #include "litmus_records.h"
 
-#define STORE "litmus-records"
+#define STORE LITMUS_STORE
 #define STORE_BYTES (1u << 20)
 #define WORDS 125u			/* of a value */
 #define RECORDS LITMUS_RECORDS

@@ -10,6 +10,7 @@
 #include "litmus.h"
 
 #define LITMUS_RECORDS 3u
+#define LITMUS_STORE "litmus-records"
 
 enum record { X, Y, Z };		/* Y is on another memory server, if there is one */
 

@@ -79,7 +79,7 @@ case_at(size_t number)
 	static const struct litmus_case *const all[] = { litmus_image_cases, litmus_tree_cases,
 		litmus_failure_cases, litmus_server_cases, litmus_mail_cases, litmus_kv_cases,
 		litmus_records_cases, litmus_locking_cases, litmus_collect_cases,
-		litmus_table_cases };
+		litmus_table_cases, litmus_reclaim_cases };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (const struct litmus_case *one = all[i]; one->scene.name; one++)
@@ -212,7 +212,7 @@ scene__guard_off__FAILS(void **state)
 	(void)snprintf(guard, sizeof(guard), " %s", missing->guard);
 	run.guards = guard;
 	assert_int_equal(nam_guard_off(missing->guard), 0);
-	for (run.seed = 1; !failed && run.seed <= SEEDS; run.seed++) {
+	for (run.seed = 1; !failed && run.seed <= 2 * SEEDS; run.seed++) {
 		perform(&run);
 		failed = litmus.failed;
 	}

@@ -405,7 +405,8 @@ report(const struct request *request, const struct sim_result *outcome, double s
 		printf("%s seed %llu: %llu ops (%llu refused, %llu for lack of memory), "
 			"%.3f ms virtual, %llu messages, "
 			"%llu steps, %llu switches, %llu faults, %llu entries left, "
-			"%llu merges, %llu nodes retired, %llu reusable, fingerprint "
+			"%llu merges, %llu nodes retired, %llu reusable, %llu returns of runs, "
+			"fingerprint "
 			"%016llx, %llu keys undecided; "
 			"%llu killed, %llu stalls, %llu servers dead, %llu queue pairs broken, "
 			"%llu zombies, %llu refills refused, %llu times a server slow, "
@@ -425,6 +426,7 @@ report(const struct request *request, const struct sim_result *outcome, double s
 			(unsigned long long)outcome->merges,
 			(unsigned long long)outcome->retired,
 			(unsigned long long)outcome->reused,
+			(unsigned long long)outcome->reclaims,
 			(unsigned long long)outcome->fingerprint,
 			(unsigned long long)outcome->undecided,
 			(unsigned long long)outcome->counts.kills,

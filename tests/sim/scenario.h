@@ -71,6 +71,7 @@ struct sim_result {
 	uint64_t virtual_ns;
 	uint64_t entries;		/* left in the index */
 	uint64_t merges, retired, reused;	/* nodes, by collectors */
+	uint64_t reclaims;		/* returns of runs, by collectors */
 	uint64_t full;			/* of those refused: there was no memory left */
 	uint64_t given_up;		/* blocks, by closed workers in their limbo */
 	int64_t lost;			/* blocks that are nowhere; negative: at two places */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/remote/reclaim.h"
 #include "index/coarse/coarse.h"
 #include "stage.h"
 
@@ -14,6 +15,7 @@
 #define CHANGES_MANY 3u
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
+#define RECLAIM_EVERY 3u		/* passes of a collector */
 
 /* The replacement of an operation while the load shrinks, or grows. */
 static enum sim_kind
@@ -385,6 +387,7 @@ sim_collect(struct sim_actor *actor, struct nam_worker *worker)
 	struct sim_result *outcome = actor->stage->outcome;
 	struct nam_collect_stat stat = { 0 };
 	uint64_t since_ns = nam_sim_now_ns();
+	unsigned tries = 0;
 	int rc;
 
 	if (scenario->hang_pass_ns && ++actor->stage->passes == HANG_PASS)
@@ -398,6 +401,10 @@ sim_collect(struct sim_actor *actor, struct nam_worker *worker)
 	outcome->reused += stat.nodes_reusable;
 	if (rc && !sim_full_explained(actor->stage, rc) && !sim_explained(actor, rc))
 		sim_fail(actor->stage, "the collector: %s", nam_err_name(rc));
+	/* As a client does that finds no memory, of its own or of a server. */
+	worker->public_full = nam_sim_random() % 8 != 0;
+	if (!rc && nam_sim_random() % RECLAIM_EVERY == 0)
+		outcome->reclaims += nam__memory_reclaim(worker, &tries);
 	return rc;
 }
 

@@ -80,6 +80,7 @@ nam_records_collect(struct nam_worker *worker, struct nam_records *records,
 	rc = nam__records_walk(worker, records, some_collect, recovery); /* SUSPENDS */
 	if (!rc)
 		rc = nam__recovery_run_later(recovery); /* SUSPENDS */
+	nam__recovery_forget(recovery);
 	if (ret_collected)
 		*ret_collected = recovery->done;
 	nam_buffer_give(worker, recovery, sizeof(*recovery));

@@ -332,8 +332,18 @@ nam__recovery_run(struct nam__recovery *recovery)
 	for (uint32_t i = recovery->waiting; i < recovery->count; i++)
 		if (recovery->all[i].later)
 			recovery->all[kept++] = recovery->all[i];
+	if (kept && !recovery->waiting)
+		recovery->epoch = nam__epoch_pin(recovery->worker);
 	recovery->waiting = recovery->count = kept;
 	return rc;
+}
+
+void
+nam__recovery_forget(struct nam__recovery *recovery)
+{
+	if (recovery->waiting)
+		nam__epoch_unpin(recovery->worker, recovery->epoch);
+	recovery->waiting = recovery->count = 0;
 }
 
 /*
@@ -347,7 +357,7 @@ later_end(struct nam__recovery *recovery)
 
 	for (uint32_t i = 0; i < recovery->waiting && !rc; i++)
 		rc = in_doubt_end(recovery, &recovery->all[i]); /* SUSPENDS */
-	recovery->waiting = recovery->count = 0;
+	nam__recovery_forget(recovery);
 	return rc;
 }
 

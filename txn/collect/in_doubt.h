@@ -26,7 +26,8 @@ struct nam__recovery {
 	struct nam_records_collected done;
 	struct nam__presence presence;
 	struct nam__walked records_of[NAM_RECORDS_MAX];	/* of a transaction */
-	uint32_t waiting;		/* the first so many are `later` */
+	uint32_t waiting;		/* the first so many are `later`; */
+	uint64_t epoch;			/* then this is pinned, so that no head is forgotten */
 	uint32_t count;			/* 0 at first */
 	struct nam__in_doubt all[NAM__IN_DOUBT_MAX];
 };
@@ -41,6 +42,8 @@ NAM_FIBER_FN int nam__recovery_add(struct nam__recovery *recovery, struct nam_ga
 NAM_FIBER_FN int nam__recovery_run(struct nam__recovery *recovery) NAM_MUST_CHECK;
 /* Then those that are `later`, in an operation of its own, after NAM_RECORDS_KEEP_NS. */
 NAM_FIBER_FN int nam__recovery_run_later(struct nam__recovery *recovery) NAM_MUST_CHECK;
+/* Leave all as they are: after a failure. */
+void nam__recovery_forget(struct nam__recovery *recovery);
 
 /* Slots of struct nam__records_ops (ops.h). */
 NAM_FIBER_FN int nam__in_doubt_add_latest(struct nam__recovery *recovery,

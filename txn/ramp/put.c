@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compute/remote/reclaim.h"
 #include "txn/records/ops.h"
 #include "txn/records/protocols.h"
 
 #define LIMBO_PAUSE_NS 2000000ull
+#define AGAIN_MAX 100u	/* a transaction begins anew after its addresses were forgotten */
 
 /* ---- records that are new -------------------------------------------------------------------- */
 
@@ -75,16 +77,33 @@ length_of(const struct nam__txn *txn, uint32_t number, const struct nam_record_p
 		put->value_bytes);
 }
 
+/* No head that the transaction knows has been forgotten, while it had no pin. */
+static bool
+heads_are_good(const struct nam__txn *txn)
+{
+	return txn->generation == nam__generation(txn->records->client);
+}
+
+/* Versions that memory servers keep are given up; the heads stay what they are meanwhile. */
+NAM_FIBER_FN static int
+heads_sweep(struct nam__txn *txn)
+{
+	uint64_t epoch = nam__epoch_pin(txn->worker);
+	int rc = heads_are_good(txn) ? txn->records->ops->sweep(txn) : 0; /* SUSPENDS */
+
+	nam__epoch_unpin(txn->worker, epoch);
+	return rc;
+}
+
 /*
  * A block for a version.  If memory is full, the writer waits until replaced versions can be reused
- * (R7); not within an operation, for which reuse would wait.
+ * (R7); without a pin, for which reuse would wait.
  */
 NAM_FIBER_FN static int
 block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 {
 	struct nam_worker *worker = txn->worker;
 	uint64_t deadline_ns = nam_now_ns() + worker->client->options.lock_timeout_ms * 1000000ull;
-	const struct nam__records_ops *ops = txn->records->ops;
 	/* Memory servers retire versions some time after these are replaced. */
 	bool served = txn->records->options.commit == NAM_RECORDS_SERVED;
 	struct nam_gaddr block;
@@ -98,7 +117,7 @@ block_take(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 		if (rc != -NAM_E_REMOTE_FULL || limbo_rc || nam_now_ns() >= deadline_ns ||
 			!(served || nam__limbo_bytes(worker)))
 			break;
-		limbo_rc = ops->sweep(txn); /* SUSPENDS */
+		limbo_rc = heads_sweep(txn); /* SUSPENDS */
 		if (!limbo_rc)
 			limbo_rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 		/* Of rows the entries go before the memory. */
@@ -263,39 +282,52 @@ check(struct nam__txn *txn, const struct nam_record_put *puts, uint32_t count)
 	return 0;
 }
 
-/* The addresses of the versions are known, to this client only. */
+/*
+ * Heads of new records, blocks, and what goes beside them.  All of it may need memory, so there is
+ * no pin meanwhile: memory comes back only when older operations have ended.
+ */
 NAM_FIBER_FN static int
-put_beside(struct nam__txn *txn, const struct nam_record_put *puts,
-	const struct nam__put_hooks *beside)
+make(struct nam__txn *txn, const struct nam_record_put *puts, const struct nam__put_hooks *beside)
 {
-	bool unused = true;
-	int rc = beside ? beside->make(txn, beside->arg) : 0; /* SUSPENDS */
+	int rc = 0;
 
-	if (!rc) {
-		nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
-		for (uint32_t i = 0; i < txn->count; i++)
-			image_fill(txn, i, &puts[i]);
-		nam__metadata_fill(txn);
-		rc = txn->records->ops->put(txn, &unused); /* SUSPENDS */
-		if (!rc)
-			nam__txn_note(txn);
-		nam__op_end(txn->worker);
-	}
-	if (!rc || txn->prepared)
-		return rc;
-	if (beside)
-		beside->unmake(txn, beside->arg); /* SUSPENDS */
-	blocks_give(txn, !unused);
+	nam__epoch_unpin(txn->worker, txn->epoch);
+	for (uint32_t i = 0; !rc && i < txn->count; i++)
+		if (nam_gaddr_is_null(txn->items[i].head))
+			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
+	if (!rc)
+		rc = blocks_take(txn, puts); /* SUSPENDS */
+	/* The addresses of the versions are known, to this client only. */
+	if (!rc && beside)
+		rc = beside->make(txn, beside->arg); /* SUSPENDS */
+	txn->epoch = nam__epoch_pin(txn->worker);
+	return !rc && !heads_are_good(txn) ? NAM__STEP_MORE : rc;
+}
+
+NAM_FIBER_FN static int
+put_made(struct nam__txn *txn, const struct nam_record_put *puts, bool *ret_unused)
+{
+	int rc;
+
+	nam__op_begin(txn->worker, NAM_OP_PUT_ALL);
+	for (uint32_t i = 0; i < txn->count; i++)
+		image_fill(txn, i, &puts[i]);
+	nam__metadata_fill(txn);
+	rc = txn->records->ops->put(txn, ret_unused); /* SUSPENDS */
+	if (!rc)
+		nam__txn_note(txn);
+	nam__op_end(txn->worker);
 	return rc;
 }
 
-int
-nam__records_put(struct nam_worker *worker, struct nam_records *records,
+/* NAM__STEP_MORE: once more, for blocks of other strides may be where heads were. */
+NAM_FIBER_FN static int
+put_once(struct nam_worker *worker, struct nam_records *records,
 	const struct nam_record_put *puts, uint32_t count, const struct nam__put_hooks *beside,
 	uint64_t *ret_timestamp)
 {
 	struct nam__txn *txn;
-	uint64_t reusable;
+	bool unused = true;
 	int rc;
 
 	if (!count || count > NAM_RECORDS_MAX)
@@ -307,19 +339,36 @@ nam__records_put(struct nam_worker *worker, struct nam_records *records,
 	rc = check(txn, puts, count);
 	if (!rc)
 		rc = nam__txn_locate(txn); /* SUSPENDS */
-	for (uint32_t i = 0; !rc && i < txn->count; i++)
-		if (nam_gaddr_is_null(txn->items[i].head))
-			rc = record_new(txn, &txn->items[i]); /* SUSPENDS */
 	if (!rc) {
-		rc = blocks_take(txn, puts); /* SUSPENDS */
-		if (rc)
-			blocks_give(txn, false);
+		rc = make(txn, puts, beside); /* SUSPENDS */
+		if (!rc)
+			rc = put_made(txn, puts, &unused); /* SUSPENDS */
+		if (rc && !txn->prepared && beside)
+			beside->unmake(txn, beside->arg); /* SUSPENDS */
+		if (rc && !txn->prepared)
+			blocks_give(txn, !unused);
 	}
-	if (!rc)
-		rc = put_beside(txn, puts, beside); /* SUSPENDS */
 	if (ret_timestamp && txn->timestamp && (!rc || nam_err_is(rc, NAM_E_FABRIC)))
 		*ret_timestamp = txn->timestamp;
 	nam__txn_free(txn);
+	return rc;
+}
+
+int
+nam__records_put(struct nam_worker *worker, struct nam_records *records,
+	const struct nam_record_put *puts, uint32_t count, const struct nam__put_hooks *beside,
+	uint64_t *ret_timestamp)
+{
+	unsigned tries = 0, again = 0;
+	uint64_t reusable;
+	int rc;
+
+	do
+		rc = put_once(worker, records, puts, count, beside, ret_timestamp); /* SUSPENDS */
+	while ((rc == NAM__STEP_MORE && again++ < AGAIN_MAX) ||
+		nam__memory_came_back(worker, rc, &tries)); /* SUSPENDS */
+	if (rc == NAM__STEP_MORE)
+		rc = -NAM_E_RESTART;
 	/* R7: replaced versions can be reused some time later. */
 	if (nam__limbo_due(worker) && nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */

@@ -21,17 +21,19 @@ struct entry {
 	_Atomic uint64_t sequence;
 	_Atomic uint64_t id[2];
 	_Atomic uint64_t head, at, timestamp, epoch;
-	uint64_t reserved;
+	_Atomic uint64_t known;		/* local epoch that was pinned before */
 };
 _Static_assert(sizeof(struct entry) == 64, "a cache line");
 
 struct nam__addresses {
+	const struct nam_client *client;
 	uint64_t sets;
 	struct entry *entries;
 };
 
 int
-nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses)
+nam__addresses_new(const struct nam_client *client, uint64_t bytes,
+	struct nam__addresses **ret_addresses)
 {
 	struct nam__addresses *cache;
 	uint64_t sets = bytes / (WAYS * sizeof(struct entry));
@@ -44,6 +46,7 @@ nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses)
 	cache = calloc(1, sizeof(*cache));
 	if (!cache)
 		return -ENOMEM;
+	cache->client = client;
 	cache->sets = sets;
 	cache->entries = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 	if (!cache->entries) {
@@ -89,6 +92,12 @@ nam__addresses_prefetch(const struct nam__addresses *cache, const struct nam__re
 }
 
 static inline uint64_t
+known_since(const struct nam__addresses *cache)
+{
+	return atomic_load_explicit(&cache->client->known_since, memory_order_relaxed);
+}
+
+static inline uint64_t
 get(_Atomic uint64_t *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
@@ -100,14 +109,20 @@ put(_Atomic uint64_t *word, uint64_t value)
 	atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
-/* Whether the entry is whole and that key's; false also while it is written. */
+/*
+ * Whether the entry is whole, that key's and not forgotten (R9); false also while it is written.
+ *
+ * @since	the oldest local epoch of which something is known
+ */
 static inline __attribute__((always_inline)) bool
-entry_read(struct entry *entry, const struct nam__record_id *id, struct nam__address *ret_address)
+entry_read(struct entry *entry, const struct nam__record_id *id, uint64_t since,
+	struct nam__address *ret_address)
 {
 	/* Acquire: pairs with the release in entry_write(). */
 	uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
 
-	if (get(&entry->id[0]) != id->word[0] || get(&entry->id[1]) != id->word[1])
+	if (get(&entry->id[0]) != id->word[0] || get(&entry->id[1]) != id->word[1] ||
+		(NAM_GUARD(FORGET_ADDRESSES) && get(&entry->known) < since))
 		return false;
 	*ret_address = (struct nam__address){
 		.head.raw = get(&entry->head),
@@ -124,8 +139,10 @@ bool
 nam__addresses_find(const struct nam__addresses *cache, const struct nam__record_id *id,
 	struct nam__address *ret_address)
 {
+	uint64_t since = cache ? known_since(cache) : 0;
+
 	for (unsigned i = 0; cache && i < WAYS; i++)
-		if (entry_read(way_of(cache, id, i), id, ret_address) &&
+		if (entry_read(way_of(cache, id, i), id, since, ret_address) &&
 			!nam_gaddr_is_null(ret_address->head))
 			return true;
 	return false;
@@ -136,12 +153,13 @@ nam__addresses_find_all(const struct nam__addresses *cache, const struct nam__re
 	uint32_t count, struct nam__address *ret_addresses)
 {
 	const struct nam__addresses here = *cache;
+	uint64_t since = known_since(cache);
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct nam__address *address = &ret_addresses[i];
 
 		/* Nearly all are in the first entry of the search. */
-		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], address) ||
+		if ((!entry_read(way_of(&here, &ids[i], 0), &ids[i], since, address) ||
 			    nam_gaddr_is_null(address->head)) &&
 			!nam__addresses_find(cache, &ids[i], address))
 			return false;
@@ -153,7 +171,7 @@ nam__addresses_find_all(const struct nam__addresses *cache, const struct nam__re
 
 static void
 entry_write(struct entry *entry, const struct nam__record_id *id,
-	const struct nam__address *address)
+	const struct nam__address *address, uint64_t known)
 {
 	uint64_t sequence = get(&entry->sequence);
 
@@ -168,24 +186,27 @@ entry_write(struct entry *entry, const struct nam__record_id *id,
 	put(&entry->at, address->at.raw);
 	put(&entry->timestamp, address->timestamp);
 	put(&entry->epoch, address->epoch);
+	put(&entry->known, known);
 	/* Release: pairs with entry_read(). */
 	atomic_store_explicit(&entry->sequence, sequence + 2, memory_order_release);
 }
 
 void
 nam__addresses_note(struct nam__addresses *cache, const struct nam__record_id *id,
-	const struct nam__address *address)
+	const struct nam__address *address, uint64_t known)
 {
 	struct entry *oldest;
+	uint64_t since;
 
 	if (!cache)
 		return;
+	since = known_since(cache);
 	oldest = way_of(cache, id, 0);
 	for (unsigned i = 0; i < WAYS; i++) {
 		struct entry *entry = way_of(cache, id, i);
 		struct nam__address is;
 
-		if (entry_read(entry, id, &is)) {
+		if (entry_read(entry, id, since, &is)) {
 			if (is.timestamp > address->timestamp ||
 				(is.timestamp == address->timestamp && is.epoch >= address->epoch))
 				return;
@@ -195,5 +216,5 @@ nam__addresses_note(struct nam__addresses *cache, const struct nam__record_id *i
 		if (get(&entry->epoch) < get(&oldest->epoch))
 			oldest = entry;
 	}
-	entry_write(oldest, id, address);
+	entry_write(oldest, id, address, known);
 }

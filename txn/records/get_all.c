@@ -238,7 +238,8 @@ part_note(struct warm *warm, const struct part *part)
 			continue;
 		address->timestamp = versions[i]->timestamp;
 		address->epoch = epoch;
-		nam__addresses_note(warm->records->addresses, &warm->ids[part->first + i], address);
+		nam__addresses_note(warm->records->addresses, &warm->ids[part->first + i], address,
+			epoch);
 	}
 	nam__timestamp_seen(warm->records->client, latest);
 }
@@ -302,9 +303,12 @@ warm_get(struct nam_worker *worker, struct nam_records *records,
 	/* The cache is being prefetched: serve other tasks' requests first. */
 	if (worker->tasks_alive > 1)
 		nam__poll(worker);
-	if (!warm_find(&warm, readings, &taken))
-		return taken;
+	/* Before the cache is searched: what it says must not be forgotten before the READs. */
 	nam__op_resume(worker, NAM_OP_GET_ALL);
+	if (!warm_find(&warm, readings, &taken)) {
+		nam__op_end(worker);
+		return taken;
+	}
 	rc = warm_read(&warm); /* SUSPENDS */
 	note_failure(failure, worker, rc);
 	for (uint32_t p = 0; p < warm.parts_count; p++) {

@@ -252,7 +252,7 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 	if (!rc)
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
-		rc = nam__addresses_new(cache_bytes / 2, &records->addresses);
+		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -393,11 +393,14 @@ nam_records_drop(struct nam_worker *worker, const char *name)
 		return rc;
 	nam_race_point("records.unnamed");
 	nam_retire(worker, records.superblock, sizeof(struct nam_records_superblock));
+	/* Until the index is gone, there is a way to the heads that are retired. */
+	nam__labels_hold(worker);
 	/* If a part of the store is lost, the index cannot be opened, and no record is found. */
 	rc = nam_index_open(worker, keys, 0, &records.keys); /* SUSPENDS */
 	if (!rc)
 		rc = nam__records_walk(worker, &records, some_retire, NULL); /* SUSPENDS */
 	nam_index_close(records.keys);
 	index_rc = nam_index_drop(worker, keys); /* SUSPENDS */
+	nam__labels_release(worker);
 	return index_rc ? index_rc : rc;
 }

@@ -3,6 +3,7 @@
 #include "superblock.h"
 
 #include "common/hash/hash.h"
+#include "compute/remote/reclaim.h"
 
 static uint64_t
 hash(const struct nam__superblock_kind *kind, const struct nam__superblock *superblock,
@@ -20,8 +21,10 @@ nam__superblock_enter(struct nam_worker *worker, const struct nam__superblock_ki
 {
 	struct nam__superblock *head = superblock;
 	struct nam_gaddr at;
+	unsigned tries = 0;
 	int rc;
 
+again:
 	nam__op_begin(worker, NAM_OP_OTHER);
 	rc = nam_alloc_on(worker, worker->client->catalog_slot, kind->bytes, &at); /* SUSPENDS */
 	if (rc)
@@ -37,6 +40,8 @@ nam__superblock_enter(struct nam_worker *worker, const struct nam__superblock_ki
 		nam_free_unseen(worker, at, kind->bytes);
 end:
 	nam__op_end(worker);
+	if (nam__memory_came_back(worker, rc, &tries)) /* SUSPENDS */
+		goto again;
 	return rc;
 }
 

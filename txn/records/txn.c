@@ -52,6 +52,8 @@ nam__txn_new(struct nam_worker *worker, struct nam_records *records)
 	nam__clear(txn, offsetof(struct nam__txn, replaced));
 	txn->worker = worker;
 	txn->records = records;
+	txn->epoch = nam__epoch_pin(worker);
+	txn->generation = nam__generation(worker->client);
 	return txn;
 }
 
@@ -62,6 +64,7 @@ nam__txn_free(struct nam__txn *txn)
 		return;
 	for (uint32_t i = 0; i < txn->count; i++)
 		nam_buffer_give(txn->worker, txn->items[i].image, txn->items[i].image_bytes);
+	nam__epoch_unpin(txn->worker, txn->epoch);
 	nam_buffer_give(txn->worker, txn, sizeof(*txn));
 }
 
@@ -181,7 +184,8 @@ nam__txn_note(struct nam__txn *txn)
 			item->cached.at.raw != address.at.raw ||
 			item->cached.timestamp != address.timestamp ||
 			item->cached.epoch < address.epoch)
-			nam__addresses_note(txn->records->addresses, &item->id, &address);
+			nam__addresses_note(txn->records->addresses, &item->id, &address,
+				txn->epoch);
 	}
 	nam__timestamp_seen(txn->records->client, latest);
 }

@@ -8,6 +8,7 @@
 #include "common/rpc/records_rpc.h"
 #include "compute/remote/batch.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/forget.h"
 #include "index/index.h"
 #include "txn/records.h"
 #include "txn/ramp/siblings.h"
@@ -27,7 +28,8 @@ struct nam__address {
 struct nam__addresses;
 
 /* 0 or -ENOMEM.  With too few bytes *ret is NULL, which all functions below accept. */
-int nam__addresses_new(uint64_t bytes, struct nam__addresses **ret_addresses) NAM_MUST_CHECK;
+int nam__addresses_new(const struct nam_client *client, uint64_t bytes,
+	struct nam__addresses **ret_addresses) NAM_MUST_CHECK;
 void nam__addresses_free(struct nam__addresses *addresses);
 void nam__addresses_prefetch(const struct nam__addresses *addresses,
 	const struct nam__record_id *ids, uint32_t count);
@@ -36,9 +38,13 @@ bool nam__addresses_find(const struct nam__addresses *addresses, const struct na
 /* All of them, each with the address of a version; or false. */
 bool nam__addresses_find_all(const struct nam__addresses *addresses,
 	const struct nam__record_id *ids, uint32_t count, struct nam__address *ret_addresses);
-/* Note an address that is newer than the known one; it may be dropped.  No lock, no wait. */
+/*
+ * Note an address that is newer than the known one; it may be dropped.  No lock, no wait.
+ *
+ * @known	local epoch that was pinned before it was learned: see forget.h
+ */
 void nam__addresses_note(struct nam__addresses *addresses, const struct nam__record_id *id,
-	const struct nam__address *address);
+	const struct nam__address *address, uint64_t known);
 
 /* R4: the version was the latest so recently that its block is not reused in this operation. */
 static inline bool
@@ -145,6 +151,8 @@ struct nam__txn {
 	uint32_t birth_us;		/* of a transaction that locks */
 	uint32_t stamps_count;
 	uint32_t replaced_count;	/* rows of tables only */
+	uint64_t epoch;			/* pinned: addresses go from operation to operation */
+	unsigned generation;		/* of these addresses, where it is not pinned for a while */
 	/* Not initialized: */
 	struct nam__replaced replaced[NAM__REPLACED_MAX];
 	uint64_t stamps[NAM_RECORDS_MAX];	/* to ask memory servers for */
@@ -179,6 +187,15 @@ int nam__item_room(struct nam__txn *txn, struct nam__item *item, uint32_t bytes)
 bool nam__version_can_be_at(const struct nam_client *client, struct nam_gaddr at);
 int nam__version_at_check(struct nam_worker *worker, const struct nam_records *records,
 	struct nam_gaddr at) NAM_MUST_CHECK;
+/*
+ * Whether the block of a version that was replaced long ago is private memory by now (R9): it must
+ * not be READ, and holds no version.
+ */
+static inline bool
+nam__version_gone(const struct nam_client *client, struct nam_gaddr at)
+{
+	return !nam_region_table_public(&client->regions, at);
+}
 /* The same code, of a record whose head leads to no version of it. */
 int nam__version_misled(struct nam_worker *worker, const struct nam_records *records);
 

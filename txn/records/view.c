@@ -271,6 +271,8 @@ ask(struct nam__view *view, struct group *group, struct nam_batch *batch,
 		group->images[i] = nam_buffer_take(view->worker, bytes);
 		if (!group->images[i])
 			*rc = -ENOMEM;
+		else if (nam__version_gone(view->worker->client, NAM_GADDR(record->at)))
+			memset(group->images[i], 0, bytes);
 		else
 			nam_batch_read(batch, NAM_GADDR(record->at), group->images[i], bytes);
 	}

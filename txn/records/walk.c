@@ -36,6 +36,8 @@ nam__chain_next(struct nam_worker *worker, const struct nam_records *records,
 	rc = nam__version_at_check(worker, records, at);
 	if (rc)
 		return rc;
+	if (nam__version_gone(worker->client, at))
+		return NAM__STEP_DONE;
 	version = nam_buffer_take(worker, sizeof(*version));
 	if (!version)
 		return -ENOMEM;
@@ -81,22 +83,25 @@ nam__records_walk(struct nam_worker *worker, struct nam_records *records, nam__s
 	uint64_t heads[NAM__WALK_MAX];
 	struct nam_cursor *cursor;
 	uint32_t count = 0;
+	uint64_t epoch;
 	int rc = seen ? nam_cursor_open(worker, records->keys, &all, &cursor) : -ENOMEM;
 
 	if (rc)
 		goto give;
 	do {
+		/* Heads come by one operation and serve in another. */
+		epoch = nam__epoch_pin(worker);
 		rc = nam_cursor_next(cursor, NULL, heads, NAM__WALK_MAX, &count); /* SUSPENDS */
-		if (rc || !count)
-			break;
 		for (uint32_t i = 0; i < count; i++)
 			seen[i].at.raw = heads[i];
 		nam__op_begin(worker, NAM_OP_OTHER);
-		rc = nam__walked_read(worker, seen, count); /* SUSPENDS */
-		if (!rc)
+		if (!rc && count)
+			rc = nam__walked_read(worker, seen, count); /* SUSPENDS */
+		if (!rc && count)
 			rc = fn(worker, records, seen, count, arg); /* SUSPENDS */
 		nam__op_end(worker);
-	} while (!rc);
+		nam__epoch_unpin(worker, epoch);
+	} while (!rc && count);
 	nam_cursor_close(cursor); /* SUSPENDS */
 give:
 	nam_buffer_give(worker, seen, bytes);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/remote/reclaim.h"
+
+#include "common/rpc/alloc_rpc.h"
+#include "compute/remote/block_cache.h"
+#include "compute/remote/epoch.h"
+#include "compute/rpc/call.h"
+
+#define TRIES_MAX 9u			/* private memory may double with each, to 256 regions */
+#define PAUSE_NS 2000000ull
+#define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
+#define ROUND_NS 2000000000ull		/* for all clients to forget: they may be slow */
+
+/*
+ * This worker's retired and cached blocks go back to their servers as far as they can.  Whether any
+ * retired one did.
+ */
+NAM_FIBER_FN static bool
+blocks_return(struct nam_worker *worker)
+{
+	uint64_t deadline = nam_now_ns() + LIMBO_NS, reusable, all = 0;
+
+	while (nam__limbo_waits(worker)) {
+		if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
+			break;
+		all += reusable;
+		if (!nam__limbo_waits(worker) || nam_now_ns() >= deadline)
+			break;
+		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	}
+	nam__block_cache_return(worker, 0); /* SUSPENDS */
+	return all > 0;
+}
+
+/* One step at one server; *batch comes from HOLD.  Adds the bytes that are held, or returned. */
+NAM_FIBER_FN static int
+reclaim_at(struct nam_worker *worker, uint32_t slot, uint32_t step, uint64_t *batch,
+	uint64_t *bytes)
+{
+	const struct nam_rpc_reclaim_request request = {
+		.step = step,
+		.want_private = step == NAM_RPC_RECLAIM_HOLD && !worker->public_full,
+		.batch = step == NAM_RPC_RECLAIM_RETURN ? *batch : 0,
+	};
+	struct nam_rpc_reclaim_reply reply;
+	uint32_t reply_bytes = sizeof(reply);
+	int rc = nam_rpc_call(worker, slot, NAM_RPC_RECLAIM, &request, sizeof(request), &reply,
+		&reply_bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (reply_bytes != sizeof(reply))
+		return -NAM_E_FABRIC_PROTOCOL;
+	*batch = reply.batch;
+	*bytes += reply.bytes;
+	return 0;
+}
+
+/* Whether any server holds something; batches[slot] is 0 where one does not, or is gone. */
+NAM_FIBER_FN static bool
+hold_at_all(struct nam_worker *worker, uint64_t *batches)
+{
+	struct nam_client *client = worker->client;
+	uint64_t bytes = 0;
+
+	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
+		int rc = reclaim_at(worker, slot, NAM_RPC_RECLAIM_HOLD, &batches[slot],
+			&bytes); /* SUSPENDS */
+
+		/* Clients could not learn its regions: their epoch threads would wait for it. */
+		if (rc && !atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
+			return false;
+	}
+	return bytes > 0;
+}
+
+/* Whether memory came back.  If a server does not answer, it keeps what it holds. */
+NAM_FIBER_FN static bool
+return_at_all(struct nam_worker *worker, uint64_t *batches)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
+		if (batches[slot])
+			(void)reclaim_at(worker, slot, NAM_RPC_RECLAIM_RETURN, &batches[slot],
+				&bytes); /* SUSPENDS */
+	return bytes > 0;
+}
+
+/* C16: begin a generation and wait until all clients have forgotten what was before. */
+NAM_FIBER_FN static int
+generation_begin(struct nam_worker *worker)
+{
+	uint64_t deadline = nam_now_ns() + ROUND_NS, word, oldest;
+	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
+		&word); /* SUSPENDS */
+
+	/* 0 is for clusters in which no block has changed its stride: nam__generation(). */
+	if (!rc && !((word + NAM_EPOCH_GENERATION) / NAM_EPOCH_GENERATION))
+		rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
+			&word); /* SUSPENDS */
+	nam_race_point("reclaim.generation");
+	while (!rc && NAM_GUARD(FORGET_WAIT)) {
+		rc = nam__epoch_oldest(worker, &oldest); /* SUSPENDS */
+		/* A slot with this word or a later one is of a client that has forgotten. */
+		if (rc || nam_epoch_ahead(oldest, word + NAM_EPOCH_GENERATION) >= 0)
+			break;
+		if (nam_now_ns() >= deadline)
+			return -NAM_E_LOCK_TIMEOUT;
+		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	}
+	return rc;
+}
+
+/* Whether memory came back. */
+NAM_FIBER_FN static bool
+reclaim(struct nam_worker *worker)
+{
+	uint64_t batches[NAM_SERVERS_MAX] = { 0 };
+	bool any = blocks_return(worker); /* SUSPENDS */
+
+	if (!hold_at_all(worker, batches)) /* SUSPENDS */
+		return any;
+	nam_race_point("reclaim.held");
+	if (generation_begin(worker)) /* SUSPENDS */
+		return any;
+	return return_at_all(worker, batches) || any; /* SUSPENDS */
+}
+
+bool
+nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
+{
+	struct nam_client *client = worker->client;
+	struct nam_diag diag;
+	bool busy = false;
+	bool came_back;
+
+	if (++*tries > TRIES_MAX)
+		return false;
+	diag = worker->diag;
+	if (!atomic_compare_exchange_strong_explicit(&client->reclaiming, &busy, true,
+		    memory_order_acquire, memory_order_relaxed)) {
+		uint64_t deadline = nam_now_ns() + ROUND_NS + LIMBO_NS;
+
+		/* Another task of this process is at it: try again when it has ended. */
+		while (atomic_load_explicit(&client->reclaiming, memory_order_acquire) &&
+			nam_now_ns() < deadline)
+			nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+		return true;
+	}
+	came_back = reclaim(worker); /* SUSPENDS */
+	worker->public_full = false;
+	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
+	worker->diag = diag;
+	return came_back;
+}
