@@ -166,8 +166,12 @@ load_pairs(struct ctl *ctl, struct tsv *tsv, const char *file)
 	if (rc < 0)
 		return ctl_worker_failed(ctl, ctl->index_name, rc);
 	if (rc) {
-		rc = nam_index_bulk_load(ctl->worker, ctl->index, source_next, &load,
-			ctl->fill_percent, &load.loaded); /* SUSPENDS */
+		/* If memory is full, some may have come back meanwhile from what was dropped. */
+		for (int i = 0; i < 2 && (!i || rc == -NAM_E_REMOTE_FULL); i++) {
+			tsv_rewind(tsv);
+			rc = nam_index_bulk_load(ctl->worker, ctl->index, source_next, &load,
+				ctl->fill_percent, &load.loaded); /* SUSPENDS */
+		}
 		if (!rc || (rc == -EINTR && ctl_signal))
 			return report(&load, "bulk", file);
 		if (rc != -NAM_E_NOTEMPTY)

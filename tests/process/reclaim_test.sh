@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Memory comes back for other uses: fill with one kind, drop, fill with another kind, ten times.
+
+set -u
+# shellcheck source=tests/lib/script.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib/script.sh"
+unset NAM_PROFILES NAM_CLUSTER NAM_TRANSPORT
+
+pairs=900000
+
+# index_fill DESIGN: more than half of the memory.
+index_fill() {
+	expect 0 namctl index create filling --design "$1"
+	expect 0 namctl load filling "$tmp/pairs"
+	expect 0 namctl get filling 77
+	prints 77
+}
+
+kv_fill() {
+	expect 0 namctl kv create filling --memory 24M
+	expect 0 namctl kv put filling key value
+	expect 0 namctl kv get filling key
+	prints value
+}
+
+# fill_in_turns: ten times, by four kinds.
+fill_in_turns() {
+	nam_servers_start 2 --memory 16M --region 1M --pages 4k || exit 1
+	export NAM_CLUSTER=$cluster
+	for round in 1 2 3 4 5 6 7 8 9 10; do
+		case $((round % 4)) in
+		0) index_fill hybrid ;;
+		2) index_fill coarse ;;
+		*) index_fill fine ;;
+		esac
+		expect 0 namctl index drop filling
+		kv_fill
+		expect 0 namctl kv drop filling
+		expect 0 namctl status --json
+		json 'all(s["carved_bytes"] == s["free_bytes"] for s in r["servers"])'
+	done
+	nam_servers_stop || fail "the servers did not end well"
+}
+
+seq "$pairs" | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
+fill_in_turns
+NAM_TEST_FABRIC="tcp:127.0.0.1:0" fill_in_turns
+finish "memory came back ten times, over two fabrics"
