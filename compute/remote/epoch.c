@@ -212,9 +212,8 @@ generation_follow(struct nam_client *client, uint64_t local, uint64_t remote)
 	/* Regions that are public again may have other keys.  Else: again at the next tick. */
 	if (nam__regions_refresh(client)) /* SUSPENDS */
 		return *remote_epoch_of(client, local);
-	nam__holders_forget(client);
 	atomic_store_explicit(&client->known_since, local + 1, memory_order_relaxed);
-	atomic_store_explicit(&client->generation, generation_of(remote), memory_order_release);
+	nam__holders_forget(client, generation_of(remote));
 	return remote;
 }
 

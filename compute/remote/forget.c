@@ -21,9 +21,12 @@ nam__holder_leave(struct nam_client *client, struct nam__holder *holder)
 	pthread_mutex_unlock(&client->holders_mutex);
 }
 
-/* C16: before the word of the generation is noted. */
+/*
+ * C16: before the word of the generation is noted.  A holder that enters meanwhile has nothing to
+ * forget, and sees the generation.
+ */
 void
-nam__holders_forget(struct nam_client *client)
+nam__holders_forget(struct nam_client *client, unsigned generation)
 {
 	struct nam__holder *holder;
 
@@ -31,5 +34,7 @@ nam__holders_forget(struct nam_client *client)
 	if (NAM_GUARD(FORGET_HANDLES))
 		LIST_FOREACH(holder, &client->holders, link)
 			holder->forget(holder);
+	/* Release: pairs with nam__generation(). */
+	atomic_store_explicit(&client->generation, generation, memory_order_release);
 	pthread_mutex_unlock(&client->holders_mutex);
 }

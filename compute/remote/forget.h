@@ -30,8 +30,8 @@ void nam__holder_enter(struct nam_client *client, struct nam__holder *holder,
 	void (*forget)(struct nam__holder *holder));
 /* Does nothing for a holder of zeroes. */
 void nam__holder_leave(struct nam_client *client, struct nam__holder *holder);
-/* For the epoch thread. */
-void nam__holders_forget(struct nam_client *client);
+/* For the epoch thread, which has read a word of a new generation. */
+void nam__holders_forget(struct nam_client *client, unsigned generation);
 
 /* Addresses from before it are forgotten.  0: no block has changed its stride yet. */
 static inline unsigned
