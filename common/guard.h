@@ -93,6 +93,7 @@
 	X(FORGET_CURSOR, "forget-cursor", "cursors that know blocks from before a generation")      \
 	X(HINT_PUBLIC, "hint-public", "READs of memory that is private by now")                     \
 	X(HINT_HASH, "hint-hash", "bytes of other use that look like a leaf")                       \
+	X(NAME_HASH, "name-hash", "names of what was a leaf before a generation")                   \
 	X(SUPERBLOCK_SEEN, "superblock-seen", "a CAS to what was once a superblock")
 
 enum nam_guard {

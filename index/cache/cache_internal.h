@@ -65,6 +65,7 @@ struct nam__cache {
 	uint64_t nodes;
 	uint64_t evictions;
 	uint32_t hand_chunk, hand_slot;
+	bool cleared;			/* since it was made */
 };
 
 /* Number of the chunk with the greatest low at or below the key, or -1. */

@@ -385,8 +385,18 @@ find_exact(struct nam__cache *cache, unsigned level, const uint64_t *low, uint32
 	return node_of(chunk, in_chunk);
 }
 
-void
-nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
+/*
+ * I17: an operation from before a generation may bring names after the cache was cleared for it,
+ * and before the client follows it.
+ */
+static bool
+names_refused(const struct nam__cache *cache)
+{
+	return NAM_GUARD(NAME_HASH) && (cache->cleared || nam__generation(cache->client));
+}
+
+static void
+put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at, bool names)
 {
 	const struct nam__geometry *g = cache->g;
 	unsigned level = nam__node_level(image);
@@ -396,6 +406,8 @@ nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr
 	if (level == 0 || level >= NAM__LEVELS_MAX || !nam__node_count(image))
 		return;
 	pthread_mutex_lock(&cache->mutex);
+	if (names && names_refused(cache))
+		goto unlock;
 	old = find_exact(cache, level, nam__inner_entry(g, (uint64_t *)(uintptr_t)image, 0),
 		&in_top, &in_chunk);
 	if (old && nam__key_compare(node_low(old),
@@ -426,6 +438,18 @@ unlock:
 }
 
 void
+nam__cache_put(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
+{
+	put(cache, image, at, false);
+}
+
+void
+nam__cache_put_names(struct nam__cache *cache, const uint64_t *image, struct nam_gaddr at)
+{
+	put(cache, image, at, true);
+}
+
+void
 nam__cache_drop(struct nam__cache *cache, const uint64_t *key, unsigned level)
 {
 	uint32_t in_top, in_chunk;
@@ -445,6 +469,7 @@ nam__cache_clear(struct nam__cache *cache)
 	if (!cache)
 		return;
 	pthread_mutex_lock(&cache->mutex);
+	cache->cleared = true;
 	for (unsigned level = 1; level < NAM__LEVELS_MAX; level++) {
 		struct nam__top *top = top_of(cache, level);
 

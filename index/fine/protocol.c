@@ -79,6 +79,7 @@ struct walk {
 	unsigned hops;		/* to the right, on this level */
 	bool from_cache;	/* the pointer to this level's first node was a cached one */
 	bool from_inner_rpc;	/* or a memory server's, under this name */
+	bool old_name;		/* which may lead to other bytes */
 	struct nam__key name;
 };
 
@@ -114,7 +115,10 @@ move_right(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	return 0;
 }
 
-/* Hybrid: a memory server says with which leaf to begin. */
+/*
+ * Hybrid: a memory server says with which leaf to begin.  I17: other names that it says are cached
+ * only if no generation has begun.
+ */
 NAM_FIBER_FN static int
 walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	struct walk *walk)
@@ -124,12 +128,13 @@ walk_begin_above(struct nam_worker *worker, struct nam_index *index, const uint6
 	unsigned number;
 	int rc;
 
-	rc = nam__inner_rpc_read(worker, index, key, !index->cache, walk->image,
+	walk->old_name = nam__names_old(index);
+	rc = nam__inner_rpc_read(worker, index, key, !index->cache || walk->old_name, walk->image,
 		&at); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (index->cache)
-		nam__cache_put(index->cache, walk->image, at);
+	if (index->cache && !walk->old_name)
+		nam__cache_put_names(index->cache, walk->image, at);
 	number = nam__inner_search(g, walk->image, key);
 	memcpy(walk->name.w, nam__inner_entry(g, walk->image, number), 8 * g->full_words);
 	walk->at = nam__inner_child(g, walk->image, number);
@@ -148,7 +153,7 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	int rc;
 
 	walk->hops = 0;
-	walk->from_inner_rpc = false;
+	walk->from_inner_rpc = walk->old_name = false;
 	if (index->cache && nam__cache_find(index->cache, key, level, &hop)) {
 		walk->at = hop.child;
 		walk->level = (int)hop.level;
@@ -203,7 +208,9 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 	rc = nam__read_covering(worker, index, key, level, image, &at); /* SUSPENDS */
 	if (rc)
 		goto give_image;
-	nam__cache_put(index->cache, image, at);
+	nam__parent_put(index, image, at);
+	if (nam__names_old(index))
+		nam__inner_rpc_keep(worker, index, found->image, found->at);
 	named = nam__inner_child(&index->g, image, nam__inner_search(&index->g, image, key));
 	if (!nam_gaddr_same(named, found->at) && found->hops > 1) {
 		memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
@@ -213,6 +220,20 @@ refresh_parent(struct nam_worker *worker, struct nam_index *index, const uint64_
 give_image:
 	/* Only an improvement: the next walk meets the same and tries again. */
 	nam_buffer_give(worker, image, index->g.node_bytes);
+}
+
+/* The same, of a leaf that an old name led to: the name next below the key is not its own. */
+NAM_FIBER_FN static void
+keep_leaf(struct nam_worker *worker, struct nam_index *index, const struct walk *found)
+{
+	struct nam__key low;
+
+	nam__inner_rpc_keep(worker, index, found->image, found->at);
+	if (found->hops <= 1)
+		return;
+	memcpy(low.w, nam__node_low(found->image), 8 * index->g.full_words);
+	/* Only an improvement, too. */
+	(void)!index->ops->separator_add(worker, index, low.w, found->at, 1); /* SUSPENDS */
 }
 
 /*
@@ -277,6 +298,9 @@ descend(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	for (;;) {
 		if (walk->level < 0)
 			rc = read_root(worker, index, key, walk); /* SUSPENDS */
+		else if (walk->old_name)
+			rc = nam__inner_rpc_leaf(worker, index, walk->name.w, walk->at,
+				walk->image); /* SUSPENDS */
 		else
 			rc = nam__node_read(worker, index, walk->at, walk->level,
 				walk->image); /* SUSPENDS */
@@ -355,6 +379,8 @@ nam__read_covering(struct nam_worker *worker, struct nam_index *index, const uin
 			*ret_at = walk.at;
 			if (walk.hops && walk.from_cache)
 				refresh_parent(worker, index, key, &walk); /* SUSPENDS */
+			if (walk.old_name && index->cache)
+				keep_leaf(worker, index, &walk); /* SUSPENDS */
 			return 0;
 		}
 		restart_rc = restart(worker, index, key, &walk, tries, &since_ns,

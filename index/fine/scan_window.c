@@ -15,6 +15,7 @@
  * They are hints, whose age does not matter: scan.c looks at what they lead to.  Windows posted
  * ahead use the first kind only, because it can be had without waiting.
  */
+#include "index/hybrid/hybrid.h"
 #include "index/maintain/maintain.h"
 #include "scan_internal.h"
 
@@ -206,7 +207,9 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	if (rc)
 		return rc;
 	if (index->cache)
-		nam__cache_put(index->cache, image, at);
+		nam__parent_put(index, image, at);
+	/* I17: a memory server may name such leaves as well. */
+	cursor->old_hints |= nam__names_old(index);
 	number = (int)nam__inner_search(g, image, key);
 	while (cursor->hints_end < NAM__SCAN_HINTS_MAX) {
 		int fence = cursor->reverse ? number : number + 1;
@@ -228,17 +231,16 @@ leaf_is_here(struct nam__scan *cursor)
 	cursor->next_is_here = true;
 }
 
-/* I17: the hints before the first that leads to a private region, where READs would fail. */
-static uint32_t
-public_hints(const struct nam__scan *cursor, uint32_t count)
+/* I17: only the hints before the first that leads to a private region, where READs would fail. */
+static void
+public_hints(struct nam__scan *cursor)
 {
 	const struct nam_client *client = cursor->head.index->client;
-	uint32_t number = 0;
 
-	while (number < count && (!NAM_GUARD(HINT_PUBLIC) ||
-		nam_region_table_public(&client->regions, cursor->hints[number])))
-		number++;
-	return number;
+	for (uint32_t i = 0; cursor->old_hints && i < cursor->hints_end; i++)
+		if (NAM_GUARD(HINT_PUBLIC) &&
+			!nam_region_table_public(&client->regions, cursor->hints[i]))
+			cursor->hints_end = i;
 }
 
 /*
@@ -268,10 +270,7 @@ hints_from_head(struct nam__scan *cursor)
 		count = NAM__SCAN_HINTS_MAX;
 	memcpy(cursor->hints, image + index->g.entries_at, 8 * count);
 	/* I17: head nodes name leaves that may have died long ago. */
-	if (nam__generation(index->client)) {
-		cursor->old_hints = true;
-		count = public_hints(cursor, count);
-	}
+	cursor->old_hints |= nam__generation(index->client) != 0;
 	cursor->hints_end = count;
 	return 0;
 }
@@ -296,7 +295,8 @@ find_hints(struct nam__scan *cursor, const uint64_t *key)
 {
 	int rc;
 
-	if (cursor->head.index->cache)
+	/* Behind old names the cache has single leaves: a parent has more. */
+	if (cursor->head.index->cache && !nam__names_old(cursor->head.index))
 		hints_from_cache(cursor, key, leaves_wanted(cursor));
 	if (cursor->hints_end)
 		return 0;
@@ -394,6 +394,7 @@ nam__scan_fill(struct nam__scan *cursor, bool safely)
 	rc = find_hints(cursor, key.w); /* SUSPENDS */
 	if (rc)
 		return rc;
+	public_hints(cursor);
 	cursor->chain = NAM_GADDR_NULL;
 	if (!cursor->next_is_here)
 		nam__scan_ask(cursor);

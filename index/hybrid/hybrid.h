@@ -31,6 +31,27 @@ NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_ind
  * leaves tell by their fences whether it was right.
  */
 
+/*
+ * I17: whether other bytes may lie where a leaf entry leads.  It may be of a leaf that died before
+ * the generation, if a client died or did not reach the memory server (H3).
+ */
+static inline bool
+nam__names_old(const struct nam_index *index)
+{
+	return __builtin_expect(index->inner_rpc && nam__generation(index->client), 0) &&
+	       NAM_GUARD(NAME_HASH);
+}
+
+/* Remember a level-1 node: what it names in a hybrid index was not READ. */
+static inline void
+nam__parent_put(struct nam_index *index, const uint64_t *image, struct nam_gaddr at)
+{
+	if (index->inner_rpc)
+		nam__cache_put_names(index->cache, image, at);
+	else
+		nam__cache_put(index->cache, image, at);
+}
+
 /**
  * nam__inner_rpc_read -- the level-1 node that covers a full key: an image of an inner node (D10).
  *
@@ -41,6 +62,18 @@ NAM_FIBER_FN int nam__hybrid_bulk_load(struct nam_worker *worker, struct nam_ind
  */
 NAM_FIBER_FN int nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, bool alone, uint64_t *image, struct nam_gaddr *ret_at) NAM_MUST_CHECK;
+
+/**
+ * nam__inner_rpc_leaf -- READ the leaf of an entry, if nam__names_old(): only its hash tells.
+ *
+ * Returns as nam__node_read().  -NAM_E_RESTART_DEAD also if these bytes are not the leaf.
+ */
+NAM_FIBER_FN int nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, struct nam_gaddr leaf, uint64_t *image) NAM_MUST_CHECK;
+
+/* Cache a leaf that this operation has found in use, and no other leaf. */
+void nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *image, struct nam_gaddr leaf);
 
 /**
  * nam__inner_rpc_add -- report a leaf whose range begins at a full key, written already.

@@ -20,6 +20,8 @@
 #include "hybrid.h"
 
 #define NAMES_TRIED_MAX 4u
+/* The hash that a READ brings may be one version older than the rest. */
+#define LEAF_READS_MAX 3u
 
 static int
 tell_dropped(struct nam_index *index, int rc)
@@ -75,6 +77,55 @@ nam__inner_rpc_read(struct nam_worker *worker, struct nam_index *index, const ui
 	}
 	nam_buffer_give(worker, reply, NAM_RPC_BODY_MAX);
 	return tell_dropped(index, rc);
+}
+
+/* ---- leaves of old names ------------------------------------------------------------------- */
+
+int
+nam__inner_rpc_leaf(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	struct nam_gaddr leaf, uint64_t *image)
+{
+	const struct nam__geometry *g = &index->g;
+	bool first = !nam__key_compare(key, nam__key_lowest.w, g->full_words);
+	bool is_public = nam_region_table_public(&index->client->regions, leaf);
+
+	for (unsigned reads = 0; is_public && reads < LEAF_READS_MAX; reads++) {
+		int rc = nam__node_read(worker, index, leaf, 0, image); /* SUSPENDS */
+
+		/* I17: if the hash fits, it is a leaf of this index, and the pin keeps it. */
+		if (!rc && image[NAM__WORD_HASH] == nam__node_hash(g, image, leaf))
+			return 0;
+		if (!rc)
+			continue;
+		/* A part's first leaf does not die (H3): what is wrong with it is to be told. */
+		if (first || (rc != -NAM_E_RESTART_TORN && rc != -NAM_E_LOCK_ORPHANED &&
+				     rc != -NAM_E_REMOTE_CORRUPT))
+			return rc;
+		break;
+	}
+	nam__count_restart(worker, NAM_RESTART_DEAD);
+	return -NAM_E_RESTART_DEAD;
+}
+
+/* The leaf's fences say more than its entry does, and its version which image is newer. */
+void
+nam__inner_rpc_keep(struct nam_worker *worker, struct nam_index *index, const uint64_t *image,
+	struct nam_gaddr leaf)
+{
+	const struct nam__geometry *g = &index->g;
+	uint64_t *above = nam_buffer_take(worker, g->node_bytes), *entry;
+
+	if (!above)
+		return;
+	nam__node_init(g, above, NAM__NODE_INNER, 1, 1, nam__node_low(image),
+		nam__node_last(image) ? NULL : nam__node_high(g, image));
+	entry = nam__inner_entry(g, above, 0);
+	memcpy(entry, nam__node_low(image), 8 * g->full_words);
+	entry[g->full_words] = leaf.raw;
+	nam__node_set_counts(above, 1, 1);
+	above[NAM__WORD_FRONT] |= nam__node_version(image) << 16;
+	nam__cache_put(index->cache, above, leaf);
+	nam_buffer_give(worker, above, g->node_bytes);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

@@ -363,6 +363,16 @@ end_of(const struct nam__geometry *g, const uint64_t *parent, unsigned entry)
 	return nam__node_last(parent) ? NULL : nam__node_high(g, parent);
 }
 
+/* I17: whether a leaf entry has led to other bytes; if so, what they look like says nothing. */
+static bool
+other_bytes(const struct pass *pass, const uint64_t *image, struct nam_gaddr at, int rc)
+{
+	if (!nam__names_old(pass->index))
+		return false;
+	return rc ? rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_NOREGION :
+		image[NAM__WORD_HASH] != nam__node_hash(&pass->index->g, image, at);
+}
+
 /* Look at one child: merge it into its left neighbour, or let it be the next one's. */
 NAM_FIBER_FN static int
 visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_at, unsigned entry,
@@ -370,12 +380,14 @@ visit_child(struct pass *pass, const uint64_t *parent, struct nam_gaddr parent_a
 {
 	struct nam_gaddr at = nam__inner_child(&pass->index->g, parent, entry);
 	unsigned count;
-	uint64_t *image;
+	uint64_t *image = NULL;
 	int rc;
 
 	rc = nam__window_node(&pass->window, at, (int)pass->level, parent, entry,
 		&image); /* SUSPENDS */
 	pass->stat->nodes_visited++;
+	if (other_bytes(pass, image, at, rc))
+		rc = -NAM_E_RESTART_DEAD;
 	if (rc) {
 		left->at = NAM_GADDR_NULL;
 		return tolerate(pass, rc);

@@ -47,7 +47,9 @@ nam__node_readable(const struct nam_worker *worker, const struct nam_index *inde
 	const struct nam_region *region = nam_region_table_find(&worker->client->regions, at);
 	uint64_t offset = nam_gaddr_offset(at);
 
-	return region && !nam_gaddr_is_null(nam_gaddr_untagged(at)) && offset <= region->bytes &&
+	/* I17: an old leaf entry may lead to memory that the server has taken for itself. */
+	return region && nam_region_table_public(&worker->client->regions, at) &&
+	       !nam_gaddr_is_null(nam_gaddr_untagged(at)) && offset <= region->bytes &&
 	       region->bytes - offset >= index->g.node_bytes;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "compute/remote/reclaim.h"
-#include "index/index_internal.h"
+#include "index/coarse/coarse.h"
 #include "index/maintain.h"
 #include "index/node/node.h"
 #include "kv/kv.h"
@@ -46,10 +46,15 @@ open_index(struct actor *self, const char *name, uint64_t cache_bytes)
 static struct nam_index *
 make_index(struct actor *self, const char *name, uint64_t number, uint64_t keys)
 {
+	struct nam_index_options options = shape;
 	struct nam_index *index;
 	uint8_t key[8];
 
-	if (nam_index_create(self->worker, name, &shape))
+	if (litmus.design == LITMUS_HYBRID_HASH) {
+		options.design = NAM_DESIGN_HYBRID;
+		options.partitioning = NAM_PARTITION_HASH;
+	}
+	if (nam_index_create(self->worker, name, &options))
 		sim_die("create: %s", nam_worker_diag(self->worker));
 	index = open_index(self, name, CACHE_BYTES);
 	for (uint64_t n = 0; n < keys; n++) {
@@ -403,6 +408,251 @@ scan_by_heads(struct actor *self)
 	nam_index_close(index);
 }
 
+/* ---- a memory server's leaf entry ------------------------------------------------------------ */
+
+/* The leaf that dies; entries of 8-byte keys begin with the number itself. */
+#define DEAD_LEAF 3u
+
+/* Other bytes, and what they are. */
+static struct {
+	struct nam_gaddr at;
+	uint64_t low, high;		/* keys of the leaf that its name says is here */
+	uint64_t words[512 / 8];
+} foreign;
+
+static uint64_t
+foreign_read(struct actor *self, uint64_t *words)
+{
+	uint64_t *buffer = nam_buffer_take(self->worker, sizeof(foreign.words)), lock;
+
+	if (nam_read_await(self->worker, foreign.at, buffer, sizeof(foreign.words)))
+		litmus_fail("read: %s", nam_worker_diag(self->worker));
+	memcpy(words, buffer, sizeof(foreign.words));
+	lock = buffer[NAM__WORD_LOCK];
+	nam_buffer_give(self->worker, buffer, sizeof(foreign.words));
+	return lock;
+}
+
+/* Keys of the leaf go, and the collector takes it out; then its first key but one comes back. */
+static void
+leaf_bury(struct actor *self, struct nam_index *index, const struct leaf *leaf)
+{
+	struct nam_collect_stat stat = { 0 };
+	uint8_t key[8];
+
+	foreign.low = nam__node_low(leaf->image)[0];
+	foreign.high = nam__node_high(&index->g, leaf->image)[0];
+	for (uint64_t n = foreign.low; n < foreign.high; n++) {
+		nam_key_from_u64(n, key);
+		if (nam_index_delete(self->worker, index, key))
+			litmus_fail("delete: %s", nam_worker_diag(self->worker));
+	}
+	if (nam_index_collect(self->worker, index, &stat) || !stat.merges)
+		litmus_fail("collect: %s", nam_worker_diag(self->worker));
+	nam_key_from_u64(foreign.low + 1, key);
+	if (nam_index_insert(self->worker, index, key, OLD_NUMBER + foreign.low + 1))
+		litmus_fail("insert: %s", nam_worker_diag(self->worker));
+}
+
+/*
+ * A leaf entry of a dead leaf leads to a block of another stride.  So it is when the splitter of a
+ * leaf died between its INSERT and its look at the leaf, and the block was returned since.
+ */
+static void
+name_foreign(struct actor *self, struct nam_index *index, bool forged, bool empty)
+{
+	uint64_t *buffer = nam_buffer_take(self->worker, sizeof(foreign.words)), word;
+	struct nam_index *part = index->leaves[0];
+	const struct leaf *leaf = &leaves[DEAD_LEAF];
+
+	if (leaves_read(self, part) <= DEAD_LEAF + 1)
+		litmus_fail("too few leaves");
+	leaf_bury(self, index, leaf);
+	if (nam_alloc_on(self->worker, 0, STRIDE, &foreign.at))
+		litmus_fail("alloc: %s", nam_worker_diag(self->worker));
+	foreign.at = nam_gaddr_tagged(nam_gaddr_untagged(foreign.at), nam_gaddr_tag(leaf->at));
+	memset(buffer, 0, sizeof(foreign.words));
+	if (forged) {
+		memcpy(buffer, leaf->image, sizeof(foreign.words));
+		for (unsigned k = 0; k < nam__node_count(buffer); k++)
+			nam__leaf_entry(&part->g, buffer, k)[part->g.key_words] += NEW_NUMBER;
+		if (empty)
+			nam__node_set_counts(buffer, 0, 0);
+	}
+	memcpy(foreign.words, buffer, sizeof(foreign.words));
+	if (nam_write_await(self->worker, nam_gaddr_untagged(foreign.at), buffer,
+		sizeof(foreign.words)) ||
+		nam__tree_point(self->worker, part, part->inner_rpc_slot, NAM_RPC_TREE_INSERT,
+			&foreign.low, 1, foreign.at.raw, NULL) ||
+		nam_fetch_add_await(self->worker, self->client->epoch_word, NAM_EPOCH_GENERATION,
+			&word))
+		litmus_fail("naming: %s", nam_worker_diag(self->worker));
+	nam_buffer_give(self->worker, buffer, sizeof(foreign.words));
+	litmus.flags[FOUR] = true;
+}
+
+static void
+foreign_expect_untouched(struct actor *self)
+{
+	uint64_t words[512 / 8];
+
+	(void)foreign_read(self, words);
+	if (memcmp(words, foreign.words, sizeof(words)))
+		litmus_fail("an object of another stride was written");
+}
+
+/* Whether B, when it has a lock, has it here. */
+static void
+name_and_look(struct actor *self)
+{
+	struct nam_index *index = make_index(self, OLD, OLD_NUMBER, KEYS);
+	uint64_t words[512 / 8];
+
+	name_foreign(self, index, false, false);
+	litmus_await_for(ONE, 4 * LITMUS_PATIENCE_NS);
+	if (foreign_read(self, words))
+		litmus_fail("an object of another stride was locked");
+	litmus.flags[TWO] = true;
+	litmus_await(THREE);
+	foreign_expect_untouched(self);
+	nam_index_close(index);
+}
+
+static void
+name_leaf(struct actor *self)
+{
+	struct nam_index *index = make_index(self, OLD, OLD_NUMBER, KEYS);
+
+	name_foreign(self, index, true, false);
+	litmus_await_for(THREE, 4 * LITMUS_PATIENCE_NS);
+	foreign_expect_untouched(self);
+	nam_index_close(index);
+}
+
+/* An empty leaf is merged with any. */
+static void
+name_and_watch(struct actor *self)
+{
+	struct nam_index *index = make_index(self, OLD, OLD_NUMBER, KEYS);
+	uint64_t words[512 / 8];
+
+	name_foreign(self, index, true, true);
+	while (!litmus.flags[THREE] && !litmus.failed)
+		if (foreign_read(self, words))
+			litmus_fail("an object of another stride was locked");
+	foreign_expect_untouched(self);
+	nam_index_close(index);
+}
+
+static void
+expect_old(struct actor *self, struct nam_index *index, uint64_t number)
+{
+	uint64_t payload = 0;
+	uint8_t key[8];
+	int rc;
+
+	nam_key_from_u64(number, key);
+	rc = nam_index_lookup(self->worker, index, key, &payload);
+	if (rc || payload != OLD_NUMBER + number)
+		litmus_fail("lookup(%llu): %s, %llu", (unsigned long long)number, nam_err_name(rc),
+			(unsigned long long)payload);
+}
+
+/* A handle of a client that follows the generation. */
+static struct nam_index *
+come_after(struct actor *self, uint64_t cache_bytes)
+{
+	litmus_await(FOUR);
+	for (unsigned i = 0; i < 20 && !nam__generation(self->client); i++)
+		nam_sleep_ns(LITMUS_TICKS_NS);
+	return open_index(self, OLD, cache_bytes);
+}
+
+static void
+hold_locked(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[FIVE])
+		litmus_hold_first(self);
+}
+
+static void
+insert_by_name(struct actor *self)
+{
+	struct nam_index *index = come_after(self, CACHE_BYTES);
+	uint64_t number = foreign.low + 2;
+	uint8_t key[8];
+
+	/* Its neighbours' entries may come with its own. */
+	expect_old(self, index, foreign.low - 1);
+	litmus.flags[FIVE] = true;
+	nam_key_from_u64(number, key);
+	if (nam_index_insert(self->worker, index, key, OLD_NUMBER + number))
+		litmus_fail("insert: %s", nam_worker_diag(self->worker));
+	expect_old(self, index, number);
+	expect_old(self, index, foreign.low + 1);
+	litmus.flags[THREE] = true;
+	nam_index_close(index);
+}
+
+/* From a key of the dead leaf on, or down to it. */
+static void
+scan_by_name(struct actor *self, struct nam_index *index, bool reverse)
+{
+	uint64_t payloads[8], all = 0;
+	struct nam_cursor *cursor;
+	uint32_t count = 8;
+	uint8_t key[8];
+	const struct nam_range range = { .low = key, .reverse = reverse };
+
+	nam_key_from_u64(foreign.low + 1, key);
+	if (nam_cursor_open(self->worker, index, &range, &cursor))
+		litmus_fail("scan: %s", nam_worker_diag(self->worker));
+	while (count && !litmus.failed) {
+		if (nam_cursor_next(cursor, NULL, payloads, 8, &count))
+			litmus_fail("scan: %s", nam_worker_diag(self->worker));
+		for (uint32_t i = 0; i < count; i++)
+			if (payloads[i] >= NEW_NUMBER)
+				litmus_fail("a scan by a leaf entry meets %llu",
+					(unsigned long long)payloads[i]);
+		all += count;
+	}
+	if (all != KEYS - foreign.high + 1)
+		litmus_fail("a scan by leaf entries finds %llu", (unsigned long long)all);
+	nam_cursor_close(cursor);
+}
+
+/* The scan is led astray, and then a walk is.  A known key costs one READ and no more. */
+static void
+look_by_name(struct actor *self)
+{
+	struct nam_index *index = come_after(self, CACHE_BYTES);
+	uint64_t reads;
+
+	scan_by_name(self, index, nam_sim_random() % 2);
+	expect_old(self, index, foreign.low + 1);
+	reads = nam_worker_counters(self->worker, NAM_OP_LOOKUP)->round_trips;
+	expect_old(self, index, foreign.low + 1);
+	reads = nam_worker_counters(self->worker, NAM_OP_LOOKUP)->round_trips - reads;
+	if (reads != 1)
+		litmus_fail("a lookup of a known key takes %llu", (unsigned long long)reads);
+	litmus.flags[THREE] = true;
+	nam_index_close(index);
+}
+
+static void
+collect_by_name(struct actor *self)
+{
+	struct nam_index *index = come_after(self, 0);
+	struct nam_collect_stat stat;
+
+	if (nam_index_collect(self->worker, index, &stat))
+		litmus_fail("collect: %s", nam_worker_diag(self->worker));
+	expect_old(self, index, foreign.low + 1);
+	litmus.flags[THREE] = true;
+	nam_index_close(index);
+}
+
 /* ---- a record's head ------------------------------------------------------------------------- */
 
 /* X has a head and no version, as after the death of its only writer. */
@@ -475,6 +725,14 @@ const struct litmus_case litmus_reclaim_cases[] = {
 		"a head node names leaves of another index", 1, 0 },
 	{ { "private_hints", 0, { NULL, name_private_memory, scan_by_heads }, { { 0 } } },
 		"a head node names memory that the server has taken for itself", 1, 0 },
+	{ { "foreign_name", 0, { NULL, name_and_look, insert_by_name },
+			{ { "lock.taken", B, hold_locked } } },
+		"hybrid: the entry of a dead leaf leads to an object of another stride", 1,
+		LITMUS_HYBRID_HASH },
+	{ { "foreign_leaf", 0, { NULL, name_leaf, look_by_name }, { { 0 } } },
+		"hybrid: the same, and its bytes look like the leaf", 1, LITMUS_HYBRID_HASH },
+	{ { "foreign_merge", 0, { NULL, name_and_watch, collect_by_name }, { { 0 } } },
+		"hybrid: the same, and a collector comes to it", 1, LITMUS_HYBRID_HASH },
 	{ { "returned_head", 0, { NULL, drop_and_write, put_dropped }, { { 0 } } },
 		"a record's head comes to lie in a block of another kind", 1, 0 },
 	{ { 0 }, NULL, 0, 0 },

@@ -298,6 +298,32 @@ put__versions_of_one_node__THE_NEWEST_STAYS(void **state)
 	fixture_free(fixture);
 }
 
+/* I17: an operation from before a generation may be late. */
+static void
+put_names__cache_was_cleared_or_generation_began__NOTHING(void **state)
+{
+	struct fixture *fixture = fixture_new(&shapes[0], BUDGET_BIG);
+	uint64_t key[NAM__KEY_WORDS_MAX];
+
+	(void)state;
+	image_make(fixture, LAYOUT_FIRST_WORD, 1, 5, 0, 2, 8, 1);
+	key_make(&fixture->g, LAYOUT_FIRST_WORD, 3, key);
+	atomic_store(&fixture->client.generation, 1);
+	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	assert_int_equal(leaf_of(fixture, key).raw, 0);
+	atomic_store(&fixture->client.generation, 0);
+	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
+
+	nam__cache_clear(fixture->cache);
+	assert_int_equal(leaf_of(fixture, key).raw, 0);
+	nam__cache_put_names(fixture->cache, fixture->node, address_of(0));
+	assert_int_equal(leaf_of(fixture, key).raw, 0);
+	nam__cache_put(fixture->cache, fixture->node, address_of(0));
+	assert_int_equal(leaf_of(fixture, key).raw, child_of(2, 1).raw);
+	fixture_free(fixture);
+}
+
 static void
 put__node_shrunk_by_a_split__NO_ANSWER_FOR_WHAT_IT_LOST(void **state)
 {
@@ -641,6 +667,7 @@ main(void)
 		cmocka_unit_test(leaf__one_node_of_any_shape__NAMES_THE_CHILD_THAT_COVERS_THE_KEY),
 		cmocka_unit_test(leaf__key_far_beyond_the_separators__LAST_CHILD),
 		cmocka_unit_test(put__versions_of_one_node__THE_NEWEST_STAYS),
+		cmocka_unit_test(put_names__cache_was_cleared_or_generation_began__NOTHING),
 		cmocka_unit_test(put__node_shrunk_by_a_split__NO_ANSWER_FOR_WHAT_IT_LOST),
 		cmocka_unit_test(put__leaves_and_empty_nodes__ARE_NOT_KEPT),
 		cmocka_unit_test(find__several_levels__THE_DEEPEST_THAT_COVERS),
