@@ -349,7 +349,7 @@ test_load() {
 	expect 0 namctl index verify many
 	namctl --quiet index drop many
 	expect 0 namctl status
-	says "cut into blocks, free for nodes of their sizes only"
+	says "free blocks; runs of them serve other sizes when memory is short"
 }
 
 # Nothing of a malformed file is loaded, and the message says where to look.

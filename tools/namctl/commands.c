@@ -58,10 +58,10 @@ print_server(const struct nam_server_status *status)
 		ctl_bytes(memory, status->memory_bytes),
 		ctl_bytes(used, status->carved_bytes - status->free_bytes), pages_text(status),
 		status->connections, status->indexes, status->uptime_ns / 1000000000u);
-	/* Else memory can be full for nodes of one size while next to nothing is in use. */
+	/* Of some sizes, until a run has no used block and memory is short. */
 	if (status->free_bytes)
-		printf("%-4s %s of the rest are cut into blocks, free for nodes of their sizes "
-		       "only\n", "", ctl_bytes(used, status->free_bytes));
+		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
+		       "memory is short\n", "", ctl_bytes(used, status->free_bytes));
 }
 
 static cJSON *
