@@ -9,7 +9,6 @@
 #define TRIES_MAX 9u			/* private memory may double with each, to 256 regions */
 #define PAUSE_NS 2000000ull
 #define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
-#define ROUND_NS 2000000000ull		/* for all clients to forget: they may be slow */
 
 /*
  * This worker's retired and cached blocks go back to their servers as far as they can.  Whether any
@@ -87,11 +86,18 @@ return_at_all(struct nam_worker *worker, uint64_t *batches)
 	return bytes > 0;
 }
 
+/* For all clients to forget, as they may be slow. */
+static uint64_t
+round_ns(const struct nam_client *client)
+{
+	return client->options.timeout_ms * 1000000ull;
+}
+
 /* C16: begin a generation and wait until all clients have forgotten what was before. */
 NAM_FIBER_FN static int
 generation_begin(struct nam_worker *worker)
 {
-	uint64_t deadline = nam_now_ns() + ROUND_NS, word, oldest;
+	uint64_t deadline = nam_now_ns() + round_ns(worker->client), word, oldest;
 	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
 		&word); /* SUSPENDS */
 
@@ -140,7 +146,7 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 	diag = worker->diag;
 	if (!atomic_compare_exchange_strong_explicit(&client->reclaiming, &busy, true,
 		    memory_order_acquire, memory_order_relaxed)) {
-		uint64_t deadline = nam_now_ns() + ROUND_NS + LIMBO_NS;
+		uint64_t deadline = nam_now_ns() + round_ns(client) + LIMBO_NS;
 
 		/* Another task of this process is at it: try again when it has ended. */
 		while (atomic_load_explicit(&client->reclaiming, memory_order_acquire) &&
