@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.h -- every byte that lives in remote memory, except the inside of index nodes, whose
- * header is here and whose entries index/node/node.h defines from the index's key size.
+ * layout.h -- every byte that lives in remote memory, except the entries of index nodes.
+ *
+ * The header of a node is here.  index/node/node.h defines its entries from the index's key size.
  *
  * All words are little-endian.  A word of an atomic is 8-byte aligned and is touched by
  * atomics only.  Reserved bytes are zero.
@@ -216,7 +217,7 @@ struct nam_version {
 	uint64_t previous;		/* for memory servers that look for versions by timestamp */
 	uint64_t hash;
 	uint64_t timestamp;		/* unique: microseconds:52 | client id:12 */
-	uint64_t store;			/* whose version this is */
+	uint64_t store;			/* that this version belongs to */
 	uint64_t head;			/* gaddr of the record's head */
 	uint64_t key_id;		/* the first half of nam__record_id() */
 	uint32_t value_bytes;

@@ -25,7 +25,7 @@ struct nam_colocated_region {
 };
 
 struct nam_colocated {
-	uint64_t pid;			/* whose */
+	uint64_t pid;			/* of the memory server */
 	uint32_t count;
 	struct nam_colocated_region regions[];
 };

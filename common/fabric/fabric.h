@@ -117,7 +117,7 @@ struct nam_cm_event {
  * (NAM_DEVICE, NAM_GID_INDEX, NAM_MTU), or found out.  Providers without devices ignore it.
  */
 struct nam_fabric_options {
-	const char *address;	/* where the domain will listen, or whom it will call first */
+	const char *address;	/* where the domain will listen, or that it will call first */
 	int listens;
 	const char *device;	/* as in `ibv_devices` */
 	const char *gid_index;	/* of the address that connections come from, or are awaited at */

@@ -138,7 +138,7 @@ nam_fiber_create(nam_fiber_fn fn, void *arg, size_t stack_bytes, struct nam_fibe
 		free(fiber);
 		return rc;
 	}
-	/* Small stacks, if anyone wants them, keep what they asked for. */
+	/* A small stack keeps the size that the caller asked for. */
 	if (fiber->mapping_bytes >= 6u * COLORS_COUNT * COLOR_BYTES)
 		fiber->color_bytes = atomic_fetch_add_explicit(&created, 1, memory_order_relaxed) %
 				     COLORS_COUNT * COLOR_BYTES;

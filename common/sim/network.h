@@ -38,7 +38,7 @@ struct nam_sim_network {
 	double port_bytes_per_ns;
 	double pcie_bytes_per_ns;
 	double packet_bytes;		/* the most that one carries */
-	double queue_pairs;		/* whose state the card keeps */
+	double queue_pairs;		/* as many as the card keeps the state of */
 	double miss_service_ns;		/* for one that it does not have: work, and waiting */
 	double miss_latency_ns;
 	double outstanding;		/* READs and atomics of one queue pair */

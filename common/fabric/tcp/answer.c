@@ -83,7 +83,7 @@ nam__tcp_qp_fail(struct tcp_qp *qp, int status)
 	if (qp->arrived)
 		(void)epoll_ctl(qp->cq->epoll_fd, EPOLL_CTL_DEL, qp->fd, NULL);
 	qp->blocked = true;
-	/* A client's may have failed for what it asked; a server's is of no more use to anyone. */
+	/* A client's may have failed for what it asked; a server's is of no more use. */
 	if (qp->accepted)
 		nam__tcp_qp_close(qp, status);
 }

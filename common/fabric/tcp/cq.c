@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cq.c -- completion queues and receive queues: their making, and whose they are. */
+/* cq.c -- completion queues and receive queues: their making, and their owners. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -73,7 +73,7 @@ nam__tcp_oldest_op(const struct tcp_qp *qp)
 
 /* ---- answer.c ------------------------------------------------------------------------- */
 
-/* An answer at the beginning of qp->in, whose frame is complete.  False: it is malformed. */
+/* An answer with a complete frame, at the beginning of qp->in.  False: it is malformed. */
 bool nam__tcp_take_answer(struct tcp_qp *qp, struct tcp_frame frame);
 /* So many bytes have arrived for qp->answer, and are where they belong. */
 void nam__tcp_answer_arrived(struct tcp_qp *qp, uint64_t bytes);

@@ -102,7 +102,7 @@ take_send(struct verbs_cq *cq, const struct ibv_wc *from, struct nam_wc *to)
 	uint32_t position = (uint32_t)from->wr_id, head;
 	const struct verbs_sent *sent;
 
-	/* Of a queue pair that was destroyed, or whose number belongs to another one now. */
+	/* Of a queue pair that was destroyed.  Its number may belong to another one now. */
 	if (VERBS_UNLIKELY(!qp || ((from->wr_id ^ nam__verbs_wr_id(qp, 0)) &
 		0x7fffffff00000000ull)))
 		return false;
