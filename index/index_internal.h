@@ -32,7 +32,7 @@ struct nam_index {
 	_Atomic uint64_t root;		/* tagged gaddr; may lag: all lies right of it; 0: none */
 	struct nam_gaddr superblock;
 	struct nam_index_options options;
-	struct nam__parts *parts;	/* coarse, hybrid: who keeps what; else NULL */
+	struct nam__parts *parts;	/* coarse, hybrid: the server of each; else NULL */
 	uint64_t tree;			/* coarse, hybrid: the trees' number on memory servers */
 	struct nam_index **leaves;	/* hybrid: the handle of each part's leaves; else NULL */
 	bool inner_rpc;			/* such a handle: a memory server has the levels above */
@@ -103,7 +103,7 @@ NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct
 NAM_FIBER_FN int nam__lock_covering(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 
-/* The same for who knows that the cached pointer is no good: it walks to the node first. */
+/* The same for a caller that found the cached pointer wrong: it walks to the node first. */
 NAM_FIBER_FN int nam__lock_walked(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 

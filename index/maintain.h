@@ -118,8 +118,8 @@ struct nam_collect_stat {
  * Other operations go on meanwhile.
  *
  * Returns 0 or a negative code:
- *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work; the diag says
- *				whose
+ *	-NAM_E_LOCK_TIMEOUT	another collector, a bulk load or a drop is at work; the diag names
+ *				its client
  *	-NAM_E_LOCK_ORPHANED	locks of a client that died kept some nodes from being looked after;
  *				all others were, and *ret_stat is set even so
  * After any other code the index is whole, but the pass went only as far as it did.

@@ -134,7 +134,7 @@ nam__parts_uncreate(struct nam_worker *worker, uint64_t tree, uint32_t count)
 	while (count--) {
 		int rc = tree_drop(worker, slots[count], tree); /* SUSPENDS */
 
-		(void)rc;	/* who cannot be asked keeps an empty tree without a name */
+		(void)rc;	/* an unreachable server keeps an empty tree without a name */
 	}
 }
 
@@ -182,7 +182,7 @@ nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
 		int drop_rc = tree_drop(worker, index->parts->slots[i],
 			index->tree); /* SUSPENDS */
 
-		/* Gone already: with a server's earlier life, or with who died as it dropped it. */
+		/* Gone already: the server restarted, or a client died as it dropped the tree. */
 		if (!rc && drop_rc != -NAM_E_DROPPED)
 			rc = drop_rc;
 	}

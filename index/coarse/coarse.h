@@ -11,7 +11,7 @@
 #include "common/rpc/tree_rpc.h"
 #include "index/index_internal.h"
 
-/* ---- parts.c: who keeps what --------------------------------------------------------------- */
+/* ---- parts.c: the server of each part ------------------------------------------------------ */
 
 struct nam__parts {
 	enum nam_partitioning partitioning;

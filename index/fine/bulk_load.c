@@ -8,11 +8,11 @@
  *	step 3	mark the old leaf dead, keeping its lock.  A client that meets it looks for the root
  *		anew, and again, until there is one.
  *	step 4	CAS the superblock's root pointer from the old leaf to the new root.  From here on
- *		the pairs are there, all of them, for everyone.
+ *		the pairs are there, all of them, for all readers.
  *	step 5	unlock the old leaf and retire it; give the collector's word back.
  *
- * With steps 3 and 4 the other way round, who opened the index before would go on seeing it empty
- * after others have seen it full.
+ * With steps 3 and 4 the other way round, a client that opened the index before would go on seeing
+ * it empty after others have seen it full.
  *
  * loader.c has step 2.
  */

@@ -5,15 +5,15 @@
  * Names are hints (H1).  Names and leaves change one after the other, never together (H2):
  *
  *	a split		the new leaf, the link from its left neighbour, the name.  Between the last
- *			two, who looks for a key in the new leaf comes to its left neighbour and
+ *			two, a reader of a key in the new leaf comes to its left neighbour and
  *			moves right.
  *	a merge		the left leaf with all entries, the mark in the right one, the name's end.
- *			Between the last two, who looks for a key of the right one finds it dead,
- *			takes the name away itself, and asks again (H3).
+ *			Between the last two, a client that looks for a key of the right one finds
+ *			it dead, takes the name away itself, and asks again (H3).
  *
- * So a name that its owner left behind by dying is taken away by the next who needs it; and a leaf
- * without a name is found from its left neighbour, and named by the collector.  The name of a
- * part's first leaf, which is never merged away, stays.
+ * So if a client dies and leaves such a name behind, the next client that needs it takes it away.
+ * A leaf without a name is found from its left neighbour, and named by the collector.  The name of
+ * a part's first leaf, which is never merged away, stays.
  */
 #include <errno.h>
 

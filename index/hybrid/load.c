@@ -7,12 +7,13 @@
  *	step 2	build the leaves of all parts, and send their names.
  *	step 3	for each part: WRITE its first leaf with the new leaves behind it.  It stays empty
  *		but for the lowest key of all, which can be nowhere else.  From here on the part's
- *		pairs are there, for everyone.
+ *		pairs are there, for all readers.
  *	step 4	the names appear, all at once; unlock the first leaf; give the collector's word
  *		back.
  *
- * Between steps 3 and 4 readers go along the leaves.  With the two the other way round, who has the
- * first leaf's address would go on seeing the part empty after others have seen it full.
+ * Between steps 3 and 4 readers go along the leaves.  With the two the other way round, a client
+ * that has the first leaf's address would go on seeing the part empty after others have seen it
+ * full.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -233,7 +233,7 @@ merge_held(struct pass *pass, struct merge *merge)
 		name_rc = merge_unname(pass, merge); /* SUSPENDS */
 	if (!rc)
 		rc = nam__unqueued_unlock(pass->worker, &merge->left); /* SUSPENDS */
-	/* A name that is there yet goes with the first who needs it; the block is lost. */
+	/* The first client that needs a name that is still there removes it.  The block is lost. */
 	if (!rc)
 		rc = name_rc;
 	if (rc)

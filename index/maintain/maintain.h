@@ -16,16 +16,16 @@
 /**
  * nam__unqueued_lock -- lock and read one node without entering the process's queue for its slot.
  *
- * For who holds other locks already, or will hold this one for long: slots of the queue are shared
- * by unrelated nodes and waited for without a bound, so neither may happen inside one.  Since a
- * holder of several locks only ever tries, it cannot be part of a cycle of waiters.
+ * For callers that hold other locks already, or will hold this one for long.  Slots of the queue
+ * are shared by unrelated nodes and waited for without a bound, so neither may happen inside one.
+ * Since a holder of several locks only ever tries, it cannot be part of a cycle of waiters.
  *
  * @patience_ns	how long to try; 0: a moment
  * @held	`image` is the caller's; filled in on success only
  *
- * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag says
- * who); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (another client
- * overwrote the word just taken); or a FABRIC code.
+ * Returns 0; -NAM_E_RESTART_LOCKED (the holder lives), -NAM_E_LOCK_ORPHANED (it died; the diag
+ * names it); -NAM_E_RESTART_TORN, -NAM_E_RESTART_DEAD (the image, judged); -NAM_E_FENCED (another
+ * client overwrote the word just taken); or a FABRIC code.
  * Nothing is held on failure.
  */
 NAM_FIBER_FN int nam__unqueued_lock(struct nam_worker *worker, struct nam_index *index,
@@ -39,7 +39,7 @@ NAM_FIBER_FN int nam__unqueued_unlock(struct nam_worker *worker,
 /**
  * nam__dead_unlock -- mark a node under an unqueued lock dead and release it.
  *
- * @forward	its sibling from now on: who has its range
+ * @forward	its sibling from now on: the node that has its range
  *
  * The caller's next step: nam_retire() once no pointer leads to the node.
  */
@@ -47,12 +47,12 @@ NAM_FIBER_FN int nam__dead_unlock(struct nam_worker *worker, struct nam_index *i
 	struct nam__held *held, struct nam_gaddr forward) NAM_MUST_CHECK;
 
 /**
- * nam__collector_enter -- become the one who takes nodes out of an index.
+ * nam__collector_enter -- become the collector, which alone takes nodes out of an index.
  *
  * @patience_ns	how long to wait for another one to finish
  * @ret_word	for nam__collector_leave()
  *
- * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag says who), -NAM_E_LOCK_ORPHANED
+ * Returns 0, -NAM_E_LOCK_TIMEOUT (another one is at work; the diag names it), -NAM_E_LOCK_ORPHANED
  * (it died and another client was quicker to succeed it), or a FABRIC code.
  */
 NAM_FIBER_FN int nam__collector_enter(struct nam_worker *worker, struct nam_index *index,

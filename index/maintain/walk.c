@@ -177,7 +177,7 @@ walk_fetch(struct nam__walk *walk)
 		&walk->image); /* SUSPENDS */
 }
 
-/* The pointer led to a dead node, or there is none yet: find who covers walk->from now. */
+/* The pointer led to a dead node, or there is none yet: find the node that covers walk->from. */
 NAM_FIBER_FN static int
 walk_find(struct nam__walk *walk)
 {

@@ -45,7 +45,7 @@ enum nam__node_type {
 	NAM__NODE_HEAD = 3,
 	NAM__NODE_TYPE_MASK = 0x0f,
 	NAM__NODE_LAST = 0x40,		/* the high fence is infinite */
-	NAM__NODE_DEAD = 0x80,		/* merged away: `sibling` leads to who has its range now */
+	NAM__NODE_DEAD = 0x80,		/* merged away: `sibling` leads to its range's node */
 };
 
 struct nam__key {

@@ -155,7 +155,7 @@ nam__tree_server_publish(struct nam__tree_server_tree *tree, uint64_t *scratch,
 			!nam__node_last(scratch) || nam__node_dead(scratch))
 			return -NAM_E_NOTEMPTY;
 	} while (!nam__tree_server_lock(old, version));
-	/* First the root: who finds the old leaf dead begins anew there. */
+	/* First the root: a thread that finds the old leaf dead begins anew there. */
 	__atomic_store_n(&tree->root, filled->root, __ATOMIC_RELEASE);
 	nam_race_point("server.published");
 	nam__node_set_type(scratch, nam__node_type_and_flags(scratch) | NAM__NODE_DEAD);

@@ -42,7 +42,7 @@ extern _Atomic uint64_t nam__tree_server_restarts[NAM_SERVER_RESTARTS_COUNT];
 struct nam__server_memory {
 	void *(*take)(void *arg);	/* NULL: no room.  By any thread, a node locked */
 	void (*give)(void *arg, void *block);	/* no thread has seen it, or none is at work */
-	void (*retire)(void *arg, void *block);	/* give it once who is at work has ended */
+	void (*retire)(void *arg, void *block);	/* give it once all threads at work have ended */
 	void *arg;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_internal.h -- the inside of a server tree, for those who change it and those who walk it. */
+/* tree_internal.h -- the inside of a server tree, for the code that changes it or walks it. */
 #ifndef NAM_INDEX_SERVER_TREE_INTERNAL_H
 #define NAM_INDEX_SERVER_TREE_INTERNAL_H
 
