@@ -6,7 +6,7 @@
 
 #define TURN_UNIT_NS 1024u
 
-/* ---- whose turn it is ------------------------------------------------------------------------ */
+/* ---- turns of requesters --------------------------------------------------------------------- */
 
 /* Times of 32 bits that wrap around: for fairness only, not for safety. */
 static bool
