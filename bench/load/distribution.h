@@ -14,8 +14,8 @@
 
 /*
  * A pseudo-random bijection of [0, size): two rounds of multiply and shift on the next power of
- * two, repeated while the result lies outside.  Scatters hot items, orders inserts at random, and
- * can be inverted, so that a key tells who inserted it and when.
+ * two, repeated while the result lies outside.  Scatters hot items and orders inserts at random.
+ * It can be inverted, so that a key leads to its inserter and to the time of its insert.
  */
 struct permutation {
 	uint64_t size;

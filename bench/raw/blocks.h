@@ -6,7 +6,7 @@
  * Every word of block i is raw_pattern(i), so that each answer can be checked.
  *
  * Blocks are as long as an index node of that size and a line, and the first line is left alone:
- * there a node has its lock and its generation, which must outlive who has the memory meanwhile.
+ * there a node has its lock and its generation, which must outlive this use of the memory.
  */
 #ifndef NAM_BENCH_RAW_BLOCKS_H
 #define NAM_BENCH_RAW_BLOCKS_H

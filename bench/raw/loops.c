@@ -101,7 +101,7 @@ window(struct raw_part *part, enum raw_op op)
 			give_up(part, count);
 			return;
 		}
-		/* It is another's turn: who carries requests out may be a process of this host. */
+		/* Yield: the memory server may be a process of this host and need this core. */
 		if (!count)
 			nam_yield();
 		for (int i = 0; i < count; i++) {

@@ -132,7 +132,10 @@ value_fill(uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number)
 	memcpy(value, &pair, left);
 }
 
-/* Adds to *wrong what value_fill() did not make, as far as the first word says who did. */
+/*
+ * Adds to *wrong the bits in which the value differs from that of value_fill().  The first word
+ * names the writer.
+ */
 static inline void
 value_compare(const uint8_t *value, uint32_t bytes, uint64_t seed, uint64_t number,
 	value_pair *wrong)
@@ -351,7 +354,7 @@ ask(struct requests_part *part, void *arg, uint32_t count)
 		room->count); /* SUSPENDS */
 }
 
-/* Transactions that wrote while others read have such numbers, and who loaded has others. */
+/* Transactions that wrote while others read have such numbers.  The loaders' are others. */
 static inline bool
 is_drawn(uint64_t seed)
 {
@@ -469,8 +472,8 @@ is_half(const struct requests *bench, const struct room *room, const uint64_t *s
 }
 
 /*
- * The same, quickly, where all is as it was loaded, so that seeds say who wrote what: of two that
- * one transaction wrote neither is older.
+ * The same, quickly, where all records are as they were loaded.  Seeds then name the writer of each
+ * record: of two records that one transaction wrote, neither is older.
  */
 static __attribute__((noinline)) bool
 is_half_loaded(const struct room *room, const uint64_t *seeds)
