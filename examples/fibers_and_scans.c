@@ -41,7 +41,7 @@ add_people(void *arg)
 	}
 }
 
-/* Everybody from 30 to 39, in order of age, then of number. */
+/* All people from 30 to 39, in order of age, then of number. */
 static void
 count_the_thirties(void *arg)
 {

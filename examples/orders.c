@@ -258,7 +258,7 @@ read_fiber(void *arg)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Every order is there before anybody looks; then fibers, side by side. */
+/* All orders are there before the first fiber reads; then fibers, side by side. */
 static int
 run(struct shop *shop)
 {

@@ -6,7 +6,7 @@
  *	nam-memserver --id 1 --listen shm:/tmp/nam1 --memory 64M &
  *	example_small_cache shm:/tmp/nam0,shm:/tmp/nam1
  *
- * Run it twice: the second time everything is in the cache already, for it outlives who made it.
+ * Run it twice: the second time everything is in the cache already, for it outlives the program.
  */
 #include <stdio.h>
 #include <string.h>

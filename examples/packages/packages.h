@@ -150,7 +150,7 @@ struct result {
 	uint64_t violations;
 };
 
-/* Scan each index from end to end: who has most.  -NAM_E_REMOTE_CORRUPT: packages are missing. */
+/* Scan each index from end to end for the largest.  -NAM_E_REMOTE_CORRUPT: packages are missing. */
 int report_shares(struct party *party, struct result *result);
 
 void print_loaded(const struct party *party, const struct result *result);
