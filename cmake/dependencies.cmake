@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What we build on.  tests/run installs the Debian packages.
+# The libraries that nam is built on.  tests/run installs the Debian packages.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -13,7 +13,7 @@ if(NAM_TESTS)
 	pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)	# libcmocka-dev
 endif()
 
-# InfiniBand, RoCE and Soft-RoCE.  Whoever has no such network builds without.
+# InfiniBand, RoCE and Soft-RoCE.  Without these libraries nam is built without verbs.
 set(verbs "")
 if(NAM_VERBS)
 	pkg_check_modules(ibverbs IMPORTED_TARGET libibverbs)	# libibverbs-dev

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What gets installed, in components, which are the Debian packages of debian.cmake: libnam0 (the
+# The installed files, in components, which are the Debian packages of debian.cmake: libnam0 (the
 # shared library), libnam-dev (headers, static libraries, pkg-config, CMake package, man3),
 # nam-server (the program and its unit) and nam-tools (the other programs).  Programs come with
 # their man pages, and each component with the documents of its readers.
