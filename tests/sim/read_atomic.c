@@ -51,7 +51,7 @@ sim_ra_tell_txn(const struct sim_ra_check *check, uint32_t txn, FILE *file)
 {
 	char text[SIM_TXN_TEXT_BYTES];
 
-	fputs(txn == SIM_RA_NOBODY ? "nobody" : sim_txn_text(check->txns, txn, text), file);
+	fputs(txn == SIM_RA_NOBODY ? "none" : sim_txn_text(check->txns, txn, text), file);
 }
 
 void
@@ -275,7 +275,7 @@ static void
 tell_thin_air(const struct sim_ra_check *check, const struct sim_ra_touch *read, FILE *file)
 {
 	sim_ra_tell_read(check, read->txn, read->key, read->value, file);
-	fputs(", which nobody wrote there", file);
+	fputs(", which no transaction wrote there", file);
 	for (size_t i = 0; i < check->versions_count; i++) {
 		const struct sim_ra_version *version = &check->versions[i];
 

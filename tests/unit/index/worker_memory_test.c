@@ -31,7 +31,7 @@ struct job {
 	int rc;
 };
 
-/* Everybody's keys lie side by side, so leaves and their parents are split under all of them. */
+/* The keys of all jobs lie side by side, so leaves and their parents are split under all jobs. */
 static int
 change_much(struct job *job)
 {

@@ -214,7 +214,7 @@ client_open(struct client *client)
 static void
 client_main(void *arg)
 {
-	/* Everybody is connected by then. */
+	/* All clients are connected by then. */
 	const uint64_t begin = 10000000, end = begin + WARM_NS + MEASURED_NS;
 	struct client client;
 

@@ -389,7 +389,7 @@ bad_read(const struct sim_access *read)
 	return 0;
 }
 
-/* Whether a transaction read the key in a way that says something, and of whom. */
+/* Whether a transaction read the key in a way that says something, and the writer that it saw. */
 static bool
 read_of(uint32_t txn, uint64_t key, uint32_t *ret_writer)
 {

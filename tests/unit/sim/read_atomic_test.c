@@ -126,8 +126,8 @@ read_atomic__a_value_that_nobody_wrote__THIN_AIR(void **state)
 	(void)state;
 	reads(1, "r7=70");
 	assert_rejected(SIM_RA_THIN_AIR);
-	assert_told("thin-air: transaction 1 (session 1, 10..20 ns) read key 7 = 70, which nobody "
-		"wrote there\n");
+	assert_told("thin-air: transaction 1 (session 1, 10..20 ns) read key 7 = 70, which no "
+		"transaction wrote there\n");
 }
 
 static void
@@ -137,8 +137,8 @@ read_atomic__a_value_of_another_key__THIN_AIR(void **state)
 	writes(1, 100, "w8=80");
 	reads(1, "r7=80");
 	assert_rejected(SIM_RA_THIN_AIR);
-	assert_told("which nobody wrote there, but to key 8 transaction 1 (session 1, timestamp "
-		"100, 10..20 ns)\n");
+	assert_told("which no transaction wrote there, but to key 8 transaction 1 (session 1, "
+		"timestamp 100, 10..20 ns)\n");
 }
 
 static void

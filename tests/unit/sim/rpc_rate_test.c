@@ -17,7 +17,7 @@
 
 #define CLIENTS 16u
 #define RPC_NS 10000u
-#define BEGIN_NS 50000000u	/* everybody has joined */
+#define BEGIN_NS 50000000u	/* all clients have joined */
 #define MEASURED_NS 10000000u
 #define PING_BYTES 128u
 

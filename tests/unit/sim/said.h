@@ -37,7 +37,7 @@ tear_down(void **state)
 	return 0;
 }
 
-/* One who calls and has not returned; each operation in these tests has a session of its own. */
+/* A call that has not returned; each operation in these tests has a session of its own. */
 static inline size_t
 call(enum sim_kind kind, uint64_t key, uint64_t payload)
 {

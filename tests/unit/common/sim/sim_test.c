@@ -71,7 +71,7 @@ refused_body(struct world *world)
 	options.cq = end->cq;
 	assert_int_equal(end_connect(end, &reply), -ECONNREFUSED);
 	assert_int_equal(reply.bytes, 3);
-	assert_int_equal(ops()->connect(end->domain, "sim:nobody", NULL, &options, &reply,
+	assert_int_equal(ops()->connect(end->domain, "sim:absent", NULL, &options, &reply,
 				 &end->qp, &diag), -NAM_E_FABRIC_CONNECT);
 	assert_int_equal(ops()->connect(end->domain, "sim:", NULL, &options, &reply, &end->qp,
 				 &diag), -EINVAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients among real memory servers: who lives, who died, and whose is a block. */
+/* Clients among real memory servers: the living, the dead, and the owner of a block. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +206,7 @@ nam_alloc__real_servers_full__REMOTE_FULL_and_usable_again(void **state)
 	local_cluster_stop(cluster);
 }
 
-/* ---- whose is a block --------------------------------------------------------------------- */
+/* ---- the owner of a block ----------------------------------------------------------------- */
 
 #define OWNERS 2u
 #define HELD 32u
@@ -250,7 +250,7 @@ own_and_give_back(void *arg)
 			continue;
 		}
 		if (mark(worker, *at, owner->number, 0))
-			owner->failure = "somebody else wrote into our block";
+			owner->failure = "another client wrote into our block";
 		if (nam_rng_next(&rng) & 1)
 			nam_free_unseen(worker, *at, 64);
 		else
@@ -285,7 +285,7 @@ nam_alloc__two_workers_churn__EACH_BLOCK_ONE_OWNER(void **state)
 	local_cluster_stop(cluster);
 }
 
-/* ---- who died ----------------------------------------------------------------------------- */
+/* ---- dead clients ------------------------------------------------------------------------- */
 
 /* The child: joins, begins an operation, says so, and is killed in the midst of it. */
 static void

@@ -91,7 +91,7 @@ counted(const struct fixture *f)
 static int
 tell_wrong(struct fixture *f)
 {
-	const struct nam_rpc_catalog_entry wrong = { .name = "nobody" };
+	const struct nam_rpc_catalog_entry wrong = { .name = "absent" };
 
 	return nam_rpc_send_one_way(f->worker, f->client->catalog_slot, NAM_RPC_CATALOG_GET, &wrong,
 		sizeof(wrong));
@@ -182,7 +182,7 @@ static void
 nam_rpc_call_many__one_fails__OTHERS_ANSWERED_and_FIRST_FAILURE_RETURNED(void **state)
 {
 	struct fixture *f = *state;
-	const struct nam_rpc_catalog_entry wrong = { .name = "nobody" };
+	const struct nam_rpc_catalog_entry wrong = { .name = "absent" };
 	uint32_t slot = f->client->catalog_slot;
 	struct nam_call calls[3] = {
 		{ .slot = slot, .type = NAM_RPC_PING },

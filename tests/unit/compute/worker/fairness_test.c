@@ -46,7 +46,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* ---- who keeps the processor --------------------------------------------------------------- */
+/* ---- fibers that keep the processor -------------------------------------------------------- */
 
 struct epoch_thread {
 	struct nam_client *client;
@@ -120,7 +120,7 @@ lock__waiter_was_kept_from_running__ITS_ABSENCE_DOES_NOT_COUNT(void **state)
 	nam_client_close(epoch_thread.client);
 }
 
-/* ---- who keeps failing ---------------------------------------------------------------------- */
+/* ---- fibers that keep failing --------------------------------------------------------------- */
 
 struct siblings {
 	unsigned failures, turns;

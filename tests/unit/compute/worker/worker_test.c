@@ -52,7 +52,7 @@ teardown(void **state)
 struct party {
 	struct nam_worker *worker;
 	unsigned number, steps, done;
-	unsigned *trace;		/* who took which step */
+	unsigned *trace;		/* the party of each step */
 	unsigned *traced;
 	int rc;
 };
@@ -151,7 +151,7 @@ spawn__more_than_fibers_max__LIMIT_UNTIL_ONE_ENDS(void **state)
 	assert_int_equal(parties[64].done, 1);
 }
 
-/* A fiber that spawns two, who spawn two each, and so on. */
+/* A fiber that spawns two, each of which spawns two, and so on. */
 struct tree {
 	unsigned depth;
 	unsigned *count;

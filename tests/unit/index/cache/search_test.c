@@ -12,7 +12,7 @@
 #define PAIRS_MAX 300u		/* beyond four times what is unrolled */
 #define STEP 4ull
 
-/* Keys are STEP, 2 * STEP ...; payloads are in the way of who takes them for keys. */
+/* Keys are STEP, 2 * STEP ...; payloads mislead a search that takes them for keys. */
 static void
 pairs_make(uint64_t *pairs)
 {

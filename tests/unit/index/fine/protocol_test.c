@@ -72,7 +72,7 @@ read_leaf(struct fixture *fixture, struct nam_gaddr at, int level)
 	return rc;
 }
 
-/* Overwrite one word of the leaf behind everybody's back. */
+/* Overwrite one word of the leaf without its lock, unknown to clients. */
 static void
 leaf_poke(struct fixture *fixture, uint32_t word, uint64_t value)
 {

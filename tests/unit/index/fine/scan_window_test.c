@@ -220,7 +220,7 @@ cursor__splits_under_two_windows__STEADY_ENTRIES_EXACTLY_ONCE(void **state)
 	}
 }
 
-/* Leaves that are on their way, or whose addresses the cursor holds, die. */
+/* Leaves die that are on their way, or that the cursor holds the addresses of. */
 static void
 cursor__merges_under_two_windows__STEADY_ENTRIES_EXACTLY_ONCE(void **state)
 {

@@ -318,7 +318,7 @@ fill_private_memory(struct member *member, uint32_t slot)
 
 /*
  * The memory server that names a part's leaves is full and the other one is not.  Leaves that
- * cannot be named must not pile up, for all who look for a key there walk through them.
+ * cannot be named must not pile up, for each reader of a key there walks through them.
  */
 static void
 insert__no_room_for_names__REFUSED_AND_WHAT_IS_THERE_IS_NEAR(void **state)

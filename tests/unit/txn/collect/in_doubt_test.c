@@ -80,7 +80,7 @@ stop(void **state)
 	return 0;
 }
 
-/* ---- who dies -------------------------------------------------------------------------------- */
+/* ---- writers that die ------------------------------------------------------------------------ */
 
 static void
 version_make(struct nam__txn *txn, uint32_t number, uint32_t value_bytes)

@@ -15,7 +15,7 @@
 
 static const uint64_t ids[NAM__NAMED_IDS] = { 1ull << 63, 77, 5ull << 40, UINT64_MAX };
 
-/* Of the exact size, so that a sanitizer sees who looks beyond; it names none of ours. */
+/* Of the exact size, so that a sanitizer sees a read beyond it; it names none of ours. */
 static struct nam_version *
 version_new(uint32_t count)
 {

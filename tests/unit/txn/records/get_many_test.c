@@ -184,7 +184,7 @@ get_many__too_long_among_unknown__EACH_ITS_ANSWER(void **state)
 	}
 }
 
-/* Of who deleted it, and nothing else; also where the cache knows that version. */
+/* The deleter's timestamp, and nothing else; also where the cache knows that version. */
 static void
 get_many__deleted__NOTFOUND_AND_NO_VALUE(void **state)
 {

@@ -160,7 +160,7 @@ lock_exclusive__lease_is_over__EXPIRED_and_to_be_settled(void **state)
 	assert_false(nam__server_lock_is(memory->head, 4096, false));
 	assert_true(nam__server_lock_is(memory->head, 4096, true));
 	assert_false(nam__server_lock_is(memory->head, 8192, true));
-	/* A sealed one may be settled by anybody at once. */
+	/* Any client may settle a sealed one at once. */
 	assert_int_equal(write_at(memory, 8192, 3, NOW_NS), NAM_LOCKING_EXPIRED);
 	assert_int_equal(commit(memory, at, NOW_NS), 0);
 	nam__server_unlock_exclusive(memory->head);

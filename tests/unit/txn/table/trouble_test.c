@@ -222,7 +222,7 @@ write__as_much_as_there_may_be__ROWS(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "wide"), 0);
 }
 
-/* Until there is no room; then nothing is left of what failed, and who deletes can write again. */
+/* Until there is no room; then nothing is left of what failed, and deletes make room for writes. */
 static void
 write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect_test.c -- the shm fabric's handshake: who may listen, who gets in, what is said. */
+/* connect_test.c -- the shm fabric's handshake: listeners, clients let in, what is said. */
 #include "shm_fixture.h"
 
 #include <errno.h>
@@ -353,7 +353,7 @@ listener__bell_that_is_not_sealed__IS_NOT_ACCEPTED(void **state)
 	assert_int_equal(rmdir(f.directory), 0);
 }
 
-/* ---- who listens where -------------------------------------------------------------------- */
+/* ---- places to listen --------------------------------------------------------------------- */
 
 static void
 listen__live_server__IS_IN_USE(void **state)

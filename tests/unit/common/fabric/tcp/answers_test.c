@@ -269,7 +269,7 @@ requests__behind_one_without_an_answer__STAY_WITHIN_THE_WINDOW(void **state)
 	free(arrived);
 }
 
-/* As much as the socket takes and more, before anybody has polled for that connection. */
+/* As much as the socket takes and more, before the first poll for that connection. */
 static void
 requests__posted_before_the_first_poll__ALL_LEAVE(void **state)
 {

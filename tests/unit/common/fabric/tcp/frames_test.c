@@ -80,7 +80,7 @@ requests__outside_of_what_may_be_reached__ARE_REFUSED_WITH_ALL_BEHIND(void **sta
 		raw_request(f, NAM_WR_READ, 0, 0, 8),
 	};
 
-	bad[7].rkey ^= 1u << 16;		/* of who was there before */
+	bad[7].rkey ^= 1u << 16;		/* of the region there before */
 	bad[8].rkey ^= 1;			/* a slot that is free */
 	bad[9].rkey = TCP_SHARE_KEY;		/* of a connection without one */
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -185,7 +185,7 @@ requests__byte_by_byte__ARE_CARRIED_OUT_WHEN_COMPLETE(void **state)
 	assert_int_equal(remote_word(f, 128), 0);
 }
 
-/* ---- who cannot go on --------------------------------------------------------------------- */
+/* ---- connections that cannot go on -------------------------------------------------------- */
 
 #define SLOW_READS 400u
 #define SLOW_BYTES (64u << 10)

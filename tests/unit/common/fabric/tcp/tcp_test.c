@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_test.c -- what only the tcp provider has: addresses, handshakes, who is gone.
+ * tcp_test.c -- what only the tcp provider has: addresses, handshakes, lost peers.
  *
  * The contract of all providers is in fabric_test; frames are in tcp_frames_test.
  */
