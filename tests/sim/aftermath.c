@@ -164,7 +164,7 @@ check_memory(struct sim_stage *stage, struct nam_worker *worker)
 	outcome->lost = sim_memory_lost(&memory, stage->given_up);
 	if (most)
 		(void)snprintf(outcome->counted, sizeof(outcome->counted),
-			"%lld lost with the dead, who had %lld to %lld",
+			"%lld lost with the dead, which had %lld to %lld",
 			(long long)outcome->lost, (long long)least, (long long)most);
 	else
 		say_counted(outcome, "all");

@@ -47,7 +47,7 @@ void sim_cluster_await(const struct sim_cluster *cluster);
 /* From a simulated thread, once all clients have left. */
 void sim_cluster_stop(struct sim_cluster *cluster);
 
-/* From a simulated thread.  A zombie thread, or who finds a server dead, gets NULL. */
+/* From a simulated thread.  A zombie thread gets NULL, and so does one that finds a server dead. */
 struct nam_client *sim_client(const struct sim_cluster *cluster, const char *name);
 struct nam_worker *sim_worker(struct nam_client *client);
 

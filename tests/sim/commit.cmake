@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DSOURCE=DIR -DHEADER=FILE -P commit.cmake: the commit that is being built, for who names it
-# in what he prints.  Run with every build; the file is written only if it says something else, so
+# cmake -DSOURCE=DIR -DHEADER=FILE -P commit.cmake: the commit that is being built, for programs
+# that print it.  Run with every build; the file is written only if it says something else, so
 # nothing is compiled anew for nothing.  Where there is no git, or no repository: "unknown".
 
 cmake_minimum_required(VERSION 3.25)

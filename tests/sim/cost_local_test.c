@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cost_local_test.c -- what operations cost a client on the machine of a memory server: READs of
- * its memory are copies, so are requests to it, and all the rest goes the way of everybody.
+ * its memory are copies, so are requests to it, and all the rest costs what it costs other clients.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -126,7 +126,7 @@ cost_of_batch(struct cost_stage *stage, enum nam_transport transport, const stru
 	if (counted(worker)->doorbells - before.doorbells != 8 ||
 		counted(worker)->round_trips != before.round_trips ||
 		counted(worker)->bytes_out - before.bytes_out != 8 * RPC_HEADER_BYTES)
-		cost_fail(stage, "8 that nobody waits for are not a SEND each");
+		cost_fail(stage, "8 one-way requests are not a SEND each");
 	before = *counted(worker);
 	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);
 	cost_expect(stage, "settled", nam_rpc_flush(worker, 0), 0);

@@ -176,7 +176,7 @@ place_of(const struct party *who, uint32_t number)
 	return address;
 }
 
-/* As a writer leaves it who dies before that head is moved. */
+/* As a writer leaves it that dies before that head is moved. */
 static void
 uncommit(uint32_t number)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * effects.c -- the verifier after a run, and what of its findings those explain who died at work
- * or whom the fabric failed.
+ * effects.c -- the verifier after a run, and which of its findings are explained by clients that
+ * died at work or lost a queue pair.
  *
  * They leave locks: one for an operation, a few for a collector, and its word.  Only under such a
  * lock may an image be torn or half of a merge be missing, and where the chain is torn the walk
@@ -174,14 +174,14 @@ judge(struct effects *effects)
 	for (uint32_t i = 0; i < effects->count; i++) {
 		const struct finding *finding = &effects->findings[i];
 
-		/* A separator is late if who divided the node has left it to others. */
+		/* A separator is late if the splitter has left it to others. */
 		if (finding->invariant == NAM__I_NAMED && ++effects->late <= late_most)
 			continue;
 		if (!sim_disturbed() || !explained(effects, finding))
 			sim_fail(stage, "I%u: %s", finding->invariant, finding->text);
 	}
 	if (effects->locks > locks_max(stage))
-		sim_fail(stage, "%u nodes are locked; those who can have left locks held %u",
+		sim_fail(stage, "%u nodes are locked; those that can have left locks held %u",
 			effects->locks, locks_max(stage));
 	if (effects->words > 1)
 		sim_fail(stage, "%u collectors' words", effects->words);

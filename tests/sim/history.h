@@ -88,7 +88,7 @@ struct sim_history {
 void sim_history_init(struct sim_history *history);
 void sim_history_free(struct sim_history *history);
 
-/* A pair that is there before anybody calls anything. */
+/* A pair that is there before the first call. */
 void sim_history_load(struct sim_history *history, uint64_t key, uint64_t payload);
 
 /**

@@ -74,8 +74,8 @@ payload_of(const struct session *self, const uint64_t *words, uint32_t bytes)
 	for (uint32_t i = 0; whole && i < bytes / 8; i++)
 		whole = words[i] == words[0];
 	if (!whole && !nam_sim_zombie())
-		sim_fail(self->actor->stage, "the store: a value of %u bytes that nobody has put",
-			bytes);
+		sim_fail(self->actor->stage,
+			"the store: a value of %u bytes that no writer has put", bytes);
 	return words[0];
 }
 

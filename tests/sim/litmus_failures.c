@@ -170,7 +170,7 @@ insert_beside_hogs(struct actor *self)
 #define RESTLESS_TIMES 200u
 #define PATIENCE_NS 450000000u	/* eight times lock_timeout_ms, and something */
 
-/* As if many clients took turns, of whom each is there before us. */
+/* As if many clients took turns, each of which is there before us. */
 static void
 pass_on(struct actor *self)
 {

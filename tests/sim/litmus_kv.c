@@ -58,8 +58,8 @@ get(const struct session *self, uint64_t key, uint64_t *ret_payload)
 	*ret_payload = words[0];
 	for (uint32_t i = 0; i < bytes / 8; i++)
 		if (words[i] != words[0] || bytes != 8 * words_of(words[0]))
-			litmus_fail("a value of %u bytes that nobody has put: word %u is %llu, the "
-				"first %llu", bytes, i, (unsigned long long)words[i],
+			litmus_fail("a value of %u bytes that no writer has put: word %u is %llu, "
+				"the first %llu", bytes, i, (unsigned long long)words[i],
 				(unsigned long long)words[0]);
 	return 0;
 }

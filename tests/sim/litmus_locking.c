@@ -320,7 +320,7 @@ const struct litmus_case litmus_locking_cases[] = {
 		"locking: one of two prepares comes when the other has been settled", 2, 0 },
 	{ { "locking_lost", 0, { NULL, write_meanwhile, read_slowly },
 		{ { "locking.begin", B, delay_beyond_lease } } },
-		"locking: a reader's lock is taken away before he has the other", 2, 0 },
+		"locking: a reader's lock is taken away before it has the other", 2, 0 },
 	{ { "locking_absent", 0, { NULL, write_new, read_new },
 		{ { "locking.begin", B, litmus_hold_once } } },
 		"locking: a record that was not there comes before the others are read", 2, 0 },
@@ -333,6 +333,6 @@ const struct litmus_case litmus_locking_cases[] = {
 		"locking: an impatient client learns the owner of the lock", 2, 0 },
 	{ { "locking_reader", 0, { NULL, read_once_more, hurry_after_reader },
 		{ { "locking.read", A, litmus_hold_once } } },
-		"locking: a reader stands still, and his locks are taken away in time", 2, 0 },
+		"locking: a reader stands still, and its locks are taken away in time", 2, 0 },
 	{ { 0 }, NULL, 0, 0 },
 };

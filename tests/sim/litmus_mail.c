@@ -23,7 +23,7 @@ struct caller {
 	bool gives_up;			/* which is no failure */
 };
 
-/* Any bytes, and every eighth of them says whose they are. */
+/* Any bytes, and every eighth of them names their caller. */
 static uint32_t
 body_fill(const struct caller *caller, uint32_t call, uint8_t *body)
 {
@@ -168,16 +168,16 @@ call_and_give_up(struct actor *self)
 static void
 tell_some(struct nam_worker *worker, uint32_t slot, bool wrong, uint32_t *told)
 {
-	const struct nam_rpc_catalog_entry nobody = { .name = "nobody" };
+	const struct nam_rpc_catalog_entry absent = { .name = "absent" };
 	uint32_t count = 1 + (uint32_t)(nam_sim_random() % 6);
 
 	for (uint32_t i = 0; i < count; i++) {
 		int rc = wrong && !i ? nam_rpc_send_one_way(worker, slot, NAM_RPC_CATALOG_GET,
-			&nobody,
-			sizeof(nobody)) : nam_rpc_send_one_way(worker, slot, NAM_RPC_PING, NULL, 0);
+			&absent,
+			sizeof(absent)) : nam_rpc_send_one_way(worker, slot, NAM_RPC_PING, NULL, 0);
 
 		if (rc)
-			litmus_fail("a request that nobody waits for: %s", nam_err_name(rc));
+			litmus_fail("a one-way request: %s", nam_err_name(rc));
 		++*told;
 	}
 }
@@ -260,7 +260,7 @@ const struct litmus_case litmus_mail_cases[] = {
 		"callers give up after a few tries, and their places are used again", 1,
 		LITMUS_FINE },
 	{ { "one_way_mailbox", 0, { NULL, tell_by_mailbox }, { { 0 } } },
-		"requests that nobody waits for, some fail; calls by mailbox tell of them", 1,
+		"one-way requests, some of which fail; calls by mailbox tell of them", 1,
 		LITMUS_FINE },
 	{ { "one_way_fetch", 0, { NULL, tell_and_fetch }, { { 0 } } },
 		"the same, and replies are fetched", 1, LITMUS_FINE },

@@ -25,7 +25,7 @@
 #define AHEAD_US (1ull << 50)		/* of any clock */
 
 static char keys[RECORDS][8];
-/* The newest version of each record that anybody was told of, at the end of that operation. */
+/* The newest version of each record that a client was told of, at the end of that operation. */
 static uint64_t newest[RECORDS];
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -112,8 +112,9 @@ value_check(const uint64_t *words, const struct nam_record_get *get)
 {
 	for (unsigned i = 1; i < WORDS; i++)
 		if (words[i] != words[0] || get->value_bytes != WORDS * sizeof(*words))
-			litmus_fail("a value that nobody has put: word %u is %llu, the first %llu",
-				i, (unsigned long long)words[i], (unsigned long long)words[0]);
+			litmus_fail("a value that no writer has put: word %u is %llu, the first "
+				"%llu", i, (unsigned long long)words[i],
+				(unsigned long long)words[0]);
 	return words[0];
 }
 

@@ -111,7 +111,7 @@ replaced_learn(const struct nam_table *table)
 	struct nam__address address = { .at = NAM_GADDR_NULL };
 
 	if (!nam__addresses_find(table->store->records->addresses, &id, &address))
-		sim_die("nobody knows where the row is");
+		sim_die("no cached address leads to the row");
 	replaced.at = address.at;
 	replaced.timestamp = address.timestamp;
 	replaced.slow = false;

@@ -218,7 +218,7 @@ scene__guard_off__FAILS(void **state)
 	}
 	nam_guards_on();
 	if (!failed)
-		fail_msg("nobody missed the guard\n%s", repeat);
+		fail_msg("no run failed without the guard\n%s", repeat);
 }
 
 static int

@@ -139,7 +139,7 @@ end_divided(struct actor *self)
 	litmus_verify(self);
 }
 
-/* ---- a parent that is locked for longer than anybody waits ----------------------------------- */
+/* ---- a parent that is locked for longer than splitters wait ---------------------------------- */
 
 static void
 divide_without_parent(struct actor *self)
@@ -557,7 +557,7 @@ end_all_accounted(struct actor *self)
 	int rc;
 
 	if (!litmus.flags[TWO])
-		litmus_fail("nobody has grown the tree");
+		litmus_fail("no client has grown the tree");
 	renew(self, true);
 	/* This worker returns its block cache; another one counts. */
 	nam_worker_close(self->worker);

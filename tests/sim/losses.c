@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * losses.c -- who holds which blocks outside of the trees, and how much may be lost with whom.
+ * losses.c -- the holders of blocks outside of the trees, and how much may be lost with each.
  *
  * Blocks in a block cache or limbo of a dead process are out of the servers' books and in no tree:
  * it is lost, neither more nor less, and can be counted, because a dead process's memory stays as
@@ -140,7 +140,7 @@ sim_losses_late(const struct sim_stage *stage)
 	return most;
 }
 
-/* Bytes of all servers; and how many of them anybody may yet get there. */
+/* Bytes of all servers; and how many of them clients may yet get there. */
 static uint64_t
 server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 {

@@ -41,7 +41,7 @@ for profile in strict verbs weak routed; do
 		esac
 	done
 done
-[ $halves -gt 0 ] || fail 'halves of transactions, by no algorithm, that nobody noticed'
+[ $halves -gt 0 ] || fail 'halves of transactions, by no algorithm, that the check missed'
 
 # A reader has seen a value without a writer.
 sed -E '0,/^r\(([0-9]+),[0-9]+,/s//r(\1,123456789,/' "$file.good" >"$file.changed"

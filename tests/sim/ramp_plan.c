@@ -56,7 +56,7 @@ ramp_kinds(enum nam_sim_profile profile, struct ramp_kind ret_kinds[RAMP_KINDS_M
 const char *
 ramp_kind_text(const struct ramp_kind *kind, char text[RAMP_KIND_TEXT_BYTES])
 {
-	static const char *const readers[] = { "nobody reads", "by address", "by request",
+	static const char *const readers[] = { "no reader", "by address", "by request",
 		"by address and request" };
 
 	(void)snprintf(text, RAMP_KIND_TEXT_BYTES, "%s %s, %s, %s",

@@ -46,7 +46,7 @@ struct ramp_plan {
 	uint64_t cache_bytes, ahead_us;
 	bool alike;			/* all values have one length: blocks go round */
 	bool large;			/* some values fit into no message */
-	/* Whose client is killed so long after this fiber has begun that round. */
+	/* This client is killed so long after this fiber has begun that round. */
 	bool murder;
 	uint32_t victim, victim_fiber, victim_round;
 	uint64_t victim_ns;
@@ -55,7 +55,7 @@ struct ramp_plan {
 /*
  * Seeds count: through all kinds, and then through what may happen in a run of each.  Of the first
  * two times one is with a death for sure and with cached addresses, and one without deaths, where
- * all blocks come back.  The rest is drawn, of the next two, too, who dies.
+ * all blocks come back.  The rest is drawn; of the next two, the deaths are drawn, too.
  */
 void ramp_plan(enum nam_sim_profile profile, uint64_t seed, struct ramp_plan *ret_plan,
 	struct nam_sim_options *ret_options);

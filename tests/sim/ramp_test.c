@@ -75,7 +75,7 @@ static struct {
 	struct sim_txns txns;
 	struct deletions written, found;
 	uint64_t values;
-	uint64_t newest[KEYS_MAX];	/* the highest timestamp that anybody has read */
+	uint64_t newest[KEYS_MAX];	/* the highest timestamp that a client has read */
 	uint64_t reads, writes, unknown, refused, restarts;
 	uint64_t collected, completed, aborted, undecided;
 	struct ramp_kind seen;		/* as clients found it */
@@ -233,8 +233,8 @@ read_ended(struct session *self, uint32_t txn, const uint32_t *picked, uint32_t 
 				get->value_bytes, (unsigned long long)value);
 		for (uint32_t k = 1; k < get->value_bytes / 8; k++)
 			if (words[k] != value)
-				failed("key %u: a value that nobody has put: word %u is %llu, the "
-					"first %llu", key, k, (unsigned long long)words[k],
+				failed("key %u: a value that no writer has put: word %u is %llu, "
+					"the first %llu", key, k, (unsigned long long)words[k],
 					(unsigned long long)value);
 	}
 	sim_txns_end(&run.txns, txn, SIM_TXN_COMMITTED, 0, now());
@@ -548,7 +548,7 @@ look(struct player *guest)
 		if (rc && !locked(rc))
 			failed("key %u: %s", i, nam_worker_diag(guest->worker));
 		else if (!rc && get.timestamp < newest[i])
-			failed("key %u is of %llu, and somebody read %llu", i,
+			failed("key %u is of %llu, and a reader saw %llu", i,
 				(unsigned long long)get.timestamp, (unsigned long long)newest[i]);
 		read_some(session, &keys[i], 1);
 	}
@@ -676,7 +676,7 @@ check(void)
 		uint64_t value = deletion_value(found->key, found->timestamp);
 
 		if (!value)
-			failed("key %u was deleted at %llu, by nobody", found->key,
+			failed("key %u was deleted at %llu, by no client", found->key,
 				(unsigned long long)found->timestamp);
 		sim_txns_read(&run.txns, found->txn, found->key, value);
 	}

@@ -7,7 +7,7 @@
 #include "txn_order.h"
 
 #define SIM_RA_LOADER 0u
-#define SIM_RA_NOBODY UINT32_MAX	/* who wrote 0 */
+#define SIM_RA_NOBODY UINT32_MAX	/* the writer of 0 */
 
 /* Where a transaction is in the order of versions, as far as that is known. */
 enum sim_ra_rank {
@@ -116,7 +116,7 @@ bool sim_ra_did_write(const struct sim_ra_check *check, uint32_t txn, uint64_t k
 const struct sim_ra_saw *sim_ra_find_saw(const struct sim_ra_check *check, uint32_t txn,
 	uint64_t key);
 
-/* The rules, once it is clear who read what of whom. */
+/* The rules, once it is clear which transaction read from which. */
 void sim_ra_check_fractured(struct sim_ra_check *check);
 void sim_ra_check_sessions(struct sim_ra_check *check);
 void sim_ra_check_stale(struct sim_ra_check *check);

@@ -218,14 +218,14 @@ _Static_assert(sizeof(profiles) / sizeof(profiles[0]) == NAM_SIM_PROFILES_COUNT 
 #define ONCE .scope = "once"
 
 static const struct nam_option rows[] = {
-	{ "profile", "NAME", "What the fabric promises: strict, verbs (default), weak or routed.",
+	{ "profile", "NAME", "The promises of the fabric: strict, verbs (default), weak or routed.",
 		NAM_OPTION_CHOICE, FIELD(scenario.sim.profile), .choices = profiles },
 	{ "seed", "N", "The first seed (default 1), or random.", NAM_OPTION_CALL,
 		.take = take_seed, ONCE },
 	{ "seeds", "N", "How many seeds (default 1).", NAM_OPTION_COUNT, FIELD(seeds), .min = 1,
 		.max = UINT64_MAX, ONCE },
 	SWITCH("vary", vary, "All of the following by the seed, instead."),
-	{ .help = "What --vary draws, too, unless it is given:" },
+	{ .help = "Drawn by --vary, too, unless given:" },
 	{ "transport", "NAME", "How requests travel: srq, mailbox, fetch or datagram; strict has "
 		"no datagrams.", NAM_OPTION_CHOICE, FIELD(scenario.transport), SET(transport_given),
 		.min = NAM_TRANSPORT_SRQ, .choices = transports },
@@ -272,7 +272,7 @@ static const struct nam_option rows[] = {
 	SWITCH("temporary", scenario.temporary, "Another index is made, loaded, used and dropped "
 		"meanwhile."),
 	{ .help = "Faults:" },
-	{ "faults", "NAME[=N],...", "What goes wrong, N times in a million of its unit; without N "
+	{ "faults", "NAME[=N],...", "Faults that occur N times in a million of its unit; without N "
 		"at a usual rate; all names all of them. late: messages that set out late. "
 		"read_twice: READs that are carried out twice. break_qp: messages that break "
 		"their queue pair. kill: messages with which their client, or the collector, dies. "

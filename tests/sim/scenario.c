@@ -98,7 +98,7 @@ slow_down(struct sim_stage *stage, uint32_t times)
 		nam_sim_process_slow(stage->cluster.servers[number].process, times);
 }
 
-/* Memory servers refuse room to trees of their own: only to those who can be told so. */
+/* Memory servers refuse room to trees of their own, whose callers can be told so. */
 static void
 refuse(const struct sim_stage *stage, bool now)
 {

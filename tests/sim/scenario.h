@@ -89,7 +89,7 @@ void sim_scenario_init(struct sim_scenario *scenario);
 
 /*
  * Choose everything but profile and seed by the seed: how many of what, the mix, sizes, faults, and
- * whom they befall.
+ * the clients and servers that they befall.
  */
 void sim_scenario_vary(struct sim_scenario *scenario);
 

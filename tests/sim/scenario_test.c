@@ -231,7 +231,7 @@ sim_scenario_run__stray_lock__FAILS_with_I9(void **state)
 	assert_true(disturbed > 0);
 }
 
-/* With one client and many passes most of those who die are collectors. */
+/* With one client and many passes most of the dead are collectors. */
 static void
 sim_scenario_run__collector_dies__ANOTHER_goes_on(void **state)
 {

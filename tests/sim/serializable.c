@@ -46,7 +46,7 @@ say_of_times(struct sim_txn_order *order, const struct sim_txns *txns, const boo
 				say(order, i, k, 0);
 }
 
-/* Of each write, and each other access of its key: who comes first. */
+/* Of each write, and each other access of its key: which comes first. */
 static void
 say_of_versions(struct sim_txn_order *order, const struct sim_txns *txns, const bool *seen,
 	const uint32_t *from)

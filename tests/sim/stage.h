@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stage.h -- what the parts of a scenario share: the stage, who is on it, and what may be said of
- * it while the run is under way.
+ * stage.h -- what the parts of a scenario share: the stage, its actors, and what may be said of it
+ * while the run is under way.
  */
 #ifndef NAM_TESTS_SIM_STAGE_H
 #define NAM_TESTS_SIM_STAGE_H
@@ -144,7 +144,7 @@ struct sim_trees {
 	uint64_t kept_bytes;		/* blocks in a block cache or in limbo, of all of these */
 };
 
-/* Everybody else must have left.  Waits until handlers have seen to trees that were dropped. */
+/* All other actors must have left.  Waits until handlers have seen to trees that were dropped. */
 void sim_trees_count(const struct sim_stage *stage, struct sim_trees *ret_trees);
 
 /* ---- session.c ---------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ void sim_check_progress(struct sim_actor *actor, const char *what, bool operatio
 
 /* ---- actors.c ----------------------------------------------------------------------------- */
 
-/* Start the clients, the collector and who else there is. */
+/* Start the clients, the collector and all other actors. */
 void sim_actors_start(struct sim_stage *stage);
 /* Until the clients have ended, then the others; collectors that die are replaced meanwhile. */
 void sim_actors_await(struct sim_stage *stage);

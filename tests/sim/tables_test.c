@@ -162,7 +162,7 @@ static void
 row_seen(struct seen *seen, uint32_t number, const struct nam_bytes *columns)
 {
 	if (number >= 2 * run.pairs || columns[0].bytes != 1 || columns[1].bytes != 8) {
-		failed("a row that nobody has put: %u", number);
+		failed("a row that no writer has put: %u", number);
 		return;
 	}
 	if (seen->values[number])

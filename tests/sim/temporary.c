@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * temporary.c -- an index that is made, loaded in bulk, looked at, and dropped, again and again,
- * while the clients work on theirs; and a visitor who uses it meanwhile.
+ * while the clients work on theirs; and a visitor that uses it meanwhile.
  *
  * The maker's pairs have even keys and never change.  So for each life of the index, its round:
  * the pairs appear all at once; a handle shows all of them from then on, until its client is

@@ -7,8 +7,8 @@
  * Transaction 0 is the loader's: what is there before all others.
  *
  * Keys and values are numbers.  Each write of a key has a value of its own, from 1 to 2^63 - 1: a
- * value tells who wrote it.  To delete is to write a value as well, and who sees a key deleted must
- * say by which.  To read 0 is to find a key on which nothing was ever written.
+ * value names its writer.  To delete is to write a value as well, and a reader of a deleted key
+ * must say by which.  To read 0 is to find a key on which nothing was ever written.
  */
 #ifndef NAM_TESTS_SIM_TXNS_H
 #define NAM_TESTS_SIM_TXNS_H
@@ -87,10 +87,10 @@ void sim_txns_write_json(const struct sim_txns *txns, FILE *file);
  * sim_txns_write_plain -- the text that public checkers of transactions read (history.h).
  *
  * Lines r(key,value,session,txn) and w(key,value,session,txn).  First those of transaction 0 of
- * session 0, the loader's, which writes each key: where nothing was loaded, 2^63 + n, and who read
- * 0 there read that.  Then all transactions in their order.  Of aborted ones only writes, with -1
- * for txn.  One of unknown outcome that a reader saw is written as committed, by a session of its
- * own, for its session need not see it; an unseen one, as aborted.  The text knows neither
+ * session 0, the loader's, which writes each key: where nothing was loaded, 2^63 + n.  A read of
+ * 0 there is a read of that.  Then all transactions in their order.  Of aborted ones only writes,
+ * with -1 for txn.  One of unknown outcome that a reader saw is written as committed, by a session
+ * of its own, for its session need not see it; an unseen one, as aborted.  The text knows neither
  * times nor timestamps.
  */
 void sim_txns_write_plain(const struct sim_txns *txns, FILE *file);

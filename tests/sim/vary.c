@@ -77,7 +77,7 @@ vary_disasters(struct sim_scenario *scenario, struct nam_rng *rng)
 	scenario->stalls = between(rng, 0, 5) ? 0 : between(rng, 1, 2);
 }
 
-/* A few blocks beside what is loaded, or as much as anybody wants. */
+/* A few blocks beside what is loaded, or as much as clients want. */
 static void
 vary_memory(struct sim_scenario *scenario, struct nam_rng *rng)
 {
