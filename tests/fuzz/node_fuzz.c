@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_fuzz.c -- images of index nodes: whatever remote memory holds, who judges it good may look
- * at it.
+ * node_fuzz.c -- images of index nodes: whatever remote memory holds, a reader may use an image
+ * that it validated.
  *
  * input	shape, flags, key, image
  * flags	which fabric's rules apply, and whether the image is made to pass for whole, so that

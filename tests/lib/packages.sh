@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # packages.sh -- Debian packages: what building and testing needs, and how it gets here.
 
-# shellcheck disable=SC2034	# for those who source this
+# shellcheck disable=SC2034	# for scripts that source this
 nam_build_packages=(
 	gcc
 	g++

@@ -19,7 +19,7 @@ struct tree {
 	struct nam_index *index;
 };
 
-/* Patience of those who connect from now on; for tests in which all other holders are dead. */
+/* Patience of clients that connect from now on; for tests in which all other holders are dead. */
 extern uint32_t tree_lock_timeout_ms;
 
 void tree_start(struct tree *tree, unsigned servers, uint64_t memory_bytes);
@@ -56,7 +56,7 @@ void tree_assert_sound(struct tree *tree);
 
 /* The image of the node at `level` that covers a key of 8 bytes, and its address. */
 struct nam_gaddr tree_node(struct tree *tree, uint64_t key, unsigned level, uint64_t *image);
-/* Write words of an image straight into remote memory, behind everyone's back. */
+/* Write words of an image straight into remote memory, without a lock and unknown to clients. */
 void tree_write(struct tree *tree, struct nam_gaddr at, unsigned first_word, const uint64_t *words,
 	unsigned count);
 

@@ -106,7 +106,7 @@ rm "$(find "$tmp/again/points" -name '*.json' | head -n 1)"
 resumed 7
 resumed 13 --fresh
 
-# ---- a key-value store by each transport, on the card of who fetched first
+# ---- a key-value store by each transport, on the card of the paper that fetched first
 expect 0 draw --csv rfp-4a rfp-6 rfp-8 rfp-9 rfp-10 --quick --out "$tmp/out"
 says 'rfp-6 (figure 6), simulated: connectx3: shares of GET, uniform keys'
 csv rfp-6 'len(r) == 6 and set(i["transport"] for i in r) == {"srq", "mailbox", "fetch"} and

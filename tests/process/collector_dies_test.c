@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collector_dies_test.c -- who merges nodes or loads an index is killed at some moment; what it
- * leaves behind may be refused, but never answers wrongly.
+ * collector_dies_test.c -- a collector or a loader is killed at some moment; what it leaves behind
+ * may be refused, but never answers wrongly.
  *
  *	process_collector_dies		many moments of each
  *	process_collector_dies --seed S	other moments
@@ -23,7 +23,7 @@
 static uint64_t seed = 1;
 static uint64_t load_keys;	/* of an index whose loader dies */
 
-/* ---- those who die ------------------------------------------------------------------------- */
+/* ---- the processes that die ---------------------------------------------------------------- */
 
 static int
 source_next(void *arg, void *key, uint64_t *payload)
@@ -38,7 +38,7 @@ source_next(void *arg, void *key, uint64_t *payload)
 	return 1;
 }
 
-/* Say who we are, then go about it until the end. */
+/* Print our client id and incarnation, then go about it until the end. */
 static int
 die_at_work(const char *work, const char *list)
 {

@@ -14,7 +14,7 @@
 #define BOUND_NS test_bound_ns(LOCK_MS * 1000000ull + 1000000000ull)
 #define NUMBERS_MAX 400000u
 #define NUMBERS numbers()
-#define CLASSES 8u			/* of numbers; 0: there before anybody dies */
+#define CLASSES 8u			/* of numbers; 0: there before the first death */
 #define SURVIVOR 1u
 #define LATE 2u				/* the coordinator's, after the deaths */
 #define VICTIM 3u			/* and those after it */

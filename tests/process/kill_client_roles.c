@@ -150,7 +150,7 @@ survivor_wrong(struct survivor *self, const char *what, int rc)
 		test_die("survivor: too much is wrong");
 }
 
-/* A failure must be that of an orphaned lock, and say whose it is. */
+/* A failure must be that of an orphaned lock, and name its owner. */
 static void
 survivor_excuse(struct survivor *self, const char *what, int rc)
 {

@@ -290,7 +290,7 @@ check_scan(bool reverse, bool torn)
 		assert_false(acknowledged[next]);
 }
 
-/* Changes work, or name the dead who is in their way, and soon. */
+/* Changes work, or name the dead client that is in their way, and soon. */
 static void
 check_changes(const long long *pids, unsigned pids_count)
 {

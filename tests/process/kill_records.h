@@ -45,7 +45,7 @@ struct deeds {
 };
 
 struct board {
-	atomic_bool stopping;		/* for who is not killed */
+	atomic_bool stopping;		/* for parties that are not killed */
 	struct deeds parties[PARTIES_MAX];
 };
 

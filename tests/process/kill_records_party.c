@@ -103,7 +103,7 @@ deed_begin(struct session *self, const uint8_t *keys, uint32_t count, bool write
 	for (uint32_t i = 0; i < count && write; i++)
 		deed->values[i] = value_of(self, number, i);
 	deed->begin_ns = nam_now_ns();
-	/* From here on it is there for who looks after our death. */
+	/* From here on it is there for the parties that look after our death. */
 	atomic_store(&deeds->count, number + 1);
 	return deed;
 }
@@ -123,7 +123,7 @@ check_value(const struct nam_record_get *get, const uint64_t *words)
 			nam_err_name(get->rc), get->value_bytes);
 	for (uint32_t k = 1; k < get->value_bytes / 8; k++)
 		if (words[k] != words[0])
-			test_die("%.*s: a value that nobody has put", (int)get->key_bytes,
+			test_die("%.*s: a value that no writer has put", (int)get->key_bytes,
 				(const char *)get->key);
 }
 

@@ -86,7 +86,7 @@ victim_kill(unsigned which)
 	assert_int_equal(child_wait(&game.victims[which], 10000), 128 + SIGKILL);
 }
 
-/* ---- a guest who leaves, so that it keeps nothing ----------------------------------------- */
+/* ---- a guest that leaves, so that it keeps nothing ---------------------------------------- */
 
 static uint64_t
 bytes_used(struct nam_worker *worker)

@@ -55,7 +55,7 @@ ping(struct nam_worker *worker, struct nam_rng *rng)
 	return rc;
 }
 
-/* ---- who dies: asks for ever -------------------------------------------------------------- */
+/* ---- a victim: asks for ever -------------------------------------------------------------- */
 
 struct asker {
 	struct nam_worker *worker;
@@ -114,7 +114,7 @@ asker_main(char **argv)
 	return 1;
 }
 
-/* ---- who lives beside them ---------------------------------------------------------------- */
+/* ---- a neighbour of the victims ----------------------------------------------------------- */
 
 struct neighbour {
 	struct nam_client *client;

@@ -4,7 +4,7 @@
  *
  * An entry's number is its place in the order of a scan.  Its writer counts versions of it; a
  * version is either present or absent.  Before a change the writer announces the version in
- * `started`, after it in `done`, in memory that all processes share.  So an observer who looks at
+ * `started`, after it in `done`, in memory that all processes share.  So an observer that looks at
  * `done` first and at `started` last knows which versions it may have seen: an exact one if the
  * two agree, for any writer.
  */
@@ -71,7 +71,7 @@ bool model_recognise(const struct model_table *table, const uint8_t *key, uint64
 void model_violation(const char *format, ...) NAM_PRINTF(1, 2);
 unsigned model_violations(void);
 
-/* One fiber of a client: writes its own class of entries and looks at everybody's. */
+/* One fiber of a client: writes its own class of entries and looks at those of all classes. */
 struct observer {
 	struct nam_worker *worker;
 	struct model_table *tables;
@@ -100,7 +100,7 @@ model_present(uint64_t word)
 /* A return code other than the expected one is a violation. */
 void model_judge_code(struct observer *self, int rc, int expect, const char *how);
 
-/* model_observe.c: each looks once, at entries of anybody's, and judges what it saw. */
+/* model_observe.c: each looks once, at entries of any class, and judges what it saw. */
 void model_lookup_unique(struct observer *self);
 void model_lookup_pairs(struct observer *self);
 void model_lookup_many(struct observer *self, unsigned t);

@@ -43,7 +43,7 @@ down_leaves_nothing() {
 	! compgen -G "/run/netns/nam-${1:-$name}-*" || fail "down leaves namespaces"
 }
 
-# ---- who may, and how ----------------------------------------------------------------------------
+# ---- permissions and usage -----------------------------------------------------------------------
 
 test_usage() {
 	local options
@@ -134,7 +134,7 @@ cut_under_load() {
 	wait "$pid" || status=$?
 	[ $status -eq 3 ] || fail "$1: the load ended with $status: $(cat "$tmp/load")"
 	[ $((SECONDS - began)) -lt "$bound" ] || fail "$1: $((SECONDS - began)) s to its end"
-	grep -q "tcp:10.77.0..:7000" "$tmp/load" || fail "$1: nobody is named: $(cat "$tmp/load")"
+	grep -q "tcp:10.77.0..:7000" "$tmp/load" || fail "$1: names no server: $(cat "$tmp/load")"
 	expect 0 netns mend "$1"
 	expect 0 netns status
 	await "$bound" netns run -- namctl --quiet status 2>"$tmp/err" ||
@@ -209,7 +209,7 @@ test_up_killed_at_every_step() {
 		fi
 		down_leaves_nothing
 	done
-	[ "$status" -eq 0 ] || fail "up that nobody kills: $(cat "$tmp/up")"
+	[ "$status" -eq 0 ] || fail "up that is not killed: $(cat "$tmp/up")"
 	[ $killed -gt 10 ] || fail "up was killed in $killed places only: $(cat "$tmp/up")"
 	expect 0 netns status
 	down_leaves_nothing

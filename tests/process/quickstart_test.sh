@@ -28,6 +28,7 @@ done
 END
 chmod +x "$tmp/bin/cmake" "$tmp/bin/apt-cache"
 PATH=$tmp/bin:$PATH
+account=nobody	# a user without rights
 quickstart=$tmp/nam/deploy/quickstart
 
 # runs_with TEXT VARIABLE=VALUE...: it ends well, prints TEXT, and leaves no folder.
@@ -83,7 +84,7 @@ runs_with "$long: is too long" XDG_RUNTIME_DIR="$long" TMPDIR="$tmp/run"
 runs_with "$long: is too long" XDG_RUNTIME_DIR="$tmp/no-such" TMPDIR="$long"
 # Root may write anywhere, but root's sockets avoid other users' folders.
 if [ "$(id -u)" -eq 0 ]; then
-	chown nobody "$tmp/closed"
+	chown "$account" "$tmp/closed"
 fi
 runs_with "$tmp/closed: " XDG_RUNTIME_DIR="$tmp/closed"
 
@@ -100,7 +101,7 @@ next_port_if_taken() {
 	done
 	options=(--fabric tcp --port "$port")
 	runs_with "127.0.0.1:$((port + 1))" TMPDIR="$tmp/run"
-	kill -TERM "$pid" && wait "$pid" || fail "who had the port: $(cat "$tmp/taken")"
+	kill -TERM "$pid" && wait "$pid" || fail "first server at the port: $(cat "$tmp/taken")"
 }
 
 # says_why TEXT SCRIPT: what it says when nam-bench ends as that script does.
@@ -146,18 +147,18 @@ killed_midway() {
 
 # A user without rights to install packages or lock memory, if the build is readable.
 as_nobody() {
-	local nobody=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+	local as=(setpriv --reuid="$account" --regid=nogroup --clear-groups)
 
 	chmod 755 "$tmp"
 	chmod 666 "$tmp/cmake.log"
-	chown nobody "$tmp/closed"
+	chown "$account" "$tmp/closed"
 	chmod 700 "$tmp/closed"
-	if ! "${nobody[@]}" test -x "$tmp/nam/build/release/bin/nam-memserver"; then
-		echo "passed over: nobody may not run what was built"
+	if ! "${as[@]}" test -x "$tmp/nam/build/release/bin/nam-memserver"; then
+		echo "passed over: user $account may not run what was built"
 		return
 	fi
 	options=(--fabric "$1")
-	runs_with "over $1" TMPDIR="$tmp/closed" "${nobody[@]}"
+	runs_with "over $1" TMPDIR="$tmp/closed" "${as[@]}"
 }
 
 options=(--fabric tcp)

@@ -69,7 +69,7 @@ ctest=$(cat "$tmp/ctest.pid")
 test=$(cat "$tmp/test.pid")
 
 out=$("$run" --build-dir "$tmp/build" 2>&1) && fail "a second run was let in"
-[[ $out == *"tests/run with process id $first is at work"* ]] || fail "who is there? $out"
+[[ $out == *"tests/run with process id $first is at work"* ]] || fail "no run is named: $out"
 
 kill -KILL $first
 wait $first 2>/dev/null

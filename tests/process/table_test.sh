@@ -104,7 +104,7 @@ test_ranges() {
 	grep -qE '^10[01][0-9]  [adeghrcy]+ +[1-4]      0x[0-9a-f]{16}$' <<<"$out" ||
 		fail "no row: $out"
 	expect 0 namctl table scan orders customer zoe
-	[ "$(wc -l <<<"$out")" -eq 1 ] || fail "nobody comes after zoe: $out"
+	[ "$(wc -l <<<"$out")" -eq 1 ] || fail "a row comes after zoe: $out"
 	expect 2 namctl table scan orders lines
 	says "column 'lines' of table 'orders' has no index; scan by one that has: customer, total"
 	expect 2 namctl table scan orders price

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# lib.sh -- for test cases: who the hosts are, servers, figures.
+# lib.sh -- for test cases: the hosts, servers, figures.
 #
 # The hosts are variables, set by tests/softroce/run: NAM_LEFT, NAM_RIGHT and NAM_ALONE are IPv4
 # addresses, NAM_LEFT_DEVICE the RDMA device, NAM_LEFT_PORT its port, NAM_LEFT_GID the index of the

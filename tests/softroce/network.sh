@@ -10,7 +10,7 @@
 #
 #	left	rxe0 on wire0	10.77.0.1	fd77::1
 #	right	rxe1 on wire1	10.77.0.2	fd77::2
-#	alone	rxe2 on wire2	10.77.1.1	fd77:1::1	for who talks to itself
+#	alone	rxe2 on wire2	10.77.1.1	fd77:1::1	for a host that talks to itself
 
 # In two processes: to start one takes long here.
 nam_network_links() {
