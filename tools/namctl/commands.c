@@ -10,7 +10,7 @@
 #define VIOLATIONS_PRINTED_MAX 20u
 #define CACHE_BYTES (16u << 20)
 
-/* Of index/README.md: what holds at rest only, so who dies within an operation breaks it. */
+/* Of index/README.md: they hold at rest only.  A client that dies in an operation breaks them. */
 #define INVARIANT_NAMED 7u
 #define INVARIANT_UNLOCKED 9u
 

@@ -155,7 +155,7 @@ int ctl_dropped(struct ctl *ctl, const char *name, bool lost);
 /* Does --key-type say hex? */
 bool ctl_is_hex(const struct ctl *ctl);
 
-/* Is --key-type text or hex, or not said?  @of: whose keys.  Returns an exit code. */
+/* Is --key-type text or hex, or not said?  @of: what has the keys.  Returns an exit code. */
 int ctl_bytes_type(const struct ctl *ctl, const char *of) NAM_MUST_CHECK;
 
 /* An argument's bytes, in place: as --key-type says.  Returns an exit code. */
