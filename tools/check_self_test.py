@@ -19,18 +19,51 @@ CLEAN = {
     "common/retry.c": LICENCE
     + '#include "error.h"\n\n'
     + "int\nnam_retry(int rc)\n{\n\treturn nam_fail(rc);\n}\n",
-    "README.md": "# A tree\n\n[link](" + "x" * 100 + ")\n",
+    "README.md": "# A tree\n\nFor engineers\nwho use no one-sided reads.\n\n[link]("
+    + "x" * 100
+    + ")\n",
     "compute/remote/epoch.h": LICENCE + '#include "../../common/error.h"\n',
     "compute/worker/worker.c": LICENCE
-    + '#include "../remote/epoch.h"\n\n/*\n * Says why.\n */\nstatic int unused;\n',
+    + '#include "../remote/epoch.h"\n\n/*\n * Says why: a lock\n * whose CAS succeeded.\n */\n'
+    + "static int wh" + "o;\n",
     "index/README.md": "**I1** *Chain.* A range of keys stays reachable.\n",
     "index/index.h": LICENCE + '#include "../common/error.h"\n/* The chain (I1). */\n',
     "index/server/tree.h": LICENCE,
     "index/index_internal.h": LICENCE + '#include "../compute/remote/epoch.h"\n',
     "memserver/memory.c": LICENCE + '#include "../common/error.h"\n',
     "tests/lib/x.sh": "# SPDX-License-Identifier: Apache-2.0\n# shellcheck shell=bash\n"
-    + "cat <<EOF\n    text\nEOF\n",
+    + "cat <<EOF\n    text\nEOF\nsetpriv --reuid=nobody ls\n",
+    "tools/x.py": "# SPDX-License-Identifier: Apache-2.0\nprint('a reader waits')\n",
+    "tools/nam.1": ".TH NAM 1\nA reader waits.\n",
+    "CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\n",
 }
+
+# Subjects that say nothing, divided so that this file has none.
+HIDDEN = [
+    ("n", "obody"),
+    ("some", "body"),
+    ("any", "body"),
+    ("any", "one"),
+    ("every", "body"),
+    ("every", "one"),
+    ("some", "one"),
+    ("n", "o one"),
+    ("n", "o\n * one"),
+    ("w", "hoever"),
+    ("w", "homever"),
+]
+
+
+def comment_plant(begin, end):
+    """A comment of which that is the subject."""
+    word = begin + end
+    return (
+        f"hidden subject {word!r}",
+        "common/error.c",
+        lambda t: t + f"\n/*\n * It waits until {word} answers.\n */\n",
+        "name the role",
+    )
+
 
 # (what, file, how its text changes, what the finding must say)
 PLANTS = [
@@ -53,7 +86,7 @@ PLANTS = [
     (
         "machine path",
         "common/error.c",
-        lambda t: t + "/* see /ho" + "me/someone/x.c */\n",
+        lambda t: t + "/* see /ho" + "me/user/x.c */\n",
         "a path of one machine",
     ),
     ("unfinished", "common/error.c", lambda t: t + "/* TO" + "DO: more */\n", "unfinished"),
@@ -192,6 +225,97 @@ PLANTS = [
         "hidden subject in a comment",
         "common/error.c",
         lambda t: t + "/* The writer knows that h" + "e waits. */\n",
+        "name the role",
+    ),
+    *[comment_plant(*word) for word in HIDDEN],
+    (
+        "free relative clause",
+        "common/error.c",
+        lambda t: t + "\n/* The lock goes to wh" + "o asks. */\n",
+        "'wh" + "o'",
+    ),
+    (
+        "free relative clause on the next line",
+        "common/error.c",
+        lambda t: t + "\n/*\n * The lock goes to the first\n * wh" + "o asks.\n */\n",
+        "'wh" + "o'",
+    ),
+    (
+        "question for an object",
+        "common/error.c",
+        lambda t: t + "\n/* Says for wh" + "om it waits. */\n",
+        "'wh" + "om'",
+    ),
+    (
+        "question for an owner",
+        "common/error.c",
+        lambda t: t + "\n/* Says wh" + "ose lock it is. */\n",
+        "'wh" + "ose'",
+    ),
+    (
+        "question for an owner at the beginning",
+        "common/error.c",
+        lambda t: t + "\n/* wh" + "ose lock it is */\n",
+        "'wh" + "ose'",
+    ),
+    (
+        "hidden subject in a message",
+        "common/error.c",
+        lambda t: t + '\nstatic const char text[] = "any' + 'body may read";\n',
+        "name the role",
+    ),
+    (
+        "hidden subject in a message of two literals",
+        "common/error.c",
+        lambda t: t + '\nstatic const char text[] = "n' + 'o "\n\t"one may read";\n',
+        "name the role",
+    ),
+    (
+        "hidden subject in the second line of a message",
+        "common/error.c",
+        lambda t: t + '\nstatic const char text[] = "It waits.\\nW' + 'hat it reads is old.";\n',
+        "name the role",
+    ),
+    (
+        "hidden subject in printed text",
+        "tests/lib/x.sh",
+        lambda t: t + "echo 'read by n" + "obody'\n",
+        "name the role",
+    ),
+    (
+        "hidden subject in the second line of printed text",
+        "tests/lib/x.sh",
+        lambda t: t + "printf 'It waits.\\nW" + "hat it reads is old.'\n",
+        "name the role",
+    ),
+    (
+        "hidden subject in a here-document",
+        "tests/lib/x.sh",
+        lambda t: t.replace("    text", "    n" + "obody"),
+        "name the role",
+    ),
+    (
+        "hidden subject printed by Python",
+        "tools/x.py",
+        lambda t: t.replace("a reader", "some" + "one"),
+        "name the role",
+    ),
+    (
+        "hidden subject in a comment of Python",
+        "tools/x.py",
+        lambda t: t.replace("\nprint", "\n# It waits for wh" + "o asks.\nprint"),
+        "name the role",
+    ),
+    (
+        "hidden subject in a man page",
+        "tools/nam.1",
+        lambda t: t.replace("A reader", "Every" + "one"),
+        "name the role",
+    ),
+    (
+        "hidden subject in CMake",
+        "CMakeLists.txt",
+        lambda t: t + "# For wh" + "o builds a part.\n",
         "name the role",
     ),
 ]

@@ -1,36 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0
 """Width of Markdown, tables too, and sentences that hide their subject."""
 
+import io
 import re
+import tokenize
 
 COLUMNS = 100
 # Spelled so that this file does not find itself.
 SUBJECT = r"W" + r"ho(?:ever)?|N" + r"obody|S" + r"omebody|W" + r"hat(?:ever)?"
-BEGINS = re.compile(rf"(?:^|[.:!?] +)[\s*/#>-]*((?:{SUBJECT})\b)(?![^.]*\?)")
-WORDS = re.compile(
-    r"\b(h" + r"e|h" + r"is|h" + r"im|n" + r"obody|s" + r"omebody|wh" + r"oever)\b", re.IGNORECASE
+BEGINS = re.compile(rf"(?:^|\f|[.:!?] +)[ \t*/#>-]*((?:{SUBJECT})\b)(?![^.\n]*\?)", re.M)
+HIDDEN = r"h" + r"e|h" + r"is|h" + r"im|n" + r"o[\s*#]+one(?!-)|wh" + r"om?ever"
+BODIES = r"(?:no|some|any|every)b" + r"ody|(?:some|any|every)o" + r"ne"
+# Not an option, a path or a value, such as the name of an account.
+WORDS = re.compile(rf"(?<![-/=])\b({HIDDEN}|{BODIES})\b", re.IGNORECASE)
+# A relative clause about people is allowed, and one that says what belongs to a thing.
+PRONOUN = re.compile(r"\b(w" + r"ho(?:m|se)?)\b", re.IGNORECASE)
+ROLES = r"(?:engineer|developer|programmer|operator|user|author)s?|people"
+GAP = r"[,`'\")\]|*#\s]*(?:\b(?:for|from|of|by|to|with|in|on|at|than)\s+)?[*#\s]*$"
+PEOPLE = re.compile(rf"\b(?:{ROLES}){GAP}", re.IGNORECASE)
+THING = re.compile(rf"(\w+){GAP}")
+# Behind these words a clause is a question, or has no noun that it could belong to.
+NO_THING = re.compile(
+    r"(?:say|said|tell|told|know|knew|known|ask|see|saw|learn|find|found|decide|show|matter|name)s?"
+    r"|and|or|but|if|that|is|are|was|were|be|no|not|as|for|from|of|by|to|with|in|on|at|than|about"
 )
-# Pages with a table of examples of what not to write.
-TABLE_OF_EXAMPLES = ["CONTRIBUTING.md"]
-COMMENT = re.compile(r"/\*.*?\*/", re.S)
+# Lines that stay as they are: examples of bad sentences, subjects of commits, and text of others.
+QUOTED = {
+    "CONTRIBUTING.md": re.compile(r"^\|.*", re.M),
+    "tests/sim/kept_seeds": re.compile(r'^# ".*"$', re.M),
+    "LICENSE": re.compile(r".+"),
+}
+TOKEN = re.compile(
+    r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|^[ \t]*#[ \t]*include[^\n]*""",
+    re.S | re.M,
+)
+BETWEEN_LITERALS = re.compile(r"[\s\w\\]*")
+# Python 3.12 divides a formatted string.
+PYTHON_TEXT = [tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", None)]
+
+
+def unescaped(literal):
+    """As long as the literal, with a form feed where a new line of the message begins."""
+    return re.sub(r"\\(.)", lambda m: " \f" if m[1] == "n" else " " + m[1], literal)
+
+
+def of_c(text):
+    """Comments, and literals with those that continue them."""
+    run, first, end = "", 0, 0
+    for match in TOKEN.finditer(text):
+        token = match[0]
+        if token.startswith("/"):
+            yield match.start(), token
+        elif token.startswith('"'):
+            between = text[end : match.start()]
+            if not run or not BETWEEN_LITERALS.fullmatch(between):
+                yield first, run
+                run, first, between = "", match.start(), ""
+            run += re.sub(r"\S", " ", between) + " " + unescaped(token[1:-1]) + " "
+            end = match.end()
+    yield first, run
+
+
+def of_python(text):
+    """Comments and strings; comments that follow each other are one."""
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    covered = [" "] * len(text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in PYTHON_TEXT:
+            first = starts[token.start[0] - 1] + token.start[1]
+            last = starts[token.end[0] - 1] + token.end[1]
+            comment = token.type == tokenize.COMMENT
+            covered[first:last] = text[first:last] if comment else unescaped(text[first:last])
+    for offset, char in enumerate(text):
+        if char == "\n":
+            covered[offset] = char
+    yield 0, "".join(covered)
 
 
 def prose(tree, name):
-    """(line, text) of what people read in a file: all of it, or its comments."""
+    """(offset, text) of what people read in a file, messages too; offsets are those of the file."""
     text = tree.texts[name]
-    if name.endswith((".c", ".h")):
-        for match in COMMENT.finditer(text):
-            first = text.count("\n", 0, match.start()) + 1
-            for offset, line in enumerate(match[0].split("\n")):
-                yield first + offset, line
-    elif name.endswith((".md", ".1", ".3", ".7")):
-        for number, line in tree.lines(name):
-            if not (name in TABLE_OF_EXAMPLES and line.startswith("|")):
-                yield number, line
-    elif name.endswith((".py", ".sh")) or text.startswith("#!"):
-        for number, line in tree.lines(name):
-            if line.lstrip().startswith("#"):
-                yield number, line
+    if name.endswith((".c", ".cc", ".h")):
+        yield from of_c(text)
+    elif name.endswith(".py") or re.match(r"#!.*\bpython", text):
+        yield from of_python(text)
+    elif tree.is_shell(name):
+        yield 0, unescaped(text)
+    elif name in QUOTED:
+        yield 0, QUOTED[name].sub(lambda m: " " * len(m[0]), text)
+    else:
+        yield 0, text
+
+
+def hides(pronoun, before):
+    """Whether this relative pronoun stands without the noun that it needs."""
+    if not pronoun.lower().endswith("se"):
+        return not PEOPLE.search(before)
+    thing = THING.search(before)
+    return not thing or NO_THING.fullmatch(thing[1].lower()) is not None
+
+
+def hidden_subjects(text):
+    """(offset, word) of each."""
+    for pattern in BEGINS, WORDS:
+        for match in pattern.finditer(text):
+            yield match.start(1), match[1]
+    for match in PRONOUN.finditer(text):
+        if hides(match[1], text[max(match.start() - COLUMNS, 0) : match.start()]):
+            yield match.start(1), match[1]
 
 
 def check_width(tree):
@@ -42,9 +121,11 @@ def check_width(tree):
 
 
 def check_prose(tree):
-    for name in tree.texts:
-        for number, line in prose(tree, name):
-            match = BEGINS.search(line) or WORDS.search(line)
-            if match:
-                remedy = "name the role: the reader, the writer, the memory server"
-                tree.find(name, number, f"'{match[1]}'", remedy)
+    for name, whole in tree.texts.items():
+        found = {}
+        for first, text in prose(tree, name):
+            for offset, word in hidden_subjects(text):
+                found[whole.count("\n", 0, first + offset) + 1] = word
+        for number, word in sorted(found.items()):
+            remedy = "name the role: the reader, the writer, the memory server"
+            tree.find(name, number, f"'{word}'", remedy)
