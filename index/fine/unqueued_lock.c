@@ -5,7 +5,8 @@
  *
  * The queue of compute/remote/lock.c is entered by slot, and unrelated nodes share slots.  A task
  * that waits there does so without a bound, because every holder is quick and holds one lock only.
- * Here are those to whom that does not apply.  They try, and then do without.
+ * This file locks for tasks that hold several locks, or hold one for long.  They try, and then do
+ * without.
  */
 #include <errno.h>
 #include <stddef.h>
