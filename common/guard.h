@@ -87,6 +87,8 @@
 	X(COLLECT_WAIT, "collect-wait", "the commit of half a transaction under a reader's eyes")   \
 	X(COLLECT_OUTRUN, "collect-outrun", "the commit of one record, without the others")         \
 	X(LEADER_LAST, "leader-last", "the loss of the leader of a transaction half committed")     \
+	X(COMBINE_COVERS, "combine-covers", "a change in a leaf that does not have its key")        \
+	X(COMBINE_FAILED, "combine-failed", "success of changes that another client has undone")    \
 	X(FORGET_WAIT, "forget-wait", "other use of blocks that a client still knows")              \
 	X(FORGET_HANDLES, "forget-handles", "handles that know blocks from before a generation")    \
 	X(FORGET_ADDRESSES, "forget-addresses", "records whose heads may be other objects")         \

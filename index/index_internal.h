@@ -103,9 +103,14 @@ NAM_FIBER_FN struct nam_gaddr nam__cached_leaf(struct nam_worker *worker, struct
 NAM_FIBER_FN int nam__lock_covering(struct nam_worker *worker, struct nam_index *index,
 	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
 
-/* The same for a caller that found the cached pointer wrong: it walks to the node first. */
-NAM_FIBER_FN int nam__lock_walked(struct nam_worker *worker, struct nam_index *index,
-	const uint64_t *key, unsigned level, struct nam__held *held) NAM_MUST_CHECK;
+/*
+ * The same for a task that wants one change: nam__lock_change_await().
+ *
+ * @walk	the cached pointer is no good: walk to the node first
+ */
+NAM_FIBER_FN int nam__lock_to_change(struct nam_worker *worker, struct nam_index *index,
+	const uint64_t *key, bool walk, struct nam__lock_request *request,
+	struct nam__held *held) NAM_MUST_CHECK;
 
 /*
  * Whether what is held is the node at `level` that covers the key.  Returns 0, still held; or

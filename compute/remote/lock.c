@@ -9,6 +9,9 @@
  * Only a lock that was taken or handed over is ever released (C10).  Waiters never give up while
  * they wait for a slot, so a handed-over lock always finds a waiter; their wait is bounded because
  * every holder's work is.
+ *
+ * A waiter may leave a request with the slot.  The holder carries out requests for its object with
+ * its own change, and waiters then find their requests ended.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,20 +49,120 @@ nam__lock_table_free(struct nam__lock_table *table)
 
 /* ---- the slot ----------------------------------------------------------------------------- */
 
-/* Returns when the wait began, or 0 if there was none. */
-NAM_FIBER_FN static uint64_t
-slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot)
+static bool
+ended(const struct nam__lock_request *request)
 {
-	uint64_t start_ns;
+	/* Acquire: pairs with nam__lock_combined_end(). */
+	return request && atomic_load_explicit(&request->ended, memory_order_acquire);
+}
 
+static void
+ask(struct nam__lock_slot *slot, struct nam__lock_request *request)
+{
+	atomic_init(&request->ended, false);
+	request->next = atomic_load_explicit(&slot->asked, memory_order_relaxed);
+	/* Release: pairs with requests_take(). */
+	while (!atomic_compare_exchange_weak_explicit(&slot->asked, &request->next, request,
+		memory_order_release, memory_order_relaxed))
+		;
+}
+
+/* The holder of the slot gets what was asked, behind what it has, oldest first. */
+static void
+requests_take(struct nam__lock_slot *slot)
+{
+	/* Acquire: pairs with ask(). */
+	struct nam__lock_request *asked = atomic_exchange_explicit(&slot->asked, NULL,
+		memory_order_acquire);
+	struct nam__lock_request **end = &slot->requests, *next;
+
+	while (*end)
+		end = &(*end)->next;
+	for (struct nam__lock_request *later = NULL; asked; asked = next) {
+		next = asked->next;
+		asked->next = later;
+		*end = later = asked;
+	}
+}
+
+/* C17: a task that has the slot takes its own request away. */
+static void
+withdraw(struct nam__lock_slot *slot, const struct nam__lock_request *request)
+{
+	struct nam__lock_request **at = &slot->requests;
+
+	requests_take(slot);
+	while (*at != request)
+		at = &(*at)->next;
+	*at = request->next;
+}
+
+/*
+ * Returns whether the slot is entered; else the request was ended.  *ret_start_ns is when the wait
+ * began, or 0 if there was none.
+ */
+NAM_FIBER_FN static bool
+slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
+	struct nam__lock_request *request, uint64_t *ret_start_ns)
+{
+	*ret_start_ns = 0;
 	if (nam__lock_slot_try(slot))
-		return 0;
-	start_ns = nam_now_ns();
+		return true;
+	*ret_start_ns = nam_now_ns();
 	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
-	while (!nam__lock_slot_try(slot))
+	if (request)
+		ask(slot, request);
+	while (!nam__lock_slot_try(slot)) {
+		if (ended(request))
+			return false;
 		nam__pause_await(worker, SLOT_WAIT_NS); /* SUSPENDS */
+	}
+	/* C17: the last holder may have ended it before it left the slot. */
+	if (ended(request)) {
+		nam__lock_slot_leave(slot);
+		return false;
+	}
 	atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
-	return start_ns;
+	if (request)
+		withdraw(slot, request);
+	return true;
+}
+
+void
+nam__lock_combine(struct nam_worker *worker, struct nam__lock *lock, struct nam_gaddr at,
+	nam__combine_fn *carry_out, void *arg)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
+	struct nam__lock_request **link = &slot->requests, *request;
+
+	requests_take(slot);
+	while ((request = *link) != NULL) {
+		if (request->at.raw != at.raw || !carry_out(arg, request)) {
+			link = &request->next;
+			continue;
+		}
+		*link = request->next;
+		request->next = lock->combined;
+		lock->combined = request;
+		/* It does not want the slot any more, and takes over no lock. */
+		atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
+	}
+}
+
+/* C17. */
+void
+nam__lock_combined_end(struct nam__lock *lock, int rc)
+{
+	struct nam__lock_request *request, *next;
+
+	for (request = lock->combined; request; request = next) {
+		next = request->next;
+		if (rc && NAM_GUARD(COMBINE_FAILED))
+			request->rc = rc;
+		/* Release: pairs with ended().  Its task may go on at once. */
+		atomic_store_explicit(&request->ended, true, memory_order_release);
+	}
+	lock->combined = NULL;
 }
 
 /* Release remotely a handed-over lock of a word that this task does not want. */
@@ -277,6 +380,13 @@ int
 nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image, uint32_t bytes,
 	struct nam__lock *ret_lock)
 {
+	return nam__lock_change_await(worker, at, image, bytes, NULL, ret_lock); /* SUSPENDS */
+}
+
+int
+nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *image, uint32_t bytes,
+	struct nam__lock_request *request, struct nam__lock *ret_lock)
+{
 	struct nam_client *client = worker->client;
 	struct nam_gaddr word_at = nam_gaddr_untagged(at);
 	uint32_t number = nam__lock_slot_number(word_at);
@@ -292,7 +402,12 @@ nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image
 
 	if (!attempt.old)
 		return -ENOMEM;
-	attempt.start_ns = slot_enter(worker, slot); /* SUSPENDS */
+	if (request)
+		request->at = at;
+	if (!slot_enter(worker, slot, request, &attempt.start_ns)) { /* SUSPENDS */
+		nam_buffer_give(worker, attempt.old, 8);
+		return NAM__LOCK_COMBINED;
+	}
 	if (!nam_gaddr_is_null(slot->handed_at) && !nam_gaddr_same(slot->handed_at, word_at)) {
 		rc = handed_release(worker, slot); /* SUSPENDS */
 		if (rc)

@@ -8,6 +8,8 @@
 #ifndef NAM_COMPUTE_REMOTE_LOCK_H
 #define NAM_COMPUTE_REMOTE_LOCK_H
 
+#include <stdatomic.h>
+
 #include "compute/remote.h"
 
 /* READs at the most until an image shows the lock word that it has been taken with. */
@@ -19,12 +21,29 @@ struct nam__doorbell;			/* doorbell.h */
 int nam__lock_table_new(struct nam__lock_table **ret_table) NAM_MUST_CHECK;
 void nam__lock_table_free(struct nam__lock_table *table);
 
+/*
+ * A change for which a task waits, and which the holder of the lock may carry out in its place.
+ * A part of a struct of the room above, on the stack of the waiting task.
+ */
+struct nam__lock_request {
+	struct nam__lock_request *next;
+	struct nam_gaddr at;	/* of the object, with its tag */
+	int rc;			/* its result, as soon as `ended` is set */
+	atomic_bool ended;
+};
+
 /* A held lock.  Only a lock whose CAS succeeded, or that was handed over, ever gets filled in. */
 struct nam__lock {
 	struct nam_gaddr at;
 	uint64_t word;
 	uint64_t *old;		/* where the CAS that releases it will report */
+	struct nam__lock_request *combined;	/* carried out under this lock, not ended yet */
 	uint32_t slot;
+};
+
+enum nam__lock_result {
+	NAM__LOCK_TAKEN = 0,
+	NAM__LOCK_COMBINED = 1,	/* another task has carried out the change */
 };
 
 /**
@@ -41,6 +60,34 @@ struct nam__lock {
  */
 NAM_FIBER_FN int nam__lock_read_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
 	uint32_t bytes, struct nam__lock *ret_lock) NAM_MUST_CHECK;
+
+/**
+ * nam__lock_change_await -- nam__lock_read_await() for a task that wants one change of the object.
+ *
+ * @request	what the task wants; NULL: the lock itself
+ *
+ * Returns NAM__LOCK_TAKEN; NAM__LOCK_COMBINED, with the result in request->rc and nothing held; or
+ * a negative code as above.
+ */
+NAM_FIBER_FN int nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *image,
+	uint32_t bytes, struct nam__lock_request *request, struct nam__lock *ret_lock)
+	NAM_MUST_CHECK;
+
+/* Carries out a request on the image of the held object, as request->rc says; false: it cannot. */
+typedef bool nam__combine_fn(void *arg, struct nam__lock_request *request);
+
+/**
+ * nam__lock_combine -- carry out changes of tasks of this process that wait for a held lock.
+ *
+ * @at		of the object, with its tag: requests of other tags are left alone
+ *
+ * They end when the lock is released, with its failure if that fails.
+ */
+void nam__lock_combine(struct nam_worker *worker, struct nam__lock *lock, struct nam_gaddr at,
+	nam__combine_fn *carry_out, void *arg);
+
+/* For the release of a lock: its combined changes end. */
+void nam__lock_combined_end(struct nam__lock *lock, int rc);
 
 /* For nam__lock_posted(): leave the slot of a lock that was not taken.  1, or a FABRIC code. */
 NAM_FIBER_FN int nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock,

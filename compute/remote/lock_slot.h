@@ -17,15 +17,17 @@
 
 struct nam__lock_slot {
 	_Alignas(NAM__CACHE_LINE) atomic_uint held;
-	atomic_uint waiters;
+	atomic_uint waiters;	/* without those whose changes were combined */
+	struct nam__lock_request *_Atomic asked;	/* newest first */
 	/* The rest belongs to the holder of the slot. */
+	struct nam__lock_request *requests;	/* that were asked before */
 	uint32_t handovers;
+	struct nam_gaddr handed_at;	/* null: no lock is handed over */
+	uint64_t handed_word;
 	uint64_t seen_word;	/* the foreign lock word seen last; each is used once only */
 	uint64_t seen_since_ns;	/* it has stayed, or was last found to be of a living client */
 	uint64_t looked_ns;	/* when it was seen last */
 	uint64_t waited_ns;	/* it has stayed, in time during which tasks of this process ran */
-	struct nam_gaddr handed_at;	/* null: no lock is handed over */
-	uint64_t handed_word;
 };
 
 struct nam__lock_table {
@@ -74,6 +76,15 @@ nam__lock_word_new(struct nam_worker *worker)
 	return nam_lock_word(client->id, client->incarnation, worker->lock_sequence++);
 }
 
+/* Whether tasks of this process want changes that the holder may carry out. */
+static inline bool
+nam__lock_asked(const struct nam_worker *worker, const struct nam__lock *lock)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[lock->slot];
+
+	return slot->requests || atomic_load_explicit(&slot->asked, memory_order_relaxed);
+}
+
 /**
  * nam__lock_post -- go for a lock and READ the object that it begins, for a suspended task.
  *
@@ -102,6 +113,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 		return false;
 	}
 	slot->handovers = 0;
+	lock->combined = NULL;
 	lock->at = word_at;
 	lock->slot = number;
 	lock->word = nam__lock_word_new(worker);
@@ -173,6 +185,9 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 		rc = -NAM_E_FENCED;	/* C13: the lock was taken away */
 	}
 	nam_race_point("lock.released");
+	/* C17: before another task can take the slot. */
+	if (__builtin_expect(lock->combined != NULL, 0))
+		nam__lock_combined_end(lock, rc);
 	nam__lock_slot_leave(slot);
 	nam_buffer_give(worker, lock->old, 8);
 	return rc;

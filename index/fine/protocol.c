@@ -472,7 +472,7 @@ locate(struct nam_worker *worker, struct nam_index *index, const uint64_t *key, 
 
 NAM_FIBER_FN static int
 lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	unsigned level, unsigned tries, struct nam__held *held)
+	unsigned level, unsigned tries, struct nam__lock_request *request, struct nam__held *held)
 {
 	bool cached = false;
 	int rc = -NAM_E_RESTART;
@@ -487,8 +487,8 @@ lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t
 				&held->at); /* SUSPENDS */
 		if (rc)
 			return rc;
-		rc = nam__lock_read_await(worker, held->at, held->image, index->g.node_bytes,
-			&held->lock); /* SUSPENDS */
+		rc = nam__lock_change_await(worker, held->at, held->image, index->g.node_bytes,
+			request, &held->lock); /* SUSPENDS */
 		if (rc)
 			return rc;
 		rc = nam__held_covers(worker, index, key, level, held); /* SUSPENDS */
@@ -506,14 +506,14 @@ int
 nam__lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
 	unsigned level, struct nam__held *held)
 {
-	return lock_covering(worker, index, key, level, 0, held); /* SUSPENDS */
+	return lock_covering(worker, index, key, level, 0, NULL, held); /* SUSPENDS */
 }
 
 int
-nam__lock_walked(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
-	unsigned level, struct nam__held *held)
+nam__lock_to_change(struct nam_worker *worker, struct nam_index *index, const uint64_t *key,
+	bool walk, struct nam__lock_request *request, struct nam__held *held)
 {
-	return lock_covering(worker, index, key, level, 1, held); /* SUSPENDS */
+	return lock_covering(worker, index, key, 0, walk, request, held); /* SUSPENDS */
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */

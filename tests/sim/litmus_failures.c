@@ -220,6 +220,39 @@ insert_without_lock(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
+struct combined_update {
+	struct actor *self;
+	uint64_t key;
+	int rc;
+};
+
+static void
+combined_update(void *arg)
+{
+	struct combined_update *update = arg;
+	uint8_t key[8];
+
+	nam_key_from_u64(update->key, key);
+	update->rc = nam_index_update(update->self->worker, update->self->index, key, 1);
+}
+
+/* The second one waits for the lock when the first takes it, and is carried out under it. */
+static void
+update_two_without_lock(struct actor *self)
+{
+	struct combined_update updates[2] = { { self, 110, 0 }, { self, 120, 0 } };
+
+	for (unsigned i = 0; i < 2; i++)
+		if (nam_worker_spawn(self->worker, combined_update, &updates[i]))
+			sim_die("no fiber");
+	nam_worker_run(self->worker);
+	for (unsigned i = 0; i < 2; i++)
+		if (updates[i].rc != -NAM_E_FENCED)
+			litmus_fail("update(%llu): %s, though the lock was taken away",
+				(unsigned long long)updates[i].key, nam_err_name(updates[i].rc));
+	litmus.flags[THREE] = true;
+}
+
 /* As a client that finds a holder dead by mistake. */
 static void
 steal(struct actor *self)
@@ -346,6 +379,9 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
 			{ { "lock.taken", A, litmus_hold_first } } },
 		"a holder's lock is taken away: it is told, and leaves the other's lock", 1, 0 },
+	{ { "stolen_from_two", LITMUS_LOADED, { NULL, update_two_without_lock, steal },
+			{ { "lock.taken", A, litmus_hold_first } } },
+		"the same, and the holder has carried out another task's change", 1, 0 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2, 0 },
