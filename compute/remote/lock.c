@@ -21,7 +21,7 @@
 
 #define SLOT_WAIT_NS 500u
 #define BACKOFF_MIN_NS 500u
-#define BACKOFF_MAX_NS 100000u
+#define BACKOFF_MAX_NS 512000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
 #define LOOK_MAX_NS 10000000ull
 /* But no waiter waits longer than so many times lock_timeout_ms. */
