@@ -127,19 +127,30 @@ static void
 hog(void *arg)
 {
 	struct actor mine = *(struct actor *)arg;
+	struct nam__held held;
+	struct nam__key full;
 	uint8_t key[8];
 
 	mine.worker = sim_worker(mine.client);
 	if (!mine.worker)
 		sim_die("another worker cannot come");
+	held.image = nam_buffer_take(mine.worker, mine.index->g.node_bytes);
 	nam_key_from_u64(115, key);
+	nam__key_encode(&mine.index->g, key, 0, &full);
+	/* A lock for its own sake: changes would be combined. */
 	while (!litmus.flags[TWO]) {
-		int rc = nam_index_upsert(mine.worker, mine.index, key, 116);
+		int rc;
 
+		nam__op_begin(mine.worker, NAM_OP_OTHER);
+		rc = nam__lock_covering(mine.worker, mine.index, full.w, 0, &held);
+		if (!rc)
+			rc = nam__unlock(mine.worker, &held);
+		nam__op_end(mine.worker);
 		if (rc)
-			litmus_fail("a busy upsert: %s", nam_err_name(rc));
+			litmus_fail("a busy lock: %s", nam_err_name(rc));
 		litmus.flags[ONE] = true;
 	}
+	nam_buffer_give(mine.worker, held.image, mine.index->g.node_bytes);
 	nam_worker_close(mine.worker);
 }
 

@@ -62,6 +62,9 @@ sim_scenario_run__pass_of_collector_hangs__NO_PROGRESS(void **state)
 	(void)state;
 	sim_scenario_init(&scenario);
 	scenario.hang_pass_ns = 61000000000ull;
+	/* Three passes or more: the third hangs. */
+	scenario.collects = 10;
+	scenario.ops = 40;
 	outcome = run(&scenario);
 	assert_true(outcome.failed);
 	assert_non_null(strstr(outcome.why, "no progress: a pass of the collector"));
@@ -324,7 +327,7 @@ sim_scenario_run__key_value_store_among_deaths__IN_ORDER_and_some_unknown(void *
 	sim_scenario_init(&scenario);
 	scenario.kv = 4;
 	scenario.handlers = 2;
-	scenario.ops = 20;
+	scenario.ops = 30;
 	scenario.sim.faults.kill = 100;
 	scenario.sim.faults.kill_server = 20;
 	scenario.sim.faults.break_qp = 200;
