@@ -6,6 +6,10 @@
  * follows it, so that they take effect in post order.  The receiver wakes the sender when it has
  * made room.
  *
+ * A peer that makes no room for as long as the domain has patience does not answer: its SENDs are
+ * not sent, and end with TIMEOUT.  Requests behind them go on, and the queue pair stays whole.
+ * Memory servers have patience without end, for they do not wait for their clients.
+ *
  * While an accepted queue pair has requests in cq->blocked, its messages are not taken: a client
  * that does not take its replies ties up only one ring's worth of buffers.  Clients do take
  * messages, or two full rings could wait for each other.
@@ -38,8 +42,8 @@ try_request(struct shm_cq *cq, struct shm_request *request, int *ret_status)
 		*ret_status = 0;
 		return true;
 	}
-	if (qp->error) {
-		*ret_status = qp->error;
+	if (qp->error || request->op == SHM_OP_LATE) {
+		*ret_status = qp->error ? qp->error : -NAM_E_FABRIC_TIMEOUT;
 		return true;
 	}
 	if (request->op == NAM_WR_SEND) {
@@ -71,9 +75,26 @@ nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request, const uint
 		kept->local = kept_inline;
 	}
 	cq->blocked_count++;
-	request->qp->blocked++;
+	if (!request->qp->blocked++)
+		request->qp->blocked_ns = nam_now_ns();
 	request->qp->slow = 1;
 	return false;
+}
+
+void
+nam__shm_expire_blocked(struct shm_cq *cq)
+{
+	uint64_t now = nam_now_ns();
+
+	for (uint32_t i = 0; i < cq->blocked_count; i++) {
+		struct shm_qp *qp = cq->blocked[i].qp;
+
+		if (cq->blocked[i].op != NAM_WR_SEND || qp->accepted ||
+			now - qp->blocked_ns <= (qp->domain->pub.patience_ns ?: SHM_CONNECT_NS))
+			continue;
+		cq->blocked[i].op = SHM_OP_LATE;
+		cq->retry = true;
+	}
 }
 
 unsigned
@@ -109,6 +130,7 @@ nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 			continue;
 		}
 		qp->blocked--;
+		qp->blocked_ns = nam_now_ns();
 		if (!qp->blocked && !qp->error) {
 			qp->slow = 0;
 			/* We did not listen while it was blocked. */

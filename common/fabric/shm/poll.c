@@ -416,6 +416,8 @@ poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	}
 	if (budget && messages_may_wait(cq))
 		n = nam__shm_take_messages(cq, wcs, budget);
+	if (cq->blocked_count)
+		nam__shm_expire_blocked(cq);
 	if (cq->retry && n < max)
 		n += nam__shm_retry_blocked(cq, wcs + n, max - n);
 	return n;
@@ -425,7 +427,7 @@ poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 static inline bool
 events_may_wait(struct shm_cq *cq)
 {
-	return messages_may_wait(cq) || cq->retry ||
+	return messages_may_wait(cq) || cq->blocked_count ||
 		atomic_load_explicit(&cq->closed_count, memory_order_relaxed);
 }
 

@@ -116,6 +116,7 @@ _Static_assert(sizeof(struct shm_request) == 64, "one cache line");
 enum shm_op {
 	SHM_OP_NONE = 0,		/* of a queue pair that was destroyed */
 	SHM_OP_FAIL = 200,		/* found faulty when it was posted */
+	SHM_OP_LATE = 201,		/* a SEND that the peer had no room for: it is not sent */
 };
 
 struct shm_qp {
@@ -127,6 +128,7 @@ struct shm_qp {
 	uint32_t slow;			/* error is set, or requests wait in cq->blocked */
 	int error;			/* what every further request completes with */
 	uint32_t blocked;		/* requests in cq->blocked */
+	uint64_t blocked_ns;		/* since when the first of them has waited */
 	/* messages; owner thread only */
 	struct nam__soft_rq *rq;
 	struct shm_ring *out, *in;
@@ -247,6 +249,7 @@ unsigned nam__shm_take_messages(struct shm_cq *cq, struct nam_wc *wcs, unsigned 
 /* A request that the fast path does not carry out.  True if it is done, with *status. */
 bool nam__shm_execute_slow(struct shm_cq *cq, struct shm_request *request,
 	const uint8_t *inline_data, int *ret_status);
+void nam__shm_expire_blocked(struct shm_cq *cq);	/* SENDs that wait for too long */
 /* Requests behind full rings, as far as they can go now. */
 unsigned nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max);
 /* Queue pairs whose peer went away: flush what they have, then say so. */

@@ -153,6 +153,37 @@ send__to_a_full_ring__WAITS_AND_LOSES_NOTHING(void **state)
 	free(inbox);
 }
 
+/* As a stopped memory server: what waits for room ends, and requests behind that go on. */
+static void
+send__ring_stays_full__TIMEOUT_AND_LATER_REQUESTS_GO_ON(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t buffers[SHM_SLOTS + 2][SHM_MESSAGE_BYTES];
+	struct nam_wc wcs[64];
+	uint64_t old = 0, start_ns = nam_now_ns();
+	struct nam_wr wr;
+	int n = 0;
+
+	f->client.domain->patience_ns = 20000000;
+	for (uint32_t i = 0; i < SHM_SLOTS + 2; i++) {
+		wr = wr_send(buffers[i], length_of(i));
+		wr.flags = NAM_WR_SIGNALED;
+		assert_int_equal(f->ops->qp_post(f->qps[0], &wr, 1), 0);
+	}
+	wr = wr_fetch_add(0, &old, 1);
+	wr.flags = NAM_WR_SIGNALED;
+	assert_int_equal(f->ops->qp_post(f->qps[0], &wr, 1), 0);
+	while (n < (int)SHM_SLOTS + 3) {
+		(void)f->ops->cq_wait(f->client.cq, 5000000);
+		n += f->ops->cq_poll(f->client.cq, wcs + n, 64 - (unsigned)n);
+	}
+	assert_true(nam_now_ns() - start_ns >= 20000000);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(wcs[i].status,
+			i < (int)SHM_SLOTS || i == n - 1 ? 0 : -NAM_E_FABRIC_TIMEOUT);
+	assert_int_equal(*(uint64_t *)f->mr.base, 1);
+}
+
 static void
 send__inline_behind_a_full_ring__KEEPS_ITS_PAYLOAD(void **state)
 {
@@ -452,6 +483,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(send__10000_each_way__ARRIVE_WHOLE_AND_IN_ORDER),
 		TEST(send__to_a_full_ring__WAITS_AND_LOSES_NOTHING),
+		TEST(send__ring_stays_full__TIMEOUT_AND_LATER_REQUESTS_GO_ON),
 		TEST(send__inline_behind_a_full_ring__KEEPS_ITS_PAYLOAD),
 		TEST(recv__no_buffer_posted__WAITS_IN_THE_RING),
 		TEST(rq_post__beyond_its_depth__IS_REFUSED_WHOLE),
