@@ -6,7 +6,7 @@
 #include "compute/remote/epoch.h"
 #include "compute/rpc/call.h"
 
-#define TRIES_MAX 9u			/* private memory may double with each, to 256 regions */
+#define TRIES_MAX 9u			/* each may halve 256 unused regions */
 #define PAUSE_NS 2000000ull
 #define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
 

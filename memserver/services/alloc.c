@@ -369,9 +369,15 @@ region_unused(const struct nam__alloc_region *region)
 	return region->runs_count > 0;
 }
 
+static bool
+region_may_leave(const struct nam__alloc_region *region)
+{
+	return !region->is_private && !region->pinned && !region->turning && region_unused(region);
+}
+
 /*
- * Clients are told that regions without used blocks are private: from the back, and as many as
- * there are already, at least one, since most of the memory may soon be wanted by clients.
+ * Clients are told that regions without used blocks are private: from the back, half of them, since
+ * clients may soon want memory as well.
  */
 static void
 regions_leave(struct nam__allocator *allocator)
@@ -379,14 +385,12 @@ regions_leave(struct nam__allocator *allocator)
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < allocator->regions_count; i++)
-		left += atomic_load_explicit(&allocator->regions[i].told_private,
-			memory_order_relaxed);
-	left += !left;
+		left += region_may_leave(&allocator->regions[i]);
+	left = (left + 1) / 2;
 	for (uint32_t i = allocator->regions_count; i-- > 0 && left;) {
 		struct nam__alloc_region *region = &allocator->regions[i];
 
-		if (region->is_private || region->pinned || region->turning ||
-			!region_unused(region))
+		if (!region_may_leave(region))
 			continue;
 		region->turning = allocator->batch;
 		atomic_store_explicit(&region->told_private, true, memory_order_relaxed);
