@@ -11,6 +11,7 @@
 #define FIBERS 16u
 #define CACHE_BYTES (64u << 20)
 #define NONE UINT64_MAX
+#define LOADS_MAX 4u			/* each finds more memory that was dropped */
 
 struct load {
 	struct ctl *ctl;
@@ -167,7 +168,7 @@ load_pairs(struct ctl *ctl, struct tsv *tsv, const char *file)
 		return ctl_worker_failed(ctl, ctl->index_name, rc);
 	if (rc) {
 		/* If memory is full, some may have come back meanwhile from what was dropped. */
-		for (int i = 0; i < 2 && (!i || rc == -NAM_E_REMOTE_FULL); i++) {
+		for (unsigned i = 0; i < LOADS_MAX && (!i || rc == -NAM_E_REMOTE_FULL); i++) {
 			tsv_rewind(tsv);
 			rc = nam_index_bulk_load(ctl->worker, ctl->index, source_next, &load,
 				ctl->fill_percent, &load.loaded); /* SUSPENDS */
