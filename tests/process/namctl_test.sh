@@ -397,6 +397,12 @@ test_lost() {
 	second=$(nam_server_address 1)
 	namctl --quiet index create wide || fail "create wide"
 	seq 1 5000 | awk '{ print $1 "\t" $1 }' | namctl --quiet load wide - || fail "load wide"
+	# A stopped server may still have its memory.
+	kill -STOP "${nam_server_pids[1]}"
+	expect 3 namctl status
+	grep -q "^? *$second *silent: " <<<"$out" || fail "no silent server in: $out"
+	kill -CONT "${nam_server_pids[1]}"
+	expect 0 namctl status
 	kill -KILL "${nam_server_pids[1]}"
 	wait "${nam_server_pids[1]}" 2>/dev/null
 	unset "nam_server_pids[1]"

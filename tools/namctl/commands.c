@@ -33,9 +33,11 @@ server_state(const struct nam_server_status *status)
 		return "ready";
 	if (nam_err_is(status->rc, NAM_E_FABRIC_STARTING))
 		return "starting";
+	/* Stopped, or overloaded: its memory may be whole. */
+	if (nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT))
+		return "silent";
 	return nam_err_is(status->rc, NAM_E_FABRIC_CONNECT) ||
-		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ||
-		nam_err_is(status->rc, NAM_E_FABRIC_TIMEOUT) ? "dead" : "unusable";
+		nam_err_is(status->rc, NAM_E_FABRIC_PEER_DEAD) ? "dead" : "unusable";
 }
 
 static void
