@@ -489,6 +489,9 @@ lock_covering(struct nam_worker *worker, struct nam_index *index, const uint64_t
 			return rc;
 		rc = nam__lock_change_await(worker, held->at, held->image, index->g.node_bytes,
 			request, &held->lock); /* SUSPENDS */
+		/* Combined: the leaf was where the cache said. */
+		worker->current->counters->cache_hits += rc == NAM__LOCK_COMBINED && !tries &&
+							 cached;
 		if (rc)
 			return rc;
 		rc = nam__held_covers(worker, index, key, level, held); /* SUSPENDS */
