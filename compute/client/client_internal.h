@@ -90,6 +90,7 @@ struct nam_client {
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */
 	LIST_HEAD(, nam__holder) holders;
 	atomic_bool reclaiming;		/* a task of this process is at it: reclaim.c */
+	atomic_bool reclaim_failed[2];	/* the last time, for servers and for clients */
 
 	struct nam__lock_table *locks;	/* lock.c */
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];

@@ -138,8 +138,7 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 {
 	struct nam_client *client = worker->client;
 	struct nam_diag diag;
-	bool busy = false;
-	bool came_back;
+	bool public_full = worker->public_full, busy = false, came_back;
 
 	if (++*tries > TRIES_MAX)
 		return false;
@@ -148,14 +147,21 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 		    memory_order_acquire, memory_order_relaxed)) {
 		uint64_t deadline = nam_now_ns() + round_ns(client) + LIMBO_NS;
 
-		/* Another task of this process is at it: try again when it has ended. */
-		while (atomic_load_explicit(&client->reclaiming, memory_order_acquire) &&
-			nam_now_ns() < deadline)
-			nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
-		return true;
+		/* Another task is at it.  If the same memory lacked, its failure is this one's. */
+		while (atomic_load_explicit(&client->reclaiming, memory_order_acquire))
+			if (nam_now_ns() < deadline)
+				nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+			else
+				return false;
+		return !atomic_load_explicit(&client->reclaim_failed[public_full],
+			memory_order_relaxed);
 	}
 	came_back = reclaim(worker); /* SUSPENDS */
 	worker->public_full = false;
+	atomic_store_explicit(&client->reclaim_failed[public_full], !came_back,
+		memory_order_relaxed);
+	atomic_store_explicit(&client->reclaim_failed[!public_full], false, memory_order_relaxed);
+	/* Release: pairs with the load above. */
 	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
 	worker->diag = diag;
 	return came_back;
