@@ -89,7 +89,7 @@ nam__shm_expire_blocked(struct shm_cq *cq)
 	for (uint32_t i = 0; i < cq->blocked_count; i++) {
 		struct shm_qp *qp = cq->blocked[i].qp;
 
-		if (cq->blocked[i].op != NAM_WR_SEND || qp->accepted ||
+		if (cq->blocked[i].op != NAM_WR_SEND ||
 			now - qp->blocked_ns <= (qp->domain->pub.patience_ns ?: SHM_CONNECT_NS))
 			continue;
 		cq->blocked[i].op = SHM_OP_LATE;
@@ -129,8 +129,8 @@ nam__shm_retry_blocked(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 			kept++;
 			continue;
 		}
-		qp->blocked--;
-		qp->blocked_ns = nam_now_ns();
+		if (--qp->blocked)
+			qp->blocked_ns = nam_now_ns();
 		if (!qp->blocked && !qp->error) {
 			qp->slow = 0;
 			/* We did not listen while it was blocked. */

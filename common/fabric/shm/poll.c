@@ -416,7 +416,8 @@ poll_events(struct shm_cq *cq, struct nam_wc *wcs, unsigned max)
 	}
 	if (budget && messages_may_wait(cq))
 		n = nam__shm_take_messages(cq, wcs, budget);
-	if (cq->blocked_count)
+	/* Of one queue all queue pairs are accepted, or none is. */
+	if (cq->blocked_count && !cq->blocked[0].qp->accepted)
 		nam__shm_expire_blocked(cq);
 	if (cq->retry && n < max)
 		n += nam__shm_retry_blocked(cq, wcs + n, max - n);
