@@ -170,6 +170,9 @@ NAM_FIBER_FN int nam__superblock_read(struct nam_worker *worker, const struct na
 /* Read the root pointer from the superblock, and keep it. */
 NAM_FIBER_FN int nam__root_refresh(struct nam_worker *worker, struct nam_index *index,
 	struct nam_gaddr *ret_root) NAM_MUST_CHECK;
+/* The one that was kept; the superblock's if that was forgotten. */
+NAM_FIBER_FN int nam__root_get(struct nam_worker *worker, struct nam_index *index,
+	struct nam_gaddr *ret_root) NAM_MUST_CHECK;
 
 /*
  * The root and its level, which belong together: index->root may name another one by the time that

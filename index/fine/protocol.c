@@ -35,6 +35,14 @@ nam__root_refresh(struct nam_worker *worker, struct nam_index *index, struct nam
 }
 
 int
+nam__root_get(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root)
+{
+	ret_root->raw = atomic_load_explicit(&index->root, memory_order_relaxed);
+	return nam_gaddr_is_null(*ret_root) ?
+		nam__root_refresh(worker, index, ret_root) : 0; /* SUSPENDS */
+}
+
+int
 nam__root_read(struct nam_worker *worker, struct nam_index *index, struct nam_gaddr *ret_root,
 	uint64_t *image)
 {
@@ -162,12 +170,9 @@ walk_begin(struct nam_worker *worker, struct nam_index *index, const uint64_t *k
 	}
 	if (index->inner_rpc)
 		return walk_begin_above(worker, index, key, walk); /* SUSPENDS */
-	walk->at.raw = atomic_load_explicit(&index->root, memory_order_relaxed);
-	if (nam_gaddr_is_null(walk->at)) {
-		rc = nam__root_refresh(worker, index, &walk->at); /* SUSPENDS */
-		if (rc)
-			return rc;
-	}
+	rc = nam__root_get(worker, index, &walk->at); /* SUSPENDS */
+	if (rc)
+		return rc;
 	walk->level = NAM__ANY_LEVEL;
 	walk->from_cache = false;
 	return 0;

@@ -199,8 +199,7 @@ hints_from_parent(struct nam__scan *cursor, const uint64_t *key)
 	cursor->head.worker->current->counters->cache_misses += index->cache != NULL;
 	rc = nam__read_covering(cursor->head.worker, index, key, 1, image, &at); /* SUSPENDS */
 	if (rc == -NAM_E_RESTART_PARENT) {
-		rc = nam__root_refresh(cursor->head.worker, index,
-			&cursor->hints[0]); /* SUSPENDS */
+		rc = nam__root_get(cursor->head.worker, index, &cursor->hints[0]); /* SUSPENDS */
 		cursor->hints_end = !rc;
 		return rc;
 	}
