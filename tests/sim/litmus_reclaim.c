@@ -378,33 +378,46 @@ name_private_memory(struct actor *self)
 	nam_index_close(old);
 }
 
+static uint64_t scanned[MANY_KEYS + 8];
+
+/* The payloads of a range; how many. */
+static unsigned
+scan_all(struct actor *self, struct nam_index *index, const struct nam_range *range)
+{
+	struct nam_cursor *cursor;
+	uint32_t count = 8;
+	unsigned all = 0;
+
+	if (nam_cursor_open(self->worker, index, range, &cursor))
+		litmus_fail("scan: %s", nam_worker_diag(self->worker));
+	while (count && all <= MANY_KEYS && !litmus.failed) {
+		if (nam_cursor_next(cursor, NULL, scanned + all, 8, &count))
+			litmus_fail("scan: %s", nam_worker_diag(self->worker));
+		all += count;
+	}
+	nam_cursor_close(cursor);
+	return all;
+}
+
 static void
 scan_by_heads(struct actor *self)
 {
 	const struct nam_range range = { .low = NULL };
-	struct nam_cursor *cursor;
 	struct nam_index *index;
-	uint64_t payloads[8], next = OLD_NUMBER;
-	uint32_t count = 8;
+	unsigned count;
 
 	litmus_await(FOUR);
 	for (unsigned i = 0; i < 20 && !nam__generation(self->client); i++)
 		nam_sleep_ns(LITMUS_TICKS_NS);
 	index = open_index(self, OLD, 0);
-	if (nam_cursor_open(self->worker, index, &range, &cursor))
-		litmus_fail("scan: %s", nam_worker_diag(self->worker));
-	while (count && !litmus.failed) {
-		if (nam_cursor_next(cursor, NULL, payloads, 8, &count))
-			litmus_fail("scan: %s", nam_worker_diag(self->worker));
-		for (uint32_t i = 0; i < count; i++)
-			if (payloads[i] != next++)
-				litmus_fail("a scan by head nodes meets %llu",
-					(unsigned long long)payloads[i]);
-	}
-	if (next != OLD_NUMBER + MANY_KEYS)
-		litmus_fail("a scan by head nodes ends at %llu", (unsigned long long)next);
+	count = scan_all(self, index, &range);
+	for (unsigned i = 0; i < count; i++)
+		if (scanned[i] != OLD_NUMBER + i)
+			litmus_fail("a scan by head nodes meets %llu",
+				(unsigned long long)scanned[i]);
+	if (count != MANY_KEYS)
+		litmus_fail("a scan by head nodes ends after %u", count);
 	litmus.flags[THREE] = true;
-	nam_cursor_close(cursor);
 	nam_index_close(index);
 }
 
@@ -599,27 +612,18 @@ insert_by_name(struct actor *self)
 static void
 scan_by_name(struct actor *self, struct nam_index *index, bool reverse)
 {
-	uint64_t payloads[8], all = 0;
-	struct nam_cursor *cursor;
-	uint32_t count = 8;
 	uint8_t key[8];
 	const struct nam_range range = { .low = key, .reverse = reverse };
+	unsigned count;
 
 	nam_key_from_u64(foreign.low + 1, key);
-	if (nam_cursor_open(self->worker, index, &range, &cursor))
-		litmus_fail("scan: %s", nam_worker_diag(self->worker));
-	while (count && !litmus.failed) {
-		if (nam_cursor_next(cursor, NULL, payloads, 8, &count))
-			litmus_fail("scan: %s", nam_worker_diag(self->worker));
-		for (uint32_t i = 0; i < count; i++)
-			if (payloads[i] >= NEW_NUMBER)
-				litmus_fail("a scan by a leaf entry meets %llu",
-					(unsigned long long)payloads[i]);
-		all += count;
-	}
-	if (all != KEYS - foreign.high + 1)
-		litmus_fail("a scan by leaf entries finds %llu", (unsigned long long)all);
-	nam_cursor_close(cursor);
+	count = scan_all(self, index, &range);
+	for (unsigned i = 0; i < count; i++)
+		if (scanned[i] >= NEW_NUMBER)
+			litmus_fail("a scan by a leaf entry meets %llu",
+				(unsigned long long)scanned[i]);
+	if (count != KEYS - foreign.high + 1)
+		litmus_fail("a scan by leaf entries finds %u", count);
 }
 
 /* The scan is led astray, and then a walk is.  A known key costs one READ and no more. */

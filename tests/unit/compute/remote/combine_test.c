@@ -12,9 +12,9 @@
 #include "common/env.h"
 #include "compute/remote/lock_slot.h"
 #include "tests/lib/cluster.h"
+#include "tests/unit/compute/remote/objects.h"
 
 #define MIB (1ull << 20)
-#define OBJECT_BYTES 256u
 #define FIBERS 8u
 
 static struct local_cluster *cluster;
@@ -81,20 +81,6 @@ add(void *arg)
 	nam_buffer_give(self->worker, self->image, OBJECT_BYTES);
 }
 
-static struct nam_gaddr
-object_new(void)
-{
-	uint64_t *zeroes = nam_buffer_take(worker, OBJECT_BYTES);
-	struct nam_gaddr at = NAM_GADDR_NULL;
-
-	memset(zeroes, 0, OBJECT_BYTES);
-	assert_int_equal(nam_alloc(worker, OBJECT_BYTES, &at), 0);
-	at = nam_gaddr_untagged(at);
-	assert_int_equal(nam_write_await(worker, at, zeroes, OBJECT_BYTES), 0);
-	nam_buffer_give(worker, zeroes, OBJECT_BYTES);
-	return at;
-}
-
 static void
 expect_object(struct nam_gaddr at, uint64_t lock, uint64_t sum)
 {
@@ -145,7 +131,7 @@ teardown(void **state)
 static void
 combine__fibers_that_wait__ONE_LOCK_FOR_ALL_AND_AN_ORDER(void **state)
 {
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct adder adders[FIBERS];
 	uint64_t before = round_trips();
 	unsigned combined = 0;
@@ -169,7 +155,7 @@ combine__fibers_that_wait__ONE_LOCK_FOR_ALL_AND_AN_ORDER(void **state)
 static void
 combine__holder_refuses__WAITERS_GET_THE_LOCK(void **state)
 {
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct adder adders[FIBERS];
 
 	(void)state;
@@ -187,7 +173,7 @@ combine__holder_refuses__WAITERS_GET_THE_LOCK(void **state)
 static void
 combine__another_tag__IS_LEFT_ALONE(void **state)
 {
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct adder adders[FIBERS];
 
 	(void)state;
@@ -217,7 +203,7 @@ steal(void *arg)
 static void
 combine__release_fails__SO_DO_ALL(void **state)
 {
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct adder adders[FIBERS];
 	unsigned fenced = 0;
 
@@ -270,7 +256,7 @@ combine__threads_and_clients__NO_CHANGE_IS_LOST_OR_DOUBLED(void **state)
 		test_connect(local_cluster_list(cluster), "two", 60000),
 	};
 	unsigned rounds = (unsigned)test_scaled(1000), combined = 0;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct nam_thread *threads[THREADS];
 	struct pool pools[THREADS];
 

@@ -25,9 +25,9 @@
 #include "compute/worker/doorbell.h"
 #include "compute/remote/lock.h"
 #include "tests/lib/cluster.h"
+#include "tests/unit/compute/remote/objects.h"
 
 #define MIB (1ull << 20)
-#define OBJECT_BYTES 256u
 #define TIMEOUT_MS 300u
 /* Beyond a timeout: what the project promises. */
 #define SLACK_NS test_bound_ns(1000000000)
@@ -129,20 +129,6 @@ static const struct nam_env env = {
 
 /* ---- objects: a lock word and some more -------------------------------------------------- */
 
-static struct nam_gaddr
-object_new(void)
-{
-	uint64_t *zeroes = nam_buffer_take(worker, OBJECT_BYTES);
-	struct nam_gaddr at = NAM_GADDR_NULL;
-
-	memset(zeroes, 0, OBJECT_BYTES);
-	assert_int_equal(nam_alloc(worker, OBJECT_BYTES, &at), 0);
-	at = nam_gaddr_untagged(at);
-	assert_int_equal(nam_write_await(worker, at, zeroes, OBJECT_BYTES), 0);
-	nam_buffer_give(worker, zeroes, OBJECT_BYTES);
-	return at;
-}
-
 static uint64_t
 object_word(struct nam_gaddr at, unsigned number)
 {
@@ -158,9 +144,9 @@ object_word(struct nam_gaddr at, unsigned number)
 static void
 object_pair(bool same_slot, struct nam_gaddr pair[2])
 {
-	pair[0] = object_new();
+	pair[0] = object_make(worker);
 	do
-		pair[1] = object_new();
+		pair[1] = object_make(worker);
 	while ((nam_mix64(pair[0].raw) % 1024 == nam_mix64(pair[1].raw) % 1024) != same_slot);
 }
 
@@ -200,7 +186,7 @@ lock_read__free_word__LOCKED_AND_READ_IN_ONE_ROUND_TRIP(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES);
 	struct nam_op_counters before, now;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct nam__lock lock;
 
 	(void)state;
@@ -226,7 +212,7 @@ static void
 lock_read__again_and_again__NEVER_THE_SAME_WORD(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), before = 0;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 
 	(void)state;
 	for (unsigned i = 0; i < 100; i++) {
@@ -255,7 +241,7 @@ lock_read__two_workers_by_turns__NEVER_THE_SAME_WORD(void **state)
 	enum { LOCKS = 1500 };
 	struct nam_worker *workers[2] = { worker, test_worker(client) };
 	uint64_t *images[2], *words = malloc(LOCKS * sizeof(*words));
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++)
@@ -280,7 +266,7 @@ static void
 unlock__with_writes__THEY_ARE_THERE_WHEN_THE_WORD_IS_FREE(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES);
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct nam__doorbell doorbell;
 	struct nam__lock lock;
 
@@ -305,7 +291,7 @@ static void
 unlock__word_is_not_ours_any_more__FENCED_AND_LEFT_ALONE(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), old;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct nam__lock lock;
 
 	(void)state;
@@ -454,7 +440,7 @@ lock__fibers_of_one_worker__HAND_IT_OVER(void **state)
 {
 	struct incrementer incrementers[16];
 	struct nam_op_counters before = *nam_worker_counters(worker, NAM_OP_OTHER), now;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	uint64_t requests;
 
 	(void)state;
@@ -521,7 +507,7 @@ static void
 lock__holder_lives__TIMEOUT_NAMES_IT(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), start_ns, took_ns;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct holder holder;
 	struct nam__lock lock;
 
@@ -572,7 +558,7 @@ static int
 lock_in_relay(unsigned turns, uint64_t *ret_took_ns)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), start_ns;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct holder holder;
 	struct relay relay = { &holder, turns };
 	struct nam__lock lock;
@@ -618,7 +604,7 @@ static void
 lock__holder_died__ORPHANED_NAMES_IT(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), start_ns;
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct holder holder;
 	struct nam__lock lock;
 	unsigned id;
@@ -663,7 +649,7 @@ static void
 lock__many_fibers_want_an_orphan__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 {
 	struct hopeful hopefuls[64];
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct holder holder;
 
 	(void)state;
@@ -684,7 +670,7 @@ static void
 lock__many_fibers_want_what_a_client_keeps__ALL_FAIL_IN_BOUNDED_TIME(void **state)
 {
 	struct hopeful hopefuls[16];
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 	struct holder holder;
 
 	(void)state;
@@ -744,7 +730,7 @@ static void
 lock__holder_lets_go_and_leaves__NEVER_AN_ORPHAN(void **state)
 {
 	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES);
-	struct nam_gaddr at = object_new();
+	struct nam_gaddr at = object_make(worker);
 
 	(void)state;
 	for (unsigned i = 0; i < test_scaled_least(25, 5); i++) {
