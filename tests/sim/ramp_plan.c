@@ -178,6 +178,17 @@ ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 	return false;
 }
 
+bool
+ramp_covered(enum nam_sim_profile profile, uint32_t kind)
+{
+	const struct covered *of = &covered[profile][kind];
+	struct ramp_kind kinds[RAMP_KINDS_MAX];
+
+	(void)ramp_kinds(profile, kinds);
+	return of->deathless && of->deadly &&
+	       (of->stale || !(kinds[kind].readers & RAMP_BY_ADDRESS));
+}
+
 uint32_t
 ramp_uncovered(FILE *file)
 {
@@ -190,10 +201,9 @@ ramp_uncovered(FILE *file)
 		all += count;
 		for (uint32_t i = 0; i < count; i++) {
 			const struct covered *of = &covered[profile][i];
-			bool read = kinds[i].readers & RAMP_BY_ADDRESS;
 			char text[RAMP_KIND_TEXT_BYTES];
 
-			if (of->deathless && of->deadly && (of->stale || !read))
+			if (ramp_covered((enum nam_sim_profile)profile, i))
 				continue;
 			lacking++;
 			(void)fprintf(file, "%s, %s: %llu runs without deaths, %llu with, %llu "

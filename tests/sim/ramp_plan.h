@@ -72,10 +72,12 @@ bool ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 	const struct ramp_deeds *deeds);
 
 /*
- * How many kinds, of all profiles, lack something: a run with reads and writes in which no client
- * died; one with both in which one did; where versions are READ by address, one with a stale
- * one.  Each is told to the file.
+ * Whether runs of one kind (its place among ramp_kinds()) had reads and writes, both without deaths
+ * and with one; and, where versions are READ by address, a stale one.
  */
+bool ramp_covered(enum nam_sim_profile profile, uint32_t kind);
+
+/* How many kinds, of all profiles, are not covered.  Each is told to the file. */
 uint32_t ramp_uncovered(FILE *file);
 
 #endif /* NAM_TESTS_SIM_RAMP_PLAN_H */
