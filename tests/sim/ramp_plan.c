@@ -4,6 +4,8 @@
 
 #include "common/env.h"
 
+#define RUNS_MAX 16u			/* of one kind, before it is given up */
+
 /* Of the runs of one kind, one after the other. */
 enum turn {
 	TURN_DEATH,
@@ -178,8 +180,8 @@ ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 	return false;
 }
 
-bool
-ramp_covered(enum nam_sim_profile profile, uint32_t kind)
+static bool
+is_covered(enum nam_sim_profile profile, uint32_t kind)
 {
 	const struct covered *of = &covered[profile][kind];
 	struct ramp_kind kinds[RAMP_KINDS_MAX];
@@ -187,6 +189,33 @@ ramp_covered(enum nam_sim_profile profile, uint32_t kind)
 	(void)ramp_kinds(profile, kinds);
 	return of->deathless && of->deadly &&
 	       (of->stale || !(kinds[kind].readers & RAMP_BY_ADDRESS));
+}
+
+uint32_t
+ramp_cover_more(uint64_t fixed,
+	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace))
+{
+	struct ramp_kind kinds[RAMP_KINDS_MAX];
+	uint32_t failures = 0;
+
+	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
+		enum nam_sim_profile profile = (enum nam_sim_profile)i;
+		uint32_t count = ramp_kinds(profile, kinds);
+
+		for (uint64_t seed = fixed + 1; seed <= RUNS_MAX * count; seed++) {
+			const char *why;
+
+			if (is_covered(profile, (uint32_t)((seed - 1) % count)))
+				continue;
+			why = perform(profile, seed, NULL);
+			if (!why)
+				continue;
+			failures++;
+			printf("FAILED: %s %llu: %s\n", nam_sim_profile_name(profile),
+				(unsigned long long)seed, why);
+		}
+	}
+	return failures;
 }
 
 uint32_t
@@ -203,7 +232,7 @@ ramp_uncovered(FILE *file)
 			const struct covered *of = &covered[profile][i];
 			char text[RAMP_KIND_TEXT_BYTES];
 
-			if (ramp_covered((enum nam_sim_profile)profile, i))
+			if (is_covered((enum nam_sim_profile)profile, i))
 				continue;
 			lacking++;
 			(void)fprintf(file, "%s, %s: %llu runs without deaths, %llu with, %llu "

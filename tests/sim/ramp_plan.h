@@ -72,12 +72,17 @@ bool ramp_cover(enum nam_sim_profile profile, const struct ramp_kind *kind,
 	const struct ramp_deeds *deeds);
 
 /*
- * Whether runs of one kind (its place among ramp_kinds()) had reads and writes, both without deaths
- * and with one; and, where versions are READ by address, a stale one.
+ * Perform further runs of each kind that is not covered after the runs of seeds 1 to `fixed`, at
+ * most 16 in all; how many of them failed, which is told.
  */
-bool ramp_covered(enum nam_sim_profile profile, uint32_t kind);
+uint32_t ramp_cover_more(uint64_t fixed,
+	const char *(*perform)(enum nam_sim_profile profile, uint64_t seed, FILE *trace));
 
-/* How many kinds, of all profiles, are not covered.  Each is told to the file. */
+/*
+ * How many kinds, of all profiles, lack something: a run with reads and writes in which no client
+ * died; one with both in which one did; where versions are READ by address, one with a stale
+ * one.  Each is told to the file.
+ */
 uint32_t ramp_uncovered(FILE *file);
 
 #endif /* NAM_TESTS_SIM_RAMP_PLAN_H */

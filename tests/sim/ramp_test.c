@@ -32,7 +32,6 @@
 #define TICK_NS RAMP_TICK_NS
 #define FIXED_SEEDS 64u		/* at most 32 kinds, and two turns */
 #define RANDOM_SEEDS 4u
-#define TURNS_MAX 16u		/* of a kind that the fixed seeds do not cover */
 
 /* One fiber. */
 struct session {
@@ -776,32 +775,6 @@ take_plain(int argc, char **argv)
 	return left;
 }
 
-/* How many runs failed. */
-static int
-cover_kinds(void)
-{
-	int failures = 0;
-
-	for (unsigned i = 0; i < NAM_SIM_PROFILES_COUNT; i++) {
-		enum nam_sim_profile profile = (enum nam_sim_profile)i;
-		struct ramp_kind kinds[RAMP_KINDS_MAX];
-		uint32_t count = ramp_kinds(profile, kinds), first = (FIXED_SEEDS / count) * count;
-
-		for (uint32_t kind = 0; kind < count; kind++)
-			for (uint32_t seed = first + kind + 1; seed <= TURNS_MAX * count &&
-					!ramp_covered(profile, kind); seed += count) {
-				const char *why = perform(profile, seed, NULL);
-
-				if (!why)
-					continue;
-				failures++;
-				printf("FAILED: %s %u: %s\n", nam_sim_profile_name(profile), seed,
-					why);
-			}
-	}
-	return failures;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -812,6 +785,6 @@ main(int argc, char **argv)
 	argc = take_plain(argc, argv);
 	rc = random_runs_main(&runs, argc, argv);
 	if (argc == 1)
-		rc += cover_kinds() + (ramp_uncovered(stdout) > 0);
-	return rc != 0;
+		rc |= ramp_cover_more(FIXED_SEEDS, perform) || ramp_uncovered(stdout);
+	return rc;
 }
