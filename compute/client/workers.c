@@ -223,6 +223,7 @@ nam__worker_free(struct nam_worker *worker)
 	free(worker->mailboxes);
 	free(worker->closing);
 	free(worker->one_way);
+	free(worker->answering);
 	free(worker->frame);
 	free(worker);
 }
@@ -251,8 +252,10 @@ nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker, struc
 	worker->qps = calloc(client->servers_count, sizeof(struct nam_qp *));
 	worker->mailboxes = calloc(client->servers_count, sizeof(struct nam__client_mailbox *));
 	worker->one_way = calloc(client->servers_count, sizeof(struct nam__one_way *));
+	worker->answering = calloc(client->servers_count, sizeof(struct nam__answering));
 	worker->closing = calloc(client->servers_count, sizeof(struct nam_qp *));
-	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->closing)
+	if (!worker->qps || !worker->mailboxes || !worker->one_way || !worker->answering ||
+		!worker->closing)
 		goto fail;
 	rc = nam_fiber_adopt(&worker->thread_task.fiber);
 	if (rc)

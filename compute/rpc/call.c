@@ -11,6 +11,9 @@
 
 #include "compute/rpc/mailbox.h"
 
+/* A memory server that was silent for timeout_ms gets this share of it, until it is heard again. */
+#define SILENT_SHARE 16u
+
 /* ---- messages ----------------------------------------------------------------------------- */
 
 static void message_completed(struct nam_worker *worker, struct nam__completion *completion,
@@ -125,10 +128,12 @@ server_dead(const struct nam_worker *worker, uint32_t slot)
 	       atomic_load_explicit(&worker->client->servers[slot].lost, memory_order_acquire);
 }
 
+/* Tasks may wait for one another's calls in turn, so only the first waits long for a silent one. */
 static uint64_t
-timeout_at(const struct nam_worker *worker)
+patience_ns(const struct nam_worker *worker, uint32_t slot)
 {
-	return nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	return worker->client->options.timeout_ms * 1000000ull /
+		(worker->answering[slot].silent ? SILENT_SHARE : 1);
 }
 
 /* A SEND; its message is freed by the completion, or by a caller that does not post it. */
@@ -163,7 +168,7 @@ requests_post(struct nam_worker *worker, uint32_t slot, bool unreliable_qp,
 	const struct nam_wr *wrs, unsigned count)
 {
 	struct nam_op_counters *counters = worker->current->counters;
-	uint64_t deadline_ns = timeout_at(worker);
+	uint64_t deadline_ns = nam_now_ns() + patience_ns(worker, slot);
 	int rc;
 
 	/* A full queue pair empties as its requests complete, which needs no other task to run. */
@@ -193,7 +198,7 @@ call_explain(struct nam_worker *worker, const struct nam__call *call)
 
 	if (nam_err_is(call->rc, NAM_E_FABRIC_TIMEOUT))
 		return nam_diag_set(&worker->diag, call->rc,
-			"the memory server at %s does not answer %s within timeout_ms (%u): it is "
+			"the memory server at %s does not answer (%s; timeout_ms is %u): it is "
 			"stopped or overloaded; try again once it runs%s",
 			address, type, worker->client->options.timeout_ms,
 			server_dead(worker, call->slot) ? ", by a new connection" : "");
@@ -221,6 +226,7 @@ call_make(struct nam_worker *worker, struct nam__call *call, const void *body, u
 		return -NAM_E_LIMIT;
 	call->id = ++worker->call_ids;
 	call->counters = worker->current->counters;
+	call->replies = worker->answering[call->slot].replies;
 	if (server_dead(worker, call->slot)) {
 		call->rc = nam__lost(worker, call->slot);
 		return call_explain(worker, call);
@@ -264,7 +270,7 @@ calls_post(struct nam_worker *worker, struct nam__call *const *calls, const stru
 		return call_explain(worker, calls[0]);
 	}
 	for (unsigned i = 0; i < count; i++) {
-		calls[i]->deadline_ns = timeout_at(worker);
+		calls[i]->deadline_ns = nam_now_ns() + patience_ns(worker, calls[i]->slot);
 		calls[i]->next = worker->calls;
 		worker->calls = calls[i];
 		if (rc == NAM_POSTED_LOCAL)
@@ -354,7 +360,8 @@ int
 nam__rpc_await(struct nam_worker *worker, struct nam__call *call, uint32_t *ret_bytes)
 {
 	/* The time begins now, as other work may have come in between. */
-	int rc = await_until(worker, call, timeout_at(worker)); /* SUSPENDS */
+	int rc = await_until(worker, call,
+		nam_now_ns() + patience_ns(worker, call->slot)); /* SUSPENDS */
 
 	if (!rc && ret_bytes)
 		*ret_bytes = call->body_bytes;
@@ -437,7 +444,7 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 {
 	struct many *many;
 	bool waits = false;
-	uint64_t deadline_ns;
+	uint64_t begin_ns;
 	int rc = 0;
 
 	if (count > NAM_CALLS_MAX)
@@ -454,9 +461,10 @@ nam_rpc_call_many(struct nam_worker *worker, struct nam_call *calls, unsigned co
 		if (!many->calls[i].type)
 			waits |= many_begin(worker, many, calls, i, count);
 	worker->current->counters->round_trips += waits;
-	deadline_ns = timeout_at(worker);
+	begin_ns = nam_now_ns();
 	for (unsigned i = 0; i < count; i++) {
-		calls[i].rc = await_until(worker, &many->calls[i], deadline_ns); /* SUSPENDS */
+		calls[i].rc = await_until(worker, &many->calls[i],
+			begin_ns + patience_ns(worker, calls[i].slot)); /* SUSPENDS */
 		if (!calls[i].rc)
 			calls[i].reply_bytes = many->calls[i].body_bytes;
 		else if (!rc)

@@ -36,6 +36,7 @@ struct nam__call {
 	uint32_t body_bytes;		/* of the reply */
 	uint32_t slot;
 	uint32_t acknowledged;		/* one-way requests, when it began */
+	uint32_t replies;		/* of this memory server to any call, when it began */
 	int rc;
 	uint16_t type;
 	bool by_send;			/* whatever the RPC transport */

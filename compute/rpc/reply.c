@@ -98,6 +98,8 @@ nam__rpc_reply(struct nam_worker *worker, uint32_t slot, const void *message, ui
 
 	if (bytes < sizeof(*header))
 		return;
+	worker->answering[slot].replies++;
+	worker->answering[slot].silent = false;
 	call = nam__call_find(worker, header->id);
 	/* An id is only as good as the connection that it came over (C2). */
 	if (call && call->slot != slot)
@@ -141,7 +143,10 @@ nam__rpc_check_deadlines(struct nam_worker *worker)
 
 	for (call = worker->calls; call; call = next) {
 		next = call->next;
-		if (call->task && call->deadline_ns <= now)
-			nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
+		if (!call->task || call->deadline_ns > now)
+			continue;
+		if (worker->answering[call->slot].replies == call->replies)
+			worker->answering[call->slot].silent = true;
+		nam__call_end(worker, call, -NAM_E_FABRIC_TIMEOUT);
 	}
 }

@@ -62,6 +62,12 @@ struct nam__worker_ops {
 	void (*check_deadlines)(struct nam_worker *worker);
 };
 
+/* Of one memory server, as a worker sees it. */
+struct nam__answering {
+	uint32_t replies;
+	bool silent;	/* a call ended at its deadline, and no reply has come since it began */
+};
+
 struct nam_worker {
 	/* data path */
 	struct nam_client *client;
@@ -93,6 +99,7 @@ struct nam_worker {
 	uint32_t tasks_alive;
 	uint32_t polls;			/* since deadlines were looked at */
 	struct nam__call *calls;	/* RPCs waiting for a reply */
+	struct nam__answering *answering;	/* by server slot */
 	struct nam__one_way **one_way;	/* by server slot; NULL: there were none */
 	struct nam__client_mailbox **mailboxes;	/* by server slot; NULL: everything goes by SEND */
 	struct nam_frame *frame;	/* a copy of a reply that came to a client mailbox */

@@ -306,6 +306,55 @@ nam_rpc_call__late_replies__DROPPED_and_next_calls_right(void **state)
 	}
 }
 
+static uint64_t
+begun_patience_ns(struct fixture *fixture)
+{
+	uint64_t value = 7, echo = 0, begun_ns;
+	uint32_t bytes = sizeof(echo);
+	struct nam__call call;
+
+	fixture->client->options.timeout_ms = 60000;
+	atomic_store(&fixture->mischief, BEHAVE);
+	begun_ns = nam_now_ns();
+	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
+		sizeof(value), &echo, sizeof(echo)), 0);
+	begun_ns = call.deadline_ns - begun_ns;
+	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), 0);
+	return begun_ns;
+}
+
+static void
+nam_rpc_call__silent_server__LATER_CALLS_END_SOONER_until_it_is_heard(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t echo = 0;
+
+	fixture->client->options.timeout_ms = 20;
+	atomic_store(&fixture->mischief, DROP);
+	assert_int_equal(ping(fixture->worker, 1, &echo), -NAM_E_FABRIC_TIMEOUT);
+	assert_true(begun_patience_ns(fixture) < 30000000000);
+	assert_true(begun_patience_ns(fixture) >= 60000000000);
+}
+
+static void
+nam_rpc_call__other_calls_answered_meanwhile__NOT_SILENT(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t value = 7, echo = 0;
+	uint32_t bytes = sizeof(echo);
+	struct nam__call call;
+
+	atomic_store(&fixture->mischief, DROP);
+	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
+		sizeof(value), &echo, sizeof(echo)), 0);
+	/* Requests are carried out in order, and this one has an answer of any kind. */
+	assert_int_not_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_STATUS, NULL, 0, NULL, NULL),
+		-NAM_E_FABRIC_TIMEOUT);
+	fixture->client->options.timeout_ms = 20;
+	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), -NAM_E_FABRIC_TIMEOUT);
+	assert_true(begun_patience_ns(fixture) >= 60000000000);
+}
+
 /* ---- a server that goes ------------------------------------------------------------------- */
 
 static void
@@ -421,6 +470,8 @@ main(void)
 		TEST(nam__rpc_await__long_after_the_call_began__REPLY_TAKEN),
 		TEST(nam_rpc_call__reply_to_unknown_id__DROPPED_and_TIMEOUT),
 		TEST(nam_rpc_call__late_replies__DROPPED_and_next_calls_right),
+		TEST(nam_rpc_call__silent_server__LATER_CALLS_END_SOONER_until_it_is_heard),
+		TEST(nam_rpc_call__other_calls_answered_meanwhile__NOT_SILENT),
 		TEST(nam_rpc_call__server_closes__PEER_DEAD_and_then_at_once),
 		TEST(nam_rpc_call__many_fibers__EACH_ITS_OWN_REPLY),
 		TEST(nam_rpc_call__server_closes_under_many_fibers__ALL_FAIL),
