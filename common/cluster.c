@@ -143,6 +143,8 @@ static const struct {
 	KEY(pages),
 	KEY(numa),
 	KEY(rpc_threads),
+	KEY(log_level),
+	KEY(metrics),
 #undef KEY
 };
 
@@ -207,7 +209,8 @@ take_key(void *arg, const struct nam__ini *ini, const char *section, const char 
 		return 0;
 	}
 	return nam_diag_set(ini->diag, -EINVAL, "%s:%d: unknown key '%s'; known are listen, "
-		"memory, region, pages, numa, rpc_threads", ini->path, ini->line, name);
+		"memory, region, pages, numa, rpc_threads, log_level, metrics", ini->path,
+		ini->line, name);
 }
 
 static int

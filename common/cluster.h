@@ -11,6 +11,8 @@
  *	pages = auto
  *	numa = -1
  *	rpc_threads = 1
+ *	log_level = info
+ *	metrics = 9466
  */
 #ifndef NAM_COMMON_CLUSTER_H
 #define NAM_COMMON_CLUSTER_H
@@ -30,6 +32,8 @@ struct nam_cluster_server {
 	char pages[16];
 	char numa[16];
 	char rpc_threads[16];
+	char log_level[16];
+	char metrics[64];
 };
 
 struct nam_cluster {

@@ -15,6 +15,7 @@
 
 #include "http.h"
 #include "options.h"
+#include "reload.h"
 #include "memserver/server.h"
 
 enum {
@@ -29,7 +30,8 @@ enum {
 
 static _Atomic(struct nam_server *) running;
 static volatile sig_atomic_t stop_requested;
-static enum nam_log_level log_level;
+static struct nam__options options;	/* set before the first thread */
+static _Atomic enum nam_log_level log_level;
 
 static void
 end(int signal_number)
@@ -51,7 +53,7 @@ write_log(enum nam_log_level level, const char *event, const char *fields)
 	struct tm utc;
 	int bytes;
 
-	if (level > log_level)
+	if (level > atomic_load_explicit(&log_level, memory_order_relaxed))
 		return;
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)gmtime_r(&now.tv_sec, &utc);
@@ -67,15 +69,37 @@ write_log(enum nam_log_level level, const char *event, const char *fields)
 
 /* A quote in the text would end the field. */
 static void
-write_advice(const char *text)
+write_text(const char *event, const char *text)
 {
-	struct nam_diag named = nam__options_named(text);
 	char fields[800];
 
-	for (char *at = named.text; *at; at++)
+	(void)snprintf(fields, sizeof(fields), "text=\"%s\"", text);
+	for (char *at = fields + strlen("text=\""); *at && at[1]; at++)
 		*at = *at == '"' ? '\'' : *at;
-	(void)snprintf(fields, sizeof(fields), "text=\"%s\"", named.text);
-	write_log(NAM_LOG_WARN, "advice", fields);
+	write_log(NAM_LOG_WARN, event, fields);
+}
+
+static void
+write_advice(const char *text)
+{
+	write_text("advice", nam__options_named(text).text);
+}
+
+static void
+reload(void)
+{
+	enum nam_log_level level = atomic_load_explicit(&log_level, memory_order_relaxed);
+	struct nam_diag left, diag = { "" };
+	char fields[800];
+
+	if (nam__options_reload(&options, &level, &left, &diag)) {
+		write_text("not_reloaded", diag.text);
+		return;
+	}
+	atomic_store_explicit(&log_level, level, memory_order_relaxed);
+	(void)snprintf(fields, sizeof(fields), "server=%u log_level=%s needs_restart=\"%s\"",
+		options.server.id, nam_log_level_name(level), left.text);
+	write_log(*left.text ? NAM_LOG_WARN : NAM_LOG_INFO, "reloaded", fields);
 }
 
 static int
@@ -91,9 +115,7 @@ catch_signals(void)
 	if (sigaction(SIGPIPE, &action, NULL) || sigaction(SIGXFSZ, &action, NULL))
 		return -errno;
 	/* A terminal that closes must not end the server, which would lose all data. */
-	if (sigaction(SIGHUP, &action, NULL))
-		return -errno;
-	return 0;
+	return nam__reload_prepare();
 }
 
 /* Each client takes descriptors; the soft limit is there for programs that use select(). */
@@ -146,31 +168,31 @@ notify(const char *state)
 }
 
 static int
-report_ready(const struct nam_server *server, const struct nam__options *options)
+report_ready(const struct nam_server *server)
 {
 	char line[400], text[160], state[440];
 	int n;
 
 	nam_server_describe(server, text, sizeof(text));
 	n = snprintf(line, sizeof(line), "nam-memserver: server %u ready at %s: %s\n",
-		options->server.id, options->server.listen, text);
+		options.server.id, options.server.listen, text);
 	(void)snprintf(state, sizeof(state), "server=%u listen=\"%s\" memory=\"%s\"",
-		options->server.id, options->server.listen, text);
+		options.server.id, options.server.listen, text);
 	write_log(NAM_LOG_INFO, "ready", state);
 	/* The parent may have closed stdout; the server serves all the same. */
 	(void)fputs(line, stdout);
 	(void)fflush(stdout);
 	(void)snprintf(state, sizeof(state), "READY=1\nSTATUS=%s", line);
 	notify(state);
-	if (options->ready_fd < 0)
+	if (options.ready_fd < 0)
 		return 0;
-	if (write(options->ready_fd, line, (size_t)n) != n) {
+	if (write(options.ready_fd, line, (size_t)n) != n) {
 		(void)fprintf(stderr, "nam-memserver: --ready-fd: file descriptor %d: %s\n",
-			options->ready_fd, strerror(errno));
+			options.ready_fd, strerror(errno));
 		return -EIO;
 	}
-	if (options->ready_fd > STDERR_FILENO)
-		close(options->ready_fd);
+	if (options.ready_fd > STDERR_FILENO)
+		close(options.ready_fd);
 	return 0;
 }
 
@@ -191,23 +213,22 @@ starting(uint64_t ready_bytes, uint64_t total_bytes)
  * a new start must not depend on that: so an address in use gets a little time.
  */
 static int
-start(const struct nam__options *options, struct nam_server **ret_server, struct nam_diag *notice,
-	struct nam_diag *diag)
+start(struct nam_server **ret_server, struct nam_diag *notice, struct nam_diag *diag)
 {
 	const struct timespec pause = { .tv_nsec = ADDRESS_PAUSE_NS };
-	int rc = nam_server_start(&options->server, ret_server, notice, diag);
+	int rc = nam_server_start(&options.server, ret_server, notice, diag);
 
 	for (int i = 0; i < ADDRESS_TRIES && nam_err_is(rc, NAM_E_FABRIC_ADDRESS_IN_USE); i++) {
 		if (stop_requested)
 			return -ECANCELED;
 		(void)nanosleep(&pause, NULL);
-		rc = nam_server_start(&options->server, ret_server, notice, diag);
+		rc = nam_server_start(&options.server, ret_server, notice, diag);
 	}
 	return rc;
 }
 
 static int
-serve(struct nam__options *options)
+serve(void)
 {
 	struct nam_diag notice, diag = { "" };
 	struct MHD_Daemon *http = NULL;
@@ -215,11 +236,7 @@ serve(struct nam__options *options)
 	struct nam_server *server;
 	int rc;
 
-	options->server.starting = starting;
-	log_level = options->server.log_level;
-	options->server.notice = write_advice;
-	options->server.log = write_log;
-	rc = start(options, &server, &notice, &diag);
+	rc = start(&server, &notice, &diag);
 	if (isatty(STDERR_FILENO))
 		(void)fputs("\r\033[K", stderr);
 	if (stop_requested && (rc == -ECANCELED || rc == -EINTR))
@@ -231,8 +248,8 @@ serve(struct nam__options *options)
 	}
 	if (*notice.text)
 		write_advice(notice.text);
-	if (options->metrics)
-		rc = nam__http_start(server, options->metrics, &http, &diag);
+	if (options.metrics)
+		rc = nam__http_start(server, options.metrics, &http, &diag);
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: --%s\n", diag.text);
 		nam_server_destroy(server);
@@ -243,14 +260,14 @@ serve(struct nam__options *options)
 	if (stop_requested)
 		nam_server_stop(server);
 	else
-		rc = report_ready(server, options);
+		rc = report_ready(server);
 	if (!rc) {
 		rc = nam_server_run(server);
 		if (rc)
 			(void)fprintf(stderr, "nam-memserver: waiting for clients: %s\n",
 				nam_err_text(rc));
 	}
-	(void)snprintf(fields, sizeof(fields), "server=%u", options->server.id);
+	(void)snprintf(fields, sizeof(fields), "server=%u", options.server.id);
 	write_log(NAM_LOG_INFO, "stopping", fields);
 	notify("STOPPING=1");
 	atomic_store_explicit(&running, NULL, memory_order_release);
@@ -262,16 +279,24 @@ serve(struct nam__options *options)
 int
 main(int argc, char **argv)
 {
-	struct nam__options options;
 	int rc, status;
 
 	if (nam__options_parse(argc, argv, &options, &status))
 		return fflush(stdout) ? EXIT_FAILED : status;
+	atomic_store_explicit(&log_level, options.server.log_level, memory_order_relaxed);
+	options.server.log_level = NAM_LOG_DEBUG;	/* write_log() chooses */
+	options.server.log = write_log;
+	options.server.notice = write_advice;
+	options.server.starting = starting;
 	rc = catch_signals();
+	if (!rc)
+		rc = nam__reload_start(reload);
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: signals: %s\n", nam_err_text(rc));
 		return EXIT_FAILED;
 	}
 	raise_descriptor_limit();
-	return serve(&options);
+	status = serve();
+	nam__reload_stop();
+	return status;
 }

@@ -121,7 +121,8 @@ static const struct nam_option rows[] = {
 	{ "mtu", "BYTES", "Over verbs: the size of packets, 256 to 4096 (default: the path's).",
 		NAM_OPTION_TEXT, FIELD(server.mtu) },
 	{ "log-level", "LEVEL", "Events on stderr, one a line: error, warn, info (default) or "
-		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), .choices = log_levels },
+		"debug.", NAM_OPTION_CHOICE, FIELD(server.log_level), SET(log_level_set),
+		.choices = log_levels },
 	{ "metrics", "[HOST:]PORT", "Serve metrics for Prometheus at http://HOST:PORT/metrics "
 		"(default HOST: 127.0.0.1).", NAM_OPTION_TEXT, FIELD(metrics) },
 	{ "config", "FILE", "Take options that the command line lacks from section [server N] of "
@@ -149,62 +150,118 @@ nam__options_named(const char *text)
 
 /* Read [server id] of the file, for settings that the command line lacks. */
 static int
-read_config(struct nam__options *o)
+read_section(const struct nam__options *o, struct nam_cluster_server *ret_section,
+	struct nam_diag *diag)
 {
 	struct nam_cluster *cluster = calloc(1, sizeof(*cluster));
 	char text[PATH_MAX + 1];
-	struct nam_diag diag;
 	int rc;
 
-	if (!cluster) {
-		(void)fputs("nam-memserver: no memory\n", stderr);
-		return -ENOMEM;
-	}
+	if (!cluster)
+		return nam_diag_set(diag, -ENOMEM, "no memory");
 	(void)snprintf(text, sizeof(text), "@%s", o->config);
-	rc = nam_cluster_parse(text, cluster, &diag);
-	if (rc) {
-		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
+	rc = nam_cluster_parse(text, cluster, diag);
+	if (rc)
 		goto free_cluster;
-	}
-	rc = -ENOENT;
+	rc = nam_diag_set(diag, -ENOENT, "%s has no section [server %u]; add it, or choose another "
+		"with --id", o->config, o->server.id);
 	for (uint32_t i = 0; i < cluster->count; i++) {
 		if (cluster->servers[i].id == (int32_t)o->server.id) {
-			o->section = cluster->servers[i];
+			*ret_section = cluster->servers[i];
 			rc = 0;
 		}
 	}
-	if (rc)
-		(void)fprintf(stderr, "nam-memserver: --config: %s has no section [server %u]; add "
-			"it, or choose another with --id\n", o->config, o->server.id);
 free_cluster:
 	free(cluster);
 	return rc;
 }
 
+static const struct {
+	const char *name, *key;
+	size_t text;			/* in struct nam_cluster_server */
+} keys[] = {
+#define KEY(name, key)                                                                              \
+	{ name, #key, offsetof(struct nam_cluster_server, key) }
+	KEY("listen", listen),
+	KEY("memory", memory),
+	KEY("region", region),
+	KEY("pages", pages),
+	KEY("numa", numa),
+	KEY("rpc-threads", rpc_threads),
+	KEY("metrics", metrics),
+	KEY("log-level", log_level),
+#undef KEY
+};
+
+#define LOG_LEVEL (NAM__KEYS_COUNT - 1)	/* among them */
+
+static const char *
+key_text(const struct nam_cluster_server *section, unsigned i)
+{
+	return (const char *)section + keys[i].text;
+}
+
 static int
 take_section(struct nam__options *o)
 {
-	const struct {
-		const char *name, *key, *text;
-		bool set;
-	} keys[] = {
-		{ "listen", "listen", o->section.listen, o->server.listen != NULL },
-		{ "memory", "memory", o->section.memory, o->memory_set },
-		{ "region", "region", o->section.region, o->region_set },
-		{ "pages", "pages", o->section.pages, o->pages_set },
-		{ "numa", "numa", o->section.numa, o->numa_set },
-		{ "rpc-threads", "rpc_threads", o->section.rpc_threads, o->rpc_threads_set },
-	};
+	const bool on_command_line[] = { o->server.listen, o->memory_set, o->region_set,
+		o->pages_set, o->numa_set, o->rpc_threads_set, o->metrics, o->log_level_set };
 	char where[PATH_MAX + 64];
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (keys[i].set || !*keys[i].text)
+	_Static_assert(sizeof(keys) / sizeof(keys[0]) == NAM__KEYS_COUNT &&
+		sizeof(on_command_line) == sizeof(o->on_command_line), "one row for each key");
+	memcpy(o->on_command_line, on_command_line, sizeof(on_command_line));
+	for (unsigned i = 0; i < NAM__KEYS_COUNT; i++) {
+		const char *text = key_text(&o->section, i);
+
+		if (on_command_line[i] || !*text)
 			continue;
 		(void)snprintf(where, sizeof(where), "%s, [server] at line %d: %s", o->config,
 			o->section.line, keys[i].key);
-		if (nam__option_set(&table, keys[i].name, where, keys[i].text, o))
+		if (nam__option_set(&table, keys[i].name, where, text, o))
 			return -EINVAL;
 	}
+	return 0;
+}
+
+static int
+level_of(const char *text)
+{
+	int level = 0;
+
+	while (log_levels[level] && strcmp(log_levels[level], text) != 0)
+		level++;
+	return log_levels[level] ? level : -1;
+}
+
+int
+nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
+	struct nam_diag *ret_left, struct nam_diag *diag)
+{
+	struct nam_cluster_server section;
+	size_t used = 0;
+	int rc, level;
+
+	if (!o->config)
+		return nam_diag_set(diag, -ENOENT, "there is no --config to read again");
+	rc = read_section(o, &section, diag);
+	if (rc)
+		return rc;
+	level = *section.log_level ? level_of(section.log_level) : NAM_LOG_INFO;
+	if (level < 0)
+		return nam_diag_set(diag, -EINVAL, "%s, [server] at line %d: log_level: '%s' is "
+			"none of error, warn, info and debug", o->config, section.line,
+			section.log_level);
+	*ret_left = (struct nam_diag){ "" };
+	for (unsigned i = 0; i < LOG_LEVEL; i++) {
+		if (o->on_command_line[i] ||
+			!strcmp(key_text(&section, i), key_text(&o->section, i)))
+			continue;
+		used += (size_t)snprintf(ret_left->text + used, sizeof(ret_left->text) - used,
+			"%s%s", used ? " " : "", keys[i].key);
+	}
+	if (!o->on_command_line[LOG_LEVEL])
+		*ret_level = (enum nam_log_level)level;
 	return 0;
 }
 
@@ -218,7 +275,11 @@ nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exi
 	if (nam__options_take(&table, argc, argv, ret, ret_exit))
 		return 1;
 	*ret_exit = NAM_EXIT_USAGE;
-	if (ret->config && (read_config(ret) || take_section(ret)))
+	if (ret->config && read_section(ret, &ret->section, &diag)) {
+		(void)fprintf(stderr, "nam-memserver: --config: %s\n", diag.text);
+		return 1;
+	}
+	if (ret->config && take_section(ret))
 		return 1;
 	if (!ret->server.listen) {
 		(void)fputs("nam-memserver: --listen: the address is missing; write for example "

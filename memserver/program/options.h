@@ -8,19 +8,29 @@
 #include "common/cluster.h"
 #include "memserver/server.h"
 
+#define NAM__KEYS_COUNT 8u
+
 struct nam__options {
 	struct nam_server_options server;
 	int ready_fd;			/* -1: none */
 	const char *config;
 	const char *metrics;		/* NULL: none */
 	struct nam_cluster_server section;	/* of `config`; server.listen may point into it */
-	/* On the command line. */
-	bool memory_set, region_set, pages_set, numa_set, rpc_threads_set;
+	bool memory_set, region_set, pages_set, numa_set, rpc_threads_set, log_level_set;
+	bool on_command_line[NAM__KEYS_COUNT];	/* keys of the section that it goes before */
 };
 
 /* 0; 1 if the program is to exit with *ret_exit. */
 int nam__options_parse(int argc, char **argv, struct nam__options *ret, int *ret_exit)
 	NAM_MUST_CHECK;
+
+/*
+ * Read `config` again: the log level, which a running server can change, unless the command line
+ * has it; and in *ret_left the keys that have changed and need a restart, with spaces between.
+ * Outputs are untouched on failure, which *diag explains.
+ */
+int nam__options_reload(const struct nam__options *options, enum nam_log_level *ret_level,
+	struct nam_diag *ret_left, struct nam_diag *diag) NAM_MUST_CHECK;
 
 /* The diag or notice of a library, with flags for the fields that it names. */
 struct nam_diag nam__options_named(const char *text);

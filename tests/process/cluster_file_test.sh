@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deploy/cluster.ini and cluster-tcp.ini: memory servers start by them, clients find them by them.
+# deploy/cluster.ini and cluster-tcp.ini: memory servers start by them, clients find them by them;
+# SIGHUP makes a memory server read its file again.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -66,6 +67,33 @@ test_tcp() {
 	done
 }
 
+# event TEXT: server 0 has logged it.
+event() {
+	local waited
+
+	for ((waited = 0; waited < 300; waited++)); do
+		grep -qF -- "$1" "$tmp/server0.log" && return
+		sleep 0.1
+	done
+	fail "no '$1' in $(cat "$tmp/server0.log")"
+}
+
+test_reload() {
+	! grep -q level=debug "$tmp/server0.log" || fail "debug was not asked for"
+	sed -i '0,/^rpc_threads/s/^rpc_threads.*/rpc_threads = 2\nlog_level = debug/' "$file"
+	kill -HUP "${nam_server_pids[0]}"
+	event 'level=warn event=reloaded server=0 log_level=debug needs_restart="rpc_threads"'
+	expect 0 "11" namctl --cluster "@$file" get things 1
+	event level=debug
+	sed -i 's/^log_level.*/log_level = loud/' "$file"
+	kill -HUP "${nam_server_pids[0]}"
+	event "log_level: 'loud' is none of"
+	sed -i '/^log_level/d; 0,/^rpc_threads/s/^rpc_threads.*/rpc_threads = 1/' "$file"
+	kill -HUP "${nam_server_pids[0]}"
+	event 'level=info event=reloaded server=0 log_level=info needs_restart=""'
+	expect 0 "11" namctl --cluster "@$file" get things 1
+}
+
 test_ids_of_file_and_servers_differ() {
 	sed 's/^\[server 0\]/[server 9]/; s/^\[server 1\]/[server 0]/; s/^\[server 9\]/[server 1]/' \
 		"$file" >"$tmp/swapped.ini"
@@ -84,6 +112,7 @@ test_mistakes() {
 
 test_example_is_well_formed
 test_servers_and_clients
+test_reload
 test_tcp
 test_ids_of_file_and_servers_differ
 test_mistakes

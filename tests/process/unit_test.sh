@@ -53,6 +53,8 @@ test_options() {
 	sed '/server 1/,$d' "$tmp/cluster.ini" >"$tmp/first.ini"
 	timeout 30 namctl --cluster "@$tmp/first.ini" --quiet status ||
 		fail "clients do not find what the unit runs"
+	grep -qx 'ExecReload=kill -HUP $MAINPID' "$deploy/nam-memserver@.service" ||
+		fail "the unit does not reload"
 	kill -TERM "$pid"
 	wait "$pid" || fail "what the unit runs ended with $?"
 }

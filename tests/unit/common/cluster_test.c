@@ -140,7 +140,8 @@ parse__file__HAS_EVERY_KEY(void **state)
 		"\n"
 		"[server 0]\n"
 		"listen=shm:/run/nam/a ; the catalog\n"
-		"memory = 8G\nregion = 1G\n\tpages = auto\nnuma = -1\nrpc_threads = 2\n"), 0);
+		"memory = 8G\nregion = 1G\n\tpages = auto\nnuma = -1\nrpc_threads = 2\n"
+		"log_level = debug\nmetrics = 9466\n"), 0);
 	assert_int_equal(cluster.count, 2);
 	assert_int_equal(cluster.servers[0].id, 1);
 	assert_int_equal(cluster.servers[0].line, 3);
@@ -153,6 +154,8 @@ parse__file__HAS_EVERY_KEY(void **state)
 	assert_string_equal(cluster.servers[1].pages, "auto");
 	assert_string_equal(cluster.servers[1].numa, "-1");
 	assert_string_equal(cluster.servers[1].rpc_threads, "2");
+	assert_string_equal(cluster.servers[1].log_level, "debug");
+	assert_string_equal(cluster.servers[1].metrics, "9466");
 }
 
 static void

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reload.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+static struct {
+	pthread_t thread;
+	atomic_bool ending;
+	void (*reload)(void);
+} reloading;
+
+static sigset_t
+hangup(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+int
+nam__reload_prepare(void)
+{
+	const sigset_t set = hangup();
+
+	return -pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void *
+reload_main(void *arg)
+{
+	const sigset_t set = hangup();
+	int number;
+
+	(void)arg;
+	while (!sigwait(&set, &number) && !atomic_load(&reloading.ending))
+		reloading.reload();
+	return NULL;
+}
+
+int
+nam__reload_start(void (*reload)(void))
+{
+	reloading.reload = reload;
+	return -pthread_create(&reloading.thread, NULL, reload_main, NULL);
+}
+
+void
+nam__reload_stop(void)
+{
+	atomic_store(&reloading.ending, true);
+	(void)pthread_kill(reloading.thread, SIGHUP);
+	(void)pthread_join(reloading.thread, NULL);
+}
