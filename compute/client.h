@@ -34,7 +34,8 @@ struct nam_client_options {
 	const char *name;		/* of the program, for messages; NULL: argv[0] */
 	/*
 	 * The longest wait for a memory server: to connect, for a reply, over tcp for a one-sided
-	 * request, which may end half a second later.  Default 5,000.
+	 * request, which may end half a second later.  And for other clients, while these may see
+	 * memory that is to be reused.  Default 5,000.
 	 */
 	uint32_t timeout_ms;
 	uint32_t lock_timeout_ms;	/* default 1,000: patience with another client's lock */
@@ -100,7 +101,7 @@ uint16_t nam_client_id(const struct nam_client *client);
 const char *nam_client_fabric(const struct nam_client *client);
 /*
  * Remote blocks that its workers gave up and that stay allocated: an operation of another client
- * could see them for two seconds after a worker was closed, or kept them locked in a dropped index.
+ * could see them for timeout_ms after a worker was closed, or kept them locked in a dropped index.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
 
@@ -121,7 +122,7 @@ int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 
 /*
  * No fiber may be alive and no cursor open.  Gives cached blocks back to the servers; waits up to
- * two seconds until this worker's retired blocks can be reused, then gives them up.
+ * timeout_ms until this worker's retired blocks can be reused, then gives them up.
  */
 void nam_worker_close(struct nam_worker *worker);
 

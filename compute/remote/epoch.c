@@ -31,7 +31,6 @@
 #define LIMBO_PAUSE_NS 2000000ull
 #define LIMBO_DUE 512u				/* blocks without a label, */
 #define LIMBO_DUE_BYTES (4u << 20)		/* or bytes of them */
-#define LIMBO_CLOSE_NS 2000000000ull
 
 /* ---- local memory ------------------------------------------------------------------------- */
 
@@ -627,7 +626,8 @@ void
 nam__limbo_free(struct nam_worker *worker)
 {
 	struct nam__limbo *limbo = worker->limbo;
-	uint64_t deadline = nam_now_ns() + LIMBO_CLOSE_NS, reusable;
+	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	uint64_t reusable;
 
 	if (!limbo)
 		return;
@@ -636,7 +636,7 @@ nam__limbo_free(struct nam_worker *worker)
 
 		if (rc || nam_now_ns() >= deadline)
 			break;
-		/* This client's epoch thread has to advance its slot first. */
+		/* The epoch threads of all clients have to advance their slots first. */
 		if (limbo->count)
 			nam_sleep_ns(LIMBO_PAUSE_NS);
 	}

@@ -20,6 +20,7 @@
 
 #define STRIDE 1088u
 #define PATIENCE_NS 60000000000ull
+#define TIMEOUT_MS 60000u
 #define PAUSE_NS 1000000ull
 
 struct member {
@@ -43,7 +44,7 @@ join(struct member *member, const struct fake_server *server)
 
 	nam_client_options_init(&options);
 	options.cluster = fake_server_address(server);
-	options.timeout_ms = 60000;
+	options.timeout_ms = TIMEOUT_MS;
 	if (nam_client_connect(&options, &member->client, &diag))
 		fail_msg("%s", diag.text);
 	assert_int_equal(nam_worker_open(member->client, &member->worker, &diag), 0);

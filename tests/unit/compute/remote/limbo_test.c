@@ -14,6 +14,9 @@
 #include "tests/lib/fake_server.h"
 #include "tests/unit/compute/client/member.h"
 
+#define LATE_NS 2100000000ull
+#define FIRST_ALLOC 16u			/* blocks that the first ALLOC asks for */
+
 static void
 nam_retire__nobody_looks__REUSABLE(void **state)
 {
@@ -280,13 +283,13 @@ nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER(void **state)
 static void *
 end_operation_late(void *arg)
 {
-	nam_sleep_ns(500000000);
+	nam_sleep_ns(LATE_NS);
 	nam__op_end(arg);
 	return NULL;
 }
 
 static void
-nam_worker_close__others_look_for_half_a_second__NOTHING_LOST(void **state)
+nam_worker_close__others_look_for_less_than_timeout_ms__NOTHING_LOST(void **state)
 {
 	struct fake_server *server = start_server();
 	struct member collector, reader;
@@ -320,17 +323,40 @@ nam_worker_close__others_still_look__LEAK_COUNTED(void **state)
 	join(&collector, server);
 	join(&reader, server);
 	nam__op_begin(reader.worker, NAM_OP_SCAN);
-	for (uint32_t i = 0; i < 5; i++) {
+	for (uint32_t i = 0; i < FIRST_ALLOC; i++) {
 		assert_int_equal(nam_alloc(collector.worker, STRIDE, &at), 0);
 		nam_retire(collector.worker, at, STRIDE);
 	}
+	/* No RPC follows that could take longer: the block cache is empty. */
+	assert_int_equal(fake_server_blocks_out(server), FIRST_ALLOC);
+	collector.client->options.timeout_ms = 20;
 	nam_worker_close(collector.worker);
-	assert_int_equal(nam_client_blocks_lost(collector.client), 5);
-	assert_int_equal(fake_server_blocks_out(server), 5);
+	assert_int_equal(nam_client_blocks_lost(collector.client), FIRST_ALLOC);
+	assert_int_equal(fake_server_blocks_out(server), FIRST_ALLOC);
 	nam__op_end(reader.worker);
 	leave(&reader);
 	nam_client_close(collector.client);
 	fake_server_stop(server);
+}
+
+/* The limbo cannot advance any more, so there is nothing to wait for. */
+static void
+nam_worker_close__server_is_gone__LEAK_COUNTED_at_once(void **state)
+{
+	struct fake_server *server = start_server();
+	uint64_t since = nam_now_ns();
+	struct member member;
+	struct nam_gaddr at;
+
+	(void)state;
+	join(&member, server);
+	assert_int_equal(nam_alloc(member.worker, STRIDE, &at), 0);
+	nam_retire(member.worker, at, STRIDE);
+	fake_server_stop(server);
+	nam_worker_close(member.worker);
+	assert_int_equal(nam_client_blocks_lost(member.client), 1);
+	assert_in_range(nam_now_ns() - since, 0, TIMEOUT_MS * 1000000ull - 1);
+	nam_client_close(member.client);
 }
 
 int
@@ -347,8 +373,10 @@ main(void)
 		cmocka_unit_test(nam__limbo_advance__one_label_for_all__TWO_ROUND_TRIPS),
 		cmocka_unit_test(nam__limbo_advance__own_slot_zeroed__FENCED),
 		cmocka_unit_test(nam_worker_close__blocks_in_limbo__BACK_AT_THE_SERVER),
-		cmocka_unit_test(nam_worker_close__others_look_for_half_a_second__NOTHING_LOST),
+		cmocka_unit_test(
+			nam_worker_close__others_look_for_less_than_timeout_ms__NOTHING_LOST),
 		cmocka_unit_test(nam_worker_close__others_still_look__LEAK_COUNTED),
+		cmocka_unit_test(nam_worker_close__server_is_gone__LEAK_COUNTED_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
