@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ struct run {
 	struct bench_options *options;
 	const struct session_steps *steps;
 	void *bench;
+	cJSON *object;			/* NULL: there is no result, or it is not wanted as JSON */
 };
 
 static int
@@ -79,28 +81,40 @@ start_threads(struct bench_options *o)
 	return rc ? bench_failed("starting the threads", rc, diag.text) : NAM_EXIT_OK;
 }
 
-static int
-report(const struct run *run)
+/* Before the last step, which frees what is reported. */
+static void
+report(struct run *run)
 {
-	cJSON *object;
-	int rc;
-
 	if (!session.result.ops)
-		return 0;
+		return;
 	if (!run->options->quiet)
 		run->steps->print(run->bench);
 	if (!run->options->json)
+		return;
+	run->object = cJSON_CreateObject();
+	run->steps->json(run->bench, run->object);
+}
+
+/* The rest, when all workers are closed: only then it is known which blocks were lost. */
+static int
+report_end(const struct run *run, uint64_t blocks_lost)
+{
+	int rc;
+
+	if (blocks_lost)
+		bench_complain("warning: %" PRIu64 " blocks could not be given back, because other "
+			"clients kept them locked or in view; they stay allocated until the memory "
+			"servers end; look for clients that are stopped or slow", blocks_lost);
+	if (!run->object)
 		return 0;
-	object = cJSON_CreateObject();
-	run->steps->json(run->bench, object);
-	report_result(object, &session.result, findings_total(&session.findings));
-	rc = report_write(object, run->options->json);
-	cJSON_Delete(object);
+	report_result(run->object, &session.result, findings_total(&session.findings), blocks_lost);
+	rc = report_write(run->object, run->options->json);
+	cJSON_Delete(run->object);
 	return rc;
 }
 
 static int
-take_steps(const struct run *run)
+take_steps(struct run *run)
 {
 	int exit_code = run->steps->begin(run->bench);
 
@@ -108,8 +122,7 @@ take_steps(const struct run *run)
 		exit_code = run->steps->run(run->bench);
 		if (bench_signal)
 			exit_code = NAM_EXIT_SIGNAL + bench_signal;
-		if (report(run) && !exit_code)
-			exit_code = NAM_EXIT_NO;
+		report(run);
 		if (!exit_code)
 			exit_code = findings_exit_code(&session.findings);
 	}
@@ -133,7 +146,8 @@ run_all(void *arg, struct simulation *simulation)
 		exit_code = start_threads(run->options);
 	if (!exit_code)
 		exit_code = take_steps(run);
-	thread_pool_stop(session.pool);
+	if (report_end(run, thread_pool_stop(session.pool)) && !exit_code)
+		exit_code = NAM_EXIT_NO;
 	if (session.client)
 		nam_client_close(session.client);
 	return exit_code;
@@ -142,7 +156,7 @@ run_all(void *arg, struct simulation *simulation)
 int
 session_run(struct bench_options *options, const struct session_steps *steps, void *bench)
 {
-	struct run run = { options, steps, bench };
+	struct run run = { options, steps, bench, NULL };
 
 	return simulation_run(options, run_all, &run);
 }

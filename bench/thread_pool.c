@@ -32,6 +32,7 @@ struct thread_pool {
 	bool simulated;			/* then gates are what conditions are otherwise */
 	struct nam_sim_gate called_gate, finished_gate;
 	unsigned teams_alive;		/* that others run */
+	uint64_t blocks_lost;		/* by clients whose workers are closed */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t called;		/* a job, or the end */
@@ -312,6 +313,7 @@ team_main(void *arg)
 	} else {
 		team_start(team);
 		team_join(team);
+		pool->blocks_lost += nam_client_blocks_lost(team->client);
 		nam_client_close(team->client);
 	}
 	if (--pool->teams_alive == 0)
@@ -366,23 +368,29 @@ thread_pool_start(struct nam_client *client, unsigned threads,
 	}
 	if (diag)
 		*diag = pool->diag;
-	thread_pool_stop(pool);
+	(void)thread_pool_stop(pool);
 	return rc;
 }
 
-void
+uint64_t
 thread_pool_stop(struct thread_pool *pool)
 {
+	uint64_t blocks_lost;
+
 	if (!pool)
-		return;
+		return 0;
 	call(pool, NULL, NULL);
 	team_join(&pool->teams[0]);
 	while (pool->teams_alive)
 		nam_sim_gate_wait(&pool->finished_gate);
+	blocks_lost = pool->blocks_lost;
+	if (pool->teams[0].client)
+		blocks_lost += nam_client_blocks_lost(pool->teams[0].client);
 	pthread_cond_destroy(&pool->called);
 	pthread_cond_destroy(&pool->finished);
 	pthread_mutex_destroy(&pool->mutex);
 	thread_pool_free(pool);
+	return blocks_lost;
 }
 
 unsigned

@@ -9,17 +9,17 @@ set -u
 raw() {
 	expect 0 nam-bench raw --memory 4M --json - "$@"
 	json 'set("workload fabric op bytes depth threads ops seconds ops_per_s errors
-		latency_ns per_op".split()) <= set(r)'
-	json 'r["errors"] == 0 and r["ops"] > 0 and r["ops_per_s"] > 0'
+		blocks_lost latency_ns per_op".split()) <= set(r)'
+	json 'r["errors"] == r["blocks_lost"] == 0 and r["ops"] > 0 and r["ops_per_s"] > 0'
 	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
 }
 
 index() {
 	expect 0 nam-bench index --keys "$some" --ops "$some" --verify --json - "$@"
 	json 'set("workload fabric index design partitioning memservers threads fibers keys ops
-		seconds ops_per_s errors latency_ns per_op by_operation load
+		seconds ops_per_s errors blocks_lost latency_ns per_op by_operation load
 		memory".split()) <= set(r)'
-	json 'r["errors"] == 0 and r["violations"] == 0 and r["ops"] == '"$some"''
+	json 'r["errors"] == r["blocks_lost"] == r["violations"] == 0 and r["ops"] == '"$some"
 	json 'set("mean p50 p90 p99 p999 max".split()) == set(r["latency_ns"])'
 	json 'all(set("round_trips local_reads local_calls doorbells work_requests bytes_in
 		bytes_out restarts".split()) == set(o["per_op"]) for o in
@@ -210,6 +210,35 @@ test_interrupt() {
 	done
 }
 
+# Sets $value: how much of the memory is in use.
+used() {
+	expect 0 namctl status --json
+	python json 'sum(s["carved_bytes"] - s["free_bytes"] for s in r["servers"])'
+}
+
+# While a client is stopped, it may see what others retire: they lose it, and say so.
+test_blocks_lost() {
+	local pid before
+
+	used
+	before=$value
+	nam-bench raw --memory 4M --seconds 1000 --quiet &
+	pid=$!
+	while [ "$value" -eq "$before" ] && kill -0 $pid; do
+		used
+	done
+	kill -STOP $pid
+	expect 0 nam-bench index --keys "$some" --ops 100 --json -
+	json 'r["blocks_lost"] > '$((some / 100))
+	[[ $err == *"warning: "*" blocks could not be given back"*"stopped or slow"* ]] ||
+		fail "no warning: $err"
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	expect 0 nam-bench index --keys "$some" --ops 100 --json -
+	json 'r["blocks_lost"] == 0'
+	[ -z "$err" ] || fail "a warning without a reason: $err"
+}
+
 # Memory servers that die end the run within two seconds.
 test_death() {
 	local pid status=0 began
@@ -238,5 +267,6 @@ test_workloads
 test_wrong_answers
 test_processes
 test_interrupt
+test_blocks_lost
 test_death
 finish "nam-bench: all as it should be"
