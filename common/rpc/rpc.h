@@ -163,7 +163,7 @@ struct nam_rpc_regions_reply {
 
 struct nam_rpc_client_state_request {
 	uint16_t client_id;
-	uint16_t incarnation;
+	uint16_t incarnation;	/* 0: the last one that the id was given to */
 	uint32_t reserved;
 };
 

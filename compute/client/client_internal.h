@@ -91,6 +91,7 @@ struct nam_client {
 	LIST_HEAD(, nam__holder) holders;
 	atomic_bool reclaiming;		/* a task of this process is at it: reclaim.c */
 	atomic_bool reclaim_failed[2];	/* the last time, for servers and for clients */
+	struct nam_diag reclaim_diag;	/* under `mutex`: which client was in the way, or "" */
 
 	struct nam__lock_table *locks;	/* lock.c */
 	_Alignas(NAM__CACHE_LINE) unsigned char extension[NAM__CLIENT_EXTENSION_BYTES];
@@ -114,6 +115,13 @@ NAM_FIBER_FN int nam__regions_refresh(struct nam_client *client) NAM_MUST_CHECK;
 int nam__worker_new(struct nam_client *client, struct nam_worker **ret_worker,
 	struct nam_diag *diag) NAM_MUST_CHECK;	/* not yet in client->workers */
 void nam__worker_free(struct nam_worker *worker);
+
+/*
+ * presence.c: what server 0 knows about a client, as NAM_RPC_CLIENT_STATE says it; the name ends
+ * with NUL.  Cost: 1 RPC.
+ */
+NAM_FIBER_FN int nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	struct nam_rpc_client_state_reply *ret_state) NAM_MUST_CHECK;
 
 /*
  * presence.c: which clients have a queue pair to any of the memory servers.  If a client is not

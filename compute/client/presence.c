@@ -1,6 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* presence.c -- which clients have connections to memory servers. */
+/* presence.c -- which clients there are, and which have connections to memory servers. */
 #include "compute/worker/worker.h"
+
+int
+nam__client_state_ask(struct nam_worker *worker, uint16_t id, uint16_t incarnation,
+	struct nam_rpc_client_state_reply *ret_state)
+{
+	const struct nam_rpc_client_state_request request = { id, incarnation, 0 };
+	struct nam_rpc_client_state_reply reply;
+	uint32_t bytes = sizeof(reply);
+	int rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
+		sizeof(request), &reply, &bytes); /* SUSPENDS */
+
+	if (rc)
+		return rc;
+	if (bytes != sizeof(reply))
+		return -NAM_E_FABRIC_PROTOCOL;
+	reply.name[sizeof(reply.name) - 1] = '\0';
+	*ret_state = reply;
+	return 0;
+}
 
 int
 nam__presence_ask(struct nam_worker *worker, struct nam__presence *ret_presence)

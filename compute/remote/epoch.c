@@ -478,11 +478,11 @@ limbo_label(struct nam_worker *worker, struct nam__limbo *limbo)
 }
 
 int
-nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch)
+nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch, uint16_t *ret_client)
 {
 	const uint32_t bytes = 8u * NAM_CLIENTS_MAX;
 	uint64_t *slots = nam_buffer_take(worker, bytes);
-	uint64_t oldest;
+	uint16_t oldest = worker->client->id;
 	int rc;
 
 	if (!slots)
@@ -491,17 +491,17 @@ nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch)
 	rc = nam_read_await(worker, worker->client->epoch_slots, slots, bytes); /* SUSPENDS */
 	if (rc)
 		goto give_slots;
-	if (!slots[worker->client->id]) {
+	if (!slots[oldest]) {
 		rc = nam_diag_set(&worker->diag, -NAM_E_FENCED,
 			"the memory servers have declared this client (%u) dead; connect anew",
 			worker->client->id);
 		goto give_slots;
 	}
-	oldest = slots[worker->client->id];
-	for (uint32_t i = 0; i < NAM_CLIENTS_MAX; i++)
-		if (slots[i] && nam_epoch_ahead(oldest, slots[i]) > 0)
-			oldest = slots[i];
-	*ret_epoch = oldest;
+	for (uint16_t i = 0; i < NAM_CLIENTS_MAX; i++)
+		if (slots[i] && nam_epoch_ahead(slots[oldest], slots[i]) > 0)
+			oldest = i;
+	*ret_epoch = slots[oldest];
+	*ret_client = oldest;
 give_slots:
 	nam_buffer_give(worker, slots, bytes);
 	return rc;
@@ -601,6 +601,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 {
 	struct nam__limbo *limbo = worker->limbo;
 	uint64_t oldest = 0, reusable = 0;
+	uint16_t client;
 	int rc = 0;
 
 	if (!limbo || !limbo->count || limbo->advancing)
@@ -609,7 +610,7 @@ nam__limbo_advance(struct nam_worker *worker, uint64_t *ret_reusable)
 	rc = limbo_label(worker, limbo); /* SUSPENDS */
 	nam_race_point("limbo.labelled");
 	if (!rc)
-		rc = nam__epoch_oldest(worker, &oldest); /* SUSPENDS */
+		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
 	if (!rc)
 		reusable = limbo_release(worker, limbo, oldest);
 	nam_race_point("limbo.released");

@@ -25,8 +25,12 @@ void nam__labels_release(struct nam_worker *worker);
 /* Whether it is worth its cost: for retirement without a collector. */
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
-/* The oldest time that a client may still be in, this one's included.  Cost: 1 READ of 32 KiB. */
-NAM_FIBER_FN int nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch) NAM_MUST_CHECK;
+/*
+ * The oldest time that a client may still be in, this one's included, and one that may.  Cost: 1
+ * READ of 32 KiB.
+ */
+NAM_FIBER_FN int nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch,
+	uint16_t *ret_client) NAM_MUST_CHECK;
 /*
  * Retire a block for which the owner has work left once no reader can see it: it does not go to the
  * block cache but waits to be taken under this address, tag included.

@@ -183,31 +183,23 @@ handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 int
 nam__lock_holder_ask(struct nam_worker *worker, uint64_t word, struct nam__lock_holder *ret_holder)
 {
-	struct nam_rpc_client_state_request request = {
-		.client_id = nam_lock_owner(word),
-		.incarnation = nam_lock_incarnation(word),
-	};
-	struct nam_rpc_client_state_reply reply;
-	uint32_t reply_bytes = sizeof(reply);
+	uint16_t id = nam_lock_owner(word), incarnation = nam_lock_incarnation(word);
+	struct nam_rpc_client_state_reply state;
 	int rc;
 
 	/* No client has or had that id: the word was overwritten. */
-	if (!request.client_id || request.client_id >= NAM_CLIENTS_MAX) {
+	if (!id || id >= NAM_CLIENTS_MAX || !incarnation) {
 		*ret_holder = (struct nam__lock_holder){ .word = word, .dead = true };
 		return ret_holder->dead;
 	}
-	rc = nam_rpc_call(worker, worker->client->catalog_slot, NAM_RPC_CLIENT_STATE, &request,
-		sizeof(request), &reply, &reply_bytes); /* SUSPENDS */
+	rc = nam__client_state_ask(worker, id, incarnation, &state); /* SUSPENDS */
 	if (rc)
 		return rc;
-	if (reply_bytes != sizeof(reply))
-		return -NAM_E_FABRIC_PROTOCOL;
 	ret_holder->word = word;
-	ret_holder->pid = reply.pid;
-	ret_holder->dead = reply.state != NAM_CLIENT_ALIVE;
-	static_assert(sizeof(ret_holder->name) >= sizeof(reply.name), "names fit");
-	memcpy(ret_holder->name, reply.name, sizeof(reply.name));
-	ret_holder->name[sizeof(reply.name) - 1] = '\0';
+	ret_holder->pid = state.pid;
+	ret_holder->dead = state.state != NAM_CLIENT_ALIVE;
+	static_assert(sizeof(ret_holder->name) == sizeof(state.name), "names fit");
+	memcpy(ret_holder->name, state.name, sizeof(state.name));
 	return ret_holder->dead;
 }
 

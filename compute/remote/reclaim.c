@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/remote/reclaim.h"
 
+#include <string.h>
+
 #include "common/rpc/alloc_rpc.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
@@ -93,11 +95,28 @@ round_ns(const struct nam_client *client)
 	return client->options.timeout_ms * 1000000ull;
 }
 
+/* A client did not forget in time, so memory that is held stays held. */
+NAM_FIBER_FN static int
+blame(struct nam_worker *worker, uint16_t id, struct nam_diag *why)
+{
+	struct nam_rpc_client_state_reply client;
+
+	if (nam__client_state_ask(worker, id, 0, &client)) /* SUSPENDS */
+		client.state = NAM_CLIENT_UNKNOWN;
+	if (client.state == NAM_CLIENT_UNKNOWN)
+		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };
+	return nam_diag_set(why, -NAM_E_LOCK_TIMEOUT, "free memory cannot be used yet: client %u "
+		"(%s, pid %llu) has not looked at the epoch within timeout_ms (%u): it is stopped, "
+		"slow or in a long operation; let it go on or end it, then try again", id,
+		client.name, (unsigned long long)client.pid, worker->client->options.timeout_ms);
+}
+
 /* C16: begin a generation and wait until all clients have forgotten what was before. */
 NAM_FIBER_FN static int
-generation_begin(struct nam_worker *worker)
+generation_begin(struct nam_worker *worker, struct nam_diag *why)
 {
 	uint64_t deadline = nam_now_ns() + round_ns(worker->client), word, oldest;
+	uint16_t client;
 	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
 		&word); /* SUSPENDS */
 
@@ -107,20 +126,20 @@ generation_begin(struct nam_worker *worker)
 			&word); /* SUSPENDS */
 	nam_race_point("reclaim.generation");
 	while (!rc && NAM_GUARD(FORGET_WAIT)) {
-		rc = nam__epoch_oldest(worker, &oldest); /* SUSPENDS */
+		rc = nam__epoch_oldest(worker, &oldest, &client); /* SUSPENDS */
 		/* A slot with this word or a later one is of a client that has forgotten. */
 		if (rc || nam_epoch_ahead(oldest, word + NAM_EPOCH_GENERATION) >= 0)
 			break;
 		if (nam_now_ns() >= deadline)
-			return -NAM_E_LOCK_TIMEOUT;
+			return blame(worker, client, why); /* SUSPENDS */
 		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 	}
 	return rc;
 }
 
-/* Whether memory came back. */
+/* Whether memory came back.  *why stays "" unless a client was in the way. */
 NAM_FIBER_FN static bool
-reclaim(struct nam_worker *worker)
+reclaim(struct nam_worker *worker, struct nam_diag *why)
 {
 	uint64_t batches[NAM_SERVERS_MAX] = { 0 };
 	bool any = blocks_return(worker); /* SUSPENDS */
@@ -128,16 +147,30 @@ reclaim(struct nam_worker *worker)
 	if (!hold_at_all(worker, batches)) /* SUSPENDS */
 		return any;
 	nam_race_point("reclaim.held");
-	if (generation_begin(worker)) /* SUSPENDS */
+	if (generation_begin(worker, why)) /* SUSPENDS */
 		return any;
 	return return_at_all(worker, batches) || any; /* SUSPENDS */
+}
+
+/* The message of an operation for which nothing came back: in the way was the client, if any. */
+static void
+explain(struct nam_worker *worker, const struct nam_diag *full)
+{
+	struct nam_client *client = worker->client;
+
+	worker->diag = *full;
+	pthread_mutex_lock(&client->mutex);
+	if (!strstr(full->text, client->reclaim_diag.text))
+		(void)nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL, "%s; until then: %s",
+			client->reclaim_diag.text, full->text);
+	pthread_mutex_unlock(&client->mutex);
 }
 
 bool
 nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 {
 	struct nam_client *client = worker->client;
-	struct nam_diag diag;
+	struct nam_diag diag, why = { "" };
 	bool public_full = worker->public_full, busy = false, came_back;
 
 	if (++*tries > TRIES_MAX)
@@ -145,7 +178,8 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 	diag = worker->diag;
 	if (!atomic_compare_exchange_strong_explicit(&client->reclaiming, &busy, true,
 		    memory_order_acquire, memory_order_relaxed)) {
-		uint64_t deadline = nam_now_ns() + round_ns(client) + LIMBO_NS;
+		/* Clients have one round, and memory servers as long as that to answer. */
+		uint64_t deadline = nam_now_ns() + 2 * round_ns(client) + LIMBO_NS;
 
 		/* Another task is at it.  If the same memory lacked, its failure is this one's. */
 		while (atomic_load_explicit(&client->reclaiming, memory_order_acquire))
@@ -153,16 +187,24 @@ nam__memory_reclaim(struct nam_worker *worker, unsigned *tries)
 				nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 			else
 				return false;
-		return !atomic_load_explicit(&client->reclaim_failed[public_full],
+		came_back = !atomic_load_explicit(&client->reclaim_failed[public_full],
 			memory_order_relaxed);
+		if (!came_back)
+			explain(worker, &diag);
+		return came_back;
 	}
-	came_back = reclaim(worker); /* SUSPENDS */
+	came_back = reclaim(worker, &why); /* SUSPENDS */
 	worker->public_full = false;
+	if (came_back)
+		why.text[0] = '\0';
+	pthread_mutex_lock(&client->mutex);
+	client->reclaim_diag = why;
+	pthread_mutex_unlock(&client->mutex);
 	atomic_store_explicit(&client->reclaim_failed[public_full], !came_back,
 		memory_order_relaxed);
 	atomic_store_explicit(&client->reclaim_failed[!public_full], false, memory_order_relaxed);
 	/* Release: pairs with the load above. */
 	atomic_store_explicit(&client->reclaiming, false, memory_order_release);
-	worker->diag = diag;
+	explain(worker, &diag);
 	return came_back;
 }

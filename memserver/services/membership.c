@@ -165,6 +165,7 @@ nam__service_client_state(struct nam__exchange *exchange)
 	struct nam_rpc_client_state_reply *reply = exchange->reply;
 	struct nam__membership *membership = &exchange->server->membership;
 	const struct nam__member *member;
+	uint16_t incarnation;
 
 	if (request->reserved || request->client_id == 0 ||
 		request->client_id >= NAM_CLIENTS_MAX)
@@ -172,11 +173,11 @@ nam__service_client_state(struct nam__exchange *exchange)
 	memset(reply, 0, sizeof(*reply));
 	pthread_mutex_lock(&membership->mutex);
 	member = &membership->members[request->client_id];
+	incarnation = request->incarnation ?: member->incarnation;
 	/* As a distance, because incarnations wrap. */
-	if (!member->incarnation || !request->incarnation ||
-		(int16_t)(request->incarnation - member->incarnation) > 0) {
+	if (!member->incarnation || (int16_t)(incarnation - member->incarnation) > 0) {
 		reply->state = NAM_CLIENT_UNKNOWN;
-	} else if (request->incarnation != member->incarnation) {
+	} else if (incarnation != member->incarnation) {
 		reply->state = NAM_CLIENT_DEAD;	/* and forgotten: its id belongs to another now */
 	} else {
 		reply->state = member->alive ? NAM_CLIENT_ALIVE : NAM_CLIENT_DEAD;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Memory comes back for other uses: fill with one kind, drop, fill with another kind, ten times.
+# If a client is stopped, it does not, and the message names that client.
 
 set -u
 # shellcheck source=tests/lib/script.sh
@@ -49,7 +50,33 @@ fill_in_turns() {
 	nam_servers_stop || fail "the servers did not end well"
 }
 
+fill_while_a_client_is_stopped() {
+	local pid
+
+	nam_servers_start 2 --memory 16M --region 1M --pages 4k || exit 1
+	export NAM_CLUSTER=$cluster
+	index_fill fine
+	expect 0 namctl index drop filling
+	nam-bench raw --memory 1M --seconds 1000 --quiet &
+	pid=$!
+	value=True
+	while [ "$value" = True ] && kill -0 $pid; do
+		expect 0 namctl status --json
+		python json 'all(s["carved_bytes"] == s["free_bytes"] for s in r["servers"])'
+	done
+	kill -STOP $pid
+	expect 6 namctl kv create filling --memory 24M
+	says "(nam-bench, pid $pid) has not looked at the epoch"
+	says "try again"
+	kill -CONT $pid
+	kv_fill
+	kill $pid
+	wait $pid
+	nam_servers_stop || fail "the servers did not end well"
+}
+
 seq "$pairs" | awk '{ print $1 "\t" $1 }' >"$tmp/pairs"
 fill_in_turns 1 2 3 4 5 6 7 8 9 10
 NAM_TEST_FABRIC="tcp:127.0.0.1:0" fill_in_turns 2 4 5
+fill_while_a_client_is_stopped
 finish "memory came back each time, over two fabrics"

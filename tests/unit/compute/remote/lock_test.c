@@ -624,6 +624,22 @@ lock__holder_died__ORPHANED_NAMES_IT(void **state)
 	nam_buffer_give(worker, image, OBJECT_BYTES);
 }
 
+/* No client has incarnation 0, whichever has the id. */
+static void
+lock__overwritten_with_incarnation_0__ORPHANED(void **state)
+{
+	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES), old;
+	struct nam_gaddr at = object_make(worker);
+	uint64_t word = nam_lock_word(nam_client_id(client), 0, 7);
+	struct nam__lock lock;
+
+	(void)state;
+	assert_int_equal(nam_cas_await(worker, at, NAM_LOCK_FREE, word, &old), 0);
+	assert_int_equal(nam__lock_read_await(worker, at, image, OBJECT_BYTES, &lock),
+		-NAM_E_LOCK_ORPHANED);
+	nam_buffer_give(worker, image, OBJECT_BYTES);
+}
+
 struct hopeful {
 	struct nam_worker *worker;
 	struct nam_gaddr at;
@@ -766,6 +782,7 @@ main(void)
 		cmocka_unit_test(lock__changes_hands_for_long__LOCKED_IN_THE_END),
 		cmocka_unit_test(lock__changes_hands_for_ever__TIMEOUT_AFTER_EIGHT),
 		cmocka_unit_test(lock__holder_died__ORPHANED_NAMES_IT),
+		cmocka_unit_test(lock__overwritten_with_incarnation_0__ORPHANED),
 		cmocka_unit_test(lock__many_fibers_want_an_orphan__ALL_FAIL_IN_BOUNDED_TIME),
 		cmocka_unit_test(
 			lock__many_fibers_want_what_a_client_keeps__ALL_FAIL_IN_BOUNDED_TIME),

@@ -321,6 +321,9 @@ register__session_connection_closes__CLIENT_IS_DEAD_AND_ITS_SLOT_ZERO(void **sta
 	assert_string_equal(who->name, "tester");
 	assert_int_equal(client_state(f, id, (uint16_t)(incarnation + 1)), NAM_CLIENT_UNKNOWN);
 	assert_int_equal(client_state(f, (uint16_t)(id + 1), 1), NAM_CLIENT_UNKNOWN);
+	assert_int_equal(client_state(f, (uint16_t)(id + 1), 0), NAM_CLIENT_UNKNOWN);
+	assert_int_equal(client_state(f, id, 0), NAM_CLIENT_ALIVE);
+	assert_string_equal(who->name, "tester");
 	leave(f, &session);
 	assert_int_equal(client_state(f, id, incarnation), NAM_CLIENT_DEAD);
 	assert_string_equal(who->name, "tester");
