@@ -80,6 +80,17 @@ alloc_with_patience(struct nam_worker *worker, struct nam_gaddr *ret_at)
 	return rc;
 }
 
+static unsigned
+generation(void)
+{
+	uint64_t *word = nam_buffer_take(me.worker, 8), value;
+
+	assert_int_equal(nam_read_await(me.worker, me.client->epoch_word, word, 8), 0);
+	value = *word;
+	nam_buffer_give(me.worker, word, 8);
+	return (unsigned)(value / NAM_EPOCH_GENERATION);
+}
+
 /* "client 7 (slow, pid": what a message must say. */
 static const char *
 named(const struct member *member, const char *name)
@@ -108,12 +119,103 @@ memory_came_back__a_client_does_not_forget__IT_IS_NAMED(void **state)
 	nam_free_unseen(me.worker, at, OTHER_STRIDE);
 }
 
+/* ---- several tasks at once ------------------------------------------------------------------ */
+
+#define FIBERS 8u
+
+struct crowd {
+	unsigned full;			/* fibers that found no memory */
+	unsigned begun;			/* ... that asked whether it comes back */
+	unsigned again;			/* ... and that began once more */
+	unsigned failed, explained;
+};
+
+/* Whether the worker has this message of a fiber, and it names the slow client as well. */
+static bool
+explained(const char *own)
+{
+	const char *text = nam_worker_diag(me.worker);
+
+	return strstr(text, own) && strstr(text, named(&slow, "slow"));
+}
+
+/* No fiber makes memory come back before all have found none. */
+static void
+crowd_main(void *arg)
+{
+	struct crowd *crowd = arg;
+	char own[NAME_BYTES];
+	unsigned tries = 0;
+	struct nam_gaddr at;
+	int rc = nam_alloc(me.worker, OTHER_STRIDE, &at); /* SUSPENDS */
+
+	crowd->full += rc == -NAM_E_REMOTE_FULL;
+	while (crowd->full < FIBERS && rc)
+		nam_worker_yield(me.worker); /* SUSPENDS */
+	(void)snprintf(own, sizeof(own), "fiber %u has no memory", crowd->begun++);
+	(void)nam_diag_set(&me.worker->diag, rc, "%s", own);
+	while (nam__memory_came_back(me.worker, rc, &tries)) { /* SUSPENDS */
+		crowd->again++;
+		rc = nam_alloc(me.worker, OTHER_STRIDE, &at); /* SUSPENDS */
+	}
+	crowd->explained += explained(own);
+	crowd->failed += rc != 0;
+}
+
+static struct crowd
+crowd_run(void)
+{
+	struct crowd crowd = { 0 };
+
+	for (unsigned i = 0; i < FIBERS; i++)
+		assert_int_equal(nam_worker_spawn(me.worker, crowd_main, &crowd), 0);
+	nam_worker_run(me.worker);
+	assert_int_equal(crowd.full, FIBERS);
+	return crowd;
+}
+
+static void
+memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL(void **state)
+{
+	unsigned before = generation();
+	struct crowd crowd;
+
+	(void)state;
+	fill_and_free();
+	nam__op_begin(slow.worker, NAM_OP_SCAN);
+	crowd = crowd_run();
+	nam__op_end(slow.worker);
+	assert_int_equal(generation() - before, 1);
+	assert_int_equal(crowd.again, 0);
+	assert_int_equal(crowd.failed, FIBERS);
+	assert_int_equal(crowd.explained, FIBERS);
+}
+
+static void
+memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL(void **state)
+{
+	unsigned before = generation();
+	struct crowd crowd;
+
+	(void)state;
+	fill_and_free();
+	crowd = crowd_run();
+	assert_int_equal(generation() - before, 1);
+	assert_int_equal(crowd.again, FIBERS);
+	assert_int_equal(crowd.failed, 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			memory_came_back__a_client_does_not_forget__IT_IS_NAMED, start, stop),
+		cmocka_unit_test_setup_teardown(
+			memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL,
+			start, stop),
+		cmocka_unit_test_setup_teardown(
+			memory_came_back__several_tasks__ONE_ATTEMPT_FOR_ALL, start, stop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
