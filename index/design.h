@@ -12,6 +12,31 @@
 
 struct nam__part_reader;
 
+/*
+ * A change of a call of nam_index_change_many(), in the order of parts, then of full keys, then of
+ * the call.
+ */
+struct nam__sorted {
+	uint64_t word;			/* the key's first */
+	uint32_t part;			/* 0 in an index without parts */
+	uint32_t number;		/* in the call's array */
+};
+
+/* The kind of operation as which a change counts. */
+static inline enum nam_op_kind
+nam__change_op(enum nam_change_kind kind)
+{
+	static const enum nam_op_kind op_kinds[] = {
+		[NAM_CHANGE_INSERT] = NAM_OP_INSERT,
+		[NAM_CHANGE_UPSERT] = NAM_OP_UPSERT,
+		[NAM_CHANGE_UPDATE] = NAM_OP_UPDATE,
+		[NAM_CHANGE_DELETE] = NAM_OP_DELETE,
+		[NAM_CHANGE_DELETE_PAIR] = NAM_OP_DELETE,
+	};
+
+	return op_kinds[kind];
+}
+
 struct nam__index_ops {
 	/*
 	 * Complete a handle whose superblock is known.
@@ -39,6 +64,12 @@ struct nam__index_ops {
 	/* Of a unique index: delete the key if it carries this payload. */
 	NAM_FIBER_FN int (*delete_pair)(struct nam_worker *worker, struct nam_index *index,
 		const void *key, uint64_t payload);
+	/*
+	 * The changes that `sorted` names.  Each gets its rc; -NAM_E_REMOTE_FULL only if no memory
+	 * came back.
+	 */
+	NAM_FIBER_FN void (*change_many)(struct nam_worker *worker, struct nam_index *index,
+		struct nam_index_change *changes, const struct nam__sorted *sorted, uint32_t count);
 
 	int (*cursor_open)(struct nam_worker *worker, struct nam_index *index,
 		const struct nam_range *range, struct nam_cursor **ret_cursor);

@@ -29,8 +29,8 @@ nam_index_lookup_many(struct nam_worker *worker, struct nam_index *index, const 
 		ret_rcs); /* SUSPENDS */
 }
 
-static int
-refuse_non_unique(struct nam_worker *worker, const struct nam_index *index, const char *what)
+int
+nam__refuse_non_unique(struct nam_worker *worker, const struct nam_index *index, const char *what)
 {
 	return nam_diag_set(&worker->diag, -EINVAL,
 		"index '%s' is not unique: %s needs to know the payload, too", index->name, what);
@@ -69,7 +69,7 @@ nam_index_update(struct nam_worker *worker, struct nam_index *index, const void 
 	uint64_t payload)
 {
 	if (!index->g.unique)
-		return refuse_non_unique(worker, index, "an update");
+		return nam__refuse_non_unique(worker, index, "an update");
 	return change(worker, index, NAM_OP_UPDATE, key, payload); /* SUSPENDS */
 }
 
@@ -77,7 +77,7 @@ int
 nam_index_delete(struct nam_worker *worker, struct nam_index *index, const void *key)
 {
 	if (!index->g.unique)
-		return refuse_non_unique(worker, index, "a delete");
+		return nam__refuse_non_unique(worker, index, "a delete");
 	return change(worker, index, NAM_OP_DELETE, key, 0); /* SUSPENDS */
 }
 

@@ -273,6 +273,7 @@ NAM_FIBER_FN int nam_index_delete_pair(struct nam_worker *worker, struct nam_ind
 }
 #endif
 
+#include "changes.h"
 #include "maintain.h"
 #include "scan.h"
 

@@ -19,6 +19,7 @@
 struct nam__cache;
 struct nam__index_ops;
 struct nam__parts;
+struct nam__sorted;
 
 struct nam_index {
 	struct nam_client *client;
@@ -59,6 +60,10 @@ struct nam_cursor {
 #define NAM__HOPS_MAX 4096u
 /* So many unnamed leaves in a row: a client has met a memory server without room. */
 #define NAM__HOPS_MANY 8u
+
+/* index.c: -EINVAL with a diag, for an operation that does not say which pair it is about. */
+int nam__refuse_non_unique(struct nam_worker *worker, const struct nam_index *index,
+	const char *what) NAM_MUST_CHECK;
 
 /* ---- protocol.c: nodes --------------------------------------------------------------------- */
 

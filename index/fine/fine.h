@@ -20,6 +20,8 @@ NAM_FIBER_FN int nam__fine_change(struct nam_worker *worker, struct nam_index *i
 	enum nam_op_kind kind, const void *key, uint64_t payload) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index,
 	const void *key, uint64_t payload) NAM_MUST_CHECK;
+NAM_FIBER_FN void nam__fine_change_many(struct nam_worker *worker, struct nam_index *index,
+	struct nam_index_change *changes, const struct nam__sorted *sorted, uint32_t count);
 NAM_FIBER_FN int nam__fine_bulk_load(struct nam_worker *worker, struct nam_index *index,
 	nam_index_source_fn source, void *arg, uint32_t fill_percent,
 	uint64_t *ret_count) NAM_MUST_CHECK;

@@ -53,6 +53,7 @@ const struct nam__index_ops nam__fine_ops = {
 	.lookup_many = nam__fine_lookup_many,
 	.change = nam__fine_change,
 	.delete_pair = nam__fine_delete_pair,
+	.change_many = nam__fine_change_many,
 	.cursor_open = nam__scan_open,
 	.cursor_next = nam__scan_next,
 	.cursor_next_entries = nam__scan_next_entries,

@@ -156,6 +156,18 @@ delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 	return nam__fine_delete_pair(worker, leaves_of(index, key), key, payload); /* SUSPENDS */
 }
 
+NAM_FIBER_FN static void
+change_many(struct nam_worker *worker, struct nam_index *index, struct nam_index_change *changes,
+	const struct nam__sorted *sorted, uint32_t count)
+{
+	for (uint32_t at = 0, end; at < count; at = end) {
+		for (end = at + 1; end < count && sorted[end].part == sorted[at].part; end++)
+			;
+		nam__fine_change_many(worker, index->leaves[sorted[at].part], changes, sorted + at,
+			end - at); /* SUSPENDS */
+	}
+}
+
 /* Those of the keys that lie in one part, and where their answers belong. */
 struct some {
 	uint32_t count;
@@ -317,6 +329,7 @@ const struct nam__index_ops nam__hybrid_ops = {
 	.lookup_many = lookup_many,
 	.change = change,
 	.delete_pair = delete_pair,
+	.change_many = change_many,
 	.cursor_open = nam__parts_scan_open,
 	.cursor_next = nam__parts_scan_next,
 	.cursor_next_entries = nam__parts_scan_next_entries,

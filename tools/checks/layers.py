@@ -15,7 +15,7 @@ PUBLIC_HEADERS = """
     common/version.h
     common/fabric/fabric.h common/fabric/request.h common/rpc/figures.h common/rpc/transport.h
     compute/client.h compute/remote.h
-    index/index.h index/maintain.h index/options.h index/scan.h
+    index/changes.h index/index.h index/maintain.h index/options.h index/scan.h
     kv/kv.h kv/options.h txn/records.h txn/table.h
     memserver/server.h
     """.split()
