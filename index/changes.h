@@ -48,7 +48,9 @@ struct nam_index_change {
  *		A change that divides the leaf is carried out alone, and costs what it costs
  *		alone.  For several leaves the sum of these: they are not changed side by side.
  *		The call looks at 1,024 changes at a time, so order more than these by key.
- *		Coarse: 1 RPC for each.  Hybrid: as fine.
+ *		Coarse: 1 round trip for all of different keys, with up to 32 messages: one for
+ *		each kind and memory server, of up to 253 changes of 8-byte keys.  A key that
+ *		occurs n times takes n round trips.  Hybrid: as fine.
  *		Each counts as an operation of its kind; round trips and bytes of several count
  *		for the kind of the first in the order of keys.
  * Bounded:	a leaf whose lock is not released costs each of its changes lock_timeout_ms.

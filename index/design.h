@@ -37,6 +37,14 @@ nam__change_op(enum nam_change_kind kind)
 	return op_kinds[kind];
 }
 
+/* The changes of one full key are neighbours. */
+static inline bool
+nam__change_same_key(const struct nam__geometry *g, const struct nam_index_change *a,
+	const struct nam_index_change *b)
+{
+	return !memcmp(a->key, b->key, g->key_bytes) && (g->unique || a->payload == b->payload);
+}
+
 struct nam__index_ops {
 	/*
 	 * Complete a handle whose superblock is known.

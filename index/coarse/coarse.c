@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "coarse.h"
-#include "compute/remote/reclaim.h"
 #include "index/design.h"
 #include "index/parts_scan.h"
 #include "index/tree_load.h"
@@ -106,23 +105,6 @@ delete_pair(struct nam_worker *worker, struct nam_index *index, const void *key,
 {
 	return point(worker, index, NAM_OP_DELETE, NAM_RPC_TREE_DELETE_PAIR, key, payload,
 		NULL); /* SUSPENDS */
-}
-
-NAM_FIBER_FN static void
-change_many(struct nam_worker *worker, struct nam_index *index, struct nam_index_change *changes,
-	const struct nam__sorted *sorted, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam_index_change *one = &changes[sorted[i].number];
-		unsigned tries = 0;
-
-		do
-			one->rc = one->kind == NAM_CHANGE_DELETE_PAIR ?
-				delete_pair(worker, index, one->key, one->payload) : /* SUSPENDS */
-				change(worker, index, nam__change_op(one->kind), one->key,
-					one->payload); /* SUSPENDS */
-		while (nam__memory_came_back(worker, one->rc, &tries)); /* SUSPENDS */
-	}
 }
 
 /* ---- many ---------------------------------------------------------------------------------- */
@@ -318,7 +300,7 @@ const struct nam__index_ops nam__coarse_ops = {
 	.lookup_many = lookup_many,
 	.change = change,
 	.delete_pair = delete_pair,
-	.change_many = change_many,
+	.change_many = nam__coarse_change_many,
 	.cursor_open = nam__parts_scan_open,
 	.cursor_next = nam__parts_scan_next,
 	.cursor_next_entries = nam__parts_scan_next_entries,

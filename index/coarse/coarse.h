@@ -63,6 +63,12 @@ NAM_FIBER_FN int nam__tree_point(struct nam_worker *worker, struct nam_index *in
 	enum nam_rpc_tree_point kind, const uint64_t *key, unsigned key_words, uint64_t payload,
 	uint64_t *ret_payload) NAM_MUST_CHECK;
 
+/* ---- change_many.c -------------------------------------------------------------------------- */
+
+/* As nam__index_ops says. */
+NAM_FIBER_FN void nam__coarse_change_many(struct nam_worker *worker, struct nam_index *index,
+	struct nam_index_change *changes, const struct nam__sorted *sorted, uint32_t count);
+
 /* ---- scan.c -------------------------------------------------------------------------------- */
 
 extern const struct nam__part_reader nam__page_reader;

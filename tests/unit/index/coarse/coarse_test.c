@@ -306,11 +306,13 @@ struct source {
 	uint64_t next, end;
 	struct nam_index *index;
 	int insert_rc, load_rc;		/* of others, half-way */
+	struct nam_index_change changes[3];
 };
 
 static int
 source_next(void *arg, void *key, uint64_t *payload)
 {
+	static const uint8_t keys[3][8] = { { 1 }, { 2 }, { 3 } };
 	struct source *source = arg;
 
 	if (source->next == source->end)
@@ -321,6 +323,11 @@ source_next(void *arg, void *key, uint64_t *payload)
 
 		source->insert_rc = insert(&other, source->index, source->end + 5);
 		assert_non_null(strstr(nam_worker_diag(other.worker), "is being loaded"));
+		for (unsigned i = 0; i < 3; i++)
+			source->changes[i] = (struct nam_index_change){ keys[i], i,
+				NAM_CHANGE_UPSERT, 1 };
+		assert_int_equal(nam_index_change_many(other.worker, source->index,
+			source->changes, 3), -NAM_E_LOCK_TIMEOUT);
 		source->load_rc = nam_index_bulk_load(other.worker, source->index, source_next,
 			&more, 0, NULL);
 		assert_non_null(strstr(nam_worker_diag(other.worker), "is being loaded"));
@@ -342,11 +349,15 @@ bulk_load__others_change_meanwhile__WAIT_AND_SEE_NOTHING(void **state)
 	source.index = tree_open(other.worker, "load", 0);
 	assert_int_equal(nam_index_bulk_load(me.worker, index, source_next, &source, 0, NULL), 0);
 	assert_int_equal(source.insert_rc, -NAM_E_LOCK_TIMEOUT);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(source.changes[i].rc, -NAM_E_LOCK_TIMEOUT);
 	assert_int_equal(source.load_rc, -NAM_E_LOCK_TIMEOUT);
 	assert_non_null(strstr(nam_worker_diag(other.worker), "is being loaded"));
 	tree_check(me.worker, index, 5000);
 	assert_int_equal(lookup(&other, source.index, 4999, &payload), 0);
 	assert_int_equal(insert(&other, source.index, 5005), 0);
+	assert_int_equal(nam_index_change_many(other.worker, source.index, source.changes, 3), 0);
+	tree_check(me.worker, index, 5004);
 	nam_index_close(source.index);
 	unmake(index);
 }
