@@ -310,6 +310,44 @@ change_many__memory_full__REMOTE_FULL_WHERE_THERE_IS_NO_ROOM(void **state)
 	local_cluster_stop(small);
 }
 
+/* ---- a memory server that ends */
+
+static void
+change_many__a_server_is_gone__FABRIC_FOR_ITS_KEYS_ONLY(void **state)
+{
+	enum { COUNT = 400 };
+	struct local_cluster *two = local_cluster_start(2, 16 * MIB, 4 * MIB);
+	struct member member = member_join(two, "left", 1000);
+	struct nam_index *index = tree_new(member.worker, &(struct tree_options){ 0 }, MIB);
+	static struct nam_index_change changes[COUNT];
+	static uint8_t keys[COUNT][8];
+	unsigned failed = 0;
+	uint64_t payload;
+
+	(void)state;
+	tree_fill(member.worker, index, 0, COUNT, 1);
+	for (uint64_t n = 0; n < COUNT; n++) {
+		tree_key_fill(keys[n], 8, n);
+		changes[n] = (struct nam_index_change){ keys[n], n, NAM_CHANGE_UPDATE, 1 };
+		assert_int_equal(nam_index_lookup(member.worker, index, keys[n], &payload), 0);
+	}
+	local_cluster_stop_server(two, 1);
+	assert_true(nam_err_is(nam_index_change_many(member.worker, index, changes, COUNT),
+		NAM_E_FABRIC));
+	for (uint64_t n = 0; n < COUNT; n++) {
+		int rc = nam_index_update(member.worker, index, keys[n], n);
+
+		assert_true(rc == 0 || nam_err_is(rc, NAM_E_FABRIC));
+		assert_int_equal(changes[n].rc == 0, rc == 0);
+		assert_true(!changes[n].rc || nam_err_is(changes[n].rc, NAM_E_FABRIC));
+		failed += rc != 0;
+	}
+	assert_in_range(failed, 1, COUNT - 1);
+	nam_index_close(index);
+	member_leave(&member);
+	local_cluster_stop(two);
+}
+
 /* ---- side by side ---------------------------------------------------------------------------- */
 
 /* A fiber that moves its own keys from payload to payload, in leaves that it shares with others. */
@@ -384,6 +422,7 @@ main(void)
 			change_many__no_such_kind__EINVAL_SAYS_WHY_AND_THE_OTHERS_ARE_DONE),
 		cmocka_unit_test(change_many__dropped__DROPPED_FOR_EACH),
 		cmocka_unit_test(change_many__memory_full__REMOTE_FULL_WHERE_THERE_IS_NO_ROOM),
+		cmocka_unit_test(change_many__a_server_is_gone__FABRIC_FOR_ITS_KEYS_ONLY),
 		cmocka_unit_test(
 			change_many__fibers_and_the_same_leaves__NO_CHANGE_IS_LOST_OR_DOUBLED),
 	};
