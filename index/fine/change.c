@@ -243,13 +243,14 @@ nam__fine_delete_pair(struct nam_worker *worker, struct nam_index *index, const 
 
 /* ---- many ---------------------------------------------------------------------------------- */
 
-/* They share the lock, and what became of it. */
+/* I18: if the release fails, so do all. */
 static void
 group_end(struct group *group, uint32_t done, int rc)
 {
 	group->done = done;
 	for (uint32_t i = 0; rc && i < done; i++)
-		group_at(group, i)->rc = rc;
+		if (i == 0 || NAM_GUARD(COMBINE_FAILED))
+			group_at(group, i)->rc = rc;
 }
 
 /* change_held(), for a group. */

@@ -264,6 +264,45 @@ update_two_without_lock(struct actor *self)
 	litmus.flags[THREE] = true;
 }
 
+/* The same with two calls of two changes each; the last finds nothing to update. */
+struct combined_call {
+	struct actor *self;
+	struct nam_index_change changes[2];
+};
+
+static void
+combined_call(void *arg)
+{
+	struct combined_call *call = arg;
+
+	(void)!nam_index_change_many(call->self->worker, call->self->index, call->changes, 2);
+}
+
+static void
+change_many_without_lock(struct actor *self)
+{
+	static const uint64_t numbers[] = { 110, 120, 130, 135 };
+	struct combined_call calls[2];
+	uint8_t keys[4][8];
+
+	for (unsigned i = 0; i < 4; i++) {
+		nam_key_from_u64(numbers[i], keys[i]);
+		calls[i / 2].self = self;
+		calls[i / 2].changes[i % 2] = (struct nam_index_change){ keys[i], 1,
+			NAM_CHANGE_UPDATE, 0 };
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (nam_worker_spawn(self->worker, combined_call, &calls[i]))
+			sim_die("no fiber");
+	nam_worker_run(self->worker);
+	for (unsigned i = 0; i < 4; i++)
+		if (calls[i / 2].changes[i % 2].rc != -NAM_E_FENCED)
+			litmus_fail("change of %llu: %s, though the lock was taken away",
+				(unsigned long long)numbers[i],
+				nam_err_name(calls[i / 2].changes[i % 2].rc));
+	litmus.flags[THREE] = true;
+}
+
 /* As a client that finds a holder dead by mistake. */
 static void
 steal(struct actor *self)
@@ -393,6 +432,9 @@ const struct litmus_case litmus_failure_cases[] = {
 	{ { "stolen_from_two", LITMUS_LOADED, { NULL, update_two_without_lock, steal },
 			{ { "lock.taken", A, litmus_hold_first } } },
 		"the same, and the holder has carried out another task's change", 1, 0 },
+	{ { "stolen_from_many", LITMUS_LOADED, { NULL, change_many_without_lock, steal },
+			{ { "lock.taken", A, litmus_hold_first } } },
+		"the same with two calls of several changes each", 1, 0 },
 	{ { "half_a_merge", LITMUS_LOADED, { NULL, insert_after_half, merge_half },
 			{ { "merge.left_written", B, break_before_parent } } },
 		"a collector's connection breaks between the left node and the parent", 2, 0 },

@@ -234,6 +234,8 @@ static const struct nam_option rows[] = {
 	{ "partition", "NAME", "Of coarse and hybrid: range, hash or round-robin.",
 		NAM_OPTION_CHOICE, FIELD(scenario.partitioning), SET(partitioning_given),
 		.min = NAM_PARTITION_RANGE, .choices = partitionings },
+	{ "many", "N", "N percent of changes are several in one call.", NAM_OPTION_COUNT,
+		FIELD(scenario.many), SET(many_given), .max = 100 },
 	{ "kv", "N", "N more clients use a key-value store, by any RPC transport.",
 		NAM_OPTION_COUNT, FIELD(scenario.kv), SET(kv_given), .max = 100 },
 	{ .help = "The cluster:" },

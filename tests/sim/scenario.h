@@ -47,6 +47,8 @@ struct sim_scenario {
 	bool temporary;				/* another index is made, loaded and dropped */
 	uint32_t kv;				/* clients of a key-value store; 0: there is none */
 	bool kv_given;				/* not to be varied */
+	uint32_t many;			/* percent of changes that are several in one call */
+	bool many_given;			/* not to be varied */
 	bool collector;				/* a process of its own that does nothing else */
 	uint32_t collects;			/* of 1000 operations are passes of the collector */
 	uint32_t leaks;				/* blocks that the director loses on purpose */

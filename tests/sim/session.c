@@ -13,6 +13,8 @@
 #define PASS_SLOWNESS_NS 500000000ull	/* and more for each unit of slowness */
 #define LOOKUPS_MANY 12u
 #define CHANGES_MANY 3u
+#define TOGETHER_MOST 12u		/* changes in one call, */
+#define TOGETHER_NEAR 12u		/* of keys within so many */
 #define REFUSED_MAX 5u		/* of one session: locks of the dead cost a time-out each */
 #define HANG_PASS 3u
 #define RECLAIM_EVERY 3u		/* passes of a collector */
@@ -212,6 +214,82 @@ by_hand_can(const struct sim_session *session, enum sim_kind kind)
 
 	return scenario->design == NAM_DESIGN_COARSE && scenario->record && !scenario->pairs &&
 	       kind != SIM_LOOKUP && kind != SIM_SCAN && kind_of(scenario, kind) == kind;
+}
+
+/* ---- several in one call --------------------------------------------------------------------- */
+
+static enum nam_change_kind
+change_kind(enum sim_kind kind)
+{
+	static const enum nam_change_kind kinds[] = { [SIM_INSERT] = NAM_CHANGE_INSERT,
+		[SIM_UPSERT] = NAM_CHANGE_UPSERT, [SIM_UPDATE] = NAM_CHANGE_UPDATE,
+		[SIM_DELETE] = NAM_CHANGE_DELETE, [SIM_DELETE_PAIR] = NAM_CHANGE_DELETE_PAIR };
+
+	return kinds[kind];
+}
+
+/* Any change of a key of the same neighbourhood. */
+static void
+draw_change(struct sim_session *session, uint64_t first, enum sim_kind *ret_kind,
+	uint64_t *ret_number, uint64_t *ret_payload)
+{
+	const struct sim_stage *stage = session->actor->stage;
+	enum sim_kind kind = turn(stage, &session->rng,
+		choose(&stage->scenario->mix, &session->rng));
+
+	if (kind == SIM_LOOKUP || kind == SIM_SCAN)
+		kind = SIM_UPSERT;
+	*ret_kind = kind_of(stage->scenario, kind);
+	*ret_number = (first + nam_rng_below(&session->rng, TOGETHER_NEAR)) %
+		stage->scenario->keys;
+	*ret_payload = payload_for(session, *ret_kind, ret_number);
+}
+
+/*
+ * Several changes in one call, some of the same key; each counts as a change of its own.  Returns
+ * what is worst of them, and of which kind it was.
+ */
+static int
+do_many_changes(struct sim_session *session, uint64_t first, enum sim_kind *ret_kind)
+{
+	uint32_t count = 2 + (uint32_t)nam_rng_below(&session->rng, TOGETHER_MOST - 1);
+	struct sim_stage *stage = session->actor->stage;
+	struct nam_index_change changes[TOGETHER_MOST];
+	uint8_t keys[TOGETHER_MOST][NAM_KEY_BYTES_MAX];
+	enum sim_kind kinds[TOGETHER_MOST];
+	size_t ops[TOGETHER_MOST] = { 0 };
+	int rc = 0, all, expected = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t number, payload;
+
+		draw_change(session, first, &kinds[i], &number, &payload);
+		sim_key_from_number(stage->scenario, number, keys[i]);
+		changes[i] = (struct nam_index_change){ keys[i], payload, change_kind(kinds[i]),
+			1 };
+		if (stage->scenario->record)
+			ops[i] = sim_history_call(stage->history, session->actor->number,
+				session->number, kinds[i], number, payload, nam_sim_now_ns());
+	}
+	all = nam_index_change_many(session->worker, session->actor->index, changes, count);
+	for (uint32_t i = 0; i < count; i++) {
+		int one = changes[i].rc;
+
+		if (!expected)
+			expected = one;
+		if (one && one != -NAM_E_NOTFOUND && one != -NAM_E_EXISTS &&
+			(!rc || rc == -NAM_E_REMOTE_FULL)) {
+			rc = one;
+			*ret_kind = kinds[i];
+		}
+		if (stage->scenario->record && !nam_sim_zombie())
+			sim_history_return(stage->history, ops[i], one, changes[i].payload,
+				nam_sim_now_ns());
+	}
+	if (all != expected && !nam_sim_zombie())
+		sim_fail(stage, "several changes returned %s, the first that failed %s",
+			nam_err_name(all), nam_err_name(expected));
+	return rc;
 }
 
 /* Keys from `first` on, in one call; each counts as a lookup of its own. */
@@ -423,6 +501,8 @@ sim_session_main(void *arg)
 		enum sim_kind kind = turn(stage, &session->rng,
 			choose(&scenario->mix, &session->rng));
 		uint64_t key = nam_rng_below(&session->rng, scenario->keys), since_ns;
+		bool together = scenario->many && kind != SIM_SCAN && kind != SIM_LOOKUP &&
+			nam_rng_below(&session->rng, 100) < scenario->many;
 		int rc;
 
 		sim_fault_plan_tick(stage);
@@ -436,11 +516,15 @@ sim_session_main(void *arg)
 			rc = do_some_scan(session);
 		else if (kind == SIM_LOOKUP && i % 4 == 3 && scenario->record)
 			rc = do_many_lookups(session, key);
+		else if (together)
+			rc = do_many_changes(session, key, &kind);
 		else if (i % 4 == 1 && by_hand_can(session, kind))
 			rc = do_by_hand(session, kind, key);
 		else
 			rc = sim_do_point(session, kind, key);
-		sim_check_progress(session->actor, names[kind], true, since_ns);
+		/* Each of several may wait for a lock. */
+		sim_check_progress(session->actor, together ? "several changes" : names[kind],
+			!together, since_ns);
 		if (!judge(session, kind, key, rc))
 			break;
 	}

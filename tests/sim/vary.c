@@ -174,6 +174,17 @@ vary_kv(struct sim_scenario *scenario)
 		scenario->handlers = between(&rng, 2, 3);
 }
 
+/* Likewise.  Among few keys too much would be under way to decide what may have happened. */
+static void
+vary_many(struct sim_scenario *scenario)
+{
+	struct nam_rng rng = nam_rng_seed(scenario->sim.seed ^ 0x6d616e7900000000ull);
+	uint32_t many = between(&rng, 0, 2) ? 0 : between(&rng, 10, 100);
+
+	if (!scenario->many_given)
+		scenario->many = scenario->keys < 64 ? 0 : many;
+}
+
 void
 sim_scenario_vary(struct sim_scenario *scenario)
 {
@@ -212,4 +223,5 @@ sim_scenario_vary(struct sim_scenario *scenario)
 	scenario->temporary = !scenario->spare && between(&rng, 0, 3) == 0;
 	vary_more(scenario);
 	vary_kv(scenario);
+	vary_many(scenario);
 }
