@@ -350,8 +350,11 @@ change_many__a_server_is_gone__FABRIC_FOR_ITS_KEYS_ONLY(void **state)
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
+#define MOVED 40u			/* keys of each fiber */
+
 /* A fiber that moves its own keys from payload to payload, in leaves that it shares with others. */
 struct mover {
+	struct nam_worker *worker;
 	struct nam_index *index;
 	unsigned number, rounds;
 	unsigned wrong;
@@ -361,53 +364,102 @@ static void
 move(void *arg)
 {
 	struct mover *self = arg;
-	enum { KEYS = 40 };
-	struct nam_index_change changes[2 * KEYS];
-	uint8_t keys[KEYS][8];
+	struct nam_index_change changes[2 * MOVED];
+	uint8_t keys[MOVED][8];
 
 	for (unsigned round = 0; round < self->rounds; round++) {
-		for (unsigned i = 0; i < KEYS; i++) {
-			nam_key_from_u64(i * FIBERS + self->number, keys[i]);
+		for (unsigned i = 0; i < MOVED; i++) {
+			tree_key_fill(keys[i], 8, i * FIBERS + self->number);
 			changes[i] = (struct nam_index_change){ keys[i], round,
 				NAM_CHANGE_DELETE_PAIR, 1 };
-			changes[KEYS + i] = (struct nam_index_change){ keys[i], round + 1,
+			changes[MOVED + i] = (struct nam_index_change){ keys[i], round + 1,
 				NAM_CHANGE_INSERT, 1 };
 		}
 		if (round % 4 == 3)
-			for (unsigned i = 0; i < KEYS; i++)
-				self->wrong += nam_index_update(me.worker, self->index, keys[i],
+			for (unsigned i = 0; i < MOVED; i++)
+				self->wrong += nam_index_update(self->worker, self->index, keys[i],
 					round) != 0; /* SUSPENDS */
-		self->wrong += nam_index_change_many(me.worker, self->index, changes,
-			2 * KEYS) != 0; /* SUSPENDS */
+		self->wrong += nam_index_change_many(self->worker, self->index, changes,
+			2 * MOVED) != 0; /* SUSPENDS */
 	}
+}
+
+/* Some of the fibers. */
+struct pool {
+	struct mover movers[FIBERS];
+	unsigned count;
+};
+
+static void
+pool_run(void *arg)
+{
+	struct pool *pool = arg;
+
+	for (unsigned i = 0; i < pool->count; i++)
+		if (nam_worker_spawn(pool->movers[i].worker, move, &pool->movers[i]))
+			test_die("cannot start a fiber");
+	nam_worker_run(pool->movers[0].worker); /* SUSPENDS */
+}
+
+static void
+pool_main(void *arg)
+{
+	struct pool *pool = arg;
+	struct nam_worker *own = test_worker(me.client);
+
+	for (unsigned i = 0; i < pool->count; i++)
+		pool->movers[i].worker = own;
+	pool_run(pool); /* SUSPENDS */
+	nam_worker_close(own);
+}
+
+static void
+run_pools(unsigned threads, unsigned rounds)
+{
+	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ .node_bytes = 512 },
+		MIB);
+	struct nam_thread *running[FIBERS];
+	struct pool pools[FIBERS];
+	uint64_t payload;
+
+	for (uint64_t n = 0; n < (uint64_t)MOVED * FIBERS; n++)
+		assert_int_equal(nam_index_insert(me.worker, index, tree_key(index, n), 0), 0);
+	for (unsigned t = 0; t < threads; t++) {
+		pools[t].count = FIBERS / threads;
+		for (unsigned i = 0; i < pools[t].count; i++)
+			pools[t].movers[i] = (struct mover){ me.worker, index, i * threads + t,
+				rounds, 0 };
+	}
+	if (threads == 1)
+		pool_run(&pools[0]);
+	for (unsigned t = 0; threads > 1 && t < threads; t++)
+		assert_int_equal(nam_thread_start("pool", pool_main, &pools[t], &running[t]), 0);
+	for (unsigned t = 0; threads > 1 && t < threads; t++)
+		nam_thread_join(running[t]);
+	for (unsigned t = 0; t < threads; t++)
+		for (unsigned i = 0; i < pools[t].count; i++)
+			assert_int_equal(pools[t].movers[i].wrong, 0);
+	for (uint64_t n = 0; n < (uint64_t)MOVED * FIBERS; n++) {
+		assert_int_equal(nam_index_lookup(me.worker, index, tree_key(index, n),
+			&payload), 0);
+		assert_int_equal(payload, rounds);
+	}
+	tree_check(me.worker, index, (uint64_t)MOVED * FIBERS);
+	nam_index_close(index);
 }
 
 static void
 change_many__fibers_and_the_same_leaves__NO_CHANGE_IS_LOST_OR_DOUBLED(void **state)
 {
-	struct nam_index *index = tree_new(me.worker, &(struct tree_options){ .node_bytes = 512 },
-		MIB);
-	unsigned rounds = (unsigned)test_scaled_least(200, 20);
-	struct mover movers[FIBERS];
-	uint64_t payload;
-
 	(void)state;
-	for (uint64_t n = 0; n < 40ull * FIBERS; n++)
-		assert_int_equal(nam_index_insert(me.worker, index, tree_key(index, n), 0), 0);
-	for (unsigned i = 0; i < FIBERS; i++) {
-		movers[i] = (struct mover){ index, i, rounds, 0 };
-		assert_int_equal(nam_worker_spawn(me.worker, move, &movers[i]), 0);
-	}
-	nam_worker_run(me.worker);
-	for (unsigned i = 0; i < FIBERS; i++)
-		assert_int_equal(movers[i].wrong, 0);
-	for (uint64_t n = 0; n < 40ull * FIBERS; n++) {
-		assert_int_equal(nam_index_lookup(me.worker, index, tree_key(index, n),
-			&payload), 0);
-		assert_int_equal(payload, rounds);
-	}
-	tree_check(me.worker, index, 40ull * FIBERS);
-	nam_index_close(index);
+	run_pools(1, (unsigned)test_scaled_least(200, 20));
+}
+
+static void
+change_many__threads_and_the_same_leaves__NO_CHANGE_IS_LOST_OR_DOUBLED(void **state)
+{
+	(void)state;
+	run_pools(2, (unsigned)test_scaled_least(200, 20));
 }
 
 int
@@ -425,6 +477,8 @@ main(void)
 		cmocka_unit_test(change_many__a_server_is_gone__FABRIC_FOR_ITS_KEYS_ONLY),
 		cmocka_unit_test(
 			change_many__fibers_and_the_same_leaves__NO_CHANGE_IS_LOST_OR_DOUBLED),
+		cmocka_unit_test(
+			change_many__threads_and_the_same_leaves__NO_CHANGE_IS_LOST_OR_DOUBLED),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
