@@ -150,6 +150,8 @@ at_exit() {
 
 	for pid in $server_pid "${memory_server_pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
+		# It gives its memory and queue pairs back first.
+		wait "$pid" 2>/dev/null
 	done
 	nam_temporary_remove
 }
