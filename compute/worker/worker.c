@@ -18,7 +18,7 @@
 #define POLLS_PER_DEADLINE_CHECK 1024u
 #define IDLE_WAIT_NS 10000000ull
 
-/* ---- completions -------------------------------------------------------------------------- */
+/* ---- ready tasks ----------------------------------------------------------------------------- */
 
 void
 nam__task_ready(struct nam_worker *worker, struct nam__task *task)
@@ -45,6 +45,36 @@ ready_pop(struct nam_worker *worker)
 	worker->ready_count--;
 	return task;
 }
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+static void
+pauses_end(struct nam_worker *worker)
+{
+	uint64_t now = nam_now_ns();
+
+	while (worker->paused && worker->paused->paused_until_ns <= now) {
+		struct nam__task *task = worker->paused;
+
+		worker->paused = task->next;
+		nam__task_ready(worker, task);
+	}
+}
+
+void
+nam__pause_await(struct nam_worker *worker, uint64_t ns)
+{
+	struct nam__task *self = worker->current, **at = &worker->paused;
+
+	self->paused_until_ns = nam_now_ns() + ns;
+	while (*at && (*at)->paused_until_ns <= self->paused_until_ns)
+		at = &(*at)->next;
+	self->next = *at;
+	*at = self;
+	nam__suspend(worker); /* SUSPENDS */
+}
+
+/* ---- completions ----------------------------------------------------------------------------- */
 
 static uint32_t
 slot_of(const struct nam_qp *qp)
@@ -155,6 +185,8 @@ nam__poll(struct nam_worker *worker)
 	nam__closings_see_to(worker);
 	if (__builtin_expect(worker->slots_waiting != 0, 0))
 		count += worker->ops->poll(worker);
+	if (__builtin_expect(worker->paused != NULL, 0))
+		pauses_end(worker);
 	/* Not while there may be more: a reply that lies there has come in time. */
 	if (++worker->polls >= POLLS_PER_DEADLINE_CHECK && count < (int)NAM__POLL_BATCH) {
 		worker->polls = 0;
@@ -168,6 +200,12 @@ nam__poll(struct nam_worker *worker)
 static void
 idle(struct nam_worker *worker, uint64_t wait_ns)
 {
+	if (worker->paused) {
+		uint64_t now = nam_now_ns(), until = worker->paused->paused_until_ns;
+
+		if (until <= now + wait_ns)
+			wait_ns = until > now ? until - now : 0;
+	}
 	if (worker->slots_waiting)
 		wait_ns = worker->ops->patience(worker, wait_ns);
 	if (wait_ns)
@@ -244,20 +282,6 @@ nam__give_way(struct nam_worker *worker)
 		return;
 	nam__task_ready(worker, worker->current);
 	nam__suspend(worker); /* SUSPENDS */
-}
-
-void
-nam__pause_await(struct nam_worker *worker, uint64_t ns)
-{
-	uint64_t now = nam_now_ns(), deadline = now + ns;
-
-	do {
-		if (worker->ready_head || worker->deferred.count || nam__poll(worker) > 0)
-			nam_worker_yield(worker); /* SUSPENDS */
-		else if (deadline > now)
-			idle(worker, deadline - now);
-		now = nam_now_ns();
-	} while (now < deadline);
 }
 
 /* READs were local, and their bytes had been counted. */

@@ -12,7 +12,8 @@
 
 struct nam__task {
 	struct nam_fiber *fiber;
-	struct nam__task *next;		/* ready queue or free list */
+	struct nam__task *next;		/* ready queue, pauses, or free list */
+	uint64_t paused_until_ns;
 	struct nam__task *made_next;	/* worker->tasks_made */
 	struct nam_op_counters *counters;	/* of the operation under way */
 	uint32_t pending;		/* signalled requests that it waits for */
@@ -78,6 +79,7 @@ struct nam_worker {
 	struct nam__task *current;
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
+	struct nam__task *paused;	/* the one that goes on soonest first */
 	uint32_t closing_count;
 	uint32_t slots_waiting;	/* their replies come without notice */
 	bool public_full;	/* alloc.c: the memory that lacked last was that of clients */
@@ -191,7 +193,7 @@ void nam__read_for(struct nam_worker *worker, struct nam__task *task, struct nam
 /* Let the ready fibers run, if there are any, without looking for completions. */
 NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
 
-/* Give way for about `ns`; for back-off.  Runs other fibers, and sleeps if there is none to run. */
+/* Give way for at least `ns`; for back-off.  Runs other fibers; sleeps if there is none to run. */
 NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
 
 /* buffer.c */

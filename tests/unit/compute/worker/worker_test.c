@@ -316,6 +316,37 @@ pause__of_one_fiber__LETS_OTHERS_RUN(void **state)
 	assert_true(sleeper.ticks_then >= 2);
 }
 
+struct pausers {
+	unsigned next, ended;
+	uint64_t until_ns[8];		/* in the order in which they went on */
+};
+
+static void
+pause_once(void *arg)
+{
+	static const uint64_t ms[8] = { 5, 1, 4, 2, 2, 8, 3, 0 };
+	struct pausers *pausers = arg;
+	const struct nam__task *self = worker->current;
+
+	nam__pause_await(worker, ms[pausers->next++] * 1000000); /* SUSPENDS */
+	assert_true(nam_now_ns() >= self->paused_until_ns);
+	pausers->until_ns[pausers->ended++] = self->paused_until_ns;
+}
+
+static void
+pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES(void **state)
+{
+	struct pausers pausers = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(nam_worker_spawn(worker, pause_once, &pausers), 0);
+	nam_worker_run(worker);
+	assert_int_equal(pausers.ended, 8);
+	for (unsigned i = 1; i < 8; i++)
+		assert_true(pausers.until_ns[i - 1] <= pausers.until_ns[i]);
+}
+
 /* ---- several workers ---------------------------------------------------------------------- */
 
 struct thread_pool {
@@ -416,6 +447,7 @@ main(void)
 		cmocka_unit_test(fibers__deep_in_calls__KEEP_THEIR_STACKS),
 		cmocka_unit_test(pause__from_a_plain_thread__TAKES_ABOUT_SO_LONG),
 		cmocka_unit_test(pause__of_one_fiber__LETS_OTHERS_RUN),
+		cmocka_unit_test(pause__of_several__END_IN_THE_ORDER_OF_THEIR_TIMES),
 		cmocka_unit_test(workers__in_several_threads__DO_NOT_DISTURB_EACH_OTHER),
 		cmocka_unit_test(worker_open__many_at_once__EACH_HAS_ITS_OWN_QUEUES),
 		cmocka_unit_test(worker_bytes__64_fibers_that_read__WITHIN_FOUR_MIB),
