@@ -2,6 +2,7 @@
 /*
  * cost_locking_test.c -- what transactions under two-phase locking cost: two messages to each
  * memory server that has one of the records, in every profile; and what it costs to be refused.
+ * Transactions of one process do not refuse one another.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,8 @@
 /* So many versions that name each other fit into one message, as one that reads and its reply. */
 #define COUNT_MAX 8u
 #define AHEAD_US (1ull << 50)
+#define FIBERS 8u
+#define ROUNDS 8u
 
 static struct cost_stage *stage;
 static struct nam_records *records;
@@ -128,6 +131,42 @@ early_cost(struct nam_client *second)
 }
 
 static void
+fiber_main(void *arg)
+{
+	const uint32_t *number = arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		if ((i + *number) % 2)
+			put(stage->worker, records, 1 + (i + *number) % COUNT_MAX);
+		else
+			get(1 + (i + *number) % COUNT_MAX);
+}
+
+/* The records of many transactions at once; each costs what it costs alone. */
+static void
+together_cost(void)
+{
+	static uint32_t numbers[FIBERS];
+	const struct nam_op_counters *now = stage->worker->counters;
+	uint64_t ops = 0, trips = 0;
+
+	begin();
+	for (uint32_t i = 0; i < FIBERS; i++) {
+		numbers[i] = i;
+		if (nam_worker_spawn(stage->worker, fiber_main, &numbers[i]))
+			sim_die("no fiber");
+	}
+	nam_worker_run(stage->worker);
+	for (unsigned kind = NAM_OP_GET_ALL; kind <= NAM_OP_PUT_ALL; kind++) {
+		ops += now[kind].ops - before[kind].ops;
+		trips += now[kind].round_trips - before[kind].round_trips;
+	}
+	if (ops != FIBERS * ROUNDS || trips != 2 * ops)
+		cost_fail(stage, "%llu transactions at once took %llu round trips",
+			(unsigned long long)ops, (unsigned long long)trips);
+}
+
+static void
 act(struct cost_stage *the_stage)
 {
 	const struct nam_records_options options = { NAM_RAMP_LOCKING, NAM_RECORDS_SERVED };
@@ -152,6 +191,7 @@ act(struct cost_stage *the_stage)
 	if (servers_of(COUNT_MAX) != SERVERS)
 		cost_fail(stage, "%u records lie on %u memory servers", COUNT_MAX,
 			servers_of(COUNT_MAX));
+	together_cost();
 	early_cost(second);
 	nam_records_close(records);
 	nam_client_close(second);

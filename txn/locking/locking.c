@@ -148,13 +148,15 @@ nam__locking_get(struct nam__txn *txn)
 	struct retries retries;
 	int rc;
 
+	nam__turns_take(txn, false); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = try_get(&retries); /* SUSPENDS */
 		if (rc != NAM__STEP_MORE)
-			return rc;
+			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
+	nam__turns_give(txn, false);
 	return rc;
 }
 
@@ -246,6 +248,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 	struct outcome outcome = { 0 };
 	int rc;
 
+	nam__turns_take(txn, true); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = under_way_await(&retries, &entry); /* SUSPENDS */
@@ -258,6 +261,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
+	nam__turns_give(txn, true);
 	*ret_unused = !outcome.maybe_known;
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;

@@ -97,6 +97,15 @@ enum nam__terminated { NAM__TERMINATED_BEFORE, NAM__TERMINATED_COMMITTED, NAM__T
 NAM_FIBER_FN int nam__lock_terminate(struct nam__txn *txn, const struct nam__refusal *refusal,
 	enum nam__terminated *ret_outcome) NAM_MUST_CHECK;
 
+/*
+ * locking/turns.c: wait until no other transaction of this process has, or waited earlier for, one
+ * of the records; readers share.  They keep the others out until nam__turns_give().
+ */
+int nam__turns_new(struct nam__turns **ret_turns) NAM_MUST_CHECK;
+void nam__turns_free(struct nam__turns *turns);
+NAM_FIBER_FN void nam__turns_take(struct nam__txn *txn, bool writes);
+void nam__turns_give(struct nam__txn *txn, bool writes);
+
 /* locking.c: whole transactions, as slots. */
 NAM_FIBER_FN int nam__locking_get(struct nam__txn *txn) NAM_MUST_CHECK;
 NAM_FIBER_FN int nam__locking_put(struct nam__txn *txn, bool *ret_unused) NAM_MUST_CHECK;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ops.h"
+#include "protocols.h"
 #include "superblock.h"
 #include "walk.h"
 
@@ -253,6 +254,8 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 		rc = nam_index_open(worker, keys, cache_bytes / 2, &records->keys); /* SUSPENDS */
 	if (!rc)
 		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
+	if (!rc && records->options.algorithm == NAM_RAMP_LOCKING)
+		rc = nam__turns_new(&records->turns);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -274,6 +277,7 @@ nam_records_close(struct nam_records *records)
 		return;
 	nam_index_close(records->keys);
 	nam__addresses_free(records->addresses);
+	nam__turns_free(records->turns);
 	free(records);
 }
 
