@@ -169,7 +169,9 @@ nam__parts_create(struct nam_worker *worker, const char *name, uint64_t tree,
 	nam__parts_uncreate(worker, tree, made); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc,
-			"a memory server has no room for its part of index '%s'", name);
+			"a memory server has no room for its part of index '%s', which needs a "
+			"region of its own: give the servers more memory, or smaller regions",
+			name);
 	return rc;
 }
 

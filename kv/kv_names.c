@@ -106,8 +106,9 @@ store_create(struct nam_worker *worker, const char *name,
 	(void)!store_drop(worker, request->store, slots, request->number); /* SUSPENDS */
 	if (rc == -NAM_E_REMOTE_FULL)
 		return nam_diag_set(&worker->diag, rc, "a memory server has not the %llu bytes "
-			"left that are its part of store '%s': make it smaller, or the memory "
-			"servers larger", (unsigned long long)request->memory_bytes, name);
+			"left that are its part of store '%s': make it or the servers' "
+			"regions smaller, or their memory larger",
+			(unsigned long long)request->memory_bytes, name);
 	if (rc == -NAM_E_LIMIT)
 		return nam_diag_set(&worker->diag, rc, "a memory server has as many stores as it "
 			"can have, 256: drop one before '%s' is made", name);
