@@ -498,6 +498,9 @@ nam_server_destroy(struct nam_server *server)
 		nam__handler_stop(&server->handlers[i]);
 	while (server->connections)
 		connection_closed(server->connections);
+	/* Before the memory, which the kernel takes back at some GiB a second. */
+	if (server->listener)
+		server->ops->listener_close(server->listener);
 	for (uint32_t i = 0; i < NAM__HANDLERS_MAX; i++)
 		nam__handler_free(&server->handlers[i]);
 	nam__objects_free(&server->stores);
@@ -508,8 +511,6 @@ nam_server_destroy(struct nam_server *server)
 	if (server->domain)
 		nam__memory_close(&server->memory, server->domain);
 	nam__proof_close(&server->proof);
-	if (server->listener)
-		server->ops->listener_close(server->listener);
 	if (server->domain)
 		server->ops->domain_close(server->domain);
 	free(server->peers);

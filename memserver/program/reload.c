@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 static struct {
 	pthread_t thread;
@@ -52,7 +53,12 @@ nam__reload_start(void (*reload)(void))
 void
 nam__reload_stop(void)
 {
+	struct timespec until;
+
 	atomic_store(&reloading.ending, true);
 	(void)pthread_kill(reloading.thread, SIGHUP);
-	(void)pthread_join(reloading.thread, NULL);
+	/* It may be reading a file that does not come, from a file server that is gone. */
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	(void)pthread_timedjoin_np(reloading.thread, NULL, &until);
 }

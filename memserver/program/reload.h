@@ -10,7 +10,7 @@ int nam__reload_prepare(void) NAM_MUST_CHECK;
 
 /* Call `reload`, in a thread of its own, for each SIGHUP.  0 or -errno. */
 int nam__reload_start(void (*reload)(void)) NAM_MUST_CHECK;
-/* Waits for a call under way. */
+/* Waits for a call under way, for a second at the most: the process is about to end. */
 void nam__reload_stop(void);
 
 #endif /* NAM_MEMSERVER_PROGRAM_RELOAD_H */
