@@ -114,8 +114,7 @@ catch_signals(void)
 	action.sa_handler = SIG_IGN;
 	if (sigaction(SIGPIPE, &action, NULL) || sigaction(SIGXFSZ, &action, NULL))
 		return -errno;
-	/* A terminal that closes must not end the server, which would lose all data. */
-	return nam__reload_prepare();
+	return 0;
 }
 
 /* Each client takes descriptors; the soft limit is there for programs that use select(). */
@@ -279,7 +278,8 @@ serve(void)
 int
 main(int argc, char **argv)
 {
-	int rc, status;
+	/* A terminal that closes must not end the server, which would lose all data. */
+	int rc = nam__reload_prepare(), status;
 
 	if (nam__options_parse(argc, argv, &options, &status))
 		return fflush(stdout) ? EXIT_FAILED : status;
@@ -288,9 +288,10 @@ main(int argc, char **argv)
 	options.server.log = write_log;
 	options.server.notice = write_advice;
 	options.server.starting = starting;
-	rc = catch_signals();
 	if (!rc)
 		rc = nam__reload_start(reload);
+	if (!rc)
+		rc = catch_signals();
 	if (rc) {
 		(void)fprintf(stderr, "nam-memserver: signals: %s\n", nam_err_text(rc));
 		return EXIT_FAILED;

@@ -248,7 +248,7 @@ nam__options_reload(const struct nam__options *o, enum nam_log_level *ret_level,
 	if (rc)
 		return rc;
 	level = *section.log_level ? level_of(section.log_level) : NAM_LOG_INFO;
-	if (level < 0)
+	if (level < 0 && !o->on_command_line[LOG_LEVEL])
 		return nam_diag_set(diag, -EINVAL, "%s, [server] at line %d: log_level: '%s' is "
 			"none of error, warn, info and debug", o->config, section.line,
 			section.log_level);

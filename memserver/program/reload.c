@@ -46,8 +46,17 @@ reload_main(void *arg)
 int
 nam__reload_start(void (*reload)(void))
 {
+	sigset_t all, before;
+	int rc;
+
 	reloading.reload = reload;
-	return -pthread_create(&reloading.thread, NULL, reload_main, NULL);
+	sigfillset(&all);
+	rc = pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (rc)
+		return -rc;
+	rc = pthread_create(&reloading.thread, NULL, reload_main, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
 }
 
 void

@@ -94,6 +94,28 @@ test_reload() {
 	expect 0 "11" namctl --cluster "@$file" get things 1
 }
 
+# A SIGHUP while the server reads its file at the start; the reload waits for a writer for ever.
+test_reload_that_waits() {
+	local pid began waited
+
+	mkfifo "$tmp/slow.ini"
+	nam-memserver --config "$tmp/slow.ini" --id 0 >"$tmp/slow.log" 2>&1 &
+	pid=$!
+	exec 7>"$tmp/slow.ini"
+	kill -HUP "$pid"
+	printf '[server 0]\nlisten = shm:%s/slow\nmemory = 64M\npages = 4k\n' "$tmp" >&7
+	exec 7>&-
+	for ((waited = 0; waited < 600; waited++)); do
+		! grep -q " ready " "$tmp/slow.log" || break
+		kill -0 "$pid" || fail "SIGHUP ended a server that starts: $(cat "$tmp/slow.log")"
+		sleep 0.1
+	done
+	began=$SECONDS
+	kill -TERM "$pid"
+	wait "$pid" || fail "a server that waits for its file ended with $?"
+	[ $((SECONDS - began)) -lt 30 ] || fail "a server that waits for its file did not end"
+}
+
 test_ids_of_file_and_servers_differ() {
 	sed 's/^\[server 0\]/[server 9]/; s/^\[server 1\]/[server 0]/; s/^\[server 9\]/[server 1]/' \
 		"$file" >"$tmp/swapped.ini"
@@ -113,6 +135,7 @@ test_mistakes() {
 test_example_is_well_formed
 test_servers_and_clients
 test_reload
+test_reload_that_waits
 test_tcp
 test_ids_of_file_and_servers_differ
 test_mistakes
