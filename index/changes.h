@@ -54,6 +54,7 @@ struct nam_index_change {
  *		Each counts as an operation of its kind; round trips and bytes of several count
  *		for the kind of the first in the order of keys.
  * Bounded:	a leaf whose lock is not released costs each of its changes lock_timeout_ms.
+ *		Full memory: of 1,024 changes at most nine wait for some to come back.
  * Progress:	a lock is held for one round trip, three in a split, and while 64 changes are
  *		carried out in local memory.
  */

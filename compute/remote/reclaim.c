@@ -10,6 +10,7 @@
 
 #define TRIES_MAX 9u			/* each may halve 256 unused regions */
 #define PAUSE_NS 2000000ull
+#define BLAMED_SHARE 16u
 #define LIMBO_NS 200000000ull		/* for this worker's retired blocks to become free */
 
 /*
@@ -88,11 +89,16 @@ return_at_all(struct nam_worker *worker, uint64_t *batches)
 	return bytes > 0;
 }
 
-/* For all clients to forget, as they may be slow. */
+/* For all clients to forget, as they may be slow; but one that was too slow gets less time. */
 static uint64_t
-round_ns(const struct nam_client *client)
+round_ns(struct nam_client *client)
 {
-	return client->options.timeout_ms * 1000000ull;
+	bool blamed;
+
+	pthread_mutex_lock(&client->mutex);
+	blamed = client->reclaim_diag.text[0];
+	pthread_mutex_unlock(&client->mutex);
+	return client->options.timeout_ms * 1000000ull / (blamed ? BLAMED_SHARE : 1);
 }
 
 /* A client did not forget in time, so memory that is held stays held. */

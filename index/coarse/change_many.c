@@ -34,6 +34,7 @@ struct many {
 	const struct nam__sorted *sorted;
 	uint32_t count;
 	uint32_t left;			/* without an rc */
+	unsigned tries;			/* for memory to come back */
 	uint32_t messages_count;
 	uint32_t pair_bytes;
 	uint8_t *bytes;			/* of the messages and their replies */
@@ -191,7 +192,6 @@ round_end(struct many *many)
 {
 	for (uint32_t i = 0; i < many->count; i++) {
 		struct nam_index_change *change = change_at(many, i);
-		unsigned tries = 0;
 
 		if (many->message_of[i] >= many->messages_count)
 			continue;
@@ -199,7 +199,8 @@ round_end(struct many *many)
 		many->left--;
 		if (change->rc == -NAM_E_RESTART_LOCKED)
 			change->rc = change_again(many, change); /* SUSPENDS */
-		while (nam__memory_came_back(many->worker, change->rc, &tries)) /* SUSPENDS */
+		while (nam__memory_came_back(many->worker, change->rc,
+			&many->tries)) /* SUSPENDS */
 			change->rc = change_again(many, change); /* SUSPENDS */
 	}
 }
@@ -239,6 +240,7 @@ nam__coarse_change_many(struct nam_worker *worker, struct nam_index *index,
 	many->changes = changes;
 	many->sorted = sorted;
 	many->count = many->left = count;
+	many->tries = 0;
 	many->pair_bytes = pair_bytes;
 	many->bytes = messages;
 	many->message_of = message_of;

@@ -311,9 +311,10 @@ void
 nam__fine_change_many(struct nam_worker *worker, struct nam_index *index,
 	struct nam_index_change *changes, const struct nam__sorted *sorted, uint32_t count)
 {
+	unsigned tries = 0;
+
 	for (uint32_t at = 0, done; at < count; at += done) {
 		struct group group = { changes, sorted + at, count - at, 0 };
-		unsigned tries = 0;
 
 		/* A change that memory is too full for is alone. */
 		do
