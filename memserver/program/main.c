@@ -29,7 +29,7 @@ enum {
 #define ADDRESS_PAUSE_NS 50000000
 
 static _Atomic(struct nam_server *) running;
-static volatile sig_atomic_t stop_requested;
+static atomic_bool stop_requested;
 static struct nam__options options;	/* set before the first thread */
 static _Atomic enum nam_log_level log_level;
 
@@ -39,7 +39,7 @@ end(int signal_number)
 	struct nam_server *server = atomic_load_explicit(&running, memory_order_acquire);
 
 	(void)signal_number;
-	stop_requested = 1;
+	atomic_store(&stop_requested, true);
 	if (server)
 		nam_server_stop(server);
 }

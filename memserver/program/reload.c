@@ -69,5 +69,6 @@ nam__reload_stop(void)
 	/* It may be reading a file that does not come, from a file server that is gone. */
 	(void)clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec++;
-	(void)pthread_timedjoin_np(reloading.thread, NULL, &until);
+	if (pthread_timedjoin_np(reloading.thread, NULL, &until))
+		(void)pthread_detach(reloading.thread);
 }
