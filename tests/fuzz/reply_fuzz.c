@@ -25,6 +25,7 @@ struct fixture {
 	struct nam_op_counters counters;
 	struct nam_qp qps[2];
 	struct nam__one_way sent, *one_way[2];	/* of one connection */
+	struct nam__answering answering[2];
 	struct nam__client_mailbox *mailboxes[2];	/* none: replies come by SEND */
 };
 
@@ -68,6 +69,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memset(fixture, 0, sizeof(*fixture));
 	fixture->worker.mailboxes = fixture->mailboxes;
 	fixture->worker.one_way = fixture->one_way;
+	fixture->worker.answering = fixture->answering;
 	fixture->one_way[0] = &fixture->sent;
 	fixture->sent.sent = 300;
 	fixture->sent.acknowledged = 300 - NAM_ONE_WAY_MAX;

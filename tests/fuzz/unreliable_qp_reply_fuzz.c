@@ -41,6 +41,7 @@ struct fixture {
 	struct nam_qp unreliable_qps[UNRELIABLE_QPS];
 	struct nam__client_mailbox boxes[UNRELIABLE_QPS], *mailboxes[UNRELIABLE_QPS];
 	struct nam__one_way *one_way[UNRELIABLE_QPS];
+	struct nam__answering answering[UNRELIABLE_QPS];
 	struct nam__call calls[CALLS];
 	uint8_t *rooms[CALLS];
 	struct nam_op_counters counters;
@@ -95,6 +96,7 @@ fixture_new(uint32_t frame_bytes)
 	fixture->worker.datagram_rq = &fixture->rq;
 	fixture->worker.mailboxes = fixture->mailboxes;
 	fixture->worker.one_way = fixture->one_way;
+	fixture->worker.answering = fixture->answering;
 	for (uint32_t i = 0; i < UNRELIABLE_QPS; i++) {
 		struct nam__client_mailbox *box = &fixture->boxes[i];
 
