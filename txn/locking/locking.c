@@ -145,10 +145,11 @@ try_get(struct retries *retries)
 int
 nam__locking_get(struct nam__txn *txn)
 {
+	struct nam__local_held held;
 	struct retries retries;
 	int rc;
 
-	nam__turns_take(txn, false); /* SUSPENDS */
+	nam__local_locks_take(txn, false, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = try_get(&retries); /* SUSPENDS */
@@ -156,7 +157,7 @@ nam__locking_get(struct nam__txn *txn)
 			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
-	nam__turns_give(txn, false);
+	nam__local_locks_give(txn, false, &held);
 	return rc;
 }
 
@@ -244,11 +245,12 @@ int
 nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 {
 	atomic_uint_fast64_t *entry;
+	struct nam__local_held held;
 	struct retries retries;
 	struct outcome outcome = { 0 };
 	int rc;
 
-	nam__turns_take(txn, true); /* SUSPENDS */
+	nam__local_locks_take(txn, true, &held); /* SUSPENDS */
 	retries_init(&retries, txn);
 	do {
 		rc = under_way_await(&retries, &entry); /* SUSPENDS */
@@ -261,7 +263,7 @@ nam__locking_put(struct nam__txn *txn, bool *ret_unused)
 			break;
 		rc = try_later(&retries); /* SUSPENDS */
 	} while (!rc);
-	nam__turns_give(txn, true);
+	nam__local_locks_give(txn, true, &held);
 	*ret_unused = !outcome.maybe_known;
 	for (uint32_t i = 0; i < txn->count; i++)
 		txn->items[i].latest = true;

@@ -255,7 +255,7 @@ nam__records_open(struct nam_worker *worker, const char *name, uint64_t cache_by
 	if (!rc)
 		rc = nam__addresses_new(worker->client, cache_bytes / 2, &records->addresses);
 	if (!rc && records->options.algorithm == NAM_RAMP_LOCKING)
-		rc = nam__turns_new(&records->turns);
+		rc = nam__local_locks_new(&records->local_locks);
 	if (rc)
 		nam_records_close(records);
 	else
@@ -277,7 +277,7 @@ nam_records_close(struct nam_records *records)
 		return;
 	nam_index_close(records->keys);
 	nam__addresses_free(records->addresses);
-	nam__turns_free(records->turns);
+	nam__local_locks_free(records->local_locks);
 	free(records);
 }
 

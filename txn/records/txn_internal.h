@@ -57,7 +57,7 @@ nam__address_is_recent(const struct nam_worker *worker, const struct nam__addres
 /* ---- a store, a transaction ------------------------------------------------------------------ */
 
 struct nam__records_ops;
-struct nam__turns;
+struct nam__local_locks;
 
 struct nam_records {
 	struct nam_client *client;
@@ -75,7 +75,7 @@ struct nam_records {
 	uint16_t slots[NAM_SERVERS_MAX];	/* in the order of the memory servers' ids */
 	struct nam_index *keys;
 	struct nam__addresses *addresses;
-	struct nam__turns *turns;	/* of transactions with locks; NULL: there are none */
+	struct nam__local_locks *local_locks;	/* of 2pl; else NULL */
 	nam__named_fn named;		/* siblings.h */
 	bool lasting;			/* NAM_CAP_LASTING of all fabrics */
 };
