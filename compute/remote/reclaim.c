@@ -103,7 +103,7 @@ round_ns(struct nam_client *client)
 
 /* A client did not forget in time, so memory that is held stays held. */
 NAM_FIBER_FN static int
-blame(struct nam_worker *worker, uint16_t id, struct nam_diag *why)
+blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, struct nam_diag *why)
 {
 	struct nam_rpc_client_state_reply client;
 
@@ -112,16 +112,17 @@ blame(struct nam_worker *worker, uint16_t id, struct nam_diag *why)
 	if (client.state == NAM_CLIENT_UNKNOWN)
 		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };
 	return nam_diag_set(why, -NAM_E_LOCK_TIMEOUT, "free memory cannot be used yet: client %u "
-		"(%s, pid %llu) has not looked at the epoch within timeout_ms (%u): it is stopped, "
-		"slow or in a long operation; let it go on or end it, then try again", id,
-		client.name, (unsigned long long)client.pid, worker->client->options.timeout_ms);
+		"(%s, pid %llu) has not looked at the epoch for %llu ms: it is stopped, slow or in "
+		"a long operation; let it go on or end it, then try again", id, client.name,
+		(unsigned long long)client.pid, (unsigned long long)waited_ns / 1000000);
 }
 
 /* C16: begin a generation and wait until all clients have forgotten what was before. */
 NAM_FIBER_FN static int
 generation_begin(struct nam_worker *worker, struct nam_diag *why)
 {
-	uint64_t deadline = nam_now_ns() + round_ns(worker->client), word, oldest;
+	uint64_t patience_ns = round_ns(worker->client), word, oldest;
+	uint64_t deadline = nam_now_ns() + patience_ns;
 	uint16_t client;
 	int rc = nam_fetch_add_await(worker, worker->client->epoch_word, NAM_EPOCH_GENERATION,
 		&word); /* SUSPENDS */
@@ -137,7 +138,7 @@ generation_begin(struct nam_worker *worker, struct nam_diag *why)
 		if (rc || nam_epoch_ahead(oldest, word + NAM_EPOCH_GENERATION) >= 0)
 			break;
 		if (nam_now_ns() >= deadline)
-			return blame(worker, client, why); /* SUSPENDS */
+			return blame(worker, client, patience_ns, why); /* SUSPENDS */
 		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 	}
 	return rc;
