@@ -54,8 +54,8 @@ struct cost_stage {
 /* The defaults of an index, a cache, one server, nothing loaded. */
 void cost_stage_init(struct cost_stage *stage, void (*act)(struct cost_stage *stage));
 
-/* In every profile.  NULL, or what was not as it should be. */
-const char *cost_play(struct cost_stage *stage);
+/* In every profile.  Fails the test with what was not as it should be. */
+void cost_play(struct cost_stage *stage);
 
 /* ---- for act ------------------------------------------------------------------------------ */
 

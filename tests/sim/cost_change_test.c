@@ -21,10 +21,7 @@
 static void
 play(struct cost_stage *stage)
 {
-	const char *why = cost_play(stage);
-
-	if (why)
-		fail_msg("%s", why);
+	cost_play(stage);
 }
 
 static uint64_t

@@ -24,7 +24,6 @@ play(enum nam_index_design design, uint64_t pairs, uint64_t cache_bytes,
 	void (*act)(struct cost_stage *stage))
 {
 	struct cost_stage stage;
-	const char *why;
 
 	cost_stage_init(&stage, act);
 	stage.options.design = design;
@@ -32,9 +31,7 @@ play(enum nam_index_design design, uint64_t pairs, uint64_t cache_bytes,
 	stage.servers = SERVERS;
 	stage.pairs = pairs;
 	stage.cache_bytes = cache_bytes;
-	why = cost_play(&stage);
-	if (why)
-		fail_msg("%s", why);
+	cost_play(&stage);
 }
 
 /* How many of the pairs lie in a part. */
