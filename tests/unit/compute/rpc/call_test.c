@@ -102,6 +102,13 @@ ping(struct nam_worker *worker, uint64_t value, uint64_t *ret_value)
 	return nam_rpc_call(worker, 0, NAM_RPC_PING, &value, sizeof(value), ret_value, &bytes);
 }
 
+static void
+ping_begin(struct nam_worker *worker, struct nam__call *call, uint64_t value, uint64_t *ret_value)
+{
+	assert_int_equal(nam__rpc_begin(worker, call, 0, NAM_RPC_PING, &value, sizeof(value),
+		ret_value, sizeof(*ret_value)), 0);
+}
+
 /* ---- one call ----------------------------------------------------------------------------- */
 
 static void
@@ -263,12 +270,11 @@ nam__rpc_await__long_after_the_call_began__REPLY_TAKEN(void **state)
 {
 	struct fixture *fixture = *state;
 	uint32_t bytes = sizeof(uint64_t);
-	uint64_t timeout_ns = test_bound_ns(1000000000), value = 7, echo = 0;
+	uint64_t timeout_ns = test_bound_ns(1000000000), echo = 0;
 	struct nam__call call;
 
 	fixture->client->options.timeout_ms = (uint32_t)(timeout_ns / 1000000);
-	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
-		sizeof(value), &echo, sizeof(echo)), 0);
+	ping_begin(fixture->worker, &call, 7, &echo);
 	nam_sleep_ns(timeout_ns + timeout_ns / 10);
 	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), 0);
 	assert_int_equal(echo, 7);
@@ -309,15 +315,14 @@ nam_rpc_call__late_replies__DROPPED_and_next_calls_right(void **state)
 static uint64_t
 begun_patience_ns(struct fixture *fixture)
 {
-	uint64_t value = 7, echo = 0, begun_ns;
+	uint64_t echo = 0, begun_ns;
 	uint32_t bytes = sizeof(echo);
 	struct nam__call call;
 
 	fixture->client->options.timeout_ms = 60000;
 	atomic_store(&fixture->mischief, BEHAVE);
 	begun_ns = nam_now_ns();
-	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
-		sizeof(value), &echo, sizeof(echo)), 0);
+	ping_begin(fixture->worker, &call, 7, &echo);
 	begun_ns = call.deadline_ns - begun_ns;
 	assert_int_equal(nam__rpc_await(fixture->worker, &call, &bytes), 0);
 	return begun_ns;
@@ -340,13 +345,12 @@ static void
 nam_rpc_call__other_calls_answered_meanwhile__NOT_SILENT(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t value = 7, echo = 0;
+	uint64_t echo = 0;
 	uint32_t bytes = sizeof(echo);
 	struct nam__call call;
 
 	atomic_store(&fixture->mischief, DROP);
-	assert_int_equal(nam__rpc_begin(fixture->worker, &call, 0, NAM_RPC_PING, &value,
-		sizeof(value), &echo, sizeof(echo)), 0);
+	ping_begin(fixture->worker, &call, 7, &echo);
 	/* Requests are carried out in order, and this one has an answer of any kind. */
 	assert_int_not_equal(nam_rpc_call(fixture->worker, 0, NAM_RPC_STATUS, NULL, 0, NULL, NULL),
 		-NAM_E_FABRIC_TIMEOUT);
