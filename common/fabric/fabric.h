@@ -11,6 +11,7 @@
  *	rq		shared receive queue; any number of queue pairs deliver into it
  *	qp		queue pair: a reliable connection; requests complete in post order
  *	unreliable queue pair	a pair beside one of them that may lose messages
+ *	endpoint	sends datagrams to endpoints of other clients, without a connection
  *	listener	where a memory server meets its clients
  *
  * Inside one READ or WRITE no order and no atomicity beyond 8 bytes holds unless a capability bit
@@ -34,6 +35,7 @@
 #include <stdint.h>
 
 #include "../error.h"
+#include "endpoint.h"
 #include "request.h"
 
 #ifdef __cplusplus
@@ -236,6 +238,26 @@ struct nam_fabric_ops {
 		uint64_t *ret_name, struct nam_qp **ret);
 	int (*unreliable_qp_join)(struct nam_qp *unreliable_qp, struct nam_qp *beside,
 		uint64_t peer_name);
+
+	/*
+	 * Datagrams between clients.  They may be lost, or arrive late, twice, or in another order;
+	 * a datagram may come from anywhere, so its receiver checks it.  -NAM_E_FABRIC_CAPABILITY:
+	 * this provider or network has none.
+	 *
+	 * The endpoint belongs to the thread of the cq.  After datagrams have arrived the cq yields
+	 * NAM_WC_DATAGRAM, with `context`, at least once; cq_wait ends then.
+	 */
+	int (*endpoint_open)(struct nam_domain *domain, struct nam_cq *cq, void *context,
+		struct nam_endpoint_name *ret_name, struct nam_endpoint **ret);
+	/* A handle for a place, until the endpoint is closed; the same for the same place. */
+	int (*endpoint_place)(struct nam_endpoint *endpoint, const uint8_t *place,
+		uint32_t *ret_handle);
+	/* At most NAM_DATAGRAM_BYTES_MAX, copied.  Lost without room. */
+	void (*endpoint_send)(struct nam_endpoint *endpoint, uint32_t handle, uint32_t number,
+		const void *datagram, uint32_t bytes);
+	/* The next one, into NAM_DATAGRAM_BYTES_MAX bytes.  Returns its bytes; 0: there is none. */
+	uint32_t (*endpoint_receive)(struct nam_endpoint *endpoint, void *datagram);
+	void (*endpoint_close)(struct nam_endpoint *endpoint);
 
 	/* Server side. */
 	int (*listen)(struct nam_domain *domain, const char *address, struct nam_listener **ret,

@@ -48,6 +48,13 @@
 /* For those that lack it: -NAM_E_FABRIC_CAPABILITY. */
 NAM__PROVIDER_FUNCTION(unsupported, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(unsupported, unreliable_qp_join)
+#define NAM__PROVIDER_ENDPOINTS(USE, provider)                                                      \
+	USE(provider, endpoint_open)                                                                \
+	USE(provider, endpoint_place)                                                               \
+	USE(provider, endpoint_send)                                                                \
+	USE(provider, endpoint_receive)                                                             \
+	USE(provider, endpoint_close)
+NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, unsupported)
 /* Where regions are no files: without effect; and where no memory is near: 0. */
 NAM__PROVIDER_FUNCTION(unsupported, qp_share_near)
 NAM__PROVIDER_FUNCTION(unsupported, is_near)

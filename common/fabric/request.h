@@ -43,6 +43,7 @@ enum nam_wr_op {
 	/* completions only: */
 	NAM_WC_RECV,		/* a message arrived in a posted receive buffer */
 	NAM_WC_CLOSED,		/* its peer is gone (status: why); the last one of `qp` */
+	NAM_WC_DATAGRAM,	/* datagrams have arrived at an endpoint */
 };
 
 enum nam_wr_flag {

@@ -31,3 +31,41 @@ nam__unsupported_is_near(struct nam_domain *domain, const char *address)
 	(void)domain, (void)address;
 	return 0;
 }
+
+int
+nam__unsupported_endpoint_open(struct nam_domain *domain, struct nam_cq *cq, void *context,
+	struct nam_endpoint_name *ret_name, struct nam_endpoint **ret)
+{
+	(void)domain, (void)cq, (void)context, (void)ret_name, (void)ret;
+	return -NAM_E_FABRIC_CAPABILITY;
+}
+
+/* Without endpoint_open there is no endpoint to call these with. */
+
+int
+nam__unsupported_endpoint_place(struct nam_endpoint *endpoint, const uint8_t *place,
+	uint32_t *ret_handle)
+{
+	(void)endpoint, (void)place, (void)ret_handle;
+	return -NAM_E_FABRIC_CAPABILITY;
+}
+
+void
+nam__unsupported_endpoint_send(struct nam_endpoint *endpoint, uint32_t handle, uint32_t number,
+	const void *datagram, uint32_t bytes)
+{
+	(void)endpoint, (void)handle, (void)number, (void)datagram, (void)bytes;
+}
+
+uint32_t
+nam__unsupported_endpoint_receive(struct nam_endpoint *endpoint, void *datagram)
+{
+	(void)endpoint, (void)datagram;
+	return 0;
+}
+
+void
+nam__unsupported_endpoint_close(struct nam_endpoint *endpoint)
+{
+	(void)endpoint;
+}

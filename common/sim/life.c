@@ -233,6 +233,7 @@ nam_sim_end(void)
 		free(process);
 	}
 	nam__sim_connect_end();
+	nam__sim_endpoints_end();
 	nam__sim_messages_end();
 	nam__sim_nics_end();
 	free(sim->heap);

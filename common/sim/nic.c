@@ -306,6 +306,39 @@ nam__sim_serve(struct sim_message *message)
 	return true;
 }
 
+/* ---- datagrams: no answer comes ----------------------------------------------------------- */
+
+uint64_t
+nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes)
+{
+	struct sim_nic *nic = flow->nic;
+	const struct price *price = &nic->price[SIM_SEND];
+	uint64_t service = price->out, wait = 0, at = nam__sim_here() * PS;
+
+	if (misses(nic, flow->number)) {
+		service += nic->miss_service;
+		wait = nic->miss_latency;
+	}
+	at = pcie(nic, take(&nic->out_free, at, service) + wait, bytes);
+	at = wire_out(nic, flow->port, at, bytes, price->request_bytes);
+	return (at + (nic->in_flight ? price->loaded_travel : price->travel)) / PS;
+}
+
+uint64_t
+nam__sim_datagram_in(struct sim_flow *flow, uint32_t bytes)
+{
+	struct sim_nic *nic = flow->nic;
+	const struct price *price = &nic->price[SIM_SEND];
+	uint64_t service = price->in, wait = 0, at;
+
+	at = wire_in(nic, flow->port, nam__sim.now * PS, bytes, price->request_bytes);
+	if (misses(nic, flow->number)) {
+		service += nic->miss_service;
+		wait = nic->miss_latency;
+	}
+	return pcie(nic, take(&nic->in_free, at, service) + wait, bytes) / PS;
+}
+
 /* ---- and back ----------------------------------------------------------------------------- */
 
 bool

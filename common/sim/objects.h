@@ -231,6 +231,9 @@ struct sim_call {
 	void *arg;
 };
 
+struct sim_endpoint;
+struct sim_datagram;
+
 /* ---- the simulation ----------------------------------------------------------------------- */
 
 struct sim_slot {
@@ -261,6 +264,10 @@ struct sim {
 	/* connect.c */
 	LIST_HEAD(, sim_listener) listeners;
 	LIST_HEAD(, nam_cm_request) requests;
+	/* endpoint.c */
+	struct sim_endpoint **endpoints;	/* by number; NULL: closed */
+	uint32_t endpoints_count, endpoints_size;
+	LIST_HEAD(, sim_datagram) datagrams;
 	/* messages.c */
 	STAILQ_HEAD(, sim_message) free_messages;
 	void *chunks;
@@ -275,7 +282,7 @@ struct sim {
 	uint32_t ids;			/* threads, processes, queues: one series */
 	void (*on_race)(const char *name);
 	struct sim_nic *nics;
-	/* trace.c */
+	/* the trace */
 	uint64_t fingerprint;
 	struct nam_sim_counts counts;
 };

@@ -26,6 +26,7 @@ NAM__PROVIDER_DECLARE(sim)
 NAM__PROVIDER_FUNCTION(sim, unreliable_qp_create)
 NAM__PROVIDER_FUNCTION(sim, unreliable_qp_join)
 NAM__PROVIDER_FUNCTION(sim, is_near)
+NAM__PROVIDER_ENDPOINTS(NAM__PROVIDER_FUNCTION, sim)
 
 /* ---- heap.c --------------------------------------------------------------------------- */
 
@@ -149,6 +150,10 @@ bool nam__sim_serve(struct sim_message *message);
 bool nam__sim_receive(struct sim_message *message);
 /* It is no longer in flight. */
 void nam__sim_settle(struct sim_message *message);
+/* A datagram leaves a card; when it is at the other one, in nanoseconds. */
+uint64_t nam__sim_datagram_out(struct sim_flow *flow, uint32_t bytes);
+/* It has arrived there; when it is in memory. */
+uint64_t nam__sim_datagram_in(struct sim_flow *flow, uint32_t bytes);
 void nam__sim_nics_end(void);
 
 /* ---- qp.c ----------------------------------------------------------------------------- */
@@ -170,7 +175,11 @@ struct sim_message *nam__sim_clone(const struct sim_message *message, uint64_t d
 
 void nam__sim_connect_end(void);
 
-/* ---- trace.c -------------------------------------------------------------------------- */
+/* ---- endpoint.c ----------------------------------------------------------------------- */
+
+void nam__sim_endpoints_end(void);
+
+/* ---- sim.c, for the trace --------------------------------------------------------------- */
 
 /* Part of the fingerprint, whether or not there is a trace. */
 static inline void
