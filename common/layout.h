@@ -27,14 +27,29 @@
  * 0	64	-	none: null is here		zero
  * 64	8	epoch	FETCH_ADD of clients		generation:24 | epoch:40; monotone, but for
  *						the wrap after 2^24 generations
+ * 72	8	joined	CAS of clients that publish	version:48 | highest id with a name:16
+ *			or end a name
  * 128	8 each	slots	WRITE by the client whose	0: in no epoch; else the oldest epoch
  *			slot it is; the server's CPU	that the client may still be in.  Whole
  *			zeroes a dead client's, after	words.  4,096 of them.
  *			its connections are gone
+ * 32896 32 each names	WRITE by the client whose	nothing: `check` says whether it is whole,
+ *			name it is			`incarnation` whose it is.  4,096 of them.
  */
 #define NAM_META_EPOCH_OFFSET 64u
+#define NAM_META_JOINED_OFFSET 72u
 #define NAM_META_SLOTS_OFFSET 128u
-#define NAM_META_BYTES (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)
+#define NAM_META_NAMES_OFFSET (NAM_META_SLOTS_OFFSET + 8u * NAM_CLIENTS_MAX)
+#define NAM_META_BYTES (NAM_META_NAMES_OFFSET + 32u * NAM_CLIENTS_MAX)
+
+/* Where datagrams for a client go: fabric/endpoint.h. */
+struct nam_client_name {
+	uint8_t place[24];
+	uint32_t number;
+	uint16_t incarnation;		/* 0: the client takes none */
+	uint16_t check;			/* of the bytes before it */
+};
+_Static_assert(sizeof(struct nam_client_name) == 32, "remote layout");
 
 /* Added to the epoch word, this begins a generation: clients forget addresses of the last one. */
 #define NAM_EPOCH_GENERATION (1ull << 40)

@@ -150,7 +150,7 @@ register_client(struct nam_client *client, struct nam_diag *diag)
 	if (bytes != sizeof(reply) || !reply.client_id || reply.client_id >= NAM_CLIENTS_MAX ||
 		!nam__server_has(client, client->catalog_slot, reply.epoch_word, 8) ||
 		!nam__server_has(client, client->catalog_slot, reply.epoch_slots,
-			8 * NAM_CLIENTS_MAX))
+			NAM_META_BYTES - NAM_META_SLOTS_OFFSET))
 		return nam_diag_set(diag, -NAM_E_FABRIC_PROTOCOL,
 			"the memory server at %s sent a malformed REGISTER reply", address);
 	client->id = reply.client_id;
@@ -216,6 +216,7 @@ client_free(struct nam_client *client)
 	for (uint32_t i = 0; i < client->domains_count; i++)
 		client->domains[i]->ops->domain_close(client->domains[i]);
 	free(client->servers);
+	free(client->names);
 	pthread_mutex_destroy(&client->mutex);
 	pthread_mutex_destroy(&client->holders_mutex);
 	free(client);

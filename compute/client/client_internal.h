@@ -76,7 +76,7 @@ struct nam_client {
 	uint64_t remote_epoch_of[NAM__EPOCHS_NOTED];	/* epoch thread only */
 	uint64_t oldest_local_epoch;	/* epoch thread only */
 	uint64_t published_epoch;	/* epoch thread only: what the client's slot holds */
-	uint64_t *epoch_buffer;	/* epoch thread only: registered, 8 bytes */
+	uint64_t *epoch_buffer;	/* epoch thread only: registered, 16 bytes */
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
@@ -85,6 +85,10 @@ struct nam_client {
 
 	pthread_mutex_t mutex;		/* workers, garbage; a room above may use it */
 	struct nam_worker *workers;
+	const struct nam_worker *front;	/* takes the client's datagrams: peers.h */
+	struct nam_client_name *names;	/* under `mutex`: of clients, by id; NULL: none */
+	uint64_t joined, joined_seen;	/* epoch thread only: as of `names`; at the last tick */
+	uint32_t joined_ticks;		/* epoch thread only: since `names` are old */
 	struct nam__garbage *garbage, *garbage_last;	/* oldest label first */
 
 	pthread_mutex_t holders_mutex;	/* holders; before a cache's mutex and `mutex` */

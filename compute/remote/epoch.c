@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "compute/client/peers.h"
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
 #include "compute/remote/forget.h"
@@ -236,13 +237,15 @@ slot_publish(struct nam_client *client, uint64_t epoch)
 NAM_FIBER_FN static void
 epoch_thread_tick(struct nam_client *client)
 {
-	uint64_t local, remote;
+	uint64_t local, remote, joined;
 	int rc;
 
+	/* The word of names lies behind the epoch. */
 	rc = nam_read_await(client->epoch_worker, client->epoch_word, client->epoch_buffer,
-		8); /* SUSPENDS */
+		16); /* SUSPENDS */
 	local = atomic_load_explicit(&client->local_epoch, memory_order_relaxed);
 	remote = rc ? *remote_epoch_of(client, local) : *client->epoch_buffer;
+	joined = rc ? client->joined : client->epoch_buffer[1];
 	nam_race_point("epoch_thread.epoch_read");
 	if (!rc)
 		remote = generation_follow(client, local, remote); /* SUSPENDS */
@@ -258,6 +261,7 @@ epoch_thread_tick(struct nam_client *client)
 	/* After a failed WRITE the slot holds an older time until the next tick: others wait. */
 	if (!rc && remote != client->published_epoch)
 		rc = slot_publish(client, remote); /* SUSPENDS */
+	nam__names_follow(client, joined); /* SUSPENDS */
 	/* Even when nothing was posted, take the news that a server closed its connection. */
 	nam__poll(client->epoch_worker);
 }
@@ -321,7 +325,7 @@ nam__epoch_thread_start(struct nam_client *client, struct nam_diag *diag)
 {
 	int rc;
 
-	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 8);
+	client->epoch_buffer = nam_buffer_take(client->epoch_worker, 16);
 	if (!client->epoch_buffer)
 		return nam_diag_set(diag, -ENOMEM, "no memory for a registered buffer");
 	rc = clocks_start(client); /* SUSPENDS */

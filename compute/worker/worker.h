@@ -119,6 +119,7 @@ struct nam_worker {
 	struct nam__block_cache *block_caches;
 	uint32_t alloc_next;		/* round robin */
 	struct nam__limbo *limbo;
+	struct nam__peers *peers;	/* NULL: this fabric has no endpoints */
 	struct nam_rng rng;
 	size_t bytes;
 	struct nam_worker *next;	/* client->workers */
@@ -195,6 +196,8 @@ NAM_FIBER_FN void nam__give_way(struct nam_worker *worker);
 
 /* Give way for at least `ns`; for back-off.  Runs other fibers; sleeps if there is none to run. */
 NAM_FIBER_FN void nam__pause_await(struct nam_worker *worker, uint64_t ns);
+/* Another task's pause, if it is pausing, ends after `ns` more. */
+void nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns);
 
 /* buffer.c */
 void nam__buffers_free(struct nam_worker *worker);

@@ -11,13 +11,13 @@
 static uint64_t
 head_at(uint32_t number)
 {
-	return nam_gaddr_make(0, 65536 + number * 64, 0).raw;
+	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
 }
 
 static uint64_t
 block_at(uint32_t number)
 {
-	return nam__version_at(nam_gaddr_make(0, 131072 + number * 4096, 0), 64).raw;
+	return nam__version_at(nam_gaddr_make(0, 262144 + number * 4096, 0), 64).raw;
 }
 
 struct draft {

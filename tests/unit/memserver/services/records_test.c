@@ -12,13 +12,13 @@
 static uint64_t
 head_at(uint32_t number)
 {
-	return nam_gaddr_make(0, 65536 + number * 64, 0).raw;
+	return nam_gaddr_make(0, 196608 + number * 64, 0).raw;
 }
 
 static uint64_t
 block_at(uint32_t number, uint32_t bytes)
 {
-	return nam__version_at(nam_gaddr_make(0, 131072 + number * 4096, 0), bytes).raw;
+	return nam__version_at(nam_gaddr_make(0, 262144 + number * 4096, 0), bytes).raw;
 }
 
 /* A request as it is put together. */
@@ -244,7 +244,7 @@ addresses__that_are_none__HEADS_CORRUPT_versions_PROTOCOL(void **state)
 	const uint64_t good = block_at(0, 64);
 	const uint64_t heads[] = { 0, nam_gaddr_make(0, 64, 0).raw,
 		nam_gaddr_make(0, REGION_BYTES, 0).raw, nam_gaddr_make(7, 65536, 0).raw };
-	const uint64_t blocks[] = { nam_gaddr_make(0, 131072, 0).raw,
+	const uint64_t blocks[] = { nam_gaddr_make(0, 262144, 0).raw,
 		nam__version_at(nam_gaddr_make(0, REGION_BYTES - 64, 0), 128).raw,
 		nam__version_at(nam_gaddr_make(0, 4096, 0), 64).raw };
 
