@@ -44,6 +44,7 @@
 	X(OWNER_ALIVE, "owner-alive", "the taking of a lock whose owner is at work")                \
 	X(HANDOVERS, "handovers", "a process that never lets go of a lock")                         \
 	X(LOCK_PATIENCE, "lock-patience", "a wait for ever, for a lock that changes hands")         \
+	X(QUEUE_PATIENCE, "queue-patience", "a wait for ever, for a turn that does not come")       \
 	X(SERVER_VERSION, "server-version", "halves of nodes that a memory server searches")          \
 	X(SERVER_DEAD, "server-dead", "work on such nodes that were merged away")                     \
 	X(SERVER_EPOCH, "server-epoch", "the reuse of such nodes while they are looked at")           \

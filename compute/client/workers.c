@@ -10,6 +10,7 @@
 
 #include "compute/remote/block_cache.h"
 #include "compute/remote/epoch.h"
+#include "compute/remote/lock_queue.h"
 #include "compute/rpc/mailbox.h"
 
 #define STARTING_PAUSE_NS 20000000ull
@@ -213,6 +214,7 @@ nam__worker_free(struct nam_worker *worker)
 		free(worker->one_way[i]);
 	nam__block_cache_free(worker);
 	nam__datagrams_close(worker);
+	nam__peers_close(worker);
 	if (worker->rq)
 		worker->rq->ops->rq_destroy(worker->rq);
 	if (worker->cq)
@@ -298,6 +300,13 @@ nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker, struc
 
 	if (rc)
 		return rc;
+	/* A client without an id locks nothing. */
+	if (client->id && !client->asks_only)
+		rc = nam__peers_open(worker, nam__lock_queue_arrived); /* SUSPENDS */
+	if (rc) {
+		nam__worker_free(worker);
+		return nam_diag_set(diag, rc, "no memory for a worker's endpoint");
+	}
 	pthread_mutex_lock(&client->mutex);
 	worker->next = client->workers;
 	client->workers = worker;
@@ -314,6 +323,7 @@ nam_worker_close(struct nam_worker *worker)
 	struct nam_worker **link;
 
 	nam__limbo_free(worker);
+	nam__peers_withdraw(worker); /* SUSPENDS */
 	nam__block_cache_return(worker, 0);
 	nam__block_cache_bytes(worker, &kept, &unsure);
 	atomic_fetch_add_explicit(&client->bytes_unsure, kept + unsure, memory_order_relaxed);

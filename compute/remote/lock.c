@@ -23,7 +23,7 @@
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 512000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
-#define LOOK_MAX_NS 10000000ull
+#define LOOK_MAX_NS 50000000ull
 /* But no waiter waits longer than so many times lock_timeout_ms. */
 #define TIMEOUTS_MAX 8u
 /* A lock word that has not moved for so long: ask whether its owner is alive. */
@@ -174,6 +174,8 @@ handed_release(struct nam_worker *worker, struct nam__lock_slot *slot)
 	int rc;
 
 	slot->handed_at = NAM_GADDR_NULL;
+	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
+		nam__lock_queue_pass(worker, nam__lock_slot_number(at), word);
 	rc = nam_cas_await(worker, at, word, NAM_LOCK_FREE, &old); /* SUSPENDS */
 	return rc || old == word ? rc : -NAM_E_FENCED;
 }
@@ -234,6 +236,7 @@ nam__lock_unseen(struct nam_worker *worker, struct nam_gaddr at, uint64_t word)
 /* A word that the holder of its slot wants. */
 struct attempt {
 	struct nam__lock_slot *slot;
+	uint32_t number;		/* of the slot */
 	struct nam_gaddr at;
 	uint64_t word;			/* the new value */
 	uint64_t start_ns;		/* of the wait; 0: it begins with the first look */
@@ -339,11 +342,20 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 	uint64_t backoff_ns = BACKOFF_MIN_NS;
 	int rc;
 
+	if (worker->peers && nam__lock_queue_begin(worker, attempt->number,
+		nam_gaddr_untagged(attempt->at))) {
+		attempt->start_ns = attempt->start_ns ?: nam_now_ns();
+		(void)nam__lock_queue_wait(worker, attempt->number,
+			nam_gaddr_untagged(attempt->at), 0, 0); /* SUSPENDS */
+	}
 	for (;;) {
-		uint64_t now;
+		uint64_t began = nam_now_ns(), now;
 		bool late;
 
 		rc = try_lock_and_read(worker, attempt); /* SUSPENDS */
+		if (!rc && *attempt->old == NAM_LOCK_FREE &&
+			atomic_load_explicit(&attempt->slot->queued, memory_order_relaxed))
+			nam__lock_queue_taken(worker, attempt->number); /* SUSPENDS */
 		if (rc || *attempt->old == NAM_LOCK_FREE)
 			return rc;
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
@@ -361,6 +373,9 @@ remote_lock(struct nam_worker *worker, struct attempt *attempt)
 			if (rc != -NAM_E_RESTART_LOCKED)
 				return rc;
 		}
+		if (nam__lock_queue_wait(worker, attempt->number, nam_gaddr_untagged(attempt->at),
+			    *attempt->old, now - began)) /* SUSPENDS */
+			continue;
 		nam__pause_await(worker, backoff_ns / 2 +
 			nam_rng_below(&worker->rng, backoff_ns)); /* SUSPENDS */
 		if (backoff_ns < BACKOFF_MAX_NS)
@@ -385,6 +400,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	struct nam__lock_slot *slot = &client->locks->slots[number];
 	struct attempt attempt = {
 		.slot = slot,
+		.number = number,
 		.at = at,
 		.old = nam_buffer_take(worker, 8),
 		.image = image,
@@ -405,6 +421,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 		if (rc)
 			goto leave_slot;
 	}
+	atomic_store_explicit(&slot->at, word_at.raw, memory_order_relaxed);
 	if (!nam_gaddr_is_null(slot->handed_at)) {
 		attempt.word = slot->handed_word;
 		slot->handed_at = NAM_GADDR_NULL;
@@ -431,6 +448,8 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 	return 0;
 
 leave_slot:
+	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
+		nam__lock_queue_pass(worker, number, NAM_LOCK_FREE);
 	nam__lock_slot_leave(slot);
 	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
@@ -448,6 +467,8 @@ nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc
 			rc = -NAM_E_FENCED;
 	} else if (!rc) {
 		nam__count_restart(worker, NAM_RESTART_LOCKED);
+		if (worker->peers)
+			nam__lock_queue_missed(worker, lock->slot, *lock->old);
 	}
 	nam__lock_slot_leave(&worker->client->locks->slots[lock->slot]);
 	nam_buffer_give(worker, lock->old, 8);

@@ -10,6 +10,7 @@
 #include "compute/worker/worker.h"
 #include "compute/worker/doorbell.h"
 #include "lock.h"
+#include "lock_queue.h"
 
 #define NAM__LOCK_SLOTS 1024u
 #define NAM__LOCK_SEQUENCES_TAKEN 256u
@@ -19,9 +20,12 @@ struct nam__lock_slot {
 	_Alignas(NAM__CACHE_LINE) atomic_uint held;
 	atomic_uint waiters;	/* without those whose changes were combined */
 	struct nam__lock_request *_Atomic asked;	/* newest first */
+	atomic_uint_fast64_t at;	/* what the holder goes for or holds; 0: it is passed on */
+	atomic_uint queued;		/* other clients that asked for it: lock_queue.h */
+	atomic_bool passed;		/* a word was passed to another client lately */
 	/* The rest belongs to the holder of the slot. */
-	struct nam__lock_request *requests;	/* that were asked before */
 	uint32_t handovers;
+	struct nam__lock_request *requests;	/* that were asked before */
 	struct nam_gaddr handed_at;	/* null: no lock is handed over */
 	uint64_t handed_word;
 	uint64_t seen_word;	/* the foreign lock word seen last; each is used once only */
@@ -32,6 +36,7 @@ struct nam__lock_slot {
 
 struct nam__lock_table {
 	struct nam__lock_slot slots[NAM__LOCK_SLOTS];
+	struct nam__lock_queue queues[NAM__LOCK_SLOTS];
 };
 
 /* @word_at: without a tag. */
@@ -108,10 +113,12 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 	nam__doorbell_init_for(&doorbell, worker, task, at);
 	if (doorbell.server < 0 || !nam__lock_slot_try(slot))
 		return false;
-	if (!nam_gaddr_is_null(slot->handed_at)) {
+	if (!nam_gaddr_is_null(slot->handed_at) ||
+		atomic_load_explicit(&slot->passed, memory_order_relaxed)) {
 		nam__lock_slot_leave(slot);
 		return false;
 	}
+	atomic_store_explicit(&slot->at, word_at.raw, memory_order_relaxed);
 	slot->handovers = 0;
 	lock->combined = NULL;
 	lock->at = word_at;
@@ -149,6 +156,15 @@ nam__lock_posted(struct nam_worker *worker, const void *image, const struct nam_
 	return nam__lock_missed(worker, lock, rc); /* SUSPENDS */
 }
 
+/* Other clients that asked for a word that is being freed. */
+static inline void
+nam__lock_queued_see_to(struct nam_worker *worker, struct nam__lock_slot *slot,
+	const struct nam__lock *lock)
+{
+	if (__builtin_expect(atomic_load_explicit(&slot->queued, memory_order_relaxed) != 0, 0))
+		nam__lock_queue_pass(worker, lock->slot, lock->word);
+}
+
 /* nam__unlock_await(), in line. */
 NAM_FIBER_FN static inline __attribute__((always_inline)) int
 nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
@@ -173,8 +189,13 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 			nam__doorbell_write(doorbell, 0, lock->old, 8);
 		}
 	}
+	if (!hand_over)
+		nam__lock_queued_see_to(worker, slot, lock);
 	if (!rc)
 		rc = nam__doorbell_await(doorbell); /* SUSPENDS */
+	/* Those that asked meanwhile. */
+	if (!hand_over)
+		nam__lock_queued_see_to(worker, slot, lock);
 	/* After a failure writes may be missing or under way, so the node stays locked. */
 	if (hand_over && !rc) {
 		slot->handovers++;

@@ -61,17 +61,39 @@ pauses_end(struct nam_worker *worker)
 	}
 }
 
+static void
+pause_insert(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
+{
+	struct nam__task **at = &worker->paused;
+
+	task->paused_until_ns = nam_now_ns() + ns;
+	while (*at && (*at)->paused_until_ns <= task->paused_until_ns)
+		at = &(*at)->next;
+	task->next = *at;
+	*at = task;
+}
+
 void
 nam__pause_await(struct nam_worker *worker, uint64_t ns)
 {
-	struct nam__task *self = worker->current, **at = &worker->paused;
-
-	self->paused_until_ns = nam_now_ns() + ns;
-	while (*at && (*at)->paused_until_ns <= self->paused_until_ns)
-		at = &(*at)->next;
-	self->next = *at;
-	*at = self;
+	pause_insert(worker, worker->current, ns);
 	nam__suspend(worker); /* SUSPENDS */
+}
+
+void
+nam__pause_set(struct nam_worker *worker, struct nam__task *task, uint64_t ns)
+{
+	struct nam__task **at = &worker->paused;
+
+	while (*at && *at != task)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = task->next;
+	if (ns)
+		pause_insert(worker, task, ns);
+	else
+		nam__task_ready(worker, task);
 }
 
 /* ---- completions ----------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "compute/client/peers.h"
 #include "index/index_internal.h"
 #include "litmus.h"
 
@@ -218,6 +219,100 @@ give_up_waiting(struct actor *self)
 			(unsigned long long)(nam_sim_now_ns() - since_ns));
 }
 
+/* ---- a turn that does not come --------------------------------------------------------------- */
+
+#define NAMES_NS (4 * LITMUS_TICKS_NS)	/* until clients know each other */
+#define TURN_LATE_NS (LITMUS_TICKS_NS + 60000000u)
+
+static void
+hold_for_a_while(struct actor *self)
+{
+	(void)self;
+	if (litmus.flags[ONE])
+		return;
+	litmus.flags[ONE] = true;
+	nam_sleep_ns(LITMUS_TICKS_NS);
+}
+
+static void
+insert_late(struct actor *self)
+{
+	nam_sleep_ns(NAMES_NS);
+	litmus_insert(self, 115);
+}
+
+/* All that the holder is asked for, or answers, is lost. */
+static void
+insert_without_turn(struct actor *self)
+{
+	uint64_t since_ns;
+
+	litmus_await(ONE);
+	nam_sim_lose(1000000, 0);
+	since_ns = nam_sim_now_ns();
+	litmus_insert(self, 165);
+	nam_sim_lose(0, 0);
+	if (nam_sim_now_ns() - since_ns > TURN_LATE_NS)
+		litmus_fail("insert(165) took %llu ns",
+			(unsigned long long)(nam_sim_now_ns() - since_ns));
+}
+
+/* ---- datagrams of a client with a bug -------------------------------------------------------- */
+
+#define STRAYS 400u
+#define STRAYS_NS 20000u	/* from one to the next */
+#define INSERTS 20u
+
+/* Well formed, most of them, but for what they say. */
+static void
+send_strays(struct actor *self)
+{
+	struct nam_endpoint *endpoint = self->worker->peers->endpoint;
+	struct nam_gaddr at = nam_gaddr_untagged(litmus_leaf_of(self, 150, NULL));
+	static const uint8_t place[NAM_PLACE_BYTES];
+	uint32_t handle;
+
+	if (endpoint->ops->endpoint_place(endpoint, place, &handle))
+		sim_die("a place is not known");
+	litmus.flags[ONE] = true;
+	for (unsigned i = 0; i < STRAYS; i++) {
+		uint64_t words[NAM_DATAGRAM_BYTES_MAX / 8], dice = nam_sim_random();
+		uint32_t count = dice % 4 ? 4 : (uint32_t)(dice >> 8) % 34;
+
+		for (unsigned k = 0; k < NAM_DATAGRAM_BYTES_MAX / 8; k++)
+			words[k] = (nam_sim_random() % 4 + 1) | 1ull << 16 |
+				(nam_sim_random() % 8) << 32;
+		/* kind, hops, count, place; receiver; word of the lock; lock word */
+		words[0] = (1 + (dice >> 16) % 5) | (uint64_t)count << 16 |
+			((dice >> 32) % 40) << 32;
+		words[1] = (1 + (dice >> 40) % 4) | 1ull << 16;
+		words[2] = dice % 8 ? at.raw : nam_sim_random();
+		endpoint->ops->endpoint_send(endpoint, handle, (uint32_t)(dice >> 48) % 8, words,
+			dice % 16 ? 32 + 8 * (count % 33) : (uint32_t)(dice >> 8) % 288);
+		nam_sleep_ns(STRAYS_NS);
+	}
+}
+
+static void
+insert_among_strays(struct actor *self, uint64_t first)
+{
+	litmus_await(ONE);
+	for (uint64_t i = 0; i < INSERTS; i++)
+		litmus_insert(self, first + 2 * i);
+}
+
+static void
+insert_among_strays_left(struct actor *self)
+{
+	insert_among_strays(self, 121);
+}
+
+static void
+insert_among_strays_right(struct actor *self)
+{
+	insert_among_strays(self, 161);
+}
+
 /* ---- a lock that is taken away --------------------------------------------------------------- */
 
 /* Its later writes are not to be trusted, so it must not report success. */
@@ -426,6 +521,12 @@ const struct litmus_case litmus_failure_cases[] = {
 		"workers of one process hand a lock on, and another process wants it", 1, 0 },
 	{ { "restless_lock", LITMUS_LOADED, { NULL, pass_on, give_up_waiting }, { { 0 } } },
 		"a lock changes hands and is never free: the waiter gives up", 1, 0 },
+	{ { "lost_turn", LITMUS_LOADED, { NULL, insert_late, insert_without_turn },
+			{ { "lock.taken", A, hold_for_a_while } } },
+		"datagrams about a lock are lost: the waiter looks by itself", 2, 0 },
+	{ { "stray_datagrams", LITMUS_LOADED, { NULL, insert_among_strays_left,
+			insert_among_strays_right, send_strays }, { { 0 } } },
+		"a client sends datagrams about a lock that say anything", 8, 0 },
 	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
 			{ { "lock.taken", A, litmus_hold_first } } },
 		"a holder's lock is taken away: it is told, and leaves the other's lock", 1, 0 },

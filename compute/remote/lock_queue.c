@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lock_queue.c -- see lock_queue.h. */
+#include <sched.h>
+#include <string.h>
+
+#include "lock_slot.h"
+
+#define UNIT_MIN_NS 2500u
+#define UNIT_MAX_NS 1000000u
+#define PATIENCE_UNITS 4000u		/* in a list */
+#define PATIENCE_UNITS_EACH 60u		/* ... and for each place in it */
+#define PATIENCE_UNITS_ASKED 24u	/* for an answer */
+#define PATIENCE_MAX_NS 50000000u
+#define FOR_EVER_NS 10000000000u
+#define PLACE_UNKNOWN UINT32_MAX
+#define PASSED_NS 5000000u		/* then where a word was passed to says nothing any more */
+#define MISSED_NS 100000u
+#define LOOKS_MAX 3u
+#define HOPS_MAX 8u
+
+enum kind {
+	ASK = 1,	/* parties[0] asks for a turn; its place follows */
+	QUEUED,		/* it has it at `place` of a list */
+	FOLLOW,		/* a list that comes behind the receiver's */
+	GO,		/* the word is free, or its holder unknown: look; the rest of the list */
+};
+
+struct letter {
+	uint8_t kind;
+	uint8_t hops;			/* ASK: how often it was forwarded */
+	uint16_t count;
+	uint32_t place;
+	uint16_t client, incarnation;	/* the receiver */
+	uint32_t reserved;
+	uint64_t at;
+	uint64_t word;			/* GO: that is being freed, or 0 */
+	struct nam__party parties[NAM__QUEUE_MAX];
+};
+#define LETTER_BYTES(count) (offsetof(struct letter, parties) + (count) * sizeof(struct nam__party))
+#define ASK_COUNT (1 + NAM_PLACE_BYTES / sizeof(struct nam__party))
+_Static_assert(sizeof(struct letter) <= NAM_DATAGRAM_BYTES_MAX, "a letter is a datagram");
+
+static struct nam__lock_queue *
+queue_of(const struct nam_worker *worker, uint32_t slot)
+{
+	return &worker->client->locks->queues[slot];
+}
+
+/* Threads of this process hold it for some tens of instructions. */
+static void
+queue_lock(struct nam__lock_queue *queue)
+{
+	while (atomic_flag_test_and_set_explicit(&queue->busy, memory_order_acquire))
+		sched_yield();
+}
+
+static void
+queue_unlock(struct nam__lock_queue *queue)
+{
+	atomic_flag_clear_explicit(&queue->busy, memory_order_release);
+}
+
+static bool
+same(const struct nam__party *a, const struct nam__party *b)
+{
+	return a->client == b->client && a->incarnation == b->incarnation && a->number == b->number;
+}
+
+/* ---- letters ------------------------------------------------------------------------------ */
+
+static bool
+send(struct nam_worker *worker, const struct nam__party *to, struct letter *letter)
+{
+	letter->client = to->client;
+	letter->incarnation = to->incarnation;
+	letter->reserved = 0;
+	return nam__peer_send(worker, to, letter, (uint32_t)LETTER_BYTES(letter->count));
+}
+
+/*
+ * The first of the list that is known here has its turn, and gets the rest, to which those that are
+ * unknown go back.
+ */
+static void
+send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
+	const struct nam__party *list, uint32_t count)
+{
+	struct letter letter = { .kind = GO, .at = at.raw, .word = word };
+
+	for (uint32_t i = 0; i < count; i++) {
+		letter.count = (uint16_t)(count - 1);
+		memcpy(letter.parties, &list[i + 1], (count - 1 - i) * sizeof(*list));
+		memcpy(&letter.parties[count - 1 - i], list, i * sizeof(*list));
+		if (send(worker, &list[i], &letter))
+			return;
+	}
+}
+
+/* The clients in a list of another word are told to look at it. */
+static void
+flush(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue)
+{
+	send_go(worker, queue->at, 0, queue->list, queue->count);
+	queue->count = 0;
+	atomic_store_explicit(&slot->queued, 0, memory_order_relaxed);
+}
+
+/* ---- the client that waits ---------------------------------------------------------------- */
+
+static uint64_t
+patience_ns(const struct nam__lock_queue *queue, const struct nam__peers *peers)
+{
+	uint64_t units = queue->place == PLACE_UNKNOWN ? PATIENCE_UNITS_ASKED :
+		PATIENCE_UNITS + (uint64_t)PATIENCE_UNITS_EACH * queue->place;
+	uint64_t ns = units * peers->unit_ns;
+
+	return ns < PATIENCE_MAX_NS ? ns : PATIENCE_MAX_NS;
+}
+
+/* About a round trip without a queue on its way: quick ones count at once, slow ones slowly. */
+static void
+unit_note(struct nam__peers *peers, uint64_t trip_ns)
+{
+	uint64_t *unit = &peers->unit_ns;
+
+	if (trip_ns && trip_ns < *unit)
+		*unit = trip_ns > UNIT_MIN_NS ? trip_ns : UNIT_MIN_NS;
+	else if (trip_ns > *unit && *unit < UNIT_MAX_NS)
+		*unit += *unit / 16;
+}
+
+bool
+nam__lock_queue_begin(struct nam_worker *worker, uint32_t number, struct nam_gaddr at)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	bool missed, passed;
+
+	queue_lock(queue);
+	if (queue->count && !nam_gaddr_same(queue->at, at))
+		flush(worker, slot, queue);
+	queue->at = at;
+	queue->go = false;
+	queue->go_word = 0;
+	queue->looks = 0;
+	missed = queue->missed_word && nam_now_ns() - queue->missed_ns < MISSED_NS;
+	passed = atomic_load_explicit(&slot->passed, memory_order_relaxed) &&
+		 nam_gaddr_same(queue->passed_at, at) &&
+		 nam_now_ns() - queue->passed_ns < PASSED_NS;
+	if (!passed && nam_gaddr_same(queue->passed_at, at))
+		atomic_store_explicit(&slot->passed, false, memory_order_relaxed);
+	queue_unlock(queue);
+	if (!missed)
+		queue->missed_word = 0;
+	return missed || (passed && !queue->count);
+}
+
+void
+nam__lock_queue_missed(struct nam_worker *worker, uint32_t number, uint64_t word)
+{
+	struct nam__lock_queue *queue = queue_of(worker, number);
+
+	queue->missed_word = word;
+	queue->missed_ns = nam_now_ns();
+}
+
+/* The client to ask; 0: none. */
+static struct nam__party
+holder_of(struct nam__lock_queue *queue, uint64_t word)
+{
+	if (!word && queue->missed_word)
+		word = queue->missed_word;
+	queue->missed_word = 0;
+	if (!word)
+		return queue->passed_to;
+	return (struct nam__party){ nam_lock_owner(word), nam_lock_incarnation(word), 0 };
+}
+
+bool
+nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gaddr at, uint64_t word,
+	uint64_t trip_ns)
+{
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct letter letter = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
+	struct nam__party holder;
+	bool go;
+
+	if (!worker->peers)
+		return false;
+	/* The turn came before the CAS that frees the word has arrived. */
+	if (word && word == queue->go_word && queue->looks++ < LOOKS_MAX)
+		return true;
+	holder = holder_of(queue, word);
+	if (!holder.client || holder.client == worker->client->id ||
+		!nam__peer_learn(worker, holder.client, holder.incarnation)) /* SUSPENDS */
+		return false;
+	letter.place = queue->count != 0;
+	letter.parties[0] = nam__party_own(worker);
+	memcpy(&letter.parties[1], worker->peers->name.place, NAM_PLACE_BYTES);
+	queue_lock(queue);
+	unit_note(worker->peers, trip_ns);
+	queue->worker = worker;
+	queue->place = PLACE_UNKNOWN;
+	queue->asked = holder;
+	go = queue->go;
+	queue->go = false;
+	queue->task = go ? NULL : worker->current;
+	queue_unlock(queue);
+	if (go)
+		return true;	/* it came meanwhile */
+	if (!send(worker, &holder, &letter)) {
+		queue->task = NULL;
+		return false;
+	}
+	/* C18: the turn may never come, as datagrams are lost and clients die. */
+	nam__pause_await(worker, NAM_GUARD(QUEUE_PATIENCE) ? patience_ns(queue, worker->peers) :
+		FOR_EVER_NS); /* SUSPENDS */
+	queue_lock(queue);
+	queue->task = NULL;
+	queue->go = false;
+	queue_unlock(queue);
+	return true;
+}
+
+void
+nam__lock_queue_taken(struct nam_worker *worker, uint32_t number)
+{
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct nam__party unknown = { 0 };
+
+	queue_lock(queue);
+	for (uint32_t i = 0; i < queue->count && !unknown.client; i++)
+		if (!nam__peer_known(worker, queue->list[i].client, queue->list[i].incarnation))
+			unknown = queue->list[i];
+	queue_unlock(queue);
+	if (unknown.client)
+		(void)nam__peer_learn(worker, unknown.client, unknown.incarnation); /* SUSPENDS */
+}
+
+/* ---- the client that holds ---------------------------------------------------------------- */
+
+void
+nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct nam__party list[NAM__QUEUE_MAX];
+	struct nam_gaddr at;
+	uint32_t count;
+
+	if (!worker->peers)
+		return;
+	queue_lock(queue);
+	at = queue->at;
+	count = queue->count;
+	memcpy(list, queue->list, count * sizeof(list[0]));
+	queue->count = 0;
+	atomic_store_explicit(&slot->queued, 0, memory_order_relaxed);
+	/* From now on requests are forwarded. */
+	atomic_store_explicit(&slot->at, 0, memory_order_relaxed);
+	if (count) {
+		queue->passed_at = at;
+		queue->passed_ns = nam_now_ns();
+		queue->passed_to = list[count - 1];
+		atomic_store_explicit(&slot->passed, true, memory_order_relaxed);
+	}
+	queue_unlock(queue);
+	send_go(worker, at, word, list, count);
+}
+
+/* ---- what arrives ------------------------------------------------------------------------- */
+
+/*
+ * Append a client that asked.  Its place from 1; 0: the list is full, and its last client, which
+ * will hold the lock after all others, takes the rest.
+ */
+static uint32_t
+append(struct nam__lock_slot *slot, struct nam__lock_queue *queue, const struct nam__party *asker)
+{
+	uint32_t before = queue->task && queue->place != PLACE_UNKNOWN ? queue->place : 0, i = 0;
+
+	while (i < queue->count && !same(&queue->list[i], asker))
+		i++;
+	if (i == NAM__QUEUE_MAX)
+		return 0;
+	if (i == queue->count)
+		queue->list[queue->count++] = *asker;
+	atomic_store_explicit(&slot->queued, queue->count, memory_order_relaxed);
+	return before + i + 1;
+}
+
+/*
+ * A client with a list of its own comes first, or has to look again: were it in a list of one that
+ * waits, that one could wait in its own.
+ */
+static uint32_t
+put_first(struct nam__lock_slot *slot, struct nam__lock_queue *queue,
+	const struct nam__party *asker)
+{
+	uint32_t i = 0;
+
+	while (i < queue->count && !same(&queue->list[i], asker))
+		i++;
+	if (i == NAM__QUEUE_MAX)
+		return 0;
+	queue->count = (uint16_t)(queue->count + (i == queue->count));
+	memmove(&queue->list[1], &queue->list[0], i * sizeof(*asker));
+	queue->list[0] = *asker;
+	atomic_store_explicit(&slot->queued, queue->count, memory_order_relaxed);
+	return 1;
+}
+
+static void
+asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	const struct nam__party asker = letter->parties[0];
+	struct nam_gaddr at = { letter->at };
+	struct nam__party next = { 0 };
+	bool has_list = letter->place != 0, here;
+	uint32_t place = 0;
+
+	nam__peer_meet(worker, &asker, (const uint8_t *)&letter->parties[1]);
+	queue_lock(queue);
+	here = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
+	       atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw;
+	if (here && queue->count && !nam_gaddr_same(queue->at, at))
+		flush(worker, slot, queue);
+	if (here)
+		queue->at = at;
+	if (has_list) {
+		if (here && !queue->task)
+			place = put_first(slot, queue, &asker);
+	} else if (here && queue->task && queue->place == PLACE_UNKNOWN) {
+		/* Two that ask each other, and are in no list yet, would wait for each other. */
+		next = queue->asked;
+	} else if (here) {
+		place = append(slot, queue, &asker);
+		if (!place)
+			next = queue->list[NAM__QUEUE_MAX - 1];
+	} else if (nam_gaddr_same(queue->passed_at, at) &&
+		   nam_now_ns() - queue->passed_ns < PASSED_NS) {
+		next = queue->passed_to;
+	}
+	queue_unlock(queue);
+	if (place) {
+		letter->kind = QUEUED;
+		letter->count = 0;
+		letter->place = place;
+		send(worker, &asker, letter);
+	} else if (!next.client || same(&next, &asker) ||
+		   letter->hops++ >= HOPS_MAX ||
+		   !send(worker, &next, letter)) {
+		send_go(worker, at, 0, &asker, 1);
+	}
+}
+
+/* A list that has no room here goes behind the last client of the list. */
+static void
+send_follow(struct nam_worker *worker, struct nam_gaddr at, const struct nam__party *last,
+	const struct nam__party *list, uint32_t count)
+{
+	struct letter letter = { .kind = FOLLOW, .at = at.raw, .count = (uint16_t)count };
+
+	memcpy(letter.parties, list, count * sizeof(*list));
+	if (count && !send(worker, last, &letter))
+		send_go(worker, at, 0, list, count);
+}
+
+/*
+ * Append a list.  Those that asked here came before the clients behind this one in the list that it
+ * was in, because clients are sent here when that list is full.
+ */
+static void
+append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,
+	const struct letter *letter)
+{
+	const struct nam__party own = nam__party_own(worker);
+	uint32_t i = 0;
+
+	while (i < letter->count && (same(&letter->parties[i], &own) ||
+		append(slot, queue, &letter->parties[i])))
+		i++;
+	send_follow(worker, queue->at, &queue->list[NAM__QUEUE_MAX - 1], &letter->parties[i],
+		letter->count - i);
+}
+
+static void
+follow(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct nam_gaddr at = { letter->at };
+	uint32_t i = 0;
+
+	queue_lock(queue);
+	if (atomic_load_explicit(&slot->held, memory_order_relaxed) &&
+		atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw &&
+		nam_gaddr_same(queue->at, at)) {
+		append_list(worker, slot, queue, letter);
+		i = letter->count;
+	}
+	queue_unlock(queue);
+	send_go(worker, at, 0, &letter->parties[i], letter->count - i);
+}
+
+/* A task of another thread waits for the turn that has come here. */
+static void
+tell_thread(struct nam_worker *worker, const struct nam_worker *other, struct nam_gaddr at,
+	uint64_t word)
+{
+	const struct nam__party party = nam__party_own(other);
+
+	send_go(worker, at, word, &party, 1);
+}
+
+static void
+gone(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+{
+	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
+	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct nam_gaddr at = { letter->at };
+	bool wanted;
+
+	queue_lock(queue);
+	wanted = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
+		 atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw &&
+		 nam_gaddr_same(queue->at, at);
+	if (wanted) {
+		queue->go = true;
+		queue->go_word = letter->word;
+		queue->looks = 0;
+		append_list(worker, slot, queue, letter);
+		if (queue->task && queue->worker == worker)
+			nam__pause_set(worker, queue->task, 0);
+		else if (queue->task)
+			tell_thread(worker, queue->worker, at, letter->word);
+	}
+	queue_unlock(queue);
+	if (!wanted)
+		send_go(worker, at, letter->word, letter->parties, letter->count);
+}
+
+static void
+queued(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+{
+	struct nam__lock_queue *queue = queue_of(worker, number);
+
+	queue_lock(queue);
+	if (queue->at.raw == letter->at && queue->task && queue->worker == worker && !queue->go) {
+		queue->place = letter->place;
+		nam__pause_set(worker, queue->task, patience_ns(queue, worker->peers));
+	}
+	queue_unlock(queue);
+}
+
+static bool
+sound(const struct nam_worker *worker, const struct letter *letter, uint32_t bytes)
+{
+	return bytes >= LETTER_BYTES(0) && letter->count <= NAM__QUEUE_MAX &&
+	       bytes == LETTER_BYTES(letter->count) && letter->client == worker->client->id &&
+	       letter->incarnation == worker->client->incarnation &&
+	       (letter->kind != ASK || letter->count == ASK_COUNT) &&
+	       nam_region_table_find(&worker->client->regions, (struct nam_gaddr){ letter->at });
+}
+
+void
+nam__lock_queue_arrived(struct nam_worker *worker, struct nam__completion *completion,
+	const struct nam_wc *wc)
+{
+	struct nam_endpoint *endpoint = worker->peers->endpoint;
+	_Alignas(8) uint8_t datagram[NAM_DATAGRAM_BYTES_MAX];
+	struct letter *letter = (void *)datagram;
+	uint32_t bytes;
+
+	(void)completion, (void)wc;
+	while ((bytes = endpoint->ops->endpoint_receive(endpoint, datagram)) > 0) {
+		uint32_t number;
+
+		worker->current->counters->bytes_in += bytes;
+		if (!sound(worker, letter, bytes))
+			continue;
+		number = nam__lock_slot_number((struct nam_gaddr){ letter->at });
+		if (letter->kind == ASK)
+			asked(worker, letter, number);
+		else if (letter->kind == QUEUED)
+			queued(worker, letter, number);
+		else if (letter->kind == FOLLOW)
+			follow(worker, letter, number);
+		else if (letter->kind == GO)
+			gone(worker, letter, number);
+	}
+}
