@@ -526,7 +526,7 @@ const struct litmus_case litmus_failure_cases[] = {
 		"datagrams about a lock are lost: the waiter looks by itself", 2, 0 },
 	{ { "stray_datagrams", LITMUS_LOADED, { NULL, insert_among_strays_left,
 			insert_among_strays_right, send_strays }, { { 0 } } },
-		"a client sends datagrams about a lock that say anything", 8, 0 },
+		"a client sends datagrams about a lock that say anything", 2, 0 },
 	{ { "stolen_lock", LITMUS_LOADED, { NULL, insert_without_lock, steal },
 			{ { "lock.taken", A, litmus_hold_first } } },
 		"a holder's lock is taken away: it is told, and leaves the other's lock", 1, 0 },
