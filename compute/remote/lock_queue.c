@@ -96,13 +96,32 @@ send_go(struct nam_worker *worker, struct nam_gaddr at, uint64_t word,
 	}
 }
 
-/* The clients in a list of another word are told to look at it. */
+/* A list that was taken out of a queue, to be sent when other threads do not wait for it. */
+struct taken {
+	struct nam_gaddr at;
+	uint32_t count;
+	struct nam__party list[NAM__QUEUE_MAX];
+};
+
 static void
-flush(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue)
+take_list(struct nam__lock_slot *slot, struct nam__lock_queue *queue, struct taken *ret)
 {
-	send_go(worker, queue->at, 0, queue->list, queue->count);
+	ret->at = queue->at;
+	ret->count = queue->count;
+	memcpy(ret->list, queue->list, queue->count * sizeof(ret->list[0]));
 	queue->count = 0;
 	atomic_store_explicit(&slot->queued, 0, memory_order_relaxed);
+}
+
+/* The word of a queue becomes `at`.  The taken clients asked for another word: they look at it. */
+static void
+turn_to(struct nam__lock_slot *slot, struct nam__lock_queue *queue, struct nam_gaddr at,
+	struct taken *ret)
+{
+	ret->count = 0;
+	if (queue->count && !nam_gaddr_same(queue->at, at))
+		take_list(slot, queue, ret);
+	queue->at = at;
 }
 
 /* ---- the client that waits ---------------------------------------------------------------- */
@@ -134,12 +153,11 @@ nam__lock_queue_begin(struct nam_worker *worker, uint32_t number, struct nam_gad
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
+	struct taken taken;
 	bool missed, passed;
 
 	queue_lock(queue);
-	if (queue->count && !nam_gaddr_same(queue->at, at))
-		flush(worker, slot, queue);
-	queue->at = at;
+	turn_to(slot, queue, at, &taken);
 	queue->go = false;
 	queue->go_word = 0;
 	queue->looks = 0;
@@ -150,6 +168,7 @@ nam__lock_queue_begin(struct nam_worker *worker, uint32_t number, struct nam_gad
 	if (!passed && nam_gaddr_same(queue->passed_at, at))
 		atomic_store_explicit(&slot->passed, false, memory_order_relaxed);
 	queue_unlock(queue);
+	send_go(worker, taken.at, 0, taken.list, taken.count);
 	if (!missed)
 		queue->missed_word = 0;
 	return missed || (passed && !queue->count);
@@ -183,7 +202,7 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	struct nam__lock_queue *queue = queue_of(worker, number);
 	struct letter letter = { .kind = ASK, .count = ASK_COUNT, .at = at.raw };
 	struct nam__party holder;
-	bool go;
+	bool go, sent;
 
 	if (!worker->peers)
 		return false;
@@ -208,18 +227,16 @@ nam__lock_queue_wait(struct nam_worker *worker, uint32_t number, struct nam_gadd
 	queue_unlock(queue);
 	if (go)
 		return true;	/* it came meanwhile */
-	if (!send(worker, &holder, &letter)) {
-		queue->task = NULL;
-		return false;
-	}
+	sent = send(worker, &holder, &letter);
 	/* C18: the turn may never come, as datagrams are lost and clients die. */
-	nam__pause_await(worker, NAM_GUARD(QUEUE_PATIENCE) ? patience_ns(queue, worker->peers) :
-		FOR_EVER_NS); /* SUSPENDS */
+	if (sent)
+		nam__pause_await(worker, NAM_GUARD(QUEUE_PATIENCE) ?
+			patience_ns(queue, worker->peers) : FOR_EVER_NS); /* SUSPENDS */
 	queue_lock(queue);
 	queue->task = NULL;
 	queue->go = false;
 	queue_unlock(queue);
-	return true;
+	return sent;
 }
 
 void
@@ -244,28 +261,22 @@ nam__lock_queue_pass(struct nam_worker *worker, uint32_t number, uint64_t word)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct nam__party list[NAM__QUEUE_MAX];
-	struct nam_gaddr at;
-	uint32_t count;
+	struct taken taken;
 
 	if (!worker->peers)
 		return;
 	queue_lock(queue);
-	at = queue->at;
-	count = queue->count;
-	memcpy(list, queue->list, count * sizeof(list[0]));
-	queue->count = 0;
-	atomic_store_explicit(&slot->queued, 0, memory_order_relaxed);
+	take_list(slot, queue, &taken);
 	/* From now on requests are forwarded. */
 	atomic_store_explicit(&slot->at, 0, memory_order_relaxed);
-	if (count) {
-		queue->passed_at = at;
+	if (taken.count) {
+		queue->passed_at = taken.at;
 		queue->passed_ns = nam_now_ns();
-		queue->passed_to = list[count - 1];
+		queue->passed_to = taken.list[taken.count - 1];
 		atomic_store_explicit(&slot->passed, true, memory_order_relaxed);
 	}
 	queue_unlock(queue);
-	send_go(worker, at, word, list, count);
+	send_go(worker, taken.at, word, taken.list, taken.count);
 }
 
 /* ---- what arrives ------------------------------------------------------------------------- */
@@ -319,16 +330,15 @@ asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
 	struct nam_gaddr at = { letter->at };
 	struct nam__party next = { 0 };
 	bool has_list = letter->place != 0, here;
+	struct taken taken = { .count = 0 };
 	uint32_t place = 0;
 
 	nam__peer_meet(worker, &asker, (const uint8_t *)&letter->parties[1]);
 	queue_lock(queue);
 	here = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
 	       atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw;
-	if (here && queue->count && !nam_gaddr_same(queue->at, at))
-		flush(worker, slot, queue);
 	if (here)
-		queue->at = at;
+		turn_to(slot, queue, at, &taken);
 	if (has_list) {
 		if (here && !queue->task)
 			place = put_first(slot, queue, &asker);
@@ -344,6 +354,7 @@ asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
 		next = queue->passed_to;
 	}
 	queue_unlock(queue);
+	send_go(worker, taken.at, 0, taken.list, taken.count);
 	if (place) {
 		letter->kind = QUEUED;
 		letter->count = 0;
@@ -356,90 +367,89 @@ asked(struct nam_worker *worker, struct letter *letter, uint32_t number)
 	}
 }
 
-/* A list that has no room here goes behind the last client of the list. */
-static void
-send_follow(struct nam_worker *worker, struct nam_gaddr at, const struct nam__party *last,
-	const struct nam__party *list, uint32_t count)
+/* Whether a list that has come is for what this client holds or waits for. */
+static bool
+wanted(const struct nam__lock_slot *slot, const struct nam__lock_queue *queue, uint64_t at)
 {
-	struct letter letter = { .kind = FOLLOW, .at = at.raw, .count = (uint16_t)count };
-
-	memcpy(letter.parties, list, count * sizeof(*list));
-	if (count && !send(worker, last, &letter))
-		send_go(worker, at, 0, list, count);
+	return atomic_load_explicit(&slot->held, memory_order_relaxed) &&
+	       atomic_load_explicit(&slot->at, memory_order_relaxed) == at && queue->at.raw == at;
 }
 
 /*
- * Append a list.  Those that asked here came before the clients behind this one in the list that it
- * was in, because clients are sent here when that list is full.
+ * Append a list, and cut off the part that was appended.  The rest goes behind `ret_last`.
+ *
+ * Those that asked here came before the clients behind this one in the list that it was in, because
+ * clients are sent here when that list is full.
  */
 static void
 append_list(struct nam_worker *worker, struct nam__lock_slot *slot, struct nam__lock_queue *queue,
-	const struct letter *letter)
+	struct letter *letter, struct nam__party *ret_last)
 {
 	const struct nam__party own = nam__party_own(worker);
-	uint32_t i = 0;
+	uint16_t i = 0;
 
 	while (i < letter->count && (same(&letter->parties[i], &own) ||
 		append(slot, queue, &letter->parties[i])))
 		i++;
-	send_follow(worker, queue->at, &queue->list[NAM__QUEUE_MAX - 1], &letter->parties[i],
-		letter->count - i);
+	letter->count = (uint16_t)(letter->count - i);
+	memmove(letter->parties, &letter->parties[i], letter->count * sizeof(own));
+	*ret_last = queue->list[NAM__QUEUE_MAX - 1];
+}
+
+/* The rest of a list goes behind the last client of a full one; without that, it looks. */
+static void
+send_follow(struct nam_worker *worker, const struct nam__party *last, struct letter *letter)
+{
+	letter->kind = FOLLOW;
+	if (letter->count && (!last->client || !send(worker, last, letter)))
+		send_go(worker, (struct nam_gaddr){ letter->at }, 0, letter->parties,
+			letter->count);
 }
 
 static void
-follow(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+follow(struct nam_worker *worker, struct letter *letter, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct nam_gaddr at = { letter->at };
-	uint32_t i = 0;
+	struct nam__party last = { 0 };
 
 	queue_lock(queue);
-	if (atomic_load_explicit(&slot->held, memory_order_relaxed) &&
-		atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw &&
-		nam_gaddr_same(queue->at, at)) {
-		append_list(worker, slot, queue, letter);
-		i = letter->count;
-	}
+	if (wanted(slot, queue, letter->at))
+		append_list(worker, slot, queue, letter, &last);
 	queue_unlock(queue);
-	send_go(worker, at, 0, &letter->parties[i], letter->count - i);
-}
-
-/* A task of another thread waits for the turn that has come here. */
-static void
-tell_thread(struct nam_worker *worker, const struct nam_worker *other, struct nam_gaddr at,
-	uint64_t word)
-{
-	const struct nam__party party = nam__party_own(other);
-
-	send_go(worker, at, word, &party, 1);
+	send_follow(worker, &last, letter);
 }
 
 static void
-gone(struct nam_worker *worker, const struct letter *letter, uint32_t number)
+gone(struct nam_worker *worker, struct letter *letter, uint32_t number)
 {
 	struct nam__lock_slot *slot = &worker->client->locks->slots[number];
 	struct nam__lock_queue *queue = queue_of(worker, number);
-	struct nam_gaddr at = { letter->at };
-	bool wanted;
+	const struct nam_gaddr at = { letter->at };
+	const uint64_t word = letter->word;
+	struct nam__party last, other = { 0 };
+	bool turn;
 
 	queue_lock(queue);
-	wanted = atomic_load_explicit(&slot->held, memory_order_relaxed) &&
-		 atomic_load_explicit(&slot->at, memory_order_relaxed) == at.raw &&
-		 nam_gaddr_same(queue->at, at);
-	if (wanted) {
+	turn = wanted(slot, queue, at.raw);
+	if (turn) {
 		queue->go = true;
-		queue->go_word = letter->word;
+		queue->go_word = word;
 		queue->looks = 0;
-		append_list(worker, slot, queue, letter);
+		append_list(worker, slot, queue, letter, &last);
 		if (queue->task && queue->worker == worker)
 			nam__pause_set(worker, queue->task, 0);
 		else if (queue->task)
-			tell_thread(worker, queue->worker, at, letter->word);
+			other = nam__party_own(queue->worker);
 	}
 	queue_unlock(queue);
-	if (!wanted)
-		send_go(worker, at, letter->word, letter->parties, letter->count);
+	if (!turn) {
+		send_go(worker, at, word, letter->parties, letter->count);
+		return;
+	}
+	/* A task of another thread waits. */
+	send_go(worker, at, word, &other, other.client != 0);
+	send_follow(worker, &last, letter);
 }
 
 static void
