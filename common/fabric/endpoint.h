@@ -21,7 +21,7 @@ struct nam_endpoint {
 /* Where an endpoint is: all endpoints of a domain have the same place. */
 struct nam_endpoint_name {
 	uint8_t place[NAM_PLACE_BYTES];
-	uint32_t number;
+	uint32_t number;	/* never 0 */
 };
 
 #ifdef __cplusplus

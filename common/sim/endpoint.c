@@ -59,6 +59,9 @@ nam__sim_endpoint_open(struct nam_domain *pub, struct nam_cq *cq, void *context,
 		sim->endpoints = endpoints;
 		sim->endpoints_size = size;
 	}
+	/* No endpoint has number 0. */
+	if (!sim->endpoints_count)
+		sim->endpoints[sim->endpoints_count++] = NULL;
 	endpoint->pub.ops = pub->ops;
 	endpoint->process = domain->process;
 	endpoint->cq = (struct sim_cq *)cq;
