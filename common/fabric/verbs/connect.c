@@ -12,8 +12,8 @@
 
 #define TRIES 4
 /*
- * The wait of the first attempt for an answer; each later one waits twice as long, while there is
- * time for one more.  The connection manager asks again after 4.6 s only: one lost packet would
+ * The wait of the first attempt for an answer; each later one waits twice as long, but for half of
+ * what is left at most.  The connection manager asks again after 4.6 s only: one lost packet would
  * take all.
  */
 #define ANSWER_NS 500000000ull
@@ -217,10 +217,11 @@ connect_to(struct attempt *attempt, const struct addrinfo *at, uint64_t end_ns,
 	int rc = -ETIMEDOUT;
 
 	for (unsigned tries = 0; tries < TRIES; tries++) {
-		uint64_t now = nam_now_ns(), wait_ns = ANSWER_NS << tries;
+		uint64_t now = nam_now_ns(), half_ns = now < end_ns ? (end_ns - now) / 2 : 0;
 
-		/* The last attempt has what is left, which is more. */
-		attempt->until_ns = now + 2 * wait_ns < end_ns ? now + wait_ns : end_ns;
+		/* The last attempt has what is left. */
+		attempt->until_ns = tries == TRIES - 1 || half_ns < ANSWER_NS ? end_ns :
+			now + (half_ns < ANSWER_NS << tries ? half_ns : ANSWER_NS << tries);
 		rc = connect_once(attempt, at, hello, options);
 		/* A number of a queue pair that is used again too early: another one, then. */
 		if (rc != -EAGAIN && (rc != -ETIMEDOUT || nam_now_ns() >= end_ns))
