@@ -108,7 +108,7 @@ NAM_FIBER_FN void nam_table_close(struct nam_worker *worker, struct nam_table *t
  * nam_table_settle -- take entries of versions that this worker replaced out of the indexes.
  *
  * nam_table_write() does so, too.  Settling waits until all clients have ended the operations that
- * they were in, for at most two seconds.  Remaining versions stay allocated, and are harmless.
+ * they were in, for at most timeout_ms.  Remaining versions stay allocated, and are harmless.
  *
  * Returns 0 or a negative code.
  */

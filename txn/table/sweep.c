@@ -9,7 +9,6 @@
 
 #include "rows_internal.h"
 
-#define SETTLE_NS 2000000000ull
 #define SETTLE_PAUSE_NS 2000000ull
 
 /* If the index was dropped, an entry may be gone already. */
@@ -95,7 +94,8 @@ nam__table_sweep(struct nam_worker *worker, struct nam__table_store *store, uint
 int
 nam_table_settle(struct nam_worker *worker, struct nam_table *table)
 {
-	uint64_t deadline_ns = nam_now_ns() + SETTLE_NS, reusable = 0;
+	uint64_t deadline_ns = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
+	uint64_t reusable = 0;
 	int rc;
 
 	for (;;) {

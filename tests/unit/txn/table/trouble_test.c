@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include "common/env.h"
+#include "compute/remote/epoch.h"
 #include "table_fixture.h"
 
 static const struct nam_table_schema schema = {
@@ -275,6 +276,32 @@ write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM(void **state)
 	assert_int_equal(nam_table_drop(me.worker, "full"), 0);
 }
 
+/* Another client is in an operation all the while, so that nothing can be done before the end. */
+static void
+settle__another_client_looks__AS_LONG_AS_timeout_ms(void **state)
+{
+	struct member other = member_join(cluster, "other", 5000);
+	uint32_t timeout_ms = me.client->options.timeout_ms;
+	struct nam_table *table;
+	uint64_t since;
+
+	(void)state;
+	assert_int_equal(nam_table_create(me.worker, "slow", &schema), 0);
+	table = table_open(&me, "slow");
+	put(table, "k", "a");
+	nam__op_begin(other.worker, NAM_OP_SCAN);
+	put(table, "k", "b");
+	me.client->options.timeout_ms = 2500;
+	since = nam_now_ns();
+	assert_int_equal(nam_table_settle(me.worker, table), 0);
+	assert_true(nam_now_ns() - since >= 2500 * 1000000ull);
+	nam__op_end(other.worker);
+	me.client->options.timeout_ms = timeout_ms;
+	nam_table_close(me.worker, table);
+	assert_int_equal(nam_table_drop(me.worker, "slow"), 0);
+	member_leave(&other);
+}
+
 /* ---- several at once ------------------------------------------------------------------------- */
 
 #define FIBERS 8u
@@ -513,6 +540,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(scan__that_fails__NO_ROWS),
 		/* The free blocks of this cluster are of one size. */
 		cmocka_unit_test(write__no_room__NOTHING_IS_LEFT_AND_DELETES_MAKE_ROOM),
+		cmocka_unit_test(settle__another_client_looks__AS_LONG_AS_timeout_ms),
 	};
 
 	if (argc > 1)
