@@ -191,6 +191,16 @@ nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
 	return rc;
 }
 
+int
+nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_t part)
+{
+	return nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL,
+		"the memory server at %s keeps this part of index '%s' and has no room for more, "
+		"whatever room others have: drop what is not needed, or start it with more "
+		"--memory", worker->client->servers[index->parts->slots[part]].address,
+		index->name);
+}
+
 /* ---- opening ------------------------------------------------------------------------------- */
 
 void

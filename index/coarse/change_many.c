@@ -197,6 +197,9 @@ round_end(struct many *many)
 			continue;
 		many->message_of[i] = DONE;
 		many->left--;
+		if (change->rc == -NAM_E_REMOTE_FULL)
+			change->rc = nam__part_full(many->worker, many->index,
+				many->sorted[i].part);
 		if (change->rc == -NAM_E_RESTART_LOCKED)
 			change->rc = change_again(many, change); /* SUSPENDS */
 		while (nam__memory_came_back(many->worker, change->rc,

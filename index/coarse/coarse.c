@@ -76,7 +76,8 @@ point(struct nam_worker *worker, struct nam_index *index, enum nam_op_kind kind,
 	rc = nam__tree_point(worker, index, index->parts->slots[nam__part_of(index, full.w)],
 		point, full.w, index->g.key_words, payload, ret_payload); /* SUSPENDS */
 	nam__op_end(worker);
-	return rc;
+	return rc == -NAM_E_REMOTE_FULL ? nam__part_full(worker, index, nam__part_of(index,
+		full.w)) : rc;
 }
 
 NAM_FIBER_FN static int

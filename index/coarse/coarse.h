@@ -48,6 +48,8 @@ void nam__parts_free(struct nam__parts *parts);
 /* Drop all trees; the first failure is returned, but all are asked. */
 NAM_FIBER_FN int nam__parts_drop(struct nam_worker *worker, struct nam_index *index)
 	NAM_MUST_CHECK;
+/* A change of that part found no memory: the worker's diag says where.  -NAM_E_REMOTE_FULL. */
+int nam__part_full(struct nam_worker *worker, const struct nam_index *index, uint32_t part);
 
 /* The number of the part that keeps a key. */
 uint32_t nam__part_of(const struct nam_index *index, const uint64_t *key);

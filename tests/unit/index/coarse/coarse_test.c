@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -439,11 +440,24 @@ collect_and_drop__everything_deleted__MEMORY_COMES_BACK(void **state)
 	assert_true(member_sees_used(&me) <= before);
 }
 
+/* The last message names the index and the memory server of that part. */
+static void
+says_where(const struct nam_index *index, uint32_t part)
+{
+	char text[NAM_INDEX_NAME_BYTES + 16];
+
+	(void)snprintf(text, sizeof(text), "index '%s'", index->name);
+	member_says(&me, text);
+	member_says(&me, me.client->servers[index->parts->slots[part]].address);
+}
+
 static void
 insert__no_memory_left__REMOTE_FULL_AND_ALL_IS_THERE(void **state)
 {
 	struct nam_index *index = make("full", NAM_PARTITION_RANGE);
+	struct nam_index_change change;
 	uint64_t n, payload;
+	uint8_t key[8];
 	int rc = 0;
 
 	(void)state;
@@ -455,10 +469,17 @@ insert__no_memory_left__REMOTE_FULL_AND_ALL_IS_THERE(void **state)
 	for (n = 0; !rc && n < 4000000; n++)
 		rc = insert(&me, index, 2000 + n * 2654435761u % 4294967296u);
 	assert_int_equal(rc, -NAM_E_REMOTE_FULL);
+	says_where(index, 2);
 	tree_check(me.worker, index, 1000 + n - 1);
 	for (uint64_t i = 0; i < n - 1; i += 997)
 		assert_int_equal(lookup(&me, index, 2000 + i * 2654435761u % 4294967296u,
 			&payload), 0);
+	nam_key_from_u64(2000 + (n - 1) * 2654435761u % 4294967296u, key);
+	change = (struct nam_index_change){ key, n, NAM_CHANGE_INSERT, 0 };
+	(void)nam_diag_set(&me.worker->diag, 0, "%s", "");
+	(void)!nam_index_change_many(me.worker, index, &change, 1);
+	assert_int_equal(change.rc, -NAM_E_REMOTE_FULL);
+	says_where(index, 2);
 	unmake(index);
 }
 
