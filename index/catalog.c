@@ -442,13 +442,24 @@ nam_index_list(struct nam_worker *worker, nam_index_list_fn fn, void *arg)
 	return nam__names_list(worker, NAM_CATALOG_INDEX, fn, arg); /* SUSPENDS */
 }
 
+/*
+ * A node is not what a pointer promised: damage, as a client leaves it that died in a WRITE.
+ * DROPPED: a search for the way around it met the superblock.
+ */
+static bool
+cannot_be_found(int rc)
+{
+	return nam_err_is(rc, NAM_E_RESTART) || rc == -NAM_E_DROPPED ||
+	       rc == -NAM_E_REMOTE_CORRUPT || rc == -NAM_E_NOREGION;
+}
+
 int
 nam_index_drop(struct nam_worker *worker, const char *name)
 {
 	struct nam_index *index;
 	bool lost = false, scattered;
 	uint64_t word, seen, reusable;
-	int rc, leave_rc;
+	int rc, leave_rc, freed_rc = 0;
 
 	rc = open_index(worker, name, 0, &lost, &index); /* SUSPENDS */
 	if (rc)
@@ -477,7 +488,7 @@ nam_index_drop(struct nam_worker *worker, const char *name)
 	/* Until the root is gone, there is a way to the nodes that are retired. */
 	nam__labels_hold(worker);
 	if (!rc)
-		rc = index->ops->free(worker, index, lost); /* SUSPENDS */
+		rc = freed_rc = index->ops->free(worker, index, lost); /* SUSPENDS */
 	nam__labels_release(worker);
 	if (!rc)
 		nam_retire(worker, index->superblock, NAM_SUPERBLOCK_STRIDE);
@@ -487,7 +498,13 @@ end_operation:
 	/* This operation looks at nothing any more.  A client can make and drop for ever. */
 	if (nam__limbo_advance(worker, &reusable)) /* SUSPENDS */
 		reusable = 0;	/* another time */
-	if (!rc && lost && scattered)
+	/* The name is gone, and so is what could be found. */
+	if (cannot_be_found(freed_rc))
+		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
+			"index '%s' was dropped, but one of its nodes cannot be read: those behind "
+			"it cannot be found, and stay allocated until the memory servers start "
+			"anew", name);
+	else if (!rc && lost && scattered)
 		rc = nam_diag_set(&worker->diag, -NAM_E_LOST,
 			"index '%s' was dropped, but a memory server was restarted since it was "
 			"made: its nodes on the others cannot be found, and stay allocated until "

@@ -127,7 +127,8 @@ int nam_index_expect(struct nam_worker *worker, const struct nam_index *index,
  *	-EINVAL, -NAM_E_NOINDEX, -NAM_E_CLUSTER		as nam_index_open()
  *	-NAM_E_LOCK_TIMEOUT	a collector or a bulk load is at work; nothing was changed
  *	-NAM_E_LOST		the name is gone; a memory server was restarted since the index was
- *				made, so its nodes could not be found and stay allocated
+ *				made, or a node cannot be read, so nodes could not be found and stay
+ *				allocated
  *	-NAM_E_FABRIC_*		the name may be gone; nodes that were not given back stay allocated
  *
  * Suspends:	yes, for as long as it takes to visit all nodes.

@@ -6,6 +6,7 @@
  *	damage_tool CLUSTER INDEX lock		leaves it locked
  *	damage_tool CLUSTER INDEX separator	takes the last separator out of it
  *	damage_tool CLUSTER INDEX hash		spoils its hash
+ *	damage_tool CLUSTER INDEX torn		leaves its first child as in the middle of a WRITE
  *
  * Prints "done" when it is so.  No other client may be at work.
  */
@@ -31,6 +32,13 @@ damage(struct nam_worker *worker, struct nam_index *index, const char *how)
 	if (rc)
 		return rc;
 	root = nam_gaddr_untagged(root);
+	if (!strcmp(how, "torn")) {
+		root = nam_gaddr_untagged(nam__inner_child(&index->g, image, 0));
+		rc = nam_read_await(worker, root, image, index->g.node_bytes);
+		image[NAM__WORD_FRONT] += 1u << 16;
+		image[NAM__WORD_HASH]++;
+		return rc ? rc : nam_write_await(worker, root, image, index->g.node_bytes);
+	}
 	if (!strcmp(how, "hash") || !strcmp(how, "separator")) {
 		unsigned count = nam__node_count(image) - 1;
 

@@ -40,6 +40,15 @@ test_verdicts() {
 	says '"damaged":	false'
 }
 
+# Behind a node that a dead client left torn no node is found; the name goes all the same.
+test_drop_torn() {
+	damaged torn torn
+	expect 0 namctl --json index drop torn
+	says "one of its nodes cannot be read"
+	json 'r == {"dropped": "torn", "nodes_left": True, "blocks_lost": 0}'
+	expect 5 namctl index drop torn
+}
+
 # catches PID NUMBER: whether the process has a handler for that signal.
 catches() {
 	local name value caught=0
@@ -138,6 +147,7 @@ memory=$(nam_scaled 64 16)
 nam_servers_start 2 --memory "${memory}M" --region $((memory / 2))M --pages 4k || exit 1
 export NAM_CLUSTER=$cluster
 test_verdicts
+test_drop_torn
 test_signals
 test_reader_goes
 test_server_dies_under_load
