@@ -210,14 +210,14 @@ typedef void (*nam_server_status_fn)(void *arg, const struct nam_server_status *
  * nam_cluster_status -- the state of every memory server, without joining: some may be dead.
  *
  * @options	as for nam_client_connect()
- * @fn		called for each one, in the order of the cluster text
+ * @fn		called for each one by this thread, in the order of the cluster text
  *
  * Returns 0 if all were asked; each status->rc has the result.  Or, with a message in *diag, as
  * nam_client_connect(), which also checks that the memory servers form a cluster:
  *	-EINVAL, -errno, -NAM_E_CLUSTER, -NAM_E_LIMIT	the cluster text; no server was asked
  *	-ENOMEM						not all were asked
  *
- * Cost:	one connection and 1 RPC to each memory server, one after the other.
+ * Cost:	one connection and 1 RPC to each memory server, by threads: 32 at the same time.
  */
 int nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag) NAM_MUST_CHECK;

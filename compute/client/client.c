@@ -19,6 +19,7 @@
 #include "compute/remote/lock.h"
 
 #define NO_SLOT UINT16_MAX
+#define ASKED_MAX 32u		/* memory servers, at the same time */
 /* Capabilities that layers above rely on. */
 #define CAPS_NEEDED (NAM_CAP_WORD8_ATOMIC | NAM_CAP_RPC_SRQ)
 
@@ -35,20 +36,21 @@ nam__caps_check(uint32_t caps, const char *fabric, struct nam_diag *diag)
 /* ---- the servers -------------------------------------------------------------------------- */
 
 static int
-servers_open(struct nam_client *client, const struct nam_cluster *cluster, struct nam_diag *diag)
+servers_open(struct nam_client *client, const struct nam_cluster_server *servers, uint32_t count,
+	struct nam_diag *diag)
 {
-	const struct nam_fabric_options fabric = { .address = cluster->servers[0].listen };
+	const struct nam_fabric_options fabric = { .address = servers[0].listen };
 	const struct nam_fabric_ops *ops = NULL;
 	int rc;
 
-	client->servers = calloc(cluster->count, sizeof(*client->servers));
+	client->servers = calloc(count, sizeof(*client->servers));
 	if (!client->servers)
-		return nam_diag_set(diag, -ENOMEM, "no memory for %u servers", cluster->count);
-	client->servers_count = cluster->count;
-	for (uint32_t i = 0; i < cluster->count; i++) {
+		return nam_diag_set(diag, -ENOMEM, "no memory for %u servers", count);
+	client->servers_count = count;
+	for (uint32_t i = 0; i < count; i++) {
 		struct nam__server *server = &client->servers[i];
 
-		memcpy(server->address, cluster->servers[i].listen, sizeof(server->address));
+		memcpy(server->address, servers[i].listen, sizeof(server->address));
 		server->ops = nam_fabric_find(server->address, NULL);
 		if (!server->ops && nam__fabric_absence(server->address))
 			return nam_diag_set(diag, -EINVAL, "%s: %s", server->address,
@@ -80,7 +82,7 @@ servers_open(struct nam_client *client, const struct nam_cluster *cluster, struc
 		return nam_diag_set(diag, -NAM_E_FABRIC_CAPABILITY,
 			"the fabric %s has no datagrams, so requests cannot travel by the RPC "
 			"transport datagram; there are srq, mailbox and fetch", ops->name);
-	for (uint32_t i = 0; i < cluster->count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		client->servers[i].domain = client->domains[0];
 	return 0;
 }
@@ -227,7 +229,7 @@ NAM_FIBER_FN static int
 client_join(struct nam_client *client, const struct nam_cluster *cluster, const char *text,
 	struct nam_diag *diag)
 {
-	int rc = servers_open(client, cluster, diag);
+	int rc = servers_open(client, cluster->servers, cluster->count, diag);
 
 	if (rc)
 		return rc;
@@ -426,49 +428,89 @@ nam_server_status_get(struct nam_worker *worker, uint32_t slot,
 	return rc;
 }
 
+/* One memory server, asked by a thread. */
+struct asked {
+	const struct nam_client_options *options;
+	const struct nam_cluster_server *at;
+	struct nam_thread *thread;
+	struct nam_server_status status;
+	struct nam_diag diag;
+	int rc;			/* -ENOMEM or -EINVAL; status.rc is the memory server's */
+};
+
+static void
+server_ask(void *arg)
+{
+	struct asked *asked = arg;
+	struct nam_client *client = client_new(asked->options);
+	struct nam_rpc_status_reply reply;
+	int rc;
+
+	if (!client) {
+		asked->rc = nam_diag_set(&asked->diag, -ENOMEM, "no memory for a client");
+		return;
+	}
+	/* Without an id: the client locks nothing. */
+	client->asks_only = true;
+	rc = servers_open(client, asked->at, 1, &asked->diag);
+	if (!rc)
+		rc = nam__worker_new(client, &client->epoch_worker, &asked->diag);
+	if (!rc) {
+		rc = status_ask(client->epoch_worker, 0, &reply);
+		if (rc)
+			(void)nam_diag_set(&asked->diag, rc, "%s", client->epoch_worker->diag.text);
+	}
+	if (rc == -ENOMEM || rc == -EINVAL)	/* those are not the memory server's */
+		asked->rc = rc;
+	else
+		status_fill(&client->servers[0], rc, &reply, &asked->status);
+	client_free(client);
+}
+
+/* All at the same time: each by a thread, or by this one if there is none. */
+static void
+servers_ask(struct asked *asked, uint32_t count)
+{
+	for (uint32_t i = 0; i + 1 < count; i++) {
+		if (nam_thread_start("nam-status", server_ask, &asked[i], &asked[i].thread))
+			server_ask(&asked[i]);
+	}
+	server_ask(&asked[count - 1]);
+	for (uint32_t i = 0; i < count; i++) {
+		if (asked[i].thread)
+			nam_thread_join(asked[i].thread);
+	}
+}
+
 int
 nam_cluster_status(const struct nam_client_options *options, nam_server_status_fn fn, void *arg,
 	struct nam_diag *diag)
 {
 	struct nam_cluster *cluster = NULL;
-	uint32_t count;
+	struct asked *asked;
 	int rc = cluster_read(options, &cluster, diag);
 
 	if (rc)
 		return rc;
-	count = cluster->count;
-	cluster->count = 1;	/* one after the other, each in the first place */
-	for (uint32_t i = 0; i < count; i++) {
-		struct nam_rpc_status_reply reply;
-		struct nam_server_status status;
-		struct nam_diag own = { "" };
-		struct nam_client *client = client_new(options);
-
-		if (!client) {
-			rc = nam_diag_set(diag, -ENOMEM, "no memory for a client");
-			break;
+	asked = malloc(ASKED_MAX * sizeof(*asked));
+	if (!asked)
+		rc = nam_diag_set(diag, -ENOMEM, "no memory for the memory servers' answers");
+	for (uint32_t done = 0, count; done < cluster->count && !rc; done += count) {
+		count = cluster->count - done < ASKED_MAX ? cluster->count - done : ASKED_MAX;
+		for (uint32_t i = 0; i < count; i++)
+			asked[i] = (struct asked){
+				.options = options,
+				.at = &cluster->servers[done + i],
+			};
+		servers_ask(asked, count);
+		for (uint32_t i = 0; i < count && !rc; i++) {
+			if (asked[i].rc)
+				rc = nam_diag_set(diag, asked[i].rc, "%s", asked[i].diag.text);
+			else
+				fn(arg, &asked[i].status, asked[i].diag.text);
 		}
-		/* Without an id: the client locks nothing. */
-		client->asks_only = true;
-		cluster->servers[0] = cluster->servers[i];
-		rc = servers_open(client, cluster, &own);
-		if (!rc)
-			rc = nam__worker_new(client, &client->epoch_worker, &own);
-		if (!rc) {
-			rc = status_ask(client->epoch_worker, 0, &reply);
-			if (rc)
-				(void)nam_diag_set(&own, rc, "%s", client->epoch_worker->diag.text);
-		}
-		if (rc != -ENOMEM && rc != -EINVAL)	/* those are not the memory server's */
-			status_fill(&client->servers[0], rc, &reply, &status);
-		client_free(client);
-		if (rc == -ENOMEM || rc == -EINVAL) {
-			(void)nam_diag_set(diag, rc, "%s", own.text);
-			break;
-		}
-		fn(arg, &status, own.text);
-		rc = 0;
 	}
+	free(asked);
 	free(cluster);
 	return rc;
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients among real memory servers: the living, the dead, and the owner of a block. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -104,6 +108,61 @@ nam_cluster_status__one_is_dead__THE_OTHERS_FIGURES(void **state)
 		assert_string_equal(answers.text[i], "");
 	}
 	local_cluster_stop(cluster);
+}
+
+#define SILENT_SERVERS 3
+
+/* Sockets that end a connection only once there is one to each of them. */
+static void *
+meet(void *arg)
+{
+	const int *listening = arg;
+	int fds[SILENT_SERVERS];
+
+	for (unsigned i = 0; i < SILENT_SERVERS; i++)
+		fds[i] = accept(listening[i], NULL, NULL);
+	for (unsigned i = 0; i < SILENT_SERVERS; i++)
+		close(fds[i]);
+	return NULL;
+}
+
+static void
+nam_cluster_status__each_waits_for_the_others__ALL_ARE_ASKED_AT_ONCE(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	char address[SILENT_SERVERS][32], text[128];
+	socklen_t bytes = sizeof(at);
+	int listening[SILENT_SERVERS];
+	struct nam_client_options options;
+	struct answers answers = { 0 };
+	struct nam_diag diag;
+	pthread_t thread;
+
+	(void)state;
+	for (unsigned i = 0; i < SILENT_SERVERS; i++) {
+		at.sin_port = 0;
+		listening[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(listening[i], (struct sockaddr *)&at, bytes), 0);
+		assert_int_equal(listen(listening[i], 4), 0);
+		assert_int_equal(getsockname(listening[i], (struct sockaddr *)&at, &bytes), 0);
+		(void)snprintf(address[i], sizeof(address[i]), "tcp:127.0.0.1:%u",
+			ntohs(at.sin_port));
+	}
+	(void)snprintf(text, sizeof(text), "%s,%s,%s", address[0], address[1], address[2]);
+	nam_client_options_init(&options);
+	options.cluster = text;
+	options.timeout_ms = TIMEOUT_MS;
+	assert_int_equal(pthread_create(&thread, NULL, meet, listening), 0);
+	assert_int_equal(nam_cluster_status(&options, take_answer, &answers, &diag), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(answers.count, SILENT_SERVERS);
+	for (unsigned i = 0; i < SILENT_SERVERS; i++) {
+		assert_string_equal(answers.status[i].address, address[i]);
+		/* The end of the connection, and not of the client's patience. */
+		assert_int_equal(answers.rc[i], -NAM_E_FABRIC_CONNECT);
+		assert_non_null(strstr(answers.text[i], address[i]));
+		close(listening[i]);
+	}
 }
 
 static void
@@ -363,6 +422,8 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nam_server_status_get__real_servers__FIGURES),
 		cmocka_unit_test(nam_cluster_status__one_is_dead__THE_OTHERS_FIGURES),
+		cmocka_unit_test(
+			nam_cluster_status__each_waits_for_the_others__ALL_ARE_ASKED_AT_ONCE),
 		cmocka_unit_test(nam_cluster_status__malformed_cluster__NOBODY_IS_ASKED),
 		cmocka_unit_test(nam_worker_close__real_servers__EVERY_BLOCK_GIVEN_BACK),
 		cmocka_unit_test(nam_alloc__fresh_blocks__ALL_ZEROES),
