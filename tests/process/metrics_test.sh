@@ -46,6 +46,11 @@ json 'r["servers"][0]["memory"]["private"]["carved_bytes"] > 0'
 expect 0 namctl top --interval-ms 50
 says "STATUS"
 says "p99 us"
+# Without a terminal: the others are shown, and one that is not there decides the exit status.
+expect 3 namctl --cluster "$NAM_CLUSTER,shm:$tmp/absent" top --interval-ms 50
+says "STATUS"
+says "$tmp/absent"
+says "(NAM_E_FABRIC_CONNECT)"
 expect 2 namctl status --interval-ms 50
 says "--interval-ms does not belong to 'status'"
 other=$(hostname -I | awk '{ print $1 }')

@@ -185,6 +185,24 @@ print_all(const struct top *top)
 	(void)fflush(stdout);
 }
 
+/* The status of the first memory server that could not be shown; messages say why. */
+static int
+missing(const struct top *top)
+{
+	int exit_code = NAM_EXIT_OK;
+
+	for (uint32_t i = 0; i < top->count; i++) {
+		const struct seen *seen = &top->servers[i];
+		int rc = seen->now.rc ?: seen->before.rc, failed;
+
+		if (!rc)
+			continue;
+		failed = ctl_failed(*seen->text ? NULL : seen->now.address, rc, seen->text);
+		exit_code = exit_code ?: failed;
+	}
+	return exit_code;
+}
+
 int
 ctl_top(struct ctl *ctl, char **args)
 {
@@ -206,8 +224,10 @@ ctl_top(struct ctl *ctl, char **args)
 			printf(CLEAR);
 		if (!exit_code)
 			print_all(&top);
-		if (!live)
+		if (!live) {
+			exit_code = exit_code ?: missing(&top);
 			break;
+		}
 	}
 	/* A signal is the usual end. */
 	if (live)
