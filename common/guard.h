@@ -91,6 +91,7 @@
 	X(COMBINE_COVERS, "combine-covers", "a change in a leaf that does not have its key")        \
 	X(COMBINE_FAILED, "combine-failed", "success of changes that another client has undone")    \
 	X(FORGET_WAIT, "forget-wait", "other use of blocks that a client still knows")              \
+	X(FREE_LATER_WAIT, "free-later-wait", "the reuse of blocks that wait for their readers")     \
 	X(FORGET_HANDLES, "forget-handles", "handles that know blocks from before a generation")    \
 	X(FORGET_ADDRESSES, "forget-addresses", "records whose heads may be other objects")         \
 	X(FORGET_CURSOR, "forget-cursor", "cursors that know blocks from before a generation")      \

@@ -100,10 +100,16 @@ uint16_t nam_client_id(const struct nam_client *client);
 /* The provider of the first server's address, "shm". */
 const char *nam_client_fabric(const struct nam_client *client);
 /*
- * Remote blocks that its workers gave up and that stay allocated: an operation of another client
- * could see them for timeout_ms after a worker was closed, or kept them locked in a dropped index.
+ * Remote blocks that its workers gave up and that stay allocated: another client kept them locked
+ * in a dropped index, a memory server did not answer, or this host lacked memory.
  */
 uint64_t nam_client_blocks_lost(const struct nam_client *client);
+/*
+ * Remote blocks that an operation of another client could see for timeout_ms after a worker was
+ * closed.  Once that client has ended the operation, or is gone, memory servers use them again when
+ * memory is short.  *ret_why names such a client, or is "".
+ */
+uint64_t nam_client_blocks_waiting(struct nam_client *client, struct nam_diag *ret_why);
 
 /**
  * nam_worker_open -- a worker for the calling thread.
@@ -122,7 +128,8 @@ int nam_worker_open(struct nam_client *client, struct nam_worker **ret_worker,
 
 /*
  * No fiber may be alive and no cursor open.  Gives cached blocks back to the servers; waits up to
- * timeout_ms until this worker's retired blocks can be reused, then gives them up.
+ * timeout_ms until this worker's retired blocks can be reused, then gives them back for later:
+ * nam_client_blocks_waiting().
  */
 void nam_worker_close(struct nam_worker *worker);
 
@@ -177,6 +184,7 @@ struct nam_server_status {
 	uint64_t ready_bytes;		/* below memory_bytes while it is starting */
 	uint64_t carved_bytes;		/* ever handed out to clients */
 	uint64_t free_bytes;		/* of those, given back since */
+	uint64_t waiting_bytes;		/* of those, given back, but a client may still read it */
 	uint64_t page_bytes;
 	uint64_t requests;
 	uint32_t transparent_huge;

@@ -60,6 +60,7 @@ static const struct service {
 	ROW(LOCKING_SEAL, locking_seal, ANY_SERVER, FROM(locking_request)),
 	ROW(PRESENCE, presence, ANY_SERVER, 0, 0),
 	ROW(RECLAIM, reclaim, ANY_SERVER, EXACTLY(reclaim_request)),
+	ROW(FREE_LATER, free_later, ANY_SERVER, FROM(free_later_request)),
 };
 
 /* No tree and no store is freed while a handler is at work on it (M10). */

@@ -23,7 +23,8 @@ write_memory(FILE *to, const struct nam_memory_figures *kinds)
 	static const char *const names[NAM_MEMORY_KINDS] = { "public", "private" };
 
 	family(to, "memory_bytes", "gauge", "Memory by kind (public: blocks of clients; private: "
-		"trees and key-value stores) and state (untouched, used, free: given back).");
+		"trees and key-value stores) and state (untouched, used, free: given back, "
+		"waiting: given back, but a client may still read it).");
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
 		const struct nam_memory_figures *m = &kinds[i];
 		const struct {
@@ -31,8 +32,9 @@ write_memory(FILE *to, const struct nam_memory_figures *kinds)
 			uint64_t bytes;
 		} states[] = {
 			{ "untouched", m->bytes - m->carved_bytes },
-			{ "used", m->carved_bytes - m->free_bytes },
+			{ "used", m->carved_bytes - m->free_bytes - m->waiting_bytes },
 			{ "free", m->free_bytes },
+			{ "waiting", m->waiting_bytes },
 		};
 
 		for (size_t j = 0; j < sizeof(states) / sizeof(states[0]); j++)

@@ -8,8 +8,8 @@
 #include "common/rpc/rpc.h"
 
 /*
- * ALLOC, FREE.  A block changes its stride by RECLAIM only, so a word that was a lock stays a lock
- * for every client that may know its address.
+ * ALLOC, FREE, FREE_LATER.  A block changes its stride by RECLAIM only, so a word that was a lock
+ * stays a lock for every client that may know its address.
  */
 struct nam_rpc_alloc_request {
 	uint32_t stride;	/* bytes, a multiple of 64 */
@@ -31,11 +31,20 @@ struct nam_rpc_free_request {
 	uint64_t blocks[];
 };
 
+/* The blocks wait, and become free in a HOLD whose `oldest` is ahead of the label. */
+struct nam_rpc_free_later_request {
+	uint64_t label;		/* of the epoch word, when no way led to them any more; not 0 */
+	uint32_t stride;
+	uint32_t count;
+	uint64_t blocks[];
+};
+
 /*
- * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: runs without used
- * blocks are held, for their own stride only, and REGIONS says of unused regions that they are
- * private, or public, as is wanted.  RETURN, once no client knows an address in the runs or holds
- * another opinion of the regions: their memory is carved again, for any stride.
+ * RECLAIM.  A run is blocks of one stride that lie one behind the other.  HOLD: blocks of
+ * FREE_LATER that no reader can see become free; runs without used blocks are held, for their own
+ * stride only; and REGIONS says of unused regions that they are private, or public, as is wanted.
+ * RETURN, once no client knows an address in the runs or holds another opinion of the regions:
+ * their memory is carved again, for any stride.
  */
 enum nam_rpc_reclaim_step {
 	NAM_RPC_RECLAIM_HOLD = 1,
@@ -46,11 +55,14 @@ struct nam_rpc_reclaim_request {
 	uint32_t step;		/* enum nam_rpc_reclaim_step */
 	uint32_t want_private;	/* HOLD: 1: the server itself lacks memory; 0: clients do */
 	uint64_t batch;		/* RETURN: what was held up to this one; else 0 */
+	uint64_t oldest;	/* HOLD: the oldest epoch slot, which server 0 has; else 0 */
 };
 
 struct nam_rpc_reclaim_reply {
 	uint64_t batch;		/* HOLD: the newest that is held; 0: none */
 	uint64_t bytes;		/* that are held, or were returned */
+	uint64_t freed_bytes;	/* HOLD: of blocks that had waited */
+	uint64_t waiting_bytes;	/* HOLD: of those that still do */
 };
 
 #endif /* NAM_COMMON_RPC_ALLOC_RPC_H */

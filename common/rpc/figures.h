@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define NAM_SERVICES_MAX 40u		/* types of requests; see nam_service_name() */
+#define NAM_SERVICES_MAX 44u		/* types of requests; see nam_service_name() */
 #define NAM_LATENCIES 7u		/* up to 1, 4, 16, 64, 256, 1,024 and 4,096 us */
 #define NAM_LATENCY_FIRST_NS 1000u	/* each bound is four times the one before */
 
@@ -57,6 +57,7 @@ struct nam_memory_figures {
 	uint64_t bytes;			/* of regions of this kind */
 	uint64_t carved_bytes;		/* of these, cut into blocks */
 	uint64_t free_bytes;		/* of these, given back */
+	uint64_t waiting_bytes;		/* of those cut, given back for later */
 };
 
 struct nam_server_figures {

@@ -65,7 +65,8 @@
 	X(LOCKING_END)                                                                              \
 	X(LOCKING_SEAL)                                                                             \
 	X(PRESENCE)		/* of which clients this server has connections */                  \
-	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */
+	X(RECLAIM)		/* runs without used blocks, for blocks of other strides */         \
+	X(FREE_LATER)		/* give blocks back that readers may still see */
 
 enum nam_rpc_type {
 	NAM_RPC_NONE = 0,

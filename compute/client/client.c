@@ -398,6 +398,7 @@ status_fill(const struct nam__server *server, int rc, const struct nam_rpc_statu
 	for (uint32_t i = 0; i < NAM_MEMORY_KINDS; i++) {
 		status->carved_bytes += reply->figures.memory[i].carved_bytes;
 		status->free_bytes += reply->figures.memory[i].free_bytes;
+		status->waiting_bytes += reply->figures.memory[i].waiting_bytes;
 	}
 	status->page_bytes = reply->page_bytes;
 	for (uint32_t i = 0; i < NAM_SERVICES_MAX; i++)

@@ -80,6 +80,7 @@ struct nam_client {
 	bool barrier_owed;	/* epoch thread only: local_epoch was raised without a barrier */
 	atomic_uint_fast64_t limbo_leaked;	/* remote blocks given up */
 	atomic_uint_fast64_t bytes_leaked;	/* of those blocks */
+	atomic_uint_fast64_t blocks_waiting;	/* given back for later: FREE_LATER */
 	atomic_uint_fast64_t bytes_unsure;	/* cached, or in RPCs, as connections failed */
 	atomic_uint_fast64_t garbage_leaked;	/* local memory given up */
 
@@ -95,6 +96,7 @@ struct nam_client {
 	LIST_HEAD(, nam__holder) holders;
 	atomic_bool reclaiming;		/* a task of this process is at it: reclaim.c */
 	atomic_bool reclaim_failed[2];	/* the last time, for servers and for clients */
+	struct nam_diag waiting_diag;	/* under `mutex`: for which client those wait, or "" */
 	struct nam_diag reclaim_diag;	/* under `mutex`: which client was in the way, or "" */
 
 	struct nam__lock_table *locks;	/* lock.c */

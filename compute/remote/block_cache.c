@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #define ASK_FIRST 16u
-#define BLOCKS_PER_FREE                                                                            \
-	((uint32_t)((NAM_RPC_BODY_MAX - sizeof(struct nam_rpc_free_request)) / sizeof(uint64_t)))
 
 struct stride_classes {
 	uint32_t stride;
@@ -111,7 +109,7 @@ class_return(struct nam_worker *worker, uint32_t slot, uint32_t stride,
 		uint32_t excess = class->recycled_count + class->run_left - keep;
 
 		request->stride = stride;
-		request->count = excess < BLOCKS_PER_FREE ? excess : BLOCKS_PER_FREE;
+		request->count = excess < NAM__BLOCKS_PER_FREE ? excess : NAM__BLOCKS_PER_FREE;
 		for (uint32_t i = 0; i < request->count; i++)
 			request->blocks[i] = nam_gaddr_untagged(nam__class_pop(class, stride)).raw;
 		class->unsure += request->count;

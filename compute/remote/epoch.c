@@ -501,9 +501,13 @@ nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch, uint16_t *ret_
 			worker->client->id);
 		goto give_slots;
 	}
-	for (uint16_t i = 0; i < NAM_CLIENTS_MAX; i++)
-		if (slots[i] && nam_epoch_ahead(slots[oldest], slots[i]) > 0)
+	for (uint16_t i = 0; i < NAM_CLIENTS_MAX; i++) {
+		int64_t ahead = slots[i] ? nam_epoch_ahead(slots[oldest], slots[i]) : -1;
+
+		/* Of several, not this one: it is at work, and the others may not be. */
+		if (ahead > 0 || (!ahead && oldest == worker->client->id))
 			oldest = i;
+	}
 	*ret_epoch = slots[oldest];
 	*ret_client = oldest;
 give_slots:
@@ -627,26 +631,112 @@ done:
 	return rc;
 }
 
+int
+nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, struct nam_diag *why)
+{
+	struct nam_rpc_client_state_reply client;
+
+	if (nam__client_state_ask(worker, id, 0, &client)) /* SUSPENDS */
+		client.state = NAM_CLIENT_UNKNOWN;
+	if (client.state == NAM_CLIENT_UNKNOWN)
+		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };
+	return nam_diag_set(why, -NAM_E_LOCK_TIMEOUT, "client %u (%s, pid %llu) has not looked at "
+		"the epoch for %llu ms: it is stopped, slow or in a long operation; let it go on "
+		"or end it", id, client.name, (unsigned long long)client.pid,
+		(unsigned long long)waited_ns / 1000000);
+}
+
+/*
+ * Blocks of one stride and server, from the first one on, go back for later under the newest of
+ * their labels.  They leave the limbo: their stride becomes 0.
+ */
+NAM_FIBER_FN static int
+some_free_later(struct nam_worker *worker, struct retired *blocks, uint32_t count)
+{
+	const uint32_t bytes = NAM_RPC_BODY_MAX, stride = blocks->stride;
+	struct nam_rpc_free_later_request *request = nam_buffer_take(worker, bytes);
+	struct nam_client *client = worker->client;
+	uint16_t slot = nam__server_slot(client, (struct nam_gaddr){ blocks->at });
+	int rc = request && slot < client->servers_count ? 0 : -ENOMEM;
+
+	if (rc) {
+		nam__block_leaked(client, stride);
+		blocks->stride = 0;
+		goto give_request;
+	}
+	request->stride = stride;
+	request->count = 0;
+	for (uint32_t i = 0; i < count && request->count < NAM__BLOCKS_PER_FREE; i++) {
+		struct nam_gaddr at = { blocks[i].at };
+
+		if (blocks[i].stride != stride || blocks[i].owner ||
+			nam__server_slot(client, at) != slot)
+			continue;
+		request->label = blocks[i].label;
+		request->blocks[request->count++] = at.raw;
+		blocks[i].stride = 0;
+	}
+	rc = nam_rpc_call(worker, slot, NAM_RPC_FREE_LATER, request,
+		(uint32_t)(sizeof(*request) + request->count * sizeof(uint64_t)), NULL,
+		NULL); /* SUSPENDS */
+	if (!rc)
+		atomic_fetch_add_explicit(&client->blocks_waiting, request->count,
+			memory_order_relaxed);
+	/* Without an answer it is not known what became of them. */
+	for (uint32_t i = 0; rc && i < request->count; i++) {
+		nam__block_leaked(client, nam_err_is(rc, NAM_E_FABRIC) ? 0 : stride);
+		atomic_fetch_add_explicit(&client->bytes_unsure,
+			nam_err_is(rc, NAM_E_FABRIC) ? stride : 0, memory_order_relaxed);
+	}
+give_request:
+	nam_buffer_give(worker, request, bytes);
+	return rc;
+}
+
+/* Memory servers keep the labelled blocks that are left until no reader can see them. */
+NAM_FIBER_FN static void
+limbo_free_later(struct nam_worker *worker, struct nam__limbo *limbo, uint64_t waited_ns)
+{
+	struct nam_client *client = worker->client;
+	struct nam_diag why = { "" };
+	uint64_t epoch;
+	uint16_t id;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < limbo->labelled && !rc; i++)
+		if (limbo->blocks[i].stride && !limbo->blocks[i].owner)
+			rc = some_free_later(worker, &limbo->blocks[i],
+				limbo->labelled - i); /* SUSPENDS */
+	if (!nam__epoch_oldest(worker, &epoch, &id)) /* SUSPENDS */
+		(void)nam__epoch_blame(worker, id, waited_ns, &why); /* SUSPENDS */
+	pthread_mutex_lock(&client->mutex);
+	client->waiting_diag = why;
+	pthread_mutex_unlock(&client->mutex);
+}
+
 void
 nam__limbo_free(struct nam_worker *worker)
 {
 	struct nam__limbo *limbo = worker->limbo;
-	uint64_t deadline = nam_now_ns() + worker->client->options.timeout_ms * 1000000ull;
-	uint64_t reusable;
+	uint64_t began = nam_now_ns(), reusable;
+	uint64_t deadline = began + worker->client->options.timeout_ms * 1000000ull;
+	int rc = 0;
 
 	if (!limbo)
 		return;
 	while (limbo->count) {
-		int rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
-
+		rc = nam__limbo_advance(worker, &reusable); /* SUSPENDS */
 		if (rc || nam_now_ns() >= deadline)
 			break;
 		/* The epoch threads of all clients have to advance their slots first. */
 		if (limbo->count)
 			nam_sleep_ns(LIMBO_PAUSE_NS);
 	}
+	if (!rc && limbo->count)
+		limbo_free_later(worker, limbo, nam_now_ns() - began); /* SUSPENDS */
 	for (uint32_t i = 0; i < limbo->count; i++)
-		nam__block_leaked(worker->client, limbo->blocks[i].stride);
+		if (limbo->blocks[i].stride)
+			nam__block_leaked(worker->client, limbo->blocks[i].stride);
 	for (uint32_t i = 0; i < limbo->kept_count; i++)
 		nam__block_leaked(worker->client, limbo->kept[i].stride);
 	free(limbo->kept);
@@ -685,4 +775,13 @@ uint64_t
 nam_client_blocks_lost(const struct nam_client *client)
 {
 	return atomic_load_explicit(&client->limbo_leaked, memory_order_relaxed);
+}
+
+uint64_t
+nam_client_blocks_waiting(struct nam_client *client, struct nam_diag *ret_why)
+{
+	pthread_mutex_lock(&client->mutex);
+	*ret_why = client->waiting_diag;
+	pthread_mutex_unlock(&client->mutex);
+	return atomic_load_explicit(&client->blocks_waiting, memory_order_relaxed);
 }

@@ -26,11 +26,17 @@ void nam__labels_release(struct nam_worker *worker);
 bool nam__limbo_due(const struct nam_worker *worker);
 void nam__limbo_free(struct nam_worker *worker);
 /*
- * The oldest time that a client may still be in, this one's included, and one that may.  Cost: 1
- * READ of 32 KiB.
+ * The oldest time that a client may still be in, this one's included, and one that may: another
+ * one, if there is any.  Cost: 1 READ of 32 KiB.
  */
 NAM_FIBER_FN int nam__epoch_oldest(struct nam_worker *worker, uint64_t *ret_epoch,
 	uint16_t *ret_client) NAM_MUST_CHECK;
+/*
+ * Say which client that is, and for how long it has kept memory from use.  Returns
+ * -NAM_E_LOCK_TIMEOUT.  Cost: 1 RPC.
+ */
+NAM_FIBER_FN int nam__epoch_blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns,
+	struct nam_diag *why);
 /*
  * Retire a block for which the owner has work left once no reader can see it: it does not go to the
  * block cache but waits to be taken under this address, tag included.

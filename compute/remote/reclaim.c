@@ -34,15 +34,16 @@ blocks_return(struct nam_worker *worker)
 	return all > 0;
 }
 
-/* One step at one server; *batch comes from HOLD.  Adds the bytes that are held, or returned. */
+/* One step at one server; *batch comes from HOLD.  Adds the bytes to those of other servers. */
 NAM_FIBER_FN static int
-reclaim_at(struct nam_worker *worker, uint32_t slot, uint32_t step, uint64_t *batch,
-	uint64_t *bytes)
+reclaim_at(struct nam_worker *worker, uint32_t slot, uint64_t oldest, uint64_t *batch,
+	struct nam_rpc_reclaim_reply *sum)
 {
 	const struct nam_rpc_reclaim_request request = {
-		.step = step,
-		.want_private = step == NAM_RPC_RECLAIM_HOLD && !worker->public_full,
-		.batch = step == NAM_RPC_RECLAIM_RETURN ? *batch : 0,
+		.step = oldest ? NAM_RPC_RECLAIM_HOLD : NAM_RPC_RECLAIM_RETURN,
+		.want_private = oldest && !worker->public_full,
+		.batch = oldest ? 0 : *batch,
+		.oldest = oldest,
 	};
 	struct nam_rpc_reclaim_reply reply;
 	uint32_t reply_bytes = sizeof(reply);
@@ -54,39 +55,67 @@ reclaim_at(struct nam_worker *worker, uint32_t slot, uint32_t step, uint64_t *ba
 	if (reply_bytes != sizeof(reply))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*batch = reply.batch;
-	*bytes += reply.bytes;
+	sum->bytes += reply.bytes;
+	sum->freed_bytes += reply.freed_bytes;
+	sum->waiting_bytes += reply.waiting_bytes;
 	return 0;
 }
 
-/* Whether any server holds something; batches[slot] is 0 where one does not, or is gone. */
-NAM_FIBER_FN static bool
-hold_at_all(struct nam_worker *worker, uint64_t *batches)
+/* batches[slot] is 0 where a server holds nothing, or is gone. */
+NAM_FIBER_FN static int
+hold_at_all(struct nam_worker *worker, uint64_t oldest, uint64_t *batches,
+	struct nam_rpc_reclaim_reply *ret_sum)
 {
 	struct nam_client *client = worker->client;
-	uint64_t bytes = 0;
 
+	memset(ret_sum, 0, sizeof(*ret_sum));
 	for (uint32_t slot = 0; slot < client->servers_count; slot++) {
-		int rc = reclaim_at(worker, slot, NAM_RPC_RECLAIM_HOLD, &batches[slot],
-			&bytes); /* SUSPENDS */
+		int rc = reclaim_at(worker, slot, oldest, &batches[slot], ret_sum); /* SUSPENDS */
 
 		/* Clients could not learn its regions: their epoch threads would wait for it. */
 		if (rc && !atomic_load_explicit(&client->servers[slot].lost, memory_order_acquire))
-			return false;
+			return rc;
 	}
-	return bytes > 0;
+	return 0;
+}
+
+/*
+ * As above, also for a while again, so that clients that have just gone on are not in the way of
+ * blocks that wait for them.  Whether any server holds something; *ret_freed: blocks became free.
+ */
+NAM_FIBER_FN static bool
+hold_patiently(struct nam_worker *worker, uint64_t *batches, bool *ret_freed, struct nam_diag *why)
+{
+	uint64_t deadline = nam_now_ns() + LIMBO_NS, oldest;
+	struct nam_rpc_reclaim_reply sum;
+	uint16_t client;
+
+	for (;;) {
+		if (nam__epoch_oldest(worker, &oldest, &client) || /* SUSPENDS */
+			hold_at_all(worker, oldest, batches, &sum)) /* SUSPENDS */
+			return false;
+		*ret_freed |= sum.freed_bytes > 0;
+		if (!sum.waiting_bytes)
+			break;
+		if (nam_now_ns() >= deadline) {
+			(void)nam__epoch_blame(worker, client, LIMBO_NS, why); /* SUSPENDS */
+			break;
+		}
+		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
+	}
+	return sum.bytes > 0;
 }
 
 /* Whether memory came back.  If a server does not answer, it keeps what it holds. */
 NAM_FIBER_FN static bool
 return_at_all(struct nam_worker *worker, uint64_t *batches)
 {
-	uint64_t bytes = 0;
+	struct nam_rpc_reclaim_reply sum = { 0 };
 
 	for (uint32_t slot = 0; slot < worker->client->servers_count; slot++)
 		if (batches[slot])
-			(void)reclaim_at(worker, slot, NAM_RPC_RECLAIM_RETURN, &batches[slot],
-				&bytes); /* SUSPENDS */
-	return bytes > 0;
+			(void)reclaim_at(worker, slot, 0, &batches[slot], &sum); /* SUSPENDS */
+	return sum.bytes > 0;
 }
 
 /* For all clients to forget, as they may be slow; but one that was too slow gets less time. */
@@ -99,22 +128,6 @@ round_ns(struct nam_client *client)
 	blamed = client->reclaim_diag.text[0];
 	pthread_mutex_unlock(&client->mutex);
 	return client->options.timeout_ms * 1000000ull / (blamed ? BLAMED_SHARE : 1);
-}
-
-/* A client did not forget in time, so memory that is held stays held. */
-NAM_FIBER_FN static int
-blame(struct nam_worker *worker, uint16_t id, uint64_t waited_ns, struct nam_diag *why)
-{
-	struct nam_rpc_client_state_reply client;
-
-	if (nam__client_state_ask(worker, id, 0, &client)) /* SUSPENDS */
-		client.state = NAM_CLIENT_UNKNOWN;
-	if (client.state == NAM_CLIENT_UNKNOWN)
-		client = (struct nam_rpc_client_state_reply){ .name = "unknown" };
-	return nam_diag_set(why, -NAM_E_LOCK_TIMEOUT, "free memory cannot be used yet: client %u "
-		"(%s, pid %llu) has not looked at the epoch for %llu ms: it is stopped, slow or in "
-		"a long operation; let it go on or end it, then try again", id, client.name,
-		(unsigned long long)client.pid, (unsigned long long)waited_ns / 1000000);
 }
 
 /* C16: begin a generation and wait until all clients have forgotten what was before. */
@@ -138,7 +151,7 @@ generation_begin(struct nam_worker *worker, struct nam_diag *why)
 		if (rc || nam_epoch_ahead(oldest, word + NAM_EPOCH_GENERATION) >= 0)
 			break;
 		if (nam_now_ns() >= deadline)
-			return blame(worker, client, patience_ns, why); /* SUSPENDS */
+			return nam__epoch_blame(worker, client, patience_ns, why); /* SUSPENDS */
 		nam__pause_await(worker, PAUSE_NS); /* SUSPENDS */
 	}
 	return rc;
@@ -151,7 +164,7 @@ reclaim(struct nam_worker *worker, struct nam_diag *why)
 	uint64_t batches[NAM_SERVERS_MAX] = { 0 };
 	bool any = blocks_return(worker); /* SUSPENDS */
 
-	if (!hold_at_all(worker, batches)) /* SUSPENDS */
+	if (!hold_patiently(worker, batches, &any, why)) /* SUSPENDS */
 		return any;
 	nam_race_point("reclaim.held");
 	if (generation_begin(worker, why)) /* SUSPENDS */
@@ -168,8 +181,9 @@ explain(struct nam_worker *worker, const struct nam_diag *full)
 	worker->diag = *full;
 	pthread_mutex_lock(&client->mutex);
 	if (!strstr(full->text, client->reclaim_diag.text))
-		(void)nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL, "%s; until then: %s",
-			client->reclaim_diag.text, full->text);
+		(void)nam_diag_set(&worker->diag, -NAM_E_REMOTE_FULL, "free memory cannot be used "
+			"yet: %s, then try again; until then: %s", client->reclaim_diag.text,
+			full->text);
 	pthread_mutex_unlock(&client->mutex);
 }
 

@@ -9,13 +9,14 @@
  * as private ones, for structures that it executes itself.  A list of recycled blocks is of one
  * kind.
  *
- * For each run we keep one bit per block, set while the block is free; so a block that is given
- * back twice, or that never was one, is noticed.
+ * For each run we keep two bits per block, set while the block is free, or waits for readers; so a
+ * block that is given back twice, or that never was one, is noticed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/guard.h"
 #include "memserver/services/runs.h"
 
 #define RESTORING UINT64_MAX		/* a region: in place of a batch, until it has its pages */
@@ -124,9 +125,9 @@ take_recycled(struct nam__allocator *allocator, struct nam__stride *list, uint64
 		for (; n < max && run->free_count; run->free_count--) {
 			uint64_t *word;
 
-			while (!run->free_bits[run->first_word])
+			while (!run->bits[run->first_word].free)
 				run->first_word++;
-			word = &run->free_bits[run->first_word];
+			word = &run->bits[run->first_word].free;
 			blocks[n++] = raw_of(allocator, run->region, run->offset +
 				(run->first_word * 64ull + (uint64_t)__builtin_ctzll(*word)) *
 					run->stride);
@@ -256,63 +257,119 @@ find_block(struct nam__allocator *allocator, uint64_t raw, const struct nam__str
 	return ret->run->stride == list->stride && offset % list->stride == 0;
 }
 
-/* A block is free, and its run is listed. */
+/* Bits for all blocks of the run. */
 static int
-put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw,
+bits_reserve(struct nam__run *run)
+{
+	uint32_t words = (run->count + 63) / 64;
+	struct nam__run_bits *bits;
+
+	if (words == run->words)
+		return 0;
+	bits = realloc(run->bits, words * sizeof(bits[0]));
+	if (!bits)
+		return -ENOMEM;
+	memset(bits + run->words, 0, (words - run->words) * sizeof(bits[0]));
+	run->bits = bits;
+	run->words = words;
+	return 0;
+}
+
+/* So many blocks of that word are free, and their run is listed. */
+static void
+word_free(struct nam__allocator *allocator, struct nam__stride *list, struct nam__run *run,
+	uint32_t word, uint64_t blocks)
+{
+	uint32_t count = (uint32_t)__builtin_popcountll(blocks);
+
+	run->bits[word].free |= blocks;
+	run->free_count += count;
+	if (word < run->first_word)
+		run->first_word = word;
+	if (!run->listed)
+		list_add(list, run);
+	allocator->memory[list->is_private].free_bytes += (uint64_t)count * list->stride;
+}
+
+/* A block is free; or, with a label, it waits. */
+static int
+put_back(struct nam__allocator *allocator, struct nam__stride *list, uint64_t raw, uint64_t label,
 	struct nam__run **ret_run)
 {
 	struct block block;
 	struct nam__run *run;
-	uint32_t word, words;
-	uint64_t *bits, bit;
+	uint32_t word;
+	uint64_t bit;
+	int rc;
 
 	if (!find_block(allocator, raw, list, &block))
 		return -NAM_E_FABRIC_PROTOCOL;
 	*ret_run = run = block.run;
 	word = block.number / 64;
 	bit = 1ull << block.number % 64;
-	if (word >= run->words) {
-		words = (run->count + 63) / 64;
-		bits = realloc(run->free_bits, words * sizeof(bits[0]));
-		if (!bits)
-			return -ENOMEM;
-		memset(bits + run->words, 0, (words - run->words) * sizeof(bits[0]));
-		run->free_bits = bits;
-		run->words = words;
+	rc = bits_reserve(run);
+	if (rc)
+		return rc;
+	if ((run->bits[word].free | run->bits[word].waiting) & bit)
+		return -NAM_E_FABRIC_PROTOCOL;	/* it came back already */
+	if (!label) {
+		word_free(allocator, list, run, word, bit);
+		return 0;
 	}
-	if (run->free_bits[word] & bit)
-		return -NAM_E_FABRIC_PROTOCOL;	/* it is free already */
-	run->free_bits[word] |= bit;
-	run->free_count++;
-	if (word < run->first_word)
-		run->first_word = word;
-	if (!run->listed)
-		list_add(list, run);
-	allocator->memory[list->is_private].free_bytes += list->stride;
+	/* All of a run wait for the newest label, so that no block is free too early. */
+	if (!run->waiting_count || nam_epoch_ahead(label, run->label) > 0)
+		run->label = label;
+	run->bits[word].waiting |= bit;
+	run->waiting_count++;
+	allocator->memory[list->is_private].waiting_bytes += list->stride;
 	return 0;
+}
+
+/* The block was put back just now. */
+static void
+take_again(struct nam__allocator *allocator, const struct nam__stride *list, uint64_t raw,
+	bool waits)
+{
+	struct nam_memory_figures *figures = &allocator->memory[list->is_private];
+	struct block block;
+	uint64_t bit;
+
+	if (!find_block(allocator, raw, list, &block))
+		return;
+	bit = 1ull << block.number % 64;
+	if (waits) {
+		block.run->bits[block.number / 64].waiting &= ~bit;
+		block.run->waiting_count--;
+		figures->waiting_bytes -= list->stride;
+	} else {
+		block.run->bits[block.number / 64].free &= ~bit;
+		block.run->free_count--;
+		figures->free_bytes -= list->stride;
+	}
 }
 
 /* All blocks or none.  A run whose blocks are taken again stays in the list, without free ones. */
 static int
-take_back(struct nam__allocator *allocator, const struct nam_rpc_free_request *request)
+take_back(struct nam__allocator *allocator, uint32_t stride, const uint64_t *blocks, uint32_t count,
+	uint32_t blocks_bytes, uint64_t label)
 {
-	struct nam__stride *list = stride_of(allocator, request->stride, false, false);
-	int rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	struct nam__stride *list;
 	struct nam__run *run;
 	uint32_t done = 0;
-	struct block block;
+	int rc;
 
-	while (!rc && done < request->count) {
-		rc = put_back(allocator, list, request->blocks[done], &run);
+	if (!stride_valid(stride) || !count || blocks_bytes != (uint64_t)count * sizeof(blocks[0]))
+		return -NAM_E_FABRIC_PROTOCOL;
+	pthread_mutex_lock(&allocator->mutex);
+	list = stride_of(allocator, stride, false, false);
+	rc = list ? 0 : -NAM_E_FABRIC_PROTOCOL;
+	while (!rc && done < count) {
+		rc = put_back(allocator, list, blocks[done], label, &run);
 		done += !rc;
 	}
-	while (rc && done-- > 0) {
-		if (!find_block(allocator, request->blocks[done], list, &block))
-			continue;
-		block.run->free_bits[block.number / 64] &= ~(1ull << block.number % 64);
-		block.run->free_count--;
-		allocator->memory[list->is_private].free_bytes -= request->stride;
-	}
+	while (rc && done-- > 0)
+		take_again(allocator, list, blocks[done], label != 0);
+	pthread_mutex_unlock(&allocator->mutex);
 	return rc;
 }
 
@@ -320,17 +377,20 @@ int
 nam__service_free(struct nam__exchange *exchange)
 {
 	const struct nam_rpc_free_request *request = exchange->body;
-	struct nam__allocator *allocator = &exchange->server->allocator;
-	int rc;
 
-	if (!stride_valid(request->stride) || request->count == 0 ||
-		exchange->body_bytes - sizeof(*request) !=
-			(uint64_t)request->count * sizeof(request->blocks[0]))
+	return take_back(&exchange->server->allocator, request->stride, request->blocks,
+		request->count, exchange->body_bytes - (uint32_t)sizeof(*request), 0);
+}
+
+int
+nam__service_free_later(struct nam__exchange *exchange)
+{
+	const struct nam_rpc_free_later_request *request = exchange->body;
+
+	if (!request->label)
 		return -NAM_E_FABRIC_PROTOCOL;
-	pthread_mutex_lock(&allocator->mutex);
-	rc = take_back(allocator, request);
-	pthread_mutex_unlock(&allocator->mutex);
-	return rc;
+	return take_back(&exchange->server->allocator, request->stride, request->blocks,
+		request->count, exchange->body_bytes - (uint32_t)sizeof(*request), request->label);
 }
 
 void
@@ -345,7 +405,7 @@ nam__allocator_give(struct nam__allocator *allocator, uint32_t stride, const uin
 	list = stride_of(allocator, stride, true, false);
 	/* Blocks that cannot be noted for want of memory stay allocated. */
 	for (uint32_t i = 0; list && i < count; i++) {
-		if (put_back(allocator, list, blocks[i], &run) || run->free_count < run->count)
+		if (put_back(allocator, list, blocks[i], 0, &run) || run->free_count < run->count)
 			continue;
 		/* No client knows its address, and handlers are done with it (M10). */
 		list_remove(run);
@@ -431,10 +491,47 @@ regions_restore(struct nam__allocator *allocator)
 }
 
 static void
-hold(struct nam__allocator *allocator, bool want_private, struct nam_rpc_reclaim_reply *reply)
+run_free_waiting(struct nam__allocator *allocator, struct nam__run *run)
+{
+	struct nam__stride *list = stride_of(allocator, run->stride, false, false);
+
+	for (uint32_t word = 0; word < run->words; word++) {
+		if (run->bits[word].waiting)
+			word_free(allocator, list, run, word, run->bits[word].waiting);
+		run->bits[word].waiting = 0;
+	}
+	allocator->memory[NAM_MEMORY_PUBLIC].waiting_bytes -=
+		(uint64_t)run->waiting_count * run->stride;
+	run->waiting_count = 0;
+}
+
+/* C9: blocks that wait become free once no reader can see them.  Returns their bytes. */
+static uint64_t
+waiting_free(struct nam__allocator *allocator, uint64_t oldest)
+{
+	uint64_t *waiting = &allocator->memory[NAM_MEMORY_PUBLIC].waiting_bytes, before = *waiting;
+
+	for (uint32_t i = 0; i < allocator->regions_count && *waiting; i++) {
+		for (uint32_t k = 0; k < allocator->regions[i].runs_count; k++) {
+			struct nam__run *run = allocator->regions[i].runs[k];
+
+			if (!run->waiting_count || (NAM_GUARD(FREE_LATER_WAIT) &&
+				nam_epoch_ahead(oldest, run->label) <= 0))
+				continue;
+			run_free_waiting(allocator, run);
+		}
+	}
+	return before - *waiting;
+}
+
+static void
+hold(struct nam__allocator *allocator, const struct nam_rpc_reclaim_request *request,
+	struct nam_rpc_reclaim_reply *reply)
 {
 	struct nam__run *run, *next;
 
+	reply->freed_bytes = waiting_free(allocator, request->oldest);
+	reply->waiting_bytes = allocator->memory[NAM_MEMORY_PUBLIC].waiting_bytes;
 	allocator->batch++;
 	for (uint32_t i = 0; i < allocator->strides_count; i++) {
 		struct nam__stride *list = &allocator->strides[i];
@@ -448,7 +545,7 @@ hold(struct nam__allocator *allocator, bool want_private, struct nam_rpc_reclaim
 			LIST_INSERT_HEAD(&allocator->held, run, link);
 		}
 	}
-	if (want_private)
+	if (request->want_private)
 		regions_leave(allocator);
 	else
 		regions_restore(allocator);
@@ -514,14 +611,14 @@ nam__service_reclaim(struct nam__exchange *exchange)
 
 	if ((!returns && request->step != NAM_RPC_RECLAIM_HOLD) ||
 		request->want_private > !returns ||
-		returns != (request->batch != 0))
+		returns != (request->batch != 0) || returns == (request->oldest != 0))
 		return -NAM_E_FABRIC_PROTOCOL;
 	memset(reply, 0, sizeof(*reply));
 	pthread_mutex_lock(&allocator->mutex);
 	if (returns)
 		give_up_held(allocator, request->batch, reply);
 	else
-		hold(allocator, request->want_private, reply);
+		hold(allocator, request, reply);
 	pthread_mutex_unlock(&allocator->mutex);
 	exchange->reply_bytes = sizeof(*reply);
 	return 0;

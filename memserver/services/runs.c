@@ -28,7 +28,7 @@ void
 nam__runs_free(struct nam__alloc_region *region)
 {
 	for (uint32_t i = 0; i < region->runs_count; i++) {
-		free(region->runs[i]->free_bits);
+		free(region->runs[i]->bits);
 		free(region->runs[i]);
 	}
 	free(region->runs);
@@ -220,7 +220,7 @@ nam__run_vacate(struct nam__allocator *allocator, struct nam__run *run)
 	figures->free_bytes -= run->bytes;
 	region->carved_bytes -= run->bytes;
 	allocator->runs_count--;
-	free(run->free_bits);
+	free(run->bits);
 	*run = (struct nam__run){ .offset = run->offset, .bytes = run->bytes,
 		.region = run->region, .dirty = true };
 	LIST_INSERT_HEAD(&region->vacant, run, link);

@@ -14,12 +14,17 @@ struct nam__run {
 	uint64_t offset;
 	uint64_t bytes;
 	uint64_t batch;			/* with which it is held; 0: it is not */
-	uint64_t *free_bits;		/* set while a block is free; NULL until one is */
+	struct nam__run_bits {
+		uint64_t free;		/* set while a block is free */
+		uint64_t waiting;	/* set while one waits for readers, as a used one */
+	} *bits;			/* NULL until there is one */
+	uint64_t label;			/* of the last block that came to wait */
 	uint32_t region;
 	uint32_t stride;		/* 0: vacant */
 	uint32_t count;			/* blocks */
-	uint32_t words;			/* of free_bits */
+	uint32_t words;			/* of bits */
 	uint32_t free_count;
+	uint32_t waiting_count;
 	uint32_t first_word;		/* no free block in the words before */
 	bool listed;			/* with those of its stride that have free blocks */
 	bool dirty;			/* vacant: it has had blocks, so it is not zero */

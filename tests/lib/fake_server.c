@@ -170,6 +170,8 @@ answer(struct fake_server *server, const struct nam_rpc_header *request, struct 
 	case NAM_RPC_FREE:
 		take_back(server, in);
 		break;
+	case NAM_RPC_FREE_LATER:
+		break;
 	case NAM_RPC_STATUS:
 		*(struct nam_rpc_status_reply *)out = (struct nam_rpc_status_reply){
 			.server_id = server->options.id,

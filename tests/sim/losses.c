@@ -156,7 +156,8 @@ server_bytes(const struct sim_stage *stage, uint64_t *ret_room)
 			room += region->bytes - region->carved_bytes;
 		}
 		for (uint32_t j = 0; server && j < NAM_MEMORY_KINDS; j++)
-			room += server->allocator.memory[j].free_bytes;
+			room += server->allocator.memory[j].free_bytes +
+				server->allocator.memory[j].waiting_bytes;
 	}
 	*ret_room = room;
 	return bytes;

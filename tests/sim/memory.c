@@ -25,7 +25,8 @@ sim_memory_count(struct nam_worker *worker, struct nam_index *index, struct sim_
 
 	for (uint32_t slot = 0; !rc && slot < worker->client->servers_count; slot++) {
 		rc = nam_server_status_get(worker, slot, &status); /* SUSPENDS */
-		memory.out_bytes += status.carved_bytes - status.free_bytes;
+		memory.out_bytes += status.carved_bytes - status.free_bytes -
+			status.waiting_bytes;
 	}
 	if (rc)
 		return rc;

@@ -119,6 +119,47 @@ memory_came_back__a_client_does_not_forget__IT_IS_NAMED(void **state)
 	nam_free_unseen(me.worker, at, OTHER_STRIDE);
 }
 
+/* All memory is retired under the eyes of a client, and the worker that did so closes. */
+static void
+retire_all_and_close(void)
+{
+	struct nam_diag why;
+	struct nam_gaddr at;
+	uint64_t count = 0;
+
+	nam__op_begin(slow.worker, NAM_OP_SCAN);
+	for (; !nam_alloc(me.worker, STRIDE, &at); count++)
+		nam_retire(me.worker, nam_gaddr_untagged(at), STRIDE);
+	assert_in_range(count, 1000, 4095);
+	me.client->options.timeout_ms = 100;
+	nam_worker_close(me.worker);
+	me.client->options.timeout_ms = TIMEOUT_MS;
+	me.worker = test_worker(me.client);
+	assert_int_equal(nam_client_blocks_waiting(me.client, &why), count);
+	assert_non_null(strstr(why.text, named(&slow, "slow")));
+	assert_int_equal(nam_client_blocks_lost(me.client), 0);
+}
+
+static void
+memory_came_back__given_back_for_later__ONCE_NO_CLIENT_LOOKS(void **state)
+{
+	struct nam_server_status status;
+	struct nam_gaddr at;
+
+	(void)state;
+	retire_all_and_close();
+	assert_int_equal(nam_server_status_get(me.worker, 0, &status), 0);
+	assert_true(status.waiting_bytes > MIB);
+	assert_int_equal(alloc_with_patience(me.worker, &at), -NAM_E_REMOTE_FULL);
+	member_says(&me, named(&slow, "slow"));
+	member_says(&me, "try again");
+	nam__op_end(slow.worker);
+	assert_int_equal(alloc_with_patience(other.worker, &at), 0);
+	nam_free_unseen(other.worker, at, OTHER_STRIDE);
+	assert_int_equal(nam_server_status_get(me.worker, 0, &status), 0);
+	assert_int_equal(status.waiting_bytes, 0);
+}
+
 /* ---- several tasks at once ------------------------------------------------------------------ */
 
 #define FIBERS 8u
@@ -211,6 +252,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			memory_came_back__a_client_does_not_forget__IT_IS_NAMED, start, stop),
+		cmocka_unit_test_setup_teardown(
+			memory_came_back__given_back_for_later__ONCE_NO_CLIENT_LOOKS, start, stop),
 		cmocka_unit_test_setup_teardown(
 			memory_came_back__several_tasks_and_a_slow_client__ONE_ATTEMPT_FOR_ALL,
 			start, stop),

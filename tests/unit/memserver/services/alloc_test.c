@@ -18,6 +18,24 @@ ask(struct fixture *f, uint32_t stride, uint32_t count)
 }
 
 static int
+give_later(struct fixture *f, uint64_t label, uint32_t stride, const uint64_t *blocks,
+	uint32_t count)
+{
+	uint32_t bytes = (uint32_t)(sizeof(struct nam_rpc_free_later_request) +
+		count * sizeof(*blocks));
+	struct nam_rpc_free_later_request *request = malloc(bytes);
+	int rc;
+
+	request->label = label;
+	request->stride = stride;
+	request->count = count;
+	memcpy(request->blocks, blocks, count * sizeof(*blocks));
+	rc = call(f, NAM_RPC_FREE_LATER, request, bytes);
+	free(request);
+	return rc;
+}
+
+static int
 give(struct fixture *f, uint32_t stride, const uint64_t *blocks, uint32_t count)
 {
 	struct nam_rpc_free_request *request = malloc(sizeof(*request) + count * sizeof(*blocks));
@@ -186,17 +204,21 @@ free__whatever_is_not_a_block_in_use__REJECTS_THE_WHOLE_REQUEST(void **state)
 			blocks[5] };
 
 		assert_int_equal(give(f, 1088, request, 6), -NAM_E_FABRIC_PROTOCOL);
+		assert_int_equal(give_later(f, 1, 1088, request, 6), -NAM_E_FABRIC_PROTOCOL);
 	}
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
 	assert_int_equal(figures->free_bytes, 0);
+	assert_int_equal(figures->waiting_bytes, 0);
 	assert_int_equal(figures->carved_bytes, 64 * 1088 + 8 * 128);
 	assert_int_equal(give(f, 1088, blocks, 64), 0);
 	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
 	assert_int_equal(figures->free_bytes, 64 * 1088);
 	/* Twice in two requests. */
 	assert_int_equal(give(f, 1088, blocks + 7, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(give_later(f, 1, 1088, blocks + 7, 1), -NAM_E_FABRIC_PROTOCOL);
 	/* A stride that was never requested. */
 	assert_int_equal(give(f, 4096, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(give_later(f, 1, 4096, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
 }
 
 static void
@@ -230,6 +252,9 @@ free__malformed__IS_PROTOCOL(void **state)
 /* In place of a step: HOLD for private memory. */
 #define HOLD_PRIVATE 77u
 
+/* Which HOLD brings. */
+static uint64_t oldest_slot = 1;
+
 static uint64_t
 reclaim(struct fixture *f, uint32_t step, uint64_t batch, uint64_t *ret_batch)
 {
@@ -237,6 +262,7 @@ reclaim(struct fixture *f, uint32_t step, uint64_t batch, uint64_t *ret_batch)
 		.step = step == HOLD_PRIVATE ? NAM_RPC_RECLAIM_HOLD : step,
 		.want_private = step == HOLD_PRIVATE,
 		.batch = batch,
+		.oldest = step != NAM_RPC_RECLAIM_RETURN ? oldest_slot : 0,
 	};
 	const struct nam_rpc_reclaim_reply *reply = reply_body(f);
 
@@ -348,27 +374,128 @@ reclaim__held__SERVES_ITS_STRIDE_ONLY_UNTIL_RETURN(void **state)
 	free(blocks);
 }
 
+/* HOLD where the oldest slot is that.  The bytes that became free. */
+static uint64_t
+hold_at(struct fixture *f, uint64_t oldest, uint64_t *ret_waiting)
+{
+	const struct nam_rpc_reclaim_request request = { .step = NAM_RPC_RECLAIM_HOLD,
+		.oldest = oldest };
+	const struct nam_rpc_reclaim_reply *reply = reply_body(f);
+
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)), 0);
+	*ret_waiting = reply->waiting_bytes;
+	return reply->freed_bytes;
+}
+
+/* A block that waits is used for all but HOLD. */
+static void
+free_later__until_the_oldest_slot_is_ahead__IS_NOT_FREE(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *blocks = calloc(20000, sizeof(*blocks)), batch, waiting;
+	const struct nam_memory_figures *figures =
+		&((struct nam_rpc_status_reply *)reply_body(f))->figures.memory[NAM_MEMORY_PUBLIC];
+	uint32_t n = fill(f, 1088, blocks);
+
+	assert_int_equal(give_later(f, 7, 1088, blocks, 1), 0);
+	give_all(f, 1088, blocks + 1, n - 1);
+	assert_int_equal(call(f, NAM_RPC_STATUS, NULL, 0), 0);
+	assert_int_equal(figures->waiting_bytes, 1088);
+	assert_int_equal(figures->free_bytes, (n - 1) * 1088ull);
+	assert_int_equal(give(f, 1088, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
+	assert_int_equal(give_later(f, 9, 1088, blocks, 1), -NAM_E_FABRIC_PROTOCOL);
+	/* Its run is not held. */
+	assert_in_range(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), 1, (n - 1) * 1088ull);
+	assert_int_equal(hold_at(f, 7, &waiting), 0);
+	assert_int_equal(waiting, 1088);
+	assert_int_equal(hold_at(f, 8, &waiting), 1088);
+	assert_int_equal(waiting, 0);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_HOLD, 0, &batch), n * 1088ull);
+	assert_int_equal(reclaim(f, NAM_RPC_RECLAIM_RETURN, batch, NULL), n * 1088ull);
+	assert_int_equal(ask(f, 4096, 1), 0);
+	free(blocks);
+}
+
+/* The newest label counts for all blocks of a run, and others' do not. */
+static void
+free_later__several_labels__A_RUN_WAITS_FOR_THE_NEWEST(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t blocks[100], other[1], waiting;
+
+	assert_int_equal(ask(f, 1088, 100), 0);
+	assert_int_equal(collect(f, 1088, blocks), 100);
+	assert_int_equal(ask(f, 64, 1), 0);
+	assert_int_equal(collect(f, 64, other), 1);
+	assert_int_equal(give_later(f, 20, 1088, blocks, 50), 0);
+	assert_int_equal(give_later(f, 10, 1088, blocks + 50, 50), 0);
+	assert_int_equal(give_later(f, 10, 64, other, 1), 0);
+	assert_int_equal(hold_at(f, 11, &waiting), 64);
+	assert_int_equal(waiting, 100 * 1088);
+	assert_int_equal(hold_at(f, 21, &waiting), 100 * 1088);
+	/* A newer label of earlier blocks is forgotten. */
+	assert_int_equal(ask(f, 1088, 1), 0);
+	assert_int_equal(collect(f, 1088, blocks), 1);
+	assert_int_equal(give_later(f, 15, 1088, blocks, 1), 0);
+	assert_int_equal(hold_at(f, 16, &waiting), 1088);
+}
+
+static void
+free_later__malformed__IS_PROTOCOL(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t body[8] = { 1 }, blocks[4];
+	struct nam_rpc_free_later_request *request = (void *)body;
+
+	assert_int_equal(ask(f, 64, 4), 0);
+	assert_int_equal(collect(f, 64, blocks), 4);
+	request->stride = 64;
+	memcpy(request->blocks, blocks, sizeof(blocks));
+	for (uint32_t count = 0; count < 10; count++) {
+		request->count = count;
+		for (uint32_t bytes = 0; bytes <= 48; bytes++)
+			if (bytes != 16 + 8 * count || !count)
+				assert_int_equal(call(f, NAM_RPC_FREE_LATER, body, bytes),
+					-NAM_E_FABRIC_PROTOCOL);
+	}
+	request->count = 4;
+	request->label = 0;
+	assert_int_equal(call(f, NAM_RPC_FREE_LATER, body, 48), -NAM_E_FABRIC_PROTOCOL);
+	request->label = 1;
+	assert_int_equal(call(f, NAM_RPC_FREE_LATER, body, 48), 0);
+}
+
 static void
 reclaim__malformed__IS_PROTOCOL(void **state)
 {
 	struct fixture *f = *state;
 	struct nam_rpc_reclaim_request request = { .step = NAM_RPC_RECLAIM_HOLD };
 
+	/* No time that a client may be in. */
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+		-NAM_E_FABRIC_PROTOCOL);
+	request.oldest = 1;
+
 	for (uint32_t bytes = 0; bytes < sizeof(request); bytes++)
 		assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, bytes), -NAM_E_FABRIC_PROTOCOL);
 	request.batch = 1;
+	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
+		-NAM_E_FABRIC_PROTOCOL);
+	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_RETURN, .batch = 1,
+		.oldest = 1 };
 	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
 		-NAM_E_FABRIC_PROTOCOL);
 	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_RETURN };
 	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
 		-NAM_E_FABRIC_PROTOCOL);
 	for (uint32_t step = 0; step < 9; step += 3) {
-		request = (struct nam_rpc_reclaim_request){ .step = step, .batch = 1 };
+		request = (struct nam_rpc_reclaim_request){ .step = step, .batch = 1,
+			.oldest = step % 2 };
 		assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
 			-NAM_E_FABRIC_PROTOCOL);
 	}
 	request = (struct nam_rpc_reclaim_request){ .step = NAM_RPC_RECLAIM_HOLD,
-		.want_private = 2 };
+		.want_private = 2, .oldest = 1 };
 	assert_int_equal(call(f, NAM_RPC_RECLAIM, &request, sizeof(request)),
 		-NAM_E_FABRIC_PROTOCOL);
 }
@@ -564,7 +691,10 @@ model_give(struct model *model, struct nam_rng *rng, uint32_t k, uint32_t stride
 			model->out[unit + u] = false;
 	}
 	model->counts[k] -= n;
-	assert_int_equal(give(model->f, stride, blocks + model->counts[k], n), 0);
+	assert_int_equal(nam_rng_below(rng, 3) ?
+		give(model->f, stride, blocks + model->counts[k], n) :
+		give_later(model->f, oldest_slot + nam_rng_below(rng, 2), stride,
+			blocks + model->counts[k], n), 0);
 }
 
 static void
@@ -596,6 +726,7 @@ alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 		} else {
 			model_give(model, &rng, k, strides[k], n);
 		}
+		oldest_slot += round % 50 == 49;
 		if (round % 50 == 49)
 			(void)reclaim(model->f, NAM_RPC_RECLAIM_HOLD, 0, &batch);
 		if (round % 50 == 9 && batch)
@@ -604,11 +735,13 @@ alloc_and_free__at_random__AGREE_WITH_A_MODEL(void **state)
 	for (int k = 0; k < 3; k++)
 		in_use += (uint64_t)model->counts[k] * strides[k];
 	assert_int_equal(call(model->f, NAM_RPC_STATUS, NULL, 0), 0);
-	assert_int_equal(figures->carved_bytes - figures->free_bytes, in_use);
+	assert_int_equal(figures->carved_bytes - figures->free_bytes - figures->waiting_bytes,
+		in_use);
 	assert_true(returned > 0);
 	for (int k = 0; k < 3; k++)
 		free(model->blocks[k]);
 	free(model);
+	oldest_slot = 1;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -626,6 +759,9 @@ main(void)
 		TEST(reclaim__fill_and_free_ten_times__NO_GROWTH),
 		TEST(reclaim__runs_with_a_used_block__STAY),
 		TEST(reclaim__held__SERVES_ITS_STRIDE_ONLY_UNTIL_RETURN),
+		TEST(free_later__until_the_oldest_slot_is_ahead__IS_NOT_FREE),
+		TEST(free_later__several_labels__A_RUN_WAITS_FOR_THE_NEWEST),
+		TEST(free_later__malformed__IS_PROTOCOL),
 		TEST(reclaim__malformed__IS_PROTOCOL),
 		TEST(reclaim__return_lost__NEXT_ONE_DECIDES),
 		TEST(reclaim__private_region__PUBLIC_AFTER_RETURN),
