@@ -96,7 +96,8 @@ report_per_op(cJSON *object, const struct per_op *per_op)
 }
 
 void
-report_result(cJSON *object, const struct result *result, uint64_t errors, uint64_t blocks_lost)
+report_result(cJSON *object, const struct result *result, uint64_t errors, uint64_t blocks_lost,
+	uint64_t blocks_waiting)
 {
 	struct per_op per_op = per_op_of(&result->counters, (double)result->ops);
 
@@ -107,6 +108,7 @@ report_result(cJSON *object, const struct result *result, uint64_t errors, uint6
 	report_number(object, "ops_per_s", result->ops_per_s);
 	report_number(object, "errors", (double)errors);
 	report_number(object, "blocks_lost", (double)blocks_lost);
+	report_number(object, "blocks_waiting", (double)blocks_waiting);
 	report_latency(object, &result->latency);
 	report_per_op(object, &per_op);
 }

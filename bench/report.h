@@ -51,9 +51,9 @@ struct per_op per_op_of(const struct nam_op_counters *counters, double ops);
 struct per_op per_op_sum(const struct per_op *a, const struct per_op *b);
 void report_per_op(cJSON *object, const struct per_op *per_op);
 
-/* All of a result, and how many errors there were, and blocks that the clients lost. */
+/* All of a result; how many errors there were, and blocks that clients lost, or gave for later. */
 void report_result(cJSON *object, const struct result *result, uint64_t errors,
-	uint64_t blocks_lost);
+	uint64_t blocks_lost, uint64_t blocks_waiting);
 
 /* *sum -= *less, field by field. */
 void counters_subtract(struct nam_op_counters *sum, const struct nam_op_counters *less);

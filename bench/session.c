@@ -97,17 +97,21 @@ report(struct run *run)
 
 /* The rest, when all workers are closed: only then it is known which blocks were lost. */
 static int
-report_end(const struct run *run, uint64_t blocks_lost)
+report_end(const struct run *run, const struct blocks_left *left)
 {
 	int rc;
 
-	if (blocks_lost)
+	if (left->lost)
 		bench_complain("warning: %" PRIu64 " blocks could not be given back, because other "
-			"clients kept them locked or in view; they stay allocated until the memory "
-			"servers end; look for clients that are stopped or slow", blocks_lost);
+			"clients kept them locked or a memory server did not answer; they stay "
+			"allocated until the memory servers end", left->lost);
+	if (left->waiting)
+		bench_complain("warning: the memory of %" PRIu64 " blocks cannot be used yet%s%s",
+			left->waiting, left->why.text[0] ? ": " : "", left->why.text);
 	if (!run->object)
 		return 0;
-	report_result(run->object, &session.result, findings_total(&session.findings), blocks_lost);
+	report_result(run->object, &session.result, findings_total(&session.findings),
+		left->lost, left->waiting);
 	rc = report_write(run->object, run->options->json);
 	cJSON_Delete(run->object);
 	return rc;
@@ -135,6 +139,7 @@ static int
 run_all(void *arg, struct simulation *simulation)
 {
 	struct run *run = arg;
+	struct blocks_left left;
 	int exit_code = NAM_EXIT_OK;
 
 	session.simulation = simulation;
@@ -146,7 +151,8 @@ run_all(void *arg, struct simulation *simulation)
 		exit_code = start_threads(run->options);
 	if (!exit_code)
 		exit_code = take_steps(run);
-	if (report_end(run, thread_pool_stop(session.pool)) && !exit_code)
+	left = thread_pool_stop(session.pool);
+	if (report_end(run, &left) && !exit_code)
 		exit_code = NAM_EXIT_NO;
 	if (session.client)
 		nam_client_close(session.client);

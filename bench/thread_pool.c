@@ -32,7 +32,7 @@ struct thread_pool {
 	bool simulated;			/* then gates are what conditions are otherwise */
 	struct nam_sim_gate called_gate, finished_gate;
 	unsigned teams_alive;		/* that others run */
-	uint64_t blocks_lost;		/* by clients whose workers are closed */
+	struct blocks_left left;	/* by clients whose workers are closed */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t called;		/* a job, or the end */
@@ -300,6 +300,17 @@ team_join(struct team *team)
 		nam_thread_join(team->pool->handles[team->first + i]);
 }
 
+static void
+count_left(struct thread_pool *pool, struct nam_client *client)
+{
+	struct nam_diag why;
+
+	pool->left.lost += nam_client_blocks_lost(client);
+	pool->left.waiting += nam_client_blocks_waiting(client, &why);
+	if (why.text[0])
+		pool->left.why = why;
+}
+
 /* A simulated client's life. */
 static void
 team_main(void *arg)
@@ -313,7 +324,7 @@ team_main(void *arg)
 	} else {
 		team_start(team);
 		team_join(team);
-		pool->blocks_lost += nam_client_blocks_lost(team->client);
+		count_left(pool, team->client);
 		nam_client_close(team->client);
 	}
 	if (--pool->teams_alive == 0)
@@ -372,25 +383,25 @@ thread_pool_start(struct nam_client *client, unsigned threads,
 	return rc;
 }
 
-uint64_t
+struct blocks_left
 thread_pool_stop(struct thread_pool *pool)
 {
-	uint64_t blocks_lost;
+	struct blocks_left left = { 0 };
 
 	if (!pool)
-		return 0;
+		return left;
 	call(pool, NULL, NULL);
 	team_join(&pool->teams[0]);
 	while (pool->teams_alive)
 		nam_sim_gate_wait(&pool->finished_gate);
-	blocks_lost = pool->blocks_lost;
 	if (pool->teams[0].client)
-		blocks_lost += nam_client_blocks_lost(pool->teams[0].client);
+		count_left(pool, pool->teams[0].client);
+	left = pool->left;
 	pthread_cond_destroy(&pool->called);
 	pthread_cond_destroy(&pool->finished);
 	pthread_mutex_destroy(&pool->mutex);
 	thread_pool_free(pool);
-	return blocks_lost;
+	return left;
 }
 
 unsigned

@@ -62,8 +62,14 @@ int thread_pool_start(struct nam_client *client, unsigned threads,
 	const struct thread_pool_others *others, struct thread_pool **ret_pool,
 	struct nam_diag *diag) NAM_MUST_CHECK;
 
-/* Closes the workers and joins the threads.  Returns how many blocks the clients lost. */
-uint64_t thread_pool_stop(struct thread_pool *pool);
+/* Remote blocks that the clients could not give back; or only for later, and why. */
+struct blocks_left {
+	uint64_t lost, waiting;
+	struct nam_diag why;
+};
+
+/* Closes the workers and joins the threads. */
+struct blocks_left thread_pool_stop(struct thread_pool *pool);
 
 /*
  * Run fn on every member at once and wait for the last.  The progress bar shows how many of `ops`

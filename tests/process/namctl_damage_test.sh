@@ -45,7 +45,7 @@ test_drop_torn() {
 	damaged torn torn
 	expect 0 namctl --json index drop torn
 	says "one of its nodes cannot be read"
-	json 'r == {"dropped": "torn", "nodes_left": True, "blocks_lost": 0}'
+	json 'r == {"dropped": "torn", "nodes_left": True, "blocks_lost": 0, "blocks_waiting": 0}'
 	expect 5 namctl index drop torn
 }
 

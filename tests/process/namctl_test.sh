@@ -423,7 +423,7 @@ test_lost() {
 	says NAM_E_LOST
 	expect 0 namctl --json index drop wide
 	says "cannot be found, and stay allocated"
-	json 'r == {"dropped": "wide", "nodes_left": True, "blocks_lost": 0}'
+	json 'r == {"dropped": "wide", "nodes_left": True, "blocks_lost": 0, "blocks_waiting": 0}'
 	expect 5 namctl index drop wide
 }
 

@@ -58,12 +58,16 @@ print_server(const struct nam_server_status *status)
 	}
 	printf("%-4u %-30s %9s %9s %5s %8u %7u %7" PRIu64 "s\n", status->id, status->address,
 		ctl_bytes(memory, status->memory_bytes),
-		ctl_bytes(used, status->carved_bytes - status->free_bytes), pages_text(status),
-		status->connections, status->indexes, status->uptime_ns / 1000000000u);
+		ctl_bytes(used, status->carved_bytes - status->free_bytes - status->waiting_bytes),
+		pages_text(status), status->connections, status->indexes,
+		status->uptime_ns / 1000000000u);
 	/* Of some sizes, until a run has no used block and memory is short. */
 	if (status->free_bytes)
 		printf("%-4s %s of the rest are free blocks; runs of them serve other sizes when "
 		       "memory is short\n", "", ctl_bytes(used, status->free_bytes));
+	if (status->waiting_bytes)
+		printf("%-4s %s of the rest wait for clients that are stopped or slow\n", "",
+			ctl_bytes(used, status->waiting_bytes));
 }
 
 static cJSON *
@@ -90,6 +94,7 @@ json_server(const struct nam_server_status *status, const char *text)
 	ctl_json_u64(object, "memory_bytes", status->memory_bytes);
 	ctl_json_u64(object, "carved_bytes", status->carved_bytes);
 	ctl_json_u64(object, "free_bytes", status->free_bytes);
+	ctl_json_u64(object, "waiting_bytes", status->waiting_bytes);
 	cJSON_AddStringToObject(object, "pages", pages_text(status));
 	ctl_json_u64(object, "page_bytes", status->page_bytes);
 	ctl_json_u64(object, "regions", status->regions);
@@ -214,17 +219,24 @@ ctl_index_list(struct ctl *ctl, char **args)
 	return ctl_list(ctl, nam_index_list, "indexes", "listing the indexes"); /* SUSPENDS */
 }
 
-/* Memory that is lost until the servers end is worth a message, but no failure. */
-static uint64_t
-say_blocks_lost(struct ctl *ctl, const char *name)
+/* Memory that cannot be used now is worth a message, but no failure. */
+static void
+say_blocks_lost(struct ctl *ctl, const char *name, cJSON *object)
 {
-	uint64_t lost = ctl_blocks_lost(ctl);
+	struct nam_diag why;
+	uint64_t waiting, lost = ctl_blocks_lost(ctl, &waiting, &why);
 
 	if (lost)
 		ctl_complain("%s: %" PRIu64 " blocks could not be given back, because clients "
-			"kept them locked or in view; they stay allocated until the memory servers "
-			"end", name, lost);
-	return lost;
+			"kept them locked or a memory server did not answer; they stay allocated "
+			"until the memory servers end", name, lost);
+	if (waiting)
+		ctl_complain("%s: the memory of %" PRIu64 " blocks cannot be used yet%s%s", name,
+			waiting, why.text[0] ? ": " : "", why.text);
+	if (!object)
+		return;
+	ctl_json_u64(object, "blocks_lost", lost);
+	ctl_json_u64(object, "blocks_waiting", waiting);
 }
 
 int
@@ -232,7 +244,7 @@ ctl_index_drop(struct ctl *ctl, char **args)
 {
 	int rc = nam_index_drop(ctl->worker, args[0]); /* SUSPENDS */
 	bool unnamed_only = rc == -NAM_E_LOST;	/* which is as much as could be done */
-	uint64_t lost;
+	cJSON *object = NULL;
 
 	if (rc && !unnamed_only)
 		return ctl_worker_failed(ctl, args[0], rc);
@@ -240,15 +252,14 @@ ctl_index_drop(struct ctl *ctl, char **args)
 		ctl_complain("%s", nam_worker_diag(ctl->worker));
 	else
 		ctl_say(ctl, "dropped %s", args[0]);
-	lost = say_blocks_lost(ctl, args[0]);
 	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
+		object = cJSON_CreateObject();
 		cJSON_AddStringToObject(object, "dropped", args[0]);
 		cJSON_AddBoolToObject(object, "nodes_left", unnamed_only);
-		ctl_json_u64(object, "blocks_lost", lost);
-		ctl_json_print(object);
 	}
+	say_blocks_lost(ctl, args[0], object);
+	if (object)
+		ctl_json_print(object);
 	return NAM_EXIT_OK;
 }
 
@@ -434,7 +445,7 @@ ctl_gc(struct ctl *ctl, char **args)
 {
 	struct nam_collect_stat stat;
 	int exit_code = ctl_open(ctl, args[0], CACHE_BYTES), rc;
-	uint64_t lost;
+	cJSON *object = NULL;
 
 	if (exit_code)
 		return exit_code;
@@ -445,18 +456,17 @@ ctl_gc(struct ctl *ctl, char **args)
 		" head nodes written, %" PRIu64 " nodes retired, %" PRIu64 " reusable", args[0],
 		stat.nodes_visited, stat.merges, stat.heads_written, stat.nodes_retired,
 		stat.nodes_reusable);
-	lost = say_blocks_lost(ctl, args[0]);
 	if (ctl->json) {
-		cJSON *object = cJSON_CreateObject();
-
+		object = cJSON_CreateObject();
 		cJSON_AddStringToObject(object, "index", args[0]);
 		ctl_json_u64(object, "nodes_visited", stat.nodes_visited);
 		ctl_json_u64(object, "merges", stat.merges);
 		ctl_json_u64(object, "heads_written", stat.heads_written);
 		ctl_json_u64(object, "nodes_retired", stat.nodes_retired);
 		ctl_json_u64(object, "nodes_reusable", stat.nodes_reusable);
-		ctl_json_u64(object, "blocks_lost", lost);
-		ctl_json_print(object);
 	}
+	say_blocks_lost(ctl, args[0], object);
+	if (object)
+		ctl_json_print(object);
 	return NAM_EXIT_OK;
 }

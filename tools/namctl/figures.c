@@ -39,6 +39,7 @@ ctl_json_figures(cJSON *object, const struct nam_server_figures *figures)
 		ctl_json_u64(kind, "bytes", figures->memory[i].bytes);
 		ctl_json_u64(kind, "carved_bytes", figures->memory[i].carved_bytes);
 		ctl_json_u64(kind, "free_bytes", figures->memory[i].free_bytes);
+		ctl_json_u64(kind, "waiting_bytes", figures->memory[i].waiting_bytes);
 	}
 	ctl_json_u64(object, "accepted", figures->accepted);
 	part = cJSON_AddObjectToObject(object, "refused");

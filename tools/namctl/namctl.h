@@ -116,10 +116,10 @@ int ctl_connect(struct ctl *ctl) NAM_MUST_CHECK;
 void ctl_disconnect(struct ctl *ctl);
 
 /*
- * Blocks that this process could not give back.  Only at the end it is known how many, so this
- * closes the index and the worker.
+ * Blocks that this process could not give back, and those whose memory waits for a client that
+ * *ret_why names.  Only at the end it is known how many, so this closes the index and the worker.
  */
-uint64_t ctl_blocks_lost(struct ctl *ctl);
+uint64_t ctl_blocks_lost(struct ctl *ctl, uint64_t *ret_waiting, struct nam_diag *ret_why);
 
 /* Open ctl->index by name and settle how its keys are written.  Returns an exit code. */
 int ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes) NAM_MUST_CHECK;

@@ -58,13 +58,14 @@ ctl_open(struct ctl *ctl, const char *name, uint64_t cache_bytes)
 }
 
 uint64_t
-ctl_blocks_lost(struct ctl *ctl)
+ctl_blocks_lost(struct ctl *ctl, uint64_t *ret_waiting, struct nam_diag *ret_why)
 {
 	if (ctl->index)
 		nam_index_close(ctl->index);
 	ctl->index = NULL;
 	nam_worker_close(ctl->worker);
 	ctl->worker = NULL;
+	*ret_waiting = nam_client_blocks_waiting(ctl->client, ret_why);
 	return nam_client_blocks_lost(ctl->client);
 }
 

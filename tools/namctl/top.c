@@ -168,8 +168,9 @@ print_server(const struct seen *seen)
 	printf("%-4u %-30s %11.0f %9.0f %8.0f%% %10s %7u %8u %8" PRIu64 "\n", seen->now.id,
 		seen->now.address, (double)all.requests / seconds, (double)all.failed / seconds,
 		(double)all.total_ns / seconds / 1e7 / seen->now.handlers,
-		ctl_bytes(used, seen->now.carved_bytes - seen->now.free_bytes), seen->now.clients,
-		seen->now.connections, refused);
+		ctl_bytes(used, seen->now.carved_bytes - seen->now.free_bytes -
+			seen->now.waiting_bytes), seen->now.clients, seen->now.connections,
+		refused);
 	print_services(services, seconds);
 }
 
