@@ -19,7 +19,9 @@
 
 #include "lock_slot.h"
 
-#define SLOT_WAIT_NS 500u
+/* For a slot that another thread's task has; one of this thread wakes its waiters. */
+#define SLOT_WAIT_MIN_NS 500u
+#define SLOT_WAIT_MAX_NS 16000u
 #define BACKOFF_MIN_NS 500u
 #define BACKOFF_MAX_NS 512000u
 /* No more counts between two looks at a word: a task that could not run did not wait. */
@@ -97,6 +99,44 @@ withdraw(struct nam__lock_slot *slot, const struct nam__lock_request *request)
 	*at = request->next;
 }
 
+void
+nam__lock_slot_wake(struct nam_worker *worker, const struct nam__lock_slot *slot)
+{
+	const struct nam__slot_waiter *waiter;
+	bool first = true;
+
+	for (waiter = worker->slot_waiters; waiter; waiter = waiter->next) {
+		if (waiter->slot != slot)
+			continue;
+		if (ended(waiter->request)) {
+			nam__pause_set(worker, waiter->task, 0);
+		} else if (first) {
+			nam__pause_set(worker, waiter->task, 0);
+			first = false;
+		}
+	}
+}
+
+static void
+waiter_add(struct nam_worker *worker, struct nam__slot_waiter *waiter)
+{
+	struct nam__slot_waiter **at = &worker->slot_waiters;
+
+	while (*at)
+		at = &(*at)->next;
+	*at = waiter;
+}
+
+static void
+waiter_remove(struct nam_worker *worker, const struct nam__slot_waiter *waiter)
+{
+	struct nam__slot_waiter **at = &worker->slot_waiters;
+
+	while (*at != waiter)
+		at = &(*at)->next;
+	*at = waiter->next;
+}
+
 /*
  * Returns whether the slot is entered; else the request was ended.  *ret_start_ns is when the wait
  * began, or 0 if there was none.
@@ -105,6 +145,10 @@ NAM_FIBER_FN static bool
 slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	struct nam__lock_request *request, uint64_t *ret_start_ns)
 {
+	struct nam__slot_waiter self = { NULL, worker->current, slot, request };
+	uint64_t wait_ns = SLOT_WAIT_MIN_NS;
+	bool entered;
+
 	*ret_start_ns = 0;
 	if (nam__lock_slot_try(slot))
 		return true;
@@ -112,14 +156,18 @@ slot_enter(struct nam_worker *worker, struct nam__lock_slot *slot,
 	atomic_fetch_add_explicit(&slot->waiters, 1, memory_order_relaxed);
 	if (request)
 		ask(slot, request);
-	while (!nam__lock_slot_try(slot)) {
-		if (ended(request))
-			return false;
-		nam__pause_await(worker, SLOT_WAIT_NS); /* SUSPENDS */
+	waiter_add(worker, &self);
+	while (!(entered = nam__lock_slot_try(slot)) && !ended(request)) {
+		nam__pause_await(worker, wait_ns); /* SUSPENDS */
+		if (wait_ns < SLOT_WAIT_MAX_NS)
+			wait_ns *= 2;
 	}
+	waiter_remove(worker, &self);
+	if (!entered)
+		return false;
 	/* C17: the last holder may have ended it before it left the slot. */
 	if (ended(request)) {
-		nam__lock_slot_leave(slot);
+		nam__lock_slot_leave(worker, slot);
 		return false;
 	}
 	atomic_fetch_sub_explicit(&slot->waiters, 1, memory_order_relaxed);
@@ -450,7 +498,7 @@ nam__lock_change_await(struct nam_worker *worker, struct nam_gaddr at, void *ima
 leave_slot:
 	if (atomic_load_explicit(&slot->queued, memory_order_relaxed))
 		nam__lock_queue_pass(worker, number, NAM_LOCK_FREE);
-	nam__lock_slot_leave(slot);
+	nam__lock_slot_leave(worker, slot);
 	nam_buffer_give(worker, attempt.old, 8);
 	return rc;
 }
@@ -470,7 +518,7 @@ nam__lock_missed(struct nam_worker *worker, const struct nam__lock *lock, int rc
 		if (worker->peers)
 			nam__lock_queue_missed(worker, lock->slot, *lock->old);
 	}
-	nam__lock_slot_leave(&worker->client->locks->slots[lock->slot]);
+	nam__lock_slot_leave(worker, &worker->client->locks->slots[lock->slot]);
 	nam_buffer_give(worker, lock->old, 8);
 	return rc ? rc : 1;
 }

@@ -34,6 +34,14 @@ struct nam__lock_slot {
 	uint64_t waited_ns;	/* it has stayed, in time during which tasks of this process ran */
 };
 
+/* A task of a worker that pauses for a slot. */
+struct nam__slot_waiter {
+	struct nam__slot_waiter *next;	/* that came later, of this worker */
+	struct nam__task *task;
+	const struct nam__lock_slot *slot;
+	const struct nam__lock_request *request;	/* or NULL */
+};
+
 struct nam__lock_table {
 	struct nam__lock_slot slots[NAM__LOCK_SLOTS];
 	struct nam__lock_queue queues[NAM__LOCK_SLOTS];
@@ -57,11 +65,16 @@ nam__lock_slot_try(struct nam__lock_slot *slot)
 		       memory_order_acquire, memory_order_relaxed);
 }
 
+/* The first waiter of this worker goes on, and those whose changes were combined. */
+void nam__lock_slot_wake(struct nam_worker *worker, const struct nam__lock_slot *slot);
+
 static inline void
-nam__lock_slot_leave(struct nam__lock_slot *slot)
+nam__lock_slot_leave(struct nam_worker *worker, struct nam__lock_slot *slot)
 {
 	/* Release: pairs with nam__lock_slot_try. */
 	atomic_store_explicit(&slot->held, 0, memory_order_release);
+	if (__builtin_expect(worker->slot_waiters != NULL, 0))
+		nam__lock_slot_wake(worker, slot);
 }
 
 /*
@@ -115,7 +128,7 @@ nam__lock_post(struct nam_worker *worker, struct nam__task *task, struct nam_gad
 		return false;
 	if (!nam_gaddr_is_null(slot->handed_at) ||
 		atomic_load_explicit(&slot->passed, memory_order_relaxed)) {
-		nam__lock_slot_leave(slot);
+		nam__lock_slot_leave(worker, slot);
 		return false;
 	}
 	atomic_store_explicit(&slot->at, word_at.raw, memory_order_relaxed);
@@ -209,7 +222,7 @@ nam__unlock_quickly(struct nam__doorbell *doorbell, struct nam__lock *lock)
 	/* C17: before another task can take the slot. */
 	if (__builtin_expect(lock->combined != NULL, 0))
 		nam__lock_combined_end(lock, rc);
-	nam__lock_slot_leave(slot);
+	nam__lock_slot_leave(worker, slot);
 	nam_buffer_give(worker, lock->old, 8);
 	return rc;
 }

@@ -80,6 +80,7 @@ struct nam_worker {
 	struct nam__task *ready_head, *ready_tail;
 	uint32_t ready_count;
 	struct nam__task *paused;	/* the one that goes on soonest first */
+	struct nam__slot_waiter *slot_waiters;	/* lock.c: tasks that pause, in order */
 	uint32_t closing_count;
 	uint32_t slots_waiting;	/* their replies come without notice */
 	bool public_full;	/* alloc.c: the memory that lacked last was that of clients */

@@ -125,8 +125,10 @@ for design in fine hybrid; do
 	for batch in 1 8; do
 		simulate 0 --cluster sim:connect-ib --design $design --clients 2 --keys 20k \
 			--batch $batch --cache-mb 1 --ops 16k --workload nam-d --json -
-		json 'r["cache"]["stale"] > 0 and r["cache"]["hits"] > 12000 and 16000 ==
-			sum(r["cache"][i] for i in ("hits", "misses", "stale"))'
+		# An operation counts each pointer that it had: a second one after a split.
+		json 'r["cache"]["stale"] > 0 and r["cache"]["hits"] > 12000 and 0 <=
+			sum(r["cache"][i] for i in ("hits", "misses", "stale")) - 16000 <=
+			min(r["restarts"]["fence"], 4)'
 		json 'r["restarts"]["sibling"] + r["restarts"]["fence"] > 0'
 	done
 	simulate 0 --cluster sim:connect-ib --design $design --clients 2 --keys 200k --fibers 1 \

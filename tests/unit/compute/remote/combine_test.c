@@ -276,6 +276,70 @@ combine__threads_and_clients__NO_CHANGE_IS_LOST_OR_DOUBLED(void **state)
 	nam_client_close(clients[1]);
 }
 
+/* ---- tasks that wait without a change ----------------------------------------------------- */
+
+static uint64_t polls;
+
+static int
+count_poll(struct nam_cq *cq, struct nam_wc *wcs, unsigned max)
+{
+	polls++;
+	return cq->ops->cq_poll(cq, wcs, max);
+}
+
+struct turn {
+	struct nam_gaddr at;
+	uint64_t hold_ns;
+	unsigned ended;			/* from 1 */
+	int rc;
+};
+
+static unsigned turns_ended;
+
+static void
+take_turn(void *arg)
+{
+	struct turn *turn = arg;
+	uint64_t *image = nam_buffer_take(worker, OBJECT_BYTES);
+	struct nam__doorbell doorbell;
+	struct nam__lock lock;
+
+	turn->rc = nam__lock_read_await(worker, turn->at, image, OBJECT_BYTES,
+		&lock); /* SUSPENDS */
+	if (!turn->rc) {
+		nam__pause_await(worker, turn->hold_ns); /* SUSPENDS */
+		nam__doorbell_init(&doorbell, worker, turn->at);
+		turn->rc = nam__unlock_await(&doorbell, &lock); /* SUSPENDS */
+	}
+	turn->ended = ++turns_ended;
+	nam_buffer_give(worker, image, OBJECT_BYTES);
+}
+
+/* They are woken when the lock is free, so they need not look for it all the time. */
+static void
+lock__fibers_wait_for_one_of_this_worker__IN_TURN_AND_AT_REST(void **state)
+{
+	struct turn turns[4];
+	struct nam_gaddr at = object_make(worker);
+	uint64_t began;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		turns[i] = (struct turn){ at, i ? 0 : 50000000, 0, 0 };
+		assert_int_equal(nam_worker_spawn(worker, take_turn, &turns[i]), 0);
+	}
+	worker->cq_poll = count_poll;
+	began = nam_now_ns();
+	nam_worker_run(worker);
+	/* Each of three looks every 16 us, with up to four polls. */
+	assert_true(polls < 1000 + 12 * (nam_now_ns() - began) / 16000);
+	worker->cq_poll = worker->cq->ops->cq_poll;
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(turns[i].rc, 0);
+		assert_int_equal(turns[i].ended, i + 1);
+	}
+}
+
 int
 main(void)
 {
@@ -285,6 +349,7 @@ main(void)
 		cmocka_unit_test(combine__another_tag__IS_LEFT_ALONE),
 		cmocka_unit_test(combine__release_fails__SO_DO_ALL),
 		cmocka_unit_test(combine__threads_and_clients__NO_CHANGE_IS_LOST_OR_DOUBLED),
+		cmocka_unit_test(lock__fibers_wait_for_one_of_this_worker__IN_TURN_AND_AT_REST),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
