@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* endpoint.h -- what names an endpoint, and the size of its datagrams. */
+/*
+ * endpoint.h -- what names an endpoint, and the size of its datagrams; for its slots in fabric.h.
+ *
+ * A datagram has 1 to NAM_DATAGRAM_BYTES_MAX bytes; others are not sent.  A sender's room comes
+ * back only when its cq is polled.  A receiver has room for some hundred datagrams; those that find
+ * none are dropped, and neither side hears of it.
+ *
+ * endpoint_open may need a connection of the domain, which shows the device and the port.
+ * endpoint_place may look a new place up on the network: on Ethernet the kernel asks for the
+ * hardware address, and a host that does not answer holds the caller for a second.
+ */
 #ifndef NAM_COMMON_FABRIC_ENDPOINT_H
 #define NAM_COMMON_FABRIC_ENDPOINT_H
 

@@ -242,17 +242,16 @@ struct nam_fabric_ops {
 	/*
 	 * Datagrams between clients.  They may be lost, or arrive late, twice, or in another order;
 	 * a datagram may come from anywhere, so its receiver checks it.  -NAM_E_FABRIC_CAPABILITY:
-	 * this provider or network has none.
-	 *
+	 * this provider or network has none, or the domain has no connection yet to show the way.
 	 * The endpoint belongs to the thread of the cq.  After datagrams have arrived the cq yields
 	 * NAM_WC_DATAGRAM, with `context`, at least once; cq_wait ends then.
 	 */
 	int (*endpoint_open)(struct nam_domain *domain, struct nam_cq *cq, void *context,
 		struct nam_endpoint_name *ret_name, struct nam_endpoint **ret);
-	/* A handle for a place, until the endpoint is closed; the same for the same place. */
+	/* A handle for a place, the same until the endpoint is closed.  May block: endpoint.h. */
 	int (*endpoint_place)(struct nam_endpoint *endpoint, const uint8_t *place,
 		uint32_t *ret_handle);
-	/* At most NAM_DATAGRAM_BYTES_MAX, copied.  Lost without room. */
+	/* At most NAM_DATAGRAM_BYTES_MAX, copied.  Lost without room: see endpoint.h. */
 	void (*endpoint_send)(struct nam_endpoint *endpoint, uint32_t handle, uint32_t number,
 		const void *datagram, uint32_t bytes);
 	/* The next one, into NAM_DATAGRAM_BYTES_MAX bytes.  Returns its bytes; 0: there is none. */

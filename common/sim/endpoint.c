@@ -117,7 +117,7 @@ nam__sim_endpoint_send(struct nam_endpoint *pub, uint32_t handle, uint32_t numbe
 	unsigned copies = 1;
 
 	(void)handle;
-	if (bytes > NAM_DATAGRAM_BYTES_MAX)
+	if (!bytes || bytes > NAM_DATAGRAM_BYTES_MAX)
 		return;
 	nam__sim_work(sim->options.network ? (uint64_t)sim->options.network->post_ns : 0);
 	SIM_EVENT(SIM_WHAT_POST, number, bytes, "endpoint e%u sends %u bytes to e%u",
